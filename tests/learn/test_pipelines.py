@@ -182,8 +182,8 @@ def frozen():
         (lambda: FeatureUnion([("all", "passthrough"), ("pca", PCA(2))]), "pca"),
         (lambda: ColumnTransformer([("scaled", StandardScaler(), [0, 1])]), "scaled"),
         (lambda: SelectFromModel(LogisticRegression()), "estimator_"),
-        (frozen, "estimator"),
-        (lambda: FunctionTransformer(fitted_pca().transform), "func"),
+        (frozen, "components_"),
+        (lambda: FunctionTransformer(fitted_pca().transform), "not known"),
     ],
 )
 @pytest.mark.parametrize("place", ["before a whitener", "within a pipeline", "after a whitener"])
@@ -197,9 +197,10 @@ def test_steps_that_learn_are_refused_by_name(step, named, place):
     model = Pipeline(steps).fit(X, Y)
     with pytest.raises(InvalidInput) as caught:
         guarantee_of(model)
-    assert caught.value.field == "odd"
+    path = caught.value.field.split(".")
+    assert path[place == "within a pipeline"] == "odd"
     assert named in str(caught.value)
-    assert type(step).__name__ in str(caught.value)
+    assert len(path) > 1 or type(step).__name__ in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
@@ -214,7 +215,7 @@ def test_steps_that_learn_are_refused_by_name(step, named, place):
 def test_models_without_a_guarantee_of_their_own_are_refused(wrapped):
     model = wrapped().fit(X, Y)
     for whole in (model, make_pipeline(whitener().fit(X), model)):
-        with pytest.raises(InvalidInput, match="without a guarantee"):
+        with pytest.raises(InvalidInput, match=": expected a step that"):
             guarantee_of(whole)
 
 
@@ -240,7 +241,8 @@ def transformers(left_out):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                fitted = kind().fit(FEW, LABELS)
+                seed = {"random_state": 0} if "random_state" in kind().get_params() else {}
+                fitted = kind(**seed).fit(FEW, LABELS)
                 fitted.transform(FEW)
             except Exception:  # of whatever kind: this one needs other data or arguments
                 continue
@@ -312,7 +314,7 @@ class Secretive(TransformerMixin, BaseEstimator):
 
 def test_what_is_learnt_under_a_private_name_is_seen():
     X = np.random.default_rng(0).normal(size=(40, 2))
-    with pytest.raises(InvalidInput, match="^model: .*_centre"):
+    with pytest.raises(InvalidInput, match="^secretive: .*_centre"):
         guarantee_of(Secretive().fit(X))
 
 
@@ -394,7 +396,7 @@ def widest(table):
 
 def test_columns_that_a_function_of_the_table_chooses_are_refused():
     model = model_of_columns(("numbers", PrivateRanges(2.0, DELTA), widest))
-    with pytest.raises(InvalidInput, match="'numbers' of a ColumnTransformer"):
+    with pytest.raises(InvalidInput, match=r"^columntransformer\.numbers: .*function"):
         guarantee_of(model)
 
 
@@ -403,7 +405,7 @@ def test_columns_that_a_function_of_the_table_chooses_are_refused():
 )
 def test_one_leaky_column_is_refused_by_name(leaky):
     model = model_of_columns(("honest", PrivateRanges(2.0, DELTA), ["a"]), ("leaky", leaky, ["b"]))
-    with pytest.raises(InvalidInput, match=r"StandardScaler \(leaky.* of a ColumnTransformer\)"):
+    with pytest.raises(InvalidInput, match=r"^columntransformer\.leaky.*StandardScaler"):
         guarantee_of(model)
 
 

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from pabi.learn.schema import SchemaEncoder
     from pabi.learn.search import PrivateSearchCV
     from pabi.learn.splitting import split_epsilon
+    from pabi.learn.users import id_columns
     from pabi.learn.whitener import PrivateWhitener
 
 __all__ = [
@@ -84,6 +85,7 @@ __all__ = [
     "bound_rows",
     "check_pipeline",
     "guarantee_of",
+    "id_columns",
     "parameters_hash",
     "parameters_hashes",
     "second_moments",
@@ -113,6 +115,7 @@ _LAZY = {
     "PrivateWhitener": "pabi.learn.whitener",
     "check_pipeline": "pabi.learn.guards",
     "guarantee_of": "pabi.learn.pipelines",
+    "id_columns": "pabi.learn.users",
     "parameters_hash": "pabi.learn.hashes",
     "parameters_hashes": "pabi.learn.pipelines",
     "SchemaEncoder": "pabi.learn.schema",

@@ -97,8 +97,8 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
             Some row was scaled down or clipped to its range, or some weight was too large. Whether it was
             depends on the data.
         PrivacyWarning
-            `random_state` is not None. A step before this one learns from the data, or a search fits it many
-            times, each once in a process.
+            `random_state` is not None. This estimator, or a clone of it, was fitted before and has no
+            `ledger`. Each once in a process.
         """
         if keep_state is not None and self.classes is None:
             raise InvalidInput(

@@ -77,8 +77,8 @@ ledger : pabi.Ledger, optional
     The budget that every fit is reserved in, before data are read. Where less is left, `fit` raises
     BudgetExceeded. Clones and worker processes share it.
 strict : bool
-    Whether `fit` raises an error where it warns of what stands around the estimator: a step before it that
-    learns from the data without privacy, or a search.""",
+    Whether `fit` raises an error, and does not only warn, where the estimator or a clone of it was fitted
+    before. What stands before it in a pipeline `fit` cannot see: `check_pipeline` does.""",
     "$BUDGET": """\
 epsilon, delta : float, > 0, delta below 1
     What `fit` may cost. Noise is calibrated to meet it; `guarantee_of` composes the steps of a pipeline, and
@@ -92,8 +92,8 @@ random_state : None, int or numpy Generator
 ledger : pabi.Ledger, optional
     The budget that every fit is reserved in, once, before anything is computed from the data.
 strict : bool
-    Whether `fit` raises an error where it warns of what stands around the transformer: a step before it that
-    learns from the data without privacy, or a search.""",
+    Whether `fit` raises an error, and does not only warn, where the transformer or a clone of it was fitted
+    before. What stands before it in a pipeline `fit` cannot see: `check_pipeline` does.""",
     "$COLUMN_RANGES": """\
 feature_ranges : "auto", (low, high), (2, d) array or dict from columns to (low, high)
     Ranges that are public, to which values are clipped. "auto": they are learnt first.

@@ -30,10 +30,10 @@ from pabi.guarantees.guarantee import Guarantee
 from pabi.guarantees.releases import released_notes
 from pabi.learn import defaults
 from pabi.learn.forgetting import ForgettingModel, refuse_unforgettable
-from pabi.learn.guards import surroundings
 from pabi.learn.hashes import parameters_of
 from pabi.learn.large_rows import LargeRows
 from pabi.learn.plans import Size, TrainingPlan
+from pabi.learn.private_steps import count_fit, fitted_before
 from pabi.learn.rows import BoundedRows, number_or_auto, warn_if_shortened
 from pabi.learn.sample_weights import sample_weights, times
 from pabi.learn.sentences import MOST_WEIGHT, ONE_FIT, PREPROCESSING
@@ -148,9 +148,9 @@ class PrivateLinearModel(ForgettingModel, BoundedRows, BaseEstimator):  # type: 
         sentences = (*sentences, *of_groups, *(() if own is None else (MOST_WEIGHT,)))
         n, unit = (records.n, "record") if groups is None else (groups.users, "user")
         plan = self._planned(n, records.d, outputs, unit)
-        around = surroundings(self, strict=self.strict, stacklevel=3)
+        around = fitted_before(self, strict=self.strict, stacklevel=3)
         sentences = (*sentences, *around)
-        self._refuse_unkeepable(beside.state, groups, around)
+        self._refuse_unkeepable(beside.state, groups)
         if beside.state is not None:
             refuse_unforgettable(plan.run)
         warn_if_shortened(records, stacklevel=4)
@@ -160,6 +160,7 @@ class PrivateLinearModel(ForgettingModel, BoundedRows, BaseEstimator):  # type: 
             lambda: plan.guarantee.assuming(PREPROCESSING, *sentences),
             secret=self.ledger is None or is_secret(self.random_state),
         ):
+            count_fit(self)
             rows = CheckedRows(X, records, targets, weights, groups)
             self._execute(plan, rows, sentences, beside.state)
 

@@ -39,7 +39,6 @@ from pabi.forgetting.state_files import (
 from pabi.forgetting.states import ForgottenRequest, SecretState
 from pabi.guarantees.guarantee import Guarantee
 from pabi.guarantees.releases import released_notes
-from pabi.learn.guards import released_before
 from pabi.learn.hashes import parameters_of
 from pabi.learn.sample_weights import sample_weights, times
 from pabi.learn.sentences import ONE_FIT, PREPROCESSING
@@ -216,7 +215,7 @@ class ForgettingModel:
 
     # Keeping.
 
-    def _refuse_unkeepable(self, state: Any, rows: Any, around: Sequence[str]) -> None:
+    def _refuse_unkeepable(self, state: Any, rows: Any) -> None:
         """Raises InvalidInput where a fit is not one that can forget; before anything is computed."""
         if state is None:
             return
@@ -224,16 +223,6 @@ class ForgettingModel:
         if rows is not None:
             raise InvalidInput(
                 "groups", "expected none with keep_state: rows are forgotten, not users"
-            )
-        for sentence in around:
-            raise InvalidInput(
-                "keep_state", f"no step could forget what is done elsewhere: {sentence}"
-            )
-        for step in released_before(self):
-            raise InvalidInput(
-                "keep_state",
-                f"the step {step!r} released something of the same rows: fit it before, and state its "
-                "guarantee in forget(besides=…)",
             )
 
     def _keeping(

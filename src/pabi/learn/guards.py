@@ -1,53 +1,64 @@
 """What stands around a private estimator and voids its guarantee: steps that learn, and searches.
 
-`check_pipeline` tries the steps of a pipeline. `surroundings` does so while an estimator is fitted: what
-stands before it is on Python's stack, since scikit-learn's pipelines and searches call it.
+Whatever is not known is named.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from types import FrameType
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
-from pabi.guarantees.guarantee import Guarantee
-from pabi.learn.held import beside_settings, fits
-from pabi.learn.private_steps import is_private
-from pabi.learn.repeats import fits_more_than_once, holds_private
-from pabi.learn.sentences import LEARNT, REPEATED, UNCLEAR, WORKER
-from pabi.learn.synthetic import Shape
-from pabi.learn.trials import HONEST, LABEL_SET, LEAK, UNKNOWN, tried, trying
-from pabi.numbers.errors import InvalidInput, PrivacyWarning
-from pabi.numbers.fields import flag
-from pabi.numbers.warning import warn_once
+import numpy as np
+from sklearn.compose import make_column_selector
 
-REPEATS = "multiplies the cost"
-_MADE_OF_OTHERS = "rows made of other rows"
-# Functions of scikit-learn that fit a step once; its other functions fit for searches, folds and ensembles.
-_FITTING_ONCE = ("pipeline", "compose", "base", "utils", "_config", "callback", "_callbacks")
-_WORKERS = ("joblib.externals.loky", "concurrent.futures", "multiprocessing.pool", "distributed")
-_ADVICE = (
-    "declare feature_ranges, or use SchemaEncoder, PrivateRanges, PrivateScaler, PrivateCategories, "
-    "PrivateImputer or PrivateWhitener; pabi.learn.check_pipeline shows all such steps"
+from pabi.learn.known_steps import (
+    LABEL_SETS,
+    beside_settings,
+    inner_steps,
+    is_ours,
+    public_name,
+    row_by_row,
+    steps_within,
 )
+from pabi.learn.private_steps import count_anew, is_private
+from pabi.learn.users import id_columns
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.fields import flag
+
+LEAK, REPEATS, LABEL_SET, UNKNOWN = "leak", "multiplies the cost", "label set", "unknown"
+UNITS, QUESTION = "units", "question"
+_SAYS = MappingProxyType(
+    {
+        LEAK: "learns from the data without privacy",
+        REPEATS: "may fit a private estimator more than once, or learn beside it: every fit costs",
+        LABEL_SET: "learns the set of labels, which has to be public",
+        UNKNOWN: "is not known to treat every row by itself",
+        UNITS: "counts records, and other steps count users: no guarantee speaks of both",
+        QUESTION: "may see several rows of a person: if so, give their ids to fit as groups",
+    }
+)
+_CHOSEN = "columns that a function of the table chooses"
 
 
 @dataclass(frozen=True)
 class StepFinding:
-    """A step of a pipeline that a guarantee does not cover.
+    """A step of a pipeline that a guarantee does not cover, or a question about its columns.
 
     Attributes
     ----------
     step : str
         Where it stands: the names of steps from the outermost on, such as "columns.num.standardscaler".
     learns : tuple of str
-        What it learns: the names of attributes, never their values.
+        What it holds beside its settings: the names of attributes, never their values. Of a question the
+        columns that look like ids.
     severity : str
-        "leak": it learns from the data without privacy. "multiplies the cost": it fits a private estimator
-        more than once. "label set": it learns which labels there are, which then have to be public.
-        "unknown": it could not be tried, or holds what was fitted before.
+        "leak": a step of scikit-learn that learns from the data. "multiplies the cost": it holds a private
+        estimator and is not known to fit it just once. "label set": it learns which labels there are, which
+        then have to be public. "unknown": it is not on the list of steps that treat every row by itself.
+        "units": it counts records, where other steps count users. "question": it may be that a person has
+        several rows.
     kind : str
         The name of its class.
     """
@@ -59,14 +70,13 @@ class StepFinding:
 
     def __str__(self) -> str:
         """One line."""
-        learns = ", ".join(self.learns) or "nothing"
-        what = {
-            LEAK: f"learns {learns} from the data without privacy",
-            REPEATS: "fits a private estimator more than once: every fit costs",
-            LABEL_SET: f"learns {learns} from the labels: they have to be public",
-            UNKNOWN: f"could not be tried in full; it holds {learns}",
-        }[self.severity]
-        return f"{self.step} ({self.kind}): {what}"
+        return f"{self.step} ({self.kind}): {self.says}"
+
+    @property
+    def says(self) -> str:
+        """What is the matter with it."""
+        names = ", ".join(self.learns)
+        return _SAYS[self.severity] + (f" ({names})" if names else "")
 
 
 class StepFindings(tuple[StepFinding, ...]):
@@ -85,24 +95,31 @@ class StepFindings(tuple[StepFinding, ...]):
         return "\n".join(map(str, self)) or "no step learns from the data without privacy"
 
 
-def check_pipeline(pipeline: Any, *, strict: bool = False) -> StepFindings:
-    """What in a pipeline learns from the data without privacy, or fits a private estimator more than once.
+def check_pipeline(
+    pipeline: Any, *, strict: bool = False, groups: bool | None = None
+) -> StepFindings:
+    """What in a pipeline may learn from the data without privacy, or fit a private estimator more than once.
 
-    Copies of its steps are fitted to small tables that are made up. What they then hold, and what they make
-    of the same rows, must not depend on the other rows of these tables. So a step counts by what it does,
-    whatever its class is called. No record is looked at.
+    Known are pabi's own steps, those of scikit-learn that treat every row by itself, and what holds others
+    and fits each once, by their very classes and settings (docs, "What stands around an estimator").
+    Everything else is named: a subclass, a function or a class of your own, another library's. Nothing is
+    fitted, and no record is looked at.
 
     Parameters
     ----------
     pipeline : estimator
         A pipeline, a search, a transformer or any other estimator of scikit-learn's manner, fitted or not.
     strict : bool
-        Whether to raise an error if anything was found.
+        Whether to raise an error for a finding that is no question.
+    groups : bool, optional
+        Whether `fit` will get `groups`, so that users are protected: then every private step has to count
+        users. False: every person has one row. None: as the steps declare `users`; where none does and a
+        column looks like an id, that is a question.
 
     Returns
     -------
     tuple of StepFinding
-        In the order of the steps; empty where every step is private or learns nothing. `print` shows it.
+        In the order of the steps; empty where every step is known. `print` shows it.
 
     Raises
     ------
@@ -111,331 +128,127 @@ def check_pipeline(pipeline: Any, *, strict: bool = False) -> StepFindings:
 
     Notes
     -----
-    A trial finds what a step does on made-up tables. It cannot see what somebody did to the table before, a
-    step that learns from tables of a certain size or content only, or constants in a function that were
-    computed from the data. Tables for a fitted step have as many columns as it was fitted to, of their names.
-    Copies do whatever else the step does when it is fitted, such as writing files.
+    It cannot see what somebody did to the table before, nor settings that were computed from the data.
 
     References
     ----------
     docs, "What stands around an estimator".
     """
     strict = flag("strict", strict)
-    if isinstance(pipeline, type) or not _is_estimator(pipeline):
+    counts_users = None if groups is None else flag("groups", groups)
+    if isinstance(pipeline, type) or not hasattr(pipeline, "fit"):
         kind = type(pipeline).__name__
         raise InvalidInput(
             "pipeline", f"expected an estimator of scikit-learn's kind, got a {kind}"
         )
-    findings = StepFindings(_findings("", pipeline, None))
-    if strict and findings:
-        raise _refusal(findings[0])
+    findings = StepFindings((*findings_in(pipeline), *_of_units(pipeline, counts_users)))
+    refused = [one for one in findings if one.severity != QUESTION]
+    if strict and refused:
+        raise refusal(refused[0])
     return findings
 
 
-def surroundings(private: Any, *, strict: Any, stacklevel: int) -> tuple[str, ...]:
-    """What the guarantee of an estimator that is being fitted does not cover, as sentences.
-
-    Warns of each, once in a process, on behalf of a caller so many frames up. Raises InvalidInput where
-    `strict`.
-    """
-    strict = flag("strict", strict)
-    if trying():
-        return ()
-    around = _around(private)
-    if strict and around.findings:
-        raise _refusal(around.findings[0])
-    for finding in around.findings:
-        if message := _warning(private, finding):
-            warn_once(message, PrivacyWarning, stacklevel=stacklevel + 1)
-    sentences = [_sentence(finding) for finding in around.findings]
-    return tuple(dict.fromkeys(sentences + [WORKER] * around.elsewhere))
+def refusal(finding: StepFinding, advice: str = "") -> InvalidInput:
+    """The error that names a step."""
+    expected = "expected a step that treats every row by itself, or one of pabi.learn"
+    return InvalidInput(finding.step, f"{finding.kind} {finding.says}: {expected}{advice}")
 
 
-def _refusal(finding: StepFinding) -> InvalidInput:
-    return InvalidInput(finding.step, str(finding).partition(": ")[2])
-
-
-def _warning(private: Any, finding: StepFinding) -> str | None:
-    """What to say of it at once: nothing of a step that holds nothing and could not be tried."""
-    learns = ", ".join(finding.learns)
-    if finding.severity == REPEATS:
-        return (
-            f"{type(private).__name__} is fitted within {finding.kind}, which fits more than once: "
-            "guarantee_ is that of one fit; compose all of them (pabi.compose), search on public data, or "
-            "use PrivateSearchCV"
-        )
-    if finding.severity == LEAK:
-        return (
-            f"the step {finding.step!r} learns {learns} from the data without privacy, which no guarantee "
-            f"covers: {_ADVICE}"
-        )
-    if finding.severity == UNKNOWN and learns:
-        return (
-            f"the step {finding.step!r} holds {learns}, and whether it learnt that from the data could not "
-            f"be found out: if so, no guarantee covers it; {_ADVICE}"
-        )
-    return None
-
-
-def _sentence(finding: StepFinding) -> str:
-    if finding.severity == REPEATS:
-        return REPEATED.format(holder=finding.kind)
-    if finding.severity == LEAK:
-        return LEARNT.format(step=finding.step, learns=", ".join(finding.learns))
-    return UNCLEAR.format(step=finding.step)
-
-
-# Steps.
-
-
-def has_guarantee(step: Any) -> bool:
-    """Whether it is private: what it learns has a guarantee of its own."""
-    return is_private(step) or type(getattr(step, "__dict__", {}).get("guarantee_")) is Guarantee
-
-
-def examined(path: str, step: Any, shape: Shape) -> StepFinding | None:
-    """What is found of a step that holds no other steps."""
-    if has_guarantee(step) or is_ours(step):
-        return None
-    kind = type(step).__name__
-    if hasattr(step, "fit_resample"):
-        return StepFinding(path, (_MADE_OF_OTHERS,), LEAK, kind)
-    if before := _fitted_settings(step):
-        return StepFinding(path, before, UNKNOWN, kind)
-    outcome = tried(step, shape)
-    learns = outcome.learns
-    if outcome.verdict == UNKNOWN:
-        learns = tuple(beside_settings(step))
-    if outcome.verdict != HONEST:
-        return StepFinding(path, learns, outcome.verdict, kind)
-    rest = tuple(name for name in beside_settings(step) if name not in outcome.holds)
-    return StepFinding(path, rest, UNKNOWN, kind) if rest else None
-
-
-def shape_of(step: Any, columns: Any = None) -> Shape:
-    """How many columns the step was fitted to, or is to be fitted to, and their names."""
-    names = getattr(step, "feature_names_in_", None)
-    if names is None and isinstance(columns, list) and all(isinstance(c, str) for c in columns):
-        names = columns
-    width = getattr(step, "n_features_in_", None)
-    if width is None and isinstance(columns, list):
-        width = len(columns)
-    return Shape(width or None, tuple(names) if names is not None and len(names) else None)
-
-
-def _findings(path: str, step: Any, columns: Any) -> Iterator[StepFinding]:
-    """Of a step and of all steps within it."""
-    if not _is_estimator(step) or has_guarantee(step):
+def findings_in(step: Any, path: str = "") -> Iterator[StepFinding]:
+    """What is found of a step and of all steps within it, but for units."""
+    if step is None or isinstance(step, str):  # "passthrough", "drop"
         return
-    parts = _parts(step)
-    if parts is not None:
-        for name, part, chosen in parts:
-            yield from _findings(_joined(path, name), part, chosen)
-    elif holds_private(step):
-        yield from _of_holder(path, step)
-    elif finding := examined(path or _named(step), step, shape_of(step, columns)):
-        yield finding
+    kind, here = type(step).__name__, path or type(step).__name__.lower()
+    within = steps_within(step)
+    if within is not None:
+        yield from _chosen(here, step)
+        frozen = public_name(step) == "sklearn.frozen.FrozenEstimator"
+        for name, part in within:
+            for one in findings_in(part, _joined(path, name)):
+                # To which data it was fitted before, nobody knows.
+                yield replace(one, severity=UNKNOWN) if frozen and one.severity == LEAK else one
+        return
+    repeats = not is_ours(step) and not is_private(step) and _holds_private(step)
+    if repeats:
+        yield StepFinding(here, (), REPEATS, kind)
+    if repeats or is_ours(step):
+        for name, part in inner_steps(step):
+            yield from findings_in(part, _joined(path, name))
+        return
+    safe = row_by_row(step)
+    if not safe:
+        severity = LABEL_SET if public_name(step) in LABEL_SETS else LEAK
+        yield StepFinding(here, beside_settings(step), UNKNOWN if safe is None else severity, kind)
 
 
-def _of_holder(path: str, holder: Any) -> Iterator[StepFinding]:
-    """Of what fits a private estimator that is a setting of it, such as a search."""
-    kind = type(holder).__name__
-    several = False if is_ours(holder) else fits_more_than_once(holder)
-    if several is not False:
-        yield StepFinding(path or _named(holder), (), REPEATS if several else UNKNOWN, kind)
-    for name, value in holder.get_params(deep=False).items():
-        for inner, step in _listed(value) if isinstance(value, list) else [(name, value)]:
-            yield from _findings(_joined(path, inner), step, None)
+def _holds_private(step: Any) -> bool:
+    return any(is_private(one) or _holds_private(one) for _, one in inner_steps(step))
 
 
-def _parts(step: Any) -> list[tuple[str, Any, Any]] | None:
-    """(name, step, columns) of the steps of a pipeline or of columns side by side, None of any other step."""
-    for attribute in ("steps", "transformer_list", "transformers_", "transformers"):
-        parts = _listed(getattr(step, attribute, None))
-        if parts:
-            chosen = [part[2] if len(part) > 2 else None for part in getattr(step, attribute)]
-            steps = [(*part, columns) for part, columns in zip(parts, chosen, strict=True)]
-            rest = getattr(step, "remainder", None) if attribute == "transformers" else None
-            return [*steps, ("remainder", rest, None)]
-    return None
-
-
-def _listed(value: Any) -> list[tuple[str, Any]]:
-    """(name, step) of a list of tuples that begin so; none of anything else."""
-    if not isinstance(value, list) or not all(
-        isinstance(part, tuple) and len(part) > 1 and isinstance(part[0], str) for part in value
-    ):
-        return []
-    return [(part[0], part[1]) for part in value]
-
-
-def _is_estimator(step: Any) -> bool:
-    return hasattr(step, "fit") and hasattr(step, "get_params") and not isinstance(step, type)
-
-
-def is_ours(step: Any) -> bool:
-    """Whether it is of pabi's own, where nothing is learnt without a guarantee; a subclass is not."""
-    return type(step).__module__.partition(".")[0] == "pabi"
-
-
-def _fitted_settings(step: Any) -> tuple[str, ...]:
-    """The settings that are fitted estimators, or methods of such: to which data nobody knows."""
-    names = []
-    for name, value in step.get_params(deep=False).items():
-        owner = getattr(value, "__self__", value)
-        if fits(value) and _is_estimator(owner) and beside_settings(owner):
-            names.append(name)
-    return tuple(names)
-
-
-def _named(step: Any) -> str:
-    return type(step).__name__.lower()
+def _chosen(path: str, columns: Any) -> Iterator[StepFinding]:
+    """Of columns side by side that a function of the table chooses: it may look at the data."""
+    for name, _, which in getattr(columns, "transformers", ()):
+        if callable(which) and type(which) is not make_column_selector:
+            yield StepFinding(f"{path}.{name}", (_CHOSEN,), UNKNOWN, type(columns).__name__)
 
 
 def _joined(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-# The stack.
+# Units.
 
 
-@dataclass(frozen=True)
-class _Around:
-    """`findings`: of what stands around an estimator. `elsewhere`: whether some may be in another process."""
-
-    findings: tuple[StepFinding, ...]
-    elsewhere: bool
-
-
-def _around(private: Any) -> _Around:
-    """What is on the stack above the fit of `private`, the nearest first."""
-    passed: dict[int, Any] = {id(private): private}
-    findings: list[StepFinding] = []
-    elsewhere = False
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        module = str(frame.f_globals.get("__name__", ""))
-        owner = _owner(frame)
-        elsewhere = elsewhere or module.startswith(_WORKERS)
-        if owner is None:
-            if _fits_for_several(module):
-                findings.append(_repeated(_holder_above(frame)))
-        elif id(owner) not in passed:
-            several = _repeated(type(owner).__name__) in findings
-            try:
-                findings += list(_of_owner(owner, frame, passed, several or None))
-            except (
-                Exception
-            ):  # of whatever kind: it does not answer as estimators do, and may be fitted
-                findings.append(_unclear(owner))
-            passed[id(owner)] = owner
-        frame = frame.f_back
-    return _Around(_once(findings), elsewhere)
+def _of_units(pipeline: Any, groups: bool | None) -> Iterator[StepFinding]:
+    """The private steps that cannot count users where others do; a question where nobody says."""
+    private = [(path, step) for path, step in _every_step("", pipeline) if _releases(step)]
+    declared = any(_counts_users(step) for _, step in private)
+    if groups or (groups is None and declared):
+        for path, step in private:
+            if not hasattr(step, "users") or (declared and not _counts_users(step)):
+                yield StepFinding(path, (), UNITS, type(step).__name__)
+    elif groups is None and private and (ids := id_columns(_columns_of(pipeline))):
+        kind = type(pipeline).__name__
+        yield StepFinding(kind.lower(), ids, QUESTION, kind)
 
 
-def released_before(private: Any) -> tuple[str, ...]:
-    """The steps of pabi's own that stand around an estimator that is being fitted, and released something of
-    the rows that it is fitted to: those before it in a pipeline, and searches."""
-    passed: dict[int, Any] = {id(private): private}
-    steps: list[str] = []
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        owner = _owner(frame)
-        if owner is not None and id(owner) not in passed:
-            if _parts(owner) is not None:
-                steps += [name for name, step in _before(owner, frame, passed) if _releases(step)]
-            elif is_ours(owner) and holds_private(owner):
-                steps.append(_named(owner))
-            passed[id(owner)] = owner
-        frame = frame.f_back
-    return tuple(dict.fromkeys(steps))
+def _every_step(path: str, step: Any) -> Iterator[tuple[str, Any]]:
+    """(path, step) of a step and of all within it."""
+    if step is None or isinstance(step, str):
+        return
+    yield path or type(step).__name__.lower(), step
+    within = steps_within(step)
+    for name, part in inner_steps(step) if within is None else within:
+        yield from _every_step(_joined(path, name), part)
 
 
 def _releases(step: Any) -> bool:
-    """Whether it, or a step within it, released what it learned."""
-    if type(getattr(step, "guarantee_", None)) is Guarantee:
-        return True
-    return any(_releases(part) for _, part, _ in _parts(step) or ())
+    """Whether its own fit is a release, and not that of another within it."""
+    return is_private(step) and not _holds_private(step)
 
 
-def _owner(frame: FrameType) -> Any:
-    """The estimator of whose methods this is a call, None of any other call."""
-    code = frame.f_code
-    if not code.co_argcount or code.co_varnames[0] != "self":
-        return None
-    owner = frame.f_locals.get("self")
-    return owner if _is_estimator(owner) else None
+def _counts_users(step: Any) -> bool:
+    """Whether it declares users, or was fitted to some."""
+    described = (getattr(step, name, None) for name in ("run_", "moments_"))
+    fitted = any(getattr(one, "unit", None) == "user" for one in described)
+    return fitted or getattr(step, "users", None) is not None
 
 
-def _fits_for_several(module: str) -> bool:
-    """Whether a function of this module of scikit-learn fits for a search, for folds or for an ensemble."""
-    package, _, rest = module.partition(".")
-    return package == "sklearn" and rest.partition(".")[0] not in _FITTING_ONCE
+def _columns_of(pipeline: Any) -> Iterator[Any]:
+    """What is known of the names of columns."""
+    for _, step in _every_step("", pipeline):
+        for name in ("feature_names_in_", "columns", "feature_ranges"):
+            named = getattr(step, name, ())
+            yield from named if isinstance(named, (Mapping, np.ndarray)) else ()
+        for _, _, chosen in getattr(step, "transformers", ()):
+            yield from (
+                [chosen] if isinstance(chosen, str) else chosen if isinstance(chosen, list) else ()
+            )
 
 
-def _unclear(owner: Any) -> StepFinding:
-    return StepFinding(_named(owner), (), UNKNOWN, type(owner).__name__)
-
-
-def _repeated(holder: str) -> StepFinding:
-    return StepFinding(holder.lower(), (), REPEATS, holder)
-
-
-def _holder_above(frame: FrameType) -> str:
-    """What calls this function: the class of the nearest estimator, else scikit-learn's public function."""
-    name = "a search or an ensemble"
-    above: FrameType | None = frame
-    while above is not None:
-        module = str(above.f_globals.get("__name__", ""))
-        owner = _owner(above)
-        if owner is not None:
-            return type(owner).__name__
-        if not module.startswith(("sklearn.", "joblib.")):
-            break
-        if _fits_for_several(module) and not above.f_code.co_name.startswith(("_", "<")):
-            name = above.f_code.co_name
-        above = above.f_back
-    return name
-
-
-def _of_owner(
-    owner: Any, frame: FrameType, passed: dict[int, Any], several: bool | None
-) -> Iterator[StepFinding]:
-    """What is found of an estimator that is fitting others: the steps before them, or how often it fits.
-
-    `several`: whether it is seen to fit more than once, None to find out.
-    """
-    if _parts(owner) is not None:
-        for name, step in _before(owner, frame, passed):
-            yield from _findings(name, step, None)
-        return
-    if is_private(owner) or is_ours(owner) or not holds_private(owner):
-        return  # a search of pabi's own counts what it fits
-    several = fits_more_than_once(owner) if several is None else several
-    if several is not False:
-        yield _repeated(type(owner).__name__) if several else _unclear(owner)
-    for name, step in _fitted_parts(owner):
-        if id(step) not in passed:
-            yield from _findings(_joined(_named(owner), name), step, None)
-
-
-def _before(pipeline: Any, frame: FrameType, passed: dict[int, Any]) -> list[tuple[str, Any]]:
-    """The steps of a pipeline before the one that is being fitted; columns side by side have none before."""
-    steps = _listed(getattr(pipeline, "steps", None))
-    current = passed.keys() | {id(value) for value in frame.f_locals.values()}
-    at = [k for k, (_, step) in enumerate(steps) if id(step) in current]
-    return steps[: max(at, default=len(steps) - 1)] if steps else []
-
-
-def _fitted_parts(holder: Any) -> Iterator[tuple[str, Any]]:
-    """The estimators that it has fitted so far, by the attribute that holds them."""
-    for name, value in vars(holder).items():
-        if name.endswith("_") and not name.startswith("_"):
-            for part in value if isinstance(value, list) else [value]:
-                if _is_estimator(part) and (_parts(part) or beside_settings(part)):
-                    yield name, part
-
-
-def _once(findings: Iterable[StepFinding]) -> tuple[StepFinding, ...]:
-    """Each once, without label sets, which estimators speak of themselves."""
-    return tuple(dict.fromkeys(f for f in findings if f.severity != LABEL_SET))
+def counted_apart(model: Any) -> Any:
+    """The model, whose fits are counted with those of no other: a search accounts for them."""
+    for _, step in _every_step("", model):
+        if is_private(step):
+            count_anew(step)
+    return model

@@ -3,34 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Any
 
-from sklearn.base import BaseEstimator
-from sklearn.compose import ColumnTransformer, make_column_selector
-from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.compose import ColumnTransformer
 
 from pabi.guarantees.guarantee import Guarantee
 from pabi.guarantees.releases import digest
-from pabi.learn.guards import examined, is_ours, shape_of
+from pabi.learn.guards import (
+    UNKNOWN,
+    StepFinding,
+    findings_in,
+    refusal,
+)
 from pabi.learn.hashes import parameters_of
-from pabi.learn.held import beside_settings, differing
-from pabi.learn.private_steps import PrivateStep, is_private
-from pabi.learn.sentences import DENSITY, SELECTED
-from pabi.learn.synthetic import Shape
-from pabi.learn.trials import UNKNOWN, repeated
+from pabi.learn.known_steps import is_ours, steps_within
+from pabi.learn.private_steps import is_private
+from pabi.learn.sentences import DENSITY, SELECTED, UNCLEAR
 from pabi.learn.whitening import together
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, PrivacyWarning
+from pabi.numbers.fields import flag
+from pabi.numbers.warning import warn_once
 
 
-def guarantee_of(model: Any) -> Guarantee:
+def guarantee_of(model: Any, *, strict: bool = True) -> Guarantee:
     """What the release of a fitted estimator or pipeline costs, all private steps together.
 
     Parameters
     ----------
     model : estimator, Pipeline, ColumnTransformer or FeatureUnion
-        One of pabi's, fitted, or a fitted pipeline of pabi's and of steps that learn nothing from the data.
-        Steps may stand in a ColumnTransformer or a FeatureUnion, and these in each other.
+        One of pabi's, fitted, or a fitted pipeline of pabi's and of steps that are known to learn nothing
+        from the data, as `check_pipeline` says. They may stand in each other, in a FixedThresholdClassifier,
+        a FrozenEstimator or a TransformedTargetRegressor.
+    strict : bool
+        Whether a step that is not known is refused. If not, the guarantee assumes that it learnt nothing.
 
     Returns
     -------
@@ -40,47 +45,74 @@ def guarantee_of(model: Any) -> Guarantee:
     Raises
     ------
     InvalidInput
-        `model` is neither, is not fitted, or has a step without a guarantee that learnt: it holds what does
-        not follow from its settings, or another estimator, or it computes with other rows when it transforms.
-        The message names the step and what it holds.
+        `model` is neither, is not fitted, or has a step that is known to learn, or that may fit a private
+        estimator more than once; with `strict`, also one that is not known. The message names the step and
+        what it holds.
+
+    Warns
+    -----
+    PrivacyWarning
+        A step is not known and `strict` is false, once in a process.
 
     Notes
     -----
-    Steps are tried on made-up tables, as by `check_pipeline`. Their code is not read. Private steps of
-    different columns compose as any others do: a record has all of the columns. Where a ColumnTransformer
-    decides by the density of its output whether that is sparse, or chooses columns by their type, the
-    guarantee assumes that this is public.
+    Private steps of different columns compose as any others do: a record has all of the columns. Where a
+    ColumnTransformer decides by the density of its output whether that is sparse, or chooses columns by their
+    type, the guarantee assumes that this is public.
 
     References
     ----------
     Dong, Roth, Su 2022, Thm 3.2; docs, "Private preconditioning".
     """
+    strict = flag("strict", strict)
+    if isinstance(model, (type, str)) or not hasattr(model, "fit"):
+        raise InvalidInput("model", f"expected an estimator, got a {type(model).__name__}")
     parts = list(_parts_of("model", model))
-    guarantees = _not_covered([one for part in parts for one in _costs(part)], parts)
+    assumed = [sentence for _, part in parts for sentence in _assumed_of(part)]
+    assumed += assumed_unknown(model, strict=strict)
+    guarantees = _not_covered([one for part in parts for one in _costs(*part)], parts)
     if not guarantees:
         raise InvalidInput("model", "expected a fitted step with a guarantee, found none")
-    assumed = [sentence for part in parts for sentence in part.assumed]
     whole = together(*guarantees)
     return whole.assuming(*assumed) if assumed else whole
 
 
+def assumed_unknown(model: Any, *, strict: bool) -> list[str]:
+    """What is assumed of the steps of a model that are not known, as sentences, with a warning of each.
+
+    Raises InvalidInput for a step that is known to learn, and where `strict` for any of them.
+    """
+    findings = list(findings_in(model))
+    for finding in findings:
+        if finding.severity != UNKNOWN:
+            raise refusal(finding)
+        if strict:
+            raise refusal(finding, "; with strict=False it is assumed that this one learnt nothing")
+    for finding in findings:
+        warn_once(_warning(finding), PrivacyWarning, stacklevel=3)
+    return [UNCLEAR.format(step=finding.step) for finding in findings]
+
+
+def _warning(finding: StepFinding) -> str:
+    return (
+        f"the step {finding.step!r} ({finding.kind}) {finding.says}: if it learnt from the data, no "
+        "guarantee covers it"
+    )
+
+
 def keep_whole(model: Any, last: Any, guarantee: Guarantee) -> None:
     """Gives the last private step of a fitted model a guarantee that covers the steps before it as well."""
-    before = [
-        one for part in _parts_of("model", model) if part.step is not last for one in _costs(part)
-    ]
+    parts = [part for part in _parts_of("model", model) if part[1] is not last]
+    before = tuple(one for part in parts for one in _costs(*part))
     last.guarantee_ = guarantee
-    last._covers = (
-        guarantee,
-        tuple(before),
-    )  # by identity: whatever is fitted again is not covered
+    last._covers = (guarantee, before)  # by identity: whatever is fitted again is not covered
 
 
-def _not_covered(guarantees: list[Guarantee], parts: list[_Part]) -> list[Guarantee]:
+def _not_covered(guarantees: list[Guarantee], parts: list[tuple[str, Any]]) -> list[Guarantee]:
     """Without those that the guarantee of a step of the same model covers."""
     covered: list[Guarantee] = []
-    for part in parts:
-        fields = getattr(part.step, "__dict__", {})
+    for _, step in parts:
+        fields = getattr(step, "__dict__", {})
         whole, before = fields.get("_covers", (None, ()))
         if whole is not None and fields.get("guarantee_") is whole:
             covered.extend(before)
@@ -116,78 +148,29 @@ def parameters_hashes(model: Any) -> tuple[str, ...]:
 
 def released_by(model: Any) -> tuple[Mapping[str, Any], ...]:
     """The released values of every private step by name, in order. Raises InvalidInput for none."""
-    steps = [part.step for part in _parts_of("model", model)]
+    steps = [step for _, step in _parts_of("model", model) if steps_within(step) is None]
     releasing = [step for step in steps if getattr(step, "guarantee_", None) is not None]
     return tuple(map(parameters_of, releasing)) or (parameters_of(model),)
 
 
-@dataclass(frozen=True)
-class _Part:
-    """A step that holds no other steps. `name`: of the nearest pipeline's step that it is or is part of.
-
-    `within`: where it stands among columns side by side, "" for a step of a pipeline. `assumed`: sentences
-    about what chooses its columns.
-    """
-
-    name: str
-    step: Any
-    within: str = ""
-    assumed: tuple[str, ...] = ()
-
-    @property
-    def kind(self) -> str:
-        """Its class, and where it stands."""
-        return type(self.step).__name__ + (f" ({self.within})" if self.within else "")
-
-
-def _parts_of(name: str, model: Any, within: str = "", holder: str = "") -> Iterator[_Part]:
-    """Everything that was fitted, whatever pipelines and columns side by side it stands in."""
-    if model is None or isinstance(model, str):  # "passthrough", "drop"
+def _parts_of(path: str, step: Any) -> Iterator[tuple[str, Any]]:
+    """(path, step) of everything that was fitted, with what holds other steps after these."""
+    if step is None or isinstance(step, str):  # "passthrough", "drop"
         return
-    if isinstance(model, Pipeline):
-        for inner, step in model.steps:
-            path = f"{within}.{inner}" if within else ""
-            yield from _parts_of(name if within else inner, step, path, holder)
-    elif type(model) in (ColumnTransformer, FeatureUnion):  # a subclass may learn besides
-        yield from _side_by_side(name, model, within)
-    else:
-        where = f"{within} of a {holder}" if within else ""
-        yield _Part(name, model, where)
+    within = steps_within(step)
+    for name, part in within or ():
+        yield from _parts_of(name if path == "model" else f"{path}.{name}", part)
+    yield path, step
 
 
-def _side_by_side(name: str, model: Any, within: str) -> Iterator[_Part]:
-    holder = type(model).__name__
-    if isinstance(model, FeatureUnion):
-        branches = [(inner, step, None) for inner, step in model.transformer_list]
-    else:
-        if not hasattr(model, "transformers_"):
-            raise InvalidInput(name, f"expected a fitted {holder}")
-        _refuse_chosen_columns(name, model)
-        branches = model.transformers_
-    for inner, step, _ in branches:
-        path = f"{within}.{inner}" if within else inner
-        for part in _parts_of(name, step, path, holder):
-            yield replace(part, assumed=part.assumed + _assumed_of(model))
-
-
-def _refuse_chosen_columns(name: str, model: Any) -> None:
-    """Raises InvalidInput where a function of the table chose columns: it may have looked at the data."""
-    for inner, _, columns in model.transformers:
-        if callable(columns) and type(columns) is not make_column_selector:
-            raise InvalidInput(
-                name,
-                f"the columns of {inner!r} of a ColumnTransformer are chosen by a function of the table: "
-                "expected names, numbers or make_column_selector",
-            )
-
-
-def _assumed_of(model: Any) -> tuple[str, ...]:
+def _assumed_of(columns: Any) -> tuple[str, ...]:
     """What is assumed of columns side by side beside their steps."""
-    if isinstance(model, FeatureUnion):
+    if type(columns) is not ColumnTransformer:
         return ()
-    selects = any(callable(columns) for _, _, columns in model.transformers)
-    weighs = 0.0 < model.sparse_threshold < 1.0 and (
-        model.sparse_output_ or any(_may_be_sparse(step) for _, step, _ in model.transformers_)
+    selects = any(callable(chosen) for _, _, chosen in columns.transformers)
+    weighs = 0.0 < columns.sparse_threshold < 1.0 and (
+        getattr(columns, "sparse_output_", False)
+        or any(_may_be_sparse(step) for _, step in steps_within(columns) or ())
     )
     return (SELECTED,) * selects + (DENSITY,) * weighs
 
@@ -198,47 +181,16 @@ def _may_be_sparse(step: Any) -> bool:
     return any(name.endswith("sparse_output") and value for name, value in settings.items())
 
 
-def _costs(part: _Part) -> list[Guarantee]:
+def _costs(path: str, step: Any) -> list[Guarantee]:
     """The guarantee of a step, none where it learned nothing."""
-    name, step = part.name, part.step
+    if steps_within(step) is not None:
+        return []
     attributes = getattr(step, "__dict__", {})
     guarantee = attributes.get("guarantee_")
     if type(guarantee) is Guarantee:
         return [guarantee]
-    if isinstance(step, PrivateStep) and is_ours(step) and attributes.get("releases_") == ():
-        return []  # all of it was declared
-    if is_private(step):
-        raise InvalidInput(name, f"expected a fitted {part.kind}: this one has no guarantee yet")
-    if not isinstance(step, BaseEstimator):
-        raise InvalidInput(name, f"expected an estimator of scikit-learn's kind, got {part.kind}")
-    _refuse_what_learnt(part)
+    declared = is_ours(step) and attributes.get("releases_") == ()  # there was nothing to release
+    if is_private(step) and not declared:
+        kind = type(step).__name__
+        raise InvalidInput(path, f"expected a fitted {kind}: this one has no guarantee yet")
     return []
-
-
-def _refuse_what_learnt(part: _Part) -> None:
-    """Raises InvalidInput where the step holds what it learnt, or computes with other rows."""
-    name, step, kind, shape = part.name, part.step, part.kind, shape_of(part.step)
-    expected = "expected a step that learns nothing from the data, or one of pabi.learn"
-    names = beside_settings(step)
-    if names and not _follow_from_settings(step, names, shape):
-        raise InvalidInput(
-            name, f"a {kind} without a guarantee holds {', '.join(names)}: {expected}"
-        )
-    finding = examined(name, step, shape)
-    if finding is not None and finding.severity != UNKNOWN:
-        learns = ", ".join(finding.learns)
-        raise InvalidInput(name, f"a {kind} without a guarantee learns {learns}: {expected}")
-
-
-def _follow_from_settings(step: Any, names: list[str], shape: Shape) -> bool:
-    """Whether it holds under these names what a copy holds that was fitted to a made-up table.
-
-    Settings among the names may have learned before.
-    """
-    if not vars(step).keys() - step.get_params(deep=True).keys() >= set(names):
-        return False
-    mine = {name: vars(step)[name] for name in names}
-    return any(
-        not differing(mine, {name: one[name] for name in names if name in one})
-        for one in repeated(step, shape)
-    )

@@ -28,10 +28,9 @@ from pabi.features.table_parts import TablePart
 from pabi.features.tables import checked
 from pabi.guarantees.guarantee import Guarantee
 from pabi.guarantees.releases import released_notes
-from pabi.learn.guards import surroundings
 from pabi.learn.hashes import parameters_of
 from pabi.learn.large_rows import large_rows
-from pabi.learn.private_steps import AllOrNothing, PrivateStep
+from pabi.learn.private_steps import AllOrNothing, PrivateStep, count_fit, fitted_before
 from pabi.learn.sentences import ONE_FIT, PREPROCESSING
 from pabi.learn.splitting import gaussian_mu
 from pabi.learn.whitening import together
@@ -153,20 +152,21 @@ class PrivateColumns(PrivateStep):
         Warns
         -----
         PrivacyWarning
-            `random_state` is not None. A step before this one learns from the data, or a search fits it many
-            times, each once in a process.
+            `random_state` is not None. This estimator, or a clone of it, was fitted before and has no
+            `ledger`. Each once in a process.
         """
         with AllOrNothing(self):
             check_ledger(self.ledger)
             table = self._fitting_table(X, y)
             plan = self.plan(*table.shape)
-            around = surroundings(self, strict=self.strict, stacklevel=2)
+            around = fitted_before(self, strict=self.strict, stacklevel=2)
             if plan.guarantee is None:
                 learnt, guarantee = self._learnt(table, (), None), None
             else:
                 randomness = randomness_from(self.random_state, stacklevel=2)
                 cost = plan.guarantee.assuming(PREPROCESSING)
                 with reserved(self.ledger, lambda: cost, secret=randomness.secret):
+                    count_fit(self)
                     learnt = unseen(
                         lambda: self._learnt(table, plan.releases, randomness.generator())
                     )

@@ -1,10 +1,20 @@
-"""Which steps of a pipeline are private: what they learn has a guarantee of its own."""
+"""Which steps of a pipeline are private: what they learn has a guarantee of its own, that of one fit.
+
+Fits are counted where they happen, of an estimator and its clones together.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import weakref
+from typing import Any, Self
 
-from pabi.learn.rows import BoundedRows
+from pabi.learn.sentences import AGAIN
+from pabi.numbers.errors import InvalidInput, PrivacyWarning
+from pabi.numbers.fields import flag
+from pabi.numbers.warning import warn_once
+
+# Of every private estimator and its clones one list, with an entry for every fit.
+_FITS: weakref.WeakKeyDictionary[Any, list[None]] = weakref.WeakKeyDictionary()
 
 
 class AllOrNothing:
@@ -25,9 +35,54 @@ class AllOrNothing:
 
 
 class PrivateStep:
-    """A step whose `fit` releases what it learns with a guarantee, and learns nothing else."""
+    """A step whose `fit` releases what it learns with a guarantee, and learns nothing else.
+
+    Its clones count fits together. What travels to another process counts there alone.
+    """
+
+    def __sklearn_clone__(self) -> Self:
+        copied: Self = super().__sklearn_clone__()  # type: ignore[misc]
+        _FITS[copied] = _fits_of(self)
+        return copied
 
 
 def is_private(step: Any) -> bool:
-    """Whether it is one of pabi's private estimators or transformers, or a subclass of one."""
-    return isinstance(step, (BoundedRows, PrivateStep))
+    """Whether it is one of pabi's private estimators or transformers, or of a subclass of one."""
+    return isinstance(step, PrivateStep)
+
+
+def fitted_before(step: Any, *, strict: Any, stacklevel: int) -> tuple[str, ...]:
+    """What the guarantee of a fit does not cover, as sentences: fits of the same estimator before it.
+
+    Warns of them, once in a process, on behalf of a caller so many frames up, unless a ledger counts them.
+    Raises InvalidInput where `strict`.
+    """
+    strict, kind = flag("strict", strict), type(step).__name__
+    if not _fits_of(step):
+        return ()
+    if strict:
+        raise InvalidInput(
+            "strict", f"expected one fit: this {kind}, or a clone of it, was fitted before"
+        )
+    if step.ledger is None:
+        warn_once(
+            f"{kind}, or a clone of it, was fitted before: guarantee_ is that of one fit; compose all of "
+            "them (pabi.compose), give a ledger, search on public data, or use PrivateSearchCV",
+            PrivacyWarning,
+            stacklevel=stacklevel + 1,
+        )
+    return (AGAIN,)
+
+
+def count_fit(step: Any) -> None:
+    """Counts a fit, for the estimator and its clones."""
+    _fits_of(step).append(None)
+
+
+def count_anew(step: Any) -> None:
+    """Counts its fits from now on, with those of clones that are made from now on."""
+    _FITS[step] = []
+
+
+def _fits_of(step: Any) -> list[None]:
+    return _FITS.setdefault(step, [])

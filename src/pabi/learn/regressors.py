@@ -138,8 +138,8 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
             depends on the data. Also where no argument says how large targets are, whatever the data. Each
             once in a process.
         PrivacyWarning
-            `random_state` is not None. A step before this one learns from the data, or a search fits it many
-            times, each once in a process.
+            `random_state` is not None. This estimator, or a clone of it, was fitted before and has no
+            `ledger`. Each once in a process.
         """
         with AllOrNothing(self):
             rows, targets, beside = self._with_amounts(

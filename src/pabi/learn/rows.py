@@ -15,6 +15,7 @@ from pabi.execute.records import Records, seen_norm
 from pabi.execute.sources import Steady
 from pabi.features.tables import checked
 from pabi.learn.large_rows import LargeRows, large_rows
+from pabi.learn.private_steps import PrivateStep
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.margins import HALF_ULP
@@ -32,7 +33,7 @@ _PRIVATE = (
 )
 
 
-class BoundedRows:
+class BoundedRows(PrivateStep):
     """scikit-learn's checks of X, and its rows within the bounds that the constructor declares.
 
     `feature_norm`: R or "auto". `feature_ranges`: of every column, None without any. `intercept_scaling`: of

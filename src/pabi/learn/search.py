@@ -36,10 +36,10 @@ from pabi.execute.trials import TrialLaw
 from pabi.guarantees.guarantee import Composed, Guarantee
 from pabi.guarantees.releases import released_notes
 from pabi.learn.categories import PrivateCategories, learns_levels
-from pabi.learn.guards import surroundings
+from pabi.learn.guards import counted_apart
 from pabi.learn.hashes import parameters_of
-from pabi.learn.pipelines import guarantee_of, keep_whole
-from pabi.learn.private_steps import AllOrNothing
+from pabi.learn.pipelines import assumed_unknown, guarantee_of, keep_whole
+from pabi.learn.private_steps import AllOrNothing, PrivateStep, count_fit, fitted_before
 from pabi.learn.search_plans import (
     SearchPlan,
     Settings,
@@ -135,7 +135,7 @@ def _has(name: str) -> Any:
 
 
 @dataclass(eq=False, repr=False)
-class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+class PrivateSearchCV(PrivateStep, MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
     """Random search over settings whose total privacy is stated beforehand, and proven.
 
     A trial draws a setting, fits the estimator privately and scores it. Their number is drawn in secret from
@@ -261,7 +261,8 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         Warns
         -----
         PrivacyWarning
-            `random_state` is not None.
+            `random_state` is not None. The estimator has a step that is not known to treat every row by
+            itself. This search, or a clone of it, was fitted before and has no `ledger`.
         """
         fit_on(None, self, X, y, X_public=X_public, y_public=y_public, groups=groups)
         return self
@@ -475,6 +476,7 @@ class PrivateSearchCV(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
         self, sized: Sized, tables: _Tables, source: Randomness, generator: np.random.Generator
     ) -> Any:
         model = budgeted(clone(sized.model), self.plan_.epsilon, self.plan_.delta)
+        counted_apart(model)  # how many trials there are stays hidden
         if not source.secret:
             last_step(model).set_params(random_state=int(generator.integers(2**31)))
         if tables.groups is None:
@@ -586,7 +588,7 @@ class _Trials:
         generator = keyed_generator(ticket.key)
         with drawn_from(generator):
             model = search._fitted(sized, self.tables, self.source, generator)
-        if guarantee_of(model).curve != search.plan_.trials[ticket.place].curve:
+        if guarantee_of(model, strict=False).curve != search.plan_.trials[ticket.place].curve:
             raise InvalidInput("estimator", "a fit costs something else than its plan says")
         return _Trial(search._score(model, self.tables, generator), sized.settings, model)
 
@@ -608,6 +610,7 @@ def fit_on(
         slot = search._slot()
         source = randomness_from(search.random_state, stacklevel=3)
         public = search._scored_publicly(X_public, y_public)
+        unknown = assumed_unknown(search.estimator, strict=False)
         generator = source.generator()
         table = large_table(X)
         if table is not None:
@@ -625,11 +628,12 @@ def fit_on(
         scored = 0 if public else tables.scored
         search.plan_ = planned(search._target(scored), sized)
         del generator  # it would stand in this frame while trials run
-        around = surroundings(search, strict=False, stacklevel=3)
-        certified = search._guarantee(sized, public).assuming(*of_users, *around)
+        again = fitted_before(search, strict=False, stacklevel=3)
+        certified = search._guarantee(sized, public).assuming(*of_users, *unknown, *again)
         if machines is not None:
             certified = certified.assuming(*machines.assumed)
         with reserved(search.ledger, lambda: certified, secret=source.secret):
+            count_fit(search)
             best = search._best(tables, sized, source, machines)
         guarantee = certified if source.secret else certified.for_testing()
         guarantee = guarantee.noting(released_notes(parameters_of(best.model)))
@@ -661,7 +665,7 @@ def _preceding(model: Pipeline, tables: _Tables) -> tuple[tuple[Guarantee, ...],
     if len(model.steps) == 1:
         return (), None
     _refuse_before(model[:-1])
-    fitted = clone(model[:-1])
+    fitted = counted_apart(clone(model[:-1]))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fitted.fit(tables.X, tables.y)
@@ -670,7 +674,7 @@ def _preceding(model: Pipeline, tables: _Tables) -> tuple[tuple[Guarantee, ...],
     else:
         width = _width_of(fitted.transform(tables.X), tables.y)
     try:
-        whole = guarantee_of(fitted)
+        whole = guarantee_of(fitted, strict=False)
     except InvalidInput as no:
         if no.field != "model":
             raise

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -48,3 +50,69 @@ def users_of_rows(ids: Any, users: Any, rows: int) -> tuple[UserRows | None, tup
         return None, ()
     groups = UserRows.of(ids, declared)
     return checked_groups(groups, None, rows), () if declared is not None else (ENROLLED,)
+
+
+# Words that end, or are, the name of a column that says whose a row is.
+_IDS = frozenset(
+    {"id", "ids", "uid", "uuid", "guid", "ssn", "mrn", "email", "mail", "iban", "passport"}
+)
+_PEOPLE = frozenset(
+    {
+        *("account", "applicant", "borrower", "buyer", "citizen", "claimant", "client", "customer"),
+        *(
+            "device",
+            "donor",
+            "driver",
+            "employee",
+            "household",
+            "individual",
+            "member",
+            "participant",
+        ),
+        *("passenger", "patient", "person", "player", "pupil", "respondent", "student", "subject"),
+        *("subscriber", "tenant", "user", "visitor", "voter", "worker"),
+    }
+)
+_KEYS = frozenset({"address", "code", "hash", "key", "name", "no", "nr", "num", "number"})
+
+
+def id_columns(names: Iterable[Any]) -> tuple[str, ...]:
+    """The names of columns that look as if they said whose a row is.
+
+    Where there is one, a person may have several rows. A guarantee for rows then says little of people: give
+    their ids to `fit` as `groups`.
+
+    Parameters
+    ----------
+    names : iterable of str
+        The names of a table's columns; whatever is no string is passed over.
+
+    Returns
+    -------
+    tuple of str
+        Those such as "id", "patient", "customer_id", "userId", "user name" or "email", each once, in order.
+        The names decide alone, never the data.
+
+    Raises
+    ------
+    TypeError
+        `names` cannot be iterated.
+
+    References
+    ----------
+    docs, "Prepare data privately".
+    """
+    return tuple(dict.fromkeys(str(n) for n in names if isinstance(n, str) and _is_id(n)))
+
+
+def _is_id(name: str) -> bool:
+    """Whether a column is called as ids are: by its last word, or by a person and the key of one."""
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
+    words = re.findall(r"[^\W_]+", spaced.lower())
+    joined = "".join(words)
+    if not words:
+        return False
+    if words[-1] in _IDS or words[0] == "id" or joined in _PEOPLE | {"socialsecuritynumber"}:
+        return True
+    people = {word.removesuffix("s") for word in words[:-1]} & _PEOPLE
+    return bool(people and words[-1] in _KEYS) or joined.removesuffix("id") in _PEOPLE

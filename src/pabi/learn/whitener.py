@@ -17,10 +17,9 @@ from pabi.execute.randomness import randomness_from
 from pabi.execute.records import LARGEST, Records
 from pabi.guarantees.releases import released_notes
 from pabi.learn.documentation import documented
-from pabi.learn.guards import surroundings
 from pabi.learn.hashes import MATRIX
 from pabi.learn.large_rows import as_it_is_read
-from pabi.learn.private_steps import AllOrNothing
+from pabi.learn.private_steps import AllOrNothing, count_fit, fitted_before
 from pabi.learn.rows import BoundedRows, warn_if_shortened
 from pabi.learn.sentences import ONE_FIT, PREPROCESSING
 from pabi.learn.users import users_of_rows
@@ -140,8 +139,8 @@ class PrivateWhitener(
         UserWarning
             Some row was scaled down or clipped to its range. Whether it was depends on the data.
         PrivacyWarning
-            `random_state` is not None. A step before this one learns from the data, or a search fits it many
-            times, each once in a process.
+            `random_state` is not None. This estimator, or a clone of it, was fitted before and has no
+            `ledger`. Each once in a process.
         """
         with AllOrNothing(self):
             check_ledger(self.ledger)
@@ -155,7 +154,7 @@ class PrivateWhitener(
             )
             users, of_users = users_of_rows(groups, self.users, records.n)
             moments = self._moments(records, users)
-            around = surroundings(self, strict=self.strict, stacklevel=2)
+            around = fitted_before(self, strict=self.strict, stacklevel=2)
             warn_if_shortened(records, stacklevel=3)
             secret = randomness_from(self.random_state, stacklevel=2).secret
             with reserved(
@@ -163,6 +162,7 @@ class PrivateWhitener(
                 lambda: moments.guarantee(self.delta).assuming(PREPROCESSING, *of_users),
                 secret=secret,
             ):
+                count_fit(self)
                 one = released_moments(moments, records, self.random_state, self.delta, users)
             self.preconditioner_ = whitening(one.values, moments, norm=output, equal=equal)
             guarantee = one.guarantee.assuming(PREPROCESSING, ONE_FIT, *of_users, *around)

@@ -12,8 +12,6 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.sparse import csr_matrix
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import pabi
 from pabi.describe.unlearning import Unlearning
@@ -21,7 +19,6 @@ from pabi.learn import (
     ForgottenRequest,
     PrivateLinearRegression,
     PrivateLogisticRegression,
-    PrivateScaler,
     PrivateSearchCV,
     StateFile,
 )
@@ -242,18 +239,6 @@ def test_other_releases_are_composed_or_refused(file):
     for wrong in (other, newer.unlearning_guarantee_):
         with pytest.raises(InvalidInput, match="^besides: "):
             model.forget(X, Y, [3], 6.0, DELTA, state=file, besides=[wrong])
-
-
-def test_what_learnt_from_the_rows_is_refused_by_name(file):
-    for step in (StandardScaler(), PrivateScaler(1.0, DELTA, feature_ranges=(-1, 1))):
-        pipeline = make_pipeline(step, estimator())
-        name = type(step).__name__.lower()
-        with pytest.raises(InvalidInput, match=f"^keep_state: .*{name}"):
-            pipeline.fit(X, Y, privatelogisticregression__keep_state=file)
-    assert not Path(file.path).exists()
-    honest = make_pipeline(FunctionTransformer(np.tanh), estimator())
-    honest.fit(X, Y, privatelogisticregression__keep_state=file)
-    assert Path(file.path).exists()
 
 
 @pytest.mark.parametrize(

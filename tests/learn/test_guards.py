@@ -542,11 +542,10 @@ def test_targets_that_are_changed_by_what_is_not_known(changes):
 # Guarantees of pipelines.
 
 
-@pytest.mark.parametrize("name", UNKNOWN)
+# The others take no such table, or stand in no such pipeline.
+@pytest.mark.parametrize("name", sorted(UNKNOWN.keys() - {"resampler", "words split by one's own"}))
 @pytest.mark.filterwarnings("ignore")
-def test_no_guarantee_of_a_pipeline_speaks_silently_of_what_is_not_known(name, monkeypatch):
-    if name in ("resampler", "words split by one's own"):
-        return  # they take no such table, or no such pipeline
+def test_no_guarantee_of_a_pipeline_speaks_silently_of_what_is_not_known(name):
     whole = Pipeline([("odd", UNKNOWN[name]()), ("m", model(feature_norm=9.0))]).fit(X, Y)
     with pytest.raises(InvalidInput, match="^odd.*strict=False"):
         guarantee_of(whole)

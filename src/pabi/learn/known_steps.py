@@ -184,8 +184,8 @@ def _of_targets(step: Any) -> Iterator[tuple[str, Any]]:
 
     unfitted = LinearRegression() if step.regressor is None else step.regressor
     yield "regressor", getattr(step, "regressor_", unfitted)
-    made = step.transformer or FunctionTransformer(step.func, inverse_func=step.inverse_func)
-    yield "transformer", getattr(step, "transformer_", made)
+    transformer = step.transformer or FunctionTransformer(step.func, inverse_func=step.inverse_func)
+    yield "transformer", getattr(step, "transformer_", transformer)
 
 
 _HOLDERS: Mapping[str, Callable[[Any], Any]] = MappingProxyType(

@@ -134,7 +134,7 @@ def test_the_model_of_a_state_is_written_again(folder, capsys):
     [
         ({"rows": "400\n"}, {}, "rows: expected an integer in 0..399"),
         ({"rows": "-1\n"}, {}, "rows: expected an integer"),
-        ({"rows": ""}, {}, "rows: expected whole numbers"),
+        ({"rows": ""}, {}, "rows: expected positions"),
         ({"key": "f" * 64}, {}, "key: it does not open state"),
         ({"key": "short"}, {}, "--key-file: expected 64 hexadecimal digits"),
         ({"people.csv": "age,job,rich\n20,cook,no\n"}, {}, "DATA: expected 400 rows"),

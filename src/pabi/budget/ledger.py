@@ -393,6 +393,19 @@ def reserved(
     return ledger.reserve(guarantee(), testing=not secret)
 
 
+def name_of(ledger: Ledger) -> str:
+    """The random name under which the ledger was opened."""
+    return ledger._read().opening.name
+
+
+def entries_noting(ledger: Ledger, key: str) -> list[tuple[Any, bool]]:
+    """(what the guarantee of an entry has under this key of its notes, whether it was committed), in order."""
+    book = ledger._read()
+    every = ((line.number, (line.guarantee or {}).get("notes")) for line in book.granted)
+    noting = [(n, notes[key]) for n, notes in every if isinstance(notes, dict) and key in notes]
+    return [(note, number in book.committed) for number, note in noting]
+
+
 def check_ledger(ledger: Any) -> None:
     """Raises InvalidInput for what is neither a ledger nor None."""
     if ledger is not None and type(ledger) is not Ledger:

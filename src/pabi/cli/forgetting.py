@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from pabi.cli.ledgers import opened
 from pabi.cli.reading import (
     describe,
     file_name,
@@ -15,7 +16,15 @@ from pabi.cli.reading import (
     read_whole,
     required,
 )
-from pabi.cli.requests import Outputs, meet_request, plan_request, required_file, write_again
+from pabi.cli.requests import (
+    Outputs,
+    Way,
+    meet_request,
+    plan_request,
+    required_file,
+    staying,
+    write_again,
+)
 from pabi.cli.state_origin import state_file
 from pabi.cli.writing import basis, emit, emit_json, origin, reading
 from pabi.numbers.errors import InvalidInput
@@ -84,6 +93,24 @@ def forget(
             help="Records, or users, withdrawn together; default 1. Of a run file.",
         ),
     ] = None,
+    retrain: Annotated[
+        bool,
+        typer.Option(
+            "--retrain", help="Train anew without the rows, and forget exactly. Of a state."
+        ),
+    ] = False,
+    accept_loss: Annotated[
+        bool,
+        typer.Option(
+            "--accept-loss", help="Go on although all who stay lose by it. Of a state."
+        ),
+    ] = False,
+    ledger: Annotated[
+        str | None,
+        typer.Option(
+            "--ledger", metavar="FILE", help="The ledger of the training; retraining spends from it."
+        ),
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -92,9 +119,11 @@ def forget(
     With --key-file FILE is the secret state that pabi train --keep-state wrote. Training goes on without the
     rows until the model is, within epsilon and delta, one that was retrained without all rows that were
     forgotten so far. The state is the new one then. Without --rows the model of the state is written again.
+    More steps cost all who stay: where that is much, it is refused without --accept-loss, and --retrain is
+    better.
 
-    With --plan nothing is done: it says how many epochs a request takes. FILE may then be a run file, and K
-    epochs be asked for.
+    With --plan nothing is done: it says how many epochs a request takes, and what it costs those who stay.
+    FILE may then be a run file, and K epochs be asked for.
 
     \b
     Examples:
@@ -108,15 +137,23 @@ def forget(
         _refuse("--records", records, "--rows says which records are forgotten")
         state = state_file(file, key_file)
         if plan:
+            _refuse("--ledger", ledger, "a plan spends nothing")
             plan_request(state, rows, read_target(epsilon, delta), as_json=as_json)
             return
+        used = [] if ledger is None else [ledger]
+        way = Way(retrain, accept_loss, None if ledger is None else opened(ledger))
         files = Outputs(required_file("--out", out), required_file("--guarantee", guarantee), force)
         if rows is None:
-            write_again(state, files, unlike=[file, key_file])
+            write_again(state, files, way, unlike=[file, key_file, *used])
             return
-        unlike = [file, key_file, rows]
         meet_request(
-            state, data or [], rows, read_target(epsilon, delta), files=files, unlike=unlike
+            state,
+            data or [],
+            rows,
+            read_target(epsilon, delta),
+            way,
+            files=files,
+            unlike=[file, key_file, rows, *used],
         )
         return
     if not plan:
@@ -128,6 +165,9 @@ def forget(
         ("--rows", rows),
         ("--out", out),
         ("--guarantee", guarantee),
+        ("--ledger", ledger),
+        ("--retrain", retrain or None),
+        ("--accept-loss", accept_loss or None),
     ):
         _refuse(name, value, "a run file is planned with, and nothing else is read or written")
     _plan_of_run(
@@ -170,6 +210,7 @@ def _plan_of_run(
     lines = [
         f"epochs       {later} after the request, to forget {count} of {run.n} {run.unit}s",
         f"epsilon      {shown(cost)} at delta {at!r}",
+        *staying(guarantee),
         *origin(guarantee),
         *basis(guarantee.adjacency, guarantee.assumptions),
     ]

@@ -5,23 +5,27 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pabi.account.forgetting import BILL, read_bill, told
 from pabi.cli.output_files import partial_files
 from pabi.cli.reading import read_text, read_whole
 from pabi.cli.state_origin import Origin
 from pabi.cli.table_files import table_files
+from pabi.cli.training import DECLARED
 from pabi.cli.writing import basis, emit, emit_json, json_text, one_line, origin, reading
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.extras import extra
 from pabi.numbers.showing import shown
 
 if TYPE_CHECKING:
+    from pabi.budget.ledger import Ledger
     from pabi.forgetting.state_files import StateFile
     from pabi.forgetting.states import SecretState
+    from pabi.guarantees.guarantee import Guarantee
 
 _MOST = 1 << 28  # bytes of a list of rows
 
@@ -33,6 +37,14 @@ class Outputs:
     model: str
     guarantee: str
     force: bool
+
+
+class Way(NamedTuple):
+    """How a request may be met, and the ledger of the training, if there is one."""
+
+    retrain: bool
+    accept_loss: bool
+    ledger: Ledger | None
 
 
 def required_file(name: str, value: str | None) -> str:
@@ -59,7 +71,18 @@ def plan_request(
         return
     lines = [f"epochs       {plan.epochs} after the request, {_forgetting(held, len(numbers))}"]
     lines.append(f"epsilon      {shown(cost)} at delta {at!r}")
+    lines += staying(proven)
     emit("\n".join(lines + origin(proven) + basis(proven.adjacency, proven.assumptions)))
+
+
+def staying(proven: Guarantee) -> list[str]:
+    """Lines of what those who stay pay."""
+    bill = read_bill(proven.notes)
+    if bill is None:
+        return []
+    advice = "they lose by going on: give --retrain, or --accept-loss to go on all the same"
+    lines = [f"  - {line}" for line in (*told(bill), *([advice] if bill.dear else []))]
+    return ["those who stay", *lines]
 
 
 def meet_request(
@@ -67,11 +90,12 @@ def meet_request(
     data: Sequence[str],
     rows: str,
     target: tuple[float, float],
+    way: Way,
     *,
     files: Outputs,
     unlike: Sequence[str],
 ) -> None:
-    """Goes on without the rows, and writes the model and what is promised of it."""
+    """Goes on or retrains without the rows, and writes the model and what is promised of it."""
     from pabi.forgetting.state_files import state_in
 
     skops = extra("skops.io", "train")
@@ -84,18 +108,29 @@ def meet_request(
         model_file,
         guarantee_file,
     ):
-        encoder, newer = _forgot(state, held, tables, numbers, target)
+        encoder, newer = _forgot(state, held, tables, numbers, target, way)
         skops.dump(_pipeline(encoder, newer), model_file)
-        proven, at = newer.unlearning_guarantee_, target[1]
+        proven, at = _promised(newer, way.retrain), target[1]
         text = json_text(reading(proven, proven.epsilon(at), at))
         guarantee_file.write_text(f"{text}\n", encoding="utf-8")
-    lines = [f"forgotten    {_counted(held, len(numbers))}"]
+    lines = [f"forgotten    {_counted(held, len(numbers))}{', exactly' if way.retrain else ''}"]
     lines.append(f"epsilon      {shown(proven.epsilon(at))} at delta {at!r}")
     lines.append(f"model        {one_line(files.model)}")
+    lines += staying(proven)
     emit("\n".join(lines + origin(proven) + basis(proven.adjacency, proven.assumptions)))
 
 
-def write_again(state: StateFile, files: Outputs, *, unlike: Sequence[str]) -> None:
+def _promised(fitted: Any, retrained: bool) -> Guarantee:
+    """What is written of a model: what is promised of forgetting, of a retrained one its privacy; with the
+    bill."""
+    forgetting: Guarantee = fitted.unlearning_guarantee_
+    if not retrained:
+        return forgetting
+    own: Guarantee = fitted.guarantee_
+    return own.noting({BILL: forgetting.notes[BILL]})
+
+
+def write_again(state: StateFile, files: Outputs, way: Way, *, unlike: Sequence[str]) -> None:
     """Writes the model of a state once more, and what was promised of it."""
     from pabi.forgetting.state_files import state_in
 
@@ -105,9 +140,10 @@ def write_again(state: StateFile, files: Outputs, *, unlike: Sequence[str]) -> N
     names = (files.model, files.guarantee)
     with partial_files(names, files.force, unlike=unlike) as (model_file, guarantee_file):
         schema = origin_of.declared
-        fitted = schema.estimator(**origin_of.arguments).restored(state)
+        fitted = schema.estimator(**origin_of.arguments, ledger=way.ledger).restored(state)
+        _as_train_does(fitted)
         skops.dump(_pipeline(schema.encoder, fitted), model_file)
-        proven = fitted.unlearning_guarantee_ if held.log else fitted.guarantee_
+        proven = _promised(fitted, held.log[-1].retrained) if held.log else fitted.guarantee_
         at = origin_of.arguments["delta"]
         text = json_text(reading(proven, proven.epsilon(at), at))
         guarantee_file.write_text(f"{text}\n", encoding="utf-8")
@@ -122,6 +158,7 @@ def _forgot(
     tables: list[str],
     rows: NDArray[np.intp],
     target: tuple[float, float],
+    way: Way,
 ) -> tuple[Any, Any]:
     """(the encoder, the estimator that has forgotten the rows)."""
     from pabi.cli.encoded import read_encoded
@@ -129,7 +166,8 @@ def _forgot(
 
     origin_of = _origin(state, held)
     schema = origin_of.declared
-    encoder, estimator = schema.encoder, schema.estimator(**origin_of.arguments)
+    encoder = schema.encoder
+    estimator = schema.estimator(**origin_of.arguments, ledger=way.ledger)
     blank = np.union1d(held.forgotten, checked_rows(rows, held.run.n, held.forgotten))
     with warnings.catch_warnings():
         warnings.filterwarnings("always", ".*keep it to yourself")  # for whoever holds the data
@@ -141,7 +179,23 @@ def _forgot(
                 f"{table.records}",
             )
         targets = schema.targets(origin_of.target, table.others[origin_of.target], blank)
-        return encoder, estimator.forget(table.features, targets, rows, *target, state=state)
+        newer = estimator.forget(
+            table.features,
+            targets,
+            rows.tolist(),
+            *target,
+            state=state,
+            retrain=way.retrain,
+            accept_loss=way.accept_loss,
+        )
+    _as_train_does(newer)
+    return encoder, newer
+
+
+def _as_train_does(fitted: Any) -> None:
+    """What holds of every model of the command line: its schema was declared, and it names no ledger."""
+    fitted.guarantee_ = fitted.guarantee_.assuming(DECLARED)
+    fitted.ledger = None
 
 
 def _origin(state: StateFile, held: SecretState) -> Origin:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -28,6 +28,9 @@ from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.fields import flag, keep
 from pabi.numbers.rounding import Array
+
+if TYPE_CHECKING:
+    from pabi.guarantees.guarantee import Guarantee
 
 _RETRAINED = (
     "the model is compared with one retrained for as many steps, in the same batches, in which "
@@ -234,6 +237,11 @@ class Unlearning(Accounted):
     def assumptions(self) -> tuple[str, ...]:
         """What the user must be able to stand behind for a guarantee of this forgetting to hold."""
         return unlearning_sentences(self)
+
+    def _best(self, delta: float, position: int | None = None) -> Guarantee:
+        from pabi.account.forgetting import with_bill
+
+        return with_bill(self, super()._best(delta, position), delta)
 
     def __getstate__(self) -> dict[str, Any]:
         return {f.name: getattr(self, f.name) for f in fields(self)}

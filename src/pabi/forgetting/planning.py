@@ -11,26 +11,36 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 
-from pabi.account.forgetting import fewest_after
+from pabi.account.best import best_guarantee
+from pabi.account.forgetting import Bill, bill, fewest_after
 from pabi.describe.accounted import warn_of_large_delta
 from pabi.describe.neighbours import RETRAINED
 from pabi.describe.unlearning import Unlearning
 from pabi.forgetting.states import SecretState
 from pabi.guarantees.guarantee import INDEPENDENT, Guarantee
+from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, TargetUnreachable
 from pabi.numbers.showing import exact, shown
-from pabi.tradeoff import TradeOff
+from pabi.tradeoff import Gaussian, TradeOff
 
+_ANEW = (
+    "the model was trained from the beginning, with noise and an order of its own, while the contributions "
+    "of the forgotten records were zero, and n and all divisors stayed (retrained)",
+    "the model is looked at by itself; no model handed out before it is known",
+    "which records are forgotten, and when, does not depend on any model that was handed out",
+)
 FEWEST = 1  # epochs: a request is never met by doing nothing
 
 
 @dataclass(frozen=True)
 class PlannedRequest:
-    """How a request will be met: `epochs` follow on it, and `guarantee` is promised."""
+    """How a request will be met: `epochs` follow on it, and `guarantee` is promised; the `bill` is that of
+    those who stay."""
 
     unlearning: Unlearning
     epochs: int
     guarantee: Guarantee
+    bill: Bill
 
 
 def planned_request(
@@ -59,8 +69,84 @@ def planned_request(
         least=FEWEST,
         together=lambda proven: with_others(proven, others),
     )
-    unlearning = state.unlearning(epochs * run.steps_per_epoch, records)
-    return PlannedRequest(unlearning, epochs, promised)
+    steps = epochs * run.steps_per_epoch
+    costs = bill_of_state(state, (steps, records))
+    return PlannedRequest(
+        state.unlearning(steps, records), epochs, promised.noting(costs.noted()), costs
+    )
+
+
+def promised_anew(
+    state: SecretState,
+    records: int,
+    *,
+    epsilon: float,
+    delta: float,
+    besides: Sequence[Guarantee] = (),
+) -> Guarantee:
+    """What is promised of a training that never saw the forgotten records, and so many more.
+
+    The model has the very law of the one that it is compared with. Releases `besides` it keep the records.
+    Raises TargetUnreachable and InvalidInput.
+    """
+    every = len(state.forgotten) + records
+    others = [_of_all(one, every) for one in besides]
+    target = validate.number("epsilon", epsilon, above=0.0)
+    at = validate.number("delta", delta, above=0.0, below=1.0)
+    _refuse_dear(others, every, target, at)
+    warn_of_large_delta(state.run.n, at)
+    exactly = Guarantee(
+        Gaussian(0.0), RETRAINED, "retraining", "docs, Forget records", _ANEW, tuned_at=at
+    )
+    return with_others(exactly, others).noting(bill_of_state(state).noted())
+
+
+def bill_of_state(state: SecretState, request: tuple[int, int] | None = None) -> Bill:
+    """What those who stay pay for a request of so many (steps, records), and what for retraining.
+
+    It is read at the δ of the model. What preconditioning released counts once for every training, and so
+    does every training that this one took the place of.
+    """
+    delta, run = float(state.facts["settings"]["delta"]), state.run
+    once = () if state.moments is None else (best_guarantee(state.moments, delta).curve,)
+    before = (*earlier_trainings(state), *once)
+    first = best_guarantee(run, delta).curve
+    going_on = None
+    if request is not None:
+        whole = best_guarantee(state.run_after(request), delta)
+        alone, every = _composed(*once, whole.curve), _composed(*before, whole.composition)
+        going_on = alone, every, request[0] / run.steps_per_epoch
+    return bill(
+        delta,
+        _composed(*once, first),
+        released_by(state),
+        run.steps / run.steps_per_epoch,
+        going_on,
+    )
+
+
+def released_by(state: SecretState) -> TradeOff | None:
+    """What all models cost together that the state was of, with what was released for them. None where
+    nothing is proven."""
+    delta = float(state.facts["settings"]["delta"])
+    now = best_guarantee(state.run_after(), delta)
+    once = () if state.moments is None else (best_guarantee(state.moments, delta).curve,)
+    # One model is out of this training, or several that lie on one path.
+    own = now.composition if state.requests else now.curve
+    return _composed(*earlier_trainings(state), *once, own)
+
+
+def earlier_trainings(state: SecretState) -> tuple[TradeOff | None, ...]:
+    """What the trainings cost, with all models on their paths, that this one took the place of; None for what
+    nothing is proven of."""
+    earlier = state.facts.get("earlier", ())
+    return tuple(None if curve is None else TradeOff.from_dict(curve) for curve in earlier)
+
+
+def _composed(*curves: TradeOff | None) -> TradeOff | None:
+    """What the releases cost together. None where nothing is proven of one."""
+    known = [curve for curve in curves if curve is not None]
+    return reduce(TradeOff.compose, known) if len(known) == len(curves) else None
 
 
 def _of_all(release: Guarantee, records: int) -> Guarantee:

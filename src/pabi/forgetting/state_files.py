@@ -42,8 +42,8 @@ class StateFile:
     Parameters
     ----------
     path : path
-        The file. Next to it are written `.NAME.lock`, which keeps processes apart, and, for a moment,
-        `.NAME.partial`.
+        The file. Next to it are written `.NAME.lock`, which keeps processes apart and tells the last state
+        from older copies, and, for a moment, `.NAME.partial`.
     key : bytes, 32 of them
         A secret from a good source of randomness, such as `StateFile.new_key()`.
     note : str
@@ -109,16 +109,62 @@ def refuse_existing(file: StateFile) -> None:
 
 
 def state_in(file: StateFile) -> SecretState:
-    """The state. Raises InvalidInput for a wrong key, a changed file and another version."""
-    return unseen(lambda: read_state(_decrypted(file, _content(file))))
+    """The state. Raises InvalidInput for a wrong key, a changed file, another version, and for one that is
+    not the last that was written here."""
+
+    def read() -> SecretState:
+        before = _names(file)
+        state = read_state(_decrypted(file, _content(file)))
+        after = _names(file)  # another process may have written in between
+        if after and state.turn not in (*before, *after):
+            raise InvalidInput(
+                "state",
+                f"{file.path} is not the state that was written here last: an older copy, or one of another "
+                f"model; if it is the one you want, remove {_beside(file)}",
+            )
+        return state
+
+    return unseen(read)
 
 
-def write_state(file: StateFile, state: SecretState) -> None:
-    """Writes `state`, in one step. Raises InvalidInput; the file is then as it was."""
+def write_state(file: StateFile, state: SecretState, before: SecretState | None = None) -> None:
+    """Writes `state`, in one step, in the place of the one `before`. Raises InvalidInput; the file is then
+    as it was."""
     try:
-        write_secret(Path(file.path), _encrypted(file.key, written(state)))
+        content = _encrypted(file.key, written(state))
+        # Either may be in the file if this process ends in between.
+        _note_names(file, *([] if before is None else [before.turn]), state.turn)
+        write_secret(Path(file.path), content)
     except OSError as bad:
         raise InvalidInput("state", f"cannot write {file.path}: {bad.strerror}") from None
+    with contextlib.suppress(OSError):
+        _note_names(file, state.turn)
+
+
+def _beside(file: StateFile) -> Path:
+    """The file that keeps processes apart, and the names of the states that may have been written last."""
+    path = Path(file.path)
+    return path.with_name(f".{path.name}.lock")
+
+
+def _names(file: StateFile) -> tuple[str, ...]:
+    """The names of the states that may have been written last; none where nobody noted them."""
+    try:
+        words = _beside(file).read_bytes().split()
+    except OSError:
+        return ()
+    return tuple(word.decode("ascii", "replace") for word in words)
+
+
+def _note_names(file: StateFile, *names: str) -> None:
+    """Notes them, such that they survive a loss of power. Raises OSError."""
+    handle = os.open(_beside(file), os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        os.ftruncate(handle, 0)
+        os.write(handle, f"{' '.join(names)}\n".encode())
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 @contextlib.contextmanager
@@ -127,17 +173,16 @@ def locked(file: StateFile) -> Iterator[None]:
     if fcntl is None:
         yield
         return
-    path = Path(file.path)
     try:
-        lock = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+        lock = os.open(_beside(file), os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as bad:
-        raise InvalidInput("state", f"cannot lock {path}: {bad.strerror}") from None
+        raise InvalidInput("state", f"cannot lock {file.path}: {bad.strerror}") from None
     try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise InvalidInput(
-                "state", f"another process is at work on {path}: wait for it"
+                "state", f"another process is at work on {file.path}: wait for it"
             ) from None
         yield
     finally:

@@ -15,8 +15,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pabi.account.forgetting import of_those_who_stay
 from pabi.describe.files import from_dict, to_dict
 from pabi.describe.runs import NoisySGD
+from pabi.describe.second_moments import NoisySecondMoments
 from pabi.describe.unlearning import Request, Unlearning
 from pabi.execute.batches import fits
 from pabi.execute.checkpoint import State
@@ -26,6 +28,7 @@ from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
 
 FORMAT = "pabi.state.1"
+NO_TURN = "none"  # the name of states that were written before they had names
 _UPDATE, _PUBLIC = "update_", "public_"  # before the names of arrays of these kinds
 _UNREADABLE = (ValueError, KeyError, TypeError, EOFError, OverflowError, zipfile.BadZipFile)
 
@@ -44,13 +47,16 @@ class ForgottenRequest:
         The steps that were taken without them.
     guarantee : Guarantee
         Of adjacency "retrained", for all rows that were forgotten until then, with its certificate if it has
-        one.
+        one. Its notes have what it cost those who stay.
+    retrained : bool
+        Whether the steps are those of a new training, which never saw the rows.
     """
 
     rows: tuple[int, ...]
     time: str
     steps: int
     guarantee: Guarantee
+    retrained: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """The line for JSON.
@@ -66,6 +72,7 @@ class ForgottenRequest:
             "time": self.time,
             "steps": self.steps,
             "guarantee": written,
+            "retrained": self.retrained,
         }
 
     @classmethod
@@ -87,7 +94,8 @@ class ForgottenRequest:
             For what is no guarantee.
         """
         proven = Guarantee.from_json(json.dumps(table["guarantee"]))
-        return cls(tuple(table["rows"]), table["time"], table["steps"], proven)
+        anew = table.get("retrained", False) is True
+        return cls(tuple(table["rows"]), table["time"], table["steps"], proven, anew)
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -115,9 +123,20 @@ class SecretState:
         return np.array(sorted(row for line in self.log for row in line.rows), dtype=np.intp)
 
     @property
+    def turn(self) -> str:
+        """The random name of this state, another one for every state that was ever written."""
+        return str(self.facts.get("turn", NO_TURN))
+
+    @property
+    def since(self) -> tuple[ForgottenRequest, ...]:
+        """The requests on which this very training went on."""
+        anew = [i for i, line in enumerate(self.log) if line.retrained]
+        return self.log[anew[-1] + 1 :] if anew else self.log
+
+    @property
     def requests(self) -> tuple[Request, ...]:
-        """The requests so far, as a description of forgetting has them."""
-        return tuple(Request(line.steps, len(line.rows)) for line in self.log)
+        """The same as a description of forgetting has them."""
+        return tuple(Request(line.steps, len(line.rows)) for line in self.since)
 
     @property
     def forgettable(self) -> NoisySGD:
@@ -133,6 +152,24 @@ class SecretState:
     def unlearning(self, steps: int, records: int) -> Unlearning:
         """The forgetting that so many steps more without so many records more make of it."""
         return Unlearning(self.forgettable, [*self.requests, (steps, records)])
+
+    def run_after(self, *further: tuple[int, int]) -> NoisySGD:
+        """All steps so far, and those of further requests, as one run of those who stay."""
+        requests = [*self.requests, *further]
+        if not requests:
+            return self.run
+        staying = of_those_who_stay(Unlearning(self.forgettable, requests))
+        return replace(staying, adjacency=self.run.adjacency)
+
+    @property
+    def moments(self) -> NoisySecondMoments | None:
+        """The release for preconditioning, None where there is none."""
+        table = self.facts.get("moments")
+        if table is None:
+            return None
+        moments = from_dict(table)
+        assert isinstance(moments, NoisySecondMoments)
+        return moments
 
 
 def written(state: SecretState) -> bytes:
@@ -214,7 +251,7 @@ def _possible(state: SecretState) -> bool:
     shapes = {walk.x.shape, state.start.shape, state.shown.shape}
     rows = [row for line in state.log for row in line.rows]
     return (
-        walk.step == run.steps + sum(line.steps for line in state.log)
+        walk.step == run.steps + sum(line.steps for line in state.since)
         and len(shapes) == 1
         and all(np.all(np.isfinite(x)) for x in (walk.x, state.start, state.shown))
         and fits(run, walk.secret)

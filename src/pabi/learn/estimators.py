@@ -25,11 +25,16 @@ from pabi.execute.large_tables import is_large, large_column
 from pabi.execute.linear_gradients import LinearGradients
 from pabi.execute.randomness import is_secret
 from pabi.execute.records import Records
-from pabi.forgetting.state_files import StateFile
 from pabi.guarantees.guarantee import Guarantee
 from pabi.guarantees.releases import released_notes
 from pabi.learn import defaults
-from pabi.learn.forgetting import ForgettingModel, refuse_unforgettable
+from pabi.learn.forgetting import (
+    ForgettingModel,
+    Keeping,
+    kept_in,
+    noting_state,
+    refuse_unforgettable,
+)
 from pabi.learn.hashes import parameters_of
 from pabi.learn.large_rows import LargeRows
 from pabi.learn.plans import Size, TrainingPlan
@@ -154,15 +159,16 @@ class PrivateLinearModel(ForgettingModel, BoundedRows, BaseEstimator):  # type: 
         if beside.state is not None:
             refuse_unforgettable(plan.run)
         warn_if_shortened(records, stacklevel=4)
+        keeping = None if beside.state is None else kept_in(beside.state, self.ledger)
         # Both releases are one reservation; what other fits cost is in the ledger as well.
         with reserved(
             self.ledger,
-            lambda: plan.guarantee.assuming(PREPROCESSING, *sentences),
+            lambda: noting_state(plan.guarantee.assuming(PREPROCESSING, *sentences), keeping),
             secret=self.ledger is None or is_secret(self.random_state),
         ):
             count_fit(self)
             rows = CheckedRows(X, records, targets, weights, groups)
-            self._execute(plan, rows, sentences, beside.state)
+            self._execute(plan, rows, sentences, keeping)
 
     def _beside(self, rows: LargeRows, y: Any, beside: Given) -> tuple[LargeColumn, Given]:
         """(the targets of a large table, users and weights of its rows, which are read into memory)."""
@@ -183,7 +189,7 @@ class PrivateLinearModel(ForgettingModel, BoundedRows, BaseEstimator):  # type: 
         plan: TrainingPlan,
         rows: CheckedRows,
         sentences: tuple[str, ...],
-        state: StateFile | None,
+        keeping: Keeping | None,
     ) -> None:
         """Executes the plan on the rows; sets what `fit` sets."""
         run, moments, outputs = plan.run, plan.moments, plan.size.outputs
@@ -200,7 +206,7 @@ class PrivateLinearModel(ForgettingModel, BoundedRows, BaseEstimator):  # type: 
         gradients = self._gradients(seen, rows.targets, run.loss)
         self.run_, self.moments_, self.preconditioner_ = run, moments, preconditioner
         result = train_and_keep(
-            self._keeping(state, rows, sentences),
+            self._keeping(keeping, rows, sentences),
             run,
             gradients if rows.weights is None else gradients.weighted(rows.weights),
             np.zeros(gradients.shape),

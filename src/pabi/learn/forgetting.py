@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -13,11 +13,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
 from sklearn.base import clone
 
-from pabi.describe.files import from_dict, to_dict
+from pabi.account.forgetting import refuse_dear
+from pabi.budget.ledger import Ledger, check_ledger, reserved
+from pabi.describe.files import to_dict
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
 from pabi.describe.second_moments import NoisySecondMoments
-from pabi.describe.unlearning import Unlearning
 from pabi.execute.checkpoint import State
 from pabi.execute.continuing import enforceable, go_on
 from pabi.execute.engine import Keep
@@ -28,7 +29,7 @@ from pabi.execute.precision import checked, walk_of
 from pabi.execute.records import LARGEST, Records
 from pabi.execute.row_maps import RowMap
 from pabi.forgetting.digests import DIGEST_KEY_BYTES, digests_of, same_rows, without
-from pabi.forgetting.planning import PlannedRequest, planned_request
+from pabi.forgetting.planning import PlannedRequest, planned_request, promised_anew, released_by
 from pabi.forgetting.state_files import (
     StateFile,
     locked,
@@ -37,15 +38,18 @@ from pabi.forgetting.state_files import (
     write_state,
 )
 from pabi.forgetting.states import ForgottenRequest, SecretState
+from pabi.forgetting.turns import first_name, named_after, noted_name, refuse_stale
 from pabi.guarantees.guarantee import Guarantee
 from pabi.guarantees.releases import released_notes
 from pabi.learn.hashes import parameters_of
+from pabi.learn.plans import TrainingPlan
 from pabi.learn.sample_weights import sample_weights, times
 from pabi.learn.sentences import ONE_FIT, PREPROCESSING
 from pabi.learn.users import CheckedRows
 from pabi.learn.whitening import together
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
+from pabi.numbers.fields import flag
 from pabi.numbers.rounding import Array
 
 BY_ITSELF = (
@@ -62,6 +66,34 @@ class SeenTable(NamedTuple):
     X: Any
     targets: NDArray[Any]
     weights: Array | None
+
+
+class Keeping(NamedTuple):
+    """What becomes of the state of a fit: what `write` does with it, and what it notes beside."""
+
+    write: Callable[[SecretState], None]
+    facts: Mapping[str, Any]
+
+
+def kept_in(state: StateFile, ledger: Ledger | None) -> Keeping:
+    """The first state of a model is written to this file."""
+    facts = {"note": state.note, **first_name(ledger)}
+    return Keeping(lambda secret: write_state(state, secret), facts)
+
+
+def noting_state(guarantee: Guarantee, keeping: Keeping | None) -> Guarantee:
+    """What a ledger enters of a fit, with the name of the state that it leaves."""
+    return guarantee if keeping is None else guarantee.noting(noted_name(keeping.facts))
+
+
+class Wanted(NamedTuple):
+    """A request: the rows, (ε, δ), the guarantees of other releases, and how it may be met."""
+
+    rows: Any
+    target: tuple[float, float]
+    besides: Sequence[Guarantee]
+    retrain: bool
+    accept_loss: bool
 
 
 class ForgettingModel:
@@ -91,6 +123,8 @@ class ForgettingModel:
         state: StateFile,
         sample_weight: ArrayLike | None = None,
         besides: Sequence[Guarantee] = (),
+        retrain: bool = False,
+        accept_loss: bool = False,
     ) -> Self:
         """A new estimator that has forgotten some rows: it is nearly one retrained without them.
 
@@ -99,14 +133,18 @@ class ForgettingModel:
         were forgotten before, are zero; they are still drawn and counted. The state then is the new one, its
         log one line longer. At any moment the file holds the old state or the new one.
 
+        More steps cost all who stay. Where their ε, at the model's δ, would grow by more than a tenth, this
+        is refused unless `accept_loss` says otherwise, and `retrain` is recommended.
+
         Parameters
         ----------
         X : (n, d) array-like, pandas frame or scipy sparse matrix
             The table of the fit. Rows that are, or were, forgotten may hold anything, also no numbers.
         y : (n,) or (n, K) array-like
             Its labels or targets; likewise.
-        rows : (m,) array-like of int
-            The rows to forget, counted from 0.
+        rows : (m,) sequence of int, or (n,) of bool
+            The rows to forget: their positions in the table, counted from 0, or a mask. What may hold labels,
+            such as a pandas Index or Series, is refused.
         epsilon, delta : float, > 0, delta below 1
             What is to be promised of all rows that were forgotten until now.
         state : StateFile
@@ -116,18 +154,29 @@ class ForgettingModel:
         besides : sequence of Guarantee
             Those of other releases that saw these rows and are handed out with the model, such as private
             ranges; under "zero_out". What they cost all forgotten rows together is added.
+        retrain : bool
+            Whether to train anew, without the rows from the first step on, with noise, order and release for
+            preconditioning of its own. The new model has forgotten exactly, and costs those who stay what the
+            first one did. It is a release of its own: a `ledger` is charged.
+        accept_loss : bool
+            Whether to go on although those who stay lose by it.
 
         Returns
         -------
         estimator
-            Of the same settings, fitted. `unlearning_guarantee_` compares it with a retrained one,
-            `guarantee_` is what it costs those who stay.
+            Of the same settings, fitted. `unlearning_guarantee_` compares it with a retrained one; its notes
+            have what the request costs those who stay, under "those_who_stay": ε of the training, of the new
+            model alone and of all models that are out then, after going on and after retraining.
+            `guarantee_` is what the new model costs those who stay.
 
         Raises
         ------
         InvalidInput
-            Rows out of range or forgotten before, another table or other settings than the state's, another
-            version, a wrong key; nothing is changed then.
+            Rows that are no positions, out of range or forgotten before, another table or other settings than
+            the state's, a state that is not the last one of this model, another version, a wrong key, and
+            where those who stay would lose; nothing is changed then.
+        BudgetExceeded
+            Less is left in `ledger` than retraining costs; nothing is changed.
         TargetUnreachable
             No number of epochs meets ε at δ.
         NotApplicable
@@ -143,42 +192,77 @@ class ForgettingModel:
         docs, "Forget records".
         """
         checked_state("state", state)
-        if self.ledger is not None:
+        check_ledger(self.ledger)
+        anew, accepted = flag("retrain", retrain), flag("accept_loss", accept_loss)
+        if self.ledger is not None and not anew:
             raise InvalidInput(
                 "ledger",
                 "expected None: what two models of one path cost those who stay is not the sum of what each "
-                "costs, so that no ledger can add them up",
+                "costs, so that no ledger can add them up; with retrain=True there is a sum, which is charged",
             )
-        return unseen(
-            lambda: self._forgotten(
-                X, y, rows, (epsilon, delta), state=state, weights=sample_weight, besides=besides
-            )
-        )
+        request = Wanted(rows, (epsilon, delta), besides, anew, accepted)
+        return unseen(lambda: self._forgotten(X, y, sample_weight, request, state))
 
     def _forgotten(
-        self,
-        X: Any,
-        y: Any,
-        rows: Any,
-        target: tuple[float, float],
-        *,
-        state: StateFile,
-        weights: Any,
-        besides: Sequence[Guarantee],
+        self, X: Any, y: Any, weights: Any, request: Wanted, state: StateFile
     ) -> Self:
         """What `forget` returns. Locals are secret, so that its caller lets nothing of them be seen."""
         with locked(state):
             held = state_in(state)
             fresh = self._matching(held)
-            numbers = checked_rows(rows, held.run.n, held.forgotten)
+            self._refuse_another(fresh, held)
+            numbers = checked_rows(request.rows, held.run.n, held.forgotten)
             blank = np.union1d(held.forgotten, numbers)
-            table = fresh._blanked_table(X, y, weights, held, blank)
+            plan = _settled(held, len(numbers), request)
+            table = fresh._blanked_table(X, y, weights, held, blank, wiped=plan is None)
             _refuse_other_data(held, table, blank)
-            plan = planned_for(held, len(numbers), *target, besides)
+            if plan is None:
+                return self._retrained(fresh, held, table, numbers, request, state)
             newer = _gone_on(held, plan, fresh._without(table, held, blank), numbers)
             model = fresh._as_of(newer)
-            write_state(state, newer)  # last of all: where anything goes wrong, nothing is changed
+            write_state(state, newer, held)  # last of all: where anything goes wrong, nothing is changed
         return model
+
+    def _retrained(
+        self,
+        fresh: Self,
+        held: SecretState,
+        table: SeenTable,
+        numbers: NDArray[np.intp],
+        request: Wanted,
+        state: StateFile,
+    ) -> Self:
+        """`fresh`, trained anew without these rows and those that were forgotten before."""
+        promised = retrained_for(held, len(numbers), *request.target, request.besides)
+        named = named_after(held, self.ledger)
+        plan, sentences = fresh._plan_as_of(held), (PREPROCESSING, *held.facts["sentences"])
+        with reserved(
+            self.ledger,
+            lambda: plan.guarantee.assuming(*sentences).noting(noted_name(named)),
+            secret=True,
+        ):
+            anew = fresh._trained_anew(held, table, np.union1d(held.forgotten, numbers))
+            newer = _in_place_of(held, anew, _line(numbers, anew.walk.step, promised, True), named)
+            model = fresh._as_of(newer)
+            write_state(state, newer, held)
+        return model
+
+    def _refuse_another(self, fresh: Self, held: SecretState) -> None:
+        """Raises InvalidInput for a state that is not the last one of this model, as far as anything tells:
+        the model itself, where it is fitted, and the ledger, where one is kept."""
+        refuse_stale(held, self.ledger)
+        if not hasattr(self, "coef_"):
+            return
+        fresh._set_coefficients(_theta(held))
+        if not (
+            np.array_equal(self.coef_, fresh.coef_)
+            and np.array_equal(self.intercept_, fresh.intercept_)
+        ):
+            raise InvalidInput(
+                "state",
+                "expected that of this model, got one of another model, or an older or newer one of this: "
+                "forget with what the last forget returned, or with restored(state)",
+            )
 
     def restored(self, state: StateFile) -> Self:
         """The model as the state has it: that of the fit, or of the last request.
@@ -199,18 +283,21 @@ class ForgettingModel:
         Raises
         ------
         InvalidInput
-            Other settings than the state's, another version, a wrong key.
+            Other settings than the state's, another version, a wrong key, and a state that is not the last
+            one, where the `ledger` of the fit tells.
 
         References
         ----------
         docs, "Forget records".
         """
         checked_state("state", state)
+        check_ledger(self.ledger)
         return unseen(lambda: self._read_from(state))
 
     def _read_from(self, state: StateFile) -> Self:
         """What `restored` returns; as of `_forgotten`, its locals are secret."""
         held = state_in(state)
+        refuse_stale(held, self.ledger)
         return self._matching(held)._as_of(held)
 
     # Keeping.
@@ -226,10 +313,10 @@ class ForgettingModel:
             )
 
     def _keeping(
-        self, state: StateFile | None, rows: CheckedRows, sentences: Sequence[str]
+        self, keeping: Keeping | None, rows: CheckedRows, sentences: Sequence[str]
     ) -> Keep | None:
-        """What writes the state of a fit, once it is trained."""
-        if state is None:
+        """What keeps the state of a fit, once it is trained."""
+        if keeping is None:
             return None
         run, key = self.run_, os.urandom(DIGEST_KEY_BYTES)
         moments, mapped = self.moments_, self.preconditioner_
@@ -238,7 +325,7 @@ class ForgettingModel:
             "settings": _settings(self),
             "columns": self.n_features_in_,
             "sentences": list(sentences),
-            "note": state.note,
+            **keeping.facts,
             "moments": None if moments is None else to_dict(moments),
             "map": None
             if mapped is None
@@ -258,11 +345,38 @@ class ForgettingModel:
                 facts=facts,
                 arrays=arrays,
             )
-            write_state(state, secret)
+            keeping.write(secret)
 
         return keep
 
-    # Going on.
+    # Going on, and training anew.
+
+    def _plan_as_of(self, held: SecretState) -> TrainingPlan:
+        """The training of the state once more: the same run, and the same release for preconditioning."""
+        outputs = _theta(held).shape[1]
+        plan: TrainingPlan = self._planned(held.run.n, self.n_features_in_, outputs)  # type: ignore[attr-defined]
+        return replace(plan, run=held.run, moments=held.moments)
+
+    def _trained_anew(
+        self, held: SecretState, table: SeenTable, blank: NDArray[np.intp]
+    ) -> SecretState:
+        """The state of another training, in which these rows have no part. Its noise never follows a seed."""
+        weights = np.ones(held.run.n) if table.weights is None else table.weights.copy()
+        weights[blank] = 0.0
+        records: Records = self._records(table.X)  # type: ignore[attr-defined]
+        rows = CheckedRows(table.X, records, table.targets, weights)
+        kept: list[SecretState] = []
+        seed, self.random_state = self.random_state, None
+        try:
+            self._execute(  # type: ignore[attr-defined]
+                self._plan_as_of(held), rows, held.facts["sentences"], Keeping(kept.append, {})
+            )
+        finally:
+            self.random_state = seed
+        digests = without(
+            digests_of(table.X, table.targets, table.weights, kept[0].digest_key), blank
+        )
+        return replace(kept[0], digests=digests)
 
     def _matching(self, held: SecretState) -> Self:
         """A copy that knows what the fit knew of the table's form. Raises InvalidInput for other settings."""
@@ -280,16 +394,22 @@ class ForgettingModel:
             if name != "matrix":
                 values = array.astype(object) if name == "feature_names_in_" else array
                 setattr(fresh, name, values)
-        moments = held.facts["moments"]
-        fresh.moments_ = None if moments is None else from_dict(moments)  # type: ignore[assignment]
+        fresh.moments_ = held.moments
         shape = held.facts["map"]
         fresh.preconditioner_ = None if shape is None else RowMap(held.arrays["matrix"], **shape)
         return fresh
 
     def _blanked_table(
-        self, X: Any, y: Any, weights: Any, held: SecretState, blank: NDArray[np.intp]
+        self,
+        X: Any,
+        y: Any,
+        weights: Any,
+        held: SecretState,
+        blank: NDArray[np.intp],
+        wiped: bool = False,
     ) -> SeenTable:
-        """The table, zeros in the rows that are forgotten. Raises InvalidInput."""
+        """The table, zeros in the rows that are forgotten, at least where they are no numbers; `wiped`: in
+        all of them. Raises InvalidInput."""
         n = held.run.n
         if large_table(X) is not None:
             raise InvalidInput(
@@ -304,7 +424,7 @@ class ForgettingModel:
                 )
         labels = getattr(self, "classes_", None)
         fill = self._BLANK if labels is None else labels[0]
-        checked_X = self._checked(_with_blanks(X, blank), reset=False)  # type: ignore[attr-defined]
+        checked_X = self._checked(_with_blanks(X, blank, wiped), reset=False)  # type: ignore[attr-defined]
         seen, own = self._seen_targets(_filled(y, blank, fill))
         if weights is not None:
             weights = _filled(weights, blank, 0.0)
@@ -323,18 +443,16 @@ class ForgettingModel:
 
     def _as_of(self, held: SecretState) -> Self:
         """This estimator, fitted as the state has it."""
-        sentences = tuple(held.facts["sentences"])
-        run = _whole(held) if held.log else held.run
+        sentences, run = tuple(held.facts["sentences"]), held.run_after()
         before: tuple[Guarantee, ...] = ()
         proven = checked(run.guarantee(self.delta), *walk_of(run, held.start[None]))
         if self.moments_ is not None:
             before = (self.moments_.guarantee(self.delta),)
         self.guarantee_ = together(*before, proven.assuming(*held.walk.assumed)).assuming(
-            PREPROCESSING, ONE_FIT, *sentences, *([BY_ITSELF] if held.log else [])
+            PREPROCESSING, ONE_FIT, *sentences, *([BY_ITSELF] if held.requests else [])
         )
         self.run_, self.n_iter_ = run, int(run.steps)
-        outputs = 1 if held.shown.ndim == 1 else held.shown.shape[1]
-        self._set_coefficients(held.shown.reshape(-1, outputs))
+        self._set_coefficients(_theta(held))
         self._note_parameters()
         if held.log:
             notes = released_notes(parameters_of(self))
@@ -378,13 +496,26 @@ def checked_state(field: str, state: Any) -> StateFile:
 
 
 def checked_rows(rows: Any, n: int, forgotten: NDArray[np.intp]) -> NDArray[np.intp]:
-    """The rows of a request, ascending. Raises InvalidInput."""
-    numbers = np.asarray(rows)
-    if numbers.ndim != 1 or numbers.size == 0 or numbers.dtype.kind not in "iu":
-        raise InvalidInput("rows", "expected whole numbers, one for each row to forget")
-    for row in numbers.tolist():
-        validate.integer("rows", row, at_least=0, at_most=n - 1)
-    numbers = np.sort(numbers.astype(np.intp))
+    """The rows of a request, ascending: positions, or where a mask of all rows is true. Raises InvalidInput."""
+    if hasattr(rows, "to_numpy"):
+        raise InvalidInput(
+            "rows",
+            f"expected positions, counted from 0, got a {type(rows).__name__}, which may hold labels: of "
+            "labels write frame.index.get_indexer(labels), of positions or a mask rows.to_numpy()",
+        )
+    each = rows.tolist() if isinstance(rows, np.ndarray) else rows
+    if isinstance(each, (str, bytes)) or not isinstance(each, Sequence) or not len(each):
+        raise InvalidInput("rows", "expected positions, counted from 0, one for each row to forget")
+    if any(isinstance(row, (bool, np.bool_)) for row in each):
+        if len(each) != n or not all(isinstance(row, (bool, np.bool_)) for row in each):
+            raise InvalidInput(
+                "rows", f"expected positions, or a mask of true and false for all {n} rows"
+            )
+        each = np.flatnonzero(np.array(each)).tolist()
+    places = [validate.integer("rows", row, at_least=0, at_most=n - 1) for row in each]
+    numbers = np.sort(np.array(places, dtype=np.intp))
+    if not numbers.size:
+        raise InvalidInput("rows", "expected one row to forget at least, got a mask without any")
     if np.any(np.diff(numbers) == 0):
         raise InvalidInput("rows", "expected each row once")
     again = np.intersect1d(numbers, forgotten)
@@ -400,13 +531,35 @@ def planned_for(
     delta: float,
     besides: Sequence[Guarantee] = (),
 ) -> PlannedRequest:
-    """How a request for so many records more is met, the release for preconditioning included. Raises as
-    `forget` does."""
+    """How a request for so many records more is met by going on, the release for preconditioning included.
+    Raises as `forget` does."""
     others = (*_of_moments(held, delta), *besides)
     plan = planned_request(held, records, epsilon=epsilon, delta=delta, besides=others)
     sentences = (PREPROCESSING, *held.facts["sentences"], *held.walk.assumed)
     proven = enforceable(plan.guarantee, plan.unlearning, held.start)
     return replace(plan, guarantee=proven.assuming(*sentences))
+
+
+def retrained_for(
+    held: SecretState,
+    records: int,
+    epsilon: float,
+    delta: float,
+    besides: Sequence[Guarantee] = (),
+) -> Guarantee:
+    """What is promised of retraining without so many records more. Raises as `forget` does."""
+    exactly = promised_anew(held, records, epsilon=epsilon, delta=delta, besides=besides)
+    return exactly.assuming(PREPROCESSING, *held.facts["sentences"], *held.walk.assumed)
+
+
+def _settled(held: SecretState, records: int, request: Wanted) -> PlannedRequest | None:
+    """How a request is met by going on, None where it is by retraining. Raises as `forget` does."""
+    if request.retrain:
+        return None
+    plan = planned_for(held, records, *request.target, request.besides)
+    if not request.accept_loss:
+        refuse_dear(plan.bill)
+    return plan
 
 
 def _refuse_other_data(held: SecretState, table: SeenTable, blank: NDArray[np.intp]) -> None:
@@ -423,31 +576,45 @@ def _gone_on(
 ) -> SecretState:
     """The state after a request."""
     shown, walk = go_on(plan.unlearning, gradients, held.walk)
-    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    line = ForgottenRequest(tuple(rows.tolist()), now, walk.step - held.walk.step, plan.guarantee)
     return replace(
         held,
         walk=replace(walk, assumed=held.walk.assumed),
         shown=shown,
         digests=without(held.digests, rows),
-        log=(*held.log, line),
+        log=(*held.log, _line(rows, walk.step - held.walk.step, plan.guarantee)),
+        facts={**held.facts, **named_after(held, None)},
     )
 
 
-def _whole(held: SecretState) -> NoisySGD:
-    """All steps so far as one run of those who stay."""
-    *earlier, last = held.requests
-    unlearning = Unlearning(held.forgettable, [*earlier, last])
-    return replace(unlearning.whole, cooldown_steps=0, adjacency=held.run.adjacency)
+def _in_place_of(
+    held: SecretState, anew: SecretState, line: ForgottenRequest, named: Mapping[str, Any]
+) -> SecretState:
+    """The state of another training in the place of the one that was held, whose log goes on."""
+    before = released_by(held)
+    earlier = [None if before is None else before.to_dict()]
+    facts = {**anew.facts, "note": held.facts["note"], "earlier": earlier, **named}
+    return replace(anew, log=(*held.log, line), facts=facts)
+
+
+def _line(
+    rows: NDArray[np.intp], steps: int, promised: Guarantee, retrained: bool = False
+) -> ForgottenRequest:
+    """What the log says of a request that is met now."""
+    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    return ForgottenRequest(tuple(rows.tolist()), now, steps, promised, retrained)
+
+
+def _theta(held: SecretState) -> Array:
+    """(width, outputs): the iterate that was released."""
+    outputs = 1 if held.shown.ndim == 1 else held.shown.shape[1]
+    return held.shown.reshape(-1, outputs)
 
 
 def _of_moments(held: SecretState, delta: float) -> tuple[Guarantee, ...]:
     """What the release for preconditioning costs one record whose contribution becomes zero."""
-    table = held.facts["moments"]
-    if table is None:
+    moments = held.moments
+    if moments is None:
         return ()
-    moments = from_dict(table)
-    assert isinstance(moments, NoisySecondMoments)
     noise = moments.moment_noise_std
     return (replace(moments, adjacency="zero_out", noise_std=noise).guarantee(delta),)
 
@@ -489,8 +656,8 @@ def _public_arrays(estimator: Any) -> dict[str, NDArray[Any]]:
     return arrays
 
 
-def _with_blanks(X: Any, blank: NDArray[np.intp]) -> Any:
-    """A copy of a table with zeros in these rows."""
+def _with_blanks(X: Any, blank: NDArray[np.intp], wiped: bool) -> Any:
+    """A copy of a table with zeros in these rows; unless `wiped`, the table itself where they hold numbers."""
     if issparse(X):
         rows = X.tocsr().copy()
         for row in blank.tolist():
@@ -504,7 +671,7 @@ def _with_blanks(X: Any, blank: NDArray[np.intp]) -> Any:
             frame.isetitem(column, cells)
         return frame
     array = np.asarray(X)
-    if array.dtype.kind in "biuf" and np.all(np.abs(array[blank]) <= LARGEST):
+    if not wiped and array.dtype.kind in "biuf" and np.all(np.abs(array[blank]) <= LARGEST):
         return array  # numbers that contribute nothing need no copy of the table
     array = array.copy()
     array[blank] = 0

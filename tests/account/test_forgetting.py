@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 
 import pytest
 
 import pabi
-from pabi.numbers.errors import InvalidInput, TargetUnreachable
+from pabi.account.forgetting import read_bill
+from pabi.numbers.errors import InvalidInput, NotApplicable, TargetUnreachable
 
 RUN = pabi.NoisySGD(
     pabi.Loss.logistic(1.0, l2=0.02),
@@ -126,3 +128,97 @@ def test_two_forgetting_models_compose():
     assert both.adjacency == "retrained"
     assert both.mu == pytest.approx(2**0.5 * one.mu, rel=1e-12)
     assert pabi.verify(both).ok
+
+
+# What it costs those who stay.
+
+
+def bill_in(guarantee):
+    return read_bill(guarantee.notes)
+
+
+@pytest.mark.parametrize("adjacency", ["zero_out", "replace_one"])
+@pytest.mark.parametrize("of", ["unlearning", "guarantee"])
+def test_every_answer_has_the_bill(adjacency, of):
+    """ε of the training, of all steps as one run, of all its iterates, and of two trainings."""
+    run = replace(RUN, adjacency=adjacency)
+    answers = {
+        "unlearning": lambda: run.unlearning(1e-5, requests=[(2, 1), (3, 4)]),
+        "guarantee": lambda: pabi.Unlearning(run, [(40, 1), (60, 4)]).guarantee(1e-5),
+    }
+    bill = bill_in(pabi.Guarantee.from_json(answers[of]().to_json()))
+    training = run.guarantee(1e-5)
+    whole = replace(run, epochs=10.0)
+    assert bill.before == (training.epsilon(1e-5), training.epsilon(1e-5), 5.0)
+    assert bill.going_on.epochs == 5.0
+    # The same proof of the same steps, once as a number and once as an array: a last digit of difference.
+    assert bill.going_on.epsilon == pytest.approx(whole.guarantee(1e-5).epsilon(1e-5), rel=1e-9)
+    path = replace(whole, release="path").guarantee(1e-5).epsilon(1e-5)
+    assert bill.going_on.epsilon <= bill.going_on.released <= path * (1 + 1e-9)
+    both = pabi.compose(training, training).epsilon(1e-5)
+    assert bill.retraining == (training.epsilon(1e-5), both, 5.0)
+
+
+def test_those_who_stay_are_not_promised_the_curvature_of_who_left():
+    """Two records with the strongly convex loss m‖x‖²/2, full batches. Without one a step contracts by
+    1 − ηm/2, so that the other's influence lasts longer than in a run with both."""
+    step, m, bound, noise, first, later = 1.0, 0.5, 1.0, 0.5, 2, 40
+    run = pabi.NoisySGD(
+        pabi.Loss.strongly_convex(m, smoothness=1.0, gradient_bound=bound),
+        n=2,
+        batches=pabi.FullBatch(),
+        epochs=first,
+        step_size=step,
+        noise_std=noise,
+        adjacency="zero_out",
+    )
+    shift, variance = 0.0, 0.0
+    for slope in [1 - step * m] * first + [1 - step * m / 2] * later:
+        shift = slope * shift + step * bound / 2
+        variance = slope**2 * variance + (step * noise) ** 2
+    truth = pabi.tradeoff.Gaussian(shift / variance**0.5).epsilon(1e-5)
+    with_both = replace(run, epochs=first + later).guarantee(1e-5).epsilon(1e-5)
+    assert with_both < 0.9 * truth  # what must not be said
+    bill = bill_in(run.unlearning(1e-5, steps=later))
+    assert bill.going_on.epsilon >= truth
+    assert bill.dear
+
+
+def test_a_cool_down_in_between_is_in_no_proof():
+    """All iterates are paid for: no modulus is used where none is proven."""
+    run = replace(RUN, cooldown_steps=7)
+    bill = bill_in(run.unlearning(1e-5, epochs=1))
+    assert bill.going_on.epsilon == bill.going_on.released > bill.before.epsilon
+
+
+def test_what_is_not_proven_is_infinite(monkeypatch):
+    from pabi.account import forgetting
+
+    def nothing(run, delta):
+        raise NotApplicable("no analysis")
+
+    real = forgetting.best_guarantee
+    unlearning = pabi.Unlearning(RUN, [(20, 1)])
+    monkeypatch.setattr(forgetting, "best_guarantee", nothing)
+    bill = forgetting.bill_of(unlearning, 1e-5)
+    assert bill.going_on[:2] == bill.retraining[:2] == bill.before[:2] == (inf, inf)
+    assert real(RUN, 1e-5).noting(bill.noted()).to_json()
+    assert read_bill(bill.noted()) == bill
+
+
+@pytest.mark.parametrize(
+    "noted",
+    [
+        {},
+        {"delta": 1e-5},
+        {"delta": 2.0, "before": {}, "retraining": {}},
+        {"delta": 1e-5, "before": {"epochs": 1, "epsilon": -1, "released": 1}},
+        {"delta": 1e-5, "before": [1, 2, 3]},
+        {"delta": 10**400},
+        "text",
+        None,
+    ],
+)
+def test_notes_that_are_no_bill_are_none(noted):
+    assert read_bill({"those_who_stay": noted}) is None
+    assert read_bill({}) is None

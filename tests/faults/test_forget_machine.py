@@ -61,7 +61,7 @@ class ForgetMachine(RuleBasedStateMachine):
         super().__init__()
         self.folder = Path(tempfile.mkdtemp(prefix="pabi-state-"))
         self.file = StateFile(self.folder / "state", StateFile.new_key())
-        self.met, self.ends = [], set()
+        self.met, self.ends, self.written = [], set(), []
 
     def teardown(self):
         shutil.rmtree(self.folder)
@@ -100,7 +100,7 @@ class ForgetMachine(RuleBasedStateMachine):
     def forget(self, rows):
         before = Path(self.file.path).read_bytes()
         try:
-            newer = model().forget(X, Y, rows, 2.0, DELTA, state=self.file)
+            newer = model().forget(X, Y, rows, 2.0, DELTA, state=self.file, accept_loss=True)
         except pabi.InvalidInput:
             assert set(rows) & self.forgotten
             assert Path(self.file.path).read_bytes() == before
@@ -117,7 +117,7 @@ class ForgetMachine(RuleBasedStateMachine):
         copy = StateFile(self.folder / "copy", self.file.key)
         shutil.copy(self.file.path, copy.path)
         if not set(rows) & self.forgotten:
-            model().forget(X, Y, rows, 2.0, DELTA, state=copy)
+            model().forget(X, Y, rows, 2.0, DELTA, state=copy, accept_loss=True)
             self.fresh(copy)
         for left in self.folder.glob("*copy*"):
             left.unlink()
@@ -127,7 +127,7 @@ class ForgetMachine(RuleBasedStateMachine):
     def forget_with_another_key(self):
         other = StateFile(self.file.path, StateFile.new_key())
         with pytest.raises(pabi.InvalidInput, match="^key: "):
-            model().forget(X, Y, [0], 2.0, DELTA, state=other)
+            model().forget(X, Y, [0], 2.0, DELTA, state=other, accept_loss=True)
         self.agrees()
 
     @rule()
@@ -139,13 +139,13 @@ class ForgetMachine(RuleBasedStateMachine):
         table = X.copy()
         table[left[-1]] = 0.25
         with pytest.raises(pabi.InvalidInput, match="^X: "):
-            model().forget(table, Y, [left[0]], 2.0, DELTA, state=self.file)
+            model().forget(table, Y, [left[0]], 2.0, DELTA, state=self.file, accept_loss=True)
         self.agrees()
 
     @rule()
     def forget_while_another_does(self):
         with locked(self.file), pytest.raises(pabi.InvalidInput, match="^state: another process"):
-            model().forget(X, Y, [0], 2.0, DELTA, state=self.file)
+            model().forget(X, Y, [0], 2.0, DELTA, state=self.file, accept_loss=True)
         self.agrees()
 
     @rule()
@@ -175,7 +175,7 @@ class ForgetMachine(RuleBasedStateMachine):
                     return original(*arguments, **options)
 
                 setattr(secret_files.os, call, deadly)
-                model().forget(X, Y, rows, 2.0, DELTA, state=self.file)
+                model().forget(X, Y, rows, 2.0, DELTA, state=self.file, accept_loss=True)
             finally:
                 os._exit(0)
         os.waitpid(process, 0)
@@ -196,6 +196,20 @@ class ForgetMachine(RuleBasedStateMachine):
             state_in(self.file)
         assert "\n" not in str(caught.value)
         Path(self.file.path).write_bytes(whole)
+
+    @rule()
+    def restored_from_a_backup(self):
+        """An older copy in the place of the state: whoever reads it is told."""
+        whole = Path(self.file.path).read_bytes()
+        older = [content for content in self.written if content != whole]
+        self.written.append(whole)
+        if not older:
+            return
+        Path(self.file.path).write_bytes(older[-1])
+        with pytest.raises(pabi.InvalidInput, match="written here last"):
+            model().forget(X, Y, [0], 2.0, DELTA, state=self.file, accept_loss=True)
+        Path(self.file.path).write_bytes(whole)
+        self.agrees()
 
 
 TestForgetMachine = ForgetMachine.TestCase

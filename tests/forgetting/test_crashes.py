@@ -53,12 +53,12 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> StateFile:
     """A state that has forgotten once."""
     state = StateFile(tmp_path_factory.mktemp("state") / "state", StateFile.new_key())
     fitted = model().fit(X, Y, keep_state=state)
-    fitted.forget(X, Y, FIRST, 1.0, DELTA, state=state)
+    fitted.forget(X, Y, FIRST, 1.0, DELTA, state=state, accept_loss=True)
     return state
 
 
 def forget(state: StateFile) -> None:
-    model().forget(X, Y, ROWS, 1.0, DELTA, state=state)
+    model().forget(X, Y, ROWS, 1.0, DELTA, state=state, accept_loss=True)
 
 
 def killed(work: Callable[[], None], after: float | None) -> int:

@@ -120,9 +120,11 @@ def test_forgotten_records_have_no_say(file, monkeypatch):
         put_back(file, content)
         table, labels = X.copy(), Y.astype(float)
         table[[3, 4, 20]], labels[[3, 20]] = value, value
-        models.append(estimator()
+        models.append(
+            estimator()
             .forget(table, labels, [3, 4], TARGET, DELTA, state=file, accept_loss=True)
-            .coef_)
+            .coef_
+        )
     assert all(np.array_equal(model, models[0]) for model in models)
 
 

@@ -462,3 +462,27 @@ def test_a_report_on_forgetting_compares_with_retraining(form, unit):
     for of_data_sets in ("two data sets", "membership inference", f"one {unit} is replaced"):
         assert of_data_sets not in text
         assert of_data_sets in run.guarantee(DELTA).report(form)
+
+
+@pytest.mark.parametrize("form", ["md", "html", "hf"])
+def test_a_report_on_forgetting_says_what_others_pay(form):
+    """ε of those who stay, of the very runs; alarming where they lose, and where the file does not say."""
+    dear = dataclasses.replace(RUN, loss=pabi.Loss.logistic(1.0, l2=0.0))
+    whole = dataclasses.replace(dear, epochs=None, total_steps=2 * dear.steps)
+    promised = dear.unlearning(DELTA, epochs=10, records=3)
+    text = pabi.Guarantee.from_json(promised.to_json()).report(form)
+    for run in (dear, whole):
+        assert f"epsilon = {shown(run.guarantee(DELTA).epsilon(DELTA))}" in text
+    lose = "Those who stay lose by going on"
+    assert lose in text
+    cheap = dataclasses.replace(RUN, loss=pabi.Loss.logistic(1.0, l2=0.1)).unlearning(
+        DELTA, epochs=1
+    )
+    assert lose not in cheap.report(form)
+    assert "What it costs those who stay" in cheap.report(form)
+    for notes in ({}, {"those_who_stay": {"delta": "<b>"}}, {"those_who_stay": [1]}):
+        silent = dataclasses.replace(promised, notes=notes).report(form)
+        assert "does not say what it cost those who stay" in silent
+        assert "&lt;b" not in silent
+        assert "<b>" not in silent
+    assert "those who stay" not in guarantee().report(form)

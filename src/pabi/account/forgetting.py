@@ -150,9 +150,7 @@ def bill(
     alone = read(training)
     on = None if going_on is None else Cost(read(going_on[0]), read(going_on[1]), going_on[2])
     before = Cost(alone, alone if released is training else read(released), epochs)
-    return Bill(
-        delta=delta, before=before, going_on=on, retraining=Cost(alone, read(both), epochs)
-    )
+    return Bill(delta=delta, before=before, going_on=on, retraining=Cost(alone, read(both), epochs))
 
 
 def bill_of(unlearning: Unlearning, delta: float) -> Bill:

@@ -399,7 +399,7 @@ def name_of(ledger: Ledger) -> str:
 
 
 def entries_noting(ledger: Ledger, key: str) -> list[tuple[Any, bool]]:
-    """(what the guarantee of an entry has under this key of its notes, whether it was committed), in order."""
+    """(what an entry's guarantee notes under this key, whether it was committed), in order."""
     book = ledger._read()
     every = ((line.number, (line.guarantee or {}).get("notes")) for line in book.granted)
     noting = [(n, notes[key]) for n, notes in every if isinstance(notes, dict) and key in notes]

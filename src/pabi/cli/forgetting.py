@@ -101,14 +101,14 @@ def forget(
     ] = False,
     accept_loss: Annotated[
         bool,
-        typer.Option(
-            "--accept-loss", help="Go on although all who stay lose by it. Of a state."
-        ),
+        typer.Option("--accept-loss", help="Go on although all who stay lose by it. Of a state."),
     ] = False,
     ledger: Annotated[
         str | None,
         typer.Option(
-            "--ledger", metavar="FILE", help="The ledger of the training; retraining spends from it."
+            "--ledger",
+            metavar="FILE",
+            help="The ledger of the training; retraining spends from it.",
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pabi.account.forgetting import BILL, read_bill, told
 from pabi.cli.output_files import partial_files
 from pabi.cli.reading import read_text, read_whole
 from pabi.cli.state_origin import Origin
@@ -77,6 +76,8 @@ def plan_request(
 
 def staying(proven: Guarantee) -> list[str]:
     """Lines of what those who stay pay."""
+    from pabi.account.forgetting import read_bill, told
+
     bill = read_bill(proven.notes)
     if bill is None:
         return []
@@ -123,6 +124,8 @@ def meet_request(
 def _promised(fitted: Any, retrained: bool) -> Guarantee:
     """What is written of a model: what is promised of forgetting, of a retrained one its privacy; with the
     bill."""
+    from pabi.account.forgetting import BILL
+
     forgetting: Guarantee = fitted.unlearning_guarantee_
     if not retrained:
         return forgetting

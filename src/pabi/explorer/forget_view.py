@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from pabi.account.best import best_guarantee
+from pabi.account.forgetting import Bill, bill_of, described, told
 from pabi.describe.runs import NoisySGD
 from pabi.explorer.curves import Event, point
 from pabi.explorer.request import state_in
@@ -26,6 +28,7 @@ def events(request: dict[str, Any]) -> Iterator[Event]:
     records = whole("records", text_of(state, "records", "50"))
     target = number("forget_target", text_of(state, "forget_target", "1"))
     fewest: int | None = None
+    bill: Bill | None = None
     try:
         fewest = run.epochs_to_forget(target, delta, records)
     except TargetUnreachable as no:
@@ -34,8 +37,9 @@ def events(request: dict[str, Any]) -> Iterator[Event]:
             "Training anew without them always does"
         )
     else:
-        cost = run.unlearning(delta, epochs=fewest, records=records).epsilon(delta)
-        text = _sentence(fewest, cost)
+        forgetting = described(run, epochs=fewest, records=records)
+        text = _sentence(fewest, best_guarantee(forgetting, delta).epsilon(delta))
+        bill = bill_of(forgetting, delta)
     yield (
         "forget",
         {
@@ -46,12 +50,15 @@ def events(request: dict[str, Any]) -> Iterator[Event]:
             "limit": target,
             "delta": exact(delta),
             "steps": None if fewest is None else exact(fewest * run.steps_per_epoch),
+            "staying": [] if bill is None else list(told(bill)),
+            "dear": bill is not None and bill.dear,
         },
     )
     points = []
     for epochs in _grid(fewest):
         try:
-            epsilon = run.unlearning(delta, epochs=epochs, records=records).epsilon(delta)
+            forgetting = described(run, epochs=epochs, records=records)
+            epsilon = best_guarantee(forgetting, delta).epsilon(delta)
         except NotApplicable:
             continue
         points.append(point(float(epochs), epsilon, shown(epsilon), exact(epochs)))

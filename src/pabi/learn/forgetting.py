@@ -111,6 +111,9 @@ class ForgettingModel:
     moments_: NoisySecondMoments | None
     preconditioner_: RowMap | None
     n_iter_: int
+    random_state: Any
+    coef_: Array
+    intercept_: Array
 
     def forget(
         self,
@@ -198,14 +201,12 @@ class ForgettingModel:
             raise InvalidInput(
                 "ledger",
                 "expected None: what two models of one path cost those who stay is not the sum of what each "
-                "costs, so that no ledger can add them up; with retrain=True there is a sum, which is charged",
+                "costs, so that no ledger can add them up; retrain=True makes a release that it can",
             )
         request = Wanted(rows, (epsilon, delta), besides, anew, accepted)
         return unseen(lambda: self._forgotten(X, y, sample_weight, request, state))
 
-    def _forgotten(
-        self, X: Any, y: Any, weights: Any, request: Wanted, state: StateFile
-    ) -> Self:
+    def _forgotten(self, X: Any, y: Any, weights: Any, request: Wanted, state: StateFile) -> Self:
         """What `forget` returns. Locals are secret, so that its caller lets nothing of them be seen."""
         with locked(state):
             held = state_in(state)
@@ -220,7 +221,9 @@ class ForgettingModel:
                 return self._retrained(fresh, held, table, numbers, request, state)
             newer = _gone_on(held, plan, fresh._without(table, held, blank), numbers)
             model = fresh._as_of(newer)
-            write_state(state, newer, held)  # last of all: where anything goes wrong, nothing is changed
+            write_state(
+                state, newer, held
+            )  # last of all: where anything goes wrong, nothing is changed
         return model
 
     def _retrained(
@@ -496,7 +499,7 @@ def checked_state(field: str, state: Any) -> StateFile:
 
 
 def checked_rows(rows: Any, n: int, forgotten: NDArray[np.intp]) -> NDArray[np.intp]:
-    """The rows of a request, ascending: positions, or where a mask of all rows is true. Raises InvalidInput."""
+    """The rows of a request, ascending: positions, or where a mask is true. Raises InvalidInput."""
     if hasattr(rows, "to_numpy"):
         raise InvalidInput(
             "rows",
@@ -657,7 +660,7 @@ def _public_arrays(estimator: Any) -> dict[str, NDArray[Any]]:
 
 
 def _with_blanks(X: Any, blank: NDArray[np.intp], wiped: bool) -> Any:
-    """A copy of a table with zeros in these rows; unless `wiped`, the table itself where they hold numbers."""
+    """A copy of a table with zeros in these rows; where they hold numbers the table, unless `wiped`."""
     if issparse(X):
         rows = X.tocsr().copy()
         for row in blank.tolist():

@@ -8,7 +8,9 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any
 
+from pabi.account.forgetting import read_bill, told
 from pabi.describe.accounted import USUAL_DELTA
+from pabi.describe.neighbours import RETRAINED
 from pabi.guarantees.guarantee import INDEPENDENT, TESTING, Guarantee
 from pabi.guarantees.releases import SHA256, releases_in, stamp
 from pabi.guarantees.words import adjacent, curve_in_words, whom
@@ -65,6 +67,7 @@ def contents(guarantee: Guarantee, delta: float, verdict: Verdict) -> Report:
     """What the report says, with ε at `delta`; `verdict`: what the checker says of the guarantee."""
     sections = (
         Section("What is promised", _promise(guarantee, delta, verdict)),
+        *_staying(guarantee),
         Section("Why this δ", _about_delta(guarantee, delta, sizes_of(guarantee, verdict))),
         Section("What an attacker can do", attacks(guarantee)),
         Section("The whole curve", _curve(guarantee, delta)),
@@ -92,6 +95,30 @@ def _promise(guarantee: Guarantee, delta: float, verdict: Verdict) -> tuple[Bloc
         ("Checked", _status(verdict)),
     )
     return (*_alarms(guarantee, verdict), Table(rows), *_explained(guarantee))
+
+
+def _staying(guarantee: Guarantee) -> Iterator[Section]:
+    """What forgetting costs everybody else, of guarantees of forgetting and where the file notes it."""
+    bill = read_bill(guarantee.notes)
+    if bill is None and guarantee.adjacency != RETRAINED:
+        return
+    title = "What it costs those who stay"
+    if bill is None:
+        silent = "The file does not say what it cost those who stay. More steps cost them more: ask for it."
+        yield Section(title, (Paragraph(silent, alarming=True),))
+        return
+    loss = "Those who stay lose by going on: retraining without the records costs them less."
+    yield Section(
+        title,
+        (
+            Paragraph(
+                "More steps, and more models, cost all whose records stay. This is noted in the file by "
+                "whoever wrote it, and is no part of what is checked:"
+            ),
+            Items(told(bill)),
+            *([Paragraph(loss, alarming=True)] if bill.dear else []),
+        ),
+    )
 
 
 def _mu(guarantee: Guarantee, delta: float) -> str:

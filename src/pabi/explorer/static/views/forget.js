@@ -38,10 +38,13 @@ function update() {
       status.textContent = "";
       const people = data.records === "1" ? "1 record" : `${data.records} records`;
       chart.rule = data.limit;
-      answer.replaceChildren(element("div", { class: "hero" },
+      answer.replaceChildren(element("div", {}, element("div", { class: "hero" },
         element("p", { class: "epsilon" }, data.epochs === null ? "Not proven: " : [element("output", { class: "number", id: "forgetting" }, data.epochs), data.epochs === "1" ? " epoch " : " epochs "],
           data.epochs === null ? data.text : `to forget ${people} at ε = ${data.target}, δ = ${data.delta}`),
-        data.epochs === null ? null : element("p", {}, `That is ${data.steps} steps; ${data.text}.`)));
+        data.epochs === null ? null : element("p", {}, `That is ${data.steps} steps; ${data.text}.`)),
+        data.dear ? element("p", { class: "alarm", role: "alert" }, "Those who stay lose by going on: retrain without the records instead.") : null,
+        data.staying.length ? element("h3", {}, "What it costs those who stay") : null,
+        data.staying.length ? element("ul", { id: "staying" }, data.staying.map((line) => element("li", {}, line))) : null));
     },
     curve: ({ series, points }) => chart.series(series, points),
     error(problem) {

@@ -1,0 +1,424 @@
+"""What forgetting costs those who stay: what is said, what is refused, and what retraining is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import pabi
+from pabi.account.forgetting import BILL, read_bill
+from pabi.forgetting.state_files import state_in
+from pabi.learn import PrivateLogisticRegression, StateFile
+from pabi.learn.forgetting import checked_rows
+from pabi.numbers.errors import BudgetExceeded, InvalidInput
+from pabi.numbers.showing import shown
+from support.estimators import CLASSIFIERS, each_estimator
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+N, D, DELTA, TARGET, STRICT = 300, 3, 1e-4, 2.0, 0.2
+RNG = np.random.default_rng(5)
+X = RNG.uniform(-0.5, 0.5, (N, D))
+Y = (X[:, 0] > 0.0).astype(int)
+# Without a regulariser steps hardly forget: it takes many of them.
+DEAR = {
+    "cooldown_epochs": 0,
+    "precondition": None,
+    "epochs": 5,
+    "batches": pabi.ShuffleOnce(50),
+    "step_size": 0.5,
+    "clip_norm": 0.1,
+    "l2": 0.0,
+}
+CHEAP = DEAR | {"l2": 0.1}
+NONE = np.array([], dtype=np.intp)
+
+
+def estimator(kind=PrivateLogisticRegression, **changes):
+    own = {"classes": [0, 1]} if kind in CLASSIFIERS else {"target_range": (0.0, 1.0)}
+    return kind(1.0, DELTA, **(DEAR | own | changes))
+
+
+@pytest.fixture
+def file(tmp_path):
+    return StateFile(tmp_path / "state", StateFile.new_key())
+
+
+def put_back(file, content):
+    """An older copy of the file, and nothing beside it that tells of a later one."""
+    Path(file.path).write_bytes(content)
+    lock = Path(file.path).with_name(f".{Path(file.path).name}.lock")
+    lock.unlink(missing_ok=True)
+
+
+def read(curve):
+    return curve.epsilon(DELTA)
+
+
+# The bill.
+
+
+def test_the_bill_is_that_of_the_runs(file):
+    """Of the run of all steps, of all its iterates, and of two runs: each asked for by itself."""
+    model = estimator().fit(X, Y, keep_state=file)
+    newer = model.forget(X, Y, [3, 4], STRICT, DELTA, state=file, accept_loss=True)
+    [line] = file.requests()
+    run = model.run_
+    whole = replace(run, epochs=None, total_steps=run.steps + line.steps)
+    alone = run.guarantee(DELTA)
+    bill = read_bill(newer.unlearning_guarantee_.notes)
+    assert bill.before == (read(alone), read(alone), 5.0)
+    assert bill.going_on.epsilon == read(whole.guarantee(DELTA)) == read(newer.guarantee_)
+    assert bill.going_on.epochs == line.steps / run.steps_per_epoch
+    assert bill.going_on.released <= read(replace(whole, release="path").guarantee(DELTA)) * 1.0001
+    assert bill.going_on.released >= bill.going_on.epsilon
+    assert bill.retraining == (read(alone), read(pabi.compose(alone, alone)), 5.0)
+    assert bill == read_bill(line.guarantee.notes)
+    assert bill.dear
+
+
+def test_going_on_is_refused_where_those_who_stay_lose(file):
+    model = estimator().fit(X, Y, keep_state=file)
+    before = Path(file.path).read_bytes()
+    with pytest.raises(InvalidInput, match="^accept_loss: ") as caught:
+        model.forget(X, Y, [3, 4], STRICT, DELTA, state=file)
+    assert Path(file.path).read_bytes() == before
+    newer = model.forget(X, Y, [3, 4], STRICT, DELTA, state=file, accept_loss=True)
+    bill = read_bill(newer.unlearning_guarantee_.notes)
+    for word in ("retrain=True", "--retrain", "accept_loss=True"):
+        assert word in str(caught.value)
+    for cost in (bill.before, bill.going_on):
+        assert f" {shown(cost.epsilon)}" in str(caught.value)
+    assert newer.guarantee_.epsilon(DELTA) > 1.1 * model.guarantee_.epsilon(DELTA)
+
+
+def test_small_losses_add_up(file):
+    """Each request by itself would pass. All of them are held against the ε of the fit."""
+    model = estimator(**CHEAP).fit(X, Y, keep_state=file)
+    met = 0
+    with pytest.raises(InvalidInput, match="^accept_loss: "):
+        for row in range(60):
+            model = model.forget(X, Y, [row], TARGET, DELTA, state=file)
+            met += 1
+            assert model.guarantee_.epsilon(DELTA) <= 1.1 * 1.0
+    assert met > 1
+    assert file.requests()[-1].rows == (met - 1,)
+
+
+@pytest.mark.parametrize("word", ["retrain", "accept_loss"])
+def test_words_are_true_or_false(word, file):
+    model = estimator(**CHEAP).fit(X, Y, keep_state=file)
+    with pytest.raises(InvalidInput, match=f"^{word}: "):
+        model.forget(X, Y, [3], TARGET, DELTA, state=file, **{word: "yes"})
+
+
+# Retraining.
+
+
+@each_estimator
+def test_every_estimator_retrains(kind, file):
+    model = estimator(kind).fit(X, Y, keep_state=file)
+    newer = model.forget(X, Y, [3, 4], TARGET, DELTA, state=file, retrain=True)
+    assert newer.run_ == model.run_
+    assert newer.guarantee_.epsilon(DELTA) == model.guarantee_.epsilon(DELTA)
+    assert pabi.verify(newer.guarantee_.to_json()).ok
+    assert newer.unlearning_guarantee_.epsilon(DELTA) == 0.0
+    assert newer.unlearning_guarantee_.adjacency == "retrained"
+    assert not np.array_equal(newer.coef_, model.coef_)
+    assert np.array_equal(estimator(kind).restored(file).coef_, newer.coef_)
+    [line] = file.requests()
+    assert (line.rows, line.retrained, line.steps) == ((3, 4), True, model.run_.steps)
+
+
+@pytest.mark.parametrize("precondition", [None, 0.2])
+def test_a_retrained_model_never_saw_the_rows(file, monkeypatch, precondition):
+    """With noise that is known, what stands in forgotten rows does not change the new model by a bit: nor the
+    second moments that it was preconditioned with."""
+    changes = {"precondition": precondition, "step_size": "auto", "epochs": 3}
+    estimator(**changes).fit(X, Y, keep_state=file)
+    content, models = Path(file.path).read_bytes(), []
+    anew = type(estimator())._trained_anew
+
+    def seeded(self, *arguments):
+        """As `_trained_anew`, with a seed where it has none."""
+        execute = self._execute
+
+        def known(*inner):
+            self.random_state = 3
+            execute(*inner)
+
+        monkeypatch.setattr(self, "_execute", known, raising=False)
+        return anew(self, *arguments)
+
+    monkeypatch.setattr(type(estimator()), "_trained_anew", seeded)
+    for value in (0.0, 0.5, -1e9, np.nan):
+        put_back(file, content)
+        table, labels = X.copy(), Y.astype(float)
+        table[[3, 4]], labels[3] = value, value
+        newer = estimator(**changes).forget(
+            table, labels, [3, 4], TARGET, DELTA, state=file, retrain=True
+        )
+        models.append(newer.coef_)
+    assert all(np.array_equal(model, models[0]) for model in models)
+    put_back(file, content)
+    other = X.copy()
+    newer = estimator(**changes).forget(other, Y, [3, 5], TARGET, DELTA, state=file, retrain=True)
+    assert not np.array_equal(newer.coef_, models[0])  # what is tested above would see a difference
+
+
+def test_a_seed_is_never_used_again(file):
+    """The seed of the fit would draw the same noise: the two models' difference would be without any."""
+    model = estimator(random_state=3).fit(X, Y, keep_state=file)
+    content, ends = Path(file.path).read_bytes(), []
+    for _ in range(2):
+        put_back(file, content)
+        ends.append(model.forget(X, Y, [3], TARGET, DELTA, state=file, retrain=True))
+    assert not np.any(ends[0].coef_ == ends[1].coef_)
+    assert ends[0].random_state == 3
+    assert any("test" in a for a in ends[0].unlearning_guarantee_.assumptions)
+
+
+def test_releases_add_up_over_retrainings(file):
+    """Two retrainings: the third model alone costs as the first; all three together as three releases."""
+    model = estimator(precondition=0.2, step_size="auto").fit(X, Y, keep_state=file)
+    one = model.guarantee_
+    for row in (3, 4):
+        model = model.forget(X, Y, [row], TARGET, DELTA, state=file, retrain=True)
+    bill = read_bill(model.unlearning_guarantee_.notes)
+    assert model.moments_ is not None
+    assert bill.before.epsilon == pytest.approx(read(one), rel=1e-12)
+    assert bill.before.released == pytest.approx(read(pabi.compose(one, one)), rel=1e-9)
+    assert bill.retraining.released == pytest.approx(read(pabi.compose(one, one, one)), rel=1e-9)
+    assert model.guarantee_.epsilon(DELTA) == pytest.approx(read(one), rel=1e-12)
+
+
+def test_going_on_after_a_retraining(file):
+    """The training that goes on is the new one; the log has both, and rows are forgotten once."""
+    model = estimator(**CHEAP).fit(X, Y, keep_state=file)
+    second = model.forget(X, Y, [3, 4], TARGET, DELTA, state=file, retrain=True)
+    third = second.forget(X, Y, [9], TARGET, DELTA, state=file)
+    lines = file.requests()
+    assert [(line.rows, line.retrained) for line in lines] == [((3, 4), True), ((9,), False)]
+    run = replace(model.run_, adjacency="zero_out")
+    truth = run.unlearning(DELTA, steps=lines[1].steps, records=1)
+    assert third.unlearning_guarantee_.epsilon(DELTA) == truth.epsilon(DELTA)
+    assert third.n_iter_ == model.run_.steps + lines[1].steps
+    bill = read_bill(third.unlearning_guarantee_.notes)
+    assert bill.before.released == pytest.approx(
+        read(pabi.compose(model.guarantee_, model.guarantee_)), rel=1e-9
+    )
+    assert bill.going_on.released > bill.before.released
+    with pytest.raises(InvalidInput, match="^rows: row 3 was forgotten before"):
+        third.forget(X, Y, [3], TARGET, DELTA, state=file, retrain=True)
+
+
+def test_other_releases_keep_the_rows(file):
+    """Retraining does not take back private ranges: of two rows they say twice as much."""
+    model = estimator().fit(X, Y, keep_state=file)
+    release = pabi.NoisySecondMoments(N, D, 1.0, adjacency="zero_out", noise_std=5.0).guarantee(
+        DELTA
+    )
+    newer = model.forget(X, Y, [3, 4], 6.0, DELTA, state=file, retrain=True, besides=[release])
+    assert newer.unlearning_guarantee_.epsilon(DELTA) == release.for_groups(2).epsilon(DELTA)
+    assert read_bill(newer.unlearning_guarantee_.notes) is not None
+
+
+# The ledger.
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    return pabi.Ledger(tmp_path / "a.ledger", 2.0, DELTA)
+
+
+def test_a_retraining_is_charged(file, ledger):
+    model = estimator(ledger=ledger).fit(X, Y, keep_state=file)
+    left = ledger.remaining()
+    newer = model.forget(X, Y, [3], TARGET, DELTA, state=file, retrain=True)
+    assert ledger.remaining() < left
+    assert len(ledger._read().committed) == 2
+    # A third of ε = 1 is more than is left of ε = 2: nothing is changed.
+    before = Path(file.path).read_bytes()
+    with pytest.raises(BudgetExceeded):
+        for row in range(4, 10):
+            newer = newer.forget(X, Y, [row], TARGET, DELTA, state=file, retrain=True)
+            before = Path(file.path).read_bytes()
+    assert Path(file.path).read_bytes() == before
+
+
+def test_a_ledger_is_not_left_out(file, ledger, tmp_path):
+    """Whoever forgets without the ledger of the fit would make a second release that nobody counts."""
+    model = estimator(ledger=ledger, **{"l2": 0.1}).fit(X, Y, keep_state=file)
+    model.ledger = None
+    other = pabi.Ledger(tmp_path / "other", 2.0, DELTA)
+    for wrong in (None, other):
+        model.ledger = wrong
+        for way in ({"retrain": True}, {"accept_loss": True}):
+            with pytest.raises(InvalidInput, match="^ledger: "):
+                model.forget(X, Y, [3], TARGET, DELTA, state=file, **way)
+    with pytest.raises(InvalidInput, match="^ledger: expected that of the fit"):
+        estimator(l2=0.1).restored(file)
+    assert np.array_equal(estimator(l2=0.1, ledger=ledger).restored(file).coef_, model.coef_)
+
+
+# States that are not the last one.
+
+
+def test_an_older_copy_is_noticed(file):
+    """The log would lose rows, and the new model would be trained with them."""
+    model = estimator(**CHEAP).fit(X, Y, keep_state=file)
+    old = Path(file.path).read_bytes()
+    newer = model.forget(X, Y, [3], TARGET, DELTA, state=file)
+    Path(file.path).write_bytes(old)
+    for do in (
+        lambda: estimator(**CHEAP).forget(X, Y, [5], TARGET, DELTA, state=file),
+        lambda: newer.forget(X, Y, [5], TARGET, DELTA, state=file, retrain=True),
+        lambda: estimator(**CHEAP).restored(file),
+        file.requests,
+    ):
+        with pytest.raises(
+            InvalidInput, match="^state: .*not the state that was written here last"
+        ):
+            do()
+    assert Path(file.path).read_bytes() == old
+
+
+def test_another_models_state_is_noticed(file, tmp_path):
+    one = estimator(**CHEAP).fit(X, Y, keep_state=file)
+    other = StateFile(tmp_path / "other", file.key)
+    estimator(**CHEAP).fit(X, Y, keep_state=other)
+    with pytest.raises(InvalidInput, match="^state: expected that of this model"):
+        one.forget(X, Y, [5], TARGET, DELTA, state=other)
+    Path(file.path).write_bytes(Path(other.path).read_bytes())
+    with pytest.raises(InvalidInput, match="^state: .*not the state that was written here last"):
+        estimator(**CHEAP).forget(X, Y, [5], TARGET, DELTA, state=file)
+
+
+def test_a_folder_that_was_restored_is_noticed_by_model_and_ledger(file, ledger):
+    """State and what stands beside it are both old: whoever has the newer model, or the ledger, knows."""
+    model = estimator(**CHEAP, ledger=ledger).fit(X, Y, keep_state=file)
+    old = Path(file.path).read_bytes()
+    newer = model.forget(X, Y, [3], TARGET, DELTA, state=file, retrain=True)
+    put_back(file, old)
+    for who in (estimator(**CHEAP, ledger=ledger), model, newer):
+        with pytest.raises(InvalidInput, match="^state: the ledger knows a later one"):
+            who.forget(X, Y, [5], TARGET, DELTA, state=file, retrain=True)
+    with pytest.raises(InvalidInput, match="^state: the ledger knows a later one"):
+        estimator(**CHEAP, ledger=ledger).restored(file)
+
+
+def test_a_folder_that_was_restored_is_noticed_by_the_model(file):
+    model = estimator(**CHEAP).fit(X, Y, keep_state=file)
+    old = Path(file.path).read_bytes()
+    newer = model.forget(X, Y, [3], TARGET, DELTA, state=file)
+    put_back(file, old)
+    with pytest.raises(InvalidInput, match="^state: expected that of this model"):
+        newer.forget(X, Y, [5], TARGET, DELTA, state=file)
+
+
+def test_a_release_that_was_not_committed_leaves_either_state(file, ledger, monkeypatch):
+    """A crash between the ledger and the state, on either side: whichever is there is the last one."""
+    from pabi.learn import forgetting
+
+    model = estimator(**CHEAP, ledger=ledger).fit(X, Y, keep_state=file)
+
+    class Power(Exception):
+        pass
+
+    def fails_before(*arguments):
+        raise Power
+
+    monkeypatch.setattr(forgetting, "write_state", fails_before)
+    with pytest.raises(Power):
+        model.forget(X, Y, [3], TARGET, DELTA, state=file, retrain=True)
+    monkeypatch.undo()
+    assert file.requests() == ()
+    assert len(ledger._read().granted) == 2  # of which one was not committed
+    again = estimator(**CHEAP, ledger=ledger).restored(file)
+    assert np.array_equal(again.coef_, model.coef_)
+    assert state_in(file).facts["first"] == state_in(file).turn
+
+
+# Rows.
+
+
+@pytest.mark.parametrize(
+    ("rows", "places"),
+    [
+        ([5, 1], [1, 5]),
+        ((5, 1), [1, 5]),
+        (range(2, 4), [2, 3]),
+        (np.array([5, 1], dtype=np.uint8), [1, 5]),
+        ([np.int64(5), 1], [1, 5]),
+        (np.arange(N) == 7, [7]),
+        ((np.arange(N) == 7).tolist(), [7]),
+    ],
+)
+def test_rows_are_positions_or_a_mask(rows, places):
+    assert checked_rows(rows, N, NONE).tolist() == places
+
+
+LABELLED = pd.DataFrame({"a": np.arange(N)}, index=np.arange(N)[::-1])
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        LABELLED.index[[3, 4]],
+        LABELLED.index[LABELLED["a"] == 3],
+        LABELLED["a"] == 3,
+        LABELLED["a"].iloc[:2],
+        pd.Index([3, 4]),
+        pd.array([3, 4]),
+        pd.array([True] * N),
+        [True, 5],
+        [5, False],
+        [np.True_, 5],
+        np.array([True, 5], dtype=object),
+        [True],
+        np.zeros(N, dtype=bool),
+        np.ones(N - 1, dtype=bool),
+        [1.0],
+        np.array([1.0]),
+        ["1"],
+        "12",
+        b"12",
+        {1, 2},
+        iter([1]),
+        5,
+        None,
+        [],
+        [[1]],
+        np.array([[1]]),
+        [-1],
+        [N],
+        [2**70],
+        [3, 3],
+        [np.nan],
+        [None],
+    ],
+    ids=repr,
+)
+def test_what_is_no_position_is_refused(rows):
+    with pytest.raises(InvalidInput, match="^rows: ") as caught:
+        checked_rows(rows, N, NONE)
+    assert "\n" not in str(caught.value)
+
+
+def test_labels_are_told_what_to_write(file):
+    """The rows with the labels 3 and 4 stand at the positions n − 4 and n − 5."""
+    frame = pd.DataFrame(X, columns=list("abc"), index=np.arange(N)[::-1])
+    model = estimator(**CHEAP).fit(frame, Y, keep_state=file)
+    wanted = frame.index[[N - 4, N - 5]]
+    with pytest.raises(InvalidInput, match="get_indexer"):
+        model.forget(frame, Y, wanted, TARGET, DELTA, state=file)
+    model.forget(frame, Y, frame.index.get_indexer(wanted), TARGET, DELTA, state=file)
+    assert file.requests()[0].rows == (N - 5, N - 4)
+
+
+def test_the_notes_name_the_bill():
+    assert BILL == "those_who_stay"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import pabi
-from pabi.account.forgetting import read_bill, told
+from pabi.account.forgetting import bill_in_words, read_bill
 from pabi.describe.files import from_dict, to_dict
 from pabi.explorer.jobs import events
 from pabi.literature import compare
@@ -223,7 +223,7 @@ def test_forgetting(guarantee):
     fewest = RUN.epochs_to_forget(1.5, DELTA, 5)
     assert found["forget"][0]["epochs"] == exact(fewest)
     bill = read_bill(RUN.unlearning(DELTA, epochs=fewest, records=5).notes)
-    assert found["forget"][0]["staying"] == list(told(bill))
+    assert found["forget"][0]["staying"] == list(bill_in_words(bill))
     assert found["forget"][0]["dear"] == bill.dear
     assert shown(bill.going_on.epsilon) in found["forget"][0]["staying"][1]
     points = found["curve"][-1]["points"]

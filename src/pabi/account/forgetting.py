@@ -89,7 +89,7 @@ def guarantee_of(unlearning: Unlearning, delta: float) -> Guarantee:
 # What it costs those who stay.
 
 
-class Cost(NamedTuple):
+class Price(NamedTuple):
     """What those who stay pay for a model. `epsilon`: of that model alone; `released`: of all models that are
     out then; `epochs`: what it takes. ∞ where nothing is proven."""
 
@@ -112,9 +112,9 @@ class Bill:
     """
 
     delta: float
-    before: Cost
-    retraining: Cost
-    going_on: Cost | None = None
+    before: Price
+    retraining: Price
+    going_on: Price | None = None
 
     @property
     def dear(self) -> bool:
@@ -148,9 +148,11 @@ def bill(
 
     both = None if training is None or released is None else released.compose(training)
     alone = read(training)
-    on = None if going_on is None else Cost(read(going_on[0]), read(going_on[1]), going_on[2])
-    before = Cost(alone, alone if released is training else read(released), epochs)
-    return Bill(delta=delta, before=before, going_on=on, retraining=Cost(alone, read(both), epochs))
+    on = None if going_on is None else Price(read(going_on[0]), read(going_on[1]), going_on[2])
+    before = Price(alone, alone if released is training else read(released), epochs)
+    return Bill(
+        delta=delta, before=before, going_on=on, retraining=Price(alone, read(both), epochs)
+    )
 
 
 def bill_of(unlearning: Unlearning, delta: float) -> Bill:
@@ -204,14 +206,14 @@ def read_bill(notes: Mapping[str, Any]) -> Bill | None:
         return None
 
 
-def _read_cost(noted: Any) -> Cost:
-    read = {name: decode(name, noted[name]) for name in Cost._fields}
+def _read_cost(noted: Any) -> Price:
+    read = {name: decode(name, noted[name]) for name in Price._fields}
     if not all(x >= 0.0 for x in read.values()) or not math.isfinite(read["epochs"]):
         raise InvalidInput(BILL, "expected numbers ≥ 0")
-    return Cost(**read)
+    return Price(**read)
 
 
-def told(bill: Bill) -> tuple[str, ...]:
+def bill_in_words(bill: Bill) -> tuple[str, ...]:
     """The bill in sentences."""
     alone = f"epsilon = {shown(bill.before.epsilon)} at delta = {exact(bill.delta)}"
     out = f", {shown(bill.before.released)} with all that is out" if _several(bill) else ""
@@ -225,7 +227,7 @@ def _several(bill: Bill) -> bool:
     return bill.before.released != bill.before.epsilon
 
 
-def _way(cost: Cost) -> str:
+def _way(cost: Price) -> str:
     return (
         f"{_epochs(cost.epochs)}, epsilon = {shown(cost.epsilon)} by the new model alone, at most "
         f"{shown(cost.released)} with all models that were out before"

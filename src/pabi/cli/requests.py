@@ -76,13 +76,13 @@ def plan_request(
 
 def staying(proven: Guarantee) -> list[str]:
     """Lines of what those who stay pay."""
-    from pabi.account.forgetting import read_bill, told
+    from pabi.account.forgetting import bill_in_words, read_bill
 
     bill = read_bill(proven.notes)
     if bill is None:
         return []
     advice = "they lose by going on: give --retrain, or --accept-loss to go on all the same"
-    lines = [f"  - {line}" for line in (*told(bill), *([advice] if bill.dear else []))]
+    lines = [f"  - {line}" for line in (*bill_in_words(bill), *([advice] if bill.dear else []))]
     return ["those who stay", *lines]
 
 

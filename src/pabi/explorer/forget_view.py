@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pabi.account.best import best_guarantee
-from pabi.account.forgetting import Bill, bill_of, described, told
+from pabi.account.forgetting import Bill, bill_in_words, bill_of, described
 from pabi.describe.runs import NoisySGD
 from pabi.explorer.curves import Event, point
 from pabi.explorer.request import state_in
@@ -50,7 +50,7 @@ def events(request: dict[str, Any]) -> Iterator[Event]:
             "limit": target,
             "delta": exact(delta),
             "steps": None if fewest is None else exact(fewest * run.steps_per_epoch),
-            "staying": [] if bill is None else list(told(bill)),
+            "staying": [] if bill is None else list(bill_in_words(bill)),
             "dear": bill is not None and bill.dear,
         },
     )

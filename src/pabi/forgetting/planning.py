@@ -145,8 +145,8 @@ def earlier_trainings(state: SecretState) -> tuple[TradeOff | None, ...]:
 
 def _composed(*curves: TradeOff | None) -> TradeOff | None:
     """What the releases cost together. None where nothing is proven of one."""
-    known = [curve for curve in curves if curve is not None]
-    return reduce(TradeOff.compose, known) if len(known) == len(curves) else None
+    proven = [curve for curve in curves if curve is not None]
+    return reduce(TradeOff.compose, proven) if len(proven) == len(curves) else None
 
 
 def _of_all(release: Guarantee, records: int) -> Guarantee:

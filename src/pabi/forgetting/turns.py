@@ -27,8 +27,8 @@ def first_name(ledger: Ledger | None) -> dict[str, Any]:
 def named_after(state: SecretState, ledger: Ledger | None) -> dict[str, Any]:
     """The facts of the state that takes the place of another; `ledger`: which it is entered in."""
     turn = os.urandom(16).hex()
-    known = state.facts.get("ledger") if ledger is None else name_of(ledger)
-    return {"first": state.facts.get("first", turn), "turn": turn, "ledger": known}
+    owner = state.facts.get("ledger") if ledger is None else name_of(ledger)
+    return {"first": state.facts.get("first", turn), "turn": turn, "ledger": owner}
 
 
 def noted_name(facts: Mapping[str, Any]) -> dict[str, Any]:
@@ -42,10 +42,10 @@ def refuse_stale(state: SecretState, ledger: Ledger | None) -> None:
     One whose release was granted and not committed may have been written or not: either state may be the
     last one then.
     """
-    known = state.facts.get("ledger")
-    if known is None:
+    owner = state.facts.get("ledger")
+    if owner is None:
         return
-    if ledger is None or name_of(ledger) != known:
+    if ledger is None or name_of(ledger) != owner:
         raise InvalidInput(
             "ledger", "expected that of the fit: it tells the last state from older ones"
         )

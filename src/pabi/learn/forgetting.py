@@ -368,18 +368,18 @@ class ForgettingModel:
         weights[blank] = 0.0
         records: Records = self._records(table.X)  # type: ignore[attr-defined]
         rows = CheckedRows(table.X, records, table.targets, weights)
-        kept: list[SecretState] = []
+        states: list[SecretState] = []
         seed, self.random_state = self.random_state, None
         try:
             self._execute(  # type: ignore[attr-defined]
-                self._plan_as_of(held), rows, held.facts["sentences"], Keeping(kept.append, {})
+                self._plan_as_of(held), rows, held.facts["sentences"], Keeping(states.append, {})
             )
         finally:
             self.random_state = seed
         digests = without(
-            digests_of(table.X, table.targets, table.weights, kept[0].digest_key), blank
+            digests_of(table.X, table.targets, table.weights, states[0].digest_key), blank
         )
-        return replace(kept[0], digests=digests)
+        return replace(states[0], digests=digests)
 
     def _matching(self, held: SecretState) -> Self:
         """A copy that knows what the fit knew of the table's form. Raises InvalidInput for other settings."""

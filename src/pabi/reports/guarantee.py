@@ -8,7 +8,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any
 
-from pabi.account.forgetting import read_bill, told
+from pabi.account.forgetting import bill_in_words, read_bill
 from pabi.describe.accounted import USUAL_DELTA
 from pabi.describe.neighbours import RETRAINED
 from pabi.guarantees.guarantee import INDEPENDENT, TESTING, Guarantee
@@ -115,7 +115,7 @@ def _staying(guarantee: Guarantee) -> Iterator[Section]:
                 "More steps, and more models, cost all whose records stay. This is noted in the file by "
                 "whoever wrote it, and is no part of what is checked:"
             ),
-            Items(told(bill)),
+            Items(bill_in_words(bill)),
             *([Paragraph(loss, alarming=True)] if bill.dear else []),
         ),
     )

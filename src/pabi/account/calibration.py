@@ -24,7 +24,7 @@ from pabi.describe.runs import NoisySGD
 from pabi.describe.second_moments import NoisySecondMoments
 from pabi.describe.step_sizes import stated_by_function
 from pabi.describe.unlearning import Unlearning
-from pabi.guarantees.guarantee import Guarantee
+from pabi.guarantees.guarantee import Guarantee, require_same_forgetting
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, TargetUnreachable
 from pabi.numbers.showing import exact, plain, shown
@@ -156,6 +156,7 @@ def _composed(besides: Sequence[Guarantee], run: Any) -> TradeOff | None:
             own, its = getattr(run, name), getattr(other, name)
             if its != own:
                 raise InvalidInput("besides", f"expected {name} {own!r} as of the run, got {its!r}")
+        require_same_forgetting("besides", run, other)
     # In the order of `pabi.compose`, so that every candidate costs what it says.
     return reduce(TradeOff.compose, (other.curve for other in others)) if others else None
 

@@ -176,6 +176,12 @@ class Unlearning(Accounted):
         return sum(Request(*request).records for request in self.requests)
 
     @property
+    def compared(self) -> tuple[int, Adjacency, bool]:
+        """What a model is compared with: (how many are forgotten, what becomes of them, whether models that
+        were handed out are known)."""
+        return self.records, self.run.adjacency, self.published
+
+    @property
     def steps(self) -> int:
         """All steps, those after requests included."""
         return self.run.steps + sum(Request(*request).steps for request in self.requests)

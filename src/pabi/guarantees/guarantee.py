@@ -24,6 +24,7 @@ from pabi.describe.neighbours import (
     groups_of,
     require_alike,
 )
+from pabi.describe.unlearning import Unlearning
 from pabi.guarantees.equivalent import mu_equivalent
 from pabi.guarantees.proof import Proof
 from pabi.guarantees.releases import notes_of_all
@@ -530,7 +531,8 @@ class Guarantee:
             sets.
         NotApplicable
             Under "zero_out" for losses that are strongly convex or dissipative, and for bare iterations:
-            where the contributions of others are zero already, less is known of a step.
+            where the contributions of others are zero already, less is known of a step. Also for what has no
+            certificate, which would say what it counts on.
 
         References
         ----------
@@ -542,8 +544,8 @@ class Guarantee:
         adjacency = _of_data(self.adjacency)
         if size == 1:
             return self
-        if adjacency == "zero_out" and self.certificate is not None:
-            _refuse_strong(self.certificate.payload)
+        if adjacency == "zero_out":
+            _refuse_strong(None if self.certificate is None else self.certificate.payload)
         curve = grouped(self.curve, size)
         sentences = group_sentences(size, self.unit, adjacency)
         return Guarantee(
@@ -784,6 +786,37 @@ def _require_guarantee(value: Any) -> None:
         raise InvalidInput("guarantees", f"expected pabi.Guarantee objects{apart}, got a {kind}")
 
 
+def require_same_forgetting(field: str, one: Any, other: Any) -> None:
+    """InvalidInput where two guarantees of forgetting, or a description and one, may compare with different
+    retrained models."""
+    if one.adjacency != RETRAINED:
+        return
+    first, second = map(_compared, (one, other))
+    if first is None or second is None:
+        raise InvalidInput(
+            field,
+            "expected guarantees of forgetting with certificates, which say what is forgotten",
+        )
+    if first != second:
+        raise InvalidInput(
+            field,
+            "expected the same to be forgotten throughout, got (how many, what becomes of them, whether models "
+            f"were handed out) {first} and {second}",
+        )
+
+
+def _compared(value: Any) -> tuple[int, Adjacency, bool] | None:
+    """What forgetting is compared with, None where nothing says it."""
+    from pabi.describe.files import from_dict
+
+    if isinstance(value, Guarantee):
+        payload = {} if value.certificate is None else value.certificate.payload
+        while "parts" in payload:  # which agree
+            payload = payload["parts"][0]
+        value = from_dict(payload["run"]) if "run" in payload else None
+    return value.compared if type(value) is Unlearning else None
+
+
 def compose(*guarantees: Guarantee) -> Guarantee:
     """The guarantee of releasing several results computed from the same data.
 
@@ -793,7 +826,8 @@ def compose(*guarantees: Guarantee) -> Guarantee:
     Parameters
     ----------
     *guarantees : Guarantee
-        At least one. All have the same adjacency and the same unit.
+        At least one. All have the same adjacency and the same unit. Those of forgetting have certificates,
+        and compare with the same retrained model: as many are forgotten, in the same way.
 
     Returns
     -------
@@ -804,7 +838,7 @@ def compose(*guarantees: Guarantee) -> Guarantee:
     Raises
     ------
     InvalidInput
-        For mixed adjacencies or units, and for anything but guarantees.
+        For mixed adjacencies, units or requests to forget, and for anything but guarantees.
 
     References
     ----------
@@ -818,6 +852,7 @@ def compose(*guarantees: Guarantee) -> Guarantee:
     for g in guarantees[1:]:
         for name in ("adjacency", "unit"):
             require_alike(name, getattr(first, name), getattr(g, name))
+        require_same_forgetting("guarantees", first, g)
     references = [g.composition for g in guarantees if g.composition is not None]
     complete = len(references) == len(guarantees)
     proven = all(g.proof is not None for g in guarantees)
@@ -852,23 +887,20 @@ class Composed:
         return {"parts": [None if c is None else c.payload for c in every]}
 
 
-def _refuse_strong(payload: Any) -> None:
-    """NotApplicable for a certificate that counts on contributions which are not zero."""
-    if isinstance(payload, list):
-        for one in payload:
-            _refuse_strong(one)
-    if not isinstance(payload, dict):
-        return
-    run = payload.get("run", {})
+def _refuse_strong(payload: dict[str, Any] | None) -> None:
+    """NotApplicable for a certificate that counts on contributions which are not zero, and for none."""
+    within = [] if payload is None else [*payload.get("parts", ()), *payload.get("trials", ())]
+    scoring = None if payload is None else payload.get("scoring")
+    for one in (*within, *(() if scoring is None else (scoring,))):
+        _refuse_strong(one)
+    run = None if payload is None or "mechanism" in payload else payload.get("run", {})
     table = None if run is None else run.get("loss")
-    strong = table is not None and not Loss.from_dict(table).holds_of_zero
-    if run is None or strong or "mechanism" in payload:
+    if run is None or (table is not None and not Loss.from_dict(table).holds_of_zero):
         raise NotApplicable(
             "nothing is proven of groups whose contributions become zero for a strongly convex or "
-            "dissipative loss, a bare iteration or a stated mechanism; under replace_one it is"
+            "dissipative loss, a bare iteration, a stated mechanism, or without a certificate; under "
+            "replace_one it is"
         )
-    for name in ("parts", "trials", "scoring"):
-        _refuse_strong(payload.get(name))
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from pabi.convert.trials import checked_shape, gamma_of
-from pabi.describe.neighbours import require_alike
+from pabi.describe.neighbours import checked_adjacency, require_alike
 from pabi.describe.selection import selection_sentences
 from pabi.guarantees.guarantee import Guarantee
 from pabi.numbers.errors import InvalidInput
@@ -58,8 +58,8 @@ def select(
     Raises
     ------
     InvalidInput
-        For numbers out of range, for anything but guarantees of one adjacency and unit, and for trade-off
-        functions that have no average or no maximum here.
+        For numbers out of range, for anything but guarantees of one adjacency and unit, for those of
+        forgetting, and for trade-off functions that have no average or no maximum here.
 
     References
     ----------
@@ -127,6 +127,7 @@ def _check_alike(guarantees: Sequence[Any]) -> None:
             )
         for name in ("adjacency", "unit"):
             require_alike(name, getattr(guarantees[0], name), getattr(one, name))
+    checked_adjacency(guarantees[0].adjacency)  # nothing is proven of the best of models that forgot
 
 
 def _average(curves: Sequence[TradeOff]) -> TradeOff:

@@ -42,6 +42,7 @@ def check(payload: Payload) -> Finding:
         adjacency=subject.adjacency,
         unit=subject.unit,
         nulls=subject.nulls,
+        compared=subject.compared,
         assumptions=tuple(dict.fromkeys((*assumptions, *assumed))),
         scope=subject.scope,
         claimed=claimed,

@@ -82,6 +82,7 @@ class Forgetting(Derived):
         alike = own is None or (np.ndim(own) == 0 and own == unlearning.run.step_size)
         self.constant = self.constant and alike and len(self.requests) == 1
         self.adjacency = "retrained"
+        self.compared = self.records, self.neighbours, self.published
 
     def assumptions(self, *, hidden: bool) -> tuple[str, ...]:
         """What a proof rests on; refused if it needs a hidden path and there is none."""

@@ -94,6 +94,9 @@ class Releases(About):
         self.adjacency = read_compared(payload["adjacency"])
         self.findings = _findings("part", parts, self.adjacency, check)
         self.unit = _unit_of(self.findings)
+        self.compared = self.findings[0].compared
+        if any(finding.compared != self.compared for finding in self.findings):
+            raise Refused("parts: they compare with models that were retrained without other records")
         self.nulls = all(finding.nulls for finding in self.findings)
         self.alike = len(parts) > 1 and all(part == parts[0] for part in parts)
         if {finding.scope for finding in self.findings} != {"run"}:
@@ -109,7 +112,7 @@ class Trials(About):
         trials, scoring = payload["trials"], payload["scoring"]
         if not trials:
             raise Refused("nothing is selected from")
-        self.adjacency = read_compared(payload["adjacency"])
+        self.adjacency = read_adjacency(payload["adjacency"])
         self.trials = _findings("trial", trials, self.adjacency, check)
         scored = [] if scoring is None else [scoring]
         self.scored = _findings("scoring", scored, self.adjacency, check)

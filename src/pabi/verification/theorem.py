@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple
 
-from pabi.verification.adjacency import Compared
+from pabi.verification.adjacency import Adjacency, Compared
 from pabi.verification.bounds import Bounds
 
 Payload = dict[str, Any]
@@ -16,7 +16,8 @@ class About:
 
     `CALLED`: in a refusal. `scope`: "run" if everything follows from a description, "iteration" if steps are
     taken as stated. `keys`: those that a certificate has on account of it. `unit`: whom adjacent data sets
-    differ in. `nulls`: whether all that is said of a record's contribution is true of 0 as well.
+    differ in. `nulls`: whether all that is said of a record's contribution is true of 0 as well. `compared`:
+    of forgetting, (how many are forgotten, what becomes of them, whether models were handed out).
     """
 
     CALLED: ClassVar[str]
@@ -25,6 +26,7 @@ class About:
     adjacency: Compared
     unit: str = "record"
     nulls: bool = False
+    compared: tuple[int, Adjacency, bool] | None = None
 
 
 class Names(NamedTuple):
@@ -72,6 +74,7 @@ class Finding(NamedTuple):
     adjacency: str
     unit: str
     nulls: bool
+    compared: tuple[int, Adjacency, bool] | None
     assumptions: tuple[str, ...]
     scope: str
     claimed: Bounds

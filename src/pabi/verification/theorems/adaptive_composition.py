@@ -55,6 +55,8 @@ def _of_divergences(releases: Releases, payload: Payload) -> Proven:
 
 def _sum(releases: Releases, charge: Callable[[Bounds], Any], unknown: str) -> Any:
     """What all parts are charged with, a rational number. Refused where one has no finite charge."""
+    if releases.adjacency == "retrained":
+        raise Refused("adjacency: forgetting supposes that no request reacts to a release")
     total: Any = fmpq(0)
     charges: dict[Bounds, Any] = {}
     for i, finding in enumerate(timed(releases.findings)):

@@ -7,6 +7,7 @@ Guzmán, §2). A cool-down step is x ↦ (1 − ηλ)x.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from fractions import Fraction
 
@@ -174,3 +175,44 @@ def test_the_fractions_are_the_callers():
     (omega,) = set(view.shapes(0, 4).evaluators())
     for z in DISTANCES:
         assert truth(run, 0, 1, z) <= omega(z) <= truth(run, 0, 1, z) * (1 + ROUNDINGS)
+
+
+LOGISTIC = Loss.logistic(1.0, l2=0.1)
+
+
+@pytest.mark.parametrize(
+    ("loss", "changes", "linear"),
+    [
+        (LOGISTIC, {}, True),
+        (Loss.logistic(1.0), {}, True),
+        (Loss.logistic(1.0, l2=0.1), {"cooldown_steps": 3}, True),
+        (Loss.logistic(2.0, l2=0.1), {"clip_norm": 1.0}, True),
+        (Loss.convex(1.0, gradient_bound=1.0), {"longest": 2.0}, True),
+        (Loss.convex(1.0, gradient_bound=1.0), {"longest": 2.1}, False),
+        (Loss.softmax(3.0), {"clip_norm": 1.0}, False),
+        (Loss.lipschitz(1.0), {}, False),
+    ],
+)
+def test_a_varying_schedule_of_slopes_is_told_before_its_table_is_written(loss, changes, linear, monkeypatch):
+    """Whether it is, agrees with the moduli themselves, step by step."""
+    steps, changes = 40, dict(changes)
+    sizes = np.linspace(0.1, changes.pop("longest", 1.0), steps)
+    run = NoisySGD(
+        loss, 13, Cyclic(4), total_steps=steps, step_size=sizes, noise_std=1.0, **changes
+    )
+    parts = run.fractions()
+    every = [
+        run.loss.modulus(float(eta), run.clip_norm, f)
+        for eta, f in itertools.product(sizes, (*parts.full, *parts.last))
+    ]
+    assert linear == all(type(m).__name__ == "Linear" for m in every)
+    modulus, written = Loss.modulus, []
+
+    def counted(*given):
+        written.append(given)
+        return modulus(*given)
+
+    monkeypatch.setattr(Loss, "modulus", counted)
+    with pytest.raises(NotApplicable, match="linear") if linear else contextlib.nullcontext():
+        StepModuli(run, parts)
+    assert bool(written) is not linear

@@ -17,10 +17,12 @@ from pabi.describe.orders import Fractions
 from pabi.describe.runs import NoisySGD
 from pabi.normal_forms.shapes import Shapes, shapes
 from pabi.numbers.errors import NotApplicable
+from pabi.numbers.rounding import fraction_up
 
 _MOST_VARYING = 200_000  # steps of a schedule that varies
 
 _FULL, _LAST, _COOL = 0, 1, 2
+_LINEAR = "every modulus is linear: see the other shifts"
 _EMPTY = (Fraction(0),)  # what a step of the cool-down holds
 
 
@@ -40,6 +42,8 @@ class StepModuli:
             raise NotApplicable(
                 f"more than {_MOST_VARYING} steps that vary, with moduli not linear"
             )
+        if not run.constant and self._have_least_slopes():
+            raise NotApplicable(_LINEAR)
         moduli = [self.table[kind] for kind in self._kinds_taken] if run.constant else self.table
         if any(isinstance(m, Unbounded) for m in moduli):
             raise NotApplicable(
@@ -47,7 +51,23 @@ class StepModuli:
             )
         # Dissipativity may leave a slope that curvature alone does not give.
         if all(isinstance(m, Linear) for m in moduli) and run.loss.slopes_say_all:
-            raise NotApplicable("every modulus is linear: see the other shifts")
+            raise NotApplicable(_LINEAR)
+
+    def _have_least_slopes(self) -> bool:
+        """Whether every step of a schedule that varies has a slope of at most 1 − ηλ, of which all else that is
+        known of it is no less: its modulus is linear then, and need not be written down."""
+        run = self.run
+        parts = [f for f in (*self.fractions.full, *self.fractions.last, *self.idle) if f]
+        sizes = np.unique(run.step_size)
+        for some in (sizes[-1:], sizes):  # the longest step tells most of those that have none
+            kept = [fraction_up(1 - Fraction(x) * Fraction(run.loss.l2)) for x in some.tolist()]
+            try:
+                slopes = [run.loss.slopes(some, run.clip_norm, f, run.clipping) for f in parts]
+            except NotApplicable:
+                return False
+            if not all((own <= kept).all() for own in slopes):
+                return False
+        return run.loss.slopes_say_all
 
     @property
     def _kinds_taken(self) -> list[int]:

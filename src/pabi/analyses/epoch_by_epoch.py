@@ -130,5 +130,5 @@ class _LastEpoch:
             own[b] = standing(self.steps.c[a : b + 1], self.steps.s[a : b + 1])
         schedule = self.steps._replace(s=own)
         start = float(resting.r[-1])
-        _, shifts = solve_schedule(schedule, self.view.run.range_diameter, start)
+        _, shifts = solve_schedule(schedule, self.view.run.range_diameter, start, stated=False)
         return Record(case.uses, shifts=shifts, paid=resting.cost)

@@ -90,5 +90,5 @@ class _Uses:
         if not case.uses.total:
             return Record(case.uses)
         schedule = Steps(self.steps.c, own, self.steps.sigma)
-        _, shifts = solve_schedule(schedule, self.view.run.range_diameter)
+        _, shifts = solve_schedule(schedule, self.view.run.range_diameter, stated=False)
         return Record(case.uses, shifts=shifts)

@@ -32,8 +32,6 @@ from pabi.tradeoff.kinds import known_curve
 COLUMNS = ("c", "s", "sigma")
 
 _READING = 1.004  # how much more than its own value of ε a certificate of random batches claims
-# Written-out steps that a certificate repeats although its description implies them.
-_REPEATED = 20_000
 
 
 def claim(curve: TradeOff) -> dict[str, Any]:
@@ -150,9 +148,7 @@ class RunProof:
 def _steps_of(view: OrderedView) -> dict[str, Any] | None:
     """The steps of a varying schedule, s as if the record were in every batch; left to the description
     when they are many."""
-    if view.run.steps > _REPEATED or view.run.constant:
-        return None
-    return columns(view.arrays)
+    return columns(view.arrays) if view.stated else None
 
 
 def _case_of(record: Record, case: Case | None) -> dict[str, Any]:

@@ -28,6 +28,8 @@ from pabi.numbers.rounding import TINY, Array, up
 if TYPE_CHECKING:
     from pabi.describe.runs import NoisySGD
 
+_MOST_STATED = 20_000  # steps that proofs state although the description implies them
+
 
 class Uses(NamedTuple):
     """The steps that use one record, counted from 0.
@@ -92,6 +94,12 @@ class OrderedView:
     def period(self) -> int:
         """The steps of an epoch."""
         return self.run.steps_per_epoch
+
+    @property
+    def stated(self) -> bool:
+        """Whether proofs state the steps, so that whoever checks them need not derive the same doubles; many
+        are left to the description."""
+        return not self.run.constant and self.run.steps <= _MOST_STATED
 
     @cached_property
     def constants(self) -> Constants:

@@ -17,6 +17,9 @@ from pabi.shifts.periodic import PeriodicShifts
 from pabi.shifts.start import Start, best_start
 
 _FAR = 1e140  # beyond it, squares of products get close to overflow
+# By how much, relatively, slopes are rounded up: once where they are at most 1, a few times above.
+_EXCESS, _EXCESS_ABOVE = 2.0**-52, 2.0**-50
+_SURE = 1.0 + 2.0**-50  # more than the roundings of a few products
 _WRITE_OUT = 4_000_000  # steps up to which a run-length schedule may be expanded
 
 Shifts = PeriodicShifts | Start | StepPayments
@@ -62,9 +65,13 @@ def mu_of(energy: float) -> float:
 
 
 def solve_schedule(
-    schedule: Schedule, diameter: float, start: float = 0.0
+    schedule: Schedule, diameter: float, start: float = 0.0, *, stated: bool = True
 ) -> tuple[Schedule, Shifts]:
-    """The best start and payments for a schedule in either form, and the form that was solved."""
+    """The best start and payments for a schedule in either form, and the form that was solved.
+
+    `stated`: whether a proof states steps that are written out. Else whoever checks it derives their slopes,
+    of which those here are rounded up.
+    """
     tick()
     if isinstance(schedule, Groups):
         slopes = [x.c for _, x in schedule.stretches()]
@@ -72,14 +79,35 @@ def solve_schedule(
         if periodic.solvable(schedule) and (exact or schedule.steps > _WRITE_OUT):
             return schedule, periodic.best_start(schedule, diameter, start)
         schedule = Steps(*(np.asarray(x) for x in schedule.columns()))
-    return schedule, best_start(schedule, diameter, start)
+    solved = best_start(schedule, diameter, start)
+    return schedule, solved if stated else _raised(schedule.c, solved)
+
+
+def _raised(c: Array, start: Start) -> Start:
+    """The payments raised so that they suffice under the slopes that `c` are rounded up from.
+
+    What a block pays at a step is worth what the later slopes of the block leave of it, as is what it is paid
+    for, but it is smaller by these slopes itself. So it is short by as much as they are too large.
+    """
+    payments = start.payments
+    if not payments.ends.size or (c == 1.0).all():
+        return start
+    excess = np.cumsum(np.where(c > 1.0, _EXCESS_ABOVE, _EXCESS))
+    begins = np.append(payments.first, payments.ends[:-1] + 1)
+    factor = np.nextafter(np.exp(excess[payments.ends] - excess[begins]) * _SURE, np.inf)
+    energy = payments.energy * float(factor.max()) ** 2 * _SURE
+    raised = payments._replace(
+        energy=energy, q=payments.q * factor, costs=payments.costs * factor * factor
+    )
+    return start._replace(payments=raised)
 
 
 def record(view: OrderedView, uses: Uses) -> Record:
     """The bound for a record with these uses."""
     if uses.total == 0:
         return Record(uses)
-    return Record(uses, *solve_schedule(view.schedule(uses), view.run.range_diameter))
+    schedule, diameter = view.schedule(uses), view.run.range_diameter
+    return Record(uses, *solve_schedule(schedule, diameter, stated=view.stated))
 
 
 def cyclic(view: OrderedView, positions: Any = None) -> list[Record]:
@@ -144,7 +172,8 @@ class _EpochSums:
         after = np.append(uses.steps(view.period)[1:], view.run.steps) - 1
         ends = after[payments.ends].astype(np.int64)
         moved = payments._replace(first=j, ends=ends)
-        return Record(uses, view.steps(uses), Start(0, 0.0, moved, self.unit))
+        start = Start(0, 0.0, moved, self.unit)
+        return Record(uses, view.steps(uses), start if view.stated else _raised(view.arrays.c, start))
 
 
 def _from_left(c: Any, v: Any) -> tuple[Any, Any]:

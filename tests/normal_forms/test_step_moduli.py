@@ -193,7 +193,9 @@ LOGISTIC = Loss.logistic(1.0, l2=0.1)
         (Loss.lipschitz(1.0), {}, False),
     ],
 )
-def test_a_varying_schedule_of_slopes_is_told_before_its_table_is_written(loss, changes, linear, monkeypatch):
+def test_a_varying_schedule_of_slopes_is_told_before_its_table_is_written(
+    loss, changes, linear, monkeypatch
+):
     """Whether it is, agrees with the moduli themselves, step by step."""
     steps, changes = 40, dict(changes)
     sizes = np.linspace(0.1, changes.pop("longest", 1.0), steps)

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pabi.cli.kinds import CERTIFICATE, GUARANTEE, RUN, FileKind, refuse_another
 from pabi.describe.accounted import USUAL_DELTA as USUAL_DELTA
 from pabi.numbers.errors import InvalidInput
+from pabi.numbers.showing import exact
 
 if TYPE_CHECKING:
     from pabi.describe.files import Description
     from pabi.verification import Verdict
 
+SECONDS = 9.0  # of processor time for a stranger's file, if not stated: those of `pabi.verify`
 _MOST_BYTES = 1 << 29  # of a file; stops at once on an endless one
 # Of a certificate: twice what the characters that `verify` reads take in any script.
 MOST_OF_A_STRANGER = 1 << 26
@@ -133,6 +136,23 @@ def read_target(epsilon: str | None, delta: str | None) -> tuple[float, float]:
         if value == 0.0:
             raise InvalidInput(name, f"expected a number > 0, got {text!r}")
     return target, at
+
+
+@contextmanager
+def within_seconds(text: str | None) -> Iterator[dict[str, Any]]:
+    """The limits of a verification that --seconds states, on a clock that goes on for all that is read from
+    the file in the body. Raises InvalidInput where the time is over."""
+    from pabi.numbers.waiting import OutOfTime, until
+
+    seconds = read_positive("--seconds", text) or SECONDS
+    try:
+        with until(seconds):
+            yield {} if text is None else {"seconds": seconds}
+    except OutOfTime:
+        raise InvalidInput(
+            "--seconds",
+            f"expected more than {exact(seconds)}: what is asked of the file takes longer",
+        ) from None
 
 
 def verdict_on(file: str, **limits: Any) -> tuple[Verdict, dict[str, Any], float]:

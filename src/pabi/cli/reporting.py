@@ -14,9 +14,9 @@ from pabi.cli.reading import (
     USUAL_DELTA,
     described,
     read_delta,
-    read_positive,
     read_text,
     verdict_on_text,
+    within_seconds,
 )
 from pabi.cli.writing import emit, one_line
 
@@ -77,17 +77,16 @@ def report(
     from pabi.verification import verify
 
     at = read_delta(delta)
-    limits: dict[str, Any] = (
-        {} if seconds is None else {"seconds": read_positive("--seconds", seconds)}
-    )
-    guarantee, verdict = _read(file, at, limits)
-    if guarantee is None:
-        emit(f"verdict      refused: {one_line(verdict.reason)}")
-        raise typer.Exit(1)
-    if groups is not None:
-        guarantee = guarantee.for_groups(groups)
-        verdict = verify(guarantee, **limits)
-    text = report_on(guarantee, form, at, verdict)
+    source = _own(file, at)
+    with within_seconds(seconds) as limits:
+        guarantee, verdict = _read(file, source, limits)
+        if guarantee is None:
+            emit(f"verdict      refused: {one_line(verdict.reason)}")
+            raise typer.Exit(1)
+        if groups is not None:
+            guarantee = guarantee.for_groups(groups)
+            verdict = verify(guarantee, **limits)
+        text = report_on(guarantee, form, at, verdict)
     if out is None:
         emit(text)
     else:
@@ -95,21 +94,28 @@ def report(
             part.write_text(text, encoding="utf-8")
 
 
-def _read(
-    file: str, delta: float | None, limits: dict[str, Any]
-) -> tuple[Guarantee | None, Verdict]:
-    """The guarantee that a file holds or describes, None where its proof is refused; and the verdict."""
-    from pabi.reports.reading import stated_in
-    from pabi.verification import verify
-
+def _own(file: str, delta: float | None) -> Guarantee | str:
+    """The guarantee of a ledger or of what a run file describes, however long that takes; else the text."""
     what = "a guarantee, a certificate (JSON), a run file (TOML) or a ledger"
     if is_ledger(file):
-        whole = whole_of(file)
-        verdict = verify(whole, **limits)
-        return (whole if verdict.ok or whole.certificate is None else None), verdict
+        return whole_of(file)
     text = read_text(file, what, MOST_OF_A_STRANGER, kinds=(GUARANTEE, CERTIFICATE, RUN))
     if text.lstrip()[:1] != "{":
         guarantee = described(file, text).guarantee(delta or USUAL_DELTA)
-        return guarantee, verify(guarantee, **limits)
-    verdict, *_ = verdict_on_text(file, text, **limits)
-    return stated_in(text, verdict), verdict
+        _ = guarantee.certificate
+        return guarantee
+    return text
+
+
+def _read(
+    file: str, source: Guarantee | str, limits: dict[str, Any]
+) -> tuple[Guarantee | None, Verdict]:
+    """The guarantee, None where its proof is refused; and the verdict."""
+    from pabi.reports.reading import stated_in
+    from pabi.verification import verify
+
+    if isinstance(source, str):
+        verdict, *_ = verdict_on_text(file, source, **limits)
+        return stated_in(source, verdict), verdict
+    verdict = verify(source, **limits)
+    return (source if verdict.ok or source.certificate is None else None), verdict

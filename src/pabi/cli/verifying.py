@@ -16,9 +16,9 @@ from pabi.cli.reading import (
     notes_text,
     read_delta,
     read_epsilon,
-    read_positive,
     stated_besides,
     verdict_on,
+    within_seconds,
 )
 from pabi.cli.writing import emit, emit_json, one_line, shape
 from pabi.numbers.errors import InvalidInput
@@ -85,20 +85,21 @@ def verify(
       pabi verify guarantee.json --model model.skops
     """
     limit, at = read_epsilon(epsilon), read_delta(delta)
-    limits = {} if seconds is None else {"seconds": read_positive("--seconds", seconds)}
-    verdict, data, stated_at = verdict_on(file, **limits)
-    if not verdict.ok:
-        if as_json:
-            emit_json({"ok": False, "reason": one_line(verdict.reason)})
-        else:
-            emit(f"verdict      refused: {one_line(verdict.reason)}")
-        raise typer.Exit(1)
-    reading = _reading(verdict, stated_at, limit, at)
+    with within_seconds(seconds) as limits:
+        verdict, data, stated_at = verdict_on(file, **limits)
+        if not verdict.ok:
+            if as_json:
+                emit_json({"ok": False, "reason": one_line(verdict.reason)})
+            else:
+                emit(f"verdict      refused: {one_line(verdict.reason)}")
+            raise typer.Exit(1)
+        reading = _reading(verdict, stated_at, limit, at)
+        mu = "" if as_json else _mu(verdict)
     comparison = None if model is None else _compared(model, notes_of(data))
     if as_json:
         emit_json(_table(verdict, data, reading, comparison))
     else:
-        emit("\n".join(_lines(verdict, data, reading, comparison)))
+        emit("\n".join(_lines(verdict, data, reading, comparison, mu)))
     if reading.met is False or (comparison is not None and not comparison.same):
         raise typer.Exit(1)
 
@@ -175,7 +176,11 @@ def _mu(verdict: Verdict) -> str:
 
 
 def _lines(
-    verdict: Verdict, data: dict[str, Any], reading: _Reading, comparison: _Comparison | None
+    verdict: Verdict,
+    data: dict[str, Any],
+    reading: _Reading,
+    comparison: _Comparison | None,
+    mu: str,
 ) -> list[str]:
     lines = [f"WARNING      {one_line(text)}" for text in _warnings(verdict, data)]
     lines += ["verdict      accepted: the certificate proves what it claims"]
@@ -184,7 +189,7 @@ def _lines(
         lines.append(f"target       {says} epsilon {reading.limit!r} at delta {reading.delta!r}")
     if comparison is not None:
         lines += comparison.lines
-    lines.append(f"proven       {reading.text}; mu {_mu(verdict)}")
+    lines.append(f"proven       {reading.text}; mu {mu}")
     lines.append(f"scope        {_SCOPES.get(verdict.scope or '', verdict.scope)}")
     lines.append(f"adjacency    {verdict.adjacency}")
     derived, listed = _parted(verdict, data)

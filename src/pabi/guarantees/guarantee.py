@@ -800,8 +800,8 @@ def require_same_forgetting(field: str, one: Any, other: Any) -> None:
     if first != second:
         raise InvalidInput(
             field,
-            "expected the same to be forgotten throughout, got (how many, what becomes of them, whether models "
-            f"were handed out) {first} and {second}",
+            "expected the same to be forgotten throughout, got (how many, what becomes of them, whether "
+            f"models were handed out) {first} and {second}",
         )
 
 

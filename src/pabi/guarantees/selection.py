@@ -127,7 +127,9 @@ def _check_alike(guarantees: Sequence[Any]) -> None:
             )
         for name in ("adjacency", "unit"):
             require_alike(name, getattr(guarantees[0], name), getattr(one, name))
-    checked_adjacency(guarantees[0].adjacency)  # nothing is proven of the best of models that forgot
+    checked_adjacency(
+        guarantees[0].adjacency
+    )  # nothing is proven of the best of models that forgot
 
 
 def _average(curves: Sequence[TradeOff]) -> TradeOff:

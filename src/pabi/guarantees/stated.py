@@ -34,7 +34,8 @@ from pabi.tradeoff.directions import one_order
 from pabi.tradeoff.kinds import Curve, known_curve
 
 # Of random batches: a certificate holds them in products alone.
-_DRAWN = Subsampled | PoissonSubsampled | FixedSizeSubsampled
+_DRAWN = Subsampled | PoissonSubsampled | PoissonReplaced | FixedSizeSubsampled
+_MOST_SECRET = 64  # equal mixtures of which a label stays secret, in one certificate
 
 
 def stated_sentence(method: str, source: str) -> str:
@@ -101,25 +102,31 @@ def sentences(field: str, values: Any) -> tuple[str, ...]:
 
 
 def writable(curve: TradeOff) -> bool:
-    """Whether a certificate can hold the function: closed forms, and products and bests of them."""
+    """Whether a certificate can hold the function: closed forms, products, bests, selections, groups."""
     match known_curve(curve):
         case Gaussian() | Mixture() | BoundedRange() | RenyiDP():
             return True
-        case Subsampled() | PoissonSubsampled() | FixedSizeSubsampled():
+        case Subsampled() | PoissonSubsampled() | PoissonReplaced() | FixedSizeSubsampled():
             return True
+        case SecretMixture():
+            return True
+        case Selected(base=base) | Grouped(base=base):
+            return writable(base)
         case Laplace(probability=p):
             return p == 1.0
         case ApproxDP(delta_0=delta):
             return delta == 0.0
         case Product(factors=factors):
             mixtures = sum(k for factor, k in factors if isinstance(factor, Mixture))
-            return mixtures <= 1 and all(writable(factor) for factor, _ in factors)
+            secret = max(
+                (k for factor, k in factors if isinstance(factor, SecretMixture)), default=0
+            )
+            few = mixtures <= 1 and secret <= _MOST_SECRET
+            return few and all(writable(factor) for factor, _ in factors)
         case Best(parts=parts):
             alone = any(isinstance(part, _DRAWN) for part in parts)
             return not alone and all(map(writable, parts))
-        case (
-            PoissonReplaced() | PrivacyLossDistribution() | SecretMixture() | Selected() | Grouped()
-        ):
+        case PrivacyLossDistribution():
             return False
         case other:
             assert_never(other)

@@ -54,7 +54,7 @@ class StepModuli:
             raise NotApplicable(_LINEAR)
 
     def _have_least_slopes(self) -> bool:
-        """Whether every step of a schedule that varies has a slope of at most 1 − ηλ, of which all else that is
+        """Whether every step of a schedule that varies has a slope of at most 1 − ηλ, and all else that is
         known of it is no less: its modulus is linear then, and need not be written down."""
         run = self.run
         parts = [f for f in (*self.fractions.full, *self.fractions.last, *self.idle) if f]

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pabi.numbers.rounding import Array
+from pabi.numbers.waiting import tick
 
 GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)  # of a bracket, what is left after one section
 # More than there are halvings of an interval of doubles until its ends are neighbours.
@@ -41,6 +42,7 @@ def bisected(
     `rounds`: how many are tried at most.
     """
     for _ in range(rounds):
+        tick()
         if close(low, high):
             break
         between = middle(low, high)
@@ -53,6 +55,7 @@ def bisected_arrays(
 ) -> tuple[Array, Array]:
     """`bisected` elementwise, with so many rounds; `is_low`: which points become the lower ends."""
     for _ in range(rounds):
+        tick()
         middle = 0.5 * (low + high)
         lower = is_low(middle)
         low, high = np.where(lower, middle, low), np.where(lower, high, middle)
@@ -73,6 +76,7 @@ def sectioned(
     and all before it are; `high` stays or is one that is not.
     """
     for _ in range(rounds):
+        tick()
         inside = np.linspace(low, high, points + 2)
         k = int(np.argmin(np.append(is_low(inside[1:-1]), False)))
         low, high = float(inside[k]), float(inside[k + 1])
@@ -116,6 +120,7 @@ def descended(
 
     def at(x: float) -> float:
         if x not in values:
+            tick()
             values[x] = function(x)
         return math.inf if math.isnan(values[x]) else values[x]
 

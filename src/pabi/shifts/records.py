@@ -9,7 +9,7 @@ import numpy as np
 
 from pabi.describe.iteration import Groups, Schedule, Steps
 from pabi.normal_forms.positions import OrderedView, Uses
-from pabi.numbers.rounding import TINY, power_of_two_near, up
+from pabi.numbers.rounding import TINY, Array, power_of_two_near, up
 from pabi.numbers.waiting import tick
 from pabi.shifts import isotonic, periodic
 from pabi.shifts.nonlinear import StepPayments
@@ -173,7 +173,9 @@ class _EpochSums:
         ends = after[payments.ends].astype(np.int64)
         moved = payments._replace(first=j, ends=ends)
         start = Start(0, 0.0, moved, self.unit)
-        return Record(uses, view.steps(uses), start if view.stated else _raised(view.arrays.c, start))
+        return Record(
+            uses, view.steps(uses), start if view.stated else _raised(view.arrays.c, start)
+        )
 
 
 def _from_left(c: Any, v: Any) -> tuple[Any, Any]:

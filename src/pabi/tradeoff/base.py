@@ -15,6 +15,7 @@ from pabi.numbers.errors import InvalidInput
 from pabi.numbers.margins import EIGHT_ROUNDINGS
 from pabi.numbers.rounding import Array, fraction_up
 from pabi.numbers.validate import integer, number
+from pabi.numbers.waiting import tick
 from pabi.tradeoff.directions import Orientation
 from pabi.tradeoff.pairs import Pair
 
@@ -378,6 +379,7 @@ class TradeOff(ABC):
         ----------
         docs, "A guarantee's file".
         """
+        tick()
         kinds = TradeOff._table.kinds
         kind = data.get("kind") if isinstance(data, dict) else None
         if not isinstance(kind, str) or kind not in kinds:
@@ -414,7 +416,11 @@ class TradeOff(ABC):
         """An upper bound on δ at any real or infinite `epsilon`."""
 
     def _delta_array(self, epsilon: Array) -> Array:
-        return np.array([self._delta(e) for e in epsilon.tolist()], dtype=np.float64)
+        values = np.empty(epsilon.size)
+        for i, e in enumerate(epsilon.tolist()):
+            tick()
+            values[i] = self._delta(e)
+        return values
 
     def _epsilon(self, delta: float) -> float:
         """`epsilon`, for a checked δ."""

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from pabi.numbers.margins import MANY_ROUNDINGS
 from pabi.numbers.rounding import Array
 from pabi.numbers.search import bisected, mean
-from pabi.numbers.waiting import tick
+from pabi.numbers.waiting import tick, ticking
 from pabi.tradeoff.grids import Losses
 
 Complex = NDArray[np.complex128]
@@ -61,12 +61,14 @@ class Sum:
 
     def log_moment(self, power: float) -> float:
         """K(λ) = log E e^(λ·sum) over the finite losses."""
-        return math.fsum(t.count * _log_moment(t.losses.p, self.grid(t), power) for t in self.terms)
+        return math.fsum(
+            t.count * _log_moment(t.losses.p, self.grid(t), power) for t in ticking(self.terms)
+        )
 
     def tilted(self, power: float) -> tuple[float, float, float]:
         """(K, mean, variance) of the law tilted by λ."""
         total = [0.0, 0.0, 0.0]
-        for term in self.terms:
+        for term in ticking(self.terms):
             y = self.grid(term)
             q = _tilt(term.losses.p, y, power)
             mean = float(q @ y)
@@ -142,7 +144,7 @@ def profile(total: Sum, power: float, reach: float = math.inf) -> Profile:
     spectra: list[tuple[Complex, int]] = []
     shift, offset = 0, 0.0
     amplification, log_size = np.zeros(size // 2 + 1), np.zeros(size // 2 + 1)
-    for term in total.terms:
+    for term in ticking(total.terms):
         y = total.grid(term)
         q = _tilt(term.losses.p, y, power)
         centre = round(float(q @ y - term.losses.offset) / step)

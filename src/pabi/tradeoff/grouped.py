@@ -20,6 +20,7 @@ from pabi.numbers.fields import keep
 from pabi.numbers.margins import EIGHT_ROUNDINGS
 from pabi.numbers.rounding import Array, fraction_up
 from pabi.numbers.validate import integer, number
+from pabi.numbers.waiting import tick
 from pabi.tradeoff.approx_dp import ApproxDP
 from pabi.tradeoff.base import TradeOff
 from pabi.tradeoff.best import Best
@@ -207,6 +208,7 @@ def _joined(spacing: float, first: Array, second: Array) -> Array:
     last = min(a + b, max(a, b, int(_FARTHEST / spacing)))
     least = np.ones(last + 1)
     for i in range(-a, a + 1):
+        tick()
         low, high = max(0, i - b), min(last, i + b)
         if low <= high:
             value = one[i + a] + math.exp(i * spacing) * two[low - i + b : high - i + b + 1]

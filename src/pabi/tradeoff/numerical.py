@@ -13,6 +13,7 @@ import numpy as np
 from pabi.numbers.margins import EIGHT_ROUNDINGS, MANY_ROUNDINGS
 from pabi.numbers.rounding import Array
 from pabi.numbers.search import descended
+from pabi.numbers.waiting import tick, ticking
 from pabi.tradeoff.convolution import Profile, Sum, Term, crossing, profile
 from pabi.tradeoff.grids import optimistic, pessimistic
 from pabi.tradeoff.memo import Memo
@@ -127,6 +128,7 @@ class ComposedLoss:
     def _summed_moments(self, power: float) -> float:
         moments: list[float] = []
         for kind, terms in self._kinds:
+            tick()
             values = kind.finite_log_moments([pair for pair, _ in terms], power)
             moments += [k * value for (_, k), value in zip(terms, values, strict=True)]
         return math.fsum(moments)
@@ -386,7 +388,9 @@ class ComposedLoss:
     def _summed(self, grid: Grid, pessimist: bool) -> Sum | None:
         build = pessimistic if pessimist else optimistic
         tail = max(1e-6 * grid.delta / self.count, 1e-305)
-        terms = tuple(Term(build(pair, grid.step, tail, grid.slack), k) for pair, k in self.terms)
+        terms = tuple(
+            Term(build(pair, grid.step, tail, grid.slack), k) for pair, k in ticking(self.terms)
+        )
         if any(not term.losses.p.any() for term in terms):
             return None  # so coarse that nothing could be said from below
         return Sum(terms, grid.step)

@@ -16,6 +16,7 @@ from pabi.numbers.margins import THREE_ROUNDINGS
 from pabi.numbers.rounding import Array, up
 from pabi.numbers.showing import shown
 from pabi.numbers.validate import integer, number
+from pabi.numbers.waiting import ticking
 from pabi.tradeoff.base import RTOL, TradeOff
 from pabi.tradeoff.best import Best
 from pabi.tradeoff.directions import Orientation, common, one_order
@@ -66,7 +67,7 @@ class Product(TradeOff):
         total: float = SHARE("failure", failure)
         counts: dict[TradeOff, int] = {}
         gaussian: TradeOff = Gaussian(0.0)
-        for curve, count in factors:
+        for curve, count in ticking(factors):
             times = integer("count", count, at_least=1, at_most=_MOST)
             curve = TradeOff._table.check(curve, "factors")
             parts: Iterable[Factor] = ((curve, times),)

@@ -112,6 +112,9 @@ def worst_position(
         needed = list(range(positions("positions", run.period)))
     if len(cases) != len(needed):
         raise Refused(f"cases: expected {len(needed)}, one for every position that can be worst")
+    for case in cases:
+        if "weight" in case or "ranges" in case:
+            raise Refused("weight, ranges: only of a secret order")
     mus = [check(case, run.uses(j)) for case, j in zip(cases, needed, strict=True)]
     return [(Fraction(1), max(mus))]
 

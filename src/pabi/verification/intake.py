@@ -9,6 +9,7 @@ from pabi.guarantees.guarantee import FORMAT as GUARANTEE
 from pabi.guarantees.guarantee import VERSIONS as GUARANTEE_VERSIONS
 from pabi.numbers.encoding import nesting, parse_json
 from pabi.numbers.errors import InvalidInput
+from pabi.numbers.waiting import OutOfTime
 from pabi.verification.limits import Limits
 from pabi.verification.refusal import Refused
 
@@ -77,7 +78,7 @@ def _check_nesting(depth: int, opened: int, limits: Limits) -> None:
 
 def reason(bad: Exception) -> str:
     """Why there is no proof, in one sentence."""
-    if isinstance(bad, Refused):
+    if isinstance(bad, Refused | OutOfTime):
         return str(bad)
     if isinstance(bad, KeyError):
         return f"malformed certificate: {bad.args[0] if bad.args else ''} is missing"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import NamedTuple, TypeVar
 
+from pabi.numbers import waiting
 from pabi.numbers.encoding import unpacking_at_most
-from pabi.numbers.showing import exact
+from pabi.numbers.waiting import OutOfTime, until
 from pabi.verification.refusal import Refused
 
 T = TypeVar("T")
@@ -30,20 +30,16 @@ class Limits(NamedTuple):
     seconds: float
 
 
-class _Budget(NamedTuple):
-    limits: Limits
-    until: float  # on the clock of this thread
-
-
-_current: ContextVar[_Budget | None] = ContextVar("_current", default=None)
+_current: ContextVar[Limits | None] = ContextVar("_current", default=None)
 
 
 @contextmanager
 def within(limits: Limits) -> Iterator[None]:
-    """Makes `positions` and `in_time` refuse beyond these limits, and unpacking as well."""
-    token = _current.set(_Budget(limits, time.thread_time() + limits.seconds))
+    """Makes `positions` and `in_time` refuse beyond these limits, and unpacking as well. The accountant's
+    functions look at the same clock where they read what was proven."""
+    token = _current.set(limits)
     try:
-        with unpacking_at_most(limits.unpacked):
+        with unpacking_at_most(limits.unpacked), until(limits.seconds):
             yield
     finally:
         _current.reset(token)
@@ -51,10 +47,10 @@ def within(limits: Limits) -> Iterator[None]:
 
 def positions(name: str, count: int) -> int:
     """`count`, if so many may be gone through one by one."""
-    budget = _current.get()
-    if budget is not None and count > budget.limits.positions:
+    limits = _current.get()
+    if limits is not None and count > limits.positions:
         raise Refused(
-            f"{name}: {count} are too many to go through one by one (positions: {budget.limits.positions})"
+            f"{name}: {count} are too many to go through one by one (positions: {limits.positions})"
         )
     return count
 
@@ -69,6 +65,7 @@ def timed(values: Iterable[T]) -> Iterator[T]:
 
 def in_time() -> None:
     """Refuses once the time is over; called every few hundred operations."""
-    budget = _current.get()
-    if budget is not None and time.thread_time() > budget.until:
-        raise Refused(f"time: it takes more than {exact(budget.limits.seconds)} s (seconds)")
+    try:
+        waiting.in_time()
+    except OutOfTime as over:
+        raise Refused(str(over)) from None

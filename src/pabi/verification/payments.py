@@ -35,6 +35,8 @@ def check_start(case: dict[str, Any], diameter: float | None, start: float) -> f
 
 def replay_case(case: dict[str, Any], steps: StepBalls, distance: Any) -> Any:
     """The cost of written-out payments."""
+    if "blocks" in case or "skipped" in case:
+        raise Refused("blocks: the payments are stated twice")
     ends = read_integers("ends", case["ends"]).tolist()
     q = read_floats("q", case["q"]).tolist()
     tau, first = integer("tau", case["tau"]), integer("first", case["first"])
@@ -52,6 +54,8 @@ def replay_case(case: dict[str, Any], steps: StepBalls, distance: Any) -> Any:
 
 def read_blocks(case: dict[str, Any]) -> Blocks:
     """Blocks of run-length encoded steps; only a block of one group may be repeated."""
+    if any(key in case for key in ("first", "unit", "ends", "q", "shift")):
+        raise Refused("q: the payments are stated twice")
     blocks = []
     for block in timed(case["blocks"]):
         closed("a block", block, ("times", "groups"))

@@ -96,7 +96,9 @@ class Releases(About):
         self.unit = _unit_of(self.findings)
         self.compared = self.findings[0].compared
         if any(finding.compared != self.compared for finding in self.findings):
-            raise Refused("parts: they compare with models that were retrained without other records")
+            raise Refused(
+                "parts: they compare with models that were retrained without other records"
+            )
         self.nulls = all(finding.nulls for finding in self.findings)
         self.alike = len(parts) > 1 and all(part == parts[0] for part in parts)
         if {finding.scope for finding in self.findings} != {"run"}:

@@ -37,6 +37,8 @@ def _ordered(run: OrderedRun, payload: Payload) -> Proven:
     assumptions = run.assumptions(hidden=False)
     if payload["cases"] != []:
         raise Refused("cases: composition has none")
+    if "cap" in payload:
+        raise Refused("cap: composition is about batches of any size")
     totals = _totals(run)
     parts: list[Part]
     match run.scheme:

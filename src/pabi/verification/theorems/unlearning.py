@@ -14,7 +14,6 @@ from pabi.numbers.encoding import read_floats
 from pabi.verification.arithmetic import StepBalls, check_cost
 from pabi.verification.bounds import JointBound
 from pabi.verification.cases import (
-    CASE,
     CaseCheck,
     LinearCases,
     Range,
@@ -36,12 +35,14 @@ from pabi.verification.refusal import Refused
 from pabi.verification.schemes import KnownPositions, SecretEveryEpoch, SecretOnce
 from pabi.verification.theorem import Payload, ProofCheck, Proven, named
 from pabi.verification.theorems.random_batches import proven_shift
-from pabi.verification.uses import UseSteps
+from pabi.verification.uses import UseSteps, check_uses
 
 SHIFTS = "docs, Forgetting; Bok, Su, Altschuler 2024, Thm C.3, with optimal shifts"
 RANDOM = "docs, Forgetting; Bok, Su, Altschuler 2024, Thm 4.10, extended"
 COMPOSED = "docs, Forgetting; Dong, Roth, Su 2022, Cor. 3.3"
-KEYS = ("run", "claim", "position", "cases", "steps", "demands", "cap")
+KEYS = ("run", "claim", "position", "cases", "steps", "demands")
+_BENT_KEYS = _COMPOSED_KEYS = ("run", "claim", "position", "cases", "demands")
+_DRAWN_KEYS = (*_BENT_KEYS, "cap")
 
 Run = ForgettingOrder | ForgettingDraws
 
@@ -109,6 +110,7 @@ def _owed(run: ForgettingOrder, demands: str) -> list[Any]:
 def _together(run: ForgettingOrder, payload: Payload, steps: StepBalls) -> float:
     """The μ of one case about all withdrawn records."""
     case, mu = _only_case(payload, PAYMENTS)
+    LinearCases(run, payload)  # steps that are stated besides are those of the description
     if math.isfinite(mu):
         steps = steps._replace(s=_owed(run, payload["demands"]))
         check_cost(replay_case(case, steps, _start(run, case)), mu, f"step {run.total}")
@@ -119,7 +121,8 @@ def _only_case(payload: Payload, keys: Sequence[str]) -> tuple[dict[str, Any], f
     cases = payload["cases"]
     if len(cases) != 1:
         raise Refused("cases: expected one about all withdrawn records")
-    closed("a case", cases[0], (*CASE, *keys))
+    closed("a case", cases[0], ("uses", "mu", "tau", "distance", *keys))
+    check_uses(cases[0], UseSteps(0, 0, period=1))  # of nobody by itself
     return cases[0], read_mu(cases[0]["mu"])
 
 
@@ -317,6 +320,8 @@ def _given_cost(run: ForgettingDraws, steps: Capped, case: dict[str, Any], *, be
 
 def _composed(run: ForgettingOrder, payload: Payload) -> Proven:
     """What all withdrawn records paid until their requests, at most the sum of what each did."""
+    if "cap" in payload:
+        raise Refused("cap: composition is about batches of any size")
     if payload["cases"] != [] or payload["demands"] != "all" or run.published:
         raise Refused("demands: composition is about all steps, and about no model handed out")
     mu, total = read_mu(payload["claim"]["mu"]), arb(0)
@@ -371,17 +376,21 @@ _PLAN = ("run", "claim", "position", "plan", "reading")
 THEOREMS = {
     "unlearning": {
         ForgettingOrder: ProofCheck(KEYS, _linear, named("unlearning", SHIFTS)),
-        ForgettingDraws: ProofCheck(KEYS, _given_drawn, named("unlearning", SHIFTS)),
+        ForgettingDraws: ProofCheck(_DRAWN_KEYS, _given_drawn, named("unlearning", SHIFTS)),
     },
     "unlearning, any modulus": {
-        ForgettingOrder: ProofCheck(KEYS, _bent, named("unlearning, any modulus", SHIFTS)),
-        ForgettingDraws: ProofCheck(KEYS, _given_drawn, named("unlearning, any modulus", SHIFTS)),
+        ForgettingOrder: ProofCheck(_BENT_KEYS, _bent, named("unlearning, any modulus", SHIFTS)),
+        ForgettingDraws: ProofCheck(
+            _DRAWN_KEYS, _given_drawn, named("unlearning, any modulus", SHIFTS)
+        ),
     },
     "unlearning, random batches": {
         ForgettingDraws: ProofCheck(_PLAN, _drawn, named("unlearning, random batches", RANDOM)),
     },
     "unlearning, composition": {
-        ForgettingOrder: ProofCheck(KEYS, _composed, named("unlearning, composition", COMPOSED)),
+        ForgettingOrder: ProofCheck(
+            _COMPOSED_KEYS, _composed, named("unlearning, composition", COMPOSED)
+        ),
         ForgettingDraws: ProofCheck(
             _PLAN, _composed_drawn, named("unlearning, composition", COMPOSED)
         ),

@@ -50,16 +50,19 @@ CLOSED = (
     Product([(Subsampled(Gaussian(1.0), 0.1), 2), (Laplace(0.2), 1)]),
     Product([(Gaussian(0.3), 1)], failure=1e-9),
     Best([Gaussian(0.4), Laplace(0.3)]),
+    PoissonReplaced(1.0, 0.01),
+    SecretMixture([0.2, 0.6], [0.5, 0.5]),
+    Product([(SecretMixture([0.2, 0.6], [0.5, 0.5], opposite=True), 3)]),
+    Selected(Gaussian(0.3), 10.0, 0.5),
+    Grouped(Mixture([Gaussian(0.1), Gaussian(0.5)], [0.5, 0.5]), 2),
 )
 OPEN = (
     ApproxDP(0.7, 1e-6),
     Laplace(0.5, 0.1),
-    PoissonReplaced(0.5, 0.1),
     randomised_response(0.5, 3),
-    SecretMixture([0.2, 0.6], [0.5, 0.5]),
-    Selected(Gaussian(0.3), 10.0, 0.5),
-    Grouped(Mixture([Gaussian(0.1), Gaussian(0.5)], [0.5, 0.5]), 2),
     Best([Gaussian(0.4), Laplace(0.3, 0.5)]),
+    Product([(SecretMixture([0.2, 0.6], [0.5, 0.5]), 65)]),
+    Grouped(ApproxDP(0.7, 1e-6), 2),
     Best([Gaussian(0.4), PoissonSubsampled(0.3, 0.5)]),
 )
 

@@ -1,4 +1,4 @@
-"""Every key of every kind of certificate is proven again, refused where it is altered, or not known at all."""
+"""Every key of every kind of certificate is proven again, refused where it is altered, or unknown."""
 
 from __future__ import annotations
 

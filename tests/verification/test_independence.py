@@ -76,6 +76,8 @@ SHARED = {
     "pabi.describe.unlearning": {"Unlearning", "unlearning_sentences"},
     "pabi.numbers.errors": {"InvalidInput"},
     "pabi.numbers.showing": {"exact", "shown"},
+    # The clock over a verification, at which the accountant's readings look as well.
+    "pabi.numbers.waiting": {"OutOfTime", "in_time", "until"},
     # The reading of a trade-off function at one δ that a guarantee states.
     "pabi.tradeoff": {"TradeOff"},
 }

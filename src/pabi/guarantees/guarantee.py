@@ -170,7 +170,7 @@ class Guarantee:
         Returns
         -------
         Guarantee
-            With a certificate if the function has a closed form and it protects one record. That certificate
+            With a certificate if the checker knows the function and it protects one record. That certificate
             proves what follows from the function, and not the function.
 
         Raises

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import NamedTuple, TypeVar
 
-from pabi.numbers import waiting
 from pabi.numbers.encoding import unpacking_at_most
 from pabi.numbers.waiting import OutOfTime, until
+from pabi.numbers.waiting import in_time as look
 from pabi.verification.refusal import Refused
 
 T = TypeVar("T")
@@ -66,6 +66,6 @@ def timed(values: Iterable[T]) -> Iterator[T]:
 def in_time() -> None:
     """Refuses once the time is over; called every few hundred operations."""
     try:
-        waiting.in_time()
+        look()
     except OutOfTime as over:
         raise Refused(str(over)) from None

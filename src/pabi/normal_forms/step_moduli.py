@@ -60,12 +60,12 @@ class StepModuli:
         parts = [f for f in (*self.fractions.full, *self.fractions.last, *self.idle) if f]
         sizes = np.unique(run.step_size)
         for some in (sizes[-1:], sizes):  # the longest step tells most of those that have none
-            kept = [fraction_up(1 - Fraction(x) * Fraction(run.loss.l2)) for x in some.tolist()]
+            least = [fraction_up(1 - Fraction(x) * Fraction(run.loss.l2)) for x in some.tolist()]
             try:
                 slopes = [run.loss.slopes(some, run.clip_norm, f, run.clipping) for f in parts]
             except NotApplicable:
                 return False
-            if not all((own <= kept).all() for own in slopes):
+            if not all((own <= least).all() for own in slopes):
                 return False
         return run.loss.slopes_say_all
 

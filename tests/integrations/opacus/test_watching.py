@@ -21,7 +21,7 @@ from torch.optim import lr_scheduler
 from torch.utils.data import DataLoader, TensorDataset
 
 from pabi.integrations.opacus import PabiAccountant, from_opacus
-from pabi.integrations.opacus.accountant import PARTS, RESUMED
+from pabi.integrations.opacus.accountant import CRITERION, PARTS, RESUMED
 from support.opacus_runs import HEAD, opacus_run, records
 
 DELTA = 1e-4
@@ -279,6 +279,35 @@ def _own_clipping(run):
 
 def _own_step(run):
     run.optimizer.original_optimizer.step = lambda: None
+
+
+def _of_a_parameter(run):
+    """Under ghost clipping, what a record moves a step by."""
+    weights(run).register_hook(lambda gradient: 8.0 * gradient)
+
+
+def _after_a_parameter(run):
+    def scale(parameter):
+        parameter.grad *= 8.0
+
+    weights(run).register_post_accumulate_grad_hook(scale)
+
+
+@pytest.mark.parametrize("change", [_of_a_parameter, _after_a_parameter])
+def test_hooks_of_parameters_under_ghost_clipping(change):
+    run = described(grad_sample_mode="ghost")
+    change(run)
+    with pytest.raises(InvalidInput, match="optimizer: expected no hooks on parameters"):
+        run.train(1)
+
+
+def test_ghost_clipping_says_what_clips():
+    run = described(grad_sample_mode="ghost")
+    run.train(1)
+    assert CRITERION in run.engine.accountant.guarantee(DELTA).assumptions
+    whole = described()
+    whole.train(1)
+    assert CRITERION not in whole.engine.accountant.guarantee(DELTA).assumptions
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from pabi.integrations.opacus.loaders import (
     rate_of,
     within_a_number,
 )
-from pabi.integrations.opacus.optimizers import WHOLE, StepSettings, settings_of
+from pabi.integrations.opacus.optimizers import GHOST, WHOLE, StepSettings, settings_of
 from pabi.integrations.opacus.watching import WatchedSteps, draws_reproducibly
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
 from pabi.numbers.extras import extra
@@ -47,8 +47,12 @@ LOOP = (
     "parameters that the last step left"
 )
 LINEAR = (
-    "the weight that is trained multiplies the features of a record, once, and the loss of a record is the "
-    "stated one of the product"
+    "the weight that is trained multiplies the features of a record, once, the loss of a record is the "
+    "stated one of the product, and batches are reduced (mean or sum) as make_private was told"
+)
+CRITERION = (
+    "gradients are those of the criterion that make_private returned, which clips them: those of another one "
+    "are not clipped at all"
 )
 PARTS = "steps that were skipped had parts of one batch, as BatchMemoryManager cuts it: no record is in two"
 RESUMED = (
@@ -423,6 +427,7 @@ class PabiAccountant(_accountants.IAccountant):  # type: ignore[misc]
             LOADER: True,
             LOOP: True,
             LINEAR: run.loss.kind in LINEAR_LOSSES,
+            CRITERION: any(each.clipping == GHOST for each in settings),
             PRECISION: True,
             INSECURE: not all(each.secure for each in settings),
             PARTS: self._parts,

@@ -85,8 +85,10 @@ class WatchedSteps:
             *_torch_optimizers._global_optimizer_pre_hooks.values(),
             *_torch_optimizers._global_optimizer_post_hooks.values(),
         ]
+        others += [p for p in self._parameters if p._backward_hooks]
+        others += [p for p in self._parameters if p._post_accumulate_grad_hooks]
         if others:
-            strangers.append("hooks before or after torch's step")
+            strangers.append("hooks on parameters or around torch's step")
         if strangers:
             raise InvalidInput(
                 "optimizer",

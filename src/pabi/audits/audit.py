@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from pabi.audits import rates
+from pabi.audits.conformity import Conformity, Reach
 from pabi.audits.laws import LawPair
 from pabi.audits.rates import Point
 from pabi.guarantees.guarantee import Guarantee
@@ -15,6 +16,7 @@ from pabi.numbers import validate
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import exact, shown, shown_down
 
+_UNTESTED = "not tested: that takes a trainer of models of one number, without an intercept"
 _EQUAL = 1.0 + 1e-9  # beyond the roundings of divergences that are equal
 
 
@@ -40,6 +42,11 @@ class Audit:
         The exact laws of what the instance releases; None where the trainer is not pabi's description.
     seconds : float
         How long it took.
+    conformity : Conformity or None
+        Whether a trainer's models follow the law that the run has; None without a trainer, and where its
+        models are not one number each.
+    reach : Reach or None
+        What so many trainings of a trainer find, as it was before they began.
 
     References
     ----------
@@ -54,6 +61,8 @@ class Audit:
     points: tuple[Point, ...]
     law: LawPair | None
     seconds: float
+    conformity: Conformity | None = None
+    reach: Reach | None = None
 
     @property
     def epsilon_lower(self) -> float:
@@ -135,6 +144,12 @@ class Audit:
         return rates.refutes(self.points, self.guarantee.curve) or self._exceeded
 
     @property
+    def not_as_described(self) -> bool:
+        """Whether the trainer does something else than the run says, with the stated confidence. What it does
+        may still keep the promise, which is `refuted` or not by itself."""
+        return self.conformity is not None and self.conformity.refuted
+
+    @property
     def _exceeded(self) -> bool:
         """Whether the instance itself costs more than is promised."""
         return any(
@@ -171,6 +186,9 @@ class Audit:
         ]
         return {
             "refuted": self.refuted,
+            "not_as_described": None if self.conformity is None else self.not_as_described,
+            "p_value": None if self.conformity is None else self.conformity.p_value,
+            "reach": None if self.reach is None else self.reach.to_dict(),
             "instance": self.instance,
             "trainings": self.trainings,
             "confidence": self.confidence,
@@ -205,6 +223,12 @@ class Audit:
 
         return plot_audit(self, ax)
 
+    @property
+    def _described(self) -> list[str]:
+        if self.conformity is not None:
+            return [f"as described   {self.conformity}"]
+        return [] if self.law is not None else [f"as described   {_UNTESTED}"]
+
     def __str__(self) -> str:
         rows = [["", *(f"epsilon at delta {exact(d)}" for d in self.deltas), "mu"]]
         lower = [shown_down(self.epsilon(d), 4) for d in self.deltas]
@@ -223,6 +247,7 @@ class Audit:
         return "\n".join(
             [
                 f"audit          {'REFUTED' if self.refuted else 'not refuted'}",
+                *self._described,
                 f"instance       {self.instance}",
                 f"trainings      {self.trainings}, confidence {exact(self.confidence)}",
                 f"adjacency      {self.guarantee.adjacency}",

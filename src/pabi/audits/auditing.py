@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -11,7 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from pabi.audits import rates
 from pabi.audits.audit import Audit
-from pabi.audits.canaries import canary_pair, coefficients
+from pabi.audits.canaries import CanaryData, canary_pair, coefficients
+from pabi.audits.conformity import FEWEST, Plan
 from pabi.audits.instances import Known, instances, nearby
 from pabi.audits.laws import LawPair
 from pabi.describe.runs import NoisySGD
@@ -20,12 +23,12 @@ from pabi.guarantees.guarantee import Guarantee
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, NotApplicable
 from pabi.numbers.rounding import Array
+from pabi.numbers.waiting import tick, waiting
 
 Trainer = Callable[[Array, NDArray[Any]], Any]
 """(X, y) ↦ coefficients, or a fitted estimator."""
 
 _AT_ONCE = 50_000  # models that are trained side by side
-_FEWEST = 100
 _FLAT = 1e-9  # of its largest entry: a column that varies less is constant
 _LEAST = 1e-200
 _BEGINS = 2  # instances near which worse ones are looked for,
@@ -46,9 +49,13 @@ def audit(
 
     Without `train`, the run is executed on the worst instance that is known, one number a model and thousands
     of models side by side, and models are scored by their exact likelihood ratio. The instance's exact
-    divergence stands beside what the trainings show. With `train`, somebody else's trainer is given two data
-    sets with a canary. Half of its models choose the direction and the thresholds, the other half are
-    counted.
+    divergence stands beside what the trainings show.
+
+    With `train`, somebody else's trainer is given four data sets of one column. Two are neighbours with a
+    canary. Half of their models choose the direction and the thresholds, the other half are counted. The
+    models of all four are compared with models of the run on the same data, which finds a trainer that does
+    something else, however private (`not_as_described`). What so many trainings find is `reach`, which
+    `pabi.audits.reach` says beforehand.
 
     Parameters
     ----------
@@ -56,17 +63,19 @@ def audit(
         What is promised to be done.
     train : callable, optional
         (X, y) ↦ coefficients or a fitted estimator: a trainer of the linear model whose loss the run has. It
-        draws new noise at every call. It must start at 0, or anywhere that is not chosen by looking at data.
+        draws new noise at every call. As described is a start at 0, with the rows as they are, without an
+        intercept; the bounds hold for any start that is not chosen by looking at data.
     trainings : int
-        Models, half of them of either data set; at least 100.
+        Models, as many of each data set; at least 100.
     delta : float, in [0, 1)
         Where ε is read.
     confidence : float, in (0, 1)
         With which all bounds hold together.
     random_state : None, int or numpy Generator
-        Of the trainings without `train`; no data are at stake.
+        Of the trainings without `train`, and of the models that its models are compared with; no data are at
+        stake.
     progress : bool
-        Whether to show trainings and time on standard error.
+        Whether to show trainings and time on standard error, and with `train` the reach before it begins.
 
     Returns
     -------
@@ -86,29 +95,77 @@ def audit(
     """
     if not isinstance(run, NoisySGD):
         raise InvalidInput("run", f"expected a NoisySGD, got a {type(run).__name__}")
-    count = validate.integer("trainings", trainings, at_least=_FEWEST) // 2
+    total = validate.integer("trainings", trainings, at_least=FEWEST)
     at = validate.number("delta", delta, at_least=0.0, below=1.0)
     sure = validate.number("confidence", confidence, above=0.0, below=1.0)
-    begin, guarantee = time.perf_counter(), run.guarantee(at)
-    deltas = (at, max(at, rates.resolved(count)))
+    if train is not None and not callable(train):
+        raise InvalidInput("train", f"expected a callable, got a {type(train).__name__}")
+    guarantee, generator = run.guarantee(at), np.random.default_rng(random_state)
     if train is None:
-        instance, law = worst(run, at)
-        aims = rates.Aims(deltas, guarantee.curve, count, sure)
-        with progress_bar(progress, 2 * count, label="auditing") as advance:
-            null, other = _scores(
-                instance, law, count, np.random.default_rng(random_state), advance
-            )
-        points = rates.counted(null, other, aims.thresholds(*law.rates), sure)
-        name = instance.sentence
-    else:
-        if not callable(train):
-            raise InvalidInput("train", f"expected a callable, got a {type(train).__name__}")
-        name, law = "one canary among zero rows", None
-        with progress_bar(progress, 2 * count, label="auditing") as advance:
-            outputs = _outputs(run, train, count, advance)
-        points = _split(*outputs, guarantee, deltas, sure)
+        return _of_run(run, guarantee, total // 2, (at, sure), generator, progress)
+    with waiting(f"auditing, {total} trainings"):
+        return _of_trainer(run, guarantee, train, total, (at, sure), generator, progress)
+
+
+def _of_run(
+    run: NoisySGD,
+    guarantee: Guarantee,
+    count: int,
+    read: tuple[float, float],
+    generator: np.random.Generator,
+    progress: bool,
+) -> Audit:
+    """`count`: models of either data set. `read`: δ and confidence."""
+    begin, (at, sure) = time.perf_counter(), read
+    instance, law = worst(run, at)
+    aims = rates.Aims((at, max(at, rates.resolved(count))), guarantee.curve, count, sure)
+    with progress_bar(progress, 2 * count, label="auditing") as advance:
+        null, other = _scores(instance, law, count, generator, advance)
+    points = rates.counted(null, other, aims.thresholds(*law.rates), sure)
     seconds = time.perf_counter() - begin
-    return Audit(guarantee, name, 2 * count, at, sure, tuple(points), law, seconds)
+    return Audit(guarantee, instance.sentence, 2 * count, at, sure, tuple(points), law, seconds)
+
+
+def _of_trainer(
+    run: NoisySGD,
+    guarantee: Guarantee,
+    train: Trainer,
+    total: int,
+    read: tuple[float, float],
+    generator: np.random.Generator,
+    progress: bool,
+) -> Audit:
+    """`total`: models of all data sets together. `read`: δ and confidence."""
+    begin, (at, sure) = time.perf_counter(), read
+    pair = canary_pair(run)
+    plan, found = None, None
+    with contextlib.suppress(NotApplicable):
+        plan = Plan(run, total, sure, generator)
+        found = plan.reach()
+        if progress:
+            print(found, file=sys.stderr)
+    data = pair if plan is None else plan.data
+    count, sure_of_each = total // len(data), sure if plan is None else 0.5 * (1.0 + sure)
+    with progress_bar(progress, len(data) * count, label="auditing") as advance:
+        outputs = [_outputs(train, one, count, advance) for one in data]
+    null, other = outputs[1][0], outputs[0][0]
+    deltas = (at, max(at, rates.resolved(count)))
+    points = _split(null, other, guarantee, deltas, sure_of_each)
+    conformity = None
+    if plan is not None and all(x.shape[1] == 1 and plain for x, plain in outputs):
+        conformity = plan.tested([x[:, 0] for x, _ in outputs])
+    return Audit(
+        guarantee,
+        "one canary among zero rows",
+        2 * count,
+        at,
+        sure,
+        tuple(points),
+        None,
+        time.perf_counter() - begin,
+        conformity,
+        found,
+    )
 
 
 def audit_outputs(
@@ -233,17 +290,19 @@ def _trained(
 
 
 def _outputs(
-    run: NoisySGD, train: Trainer, count: int, advance: Callable[[], None]
-) -> tuple[Array, Array]:
-    """(count, d) coefficients of models of the second data set, and of the first."""
-    tables = []
-    for data in reversed(canary_pair(run)):
-        models = []
-        for _ in range(count):
-            models.append(coefficients(train(data.X.copy(), data.y.copy())))
-            advance()
-        tables.append(np.stack(models))
-    return tables[0], tables[1]
+    train: Trainer, data: CanaryData, count: int, advance: Callable[[], None]
+) -> tuple[Array, bool]:
+    """((count, d) coefficients of models, whether there is nothing beside them)."""
+    models, alone = [], True
+    for _ in range(count):
+        model = train(data.X.copy(), data.y.copy())
+        models.append(coefficients(model))
+        alone = alone and not np.any(getattr(model, "intercept_", 0.0))
+        advance()
+        tick()
+    if len({len(model) for model in models}) > 1:
+        raise InvalidInput("train", "expected as many coefficients of every model")
+    return np.stack(models), alone
 
 
 def _split(
@@ -272,12 +331,12 @@ def _direction(null: Array, other: Array) -> Array:
 
 
 def _table(field: str, value: ArrayLike) -> Array:
-    expected = f"expected finite numbers of {_FEWEST // 2} models or more"
+    expected = f"expected finite numbers of {FEWEST // 2} models or more"
     try:
         table = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
         raise InvalidInput(field, expected) from None
     table = table[:, None] if table.ndim == 1 else table
-    if table.ndim != 2 or 2 * len(table) < _FEWEST or not np.isfinite(table).all():
+    if table.ndim != 2 or 2 * len(table) < FEWEST or not np.isfinite(table).all():
         raise InvalidInput(field, expected)
     return table

@@ -61,7 +61,7 @@ def canary_pair(run: NoisySGD, target: float = 1.0) -> tuple[CanaryData, CanaryD
     InvalidInput
         For a loss that is not a linear model's with two classes or one real target.
     """
-    labels, norm = _labels(run, target), _feature_norm(run)
+    labels, norm = two_targets(run, target), _feature_norm(run)
     row = _canary_row(run)
     y = labels[np.arange(run.n) % 2]
     X = np.zeros((run.n, 1))
@@ -79,7 +79,7 @@ def many_canaries(run: NoisySGD, included: NDArray[np.bool_], target: float = 1.
 
     `included`: (m,), m ≤ n. The canaries are spread over all batches.
     """
-    labels, m = _labels(run, target), len(included)
+    labels, m = two_targets(run, target), len(included)
     rows = np.arange(m) * run.n // m
     y = labels[np.arange(run.n) % 2]
     X = np.zeros((run.n, m))
@@ -105,7 +105,8 @@ def coefficients(model: Any) -> Array:
     return flat
 
 
-def _labels(run: NoisySGD, target: float) -> NDArray[Any]:
+def two_targets(run: NoisySGD, target: float = 1.0) -> NDArray[Any]:
+    """Both labels, or two opposite targets. Raises InvalidInput for a loss that has neither."""
     if run.loss.kind in _LABELLED:
         return np.array([0, 1])
     if run.loss.kind in _REAL:

@@ -1,8 +1,9 @@
 """Audits of 28 descriptions: four losses under seven kinds of batches, each on its worst known instance.
 
-    python benchmarks/audits.py [--trainings 1000000] [--page docs/audits.md] [--jobs 2]
+    python benchmarks/audits.py [--trainings 1000000] [--page docs/audits.md] [--jobs 2] [--only-reach]
 
-Writes the table of the page anew, between its marks. Fails if a lower bound is above a guarantee.
+Writes the tables of the page anew, between their marks: first what trainings of a trainer find. Fails if a
+lower bound is above a guarantee.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from pabi.showing import exact, plain, shown, shown_down
 DELTA = 1e-5
 START, END = "<!-- audits: start -->", "<!-- audits: end -->"
 SIZE = 50
+REACH_START, REACH_END = "<!-- reach: start -->", "<!-- reach: end -->"
+REACH_TRAININGS = 4_000
 BATCHES = (
     pabi.FullBatch(),
     pabi.Cyclic(SIZE),
@@ -110,23 +113,65 @@ def table(audits: list[tuple[str, str, Audit, float]], seconds: float) -> str:
     return "\n".join([*rows, "", note])
 
 
+def reaches() -> str:
+    """What so many trainings of a trainer find, under four kinds of batches, as Markdown."""
+    kinds: dict[str, dict[str, str]] = {}
+    schemes = (pabi.FullBatch(), pabi.Cyclic(SIZE), pabi.ShuffleOnce(SIZE), pabi.Poisson(SIZE))
+    for batches in schemes:
+        noise = 6.0 if isinstance(batches, pabi.FullBatch) else 1.5
+        run = pabi.NoisySGD(
+            pabi.Loss.logistic(1.0),
+            n=500,
+            batches=batches,
+            epochs=10,
+            step_size=0.5,
+            noise_multiplier=noise,
+            clip_norm=0.3,
+        )
+        for fault in pabi.audits.reach(run, trainings=REACH_TRAININGS, random_state=0).faults:
+            least = "none" if fault.least is None else fault.least or "found"
+            needed = "> 10⁶" if fault.trainings is None else str(fault.trainings)
+            size = f"{fault.size}: " if fault.size else ""
+            kinds.setdefault(fault.kind, {})[batches.kind] = f"{least} ({size}{needed})"
+    names = [batches.kind for batches in schemes]
+    head = f"| fault | {' | '.join(f'`{type(b).__name__}`' for b in schemes)} |"
+    rows = [
+        f"| {kind} | {' | '.join(cells.get(name, '–') for name in names)} |"
+        for kind, cells in kinds.items()
+    ]
+    note = (
+        f"The least fault that {REACH_TRAININGS} trainings find, and in brackets how many trainings find one "
+        "of the stated size."
+    )
+    return "\n".join([head, f"|{'---|' * 5}", *rows, "", note])
+
+
+def between(text: str, start: str, end: str, written: str) -> str:
+    """The page with something else between two marks."""
+    before, after = text.split(start)[0], text.split(end)[1]
+    return f"{before}{start}\n{written}\n{end}{after}"
+
+
 def main() -> int:
     """Audit all, write the table; 1 if a bound is above a guarantee."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--trainings", type=int, default=1_000_000)
     parser.add_argument("--page", type=Path, default=Path("docs/audits.md"))
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--only-reach", action="store_true")
     options = parser.parse_args()
+    page = between(options.page.read_text("utf-8"), REACH_START, REACH_END, reaches())
+    options.page.write_text(page, "utf-8")
+    if options.only_reach:
+        return 0
     begin = time.perf_counter()
     audits = []
     with ProcessPoolExecutor(options.jobs) as pool:
         for one in pool.map(partial(audited, trainings=options.trainings), descriptions()):
             audits.append(one)
             print(row(*one), plain(one[2].seconds, 3), flush=True)
-    text = options.page.read_text("utf-8")
-    before, after = text.split(START)[0], text.split(END)[1]
     written = table(audits, time.perf_counter() - begin)
-    options.page.write_text(f"{before}{START}\n{written}\n{END}{after}", "utf-8")
+    options.page.write_text(between(page, START, END, written), "utf-8")
     return int(any(audit.refuted for _, _, audit, _ in audits))
 
 

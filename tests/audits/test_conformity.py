@@ -16,8 +16,8 @@ from scipy.stats import binom, ks_2samp
 
 import pabi
 from pabi.audits import conformity, probes, reach
-from pabi.audits.conformity import Plan, p_value, power
-from pabi.audits.uses import Uses
+from pabi.audits.conformity import TrainerTests, p_value, power
+from pabi.audits.batch_counts import BatchCounts
 from pabi.numbers.errors import InvalidInput, NotApplicable
 
 N, SIZE, STEP, CLIP, L2 = 20, 4, 1.0, 0.45, 0.05
@@ -93,7 +93,7 @@ FAULTS = {
 @pytest.fixture(scope="module", params=["poisson", "once"])
 def claimed(request):
     """(the scheme that is claimed, what finds faults in 1 000 trainings, and which it says it finds)."""
-    plan = Plan(described(request.param), 1_000, 0.95, np.random.default_rng(5))
+    plan = TrainerTests(described(request.param), 1_000, 0.95, np.random.default_rng(5))
     return request.param, plan, {row.kind: row for row in plan.reach().faults}
 
 
@@ -112,7 +112,7 @@ def test_what_is_said_to_be_found_is_found(claimed, kind):
     if kind not in rows or rows[kind].trainings is None:
         pytest.skip("what is claimed itself, or hardly anything else")
     if (needed := rows[kind].trainings) > 1_000:
-        plan = Plan(described(scheme), needed, 0.95, np.random.default_rng(5))
+        plan = TrainerTests(described(scheme), needed, 0.95, np.random.default_rng(5))
     rng = np.random.default_rng(11)
     assert sum(audited(plan, rng, **changes).refuted for _ in range(20)) >= 10
 
@@ -122,14 +122,18 @@ def test_the_faults_that_were_asked_for_are_within_reach(claimed):
     scheme, _, rows = claimed
     assert rows["noise"].trainings <= 10_000
     found = ["clip norm", "epochs", "momentum", "rows in their own order"]
-    found += ["one shuffle", "a shuffle every epoch"] if scheme == "poisson" else ["Poisson batches"]
+    found += (
+        ["one shuffle", "a shuffle every epoch"] if scheme == "poisson" else ["Poisson batches"]
+    )
     assert max(rows[kind].trainings for kind in found) <= 2_000
 
 
 def test_fewer_trainings_than_are_said_miss_a_fault(claimed):
     """So that the number says something: an eighth of them find it in less than half of all audits."""
     scheme, _, rows = claimed
-    plan = Plan(described(scheme), rows["noise"].trainings // 8, 0.95, np.random.default_rng(6))
+    plan = TrainerTests(
+        described(scheme), rows["noise"].trainings // 8, 0.95, np.random.default_rng(6)
+    )
     rng = np.random.default_rng(12)
     assert sum(audited(plan, rng, scheme=scheme, noise=0.9).refuted for _ in range(40)) <= 20
 
@@ -250,7 +254,7 @@ def test_models_have_the_law_of_the_run():
 def test_batches_beyond_the_cap_are_empty(scheme, cap):
     run = described("poisson", batches=scheme(SIZE, cap=cap))
     kinds = (np.arange(N) >= 15).astype(int)
-    counts = Uses(run, kinds, 1, 40_000, np.random.default_rng(0)).at(0)
+    counts = BatchCounts(run, kinds, 1, 40_000, np.random.default_rng(0)).at(0)
     assert counts.sum(axis=0).max() <= cap
     truth = binom.cdf(cap, N, SIZE / N) - binom.pmf(0, N, SIZE / N)
     assert (counts.sum(axis=0) > 0).mean() == pytest.approx(truth, abs=5.0 * 0.5 / 200.0)
@@ -258,7 +262,7 @@ def test_batches_beyond_the_cap_are_empty(scheme, cap):
 
 @pytest.mark.parametrize("scheme", ["once", "reshuffle", "bins"])
 def test_every_row_is_used_once_an_epoch(scheme):
-    uses = Uses(described(scheme), np.arange(N) % 3, 2, 50, np.random.default_rng(0))
+    uses = BatchCounts(described(scheme), np.arange(N) % 3, 2, 50, np.random.default_rng(0))
     epochs = [sum(uses.at(5 * epoch + j) for j in range(5)) for epoch in range(2)]
     for total in epochs:
         assert (total == np.array([7, 7, 6])[:, None]).all()
@@ -302,8 +306,8 @@ def test_a_clip_that_nothing_reaches_is_out_of_reach():
 
 def test_confidence_is_shared():
     """Half of it is for the bounds, and what is left for all tests together."""
-    plan = Plan(described("once"), 100, 0.9, np.random.default_rng(0))
+    plan = TrainerTests(described("once"), 100, 0.9, np.random.default_rng(0))
     assert sum(test.share for test in plan._tests) == pytest.approx(1.0)
-    certain = conformity.Conformity(100, 0.9, 0.1, "noise")
+    certain = conformity.Conformity(100, 0.9, 0.0999, "noise")
     assert certain.refuted
     assert not conformity.Conformity(100, 0.9, 0.1001, "noise").refuted

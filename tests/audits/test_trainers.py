@@ -285,13 +285,39 @@ def own_trainer(X, y):
 def test_a_trainer_from_outside_is_audited():
     result = pabi.audit(REGRESSION, train=own_trainer, trainings=2_000, confidence=SURE)
     assert not result.refuted
+    assert not result.not_as_described
+    assert result.conformity.trainings == 2_000
     assert result.mu_lower > 0.4 * result.guarantee.mu
     assert result.law is None
 
 
 def test_a_trainer_from_outside_with_half_the_noise_is_caught(monkeypatch):
     monkeypatch.setattr(engine, "noise_factor", lambda run: 0.5)
-    assert pabi.audit(REGRESSION, train=own_trainer, trainings=1_000, confidence=SURE).refuted
+    result = pabi.audit(REGRESSION, train=own_trainer, trainings=2_000, confidence=SURE)
+    assert result.refuted
+    assert result.not_as_described
+
+
+def test_nine_tenths_of_the_noise_are_caught(monkeypatch):
+    """Which no bound on ε shows in so many trainings; the reach says so before they begin."""
+    run = pabi.NoisySGD(
+        pabi.Loss.logistic(1.0),
+        n=10,
+        batches=pabi.FullBatch(),
+        steps=2,
+        step_size=0.5,
+        noise_std=0.5,
+    )
+    said = pabi.audits.reach(run, trainings=4_000, random_state=0)
+    assert said.faults[0].trainings <= 4_000
+    monkeypatch.setattr(engine, "noise_factor", lambda run: 0.9)
+
+    def released(X, y):
+        return train(run, LogisticGradients(X, y), x0=np.zeros(1)).x
+
+    result = pabi.audit(run, train=released, trainings=4_000)
+    assert result.not_as_described
+    assert not result.refuted
 
 
 ESTIMATOR = {

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from pabi.audits import rates
 from pabi.audits.audit import Audit
 from pabi.audits.canaries import CanaryData, canary_pair, coefficients
-from pabi.audits.conformity import FEWEST, Plan
+from pabi.audits.conformity import FEWEST, TrainerTests
 from pabi.audits.instances import Known, instances, nearby
 from pabi.audits.laws import LawPair
 from pabi.describe.runs import NoisySGD
@@ -138,12 +138,12 @@ def _of_trainer(
     """`total`: models of all data sets together. `read`: δ and confidence."""
     begin, (at, sure) = time.perf_counter(), read
     pair = canary_pair(run)
-    plan, found = None, None
+    plan, within_reach = None, None
     with contextlib.suppress(NotApplicable):
-        plan = Plan(run, total, sure, generator)
-        found = plan.reach()
+        plan = TrainerTests(run, total, sure, generator)
+        within_reach = plan.reach()
         if progress:
-            print(found, file=sys.stderr)
+            print(within_reach, file=sys.stderr)
     data = pair if plan is None else plan.data
     count, sure_of_each = total // len(data), sure if plan is None else 0.5 * (1.0 + sure)
     with progress_bar(progress, len(data) * count, label="auditing") as advance:
@@ -164,7 +164,7 @@ def _of_trainer(
         None,
         time.perf_counter() - begin,
         conformity,
-        found,
+        within_reach,
     )
 
 

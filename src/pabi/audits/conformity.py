@@ -199,7 +199,7 @@ class _Test:
         return np.flatnonzero(self.inside.any(axis=1))
 
 
-class Plan:
+class TrainerTests:
     """The tests of a run for so many trainings, with models of our own that trainers' are compared with."""
 
     def __init__(
@@ -269,8 +269,8 @@ class Plan:
         binned = [self._binned(i, x) for i, x in enumerate(models)]
         values = []
         for test in self._tests:
-            found = [int(binned[i][test.inside[i]].sum()) for i in test.used]
-            p = p_value(found, self._inside(test), self.each, self._count)
+            hits = [int(binned[i][test.inside[i]].sum()) for i in test.used]
+            p = p_value(hits, self._inside(test), self.each, self._count)
             values.append((min(1.0, 2.0 * p / test.share), test.name))
         least = min(values, key=lambda one: one[0])
         return Conformity(DATA_SETS * self.each, self._sure, *least)
@@ -302,11 +302,11 @@ class Plan:
             for many in _MEASURED:
                 if (size, many) not in counts:
                     counts[size, many] = self._measured(fault.runs[size], test, many)
-                found = counts[size, many]
-                least = 1.0 - above(many - found, many, _UNSURE)
+                hits = counts[size, many]
+                least = 1.0 - above(many - hits, many, _UNSURE)
                 if power(usual, least, each, level, share) >= POWER:
                     return True
-                if power(usual, above(found, many, _UNSURE), each, level, share) < POWER:
+                if power(usual, above(hits, many, _UNSURE), each, level, share) < POWER:
                     return False
             return False
 
@@ -367,7 +367,7 @@ def reach(
     count = validate.integer("trainings", trainings, at_least=FEWEST)
     sure = validate.number("confidence", confidence, above=0.0, below=1.0)
     with waiting(f"what {count} trainings find"):
-        return Plan(run, count, sure, np.random.default_rng(random_state)).reach()
+        return TrainerTests(run, count, sure, np.random.default_rng(random_state)).reach()
 
 
 def _references(each: int) -> int:
@@ -425,18 +425,18 @@ def _standardised(p: Array, q: Array, each: int, quantile: float) -> Array:
     return np.asarray(beyond / np.sqrt(each * faulty))
 
 
-def p_value(found: Sequence[int], reference: Sequence[int], each: int, count: int) -> float:
+def p_value(hits: Sequence[int], reference: Sequence[int], each: int, count: int) -> float:
     """How likely at least so many are found, all data sets together, if both sides have one law; at most.
 
-    `found`: models of the trainer in the set, of `each` on every data set. `reference`: ours, of `count`.
+    `hits`: models of the trainer in the set, of `each` on every data set. `reference`: ours, of `count`.
     """
     first, laws = 0, np.ones(1)
-    for k, r in zip(found, reference, strict=True):
+    for k, r in zip(hits, reference, strict=True):
         share, drawn = (k + r) / (each + count), count / (each + count)
         low, high = _window(each, share, drawn)
         law = _hypergeometric(np.arange(low, high + 1), each, count, k + r)
         first, laws = first + low, np.convolve(laws, law)
-    beyond = laws[max(0, sum(found) - first) :].sum()
+    beyond = laws[max(0, sum(hits) - first) :].sum()
     return min(1.0, float(beyond) * (1.0 + _RELATIVE) + _ROUNDINGS)
 
 

@@ -3,6 +3,7 @@
 All rows have one column. So a model is one number, whose law under the run is known by training thousands of
 them side by side, each with batches, clipping and noise as described. The canary pair has one row that pulls.
 The other data sets are no neighbours: there all rows pull, which shows in how many steps and in what order.
+Order shows where steps forget: more rows pull one way, until they pull less than the clip norm.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pabi.audits.canaries import CanaryData, canary_pair, two_targets
-from pabi.audits.uses import Uses
+from pabi.audits.batch_counts import BatchCounts
 from pabi.describe.batches import (
     BallsInBins,
     Batches,
@@ -34,7 +35,12 @@ from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import plain
 
-NAMES = ("a canary", "its neighbour", "nine rows of ten alike", "halves that are opposite")
+NAMES = (
+    "a canary",
+    "its neighbour",
+    "nine rows of ten alike",
+    "seven tenths alike, then opposite ones",
+)
 _COUNTED = 2_000_000  # batches of an order that comes back, over all models at once
 _AT_ONCE = 20_000
 
@@ -46,7 +52,7 @@ def probes(run: NoisySGD) -> tuple[CanaryData, ...]:
     rows = np.arange(run.n)
     X = np.full((run.n, 1), float(np.max(np.abs(canary.X))))
     alike = CanaryData(X, targets[np.where(rows % 10 == 9, 0, 1)])
-    return canary, neighbour, alike, CanaryData(X, targets[np.where(2 * rows < run.n, 1, 0)])
+    return canary, neighbour, alike, CanaryData(X, targets[np.where(10 * rows < 7 * run.n, 1, 0)])
 
 
 def refuse_untested(run: NoisySGD) -> None:
@@ -71,7 +77,7 @@ def _side_by_side(
     run: NoisySGD, data: CanaryData, count: int, generator: np.random.Generator
 ) -> Array:
     slopes, targets, kinds = _kinds(run, data)
-    uses = Uses(run, kinds, len(slopes), count, generator)
+    uses = BatchCounts(run, kinds, len(slopes), count, generator)
     loss = executable(run.loss.kind, **dict(run.loss.parameters))
     eta, noise = run.schedule(0, run.steps)
     x, rule, bound = np.zeros(count), run.rule, run.record_gradient_bound

@@ -23,7 +23,7 @@ from pabi.numbers.rounding import Array
 Counts = NDArray[np.int64]
 
 
-class Uses:
+class BatchCounts:
     """The rows of each kind that are in the batch of a step, for many trainings at once.
 
     `kinds`: (n,) the kind of every row, 0 to `rest`; rows of the kind `rest` are not asked for.
@@ -97,8 +97,8 @@ class Uses:
                 return self._without_replacement(every, size)
             case RandomSizes(cap=cap):
                 counts = np.zeros(shape, dtype=np.int64)
-                asked = len(self._totals) if cap is not None else len(self._totals) - 1
-                for kind in range(asked):
+                kinds = len(self._totals) if cap is not None else len(self._totals) - 1
+                for kind in range(kinds):
                     first, sums = _binomial(int(self._totals[kind]), probability)
                     drawn = self._generator.random(self._trainings)
                     counts[kind] = first + np.searchsorted(sums, drawn, side="right")
@@ -109,12 +109,12 @@ class Uses:
     def _without_replacement(self, left: Counts, size: int) -> Counts:
         """`size` of the rows that are left, at random."""
         counts = np.zeros_like(left)
-        rest, wanted = left.sum(axis=0), np.full(self._trainings, size)
+        rest, rest_of_batch = left.sum(axis=0), np.full(self._trainings, size)
         for kind in range(len(left) - 1):
             rest = rest - left[kind]
-            counts[kind] = self._generator.hypergeometric(left[kind], rest, wanted)
-            wanted = wanted - counts[kind]
-        counts[-1] = wanted
+            counts[kind] = self._generator.hypergeometric(left[kind], rest, rest_of_batch)
+            rest_of_batch = rest_of_batch - counts[kind]
+        counts[-1] = rest_of_batch
         return counts
 
 

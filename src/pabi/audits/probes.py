@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pabi.audits.canaries import CanaryData, canary_pair, two_targets
 from pabi.audits.batch_counts import BatchCounts
+from pabi.audits.canaries import CanaryData, canary_pair, two_targets
 from pabi.describe.batches import (
     BallsInBins,
     Batches,

@@ -147,6 +147,27 @@ def test_users_train_the_same(client, batches):
     assert_same(trained.x, in_memory(run, groups=users))
 
 
+@pytest.mark.parametrize("rows", [N, 1], ids=["one partition", "one row each"])
+def test_batches_of_users_without_rows_train_as_any_other(client, rows, tmp_path):
+    """Nine of ten users have no rows: most batches are of them alone, and the run is charged as any other."""
+    few = slice(0, 4)
+    users = np.array([3, 3, 17, 30])
+    run = run_of(n=40, batches=pabi.ShuffleOnce(2), unit="user")
+    ledger = pabi.Ledger(tmp_path / "a.ledger", 1e4, 1e-5, unit="user")
+    trained = train(
+        run,
+        array(X[few], rows),
+        Y[few],
+        client=client,
+        random_state=3,
+        groups=users,
+        ledger=ledger,
+    )
+    gradients = LogisticGradients(Records(X[few], 1.0), Y[few])
+    assert_same(trained.x, in_memory(run, gradients, groups=users))
+    assert len(ledger.report().entries) == 1
+
+
 W = np.random.default_rng(4).uniform(0.0, 1.0, N)
 WEIGHTED = {
     "in memory": lambda folder: (array(X), Y, W),

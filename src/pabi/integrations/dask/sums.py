@@ -144,6 +144,8 @@ class ClusterGradients(RemoteGradients):
         `arguments`: beside the partition, one each. `options`: the same for all. Raises InvalidInput
         where the cluster fails, or in the place of a refusal.
         """
+        if not partitions:  # a batch of users without rows
+            return []
         held = [self._partitions[number] for number in partitions]
         futures: list[Any] = []
         try:
@@ -204,6 +206,8 @@ class _ClusterSum:
 def _runs(
     values: NDArray[np.intp], beside: NDArray[np.intp]
 ) -> Iterator[tuple[int, NDArray[np.intp]]]:
-    """(value, what stands beside its places) of every value of an ascending array."""
+    """(value, what stands beside its places) of every value of an ascending array, which may be empty."""
     starts = np.flatnonzero(np.diff(values, prepend=-1))
-    return zip(values[starts].tolist(), np.split(beside, starts[1:]), strict=True)
+    ends = np.append(starts, len(values))[1:]  # `np.split` of nothing is one piece
+    for first, end in zip(starts.tolist(), ends.tolist(), strict=True):
+        yield int(values[first]), beside[first:end]

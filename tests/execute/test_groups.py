@@ -244,6 +244,76 @@ def test_wrong_ids_are_refused_without_showing_them(ids, users, field):
     assert "\n" not in str(refused.value)
 
 
+# One user's id is no other user's business.
+
+BIG = 2**60
+OTHERS = {
+    "large integers": [BIG + k for k in (0, 1, 2, 1, 0, 3)],
+    "text": ["a", "a\0", "b", "a\0", "1", "b"],
+    "numbers": [0, 1, 2, 1, 0, 2],
+    "doubles": [0.5, 1.0, 2.0, 1.0, 0.5, 3.0],
+    "dates": [pd.Timestamp("2020-01-01"), pd.Timestamp("2021-01-01")] * 3,
+    "truth": [True, False, True, True, False, True],
+}
+ODD = [8.5, "x", b"x", 10**400, (1, "a"), -1, 2.0**70, "nan", np.int8(7), pd.Timestamp("1999-01-01")]
+
+
+def parted(groups, rows):
+    """Which of the first rows belong together."""
+    numbers = groups.users_of_rows()[:rows].tolist()
+    return {tuple(i for i, one in enumerate(numbers) if one == user) for user in set(numbers)}
+
+
+@pytest.mark.parametrize("form", [list, pd.Series, tuple, lambda ids: pd.Series(ids, dtype=object)])
+@pytest.mark.parametrize("kind", OTHERS)
+@pytest.mark.parametrize("odd", ODD, ids=repr)
+def test_an_odd_id_neither_merges_nor_parts_others(form, kind, odd):
+    others = OTHERS[kind]
+    if form is pd.Series and kind == "large integers" and isinstance(odd, float):
+        pytest.skip("pandas has rounded them")
+    expected = parted(UserRows.of(others), 6)
+    assert expected == {tuple(i for i in range(6) if others[i] == one) for one in others}
+    for users in (None, 100):
+        assert parted(UserRows.of(form([*others, odd]), users), 6) == expected
+    listed = UserRows.of(form([*others, odd]), [*dict.fromkeys([*others, odd])])
+    assert parted(listed, 6) == expected
+
+
+def test_ids_are_told_apart_as_python_does():
+    same = [(1, 1.0), (1, np.int64(1)), ("a", np.str_("a")), (BIG, float(BIG)), (True, 1)]
+    apart = [(1, "1"), ("a", "a\0"), (BIG, BIG + 1), (b"a", "a"), ("a", "a ")]
+    assert all(UserRows.of(list(pair)).users == 1 for pair in same)
+    assert all(UserRows.of(list(pair)).users == 2 for pair in apart)
+
+
+def test_a_declared_user_of_another_type_is_the_same_user():
+    users = [BIG + 3 * k for k in range(100)]
+    odd = [*users[:-1], float(users[0])]
+    assert parted(UserRows.of(odd, users), 100) == {(0, 99), *((i,) for i in range(1, 99))}
+    assert UserRows.of(users, [*users[:-1], np.int64(users[-1])]).users == 100
+
+
+def test_whole_numbers_number_users_whatever_their_type():
+    for ids in ([0, 1.0, 2], np.array([0.0, 1.0, 2.0]), [np.int8(0), 1, 2.0]):
+        groups = UserRows.of(ids, 5)
+        assert groups.placed
+        assert groups.users_of_rows().tolist() == [0, 1, 2]
+    assert not UserRows.of([0, 1, 2.5], 5).placed
+
+
+@pytest.mark.parametrize(
+    "missing", [None, np.nan, pd.NA, pd.NaT, np.datetime64("NaT"), np.inf, [1], {"a": 1}]
+)
+def test_rows_without_an_id_are_refused(missing):
+    for ids in ([1, 2, missing], ["a", missing], np.array(["a", missing, "b"], dtype=object)):
+        with pytest.raises(InvalidInput, match=r"^groups: expected [^\n]*$"):
+            UserRows.of(ids, 4)
+    with pytest.raises(InvalidInput, match="^groups: "):
+        UserRows.of(np.array(["2020", "NaT"], dtype="M8[D]"))
+    with pytest.raises(InvalidInput, match="^groups: "):
+        UserRows.of(np.array([1j, 2j]))
+
+
 def test_users_and_groups_belong_together():
     gradients = LogisticGradients(X, Y)
     cases = {

@@ -13,10 +13,11 @@ from pabi.cli.table_files import STANDARD_INPUT
 from pabi.cli.tables import frames
 from pabi.execute.array_files import column_at, stamps
 from pabi.execute.array_names import is_array_file
-from pabi.execute.large_columns import LargeColumn
+from pabi.execute.large_columns import LargeColumn, joined
 from pabi.execute.large_tables import LargeTable, MadeRows
 from pabi.execute.sources import Steady
-from pabi.learn.schema import SchemaEncoder, cells_of
+from pabi.features.cells import cells_of
+from pabi.learn.schema import SchemaEncoder
 from pabi.numbers.errors import InvalidInput
 
 
@@ -52,9 +53,9 @@ def read_encoded(
     for frame in frames(files, [*encoder.columns, *cells]):
         parts.append(encoder.fit(frame).transform(frame))
         for name, column in cells.items():
-            column.append(_shared(cells_of(name, frame[name])))
+            column.append(_shared(cells_of(frame[name])))
     table = EncodedTable(
-        _stacked(parts), arrays | {name: _joined(some) for name, some in cells.items()}
+        _stacked(parts), arrays | {name: joined(some) for name, some in cells.items()}
     )
     for name, array in arrays.items():
         if len(array) != table.records:
@@ -96,7 +97,7 @@ class Cells:
     def chunks(self) -> Iterator[NDArray[Any]]:
         """(m,) cells, some thousand at a time."""
         for frame in frames(self.files, [self.name]):
-            yield cells_of(self.name, frame[self.name])
+            yield cells_of(frame[self.name])
 
     def state(self) -> object:
         """Sizes and times of the files."""
@@ -127,12 +128,6 @@ def _stacked(parts: list[Any]) -> Any:
     from scipy.sparse import issparse, vstack
 
     return vstack(parts, format="csr") if issparse(parts[0]) else np.concatenate(parts)
-
-
-def _joined(columns: list[NDArray[Any]]) -> NDArray[Any]:
-    """One column of cells of each its own type: joining numbers and text would make text of both."""
-    alike = len({column.dtype.kind for column in columns}) == 1
-    return np.concatenate(columns if alike else [column.astype(object) for column in columns])
 
 
 def _shared(cells: NDArray[Any]) -> NDArray[Any]:

@@ -16,15 +16,14 @@ from pabi.cli.kinds import SCHEMA
 from pabi.cli.reading import file_name, read_text, toml_tables
 from pabi.describe.batches import Batches
 from pabi.describe.files import _batches, _unknown
+from pabi.features.cells import cells_of, text_of, texts_of
 from pabi.learn.schema import (
     MISSING,
     SchemaEncoder,
-    cells_of,
     numbers,
     read_columns,
     read_levels,
     read_range,
-    text,
 )
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
@@ -83,7 +82,7 @@ class Schema:
         self, name: str, column: Any, blank: NDArray[np.intp] | tuple[()] = ()
     ) -> NDArray[Any]:
         """What the estimator is fitted to, from the column `name`; rows `blank` may hold anything."""
-        cells = cells_of(name, column)
+        cells = cells_of(column)
         if len(blank):
             cells = cells.astype(object)
             cells[np.asarray(blank)] = (self.levels or self.range or ("",))[0]
@@ -192,7 +191,7 @@ def _target(
 
 def _labels(name: str, cells: NDArray[Any], levels: list[Any] | None) -> NDArray[Any]:
     """(n,) labels in the type of the declared levels; undeclared ones are integers or text."""
-    labels = [text(cell) for cell in cells.tolist()]
+    labels = texts_of(name, cells)
     seen = set(labels)
     if levels is None:
         if any(label.lower() in MISSING for label in seen):
@@ -201,7 +200,7 @@ def _labels(name: str, cells: NDArray[Any], levels: list[Any] | None) -> NDArray
             raise InvalidInput(name, "expected at least two classes, got one class only")
         whole = all(re.fullmatch("0|-?[1-9][0-9]{0,17}", label) for label in seen)
         return np.array(labels).astype(np.int64) if whole else np.array(labels)
-    declared = {text(level): level for level in levels}
+    declared = {text_of(level): level for level in levels}
     if not seen <= set(declared):
         raise InvalidInput(
             name, "the target holds a label, or a missing one, that target.levels does not declare"

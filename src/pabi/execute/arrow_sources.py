@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pabi.execute.sources import READ, Chunks, storage
+from pabi.features.cells import cells_of
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.extras import extra
 
@@ -33,7 +34,7 @@ class ArrowColumns:
         """All rows in turn, file by file."""
         for batch in _batches(self.dataset, self._columns, self._together):
             if isinstance(self.names, str):
-                yield batch.column(0).to_numpy(zero_copy_only=False)
+                yield cells_of(batch.column(0))
             else:
                 yield _rows(batch, np.dtype(object) if self.dtype is None else self.dtype)
 
@@ -125,7 +126,7 @@ def _rows(batch: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
     """(m, d) the columns of a batch, each in one piece of memory; a missing number is NaN."""
     columns = np.empty((batch.num_columns, batch.num_rows), dtype)
     for j, column in enumerate(batch.columns):
-        columns[j] = column.to_numpy(zero_copy_only=False)
+        columns[j] = column.to_numpy(zero_copy_only=False) if dtype != object else cells_of(column)
     return columns.T
 
 

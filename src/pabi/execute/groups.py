@@ -7,6 +7,7 @@ but for the time that a step takes.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -15,10 +16,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from pabi.describe.stated_run import COUNT
 from pabi.execute.dense_blocks import Rows
+from pabi.features.cells import cells_of, is_missing
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.margins import EIGHT_ROUNDINGS
 from pabi.numbers.rounding import Array
 
+_KINDS = "biufMmUSO"
+_NUMBERS, _INFINITE = (int, float, np.integer, np.floating), (math.inf, -math.inf)
+_EXPECTED = "expected ids that are numbers, text, dates or other values that have a hash"
 _UNKNOWN = "it holds an id that is not among the declared users"
 
 
@@ -42,7 +47,8 @@ class UserRows:
         """The rows with these ids, one a row.
 
         `users`: the number of enrolled users, or the ids of all of them; None for those that have rows. With
-        their number, ids 0, …, users − 1 are taken as numbers. Raises InvalidInput naming `groups` or
+        their number, ids 0, …, users − 1 are taken as numbers. Ids are the same where Python finds them
+        equal: 1 and 1.0 are, 1 and "1" are not, and an odd one changes no other. Raises InvalidInput naming `groups` or
         `users`; no message shows data.
         """
         values = _checked(ids)
@@ -100,15 +106,38 @@ def checked_groups(groups: UserRows | ArrayLike, users: Any, rows: int | None = 
     return own
 
 
+def are_listed(users: Any) -> bool:
+    """Whether users are declared by their ids, not by their number."""
+    return getattr(users, "ndim", 1) > 0 and hasattr(users, "__len__") and not isinstance(users, str)
+
+
 def _checked(ids: Any) -> NDArray[Any]:
-    values = np.asarray(ids)
+    """The ids as they are: numpy would make text or doubles of all of them where one is."""
+    values = cells_of(ids)
     if values.ndim != 1 or values.size == 0:
         raise InvalidInput("groups", f"expected one id a row, got shape {values.shape}")
-    if values.dtype.kind in "fc" and not np.all(np.isfinite(values)):
-        raise InvalidInput("groups", "expected an id in every row, got NaN or infinity")
-    if values.dtype.kind == "O" and any(one is None or one != one for one in values.tolist()):
-        raise InvalidInput("groups", "expected an id in every row, got a missing one")
+    if values.dtype.kind not in _KINDS:
+        raise InvalidInput("groups", f"{_EXPECTED}, got {values.dtype}")
+    if _lacks_some(values):
+        raise InvalidInput("groups", "expected an id in every row, got a missing or infinite one")
     return values
+
+
+def _lacks_some(values: NDArray[Any]) -> bool:
+    match values.dtype.kind:
+        case "f":
+            return not np.all(np.isfinite(values))
+        case "M" | "m":
+            return bool(np.any(np.isnat(values)))
+        case "O":
+            return any(is_missing(one) or one in _INFINITE for one in _hashable("groups", _listed(values)))
+        case _:
+            return False
+
+
+def _listed(values: NDArray[Any]) -> list[Any]:
+    """Python's objects, by which ids are told apart."""
+    return list(values) if values.dtype.kind in "Mm" else list(values.tolist())
 
 
 def _coded(ids: NDArray[Any], users: Any) -> tuple[NDArray[np.intp], int, bool]:
@@ -116,34 +145,55 @@ def _coded(ids: NDArray[Any], users: Any) -> tuple[NDArray[np.intp], int, bool]:
     if users is None:
         codes = _numbered(ids)
         return codes, int(codes.max()) + 1, False
-    if np.ndim(users) > 0:
+    if are_listed(users):
         return *_among(ids, users), True
     count = COUNT("users", users)
-    if ids.dtype.kind in "iu" and ids.min() >= 0 and ids.max() < count:
-        return np.asarray(ids, np.intp), count, True
+    if (codes := _as_numbers(ids, count)) is not None:
+        return codes, count, True
     codes = _numbered(ids)
     if int(codes.max()) >= count:
         raise InvalidInput("groups", f"expected the ids of at most {count} users, as declared")
     return codes, count, False
 
 
+def _as_numbers(ids: NDArray[Any], count: int) -> NDArray[np.intp] | None:
+    """The ids as numbers of users, None unless all are whole numbers in 0, …, count − 1."""
+    if ids.dtype.kind in "iuf":
+        fits = ids.min() >= 0 and ids.max() < count and bool(np.all(ids == np.rint(ids)))
+        return np.asarray(ids, np.intp) if fits else None
+    if ids.dtype.kind != "O":
+        return None
+    listed = _listed(ids)
+    numbers = all(isinstance(one, _NUMBERS) and 0 <= one < count and one == int(one) for one in listed)
+    return np.array(list(map(int, listed)), np.intp) if numbers else None
+
+
 def _numbered(ids: NDArray[Any]) -> NDArray[np.intp]:
-    """Numbers of the ids, the same for the same id."""
+    """Numbers of the ids, the same for those that Python finds equal, such as 1 and 1.0, and for no others."""
     if ids.dtype.kind == "O":
         numbers: dict[Any, int] = {}
-        return np.array([numbers.setdefault(one, len(numbers)) for one in ids.tolist()], np.intp)
+        return np.array([numbers.setdefault(one, len(numbers)) for one in _listed(ids)], np.intp)
     return np.asarray(np.unique(ids, return_inverse=True)[1], np.intp)
+
+
+def _hashable(field: str, ids: list[Any]) -> list[Any]:
+    try:
+        for one in ids:
+            hash(one)
+    except (TypeError, ValueError, ArithmeticError):
+        raise InvalidInput(field, f"{_EXPECTED}, got other objects") from None
+    return ids
 
 
 def _among(ids: NDArray[Any], users: Any) -> tuple[NDArray[np.intp], int]:
     """(the places of the ids in the list of all users, how many these are)."""
-    listed = np.asarray(users)
+    listed = cells_of(users)
     if listed.ndim != 1 or listed.size == 0:
         raise InvalidInput("users", f"expected a number or a list of ids, got shape {listed.shape}")
-    places = {one: place for place, one in enumerate(listed.tolist())}
+    places = {one: place for place, one in enumerate(_hashable("users", _listed(listed)))}
     if len(places) < listed.size:
         raise InvalidInput("users", "expected every id once")
-    try:
-        return np.array([places[one] for one in ids.tolist()], np.intp), listed.size
-    except (KeyError, TypeError):
-        raise InvalidInput("groups", _UNKNOWN) from None
+    codes = [places.get(one) for one in _listed(ids)]
+    if None in codes:
+        raise InvalidInput("groups", _UNKNOWN)
+    return np.array(codes, np.intp), listed.size

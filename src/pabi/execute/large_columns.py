@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pabi.execute.sources import Chunks, Parts, Slices, Steady, rechunked
+from pabi.features.cells import cells_of
 from pabi.numbers.errors import InvalidInput
 
 _TOGETHER = 1 << 16  # cells
@@ -54,12 +55,18 @@ class LargeColumn:
 
     def whole(self) -> NDArray[Any]:
         """All cells, in memory."""
-        return np.concatenate(list(self.chunks()))
+        return joined(list(self.chunks()))
+
+
+def joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
+    """One column of cells of each its own type: joining numbers and text would make text of both."""
+    alike = len({part.dtype if part.dtype.kind != "U" else "U" for part in parts}) == 1
+    return np.concatenate(parts if alike else [part.astype(object) for part in parts])
 
 
 def column_of(cells: Any, name: str) -> LargeColumn:
     """The column of an array in memory or memory-mapped."""
-    return LargeColumn(Steady(Slices(np.asanyarray(cells)), name))
+    return LargeColumn(Steady(Slices(cells_of(cells)), name))
 
 
 def applied(cells: Any, change: Callable[[NDArray[Any]], NDArray[Any]]) -> Any:

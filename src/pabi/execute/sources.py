@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from pabi.features.cells import cells_of, table_of
 from pabi.numbers.errors import InvalidInput
 
 Chunks = Iterator[NDArray[Any]]
@@ -200,8 +201,8 @@ class DaskFrame:
         chosen = self.frame if self.names is None else self.frame[list(self.names)]
         for i in range(chosen.npartitions):
             part = chosen.partitions[i].compute()
-            if self.dtype is None:
-                yield part.to_numpy()
+            if self.dtype is None:  # each its own type: that of a part depends on what stands in it
+                yield cells_of(part) if self.names is None else table_of(part)
             else:
                 yield self._numbers(part)
 

@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_array, check_X_y, validate_data
 
+from pabi.features.cells import PLAIN, columns_of, numbers_of, refuse_other_types, table_of
 from pabi.features.table_parts import TablePart
 from pabi.numbers.errors import InvalidInput
 
+_NONE = "no_validation"  # in the place of y, of scikit-learn's
 _DTYPES = (np.float64, np.float32, np.uint8, np.int8, np.int16, np.int32, np.int64)
 
 
@@ -24,27 +26,72 @@ def refuse_collection(X: Any) -> None:
 
 
 def checked(
-    estimator: Any, X: Any, *, sparse: bool = True, dtype: Any = _DTYPES, **kwargs: Any
+    estimator: Any,
+    X: Any,
+    y: Any = _NONE,
+    *,
+    sparse: bool = True,
+    dtype: Any = _DTYPES,
+    reset: bool = True,
+    **kwargs: Any,
 ) -> Any:
     """What scikit-learn's `validate_data` returns of X: an array, or with `sparse` a CSR matrix too, of real
-    numbers unless `dtype` says otherwise."""
+    numbers unless `dtype` says otherwise; with `y`, both.
+
+    No cell changes what becomes of another one, whatever their types.
+    """
     if isinstance(X, TablePart):
         return _checked_part(X.cells, dtype, kwargs.get("ensure_all_finite", True))
+    rules = {"accept_sparse": "csr" if sparse else False, "dtype": dtype, **kwargs}
     try:
-        return validate_data(
-            estimator, X, accept_sparse="csr" if sparse else False, dtype=dtype, **kwargs
-        )
+        cells = _separate(X, numeric=dtype is not None)
+        if cells is None:
+            return validate_data(estimator, X, y, reset=reset, **rules)
+        rules["estimator"] = estimator
+        # The first call knows the numbers, the second one the names of columns.
+        alone = isinstance(y, str) and y == _NONE
+        result = check_array(cells, **rules) if alone else check_X_y(cells, y, **rules)
+        validate_data(estimator, X, y, reset=reset, skip_check_array=True)
+        return result
+    except InvalidInput:
+        raise
     except ValueError as bad:
         problem = str(bad)
-        if "could not convert" in problem:
-            problem = "expected numbers, got text"
-        elif "array=" in problem:
+        if "array=" in problem:
             problem = problem.partition(":\narray=")[0] + ". Reshape your data: one row a record"
         elif "Complex data" in problem:
             problem = "Complex data not supported"
+        elif "inhomogeneous" in problem:
+            problem = "expected rows of one length"
         else:
             raise
         raise InvalidInput("X", problem) from None
+
+
+def _separate(X: Any, *, numeric: bool) -> NDArray[Any] | None:
+    """The cells one by one, as doubles if `numeric`; None where scikit-learn takes each as it is anyway."""
+    if hasattr(X, "tocsr"):
+        return None
+    refuse_other_types("X", getattr(X, "dtype", None))
+    if isinstance(X, np.ndarray):
+        return None if X.dtype.kind in PLAIN or not numeric else numbers_of("X", X)
+    if not numeric:
+        return table_of(X)
+    if (columns := columns_of(X)) is None:
+        return None if _is_plain(X) else numbers_of("X", table_of(X))
+    if all(cells.dtype.kind in PLAIN for cells in columns):
+        return None
+    return np.column_stack([numbers_of("X", cells) for cells in columns])
+
+
+def _is_plain(X: Any) -> bool:
+    """Whether numpy finds nothing but numbers in it. Raises InvalidInput where they are no real ones."""
+    try:
+        dtype = np.asarray(X).dtype
+    except OverflowError:
+        return False
+    refuse_other_types("X", dtype)
+    return dtype.kind in PLAIN
 
 
 def _checked_part(cells: NDArray[Any], dtype: Any, finite: bool | str) -> NDArray[Any]:

@@ -18,11 +18,12 @@ from pabi.execute.column_statistics import level_counts
 from pabi.execute.large_tables import LargeTable
 from pabi.execute.sources import Steady
 from pabi.execute.table_passes import Cells, parts_of
+from pabi.features.cells import text_of, texts_of
 from pabi.features.tables import checked
 from pabi.learn.documentation import documented
 from pabi.learn.large_rows import as_it_is_read
 from pabi.learn.private_columns import PrivateColumns
-from pabi.learn.schema import read_levels, text
+from pabi.learn.schema import read_levels
 from pabi.learn.splitting import gaussian_mu
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
@@ -59,7 +60,7 @@ def level_counters(table: Cells, columns: Sequence[int]) -> list[Counter[str]]:
     counters: list[Counter[str]] = [Counter() for _ in columns]
     for part in parts_of(table):
         for counter, j in zip(counters, columns, strict=True):
-            counter.update(as_levels(part[:, j]))
+            counter.update(texts_of("X", part[:, j]))
     return counters
 
 
@@ -71,11 +72,6 @@ def threshold_of(failure: float, columns: int) -> float:
     while failure_of(threshold, columns) > failure:
         threshold += _ROUNDING * max(1.0, threshold)
     return threshold
-
-
-def as_levels(column: NDArray[Any]) -> list[str]:
-    """The cells of a column as texts, "" where one is missing."""
-    return [text(cell) for cell in column.tolist()]
 
 
 @documented
@@ -102,7 +98,8 @@ class PrivateCategories(
     Attributes
     ----------
     categories_ : list of tuple of str
-        The levels of each column, sorted, as text without outer blanks; "" stands for missing cells.
+        The levels of each column, sorted, as text without outer blanks; "" stands for missing cells. 1, 1.0
+        and "1.0" are the level "1", True and "TRUE" the level "true".
     $RELEASED_COLUMNS
 
     Notes
@@ -135,7 +132,7 @@ class PrivateCategories(
             return [None] * d
         listed = _by_column(self.categories, getattr(self, "feature_names_in_", None), d)
         return [
-            None if own is None else tuple(sorted(map(text, read_levels("categories", own, 1))))
+            None if own is None else tuple(sorted(map(text_of, read_levels("categories", own, 1))))
             for own in listed
         ]
 
@@ -183,7 +180,7 @@ class PrivateCategories(
         """
         table = self._fitted_table(X)
         return np.hstack(
-            [_indicators(as_levels(table[:, j]), own) for j, own in enumerate(self.categories_)]
+            [_indicators(texts_of("X", table[:, j]), own) for j, own in enumerate(self.categories_)]
         )
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
@@ -229,7 +226,7 @@ def _feature(name: str, level: str) -> str:
 
 def _indicators(cells: Sequence[str], levels: Sequence[str]) -> Array:
     """(m, number of levels and one): where each cell is 1."""
-    place = {level: k for k, level in enumerate(levels)}
+    place = {text_of(level): k for k, level in enumerate(levels)}  # older models wrote "1.0" for "1"
     features = np.zeros((len(cells), len(levels) + 1))
     features[np.arange(len(cells)), [place.get(cell, len(levels)) for cell in cells]] = 1.0
     return features

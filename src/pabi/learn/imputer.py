@@ -15,15 +15,18 @@ from pabi.describe.column_statistics import NoisyColumnStatistics
 from pabi.execute.column_statistics import level_counts
 from pabi.execute.large_tables import LargeTable
 from pabi.execute.sources import Steady
-from pabi.execute.table_passes import Cells
-from pabi.learn.categories import MISSING, LevelSearch, as_levels, level_counters
+from pabi.execute.table_passes import Cells, TablePasses
+from pabi.features.cells import number_of, texts_of
+from pabi.features.table_parts import TablePart
+from pabi.learn.categories import MISSING, LevelSearch, level_counters
 from pabi.learn.documentation import documented
-from pabi.learn.large_rows import as_it_is_read
+from pabi.learn.large_rows import as_it_is_read, large_rows
 from pabi.learn.scaler import MomentsInRanges, means
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.fields import flag
 
+_GAPLESS = "biu"  # kinds of numpy's types that have no missing values
 _STRATEGIES = ("mean", "median", "most_frequent", "constant")
 _HALF = (0.5,)
 _TEXT = "missing"  # what fills a column of text where nothing else is stated
@@ -140,12 +143,15 @@ class PrivateImputer(
         return _TEXT if self.fill_value is None else self.fill_value
 
     def _table(self, X: Any, *, reset: bool) -> NDArray[Any]:
-        if self.strategy in ("mean", "median"):
+        if self._numeric:
             return np.asarray(super()._table(X, reset=reset))
-        cells = self._cells(X, reset=reset)
-        if cells.dtype.kind in "biuf":
-            return np.asarray(cells, dtype=np.float64)
-        return np.asarray(cells, dtype=object)
+        return self._cells(X, reset=reset)
+
+    def _fitting_table(self, X: Any, y: Any) -> Any:
+        if self._numeric or (rows := large_rows(self, X, y)) is None:
+            return super()._fitting_table(X, y)
+        source, d = rows.table.cells(rows.without)  # as they are: numbers would not say what is true
+        return TablePasses.counted(source, d, lambda part: self._cells(TablePart(part), reset=False))
 
     def _source(self, table: LargeTable, without: Sequence[str] = ()) -> tuple[Steady, int]:
         if self._numeric or table.is_numeric(without):
@@ -164,8 +170,8 @@ class PrivateImputer(
         Returns
         -------
         array
-            (m, d) or (m, 2d); float64, or objects where the table has text. A frame where `set_output` says
-            so.
+            (m, d) or (m, 2d), in the type of the table; objects where columns are of several types or have
+            text. A frame where `set_output` says so.
 
         Raises
         ------
@@ -175,8 +181,10 @@ class PrivateImputer(
             `fit` was not called before.
         """
         table = self._fitted_table(X)
-        gaps = _gaps(table)
-        whole = np.where(gaps, self._fillers(numeric=table.dtype.kind != "O"), table)
+        gaps, whole = _gaps(table), table.copy()
+        if table.dtype.kind not in _GAPLESS:
+            fillers = self._fillers(numeric=table.dtype.kind == "f")
+            whole = np.where(gaps, fillers, table)
         return np.hstack([whole, gaps.astype(whole.dtype)]) if self.add_indicator else whole
 
     def _fillers(self, *, numeric: bool) -> NDArray[Any]:
@@ -186,8 +194,8 @@ class PrivateImputer(
         if not numeric:
             return np.array(fillers, dtype=object)
         try:
-            return np.array(fillers, dtype=np.float64)
-        except ValueError:
+            return np.array(list(map(number_of, fillers)), dtype=np.float64)
+        except (TypeError, ValueError):
             raise InvalidInput("X", "expected a table of text, as in fit, got numbers") from None
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
@@ -228,7 +236,9 @@ def _most_frequent(counts: Mapping[str, float]) -> str | None:
 
 
 def _gaps(table: NDArray[Any]) -> NDArray[np.bool_]:
-    if table.dtype.kind != "O":
+    if table.dtype.kind in _GAPLESS:
+        return np.zeros(table.shape, dtype=bool)
+    if table.dtype.kind == "f":
         return np.asarray(np.isnan(table))
-    rows = [[cell == MISSING for cell in as_levels(row)] for row in table]
-    return np.array(rows, dtype=bool).reshape(table.shape)
+    texts = np.array(texts_of("X", table.ravel()), dtype=object)
+    return np.asarray(texts == MISSING, dtype=bool).reshape(table.shape)

@@ -15,6 +15,7 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from pabi.describe.files import _unknown
+from pabi.features.cells import PLAIN, cells_of, numbers_of, refuse_other_types, text_of, texts_of
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.fields import flag
@@ -84,8 +85,8 @@ class Categorical:
 
     def encode(self, name: str, cells: NDArray[Any]) -> Encoded:
         """The number of each cell's level, and 1, or 0 where it has none."""
-        number = {level: i for i, level in enumerate(self.levels)}
-        levels = [text(cell) for cell in cells.tolist()]
+        number = {text_of(level): i for i, level in enumerate(self.levels)}
+        levels = texts_of(name, cells)
         feature = np.array([number.get(level, len(number)) for level in levels], dtype=np.intp)
         declared = feature < len(number)
         beyond = not self.other and any(
@@ -108,7 +109,7 @@ class Boolean:
         """The cells as 1, −1 or 0. Raises InvalidInput naming the column."""
         truth = _TRUTH | dict.fromkeys(MISSING, 0.0)
         try:
-            value = np.array([truth[text(cell).lower()] for cell in cells.tolist()])
+            value = np.array([truth[text.lower()] for text in texts_of(name, cells)])
         except KeyError:
             raise InvalidInput(
                 name, "expected true or false, 1 or 0, yes or no in every row of a boolean column"
@@ -147,7 +148,7 @@ def _column(field: str, table: Any) -> Column:
     if kind == "categorical":
         other = validate.choice(f"{field}.other", table.get("other", "zero"), ("zero", "level"))
         levels = read_levels(f"{field}.levels", table.get("levels"), at_least=1)
-        return Categorical(tuple(text(level) for level in levels), other == "level")
+        return Categorical(tuple(str(level).strip() for level in levels), other == "level")
     transform = validate.choice(
         f"{field}.transform", table.get("transform", "none"), ("none", "log1p")
     )
@@ -175,7 +176,7 @@ def read_levels(field: str, value: Any, at_least: int) -> list[Any]:
     """Distinct levels, all strings or all integers. Raises InvalidInput naming `field`."""
     several = isinstance(value, (list, tuple)) and len(value) >= at_least
     kinds = {type(level) for level in value} if several else set()
-    texts = [text(level) for level in value] if several else []
+    texts = [text_of(level) for level in value] if several else []
     if kinds not in ({str}, {int}) or "" in texts:
         expected = f"a list of {at_least} or more distinct strings, or of integers"
         raise InvalidInput(field, f"expected {expected}, got {value!r}")
@@ -199,53 +200,19 @@ def _tables_of(path: str) -> dict[str, Any]:
 # Cells.
 
 
-def cells_of(name: str, column: Any) -> NDArray[Any]:
-    """(m,) numbers, text or objects. Raises InvalidInput for dates and the like."""
-    array = np.asarray(column)
-    if array.ndim != 1 or array.dtype.kind not in "biufOUT":
-        raise InvalidInput(name, f"expected a column of numbers or text, got {array.dtype}")
-    return array
-
-
-def text(cell: Any) -> str:
-    """The cell as a level: without outer blanks, whole numbers without a point, "" where missing."""
-    if isinstance(cell, str):
-        return cell.strip()
-    if _is_missing(cell):
-        return ""
-    if isinstance(cell, np.generic):
-        cell = cell.item()
-    if isinstance(cell, bool):
-        return "true" if cell else "false"
-    if isinstance(cell, float) and cell.is_integer():
-        cell = int(cell)
-    return str(cell)
-
-
 def numbers(name: str, cells: NDArray[Any]) -> Array:
-    """(m,) float64, NaN where missing. Raises InvalidInput naming the column, and no cell."""
-    if cells.dtype.kind in "biuf":
-        return cells.astype(np.float64)
-    try:
-        return np.array([_number(cell) for cell in cells.tolist()], dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise InvalidInput(
-            name, "expected numbers in every row of a numeric column, got something else"
-        ) from None
+    """(m,) float64, NaN where missing, as a word of `MISSING` says too. Raises InvalidInput naming the column,
+    and no cell."""
+    if cells.dtype.kind not in PLAIN:
+        cells = _without_words(cells)
+    return numbers_of(name, cells)
 
 
-def _number(cell: Any) -> float:
-    if isinstance(cell, str):
-        cell = cell.strip()
-        return math.nan if cell.lower() in MISSING else float(cell)
-    return math.nan if _is_missing(cell) else float(cell)
-
-
-def _is_missing(cell: Any) -> bool:
-    try:
-        return cell is None or bool(cell != cell)
-    except (TypeError, ValueError):  # pandas.NA has no truth value
-        return True
+def _without_words(cells: NDArray[Any]) -> NDArray[Any]:
+    """The same objects, None in the place of words that stand for missing ones."""
+    plain = cells.tolist()
+    words = (isinstance(cell, str) and cell.strip().lower() in MISSING for cell in plain)
+    return np.array([None if no else cell for no, cell in zip(words, plain, strict=True)], object)
 
 
 # The transformer.
@@ -265,7 +232,8 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         or a missing cell leaves them all 0; with `"other": "level"` it has a feature of its own.
         `{"kind": "boolean"}`: 1 for true, −1 for false, 0 for missing.
 
-        Levels are compared as text without outer blanks.
+        Levels are compared as text without outer blanks; 1, 1.0 and "1.0" are "1", True and "TRUE" are
+        "true".
     sparse_output : bool
         Whether features of categorical columns are a sparse matrix. False for an array. After
         `set_output(transform="pandas")` they are a data frame in either case.
@@ -433,8 +401,10 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         absent = next((name for name in columns if name not in present), None)
         if absent is not None:
             raise InvalidInput("X", f"expected a column {absent!r}, as the schema declares")
-        cells = {name: cells_of(name, X[name]) for name in columns}
-        if len({len(column) for column in cells.values()}) > 1:
+        cells = {name: cells_of(X[name]) for name in columns}
+        for name, column in cells.items():
+            refuse_other_types(name, column.dtype)
+        if len({column.shape for column in cells.values()}) > 1 or column.ndim != 1:
             raise InvalidInput("X", "expected columns of one length")
         return (column.encode(name, cells[name]) for name, column in columns.items())
 

@@ -6,10 +6,8 @@ import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from pabi.describe.stated_run import COUNT
-from pabi.execute.groups import UserRows, checked_groups
+from pabi.execute.groups import UserRows, are_listed, checked_groups
 from pabi.execute.records import Records
 from pabi.learn.sentences import ENROLLED
 from pabi.numbers.errors import InvalidInput
@@ -43,7 +41,7 @@ def users_of_rows(ids: Any, users: Any, rows: int) -> tuple[UserRows | None, tup
 
     `users`: how many are enrolled, their ids, or None for those who have rows. Raises InvalidInput.
     """
-    declared = users if users is None or np.ndim(users) > 0 else COUNT("users", users)
+    declared = users if users is None or are_listed(users) else COUNT("users", users)
     if ids is None:
         if declared is not None:
             raise InvalidInput("groups", "missing: users are declared, so expected a user a row")

@@ -1,0 +1,248 @@
+"""Cells of tables: what is made of a cell depends on that cell alone, never on what stands beside it.
+
+Containers have one type for all of their cells, which numpy and pandas choose by looking at all of them: one
+text among numbers makes text of all, one gap makes floats of integers and of truth values. So cells are taken
+one by one, and their text follows from a rule that such changes of type leave as it is.
+
+The text of a cell is "" where it is missing: None, NaN, NaT and pandas' NA. Text is taken without outer
+blanks. A number, and text that reads as one, is written the same whatever its type: 1, 1.0, "1.0" and "01"
+are "1". True, False and text that reads so, of any case, are "true" and "false". Anything else is what `str`
+makes of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import re
+import sys
+from collections.abc import Sequence
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.rounding import Array
+
+PLAIN = "biuf"  # kinds of numpy's types whose cells are what they are, whatever stands beside them
+_READ = "OTU" + PLAIN
+_DOUBLE, _EXACT = 8, 1 << 53  # bytes; doubles hold all integers below it
+_NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?", re.IGNORECASE)
+_NAMED = {"true": "true", "false": "false"} | {
+    sign + name: sign.strip("+") + "inf" for sign in ("", "+", "-") for name in ("inf", "infinity")
+}
+_TRUTH = {"true": 1.0, "false": 0.0}
+_UNNAMED = (complex, np.complexfloating, np.datetime64, np.timedelta64, bytes)
+_NO_NUMBER = "expected numbers: a cell's argument must be a string or a number, got something else"
+
+
+class NotANumber(InvalidInput, TypeError):
+    """A cell is none; a TypeError as well, as of Python's own `float`."""
+
+
+def cells_of(column: Any) -> NDArray[Any]:
+    """The cells of an array, a list, or a series of pandas', polars or pyarrow, none of them converted.
+
+    They have a type of numpy's where the array, or the type of the series, says so, else they are objects.
+    """
+    if isinstance(column, np.ndarray):
+        return column
+    dtype = getattr(column, "dtype", None)
+    if isinstance(dtype, np.dtype):
+        own = np.asarray(column)
+        return own if dtype.kind in PLAIN else _objects(column.astype(object))
+    if hasattr(column, "to_pylist"):  # pyarrow: its own conversion makes floats of integers with gaps
+        kind = column.type
+        exact = not column.null_count and not hasattr(kind, "value_type")
+        own = column.to_numpy(zero_copy_only=False) if exact and _is_plain(kind) else None
+        return _objects(column.to_pylist()) if own is None else np.asarray(own)
+    if hasattr(column, "to_list"):  # pandas' own types, and polars
+        return _objects(column.to_list())
+    if isinstance(column, Sequence) and not isinstance(column, str):
+        return _objects(column)
+    return np.asarray(column)
+
+
+def _is_plain(kind: Any) -> bool:
+    try:
+        return np.dtype(kind.to_pandas_dtype()).kind in PLAIN
+    except (NotImplementedError, TypeError):
+        return False
+
+
+def _objects(cells: Any) -> NDArray[Any]:
+    """(m,) objects; numpy would look into them."""
+    return np.fromiter(cells, dtype=object, count=len(cells))
+
+
+def table_of(X: Any) -> NDArray[Any]:
+    """(n, d) cells of an array, a frame or a list of rows, none of them converted; objects but of an array.
+
+    What is none of these, or has rows of several lengths, is left to `numpy.asarray`.
+    """
+    if isinstance(X, np.ndarray) or hasattr(X, "tocsr"):
+        return X
+    if (columns := columns_of(X)) is not None:
+        if columns and (_alike(columns) or all(map(_is_double, columns))):
+            return np.column_stack(columns)
+        return _beside(columns, len(columns[0]) if columns else 0)
+    rows = [cells_of(row) for row in X] if isinstance(X, (list, tuple)) and X else []
+    if not rows or any(row.shape != rows[0].shape or row.ndim != 1 for row in rows):
+        return np.asarray(X)
+    return _smaller(np.ascontiguousarray(_beside(rows, rows[0].size).T))
+
+
+def _alike(columns: Sequence[NDArray[Any]]) -> bool:
+    return columns[0].dtype.kind in PLAIN and len({cells.dtype for cells in columns}) == 1
+
+
+def _is_double(cells: NDArray[Any]) -> bool:
+    """Whether all of them are numbers that doubles hold, so that no text changes where they become some."""
+    if cells.dtype.kind == "f":
+        return cells.dtype.itemsize <= _DOUBLE
+    whole = cells.dtype.kind in "iu"
+    return whole and (not cells.size or max(-int(cells.min()), int(cells.max())) < _EXACT)
+
+
+def _smaller(table: NDArray[Any]) -> NDArray[Any]:
+    """The same cells as doubles, where all are Python's own numbers that doubles hold."""
+    if set(map(type, table.ravel().tolist())) <= {int, float}:
+        with contextlib.suppress(OverflowError):
+            doubles = table.astype(np.float64)
+            if not np.any(np.abs(doubles) >= _EXACT):  # what is missing is no integer
+                return doubles
+    return table
+
+
+def _beside(columns: Sequence[NDArray[Any]], n: int) -> NDArray[Any]:
+    table = np.empty((n, len(columns)), dtype=object, order="F")
+    for j, cells in enumerate(columns):
+        table[:, j] = cells
+    return table
+
+
+def columns_of(X: Any) -> list[NDArray[Any]] | None:
+    """The cells of every column of a frame, None of anything else."""
+    if hasattr(X, "iloc"):
+        return [cells_of(X.iloc[:, j]) for j in range(X.shape[1])]
+    if hasattr(X, "get_columns"):
+        return list(map(cells_of, X.get_columns()))
+    if hasattr(X, "itercolumns"):
+        return list(map(cells_of, X.itercolumns()))
+    return None
+
+
+def is_missing(cell: Any) -> bool:
+    """Whether it is None, NaN, NaT, or pandas' NA."""
+    if cell is None or type(cell).__name__ == "NAType":
+        return True
+    if isinstance(cell, Decimal):
+        return cell.is_nan()
+    unequal = cell != cell  # noqa: PLR0124
+    return isinstance(unequal, (bool, np.bool_)) and bool(unequal)
+
+
+def text_of(cell: Any) -> str:
+    """The text of a cell, by the rule above."""
+    if isinstance(cell, str):
+        return _as_read(cell.strip())
+    if isinstance(cell, (bool, np.bool_)):
+        return "true" if cell else "false"
+    if isinstance(cell, (int, np.integer)):
+        return _whole(int(cell))
+    if is_missing(cell):
+        return ""
+    if isinstance(cell, (float, np.floating, Decimal, Fraction)):
+        return _written(cell)
+    return str(cell).strip()
+
+
+def _as_read(text: str) -> str:
+    if text.isalpha() or not text:
+        return _NAMED.get(text.lower(), text)
+    if text.isdecimal() and text.isascii() and text[0] != "0":
+        return text
+    if _NUMBER.fullmatch(text) is None:
+        return _NAMED.get(text.lower(), text)
+    if text.lstrip("+-").isdecimal():
+        return text if len(text) > _MOST_DIGITS else str(int(text))
+    return _written(float(text))
+
+
+_MOST_DIGITS = sys.int_info.default_max_str_digits
+
+
+def _whole(number: int) -> str:
+    try:
+        return str(number)
+    except ValueError:  # of more digits than Python writes
+        return hex(number)
+
+
+def _written(number: Any) -> str:
+    try:
+        double = float(number)
+    except OverflowError:
+        double = math.inf
+    if not math.isfinite(double):
+        return str(double) if number in (math.inf, -math.inf) else str(number)
+    return _whole(int(double)) if double.is_integer() else repr(double)
+
+
+def texts_of(name: str, cells: NDArray[Any]) -> list[str]:
+    """The texts of (m,) cells. Raises InvalidInput naming the column where its type is none that is read."""
+    refuse_other_types(name, cells.dtype)
+    if cells.dtype.kind in PLAIN:
+        values, places = np.unique(cells, return_inverse=True)
+        texts = np.array([text_of(cell) for cell in values.tolist()], dtype=object)
+        return list(texts[places])
+    known: dict[str, str] = {}
+    result = []
+    for cell in cells.tolist():
+        if type(cell) is not str:
+            result.append(text_of(cell))
+        elif (text := known.get(cell)) is not None:
+            result.append(text)
+        else:
+            result.append(known.setdefault(cell, text_of(cell)))
+    return result
+
+
+def refuse_other_types(name: str, dtype: Any) -> None:
+    """Raises InvalidInput for types of dates, complex numbers and the like, of a whole array."""
+    kind = getattr(dtype, "kind", "O")
+    if kind == "c":
+        raise InvalidInput(name, f"Complex data not supported: expected real numbers, got {dtype}")
+    if kind not in _READ:
+        raise InvalidInput(name, f"expected numbers or text, got {dtype}")
+
+
+def number_of(cell: Any) -> float:
+    """The cell as a double, NaN where it is missing; text is read. Raises what `float` raises."""
+    if isinstance(cell, _UNNAMED):
+        raise TypeError
+    if isinstance(cell, str):
+        text = cell.strip()
+        truth = _TRUTH.get(text.lower())
+        return float(text) if truth is None else truth
+    return math.nan if is_missing(cell) else float(cell)
+
+
+def numbers_of(name: str, cells: NDArray[Any]) -> Array:
+    """The cells, in any shape, as doubles, NaN where they are missing. Raises InvalidInput naming them, and
+    showing none."""
+    refuse_other_types(name, cells.dtype)
+    if cells.dtype.kind in PLAIN:
+        return np.asarray(cells, dtype=np.float64)
+    try:
+        flat = [number_of(cell) for cell in cells.ravel().tolist()]
+    except TypeError:
+        raise NotANumber(name, _NO_NUMBER) from None
+    except OverflowError:
+        raise InvalidInput(name, "expected numbers, got one that is too large for a double") from None
+    except ValueError:
+        raise InvalidInput(name, "expected numbers, got text") from None
+    return np.array(flat, dtype=np.float64).reshape(cells.shape)

@@ -1,0 +1,186 @@
+"""The text and the number of a cell follow from that cell alone, in whatever container, beside whatever."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pabi.features.cells import cells_of, number_of, numbers_of, table_of, text_of, texts_of
+from pabi.numbers.errors import InvalidInput
+
+pa = pytest.importorskip("pyarrow", reason="needs pyarrow")
+BIG = 2**60 + 1  # no double
+RULE = {
+    "1": [1, 1.0, "1", " 1.0 ", "01", "+1", "1e0", np.int8(1), np.float32(1.0), Decimal(1), Fraction(1)],
+    "0": [0, -0.0, "-0", "0.0", "00"],
+    "true": [True, np.True_, "True", "TRUE", " true"],
+    "false": [False, np.False_, "False"],
+    "0.1": [0.1, "0.1", "0.10", ".1", "1e-1", Decimal("0.1")],
+    str(BIG): [BIG, str(BIG), np.int64(BIG)],
+    "inf": [math.inf, "inf", "Infinity", "1e999"],
+    "-inf": [-math.inf, "-INF"],
+    "": ["", "  ", None, math.nan, np.float32("nan"), pd.NA, pd.NaT, Decimal("nan"), np.datetime64("NaT")],
+    "a b": ["a b", " a b "],
+    "nan": ["nan"],
+    "1_000": ["1_000"],
+    "٣": ["٣"],
+    "0x10": ["0x10"],
+    "-": ["-"],
+    "2020-01-02 00:00:00": [pd.Timestamp("2020-01-02"), datetime.datetime(2020, 1, 2)],
+}  # fmt: skip
+CELLS = [(cell, text) for text, alike in RULE.items() for cell in alike]
+
+
+@pytest.mark.parametrize(("cell", "text"), CELLS, ids=repr)
+def test_the_rule(cell: Any, text: str) -> None:
+    assert text_of(cell) == text
+    assert texts_of("x", cells_of([cell])) == [text]
+
+
+def test_any_object_has_a_text() -> None:
+    for cell in (10**5000, {"a": 1}, [1], 1j, b"x", Decimal("1e9999"), Fraction(10**400, 3), Decimal("sNaN")):
+        assert isinstance(text_of(cell), str)
+    assert text_of(10**5000) != text_of(10**5000 + 1)
+
+
+KINDS: list[tuple[list[Any], list[Any]]] = [  # cells of one kind, and strangers that one record may bring
+    ([1, 2, BIG], [None, 8.5, "x", True, math.nan, 10**400, pd.NA, 2**63]),
+    ([1.0, 0.1, 1e300], [None, 7, "x", False, BIG, Decimal("0.5")]),
+    ([True, False, True], [None, 2, 0.5, "x", math.nan]),
+    (["1", "a", "a\0"], [None, 1, 2.5, True, math.nan, "longer than all others"]),
+]
+CONTAINERS = {
+    "list": lambda cells: cells,
+    "tuple": tuple,
+    "objects": lambda cells: np.array([*cells, None], dtype=object)[:-1],
+    "series of objects": lambda cells: pd.Series(cells, dtype=object),
+}
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+@pytest.mark.parametrize(("plain", "strangers"), KINDS, ids=["int", "float", "bool", "str"])
+def test_a_stranger_changes_no_other_cell(container: str, plain: list[Any], strangers: list[Any]) -> None:
+    make = CONTAINERS[container]
+    alone = [text_of(cell) for cell in plain]
+    for stranger in strangers:
+        texts = texts_of("x", cells_of(make([*plain, stranger])))
+        assert texts == [*alone, text_of(stranger)]
+        rows = table_of([[cell, 0] for cell in [*plain, stranger]])
+        assert texts_of("x", rows[:, 0]) == texts
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [([1, 2, 70000], "<i4"), ([0, 1, 2**40], "<i8"), ([0.5, 1.0, 2.0**40], "<f8"), ([0.5, 0.1], "<f4")],
+)
+def test_what_pandas_makes_of_a_column_with_a_gap_has_the_same_texts(values: list[Any], kind: str) -> None:
+    """Also what it reads from a file, where a word makes text of all cells."""
+    whole = pd.Series(np.array(values, kind))
+    expected = texts_of("x", cells_of(whole))
+    assert texts_of("x", cells_of(pd.concat([whole, pd.Series([None])])))[:-1] == expected
+    assert texts_of("x", cells_of(whole.reindex(range(len(values) + 1))))[:-1] == expected
+    if kind == "<f8" or "i" in kind:
+        read = pd.read_csv(_file([*values, "word"]))["x"]
+        assert texts_of("x", cells_of(read))[:-1] == expected
+
+
+def test_truth_read_beside_a_word_has_the_same_texts() -> None:
+    both = [pd.read_csv(_file(["True", "False", *more]))["x"] for more in ([], ["word"], [""])]
+    assert {tuple(texts_of("x", cells_of(one))[:2]) for one in both} == {("true", "false")}
+
+
+def _file(cells: list[Any]) -> Any:
+    import io
+
+    return io.StringIO("x,y\n" + "".join(f"{cell},\n" for cell in cells))
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pd.Series([BIG, None], dtype="Int64"),
+        pa.array([BIG, None]),
+        pa.chunked_array([[BIG], [None]]),
+        pd.Series([BIG, None], dtype=object),
+        pd.Series([BIG, BIG + 1], dtype="category").cat.set_categories([BIG]),
+    ],
+    ids=["Int64", "arrow", "chunks", "objects", "category"],
+)
+def test_integers_beside_a_gap_are_exact(column: Any) -> None:
+    assert texts_of("x", cells_of(column)) == [str(BIG), ""]
+
+
+def test_columns_of_a_frame_keep_their_own_types() -> None:
+    """An integer column beside one of doubles: which a gap made of it."""
+    for other in ([1, 2], [1.5, None]):
+        table = table_of(pd.DataFrame({"a": [BIG, 1], "b": other, "c": [True, False]}))
+        assert texts_of("x", table[:, 0]) == [str(BIG), "1"]
+        assert texts_of("x", table[:, 2]) == ["true", "false"]
+
+
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=4),
+    st.sampled_from(["1.0", "True", "nan", "-3", "1e3"]),
+)
+
+
+@given(st.lists(SCALARS, min_size=1, max_size=6))
+def test_texts_and_numbers_are_those_of_each_cell(cells: list[Any]) -> None:
+    assert texts_of("x", cells_of(cells)) == [text_of(cell) for cell in cells]
+    text = [text_of(cell) for cell in cells]
+    assert [text_of(one) for one in text] == text  # of its text a cell has the same text
+    numeric = [cell for cell in cells if not isinstance(cell, str)]
+    expected = np.array([math.nan if c is None else _double(c) for c in numeric], dtype=np.float64)
+    if numeric and np.all(np.isfinite(expected) | np.isnan(expected)):
+        got = numbers_of("x", cells_of(numeric))
+        assert np.array_equal(got, expected, equal_nan=True)
+
+
+def _double(cell: Any) -> float:
+    try:
+        return float(cell)
+    except OverflowError:
+        return math.inf
+
+
+@given(st.lists(st.floats(width=32), min_size=1, max_size=8), st.sampled_from(["f4", "f8"]))
+def test_columns_of_one_type_are_as_their_cells(cells: list[float], kind: str) -> None:
+    column = np.array(cells, dtype=kind)
+    assert texts_of("x", column) == [text_of(cell) for cell in column]
+
+
+@pytest.mark.parametrize("cell", [1j, np.complex64(1), np.datetime64("2020"), b"5", {"a": 1}, [1], 10**400, "a"])
+def test_what_is_no_number_is_one_line(cell: Any) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        numbers_of("x", cells_of([1.0, cell]))
+    assert refused.value.field == "x"
+    assert "\n" not in str(refused.value)
+    assert repr(cell) not in str(refused.value)
+
+
+@pytest.mark.parametrize("kind", ["c16", "M8[ns]", "m8[s]", "S3", "V2"])
+def test_other_types_are_refused_as_a_whole(kind: str) -> None:
+    column = np.zeros(2, dtype=kind)
+    for read in (texts_of, numbers_of):
+        with pytest.raises(InvalidInput, match=r"^x: [^\n]*$"):
+            read("x", column)
+
+
+def test_missing_numbers_are_nan() -> None:
+    cells = [None, math.nan, pd.NA, pd.NaT, True, "true", " 7 ", 3, Decimal("0.5")]
+    expected = [math.nan] * 4 + [1.0, 1.0, 7.0, 3.0, 0.5]
+    assert np.array_equal(numbers_of("x", cells_of(cells)), expected, equal_nan=True)
+    assert number_of("False") == 0.0

@@ -1,0 +1,174 @@
+"""The type of one record's cell changes nothing of what is made of the others, in memory and in files."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from pabi.cli.encoded import read_encoded
+from pabi.features.cells import text_of, texts_of
+from pabi.learn import LargeTable, PrivateCategories, PrivateImputer, PrivateScaler, SchemaEncoder
+from pabi.learn.categories import level_counters
+from support.large import package
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning"),
+    pytest.mark.filterwarnings("ignore:some cells are outside"),
+]
+BIG = 2**60 + 1
+M = 600
+STRANGERS = {
+    "bool": (True, [None, 2, "x"]),
+    "int": (1, [None, 0.5, True, "x"]),
+    "big": (BIG, [None, 0.5, "x"]),
+    "float": (1.0, ["x", None, 7]),
+    "text": ("a", [1, 2.5, None]),
+}
+CASES = [(usual, odd) for usual, strangers in STRANGERS.values() for odd in strangers]
+
+
+def rows(usual: Any, first: Any) -> list[list[Any]]:
+    return [[first, 0.5], *([usual, 0.5] for _ in range(M - 1))]
+
+
+FORMS = {
+    "list": lambda table: table,
+    "frame": lambda table: pd.DataFrame({"a": [row[0] for row in table], "b": [row[1] for row in table]}),
+    "objects": lambda table: np.array([*table, [None, None]], dtype=object)[:-1],
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("usual", "odd"), CASES, ids=repr)
+def test_levels_of_others_stay(form: str, usual: Any, odd: Any) -> None:
+    """A frame makes doubles of integers beside a gap before anyone sees them: of large ones nothing is left."""
+    if form == "frame" and usual == BIG and odd != "x":
+        pytest.skip("pandas has rounded them")
+    for make in (PrivateCategories(1.0), PrivateImputer(1.0, strategy="most_frequent")):
+        for first in (usual, odd):
+            cells = make._fitting_table(FORMS[form](rows(usual, first)), None)
+            counts = level_counters(cells, [0])[0]
+            assert counts[text_of(usual)] == M - 1 + (text_of(first) == text_of(usual))
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("usual", "odd"), CASES, ids=repr)
+def test_features_of_others_stay(form: str, usual: Any, odd: Any) -> None:
+    if form == "frame" and usual == BIG and odd != "x":
+        pytest.skip("pandas has rounded them")
+    encoder = SchemaEncoder(
+        {"a": {"kind": "categorical", "levels": [text_of(usual), "other"]}}, sparse_output=False
+    )
+    both = []
+    for first in (usual, odd):
+        table = FORMS[form](rows(usual, first))
+        column = table["a"] if form == "frame" else [row[0] for row in table]
+        both.append(encoder.fit({"a": column}).transform({"a": column})[1:])
+    assert np.array_equal(*both)
+    assert np.all(both[0][:, 0] == 1.0)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("usual", "odd"), CASES, ids=repr)
+def test_what_is_filled_in_leaves_the_texts_of_others(form: str, usual: Any, odd: Any) -> None:
+    """So that what follows, levels or numbers, sees the same rows."""
+    if form == "frame" and usual == BIG and odd != "x":
+        pytest.skip("pandas has rounded them")
+    for strategy in ("most_frequent", "constant"):
+        for indicator in (False, True):
+            imputer = PrivateImputer(100.0, strategy=strategy, add_indicator=indicator, random_state=0)
+            for first in (usual, odd):
+                table = FORMS[form](rows(usual, first))
+                filled = imputer.set_params(fill_value=9 if odd is not None else None).fit(table)
+                out = filled.transform(table)
+                assert set(texts_of("x", out[1:, 0])) == {text_of(usual)}
+
+
+def test_one_gap_among_truth_values_changes_no_statistic() -> None:
+    whole = np.array([[True]] * 4000)
+    gap = whole.astype(object)
+    gap[0, 0] = None
+    for table in (whole, gap, whole.tolist(), gap.tolist(), pd.DataFrame(whole), pd.DataFrame(gap)):
+        fitted = PrivateImputer(10.0, strategy="most_frequent", random_state=0).fit(table)
+        assert fitted.statistics_.tolist() == ["true"]
+        learnt = PrivateCategories(10.0, random_state=0).fit(table)
+        assert learnt.categories_ == [("true",)]
+        assert fitted.transform([[None], [False]]).tolist() == [["true"], [False]]
+
+
+def test_what_was_filled_in_is_read_as_numbers() -> None:
+    table = np.array([[True], [False], [True], [None]] * 500, dtype=object)
+    filled = PrivateImputer(10.0, strategy="most_frequent", random_state=0).fit_transform(table)
+    scaler = PrivateScaler(10.0, feature_ranges=(0, 1), random_state=0).fit(filled)
+    assert scaler.mean_[0] == pytest.approx(0.75, abs=0.05)
+
+
+# Files.
+
+
+def parquet(path: Any, cells: list[Any], kind: str) -> str:
+    pa, parquet = package("pyarrow"), package("pyarrow.parquet")
+    table = pa.table({"a": pa.array(cells, kind), "b": pa.array([0.5] * len(cells)), "y": [0.0] * len(cells)})
+    parquet.write_table(table, path)
+    return str(path)
+
+
+FILES = {"int64": (BIG, "int64"), "bool": (True, "bool"), "small": (1, "int32"), "text": ("1.0", "string")}
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_one_null_in_a_file_changes_no_other_row(tmp_path: Any, kind: str) -> None:
+    usual, arrow = FILES[kind]
+    expected, seen = text_of(usual), []
+    for name, first in (("whole", usual), ("gap", None)):
+        file = parquet(tmp_path / f"{name}.parquet", [first, *[usual] * (M - 1)], arrow)
+        large = LargeTable(file, columns=["a", "b"])
+        for make in (PrivateCategories(1.0), PrivateImputer(1.0, strategy="most_frequent")):
+            counts = level_counters(make._fitting_table(large, "y"), [0])[0]
+            assert counts[expected] == M - (first is None)
+        assert texts_of("y", LargeTable(file).column("a").whole())[1:] == [expected] * (M - 1)
+        encoder = SchemaEncoder({"a": {"kind": "categorical", "levels": [expected, "z"]}})
+        seen.append(read_encoded([file], encoder, ["y"]).features[1:].toarray())
+        beside = read_encoded([file], SchemaEncoder({"b": {"kind": "numeric", "range": [0, 1]}}), ["a"])
+        assert texts_of("a", beside.others["a"])[1:] == [expected] * (M - 1)
+    assert np.array_equal(*seen)
+    assert np.all(seen[0][:, 0] == 1.0)
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_partitions_of_a_cluster_keep_types_of_cells(kind: str) -> None:
+    frames, usual = package("dask.dataframe"), FILES[kind][0]
+    for first in (usual, None):
+        cells = pd.DataFrame({"a": pd.Series([first, *[usual] * (M - 1)], dtype=object), "b": 1.5})
+        large = LargeTable(frames.from_pandas(cells, npartitions=3))
+        counts = level_counters(PrivateCategories(1.0)._fitting_table(large, None), [0])[0]
+        assert counts[text_of(usual)] == M - (first is None)
+
+
+def test_files_and_memory_have_the_same_levels(tmp_path: Any) -> None:
+    cells = [True, False, None, True] * 50
+    file = parquet(tmp_path / "a.parquet", cells, "bool")
+    for strategy in (PrivateCategories(1.0), PrivateImputer(1.0, strategy="most_frequent")):
+        of_file = level_counters(strategy._fitting_table(LargeTable(file, columns=["a"]), None), [0])
+        in_memory = level_counters(strategy._fitting_table([[cell] for cell in cells], None), [0])
+        assert of_file == in_memory
+        assert dict(in_memory[0]) == {"true": 100, "false": 50, "": 50}
+
+
+def test_a_text_among_numbers_leaves_them() -> None:
+    """Numbers in text are read; what is none is refused in a line."""
+    values = [[0.1, 1], [1 / 3, True], [2**53 + 1, 4]]
+    scaler = PrivateScaler(feature_ranges=(-1, 1))
+    alone = scaler._table(values, reset=True)
+    beside = scaler._table([*values, ["5", "0.5"]], reset=True)
+    assert np.array_equal(beside[:-1], alone)
+    assert beside[-1].tolist() == [5.0, 0.5]
+    frame = pd.DataFrame(values)
+    mixed = pd.DataFrame([*values, ["5", None]])
+    assert np.array_equal(scaler._table(frame, reset=True), alone)
+    assert np.array_equal(scaler._table(mixed, reset=True)[:-1], alone)
+    assert math.isnan(scaler._table(mixed, reset=True)[-1, 1])

@@ -255,7 +255,18 @@ OTHERS = {
     "dates": [pd.Timestamp("2020-01-01"), pd.Timestamp("2021-01-01")] * 3,
     "truth": [True, False, True, True, False, True],
 }
-ODD = [8.5, "x", b"x", 10**400, (1, "a"), -1, 2.0**70, "nan", np.int8(7), pd.Timestamp("1999-01-01")]
+ODD = [
+    8.5,
+    "x",
+    b"x",
+    10**400,
+    (1, "a"),
+    -1,
+    2.0**70,
+    "nan",
+    np.int8(7),
+    pd.Timestamp("1999-01-01"),
+]
 
 
 def parted(groups, rows):

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pabi.features.cells import cells_of, number_of, numbers_of, table_of, text_of, texts_of
+from pabi.features.cells import cells_of, doubles_of, number_of, table_of, text_of, texts_of
 from pabi.numbers.errors import InvalidInput
 
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow")
@@ -47,12 +47,23 @@ def test_the_rule(cell: Any, text: str) -> None:
 
 
 def test_any_object_has_a_text() -> None:
-    for cell in (10**5000, {"a": 1}, [1], 1j, b"x", Decimal("1e9999"), Fraction(10**400, 3), Decimal("sNaN")):
+    for cell in (
+        10**5000,
+        {"a": 1},
+        [1],
+        1j,
+        b"x",
+        Decimal("1e9999"),
+        Fraction(10**400, 3),
+        Decimal("sNaN"),
+    ):
         assert isinstance(text_of(cell), str)
     assert text_of(10**5000) != text_of(10**5000 + 1)
 
 
-KINDS: list[tuple[list[Any], list[Any]]] = [  # cells of one kind, and strangers that one record may bring
+KINDS: list[
+    tuple[list[Any], list[Any]]
+] = [  # cells of one kind, and strangers that one record may bring
     ([1, 2, BIG], [None, 8.5, "x", True, math.nan, 10**400, pd.NA, 2**63]),
     ([1.0, 0.1, 1e300], [None, 7, "x", False, BIG, Decimal("0.5")]),
     ([True, False, True], [None, 2, 0.5, "x", math.nan]),
@@ -68,7 +79,9 @@ CONTAINERS = {
 
 @pytest.mark.parametrize("container", CONTAINERS)
 @pytest.mark.parametrize(("plain", "strangers"), KINDS, ids=["int", "float", "bool", "str"])
-def test_a_stranger_changes_no_other_cell(container: str, plain: list[Any], strangers: list[Any]) -> None:
+def test_a_stranger_changes_no_other_cell(
+    container: str, plain: list[Any], strangers: list[Any]
+) -> None:
     make = CONTAINERS[container]
     alone = [text_of(cell) for cell in plain]
     for stranger in strangers:
@@ -80,9 +93,16 @@ def test_a_stranger_changes_no_other_cell(container: str, plain: list[Any], stra
 
 @pytest.mark.parametrize(
     ("values", "kind"),
-    [([1, 2, 70000], "<i4"), ([0, 1, 2**40], "<i8"), ([0.5, 1.0, 2.0**40], "<f8"), ([0.5, 0.1], "<f4")],
+    [
+        ([1, 2, 70000], "<i4"),
+        ([0, 1, 2**40], "<i8"),
+        ([0.5, 1.0, 2.0**40], "<f8"),
+        ([0.5, 0.1], "<f4"),
+    ],
 )
-def test_what_pandas_makes_of_a_column_with_a_gap_has_the_same_texts(values: list[Any], kind: str) -> None:
+def test_what_pandas_makes_of_a_column_with_a_gap_has_the_same_texts(
+    values: list[Any], kind: str
+) -> None:
     """Also what it reads from a file, where a word makes text of all cells."""
     whole = pd.Series(np.array(values, kind))
     expected = texts_of("x", cells_of(whole))
@@ -145,7 +165,7 @@ def test_texts_and_numbers_are_those_of_each_cell(cells: list[Any]) -> None:
     numeric = [cell for cell in cells if not isinstance(cell, str)]
     expected = np.array([math.nan if c is None else _double(c) for c in numeric], dtype=np.float64)
     if numeric and np.all(np.isfinite(expected) | np.isnan(expected)):
-        got = numbers_of("x", cells_of(numeric))
+        got = doubles_of("x", cells_of(numeric))
         assert np.array_equal(got, expected, equal_nan=True)
 
 
@@ -162,10 +182,12 @@ def test_columns_of_one_type_are_as_their_cells(cells: list[float], kind: str) -
     assert texts_of("x", column) == [text_of(cell) for cell in column]
 
 
-@pytest.mark.parametrize("cell", [1j, np.complex64(1), np.datetime64("2020"), b"5", {"a": 1}, [1], 10**400, "a"])
+@pytest.mark.parametrize(
+    "cell", [1j, np.complex64(1), np.datetime64("2020"), b"5", {"a": 1}, [1], 10**400, "a"]
+)
 def test_what_is_no_number_is_one_line(cell: Any) -> None:
     with pytest.raises(InvalidInput) as refused:
-        numbers_of("x", cells_of([1.0, cell]))
+        doubles_of("x", cells_of([1.0, cell]))
     assert refused.value.field == "x"
     assert "\n" not in str(refused.value)
     assert repr(cell) not in str(refused.value)
@@ -174,7 +196,7 @@ def test_what_is_no_number_is_one_line(cell: Any) -> None:
 @pytest.mark.parametrize("kind", ["c16", "M8[ns]", "m8[s]", "S3", "V2"])
 def test_other_types_are_refused_as_a_whole(kind: str) -> None:
     column = np.zeros(2, dtype=kind)
-    for read in (texts_of, numbers_of):
+    for read in (texts_of, doubles_of):
         with pytest.raises(InvalidInput, match=r"^x: [^\n]*$"):
             read("x", column)
 
@@ -182,5 +204,5 @@ def test_other_types_are_refused_as_a_whole(kind: str) -> None:
 def test_missing_numbers_are_nan() -> None:
     cells = [None, math.nan, pd.NA, pd.NaT, True, "true", " 7 ", 3, Decimal("0.5")]
     expected = [math.nan] * 4 + [1.0, 1.0, 7.0, 3.0, 0.5]
-    assert np.array_equal(numbers_of("x", cells_of(cells)), expected, equal_nan=True)
+    assert np.array_equal(doubles_of("x", cells_of(cells)), expected, equal_nan=True)
     assert number_of("False") == 0.0

@@ -37,7 +37,9 @@ def rows(usual: Any, first: Any) -> list[list[Any]]:
 
 FORMS = {
     "list": lambda table: table,
-    "frame": lambda table: pd.DataFrame({"a": [row[0] for row in table], "b": [row[1] for row in table]}),
+    "frame": lambda table: pd.DataFrame(
+        {"a": [row[0] for row in table], "b": [row[1] for row in table]}
+    ),
     "objects": lambda table: np.array([*table, [None, None]], dtype=object)[:-1],
 }
 
@@ -45,7 +47,7 @@ FORMS = {
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(("usual", "odd"), CASES, ids=repr)
 def test_levels_of_others_stay(form: str, usual: Any, odd: Any) -> None:
-    """A frame makes doubles of integers beside a gap before anyone sees them: of large ones nothing is left."""
+    """A frame makes doubles of integers beside a gap before anyone sees them: large ones are lost."""
     if form == "frame" and usual == BIG and odd != "x":
         pytest.skip("pandas has rounded them")
     for make in (PrivateCategories(1.0), PrivateImputer(1.0, strategy="most_frequent")):
@@ -80,7 +82,9 @@ def test_what_is_filled_in_leaves_the_texts_of_others(form: str, usual: Any, odd
         pytest.skip("pandas has rounded them")
     for strategy in ("most_frequent", "constant"):
         for indicator in (False, True):
-            imputer = PrivateImputer(100.0, strategy=strategy, add_indicator=indicator, random_state=0)
+            imputer = PrivateImputer(
+                100.0, strategy=strategy, add_indicator=indicator, random_state=0
+            )
             for first in (usual, odd):
                 table = FORMS[form](rows(usual, first))
                 filled = imputer.set_params(fill_value=9 if odd is not None else None).fit(table)
@@ -112,12 +116,19 @@ def test_what_was_filled_in_is_read_as_numbers() -> None:
 
 def parquet(path: Any, cells: list[Any], kind: str) -> str:
     pa, parquet = package("pyarrow"), package("pyarrow.parquet")
-    table = pa.table({"a": pa.array(cells, kind), "b": pa.array([0.5] * len(cells)), "y": [0.0] * len(cells)})
+    table = pa.table(
+        {"a": pa.array(cells, kind), "b": pa.array([0.5] * len(cells)), "y": [0.0] * len(cells)}
+    )
     parquet.write_table(table, path)
     return str(path)
 
 
-FILES = {"int64": (BIG, "int64"), "bool": (True, "bool"), "small": (1, "int32"), "text": ("1.0", "string")}
+FILES = {
+    "int64": (BIG, "int64"),
+    "bool": (True, "bool"),
+    "small": (1, "int32"),
+    "text": ("1.0", "string"),
+}
 
 
 @pytest.mark.parametrize("kind", FILES)
@@ -133,7 +144,9 @@ def test_one_null_in_a_file_changes_no_other_row(tmp_path: Any, kind: str) -> No
         assert texts_of("y", LargeTable(file).column("a").whole())[1:] == [expected] * (M - 1)
         encoder = SchemaEncoder({"a": {"kind": "categorical", "levels": [expected, "z"]}})
         seen.append(read_encoded([file], encoder, ["y"]).features[1:].toarray())
-        beside = read_encoded([file], SchemaEncoder({"b": {"kind": "numeric", "range": [0, 1]}}), ["a"])
+        beside = read_encoded(
+            [file], SchemaEncoder({"b": {"kind": "numeric", "range": [0, 1]}}), ["a"]
+        )
         assert texts_of("a", beside.others["a"])[1:] == [expected] * (M - 1)
     assert np.array_equal(*seen)
     assert np.all(seen[0][:, 0] == 1.0)
@@ -153,7 +166,9 @@ def test_files_and_memory_have_the_same_levels(tmp_path: Any) -> None:
     cells = [True, False, None, True] * 50
     file = parquet(tmp_path / "a.parquet", cells, "bool")
     for strategy in (PrivateCategories(1.0), PrivateImputer(1.0, strategy="most_frequent")):
-        of_file = level_counters(strategy._fitting_table(LargeTable(file, columns=["a"]), None), [0])
+        of_file = level_counters(
+            strategy._fitting_table(LargeTable(file, columns=["a"]), None), [0]
+        )
         in_memory = level_counters(strategy._fitting_table([[cell] for cell in cells], None), [0])
         assert of_file == in_memory
         assert dict(in_memory[0]) == {"true": 100, "false": 50, "": 50}

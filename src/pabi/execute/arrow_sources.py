@@ -126,7 +126,9 @@ def _rows(batch: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
     """(m, d) the columns of a batch, each in one piece of memory; a missing number is NaN."""
     columns = np.empty((batch.num_columns, batch.num_rows), dtype)
     for j, column in enumerate(batch.columns):
-        columns[j] = column.to_numpy(zero_copy_only=False) if dtype != object else cells_of(column)
+        columns[j] = (
+            cells_of(column) if dtype.kind == "O" else column.to_numpy(zero_copy_only=False)
+        )
     return columns.T
 
 

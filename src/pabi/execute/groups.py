@@ -48,8 +48,8 @@ class UserRows:
 
         `users`: the number of enrolled users, or the ids of all of them; None for those that have rows. With
         their number, ids 0, …, users − 1 are taken as numbers. Ids are the same where Python finds them
-        equal: 1 and 1.0 are, 1 and "1" are not, and an odd one changes no other. Raises InvalidInput naming `groups` or
-        `users`; no message shows data.
+        equal: 1 and 1.0 are, 1 and "1" are not, and an odd one changes no other. Raises InvalidInput naming
+        `groups` or `users`; no message shows data.
         """
         values = _checked(ids)
         codes, count, placed = _coded(values, users)
@@ -108,7 +108,9 @@ def checked_groups(groups: UserRows | ArrayLike, users: Any, rows: int | None = 
 
 def are_listed(users: Any) -> bool:
     """Whether users are declared by their ids, not by their number."""
-    return getattr(users, "ndim", 1) > 0 and hasattr(users, "__len__") and not isinstance(users, str)
+    return (
+        getattr(users, "ndim", 1) > 0 and hasattr(users, "__len__") and not isinstance(users, str)
+    )
 
 
 def _checked(ids: Any) -> NDArray[Any]:
@@ -130,7 +132,9 @@ def _lacks_some(values: NDArray[Any]) -> bool:
         case "M" | "m":
             return bool(np.any(np.isnat(values)))
         case "O":
-            return any(is_missing(one) or one in _INFINITE for one in _hashable("groups", _listed(values)))
+            return any(
+                is_missing(one) or one in _INFINITE for one in _hashable("groups", _listed(values))
+            )
         case _:
             return False
 
@@ -148,8 +152,8 @@ def _coded(ids: NDArray[Any], users: Any) -> tuple[NDArray[np.intp], int, bool]:
     if are_listed(users):
         return *_among(ids, users), True
     count = COUNT("users", users)
-    if (codes := _as_numbers(ids, count)) is not None:
-        return codes, count, True
+    if (own := _as_numbers(ids, count)) is not None:
+        return own, count, True
     codes = _numbered(ids)
     if int(codes.max()) >= count:
         raise InvalidInput("groups", f"expected the ids of at most {count} users, as declared")
@@ -164,12 +168,14 @@ def _as_numbers(ids: NDArray[Any], count: int) -> NDArray[np.intp] | None:
     if ids.dtype.kind != "O":
         return None
     listed = _listed(ids)
-    numbers = all(isinstance(one, _NUMBERS) and 0 <= one < count and one == int(one) for one in listed)
+    numbers = all(
+        isinstance(one, _NUMBERS) and 0 <= one < count and one == int(one) for one in listed
+    )
     return np.array(list(map(int, listed)), np.intp) if numbers else None
 
 
 def _numbered(ids: NDArray[Any]) -> NDArray[np.intp]:
-    """Numbers of the ids, the same for those that Python finds equal, such as 1 and 1.0, and for no others."""
+    """Numbers of the ids, the same for those that Python finds equal, such as 1 and 1.0, alone."""
     if ids.dtype.kind == "O":
         numbers: dict[Any, int] = {}
         return np.array([numbers.setdefault(one, len(numbers)) for one in _listed(ids)], np.intp)

@@ -86,7 +86,10 @@ def labels_of(cells: Any) -> NDArray[Any]:
     labels: NDArray[Any] | None = None
     for chunk in cells.chunks():
         own = np.unique(chunk)
-        labels = own if labels is None else np.unique(np.concatenate([labels, own]))
+        try:
+            labels = own if labels is None else np.unique(joined([labels, own]))
+        except TypeError:
+            raise InvalidInput("y", "expected labels that are all text, or all numbers") from None
     return cells.first() if labels is None else labels
 
 

@@ -26,6 +26,7 @@ from pabi.execute.large_records import LargeRecords, records_of
 from pabi.execute.layouts import Layout
 from pabi.execute.records import MOST_ROWS, Records, RowBlock, as_labels
 from pabi.execute.sums import GradientSum, Limit, Total, longest_chain
+from pabi.features.cells import cells_of, doubles_of, table_of
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.margins import HALF_ULP
@@ -221,10 +222,9 @@ def _checked_weights(weights: Any, n: int) -> Any:
     """(n,) float64 weights in [0, 1], or a `LargeColumn` of them. Raises InvalidInput, which shows none."""
     if isinstance(weights, LargeColumn):
         return weights.mapped(lambda cells: _checked_weights(cells, len(cells)))
-    values = np.asarray(weights)
-    if values.shape != (n,) or values.dtype.kind not in "biuf":
+    values = doubles_of("weights", cells_of(weights))
+    if values.shape != (n,):
         raise InvalidInput("weights", f"expected {n} numbers, one a row of X")
-    values = values.astype(np.float64)
     if not np.all((values >= 0.0) & (values <= 1.0)):
         raise InvalidInput("weights", "expected numbers in [0, 1]")
     return values
@@ -562,7 +562,7 @@ def finite_vectors(y: ArrayLike, n: int) -> Array:
         raise InvalidInput(
             "y", f"expected shape ({n}, K), a row of K numbers a row of X, got {shape}"
         )
-    columns = [finite_targets(column, n) for column in np.asarray(y).T]
+    columns = [finite_targets(column, n) for column in table_of(y).T]
     return np.column_stack(columns)
 
 
@@ -586,12 +586,7 @@ def _codes(y: ArrayLike, n: int, classes: int | None) -> NDArray[np.intp]:
 
 def finite_targets(y: ArrayLike, n: int) -> Array:
     """(n,) numbers as float64. Raises InvalidInput naming `y`."""
-    try:
-        targets = as_labels(y, n).astype(np.float64)
-    except (TypeError, ValueError) as bad:
-        if isinstance(bad, InvalidInput):
-            raise
-        raise InvalidInput("y", "expected numbers") from None
+    targets = doubles_of("y", as_labels(y, n))
     if not np.all(np.isfinite(targets)):
         raise InvalidInput("y", "expected finite numbers")
     return targets

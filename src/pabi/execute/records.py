@@ -27,6 +27,7 @@ from pabi.execute.dense_blocks import (
     rows_in,
 )
 from pabi.execute.products import add_weighted_sum, predictors
+from pabi.features.cells import PLAIN, cells_of, doubles_of, table_of, typed
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.margins import HALF_ULP
@@ -415,14 +416,9 @@ def _matrix(X: Any) -> Any:
     if hasattr(X, "tocsr"):
         matrix = _own_csr(X)
     else:
-        try:
-            matrix = np.asarray(X).view()  # of a shape of its own
-            if matrix.dtype.kind not in "fiubc":
-                matrix = matrix.astype(np.float64)
-        except (TypeError, ValueError):
-            raise InvalidInput("X", "expected an (n, d) array of numbers") from None
-        if matrix.dtype.kind == "c":
-            raise InvalidInput("X", "expected real numbers, got complex ones")
+        matrix = table_of(X).view()  # of a shape of its own
+        if matrix.dtype.kind not in PLAIN:
+            matrix = doubles_of("X", matrix)
     if matrix.ndim != 2 or 0 in matrix.shape:
         raise InvalidInput("X", f"expected shape (n, d), not empty, got {matrix.shape}")
     return matrix
@@ -430,7 +426,7 @@ def _matrix(X: Any) -> Any:
 
 def as_labels(y: ArrayLike, n: int) -> NDArray[Any]:
     """`y` as a (n,) array. Raises InvalidInput naming `y`."""
-    labels = np.array(y)  # which is checked, and which nobody changes afterwards
+    labels = np.array(typed(cells_of(y)))  # which is checked, and which nobody changes afterwards
     if labels.shape != (n,):
         raise InvalidInput("y", f"expected shape ({n},), one a row of X, got {labels.shape}")
     return labels

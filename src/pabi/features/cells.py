@@ -34,6 +34,7 @@ _NUMBER = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?", re.IGN
 _NAMED = {"true": "true", "false": "false"} | {
     sign + name: sign.strip("+") + "inf" for sign in ("", "+", "-") for name in ("inf", "infinity")
 }
+_WHOLE = (int, np.int64, np.int32, np.int16, np.int8, np.uint32, np.uint16, np.uint8)
 _TRUTH = {"true": 1.0, "false": 0.0}
 _UNNAMED = (complex, np.complexfloating, np.datetime64, np.timedelta64, bytes)
 _NO_NUMBER = "expected numbers: a cell's argument must be a string or a number, got something else"
@@ -54,11 +55,14 @@ def cells_of(column: Any) -> NDArray[Any]:
     if isinstance(dtype, np.dtype):
         own = np.asarray(column)
         return own if dtype.kind in PLAIN else _objects(column.astype(object))
-    if hasattr(column, "to_pylist"):  # pyarrow: its own conversion makes floats of integers with gaps
+    if hasattr(
+        column, "to_pylist"
+    ):  # pyarrow: its own conversion makes floats of integers with gaps
         kind = column.type
         exact = not column.null_count and not hasattr(kind, "value_type")
-        own = column.to_numpy(zero_copy_only=False) if exact and _is_plain(kind) else None
-        return _objects(column.to_pylist()) if own is None else np.asarray(own)
+        if exact and _is_plain(kind):
+            return np.asarray(column.to_numpy(zero_copy_only=False))
+        return _objects(column.to_pylist())
     if hasattr(column, "to_list"):  # pandas' own types, and polars
         return _objects(column.to_list())
     if isinstance(column, Sequence) and not isinstance(column, str):
@@ -83,7 +87,7 @@ def table_of(X: Any) -> NDArray[Any]:
 
     What is none of these, or has rows of several lengths, is left to `numpy.asarray`.
     """
-    if isinstance(X, np.ndarray) or hasattr(X, "tocsr"):
+    if isinstance(X, np.ndarray):
         return X
     if (columns := columns_of(X)) is not None:
         if columns and (_alike(columns) or all(map(_is_double, columns))):
@@ -109,12 +113,10 @@ def _is_double(cells: NDArray[Any]) -> bool:
 
 def _smaller(table: NDArray[Any]) -> NDArray[Any]:
     """The same cells as doubles, where all are Python's own numbers that doubles hold."""
-    if set(map(type, table.ravel().tolist())) <= {int, float}:
-        with contextlib.suppress(OverflowError):
-            doubles = table.astype(np.float64)
-            if not np.any(np.abs(doubles) >= _EXACT):  # what is missing is no integer
-                return doubles
-    return table
+    plain = set(map(type, table.ravel().tolist())) <= {int, float}
+    doubles = typed(table) if plain else table
+    exact = doubles.dtype == np.float64 or (doubles.dtype == np.int64 and _is_double(doubles))
+    return doubles.astype(np.float64) if exact else table
 
 
 def _beside(columns: Sequence[NDArray[Any]], n: int) -> NDArray[Any]:
@@ -135,13 +137,33 @@ def columns_of(X: Any) -> list[NDArray[Any]] | None:
     return None
 
 
+def typed(cells: NDArray[Any]) -> NDArray[Any]:
+    """Objects as an array of the one type in which each of them is what it was, if there is one.
+
+    Truth values are numbers beside some.
+    """
+    if cells.dtype != object:
+        return cells
+    kinds = set(map(type, cells.ravel().tolist()))
+    if kinds == {str}:
+        own = np.array(cells.tolist())  # which cuts off what it takes for an end
+        return own if own.tolist() == cells.tolist() else cells
+    with contextlib.suppress(OverflowError):
+        if kinds and kinds <= {bool, *_WHOLE}:
+            return cells.astype(bool if kinds == {bool} else np.int64)
+        if kinds and kinds <= {bool, float, np.float64, np.float32, *_WHOLE}:
+            doubles = cells.astype(np.float64)
+            return cells if np.any(np.abs(doubles) >= _EXACT) else doubles
+    return cells
+
+
 def is_missing(cell: Any) -> bool:
     """Whether it is None, NaN, NaT, or pandas' NA."""
     if cell is None or type(cell).__name__ == "NAType":
         return True
     if isinstance(cell, Decimal):
         return cell.is_nan()
-    unequal = cell != cell  # noqa: PLR0124
+    unequal = cell != cell
     return isinstance(unequal, (bool, np.bool_)) and bool(unequal)
 
 
@@ -231,7 +253,7 @@ def number_of(cell: Any) -> float:
     return math.nan if is_missing(cell) else float(cell)
 
 
-def numbers_of(name: str, cells: NDArray[Any]) -> Array:
+def doubles_of(name: str, cells: NDArray[Any]) -> Array:
     """The cells, in any shape, as doubles, NaN where they are missing. Raises InvalidInput naming them, and
     showing none."""
     refuse_other_types(name, cells.dtype)
@@ -242,7 +264,9 @@ def numbers_of(name: str, cells: NDArray[Any]) -> Array:
     except TypeError:
         raise NotANumber(name, _NO_NUMBER) from None
     except OverflowError:
-        raise InvalidInput(name, "expected numbers, got one that is too large for a double") from None
+        raise InvalidInput(
+            name, "expected numbers, got one that is too large for a double"
+        ) from None
     except ValueError:
         raise InvalidInput(name, "expected numbers, got text") from None
     return np.array(flat, dtype=np.float64).reshape(cells.shape)

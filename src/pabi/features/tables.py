@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, check_X_y, validate_data
 
-from pabi.features.cells import PLAIN, columns_of, numbers_of, refuse_other_types, table_of
+from pabi.features.cells import PLAIN, columns_of, doubles_of, refuse_other_types, table_of
 from pabi.features.table_parts import TablePart
 from pabi.numbers.errors import InvalidInput
 
@@ -74,14 +74,14 @@ def _separate(X: Any, *, numeric: bool) -> NDArray[Any] | None:
         return None
     refuse_other_types("X", getattr(X, "dtype", None))
     if isinstance(X, np.ndarray):
-        return None if X.dtype.kind in PLAIN or not numeric else numbers_of("X", X)
+        return None if X.dtype.kind in PLAIN or not numeric else doubles_of("X", X)
     if not numeric:
         return table_of(X)
     if (columns := columns_of(X)) is None:
-        return None if _is_plain(X) else numbers_of("X", table_of(X))
+        return None if _is_plain(X) else doubles_of("X", table_of(X))
     if all(cells.dtype.kind in PLAIN for cells in columns):
         return None
-    return np.column_stack([numbers_of("X", cells) for cells in columns])
+    return np.column_stack([doubles_of("X", cells) for cells in columns])
 
 
 def _is_plain(X: Any) -> bool:

@@ -226,7 +226,9 @@ def _feature(name: str, level: str) -> str:
 
 def _indicators(cells: Sequence[str], levels: Sequence[str]) -> Array:
     """(m, number of levels and one): where each cell is 1."""
-    place = {text_of(level): k for k, level in enumerate(levels)}  # older models wrote "1.0" for "1"
+    place = {
+        text_of(level): k for k, level in enumerate(levels)
+    }  # older models wrote "1.0" for "1"
     features = np.zeros((len(cells), len(levels) + 1))
     features[np.arange(len(cells)), [place.get(cell, len(levels)) for cell in cells]] = 1.0
     return features

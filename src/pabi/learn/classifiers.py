@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
-from sklearn.utils.multiclass import check_classification_targets, type_of_target
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
 from pabi.describe.linear_losses import executable
@@ -28,6 +28,7 @@ from pabi.learn.plans import Size, TrainingPlan
 from pabi.learn.private_steps import AllOrNothing
 from pabi.learn.rows import number_or_auto
 from pabi.learn.sentences import LABELS, WEIGHTS
+from pabi.learn.targets import checked_labels, class_set, codes_among, labels_in
 from pabi.learn.users import Given
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
@@ -152,19 +153,22 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         """
         if classes is None and self.classes is None:
             raise InvalidInput("classes", "missing: give their number")
-        count = len(_class_set(self.classes)) if classes is None else classes
+        count = len(class_set(self.classes)) if classes is None else classes
         outputs = _outputs(validate.integer("classes", count, at_least=2))
         return self._planned(n, d, outputs, unit)
 
     def _labelled(self, X: Any, y: Any, beside: Given) -> tuple[Any, Any, Given]:
         """(rows, labels, what stands beside them), checked as far as they are in memory."""
+        declared = self.classes is not None
         if (rows := self._large(X, y, beside.groups, beside.weights)) is None:
-            X, y = self._checked(X, y=y)
-            check_classification_targets(y)
+            X, y = self._checked(X, y=labels_in(y, declared=declared))
+            if not declared:
+                check_classification_targets(y)
             return X, column_or_1d(y), beside
         column, beside = self._beside(rows, y, beside)
-        labels = column.mapped(checked_labels)
-        check_classification_targets(labels.first())
+        labels = column.mapped(lambda cells: checked_labels(cells, declared=declared))
+        if not declared:
+            check_classification_targets(labels.first())
         return rows, labels, beside
 
     def _gradients(self, records: Records, targets: Any, loss: Loss) -> LinearGradients:
@@ -173,7 +177,7 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         return LossGradients(linear, records, targets, classes)
 
     def _seen_targets(self, y: Any) -> tuple[NDArray[np.intp], Array | None]:
-        codes, _ = self._codes_of(column_or_1d(y))
+        codes, _ = self._codes_of(labels_in(y, declared=self.classes is not None))
         weights: Array | None = self._weights(codes)[0]  # type: ignore[assignment]  # of labels in memory
         return codes, weights
 
@@ -187,11 +191,11 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
     def _codes_of(self, y: Any) -> tuple[Any, tuple[str, ...]]:
         """(class numbers, what the guarantee assumes of the labels); sets `classes_`."""
         declared = self.classes is not None
-        self.classes_ = _class_set(self.classes) if declared else labels_of(y)
+        self.classes_ = class_set(self.classes) if declared else labels_of(y)
         if len(self.classes_) < 2:
             raise InvalidInput("y", "expected at least two classes, got one class only")
         classes = self.classes_
-        codes = applied(y, lambda cells: _codes_among(classes, cells))
+        codes = applied(y, lambda cells: codes_among(classes, cells))
         return codes, () if declared else (LABELS,)
 
     def __sklearn_tags__(self) -> Any:
@@ -512,31 +516,3 @@ def _in_order(clipped: Array, plain: Array) -> Array:
 def _outputs(classes: int) -> int:
     """How many predictors tell them apart."""
     return 1 if classes == 2 else classes
-
-
-def _codes_among(classes: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.intp]:
-    """The numbers of the labels' classes. Raises InvalidInput."""
-    codes = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)
-    if not np.all(classes[codes] == labels):
-        raise InvalidInput("y", "it holds a label that is not among the declared classes")
-    return codes
-
-
-def checked_labels(cells: NDArray[Any]) -> NDArray[Any]:
-    """(m,) labels, one in every row. Raises InvalidInput naming `y`, and no label."""
-    labels = cells[:, 0] if cells.ndim == 2 and cells.shape[1] == 1 else cells
-    missing = labels.dtype == object and any(one is None or one != one for one in labels.tolist())
-    if labels.ndim != 1 or missing or (labels.dtype.kind == "f" and np.isnan(labels).any()):
-        raise InvalidInput("y", "expected one label a row, in every row")
-    return labels
-
-
-def _class_set(classes: Any) -> NDArray[Any]:
-    try:
-        labels = np.unique(np.asarray(classes))
-        kind = type_of_target(np.asarray(classes))
-    except (TypeError, ValueError):
-        raise InvalidInput("classes", "expected labels of one kind") from None
-    if kind not in ("binary", "multiclass") or len(labels) < 2:
-        raise InvalidInput("classes", "expected a one-dimensional array of two labels or more")
-    return labels

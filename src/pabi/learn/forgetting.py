@@ -28,6 +28,7 @@ from pabi.execute.linear_gradients import LinearGradients
 from pabi.execute.precision import checked, walk_of
 from pabi.execute.records import LARGEST, Records
 from pabi.execute.row_maps import RowMap
+from pabi.features.cells import cells_of, table_of, typed
 from pabi.forgetting.digests import DIGEST_KEY_BYTES, digests_of, same_rows, without
 from pabi.forgetting.planning import PlannedRequest, planned_request, promised_anew, released_by
 from pabi.forgetting.state_files import (
@@ -673,7 +674,7 @@ def _with_blanks(X: Any, blank: NDArray[np.intp], wiped: bool) -> Any:
             cells[blank] = 0
             frame.isetitem(column, cells)
         return frame
-    array = np.asarray(X)
+    array = table_of(X)
     if not wiped and array.dtype.kind in "biuf" and np.all(np.abs(array[blank]) <= LARGEST):
         return array  # numbers that contribute nothing need no copy of the table
     array = array.copy()
@@ -683,11 +684,11 @@ def _with_blanks(X: Any, blank: NDArray[np.intp], wiped: bool) -> Any:
 
 def _filled(values: Any, blank: NDArray[np.intp], fill: Any) -> NDArray[Any]:
     """A copy of targets or weights with `fill` at these places, whatever stood there."""
-    column = np.array(values)
+    column = typed(cells_of(values)).copy()
     if column.dtype.kind in "OUSmM" or np.asarray(fill).dtype.kind not in "biuf":
         cells = np.empty(column.shape, dtype=object)
         cells[...] = column
         cells[blank] = fill
-        return np.array(cells.tolist())
+        return typed(cells)
     column[blank] = fill
     return column

@@ -150,8 +150,12 @@ class PrivateImputer(
     def _fitting_table(self, X: Any, y: Any) -> Any:
         if self._numeric or (rows := large_rows(self, X, y)) is None:
             return super()._fitting_table(X, y)
-        source, d = rows.table.cells(rows.without)  # as they are: numbers would not say what is true
-        return TablePasses.counted(source, d, lambda part: self._cells(TablePart(part), reset=False))
+        source, d = rows.table.cells(
+            rows.without
+        )  # as they are: numbers would not say what is true
+        return TablePasses.counted(
+            source, d, lambda part: self._cells(TablePart(part), reset=False)
+        )
 
     def _source(self, table: LargeTable, without: Sequence[str] = ()) -> tuple[Steady, int]:
         if self._numeric or table.is_numeric(without):

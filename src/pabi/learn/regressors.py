@@ -18,6 +18,7 @@ from pabi.describe.scalar_losses import PoissonLoss
 from pabi.execute.large_columns import applied, first_of
 from pabi.execute.linear_gradients import LinearGradients, LossGradients
 from pabi.execute.records import Records
+from pabi.features.cells import cells_of, doubles_of
 from pabi.forgetting.state_files import StateFile
 from pabi.learn import defaults
 from pabi.learn.documentation import documented
@@ -27,6 +28,7 @@ from pabi.learn.plans import Size, TrainingPlan
 from pabi.learn.private_steps import AllOrNothing
 from pabi.learn.rows import number_or_auto
 from pabi.learn.schema import read_range
+from pabi.learn.targets import numbers_in
 from pabi.learn.users import Given
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
@@ -164,7 +166,7 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
     def _amounts_of(self, y: Any) -> Array:
         """(n,) or (n, K) targets in memory."""
         several = self._SEVERAL and np.ndim(y) == 2 and np.shape(y)[1] > 1
-        return _amounts(y if several else column_or_1d(y, warn=True), several)
+        return _amounts(np.asarray(y) if several else column_or_1d(y, warn=True), several)
 
     def _set_coefficients(self, theta: Array) -> None:
         """`coef_` (d,) or (K, d) and `intercept_`, in units of y."""
@@ -210,7 +212,7 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
     def _with_amounts(self, X: Any, y: Any, beside: Given) -> tuple[Any, Any, Given]:
         """(rows, targets (n,) or (n, K), what stands beside them), checked as far as they are in memory."""
         if (rows := self._large(X, y, beside.groups, beside.weights)) is None:
-            X, y = self._checked(X, y=y, multi_output=self._SEVERAL)
+            X, y = self._checked(X, y=numbers_in(y), multi_output=self._SEVERAL)
             return X, self._amounts_of(y), beside
         column, beside = self._beside(rows, y, beside)
         several = self._SEVERAL and column.first().shape[1:] not in ((), (1,))
@@ -323,10 +325,7 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
 
 def _amounts(cells: Any, several: bool) -> Array:
     """(m,) or (m, K) float64 targets. Raises InvalidInput naming `y`."""
-    try:
-        targets = np.asarray(cells, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidInput("y", "expected one number a row of X") from None
+    targets = doubles_of("y", cells_of(cells))
     if not several and targets.shape[1:] == (1,):
         targets = targets[:, 0]
     if targets.ndim != 1 + several:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from pabi.execute.large_columns import LargeColumn, product
+from pabi.features.cells import cells_of, doubles_of
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
@@ -43,10 +44,7 @@ def sample_weights(stated: Any, most: Any, rows: int, *, stacklevel: int) -> Arr
 
 
 def _numbers(stated: Any, rows: int) -> Array:
-    try:
-        weights = np.asarray(stated, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidInput("sample_weight", "expected one number a row of X") from None
+    weights = doubles_of("sample_weight", cells_of(stated))
     if weights.shape != (rows,):
         raise InvalidInput("sample_weight", "expected one number a row of X")
     if not np.all((weights >= 0.0) & np.isfinite(weights)):

@@ -15,7 +15,7 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from pabi.describe.files import _unknown
-from pabi.features.cells import PLAIN, cells_of, numbers_of, refuse_other_types, text_of, texts_of
+from pabi.features.cells import PLAIN, cells_of, doubles_of, refuse_other_types, text_of, texts_of
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.fields import flag
@@ -201,11 +201,10 @@ def _tables_of(path: str) -> dict[str, Any]:
 
 
 def numbers(name: str, cells: NDArray[Any]) -> Array:
-    """(m,) float64, NaN where missing, as a word of `MISSING` says too. Raises InvalidInput naming the column,
-    and no cell."""
+    """(m,) float64, NaN where missing, as words of `MISSING` are. Raises InvalidInput naming the column."""
     if cells.dtype.kind not in PLAIN:
         cells = _without_words(cells)
-    return numbers_of(name, cells)
+    return doubles_of(name, cells)
 
 
 def _without_words(cells: NDArray[Any]) -> NDArray[Any]:

@@ -562,7 +562,7 @@ def finite_vectors(y: ArrayLike, n: int) -> Array:
         raise InvalidInput(
             "y", f"expected shape ({n}, K), a row of K numbers a row of X, got {shape}"
         )
-    columns = [finite_targets(column, n) for column in table_of(y).T]
+    columns = [finite_targets(column, n) for column in table_of(y, "y").T]
     return np.column_stack(columns)
 
 

@@ -54,7 +54,7 @@ def cells_of(column: Any) -> NDArray[Any]:
     dtype = getattr(column, "dtype", None)
     if isinstance(dtype, np.dtype):
         own = np.asarray(column)
-        return own if dtype.kind in PLAIN else _objects(column.astype(object))
+        return own if dtype.kind in f"{PLAIN}c" else _objects(column.astype(object))
     if hasattr(
         column, "to_pylist"
     ):  # pyarrow: its own conversion makes floats of integers with gaps
@@ -82,10 +82,10 @@ def _objects(cells: Any) -> NDArray[Any]:
     return np.fromiter(cells, dtype=object, count=len(cells))
 
 
-def table_of(X: Any) -> NDArray[Any]:
+def table_of(X: Any, name: str = "X") -> NDArray[Any]:
     """(n, d) cells of an array, a frame or a list of rows, none of them converted; objects but of an array.
 
-    What is none of these, or has rows of several lengths, is left to `numpy.asarray`.
+    What is none of these is left to `numpy.asarray`. Raises InvalidInput where it refuses.
     """
     if isinstance(X, np.ndarray):
         return X
@@ -95,8 +95,15 @@ def table_of(X: Any) -> NDArray[Any]:
         return _beside(columns, len(columns[0]) if columns else 0)
     rows = [cells_of(row) for row in X] if isinstance(X, (list, tuple)) and X else []
     if not rows or any(row.shape != rows[0].shape or row.ndim != 1 for row in rows):
-        return np.asarray(X)
+        return _left(name, X)
     return _smaller(np.ascontiguousarray(_beside(rows, rows[0].size).T))
+
+
+def _left(name: str, X: Any) -> NDArray[Any]:
+    try:
+        return np.asarray(X)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidInput(name, "expected a table, with rows of one length") from None
 
 
 def _alike(columns: Sequence[NDArray[Any]]) -> bool:
@@ -128,7 +135,7 @@ def _beside(columns: Sequence[NDArray[Any]], n: int) -> NDArray[Any]:
 
 def columns_of(X: Any) -> list[NDArray[Any]] | None:
     """The cells of every column of a frame, None of anything else."""
-    if hasattr(X, "iloc"):
+    if hasattr(X, "iloc") and X.ndim == 2:
         return [cells_of(X.iloc[:, j]) for j in range(X.shape[1])]
     if hasattr(X, "get_columns"):
         return list(map(cells_of, X.get_columns()))

@@ -44,12 +44,11 @@ def checked(
         return _checked_part(X.cells, dtype, kwargs.get("ensure_all_finite", True))
     rules = {"accept_sparse": "csr" if sparse else False, "dtype": dtype, **kwargs}
     try:
-        cells = _separate(X, numeric=dtype is not None)
+        cells, alone = _separate(X, numeric=dtype is not None), isinstance(y, str) and y == _NONE
         if cells is None:
             return validate_data(estimator, X, y, reset=reset, **rules)
-        rules["estimator"] = estimator
+        rules |= {"estimator": estimator, "input_name": "X"} if alone else {"estimator": estimator}
         # The first call knows the numbers, the second one the names of columns.
-        alone = isinstance(y, str) and y == _NONE
         result = check_array(cells, **rules) if alone else check_X_y(cells, y, **rules)
         validate_data(estimator, X, y, reset=reset, skip_check_array=True)
         return result
@@ -57,6 +56,9 @@ def checked(
         raise
     except ValueError as bad:
         problem = str(bad)
+        if problem.startswith("Input ") and " contains " in problem:  # NaN, infinity, or too large
+            field = "y" if problem.startswith("Input y ") else "X"
+            raise InvalidInput(field, problem.partition("\n")[0]) from None
         if "array=" in problem:
             problem = problem.partition(":\narray=")[0] + ". Reshape your data: one row a record"
         elif "Complex data" in problem:

@@ -49,7 +49,8 @@ def codes_among(classes: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.intp]
     if labels.dtype.kind == "O":
         places = {label: code for code, label in enumerate(classes.tolist())}
         try:
-            return np.array([places[label] for label in labels.tolist()], dtype=np.intp)
+            listed = [places[label] for label in labels.tolist() if not isinstance(label, complex)]
+            return np.array(listed, dtype=np.intp).reshape(labels.shape)
         except (KeyError, TypeError, ValueError, ArithmeticError):
             raise InvalidInput("y", _UNDECLARED) from None
     if (classes.dtype.kind in PLAIN) != (labels.dtype.kind in PLAIN):
@@ -76,7 +77,7 @@ def numbers_in(y: Any) -> Any:
     """The targets of a table in memory as doubles, NaN where one is missing. Raises InvalidInput."""
     if y is None or hasattr(y, "tocsr"):
         return y
-    cells = table_of(y) if columns_of(y) is not None else cells_of(y)
+    cells = table_of(y, "y") if columns_of(y) is not None else cells_of(y)
     if cells.dtype == object and cells.ndim == 1 and any(np.ndim(cell) for cell in cells[:1]):
-        cells = table_of(y)
+        cells = table_of(y, "y")
     return doubles_of("y", cells)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import pabi
 from pabi.cli import app, main
+from pabi.cli.encoded import ids_of
+from pabi.execute.large_columns import joined
 
 SCHEMA = """
 [columns.x]
@@ -81,3 +84,25 @@ def test_units_of_ledger_and_training_do_not_mix(folder, unit, capsys):
     files = ["--schema", "schema.toml", "--out", "m.skops", "--guarantee", "g.json"]
     assert main(["train", "data.csv", *files, *ARGUMENTS, *users, "--ledger", "a.ledger"]) == 2
     assert f"ledger: expected a release that protects a {unit}" in capsys.readouterr().err
+
+
+def test_a_blank_id_is_refused(folder):
+    """Not taken for a user whom all those without an id would be."""
+    for blank in ("", "  "):
+        with (folder / "data.csv").open("a") as file:
+            file.write(f"3,a,{blank}\n")
+        result = trained("--groups", "person", "--users", "120")
+        assert isinstance(result.exception, pabi.InvalidInput)
+        assert str(result.exception).startswith("groups: expected an id in every row")
+
+
+def test_ids_of_several_files_are_of_the_same_users():
+    """Text in one, numbers in another; in files of one kind they are what they are."""
+    texts, numbers = np.array(["7", " 8 ", "a"], dtype=object), np.array([7, 8, 9])
+    both = ids_of(joined([texts, numbers]))
+    assert both.tolist() == ["7", "8", "a", "7", "8", "9"]
+    assert ids_of(numbers) is numbers
+    assert ids_of(texts).tolist() == ["7", "8", "a"]
+    gaps = np.array([2**60 + 1, None], dtype=object)
+    assert ids_of(gaps).tolist() == [2**60 + 1, None]
+    assert ids_of(np.array(["07", "7"], dtype=object)).tolist() == ["07", "7"]

@@ -49,3 +49,31 @@ def test_no_cells():
     empty = LargeColumn(Steady(Parts(lambda: iter([])), "y"))
     with pytest.raises(InvalidInput, match="y: expected at least one row"):
         empty.first()
+
+
+def parts_of(*parts):
+    return LargeColumn(Steady(Parts(lambda: iter(parts)), "y"))
+
+
+def test_a_part_without_rows_is_nothing():
+    """A first part of a cluster's table, or all rows of a part, may be gone."""
+    none = CELLS[:0]
+    for parts in ((none, CELLS), (CELLS[:50], none, CELLS[50:]), (CELLS, none)):
+        column = parts_of(*parts)
+        assert column.first()[0] == CELLS[0]
+        assert np.array_equal(column.whole(), CELLS)
+        assert labels_of(column).tolist() == np.unique(CELLS).tolist()
+    with pytest.raises(InvalidInput, match="^y: expected at least one row, got none$"):
+        parts_of(none).first()
+
+
+def test_cells_of_parts_of_other_types_stay_what_they_are():
+    """A gap makes objects of a part, and a word text of an array: neither changes the cells of the others."""
+    large = np.array([2**60 + 1, 2**60 + 2])
+    for other in (np.array([0.5]), np.array([None], dtype=object), np.array(["word"])):
+        assert parts_of(large, other).whole().tolist() == [*large.tolist(), *other.tolist()]
+    assert parts_of(np.array(["a"]), np.array(["bcd"])).whole().tolist() == ["a", "bcd"]
+    with pytest.raises(
+        InvalidInput, match="^y: expected labels that are all text, or all numbers$"
+    ):
+        labels_of(parts_of(large, np.array(["word"])))

@@ -16,7 +16,7 @@ from pabi.execute.array_names import is_array_file
 from pabi.execute.large_columns import LargeColumn, joined
 from pabi.execute.large_tables import LargeTable, MadeRows
 from pabi.execute.sources import Steady
-from pabi.features.cells import cells_of
+from pabi.features.cells import cells_of, texts_of
 from pabi.learn.schema import SchemaEncoder
 from pabi.numbers.errors import InvalidInput
 
@@ -128,6 +128,19 @@ def _stacked(parts: list[Any]) -> Any:
     from scipy.sparse import issparse, vstack
 
     return vstack(parts, format="csr") if issparse(parts[0]) else np.concatenate(parts)
+
+
+def ids_of(cells: NDArray[Any]) -> NDArray[Any]:
+    """The ids of users, text without outer blanks, None where one is missing.
+
+    Where files hold some as text and some as numbers all are text, so that 7 is one user in both.
+    """
+    if cells.dtype != object:
+        return cells
+    words = {isinstance(cell, str) for cell in cells.tolist()}
+    listed = texts_of("groups", cells) if len(words) == 2 else cells.tolist()
+    plain = [cell.strip() or None if isinstance(cell, str) else cell for cell in listed]
+    return cells_of(plain)
 
 
 def _shared(cells: NDArray[Any]) -> NDArray[Any]:

@@ -16,7 +16,7 @@ from pabi.cli.kinds import SCHEMA
 from pabi.cli.reading import file_name, read_text, toml_tables
 from pabi.describe.batches import Batches
 from pabi.describe.files import _batches, _unknown
-from pabi.features.cells import cells_of, text_of, texts_of
+from pabi.features.cells import cells_of, refuse_other_types, text_of, texts_of
 from pabi.learn.schema import (
     MISSING,
     SchemaEncoder,
@@ -82,6 +82,7 @@ class Schema:
         self, name: str, column: Any, blank: NDArray[np.intp] | tuple[()] = ()
     ) -> NDArray[Any]:
         """What the estimator is fitted to, from the column `name`; rows `blank` may hold anything."""
+        refuse_other_types(name, getattr(column, "dtype", None))
         cells = cells_of(column)
         if len(blank):
             cells = cells.astype(object)

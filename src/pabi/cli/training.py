@@ -327,10 +327,10 @@ class _Table(NamedTuple):
 
 def _read(schema: Schema, files: list[str], encoder: Any, target: str, groups: list[str]) -> _Table:
     """The table, its encoded rows in memory."""
-    from pabi.cli.encoded import read_encoded
+    from pabi.cli.encoded import ids_of, read_encoded
 
     table = read_encoded(files, encoder, [target, *groups])
-    users = next((table.others[name] for name in groups), None)
+    users = next((ids_of(table.others[name]) for name in groups), None)
     targets = schema.targets(target, table.others[target])
     return _Table(table.features, targets, users, table.records)
 
@@ -339,11 +339,11 @@ def _read_in_passes(
     scratch: str, schema: Schema, files: list[str], encoder: Any, target: str, groups: list[str]
 ) -> _Table:
     """The table, to be read in passes; users alone are in memory."""
-    from pabi.cli.encoded import large_encoded
+    from pabi.cli.encoded import ids_of, large_encoded
 
     if schema.range is None and schema.levels is None:
         raise InvalidInput("target.levels", "missing: --scratch needs the levels of the target")
     table, column = large_encoded(files, encoder, scratch)
     targets = column(target).mapped(lambda cells: schema.targets(target, cells))
-    users = next((column(name).whole() for name in groups), None)
+    users = next((ids_of(column(name).whole()) for name in groups), None)
     return _Table(table, targets, users, None)

@@ -38,8 +38,8 @@ class LargeColumn:
 
     def first(self) -> NDArray[Any]:
         """The first cells, at least one. Raises InvalidInput where there is none."""
-        cells = next(self.chunks(), None)
-        if cells is None or not len(cells):
+        cells = next(filter(len, self.chunks()), None)  # a part may have no rows
+        if cells is None:
             raise InvalidInput(self.source.name, "expected at least one row, got none")
         return cells
 

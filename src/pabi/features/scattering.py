@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import validate_data
 
 from pabi.features.cascade import Path, Pixels, cascade, paths, scattered
+from pabi.features.cells import doubles_of
 from pabi.features.groups import group_normalised
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
@@ -254,8 +255,8 @@ def _real(X: Any) -> NDArray[Any]:
         raise InvalidInput("X", "expected an array, got a sparse matrix")
     try:
         images = np.asarray(X)
-        images = images.astype(np.float64) if images.dtype == object else images
-    except (TypeError, ValueError):
+        images = doubles_of("X", images) if images.dtype == object else images
+    except (TypeError, ValueError, OverflowError):
         raise InvalidInput("X", "expected an array of numbers, got something else") from None
     if images.dtype.kind == "c":
         raise InvalidInput("X", "Complex data not supported")  # scikit-learn's words

@@ -204,7 +204,12 @@ def numbers(name: str, cells: NDArray[Any]) -> Array:
     """(m,) float64, NaN where missing, as words of `MISSING` are. Raises InvalidInput naming the column."""
     if cells.dtype.kind not in PLAIN:
         cells = _without_words(cells)
-    return doubles_of(name, cells)
+    try:
+        return doubles_of(name, cells)
+    except InvalidInput:
+        raise InvalidInput(
+            name, "expected numbers in every row of a numeric column, got something else"
+        ) from None
 
 
 def _without_words(cells: NDArray[Any]) -> NDArray[Any]:
@@ -400,10 +405,11 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         absent = next((name for name in columns if name not in present), None)
         if absent is not None:
             raise InvalidInput("X", f"expected a column {absent!r}, as the schema declares")
+        for name in columns:
+            refuse_other_types(name, getattr(X[name], "dtype", None))
         cells = {name: cells_of(X[name]) for name in columns}
-        for name, column in cells.items():
-            refuse_other_types(name, column.dtype)
-        if len({column.shape for column in cells.values()}) > 1 or column.ndim != 1:
+        shapes = {column.shape for column in cells.values()}
+        if len(shapes) > 1 or any(len(shape) != 1 for shape in shapes):
             raise InvalidInput("X", "expected columns of one length")
         return (column.encode(name, cells[name]) for name, column in columns.items())
 

@@ -147,6 +147,19 @@ def test_users_train_the_same(client, batches):
     assert_same(trained.x, in_memory(run, groups=users))
 
 
+@pytest.mark.parametrize("empty", [0, 1, 2])
+def test_a_part_without_rows_is_nothing(client, tmp_path, empty):
+    folder = tmp_path / "parts"
+    write_parts(folder, frame_of(X, y=Y), parts=2)
+    for number in (1, 0):
+        if number >= empty:
+            (folder / f"part-{number}.parquet").rename(folder / f"part-{number + 1}.parquet")
+    frame_of(X, y=Y).iloc[:0].to_parquet(folder / f"part-{empty}.parquet")
+    run = run_of(batches=pabi.Poisson(B))
+    trained = train(run, str(folder), "y", client=client, random_state=3)
+    assert_same(trained.x, in_memory(run))
+
+
 @pytest.mark.parametrize("rows", [N, 1], ids=["one partition", "one row each"])
 def test_batches_of_users_without_rows_train_as_any_other(client, rows, tmp_path):
     """Nine of ten users have no rows: most batches are of them alone, and the run is charged as any other."""

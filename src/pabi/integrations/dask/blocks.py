@@ -13,8 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pabi.execute.arrow_sources import ArrowColumns, arrow_dataset, numeric_columns
+from pabi.execute.large_columns import joined
 from pabi.execute.large_tables import LargeTable
 from pabi.execute.sources import readable, storage
+from pabi.features.cells import cells_of, typed
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.extras import extra
 
@@ -44,11 +46,12 @@ class FileRows:
     def read(self) -> NDArray[Any]:
         """The rows."""
         columns = ArrowColumns(arrow_dataset([self.file]), self.names, self.dtype)
-        return np.concatenate([*self._none(), *columns.chunks()])
+        parts = list(columns.chunks())
+        return joined(parts) if parts else self._none()
 
-    def _none(self) -> list[NDArray[Any]]:
+    def _none(self) -> NDArray[Any]:
         """No rows, of the shape of some."""
-        return [] if self.dtype is None else [np.empty((0, len(self.names)), self.dtype)]
+        return np.empty((0,) if self.dtype is None else (0, len(self.names)), self.dtype)
 
 
 @dataclass(frozen=True)
@@ -167,7 +170,7 @@ def _beside(field: str, cells: Any, chunks: tuple[float, ...]) -> list[Any]:
         return [None] * len(chunks)
     countable = not any(math.isnan(rows) for rows in chunks)
     if not _is_dask(cells):
-        return _cut(field, np.asarray(cells), chunks if countable else None)
+        return _cut(field, typed(cells_of(cells)), chunks if countable else None)
     if hasattr(cells, "chunks") and countable and cells.chunks[0] != chunks:
         if sum(cells.chunks[0]) != sum(chunks):
             raise InvalidInput(field, "expected as many rows as X has")

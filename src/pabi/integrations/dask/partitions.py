@@ -22,6 +22,7 @@ from pabi.execute.groups import UserRows
 from pabi.execute.hiding import read_only
 from pabi.execute.linear_gradients import LossGradients
 from pabi.execute.records import Records
+from pabi.features.cells import PLAIN, cells_of, typed
 from pabi.integrations.dask.blocks import Columns, Reader
 from pabi.integrations.dask.values import Hidden, Refusal
 from pabi.integrations.dask.workers import arithmetic
@@ -180,8 +181,8 @@ def _held(recipe: Recipe, number: int, *cells: Any) -> Partition:
     for name, part in zip(("X", "y", "weights"), (X, y, *rest), strict=False):
         if part.ndim == 0 or len(part) != len(X):
             raise InvalidInput("y" if name == "X" else name, "expected as many rows as X has")
-        if part.dtype.kind == "O":
-            raise InvalidInput(name, "expected numbers, got other objects")
+        if part.dtype.kind not in PLAIN:
+            raise InvalidInput(name, f"expected numbers, got {_kind(part)}")
     signed = recipe.loss is not None and recipe.loss.response == "sign"
     check = 0
     for part in (X, y, *rest):
@@ -216,7 +217,11 @@ def _cells(columns: Columns, frame: Any, targets: Any, weights: Any) -> tuple[An
 
 def _plain(column: Any) -> Any:
     """The cells of a series; anything else as it is."""
-    return column.to_numpy() if hasattr(column, "to_numpy") else column
+    return typed(cells_of(column)) if hasattr(column, "to_numpy") else column
+
+
+def _kind(cells: NDArray[Any]) -> str:
+    return "other objects" if cells.dtype.kind == "O" else str(cells.dtype)
 
 
 def _bytes(values: NDArray[Any]) -> Any:

@@ -222,7 +222,7 @@ def _checked_weights(weights: Any, n: int) -> Any:
     """(n,) float64 weights in [0, 1], or a `LargeColumn` of them. Raises InvalidInput, which shows none."""
     if isinstance(weights, LargeColumn):
         return weights.mapped(lambda cells: _checked_weights(cells, len(cells)))
-    values = doubles_of("weights", cells_of(weights))
+    values = np.array(doubles_of("weights", cells_of(weights)))  # which nobody changes afterwards
     if values.shape != (n,):
         raise InvalidInput("weights", f"expected {n} numbers, one a row of X")
     if not np.all((values >= 0.0) & (values <= 1.0)):

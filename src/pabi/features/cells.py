@@ -228,15 +228,15 @@ def texts_of(name: str, cells: NDArray[Any]) -> list[str]:
         values, places = np.unique(cells, return_inverse=True)
         texts = np.array([text_of(cell) for cell in values.tolist()], dtype=object)
         return list(texts[places])
-    known: dict[str, str] = {}
+    memory: dict[str, str] = {}
     result = []
     for cell in cells.tolist():
         if type(cell) is not str:
             result.append(text_of(cell))
-        elif (text := known.get(cell)) is not None:
+        elif (text := memory.get(cell)) is not None:
             result.append(text)
         else:
-            result.append(known.setdefault(cell, text_of(cell)))
+            result.append(memory.setdefault(cell, text_of(cell)))
     return result
 
 

@@ -93,12 +93,12 @@ def measured(name: str, repeat: int, results: dict, retrained: set[int]) -> None
                 rows = chosen(kind, count, model, X, y, rng)
                 key = (kind, count)
                 for epsilon in EPSILONS if kind == "random" else EPSILONS[:1]:
-                    copy = StateFile(Path(folder) / "copy", state.key)
+                    copy = StateFile(Path(folder) / f"{kind} {count} {epsilon}", state.key)
                     shutil.copy(state.path, copy.path)
                     try:
                         newer, seconds = timed(
                             lambda at=epsilon, r=rows, s=copy: model.forget(
-                                X, y, r, at, DELTA, state=s
+                                X, y, r, at, DELTA, state=s, accept_loss=True
                             )
                         )
                     except TargetUnreachable:

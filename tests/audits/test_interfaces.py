@@ -107,7 +107,7 @@ def forgotten(pulls, tmp_path, number, **changes):
     file = StateFile(tmp_path / f"{pulls}-{number}", StateFile.new_key())
     model = classifier(epsilon=15.0, l2=0.2, step_size=1.0, cooldown_epochs=0, **changes)
     model.fit(X, y, keep_state=file)
-    newer = model.forget(X, y, [ROWS - 1], 2.0, DELTA, state=file)
+    newer = model.forget(X, y, [ROWS - 1], 2.0, DELTA, state=file, accept_loss=True)
     return newer.unlearning_guarantee_, newer.coef_[0, 0], newer.n_iter_ - model.n_iter_, model.run_
 
 
@@ -162,7 +162,7 @@ def test_records_that_are_withdrawn_and_used_are_caught(monkeypatch, tmp_path):
     def whole(self, table, held, blank):
         return self._gradients(self._records(table.X), table.targets, held.run.loss)
 
-    monkeypatch.setattr(forgetting, "_with_blanks", lambda X, blank: X)
+    monkeypatch.setattr(forgetting, "_with_blanks", lambda X, blank, wiped: X)
     monkeypatch.setattr(forgetting.ForgettingModel, "_without", whole)
     assert audited_forgetting(tmp_path, 150).refuted
 
@@ -176,7 +176,7 @@ def orders(tmp_path, number):
         epsilon=1e6, l2=0.5, step_size=1.0, cooldown_epochs=0, batches=pabi.ShuffleOnce(1), epochs=1
     )
     model.fit(X, y, keep_state=file)
-    newer = model.forget(X, y, [0], 1e6, DELTA, state=file)
+    newer = model.forget(X, y, [0], 1e6, DELTA, state=file, accept_loss=True)
     return [np.argsort(one.coef_[0, 1:]).tolist() for one in (model, newer)]
 
 

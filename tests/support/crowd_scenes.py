@@ -87,6 +87,7 @@ def scene(folder: Path) -> None:
             assert main(words.format(i=-1).split()) == 0, words
     for name in ("a.ledger", "b.ledger", "once.skops", "once.json"):
         (folder / name).unlink()
+        (folder / f".{name}.lock").unlink(missing_ok=True)  # what was granted in it
 
 
 def copied(scene: Path, folder: Path, count: int) -> Path:

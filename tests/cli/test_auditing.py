@@ -44,6 +44,26 @@ def test_json(file, capsys):
     assert table["readings"][0]["epsilon_lower"] <= table["readings"][0]["exact"]
 
 
+LOGISTIC = RUN.replace(
+    '{ kind = "convex", smoothness = 1.0, gradient_bound = 1.0 }',
+    '{ kind = "logistic", feature_norm = 1.0 }',
+)
+
+
+def test_the_reach_is_said_and_nothing_is_trained(tmp_path, capsys):
+    path = tmp_path / "run.toml"
+    path.write_text(LOGISTIC, "utf-8")
+    assert main(["audit", str(path), "--reach", "--trainings", "400"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("400 trainings find, at confidence 0.95")
+    assert lines[2].startswith("noise")
+
+
+def test_a_loss_without_canaries_has_no_reach(file, capsys):
+    assert main(["audit", file, "--reach"]) == 2
+    assert capsys.readouterr().err.startswith("error: ")
+
+
 def test_a_refuted_guarantee_is_a_no(file, capsys, monkeypatch):
     wrong = Guarantee.from_tradeoff(
         Gaussian(0.1), adjacency="replace_one", method="stated", source="a test"

@@ -19,12 +19,20 @@ def audit(
     ],
     delta: Annotated[
         str | None,
-        typer.Option("--delta", metavar="D", help="Read epsilon at this delta. Required."),
+        typer.Option(
+            "--delta", metavar="D", help="Read epsilon at this delta. Required without --reach."
+        ),
     ] = None,
     trainings: Annotated[
         str,
         typer.Option("--trainings", metavar="N", help="Models, half of them of either data set."),
     ] = "100000",
+    only_reach: Annotated[
+        bool,
+        typer.Option(
+            "--reach", help="Say what so many trainings of a trainer find; train nothing."
+        ),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """What an attacker of a run gets on the worst data sets that are known, beside what is promised.
@@ -37,9 +45,14 @@ def audit(
       pabi audit run.toml --delta 1e-5 --trainings 1000000
     """
     from pabi.audits.auditing import audit as audited
+    from pabi.audits.conformity import reach
 
-    at = required("--delta", read_delta(delta))
     count = read_whole("--trainings", trainings, _FEWEST)
+    if only_reach:
+        said = reach(_run(file), trainings=count)
+        emit_json(said.to_dict()) if as_json else emit(str(said))
+        return
+    at = required("--delta", read_delta(delta))
     result = audited(_run(file), trainings=count, delta=at)
     if as_json:
         emit_json(result.to_dict())

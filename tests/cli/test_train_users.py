@@ -106,3 +106,28 @@ def test_ids_of_several_files_are_of_the_same_users():
     gaps = np.array([2**60 + 1, None], dtype=object)
     assert ids_of(gaps).tolist() == [2**60 + 1, None]
     assert ids_of(np.array(["07", "7"], dtype=object)).tolist() == ["07", "7"]
+
+
+def test_a_column_that_looks_like_an_id_is_asked_about_on_standard_error(folder):
+    result = trained("--force")
+    assert result.exit_code == 0, result.output
+    assert result.stderr.count("question: has anybody several rows? person looks like an id") == 1
+    assert "--groups person" in result.stderr
+    assert "question" not in result.stdout
+    for answer in (("--one-row-each",), ("--groups", "person", "--users", "120")):
+        assert "question" not in trained("--force", *answer).stderr
+    both = trained("--force", "--one-row-each", "--groups", "person")
+    assert both.exit_code != 0
+    assert "--one-row-each" in str(both.exception)
+
+
+def test_a_plan_asks_of_the_columns_of_its_schema(folder):
+    (folder / "ids.toml").write_text(SCHEMA.replace("columns.x", "columns.patient_id"))
+    sizes = ["--epsilon", "2", "--delta", "1e-4", "--rows", "400"]
+    asked = CliRunner().invoke(app, ["plan", "--schema", "ids.toml", *sizes])
+    assert (asked.exit_code, asked.stderr.count("patient_id looks like an id")) == (0, 1)
+    for schema, more in [("schema.toml", []), ("ids.toml", ["--one-row-each"])]:
+        told = CliRunner().invoke(app, ["plan", "--schema", schema, *sizes, *more])
+        assert (told.exit_code, told.stderr) == (0, "")
+    users = ["plan", "--schema", "ids.toml", *sizes[:4], "--users", "90"]
+    assert CliRunner().invoke(app, users).stderr == ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -23,7 +24,9 @@ from pabi.learn import (
     PrivateRidgeClassifier,
     PrivateSearchCV,
     PrivateWhitener,
+    SchemaEncoder,
     guarantee_of,
+    id_columns,
 )
 from pabi.learn.sample_weights import sample_weights
 from pabi.learn.sentences import ENROLLED, MOST_WEIGHT
@@ -230,3 +233,76 @@ def test_wrong_weights_are_refused(estimator, weights, most, field):
     with pytest.raises(InvalidInput) as refused:
         estimator(max_sample_weight=most).fit(X, Y, sample_weight=weights)
     assert refused.value.field == field
+
+
+# Whose a row is.
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "id",
+            "ID",
+            "Id",
+            "patient",
+            "Patient",
+            "patient_id",
+            "patientId",
+            "patientid",
+            "PatientID",
+        ),
+        *("userID", "user name", "user-no", "customer.key", "customers_number", "id_patient"),
+        *("email", "e-mail", "contact_email", "email address", "ssn", "MRN", "uuid", "member_hash"),
+        *(
+            "social security number",
+            "household",
+            "account_number",
+            "case_id",
+            "studentid",
+            "voter_id",
+            "ids",
+        ),
+    ],
+)
+def test_names_of_ids_are_told(name):
+    assert id_columns([name]) == (name,)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("", "_", "age", "humid", "paid", "covid", "grid", "width", "idle", "video", "valid"),
+        *("patient_age", "user_rating", "customer_type", "number", "key", "name", "code", "income"),
+        *(
+            "citizen",
+            "student",
+            "donor",
+            "personality",
+            "emails_sent",
+            "subject_count",
+            "x0",
+            "capital-gain",
+            "native-country",
+        ),
+        *(3, None, 2.5, ("id",)),
+    ],
+)
+def test_other_names_are_not(name):
+    assert id_columns([name]) == ()
+
+
+def test_each_name_is_told_once_in_order():
+    assert id_columns(["a", "user", 3, "id", "user"]) == ("user", "id")
+    with pytest.raises(TypeError):
+        id_columns(3)
+
+
+def test_an_encoder_asks_of_ids_by_their_names_alone():
+    encoder = SchemaEncoder({"a": {"kind": "numeric", "range": [0, 1]}})
+    for table in ({"a": [0.5], "user_id": [1]}, {"a": [0.5, 0.1], "user_id": [7, 7]}):
+        with pytest.warns(UserWarning, match="^has anybody several rows. user_id looks like an id"):
+            encoder.fit(table)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        encoder.fit({"a": [0.5], "b": [1]})

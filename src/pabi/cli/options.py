@@ -27,4 +27,8 @@ FeatureNorm = Annotated[
         help="Scale longer rows down to this norm; by default no row is longer.",
     ),
 ]
+OneRowEach = Annotated[
+    bool,
+    typer.Option("--one-row-each", help="Nobody has several rows: do not ask whose a row is."),
+]
 Epochs = Annotated[str | None, typer.Option("--epochs", metavar="N", help="Passes over the data.")]

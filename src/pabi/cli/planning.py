@@ -11,6 +11,7 @@ from pabi.cli.options import (
     Epochs,
     FeatureNorm,
     Model,
+    OneRowEach,
     TargetDelta,
     TargetEpsilon,
 )
@@ -35,6 +36,7 @@ def plan(
             "--users", min=1, metavar="N", help="Or how many users, if they are protected."
         ),
     ] = None,
+    one_row_each: OneRowEach = False,
     model: Model = "logistic",
     adjacency: Adjacency = None,
     feature_norm: FeatureNorm = None,
@@ -56,7 +58,7 @@ def plan(
       pabi plan --schema schema.toml --users 2000 --epsilon 1 --delta 1e-6 --out run.toml
     """
     from pabi.cli.schema_file import schema_text
-    from pabi.cli.training import schema_for
+    from pabi.cli.training import ask_of_users, schema_for
     from pabi.describe.files import to_dict
     from pabi.describe.run_files import run_file
 
@@ -81,6 +83,8 @@ def plan(
         comments = f"planned for epsilon {limit!r} at delta {at!r}, {size} {planned.size.unit}s"
         with partial_files((out,), force, unlike=(schema,)) as (file,):
             file.write_text(run_file(to_dict(planned.run), [comments]), encoding="utf-8")
+    if users is None and not one_row_each:
+        ask_of_users(list(declared.columns), "--users N in place of --rows")
     emit(str(planned))
 
 

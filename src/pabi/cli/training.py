@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import time
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -18,6 +20,7 @@ from pabi.cli.options import (
     Epochs,
     FeatureNorm,
     Model,
+    OneRowEach,
     TargetDelta,
     TargetEpsilon,
 )
@@ -103,6 +106,7 @@ def train(
             help="How many users are enrolled; public. With --groups.",
         ),
     ] = None,
+    one_row_each: OneRowEach = False,
     scratch: Annotated[
         str | None,
         typer.Option(
@@ -171,11 +175,17 @@ def train(
         )
     keeping = _keeping(keep_state, key_file, declared)
     grouped = _columns_beside(declared, target, groups, users)
+    if grouped and one_row_each:
+        raise InvalidInput(
+            "--one-row-each", "expected none with --groups, which says whose a row is"
+        )
     skops = extra("skops.io", "train")
     budget = None if ledger is None else opened(ledger)
     if budget is not None:
         refuse_beyond(budget, limit, at, "user" if grouped else "record")
     files = table_files(data)
+    if not grouped and not one_row_each:
+        ask_of_users([*declared.columns, *_header(files[0])], "--groups {}")
     used = [*files, schema, *(name for name in (ledger, key_file) if name is not None)]
     used += [target] if is_array_file(target) else []
     chosen = {name: value for name, value in options.items() if value is not None}
@@ -209,6 +219,31 @@ def train(
     lines.append(f"epsilon      {shown(proven.epsilon(at))} at delta {at!r}")
     lines += [] if budget is None else [_left(budget)]
     emit("\n".join(lines + origin(proven) + basis(proven.adjacency, proven.assumptions)))
+
+
+def ask_of_users(names: Sequence[str], answer: str) -> None:
+    """Asks, on standard error, whether a person may have several rows, where a column looks like an id.
+
+    `answer`: the option that says so, with a place for the column.
+    """
+    from pabi.learn.users import id_columns
+
+    ids = id_columns(names)
+    if ids:
+        complain(
+            "question",
+            f"has anybody several rows? {', '.join(ids)} looks like an id. A guarantee for rows says less of "
+            f"people: {answer.format(ids[0])} protects them; --one-row-each says that nobody has",
+        )
+
+
+def _header(file: str) -> list[str]:
+    """The names of a table's columns; none of what can be read once only, or not at all."""
+    from pabi.cli.tables import names_of
+
+    with contextlib.suppress(InvalidInput):
+        return names_of(file) if os.path.isfile(file) else []
+    return []
 
 
 def time_left() -> Listener:

@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 
 from pabi.describe.files import _unknown
 from pabi.features.cells import PLAIN, cells_of, doubles_of, refuse_other_types, text_of, texts_of
+from pabi.learn.users import id_columns
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.fields import flag
@@ -320,13 +321,21 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         -----
         UserWarning
             Some cell is outside what was declared. Whether one is depends on the data, so the warning is for
-            the holder of the data only.
+            the holder of the data only. A column looks like an id, by its name alone, so that somebody may
+            have several rows: that is a question, which does not depend on the data.
         """
         self.feature_names_in_ = np.array(list(self.columns), dtype=object)
         if any(part.beyond for part in self._encoded(X)):
             warn_once(
                 "some cells are outside the declared ranges or levels; this warning depends on the "
                 "data: keep it to yourself",
+                UserWarning,
+                stacklevel=2,
+            )
+        if ids := id_columns(X if isinstance(X, Mapping) else X.columns):
+            warn_once(
+                f"has anybody several rows? {', '.join(ids)} looks like an id: if so, give their ids to the "
+                "fit of the model as groups",
                 UserWarning,
                 stacklevel=2,
             )

@@ -56,19 +56,40 @@ _IDS = frozenset(
 )
 _PEOPLE = frozenset(
     {
-        *("account", "applicant", "borrower", "buyer", "citizen", "claimant", "client", "customer"),
-        *(
-            "device",
-            "donor",
-            "driver",
-            "employee",
-            "household",
-            "individual",
-            "member",
-            "participant",
-        ),
-        *("passenger", "patient", "person", "player", "pupil", "respondent", "student", "subject"),
-        *("subscriber", "tenant", "user", "visitor", "voter", "worker"),
+        "client",
+        "customer",
+        "household",
+        "individual",
+        "participant",
+        "patient",
+        "person",
+        "respondent",
+    }
+    | {"subject", "user"}
+)
+# These are as often what is said of a person.
+_ROLES = frozenset(
+    {
+        "account",
+        "applicant",
+        "borrower",
+        "citizen",
+        "device",
+        "donor",
+        "driver",
+        "employee",
+        "member",
+    }
+    | {
+        "passenger",
+        "player",
+        "pupil",
+        "student",
+        "subscriber",
+        "tenant",
+        "visitor",
+        "voter",
+        "worker",
     }
 )
 _KEYS = frozenset({"address", "code", "hash", "key", "name", "no", "nr", "num", "number"})
@@ -112,5 +133,6 @@ def _is_id(name: str) -> bool:
         return False
     if words[-1] in _IDS or words[0] == "id" or joined in _PEOPLE | {"socialsecuritynumber"}:
         return True
-    people = {word.removesuffix("s") for word in words[:-1]} & _PEOPLE
-    return bool(people and words[-1] in _KEYS) or joined.removesuffix("id") in _PEOPLE
+    whose = {word.removesuffix("s") for word in words[:-1]} & (_PEOPLE | _ROLES | _IDS)
+    together = joined.endswith("id") and joined.removesuffix("id") in _PEOPLE | _ROLES
+    return bool(whose and words[-1] in _KEYS) or together

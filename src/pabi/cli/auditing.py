@@ -49,8 +49,8 @@ def audit(
 
     count = read_whole("--trainings", trainings, _FEWEST)
     if only_reach:
-        said = reach(_run(file), trainings=count)
-        emit_json(said.to_dict()) if as_json else emit(str(said))
+        within_reach = reach(_run(file), trainings=count)
+        emit_json(within_reach.to_dict()) if as_json else emit(str(within_reach))
         return
     at = required("--delta", read_delta(delta))
     result = audited(_run(file), trainings=count, delta=at)

@@ -140,7 +140,11 @@ def _ledger(folder: Path, ended: Sequence[Ended]) -> Iterator[str]:
     """Whoever was told so has spent, whoever was refused has not, and no more than the budget was granted."""
     spent = [one for one in ended if "--ledger" in one.words]
     done, killed = sum(one.status == 0 for one in spent), sum(one.killed for one in spent)
-    book = read_book(folder / "a.ledger")
+    try:
+        book = read_book(folder / "a.ledger")
+    except InvalidInput as bad:
+        yield f"ledger: {bad}"
+        return
     granted, committed = len(book.granted), len(book.committed)
     if not done <= granted <= done + killed:
         yield f"ledger: {granted} entries of {done} trainings, {killed} killed"

@@ -29,6 +29,7 @@ _RESOLVED = 1e-12  # relative: below it the Q of a cell is lost in the rounding 
 _AT_CENTRE = 1e-8  # of a step: how near to the loss of its cell a centre is sought
 _BELOW_CENTRE = 1e-6  # of a step: how far below it a centre is put, so that it is not above
 _ALL, _HALF = 0.999, 0.499  # of what a neighbour has, with room for rounding
+MISSING = 1e-12  # of mass 1: more than all cells of a pair err together by quadrature and rounding
 _ROUNDS = 24  # of merging cells before all losses are rounded down
 MOST_CELLS = 1 << 23
 _MOST_BELOW = 1 << 22  # cells below the highest loss of a pair that is not symmetric
@@ -56,11 +57,18 @@ def pessimistic(pair: Pair, step: float, tail: float, slack: float = 0.0) -> Los
     p[:-1] += cells.mass - upper
     mass, excess = pair.above(float(edges[-1]))
     p[-1] += max(0.0, mass - excess)
+    infinity, finite = pair.infinity + excess, 1.0 - pair.infinity
     if pair.symmetric:
         first, p = _mirrored(p, step, pair.atom)
-    # What lies below the grid, or was lost to rounding, is moved up to its lowest point.
-    p[0] += max(0.0, 1.0 - pair.infinity - excess - float(p.sum()))
-    return Losses(first, p * (1.0 + _ROUND), (pair.infinity + excess) * (1.0 + _INFINITE), offset)
+    else:  # what lies below the grid is moved up to its lowest point
+        on_grid = min(finite, pair.above(float(edges[0]))[0])
+        p[0] += finite - on_grid
+    missing = finite - excess - float(p.sum())
+    if missing > MISSING:  # nobody knows where it lies
+        infinity = min(1.0, infinity + missing)
+    else:
+        p[0] += max(0.0, missing)
+    return Losses(first, p * (1.0 + _ROUND), infinity * (1.0 + _INFINITE), offset)
 
 
 def optimistic(pair: Pair, step: float, tail: float, slack: float = 0.0) -> Losses:

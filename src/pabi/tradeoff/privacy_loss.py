@@ -18,6 +18,7 @@ from pabi.numbers.rounding import Array
 from pabi.numbers.validate import choice, number
 from pabi.tradeoff.base import TradeOff
 from pabi.tradeoff.directions import DIRECTIONS, Direction, Orientation, chosen, opposite
+from pabi.tradeoff.grids import MISSING
 from pabi.tradeoff.pairs import Discrete, Pair
 from pabi.tradeoff.supports import supported
 
@@ -141,7 +142,7 @@ class PrivacyLossDistribution(TradeOff):
         p, q = rule(_cells(pair, step, tail))
         if pair.symmetric:
             p, q = np.concatenate([p, q, [pair.atom]]), np.concatenate([q, p, [pair.atom]])
-        p, q = p / p.sum(), q / q.sum()
+        p, q = _completed(p, q, apart=rule is _spread)
         match curve.orientation:
             case "add":  # whose pair is already in that order
                 return cls(q, p, "add")
@@ -336,8 +337,9 @@ def _cells(pair: Pair, step: float, tail: float) -> _Cells:
     if not pair.symmetric:
         under_q = np.exp(-edges[:-1]) * (mass - excess)
         rest = math.exp(-float(edges[-1])) * (above[0] - above[1])
+        on_grid = pair.above(float(edges[0]))[0]
         below = (
-            max(0.0, 1.0 - pair.infinity - above[0] - math.fsum(mass.tolist())),
+            max(0.0, 1.0 - pair.infinity - on_grid),
             max(0.0, 1.0 - rest - math.fsum(under_q.tolist())),
         )
     return _Cells(edges, mass, excess, above, below, pair.infinity)
@@ -355,6 +357,17 @@ def _spread(cells: _Cells) -> tuple[Array, Array]:
     q = p * np.exp(-cells.edges)
     unseen = max(0.0, cells.below[1] - cells.below[0] * math.exp(-float(cells.edges[0])))
     return np.append(p, [cells.infinity + excess, 0.0]), np.append(q, [0.0, unseen])
+
+
+def _completed(p: Array, q: Array, *, apart: bool) -> tuple[Array, Array]:
+    """With masses that add to 1: what is missing beyond rounding, of which nobody knows where it lies, tells all
+    (`apart`), or is in the first outcome."""
+    lost = [x if (x := 1.0 - float(masses.sum())) > MISSING else 0.0 for masses in (p, q)]
+    if apart and any(lost):
+        p, q = np.append(p, [lost[0], 0.0]), np.append(q, [0.0, lost[1]])
+    elif any(lost):
+        p[0], q[0] = p[0] + lost[0], q[0] + lost[1]
+    return p / p.sum(), q / q.sum()
 
 
 def _merged(cells: _Cells) -> tuple[Array, Array]:

@@ -29,7 +29,8 @@ from pabi.tradeoff.pairs import (
 
 FAR = 60.0  # Φ(-60) is below every positive double
 _TABLE = 0.05  # spacing of the places between which Newton's method begins
-_ROUNDS, _NEAR = 6, 1e-9  # of Newton's method, and by how much the last one moves
+_ROUNDS, _NEAR = 80, 1e-9  # of Newton's method, and by how much the last one moves
+_SAME = 1e-15  # relative: a bracket so short that nothing in it is told apart
 _ENTRIES = 1 << 20  # of a working array
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _MATTERS = 50.0  # nats below the largest value of an integrand that are left out
@@ -105,26 +106,40 @@ class SecretLoss(Pair):
         return self.log_p(z) - self.log_q(z)
 
     def places(self, losses: Array) -> Array:
-        """The z of these losses; -60 below the least, and 60 beyond the largest mean for larger ones."""
+        """The z of these losses; -60 below the least, and 60 beyond the largest mean for larger ones.
+
+        The losses of the table have its places exactly. Between two of them Newton's method is kept within
+        the bracket: it would leave it where the loss is flat or its root next to the bracket's end.
+        """
         grid, values = self._table
-        index = np.clip(np.searchsorted(values, losses) - 1, 0, grid.size - 2)
-        low, high = grid[index], grid[index + 1]
-        z = 0.5 * (low + high)
+        after = np.clip(np.searchsorted(values, losses), 1, grid.size - 1)
+        low, high = grid[after - 1], grid[after]
+        z = np.where(losses == values[after], high, 0.5 * (low + high))
+        z = np.where(losses <= values[0], grid[0], np.where(losses >= values[-1], grid[-1], z))
+        open_ = (losses > values[0]) & (losses < values[-1]) & (losses != values[after])
+        left = np.flatnonzero(open_)
         for _ in range(_ROUNDS):
-            slope = np.maximum(self.slope_p(z) - self.slope_q(z), 1e-300)
-            gap = self.losses_at(z) - losses
-            low, high = np.where(gap < 0.0, z, low), np.where(gap > 0.0, z, high)
-            with np.errstate(over="ignore"):
-                nearer = z - gap / slope
-            before = z
-            z = np.where((nearer >= low) & (nearer <= high), nearer, 0.5 * (low + high))
-            if np.abs(z - before).max(initial=0.0) < _NEAR:  # the next would be its square
+            if left.size == 0:
                 break
-        return np.where(losses <= values[0], grid[0], np.where(losses >= values[-1], grid[-1], z))
+            at = z[left]
+            gap = self.losses_at(at) - losses[left]
+            slope = np.maximum(self.slope_p(at) - self.slope_q(at), 1e-300)
+            low[left] = np.where(gap < 0.0, at, low[left])
+            high[left] = np.where(gap > 0.0, at, high[left])
+            with np.errstate(over="ignore"):
+                nearer = at - gap / slope
+            inside = (nearer >= low[left]) & (nearer <= high[left])
+            z[left] = np.where(inside, nearer, 0.5 * (low[left] + high[left]))
+            moved = np.abs(z[left] - at)  # the next step of Newton's would be its square
+            done = (inside & (moved < _NEAR)) | (moved <= _SAME * (1.0 + np.abs(at)))
+            left = left[~done]
+        return z
 
     @cached_property
     def _table(self) -> tuple[Array, Array]:
-        grid = np.arange(-FAR, FAR + self.means[-1] + _TABLE, _TABLE)
+        # Multiples of the spacing: 0 is one of them, and -z is where z is.
+        most = math.ceil((FAR + self.means[-1]) / _TABLE)
+        grid = _TABLE * np.arange(-math.ceil(FAR / _TABLE), most + 1, dtype=np.float64)
         return grid, np.maximum.accumulate(self.losses_at(grid))
 
     def _exponents(self, z: Array) -> Array:
@@ -263,6 +278,10 @@ class OppositeLoss(SecretLoss):
     def mass_q(self, left: Array, right: Array) -> Array:
         """Q(left < z < right)."""
         return self.mass_p(-right, -left)
+
+    def places(self, losses: Array) -> Array:
+        """The z of these losses; 0 for a loss of 0, however flat the loss is there."""
+        return np.where(losses == 0.0, 0.0, super().places(losses))
 
     def slope_q(self, z: Array) -> Array:
         """The derivative of `log_q`."""

@@ -21,7 +21,7 @@ from pabi.numbers.errors import InvalidInput
 from pabi.numbers.fields import NONNEGATIVE, keep
 from pabi.numbers.margins import EIGHT_ROUNDINGS
 from pabi.numbers.rounding import Array, fraction_up
-from pabi.numbers.search import sectioned
+from pabi.numbers.search import bisected, sectioned
 from pabi.numbers.validate import number
 from pabi.tradeoff.base import TradeOff
 from pabi.tradeoff.directions import Orientation
@@ -34,6 +34,10 @@ LARGEST_MEAN = 20.0
 _BITS = 400  # of ball arithmetic
 _TAILS = 1e-12  # relative: scipy's normal tails, and their differences
 _CLOSE = 1e-12  # relative: how far a double's place is from where a likelihood ratio is as stated
+_CLOSER = 2  # Newton's steps from there, in balls
+_SURE, _WIDER = 2.0**-100, 2**20  # relative: the first half width of an enclosed place, and by what it grows
+_LOSS = 2e-12  # more than a loss of up to 1600 is off by
+_NEARLY = 1e-9  # relative: how near to the least ε that of the arrays is as a rule
 _POINTS = 4001  # at which the curve is supported
 _FARTHEST = 600.0  # the largest ε of these: its power of e is a double
 _LEAST_DELTA = 1e-17
@@ -140,17 +144,25 @@ class SecretMixture(TradeOff):
         # With the label in sight, and the largest mean for sure, δ is never less.
         most = Gaussian((2.0 if self.opposite else 1.0) * self.means[-1]).epsilon(delta)
         # Twelve rounds of 32 sections are 60 halvings.
-        low, high = sectioned(
+        _, high = sectioned(
             lambda e: self._delta_array(e) > delta, 0.0, min(most, _FARTHEST), points=31, rounds=12
         )
-        step = _CLOSE
-        epsilon = high
-        while self._delta(epsilon) > delta:
-            epsilon = high * (1.0 + step)
-            if epsilon >= _FARTHEST:
+
+        def holds(epsilon: float) -> bool:
+            return self._delta(epsilon) <= delta
+
+        # Where δ is less than the arrays' margin, what they say is too large; and they may be too small by
+        # their rounding.
+        low, step = high * (1.0 - _NEARLY), _CLOSE
+        if holds(low):
+            low, high = 0.0, low
+        while not holds(high):
+            low, high = high, high * (1.0 + step)
+            if high >= _FARTHEST:
                 return 0.0, most
             step *= 2.0
-        return low * (1.0 - 1e3 * _CLOSE), min(most, epsilon)
+        low, high = bisected(holds, low, high, close=lambda a, b: b - a <= 1e3 * _CLOSE * b)
+        return low, min(most, high)
 
     def _rdp(self, order: float) -> float:
         power = number("order", order, above=1.0) - 1.0
@@ -184,11 +196,14 @@ class SecretMixture(TradeOff):
             return self._plain._delta_array(epsilon)
         size = np.minimum(np.abs(epsilon), _FARTHEST)
         pair, infinite = self._pair, np.full_like(size, np.inf)
-        z = pair.places(size)
-        worst = _difference(pair.mass_p(z, infinite), size, pair.mass_q(z, infinite))
+        # Beyond z, where the loss is ℓ ≤ ε, every loss is ℓ or more: so δ(ε) ≤ P(> z) - e^ℓ·Q(> z).
+        z = pair.places(size - _LOSS)
+        level = np.minimum(pair.losses_at(z), size)
+        worst = _difference(pair.mass_p(z, infinite), level, pair.mass_q(z, infinite))
         if not self.opposite:
-            z = pair.places(-size)
-            swapped = _difference(pair.mass_q(-infinite, z), size, pair.mass_p(-infinite, z))
+            z = pair.places(_LOSS - size)
+            level = np.minimum(-pair.losses_at(z), size)
+            swapped = _difference(pair.mass_q(-infinite, z), level, pair.mass_p(-infinite, z))
             worst = np.maximum(worst, swapped)
         return both_signs(epsilon, np.minimum(1.0, worst))
 
@@ -205,51 +220,67 @@ class SecretMixture(TradeOff):
         """A ball around or above sup_z P(> z) - e^ε·Q(> z)."""
         low, high = self._enclosed(size)
         value = self._above_p(low) - size.exp() * self._above_q(low)
-        # Up to the supremum it grows by the integral of q·(e^ε - L) at most, and q ≤ φ beyond 0.
-        density = _density(low) if low > 0.0 else arb(_DENSITY)
-        return value + (arb(high) - low) * density * (size.exp() - self._ratio(low))
+        # Up to the supremum it grows by the integral of q·(e^ε - L) at most, and q falls beyond 0.
+        density = self._density_q(low) if low > 0 else arb(_DENSITY)
+        return value + (high - low) * density * (size.exp() - self._ratio(low))
 
     def _backward(self, size: Any) -> Any:
         """A ball around or above sup_z Q(< z) - e^ε·P(< z)."""
-        if self._ratio(-FAR) >= (-size).exp():
+        if self._ratio(arb(-FAR)) >= (-size).exp():
             return balls.normal_tail(arb(FAR))  # and the supremum is before that
         low, high = self._enclosed(-size)
         value = (1 - self._above_q(low)) - size.exp() * (1 - self._above_p(low))
-        if low < 0.0:  # the same without cancellation
-            below = sum(
-                (_weight(w) * balls.normal_tail(m - arb(low)) for m, w in self._shares), arb(0)
-            )
-            value = balls.normal_tail(-arb(low)) - size.exp() * below
-        density = _density(high) if high < 0.0 else arb(_DENSITY)
-        return value + (arb(high) - low) * density * (1 - size.exp() * self._ratio(low))
+        if low < 0:  # the same without cancellation
+            below = sum((w * balls.normal_tail(m - low) for w, m, _ in self._balls), arb(0))
+            value = balls.normal_tail(-low) - size.exp() * below
+        density = self._density_q(high) if high < 0 else arb(_DENSITY)
+        return value + (high - low) * density * (1 - size.exp() * self._ratio(low))
 
-    def _enclosed(self, loss: Any) -> tuple[float, float]:
-        """Doubles between which the loss is reached."""
-        z, ratio = float(self._pair.places(np.array([float(loss.mid())]))[0]), loss.exp()
-        step = _CLOSE * (1.0 + abs(z))
-        while not self._ratio(z - step) <= ratio:
-            step *= 4.0
-        low = z - step
-        step = _CLOSE * (1.0 + abs(z))
-        while not self._ratio(z + step) >= ratio:
-            step *= 4.0
-        return low, z + step
+    def _enclosed(self, loss: Any) -> tuple[Any, Any]:
+        """Places between which the loss is reached."""
+        near = self._pair.places(np.array([float(loss.mid())]))
+        slope = float((self._pair.slope_p(near) - self._pair.slope_q(near))[0])
+        z, ratio = arb(float(near[0])), loss.exp()
+        size = 1 + abs(z)
+        for _ in range(_CLOSER):
+            move = (self._ratio(z).log() - loss) / slope if slope > 0.0 else arb(1)
+            if not abs(move) < _CLOSE * size:
+                break
+            z = (z - move).mid()
+        ends = []
+        for sign in (-1, 1):
+            step = size * _SURE
+            while not sign * (self._ratio(z + sign * step) - ratio) >= 0:
+                step *= _WIDER
+            ends.append((z + sign * step).mid())
+        return ends[0], ends[1]
 
-    def _ratio(self, z: float) -> Any:
+    def _ratio(self, z: Any) -> Any:
         """A ball around the likelihood ratio at z."""
-        up, down = (
-            sum((_weight(w) * (sign * m * arb(z) - arb(m) ** 2 / 2).exp() for m, w in self._shares))
-            for sign in (1, -1)
-        )
-        return up / down if self.opposite else up
-
-    def _above_p(self, z: float) -> Any:
-        return sum((_weight(w) * balls.normal_tail(arb(z) - m) for m, w in self._shares), arb(0))
-
-    def _above_q(self, z: float) -> Any:
+        up = sum((level * (m * z).exp() for _, m, level in self._balls), arb(0))
         if not self.opposite:
-            return balls.normal_tail(arb(z))
-        return sum((_weight(w) * balls.normal_tail(arb(z) + m) for m, w in self._shares), arb(0))
+            return up
+        return up / sum((level * (-m * z).exp() for _, m, level in self._balls), arb(0))
+
+    @cached_property
+    def _balls(self) -> list[tuple[Any, Any, Any]]:
+        """Balls of w_j, m_j and w_j·e^(-m_j²/2)."""
+        with ctx.workprec(_BITS):
+            shares = [(arb(fmpq(w.numerator, w.denominator)), arb(m)) for m, w in self._shares]
+            return [(w, m, w * (-m * m / 2).exp()) for w, m in shares]
+
+    def _above_p(self, z: Any) -> Any:
+        return sum((w * balls.normal_tail(z - m) for w, m, _ in self._balls), arb(0))
+
+    def _above_q(self, z: Any) -> Any:
+        if not self.opposite:
+            return balls.normal_tail(z)
+        return sum((w * balls.normal_tail(z + m) for w, m, _ in self._balls), arb(0))
+
+    def _density_q(self, z: Any) -> Any:
+        if not self.opposite:
+            return _density(z)
+        return sum((w * _density(z + m) for w, m, _ in self._balls), arb(0))
 
     def _fields(self) -> dict[str, Any]:
         return {
@@ -263,18 +294,14 @@ class SecretMixture(TradeOff):
         return cls(fields.pop("means"), fields.pop("weights"), fields.pop("opposite"))
 
 
-def _weight(w: Fraction) -> Any:
-    return arb(fmpq(w.numerator, w.denominator))
-
-
-def _density(z: float) -> Any:
+def _density(z: Any) -> Any:
     """A ball of the density of N(0, 1)."""
-    return (-(arb(z) ** 2) / 2).exp() / (2 * arb.pi()).sqrt()
+    return (-(z**2) / 2).exp() / (2 * arb.pi()).sqrt()
 
 
-def _difference(mass: Array, size: Array, other: Array) -> Array:
-    """`mass` - e^size·`other` and more than its rounding errors, at least 0."""
+def _difference(mass: Array, level: Array, other: Array) -> Array:
+    """`mass` - e^level·`other` and more than its rounding errors, at least 0."""
     with np.errstate(under="ignore"):
-        scaled = np.exp(size) * other
-    value = mass - scaled + _TAILS * (mass + scaled)
+        scaled = np.exp(level) * other
+    value = mass - scaled + (_TAILS + _LOSS) * (mass + scaled)
     return np.where(value > 0.0, value, 0.0) * (1.0 + EIGHT_ROUNDINGS)

@@ -1,0 +1,137 @@
+"""Laws on grids: nothing of a law is lost, and what no cell has tells everything."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from mpmath import mp
+
+from pabi.tradeoff import PrivacyLossDistribution, Product, SecretMixture
+from pabi.tradeoff.displaced_halves import Half
+from pabi.tradeoff.displaced_losses import DisplacedLoss, SymmetricDisplacedLoss
+from pabi.tradeoff.grids import MISSING, optimistic, pessimistic
+from pabi.tradeoff.laplace_losses import LaplaceLoss, SampledLaplace, TurnedLaplace
+from pabi.tradeoff.pairs import (
+    ExponentialLoss,
+    Labelled,
+    LossCells,
+    Reversed,
+    SampledGaussian,
+    Symmetrised,
+)
+from pabi.tradeoff.replaced_losses import ReplacedLoss
+from pabi.tradeoff.secret_losses import OppositeLoss, SecretLoss, SwappedLoss
+
+FLAT = (0.0, 19.5), (0.97, 0.03)  # between the two means the loss is 0 to all digits
+LAWS = [
+    SampledGaussian(1.0, 0.1),
+    Symmetrised(3.0, 0.01),
+    Reversed(SampledGaussian(2.0, 0.3)),
+    Labelled((0.0, 0.5, 3.0), (0.5, 0.25, 0.25)),
+    SecretLoss((0.0, 1.0), (0.1, 0.9)),
+    SecretLoss(*FLAT),
+    SwappedLoss(SecretLoss((1e-3, 20.0), (0.0373, 0.9627))),
+    OppositeLoss((0.0, 1.0), (0.1, 0.9)),
+    OppositeLoss(*FLAT),
+    ReplacedLoss(1.0, 0.1),
+    DisplacedLoss(Half(2.0, 1.0, 0.1), Half(1.0, 1.0, 0.1)),
+    SymmetricDisplacedLoss(Half(1.0, 1.5, 0.1), Half(1.0, 1.5, 0.1)),
+    ExponentialLoss(2.0),
+    LaplaceLoss(1.5),
+    SampledLaplace(2.0, 0.1),
+    TurnedLaplace(SampledLaplace(2.0, 0.1)),
+]
+
+
+@pytest.mark.parametrize("cells", [7, 400])
+@pytest.mark.parametrize("pair", LAWS, ids=lambda pair: type(pair).__name__)
+def test_all_masses_add_to_one(pair, cells):
+    _, high = pair.reach(1e-12, 1e-9)
+    step = high / cells
+    above = pessimistic(pair, step, 1e-12, 1e-9)
+    assert above.p.sum() + above.infinity == pytest.approx(1.0, abs=1e-11)
+    below = optimistic(pair, step, 1e-12, 1e-9)
+    assert below.p.sum() + below.infinity <= 1.0 + MISSING
+
+
+@dataclass(frozen=True)
+class Leaking(SecretLoss):
+    """A law whose cells lose some of what they hold."""
+
+    lost: float = 0.01
+
+    def cells(self, edges):
+        mass, excess = super().cells(edges)
+        return LossCells(mass * (1.0 - self.lost), excess * (1.0 - self.lost))
+
+
+class LeakingOpposite(Leaking, OppositeLoss):
+    """The same, of two orders that are one."""
+
+
+@pytest.mark.parametrize("kind", [Leaking, LeakingOpposite])
+def test_what_no_cell_has_is_infinite(kind):
+    pair = kind((0.5, 1.0), (0.1, 0.9))
+    losses = pessimistic(pair, 0.05, 1e-12, 1e-9)
+    assert losses.infinity >= 0.005
+    assert losses.p.sum() + losses.infinity == pytest.approx(1.0, abs=1e-11)
+
+
+@pytest.mark.parametrize("kind", [Leaking, LeakingOpposite])
+def test_no_listed_distribution_spreads_what_is_missing(monkeypatch, kind):
+    monkeypatch.setattr(SecretMixture, "_pair", kind((0.5, 1.0), (0.1, 0.9)))
+    curve = SecretMixture([0.5, 1.0], [0.1, 0.9], kind is LeakingOpposite)
+    assert PrivacyLossDistribution.pessimistic(curve, 0.05).infinity_mass >= 0.005
+    assert PrivacyLossDistribution.optimistic(curve, 0.05).infinity_mass == 0.0
+
+
+def two_releases(means, weights, epsilon):
+    """δ of two independent opposite mixtures, by the trapezoidal rule over one and the best test of the other."""
+    w, m = np.array(weights), np.array(means)
+    z = np.linspace(-12.0, m[-1] + 12.0, 1201)
+
+    def density(z, sign):
+        return (w * np.exp(-0.5 * (z[..., None] - sign * m) ** 2)).sum(-1) / np.sqrt(2 * np.pi)
+
+    p, q = density(z, 1.0), density(z, -1.0)
+    step = z[1] - z[0]
+    inside = np.maximum(np.outer(p, p) - np.exp(epsilon) * np.outer(q, q), 0.0)
+    return float(inside.sum()) * step * step
+
+
+@pytest.mark.parametrize(("means", "weights"), [((0.0, 1.0), (0.1, 0.9)), ((0.0, 2.0), (0.5, 0.5))])
+@pytest.mark.parametrize("epsilon", [0.0, 0.3, 2.0])
+def test_two_opposite_mixtures_are_not_below_the_truth(means, weights, epsilon):
+    truth = two_releases(means, weights, epsilon)
+    product = Product([(SecretMixture(means, weights, opposite=True), 2)])
+    assert product.delta(epsilon) >= truth * (1.0 - 1e-5)
+    assert product.delta(epsilon) == pytest.approx(truth, rel=2e-4)
+    assert product.delta([epsilon])[0] >= truth * (1.0 - 1e-5)
+
+
+def test_the_place_of_no_loss_is_exact():
+    for means, weights in [((0.0, 1.0), (0.1, 0.9)), ((0.3, 2.0), (0.5, 0.5)), FLAT]:
+        pair = OppositeLoss(means, weights)
+        assert pair.places(np.array([0.0]))[0] == 0.0
+        assert pair.above(0.0)[0] == pytest.approx(pair.mass_p(np.zeros(1), np.array([np.inf]))[0])
+
+
+@pytest.mark.parametrize("pair", [OppositeLoss(*FLAT), SecretLoss((1e-3, 20.0), (0.0373, 0.9627))])
+def test_places_are_found_where_the_loss_is_nearly_flat(pair):
+    """To the digits that a loss has there."""
+    _, high = pair.reach(1e-12, 1e-9)
+    losses = np.linspace(-3.2 if not pair.symmetric else 0.0, high, 101)[1:]
+    with mp.workdps(40):
+        for loss, z in zip(losses.tolist(), pair.places(losses).tolist(), strict=True):
+            up = mp.fsum(
+                w * mp.exp(m * mp.mpf(z) - mp.mpf(m) ** 2 / 2)
+                for m, w in zip(pair.means, pair.weights, strict=True)
+            )
+            down = mp.fsum(
+                w * mp.exp(-m * mp.mpf(z) - mp.mpf(m) ** 2 / 2)
+                for m, w in zip(pair.means, pair.weights, strict=True)
+            )
+            exact = float(mp.log(up / down if pair.symmetric else up))
+            assert exact == pytest.approx(loss, rel=1e-12, abs=1e-12)

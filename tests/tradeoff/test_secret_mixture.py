@@ -271,3 +271,29 @@ def test_divergences_are_those_of_a_fine_sum(means, weights, opposite, order):
     truth = max(divergence(p, q), divergence(q, p))
     found = SecretMixture(means, weights, opposite).rdp(order)
     assert truth * (1.0 - 1e-9) - 1e-9 <= found <= truth * (1.0 + 1e-6) + 1e-9
+
+
+def bisected(curve: SecretMixture, delta: float) -> float:
+    """ε where `exactly` meets `delta`."""
+    low, high = 0.0, 400.0
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        above = exactly(curve.means, curve.weights, curve.opposite, middle) > delta
+        low, high = (middle, high) if above else (low, middle)
+    return high
+
+
+@pytest.mark.parametrize(
+    ("means", "weights", "opposite", "delta"),
+    [
+        ((5.7, 10.06), (0.083, 0.917), True, 8e-5),  # Q lies far from 0
+        ((1e-3, 20.0), (0.0373, 0.9627), False, 1e-13),  # -log .0373 = 3.29, near which Q is
+        ((0.0, 19.5), (0.97, 0.03), True, 1e-3),  # a loss of 0 in between
+    ],
+)
+def test_epsilon_is_right_where_the_loss_is_nearly_flat(means, weights, opposite, delta):
+    curve = SecretMixture(means, weights, opposite)
+    truth = bisected(curve, delta)
+    low, high = curve.epsilon_bounds(delta)
+    assert low * (1.0 - 1e-12) <= truth <= high * (1.0 + 1e-12)
+    assert high == pytest.approx(truth, rel=1e-8)

@@ -35,7 +35,10 @@ _BITS = 400  # of ball arithmetic
 _TAILS = 1e-12  # relative: scipy's normal tails, and their differences
 _CLOSE = 1e-12  # relative: how far a double's place is from where a likelihood ratio is as stated
 _CLOSER = 2  # Newton's steps from there, in balls
-_SURE, _WIDER = 2.0**-100, 2**20  # relative: the first half width of an enclosed place, and by what it grows
+_SURE, _WIDER = (
+    2.0**-100,
+    2**20,
+)  # relative: the first half width of an enclosed place, and by what it grows
 _LOSS = 2e-12  # more than a loss of up to 1600 is off by
 _NEARLY = 1e-9  # relative: how near to the least ε that of the arrays is as a rule
 _POINTS = 4001  # at which the curve is supported

@@ -33,7 +33,6 @@ from pabi.verification.claims import implied
 from pabi.verification.factors.gaussians import Gaussians, Part
 from pabi.verification.intake import NoCertificate, reason, received, short
 from pabi.verification.limits import Limits, positions, within
-from pabi.verification.refusal import Refused
 from pabi.verification.theorem import Finding, Names
 
 __all__ = ["Verdict", "implied", "not_implied", "verify"]
@@ -71,8 +70,8 @@ class Verdict:
     names : tuple of Names
         Every (method, source) that a guarantee with this certificate may state.
     reading : (float, float) or None
-        An (ε, δ) that is proven: the stated one of a guarantee or a certificate. Of a product, ε is what the
-        checker itself proves, where that is more than the guarantee states.
+        An (ε, δ) that is proven: the stated one of a guarantee or a certificate. What the checker itself
+        composes it proves again; a smaller ε than it can prove is refused.
     unit : str or None
         "record" or "user", or groups of them, such as "groups of 5 records"; None for a refused certificate.
     """
@@ -191,21 +190,25 @@ def _of_guarantee(guarantee: Guarantee, stated: dict[str, Any] | None = None) ->
 
 
 def _read(verdict: Verdict, guarantee: dict[str, Any]) -> Verdict:
-    """The verdict with the ε at δ that an implied guarantee states; of a product with what the checker's own
-    composition proves, if that is more."""
+    """The verdict with the ε at δ that an implied guarantee states; refused where the checker's own composition
+    proves no ε so small."""
     epsilon, delta = guarantee.get("epsilon", "inf"), guarantee.get("delta", 0.0)
     if epsilon == "inf" or not 0.0 < delta < 1.0:
         return verdict
     epsilon = float(epsilon)
-    if verdict.product is not None:
-        try:
-            own = verdict.product.epsilon(delta, epsilon)
-        except Refused:  # for want of time: the certificate is accepted as it is
-            return verdict
-        epsilon = max(epsilon, own)
-        before, at = verdict.reading or (math.inf, delta)
-        if math.isinf(epsilon) or (at == delta and before < epsilon):
-            return verdict
+    # Of Gaussians the trade-off function has been read in closed form.
+    if all(bound.composed for bound in verdict.bounds) and not all(
+        bound.only(Gaussians) for bound in verdict.bounds
+    ):
+        own = min(bound.epsilon(delta, epsilon) for bound in verdict.bounds)
+        if not own <= epsilon:
+            proven = f"ε = {shown(own)}" if math.isfinite(own) else "no ε"
+            return _refusal(
+                f"epsilon: the checker proves {proven} at δ = {exact(delta)}, not {epsilon!r}"
+            )
+    before, at = verdict.reading or (math.inf, delta)
+    if at == delta and before < epsilon:
+        return verdict
     what = " and ".join(bound.text for bound in verdict.bounds)
     return replace(verdict, reading=(epsilon, delta), reason=_proven((epsilon, delta), what))
 

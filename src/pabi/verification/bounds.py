@@ -7,21 +7,24 @@ the same time. Nothing here knows the kinds but `epsilon`, whose method composes
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, TypeVar
 
-from pabi.verification.arithmetic import double_below
+from flint import arb, ctx
+
+from pabi.verification.arithmetic import BITS, double_above, double_below
 from pabi.verification.factors import Factor, nothing
 from pabi.verification.factors.divergences import Divergences
 from pabi.verification.factors.failure import Failure
 from pabi.verification.factors.gaussians import Gaussians, Part
 from pabi.verification.factors.sampled import SampledGaussians
-from pabi.verification.factors.secret_mixtures import SecretMixtures
+from pabi.verification.factors.secret_mixtures import SecretMixtures, SecretParts
 from pabi.verification.limits import timed
-from pabi.verification.products import epsilon_bound
-from pabi.verification.secret_laws import epsilon_alone, laws_of
+from pabi.verification.products import Sampled, epsilon_bound, whole_mu
+from pabi.verification.secret_laws import advantage, epsilon_alone, laws_of, orders_of
 
 _MOST_BOUNDS = 1024
 
@@ -41,6 +44,7 @@ class JointBound:
     """
 
     factors: tuple[Factor, ...] = ()
+    _found: dict[float, float] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
     def of(cls, *factors: Factor) -> JointBound:
@@ -124,17 +128,49 @@ class JointBound:
         Refused
             If it takes longer than a verification may.
         """
+        known = self._found.get(delta, math.inf)
+        if not known <= enough:
+            known = self._found[delta] = min(known, self._least(delta, enough))
+        return known
+
+    def _least(self, delta: float, enough: float) -> float:
         left = Fraction(delta) - self.get(Failure).probability
         if left <= 0 or not self.composed:
             return math.inf
+        rest = double_below(left)
         if (divergence := self.get(Divergences)).size:
-            return divergence.epsilon(double_below(left))
-        sampled = self.get(SampledGaussians).entries
-        secret = self.get(SecretMixtures).entries
-        if len(secret) == self.size == 1:
-            return epsilon_alone(secret[0], double_below(left), enough)
-        others = [laws_of(mixture) for mixture in secret]
-        return epsilon_bound(self.parts, sampled, double_below(left), enough, others)
+            return divergence.epsilon(rest)
+        sampled = [f for f in self.get(SampledGaussians).entries if f.mu > 0.0 and f.times]
+        secret = Counter(self.get(SecretMixtures).entries)
+        gaussians = self.get(Gaussians)
+        if not (sampled or secret):
+            with ctx.workprec(BITS):
+                if gaussians.delta(enough) <= rest:
+                    return enough
+        elif not any(math.isinf(max(f.mu, *f.sizes)) for f in sampled):
+            if self._advantage(sampled, secret, rest) <= rest:
+                return 0.0
+            counted = [(f, f.times) for f in sampled] + list(secret.items())
+            if len(counted) == 1 and counted[0][1] == 1 and not gaussians.size:
+                return epsilon_alone(orders_of(counted[0][0]), rest, enough)
+        others = [(laws_of(mixture), times) for mixture, times in secret.items()]
+        return epsilon_bound(self.parts, sampled, rest, enough, others)
+
+    def _advantage(
+        self, sampled: Sequence[Sampled], secret: Mapping[SecretParts, int], most: float
+    ) -> Any:
+        """A ball not below δ(0), as that of several releases is no more than the sum of theirs; or above `most`."""
+        with ctx.workprec(BITS):
+            total = arb(0)
+            for factor in timed(sampled):
+                share = arb(double_above(Fraction(factor.probability)))
+                total += factor.times * share * (arb(whole_mu(factor)) / arb(8).sqrt()).erf()
+            if total <= most:
+                total += self.get(Gaussians).delta(0.0)
+            for mixture, times in secret.items():
+                if total <= most:
+                    total += times * advantage(orders_of(mixture))
+            return total
 
     def curve(self) -> dict[str, Any]:
         """The trade-off function that the bound proves, in JSON."""

@@ -36,13 +36,14 @@ Array = NDArray[np.float64]
 
 # Spacing of the normal variable behind a loss, and by how much step 3 may raise ε, relatively. Where ε is
 # near 0, the error of a spacing is relative to δ.
-_LEVELS = ((0.06, 8e-4), (0.03, 2e-4), (0.012, 3e-5))
+_LEVELS = ((0.06, 8e-4), (0.012, 3e-5), (0.004, 3e-6), (0.0015, 5e-7))
 _MOST = 4_000_000_000  # terms to add up before giving up
 _MOST_FREQUENCIES = 2_000_000  # of one sum: 300 MB
 _MOST_LOSSES = 20_000  # of one factor
 _FAR = 0.8  # of the ε around which a sum was taken: one below is looked at anew
 _ULP = 2.0**-53
 _SUMMED = 1.0 + 1e-12  # more than the rounding errors of a sum of probabilities
+_WHOLE = 1.0 - 1e-9  # less than the masses of a law, each rounded up, add to
 _ADDED = 1.0 + 1e-14  # more than the rounding errors of two additions
 
 
@@ -80,12 +81,12 @@ def epsilon_bound(
     sampled: Iterable[Sampled],
     delta: float,
     enough: float = 0.0,
-    others: Sequence[Callable[[float, float, bool], Law]] = (),
+    others: Sequence[tuple[Callable[[float, float, bool], Law], int]] = (),
 ) -> float:
     """An ε with δ(ε) ≤ `delta` for the product; ∞ if none is found.
 
-    `parts`: (probability, μ) of a mixture of Gaussians, which is one factor. `others`: of each further factor
-    the losses, from (tail, spacing, whether the data sets are exchanged). Finer grids are tried as long
+    `parts`: (probability, μ) of a mixture of Gaussians, which is one factor. `others`: of further factors
+    the losses, from (tail, spacing, whether the data sets are exchanged), and how many there are. Finer grids are tried as long
     as the ε found is above `enough`, but so little that they may help.
     """
     factors = [f._replace(probability=_double(f.probability)) for f in sampled if f.mu > 0.0]
@@ -93,7 +94,7 @@ def epsilon_bound(
         return math.inf
     if not factors and not others and all(mu == 0.0 for _, mu in parts):
         return 0.0
-    tail = delta / max(1, sum(f.times for f in factors) + len(others))
+    tail = delta / max(1, sum(f.times for f in factors) + sum(n for _, n in others))
     best = math.inf
     for spacing, rise in _LEVELS:
         drawn = [f for f in factors if f.probability < 1.0]
@@ -106,7 +107,8 @@ def epsilon_bound(
                 facing = [
                     _turned(f, law, tail, spacing) for f, law in zip(drawn, laws, strict=True)
                 ]
-            facing = [*facing, *(law(tail, spacing, turned) for law in others)]
+            more = [(law(tail, spacing, turned), n) for law, n in others]
+            facing = [*facing, *(law._replace(times=n) for law, n in more)]
             epsilon = max(epsilon, _Sum(facing, _mixture(parts, plain)).epsilon(delta, rise))
         best = min(best, epsilon)
         if best <= enough or best > 1.02 * enough + 0.01 * delta:
@@ -441,6 +443,9 @@ class _Sum:
     """The sum of all losses, in one direction."""
 
     def __init__(self, laws: Sequence[Law], mixture: _Mixture) -> None:
+        for law in laws:
+            if not float(law.p.sum()) + law.infinity >= _WHOLE:
+                raise Refused("factors: some of the probability of a law is missing")
         self.laws, self.mixture = laws, mixture
         self.infinity = mixture.infinity + math.fsum(law.times * law.infinity for law in laws)
 

@@ -11,8 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from flint import arb, ctx, fmpq
@@ -20,23 +19,24 @@ from flint import arb, ctx, fmpq
 from pabi.verification.arithmetic import BITS
 from pabi.verification.factors.secret_mixtures import SecretParts
 from pabi.verification.limits import in_time, timed
-from pabi.verification.products import Law, reach_of
+from pabi.verification.products import Law, Sampled, reach_of
 
 _MOST_PLACES = 4_000
 
-Part = tuple[Any, float]  # weight, mean
+Part = tuple[Any, Any]  # weight, mean
+Orders = list[tuple[list[Part], list[Part]]]  # P and Q
+_STILL: list[Part] = [(arb(1), 0.0)]
 
 
 def laws_of(mixture: SecretParts) -> Callable[[float, float, bool], Law]:
     """(tail, spacing of the places, whether Q comes first) ↦ the losses of the mixture."""
     there = [(_ball(w), m) for w, m in mixture.parts if w > 0]
     back = [(w, -m) for w, m in there]
-    still: list[Part] = [(arb(1), 0.0)]
 
     def law(tail: float, spacing: float, turned: bool) -> Law:
         if mixture.opposite:
             return _law(there, back, tail=tail, spacing=spacing)
-        first, second = (still, back) if turned else (there, still)
+        first, second = (_STILL, back) if turned else (there, _STILL)
         return _law(first, second, tail=tail, spacing=spacing)
 
     return law
@@ -50,20 +50,22 @@ def _law(first: Sequence[Part], second: Sequence[Part], *, tail: float, spacing:
     with ctx.workprec(BITS):
         losses: list[float] = []
         masses: list[Any] = []
-        y = _loss(first, second, places[0])
+        y, here = _loss(first, second, places[0]), _around(first, second, places[0])
         losses.append(_up(y))
-        masses.append(_mass(first, None, places[0]))
-        for a, b in timed(list(pairwise(places))):
+        masses.append(here.p_below)
+        for b in timed(places[1:]):
             in_time()
-            p, q = _mass(first, a, b), _mass(second, a, b)
+            there = _around(first, second, b)
+            p, q = here.until(there)
             least, y = _down(y), _loss(first, second, b)
             most = _up(y)
             # u at the upper end, where Q has e^-most·u, and the rest at the lower.
             u = (p - arb(least).exp() * q) / -(arb(least) - arb(most)).expm1()
             losses += [least, most]
             masses += [p - u, u]
-        last, p = _down(y), _mass(first, places[-1], None)
-        finite = arb(last).exp() * _mass(second, places[-1], None)
+            here = there
+        last, p, q = _down(y), here.p_above, here.q_above
+        finite = arb(last).exp() * q
         losses.append(last)
         masses.append(finite)
         return Law(
@@ -73,6 +75,50 @@ def _law(first: Sequence[Part], second: Sequence[Part], *, tail: float, spacing:
             1,
             turns=True,
         )
+
+
+class _Around(NamedTuple):
+    """A place under every label: (weight, whether it is beyond the mean, the mass below, that above), of P and of Q."""
+
+    p: list[tuple[Any, bool, Any, Any]]
+    q: list[tuple[Any, bool, Any, Any]]
+
+    @property
+    def p_below(self) -> Any:
+        return sum((w * below for w, _, below, _ in self.p), arb(0))
+
+    @property
+    def p_above(self) -> Any:
+        return sum((w * above for w, _, _, above in self.p), arb(0))
+
+    @property
+    def q_above(self) -> Any:
+        return sum((w * above for w, _, _, above in self.q), arb(0))
+
+    def until(self, end: _Around) -> tuple[Any, Any]:
+        """(P, Q) of what lies between this place and a later one."""
+        return _between(self.p, end.p), _between(self.q, end.q)
+
+
+def _around(first: Sequence[Part], second: Sequence[Part], z: float) -> _Around:
+    sides = []
+    for parts in (first, second):
+        seen = []
+        for w, m in parts:
+            distance = arb(z) - m
+            small = _tail(abs(distance))
+            beyond = bool(distance > 0)
+            seen.append((w, beyond, 1 - small, small) if beyond else (w, beyond, small, 1 - small))
+        sides.append(seen)
+    return _Around(*sides)
+
+
+def _between(start: Any, end: Any) -> Any:
+    """Σ w·(the mass between two places), each from the nearer tail."""
+    total = arb(0)
+    for (w, beyond, below, above), (_, _, later_below, later_above) in zip(start, end, strict=True):
+        total += w * (above - later_above if beyond else later_below - below)
+    return total
 
 
 def _loss(first: Sequence[Part], second: Sequence[Part], z: Any) -> Any:
@@ -85,19 +131,8 @@ def _density(parts: Sequence[Part], z: Any) -> Any:
     return sum((w * (arb(m) * z - arb(m) * m / 2).exp() for w, m in parts), arb(0))
 
 
-def _mass(parts: Sequence[Part], a: Any, b: Any) -> Any:
-    """The mass between two places, None for an end of the line."""
-    return sum((w * _normal(m, a, b) for w, m in parts), arb(0))
-
-
-def _normal(mean: float, a: Any, b: Any) -> Any:
-    if b is None:
-        return _tail(arb(a) - mean)
-    if a is None:
-        return _tail(mean - arb(b))
-    if a > mean:
-        return _tail(arb(a) - mean) - _tail(arb(b) - mean)
-    return _tail(mean - arb(b)) - _tail(mean - arb(a))
+def _mass_above(parts: Sequence[Part], z: Any) -> Any:
+    return sum((w * _tail(arb(z) - m) for w, m in parts), arb(0))
 
 
 def _tail(z: Any) -> Any:
@@ -132,11 +167,40 @@ _BELOW = 2.0**-30
 _NARROW = 2.0**-70  # relative: the interval of places that holds one of a given ratio
 
 
-def epsilon_alone(mixture: SecretParts, delta: float, enough: float = 0.0) -> float:
-    """An ε with δ(ε) ≤ `delta` for one mixture in both orders, or ∞; `enough` if that will do."""
-    there = [(_ball(w), m) for w, m in mixture.parts if w > 0]
-    back = [(w, -m) for w, m in there]
-    orders = [(there, back)] if mixture.opposite else _both(there, back)
+def orders_of(factor: SecretParts | Sampled) -> Orders:
+    """P and Q of one mixture, or one sampled Gaussian, in each order that may be the worse at ε ≥ 0."""
+    with ctx.workprec(2 * BITS):
+        if isinstance(factor, Sampled):
+            return _orders_of_sampled(factor)
+        there = [(_ball(w), m) for w, m in factor.parts if w > 0]
+        back = [(w, -m) for w, m in there]
+        return [(there, back)] if factor.opposite else [(there, _STILL), (_STILL, back)]
+
+
+def _orders_of_sampled(factor: Sampled) -> Orders:
+    p = _ball(Fraction(factor.probability))
+
+    def moved(by: Any) -> list[Part]:
+        return [(p, by), (1 - p, 0.0)]
+
+    match factor.kind:
+        case "poisson_replaced":
+            return [(moved(factor.mu), moved(-factor.mu))]
+        case "poisson_subsampled":
+            return [(moved(factor.mu), _STILL), (_STILL, moved(-factor.mu))]
+        case _:
+            sizes = sorted(set(factor.sizes))
+            return [(moved(a), moved(_ball(Fraction(a) - Fraction(factor.mu)))) for a in sizes]
+
+
+def advantage(orders: Orders) -> Any:
+    """A ball not below δ(0)."""
+    with ctx.workprec(2 * BITS):
+        return _delta(*orders[0], 0.0)  # the same in every order
+
+
+def epsilon_alone(orders: Orders, delta: float, enough: float = 0.0) -> float:
+    """An ε with δ(ε) ≤ `delta` in each of these orders, or ∞; `enough` if that will do."""
     with ctx.workprec(2 * BITS):
 
         def holds(epsilon: float) -> bool:
@@ -156,11 +220,6 @@ def epsilon_alone(mixture: SecretParts, delta: float, enough: float = 0.0) -> fl
         return high
 
 
-def _both(there: list[Part], back: list[Part]) -> list[tuple[list[Part], list[Part]]]:
-    still: list[Part] = [(arb(1), 0.0)]
-    return [(there, still), (still, back)]
-
-
 def _delta(first: Sequence[Part], second: Sequence[Part], epsilon: float) -> Any:
     """A ball not below sup_z P(> z) - e^ε·Q(> z), which is reached where the loss is ε."""
     level = arb(epsilon).exp()
@@ -169,7 +228,7 @@ def _delta(first: Sequence[Part], second: Sequence[Part], epsilon: float) -> Any
     if not _density(first, low) < level * _density(second, low):
         return arb(1)  # nothing is told apart there
     if _density(first, high) < level * _density(second, high):
-        return _mass(first, high, None)  # it is reached beyond, if at all
+        return _mass_above(first, high)  # it is reached beyond, if at all
     if not _density(first, high) > level * _density(second, high):
         return _delta(first, second, epsilon * (1.0 - _BELOW))  # which is no less
     while high - low > _NARROW * (1 + abs(low)):
@@ -183,7 +242,7 @@ def _delta(first: Sequence[Part], second: Sequence[Part], epsilon: float) -> Any
     # On the way from `low` to the place δ grows by the integral of e^ε·q - p ≤ φ·(e^ε·Q' - P'), primes for
     # what stands over φ; it falls along the way, and φ ≤ 2/5.
     rest = level * _density(second, low) - _density(first, low)
-    beyond = _mass(first, low, None) - level * _mass(second, low, None)
+    beyond = _mass_above(first, low) - level * _mass_above(second, low)
     return beyond + (high - low) * rest * _largest_density(low, high)
 
 

@@ -13,7 +13,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, Self
 
-from flint import arb
+from flint import arb, fmpq
 
 from pabi.verification.arithmetic import double_above, root_up
 from pabi.verification.dominance import dominated
@@ -81,6 +81,18 @@ class Gaussians(Factor):
                 weights.append(double_above(share))
             curve = {"kind": "mixture", "mus": mus, "weights": weights}
         product["factors"].append(curve | {"count": 1})
+
+    def delta(self, epsilon: float) -> Any:
+        """A ball of δ at `epsilon` ≥ 0."""
+        total, e, root = arb(0), arb(epsilon), arb(2).sqrt()
+        for weight, mu in timed(self.parts):
+            share = arb(fmpq(weight.numerator, weight.denominator))
+            if math.isinf(mu):
+                total += share
+            elif mu > 0.0:
+                a, b = e / mu - arb(mu) / 2, e / mu + arb(mu) / 2
+                total += share * ((a / root).erfc() - e.exp() * (b / root).erfc()) / 2
+        return total
 
     @property
     def size(self) -> int:

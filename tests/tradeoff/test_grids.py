@@ -88,7 +88,7 @@ def test_no_listed_distribution_spreads_what_is_missing(monkeypatch, kind):
 
 
 def two_releases(means, weights, epsilon):
-    """δ of two independent opposite mixtures, by the trapezoidal rule over one and the best test of the other."""
+    """δ of two independent opposite mixtures, by the trapezoidal rule."""
     w, m = np.array(weights), np.array(means)
     z = np.linspace(-12.0, m[-1] + 12.0, 1201)
 

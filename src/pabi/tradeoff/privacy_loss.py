@@ -360,8 +360,8 @@ def _spread(cells: _Cells) -> tuple[Array, Array]:
 
 
 def _completed(p: Array, q: Array, *, apart: bool) -> tuple[Array, Array]:
-    """With masses that add to 1: what is missing beyond rounding, of which nobody knows where it lies, tells all
-    (`apart`), or is in the first outcome."""
+    """With masses that add to 1: what is missing beyond rounding, nobody knows where, tells all (`apart`), or
+    is in the first outcome."""
     lost = [x if (x := 1.0 - float(masses.sum())) > MISSING else 0.0 for masses in (p, q)]
     if apart and any(lost):
         p, q = np.append(p, [lost[0], 0.0]), np.append(q, [0.0, lost[1]])

@@ -190,8 +190,8 @@ def _of_guarantee(guarantee: Guarantee, stated: dict[str, Any] | None = None) ->
 
 
 def _read(verdict: Verdict, guarantee: dict[str, Any]) -> Verdict:
-    """The verdict with the ε at δ that an implied guarantee states; refused where the checker's own composition
-    proves no ε so small."""
+    """The verdict with the ε at δ that an implied guarantee states; refused where the checker's own
+    composition proves no ε so small."""
     epsilon, delta = guarantee.get("epsilon", "inf"), guarantee.get("delta", 0.0)
     if epsilon == "inf" or not 0.0 < delta < 1.0:
         return verdict

@@ -159,7 +159,7 @@ class JointBound:
     def _advantage(
         self, sampled: Sequence[Sampled], secret: Mapping[SecretParts, int], most: float
     ) -> Any:
-        """A ball not below δ(0), as that of several releases is no more than the sum of theirs; or above `most`."""
+        """A ball not below δ(0), at most the sum over all releases; or one above `most`."""
         with ctx.workprec(BITS):
             total = arb(0)
             for factor in timed(sampled):

@@ -86,8 +86,8 @@ def epsilon_bound(
     """An ε with δ(ε) ≤ `delta` for the product; ∞ if none is found.
 
     `parts`: (probability, μ) of a mixture of Gaussians, which is one factor. `others`: of further factors
-    the losses, from (tail, spacing, whether the data sets are exchanged), and how many there are. Finer grids are tried as long
-    as the ε found is above `enough`, but so little that they may help.
+    the losses, from (tail, spacing, whether the data sets are exchanged), and how many there are. Finer grids
+    are tried as long as the ε found is above `enough`, but so little that they may help.
     """
     factors = [f._replace(probability=_double(f.probability)) for f in sampled if f.mu > 0.0]
     if not 0.0 < delta < 1.0 or any(math.isinf(max(f.mu, *f.sizes)) for f in factors):

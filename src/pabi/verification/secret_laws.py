@@ -22,6 +22,7 @@ from pabi.verification.limits import in_time, timed
 from pabi.verification.products import Law, Sampled, reach_of
 
 _MOST_PLACES = 4_000
+_ENOUGH = 112  # bits: differences of masses, and of losses, keep more digits than a double has
 
 Part = tuple[Any, Any]  # weight, mean
 Orders = list[tuple[list[Part], list[Part]]]  # P and Q
@@ -47,7 +48,7 @@ def _law(first: Sequence[Part], second: Sequence[Part], *, tail: float, spacing:
     low, high = min(m for _, m in second) - reach, max(m for _, m in first) + reach
     spacing = max(spacing, (high - low) / _MOST_PLACES)
     places = np.arange(low, high + spacing, spacing).tolist()
-    with ctx.workprec(BITS):
+    with ctx.workprec(_ENOUGH):
         losses: list[float] = []
         masses: list[Any] = []
         y, here = _loss(first, second, places[0]), _around(first, second, places[0])
@@ -78,7 +79,7 @@ def _law(first: Sequence[Part], second: Sequence[Part], *, tail: float, spacing:
 
 
 class _Around(NamedTuple):
-    """A place under every label: (weight, whether it is beyond the mean, the mass below, that above), of P and of Q."""
+    """A place under every label of P and of Q: (weight, whether beyond the mean, masses below and above)."""
 
     p: list[tuple[Any, bool, Any, Any]]
     q: list[tuple[Any, bool, Any, Any]]
@@ -108,9 +109,10 @@ def _around(first: Sequence[Part], second: Sequence[Part], z: float) -> _Around:
             distance = arb(z) - m
             small = _tail(abs(distance))
             beyond = bool(distance > 0)
-            seen.append((w, beyond, 1 - small, small) if beyond else (w, beyond, small, 1 - small))
+            below, above = (1 - small, small) if beyond else (small, 1 - small)
+            seen.append((w, beyond, below, above))
         sides.append(seen)
-    return _Around(*sides)
+    return _Around(sides[0], sides[1])
 
 
 def _between(start: Any, end: Any) -> Any:

@@ -116,8 +116,8 @@ class SecretLoss(Pair):
         low, high = grid[after - 1], grid[after]
         z = np.where(losses == values[after], high, 0.5 * (low + high))
         z = np.where(losses <= values[0], grid[0], np.where(losses >= values[-1], grid[-1], z))
-        open_ = (losses > values[0]) & (losses < values[-1]) & (losses != values[after])
-        left = np.flatnonzero(open_)
+        between = (losses > values[0]) & (losses < values[-1]) & (losses != values[after])
+        left = np.flatnonzero(between)
         for _ in range(_ROUNDS):
             if left.size == 0:
                 break
@@ -131,8 +131,8 @@ class SecretLoss(Pair):
             inside = (nearer >= low[left]) & (nearer <= high[left])
             z[left] = np.where(inside, nearer, 0.5 * (low[left] + high[left]))
             moved = np.abs(z[left] - at)  # the next step of Newton's would be its square
-            done = (inside & (moved < _NEAR)) | (moved <= _SAME * (1.0 + np.abs(at)))
-            left = left[~done]
+            settled = (inside & (moved < _NEAR)) | (moved <= _SAME * (1.0 + np.abs(at)))
+            left = left[~settled]
         return z
 
     @cached_property

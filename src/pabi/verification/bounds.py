@@ -150,9 +150,9 @@ class JointBound:
         elif not any(math.isinf(max(f.mu, *f.sizes)) for f in sampled):
             if self._advantage(sampled, secret, rest) <= rest:
                 return 0.0
-            counted = [(f, f.times) for f in sampled] + list(secret.items())
-            if len(counted) == 1 and counted[0][1] == 1 and not gaussians.size:
-                return epsilon_alone(orders_of(counted[0][0]), rest, enough)
+            every = [(f, f.times) for f in sampled] + list(secret.items())
+            if len(every) == 1 and every[0][1] == 1 and not gaussians.size:
+                return epsilon_alone(orders_of(every[0][0]), rest, enough)
         others = [(laws_of(mixture), times) for mixture, times in secret.items()]
         return epsilon_bound(self.parts, sampled, rest, enough, others)
 

@@ -44,7 +44,9 @@ class JointBound:
     """
 
     factors: tuple[Factor, ...] = ()
-    _found: dict[float, float] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _readings: dict[float, float] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @classmethod
     def of(cls, *factors: Factor) -> JointBound:
@@ -128,10 +130,10 @@ class JointBound:
         Refused
             If it takes longer than a verification may.
         """
-        known = self._found.get(delta, math.inf)
-        if not known <= enough:
-            known = self._found[delta] = min(known, self._least(delta, enough))
-        return known
+        least = self._readings.get(delta, math.inf)
+        if not least <= enough:
+            least = self._readings[delta] = min(least, self._least(delta, enough))
+        return least
 
     def _least(self, delta: float, enough: float) -> float:
         left = Fraction(delta) - self.get(Failure).probability

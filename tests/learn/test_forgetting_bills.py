@@ -401,7 +401,7 @@ LABELLED = pd.DataFrame({"a": np.arange(N)}, index=np.arange(N)[::-1])
         [np.nan],
         [None],
     ],
-    ids=repr,
+    ids=lambda rows: type(rows).__name__,
 )
 def test_what_is_no_position_is_refused(rows):
     with pytest.raises(InvalidInput, match="^rows: ") as caught:

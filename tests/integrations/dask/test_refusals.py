@@ -299,12 +299,12 @@ def test_workers_that_are_all_gone_are_waited_for_so_long(name, monkeypatch):
             lose_the_holder(cluster, client)
             with pytest.raises(InvalidInput, match=r"^client: expected workers, got none for 0.2"):
                 ask(slice(0, N))
-            return
-        parts = tasks.Cluster(client, "part", "nothing")
-        (worker,) = cluster.workers.values()
-        client.sync(worker.close, nanny=False, reason="it is lost")
-        with pytest.raises(InvalidInput, match=r"^client: expected workers, got none for 0.2"):
-            list(parts.results(abs, [1, 2]))
+        else:
+            parts = tasks.Cluster(client, "part", "nothing")
+            (worker,) = cluster.workers.values()
+            client.sync(worker.close, nanny=False, reason="it is lost")
+            with pytest.raises(InvalidInput, match=r"^client: expected workers, got none for 0.2"):
+                list(parts.results(abs, [1, 2]))
 
 
 def test_clients_that_are_closed_are_said_to_be():

@@ -206,7 +206,7 @@ def test_labels_and_ranges_of_a_pipeline_are_compared(tmp_path):
     assert said()[1]["model"] is False
     _, out, _ = call("verify", "-", "--model", str(tmp_path / "model.skops"), stdin=text)
     assert "model        NOT the one" in out
-    assert "ranges_; not settings" in out
+    assert "NOT the one (its released values are others)" in out
     assert "nothing of how the model was trained" in out
 
 

@@ -98,6 +98,7 @@ def meet_request(
 ) -> None:
     """Goes on or retrains without the rows, and writes the model and what is promised of it."""
     from pabi.forgetting.state_files import state_in
+    from pabi.learn.hashes import note_of_whole
 
     skops = extra("skops.io", "train")
     if not data:
@@ -110,8 +111,9 @@ def meet_request(
         guarantee_file,
     ):
         encoder, newer = _forgot(state, held, tables, numbers, target, way)
-        skops.dump(_pipeline(encoder, newer), model_file)
-        proven, at = _promised(newer, way.retrain), target[1]
+        whole = _pipeline(encoder, newer)
+        skops.dump(whole, model_file)
+        proven, at = _promised(newer, way.retrain).noting(note_of_whole(whole)), target[1]
         text = json_text(reading(proven, proven.epsilon(at), at))
         guarantee_file.write_text(f"{text}\n", encoding="utf-8")
     lines = [f"forgotten    {_counted(held, len(numbers))}{', exactly' if way.retrain else ''}"]
@@ -136,6 +138,7 @@ def _promised(fitted: Any, retrained: bool) -> Guarantee:
 def write_again(state: StateFile, files: Outputs, way: Way, *, unlike: Sequence[str]) -> None:
     """Writes the model of a state once more, and what was promised of it."""
     from pabi.forgetting.state_files import state_in
+    from pabi.learn.hashes import note_of_whole
 
     skops = extra("skops.io", "train")
     held = state_in(state)
@@ -145,8 +148,10 @@ def write_again(state: StateFile, files: Outputs, way: Way, *, unlike: Sequence[
         schema = origin_of.declared
         fitted = schema.estimator(**origin_of.arguments, ledger=way.ledger).restored(state)
         _as_train_does(fitted)
-        skops.dump(_pipeline(schema.encoder, fitted), model_file)
+        whole = _pipeline(schema.encoder, fitted)
+        skops.dump(whole, model_file)
         proven = _promised(fitted, held.log[-1].retrained) if held.log else fitted.guarantee_
+        proven = proven.noting(note_of_whole(whole))
         at = origin_of.arguments["delta"]
         text = json_text(reading(proven, proven.epsilon(at), at))
         guarantee_file.write_text(f"{text}\n", encoding="utf-8")

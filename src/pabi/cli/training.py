@@ -166,6 +166,7 @@ def train(
         "users": users,
     }
     from pabi.cli.schema_file import schema_text
+    from pabi.learn.hashes import note_of_whole
 
     text = schema_text(schema)
     declared = schema_for(schema, text, model=model, target=target)
@@ -209,7 +210,7 @@ def train(
             random_state=seed,
             verbose=progress is not False,
         )
-        proven = fitted[-1].guarantee_
+        proven = fitted[-1].guarantee_.noting(note_of_whole(fitted))
         skops.dump(fitted, model_file)
         stated = json_text(reading(proven, proven.epsilon(at), at))
         guarantee_file.write_text(f"{stated}\n", encoding="utf-8")

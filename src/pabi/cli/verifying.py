@@ -60,7 +60,7 @@ def verify(
         typer.Option(
             "--model",
             metavar="FILE",
-            help="A model (skops): has what its steps release the SHA-256 that the guarantee notes?",
+            help="A model (skops): is it the one whose SHA-256 the guarantee notes?",
         ),
     ] = None,
     seconds: Annotated[
@@ -95,7 +95,7 @@ def verify(
             raise typer.Exit(1)
         reading = _reading(verdict, stated_at, limit, at)
         mu = "" if as_json else _mu(verdict)
-    comparison = None if model is None else _compared(model, notes_of(data))
+    comparison = None if model is None else _compared(model, data)
     if as_json:
         emit_json(_table(verdict, data, reading, comparison))
     else:
@@ -265,33 +265,84 @@ def _assumed(value: Any) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class _Comparison:
-    """Whether all that a model releases has hashes that stand in the notes, and by which names."""
+    """Whether a model is the one that the notes speak of, and by which names of values.
 
-    same: bool
+    `reason`: why it is not. `whole`: whether all of it was compared, or what its steps release, as files of
+    earlier versions have it.
+    """
+
+    reason: str | None
     names: tuple[str, ...]
+    whole: bool
+
+    @property
+    def same(self) -> bool:
+        return self.reason is None
 
     @property
     def lines(self) -> list[str]:
-        which = "the one" if self.same else "NOT the one"
+        which = "the one" if self.same else f"NOT the one ({one_line(self.reason)}),"
+        what = "all steps, settings and fitted values, and the guarantee"
+        if not self.whole:
+            listed = ", ".join(self.names)
+            what = f"{listed}; not settings, nor steps that release nothing: an earlier pabi wrote the file"
         return [
             f"model        {which} whose SHA-256 the notes have",
-            f"compared     {', '.join(self.names)}; not settings, nor steps that release nothing; this says "
-            "nothing of how the model was trained",
+            f"compared     {what}; this says nothing of how the model was trained",
         ]
 
 
-def _compared(file: str, notes: Mapping[str, Any]) -> _Comparison:
-    """Whether the notes have the hashes of all that the steps of a model release, each as often."""
-    from pabi.guarantees.releases import SHA256, digest, releases_in
+def _compared(file: str, data: dict[str, Any]) -> _Comparison:
+    """Whether the notes have the hash of a model; files of earlier versions those of what its steps release."""
+    from pabi.guarantees.releases import SHA256, digest, models_in, releases_in
 
-    hashes = [one[SHA256] for one in releases_in(notes) if SHA256 in one]
+    notes = notes_of(data)
+    hashes, models = [one[SHA256] for one in releases_in(notes) if SHA256 in one], models_in(notes)
     if not hashes:
         raise InvalidInput("--model", "expected a guarantee that notes a hash, this file has none")
     from pabi.learn.pipelines import released_by
 
-    released = released_by(_loaded(file))
+    model = _loaded(file)
+    released = released_by(model)
     names = tuple(sorted({one_line(name) for values in released for name in values}))
-    return _Comparison(Counter(map(digest, released)) <= Counter(map(str, hashes)), names)
+    reason = None
+    if not Counter(map(digest, released)) <= Counter(map(str, hashes)):
+        reason = "its released values are others"
+    return _Comparison(reason or _other(model, models, data), names, bool(models))
+
+
+def _other(model: Any, models: list[str], data: dict[str, Any]) -> str | None:
+    """What of a model the file does not speak of: steps, settings, attributes, or its own guarantee."""
+    from pabi.learn.hashes import model_hash
+    from pabi.learn.pipelines import guarantee_of
+
+    try:
+        own = [guarantee_of(model), *_of_forgetting(model)]
+        whole = model_hash(model)
+    except InvalidInput as no:
+        return str(no)
+    if not models:
+        return None
+    if whole not in models:
+        return "its steps, settings or fitted values are others"
+    proofs = [one.certificate.payload for one in own if one.certificate is not None]
+    if not any(_within(proof, data) for proof in proofs):
+        return "its own guarantee is another"
+    return None
+
+
+def _of_forgetting(model: Any) -> list[Any]:
+    """The guarantee of the requests to forget, of a model that has one."""
+    last = model.steps[-1][1] if hasattr(model, "steps") else model
+    guarantee = getattr(last, "unlearning_guarantee_", None)
+    return [] if guarantee is None else [guarantee]
+
+
+def _within(part: Any, whole: Any) -> bool:
+    """Whether a part of a certificate stands somewhere in a file."""
+    if isinstance(whole, dict):
+        return bool(part == whole) or any(_within(part, one) for one in whole.values())
+    return isinstance(whole, list) and any(_within(part, one) for one in whole)
 
 
 def _loaded(file: str) -> Any:

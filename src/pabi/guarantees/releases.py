@@ -19,6 +19,7 @@ from pabi.numbers.version import __version__
 
 RELEASES = "releases"  # the key under notes
 SHA256 = "parameters_sha256"
+MODELS = "models_sha256"  # the key of the hashes of whole models
 
 
 def today() -> str:
@@ -88,7 +89,15 @@ def releases_in(notes: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def notes_of_all(parts: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """The notes of several releases together: every release of every part; what else was noted was said of
-    one of them."""
-    listed = [one for notes in parts for one in releases_in(notes)]
-    return {RELEASES: listed} if listed else {}
+    """The notes of several releases together: every release and every model of every part; what else was
+    noted was said of one of them."""
+    every = list(parts)
+    listed = [one for notes in every for one in releases_in(notes)]
+    models = [one for notes in every for one in models_in(notes)]
+    return ({RELEASES: listed} if listed else {}) | ({MODELS: models} if models else {})
+
+
+def models_in(notes: Mapping[str, Any]) -> list[str]:
+    """The hashes of whole models that notes have; what does not have their form is left out."""
+    listed = notes.get(MODELS, [])
+    return [one for one in listed if isinstance(one, str)] if isinstance(listed, list) else []

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         PrivateRidgeClassifier,
     )
     from pabi.learn.guards import StepFinding, StepFindings, check_pipeline
-    from pabi.learn.hashes import parameters_hash
+    from pabi.learn.hashes import model_hash, parameters_hash
     from pabi.learn.imputer import PrivateImputer
     from pabi.learn.pipelines import guarantee_of, parameters_hashes
     from pabi.learn.ranges import PrivateRanges
@@ -86,6 +86,7 @@ __all__ = [
     "check_pipeline",
     "guarantee_of",
     "id_columns",
+    "model_hash",
     "parameters_hash",
     "parameters_hashes",
     "second_moments",
@@ -116,6 +117,7 @@ _LAZY = {
     "check_pipeline": "pabi.learn.guards",
     "guarantee_of": "pabi.learn.pipelines",
     "id_columns": "pabi.learn.users",
+    "model_hash": "pabi.learn.hashes",
     "parameters_hash": "pabi.learn.hashes",
     "parameters_hashes": "pabi.learn.pipelines",
     "SchemaEncoder": "pabi.learn.schema",

@@ -26,7 +26,6 @@ from pabi.execute.linear_gradients import LinearGradients
 from pabi.execute.randomness import is_secret
 from pabi.execute.records import Records
 from pabi.guarantees.guarantee import Guarantee
-from pabi.guarantees.releases import released_notes
 from pabi.learn import defaults
 from pabi.learn.forgetting import (
     ForgettingModel,
@@ -35,7 +34,7 @@ from pabi.learn.forgetting import (
     noting_state,
     refuse_unforgettable,
 )
-from pabi.learn.hashes import parameters_of
+from pabi.learn.hashes import notes_of
 from pabi.learn.large_rows import LargeRows
 from pabi.learn.plans import Size, TrainingPlan
 from pabi.learn.private_steps import count_fit, fitted_before
@@ -351,7 +350,7 @@ class PrivateLinearModel(ForgettingModel, BoundedRows, BaseEstimator):  # type: 
 
     def _note_parameters(self) -> None:
         """Notes the hash of the parameters, which are final now, in the guarantee."""
-        self.guarantee_ = self.guarantee_.noting(released_notes(parameters_of(self)))
+        self.guarantee_ = self.guarantee_.noting(notes_of(self))
 
     @property
     def _offset(self) -> float:

@@ -41,8 +41,7 @@ from pabi.forgetting.state_files import (
 from pabi.forgetting.states import ForgottenRequest, SecretState
 from pabi.forgetting.turns import first_name, named_after, noted_name, refuse_stale
 from pabi.guarantees.guarantee import Guarantee
-from pabi.guarantees.releases import released_notes
-from pabi.learn.hashes import parameters_of
+from pabi.learn.hashes import notes_of
 from pabi.learn.plans import TrainingPlan
 from pabi.learn.sample_weights import sample_weights, times
 from pabi.learn.sentences import ONE_FIT, PREPROCESSING
@@ -459,8 +458,7 @@ class ForgettingModel:
         self._set_coefficients(_theta(held))
         self._note_parameters()
         if held.log:
-            notes = released_notes(parameters_of(self))
-            self.unlearning_guarantee_ = held.log[-1].guarantee.noting(notes)
+            self.unlearning_guarantee_ = held.log[-1].guarantee.noting(notes_of(self))
         return self
 
     # What the estimators know.

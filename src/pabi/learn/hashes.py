@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
+from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
 from pabi.describe.runs import NoisySGD
 from pabi.execute.engine import Trained
 from pabi.execute.second_moments import ReleasedMoments
 from pabi.guarantees.guarantee import Guarantee
-from pabi.guarantees.releases import digest
+from pabi.guarantees.releases import MODELS, digest, released_notes
 from pabi.numbers.errors import InvalidInput
 
 MATRIX = "preconditioner_.matrix"
@@ -27,6 +32,28 @@ _RELEASED = (
     "scale_",
     "statistics_",
 )
+# What estimators and transformers of this library hold beside their settings.
+_HELD = frozenset(_RELEASED) | {
+    "feature_names_in_",
+    "guarantee_",
+    "moments_",
+    "n_features_in_",
+    "n_iter_",
+    "preconditioner_",
+    "releases_",
+    "run_",
+    "unlearning_guarantee_",
+    "_covers",
+    "_metadata_request",
+    "_n_features_out",
+    "_sklearn_output_config",
+}
+# What says nothing of any output, and guarantees, which are compared by themselves.
+_ASIDE = frozenset(
+    {"guarantee_", "unlearning_guarantee_", "_covers", "ledger", "memory", "n_jobs", "random_state"}
+    | {"strict", "verbose", "verbose_feature_names_out_"}
+)
+_DEEPEST = 24  # of what stands within each other
 
 
 def parameters_hash(model: Any) -> str:
@@ -80,6 +107,128 @@ def parameters_of(model: Any) -> Mapping[str, Any]:
         kind = type(model).__name__
         raise InvalidInput("model", f"expected a fitted model of pabi's, got a {kind} without one")
     return arrays
+
+
+def model_hash(model: Any) -> str:
+    """SHA-256 of everything a fitted model consists of: every step, every setting, all that was fitted.
+
+    Of JSON with sorted keys and without spaces, in ASCII. Numbers are `{"float": HEX}` or whole numbers;
+    lists, texts, truth values and null are themselves. An array of numbers is `{"array": [TYPE, SHAPE,
+    SHA256]}`, the type as numpy writes it, little-endian, the hash that of its bytes in C order. Other arrays
+    are lists. Mappings are `{"pairs": …}` in the order of their JSON, functions and classes `{"name": …}`,
+    slices `{"slice": …}`, sets `{"set": …}`. Anything else is `{"object": CLASS, "holds": {NAME: …}}`: of an
+    estimator what it holds, but for its guarantees and for what says nothing of any output (`ledger`,
+    `memory`, `n_jobs`, `random_state`, `strict`, `verbose`, `verbose_feature_names_out_`); of a description
+    its fields that are not the default.
+
+    Parameters
+    ----------
+    model : fitted estimator or transformer, search, or pipeline
+        A search counts as its best model.
+
+    Returns
+    -------
+    str
+        64 hexadecimal digits.
+
+    Raises
+    ------
+    InvalidInput
+        An estimator of this library holds an attribute that is no part of it, or something in the model has
+        no such form.
+
+    References
+    ----------
+    docs, "Report a guarantee".
+    """
+    return hashlib.sha256(_text(_tree(model)).encode("ascii")).hexdigest()
+
+
+def notes_of(model: Any) -> dict[str, Any]:
+    """What is noted of the release of a fitted model: its parameters, and the model as a whole."""
+    return {**released_notes(parameters_of(model)), **note_of_whole(model)}
+
+
+def note_of_whole(model: Any) -> dict[str, list[str]]:
+    """The note with the hash of the whole model; empty where it has none."""
+    try:
+        return {MODELS: [model_hash(model)]}
+    except InvalidInput:
+        return {}
+
+
+def unknown_attributes(step: Any) -> list[str]:
+    """What an estimator of this library holds that is no part of it, by name."""
+    if not type(step).__module__.startswith("pabi.learn.") or not isinstance(step, BaseEstimator):
+        return []
+    return sorted(vars(step).keys() - type(step)._get_param_names() - _HELD)
+
+
+def _text(tree: Any) -> str:
+    return json.dumps(tree, sort_keys=True, separators=(",", ":"))
+
+
+def _tree(value: Any, depth: int = 0) -> Any:
+    """A value as JSON; see `model_hash`."""
+    if depth > _DEEPEST:
+        raise InvalidInput("model", "expected nothing that is nested so deeply")
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return {"float": value.hex()}
+    if isinstance(value, BaseEstimator) and "best_estimator_" in vars(value):
+        return _tree(value.best_estimator_, depth + 1)
+    if isinstance(value, slice):
+        return {"slice": [_tree(one) for one in (value.start, value.stop, value.step)]}
+    if isinstance(value, list | tuple | range):
+        return [_tree(one, depth + 1) for one in value]
+    if isinstance(value, set | frozenset):
+        return {"set": sorted((_tree(one, depth + 1) for one in value), key=_text)}
+    if isinstance(value, Mapping):
+        pairs = [[_tree(key, depth + 1), _tree(one, depth + 1)] for key, one in value.items()]
+        return {"pairs": sorted(pairs, key=_text)}
+    if isinstance(value, np.ndarray):
+        return _array(value, depth)
+    if isinstance(value, np.dtype):
+        return {"name": value.str}
+    if isinstance(getattr(value, "__qualname__", None), str):
+        return {"name": f"{getattr(value, '__module__', None)}.{value.__qualname__}"}
+    if isinstance(value, np.ufunc):
+        return {"name": f"numpy.{value.__name__}"}
+    return {"object": type(value).__name__, "holds": _tree_of_parts(value, depth)}
+
+
+def _array(value: NDArray[Any], depth: int) -> Any:
+    if value.dtype.kind not in "biufc":
+        return _tree(value.tolist(), depth + 1)
+    plain = np.ascontiguousarray(value, value.dtype.newbyteorder("<"))
+    total = hashlib.sha256(plain.tobytes()).hexdigest()
+    return {"array": [plain.dtype.str, list(value.shape), total]}
+
+
+def _tree_of_parts(value: Any, depth: int) -> dict[str, Any]:
+    """What an object holds, by name. Raises InvalidInput where something cannot be seen."""
+    kind, held = type(value).__name__, getattr(value, "__dict__", None)
+    if held is None:
+        raise InvalidInput("model", f"expected nothing like a {kind} in it")
+    if isinstance(value, BaseEstimator):
+        if unknown := unknown_attributes(value):
+            raise InvalidInput("model", f"a {kind} holds {', '.join(unknown)}, no part of it")
+        held = {name: one for name, one in held.items() if name not in _ASIDE}
+    elif is_dataclass(value):
+        own = {one.name: one for one in fields(value)}
+        if unknown := sorted(held.keys() - own.keys()):
+            raise InvalidInput("model", f"a {kind} holds {', '.join(unknown)}, no part of it")
+        held = {name: one for name, one in held.items() if not _is_default(own[name], one)}
+    return {name: _tree(one, depth + 1) for name, one in held.items()}
+
+
+def _is_default(field: Any, value: Any) -> bool:
+    """Whether a field of a description has its default, of the same type."""
+    default = field.default if field.default_factory is MISSING else field.default_factory()
+    return type(default) is type(value) and not isinstance(value, np.ndarray) and default == value
 
 
 def _is_trained_module(model: Any) -> bool:

@@ -8,14 +8,14 @@ from typing import Any
 from sklearn.compose import ColumnTransformer
 
 from pabi.guarantees.guarantee import Guarantee
-from pabi.guarantees.releases import digest
+from pabi.guarantees.releases import MODELS, digest, models_in
 from pabi.learn.guards import (
     UNKNOWN,
     StepFinding,
     findings_in,
     refusal,
 )
-from pabi.learn.hashes import parameters_of
+from pabi.learn.hashes import note_of_whole, parameters_of
 from pabi.learn.known_steps import is_ours, steps_within
 from pabi.learn.private_steps import is_private
 from pabi.learn.sentences import DENSITY, SELECTED, UNCLEAR
@@ -74,7 +74,9 @@ def guarantee_of(model: Any, *, strict: bool = True) -> Guarantee:
     if not guarantees:
         raise InvalidInput("model", "expected a fitted step with a guarantee, found none")
     whole = together(*guarantees)
-    return whole.assuming(*assumed) if assumed else whole
+    whole = whole.assuming(*assumed) if assumed else whole
+    note = note_of_whole(model)
+    return whole if models_in(whole.notes) == note.get(MODELS) else whole.noting(note)
 
 
 def assumed_unknown(model: Any, *, strict: bool) -> list[str]:

@@ -27,8 +27,7 @@ from pabi.execute.table_passes import TablePasses
 from pabi.features.table_parts import TablePart
 from pabi.features.tables import checked
 from pabi.guarantees.guarantee import Guarantee
-from pabi.guarantees.releases import released_notes
-from pabi.learn.hashes import parameters_of
+from pabi.learn.hashes import notes_of
 from pabi.learn.large_rows import large_rows
 from pabi.learn.private_steps import AllOrNothing, PrivateStep, count_fit, fitted_before
 from pabi.learn.sentences import ONE_FIT, PREPROCESSING
@@ -176,7 +175,7 @@ class PrivateColumns(PrivateStep):
                 setattr(self, name, value)
             self.releases_, self.guarantee_ = plan.releases, guarantee
             if guarantee is not None:
-                self.guarantee_ = guarantee.noting(released_notes(parameters_of(self)))
+                self.guarantee_ = guarantee.noting(notes_of(self))
         return self
 
     # What subclasses say.

@@ -34,10 +34,9 @@ from pabi.execute.randomness import (
 )
 from pabi.execute.trials import TrialLaw
 from pabi.guarantees.guarantee import Composed, Guarantee
-from pabi.guarantees.releases import released_notes
 from pabi.learn.categories import PrivateCategories, learns_levels
 from pabi.learn.guards import counted_apart
-from pabi.learn.hashes import parameters_of
+from pabi.learn.hashes import notes_of
 from pabi.learn.pipelines import assumed_unknown, guarantee_of, keep_whole
 from pabi.learn.private_steps import AllOrNothing, PrivateStep, count_fit, fitted_before
 from pabi.learn.search_plans import (
@@ -636,7 +635,7 @@ def fit_on(
             count_fit(search)
             best = search._best(tables, sized, source, machines)
         guarantee = certified if source.secret else certified.for_testing()
-        guarantee = guarantee.noting(released_notes(parameters_of(best.model)))
+        guarantee = guarantee.noting(notes_of(best.model))
         # One trial's would promise too much.
         keep_whole(best.model, last_step(best.model), guarantee)
         search.best_estimator_, search.best_params_ = best.model, dict(best.settings)

@@ -15,9 +15,8 @@ from pabi.execute.groups import UserRows
 from pabi.execute.large_tables import is_large, large_column
 from pabi.execute.randomness import randomness_from
 from pabi.execute.records import LARGEST, Records
-from pabi.guarantees.releases import released_notes
 from pabi.learn.documentation import documented
-from pabi.learn.hashes import MATRIX
+from pabi.learn.hashes import notes_of
 from pabi.learn.large_rows import as_it_is_read
 from pabi.learn.private_steps import AllOrNothing, count_fit, fitted_before
 from pabi.learn.rows import BoundedRows, warn_if_shortened
@@ -166,11 +165,9 @@ class PrivateWhitener(
                 one = released_moments(moments, records, self.random_state, self.delta, users)
             self.preconditioner_ = whitening(one.values, moments, norm=output, equal=equal)
             guarantee = one.guarantee.assuming(PREPROCESSING, ONE_FIT, *of_users, *around)
-            self.guarantee_ = guarantee.noting(
-                released_notes({MATRIX: self.preconditioner_.matrix})
-            )
-            self.moments_ = moments
+            self.moments_, self.guarantee_ = moments, guarantee
             self._n_features_out = records.width
+            self.guarantee_ = guarantee.noting(notes_of(self))
         return self
 
     def _moments(self, records: Records, users: UserRows | None) -> NoisySecondMoments:

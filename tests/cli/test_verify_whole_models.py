@@ -1,0 +1,183 @@
+"""`pabi verify --model`: a model is the one only if everything that predicts is, and its guarantee."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+
+import numpy as np
+import pytest
+import skops.io
+from sklearn.base import BaseEstimator
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, Normalizer, StandardScaler
+
+import pabi
+from pabi.cli.verifying import _compared
+from pabi.learn import (
+    PrivateLogisticRegression,
+    PrivateRanges,
+    PrivateScaler,
+    guarantee_of,
+    model_hash,
+)
+from pabi.numbers.errors import InvalidInput
+
+DELTA = 1e-5
+X = np.linspace([-1.0, 1.0, 0.2], [1.0, -0.5, 0.1], 600) / 1.5
+Y = (X[:, 0] > 0.1).astype(int)
+
+
+def logistic(**fields):
+    stated = {"feature_norm": 1.0, "classes": [0, 1], "epochs": 2} | fields
+    return PrivateLogisticRegression(2.0, DELTA, **stated)
+
+
+@pytest.fixture(scope="module")
+def bare():
+    return logistic().fit(X, Y)
+
+
+@pytest.fixture(scope="module")
+def chain():
+    steps = (PrivateRanges(2.0, DELTA), PrivateScaler(2.0, DELTA), Normalizer(), logistic())
+    return make_pipeline(*steps).fit(X, Y)
+
+
+def verdict(model, guarantee, tmp_path, **notes):
+    file = str(tmp_path / "model.skops")
+    skops.io.dump(model, file)
+    data = json.loads(guarantee.to_json())
+    for name, value in notes.items():
+        data["notes"][name] = value
+        if value is None:
+            del data["notes"][name]
+    return _compared(file, data)
+
+
+def test_honest_models_are_the_ones(bare, chain, tmp_path):
+    assert verdict(bare, bare.guarantee_, tmp_path).reason is None
+    assert verdict(chain, guarantee_of(chain), tmp_path).reason is None
+    both = pabi.compose(bare.guarantee_, guarantee_of(chain))
+    assert verdict(bare, both, tmp_path).reason is None
+    assert verdict(chain, both, tmp_path).reason is None
+
+
+def in_front(step):
+    return lambda model: make_pipeline(step.fit(X), model)
+
+
+def changed(**attributes):
+    def change(model):
+        for name, value in attributes.items():
+            setattr(model, name, value)
+        return model
+
+    return change
+
+
+def within(name, **attributes):
+    def change(model):
+        for one, value in attributes.items():
+            object.__setattr__(getattr(model, name), one, value)
+        return model
+
+    return change
+
+
+OTHERS = {
+    "a raw scaler in front": (in_front(StandardScaler()), "learn|holds|guarantee"),
+    "another raw scaler": (in_front(MinMaxScaler()), "learn|holds|guarantee"),
+    "a step that learns nothing": (in_front(Normalizer()), "steps, settings or fitted values"),
+    "raw rows": (changed(rows_=X), "a PrivateLogisticRegression holds rows_"),
+    "raw rows, hidden": (changed(_rows=X), "a PrivateLogisticRegression holds _rows"),
+    "raw rows in the map": (within("preconditioner_", rows=X), "a RowMap holds rows"),
+    "other bounds": (changed(feature_norm=2.0), "steps, settings"),
+    "ranges": (changed(feature_ranges=(-2.0, 2.0)), "steps, settings"),
+    "names": (
+        changed(feature_names_in_=np.array(["a", "b", "c"], dtype=object)),
+        "steps, settings",
+    ),
+    "an intercept": (changed(fit_intercept=False), "steps, settings"),
+    "another map": (within("preconditioner_", unit=3.0), "steps, settings"),
+    "another run": (within("run_", clip_norm=0.125), "steps, settings"),
+    "coefficients": (changed(coef_=np.ones((1, 3))), "released values"),
+}
+
+
+@pytest.mark.parametrize("how", OTHERS)
+def test_what_was_changed_is_not_the_one(bare, tmp_path, how):
+    change, says = OTHERS[how]
+    found = verdict(change(copy.deepcopy(bare)), bare.guarantee_, tmp_path)
+    assert found.reason is not None
+    assert any(word in found.reason for word in says.split("|")), found.reason
+
+
+def test_another_guarantee_is_not_the_one(bare, tmp_path):
+    better = logistic(noise_std=50.0).fit(X, Y).guarantee_
+    found = verdict(changed(guarantee_=better)(copy.deepcopy(bare)), bare.guarantee_, tmp_path)
+    assert found.reason == "its own guarantee is another"
+
+
+@pytest.mark.parametrize("left_out", [0, 1, 2])
+def test_a_step_that_was_left_out(chain, tmp_path, left_out):
+    steps = [step for place, (_, step) in enumerate(chain.steps) if place != left_out]
+    found = verdict(make_pipeline(*steps), guarantee_of(chain), tmp_path)
+    assert found.reason == "its steps, settings or fitted values are others"
+
+
+def test_a_setting_of_a_step_of_a_pipeline(chain, tmp_path):
+    other = copy.deepcopy(chain)
+    other[2].norm = "l1"
+    found = verdict(other, guarantee_of(chain), tmp_path)
+    assert found.reason == "its steps, settings or fitted values are others"
+
+
+def test_rows_cannot_be_hashed_into_a_guarantee(bare):
+    """What is no part of an estimator has no hash, so that no guarantee notes it."""
+    other = copy.deepcopy(bare)
+    other.rows_ = X
+    with pytest.raises(InvalidInput, match="model: a PrivateLogisticRegression holds rows_"):
+        model_hash(other)
+
+
+def test_files_of_earlier_versions_are_what_they_are(bare, tmp_path):
+    """They note what is released: this is compared, and said; what learnt beside it is named all the same."""
+    found = verdict(bare, bare.guarantee_, tmp_path, models_sha256=None)
+    assert (found.reason, found.whole) == (None, False)
+    assert "not settings, nor steps that release nothing" in found.lines[1]
+    raw = make_pipeline(StandardScaler().fit(X), bare)
+    assert verdict(raw, bare.guarantee_, tmp_path, models_sha256=None).reason is not None
+
+
+@pytest.mark.parametrize("fields", [{"verbose": True}, {"strict": True}, {"random_state": 3}])
+def test_what_says_nothing_of_an_output_is_not_hashed(bare, fields):
+    assert model_hash(copy.deepcopy(bare).set_params(**fields)) == model_hash(bare)
+
+
+class Plain(BaseEstimator):
+    """Holds one of each kind."""
+
+    def __init__(self, number=0.1):
+        self.number = number
+
+
+def test_the_hash_is_that_of_the_text_that_the_docs_describe():
+    model = Plain()
+    model.whole, model.texts, model.pair = (
+        np.int64(3),
+        np.array(["a", "é"], dtype=object),
+        (True, None),
+    )
+    model.table = np.array([[1.5, -2.0]], dtype=">f8")
+    model.settings, model.call = {"b": 1, "a": np.float32(0.5)}, np.log1p
+    bytes_of = np.array([1.5, -2.0], dtype="<f8").tobytes()
+    text = (
+        f'{{"holds":{{"call":{{"name":"numpy.log1p"}},"number":{{"float":"{(0.1).hex()}"}},"pair":[true,null],'
+        '"settings":{"pairs":[["a",{"float":"0x1.0000000000000p-1"}],["b",1]]},'
+        f'"table":{{"array":["<f8",[1,2],"{hashlib.sha256(bytes_of).hexdigest()}"]}},"texts":["a","\\u00e9"],"whole":3}},"object":"Plain"}}'
+    )
+    assert model_hash(model) == hashlib.sha256(text.encode("ascii")).hexdigest()
+    model.table = np.asfortranarray(model.table.astype("f8"))
+    assert model_hash(model) == hashlib.sha256(text.encode("ascii")).hexdigest()

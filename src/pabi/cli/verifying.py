@@ -293,7 +293,7 @@ class _Comparison:
 
 
 def _compared(file: str, data: dict[str, Any]) -> _Comparison:
-    """Whether the notes have the hash of a model; files of earlier versions those of what its steps release."""
+    """Whether the notes have the hash of a model; earlier versions noted those of what its steps release."""
     from pabi.guarantees.releases import SHA256, digest, models_in, releases_in
 
     notes = notes_of(data)

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 import skops.io
 from sklearn.base import BaseEstimator
+from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import MinMaxScaler, Normalizer, StandardScaler
+from sklearn.preprocessing import MinMaxScaler, Normalizer, OrdinalEncoder, StandardScaler
+from sklearn.semi_supervised import SelfTrainingClassifier
 
 import pabi
 from pabi.cli.verifying import _compared
@@ -147,8 +149,42 @@ def test_files_of_earlier_versions_are_what_they_are(bare, tmp_path):
     found = verdict(bare, bare.guarantee_, tmp_path, models_sha256=None)
     assert (found.reason, found.whole) == (None, False)
     assert "not settings, nor steps that release nothing" in found.lines[1]
-    raw = make_pipeline(StandardScaler().fit(X), bare)
-    assert verdict(raw, bare.guarantee_, tmp_path, models_sha256=None).reason is not None
+
+
+def around(model):
+    return SelfTrainingClassifier(model).fit(X, np.where(np.arange(len(Y)) % 3, Y, -1))
+
+
+LEARNT = {
+    "in front": (lambda model: make_pipeline(StandardScaler().fit(X), model), "StandardScaler"),
+    "of columns": (
+        lambda model: make_pipeline(
+            ColumnTransformer([("a", MinMaxScaler(), [0, 1, 2])]).fit(X), model
+        ),
+        "MinMaxScaler",
+    ),
+    "around": (around, "SelfTrainingClassifier"),
+    "that learns levels": (
+        lambda model: make_pipeline(OrdinalEncoder().fit(X), model),
+        "OrdinalEncoder",
+    ),
+}
+
+
+@pytest.mark.parametrize("how", LEARNT)
+@pytest.mark.parametrize("notes", [{}, {"models_sha256": None}], ids=["new", "old"])
+def test_a_step_that_learnt_is_named_whatever_the_notes_have(bare, tmp_path, how, notes):
+    build, kind = LEARNT[how]
+    found = verdict(build(copy.deepcopy(bare)), bare.guarantee_, tmp_path, **notes)
+    assert "NOT the one" in found.lines[0]
+    assert kind in found.lines[0]
+    assert ("an earlier pabi wrote the file" in found.lines[1]) == bool(notes)
+
+
+@pytest.mark.parametrize("notes", [{}, {"models_sha256": None}], ids=["new", "old"])
+def test_a_class_of_somebodys_own_is_named(bare, tmp_path, notes):
+    with pytest.raises(InvalidInput, match="Plain"):
+        verdict(make_pipeline(Plain(), bare), bare.guarantee_, tmp_path, **notes)
 
 
 @pytest.mark.parametrize("fields", [{"verbose": True}, {"strict": True}, {"random_state": 3}])

@@ -46,6 +46,11 @@ DELTA = 1e-4
 QUICK = {"batches": FullBatch(), "epochs": 3, "step_size": 0.5, "l2": 0.01}
 
 
+def same(one, other):
+    """Whether two guarantees are one, but for what is noted of which model."""
+    return one.proof is other.proof and one.assumptions == other.assumptions
+
+
 @pytest.fixture(autouse=True)
 def quiet():
     with warnings.catch_warnings():
@@ -90,8 +95,8 @@ def test_a_whitener_and_a_model_cost_what_composes(batches):
 def test_one_step_costs_what_it_costs():
     for step in (classifier(), PrivateLinearRegression(1.0, DELTA, target_range=(0, 1), **QUICK)):
         fitted = step.fit(X, Y)
-        assert guarantee_of(fitted) is fitted.guarantee_
-        assert guarantee_of(make_pipeline(Normalizer(), fitted)) is fitted.guarantee_
+        assert same(guarantee_of(fitted), fitted.guarantee_)
+        assert same(guarantee_of(make_pipeline(Normalizer(), fitted)), fitted.guarantee_)
 
 
 def test_a_preconditioned_model_behind_a_whitener_is_three_releases():
@@ -130,14 +135,14 @@ def test_pipelines_within_pipelines():
 )
 def test_steps_that_learn_nothing_cost_nothing(step):
     model = Pipeline([("step", step), ("model", classifier())]).fit(X, Y)
-    assert guarantee_of(model) is model[-1].guarantee_
+    assert same(guarantee_of(model), model[-1].guarantee_)
 
 
 def test_declared_columns_cost_nothing():
     schema = {"a": {"kind": "numeric", "range": [0, 1]}, "b": {"kind": "boolean"}}
     data = {"a": X[:, 0], "b": Y}
     model = make_pipeline(SchemaEncoder(schema), classifier()).fit(data, Y)
-    assert guarantee_of(model) is model[-1].guarantee_
+    assert same(guarantee_of(model), model[-1].guarantee_)
 
 
 def test_a_pipeline_that_was_stored_costs_the_same():
@@ -368,10 +373,10 @@ def test_honest_columns_cost_nothing():
         ("none", "drop", ["c"]),
         remainder="passthrough",
     )
-    assert guarantee_of(model) is model[-1].guarantee_
+    assert same(guarantee_of(model), model[-1].guarantee_)
     declared = ("levels", PrivateCategories(categories=[["x", "y"]]), ["c"])
     model = model_of_columns(declared, ("rest", "passthrough", ["a"]))
-    assert guarantee_of(model) is model[-1].guarantee_
+    assert same(guarantee_of(model), model[-1].guarantee_)
 
 
 def test_the_density_of_a_sparse_output_is_assumed_to_be_public():

@@ -284,7 +284,7 @@ class _Comparison:
         which = "the one" if self.same else f"NOT the one ({one_line(self.reason)}),"
         what = "all steps, settings and fitted values, and the guarantee"
         if not self.whole:
-            listed = ", ".join(self.names)
+            listed = ", ".join(self.names) or "released values"
             what = f"{listed}; not settings, nor steps that release nothing: an earlier pabi wrote the file"
         return [
             f"model        {which} whose SHA-256 the notes have",
@@ -300,35 +300,28 @@ def _compared(file: str, data: dict[str, Any]) -> _Comparison:
     hashes, models = [one[SHA256] for one in releases_in(notes) if SHA256 in one], models_in(notes)
     if not hashes:
         raise InvalidInput("--model", "expected a guarantee that notes a hash, this file has none")
-    from pabi.learn.pipelines import released_by
+    from pabi.learn.hashes import model_hash
+    from pabi.learn.pipelines import guarantee_of, released_by
 
     model = _loaded(file)
-    released = released_by(model)
+    try:
+        own = [guarantee_of(model), *_of_forgetting(model)]  # refuses what learnt without one
+        released, whole = released_by(model), model_hash(model)
+    except Exception as bad:  # of whatever kind: the file may be anything
+        return _Comparison(str(bad), (), bool(models))
     names = tuple(sorted({one_line(name) for values in released for name in values}))
     reason = None
     if not Counter(map(digest, released)) <= Counter(map(str, hashes)):
         reason = "its released values are others"
-    return _Comparison(reason or _other(model, models, data), names, bool(models))
+    elif models and whole not in models:
+        reason = "its steps, settings or fitted values are others"
+    elif models and not any(_within(proof, data) for proof in _proofs(own)):
+        reason = "its own guarantee is another"
+    return _Comparison(reason, names, bool(models))
 
 
-def _other(model: Any, models: list[str], data: dict[str, Any]) -> str | None:
-    """What of a model the file does not speak of: steps, settings, attributes, or its own guarantee."""
-    from pabi.learn.hashes import model_hash
-    from pabi.learn.pipelines import guarantee_of
-
-    try:
-        own = [guarantee_of(model), *_of_forgetting(model)]
-        whole = model_hash(model)
-    except InvalidInput as no:
-        return str(no)
-    if not models:
-        return None
-    if whole not in models:
-        return "its steps, settings or fitted values are others"
-    proofs = [one.certificate.payload for one in own if one.certificate is not None]
-    if not any(_within(proof, data) for proof in proofs):
-        return "its own guarantee is another"
-    return None
+def _proofs(guarantees: list[Any]) -> Iterator[Any]:
+    return (one.certificate.payload for one in guarantees if one.certificate is not None)
 
 
 def _of_forgetting(model: Any) -> list[Any]:

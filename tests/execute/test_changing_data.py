@@ -231,7 +231,7 @@ def test_rows_that_were_laid_out_are_those_that_are_read(tmp_path):
 def test_many_rows_are_held_block_by_block():
     """Copied in blocks, in the order of the rows, also of an array whose columns lie in one piece."""
     X = np.asfortranarray(np.random.default_rng(0).random((2 * MOST_ROWS + 17, 2)).astype("f4"))
-    held = Records(X, 1.0).held()
+    held = Records(X, 1.0)._held()
     assert not np.shares_memory(held._X, X)
     assert np.array_equal(held._X, X)
-    assert held.held() is held
+    assert held._held() is held

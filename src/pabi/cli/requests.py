@@ -214,6 +214,9 @@ def _pipeline(encoder: Any, fitted: Any) -> Any:
     """From raw columns to predictions."""
     from sklearn.pipeline import make_pipeline
 
+    encoder.feature_names_in_ = np.array(
+        list(encoder.columns), dtype=object
+    )  # also without a table
     return make_pipeline(encoder, fitted)
 
 

@@ -304,6 +304,8 @@ def _compared(file: str, data: dict[str, Any]) -> _Comparison:
     from pabi.learn.pipelines import guarantee_of, released_by
 
     model = _loaded(file)
+    if not hasattr(model, "fit"):
+        raise InvalidInput(file, f"expected a fitted model, got a {type(model).__name__}")
     try:
         own = [guarantee_of(model), *_of_forgetting(model)]  # refuses what learnt without one
         released, whole = released_by(model), model_hash(model)

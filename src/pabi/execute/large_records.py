@@ -112,7 +112,7 @@ class LargeRecords(Records):
                 self.stored(first, last), slice(first - rows.start, last - rows.start)
             )
 
-    def held(self) -> Records:
+    def _held(self) -> Records:
         """These rows: they are bounded whenever they are read."""
         return self
 

@@ -85,7 +85,7 @@ class LinearGradients:
         outputs: int | None = None,
         steepness: float | None = None,
     ) -> None:
-        self.records = (X if isinstance(X, Records) else records_of(X)).held()
+        self.records = (X if isinstance(X, Records) else records_of(X))._held()
         self._targets = targets if isinstance(targets, LargeColumn) else np.array(targets)
         self._residual = residual
         self.steepness = steepness

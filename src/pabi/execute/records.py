@@ -111,7 +111,7 @@ class Records:
         self._take(matrix, feature_norm, intercept_scaling, ranges, own=own)
 
     @classmethod
-    def of_own(cls, table: Any, feature_norm: float) -> Self:
+    def _of_own(cls, table: Any, feature_norm: float) -> Self:
         """Rows of a table that this library made, and that nobody else knows."""
         records = cls.__new__(cls)
         records._take(table, feature_norm, None, None, own=True)
@@ -135,7 +135,7 @@ class Records:
         # (factors or None, norms) of all rows; None where the data may change.
         self._bounds = measured if own else None
 
-    def held(self) -> Records:
+    def _held(self) -> Records:
         """The same rows, measured once, in memory that nobody else writes to.
 
         A mapped file is not copied: its rows are bounded whenever they are read.

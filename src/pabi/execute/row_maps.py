@@ -72,7 +72,7 @@ class RowMap:
         if isinstance(records, LargeRecords):
             parts = Parts(lambda: self._tables(records, anywhere))
             return LargeRecords.derived(parts, records, records.width, self.norm)
-        return Records.of_own(self.table(records, anywhere), self.norm)
+        return Records._of_own(self.table(records, anywhere), self.norm)
 
     def _tables(self, records: Records, anywhere: bool) -> Chunks:
         """The rows of `table`, some thousand at a time."""

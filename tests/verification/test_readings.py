@@ -6,8 +6,11 @@ import json
 import math
 import warnings
 from dataclasses import replace
+from fractions import Fraction
 
+import numpy as np
 import pytest
+from scipy.stats import norm
 
 import pabi
 from pabi.cli import main
@@ -15,7 +18,10 @@ from pabi.numbers.showing import shown
 from pabi.verification import _read
 from pabi.verification.bounds import JointBound, best_curve
 from pabi.verification.claims import read_bound
+from pabi.verification.factors.secret_mixtures import SecretParts
+from pabi.verification.limits import Limits, within
 from pabi.verification.refusal import Refused
+from pabi.verification.secret_laws import laws_of
 
 DELTA = 1e-5
 SCHEMES = [
@@ -187,3 +193,35 @@ def test_without_a_reading_a_verdict_says_the_curve():
     verdict = pabi.verify(guarantee)
     assert verdict.reading is None
     assert verdict.reason == f"proven: μ = {verdict.mu!r}"
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("spacing", [0.06, 0.01])
+def test_both_laws_of_a_secret_mixture_reveal_no_less(turned, spacing):
+    """Against both orders of 0.1·N(0, 1) + 0.9·N(1, 1) and N(0, 1), integrated over z."""
+    parts = ((Fraction(1, 10), 0.0), (Fraction(9, 10), 1.0))
+    law = laws_of(SecretParts(parts, False))(1e-6, spacing)[turned]
+    q_masses = law.p * np.exp(-law.y)
+    assert law.p.sum() + law.infinity >= 1.0 - 1e-13
+    assert q_masses.sum() >= 1.0 - 1e-12
+    z = np.linspace(-12.0, 13.0, 250_001)
+    q = norm.pdf(z)
+    p = 0.1 * q + 0.9 * norm.pdf(z - 1.0)
+    first, second = (q, p) if turned else (p, q)
+    for epsilon in (0.0, 0.2, 1.0, 2.0):
+        truth = np.maximum(0.0, first - math.exp(epsilon) * second).sum() * (z[1] - z[0])
+        gain = law.p * np.maximum(0.0, -np.expm1(epsilon - law.y))
+        found = gain.sum() + law.infinity
+        assert truth * (1.0 - 1e-6) <= found <= truth * (1.0 + spacing) + 1e-9
+
+
+def test_twenty_different_secret_mixtures_are_proven_in_time():
+    curves = [
+        pabi.tradeoff.SecretMixture([0.01 * j + 0.02 * k for k in range(8)], [0.125] * 8)
+        for j in range(20)
+    ]
+    stated = pabi.tradeoff.Product([(curve, 1) for curve in curves]).epsilon(DELTA)
+    factors = [{**curve.to_dict(), "count": 1} for curve in curves]
+    bound = read_bound({"kind": "product", "factors": factors})
+    with within(Limits(size=1, depth=1, unpacked=1, positions=1, seconds=8.0)):
+        assert bound.epsilon(DELTA, stated) <= stated

@@ -36,7 +36,7 @@ Array = NDArray[np.float64]
 
 # Spacing of the normal variable behind a loss, and by how much step 3 may raise ε, relatively. Where ε is
 # near 0, the error of a spacing is relative to δ.
-_LEVELS = ((0.06, 8e-4), (0.012, 3e-5), (0.004, 3e-6), (0.0015, 5e-7))
+_LEVELS = ((0.06, 8e-4), (0.03, 1e-4), (0.012, 3e-5), (0.004, 3e-6), (0.0015, 5e-7))
 _MOST = 4_000_000_000  # terms to add up before giving up
 _MOST_FREQUENCIES = 2_000_000  # of one sum: 300 MB
 _MOST_LOSSES = 20_000  # of one factor
@@ -81,12 +81,12 @@ def epsilon_bound(
     sampled: Iterable[Sampled],
     delta: float,
     enough: float = 0.0,
-    others: Sequence[tuple[Callable[[float, float, bool], Law], int]] = (),
+    others: Sequence[tuple[Callable[[float, float], tuple[Law, Law]], int]] = (),
 ) -> float:
     """An ε with δ(ε) ≤ `delta` for the product; ∞ if none is found.
 
     `parts`: (probability, μ) of a mixture of Gaussians, which is one factor. `others`: of further factors
-    the losses, from (tail, spacing, whether the data sets are exchanged), and how many there are. Finer grids
+    the losses, from (tail, spacing), those with the data sets exchanged, and how many there are. Finer grids
     are tried as long as the ε found is above `enough`, but so little that they may help.
     """
     factors = [f._replace(probability=_double(f.probability)) for f in sampled if f.mu > 0.0]
@@ -100,15 +100,16 @@ def epsilon_bound(
         drawn = [f for f in factors if f.probability < 1.0]
         laws = [_law(f, tail, spacing) for f in drawn]
         plain = math.fsum(f.times * whole_mu(f) ** 2 for f in factors if f.probability == 1.0)
+        more = [(law(tail, spacing), times) for law, times in others]
+        turns = any(law.turns for law in laws) or any(law.turns for (law, _), _ in more)
         epsilon = 0.0
-        for turned in (False, True) if others or any(law.turns for law in laws) else (False,):
+        for turned in (False, True) if turns else (False,):
             facing = laws
             if turned:
                 facing = [
                     _turned(f, law, tail, spacing) for f, law in zip(drawn, laws, strict=True)
                 ]
-            more = [(law(tail, spacing, turned), n) for law, n in others]
-            facing = [*facing, *(law._replace(times=n) for law, n in more)]
+            facing = [*facing, *(both[turned]._replace(times=n) for both, n in more)]
             epsilon = max(epsilon, _Sum(facing, _mixture(parts, plain)).epsilon(delta, rise))
         best = min(best, epsilon)
         if best <= enough or best > 1.02 * enough + 0.01 * delta:
@@ -144,12 +145,13 @@ class Law(NamedTuple):
         its mass is `negligible`, is raised to ∞."""
         if not self.turns:
             return self
-        p = _reversed(self)
+        p = reversed_masses(self)
         first = 1 if p[0] <= negligible else 0
         return self._replace(y=-self.y[first:], p=p[first:], infinity=first * float(p[0]))
 
 
-def _reversed(law: Law) -> Array:
+def reversed_masses(law: Law) -> Array:
+    """Q's masses at the losses of (P, Q)."""
     with np.errstate(under="ignore"):
         return _up(law.p * np.exp(-law.y))
 
@@ -208,7 +210,7 @@ def reach_of(tail: float) -> float:
 
 def _mirrored(law: Law, rest: float) -> Law:
     """With the mirror image of the losses above 0 below it, and `rest` at 0."""
-    mirrored = _reversed(law)[:0:-1]
+    mirrored = reversed_masses(law)[:0:-1]
     both = np.concatenate([mirrored, law.p])
     both[mirrored.size] += law.p[0] + rest
     return law._replace(y=np.concatenate([-law.y[:0:-1], law.y]), p=_up(both))

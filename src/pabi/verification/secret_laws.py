@@ -19,31 +19,34 @@ from flint import arb, ctx, fmpq
 from pabi.verification.arithmetic import BITS
 from pabi.verification.factors.secret_mixtures import SecretParts
 from pabi.verification.limits import in_time, timed
-from pabi.verification.products import Law, Sampled, reach_of
+from pabi.verification.products import Law, Sampled, reach_of, reversed_masses
 
 _MOST_PLACES = 4_000
 _ENOUGH = 112  # bits: differences of masses, and of losses, keep more digits than a double has
+_LEAST = 1e-300  # more than a mass that is rounded to 0
 
 Part = tuple[Any, Any]  # weight, mean
 Orders = list[tuple[list[Part], list[Part]]]  # P and Q
 _STILL: list[Part] = [(arb(1), 0.0)]
 
 
-def laws_of(mixture: SecretParts) -> Callable[[float, float, bool], Law]:
-    """(tail, spacing of the places, whether Q comes first) ↦ the losses of the mixture."""
+def laws_of(mixture: SecretParts) -> Callable[[float, float], tuple[Law, Law]]:
+    """(tail, spacing of the places) ↦ the losses of the mixture, and those with the data sets exchanged."""
     there = [(_ball(w), m) for w, m in mixture.parts if w > 0]
-    back = [(w, -m) for w, m in there]
 
-    def law(tail: float, spacing: float, turned: bool) -> Law:
-        if mixture.opposite:
-            return _law(there, back, tail=tail, spacing=spacing)
-        first, second = (_STILL, back) if turned else (there, _STILL)
-        return _law(first, second, tail=tail, spacing=spacing)
+    def laws(tail: float, spacing: float) -> tuple[Law, Law]:
+        if not mixture.opposite:
+            return _laws(there, _STILL, tail=tail, spacing=spacing)
+        law, _ = _laws(there, [(w, -m) for w, m in there], tail=tail, spacing=spacing)
+        return law._replace(turns=False), law
 
-    return law
+    return laws
 
 
-def _law(first: Sequence[Part], second: Sequence[Part], *, tail: float, spacing: float) -> Law:
+def _laws(
+    first: Sequence[Part], second: Sequence[Part], *, tail: float, spacing: float
+) -> tuple[Law, Law]:
+    """The law of (P, Q), and that of (Q, P), where what is below the first place has the loss ∞."""
     reach = reach_of(tail)
     low, high = min(m for _, m in second) - reach, max(m for _, m in first) + reach
     spacing = max(spacing, (high - low) / _MOST_PLACES)
@@ -52,6 +55,7 @@ def _law(first: Sequence[Part], second: Sequence[Part], *, tail: float, spacing:
         losses: list[float] = []
         masses: list[Any] = []
         y, here = _loss(first, second, places[0]), _around(first, second, places[0])
+        q_below = here.q_below
         losses.append(_up(y))
         masses.append(here.p_below)
         for b in timed(places[1:]):
@@ -69,13 +73,11 @@ def _law(first: Sequence[Part], second: Sequence[Part], *, tail: float, spacing:
         finite = arb(last).exp() * q
         losses.append(last)
         masses.append(finite)
-        return Law(
-            np.array(losses),
-            np.array([_mass_up(m) for m in masses]),
-            _mass_up(p - finite),
-            1,
-            turns=True,
-        )
+        each = np.array([_mass_up(m) for m in masses])
+        law = Law(np.array(losses), each, _mass_up(p - finite), 1, turns=True)
+        # Q's masses follow from the ratios; what is below all doubles is added to the infinite loss.
+        infinity = _mass_up(q_below + _LEAST * len(losses))
+        return law, Law(-law.y[1:], reversed_masses(law)[1:], infinity, 1, turns=True)
 
 
 class _Around(NamedTuple):
@@ -87,6 +89,10 @@ class _Around(NamedTuple):
     @property
     def p_below(self) -> Any:
         return sum((w * below for w, _, below, _ in self.p), arb(0))
+
+    @property
+    def q_below(self) -> Any:
+        return sum((w * below for w, _, below, _ in self.q), arb(0))
 
     @property
     def p_above(self) -> Any:

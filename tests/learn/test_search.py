@@ -12,6 +12,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 from scipy import stats
 from sklearn.base import clone, is_classifier
@@ -32,6 +33,7 @@ from pabi.learn import (
     check_pipeline,
     guarantee_of,
 )
+from pabi.learn.search import _labels, _Tables
 from pabi.learn.search_plans import scored
 from pabi.learn.sentences import AGAIN
 from pabi.numbers.errors import BudgetExceeded, InvalidInput, PrivacyWarning, TargetUnreachable
@@ -398,7 +400,7 @@ def test_predictions_of_another_shape_are_refused(shape):
 def test_labels_of_another_shape_are_refused(form):
     """(m, 1) beside (m,) made m·m hits, of which one record moved 2m."""
     X, y = table(200)
-    with pytest.raises(InvalidInput, match=r"y: expected shape \(n,\), one label a record"):
+    with pytest.raises(InvalidInput, match=r"y: expected (shape \(n,\), one label|as many rows)"):
         search(validation_share=0.3).fit(X, form(y))
 
 
@@ -494,3 +496,41 @@ def test_a_search_within_a_search_says_what_it_does_not_cover():
     alone = search(validation_share=0.3).fit(X, y)
     assert AGAIN not in alone.guarantee_.assumptions
     assert not check_pipeline(search(validation_share=0.3))
+
+
+# Labels.
+
+
+@pytest.mark.parametrize(
+    ("y", "kind"),
+    [
+        ([0, 1] * 20 + ["x"], list),
+        ([2**60 + 1] * 8 + [0.5], list),
+        ([2**60 + 1] * 8 + [None], pa.array),
+        ([2**60 + 1] * 8 + [None], lambda y: pd.Series(y, dtype="Int64")),
+        (["a", "b"] * 8 + ["a\0"], list),
+    ],
+    ids=["a text", "a fraction", "a gap of pyarrow", "a gap of pandas", "an end"],
+)
+def test_one_label_changes_no_other(y, kind):
+    labels = _labels(kind(y))
+    assert labels.tolist()[:-1] == y[:-1]
+    tables = _Tables(
+        X=np.zeros((len(y), 1)), y=kind(y), X_scoring=None, y_scoring=None, rows=len(y)
+    )
+    assert tables.cells.tolist()[:-1] == y[:-1]
+    assert set(map(type, labels.tolist()[:-1])) == {type(y[0])}
+
+
+@pytest.mark.parametrize("share", [None, 0.3])
+def test_an_undeclared_label_of_another_kind_is_refused_in_one_line(share):
+    X, _ = table(400)
+    asked = search(validation_share=share)
+    scoring = {} if share else PUBLIC
+    with pytest.raises(InvalidInput, match="^y: expected labels of one kind$"):
+        asked.fit(X, [0, 1] * 199 + [0, "x"], **scoring)
+
+
+def test_labels_of_several_columns_are_refused_by_their_shape():
+    with pytest.raises(InvalidInput, match=r"^y: .*got \(3, 1\)"):
+        _labels([[0], [1], [0]])

@@ -33,6 +33,7 @@ from pabi.execute.randomness import (
     randomness_from,
 )
 from pabi.execute.trials import TrialLaw
+from pabi.features.cells import cells_of, typed
 from pabi.guarantees.guarantee import Composed, Guarantee
 from pabi.learn.categories import PrivateCategories, learns_levels
 from pabi.learn.guards import counted_apart
@@ -51,6 +52,7 @@ from pabi.learn.search_plans import (
     with_settings,
 )
 from pabi.learn.sentences import LABELS, ONE_FIT, PREPROCESSING, WEIGHTS
+from pabi.learn.targets import targets_of
 from pabi.learn.users import users_of_rows
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
@@ -91,7 +93,7 @@ class _Tables:
     def cells(self) -> Any:
         """The targets: an array, or the column that is read."""
         table = large_table(self.X)
-        return np.asarray(self.y) if table is None else large_column(table, self.y)
+        return typed(targets_of(self.y)) if table is None else large_column(table, self.y)
 
     @property
     def scored(self) -> int:
@@ -378,7 +380,7 @@ class PrivateSearchCV(PrivateStep, MetaEstimatorMixin, BaseEstimator):  # type: 
         labels = _labels(y)
         return _Tables(
             X=_safe_indexing(X, train),
-            y=np.asarray(labels[train].tolist()) if isinstance(y, list | tuple) else labels[train],
+            y=labels[train],
             X_scoring=_safe_indexing(X, score),
             y_scoring=labels[score],
             rows=len(train),
@@ -427,10 +429,11 @@ class PrivateSearchCV(PrivateStep, MetaEstimatorMixin, BaseEstimator):  # type: 
             return None
         if last.classes is not None:
             return np.unique(np.asarray(last.classes))
-        if self.validation_share is None:
-            return labels_of(tables.cells)
         try:
-            return np.unique(np.concatenate([tables.cells, np.asarray(tables.y_scoring)]))
+            if self.validation_share is None:
+                return labels_of(tables.cells)
+            every = [cells.astype(object) for cells in (tables.cells, tables.y_scoring)]
+            return np.unique(typed(np.concatenate(every)))
         except TypeError:
             raise InvalidInput("y", "expected labels of one kind") from None
 
@@ -722,22 +725,16 @@ def _rows_of(X: Any, y: Any) -> int:
     shape = np.shape(X)
     if len(shape) != 2:
         raise InvalidInput("X", f"expected shape (n, d), got {shape}")
-    if np.shape(y)[:1] != shape[:1]:
+    if cells_of(y).shape[:1] != shape[:1]:
         raise InvalidInput("y", "expected as many rows as X has")
     return int(shape[0])
 
 
 def _labels(y: Any) -> NDArray[Any]:
-    """(n,) labels, as they are where they are of several types. Raises InvalidInput for another shape.
-
-    numpy would make texts of all of them where one is a text, so that one record could change every hit.
-    """
-    labels = np.asarray(y)
+    """(n,) labels, none changed by what the others are. Raises InvalidInput for another shape."""
+    labels = typed(targets_of(y))
     if labels.ndim != 1:
         raise InvalidInput("y", f"expected shape (n,), one label a record, got {labels.shape}")
-    if isinstance(y, list | tuple) and len({type(one) for one in y}) > 1:
-        labels = np.empty(len(y), dtype=object)
-        labels[:] = y
     return labels
 
 

@@ -77,7 +77,12 @@ def numbers_in(y: Any) -> Any:
     """The targets of a table in memory as doubles, NaN where one is missing. Raises InvalidInput."""
     if y is None or hasattr(y, "tocsr"):
         return y
+    return doubles_of("y", targets_of(y))
+
+
+def targets_of(y: Any) -> NDArray[Any]:
+    """The cells of targets in memory, (n,) or (n, k), none of them converted. Raises InvalidInput."""
     cells = table_of(y, "y") if columns_of(y) is not None else cells_of(y)
     if cells.dtype == object and cells.ndim == 1 and any(np.ndim(cell) for cell in cells[:1]):
-        cells = table_of(y, "y")
-    return doubles_of("y", cells)
+        return table_of(y, "y")
+    return cells

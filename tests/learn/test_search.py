@@ -137,7 +137,7 @@ def test_releases_beside_it_that_leave_nothing():
 
 
 def test_the_best_model_costs_what_the_search_does():
-    """Its private steps are in the search's guarantee; one that is fitted again is a release of its own."""
+    """Its private steps are in the search's guarantee; one that is fitted again is none of its steps."""
     X, y = table(4000)
     settings = {"privatelogisticregression__clip_norm": [0.3]}
     chain = make_pipeline(*(step for _, step in prepared().steps), logistic(precondition=None))
@@ -146,9 +146,11 @@ def test_the_best_model_costs_what_the_search_does():
     assert guarantee_of(best) is fitted.guarantee_
     again = guarantee_of(pickle.loads(pickle.dumps(best)))
     assert again.curve == fitted.guarantee_.curve
+    turns = [vars(step)["_turn"] for _, step in best.steps if hasattr(step, "guarantee_")]
+    assert set(turns) == {fitted._turn}, "how many trials there were is not to be seen"
     best[0].fit(X)
-    again = guarantee_of(best)
-    assert again.curve == pabi.compose(best[0].guarantee_, fitted.guarantee_).curve
+    with pytest.raises(InvalidInput, match="was fitted after this one"):
+        guarantee_of(best)
 
 
 def test_the_winner_does_not_promise_what_one_trial_does():
@@ -525,7 +527,7 @@ def test_one_label_changes_no_other(y, kind):
 @pytest.mark.parametrize("share", [None, 0.3])
 def test_an_undeclared_label_of_another_kind_is_refused_in_one_line(share):
     X, _ = table(400)
-    asked = search(validation_share=share)
+    asked = search(logistic(classes=None), validation_share=share)
     scoring = {} if share else PUBLIC
     with pytest.raises(InvalidInput, match="^y: expected labels of one kind$"):
         asked.fit(X, [0, 1] * 199 + [0, "x"], **scoring)
@@ -534,3 +536,10 @@ def test_an_undeclared_label_of_another_kind_is_refused_in_one_line(share):
 def test_labels_of_several_columns_are_refused_by_their_shape():
     with pytest.raises(InvalidInput, match=r"^y: .*got \(3, 1\)"):
         _labels([[0], [1], [0]])
+
+
+def test_trials_take_no_turns():
+    X, y = table(400)
+    first = search().fit(X, y, **PUBLIC)
+    second = search().fit(X, y, **PUBLIC)
+    assert second._turn == first._turn + 1

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -38,6 +41,7 @@ from pabi.learn import (
     SchemaEncoder,
     check_pipeline,
     guarantee_of,
+    model_hash,
 )
 from pabi.numbers.errors import InvalidInput
 
@@ -212,3 +216,37 @@ def test_an_honest_pipeline_is_known_but_for_steps_of_ones_own(name):
     whole.fit(X, Y)
     guarantee = guarantee_of(whole, strict=name not in OWN)
     assert (" learnt nothing" in str(guarantee.assumptions)) == (name in OWN)
+
+
+# Steps of several fits.
+
+
+def stored(chain):
+    return pickle.loads(pickle.dumps(chain))
+
+
+@pytest.mark.parametrize("between", [copy.deepcopy, stored, lambda chain: chain])
+def test_a_step_of_a_later_fit_than_the_one_behind_it_is_refused(between):
+    """The last step fails after its scaler was fitted anew: the two do not belong together."""
+    chain = Pipeline(
+        [("scaler", PrivateScaler(50.0, DELTA)), ("n", Normalizer()), ("model", model())]
+    )
+    chain.fit(NUMBERS, Y)
+    assert guarantee_of(chain).epsilon(DELTA) > 1.0
+    chain = between(chain)
+    model_hash(chain)
+    with pytest.raises(InvalidInput, match="declared classes"):
+        chain.fit(NUMBERS, np.where(np.arange(N) < 5, 7, Y))
+    for asked in (guarantee_of, model_hash):
+        with pytest.raises(InvalidInput, match="^model: .* 'scaler' was fitted after this one"):
+            asked(make_pipeline(Normalizer(), chain) if asked is guarantee_of else chain)
+    chain.fit(NUMBERS, Y)
+    assert guarantee_of(chain).epsilon(DELTA) > 1.0
+
+
+def test_steps_side_by_side_have_no_order():
+    columns = FeatureUnion([("b", PrivateScaler(50.0, DELTA)), ("a", PrivateRanges(50.0, DELTA))])
+    chain = make_pipeline(columns, Normalizer(), model()).fit(NUMBERS, Y)
+    columns.transformer_list[0][1].fit(NUMBERS)
+    chain[-1].fit(chain[:-1].transform(NUMBERS), Y)
+    assert guarantee_of(chain).epsilon(DELTA) > 2.0

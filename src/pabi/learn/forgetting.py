@@ -43,6 +43,7 @@ from pabi.forgetting.turns import first_name, named_after, noted_name, refuse_st
 from pabi.guarantees.guarantee import Guarantee
 from pabi.learn.hashes import notes_of
 from pabi.learn.plans import TrainingPlan
+from pabi.learn.private_steps import take_turn
 from pabi.learn.sample_weights import sample_weights, times
 from pabi.learn.sentences import ONE_FIT, PREPROCESSING
 from pabi.learn.users import CheckedRows
@@ -455,6 +456,7 @@ class ForgettingModel:
             PREPROCESSING, ONE_FIT, *sentences, *([BY_ITSELF] if held.requests else [])
         )
         self.run_, self.n_iter_ = run, int(run.steps)
+        take_turn(self)
         self._set_coefficients(_theta(held))
         self._note_parameters()
         if held.log:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.compose import make_column_selector
+from sklearn.pipeline import Pipeline
 
 from pabi.learn.known_steps import (
     LABEL_SETS,
@@ -22,7 +23,7 @@ from pabi.learn.known_steps import (
     row_by_row,
     steps_within,
 )
-from pabi.learn.private_steps import count_anew, is_private
+from pabi.learn.private_steps import count_anew, is_private, turn_of
 from pabi.learn.users import id_columns
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.fields import flag
@@ -244,6 +245,28 @@ def _columns_of(pipeline: Any) -> Iterator[Any]:
             yield from (
                 [chosen] if isinstance(chosen, str) else chosen if isinstance(chosen, list) else ()
             )
+
+
+def refuse_out_of_turn(model: Any) -> None:
+    """Raises InvalidInput where a private step was fitted after one that stands behind it in a pipeline.
+
+    What the later one was trained on came from another fit then, which nothing here counts.
+    """
+    for _, step in _every_step("", model):
+        latest, before = 0, ""
+        for name, part in step.steps if isinstance(step, Pipeline) else ():
+            turns = [turn_of(one) for _, one in _every_step("", part) if _has_guarantee(one)]
+            if turns and min(turns) < latest:
+                says = f"the step {before!r} was fitted after this one: fit the pipeline as a whole"
+                raise InvalidInput(
+                    name, f"expected the steps before it as they were at its fit, {says}"
+                )
+            if turns and max(turns) >= latest:
+                latest, before = max(turns), name
+
+
+def _has_guarantee(step: Any) -> bool:
+    return is_private(step) and getattr(step, "guarantee_", None) is not None
 
 
 def counted_apart(model: Any) -> Any:

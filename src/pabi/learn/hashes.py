@@ -18,6 +18,7 @@ from pabi.execute.engine import Trained
 from pabi.execute.second_moments import ReleasedMoments
 from pabi.guarantees.guarantee import Guarantee
 from pabi.guarantees.releases import MODELS, digest, released_notes
+from pabi.learn.guards import refuse_out_of_turn
 from pabi.numbers.errors import InvalidInput
 
 MATRIX = "preconditioner_.matrix"
@@ -45,12 +46,22 @@ _HELD = frozenset(_RELEASED) | {
     "unlearning_guarantee_",
     "_covers",
     "_metadata_request",
+    "_turn",
     "_n_features_out",
     "_sklearn_output_config",
 }
 # What says nothing of any output, and guarantees, which are compared by themselves.
 _ASIDE = frozenset(
-    {"guarantee_", "unlearning_guarantee_", "_covers", "ledger", "memory", "n_jobs", "random_state"}
+    {
+        "guarantee_",
+        "unlearning_guarantee_",
+        "_covers",
+        "_turn",
+        "ledger",
+        "memory",
+        "n_jobs",
+        "random_state",
+    }
     | {"strict", "verbose", "verbose_feature_names_out_"}
 )
 _DEEPEST = 24  # of what stands within each other
@@ -134,13 +145,14 @@ def model_hash(model: Any) -> str:
     Raises
     ------
     InvalidInput
-        An estimator of this library holds an attribute that is no part of it, or something in the model has
-        no such form.
+        An estimator of this library holds an attribute that is no part of it, something in the model has
+        no such form, or a private step was fitted after one behind it.
 
     References
     ----------
     docs, "Report a guarantee".
     """
+    refuse_out_of_turn(model)
     return hashlib.sha256(_text(_tree(model)).encode("ascii")).hexdigest()
 
 

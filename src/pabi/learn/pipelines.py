@@ -14,6 +14,7 @@ from pabi.learn.guards import (
     StepFinding,
     findings_in,
     refusal,
+    refuse_out_of_turn,
 )
 from pabi.learn.hashes import note_of_whole, parameters_of
 from pabi.learn.known_steps import is_ours, steps_within
@@ -46,8 +47,9 @@ def guarantee_of(model: Any, *, strict: bool = True) -> Guarantee:
     ------
     InvalidInput
         `model` is neither, is not fitted, or has a step that is known to learn, or that may fit a private
-        estimator more than once; with `strict`, also one that is not known. The message names the step and
-        what it holds.
+        estimator more than once; with `strict`, also one that is not known; or a private step was fitted
+        after one that stands behind it in a pipeline, so that the two do not belong together. The message
+        names the step and what it holds.
 
     Warns
     -----
@@ -70,6 +72,7 @@ def guarantee_of(model: Any, *, strict: bool = True) -> Guarantee:
     parts = list(_parts_of("model", model))
     assumed = [sentence for _, part in parts for sentence in _assumed_of(part)]
     assumed += assumed_unknown(model, strict=strict)
+    refuse_out_of_turn(model)
     guarantees = _not_covered([one for part in parts for one in _costs(*part)], parts)
     if not guarantees:
         raise InvalidInput("model", "expected a fitted step with a guarantee, found none")

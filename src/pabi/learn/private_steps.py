@@ -6,6 +6,9 @@ Fits are counted where they happen, of an estimator and its clones together.
 from __future__ import annotations
 
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any, Self
 
 from pabi.learn.sentences import AGAIN
@@ -15,6 +18,8 @@ from pabi.numbers.warning import warn_once
 
 # Of every private estimator and its clones one list, with an entry for every fit.
 _FITS: weakref.WeakKeyDictionary[Any, list[None]] = weakref.WeakKeyDictionary()
+_LAST = [0]  # the number of the last fit that this process knows of; `_turn` is an estimator's
+_HIDDEN: ContextVar[bool] = ContextVar("_HIDDEN", default=False)
 
 
 class AllOrNothing:
@@ -37,8 +42,13 @@ class AllOrNothing:
 class PrivateStep:
     """A step whose `fit` releases what it learns with a guarantee, and learns nothing else.
 
-    Its clones count fits together. What travels to another process counts there alone.
+    Its clones count fits together. What travels to another process counts there alone; what comes from
+    one, or from a file, was fitted before whatever is fitted here from then on.
     """
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)  # type: ignore[misc]
+        _LAST[0] = max(_LAST[0], turn_of(self))
 
     def __sklearn_clone__(self) -> Self:
         copied: Self = super().__sklearn_clone__()  # type: ignore[misc]
@@ -77,6 +87,29 @@ def fitted_before(step: Any, *, strict: Any, stacklevel: int) -> tuple[str, ...]
 def count_fit(step: Any) -> None:
     """Counts a fit, for the estimator and its clones."""
     _fits_of(step).append(None)
+    take_turn(step)
+
+
+def take_turn(step: Any) -> None:
+    """Numbers a fit after all that this process knows of; within `turns_hidden` it adds no number."""
+    _LAST[0] += not _HIDDEN.get()
+    step._turn = _LAST[0]
+
+
+@contextmanager
+def turns_hidden() -> Iterator[None]:
+    """Within it all fits have one number, so that nobody sees later how many there were."""
+    token = _HIDDEN.set(True)
+    try:
+        yield
+    finally:
+        _HIDDEN.reset(token)
+
+
+def turn_of(step: Any) -> int:
+    """The number of its fit among those of all private estimators; 0 where it has none."""
+    turn = vars(step).get("_turn", 0)
+    return turn if isinstance(turn, int) else 0
 
 
 def count_anew(step: Any) -> None:

@@ -39,7 +39,13 @@ from pabi.learn.categories import PrivateCategories, learns_levels
 from pabi.learn.guards import counted_apart
 from pabi.learn.hashes import notes_of
 from pabi.learn.pipelines import assumed_unknown, guarantee_of, keep_whole
-from pabi.learn.private_steps import AllOrNothing, PrivateStep, count_fit, fitted_before
+from pabi.learn.private_steps import (
+    AllOrNothing,
+    PrivateStep,
+    count_fit,
+    fitted_before,
+    turns_hidden,
+)
 from pabi.learn.search_plans import (
     SearchPlan,
     Settings,
@@ -380,7 +386,7 @@ class PrivateSearchCV(PrivateStep, MetaEstimatorMixin, BaseEstimator):  # type: 
         labels = _labels(y)
         return _Tables(
             X=_safe_indexing(X, train),
-            y=labels[train],
+            y=typed(labels[train]),
             X_scoring=_safe_indexing(X, score),
             y_scoring=labels[score],
             rows=len(train),
@@ -479,6 +485,8 @@ class PrivateSearchCV(PrivateStep, MetaEstimatorMixin, BaseEstimator):  # type: 
     ) -> Any:
         model = budgeted(clone(sized.model), self.plan_.epsilon, self.plan_.delta)
         counted_apart(model)  # how many trials there are stays hidden
+        alone = [name for name in model.get_params() if name.rpartition("__")[2] == "n_jobs"]
+        model.set_params(**dict.fromkeys(alone))  # other processes would count them
         if not source.secret:
             last_step(model).set_params(random_state=int(generator.integers(2**31)))
         if tables.groups is None:
@@ -588,7 +596,7 @@ class _Trials:
     def __call__(self, ticket: _Ticket) -> _Trial:
         search, sized = self.search, self.sized[ticket.place]
         generator = keyed_generator(ticket.key)
-        with drawn_from(generator):
+        with turns_hidden(), drawn_from(generator):
             model = search._fitted(sized, self.tables, self.source, generator)
         if guarantee_of(model, strict=False).curve != search.plan_.trials[ticket.place].curve:
             raise InvalidInput("estimator", "a fit costs something else than its plan says")

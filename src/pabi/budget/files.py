@@ -50,15 +50,20 @@ def lock_beside(path: Path) -> Path:
 
 def read_book(path: Path, book: Book | None = None) -> Book:
     """What the whole lines of the file say, after those that `book` has. Raises InvalidInput."""
-    for _ in range(_LOOKS - 1):
-        with contextlib.suppress(InvalidInput):
-            return _read_book(path, book)
-        time.sleep(_PAUSE)
-    return _read_book(path, book)
+    with named(path):
+        for _ in range(_LOOKS - 1):
+            with contextlib.suppress(_Unsettled):
+                return _read_book(path, book)
+            time.sleep(_PAUSE)
+        return _read_book(path, book)
+
+
+class _Unsettled(InvalidInput):
+    """What may be otherwise once somebody who writes is done."""
 
 
 def _read_book(path: Path, book: Book | None) -> Book:
-    with named(path), _opened(path, os.O_RDONLY) as file:
+    with _opened(path, os.O_RDONLY) as file:
         mark = _mark_beside(path)  # before the lines, of which there may be more meanwhile
         newer, rest = _completed(*_read(file, book))
         if newer is None:
@@ -183,16 +188,16 @@ def _refuse_missing(file: int, book: Book | None, mark: Mark | None, path: Path)
         return
     longer = book is not None and book.length > mark.length
     if not longer or _seal_before(file, mark.length) != mark.seal:
-        raise InvalidInput(
+        raise _Unsettled(
             "ledger",
             f"an entry that was granted is missing or was changed, as {lock_beside(path).name} shows. Put "
             "back the newest copy of both files; who removes that one file accepts the ledger as it is",
         )
 
 
-def _cut(path: Path, rest: bytes) -> InvalidInput:
+def _cut(path: Path, rest: bytes) -> _Unsettled:
     """What is said of a ledger without a mark that ends in a part of a line."""
-    return InvalidInput(
+    return _Unsettled(
         "ledger",
         f"it ends in {len(rest)} bytes that are no whole entry, and whether that was granted cannot be told "
         f"without {lock_beside(path).name}: copy both files",

@@ -198,6 +198,16 @@ def test_a_ledger_that_is_shorter_than_it_was_is_refused(ledger, entries):
             pabi.Ledger(ledger.path, EPSILON, DELTA)
 
 
+def test_an_emptied_lock_file_takes_no_entry_away(ledger):
+    lines = ledger.path.read_bytes().splitlines(keepends=True)
+    files.lock_beside(ledger.path).write_bytes(b"")
+    for some in (4, 3, 2):
+        ledger.path.write_bytes(b"".join(lines[:some]))
+        refused(ledger.path, "is missing or was changed")
+    ledger.path.write_bytes(lines[0])  # as a new ledger is before its length is noted
+    assert opened(ledger.path).report().entries == ()
+
+
 def test_another_ledger_of_the_same_length_is_refused(ledger, tmp_path):
     other = pabi.Ledger(tmp_path / "b.ledger", EPSILON, DELTA)
     reservation = other.reserve(release(MU))

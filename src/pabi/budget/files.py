@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from pabi.budget.lines import BEGINNING, Book, book_of, seal_of
+from pabi.budget.lines import BEGINNING, START, Book, book_of, seal_of
 from pabi.numbers import locking
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
 
@@ -36,11 +36,15 @@ class Mark(NamedTuple):
     seal: str
 
 
+_NOTHING = Mark(0, START)
+
+
 class Held(NamedTuple):
-    """Descriptors of a ledger and of its lock file, whose lock this process holds."""
+    """Descriptors of a ledger and of its lock file, which this process locked, and made where it is `new`."""
 
     file: int
     lock: int
+    new: bool
 
 
 def lock_beside(path: Path) -> Path:
@@ -89,18 +93,27 @@ def writing(path: Path, *, create: bool) -> Iterator[Held]:
     with contextlib.ExitStack() as stack:
         file = stack.enter_context(_opened(path, flags))
         beside = lock_beside(path)
+        new = not beside.exists()
         try:
             lock = stack.enter_context(locking.alone(beside, os.fstat(file)))
         except OSError as bad:
             raise InvalidInput(str(beside), f"cannot be locked: {bad.strerror}") from None
         if not locking.is_still(path, file):
             raise InvalidInput(str(path), "the ledger was replaced while this process waited")
-        yield Held(file, lock)
+        try:
+            yield Held(file, lock, new)
+        finally:
+            if new and not os.fstat(lock).st_size:
+                beside.unlink(missing_ok=True)  # nothing was written: it is as it was
 
 
 def brought_up_to_date(held: Held, book: Book | None, path: Path) -> Book | None:
     """The book of a locked file, what a crash left at its end taken off; None if nothing is left."""
-    mark = _read_mark(held.lock)
+    mark: Mark | None = _read_mark(held.lock)
+    if (
+        held.new and mark == _NOTHING
+    ):  # a ledger that was copied without its lock file, or an early one
+        mark = None
     newer, rest = _read(held.file, book)
     completed, left = _completed(newer, rest)
     _refuse_missing(held.file, completed, mark, path)
@@ -111,7 +124,7 @@ def brought_up_to_date(held: Held, book: Book | None, path: Path) -> Book | None
         begun = BEGINNING.startswith(rest[: len(BEGINNING)].rstrip(b"\0"))
         if newer is None and not (begun and len(rest) < _LONGEST_OPENING):
             raise InvalidInput("format", "expected a ledger, got another file")
-        if newer is not None and mark is None:
+        if newer is not None and mark in (None, _NOTHING):
             raise _cut(path, rest)
         warnings.warn(
             f"a ledger ended in {len(rest)} bytes of an entry that a crash cut off: it was never granted, "
@@ -149,7 +162,7 @@ def append(held: Held, line: bytes, end: int) -> None:
 
 
 def _mark_beside(path: Path) -> Mark | None:
-    """The mark of a ledger; None where there is none, or for those who may not write the ledger."""
+    """The mark of a ledger; None where no file keeps one, or for those who may not write the ledger."""
     try:
         lock = os.open(lock_beside(path), os.O_RDONLY)
     except (FileNotFoundError, PermissionError):
@@ -162,10 +175,10 @@ def _mark_beside(path: Path) -> Mark | None:
         os.close(lock)
 
 
-def _read_mark(lock: int) -> Mark | None:
+def _read_mark(lock: int) -> Mark:
     content = os.pread(lock, 1000, 0)
-    if not content:
-        return None
+    if not content:  # as it is made: no entry was granted yet
+        return _NOTHING
     parts = _MARK.fullmatch(content)
     # What cannot be read is the mark of no ledger: it is refused like one that is too long.
     return Mark(int(parts[1]), parts[2].decode()) if parts else Mark(sys.maxsize, "")
@@ -184,10 +197,14 @@ def _refuse_missing(file: int, book: Book | None, mark: Mark | None, path: Path)
     """Raises InvalidInput unless all that was granted is there."""
     if mark is None:
         return
-    if book is not None and book.length == mark.length and book.seal == mark.seal:
-        return
-    longer = book is not None and book.length > mark.length
-    if not longer or _seal_before(file, mark.length) != mark.seal:
+    if mark.length:
+        length, seal = (0, "") if book is None else (book.length, book.seal)
+        longer = length > mark.length
+        missing = mark.seal != (_seal_before(file, mark.length) if longer else seal)
+        missing = missing or length < mark.length
+    else:
+        missing = book is not None and bool(book.granted)
+    if missing:
         raise _Unsettled(
             "ledger",
             f"an entry that was granted is missing or was changed, as {lock_beside(path).name} shows. Put "

@@ -27,6 +27,7 @@ except ImportError:  # Windows has no flock: two processes at once are not kept 
 
 KEY_BYTES = 32
 _SALT, _NONCE = 32, 12  # bytes
+_NAMES = 100  # characters: two names, and room
 _BEGINNING, _LINE = b"pabi.state.", f"{FORMAT}\n".encode()
 
 
@@ -160,8 +161,8 @@ def _note_names(file: StateFile, *names: str) -> None:
     """Notes them, such that they survive a loss of power. Raises OSError."""
     handle = os.open(_beside(file), os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        os.ftruncate(handle, 0)
-        os.write(handle, f"{' '.join(names)}\n".encode())
+        # Over what is there, in one piece: a crash must not leave none of them.
+        os.pwrite(handle, f"{' '.join(names):<{_NAMES}}\n".encode(), 0)
         os.fsync(handle)
     finally:
         os.close(handle)

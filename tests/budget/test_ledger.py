@@ -529,7 +529,7 @@ def test_data_are_read_after_the_reservation_only(tmp_path):
     with pytest.raises(BudgetExceeded):
         train(run_of(), touched, np.zeros(2), ledger=poor)
     rich = pabi.Ledger(tmp_path / "b.ledger", 50.0, DELTA)
-    with pytest.raises(AssertionError):
+    with pytest.raises(InvalidInput, match="fails on records of the data"):
         train(run_of(), touched, np.zeros(2), ledger=rich)
     (entry,) = rich.report().entries
     assert not entry.committed

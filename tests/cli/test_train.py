@@ -83,6 +83,8 @@ def train(*more: str, data: str = "people.csv", target: str = "rich", **changes:
     options = {"schema": "schema.toml", "epsilon": "1", "delta": "1e-4"}
     options |= {"out": "model.skops", "guarantee": "g.json"} | changes
     given = [text for name, value in options.items() for text in (f"--{name}", value)]
+    answered = {"groups"} & changes.keys() or {"--groups", "--one-row-each"} & set(more)
+    more = more if answered else (*more, "--one-row-each")  # of tables with a column called "id"
     return run("train", data, "--target", target, *given, *more)
 
 

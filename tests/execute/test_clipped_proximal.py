@@ -317,7 +317,7 @@ def test_an_error_on_the_way_holds_no_iterate():
             raise KeyError("record")
         return data(x, rows)
 
-    with pytest.raises(KeyError) as error:
+    with pytest.raises(pabi.InvalidInput, match="KeyError") as error:
         train(run_of("elastic net"), gradients, np.full(5, 0.125))
     frames, trace = [], error.value.__traceback__
     while trace is not None:

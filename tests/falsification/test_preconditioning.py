@@ -167,8 +167,8 @@ def longer_rows(monkeypatch):
     mapped = RowMap.mapped
 
     def longer(self, records, anywhere=False):
-        twice = mapped(self, records, anywhere)
-        twice._scale = np.full(records.n, 2.0)
+        twice = mapped(self, records, anywhere)._held()
+        twice._bounds = np.full(records.n, 2.0), twice._bounds[1]
         return twice
 
     monkeypatch.setattr(RowMap, "mapped", longer)

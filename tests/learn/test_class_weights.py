@@ -78,7 +78,7 @@ def test_a_weighted_sum_is_the_sum_of_weighted_gradients(classes, limit):
         np.full(300, 1.0 + 1e-15),
         np.full(300, -1e-300),
         np.full(300, np.nan),
-        np.full(300, "1"),
+        np.full(300, "one"),
         0.5,
         None,
     ],

@@ -327,8 +327,8 @@ class _Epochs:
 
     def hopeless(self, epochs: int) -> bool:
         """Whether more epochs did not help for long, or are too many to be looked at."""
-        plain = self.run.constant and not self.run.order.fresh
-        most = _MOST_STEPS if plain else _MOST_VARYING
+        repeats = self.run.constant and not self.run.order.fresh
+        most = _MOST_STEPS if repeats else _MOST_VARYING
         return self.in_vain >= _DOUBLINGS or epochs * self.run.steps_per_epoch > most
 
     def unreachable(self, epochs: int) -> TargetUnreachable:

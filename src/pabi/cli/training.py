@@ -262,7 +262,9 @@ def time_left() -> Listener:
         minutes = (now - begin) / (over - first) * (steps - over) / 60.0
         if minutes >= 1.0:
             size, unit = next((s, u) for s, u in _UNITS if minutes >= s)
-            complain("training", f"about {minutes / size:.2g} {unit} left for {steps - over} steps")
+            complain(
+                "training", f"about {shown(minutes / size, 2)} {unit} left for {steps - over} steps"
+            )
 
     return listen
 

@@ -99,10 +99,7 @@ def assumed_unknown(model: Any, *, strict: bool) -> list[str]:
 
 
 def _warning(finding: StepFinding) -> str:
-    return (
-        f"the step {finding.step!r} ({finding.kind}) {finding.says}: if it learnt from the data, no "
-        "guarantee covers it"
-    )
+    return f"the step {finding}: if it learnt from the data, no guarantee covers it"
 
 
 def keep_whole(model: Any, last: Any, guarantee: Guarantee) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pabi.numbers.errors import InvalidInput
+from pabi.numbers.showing import exact
 from pabi.numbers.waiting import tick, waiting
 
 try:
@@ -75,7 +76,7 @@ def _wait(file: int, path: Path) -> None:
             if time.monotonic() > end:
                 raise InvalidInput(
                     str(path),
-                    f"another process has held this lock for {PATIENCE:g} s: end it, and try again",
+                    f"another process has held this lock for {exact(PATIENCE)} s: end it, and try again",
                 )
             tick()
             time.sleep(random.uniform(0.001, 0.02))  # those who wait do not ask in step

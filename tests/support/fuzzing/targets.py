@@ -84,6 +84,7 @@ def _folder() -> Path:
 def _at(name: str, data: bytes) -> Path:
     path = _folder() / name
     path.write_bytes(data)
+    path.with_name(f".{name}.lock").unlink(missing_ok=True)  # of a ledger that was there before
     return path
 
 

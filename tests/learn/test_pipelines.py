@@ -124,7 +124,6 @@ def test_pipelines_within_pipelines():
         None,
         Normalizer(),
         Binarizer(threshold=0.25),
-        FunctionTransformer(np.tanh),
         FunctionTransformer(),
         PolynomialFeatures(2),
         Scattering((2, 2), J=1, groups=3),

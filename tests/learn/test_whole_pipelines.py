@@ -133,7 +133,7 @@ LEAKY = {
 HONEST = {
     "nothing": ("passthrough", NUMBERS),
     "rows": (make_pipeline(Normalizer()), NUMBERS),
-    "function": (make_pipeline(FunctionTransformer(np.tanh)), NUMBERS),
+    "function": (make_pipeline(FunctionTransformer()), NUMBERS),
     "own step": (make_pipeline(Years()), NUMBERS),
     "polynomial": (make_pipeline(Normalizer(), PolynomialFeatures(2)), NUMBERS),
     "thresholds": (make_pipeline(Binarizer(threshold=0.2)), NUMBERS),
@@ -150,7 +150,7 @@ HONEST = {
         make_pipeline(SimpleImputer(strategy="constant", fill_value=0.0, keep_empty_features=True)),
         NUMBERS,
     ),
-    "union of rows": (make_union(Normalizer(), FunctionTransformer(np.square)), NUMBERS),
+    "union of rows": (make_union(Normalizer(), Binarizer()), NUMBERS),
     "columns left over": (
         make_column_transformer((Normalizer(), [0, 1]), remainder="passthrough"),
         NUMBERS,

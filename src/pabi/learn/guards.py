@@ -71,13 +71,13 @@ class StepFinding:
 
     def __str__(self) -> str:
         """One line."""
-        return f"{self.step} ({self.kind}): {self._says}"
+        return f"{self.step} ({self.kind}): {matter(self)}"
 
-    @property
-    def _says(self) -> str:
-        """What is the matter with it."""
-        names = ", ".join(self.learns)
-        return _SAYS[self.severity] + (f" ({names})" if names else "")
+
+def matter(finding: StepFinding) -> str:
+    """What is the matter with a step."""
+    names = ", ".join(finding.learns)
+    return _SAYS[finding.severity] + (f" ({names})" if names else "")
 
 
 class StepFindings(tuple[StepFinding, ...]):
@@ -152,7 +152,7 @@ def check_pipeline(
 def refusal(finding: StepFinding, advice: str = "") -> InvalidInput:
     """The error that names a step."""
     expected = "expected a step that treats every row by itself, or one of pabi.learn"
-    return InvalidInput(finding.step, f"{finding.kind} {finding._says}: {expected}{advice}")
+    return InvalidInput(finding.step, f"{finding.kind} {matter(finding)}: {expected}{advice}")
 
 
 def findings_in(step: Any, path: str = "") -> Iterator[StepFinding]:

@@ -73,9 +73,11 @@ def row_by_row(step: Any) -> bool | None:
 
 
 def _plain(setting: Any) -> bool:
-    """Whether a setting can run no code of somebody's own: no function but numpy's of single numbers."""
-    if type(setting) is np.ufunc:
-        return setting.nin == 1 and getattr(np, setting.__name__, None) is setting
+    """Whether a setting can run no code of somebody's own.
+
+    A function of numpy's is none either: what it makes of a number depends on the type of the whole column,
+    which one gap or one fraction changes. Of integers, np.reciprocal is 0.
+    """
     if isinstance(setting, type):  # of cells
         return setting in (int, float) or issubclass(setting, np.generic)
     return not callable(setting)
@@ -108,7 +110,29 @@ def _declares_words(step: Any) -> bool:
 def _fills_constants(step: Any) -> bool:
     """Whether an imputer fills with a stated value, and drops no column for being empty."""
     stated = step.strategy == "constant" and step.fill_value is not None
-    return bool(stated and step.keep_empty_features and not step.add_indicator)
+    held = np.ravel(getattr(step, "statistics_", [])).tolist()
+    same = all(_alike([one], [step.fill_value]) for one in held)  # not what another strategy learnt
+    return bool(stated and same and step.keep_empty_features and not step.add_indicator)
+
+
+def _states_its_width(step: Any) -> bool:
+    return not isinstance(step.gamma, str) and getattr(step, "_gamma", step.gamma) == step.gamma
+
+
+def _states_its_knots(step: Any) -> bool:
+    """Whether splines have the stated knots, those they hold as well."""
+    if isinstance(step.knots, str):
+        return False
+    held, around = getattr(step, "bsplines_", ()), step.degree
+    stated = np.asarray(step.knots, dtype=np.float64).T
+    inner = [spline.t[around : len(spline.t) - around] for spline in held]
+    return not held or (len(held) == len(stated) and all(map(np.array_equal, inner, stated)))
+
+
+def _weighs_nothing(step: Any) -> bool:
+    """Whether no word has a weight that was learnt."""
+    inner = getattr(step, "_tfidf", step)
+    return not step.use_idf and not hasattr(inner, "idf_")
 
 
 _ROW_BY_ROW: Mapping[str, Callable[[Any], bool]] = MappingProxyType(
@@ -116,16 +140,21 @@ _ROW_BY_ROW: Mapping[str, Callable[[Any], bool]] = MappingProxyType(
         "sklearn.feature_extraction.FeatureHasher": _always,
         "sklearn.feature_extraction.text.CountVectorizer": _declares_words,
         "sklearn.feature_extraction.text.HashingVectorizer": _always,
-        "sklearn.feature_extraction.text.TfidfTransformer": lambda step: not step.use_idf,
+        "sklearn.feature_extraction.text.TfidfTransformer": _weighs_nothing,
         "sklearn.feature_extraction.text.TfidfVectorizer": (
-            lambda step: _declares_words(step) and not step.use_idf
+            lambda step: _declares_words(step) and _weighs_nothing(step)
         ),
-        "sklearn.impute.MissingIndicator": lambda step: step.features == "all",
+        "sklearn.impute.MissingIndicator": (
+            lambda step: (
+                step.features == "all"
+                and np.size(getattr(step, "features_", []))
+                in (0, getattr(step, "n_features_in_", 0))
+            )
+        ),
         "sklearn.impute.SimpleImputer": _fills_constants,
         # Random maps are drawn without a look at the rows.
-        "sklearn.kernel_approximation.AdditiveChi2Sampler": _always,
         "sklearn.kernel_approximation.PolynomialCountSketch": _always,
-        "sklearn.kernel_approximation.RBFSampler": lambda step: not isinstance(step.gamma, str),
+        "sklearn.kernel_approximation.RBFSampler": _states_its_width,
         "sklearn.kernel_approximation.SkewedChi2Sampler": _always,
         "sklearn.preprocessing.Binarizer": _always,
         "sklearn.preprocessing.FunctionTransformer": (
@@ -135,7 +164,7 @@ _ROW_BY_ROW: Mapping[str, Callable[[Any], bool]] = MappingProxyType(
         "sklearn.preprocessing.OneHotEncoder": _declares_levels,
         "sklearn.preprocessing.OrdinalEncoder": _declares_levels,
         "sklearn.preprocessing.PolynomialFeatures": _always,
-        "sklearn.preprocessing.SplineTransformer": lambda step: not isinstance(step.knots, str),
+        "sklearn.preprocessing.SplineTransformer": _states_its_knots,
         "sklearn.random_projection.GaussianRandomProjection": _always,
         "sklearn.random_projection.SparseRandomProjection": _always,
     }

@@ -13,6 +13,7 @@ from pabi.learn.guards import (
     UNKNOWN,
     StepFinding,
     findings_in,
+    matter,
     refusal,
     refuse_out_of_turn,
 )
@@ -99,7 +100,10 @@ def assumed_unknown(model: Any, *, strict: bool) -> list[str]:
 
 
 def _warning(finding: StepFinding) -> str:
-    return f"the step {finding}: if it learnt from the data, no guarantee covers it"
+    return (
+        f"the step {finding.step!r} ({finding.kind}) {matter(finding)}: if it learnt from the data, no "
+        "guarantee covers it"
+    )
 
 
 def keep_whole(model: Any, last: Any, guarantee: Guarantee) -> None:

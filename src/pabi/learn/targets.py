@@ -33,7 +33,8 @@ def checked_labels(cells: NDArray[Any], *, declared: bool) -> NDArray[Any]:
         raise InvalidInput("y", "expected one label a row")
     if labels.dtype.kind == "c":
         raise InvalidInput("y", f"Complex data not supported: expected labels, got {labels.dtype}")
-    if labels.dtype.kind == "O" and any(map(is_missing, labels.tolist())):
+    missing = labels.dtype.kind == "f" and bool(np.any(np.isnan(labels)))
+    if missing or (labels.dtype.kind == "O" and any(map(is_missing, labels.tolist()))):
         raise InvalidInput("y", "Input y contains NaN: expected one label a row, in every row")
     if labels.dtype.kind not in f"{PLAIN}UO" or not (declared or _are_text(labels)):
         raise InvalidInput("y", _MIXED)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
+
+import numpy as np
 
 from pabi.execute.hiding import unshown
 from pabi.integrations.torch.library import torch
@@ -15,7 +18,10 @@ _PAIRS = "expected a map-style dataset of pairs (input tensor, target)"
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """A dataset of pairs (input tensor, target).
+    """A dataset of pairs (input tensor, target), all of the dtypes and shapes of the first.
+
+    PyTorch stacks numbers of several dtypes as those of one, by which a record would change what the others
+    are. Here each is put by itself into a batch whose dtypes and shapes are fixed.
 
     `workers`: processes that fetch records where all of them are read in order.
     """
@@ -48,8 +54,13 @@ class Pairs:
             inputs, targets = self.tensors
             chosen = torch().as_tensor(rows)
             return _pair((inputs[chosen], targets[chosen]))
-        collate = torch().utils.data.default_collate
-        return _pair(unshown("dataset", lambda: collate([self.dataset[int(i)] for i in rows])))
+        records = self.dataset
+        return unshown("dataset", lambda: _stacked(self._like, [records[int(i)] for i in rows]))
+
+    @cached_property
+    def _like(self) -> tuple[Any, Any]:
+        """The first record, of whose pair only dtypes and shapes are used."""
+        return unshown("dataset", lambda: _converted(self.dataset[0]))
 
     def in_order(self, size: int) -> Iterator[tuple[Any, Any]]:
         """(inputs, targets) of all rows, `size` at a time."""
@@ -58,10 +69,41 @@ class Pairs:
             for first in range(0, len(self), size):
                 yield inputs[first : first + size], targets[first : first + size]
             return
-        loader = torch().utils.data.DataLoader(self.dataset, size, num_workers=self.workers)
+        together = partial(_stacked, self._like)
+        loader = torch().utils.data.DataLoader(
+            self.dataset, size, num_workers=self.workers, collate_fn=together
+        )
         batches = unshown("dataset", lambda: iter(loader))
         while (batch := unshown("dataset", lambda: next(batches, None))) is not None:
-            yield _pair(batch)
+            yield batch
+
+
+def _stacked(like: tuple[Any, Any], records: list[Any]) -> tuple[Any, Any]:
+    """(inputs, targets) in memory whose layout, by which kernels are chosen, no record has a say in."""
+    pytorch = torch()
+    inputs, targets = (
+        pytorch.empty((len(records), *part.shape), dtype=part.dtype) for part in like
+    )
+    for row, record in enumerate(records):
+        for part, value in zip((inputs, targets), _converted(record), strict=True):
+            if (value.dtype, value.shape) != (part.dtype, part.shape[1:]):
+                raise InvalidInput(
+                    "dataset", f"{_PAIRS}, all of the dtypes and shapes of the first, got others"
+                )
+            part[row] = value.detach()
+    return inputs, targets
+
+
+def _converted(record: Any) -> tuple[Any, Any]:
+    """The pair that a record is, as tensors, whatever other records are."""
+    return _pair([_tensor(part) for part in record] if isinstance(record, tuple | list) else record)
+
+
+def _tensor(part: Any) -> Any:
+    if isinstance(part, int | float | np.ndarray | np.generic):
+        doubles = torch().float64 if type(part) is float else None
+        return torch().as_tensor(part, dtype=doubles)
+    return part
 
 
 def _pair(batch: Any) -> tuple[Any, Any]:

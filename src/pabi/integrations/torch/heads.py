@@ -128,16 +128,15 @@ class Head:
         if self.bare and pairs.tensors is not None:
             inputs, targets = pairs.tensors
             return array_of(inputs), _targets(array_of(targets))
-        features, targets = None, []
-        first, together, before = 0, _together(pairs), Unchanged(self.module)
+        # Of a type that no record has a say in, and a table of its own: not twice in memory at the end.
+        features = np.empty((len(pairs), self.width), array_of(self.layer.weight[:0]).dtype)
+        first, targets, together, before = 0, [], _together(pairs), Unchanged(self.module)
         for inputs, some in pairs.in_order(together):
             part = array_of(self._of(on(inputs), together))
-            if features is None:  # a table of its own: not twice in memory at the end
-                features = np.empty((len(pairs), self.width), part.dtype)
-            features[first : first + len(part)] = part
+            with np.errstate(all="ignore"):  # a warning of numbers too large would show a record
+                features[first : first + len(part)] = part
             first += len(part)
             targets.append(array_of(some))
-        assert features is not None
         before.refuse_changed("eval")
         return features, _targets(np.concatenate(targets))
 

@@ -1,0 +1,152 @@
+"""Records in batches: what one of them is changes neither the numbers nor the memory of the others."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pabi
+from support.frameworks import framework
+from support.modules import K, Listed, linear
+
+torch = framework("torch")
+from pabi.integrations import torch as integration  # noqa: E402
+from pabi.integrations.torch import heads  # noqa: E402
+from pabi.integrations.torch.datasets import Pairs  # noqa: E402
+
+INPUTS = torch.arange(12, dtype=torch.uint8).reshape(4, 3)
+OTHERS = "all of the dtypes and shapes of the first, got others"
+
+
+def listed(inputs=None, targets=None):
+    return Listed(list(INPUTS) if inputs is None else inputs, targets or [16777217, 0, 1, 2])
+
+
+def with_other(values, row, other):
+    changed = list(values)
+    changed[row] = other
+    return changed
+
+
+MIXED = {
+    "float among bytes": listed(with_other(INPUTS, 2, INPUTS[2].float())),
+    "numpy's doubles among bytes": listed(with_other(INPUTS, 2, np.zeros(3))),
+    "bytes of another shape": listed(with_other(INPUTS, 2, INPUTS[2][:1])),
+    "float among targets": listed(targets=[16777217, 0, 0.5, 1]),
+    "single among double targets": listed(targets=[0.1, 0.2, np.float32(0.3), 0.4]),
+    "bool among targets": listed(targets=[3, 2, True, 1]),
+}
+
+
+@pytest.mark.parametrize("name", MIXED)
+@pytest.mark.parametrize("rows", [[0, 1, 2, 3], [2]])
+def test_a_record_of_another_type_is_refused_and_changes_no_other(name, rows):
+    pairs = Pairs(MIXED[name])
+    with pytest.raises(pabi.InvalidInput, match=OTHERS) as caught:
+        pairs.some(rows)
+    assert "16777217" not in str(caught.value)
+    with pytest.raises(pabi.InvalidInput, match=OTHERS):
+        list(pairs.in_order(3))
+    batch = pairs.some([0, 1, 3])
+    for part, alone in zip(zip(*batch, strict=True), (0, 1, 3), strict=True):
+        one = pairs.some([alone])
+        assert all(torch.equal(x, y[0]) for x, y in zip(part, one, strict=True))
+
+
+def test_a_loading_process_refuses_it_in_one_line():
+    with pytest.raises(pabi.InvalidInput, match="dataset: ") as caught:
+        list(Pairs(MIXED["float among bytes"], workers=1).in_order(3))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_integers_and_doubles_arrive_as_they_are(workers):
+    pairs = Pairs(listed(targets=[16777217, 2**53 + 1, 0, 1]), workers)
+    batches = list(pairs.in_order(3))
+    assert [len(x) for x, _ in batches] == [3, 1]
+    assert torch.equal(torch.cat([x for x, _ in batches]), INPUTS)
+    assert torch.cat([y for _, y in batches]).tolist() == [16777217, 2**53 + 1, 0, 1]
+    assert pairs.some([1])[1].tolist() == [2**53 + 1]
+    assert Pairs(listed(targets=[0.1, 0.7, 1e300, 1.0])).some([1, 2])[1].tolist() == [0.7, 1e300]
+
+
+@pytest.mark.parametrize("odd", [None, 0, 1, 2])
+def test_no_record_chooses_the_memory_of_a_batch(odd):
+    """Images of channels last, all of them or all but one, and one that asks for gradients."""
+    flat = torch.arange(96.0).reshape(4, 4, 2, 3)
+    images = [image.permute(2, 0, 1) for image in flat]
+    if odd is not None:
+        images[odd] = images[odd].contiguous().requires_grad_()
+    batch = Pairs(listed(images)).some([0, 1, 2, 3])[0]
+    assert batch.stride() == (24, 8, 2, 1)
+    assert not batch.requires_grad
+    assert torch.equal(batch, flat.permute(0, 3, 1, 2))
+
+
+# The features of a head.
+
+
+class Scaled(torch.nn.Module):
+    """A module that treats bytes as the pixels of images."""
+
+    def forward(self, x):
+        return x.double() / 255 if x.dtype == torch.uint8 else x.double()
+
+
+def of_rows(module, inputs):
+    head = heads.Head(module, "1" if isinstance(module, torch.nn.Sequential) else "")
+    return head.table(Pairs(listed(inputs)))[0]
+
+
+def test_the_features_of_others_do_not_depend_on_the_type_of_one():
+    module = torch.nn.Sequential(Scaled(), linear(3, K))
+    np.testing.assert_array_equal(of_rows(module, list(INPUTS)), INPUTS.numpy() / 255.0)
+    with pytest.raises(pabi.InvalidInput, match=OTHERS):
+        of_rows(module, with_other(INPUTS, 2, INPUTS[2].float()))
+
+
+@pytest.mark.parametrize("first", [3.0, 0.7])
+def test_a_table_is_of_the_layers_type_whatever_comes_first(monkeypatch, first):
+    monkeypatch.setattr(heads, "AT_ONCE", 2)
+    rows = torch.tensor([[first] * 3, [1.0] * 3, [0.7] * 3, [0.1] * 3], dtype=torch.float64)
+    table = of_rows(linear(3, K), list(rows))
+    assert table.dtype == np.float64
+    np.testing.assert_array_equal(table, rows.numpy())
+
+
+@pytest.mark.parametrize("first", [3, 0.7])
+def test_integers_first_round_no_later_record(monkeypatch, first):
+    """Bytes for a layer alone, then a float: refused, and never cut off to 0 in a table of integers."""
+    monkeypatch.setattr(heads, "AT_ONCE", 2)
+    rows = [torch.tensor([first] * 3), *torch.tensor([[3] * 3]), *torch.tensor([[0.7] * 3] * 2)]
+    with pytest.raises(pabi.InvalidInput, match=OTHERS):
+        of_rows(linear(3, K), rows)
+    assert of_rows(linear(3, K), list(INPUTS)).dtype == np.float64
+
+
+@pytest.mark.filterwarnings("error")
+def test_numbers_too_large_for_the_layer_warn_of_nothing():
+    rows = torch.full((4, 3), 1e300, dtype=torch.float64)
+    table = of_rows(linear(3, K).float(), list(rows))
+    assert table.dtype == np.float32
+    assert np.isinf(table).all()
+
+
+def test_a_whole_module_trains_on_records_as_they_are():
+    """The gradients of other records, where one is a float among bytes, would be those of other pixels."""
+    module = torch.nn.Sequential(Scaled(), linear(3, K))
+    described = pabi.NoisySGD(
+        pabi.Loss.unknown(),
+        n=4,
+        batches=pabi.FullBatch(),
+        epochs=1,
+        step_size=0.1,
+        noise_std=1.0,
+        clip_norm=1.0,
+    )
+    loss = torch.nn.CrossEntropyLoss()
+    targets = [0, 1, 2, 0]
+    integration.train(module, listed(targets=targets), described, loss=loss)
+    mixed = listed(with_other(INPUTS, 2, INPUTS[2].float()), targets)
+    with pytest.raises(pabi.InvalidInput, match=OTHERS):
+        integration.train(module, mixed, described, loss=loss)

@@ -114,6 +114,48 @@ def test_standard_input_is_a_csv(folder, monkeypatch):
     assert_one_line(train("-", more=("--force",)), "standard input", "closed")
 
 
+def swallowed():
+    """600 records with names, of which two have a quote that was never closed."""
+    rows = people(600).assign(name=[f"n{i}" for i in range(600)])
+    rows = rows[["name", *(column for column in rows if column != "name")]]
+    text = rows.to_csv(index=False)
+    return text.replace("\nn100,", '\n"n100,').replace("\nn300,", '\nn300",')
+
+
+@pytest.mark.parametrize("ends", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize(
+    "text", ['a,b\n"1,2\n3",4\n5,6\n', 'a,b\n1,2\n3,"x\ny"\n', 'a\n"1\n\n"\n\n\n']
+)
+def test_a_record_that_would_swallow_others_is_refused(folder, text, ends):
+    Path("a.csv").write_bytes(text.replace("\n", ends).encode())
+    with pytest.raises(InvalidInput, match=r"a\.csv: expected one record in each line"):
+        list(tables.frames(["a.csv"], ["a"]))
+
+
+def test_training_refuses_a_quote_that_is_not_closed(folder):
+    Path("a.csv").write_text(swallowed(), "utf-8")
+    before = files()
+    result = train("a.csv")
+    assert result.status == 2
+    assert "a.csv: expected one record in each line" in result.err
+    assert files() == before
+
+
+@pytest.mark.parametrize("ends", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("rows", [7, 1 << 14])
+def test_a_blank_line_is_a_missing_cell_but_at_the_end(folder, monkeypatch, ends, rows):
+    monkeypatch.setattr(tables, "ROWS", rows)
+    cells = ["1", "", "", "2", *map(str, range(30_000)), "", "3"]
+    Path("a.csv").write_bytes(ends.join(["", "a", *cells, "", "", ""]).encode())
+    assert [cell for frame in tables.frames(["a.csv"], ["a"]) for cell in frame["a"]] == cells
+
+
+def test_a_blank_line_of_several_columns_is_missing_cells(folder):
+    Path("a.csv").write_text('a,b\n1,"x ""y"", z"\n\n3,4\n', "utf-8")
+    (frame,) = tables.frames(["a.csv"], ["a", "b"])
+    assert frame.to_numpy().tolist() == [["1", 'x "y", z'], ["", ""], ["3", "4"]]
+
+
 @pytest.mark.parametrize(
     "again", ["a.csv", "./a.csv", "link.csv", "hard.csv", "a.parquet", "*.csv"]
 )

@@ -83,11 +83,93 @@ def test_text_that_changes_is_refused():
 def test_a_file_that_changes_is_refused_before_it_is_read(tmp_path):
     file = tmp_path / "X.npy"
     np.save(file, X)
-    steady = Steady(Slices(np.load(file, mmap_mode="r")), "X")
+    steady = LargeTable(file).features()[0]
     list(steady.chunks())
     os.utime(file, ns=(1, 1))
     with pytest.raises(InvalidInput, match="X: it changed"):
         next(steady.chunks())
+
+
+@pytest.mark.parametrize("part", [slice(None), slice(3, 17), slice(None, None, -2)])
+def test_what_was_written_to_a_private_mapping_is_read(tmp_path, monkeypatch, part):
+    """Rows that were blanked in memory alone: the file still has them."""
+    monkeypatch.setattr(module, "READ", 100)
+    np.save(tmp_path / "X.npy", X)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="c")
+    mapped[:] = 0.0
+    steady = LargeTable(mapped[part]).features()[0]
+    for _ in range(2):
+        assert not np.concatenate(list(steady.chunks())).any()
+    assert not mapped.any()
+
+
+@pytest.mark.parametrize("mode", ["r", "r+", "c"])
+def test_a_mapping_of_a_file_that_was_replaced_is_read(tmp_path, mode):
+    file = tmp_path / "X.npy"
+    np.save(file, X)
+    mapped = np.load(file, mmap_mode=mode)
+    np.save(tmp_path / "other.npy", X + 1)
+    os.replace(tmp_path / "other.npy", file)
+    steady = LargeTable(mapped).features()[0]
+    assert np.array_equal(np.concatenate(list(steady.chunks())), X)
+
+
+def test_what_is_written_to_a_shared_mapping_stays(tmp_path):
+    np.save(tmp_path / "X.npy", X)
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r+")
+    mapped[:] = 7.0
+    assert (np.concatenate(list(Slices(mapped).chunks())) == 7.0).all()
+    assert (mapped == 7.0).all()
+
+
+def resident():
+    with open("/proc/self/statm") as about:
+        return int(about.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+
+
+@pytest.mark.skipif(not os.path.exists("/proc/self/statm"), reason="needs Linux")
+def test_a_mapped_file_does_not_stay_in_memory(tmp_path):
+    """64 MB are read, of which a few parts of 4 MB are in memory."""
+    np.save(tmp_path / "X.npy", np.ones((1 << 13, 1 << 10)))
+    mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+    before = resident()
+    for _ in Slices(mapped).chunks():
+        pass
+    assert resident() - before < 24 << 20
+
+
+def dataset_of(tmp_path, groups):
+    """40 rows in groups of ten, of which these are in the dataset."""
+    arrow, datasets = package("pyarrow"), package("pyarrow.dataset")
+    parquet = package("pyarrow.parquet")
+    parquet.write_table(
+        arrow.table({"x": np.arange(40.0)}), tmp_path / "X.parquet", row_group_size=10
+    )
+    whole = datasets.dataset(tmp_path / "X.parquet")
+    (file,) = whole.get_fragments()
+    parts = [file.subset(row_group_ids=some) for some in groups]
+    return datasets.FileSystemDataset(parts, whole.schema, whole.format, whole.filesystem)
+
+
+@pytest.mark.parametrize("groups", [[[0]], [[1, 3]], [[2], [0]], [[0, 1, 2, 3]]])
+def test_a_part_of_a_file_is_read_and_no_more(tmp_path, groups):
+    steady = LargeTable(dataset_of(tmp_path, groups)).features()[0]
+    read = np.concatenate(list(steady.chunks())).ravel()
+    order = [group for some in groups for group in some]
+    assert read.tolist() == [10.0 * group + row for group in order for row in range(10)]
+
+
+def test_a_part_that_comes_twice_is_refused(tmp_path):
+    table = LargeTable(dataset_of(tmp_path, [[0, 1], [1]]))
+    with pytest.raises(InvalidInput, match="X.parquet: expected once"):
+        table.features()
+
+
+def test_a_filtered_dataset_is_refused(tmp_path):
+    field = package("pyarrow.dataset").field
+    table = LargeTable(dataset_of(tmp_path, [[0, 1]]).filter(field("x") < 5))
+    with pytest.raises(InvalidInput, match="X: expected a dataset of pyarrow's without a filter"):
+        table.features()
 
 
 def test_a_file_that_is_cut_off(tmp_path):
@@ -102,7 +184,7 @@ def test_a_file_that_is_cut_off(tmp_path):
 def test_a_file_that_is_gone(tmp_path):
     file = tmp_path / "X.npy"
     np.save(file, X)
-    rows = Steady(Slices(np.load(file, mmap_mode="r")), "X")
+    rows = LargeTable(file).features()[0]
     file.unlink()
     with pytest.raises(InvalidInput, match="cannot be read: No such file"):
         list(rows.chunks())

@@ -133,12 +133,15 @@ def _unreadable() -> tuple[type[Exception], ...]:
 def _csv_frames(file: str, columns: list[str]) -> _Frames:
     pandas = extra("pandas", "train")
     options = {"dtype": str, "keep_default_na": False, "skipinitialspace": True, "header": None}
-    options |= {"encoding": "utf-8-sig", "chunksize": ROWS}
+    # A blank line is a record too: those after it would be taken for others.
+    options |= {"encoding": "utf-8-sig", "chunksize": ROWS, "skip_blank_lines": False}
     names: list[str] | None = None
-    with _binary(file) as stream, pandas.read_csv(stream, **options) as chunks:
+    rows = 0
+    with _binary(file) as stream, pandas.read_csv(lines := _Lines(stream), **options) as chunks:
         # All columns, or a row that is longer than the header would go unnoticed.
         for chunk in chunks:
             frame = chunk
+            rows += len(chunk)
             if names is None:
                 names = [str(name).strip() for name in chunk.iloc[0]]
                 _require_header(file_name(file), columns, names)
@@ -146,6 +149,40 @@ def _csv_frames(file: str, columns: list[str]) -> _Frames:
                 frame = chunk.iloc[1:]
             frame = frame[[names.index(column) for column in columns]]
             yield frame.set_axis(columns, axis=1)
+    if rows != lines.count:
+        raise InvalidInput(
+            file_name(file),
+            "expected one record in each line: a quoted cell has a line break, or a quote is not closed",
+        )
+
+
+class _Lines(io.RawIOBase):
+    """The bytes of a table without line breaks before and after it; its lines are counted."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+        self._ready, self._held = b"", b""
+        self.count = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        self._ready = self._ready or self._next()
+        part, self._ready = self._ready[: len(buffer)], self._ready[len(buffer) :]
+        buffer[: len(part)] = part
+        return len(part)
+
+    def _next(self) -> bytes:
+        while read := self._stream.read(1 << 16):
+            block = self._held + read
+            text: bytes = (block if self.count else block.lstrip(b"\r\n")).rstrip(b"\r\n")
+            self._held = block[len(block.rstrip(b"\r\n")) :]  # lines follow, or it is the end
+            if text:
+                breaks = text.count(b"\n") + text.count(b"\r") - text.count(b"\r\n")
+                self.count = max(1, self.count) + breaks
+                return text
+        return b""
 
 
 def _first_line(file: str) -> list[str]:

@@ -81,14 +81,20 @@ def numeric_columns(dataset: Any, names: Sequence[str]) -> np.dtype[Any]:
 
 
 def require_columns(dataset: Any, names: Sequence[str]) -> None:
-    """Raises InvalidInput unless every file has these columns, once each and of one type."""
+    """Raises InvalidInput unless every file has these columns, once each and of one type, and comes once."""
     arrow = extra("pyarrow", "train")
-    for fragment in dataset.get_fragments():
+    seen: set[object] = set()
+    for fragment in _fragments(dataset):
         where = getattr(fragment, "path", None) or "X"
         try:
             own = fragment.physical_schema
         except (OSError, arrow.ArrowException):
             raise InvalidInput(where, "cannot be read: it is damaged or gone") from None
+        groups = getattr(fragment, "row_groups", None) or ()
+        parts: set[object] = {(where, group.id) for group in groups} or {where}
+        if where != "X" and parts & seen:
+            raise InvalidInput(where, "expected once: a record that is read twice counts twice")
+        seen |= parts
         for name in names:
             if len(own.get_all_field_indices(name)) != 1:
                 raise InvalidInput(where, f"expected one column {name!r}, as in the first file")
@@ -100,11 +106,34 @@ def require_columns(dataset: Any, names: Sequence[str]) -> None:
                 )
 
 
+def require_whole_files(dataset: Any) -> None:
+    """Raises InvalidInput where others would not read by name what is in the dataset."""
+    kinds = extra("pyarrow.dataset", "train"), extra("pyarrow.fs", "train")
+    own = _fragments(dataset)
+    whole = all(
+        one.num_row_groups == one.metadata.num_row_groups
+        for one in own
+        if isinstance(one, kinds[0].ParquetFileFragment)
+    )
+    if not (whole and isinstance(dataset.filesystem, kinds[1].LocalFileSystem)):
+        raise InvalidInput("X", "expected whole files of this machine's, got parts or others")
+
+
+def _fragments(dataset: Any) -> list[Any]:
+    """The parts of a dataset. Raises InvalidInput where it is filtered: they would be more than it holds."""
+    try:
+        return list(dataset.get_fragments())
+    except ValueError:
+        raise InvalidInput(
+            "X", "expected a dataset of pyarrow's without a filter: write what is left to a file"
+        ) from None
+
+
 def _batches(dataset: Any, columns: list[str], rows: int) -> Iterator[Any]:
     """Record batches of these columns; of Parquet files row by row, which holds the least in memory."""
     arrow = extra("pyarrow", "train")
     try:
-        for fragment in dataset.get_fragments():
+        for fragment in _fragments(dataset):
             yield from _of_fragment(fragment, columns, rows)
     except (OSError, arrow.ArrowException):
         raise InvalidInput("X", "cannot be read to its end: a file is damaged or gone") from None
@@ -117,8 +146,9 @@ def _of_fragment(fragment: Any, columns: list[str], rows: int) -> Iterator[Any]:
     parquet = extra("pyarrow.parquet", "train")
     # Checksums of pages, where the file has them: a bit that flipped is no number.
     options = {"pre_buffer": False, "page_checksum_verification": True}
+    groups = [group.id for group in fragment.row_groups]  # it may be a part of its file
     with fragment.open() as stream, parquet.ParquetFile(stream, **options) as file:
-        for batch in file.iter_batches(rows, columns=columns, use_threads=False):
+        for batch in file.iter_batches(rows, groups, columns=columns, use_threads=False):
             yield batch.select(columns)
 
 

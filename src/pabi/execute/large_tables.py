@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pabi.execute.array_files import array_at
+from pabi.execute.array_files import ArrayRows, array_at
 from pabi.execute.array_names import is_array_file
 from pabi.execute.arrow_sources import (
     ArrowColumns,
@@ -81,6 +81,7 @@ class LargeTable(PassesTable):
         scratch: str | os.PathLike[str] | None = None,
     ) -> None:
         self._data = _opened(data)
+        self._path = os.fspath(data) if isinstance(data, (str, os.PathLike)) else None
         if scratch is not None and not os.access(scratch, os.W_OK | os.X_OK):
             raise InvalidInput("scratch", f"cannot write to {scratch}: expected a folder")
         self.scratch = scratch
@@ -141,7 +142,7 @@ class LargeTable(PassesTable):
             No column is left, a file lacks one, or one is not of numbers.
         """
         names = self.feature_names(without)
-        source, width = _features(self._data, names)
+        source, width = _features(self._data, names, self._path)
         return Steady(source, "X"), width
 
     def width(self, without: Sequence[str] = ()) -> int:
@@ -499,13 +500,13 @@ def _names(data: Any) -> tuple[str, ...] | None:
     return tuple(map(str, data.columns)) if hasattr(data, "columns") else None
 
 
-def _features(data: Any, names: Sequence[str] | None) -> tuple[Source, int]:
+def _features(data: Any, names: Sequence[str] | None, path: str | None) -> tuple[Source, int]:
     if isinstance(data, MadeRows):
         return data.source, data.width
     if names is None:
         _numeric(data.dtype)
         own: Source = DaskArray(data) if _home(data) == "dask" else Slices(data)
-        return own, int(data.shape[1])
+        return own if path is None else ArrayRows(path, data), int(data.shape[1])
     if _home(data) == "dask":
         kinds = [_numeric(data.dtypes[name], name) for name in names]
         return DaskFrame(data, names, storage(np.result_type(*kinds))), len(names)

@@ -124,17 +124,12 @@ class Slices:
     def chunks(self) -> Chunks:
         """All rows in turn."""
         length = _rows_together(self.array)
-        file = _file_of(self.array)
         for first in range(0, self.array.shape[0], length):
-            if file is None:
-                yield np.asarray(self.array[first : first + length])
-            else:
-                yield _from_file(self.array, file, first, length)
+            yield _slice(self.array, first, length)
 
     def state(self) -> object:
-        """Of a mapped file its size and time."""
-        file = _file_of(self.array)
-        return None if file is None else stamp(file)
+        """None: a mapping may differ from the file of its name, so only rows can tell."""
+        return None
 
 
 def _rows_together(array: Any) -> int:
@@ -148,22 +143,19 @@ def _row_bytes(array: Any) -> int:
     return int(array.dtype.itemsize) * math.prod(map(int, array.shape[1:]))
 
 
-def _file_of(array: Any) -> str | None:
-    """The file that holds a mapped array row by row, None where it is another array or a part of one."""
-    name = getattr(array, "filename", None)
-    whole = isinstance(array, np.memmap) and isinstance(array.base, mmap.mmap)
-    return os.fspath(name) if name and whole and array.flags.c_contiguous else None
-
-
-def _from_file(array: np.memmap[Any, Any], file: str, first: int, length: int) -> NDArray[Any]:
-    """Some rows of a mapped file, read: pages that are mapped would stay in memory."""
-    shape = (min(length, len(array) - first), *array.shape[1:])
-    count, offset = math.prod(shape), array.offset + first * _row_bytes(array)
-    with readable(file):
-        flat = np.fromfile(file, array.dtype, count, offset=offset)
-    if len(flat) < count:
-        raise InvalidInput(file, _CHANGED)
-    return flat.reshape(shape)
+def _slice(array: Any, first: int, length: int) -> NDArray[Any]:
+    """Some rows; of a mapped array what is mapped, which the file of its name need not hold."""
+    pages = getattr(array, "_mmap", None) if isinstance(array, np.memmap) else None
+    if pages is None:
+        return np.asarray(array[first : first + length])
+    begin = array.offset - array.offset % mmap.ALLOCATIONGRANULARITY
+    if pages.size() < begin + len(pages):  # a read behind the end of a file ends the process
+        raise InvalidInput(os.fspath(array.filename or "X"), _CHANGED)
+    rows = np.array(array[first : first + length], subok=False)
+    # Pages stay in memory unless they are given back; of a private mapping that would undo what was written.
+    if array.mode != "c" and hasattr(mmap, "MADV_DONTNEED"):
+        pages.madvise(mmap.MADV_DONTNEED)
+    return rows
 
 
 @dataclass(frozen=True)

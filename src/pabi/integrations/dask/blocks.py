@@ -12,10 +12,15 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from pabi.execute.arrow_sources import ArrowColumns, arrow_dataset, numeric_columns
+from pabi.execute.arrow_sources import (
+    ArrowColumns,
+    arrow_dataset,
+    numeric_columns,
+    require_whole_files,
+)
 from pabi.execute.large_columns import joined
 from pabi.execute.large_tables import LargeTable
-from pabi.execute.sources import readable, storage
+from pabi.execute.sources import Slices, readable, storage
 from pabi.features.cells import cells_of, typed
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.extras import extra
@@ -208,6 +213,7 @@ def _of_files(table: LargeTable, y: Any, weights: Any) -> PartitionedTable:
     for field, cells in (("y", y), ("weights", weights)):
         if not (isinstance(cells, str) or (field == "weights" and cells is None)):
             raise InvalidInput(field, "expected the name of a column of the files")
+    require_whole_files(data)
     beside = [y] if weights is None else [y, weights]
     for name in beside:
         table.column(name)  # every file has it
@@ -246,11 +252,23 @@ def _mapped(array: NDArray[Any], sizes: Sequence[int]) -> Iterator[MappedRows]:
     whole = isinstance(array, np.memmap) and isinstance(array.base, mmap.mmap)
     if not (isinstance(array, np.memmap) and whole and array.flags.c_contiguous):
         raise InvalidInput("X", "expected a whole file, its rows one after the other")
+    _require_its_file(array)
     row, offset = array.itemsize * math.prod(array.shape[1:]), array.offset
     for size in sizes:
         file = os.path.realpath(str(array.filename))
         yield MappedRows(file, array.dtype, (size, *array.shape[1:]), offset)
         offset += size * row
+
+
+def _require_its_file(array: Any) -> None:
+    """Refuse a mapping that differs from the file of its name, which is what others would read."""
+    first = 0
+    for rows in Slices(array).chunks():
+        offset = array.offset + first * array.itemsize * math.prod(array.shape[1:])
+        own = MappedRows(str(array.filename), array.dtype, rows.shape, offset).read()
+        if own.tobytes() != rows.tobytes():
+            raise InvalidInput("X", "expected the rows of its file: the mapped array has others")
+        first += len(rows)
 
 
 def _is_npy(y: Any) -> bool:

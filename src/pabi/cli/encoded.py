@@ -16,7 +16,7 @@ from pabi.execute.array_names import is_array_file
 from pabi.execute.large_columns import LargeColumn, joined
 from pabi.execute.large_tables import LargeTable, MadeRows
 from pabi.execute.sources import Steady
-from pabi.features.cells import cells_of, texts_of
+from pabi.features.cells import PLAIN, cells_of, texts_of
 from pabi.learn.schema import SchemaEncoder
 from pabi.numbers.errors import InvalidInput
 
@@ -131,16 +131,14 @@ def _stacked(parts: list[Any]) -> Any:
 
 
 def ids_of(cells: NDArray[Any]) -> NDArray[Any]:
-    """The ids of users, text without outer blanks, None where one is missing.
+    """The ids of users: their texts, None where one is missing; numbers alone are what they are.
 
-    Where files hold some as text and some as numbers all are text, so that 7 is one user in both.
+    Which rows are of one user is the same either way: that of an id follows from it alone, by the rule of
+    `features.cells`. So 7 is one user in files of text and of numbers, and "07" is that user too.
     """
-    if cells.dtype != object:
+    if cells.dtype.kind in PLAIN:
         return cells
-    words = {isinstance(cell, str) for cell in cells.tolist()}
-    listed = texts_of("groups", cells) if len(words) == 2 else cells.tolist()
-    plain = [cell.strip() or None if isinstance(cell, str) else cell for cell in listed]
-    return cells_of(plain)
+    return cells_of([text or None for text in texts_of("groups", cells)])
 
 
 def _shared(cells: NDArray[Any]) -> NDArray[Any]:

@@ -7,9 +7,14 @@ but for the time that a step takes.
 
 from __future__ import annotations
 
+import datetime
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any, Self
+from uuid import UUID
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,7 +28,9 @@ from pabi.numbers.rounding import Array
 
 _KINDS = "biufMmUSO"
 _NUMBERS, _INFINITE = (int, float, np.integer, np.floating), (math.inf, -math.inf)
-_EXPECTED = "expected ids that are numbers, text, dates or other values that have a hash"
+_KNOWN = (*_NUMBERS, Decimal, Fraction, np.bool_, str, bytes, UUID)  # equal where their values are
+_DATES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
+_EXPECTED = "expected ids that are numbers, text, bytes, dates, times, UUIDs, or tuples of these"
 _UNKNOWN = "it holds an id that is not among the declared users"
 
 
@@ -48,8 +55,9 @@ class UserRows:
 
         `users`: the number of enrolled users, or the ids of all of them; None for those that have rows. With
         their number, ids 0, …, users − 1 are taken as numbers. Ids are the same where Python finds them
-        equal: 1 and 1.0 are, 1 and "1" are not, and an odd one changes no other. Raises InvalidInput naming
-        `groups` or `users`; no message shows data.
+        equal: 1 and 1.0 are, 1 and "1" are not, and an odd one changes no other. They are numbers, text,
+        bytes, dates, times, UUIDs or tuples of these, which are equal where their values are. Raises
+        InvalidInput naming `groups` or `users`; no message shows data.
         """
         values = _checked(ids)
         codes, count, placed = _coded(values, users)
@@ -120,12 +128,13 @@ def _checked(ids: Any) -> NDArray[Any]:
         raise InvalidInput("groups", f"expected one id a row, got shape {values.shape}")
     if values.dtype.kind not in _KINDS:
         raise InvalidInput("groups", f"{_EXPECTED}, got {values.dtype}")
-    if _lacks_some(values):
+    if _lacks_some("groups", values):
         raise InvalidInput("groups", "expected an id in every row, got a missing or infinite one")
     return values
 
 
-def _lacks_some(values: NDArray[Any]) -> bool:
+def _lacks_some(field: str, values: NDArray[Any]) -> bool:
+    """Whether one, or a part of one, is missing or infinite. Raises InvalidInput for what is no id."""
     match values.dtype.kind:
         case "f":
             return not np.all(np.isfinite(values))
@@ -133,10 +142,24 @@ def _lacks_some(values: NDArray[Any]) -> bool:
             return bool(np.any(np.isnat(values)))
         case "O":
             return any(
-                is_missing(one) or one in _INFINITE for one in _hashable("groups", _listed(values))
+                is_missing(one) or (isinstance(one, _KNOWN) and one in _INFINITE)
+                for one in _parts(field, _listed(values))
             )
         case _:
             return False
+
+
+def _parts(field: str, ids: list[Any]) -> Iterator[Any]:
+    """What ids are made of. Raises InvalidInput for what is no id: its equality may not be that of values."""
+    pending = list(ids)
+    while pending:
+        one = pending.pop()
+        if isinstance(one, tuple):
+            pending += one
+        elif isinstance(one, (*_KNOWN, *_DATES)) or is_missing(one):
+            yield one
+        else:
+            raise InvalidInput(field, f"{_EXPECTED}, got other objects")
 
 
 def _listed(values: NDArray[Any]) -> list[Any]:
@@ -182,21 +205,15 @@ def _numbered(ids: NDArray[Any]) -> NDArray[np.intp]:
     return np.asarray(np.unique(ids, return_inverse=True)[1], np.intp)
 
 
-def _hashable(field: str, ids: list[Any]) -> list[Any]:
-    try:
-        for one in ids:
-            hash(one)
-    except (TypeError, ValueError, ArithmeticError):
-        raise InvalidInput(field, f"{_EXPECTED}, got other objects") from None
-    return ids
-
-
 def _among(ids: NDArray[Any], users: Any) -> tuple[NDArray[np.intp], int]:
     """(the places of the ids in the list of all users, how many these are)."""
     listed = cells_of(users)
     if listed.ndim != 1 or listed.size == 0:
         raise InvalidInput("users", f"expected a number or a list of ids, got shape {listed.shape}")
-    places = {one: place for place, one in enumerate(_hashable("users", _listed(listed)))}
+    if _lacks_some("users", listed):
+        raise InvalidInput("users", "expected the id of every user, got a missing or infinite one")
+    own = _listed(listed)
+    places = {one: place for place, one in enumerate(own)}
     if len(places) < listed.size:
         raise InvalidInput("users", "expected every id once")
     codes = [places.get(one) for one in _listed(ids)]

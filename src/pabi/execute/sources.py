@@ -18,7 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from pabi.features.cells import cells_of, table_of
+from pabi.features.cells import cells_of, table_of, unmasked
 from pabi.numbers.errors import InvalidInput
 
 Chunks = Iterator[NDArray[Any]]
@@ -147,7 +147,7 @@ def _slice(array: Any, first: int, length: int) -> NDArray[Any]:
     """Some rows; of a mapped array what is mapped, which the file of its name need not hold."""
     pages = getattr(array, "_mmap", None) if isinstance(array, np.memmap) else None
     if pages is None:
-        return np.asarray(array[first : first + length])
+        return np.asarray(unmasked(array[first : first + length]))
     begin = array.offset - array.offset % mmap.ALLOCATIONGRANULARITY
     if pages.size() < begin + len(pages):  # a read behind the end of a file ends the process
         raise InvalidInput(os.fspath(array.filename or "X"), _CHANGED)
@@ -204,9 +204,8 @@ class DaskFrame:
         try:
             return np.asarray(part.to_numpy(dtype=self.dtype, na_value=np.nan))
         except (TypeError, ValueError):
-            raise InvalidInput(
-                "X", "expected numbers in every column, got something else"
-            ) from None
+            pass  # raised outside of it: what pandas says shows a cell
+        raise InvalidInput("X", "expected numbers in every column, got something else")
 
     def state(self) -> object:
         """None: only rows can tell."""

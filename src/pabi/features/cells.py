@@ -4,9 +4,9 @@ Containers have one type for all of their cells, which numpy and pandas choose b
 text among numbers makes text of all, one gap makes floats of integers and of truth values. So cells are taken
 one by one, and their text follows from a rule that such changes of type leave as it is.
 
-The text of a cell is "" where it is missing: None, NaN, NaT and pandas' NA. Text is taken without outer
-blanks. A number, and text that reads as one, is written the same whatever its type: 1, 1.0, "1.0" and "01"
-are "1". True, False and text that reads so, of any case, are "true" and "false". Anything else is what `str`
+The text of a cell is "" where it is missing: None, NaN, NaT, pandas' NA and what a numpy array masks. Text is
+taken without outer blanks. A number, and text that reads as one, is written the same whatever its type: 1,
+1.0, "1.0" and "01" are "1". True, False and text that reads so, of any case, are "true" and "false". Anything else is what `str`
 makes of it.
 """
 
@@ -50,7 +50,7 @@ def cells_of(column: Any) -> NDArray[Any]:
     They have a type of numpy's where the array, or the type of the series, says so, else they are objects.
     """
     if isinstance(column, np.ndarray):
-        return column
+        return unmasked(column)
     dtype = getattr(column, "dtype", None)
     if isinstance(dtype, np.dtype):
         own = np.asarray(column)
@@ -68,6 +68,20 @@ def cells_of(column: Any) -> NDArray[Any]:
     if isinstance(column, Sequence) and not isinstance(column, str):
         return _objects(column)
     return np.asarray(column)
+
+
+def unmasked(cells: Any) -> Any:
+    """The same; of a masked array its cells, those that are masked missing."""
+    if not isinstance(cells, np.ma.MaskedArray):
+        return cells
+    own, kind = np.asarray(cells.data), cells.dtype.kind
+    if not np.any(cells.mask) or kind == "V":
+        return own
+    if kind in "fcmM":
+        return np.where(cells.mask, np.asarray(np.nan if kind in "fc" else "NaT", own.dtype), own)
+    own = own.astype(object)
+    own[cells.mask] = None
+    return own
 
 
 def _is_plain(kind: Any) -> bool:
@@ -88,7 +102,7 @@ def table_of(X: Any, name: str = "X") -> NDArray[Any]:
     What is none of these is left to `numpy.asarray`. Raises InvalidInput where it refuses.
     """
     if isinstance(X, np.ndarray):
-        return X
+        return unmasked(X)
     if (columns := columns_of(X)) is not None:
         if columns and (_alike(columns) or all(map(_is_double, columns))):
             return np.column_stack(columns)
@@ -103,7 +117,8 @@ def _left(name: str, X: Any) -> NDArray[Any]:
     try:
         return np.asarray(X)
     except (TypeError, ValueError, OverflowError):
-        raise InvalidInput(name, "expected a table, with rows of one length") from None
+        pass  # raised outside of it: what numpy says may show a cell
+    raise InvalidInput(name, "expected a table, with rows of one length")
 
 
 def _alike(columns: Sequence[NDArray[Any]]) -> bool:
@@ -165,8 +180,8 @@ def typed(cells: NDArray[Any]) -> NDArray[Any]:
 
 
 def is_missing(cell: Any) -> bool:
-    """Whether it is None, NaN, NaT, or pandas' NA."""
-    if cell is None or type(cell).__name__ == "NAType":
+    """Whether it is None, NaN, NaT, pandas' NA or numpy's `masked`."""
+    if cell is None or cell is np.ma.masked or type(cell).__name__ == "NAType":
         return True
     if isinstance(cell, Decimal):
         return cell.is_nan()
@@ -266,14 +281,14 @@ def doubles_of(name: str, cells: NDArray[Any]) -> Array:
     refuse_other_types(name, cells.dtype)
     if cells.dtype.kind in PLAIN:
         return np.asarray(cells, dtype=np.float64)
+    refused: InvalidInput
     try:
         flat = [number_of(cell) for cell in cells.ravel().tolist()]
+        return np.array(flat, dtype=np.float64).reshape(cells.shape)
     except TypeError:
-        raise NotANumber(name, _NO_NUMBER) from None
+        refused = NotANumber(name, _NO_NUMBER)
     except OverflowError:
-        raise InvalidInput(
-            name, "expected numbers, got one that is too large for a double"
-        ) from None
+        refused = InvalidInput(name, "expected numbers, got one that is too large for a double")
     except ValueError:
-        raise InvalidInput(name, "expected numbers, got text") from None
-    return np.array(flat, dtype=np.float64).reshape(cells.shape)
+        refused = InvalidInput(name, "expected numbers, got text")
+    raise refused  # outside of the handlers: what Python says shows the cell

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import validate_data
 
 from pabi.features.cascade import Path, Pixels, cascade, paths, scattered
-from pabi.features.cells import doubles_of
+from pabi.features.cells import doubles_of, unmasked
 from pabi.features.groups import group_normalised
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
@@ -254,7 +254,7 @@ def _real(X: Any) -> NDArray[Any]:
     if issparse(X):
         raise InvalidInput("X", "expected an array, got a sparse matrix")
     try:
-        images = np.asarray(X)
+        images = np.asarray(unmasked(X))
         images = doubles_of("X", images) if images.dtype == object else images
     except (TypeError, ValueError, OverflowError):
         raise InvalidInput("X", "expected an array of numbers, got something else") from None

@@ -8,7 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, check_X_y, validate_data
 
-from pabi.features.cells import PLAIN, columns_of, doubles_of, refuse_other_types, table_of
+from pabi.features.cells import (
+    PLAIN,
+    columns_of,
+    doubles_of,
+    refuse_other_types,
+    table_of,
+    unmasked,
+)
 from pabi.features.table_parts import TablePart
 from pabi.numbers.errors import InvalidInput
 
@@ -42,6 +49,7 @@ def checked(
     """
     if isinstance(X, TablePart):
         return _checked_part(X.cells, dtype, kwargs.get("ensure_all_finite", True))
+    X = unmasked(X)
     rules = {"accept_sparse": "csr" if sparse else False, "dtype": dtype, **kwargs}
     try:
         cells, alone = _separate(X, numeric=dtype is not None), isinstance(y, str) and y == _NONE
@@ -55,11 +63,11 @@ def checked(
     except InvalidInput:
         raise
     except ValueError as bad:
-        problem = str(bad)
+        problem, field = str(bad), "X"
         if problem.startswith("Input ") and " contains " in problem:  # NaN, infinity, or too large
             field = "y" if problem.startswith("Input y ") else "X"
-            raise InvalidInput(field, problem.partition("\n")[0]) from None
-        if "array=" in problem:
+            problem = problem.partition("\n")[0]
+        elif "array=" in problem:
             problem = problem.partition(":\narray=")[0] + ". Reshape your data: one row a record"
         elif "Complex data" in problem:
             problem = "Complex data not supported"
@@ -67,7 +75,7 @@ def checked(
             problem = "expected rows of one length"
         else:
             raise
-        raise InvalidInput("X", problem) from None
+    raise InvalidInput(field, problem)  # outside of the handler: what was refused may show a cell
 
 
 def _separate(X: Any, *, numeric: bool) -> NDArray[Any] | None:

@@ -109,12 +109,12 @@ class Boolean:
     def encode(self, name: str, cells: NDArray[Any]) -> Encoded:
         """The cells as 1, −1 or 0. Raises InvalidInput naming the column."""
         truth = _TRUTH | dict.fromkeys(MISSING, 0.0)
-        try:
-            value = np.array([truth[text.lower()] for text in texts_of(name, cells)])
-        except KeyError:
+        known = [truth.get(text.lower()) for text in texts_of(name, cells)]
+        if None in known:
             raise InvalidInput(
                 name, "expected true or false, 1 or 0, yes or no in every row of a boolean column"
-            ) from None
+            )
+        value = np.array(known, dtype=np.float64)
         return Encoded(np.zeros(len(value), np.intp), value, False)
 
 

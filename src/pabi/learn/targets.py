@@ -53,7 +53,8 @@ def codes_among(classes: NDArray[Any], labels: NDArray[Any]) -> NDArray[np.intp]
             listed = [places[label] for label in labels.tolist() if not isinstance(label, complex)]
             return np.array(listed, dtype=np.intp).reshape(labels.shape)
         except (KeyError, TypeError, ValueError, ArithmeticError):
-            raise InvalidInput("y", _UNDECLARED) from None
+            pass  # raised outside of it: a KeyError shows the label
+        raise InvalidInput("y", _UNDECLARED)
     if (classes.dtype.kind in PLAIN) != (labels.dtype.kind in PLAIN):
         raise InvalidInput("y", _UNDECLARED)
     codes = np.minimum(np.searchsorted(classes, labels), len(classes) - 1)

@@ -6,6 +6,7 @@ A failure is a value that travels like any other, and no value shows in logs wha
 
 from __future__ import annotations
 
+import contextlib
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -206,10 +207,11 @@ def _cells(columns: Columns, frame: Any, targets: Any, weights: Any) -> tuple[An
     expected = [*names, *(one for one in (columns.target, columns.weight) if one is not None)]
     if sorted(map(str, frame.columns)) != sorted(expected):
         raise InvalidInput("X", f"expected the columns {expected!r} in every partition")
-    try:
+    numbers = None
+    with contextlib.suppress(TypeError, ValueError):  # whose message shows a cell
         numbers = frame[names].to_numpy(dtype=columns.dtype, na_value=np.nan)
-    except (TypeError, ValueError):
-        raise InvalidInput("X", "expected numbers in every column, got something else") from None
+    if numbers is None:
+        raise InvalidInput("X", "expected numbers in every column, got something else")
     targets = targets if columns.target is None else frame[columns.target]
     weights = weights if columns.weight is None else frame[columns.weight]
     return numbers, _plain(targets), _plain(weights)

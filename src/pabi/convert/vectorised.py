@@ -24,7 +24,7 @@ from pabi.numbers.margins import EIGHT_ROUNDINGS
 from pabi.numbers.rounding import Array, two_product_error, two_sum
 
 MARGIN = 1e-13  # relative
-_FLOOR = 1e-321  # absolute: covers what underflow takes
+FLOOR = 1e-321  # absolute: covers what underflow takes
 _FAR = 60.0  # Φ(-60) is below every positive double, 1 - Φ(-60) rounds up to 1
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
 _SERIES_FROM = 10.0
@@ -85,7 +85,7 @@ def delta_and_slope(mu: Array, epsilon: Array) -> tuple[Array, Array]:
     with np.errstate(over="ignore", under="ignore", invalid="ignore", divide="ignore"):
         rough = np.where(epsilon == 0.0, 0.0, epsilon / mu) - 0.5 * mu
         delta[(rough < -_FAR) | (mu == np.inf)] = 1.0
-        delta[(rough > _FAR) & (mu > 0.0) & (epsilon < np.inf)] = _FLOOR
+        delta[(rough > _FAR) & (mu > 0.0) & (epsilon < np.inf)] = FLOOR
         near = (np.abs(rough) <= _FAR) & (mu > 0.0) & (mu < np.inf)
         if near.any():
             delta[near], slope[near] = _near(mu[near], epsilon[near])
@@ -110,7 +110,7 @@ def _near(mu: Array, epsilon: Array) -> tuple[Array, Array]:
     delta = density * gap
     left = ~small & ~right
     delta[left] = scipy.special.ndtr(-a[left]) - weighted[left]
-    return np.minimum(1.0, delta * (1.0 + MARGIN) + _FLOOR), weighted
+    return np.minimum(1.0, delta * (1.0 + MARGIN) + FLOOR), weighted
 
 
 def _arguments(scaled_mu: Array, scaled_epsilon: Array, mu: Array) -> tuple[Array, Array, Array]:

@@ -10,7 +10,7 @@ import numpy as np
 from flint import arb, ctx
 
 from pabi.convert import balls
-from pabi.convert.vectorised import both_signs
+from pabi.convert.vectorised import FLOOR, both_signs
 from pabi.numbers.fields import NONNEGATIVE, keep
 from pabi.numbers.margins import EIGHT_ROUNDINGS, MANY_ROUNDINGS, THREE_ROUNDINGS
 from pabi.numbers.rounding import Array
@@ -121,11 +121,12 @@ class BoundedRange(TradeOff):
 
     def _delta_array(self, epsilon: Array) -> Array:
         if self.epsilon_0 == 0.0:
-            return np.where(epsilon >= 0.0, 0.0, -np.expm1(np.minimum(epsilon, 0.0)))
+            return both_signs(epsilon, np.zeros_like(epsilon))
         size = np.abs(epsilon)
         gap = np.expm1(0.5 * np.minimum(size - self.epsilon_0, 0.0))
-        value = np.square(gap) / -math.expm1(-self.epsilon_0) * (1.0 + _PROFILE)
-        return both_signs(epsilon, value)
+        # A square would underflow where δ does not.
+        value = gap * (gap / -math.expm1(-self.epsilon_0)) * (1.0 + _PROFILE) + FLOOR
+        return both_signs(epsilon, np.where(size < self.epsilon_0, value, 0.0))
 
     def _fields(self) -> dict[str, Any]:
         return {"epsilon": self.epsilon_0}

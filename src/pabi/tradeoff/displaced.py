@@ -13,7 +13,7 @@ from flint import arb, ctx
 from pabi.convert import balls
 from pabi.convert.gdp import gdp_to_zcdp
 from pabi.convert.inputs import nonnegative
-from pabi.convert.vectorised import both_signs
+from pabi.convert.vectorised import FLOOR, both_signs
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.fields import SHARE, convert, one_of
 from pabi.numbers.margins import EIGHT_ROUNDINGS
@@ -208,7 +208,8 @@ class FixedSizeSubsampled(TradeOff):
         """δ of D(norm, m) at ε = `size` ≥ 0, rounded up."""
         half = Half(norm, self._within, self.probability)
         guess = float(half.place(np.array([size]))[0])
-        with ctx.workprec(_BITS):
+        bits = _BITS - min(0, math.frexp(size)[1])  # a loss is told from 0 by the digits of 1 + size
+        with ctx.workprec(bits):
             p, a, m, e = arb(self.probability), arb(norm), arb(half.apart), arb(size)
             b = a - m
             z = (a + b) / 2 + _place(a, b, kappa=(-a * b / 2).exp() * (1 - p) / p, e=e, t=guess)
@@ -223,7 +224,9 @@ class FixedSizeSubsampled(TradeOff):
         positive, negative = (
             self._forward_array(size, self._norm_at(positive=x)) for x in (True, False)
         )
-        return both_signs(epsilon, np.where(epsilon < 0.0, negative, positive))
+        delta = np.where(epsilon < 0.0, negative, positive)
+        vanished = (epsilon == math.inf) & (self._largest <= APART)
+        return both_signs(epsilon, np.where(vanished, 0.0, delta))
 
     def _forward_array(self, size: Array, norm: float) -> Array:
         """`_forward` in doubles, with a margin."""
@@ -234,10 +237,10 @@ class FixedSizeSubsampled(TradeOff):
         z = half.origin + half.place(size)
         with np.errstate(under="ignore"):
             above = p * scipy.special.ndtr(half.norm - z)
-            below = p * np.exp(size) * scipy.special.ndtr(half.other - z)
-            middle = (1.0 - p) * np.expm1(size) * scipy.special.ndtr(-z)
+            below = p * np.exp(size) * np.maximum(scipy.special.ndtr(half.other - z) - FLOOR, 0.0)
+            middle = (1.0 - p) * np.expm1(size) * np.maximum(scipy.special.ndtr(-z) - FLOOR, 0.0)
         value = above - below - middle + _TAILS * (above + below + middle)
-        value = np.where(value > 0.0, value, 0.0) * (1.0 + EIGHT_ROUNDINGS)
+        value = np.where(value > 0.0, value, 0.0) * (1.0 + EIGHT_ROUNDINGS) + FLOOR
         return np.asarray(np.minimum(1.0, value))
 
     def _fields(self) -> dict[str, Any]:

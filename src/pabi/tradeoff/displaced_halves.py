@@ -125,7 +125,7 @@ class Half:
         """The t of these losses ≥ 0."""
         with np.errstate(divide="ignore", over="ignore"):
             rise = np.where(losses > _LARGE, losses, np.log(np.expm1(np.minimum(losses, _LARGE))))
-        positive = rise > -math.inf
+        positive = rise > -_FAR  # subnormal losses are next to 0
         rise = np.where(positive, rise, 0.0)
         places = _places(self)
         x = places.near(rise)

@@ -11,7 +11,7 @@ import numpy as np
 from flint import arb, ctx, fmpq
 
 from pabi.convert import balls
-from pabi.convert.vectorised import both_signs
+from pabi.convert.vectorised import FLOOR, both_signs
 from pabi.numbers.fields import NONNEGATIVE, SHARE, convert
 from pabi.numbers.margins import EIGHT_ROUNDINGS
 from pabi.numbers.rounding import Array
@@ -167,9 +167,10 @@ class Laplace(TradeOff):
         with np.errstate(over="ignore", under="ignore"):
             near = np.log1p(np.expm1(np.minimum(size, _LARGE)) / p)
             far = size - math.log(p) + np.log1p(-(1.0 - p) * np.exp(-np.maximum(size, 1.0)))
+        near = np.minimum(near, _LARGEST_EXPONENT)  # of quotients that overflow
         inner = np.where(size > _LARGE, far, near) * (1.0 - EIGHT_ROUNDINGS)
         gap = np.minimum(0.5 * (inner - self.epsilon_0 * (1.0 + EIGHT_ROUNDINGS)), 0.0)
-        value = -p * np.expm1(gap) * (1.0 + EIGHT_ROUNDINGS)
+        value = -p * np.expm1(gap) * (1.0 + EIGHT_ROUNDINGS) + FLOOR
         beyond = size >= sampled_loss(self.epsilon_0, p) * (1.0 + EIGHT_ROUNDINGS) + _PROFILE
         return both_signs(epsilon, np.where(beyond, 0.0, np.minimum(1.0, value)))
 

@@ -189,8 +189,10 @@ class Mixture(TradeOff):
             for start in range(0, len(epsilon), size)
         ]
         total = np.concatenate(sums) if sums else np.zeros_like(epsilon)
-        rounded = np.nextafter(total * (1.0 + _PER_PART * (len(self.weights) + 4)), np.inf)
-        return np.where(total == 0.0, 0.0, np.minimum(1.0, rounded))
+        lost = len(self.weights) * _SMALLEST
+        rounded = np.nextafter(total * (1.0 + _PER_PART * (len(self.weights) + 4)) + lost, np.inf)
+        nothing = (total == 0.0) & ((epsilon == inf) | (self.mus[-1] == 0.0))
+        return np.where(nothing, 0.0, np.minimum(1.0, rounded))
 
     def _fields(self) -> dict[str, Any]:
         return {"mus": [encode(m) for m in self.mus.tolist()], "weights": list(self.weights)}

@@ -154,7 +154,7 @@ class ComposedLoss:
         if lost > delta or (delta == 0.0 and self._most == math.inf):
             return math.inf, math.inf
         if delta == 0.0:
-            return self._most * (1.0 - _LARGEST), self._most * (1.0 + _LARGEST)
+            return self._surely_most, self._most * (1.0 + _LARGEST)
         if self._advantages * (1.0 + _ROUGHLY) <= delta:
             return 0.0, 0.0
         most = self._most
@@ -187,7 +187,8 @@ class ComposedLoss:
                 continue
             if not both:
                 break
-            low = max(low, self._epsilon_at(grid, power, delta, pessimist=False) or 0.0)
+            reached = self._epsilon_at(grid, power, delta, pessimist=False) or 0.0
+            low = max(low, reached - self._raised)
             if high - low <= rtol * max(high, _SLIGHT * delta):
                 break
             aim *= 0.25
@@ -209,7 +210,7 @@ class ComposedLoss:
                 curve = self._curve(grid, power, pessimist)
                 if curve is None:
                     return low, high
-                at = _at(curve, epsilon)
+                at = _at(curve, epsilon if pessimist else epsilon + self._raised)
                 low, high = (low, min(high, at[1])) if pessimist else (max(low, at[0]), high)
             if not both or high - low <= max(1.0, power * self.scale) * rtol * high:
                 break
@@ -285,6 +286,16 @@ class ComposedLoss:
         return math.inf if self.infinity > 0.0 else self._most_finite
 
     @property
+    def _surely_most(self) -> float:
+        """A lower value of the largest possible loss."""
+        return max(0.0, self._most * (1.0 - _LARGEST) - self._raised)
+
+    @property
+    def _raised(self) -> float:
+        """By how much the losses of the pairs may add up to more than the true ones."""
+        return math.fsum(k * pair.raised for pair, k in self.terms)
+
+    @property
     def _advantages(self) -> float:
         """The sum of δ(0) of all releases: δ(0) of the sum is no more."""
         return math.fsum(k * (pair.above(0.0)[1] + pair.infinity) for pair, k in self.terms)
@@ -302,7 +313,7 @@ class ComposedLoss:
         if not log_share < 0.0:
             return 0.0
         below = math.log(-math.expm1(log_share)) * (1.0 + MANY_ROUNDINGS)
-        return max(0.0, self._most * (1.0 - _LARGEST) + below)
+        return max(0.0, self._surely_most + below)
 
     @property
     def _most_finite(self) -> float:

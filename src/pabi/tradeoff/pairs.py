@@ -116,6 +116,11 @@ class Pair(ABC):
         return 0.0
 
     @property
+    def raised(self) -> float:
+        """By how much its losses may be above the true ones, beyond rounding."""
+        return 0.0
+
+    @property
     def edge(self) -> float | None:
         """The end of the support at which much of the mass may lie, close together."""
         return None
@@ -366,11 +371,13 @@ class ExponentialLoss(Pair):
 
 @dataclass(frozen=True, eq=False)
 class Discrete(Pair):
-    """Finitely many losses `values` (increasing) of probabilities `masses`, and that of ∞, `infinity`."""
+    """Finitely many losses `values` (increasing) of probabilities `masses`, and that of ∞, `infinity`;
+    by up to `raised` the losses are above the true ones."""
 
     values: Array
     masses: Array
     infinity: float = 0.0
+    raised: float = 0.0
 
     def cells(self, edges: Array) -> LossCells:
         """The cells by counting; an atom on an edge is in the cell on its right, where its excess is 0."""

@@ -311,7 +311,8 @@ class _Columns(NamedTuple):
         values = np.where(p == q, 0.0, log_p - log_q + rounding)
         unique, place = np.unique(values, return_inverse=True)
         masses = np.bincount(place, p, unique.size).astype(np.float64)
-        return Discrete(unique, masses, math.fsum(self.p[self.q == 0.0].tolist()))
+        infinity = math.fsum(self.p[self.q == 0.0].tolist())
+        return Discrete(unique, masses, infinity, raised=2.0 * float(rounding.max()))
 
 
 class _Cells(NamedTuple):

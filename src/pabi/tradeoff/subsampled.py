@@ -18,7 +18,7 @@ from pabi.convert.vectorised import both_signs, gaussian_delta
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.fields import SHARE, convert, one_of
 from pabi.numbers.margins import EIGHT_ROUNDINGS, THREE_ROUNDINGS
-from pabi.numbers.rounding import Array, fraction_down, fraction_up
+from pabi.numbers.rounding import Array, fraction_down, fraction_up, times_up
 from pabi.numbers.search import bisected_arrays
 from pabi.numbers.validate import number
 from pabi.tradeoff.base import TradeOff, decode, encode
@@ -145,7 +145,7 @@ class Subsampled(TradeOff):
         if epsilon == -math.inf:
             return 1.0
         if p == 0.0 or mu == 0.0:
-            return max(0.0, -math.expm1(epsilon)) if epsilon < 0.0 else 0.0
+            return Gaussian(0.0)._delta(epsilon)
         if epsilon >= 0.0:
             return _forward_delta(mu, p, epsilon)
         # δ(-ε) = 1 - e^-ε·(1 - δ(ε))
@@ -156,13 +156,14 @@ class Subsampled(TradeOff):
     def _delta_array(self, epsilon: Array) -> Array:
         mu, p = self.base.mu, self.probability
         if p == 0.0 or mu == 0.0:
-            return np.where(epsilon >= 0.0, 0.0, -np.expm1(np.minimum(epsilon, 0.0)))
+            return Gaussian(0.0)._delta_array(epsilon)
         size = np.abs(epsilon)
         with np.errstate(over="ignore", under="ignore"):
             near = np.log1p(np.expm1(np.minimum(size, _LARGE)) / p)
             far = size - math.log(p) + np.log1p(-(1.0 - p) * np.exp(-np.maximum(size, 1.0)))
+            near = np.minimum(near, _LARGEST_EXPONENT)  # of quotients that overflow
             place = np.where(size > _LARGE, far, near) * (1.0 - EIGHT_ROUNDINGS)
-            value = p * np.asarray(gaussian_delta(mu, place)) * (1.0 + THREE_ROUNDINGS)
+            value = times_up(np.asarray(gaussian_delta(mu, place)), p) * (1.0 + THREE_ROUNDINGS)
         return both_signs(epsilon, value)
 
     def _fields(self) -> dict[str, Any]:

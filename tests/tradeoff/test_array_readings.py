@@ -1,0 +1,409 @@
+"""Readings of every public curve: arrays against scalars, and both against 40 digits where a form is closed.
+
+A δ(ε) below the truth, or a value of f above it, is a defect by any amount. "Truth" is a value at 60 digits of
+something the curve certainly reveals: of the curve itself where the form is closed, else of a mechanism it covers.
+"""
+
+from __future__ import annotations
+
+import math
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from pabi import tradeoff as t
+
+mp.mp.dps = 60
+M = mp.mpf
+INF = math.inf
+SLACK = M(10) ** -35  # relative: the error of the truth
+
+
+# Truths: δ of a pair at any finite ε.
+
+
+def tail(z):
+    return mp.erfc(z / mp.sqrt(2)) / 2
+
+
+def both(forward):
+    """δ of a symmetric function at any ε from that at ε ≥ 0."""
+    return lambda e: forward(e) if e >= 0 else 1 - mp.exp(e) * (1 - forward(-e))
+
+
+def gaussian(mu):
+    mu = M(mu)
+    if mu == 0:
+        return both(lambda e: M(0))
+    return both(lambda e: tail(e / mu - mu / 2) - mp.exp(e) * tail(e / mu + mu / 2))
+
+
+def mixture(mus, weights):
+    parts = [(M(w), gaussian(m)) for m, w in zip(mus, weights, strict=True)]
+    return lambda e: mp.fsum(w * g(e) for w, g in parts)
+
+
+def approx_dp(top, delta):
+    top, delta = M(top), M(delta)
+
+    def forward(e):
+        inside = (mp.exp(top) - mp.exp(e)) / (mp.exp(top) + 1) if e < top else M(0)
+        return delta + (1 - delta) * inside
+
+    return both(forward)
+
+
+def laplace(top, p=1):
+    top, p = M(top), M(p)
+
+    def forward(e):
+        inner = mp.log1p(mp.expm1(e) / p)
+        return -p * mp.expm1((inner - top) / 2) if inner < top else M(0)
+
+    return both(forward)
+
+
+def bounded_range(top):
+    top = M(top)
+    return both(lambda e: mp.expm1((e - top) / 2) ** 2 / -mp.expm1(-top) if e < top else M(0))
+
+
+def subsampled(mu, p):
+    inner, p = gaussian(mu), M(p)
+    return both(lambda e: p * inner(mp.log1p(mp.expm1(e) / p)))
+
+
+def removed(mu, p):
+    inner, p = gaussian(mu), M(p)
+
+    def value(e):  # of (p·N(μ, 1) + (1 - p)·N(0, 1), N(0, 1))
+        odds = 1 + mp.expm1(e) / p
+        return p * inner(mp.log(odds)) if odds > 0 else -mp.expm1(e)
+
+    return value
+
+
+def turned(value):
+    """δ of the other order; where that cancels beyond the digits kept, 0, which is below any δ."""
+
+    def other(e):
+        if e > 100:
+            return M(0)
+        with mp.workdps(200):
+            result = 1 - mp.exp(e) * (1 - value(-M(e)))
+        return result if abs(result) > M(10) ** -50 else M(0)
+
+    return other
+
+
+def worse(*values):
+    return lambda e: max(v(e) for v in values)
+
+
+def shifted(p_parts, q_parts):
+    """δ of two mixtures of N(m, 1), (weight, m) each, whose likelihood ratio increases: at the root, which is
+    found by bisection; any threshold would be a lower bound."""
+    p_parts, q_parts = ([(M(w), M(m)) for w, m in parts] for parts in (p_parts, q_parts))
+
+    def loss(z):
+        one, two = (
+            mp.fsum(w * mp.exp(m * z - m * m / 2) for w, m in parts) for parts in (p_parts, q_parts)
+        )
+        return mp.log(one / two)
+
+    def value(e):
+        low, high = M(-1500), M(1500)
+        for _ in range(85):  # what is left of the root counts by its square
+            middle = (low + high) / 2
+            low, high = (middle, high) if loss(middle) < e else (low, middle)
+        above = [mp.fsum(w * tail(low - m) for w, m in parts) for parts in (p_parts, q_parts)]
+        return max(above[0] - mp.exp(e) * above[1], M(0), -mp.expm1(e))
+
+    return value
+
+
+def listed(p, q):
+    p, q = [M(x) for x in p], [M(x) for x in q]
+    return lambda e: mp.fsum(max(M(0), a - mp.exp(e) * b) for a, b in zip(p, q, strict=True))
+
+
+def group_of_approx(top, delta, size):
+    """1 - f of the chain is that of one link iterated: concave and polygonal, so that δ is read at its corners."""
+    rate, delta = mp.exp(M(top)), M(delta)
+    corner = (1 - delta) / (1 + rate)
+
+    def link(a):
+        return min(M(1), delta + rate * a, 1 - (1 - delta - a) / rate)
+
+    def chain(a):
+        for _ in range(size):
+            a = link(a)
+        return a
+
+    def back(a):  # where the link is `a`, if anywhere
+        return (a - delta) / rate if a <= delta + rate * corner else 1 - delta - rate * (1 - a)
+
+    corners, at = [M(0), M(1)], [corner, 1 - delta]
+    for _ in range(size):
+        corners += [a for a in at if 0 <= a <= 1]
+        at = [b for a in at if 0 <= (b := back(a)) <= 1]
+    return lambda e: max(chain(a) - mp.exp(e) * a for a in corners)
+
+
+P6 = (0.1, 0.2, 0.3, 0.05, 0.25, 0.1)
+Q6 = (0.3, 0.1, 0.2, 0.05, 0.3, 0.05)
+P0, Q0 = (0.5, 0.25, 0.25, 0.0), (0.25, 0.5, 0.0, 0.25)
+
+CASES = {
+    "gaussian 0": (t.Gaussian(0.0), gaussian(0)),
+    "gaussian": (t.Gaussian(0.7), gaussian(0.7)),
+    "gaussian tiny": (t.Gaussian(1e-9), gaussian(1e-9)),
+    "gaussian large": (t.Gaussian(30.0), gaussian(30)),
+    "mixture": (t.Mixture([t.Gaussian(0.3), t.Gaussian(2.0)], [0.75, 0.25]), mixture([0.3, 2], [0.75, 0.25])),
+    "mixture rare": (
+        t.Mixture([t.Gaussian(0.0), t.Gaussian(5.0)], [1.0 - 2.0**-40, 2.0**-40]),
+        mixture([0, 5], [1 - M(2) ** -40, M(2) ** -40]),
+    ),
+    "approx": (t.ApproxDP(1.25, 1e-3), approx_dp(1.25, 1e-3)),
+    "pure": (t.ApproxDP(0.1), approx_dp(0.1, 0)),
+    "pure tiny": (t.ApproxDP(1e-12), approx_dp(1e-12, 0)),
+    "laplace": (t.Laplace(0.8), laplace(0.8)),
+    "laplace large": (t.Laplace(50.0), laplace(50)),
+    "laplace sampled": (t.Laplace(1.3, 0.1), laplace(1.3, 0.1)),
+    "laplace rare": (t.Laplace(2.0, 1e-9), laplace(2.0, 1e-9)),
+    "bounded range": (t.BoundedRange(0.5), bounded_range(0.5)),
+    "bounded range tiny": (t.BoundedRange(1e-9), bounded_range(1e-9)),
+    "bounded range least": (t.BoundedRange(1e-170), bounded_range(M(1e-170))),
+    "subsampled least": (t.Subsampled(t.Gaussian(0.01), 1e-300), subsampled(0.01, 1e-300)),
+    "subsampled": (t.Subsampled(t.Gaussian(1.2), 0.05), subsampled(1.2, 0.05)),
+    "subsampled nothing": (t.Subsampled(t.Gaussian(0.0), 0.5), gaussian(0)),
+    "subsampled never": (t.Subsampled(t.Gaussian(1.0), 0.0), gaussian(0)),
+    "subsampled rare": (t.Subsampled(t.Gaussian(3.0), 1e-8), subsampled(3.0, 1e-8)),
+    "poisson": (t.PoissonSubsampled(1.1, 0.2), subsampled(1.1, 0.2)),
+    "poisson remove": (t.PoissonSubsampled(1.1, 0.2, "remove"), removed(1.1, 0.2)),
+    "poisson add": (t.PoissonSubsampled(1.1, 0.2, "add"), turned(removed(1.1, 0.2))),
+    "replaced": (
+        t.PoissonReplaced(0.9, 0.3),
+        shifted([(0.3, 0.9), (1 - M(0.3), 0)], [(0.3, -0.9), (1 - M(0.3), 0)]),
+    ),
+    "replaced rare": (
+        t.PoissonReplaced(3.0, 1e-6),
+        shifted([(1e-6, 3), (1 - M(1e-6), 0)], [(1e-6, -3), (1 - M(1e-6), 0)]),
+    ),
+    "fixed size": (  # D(a, m) one of the orders it covers, at ε ≥ 0
+        t.FixedSizeSubsampled(1.0, 1.0, 1.5, 0.25),
+        both(shifted([(0.25, 1), (0.75, 0)], [(0.25, -0.5), (0.75, 0)])),
+    ),
+    "fixed size add": (
+        t.FixedSizeSubsampled(1.0, 0.5, 1.25, 0.25, "add"),
+        lambda e: shifted([(0.25, 0.5), (0.75, 0)], [(0.25, -0.75), (0.75, 0)])(e)
+        if e >= 0
+        else turned(shifted([(0.25, 1), (0.75, 0)], [(0.25, -0.25), (0.75, 0)]))(e),
+    ),
+    "secret": (
+        t.SecretMixture([0.0, 1.0, 2.5], [0.5, 0.25, 0.25]),
+        worse(
+            shifted([(0.5, 0), (0.25, 1), (0.25, 2.5)], [(1, 0)]),
+            turned(shifted([(0.5, 0), (0.25, 1), (0.25, 2.5)], [(1, 0)])),
+        ),
+    ),
+    "secret opposite": (
+        t.SecretMixture([0.25, 2.0], [0.5, 0.5], opposite=True),
+        shifted([(0.5, 0.25), (0.5, 2)], [(0.5, -0.25), (0.5, -2)]),
+    ),
+    "renyi": (t.RenyiDP(8.0, 0.25), gaussian(0.24999999)),  # μ² = 2ρ/α
+    "renyi small": (t.RenyiDP(32.0, 1e-6), gaussian(0.00024999999)),
+    "listed": (t.PrivacyLossDistribution(P6, Q6), worse(listed(P6, Q6), listed(Q6, P6))),
+    "listed remove": (t.PrivacyLossDistribution(P6, Q6, "remove"), listed(P6, Q6)),
+    "listed infinite": (t.PrivacyLossDistribution(P0, Q0, "add"), listed(Q0, P0)),
+    "grouped gaussian": (t.Grouped(t.Gaussian(0.5), 3), gaussian(1.5)),
+    "grouped pure": (t.Grouped(t.ApproxDP(0.25), 4), group_of_approx(0.25, 0, 4)),
+    "grouped approx": (t.Grouped(t.ApproxDP(0.25, 1e-6), 4), group_of_approx(0.25, 1e-6, 4)),
+    "selected": (t.Selected(t.Gaussian(0.5), 4.0, 0.25), gaussian(0.5)),
+    "selected laplace": (t.selected(t.Laplace(0.5), 3.0), laplace(0.5)),
+    "best": (t.Best([t.Gaussian(0.7), t.ApproxDP(1.0)]), None),
+    "best alike": (t.Best([t.Laplace(0.8), t.ApproxDP(0.8)]), laplace(0.8)),
+    "pure twice": (t.Product([(t.Laplace(0.5), 1), (t.Gaussian(0.75), 1)]), worse(laplace(0.5), gaussian(0.75))),
+    "product one": (t.Product([(t.Laplace(0.8), 1)]), laplace(0.8)),
+    "product failing": (
+        t.Product([(t.Laplace(0.8), 1)], 1e-4),
+        lambda e: min(M(1), laplace(0.8)(e) + M(1e-4)),
+    ),
+    "product mixture": (
+        t.Product([(t.Mixture([t.Gaussian(0.3), t.Gaussian(2.0)], [0.75, 0.25]), 2)]),
+        mixture([mp.sqrt(2) * M(0.3), mp.sqrt(M(0.3) ** 2 + 4), mp.sqrt(8)], [0.5625, 0.375, 0.0625]),
+    ),
+    "product listed": (
+        t.PrivacyLossDistribution(P6, Q6).self_compose(2),
+        worse(
+            listed([M(a) * b for a in P6 for b in P6], [M(a) * b for a in Q6 for b in Q6]),
+            listed([M(a) * b for a in Q6 for b in Q6], [M(a) * b for a in P6 for b in P6]),
+        ),
+    ),
+    "response": (t.randomised_response(0.5, 4), None),
+    "discrete laplace": (t.discrete_laplace(0.5, 2), None),
+}
+SIZES = (5e-324, 1e-300, 1e-20, 1e-16, 1e-10, 1e-5, 1e-3, 0.01, 0.1, 0.24, 0.5, 0.8, 0.99, 1.0, 1.25, 2.0, 3.0,
+         5.0, 10.0, 20.0, 30.0, 31.0, 49.999, 100.0, 500.0, 699.0, 745.0, 1e4)  # fmt: skip
+ALPHAS = (0.0, 5e-324, 1e-310, 1e-300, 1e-100, 1e-16, 1e-9, 1e-3, 0.1, 0.3, 0.5, 0.7, 0.9, 0.999, 1 - 1e-9,
+          1 - 2.0**-53, 1.0)  # fmt: skip
+
+
+def name_of(curve):
+    return type(curve).__name__
+
+
+def kinks(curve):
+    found = {getattr(curve, "epsilon_0", 0.0), getattr(curve, "_most", 0.0)}
+    if isinstance(curve, t.PrivacyLossDistribution):
+        found |= {float(x) for x in np.abs(curve.values) if math.isfinite(x)}
+    return [y for x in found for y in (x, math.nextafter(x, 0.0), math.nextafter(x, 9.0), x * (1 - 1e-12))]
+
+
+def points(curve):
+    sizes = sorted({*SIZES, *kinks(curve)} - {0.0})
+    if isinstance(curve, t.Product):  # a reading may take a tenth of a second
+        sizes = [1e-300, 1e-10, 0.01, 0.5, 3.0, 745.0]
+    if name_of(curve) in ("PoissonReplaced", "FixedSizeSubsampled", "SecretMixture"):  # a truth takes 20 ms
+        sizes = [x for x in sizes if x in (5e-324, 1e-300, 1e-16, 1e-3, 0.5, 1.0, 3.0, 20.0, 100.0)]
+    return [-INF, *(-x for x in reversed(sizes)), 0.0, *sizes, INF]
+
+
+def below(claimed, truth):
+    return M(claimed) < min(M(1), truth) * (1 - SLACK)
+
+
+# Fails today, 24 November (802e465):
+#   an array is 0.0 where δ is positive, below the least double: "mixture rare", "subsampled rare", "replaced",
+#   "fixed size", "fixed size add", "secret", "secret opposite";
+#   "subsampled least" (denormals are rounded down);
+#   an array is 0.0 where δ is 2.5e-171, a normal double (a square underflows): "bounded range least";
+#   arrays AND scalars are one rounding low at ε < 0: "subsampled nothing", "subsampled never".
+@pytest.mark.parametrize("name", CASES)
+def test_delta_of_arrays_and_of_numbers_are_never_below_the_truth(name):
+    curve, truth = CASES[name]
+    at = points(curve)
+    many = curve.delta(np.array(at))
+    single = [curve.delta(e) for e in at]
+    wrong = []
+    for e, a, s in zip(at, many.tolist(), single, strict=True):
+        if not (0.0 <= a <= 1.0 and 0.0 <= s <= 1.0):
+            wrong.append((e, a, s, "out of range"))
+        if truth is None or math.isinf(e):
+            continue
+        exact = truth(M(e))
+        for kind, value in (("array", a), ("scalar", s)):
+            if below(value, exact):
+                wrong.append((kind, e, value, mp.nstr(exact, 20), mp.nstr(1 - M(value) / exact, 3)))
+    assert not wrong, wrong
+
+
+# Fails today, 24 November (802e465): "fixed size", "fixed size add": the scalar is 1.0, far above, at |ε| of 1e-300.
+
+@pytest.mark.parametrize("name", CASES)
+def test_delta_of_arrays_is_that_of_numbers(name):
+    curve, _ = CASES[name]
+    at = points(curve)
+    many, single = curve.delta(np.array(at)), np.array([curve.delta(e) for e in at])
+    # An array of a product is read from few transforms: today up to 65 % above the single readings.
+    loose = 0.5 if isinstance(curve, t.Product) else 1e-9
+    gap = np.abs(many - single) > loose * np.maximum(many, single) + 1e-13
+    assert not gap.any(), [(at[i], many[i], single[i]) for i in np.flatnonzero(gap)]
+    # One array, another order, another shape: the same numbers within what is allowed.
+    again = curve.delta(np.array(at[::-1]).reshape(-1, 1))
+    assert again.shape == (len(at), 1)
+    assert np.allclose(again[::-1, 0], many, rtol=1.0 if isinstance(curve, t.Product) else 1e-6, atol=1e-13)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_f_is_never_above_a_line_of_the_truth(name):
+    curve, truth = CASES[name]
+    many = curve(np.array(ALPHAS))
+    single = [curve(a) for a in ALPHAS]
+    assert np.allclose(many, single, rtol=1e-9, atol=1e-300)
+    if truth is None:
+        return
+    wrong = []
+    # δ(ε) = sup 1 - f(a) - e^ε·a: an f above the truth somewhere would give a δ below it, so that
+    # the polygon of claimed values, which is above a convex claimed f between them, tells only at its corners.
+    for a, values in zip(ALPHAS, zip(many.tolist(), single, strict=True), strict=True):
+        for value in values:
+            if value > 1.0 - a + 1e-16 and M(value) > 1 - M(a):
+                wrong.append((a, value, "above 1 - α"))
+            if TESTS.get(name) and M(value) > (exact := TESTS[name](M(a))) * (1 + SLACK):
+                wrong.append((a, value, mp.nstr(exact, 20)))
+    assert not wrong, wrong
+
+
+def quantile(x):
+    """z with P(N(0, 1) > z) = x, for 0 < x < 1."""
+    if x > M(1) / 2:
+        return -quantile(1 - x)
+    z = mp.sqrt(-2 * mp.log(x)) if x < M("0.1") else M(0)
+    for _ in range(200):
+        density = mp.exp(-z * z / 2) / mp.sqrt(2 * mp.pi)
+        step = mp.log(tail(z) / x) * tail(z) / density
+        z += step
+        if abs(step) < M(10) ** -50 * (1 + abs(z)):
+            break
+    return z
+
+
+def f_gaussian(mu):
+    return lambda a: M(1) - a if a in (0, 1) else tail(M(mu) - quantile(a))
+
+
+def f_approx(top, delta):
+    top, delta = mp.exp(M(top)), M(delta)
+    return lambda a: max(M(0), 1 - delta - top * a, (1 - delta - a) / top)
+
+
+def f_laplace(top):
+    top = M(top)
+
+    def f(a):
+        if a < mp.exp(-top) / 2:
+            return 1 - mp.exp(top) * a
+        return mp.exp(-top) / (4 * a) if a <= M(1) / 2 else mp.exp(-top) * (1 - a)
+
+    return f
+
+
+TESTS = {
+    "gaussian 0": f_gaussian(0),
+    "gaussian": f_gaussian(0.7),
+    "gaussian tiny": f_gaussian(1e-9),
+    "gaussian large": f_gaussian(30),
+    "approx": f_approx(1.25, 1e-3),
+    "pure": f_approx(0.1, 0),
+    "pure tiny": f_approx(1e-12, 0),
+    "laplace": f_laplace(0.8),
+    "laplace large": f_laplace(50),
+    "subsampled nothing": f_gaussian(0),
+    "subsampled never": f_gaussian(0),
+    "product one": f_laplace(0.8),
+    "grouped gaussian": f_gaussian(1.5),
+    "renyi": f_gaussian(0.24999999),
+    "selected": f_gaussian(0.5),
+    "best alike": f_laplace(0.8),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_epsilon_at_delta_is_enough(name):
+    """δ(ε(δ)) ≤ δ by the truth: what is read off proves what it says."""
+    curve, truth = CASES[name]
+    if truth is None:
+        return
+    wrong = []
+    for delta in (0.0, 5e-324, 1e-300, 1e-100, 1e-30, 1e-12, 1e-6, 1e-3, 0.01, 0.3, 0.9, 1.0 - 1e-9, 1.0):
+        if isinstance(curve, t.Product | t.PoissonSubsampled) and 0.0 < delta < 1e-12:
+            continue
+        low, high = curve.epsilon_bounds(delta)
+        for e in (curve.epsilon(delta), high):
+            if e < INF and min(M(1), truth(M(e))) * (1 - SLACK) > M(delta):
+                wrong.append((delta, e, mp.nstr(truth(M(e)), 20)))
+        if not low <= high:
+            wrong.append((delta, low, high))
+    assert not wrong, wrong

@@ -25,6 +25,7 @@ from pabi.numbers.rounding import Array, two_product_error, two_sum
 
 MARGIN = 1e-13  # relative
 FLOOR = 1e-321  # absolute: covers what underflow takes
+TAIL_FLOOR = 1e-310  # absolute: a normal tail below it may be 0 in scipy
 _FAR = 60.0  # Φ(-60) is below every positive double, 1 - Φ(-60) rounds up to 1
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
 _SERIES_FROM = 10.0

@@ -13,7 +13,7 @@ from flint import arb, ctx
 from pabi.convert import balls
 from pabi.convert.gdp import gdp_to_zcdp
 from pabi.convert.inputs import nonnegative
-from pabi.convert.vectorised import FLOOR, both_signs
+from pabi.convert.vectorised import FLOOR, TAIL_FLOOR, both_signs
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.fields import SHARE, convert, one_of
 from pabi.numbers.margins import EIGHT_ROUNDINGS
@@ -208,7 +208,9 @@ class FixedSizeSubsampled(TradeOff):
         """δ of D(norm, m) at ε = `size` ≥ 0, rounded up."""
         half = Half(norm, self._within, self.probability)
         guess = float(half.place(np.array([size]))[0])
-        bits = _BITS - min(0, math.frexp(size)[1])  # a loss is told from 0 by the digits of 1 + size
+        bits = _BITS - min(
+            0, math.frexp(size)[1]
+        )  # a loss is told from 0 by the digits of 1 + size
         with ctx.workprec(bits):
             p, a, m, e = arb(self.probability), arb(norm), arb(half.apart), arb(size)
             b = a - m
@@ -240,7 +242,7 @@ class FixedSizeSubsampled(TradeOff):
             below = p * np.exp(size) * np.maximum(scipy.special.ndtr(half.other - z) - FLOOR, 0.0)
             middle = (1.0 - p) * np.expm1(size) * np.maximum(scipy.special.ndtr(-z) - FLOOR, 0.0)
         value = above - below - middle + _TAILS * (above + below + middle)
-        value = np.where(value > 0.0, value, 0.0) * (1.0 + EIGHT_ROUNDINGS) + FLOOR
+        value = np.where(value > 0.0, value, 0.0) * (1.0 + EIGHT_ROUNDINGS) + TAIL_FLOOR
         return np.asarray(np.minimum(1.0, value))
 
     def _fields(self) -> dict[str, Any]:

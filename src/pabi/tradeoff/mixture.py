@@ -34,6 +34,7 @@ from pabi.tradeoff.pairs import Labelled, Pair
 _ROWS = 1 << 20  # entries of the working arrays
 _MARGIN = 5e-13  # relative, for ndtr and the sums
 _PER_PART = 2e-16  # relative: one rounding more for every part of a sum
+_SMALLEST = 5e-324  # what a product of two may lose where it underflows
 _FARTHEST = 39.0  # Φ(-39) is below every positive double
 
 

@@ -13,7 +13,7 @@ from flint import arb, ctx
 from pabi.convert import balls
 from pabi.convert.gdp import gdp_to_zcdp
 from pabi.convert.inputs import nonnegative
-from pabi.convert.vectorised import FLOOR, both_signs
+from pabi.convert.vectorised import FLOOR, TAIL_FLOOR, both_signs
 from pabi.numbers.fields import SHARE, convert
 from pabi.numbers.margins import EIGHT_ROUNDINGS
 from pabi.numbers.rounding import Array, up
@@ -142,7 +142,7 @@ class PoissonReplaced(TradeOff):
             middle = (1.0 - p) * np.expm1(size) * np.maximum(scipy.special.ndtr(-z) - FLOOR, 0.0)
         value = above - below - middle + _TAILS * (above + below + middle)
         value = np.where(value > 0.0, value, 0.0) * (1.0 + EIGHT_ROUNDINGS)
-        value = value + np.where(np.isinf(epsilon), 0.0, FLOOR)
+        value = value + np.where(np.isinf(epsilon), 0.0, TAIL_FLOOR)
         return both_signs(epsilon, np.minimum(1.0, value))
 
     def _fields(self) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from flint import arb, ctx, fmpq
 from pabi.convert import balls
 from pabi.convert.gdp import gdp_to_zcdp
 from pabi.convert.mixtures import TOTAL
-from pabi.convert.vectorised import both_signs
+from pabi.convert.vectorised import TAIL_FLOOR, both_signs
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.fields import NONNEGATIVE, keep
 from pabi.numbers.margins import EIGHT_ROUNDINGS
@@ -208,7 +208,7 @@ class SecretMixture(TradeOff):
             level = np.minimum(-pair.losses_at(z), size)
             swapped = _difference(pair.mass_q(-infinite, z), level, pair.mass_p(-infinite, z))
             worst = np.maximum(worst, swapped)
-        worst = worst + np.where(np.isinf(epsilon), 0.0, _FLOOR)
+        worst = worst + np.where(np.isinf(epsilon), 0.0, TAIL_FLOOR)
         return both_signs(epsilon, np.minimum(1.0, worst))
 
     def _largest(self, size: float) -> float:
@@ -306,6 +306,6 @@ def _density(z: Any) -> Any:
 def _difference(mass: Array, level: Array, other: Array) -> Array:
     """`mass` - e^level·`other` and more than its rounding errors, at least 0."""
     with np.errstate(under="ignore"):
-        scaled = np.exp(level) * np.maximum(other - _FLOOR, 0.0)
+        scaled = np.exp(level) * np.maximum(other - TAIL_FLOOR, 0.0)
     value = mass - scaled + (_TAILS + _LOSS) * (mass + scaled)
     return np.where(value > 0.0, value, 0.0) * (1.0 + EIGHT_ROUNDINGS)

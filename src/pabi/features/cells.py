@@ -6,8 +6,8 @@ one by one, and their text follows from a rule that such changes of type leave a
 
 The text of a cell is "" where it is missing: None, NaN, NaT, pandas' NA and what a numpy array masks. Text is
 taken without outer blanks. A number, and text that reads as one, is written the same whatever its type: 1,
-1.0, "1.0" and "01" are "1". True, False and text that reads so, of any case, are "true" and "false". Anything else is what `str`
-makes of it.
+1.0, "1.0" and "01" are "1". True, False and text that reads so, of any case, are "true" and "false". Anything
+else is what `str` makes of it.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def cells_of(column: Any) -> NDArray[Any]:
     They have a type of numpy's where the array, or the type of the series, says so, else they are objects.
     """
     if isinstance(column, np.ndarray):
-        return unmasked(column)
+        return np.asarray(unmasked(column))
     dtype = getattr(column, "dtype", None)
     if isinstance(dtype, np.dtype):
         own = np.asarray(column)
@@ -102,7 +102,7 @@ def table_of(X: Any, name: str = "X") -> NDArray[Any]:
     What is none of these is left to `numpy.asarray`. Raises InvalidInput where it refuses.
     """
     if isinstance(X, np.ndarray):
-        return unmasked(X)
+        return np.asarray(unmasked(X))
     if (columns := columns_of(X)) is not None:
         if columns and (_alike(columns) or all(map(_is_double, columns))):
             return np.column_stack(columns)

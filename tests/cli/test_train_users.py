@@ -97,15 +97,18 @@ def test_a_blank_id_is_refused(folder):
 
 
 def test_ids_of_several_files_are_of_the_same_users():
-    """Text in one, numbers in another; in files of one kind they are what they are."""
+    """Text in one, numbers in another: what an id is follows from it alone."""
     texts, numbers = np.array(["7", " 8 ", "a"], dtype=object), np.array([7, 8, 9])
     both = ids_of(joined([texts, numbers]))
     assert both.tolist() == ["7", "8", "a", "7", "8", "9"]
     assert ids_of(numbers) is numbers
     assert ids_of(texts).tolist() == ["7", "8", "a"]
     gaps = np.array([2**60 + 1, None], dtype=object)
-    assert ids_of(gaps).tolist() == [2**60 + 1, None]
-    assert ids_of(np.array(["07", "7"], dtype=object)).tolist() == ["07", "7"]
+    assert ids_of(gaps).tolist() == [str(2**60 + 1), None]
+    assert ids_of(np.array(["07 ", " "])).tolist() == ["7", None]
+    for last in (5, "5", 5.0):
+        alike = ids_of(np.array(["01", "1", "1.0", "2", last], dtype=object))
+        assert alike.tolist() == ["1", "1", "1", "2", "5"]
 
 
 def test_a_column_that_looks_like_an_id_is_asked_about_on_standard_error(folder):

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
+import uuid
+from decimal import Decimal
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -323,6 +327,57 @@ def test_rows_without_an_id_are_refused(missing):
         UserRows.of(np.array(["2020", "NaT"], dtype="M8[D]"))
     with pytest.raises(InvalidInput, match="^groups: "):
         UserRows.of(np.array([1j, 2j]))
+
+
+@pytest.mark.parametrize(
+    "fresh",
+    [
+        lambda: (1.0, float("nan")),
+        lambda: (1, ("a", (np.float32("nan"),))),
+        lambda: (1, pd.NaT),
+        lambda: ("a", None),
+        lambda: (1, np.inf),
+        lambda: frozenset({float("nan")}),
+        lambda: frozenset({1}),
+        lambda: Decimal("NaN"),
+        lambda: Decimal("sNaN"),
+        lambda: np.ma.masked,
+        object,
+        lambda: (1, object()),
+        lambda: 1j,
+    ],
+)
+def test_ids_that_do_not_equal_their_like_are_refused(fresh):
+    """Each row's would be a user of its own, and one person as many users as they have rows."""
+    for users in (None, 9, [1, 2]):
+        with pytest.raises(InvalidInput, match=r"^groups: expected [^\n]*$"):
+            UserRows.of([fresh() for _ in range(3)], users)
+    with pytest.raises(InvalidInput, match=r"^users: expected [^\n]*$"):
+        UserRows.of([1, 2], [1, 2, fresh()])
+
+
+def test_known_ids_are_told_apart_by_their_values():
+    for make in (
+        lambda k: uuid.UUID(int=k),
+        lambda k: (k, ("a", float(k))),
+        lambda k: Decimal(k),
+        lambda k: datetime.date(2020, 1, k),
+        lambda k: pd.Timestamp(2020, 1, k),
+        lambda k: np.datetime64(f"2020-01-{k:02}"),
+        lambda k: bytes([k]),
+    ):
+        groups = UserRows.of([make(k) for k in (1, 2, 1, 3, 2)])
+        assert groups.users_of_rows().tolist() == [0, 1, 0, 2, 1]
+    index = pd.MultiIndex.from_tuples([(1, "a"), (2, "a"), (1, "a")])
+    assert UserRows.of(index).users == 2
+
+
+@pytest.mark.parametrize("kind", ["i8", "f8", "U3", "M8[D]", "O"])
+def test_a_masked_id_is_a_missing_one(kind):
+    cells = np.array([1, 2, 3, 4]).astype(kind)
+    with pytest.raises(InvalidInput, match="^groups: expected an id in every row"):
+        UserRows.of(np.ma.array(cells, mask=[0, 1, 0, 1]))
+    assert UserRows.of(np.ma.array(cells)).users == 4
 
 
 def test_users_and_groups_belong_together():

@@ -201,6 +201,27 @@ def test_other_types_are_refused_as_a_whole(kind: str) -> None:
             read("x", column)
 
 
+@pytest.mark.parametrize("cell", [10**400, 1j, "SECRET-1", [1]])
+def test_a_refusal_keeps_nothing_of_what_led_to_it(cell: Any) -> None:
+    with pytest.raises(InvalidInput) as refused:
+        doubles_of("x", cells_of([1.0, cell]))
+    assert refused.value.__context__ is None
+    assert refused.value.__cause__ is None
+
+
+@pytest.mark.parametrize("kind", ["i8", "f4", "f8", "?", "O", "U1"])
+def test_a_masked_cell_is_missing(kind: str) -> None:
+    masked = np.ma.array(np.array([[1, 0], [1, 1]]).astype(kind), mask=[[0, 1], [0, 0]])
+    expected = [[1.0, math.nan], [1.0, 1.0]]
+    if kind != "U1":
+        assert np.array_equal(doubles_of("x", table_of(masked)), expected, equal_nan=True)
+    texts = texts_of("x", cells_of(masked[0]))
+    assert texts[1] == ""
+    assert texts[0] == texts_of("x", cells_of(masked[1]))[0]
+    assert table_of(np.ma.array([[1, 2]])).dtype == np.int64
+    assert not isinstance(table_of(masked), np.ma.MaskedArray)
+
+
 def test_missing_numbers_are_nan() -> None:
     cells = [None, math.nan, pd.NA, pd.NaT, True, "true", " 7 ", 3, Decimal("0.5")]
     expected = [math.nan] * 4 + [1.0, 1.0, 7.0, 3.0, 0.5]

@@ -90,7 +90,7 @@ def after_the_moments(patch, error):
 
 def at_the_end(patch, error):
     for module in (estimators_module, whitener, columns_module, search):
-        patch.setattr(module, "released_notes", raising(error))
+        patch.setattr(module, "notes_of", raising(error))
 
 
 PLACES = {"table": at_the_table, "moments": after_the_moments, "end": at_the_end}

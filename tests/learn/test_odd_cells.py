@@ -11,7 +11,9 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
+from pabi.features.scattering import Scattering
 from pabi.learn import (
+    LargeTable,
     LogisticGradients,
     PrivateImputer,
     PrivateLinearRegression,
@@ -20,8 +22,10 @@ from pabi.learn import (
     PrivateScaler,
     PrivateWhitener,
     Records,
+    SchemaEncoder,
     SquaredGradients,
 )
+from pabi.learn.schema import Boolean
 from pabi.numbers.errors import InvalidInput
 
 pytestmark = pytest.mark.filterwarnings("ignore", "error::numpy.exceptions.ComplexWarning")
@@ -123,6 +127,40 @@ def test_users(form: str, odd: str) -> None:
     ids = beside(np.arange(N), (ODD | MISSING)[odd], form)
     for estimator in (CLASSIFIER, REGRESSOR):
         refused("groups", lambda one=estimator: clone(one).fit(X, Y, groups=ids))
+
+
+def test_masked_cells_are_missing() -> None:
+    table, column = np.ma.array(X, mask=X[3, 1] == X), np.ma.array(Y, mask=np.arange(N) == 3)
+    for estimator in (CLASSIFIER, REGRESSOR):
+        refused("X", lambda one=estimator: clone(one).fit(table, Y))
+        refused("y", lambda one=estimator: clone(one).fit(X, column))
+        refused("groups", lambda one=estimator: clone(one).fit(X, Y, groups=column))
+        fitted = clone(estimator).fit(X, Y)
+        refused("X", lambda one=fitted: one.predict(table))
+    refused("X", lambda: clone(CLASSIFIER).fit(LargeTable(table), Y))
+    refused("sample_weight", lambda: clone(CLASSIFIER).fit(X, Y, sample_weight=column))
+    for transformer in (NUMERIC[0], NUMERIC[2]):
+        one = clone(transformer).fit(table)
+        gaps = np.where(table.mask, np.nan, X)
+        assert np.array_equal(one.transform(table), one.transform(gaps), equal_nan=True)
+
+
+def test_refusals_keep_no_cell() -> None:
+    """A debugger or an error tracker shows what was being handled, and its message shows a cell."""
+    named = clone(CLASSIFIER).set_params(classes=["a", "b"])
+    names = np.array(["a", "b"])[Y].astype(object)
+    names[3] = "SECRET-1"
+    for call in (
+        lambda: clone(CLASSIFIER).fit([["SECRET-1"]] * N, Y),
+        lambda: clone(CLASSIFIER).fit([["SECRET-1"], [1.0, 2.0]], Y),
+        lambda: clone(named).fit(X, names),
+        lambda: clone(REGRESSOR).fit(X, names),
+        lambda: Scattering((2, 1)).transform([["SECRET-1", "1"]]),
+        lambda: SchemaEncoder({"x": Boolean()}).fit_transform(pd.DataFrame({"x": ["SECRET-1"]})),
+    ):
+        with pytest.raises(InvalidInput) as no:
+            call()
+        assert no.value.__context__ is None
 
 
 @pytest.mark.parametrize("kind", ["c16", "M8[s]", "m8[s]"])

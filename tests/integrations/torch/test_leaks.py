@@ -326,8 +326,7 @@ def test_no_error_shows_a_row(name, way):
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None
     shown = "".join(traceback.format_exception(caught.value))
-    assert "77" not in shown
-    assert "7123" not in shown
+    assert not {form for form in ("7123", "7.712") if form in shown}
 
 
 def test_no_error_of_a_loading_process_shows_a_row():

@@ -84,14 +84,16 @@ class Gaussians(Factor):
 
     def delta(self, epsilon: float) -> Any:
         """A ball of δ at `epsilon` ≥ 0."""
-        total, e, root = arb(0), arb(epsilon), arb(2).sqrt()
+        total, e, half = arb(0), arb(epsilon), arb(0.5)
         for weight, mu in timed(self.parts):
             share = arb(fmpq(weight.numerator, weight.denominator))
             if math.isinf(mu):
                 total += share
             elif mu > 0.0:
                 a, b = e / mu - arb(mu) / 2, e / mu + arb(mu) / 2
-                total += share * ((a / root).erfc() - e.exp() * (b / root).erfc()) / 2
+                # e^ε·erfc(b/√2) without either factor, of which arb cannot enclose huge ones.
+                scaled = (-a * a / 2).exp() * (b * b / 2).hypgeom_u(half, half) / arb.pi().sqrt()
+                total += share * ((a / arb(2).sqrt()).erfc() - scaled) / 2
         return total
 
     @property

@@ -3,6 +3,9 @@ BIN := .venv/bin
 # Where CI is set, the frameworks that pabi works with are installed as well, and no test of them is skipped.
 GROUPS := dev $(if $(CI),frameworks)
 
+# Without it every process, of which tests start thousands, would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 # The tests run one process a core already: more threads inside of each only wait for one another.
 test nightly: export OMP_NUM_THREADS = 1
 

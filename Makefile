@@ -15,13 +15,14 @@ demo: .venv/ready
 	$(BIN)/python examples/demo.py
 
 test: .venv/ready lint axe
-	$(BIN)/python -m pytest -m "not nightly" -n auto --dist worksteal
+	$(BIN)/python -m pytest -m "not nightly" --ignore=tests/lint -n auto --dist worksteal
 
 lint: .venv/ready
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache --no-logo
+	$(BIN)/python -m pytest -q tests/lint
 
 # What looks for barriers on pages, from npm. Without npm the tests that need it are skipped, and say so.
 axe:

@@ -327,12 +327,10 @@ def test_delta_of_arrays_is_that_of_numbers(name):
 
 @pytest.mark.parametrize("name", CASES)
 def test_f_is_never_above_a_line_of_the_truth(name):
-    curve, truth = CASES[name]
+    curve, _ = CASES[name]
     many = curve(np.array(ALPHAS))
     single = [curve(a) for a in ALPHAS]
     assert np.allclose(many, single, rtol=1e-9, atol=1e-300)
-    if truth is None:
-        return
     wrong = []
     # δ(ε) = sup 1 - f(a) - e^ε·a: an f above the truth somewhere would give a δ below it, so that
     # the polygon of claimed values, above a convex claimed f between them, tells only at its corners.
@@ -399,12 +397,10 @@ TESTS = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [name for name, (_, truth) in CASES.items() if truth])
 def test_epsilon_at_delta_is_enough(name):
     """δ(ε(δ)) ≤ δ by the truth: what is read off proves what it says."""
     curve, truth = CASES[name]
-    if truth is None:
-        return
     wrong = []
     for delta in (
         0.0,

@@ -109,13 +109,12 @@ class Boolean:
     def encode(self, name: str, cells: NDArray[Any]) -> Encoded:
         """The cells as 1, −1 or 0. Raises InvalidInput naming the column."""
         truth = _TRUTH | dict.fromkeys(MISSING, 0.0)
-        known = [truth.get(text.lower()) for text in texts_of(name, cells)]
-        if None in known:
+        values = [truth.get(text.lower()) for text in texts_of(name, cells)]
+        if None in values:
             raise InvalidInput(
                 name, "expected true or false, 1 or 0, yes or no in every row of a boolean column"
             )
-        value = np.array(known, dtype=np.float64)
-        return Encoded(np.zeros(len(value), np.intp), value, False)
+        return Encoded(np.zeros(len(values), np.intp), np.array(values, dtype=np.float64), False)
 
 
 Column = Numeric | Categorical | Boolean

@@ -6,8 +6,6 @@ import inspect
 import re
 from typing import Any, NamedTuple
 
-import pytest
-
 from support.public import looked_up, public
 
 SECTION = re.compile(r"^([A-Z][a-z ]+)\n-{3,}\n", re.M)
@@ -63,10 +61,6 @@ CLASSES = [
 ]
 
 
-def ids(thing: Thing) -> str:
-    return thing.name
-
-
 def document(thing: Thing) -> str:
     """The docstring, or that of the method of a base that it overrides."""
     text = inspect.getdoc(thing.function)
@@ -94,31 +88,31 @@ def parameters(function: Any) -> list[str]:
     return [name for name in given if not name.startswith("_")]
 
 
-@pytest.mark.parametrize("thing", THINGS, ids=ids)
-def test_everything_says_what_it_is(thing: Thing):
-    first = document(thing).split("\n\n")[0]
-    assert len(first.split()) >= 3, "a sentence"
-    assert first.rstrip()[-1] in ".:", first
-    titles = list(sections(document(thing)))
-    assert set(titles) <= set(KNOWN)
-    assert titles == sorted(titles, key=KNOWN.index), "in numpydoc's order"
+def test_everything_says_what_it_is():
+    for thing in THINGS:
+        first = document(thing).split("\n\n")[0]
+        assert len(first.split()) >= 3, f"{thing.name}: a sentence"
+        assert first.rstrip()[-1] in ".:", f"{thing.name}: {first}"
+        titles = list(sections(document(thing)))
+        assert set(titles) <= set(KNOWN), thing.name
+        assert titles == sorted(titles, key=KNOWN.index), f"{thing.name}: in numpydoc's order"
 
 
-@pytest.mark.parametrize("thing", FUNCTIONS, ids=ids)
-def test_functions_have_their_sections(thing: Thing):
-    found = sections(document(thing))
-    assert named(found.get("Parameters", "")) == parameters(thing.function)
-    gives = inspect.signature(thing.function).return_annotation
-    assert ("Returns" in found or "Yields" in found) == (gives not in (None, "None"))
-    if parameters(thing.function):
-        assert "Raises" in found
-    if thing.name.startswith(PROVEN) and parameters(thing.function):
-        assert "References" in found
+def test_functions_have_their_sections():
+    for thing in FUNCTIONS:
+        found, taken = sections(document(thing)), parameters(thing.function)
+        assert named(found.get("Parameters", "")) == taken, thing.name
+        gives = inspect.signature(thing.function).return_annotation not in (None, "None")
+        assert ("Returns" in found or "Yields" in found) == gives, thing.name
+        assert "Raises" in found or not taken, thing.name
+        proven = thing.name.startswith(PROVEN) and taken
+        assert "References" in found or not proven, thing.name
 
 
-@pytest.mark.parametrize("thing", CLASSES, ids=ids)
-def test_classes_describe_their_fields(thing: Thing):
-    found = sections(document(thing))
-    described = named(found.get("Parameters", "")) + named(found.get("Attributes", ""))
-    constructed = [] if inspect.isabstract(thing.function) else parameters(thing.function)
-    assert set(constructed) <= set(described), sorted(set(constructed) - set(described))
+def test_classes_describe_their_fields():
+    for thing in CLASSES:
+        found = sections(document(thing))
+        described = named(found.get("Parameters", "")) + named(found.get("Attributes", ""))
+        constructed = [] if inspect.isabstract(thing.function) else parameters(thing.function)
+        missing = sorted(set(constructed) - set(described))
+        assert not missing, f"{thing.name}: {missing}"

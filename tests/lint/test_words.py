@@ -7,12 +7,13 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 import pabi
 
 ROOT = Path(pabi.__file__).parent
-FILES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.rglob("*.py"))
+TREES = {
+    path.relative_to(ROOT).as_posix(): ast.parse(path.read_text("utf-8"))
+    for path in sorted(ROOT.rglob("*.py"))
+}
 # They say that something happened to a thing, and not what the thing is.
 PARTICIPLES = {
     "asked",
@@ -41,16 +42,15 @@ def variables(tree: ast.AST) -> Iterator[tuple[str, int]]:
             yield node.name, node.lineno
 
 
-@pytest.mark.parametrize("file", FILES)
-def test_variables_are_nouns(file):
-    tree = ast.parse((ROOT / file).read_text("utf-8"))
-    assert not [(n, line) for n, line in variables(tree) if n.strip("_") in PARTICIPLES]
+def test_variables_are_nouns():
+    named = [(file, *name) for file, tree in TREES.items() for name in variables(tree)]
+    assert not [place for place in named if place[1].strip("_") in PARTICIPLES]
 
 
 def test_no_two_classes_share_a_name():
     homes = defaultdict(list)
-    for file in FILES:
-        for node in ast.parse((ROOT / file).read_text("utf-8")).body:
+    for file, tree in TREES.items():
+        for node in tree.body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 homes[node.name].append(file)
     shared = {name for name, files in homes.items() if len(files) > 1}

@@ -38,9 +38,9 @@ def calls(name: str) -> Iterator[tuple[str, ast.Call]]:
     """(file, call) of every call of a function of this name in the package."""
     for file, tree in TREES.items():
         for node in ast.walk(tree):
-            if isinstance(node, ast.Call):
-                if ast.unparse(node.func).rpartition(".")[2].lstrip("_") == name:
-                    yield file, node
+            called = ast.unparse(node.func) if isinstance(node, ast.Call) else ""
+            if called.rpartition(".")[2].lstrip("_") == name:
+                yield file, node
 
 
 def test_what_is_loaded_by_name_is_listed():

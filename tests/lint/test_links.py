@@ -45,7 +45,7 @@ def places(page: Path) -> frozenset[str]:
 
 def test_links_within_the_repository():
     wrong = []
-    for page, link in ((page, link) for page in PAGES for link in links(page)):
+    for page, link in ((one, link) for one in PAGES for link in links(one)):
         if re.match(r"[a-z]+:", link):
             continue
         file, _, place = link.partition("#")

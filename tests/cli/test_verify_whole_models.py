@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import hashlib
 import json
 
@@ -21,6 +22,7 @@ from pabi.learn import (
     PrivateLogisticRegression,
     PrivateRanges,
     PrivateScaler,
+    SchemaEncoder,
     guarantee_of,
     model_hash,
 )
@@ -105,6 +107,14 @@ OTHERS = {
     "another map": (within("preconditioner_", unit=3.0), "steps, settings"),
     "another run": (within("run_", clip_norm=0.125), "steps, settings"),
     "coefficients": (changed(coef_=np.ones((1, 3))), "released values"),
+    "coefficients beside an honest copy": (
+        lambda model: changed(best_estimator_=copy.deepcopy(model), coef_=-100.0 * model.coef_)(model),
+        "released values|steps, settings",
+    ),
+    "a mask": (
+        changed(intercept_=np.ma.MaskedArray([0.0], [True])),
+        "nothing like a MaskedArray|released values",
+    ),
 }
 
 
@@ -187,6 +197,30 @@ def test_a_class_of_somebodys_own_is_named(bare, tmp_path, notes):
         verdict(make_pipeline(Plain(), bare), bare.guarantee_, tmp_path, **notes)
 
 
+def test_the_order_of_columns_is_part_of_a_model():
+    columns = {name: {"kind": "numeric", "range": [-3, 3]} for name in "ab"}
+    assert model_hash(SchemaEncoder(columns)) != model_hash(
+        SchemaEncoder(dict(reversed(columns.items())))
+    )
+
+
+@pytest.mark.parametrize(
+    "hidden",
+    [functools.partial(np.add, 1.0), np.ma.MaskedArray([1.0], [True]), np.matrix([[1.0]])],
+    ids=["a partial", "a mask", "a matrix"],
+)
+def test_what_cannot_be_seen_whole_has_no_hash(hidden):
+    with pytest.raises(InvalidInput, match="model: expected nothing like a"):
+        model_hash(Plain(hidden))
+
+
+def test_an_object_is_not_named_by_what_it_says_of_itself(bare):
+    models = [changed(__qualname__="same", whole=k)(Plain()) for k in (1, 2)]
+    assert len(set(map(model_hash, models))) == 2
+    other = changed(best_estimator_=copy.deepcopy(bare))(make_pipeline(bare))
+    assert model_hash(other) != model_hash(bare)
+
+
 @pytest.mark.parametrize("fields", [{"verbose": True}, {"strict": True}, {"random_state": 3}])
 def test_what_says_nothing_of_an_output_is_not_hashed(bare, fields):
     assert model_hash(copy.deepcopy(bare).set_params(**fields)) == model_hash(bare)
@@ -211,7 +245,7 @@ def test_the_hash_is_that_of_the_text_that_the_docs_describe():
     bytes_of = np.array([1.5, -2.0], dtype="<f8").tobytes()
     text = (
         f'{{"holds":{{"call":{{"name":"numpy.log1p"}},"number":{{"float":"{(0.1).hex()}"}},"pair":[true,null],'
-        '"settings":{"pairs":[["a",{"float":"0x1.0000000000000p-1"}],["b",1]]},'
+        '"settings":{"pairs":[["b",1],["a",{"float":"0x1.0000000000000p-1"}]]},'
         f'"table":{{"array":["<f8",[1,2],"{hashlib.sha256(bytes_of).hexdigest()}"]}},"texts":["a","\\u00e9"],"whole":3}},"object":"Plain"}}'
     )
     assert model_hash(model) == hashlib.sha256(text.encode("ascii")).hexdigest()

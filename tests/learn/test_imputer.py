@@ -84,14 +84,24 @@ def test_the_most_frequent_level():
     out = one.transform(pd.DataFrame({"a": [None, "y"], "b": [None, 3]}))
     assert out.tolist() == [["x", "4"], ["y", 3]]
     digits = np.array([[2.0], [2.0], [5.0], [math.nan]] * 1000)
-    assert fitted(digits, "most_frequent").transform([[math.nan], [7.0]]).tolist() == [[2.0], [7.0]]
+    assert fitted(digits, "most_frequent").transform([[math.nan], [7.0]]).tolist() == [["2"], [7.0]]
     assert pabi.verify(PrivateImputer(strategy="most_frequent").fit(X).guarantee_).ok
 
 
-def test_text_does_not_fill_a_table_of_numbers():
-    one = fitted(np.array([["x"]] * 3000, dtype=object), "most_frequent")
-    with pytest.raises(InvalidInput, match="X: expected a table of text"):
-        one.transform(np.array([[math.nan], [1.0]]))
+@pytest.mark.parametrize("odd", [None, "x", True, 1, "1.0", 2**60, np.float32(1.0)])
+@pytest.mark.parametrize("changes", [{}, {"fill_value": "none"}, {"add_indicator": True}])
+def test_a_cell_changes_no_other_row(odd, changes):
+    """Whatever type numpy and pandas give a table for it."""
+    rows = [[1.0, math.nan], [math.nan, 2.0], [3.0, 1.0]] * 3
+    others = [[odd, math.nan], *rows[1:]]
+    for strategy in ("constant", "most_frequent"):
+        one = fitted(rows, strategy, **changes)
+        for make in (list, np.array, pd.DataFrame, lambda table: np.array(table, dtype=object)):
+            was, made = ([*map(list, one.transform(make(table)))] for table in (rows, others))
+            kinds = [[list(map(type, row)) for row in table[1:]] for table in (was, made)]
+            if make is not np.array:  # which makes text of all cells beside one
+                assert was[1:] == made[1:]
+                assert kinds[0] == kinds[1]
 
 
 @pytest.mark.parametrize("strategy", ["mean", "median", "most_frequent"])
@@ -109,8 +119,8 @@ def test_a_column_of_gaps_is_filled_with_the_stated_value(strategy):
 def test_a_constant_is_free_and_says_nothing_of_the_table():
     texts = np.array([["a", None], [None, "b"]], dtype=object)
     one, other = fitted(texts, "constant"), fitted(np.ones((5, 2)), "constant")
-    assert one.statistics_.tolist() == other.statistics_.tolist() == [None, None]
-    assert one.transform(texts).tolist() == [["a", "missing"], ["missing", "b"]]
+    assert one.statistics_.tolist() == other.statistics_.tolist() == [0.0, 0.0]
+    assert one.transform(texts).tolist() == [["a", 0.0], [0.0, "b"]]
     assert other.transform([[math.nan, 2.0]]).tolist() == [[0.0, 2.0]]
     assert fitted(texts, "constant", fill_value="?").transform(texts).tolist() == [
         ["a", "?"],

@@ -128,6 +128,8 @@ def refuse_another_schema(schema: str, encoder: Any) -> None:
 
     stated = SchemaEncoder.from_toml(schema).columns
     theirs = encoder.columns
+    if stated.keys() == theirs.keys() and [*stated] != [*theirs]:
+        raise InvalidInput(schema, f"columns: expected the order {', '.join(map(repr, theirs))}")
     for name in dict.fromkeys((*theirs, *stated)):
         if stated.get(name) != theirs.get(name):
             raise InvalidInput(

@@ -164,10 +164,14 @@ def findings_in(step: Any, path: str = "") -> Iterator[StepFinding]:
     if within is not None:
         yield from _chosen(here, step)
         frozen = public_name(step) == "sklearn.frozen.FrozenEstimator"
-        for name, part in within:
+        named = set()
+        # What it states the next fit learns with, whatever the last one left it.
+        for name, part in (*within, *inner_steps(step)):
             for one in findings_in(part, _joined(path, name)):
-                # To which data it was fitted before, nobody knows.
-                yield replace(one, severity=UNKNOWN) if frozen and one.severity == LEAK else one
+                if (one.step, one.kind) not in named:
+                    named.add((one.step, one.kind))
+                    # To which data it was fitted before, nobody knows.
+                    yield replace(one, severity=UNKNOWN) if frozen and one.severity == LEAK else one
         return
     repeats = not is_ours(step) and not is_private(step) and _holds_private(step)
     if repeats:

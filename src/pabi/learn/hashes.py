@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
+from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any
 
 import numpy as np
@@ -35,11 +37,14 @@ _RELEASED = (
 )
 # What estimators and transformers of this library hold beside their settings.
 _HELD = frozenset(_RELEASED) | {
+    "best_estimator_",
+    "best_params_",
     "feature_names_in_",
     "guarantee_",
     "moments_",
     "n_features_in_",
     "n_iter_",
+    "plan_",
     "preconditioner_",
     "releases_",
     "run_",
@@ -109,7 +114,7 @@ def parameters_of(model: Any) -> Mapping[str, Any]:
     if isinstance(model, Pipeline):
         return parameters_of(model.steps[-1][1])
     held = getattr(model, "__dict__", {})
-    if "best_estimator_" in held:
+    if _is_search(model):
         return parameters_of(held["best_estimator_"])
     arrays = {name: held[name] for name in _RELEASED if name in held}
     if held.get("preconditioner_") is not None:
@@ -126,7 +131,7 @@ def model_hash(model: Any) -> str:
     Of JSON with sorted keys and without spaces, in ASCII. Numbers are `{"float": HEX}` or whole numbers;
     lists, texts, truth values and null are themselves. An array of numbers is `{"array": [TYPE, SHAPE,
     SHA256]}`, the type as numpy writes it, little-endian, the hash that of its bytes in C order. Other arrays
-    are lists. Mappings are `{"pairs": …}` in the order of their JSON, functions and classes `{"name": …}`,
+    are lists. Mappings are `{"pairs": …}` in their order, functions and classes `{"name": …}`,
     slices `{"slice": …}`, sets `{"set": …}`. Anything else is `{"object": CLASS, "holds": {NAME: …}}`: of an
     estimator what it holds, but for its guarantees and for what says nothing of any output (`ledger`,
     `memory`, `n_jobs`, `random_state`, `strict`, `verbose`, `verbose_feature_names_out_`); of a description
@@ -169,11 +174,13 @@ def note_of_whole(model: Any) -> dict[str, list[str]]:
         return {}
 
 
-def unknown_attributes(step: Any) -> list[str]:
-    """What an estimator of this library holds that is no part of it, by name."""
-    if not type(step).__module__.startswith("pabi.learn.") or not isinstance(step, BaseEstimator):
-        return []
-    return sorted(vars(step).keys() - type(step)._get_param_names() - _HELD)
+def _refuse_unknown(step: BaseEstimator) -> None:
+    """Raises InvalidInput where an estimator of this library holds what is no part of it."""
+    if not type(step).__module__.startswith("pabi.learn."):
+        return
+    if unknown := sorted(vars(step).keys() - type(step)._get_param_names() - _HELD):
+        kind = type(step).__name__
+        raise InvalidInput("model", f"a {kind} holds {', '.join(unknown)}, no part of it")
 
 
 def _text(tree: Any) -> str:
@@ -190,7 +197,8 @@ def _tree(value: Any, depth: int = 0) -> Any:
         return value
     if isinstance(value, float):
         return {"float": value.hex()}
-    if isinstance(value, BaseEstimator) and "best_estimator_" in vars(value):
+    if _is_search(value):
+        _refuse_unknown(value)
         return _tree(value.best_estimator_, depth + 1)
     if isinstance(value, slice):
         return {"slice": [_tree(one) for one in (value.start, value.stop, value.step)]}
@@ -199,13 +207,12 @@ def _tree(value: Any, depth: int = 0) -> Any:
     if isinstance(value, set | frozenset):
         return {"set": sorted((_tree(one, depth + 1) for one in value), key=_text)}
     if isinstance(value, Mapping):
-        pairs = [[_tree(key, depth + 1), _tree(one, depth + 1)] for key, one in value.items()]
-        return {"pairs": sorted(pairs, key=_text)}
-    if isinstance(value, np.ndarray):
+        return {"pairs": [[_tree(one, depth + 1) for one in pair] for pair in value.items()]}
+    if type(value) is np.ndarray:
         return _array(value, depth)
     if isinstance(value, np.dtype):
         return {"name": value.str}
-    if isinstance(getattr(value, "__qualname__", None), str):
+    if inspect.isroutine(value) or isinstance(value, type):
         return {"name": f"{getattr(value, '__module__', None)}.{value.__qualname__}"}
     if isinstance(value, np.ufunc):
         return {"name": f"numpy.{value.__name__}"}
@@ -223,11 +230,10 @@ def _array(value: NDArray[Any], depth: int) -> Any:
 def _tree_of_parts(value: Any, depth: int) -> dict[str, Any]:
     """What an object holds, by name. Raises InvalidInput where something cannot be seen."""
     kind, held = type(value).__name__, getattr(value, "__dict__", None)
-    if held is None:
+    if held is None or _holds_more(type(value)):
         raise InvalidInput("model", f"expected nothing like a {kind} in it")
     if isinstance(value, BaseEstimator):
-        if unknown := unknown_attributes(value):
-            raise InvalidInput("model", f"a {kind} holds {', '.join(unknown)}, no part of it")
+        _refuse_unknown(value)
         held = {name: one for name, one in held.items() if name not in _ASIDE}
     elif is_dataclass(value):
         own = {one.name: one for one in fields(value)}
@@ -237,10 +243,25 @@ def _tree_of_parts(value: Any, depth: int) -> dict[str, Any]:
     return {name: _tree(one, depth + 1) for name, one in held.items()}
 
 
+def _holds_more(kind: type) -> bool:
+    """Whether objects of a class hold something beside their `__dict__`, as arrays and partials do."""
+    members = [item for base in kind.__mro__[:-1] for item in vars(base).items()]
+    return any(
+        isinstance(member, GetSetDescriptorType | MemberDescriptorType)
+        and name not in ("__dict__", "__weakref__")
+        for name, member in members
+    )
+
+
 def _is_default(field: Any, value: Any) -> bool:
     """Whether a field of a description has its default, of the same type."""
     default = field.default if field.default_factory is MISSING else field.default_factory()
     return type(default) is type(value) and not isinstance(value, np.ndarray) and default == value
+
+
+def _is_search(model: Any) -> bool:
+    """Whether it is a fitted search of this library, which predicts as its best model does."""
+    return type(model).__module__ == "pabi.learn.search" and "best_estimator_" in vars(model)
 
 
 def _is_trained_module(model: Any) -> bool:

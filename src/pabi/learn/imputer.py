@@ -16,7 +16,7 @@ from pabi.execute.column_statistics import level_counts
 from pabi.execute.large_tables import LargeTable
 from pabi.execute.sources import Steady
 from pabi.execute.table_passes import Cells, TablePasses
-from pabi.features.cells import number_of, texts_of
+from pabi.features.cells import texts_of
 from pabi.features.table_parts import TablePart
 from pabi.learn.categories import MISSING, LevelSearch, level_counters
 from pabi.learn.documentation import documented
@@ -29,7 +29,6 @@ from pabi.numbers.fields import flag
 _GAPLESS = "biu"  # kinds of numpy's types that have no missing values
 _STRATEGIES = ("mean", "median", "most_frequent", "constant")
 _HALF = (0.5,)
-_TEXT = "missing"  # what fills a column of text where nothing else is stated
 
 
 @documented
@@ -49,8 +48,7 @@ class PrivateImputer(
         "mean" or "median" of numbers, "most_frequent" of cells of any kind, or "constant", which learns and
         costs nothing. How many values are missing is never shown without noise.
     fill_value : number or str, optional
-        What "constant" fills in, and the others in a column with too few values to learn from. None: 0, and
-        "missing" for text.
+        What "constant" fills in, and the others in a column with too few values to learn from. None: 0.
     $COLUMN_RANGES_OF_IMPUTER
     add_indicator : bool
         Whether a feature follows for every column that is 1 where its value was missing. All columns have
@@ -60,7 +58,7 @@ class PrivateImputer(
     Attributes
     ----------
     statistics_ : (d,) array
-        What is filled in: numbers, or levels as text. None where `fill_value` is.
+        What is filled in: numbers, or levels as text.
     $RELEASED_COLUMNS
 
     Raises
@@ -108,16 +106,16 @@ class PrivateImputer(
         generator: np.random.Generator | None,
     ) -> Mapping[str, Any]:
         width = table.shape[1]
-        self._filler(numeric=self._numeric)
+        fill = self._filler()
         if generator is None:
-            return {"statistics_": np.array([self.fill_value] * width, dtype=object)}
+            return {"statistics_": np.array([fill] * width, dtype=object)}
         statistics = self._statistics(table, releases, generator)
         kind = np.float64 if self._numeric else object
         return {"statistics_": np.array(statistics, dtype=kind)}
 
     @property
     def _numeric(self) -> bool:
-        """Whether the settings say that tables are of numbers; otherwise each table says so itself."""
+        """Whether tables are of numbers; otherwise cells are of any kind."""
         return self.strategy in ("mean", "median")
 
     def _statistics(self, table: Any, releases: Any, generator: np.random.Generator) -> list[Any]:
@@ -129,18 +127,17 @@ class PrivateImputer(
             case "median":
                 bounds = self._declared_ranges(table.shape[1])
                 ends = self._searched(releases[0], table, generator, quantiles=_HALF, bounds=bounds)
-                fill = self._filler(numeric=True)
+                fill = self._filler()
                 return [own[0] / 2.0 + own[1] / 2.0 if own else fill for own in ends]
             case _:
                 columns = level_counters(table, range(table.shape[1]))
-                return list(map(_most_frequent, level_counts(releases[0], columns, generator)))
+                most = map(_most_frequent, level_counts(releases[0], columns, generator))
+                return [self._filler() if level is None else level for level in most]
 
-    def _filler(self, *, numeric: bool) -> Any:
+    def _filler(self) -> Any:
         """What is filled in where nothing is learnt. Raises InvalidInput."""
-        if numeric:
-            value = 0.0 if self.fill_value is None else self.fill_value
-            return validate.number("fill_value", value)
-        return _TEXT if self.fill_value is None else self.fill_value
+        value = 0.0 if self.fill_value is None else self.fill_value
+        return validate.number("fill_value", value) if self._numeric else value
 
     def _table(self, X: Any, *, reset: bool) -> NDArray[Any]:
         if self._numeric:
@@ -158,9 +155,7 @@ class PrivateImputer(
         )
 
     def _source(self, table: LargeTable, without: Sequence[str] = ()) -> tuple[Steady, int]:
-        if self._numeric or table.is_numeric(without):
-            return table.features(without)
-        return table.cells(without)
+        return table.features(without) if self._numeric else table.cells(without)
 
     @as_it_is_read
     def transform(self, X: ArrayLike) -> NDArray[Any]:
@@ -174,8 +169,8 @@ class PrivateImputer(
         Returns
         -------
         array
-            (m, d) or (m, 2d), in the type of the table; objects where columns are of several types or have
-            text. A frame where `set_output` says so.
+            (m, d) or (m, 2d): doubles where means or medians are filled in, else objects, whatever the type
+            of the table. A frame where `set_output` says so.
 
         Raises
         ------
@@ -185,22 +180,10 @@ class PrivateImputer(
             `fit` was not called before.
         """
         table = self._fitted_table(X)
-        gaps, whole = _gaps(table), table.copy()
-        if table.dtype.kind not in _GAPLESS:
-            fillers = self._fillers(numeric=table.dtype.kind == "f")
-            whole = np.where(gaps, fillers, table)
-        return np.hstack([whole, gaps.astype(whole.dtype)]) if self.add_indicator else whole
-
-    def _fillers(self, *, numeric: bool) -> NDArray[Any]:
-        """(d,): what is filled into the columns of such a table. Raises InvalidInput."""
-        blank = self._filler(numeric=numeric)
-        fillers = [blank if own is None else own for own in self.statistics_]
-        if not numeric:
-            return np.array(fillers, dtype=object)
-        try:
-            return np.array(list(map(number_of, fillers)), dtype=np.float64)
-        except (TypeError, ValueError):
-            raise InvalidInput("X", "expected a table of text, as in fit, got numbers") from None
+        gaps = _gaps(table)
+        whole = np.where(gaps, self.statistics_, table.astype(self.statistics_.dtype))
+        indicators = gaps.astype(np.float64).astype(whole.dtype)
+        return np.hstack([whole, indicators]) if self.add_indicator else whole
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """The names of the columns, and with `add_indicator` `column: missing` of each.

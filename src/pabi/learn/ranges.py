@@ -50,7 +50,7 @@ class RangeSearch(PrivateColumns):
             least = gdp_to_epsilon(min(self._mu() * margin / (OUTERMOST * n), 1e3), self.delta)
             raise TargetUnreachable(
                 f"at epsilon = {exact(self.epsilon)}, delta = {exact(self.delta)} noise hides the quantiles "
-                f"of {d} columns in {n} rows: expected an epsilon above about {shown(least)}, more rows, "
+                f"of {d} columns in {n} samples: expected an epsilon above about {shown(least)}, more rows, "
                 "fewer columns, or declared bounds",
                 least,
             )

@@ -355,6 +355,36 @@ def test_a_folder_and_a_missing_folder_are_refused(tmp_path):
             pabi.Ledger(path, EPSILON, DELTA)
 
 
+def test_a_link_is_the_ledger_that_it_leads_to(ledger, tmp_path):
+    """One lock and one mark, whatever the name: two of them had granted more than there are entries."""
+    link, new = tmp_path / "link", tmp_path / "new"
+    link.symlink_to(ledger.path.name)
+    new.symlink_to("b.ledger")
+    other = opened(link)
+    other.spend(release(MU))
+    ledger.spend(release(MU))
+    assert (other.path, len(ledger.report().entries)) == (ledger.path, 4)
+    with files.writing(link, create=False) as held:
+        assert os.path.samestat(os.fstat(held.lock), files.lock_beside(ledger.path).stat())
+    assert opened(new).path == tmp_path / "b.ledger"
+    assert not list(tmp_path.glob(".link*")) + list(tmp_path.glob(".new*"))
+    ledger.path.write_bytes(b"".join(ledger.path.read_bytes().splitlines(keepends=True)[:3]))
+    for read in (lambda: files.read_book(link), lambda: pabi.Ledger(link)):
+        with pytest.raises(InvalidInput, match=rf"^{ledger.path}: .*an entry that was granted"):
+            read()
+
+
+def test_a_ledger_of_two_names_is_refused(ledger, tmp_path):
+    link = tmp_path / "hard"
+    link.hardlink_to(ledger.path)
+    refused(link, "expected a file of one name, got one of 2")
+    refused(ledger.path, "expected a file of one name, got one of 2")
+    with pytest.raises(InvalidInput, match="a file of one name"):
+        ledger.spend(release(MU))
+    link.unlink()
+    ledger.spend(release(MU))
+
+
 def test_a_file_that_is_gone_is_not_made_anew(ledger):
     ledger.path.unlink()
     calls = (lambda: ledger.spend(release(MU)), ledger.remaining, ledger.report)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import tracemalloc
@@ -143,11 +144,52 @@ def test_training_refuses_a_quote_that_is_not_closed(folder):
 
 @pytest.mark.parametrize("ends", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("rows", [7, 1 << 14])
-def test_a_blank_line_is_a_missing_cell_but_at_the_end(folder, monkeypatch, ends, rows):
+@pytest.mark.parametrize("last", ["3", ""])
+def test_a_blank_line_is_a_missing_cell_wherever_it_is(folder, monkeypatch, ends, rows, last):
+    """Also at the end: a last record without a cell had taken the blank ones before it along."""
     monkeypatch.setattr(tables, "ROWS", rows)
-    cells = ["1", "", "", "2", *map(str, range(30_000)), "", "3"]
-    Path("a.csv").write_bytes(ends.join(["", "a", *cells, "", "", ""]).encode())
+    cells = ["1", "", "", "2", *map(str, range(30_000)), "", "", last]
+    Path("a.csv").write_bytes(ends.join(["", "a", *cells, ""]).encode())
     assert [cell for frame in tables.frames(["a.csv"], ["a"]) for cell in frame["a"]] == cells
+
+
+@pytest.mark.parametrize("text", ["a,b\n1,x\r2\n3,4\n", "a,b\r\n1,2\r\r\n3,4\r\n", "a\r1\n2\r"])
+@pytest.mark.parametrize("size", [1, 3, 1 << 16])
+def test_a_line_that_would_become_two_is_refused(folder, monkeypatch, text, size):
+    """A carriage return within a cell; whatever parts the file is read in."""
+    opened = lambda file: contextlib.nullcontext(Sipping(text.encode(), size))  # noqa: E731
+    monkeypatch.setattr(tables, "_binary", opened)
+    with pytest.raises(InvalidInput, match=r"a\.csv: expected lines that all end alike"):
+        list(tables.frames(["a.csv"], ["a"]))
+
+
+class Sipping(io.BytesIO):
+    """Bytes of which no more than so many are read at once."""
+
+    def __init__(self, content, size):
+        super().__init__(content)
+        self._size = size
+
+    def read(self, size=-1):
+        return super().read(min(size, self._size))
+
+
+@pytest.mark.parametrize("size", [1, 3, 1 << 16])
+@pytest.mark.parametrize("ends", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize("end", ["", "\n", "\n\n"])
+def test_lines_are_counted_whatever_parts_they_are_read_in(monkeypatch, ends, size, end):
+    text = f"\n\na,b\n1,2\n\n3,4{end}".replace("\n", ends).encode()
+    lines = tables._Lines(Sipping(text, size))
+    assert lines.read() == text.lstrip(b"\r\n")
+    assert lines.count == 4 + len(end) // 2
+    assert not lines.mixed
+
+
+def test_tables_with_a_blank_record_are_copies(folder):
+    for name in ("a.csv", "b.csv"):
+        Path(name).write_text("a\n\n1\n", "utf-8")
+    with pytest.raises(InvalidInput, match="a copy of"):
+        table_files(["a.csv", "b.csv"])
 
 
 def test_a_blank_line_of_several_columns_is_missing_cells(folder):

@@ -472,6 +472,24 @@ def test_a_state_that_no_run_can_be_in_is_refused(unpriced, tmp_path, state):
         train(run_of(), Records(), [0.5], resume=path)
 
 
+def test_a_link_leaves_no_iterate_behind(unpriced, tmp_path):
+    """The link had been replaced by a file, and an earlier iterate was still where it led to."""
+    real, link = tmp_path / "real.ckpt", tmp_path / "link.ckpt"
+    link.symlink_to(real.name)
+    interrupted(run_of(), link, 2)
+    assert (link.is_symlink(), int(held(real)["step"])) == (True, 2)
+    train(run_of(), Records(), [0.5], resume=link, checkpoint_seconds=0.0)
+    assert list(tmp_path.iterdir()) == [link]
+
+
+def test_a_checkpoint_of_two_names_is_refused(unpriced, tmp_path):
+    path, other = tmp_path / "run.ckpt", tmp_path / "hard.ckpt"
+    interrupted(run_of(), path, 2)
+    other.hardlink_to(path)
+    with pytest.raises(InvalidInput, match=r"^[^\n]*a file of one name, got one of 2[^\n]*$"):
+        train(run_of(), Records(), [0.5], resume=path)
+
+
 def test_paths_may_be_strings_and_relative(unpriced, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     interrupted(run_of(), "run.ckpt", 2)

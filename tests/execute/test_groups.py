@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import itertools
 import uuid
 from decimal import Decimal
 
@@ -299,6 +300,69 @@ def test_ids_are_told_apart_as_python_does():
     apart = [(1, "1"), ("a", "a\0"), (BIG, BIG + 1), (b"a", "a"), ("a", "a ")]
     assert all(UserRows.of(list(pair)).users == 1 for pair in same)
     assert all(UserRows.of(list(pair)).users == 2 for pair in apart)
+
+
+# numpy finds its numbers equal to integers that round to them, and hashes repeat after 2⁶¹ − 1.
+EDGE, ROUNDED = 2**120, 2**120 + 2**61 - 1
+MIDNIGHT = datetime.datetime(2020, 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("odd", "same", "other"),
+    [
+        (np.float64(EDGE), EDGE, ROUNDED),
+        (np.float32(EDGE), EDGE, ROUNDED),
+        (np.longdouble(EDGE), EDGE, ROUNDED),
+        ((0, np.float64(EDGE)), (0, EDGE), (0, ROUNDED)),
+        (pd.Timestamp(MIDNIGHT), np.datetime64("2020-01-01"), np.datetime64("2020-01-01T00:01")),
+        (pd.Timestamp(MIDNIGHT), MIDNIGHT, np.datetime64("2020-01-02")),
+        (np.datetime64("2020", "Y"), MIDNIGHT, datetime.date(2020, 1, 1)),
+        (np.timedelta64(24, "h"), datetime.timedelta(1), 1),
+        (np.timedelta64(1, "D"), pd.Timedelta(1, "D"), np.int64(1)),
+    ],
+    ids=repr,
+)
+def test_which_ids_are_the_same_does_not_depend_on_others(odd, same, other):
+    for turn in itertools.permutations(range(3)):
+        numbers = UserRows.of([(odd, same, other)[i] for i in turn]).users_of_rows().tolist()
+        first, second, third = (numbers[turn.index(i)] for i in range(3))
+        assert first == second != third
+    assert UserRows.of([same, other]).users == 2
+    assert UserRows.of([odd, same], [other, same]).users_of_rows().tolist() == [1, 1]
+    with pytest.raises(InvalidInput, match="not among the declared users"):
+        UserRows.of([odd], [other])
+
+
+@pytest.mark.parametrize(
+    "time",
+    [
+        np.timedelta64(1),
+        np.timedelta64(1, "Y"),
+        np.timedelta64(2**60, "W"),
+        np.datetime64(1, "ns"),
+        np.datetime64(2**60, "W"),
+        np.datetime64("10000-01-01"),
+    ],
+    ids=repr,
+)
+def test_times_that_python_has_not_are_refused(time):
+    for ids, users in itertools.product(([1, time], [("a", time)]), (None, 20, [1, 2])):
+        with pytest.raises(InvalidInput, match=r"^groups: expected times [^\n]*$"):
+            UserRows.of(ids, users)
+    with pytest.raises(InvalidInput, match=r"^users: expected times [^\n]*$"):
+        UserRows.of([1], np.array([time]))
+
+
+def test_times_are_no_numbers_of_users():
+    for time in (np.timedelta64(5, "D"), datetime.timedelta(5)):
+        groups = UserRows.of([5, time, 1], 20)
+        assert not groups.placed
+        assert parted(groups, 3) == {(0,), (1,), (2,)}
+    assert UserRows.of([np.longdouble(4), Decimal(3), np.True_], 5).users_of_rows().tolist() == [
+        4,
+        3,
+        1,
+    ]
 
 
 def test_a_declared_user_of_another_type_is_the_same_user():

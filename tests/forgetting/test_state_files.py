@@ -11,7 +11,7 @@ import pytest
 
 import pabi
 from pabi.forgetting import state_files
-from pabi.forgetting.state_files import state_in, write_state
+from pabi.forgetting.state_files import locked, state_in, write_state
 from pabi.forgetting.states import read_state, written
 from pabi.learn import PrivateLogisticRegression, StateFile
 from pabi.numbers.errors import InvalidInput
@@ -46,6 +46,31 @@ def test_nothing_but_the_format_is_legible(state):
     assert all(word not in content for word in (b"logistic", b"a note", b"order", b"PK\x03\x04"))
     assert content.startswith(b"pabi.state.1\n")
     assert repr(state) == f"StateFile({str(state.path)!r})"
+
+
+def test_a_link_leaves_no_state_behind(state, tmp_path):
+    """The link had been replaced by a file, and what was forgotten was still where it led to."""
+    real, link = tmp_path / "real", tmp_path / "link"
+    link.symlink_to(real.name)
+    write_state(StateFile(link, state.key), state_in(state))
+    before = real.read_bytes()
+    write_state(StateFile(link, state.key), state_in(state))
+    assert link.is_symlink()
+    assert real.read_bytes() != before
+    busy = pytest.raises(InvalidInput, match="another process")
+    with locked(StateFile(link, state.key)), busy, locked(StateFile(real, state.key)):
+        pass
+    assert {path.name for path in tmp_path.iterdir()} == {"real", "link", ".real.lock"}
+
+
+def test_a_state_of_two_names_is_refused(state, tmp_path):
+    file = StateFile(tmp_path / "state", state.key)
+    write_state(file, state_in(state))
+    (tmp_path / "hard").hardlink_to(file.path)
+    for name in ("state", "hard"):
+        for use in (state_in, lambda one: write_state(one, state_in(state))):
+            with pytest.raises(InvalidInput, match=r"^[^\n]*a file of one name, got one of 2"):
+                use(StateFile(tmp_path / name, state.key))
 
 
 def test_equal_states_are_written_in_other_bytes(state, tmp_path):

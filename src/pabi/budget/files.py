@@ -1,10 +1,10 @@
 """A file to which whole lines are appended, by one process at a time, and from which anybody reads.
 
-Beside a ledger NAME lies `.NAME.lock`. Who writes holds its lock. It keeps the mark: how long the ledger is,
-and the hash of its last line. A line is granted only once it and its mark are on the disk. So what a crash
-leaves of a line lies behind the mark: it was never granted, and the next writer takes it off. What lies
-before the mark cannot go away: a ledger without it is refused. A last line that lacks its end alone counts:
-an editor may have taken that off. Readers need no lock, because lines are only added.
+Beside a ledger NAME lies `.NAME.lock`, whatever links lead to it. Who writes holds its lock. It keeps the
+mark: how long the ledger is, and the hash of its last line. A line is granted only once it and its mark are
+on the disk. So what a crash leaves of a line lies behind the mark: it was never granted, and the next writer
+takes it off. What lies before the mark cannot go away: a ledger without it is refused. A last line that lacks
+its end alone counts: an editor may have taken that off. Readers need no lock, because lines are only added.
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ def lock_beside(path: Path) -> Path:
 
 def read_book(path: Path, book: Book | None = None) -> Book:
     """What the whole lines of the file say, after those that `book` has. Raises InvalidInput."""
+    path = locking.only_name(path)
     with named(path):
         for _ in range(_LOOKS - 1):
             with contextlib.suppress(_Unsettled):
@@ -82,9 +83,10 @@ def _read_book(path: Path, book: Book | None) -> Book:
 def writing(path: Path, *, create: bool) -> Iterator[Held]:
     """The file, locked against all other writers.
 
-    Raises InvalidInput where the file cannot be opened or, unless `create`, is not there, and where another
-    process holds the lock for long.
+    Raises InvalidInput where the file cannot be opened, has several names or, unless `create`, is not there,
+    and where another process holds the lock for long.
     """
+    path = locking.only_name(path)
     if locking.fcntl is None:
         raise InvalidInput(
             str(path), "expected a system with flock: a ledger is read here, not written"

@@ -38,7 +38,7 @@ class Ledger:
     ----------
     path : str or path
         The file, one JSON object a line, to which entries are only appended. One that is there has to have
-        the same budget.
+        the same budget. One that has several names (hard links) is refused.
     epsilon, delta : float, > 0, delta below 1, optional
         The budget. Without it a ledger that is there is opened, and none is made.
     order : float, > 1, optional
@@ -75,7 +75,7 @@ class Ledger:
         unit: str = "record",
     ) -> None:
         try:
-            self._path = Path(os.path.abspath(os.fspath(path)))
+            self._path = Path(os.path.realpath(os.fspath(path)))
         except TypeError:
             kind = type(path).__name__
             raise InvalidInput("path", f"expected a path, got a {kind}") from None
@@ -93,7 +93,7 @@ class Ledger:
 
     @property
     def path(self) -> Path:
-        """The file, as an absolute path."""
+        """The file, as an absolute path without links."""
         return self._path
 
     @property

@@ -110,4 +110,4 @@ def _only_a_header(file: str) -> bool:
         return False
     with open(file, "rb") as text:
         text.readline()
-        return not text.readline().strip()
+        return not text.readline()

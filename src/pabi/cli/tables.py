@@ -149,6 +149,11 @@ def _csv_frames(file: str, columns: list[str]) -> _Frames:
                 frame = chunk.iloc[1:]
             frame = frame[[names.index(column) for column in columns]]
             yield frame.set_axis(columns, axis=1)
+    if lines.mixed:
+        raise InvalidInput(
+            file_name(file),
+            "expected lines that all end alike: some end in a carriage return alone, or a cell holds one",
+        )
     if rows != lines.count:
         raise InvalidInput(
             file_name(file),
@@ -157,12 +162,21 @@ def _csv_frames(file: str, columns: list[str]) -> _Frames:
 
 
 class _Lines(io.RawIOBase):
-    """The bytes of a table without line breaks before and after it; its lines are counted."""
+    """The bytes of a table without line breaks before it; its lines are counted, by what ends them."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
         self._ready, self._held = b"", b""
-        self.count = 0
+        self._feeds, self._returns, self._open = 0, 0, False
+
+    @property
+    def count(self) -> int:
+        return self._feeds + self._returns + self._open
+
+    @property
+    def mixed(self) -> bool:
+        """Whether some lines end in a carriage return alone, and others do not."""
+        return self._feeds > 0 and self._returns > 0
 
     def readable(self) -> bool:
         return True
@@ -174,15 +188,18 @@ class _Lines(io.RawIOBase):
         return len(part)
 
     def _next(self) -> bytes:
-        while read := self._stream.read(1 << 16):
+        text, read = b"", b"\n"
+        while read and not text:
+            read = self._stream.read(1 << 16)
             block = self._held + read
-            text: bytes = (block if self.count else block.lstrip(b"\r\n")).rstrip(b"\r\n")
-            self._held = block[len(block.rstrip(b"\r\n")) :]  # lines follow, or it is the end
-            if text:
-                breaks = text.count(b"\n") + text.count(b"\r") - text.count(b"\r\n")
-                self.count = max(1, self.count) + breaks
-                return text
-        return b""
+            self._held = b"\r" if read and block.endswith(b"\r") else b""  # a line feed may follow
+            text = block.removesuffix(self._held)
+            text = text if self.count else text.lstrip(b"\r\n")
+        self._feeds += text.count(b"\n")
+        self._returns += text.count(b"\r") - text.count(b"\r\n")
+        if text:
+            self._open = not text.endswith((b"\n", b"\r"))
+        return text
 
 
 def _first_line(file: str) -> list[str]:

@@ -17,7 +17,6 @@ import json
 import os
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,7 @@ from pabi.execute.batches import fits
 from pabi.execute.secret_files import partial_of, write_secret
 from pabi.execute.secret_orders import Secret
 from pabi.numbers.errors import InvalidInput
+from pabi.numbers.locking import only_name
 from pabi.numbers.rounding import Array
 
 _FORMAT, _WITHOUT_ASSUMPTIONS = "pabi.checkpoint.3", "pabi.checkpoint.1"
@@ -57,7 +57,7 @@ class Checkpoint:
         self, path: str | os.PathLike[str], run: NoisySGD, start: Array, seconds: float
     ) -> None:
         """`start`: where the run begins, by which its iterates are known to be of a certain size."""
-        self._path = Path(path)
+        self._path = only_name(path)
         self._run, self._digest = run, _digest(run)
         self._start = start
         self._seconds = seconds

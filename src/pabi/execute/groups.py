@@ -27,9 +27,10 @@ from pabi.numbers.margins import EIGHT_ROUNDINGS
 from pabi.numbers.rounding import Array
 
 _KINDS = "biufMmUSO"
-_NUMBERS, _INFINITE = (int, float, np.integer, np.floating), (math.inf, -math.inf)
-_KNOWN = (*_NUMBERS, Decimal, Fraction, np.bool_, str, bytes, UUID)  # equal where their values are
-_DATES = (datetime.date, datetime.time, datetime.timedelta, np.datetime64, np.timedelta64)
+_NUMBERS, _INFINITE = (int, float, Decimal, Fraction), (math.inf, -math.inf)
+_OF_NUMPY, _TIMES = (np.integer, np.floating, np.bool_), (np.datetime64, np.timedelta64)
+_KNOWN = (*_NUMBERS, *_OF_NUMPY, str, bytes, UUID)  # equal where their values are
+_DATES = (datetime.date, datetime.time, datetime.timedelta, *_TIMES)
 _EXPECTED = "expected ids that are numbers, text, bytes, dates, times, UUIDs, or tuples of these"
 _UNKNOWN = "it holds an id that is not among the declared users"
 
@@ -143,7 +144,7 @@ def _lacks_some(field: str, values: NDArray[Any]) -> bool:
         case "O":
             return any(
                 is_missing(one) or (isinstance(one, _KNOWN) and one in _INFINITE)
-                for one in _parts(field, _listed(values))
+                for one in _parts(field, values.tolist())
             )
         case _:
             return False
@@ -162,9 +163,33 @@ def _parts(field: str, ids: list[Any]) -> Iterator[Any]:
             raise InvalidInput(field, f"{_EXPECTED}, got other objects")
 
 
-def _listed(values: NDArray[Any]) -> list[Any]:
-    """Python's objects, by which ids are told apart."""
-    return list(values) if values.dtype.kind in "Mm" else list(values.tolist())
+def _listed(field: str, values: NDArray[Any]) -> list[Any]:
+    """Python's objects, by which ids are told apart. Raises InvalidInput for times that it has not."""
+    cells = list(values) if values.dtype.kind in "Mm" else values.tolist()
+    return [_own(field, one) for one in cells]
+
+
+def _own(field: str, one: Any) -> Any:
+    """An id as Python's: numpy's equality rounds, so two that differ may both equal a third one."""
+    if isinstance(one, tuple):
+        return tuple(_own(field, part) for part in one)
+    if isinstance(one, _TIMES):
+        return _time(field, one)
+    if isinstance(one, np.longdouble):  # which Python has not
+        return Fraction(*one.as_integer_ratio())
+    return one.item() if isinstance(one, _OF_NUMPY) else one
+
+
+def _time(field: str, one: Any) -> Any:
+    """The same time as Python's. Raises InvalidInput where there is none."""
+    unit = np.datetime_data(one.dtype)[0]
+    whole = one.astype(f"{one.dtype.kind}8[us]")
+    vague = one.dtype.kind == "m" and unit in ("generic", "Y", "M")  # of no length
+    if vague or whole.astype(one.dtype) != one or isinstance(whole.item(), int):
+        raise InvalidInput(
+            field, "expected times that Python has: of whole microseconds, in years up to 9999"
+        )
+    return whole.item()
 
 
 def _coded(ids: NDArray[Any], users: Any) -> tuple[NDArray[np.intp], int, bool]:
@@ -190,7 +215,7 @@ def _as_numbers(ids: NDArray[Any], count: int) -> NDArray[np.intp] | None:
         return np.asarray(ids, np.intp) if fits else None
     if ids.dtype.kind != "O":
         return None
-    listed = _listed(ids)
+    listed = _listed("groups", ids)
     numbers = all(
         isinstance(one, _NUMBERS) and 0 <= one < count and one == int(one) for one in listed
     )
@@ -201,7 +226,9 @@ def _numbered(ids: NDArray[Any]) -> NDArray[np.intp]:
     """Numbers of the ids, the same for those that Python finds equal, such as 1 and 1.0, alone."""
     if ids.dtype.kind == "O":
         numbers: dict[Any, int] = {}
-        return np.array([numbers.setdefault(one, len(numbers)) for one in _listed(ids)], np.intp)
+        return np.array(
+            [numbers.setdefault(one, len(numbers)) for one in _listed("groups", ids)], np.intp
+        )
     return np.asarray(np.unique(ids, return_inverse=True)[1], np.intp)
 
 
@@ -212,11 +239,11 @@ def _among(ids: NDArray[Any], users: Any) -> tuple[NDArray[np.intp], int]:
         raise InvalidInput("users", f"expected a number or a list of ids, got shape {listed.shape}")
     if _lacks_some("users", listed):
         raise InvalidInput("users", "expected the id of every user, got a missing or infinite one")
-    own = _listed(listed)
+    own = _listed("users", listed)
     places = {one: place for place, one in enumerate(own)}
     if len(places) < listed.size:
         raise InvalidInput("users", "expected every id once")
-    codes = [places.get(one) for one in _listed(ids)]
+    codes = [places.get(one) for one in _listed("groups", ids)]
     if None in codes:
         raise InvalidInput("groups", _UNKNOWN)
     return np.array(codes, np.intp), listed.size

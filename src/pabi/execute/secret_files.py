@@ -16,8 +16,8 @@ def partial_of(path: Path) -> Path:
 
 
 def write_secret(path: Path, content: Any) -> None:
-    """Gives the file this content (bytes), which survives a loss of power. Raises OSError; the file is then
-    as it was."""
+    """Gives the file, no link, this content (bytes), which survives a loss of power. Raises OSError; the file
+    is then as it was."""
     partial = partial_of(path)
     with contextlib.suppress(FileNotFoundError):
         partial.unlink()  # of a crash while it was written

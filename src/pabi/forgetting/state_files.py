@@ -19,6 +19,7 @@ from pabi.execute.secret_files import write_secret
 from pabi.forgetting.states import FORMAT, ForgottenRequest, SecretState, read_state, written
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.extras import extra
+from pabi.numbers.locking import only_name
 
 try:
     import fcntl
@@ -44,7 +45,8 @@ class StateFile:
     ----------
     path : path
         The file. Next to it are written `.NAME.lock`, which keeps processes apart and tells the last state
-        from older copies, and, for a moment, `.NAME.partial`.
+        from older copies, and, for a moment, `.NAME.partial`. A file that has
+        several names (hard links) is refused.
     key : bytes, 32 of them
         A secret from a good source of randomness, such as `StateFile.new_key()`.
     note : str
@@ -135,7 +137,7 @@ def write_state(file: StateFile, state: SecretState, before: SecretState | None 
         content = _encrypted(file.key, written(state))
         # Either may be in the file if this process ends in between.
         _note_names(file, *([] if before is None else [before.turn]), state.turn)
-        write_secret(Path(file.path), content)
+        write_secret(only_name(file.path), content)
     except OSError as bad:
         raise InvalidInput("state", f"cannot write {file.path}: {bad.strerror}") from None
     with contextlib.suppress(OSError):
@@ -144,7 +146,7 @@ def write_state(file: StateFile, state: SecretState, before: SecretState | None 
 
 def _beside(file: StateFile) -> Path:
     """The file that keeps processes apart, and the names of the states that may have been written last."""
-    path = Path(file.path)
+    path = only_name(file.path)
     return path.with_name(f".{path.name}.lock")
 
 
@@ -192,7 +194,7 @@ def locked(file: StateFile) -> Iterator[None]:
 
 def _content(file: StateFile) -> bytes:
     try:
-        return Path(file.path).read_bytes()
+        return only_name(file.path).read_bytes()
     except OSError as bad:
         raise InvalidInput("state", f"cannot read {file.path}: {bad.strerror}") from None
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,6 +24,21 @@ except ImportError:  # Windows has no flock
     fcntl = None  # type: ignore[assignment]
 
 PATIENCE = 30.0  # seconds
+
+
+def only_name(path: str | os.PathLike[str]) -> Path:
+    """The path, or where it is a link what that leads to: a lock, a mark or a new content lies beside that.
+
+    Raises InvalidInput for a file of several names: who comes by another one sees none of these.
+    """
+    own = Path(os.path.realpath(path) if os.path.islink(path) else path)
+    with contextlib.suppress(OSError):  # who opens it says why not
+        about = own.stat()
+        if stat.S_ISREG(about.st_mode) and about.st_nlink > 1:
+            raise InvalidInput(
+                str(own), f"expected a file of one name, got one of {about.st_nlink} (hard links)"
+            )
+    return own
 
 
 @contextlib.contextmanager

@@ -154,6 +154,21 @@ def test_hidden_paths_are_trained_in_doubles(monkeypatch):
     assert seen == [{torch.float64}, {torch.float32}]
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_scripted_module_is_refused(whole):
+    module = torch.jit.script(network())
+    module = module if whole else torch.nn.Sequential(module, torch.nn.Identity())
+    with pytest.raises(pabi.InvalidInput, match=r"^module: expected no torch\.jit\.ScriptModule"):
+        integration.train(module, pairs(X, CLASSES), run(pabi.Loss.unknown(), **UNKNOWN), loss=LOSS)
+
+
+def test_parameters_without_values_are_refused():
+    module = torch.nn.Sequential(torch.nn.Linear(D, K, device="meta"))
+    with pytest.raises(pabi.InvalidInput, match="^module: expected parameters that have values"):
+        integration.train(module, pairs(X, CLASSES), run(pabi.Loss.unknown(), **UNKNOWN), loss=LOSS)
+
+
 def test_dropout_draws_for_every_record():
     module = torch.nn.Sequential(torch.nn.Dropout(0.5), torch.nn.Linear(D, K)).double()
     same = np.repeat(X[:1], 8, axis=0), np.repeat(CLASSES[:1], 8)

@@ -23,6 +23,10 @@ def checked_module(module: Any) -> Any:
     for name, parameter in module.named_parameters():
         if parameter.is_complex():
             raise InvalidInput("module", f"expected real parameters, got {name!r} of complex ones")
+        if parameter.is_meta:
+            raise InvalidInput(
+                "module", f"expected parameters that have values, got {name!r} on the meta device"
+            )
     return module
 
 

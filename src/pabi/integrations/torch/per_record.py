@@ -30,6 +30,10 @@ class ModuleGradients:
     """
 
     def __init__(self, module: Any, loss: Any, pairs: Pairs, *, chunk: int | None) -> None:
+        if any(isinstance(layer, torch().jit.ScriptModule) for layer in module.modules()):
+            raise InvalidInput(
+                "module", "expected no torch.jit.ScriptModule, got one: pass what it was made of"
+            )
         self._module, self._loss, self._pairs = module, loss, pairs
         self._names = [name for name, p in module.named_parameters() if p.requires_grad]
         if not self._names:

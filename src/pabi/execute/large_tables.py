@@ -190,7 +190,7 @@ class LargeTable(PassesTable):
         if names is None or isinstance(self._data, MadeRows):
             return self.features(without)
         if _home(self._data) == "dask":
-            return Steady(DaskFrame(self._data, names, None), "X"), len(names)
+            return Steady(DaskFrame(self._data, names), "X"), len(names)
         require_columns(self._data, names)
         return Steady(ArrowColumns(self._data, names, None), "X"), len(names)
 
@@ -380,7 +380,7 @@ class LargeTable(PassesTable):
             return self._data.beside.column(name, argument)
         self._require(name, argument)
         if _home(self._data) == "dask":
-            source: Source = DaskFrame(self._data[name], None, None)
+            source: Source = DaskFrame(self._data[name])
         else:
             require_columns(self._data, [name])
             source = ArrowColumns(self._data, name, None)
@@ -526,7 +526,7 @@ def _numeric(dtype: Any, name: str | None = None) -> np.dtype[Any]:
 
 
 def _dask_column(cells: Any) -> Source:
-    return DaskArray(cells) if hasattr(cells, "blocks") else DaskFrame(cells, None, None)
+    return DaskArray(cells) if hasattr(cells, "blocks") else DaskFrame(cells)
 
 
 def _home(value: Any) -> str:

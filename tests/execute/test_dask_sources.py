@@ -1,0 +1,94 @@
+"""Collections of dask's, whose parts may be of other types than they say."""
+
+from __future__ import annotations
+
+from itertools import repeat
+
+import numpy as np
+import pytest
+
+from pabi.execute.large_records import LargeRecords
+from pabi.execute.large_tables import large_column
+from pabi.execute.sources import Parts, Steady, rechunked
+from pabi.learn import LargeTable
+from pabi.numbers.errors import InvalidInput
+from support.large import package
+
+delayed = package("dask").delayed
+frames = package("dask.dataframe")
+pandas = package("pandas")
+X = np.arange(60.0).reshape(20, 3)
+
+
+@pytest.fixture
+def objects():
+    """Partitions of objects as they are, of which dask otherwise makes text."""
+    with package("dask").config.set({"dataframe.convert-string": False}):
+        yield
+
+
+NUMBERS = {"a": 0.1, "b": 0.5}
+
+
+def dask_frame(*parts, like=NUMBERS):
+    meta = pandas.DataFrame({name: [cell] for name, cell in like.items()})[:0]
+    return frames.from_delayed([delayed(part) for part in parts], meta, verify_meta=False)
+
+
+def part_with(cell, **others):
+    table = {name: [usual] * 3 for name, usual in NUMBERS.items()} | others
+    return pandas.DataFrame({**table, "a": [cell, 0.1, 0.1]}, dtype=object)
+
+
+@pytest.mark.parametrize(
+    ("cell", "number"),
+    [(None, np.nan), (pandas.NA, np.nan), (True, 1.0), (" 1e3", 1000.0), (2**70, 2.0**70)],
+)
+def test_an_odd_cell_of_a_partition_is_a_number(cell, number):
+    frame = dask_frame(part_with(0.1), part_with(cell))
+    rows = np.concatenate(list(LargeTable(frame).features()[0].chunks()))
+    assert np.array_equal(rows[:, 0], [0.1, 0.1, 0.1, number, 0.1, 0.1], equal_nan=True)
+    assert (rows[:, 1] == 0.5).all()
+
+
+def other_partitions():
+    date = pandas.Timestamp("2020-01-01")
+    odd = [2**2000, 10**20000, 1j, b"5", "word", date, date.date(), [1.0]]
+    dates = part_with(0.1).assign(a=date)
+    return [*map(part_with, odd), dates, part_with(0.1).drop(columns="a"), None, X]
+
+
+@pytest.mark.parametrize("part", other_partitions())
+def test_a_partition_of_something_else_is_refused(part):
+    with pytest.raises(InvalidInput, match="^X: [^\n]*$") as caught:
+        LargeRecords(dask_frame(part_with(0.1), part))
+    assert caught.value.__context__ is None
+
+
+def test_a_column_whose_partition_has_no_rows_is_refused():
+    with pytest.raises(InvalidInput, match="^y: expected rows in every part"):
+        large_column(
+            LargeTable(X), frames.from_delayed([delayed(1.0)], (None, float), verify_meta=False)
+        ).whole()
+
+
+def test_what_a_partition_holds_does_not_make_cells_of_others_text(objects):
+    kinds = set()
+    for cell in (0.1, "word", None, 10**20000):
+        parts = part_with(cell).infer_objects(), part_with(0.1).infer_objects()
+        frame = dask_frame(*parts, like={"a": [], "b": []})
+        (whole,) = rechunked(LargeTable(frame).cells()[0].chunks(), repeat(6))
+        kinds.add(whole.dtype)
+        assert whole[1:].tolist() == [[0.1, 0.5]] * 5
+    assert kinds == {np.dtype(object)}
+
+
+def test_a_failure_to_read_shows_no_record():
+    def chunks():
+        yield X
+        raise ValueError("could not convert string to float: 'SECRET'")
+
+    with pytest.raises(InvalidInput, match="^y: fails on records[^\n]*$") as caught:
+        list(Steady(Parts(chunks), "y").chunks())
+    assert "SECRET" not in str(caught.value)
+    assert caught.value.__context__ is None

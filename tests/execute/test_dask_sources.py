@@ -9,15 +9,55 @@ import pytest
 
 from pabi.execute.large_records import LargeRecords
 from pabi.execute.large_tables import large_column
-from pabi.execute.sources import Parts, Steady, rechunked
+from pabi.execute.sources import DaskArray, Parts, Steady, rechunked
 from pabi.learn import LargeTable
 from pabi.numbers.errors import InvalidInput
 from support.large import package
 
 delayed = package("dask").delayed
-frames = package("dask.dataframe")
+arrays, frames = package("dask.array"), package("dask.dataframe")
 pandas = package("pandas")
 X = np.arange(60.0).reshape(20, 3)
+
+
+def dask_array(*blocks, axis=0):
+    parts = [arrays.from_delayed(delayed(block), (20, 3), np.float32) for block in blocks]
+    return arrays.concatenate(parts, axis=axis)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("kind", ["U32", object, "f2", "f8", "g", "i8", "?"])
+def test_the_type_of_a_block_changes_no_cell_of_others(kind, axis):
+    third, ones = (X / 3.0).astype("f4"), np.ones((20, 3), kind)
+    steady = LargeTable(dask_array(third, ones, axis=axis)).features()[0]
+    (whole,) = rechunked(steady.chunks(), repeat(100))
+    assert whole.dtype == np.float32
+    assert np.array_equal(whole, np.concatenate([third, np.ones((20, 3), "f4")], axis))
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize(
+    "block",
+    [X + 1j, X.astype("M8[s]"), np.full((20, 3), "word"), None, X[:7, 0], X.tolist()],
+    ids=["complex", "dates", "words", "nothing", "short", "lists"],
+)
+def test_a_block_of_no_numbers_is_refused(block, axis):
+    with pytest.raises(InvalidInput, match="^X: [^\n]*$") as caught:
+        LargeRecords(dask_array(X.astype("f4"), block, axis=axis))
+    assert caught.value.__context__ is None
+
+
+def test_numbers_too_large_for_their_type_are_infinite():
+    """Without a warning, which would show a record."""
+    steady = LargeTable(dask_array(X, X + 1e300)).features()[0]
+    assert np.isinf(list(steady.chunks())[1]).all()
+
+
+def test_cells_of_parts_of_other_types_are_not_converted():
+    (whole,) = rechunked(iter([np.array([0.1, 2.0]), np.array(["a"])]), repeat(3))
+    assert whole.tolist() == [0.1, 2.0, "a"]
+    beside = dask_array(X, X.astype(str), axis=1)
+    assert next(DaskArray(beside).chunks())[1].tolist() == [3.0, 4.0, 5.0, "3.0", "4.0", "5.0"]
 
 
 @pytest.fixture

@@ -504,8 +504,8 @@ def _features(data: Any, names: Sequence[str] | None, path: str | None) -> tuple
     if isinstance(data, MadeRows):
         return data.source, data.width
     if names is None:
-        _numeric(data.dtype)
-        own: Source = DaskArray(data) if _home(data) == "dask" else Slices(data)
+        held = storage(_numeric(data.dtype))
+        own: Source = DaskArray(data, held) if _home(data) == "dask" else Slices(data)
         return own if path is None else ArrayRows(path, data), int(data.shape[1])
     if _home(data) == "dask":
         kinds = [_numeric(data.dtypes[name], name) for name in names]

@@ -19,8 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pabi.execute.hiding import unshown
-from pabi.features.cells import cells_of, columns_of, doubles_of, unmasked
+from pabi.features.cells import cells_of, columns_of, doubles_of, joined, unmasked
 from pabi.numbers.errors import InvalidInput
+from pabi.numbers.extras import extra
 
 Chunks = Iterator[NDArray[Any]]
 
@@ -101,7 +102,7 @@ def rechunked(chunks: Chunks, sizes: Iterator[int]) -> Chunks:
             left -= min(left, len(chunk))
         if not parts:
             return
-        yield parts[0] if len(parts) == 1 else np.concatenate(parts)
+        yield parts[0] if len(parts) == 1 else joined(parts)
 
 
 def storage(dtype: np.dtype[Any]) -> np.dtype[Any]:
@@ -185,17 +186,22 @@ def _slice(array: Any, first: int, length: int) -> NDArray[Any]:
 
 @dataclass(frozen=True)
 class DaskArray:
-    """An array of dask's, computed one block of rows after another."""
+    """An array of dask's, computed one block of rows after another.
+
+    `dtype`: of numbers, None for cells as they are.
+    """
 
     array: Any
+    dtype: np.dtype[Any] | None = None
 
     def chunks(self) -> Chunks:
-        """All rows in turn."""
-        array = self.array
-        if array.ndim == 2 and array.numblocks[1] > 1:
-            array = array.rechunk({1: -1})
-        for i in range(array.numblocks[0]):
-            yield np.asarray(array.blocks[i].compute())
+        """All rows in turn. What a block holds has no say in what becomes of the cells of others."""
+        for i in range(self.array.numblocks[0]):
+            beside = self.array.blocks[i].to_delayed().ravel().tolist()
+            blocks = list(map(cells_of, extra("dask", "dask").compute(*beside)))
+            if self.dtype is not None:
+                blocks = [held_as(self.dtype, block) for block in blocks]
+            yield joined(blocks, axis=-1)
 
     def state(self) -> object:
         """None: only rows can tell."""

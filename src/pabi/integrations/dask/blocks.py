@@ -18,10 +18,9 @@ from pabi.execute.arrow_sources import (
     numeric_columns,
     require_whole_files,
 )
-from pabi.execute.large_columns import joined
 from pabi.execute.large_tables import LargeTable
 from pabi.execute.sources import Slices, readable, storage
-from pabi.features.cells import cells_of, typed
+from pabi.features.cells import cells_of, joined, typed
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.extras import extra
 

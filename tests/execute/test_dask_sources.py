@@ -10,6 +10,8 @@ import pytest
 from pabi.execute.large_records import LargeRecords
 from pabi.execute.large_tables import large_column
 from pabi.execute.sources import DaskArray, Parts, Steady, rechunked
+from pabi.features.cells import cells_of, texts_of
+from pabi.integrations.dask.blocks import blocks_of
 from pabi.learn import LargeTable
 from pabi.numbers.errors import InvalidInput
 from support.large import package
@@ -132,3 +134,41 @@ def test_a_failure_to_read_shows_no_record():
         list(Steady(Parts(chunks), "y").chunks())
     assert "SECRET" not in str(caught.value)
     assert caught.value.__context__ is None
+
+
+COLUMNS = {
+    "text": (["u", "v"], False),
+    "categories": (pandas.Categorical(["u", "v"]), False),
+    "numbers as categories": (pandas.Categorical([1, 2]), False),
+    "dates": (pandas.date_range("2020", periods=2, tz="UTC"), False),
+    "periods": (pandas.period_range("2020", periods=2), False),
+    "sparse": (pandas.arrays.SparseArray([0.0, 1.0]), False),
+    "whole numbers": (pandas.array([1, None], dtype="Int64"), True),
+    "truth values": (pandas.array([True, None], dtype="boolean"), True),
+}
+
+
+@pytest.mark.parametrize("name", COLUMNS)
+def test_types_of_pandas_own(name):
+    column, numeric = COLUMNS[name]
+    frame = pandas.DataFrame({"a": column, "b": [0.5, 1.0]})
+    table = LargeTable(frames.from_pandas(frame, npartitions=1))
+    assert table.is_numeric() is numeric
+    (cells,) = table.cells()[0].chunks()
+    assert texts_of("a", cells[:, 0]) == texts_of("a", cells_of(frame["a"]))
+    if not numeric:
+        with pytest.raises(InvalidInput, match="X: expected real numbers in the column 'a'"):
+            table.features()
+
+
+@pytest.mark.parametrize("names", [[0, 1], ["a", "a"]])
+def test_columns_without_names_of_their_own_are_refused(names):
+    frame = frames.from_pandas(pandas.DataFrame(X[:, :2], columns=names), npartitions=1)
+    for take in (LargeTable, lambda table: blocks_of(table, X[:, 2])):
+        with pytest.raises(InvalidInput, match="X: expected columns with names"):
+            take(frame)
+
+
+def test_a_series_is_no_table():
+    with pytest.raises(InvalidInput, match=r"X: expected shape \(n, d\), got 1 dimensions"):
+        LargeTable(frames.from_pandas(pandas.Series(X[:, 0]), npartitions=1))

@@ -457,7 +457,7 @@ def _opened(data: Any) -> Any:
     if not is_table:
         raise InvalidInput("X", f"{_EXPECTED}, got a {type(data).__name__}")
     if getattr(data, "ndim", 2) != 2:
-        raise InvalidInput("X", f"expected shape (n, d), got {data.ndim} dimensions")
+        raise InvalidInput("X", f"expected shape (n, d), got {data.shape}")
     columns = list(getattr(data, "columns", ()))
     if len(set(columns)) < len(columns) or not all(isinstance(name, str) for name in columns):
         raise InvalidInput("X", "expected columns with names, each of its own, that are text")

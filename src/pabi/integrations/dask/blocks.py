@@ -205,10 +205,10 @@ def _of_files(table: LargeTable, y: Any, weights: Any) -> PartitionedTable:
     for field, cells in (("y", y), ("weights", weights)):
         if not (isinstance(cells, str) or (field == "weights" and cells is None)):
             raise InvalidInput(field, "expected the name of a column of the files")
-    require_whole_files(data)
     beside = [y] if weights is None else [y, weights]
     for name in beside:
         table.column(name)  # every file has it
+    require_whole_files(data)
     names = table.feature_names(without=tuple(beside)) or ()
     table.features(without=tuple(beside))  # and all of these, as numbers
     dtype = numeric_columns(data, names)

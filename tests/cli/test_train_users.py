@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import pabi
 from pabi.cli import app, main
 from pabi.cli.encoded import ids_of
-from pabi.execute.large_columns import joined
+from pabi.features.cells import joined
 
 SCHEMA = """
 [columns.x]

@@ -9,6 +9,7 @@ from pabi.execute.dense_blocks import copy_rows
 from pabi.execute.large_records import LargeRecords, records_of
 from pabi.execute.records import Records
 from pabi.execute.row_maps import RowMap
+from pabi.execute.sources import Parts
 from pabi.learn import LargeTable
 from pabi.numbers.errors import InvalidInput
 from support.large import FORMS, features, frame_of, package, table_in, write_parts
@@ -156,6 +157,13 @@ def test_a_column_of_text(tmp_path):
     parts = write_parts(tmp_path / "parts", other_type(frame_of(X)))
     with pytest.raises(InvalidInput, match="X: expected numbers in the column 'x3', got"):
         LargeRecords(LargeTable(parts))
+
+
+def test_made_rows_that_are_no_numbers():
+    rows = Parts(lambda: iter([np.array([[0.5], ["word"]], object)]))
+    with pytest.raises(InvalidInput, match="^X: expected numbers, got text$") as caught:
+        LargeRecords(LargeTable(X).with_rows(rows, 1, None))
+    assert caught.value.__context__ is None
 
 
 def test_files_that_change_between_passes(tmp_path):

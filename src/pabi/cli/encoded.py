@@ -13,10 +13,10 @@ from pabi.cli.table_files import STANDARD_INPUT
 from pabi.cli.tables import frames
 from pabi.execute.array_files import column_at, stamps
 from pabi.execute.array_names import is_array_file
-from pabi.execute.large_columns import LargeColumn, joined
+from pabi.execute.large_columns import LargeColumn
 from pabi.execute.large_tables import LargeTable, MadeRows
 from pabi.execute.sources import Steady
-from pabi.features.cells import PLAIN, cells_of, texts_of
+from pabi.features.cells import PLAIN, cells_of, joined, texts_of
 from pabi.learn.schema import SchemaEncoder
 from pabi.numbers.errors import InvalidInput
 

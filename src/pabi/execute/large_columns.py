@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pabi.execute.sources import Chunks, Parts, Slices, Steady, rechunked
-from pabi.features.cells import cells_of
+from pabi.features.cells import cells_of, joined
 from pabi.numbers.errors import InvalidInput
 
 _TOGETHER = 1 << 16  # cells
@@ -56,12 +56,6 @@ class LargeColumn:
     def whole(self) -> NDArray[Any]:
         """All cells, in memory."""
         return joined(list(self.chunks()))
-
-
-def joined(parts: list[NDArray[Any]]) -> NDArray[Any]:
-    """One column of cells of each its own type: joining numbers and text would make text of both."""
-    alike = len({part.dtype if part.dtype.kind != "U" else "U" for part in parts}) == 1
-    return np.concatenate(parts if alike else [part.astype(object) for part in parts])
 
 
 def column_of(cells: Any, name: str) -> LargeColumn:

@@ -14,7 +14,7 @@ from pabi.execute.large_columns import LargeColumn
 from pabi.execute.large_tables import LargeTable, large_column, large_table, names_among
 from pabi.execute.reading_ahead import ahead
 from pabi.execute.records import MOST_ROWS, SHORTENED, Records, RowBlock
-from pabi.execute.sources import Parts, Steady, rechunked, storage
+from pabi.execute.sources import Parts, Steady, held_as, rechunked, storage
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
 
@@ -142,9 +142,10 @@ class LargeRecords(Records):
         n, length = 0, block_length(self.d, MOST_ROWS)
         for chunk in ahead(self._source.chunks()):
             self._refuse_other_shapes(chunk)
-            n += len(chunk)
+            numbers = held_as(storage(chunk.dtype), chunk)
+            n += len(numbers)
             for first in range(0, len(chunk), length):
-                self._look_at(chunk[first : first + length])
+                self._look_at(numbers[first : first + length])
         if n == 0:
             raise InvalidInput("X", "expected at least one row, got none")
         return n
@@ -204,7 +205,7 @@ class _Pass:
         self.at += len(rows)
         if len(rows) < count:
             raise InvalidInput("X", "expected as many rows in every pass, got fewer")
-        return np.asarray(rows, storage(rows.dtype))
+        return held_as(storage(rows.dtype), rows)
 
     def finish(self) -> None:
         """Raises InvalidInput where rows are left, or where they were not those of the pass before."""

@@ -190,7 +190,7 @@ class LargeTable(PassesTable):
         if names is None or isinstance(self._data, MadeRows):
             return self.features(without)
         if _home(self._data) == "dask":
-            return Steady(DaskFrame(self._data, names, None), "X"), len(names)
+            return Steady(DaskFrame(self._data, names), "X"), len(names)
         require_columns(self._data, names)
         return Steady(ArrowColumns(self._data, names, None), "X"), len(names)
 
@@ -380,7 +380,7 @@ class LargeTable(PassesTable):
             return self._data.beside.column(name, argument)
         self._require(name, argument)
         if _home(self._data) == "dask":
-            source: Source = DaskFrame(self._data[name], None, None)
+            source: Source = DaskFrame(self._data[name])
         else:
             require_columns(self._data, [name])
             source = ArrowColumns(self._data, name, None)
@@ -456,8 +456,11 @@ def _opened(data: Any) -> Any:
     )
     if not is_table:
         raise InvalidInput("X", f"{_EXPECTED}, got a {type(data).__name__}")
-    if not hasattr(data, "columns") and len(getattr(data, "shape", (0, 0))) != 2:
+    if getattr(data, "ndim", 2) != 2:
         raise InvalidInput("X", f"expected shape (n, d), got {data.shape}")
+    columns = list(getattr(data, "columns", ()))
+    if len(set(columns)) < len(columns) or not all(isinstance(name, str) for name in columns):
+        raise InvalidInput("X", "expected columns with names, each of its own, that are text")
     return data
 
 
@@ -504,29 +507,27 @@ def _features(data: Any, names: Sequence[str] | None, path: str | None) -> tuple
     if isinstance(data, MadeRows):
         return data.source, data.width
     if names is None:
-        _numeric(data.dtype)
-        own: Source = DaskArray(data) if _home(data) == "dask" else Slices(data)
+        held = storage(number_type(data.dtype))
+        own: Source = DaskArray(data, held) if _home(data) == "dask" else Slices(data)
         return own if path is None else ArrayRows(path, data), int(data.shape[1])
     if _home(data) == "dask":
-        kinds = [_numeric(data.dtypes[name], name) for name in names]
+        kinds = [number_type(data.dtypes[name], name) for name in names]
         return DaskFrame(data, names, storage(np.result_type(*kinds))), len(names)
     require_columns(data, names)
     return ArrowColumns(data, names, numeric_columns(data, names)), len(names)
 
 
-def _numeric(dtype: Any, name: str | None = None) -> np.dtype[Any]:
+def number_type(dtype: Any, name: str | None = None) -> np.dtype[Any]:
     """The numpy type of a column of numbers, also of one of pandas' own. Raises InvalidInput."""
-    kind = np.dtype(
-        getattr(dtype, "numpy_dtype", dtype) if not isinstance(dtype, np.dtype) else dtype
-    )
-    if kind.kind not in "fiub":
+    kind = getattr(dtype, "numpy_dtype", dtype)
+    if not isinstance(kind, np.dtype) or kind.kind not in "fiub":
         where = "" if name is None else f" in the column {name!r}"
         raise InvalidInput("X", f"expected real numbers{where}, got dtype {dtype}")
     return kind
 
 
 def _dask_column(cells: Any) -> Source:
-    return DaskArray(cells) if hasattr(cells, "blocks") else DaskFrame(cells, None, None)
+    return DaskArray(cells) if hasattr(cells, "blocks") else DaskFrame(cells)
 
 
 def _home(value: Any) -> str:

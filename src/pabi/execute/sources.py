@@ -18,12 +18,15 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from pabi.features.cells import cells_of, table_of, unmasked
+from pabi.execute.hiding import unshown
+from pabi.features.cells import cells_of, columns_of, doubles_of, joined, unmasked
 from pabi.numbers.errors import InvalidInput
+from pabi.numbers.extras import extra
 
 Chunks = Iterator[NDArray[Any]]
 
 READ = 1 << 22  # bytes of rows that are read together, and more where one chunk has more
+_CELLS = np.dtype(object)  # of cells as they are
 _ROWS = 1 << 18  # that are read together at most: what becomes of short ones may be much longer
 _CHANGED = (
     "it changed while it was read: expected the same rows in every pass; nothing was released"
@@ -56,7 +59,10 @@ class Steady:
         """All rows in turn. Raises InvalidInput where they are not those of the pass before."""
         self._compare(self._before, self.source.state())
         rows = check = 0
-        for chunk in self.source.chunks():
+        chunks = self.source.chunks()
+        while (chunk := unshown(self.name, lambda: next(chunks, None))) is not None:
+            if chunk.ndim == 0:
+                raise InvalidInput(self.name, "expected rows in every part, got something else")
             rows += len(chunk)
             if self._before[0] is None:
                 check = zlib.crc32(_bytes(chunk), check)
@@ -72,8 +78,12 @@ class Steady:
 
 def _bytes(chunk: NDArray[Any]) -> Any:
     if chunk.dtype == object:
-        return "\0".join(map(repr, chunk.ravel().tolist())).encode()
+        return "\0".join(map(_shown, chunk.ravel().tolist())).encode()
     return np.ascontiguousarray(chunk).view(np.uint8).reshape(-1)
+
+
+def _shown(cell: Any) -> str:
+    return hex(cell) if type(cell) is int else repr(cell)  # which refuses thousands of digits
 
 
 def rechunked(chunks: Chunks, sizes: Iterator[int]) -> Chunks:
@@ -92,12 +102,28 @@ def rechunked(chunks: Chunks, sizes: Iterator[int]) -> Chunks:
             left -= min(left, len(chunk))
         if not parts:
             return
-        yield parts[0] if len(parts) == 1 else np.concatenate(parts)
+        yield parts[0] if len(parts) == 1 else joined(parts)
 
 
 def storage(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """The type that numbers of this type are held in: float32 where it holds them all, else float64."""
     return np.dtype(np.float32 if np.can_cast(dtype, np.float32) else np.float64)
+
+
+def held_as(dtype: np.dtype[Any], cells: NDArray[Any]) -> NDArray[Any]:
+    """Cells as numbers of this type, each from itself alone, or as objects. Raises InvalidInput."""
+    if dtype in (_CELLS, cells.dtype):
+        return cells.astype(dtype, copy=False)
+    with np.errstate(all="ignore"):  # a warning of numbers too large would show a record
+        return doubles_of("X", cells).astype(dtype, copy=False)
+
+
+def frame_rows(part: Any, names: Sequence[str], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """(m, d) cells of a part of a data frame, as `held_as` has them. Raises InvalidInput."""
+    columns = columns_of(part)
+    if columns is None or list(part.columns) != list(names):
+        raise InvalidInput("X", f"expected columns {list(names)!r} in every partition")
+    return np.column_stack([held_as(dtype, cells) for cells in columns])
 
 
 @dataclass(frozen=True)
@@ -160,17 +186,22 @@ def _slice(array: Any, first: int, length: int) -> NDArray[Any]:
 
 @dataclass(frozen=True)
 class DaskArray:
-    """An array of dask's, computed one block of rows after another."""
+    """An array of dask's, computed one block of rows after another.
+
+    `dtype`: of numbers, None for cells as they are.
+    """
 
     array: Any
+    dtype: np.dtype[Any] | None = None
 
     def chunks(self) -> Chunks:
-        """All rows in turn."""
-        array = self.array
-        if array.ndim == 2 and array.numblocks[1] > 1:
-            array = array.rechunk({1: -1})
-        for i in range(array.numblocks[0]):
-            yield np.asarray(array.blocks[i].compute())
+        """All rows in turn. What a block holds has no say in what becomes of the cells of others."""
+        for i in range(self.array.numblocks[0]):
+            beside = self.array.blocks[i].to_delayed().ravel().tolist()
+            blocks = list(map(cells_of, extra("dask", "dask").compute(*beside)))
+            if self.dtype is not None:
+                blocks = [held_as(self.dtype, block) for block in blocks]
+            yield joined(blocks, axis=-1)
 
     def state(self) -> object:
         """None: only rows can tell."""
@@ -181,31 +212,20 @@ class DaskArray:
 class DaskFrame:
     """Columns of a data frame of dask's, or one column, computed partition by partition.
 
-    `names`: None for a series. `dtype`: of numbers, None for cells as they are.
+    `names`: None for a series, whose cells are as they are. `dtype`: of the cells of several columns, objects
+    where they are as they are: a type that a part had by itself would depend on what stands in it.
     """
 
     frame: Any
-    names: Sequence[str] | None
-    dtype: np.dtype[Any] | None
+    names: Sequence[str] | None = None
+    dtype: np.dtype[Any] = _CELLS
 
     def chunks(self) -> Chunks:
         """All rows in turn."""
         chosen = self.frame if self.names is None else self.frame[list(self.names)]
         for i in range(chosen.npartitions):
             part = chosen.partitions[i].compute()
-            if self.dtype is None:  # each its own type: that of a part depends on what stands in it
-                yield cells_of(part) if self.names is None else table_of(part)
-            else:
-                yield self._numbers(part)
-
-    def _numbers(self, part: Any) -> NDArray[Any]:
-        if self.names is not None and list(part.columns) != list(self.names):
-            raise InvalidInput("X", f"expected columns {list(self.names)!r} in every partition")
-        try:
-            return np.asarray(part.to_numpy(dtype=self.dtype, na_value=np.nan))
-        except (TypeError, ValueError):
-            pass  # raised outside of it: what pandas says shows a cell
-        raise InvalidInput("X", "expected numbers in every column, got something else")
+            yield cells_of(part) if self.names is None else frame_rows(part, self.names, self.dtype)
 
     def state(self) -> object:
         """None: only rows can tell."""

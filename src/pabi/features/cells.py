@@ -179,6 +179,12 @@ def typed(cells: NDArray[Any]) -> NDArray[Any]:
     return cells
 
 
+def joined(parts: list[NDArray[Any]], axis: int = 0) -> NDArray[Any]:
+    """The cells of arrays, each of its own type: joining numbers and text would make text of both."""
+    alike = len({part.dtype if part.dtype.kind != "U" else "U" for part in parts}) == 1
+    return np.concatenate(parts if alike else [part.astype(object) for part in parts], axis)
+
+
 def is_missing(cell: Any) -> bool:
     """Whether it is None, NaN, NaT, pandas' NA or numpy's `masked`."""
     if cell is None or cell is np.ma.masked or type(cell).__name__ == "NAType":

@@ -192,3 +192,22 @@ def test_numbers_that_are_not_finite_stop_nothing():
     with jax.debug_nans(True), jax.debug_infs(True):
         result = train(START, loss, rows, RUN, random_state=0)
     assert np.isfinite(result.params["w"]).all()
+
+
+@pytest.mark.parametrize("batches", [pabi.Cyclic(10), pabi.Poisson(10)])
+def test_functions_see_no_numbers_where_nothing_is_to_be_compiled(batches):
+    """A debugger's setting, with which loops of JAX are loops of Python."""
+    seen = []
+
+    def look(value):
+        seen.append(isinstance(value, jax.core.Tracer))
+        return value
+
+    steps = optax.GradientTransformation(
+        lambda x: (), lambda updates, state, params=None: (look(updates), state)
+    )
+    with jax.disable_jit():
+        run = replace(OTHER, batches=batches)
+        train(START, lambda params, row: loss(params, look(row)), X, run, optimizer=steps)
+    assert seen
+    assert all(seen)

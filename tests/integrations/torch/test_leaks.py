@@ -203,6 +203,34 @@ def test_hooks_are_refused_before_they_see_a_row(register, whole):
         integration.features(module, pairs(X, CLASSES), head="2")
 
 
+OF_ALL = [
+    "forward",
+    "forward_pre",
+    "full_backward",
+    "full_backward_pre",
+    "buffer_registration",
+    "module_registration",
+    "parameter_registration",
+]
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("kind", OF_ALL)
+def test_hooks_of_all_modules_are_refused_before_they_see_a_row(kind, whole):
+    seen = []
+    module = network(nn.ReLU())
+    register = getattr(nn.modules.module, f"register_module_{kind}_hook")
+    handle = register(lambda *arguments: seen.append(arguments))
+    try:
+        with pytest.raises(pabi.InvalidInput, match="module: expected no hooks"):
+            trained(module, whole=whole)
+        with pytest.raises(pabi.InvalidInput, match="module: expected no hooks"):
+            integration.features(module, pairs(X, CLASSES), head="2")
+    finally:
+        handle.remove()
+    assert not any(isinstance(layer, nn.Linear) for layer, *_ in seen)
+
+
 class Shared(nn.Module):
     def __deepcopy__(self, memo):
         return self

@@ -18,10 +18,9 @@ from pabi.execute.arrow_sources import (
     numeric_columns,
     require_whole_files,
 )
-from pabi.execute.large_columns import joined
-from pabi.execute.large_tables import LargeTable
+from pabi.execute.large_tables import LargeTable, number_type
 from pabi.execute.sources import Slices, readable, storage
-from pabi.features.cells import cells_of, typed
+from pabi.features.cells import cells_of, joined, typed
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.extras import extra
 
@@ -139,7 +138,7 @@ def _of_array(X: Any, y: Any, weights: Any) -> PartitionedTable:
 
 
 def _of_frame(X: Any, y: Any, weights: Any) -> PartitionedTable:
-    names = tuple(map(str, X.columns))
+    names = LargeTable(X).names or ()
     for field, cells in (("y", y), ("weights", weights)):
         if isinstance(cells, str):
             if names.count(cells) != 1:
@@ -147,7 +146,7 @@ def _of_frame(X: Any, y: Any, weights: Any) -> PartitionedTable:
             names = tuple(name for name in names if name != cells)
     if not names:
         raise InvalidInput("X", "expected at least one feature, got none")
-    kinds = [_numeric(X.dtypes[name], name) for name in names]
+    kinds = [number_type(X.dtypes[name], name) for name in names]
     target, weight = (cells if isinstance(cells, str) else None for cells in (y, weights))
     columns = Columns(names, target, weight, storage(np.result_type(*kinds)))
     parts = X.to_delayed()
@@ -157,13 +156,6 @@ def _of_frame(X: Any, y: Any, weights: Any) -> PartitionedTable:
         _beside("weights", None if weight else weights, unknown),
     )
     return PartitionedTable(list(zip(parts, *beside, strict=True)), columns)
-
-
-def _numeric(dtype: Any, name: str) -> np.dtype[Any]:
-    kind = getattr(dtype, "numpy_dtype", dtype)
-    if not isinstance(kind, np.dtype) or kind.kind not in "fiub":
-        raise InvalidInput("X", f"expected real numbers in the column {name!r}, got dtype {dtype}")
-    return kind
 
 
 def _beside(field: str, cells: Any, chunks: tuple[float, ...]) -> list[Any]:
@@ -213,10 +205,10 @@ def _of_files(table: LargeTable, y: Any, weights: Any) -> PartitionedTable:
     for field, cells in (("y", y), ("weights", weights)):
         if not (isinstance(cells, str) or (field == "weights" and cells is None)):
             raise InvalidInput(field, "expected the name of a column of the files")
-    require_whole_files(data)
     beside = [y] if weights is None else [y, weights]
     for name in beside:
         table.column(name)  # every file has it
+    require_whole_files(data)
     names = table.feature_names(without=tuple(beside)) or ()
     table.features(without=tuple(beside))  # and all of these, as numbers
     dtype = numeric_columns(data, names)

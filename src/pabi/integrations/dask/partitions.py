@@ -6,7 +6,6 @@ A failure is a value that travels like any other, and no value shows in logs wha
 
 from __future__ import annotations
 
-import contextlib
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ from pabi.execute.groups import UserRows
 from pabi.execute.hiding import read_only
 from pabi.execute.linear_gradients import LossGradients
 from pabi.execute.records import Records
+from pabi.execute.sources import frame_rows
 from pabi.features.cells import PLAIN, cells_of, typed
 from pabi.integrations.dask.blocks import Columns, Reader
 from pabi.integrations.dask.values import Hidden, Refusal
@@ -203,18 +203,14 @@ def _held(recipe: Recipe, number: int, *cells: Any) -> Partition:
 def _cells(columns: Columns, frame: Any, targets: Any, weights: Any) -> tuple[Any, Any, Any]:
     """The features, targets and weights of a part of a data frame."""
     assert columns.names is not None
+    assert columns.dtype is not None
     names = list(columns.names)
     expected = [*names, *(one for one in (columns.target, columns.weight) if one is not None)]
     if sorted(map(str, frame.columns)) != sorted(expected):
         raise InvalidInput("X", f"expected the columns {expected!r} in every partition")
-    numbers = None
-    with contextlib.suppress(TypeError, ValueError):  # whose message shows a cell
-        numbers = frame[names].to_numpy(dtype=columns.dtype, na_value=np.nan)
-    if numbers is None:
-        raise InvalidInput("X", "expected numbers in every column, got something else")
     targets = targets if columns.target is None else frame[columns.target]
     weights = weights if columns.weight is None else frame[columns.weight]
-    return numbers, _plain(targets), _plain(weights)
+    return frame_rows(frame[names], names, columns.dtype), _plain(targets), _plain(weights)
 
 
 def _plain(column: Any) -> Any:

@@ -145,8 +145,14 @@ def train(
     jax = extra("jax", "jax")
     _refuse_untrained(run, optimizer)
     randomness = randomness_from(random_state, stacklevel=2)
-    # JAX can be told to stop at numbers that are not finite, which would show a record.
-    with jax.enable_x64(True), jax.debug_nans(False), jax.debug_infs(False):
+    # JAX can be told to stop at numbers that are not finite, which would show a record, and to run Python
+    # itself instead of what it compiles, which would see records.
+    with (
+        jax.enable_x64(True),
+        jax.disable_jit(False),
+        jax.debug_nans(False),
+        jax.debug_infs(False),
+    ):
         start, unravel = _flat(jax, params)
         records = _records(jax, data, run.n)
         loss = _flat_loss(jax, per_example_loss, unravel)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import copy
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -40,7 +41,12 @@ def apart(module: Any) -> Any:
 
 
 def refuse_hooks(module: Any) -> None:
-    """Raises InvalidInput for hooks that see what goes through a module."""
+    """Raises InvalidInput for hooks that see what goes through a module, or through all modules."""
+    of_all = vars(torch().nn.modules.module).items()
+    if any(hooks for name, hooks in of_all if re.fullmatch(r"_global_\w+_hooks", name)):
+        raise InvalidInput(
+            "module", "expected no hooks of all modules, got one: it would see every record"
+        )
     for name, layer in module.named_modules():
         if any(getattr(layer, kind) for kind in _HOOKS):
             raise InvalidInput(

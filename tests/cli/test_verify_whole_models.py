@@ -108,7 +108,9 @@ OTHERS = {
     "another run": (within("run_", clip_norm=0.125), "steps, settings"),
     "coefficients": (changed(coef_=np.ones((1, 3))), "released values"),
     "coefficients beside an honest copy": (
-        lambda model: changed(best_estimator_=copy.deepcopy(model), coef_=-100.0 * model.coef_)(model),
+        lambda model: changed(best_estimator_=copy.deepcopy(model), coef_=-100.0 * model.coef_)(
+            model
+        ),
         "released values|steps, settings",
     ),
     "a mask": (

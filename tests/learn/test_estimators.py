@@ -30,6 +30,7 @@ from pabi.describe.batches import Cyclic, FullBatch, Reshuffle, ShuffleOnce
 from pabi.execute import engine as engine_module
 from pabi.execute.records import Records
 from pabi.execute.sums import Limit
+from pabi.guarantees.releases import MODELS
 from pabi.learn import (
     PrivateHuberRegressor,
     PrivateLinearRegression,

@@ -11,7 +11,7 @@ import pytest
 
 import pabi
 from pabi.learn import PrivateImputer
-from pabi.numbers.errors import InvalidInput, PrivacyWarning
+from pabi.numbers.errors import PrivacyWarning
 
 N = 20_000
 

@@ -254,7 +254,9 @@ def test_nothing_but_the_release_is_kept():
         with pytest.MonkeyPatch.context() as patch:
             fixed = pabi.learn.ReleasedMoments(500.0 * np.eye(5), fitted(noise_std=3.0).guarantee_)
             patch.setattr(whitening_module, "second_moments", lambda *a, fixed=fixed, **k: fixed)
-            states.append(fitted(X, noise_std=3.0).__getstate__() | {"_turn": 0})  # which fit it was
+            states.append(
+                fitted(X, noise_std=3.0).__getstate__() | {"_turn": 0}
+            )  # which fit it was
     assert pickle.dumps(states[0]) == pickle.dumps(states[1])
 
 

@@ -23,7 +23,6 @@ from pabi.learn.documentation import documented
 from pabi.learn.large_rows import as_it_is_read, large_rows
 from pabi.learn.scaler import MomentsInRanges, means
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput
 from pabi.numbers.fields import flag
 
 _GAPLESS = "biu"  # kinds of numpy's types that have no missing values

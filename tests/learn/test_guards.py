@@ -83,6 +83,7 @@ from pabi.learn.private_steps import PrivateStep
 from pabi.learn.sentences import AGAIN, ONE_FIT, UNCLEAR, not_covered
 from pabi.numbers import warning as warning_module
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
+from support.estimators import same
 
 DELTA = 1e-4
 QUICK = {"batches": FullBatch(), "epochs": 2, "step_size": 0.5, "l2": 0.01, "precondition": None}
@@ -90,11 +91,6 @@ rng = np.random.default_rng(0)
 X = rng.uniform(0.0, 0.4, (120, 4))
 Y = np.arange(120) % 2
 GRID = {"l2": [0.1, 0.2]}
-
-
-def same(one, other):
-    """Whether two guarantees are one, but for what is noted of which model."""
-    return one.proof is other.proof and one.assumptions == other.assumptions
 
 
 @pytest.fixture(autouse=True)
@@ -776,3 +772,20 @@ def test_one_step_that_learns_is_found_anywhere_in_a_chain(steps, depths, at, le
 def test_columns_chosen_by_type_are_known():
     chosen = make_column_selector(dtype_include=float)
     assert check_pipeline(columns((Normalizer(), chosen))) == ()
+
+
+@pytest.mark.parametrize(
+    ("holder", "leak"),
+    [
+        (ColumnTransformer([("a", Normalizer(), [0, 1])]), {"a": StandardScaler()}),
+        (TransformedTargetRegressor(regressor()), {"transformer": StandardScaler()}),
+        (FixedThresholdClassifier(model(), threshold=0.3), {"estimator": CalibratedClassifierCV()}),
+    ],
+    ids=["columns", "targets", "threshold"],
+)
+def test_what_a_fitted_holder_states_anew_is_looked_at(holder, leak):
+    """The next fit learns with it, whatever the last one left."""
+    fitted = clone(holder).fit(X, Y)
+    assert check_pipeline(fitted) == ()
+    with pytest.raises(InvalidInput, match="^(a|transformer|estimator|fixed)"):
+        check_pipeline(fitted.set_params(**leak), strict=True)

@@ -24,7 +24,7 @@ from sklearn.preprocessing import (
     PolynomialFeatures,
     StandardScaler,
 )
-from sklearn.utils import all_estimators
+from sklearn.utils import all_estimators, check_array
 
 import pabi
 from pabi.describe.batches import FullBatch, ShuffleOnce
@@ -41,14 +41,10 @@ from pabi.learn import (
     guarantee_of,
 )
 from pabi.numbers.errors import InvalidInput
+from support.estimators import same
 
 DELTA = 1e-4
 QUICK = {"batches": FullBatch(), "epochs": 3, "step_size": 0.5, "l2": 0.01}
-
-
-def same(one, other):
-    """Whether two guarantees are one, but for what is noted of which model."""
-    return one.proof is other.proof and one.assumptions == other.assumptions
 
 
 @pytest.fixture(autouse=True)
@@ -418,3 +414,15 @@ def test_what_was_not_fitted_is_refused():
     for whole in (columns, FeatureUnion([("a", PrivateRanges())]), make_pipeline(columns)):
         with pytest.raises(InvalidInput, match="expected a fitted"):
             guarantee_of(whole)
+
+
+def test_the_type_of_a_table_is_assumed_to_be_public_before_steps_that_compute_in_it():
+    """One cell in double precision makes doubles of all that are in single precision."""
+    rows = list(np.float32(X))
+    other = [np.float64(rows[0]), *rows[1:]]
+    step = Binarizer(threshold=float(rows[1][0]) + 1e-9)
+    assert check_array(rows).dtype != check_array(other).dtype
+    assumed = guarantee_of(make_pipeline(step, classifier()).fit(rows, Y)).assumptions
+    assert sum("before the step 'binarizer' is public" in sentence for sentence in assumed) == 1
+    plain = guarantee_of(make_pipeline(FunctionTransformer(), classifier()).fit(X, Y))
+    assert not any("before the step" in sentence for sentence in plain.assumptions)

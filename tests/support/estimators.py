@@ -18,3 +18,10 @@ REGRESSORS = [PrivateLinearRegression, PrivateHuberRegressor, PrivatePoissonRegr
 ALL = CLASSIFIERS + REGRESSORS
 each_estimator = pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)
 each_regressor = pytest.mark.parametrize("kind", REGRESSORS, ids=lambda kind: kind.__name__)
+
+
+def same(one, other):
+    """Whether two guarantees are one, but for what is noted, and assumed of types before a step."""
+    beside = set(one.assumptions) - set(other.assumptions)
+    typed = all(" before the step " in sentence for sentence in beside)
+    return one.proof is other.proof and typed and set(other.assumptions) <= set(one.assumptions)

@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
 from pabi.describe.runs import NoisySGD
+from pabi.describe.step_sizes import StepSizes
 from pabi.execute.engine import Trained
 from pabi.execute.second_moments import ReleasedMoments
 from pabi.guarantees.guarantee import Guarantee
@@ -208,7 +209,7 @@ def _tree(value: Any, depth: int = 0) -> Any:
         return {"set": sorted((_tree(one, depth + 1) for one in value), key=_text)}
     if isinstance(value, Mapping):
         return {"pairs": [[_tree(one, depth + 1) for one in pair] for pair in value.items()]}
-    if type(value) is np.ndarray:
+    if type(value) in (np.ndarray, StepSizes):
         return _array(value, depth)
     if isinstance(value, np.dtype):
         return {"name": value.str}

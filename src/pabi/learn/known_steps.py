@@ -72,6 +72,15 @@ def row_by_row(step: Any) -> bool | None:
     return _ROW_BY_ROW[name](step) if all(map(_plain, settings_of(step).values())) else None
 
 
+def depends_on_types(step: Any) -> bool:
+    """Whether what a known step of scikit-learn makes of a row depends on the type of the whole table.
+
+    A function transformer is known only without a function.
+    """
+    name = public_name(step)
+    return name in _ROW_BY_ROW and not name.startswith(_READING_TEXT) and name != _IDENTITY
+
+
 def _plain(setting: Any) -> bool:
     """Whether a setting can run no code of somebody's own.
 
@@ -168,6 +177,10 @@ _ROW_BY_ROW: Mapping[str, Callable[[Any], bool]] = MappingProxyType(
         "sklearn.random_projection.GaussianRandomProjection": _always,
         "sklearn.random_projection.SparseRandomProjection": _always,
     }
+)
+_READING_TEXT, _IDENTITY = (
+    "sklearn.feature_extraction.",
+    "sklearn.preprocessing.FunctionTransformer",
 )
 LABEL_SETS = frozenset(
     f"sklearn.preprocessing.{kind}"

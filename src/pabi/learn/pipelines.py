@@ -18,9 +18,9 @@ from pabi.learn.guards import (
     refuse_out_of_turn,
 )
 from pabi.learn.hashes import note_of_whole, parameters_of
-from pabi.learn.known_steps import is_ours, steps_within
+from pabi.learn.known_steps import depends_on_types, is_ours, steps_within
 from pabi.learn.private_steps import is_private
-from pabi.learn.sentences import DENSITY, SELECTED, UNCLEAR
+from pabi.learn.sentences import DENSITY, SELECTED, TYPES, UNCLEAR
 from pabi.learn.whitening import together
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
 from pabi.numbers.fields import flag
@@ -61,7 +61,8 @@ def guarantee_of(model: Any, *, strict: bool = True) -> Guarantee:
     -----
     Private steps of different columns compose as any others do: a record has all of the columns. Where a
     ColumnTransformer decides by the density of its output whether that is sparse, or chooses columns by their
-    type, the guarantee assumes that this is public.
+    type, the guarantee assumes that this is public; so it does of the type of the table before a step of
+    scikit-learn's, which computes in that: one cell can make doubles of single precision, or text of numbers.
 
     References
     ----------
@@ -71,7 +72,7 @@ def guarantee_of(model: Any, *, strict: bool = True) -> Guarantee:
     if isinstance(model, (type, str)) or not hasattr(model, "fit"):
         raise InvalidInput("model", f"expected an estimator, got a {type(model).__name__}")
     parts = list(_parts_of("model", model))
-    assumed = [sentence for _, part in parts for sentence in _assumed_of(part)]
+    assumed = [sentence for path, part in parts for sentence in _assumed_of(path, part)]
     assumed += assumed_unknown(model, strict=strict)
     refuse_out_of_turn(model)
     guarantees = _not_covered([one for part in parts for one in _costs(*part)], parts)
@@ -169,14 +170,16 @@ def _parts_of(path: str, step: Any) -> Iterator[tuple[str, Any]]:
     yield path, step
 
 
-def _assumed_of(columns: Any) -> tuple[str, ...]:
-    """What is assumed of columns side by side beside their steps."""
-    if type(columns) is not ColumnTransformer:
+def _assumed_of(path: str, step: Any) -> tuple[str, ...]:
+    """What is assumed of a step; of columns side by side, beside the steps in them."""
+    if depends_on_types(step):
+        return (TYPES.format(step=path),)
+    if type(step) is not ColumnTransformer:
         return ()
-    selects = any(callable(chosen) for _, _, chosen in columns.transformers)
-    weighs = 0.0 < columns.sparse_threshold < 1.0 and (
-        getattr(columns, "sparse_output_", False)
-        or any(_may_be_sparse(step) for _, step in steps_within(columns) or ())
+    selects = any(callable(chosen) for _, _, chosen in step.transformers)
+    weighs = 0.0 < step.sparse_threshold < 1.0 and (
+        getattr(step, "sparse_output_", False)
+        or any(_may_be_sparse(part) for _, part in steps_within(step) or ())
     )
     return (SELECTED,) * selects + (DENSITY,) * weighs
 

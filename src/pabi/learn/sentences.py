@@ -15,6 +15,7 @@ ENROLLED = "every enrolled user has a record; their number is public"
 AGAIN = "this estimator, or a clone of it, was fitted before: what those fits cost is counted apart"
 UNCLEAR = "the step {step!r} learnt nothing from the same data: that could not be found out"
 SELECTED = "the types of columns, by which they are selected, are public"
+TYPES = "whether cells are text, or numbers of one precision or another, before the step {step!r} is public"
 DENSITY = (
     "whether the output of columns side by side is sparse, which its density decides, is public"
 )

@@ -1,23 +1,25 @@
-"""How much is tried: a slice always, everything at night.
+"""How much is tried: a slice by day, another one every day, and everything at night.
 
 Properties are tried with the number of examples of a profile, ten times as many at night; `make nightly`
 chooses its profile, and runs all properties besides the tests marked nightly. Tests that cost more an
 example than others take a share of the profile's number.
 
-Of a test marked `one_in(k)` about one case in k always runs, chosen by the names of its parameters, so that
-tests of the same cases keep the same ones; the others are marked nightly. `support.pairs` keeps
-so many pairs of two lists of cases that each entry is in one.
+Of a test marked `one_in(k)` about one case in k runs, chosen by the day and the names of its parameters, so
+that tests of the same cases try the same ones; the others are marked nightly. So are cases above one second
+that do not have their day (`support.daily`). `support.pairs` keeps so many pairs of two lists of cases that
+each entry is in one.
 """
 
 from __future__ import annotations
 
 import gc
-import zlib
+from collections import Counter
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from pabi.analyses import nonlinear_one_sided, tuning
+from support.daily import has_its_day, one_in, seed
 from support.once_a_process import commands_once, laws_once
 
 # How long an example takes says more of what else the machine does.
@@ -31,6 +33,14 @@ settings.load_profile("always")
 gc.disable()
 
 
+def pytest_configure():
+    seed()  # before there are workers
+
+
+def pytest_report_header():
+    return f"costly cases are those of {seed()} (PABI_TESTS_OF={seed()} tries them again)"
+
+
 def pytest_collection_finish():
     gc.enable()
 
@@ -39,14 +49,24 @@ def pytest_collection_finish():
 def pytest_collection_modifyitems(items):
     seen = set()
     for item in items:
-        mark = item.get_closest_marker("one_in")
-        if mark is None or item.get_closest_marker("nightly") is not None:
+        if item.get_closest_marker("nightly") is not None:
             continue
         test, _, case = item.nodeid.partition("[")
-        # The first one in any case, so that no test is left without.
-        if test in seen and zlib.crc32(case.encode()) % mark.args[0]:
+        if (mark := item.get_closest_marker("one_in")) is not None:
+            # The first one in any case, so that no test is left without.
+            if test in seen and not has_its_day(case, mark.args[0]):
+                item.add_marker(pytest.mark.nightly)
+            seen.add(test)
+        elif not has_its_day(item.nodeid, one_in(item.nodeid)):
             item.add_marker(pytest.mark.nightly)
-        seen.add(test)
+
+
+def pytest_terminal_summary(terminalreporter):
+    """One line: how many passed, how many were skipped, and why."""
+    passed, skipped = (terminalreporter.stats.get(key, ()) for key in ("passed", "skipped"))
+    reasons = Counter(report.longrepr[2].removeprefix("Skipped: ") for report in skipped)
+    why = "; ".join(f"{count} × {reason}" for reason, count in reasons.most_common())
+    terminalreporter.write_line(f"{len(passed)} passed, {len(skipped)} skipped ({why or 'none'})")
 
 
 @pytest.fixture

@@ -132,6 +132,35 @@ def test_renyi_divergences_are_integrals(epsilon: float, p: float, order: float)
     assert truth <= Laplace(epsilon, p).zcdp * order * (1.0 + 1e-9) + 1e-10
 
 
+@pytest.mark.parametrize(
+    ("epsilon", "p", "order"),
+    [
+        (1.0, 0.5, 1.0 + 2.0**-50),
+        (20.0, 1e-3, 1.0 + 1e-9),
+        (100.0, 1e-40, 3.0),
+        (200.0, 1e-70, 2.0),
+        (200.0, 1e-70, 1.0001),
+    ],
+)
+def test_renyi_divergences_of_rare_records_and_of_orders_near_1_keep_their_digits(
+    epsilon: float, p: float, order: float
+):
+    """Of the first order of the pair: E L^α - 1 is the mean of L^α - 1 - α(L - 1)."""
+    with mp.workdps(60):
+        e, a = mp.mpf(epsilon), mp.mpf(order)
+
+        def more(y: float) -> float:
+            ratio = 1 - p + p * mp.exp(y)
+            return ratio**a - 1 - a * (ratio - 1)
+
+        def inner(y: float) -> float:
+            return more(y) * mp.exp(-(y + e) / 2) / 4
+
+        whole = more(-e) / 2 + more(e) * mp.exp(-e) / 2 + mp.quad(inner, mp.linspace(-e, e, 101))
+        truth = mp.log1p(whole) / (a - 1)
+        assert truth <= Laplace(epsilon, p).rdp(order) <= truth * mp.mpf(1.0 + 2e-7)
+
+
 def convolved(epsilon: float, k: int, e: float, points: int = 100_001) -> tuple[float, float]:
     """(lower, upper) bounds on δ(e) of k Laplace releases: losses rounded down, and up, to a grid."""
     cells = (points - 1) // 2

@@ -211,3 +211,20 @@ def test_moments_of_lists_do_not_cancel():
             sum(mp.mpf(a) ** 1.25 * mp.mpf(b) ** -0.25 for a, b in zip(p, q, strict=True))
         )
     assert PrivacyLossDistribution(p, q).losses()[0].log_moment(0.25) >= exact > 0.0
+
+
+@pytest.mark.parametrize("power", [1e-10, 1.1e-9, 2.0**-50, 1e-16])
+def test_powers_near_0_keep_their_digits(power):
+    """Of Gaussians K(λ)/λ is the mean of the loss but for O(λ), by quadrature with 40 digits."""
+    mu, p = 3.0, 0.01
+    with mp.workdps(40):
+
+        def loss(z):
+            return mp.log1p(p * mp.expm1(mu * z - mp.mpf(mu) ** 2 / 2))
+
+        def integrand(z):
+            return mp.npdf(z) * mp.exp(loss(z)) * loss(z)
+
+        mean = mp.quad(integrand, list(range(-16, 20)))
+    assert log_moment(mu, p, power) / power == pytest.approx(float(mean), rel=5e-9)
+    assert log_moment(mu, p, power) * (1.0 + 1e-10) >= power * mean

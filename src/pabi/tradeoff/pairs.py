@@ -22,7 +22,7 @@ import scipy  # its parts are loaded on first use
 from numpy.typing import NDArray
 
 from pabi.convert.vectorised import gaussian_delta
-from pabi.numbers.margins import MANY_ROUNDINGS, THREE_ROUNDINGS
+from pabi.numbers.margins import HALF_ULP, MANY_ROUNDINGS, THREE_ROUNDINGS
 from pabi.numbers.rounding import Array
 
 _PANEL_NODES, _PANEL_WEIGHTS = np.polynomial.legendre.leggauss(16)
@@ -594,7 +594,18 @@ def log_moment(mu: float, p: float, power: float, symmetrised: bool = False) -> 
     """
     if p == 1.0:
         return 0.5 * power * (power + 1.0) * mu * mu
-    return _log_moment(mu, p, power, symmetrised)
+    share, exact = order_above(power)
+    return share * _log_moment(mu, p, exact, symmetrised)
+
+
+def order_above(power: float) -> tuple[float, float]:
+    """(s, λ') with K(λ) ≤ s·K(λ') for convex K that are 0 at 0, λ = `power`: where 1 + λ would lose digits
+    of λ, the next λ' that keeps them."""
+    if not 0.0 < power < 1.0:
+        return 1.0, power
+    exact = (1.0 + power) - 1.0
+    exact = exact if exact >= power else exact + 2.0 * HALF_ULP
+    return power / exact, exact
 
 
 @lru_cache(maxsize=65536)
@@ -682,7 +693,10 @@ def log_ratio(mu: float, p: float, z: Array) -> Array:
 
 def convex_part(x: Array, ratio: Array, order: float) -> Array:
     """(1 + x)^a - 1 - a·x, by its series where it would cancel."""
-    direct = np.expm1(order * ratio) - order * x
+    if order > 0.5:  # near 1, too, the first powers of x cancel
+        direct = (1.0 + x) * np.expm1((order - 1.0) * ratio) - (order - 1.0) * x
+    else:
+        direct = np.expm1(order * ratio) - order * x
     small = np.abs(x) * (abs(order) + 4.0) < 0.02
     term = np.where(small, x, 0.0)
     series, power, coefficient = np.zeros_like(x), term.copy(), order

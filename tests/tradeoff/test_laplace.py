@@ -94,6 +94,14 @@ def test_the_curve_of_a_batch_is_below_every_test_of_either_order_and_close(p: f
     assert curve(plain[outer]) == pytest.approx(1.0 - mixed[outer], abs=1e-5)
 
 
+@pytest.mark.parametrize("p", [0.3, 1.0])
+def test_beyond_the_largest_loss_nothing_is_left(p: float):
+    curve = Laplace(1.0, p)
+    assert curve.delta(1e308) == curve.delta([1e308])[0] == curve.delta(1.0) == 0.0
+    assert curve.delta(math.nextafter(curve.epsilon(0.0), 0.0)) > 0.0
+    assert curve.delta(-1e308) == 1.0
+
+
 @pytest.mark.parametrize(("epsilon", "p"), CASES)
 @pytest.mark.parametrize("order", [1.0001, 1.5, 4.0, 60.0])
 @pytest.mark.one_in(3)

@@ -305,6 +305,24 @@ def test_rho_conversions_against_their_formulas(rho: float, delta: float) -> Non
         assert epsilon <= rho * (1 + 1e-14) or bun_steinke_delta(rho, epsilon * (1 - 1e-10)) > delta
 
 
+@pytest.mark.parametrize(
+    ("rho", "delta"),
+    [(1e-310, 1e-160), (7e-309, 1e-158), (1e-308, 1e-158), (5e-324, 1e-163), (1e-300, 1e-300)],
+)
+def test_conversions_of_the_least_rho_cover_the_gaussian(rho: float, delta: float) -> None:
+    """That of this ρ, μ = √(2ρ), rounded down."""
+    mu = math.sqrt(2.0) * math.sqrt(rho) * (1.0 - 1e-15)
+    least, _ = gdp_epsilon_bounds(mu, delta)
+    for method in ("best", "mironov", "bun_steinke", "balle", "asoodeh"):
+        assert convert.rdp_to_epsilon(delta=delta, rho=rho, method=method) >= least > 1e-170
+
+
+def test_products_that_underflow_are_not_taken_for_nothing() -> None:
+    """Of order α ε is about R/(αδ) where that is small."""
+    value = convert.rdp_to_epsilon(delta=1e-10, orders=[1.0 + 1e-10], rdp=[1e-320])
+    assert value >= 0.99e-310
+
+
 @pytest.mark.parametrize("mu", [1e-3, 0.05, 0.3, 1.0, 4.0, 30.0])
 @pytest.mark.parametrize("delta", [0.3, 1e-2, 1e-5, 1e-12, 1e-100, 1e-300])
 def test_every_rdp_conversion_covers_the_exact_gaussian(mu: float, delta: float) -> None:

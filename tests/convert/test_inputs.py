@@ -10,6 +10,7 @@ import pytest
 
 from pabi import InvalidInput
 from pabi.convert.inputs import array, extended, real_line
+from pabi.tradeoff import Gaussian
 
 NO_NUMBERS = [math.nan, np.nan, "inf", None, True, np.True_, 1j, [1.0]]
 
@@ -62,6 +63,17 @@ def test_arrays_are_of_doubles_and_keep_their_shape(value, shape):
         (-math.inf, {"at_least": 0.0}, "expected numbers ≥ 0, got -inf"),
         ("abc", {}, "expected numbers, got 'abc'"),
         ([[1.0], [1.0, 2.0]], {}, "expected numbers, got [[1.0], [1.0, 2.0]]"),
+        ([10**400], {}, "expected numbers, got [" + str(10**400)[:59]),
+        ([1.0, 2j], {}, "expected numbers, got [1.0, 2j]"),
+        (["1", "2"], {}, "expected numbers, got ['1', '2']"),
+        ([True, False], {}, "expected numbers, got [True, False]"),
+        (True, {}, "expected numbers, got True"),
+        (
+            np.array([1.0, "2"], dtype=object),
+            {},
+            "expected numbers, got array([1.0, '2'], dtype=object)",
+        ),
+        (np.ma.masked, {}, "expected numbers, got masked"),
         (["x" * 99], {}, "expected numbers, got ['" + "x" * 58),
     ],
 )
@@ -70,6 +82,29 @@ def test_one_bad_entry_is_refused_and_named(value, bounds, said):
         array("mu", value, **bounds)
     assert refused.value.field == "mu"
     assert str(refused.value) == f"mu: {said}"
+
+
+def test_a_mask_hides_no_entry():
+    values = np.ma.masked_array([1.0, 2.0], mask=[False, True])
+    with pytest.raises(InvalidInput, match="^mu: expected numbers, got "):
+        array("mu", values)
+    assert array("mu", np.ma.masked_array([1.0, 2.0])).tolist() == [1.0, 2.0]
+    assert array("mu", [Fraction(1, 2), 10**30]).tolist() == [0.5, 1e30]
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda: Gaussian(1.0).delta([[0.1], [0.2, 0.3]]),
+        lambda: Gaussian(1.0).delta([10**400]),
+        lambda: Gaussian(1.0).delta(np.ma.masked),
+        lambda: Gaussian(1.0)([[0.1], [0.2, 0.3]]),
+        lambda: Gaussian(1.0)(True),
+    ],
+)
+def test_readings_of_what_are_no_numbers_are_refused(read):
+    with pytest.raises(InvalidInput, match="^(epsilon|alpha): expected numbers, got "):
+        read()
 
 
 def test_entries_at_a_bound():

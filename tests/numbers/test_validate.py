@@ -179,8 +179,26 @@ def test_what_is_not_one_number_is_no_scalar(value):
         ({"a": 1}, "got {'a': 1}"),
         (object, "got <class 'object'>"),
         (["x" * 200], "got ['" + "x" * 55 + "..."),
+        ([10**400, 1], "got [" + str(10**400)[:56] + "..."),
+        ([1.0, 2j], "got [1.0, 2j]"),
+        ([True, True], "got [True, True]"),
+        (["1", "2"], "got ['1', '2']"),
+        (np.ma.masked, "got masked"),
     ],
-    ids=["empty", "two dimensions", "words", "ragged", "a table", "a class", "long"],
+    ids=[
+        "empty",
+        "two dimensions",
+        "words",
+        "ragged",
+        "a table",
+        "a class",
+        "long",
+        "huge",
+        "complex",
+        "truth values",
+        "digits",
+        "masked",
+    ],
 )
 def test_other_schedules_are_refused(value, said):
     message = refusal(validate.schedule, "σ", value, positive=True)

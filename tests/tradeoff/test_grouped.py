@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -67,6 +68,13 @@ def test_approximate_privacy_of_groups(size):
     assert curve.delta(size * epsilon) == pytest.approx(textbook, rel=1e-6)
     assert curve.delta(size * epsilon) >= textbook * (1.0 - 1e-9)
     assert curve.delta(math.inf) >= textbook * (1.0 - 1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [0.022191889291481172, 0.1, 1 / 3, 0.7, 4.3e-7])
+@pytest.mark.parametrize("size", [2, 3, 6, 7, 100])
+def test_chains_of_bounded_ranges_reveal_all_of_them(epsilon, size):
+    """The largest loss is that of every link, exactly."""
+    assert Fraction(grouped(BoundedRange(epsilon), size).epsilon(0.0)) >= size * Fraction(epsilon)
 
 
 @pytest.mark.parametrize("base", BASES, ids=lambda base: base.kind)

@@ -94,6 +94,14 @@ def test_the_curve_of_a_batch_is_below_every_test_of_either_order_and_close(p: f
     assert curve(plain[outer]) == pytest.approx(1.0 - mixed[outer], abs=1e-5)
 
 
+@pytest.mark.parametrize("p", [0.3, 1.0])
+def test_beyond_the_largest_loss_nothing_is_left(p: float):
+    curve = Laplace(1.0, p)
+    assert curve.delta(1e308) == curve.delta([1e308])[0] == curve.delta(1.0) == 0.0
+    assert curve.delta(math.nextafter(curve.epsilon(0.0), 0.0)) > 0.0
+    assert curve.delta(-1e308) == 1.0
+
+
 @pytest.mark.parametrize(("epsilon", "p"), CASES)
 @pytest.mark.parametrize("order", [1.0001, 1.5, 4.0, 60.0])
 @pytest.mark.one_in(3)
@@ -130,6 +138,35 @@ def test_renyi_divergences_are_integrals(epsilon: float, p: float, order: float)
     assert value >= truth * (1.0 - 1e-9) - 1e-10
     assert value == pytest.approx(truth, rel=1e-6, abs=1e-10)
     assert truth <= Laplace(epsilon, p).zcdp * order * (1.0 + 1e-9) + 1e-10
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "p", "order"),
+    [
+        (1.0, 0.5, 1.0 + 2.0**-50),
+        (20.0, 1e-3, 1.0 + 1e-9),
+        (100.0, 1e-40, 3.0),
+        (200.0, 1e-70, 2.0),
+        (200.0, 1e-70, 1.0001),
+    ],
+)
+def test_renyi_divergences_of_rare_records_and_of_orders_near_1_keep_their_digits(
+    epsilon: float, p: float, order: float
+):
+    """Of the first order of the pair: E L^α - 1 is the mean of L^α - 1 - α(L - 1)."""
+    with mp.workdps(60):
+        e, a = mp.mpf(epsilon), mp.mpf(order)
+
+        def more(y: float) -> float:
+            ratio = 1 - p + p * mp.exp(y)
+            return ratio**a - 1 - a * (ratio - 1)
+
+        def inner(y: float) -> float:
+            return more(y) * mp.exp(-(y + e) / 2) / 4
+
+        whole = more(-e) / 2 + more(e) * mp.exp(-e) / 2 + mp.quad(inner, mp.linspace(-e, e, 101))
+        truth = mp.log1p(whole) / (a - 1)
+        assert truth <= Laplace(epsilon, p).rdp(order) <= truth * mp.mpf(1.0 + 2e-7)
 
 
 def convolved(epsilon: float, k: int, e: float, points: int = 100_001) -> tuple[float, float]:

@@ -6,11 +6,20 @@ import math
 
 import numpy as np
 import pytest
+from mpmath import mp
 from scipy import stats
 from scipy.integrate import trapezoid
 
 from pabi import Cyclic, FixedSize, Loss, NoisySGD, Poisson, verify
-from pabi.tradeoff import Gaussian, PoissonSubsampled, Product, Subsampled
+from pabi.tradeoff import (
+    ApproxDP,
+    BoundedRange,
+    Gaussian,
+    PoissonSubsampled,
+    PrivacyLossDistribution,
+    Product,
+    Subsampled,
+)
 from pabi.tradeoff.pairs import log_moment, log_ratio
 
 REACH = 12.0  # what is farther from all modes is below e⁻⁷² of them
@@ -156,3 +165,66 @@ def test_numbers_of_numpy_are_shown_as_those_of_python():
 def test_moments_of_orders_near_0_do_not_overflow(power, exact):
     """μ = 32, p = 0.025, where L is e^700 and more within reach; by quadrature with 40 digits."""
     assert log_moment(32.0, 0.025, power) == pytest.approx(exact, rel=1e-9)
+
+
+def exact_moment(curve, power):
+    """log E e^(λY) of bounded range or randomised response, in 900 digits."""
+    with mp.workdps(900):
+        e, power = mp.mpf(curve.epsilon_0), mp.mpf(power)
+        x, y = (power + 0.5) * e, e / 2
+        if isinstance(curve, ApproxDP):
+            return mp.log(mp.cosh(x) / mp.cosh(y))
+        return mp.log(mp.sinh(x) / x * y / mp.sinh(y))
+
+
+@pytest.mark.parametrize("kind", [BoundedRange, ApproxDP])
+@pytest.mark.parametrize("epsilon", [1e-300, 1e-130, 1e-12, 4.287133585872524e-06, 0.3, 1.0, 50.0])
+@pytest.mark.parametrize("power", [1e-300, 2.0**-52, 3.3e-5, 0.5, 7.0, 4e6, 1e12])
+def test_moments_of_small_losses_and_powers_do_not_cancel(kind, epsilon, power):
+    curve = kind(epsilon)
+    exact, value = exact_moment(curve, power), curve.losses()[0].log_moment(power)
+    assert exact <= value <= exact * mp.mpf(1.0 + 3e-12) + mp.mpf(2e-320)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "order"),
+    [(1e-300, 2.0), (1e-5, 1.5), (0.1, 1.0 + 1e-9), (1.465532902716587e-05, 1.0000015537690303)],
+)
+@pytest.mark.parametrize("kind", [BoundedRange, ApproxDP])
+def test_divergences_of_small_losses_are_no_less_than_the_exact_ones(kind, epsilon, order):
+    curve = kind(epsilon)
+    exact = exact_moment(curve, mp.mpf(order) - 1) / (mp.mpf(order) - 1)
+    assert curve.rdp(order) >= exact
+    assert Product([(curve, 2)]).rdp(order) >= 2 * exact or exact < 1e-320
+
+
+@pytest.mark.parametrize(("count", "delta"), [(10**16, 1e-6), (10**15, 1e-2)])
+def test_of_very_many_small_ranges_no_less_is_claimed_than_of_their_limit(count, delta):
+    limit = Gaussian(math.sqrt(count / 3.0) * 1e-8 * (1.0 - 1e-6))
+    assert Product([(BoundedRange(1e-8), count)]).epsilon(delta) >= limit.epsilon_bounds(delta)[0]
+
+
+def test_moments_of_lists_do_not_cancel():
+    p, q = [0.5 + 1e-13, 0.5 - 1e-13], [0.5 - 1e-13, 0.5 + 1e-13]
+    with mp.workdps(60):
+        exact = mp.log(
+            sum(mp.mpf(a) ** 1.25 * mp.mpf(b) ** -0.25 for a, b in zip(p, q, strict=True))
+        )
+    assert PrivacyLossDistribution(p, q).losses()[0].log_moment(0.25) >= exact > 0.0
+
+
+@pytest.mark.parametrize("power", [1e-10, 1.1e-9, 2.0**-50, 1e-16])
+def test_powers_near_0_keep_their_digits(power):
+    """Of Gaussians K(λ)/λ is the mean of the loss but for O(λ), by quadrature with 40 digits."""
+    mu, p = 3.0, 0.01
+    with mp.workdps(40):
+
+        def loss(z):
+            return mp.log1p(p * mp.expm1(mu * z - mp.mpf(mu) ** 2 / 2))
+
+        def integrand(z):
+            return mp.npdf(z) * mp.exp(loss(z)) * loss(z)
+
+        mean = mp.quad(integrand, list(range(-16, 20)))
+    assert log_moment(mu, p, power) / power == pytest.approx(float(mean), rel=5e-9)
+    assert log_moment(mu, p, power) * (1.0 + 1e-10) >= power * mean

@@ -17,6 +17,7 @@ from pabi.tradeoff import (
     Gaussian,
     PoissonSubsampled,
     PrivacyLossDistribution,
+    Product,
     Subsampled,
     TradeOff,
 )
@@ -75,6 +76,18 @@ def test_epsilon_is_the_least_at_delta(pair: tuple[list[float], list[float]], de
         assert high - low <= 1e-12 * (1 + high)
         if low > 0.0:
             assert exact_delta(p, q, low * (1 - 1e-9)) >= delta * (1 - 1e-12)
+
+
+def test_losses_of_rare_outcomes_keep_their_largest() -> None:
+    """Logarithms of 1e-232 differ by less than their spacing."""
+    p, q = 6.55835062107123e-232, 6.558350621079268e-232
+    curve = PrivacyLossDistribution([p, 1.0 - p], [q, 1.0 - q], "add")
+    most = Fraction(q) / Fraction(p) - 1  # log(1 + x) > x - x²/2
+    least = most - most**2 / 2
+    assert Fraction(curve.epsilon(0.0)) >= least
+    assert Fraction(Product([(curve, 2)]).epsilon(0.0)) >= 2 * least
+    # Of order 1e40 the divergence is the largest loss.
+    assert Fraction(curve.zcdp) * 10**40 >= least
 
 
 def test_randomised_response_is_pure() -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import exact
-from pabi.numbers.validate import number
+from pabi.numbers.validate import number, reals
 
 
 def extended(field: str, value: Any, **bounds: float) -> float:
@@ -41,8 +41,8 @@ def array(
     Raises InvalidInput naming `field` and the first wrong number.
     """
     try:
-        result = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
+        result = reals(value)
+    except (TypeError, ValueError, OverflowError):
         raise InvalidInput(field, f"expected numbers, got {value!r:.60}") from None
     bad = np.isnan(result) | (result < at_least)
     if above > -math.inf:

@@ -11,7 +11,7 @@ import numpy as np
 from pabi.convert.inputs import array, nonnegative
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.margins import HALF_ULP, THREE_ROUNDINGS
-from pabi.numbers.rounding import Array
+from pabi.numbers.rounding import TINY, Array
 from pabi.numbers.search import bisected
 from pabi.numbers.validate import choice, number
 
@@ -110,6 +110,7 @@ def _asoodeh(alpha: Array, rdp: Array, log_inverse_delta: float) -> Array:
     """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
         x = (alpha - 1.0) * rdp * (1.0 + THREE_ROUNDINGS)
+        x = np.where(rdp > 0.0, np.maximum(x, TINY), 0.0)  # below, digits are lost
         log_moment = x + np.log(-np.expm1(-x))
         shifted = log_moment - np.log(alpha) + log_inverse_delta
         size = np.abs(x) + np.abs(np.log(-np.expm1(-x))) + np.log(alpha) + log_inverse_delta
@@ -170,7 +171,8 @@ def _bun_steinke(rho: float, log_inverse: float) -> float:
 
     def log_inverse_at(y: float) -> float:
         x1 = 1.0 + y / (2.0 * rho)
-        root = math.sqrt(x1 * x1 + 4.0 / (math.pi * rho))
+        # Of a ρ near 0 the squares overflow, and π·ρ loses digits.
+        root = math.hypot(x1, 2.0 / (math.sqrt(math.pi) * math.sqrt(rho)))
         return y * (y / (4.0 * rho)) + math.log(0.5 * (x1 + root))
 
     target = log_inverse * (1.0 + _LOGARITHM) + _LOGARITHM

@@ -33,7 +33,7 @@ def number(
     ]
     limits = " and ".join(f"{sign}{exact(bound)}" for bound, sign, _ in bounds if bound is not None)
     expected = f"expected a finite number{' ' + limits if limits else ''}, got {value!r}"
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Real):
+    if not _is_real(value):
         raise InvalidInput(field, expected)
     try:
         x = float(value)
@@ -75,6 +75,22 @@ def is_scalar(value: Any) -> bool:
     return isinstance(value, numbers.Real) or (isinstance(value, np.ndarray) and value.ndim == 0)
 
 
+def _is_real(value: Any) -> bool:
+    """Whether it is a real number, which truth values are not."""
+    return isinstance(value, numbers.Real) and not isinstance(value, (bool, np.bool_))
+
+
+def reals(value: Any) -> Array:
+    """`value` as an array of doubles. Raises TypeError, ValueError or OverflowError for other entries than
+    real numbers, such as masked ones, strings and truth values."""
+    array = np.asarray(value)
+    kind = array.dtype.kind
+    real = kind in "fiu" or (kind == "O" and all(map(_is_real, array.flat)))
+    if not real or np.ma.is_masked(value):
+        raise TypeError(kind)
+    return array.astype(np.float64, copy=False)
+
+
 def schedule(field: str, value: Any, *, positive: bool) -> float | Array:
     """A float, or a read-only copy of a one-dimensional array, finite and > 0 (or ≥ 0).
 
@@ -82,11 +98,12 @@ def schedule(field: str, value: Any, *, positive: bool) -> float | Array:
     """
     sign = ">" if positive else "≥"
     bound: dict[str, float] = {"above": 0.0} if positive else {"at_least": 0.0}
-    if is_scalar(value) or isinstance(value, (bool, str)) or value is None:
+    one = is_scalar(value) and not np.ma.is_masked(value)
+    if one or isinstance(value, (bool, str)) or value is None:
         return number(field, value.item() if isinstance(value, np.ndarray) else value, **bound)
     try:
-        array = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError):
+        array = np.array(reals(value))
+    except (TypeError, ValueError, OverflowError):
         raise InvalidInput(
             field, f"expected a number or one number per step, got {excerpt(value)}"
         ) from None

@@ -17,7 +17,7 @@ from pabi.numbers.margins import EIGHT_ROUNDINGS
 from pabi.numbers.rounding import Array, fraction_up
 from pabi.numbers.validate import number
 from pabi.tradeoff.base import TradeOff, decode, encode
-from pabi.tradeoff.pairs import Discrete, Labelled, Pair
+from pabi.tradeoff.pairs import Labelled, Pair, Response
 
 _BITS = 400  # of ball arithmetic: no answer here is wider than one double
 _DIFFERENCE = 2e-16  # absolute: one rounding of a number in [0, 1]
@@ -92,7 +92,7 @@ class ApproxDP(TradeOff):
             return (Labelled((0.0, math.inf), (rest, self.delta_0)),)
         low = rest / (1.0 + math.exp(min(self.epsilon_0, 700.0)))
         values = np.array([-self.epsilon_0, self.epsilon_0])
-        return (Discrete(values, np.array([low, rest - low]), self.delta_0),)
+        return (Response(values, np.array([low, rest - low]), self.delta_0),)
 
     def _compose(self, other: TradeOff) -> TradeOff | None:
         if not isinstance(other, ApproxDP) or min(self.epsilon_0, other.epsilon_0) > 0.0:

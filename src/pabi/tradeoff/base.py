@@ -73,7 +73,7 @@ class TradeOff(ABC):
             worst = float(levels.max())
             raise InvalidInput("alpha", f"expected numbers in [0, 1], got {worst!r}")
         result = np.clip(self._tradeoff(levels.ravel()), 0.0, 1.0).reshape(levels.shape)
-        return float(result) if np.ndim(alpha) == 0 else result
+        return float(result) if levels.ndim == 0 else result
 
     @overload
     def delta(self, epsilon: float) -> float: ...
@@ -101,10 +101,11 @@ class TradeOff(ABC):
         ----------
         Dong, Roth, Su 2022, Prop. 2.12.
         """
-        if np.ndim(epsilon) == 0:
-            plain = epsilon.item() if isinstance(epsilon, np.ndarray) else epsilon
-            return self._delta(real_line("epsilon", plain))
+        if not isinstance(epsilon, (list, tuple, np.ndarray)) and np.ndim(epsilon) == 0:
+            return self._delta(real_line("epsilon", epsilon))
         grid = array("epsilon", epsilon)
+        if grid.ndim == 0:
+            return self._delta(float(grid))
         return self._delta_array(grid.ravel()).reshape(grid.shape)
 
     def epsilon(self, delta: float) -> float:

@@ -12,7 +12,7 @@ from flint import arb, ctx
 from pabi.convert import balls
 from pabi.convert.vectorised import FLOOR, both_signs
 from pabi.numbers.fields import NONNEGATIVE, keep
-from pabi.numbers.margins import EIGHT_ROUNDINGS, MANY_ROUNDINGS, THREE_ROUNDINGS
+from pabi.numbers.margins import THREE_ROUNDINGS
 from pabi.numbers.rounding import Array
 from pabi.numbers.validate import number
 from pabi.tradeoff.base import TradeOff
@@ -69,8 +69,11 @@ class BoundedRange(TradeOff):
         order = number("order", order, above=1.0)
         if self.epsilon_0 == 0.0:
             return 0.0
-        value = ExponentialLoss(self.epsilon_0).log_moment(order - 1.0) / (order - 1.0)
-        return min(self.epsilon_0, max(0.0, value) * (1.0 + MANY_ROUNDINGS) + EIGHT_ROUNDINGS)
+        # The loss of digits is that of ε²: what is left of a sum near 1.
+        with ctx.workprec(_BITS + 2 * max(0, -math.frexp(self.epsilon_0)[1])):
+            e, double = arb(self.epsilon_0), 2 * arb(order) - 1
+            ratio = (-double * e).expm1() / (-e).expm1() / double
+            return min(self.epsilon_0, balls.upper(e + ratio.log() / (arb(order) - 1)))
 
     @property
     def zcdp(self) -> float:

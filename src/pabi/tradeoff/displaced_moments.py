@@ -23,7 +23,7 @@ _LEAST_PANELS, _MOST_PANELS = 6, 40_000
 _TOGETHER = 30_000  # panels in one array, about
 _MATTERS = 50.0  # nats below the largest value of an integrand that are left out
 _LARGE = 30.0  # log of a power that its series does not reach
-_LEAST_POWER = 1e-9  # whose 1 + λ still tells λ to seven digits
+_LEAST_POWER = 2.0**-26  # from which on 1 + λ tells λ to eight digits, and exactly there
 _MOST_SIZE = 2000.0  # of (λ + 1) times a size: beyond it a moment is that of a Gaussian but for 1 %
 _CLOSE, _FAR = np.linspace(0.0, 40.0, 80), np.linspace(0.0, 1.0, 160)
 # Around a mode, which is no wider than that of a normal density.

@@ -33,6 +33,7 @@ from pabi.tradeoff.supports import supported
 _POINTS, _LEAST_DELTA = 1000, 1e-290  # of a link's grid, and what its end leaves
 _FEW_POINTS, _MORE_DELTA = 100, 1e-20  # the same where every δ takes a transform
 _MOST = 4000  # points of a chain's grid; of finer ones every second point is kept
+_BITS = 40  # of a spacing: the 2·_MOST points of a sum take the other 13
 _FARTHEST = (
     600.0  # the end of a grid: products of e^600 and a probability are no larger than a double
 )
@@ -169,7 +170,7 @@ class _Chain:
         slow = isinstance(base, Product | Best)
         points, least = (_FEW_POINTS, _MORE_DELTA) if slow else (_POINTS, _LEAST_DELTA)
         end = base._epsilon(min(1.0, base._delta(math.inf) * (1.0 + _SLACK) + least))
-        spacing = min(max(end, 1e-9), _FARTHEST) / points
+        spacing = _short(min(max(end, 1e-9), _FARTHEST) / points)
         read = TradeOff._delta_array if slow else type(base)._delta_array
         return cls(spacing, read(base, _multiples(spacing, points)))
 
@@ -221,6 +222,12 @@ def _at_both_signs(spacing: float, delta: Array) -> Array:
     m = delta.size - 1
     every = np.concatenate([delta[:0:-1], delta])
     return both_signs(_multiples(spacing, m, -m), every)
+
+
+def _short(x: float) -> float:
+    """`x` > 0, rounded up to so few bits that sums of its multiples in a chain are exact."""
+    mantissa, exponent = math.frexp(x)
+    return math.ldexp(math.ceil(math.ldexp(mantissa, _BITS)), exponent - _BITS)
 
 
 def _multiples(spacing: float, last: int, first: int = 0) -> Array:

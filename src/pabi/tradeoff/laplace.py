@@ -154,7 +154,7 @@ class Laplace(TradeOff):
 
     def _forward(self, size: Any) -> Any:
         """A ball of δ at a ball of ε ≥ 0."""
-        if self._nothing:
+        if self._nothing or size >= self.epsilon_0:  # no loss is larger; powers of e may overflow
             return arb(0)
         inner = (size.expm1() / arb(self.probability)).log1p()
         gap = (inner - arb(self.epsilon_0)) / 2

@@ -23,6 +23,7 @@ from pabi.tradeoff.pairs import (
     LossCells,
     Pair,
     convex_part,
+    order_above,
 )
 
 _VAST = 300.0  # beyond which a loss serves no reader: e^300 is far from the largest double
@@ -174,7 +175,8 @@ class SampledLaplace(Pair):
 
     def finite_log_moment(self, power: float) -> float:
         """log E_P L^λ = log E_Q L^(1 + λ), λ = `power`."""
-        return _log_power(self.epsilon, self.probability, 1.0 + power)
+        share, exact = order_above(power)
+        return share * _log_power(self.epsilon, self.probability, 1.0 + exact)
 
 
 @dataclass(frozen=True)
@@ -273,8 +275,17 @@ def _log_power(epsilon: float, p: float, order: float) -> float:
     with np.errstate(divide="ignore"):
         exponent = order * ratio + np.log(weight)
     top = float(exponent.max())
-    if float(np.abs(order * ratio).max()) > _FAR:
+    if top > _FAR:
         with np.errstate(under="ignore"):
             return top + math.log(float(np.exp(exponent - top).sum()))
-    # E_Q L = 1, so that the tangent of L^a at 1 may be taken off.
-    return math.log1p(float(weight @ convex_part(np.expm1(ratio), ratio, order)))
+    # E_Q L = 1, so that the tangent of L^a at 1 may be taken off; of great powers their difference is.
+    far = np.abs(order * ratio) > _FAR
+    near = np.where(far, 0.0, ratio)
+    terms = weight * convex_part(np.expm1(near), near, order)
+    with np.errstate(divide="ignore", under="ignore"):
+        plain, power = np.exp(ratio + np.log(weight)), (order - 1.0) * ratio
+    great = np.exp(exponent) - order * plain
+    if order > 1.0:  # the two are close to each other where the order is near 1
+        close = plain * (np.expm1(np.minimum(power, 1.0)) - (order - 1.0))
+        great = np.where(power < 1.0, close, great)
+    return math.log1p(float(np.where(far, great + (order - 1.0) * weight, terms).sum()))

@@ -22,6 +22,7 @@ import scipy  # its parts are loaded on first use
 from numpy.typing import NDArray
 
 from pabi.convert.vectorised import gaussian_delta
+from pabi.numbers.margins import HALF_ULP, MANY_ROUNDINGS, THREE_ROUNDINGS
 from pabi.numbers.rounding import Array
 
 _PANEL_NODES, _PANEL_WEIGHTS = np.polynomial.legendre.leggauss(16)
@@ -36,6 +37,8 @@ _LARGE = 30.0
 _APART = 100.0
 _FAINT = 1e-3  # μ below which grids down to the least loss would be empty but for a few cells
 _OVERFLOWS = 600.0  # nats: the square of a density times a power of e beyond it is no double
+_SERIES, _SERIES_TERMS = 2.0, 13  # up to x the terms of sinh x/x beyond x^24 are less than an ulp
+_SUM = 4e-15  # relative: more than a sum of probabilities and their own rounding err
 _VAST = 1e6  # μ of a Gaussian, whose losses are about μ²/2
 
 
@@ -362,11 +365,22 @@ class ExponentialLoss(Pair):
         return 0.0, self.epsilon
 
     def finite_log_moment(self, power: float) -> float:
-        """log of E e^(λY) = e^(λε)·(1 - e^(-(2λ+1)ε))/((2λ+1)(1 - e^-ε)), λ = `power`."""
-        e = self.epsilon
-        double = 2.0 * power + 1.0
-        ratio = math.log(-math.expm1(-double * e)) - math.log(-math.expm1(-e))
-        return power * e + ratio - math.log(double)
+        """log of E e^(λY) = (sinh x/x)/(sinh y/y), x = (λ + 1/2)ε, y = ε/2, λ = `power`; rounded up."""
+        e, shift = self.epsilon, power * self.epsilon
+        x, y = shift + 0.5 * e, 0.5 * e
+        if x < _SERIES:
+            # Σ (x^2k - y^2k)/(2k + 1)! is what sinh x/x has more, and no term is negative.
+            square, least = x * x, y * y
+            more, first = shift * (power + 1.0) * e, least
+            gap, total = more, more / 6.0
+            for k in range(2, _SERIES_TERMS):
+                gap, first = square * gap + first * more, first * least
+                total += gap / math.factorial(2 * k + 1)
+            value = math.log1p(total * (y / math.sinh(y) if y > 0.0 else 1.0))
+        else:
+            rise = -math.expm1(-2.0 * shift) * math.exp(-e) / -math.expm1(-e)
+            value = shift + math.log1p(rise) - math.log1p(2.0 * power)
+        return value * (1.0 + MANY_ROUNDINGS) + _UNDERFLOW
 
 
 @dataclass(frozen=True, eq=False)
@@ -412,14 +426,34 @@ class Discrete(Pair):
         return float(self.masses[-1])
 
     def finite_log_moment(self, power: float) -> float:
-        """log E[e^(power·Y); Y < ∞] by its sum."""
+        """log E[e^(power·Y); Y < ∞] by its sum, rounded up."""
         scaled = power * self.values
         top = float(scaled.max())
-        if abs(top) < 1.0:
-            total = float(self.masses @ np.expm1(scaled)) - self.infinity
+        if -1.0 < top < _OVERFLOWS:
+            terms = self.masses * np.expm1(scaled)
+            total = float(terms.sum()) - self.infinity
+            total += float(np.abs(terms) @ (_SUM + THREE_ROUNDINGS * np.abs(scaled)))
             return math.log1p(total) if total > -1.0 else -math.inf
         total = float(self.masses @ np.exp(scaled - top))
         return top + math.log(total) if total > 0.0 else -math.inf
+
+
+class Response(Discrete):
+    """Randomised response, or nothing hidden: the losses -ε and ε, and that of ∞, `infinity`."""
+
+    def finite_log_moment(self, power: float) -> float:
+        """log of (1 - infinity)·cosh((λ + 1/2)ε)/cosh(ε/2), λ = `power`, rounded up: the two masses
+        differ by less than their roundings where ε is small."""
+        e, shift = self.most, power * self.most
+        # cosh x - cosh y = 2·sinh((x + y)/2)·sinh((x - y)/2), over e^x and e^y.
+        rise = math.expm1(-shift) * math.expm1(-(power + 1.0) * e) / (1.0 + math.exp(-e))
+        low = math.log1p(-self.infinity) if self.infinity < 1.0 else -math.inf
+        if shift < 1.0:
+            value = math.log1p(rise * math.exp(shift))
+        else:
+            far = math.exp(-(2.0 * power + 1.0) * e)
+            value = shift + math.log1p(far) - math.log1p(math.exp(-e))
+        return value * (1.0 + MANY_ROUNDINGS) + _UNDERFLOW + low * (1.0 - THREE_ROUNDINGS)
 
 
 @dataclass(frozen=True)
@@ -560,7 +594,18 @@ def log_moment(mu: float, p: float, power: float, symmetrised: bool = False) -> 
     """
     if p == 1.0:
         return 0.5 * power * (power + 1.0) * mu * mu
-    return _log_moment(mu, p, power, symmetrised)
+    share, exact = order_above(power)
+    return share * _log_moment(mu, p, exact, symmetrised)
+
+
+def order_above(power: float) -> tuple[float, float]:
+    """(s, λ') with K(λ) ≤ s·K(λ') for convex K that are 0 at 0, λ = `power`: where 1 + λ would lose digits
+    of λ, the next λ' that keeps them."""
+    if not 0.0 < power < 1.0:
+        return 1.0, power
+    exact = (1.0 + power) - 1.0
+    exact = exact if exact >= power else exact + 2.0 * HALF_ULP
+    return power / exact, exact
 
 
 @lru_cache(maxsize=65536)
@@ -648,7 +693,10 @@ def log_ratio(mu: float, p: float, z: Array) -> Array:
 
 def convex_part(x: Array, ratio: Array, order: float) -> Array:
     """(1 + x)^a - 1 - a·x, by its series where it would cancel."""
-    direct = np.expm1(order * ratio) - order * x
+    if order > 0.5:  # near 1, too, the first powers of x cancel
+        direct = (1.0 + x) * np.expm1((order - 1.0) * ratio) - (order - 1.0) * x
+    else:
+        direct = np.expm1(order * ratio) - order * x
     small = np.abs(x) * (abs(order) + 4.0) < 0.02
     term = np.where(small, x, 0.0)
     series, power, coefficient = np.zeros_like(x), term.copy(), order

@@ -226,7 +226,8 @@ class PrivacyLossDistribution(TradeOff):
         ----------
         Bun, Steinke 2016, Prop. 3.3.
         """
-        most = float(np.abs(self.values).max()) * (1.0 + _MARGIN)
+        values, rounding = self._columns.losses()
+        most = float((np.abs(values) + rounding).max())
         return min(most, 0.5 * most * most * (1.0 + _MARGIN))
 
     def _delta(self, epsilon: float) -> float:
@@ -268,6 +269,14 @@ class _Columns(NamedTuple):
     p: Array
     q: Array
 
+    def losses(self) -> tuple[Array, Array]:
+        """log p - log q of the outcomes, and more than these err: two logarithms may be far larger."""
+        with np.errstate(divide="ignore"):
+            log_p, log_q = np.log(self.p), np.log(self.q)
+        rounding = THREE_ROUNDINGS * (np.abs(log_p) + np.abs(log_q))
+        values = log_p - log_q
+        return values, np.where((self.p == self.q) | np.isinf(values), 0.0, rounding)
+
     def delta(self, epsilon: float) -> float:
         """Σ (p - e^ε·q)⁺, rounded up."""
         with np.errstate(over="ignore", invalid="ignore"):
@@ -282,8 +291,7 @@ class _Columns(NamedTuple):
             return math.inf, math.inf
         if delta >= 1.0:
             return 0.0, 0.0
-        with np.errstate(divide="ignore"):
-            values = np.log(self.p) - np.log(self.q)
+        values, rounding = self.losses()
         order = np.argsort(-values, kind="stable")
         a = np.cumsum(self.p[order], dtype=np.longdouble)
         b = np.cumsum(self.q[order], dtype=np.longdouble)
@@ -295,7 +303,7 @@ class _Columns(NamedTuple):
         low, gap = epsilon * (1.0 - _MARGIN), _MARGIN * (1.0 + epsilon)
         if epsilon == 0.0 and self.delta(0.0) <= delta:
             return 0.0, 0.0
-        most = max(0.0, float(values[np.isfinite(values)].max(initial=0.0))) * (1.0 + _MARGIN)
+        most = float((values + rounding).max(where=np.isfinite(values), initial=0.0))
         while epsilon < most and self.delta(epsilon) > delta:
             epsilon, gap = epsilon + gap, 2.0 * gap
         return low, min(epsilon, most)
@@ -306,10 +314,8 @@ class _Columns(NamedTuple):
         p, q = self.p[finite], self.q[finite]
         if not p.size:
             return Discrete(np.zeros(1), np.zeros(1), 1.0)
-        log_p, log_q = np.log(p), np.log(q)
-        rounding = THREE_ROUNDINGS * (np.abs(log_p) + np.abs(log_q))
-        values = np.where(p == q, 0.0, log_p - log_q + rounding)
-        unique, place = np.unique(values, return_inverse=True)
+        losses, rounding = _Columns(p, q).losses()
+        unique, place = np.unique(losses + rounding, return_inverse=True)
         masses = np.bincount(place, p, unique.size).astype(np.float64)
         infinity = math.fsum(self.p[self.q == 0.0].tolist())
         return Discrete(unique, masses, infinity, raised=2.0 * float(rounding.max()))

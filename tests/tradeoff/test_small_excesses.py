@@ -11,6 +11,7 @@ from mpmath import mp
 
 from pabi import Loss, NoisySGD, Poisson
 from pabi.tradeoff import (
+    ApproxDP,
     FixedSizeSubsampled,
     Gaussian,
     PoissonReplaced,
@@ -123,3 +124,23 @@ def test_long_cells_of_a_reversed_pair_have_what_is_below():
             other = share * (mp.ncdf(z[i] - mu) - mp.ncdf(z[i + 1] - mu)) + (1 - share) * plain
             assert float(cells.mass[i]) == pytest.approx(float(plain), rel=1e-9)
             assert float(cells.excess[i]) == pytest.approx(float(plain - level * other), rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("top", "count", "delta"),
+    [(1e-12, 3, 1e-16), (1e-13, 2, 1e-20), (1e-9, 5, 1e-11), (1.0, 2, 0.5), (3e-5, 4, 1e-5)],
+)
+def test_lower_ends_of_products_of_lists_are_not_above_the_truth(top, count, delta):
+    low, high = Product([(ApproxDP(top), count)]).epsilon_bounds(delta)
+    with mp.workdps(50):
+        share = 1 / (1 + mp.exp(-mp.mpf(top)))
+
+        def truth(epsilon):
+            sums = [
+                (mp.binomial(count, j), j, (2 * j - count) * mp.mpf(top)) for j in range(count + 1)
+            ]
+            masses = ((w * share**j * (1 - share) ** (count - j), y) for w, j, y in sums)
+            return sum(mass * max(0, 1 - mp.exp(epsilon - y)) for mass, y in masses)
+
+        assert truth(low) >= delta or low == 0.0
+        assert truth(high) <= delta

@@ -312,7 +312,8 @@ class ComposedLoss:
         log_share += MANY_ROUNDINGS * (1.0 + abs(log_share))
         if not log_share < 0.0:
             return 0.0
-        below = math.log(-math.expm1(log_share)) * (1.0 + MANY_ROUNDINGS)
+        # A small share keeps its digits; of one next to 1 the margin above is more than the rounding.
+        below = math.log1p(-math.exp(log_share)) * (1.0 + MANY_ROUNDINGS)
         return max(0.0, self._surely_most + below)
 
     @property

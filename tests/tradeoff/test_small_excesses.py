@@ -14,12 +14,15 @@ from pabi.tradeoff import (
     ApproxDP,
     FixedSizeSubsampled,
     Gaussian,
+    Laplace,
     PoissonReplaced,
     PoissonSubsampled,
     Product,
     SecretMixture,
     TradeOff,
+    numerical,
 )
+from pabi.tradeoff.numerical import ComposedLoss
 
 NEARLY_ONE = 1.0 - 2.0**-53
 
@@ -144,3 +147,38 @@ def test_lower_ends_of_products_of_lists_are_not_above_the_truth(top, count, del
 
         assert truth(low) >= delta or low == 0.0
         assert truth(high) <= delta
+
+
+def test_without_a_transform_delta_is_no_more_than_the_sum_of_the_advantages(monkeypatch):
+    def too_long(*_):
+        raise MemoryError
+
+    monkeypatch.setattr(numerical, "profile", too_long)
+    product = Product([(Laplace(48.0, 5e-12), 2)])
+    truth = 2.0 * 5e-12 * -math.expm1(-24.0)
+    for delta in (product.delta(0.0), product.delta(np.array([0.0]))[0]):
+        assert truth * (1.0 - 1e-10) <= delta <= truth * (1.0 + 1e-5)
+
+
+def test_many_atoms_beside_a_gaussian_are_read_from_above_alone(monkeypatch):
+    sides: list[bool] = []
+    read = ComposedLoss._epsilon_at
+
+    def counted(self, grid, power, delta, pessimist):
+        sides.append(pessimist)
+        return read(self, grid, power, delta, pessimist)
+
+    monkeypatch.setattr(ComposedLoss, "_epsilon_at", counted)
+    top, count, delta = 1.3048565157396246e-4, 7748, 9.68e-5
+    epsilon = Product([(Gaussian(0.24), 1), (ApproxDP(top), count)]).epsilon(delta)
+    # Their sum is nearly normal, of a variance of top² each.
+    assert epsilon == pytest.approx(
+        Gaussian(math.hypot(0.24, top * math.sqrt(count))).epsilon(delta), rel=1e-3
+    )
+    assert len(sides) <= 5
+
+
+def test_what_no_loss_exceeds_takes_no_transform(monkeypatch):
+    monkeypatch.setattr(numerical, "profile", None)
+    delta = Product([(Laplace(2.5e-8, 0.88), 2)]).delta(np.array([1e-3]))
+    assert 0.0 <= delta[0] <= 5e-324

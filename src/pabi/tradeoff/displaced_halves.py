@@ -17,7 +17,16 @@ import scipy  # its parts are loaded on first use
 from numpy.typing import NDArray
 
 from pabi.numbers.rounding import Array
-from pabi.tradeoff.pairs import SQRT_2PI, Indices, LossCells, Rule, cells_of, normal_mass
+from pabi.tradeoff.pairs import (
+    SQRT_2PI,
+    Indices,
+    LossCells,
+    Masses,
+    Rule,
+    cells_of,
+    excess_of,
+    normal_mass,
+)
 
 APART = 100.0  # the size from which the parts are: e^(-100²/8) is less than 1e-540
 _FAR = 700.0  # whose power of e is a double
@@ -147,7 +156,8 @@ class Half:
             return self._by_quadrature(left[now], width[now], rule)
 
         def difference(wide: Indices) -> tuple[Array, Array]:
-            return self._by_difference(left[wide], t[1:][wide], edges[:-1][wide])
+            own, other, gap = self._masses_between(left[wide], t[1:][wide])
+            return own, excess_of(gap, edges[:-1][wide], own=own, other=other)
 
         return cells_of(size, quadrature, difference)
 
@@ -165,25 +175,24 @@ class Half:
         share = density * width / SQRT_2PI
         return rule.weights @ (fall * (1.0 + grown)) * share, rule.weights @ (fall * rest) * share
 
-    def _by_difference(self, left: Array, right: Array, edges: Array) -> tuple[Array, Array]:
+    def masses(self, low: Array, high: Array) -> Masses:
+        """The masses of the losses ≥ 0 between `low` and `high`."""
+        return self._masses_between(self.place(low), self.place(high))
+
+    def _masses_between(self, left: Array, right: Array) -> Masses:
         p, low, high = self.p, self.origin + left, self.origin + right
         plain = (1.0 - p) * normal_mass(low, high)
-        mass = p * normal_mass(low - self.norm, high - self.norm) + plain
-        under_q = p * normal_mass(low - self.other, high - self.other) + plain
-        with np.errstate(over="ignore", invalid="ignore"):
-            level = np.where(under_q == 0.0, 0.0, np.exp(edges) * under_q)
-        return mass, np.clip(mass - level, 0.0, mass)
+        own, other = (p * normal_mass(low - m, high - m) for m in (self.norm, self.other))
+        return Masses(own + plain, other + plain, own - other)
 
     def above(self, y: float) -> tuple[float, float]:
         """(mass, excess) of the losses above `y` ≥ 0."""
-        z = self.origin + float(self.place(np.array([y]))[0])
-        mass, under_q = self._beyond(z, self.norm), self._beyond(z, self.other)
-        level = math.exp(y + math.log(under_q)) if under_q > 0.0 else 0.0
-        return mass, min(mass, max(0.0, mass - level))
-
-    def _beyond(self, z: float, place: float) -> float:
-        """The mass above `z` under p·N(place, 1) + (1 - p)·N(0, 1)."""
-        return self.p * _tail(z - place) + (1.0 - self.p) * _tail(z)
+        p, loss, end = self.p, np.array([y]), np.array([np.inf])
+        t, half = self.place(loss), 0.5 * self.apart
+        plain = (1.0 - p) * normal_mass(self.origin + t, end)
+        own, other = (p * normal_mass(t + m, end) + plain for m in (-half, half))
+        excess = excess_of(p * normal_mass(t - half, t + half), loss, own=own, other=other)
+        return float(own[0]), float(excess[0])
 
     def high(self, tail: float) -> float:
         """A loss above which there is about the mass `tail` at most."""
@@ -221,7 +230,3 @@ def _places(half: Half) -> _Places:
     x = np.linspace(far - _RANGE, far, _POINTS)
     rise, slope = half.elementwise.log_rise_and_slope(np.exp(x))
     return _Places(CubicHermiteSpline(rise, x, 1.0 / slope), rise[0], rise[-1], far)
-
-
-def _tail(z: float) -> float:
-    return float(scipy.special.ndtr(-z))

@@ -15,7 +15,7 @@ import numpy as np
 from pabi.numbers.rounding import Array
 from pabi.tradeoff.displaced_halves import Half
 from pabi.tradeoff.displaced_moments import log_moments
-from pabi.tradeoff.pairs import LossCells, Pair, normal_mass
+from pabi.tradeoff.pairs import LossCells, Pair, mirrored, normal_mass
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class DisplacedLoss(Pair):
                 mass[first] += self.rest
         if below.size > 1:
             count = below.size - 1
-            mass[:count], excess[:count] = _mirrored(self.lower, below)
+            mass[:count], excess[:count] = mirrored(self.lower.cells, self.lower.masses, below)
         if not inside:
             return LossCells(mass, excess)
         # The cell around 0 from its parts: seen from its left end, those on the right have grown.
@@ -98,14 +98,3 @@ class SymmetricDisplacedLoss(DisplacedLoss):
     def reach(self, tail: float, slack: float) -> tuple[float, float]:
         """(0, high): losses below 0 follow from those above."""
         return 0.0, self.upper.high(tail)
-
-
-def _mirrored(half: Half, edges: Array) -> tuple[Array, Array]:
-    """(mass, excess) of losses ≤ 0 between `edges`, those of `half` in the other order."""
-    ends = -edges[::-1]
-    mass, excess = half.cells(ends)
-    left, width = ends[:-1], np.diff(ends)
-    # Mirrored, the mass is Q's, and the excess what is left of P's over the other end.
-    scale = np.exp(np.where(mass > 0.0, -left, 0.0))
-    other = scale * (mass * -np.expm1(-width) - excess)
-    return (scale * (mass - excess))[::-1], np.maximum(other, 0.0)[::-1]

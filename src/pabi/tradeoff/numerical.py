@@ -27,7 +27,9 @@ _NEAR = 3.0  # standard deviations from the tilted mean within which one ε is s
 _LARGEST = 1e-14  # relative: more than the sum of the largest losses errs
 _BEYOND = 1e-9  # relative: by how much a bound by moments is raised to stay above the other bounds
 _ROUGHLY = 1e-6  # relative: more than an excess errs
+_UNDERFLOW = 1e-320  # absolute: covers what underflow takes of it
 _STRIDE = 0.01  # of a scale: where moments show mean and variance
+_SETTLED = 0.1  # of the tolerance: what an upper value moves by once finer grids hardly lower it
 _FEW = 64  # releases: that many are read from both sides at hardly any cost
 _LEAST_MOMENT, _GREATEST_MOMENT = 1e-300, 1e12  # between which a moment says where λ is sought
 
@@ -155,7 +157,7 @@ class ComposedLoss:
             return math.inf, math.inf
         if delta == 0.0:
             return self._surely_most, self._most * (1.0 + _LARGEST)
-        if self._advantages * (1.0 + _ROUGHLY) <= delta:
+        if self._advantages <= delta:
             return 0.0, 0.0
         most = self._most
         if most < math.inf and most - (least := self._least(delta)) <= rtol * most:
@@ -164,13 +166,14 @@ class ComposedLoss:
         if finite < max(_SMALLEST, MANY_ROUNDINGS * delta):
             return 0.0, self._most
         # Of few releases, and of atoms between the points of a grid, moments show an average error only.
+        upper_will_do = not both and self.count > _FEW
         both = both or self.count <= _FEW or any(pair.top > 0.0 for pair, _ in self.terms)
         power, epsilon = self.guess(finite)
         low, high = 0.0, self._most if lost > 0.0 else min(epsilon * (1.0 + _BEYOND), self._most)
         if epsilon == 0.0 and lost == 0.0:
             return 0.0, 0.0
         least = 0.01 * self.scale
-        aim = max(epsilon, least)
+        aim, before = max(epsilon, least), math.inf
         for _ in range(10):
             grid = next(self._grids(power=power, epsilon=aim, delta=finite, rtol=rtol))
             reading = self._epsilon_at(grid, power, delta, pessimist=True)
@@ -185,8 +188,9 @@ class ComposedLoss:
                 aim = max(reading, least)
                 power = self.guess_power(aim) or power
                 continue
-            if not both:
+            if not both or (upper_will_do and before - reading <= _SETTLED * rtol * reading):
                 break
+            before = reading
             reached = self._epsilon_at(grid, power, delta, pessimist=False) or 0.0
             low = max(low, reached - self._raised)
             if high - low <= rtol * max(high, _SLIGHT * delta):
@@ -198,13 +202,13 @@ class ComposedLoss:
         self, epsilon: float, rtol: float, *, both: bool = True
     ) -> tuple[float, float]:
         """(lower, upper) values of δ at any real `epsilon`; the upper alone without `both`."""
-        if epsilon >= self._most_finite * (1.0 + MANY_ROUNDINGS):
+        if self._beyond_all(epsilon):
             low, high = (self.infinity * (1.0 + side * MANY_ROUNDINGS) for side in (-1.0, 1.0))
             return low, min(1.0, high)
         if epsilon == -math.inf:
             return 1.0, 1.0
         power = self.guess_power(epsilon)
-        low, high = 0.0, 1.0
+        low, high = 0.0, self._most_delta(epsilon)
         for grid in self._grids_around(epsilon, power, rtol):
             for pessimist in (True, False) if both else (True,):
                 curve = self._curve(grid, power, pessimist)
@@ -224,7 +228,7 @@ class ComposedLoss:
             if not math.isnan(result[i]):
                 continue
             _, result[i] = self.delta_bounds(e, rtol, both=False)
-            if math.isinf(e):
+            if math.isinf(e) or self._beyond_all(e):
                 continue
             power = self.guess_power(e)
             grid = next(self._grids_around(e, power, rtol))
@@ -234,7 +238,7 @@ class ComposedLoss:
             begin, end = curve.span(_SPAN)
             served = np.isnan(result) & (epsilon >= begin) & (epsilon <= end)
             for j in np.flatnonzero(served).tolist():
-                result[j] = _at(curve, float(epsilon[j]))[1]
+                result[j] = min(_at(curve, float(epsilon[j]))[1], self._most_delta(epsilon[j]))
         return result
 
     def _grids_around(self, epsilon: float, power: float, rtol: float) -> Iterator[Grid]:
@@ -295,10 +299,19 @@ class ComposedLoss:
         """By how much the losses of the pairs may add up to more than the true ones."""
         return math.fsum(k * pair.raised for pair, k in self.terms)
 
-    @property
+    def _beyond_all(self, epsilon: float) -> bool:
+        """Whether no finite loss is above `epsilon`."""
+        return epsilon >= self._most_finite * (1.0 + MANY_ROUNDINGS)
+
+    def _most_delta(self, epsilon: float) -> float:
+        """What δ at `epsilon` is at most."""
+        return min(1.0, self._advantages) if epsilon >= 0.0 else 1.0
+
+    @cached_property
     def _advantages(self) -> float:
-        """The sum of δ(0) of all releases: δ(0) of the sum is no more."""
-        return math.fsum(k * (pair.above(0.0)[1] + pair.infinity) for pair, k in self.terms)
+        """More than the sum of δ(0) of all releases: δ(0) of the sum is no more."""
+        total = math.fsum(k * (pair.above(0.0)[1] + pair.infinity) for pair, k in self.terms)
+        return total * (1.0 + _ROUGHLY) + self.count * _UNDERFLOW
 
     def _least(self, delta: float) -> float:
         """A lower value of ε at `delta`, by the outcomes of the largest loss alone; 0 where they say nothing.
@@ -310,9 +323,10 @@ class ComposedLoss:
             return 0.0
         log_share = math.log(delta) - math.fsum(k * math.log(top) for top, k in tops)
         log_share += MANY_ROUNDINGS * (1.0 + abs(log_share))
-        if not log_share < 0.0:
+        if not log_share < -EIGHT_ROUNDINGS:
             return 0.0
-        below = math.log(-math.expm1(log_share)) * (1.0 + MANY_ROUNDINGS)
+        # A small share keeps its digits; of one next to 1 the margin above is more than the rounding.
+        below = math.log1p(-math.exp(log_share)) * (1.0 + MANY_ROUNDINGS)
         return max(0.0, self._surely_most + below)
 
     @property

@@ -27,12 +27,14 @@ from pabi.numbers.rounding import Array
 
 _PANEL_NODES, _PANEL_WEIGHTS = np.polynomial.legendre.leggauss(16)
 SQRT_2PI = math.sqrt(2.0 * math.pi)
+_SQRT_HALF = math.sqrt(0.5)
 MOMENT = 1e-8  # relative: more than the quadrature of a moment errs
 _UNDERFLOW = 1e-320  # absolute: covers what underflow takes
 BEYOND = 1e-9  # relative: the edge of a cell that holds the largest loss despite rounding
 _LEAST_DEPTH = 1e-12  # where the doubling starts that finds the least loss of a reversed pair
 # e^30 + 1 is e^30 to 13 digits: beyond it logarithms of sums are taken in another form.
 _LARGE = 30.0
+_LONG = 1.0  # of a cell, in nats
 # The μ from which the two parts of a sampled Gaussian are apart: e^(-μ²/8) is less than 1e-540.
 _APART = 100.0
 _FAINT = 1e-3  # μ below which grids down to the least loss would be empty but for a few cells
@@ -91,6 +93,32 @@ def cells_of(
         rest = np.flatnonzero(wide)
         mass[rest], excess[rest] = difference(rest)
     return LossCells(mass, excess)
+
+
+class Masses(NamedTuple):
+    """Masses of losses under P and under Q, and their difference without cancellation."""
+
+    p: Array
+    q: Array
+    gap: Array
+
+
+def mirrored(
+    cells: Callable[[Array], LossCells], masses: Callable[[Array, Array], Masses], edges: Array
+) -> LossCells:
+    """The cells of (Q, P) from those of (P, Q) at the negated edges, weighted by e^-Y; long ones, in which Q
+    is lost in the rounding of P, by their `masses` between such losses."""
+    ends = -edges[::-1]
+    mass, excess = cells(ends)
+    left, width = ends[:-1], np.diff(ends)
+    # Mirrored, the mass is Q's, and the excess what is left of P's over the other end.
+    with np.errstate(over="ignore", invalid="ignore"):
+        scale = np.exp(np.where(mass > 0.0, -left, 0.0))
+        own, rest = scale * (mass - excess), scale * (mass * -np.expm1(-width) - excess)
+    if (far := width > _LONG).any():
+        p, own[far], gap = masses(left[far], ends[1:][far])
+        rest[far] = excess_of(-gap, -ends[1:][far], own=own[far], other=p)
+    return LossCells(own[::-1], np.maximum(rest, 0.0)[::-1])
 
 
 class Pair(ABC):
@@ -210,7 +238,7 @@ class SampledGaussian(Pair):
             scipy.special.ndtr(-z[0])
         )
         if math.isinf(gaussian[0]):
-            return mass, mass - math.exp(y) if gaussian[0] < 0.0 else 0.0
+            return mass, -math.expm1(y) if gaussian[0] < 0.0 else 0.0
         return mass, p * float(gaussian_delta(mu, float(gaussian[0])))
 
     def reach(self, tail: float, slack: float) -> tuple[float, float]:
@@ -480,20 +508,23 @@ class Reversed(Pair):
         return self.most
 
     def cells(self, edges: Array) -> LossCells:
-        """The cells of the pair at the negated edges, weighted by e^-Y."""
-        mass, excess = self.pair.cells(-edges[::-1])
-        left, width = -edges[::-1][:-1], np.diff(edges)[::-1]
-        # Mirrored, the mass is Q's, and the excess what is left of P's over the other end.
-        scale = np.exp(np.where(mass > 0.0, -left, 0.0))
-        mirrored = scale * (mass * -np.expm1(-width) - excess)
-        return LossCells((scale * (mass - excess))[::-1], np.maximum(mirrored, 0.0)[::-1])
+        """The mirrored cells of the pair."""
+        return mirrored(self.pair.cells, self._masses, edges)
+
+    def _masses(self, low: Array, high: Array) -> Masses:
+        mu, p = self.pair.mu, self.pair.p
+        left, right = (_place(mu, p, loss)[0] for loss in (low, high))
+        plain, shifted = normal_mass(left, right), normal_mass(left - mu, right - mu)
+        return Masses(p * shifted + (1.0 - p) * plain, plain, p * (shifted - plain))
 
     def above(self, y: float) -> tuple[float, float]:
-        """(mass, excess) of the cell from `y` to a little above the largest loss."""
-        if y >= self.most:
-            return 0.0, 0.0
-        cell = self.cells(np.array([y, self.most + BEYOND * (1.0 + self.most)]))
-        return float(cell.mass[0]), float(cell.excess[0])
+        """(mass, excess) of the losses above `y`."""
+        mu, p, loss, begin = self.pair.mu, self.pair.p, np.array([y]), np.array([-np.inf])
+        z, _ = _place(mu, p, -loss)
+        mass = normal_mass(begin, z)
+        other = p * normal_mass(begin, z - mu) + (1.0 - p) * mass
+        excess = excess_of(p * normal_mass(z - mu, z), loss, own=mass, other=other)
+        return float(mass[0]), float(excess[0])
 
     def reach(self, tail: float, slack: float) -> tuple[float, float]:
         """(low, high), low found by doubling, high the largest loss or what hardly anything lies above."""
@@ -565,7 +596,21 @@ def normal_mass(left: Array, right: Array) -> Array:
     """P(left < Z < right) of a standard normal Z, elementwise, from the nearer tail."""
     flip = left > 0.0
     a, b = np.where(flip, -right, left), np.where(flip, -left, right)
-    return np.asarray(np.maximum(scipy.special.ndtr(b) - scipy.special.ndtr(a), 0.0))
+    mass = scipy.special.ndtr(b) - scipy.special.ndtr(a)
+    around = (a < 0.0) & (b > 0.0)  # 0, from where both halves are measured
+    if around.any():
+        low, high = scipy.special.erf(np.stack([a, b])[:, around] * _SQRT_HALF)
+        mass[around] = 0.5 * (high - low)
+    return np.asarray(np.maximum(mass, 0.0))
+
+
+def excess_of(gap: Array, loss: Array, *, own: Array, other: Array) -> Array:
+    """P - e^loss·Q of masses `own` of P and `other` of Q, whose difference is `gap`: it keeps its digits
+    where P and Q are nearly the same."""
+    with np.errstate(over="ignore", under="ignore", divide="ignore"):
+        near = np.expm1(np.minimum(loss, _LARGE)) * other
+        far = np.exp(loss + np.log(other)) - other  # whose power of e alone may be no double
+    return np.clip(gap - np.where(loss > _LARGE, far, near), 0.0, own)
 
 
 # Moments.

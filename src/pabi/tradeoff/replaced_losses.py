@@ -14,7 +14,16 @@ import numpy as np
 import scipy  # its parts are loaded on first use
 
 from pabi.numbers.rounding import Array
-from pabi.tradeoff.pairs import SQRT_2PI, Indices, LossCells, Pair, Rule, cells_of, normal_mass
+from pabi.tradeoff.pairs import (
+    SQRT_2PI,
+    Indices,
+    LossCells,
+    Pair,
+    Rule,
+    cells_of,
+    excess_of,
+    normal_mass,
+)
 
 # The μ from which the parts are apart: e^(-μ²/8) is less than 1e-540.
 APART = 100.0
@@ -68,11 +77,8 @@ class ReplacedLoss(Pair):
     def _by_difference(self, left: Array, right: Array, edges: Array) -> tuple[Array, Array]:
         mu, p = self.mu, self.p
         plain = (1.0 - p) * normal_mass(left, right)
-        mass = p * normal_mass(left - mu, right - mu) + plain
-        under_q = p * normal_mass(left + mu, right + mu) + plain
-        with np.errstate(over="ignore", invalid="ignore"):
-            level = np.where(under_q == 0.0, 0.0, np.exp(edges) * under_q)
-        return mass, np.clip(mass - level, 0.0, mass)
+        own, other = (p * normal_mass(left + m, right + m) for m in (-mu, mu))
+        return own + plain, excess_of(own - other, edges, own=own + plain, other=other + plain)
 
     @property
     def _log_c(self) -> float:
@@ -81,12 +87,13 @@ class ReplacedLoss(Pair):
     def above(self, y: float) -> tuple[float, float]:
         """(mass, excess) of the losses above `y` ≥ 0."""
         mu, p = self.mu, self.p
-        z = float(place_of(np.array([y]), mu, p)[0])
-        plain = (1.0 - p) * _tail(z)
-        mass = p * _tail(z - mu) + plain
-        under_q = p * _tail(z + mu) + plain
-        level = math.exp(y + math.log(under_q)) if under_q > 0.0 else 0.0
-        return mass, min(mass, max(0.0, mass - level))
+        loss, end = np.array([y]), np.array([np.inf])
+        z = place_of(loss, mu, p)
+        own, other = (
+            (1.0 - p) * normal_mass(z, end) + p * normal_mass(z + m, end) for m in (-mu, mu)
+        )
+        excess = excess_of(p * normal_mass(z - mu, z + mu), loss, own=own, other=other)
+        return float(own[0]), float(excess[0])
 
     def reach(self, tail: float, slack: float) -> tuple[float, float]:
         """(0, a loss above which is about the mass `tail`): losses below 0 follow from those above."""
@@ -129,10 +136,6 @@ def loss_at(z: Array, mu: float, p: float) -> Array:
     """The loss at `z` ≥ 0: log1p of (e^(μz) - e^(-μz))/(c + e^(-μz))."""
     log_size = np.log(-np.expm1(-2.0 * mu * z)) + mu * z - np.logaddexp(log_c(mu, p), -mu * z)
     return np.asarray(np.logaddexp(0.0, log_size))
-
-
-def _tail(z: float) -> float:
-    return float(scipy.special.ndtr(-z))
 
 
 @lru_cache(maxsize=65536)

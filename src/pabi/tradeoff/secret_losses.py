@@ -16,14 +16,16 @@ import scipy  # its parts are loaded on first use
 
 from pabi.numbers.rounding import Array
 from pabi.tradeoff.pairs import (
-    BEYOND,
     SQRT_2PI,
     Indices,
     LossCells,
+    Masses,
     Pair,
     Rule,
     cells_of,
     convex_part,
+    excess_of,
+    mirrored,
     normal_mass,
 )
 
@@ -51,9 +53,17 @@ class SecretLoss(Pair):
     @property
     def edge(self) -> float | None:
         """The least loss, if there is one, near which much of the mass lies."""
-        return None if self.means[0] > 0.0 else math.log(self.weights[0])
+        if self.means[0] > 0.0:
+            return None
+        first, others = self.weights[0], math.fsum(self.weights[1:])
+        return math.log(first) if others > 0.5 else math.log1p(-others)
 
     # What differs if Q is the mirror image of P.
+
+    @property
+    def _places_q(self) -> tuple[float, ...]:
+        """Where Q has what P has at the means."""
+        return (0.0,) * len(self.means)
 
     def log_q(self, z: Array) -> Array:
         """log of the density of Q over that of N(0, 1)."""
@@ -75,13 +85,36 @@ class SecretLoss(Pair):
 
     def log_p(self, z: Array) -> Array:
         """log of the density of P over that of N(0, 1)."""
-        return self._by_rows(z, lambda part: _log_sum(self._exponents(part)))
+        return self._by_rows(z, self._log_mean)
+
+    def _log_mean(self, z: Array) -> Array:
+        means, weights = np.array(self.means), np.array(self.weights)
+        powers = z[:, None] * means - 0.5 * means * means
+        # Near 0 the first form alone keeps its digits, and elsewhere the second.
+        grown = np.expm1(np.minimum(powers, _LARGEST_EXPONENT)) @ weights
+        near = (grown > -0.5) & (grown < 1.0)
+        logs = np.log1p(np.where(near, grown, 0.0))
+        if not near.all():
+            logs[~near] = _log_sum(self._exponents(z[~near]))
+        return np.asarray(logs)
 
     def mass_p(self, left: Array, right: Array) -> Array:
         """P(left < z < right)."""
         total = np.zeros_like(left)
         for m, w in zip(self.means, self.weights, strict=True):
             total += w * normal_mass(left - m, right - m)
+        return total
+
+    def gap_at(self, z: Array) -> Array:
+        """P(> z) - Q(> z), without cancellation."""
+        ends = zip(self._places_q, self.means, self.weights, strict=True)
+        return np.asarray(sum(w * normal_mass(z - m, z - q) for q, m, w in ends))
+
+    def gap(self, left: Array, right: Array) -> Array:
+        """P(left < z < right) - Q(left < z < right), 0 of the parts that P and Q have in common."""
+        total = np.zeros_like(left)
+        for q, m, w in zip(self._places_q, self.means, self.weights, strict=True):
+            total += w * (normal_mass(left - m, right - m) - normal_mass(left - q, right - q))
         return total
 
     def slope_p(self, z: Array) -> Array:
@@ -172,8 +205,8 @@ class SecretLoss(Pair):
 
         def difference(wide: Indices) -> tuple[Array, Array]:
             inner = left[wide], z[1:][wide]
-            mass = self.mass_p(*inner)
-            return mass, _less(mass, edges[:-1][wide], self.mass_q(*inner))
+            own, other = self.mass_p(*inner), self.mass_q(*inner)
+            return own, excess_of(self.gap(*inner), edges[:-1][wide], own=own, other=other)
 
         return cells_of(size, quadrature, difference)
 
@@ -191,9 +224,11 @@ class SecretLoss(Pair):
 
     def above(self, y: float) -> tuple[float, float]:
         """(mass, excess) of the losses above `y`."""
-        z, end = self.places(np.array([y])), np.array([np.inf])
-        mass = self.mass_p(z, end)
-        return float(mass[0]), float(_less(mass, np.array([y]), self.mass_q(z, end))[0])
+        loss, end = np.array([y]), np.array([np.inf])
+        z = self.places(loss)
+        own = self.mass_p(z, end)
+        excess = excess_of(self.gap_at(z), loss, own=own, other=self.mass_q(z, end))
+        return float(own[0]), float(excess[0])
 
     def reach(self, tail: float, slack: float) -> tuple[float, float]:
         """(low, high): the loss that N(0, 1) is rarely below, and that which N(m, 1) is rarely above, m the
@@ -271,6 +306,10 @@ class OppositeLoss(SecretLoss):
         """The distance of the two Gaussians that are farthest apart."""
         return 2.0 * self.means[-1]
 
+    @property
+    def _places_q(self) -> tuple[float, ...]:
+        return tuple(-m for m in self.means)
+
     def log_q(self, z: Array) -> Array:
         """log of the density of Q over that of N(0, 1)."""
         return self.log_p(-z)
@@ -313,24 +352,22 @@ class SwappedLoss(Pair):
         return None if self.pair.edge is None else -self.pair.edge
 
     def cells(self, edges: Array) -> LossCells:
-        """The cells of the pair at the negated edges, weighted by e^-Y."""
-        mass, excess = self.pair.cells(-edges[::-1])
-        left, width = -edges[::-1][:-1], np.diff(edges)[::-1]
-        # Swapped, the mass is Q's, and the excess what is left of P's over the other end.
-        scale = np.exp(np.where(mass > 0.0, -left, 0.0))
-        swapped = scale * (mass * -np.expm1(-width) - excess)
-        return LossCells((scale * (mass - excess))[::-1], np.maximum(swapped, 0.0)[::-1])
+        """The mirrored cells of the pair."""
+        return mirrored(self.pair.cells, self._masses, edges)
+
+    def _masses(self, low: Array, high: Array) -> Masses:
+        inner = self.pair.places(low), self.pair.places(high)
+        return Masses(self.pair.mass_p(*inner), self.pair.mass_q(*inner), self.pair.gap(*inner))
 
     def above(self, y: float) -> tuple[float, float]:
         """(mass, excess) of the losses above `y`."""
         if y >= self.most:
             return 0.0, 0.0
-        if math.isfinite(self.most):
-            cell = self.cells(np.array([y, self.most + BEYOND * (1.0 + self.most)]))
-            return float(cell.mass[0]), float(cell.excess[0])
-        z, begin = self.pair.places(np.array([-y])), np.array([-np.inf])
-        mass = self.pair.mass_q(begin, z)
-        return float(mass[0]), float(_less(mass, np.array([y]), self.pair.mass_p(begin, z))[0])
+        loss, begin = np.array([y]), np.array([-np.inf])
+        z = self.pair.places(-loss)
+        own, other = self.pair.mass_q(begin, z), self.pair.mass_p(begin, z)
+        excess = excess_of(self.pair.gap_at(z), loss, own=own, other=other)
+        return float(own[0]), float(excess[0])
 
     def reach(self, tail: float, slack: float) -> tuple[float, float]:
         """(low, high), low found by doubling; high the largest loss, or that which is rarely exceeded."""
@@ -352,10 +389,3 @@ def _log_sum(exponents: Array) -> Array:
     """log Σ e^x over every row."""
     top = exponents.max(axis=1)
     return np.asarray(top + np.log(np.exp(exponents - top[:, None]).sum(axis=1)))
-
-
-def _less(mass: Array, loss: Array, other: Array) -> Array:
-    """`mass` - e^loss·`other`, between 0 and `mass`."""
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore", under="ignore"):
-        level = np.where(other > 0.0, np.exp(loss + np.log(other)), 0.0)
-    return np.clip(mass - level, 0.0, mass)

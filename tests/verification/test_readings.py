@@ -15,7 +15,7 @@ from scipy.stats import norm
 import pabi
 from pabi.cli import main
 from pabi.numbers.showing import shown
-from pabi.verification import _read
+from pabi.verification import _misread, _read
 from pabi.verification.bounds import JointBound, best_curve
 from pabi.verification.claims import read_bound
 from pabi.verification.factors.secret_mixtures import SecretParts
@@ -147,6 +147,19 @@ def test_what_is_less_than_the_sum_of_all_advantages_is_nothing(delta):
     assert verdict.ok, verdict.reason
     assert verdict.reading == (guarantee.epsilon(delta), delta)
     assert (verdict.reading[0] == 0.0) == (delta == 1e-5)
+
+
+@pytest.mark.parametrize(
+    "pick", [lambda curve: curve, lambda curve: pabi.tradeoff.Best([curve, curve])]
+)
+def test_an_epsilon_below_that_of_a_single_factor_is_refused(monkeypatch, pick):
+    """Whatever the accountant makes of a product that the checker does not compose."""
+    monkeypatch.setattr(pabi.tradeoff.Product, "_epsilon", lambda self, delta: 0.0)
+    one = pabi.tradeoff.PoissonReplaced(8.0, 1e-17)
+    curve = pick(pabi.tradeoff.Product([(one, 2), (pabi.tradeoff.BoundedRange(1e-30), 1)]))
+    stated = {"epsilon": 0.0, "delta": 1e-20, "tradeoff": curve.to_dict()}
+    assert _misread(stated).startswith("epsilon: a single factor reveals 16.7")
+    assert _misread(stated | {"epsilon": one.epsilon(1e-20)}) is None
 
 
 ALONE = [

@@ -24,8 +24,9 @@ from flint import ctx
 from pabi.guarantees.certificate import Certificate
 from pabi.guarantees.guarantee import FORMAT, Guarantee
 from pabi.numbers.errors import InvalidInput
+from pabi.numbers.margins import MANY_ROUNDINGS
 from pabi.numbers.showing import exact, shown
-from pabi.tradeoff import TradeOff
+from pabi.tradeoff import Best, Product, TradeOff
 from pabi.verification.arithmetic import BITS
 from pabi.verification.bounds import Bounds, JointBound
 from pabi.verification.certificates import check
@@ -71,7 +72,8 @@ class Verdict:
         Every (method, source) that a guarantee with this certificate may state.
     reading : (float, float) or None
         An (ε, δ) that is proven: the stated one of a guarantee or a certificate. What the checker itself
-        composes it proves again; a smaller ε than it can prove is refused.
+        composes it proves again; a smaller ε than it can prove is refused. Of other products the accountant
+        composes the factors, and an ε below that of a single factor is refused.
     unit : str or None
         "record" or "user", or groups of them, such as "groups of 5 records"; None for a refused certificate.
     """
@@ -275,11 +277,21 @@ def _misread(guarantee: dict[str, Any]) -> str | None:
         return None
     _check_factors(guarantee["tradeoff"])
     curve = TradeOff.from_dict(guarantee["tradeoff"])
+    if epsilon < (alone := _least(curve, delta) * (1.0 - MANY_ROUNDINGS)):
+        return f"epsilon: a single factor reveals {alone!r} at δ = {delta!r}, more than {epsilon!r}"
     # A reading of either kind, ε at δ or δ at ε, is the same number as before.
     if curve.epsilon(delta) <= epsilon or curve.delta(epsilon) <= delta:
         return None
     proven = curve.epsilon(delta)
     return f"epsilon: the trade-off function proves {proven!r} at δ = {delta!r}, not {epsilon!r}"
+
+
+def _least(curve: TradeOff, delta: float) -> float:
+    """What a curve reveals at `delta` at least, without composing anything: as much as each factor alone."""
+    if isinstance(curve, Best):
+        return min(_least(part, delta) for part in curve.parts)
+    factors = [factor for factor, _ in curve.factors] if isinstance(curve, Product) else []
+    return max((factor.epsilon_bounds(delta)[0] for factor in factors), default=0.0)
 
 
 def _check_factors(curve: dict[str, Any]) -> None:

@@ -481,3 +481,16 @@ def test_models_and_guarantees_are_on_the_disk_before_they_take_their_names(fold
     monkeypatch.setattr(os, "fsync", lambda file: (order.append("synced"), sync(file)))
     written(folder, b"new")
     assert order[:3] == ["synced", "synced", "named"]
+
+
+def test_what_is_written_again_leaves_nothing_behind_a_link(folder):
+    """An old model there would be the one that records were forgotten from."""
+    real, link = folder / "real", folder / "link"
+    real.write_text("old")
+    link.symlink_to(real)
+    with partial_files([str(link)], True, unlike=()) as (part,):
+        part.write_text("new")
+    assert link.is_symlink()
+    assert real.read_text() == "new"
+    os.link(real, folder / "other")
+    refused(lambda: partial_files([str(link)], True, unlike=()).__enter__(), "hard links")

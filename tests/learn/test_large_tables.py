@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import numpy as np
 import pytest
 
@@ -196,3 +198,10 @@ def test_what_is_no_table(data, message):
     package("pyarrow")
     with pytest.raises(InvalidInput, match=message):
         LargeTable(data).features()
+
+
+def test_a_file_of_two_names_is_a_file_that_is_read_twice(tmp_path):
+    parts = write_parts(tmp_path / "parts", frame_of(X))
+    os.link(parts / "part-0.parquet", parts / "part-9.parquet")
+    with pytest.raises(InvalidInput, match="X: expected every file once"):
+        LargeTable(parts)

@@ -79,7 +79,7 @@ SHARED = {
     # The clock over a verification, at which the accountant's readings look as well.
     "pabi.numbers.waiting": {"OutOfTime", "in_time", "until"},
     # The reading of a trade-off function at one δ that a guarantee states.
-    "pabi.tradeoff": {"TradeOff"},
+    "pabi.tradeoff": {"Best", "Product", "TradeOff"},
 }
 # What the page says of these besides: how they are used.
 SETTINGS = {"noise_multiplier", "clip_norm", "epochs", "epsilon", "delta"}

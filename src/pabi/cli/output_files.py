@@ -22,7 +22,7 @@ def partial_files(
 
     `unlike`: files that are read. Raises InvalidInput naming the file.
     """
-    paths = [Path(file) for file in files]
+    paths = [locking.only_name(file) for file in files]  # an old model would stay behind a link
     for path in paths:
         if not path.parent.is_dir():
             raise InvalidInput(str(path), "expected a file in an existing folder")

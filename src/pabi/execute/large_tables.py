@@ -471,7 +471,7 @@ def _at(path: str) -> Any:
 def _files(paths: list[str]) -> list[str]:
     """The files that folders, patterns and names stand for. Raises InvalidInput where one is missing."""
     files = [file for path in paths for file in _files_at(path)]
-    if len({os.path.realpath(file) for file in files}) < len(files):
+    if len({os.stat(file)[1:3] for file in files}) < len(files):  # numbers of files and devices
         raise InvalidInput(
             "X", "expected every file once: a record that is read twice counts twice"
         )

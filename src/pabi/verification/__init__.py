@@ -24,7 +24,6 @@ from flint import ctx
 from pabi.guarantees.certificate import Certificate
 from pabi.guarantees.guarantee import FORMAT, Guarantee
 from pabi.numbers.errors import InvalidInput
-from pabi.numbers.margins import MANY_ROUNDINGS
 from pabi.numbers.showing import exact, shown
 from pabi.tradeoff import Best, Product, TradeOff
 from pabi.verification.arithmetic import BITS
@@ -39,6 +38,7 @@ from pabi.verification.theorem import Finding, Names
 __all__ = ["Verdict", "implied", "not_implied", "verify"]
 
 _SIZE, _DEPTH, _UNPACKED, _POSITIONS, _SECONDS = 8 << 20, 64, 32 << 20, 200_000, 9.0
+_ROUNDED = 1e-12  # relative: more than two readings of one curve differ
 _FACTOR = 2_000  # positions that one more factor of a product is worth where its ε is computed
 
 
@@ -277,7 +277,7 @@ def _misread(guarantee: dict[str, Any]) -> str | None:
         return None
     _check_factors(guarantee["tradeoff"])
     curve = TradeOff.from_dict(guarantee["tradeoff"])
-    if epsilon < (alone := _least(curve, delta) * (1.0 - MANY_ROUNDINGS)):
+    if epsilon < (alone := _least(curve, delta) * (1.0 - _ROUNDED)):
         return f"epsilon: a single factor reveals {alone!r} at δ = {delta!r}, more than {epsilon!r}"
     # A reading of either kind, ε at δ or δ at ε, is the same number as before.
     if curve.epsilon(delta) <= epsilon or curve.delta(epsilon) <= delta:

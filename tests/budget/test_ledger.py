@@ -675,3 +675,14 @@ def test_an_entry_without_its_guarantee_is_not_passed_over(tmp_path):
     emptied = replace(book, granted=(replace(book.granted[0], guarantee={}),))
     with pytest.raises(pabi.InvalidInput):
         guarantee_of(emptied)
+
+
+def test_a_copy_refuses_another_ledger_of_the_same_path_and_budget(tmp_path):
+    """It may be empty where the first one was spent."""
+    path = tmp_path / "ledger.jsonl"
+    copied = pickle.dumps(pabi.Ledger(path, 3.0, 1e-5))
+    for file in tmp_path.iterdir():
+        file.unlink()
+    pabi.Ledger(path, 3.0, 1e-5)
+    with pytest.raises(InvalidInput, match="expected the ledger that was there, got another one"):
+        pickle.loads(copied).remaining()

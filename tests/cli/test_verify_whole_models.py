@@ -216,6 +216,23 @@ def test_what_cannot_be_seen_whole_has_no_hash(hidden):
         model_hash(Plain(hidden))
 
 
+def test_dates_are_no_numbers():
+    """As lists of numpy's those of nanoseconds would be."""
+    for when in (np.array([0, 1], "M8[ns]"), np.array([0], "m8[ns]"), np.datetime64(1, "ns")):
+        with pytest.raises(InvalidInput, match="model: expected no"):
+            model_hash(Plain(when))
+
+
+@pytest.mark.parametrize(
+    "name", ["random_state", "ledger", "strict", "verbose", "_turn", "_covers"]
+)
+def test_what_is_not_hashed_has_no_room_for_rows(bare, name):
+    for rows in (X, X.tolist(), tuple(X.ravel().tolist()), X.tobytes(), {"rows": X}, "9" * 10_000):
+        other = changed(**{name: rows})(copy.deepcopy(bare))
+        with pytest.raises(InvalidInput, match=f"holds {name} of an unexpected kind"):
+            model_hash(other)
+
+
 def test_an_object_is_not_named_by_what_it_says_of_itself(bare):
     models = [changed(__qualname__="same", whole=k)(Plain()) for k in (1, 2)]
     assert len(set(map(model_hash, models))) == 2

@@ -227,3 +227,11 @@ def test_missing_numbers_are_nan() -> None:
     expected = [math.nan] * 4 + [1.0, 1.0, 7.0, 3.0, 0.5]
     assert np.array_equal(doubles_of("x", cells_of(cells)), expected, equal_nan=True)
     assert number_of("False") == 0.0
+
+
+def test_a_complex_cell_changes_no_other_level() -> None:
+    """Beside one pandas makes complex numbers of all."""
+    for odd in (3, 1j, complex(math.nan, 0.0)):
+        cells = cells_of(pd.Series([1, 2.5, odd]))
+        texts = texts_of("x", cells if cells.dtype == object else cells.astype(object))
+        assert texts[:2] == ["1", "2.5"]

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from joblib import Memory
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_selector
@@ -789,3 +790,23 @@ def test_what_a_fitted_holder_states_anew_is_looked_at(holder, leak):
     assert check_pipeline(fitted) == ()
     with pytest.raises(InvalidInput, match="^(a|transformer|estimator|fixed)"):
         check_pipeline(fitted.set_params(**leak), strict=True)
+
+
+class Centring:
+    """Looks like a memory of joblib's, and computes with all rows."""
+
+    def cache(self, function, **settings):
+        def cached(*given, **named):
+            out, fitted = function(*given, **named)
+            return out - np.asarray(out).mean(0), fitted
+
+        return cached
+
+
+def test_a_memory_of_ones_own_computes_in_place_of_the_steps(tmp_path):
+    for memory in (None, str(tmp_path), Memory(tmp_path, verbose=0)):
+        assert check_pipeline(Pipeline([("n", Normalizer()), ("m", model())], memory=memory)) == ()
+    with pytest.raises(InvalidInput, match="is not known to treat every row by itself .memory."):
+        check_pipeline(
+            Pipeline([("n", Normalizer()), ("m", model())], memory=Centring()), strict=True
+        )

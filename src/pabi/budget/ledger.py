@@ -87,6 +87,7 @@ class Ledger:
         self._delta = validate.number("delta", delta, above=0.0, below=1.0)
         self._order = None if order is None else validate.number("order", order, above=1.0)
         self._unit = checked_protected(unit)
+        self._name: str | None = None
         self._book: Book | None = None
         with self._writing(create=True):
             pass
@@ -298,7 +299,12 @@ class Ledger:
             yield book, enter
 
     def _refuse_another(self, book: Book) -> None:
-        """Raises InvalidInput unless the file has this budget."""
+        """Raises InvalidInput unless the file is that of before, and has this budget."""
+        if self._name not in (None, book.opening.name):
+            raise InvalidInput(
+                str(self._path), "expected the ledger that was there, got another one"
+            )
+        self._name = book.opening.name
         opening, mine = book.opening, (self._epsilon, self._delta, self._order, self._unit)
         if (opening.epsilon, opening.delta, opening.order, opening.unit) != mine:
             expected = budget_text(*mine)
@@ -306,16 +312,21 @@ class Ledger:
                 str(self._path), f"expected a ledger of {expected}, got one of {opening}"
             )
 
-    # Copies and pickles: the path and the budget. They never make a file that is gone anew.
+    # Copies and pickles: path, name and budget. They never make a file that is gone anew.
 
     def __getstate__(self) -> dict[str, Any]:
         budget = (self._epsilon, self._delta, self._order)
-        return {"path": str(self._path), "budget": budget, "unit": self._unit}
+        return {
+            "path": str(self._path),
+            "budget": budget,
+            "unit": self._unit,
+            "name": self._name,
+        }
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._path, self._book = Path(state["path"]), None
         self._epsilon, self._delta, self._order = state["budget"]
-        self._unit = state.get("unit", "record")
+        self._unit, self._name = state.get("unit", "record"), state.get("name")
 
     def _repr_html_(self) -> str:
         """What notebooks show: its report, or why there is none."""

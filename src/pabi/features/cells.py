@@ -1,8 +1,9 @@
 """Cells of tables: what is made of a cell depends on that cell alone, never on what stands beside it.
 
 Containers have one type for all of their cells, which numpy and pandas choose by looking at all of them: one
-text among numbers makes text of all, one gap makes floats of integers and of truth values. So cells are taken
-one by one, and their text follows from a rule that such changes of type leave as it is.
+text among numbers makes text of all, one gap makes floats of integers. So cells are taken one by one, and
+their text follows from a rule that such changes of type leave as it is. Of truth values beside numbers numpy
+makes numbers, whose text is another.
 
 The text of a cell is "" where it is missing: None, NaN, NaT, pandas' NA and what a numpy array masks. Text is
 taken without outer blanks. A number, and text that reads as one, is written the same whatever its type: 1,
@@ -36,7 +37,8 @@ _NAMED = {"true": "true", "false": "false"} | {
 }
 _WHOLE = (int, np.int64, np.int32, np.int16, np.int8, np.uint32, np.uint16, np.uint8)
 _TRUTH = {"true": 1.0, "false": 0.0}
-_UNNAMED = (complex, np.complexfloating, np.datetime64, np.timedelta64, bytes)
+_COMPLEX = (complex, np.complexfloating)
+_UNNAMED = (*_COMPLEX, np.datetime64, np.timedelta64, bytes)
 _NO_NUMBER = "expected numbers: a cell's argument must be a string or a number, got something else"
 
 
@@ -207,6 +209,8 @@ def text_of(cell: Any) -> str:
         return ""
     if isinstance(cell, (float, np.floating, Decimal, Fraction)):
         return _written(cell)
+    if isinstance(cell, _COMPLEX) and cell.imag == 0.0:  # as one cell makes of all others
+        return _written(cell.real)
     return str(cell).strip()
 
 

@@ -19,6 +19,7 @@ from pabi.learn.known_steps import (
     beside_settings,
     inner_steps,
     is_ours,
+    is_plain_memory,
     public_name,
     row_by_row,
     steps_within,
@@ -163,6 +164,8 @@ def findings_in(step: Any, path: str = "") -> Iterator[StepFinding]:
     within = steps_within(step)
     if within is not None:
         yield from _chosen(here, step)
+        if not is_plain_memory(getattr(step, "memory", None)):
+            yield StepFinding(here, ("memory",), UNKNOWN, kind)  # it computes in the steps' place
         frozen = public_name(step) == "sklearn.frozen.FrozenEstimator"
         named = set()
         # What it states the next fit learns with, whatever the last one left it.

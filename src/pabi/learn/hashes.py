@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
+from pabi.budget.ledger import Ledger
 from pabi.describe.runs import NoisySGD
 from pabi.describe.step_sizes import StepSizes
 from pabi.execute.engine import Trained
@@ -22,6 +23,7 @@ from pabi.execute.second_moments import ReleasedMoments
 from pabi.guarantees.guarantee import Guarantee
 from pabi.guarantees.releases import MODELS, digest, released_notes
 from pabi.learn.guards import refuse_out_of_turn
+from pabi.learn.known_steps import is_plain_memory
 from pabi.numbers.errors import InvalidInput
 
 MATRIX = "preconditioner_.matrix"
@@ -70,6 +72,13 @@ _ASIDE = frozenset(
     }
     | {"strict", "verbose", "verbose_feature_names_out_"}
 )
+# What such attributes may be: nothing in which rows would find room.
+_SMALL = (type(None), bool, int, Guarantee, Ledger, np.random.Generator, np.random.RandomState)
+_LONGEST = 4096  # characters of a path
+_ARRAYS, _TEXTS = (
+    "biufc",
+    "OU",
+)  # kinds of numpy's types that are hashed by their bytes, or as lists
 _DEEPEST = 24  # of what stands within each other
 
 
@@ -192,7 +201,7 @@ def _tree(value: Any, depth: int = 0) -> Any:
     """A value as JSON; see `model_hash`."""
     if depth > _DEEPEST:
         raise InvalidInput("model", "expected nothing that is nested so deeply")
-    if isinstance(value, np.generic):
+    if isinstance(value, np.generic) and value.dtype.kind in _ARRAYS + _TEXTS:
         value = value.item()
     if value is None or isinstance(value, bool | int | str):
         return value
@@ -221,8 +230,10 @@ def _tree(value: Any, depth: int = 0) -> Any:
 
 
 def _array(value: NDArray[Any], depth: int) -> Any:
-    if value.dtype.kind not in "biufc":
+    if value.dtype.kind in _TEXTS:
         return _tree(value.tolist(), depth + 1)
+    if value.dtype.kind not in _ARRAYS:  # of dates numpy makes numbers
+        raise InvalidInput("model", f"expected no array of {value.dtype} in it")
     plain = np.ascontiguousarray(value, value.dtype.newbyteorder("<"))
     total = hashlib.sha256(plain.tobytes()).hexdigest()
     return {"array": [plain.dtype.str, list(value.shape), total]}
@@ -235,6 +246,8 @@ def _tree_of_parts(value: Any, depth: int) -> dict[str, Any]:
         raise InvalidInput("model", f"expected nothing like a {kind} in it")
     if isinstance(value, BaseEstimator):
         _refuse_unknown(value)
+        if large := sorted(name for name in held.keys() & _ASIDE if not _is_small(held[name])):
+            raise InvalidInput("model", f"a {kind} holds {', '.join(large)} of an unexpected kind")
         held = {name: one for name, one in held.items() if name not in _ASIDE}
     elif is_dataclass(value):
         own = {one.name: one for one in fields(value)}
@@ -242,6 +255,15 @@ def _tree_of_parts(value: Any, depth: int) -> dict[str, Any]:
             raise InvalidInput("model", f"a {kind} holds {', '.join(unknown)}, no part of it")
         held = {name: one for name, one in held.items() if not _is_default(own[name], one)}
     return {name: _tree(one, depth + 1) for name, one in held.items()}
+
+
+def _is_small(value: Any) -> bool:
+    """Whether it is of a kind in which no rows find room; `_covers` is of guarantees."""
+    if type(value) is tuple:
+        return all(map(_is_small, value))
+    if type(value) is str:
+        return len(value) <= _LONGEST
+    return type(value) in _SMALL or is_plain_memory(value)
 
 
 def _holds_more(kind: type) -> bool:

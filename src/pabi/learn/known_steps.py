@@ -42,6 +42,11 @@ def is_ours(step: Any) -> bool:
     return public_name(step).startswith(_OURS)
 
 
+def is_plain_memory(memory: Any) -> bool:
+    """Whether what keeps the results of a pipeline's steps is none, a folder or joblib's own."""
+    return memory is None or type(memory) is str or public_name(memory) == "joblib.memory.Memory"
+
+
 def settings_of(step: Any) -> dict[str, Any]:
     """The settings by name; all that it holds where it does not say which of that they are."""
     try:

@@ -384,3 +384,22 @@ def test_complex_records(dataset):
         trained(nn.Linear(D, K), whole=True, data=dataset(X + 1j, CLASSES))
     with pytest.raises(pabi.InvalidInput, match=r"dataset: .*both of real numbers"):
         integration.features(network(nn.ReLU()), dataset(X + 1j, CLASSES), head="2")
+
+
+def test_modes_see_every_record():
+    from torch.overrides import TorchFunctionMode
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Functions(TorchFunctionMode):
+        def __torch_function__(self, function, types, args=(), kwargs=None):
+            return function(*args, **(kwargs or {}))
+
+    class Dispatch(TorchDispatchMode):
+        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+            return function(*args, **(kwargs or {}))
+
+    for mode in (Functions, Dispatch):
+        with mode(), pytest.raises(pabi.InvalidInput, match="module: expected no mode"):
+            trained(network(nn.ReLU()))
+    with torch.device("cpu"):
+        trained(network(nn.ReLU()))

@@ -41,7 +41,15 @@ def apart(module: Any) -> Any:
 
 
 def refuse_hooks(module: Any) -> None:
-    """Raises InvalidInput for hooks that see what goes through a module, or through all modules."""
+    """Raises InvalidInput for hooks and modes that see what goes through a module, or all modules."""
+    modes = (
+        *torch().overrides._get_current_function_mode_stack(),
+        *torch().utils._python_dispatch._get_current_dispatch_mode_stack(),
+    )
+    if any(type(mode) is not torch().utils._device.DeviceContext for mode in modes):
+        raise InvalidInput(
+            "module", "expected no mode of PyTorch's around it, got one that sees records"
+        )
     of_all = vars(torch().nn.modules.module).items()
     if any(hooks for name, hooks in of_all if re.fullmatch(r"_global_\w+_hooks", name)):
         raise InvalidInput(

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from mpmath import mp
 
+import pabi.tradeoff as t
 from pabi import Loss, NoisySGD, Poisson
 from pabi.tradeoff import (
     ApproxDP,
@@ -182,3 +183,18 @@ def test_what_no_loss_exceeds_takes_no_transform(monkeypatch):
     monkeypatch.setattr(numerical, "profile", None)
     delta = Product([(Laplace(2.5e-8, 0.88), 2)]).delta(np.array([1e-3]))
     assert 0.0 <= delta[0] <= 5e-324
+
+
+def test_moments_of_which_nothing_is_known_are_infinite():
+    """∞·0 and ∞ - ∞ at orders whose squares are no doubles."""
+    halves = t.Mixture([t.Gaussian(0.0), t.Gaussian(5.0)], [0.5, 0.5])
+    for order in (1e153, 1.5e154, 1e155, 1e300):
+        assert t.Product([(halves, 2)]).rdp(order) >= order
+        assert t.Product([(halves, 2), (t.Gaussian(3.0), 3)]).rdp(order) >= order
+    bounded = t.Product([(t.BoundedRange(100.0), 2), (t.Laplace(1e-3), 1)])
+    assert bounded.rdp(1.7e308) >= 199.0
+
+
+def test_a_loss_whose_place_is_not_enclosed_bounds_nothing_from_below():
+    low, high = t.FixedSizeSubsampled(0.01, 0.01, 0.02, 1e-6).epsilon_bounds(1e-12)
+    assert low < 1e-4 < high

@@ -158,7 +158,8 @@ class FixedSizeSubsampled(TradeOff):
         low, high = bisected(
             lambda e: self._delta(e) <= delta, 0.0, high, close=lambda a, b: b - a <= _CLOSE * b
         )
-        return low * (1.0 - _CLOSE), high
+        # A δ of 1 may be one of which nothing is known.
+        return low * (1.0 - _CLOSE) if self._delta(low) < 1.0 else 0.0, high
 
     def _rdp(self, order: float) -> float:
         power = number("order", order, above=1.0) - 1.0

@@ -351,7 +351,8 @@ class Labelled(Pair):
 
     def finite_log_moment(self, power: float) -> float:
         """log E[e^(power·Y); Y < ∞], in closed form; -∞ where every loss is infinite."""
-        terms = [(0.5 * power * (power + 1.0) * m * m, w) for m, w in self._parts if m < math.inf]
+        scale = 0.5 * power * (power + 1.0)  # ∞ from 1e154 on
+        terms = [(scale * m * m if m else 0.0, w) for m, w in self._parts if m < math.inf]
         top = max((e for e, _ in terms), default=0.0)
         if top == math.inf or not terms:
             return top if terms else -math.inf
@@ -621,7 +622,8 @@ def worst_divergence(log_moments: Iterable[float], power: float) -> float:
 
     It is rounded up past the errors of quadrature.
     """
-    worst = max(log_moments)
+    moments = list(log_moments)
+    worst = math.inf if any(map(math.isnan, moments)) else max(moments)  # nothing is known of ∞ - ∞
     return worst / power * (1.0 + MOMENT) + _UNDERFLOW if worst > 0.0 else 0.0
 
 

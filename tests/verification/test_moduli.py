@@ -1130,13 +1130,15 @@ def test_every_factor_of_random_batches_matters(name):
             refused(fewer, "factors: |mu: ")
     for k, a in enumerate(payload["plan"]["payments"]):
         if a and k % 5 == 0:
-            less = changed(payload, ("plan", "payments", k), a * (1 - 1e-6))
-            # Payments may leave room where batches of any size are covered by one modulus.
-            if factors_needed(less) is None:
-                refused(less, "leave a distance")
-            else:
-                assert name.startswith(("zero out", "replace", "cool", "varying", "sens", "clip"))
+            for share in (1e-6, 0.1):  # the last payments are small beside what rounding leaves
+                less = changed(payload, ("plan", "payments", k), a * (1 - share))
+                if factors_needed(less) is None:
+                    refused(less, "leave a distance")
+                    break
                 assert pabi.verify(less).ok
+            else:
+                # Payments may leave room where batches of any size are covered by one modulus.
+                assert name.startswith(("zero out", "replace", "cool", "varying", "sens", "clip"))
 
 
 # Malformed payloads.

@@ -394,11 +394,11 @@ def test_a_plan_that_claims_what_it_needs_is_proven(name, theorem):
     assert verdict.assumptions == pabi.describe.runs.run_sentences(
         run, hidden=theorem != "composition"
     )
-    reading = payload["reading"]
-    assert f"ε = {shown(reading['epsilon'])} at δ = " in verdict.reason
-    assert verdict.reading == (reading["epsilon"], reading["delta"])
+    epsilon, delta = (float(payload["reading"][key]) for key in ("epsilon", "delta"))
+    assert f"ε = {shown(epsilon)} at δ = " in verdict.reason
+    assert verdict.reading == (epsilon, delta)
     assert f"product of {verdict.product.size} factors" in verdict.reason
-    assert verdict.product.epsilon(DELTA) <= reading["epsilon"] * 1.01
+    assert verdict.product.epsilon(DELTA) <= epsilon * 1.01
 
 
 @pytest.mark.parametrize(("name", "theorem"), CASES_AND_LONGER)

@@ -19,6 +19,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from pabi.analyses import nonlinear_one_sided, tuning
+from support.computed_once import forget_other_sources
 from support.daily import has_its_day, one_in, seed
 from support.once_a_process import commands_once, laws_once
 
@@ -35,6 +36,7 @@ gc.disable()
 
 def pytest_configure():
     seed()  # before there are workers
+    forget_other_sources()
 
 
 def pytest_report_header():

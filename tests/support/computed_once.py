@@ -1,19 +1,66 @@
-"""Calibrations, plans and guarantees of equal descriptions, computed once: for tests that fit often."""
+"""Calibrations, plans and guarantees of equal descriptions, computed once: for tests that fit often.
+
+What depends on nothing but its arguments and the sources is computed once for all workers: it is a file in a
+folder that is named by a digest of the sources, so that none outlives a change of them, and another run finds
+it. Where `PABI_TESTS_KEPT` is empty nothing is kept.
+"""
 
 from __future__ import annotations
 
+import functools
+import hashlib
+import os
 import pickle
+import shutil
+import sys
 from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import pabi
 from pabi.learn import estimators, forgetting, search, whitening
 
 _CALIBRATED: dict[bytes, Any] = {}
+_FOLDER = os.environ.get("PABI_TESTS_KEPT", str(Path(__file__).parents[2] / ".pytest_cache/kept"))
+
+
+@functools.cache
+def _digest() -> str:
+    """Of every line of pabi, and of what computes for it."""
+    read = hashlib.sha256(sys.version.encode())
+    for name in ("numpy", "scipy", "scikit-learn", "python-flint"):
+        read.update(f"{name} {version(name)}\n".encode())
+    source = Path(pabi.__file__).parent
+    for path in sorted(source.rglob("*.py")):
+        content = path.read_bytes()
+        read.update(f"{path.relative_to(source)} {len(content)}\n".encode() + content)
+    return read.hexdigest()
+
+
+def forget_other_sources() -> None:
+    """Removes what was computed by sources that are no more."""
+    for folder in Path(_FOLDER).glob("*") if _FOLDER else ():
+        if folder.name != _digest():
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def kept(key: bytes, make: Callable[[], Any]) -> Any:
+    """What `make` returns; read, where a worker or an earlier run made it of the same key and sources."""
+    path = Path(_FOLDER, _digest(), hashlib.sha256(key).hexdigest())
+    if _FOLDER and path.exists():
+        return pickle.loads(path.read_bytes())
+    made = make()
+    if _FOLDER:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside = path.with_suffix(f".{os.getpid()}")
+        beside.write_bytes(pickle.dumps(made))
+        beside.replace(path)  # nobody reads half a file
+    return made
 
 
 def calibrated_once(monkeypatch) -> None:
-    """Until the test ends fits share calibrations with all tests of this process that call this.
+    """Until the test ends fits share calibrations with all tests that call this.
 
     What is shared are frozen descriptions, by every bit of what they were calibrated from. Not for tests that
     plant a mistake in the accounting.
@@ -26,7 +73,7 @@ def calibrated_once(monkeypatch) -> None:
         except (AttributeError, TypeError, pickle.PicklingError):  # functions of tests have no name
             return calibrate(*given, **keywords)
         if key not in _CALIBRATED:
-            _CALIBRATED[key] = calibrate(*given, **keywords)
+            _CALIBRATED[key] = kept(key, lambda: calibrate(*given, **keywords))
         return _CALIBRATED[key]
 
     for module in (estimators, whitening):

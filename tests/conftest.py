@@ -13,6 +13,7 @@ each entry is in one.
 from __future__ import annotations
 
 import gc
+import os
 from collections import Counter
 
 import pytest
@@ -48,19 +49,34 @@ def pytest_collection_finish():
 
 
 @pytest.hookimpl(tryfirst=True)  # before the cases marked nightly are left out
-def pytest_collection_modifyitems(items):
-    seen = set()
+def pytest_collection_modifyitems(config, items):
+    by_day, seen = config.option.markexpr == "not nightly", set()
     for item in items:
-        if item.get_closest_marker("nightly") is not None:
-            continue
         test, _, case = item.nodeid.partition("[")
-        if (mark := item.get_closest_marker("one_in")) is not None:
+        marked = item.get_closest_marker("nightly") is not None
+        days, name, first = one_in(item.nodeid, marked), item.nodeid, False
+        if (mark := item.get_closest_marker("one_in")) is not None and not marked:
             # The first one in any case, so that no test is left without.
-            if test in seen and not has_its_day(case, mark.args[0]):
-                item.add_marker(pytest.mark.nightly)
+            days, name, first = mark.args[0], case, test not in seen
             seen.add(test)
-        elif not has_its_day(item.nodeid, one_in(item.nodeid)):
+        today = days == 1 or (by_day and (first or has_its_day(name, days)))
+        if today and marked:
+            item.own_markers[:] = [mark for mark in item.own_markers if mark.name != "nightly"]
+        elif not today and not marked:
             item.add_marker(pytest.mark.nightly)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item):
+    begin = os.times()
+    result = yield
+    if folder := os.environ.get("PABI_TESTS_SECONDS"):
+        took = sum(os.times()[:4]) - sum(
+            begin[:4]
+        )  # of the processor, children that ended included
+        with open(f"{folder}/{os.getpid()}.tsv", "a", encoding="utf-8") as file:
+            file.write(f"{item.nodeid}\t{took:.3f}\n")
+    return result
 
 
 def pytest_terminal_summary(terminalreporter):

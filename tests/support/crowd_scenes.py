@@ -62,7 +62,7 @@ REFUSALS = (
     ("train", 1, "left of the budget"),
     ("train", 2, "once.json: exists already"),
     ("train", 2, "once.skops: exists already"),
-    ("verify", 1, "NOT the one whose SHA-256"),
+    ("verify", 1, "NOT the one ("),
     ("forget", 2, "another process is at work"),
 )
 

@@ -1,7 +1,9 @@
 """Which costly cases are tried today: a share of them, chosen by a seed that changes every day.
 
-What a case takes was measured, and stands in `seconds.json`. A case above the ceiling of one second is tried
-one day in so many that it costs a quarter of a second a day; all are tried in `make nightly`.
+What a case takes of the processor was measured, and stands in `seconds.json`: a run with
+`PABI_TESTS_SECONDS=folder` writes what its cases took there, and `python -m support.daily folder`, run in
+`tests`, puts it in its place. A case above the ceiling is tried one day in so many that it costs no more than
+a share of a second a day; one marked nightly, of which there are thousands, still less often.
 """
 
 from __future__ import annotations
@@ -10,12 +12,16 @@ import datetime
 import json
 import math
 import os
+import sys
 import zlib
 from pathlib import Path
 
 _SEED = "PABI_TESTS_OF"  # the workers' as well, even if midnight passes between them
-_SHARE = 0.25  # of a second, what a costly case may cost a day
-SECONDS: dict[str, float] = json.loads(Path(__file__).with_name("seconds.json").read_text("utf-8"))
+_CEILING = 1.0  # seconds
+_AT_NIGHT = 10.0  # seconds, at least, that a case marked nightly is taken to cost
+_SHARE, _SHARE_AT_NIGHT = 0.25, 0.005  # of a second, what a costly case may cost a day
+TABLE = Path(__file__).with_name("seconds.json")
+SECONDS: dict[str, float] = json.loads(TABLE.read_text("utf-8"))
 
 
 def seed() -> str:
@@ -28,6 +34,23 @@ def has_its_day(case: str, one_in: int) -> bool:
     return zlib.crc32(f"{seed()} {case}".encode()) % one_in == 0
 
 
-def one_in(nodeid: str) -> int:
-    """On one of how many days a case is tried: 1 of those that take no second."""
-    return math.ceil(SECONDS[nodeid] / _SHARE) if nodeid in SECONDS else 1
+def one_in(nodeid: str, marked: bool) -> int:
+    """On one of how many days a case is tried, which may be `marked` nightly."""
+    if marked:
+        return math.ceil(max(SECONDS.get(nodeid, 0.0), _AT_NIGHT) / _SHARE_AT_NIGHT)
+    return math.ceil(SECONDS.get(nodeid, 0.0) / _SHARE) or 1
+
+
+def written(folder: Path) -> dict[str, float]:
+    """What the cases of a run took that are above the ceiling, from what its processes wrote."""
+    took: dict[str, float] = {}
+    for path in folder.glob("*.tsv"):
+        for line in path.read_text("utf-8").splitlines():
+            nodeid, seconds = line.rsplit("\t", 1)
+            took[nodeid] = max(float(seconds), took.get(nodeid, 0.0))
+    return {nodeid: round(t, 1) for nodeid, t in sorted(took.items()) if t > _CEILING}
+
+
+if __name__ == "__main__":
+    _, where = sys.argv
+    TABLE.write_text(json.dumps(written(Path(where)), indent=0) + "\n", "utf-8")

@@ -4,8 +4,6 @@ The truth is the promise itself. A sum over n records of norm at most 1, each gr
 at most n, whatever was written into the data and whenever.
 """
 
-from __future__ import annotations
-
 import os
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What is released of columns: exact sums, the described noise, and no question beyond the described ones."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from fractions import Fraction

@@ -1,7 +1,5 @@
 """Going on after a request: in exact numbers, and by attack against models that were retrained."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -224,7 +222,7 @@ class Truth:
     cells: np.ndarray
 
     @classmethod
-    def of(cls, means: np.ndarray, weights: np.ndarray, std: float) -> Truth:
+    def of(cls, means: np.ndarray, weights: np.ndarray, std: float):
         """Means are moved to the ends of their cells in proportion, by at most 1/40 of `std`."""
         at = (means - LINE[0]) / CELL
         low = np.floor(at).astype(int)
@@ -259,7 +257,7 @@ def pulled(first: np.ndarray, second: np.ndarray, epochs: int) -> np.ndarray:
     return -STEP / HALF * (a * first + second) * geometric
 
 
-def exact(later: int, in_training: float, redrawn: bool = False) -> Truth:
+def exact(later: int, in_training: float, redrawn: bool = False):
     """The model after all epochs but LATER − `later`; `in_training`: the weight of record 0 in them."""
     a, steps = 1.0 - STEP * L2, 2 * (EPOCHS + later)
     std = STEP * NOISE * np.sqrt((1.0 - a ** (2 * steps)) / (1.0 - a**2))

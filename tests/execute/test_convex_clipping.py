@@ -1,7 +1,5 @@
 """Training on losses that are clipped convexly: sums of what is described, and refusals of all else."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np
@@ -56,11 +54,7 @@ KINDS = {
         CLASSES,
         Loss.softmax(R, residual_cap=0.4),
     ),
-    "one_vs_rest": (
-        lambda x, y: OneVsRestGradients(x, y, K),
-        CLASSES,
-        Loss.one_vs_rest(R, K),
-    ),
+    "one_vs_rest": (lambda x, y: OneVsRestGradients(x, y, K), CLASSES, Loss.one_vs_rest(R, K)),
     "one_vs_rest, hinge": (
         lambda x, y: SmoothedHingeGradients(x, y, 0.4, K),
         CLASSES,
@@ -78,11 +72,7 @@ KINDS = {
         LABELS,
         Loss.smoothed_hinge(R, 0.4),
     ),
-    "poisson": (
-        lambda x, y: PoissonGradients(x, y, 1.5, 3.0),
-        COUNTS,
-        Loss.poisson(R, 1.5, 3.0),
-    ),
+    "poisson": (lambda x, y: PoissonGradients(x, y, 1.5, 3.0), COUNTS, Loss.poisson(R, 1.5, 3.0)),
 }
 each_kind = pytest.mark.parametrize("name", KINDS)
 NORM = 0.3  # C, below every gradient bound
@@ -204,10 +194,7 @@ def test_training_ends_at_the_optimum_of_the_clipped_loss(name):
     run = NoisySGD(**{**vars_of(run), "loss": run.loss.with_l2(0.05)})
     gradients = gradients_of(name)
     theta = train(run, gradients, np.zeros(gradients.shape), delta=1e-2).x
-    limits = {
-        "residual": Limit(NORM, 1.0, residual=NORM),
-        "norm": Limit(NORM, 1.0),
-    }
+    limits = {"residual": Limit(NORM, 1.0, residual=NORM), "norm": Limit(NORM, 1.0)}
     left = {
         how: np.linalg.norm(gradients.clipped_sum(theta, slice(0, N), limit) / N + 0.05 * theta)
         for how, limit in limits.items()

@@ -1,7 +1,5 @@
 """Collections of dask's, whose parts may be of other types than they say."""
 
-from __future__ import annotations
-
 from itertools import repeat
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Batches of users: iterates equal to those of a loop over users, and refusals of what is not known."""
 
-from __future__ import annotations
-
 import datetime
 import itertools
 import uuid

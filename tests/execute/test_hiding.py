@@ -4,8 +4,6 @@ That frames are emptied after an error and that runs which cannot be enforced ar
 engine.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 import traceback

@@ -1,7 +1,5 @@
 """Columns that are read in passes: what becomes of cells is what becomes of all of them in memory."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

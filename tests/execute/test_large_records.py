@@ -1,7 +1,5 @@
 """Large tables in passes: the records of the same table in memory, to the last bit."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

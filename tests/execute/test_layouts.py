@@ -1,7 +1,5 @@
 """Rows on a disk in the order of a run: what is trained on them is what is trained in memory."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

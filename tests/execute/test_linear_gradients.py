@@ -1,8 +1,6 @@
 """The fast path: derivatives of the stated losses, sums that never pass the stated sensitivity, and data
 that is neither copied nor densified."""
 
-from __future__ import annotations
-
 import math
 import tracemalloc
 from fractions import Fraction
@@ -93,14 +91,7 @@ COUNTS = np.array([0.0, 1.0, 3.0, 6.0, 40.0])
 
 
 FAMILY = {
-    "logistic": (
-        LogisticGradients,
-        binary_loss,
-        LABELS,
-        1.0,
-        0.25,
-        Loss.logistic,
-    ),
+    "logistic": (LogisticGradients, binary_loss, LABELS, 1.0, 0.25, Loss.logistic),
     "one_vs_rest": (
         lambda X, y: OneVsRestGradients(X, y, K),
         one_vs_rest_loss,

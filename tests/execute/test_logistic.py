@@ -1,7 +1,5 @@
 """Logistic gradients, and features of bounded norm."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

@@ -4,8 +4,6 @@ The largest features, cancellations and margins that float32 data can have, in a
 make several strips and blocks of them.
 """
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Reading by another thread: the same values in the same order, and one ahead."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

@@ -3,8 +3,6 @@
 Norms of every size, refusals and memory are tested with the gradients that are computed from them.
 """
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """Mapped rows: against a direct computation in double precision, within their norm, each from itself."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The file of secret rows: nobody else can open it, and it is gone with its process, whatever ends that."""
 
-from __future__ import annotations
-
 import os
 import signal
 import stat

@@ -1,7 +1,5 @@
 """Released second moments: the sums against rational arithmetic, the noise against its stated law."""
 
-from __future__ import annotations
-
 import math
 import sys
 import traceback

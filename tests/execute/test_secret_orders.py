@@ -1,7 +1,5 @@
 """Secret orders: every one is as likely, few records as before, and many the same in memory and on a disk."""
 
-from __future__ import annotations
-
 from itertools import permutations
 
 import numpy as np

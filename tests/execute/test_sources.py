@@ -1,7 +1,5 @@
 """Sources that are read in passes: the same rows however they are cut, and one line where they change."""
 
-from __future__ import annotations
-
 import os
 from itertools import repeat
 

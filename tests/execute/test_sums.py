@@ -1,7 +1,5 @@
 """Room for the rounding of sums: taken off the gradients, or hidden by more noise where they must stay."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -4,8 +4,6 @@ Everything here goes through `train`. Seeds are fixed, so that a failure repeats
 are what they would be without.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 
@@ -20,11 +18,6 @@ from pabi.learn import LogisticGradients, Records, SquaredGradients, train
 from support.unpriced import Unpriced
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.numbers.errors.PrivacyWarning")
-
-
-@pytest.fixture
-def unpriced(monkeypatch):
-    monkeypatch.setattr(NoisySGD, "guarantee", lambda self, delta=1e-5, position=None: Unpriced())
 
 
 def draw(run, gradients, start, runs, seed):
@@ -61,8 +54,8 @@ def quadratic_run(**changes):
         "gradient_sensitivity": 1.0,
     }
     given.update(changes)
-    l2 = given.pop("l2", 0.0)
-    return NoisySGD(Loss.convex(smoothness=2.0, l2=l2), **given)
+    loss = Loss.convex(smoothness=2.0, l2=given.pop("l2", 0.0))
+    return NoisySGD(given.pop("loss", loss), **given)
 
 
 def law(run):
@@ -79,7 +72,7 @@ def law(run):
         "shuffle_once": [[order] * epochs for order in each],
         "reshuffle": list(itertools.product(each, repeat=epochs)),
     }[run.batches.kind]
-    etas, stds = (np.broadcast_to(s, run.steps) for s in (run.step_size, run.noise_std))
+    etas, stds = (np.broadcast_to(s, run.steps) for s in (run.step_size, run.gradient_noise_std))
     parts = []
     for order in orders:
         mean, cov = START, np.zeros((2, 2))
@@ -151,6 +144,14 @@ QUADRATIC_RUNS = {
     "shuffled, short batch": {"batches": ShuffleOnce(3), "cooldown_steps": 1, "l2": 0.2},
     "shuffled, schedules": {"batches": ShuffleOnce(2), "step_size": SCHEDULE},
     "reshuffled": {"batches": Reshuffle(2), "steps": 4},
+    # Of a bound of 10⁶, over a batch of two: a noise of 1.
+    "multiplier": {
+        "batches": Cyclic(2),
+        "loss": Loss.convex(smoothness=2.0, gradient_bound=1e6),
+        "noise_std": None,
+        "noise_multiplier": 2e-6,
+        "gradient_sensitivity": None,
+    },
 }
 
 
@@ -301,13 +302,7 @@ ATTACKED = [
 def forgetful(batches):
     """Steps that keep a fifth of what was: only the record used last is seen at all."""
     return attacked_run(
-        batches,
-        "replace_one",
-        epochs=1,
-        l2=1.0,
-        step_size=0.8,
-        clip_norm=0.1,
-        noise_std=0.1,
+        batches, "replace_one", epochs=1, l2=1.0, step_size=0.8, clip_norm=0.1, noise_std=0.1
     )
 
 
@@ -358,8 +353,6 @@ def test_the_attack_gets_close_to_the_guarantee():
     assert attack_is_beaten(run, claimed, 2 * TRAININGS, 6)
     assert not attack_is_beaten(claimed, claimed, 2 * TRAININGS, 7)
 
-
-# Larger: a few more trainings of one case always, the rest at night.
 
 RUNS_AT_NIGHT = 20_000
 

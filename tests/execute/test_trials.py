@@ -1,7 +1,5 @@
 """Draws of the number of trials: exact inversion, tested against the law's own masses."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy import stats

@@ -10,11 +10,11 @@ import pabi
 from pabi.describe.batches import Cyclic, FullBatch, Poisson
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
-from pabi.execute.clipping import clip_coordinates, clip_norms
 from pabi.execute.precision import FINE, Walk, small_enough, walk_of
 from pabi.learn import PrivateLinearRegression, train
 from pabi.numbers.errors import InvalidInput
 from pabi.sampling import diffusion, langevin
+from support.execution import every
 from support.unpriced import Unpriced
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.numbers.errors.PrivacyWarning")
@@ -63,7 +63,7 @@ def test_rounding_keeps_what_a_proof_says_is_paid():
     assert advantage(0.0) < 0.7  # by far less than it: noise moves it back
 
 
-@pytest.mark.parametrize(
+@every(
     ("run", "x0", "field"),
     [
         (far_run(), [FAR], "x0"),
@@ -71,7 +71,6 @@ def test_rounding_keeps_what_a_proof_says_is_paid():
         (far_run(noise_std=1e-12, prox=pabi.prox.ball(0.5)), [0.0], "noise_std"),
         (far_run(prox=pabi.prox.box([FAR - 1.0], [FAR + 1.0])), [0.0], "prox"),
     ],
-    ids=["start", "ball", "little noise", "box"],
 )
 def test_training_is_refused_before_the_data_is_touched(run, x0, field):
     def untouched(x, rows):
@@ -157,7 +156,7 @@ def test_unbounded_gradients_are_an_assumption():
 # The size that no iterate exceeds.
 
 
-@pytest.mark.parametrize("seed", range(40))
+@every("seed", range(40))
 def test_no_iterate_is_larger_than_the_size_computed(seed):
     """Against walks pulled outwards by as much as the description allows, under random schedules."""
     rng = np.random.default_rng(seed)
@@ -221,21 +220,7 @@ def test_equal_steps_in_closed_form_and_one_by_one_agree():
 # Bounds near the least double.
 
 
-@pytest.mark.parametrize("clip", [clip_norms, clip_coordinates])
-def test_clipping_never_exceeds_its_bound(clip):
-    """At 5e-324 in ten dimensions it did, by a factor of 2.45."""
-    vectors = np.ones((1, 10))
-    for bound in (5e-324, 1e-308, 9.9e-291):
-        with pytest.raises(InvalidInput, match="^clip_norm: expected at least 1e-290"):
-            clip(vectors, bound)
-    from fractions import Fraction
-
-    for bound in (1e-290, 1e-200, 1.0):
-        square = sum(Fraction(float(x)) ** 2 for x in clip(vectors, bound).ravel())
-        assert square <= Fraction(bound) ** 2
-
-
-@pytest.mark.parametrize(
+@every(
     ("run", "field"),
     [
         (NoisySGD(Loss.unknown(), n=3, batches=FullBatch(), steps=1, step_size=1.0, noise_std=1.0,

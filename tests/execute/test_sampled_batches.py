@@ -152,7 +152,7 @@ def named(value):
     return repr(value) if isinstance(value, (FixedSize, Poisson)) else None
 
 
-@every(("n", "batches"), SMALL)
+@pytest.mark.parametrize(("n", "batches"), SMALL)
 def test_the_law_over_all_sets_of_records(n, batches, draws):
     """Every set, hence every record, pair and number of records, at its own probability."""
     assert_law(drawn(n, batches, draws), law_of(n, batches))

@@ -93,9 +93,6 @@ def interrupted(run, path, at, **others):
     return gradients
 
 
-# A crash.
-
-
 @every("at", range(12))
 def test_a_crash_at_any_step_keeps_all_steps_before(unpriced, monkeypatch, tmp_path, capfd, at):
     """In a file of a relative name, and without a word."""
@@ -277,9 +274,6 @@ def test_a_full_disk_is_told_in_one_line_and_keeps_the_file(unpriced, monkeypatc
     assert not any(isinstance(value, (np.ndarray, State, io.BytesIO)) for value in kept)
 
 
-# The file.
-
-
 def test_only_the_owner_can_read_it_whatever_the_umask(unpriced, monkeypatch, tmp_path):
     """The file and what it is written to before it takes its place."""
     modes, replace_file = [], os.replace
@@ -296,30 +290,6 @@ def test_only_the_owner_can_read_it_whatever_the_umask(unpriced, monkeypatch, tm
         os.umask(umask)
     assert modes == [0o600] * 3
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-
-
-def test_it_is_always_whole(unpriced, monkeypatch, tmp_path):
-    """At every call to the system between two writes the file can be read, and is one or the other."""
-    run, path, steps = run_of(), tmp_path / "run.ckpt", []
-
-    def observed(name):
-        original = getattr(os, name)
-
-        def call(*args, **kwargs):
-            if path.exists():
-                steps.append(Checkpoint(path, run, np.array([0.5]), 0.0).read().step)
-            result = original(*args, **kwargs)
-            if path.exists():
-                steps.append(Checkpoint(path, run, np.array([0.5]), 0.0).read().step)
-            return result
-
-        return call
-
-    for name in ("fsync", "replace", "close"):
-        monkeypatch.setattr(checkpoint_module.os, name, observed(name))
-    interrupted(run, path, 6)
-    assert set(steps) == set(range(1, 7))
-    assert steps == sorted(steps)
 
 
 @every("batches", [ShuffleOnce(3), Reshuffle(3), Cyclic(3), Poisson(3), BallsInBins(3)])
@@ -491,9 +461,6 @@ def test_seconds_are_checked(unpriced, tmp_path, seconds):
         train(run_of(), Records(), [0.5], checkpoint=tmp_path / "a", checkpoint_seconds=seconds)
 
 
-# Noise.
-
-
 class Noted:
     """A generator whose normal draws are noted."""
 
@@ -532,9 +499,6 @@ def test_noise_after_a_crash_was_never_drawn_before(unpriced, monkeypatch, tmp_p
     assert (len(crashed), len(first), len(second)) == (5, 7, 7)
     everything = [*crashed, *ahead, *first, *second]
     assert len(set(everything)) == len(everything)
-
-
-# What is shown while a run is under way.
 
 
 def shown(capfd, scale, seed, **changes):
@@ -577,9 +541,6 @@ def test_progress_counts_from_where_the_run_goes_on(unpriced, tmp_path, capfd):
     assert "12/12" in capfd.readouterr().err
 
 
-# Watching.
-
-
 def test_a_hidden_path_may_not_be_watched(unpriced):
     touched = Records()
     with pytest.raises(InvalidInput, match="^watch: "):
@@ -611,9 +572,6 @@ def test_a_released_path_is_watched_at_the_price_of_composition():
     assert g.mu == pytest.approx(math.sqrt(4.0) * 2.0 / 6.0, rel=1e-12)
     assert not any("stays hidden" in sentence for sentence in g.assumptions)
     assert g.mu > run.guarantee(1e-2).mu
-
-
-# What an interrupted part rests on.
 
 
 def test_a_resumed_run_remembers_that_it_was_seeded(tmp_path):

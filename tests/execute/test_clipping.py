@@ -122,9 +122,6 @@ def test_bounds_that_scaling_would_exceed_are_refused(bound):
         assert refused.value.field == "clip_norm"
 
 
-# Row by row.
-
-
 @every(("subscripts", "shape"), [("ij,j->i", ()), ("ij,kj->ik", (3,)), ("ij,ij->i", None)])
 @pytest.mark.parametrize("d", [1, 7, 4096, 4097, 9000])
 def test_a_row_yields_the_same_wherever_it_stands(subscripts, shape, d):

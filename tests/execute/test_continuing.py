@@ -17,6 +17,7 @@ from pabi.execute.engine import train_and_keep
 from pabi.execute.hiding import grid_of
 from pabi.learn import LogisticGradients, Records, train
 from pabi.numbers.errors import InvalidInput
+from support.execution import every
 from support.unpriced import Unpriced
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
@@ -81,8 +82,8 @@ def constant(each: np.ndarray, rows_of: list[Any] | None = None) -> Callable[...
     return gradients
 
 
-@pytest.mark.parametrize("batches", BATCHES, ids=repr)
-@pytest.mark.parametrize("steps", [1, 2, 5])
+@every("batches", BATCHES)
+@every("steps", [1, 2, 5])
 def test_steps_are_those_of_the_description(free, batches, steps):
     """By an independent recursion over the batches that were asked for, with the noise of a list."""
     run, each = small_run(batches), np.linspace(-0.6, 0.5, 8)
@@ -110,7 +111,7 @@ def test_steps_are_those_of_the_description(free, batches, steps):
     assert period * 3 == run.steps
 
 
-@pytest.mark.parametrize("batches", BATCHES[:5], ids=repr)
+@every("batches", BATCHES[:5])
 def test_the_order_is_the_one_that_was_drawn(free, batches):
     """Batches after the request repeat those of the epochs before, where the order was drawn once."""
     run, asked = small_run(batches), []
@@ -340,8 +341,6 @@ def test_the_claim_is_near_the_truth():
     truth = float(np.sum(np.maximum(cells - RETRAINED.cells, 0.0)))
     assert truth <= CLAIM.delta(0.0) <= 1.5 * truth
 
-
-# High dimension: membership by the loss, as attackers of models do.
 
 WIDTH, PEOPLE, CANARIES = 100, 400, 5
 

@@ -98,9 +98,6 @@ def gradients_of(name, features=None):
     return build(Records(X if features is None else features, R), y)
 
 
-# Sums.
-
-
 def alone(name, theta, i, limit=None):
     gradients = gradients_of(name)
     limit = limit or Limit.of(run_of(name, Poisson(4)), gradients.additions(N))
@@ -204,9 +201,6 @@ def test_training_ends_at_the_optimum_of_the_clipped_loss(name):
     assert left["residual"] < 1e-5
     if name != "vector_huber":  # whose residual vector is scaled either way
         assert left["norm"] > 1e-4
-
-
-# Refusals.
 
 
 class Mine(LinearGradients):

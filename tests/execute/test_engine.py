@@ -100,9 +100,6 @@ def by_hand(run, x, orders, noise=None):
     return np.array(x)
 
 
-# What is executed.
-
-
 @every(
     ("batches", "permutations", "orders"),
     [
@@ -152,45 +149,12 @@ def test_any_shape_of_parameters(free):
     assert silently(run, lambda x, rows: np.zeros((len(rows), 0)), np.zeros(0)).shape == (0,)
 
 
-# The law of the last iterate.
-
-
 # Clipping.
-
-
-# What is refused.
 
 
 def test_a_diameter_that_the_prox_enforces_is_fine(free):
     run = small_run(diameter=2.0, prox=BALL)
     assert np.linalg.norm(train(run, Quadratics(CENTRES), [0.0, 0.0]).x) <= 1.0 + 1e-15
-
-
-SECRET = 6172.25
-
-
-@every(
-    "wrong",
-    [
-        lambda m: np.full((m, 3), SECRET),
-        lambda m: np.full((m + 1, 2), SECRET),
-        lambda m: np.full(2, SECRET),
-        lambda m: SECRET,
-        lambda m: [[SECRET, math.nan]] * m,
-        lambda m: [[SECRET, -math.inf]] * m,
-        lambda m: np.full((m, 2), SECRET + 1j),
-        lambda m: [["a", str(SECRET)]] * m,
-        lambda m: [[SECRET], [SECRET, 1.0], []],
-        lambda m: None,
-    ],
-)
-def test_refuses_gradients_without_showing_them(free, wrong, capsys):
-    with pytest.raises(InvalidInput) as caught:
-        train(small_run(), lambda x, rows: wrong(len(rows)), [0.0, 0.0])
-    assert caught.value.field == "per_record_gradients"
-    assert "6172" not in str(caught.value)
-    assert caught.value.__cause__ is None
-    assert caught.value.__suppress_context__ or caught.value.__context__ is None
 
 
 def test_accounts_before_it_touches_the_data(monkeypatch):
@@ -202,9 +166,6 @@ def test_accounts_before_it_touches_the_data(monkeypatch):
     with pytest.raises(RuntimeError, match="no guarantee"):
         train(small_run(), lambda x, rows: touched.append(rows), [0.0, 0.0])
     assert not touched
-
-
-# What stays hidden.
 
 
 def test_holds_nothing_but_the_last_iterate(free, capfd, caplog, recwarn):
@@ -355,9 +316,6 @@ def test_what_gradients_raise_shows_no_record(free, name):
     assert "77123" not in "".join(traceback.format_exception(caught.value))
 
 
-# Where the randomness comes from.
-
-
 @every("seed", [5, np.int64(5)])
 def test_seeds_reproduce_and_warn(free, seed):
     run = small_run(batches=Reshuffle(3))
@@ -369,9 +327,6 @@ def test_seeds_reproduce_and_warn(free, seed):
     assert all(np.array_equal(x, results[0]) for x in results)
     drawn = {tuple(train(run, Quadratics(CENTRES), [0.0, 0.0]).x) for _ in range(20)}
     assert len(drawn) == 20
-
-
-# The guarantee that comes with it.
 
 
 class Other(Batches):

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from pabi import InvalidInput
 from pabi.execute.hiding import mapped, on_grid, released, returned, starting_point, unseen
+from support.execution import every
 
 SECRET = 616263.25  # no message shows it
 
@@ -47,16 +48,13 @@ def test_last_bits_say_nothing_of_the_sum_before_them():
     assert np.any(((0.1 + z) * 2.0**21) % 1.0 != 0.0)
 
 
-@pytest.mark.parametrize("noise_std", [0.0, 1e-290, 1e290])
+@every("noise_std", [0.0, 1e-290, 1e290])
 def test_without_a_grid_within_the_doubles_nothing_is_rounded(noise_std):
     x = np.array([0.1, -3.0])
     assert np.array_equal(on_grid(x, noise_std), x)
 
 
-# What comes from a caller.
-
-
-@pytest.mark.parametrize(
+@every(
     "x0", [0.0, [1, 2], [[1.0, 2.0]], np.float32(0.5), np.array([1, 2], dtype=np.int8), [True], []]
 )
 def test_a_start_is_a_copy_as_float64(x0):
@@ -66,7 +64,7 @@ def test_a_start_is_a_copy_as_float64(x0):
     assert not np.shares_memory(found, np.asarray(x0))
 
 
-@pytest.mark.parametrize(
+@every(
     ("x0", "said"),
     [
         (None, "missing: a path starts somewhere"),
@@ -77,7 +75,6 @@ def test_a_start_is_a_copy_as_float64(x0):
         ([SECRET, math.nan], "expected finite numbers"),
         ([SECRET, math.inf], "expected finite numbers"),
     ],
-    ids=["None", "a word", "a word in a list", "ragged", "a table", "NaN", "infinity"],
 )
 def test_other_starts_are_refused(x0, said):
     with pytest.raises(InvalidInput) as refused:
@@ -86,16 +83,14 @@ def test_other_starts_are_refused(x0, said):
     assert str(refused.value) == f"x0: {said}"
 
 
-@pytest.mark.parametrize(
-    "value", [np.ones((2, 3)), [[1, 1, 1], [1, 1, 1]], np.ones((2, 3), np.uint8)]
-)
+@every("value", [np.ones((2, 3)), [[1, 1, 1], [1, 1, 1]], np.ones((2, 3), np.uint8)])
 def test_what_a_callable_returns_becomes_float64(value):
     found = returned("f", value, (2, 3))
     assert found.dtype == np.float64
     assert np.array_equal(found, np.ones((2, 3)))
 
 
-@pytest.mark.parametrize(
+@every(
     ("value", "named", "said"),
     [
         (np.full((3, 2), SECRET), "", "expected shape (2, 3), got (3, 2)"),
@@ -108,7 +103,7 @@ def test_what_a_callable_returns_becomes_float64(value):
         ([[SECRET] * 3, [SECRET, SECRET, math.nan]], "", "expected finite numbers"),
         ([[SECRET] * 3, [SECRET, SECRET, -math.inf]], "", "expected finite numbers"),
     ],
-)  # fmt: skip
+)
 def test_refusals_say_shape_and_kind_and_no_value(value, named, said):
     with pytest.raises(InvalidInput) as refused:
         returned("gradients", value, (2, 3), named)
@@ -117,7 +112,7 @@ def test_refusals_say_shape_and_kind_and_no_value(value, named, said):
     assert refused.value.__suppress_context__ or refused.value.__context__ is None
 
 
-@pytest.mark.parametrize(
+@every(
     ("value", "said"),
     [
         (np.ones(2), "expected it to keep the shape (3,), got (2,)"),
@@ -126,7 +121,6 @@ def test_refusals_say_shape_and_kind_and_no_value(value, named, said):
         ([1.0, [2.0], 3.0], "expected it to return an array of shape (3,)"),
         (None, "expected it to keep the shape (3,), got ()"),
     ],
-    ids=["short", "a column", "a word", "ragged", "None"],
 )
 def test_a_map_keeps_the_shape(value, said):
     with pytest.raises(InvalidInput) as refused:
@@ -139,9 +133,6 @@ def test_a_map_may_return_any_array_of_numbers():
     assert mapped([1, 2, 3], (3,)).tolist() == [1.0, 2.0, 3.0]
 
 
-# What is seen of a computation.
-
-
 def test_what_is_returned_is_passed_on():
     thing = object()
     assert unseen(lambda: thing) is thing
@@ -151,7 +142,7 @@ def test_what_is_returned_is_passed_on():
         values[0] = 1.0
 
 
-@pytest.mark.parametrize("how", [unseen, released])
+@every("how", [unseen, released])
 def test_no_floating_point_warning_reports_on_a_hidden_number(how):
     """Outside they are as before."""
     outside = np.geterr()

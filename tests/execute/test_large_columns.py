@@ -7,6 +7,7 @@ from pabi.execute import sources
 from pabi.execute.large_columns import LargeColumn, applied, column_of, first_of, labels_of, product
 from pabi.execute.sources import Parts, Steady
 from pabi.numbers.errors import InvalidInput
+from support.execution import every
 
 CELLS = np.random.default_rng(0).integers(0, 5, 100)
 
@@ -16,7 +17,7 @@ def small_parts(monkeypatch):
     monkeypatch.setattr(sources, "READ", 64)
 
 
-@pytest.mark.parametrize("cells", [CELLS, CELLS.astype(str), CELLS.astype(object)])
+@every("cells", [CELLS, CELLS.astype(str), CELLS.astype(object)])
 def test_labels(cells):
     assert labels_of(column_of(cells, "y")).tolist() == np.unique(cells).tolist()
     assert labels_of(cells).tolist() == np.unique(cells).tolist()
@@ -29,7 +30,7 @@ def test_changes_follow_one_another():
     assert first_of(changed)[0] == CELLS[0] ** 2 + 1
 
 
-@pytest.mark.parametrize("swapped", [False, True])
+@every("swapped", [False, True])
 def test_products(swapped):
     sides = column_of(CELLS, "y"), np.linspace(0.0, 1.0, 100)
     result = product(*sides[::-1]) if swapped else product(*sides)

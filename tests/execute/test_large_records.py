@@ -10,6 +10,7 @@ from pabi.execute.row_maps import RowMap
 from pabi.execute.sources import Parts
 from pabi.learn import LargeTable
 from pabi.numbers.errors import InvalidInput
+from support.execution import every
 from support.large import FORMS, features, frame_of, package, table_in, write_parts
 
 N = 9_000
@@ -35,8 +36,8 @@ def test_every_source_has_the_same_rows(tmp_path, form):
     assert np.array_equal(large.dense(slice(0, N)), own.dense(slice(0, N)))
 
 
-@pytest.mark.parametrize("bounds", BOUNDS)
-@pytest.mark.parametrize("step", [N, 1000, 4097])
+@every("bounds", BOUNDS)
+@every("step", [N, 1000, 4097])
 def test_blocks_are_those_in_memory(tmp_path, bounds, step):
     large, own = LargeRecords(table_in("npy", X, tmp_path), **bounds), Records(X, **bounds)
     assert large.shortened == own.shortened
@@ -48,8 +49,8 @@ def test_blocks_are_those_in_memory(tmp_path, bounds, step):
         assert np.array_equal(mine.scale, expected)
 
 
-@pytest.mark.parametrize("d", [1, 5, 40, 700, 4096, 4200])
-@pytest.mark.parametrize("size", [1e-3, 1.0, 1e20])
+@every("d", [1, 5, 40, 700, 4096, 4200])
+@every("size", [1e-3, 1.0, 1e20])
 def test_single_precision_passes_no_row_that_has_to_be_scaled(tmp_path, d, size):
     """Rows whose norms are within some roundings of the bound, on both sides of it."""
     rng = np.random.default_rng(d)
@@ -66,8 +67,8 @@ def test_single_precision_passes_no_row_that_has_to_be_scaled(tmp_path, d, size)
             assert mine.norm == theirs.norm
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("norm", [None, 1.0, 2.0**100])
+@every("bad", [np.nan, np.inf, -np.inf])
+@every("norm", [None, 1.0, 2.0**100])
 def test_single_precision_passes_nothing_but_finite_numbers(tmp_path, bad, norm):
     table = X.copy()
     table[777, 3] = bad
@@ -75,7 +76,7 @@ def test_single_precision_passes_nothing_but_finite_numbers(tmp_path, bad, norm)
         LargeRecords(table_in("npy", table, tmp_path), norm)
 
 
-@pytest.mark.parametrize("kind", ["i8", "u1", "?", "f8", "f2"])
+@every("kind", ["i8", "u1", "?", "f8", "f2"])
 def test_numbers_of_every_type(tmp_path, kind):
     table = (10 * X).astype(kind)
     large = LargeRecords(table_in("npy", table, tmp_path))
@@ -88,7 +89,7 @@ def test_going_back_begins_another_pass(tmp_path):
         assert np.array_equal(large.dense(rows), X[rows])
 
 
-@pytest.mark.parametrize("equal", [False, True])
+@every("equal", [False, True])
 def test_mapped_rows_are_those_in_memory(tmp_path, equal):
     matrix = np.diag([1.0, 2.0, 0.5, 3.0, 1.5]) + 0.1
     row_map = RowMap(matrix, 1.0, 2.0, equal)
@@ -137,7 +138,7 @@ def no_column(frame):
     return frame.drop(columns="x3")
 
 
-@pytest.mark.parametrize(
+@every(
     ("change", "message"),
     [
         (other_type, r"part-2.parquet: expected float in the column 'x3', as in the first file"),
@@ -193,9 +194,9 @@ def test_rows_in_no_order_are_refused(tmp_path):
         large.dense(np.array([3, 1]))
 
 
-@pytest.mark.parametrize("m", [1, 255, 256, 5000])
-@pytest.mark.parametrize("order", ["C", "F"])
-@pytest.mark.parametrize("kind", ["f4", "f8"])
+@every("m", [1, 255, 256, 5000])
+@every("order", ["C", "F"])
+@every("kind", ["f4", "f8"])
 def test_rows_are_copied_however_they_lie(m, order, kind):
     rows = np.asarray(np.random.default_rng(m).standard_normal((m, 7)), kind, order=order)
     room = np.zeros(m, np.dtype([("other", "f8"), ("x", kind, (7,))]))

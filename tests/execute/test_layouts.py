@@ -23,6 +23,7 @@ from pabi.learn import (
     train,
 )
 from pabi.numbers.errors import InvalidInput
+from support.execution import every
 from support.large import FORMS, features, frame_of, labels, package, table_in, write_parts
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
@@ -252,7 +253,7 @@ def test_rows_are_in_the_same_order_in_every_epoch(tmp_path, small_buckets, monk
     assert sorted(sorted_buckets) == list(range(9)) if again else len(sorted_buckets) > 4 * 9 - 1
 
 
-@pytest.mark.parametrize("seed", range(4))
+@every("seed", range(4))
 def test_going_back_and_forth_in_an_order_that_is_read_again(tmp_path, small_buckets, seed):
     """Buckets are read ahead into the same few arrays, whichever of them is asked for next."""
     layout = Layout(LargeRecords(table_in("npy", X, tmp_path)), np.arange(N), None)
@@ -322,7 +323,7 @@ def test_a_full_disk_is_one_line(tmp_path, small_buckets, monkeypatch, where):
     assert is_empty(tmp_path)
 
 
-@pytest.mark.parametrize(
+@every(
     ("cells", "message"),
     [
         (Y[:-1], "y: expected as many rows as X has"),
@@ -342,7 +343,7 @@ def test_bad_targets(tmp_path, cells, message):
         LogisticGradients(large, cells)
 
 
-@pytest.mark.parametrize(
+@every(
     ("rows", "expected"),
     [([3, 4, 5], slice(3, 6)), ([3], slice(3, 4)), ([3, 5, 4], None), ([3, 5], None), ([], None)],
 )

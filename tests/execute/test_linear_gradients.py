@@ -165,9 +165,6 @@ def one_step(loss, n, clip_norm=None, adjacency="replace_one", clipping="norm"):
     return NoisySGD(loss, n, FullBatch(), **given, **clips)
 
 
-# Derivatives.
-
-
 def slope(loss, row, theta, y, at):
     """∂/∂θ[at] of one record's loss in 40 digits, by central differences of a smooth branch."""
     point = [[mpmath.mpf(float(v)) for v in np.ravel(theta[j])] for j in range(len(row))]
@@ -238,9 +235,6 @@ def test_residuals_of_extreme_predictors_are_exact_limits(name):
                 at = (0, at) if len(gradients.shape) == 2 else (0,)
                 truth = float(slope(loss, [1.0], theta, y[i], at))
                 assert got[i][at] == pytest.approx(truth, abs=16 * ULP * largest)
-
-
-# The sum over a batch is the sum of the clipped gradients of its records.
 
 
 def weights_by_hand(name, z, y):
@@ -465,8 +459,6 @@ def test_training_by_products_is_training_record_by_record(name):
     assert np.linalg.norm(results[0]) > 100 * grid
 
 
-# No record contributes more than its bound, in exact arithmetic.
-
 BIG = [1.7976931348623157e308, 1e200, 1e75, 1e60, 1e38, 1e20]
 SMALL = [1e-20, 1e-100, 1e-160, 2.3e-308, 1e-310, 5e-324]
 WORST = {
@@ -579,9 +571,6 @@ def test_rows_keep_their_direction_and_short_ones_their_length(feature_norm, int
     assert np.allclose(inside[~short], wanted, rtol=2.0**-40, atol=0.0)
 
 
-# Adjacent data sets.
-
-
 def aligned_sums(name, adjacency, limit_of, n, rng, clipping="norm"):
     """Two sums over adjacent data sets made to round badly: all rows alike, so that errors add up, and
     gradients as long as the limit lets them be. Replacing a record turns its gradient round, where the
@@ -668,9 +657,6 @@ def test_one_record_among_others_moves_the_sum_by_no_more(name, stored):
         assert apart <= Fraction(run.sensitivity) ** 2
 
 
-# Refusals.
-
-
 def test_repeated_sparse_entries_count_as_their_sum():
     """Two entries of 0.9 in one place are a feature of 1.8, longer than the norm."""
     twice = sparse.csr_matrix(
@@ -686,9 +672,6 @@ def test_a_run_of_another_size_is_refused():
     gradients = LogisticGradients(np.ones((5, 1)), [0, 1, 0, 1, 0])
     with pytest.raises(InvalidInput, match="^n: expected 5"):
         train(one_step(Loss.logistic(1.0), 4), gradients, [0.0])
-
-
-# Memory.
 
 
 def peak_megabytes(work):

@@ -153,9 +153,6 @@ def test_unbounded_gradients_are_an_assumption():
     assert np.spacing(np.nextafter(limit, 0.0)) <= FINE * 0.5
 
 
-# The size that no iterate exceeds.
-
-
 @every("seed", range(40))
 def test_no_iterate_is_larger_than_the_size_computed(seed):
     """Against walks pulled outwards by as much as the description allows, under random schedules."""
@@ -215,9 +212,6 @@ def test_equal_steps_in_closed_form_and_one_by_one_agree():
                     walk.overstep()
                 sizes.append(max(seen))
             assert sizes[1] <= sizes[0] <= 4.0 * sizes[1]
-
-
-# Bounds near the least double.
 
 
 @every(

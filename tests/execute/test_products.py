@@ -92,8 +92,6 @@ def test_a_predictor_does_not_notice_the_other_rows(d, outputs):
             assert np.array_equal(predictors(changed, theta)[others], before[others])
 
 
-# Adjacent data sets of float32, in several strips and blocks.
-
 N, D, K = 500, 784, 10
 FLOAT32 = np.finfo(np.float32)
 

@@ -92,9 +92,6 @@ def test_all_256_bits_of_the_key_are_used():
     assert len({keyed_generator(key).bit_generator.random_raw() for key in keys}) == 32
 
 
-# What is kept.
-
-
 def test_secret_randomness_holds_nothing():
     """No generator stands in what a debugger shows of the caller."""
     with warnings.catch_warnings():

@@ -8,6 +8,7 @@ from scipy.stats import chisquare
 
 from pabi.execute import secret_orders as module
 from pabi.execute.secret_orders import Buckets, drawn_order, is_order, whole_order
+from support.execution import every
 
 
 def test_few_records_are_permuted_at_once():
@@ -28,7 +29,7 @@ def test_many_records_are_all_there_once(n):
     assert np.mean(np.abs(np.diff(order))) == pytest.approx(n / 3.0, rel=0.02)
 
 
-@pytest.mark.parametrize(("n", "bucket"), [(3, 1), (3, 2), (5, 2)])
+@every(("n", "bucket"), [(3, 1), (3, 2), (5, 2)])
 def test_every_order_is_as_likely(monkeypatch, n, bucket):
     """All orders of a few records, in buckets of which each has as many as chance has it."""
     monkeypatch.setattr(module, "BUCKET", bucket)
@@ -55,6 +56,6 @@ def test_keys_differ_from_draw_to_draw():
     assert len(keys) == 20
 
 
-@pytest.mark.parametrize("secret", [np.zeros(5, int), np.arange(6), np.zeros(4, int)])
+@every("secret", [np.zeros(5, int), np.arange(6), np.zeros(4, int)])
 def test_what_is_no_order(secret):
     assert not is_order(secret, 5)

@@ -8,11 +8,10 @@ from tests.support.falsification.selections import masses
 from pabi.execute.randomness import secret_generator
 from pabi.execute.trials import TrialLaw
 from pabi.numbers.errors import InvalidInput
+from support.execution import every
 
 
-@pytest.mark.parametrize(
-    ("gamma", "shape"), [(0.1, 1.0), (0.1, 0.0), (0.3, -0.5), (0.2, 2.5), (0.9, 0.0)]
-)
+@every(("gamma", "shape"), [(0.1, 1.0), (0.1, 0.0), (0.3, -0.5), (0.2, 2.5), (0.9, 0.0)])
 def test_draws_follow_the_law(gamma: float, shape: float):
     """χ² over cells of at least 20 expected draws; it fails by chance once in a million runs."""
     law, generator, draws = TrialLaw(gamma, shape), secret_generator(), 4000
@@ -47,7 +46,7 @@ def test_a_draw_in_doubt_reveals_more_bits():
     assert law.draw(Scripted(2**64 - 1, 7)) == 65
 
 
-@pytest.mark.parametrize("shape", [-0.5, 0.0, 1.0])
+@every("shape", [-0.5, 0.0, 1.0])
 def test_quantiles(shape: float):
     cumulative = np.cumsum(masses(0.05, shape, 2000))
     law = TrialLaw(0.05, shape)

@@ -26,7 +26,6 @@ from pabi import (
 )
 from pabi.execute.batches import batch_rows, fits
 from pabi.learn import train
-from pabi.numbers.errors import InvalidInput
 from support.execution import Crash, assert_law, every
 
 pytestmark = [
@@ -237,34 +236,6 @@ def test_every_assignment_has_its_own_probability(n, size, cap, runs):
     assert_law([bins_of(run, generator) for _ in range(runs)], law_of_bins(n, bins, cap))
 
 
-@every(("epochs", "cooldown"), [(4, 0), (2.5, 3), (0.5, 0)])
-@every("cap", [None, 3])
-def test_the_bins_are_the_same_in_every_epoch(epochs, cooldown, cap):
-    run = bins_run(12, 3, cap, epochs=epochs, cooldown_steps=cooldown)
-    for seed in range(20):
-        found = bins_of(run, seed)
-        assert len(found) == round(4 * epochs)
-        assert all(found[k] == found[k % 4] for k in range(len(found)))
-        rows = [row for held in found[:4] for row in held]
-        assert len(set(rows)) == len(rows)
-        assert set(rows) <= set(range(12))
-        if cap is None and epochs >= 1:
-            assert sorted(rows) == list(range(12))
-
-
-def test_bins_beyond_the_cap_are_empty_and_never_cut():
-    """As often as a binomial is beyond it; the records of one are in none of the others."""
-    run, over, seeds = bins_run(12, 3, 3, epochs=1), 0, 300
-    for seed in range(seeds):
-        found = bins_of(run, seed)
-        assert max(map(len, found)) <= 3
-        missing = 12 - sum(map(len, found))
-        assert missing != 1  # one record alone is never left out
-        over += missing > 0
-        assert missing == 0 or missing > 3
-    assert over > seeds / 2
-
-
 @every(("size", "cap"), [(3, None), (3, 4), (1, 1)])
 def test_sums_are_divided_by_the_size(size, cap):
     """Whatever the bin holds: the last iterate by hand, but for noise of a millionth."""
@@ -298,15 +269,6 @@ def test_a_resumed_run_goes_on_with_the_same_bins(tmp_path, n, size, cap, at):
         assert all(rows == steps[k % 4] for k, rows in enumerate(steps))
         if cap is None:
             assert sorted(itertools.chain(*steps[:4])) == list(range(n))
-
-
-def test_the_file_of_other_bins_is_refused(tmp_path):
-    path = tmp_path / "run.ckpt"
-    with pytest.raises(Crash):
-        train(bins_run(12, 3), Noted(6), START, 0, checkpoint=path, checkpoint_seconds=0.0)
-    for other in (bins_run(12, 3, 12), bins_run(12, 4), bins_run(13, 3)):
-        with pytest.raises(InvalidInput, match="^resume: "):
-            train(other, Noted(), START, 0, resume=path)
 
 
 def test_bins_come_from_the_operating_system():

@@ -11,6 +11,7 @@ import pytest
 
 import pabi
 from pabi import Cyclic, FullBatch, InvalidInput, Loss, NoisySGD, Poisson, ShuffleOnce
+from pabi.execute import sums
 from pabi.execute.groups import UserRows
 from pabi.execute.records import Records
 from pabi.execute.row_maps import RowMap
@@ -32,16 +33,8 @@ FULL = FullBatch()
 
 
 def run_of(batches=FULL, **fields) -> NoisySGD:
-    return NoisySGD(
-        fields.pop("loss", Loss.logistic(1.0, l2=0.1)),
-        USERS,
-        batches,
-        steps=STEPS,
-        step_size=0.5,
-        noise_std=fields.pop("noise_std", 0.3),
-        unit=fields.pop("unit", "user"),
-        **fields,
-    )
+    given = {"steps": STEPS, "step_size": 0.5, "noise_std": 0.3, "unit": "user"} | fields
+    return NoisySGD(given.pop("loss", Loss.logistic(1.0, l2=0.1)), USERS, batches, **given)
 
 
 def clipped(gradient, most):
@@ -106,25 +99,16 @@ def test_one_row_each_is_what_it_was_without_users():
 @every("batches", [ShuffleOnce(5), Poisson(5), pabi.Reshuffle(5), Cyclic(5)])
 def test_every_scheme_draws_users(batches):
     """Almost without noise the sum over an epoch of ones is that of the users with rows."""
-    run = NoisySGD(
-        Loss.convex(1.0, gradient_bound=1.0),
-        USERS,
-        batches,
-        epochs=1,
-        step_size=1.0,
-        noise_std=1e-6,
-        clip_norm=1.0,
-        unit="user",
-    )
-    seen = []
+    loss = Loss.convex(1.0, gradient_bound=1.0)
+    given = {"epochs": 1, "step_size": 1.0, "noise_std": 1e-6, "clip_norm": 1.0, "unit": "user"}
+    run, seen = NoisySGD(loss, USERS, batches, **given), []
 
     def gradients(x, rows):
         seen.extend(rows.tolist())
         return np.full((len(rows), 1), -1.0)
 
     got = train(run, gradients, np.zeros(1), np.random.default_rng(2), groups=IDS)
-    drawn = {int(IDS[i]) for i in seen}
-    times = np.bincount(seen, minlength=M)
+    drawn, times = {int(IDS[i]) for i in seen}, np.bincount(seen, minlength=M)
     assert all(len(set(times[rows].tolist())) == 1 for rows in ROWS if len(rows))
     if not isinstance(batches, Poisson):
         assert len(drawn) == len(set(IDS.tolist()))
@@ -149,43 +133,28 @@ def test_one_user_of_many_rows_moves_a_sum_by_one_gradient():
     assert moved == pytest.approx(0.25, abs=1e-4)
 
 
-def test_many_rows_are_summed_in_parts():
+def test_many_rows_are_summed_in_parts(monkeypatch):
     """As many gradients as are held at once, and the exact sum of all."""
-    width, many = 300_000, 100
-    run = NoisySGD(
-        Loss.unknown(),
-        2,
-        FullBatch(),
-        steps=1,
-        step_size=1.0,
-        noise_std=1.0,
-        clip_norm=1.0,
-        unit="user",
-    )
-    asked = []
+    monkeypatch.setattr(sums, "_HELD", 30)
+    run, asked = run_of(loss=Loss.unknown(), clip_norm=1.0), []
 
     def gradients(x, rows):
         asked.append(len(rows))
-        return np.full((len(rows), width), 1.0 / np.sqrt(width))
+        return np.full((len(rows), D), 1.0 / np.sqrt(D))
 
-    total = per_record_sum(gradients, run, UserRows.of(np.zeros(many, int), 2))
-    value = total(np.zeros(width), slice(0, 2))
-    assert max(asked) < many
+    total = per_record_sum(gradients, run, UserRows.of(np.zeros(100, int), USERS))
+    value = total(np.zeros(D), slice(0, USERS))
+    assert max(asked) == 10
     assert np.linalg.norm(value) <= 1.0
-    assert value == pytest.approx(np.full(width, 1.0 / np.sqrt(width)), rel=1e-9)
+    assert value == pytest.approx(np.full(D, 1.0 / np.sqrt(D)), rel=1e-9)
 
 
 @every(
     "ids",
     [
-        IDS,
-        IDS.astype(str),
-        IDS.astype(str).astype(object),
-        IDS.astype(float),
+        *(IDS, IDS.astype(str), IDS.astype(str).astype(object), IDS.astype(float)),
         pd.Series(IDS.astype(str), index=np.arange(M)[::-1]),
-        pd.Series(IDS).astype("category"),
-        IDS.tolist(),
-        IDS + 10**12,
+        *(pd.Series(IDS).astype("category"), IDS.tolist(), IDS + 10**12),
     ],
 )
 def test_ids_of_any_kind_make_the_same_users(ids):
@@ -214,13 +183,8 @@ def test_a_list_of_the_enrolled_decides_their_numbers():
 @every(
     ("ids", "users", "field"),
     [
-        (IDS, 5, "groups"),
-        (IDS.astype(str), 9, "groups"),
-        (IDS, [1, 2, 3], "groups"),
-        (IDS, [*range(12), 3], "users"),
-        (IDS, 0, "users"),
-        (IDS, 2.5, "users"),
-        (IDS, [[1], [2]], "users"),
+        *((IDS, 5, "groups"), (IDS.astype(str), 9, "groups"), (IDS, [1, 2, 3], "groups")),
+        *((IDS, users, "users") for users in ([*range(12), 3], 0, 2.5, [[1], [2]])),
         (np.where(IDS == 3, np.nan, IDS), 12, "groups"),
         (np.array(["a", None], object), 12, "groups"),
         (IDS[:, None], 12, "groups"),
@@ -318,12 +282,8 @@ def test_which_ids_are_the_same_does_not_depend_on_others(odd, same, other):
 @every(
     "time",
     [
-        np.timedelta64(1),
-        np.timedelta64(1, "Y"),
-        np.timedelta64(2**60, "W"),
-        np.datetime64(1, "ns"),
-        np.datetime64(2**60, "W"),
-        np.datetime64("10000-01-01"),
+        *(np.timedelta64(1), np.timedelta64(1, "Y"), np.timedelta64(2**60, "W")),
+        *(np.datetime64(1, "ns"), np.datetime64(2**60, "W"), np.datetime64("10000-01-01")),
     ],
 )
 def test_times_that_python_has_not_are_refused(time):
@@ -372,24 +332,15 @@ def test_rows_without_an_id_are_refused(missing):
         UserRows.of(np.array([1j, 2j]))
 
 
-@every(
-    "fresh",
-    [
-        lambda: (1.0, float("nan")),
-        lambda: (1, ("a", (np.float32("nan"),))),
-        lambda: (1, pd.NaT),
-        lambda: ("a", None),
-        lambda: (1, np.inf),
-        lambda: frozenset({float("nan")}),
-        lambda: frozenset({1}),
-        lambda: Decimal("NaN"),
-        lambda: Decimal("sNaN"),
-        lambda: np.ma.masked,
-        object,
-        lambda: (1, object()),
-        lambda: 1j,
-    ],
-)
+UNEQUAL = [
+    *(lambda: (1.0, float("nan")), lambda: (1, ("a", (np.float32("nan"),))), lambda: (1, pd.NaT)),
+    *(lambda: ("a", None), lambda: (1, np.inf), lambda: (1, object()), object, lambda: 1j),
+    *(lambda: frozenset({float("nan")}), lambda: frozenset({1}), lambda: np.ma.masked),
+    *(lambda: Decimal("NaN"), lambda: Decimal("sNaN")),
+]
+
+
+@every("fresh", UNEQUAL)
 def test_ids_that_do_not_equal_their_like_are_refused(fresh):
     """Each row's would be a user of its own, and one person as many users as they have rows."""
     for users in (None, 9, [1, 2]):
@@ -460,25 +411,13 @@ def test_losses_that_a_user_without_rows_does_not_have_are_refused(loss):
 def test_a_row_contributes_the_same_wherever_it_is():
     wide = RNG.normal(size=(300, 37))
     gradients = OneVsRestGradients(wide, np.arange(300) % 3, 3)
-    run = NoisySGD(
-        Loss.one_vs_rest(100.0, 3),
-        300,
-        FullBatch(),
-        steps=1,
-        step_size=0.1,
-        noise_std=1.0,
-        clip_norm=1.0,
-        clipping="residual",
-        unit="user",
-    )
-    limit = Limit.of(run, 4096)
+    loss = Loss.one_vs_rest(100.0, 3)
+    limit = Limit.of(run_of(loss=loss, clip_norm=1.0, clipping="residual"), 4096)
     assert limit.anywhere
-    theta = RNG.normal(size=(37, 3))
-    alone = gradients.clipped_sum(theta, np.array([123]), limit)
-    shares = np.zeros(300)
+    theta, shares = RNG.normal(size=(37, 3)), np.zeros(300)
     shares[123] = 1.0
-    among = gradients.clipped_sum(theta, np.arange(300), limit, shares)
-    assert np.array_equal(alone, among)
+    alone = gradients.clipped_sum(theta, np.array([123]), limit)
+    assert np.array_equal(alone, gradients.clipped_sum(theta, np.arange(300), limit, shares))
 
 
 def test_a_mapped_row_is_the_same_wherever_it_is():

@@ -32,7 +32,7 @@ from pabi.learn import (
     SoftmaxGradients,
     train,
 )
-from pabi.numbers.errors import InvalidInput, PrivacyWarning
+from pabi.numbers.errors import InvalidInput
 from support.execution import Crash, apart_squared, assert_law, every, held
 
 pytestmark = [
@@ -211,16 +211,6 @@ def test_steps_are_independent(batches, lag, draws):
     assert_law(pairs, {(a, b): law[a] * law[b] for a in law for b in law})
 
 
-@every(("n", "size", "cap"), [(50, 1, 1), (50, 5, 7), (400, 100, 110)])
-def test_a_batch_beyond_the_cap_is_empty_and_never_cut(n, size, cap, draws):
-    """As many batches of exactly `cap` records as a binomial has, no more; larger ones not at all."""
-    found = [len(rows) for rows in drawn(n, Poisson(size, cap), draws)]
-    law = {k: float(binom.pmf(k, n, size / n)) for k in range(cap + 1)}
-    law[0] += float(binom.sf(cap, n, size / n))
-    assert_law(found, law)
-    assert max(found) == cap
-
-
 @every("batches", [FixedSize(1000), Poisson(1000), Poisson(1000, cap=1200)])
 def test_no_work_in_proportion_to_the_number_of_records(batches):
     """Among 10¹² records, of which not even a list would fit in memory."""
@@ -360,50 +350,6 @@ def test_records_that_all_overflow_the_memory_are_asked_for_in_parts(free, monke
     assert total(x, rows) == pytest.approx(np.sum(x - CENTRES, axis=0), rel=1e-12)
     assert expected(x, rows) == pytest.approx(np.sum(x - CENTRES, axis=0), rel=1e-12)
     assert list(map(len, parts.calls)) == [2, 2, 2, 1]
-
-
-@every("batches", [FixedSize(3), Poisson(3), Poisson(3, cap=4)])
-def test_seeds_reproduce(free, batches):
-    run = run_of(7, batches, steps=40)
-    first, again, other = Noted(), Noted(), Noted()
-    results = [
-        train(run, gradients, [0.0, 0.0], seed).x
-        for gradients, seed in ((first, 4), (again, 4), (other, 5))
-    ]
-    assert np.array_equal(results[0], results[1])
-    assert first.calls == again.calls != other.calls
-
-
-@every("batches", [FixedSize(3), Poisson(3)])
-def test_batches_from_the_operating_system_differ(free, batches):
-    """Forty batches of seven records agree by chance with probability below 10⁻⁶⁰."""
-    calls = []
-    for _ in range(2):
-        gradients = Noted()
-        train(run_of(7, batches, steps=40), gradients, [0.0, 0.0])
-        calls.append(gradients.calls)
-    assert calls[0] != calls[1]
-
-
-@every("batches", [FixedSize(40), Poisson(40), Poisson(40, cap=44)])
-@every("stored", ["memmap", "csr", "float32", "callable"])
-def test_data_of_every_kind(free, tmp_path, batches, stored):
-    """The same seed on the same rows: apart by what rounding does."""
-    rng = np.random.default_rng(0)
-    X = np.where(rng.random((300, 9)) < 0.4, rng.normal(size=(300, 9)), 0.0).astype(np.float32)
-    y = rng.integers(0, 2, 300)
-    other = X
-    if stored == "memmap":
-        np.save(tmp_path / "X.npy", X)
-        other = np.load(tmp_path / "X.npy", mmap_mode="r")
-    elif stored == "csr":
-        other = sparse.csr_matrix(X)
-    run = run_of(300, batches, loss=Loss.logistic(2.0), steps=50, noise_std=0.01, clip_norm=None)
-    dense = LogisticGradients(Records(X.astype(float), 2.0), y)
-    gradients = dense if stored == "callable" else LogisticGradients(Records(other, 2.0), y)
-    called = (lambda x, rows: gradients(x, rows)) if stored == "callable" else gradients
-    wanted = train(run, dense, np.zeros(9), 2).x
-    assert train(run, called, np.zeros(9), 2).x == pytest.approx(wanted, rel=1e-6, abs=1e-6)
 
 
 def aligned(n, rng):
@@ -573,22 +519,6 @@ def test_predictors_do_not_depend_on_place_or_company(d, outputs, stored):
         assert np.array_equal(predictor(rows), alone[rows])
 
 
-def test_residuals_do_not_depend_on_place_or_company():
-    rng = np.random.default_rng(6)
-    X, n = rng.normal(size=(60, 5)), 60
-    y = rng.integers(0, 3, n)
-    theta = rng.normal(size=(5, 3)) * 4.0
-    limit = Limit(0.3, 1.0, True)
-    gradients = SoftmaxGradients(Records(X, 1.0), y, 3)
-    residual = gradients._residual
-    block = next(gradients.records.blocks(slice(0, n)))
-    predictor = gradients.records.predictor(block, theta, anywhere=True)
-    whole = residual(predictor.copy(), y)
-    for rows in (slice(0, 7), slice(3, 60), slice(59, 60), slice(10, 43)):
-        assert np.array_equal(residual(predictor[rows].copy(), y[rows]), whole[rows])
-    assert np.all(np.isfinite(gradients.clipped_sum(theta, slice(0, n), limit)))
-
-
 def interrupted(run, path, at):
     """Rows asked for by a training that crashed after step `at`, having written every step."""
     gradients, steps = Noted(), itertools.count(1)
@@ -660,17 +590,6 @@ def test_estimators_train_on_sampled_batches(priced_as_full, batches, model):
     copy = io.BytesIO()
     np.save(copy, fitted.coef_)
     assert pabi.describe.files.from_dict(pabi.describe.files.to_dict(fitted.run_)) == fitted.run_
-
-
-def test_a_seed_makes_the_fit_reproducible(priced_as_full):
-    rng = np.random.default_rng(9)
-    X, y = rng.normal(size=(200, 3)), rng.integers(0, 2, 200)
-    model = PrivateLogisticRegression(
-        batches=Poisson(20, cap=40), epochs=2, noise_std=0.1, delta=1e-3, random_state=1
-    )
-    with pytest.warns(PrivacyWarning):
-        first = model.fit(X, y).coef_
-    assert np.array_equal(first, model.fit(X, y).coef_)
 
 
 def test_sizes_beyond_the_data_are_refused(priced_as_full):

@@ -1,8 +1,4 @@
-"""The batches of runs in a fixed or a permuted order and in bins, and which secrets a run can be in.
-
-Which rows a step asks for is noted by gradients of runs in bins; which step it is they read off the iterate,
-of which one coordinate shrinks by the regulariser at every step. Sampled batches have tests of their own.
-"""
+"""The batches of runs in a fixed or a permuted order and in bins, and which secrets a run can be in."""
 
 import itertools
 import math

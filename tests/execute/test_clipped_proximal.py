@@ -1,8 +1,4 @@
-"""Cyclic noisy SGD with clipped gradients and proximal steps on weakly convex losses (Kong and Ribero).
-
-Records are f(x) = Σ_j ρ(a_j·x − y_j), ρ(r) = r²/(2(1 + r²)), the rows a_j of a matrix of norm 1: curvature in
-[−1/4, 1], as ρ″ = (1 − 3r²)/(1 + r²)³, and with two rows or more no scalar times a fixed vector.
-"""
+"""Cyclic noisy SGD with clipped gradients and proximal steps on weakly convex losses (Kong and Ribero)."""
 
 import math
 

@@ -1,8 +1,4 @@
-"""Clipping and row by row products, against rational arithmetic.
-
-That no norm ever exceeds its bound is tested with the engine, for vectors of every size; here is how much
-clipping takes away, and that rows do not depend on their neighbours.
-"""
+"""Clipping and row by row products, against rational arithmetic."""
 
 import math
 from fractions import Fraction

@@ -52,8 +52,7 @@ KINDS = {
     "logistic": (LogisticGradients, LABELS, Loss.logistic(R)),
     "softmax": (lambda x, y: SoftmaxGradients(x, y, K), CLASSES, Loss.softmax(R)),
     "softmax, capped": (
-        lambda x, y: SoftmaxGradients(x, y, K, residual_cap=0.4),
-        CLASSES,
+        *(lambda x, y: SoftmaxGradients(x, y, K, residual_cap=0.4), CLASSES),
         Loss.softmax(R, residual_cap=0.4),
     ),
     "one_vs_rest": (lambda x, y: OneVsRestGradients(x, y, K), CLASSES, Loss.one_vs_rest(R, K)),
@@ -282,29 +281,24 @@ def test_gradients_of_a_loss_that_is_clipped_at_less_are_taken(name, gradients):
     assert np.all(np.isfinite(train(run, gradients, np.zeros(gradients.shape), delta=1e-2).x))
 
 
+UNKNOWN = [
+    *(Loss.convex(1.0), Loss.convex(1.0, gradient_bound=1.0, glm=True), Loss.unknown()),
+    *(Loss.strongly_convex(0.1, 1.0), Loss.lipschitz(1.0)),
+]
+
+
 @every(
-    ("changes", "field"),
+    "field, changes",
     [
-        ({"loss": Loss.convex(1.0)}, "clipping"),
-        ({"loss": Loss.convex(1.0, gradient_bound=1.0, glm=True)}, "clipping"),
-        ({"loss": Loss.strongly_convex(0.1, 1.0)}, "clipping"),
-        ({"loss": Loss.lipschitz(1.0)}, "clipping"),
-        ({"loss": Loss.unknown()}, "clipping"),
-        ({"clip_norm": None}, "clip_norm"),
-        ({"clip_norm": 0.0}, "clip_norm"),
-        ({"clipping": "residuals"}, "clipping"),
-        ({"clipping": "Residual"}, "clipping"),
-        ({"clipping": None}, "clipping"),
+        *(("clipping", {"loss": loss}) for loss in UNKNOWN),
+        *(("clip_norm", {"clip_norm": bound}) for bound in (None, 0.0)),
+        *(("clipping", {"clipping": kind}) for kind in ("residuals", "Residual", None)),
     ],
 )
-def test_descriptions_that_cannot_be_clipped_so_are_refused(changes, field):
-    settings = {"loss": Loss.logistic(R), "clip_norm": NORM, "clipping": "residual"} | changes
-    refused(
-        field,
-        lambda: NoisySGD(
-            **settings, n=N, batches=Cyclic(8), epochs=2, step_size=0.5, noise_std=1.0
-        ),
-    )
+def test_descriptions_that_cannot_be_clipped_so_are_refused(field, changes):
+    given = {"loss": Loss.logistic(R), "clip_norm": NORM, "clipping": "residual"} | changes
+    given |= {"n": N, "batches": Cyclic(8), "epochs": 2, "step_size": 0.5, "noise_std": 1.0}
+    refused(field, lambda: NoisySGD(**given))
 
 
 def test_a_refusal_says_which_losses_can_be():

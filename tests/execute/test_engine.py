@@ -19,7 +19,7 @@ from pabi.execute.checkpoint import State
 from pabi.execute.hiding import unseen
 from pabi.learn import Trained, train
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
-from support.execution import Silent, every
+from support.execution import Silent, every, frames_of
 
 DELTA = 1e-5
 
@@ -222,53 +222,47 @@ def test_floating_point_trouble_makes_no_noise(free):
         )
 
 
-@pytest.mark.parametrize("kind", ["own error", "non-finite", "chained"])
+@every("kind", ["own error", "non-finite", "chained"])
 def test_exceptions_carry_no_iterate(free, kind):
+    """Frames of what was being handled before are somebody else's, who may want to see them."""
     calls = []
 
     def gradients(x, rows):
         calls.append(1)
         mine = x.copy()
-        if len(calls) == 4 and kind == "non-finite":
+        if len(calls) < 4:
+            return np.zeros((len(rows), 2))
+        if kind == "non-finite":
             return mine * np.full((len(rows), 1), np.nan)
-        if len(calls) == 4:
-            try:
-                return {}["missing"]
-            except KeyError:
-                raise ValueError("a bug") from (None if kind == "own error" else OSError("why"))
-        return np.zeros((len(rows), 2))
-
-    outer_frames = []
-    try:
         try:
-            outside = np.ones(3)
-            raise LookupError("before")
-        except LookupError as outer:
-            outer_frames.append(outer.__traceback__.tb_frame)
+            return {}["missing"]
+        except KeyError:
+            raise ValueError("a bug") from (None if kind == "own error" else OSError("why"))
+
+    def theirs():
+        useful = 7
+        raise LookupError(useful)
+
+    try:
+        theirs()
+    except LookupError as error:
+        outer = error
+        with pytest.raises(InvalidInput) as caught:
             train(small_run(), gradients, [0.25, 0.25])
-    except (ValueError, InvalidInput) as error:
-        chain, frames, here = [error], [], sys._getframe().f_code.co_name
-        while chain:
-            e = chain.pop()
-            frames += [f for f, _ in traceback.walk_tb(e.__traceback__)]
-            chain += [c for c in (e.__cause__, e.__context__) if c is not None]
-        inside = [
-            f
-            for f in frames
-            if f.f_code.co_name not in ("train", "train_and_keep", "released", "unseen", here)
-        ]
-        assert inside
-        assert [(f.f_code.co_name, f.f_locals) for f in inside if f.f_locals] == []
-        running = [
-            f for f in frames if f.f_code.co_name in ("train_and_keep", "released", "unseen")
-        ]
-        hidden = np.ndarray, np.random.Generator, State
-        kept = {k for f in running for k, v in f.f_locals.items() if isinstance(v, hidden)}
-        assert kept == {"start"}
-    else:
-        pytest.fail("expected an error")
-    assert outside.sum() == 3.0
-    assert outer_frames[0].f_locals["kind"] == kind
+    assert frames_of(outer)[-1].f_locals == {"useful": 7}
+    chain, frames, here = [caught.value], [], sys._getframe().f_code.co_name
+    while chain:
+        e = chain.pop()
+        frames += [f for f in frames_of(e) if f.f_code.co_name != here]
+        chain += [c for c in (e.__cause__, e.__context__) if c is not None]
+    outermost = ("train", "train_and_keep", "released", "unseen")
+    inside = [f for f in frames if f.f_code.co_name not in (*outermost, "theirs")]
+    assert inside
+    assert [(f.f_code.co_name, f.f_locals) for f in inside if f.f_locals] == []
+    running = [f for f in frames if f.f_code.co_name in outermost[1:]]
+    hidden = np.ndarray, np.random.Generator, State
+    kept = {k for f in running for k, v in f.f_locals.items() if isinstance(v, hidden)}
+    assert kept == {"start"}
 
 
 def test_groups_of_exceptions_carry_no_iterate(free):

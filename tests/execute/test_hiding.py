@@ -1,8 +1,4 @@
-"""What is released and what is taken from callables, against rational arithmetic.
-
-That frames are emptied after an error and that runs which cannot be enforced are refused is tested with the
-engine.
-"""
+"""What is released and what is taken from callables, against rational arithmetic."""
 
 import math
 import traceback

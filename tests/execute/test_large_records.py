@@ -1,13 +1,15 @@
-"""Large tables in passes: the records of the same table in memory, to the last bit."""
+"""Large tables and columns in passes: what is read of the same in memory, to the last bit."""
 
 import numpy as np
 import pytest
 
+from pabi.execute import sources
 from pabi.execute.dense_blocks import copy_rows
+from pabi.execute.large_columns import LargeColumn, applied, column_of, first_of, labels_of, product
 from pabi.execute.large_records import LargeRecords, records_of
 from pabi.execute.records import Records
 from pabi.execute.row_maps import RowMap
-from pabi.execute.sources import Parts
+from pabi.execute.sources import Parts, Steady
 from pabi.learn import LargeTable
 from pabi.numbers.errors import InvalidInput
 from support.execution import every
@@ -173,21 +175,6 @@ def test_files_that_change_between_passes(tmp_path):
         large.dense(slice(0, N))
 
 
-def test_more_rows_in_a_later_pass(tmp_path):
-    array = package("dask.array")
-    passes = []
-
-    def block(rows):
-        passes.append(len(rows))
-        return rows if len(passes) <= 3 else rows + 1.0
-
-    large = LargeRecords(array.from_array(X, chunks=(N, 5)).map_blocks(block, dtype=X.dtype))
-    large.dense(slice(0, N))
-    passes += [0] * 3
-    with pytest.raises(InvalidInput, match="X: it changed while it was read"):
-        large.dense(slice(0, N))
-
-
 def test_rows_in_no_order_are_refused(tmp_path):
     large = LargeRecords(table_in("npy", X, tmp_path))
     with pytest.raises(InvalidInput, match="rows: expected a slice"):
@@ -207,3 +194,72 @@ def test_rows_are_copied_however_they_lie(m, order, kind):
     copy_rows(rows, numbers)
     assert np.array_equal(numbers, rows)
     assert not room["other"].any()
+
+
+CELLS = np.random.default_rng(0).integers(0, 5, 100)
+
+
+@pytest.fixture
+def small_parts(monkeypatch):
+    monkeypatch.setattr(sources, "READ", 64)
+
+
+@every("cells", [CELLS, CELLS.astype(str), CELLS.astype(object)])
+def test_labels(small_parts, cells):
+    assert labels_of(column_of(cells, "y")).tolist() == np.unique(cells).tolist()
+    assert labels_of(cells).tolist() == np.unique(cells).tolist()
+
+
+def test_changes_follow_one_another(small_parts):
+    changed = applied(applied(column_of(CELLS, "y"), np.square), lambda cells: cells + 1)
+    assert np.array_equal(changed.whole(), CELLS**2 + 1)
+    assert np.array_equal(applied(CELLS, np.square), CELLS**2)
+    assert first_of(changed)[0] == CELLS[0] ** 2 + 1
+
+
+@every("swapped", [False, True])
+def test_products(small_parts, swapped):
+    sides = column_of(CELLS, "y"), np.linspace(0.0, 1.0, 100)
+    result = product(*sides[::-1]) if swapped else product(*sides)
+    assert np.array_equal(result.whole(), CELLS * sides[1])
+
+
+def test_cells_are_counted_and_checked(small_parts):
+    column = column_of(CELLS, "y")
+    assert column.checked(100) == 100
+    with pytest.raises(InvalidInput, match="y: expected as many rows as X has"):
+        column.checked(99)
+
+
+def test_no_cells():
+    empty = LargeColumn(Steady(Parts(lambda: iter([])), "y"))
+    with pytest.raises(InvalidInput, match="y: expected at least one row"):
+        empty.first()
+
+
+def parts_of(*parts):
+    return LargeColumn(Steady(Parts(lambda: iter(parts)), "y"))
+
+
+def test_a_part_without_rows_is_nothing():
+    """A first part of a cluster's table, or all rows of a part, may be gone."""
+    none = CELLS[:0]
+    for parts in ((none, CELLS), (CELLS[:50], none, CELLS[50:]), (CELLS, none)):
+        column = parts_of(*parts)
+        assert column.first()[0] == CELLS[0]
+        assert np.array_equal(column.whole(), CELLS)
+        assert labels_of(column).tolist() == np.unique(CELLS).tolist()
+    with pytest.raises(InvalidInput, match="^y: expected at least one row, got none$"):
+        parts_of(none).first()
+
+
+def test_cells_of_parts_of_other_types_stay_what_they_are():
+    """A gap makes objects of a part, and a word text of an array: neither changes the cells of the others."""
+    large = np.array([2**60 + 1, 2**60 + 2])
+    for other in (np.array([0.5]), np.array([None], dtype=object), np.array(["word"])):
+        assert parts_of(large, other).whole().tolist() == [*large.tolist(), *other.tolist()]
+    assert parts_of(np.array(["a"]), np.array(["bcd"])).whole().tolist() == ["a", "bcd"]
+    with pytest.raises(
+        InvalidInput, match="^y: expected labels that are all text, or all numbers$"
+    ):
+        labels_of(parts_of(large, np.array(["word"])))

@@ -52,8 +52,8 @@ def small_buckets(monkeypatch):
 
 
 def run_of(loss=LOGISTIC, batches=SCHEMES[0], **options):
-    options = {"epochs": 2, "step_size": 0.5, "noise_std": 0.1} | options
-    return pabi.NoisySGD(loss, n=N, batches=batches, **options)
+    options = {"n": N, "epochs": 2, "step_size": 0.5, "noise_std": 0.1} | options
+    return pabi.NoisySGD(loss, batches=batches, **options)
 
 
 def trained(run, gradients, **options):
@@ -142,15 +142,7 @@ def test_clipped_coordinates_train_the_same(tmp_path, small_buckets):
 
 def test_users_train_the_same(tmp_path, small_buckets):
     users = np.random.default_rng(1).integers(0, 500, N)
-    run = pabi.NoisySGD(
-        LOGISTIC,
-        n=500,
-        batches=pabi.ShuffleOnce(50),
-        epochs=2,
-        step_size=0.5,
-        noise_std=0.1,
-        unit="user",
-    )
+    run = run_of(batches=pabi.ShuffleOnce(50), n=500, unit="user")
     large = LargeRecords(table_in("npy", X, tmp_path), 1.0)
     own = LogisticGradients(Records(X, 1.0), Y)
     assert_same(

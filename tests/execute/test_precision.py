@@ -11,7 +11,7 @@ from pabi.describe.batches import Cyclic, FullBatch, Poisson
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
 from pabi.execute.precision import FINE, Walk, small_enough, walk_of
-from pabi.learn import PrivateLinearRegression, train
+from pabi.learn import train
 from pabi.numbers.errors import InvalidInput
 from pabi.sampling import diffusion, langevin
 from support.execution import every
@@ -118,21 +118,6 @@ def test_samplers_are_refused_alike():
         assert diffusion(
             flow, lambda x: 0.0 * x, [0.0], pabi.prox.ball(0.5), steps=4000
         ).values.size
-
-
-def test_estimators_are_refused_alike():
-    """With as little noise beside such steps as no target ε asks for."""
-    X, y = np.linspace(-1.0, 1.0, 40)[:, None], np.linspace(-1.0, 1.0, 40)
-    model = PrivateLinearRegression(
-        epsilon=1.0,
-        delta=1e-5,
-        feature_norm=1.0,
-        residual_bound=1.0,
-        batches=Cyclic(10),
-        noise_std=1e-11,
-    )
-    with pytest.raises(InvalidInput, match="^noise_std: iterates can reach"):
-        model.fit(X, y)
 
 
 def test_unbounded_gradients_are_an_assumption():

@@ -1,8 +1,4 @@
-"""Products strip by strip: as exact as any order of additions, row by row, and never past the sensitivity.
-
-The largest features, cancellations and margins that float32 data can have, in as many columns and rows as
-make several strips and blocks of them.
-"""
+"""Products strip by strip: as exact as any order of additions, row by row, and never past the sensitivity."""
 
 from fractions import Fraction
 

@@ -1,8 +1,4 @@
-"""Where noise comes from: the cipher's published streams, the law of its numbers, and what is kept of it.
-
-That every run has a key of its own from the operating system, all of whose bits count, and that seeds are
-marked, is tested with the engine. Keys are fixed here; a right generator fails a test with probability 10⁻⁶.
-"""
+"""Where noise comes from: the cipher's published streams, the law of its numbers, and what is kept of it."""
 
 import threading
 import warnings

@@ -1,7 +1,4 @@
-"""Rows of bounded norm, against rows worked out one number at a time.
-
-Norms of every size, refusals and memory are tested with the gradients that are computed from them.
-"""
+"""Rows of bounded norm against rows worked out one number at a time, logistic gradients, and refusals."""
 
 import math
 from fractions import Fraction
@@ -16,14 +13,7 @@ from pabi import InvalidInput
 from pabi.describe.batches import FullBatch
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
-from pabi.execute.records import (
-    MOST_ROWS,
-    Records,
-    as_labels,
-    bound_rows,
-    seen_norm,
-    with_intercept,
-)
+from pabi.execute.records import MOST_ROWS, as_labels, seen_norm
 from pabi.learn import (
     LogisticGradients,
     OneVsRestGradients,
@@ -37,7 +27,6 @@ from pabi.learn import (
     train,
     with_intercept,
 )
-from pabi.numbers.errors import InvalidInput
 from support.execution import every, norm_squared
 
 UNIT = Fraction(1, 2**53)
@@ -254,7 +243,6 @@ def test_what_is_no_matrix_is_refused(X, take):
     assert "\n" not in str(refused.value)
 
 
-RNG = np.random.default_rng(3)
 X = RNG.standard_normal((30, 4))
 Y = (RNG.random(30) < 0.4).astype(int)
 

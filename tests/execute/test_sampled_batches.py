@@ -1,7 +1,4 @@
-"""Sampled batches: drawn as described, summed within the stated sensitivity, never cut, never kept.
-
-Seeds are fixed, so that a failure repeats. p-values below 10⁻⁶ fail.
-"""
+"""Sampled batches: drawn as described, summed within the stated sensitivity, never cut, never kept."""
 
 import io
 import itertools
@@ -476,9 +473,7 @@ def test_a_record_moves_the_sum_by_no_more_wherever_the_others_stand(kind, outpu
 
 @pytest.mark.parametrize("anywhere", [True, False])
 def test_matrix_products_would_let_the_others_move_as_well(anywhere):
-    """A clipped record among others whose predictors nearly vanish and whose residuals follow them. BLAS
-    adds up a predictor in another order at the edges of a block, and the bound is exceeded; row by row
-    it is not."""
+    """A clipped record among others whose predictors nearly vanish and whose residuals follow them."""
     rng, n, d = np.random.default_rng(4), 40, 61
     run, exceeded = run_of(n, Poisson(3), loss=Loss.logistic(1.0), clip_norm=0.6), 0
     for _ in range(100):

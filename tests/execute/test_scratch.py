@@ -1,4 +1,4 @@
-"""The file of secret rows: nobody else can open it, and it is gone with its process, whatever ends that."""
+"""The file of secret rows, which is gone with its process whatever ends that, and reading ahead of it."""
 
 import os
 import signal

@@ -151,10 +151,7 @@ def noise_of(count, d, diagonal, **changes):
 
 @pytest.mark.parametrize("diagonal", [False, True])
 def test_the_noise_has_the_stated_covariance(diagonal):
-    """N times the mean square of every number is χ²_N, and N times that of every correlation about χ²_1.
-
-    With the seed as it is; with any other the test fails once in a thousand times.
-    """
+    """N times the mean square of every number is χ²_N, and N times that of every correlation about χ²_1."""
     N, d = 4000, 4
     z = noise_of(N, d, diagonal)
     k = z.shape[1]
@@ -241,12 +238,9 @@ def test_known_noise_protects_nobody(random_state):
 
 
 def test_a_large_delta_is_warned_of():
+    moments = pabi.NoisySecondMoments(3, 3, 1.0, noise_std=2.0)
     with pytest.warns(pabi.PrivacyWarning, match="exceeds 1/n"):
-        second_moments(
-            pabi.NoisySecondMoments(3, 3, 1.0, noise_std=2.0),
-            Records(np.eye(3), feature_norm=1.0),
-            delta=0.5,
-        )
+        second_moments(moments, Records(np.eye(3), feature_norm=1.0), delta=0.5)
 
 
 RECORDS = Records(np.eye(3), feature_norm=2.0, intercept_scaling=1.5)  # of norm 2.5

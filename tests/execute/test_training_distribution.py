@@ -1,8 +1,4 @@
-"""The law of the last iterate: closed forms on quadratics, and attacks that must not beat the guarantee.
-
-Everything here goes through `train`. Seeds are fixed, so that a failure repeats; the false alarm rates
-are what they would be without.
-"""
+"""The law of the last iterate: closed forms on quadratics, and attacks that must not beat the guarantee."""
 
 import itertools
 import math
@@ -195,8 +191,7 @@ def test_the_law_on_quadratics_at_night(unpriced, name, path):
 )
 @pytest.mark.one_in(3)
 def test_another_run_than_the_described_one_would_be_noticed(unpriced, trained, claimed):
-    """The test above fails when the run differs in any one respect. Which records meet shows in the
-    moments where two steps count, one in each of two epochs."""
+    """The test above fails when the run differs in any one respect."""
     strides = np.array([1.0, *[1e-3] * 3] * 2)
     base = {"noise_std": 0.1, "steps": 8, "step_size": strides} if "batches" in trained else {}
     run, described = (quadratic_run(**{**base, **change}) for change in (trained, claimed))

@@ -1,4 +1,4 @@
-"""Draws of the number of trials: exact inversion, tested against the law's own masses."""
+"""Draws of numbers of trials and of secret orders: exact inversion, and every order as likely as another."""
 
 from itertools import permutations
 
@@ -84,7 +84,7 @@ def test_many_records_are_all_there_once(n):
     assert np.mean(np.abs(np.diff(order))) == pytest.approx(n / 3.0, rel=0.02)
 
 
-@every(("n", "bucket"), [(3, 1), (3, 2), (5, 2)])
+@pytest.mark.parametrize(("n", "bucket"), [(3, 1), (3, 2), (5, 2)])
 def test_every_order_is_as_likely(monkeypatch, n, bucket):
     """All orders of a few records, in buckets of which each has as many as chance has it."""
     monkeypatch.setattr(module, "BUCKET", bucket)

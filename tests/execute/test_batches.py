@@ -9,17 +9,6 @@ import numpy as np
 import pytest
 
 import pabi
-from pabi import (
-    BallsInBins,
-    Cyclic,
-    FixedSize,
-    FullBatch,
-    Loss,
-    NoisySGD,
-    Poisson,
-    Reshuffle,
-    ShuffleOnce,
-)
 from pabi.execute.batches import batch_rows, fits
 from pabi.learn import train
 from support.execution import Crash, assert_law, every
@@ -33,8 +22,8 @@ SMALL = [(n, size) for n in range(1, 7) for size in range(1, n + 1)]
 
 
 def run_of(n, batches, steps=12):
-    return NoisySGD(
-        Loss.logistic(1.0), n=n, batches=batches, steps=steps, step_size=0.1, noise_std=1.0
+    return pabi.NoisySGD(
+        pabi.Loss.logistic(1.0), n=n, batches=batches, steps=steps, step_size=0.1, noise_std=1.0
     )
 
 
@@ -68,7 +57,7 @@ class NoDraws:
 @every(("n", "size"), SMALL)
 def test_rows_in_order_need_no_randomness(n, size):
     """Every epoch is the rows cut into batches, the last one as long as is left."""
-    batches = [Cyclic(size), *([FullBatch()] if size == n else [])]
+    batches = [pabi.Cyclic(size), *([pabi.FullBatch()] if size == n else [])]
     for scheme in batches:
         order = batch_rows(run_of(n, scheme), NoDraws())
         wanted = cut(range(n), size)
@@ -78,7 +67,7 @@ def test_rows_in_order_need_no_randomness(n, size):
 
 
 @pytest.mark.parametrize(("n", "size"), [(3, 1), (4, 1), (4, 2), (5, 2), (4, 3)])
-@pytest.mark.parametrize("kind", [ShuffleOnce, Reshuffle])
+@pytest.mark.parametrize("kind", [pabi.ShuffleOnce, pabi.Reshuffle])
 def test_all_partitions_in_order_are_equally_likely(kind, n, size):
     found, run, steps = [], run_of(n, kind(size)), range(-(-n // size))
     for seed in range(3000):
@@ -94,13 +83,13 @@ def test_all_partitions_in_order_are_equally_likely(kind, n, size):
 
 def test_an_order_that_is_drawn_once_comes_back():
     for seed in range(20):
-        first, *others = epochs_of(7, ShuffleOnce(3), 4, seed)
+        first, *others = epochs_of(7, pabi.ShuffleOnce(3), 4, seed)
         assert others == [first] * 3
 
 
 def test_orders_of_different_epochs_are_independent():
     """All 36 pairs of permutations of three records are equally likely, one epoch and two apart."""
-    epochs = epochs_of(3, Reshuffle(1), 9000, seed=4)
+    epochs = epochs_of(3, pabi.Reshuffle(1), 9000, seed=4)
     orders = [tuple(b[0] for b in epoch) for epoch in epochs]
     pairs = list(itertools.product(itertools.permutations(range(3)), repeat=2))
     for apart in (1, 2):
@@ -108,14 +97,14 @@ def test_orders_of_different_epochs_are_independent():
         assert_law(list(found), dict.fromkeys(pairs, 1 / 36))
 
 
-@every("kind", [ShuffleOnce, Reshuffle])
+@every("kind", [pabi.ShuffleOnce, pabi.Reshuffle])
 @every("step", range(1, 6))
 def test_a_run_goes_on_in_its_order(kind, step):
     """Within an epoch in the one that it was in; a new epoch may have a new one."""
     secret = np.array([3, 0, 4, 1, 2])
     wanted = cut(secret.tolist(), 2) * 2
     order = batch_rows(run_of(5, kind(2)), np.random.default_rng(0), secret)
-    if kind is ShuffleOnce or step % 3:
+    if kind is pabi.ShuffleOnce or step % 3:
         within = range(step, 3 * (step // 3 + 1))
         assert [rows for k in within for rows in [tuple(order.batch(k).tolist())]] == [
             wanted[k] for k in within
@@ -129,7 +118,7 @@ def test_a_run_goes_on_in_its_order(kind, step):
 
 def test_bins_are_served_as_they_were_drawn():
     secret = np.array([1, 0, 1, 2, 1])
-    order = batch_rows(run_of(5, BallsInBins(2, cap=2)), NoDraws(), secret)
+    order = batch_rows(run_of(5, pabi.BallsInBins(2, cap=2)), NoDraws(), secret)
     assert order.batch(0).tolist() == [1]
     assert order.batch(1) is None  # three records, beyond the cap
     assert order.batch(2).tolist() == [3]
@@ -137,7 +126,7 @@ def test_bins_are_served_as_they_were_drawn():
 
 
 @every("n", [1, 2, 3])
-@every("kind", [ShuffleOnce, Reshuffle])
+@every("kind", [pabi.ShuffleOnce, pabi.Reshuffle])
 def test_a_secret_order_is_a_permutation(n, kind):
     """Of all arrays of numbers up to n, exactly n! are."""
     run = run_of(n, kind(1))
@@ -149,13 +138,13 @@ def test_a_secret_order_is_a_permutation(n, kind):
 
 @every(("n", "size"), [(1, 1), (3, 2), (3, 1)])
 def test_secret_bins_are_any_numbers_of_batches(n, size):
-    run, bins = run_of(n, BallsInBins(size)), -(-n // size)
+    run, bins = run_of(n, pabi.BallsInBins(size)), -(-n // size)
     every = itertools.product(range(-1, bins + 1), repeat=n)
     taken = [secret for secret in every if fits(run, np.array(secret))]
     assert taken == list(itertools.product(range(bins), repeat=n))
 
 
-@every("kind", [ShuffleOnce, Reshuffle, BallsInBins])
+@every("kind", [pabi.ShuffleOnce, pabi.Reshuffle, pabi.BallsInBins])
 @every(
     "secret", [None, np.arange(3), np.arange(5), np.arange(4).reshape(2, 2), np.array(0)],
 
@@ -165,7 +154,7 @@ def test_secrets_of_another_form_do_not_fit(kind, secret):
     assert fits(run_of(4, kind(1)), np.arange(4))
 
 
-@every("batches", [FullBatch(), Cyclic(2), FixedSize(2), Poisson(2, cap=3)])
+@every("batches", [pabi.FullBatch(), pabi.Cyclic(2), pabi.FixedSize(2), pabi.Poisson(2, cap=3)])
 def test_runs_without_a_secret_fit_none(batches):
     assert fits(run_of(4, batches), None)
     assert not fits(run_of(4, batches), np.arange(4))
@@ -176,14 +165,10 @@ START = [1.0, 0.0]
 
 
 def bins_run(n, size, cap=None, **changes):
-    given = {
-        "epochs": 3,
-        "step_size": 0.1,
-        "noise_std": 1e-6,
-        "gradient_sensitivity": 1.0,
-    } | changes
-    loss = Loss.convex(smoothness=1.0, l2=(1.0 - KEPT) / 0.1)
-    return NoisySGD(loss, n=n, batches=pabi.BallsInBins(size, cap), **given)
+    given = {"epochs": 3, "step_size": 0.1, "noise_std": 1e-6}
+    given |= {"gradient_sensitivity": 1.0} | changes
+    loss = pabi.Loss.convex(smoothness=1.0, l2=(1.0 - KEPT) / 0.1)
+    return pabi.NoisySGD(loss, n=n, batches=pabi.BallsInBins(size, cap), **given)
 
 
 class Noted:

@@ -17,15 +17,6 @@ import pytest
 from scipy.stats import chi2, norm
 
 import pabi
-from pabi.describe.batches import (
-    BallsInBins,
-    Cyclic,
-    FixedSize,
-    FullBatch,
-    Poisson,
-    Reshuffle,
-    ShuffleOnce,
-)
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
 from pabi.execute import checkpoint as checkpoint_module
@@ -42,14 +33,8 @@ CENTRES = np.linspace(-1.0, 2.0, 7)[:, None]
 
 def run_of(**changes):
     """Seven records in batches of three, three and one; four epochs."""
-    given = {
-        "n": 7,
-        "batches": ShuffleOnce(3),
-        "epochs": 4,
-        "step_size": 0.3,
-        "noise_std": 1.0,
-        "gradient_sensitivity": 1.0,
-    }
+    given = {"n": 7, "batches": pabi.ShuffleOnce(3), "epochs": 4, "step_size": 0.3}
+    given |= {"noise_std": 1.0, "gradient_sensitivity": 1.0}
     given.update(changes)
     return NoisySGD(given.pop("loss", Loss.convex(smoothness=1.0)), **given)
 
@@ -128,7 +113,7 @@ def test_at_most_the_stated_seconds_are_lost(unpriced, monkeypatch, tmp_path, se
     assert (step == 0) == (seconds == 100.0)
 
 
-@every("batches", [ShuffleOnce(3), ShuffleOnce(1), Reshuffle(3), Cyclic(3)])
+@every("batches", [pabi.ShuffleOnce(3), pabi.ShuffleOnce(1), pabi.Reshuffle(3), pabi.Cyclic(3)])
 @every("at", [1, 2, 3, 4, 6, 8])
 def test_every_record_is_used_once_an_epoch_across_the_crash(unpriced, tmp_path, batches, at):
     """And in the order of before, where there is one order."""
@@ -174,7 +159,7 @@ def test_the_law_after_a_crash_is_the_law_without(unpriced, tmp_path):
     """Two steps of one and the same gradient, a crash between them: N(2η, 2σ²). Sums of squares are
     chi-squared; 10⁻⁷ of right trainers would fail. A noise left out or added once more, or a step, is
     two standard errors outside of what is accepted, or more."""
-    run = run_of(batches=FullBatch(), epochs=None, steps=2, noise_std=1.0, step_size=0.5)
+    run = run_of(batches=pabi.FullBatch(), epochs=None, steps=2, noise_std=1.0, step_size=0.5)
     runs, path, out = 800, tmp_path / "run.ckpt", []
     for _ in range(runs):
         with pytest.raises(Crash):
@@ -274,7 +259,10 @@ def test_a_full_disk_is_told_in_one_line_and_keeps_the_file(unpriced, monkeypatc
     assert not any(isinstance(value, (np.ndarray, State, io.BytesIO)) for value in kept)
 
 
-@every("batches", [ShuffleOnce(3), Reshuffle(3), Cyclic(3), Poisson(3), BallsInBins(3)])
+DRAWN = pabi.ShuffleOnce, pabi.Reshuffle, pabi.BallsInBins
+
+
+@every("batches", [kind(3) for kind in (*DRAWN, pabi.Cyclic, pabi.Poisson)])
 def test_it_holds_the_iterate_and_the_order_and_no_generator(
     unpriced, monkeypatch, tmp_path, batches
 ):
@@ -285,8 +273,7 @@ def test_it_holds_the_iterate_and_the_order_and_no_generator(
     with pytest.raises(Crash):
         train(run, Late(path), [0.5], checkpoint=path, checkpoint_seconds=0.0)
     content, data = held(path), path.read_bytes()
-    drawn = isinstance(batches, (ShuffleOnce, Reshuffle, BallsInBins))
-    order = {"order"} if drawn else set()
+    order = {"order"} if isinstance(batches, DRAWN) else set()
     assert set(content) == {"assumed", "format", "run", "start", "step", "x"} | order
     assert content["x"].shape == (1,)
     (key,) = [k for k in keys if len(k) == 32]
@@ -308,14 +295,14 @@ def test_a_file_in_the_way_is_left_alone(unpriced, tmp_path):
 
 OTHERS = [
     *({"noise_std": 1.1}, {"step_size": 0.31}, {"step_size": np.full(12, 0.3)}, {"epochs": 5}),
-    *({"batches": b} for b in (ShuffleOnce(2), Reshuffle(3), BallsInBins(3))),
+    *({"batches": b} for b in (pabi.ShuffleOnce(2), pabi.Reshuffle(3), pabi.BallsInBins(3))),
     *({"n": 8}, {"cooldown_steps": 1}, {"adjacency": "zero_out"}, {"release": "path"}),
     {"gradient_sensitivity": None, "clip_norm": 0.5},
     {"loss": Loss.convex(smoothness=1.0, l2=0.1)},
 ]
 SCHEMES = [
-    *(Poisson(3, cap=4), Poisson(3, cap=5), Poisson(3), FixedSize(3)),
-    *(BallsInBins(3), BallsInBins(3, 7), BallsInBins(4)),
+    *(pabi.Poisson(3, cap=4), pabi.Poisson(3, cap=5), pabi.Poisson(3), pabi.FixedSize(3)),
+    *(pabi.BallsInBins(3), pabi.BallsInBins(3, 7), pabi.BallsInBins(4)),
 ]
 
 
@@ -328,7 +315,7 @@ def test_the_file_of_another_run_is_refused(unpriced, tmp_path):
     with pytest.raises(InvalidInput, match=refusal):
         train(run_of(), Records(), [0.5, 0.5], resume=path)
     for one, other in itertools.permutations(map(clipped_run, SCHEMES), 2):
-        secret = np.zeros(7, int) if isinstance(one.batches, BallsInBins) else None
+        secret = np.zeros(7, int) if isinstance(one.batches, pabi.BallsInBins) else None
         Checkpoint(path, one, np.array([0.5]), 0.0).write(State(2, np.zeros(1), secret))
         assert Checkpoint(path, one, np.array([0.5]), 0.0).read().step == 2
         with pytest.raises(InvalidInput, match=refusal):
@@ -374,7 +361,7 @@ def test_a_state_that_no_run_can_be_in_is_refused(unpriced, tmp_path, step, x, s
         train(run_of(), Records(), [0.5], resume=path)
 
 
-@every("batches", [FixedSize(3), Poisson(3), Poisson(3, cap=4)])
+@every("batches", [pabi.FixedSize(3), pabi.Poisson(3), pabi.Poisson(3, cap=4)])
 def test_a_file_with_an_order_is_none_of_a_sampled_run(unpriced, tmp_path, batches):
     run, path = clipped_run(batches), tmp_path / "run.ckpt"
     file = Checkpoint(path, run, np.array([0.5]), 0.0)
@@ -533,7 +520,7 @@ def test_a_hidden_path_may_not_be_watched(unpriced):
 def test_a_released_path_is_watched_at_the_price_of_composition():
     """Every step as it happens, on copies; the guarantee is the one of composition, and dearer."""
     run = NoisySGD(
-        Loss.logistic(1.0), n=7, batches=Cyclic(3), epochs=4, step_size=0.3, noise_std=2.0
+        Loss.logistic(1.0), n=7, batches=pabi.Cyclic(3), epochs=4, step_size=0.3, noise_std=2.0
     )
     released, seen = replace(run, release="path"), []
 

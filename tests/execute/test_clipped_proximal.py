@@ -62,16 +62,8 @@ MAPS = {
 
 
 def run_of(name="l1", **changes):
-    given = {
-        "loss": LOSS,
-        "n": 11,
-        "batches": Cyclic(4),
-        "epochs": 3,
-        "step_size": 0.4,
-        "noise_std": 0.3,
-        "clip_norm": 0.25,
-        "prox": MAPS[name][0],
-    }
+    given = {"loss": LOSS, "n": 11, "batches": Cyclic(4), "epochs": 3, "step_size": 0.4}
+    given |= {"noise_std": 0.3, "clip_norm": 0.25, "prox": MAPS[name][0]}
     return NoisySGD(**{**given, **changes})
 
 

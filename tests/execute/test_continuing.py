@@ -51,14 +51,8 @@ def free(monkeypatch):
 
 
 def small_run(batches, **changes: Any):
-    stated = {
-        "n": 8,
-        "batches": batches,
-        "epochs": 3,
-        "step_size": 0.25,
-        "noise_std": 0.5,
-        "adjacency": "zero_out",
-    } | changes
+    stated = {"n": 8, "batches": batches, "epochs": 3, "step_size": 0.25}
+    stated |= {"noise_std": 0.5, "adjacency": "zero_out"} | changes
     return pabi.NoisySGD(pabi.Loss.convex(1.0, l2=0.5, gradient_bound=1.0), **stated)
 
 

@@ -58,14 +58,8 @@ def silently(run, gradients, x0, permutations=()):
 
 def small_run(**changes):
     """Seven records, batches of three, three and one."""
-    given = {
-        "n": 7,
-        "batches": Cyclic(3),
-        "epochs": 2,
-        "step_size": 0.3,
-        "noise_std": 1.0,
-        "gradient_sensitivity": 1.0,
-    }
+    given = {"n": 7, "batches": Cyclic(3), "epochs": 2, "step_size": 0.3, "noise_std": 1.0}
+    given |= {"gradient_sensitivity": 1.0}
     given.update(changes)
     return NoisySGD(given.pop("loss", Loss.convex(smoothness=1.0)), **given)
 

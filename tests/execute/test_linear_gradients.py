@@ -11,24 +11,14 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
+from pabi import learn
 from pabi.describe.batches import FullBatch, ShuffleOnce
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
 from pabi.execute.linear_gradients import fast_sum
 from pabi.execute.records import seen_norm
 from pabi.execute.sums import Limit
-from pabi.learn import (
-    LogisticGradients,
-    OneVsRestGradients,
-    PoissonGradients,
-    PrivateLogisticRegression,
-    Records,
-    SmoothedHingeGradients,
-    SoftmaxGradients,
-    SquaredGradients,
-    VectorHuberGradients,
-    train,
-)
+from pabi.learn import train
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
 from support.execution import apart_squared, every, norm_squared
 
@@ -92,33 +82,33 @@ COUNTS = np.array([0.0, 1.0, 3.0, 6.0, 40.0])
 
 
 FAMILY = {
-    "logistic": (LogisticGradients, binary_loss, LABELS, 1.0, 0.25, Loss.logistic),
+    "logistic": (learn.LogisticGradients, binary_loss, LABELS, 1.0, 0.25, Loss.logistic),
     "one_vs_rest": (
-        *(lambda X, y: OneVsRestGradients(X, y, K), one_vs_rest_loss, CLASSES),
+        *(lambda X, y: learn.OneVsRestGradients(X, y, K), one_vs_rest_loss, CLASSES),
         *(math.sqrt(K), 0.25, lambda R: Loss.one_vs_rest(R, K)),
     ),
     "softmax": (
-        *(lambda X, y: SoftmaxGradients(X, y, K), softmax_loss, CLASSES),
+        *(lambda X, y: learn.SoftmaxGradients(X, y, K), softmax_loss, CLASSES),
         *(math.sqrt(2.0), 0.5, Loss.softmax),
     ),
     "squared": (
-        *(lambda X, y: SquaredGradients(X, y, B), huber_loss, REALS),
+        *(lambda X, y: learn.SquaredGradients(X, y, B), huber_loss, REALS),
         *(B, 1.0, lambda R: Loss.squared(R, B)),
     ),
     "vector_huber": (
-        *(lambda X, y: VectorHuberGradients(X, y, B), huber_loss, VECTORS),
+        *(lambda X, y: learn.VectorHuberGradients(X, y, B), huber_loss, VECTORS),
         *(B, 1.0, lambda R: Loss.vector_huber(R, B)),
     ),
     "hinge": (
-        *(lambda X, y: SmoothedHingeGradients(X, y, GAMMA), hinge_loss, LABELS),
+        *(lambda X, y: learn.SmoothedHingeGradients(X, y, GAMMA), hinge_loss, LABELS),
         *(1.0, 1.0 / GAMMA, lambda R: Loss.smoothed_hinge(R, GAMMA)),
     ),
     "joint_hinge": (
-        *(lambda X, y: SmoothedHingeGradients(X, y, GAMMA, K), joint_hinge_loss, CLASSES),
+        *(lambda X, y: learn.SmoothedHingeGradients(X, y, GAMMA, K), joint_hinge_loss, CLASSES),
         *(math.sqrt(K), 1.0 / GAMMA, lambda R: Loss.one_vs_rest(R, K, GAMMA)),
     ),
     "poisson": (
-        *(lambda X, y: PoissonGradients(X, y, Z_MAX, COUNT_MAX), poisson_loss, COUNTS),
+        *(lambda X, y: learn.PoissonGradients(X, y, Z_MAX, COUNT_MAX), poisson_loss, COUNTS),
         *(COUNT_MAX, math.exp(Z_MAX), lambda R: Loss.poisson(R, Z_MAX, COUNT_MAX)),
     ),
 }
@@ -340,7 +330,7 @@ def test_ranges_are_applied_before_the_norm(tmp_path, form, clip):
 def assert_sums(X, parts, norm, intercept, ranges, share):
     """Of every family, clipped at this share of the largest gradient of rows of this norm."""
     rows = seen(BASE, norm, intercept, ranges)
-    records = Records(X, norm, intercept, ranges=ranges)
+    records = learn.Records(X, norm, intercept, ranges=ranges)
     for name, (build, _, _, largest, _, _) in FAMILY.items():
         rng = np.random.default_rng(7)
         y = targets(name, N, rng)
@@ -385,7 +375,7 @@ def test_sums_over_many_blocks(name, n, d, dense):
     X = rng.normal(size=(n, d)) / math.sqrt(d)
     y = targets(name, n, rng)
     data = X if dense else sparse.csr_matrix(X)
-    gradients = FAMILY[name][0](Records(data, 1.0, 1.0), y)
+    gradients = FAMILY[name][0](learn.Records(data, 1.0, 1.0), y)
     theta = rng.normal(size=gradients.shape) / math.sqrt(d)
     clip = 0.6 * FAMILY[name][3]
     shuffled = rng.permutation(n)
@@ -411,7 +401,7 @@ def test_training_by_products_is_training_record_by_record(name):
     rng = np.random.default_rng(10)
     X, y = rng.normal(size=(20, 3)), targets(name, 20, rng)
     build, _, _, _, _, describe = FAMILY[name]
-    gradients = build(Records(X, 1.0, 1.0), y)
+    gradients = build(learn.Records(X, 1.0, 1.0), y)
     loss = describe(seen_norm(1.0, 1.0))
     given = {"steps": 6, "step_size": 0.1 / loss.curvature[1], "noise_std": 1.0}
     run = NoisySGD(loss, 20, ShuffleOnce(6), **given)
@@ -453,14 +443,14 @@ def accepted(rows, feature_norm, intercept, stored):
     kept = []
     for row in rows:
         try:
-            Records(np.array([row]), feature_norm)
+            learn.Records(np.array([row]), feature_norm)
         except InvalidInput as refused:
             if refused.field != "X" or max(map(abs, row)) <= 2.0**250:
                 raise
         else:
             kept.append(row)
     X = np.array([*kept, [0.1, 0.2, -0.1]])
-    return Records(X if stored == "dense" else sparse.csr_matrix(X), feature_norm, intercept)
+    return learn.Records(X if stored == "dense" else sparse.csr_matrix(X), feature_norm, intercept)
 
 
 def contributions(name, rows, intercept, stored, clips, clipping="norm"):
@@ -524,7 +514,7 @@ def test_rows_are_brought_within_the_norm_exactly(feature_norm, stored):
 def test_rows_keep_their_direction_and_short_ones_their_length(feature_norm, intercept):
     """A relative 2⁻⁴⁰ of a shortened row at most; nothing at all of a short one."""
     X = np.array(WORST["unit"]) * feature_norm
-    inside = Records(X, feature_norm, intercept).dense(slice(0, len(X)))
+    inside = learn.Records(X, feature_norm, intercept).dense(slice(0, len(X)))
     if intercept is not None:
         assert np.all(inside[:, -1] == intercept)
         inside = inside[:, :-1]
@@ -556,7 +546,7 @@ def aligned_sums(name, adjacency, limit_of, n, rng, clipping="norm"):
         other_y[at] = known[0]
     sums = []
     for features, labels in ((X, y), (other_X, other_y)):
-        gradients = build(Records(features, 1.0), labels)
+        gradients = build(learn.Records(features, 1.0), labels)
         limit = limit_of(run, gradients)
         sums.append(gradients.clipped_sum(np.zeros(gradients.shape), slice(0, n), limit))
     return apart_squared(*sums), Fraction(run.sensitivity) ** 2
@@ -613,7 +603,7 @@ def test_one_record_among_others_moves_the_sum_by_no_more(name, stored):
         sums, theta = [], None
         for features, labels in ((X, y), (other_X, other_y)):
             data = features if stored == "dense" else sparse.csr_matrix(features)
-            gradients = build(Records(data, 1.0), labels)
+            gradients = build(learn.Records(data, 1.0), labels)
             theta = rng.normal(size=gradients.shape) * 20.0 if theta is None else theta
             with np.errstate(all="ignore"):
                 sums.append(fast_sum(gradients, run)(theta, order))
@@ -627,14 +617,14 @@ def test_repeated_sparse_entries_count_as_their_sum():
     twice = sparse.csr_matrix(
         (np.array([0.9, 0.9]), np.array([0, 0]), np.array([0, 2])), shape=(1, 2)
     )
-    records = Records(twice, 1.0)
+    records = learn.Records(twice, 1.0)
     assert norm_squared(records.dense(slice(0, 1))) <= 1
     assert records.shortened
     assert twice.nnz == 2  # the user's matrix is left alone
 
 
 def test_a_run_of_another_size_is_refused():
-    gradients = LogisticGradients(np.ones((5, 1)), [0, 1, 0, 1, 0])
+    gradients = learn.LogisticGradients(np.ones((5, 1)), [0, 1, 0, 1, 0])
     with pytest.raises(InvalidInput, match="^n: expected 5"):
         train(one_step(Loss.logistic(1.0), 4), gradients, [0.0])
 
@@ -677,7 +667,7 @@ def test_large_data_is_never_copied(large, batches):
     n, d = X.shape
 
     def work():
-        gradients = LogisticGradients(Records(X, 1.0, 1.0, ranges=(-1.0, 1.0)), y)
+        gradients = learn.LogisticGradients(learn.Records(X, 1.0, 1.0, ranges=(-1.0, 1.0)), y)
         loss = Loss.logistic(seen_norm(1.0, 1.0))
         run = NoisySGD(loss, n, batches, epochs=1, step_size=1.0, noise_std=1.0)
         return train(run, gradients, np.zeros(d + 1)).x
@@ -691,7 +681,7 @@ def test_the_estimator_holds_one_copy_of_large_data_in_its_own_type(large):
     """What it multiplies nobody else can write to; predicting needs no copy."""
     X, y = large
     X = np.array(X)
-    clf = PrivateLogisticRegression(
+    clf = learn.PrivateLogisticRegression(
         feature_norm=30.0, epochs=1, batches=ShuffleOnce(10_000), step_size=0.01, noise_std=1.0
     )
     peak, fitted = peak_megabytes(lambda: clf.fit(X, y))
@@ -704,7 +694,7 @@ def test_the_estimator_holds_one_copy_of_large_data_in_its_own_type(large):
 def test_columns_in_memory_are_not_copied_for_every_batch():
     """A frame of one type is held column by column; 40 MB, gathered row by row."""
     X = np.asfortranarray(np.random.default_rng(16).random((20_000, 500), dtype=np.float32))
-    gradients = LogisticGradients(Records(X, 1.0), np.arange(20_000) % 2)
+    gradients = learn.LogisticGradients(learn.Records(X, 1.0), np.arange(20_000) % 2)
     rows = np.random.default_rng(17).permutation(20_000)
     peak, _ = peak_megabytes(lambda: gradients.clipped_sum(np.zeros(500), rows, Limit(1.0, 1.0)))
     assert peak < PER_ROW * len(X) + BLOCKS
@@ -728,7 +718,7 @@ def test_wide_sparse_data_stays_sparse(batches):
     y = (X[:, :5000].sum(axis=1).A1 > X[:, 5000:].sum(axis=1).A1).astype(int)
 
     def work():
-        gradients = LogisticGradients(Records(X, 1.0, 1.0), y)
+        gradients = learn.LogisticGradients(learn.Records(X, 1.0, 1.0), y)
         loss = Loss.logistic(seen_norm(1.0, 1.0))
         run = NoisySGD(loss, n, batches, epochs=3, step_size=4.0, noise_std=1e-6)
         return train(run, gradients, np.zeros(d + 1)).x
@@ -742,7 +732,7 @@ def test_wide_sparse_data_stays_sparse(batches):
 def test_a_record_that_is_not_clipped_does_not_notice_that_another_is():
     """Bit for bit: its part of the sum is the same whatever its neighbour does."""
     X, y = np.array([[0.7], [0.3]]), np.array([1, 0])
-    gradients = [LogisticGradients(Records(X * [[1.0], [s]]), y) for s in (1.0, 0.0)]
+    gradients = [learn.LogisticGradients(learn.Records(X * [[1.0], [s]]), y) for s in (1.0, 0.0)]
     limit = Limit(clip=0.2, shrink=1.0)
     theta = np.array([-4.0])  # the first is clipped; the second, of weight σ(−1.2), is not
     both, alone = (g.clipped_sum(theta, slice(0, 2), limit)[0] for g in gradients)
@@ -757,11 +747,14 @@ def test_a_loss_that_promises_less_curvature_is_refused():
     """Steps would be accounted as if they kept distances that they stretch."""
     X, y = np.eye(4), np.array([0, 1, 0, 1])
     cases = [
-        (LogisticGradients(Records(X, 1.0), y), Loss.convex(0.2, gradient_bound=1.0)),
-        (SoftmaxGradients(Records(X, 1.0), y, 2), Loss.logistic(1.0)),
-        (SquaredGradients(Records(X, 1.0), y, 1.0), Loss.logistic(1.0)),
-        (SmoothedHingeGradients(Records(X, 1.0), y, 0.1), Loss.smoothed_hinge(1.0, 0.5)),
-        (PoissonGradients(Records(X, 1.0), y, 3.0, 1.0), Loss.poisson(1.0, 2.0, 1.0)),
+        (learn.LogisticGradients(learn.Records(X, 1.0), y), Loss.convex(0.2, gradient_bound=1.0)),
+        (learn.SoftmaxGradients(learn.Records(X, 1.0), y, 2), Loss.logistic(1.0)),
+        (learn.SquaredGradients(learn.Records(X, 1.0), y, 1.0), Loss.logistic(1.0)),
+        (
+            learn.SmoothedHingeGradients(learn.Records(X, 1.0), y, 0.1),
+            Loss.smoothed_hinge(1.0, 0.5),
+        ),
+        (learn.PoissonGradients(learn.Records(X, 1.0), y, 3.0, 1.0), Loss.poisson(1.0, 2.0, 1.0)),
     ]
     for gradients, loss in cases:
         run = NoisySGD(
@@ -774,7 +767,7 @@ def test_a_loss_that_promises_less_curvature_is_refused():
 @every("told", [1.0, 1.4, 1.4143])
 def test_rows_may_not_be_declared_longer_than_the_loss_is_told(told):
     """The intercept is the usual slip: the model sees vectors of norm √(1 + 1)."""
-    gradients = LogisticGradients(Records(np.eye(4), 1.0, 1.0), np.array([0, 1, 0, 1]))
+    gradients = learn.LogisticGradients(learn.Records(np.eye(4), 1.0, 1.0), np.array([0, 1, 0, 1]))
     run = one_step(Loss.logistic(told), 4)
     if told > math.sqrt(2.0):
         assert math.isfinite(train(run, gradients, np.zeros(5), delta=0.1).guarantee.epsilon(0.1))

@@ -24,15 +24,8 @@ FAR = 8.3e15  # where doubles are 1 apart
 
 def far_run(**changes):
     """Gradients of norm 1 and a ball of radius ½ about `FAR`, steps of noise 0.12."""
-    given = {
-        "n": 1,
-        "batches": FullBatch(),
-        "steps": 400,
-        "step_size": 0.12,
-        "noise_std": 1.0,
-        "adjacency": "zero_out",
-        "prox": pabi.prox.ball(0.5, center=np.array([FAR])),
-    }
+    given = {"n": 1, "batches": FullBatch(), "steps": 400, "step_size": 0.12, "noise_std": 1.0}
+    given |= {"adjacency": "zero_out", "prox": pabi.prox.ball(0.5, center=np.array([FAR]))}
     return NoisySGD(Loss.convex(1e-3, gradient_bound=1.0), **(given | changes))
 
 
@@ -122,15 +115,8 @@ def test_samplers_are_refused_alike():
 
 def test_unbounded_gradients_are_an_assumption():
     """Whoever states a sensitivity has not said how long a batch's gradient may be."""
-    run = NoisySGD(
-        Loss.strongly_convex(0.5, 1.0),
-        n=10,
-        batches=Cyclic(5),
-        epochs=3,
-        step_size=0.5,
-        noise_std=1.0,
-        gradient_sensitivity=1.0,
-    )
+    given = {"epochs": 3, "step_size": 0.5, "noise_std": 1.0, "gradient_sensitivity": 1.0}
+    run = NoisySGD(Loss.strongly_convex(0.5, 1.0), n=10, batches=Cyclic(5), **given)
     guarantee = train(run, constant(0.0), [0.0]).guarantee
     assert small_enough(0.5) in guarantee.assumptions
     assert pabi.verify(guarantee).ok
@@ -147,15 +133,9 @@ def test_no_iterate_is_larger_than_the_size_computed(seed):
     l2 = float(rng.choice([0.0, 0.3, 1.7, 3.0]))
     prox = [None, pabi.prox.ball(1.0, center=np.full(d, 3.0)), pabi.prox.l1(0.1)][seed % 3]
     batches = Poisson(3) if seed % 2 else Cyclic(3)
-    run = NoisySGD(
-        Loss.convex(1.0, gradient_bound=2.0, l2=l2),
-        n=9,
-        batches=batches,
-        steps=steps,
-        step_size=step_size,
-        noise_std=float(rng.uniform(0.1, 3.0)),
-        prox=prox,
-    )
+    given = {"steps": steps, "step_size": step_size, "noise_std": float(rng.uniform(0.1, 3.0))}
+    given |= {"prox": prox}
+    run = NoisySGD(Loss.convex(1.0, gradient_bound=2.0, l2=l2), n=9, batches=batches, **given)
     start = rng.normal(size=d)
     walk, bounded = walk_of(run, start[None])
     assert bounded
@@ -217,14 +197,9 @@ def test_training_refuses_bounds_near_the_least_double(run, field):
 def test_a_schedule_that_falls_to_nothing_is_told_to_end_earlier(monkeypatch):
     """The last steps of a cosine are a millionth of the first, and so is their noise."""
     steps = 4000
-    run = NoisySGD(
-        Loss.logistic(1.0),
-        n=400,
-        batches=Cyclic(4),
-        steps=steps,
-        step_size=0.5 * (1.0 + np.cos(np.pi * np.arange(steps) / steps)),
-        noise_std=0.05,
-    )
+    given = {"steps": steps, "step_size": 0.5 * (1.0 + np.cos(np.pi * np.arange(steps) / steps))}
+    given |= {"noise_std": 0.05}
+    run = NoisySGD(Loss.logistic(1.0), n=400, batches=Cyclic(4), **given)
     with pytest.raises(InvalidInput, match=r"^step_size: .*let the schedule end at longer steps"):
         train(run, lambda x, rows: np.zeros((len(rows), 1)), [0.0])
     monkeypatch.setattr(NoisySGD, "guarantee", lambda *_: Unpriced())  # of thousands of lengths

@@ -140,16 +140,9 @@ def built(outputs, adjacency, X, y):
 
 def run_of(outputs, adjacency, clip):
     loss = (Loss.logistic if outputs is None else Loss.softmax)(seen_norm(1.0, 0.5))
-    return NoisySGD(
-        loss,
-        n=N,
-        batches=FullBatch(),
-        steps=1,
-        step_size=1.0,
-        noise_std=1.0,
-        adjacency=adjacency,
-        clip_norm=clip and clip * loss.gradient_bound,
-    )
+    given = {"steps": 1, "step_size": 1.0, "noise_std": 1.0, "adjacency": adjacency}
+    given |= {"clip_norm": clip and clip * loss.gradient_bound}
+    return NoisySGD(loss, n=N, batches=FullBatch(), **given)
 
 
 @pytest.mark.parametrize("rows", ROWS)

@@ -9,24 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from pabi import InvalidInput
+from pabi import InvalidInput, learn
 from pabi.describe.batches import FullBatch
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
 from pabi.execute.records import MOST_ROWS, as_labels, seen_norm
-from pabi.learn import (
-    LogisticGradients,
-    OneVsRestGradients,
-    PoissonGradients,
-    Records,
-    SmoothedHingeGradients,
-    SoftmaxGradients,
-    SquaredGradients,
-    VectorHuberGradients,
-    bound_rows,
-    train,
-    with_intercept,
-)
+from pabi.learn import bound_rows, train, with_intercept
 from support.execution import every, norm_squared
 
 UNIT = Fraction(1, 2**53)
@@ -85,7 +73,7 @@ def wanted(rows, form="dense", **settings):
 @every("how", SETTINGS)
 @every("rows", ROWS)
 def test_rows_are_what_the_model_sees(form, how, rows):
-    records = Records(FORMS[form](), **SETTINGS[how])
+    records = learn.Records(FORMS[form](), **SETTINGS[how])
     found = records.dense(ROWS[rows])
     assert found.dtype == np.float64
     assert (records.n, records.d, len(records)) == (40, 5, 40)
@@ -97,7 +85,7 @@ def test_rows_are_what_the_model_sees(form, how, rows):
 @every("ranges", [SYMMETRIC, LOPSIDED, (-0.5, 3.0)])
 def test_ranges_are_mapped_onto_one_interval(ranges):
     """One pair for all features, or one each; centres and half widths are kept."""
-    records = Records(DATA, ranges=ranges)
+    records = learn.Records(DATA, ranges=ranges)
     low, high = (np.broadcast_to(side, 5) for side in ranges)
     exact = wanted(slice(0, 40), ranges=(low.tolist(), high.tolist()))
     assert records.dense(slice(0, 40)) == pytest.approx(exact, abs=1e-15)
@@ -111,7 +99,7 @@ def test_ranges_are_mapped_onto_one_interval(ranges):
 @every("anywhere", [False, True])
 def test_predictors_and_weighted_sums(form, how, shape, anywhere):
     """x·θ, and Σ w_i·x_i on top of what is there, off by no more than sums of so many rounded products."""
-    records = Records(FORMS[form](), **SETTINGS[how])
+    records = learn.Records(FORMS[form](), **SETTINGS[how])
     rng = np.random.default_rng(2)
     theta = rng.standard_normal((records.width, *shape))
     weight = rng.standard_normal((40, *shape))
@@ -131,7 +119,7 @@ def test_predictors_and_weighted_sums(form, how, shape, anywhere):
 @every("how", SETTINGS)
 def test_norms_are_never_below_the_true_ones(form, how):
     """Of factor times row, in rational arithmetic."""
-    records = Records(FORMS[form](), **SETTINGS[how])
+    records = learn.Records(FORMS[form](), **SETTINGS[how])
     own = Fraction(SETTINGS[how].get("intercept_scaling", 0.0)) ** 2
     for block in records.blocks(np.arange(40)):
         features = block.features.toarray() if form == "csr" else block.features
@@ -150,7 +138,7 @@ def test_blocks_are_the_rows_in_order(d, rows):
     """None longer than what sums are allowed to round by, and every row once."""
     X = np.broadcast_to(np.arange(9000.0, dtype=np.float32)[:, None], (9000, d))
     found, at = [], 0
-    for block in Records(X).blocks(rows):
+    for block in learn.Records(X).blocks(rows):
         assert block.part == slice(at, at + len(block.features))
         assert 0 < len(block.features) <= MOST_ROWS
         found.append(block.features.copy())
@@ -171,15 +159,15 @@ def test_blocks_are_the_rows_in_order(d, rows):
     ],
 )
 def test_it_is_known_whether_a_row_was_changed(form, settings, shortened):
-    assert Records(FORMS[form](), **settings).shortened is shortened
+    assert learn.Records(FORMS[form](), **settings).shortened is shortened
 
 
 def test_rows_at_the_bound_do_not_count_as_changed():
     """Nobody is to be warned of roundings."""
     rows = DATA[np.any(DATA != 0.0, axis=1)]
     rows = rows / np.linalg.norm(rows, axis=1)[:, None]
-    assert not Records(rows, 1.0).shortened
-    assert not Records(rows, ranges=(rows.min(axis=0), rows.max(axis=0))).shortened
+    assert not learn.Records(rows, 1.0).shortened
+    assert not learn.Records(rows, ranges=(rows.min(axis=0), rows.max(axis=0))).shortened
 
 
 @given(st.floats(1e-70, 1e70), st.one_of(st.none(), st.floats(1e-70, 1e70)))
@@ -235,7 +223,7 @@ def test_labels_of_any_kind_are_kept(y):
         [[1.0], [1.0, 2.0]],
     ],
 )
-@every("take", [Records, lambda X: bound_rows(X, 1.0), with_intercept])
+@every("take", [learn.Records, lambda X: bound_rows(X, 1.0), with_intercept])
 def test_what_is_no_matrix_is_refused(X, take):
     with pytest.raises(InvalidInput) as refused:
         take(X)
@@ -248,7 +236,7 @@ Y = (RNG.random(30) < 0.4).astype(int)
 
 
 def test_rows_are_selected_in_the_order_asked():
-    gradients, theta = LogisticGradients(X, Y), np.ones(4)
+    gradients, theta = learn.LogisticGradients(X, Y), np.ones(4)
     rows = np.array([5, 0, 29])
     assert np.array_equal(gradients(theta, rows), gradients(theta, np.arange(30))[rows])
 
@@ -257,12 +245,12 @@ def test_rows_are_selected_in_the_order_asked():
 def test_both_codes_of_the_labels_agree(labels):
     theta, rows = np.array([1.0, 2.0, -1.0, 0.5]), np.arange(30)
     assert np.array_equal(
-        LogisticGradients(X, labels)(theta, rows), LogisticGradients(X, Y)(theta, rows)
+        learn.LogisticGradients(X, labels)(theta, rows), learn.LogisticGradients(X, Y)(theta, rows)
     )
 
 
 def test_tiny_gradients_keep_their_relative_accuracy():
-    g = LogisticGradients([[1.0]], [1])(np.array([40.0]), np.array([0]))
+    g = learn.LogisticGradients([[1.0]], [1])(np.array([40.0]), np.array([0]))
     assert g[0, 0] == pytest.approx(-math.exp(-40.0), rel=1e-14)
 
 
@@ -270,45 +258,45 @@ SECRET = 6172.25
 
 
 def logistic(*labels):
-    return lambda: LogisticGradients([[SECRET], [1.0]], list(labels))
+    return lambda: learn.LogisticGradients([[SECRET], [1.0]], list(labels))
 
 
 def records(*args, **options):
-    return lambda: Records(*args, **options)
+    return lambda: learn.Records(*args, **options)
 
 
 def sparse_records(rows, **options):
-    return lambda: Records(sparse.csr_matrix(rows), 1.0, **options)
+    return lambda: learn.Records(sparse.csr_matrix(rows), 1.0, **options)
 
 
 def squared(target, bound=0.7):
-    return lambda: SquaredGradients([[1.0]], [target], bound)
+    return lambda: learn.SquaredGradients([[1.0]], [target], bound)
 
 
 def huber(targets, threshold=0.7):
-    return lambda: VectorHuberGradients([[1.0]], targets, threshold)
+    return lambda: learn.VectorHuberGradients([[1.0]], targets, threshold)
 
 
 def poisson(count, *bounds):
-    return lambda: PoissonGradients([[1.0]], [count], *bounds)
+    return lambda: learn.PoissonGradients([[1.0]], [count], *bounds)
 
 
 REFUSED = {
     "y": [
         *(logistic(0), logistic([0], [1]), logistic(0, 2), logistic(0, SECRET)),
         *(logistic(0, math.nan), logistic(-1, 0), logistic("0", "1")),
-        lambda: OneVsRestGradients([[SECRET], [1.0]], [0, 3], 3),
-        lambda: OneVsRestGradients([[SECRET], [1.0]], [0, -1], 3),
-        lambda: SoftmaxGradients([[SECRET], [1.0]], [0.0, SECRET], 3),
+        lambda: learn.OneVsRestGradients([[SECRET], [1.0]], [0, 3], 3),
+        lambda: learn.OneVsRestGradients([[SECRET], [1.0]], [0, -1], 3),
+        lambda: learn.SoftmaxGradients([[SECRET], [1.0]], [0.0, SECRET], 3),
         *(squared(math.nan), squared(math.inf), squared("x6172")),
         *(huber([[SECRET, math.nan]]), huber([SECRET]), huber([[SECRET], [1.0]])),
         *(huber([["x6172"]]), huber([[]]), poisson(-SECRET, 1.0, 2.0)),
-        lambda: SmoothedHingeGradients([[1.0]], [SECRET], 0.4),
+        lambda: learn.SmoothedHingeGradients([[1.0]], [SECRET], 0.4),
     ],
-    "classes": [lambda: SoftmaxGradients([[SECRET], [1.0]], [0, 1], 1)],
+    "classes": [lambda: learn.SoftmaxGradients([[SECRET], [1.0]], [0, 1], 1)],
     "residual_bound": [squared(1.0, 0.0)],
     "threshold": [huber([[1.0]], 0.0)],
-    "smoothing": [lambda: SmoothedHingeGradients([[1.0]], [1], -1.0)],
+    "smoothing": [lambda: learn.SmoothedHingeGradients([[1.0]], [1], -1.0)],
     "count_bound": [poisson(1.0, 1.0, 0.0)],
     "predictor_bound": [poisson(1.0, math.inf, 1.0)],
     "X": [
@@ -329,7 +317,7 @@ REFUSED = {
     ],
     "intercept_scaling": [records([[1.0]], 1.0, -1.0)],
     "scaling": [lambda: with_intercept(X, 0.0)],
-    "theta": [lambda: LogisticGradients(X, Y)(np.zeros(3), np.arange(2))],
+    "theta": [lambda: learn.LogisticGradients(X, Y)(np.zeros(3), np.arange(2))],
 }
 
 
@@ -356,14 +344,8 @@ def test_training_with_little_noise_finds_the_regularised_optimum():
     from sklearn.linear_model import LogisticRegression
 
     features = with_intercept(bound_rows(X, 1.0), 0.5)
-    run = NoisySGD(
-        Loss.logistic(math.hypot(1.0, 0.5), l2=0.1),
-        n=30,
-        batches=FullBatch(),
-        steps=600,
-        step_size=2.0,
-        noise_std=1e-8,
-    )
-    theta = train(run, LogisticGradients(features, Y), np.zeros(5), delta=1e-5).x
+    given = {"steps": 600, "step_size": 2.0, "noise_std": 1e-8}
+    run = NoisySGD(Loss.logistic(math.hypot(1.0, 0.5), l2=0.1), n=30, batches=FullBatch(), **given)
+    theta = train(run, learn.LogisticGradients(features, Y), np.zeros(5), delta=1e-5).x
     peer = LogisticRegression(C=1.0 / (0.1 * 30), fit_intercept=False, tol=1e-12, max_iter=10_000)
     assert theta == pytest.approx(peer.fit(features, Y).coef_[0], abs=1e-6)

@@ -12,6 +12,7 @@ from scipy import sparse
 from scipy.stats import binom
 
 import pabi
+from pabi import learn
 from pabi.describe.batches import Cyclic, FixedSize, FullBatch, Poisson, ShuffleOnce
 from pabi.describe.losses import Loss
 from pabi.describe.orders import FreshSubsets
@@ -21,14 +22,7 @@ from pabi.execute.batches import batch_rows
 from pabi.execute.binomial import Binomial
 from pabi.execute.linear_gradients import fast_sum
 from pabi.execute.sums import Limit, per_record_sum
-from pabi.learn import (
-    LogisticGradients,
-    PrivateHuberRegressor,
-    PrivateLogisticRegression,
-    Records,
-    SoftmaxGradients,
-    train,
-)
+from pabi.learn import train
 from pabi.numbers.errors import InvalidInput
 from support.execution import Crash, apart_squared, assert_law, every, held
 
@@ -301,7 +295,7 @@ def test_what_is_trained_is_what_was_accounted(release):
         200, Poisson(10, cap=20), loss=Loss.logistic(1.0), steps=5, noise_std=0.5, release=release
     )
     X, y = np.ones((200, 2)), np.arange(200) % 2
-    result = train(run, LogisticGradients(Records(X, 1.0), y), np.zeros(2))
+    result = train(run, learn.LogisticGradients(learn.Records(X, 1.0), y), np.zeros(2))
     assert result.run is run
     assert result.guarantee.epsilon(1e-5) == run.guarantee(1e-5).epsilon(1e-5)
     assert any("never truncated" in sentence for sentence in result.guarantee.assumptions)
@@ -309,7 +303,7 @@ def test_what_is_trained_is_what_was_accounted(release):
 
 def test_the_fast_path_is_not_asked_for_empty_sums(free, monkeypatch):
     X, y = np.ones((6, 2)), np.array([0, 1, 0, 1, 0, 1])
-    gradients, lengths = LogisticGradients(Records(X, 1.0), y), []
+    gradients, lengths = learn.LogisticGradients(learn.Records(X, 1.0), y), []
     whole = gradients.clipped_sum
 
     def clipped_sum(x, rows, limit):
@@ -353,7 +347,7 @@ def aligned(n, rng):
     """Rows all alike, so that rounding errors add up, with gradients longer than the clip."""
     row = rng.normal(size=3)
     X = np.tile(5.0 * row / np.linalg.norm(row), (n, 1))
-    return LogisticGradients(Records(X, 1.0), np.ones(n, dtype=int))
+    return learn.LogisticGradients(learn.Records(X, 1.0), np.ones(n, dtype=int))
 
 
 def clipped_run(n, batches, **changes):
@@ -450,11 +444,11 @@ def test_a_record_moves_the_sum_by_no_more_wherever_the_others_stand(kind, outpu
             X *= rng.choice([1e-3, 1.0, 1e9], (n, 1))
         y = rng.integers(0, outputs if outputs > 1 else 2, n)
         data = sparse.csr_matrix(X) if kind == "csr" else X
-        records = Records(data, 1.0, 0.5 if kind == "intercept" else None)
+        records = learn.Records(data, 1.0, 0.5 if kind == "intercept" else None)
         if outputs == 1:
-            gradients, loss = LogisticGradients(records, y), Loss.logistic(1.25)
+            gradients, loss = learn.LogisticGradients(records, y), Loss.logistic(1.25)
         else:
-            gradients, loss = SoftmaxGradients(records, y, 3), Loss.softmax(1.25)
+            gradients, loss = learn.SoftmaxGradients(records, y, 3), Loss.softmax(1.25)
         point = theta if outputs == 1 else np.outer(theta, rng.normal(size=3))
         if kind == "intercept":
             point = np.concatenate([point, np.zeros((1, *point.shape[1:]))])
@@ -483,7 +477,7 @@ def test_matrix_products_would_let_the_others_move_as_well(anywhere):
         X -= np.outer(X @ theta, theta) / (theta @ theta)
         X[0] += theta / np.linalg.norm(theta)
         X /= np.linalg.norm(X, axis=1)[:, None]
-        gradients = LogisticGradients(Records(X, 1.0), np.zeros(n, dtype=int))
+        gradients = learn.LogisticGradients(learn.Records(X, 1.0), np.zeros(n, dtype=int))
         moved = compared(gradients, run, theta, (range(1, n), range(n)), anywhere)
         assert moved > Fraction(0.59) ** 2
         exceeded += moved > Fraction(0.6) ** 2
@@ -499,7 +493,7 @@ def test_predictors_do_not_depend_on_place_or_company(d, outputs, stored):
     rng = np.random.default_rng(d)
     n = 24
     X = rng.normal(size=(n, d))
-    records = Records(sparse.csr_matrix(X) if stored == "csr" else X, 1.0, 0.5)
+    records = learn.Records(sparse.csr_matrix(X) if stored == "csr" else X, 1.0, 0.5)
     theta = rng.normal(size=(d + 1,) if outputs is None else (d + 1, outputs))
 
     def predictor(rows):
@@ -571,17 +565,17 @@ def priced_as_full(monkeypatch):
 
 
 @every("batches", [FixedSize(64), Poisson(64), Poisson(64, cap=96)])
-@every("model", [PrivateLogisticRegression, PrivateHuberRegressor])
+@every("model", [learn.PrivateLogisticRegression, learn.PrivateHuberRegressor])
 def test_estimators_train_on_sampled_batches(priced_as_full, batches, model):
     rng = np.random.default_rng(8)
     X = rng.normal(size=(400, 5)) / 3.0
     target = X @ [2.0, -1.0, 0.0, 1.0, 0.5]
-    y = (target > 0.0) if model is PrivateLogisticRegression else target
+    y = (target > 0.0) if model is learn.PrivateLogisticRegression else target
     fitted = model(batches=batches, epochs=10, noise_std=0.01, delta=1e-3, step_size=1.0)
     fitted.fit(X, y)
     assert fitted.run_.batches == batches
     assert fitted.n_iter_ >= 10 * 7
-    assert fitted.score(X, y) > (0.8 if model is PrivateLogisticRegression else 0.3)
+    assert fitted.score(X, y) > (0.8 if model is learn.PrivateLogisticRegression else 0.3)
     copy = io.BytesIO()
     np.save(copy, fitted.coef_)
     assert pabi.describe.files.from_dict(pabi.describe.files.to_dict(fitted.run_)) == fitted.run_
@@ -591,4 +585,4 @@ def test_sizes_beyond_the_data_are_refused(priced_as_full):
     X, y = np.ones((10, 2)), np.array([0, 1] * 5)
     for batches in (FixedSize(11), Poisson(11), Poisson(11, cap=20)):
         with pytest.raises(InvalidInput, match="^size: "):
-            PrivateLogisticRegression(batches=batches).fit(X, y)
+            learn.PrivateLogisticRegression(batches=batches).fit(X, y)

@@ -41,14 +41,8 @@ def quadratics(x, rows):
 
 
 def quadratic_run(**changes):
-    given = {
-        "n": 4,
-        "batches": FullBatch(),
-        "steps": 5,
-        "step_size": 0.7,
-        "noise_std": 0.4,
-        "gradient_sensitivity": 1.0,
-    }
+    given = {"n": 4, "batches": FullBatch(), "steps": 5, "step_size": 0.7, "noise_std": 0.4}
+    given |= {"gradient_sensitivity": 1.0}
     given.update(changes)
     loss = Loss.convex(smoothness=2.0, l2=given.pop("l2", 0.0))
     return NoisySGD(given.pop("loss", loss), **given)
@@ -266,14 +260,9 @@ def neighbours(adjacency, at=3):
 
 
 def attacked_run(batches, adjacency, **changes):
-    given = {
-        "batches": batches,
-        "epochs": 2,
-        "step_size": 0.2,
-        "noise_std": 0.15 if adjacency == "replace_one" else 0.075,
-        "clip_norm": 0.3,
-        "adjacency": adjacency,
-    }
+    given = {"batches": batches, "epochs": 2, "step_size": 0.2}
+    given |= {"noise_std": 0.15 if adjacency == "replace_one" else 0.075, "clip_norm": 0.3}
+    given |= {"adjacency": adjacency}
     given.update(changes)
     return NoisySGD(Loss.logistic(1.0, l2=given.pop("l2", 0.0)), n=4, **given)
 

@@ -21,16 +21,8 @@ STEP, START = 0.1, np.array([3.0, -2.0])
 
 def run_of(update, **changes):
     """Five records in batches of two, two and one; three epochs and two steps of cool-down."""
-    given = {
-        "n": 5,
-        "batches": pabi.Cyclic(2),
-        "epochs": 3,
-        "cooldown_steps": 2,
-        "step_size": STEP,
-        "noise_std": 1.0,
-        "clip_norm": 1e3,
-        "update": update,
-    }
+    given = {"n": 5, "batches": pabi.Cyclic(2), "epochs": 3, "cooldown_steps": 2}
+    given |= {"step_size": STEP, "noise_std": 1.0, "clip_norm": 1e3, "update": update}
     return pabi.NoisySGD(pabi.Loss.strongly_convex(1.0, 1.0, l2=0.5), **{**given, **changes})
 
 
@@ -107,7 +99,7 @@ def test_without_momentum_it_is_descent(unrounded):
     assert silently(updates.Momentum(0.0)) == pytest.approx(plain, rel=1e-14)
 
 
-@every("update", BY_HAND)
+@pytest.mark.parametrize("update", BY_HAND, ids=repr)
 @every("at", [1, 4, 8])
 def test_a_crash_loses_no_state(unrounded, monkeypatch, tmp_path, update, at):
     """Without noise the parts of an interrupted run are the whole run."""

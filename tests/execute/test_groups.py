@@ -233,7 +233,7 @@ def parted(groups, rows):
 def test_an_odd_id_neither_merges_nor_parts_others(form, kind, odd):
     others = OTHERS[kind]
     if form is pd.Series and kind == "large integers" and isinstance(odd, float):
-        return  # pandas has rounded them
+        form = list  # pandas would have rounded them
     expected = parted(UserRows.of(others), 6)
     assert expected == {tuple(i for i in range(6) if others[i] == one) for one in others}
     for users in (None, 100):

@@ -771,7 +771,6 @@ def test_rows_may_not_be_declared_longer_than_the_loss_is_told(told):
     run = one_step(Loss.logistic(told), 4)
     if told > math.sqrt(2.0):
         assert math.isfinite(train(run, gradients, np.zeros(5), delta=0.1).guarantee.epsilon(0.1))
-        return
-    with pytest.raises(InvalidInput) as caught:
-        train(run, gradients, np.zeros(5), delta=0.1)
-    assert caught.value.field == "feature_norm"
+    else:
+        with pytest.raises(InvalidInput, match="^feature_norm: "):
+            train(run, gradients, np.zeros(5), delta=0.1)

@@ -146,8 +146,8 @@ def run_of(outputs, adjacency, clip):
 
 
 @pytest.mark.parametrize("rows", ROWS)
-@every("outputs", [None, K])
-@every("adjacency", ["replace_one", "zero_out"])
+@pytest.mark.parametrize("outputs", [None, K])
+@pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
 def test_adjacent_float32_sums_differ_by_at_most_the_sensitivity(rows, outputs, adjacency):
     rng = np.random.default_rng(20)
     order = rng.permutation(N)

@@ -1,39 +1,29 @@
-"""The batches of runs in a fixed or a permuted order, and which secrets a run can be in.
-
-Batches that are sampled, and bins, are tested with those schemes. Right orders fail a test of their law with
-probability 10⁻⁶.
-"""
-
-from __future__ import annotations
+"""The batches of runs in a fixed or a permuted order and in bins, and which secrets a run can be in."""
 
 import itertools
 import math
+import stat
 from collections import Counter
 
 import numpy as np
 import pytest
-from scipy.stats import chi2
 
-from pabi import (
-    BallsInBins,
-    Cyclic,
-    FixedSize,
-    FullBatch,
-    Loss,
-    NoisySGD,
-    Poisson,
-    Reshuffle,
-    ShuffleOnce,
-)
+import pabi
 from pabi.execute.batches import batch_rows, fits
+from pabi.learn import train
+from support.execution import Crash, assert_law, every
 
-RARE = 1e-6
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::pabi.numbers.errors.PrivacyWarning"),
+    pytest.mark.usefixtures("free"),
+]
+
 SMALL = [(n, size) for n in range(1, 7) for size in range(1, n + 1)]
 
 
 def run_of(n, batches, steps=12):
-    return NoisySGD(
-        Loss.logistic(1.0), n=n, batches=batches, steps=steps, step_size=0.1, noise_std=1.0
+    return pabi.NoisySGD(
+        pabi.Loss.logistic(1.0), n=n, batches=batches, steps=steps, step_size=0.1, noise_std=1.0
     )
 
 
@@ -64,10 +54,10 @@ class NoDraws:
         raise AssertionError(f"drawn: {name}")
 
 
-@pytest.mark.parametrize(("n", "size"), SMALL)
+@every(("n", "size"), SMALL)
 def test_rows_in_order_need_no_randomness(n, size):
     """Every epoch is the rows cut into batches, the last one as long as is left."""
-    batches = [Cyclic(size), *([FullBatch()] if size == n else [])]
+    batches = [pabi.Cyclic(size), *([pabi.FullBatch()] if size == n else [])]
     for scheme in batches:
         order = batch_rows(run_of(n, scheme), NoDraws())
         wanted = cut(range(n), size)
@@ -76,17 +66,8 @@ def test_rows_in_order_need_no_randomness(n, size):
         assert order.secret is None
 
 
-def assert_uniform(observed, values):
-    """Pearson's test; nothing else may occur."""
-    counts = Counter(observed)
-    assert set(counts) <= set(values)
-    expected = len(observed) / len(values)
-    statistic = sum((counts[v] - expected) ** 2 / expected for v in values)
-    assert chi2.sf(statistic, len(values) - 1) > RARE
-
-
 @pytest.mark.parametrize(("n", "size"), [(3, 1), (4, 1), (4, 2), (5, 2), (4, 3)])
-@pytest.mark.parametrize("kind", [ShuffleOnce, Reshuffle])
+@pytest.mark.parametrize("kind", [pabi.ShuffleOnce, pabi.Reshuffle])
 def test_all_partitions_in_order_are_equally_likely(kind, n, size):
     found, run, steps = [], run_of(n, kind(size)), range(-(-n // size))
     for seed in range(3000):
@@ -97,35 +78,33 @@ def test_all_partitions_in_order_are_equally_likely(kind, n, size):
         found.append(tuple(frozenset(b) for b in epoch))
     orders = itertools.permutations(range(n))
     partitions = {tuple(frozenset(b) for b in cut(p, size)) for p in orders}
-    assert_uniform(found, partitions)
+    assert_law(found, dict.fromkeys(partitions, 1 / len(partitions)))
 
 
 def test_an_order_that_is_drawn_once_comes_back():
     for seed in range(20):
-        first, *others = epochs_of(7, ShuffleOnce(3), 4, seed)
+        first, *others = epochs_of(7, pabi.ShuffleOnce(3), 4, seed)
         assert others == [first] * 3
 
 
 def test_orders_of_different_epochs_are_independent():
     """All 36 pairs of permutations of three records are equally likely, one epoch and two apart."""
-    epochs = epochs_of(3, Reshuffle(1), 9000, seed=4)
+    epochs = epochs_of(3, pabi.Reshuffle(1), 9000, seed=4)
     orders = [tuple(b[0] for b in epoch) for epoch in epochs]
     pairs = list(itertools.product(itertools.permutations(range(3)), repeat=2))
-    assert_uniform(list(zip(orders[::2], orders[1::2], strict=True)), pairs)
-    assert_uniform(list(zip(orders[::3], orders[2::3], strict=True)), pairs)
+    for apart in (1, 2):
+        found = zip(orders[:: apart + 1], orders[apart :: apart + 1], strict=True)
+        assert_law(list(found), dict.fromkeys(pairs, 1 / 36))
 
 
-# Runs that go on.
-
-
-@pytest.mark.parametrize("kind", [ShuffleOnce, Reshuffle])
-@pytest.mark.parametrize("step", range(1, 6))
+@every("kind", [pabi.ShuffleOnce, pabi.Reshuffle])
+@every("step", range(1, 6))
 def test_a_run_goes_on_in_its_order(kind, step):
     """Within an epoch in the one that it was in; a new epoch may have a new one."""
     secret = np.array([3, 0, 4, 1, 2])
     wanted = cut(secret.tolist(), 2) * 2
     order = batch_rows(run_of(5, kind(2)), np.random.default_rng(0), secret)
-    if kind is ShuffleOnce or step % 3:
+    if kind is pabi.ShuffleOnce or step % 3:
         within = range(step, 3 * (step // 3 + 1))
         assert [rows for k in within for rows in [tuple(order.batch(k).tolist())]] == [
             wanted[k] for k in within
@@ -139,18 +118,15 @@ def test_a_run_goes_on_in_its_order(kind, step):
 
 def test_bins_are_served_as_they_were_drawn():
     secret = np.array([1, 0, 1, 2, 1])
-    order = batch_rows(run_of(5, BallsInBins(2, cap=2)), NoDraws(), secret)
+    order = batch_rows(run_of(5, pabi.BallsInBins(2, cap=2)), NoDraws(), secret)
     assert order.batch(0).tolist() == [1]
     assert order.batch(1) is None  # three records, beyond the cap
     assert order.batch(2).tolist() == [3]
     assert order.batch(3).tolist() == [1]
 
 
-# Which secrets there are.
-
-
-@pytest.mark.parametrize("n", [1, 2, 3])
-@pytest.mark.parametrize("kind", [ShuffleOnce, Reshuffle])
+@every("n", [1, 2, 3])
+@every("kind", [pabi.ShuffleOnce, pabi.Reshuffle])
 def test_a_secret_order_is_a_permutation(n, kind):
     """Of all arrays of numbers up to n, exactly n! are."""
     run = run_of(n, kind(1))
@@ -160,25 +136,126 @@ def test_a_secret_order_is_a_permutation(n, kind):
     assert len(taken) == math.factorial(n)
 
 
-@pytest.mark.parametrize(("n", "size"), [(1, 1), (3, 2), (3, 1)])
+@every(("n", "size"), [(1, 1), (3, 2), (3, 1)])
 def test_secret_bins_are_any_numbers_of_batches(n, size):
-    run, bins = run_of(n, BallsInBins(size)), -(-n // size)
+    run, bins = run_of(n, pabi.BallsInBins(size)), -(-n // size)
     every = itertools.product(range(-1, bins + 1), repeat=n)
     taken = [secret for secret in every if fits(run, np.array(secret))]
     assert taken == list(itertools.product(range(bins), repeat=n))
 
 
-@pytest.mark.parametrize("kind", [ShuffleOnce, Reshuffle, BallsInBins])
-@pytest.mark.parametrize(
+@every("kind", [pabi.ShuffleOnce, pabi.Reshuffle, pabi.BallsInBins])
+@every(
     "secret", [None, np.arange(3), np.arange(5), np.arange(4).reshape(2, 2), np.array(0)],
-    ids=["None", "too few", "too many", "a square", "a number"],
+
 )  # fmt: skip
 def test_secrets_of_another_form_do_not_fit(kind, secret):
     assert not fits(run_of(4, kind(1)), secret)
     assert fits(run_of(4, kind(1)), np.arange(4))
 
 
-@pytest.mark.parametrize("batches", [FullBatch(), Cyclic(2), FixedSize(2), Poisson(2, cap=3)])
+@every("batches", [pabi.FullBatch(), pabi.Cyclic(2), pabi.FixedSize(2), pabi.Poisson(2, cap=3)])
 def test_runs_without_a_secret_fit_none(batches):
     assert fits(run_of(4, batches), None)
     assert not fits(run_of(4, batches), np.arange(4))
+
+
+KEPT = 0.9  # of the clock at every step
+START = [1.0, 0.0]
+
+
+def bins_run(n, size, cap=None, **changes):
+    given = {"epochs": 3, "step_size": 0.1, "noise_std": 1e-6}
+    given |= {"gradient_sensitivity": 1.0} | changes
+    loss = pabi.Loss.convex(smoothness=1.0, l2=(1.0 - KEPT) / 0.1)
+    return pabi.NoisySGD(loss, n=n, batches=pabi.BallsInBins(size, cap), **given)
+
+
+class Noted:
+    """Gradients of a clock and of a sum of 2^i; `steps`: the rows that each step asked for."""
+
+    def __init__(self, crash_at=None):
+        self.steps, self._crash_at = {}, crash_at
+
+    def __call__(self, x, rows):
+        assert len(rows) > 0
+        k = round(np.log(x[0]) / np.log(KEPT))
+        if self._crash_at is not None and k >= self._crash_at:
+            raise Crash
+        self.steps.setdefault(k, []).extend(rows.tolist())
+        return np.stack([np.zeros(len(rows)), 2.0**rows], axis=1)
+
+
+def bins_of(run, seed, **others) -> tuple:
+    """The rows of every step with data, as sorted tuples."""
+    noted = Noted()
+    train(run, noted, START, seed, **others)
+    assert set(noted.steps) <= set(range(run.data_steps))
+    return tuple(tuple(sorted(noted.steps.get(k, []))) for k in range(run.data_steps))
+
+
+def law_of_bins(n, bins, cap=None) -> dict:
+    """{the rows of all bins: probability}, over all ways to throw."""
+    law: Counter = Counter()
+    for fallen in itertools.product(range(bins), repeat=n):
+        rows = [tuple(i for i in range(n) if fallen[i] == j) for j in range(bins)]
+        held = tuple(() if cap is not None and len(r) > cap else r for r in rows)
+        law[held] += float(bins) ** -n
+    return law
+
+
+@pytest.mark.parametrize("runs", [600, pytest.param(8000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize(
+    ("n", "size", "cap"),
+    [(3, 1, None), (4, 2, None), (5, 3, None), (4, 2, 2), (3, 1, 1), (4, 2, 3)],
+)
+def test_every_assignment_has_its_own_probability(n, size, cap, runs):
+    run = bins_run(n, size, cap, epochs=1)
+    bins = -(-n // size)
+    assert run.steps == bins
+    generator = np.random.default_rng(n * 100 + size * 10 + (cap or 0))
+    assert_law([bins_of(run, generator) for _ in range(runs)], law_of_bins(n, bins, cap))
+
+
+@every(("size", "cap"), [(3, None), (3, 4), (1, 1)])
+def test_sums_are_divided_by_the_size(size, cap):
+    """Whatever the bin holds: the last iterate by hand, but for noise of a millionth."""
+    run = bins_run(7, size, cap, epochs=2, cooldown_steps=2)
+    for seed in range(10):
+        noted = Noted()
+        result = train(run, noted, START, seed)
+        x = 0.0
+        for k in range(run.steps):
+            total = sum(2.0**row for row in noted.steps.get(k, []))
+            x = KEPT * x - 0.1 * total / size
+        assert result.x[1] == pytest.approx(x, abs=1e-5)
+        assert result.x[0] == pytest.approx(KEPT**run.steps, abs=1e-5)
+
+
+@every("n, size, cap", [(40, 10, None), (12, 3, 3)])
+@every("at", [1, 3, 5, 8])
+def test_a_resumed_run_goes_on_with_the_same_bins(tmp_path, n, size, cap, at):
+    """From a file that its owner alone may read, and that is gone at the end; empty ones stay empty."""
+    run = bins_run(n, size, cap, epochs=4)
+    for seed in range(5):
+        path, before, after = tmp_path / f"{seed}.ckpt", Noted(at), Noted()
+        with pytest.raises(Crash):
+            train(run, before, START, seed, checkpoint=path, checkpoint_seconds=0.0)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        train(run, after, START, 1000 + seed, resume=path)
+        assert list(tmp_path.iterdir()) == []
+        assert set(before.steps) <= set(range(at))
+        assert set(after.steps) <= set(range(at, run.steps))
+        steps = [sorted((before.steps | after.steps).get(k, [])) for k in range(run.steps)]
+        assert all(rows == steps[k % 4] for k, rows in enumerate(steps))
+        if cap is None:
+            assert sorted(itertools.chain(*steps[:4])) == list(range(n))
+
+
+def test_bins_come_from_the_operating_system():
+    """Forty records fall alike twice by chance with probability 4⁻⁴⁰."""
+    found = {bins_of(bins_run(40, 10, epochs=1), None) for _ in range(2)}
+    assert len(found) == 2
+    assert (
+        bins_of(bins_run(40, 10), 5) == bins_of(bins_run(40, 10), 5) != bins_of(bins_run(40, 10), 6)
+    )

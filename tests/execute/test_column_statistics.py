@@ -1,7 +1,5 @@
 """What is released of columns: exact sums, the described noise, and no question beyond the described ones."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from fractions import Fraction
@@ -19,6 +17,7 @@ from pabi.execute.column_statistics import (
     level_counts,
 )
 from pabi.numbers.errors import InvalidInput
+from support.execution import every
 
 
 class Silent:
@@ -124,9 +123,6 @@ def test_the_noise_on_moments_and_levels_is_the_described_one():
     assert stats.kstest(np.array(list(counts.values())) / 7.0, "norm").pvalue > 1e-3
 
 
-# Levels.
-
-
 def shown(cells, threshold, generator, noise=1.0):
     one = described("levels", len(cells), 1, noise_std=noise, threshold=threshold)
     return level_counts(one, [cells], generator)[0]
@@ -158,7 +154,7 @@ def test_declared_levels_are_all_counted_and_no_other():
         level_counts(one, [["a", "a", "z"]], SILENT)
 
 
-@pytest.mark.parametrize(
+@every(
     ("changes", "field"),
     [({"n": 4}, "n"), ({"columns": 2}, "columns"), ({"statistic": "counts"}, "statistic")],
 )

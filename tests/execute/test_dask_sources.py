@@ -1,7 +1,5 @@
 """Collections of dask's, whose parts may be of other types than they say."""
 
-from __future__ import annotations
-
 from itertools import repeat
 
 import numpy as np
@@ -14,6 +12,7 @@ from pabi.features.cells import cells_of, texts_of
 from pabi.integrations.dask.blocks import blocks_of
 from pabi.learn import LargeTable
 from pabi.numbers.errors import InvalidInput
+from support.execution import every
 from support.large import package
 
 delayed = package("dask").delayed
@@ -27,8 +26,8 @@ def dask_array(*blocks, axis=0):
     return arrays.concatenate(parts, axis=axis)
 
 
-@pytest.mark.parametrize("axis", [0, 1])
-@pytest.mark.parametrize("kind", ["U32", object, "f2", "f8", "g", "i8", "?"])
+@every("axis", [0, 1])
+@every("kind", ["U32", object, "f2", "f8", "g", "i8", "?"])
 def test_the_type_of_a_block_changes_no_cell_of_others(kind, axis):
     third, ones = (X / 3.0).astype("f4"), np.ones((20, 3), kind)
     steady = LargeTable(dask_array(third, ones, axis=axis)).features()[0]
@@ -37,11 +36,10 @@ def test_the_type_of_a_block_changes_no_cell_of_others(kind, axis):
     assert np.array_equal(whole, np.concatenate([third, np.ones((20, 3), "f4")], axis))
 
 
-@pytest.mark.parametrize("axis", [0, 1])
-@pytest.mark.parametrize(
+@every("axis", [0, 1])
+@every(
     "block",
     [X + 1j, X.astype("M8[s]"), np.full((20, 3), "word"), None, X[:7, 0], X.tolist()],
-    ids=["complex", "dates", "words", "nothing", "short", "lists"],
 )
 def test_a_block_of_no_numbers_is_refused(block, axis):
     with pytest.raises(InvalidInput, match="^X: [^\n]*$") as caught:
@@ -82,7 +80,7 @@ def part_with(cell, **others):
     return pandas.DataFrame({**table, "a": [cell, 0.1, 0.1]}, dtype=object)
 
 
-@pytest.mark.parametrize(
+@every(
     ("cell", "number"),
     [(None, np.nan), (pandas.NA, np.nan), (True, 1.0), (" 1e3", 1000.0), (2**70, 2.0**70)],
 )
@@ -100,7 +98,7 @@ def other_partitions():
     return [*map(part_with, odd), dates, part_with(0.1).drop(columns="a"), None, X]
 
 
-@pytest.mark.parametrize("part", other_partitions())
+@every("part", other_partitions())
 def test_a_partition_of_something_else_is_refused(part):
     with pytest.raises(InvalidInput, match="^X: [^\n]*$") as caught:
         LargeRecords(dask_frame(part_with(0.1), part))
@@ -148,7 +146,7 @@ COLUMNS = {
 }
 
 
-@pytest.mark.parametrize("name", COLUMNS)
+@every("name", COLUMNS)
 def test_types_of_pandas_own(name):
     column, numeric = COLUMNS[name]
     frame = pandas.DataFrame({"a": column, "b": [0.5, 1.0]})
@@ -161,7 +159,7 @@ def test_types_of_pandas_own(name):
             table.features()
 
 
-@pytest.mark.parametrize("names", [[0, 1], ["a", "a"]])
+@every("names", [[0, 1], ["a", "a"]])
 def test_columns_without_names_of_their_own_are_refused(names):
     frame = frames.from_pandas(pandas.DataFrame(X[:, :2], columns=names), npartitions=1)
     for take in (LargeTable, lambda table: blocks_of(table, X[:, 2])):

@@ -1,13 +1,6 @@
-"""What is released and what is taken from callables, against rational arithmetic.
-
-That frames are emptied after an error and that runs which cannot be enforced are refused is tested with the
-engine.
-"""
-
-from __future__ import annotations
+"""What is released and what is taken from callables, against rational arithmetic."""
 
 import math
-import sys
 import traceback
 import warnings
 from fractions import Fraction
@@ -19,6 +12,7 @@ from hypothesis import strategies as st
 
 from pabi import InvalidInput
 from pabi.execute.hiding import mapped, on_grid, released, returned, starting_point, unseen
+from support.execution import every
 
 SECRET = 616263.25  # no message shows it
 
@@ -41,24 +35,13 @@ def test_releases_are_multiples_of_a_fine_grid(noise_std, factors):
         assert abs(Fraction(after) - Fraction(before)) <= grid / 2
 
 
-def test_last_bits_say_nothing_of_the_sum_before_them():
-    """x + z and x' + z fall on the same points for starting points that are no multiples of the grid."""
-    z = np.random.default_rng(1).standard_normal(1000)
-    for x in (0.1, 0.1 + 2.0**-50, 1e-9):
-        assert np.all((on_grid(x + z, 1.0) * 2.0**21) % 1.0 == 0.0)
-    assert np.any(((0.1 + z) * 2.0**21) % 1.0 != 0.0)
-
-
-@pytest.mark.parametrize("noise_std", [0.0, 1e-290, 1e290])
+@every("noise_std", [0.0, 1e-290, 1e290])
 def test_without_a_grid_within_the_doubles_nothing_is_rounded(noise_std):
     x = np.array([0.1, -3.0])
     assert np.array_equal(on_grid(x, noise_std), x)
 
 
-# What comes from a caller.
-
-
-@pytest.mark.parametrize(
+@every(
     "x0", [0.0, [1, 2], [[1.0, 2.0]], np.float32(0.5), np.array([1, 2], dtype=np.int8), [True], []]
 )
 def test_a_start_is_a_copy_as_float64(x0):
@@ -68,7 +51,7 @@ def test_a_start_is_a_copy_as_float64(x0):
     assert not np.shares_memory(found, np.asarray(x0))
 
 
-@pytest.mark.parametrize(
+@every(
     ("x0", "said"),
     [
         (None, "missing: a path starts somewhere"),
@@ -79,7 +62,6 @@ def test_a_start_is_a_copy_as_float64(x0):
         ([SECRET, math.nan], "expected finite numbers"),
         ([SECRET, math.inf], "expected finite numbers"),
     ],
-    ids=["None", "a word", "a word in a list", "ragged", "a table", "NaN", "infinity"],
 )
 def test_other_starts_are_refused(x0, said):
     with pytest.raises(InvalidInput) as refused:
@@ -88,16 +70,14 @@ def test_other_starts_are_refused(x0, said):
     assert str(refused.value) == f"x0: {said}"
 
 
-@pytest.mark.parametrize(
-    "value", [np.ones((2, 3)), [[1, 1, 1], [1, 1, 1]], np.ones((2, 3), np.uint8)]
-)
+@every("value", [np.ones((2, 3)), [[1, 1, 1], [1, 1, 1]], np.ones((2, 3), np.uint8)])
 def test_what_a_callable_returns_becomes_float64(value):
     found = returned("f", value, (2, 3))
     assert found.dtype == np.float64
     assert np.array_equal(found, np.ones((2, 3)))
 
 
-@pytest.mark.parametrize(
+@every(
     ("value", "named", "said"),
     [
         (np.full((3, 2), SECRET), "", "expected shape (2, 3), got (3, 2)"),
@@ -110,7 +90,7 @@ def test_what_a_callable_returns_becomes_float64(value):
         ([[SECRET] * 3, [SECRET, SECRET, math.nan]], "", "expected finite numbers"),
         ([[SECRET] * 3, [SECRET, SECRET, -math.inf]], "", "expected finite numbers"),
     ],
-)  # fmt: skip
+)
 def test_refusals_say_shape_and_kind_and_no_value(value, named, said):
     with pytest.raises(InvalidInput) as refused:
         returned("gradients", value, (2, 3), named)
@@ -119,7 +99,7 @@ def test_refusals_say_shape_and_kind_and_no_value(value, named, said):
     assert refused.value.__suppress_context__ or refused.value.__context__ is None
 
 
-@pytest.mark.parametrize(
+@every(
     ("value", "said"),
     [
         (np.ones(2), "expected it to keep the shape (3,), got (2,)"),
@@ -128,7 +108,6 @@ def test_refusals_say_shape_and_kind_and_no_value(value, named, said):
         ([1.0, [2.0], 3.0], "expected it to return an array of shape (3,)"),
         (None, "expected it to keep the shape (3,), got ()"),
     ],
-    ids=["short", "a column", "a word", "ragged", "None"],
 )
 def test_a_map_keeps_the_shape(value, said):
     with pytest.raises(InvalidInput) as refused:
@@ -141,9 +120,6 @@ def test_a_map_may_return_any_array_of_numbers():
     assert mapped([1, 2, 3], (3,)).tolist() == [1.0, 2.0, 3.0]
 
 
-# What is seen of a computation.
-
-
 def test_what_is_returned_is_passed_on():
     thing = object()
     assert unseen(lambda: thing) is thing
@@ -153,7 +129,7 @@ def test_what_is_returned_is_passed_on():
         values[0] = 1.0
 
 
-@pytest.mark.parametrize("how", [unseen, released])
+@every("how", [unseen, released])
 def test_no_floating_point_warning_reports_on_a_hidden_number(how):
     """Outside they are as before."""
     outside = np.geterr()
@@ -178,25 +154,3 @@ def test_errors_of_every_kind_pass_with_empty_frames(error):
     frames = [frame for frame, _ in traceback.walk_tb(caught.value.__traceback__)]
     (own,) = [frame for frame in frames if frame.f_code.co_name == "inner"]
     assert own.f_locals == {}
-
-
-def test_an_error_that_was_being_handled_keeps_its_frames():
-    """Somebody else's, who may want to see them."""
-
-    def theirs():
-        useful = 7
-        raise LookupError(useful)
-
-    def inner():
-        hidden = SECRET
-        raise ValueError(bool(hidden))
-
-    try:
-        theirs()
-    except LookupError:
-        outer = sys.exc_info()[1]
-        with pytest.raises(ValueError) as caught:
-            unseen(inner)
-    frames = [frame for frame, _ in traceback.walk_tb(outer.__traceback__)]
-    assert frames[-1].f_locals == {"useful": 7}
-    assert caught.value.__context__ is outer

@@ -1,17 +1,18 @@
-"""Large tables in passes: the records of the same table in memory, to the last bit."""
-
-from __future__ import annotations
+"""Large tables and columns in passes: what is read of the same in memory, to the last bit."""
 
 import numpy as np
 import pytest
 
+from pabi.execute import sources
 from pabi.execute.dense_blocks import copy_rows
+from pabi.execute.large_columns import LargeColumn, applied, column_of, first_of, labels_of, product
 from pabi.execute.large_records import LargeRecords, records_of
 from pabi.execute.records import Records
 from pabi.execute.row_maps import RowMap
-from pabi.execute.sources import Parts
+from pabi.execute.sources import Parts, Steady
 from pabi.learn import LargeTable
 from pabi.numbers.errors import InvalidInput
+from support.execution import every
 from support.large import FORMS, features, frame_of, package, table_in, write_parts
 
 N = 9_000
@@ -37,8 +38,8 @@ def test_every_source_has_the_same_rows(tmp_path, form):
     assert np.array_equal(large.dense(slice(0, N)), own.dense(slice(0, N)))
 
 
-@pytest.mark.parametrize("bounds", BOUNDS)
-@pytest.mark.parametrize("step", [N, 1000, 4097])
+@every("bounds", BOUNDS)
+@every("step", [N, 1000, 4097])
 def test_blocks_are_those_in_memory(tmp_path, bounds, step):
     large, own = LargeRecords(table_in("npy", X, tmp_path), **bounds), Records(X, **bounds)
     assert large.shortened == own.shortened
@@ -50,8 +51,8 @@ def test_blocks_are_those_in_memory(tmp_path, bounds, step):
         assert np.array_equal(mine.scale, expected)
 
 
-@pytest.mark.parametrize("d", [1, 5, 40, 700, 4096, 4200])
-@pytest.mark.parametrize("size", [1e-3, 1.0, 1e20])
+@every("d", [1, 5, 40, 700, 4096, 4200])
+@every("size", [1e-3, 1.0, 1e20])
 def test_single_precision_passes_no_row_that_has_to_be_scaled(tmp_path, d, size):
     """Rows whose norms are within some roundings of the bound, on both sides of it."""
     rng = np.random.default_rng(d)
@@ -68,8 +69,8 @@ def test_single_precision_passes_no_row_that_has_to_be_scaled(tmp_path, d, size)
             assert mine.norm == theirs.norm
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("norm", [None, 1.0, 2.0**100])
+@every("bad", [np.nan, np.inf, -np.inf])
+@every("norm", [None, 1.0, 2.0**100])
 def test_single_precision_passes_nothing_but_finite_numbers(tmp_path, bad, norm):
     table = X.copy()
     table[777, 3] = bad
@@ -77,7 +78,7 @@ def test_single_precision_passes_nothing_but_finite_numbers(tmp_path, bad, norm)
         LargeRecords(table_in("npy", table, tmp_path), norm)
 
 
-@pytest.mark.parametrize("kind", ["i8", "u1", "?", "f8", "f2"])
+@every("kind", ["i8", "u1", "?", "f8", "f2"])
 def test_numbers_of_every_type(tmp_path, kind):
     table = (10 * X).astype(kind)
     large = LargeRecords(table_in("npy", table, tmp_path))
@@ -90,7 +91,7 @@ def test_going_back_begins_another_pass(tmp_path):
         assert np.array_equal(large.dense(rows), X[rows])
 
 
-@pytest.mark.parametrize("equal", [False, True])
+@every("equal", [False, True])
 def test_mapped_rows_are_those_in_memory(tmp_path, equal):
     matrix = np.diag([1.0, 2.0, 0.5, 3.0, 1.5]) + 0.1
     row_map = RowMap(matrix, 1.0, 2.0, equal)
@@ -139,7 +140,7 @@ def no_column(frame):
     return frame.drop(columns="x3")
 
 
-@pytest.mark.parametrize(
+@every(
     ("change", "message"),
     [
         (other_type, r"part-2.parquet: expected float in the column 'x3', as in the first file"),
@@ -174,30 +175,15 @@ def test_files_that_change_between_passes(tmp_path):
         large.dense(slice(0, N))
 
 
-def test_more_rows_in_a_later_pass(tmp_path):
-    array = package("dask.array")
-    passes = []
-
-    def block(rows):
-        passes.append(len(rows))
-        return rows if len(passes) <= 3 else rows + 1.0
-
-    large = LargeRecords(array.from_array(X, chunks=(N, 5)).map_blocks(block, dtype=X.dtype))
-    large.dense(slice(0, N))
-    passes += [0] * 3
-    with pytest.raises(InvalidInput, match="X: it changed while it was read"):
-        large.dense(slice(0, N))
-
-
 def test_rows_in_no_order_are_refused(tmp_path):
     large = LargeRecords(table_in("npy", X, tmp_path))
     with pytest.raises(InvalidInput, match="rows: expected a slice"):
         large.dense(np.array([3, 1]))
 
 
-@pytest.mark.parametrize("m", [1, 255, 256, 5000])
-@pytest.mark.parametrize("order", ["C", "F"])
-@pytest.mark.parametrize("kind", ["f4", "f8"])
+@every("m", [1, 255, 256, 5000])
+@every("order", ["C", "F"])
+@every("kind", ["f4", "f8"])
 def test_rows_are_copied_however_they_lie(m, order, kind):
     rows = np.asarray(np.random.default_rng(m).standard_normal((m, 7)), kind, order=order)
     room = np.zeros(m, np.dtype([("other", "f8"), ("x", kind, (7,))]))
@@ -208,3 +194,72 @@ def test_rows_are_copied_however_they_lie(m, order, kind):
     copy_rows(rows, numbers)
     assert np.array_equal(numbers, rows)
     assert not room["other"].any()
+
+
+CELLS = np.random.default_rng(0).integers(0, 5, 100)
+
+
+@pytest.fixture
+def small_parts(monkeypatch):
+    monkeypatch.setattr(sources, "READ", 64)
+
+
+@every("cells", [CELLS, CELLS.astype(str), CELLS.astype(object)])
+def test_labels(small_parts, cells):
+    assert labels_of(column_of(cells, "y")).tolist() == np.unique(cells).tolist()
+    assert labels_of(cells).tolist() == np.unique(cells).tolist()
+
+
+def test_changes_follow_one_another(small_parts):
+    changed = applied(applied(column_of(CELLS, "y"), np.square), lambda cells: cells + 1)
+    assert np.array_equal(changed.whole(), CELLS**2 + 1)
+    assert np.array_equal(applied(CELLS, np.square), CELLS**2)
+    assert first_of(changed)[0] == CELLS[0] ** 2 + 1
+
+
+@every("swapped", [False, True])
+def test_products(small_parts, swapped):
+    sides = column_of(CELLS, "y"), np.linspace(0.0, 1.0, 100)
+    result = product(*sides[::-1]) if swapped else product(*sides)
+    assert np.array_equal(result.whole(), CELLS * sides[1])
+
+
+def test_cells_are_counted_and_checked(small_parts):
+    column = column_of(CELLS, "y")
+    assert column.checked(100) == 100
+    with pytest.raises(InvalidInput, match="y: expected as many rows as X has"):
+        column.checked(99)
+
+
+def test_no_cells():
+    empty = LargeColumn(Steady(Parts(lambda: iter([])), "y"))
+    with pytest.raises(InvalidInput, match="y: expected at least one row"):
+        empty.first()
+
+
+def parts_of(*parts):
+    return LargeColumn(Steady(Parts(lambda: iter(parts)), "y"))
+
+
+def test_a_part_without_rows_is_nothing():
+    """A first part of a cluster's table, or all rows of a part, may be gone."""
+    none = CELLS[:0]
+    for parts in ((none, CELLS), (CELLS[:50], none, CELLS[50:]), (CELLS, none)):
+        column = parts_of(*parts)
+        assert column.first()[0] == CELLS[0]
+        assert np.array_equal(column.whole(), CELLS)
+        assert labels_of(column).tolist() == np.unique(CELLS).tolist()
+    with pytest.raises(InvalidInput, match="^y: expected at least one row, got none$"):
+        parts_of(none).first()
+
+
+def test_cells_of_parts_of_other_types_stay_what_they_are():
+    """A gap makes objects of a part, and a word text of an array: neither changes the cells of the others."""
+    large = np.array([2**60 + 1, 2**60 + 2])
+    for other in (np.array([0.5]), np.array([None], dtype=object), np.array(["word"])):
+        assert parts_of(large, other).whole().tolist() == [*large.tolist(), *other.tolist()]
+    assert parts_of(np.array(["a"]), np.array(["bcd"])).whole().tolist() == ["a", "bcd"]
+    with pytest.raises(
+        InvalidInput, match="^y: expected labels that are all text, or all numbers$"
+    ):
+        labels_of(parts_of(large, np.array(["word"])))

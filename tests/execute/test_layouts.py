@@ -1,30 +1,17 @@
 """Rows on a disk in the order of a run: what is trained on them is what is trained in memory."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
 import pabi
+from pabi import learn
 from pabi.execute import layouts as module
 from pabi.execute import secret_orders
 from pabi.execute.layouts import Layout, in_a_row
 from pabi.execute.secret_orders import drawn_order, whole_order
-from pabi.learn import (
-    LargeRecords,
-    LargeTable,
-    LinearGradients,
-    LogisticGradients,
-    OneVsRestGradients,
-    PoissonGradients,
-    Records,
-    SmoothedHingeGradients,
-    SoftmaxGradients,
-    SquaredGradients,
-    VectorHuberGradients,
-    train,
-)
+from pabi.learn import train
 from pabi.numbers.errors import InvalidInput
+from support.execution import every
 from support.large import FORMS, features, frame_of, labels, package, table_in, write_parts
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
@@ -53,8 +40,8 @@ def small_buckets(monkeypatch):
 
 
 def run_of(loss=LOGISTIC, batches=SCHEMES[0], **options):
-    options = {"epochs": 2, "step_size": 0.5, "noise_std": 0.1} | options
-    return pabi.NoisySGD(loss, n=N, batches=batches, **options)
+    options = {"n": N, "epochs": 2, "step_size": 0.5, "noise_std": 0.1} | options
+    return pabi.NoisySGD(loss, batches=batches, **options)
 
 
 def trained(run, gradients, **options):
@@ -62,7 +49,7 @@ def trained(run, gradients, **options):
 
 
 def in_memory(run, **options):
-    return trained(run, LogisticGradients(Records(X, 1.0), Y), **options)
+    return trained(run, learn.LogisticGradients(learn.Records(X, 1.0), Y), **options)
 
 
 def assert_same(one, other):
@@ -75,17 +62,17 @@ def is_empty(folder):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_every_source_trains_the_same(tmp_path, small_buckets, form):
-    large = LargeRecords(table_in(form, X, tmp_path, scratch=tmp_path), 1.0)
+    large = learn.LargeRecords(table_in(form, X, tmp_path, scratch=tmp_path), 1.0)
     run = run_of()
-    assert_same(trained(run, LogisticGradients(large, Y)), in_memory(run))
+    assert_same(trained(run, learn.LogisticGradients(large, Y)), in_memory(run))
     assert is_empty(tmp_path)
 
 
 @pytest.mark.parametrize("batches", SCHEMES, ids=lambda scheme: scheme.kind)
 def test_every_scheme_trains_the_same(tmp_path, small_buckets, batches):
     run = run_of(batches=batches)
-    large = LargeRecords(table_in("npy", X, tmp_path, scratch=tmp_path), 1.0)
-    assert_same(trained(run, LogisticGradients(large, Y)), in_memory(run))
+    large = learn.LargeRecords(table_in("npy", X, tmp_path, scratch=tmp_path), 1.0)
+    assert_same(trained(run, learn.LogisticGradients(large, Y)), in_memory(run))
     assert is_empty(tmp_path)
 
 
@@ -96,32 +83,35 @@ def own_residual(predictor, target):
 LOSSES = {
     "one against the rest": (
         pabi.Loss.one_vs_rest(1.0, 3),
-        lambda records: OneVsRestGradients(records, CLASSES, 3),
+        lambda records: learn.OneVsRestGradients(records, CLASSES, 3),
     ),
-    "softmax": (pabi.Loss.softmax(1.0), lambda records: SoftmaxGradients(records, CLASSES, 3)),
+    "softmax": (
+        pabi.Loss.softmax(1.0),
+        lambda records: learn.SoftmaxGradients(records, CLASSES, 3),
+    ),
     "squared": (
         pabi.Loss.squared(1.0, residual_bound=2.0),
-        lambda records: SquaredGradients(records, X[:, 2], 2.0),
+        lambda records: learn.SquaredGradients(records, X[:, 2], 2.0),
     ),
     "hinge": (
         pabi.Loss.smoothed_hinge(1.0, 0.5),
-        lambda records: SmoothedHingeGradients(records, 2 * Y - 1, 0.5),
+        lambda records: learn.SmoothedHingeGradients(records, 2 * Y - 1, 0.5),
     ),
     "several targets": (
         pabi.Loss.vector_huber(1.0, threshold=1.0),
-        lambda records: VectorHuberGradients(records, X[:, 2:4], 1.0),
+        lambda records: learn.VectorHuberGradients(records, X[:, 2:4], 1.0),
     ),
     "counts": (
         pabi.Loss.poisson(1.0, predictor_bound=1.0, count_bound=4.0),
-        lambda records: PoissonGradients(records, CLASSES, 1.0, 4.0),
+        lambda records: learn.PoissonGradients(records, CLASSES, 1.0, 4.0),
     ),
     "a residual of one's own": (
         pabi.Loss.squared(1.0, residual_bound=1.0),
-        lambda records: LinearGradients(records, X[:, 3], own_residual),
+        lambda records: learn.LinearGradients(records, X[:, 3], own_residual),
     ),
     "weights": (
         LOGISTIC,
-        lambda records: LogisticGradients(records, Y).weighted(np.linspace(0.0, 1.0, N)),
+        lambda records: learn.LogisticGradients(records, Y).weighted(np.linspace(0.0, 1.0, N)),
     ),
 }
 
@@ -129,47 +119,41 @@ LOSSES = {
 @pytest.mark.parametrize("name", LOSSES)
 def test_every_loss_trains_the_same(tmp_path, small_buckets, name):
     loss, gradients = LOSSES[name]
-    large = LargeRecords(table_in("npy", X, tmp_path), 1.0)
+    large = learn.LargeRecords(table_in("npy", X, tmp_path), 1.0)
     assert_same(
-        trained(run_of(loss), gradients(large)), trained(run_of(loss), gradients(Records(X, 1.0)))
+        trained(run_of(loss), gradients(large)),
+        trained(run_of(loss), gradients(learn.Records(X, 1.0))),
     )
 
 
 def test_clipped_coordinates_train_the_same(tmp_path, small_buckets):
     run = run_of(clip_norm=0.3, clipping="coordinates")
-    large = LargeRecords(table_in("npy", X, tmp_path), 1.0)
-    assert_same(trained(run, LogisticGradients(large, Y)), in_memory(run))
+    large = learn.LargeRecords(table_in("npy", X, tmp_path), 1.0)
+    assert_same(trained(run, learn.LogisticGradients(large, Y)), in_memory(run))
 
 
 def test_users_train_the_same(tmp_path, small_buckets):
     users = np.random.default_rng(1).integers(0, 500, N)
-    run = pabi.NoisySGD(
-        LOGISTIC,
-        n=500,
-        batches=pabi.ShuffleOnce(50),
-        epochs=2,
-        step_size=0.5,
-        noise_std=0.1,
-        unit="user",
-    )
-    large = LargeRecords(table_in("npy", X, tmp_path), 1.0)
-    own = LogisticGradients(Records(X, 1.0), Y)
+    run = run_of(batches=pabi.ShuffleOnce(50), n=500, unit="user")
+    large = learn.LargeRecords(table_in("npy", X, tmp_path), 1.0)
+    own = learn.LogisticGradients(learn.Records(X, 1.0), Y)
     assert_same(
-        trained(run, LogisticGradients(large, Y), groups=users), trained(run, own, groups=users)
+        trained(run, learn.LogisticGradients(large, Y), groups=users),
+        trained(run, own, groups=users),
     )
 
 
 def test_a_column_of_the_table_is_the_target(tmp_path, small_buckets):
     parts = write_parts(tmp_path / "parts", frame_of(X, y=Y))
     run = run_of(pabi.Loss.logistic(4.0), clip_norm=1.0)
-    large = LogisticGradients(LargeTable(parts), "y")
-    assert_same(trained(run, large), trained(run, LogisticGradients(X, Y)))
+    large = learn.LogisticGradients(learn.LargeTable(parts), "y")
+    assert_same(trained(run, large), trained(run, learn.LogisticGradients(X, Y)))
 
 
 def test_targets_of_dask(tmp_path, small_buckets):
     array = package("dask.array")
-    large = LargeRecords(array.from_array(X, chunks=(2000, 5)), 1.0)
-    gradients = LogisticGradients(large, array.from_array(Y, chunks=1777))
+    large = learn.LargeRecords(array.from_array(X, chunks=(2000, 5)), 1.0)
+    gradients = learn.LogisticGradients(large, array.from_array(Y, chunks=1777))
     assert_same(trained(run_of(), gradients), in_memory(run_of()))
 
 
@@ -184,8 +168,8 @@ def test_a_run_goes_on_after_a_crash(tmp_path, small_buckets):
             raise Crash
 
     run = run_of(noise_std=0.1, release="path")
-    large = LargeRecords(table_in("npy", X, tmp_path, scratch=tmp_path), 1.0)
-    gradients, file = LogisticGradients(large, Y), tmp_path / "run.checkpoint"
+    large = learn.LargeRecords(table_in("npy", X, tmp_path, scratch=tmp_path), 1.0)
+    gradients, file = learn.LogisticGradients(large, Y), tmp_path / "run.checkpoint"
     with pytest.raises(Crash):
         trained(run, gradients, checkpoint=file, watch=crash)
     assert is_empty(tmp_path)
@@ -195,32 +179,20 @@ def test_a_run_goes_on_after_a_crash(tmp_path, small_buckets):
     assert_same(large_end, in_memory(run, resume=file))
 
 
-@pytest.mark.parametrize("gathered", [1, 3_000, 1 << 20])
-def test_however_many_rows_are_gathered(tmp_path, small_buckets, monkeypatch, gathered):
-    monkeypatch.setattr(module, "_GATHERED", gathered)
-    layout = Layout(LargeRecords(table_in("npy", X, tmp_path)), np.arange(N), None)
-    secret = drawn_order(N, np.random.default_rng(4))
-    layout.arrange(secret)
-    order = np.concatenate([block.target for block in layout.blocks(slice(0, N))])
-    assert np.array_equal(order, whole_order(secret, N))
-    layout.close()
-
-
 @pytest.mark.parametrize("norm", [0.5, 100.0])
 def test_factors_are_written_beside_rows(tmp_path, small_buckets, norm):
-    large = LargeRecords(table_in("npy", X, tmp_path), norm)
+    large = learn.LargeRecords(table_in("npy", X, tmp_path), norm)
     loss = pabi.Loss.logistic(feature_norm=norm)
-    own = trained(run_of(loss), LogisticGradients(Records(X, norm), Y))
-    assert_same(trained(run_of(loss), LogisticGradients(large, Y)), own)
+    own = trained(run_of(loss), learn.LogisticGradients(learn.Records(X, norm), Y))
+    assert_same(trained(run_of(loss), learn.LogisticGradients(large, Y)), own)
 
 
-@pytest.mark.parametrize("seed", [0, 1])
-def test_rows_lie_in_the_secret_order(tmp_path, small_buckets, seed):
-    records = LargeRecords(table_in("npy", X, tmp_path))
-    layout, secret = (
-        Layout(records, np.arange(N), None),
-        drawn_order(N, np.random.default_rng(seed)),
-    )
+@pytest.mark.parametrize("gathered", [1, 3_000, 1 << 20])
+def test_rows_lie_in_the_secret_order(tmp_path, small_buckets, monkeypatch, gathered):
+    """However many of them are gathered at a time."""
+    monkeypatch.setattr(module, "_GATHERED", gathered)
+    layout = Layout(learn.LargeRecords(table_in("npy", X, tmp_path)), np.arange(N), None)
+    secret = drawn_order(N, np.random.default_rng(4))
     layout.arrange(secret)
     order = np.concatenate([block.target for block in layout.blocks(slice(0, N))])
     assert np.array_equal(order, whole_order(secret, N))
@@ -240,7 +212,7 @@ def test_rows_are_in_the_same_order_in_every_epoch(tmp_path, small_buckets, monk
         sorted_buckets.append(bucket)
         return inside(self, bucket, size)
 
-    layout = Layout(LargeRecords(table_in("npy", X, tmp_path)), np.arange(N), None)
+    layout = Layout(learn.LargeRecords(table_in("npy", X, tmp_path)), np.arange(N), None)
     secret = drawn_order(N, np.random.default_rng(5))
     expected = whole_order(secret, N)
     monkeypatch.setattr(secret_orders.Buckets, "inside", counted)
@@ -254,10 +226,10 @@ def test_rows_are_in_the_same_order_in_every_epoch(tmp_path, small_buckets, monk
     assert sorted(sorted_buckets) == list(range(9)) if again else len(sorted_buckets) > 4 * 9 - 1
 
 
-@pytest.mark.parametrize("seed", range(4))
+@every("seed", range(4))
 def test_going_back_and_forth_in_an_order_that_is_read_again(tmp_path, small_buckets, seed):
     """Buckets are read ahead into the same few arrays, whichever of them is asked for next."""
-    layout = Layout(LargeRecords(table_in("npy", X, tmp_path)), np.arange(N), None)
+    layout = Layout(learn.LargeRecords(table_in("npy", X, tmp_path)), np.arange(N), None)
     rng = np.random.default_rng(seed)
     secret = drawn_order(N, rng)
     expected = whole_order(secret, N)
@@ -289,15 +261,15 @@ def test_orders_that_are_read_once_are_not_written_twice(
         arrange(self, secret, *arguments)
 
     monkeypatch.setattr(Layout, "arrange", arranged)
-    large = LargeRecords(table_in("npy", X, tmp_path), 1.0)
-    trained(run_of(batches=batches, epochs=epochs), LogisticGradients(large, Y))
+    large = learn.LargeRecords(table_in("npy", X, tmp_path), 1.0)
+    trained(run_of(batches=batches, epochs=epochs), learn.LogisticGradients(large, Y))
     assert set(asked) == {again}
 
 
 def test_nothing_is_left_where_training_fails(tmp_path, small_buckets):
     run = run_of()
-    gradients = LogisticGradients(
-        LargeRecords(table_in("npy", X, tmp_path, scratch=tmp_path), 1.0), Y
+    gradients = learn.LogisticGradients(
+        learn.LargeRecords(table_in("npy", X, tmp_path, scratch=tmp_path), 1.0), Y
     )
     np.save(tmp_path / "X.npy", X + 1.0)
     with pytest.raises(InvalidInput, match="X: it changed while it was read"):
@@ -316,15 +288,15 @@ def test_a_full_disk_is_one_line(tmp_path, small_buckets, monkeypatch, where):
         monkeypatch.setattr(module._Shelf, "_write_back", full)
     else:
         monkeypatch.setattr(module, "reserve", full)
-    gradients = LogisticGradients(
-        LargeRecords(table_in("npy", X, tmp_path, scratch=tmp_path), 1.0), Y
+    gradients = learn.LogisticGradients(
+        learn.LargeRecords(table_in("npy", X, tmp_path, scratch=tmp_path), 1.0), Y
     )
     with pytest.raises(InvalidInput, match="scratch: cannot write to .*: No space left on device"):
         trained(run_of(), gradients)
     assert is_empty(tmp_path)
 
 
-@pytest.mark.parametrize(
+@every(
     ("cells", "message"),
     [
         (Y[:-1], "y: expected as many rows as X has"),
@@ -339,12 +311,12 @@ def test_a_full_disk_is_one_line(tmp_path, small_buckets, monkeypatch, where):
     ],
 )
 def test_bad_targets(tmp_path, cells, message):
-    large = LargeRecords(table_in("npy", X, tmp_path))
+    large = learn.LargeRecords(table_in("npy", X, tmp_path))
     with pytest.raises(InvalidInput, match=message):
-        LogisticGradients(large, cells)
+        learn.LogisticGradients(large, cells)
 
 
-@pytest.mark.parametrize(
+@every(
     ("rows", "expected"),
     [([3, 4, 5], slice(3, 6)), ([3], slice(3, 4)), ([3, 5, 4], None), ([3, 5], None), ([], None)],
 )

@@ -10,11 +10,11 @@ import pabi
 from pabi.describe.batches import Cyclic, FullBatch, Poisson
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
-from pabi.execute.clipping import clip_coordinates, clip_norms
 from pabi.execute.precision import FINE, Walk, small_enough, walk_of
-from pabi.learn import PrivateLinearRegression, train
+from pabi.learn import train
 from pabi.numbers.errors import InvalidInput
 from pabi.sampling import diffusion, langevin
+from support.execution import every
 from support.unpriced import Unpriced
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.numbers.errors.PrivacyWarning")
@@ -24,15 +24,8 @@ FAR = 8.3e15  # where doubles are 1 apart
 
 def far_run(**changes):
     """Gradients of norm 1 and a ball of radius ½ about `FAR`, steps of noise 0.12."""
-    given = {
-        "n": 1,
-        "batches": FullBatch(),
-        "steps": 400,
-        "step_size": 0.12,
-        "noise_std": 1.0,
-        "adjacency": "zero_out",
-        "prox": pabi.prox.ball(0.5, center=np.array([FAR])),
-    }
+    given = {"n": 1, "batches": FullBatch(), "steps": 400, "step_size": 0.12, "noise_std": 1.0}
+    given |= {"adjacency": "zero_out", "prox": pabi.prox.ball(0.5, center=np.array([FAR]))}
     return NoisySGD(Loss.convex(1e-3, gradient_bound=1.0), **(given | changes))
 
 
@@ -63,7 +56,7 @@ def test_rounding_keeps_what_a_proof_says_is_paid():
     assert advantage(0.0) < 0.7  # by far less than it: noise moves it back
 
 
-@pytest.mark.parametrize(
+@every(
     ("run", "x0", "field"),
     [
         (far_run(), [FAR], "x0"),
@@ -71,7 +64,6 @@ def test_rounding_keeps_what_a_proof_says_is_paid():
         (far_run(noise_std=1e-12, prox=pabi.prox.ball(0.5)), [0.0], "noise_std"),
         (far_run(prox=pabi.prox.box([FAR - 1.0], [FAR + 1.0])), [0.0], "prox"),
     ],
-    ids=["start", "ball", "little noise", "box"],
 )
 def test_training_is_refused_before_the_data_is_touched(run, x0, field):
     def untouched(x, rows):
@@ -121,32 +113,10 @@ def test_samplers_are_refused_alike():
         ).values.size
 
 
-def test_estimators_are_refused_alike():
-    """With as little noise beside such steps as no target ε asks for."""
-    X, y = np.linspace(-1.0, 1.0, 40)[:, None], np.linspace(-1.0, 1.0, 40)
-    model = PrivateLinearRegression(
-        epsilon=1.0,
-        delta=1e-5,
-        feature_norm=1.0,
-        residual_bound=1.0,
-        batches=Cyclic(10),
-        noise_std=1e-11,
-    )
-    with pytest.raises(InvalidInput, match="^noise_std: iterates can reach"):
-        model.fit(X, y)
-
-
 def test_unbounded_gradients_are_an_assumption():
     """Whoever states a sensitivity has not said how long a batch's gradient may be."""
-    run = NoisySGD(
-        Loss.strongly_convex(0.5, 1.0),
-        n=10,
-        batches=Cyclic(5),
-        epochs=3,
-        step_size=0.5,
-        noise_std=1.0,
-        gradient_sensitivity=1.0,
-    )
+    given = {"epochs": 3, "step_size": 0.5, "noise_std": 1.0, "gradient_sensitivity": 1.0}
+    run = NoisySGD(Loss.strongly_convex(0.5, 1.0), n=10, batches=Cyclic(5), **given)
     guarantee = train(run, constant(0.0), [0.0]).guarantee
     assert small_enough(0.5) in guarantee.assumptions
     assert pabi.verify(guarantee).ok
@@ -154,10 +124,7 @@ def test_unbounded_gradients_are_an_assumption():
     assert np.spacing(np.nextafter(limit, 0.0)) <= FINE * 0.5
 
 
-# The size that no iterate exceeds.
-
-
-@pytest.mark.parametrize("seed", range(40))
+@every("seed", range(40))
 def test_no_iterate_is_larger_than_the_size_computed(seed):
     """Against walks pulled outwards by as much as the description allows, under random schedules."""
     rng = np.random.default_rng(seed)
@@ -166,15 +133,9 @@ def test_no_iterate_is_larger_than_the_size_computed(seed):
     l2 = float(rng.choice([0.0, 0.3, 1.7, 3.0]))
     prox = [None, pabi.prox.ball(1.0, center=np.full(d, 3.0)), pabi.prox.l1(0.1)][seed % 3]
     batches = Poisson(3) if seed % 2 else Cyclic(3)
-    run = NoisySGD(
-        Loss.convex(1.0, gradient_bound=2.0, l2=l2),
-        n=9,
-        batches=batches,
-        steps=steps,
-        step_size=step_size,
-        noise_std=float(rng.uniform(0.1, 3.0)),
-        prox=prox,
-    )
+    given = {"steps": steps, "step_size": step_size, "noise_std": float(rng.uniform(0.1, 3.0))}
+    given |= {"prox": prox}
+    run = NoisySGD(Loss.convex(1.0, gradient_bound=2.0, l2=l2), n=9, batches=batches, **given)
     start = rng.normal(size=d)
     walk, bounded = walk_of(run, start[None])
     assert bounded
@@ -218,24 +179,7 @@ def test_equal_steps_in_closed_form_and_one_by_one_agree():
             assert sizes[1] <= sizes[0] <= 4.0 * sizes[1]
 
 
-# Bounds near the least double.
-
-
-@pytest.mark.parametrize("clip", [clip_norms, clip_coordinates])
-def test_clipping_never_exceeds_its_bound(clip):
-    """At 5e-324 in ten dimensions it did, by a factor of 2.45."""
-    vectors = np.ones((1, 10))
-    for bound in (5e-324, 1e-308, 9.9e-291):
-        with pytest.raises(InvalidInput, match="^clip_norm: expected at least 1e-290"):
-            clip(vectors, bound)
-    from fractions import Fraction
-
-    for bound in (1e-290, 1e-200, 1.0):
-        square = sum(Fraction(float(x)) ** 2 for x in clip(vectors, bound).ravel())
-        assert square <= Fraction(bound) ** 2
-
-
-@pytest.mark.parametrize(
+@every(
     ("run", "field"),
     [
         (NoisySGD(Loss.unknown(), n=3, batches=FullBatch(), steps=1, step_size=1.0, noise_std=1.0,
@@ -253,14 +197,9 @@ def test_training_refuses_bounds_near_the_least_double(run, field):
 def test_a_schedule_that_falls_to_nothing_is_told_to_end_earlier(monkeypatch):
     """The last steps of a cosine are a millionth of the first, and so is their noise."""
     steps = 4000
-    run = NoisySGD(
-        Loss.logistic(1.0),
-        n=400,
-        batches=Cyclic(4),
-        steps=steps,
-        step_size=0.5 * (1.0 + np.cos(np.pi * np.arange(steps) / steps)),
-        noise_std=0.05,
-    )
+    given = {"steps": steps, "step_size": 0.5 * (1.0 + np.cos(np.pi * np.arange(steps) / steps))}
+    given |= {"noise_std": 0.05}
+    run = NoisySGD(Loss.logistic(1.0), n=400, batches=Cyclic(4), **given)
     with pytest.raises(InvalidInput, match=r"^step_size: .*let the schedule end at longer steps"):
         train(run, lambda x, rows: np.zeros((len(rows), 1)), [0.0])
     monkeypatch.setattr(NoisySGD, "guarantee", lambda *_: Unpriced())  # of thousands of lengths

@@ -1,10 +1,4 @@
-"""Products strip by strip: as exact as any order of additions, row by row, and never past the sensitivity.
-
-The largest features, cancellations and margins that float32 data can have, in as many columns and rows as
-make several strips and blocks of them.
-"""
-
-from __future__ import annotations
+"""Products strip by strip: as exact as any order of additions, row by row, and never past the sensitivity."""
 
 from fractions import Fraction
 
@@ -19,6 +13,7 @@ from pabi.execute.linear_gradients import fast_sum
 from pabi.execute.products import add_weighted_sum, predictors
 from pabi.execute.records import seen_norm
 from pabi.learn import LogisticGradients, Records, SoftmaxGradients
+from support.execution import apart_squared, every
 
 UNIT = Fraction(1, 2**53)
 LEAST = Fraction(1, 2**1074)  # of doubles: what an underflow rounds by at most
@@ -56,8 +51,8 @@ def assert_close(found, left, right, additions):
         assert error <= gamma * size + (additions + 1) * LEAST
 
 
-@pytest.mark.parametrize("outputs", [None, 1, 3])
-@pytest.mark.parametrize("m", [1, 31, 32, 70])
+@every("outputs", [None, 1, 3])
+@every("m", [1, 31, 32, 70])
 def test_products_are_off_by_no_more_than_their_additions(strips, outputs, m):
     rng = np.random.default_rng(m)
     for features in matrices(rng, m, 7):
@@ -77,7 +72,7 @@ def test_short_strips_are_several(monkeypatch):
     assert products._strip(7, 4) > 70  # shorter ones would not be worth their while
 
 
-@pytest.mark.parametrize(("d", "outputs"), [(5, None), (784, None), (784, 3), (784, 10), (50, 26)])
+@every(("d", "outputs"), [(5, None), (784, None), (784, 3), (784, 10), (50, 26)])
 def test_a_predictor_does_not_notice_the_other_rows(d, outputs):
     """To the last bit, at the place that its row has: proofs compare batches that differ in another row."""
     rng = np.random.default_rng(d)
@@ -92,8 +87,6 @@ def test_a_predictor_does_not_notice_the_other_rows(d, outputs):
             others = np.arange(m) != at
             assert np.array_equal(predictors(changed, theta)[others], before[others])
 
-
-# Adjacent data sets of float32, in several strips and blocks.
 
 N, D, K = 500, 784, 10
 FLOAT32 = np.finfo(np.float32)
@@ -139,12 +132,6 @@ def neighbours(rows, outputs, adjacency, rng):
     return (X, y), (other_X, other_y)
 
 
-def distance_squared(first, second):
-    """That of two arrays of doubles, exactly."""
-    pairs = zip(first.ravel().tolist(), second.ravel().tolist(), strict=True)
-    return sum(((Fraction(a) - Fraction(b)) ** 2 for a, b in pairs), Fraction(0))
-
-
 def built(outputs, adjacency, X, y):
     # A zeroed record has no gradient, and so no intercept.
     records = Records(X, 1.0, 0.5 if adjacency == "replace_one" else None)
@@ -153,16 +140,9 @@ def built(outputs, adjacency, X, y):
 
 def run_of(outputs, adjacency, clip):
     loss = (Loss.logistic if outputs is None else Loss.softmax)(seen_norm(1.0, 0.5))
-    return NoisySGD(
-        loss,
-        n=N,
-        batches=FullBatch(),
-        steps=1,
-        step_size=1.0,
-        noise_std=1.0,
-        adjacency=adjacency,
-        clip_norm=clip and clip * loss.gradient_bound,
-    )
+    given = {"steps": 1, "step_size": 1.0, "noise_std": 1.0, "adjacency": adjacency}
+    given |= {"clip_norm": clip and clip * loss.gradient_bound}
+    return NoisySGD(loss, n=N, batches=FullBatch(), **given)
 
 
 @pytest.mark.parametrize("rows", ROWS)
@@ -182,7 +162,7 @@ def test_adjacent_float32_sums_differ_by_at_most_the_sensitivity(rows, outputs, 
                 with np.errstate(all="ignore"):
                     sums.append(fast_sum(gradients, run)(theta, order))
             assert np.all(np.isfinite(sums))
-            assert distance_squared(*sums) <= Fraction(run.sensitivity) ** 2
+            assert apart_squared(*sums) <= Fraction(run.sensitivity) ** 2
 
 
 def test_float32_sums_would_differ_by_more(monkeypatch):
@@ -200,5 +180,5 @@ def test_float32_sums_would_differ_by_more(monkeypatch):
             fast_sum(built(None, "replace_one", X, y), run)(np.zeros(D + 1), slice(0, N))
             for X, y in neighbours(equal_rows, None, "replace_one", rng)
         ]
-        beyond += distance_squared(*sums) > Fraction(run.sensitivity) ** 2
+        beyond += apart_squared(*sums) > Fraction(run.sensitivity) ** 2
     assert beyond

@@ -1,21 +1,24 @@
-"""Where noise comes from: the cipher's published streams, the law of its numbers, and what is kept of it.
+"""Where noise comes from: the cipher's published streams, the law of its numbers, and what is kept of it."""
 
-That every run has a key of its own from the operating system, all of whose bits count, and that seeds are
-marked, is tested with the engine. Keys are fixed here; a right generator fails a test with probability 10⁻⁶.
-"""
-
-from __future__ import annotations
-
+import threading
 import warnings
+from itertools import permutations
 
 import numpy as np
 import pytest
-from scipy.stats import binom, chi2, kstest, norm
+from scipy.stats import binom, kstest, norm
 
 from pabi import InvalidInput, PrivacyWarning
-from pabi.execute.randomness import KEY_BYTES, Randomness, randomness_from, secret_generator
+from pabi.execute.randomness import (
+    KEY_BYTES,
+    Randomness,
+    drawn_from,
+    keyed_generator,
+    randomness_from,
+    secret_generator,
+)
+from support.execution import RARE, assert_law, every
 
-RARE = 1e-6
 DRAWS = 100_000
 
 # RFC 8439, Appendix A.1, test vectors 1 to 4: (key, block, first bytes of the block). The nonce is 0.
@@ -36,7 +39,7 @@ def keyed(monkeypatch):
     """A generator whose key the system is made to give."""
 
     def make(key):
-        monkeypatch.setattr("os.urandom", lambda n: key)
+        monkeypatch.setattr("os.urandom", {KEY_BYTES: key}.get)
         return secret_generator()
 
     return make
@@ -47,18 +50,12 @@ def generator(keyed):
     return keyed(bytes(range(KEY_BYTES)))
 
 
-@pytest.mark.parametrize(("key", "block", "stream"), VECTORS)
+@every(("key", "block", "stream"), VECTORS)
 def test_the_stream_is_the_published_one(keyed, key, block, stream):
     """Key bytes in the order in which the system gave them, blocks of 512 bits."""
     raw = keyed(key).bit_generator.random_raw(8 * (block + 1))
     found = np.asarray(raw, dtype="<u8").tobytes()[64 * block :]
     assert found.hex().startswith(stream)
-
-
-def assert_even(counts, expected):
-    """Pearson's test; counts that agree too well are no independent draws either."""
-    statistic = float(np.sum((counts - expected) ** 2 / expected))
-    assert RARE / 2 < chi2.cdf(statistic, len(counts) - 1) < 1 - RARE / 2
 
 
 def test_noise_is_normal(generator):
@@ -71,7 +68,7 @@ def test_noise_is_normal(generator):
         assert low <= np.sum(np.abs(draws) > z) <= high
 
 
-@pytest.mark.parametrize("lag", [1, 2, 3, 64])
+@every("lag", [1, 2, 3, 64])
 def test_noise_of_different_steps_is_uncorrelated(generator, lag):
     """Σ x_k·x_{k+lag}/√m is nearly standard normal."""
     draws = generator.standard_normal(DRAWS)
@@ -80,21 +77,15 @@ def test_noise_of_different_steps_is_uncorrelated(generator, lag):
     assert abs(score) < norm.isf(RARE / 2)
 
 
-def test_bytes_are_even(generator):
-    counts = np.bincount(np.frombuffer(generator.bytes(256 * 500), dtype=np.uint8), minlength=256)
-    assert_even(counts, np.full(256, 500.0))
+def test_bytes_and_permutations_are_even(generator):
+    assert_law(generator.bytes(256 * 500), dict.fromkeys(range(256), 1 / 256))
+    orders = [tuple(generator.permutation(4).tolist()) for _ in range(24 * 200)]
+    assert_law(orders, dict.fromkeys(permutations(range(4)), 1 / 24))
 
 
-def test_permutations_are_even(generator):
-    """All orders of four, by their rank."""
-    rank = np.array([64, 16, 4, 1])
-    orders = np.array([generator.permutation(4) for _ in range(24 * 200)]) @ rank
-    values, counts = np.unique(orders, return_counts=True)
-    assert len(values) == 24
-    assert_even(counts, np.full(24, 200.0))
-
-
-# What is kept.
+def test_all_256_bits_of_the_key_are_used():
+    keys = (bytes(1 if i == byte else 0 for i in range(32)) for byte in range(32))
+    assert len({keyed_generator(key).bit_generator.random_raw() for key in keys}) == 32
 
 
 def test_secret_randomness_holds_nothing():
@@ -109,7 +100,7 @@ def test_secret_randomness_holds_nothing():
     assert one.bytes(16) != other.bytes(16)
 
 
-@pytest.mark.parametrize("seed", [0, 7, np.int32(7), np.uint8(0)])
+@every("seed", [0, 7, np.int32(7), np.uint8(0)])
 def test_a_seed_is_numpys_own(seed):
     with pytest.warns(PrivacyWarning, match="random_state was given: .* leave it None") as caught:
         found = randomness_from(seed, stacklevel=1)  # on behalf of this very line
@@ -131,10 +122,10 @@ def test_a_generator_is_used_as_it_is():
     assert not Randomness(own).secret
 
 
-@pytest.mark.parametrize(
+@every(
     "state", [-1, np.int64(-1), False, 1.0, "1", b"1", [1], np.random.RandomState(0), np.array(3),
               np.random.PCG64(0), np.random.SeedSequence(1)],
-    ids=lambda s: f"{type(s).__name__}",
+
 )  # fmt: skip
 def test_nothing_else_is_taken_for_a_seed(state):
     """Without a warning that says that it was."""
@@ -143,3 +134,49 @@ def test_nothing_else_is_taken_for_a_seed(state):
         with pytest.raises(InvalidInput, match="^random_state: expected ") as refused:
             randomness_from(state)
     assert refused.value.field == "random_state"
+
+
+def drawn():
+    """Numbers of two secret streams."""
+    return [secret_generator().random() for _ in range(2)]
+
+
+def test_a_key_decides_all_streams_within():
+    several = []
+    for _ in range(2):
+        with drawn_from(keyed_generator(bytes(KEY_BYTES))):
+            several.append(drawn())
+    with drawn_from(keyed_generator(b"\1" * KEY_BYTES)):
+        other = drawn()
+    assert several[0] == several[1]
+    assert len({*several[0], *other}) == 4
+
+
+def test_a_key_decides_nothing_outside():
+    """Afterwards, after an error, and in another thread, keys are the operating system's."""
+    elsewhere = []
+    with pytest.raises(ValueError, match="an error"), drawn_from(keyed_generator(bytes(KEY_BYTES))):
+        first = drawn()
+        thread = threading.Thread(target=lambda: elsewhere.extend(drawn()))
+        thread.start()
+        thread.join()
+        raise ValueError("an error")
+    assert len({*first, *elsewhere, *drawn()}) == 6
+
+
+def test_an_inner_key_leaves_the_outer_one():
+    with drawn_from(keyed_generator(bytes(KEY_BYTES))):
+        expected = drawn()
+    with drawn_from(keyed_generator(bytes(KEY_BYTES))):
+        first = secret_generator().random()
+        with drawn_from(keyed_generator(b"\1" * KEY_BYTES)):
+            drawn()
+        assert [first, secret_generator().random()] == expected
+
+
+def test_keys_are_fresh_or_follow_from_a_seed():
+    fresh = Randomness(None)
+    assert len({*fresh.keys(3), *fresh.keys(3)}) == 6
+    assert Randomness(7).keys(3) == Randomness(7).keys(3)
+    assert len({*Randomness(7).keys(3), *Randomness(8).keys(3)}) == 6
+    assert {len(key) for key in (*fresh.keys(2), *Randomness(7).keys(2))} == {KEY_BYTES}

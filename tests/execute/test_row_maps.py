@@ -1,7 +1,5 @@
 """Mapped rows: against a direct computation in double precision, within their norm, each from itself."""
 
-from __future__ import annotations
-
 from fractions import Fraction
 
 import numpy as np
@@ -11,11 +9,11 @@ from scipy import sparse
 from pabi.execute import row_maps as module
 from pabi.execute.records import Records
 from pabi.execute.row_maps import RowMap
+from support.execution import every, norm_squared
 
-SHORT = 1.0 - 2.0**-18
 UNIT, NORM = 1.25, 3.0
-equals = pytest.mark.parametrize("equal", [False, True])
-diagonals = pytest.mark.parametrize("diagonal", [False, True])
+equals = every("equal", [False, True])
+diagonals = every("diagonal", [False, True])
 
 
 def matrix_of(width, diagonal, seed=0, size=1.0):
@@ -49,8 +47,8 @@ def directly(row_map, seen):
 
 @equals
 @diagonals
-@pytest.mark.parametrize("intercept", [None, 0.75])
-@pytest.mark.parametrize("held_as", ["float64", "float32", "int8", "sparse"])
+@every("intercept", [None, 0.75])
+@every("held_as", ["float64", "float32", "int8", "sparse"])
 def test_rows_are_those_of_a_direct_computation(held_as, intercept, diagonal, equal):
     X = table_of()
     match held_as:
@@ -80,13 +78,9 @@ def matrix_as(row_map):
     return np.diag(row_map.matrix) if row_map.diagonal else row_map.matrix
 
 
-def exact_square(row):
-    return sum((Fraction(float(v)) ** 2 for v in row), Fraction(0))
-
-
 @equals
 @diagonals
-@pytest.mark.parametrize("held_as", [np.asarray, sparse.csr_matrix])
+@every("held_as", [np.asarray, sparse.csr_matrix])
 @pytest.mark.parametrize("norm", [2.0**-200, 1e-35, 0.1, 1.0, 39.7, 1e35, 2.0**200])
 def test_no_row_is_longer_than_the_norm(norm, held_as, diagonal, equal):
     """In rational arithmetic; and so near to it that `Records` does not scale any again."""
@@ -96,7 +90,7 @@ def test_no_row_is_longer_than_the_norm(norm, held_as, diagonal, equal):
         row_map = RowMap(matrix_of(7, diagonal, seed), UNIT, norm, equal)
         mapped = row_map.mapped(records)
         rows = mapped.dense(slice(0, mapped.n))
-        squares = [exact_square(row) for row in rows]
+        squares = [norm_squared(row) for row in rows]
         assert max(squares) <= Fraction(norm) ** 2
         assert not mapped.shortened
         assert mapped.feature_norm == norm
@@ -107,7 +101,7 @@ def test_no_row_is_longer_than_the_norm(norm, held_as, diagonal, equal):
 
 @equals
 @diagonals
-@pytest.mark.parametrize("held_as", [np.asarray, sparse.csr_matrix])
+@every("held_as", [np.asarray, sparse.csr_matrix])
 def test_rows_of_zeros_stay_zeros(held_as, diagonal, equal):
     row_map = RowMap(matrix_of(4, diagonal), UNIT, NORM, equal)
     table = row_map.table(Records(held_as(np.zeros((3, 4))), 1.0))
@@ -117,7 +111,7 @@ def test_rows_of_zeros_stay_zeros(held_as, diagonal, equal):
     assert np.all(np.isfinite(factors))
 
 
-@pytest.mark.parametrize("least", [1e-310, 1e-170, 1e-161, 1e-150])
+@every("least", [1e-310, 1e-170, 1e-161, 1e-150])
 def test_rows_that_hardly_differ_from_zero_are_bounded(least):
     """Squares of their numbers leave the range of doubles."""
     X = np.diag([least, 2.0 * least, 1.0])
@@ -126,13 +120,13 @@ def test_rows_that_hardly_differ_from_zero_are_bounded(least):
             row_map = RowMap(matrix_of(3, diagonal), UNIT, NORM, True)
             mapped = row_map.mapped(Records(held, 1.0))
             rows = mapped.dense(slice(0, 3))
-            assert all(exact_square(row) <= NORM**2 for row in rows)
+            assert all(norm_squared(row) <= NORM**2 for row in rows)
 
 
 @equals
 @diagonals
 @pytest.mark.parametrize("held_as", [np.asarray, sparse.csr_matrix])
-@pytest.mark.parametrize("held_at_once", [1 << 22, 7 * 11])
+@every("held_at_once", [1 << 22, 7 * 11])
 def test_a_row_depends_on_itself_alone(monkeypatch, held_at_once, held_as, diagonal, equal):
     """The same bits at its place, whatever the others are; and its scale."""
     monkeypatch.setattr(module, "_HELD", held_at_once)
@@ -166,7 +160,7 @@ def test_a_diagonal_is_the_matrix_with_that_diagonal(equal):
 
 @equals
 @diagonals
-@pytest.mark.parametrize("shape", [(7,), (7, 3)])
+@every("shape", [(7,), (7, 3)])
 def test_weights_of_mapped_rows_are_weights_of_rows(shape, diagonal, equal):
     """s·x·(R·P·θ/U) is what a mapped row times θ is."""
     records = Records(table_of(), 1.0)

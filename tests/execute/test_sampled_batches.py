@@ -1,9 +1,4 @@
-"""Sampled batches: drawn as described, summed within the stated sensitivity, never cut, never kept.
-
-Seeds are fixed, so that a failure repeats. p-values below 10⁻⁶ fail.
-"""
-
-from __future__ import annotations
+"""Sampled batches: drawn as described, summed within the stated sensitivity, never cut, never kept."""
 
 import io
 import itertools
@@ -14,53 +9,31 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from scipy import sparse
-from scipy.stats import binom, chi2
+from scipy.stats import binom
 
 import pabi
+from pabi import learn
 from pabi.describe.batches import Cyclic, FixedSize, FullBatch, Poisson, ShuffleOnce
 from pabi.describe.losses import Loss
 from pabi.describe.orders import FreshSubsets
 from pabi.describe.runs import NoisySGD
 from pabi.execute import sums as sums_module
-from pabi.execute.batches import BatchRows, batch_rows
+from pabi.execute.batches import batch_rows
 from pabi.execute.binomial import Binomial
-from pabi.execute.checkpoint import Checkpoint, State
-from pabi.execute.engine import _Aftermath, _execute
 from pabi.execute.linear_gradients import fast_sum
 from pabi.execute.sums import Limit, per_record_sum
-from pabi.learn import (
-    LogisticGradients,
-    PrivateHuberRegressor,
-    PrivateLogisticRegression,
-    Records,
-    SoftmaxGradients,
-    train,
-)
-from pabi.numbers.errors import InvalidInput, PrivacyWarning
-from support.unpriced import Unpriced
+from pabi.learn import train
+from pabi.numbers.errors import InvalidInput
+from support.execution import Crash, apart_squared, assert_law, every, held
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::pabi.numbers.errors.PrivacyWarning"),
     pytest.mark.filterwarnings("ignore:some rows exceed"),
 ]
 
-RARE = 1e-6
-
-
-@pytest.fixture
-def free(monkeypatch):
-    """No accounting and no rounding of the result."""
-    monkeypatch.setattr(NoisySGD, "guarantee", lambda self, delta=1e-5, position=None: Unpriced())
-    monkeypatch.setattr("pabi.execute.hiding.GRID", 2.0**-100)
-
 
 def run_of(n, batches, **changes):
-    given = {
-        "steps": 12,
-        "step_size": 0.3,
-        "noise_std": 1.0,
-        "clip_norm": 100.0,
-    } | changes
+    given = {"steps": 12, "step_size": 0.3, "noise_std": 1.0, "clip_norm": 100.0} | changes
     return NoisySGD(given.pop("loss", Loss.convex(smoothness=1.0)), n=n, batches=batches, **given)
 
 
@@ -77,26 +50,6 @@ def drawn(n, batches, count, seed=0):
     return [() if rows is None else tuple(rows.tolist()) for rows in found]
 
 
-def assert_law(observed, law):
-    """Pearson's chi-squared test of `observed` values against {value: probability}, rare values pooled;
-    nothing outside of the law may occur."""
-    counts = dict.fromkeys(law, 0)
-    for value in observed:
-        counts[value] += 1
-    total = len(observed)
-    common = [value for value in law if law[value] * total >= 10.0]
-    cells = [(counts[value], law[value] * total) for value in common]
-    rest = sum(p for value, p in law.items() if value not in set(common)) * total
-    if rest > 0.0:
-        cells.append((total - sum(counts[value] for value in common), rest))
-    if len(cells) == 1:
-        return
-    statistic = sum((o - e) ** 2 / e for o, e in cells if e > 1.0)
-    assert chi2.sf(statistic, len(cells) - 1) > RARE
-    # Numbers that agree too well would not be independent draws.
-    assert chi2.cdf(statistic, len(cells) - 1) > RARE or len(cells) < 10
-
-
 def law_of(n, batches):
     """{set of rows: probability}, from the description."""
     size = batches.size
@@ -111,10 +64,7 @@ def law_of(n, batches):
     return {s: w for s, w in law.items() if w > 0.0}
 
 
-# The numbers of records.
-
-
-@pytest.mark.parametrize(
+@every(
     ("n", "expected"), [(1, 1), (5, 5), (5, 1), (7, 3), (50, 1), (50, 49), (300, 150), (1000, 3)]
 )
 def test_probabilities_of_sizes_are_exact(n, expected):
@@ -171,8 +121,6 @@ def test_sizes_follow_the_binomial(n, expected, draws):
     assert_law(found, law)
 
 
-# Who is in a batch.
-
 SMALL = [
     (1, FixedSize(1)),
     (5, FixedSize(1)),
@@ -195,7 +143,7 @@ def named(value):
     return repr(value) if isinstance(value, (FixedSize, Poisson)) else None
 
 
-@pytest.mark.parametrize(("n", "batches"), SMALL, ids=named)
+@pytest.mark.parametrize(("n", "batches"), SMALL)
 def test_the_law_over_all_sets_of_records(n, batches, draws):
     """Every set, hence every record, pair and number of records, at its own probability."""
     assert_law(drawn(n, batches, draws), law_of(n, batches))
@@ -240,7 +188,7 @@ def test_records_and_pairs_are_included_as_often_as_they_should(n, batches, step
 
 
 @pytest.mark.parametrize("batches", [FixedSize(1), FixedSize(2), Poisson(1), Poisson(2, cap=2)])
-@pytest.mark.parametrize("lag", [1, 2])
+@every("lag", [1, 2])
 def test_steps_are_independent(batches, lag, draws):
     """The joint law of two batches is the product, and the noise in between does not matter."""
     law = law_of(3, batches)
@@ -254,23 +202,7 @@ def test_steps_are_independent(batches, lag, draws):
     assert_law(pairs, {(a, b): law[a] * law[b] for a in law for b in law})
 
 
-@pytest.mark.parametrize(("n", "size", "cap"), [(50, 1, 1), (50, 5, 7), (400, 100, 110)])
-def test_a_batch_beyond_the_cap_is_empty_and_never_cut(n, size, cap, draws):
-    """As many batches of exactly `cap` records as a binomial has, no more; larger ones not at all."""
-    found = [len(rows) for rows in drawn(n, Poisson(size, cap), draws)]
-    law = {k: float(binom.pmf(k, n, size / n)) for k in range(cap + 1)}
-    law[0] += float(binom.sf(cap, n, size / n))
-    assert_law(found, law)
-    assert max(found) == cap
-
-
-def test_batches_without_a_cap_are_as_large_as_drawn():
-    found = [len(rows) for rows in drawn(50, Poisson(2), 20_000)]
-    assert max(found) > 6
-    assert_law(found, {k: float(binom.pmf(k, 50, 0.04)) for k in range(51)})
-
-
-@pytest.mark.parametrize("batches", [FixedSize(1000), Poisson(1000), Poisson(1000, cap=1200)])
+@every("batches", [FixedSize(1000), Poisson(1000), Poisson(1000, cap=1200)])
 def test_no_work_in_proportion_to_the_number_of_records(batches):
     """Among 10¹² records, of which not even a list would fit in memory."""
     order = batch_rows(run_of(10**12, batches), np.random.default_rng(0))
@@ -289,15 +221,6 @@ def test_nothing_of_a_batch_is_kept():
         assert {n: v for n, v in vars(order).items() if n != "_generator"} == before
         assert order.secret is None
 
-
-def test_steps_per_epoch():
-    for batches in (FixedSize(3), Poisson(3), Poisson(3, cap=4)):
-        run = run_of(7, batches, epochs=2, steps=None, cooldown_steps=2)
-        assert run.steps_per_epoch == 3
-        assert run.steps == 8
-
-
-# What is executed.
 
 CENTRES = np.random.default_rng(7).normal(size=(7, 2)) * [1.0, 3.0]
 
@@ -327,9 +250,7 @@ class Heard(np.random.Generator):
         return self.noise[-1].copy()
 
 
-@pytest.mark.parametrize(
-    "batches", [Poisson(2), Poisson(2, cap=2), Poisson(1, cap=1), FixedSize(2), FixedSize(7)]
-)
+@every("batches", [Poisson(2), Poisson(2, cap=2), Poisson(1, cap=1), FixedSize(2), FixedSize(7)])
 def test_every_step_is_the_described_one(free, batches):
     """Step by step: the sum over the batch divided by `size` whatever its length; nothing but
     regulariser and noise, to the last bit, where the batch is empty or the data are left out."""
@@ -368,13 +289,13 @@ def drawn_between(run, generator):
     return found
 
 
-@pytest.mark.parametrize("release", ["last", "path"])
+@every("release", ["last", "path"])
 def test_what_is_trained_is_what_was_accounted(release):
     run = run_of(
         200, Poisson(10, cap=20), loss=Loss.logistic(1.0), steps=5, noise_std=0.5, release=release
     )
     X, y = np.ones((200, 2)), np.arange(200) % 2
-    result = train(run, LogisticGradients(Records(X, 1.0), y), np.zeros(2))
+    result = train(run, learn.LogisticGradients(learn.Records(X, 1.0), y), np.zeros(2))
     assert result.run is run
     assert result.guarantee.epsilon(1e-5) == run.guarantee(1e-5).epsilon(1e-5)
     assert any("never truncated" in sentence for sentence in result.guarantee.assumptions)
@@ -382,7 +303,7 @@ def test_what_is_trained_is_what_was_accounted(release):
 
 def test_the_fast_path_is_not_asked_for_empty_sums(free, monkeypatch):
     X, y = np.ones((6, 2)), np.array([0, 1, 0, 1, 0, 1])
-    gradients, lengths = LogisticGradients(Records(X, 1.0), y), []
+    gradients, lengths = learn.LogisticGradients(learn.Records(X, 1.0), y), []
     whole = gradients.clipped_sum
 
     def clipped_sum(x, rows, limit):
@@ -422,127 +343,11 @@ def test_records_that_all_overflow_the_memory_are_asked_for_in_parts(free, monke
     assert list(map(len, parts.calls)) == [2, 2, 2, 1]
 
 
-@pytest.mark.parametrize("batches", [FixedSize(3), Poisson(3), Poisson(3, cap=4)])
-def test_seeds_reproduce(free, batches):
-    run = run_of(7, batches, steps=40)
-    first, again, other = Noted(), Noted(), Noted()
-    results = [
-        train(run, gradients, [0.0, 0.0], seed).x
-        for gradients, seed in ((first, 4), (again, 4), (other, 5))
-    ]
-    assert np.array_equal(results[0], results[1])
-    assert first.calls == again.calls != other.calls
-
-
-@pytest.mark.parametrize("batches", [FixedSize(3), Poisson(3)])
-def test_batches_from_the_operating_system_differ(free, batches):
-    """Forty batches of seven records agree by chance with probability below 10⁻⁶⁰."""
-    calls = []
-    for _ in range(2):
-        gradients = Noted()
-        train(run_of(7, batches, steps=40), gradients, [0.0, 0.0])
-        calls.append(gradients.calls)
-    assert calls[0] != calls[1]
-
-
-# Data of other kinds.
-
-
-@pytest.mark.parametrize("batches", [FixedSize(40), Poisson(40), Poisson(40, cap=44)])
-@pytest.mark.parametrize("stored", ["memmap", "csr", "float32", "callable"])
-def test_data_of_every_kind(free, tmp_path, batches, stored):
-    """The same seed on the same rows: apart by what rounding does."""
-    rng = np.random.default_rng(0)
-    X = np.where(rng.random((300, 9)) < 0.4, rng.normal(size=(300, 9)), 0.0).astype(np.float32)
-    y = rng.integers(0, 2, 300)
-    other = X
-    if stored == "memmap":
-        np.save(tmp_path / "X.npy", X)
-        other = np.load(tmp_path / "X.npy", mmap_mode="r")
-    elif stored == "csr":
-        other = sparse.csr_matrix(X)
-    run = run_of(300, batches, loss=Loss.logistic(2.0), steps=50, noise_std=0.01, clip_norm=None)
-    dense = LogisticGradients(Records(X.astype(float), 2.0), y)
-    gradients = dense if stored == "callable" else LogisticGradients(Records(other, 2.0), y)
-    called = (lambda x, rows: gradients(x, rows)) if stored == "callable" else gradients
-    wanted = train(run, dense, np.zeros(9), 2).x
-    assert train(run, called, np.zeros(9), 2).x == pytest.approx(wanted, rel=1e-6, abs=1e-6)
-
-
-# The law of the last iterate.
-
-FEATURES = np.array([[1.0, 0.2], [-0.3, 0.8], [0.6, -0.5], [0.1, 1.0]])
-TARGETS = np.array([2.0, -1.0, 0.5, 3.0])
-START = np.array([1.0, -2.0])
-
-
-def least_squares(x, rows):
-    return FEATURES[rows] * (FEATURES[rows] @ x - TARGETS[rows])[:, None]
-
-
-def moments(run):
-    """(mean, covariance) of the last iterate: every step is a random affine map, drawn afresh, so that
-    first and second moments follow a linear recursion."""
-    mean, second = START, np.outer(START, START)
-    law = law_of(4, run.batches)
-    for k in range(run.steps):
-        sets = law if k < run.data_steps else {(): 1.0}
-        new_mean, new_second = np.zeros(2), (0.3 * run.noise_std) ** 2 * np.eye(2)
-        for rows, weight in sets.items():
-            rows = list(rows)
-            matrix = FEATURES[rows].T @ FEATURES[rows] / run.batch_size + run.loss.l2 * np.eye(2)
-            step = np.eye(2) - 0.3 * matrix
-            pull = 0.3 * FEATURES[rows].T @ TARGETS[rows] / run.batch_size
-            cross = np.outer(step @ mean, pull)
-            new_mean = new_mean + weight * (step @ mean + pull)
-            new_second += weight * (step @ second @ step.T + cross + cross.T + np.outer(pull, pull))
-        mean, second = new_mean, new_second
-    return mean, second - np.outer(mean, mean)
-
-
-@pytest.mark.parametrize("runs", [1500, pytest.param(20_000, marks=pytest.mark.nightly)])
-@pytest.mark.parametrize(
-    ("batches", "cooldown"),
-    [(FixedSize(2), 0), (Poisson(2), 0), (Poisson(2, cap=2), 1)],
-)
-def test_mean_and_covariance_on_quadratics(free, batches, cooldown, runs):
-    """Independent runs of four steps. Standard errors are those of the sample; at six of them one in 10⁷
-    right trainers fails. Other batches, even of the same mean, do; only the two of the same mean and of
-    nearly the same spread take the many runs of the night."""
-    loss = Loss.convex(smoothness=2.0, l2=0.3)
-    run = run_of(4, batches, loss=loss, steps=4, noise_std=0.5, cooldown_steps=cooldown)
-    generator, alike = np.random.default_rng(11), (FixedSize(2), Poisson(2))
-    total, start = per_record_sum(least_squares, run), State(0, START, None)
-    silent = _Aftermath(None, (), None, lambda: None)
-    draws = np.array([_execute(run, total, start, generator, silent)[0] for _ in range(runs)])
-
-    def furthest(mean, cov):
-        centred = draws - mean
-        products = centred[:, :, None] * centred[:, None, :]
-        z_mean = (draws.mean(axis=0) - mean) / np.sqrt(np.diag(cov) / runs)
-        z_cov = (products.mean(axis=0) - cov) / (products.std(axis=0) / math.sqrt(runs))
-        return max(np.max(np.abs(z_mean)), np.max(np.abs(z_cov)))
-
-    assert furthest(*moments(run)) < 6.0
-    for other in (FixedSize(2), FixedSize(1), Poisson(2), Poisson(2, cap=2), Poisson(2, cap=3)):
-        if other != batches and not (runs < 20_000 and batches in alike and other in alike):
-            assert furthest(*moments(replace(run, batches=other))) > 6.0
-
-
-# A record's share of the sum.
-
-
-def apart_squared(first, second):
-    """The exact squared distance of two arrays of doubles."""
-    pairs = zip(np.ravel(first), np.ravel(second), strict=True)
-    return sum(((Fraction(float(a)) - Fraction(float(b))) ** 2 for a, b in pairs), Fraction(0))
-
-
 def aligned(n, rng):
     """Rows all alike, so that rounding errors add up, with gradients longer than the clip."""
     row = rng.normal(size=3)
     X = np.tile(5.0 * row / np.linalg.norm(row), (n, 1))
-    return LogisticGradients(Records(X, 1.0), np.ones(n, dtype=int))
+    return learn.LogisticGradients(learn.Records(X, 1.0), np.ones(n, dtype=int))
 
 
 def clipped_run(n, batches, **changes):
@@ -555,8 +360,8 @@ def one_more(gradients, total, size, theta):
     return apart_squared(total(theta, np.arange(size)), total(theta, np.arange(size + 1)))
 
 
-@pytest.mark.parametrize("cap", [None, 3000])
-@pytest.mark.parametrize("stored", ["fast", "callable"])
+@every("cap", [None, 3000])
+@every("stored", ["fast", "callable"])
 def test_one_more_record_moves_the_sum_by_no_more_than_its_bound(cap, stored):
     """For batches hundreds of times the expected size."""
     n, rng = 5000, np.random.default_rng(1)
@@ -582,7 +387,7 @@ def test_room_for_the_expected_size_would_not_do():
     assert exceeded > 0
 
 
-@pytest.mark.parametrize(
+@every(
     ("batches", "most"),
     [
         (Poisson(10), 5000),
@@ -593,7 +398,6 @@ def test_room_for_the_expected_size_would_not_do():
         (FullBatch(), 5000),
         (ShuffleOnce(10), 10),
     ],
-    ids=repr,
 )
 def test_the_limit_is_that_of_the_largest_batch(batches, most):
     assert batches.order(5000, 10).sizes.most == most
@@ -626,8 +430,8 @@ def compared(gradients, run, theta, sets, anywhere=None):
 
 
 @pytest.mark.parametrize("trials", [24, pytest.param(60, marks=pytest.mark.nightly)])
-@pytest.mark.parametrize("kind", ["dense", "csr", "intercept"])
-@pytest.mark.parametrize("outputs", [1, 3])
+@every("kind", ["dense", "csr", "intercept"])
+@every("outputs", [1, 3])
 def test_a_record_moves_the_sum_by_no_more_wherever_the_others_stand(kind, outputs, trials):
     """One record on top of others, or in another's place, before and between them: the others' own
     gradients are the same to the last bit, however badly their predictors round."""
@@ -640,11 +444,11 @@ def test_a_record_moves_the_sum_by_no_more_wherever_the_others_stand(kind, outpu
             X *= rng.choice([1e-3, 1.0, 1e9], (n, 1))
         y = rng.integers(0, outputs if outputs > 1 else 2, n)
         data = sparse.csr_matrix(X) if kind == "csr" else X
-        records = Records(data, 1.0, 0.5 if kind == "intercept" else None)
+        records = learn.Records(data, 1.0, 0.5 if kind == "intercept" else None)
         if outputs == 1:
-            gradients, loss = LogisticGradients(records, y), Loss.logistic(1.25)
+            gradients, loss = learn.LogisticGradients(records, y), Loss.logistic(1.25)
         else:
-            gradients, loss = SoftmaxGradients(records, y, 3), Loss.softmax(1.25)
+            gradients, loss = learn.SoftmaxGradients(records, y, 3), Loss.softmax(1.25)
         point = theta if outputs == 1 else np.outer(theta, rng.normal(size=3))
         if kind == "intercept":
             point = np.concatenate([point, np.zeros((1, *point.shape[1:]))])
@@ -663,9 +467,7 @@ def test_a_record_moves_the_sum_by_no_more_wherever_the_others_stand(kind, outpu
 
 @pytest.mark.parametrize("anywhere", [True, False])
 def test_matrix_products_would_let_the_others_move_as_well(anywhere):
-    """A clipped record among others whose predictors nearly vanish and whose residuals follow them. BLAS
-    adds up a predictor in another order at the edges of a block, and the bound is exceeded; row by row
-    it is not."""
+    """A clipped record among others whose predictors nearly vanish and whose residuals follow them."""
     rng, n, d = np.random.default_rng(4), 40, 61
     run, exceeded = run_of(n, Poisson(3), loss=Loss.logistic(1.0), clip_norm=0.6), 0
     for _ in range(100):
@@ -675,7 +477,7 @@ def test_matrix_products_would_let_the_others_move_as_well(anywhere):
         X -= np.outer(X @ theta, theta) / (theta @ theta)
         X[0] += theta / np.linalg.norm(theta)
         X /= np.linalg.norm(X, axis=1)[:, None]
-        gradients = LogisticGradients(Records(X, 1.0), np.zeros(n, dtype=int))
+        gradients = learn.LogisticGradients(learn.Records(X, 1.0), np.zeros(n, dtype=int))
         moved = compared(gradients, run, theta, (range(1, n), range(n)), anywhere)
         assert moved > Fraction(0.59) ** 2
         exceeded += moved > Fraction(0.6) ** 2
@@ -684,12 +486,14 @@ def test_matrix_products_would_let_the_others_move_as_well(anywhere):
 
 
 @pytest.mark.parametrize("d", [1, 2, 7, 60, 785, 4096, 4097, 9000, 20_000])
-@pytest.mark.parametrize("outputs", [None, 1, 3, 10])
-def test_predictors_do_not_depend_on_place_or_company(d, outputs):
+@every("outputs", [None, 1, 3, 10])
+@every("stored", ["dense", "csr"])
+def test_predictors_do_not_depend_on_place_or_company(d, outputs, stored):
     """To the last bit, on rows longer than numpy's buffer as well."""
     rng = np.random.default_rng(d)
     n = 24
-    records = Records(rng.normal(size=(n, d)), 1.0, 0.5)
+    X = rng.normal(size=(n, d))
+    records = learn.Records(sparse.csr_matrix(X) if stored == "csr" else X, 1.0, 0.5)
     theta = rng.normal(size=(d + 1,) if outputs is None else (d + 1, outputs))
 
     def predictor(rows):
@@ -702,40 +506,6 @@ def test_predictors_do_not_depend_on_place_or_company(d, outputs):
     for _ in range(30):
         rows = rng.permutation(n)[: int(rng.integers(1, n + 1))]
         assert np.array_equal(predictor(rows), alone[rows])
-
-
-@pytest.mark.parametrize("d", [1, 3, 50, 8200, 20_000])
-def test_clipping_does_not_depend_on_place_or_company(d):
-    from pabi.execute.clipping import clip_norms
-
-    rng = np.random.default_rng(d)
-    vectors = rng.normal(size=(20, d))
-    alone = np.concatenate([clip_norms(vectors[i : i + 1], 0.7) for i in range(20)])
-    for first, last in ((0, 20), (1, 20), (0, 19), (5, 8), (13, 20)):
-        assert np.array_equal(clip_norms(vectors[first:last], 0.7), alone[first:last])
-
-
-def test_residuals_do_not_depend_on_place_or_company():
-    rng = np.random.default_rng(6)
-    X, n = rng.normal(size=(60, 5)), 60
-    y = rng.integers(0, 3, n)
-    theta = rng.normal(size=(5, 3)) * 4.0
-    limit = Limit(0.3, 1.0, True)
-    gradients = SoftmaxGradients(Records(X, 1.0), y, 3)
-    residual = gradients._residual
-    block = next(gradients.records.blocks(slice(0, n)))
-    predictor = gradients.records.predictor(block, theta, anywhere=True)
-    whole = residual(predictor.copy(), y)
-    for rows in (slice(0, 7), slice(3, 60), slice(59, 60), slice(10, 43)):
-        assert np.array_equal(residual(predictor[rows].copy(), y[rows]), whole[rows])
-    assert np.all(np.isfinite(gradients.clipped_sum(theta, slice(0, n), limit)))
-
-
-# Checkpoints.
-
-
-class Crash(BaseException):
-    """What no sensible handler catches."""
 
 
 def interrupted(run, path, at):
@@ -752,19 +522,12 @@ def interrupted(run, path, at):
     return gradients.calls
 
 
-def held(path):
-    with np.load(path, allow_pickle=False) as content:
-        return {name: np.array(content[name]) for name in content.files}
-
-
-@pytest.mark.parametrize("batches", [FixedSize(3), Poisson(5), Poisson(5, cap=6)])
+@every("batches", [FixedSize(3), Poisson(5), Poisson(5, cap=6)])
 def test_runs_go_on_after_a_crash(free, tmp_path, batches):
-    """With the iterate alone in the file, and with batches never drawn before."""
+    """With batches never drawn before."""
     run, path = run_of(7, batches, steps=60), tmp_path / "run.ckpt"
     interrupted(run, path, 20)
-    content = held(path)
-    assert set(content) == {"assumed", "format", "run", "start", "step", "x"}
-    done, data = int(content["step"]), path.read_bytes()
+    done, data = int(held(path)["step"]), path.read_bytes()
     assert 19 <= done < 60
     calls = []
     for _ in range(2):
@@ -780,62 +543,6 @@ def test_runs_go_on_after_a_crash(free, tmp_path, batches):
     assert calls[0] != calls[1]
 
 
-@pytest.mark.parametrize("batches", [FixedSize(3), Poisson(3), Poisson(3, cap=4)])
-def test_a_file_with_an_order_is_none_of_a_sampled_run(free, tmp_path, batches):
-    run, path = run_of(7, batches), tmp_path / "run.ckpt"
-    file = Checkpoint(path, run, np.array([0.5, 0.5]), 0.0)
-    file.write(State(2, np.zeros(2), np.arange(7)))
-    with pytest.raises(InvalidInput, match=r"^resume: [^\n]*no run can be in$"):
-        train(run, Noted(), [0.5, 0.5], resume=path)
-    file.write(State(2, np.zeros(2), None))
-    assert file.read().step == 2
-
-
-def test_the_file_of_another_cap_is_refused(free, tmp_path):
-    path = tmp_path / "run.ckpt"
-    kinds = (Poisson(3, cap=4), Poisson(3, cap=5), Poisson(3), FixedSize(3), ShuffleOnce(3))
-    Checkpoint(path, run_of(7, kinds[0]), np.array([0.5, 0.5]), 0.0).write(
-        State(2, np.zeros(2), None)
-    )
-    for other in kinds[1:]:
-        with pytest.raises(InvalidInput, match="belongs to another run"):
-            train(run_of(7, other), Noted(), [0.5, 0.5], resume=path)
-    train(run_of(7, Poisson(3, cap=4)), Noted(), [0.5, 0.5], resume=path)
-
-
-# Secrecy.
-
-
-@pytest.mark.parametrize("batches", [FixedSize(3), Poisson(3), Poisson(3, cap=6)])
-def test_exceptions_hold_no_batch(free, batches):
-    """Neither iterates nor rows are left in the frames of the package, but for the starting point in
-    that of `train` itself."""
-
-    def broken(x, rows):
-        del x, rows
-        raise ValueError("own error")
-
-    with pytest.raises(InvalidInput, match="with a ValueError") as caught:
-        train(run_of(7, batches), broken, [0.5, 0.5])
-    trace, kept = caught.value.__traceback__, []
-    while trace is not None:
-        where = trace.tb_frame
-        trainers = ("train", "train_and_keep")
-        if "pabi" in where.f_globals.get("__name__", "") and where.f_code.co_name not in trainers:
-            kept += where.f_locals.values()
-        trace = trace.tb_next
-    assert not any(isinstance(value, (np.ndarray, BatchRows, State)) for value in kept)
-
-
-def test_a_hidden_path_may_not_be_watched_and_nothing_is_shown(free, capfd):
-    run = run_of(7, Poisson(3))
-    with pytest.raises(InvalidInput, match="^watch: "):
-        train(run, Noted(), [0.5, 0.5], watch=lambda k, x: None)
-    result = train(run, Noted(), [0.5, 0.5])
-    assert capfd.readouterr() == ("", "")
-    assert set(vars(result)) == {"x", "guarantee", "run"}
-
-
 def test_progress_counts_empty_steps_like_any_other(free, capfd):
     texts = set()
     for seed in (0, 1):
@@ -844,9 +551,6 @@ def test_progress_counts_empty_steps_like_any_other(free, capfd):
         assert "12/12" in err
         texts.add(err.count("12/12"))
     assert len(texts) == 1
-
-
-# Estimators.
 
 
 @pytest.fixture
@@ -860,36 +564,25 @@ def priced_as_full(monkeypatch):
     monkeypatch.setattr(NoisySGD, "guarantee", guarantee)
 
 
-@pytest.mark.parametrize("batches", [FixedSize(64), Poisson(64), Poisson(64, cap=96)])
-@pytest.mark.parametrize("model", [PrivateLogisticRegression, PrivateHuberRegressor])
+@every("batches", [FixedSize(64), Poisson(64), Poisson(64, cap=96)])
+@every("model", [learn.PrivateLogisticRegression, learn.PrivateHuberRegressor])
 def test_estimators_train_on_sampled_batches(priced_as_full, batches, model):
     rng = np.random.default_rng(8)
     X = rng.normal(size=(400, 5)) / 3.0
     target = X @ [2.0, -1.0, 0.0, 1.0, 0.5]
-    y = (target > 0.0) if model is PrivateLogisticRegression else target
+    y = (target > 0.0) if model is learn.PrivateLogisticRegression else target
     fitted = model(batches=batches, epochs=10, noise_std=0.01, delta=1e-3, step_size=1.0)
     fitted.fit(X, y)
     assert fitted.run_.batches == batches
     assert fitted.n_iter_ >= 10 * 7
-    assert fitted.score(X, y) > (0.8 if model is PrivateLogisticRegression else 0.3)
+    assert fitted.score(X, y) > (0.8 if model is learn.PrivateLogisticRegression else 0.3)
     copy = io.BytesIO()
     np.save(copy, fitted.coef_)
     assert pabi.describe.files.from_dict(pabi.describe.files.to_dict(fitted.run_)) == fitted.run_
-
-
-def test_a_seed_makes_the_fit_reproducible(priced_as_full):
-    rng = np.random.default_rng(9)
-    X, y = rng.normal(size=(200, 3)), rng.integers(0, 2, 200)
-    model = PrivateLogisticRegression(
-        batches=Poisson(20, cap=40), epochs=2, noise_std=0.1, delta=1e-3, random_state=1
-    )
-    with pytest.warns(PrivacyWarning):
-        first = model.fit(X, y).coef_
-    assert np.array_equal(first, model.fit(X, y).coef_)
 
 
 def test_sizes_beyond_the_data_are_refused(priced_as_full):
     X, y = np.ones((10, 2)), np.array([0, 1] * 5)
     for batches in (FixedSize(11), Poisson(11), Poisson(11, cap=20)):
         with pytest.raises(InvalidInput, match="^size: "):
-            PrivateLogisticRegression(batches=batches).fit(X, y)
+            learn.PrivateLogisticRegression(batches=batches).fit(X, y)

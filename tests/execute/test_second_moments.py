@@ -1,10 +1,7 @@
 """Released second moments: the sums against rational arithmetic, the noise against its stated law."""
 
-from __future__ import annotations
-
 import math
 import sys
-import traceback
 import warnings
 from fractions import Fraction
 
@@ -17,10 +14,11 @@ from pabi.execute import second_moments as module
 from pabi.execute.second_moments import noise_factor, second_moments
 from pabi.guarantees.guarantee import TESTING
 from pabi.learn import Records
+from support.execution import every, frames_of
 
 DELTA = 1e-3
 HALF_ULP = 2.0**-53
-forms = pytest.mark.parametrize("diagonal", [False, True])
+forms = every("diagonal", [False, True])
 
 
 def release(records, random_state=1, **changes):
@@ -41,12 +39,9 @@ def exactly(rows, diagonal, kind=np.int64):
     return (rows * rows).sum(axis=0) if diagonal else rows.T @ rows
 
 
-# Sums.
-
-
 @forms
 @pytest.mark.parametrize("shape", [(1, 1), (50, 3), (9000, 4), (4200, 270), (3, 700)])
-@pytest.mark.parametrize("held_as", ["float64", "float32", "int16", "fortran", "sparse"])
+@every("held_as", ["float64", "float32", "int16", "fortran", "sparse"])
 def test_sums_of_integers_are_exact(shape, held_as, diagonal):
     """Over several blocks of rows and several strips of columns."""
     X = np.random.default_rng(0).integers(-9, 10, shape)
@@ -59,7 +54,7 @@ def test_sums_of_integers_are_exact(shape, held_as, diagonal):
         case dtype:
             kept = X.astype(dtype)
     values, _ = release(Records(kept, feature_norm=1e4), diagonal=diagonal)
-    assert np.array_equal(np.rint(values), exactly(X, diagonal).astype(np.float64))
+    assert np.array_equal(np.rint(values), exactly(X, diagonal, np.float64))
     assert np.max(np.abs(values - np.rint(values))) < 1e-8
 
 
@@ -89,8 +84,8 @@ def test_sums_of_many_blocks_do_not_drift():
 
 
 @forms
-@pytest.mark.parametrize("intercept", [None, 0.5])
-@pytest.mark.parametrize("ranges", [None, (-0.5, 0.5)])
+@every("intercept", [None, 0.5])
+@every("ranges", [None, (-0.5, 0.5)])
 def test_rows_are_those_that_a_model_sees(intercept, ranges, diagonal):
     """Scaled down, clipped to their ranges and with the intercept's constant."""
     X = np.random.default_rng(2).standard_normal((5000, 6))
@@ -103,8 +98,8 @@ def test_rows_are_those_that_a_model_sees(intercept, ranges, diagonal):
 
 
 @forms
-@pytest.mark.parametrize("density", [0.003, 0.2])
-@pytest.mark.parametrize("intercept", [None, 2.0])
+@every("density", [0.003, 0.2])
+@every("intercept", [None, 2.0])
 def test_sparse_rows_are_summed_like_dense_ones(density, intercept, diagonal):
     rng = np.random.default_rng(3)
     X = sparse.random(6000, 300, density, format="csr", random_state=rng)
@@ -118,7 +113,7 @@ def test_sparse_rows_are_summed_like_dense_ones(density, intercept, diagonal):
     assert np.mean(one == other) > 0.99
 
 
-@pytest.mark.parametrize("strip", [1, 7, 256])
+@every("strip", [1, 7, 256])
 def test_the_matrix_is_symmetric_and_sealed(monkeypatch, strip):
     monkeypatch.setattr(module, "_STRIP", strip)
     X = np.random.default_rng(4).standard_normal((40, 20))
@@ -142,9 +137,6 @@ def test_parts_that_are_held_at_once_do_not_matter(monkeypatch):
         assert np.rint(values)[5, 5] == 200.0
 
 
-# Noise.
-
-
 def noise_of(count, d, diagonal, **changes):
     """(count, k): what is drawn of the noise, in units in which the stated law is N(0, I)."""
     generator = np.random.default_rng(6)
@@ -157,12 +149,9 @@ def noise_of(count, d, diagonal, **changes):
     return drawn[:, *upper] / np.where(upper[0] == upper[1], 4.0, 4.0 * math.sqrt(0.5))
 
 
-@forms
+@pytest.mark.parametrize("diagonal", [False, True])
 def test_the_noise_has_the_stated_covariance(diagonal):
-    """N times the mean square of every number is χ²_N, and N times that of every correlation about χ²_1.
-
-    With the seed as it is; with any other the test fails once in a thousand times.
-    """
+    """N times the mean square of every number is χ²_N, and N times that of every correlation about χ²_1."""
     N, d = 4000, 4
     z = noise_of(N, d, diagonal)
     k = z.shape[1]
@@ -191,7 +180,7 @@ def test_the_noise_does_not_depend_on_the_records(diagonal):
 
 
 @forms
-@pytest.mark.parametrize("noise_std", [1e-6, 3.0, 1e9])
+@every("noise_std", [1e-6, 3.0, 1e9])
 def test_what_is_released_lies_on_a_grid(noise_std, diagonal):
     X = np.random.default_rng(9).standard_normal((30, 6))
     values = release(Records(X, feature_norm=1.0), noise_std=noise_std, diagonal=diagonal).values
@@ -201,7 +190,7 @@ def test_what_is_released_lies_on_a_grid(noise_std, diagonal):
     assert np.any(values / grid % 4.0 != 0.0)
 
 
-@pytest.mark.parametrize("n", [1, 4096, 10**6, 10**9])
+@every("n", [1, 4096, 10**6, 10**9])
 def test_the_noise_is_raised_by_what_rounding_may_add(n):
     """Of the sensitivity R², the lesser of the two; so it is more than enough of √2·R²."""
     room = 2.0 * n * (min(n, 4096) + 16.0) * HALF_ULP
@@ -220,9 +209,6 @@ def test_too_many_records_for_doubles():
     assert caught.value.field == "n"
 
 
-# What it costs, and what is refused.
-
-
 @forms
 def test_secret_noise_is_fresh_and_proven(diagonal):
     records = Records(np.eye(3), feature_norm=1.0)
@@ -238,7 +224,7 @@ def test_secret_noise_is_fresh_and_proven(diagonal):
     assert pabi.verify(one.guarantee).ok
 
 
-@pytest.mark.parametrize("random_state", [0, np.random.default_rng(0)])
+@every("random_state", [0, np.random.default_rng(0)])
 def test_known_noise_protects_nobody(random_state):
     records = Records(np.eye(3), feature_norm=1.0)
     moments = pabi.NoisySecondMoments(3, 3, 1.0, noise_std=2.0)
@@ -252,18 +238,15 @@ def test_known_noise_protects_nobody(random_state):
 
 
 def test_a_large_delta_is_warned_of():
+    moments = pabi.NoisySecondMoments(3, 3, 1.0, noise_std=2.0)
     with pytest.warns(pabi.PrivacyWarning, match="exceeds 1/n"):
-        second_moments(
-            pabi.NoisySecondMoments(3, 3, 1.0, noise_std=2.0),
-            Records(np.eye(3), feature_norm=1.0),
-            delta=0.5,
-        )
+        second_moments(moments, Records(np.eye(3), feature_norm=1.0), delta=0.5)
 
 
 RECORDS = Records(np.eye(3), feature_norm=2.0, intercept_scaling=1.5)  # of norm 2.5
 
 
-@pytest.mark.parametrize(
+@every(
     ("changes", "field"),
     [
         ({"n": 4}, "n"),
@@ -301,7 +284,7 @@ def test_a_longer_norm_may_be_stated():
 
 
 @forms
-@pytest.mark.parametrize("held_as", [np.asarray, sparse.csr_matrix])
+@every("held_as", [np.asarray, sparse.csr_matrix])
 @pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt, MemoryError])
 def test_exceptions_carry_nothing(monkeypatch, error, held_as, diagonal):
     """Whatever interrupts a release when the sums are there: no frame below has a sum or a generator left."""
@@ -314,9 +297,8 @@ def test_exceptions_carry_nothing(monkeypatch, error, held_as, diagonal):
     moments = pabi.NoisySecondMoments(3, 3, 1.0, noise_std=2.0, diagonal=diagonal)
     with pytest.raises(error) as caught:
         second_moments(moments, records, delta=0.1)
-    frames = [f for f, _ in traceback.walk_tb(caught.value.__traceback__)]
     here = sys._getframe().f_code
-    below = [f for f in frames if f.f_code is not here]
+    below = [f for f in frames_of(caught.value)[1:] if f.f_code is not here]
     names = [f.f_code.co_name for f in below]
     assert names[:4] == ["second_moments", "released", "unseen", "execute"]
     assert [f.f_locals for f in below[3:] if f.f_locals] == []

@@ -1,7 +1,5 @@
 """Sources that are read in passes: the same rows however they are cut, and one line where they change."""
 
-from __future__ import annotations
-
 import os
 from itertools import repeat
 
@@ -12,13 +10,14 @@ from pabi.execute import sources as module
 from pabi.execute.sources import Parts, Slices, Steady, rechunked, storage
 from pabi.learn import LargeTable
 from pabi.numbers.errors import InvalidInput
+from support.execution import every
 from support.large import package
 
 X = np.arange(60.0).reshape(20, 3)
 
 
-@pytest.mark.parametrize("lengths", [[20], [7, 13], [1] * 20, [0, 5, 0, 15]])
-@pytest.mark.parametrize("size", [1, 4, 7, 20, 30])
+@every("lengths", [[20], [7, 13], [1] * 20, [0, 5, 0, 15]])
+@every("size", [1, 4, 7, 20, 30])
 def test_rows_are_cut_anew(lengths, size):
     parts = np.split(X, np.cumsum(lengths)[:-1])
     cut = list(rechunked(iter(parts), repeat(size)))
@@ -27,8 +26,8 @@ def test_rows_are_cut_anew(lengths, size):
     assert 0 < len(cut[-1]) <= size
 
 
-@pytest.mark.parametrize("order", ["C", "F"])
-@pytest.mark.parametrize("part", [slice(None), slice(3, 17), slice(None, None, -2)])
+@every("order", ["C", "F"])
+@every("part", [slice(None), slice(3, 17), slice(None, None, -2)])
 def test_mapped_files_are_read_as_they_are_mapped(tmp_path, monkeypatch, order, part):
     monkeypatch.setattr(module, "READ", 100)
     np.save(tmp_path / "X.npy", np.asarray(X, order=order))
@@ -38,7 +37,7 @@ def test_mapped_files_are_read_as_they_are_mapped(tmp_path, monkeypatch, order, 
     assert np.array_equal(np.concatenate(chunks), X[part])
 
 
-@pytest.mark.parametrize(
+@every(
     ("kind", "held"),
     [
         ("f4", "f4"),
@@ -65,7 +64,7 @@ def test_the_same_rows_in_other_parts_are_the_same():
     assert np.array_equal(np.concatenate(list(steady.chunks())), X)
 
 
-@pytest.mark.parametrize("other", [X + (X == 59.0), X[:-1], X[::-1]], ids=["cell", "row", "order"])
+@every("other", [X + (X == 59.0), X[:-1], X[::-1]])
 def test_other_rows_are_refused(other):
     steady = changing([X], [other])
     assert len(list(steady.chunks())) == 1
@@ -90,7 +89,7 @@ def test_a_file_that_changes_is_refused_before_it_is_read(tmp_path):
         next(steady.chunks())
 
 
-@pytest.mark.parametrize("part", [slice(None), slice(3, 17), slice(None, None, -2)])
+@every("part", [slice(None), slice(3, 17), slice(None, None, -2)])
 def test_what_was_written_to_a_private_mapping_is_read(tmp_path, monkeypatch, part):
     """Rows that were blanked in memory alone: the file still has them."""
     monkeypatch.setattr(module, "READ", 100)
@@ -151,7 +150,7 @@ def dataset_of(tmp_path, groups):
     return datasets.FileSystemDataset(parts, whole.schema, whole.format, whole.filesystem)
 
 
-@pytest.mark.parametrize("groups", [[[0]], [[1, 3]], [[2], [0]], [[0, 1, 2, 3]]])
+@every("groups", [[[0]], [[1, 3]], [[2], [0]], [[0, 1, 2, 3]]])
 def test_a_part_of_a_file_is_read_and_no_more(tmp_path, groups):
     steady = LargeTable(dataset_of(tmp_path, groups)).features()[0]
     read = np.concatenate(list(steady.chunks())).ravel()

@@ -1,7 +1,5 @@
 """Room for the rounding of sums: taken off the gradients, or hidden by more noise where they must stay."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -12,6 +10,7 @@ from pabi.execute import engine
 from pabi.execute.sums import Limit, noise_factor, per_record_sum
 from pabi.learn import train
 from pabi.numbers.errors import PrivacyWarning
+from support.execution import every
 
 CONVEX = Loss.convex(smoothness=1.0, gradient_bound=1.0)
 STRONG = Loss.strongly_convex(strong_convexity=0.5, smoothness=1.0, gradient_bound=1.0)
@@ -22,8 +21,8 @@ def run_of(loss, n=2_000, **changes):
     return NoisySGD(loss, n=n, **given)
 
 
-@pytest.mark.parametrize("loss", [CONVEX, STRONG, STRONG.with_l2(0.1), CONVEX.with_l2(0.1)])
-@pytest.mark.parametrize("changes", [{}, {"clip_norm": 0.5}])
+@every("loss", [CONVEX, STRONG, STRONG.with_l2(0.1), CONVEX.with_l2(0.1)])
+@every("changes", [{}, {"clip_norm": 0.5}])
 def test_either_the_gradients_or_the_noise_leave_room(loss, changes):
     run = run_of(loss, **changes)
     bound = changes.get("clip_norm", 1.0)

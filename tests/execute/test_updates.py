@@ -1,7 +1,5 @@
 """Updates with a state: what they do, that they survive a crash, and that composition is all that holds."""
 
-from __future__ import annotations
-
 import json
 import math
 import warnings
@@ -15,6 +13,7 @@ from pabi import updates
 from pabi.describe.files import from_dict, to_dict
 from pabi.learn import train
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
+from support.execution import Crash, Silent, every, held, spoil
 
 CENTRES = np.array([[-1.0, 2.0], [0.5, 0.25], [2.0, -1.0], [0.0, 3.0], [1.0, 1.0]])
 STEP, START = 0.1, np.array([3.0, -2.0])
@@ -22,31 +21,13 @@ STEP, START = 0.1, np.array([3.0, -2.0])
 
 def run_of(update, **changes):
     """Five records in batches of two, two and one; three epochs and two steps of cool-down."""
-    given = {
-        "n": 5,
-        "batches": pabi.Cyclic(2),
-        "epochs": 3,
-        "cooldown_steps": 2,
-        "step_size": STEP,
-        "noise_std": 1.0,
-        "clip_norm": 1e3,
-        "update": update,
-    }
+    given = {"n": 5, "batches": pabi.Cyclic(2), "epochs": 3, "cooldown_steps": 2}
+    given |= {"step_size": STEP, "noise_std": 1.0, "clip_norm": 1e3, "update": update}
     return pabi.NoisySGD(pabi.Loss.strongly_convex(1.0, 1.0, l2=0.5), **{**given, **changes})
 
 
 def gradients(x, rows):
     return x - CENTRES[rows]
-
-
-class Silent(np.random.Generator):
-    """A generator without noise."""
-
-    def __init__(self):
-        super().__init__(np.random.PCG64(0))
-
-    def standard_normal(self, size=None, *args, **kwargs):
-        return np.zeros(size)
 
 
 def silently(update):
@@ -107,13 +88,7 @@ BY_HAND = {
 }
 
 
-@pytest.fixture
-def unrounded(monkeypatch):
-    """No rounding to a grid: runs that are about their iterates."""
-    monkeypatch.setattr("pabi.execute.hiding.GRID", 2.0**-100)
-
-
-@pytest.mark.parametrize("update", BY_HAND, ids=repr)
+@every("update", BY_HAND)
 def test_every_step_is_the_described_one(unrounded, update):
     assert silently(update) == pytest.approx(BY_HAND[update](START), rel=1e-12, abs=1e-12)
 
@@ -124,12 +99,8 @@ def test_without_momentum_it_is_descent(unrounded):
     assert silently(updates.Momentum(0.0)) == pytest.approx(plain, rel=1e-14)
 
 
-class Crash(BaseException):
-    """What no sensible handler catches."""
-
-
 @pytest.mark.parametrize("update", BY_HAND, ids=repr)
-@pytest.mark.parametrize("at", [1, 4, 8])
+@every("at", [1, 4, 8])
 def test_a_crash_loses_no_state(unrounded, monkeypatch, tmp_path, update, at):
     """Without noise the parts of an interrupted run are the whole run."""
     calls, path = [], tmp_path / "run.ckpt"
@@ -148,31 +119,32 @@ def test_a_crash_loses_no_state(unrounded, monkeypatch, tmp_path, update, at):
     assert x == pytest.approx(BY_HAND[update](START), rel=1e-12, abs=1e-12)
 
 
-@pytest.mark.parametrize("spoilt", ["gone", "one more", "shape", "not finite", "type"])
-def test_a_checkpoint_with_another_state_is_refused(monkeypatch, tmp_path, spoilt):
-    path, update = tmp_path / "run.ckpt", updates.Momentum(0.9)
+def test_a_checkpoint_with_another_state_is_refused(tmp_path):
+    path = tmp_path / "run.ckpt"
 
     def broken(x, rows):
         if path.exists():
             raise Crash
         return gradients(x, rows)
 
-    with pytest.raises(Crash):
-        train(run_of(update), broken, [1.0, 1.0], checkpoint=path, checkpoint_seconds=0.0)
-    with np.load(path) as held:
-        content = {name: np.array(held[name]) for name in held.files}
-    state = content.pop("update_0")
-    content |= {
-        "gone": {},
-        "one more": {"update_0": state, "update_1": state},
-        "shape": {"update_0": state[:1]},
-        "not finite": {"update_0": state * math.inf},
-        "type": {"update_0": state.astype(np.float32)},
-    }[spoilt]
-    with path.open("wb") as file:
-        np.savez(file, **content)
-    with pytest.raises(InvalidInput, match=r"^resume: .* state that no run can be in"):
-        train(run_of(update), gradients, [1.0, 1.0], resume=path)
+    def spoilt(update):
+        """What no run can be in: parts that are gone, too many, of another shape or type, or infinite."""
+        state = held(path)["update_0"]
+        if isinstance(update, updates.Adam):
+            return [{"update_1": -np.abs(state) - 1.0}]  # a second moment below zero
+        odd = [None, state[:1], state * math.inf, state.astype(np.float32)]
+        return [{"update_1": state}, *({"update_0": part} for part in odd)]
+
+    for update in (updates.Momentum(0.9), updates.Adam()):
+        with pytest.raises(Crash):
+            train(run_of(update), broken, START, checkpoint=path, checkpoint_seconds=0.0)
+        whole = path.read_bytes()
+        for changes in spoilt(update):
+            path.write_bytes(whole)
+            spoil(path, **changes)
+            with pytest.raises(InvalidInput, match=r"^resume: .* state that no run can be in"):
+                train(run_of(update), gradients, START, resume=path)
+        path.unlink()
 
 
 @pytest.mark.parametrize("update", BY_HAND, ids=repr)
@@ -185,7 +157,7 @@ def test_only_composition_holds(update):
     assert pabi.verify(run.guarantee(1e-5)).ok
 
 
-@pytest.mark.parametrize("update", BY_HAND, ids=repr)
+@every("update", BY_HAND)
 def test_no_proof_of_descent_passes_for_another_update(update):
     """The certificate of plain descent, with the update swapped in its description."""
     payload = run_of("sgd").guarantee(1e-5).certificate.payload
@@ -196,7 +168,7 @@ def test_no_proof_of_descent_passes_for_another_update(update):
     assert "plain noisy SGD" in verdict.reason
 
 
-@pytest.mark.parametrize("update", [*BY_HAND, "sgd", "other", updates.Other()], ids=repr)
+@every("update", [*BY_HAND, "sgd", "other", updates.Other()])
 def test_files_keep_the_update(update):
     run = run_of(update)
     again = from_dict(json.loads(json.dumps(to_dict(run))))
@@ -210,28 +182,26 @@ def test_descent_by_its_name_and_as_an_object_is_the_same_run():
     assert replace(run_of("sgd"), update=updates.Momentum(0.9)).rule == updates.Momentum(0.9)
 
 
-@pytest.mark.parametrize(
-    ("build", "field"),
-    [
-        (lambda: updates.Momentum(1.0), "momentum"),
-        (lambda: updates.Momentum(-0.1), "momentum"),
-        (lambda: updates.Momentum(math.nan), "momentum"),
-        (lambda: updates.Momentum(0.9, nesterov=1), "nesterov"),
-        (lambda: updates.Adam(betas=(0.9, 1.0)), "betas"),
-        (lambda: updates.Adam(betas=0.9), "betas"),
-        (lambda: updates.Adam(betas=(0.9, 0.99, 0.999)), "betas"),
-        (lambda: updates.Adam(eps=0.0), "eps"),
-        (lambda: run_of("momentum"), "update"),
-        (lambda: run_of(updates.Momentum), "update"),
-        (lambda: from_dict({**to_dict(run_of("sgd")), "update": {"kind": "adamw"}}), "update"),
-        (lambda: from_dict({**to_dict(run_of("sgd")), "update": {"kind": "sgd", "x": 1}}), "x"),
-        (lambda: from_dict({**to_dict(run_of("sgd")), "update": 3}), "update"),
+PLAIN = to_dict(run_of("sgd"))
+REFUSED = {
+    "momentum": [lambda m=m: updates.Momentum(m) for m in (1.0, -0.1, math.nan)],
+    "nesterov": [lambda: updates.Momentum(0.9, nesterov=1)],
+    "betas": [lambda b=b: updates.Adam(betas=b) for b in ((0.9, 1.0), 0.9, (0.9, 0.99, 0.999))],
+    "eps": [lambda: updates.Adam(eps=0.0)],
+    "update": [
+        *(lambda u=u: run_of(u) for u in ("momentum", updates.Momentum)),
+        *(lambda u=u: from_dict({**PLAIN, "update": u}) for u in ({"kind": "adamw"}, 3)),
     ],
-)
-def test_bad_updates_name_the_field(build, field):
-    with pytest.raises(InvalidInput) as caught:
-        build()
-    assert caught.value.field == field
+    "x": [lambda: from_dict({**PLAIN, "update": {"kind": "sgd", "x": 1}})],
+}
+
+
+@every("field", REFUSED)
+def test_bad_updates_name_the_field(field):
+    for i, build in enumerate(REFUSED[field]):
+        with pytest.raises(InvalidInput) as caught:
+            build()
+        assert caught.value.field == field, i
 
 
 def test_what_is_only_accounted_for_is_not_trained():
@@ -254,26 +224,6 @@ def test_noisy_gradients_lie_on_a_grid(monkeypatch):
     grid = 2.0**-20
     assert all(np.array_equal(np.rint(g / grid) * grid, g) for g in seen)
     assert any(np.any(np.rint(g * 2.0**10) != g * 2.0**10) for g in seen)
-
-
-def test_a_second_moment_below_zero_is_a_state_that_no_run_can_be_in(tmp_path):
-    path = tmp_path / "run.ckpt"
-
-    def broken(x, rows):
-        if path.exists():
-            raise Crash
-        return gradients(x, rows)
-
-    run = run_of(updates.Adam())
-    with pytest.raises(Crash):
-        train(run, broken, [1.0, 1.0], checkpoint=path, checkpoint_seconds=0.0)
-    with np.load(path) as held:
-        content = {name: np.array(held[name]) for name in held.files}
-    content["update_1"] = -np.abs(content["update_1"]) - 1.0
-    with path.open("wb") as file:
-        np.savez(file, **content)
-    with pytest.raises(InvalidInput, match=r"^resume: .* state that no run can be in"):
-        train(run, gradients, [1.0, 1.0], resume=path)
 
 
 def test_adam_moves_however_large_the_noise_is():

@@ -1,0 +1,99 @@
+"""What tests of training share: cases in one item, crashes, exact norms, laws of draws, silent generators."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import traceback
+from collections import Counter
+from fractions import Fraction
+
+import numpy as np
+from scipy.stats import chi2
+
+RARE = 1e-6  # how often right draws fail a test of their law
+
+
+def every(names, cases):
+    """`pytest.mark.parametrize` in one item, for cases that take no time; a failure names its case."""
+    names = [name.strip() for name in names.split(",")] if isinstance(names, str) else [*names]
+
+    def decorated(test):
+        @functools.wraps(test)
+        def all_cases(**fixtures):
+            for case in cases:
+                values = [case] if len(names) == 1 else case
+                try:
+                    test(**fixtures, **dict(zip(names, values, strict=True)))
+                except BaseException as error:
+                    error.add_note(f"{', '.join(names)} = {case!r}")
+                    raise
+
+        own = inspect.signature(test)
+        fixtures = [p for name, p in own.parameters.items() if name not in names]
+        all_cases.__signature__ = own.replace(parameters=fixtures)
+        return all_cases
+
+    return decorated
+
+
+class Crash(BaseException):
+    """What no sensible handler catches."""
+
+
+class Silent(np.random.Generator):
+    """A generator without noise, which shuffles as it is told."""
+
+    def __init__(self, permutations=()):
+        super().__init__(np.random.PCG64(0))
+        self.permutations = iter(permutations)
+
+    def standard_normal(self, size=None, *args, **kwargs):
+        return np.zeros(size)
+
+    def permutation(self, x, axis=0):
+        return np.array(next(self.permutations))
+
+
+def held(path):
+    """The arrays of a checkpoint."""
+    with np.load(path, allow_pickle=False) as content:
+        return {name: np.array(content[name]) for name in content.files}
+
+
+def spoil(path, **changes):
+    """Replaces arrays of a checkpoint; those that are None are left out."""
+    content = {name: array for name, array in (held(path) | changes).items() if array is not None}
+    with path.open("wb") as file:
+        np.savez(file, **content)
+
+
+def frames_of(error):
+    return [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+
+
+def norm_squared(array):
+    """The exact squared Euclidean norm of an array of doubles."""
+    return sum((Fraction(float(v)) ** 2 for v in np.ravel(array)), Fraction(0))
+
+
+def apart_squared(first, second):
+    """The exact squared distance of two arrays of doubles."""
+    pairs = zip(np.ravel(first), np.ravel(second), strict=True)
+    return sum(((Fraction(float(a)) - Fraction(float(b))) ** 2 for a, b in pairs), Fraction(0))
+
+
+def assert_law(observed, law):
+    """Pearson's test of values against {value: probability}, rare ones pooled; nothing else may occur."""
+    counts, total = Counter(observed), len(observed)
+    assert set(counts) <= set(law)
+    common = [value for value, p in law.items() if p * total >= 10.0]
+    cells = [(counts[value], law[value] * total) for value in common]
+    rest = total - sum(expected for _, expected in cells)
+    if rest > 1.0:
+        cells.append((total - sum(count for count, _ in cells), rest))
+    if len(cells) > 1:
+        statistic = sum((count - expected) ** 2 / expected for count, expected in cells)
+        assert chi2.sf(statistic, len(cells) - 1) > RARE
+        # Numbers that agree too well would not be independent draws.
+        assert chi2.cdf(statistic, len(cells) - 1) > RARE or len(cells) < 10

@@ -20,6 +20,7 @@ from pabi.learn import train
 from pabi.normal_forms.positions import OrderedView
 from pabi.numbers.errors import InvalidInput, NotApplicable
 from pabi.tradeoff import Mixture, Product
+from support.every_case import every_case
 
 DELTA = 1e-5
 EPSILONS = np.concatenate([np.linspace(-2.0, 8.0, 41), [1e-9]])
@@ -163,7 +164,7 @@ class TestCertificates:
         payload["run"]["batches"]["kind"] = kind
         assert not pabi.verify(payload).ok
 
-    @pytest.mark.parametrize("kind", ["shuffle_once", "cyclic", "reshuffle"])
+    @every_case("kind", ["shuffle_once", "cyclic", "reshuffle"])
     def test_no_certificate_of_other_batches_passes_for_it(self, kind):
         batches = {"shuffle_once": ShuffleOnce, "cyclic": Cyclic, "reshuffle": pabi.Reshuffle}[kind]
         payload = replace(self.RUN, batches=batches(100)).guarantee(DELTA).certificate.payload
@@ -290,13 +291,12 @@ def test_shares_are_fractions_of_one():
         SampledRun(a_run(), DELTA).window(1)
 
 
-@pytest.mark.parametrize(
+@every_case(
     "changes",
     [
         {"step_size": np.linspace(2.5, 0.5, 30)},
         {"step_size": 2.5, "noise_std": np.linspace(1.0, 0.5, 30)},
     ],
-    ids=["step size", "noise"],
 )
 def test_schedules_that_vary_are_verified_where_sizes_matter(changes):
     """The steps that a certificate repeats are those that were solved, for batches up to its cap."""
@@ -307,7 +307,7 @@ def test_schedules_that_vary_are_verified_where_sizes_matter(changes):
     assert verdict.ok, verdict.reason
 
 
-@pytest.mark.parametrize("scheme", [BallsInBins, pabi.Poisson])
+@every_case("scheme", [BallsInBins, pabi.Poisson])
 def test_as_many_records_as_a_run_may_have(scheme):
     """Up to 10¹⁸ of them: the bound on the failure may be useless there, but is no error."""
     from pabi.describe.orders import binomial_tail

@@ -12,6 +12,7 @@ import pytest
 
 import pabi
 from pabi.analyses.column_statistics import failure_of
+from support.every_case import every_case
 
 DELTA = 1e-5
 KINDS = {"counts": {"questions": 7}, "moments": {}, "levels": {}}
@@ -28,8 +29,8 @@ def tail(z):
         return mpmath.erfc(mpmath.mpf(z) / mpmath.sqrt(2)) / 2
 
 
-@pytest.mark.parametrize("noise", [0.3, 4.0, 7e5])
-@pytest.mark.parametrize(
+@every_case("noise", [0.3, 4.0, 7e5])
+@every_case(
     ("statistic", "adjacency", "square"),
     [
         ("counts", "replace_one", 21),
@@ -47,8 +48,8 @@ def test_mu_is_what_a_record_moves_over_the_noise(statistic, adjacency, square, 
     assert pabi.verify(guarantee).ok
 
 
-@pytest.mark.parametrize("columns", [1, 4, 1000])
-@pytest.mark.parametrize("z", [0.0, 0.5, 3.0, 6.25, 20.0, 37.0])
+@every_case("columns", [1, 4, 1000])
+@every_case("z", [0.0, 0.5, 3.0, 6.25, 20.0, 37.0])
 def test_the_failure_is_that_of_the_normal_law(z, columns):
     with mpmath.workdps(400):
         exact = 1 - (1 - mpmath.erfc(mpmath.mpf(z) / mpmath.sqrt(2)) / 2) ** columns
@@ -86,10 +87,9 @@ def up_to(x, thresholds=(-0.5, 0.0, 0.3, 2.0, math.inf)):
     return np.array([float(x <= t) for t in thresholds])
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("part", "values", "zeroed", "replaced"),
     [(moments, GRID, 1.0, 4.0), (level, range(3), 1.0, 2.0), (up_to, GRID, 5.0, 5.0)],
-    ids=["moments", "levels", "counts"],
 )
 def test_no_pair_of_records_moves_a_column_by_more_and_one_by_as_much(
     part, values, zeroed, replaced

@@ -10,6 +10,7 @@ import pytest
 from pabi import LangevinDiffusion, Loss
 from pabi.analyses import diffusion
 from pabi.numbers.errors import NotApplicable
+from support.every_case import every_case
 
 DELTA = 1e-5
 GAP = 0.3  # Δ: the potentials mθ²/2 and mθ²/2 + Δθ have gradients that are so far apart
@@ -36,8 +37,8 @@ def mu_of_last(m, betas, time):
     return mean / math.sqrt(variance)
 
 
-@pytest.mark.parametrize("time", [0.1, 1.7, 40.0])
-@pytest.mark.parametrize("m", [0.05, 0.5, 3.0])
+@every_case("time", [0.1, 1.7, 40.0])
+@every_case("m", [0.05, 0.5, 3.0])
 def test_the_last_point_of_a_parabola_is_exact(m, time):
     truth = mu_of_last(m, [2.0], time)
     mu = diffusion.last_point(described(parabola(m), time=time), DELTA).mu
@@ -56,7 +57,7 @@ def test_varying_temperature_is_followed_cell_by_cell():
     assert truth <= diffusion.last_point(cooling, DELTA).mu < diffusion.path(cooling, DELTA).mu
 
 
-@pytest.mark.parametrize("loss", [Loss.convex(1.0), Loss.nonconvex(1.0), Loss.unknown()])
+@every_case("loss", [Loss.convex(1.0), Loss.nonconvex(1.0), Loss.unknown()])
 def test_the_path_is_that_of_girsanov(loss):
     """Drifts that differ by βΔ throughout: log dP/dQ is Gaussian with variance (β²Δ²/2)·T."""
     truth = 2.0 * GAP * math.sqrt(1.7 / 2.0)
@@ -69,7 +70,7 @@ def test_the_path_is_that_of_girsanov(loss):
     assert mu >= truth
 
 
-@pytest.mark.parametrize(("m", "diameter"), [(0.0, 0.5), (0.0, 3.0), (0.4, 0.5), (-0.6, 0.5)])
+@every_case(("m", "diameter"), [(0.0, 0.5), (0.0, 3.0), (0.4, 0.5), (-0.6, 0.5)])
 def test_gibbs_densities_on_an_interval_are_never_safer_than_proven(m, diameter):
     """What a diffusion between walls tends to, of which histograms see no more."""
     loss = Loss.nonconvex(-m) if m < 0.0 else Loss.convex(1.0, l2=m)
@@ -92,7 +93,7 @@ def test_a_set_that_is_never_reached_does_not_matter():
     assert diffusion.last_point(described(time=0.1, diameter=1e6), DELTA).mu == free
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("description", "reason"),
     [
         (described(release="path"), "the path is released, so nothing is forgotten"),

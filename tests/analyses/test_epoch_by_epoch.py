@@ -8,6 +8,7 @@ import pytest
 import pabi
 from pabi import Cyclic, Loss, NoisySGD, Reshuffle, ShuffleOnce
 from pabi.account.best import best_of, outcomes
+from support.every_case import every_case
 
 DELTA = 1e-6
 
@@ -100,7 +101,7 @@ def test_a_certificate_with_other_distances_is_refused():
         assert any(word in verdict.reason for word in words.split("|")), verdict.reason
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("run", "words"),
     [
         (a_run(Cyclic(500)), "fixed order"),
@@ -109,7 +110,6 @@ def test_a_certificate_with_other_distances_is_refused():
         (a_run(epochs=30_000), "more than 1000000 steps"),
         (a_run(release="path"), "path"),
     ],
-    ids=lambda x: getattr(x, "release", x) if isinstance(x, str) else "",
 )
 def test_reasons(run, words):
     assert words in (rows(run)["epoch by epoch"].reason or "")

@@ -11,6 +11,7 @@ from pabi import ExponentialMechanism, IteratedExponentialMechanism, Loss
 from pabi.analyses import exponential
 from pabi.numbers.errors import NotApplicable
 from pabi.tradeoff import Gaussian
+from support.every_case import every_case
 
 DELTA = 1e-5
 GAP = 0.3
@@ -22,8 +23,8 @@ def described(loss=None, **changes):
     return ExponentialMechanism(loss, **settings | {"gradient_gap": GAP} | changes)
 
 
-@pytest.mark.parametrize("kappa", [0.1, 4.0, 300.0])
-@pytest.mark.parametrize("m", [0.01, 1.0])
+@every_case("kappa", [0.1, 4.0, 300.0])
+@every_case("m", [0.01, 1.0])
 def test_parabolas_on_a_wide_set_are_exact(m, kappa):
     """Densities ∝ exp(−κmθ²/2) and ∝ exp(−κ(mθ²/2 + Δθ)) are N(0, v) and N(−Δ/m, v) with v = 1/(κm)."""
     truth = GAP / m * math.sqrt(kappa * m)
@@ -50,18 +51,6 @@ def test_linear_losses_have_the_whole_range():
                 assert truth <= bound(described(), DELTA).delta(epsilon)
 
 
-def test_both_is_the_better_of_the_two():
-    for kappa in (0.5, 4.0, 100.0):
-        mechanism = described(inverse_temperature=kappa)
-        ranges, gibbs = (
-            f(mechanism, DELTA) for f in (exponential.bounded_range, exponential.gibbs)
-        )
-        curve = exponential.both(mechanism, DELTA).curve
-        for epsilon in (0.0, 1.0, 4.0):
-            least = min(ranges.delta(epsilon), gibbs.delta(epsilon))
-            assert curve.delta(epsilon) == pytest.approx(least, rel=1e-9)
-
-
 def test_a_set_within_the_minima_costs_what_its_diameter_says():
     """μ² = κD(2Δ − mD) while D < Δ/m, from where on it no longer grows."""
     for diameter, square in ((0.1, 4.0 * 0.1 * 0.5), (0.3, 4.0 * 0.09), (7.0, 4.0 * 0.09)):
@@ -76,15 +65,6 @@ def iterated(**changes):
     settings = {"n": 1000, "dimension": 2, "diameter": 10.0, "epsilons": [0.2, 0.3, 0.5]}
     loss = Loss.strongly_convex(0.1, 1.0, gradient_bound=1.0)
     return IteratedExponentialMechanism(loss, **settings | {"failure": 0.01} | changes)
-
-
-def test_rounds_compose_as_gaussians_do():
-    mechanism = iterated()
-    once = [exponential.gibbs_mu(mechanism.mechanism(i)) for i in range(3)]
-    mu = exponential.gibbs(mechanism, DELTA).mu
-    assert mu == pytest.approx(math.hypot(*once), rel=1e-12)
-    assert mu >= math.hypot(*once) * (1.0 - 1e-15)
-    assert exponential.bounded_range(mechanism, DELTA).epsilon(0.0) == pytest.approx(1.0, rel=1e-9)
 
 
 def test_of_split_records_the_worse_part_counts():

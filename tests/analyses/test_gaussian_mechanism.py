@@ -11,6 +11,7 @@ import pytest
 
 import pabi
 from pabi.account.best import outcomes
+from support.every_case import every_case
 
 DELTA = 1e-5
 
@@ -27,9 +28,9 @@ def delta_of(mu, epsilon):
         return mpmath.ncdf(m / 2 - e / m) - mpmath.exp(e) * mpmath.ncdf(-m / 2 - e / m)
 
 
-@pytest.mark.parametrize("diagonal", [False, True])
-@pytest.mark.parametrize("noise", [0.3, 4.0, 40.0])
-@pytest.mark.parametrize(("adjacency", "changed"), [("replace_one", 2), ("zero_out", 1)])
+@every_case("diagonal", [False, True])
+@every_case("noise", [0.3, 4.0, 40.0])
+@every_case(("adjacency", "changed"), [("replace_one", 2), ("zero_out", 1)])
 def test_mu_is_what_a_record_moves_over_the_noise(adjacency, changed, noise, diagonal):
     moments = described(noise_std=noise, adjacency=adjacency, diagonal=diagonal)
     guarantee = moments.guarantee(DELTA)
@@ -41,7 +42,7 @@ def test_mu_is_what_a_record_moves_over_the_noise(adjacency, changed, noise, dia
         assert guarantee.delta(epsilon) <= float(least) * (1.0 + 1e-9)
 
 
-@pytest.mark.parametrize("diagonal", [False, True])
+@every_case("diagonal", [False, True])
 def test_the_noise_as_stated_costs_as_much_in_every_direction(diagonal):
     """The change of the sum over the noise of every entry, summed over the entries that are drawn."""
     rng = np.random.default_rng(2)

@@ -19,6 +19,7 @@ from pabi.describe.iteration import Steps
 from pabi.normal_forms.positions import OrderedView
 from pabi.numbers.errors import NotApplicable
 from pabi.shifts.records import energy_of, mu_of, solve_schedule
+from support.every_case import every_case
 
 DELTA = 1e-5
 
@@ -122,7 +123,7 @@ class TestCertificates:
     def certified():
         return latest_uses.apply(a_run(**FALLING), DELTA).certificate.payload
 
-    @pytest.mark.parametrize("theorem", ["secret order", "shifted interpolation", "composition"])
+    @every_case("theorem", ["secret order", "shifted interpolation", "composition"])
     def test_it_is_no_proof_of_another_theorem(self, certified, theorem):
         assert not pabi.verify({**certified, "theorem": theorem}).ok
 

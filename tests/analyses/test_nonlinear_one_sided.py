@@ -238,9 +238,7 @@ def reason(run):
 def test_reasons():
     assert "drawn afresh" in reason(a_run(batches=Cyclic(20)))
     assert "linear" in reason(a_run(loss=Loss.convex(1.0, gradient_bound=1.0)))
-    assert "bare iteration" in reason(
-        NoisyIteration(0.9, 1.0, 1.0, steps=3),
-    )
+    assert "bare iteration" in reason(NoisyIteration(0.9, 1.0, 1.0, steps=3))
     assert "path" in reason(a_run(release="path"))
     assert "sgd" in reason(a_run(update="other")).lower() or "update" in reason(
         a_run(update="other")

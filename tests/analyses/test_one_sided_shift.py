@@ -12,6 +12,7 @@ from pabi.literature import bok
 from pabi.numbers.encoding import read_floats
 from pabi.numbers.errors import NotApplicable
 from pabi.tradeoff import Gaussian
+from support.every_case import every_case
 from support.last_iterates import truth
 
 DELTA = 1e-5
@@ -44,7 +45,7 @@ def test_one_step_of_poisson_batches_is_exact():
         assert exact <= curve.delta(epsilon) <= exact * (1.0 + 1e-2) + DELTA
 
 
-@pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
+@every_case("adjacency", ["replace_one", "zero_out"])
 def test_a_long_cool_down_hides_a_full_batch_by_its_own_noise(adjacency):
     """A record in every batch: the last iterate is Gaussian, and little of its variance is not the
     cool-down's."""
@@ -58,7 +59,7 @@ def test_a_long_cool_down_hides_a_full_batch_by_its_own_noise(adjacency):
         assert curve.delta(epsilon) <= cool_down.delta(epsilon) * 1.01 + DELTA
 
 
-@pytest.mark.parametrize("steps", [2, 40, 10_000])
+@every_case("steps", [2, 40, 10_000])
 def test_steps_that_forget_everything_cost_one(steps):
     """With η = 1 and second derivatives of 1, x is the mean of what the batch says, whatever it was."""
     run = a_run(FixedSize(4), loss=PARABOLA, clip_norm=None, steps=steps, step_size=1.0)
@@ -107,24 +108,15 @@ def test_the_certificate_says_how_the_distance_is_paid_off():
 
 
 REFUSED = {
-    "bare": (
-        NoisyIteration(0.9, 0.1, 1.0, steps=3),
-        "a bare iteration follows one record",
-    ),
+    "bare": (NoisyIteration(0.9, 0.1, 1.0, steps=3), "a bare iteration follows one record"),
     "cyclic": (a_run(Cyclic(4)), "the batches are not drawn afresh at every step"),
-    "path": (
-        a_run(FixedSize(4), release="path"),
-        "the path is released, so nothing is forgotten",
-    ),
+    "path": (a_run(FixedSize(4), release="path"), "the path is released, so nothing is forgotten"),
     "update": (a_run(FixedSize(4), update="other"), "the update is not plain noisy SGD"),
-    "unknown": (
-        a_run(FixedSize(4), loss=Loss.unknown()),
-        "curvature",
-    ),
+    "unknown": (a_run(FixedSize(4), loss=Loss.unknown()), "curvature"),
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@every_case("name", REFUSED)
 def test_what_is_refused(name):
     description, reason = REFUSED[name]
     with pytest.raises(NotApplicable, match=reason):

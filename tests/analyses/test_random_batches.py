@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 import pabi
-from pabi.analyses import RUNS, one_sided_shift, two_sided_shift
+from pabi.analyses import RUNS, one_sided_shift
 from pabi.analyses.tuning import binned
-from pabi.describe.orders import binomial_tail
 from pabi.normal_forms.sampled import SampledRun
-from pabi.numbers.errors import InvalidInput, NotApplicable
+from pabi.numbers.errors import InvalidInput
 from pabi.tradeoff import Gaussian, PoissonSubsampled, Subsampled
 
 DELTA = 1e-5
@@ -26,12 +25,7 @@ LOSS = pabi.Loss.convex(smoothness=1.0, gradient_bound=1.0, glm=True, l2=1.0)
 
 
 def example(batches: Any, noise: float, **changes: Any) -> pabi.NoisySGD:
-    settings: dict[str, Any] = {
-        "n": 5000,
-        "steps": 2000,
-        "step_size": 0.1,
-        "clip_norm": 1.0,
-    }
+    settings: dict[str, Any] = {"n": 5000, "steps": 2000, "step_size": 0.1, "clip_norm": 1.0}
     return pabi.NoisySGD(LOSS, batches=batches, noise_std=noise, **settings | changes)
 
 
@@ -204,15 +198,6 @@ def test_only_l2_contracts_when_a_batch_may_be_empty() -> None:
     assert SampledRun(fixed, DELTA).constants[0] == pytest.approx(0.95)
 
 
-def test_lagging_never_pays_more_than_the_record_pulls() -> None:
-    view = SampledRun(example(pabi.Poisson(100, cap=150), 0.02), DELTA)
-    _, _, s, _, _ = view.constants
-    for power in (1.0, 3.0, 6.0):
-        plan = two_sided_shift.planned(view, power)
-        assert plan.descent.payments.size > 10
-        assert np.all((plan.descent.payments >= 0.0) & (plan.descent.payments <= s))
-
-
 def test_a_batch_without_cap_may_fail() -> None:
     capped = example(pabi.Poisson(100, cap=160), 0.02)
     open_ended = example(pabi.Poisson(100), 0.02)
@@ -223,17 +208,6 @@ def test_a_batch_without_cap_may_fail() -> None:
     assert curve.failure == view.failure  # type: ignore[attr-defined]
     assert curve.rdp(2.0) == np.inf
     assert one_sided_shift.apply(capped, DELTA).curve.rdp(2.0) < np.inf
-
-
-@pytest.mark.parametrize(("n", "p", "cap"), [(100, 0.1, 20), (5000, 0.02, 150), (10**6, 1e-4, 160)])
-def test_binomial_tail(n: int, p: float, cap: int) -> None:
-    from mpmath import binomial, mp, mpf
-
-    mp.dps = 40
-    exact = sum(
-        binomial(n, k) * mpf(p) ** k * (1 - mpf(p)) ** (n - k) for k in range(cap + 1, cap + 200)
-    )
-    assert exact <= binomial_tail(n, p, cap) <= 1.5 * exact
 
 
 def test_rdp_and_the_moments_route() -> None:
@@ -270,21 +244,6 @@ def test_bins_round_up_and_keep_the_count() -> None:
             large = (mus >= level) & (sizes[:, 1] >= other)
             offered = sum(k for (mu, size), k in found if mu >= level and size >= other)
             assert offered >= counts[large].sum()
-
-
-@pytest.mark.parametrize(
-    ("changes", "reason"),
-    [
-        ({"release": "path"}, "path is released"),
-        ({"update": "other"}, "not plain noisy SGD"),
-    ],
-)
-def test_shifts_need_the_path_hidden(changes: dict[str, Any], reason: str) -> None:
-    run = example(pabi.FixedSize(100), 0.02, **changes)
-    for module in (one_sided_shift, two_sided_shift):
-        with pytest.raises(NotApplicable, match=reason):
-            module.apply(run, DELTA)
-    assert run.guarantee(DELTA).method == "composition"
 
 
 def test_without_a_modulus_only_composition_applies() -> None:
@@ -327,9 +286,3 @@ def test_positions_and_normal_form_are_refused() -> None:
         run.guarantee(DELTA, position=0)
     with pytest.raises(InvalidInput, match="batches"):
         run.iteration()
-
-
-@pytest.mark.parametrize("cap", [600, 900, 999])
-def test_a_binomial_tail_that_underflows_is_not_zero(cap: int) -> None:
-    assert 0.0 < binomial_tail(1000, 0.1, cap) < 1e-300
-    assert binomial_tail(1000, 0.1, 1000) == 0.0

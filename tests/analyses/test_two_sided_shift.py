@@ -10,6 +10,7 @@ from pabi.analyses import composition, two_sided_shift
 from pabi.literature import bok
 from pabi.numbers.encoding import read_floats
 from pabi.numbers.errors import NotApplicable
+from support.every_case import every_case
 from support.last_iterates import truth
 
 DELTA = 1e-5
@@ -36,7 +37,7 @@ def test_linear_losses_are_never_safer_than_proven(batches, adjacency):
             assert truth(run, epsilon) <= curve.delta(epsilon)
 
 
-@pytest.mark.parametrize("steps", [2, 40, 10_000])
+@every_case("steps", [2, 40, 10_000])
 def test_steps_that_forget_everything_cost_one(steps):
     """With η = 1 and second derivatives of 1, x is the mean of what the batch says, whatever it was."""
     run = a_run(loss=PARABOLA, clip_norm=None, steps=steps, step_size=1.0)
@@ -65,10 +66,7 @@ def test_lagging_pays_at_most_what_the_record_pulls():
 
 
 REFUSED = {
-    "bare": (
-        NoisyIteration(0.9, 0.1, 1.0, steps=3),
-        "a bare iteration follows one record",
-    ),
+    "bare": (NoisyIteration(0.9, 0.1, 1.0, steps=3), "a bare iteration follows one record"),
     "cyclic": (a_run(Cyclic(4)), "the batches are not drawn afresh at every step"),
     "path": (a_run(release="path"), "the path is released, so nothing is forgotten"),
     "update": (a_run(update="other"), "the update is not plain noisy SGD"),
@@ -85,7 +83,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@every_case("name", REFUSED)
 def test_what_is_refused(name):
     description, reason = REFUSED[name]
     with pytest.raises(NotApplicable, match=reason):

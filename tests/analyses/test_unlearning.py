@@ -12,106 +12,28 @@ from scipy.special import ndtr
 
 import pabi
 from pabi.numbers.errors import NotApplicable
+from support.every_case import every_case
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 
 # n, size, epochs, epochs after the request, records, l2, step size, noise, μ; computed elsewhere, for
 # logistic losses of rows of norm 1 and records that are zeroed.
-VALUES = [
-    (
-        4018,
-        574,
-        22,
-        1,
-        2,
-        0.0011154945208183902,
-        1.4725339193959954,
-        0.012378930845651503,
-        0.49317951961488793,
-    ),
-    (
-        1858,
-        929,
-        19,
-        6,
-        2,
-        0.09025675905983963,
-        0.949618857720397,
-        0.003612392342097112,
-        0.48537696816305814,
-    ),
-    (
-        3901,
-        3901,
-        11,
-        1,
-        3,
-        0.039351602072822574,
-        0.37609766121338123,
-        0.0020218858530778603,
-        1.1969781030369462,
-    ),
-    (
-        936,
-        312,
-        23,
-        6,
-        1,
-        0.015596433801199383,
-        0.9355480872701076,
-        0.008522423930848379,
-        0.7576394434474018,
-    ),
-    (
-        4760,
-        595,
-        12,
-        7,
-        3,
-        0.04614797734159716,
-        1.367928876155226,
-        0.011865274644620689,
-        0.009467734299467259,
-    ),
-    (
-        2933,
-        419,
-        25,
-        3,
-        2,
-        0.004180615473174405,
-        0.8314048884467666,
-        0.011075140286176424,
-        0.7382878597761512,
-    ),
-    (
-        976,
-        122,
-        12,
-        1,
-        1,
-        0.008138885886990885,
-        1.2376845125157834,
-        0.01509095564529159,
-        0.6111259499505345,
-    ),
-    (
-        3153,
-        1051,
-        12,
-        7,
-        1,
-        0.02433411988679213,
-        1.3902912081207466,
-        0.017955989071168466,
-        0.048589913745160834,
-    ),
-]
+VALUES = """
+4018 574 22 1 2 0.0011154945208183902 1.4725339193959954 0.012378930845651503 0.49317951961488793
+1858 929 19 6 2 0.09025675905983963 0.949618857720397 0.003612392342097112 0.48537696816305814
+3901 3901 11 1 3 0.039351602072822574 0.37609766121338123 0.0020218858530778603 1.1969781030369462
+936 312 23 6 1 0.015596433801199383 0.9355480872701076 0.008522423930848379 0.7576394434474018
+4760 595 12 7 3 0.04614797734159716 1.367928876155226 0.011865274644620689 0.009467734299467259
+2933 419 25 3 2 0.004180615473174405 0.8314048884467666 0.011075140286176424 0.7382878597761512
+976 122 12 1 1 0.008138885886990885 1.2376845125157834 0.01509095564529159 0.6111259499505345
+3153 1051 12 7 1 0.02433411988679213 1.3902912081207466 0.017955989071168466 0.048589913745160834
+"""
 
 
-@pytest.mark.parametrize("value", VALUES)
+@pytest.mark.parametrize("value", VALUES.strip().splitlines())
 def test_values_that_were_computed_elsewhere(value):
-    n, size, epochs, later, records, l2, eta, noise, mu = value
+    n, size, epochs, later, records = map(int, value.split()[:5])
+    l2, eta, noise, mu = map(float, value.split()[5:])
     run = pabi.NoisySGD(
         pabi.Loss.logistic(1.0, l2=l2),
         n=n,
@@ -159,8 +81,8 @@ def test_the_setting_of_the_paper(epochs, mu, epsilon, zeroed):
     assert other.epsilon(1.0 / run.n) == pytest.approx(zeroed, abs=1e-3)
 
 
-@pytest.mark.parametrize(("learnt", "later", "slope"), [(30, 7, 0.9), (5, 0, 0.97), (12, 40, 1.0)])
-@pytest.mark.parametrize("records", [1, 3])
+@every_case(("learnt", "later", "slope"), [(30, 7, 0.9), (5, 0, 0.97), (12, 40, 1.0)])
+@every_case("records", [1, 3])
 def test_quadratics_have_the_exact_value(learnt, later, slope, records):
     """One coordinate, full batches, slope c ≤ 1 everywhere: the means are apart by Σ s·c^…, one variance."""
     eta, noise, n, size = 0.5, 0.7, 10, 0.8

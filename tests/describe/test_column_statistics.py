@@ -9,6 +9,7 @@ import pytest
 import pabi
 from pabi.describe.files import from_dict, to_dict
 from pabi.numbers.errors import InvalidInput
+from support.every_case import every_case, refused, refuses
 
 FIELDS = {"n": 100, "columns": 3, "statistic": "moments", "noise_std": 4.0}
 
@@ -17,7 +18,7 @@ def described(**changes):
     return pabi.NoisyColumnStatistics(**{**FIELDS, **changes})
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("statistic", "questions", "replaced", "zeroed"),
     [("counts", 5, 15, 15), ("moments", 1, 12, 3), ("levels", 1, 6, 3)],
 )
@@ -28,33 +29,22 @@ def test_the_sensitivity_is_that_of_all_columns(statistic, questions, replaced, 
         assert one.sensitivity == pytest.approx(math.sqrt(square), rel=1e-15)
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("n", 0),
-        ("columns", 0),
-        ("columns", 1.5),
-        ("statistic", "means"),
-        ("questions", 0),
-        ("questions", 2),
-        ("noise_std", 0.0),
-        ("noise_std", -1.0),
-        ("noise_std", math.nan),
-        ("threshold", 1.0),
-        ("adjacency", "add_or_remove"),
-        ("unit", "user"),
-    ],
-)
-def test_wrong_fields_are_named(field, value):
-    with pytest.raises(InvalidInput) as caught:
-        described(**{field: value})
-    assert caught.value.field == field
-
-
-@pytest.mark.parametrize("threshold", [-1.0, 37.5, math.inf])
-def test_thresholds_are_in_their_range(threshold):
-    with pytest.raises(InvalidInput, match="threshold"):
-        described(statistic="levels", threshold=threshold)
+def test_wrong_fields_are_named():
+    refuses(
+        described,
+        {
+            "n": [0],
+            "columns": [0, 1.5],
+            "statistic": ["means"],
+            "questions": [0, 2],
+            "noise_std": [0.0, -1.0, math.nan],
+            "threshold": [1.0],
+            "adjacency": ["add_or_remove"],
+            "unit": ["user"],
+        },
+    )
+    for threshold in (-1.0, 37.5, math.inf):
+        refused("threshold", described, statistic="levels", threshold=threshold)
 
 
 def test_without_noise_there_is_no_guarantee():
@@ -62,7 +52,7 @@ def test_without_noise_there_is_no_guarantee():
         described(noise_std=None).guarantee(1e-3)
 
 
-@pytest.mark.parametrize(
+@every_case(
     "changes",
     [{}, {"statistic": "counts", "questions": 9}, {"statistic": "levels", "threshold": 4.5}],
 )

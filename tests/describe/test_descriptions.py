@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import pabi
 from pabi.describe.files import StatedProx, from_dict, to_dict
 from pabi.numbers import encoding
+from support.every_case import every_case
 
 positive = st.floats(1e-6, 1e6)
 losses = st.one_of(
@@ -83,7 +84,7 @@ def test_epochs_stay_epochs():
     assert through_json(run).steps == run.steps == 8
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("batches", "table"),
     [
         (pabi.FixedSize(3), {"kind": "fixed_size", "size": 3}),
@@ -92,7 +93,6 @@ def test_epochs_stay_epochs():
         (pabi.Poisson(3, probability=0.3), {"kind": "poisson", "size": 3, "probability": 0.3}),
         (pabi.FullBatch(), {"kind": "full_batch"}),
     ],
-    ids=repr,
 )
 def test_tables_of_batches(batches, table):
     """A missing cap is left out: TOML has no null."""
@@ -149,7 +149,7 @@ GOOD = {
 }
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("changes", "field", "hint"),
     [
         ({"kind": "noisy_gd"}, "kind", "noisy_sgd"),

@@ -14,6 +14,7 @@ from pabi.describe.files import from_dict, to_dict
 from pabi.describe.langevin import CELLS
 from pabi.describe.losses import Loss
 from pabi.numbers.errors import InvalidInput, NotApplicable, PrivacyWarning
+from support.every_case import every_case, refuses
 
 CONVEX = Loss.convex(1.0)
 
@@ -28,30 +29,7 @@ def chain(loss=CONVEX, **changes):
     return pabi.LangevinChain(loss, **{**given, "gradient_gap": 0.3, **changes})
 
 
-def ornstein_uhlenbeck(m, beta, gap, time):
-    """μ of N(mean, var) against N(mean', var) for L = mθ²/2 and L' = L + gap·θ."""
-    means = gap / m * -math.expm1(-beta * m * time)
-    variance = -math.expm1(-2.0 * beta * m * time) / (beta * m)
-    return means / math.sqrt(variance)
-
-
 # Diffusions.
-
-
-def test_last_point_of_the_reference():
-    found = diffusion(Loss.strongly_convex(0.5, 2.0)).guarantee(1e-3)
-    assert found.mu == pytest.approx(0.49878352933898584, rel=1e-12)
-    assert found.method == "last point"
-
-
-@pytest.mark.parametrize("time", [1e-6, 0.3, 5.0, 1e4])
-@pytest.mark.parametrize("m", [1e-9, 0.5, 40.0])
-@pytest.mark.parametrize("beta", [0.1, 30.0])
-def test_ornstein_uhlenbeck_is_exact(m, beta, time):
-    found = diffusion(Loss.strongly_convex(m, 100.0), inverse_temperature=beta, time=time)
-    truth = ornstein_uhlenbeck(m, beta, 0.3, time)
-    # Of bounds that differ by less than a relative 1e-10 the path's is preferred: it assumes less.
-    assert truth * (1.0 - 1e-15) <= found.guarantee(1e-3).mu <= truth * (1.0 + 1e-10)
 
 
 def test_the_regulariser_counts_as_curvature():
@@ -61,7 +39,7 @@ def test_the_regulariser_counts_as_curvature():
     )
 
 
-@pytest.mark.parametrize(("time", "square"), [(0.5, 0.09), (5.0, 0.9), (50.0, 1.2)])
+@every_case(("time", "square"), [(0.5, 0.09), (5.0, 0.9), (50.0, 1.2)])
 def test_convex_on_a_bounded_set(time, square):
     found = diffusion(time=time, diameter=1.0).guarantee(1e-3)
     assert found.mu**2 == pytest.approx(square, rel=1e-12)
@@ -71,27 +49,6 @@ def test_convex_on_a_bounded_set(time, square):
 def test_only_the_lower_end_of_the_curvature_matters():
     smooth, rough = (diffusion(x, time=50.0, diameter=1.0) for x in (CONVEX, Loss.lipschitz(9.0)))
     assert smooth.guarantee(1e-3).mu == rough.guarantee(1e-3).mu
-
-
-@pytest.mark.parametrize("loss", [Loss.nonconvex(0.5), Loss.weakly_convex(0.5, 3.0)])
-def test_expanding_losses_pay_at_once_without_a_diameter(loss):
-    found = diffusion(loss)
-    assert found.guarantee(1e-3).mu == pytest.approx(math.sqrt(0.5 * 0.6**2 * 1.7), rel=1e-12)
-    bounded = diffusion(loss, time=50.0, diameter=1.0).guarantee(1e-3)
-    assert bounded.mu**2 == pytest.approx(2.0 * 1.0 * (0.6 + 0.5), rel=1e-12)
-
-
-def test_unknown_curvature_leaves_the_path():
-    found = diffusion(Loss.unknown()).guarantee(1e-3)
-    assert found.method == "path"
-    assert found.mu == pytest.approx(math.sqrt(0.5 * 0.6**2 * 1.7), rel=1e-12)
-
-
-def test_a_released_path_forgets_nothing():
-    found = diffusion(Loss.strongly_convex(0.5, 2.0), release="path")
-    assert found.guarantee(1e-3).method == "path"
-    reasons = {row.method: row.reason for row in found.explain(1e-3)}
-    assert "nothing is forgotten" in reasons["last point"]
 
 
 @pytest.mark.parametrize(
@@ -113,29 +70,6 @@ def test_fine_iterations_converge_to_the_closed_forms_from_above(loss, diameter)
         assert closed <= fine * (1.0 + 1e-12)
         assert fine <= coarse * (1.0 + 1e-9)
         assert fine == pytest.approx(closed, rel=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("loss", "diameter"),
-    [(Loss.strongly_convex(0.5, 2.0), None), (CONVEX, 0.7)],
-)
-def test_fine_chains_converge_to_the_closed_forms(loss, diameter):
-    time, steps = 9.0, 20_000_000
-    closed = diffusion(loss, time=time, diameter=diameter).guarantee(1e-3).mu
-    fine = chain(loss, steps=steps, step_size=time / steps, diameter=diameter).guarantee(1e-3).mu
-    assert fine == pytest.approx(closed, rel=1e-6)
-
-
-def test_fine_expanding_chains_converge_to_the_closed_form():
-    """Their error falls with the step size, so that two of them say where it ends."""
-    time = 9.0
-    closed = diffusion(Loss.nonconvex(0.5), time=time, diameter=0.7).guarantee(1e-3).mu
-    coarse, fine = (
-        chain(Loss.nonconvex(0.5), steps=n, step_size=time / n, diameter=0.7).guarantee(1e-3).mu
-        for n in (10_000, 20_000)
-    )
-    assert closed < fine < coarse
-    assert 2.0 * fine - coarse == pytest.approx(closed, rel=1e-6)
 
 
 @pytest.mark.parametrize("diameter", [None, 0.8])
@@ -162,17 +96,6 @@ def test_dissipative_diffusions_converge_in_time():
     )
     stationary = {row.method: row.mu for row in drawn.explain(1e-3)}["Gibbs measure"]
     assert stationary == pytest.approx(mus[3], rel=1e-6)
-
-
-def test_nonsmooth_chains_converge_slowly_to_the_same():
-    """Their moduli add O(η·ln(1/η)) to μ²."""
-    closed = diffusion(Loss.lipschitz(0.2), time=9.0, diameter=0.7).guarantee(1e-3).mu ** 2
-    excess = []
-    for steps in (300, 3000):
-        eta = 9.0 / steps
-        found = chain(Loss.lipschitz(0.2), steps=steps, step_size=eta, diameter=0.7)
-        excess.append(found.guarantee(1e-3).mu ** 2 - closed)
-    assert 0.0 < excess[1] < excess[0] / 3.0
 
 
 # Varying temperatures.
@@ -216,14 +139,6 @@ def test_a_function_of_time_is_assumed_monotone_between_readings():
     assert not any("monotone" in s for s in array.assumptions)
 
 
-@pytest.mark.parametrize(
-    "beta", [lambda t: -1.0, lambda t: math.nan, lambda t: 0.0, lambda t: "x", lambda t: 1 / t]
-)
-def test_functions_that_are_no_temperature(beta):
-    with pytest.raises(InvalidInput, match="inverse_temperature"):
-        diffusion(inverse_temperature=beta)
-
-
 # Chains.
 
 
@@ -240,7 +155,7 @@ def test_a_chain_is_noisy_sgd():
     assert float(it.slopes[0]) == pytest.approx(0.99, rel=1e-14)
 
 
-@pytest.mark.parametrize(("adjacency", "factor"), [("replace_one", 2.0), ("zero_out", 1.0)])
+@every_case(("adjacency", "factor"), [("replace_one", 2.0), ("zero_out", 1.0)])
 def test_the_gap_follows_from_the_gradient_bound(adjacency, factor):
     loss = Loss.logistic(3.0)
     found = chain(loss, gradient_gap=None, adjacency=adjacency)
@@ -277,49 +192,24 @@ def test_stochastic_gradients_cost_as_noisy_sgd_does():
 # What is refused.
 
 
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("inverse_temperature", 0.0),
-        ("inverse_temperature", -1.0),
-        ("inverse_temperature", math.nan),
-        ("step_size", 0.0),
-        ("steps", 0),
-        ("steps", 1.5),
-        ("chains", 0),
-        ("gradient_gap", 0.0),
-        ("gradient_gap", math.inf),
-        ("diameter", -1.0),
-        ("n", 0),
-        ("adjacency", "add_or_remove_one"),
-        ("release", "all"),
-        ("prox", 3),
-        ("batches", 10),
-        ("loss", "logistic"),
-    ],
-)
-def test_chains_refuse(field, value):
-    with pytest.raises(InvalidInput) as bad:
-        chain(**{field: value})
-    assert bad.value.field == field
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("inverse_temperature", 0.0),
-        ("inverse_temperature", [1.0, -1.0]),
-        ("time", 0.0),
-        ("time", math.inf),
-        ("gradient_gap", -0.1),
-        ("release", "all"),
-        ("diameter", 0.0),
-    ],
-)
-def test_diffusions_refuse(field, value):
-    with pytest.raises(InvalidInput) as bad:
-        diffusion(**{field: value})
-    assert bad.value.field == field
+def test_what_is_wrong_is_named():
+    of_both = {"gradient_gap": [0.0, -0.1, math.inf], "diameter": [0.0, -1.0], "release": ["all"]}
+    temperatures = [0.0, -1.0, math.nan]
+    of_chains = {
+        "inverse_temperature": temperatures,
+        "step_size": [0.0],
+        "steps": [0, 1.5],
+        "chains": [0],
+        "n": [0],
+        "adjacency": ["add_or_remove_one"],
+        "prox": [3],
+        "batches": [10],
+        "loss": ["logistic"],
+    }
+    refuses(chain, of_both | of_chains)
+    functions = [lambda t: -1.0, lambda t: math.nan, lambda t: 0.0, lambda t: "x", lambda t: 1 / t]
+    temperatures = [*temperatures, [1.0, -1.0], *functions]
+    refuses(diffusion, of_both | {"inverse_temperature": temperatures, "time": [0.0, math.inf]})
 
 
 def test_what_bounds_no_gradient_is_refused():
@@ -358,7 +248,7 @@ def test_numbers_beyond_all_bounds():
 # Tables.
 
 
-@pytest.mark.parametrize(
+@every_case(
     "described",
     [
         chain(),

@@ -17,6 +17,7 @@ import pabi
 from pabi.describe.files import from_dict, to_dict
 from pabi.describe.step_sizes import MOST_CALLS
 from pabi.numbers.errors import InvalidInput
+from support.every_case import every_case
 
 DELTA = 1e-5
 
@@ -42,7 +43,7 @@ def numbers(steps):
     return np.array([falling(k) for k in range(steps)])
 
 
-@pytest.mark.parametrize("changes", [{}, {"cooldown_steps": 4}, {"steps": 17}])
+@every_case("changes", [{}, {"cooldown_steps": 4}, {"steps": 17}])
 def test_the_run_is_that_of_the_numbers(changes):
     run = make(**changes)
     plain = make(**changes, step_size=numbers(run.steps))
@@ -59,7 +60,7 @@ def test_the_run_is_that_of_the_numbers(changes):
     assert pabi.verify(mine).ok
 
 
-@pytest.mark.parametrize(
+@every_case(
     "changes",
     [
         {"epochs": 7},
@@ -86,9 +87,7 @@ def test_replacing_step_sizes_forgets_the_function():
         replace(fixed, epochs=4)
 
 
-@pytest.mark.parametrize(
-    "copied", [copy.copy, copy.deepcopy, lambda run: pickle.loads(pickle.dumps(run))]
-)
+@every_case("copied", [copy.copy, copy.deepcopy, lambda run: pickle.loads(pickle.dumps(run))])
 def test_copies_and_pickles_hold_numbers(copied):
     """A lambda could not be pickled."""
     run = make(step_size=lambda k: falling(k))
@@ -148,7 +147,7 @@ def test_epochs_and_size_are_calibrated_with_a_function():
         pabi.calibrate(replace(run, noise_std=np.full(30, 0.1)), 0.9, DELTA, "epochs")
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("function", "mention"),
     [
         (lambda: 0.1, "k = 0"),
@@ -185,7 +184,7 @@ class Scalar:
         return 0.1
 
 
-@pytest.mark.parametrize(
+@every_case(
     "function",
     [
         lambda k: np.float64(0.1),
@@ -228,7 +227,7 @@ def test_a_trained_run_takes_the_steps_of_the_function():
 # Keywords of other libraries.
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("keyword", "value", "mentions"),
     [
         ("momentum", 0.8, ["update=pabi.updates.Momentum(0.8)", "composition"]),

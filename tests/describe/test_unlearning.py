@@ -13,6 +13,7 @@ import pabi
 from pabi.describe.assumptions import HIDDEN, USERS
 from pabi.describe.files import from_dict, to_dict
 from pabi.numbers.errors import InvalidInput
+from support.every_case import every_case
 
 RUN = pabi.NoisySGD(
     pabi.Loss.logistic(1.0, l2=0.1),
@@ -59,14 +60,8 @@ def test_stages_carry_the_records_of_later_requests():
     assert seen == [(0, 8, 7, 0), (8, 11, 5, 2), (11, 16, 4, 3)]
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {},
-        {"step_size": 0.1},
-        {"step_size": [0.3, 0.2, 0.1]},
-        {"published": True},
-    ],
+@every_case(
+    "changes", [{}, {"step_size": 0.1}, {"step_size": [0.3, 0.2, 0.1]}, {"published": True}]
 )
 def test_a_file_keeps_it(changes):
     unlearning = pabi.Unlearning(RUN, [(3, 2)], **changes)
@@ -80,7 +75,7 @@ def test_a_file_keeps_several_requests():
     assert from_dict(to_dict(unlearning)) == unlearning
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("arguments", "field"),
     [
         ({"run": "run"}, "run"),
@@ -113,7 +108,7 @@ def test_what_is_assumed_says_what_is_compared():
     assert any("does not depend on the noise" in sentence for sentence in zeroed)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("adjacency", "compared"),
     [
         ("zero_out", "the contributions of the forgotten users are zero"),

@@ -55,13 +55,7 @@ def test_the_path_of_a_quadratic_is_exactly_so_private(changes):
 
 def test_the_loss_does_not_matter():
     unknown = NoisySGD(
-        Loss.unknown(),
-        n=10,
-        batches=Cyclic(2),
-        epochs=3,
-        step_size=9.0,
-        noise_std=0.4,
-        clip_norm=1.0,
+        Loss.unknown(), 10, Cyclic(2), epochs=3, step_size=9.0, noise_std=0.4, clip_norm=1.0
     )
     assert composition.apply(unknown, DELTA).mu == composition.apply(a_run(), DELTA).mu
 
@@ -94,15 +88,8 @@ def test_batches_of_everybody_are_full_batches(batches):
 
 @every_case(("epochs", "printed"), [(50, 30.51), (100, 49.88), (200, 83.83)])
 def test_bok_su_altschuler_table_1(epochs, printed):
-    run = NoisySGD(
-        Loss.convex(1.0, l2=0.002),
-        n=60_000,
-        batches=Cyclic(1_500),
-        epochs=epochs,
-        step_size=0.05,
-        noise_std=0.01,
-        gradient_sensitivity=10.0,
-    )
+    given = {"epochs": epochs, "step_size": 0.05, "noise_std": 0.01, "gradient_sensitivity": 10.0}
+    run = NoisySGD(Loss.convex(1.0, l2=0.002), 60_000, Cyclic(1_500), **given)
     assert composition.apply(run, DELTA).epsilon(DELTA) == pytest.approx(printed, abs=0.005)
 
 

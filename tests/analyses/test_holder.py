@@ -20,15 +20,8 @@ EXPONENTS = (0.05, 0.3, 0.5, 0.9, 0.999)
 
 
 def a_run(exponent=0.9, constant=1.0, **changes):
-    given = {
-        "n": 1000,
-        "batches": pabi.Cyclic(100),
-        "steps": 2000,
-        "step_size": 0.01,
-        "noise_std": 0.5,
-        "clip_norm": 1.0,
-        "prox": pabi.prox.ball(0.05),
-    }
+    given = {"n": 1000, "batches": pabi.Cyclic(100), "steps": 2000, "step_size": 0.01}
+    given |= {"noise_std": 0.5, "clip_norm": 1.0, "prox": pabi.prox.ball(0.05)}
     return NoisySGD(Loss.holder(exponent, constant), **{**given, **changes})
 
 
@@ -125,26 +118,17 @@ def test_every_analysis_that_applies_is_verified(all_windows, changes):
         assert verdict.ok, (outcome.name, verdict.reason)
 
 
-class TestCertificates:
-    @pytest.fixture(scope="class")
-    @staticmethod
-    def certified():
-        return a_run().guarantee(DELTA).certificate.payload
-
-    @every_case(
-        ("field", "value"),
-        [("exponent", 0.5), ("exponent", 0.8), ("constant", 2.0), ("kind", "weakly_convex")],
-    )
-    def test_of_a_rougher_loss_they_prove_nothing(self, certified, field, value):
+def test_of_a_rougher_loss_certificates_prove_nothing():
+    certified = a_run().guarantee(DELTA).certificate.payload
+    said = pabi.verify(certified).assumptions
+    assert any("gradients that differ by at most 1.0·‖x − y‖^0.9" in a for a in said)
+    for change, ok in (
+        ({"exponent": 0.5}, False),
+        ({"exponent": 0.8}, False),
+        ({"constant": 2.0}, False),
+        ({"kind": "weakly_convex"}, False),
+        ({"constant": 0.9}, True),  # a smoother one
+    ):
         payload = copy.deepcopy(certified)
-        payload["run"]["loss"][field] = value
-        assert not pabi.verify(payload).ok
-
-    def test_of_a_smoother_loss_they_prove_as_much(self, certified):
-        payload = copy.deepcopy(certified)
-        payload["run"]["loss"]["constant"] = 0.9
-        assert pabi.verify(payload).ok
-
-    def test_the_assumption_says_it(self, certified):
-        said = pabi.verify(certified).assumptions
-        assert any("gradients that differ by at most 1.0·‖x − y‖^0.9" in a for a in said)
+        payload["run"]["loss"].update(change)
+        assert pabi.verify(payload).ok == ok, change

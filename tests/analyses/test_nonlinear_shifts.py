@@ -29,15 +29,8 @@ from support.every_case import every_case
 
 DELTA = 1e-5
 # A setting in which hiding the path pays: many epochs, small batches, and noise of the size of a gradient.
-BASE = {
-    "loss": Loss.lipschitz(1.0),
-    "n": 20,
-    "batches": Cyclic(2),
-    "epochs": 300,
-    "step_size": 0.01,
-    "noise_std": 2.0,
-    "diameter": 0.3,
-}
+BASE = {"loss": Loss.lipschitz(1.0), "n": 20, "batches": Cyclic(2), "epochs": 300}
+BASE |= {"step_size": 0.01, "noise_std": 2.0, "diameter": 0.3}
 
 
 def a_run(**changes):  # type: ignore[no-untyped-def]

@@ -124,16 +124,9 @@ def random_run(rng, batches, kind, n, size, epochs=None, steps=None, cooldown=0,
     period = -(-n // size)
     total = (epochs * period if steps is None else steps) + cooldown
     step, noise = schedules(rng, total, kind)
-    return NoisySGD(
-        loss,
-        n=n,
-        batches=batches(size),
-        steps=total,
-        step_size=step,
-        noise_std=noise,
-        gradient_sensitivity=sensitivity,
-        cooldown_steps=cooldown,
-    )
+    given = {"steps": total, "step_size": step, "noise_std": noise}
+    given |= {"gradient_sensitivity": sensitivity, "cooldown_steps": cooldown}
+    return NoisySGD(loss, n, batches(size), **given)
 
 
 def data(rng, run, case):
@@ -215,15 +208,8 @@ class TestTruth:
 
     def test_the_truth_is_not_vacuous(self):
         """With the order revealed by the other records and one epoch, the bound is nearly attained."""
-        run = NoisySGD(
-            Loss.convex(smoothness=0.5, l2=0.2),
-            n=3,
-            batches=ShuffleOnce(1),
-            epochs=1,
-            step_size=1.0,
-            noise_std=1.0,
-            gradient_sensitivity=2.0,
-        )
+        given = {"epochs": 1, "step_size": 1.0, "noise_std": 1.0, "gradient_sensitivity": 2.0}
+        run = NoisySGD(Loss.convex(smoothness=0.5, l2=0.2), 3, ShuffleOnce(1), **given)
         exact = truth(run, np.zeros(3), np.array([0.0, 400.0, 1500.0]), 2.0)
         claimed = run.guarantee(delta=DELTA).delta(np.array(EPSILONS))
         assert np.all(claimed >= exact - ROUNDING)
@@ -233,15 +219,8 @@ class TestTruth:
     def test_first_record_only_is_exact(self):
         """One record in the first batch: full noise afterwards, so that μ_0 is the exact one."""
         c, steps = 0.8, 4
-        run = NoisySGD(
-            Loss.convex(smoothness=0.1, l2=0.2),
-            n=4,
-            batches=ShuffleOnce(1),
-            epochs=1,
-            step_size=1.0,
-            noise_std=1.0,
-            gradient_sensitivity=2.0,
-        )
+        given = {"epochs": 1, "step_size": 1.0, "noise_std": 1.0, "gradient_sensitivity": 2.0}
+        run = NoisySGD(Loss.convex(smoothness=0.1, l2=0.2), 4, ShuffleOnce(1), **given)
         room = sum(c ** (2 * k) for k in range(steps))
         exact = [2.0 * c**k / math.sqrt(sum(c ** (2 * i) for i in range(k + 1))) for k in range(4)]
         assert exact[3] == pytest.approx(2.0 * c**3 / math.sqrt(room))
@@ -257,15 +236,8 @@ class TestTruth:
 
 
 def describe(batches, **changes):
-    fields = {
-        "loss": Loss.convex(smoothness=1.0, l2=0.03),
-        "n": 50,
-        "batches": batches,
-        "epochs": 6,
-        "step_size": 0.5,
-        "noise_std": 1.0,
-        "gradient_sensitivity": 8.0,
-    }
+    fields = {"loss": Loss.convex(smoothness=1.0, l2=0.03), "n": 50, "batches": batches}
+    fields |= {"epochs": 6, "step_size": 0.5, "noise_std": 1.0, "gradient_sensitivity": 8.0}
     return NoisySGD(**{**fields, **changes})
 
 

@@ -34,15 +34,8 @@ LOSS = Loss.convex(2.0, gradient_bound=1.5)
 
 
 def run_of(**changes):
-    given = {
-        "loss": LOSS,
-        "n": 95,
-        "batches": Cyclic(10),
-        "steps": 40,
-        "step_size": 0.1,
-        "noise_std": 1.0,
-        **changes,
-    }
+    given = {"loss": LOSS, "n": 95, "batches": Cyclic(10), "steps": 40, "step_size": 0.1}
+    given |= {"noise_std": 1.0, **changes}
     return NoisySGD(**given)
 
 

@@ -18,17 +18,6 @@ def described(**changes):
     return pabi.NoisyColumnStatistics(**{**FIELDS, **changes})
 
 
-@every_case(
-    ("statistic", "questions", "replaced", "zeroed"),
-    [("counts", 5, 15, 15), ("moments", 1, 12, 3), ("levels", 1, 6, 3)],
-)
-def test_the_sensitivity_is_that_of_all_columns(statistic, questions, replaced, zeroed):
-    for adjacency, square in (("replace_one", replaced), ("zero_out", zeroed)):
-        one = described(statistic=statistic, questions=questions, adjacency=adjacency)
-        assert one.sensitivity >= math.sqrt(square)
-        assert one.sensitivity == pytest.approx(math.sqrt(square), rel=1e-15)
-
-
 def test_wrong_fields_are_named():
     refuses(
         described,

@@ -195,17 +195,9 @@ def test_stochastic_gradients_cost_as_noisy_sgd_does():
 def test_what_is_wrong_is_named():
     of_both = {"gradient_gap": [0.0, -0.1, math.inf], "diameter": [0.0, -1.0], "release": ["all"]}
     temperatures = [0.0, -1.0, math.nan]
-    of_chains = {
-        "inverse_temperature": temperatures,
-        "step_size": [0.0],
-        "steps": [0, 1.5],
-        "chains": [0],
-        "n": [0],
-        "adjacency": ["add_or_remove_one"],
-        "prox": [3],
-        "batches": [10],
-        "loss": ["logistic"],
-    }
+    of_chains = {"inverse_temperature": temperatures, "step_size": [0.0], "steps": [0, 1.5]}
+    of_chains |= {"chains": [0], "n": [0], "adjacency": ["add_or_remove_one"], "prox": [3]}
+    of_chains |= {"batches": [10], "loss": ["logistic"]}
     refuses(chain, of_both | of_chains)
     functions = [lambda t: -1.0, lambda t: math.nan, lambda t: 0.0, lambda t: "x", lambda t: 1 / t]
     temperatures = [*temperatures, [1.0, -1.0], *functions]

@@ -173,14 +173,8 @@ def test_what_other_modules_ask_of_a_kind(kind):
     )
 
 
-LEAST = {
-    "strongly_convex": 0.5,
-    "nonconvex": -2.0,
-    "weakly_convex": -0.5,
-    "holder": None,
-    "dissipative": -2.0,
-    "unknown": None,
-}
+LEAST = {"strongly_convex": 0.5, "nonconvex": -2.0, "weakly_convex": -0.5, "holder": None}
+LEAST |= {"dissipative": -2.0, "unknown": None}
 
 
 @every_case("kind", KINDS)
@@ -193,19 +187,6 @@ def test_losses_of_linear_models_are_rows_of_the_table():
     assert set(LINEAR_LOSSES) <= set(KINDS)
     for kind, cls in LINEAR_LOSSES.items():
         assert list(KINDS[kind].required) == ["feature_norm", *cls.parameters]
-
-
-def test_contraction_is_lost_where_gradients_that_are_not_scalable_are_scaled():
-    """Why trainers ask: half the gradients of a strongly convex or dissipative quadratic contract less."""
-    for loss in (Loss.strongly_convex(2.0, 2.0), DI(0.0, 2.0, 2.0)):
-        assert not loss.scalable
-        halved = abs(1.0 - 0.1 * 0.5 * 2.0)
-        assert loss.modulus(0.1)(1.0) < halved - 0.05
-    for loss in (Loss.convex(2.0), Loss.nonconvex(2.0)):
-        assert loss.scalable
-        for share in (0.0, 0.5, 1.0):
-            for h in loss.curvature:
-                assert abs(1.0 - 0.1 * share * h) <= loss.modulus(0.1)(1.0)
 
 
 def test_a_loss_is_not_to_be_subclassed():
@@ -409,16 +390,9 @@ def test_losses_that_are_not_separable_may_expand_with_clipped_coordinates():
 
 def test_both_bounds_are_assumed_where_both_are_used() -> None:
     """Clipped coordinates bound the norm by clip_norm, the loss promises less."""
-    run = NoisySGD(
-        Loss.convex(1.0, gradient_bound=0.5, separable=True),
-        n=100,
-        batches=Cyclic(10),
-        steps=3,
-        step_size=0.1,
-        noise_std=1.0,
-        clip_norm=1.0,
-        clipping="coordinates",
-    )
+    given = {"steps": 3, "step_size": 0.1, "noise_std": 1.0, "clip_norm": 1.0}
+    given |= {"clipping": "coordinates"}
+    run = NoisySGD(Loss.convex(1.0, gradient_bound=0.5, separable=True), 100, Cyclic(10), **given)
     assert run.record_gradient_bound == 0.5
     assert any("coordinate by coordinate to 1.0/√d" in said for said in run.assumptions)
     assert any("norm at most 0.5" in said for said in run.assumptions)

@@ -197,12 +197,8 @@ def test_split_records_are_in_one_part_only(epsilons):
 
 
 def test_what_is_wrong_is_named():
-    wrong = {
-        "epsilon": [1.0],
-        "inverse_temperature": [-1.0],
-        "diameter": [None, 0.0],
-        "dimension": [0, 1.5],
-    }
+    wrong = {"epsilon": [1.0], "inverse_temperature": [-1.0], "diameter": [None, 0.0]}
+    wrong |= {"dimension": [0, 1.5]}
     refuses(mechanism, wrong)
     refused("epsilon", mechanism, inverse_temperature=None)
     refused("epsilon", mechanism, inverse_temperature=None, epsilon=0.0)
@@ -212,13 +208,8 @@ def test_what_is_wrong_is_named():
         Loss.strongly_convex(1.0, 1.0),
         Loss.unknown(gradient_bound=1.0),
     ]
-    wrong = {
-        "epsilons": [[], [0.1, -0.1], 0.1],
-        "failure": [0.0, 1.0],
-        "split": [1000],
-        "loss": losses,
-        "diameter": [None],
-    }
+    wrong = {"epsilons": [[], [0.1, -0.1], 0.1], "failure": [0.0, 1.0], "split": [1000]}
+    wrong |= {"loss": losses, "diameter": [None]}
     refuses(iterated, wrong)
 
 

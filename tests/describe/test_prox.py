@@ -12,6 +12,7 @@ import sys
 import tomllib
 import warnings
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ import pabi
 from pabi.describe import prox
 from pabi.describe.files import StatedProx, from_dict, to_dict
 from pabi.describe.runs import Prox
-from support.every_case import every_case
+from support.every_case import every_case, refused, refuses
 
 U = Fraction(1, 2**53)  # the largest relative error of one rounding
 SMALLEST = Fraction(5e-324)
@@ -108,8 +109,8 @@ def factored(x, threshold):
     return found.x[: m * k].reshape(m, k) @ found.x[m * k :].reshape(k, n)
 
 
-def nuclear(u):
-    return np.sum(svdvals(u))
+def within(x, constraint, kind="ineq", **how):
+    return smooth(x, constraints={"type": kind, "fun": constraint}, **how)
 
 
 def nothing(u):
@@ -133,44 +134,42 @@ CENTER = np.array([1.0, -0.5, 0.25, 2.0])
 NORMAL = np.array([1.0, -2.0, 0.0, 0.5])
 LOW, HIGH = np.array([-1.0, 0.0, -INF, 0.5]), np.array([1.0, 0.25, 0.0, INF])
 
+
+def same(u):
+    return u
+
+
 # Map, g, the solver's answer for η = 0.7, and a map from any point to one of the domain of g.
 TRUTHS = {
-    "l1": (
-        prox.l1(0.8),
-        lambda u: 0.8 * np.sum(np.abs(u)),
-        lambda x: split(x, 0.7 * 0.8, 0.0),
-        lambda u: u,
-    ),
+    "l1": (prox.l1(0.8), lambda u: 0.8 * np.sum(np.abs(u)), lambda x: split(x, 0.56, 0.0), same),
     "l2": (
         prox.l2(0.8),
         lambda u: 0.4 * np.sum(u**2),
-        lambda x: smooth(x, lambda u: 0.7 * 0.4 * np.sum(u**2)),
-        lambda u: u,
+        lambda x: smooth(x, lambda u: 0.28 * np.sum(u**2)),
+        same,
     ),
     "elastic_net": (
         prox.elastic_net(0.8, 0.5),
         lambda u: 0.8 * np.sum(np.abs(u)) + 0.25 * np.sum(u**2),
-        lambda x: split(x, 0.7 * 0.8, 0.7 * 0.5),
-        lambda u: u,
+        lambda x: split(x, 0.56, 0.35),
+        same,
     ),
     "nuclear_norm": (
         prox.nuclear_norm(0.8),
-        lambda u: 0.8 * nuclear(u),
-        lambda x: factored(x, 0.7 * 0.8),
-        lambda u: u,
+        lambda u: 0.8 * np.sum(svdvals(u)),
+        lambda x: factored(x, 0.56),
+        same,
     ),
     "ball": (
         prox.ball(1.5),
         nothing,
-        lambda x: smooth(x, constraints={"type": "ineq", "fun": lambda u: 2.25 - np.sum(u**2)}),
+        lambda x: within(x, lambda u: 2.25 - np.sum(u**2)),
         lambda u: into_ball(u, 0.0, 1.5),
     ),
     "ball, off the origin": (
         prox.ball(1.5, CENTER),
         nothing,
-        lambda x: smooth(
-            x, constraints={"type": "ineq", "fun": lambda u: 2.25 - np.sum((u - CENTER) ** 2)}
-        ),
+        lambda x: within(x, lambda u: 2.25 - np.sum((u - CENTER) ** 2)),
         lambda u: into_ball(u, CENTER, 1.5),
     ),
     "box": (
@@ -182,19 +181,13 @@ TRUTHS = {
     "simplex": (
         prox.simplex(2.0),
         nothing,
-        lambda x: smooth(
-            x,
-            bounds=[(0.0, None)] * x.size,
-            constraints={"type": "eq", "fun": lambda u: np.sum(u) - 2.0},
-        ),
+        lambda x: within(x, lambda u: np.sum(u) - 2.0, "eq", bounds=[(0.0, None)] * x.size),
         lambda u: into_simplex(u, 2.0),
     ),
     "halfspace": (
         prox.halfspace(NORMAL, -1.0),
         nothing,
-        lambda x: smooth(
-            x, constraints={"type": "ineq", "fun": lambda u: -1.0 - np.sum(NORMAL * u)}
-        ),
+        lambda x: within(x, lambda u: -1.0 - np.sum(NORMAL * u)),
         lambda u: into_halfspace(u, NORMAL, -1.0),
     ),
 }
@@ -342,18 +335,6 @@ def test_firmly_nonexpansive(data, d):
     assert inner(moved, moved) <= inner(moved, apart) + slack
 
 
-@given(st.data(), st.integers(1, 4))
-@settings(deadline=None)
-def test_the_nuclear_norm_is_firmly_nonexpansive(data, d):
-    p = prox.nuclear_norm(data.draw(st.floats(0.0, 2.0)))
-    x, y = (data.draw(vectors(2 * d, st.integers(-2, 2))).reshape(2, d) for _ in range(2))
-    px, py = exact(p(x, 1.0)), exact(p(y, 1.0))
-    x, y = exact(x), exact(y)
-    moved, apart = minus(px, py), minus(x, y)
-    slack = 200 * d * U * (size(x) + size(y)) * (2 * size(moved) + size(apart))
-    assert inner(moved, moved) <= inner(moved, apart) + slack
-
-
 @given(st.data(), st.integers(1, 6), scales)
 @settings(deadline=None)
 def test_a_ball_is_never_left(data, d, radius):
@@ -424,10 +405,9 @@ def test_a_simplex_is_never_exceeded(data, d, total):
 
 
 def test_a_large_simplex():
-    x = np.random.default_rng(0).normal(size=100_000)
-    result = exact(prox.simplex(5.0)(x, 1.0))
+    result = exact(prox.simplex(5.0)(np.random.default_rng(0).normal(size=100_000), 1.0))
     assert min(result) >= 0
-    assert 5 * (1 - (4 * x.size + 32) * U) <= sum(result) <= 5
+    assert 5 * (1 - 400_032 * U) <= sum(result) <= 5
 
 
 @given(st.data(), st.integers(1, 6))
@@ -505,18 +485,21 @@ def test_the_diameter_of_a_box_is_that_of_its_corners(data, d):
 
 
 def test_the_diameter_of_a_box_of_numbers():
-    assert prox.box(-1.0, 1.0).diameter is None
-    assert prox.box(-1.0, 1.0, shape=4).diameter == 4.0
-    assert prox.box(-1.0, 1.0, shape=(2, 8)).diameter == 8.0
-    assert prox.box(0.0, 1.0, shape=10**16).diameter == 1e8
-    assert prox.box([-1.0] * 4, 1.0).diameter == 4.0
-    assert prox.box(0.0, [3.0, 4.0]).diameter == 5.0
-    assert prox.box([0.0, 0.0], [1.0, INF]).diameter is None
-    assert prox.box(0.0, [1.0, 1e-25]).diameter == 1.0 + 2.0**-52  # more than 1, if by 5e-51
-    assert prox.box(-INF, 1.0, shape=3).diameter is None
-    assert prox.box(-1e308, 1e308, shape=1).diameter is None  # beyond the range of doubles
-    assert prox.box(0.0, 1.7e308, shape=2).diameter is None
-    assert prox.box(1.0, 1.0, shape=3).diameter == 0.0
+    for lower, upper, shape, diameter in (
+        (-1.0, 1.0, None, None),
+        (-1.0, 1.0, 4, 4.0),
+        (-1.0, 1.0, (2, 8), 8.0),
+        (0.0, 1.0, 10**16, 1e8),
+        ([-1.0] * 4, 1.0, None, 4.0),
+        (0.0, [3.0, 4.0], None, 5.0),
+        ([0.0, 0.0], [1.0, INF], None, None),
+        (0.0, [1.0, 1e-25], None, 1.0 + 2.0**-52),  # more than 1, if by 5e-51
+        (-INF, 1.0, 3, None),
+        (-1e308, 1e308, 1, None),  # beyond the range of doubles
+        (0.0, 1.7e308, 2, None),
+        (1.0, 1.0, 3, 0.0),
+    ):
+        assert prox.box(lower, upper, shape=shape).diameter == diameter
 
 
 @every_case("total", [1e-300, 0.1, 1.0, 3.0, 1e300])
@@ -528,12 +511,9 @@ def test_the_diameter_of_a_simplex_is_attained(total):
     assert squared >= 2 * (Fraction(total) * (1 - 44 * U)) ** 2
 
 
-@every_case(
-    "p",
-    [prox.l1(1), prox.l2(1), prox.elastic_net(1, 1), prox.nuclear_norm(1), prox.halfspace([1], 0)],
-)
-def test_the_others_are_unbounded(p):
-    assert p.diameter is None
+def test_the_others_are_unbounded():
+    others = prox.l1(1), prox.l2(1), prox.elastic_net(1, 1), prox.nuclear_norm(1)
+    assert {p.diameter for p in (*others, prox.halfspace([1], 0))} == {None}
 
 
 # Arrays.
@@ -594,21 +574,18 @@ def test_the_input_is_left_alone(p, scale):
     assert p(np.ones((3, 2), dtype=int), 0.5).dtype == np.float64
 
 
-@every_case("p", [p for p in ANYWHERE if p != prox.simplex(2.0)])
-def test_nothing_stays_nothing(p):
-    assert p(np.empty((0, 3)), 0.5).shape == (0, 3)
+def test_nothing_stays_nothing():
+    for p in ANYWHERE:
+        if not isinstance(p, prox.simplex):
+            assert p(np.empty((0, 3)), 0.5).shape == (0, 3)
 
 
-@every_case("p", [prox.ball(1.0), prox.box(0, 1), prox.simplex()])
-def test_projections_ignore_the_step_size(p):
-    x = np.array([0.3, -2.0, 5.0])
-    np.testing.assert_array_equal(p(x, 1e-9), p(x, 1e9))
-
-
-@every_case("kind", [prox.l1, prox.l2, prox.nuclear_norm])
-def test_penalties_are_scaled_by_the_step_size(kind):
+def test_penalties_are_scaled_by_the_step_size_and_projections_are_not():
     x = np.array([[0.3, -2.0, 5.0]])
-    np.testing.assert_array_equal(kind(0.5)(x, 0.25), kind(0.125)(x, 1.0))
+    for p in (prox.ball(1.0), prox.box(0, 1), prox.simplex()):
+        np.testing.assert_array_equal(p(x, 1e-9), p(x, 1e9))
+    for kind in (prox.l1, prox.l2, prox.nuclear_norm):
+        np.testing.assert_array_equal(kind(0.5)(x, 0.25), kind(0.125)(x, 1.0))
 
 
 @every_case(
@@ -663,14 +640,18 @@ def test_equality_and_hash():
 
 
 def test_reprs_read_like_constructors():
-    assert repr(prox.ball(1)) == "ball(1.0)"
-    assert repr(prox.ball(1, (1, 2))) == "ball(radius=1.0, center=[1.0, 2.0])"
-    assert repr(prox.box(-1, 1)) == "box(lower=-1.0, upper=1.0)"
-    assert repr(prox.elastic_net(0.1, 0.2)) == "elastic_net(l1=0.1, l2=0.2)"
-    assert repr(prox.simplex()) == "simplex(1.0)"
-    assert repr(prox.halfspace(np.ones((4, 5)), 2)) == (
-        "halfspace(normal=<array of shape (4, 5)>, offset=2.0)"
-    )
+    for p, text in (
+        (prox.ball(1), "ball(1.0)"),
+        (prox.ball(1, (1, 2)), "ball(radius=1.0, center=[1.0, 2.0])"),
+        (prox.box(-1, 1), "box(lower=-1.0, upper=1.0)"),
+        (prox.elastic_net(0.1, 0.2), "elastic_net(l1=0.1, l2=0.2)"),
+        (prox.simplex(), "simplex(1.0)"),
+        (
+            prox.halfspace(np.ones((4, 5)), 2),
+            "halfspace(normal=<array of shape (4, 5)>, offset=2.0)",
+        ),
+    ):
+        assert repr(p) == text
     for p in EVERY:
         if "<" not in repr(p):
             assert eval(repr(p), {"inf": INF, **prox.KINDS}) == p
@@ -692,16 +673,8 @@ def test_frozen():
 
 
 def run_with(p, **changes):
-    given = {
-        "loss": pabi.Loss.convex(1.0, gradient_bound=1.0),
-        "n": 100,
-        "batches": pabi.Cyclic(10),
-        "epochs": 200,
-        "step_size": 0.1,
-        "noise_std": 1.0,
-        "prox": p,
-    }
-    return pabi.NoisySGD(**{**given, **changes})
+    given = {"epochs": 200, "step_size": 0.1, "noise_std": 1.0, "prox": p, **changes}
+    return pabi.NoisySGD(pabi.Loss.convex(1.0, gradient_bound=1.0), 100, pabi.Cyclic(10), **given)
 
 
 @every_case("p", EVERY)
@@ -796,11 +769,9 @@ def test_run_files(lines, expected):
     ],
 )
 def test_mistakes_in_run_files(lines, field, hint):
-    with pytest.raises(pabi.InvalidInput) as caught:
-        from_dict(tomllib.loads(RUN_FILE + lines))
-    assert caught.value.field == field
-    assert hint in str(caught.value)
-    assert "\n" not in str(caught.value)
+    message = refused(field, from_dict, tomllib.loads(RUN_FILE + lines))
+    assert hint in message
+    assert "\n" not in message
 
 
 def test_packed_arrays_of_the_wrong_length():
@@ -852,42 +823,32 @@ def certified():
     return run_with(prox.ball(0.05)).guarantee(DELTA)
 
 
-class TestCertificates:
-    def test_the_diameter_counts_and_is_verified(self, certified):
-        assert certified.mu < run_with(None).guarantee(DELTA).mu
-        verdict = pabi.verify(certified.certificate.to_json())
-        assert verdict.ok, verdict.reason
-        assert verdict.scope == "run"
-        assert any("ball(0.05) has diameter at most 0.1" in s for s in verdict.assumptions)
-        again = pabi.Guarantee.from_json(certified.to_json())
-        assert pabi.verify(again).ok
-
-    @every_case("p", [prox.box(-0.02, 0.02, shape=4), prox.simplex(0.05)])
-    def test_other_bounded_sets(self, p):
+def test_the_diameter_counts_and_is_verified(certified):
+    assert certified.mu < run_with(None).guarantee(DELTA).mu
+    verdict = pabi.verify(certified.certificate.to_json())
+    assert verdict.ok, verdict.reason
+    assert verdict.scope == "run"
+    assert any("ball(0.05) has diameter at most 0.1" in s for s in verdict.assumptions)
+    assert pabi.verify(pabi.Guarantee.from_json(certified.to_json())).ok
+    for p in (prox.box(-0.02, 0.02, shape=4), prox.simplex(0.05)):
         g = run_with(p).guarantee(DELTA)
         assert g.mu < run_with(None).guarantee(DELTA).mu
         assert pabi.verify(g.certificate.to_json()).ok
 
-    @every_case(
-        "changes",
-        [
-            {"radius": 0.06},  # and a stated diameter that is too small for it
-            {"radius": 0.06, "diameter": None},
-            {"radius": 0.06, "diameter": 0.12},
-            {"diameter": 0.09},
-            {"kind": "l1"},
-            {"kind": "box", "lower": -1.0, "upper": 1.0},
-        ],
-    )
-    def test_tampering_is_found(self, certified, changes):
+
+def test_tampering_is_found(certified):
+    for changes, ok in (
+        ({"radius": 0.06}, False),  # and a stated diameter that is too small for it
+        ({"radius": 0.06, "diameter": None}, False),
+        ({"radius": 0.06, "diameter": 0.12}, False),
+        ({"diameter": 0.09}, False),
+        ({"kind": "l1"}, False),
+        ({"kind": "box", "lower": -1.0, "upper": 1.0}, False),
+        ({"radius": 0.04}, True),  # a smaller ball needs no new proof
+    ):
         payload = copy.deepcopy(certified.certificate.payload)
         payload["run"]["prox"].update(changes)
-        assert not pabi.verify(payload).ok
-
-    def test_a_smaller_ball_needs_no_new_proof(self, certified):
-        payload = copy.deepcopy(certified.certificate.payload)
-        payload["run"]["prox"]["radius"] = 0.04
-        assert pabi.verify(payload).ok
+        assert pabi.verify(payload).ok == ok, changes
 
 
 @pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
@@ -903,51 +864,38 @@ def test_training_ends_in_the_ball():
 # Bad input.
 
 
-@every_case(
-    ("make", "field"),
-    [
-        *(
-            (lambda v=v: prox.l1(v), "strength")
-            for v in (-1.0, math.nan, INF, "1", None, True, [1])
+def test_bad_input_names_the_field():
+    negative = [-1.0, math.nan, INF, "1", None, True, [1]]
+    positive = [0.0, -1.0, math.nan, INF]
+    ragged = [[1.0], [1.0, 2.0]]
+    for make, table in (
+        (prox.l1, {"strength": negative}),
+        (prox.l2, {"strength": [-1.0]}),
+        (prox.nuclear_norm, {"strength": [math.nan]}),
+        (partial(prox.elastic_net, l2=1.0), {"l1": [-1.0]}),
+        (partial(prox.elastic_net, l1=1.0), {"l2": [math.nan]}),
+        (prox.ball, {"radius": [*positive, 1e308, "1"]}),
+        (
+            partial(prox.ball, 1.0),
+            {"center": [[math.nan, 1.0], [INF, 1.0], "here", [1j], ragged]},
         ),
-        (lambda: prox.l2(-1.0), "strength"),
-        (lambda: prox.nuclear_norm(math.nan), "strength"),
-        (lambda: prox.elastic_net(-1.0, 1.0), "l1"),
-        (lambda: prox.elastic_net(1.0, math.nan), "l2"),
-        *((lambda v=v: prox.ball(v), "radius") for v in (0.0, -1.0, math.nan, INF, 1e308, "1")),
-        (lambda: prox.ball(1.0, [math.nan, 1.0]), "center"),
-        (lambda: prox.ball(1.0, [INF, 1.0]), "center"),
-        (lambda: prox.ball(1e307, [1.79e308]), "center"),
-        (lambda: prox.ball(1.0, "here"), "center"),
-        (lambda: prox.ball(1.0, [1j]), "center"),
-        (lambda: prox.ball(1.0, [[1.0], [1.0, 2.0]]), "center"),
-        (lambda: prox.box(1.0, -1.0), "lower"),
-        (lambda: prox.box([0.0, 2.0], 1.0), "lower"),
-        (lambda: prox.box(INF, INF), "lower"),
-        (lambda: prox.box(-INF, -INF), "lower"),
-        (lambda: prox.box(math.nan, 1.0), "lower"),
-        (lambda: prox.box(0.0, [1.0, math.nan]), "upper"),
-        (lambda: prox.box(None, 1.0), "lower"),
-        (lambda: prox.box([0.0, 0.0], [1.0, 1.0, 1.0]), "upper"),
-        (lambda: prox.box([0.0, 0.0], 1.0, shape=3), "shape"),
-        (lambda: prox.box(0.0, 1.0, shape=(2, 0)), "shape"),
-        (lambda: prox.box(0.0, 1.0, shape="3"), "shape"),
-        *((lambda v=v: prox.simplex(v), "total") for v in (0.0, -1.0, math.nan, INF)),
-        (lambda: prox.halfspace([0.0, 0.0], 1.0), "normal"),
-        (lambda: prox.halfspace([], 1.0), "normal"),
-        (lambda: prox.halfspace([1.0, INF], 1.0), "normal"),
-        (lambda: prox.halfspace([1.0], math.nan), "offset"),
-        (lambda: prox.halfspace([1e-300], -1e300), "offset"),
-        *((lambda v=v: prox.l1(1.0)([1.0], v), "step_size") for v in (0.0, -1.0, math.nan, None)),
-        (lambda: prox.elastic_net(1.0, 1.0)([1.0], 0.0), "step_size"),
-        (lambda: prox.simplex()([], 1.0), "x"),
-    ],
-)
-def test_bad_input_names_the_field(make, field):
-    with pytest.raises(pabi.InvalidInput) as caught:
-        make()
-    assert caught.value.field == field
-    assert "\n" not in str(caught.value)
+        (partial(prox.ball, 1e307), {"center": [[1.79e308]]}),
+        (partial(prox.box, upper=1.0), {"lower": [2.0, [0.0, 2.0], math.nan, None]}),
+        (partial(prox.box, upper=INF), {"lower": [INF]}),
+        (partial(prox.box, upper=-INF), {"lower": [-INF]}),
+        (partial(prox.box, 0.0), {"upper": [[1.0, math.nan]]}),
+        (partial(prox.box, [0.0, 0.0]), {"upper": [[1.0, 1.0, 1.0]]}),
+        (partial(prox.box, [0.0, 0.0], 1.0), {"shape": [3]}),
+        (partial(prox.box, 0.0, 1.0), {"shape": [(2, 0), "3"]}),
+        (prox.simplex, {"total": positive}),
+        (partial(prox.halfspace, offset=1.0), {"normal": [[0.0, 0.0], [], [1.0, INF]]}),
+        (partial(prox.halfspace, [1.0]), {"offset": [math.nan]}),
+        (partial(prox.halfspace, [1e-300]), {"offset": [-1e300]}),
+        (partial(prox.l1(1.0), [1.0]), {"step_size": [0.0, -1.0, math.nan, None]}),
+        (partial(prox.elastic_net(1.0, 1.0), [1.0]), {"step_size": [0.0]}),
+    ):
+        refuses(make, table)
+    refused("x", prox.simplex(), [], 1.0)
 
 
 @every_case(
@@ -963,10 +911,8 @@ def test_bad_input_names_the_field(make, field):
     ],
 )
 def test_complaints_about_an_iterate_do_not_show_it(p, x):
-    with pytest.raises(pabi.InvalidInput) as caught:
-        p(x, 1.0)
-    assert caught.value.field == "x"
-    assert "8675309" not in str(caught.value)
+    message = refused("x", p, x, 1.0)
+    assert "8675309" not in message
 
 
 def test_loaded_on_first_use_and_light():

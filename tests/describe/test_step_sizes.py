@@ -17,7 +17,7 @@ import pabi
 from pabi.describe.files import from_dict, to_dict
 from pabi.describe.step_sizes import MOST_CALLS
 from pabi.numbers.errors import InvalidInput
-from support.every_case import every_case
+from support.every_case import every_case, refused
 
 DELTA = 1e-5
 
@@ -27,13 +27,8 @@ def falling(k):
 
 
 def make(**changes):
-    settings = {
-        "loss": pabi.Loss.logistic(1.0, l2=0.01),
-        "n": 1000,
-        "batches": pabi.Cyclic(100),
-        "noise_std": 0.05,
-        "step_size": falling,
-    }
+    settings = {"loss": pabi.Loss.logistic(1.0, l2=0.01), "n": 1000, "batches": pabi.Cyclic(100)}
+    settings |= {"noise_std": 0.05, "step_size": falling}
     if "steps" not in changes:
         settings["epochs"] = 3
     return pabi.NoisySGD(**settings | changes)
@@ -242,11 +237,8 @@ def test_a_trained_run_takes_the_steps_of_the_function():
 )
 def test_keywords_of_other_libraries_are_answered(keyword, value, mentions):
     for build in (lambda: make(**{keyword: value}), lambda: replace(make(), **{keyword: value})):
-        with pytest.raises(InvalidInput) as caught:
-            build()
-        assert caught.value.field == keyword
-        assert "\n" not in str(caught.value)
-        assert all(mention in str(caught.value) for mention in mentions)
+        message = refused(keyword, build)
+        assert all(mention in message for mention in mentions)
 
 
 def test_what_is_answered_is_what_helps():

@@ -211,11 +211,6 @@ def test_what_it_is_not():
         )  # fmt: skip
 
 
-def test_calibration():
-    run = pabi.calibrate(a_run(), 0.5, DELTA)
-    assert 0.495 <= run.guarantee(DELTA).epsilon(DELTA) <= 0.5
-
-
 class TestTraining:
     def test_every_record_is_in_its_bin_in_every_epoch(self):
         run, seen = a_run(n=57, batches=BallsInBins(10), epochs=3), []

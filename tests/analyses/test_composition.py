@@ -93,9 +93,6 @@ def test_bok_su_altschuler_table_1(epochs, printed):
     assert composition.apply(run, DELTA).epsilon(DELTA) == pytest.approx(printed, abs=0.005)
 
 
-# Bare iterations.
-
-
 def test_iterations_pay_where_they_use_the_record():
     s, sigma = [0.0, 0.3, 0.0, 0.4], [0.0, 0.1, 0.0, 0.2]
     pays = NoisyIteration([0.5] * 4, s, sigma)

@@ -58,9 +58,6 @@ def test_a_set_within_the_minima_costs_what_its_diameter_says():
         assert exponential.gibbs(mechanism, DELTA).mu ** 2 == pytest.approx(square, rel=1e-12)
 
 
-# Rounds.
-
-
 def iterated(**changes):
     settings = {"n": 1000, "dimension": 2, "diameter": 10.0, "epsilons": [0.2, 0.3, 0.5]}
     loss = Loss.strongly_convex(0.1, 1.0, gradient_bound=1.0)

@@ -148,9 +148,6 @@ def test_never_above_composition(count: int) -> None:
             assert pabi.verify(g).ok, pabi.verify(g).reason
 
 
-# Limits.
-
-
 def mu(**changes):  # type: ignore[no-untyped-def]
     return a_run(**changes).guarantee(DELTA).mu
 
@@ -227,9 +224,6 @@ def test_bounds_are_continuous_in_their_constants(count: int, epochs: int) -> No
             assert a == pytest.approx(b, rel=1e-2)
 
 
-# What is refused.
-
-
 def reason(run, method="nonlinear shifts"):  # type: ignore[no-untyped-def]
     return {o.name: o for o in outcomes(run, DELTA)}[method].reason
 
@@ -255,9 +249,6 @@ def test_a_step_too_large_for_one_row_leaves_the_others() -> None:
     assert modulus(10.0) == pytest.approx(math.sqrt(100.0 + 0.01), rel=1e-12)
     run = a_run(loss=loss, step_size=0.05, diameter=1.0)
     assert of(run, "nonlinear shifts").mu < of(run, "shifted interpolation").mu
-
-
-# What is not worth solving.
 
 
 @pytest.mark.parametrize("epochs", [1, 3, 3.5])

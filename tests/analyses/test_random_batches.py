@@ -84,44 +84,6 @@ def test_constrained_convex_runs_converge(lengths: tuple[int, ...]) -> None:
     assert epsilon_of(replace(base, steps=10**6), "composition") > 3.0 * found[0]
 
 
-def random_run(rng: np.random.Generator) -> pabi.NoisySGD:
-    n = int(rng.integers(20, 20_000))
-    size = max(1, int(n * 10 ** rng.uniform(-3, -0.3)))
-    kind = rng.integers(3)
-    cap = int(size * rng.uniform(1.0, 3.0)) + 1
-    batches: Any = [pabi.FixedSize(size), pabi.Poisson(size), pabi.Poisson(size, cap=cap)][kind]
-    step_size = 10 ** rng.uniform(-2.5, 0.2)
-    steps = int(10 ** rng.uniform(0.0, 5.0)) + 1
-    return pabi.NoisySGD(
-        LOSS.with_l2(float(rng.choice([0.0, 0.1, 1.0])) * rng.uniform()),
-        n=n,
-        batches=batches,
-        steps=steps,
-        step_size=step_size,
-        noise_std=2.0 / size * 10 ** rng.uniform(-0.7, 1.0),
-        clip_norm=float(rng.uniform(0.1, 1.0)),
-        diameter=float(rng.choice([0.1, 1.0, 10.0])) if rng.random() < 0.5 else None,
-        adjacency=str(rng.choice(["replace_one", "zero_out"])),
-        cooldown_steps=int(rng.integers(0, steps)) if rng.random() < 0.2 else 0,
-    )
-
-
-def check_never_worse(seeds: range) -> None:
-    for seed in seeds:
-        run = random_run(np.random.default_rng(seed))
-        every = epsilon_of(run, "composition")
-        assert run.guarantee(DELTA).epsilon(DELTA) <= every, seed
-
-
-def test_never_worse_than_composition() -> None:
-    check_never_worse(range(3))
-
-
-@pytest.mark.nightly
-def test_never_worse_than_composition_at_length() -> None:
-    check_never_worse(range(3, 508))
-
-
 @pytest.mark.parametrize(
     ("batches", "adjacency"),
     [

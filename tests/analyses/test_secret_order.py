@@ -19,7 +19,7 @@ from scipy.special import ndtr
 
 import pabi
 from pabi import Cyclic, FullBatch, Loss, NoisySGD, NotApplicable, Reshuffle, ShuffleOnce
-from pabi.analyses import composition, secret_order, shifted_interpolation
+from pabi.analyses import secret_order, shifted_interpolation
 from pabi.normal_forms.positions import OrderedView
 from support.every_case import every_case
 
@@ -276,14 +276,6 @@ class TestAgainstOtherBounds:
             shares = [min(size, 50 - start) / 50 for start in starts]
             mean = sum(s * k.delta(epsilon) for s, k in zip(shares, known, strict=True))
             assert g.delta(epsilon) == pytest.approx(mean, rel=1e-9, abs=1e-300)
-
-    @every_case("changes", VARIANTS)
-    @every_case("batches", [ShuffleOnce, Reshuffle])
-    def test_never_worse_than_composition(self, changes, batches):
-        run = describe(batches(8), **changes)
-        g = run.guarantee(delta=DELTA)
-        composed = composition.apply(run, DELTA)
-        assert g.epsilon(DELTA) <= composed.epsilon(DELTA) * (1 + 1e-12)
 
     @every_case(
         ("batches", "changes"),

@@ -11,8 +11,8 @@ import pytest
 
 import pabi
 from pabi import Cyclic, InvalidInput, Loss, NoisySGD, Poisson, ShuffleOnce
-from pabi.describe.linear_losses import executable
-from pabi.describe.vector_losses import BallSoftmax, Softmax
+from pabi.describe.scalar_losses import Logistic
+from pabi.describe.vector_losses import BallSoftmax, OneVsRest, Softmax, VectorHuber
 from pabi.description import from_dict, to_dict
 from pabi.learn import SoftmaxGradients, train
 from support.every_case import every_case
@@ -131,9 +131,6 @@ def test_the_inverse_link_makes_the_expected_gradient_vanish(norm):
     assert mean[np.arange(300), z.argmax(axis=1)] == pytest.approx(mean.max(axis=1), rel=1e-9)
 
 
-# As the clipping of a run.
-
-
 def a_run(batches=None, **changes):
     settings = {"epochs": 3, "step_size": 2.0, "noise_multiplier": 2.0, "adjacency": "zero_out"}
     settings |= {"clip_norm": 0.4, "clipping": "ball"}
@@ -161,17 +158,9 @@ def test_a_file_with_a_larger_norm_is_refused():
 
 
 def test_beside_a_cap_it_is_refused():
+    fields = {"epochs": 1, "step_size": 1.0, "noise_std": 1.0, "clip_norm": 0.2}
     with pytest.raises(InvalidInput, match='^clipping: expected "residual"'):
-        NoisySGD(
-            Loss.softmax(1.0, residual_cap=0.3),
-            n=600,
-            batches=Cyclic(50),
-            epochs=1,
-            step_size=1.0,
-            noise_std=1.0,
-            clip_norm=0.2,
-            clipping="ball",
-        )
+        NoisySGD(Loss.softmax(1.0, residual_cap=0.3), 600, Cyclic(50), clipping="ball", **fields)
     payload = a_run(Cyclic(50)).guarantee(1e-5).certificate.payload
     loss = {**payload["run"]["loss"], "residual_cap": 0.3}
     assert not pabi.verify({**payload, "run": {**payload["run"], "loss": loss}}).ok
@@ -193,10 +182,5 @@ def test_steps_are_those_of_the_maximisers():
 
 
 def test_other_losses_have_one_convex_clipping():
-    for kind, parameters in (
-        ("logistic", {}),
-        ("one_vs_rest", {"classes": 3}),
-        ("vector_huber", {"threshold": 1.0}),
-    ):
-        loss = executable(kind, **parameters)
+    for loss in (Logistic(), OneVsRest(3), VectorHuber(1.0)):
         assert loss.in_ball() is loss

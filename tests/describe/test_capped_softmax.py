@@ -104,9 +104,6 @@ def test_the_inverse_link_makes_the_expected_gradient_vanish(cap):
     assert np.abs(expected).max() < 1e-14
 
 
-# As a loss of a run.
-
-
 def a_run(cap, batches=None, **changes):
     settings = {"epochs": 3, "step_size": 2.0, "noise_multiplier": 2.0, "adjacency": "zero_out"}
     loss = Loss.softmax(1.0, l2=1e-3, residual_cap=cap)
@@ -148,11 +145,8 @@ def test_only_capped_gradients_train_it():
     for cap in (0.25, 0.1):
         train(run, SoftmaxGradients(X, y, 3, residual_cap=cap), x0)
     plain = SoftmaxGradients(X, y, 3)
-    for gradients in (
-        plain,
-        SoftmaxGradients(X, y, 3, residual_cap=0.3),
-        lambda x, rows: plain(x, rows),
-    ):
+    others = plain, SoftmaxGradients(X, y, 3, residual_cap=0.3), lambda x, rows: plain(x, rows)
+    for gradients in others:
         with pytest.raises(InvalidInput, match=r"^residual_cap: expected the gradients of pabi"):
             train(run, gradients, x0)
     with pytest.raises(InvalidInput, match="^residual_cap"):

@@ -17,7 +17,6 @@ from scipy.optimize import minimize
 
 from pabi import Loss
 from pabi.describe.linear_losses import executable
-from pabi.describe.scalar_losses import Logistic
 from pabi.describe.vector_losses import OneVsRest, Softmax, VectorHuber
 from support.every_case import every_case
 
@@ -35,7 +34,7 @@ LOSSES = {
     "smoothed_hinge": Loss.smoothed_hinge(R, 0.4),
     "poisson": Loss.poisson(R, 1.5, 3.0),
 }
-each_loss = every_case("name", LOSSES)
+each_loss = pytest.mark.parametrize("name", LOSSES)
 NORMS = [1e-3, 0.1, 0.4, 0.75, 1.5]  # C, on both sides of R/2 and of the losses' own bounds
 
 
@@ -155,9 +154,6 @@ def test_larger_norms_and_longer_rows_are_no_less_steep():
         assert all(a <= b * (1 + Fraction(1, 10**15)) for a, b in pairwise(rows))
 
 
-# One function.
-
-
 def around(loss, corners, y, most, nodes=4_000):
     """∮⟨D, dz⟩ round each triangle, of (m, 3, K) corners."""
     total = np.zeros(len(corners))
@@ -254,9 +250,6 @@ def test_it_is_below_the_loss_and_equal_where_that_is_not_steep(name, b):
     assert np.any(value < loss.value(start + side, y) - 1e-2) == clips
 
 
-# The maximiser, by a general solver.
-
-
 def entropy(s):
     return float(np.sum(s * np.log(np.maximum(s, 1e-300))))
 
@@ -324,9 +317,6 @@ def test_softmax_is_the_maximiser_over_residuals_of_its_own_class(b):
         assert got == pytest.approx(best - np.eye(K)[0], abs=3e-6)
 
 
-# Rounding.
-
-
 def test_small_residuals_keep_their_digits():
     """1 − q_y = 3·10⁻¹³ of a class that is nearly certain, clipped below that: had it lost its digits, the
     others' shares would be off by 10⁻⁴ of the bound."""
@@ -389,12 +379,3 @@ def test_extreme_predictors_have_bounded_derivatives(name, b):
         g = derivative(loss, z, y, np.array([b]))
         assert np.all(np.isfinite(g)) or not math.isfinite(a)
         assert not np.linalg.norm(g) > b * (1.0 + 16 * ULP)
-
-
-def test_a_logistic_loss_alone_and_as_one_of_several_is_the_same():
-    """With the other margins so large that they do not count."""
-    t = np.linspace(-9.0, 9.0, 41)
-    z = np.column_stack([t, *[np.full(41, -800.0)] * 3])
-    alone = derivative(Logistic(), t, np.ones(41), np.full(41, 0.2))
-    got = derivative(OneVsRest(4), z, np.zeros(41, dtype=int), np.full(41, 0.2))
-    assert got[:, 0] == pytest.approx(alone, rel=1e-14)

@@ -76,9 +76,6 @@ def test_the_slope_is_attained() -> None:
     assert best == pytest.approx(1.0 / math.sqrt(1.0 - 0.125), rel=1e-7)
 
 
-# Weakly smooth losses.
-
-
 def covered(modulus, gradient, step: float, x: np.ndarray, y: np.ndarray) -> bool:  # type: ignore[no-untyped-def]
     """Whether no step from x and y ends further apart than the modulus says, but for roundings."""
     gx, gy = step * gradient(x), step * gradient(y)

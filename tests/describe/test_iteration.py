@@ -81,8 +81,6 @@ def test_replace():
     assert it != "something else"
 
 
-# What is refused.
-
 NUMBERS = [-1e-9, math.nan, math.inf, -math.inf]
 SHAPES = [[1.0, 1.0], [1.0] * 4, [], [[1.0, 1.0, 1.0]], "abc", ["a"] * 3]
 WRONG = {"diameter": [0.0, -1.0, math.nan, math.inf], "start": [-1.0, math.nan, math.inf]}
@@ -121,8 +119,6 @@ def test_lengths_that_disagree_are_refused():
             make(**given)
         assert error.value.field in ("moduli", "contraction", "step_sensitivity", "step_noise_std")
 
-
-# Run-length encoded schedules.
 
 GROUPS = Groups(
     (

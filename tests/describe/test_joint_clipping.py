@@ -20,9 +20,6 @@ def own(margins):
         return 1.0 / (1.0 + np.exp(np.asarray(margins)))
 
 
-# In 50 digits.
-
-
 def falling_root(function, low, high):
     """Where a decreasing function of a positive number is 0, by halving its logarithm."""
     low, high = mpmath.log(low), mpmath.log(high)

@@ -29,9 +29,6 @@ def chain(loss=CONVEX, **changes):
     return pabi.LangevinChain(loss, **{**given, "gradient_gap": 0.3, **changes})
 
 
-# Diffusions.
-
-
 def test_the_regulariser_counts_as_curvature():
     with_l2 = diffusion(Loss.convex(1.0, l2=0.5))
     assert (
@@ -51,15 +48,13 @@ def test_only_the_lower_end_of_the_curvature_matters():
     assert smooth.guarantee(1e-3).mu == rough.guarantee(1e-3).mu
 
 
+STRONG = Loss.strongly_convex(0.5, 2.0)
+EXPANDING = Loss.nonconvex(0.5)
+
+
 @pytest.mark.parametrize(
     ("loss", "diameter"),
-    [
-        (Loss.strongly_convex(0.5, 2.0), None),
-        (Loss.strongly_convex(0.5, 2.0), 0.4),
-        (CONVEX, 0.7),
-        (Loss.nonconvex(0.5), 0.7),
-        (Loss.nonconvex(0.5), None),
-    ],
+    [(STRONG, None), (STRONG, 0.4), (CONVEX, 0.7), (EXPANDING, 0.7), (EXPANDING, None)],
 )
 def test_fine_iterations_converge_to_the_closed_forms_from_above(loss, diameter):
     """Also where the window fits in, and where it does not."""
@@ -98,9 +93,6 @@ def test_dissipative_diffusions_converge_in_time():
     assert stationary == pytest.approx(mus[3], rel=1e-6)
 
 
-# Varying temperatures.
-
-
 def test_a_constant_given_in_any_form_is_the_same():
     constant = diffusion(Loss.strongly_convex(0.5, 2.0)).guarantee(1e-3).mu
     for beta in (lambda t: 2.0, np.full(7, 2.0), [2.0, 2.0]):
@@ -137,9 +129,6 @@ def test_a_function_of_time_is_assumed_monotone_between_readings():
     assert any(f"monotone on each of {CELLS} equal parts" in s for s in found.assumptions)
     array = diffusion(inverse_temperature=[1.0, 2.0]).guarantee(1e-3)
     assert not any("monotone" in s for s in array.assumptions)
-
-
-# Chains.
 
 
 def test_a_chain_is_noisy_sgd():
@@ -189,9 +178,6 @@ def test_stochastic_gradients_cost_as_noisy_sgd_does():
     assert found.guarantee(1e-3).mu > chain(loss, gradient_gap=None).guarantee(1e-3).mu
 
 
-# What is refused.
-
-
 def test_what_is_wrong_is_named():
     of_both = {"gradient_gap": [0.0, -0.1, math.inf], "diameter": [0.0, -1.0], "release": ["all"]}
     temperatures = [0.0, -1.0, math.nan]
@@ -237,9 +223,6 @@ def test_numbers_beyond_all_bounds():
         diffusion(Loss.unknown()).iteration()
 
 
-# Tables.
-
-
 @every_case(
     "described",
     [
@@ -261,15 +244,9 @@ def test_functions_have_no_table():
 
 
 def test_tables_name_what_is_missing_or_unknown():
+    loss = {"kind": "logistic", "feature_norm": 1.0}
+    table = {"kind": "langevin_chain", "n": 3, "inverse_temperature": 1.0, "steps": 2, "loss": loss}
     with pytest.raises(InvalidInput, match="step_size"):
-        from_dict(
-            {
-                "kind": "langevin_chain",
-                "n": 3,
-                "inverse_temperature": 1.0,
-                "steps": 2,
-                "loss": {"kind": "logistic", "feature_norm": 1.0},
-            }
-        )
+        from_dict(table)
     with pytest.raises(InvalidInput, match="did you mean inverse_temperature"):
         from_dict({"kind": "langevin_diffusion", "inverse_temprature": 1.0})

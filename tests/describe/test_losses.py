@@ -76,9 +76,6 @@ def test_gradients_of_classes_are_bounded_by_the_least_double_above(r, classes):
         assert Fraction(math.nextafter(bound, 0.0)) ** 2 < truth <= Fraction(bound) ** 2
 
 
-# Slopes.
-
-
 def exact_slope(loss, eta, clip=None, fraction=Fraction(1)):
     lo, hi = loss.curvature
     if clip is not None and (loss.gradient_bound is None or clip < loss.gradient_bound):
@@ -175,9 +172,6 @@ def test_slopes_of_steps_that_overflow_are_infinite_or_refused():
     assert slopes[0] == math.inf
 
 
-# Clipping.
-
-
 def test_clipping_of_a_scalar_times_a_vector_is_harmless():
     loss = Loss.strongly_convex(0.5, 2.0, gradient_bound=1.0, glm=True)
     assert loss.effective_curvature(None) == (0.5, 2.0)
@@ -206,9 +200,6 @@ def test_clips():
     assert not Loss.logistic(1.0).clips(1.0)
     assert Loss.logistic(1.0).clips(0.999)
     assert Loss.convex(1.0).clips(1e9)
-
-
-# The object.
 
 
 def test_with_l2_changes_only_l2():

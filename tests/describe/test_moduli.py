@@ -79,9 +79,6 @@ def test_what_is_wrong_is_named():
         refused(field, make, *given)
 
 
-# Nonlinear moduli.
-
-
 def test_square_roots_affine_functions_and_minima():
     root, affine = Modulus.sqrt(0.25, 4.0), Modulus.affine(0.5, 1.0)
     assert root(3.0) == pytest.approx(2.5, rel=1e-14)
@@ -141,9 +138,6 @@ def test_functions_are_checked():
         with pytest.raises(InvalidInput, match=words) as error:
             Modulus.from_function(bad)
         assert error.value.field == "function"
-
-
-# A closed family.
 
 
 class Flattering(Linear):

@@ -50,9 +50,6 @@ def sizes_of(order):
     return order.sizes.size, order.sizes.last
 
 
-# Where a record is, and who knows.
-
-
 @every_case(("n", "size"), SMALL)
 def test_cyclic_batches_are_the_rows_in_order(n, size):
     order, batches = order_of(Cyclic(size), n, 7), cut(range(n), size)
@@ -150,9 +147,6 @@ def test_a_probability_beside_the_divisor(probability):
 def test_what_is_no_probability(probability):
     with pytest.raises(InvalidInput, match=r"probability: expected a finite number > 0 and ≤ 1"):
         Poisson(3, probability=probability)
-
-
-# How large batches are.
 
 
 @every_case(("n", "size"), SMALL)

@@ -30,9 +30,6 @@ def make(**changes):
     return NoisySGD(**{**given_, **changes})
 
 
-# Steps.
-
-
 @every_case(
     ("n", "batches", "epochs", "cooldown", "steps"),
     [
@@ -121,9 +118,6 @@ def test_arrays_of_steps():
     assert dataclasses.replace(run) == run
 
 
-# Noise and sensitivity.
-
-
 @every_case("adjacency", ["replace_one", "zero_out"])
 def test_sensitivity(adjacency):
     twice = 2.0 if adjacency == "replace_one" else 1.0
@@ -182,9 +176,6 @@ def test_step_constants_err_on_the_safe_side(eta, noise, bound, size):
     assert exact_sigma * (1 - Fraction(3, 2**52)) <= Fraction(sigma) <= exact_sigma
 
 
-# Adjacency.
-
-
 def test_dp_accounting_relations():
     dp_accounting = pytest.importorskip("dp_accounting")
     relation = dp_accounting.NeighboringRelation
@@ -192,8 +183,6 @@ def test_dp_accounting_relations():
     assert make(adjacency=relation.REPLACE_SPECIAL).adjacency == "zero_out"
     assert "zero_out" in refused("adjacency", make, adjacency=relation.ADD_OR_REMOVE_ONE)
 
-
-# What is refused.
 
 NOT_POSITIVE = [0.0, -1.0, -1e-300, math.nan, math.inf, -math.inf, "1", True, 1j]
 NO_COUNTS = [-1, 2.5, math.nan, math.inf, "3", True]
@@ -274,9 +263,6 @@ def test_an_unbounded_gradient_is_refused_naming_clip_norm(loss):
     assert make(loss=loss, gradient_sensitivity=1.5).sensitivity == 1.5
 
 
-# The diameter.
-
-
 class Ball:
     def __init__(self, diameter):
         self.diameter = diameter
@@ -294,9 +280,6 @@ def test_range_diameter():
     assert make(prox=Ball(2.0), diameter=3.0).range_diameter == 2.0
     assert make(prox=Ball(2.0)).iteration().diameter == 2.0
     assert make().iteration().diameter is None
-
-
-# The normal form.
 
 
 def test_iteration_of_each_position():

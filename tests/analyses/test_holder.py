@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -27,14 +28,15 @@ def a_run(exponent=0.9, constant=1.0, **changes):
 
 @every_case("exponent", EXPONENTS)
 @every_case("product", [1e-6, 0.1, 40.0])
-def test_tangents_lie_above_the_power_and_close_to_it(exponent, product):
+@every_case(["l2", "fraction"], [(0.0, Fraction(1)), (0.0, Fraction(2, 5)), (0.3, Fraction(1))])
+def test_tangents_lie_above_the_power_and_close_to_it(exponent, product, l2, fraction):
     """At most 2 % of eMδ^p too high: they touch 0.75 apart in ln δ, and p(1 − p)·0.375²/2 < 2 %."""
-    modulus = Loss.holder(exponent, product).modulus(1.0)
-    for log in np.linspace(np.log(1e-9), np.log(1e9), 500):
+    modulus = Loss.holder(exponent, product, l2=l2).modulus(1.0, None, fraction)
+    for log in np.linspace(np.log(1e-9), np.log(1e9), 100):
         delta = float(np.exp(log))
-        power = product * delta**exponent
-        assert delta + power <= modulus(delta) * (1 + 1e-15)
-        assert modulus(delta) <= (delta + 1.02 * power) * (1 + 1e-11)
+        kept, power = (1.0 - l2) * delta, float(fraction) * product * delta**exponent
+        assert kept + power <= modulus(delta) * (1 + 1e-15)
+        assert modulus(delta) <= (kept + 1.02 * power) * (1 + 1e-11)
 
 
 def test_outside_the_grid_it_is_only_larger():

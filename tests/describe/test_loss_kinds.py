@@ -1,25 +1,19 @@
-"""The table of kinds: bad input, each row against its constructor, and moduli of fields, of separable losses
-and of a kind that adds rows of its own against instances."""
+"""The table of kinds: bad input, each row against its constructor, and moduli of fields and of
+separable losses against instances."""
 
 from __future__ import annotations
 
 import inspect
 import math
-from fractions import Fraction
 from functools import partial
-from types import MappingProxyType
 
 import numpy as np
 import pytest
 
 from pabi import Cyclic, Loss, NoisySGD
-from pabi.describe import loss_constructors, loss_kinds
 from pabi.describe.linear_losses import LINEAR_LOSSES
-from pabi.describe.loss_facts import Facts, Kind
 from pabi.describe.loss_kinds import KINDS
-from pabi.describe.moduli import Modulus
 from pabi.execute.clipping import clip_coordinates, clip_norms
-from pabi.numbers.fields import POSITIVE
 from support.every_case import every_case, refused
 
 # Bad input.
@@ -191,85 +185,6 @@ def test_losses_of_linear_models_are_rows_of_the_table():
 
 def test_a_loss_is_not_to_be_subclassed():
     assert Loss.__final__
-
-
-# A kind that adds rows: nonconvex with ‖∇f(x) − ∇f(y)‖ ≤ M‖x − y‖^p, so that ω(δ) = δ + eMδ^p, which tangents
-# bound. It is one row of the table; no other module knows of it.
-
-TANGENTS = (1e-3, 0.1, 1.0, 20.0)
-
-
-def holder_rows(p, step, clips):
-    if clips:
-        return []
-    e, m, q = float(step), p["constant"], p["exponent"]
-    return [
-        Modulus.affine(
-            (1.0 + e * m * q * a ** (q - 1.0)) * (1.0 + 1e-12),
-            e * m * (1.0 - q) * a**q * (1.0 + 1e-12),
-        )
-        for a in TANGENTS
-    ]
-
-
-HOLDER = Kind(
-    required={"exponent": POSITIVE, "constant": POSITIVE},
-    facts=lambda p: Facts(),
-    sentences=lambda subject, p, facts: [f"{subject} has a Hölder gradient"],
-    rows=holder_rows,
-)
-
-
-@pytest.fixture
-def holder(monkeypatch):
-    table = MappingProxyType({**KINDS, "planted": HOLDER})
-    for module in (loss_kinds, loss_constructors):
-        monkeypatch.setattr(module, "KINDS", table)
-    return Loss("planted", (("exponent", 0.5), ("constant", 3.0)))
-
-
-@every_case("l2", [0.0, 0.3])
-@every_case("fraction", [Fraction(1), Fraction(2, 5)])
-def test_rows_of_a_kind_are_kept_and_attained(holder, l2, fraction):
-    """g(x) = −M·2^(p − 1)·sign(x)|x|^p parts ±δ/2 by exactly Mδ^p."""
-    eta, p, m = 0.2, 0.5, 3.0
-    modulus = holder.with_l2(l2).modulus(eta, None, fraction)
-
-    def apart(delta):
-        x = delta / 2.0
-        pull = -m * 2.0 ** (p - 1.0) * x**p
-        return 2.0 * abs(x - eta * (l2 * x + float(fraction) * pull))
-
-    for delta in np.geomspace(1e-6, 1e3, 60):
-        assert apart(delta) <= modulus(float(delta))
-    for delta in TANGENTS:
-        assert modulus(delta) == pytest.approx(apart(delta), rel=1e-9)
-
-
-def test_rows_of_a_kind_speak_of_gradients_as_they_are(holder):
-    assert holder.modulus(0.2, clip_norm=1.0) == Modulus.affine(1.0, 0.4)
-    assert holder.modulus(0.2, clip_norm=1.0, clipping="coordinates") == Modulus.affine(1.0, 0.4)
-    assert not holder.scalable
-    assert not holder.slopes_say_all
-
-
-def test_a_run_of_a_kind_that_adds_rows_is_accounted(holder):
-    """Its rows reach the shifts, which beat composition, and its sentence the assumptions."""
-    loss = Loss("planted", (("exponent", 0.5), ("constant", 0.1)))
-
-    def guarantee(loss):
-        return NoisySGD(
-            loss,
-            n=100,
-            batches=Cyclic(10),
-            steps=200,
-            step_size=0.01,
-            noise_std=1.0,
-            gradient_sensitivity=1.0,
-        ).guarantee(1e-5)
-
-    assert guarantee(loss).mu < 0.5 * guarantee(Loss.unknown()).mu
-    assert loss.sentences[0] in guarantee(loss).assumptions
 
 
 # Against instances. Two steps that end further apart than the modulus says refute it; the rounding of a step

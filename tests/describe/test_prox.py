@@ -710,27 +710,25 @@ batches = {kind = "cyclic", size = 10}
 """
 
 
-@every_case(
-    ("lines", "expected"),
-    [
-        ('kind = "ball"\nradius = 2.0', prox.ball(2.0)),
-        ('kind = "ball"\nradius = 2\ncenter = [0, 1.5]', prox.ball(2.0, [0.0, 1.5])),
-        ('kind = "ball"\nradius = 2.0\ndiameter = 4.5', prox.ball(2.0)),
-        ('kind = "box"\nlower = -1\nupper = inf', prox.box(-1.0, INF)),
-        ('kind = "box"\nlower = [0, "-inf"]\nupper = [1, inf]', prox.box([0, -INF], [1, INF])),
-        ('kind = "box"\nlower = -1\nupper = 1\nshape = [2, 3]', prox.box(-1.0, 1.0, (2, 3))),
-        ('kind = "box"\nlower = -1\nupper = 1\nshape = 3', prox.box(-1.0, 1.0, 3)),
-        ('kind = "simplex"', prox.simplex()),
-        ('kind = "elastic_net"\nl1 = 0.1\nl2 = 1', prox.elastic_net(0.1, 1.0)),
-        (
-            'kind = "halfspace"\nnormal = [[1, 2], [3, 4]]\noffset = 1',
-            prox.halfspace([[1, 2], [3, 4]], 1.0),
-        ),
-        ('name = "mine"\ndiameter = 2', StatedProx("mine", 2)),
-    ],
-)
-def test_run_files(lines, expected):
-    assert from_dict(tomllib.loads(RUN_FILE + lines)).prox == expected
+READ = {
+    'kind = "ball"; radius = 2.0': prox.ball(2.0),
+    'kind = "ball"; radius = 2; center = [0, 1.5]': prox.ball(2.0, [0.0, 1.5]),
+    'kind = "ball"; radius = 2.0; diameter = 4.5': prox.ball(2.0),
+    'kind = "box"; lower = -1; upper = inf': prox.box(-1.0, INF),
+    'kind = "box"; lower = [0, "-inf"]; upper = [1, inf]': prox.box([0, -INF], [1, INF]),
+    'kind = "box"; lower = -1; upper = 1; shape = [2, 3]': prox.box(-1.0, 1.0, (2, 3)),
+    'kind = "box"; lower = -1; upper = 1; shape = 3': prox.box(-1.0, 1.0, 3),
+    'kind = "simplex"': prox.simplex(),
+    'kind = "elastic_net"; l1 = 0.1; l2 = 1': prox.elastic_net(0.1, 1.0),
+    'kind = "halfspace"; normal = [[1, 2]]; offset = 1': prox.halfspace([[1, 2]], 1.0),
+    'name = "mine"; diameter = 2': StatedProx("mine", 2),
+}
+
+
+def test_run_files():
+    for lines, expected in READ.items():
+        run = from_dict(tomllib.loads(RUN_FILE + lines.replace("; ", "\n")))
+        assert run.prox == expected, lines
 
 
 MISTAKES = """

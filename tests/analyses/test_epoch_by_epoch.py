@@ -8,7 +8,6 @@ import pytest
 import pabi
 from pabi import Cyclic, Loss, NoisySGD, Reshuffle, ShuffleOnce
 from pabi.account.best import best_of, outcomes
-from support.every_case import every_case
 
 DELTA = 1e-6
 
@@ -101,7 +100,7 @@ def test_a_certificate_with_other_distances_is_refused():
         assert any(word in verdict.reason for word in words.split("|")), verdict.reason
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("run", "words"),
     [
         (a_run(Cyclic(500)), "fixed order"),

@@ -25,7 +25,6 @@ from pabi.analyses import composition, nonlinear_shifts
 from pabi.normal_forms.positions import OrderedView
 from pabi.normal_forms.shapes import shapes
 from pabi.shifts.nonlinear import solve
-from support.every_case import every_case
 
 DELTA = 1e-5
 # A setting in which hiding the path pays: many epochs, small batches, and noise of the size of a gradient.
@@ -279,7 +278,7 @@ def test_nothing_is_solved_where_nothing_is_known(batches, monkeypatch):
         nonlinear_shifts.apply(run, DELTA)
 
 
-@every_case(
+@pytest.mark.parametrize(
     "changes",
     [{"diameter": 0.3}, {"noise_std": np.linspace(1.0, 2.0, 3000)}, {"cooldown_steps": 5}],
 )

@@ -138,7 +138,7 @@ def a_run(batches=None, **changes):
     return NoisySGD(loss, n=600, batches=batches or ShuffleOnce(50), **settings | changes)
 
 
-@every_case("batches", [Cyclic(50), ShuffleOnce(50), Poisson(50)])
+@pytest.mark.parametrize("batches", [Cyclic(50), ShuffleOnce(50), Poisson(50)])
 def test_runs_cost_what_those_of_a_residual_do_and_are_verified(batches):
     run = a_run(batches)
     guarantee = run.guarantee(1e-5)

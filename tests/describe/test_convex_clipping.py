@@ -226,7 +226,7 @@ def test_scaling_the_vector_of_derivatives_is_not_monotone(loss, z, other, y, le
 
 
 @each_loss
-@every_case("b", [0.2, 0.6])
+@pytest.mark.parametrize("b", [0.2, 0.6])
 def test_it_is_below_the_loss_and_equal_where_that_is_not_steep(name, b):
     """From a point where nothing is clipped, along a line: what the clipped derivatives add up to."""
     rng, loss = np.random.default_rng(9), executed(name)

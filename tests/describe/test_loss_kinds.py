@@ -262,7 +262,7 @@ SEPARABLE = {
 }
 
 
-@every_case("name", SEPARABLE)
+@pytest.mark.parametrize("name", SEPARABLE)
 def test_separable_losses_with_clipped_coordinates(name):
     """Each coordinate's gradient has slopes in [lo, hi] and an offset of its own; a batch is a mean."""
     rng = np.random.default_rng(1)

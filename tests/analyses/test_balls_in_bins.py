@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import replace
 from fractions import Fraction
@@ -14,13 +13,12 @@ from scipy.stats import binom
 import pabi
 from pabi import BallsInBins, Cyclic, Loss, NoisySGD, ShuffleOnce
 from pabi.account.best import outcomes
-from pabi.describe.files import from_dict, to_dict
 from pabi.execute.batches import batch_rows, fits
 from pabi.learn import train
 from pabi.normal_forms.positions import OrderedView
 from pabi.numbers.errors import InvalidInput, NotApplicable
 from pabi.tradeoff import Mixture, Product
-from support.every_case import every_case, refused
+from support.every_case import every_case
 
 DELTA = 1e-5
 EPSILONS = np.concatenate([np.linspace(-2.0, 8.0, 41), [1e-9]])
@@ -184,17 +182,6 @@ class TestCertificates:
         assert payload["cap"] > 2
         payload["cap"] = 2
         assert not pabi.verify(payload).ok
-
-
-def test_run_files():
-    for run in (a_run(), a_run(batches=BallsInBins(100, cap=150))):
-        table = json.loads(json.dumps(to_dict(run)))
-        assert table["batches"]["kind"] == "balls_in_bins"
-        assert from_dict(table) == run
-    message = refused(
-        "cap", from_dict, {**to_dict(a_run()), "batches": {"kind": "cyclic", "size": 10, "cap": 20}}
-    )
-    assert "balls_in_bins" in message
 
 
 def test_what_it_is_not():

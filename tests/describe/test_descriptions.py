@@ -23,14 +23,24 @@ losses = st.one_of(
     ),
     st.builds(lambda g: pabi.Loss.unknown(gradient_bound=g), positive),
 )
+KINDS = (
+    pabi.Cyclic,
+    pabi.ShuffleOnce,
+    pabi.Reshuffle,
+    pabi.FixedSize,
+    pabi.Poisson,
+    pabi.BallsInBins,
+)
 batches = st.one_of(
     st.just(pabi.FullBatch()),
+    *(st.builds(kind, st.integers(1, 50)) for kind in KINDS),
     *(
-        st.builds(kind, st.integers(1, 50))
-        for kind in (pabi.Cyclic, pabi.ShuffleOnce, pabi.Reshuffle, pabi.FixedSize, pabi.Poisson)
-    ),
-    st.builds(
-        lambda size, more: pabi.Poisson(size, size + more), st.integers(1, 50), st.integers(0)
+        st.builds(
+            lambda size, more, kind=kind: kind(size, size + more),
+            st.integers(1, 50),
+            st.integers(0),
+        )
+        for kind in (pabi.Poisson, pabi.BallsInBins)
     ),
 )
 

@@ -264,13 +264,14 @@ def test_a_derivative_does_not_depend_on_its_place(kind):
 def test_the_accountant_reads_the_same_constants(kind):
     loss, _, _, _ = LOSSES[kind]
     given = {name: getattr(loss, name) for name in loss.parameters}
-    told = getattr(Loss, kind)(R, **given)
-    exact = Fraction(R) ** 2 * loss.steepness, Fraction(R) * loss.slope
-    for found, truth in zip((told.curvature[1], told.gradient_bound), exact, strict=True):
-        assert truth <= Fraction(found) <= truth * (1 + Fraction(1, 2**52))
+    for r in (R, *np.geomspace(1e-3, 1e3, 40).tolist()):
+        told = getattr(Loss, kind)(r, **given)
+        exact = Fraction(r) ** 2 * loss.steepness, Fraction(r) * loss.slope
+        for found, truth in zip((told.curvature[1], told.gradient_bound), exact, strict=True):
+            assert truth <= Fraction(found) <= truth * (1 + Fraction(1, 2**52)), r
     assert told.curvature[0] == 0.0
     assert told.glm is (loss.response not in SEVERAL)
-    assert executable(kind, feature_norm=R, **given) == loss
+    assert executable(kind, feature_norm=r, **given) == loss
 
 
 @every_case("smoothing", [None, GAMMA])

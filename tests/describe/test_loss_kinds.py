@@ -137,6 +137,7 @@ def test_every_kind_has_a_constructor_with_its_parameters(kind):
     assert constructor.__doc__
     loss = EXAMPLES[kind][0]
     assert constructor(**dict(loss.parameters)) == loss
+    assert Loss.from_dict(loss.with_l2(0.5).to_dict()) == loss.with_l2(0.5)
     assert list(dict(loss.parameters)) == [name for name in offered if name != "l2"]
 
 

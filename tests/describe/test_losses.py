@@ -23,11 +23,6 @@ FAST = (Phase.explicit, Phase.reuse, Phase.generate)
 R = 1.3
 
 CONSTANTS = [
-    (Loss.logistic(R), (0.0, R**2 / 4), R, True),
-    (Loss.softmax(R), (0.0, R**2 / 2), math.sqrt(2.0) * R, False),
-    (Loss.squared(R, 0.7), (0.0, R**2), 0.7 * R, True),
-    (Loss.huber(R, 0.4), (0.0, R**2), 0.4 * R, True),
-    (Loss.smoothed_hinge(R, 0.5), (0.0, R**2 / 0.5), R, True),
     (Loss.poisson(R, 1.5, 20.0), (0.0, R**2 * math.exp(1.5)), R * 20.0, True),
     (Loss.poisson(R, 1.5, 2.0), (0.0, R**2 * math.exp(1.5)), R * math.exp(1.5), True),
     (Loss.poisson(R, -1.5, 2.0), (0.0, R**2 * math.exp(-1.5)), R * 2.0, True),
@@ -47,25 +42,6 @@ def test_constants(loss, curvature, bound, glm):
     assert loss.curvature == (None if curvature is None else pytest.approx(curvature, rel=1e-14))
     assert loss.gradient_bound == (None if bound is None else pytest.approx(bound, rel=1e-14))
     assert loss.glm is glm
-
-
-@given(st.floats(1e-3, 1e3), st.floats(1e-3, 1e3))
-def test_constants_are_rounded_up_by_less_than_two_units(r, other):
-    exact = Fraction(r) ** 2
-    cases = [
-        (Loss.logistic(r).curvature[1], exact / 4),
-        (Loss.softmax(r).curvature[1], exact / 2),
-        (Loss.squared(r, other).curvature[1], exact),
-        (Loss.squared(r, other).gradient_bound, Fraction(r) * Fraction(other)),
-        (Loss.huber(r, other).gradient_bound, Fraction(r) * Fraction(other)),
-        (Loss.smoothed_hinge(r, other).curvature[1], exact / Fraction(other)),
-        (Loss.poisson(r, -1.0, other).gradient_bound, Fraction(r) * Fraction(max(other, 0.0))),
-    ]
-    for got, truth in cases[:-1]:
-        assert truth <= Fraction(got) <= truth * (1 + Fraction(2, 2**52))
-    got, truth = cases[-1]
-    assert Fraction(got) >= truth
-    assert Fraction(Loss.softmax(r).gradient_bound) ** 2 >= 2 * exact
 
 
 @given(st.floats(1e-3, 1e3), st.integers(2, 12))
@@ -149,18 +125,6 @@ def test_an_empty_batch_leaves_the_regulariser(eta, l2):
             assert got == 1.0
 
 
-def test_slopes_of_known_steps():
-    assert Loss.convex(1.0).modulus(2.0).linear == 1.0
-    assert Loss.convex(1.0).modulus(2.5).linear == 1.5
-    assert Loss.strongly_convex(0.5, 1.0).modulus(1.0).linear == 0.5
-    assert Loss.strongly_convex(0.5, 1.0).modulus(0.5, batch_fraction=0.5).linear == 0.875
-    assert Loss.nonconvex(1.0).modulus(0.25).linear == 1.25
-    assert Loss.weakly_convex(0.5, 1.0).modulus(0.25).linear == 1.125
-    assert Loss.logistic(2.0, l2=0.5).modulus(0.25).linear == 0.875
-    assert Loss.logistic(2.0, l2=0.5).modulus(0.25, batch_fraction=0.0).linear == 0.875
-    assert Loss.convex(1.0, l2=0.5).modulus(4.0).linear == 5.0
-
-
 def test_slopes_of_a_small_regulariser_do_not_exceed_one():
     """Truth is just below one; a slope above one would cost the nonexpansive rules."""
     for l2 in (1e-17, 1e-100, 1e-290, 1e-310):
@@ -207,11 +171,6 @@ def test_with_l2_changes_only_l2():
     assert loss.with_l2(0.25) == Loss.huber(1.0, 0.5, l2=0.25)
     assert loss.with_l2(0.25).gradient_bound == loss.gradient_bound
     assert dataclasses.replace(loss, l2=0.1).l2 == 0.1
-
-
-@every_case("loss", [case[0].with_l2(0.5) for case in CONSTANTS])
-def test_dictionaries_round_trip(loss):
-    assert Loss.from_dict(loss.to_dict()) == loss
 
 
 def test_constants_that_contradict_or_overflow_are_refused():

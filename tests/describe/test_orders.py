@@ -38,7 +38,6 @@ from pabi.describe.orders import (
 from support.every_case import every_case
 
 SMALL = [(n, size) for n in range(1, 6) for size in range(1, n + 1)]
-ULP = Fraction(1, 2**52)
 
 
 def cut(records, size):

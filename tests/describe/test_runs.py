@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pabi.describe.batches import SCHEMES, Cyclic, FullBatch, Reshuffle, ShuffleOnce
+from pabi.describe.batches import Cyclic, FullBatch, Reshuffle, ShuffleOnce
 from pabi.describe.iteration import Groups
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
@@ -336,8 +336,3 @@ def test_a_thousand_million_steps_are_described_in_a_few_numbers():
     assert isinstance(schedule, Groups)
     assert schedule.steps == 10**9
     assert sum(len(group.stretches) for group in schedule) < 10
-
-
-def test_kinds_of_batches():
-    assert {"full_batch", "cyclic", "shuffle_once", "reshuffle"} <= set(SCHEMES)
-    assert all(SCHEMES[kind].kind == kind for kind in SCHEMES)

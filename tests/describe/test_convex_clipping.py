@@ -35,6 +35,7 @@ LOSSES = {
     "poisson": Loss.poisson(R, 1.5, 3.0),
 }
 each_loss = pytest.mark.parametrize("name", LOSSES)
+all_losses = every_case("name", LOSSES)
 NORMS = [1e-3, 0.1, 0.4, 0.75, 1.5]  # C, on both sides of R/2 and of the losses' own bounds
 
 
@@ -125,7 +126,7 @@ def _two_classes(a):
     return [0.0, _logit(a), -60.0, -60.0], 0, [math.sqrt(0.5), -math.sqrt(0.5), 0.0, 0.0]
 
 
-@each_loss
+@all_losses
 @every_case("norm", NORMS)
 def test_two_hundredths_less_curvature_would_be_too_little(name, norm):
     """It is that of rows of norm R. Where a loss is linear after a short way the step is short."""
@@ -358,7 +359,7 @@ def test_nor_does_it_with_many_classes(classes):
             assert np.array_equal(derivative(loss, z[one], y[one], most[one]), whole[one])
 
 
-@each_loss
+@all_losses
 def test_a_threshold_above_the_slope_changes_nothing(name):
     rng, loss = np.random.default_rng(14), executed(name)
     z, y, _ = records(name, rng, 50)

@@ -109,7 +109,6 @@ def test_a_certificate_with_other_distances_is_refused():
         (a_run(epochs=30_000), "more than 1000000 steps"),
         (a_run(release="path"), "path"),
     ],
-    ids=lambda x: getattr(x, "release", x) if isinstance(x, str) else "",
 )
 def test_reasons(run, words):
     assert words in (rows(run)["epoch by epoch"].reason or "")

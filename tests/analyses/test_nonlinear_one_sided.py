@@ -36,9 +36,6 @@ def a_run(**changes):
     return NoisySGD(**{**fields, **changes})
 
 
-# By hand.
-
-
 def moduli_of(run, k, cap):
     """ω_k: for batches of every size the larger of those of no record and of the most records."""
     eta = float(np.broadcast_to(run.step_size, run.steps)[k])
@@ -197,9 +194,6 @@ def test_numbers_that_are_none_hide_nothing():
     assert undefined.epsilon(DELTA) == math.inf
 
 
-# When it pays.
-
-
 @pytest.mark.parametrize(
     "adjacency", [pytest.param("replace_one", marks=pytest.mark.nightly), "zero_out"]
 )
@@ -228,9 +222,6 @@ def test_a_smaller_offset_is_safer():
     assert found[0] < 0.9 * found[-1]
 
 
-# Where it does not apply.
-
-
 def reason(run):
     return {o.name: o.reason for o in outcomes(run, DELTA)}["nonlinear one-sided shift"] or ""
 
@@ -238,9 +229,7 @@ def reason(run):
 def test_reasons():
     assert "drawn afresh" in reason(a_run(batches=Cyclic(20)))
     assert "linear" in reason(a_run(loss=Loss.convex(1.0, gradient_bound=1.0)))
-    assert "bare iteration" in reason(
-        NoisyIteration(0.9, 1.0, 1.0, steps=3),
-    )
+    assert "bare iteration" in reason(NoisyIteration(0.9, 1.0, 1.0, steps=3))
     assert "path" in reason(a_run(release="path"))
     assert "sgd" in reason(a_run(update="other")).lower() or "update" in reason(
         a_run(update="other")
@@ -253,8 +242,6 @@ def test_reasons():
     )
     assert "nothing is known" in reason(unknown)
 
-
-# What is not worth solving.
 
 LOSSES = {
     "unknown": Loss.unknown(),

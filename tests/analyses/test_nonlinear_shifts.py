@@ -28,15 +28,8 @@ from pabi.shifts.nonlinear import solve
 
 DELTA = 1e-5
 # A setting in which hiding the path pays: many epochs, small batches, and noise of the size of a gradient.
-BASE = {
-    "loss": Loss.lipschitz(1.0),
-    "n": 20,
-    "batches": Cyclic(2),
-    "epochs": 300,
-    "step_size": 0.01,
-    "noise_std": 2.0,
-    "diameter": 0.3,
-}
+BASE = {"loss": Loss.lipschitz(1.0), "n": 20, "batches": Cyclic(2), "epochs": 300}
+BASE |= {"step_size": 0.01, "noise_std": 2.0, "diameter": 0.3}
 
 
 def a_run(**changes):  # type: ignore[no-untyped-def]
@@ -154,9 +147,6 @@ def test_never_above_composition(count: int) -> None:
             assert pabi.verify(g).ok, pabi.verify(g).reason
 
 
-# Limits.
-
-
 def mu(**changes):  # type: ignore[no-untyped-def]
     return a_run(**changes).guarantee(DELTA).mu
 
@@ -233,9 +223,6 @@ def test_bounds_are_continuous_in_their_constants(count: int, epochs: int) -> No
             assert a == pytest.approx(b, rel=1e-2)
 
 
-# What is refused.
-
-
 def reason(run, method="nonlinear shifts"):  # type: ignore[no-untyped-def]
     return {o.name: o for o in outcomes(run, DELTA)}[method].reason
 
@@ -261,9 +248,6 @@ def test_a_step_too_large_for_one_row_leaves_the_others() -> None:
     assert modulus(10.0) == pytest.approx(math.sqrt(100.0 + 0.01), rel=1e-12)
     run = a_run(loss=loss, step_size=0.05, diameter=1.0)
     assert of(run, "nonlinear shifts").mu < of(run, "shifted interpolation").mu
-
-
-# What is not worth solving.
 
 
 @pytest.mark.parametrize("epochs", [1, 3, 3.5])

@@ -19,8 +19,9 @@ from scipy.special import ndtr
 
 import pabi
 from pabi import Cyclic, FullBatch, Loss, NoisySGD, NotApplicable, Reshuffle, ShuffleOnce
-from pabi.analyses import composition, secret_order, shifted_interpolation
+from pabi.analyses import secret_order, shifted_interpolation
 from pabi.normal_forms.positions import OrderedView
+from support.every_case import every_case
 
 DELTA = 0.01
 EPSILONS = (0.0, 0.1, 0.5, 1.0, 2.0, 4.0)
@@ -123,16 +124,9 @@ def random_run(rng, batches, kind, n, size, epochs=None, steps=None, cooldown=0,
     period = -(-n // size)
     total = (epochs * period if steps is None else steps) + cooldown
     step, noise = schedules(rng, total, kind)
-    return NoisySGD(
-        loss,
-        n=n,
-        batches=batches(size),
-        steps=total,
-        step_size=step,
-        noise_std=noise,
-        gradient_sensitivity=sensitivity,
-        cooldown_steps=cooldown,
-    )
+    given = {"steps": total, "step_size": step, "noise_std": noise}
+    given |= {"gradient_sensitivity": sensitivity, "cooldown_steps": cooldown}
+    return NoisySGD(loss, n, batches(size), **given)
 
 
 def data(rng, run, case):
@@ -214,15 +208,8 @@ class TestTruth:
 
     def test_the_truth_is_not_vacuous(self):
         """With the order revealed by the other records and one epoch, the bound is nearly attained."""
-        run = NoisySGD(
-            Loss.convex(smoothness=0.5, l2=0.2),
-            n=3,
-            batches=ShuffleOnce(1),
-            epochs=1,
-            step_size=1.0,
-            noise_std=1.0,
-            gradient_sensitivity=2.0,
-        )
+        given = {"epochs": 1, "step_size": 1.0, "noise_std": 1.0, "gradient_sensitivity": 2.0}
+        run = NoisySGD(Loss.convex(smoothness=0.5, l2=0.2), 3, ShuffleOnce(1), **given)
         exact = truth(run, np.zeros(3), np.array([0.0, 400.0, 1500.0]), 2.0)
         claimed = run.guarantee(delta=DELTA).delta(np.array(EPSILONS))
         assert np.all(claimed >= exact - ROUNDING)
@@ -232,15 +219,8 @@ class TestTruth:
     def test_first_record_only_is_exact(self):
         """One record in the first batch: full noise afterwards, so that μ_0 is the exact one."""
         c, steps = 0.8, 4
-        run = NoisySGD(
-            Loss.convex(smoothness=0.1, l2=0.2),
-            n=4,
-            batches=ShuffleOnce(1),
-            epochs=1,
-            step_size=1.0,
-            noise_std=1.0,
-            gradient_sensitivity=2.0,
-        )
+        given = {"epochs": 1, "step_size": 1.0, "noise_std": 1.0, "gradient_sensitivity": 2.0}
+        run = NoisySGD(Loss.convex(smoothness=0.1, l2=0.2), 4, ShuffleOnce(1), **given)
         room = sum(c ** (2 * k) for k in range(steps))
         exact = [2.0 * c**k / math.sqrt(sum(c ** (2 * i) for i in range(k + 1))) for k in range(4)]
         assert exact[3] == pytest.approx(2.0 * c**3 / math.sqrt(room))
@@ -256,15 +236,8 @@ class TestTruth:
 
 
 def describe(batches, **changes):
-    fields = {
-        "loss": Loss.convex(smoothness=1.0, l2=0.03),
-        "n": 50,
-        "batches": batches,
-        "epochs": 6,
-        "step_size": 0.5,
-        "noise_std": 1.0,
-        "gradient_sensitivity": 8.0,
-    }
+    fields = {"loss": Loss.convex(smoothness=1.0, l2=0.03), "n": 50, "batches": batches}
+    fields |= {"epochs": 6, "step_size": 0.5, "noise_std": 1.0, "gradient_sensitivity": 8.0}
     return NoisySGD(**{**fields, **changes})
 
 
@@ -289,36 +262,22 @@ VARIANTS = [*LATER_IS_WORSE, *EARLIER_CAN_BE_WORSE]
 
 
 class TestAgainstOtherBounds:
-    @pytest.mark.parametrize("changes", VARIANTS)
-    @pytest.mark.parametrize("size", [5, 8])
-    def test_never_worse_than_a_known_position(self, changes, size):
-        once = secret_order.apply(describe(ShuffleOnce(size), **changes), DELTA)
-        worst = shifted_interpolation.apply(describe(Cyclic(size), **changes), DELTA)
-        for epsilon in EPSILONS:
-            assert once.delta(epsilon) <= worst.delta(epsilon) * (1 + 1e-9)
-        assert max(once.curve.mus) == pytest.approx(worst.mu, rel=1e-12)
-
-    @pytest.mark.parametrize("changes", VARIANTS)
-    def test_mean_of_the_positions(self, changes):
+    @every_case("changes", VARIANTS)
+    @every_case("size", [5, 8])
+    def test_mean_of_the_positions(self, changes, size):
         """δ = Σ_j |B_j|/n · δ_{G(μ_j)}, with μ_j that of a cyclic run."""
-        size, n = 8, 50
         g = secret_order.apply(describe(ShuffleOnce(size), **changes), DELTA)
-        sizes = [8, 8, 8, 8, 8, 8, 2]
         cyclic = describe(Cyclic(size), **changes)
-        known = [shifted_interpolation.apply(cyclic, DELTA, j) for j in range(7)]
+        starts = range(0, 50, size)
+        known = [shifted_interpolation.apply(cyclic, DELTA, j) for j in range(len(starts))]
+        worst = shifted_interpolation.apply(cyclic, DELTA).mu
+        assert max(g.curve.mus) == pytest.approx(worst, rel=1e-12)
         for epsilon in EPSILONS:
-            mean = sum(s / n * k.delta(epsilon) for s, k in zip(sizes, known, strict=True))
+            shares = [min(size, 50 - start) / 50 for start in starts]
+            mean = sum(s * k.delta(epsilon) for s, k in zip(shares, known, strict=True))
             assert g.delta(epsilon) == pytest.approx(mean, rel=1e-9, abs=1e-300)
 
-    @pytest.mark.parametrize("changes", VARIANTS)
-    @pytest.mark.parametrize("batches", [ShuffleOnce, Reshuffle])
-    def test_never_worse_than_composition(self, changes, batches):
-        run = describe(batches(8), **changes)
-        g = run.guarantee(delta=DELTA)
-        composed = composition.apply(run, DELTA)
-        assert g.epsilon(DELTA) <= composed.epsilon(DELTA) * (1 + 1e-12)
-
-    @pytest.mark.parametrize(
+    @every_case(
         ("batches", "changes"),
         [(ShuffleOnce, c) for c in VARIANTS] + [(Reshuffle, c) for c in LATER_IS_WORSE],
     )
@@ -332,12 +291,6 @@ class TestAgainstOtherBounds:
         assert sum((case.weight for case in cases), Fraction(0)) == 1
         curve = secret_order.apply(run, DELTA).curve
         assert math.fsum(getattr(curve, "weights", (1.0,))) == pytest.approx(1.0, abs=1e-13)
-
-    @pytest.mark.parametrize("changes", EARLIER_CAN_BE_WORSE)
-    def test_orders_drawn_anew_are_refused_where_an_earlier_use_can_be_worse(self, changes):
-        run = describe(Reshuffle(8), **changes)
-        with pytest.raises(NotApplicable, match="an earlier use can be worse than a later one"):
-            secret_order.reshuffled(OrderedView(run), run.order)
 
     def test_reshuffling_one_epoch_is_shuffling_once(self):
         for epochs in (1, 0.4):
@@ -400,36 +353,29 @@ class TestAgainstOtherBounds:
 class TestWhenItApplies:
     @pytest.mark.parametrize(
         "changes",
-        [
-            {"epochs": None, "steps": 33, "step_size": np.linspace(1.0, 0.1, 33)},
-            {"loss": Loss.nonconvex(0.2)},
-            {"epochs": 3, "loss": Loss.convex(1.0), "step_size": 2.5},
-        ],
-        ids=["falling", "nonconvex", "long steps"],
+        [*EARLIER_CAN_BE_WORSE, {"epochs": 3, "loss": Loss.convex(1.0), "step_size": 2.5}],
     )
     def test_reshuffling_needs_later_uses_to_be_worse(self, changes):
         run = describe(Reshuffle(8), **changes)
         with pytest.raises(NotApplicable):
             secret_order.apply(run, DELTA)
+        with pytest.raises(NotApplicable, match="an earlier use can be worse than a later one"):
+            secret_order.reshuffled(OrderedView(run), run.order)
         g = run.guarantee(delta=DELTA)
         assert g.method in ("latest uses", "epoch by epoch", "composition")
         assert pabi.verify(g).ok
 
-    @pytest.mark.parametrize("batches", [Cyclic(8), FullBatch()])
-    def test_known_orders(self, batches):
-        with pytest.raises(NotApplicable):
-            secret_order.apply(describe(batches), DELTA)
-
-    @pytest.mark.parametrize("changes", [{"release": "path"}, {"update": "other"}])
-    @pytest.mark.parametrize("batches", [ShuffleOnce(8), Reshuffle(8)])
-    def test_hidden_path(self, batches, changes):
-        with pytest.raises(NotApplicable):
-            secret_order.apply(describe(batches, **changes), DELTA)
-
-    def test_bare_iterations(self):
-        it = pabi.NoisyIteration(contraction=0.9, step_sensitivity=1.0, step_noise_std=1.0, steps=4)
-        with pytest.raises(NotApplicable):
-            secret_order.apply(it, DELTA)
+    def test_what_has_no_secret_order_or_no_hidden_path(self):
+        hidden = [
+            describe(batches, **changes)
+            for batches in (ShuffleOnce(8), Reshuffle(8))
+            for changes in ({"release": "path"}, {"update": "other"})
+        ]
+        known = [describe(Cyclic(8)), describe(FullBatch())]
+        bare = pabi.NoisyIteration(0.9, 1.0, 1.0, steps=4)
+        for description in (*hidden, *known, bare):
+            with pytest.raises(NotApplicable):
+                secret_order.apply(description, DELTA)
 
     def test_shuffling_once_covers_falling_steps(self):
         changes = {"epochs": None, "steps": 33, "step_size": np.linspace(1.0, 0.1, 33)}

@@ -22,19 +22,15 @@ from pabi import (
 )
 from pabi.analyses import composition, shifted_interpolation
 from pabi.numbers.errors import NotApplicable
+from support.every_case import every_case
 
 DELTA = 1e-5
 ROUNDINGS = 1e-10  # relative, more than the optimal shifts of short runs err
 
 
 def a_run(batches=None, **changes):
-    settings = {
-        "n": 12,
-        "epochs": 4,
-        "step_size": 0.3,
-        "noise_std": 0.5,
-        "gradient_sensitivity": 2.0,
-    }
+    settings = {"n": 12, "epochs": 4, "step_size": 0.3, "noise_std": 0.5}
+    settings |= {"gradient_sensitivity": 2.0}
     loss = changes.pop("loss", Loss.strongly_convex(0.4, 1.0))
     return NoisySGD(loss, batches=Cyclic(3) if batches is None else batches, **settings | changes)
 
@@ -51,8 +47,8 @@ def proven(c, s, sigma, **changes):
     return shifted_interpolation.apply(NoisyIteration(c, s, sigma, **changes), DELTA).mu
 
 
-@pytest.mark.parametrize("steps", [1, 2, 17, 400])
-@pytest.mark.parametrize("c", [0.0, 0.3, 0.97, 1.0])
+@every_case("steps", [1, 2, 17, 400])
+@every_case("c", [0.0, 0.3, 0.97, 1.0])
 def test_full_batches_of_constant_slope_are_exact(c, steps):
     """x ← cx + s + σZ, which a quadratic attains (Bok, Su, Altschuler 2024, Thm 4.2)."""
     truth = mu_of_last(np.full(steps, c), 0.2, 0.7)
@@ -76,7 +72,7 @@ def test_starts_that_are_apart_are_exact():
     assert truth <= proven(0.9, 0.0, 0.5, steps=6, start=0.8, diameter=0.8) <= nearest
 
 
-@pytest.mark.parametrize("changes", [{}, {"epochs": 3.5}, {"step_size": np.linspace(0.9, 0.1, 16)}])
+@every_case("changes", [{}, {"epochs": 3.5}, {"step_size": np.linspace(0.9, 0.1, 16)}])
 def test_quadratics_are_never_safer_than_proven(changes):
     """The law of the last iterate where every record's gradient is κx but one's, which is κx ± 1."""
     run = a_run(**changes)
@@ -106,52 +102,30 @@ def test_the_worst_record_is_that_of_the_worst_position():
     assert shifted_interpolation.apply(shuffled, DELTA).mu == max(mus)
 
 
-@pytest.mark.parametrize(("epochs", "printed"), [(50, 4.34), (100, 5.60), (200, 7.58)])
+@every_case(("epochs", "printed"), [(50, 4.34), (100, 5.60), (200, 7.58)])
 def test_bok_su_altschuler_table_1(epochs, printed):
     """Optimal shifts improve on the paper's bound, or equal it."""
-    run = NoisySGD(
-        Loss.logistic(math.sqrt(2.0), l2=0.002),
-        n=60_000,
-        batches=Cyclic(1_500),
-        epochs=epochs,
-        step_size=0.05,
-        noise_std=0.01,
-        gradient_sensitivity=10.0,
-    )
+    given = {"epochs": epochs, "step_size": 0.05, "noise_std": 0.01, "gradient_sensitivity": 10.0}
+    run = NoisySGD(Loss.logistic(math.sqrt(2.0), l2=0.002), 60_000, Cyclic(1_500), **given)
     assert shifted_interpolation.apply(run, DELTA).epsilon(DELTA) <= printed + 0.005
 
 
 CLIPPED = {"gradient_sensitivity": None, "clip_norm": 1.0}
 BARE = {"step_sensitivity": 0.1, "step_noise_std": 1.0, "steps": 3}
-REFUSED = {
-    "path": (a_run(release="path"), "the path is released, so nothing is forgotten"),
-    "update": (a_run(update="other"), "the update is not plain noisy SGD, so no modulus is known"),
-    "fixed size": (
-        a_run(FixedSize(3), **CLIPPED),
-        "drawn afresh at every step: see the one- and two-sided",
-    ),
-    "Poisson": (
-        a_run(Poisson(3), **CLIPPED),
-        "drawn afresh at every step: see the one- and two-sided",
-    ),
-    "reshuffled": (a_run(Reshuffle(3)), "a record's place changes every epoch: see secret order"),
-    "bins": (
-        a_run(BallsInBins(3), **CLIPPED),
-        "how many records a batch has is random: see secret order",
-    ),
-    "nonlinear": (
-        NoisyIteration(moduli=Modulus.affine(1.0, 0.1), **BARE),
-        "a step's modulus is not linear",
-    ),
-    "many positions": (
-        a_run(Cyclic(1), n=200_000, epochs=1, loss=Loss.nonconvex(1.0), cooldown_steps=1),
-        "any of 200000 positions can be the worst: too many to solve",
-    ),
-}
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_is_refused(name):
-    description, reason = REFUSED[name]
-    with pytest.raises(NotApplicable, match=reason):
-        shifted_interpolation.apply(description, DELTA)
+def test_what_is_refused():
+    afresh = "drawn afresh at every step: see the one- and two-sided"
+    worst = {"n": 200_000, "epochs": 1, "loss": Loss.nonconvex(1.0), "cooldown_steps": 1}
+    for description, reason in (
+        (a_run(release="path"), "the path is released, so nothing is forgotten"),
+        (a_run(update="other"), "the update is not plain noisy SGD, so no modulus is known"),
+        (a_run(FixedSize(3), **CLIPPED), afresh),
+        (a_run(Poisson(3), **CLIPPED), afresh),
+        (a_run(Reshuffle(3)), "a record's place changes every epoch: see secret order"),
+        (a_run(BallsInBins(3), **CLIPPED), "how many records a batch has is random: see secret"),
+        (NoisyIteration(moduli=Modulus.affine(1.0, 0.1), **BARE), "modulus is not linear"),
+        (a_run(Cyclic(1), **worst), "any of 200000 positions can be the worst: too many to solve"),
+    ):
+        with pytest.raises(NotApplicable, match=reason):
+            shifted_interpolation.apply(description, DELTA)

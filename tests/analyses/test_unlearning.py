@@ -12,114 +12,34 @@ from scipy.special import ndtr
 
 import pabi
 from pabi.numbers.errors import NotApplicable
+from support.every_case import every_case
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 
 # n, size, epochs, epochs after the request, records, l2, step size, noise, μ; computed elsewhere, for
 # logistic losses of rows of norm 1 and records that are zeroed.
-VALUES = [
-    (
-        4018,
-        574,
-        22,
-        1,
-        2,
-        0.0011154945208183902,
-        1.4725339193959954,
-        0.012378930845651503,
-        0.49317951961488793,
-    ),
-    (
-        1858,
-        929,
-        19,
-        6,
-        2,
-        0.09025675905983963,
-        0.949618857720397,
-        0.003612392342097112,
-        0.48537696816305814,
-    ),
-    (
-        3901,
-        3901,
-        11,
-        1,
-        3,
-        0.039351602072822574,
-        0.37609766121338123,
-        0.0020218858530778603,
-        1.1969781030369462,
-    ),
-    (
-        936,
-        312,
-        23,
-        6,
-        1,
-        0.015596433801199383,
-        0.9355480872701076,
-        0.008522423930848379,
-        0.7576394434474018,
-    ),
-    (
-        4760,
-        595,
-        12,
-        7,
-        3,
-        0.04614797734159716,
-        1.367928876155226,
-        0.011865274644620689,
-        0.009467734299467259,
-    ),
-    (
-        2933,
-        419,
-        25,
-        3,
-        2,
-        0.004180615473174405,
-        0.8314048884467666,
-        0.011075140286176424,
-        0.7382878597761512,
-    ),
-    (
-        976,
-        122,
-        12,
-        1,
-        1,
-        0.008138885886990885,
-        1.2376845125157834,
-        0.01509095564529159,
-        0.6111259499505345,
-    ),
-    (
-        3153,
-        1051,
-        12,
-        7,
-        1,
-        0.02433411988679213,
-        1.3902912081207466,
-        0.017955989071168466,
-        0.048589913745160834,
-    ),
-]
+VALUES = """
+4018 574 22 1 2 0.0011154945208183902 1.4725339193959954 0.012378930845651503 0.49317951961488793
+1858 929 19 6 2 0.09025675905983963 0.949618857720397 0.003612392342097112 0.48537696816305814
+3901 3901 11 1 3 0.039351602072822574 0.37609766121338123 0.0020218858530778603 1.1969781030369462
+936 312 23 6 1 0.015596433801199383 0.9355480872701076 0.008522423930848379 0.7576394434474018
+4760 595 12 7 3 0.04614797734159716 1.367928876155226 0.011865274644620689 0.009467734299467259
+2933 419 25 3 2 0.004180615473174405 0.8314048884467666 0.011075140286176424 0.7382878597761512
+976 122 12 1 1 0.008138885886990885 1.2376845125157834 0.01509095564529159 0.6111259499505345
+3153 1051 12 7 1 0.02433411988679213 1.3902912081207466 0.017955989071168466 0.048589913745160834
+"""
 
 
-@pytest.mark.parametrize("value", VALUES)
+@pytest.mark.parametrize("value", VALUES.strip().splitlines())
 def test_values_that_were_computed_elsewhere(value):
-    n, size, epochs, later, records, l2, eta, noise, mu = value
+    n, size, epochs, later, records = map(int, value.split()[:5])
+    l2, eta, noise, mu = map(float, value.split()[5:])
+    given = {"epochs": epochs, "step_size": eta, "noise_std": noise, "adjacency": "zero_out"}
     run = pabi.NoisySGD(
         pabi.Loss.logistic(1.0, l2=l2),
-        n=n,
-        batches=pabi.FullBatch() if n == size else pabi.Cyclic(size),
-        epochs=epochs,
-        step_size=eta,
-        noise_std=noise,
-        adjacency="zero_out",
+        n,
+        pabi.FullBatch() if n == size else pabi.Cyclic(size),
+        **given,
     )
     assert run.unlearning(1e-5, epochs=later, records=records).mu == pytest.approx(mu, rel=1e-9)
 
@@ -159,8 +79,8 @@ def test_the_setting_of_the_paper(epochs, mu, epsilon, zeroed):
     assert other.epsilon(1.0 / run.n) == pytest.approx(zeroed, abs=1e-3)
 
 
-@pytest.mark.parametrize(("learnt", "later", "slope"), [(30, 7, 0.9), (5, 0, 0.97), (12, 40, 1.0)])
-@pytest.mark.parametrize("records", [1, 3])
+@every_case(("learnt", "later", "slope"), [(30, 7, 0.9), (5, 0, 0.97), (12, 40, 1.0)])
+@every_case("records", [1, 3])
 def test_quadratics_have_the_exact_value(learnt, later, slope, records):
     """One coordinate, full batches, slope c ≤ 1 everywhere: the means are apart by Σ s·c^…, one variance."""
     eta, noise, n, size = 0.5, 0.7, 10, 0.8
@@ -183,16 +103,9 @@ def test_quadratics_have_the_exact_value(learnt, later, slope, records):
 def test_what_is_left_of_a_batch_contracts_less():
     """Two records, one is withdrawn, ηm = 0.02, one step of learning, s/σ = 3: exactly 0.3197 after 50 steps,
     where the slope of the whole batch would have 0.2327."""
-    run = pabi.NoisySGD(
-        pabi.Loss.strongly_convex(0.02, 1.0),
-        n=2,
-        batches=pabi.FullBatch(),
-        steps=1,
-        step_size=1.0,
-        noise_std=1.0 / 3.0,
-        gradient_sensitivity=2.0,
-        adjacency="zero_out",
-    )
+    given = {"steps": 1, "step_size": 1.0, "noise_std": 1.0 / 3.0, "gradient_sensitivity": 2.0}
+    given |= {"adjacency": "zero_out"}
+    run = pabi.NoisySGD(pabi.Loss.strongly_convex(0.02, 1.0), 2, pabi.FullBatch(), **given)
 
     def mu(slope):
         return 3.0 * slope**50 * math.sqrt((1.0 - slope**2) / (1.0 - slope**102))
@@ -235,14 +148,9 @@ def test_two_records_are_more_than_one_that_pulls_twice():
 def test_a_stated_probability_counts_and_not_the_divisor():
     """One step in which each of two records is with probability 0.4, of ten with sums divided by one: a
     binomial mixture of shifts by s/σ, where 1/10 would have less than a third of the advantage."""
+    given = {"steps": 1, "step_size": 1.0, "noise_std": 0.25, "adjacency": "zero_out"}
     run = pabi.NoisySGD(
-        pabi.Loss.convex(1e-9, gradient_bound=1.0),
-        n=10,
-        batches=pabi.Poisson(1, probability=0.4),
-        steps=1,
-        step_size=1.0,
-        noise_std=0.25,
-        adjacency="zero_out",
+        pabi.Loss.convex(1e-9, gradient_bound=1.0), 10, pabi.Poisson(1, probability=0.4), **given
     )
 
     def advantage(p):
@@ -269,15 +177,8 @@ def test_users_are_forgotten_as_records_are(batches, records):
 
 def test_records_that_fill_a_batch_go_on_in_the_next_one():
     """Batches of one record: two withdrawn records move two steps by s each, not one step by s."""
-    run = pabi.NoisySGD(
-        pabi.Loss.convex(1e-9, gradient_bound=1.0),
-        n=4,
-        batches=pabi.Cyclic(1),
-        epochs=1,
-        step_size=1.0,
-        noise_std=1.0,
-        adjacency="zero_out",
-    )
+    given = {"epochs": 1, "step_size": 1.0, "noise_std": 1.0, "adjacency": "zero_out"}
+    run = pabi.NoisySGD(pabi.Loss.convex(1e-9, gradient_bound=1.0), 4, pabi.Cyclic(1), **given)
     exact = 2.0 / math.sqrt(6.0)  # two of four steps, then two more, all of slope one
     capped = math.sqrt(1.0 / 3.0)  # one record in the last batch alone
     proven = run.unlearning(0.1, steps=2, records=2).mu
@@ -286,15 +187,10 @@ def test_records_that_fill_a_batch_go_on_in_the_next_one():
 
 def test_given_a_model_only_a_diameter_helps():
     """From a distance D, five steps of slope c: D·c⁵ over the noise of all five, exactly."""
+    given = {"epochs": 2, "step_size": 0.5, "noise_std": 0.6, "diameter": 3.0}
+    given |= {"adjacency": "zero_out"}
     run = pabi.NoisySGD(
-        pabi.Loss.convex(1.0, gradient_bound=1.0).with_l2(0.2),
-        n=100,
-        batches=pabi.Cyclic(10),
-        epochs=2,
-        step_size=0.5,
-        noise_std=0.6,
-        diameter=3.0,
-        adjacency="zero_out",
+        pabi.Loss.convex(1.0, gradient_bound=1.0).with_l2(0.2), 100, pabi.Cyclic(10), **given
     )
     powers = 0.9 ** np.arange(4.0, -1.0, -1.0)
     exact = 3.0 * 0.9**5 / (0.3 * math.sqrt(float(np.sum(powers**2))))
@@ -311,15 +207,8 @@ def test_given_a_model_only_a_diameter_helps():
 
 def test_no_step_after_the_request_is_the_guarantee_of_the_training():
     """A model and all that is made of it later say as much of one record as the model does."""
-    run = pabi.NoisySGD(
-        pabi.Loss.logistic(1.0, l2=0.05),
-        n=100,
-        batches=pabi.ShuffleOnce(10),
-        epochs=3,
-        step_size=0.5,
-        noise_std=0.3,
-        adjacency="zero_out",
-    )
+    given = {"epochs": 3, "step_size": 0.5, "noise_std": 0.3, "adjacency": "zero_out"}
+    run = pabi.NoisySGD(pabi.Loss.logistic(1.0, l2=0.05), 100, pabi.ShuffleOnce(10), **given)
     forgetting, training = run.unlearning(1e-4, steps=0), run.guarantee(1e-4)
     assert forgetting.epsilon(1e-4) == pytest.approx(training.epsilon(1e-4), rel=1e-9)
 
@@ -362,15 +251,8 @@ def test_more_records_and_fewer_steps_never_cost_less(batches):
 @pytest.mark.parametrize("batches", [pabi.FixedSize(6), pabi.Poisson(6)], ids=lambda b: b.kind)
 def test_more_steps_after_a_short_run_never_cost_more(batches):
     """Steps after the request see none of the records, so they may only hide more."""
-    run = pabi.NoisySGD(
-        pabi.Loss.logistic(feature_norm=0.17),
-        n=15,
-        batches=batches,
-        epochs=3,
-        step_size=0.02,
-        noise_std=0.9,
-        adjacency="zero_out",
-    )
+    given = {"epochs": 3, "step_size": 0.02, "noise_std": 0.9, "adjacency": "zero_out"}
+    run = pabi.NoisySGD(pabi.Loss.logistic(feature_norm=0.17), 15, batches, **given)
     steps = (0, 4, 8, 11, 14, 17, 24)
     found = [run.unlearning(1e-7, steps=k, records=2).epsilon(1e-7) for k in steps]
     assert all(more <= less * (1.0 + 2e-3) for less, more in pairwise(found))

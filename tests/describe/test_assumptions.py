@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
-import pytest
 
 from pabi import (
     BallsInBins,
@@ -25,6 +24,7 @@ from pabi import (
 )
 from pabi.describe.assumptions import ADJACENT, HIDDEN, SHOWN, USERS, about_gap, about_mean_loss
 from pabi.describe.runs import run_sentences
+from support.every_case import every_case
 
 SCHEMES = [
     FullBatch(),
@@ -34,15 +34,8 @@ LOSS = Loss.convex(2.0, gradient_bound=1.5)
 
 
 def run_of(**changes):
-    given = {
-        "loss": LOSS,
-        "n": 95,
-        "batches": Cyclic(10),
-        "steps": 40,
-        "step_size": 0.1,
-        "noise_std": 1.0,
-        **changes,
-    }
+    given = {"loss": LOSS, "n": 95, "batches": Cyclic(10), "steps": 40, "step_size": 0.1}
+    given |= {"noise_std": 1.0, **changes}
     return NoisySGD(**given)
 
 
@@ -52,8 +45,8 @@ def added(run, other, **how):
     return [s for s in two if s not in one], [s for s in one if s not in two]
 
 
-@pytest.mark.parametrize(("batches", "whose"), list(itertools.product(SCHEMES, ADJACENT)))
-@pytest.mark.parametrize("hidden", [True, False])
+@every_case(("batches", "whose"), list(itertools.product(SCHEMES, ADJACENT)))
+@every_case("hidden", [True, False])
 def test_every_run_says_who_is_protected_and_what_is_released(batches, whose, hidden):
     adjacency, unit = whose
     said = run_sentences(run_of(batches=batches, adjacency=adjacency, unit=unit), hidden)
@@ -93,29 +86,20 @@ SAYS = {
 }
 
 
-@pytest.mark.parametrize("name", SAYS)
+@every_case("name", SAYS)
 def test_whatever_a_proof_may_use_is_said(name):
     changes, words = SAYS[name]
     more, _ = added(run_of(), run_of(**changes))
     assert sum(words in sentence for sentence in more) == 1
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"step_size": 0.2},
-        {"noise_std": 2.0},
-        {"steps": 41},
-        {"step_size": np.full(40, 0.1)},
-        {"n": 91},
-        {"clip_norm": 1.5},  # what the loss promises anyway
-        {"clip_norm": 9.0},
-    ],
-    ids=str,
-)
-def test_numbers_that_the_description_states_need_no_sentence(changes):
+def test_numbers_that_the_description_states_need_no_sentence():
     """What is trained is what is described; the sentences are about what cannot be seen there."""
-    assert added(run_of(), run_of(**changes)) == ([], [])
+    schedules = [{"step_size": 0.2}, {"noise_std": 2.0}, {"step_size": np.full(40, 0.1)}]
+    counts = [{"steps": 41}, {"n": 91}]
+    # The loss promises a norm of 1.5 anyway.
+    for changes in (*schedules, *counts, {"clip_norm": 1.5}, {"clip_norm": 9.0}):
+        assert added(run_of(), run_of(**changes)) == ([], []), changes
 
 
 def test_clipping_a_bounded_gradient_says_what_bounds_it():
@@ -125,8 +109,8 @@ def test_clipping_a_bounded_gradient_says_what_bounds_it():
     assert more == ["each record's gradient is clipped to norm 0.5"]
 
 
-@pytest.mark.parametrize("kind", [Poisson, BallsInBins])
-@pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
+@every_case("kind", [Poisson, BallsInBins])
+@every_case("adjacency", ["replace_one", "zero_out"])
 def test_a_cap_says_what_becomes_of_larger_batches(kind, adjacency):
     """And of a record that counts and is not summed, where adjacent data sets have one."""
     free, capped = (run_of(batches=kind(10, cap), adjacency=adjacency) for cap in (None, 12))
@@ -160,7 +144,7 @@ def test_a_diameter_that_the_map_keeps_within_is_said_of_the_map():
         assert any("(diameter)" in s for s in sentences) == said
 
 
-@pytest.mark.parametrize("position", [0, 7])
+@every_case("position", [0, 7])
 def test_a_position_is_the_only_one_spoken_of(position):
     run = run_of()
     more = set(run_sentences(run, position=position)) - set(run_sentences(run))
@@ -168,12 +152,9 @@ def test_a_position_is_the_only_one_spoken_of(position):
     assert f"batch {position} (0-based)" in sentence
 
 
-@pytest.mark.parametrize("update", ["sgd", "other", updates.Momentum(0.5)])
+@every_case("update", ["sgd", "other", updates.Momentum(0.5)])
 def test_the_description_s_own_sentences_are_those_of_a_hidden_path(update):
     assert run_of(update=update).assumptions == run_sentences(run_of(update=update))
-
-
-# What other descriptions say of their losses.
 
 
 def test_a_gap_is_said_as_it_was_stated():

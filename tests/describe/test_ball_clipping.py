@@ -8,14 +8,14 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-from scipy.optimize import minimize
 
 import pabi
 from pabi import Cyclic, InvalidInput, Loss, NoisySGD, Poisson, ShuffleOnce
-from pabi.describe.linear_losses import executable
-from pabi.describe.vector_losses import BallSoftmax, Softmax
+from pabi.describe.scalar_losses import Logistic
+from pabi.describe.vector_losses import BallSoftmax, OneVsRest, Softmax, VectorHuber
 from pabi.description import from_dict, to_dict
 from pabi.learn import SoftmaxGradients, train
+from support.every_case import every_case
 
 ULP = 2.0**-53
 NORMS = [1e-3, 0.1, 0.5, 0.9, 1.3]
@@ -51,7 +51,7 @@ def test_steps_never_expand_and_norms_never_exceed(norm, classes):
     assert np.all(along - square / steepness(norm) >= -error)
 
 
-@pytest.mark.parametrize("norm", NORMS)
+@every_case("norm", NORMS)
 def test_no_smaller_curvature_would_do(norm):
     """All that the class lacks is at one other class; the step goes where less is lacking."""
     share = min(norm / math.sqrt(2.0), 0.5)
@@ -61,35 +61,8 @@ def test_no_smaller_curvature_would_do(norm):
     assert np.linalg.norm(change) / 1e-4 == pytest.approx(steepness(norm), rel=2e-3)
 
 
-@pytest.mark.parametrize("seed", range(8))
-def test_gradients_are_the_maximisers_that_a_general_solver_finds(seed):
-    rng = np.random.default_rng(seed)
-    classes, norm = int(rng.integers(2, 7)), float(rng.uniform(0.1, 1.2))
-    z, y = points(rng, 1, classes, 2.0)[0], int(rng.integers(classes))
-    own = np.eye(classes)[y]
-
-    def negative(q):
-        return float(np.sum(q * np.log(np.maximum(q, 1e-300)))) - float(q @ z)
-
-    limits = (
-        {"type": "eq", "fun": lambda q: q.sum() - 1.0},
-        {"type": "ineq", "fun": lambda q: norm**2 - np.sum((q - own) ** 2)},
-    )
-    start = own + 0.1 * norm * (1.0 / classes - own)
-    best = minimize(
-        negative,
-        start,
-        bounds=[(1e-12, 1.0)] * classes,
-        constraints=limits,
-        options={"ftol": 1e-15, "maxiter": 1_000},
-    )
-    mine = derivative([z], [y], norm)[0] + own
-    assert negative(mine) <= best.fun + 1e-7 * (1.0 + abs(best.fun))
-    assert mine == pytest.approx(best.x, abs=1e-4)
-
-
-@pytest.mark.parametrize("norm", [1e-12, 1e-3, 0.3, 1.0, 1.4])
-@pytest.mark.parametrize("scale", [0.5, 5.0, 60.0, 300.0])
+@every_case("norm", [1e-12, 1e-3, 0.3, 1.0, 1.4])
+@every_case("scale", [0.5, 5.0, 60.0, 300.0])
 def test_the_root_is_met_to_a_few_units_in_the_last_place(norm, scale):
     """p solves log q_k + λp_k = z_k + c with Σ p = 0 and ‖p‖ = B: in 60 digits, from what is returned."""
     rng = np.random.default_rng(int(scale))
@@ -136,7 +109,7 @@ def test_two_classes_are_clipped_as_by_their_cap():
     assert derivative(z, y, most) == pytest.approx(capped, rel=1e-9)
 
 
-@pytest.mark.parametrize("most", [1e-12, 1e-3, 0.5, 1.3])
+@every_case("most", [1e-12, 1e-3, 0.5, 1.3])
 def test_extreme_predictors_have_gradients(most):
     z = np.array(
         [[800.0, 0.0, -800.0], [0.0, 0.0, 1e308], [-1e308, 1e308, 0.0], [1e-300, 0.0, 0.0]]
@@ -147,7 +120,7 @@ def test_extreme_predictors_have_gradients(most):
         assert np.linalg.norm(g, axis=1).max() <= most * (1.0 + 1e-12)
 
 
-@pytest.mark.parametrize("norm", [0.05, 0.3, 1.0])
+@every_case("norm", [0.05, 0.3, 1.0])
 def test_the_inverse_link_makes_the_expected_gradient_vanish(norm):
     rng = np.random.default_rng(7)
     z = points(rng, 300, 5, 1.5)
@@ -158,9 +131,6 @@ def test_the_inverse_link_makes_the_expected_gradient_vanish(norm):
     assert mean[np.arange(300), z.argmax(axis=1)] == pytest.approx(mean.max(axis=1), rel=1e-9)
 
 
-# As the clipping of a run.
-
-
 def a_run(batches=None, **changes):
     settings = {"epochs": 3, "step_size": 2.0, "noise_multiplier": 2.0, "adjacency": "zero_out"}
     settings |= {"clip_norm": 0.4, "clipping": "ball"}
@@ -168,9 +138,7 @@ def a_run(batches=None, **changes):
     return NoisySGD(loss, n=600, batches=batches or ShuffleOnce(50), **settings | changes)
 
 
-@pytest.mark.parametrize(
-    "batches", [Cyclic(50), ShuffleOnce(50), Poisson(50)], ids=lambda b: b.kind
-)
+@pytest.mark.parametrize("batches", [Cyclic(50), ShuffleOnce(50), Poisson(50)])
 def test_runs_cost_what_those_of_a_residual_do_and_are_verified(batches):
     run = a_run(batches)
     guarantee = run.guarantee(1e-5)
@@ -190,17 +158,9 @@ def test_a_file_with_a_larger_norm_is_refused():
 
 
 def test_beside_a_cap_it_is_refused():
+    fields = {"epochs": 1, "step_size": 1.0, "noise_std": 1.0, "clip_norm": 0.2}
     with pytest.raises(InvalidInput, match='^clipping: expected "residual"'):
-        NoisySGD(
-            Loss.softmax(1.0, residual_cap=0.3),
-            n=600,
-            batches=Cyclic(50),
-            epochs=1,
-            step_size=1.0,
-            noise_std=1.0,
-            clip_norm=0.2,
-            clipping="ball",
-        )
+        NoisySGD(Loss.softmax(1.0, residual_cap=0.3), 600, Cyclic(50), clipping="ball", **fields)
     payload = a_run(Cyclic(50)).guarantee(1e-5).certificate.payload
     loss = {**payload["run"]["loss"], "residual_cap": 0.3}
     assert not pabi.verify({**payload, "run": {**payload["run"], "loss": loss}}).ok
@@ -222,10 +182,5 @@ def test_steps_are_those_of_the_maximisers():
 
 
 def test_other_losses_have_one_convex_clipping():
-    for kind, parameters in (
-        ("logistic", {}),
-        ("one_vs_rest", {"classes": 3}),
-        ("vector_huber", {"threshold": 1.0}),
-    ):
-        loss = executable(kind, **parameters)
+    for loss in (Logistic(), OneVsRest(3), VectorHuber(1.0)):
         assert loss.in_ball() is loss

@@ -13,25 +13,10 @@ from pabi import Cyclic, InvalidInput, Loss, NoisySGD, Reshuffle, ShuffleOnce
 from pabi.describe.vector_losses import Softmax
 from pabi.description import from_dict, to_dict
 from pabi.learn import SoftmaxGradients, bound_rows, train
+from support.every_case import every_case
 
 CAPS = [0.05, 0.25, 0.5, 0.8, 1.0]
 # (z, y, a, gradient, probabilities), computed elsewhere.
-POINTS = [
-    (
-        [3.0986505760578567, 1.9373655789982718, 0.4456068045193541],
-        0,
-        0.1745542353273212,
-        [-0.1745542353273212, 0.1424959724736101, 0.032058262853711106],
-        [0.4728131154187354, 0.4131641400373205, 0.1140227445439441],
-    ),
-    (
-        [1.9311002861446405, -0.8853068414577224, 1.3809397965749641],
-        2,
-        0.7146264885562562,
-        [0.6109938415015701, 0.03654994758540587, -0.647543789086976],
-        [0.6033159152419333, 0.048656941068520185, 0.3480271436895465],
-    ),
-]
 
 
 def derivative(loss, z, y):
@@ -45,8 +30,8 @@ def points(rng, count, classes, scale=4.0):
     return rng.normal(size=(count, classes)) * rng.exponential(scale, size=(count, 1))
 
 
-@pytest.mark.parametrize("cap", CAPS)
-@pytest.mark.parametrize("classes", [2, 3, 7])
+@every_case("cap", CAPS)
+@every_case("classes", [2, 3, 7])
 def test_derivatives_are_those_of_the_loss(cap, classes):
     rng = np.random.default_rng(classes)
     loss, z = Softmax(cap), points(rng, 200, classes)
@@ -57,7 +42,7 @@ def test_derivatives_are_those_of_the_loss(cap, classes):
     assert derivative(loss, z, y) == pytest.approx(np.array(slopes).T, abs=1e-8)
 
 
-@pytest.mark.parametrize("cap", CAPS[:-1])
+@every_case("cap", CAPS[:-1])
 def test_the_loss_is_the_conjugate_of_entropy_on_capped_residuals(cap):
     """sup over distributions π with π_y ≥ 1 − a of ⟨π − e_y, z⟩ − Σ π log π, by a general solver."""
     rng, loss = np.random.default_rng(1), Softmax(cap)
@@ -99,7 +84,7 @@ def test_steps_never_expand_and_norms_never_exceed(cap):
         assert (along - square / most).min() >= -1e-14
 
 
-@pytest.mark.parametrize("cap", CAPS)
+@every_case("cap", CAPS)
 def test_the_curvature_is_attained(cap):
     """At q_y = 1 − a, and all else at one class, in the direction of the difference of the two."""
     loss, share = Softmax(cap), min(cap, 0.5)
@@ -109,7 +94,7 @@ def test_the_curvature_is_attained(cap):
     assert np.linalg.norm(change) / 1e-4 == pytest.approx(float(loss.steepness), rel=1e-3)
 
 
-@pytest.mark.parametrize("cap", CAPS)
+@every_case("cap", CAPS)
 def test_the_inverse_link_makes_the_expected_gradient_vanish(cap):
     rng, loss = np.random.default_rng(3), Softmax(cap)
     z = points(rng, 300, 5, 1.5)
@@ -119,34 +104,14 @@ def test_the_inverse_link_makes_the_expected_gradient_vanish(cap):
     assert np.abs(expected).max() < 1e-14
 
 
-@pytest.mark.parametrize(("z", "y", "cap", "gradient", "probabilities"), POINTS)
-def test_points_that_were_computed_elsewhere(z, y, cap, gradient, probabilities):
-    loss = Softmax(cap)
-    assert derivative(loss, [z], [y])[0] == pytest.approx(gradient, rel=1e-12)
-    assert loss.mean(np.array([z]))[0] == pytest.approx(probabilities, rel=1e-12)
-
-
-def test_extreme_predictors_have_gradients():
-    z = np.array([[800.0, 0.0, -800.0], [0.0, 0.0, 1e308], [-1e308, 1e308, 0.0]])
-    for y in range(3):
-        g = derivative(Softmax(0.25), z, np.full(3, y))
-        assert np.isfinite(g).all()
-        assert np.linalg.norm(g, axis=1).max() <= 0.25 * math.sqrt(2.0) * (1.0 + 1e-12)
-
-
-# As a loss of a run.
-
-
 def a_run(cap, batches=None, **changes):
     settings = {"epochs": 3, "step_size": 2.0, "noise_multiplier": 2.0, "adjacency": "zero_out"}
     loss = Loss.softmax(1.0, l2=1e-3, residual_cap=cap)
     return NoisySGD(loss, n=600, batches=batches or ShuffleOnce(50), **settings | changes)
 
 
-@pytest.mark.parametrize("cap", [0.1, 0.25, 0.5, 0.75])
-@pytest.mark.parametrize(
-    "batches", [Cyclic(50), ShuffleOnce(50), Reshuffle(50)], ids=lambda b: b.kind
-)
+@every_case("cap", [0.1, 0.25, 0.5, 0.75])
+@every_case("batches", [Cyclic(50), ShuffleOnce(50), Reshuffle(50)])
 def test_runs_are_accounted_like_any_convex_one_and_verified(cap, batches):
     run = a_run(cap, batches)
     assert run.loss.gradient_bound == pytest.approx(cap * math.sqrt(2.0), rel=1e-12)
@@ -163,7 +128,7 @@ def test_a_cap_of_one_is_the_loss_itself():
     assert from_dict(to_dict(a_run(0.25))) == a_run(0.25)
 
 
-@pytest.mark.parametrize("cap", [0.0, -1.0, 1.5, math.nan, "half"])
+@every_case("cap", [0.0, -1.0, 1.5, math.nan, "half"])
 def test_other_caps_are_refused(cap):
     with pytest.raises(InvalidInput, match="^residual_cap"):
         Loss.softmax(1.0, residual_cap=cap)
@@ -180,11 +145,8 @@ def test_only_capped_gradients_train_it():
     for cap in (0.25, 0.1):
         train(run, SoftmaxGradients(X, y, 3, residual_cap=cap), x0)
     plain = SoftmaxGradients(X, y, 3)
-    for gradients in (
-        plain,
-        SoftmaxGradients(X, y, 3, residual_cap=0.3),
-        lambda x, rows: plain(x, rows),
-    ):
+    others = plain, SoftmaxGradients(X, y, 3, residual_cap=0.3), lambda x, rows: plain(x, rows)
+    for gradients in others:
         with pytest.raises(InvalidInput, match=r"^residual_cap: expected the gradients of pabi"):
             train(run, gradients, x0)
     with pytest.raises(InvalidInput, match="^residual_cap"):

@@ -1,14 +1,20 @@
-"""Descriptions of noisy statistics of columns: fields, sensitivities, files."""
+"""Noisy statistics of columns: fields, files, and cost against exact laws and adjacent records."""
 
 from __future__ import annotations
 
+import itertools
 import math
+from fractions import Fraction
 
+import mpmath
+import numpy as np
 import pytest
 
 import pabi
+from pabi.analyses.column_statistics import failure_of
 from pabi.describe.files import from_dict, to_dict
 from pabi.numbers.errors import InvalidInput
+from support.every_case import every_case, refused, refuses
 
 FIELDS = {"n": 100, "columns": 3, "statistic": "moments", "noise_std": 4.0}
 
@@ -17,44 +23,22 @@ def described(**changes):
     return pabi.NoisyColumnStatistics(**{**FIELDS, **changes})
 
 
-@pytest.mark.parametrize(
-    ("statistic", "questions", "replaced", "zeroed"),
-    [("counts", 5, 15, 15), ("moments", 1, 12, 3), ("levels", 1, 6, 3)],
-)
-def test_the_sensitivity_is_that_of_all_columns(statistic, questions, replaced, zeroed):
-    for adjacency, square in (("replace_one", replaced), ("zero_out", zeroed)):
-        one = described(statistic=statistic, questions=questions, adjacency=adjacency)
-        assert one.sensitivity >= math.sqrt(square)
-        assert one.sensitivity == pytest.approx(math.sqrt(square), rel=1e-15)
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("n", 0),
-        ("columns", 0),
-        ("columns", 1.5),
-        ("statistic", "means"),
-        ("questions", 0),
-        ("questions", 2),
-        ("noise_std", 0.0),
-        ("noise_std", -1.0),
-        ("noise_std", math.nan),
-        ("threshold", 1.0),
-        ("adjacency", "add_or_remove"),
-        ("unit", "user"),
-    ],
-)
-def test_wrong_fields_are_named(field, value):
-    with pytest.raises(InvalidInput) as caught:
-        described(**{field: value})
-    assert caught.value.field == field
-
-
-@pytest.mark.parametrize("threshold", [-1.0, 37.5, math.inf])
-def test_thresholds_are_in_their_range(threshold):
-    with pytest.raises(InvalidInput, match="threshold"):
-        described(statistic="levels", threshold=threshold)
+def test_wrong_fields_are_named():
+    refuses(
+        described,
+        {
+            "n": [0],
+            "columns": [0, 1.5],
+            "statistic": ["means"],
+            "questions": [0, 2],
+            "noise_std": [0.0, -1.0, math.nan],
+            "threshold": [1.0],
+            "adjacency": ["add_or_remove"],
+            "unit": ["user"],
+        },
+    )
+    for threshold in (-1.0, 37.5, math.inf):
+        refused("threshold", described, statistic="levels", threshold=threshold)
 
 
 def test_without_noise_there_is_no_guarantee():
@@ -62,7 +46,7 @@ def test_without_noise_there_is_no_guarantee():
         described(noise_std=None).guarantee(1e-3)
 
 
-@pytest.mark.parametrize(
+@every_case(
     "changes",
     [{}, {"statistic": "counts", "questions": 9}, {"statistic": "levels", "threshold": 4.5}],
 )
@@ -76,3 +60,93 @@ def test_calibration_meets_its_target_with_a_failure_as_well():
         one = pabi.calibrate(described(noise_std=None, **changes), 1.0, 1e-3)
         epsilon = one.guarantee(1e-3).epsilon(1e-3)
         assert 1.0 - 1e-3 <= epsilon <= 1.0
+
+
+DELTA = 1e-5
+KINDS = {"counts": {"questions": 7}, "moments": {}, "levels": {}}
+
+
+def noisy(statistic, **changes):
+    fields = {"n": 100, "columns": 3, "statistic": statistic, "noise_std": 4.0}
+    return pabi.NoisyColumnStatistics(**{**fields, **KINDS[statistic], **changes})
+
+
+def tail(z):
+    """Q(z), to 40 digits."""
+    with mpmath.workdps(40):
+        return mpmath.erfc(mpmath.mpf(z) / mpmath.sqrt(2)) / 2
+
+
+@every_case("noise", [0.3, 4.0, 7e5])
+@every_case(
+    ("statistic", "adjacency", "square"),
+    [
+        ("counts", "replace_one", 21),
+        ("counts", "zero_out", 21),
+        ("moments", "replace_one", 12),
+        ("moments", "zero_out", 3),
+        ("levels", "replace_one", 6),
+        ("levels", "zero_out", 3),
+    ],
+)
+def test_mu_is_what_a_record_moves_over_the_noise(statistic, adjacency, square, noise):
+    guarantee = noisy(statistic, adjacency=adjacency, noise_std=noise).guarantee(DELTA)
+    truth = Fraction(square) / Fraction(noise) ** 2
+    assert truth <= Fraction(guarantee.mu) ** 2 <= truth * (1 + Fraction(1, 2**50))
+    assert pabi.verify(guarantee).ok
+
+
+@every_case("columns", [1, 4, 1000])
+@every_case("z", [0.0, 0.5, 3.0, 6.25, 20.0, 37.0])
+def test_the_failure_is_that_of_the_normal_law(z, columns):
+    with mpmath.workdps(400):
+        exact = 1 - (1 - mpmath.erfc(mpmath.mpf(z) / mpmath.sqrt(2)) / 2) ** columns
+    failure = failure_of(z, columns)
+    assert float(exact) * (1.0 - 1e-15) <= failure <= float(exact) * (1.0 + 1e-14)
+    assert mpmath.mpf(failure) >= exact
+
+
+def test_levels_that_are_not_declared_add_their_failure_to_delta():
+    declared = noisy("levels").guarantee(DELTA)
+    shown = noisy("levels", threshold=3.0).guarantee(DELTA)
+    failure = float(1 - (1 - tail(3.0)) ** 3)
+    for epsilon in (0.0, 0.7, 2.0):
+        expected = declared.delta(epsilon) + failure
+        assert shown.delta(epsilon) == pytest.approx(expected, rel=1e-6)
+        assert shown.delta(epsilon) >= failure + (1.0 - failure) * declared.delta(epsilon)
+    assert shown.epsilon(failure * 0.9) == math.inf
+
+
+# Adjacent records against the stated sensitivity: never more, and attained.
+
+GRID = np.concatenate([np.linspace(-1.0, 1.0, 41), [math.nan]])
+
+
+def moments(x):
+    """What a cell adds: x, 1 − x², and whether it is missing."""
+    return np.array([0.0, 0.0, 1.0] if math.isnan(x) else [x, 1.0 - x * x, 0.0])
+
+
+def level(x):
+    return np.eye(3)[x]
+
+
+def up_to(x, thresholds=(-0.5, 0.0, 0.3, 2.0, math.inf)):
+    return np.array([float(x <= t) for t in thresholds])
+
+
+@every_case(
+    ("part", "values", "zeroed", "replaced"),
+    [(moments, GRID, 1.0, 4.0), (level, range(3), 1.0, 2.0), (up_to, GRID, 5.0, 5.0)],
+)
+def test_no_pair_of_records_moves_a_column_by_more_and_one_by_as_much(
+    part, values, zeroed, replaced
+):
+    alone = [float(np.sum(part(x) ** 2)) for x in values]
+    pairs = [
+        float(np.sum((part(x) - part(y)) ** 2)) for x, y in itertools.product(values, repeat=2)
+    ]
+    assert max(alone) == pytest.approx(zeroed, abs=1e-6)
+    assert max(pairs) == pytest.approx(replaced, abs=1e-6)
+    assert max(alone) <= zeroed + 1e-12
+    assert max(pairs) <= replaced + 1e-12

@@ -17,8 +17,8 @@ from scipy.optimize import minimize
 
 from pabi import Loss
 from pabi.describe.linear_losses import executable
-from pabi.describe.scalar_losses import Logistic
 from pabi.describe.vector_losses import OneVsRest, Softmax, VectorHuber
+from support.every_case import every_case
 
 ULP = 2.0**-53
 R, K = 1.6, 4
@@ -35,6 +35,7 @@ LOSSES = {
     "poisson": Loss.poisson(R, 1.5, 3.0),
 }
 each_loss = pytest.mark.parametrize("name", LOSSES)
+all_losses = every_case("name", LOSSES)
 NORMS = [1e-3, 0.1, 0.4, 0.75, 1.5]  # C, on both sides of R/2 and of the losses' own bounds
 
 
@@ -79,7 +80,7 @@ def pairs(name, rng, count):
 
 
 @each_loss
-@pytest.mark.parametrize("norm", NORMS)
+@every_case("norm", NORMS)
 def test_gradients_are_cocoercive_bounded_and_steps_do_not_expand(name, norm):
     """10⁵ pairs in all. A row x of norm r at iterates that differ by x⊗Δz/r² has predictors that differ by Δz
     and gradients by x⊗Δg: lengths Δz/r and r·Δg."""
@@ -125,8 +126,8 @@ def _two_classes(a):
     return [0.0, _logit(a), -60.0, -60.0], 0, [math.sqrt(0.5), -math.sqrt(0.5), 0.0, 0.0]
 
 
-@each_loss
-@pytest.mark.parametrize("norm", NORMS)
+@all_losses
+@every_case("norm", NORMS)
 def test_two_hundredths_less_curvature_would_be_too_little(name, norm):
     """It is that of rows of norm R. Where a loss is linear after a short way the step is short."""
     loss, b = executed(name), norm / R
@@ -152,9 +153,6 @@ def test_larger_norms_and_longer_rows_are_no_less_steep():
         assert within == sorted(within)
         rows = [r * r * loss.steepness_within(Fraction(1, 2) / r) for r in grid]
         assert all(a <= b * (1 + Fraction(1, 10**15)) for a, b in pairwise(rows))
-
-
-# One function.
 
 
 def around(loss, corners, y, most, nodes=4_000):
@@ -198,7 +196,7 @@ class Scaled:
         z *= np.minimum(1.0, most / np.linalg.norm(z, axis=1))[:, None]
 
 
-@pytest.mark.parametrize("loss", [OneVsRest(K), OneVsRest(K, 0.4), Softmax()], ids=str)
+@every_case("loss", [OneVsRest(K), OneVsRest(K, 0.4), Softmax()])
 def test_scaled_vectors_round_a_triangle_do_not(loss):
     rng = np.random.default_rng(8)
     corners, y = 3.0 * rng.normal(size=(12, 3, K)), rng.integers(K, size=12)
@@ -213,9 +211,7 @@ COUNTEREXAMPLES = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("loss", "z", "other", "y", "least"), COUNTEREXAMPLES, ids=lambda v: str(v)
-)
+@every_case(("loss", "z", "other", "y", "least"), COUNTEREXAMPLES)
 def test_scaling_the_vector_of_derivatives_is_not_monotone(loss, z, other, y, least):
     """To norm 1/2, at an explicit pair, so that a short step expands. Clipped convexly it does not."""
     z, other = np.array([z]), np.array([other])
@@ -253,9 +249,6 @@ def test_it_is_below_the_loss_and_equal_where_that_is_not_steep(name, b):
     assert np.all(value <= loss.value(start + side, y) + 1e-4)
     clips = b < float(loss.slope)
     assert np.any(value < loss.value(start + side, y) - 1e-2) == clips
-
-
-# The maximiser, by a general solver.
 
 
 def entropy(s):
@@ -299,7 +292,7 @@ def test_one_vs_rest_is_the_maximiser_over_a_box_and_a_ball(smoothing, b):
         assert np.abs(got) == pytest.approx(best, abs=3e-6)
 
 
-@pytest.mark.parametrize("b", [0.15, 0.5, 1.2])
+@every_case("b", [0.15, 0.5, 1.2])
 def test_vector_huber_is_the_maximiser_over_a_ball(b):
     rng = np.random.default_rng(11)
     for _ in range(8):
@@ -309,7 +302,7 @@ def test_vector_huber_is_the_maximiser_over_a_ball(b):
         assert got == pytest.approx(best, abs=3e-6)
 
 
-@pytest.mark.parametrize("b", [0.15, 0.5, 1.2])
+@every_case("b", [0.15, 0.5, 1.2])
 def test_softmax_is_the_maximiser_over_residuals_of_its_own_class(b):
     """Over distributions π with 1 − π_y ≤ b/√2, a set that lies within the ball of radius b."""
     rng = np.random.default_rng(12)
@@ -323,9 +316,6 @@ def test_softmax_is_the_maximiser_over_residuals_of_its_own_class(b):
         )
         got = derivative(Softmax(), [z], np.array([0]), np.array([b]))[0]
         assert got == pytest.approx(best - np.eye(K)[0], abs=3e-6)
-
-
-# Rounding.
 
 
 def test_small_residuals_keep_their_digits():
@@ -355,7 +345,7 @@ def test_a_clipped_derivative_does_not_depend_on_its_place(name):
     assert np.array_equal(derivative(loss, z[order], y[order], most[order]), whole[order])
 
 
-@pytest.mark.parametrize("classes", [2, 9, 33, 150])
+@every_case("classes", [2, 9, 33, 150])
 def test_nor_does_it_with_many_classes(classes):
     """Whose sums are cut into strips."""
     rng = np.random.default_rng(classes)
@@ -369,7 +359,7 @@ def test_nor_does_it_with_many_classes(classes):
             assert np.array_equal(derivative(loss, z[one], y[one], most[one]), whole[one])
 
 
-@each_loss
+@all_losses
 def test_a_threshold_above_the_slope_changes_nothing(name):
     rng, loss = np.random.default_rng(14), executed(name)
     z, y, _ = records(name, rng, 50)
@@ -378,7 +368,7 @@ def test_a_threshold_above_the_slope_changes_nothing(name):
 
 
 @each_loss
-@pytest.mark.parametrize("b", [1e-12, 0.3, 1.2])
+@every_case("b", [1e-12, 0.3, 1.2])
 def test_extreme_predictors_have_bounded_derivatives(name, b):
     ends = np.array([0.0, 1e-300, 1.0, 37.0, 708.0, 745.0, 1e4, 1e16, 1e200, np.inf])
     _, y, _ = records(name, np.random.default_rng(15), 1)
@@ -390,12 +380,3 @@ def test_extreme_predictors_have_bounded_derivatives(name, b):
         g = derivative(loss, z, y, np.array([b]))
         assert np.all(np.isfinite(g)) or not math.isfinite(a)
         assert not np.linalg.norm(g) > b * (1.0 + 16 * ULP)
-
-
-def test_a_logistic_loss_alone_and_as_one_of_several_is_the_same():
-    """With the other margins so large that they do not count."""
-    t = np.linspace(-9.0, 9.0, 41)
-    z = np.column_stack([t, *[np.full(41, -800.0)] * 3])
-    alone = derivative(Logistic(), t, np.ones(41), np.full(41, 0.2))
-    got = derivative(OneVsRest(4), z, np.zeros(41, dtype=int), np.full(41, 0.2))
-    assert got[:, 0] == pytest.approx(alone, rel=1e-14)

@@ -35,30 +35,6 @@ def test_clipping_slope_solves_the_search(step: float, m: float, big: float) -> 
     assert searched * (1.0 - 1e-14) <= found <= searched * (1.0 + 1e-9)
 
 
-@pytest.mark.parametrize(
-    ("step", "m", "big", "published"),
-    [
-        (0.5, 0.0, 1.0, 1.0690449676496867),
-        (0.1, 0.0, 1.0, 1.0127393670836637),
-        (0.01, 0.0, 1.0, 1.0012523486435212),
-        (0.3, 0.2, 1.0, 1.0694003091810755),
-        (0.05, 2.0, 5.0, 1.1),
-        (0.5, 1.0, 1.0, 1.5),
-    ],
-)
-def test_clipping_slope_of_known_steps(step: float, m: float, big: float, published: float) -> None:
-    found = clipping_slope(Fraction(step), Fraction(-m), Fraction(big))
-    assert found == pytest.approx(published, rel=1e-9)
-
-
-def test_the_slope_of_clipped_convex_steps() -> None:
-    assert clipping_slope(Fraction(1, 2), Fraction(0), Fraction(1)) == pytest.approx(
-        1.0 / math.sqrt(1.0 - 0.125), rel=4e-16
-    )
-    assert clipping_slope(Fraction(3), Fraction(0), Fraction(1)) == 2.0
-    assert clipping_slope(Fraction(4), Fraction(0), Fraction(1)) == 3.0
-
-
 @given(st.integers(0, 2**32 - 1), st.floats(0.01, 2.5), st.floats(0.0, 1.0))
 @settings(max_examples=settings().max_examples // 4)
 def test_no_clip_and_no_curvature_expand_more(seed: int, step: float, m: float) -> None:
@@ -81,9 +57,6 @@ def test_the_slope_is_attained() -> None:
         step = np.eye(2) - 0.5 * np.outer([1.0, 0.0], [1.0, 0.0]) @ np.outer(u, u)
         best = max(best, float(np.linalg.norm(step, 2)))
     assert best == pytest.approx(1.0 / math.sqrt(1.0 - 0.125), rel=1e-7)
-
-
-# Weakly smooth losses.
 
 
 def covered(modulus, gradient, step: float, x: np.ndarray, y: np.ndarray) -> bool:  # type: ignore[no-untyped-def]
@@ -191,24 +164,3 @@ def test_limits_meet() -> None:
     convex = Loss.convex(2.0).modulus(0.5)
     barely = Loss.weakly_convex(1e-12, 2.0).modulus(0.5)
     np.testing.assert_allclose(barely(distances), convex(distances), rtol=1e-11)
-
-
-@pytest.mark.parametrize(
-    ("make", "field"),
-    [
-        (lambda: Loss.lipschitz(-1.0), "constant"),
-        (lambda: Loss.weakly_smooth([]), "pairs"),
-        (lambda: Loss.weakly_smooth([(1.2, 1.0)]), "pairs"),
-        (lambda: Loss.weakly_smooth([(-0.1, 1.0)]), "pairs"),
-        (lambda: Loss.weakly_smooth([(0.5, -1.0)]), "pairs"),
-        (lambda: Loss.weakly_smooth([0.5, 1.0]), "pairs"),
-        (lambda: Loss.weakly_smooth("half"), "pairs"),
-        (lambda: Loss.dissipative(-1.0, 1.0, 1.0), "offset"),
-        (lambda: Loss.dissipative(1.0, 0.0, 1.0), "rate"),
-        (lambda: Loss.dissipative(1.0, 1.0, math.nan), "smoothness"),
-    ],
-)
-def test_bad_constants_are_named(make, field) -> None:  # type: ignore[no-untyped-def]
-    with pytest.raises(ValueError) as error:
-        make()
-    assert error.value.field == field  # type: ignore[attr-defined]

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from pabi.describe.joint_clipping import hinge_within, logistic_within, row_norms
+from support.every_case import every_case
 
 ULP = 2.0**-53
 SMOOTHING = 0.4
@@ -17,9 +18,6 @@ SMOOTHING = 0.4
 def own(margins):
     with np.errstate(over="ignore"):
         return 1.0 / (1.0 + np.exp(np.asarray(margins)))
-
-
-# In 50 digits.
 
 
 def falling_root(function, low, high):
@@ -97,7 +95,7 @@ def test_it_is_the_root(within, margins, most):
     assert np.linalg.norm(got) == pytest.approx(most, rel=8 * ULP)
 
 
-@pytest.mark.parametrize("classes", [2, 3, 10, 40])
+@every_case("classes", [2, 3, 10, 40])
 def test_random_margins_have_one_multiplier(classes):
     """λ = −(t + log s − log(1 − s))/s is the same for all of a record's losses, and not below 0."""
     rng = np.random.default_rng(classes)
@@ -116,7 +114,7 @@ def test_random_margins_have_one_multiplier(classes):
     assert np.all(high >= 0.0)
 
 
-@pytest.mark.parametrize("most", [1e-280, 1e-100, 1e-20])
+@every_case("most", [1e-280, 1e-100, 1e-20])
 def test_minute_norms_have_one_too(most):
     """s is so small that u = log s, and λs differ from each other by what margins do."""
     margins = np.array([[0.0, 1.0, 2.0], [-700.0, -690.0, 5.0]])

@@ -1,4 +1,4 @@
-"""Langevin chains and diffusions as descriptions: what is stored, derived, accounted and refused."""
+"""Langevin chains and diffusions: what is stored, derived, accounted against known laws, and refused."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 import pabi
+from pabi import Loss
+from pabi.analyses import diffusion as analysis
 from pabi.describe.files import from_dict, to_dict
 from pabi.describe.langevin import CELLS
-from pabi.describe.losses import Loss
 from pabi.numbers.errors import InvalidInput, NotApplicable, PrivacyWarning
+from support.every_case import every_case, refuses
 
 CONVEX = Loss.convex(1.0)
 
@@ -28,32 +30,6 @@ def chain(loss=CONVEX, **changes):
     return pabi.LangevinChain(loss, **{**given, "gradient_gap": 0.3, **changes})
 
 
-def ornstein_uhlenbeck(m, beta, gap, time):
-    """μ of N(mean, var) against N(mean', var) for L = mθ²/2 and L' = L + gap·θ."""
-    means = gap / m * -math.expm1(-beta * m * time)
-    variance = -math.expm1(-2.0 * beta * m * time) / (beta * m)
-    return means / math.sqrt(variance)
-
-
-# Diffusions.
-
-
-def test_last_point_of_the_reference():
-    found = diffusion(Loss.strongly_convex(0.5, 2.0)).guarantee(1e-3)
-    assert found.mu == pytest.approx(0.49878352933898584, rel=1e-12)
-    assert found.method == "last point"
-
-
-@pytest.mark.parametrize("time", [1e-6, 0.3, 5.0, 1e4])
-@pytest.mark.parametrize("m", [1e-9, 0.5, 40.0])
-@pytest.mark.parametrize("beta", [0.1, 30.0])
-def test_ornstein_uhlenbeck_is_exact(m, beta, time):
-    found = diffusion(Loss.strongly_convex(m, 100.0), inverse_temperature=beta, time=time)
-    truth = ornstein_uhlenbeck(m, beta, 0.3, time)
-    # Of bounds that differ by less than a relative 1e-10 the path's is preferred: it assumes less.
-    assert truth * (1.0 - 1e-15) <= found.guarantee(1e-3).mu <= truth * (1.0 + 1e-10)
-
-
 def test_the_regulariser_counts_as_curvature():
     with_l2 = diffusion(Loss.convex(1.0, l2=0.5))
     assert (
@@ -61,7 +37,7 @@ def test_the_regulariser_counts_as_curvature():
     )
 
 
-@pytest.mark.parametrize(("time", "square"), [(0.5, 0.09), (5.0, 0.9), (50.0, 1.2)])
+@every_case(("time", "square"), [(0.5, 0.09), (5.0, 0.9), (50.0, 1.2)])
 def test_convex_on_a_bounded_set(time, square):
     found = diffusion(time=time, diameter=1.0).guarantee(1e-3)
     assert found.mu**2 == pytest.approx(square, rel=1e-12)
@@ -73,36 +49,13 @@ def test_only_the_lower_end_of_the_curvature_matters():
     assert smooth.guarantee(1e-3).mu == rough.guarantee(1e-3).mu
 
 
-@pytest.mark.parametrize("loss", [Loss.nonconvex(0.5), Loss.weakly_convex(0.5, 3.0)])
-def test_expanding_losses_pay_at_once_without_a_diameter(loss):
-    found = diffusion(loss)
-    assert found.guarantee(1e-3).mu == pytest.approx(math.sqrt(0.5 * 0.6**2 * 1.7), rel=1e-12)
-    bounded = diffusion(loss, time=50.0, diameter=1.0).guarantee(1e-3)
-    assert bounded.mu**2 == pytest.approx(2.0 * 1.0 * (0.6 + 0.5), rel=1e-12)
-
-
-def test_unknown_curvature_leaves_the_path():
-    found = diffusion(Loss.unknown()).guarantee(1e-3)
-    assert found.method == "path"
-    assert found.mu == pytest.approx(math.sqrt(0.5 * 0.6**2 * 1.7), rel=1e-12)
-
-
-def test_a_released_path_forgets_nothing():
-    found = diffusion(Loss.strongly_convex(0.5, 2.0), release="path")
-    assert found.guarantee(1e-3).method == "path"
-    reasons = {row.method: row.reason for row in found.explain(1e-3)}
-    assert "nothing is forgotten" in reasons["last point"]
+STRONG = Loss.strongly_convex(0.5, 2.0)
+EXPANDING = Loss.nonconvex(0.5)
 
 
 @pytest.mark.parametrize(
     ("loss", "diameter"),
-    [
-        (Loss.strongly_convex(0.5, 2.0), None),
-        (Loss.strongly_convex(0.5, 2.0), 0.4),
-        (CONVEX, 0.7),
-        (Loss.nonconvex(0.5), 0.7),
-        (Loss.nonconvex(0.5), None),
-    ],
+    [(STRONG, None), (STRONG, 0.4), (CONVEX, 0.7), (EXPANDING, 0.7), (EXPANDING, None)],
 )
 def test_fine_iterations_converge_to_the_closed_forms_from_above(loss, diameter):
     """Also where the window fits in, and where it does not."""
@@ -113,29 +66,6 @@ def test_fine_iterations_converge_to_the_closed_forms_from_above(loss, diameter)
         assert closed <= fine * (1.0 + 1e-12)
         assert fine <= coarse * (1.0 + 1e-9)
         assert fine == pytest.approx(closed, rel=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("loss", "diameter"),
-    [(Loss.strongly_convex(0.5, 2.0), None), (CONVEX, 0.7)],
-)
-def test_fine_chains_converge_to_the_closed_forms(loss, diameter):
-    time, steps = 9.0, 20_000_000
-    closed = diffusion(loss, time=time, diameter=diameter).guarantee(1e-3).mu
-    fine = chain(loss, steps=steps, step_size=time / steps, diameter=diameter).guarantee(1e-3).mu
-    assert fine == pytest.approx(closed, rel=1e-6)
-
-
-def test_fine_expanding_chains_converge_to_the_closed_form():
-    """Their error falls with the step size, so that two of them say where it ends."""
-    time = 9.0
-    closed = diffusion(Loss.nonconvex(0.5), time=time, diameter=0.7).guarantee(1e-3).mu
-    coarse, fine = (
-        chain(Loss.nonconvex(0.5), steps=n, step_size=time / n, diameter=0.7).guarantee(1e-3).mu
-        for n in (10_000, 20_000)
-    )
-    assert closed < fine < coarse
-    assert 2.0 * fine - coarse == pytest.approx(closed, rel=1e-6)
 
 
 @pytest.mark.parametrize("diameter", [None, 0.8])
@@ -162,20 +92,6 @@ def test_dissipative_diffusions_converge_in_time():
     )
     stationary = {row.method: row.mu for row in drawn.explain(1e-3)}["Gibbs measure"]
     assert stationary == pytest.approx(mus[3], rel=1e-6)
-
-
-def test_nonsmooth_chains_converge_slowly_to_the_same():
-    """Their moduli add O(η·ln(1/η)) to μ²."""
-    closed = diffusion(Loss.lipschitz(0.2), time=9.0, diameter=0.7).guarantee(1e-3).mu ** 2
-    excess = []
-    for steps in (300, 3000):
-        eta = 9.0 / steps
-        found = chain(Loss.lipschitz(0.2), steps=steps, step_size=eta, diameter=0.7)
-        excess.append(found.guarantee(1e-3).mu ** 2 - closed)
-    assert 0.0 < excess[1] < excess[0] / 3.0
-
-
-# Varying temperatures.
 
 
 def test_a_constant_given_in_any_form_is_the_same():
@@ -216,17 +132,6 @@ def test_a_function_of_time_is_assumed_monotone_between_readings():
     assert not any("monotone" in s for s in array.assumptions)
 
 
-@pytest.mark.parametrize(
-    "beta", [lambda t: -1.0, lambda t: math.nan, lambda t: 0.0, lambda t: "x", lambda t: 1 / t]
-)
-def test_functions_that_are_no_temperature(beta):
-    with pytest.raises(InvalidInput, match="inverse_temperature"):
-        diffusion(inverse_temperature=beta)
-
-
-# Chains.
-
-
 def test_a_chain_is_noisy_sgd():
     found = chain(Loss.strongly_convex(0.5, 2.0))
     run = found.run
@@ -240,7 +145,7 @@ def test_a_chain_is_noisy_sgd():
     assert float(it.slopes[0]) == pytest.approx(0.99, rel=1e-14)
 
 
-@pytest.mark.parametrize(("adjacency", "factor"), [("replace_one", 2.0), ("zero_out", 1.0)])
+@every_case(("adjacency", "factor"), [("replace_one", 2.0), ("zero_out", 1.0)])
 def test_the_gap_follows_from_the_gradient_bound(adjacency, factor):
     loss = Loss.logistic(3.0)
     found = chain(loss, gradient_gap=None, adjacency=adjacency)
@@ -274,52 +179,16 @@ def test_stochastic_gradients_cost_as_noisy_sgd_does():
     assert found.guarantee(1e-3).mu > chain(loss, gradient_gap=None).guarantee(1e-3).mu
 
 
-# What is refused.
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("inverse_temperature", 0.0),
-        ("inverse_temperature", -1.0),
-        ("inverse_temperature", math.nan),
-        ("step_size", 0.0),
-        ("steps", 0),
-        ("steps", 1.5),
-        ("chains", 0),
-        ("gradient_gap", 0.0),
-        ("gradient_gap", math.inf),
-        ("diameter", -1.0),
-        ("n", 0),
-        ("adjacency", "add_or_remove_one"),
-        ("release", "all"),
-        ("prox", 3),
-        ("batches", 10),
-        ("loss", "logistic"),
-    ],
-)
-def test_chains_refuse(field, value):
-    with pytest.raises(InvalidInput) as bad:
-        chain(**{field: value})
-    assert bad.value.field == field
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("inverse_temperature", 0.0),
-        ("inverse_temperature", [1.0, -1.0]),
-        ("time", 0.0),
-        ("time", math.inf),
-        ("gradient_gap", -0.1),
-        ("release", "all"),
-        ("diameter", 0.0),
-    ],
-)
-def test_diffusions_refuse(field, value):
-    with pytest.raises(InvalidInput) as bad:
-        diffusion(**{field: value})
-    assert bad.value.field == field
+def test_what_is_wrong_is_named():
+    of_both = {"gradient_gap": [0.0, -0.1, math.inf], "diameter": [0.0, -1.0], "release": ["all"]}
+    temperatures = [0.0, -1.0, math.nan]
+    of_chains = {"inverse_temperature": temperatures, "step_size": [0.0], "steps": [0, 1.5]}
+    of_chains |= {"chains": [0], "n": [0], "adjacency": ["add_or_remove_one"], "prox": [3]}
+    of_chains |= {"batches": [10], "loss": ["logistic"]}
+    refuses(chain, of_both | of_chains)
+    functions = [lambda t: -1.0, lambda t: math.nan, lambda t: 0.0, lambda t: "x", lambda t: 1 / t]
+    temperatures = [*temperatures, [1.0, -1.0], *functions]
+    refuses(diffusion, of_both | {"inverse_temperature": temperatures, "time": [0.0, math.inf]})
 
 
 def test_what_bounds_no_gradient_is_refused():
@@ -355,10 +224,7 @@ def test_numbers_beyond_all_bounds():
         diffusion(Loss.unknown()).iteration()
 
 
-# Tables.
-
-
-@pytest.mark.parametrize(
+@every_case(
     "described",
     [
         chain(),
@@ -379,15 +245,98 @@ def test_functions_have_no_table():
 
 
 def test_tables_name_what_is_missing_or_unknown():
+    loss = {"kind": "logistic", "feature_norm": 1.0}
+    table = {"kind": "langevin_chain", "n": 3, "inverse_temperature": 1.0, "steps": 2, "loss": loss}
     with pytest.raises(InvalidInput, match="step_size"):
-        from_dict(
-            {
-                "kind": "langevin_chain",
-                "n": 3,
-                "inverse_temperature": 1.0,
-                "steps": 2,
-                "loss": {"kind": "logistic", "feature_norm": 1.0},
-            }
-        )
+        from_dict(table)
     with pytest.raises(InvalidInput, match="did you mean inverse_temperature"):
         from_dict({"kind": "langevin_diffusion", "inverse_temprature": 1.0})
+
+
+DELTA = 1e-5
+GAP = 0.3  # Δ: the potentials mθ²/2 and mθ²/2 + Δθ have gradients that are so far apart
+ROUNDINGS = 1e-12
+
+
+def parabola(m):
+    return Loss.strongly_convex(m, m)
+
+
+def mu_of_last(m, betas, time):
+    """μ of dθ = −β(mθ + Δ)dt + √2 dW against the same without Δ, β one of `betas` for equal parts of
+    [0, time]: within one the mean tends to −Δ/m and the variance to 1/(βm), at rates βm and 2βm."""
+    mean, variance = 0.0, 0.0
+    for beta in betas:
+        kept = math.exp(-beta * m * time / len(betas))
+        mean = kept * mean + GAP / m * (1.0 - kept)
+        variance = kept**2 * variance + (1.0 - kept**2) / (beta * m)
+    return mean / math.sqrt(variance)
+
+
+@every_case("time", [0.1, 1.7, 40.0])
+@every_case("m", [0.05, 0.5, 3.0])
+def test_the_last_point_of_a_parabola_is_exact(m, time):
+    truth = mu_of_last(m, [2.0], time)
+    mu = analysis.last_point(diffusion(parabola(m), time=time), DELTA).mu
+    assert truth * (1.0 - 1e-15) <= mu <= truth * (1.0 + ROUNDINGS)
+
+
+def test_varying_temperature_is_followed_cell_by_cell():
+    betas = np.array([6.0, 3.0, 1.0, 0.5])
+    truth = mu_of_last(0.5, betas, 1.7)
+    mu = analysis.last_point(diffusion(parabola(0.5), inverse_temperature=betas), DELTA).mu
+    # Shifts are paid at a constant rate within each of thousands of cells, which costs next to nothing.
+    assert truth * (1.0 - 1e-15) <= mu <= truth * (1.0 + 1e-5)
+    # While it cools, what is to be paid comes later than a parabola's shifts would pay it.
+    truth = mu_of_last(0.5, betas[::-1], 1.7)
+    cooling = diffusion(parabola(0.5), inverse_temperature=betas[::-1].copy())
+    assert truth <= analysis.last_point(cooling, DELTA).mu < analysis.path(cooling, DELTA).mu
+
+
+@every_case("loss", [Loss.convex(1.0), Loss.nonconvex(1.0), Loss.unknown()])
+def test_the_path_is_that_of_girsanov(loss):
+    """Drifts that differ by βΔ throughout: log dP/dQ is Gaussian with variance (β²Δ²/2)·T."""
+    truth = 2.0 * GAP * math.sqrt(1.7 / 2.0)
+    mu = analysis.path(diffusion(loss), DELTA).mu
+    assert truth * (1.0 - 1e-15) <= mu <= truth * (1.0 + ROUNDINGS)
+    betas = np.array([0.5, 1.0, 3.0, 6.0])
+    truth = GAP * math.sqrt(float(np.sum(betas**2)) / 4.0 * 1.7 / 2.0)
+    mu = analysis.path(diffusion(loss, inverse_temperature=betas), DELTA).mu
+    assert mu == pytest.approx(truth, rel=ROUNDINGS)
+    assert mu >= truth
+
+
+@every_case(("m", "diameter"), [(0.0, 0.5), (0.0, 3.0), (0.4, 0.5), (-0.6, 0.5)])
+def test_gibbs_densities_on_an_interval_are_never_safer_than_proven(m, diameter):
+    """What a diffusion between walls tends to, of which histograms see no more."""
+    loss = Loss.nonconvex(-m) if m < 0.0 else Loss.convex(1.0, l2=m)
+    proven = analysis.last_point(diffusion(loss, time=1e4, diameter=diameter), DELTA)
+    assert proven.mu**2 == pytest.approx(2.0 * diameter * (2.0 * GAP - m * diameter), rel=1e-9)
+    for middle in (-0.5, 0.0, 0.5):
+        x = np.linspace(-0.5, 0.5, 4001) * diameter
+        p, q = (
+            np.exp(-2.0 * (0.5 * m * (x - middle * diameter) ** 2 + tilt * x))
+            for tilt in (0.0, GAP)
+        )
+        p, q = p / p.sum(), q / q.sum()
+        for epsilon in (0.0, 0.1, 0.5):
+            truth = float(np.maximum(p - math.exp(epsilon) * q, 0.0).sum())
+            assert truth <= proven.delta(epsilon) + 1e-15
+
+
+def test_a_set_that_is_never_reached_does_not_matter():
+    free = analysis.last_point(diffusion(time=0.1), DELTA).mu
+    assert analysis.last_point(diffusion(time=0.1, diameter=1e6), DELTA).mu == free
+
+
+@every_case(
+    ("description", "reason"),
+    [
+        (diffusion(release="path"), "the path is released, so nothing is forgotten"),
+        (diffusion(Loss.unknown()), "nothing is known of the curvature of a unknown loss"),
+    ],
+)
+def test_the_last_point_needs_a_hidden_path_and_a_curvature(description, reason):
+    with pytest.raises(NotApplicable, match=reason):
+        analysis.last_point(description, DELTA)
+    assert analysis.path(description, DELTA).mu > 0.0

@@ -1,94 +1,69 @@
-"""The table of kinds: bad input, each row against its constructor, and moduli of fields, of separable losses
-and of a kind that adds rows of its own against instances."""
+"""The table of kinds: bad input, each row against its constructor, and moduli of fields and of
+separable losses against instances."""
 
 from __future__ import annotations
 
 import inspect
 import math
-from fractions import Fraction
-from types import MappingProxyType
+from functools import partial
 
 import numpy as np
 import pytest
 
 from pabi import Cyclic, Loss, NoisySGD
-from pabi.describe import loss_constructors, loss_kinds
 from pabi.describe.linear_losses import LINEAR_LOSSES
-from pabi.describe.loss_facts import Facts, Kind
 from pabi.describe.loss_kinds import KINDS
-from pabi.describe.moduli import Modulus
 from pabi.execute.clipping import clip_coordinates, clip_norms
-from pabi.numbers.errors import InvalidInput
-from pabi.numbers.fields import POSITIVE
+from support.every_case import every_case, refused
 
 # Bad input.
 
 WS, DI, SA, LI = Loss.weakly_smooth, Loss.dissipative, Loss.saddle, Loss.lipschitz
+PAIRS = [
+    *([(exponent, 1.0)] for exponent in (1.1, -0.1, math.nan, "0.5")),
+    *([(0.5, constant)] for constant in (0.0, -1.0, math.inf, "1", True)),
+    *([], (), 0.5, {0.5: 1.0}, "01", "half", [0.5, 1.0], None),
+    *([(0.5, 1.0, 2.0)], [(0.5, 1.0), (2.0, 1.0)]),
+]
 BAD = [
-    (lambda: WS([(1.1, 1.0)]), "pairs"),
-    (lambda: WS([(-0.1, 1.0)]), "pairs"),
-    (lambda: WS([(math.nan, 1.0)]), "pairs"),
-    (lambda: WS([(0.5, 0.0)]), "pairs"),
-    (lambda: WS([(0.5, -1.0)]), "pairs"),
-    (lambda: WS([(0.5, math.inf)]), "pairs"),
-    (lambda: WS([(0.5, "1")]), "pairs"),
-    (lambda: WS([("0.5", 1.0)]), "pairs"),
-    (lambda: WS([(0.5, True)]), "pairs"),
-    (lambda: WS([]), "pairs"),
-    (lambda: WS(()), "pairs"),
-    (lambda: WS(0.5), "pairs"),
-    (lambda: WS({0.5: 1.0}), "pairs"),
-    (lambda: WS("01"), "pairs"),
-    (lambda: WS([0.5, 1.0]), "pairs"),
-    (lambda: WS([(0.5, 1.0, 2.0)]), "pairs"),
-    (lambda: WS([(0.5, 1.0), (2.0, 1.0)]), "pairs"),
-    (lambda: WS(None), "pairs"),
-    (lambda: WS([(0.5, 1.0)], gradient_bound=0.0), "gradient_bound"),
-    (lambda: WS([(0.5, 1.0)], glm="yes"), "glm"),
-    (lambda: WS([(0.5, 1.0)], separable=1), "separable"),
-    (lambda: WS([(0.5, 1.0)], l2=-1.0), "l2"),
-    (lambda: DI(-1e-9, 1.0, 1.0), "offset"),
-    (lambda: DI(math.nan, 1.0, 1.0), "offset"),
-    (lambda: DI(math.inf, 1.0, 1.0), "offset"),
-    (lambda: DI(0.1, 0.0, 1.0), "rate"),
-    (lambda: DI(0.1, -1.0, 1.0), "rate"),
-    (lambda: DI(0.1, 1.0, 0.0), "smoothness"),
-    (lambda: DI(0.1, 1.0, -2.0), "smoothness"),
-    (lambda: DI(0.1, 1.0, None), "smoothness"),
-    (lambda: DI(0.1, 1.0, 1.0, gradient_bound=-1.0), "gradient_bound"),
-    (lambda: SA(0.0), "constant"),
-    (lambda: SA(-1.0), "constant"),
-    (lambda: SA(math.inf), "constant"),
-    (lambda: SA(1.0, 0.0), "smoothness"),
-    (lambda: SA(1.0, -1.0), "smoothness"),
-    (lambda: SA(1.0, math.nan), "smoothness"),
-    (lambda: SA(1.0, "3"), "smoothness"),
-    (lambda: SA(1.0, 1.0, l2=math.nan), "l2"),
-    (lambda: LI(0.0), "constant"),
-    (lambda: LI(-1.0), "constant"),
-    (lambda: LI(None), "constant"),
-    (lambda: LI(1.0, glm=3), "glm"),
-    (lambda: Loss("saddle", (("constant", 1.0), ("glm", True))), "glm"),
-    (lambda: Loss("saddle", (("smoothness", 1.0),)), "constant"),
-    (lambda: Loss("lipschitz", (("constant", 1.0), ("gradient_bound", 1.0))), "gradient_bound"),
-    (lambda: Loss("dissipative", (("offset", 1.0), ("rate", 1.0))), "smoothness"),
-    (lambda: Loss("weakly_smooth"), "pairs"),
-    (lambda: Loss("weakly smooth", (("pairs", [(0.5, 1.0)]),)), "kind"),
+    (WS, {"pairs": PAIRS}),
+    (
+        partial(WS, [(0.5, 1.0)]),
+        {"gradient_bound": [0.0], "glm": ["yes"], "separable": [1], "l2": [-1.0]},
+    ),
+    (partial(DI, rate=1.0, smoothness=1.0), {"offset": [-1e-9, math.nan, math.inf]}),
+    (partial(DI, 0.1, smoothness=1.0), {"rate": [0.0, -1.0]}),
+    (partial(DI, 0.1, 1.0), {"smoothness": [0.0, -2.0, math.nan, None]}),
+    (partial(DI, 0.1, 1.0, 1.0), {"gradient_bound": [-1.0]}),
+    (SA, {"constant": [0.0, -1.0, math.inf]}),
+    (partial(SA, 1.0), {"smoothness": [0.0, -1.0, math.nan, "3"]}),
+    (partial(SA, 1.0, 1.0), {"l2": [math.nan]}),
+    (LI, {"constant": [0.0, -1.0, None]}),
+    (partial(LI, 1.0), {"glm": [3]}),
+    (partial(Loss.holder, constant=1.0), {"exponent": [1.1, -0.1]}),
+    (partial(Loss.holder, 0.5), {"constant": [0.0, math.inf]}),
+]
+MISFITS = [
+    ("saddle", (("constant", 1.0), ("glm", True)), "glm"),
+    ("saddle", (("smoothness", 1.0),), "constant"),
+    ("lipschitz", (("constant", 1.0), ("gradient_bound", 1.0)), "gradient_bound"),
+    ("dissipative", (("offset", 1.0), ("rate", 1.0)), "smoothness"),
+    ("weakly_smooth", (), "pairs"),
+    ("weakly smooth", (("pairs", [(0.5, 1.0)]),), "kind"),
 ]
 
 
-@pytest.mark.parametrize(("make", "field"), BAD, ids=[f"{i}-{b[1]}" for i, b in enumerate(BAD)])
-def test_bad_constants_are_refused_in_one_line(make, field):
-    with pytest.raises(InvalidInput) as error:
-        make()
-    assert error.value.field == field
-    assert str(error.value).startswith(f"{field}: ")
-    assert "\n" not in str(error.value)
-    assert says_what_is_right(str(error.value))
-
-
-def says_what_is_right(message):
-    return any(word in message for word in ("expected", "missing", "no such parameter"))
+def test_bad_constants_are_refused_in_one_line():
+    messages = [
+        (field, refused(field, make, **{field: value}))
+        for make, table in BAD
+        for field, values in table.items()
+        for value in values
+    ]
+    messages += [(field, refused(field, Loss, kind, given)) for kind, given, field in MISFITS]
+    for field, message in messages:
+        assert message.startswith(f"{field}: ")
+        assert any(w in message for w in ("expected", "missing", "no such parameter")), message
 
 
 def run_of(**changes):
@@ -97,33 +72,17 @@ def run_of(**changes):
     return NoisySGD(**{**fields, **changes})
 
 
-@pytest.mark.parametrize("clipping", ["coordinate", "Norm", "", None, 1, True, ["norm"]])
+@every_case("clipping", ["coordinate", "Norm", "", None, 1, True, ["norm"]])
 def test_other_ways_to_clip_are_refused(clipping):
-    for make in (
-        lambda: run_of(clipping=clipping),
-        lambda: Loss.convex(1.0).modulus(0.1, 1.0, 1.0, clipping),
-    ):
-        with pytest.raises(InvalidInput) as error:
-            make()
-        assert error.value.field == "clipping"
-        assert "norm" in str(error.value)
-        assert "coordinates" in str(error.value)
-        assert "\n" not in str(error.value)
+    for make in (run_of, partial(Loss.convex(1.0).modulus, 0.1, 1.0, 1.0)):
+        message = refused("clipping", make, clipping=clipping)
+        assert "norm" in message
+        assert "coordinates" in message
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"gradient_sensitivity": 1.0},
-        {"loss": Loss.convex(1.0, gradient_bound=1.0)},
-    ],
-    ids=["sensitivity", "bound"],
-)
-def test_clipped_coordinates_need_a_norm(changes):
-    with pytest.raises(InvalidInput) as error:
-        run_of(clipping="coordinates", clip_norm=None, **changes)
-    assert error.value.field == "clip_norm"
-    assert "\n" not in str(error.value)
+def test_clipped_coordinates_need_a_norm():
+    for changes in ({"gradient_sensitivity": 1.0}, {"loss": Loss.convex(1.0, gradient_bound=1.0)}):
+        refused("clip_norm", run_of, clipping="coordinates", clip_norm=None, **changes)
 
 
 def test_pairs_are_sorted_and_the_least_constant_is_kept():
@@ -167,7 +126,7 @@ def test_every_kind_has_an_example():
     assert all(loss.kind == kind for kind, (loss, *_) in EXAMPLES.items())
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@every_case("kind", KINDS)
 def test_every_kind_has_a_constructor_with_its_parameters(kind):
     row, constructor = KINDS[kind], getattr(Loss, kind)
     offered = inspect.signature(constructor).parameters
@@ -178,6 +137,7 @@ def test_every_kind_has_a_constructor_with_its_parameters(kind):
     assert constructor.__doc__
     loss = EXAMPLES[kind][0]
     assert constructor(**dict(loss.parameters)) == loss
+    assert Loss.from_dict(loss.with_l2(0.5).to_dict()) == loss.with_l2(0.5)
     assert list(dict(loss.parameters)) == [name for name in offered if name != "l2"]
 
 
@@ -185,7 +145,7 @@ def test_an_unknown_loss_asks_its_user_to_stand_behind_nothing():
     assert EXAMPLES["unknown"][0].sentences == ()
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "unknown"])
+@every_case("kind", [kind for kind in KINDS if kind != "unknown"])
 def test_every_other_kind_says_what_its_user_must_stand_behind(kind):
     loss = EXAMPLES[kind][0]
     said = loss.sentences
@@ -198,7 +158,7 @@ def test_every_other_kind_says_what_its_user_must_stand_behind(kind):
         assert any(fact in sentence for sentence in said)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@every_case("kind", KINDS)
 def test_what_other_modules_ask_of_a_kind(kind):
     loss, potential, scalable, say_all = EXAMPLES[kind]
     assert (loss.has_potential, loss.scalable, loss.slopes_say_all) == (
@@ -208,17 +168,11 @@ def test_what_other_modules_ask_of_a_kind(kind):
     )
 
 
-LEAST = {
-    "strongly_convex": 0.5,
-    "nonconvex": -2.0,
-    "weakly_convex": -0.5,
-    "holder": None,
-    "dissipative": -2.0,
-    "unknown": None,
-}
+LEAST = {"strongly_convex": 0.5, "nonconvex": -2.0, "weakly_convex": -0.5, "holder": None}
+LEAST |= {"dissipative": -2.0, "unknown": None}
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@every_case("kind", KINDS)
 def test_the_least_curvature_is_that_of_the_worst_record(kind):
     """0 for all that is convex or monotone, and for nothing else."""
     assert EXAMPLES[kind][0].least_curvature == LEAST.get(kind, 0.0)
@@ -230,100 +184,8 @@ def test_losses_of_linear_models_are_rows_of_the_table():
         assert list(KINDS[kind].required) == ["feature_norm", *cls.parameters]
 
 
-def test_contraction_is_lost_where_gradients_that_are_not_scalable_are_scaled():
-    """Why trainers ask: half the gradients of a strongly convex or dissipative quadratic contract less."""
-    for loss in (Loss.strongly_convex(2.0, 2.0), DI(0.0, 2.0, 2.0)):
-        assert not loss.scalable
-        halved = abs(1.0 - 0.1 * 0.5 * 2.0)
-        assert loss.modulus(0.1)(1.0) < halved - 0.05
-    for loss in (Loss.convex(2.0), Loss.nonconvex(2.0)):
-        assert loss.scalable
-        for share in (0.0, 0.5, 1.0):
-            for h in loss.curvature:
-                assert abs(1.0 - 0.1 * share * h) <= loss.modulus(0.1)(1.0)
-
-
 def test_a_loss_is_not_to_be_subclassed():
     assert Loss.__final__
-
-
-# A kind that adds rows: nonconvex with ‖∇f(x) − ∇f(y)‖ ≤ M‖x − y‖^p, so that ω(δ) = δ + eMδ^p, which tangents
-# bound. It is one row of the table; no other module knows of it.
-
-TANGENTS = (1e-3, 0.1, 1.0, 20.0)
-
-
-def holder_rows(p, step, clips):
-    if clips:
-        return []
-    e, m, q = float(step), p["constant"], p["exponent"]
-    return [
-        Modulus.affine(
-            (1.0 + e * m * q * a ** (q - 1.0)) * (1.0 + 1e-12),
-            e * m * (1.0 - q) * a**q * (1.0 + 1e-12),
-        )
-        for a in TANGENTS
-    ]
-
-
-HOLDER = Kind(
-    required={"exponent": POSITIVE, "constant": POSITIVE},
-    facts=lambda p: Facts(),
-    sentences=lambda subject, p, facts: [f"{subject} has a Hölder gradient"],
-    rows=holder_rows,
-)
-
-
-@pytest.fixture
-def holder(monkeypatch):
-    table = MappingProxyType({**KINDS, "planted": HOLDER})
-    for module in (loss_kinds, loss_constructors):
-        monkeypatch.setattr(module, "KINDS", table)
-    return Loss("planted", (("exponent", 0.5), ("constant", 3.0)))
-
-
-@pytest.mark.parametrize("l2", [0.0, 0.3])
-@pytest.mark.parametrize("fraction", [Fraction(1), Fraction(2, 5)])
-def test_rows_of_a_kind_are_kept_and_attained(holder, l2, fraction):
-    """g(x) = −M·2^(p − 1)·sign(x)|x|^p parts ±δ/2 by exactly Mδ^p."""
-    eta, p, m = 0.2, 0.5, 3.0
-    modulus = holder.with_l2(l2).modulus(eta, None, fraction)
-
-    def apart(delta):
-        x = delta / 2.0
-        pull = -m * 2.0 ** (p - 1.0) * x**p
-        return 2.0 * abs(x - eta * (l2 * x + float(fraction) * pull))
-
-    for delta in np.geomspace(1e-6, 1e3, 60):
-        assert apart(delta) <= modulus(float(delta))
-    for delta in TANGENTS:
-        assert modulus(delta) == pytest.approx(apart(delta), rel=1e-9)
-
-
-def test_rows_of_a_kind_speak_of_gradients_as_they_are(holder):
-    assert holder.modulus(0.2, clip_norm=1.0) == Modulus.affine(1.0, 0.4)
-    assert holder.modulus(0.2, clip_norm=1.0, clipping="coordinates") == Modulus.affine(1.0, 0.4)
-    assert not holder.scalable
-    assert not holder.slopes_say_all
-
-
-def test_a_run_of_a_kind_that_adds_rows_is_accounted(holder):
-    """Its rows reach the shifts, which beat composition, and its sentence the assumptions."""
-    loss = Loss("planted", (("exponent", 0.5), ("constant", 0.1)))
-
-    def guarantee(loss):
-        return NoisySGD(
-            loss,
-            n=100,
-            batches=Cyclic(10),
-            steps=200,
-            step_size=0.01,
-            noise_std=1.0,
-            gradient_sensitivity=1.0,
-        ).guarantee(1e-5)
-
-    assert guarantee(loss).mu < 0.5 * guarantee(Loss.unknown()).mu
-    assert loss.sentences[0] in guarantee(loss).assumptions
 
 
 # Against instances. Two steps that end further apart than the modulus says refute it; the rounding of a step
@@ -444,16 +306,9 @@ def test_losses_that_are_not_separable_may_expand_with_clipped_coordinates():
 
 def test_both_bounds_are_assumed_where_both_are_used() -> None:
     """Clipped coordinates bound the norm by clip_norm, the loss promises less."""
-    run = NoisySGD(
-        Loss.convex(1.0, gradient_bound=0.5, separable=True),
-        n=100,
-        batches=Cyclic(10),
-        steps=3,
-        step_size=0.1,
-        noise_std=1.0,
-        clip_norm=1.0,
-        clipping="coordinates",
-    )
+    given = {"steps": 3, "step_size": 0.1, "noise_std": 1.0, "clip_norm": 1.0}
+    given |= {"clipping": "coordinates"}
+    run = NoisySGD(Loss.convex(1.0, gradient_bound=0.5, separable=True), 100, Cyclic(10), **given)
     assert run.record_gradient_bound == 0.5
     assert any("coordinate by coordinate to 1.0/√d" in said for said in run.assumptions)
     assert any("norm at most 0.5" in said for said in run.assumptions)

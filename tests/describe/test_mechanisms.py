@@ -1,4 +1,4 @@
-"""The exponential mechanism and its iterated form: constants, both bounds, what is refused."""
+"""The exponential mechanism and its iterated form: constants, bounds against densities, and refusals."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 
 import pabi
+from pabi import Loss
+from pabi.analyses import exponential
 from pabi.describe.files import from_dict, to_dict
-from pabi.describe.losses import Loss
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import NotApplicable
 from pabi.tradeoff import Best, BoundedRange, Gaussian
+from support.every_case import every_case, refused, refuses
 
 
 def mechanism(loss=None, **changes):
@@ -35,22 +37,10 @@ def hockey_stick(f, g, epsilon, low, high):
     return float(np.maximum(p - math.exp(epsilon) * q, 0.0).sum())
 
 
-def test_gibbs_measure_of_the_reference():
-    found = mechanism(Loss.strongly_convex(0.1, 1.0, gradient_bound=15.0)).explain(1e-3)
-    mu = {row.method: row.mu for row in found}["Gibbs measure"]
-    assert mu == pytest.approx(1.0, rel=1e-12)
-    assert mu >= 1.0
-
-
 def test_bounded_range_of_the_reference():
     found = mechanism(diameter=3.0, inverse_temperature=None, epsilon=6.0).guarantee(1e-3)
-    truth = {
-        -2: 0.9660989046131189,
-        0: 0.9051482536448665,
-        1: 0.8446616566713084,
-        3: 0.6050264587225035,
-        5.5: 0.049050678044794176,
-    }
+    truth = {-2: 0.9660989046131189, 0: 0.9051482536448665, 1: 0.8446616566713084}
+    truth |= {3: 0.6050264587225035, 5.5: 0.049050678044794176}
     for epsilon, delta in truth.items():
         assert BoundedRange(6.0).delta(epsilon) == pytest.approx(delta, rel=1e-9)
         assert found.delta(epsilon) <= delta * (1.0 + 1e-9)
@@ -61,12 +51,9 @@ def gibbs_mu(found):
     return next(row.mu for row in found.explain(1e-3) if row.method == "Gibbs measure")
 
 
-def test_corollaries_5_2_and_5_4():
-    """Δ√(κ/m) without an effect of D, √(2κΔD) for convex losses."""
-    wide = mechanism(Loss.strongly_convex(0.5, 1.0, gradient_bound=15.0), diameter=100.0)
-    assert gibbs_mu(wide) == pytest.approx(0.3 * math.sqrt(2.0 / 0.5), rel=1e-12)
-    convex = mechanism()
-    assert gibbs_mu(convex) == pytest.approx(math.sqrt(2.0 * 2.0 * 0.3), rel=1e-12)
+def test_corollary_5_4():
+    """√(2κΔD) for convex losses."""
+    assert gibbs_mu(mechanism()) == pytest.approx(math.sqrt(2.0 * 2.0 * 0.3), rel=1e-12)
 
 
 def test_where_gaussian_and_pure_privacy_cross():
@@ -78,8 +65,8 @@ def test_where_gaussian_and_pure_privacy_cross():
     assert BoundedRange(2.0 * product).advantage < pure
 
 
-@pytest.mark.parametrize("m", [-1.0, 0.0, 0.3, 4.0])
-@pytest.mark.parametrize("kappa", [0.3, 5.0, 40.0])
+@every_case("m", [-1.0, 0.0, 0.3, 4.0])
+@every_case("kappa", [0.3, 5.0, 40.0])
 def test_never_below_the_densities(m, kappa):
     """L = mθ²/2 ± Δθ/2 on [−1, 1], whose divergence is integrated."""
     gap = 0.5
@@ -99,7 +86,7 @@ def test_never_below_the_densities(m, kappa):
         assert found.delta(epsilon) >= truth - 1e-7
 
 
-@pytest.mark.parametrize("kappa", [1.0, 10.0])
+@every_case("kappa", [1.0, 10.0])
 def test_never_below_dissipative_densities(kappa):
     """Double wells θ⁴/4 − θ²/2 with θ ↦ ±Δθ/2 on [−1.5, 1.5]: (x³ − y³ − (x − y))(x − y) ≥ κ(x − y)² − λ as
     (x³ − y³)(x − y) ≥ (x − y)⁴/4, so that λ = (1 + κ)²."""
@@ -154,9 +141,6 @@ def test_pure_privacy_at_delta_zero():
     assert mechanism().guarantee(0.0).epsilon(0.0) == mechanism().range
 
 
-# The iterated form.
-
-
 def test_rounds():
     found = iterated()
     first, second, last = found.rounds
@@ -186,11 +170,12 @@ def test_rounds_compose():
         assert alone.kappa == one.inverse_temperature
     rows = {row.method: row for row in found.explain(1e-4)}
     assert rows["Gibbs measure"].mu == pytest.approx(math.hypot(*mus), rel=1e-12)
+    assert rows["Gibbs measure"].mu >= math.hypot(*mus) * (1.0 - 1e-15)
     assert found.guarantee(0.0).epsilon(0.0) == pytest.approx(sum(ranges), rel=1e-9)
     assert sum(ranges) == pytest.approx(1.0, rel=1e-12)
 
 
-@pytest.mark.parametrize("epsilons", [[0.2, 0.3, 0.5], [0.2, 0.5], [0.1, 0.1, 3.0]])
+@every_case("epsilons", [[0.2, 0.3, 0.5], [0.2, 0.5], [0.1, 0.1, 3.0]])
 def test_split_records_are_in_one_part_only(epsilons):
     found = iterated(epsilons=epsilons, split=400)
     expected = max(sum(epsilons[:-1]), epsilons[-1])
@@ -199,54 +184,91 @@ def test_split_records_are_in_one_part_only(epsilons):
     assert found.rounds[0].radius > iterated(epsilons=epsilons, n=400).rounds[0].radius
 
 
-# What is refused.
+def test_what_is_wrong_is_named():
+    wrong = {"epsilon": [1.0], "inverse_temperature": [-1.0], "diameter": [None, 0.0]}
+    wrong |= {"dimension": [0, 1.5]}
+    refuses(mechanism, wrong)
+    refused("epsilon", mechanism, inverse_temperature=None)
+    refused("epsilon", mechanism, inverse_temperature=None, epsilon=0.0)
+    refused("gradient_gap", mechanism, Loss.convex(1.0))
+    losses = [
+        Loss.convex(1.0, gradient_bound=1.0),
+        Loss.strongly_convex(1.0, 1.0),
+        Loss.unknown(gradient_bound=1.0),
+    ]
+    wrong = {"epsilons": [[], [0.1, -0.1], 0.1], "failure": [0.0, 1.0], "split": [1000]}
+    wrong |= {"loss": losses, "diameter": [None]}
+    refuses(iterated, wrong)
 
 
-@pytest.mark.parametrize(
-    ("field", "changes"),
-    [
-        ("epsilon", {"inverse_temperature": None}),
-        ("epsilon", {"epsilon": 1.0}),
-        ("epsilon", {"inverse_temperature": None, "epsilon": 0.0}),
-        ("inverse_temperature", {"inverse_temperature": -1.0}),
-        ("diameter", {"diameter": None}),
-        ("diameter", {"diameter": 0.0}),
-        ("dimension", {"dimension": 0}),
-        ("dimension", {"dimension": 1.5}),
-        ("gradient_gap", {"loss": Loss.convex(1.0)}),
-    ],
-)
-def test_mechanisms_refuse(field, changes):
-    with pytest.raises(InvalidInput) as bad:
-        mechanism(**changes)
-    assert bad.value.field == field
-
-
-@pytest.mark.parametrize(
-    ("field", "changes"),
-    [
-        ("epsilons", {"epsilons": []}),
-        ("epsilons", {"epsilons": [0.1, -0.1]}),
-        ("epsilons", {"epsilons": 0.1}),
-        ("failure", {"failure": 0.0}),
-        ("failure", {"failure": 1.0}),
-        ("split", {"split": 1000}),
-        ("loss", {"loss": Loss.convex(1.0, gradient_bound=1.0)}),
-        ("loss", {"loss": Loss.strongly_convex(1.0, 1.0)}),
-        ("loss", {"loss": Loss.unknown(gradient_bound=1.0)}),
-        ("diameter", {"diameter": None}),
-    ],
-)
-def test_iterated_mechanisms_refuse(field, changes):
-    with pytest.raises(InvalidInput) as bad:
-        iterated(**changes)
-    assert bad.value.field == field
-
-
-@pytest.mark.parametrize(
+@every_case(
     "described",
     [mechanism(), mechanism(inverse_temperature=None, epsilon=2.0), iterated(), iterated(split=9)],
 )
 def test_tables_round_trip(described):
     assert from_dict(to_dict(described)) == described
     assert dataclasses.replace(described) == described
+
+
+def described(loss=None, **changes):
+    given = {"diameter": 2.0, "inverse_temperature": 4.0, "gradient_gap": GAP}
+    return mechanism(Loss.convex(1.0) if loss is None else loss, **given | changes)
+
+
+DELTA = 1e-5
+GAP = 0.3
+
+
+@every_case("kappa", [0.1, 4.0, 300.0])
+@every_case("m", [0.01, 1.0])
+def test_parabolas_on_a_wide_set_are_exact(m, kappa):
+    """Densities ∝ exp(−κmθ²/2) and ∝ exp(−κ(mθ²/2 + Δθ)) are N(0, v) and N(−Δ/m, v) with v = 1/(κm)."""
+    truth = GAP / m * math.sqrt(kappa * m)
+    mechanism = described(
+        Loss.strongly_convex(m, m), inverse_temperature=kappa, diameter=50.0 * GAP / m
+    )
+    mu = exponential.gibbs(mechanism, DELTA).mu
+    assert truth * (1.0 - 1e-15) <= mu <= truth * (1.0 + 1e-14)
+
+
+def test_linear_losses_have_the_whole_range():
+    """∝ 1 and ∝ exp(−κΔθ) on an interval of length D: log-likelihood ratios from end to end are κΔD apart,
+    and δ(ε) follows from the two densities."""
+    ranges = exponential.bounded_range(described(), DELTA)
+    width = 4.0 * GAP * 2.0
+    assert ranges.epsilon(0.0) == pytest.approx(width, rel=1e-12)
+    points = (np.arange(20_000) + 0.5) / 20_000.0  # of D; cells so fine that they lose little
+    p, q = np.full(20_000, 1.0 / 20_000), np.exp(-width * points)
+    q /= q.sum()
+    for one, other in ((p, q), (q, p)):
+        for epsilon in (0.0, 0.3, 1.0):
+            truth = float(np.maximum(one - math.exp(epsilon) * other, 0.0).sum())
+            for bound in (exponential.bounded_range, exponential.gibbs, exponential.both):
+                assert truth <= bound(described(), DELTA).delta(epsilon)
+
+
+def test_a_set_within_the_minima_costs_what_its_diameter_says():
+    """μ² = κD(2Δ − mD) while D < Δ/m, from where on it no longer grows."""
+    for diameter, square in ((0.1, 4.0 * 0.1 * 0.5), (0.3, 4.0 * 0.09), (7.0, 4.0 * 0.09)):
+        mechanism = described(Loss.strongly_convex(1.0, 2.0), diameter=diameter)
+        assert exponential.gibbs(mechanism, DELTA).mu ** 2 == pytest.approx(square, rel=1e-12)
+
+
+def test_of_split_records_the_worse_part_counts():
+    """A record is in the earlier rounds or in the last one, never in both."""
+    mechanism = iterated(split=600)
+    *before, last = (exponential.gibbs_mu(mechanism.mechanism(i)) for i in range(3))
+    curve = exponential.gibbs(mechanism, DELTA).curve
+    assert isinstance(curve, Gaussian)
+    assert curve.mu == pytest.approx(max(math.hypot(*before), last), rel=1e-12)
+    # ε = 0.2 + 0.3 before, and 0.5 in the last round.
+    assert exponential.bounded_range(mechanism, DELTA).epsilon(0.0) <= 0.5 * (1.0 + 1e-9)
+
+
+def test_without_a_curvature_only_the_range_is_known():
+    mechanism = described(Loss.unknown())
+    with pytest.raises(NotApplicable, match="nothing is known of the curvature of a unknown loss"):
+        exponential.gibbs(mechanism, DELTA)
+    with pytest.raises(NotApplicable, match="nothing is known of the curvature"):
+        exponential.both(mechanism, DELTA)
+    assert exponential.bounded_range(mechanism, DELTA).epsilon(0.0) == pytest.approx(2.4, rel=1e-12)

@@ -17,13 +17,13 @@ from pabi.describe.moduli import (
     Minimum,
     Modulus,
     Sqrt,
-    Unbounded,
     above_both,
     known_modulus,
 )
 from pabi.normal_forms.shapes import shapes
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
+from support.every_case import every_case, refused, refuses
 
 
 def test_linear():
@@ -50,7 +50,7 @@ def test_unbounded():
     assert np.array_equal(modulus([0.0, 2.0]), [0.0, math.inf])
 
 
-@pytest.mark.parametrize("modulus", [Modulus.linear(0.3), Modulus.linear(2.0), Modulus.unbounded()])
+@every_case("modulus", [Modulus.linear(0.3), Modulus.linear(2.0), Modulus.unbounded()])
 def test_zero_at_zero_and_nondecreasing(modulus):
     """ω(0) = 0, because distance zero means equality."""
     grid = np.concatenate([[0.0], np.logspace(-300, 300, 100)])
@@ -64,32 +64,19 @@ def test_zero_slope_at_infinity_is_not_nan():
     assert not math.isnan(Modulus.linear(0.0)(math.inf))
 
 
-@pytest.mark.parametrize("slope", [-1e-9, math.nan, math.inf, -math.inf])
-def test_bad_slopes_are_refused(slope):
-    with pytest.raises(InvalidInput) as error:
-        Modulus.linear(slope)
-    assert error.value.field == "slope"
-
-
-@pytest.mark.parametrize("distance", [-1.0, math.nan, [0.0, -1e-300], [1.0, math.nan]])
-@pytest.mark.parametrize("modulus", [Modulus.linear(1.0), Modulus.unbounded()])
-def test_bad_distances_are_refused(modulus, distance):
-    with pytest.raises(InvalidInput) as error:
-        modulus(distance)
-    assert error.value.field == "distance"
-
-
-def test_equality_and_representation():
-    assert Modulus.linear(0.5) == Linear(0.5)
-    assert hash(Modulus.linear(0.5)) == hash(Linear(0.5))
-    assert Modulus.linear(0.5) != Modulus.linear(0.25)
-    assert Modulus.unbounded() == Unbounded()
-    assert Modulus.unbounded() != Modulus.linear(1.0)
-    assert eval(repr(Modulus.linear(0.1)), {"Modulus": Modulus}) == Modulus.linear(0.1)
-    assert eval(repr(Modulus.unbounded()), {"Modulus": Modulus}) == Unbounded()
-
-
-# Nonlinear moduli.
+def test_what_is_wrong_is_named():
+    refuses(Modulus.linear, {"slope": [-1e-9, math.nan, math.inf, -math.inf]})
+    for modulus in (Modulus.linear(1.0), Modulus.unbounded()):
+        refuses(modulus, {"distance": [-1.0, math.nan, [0.0, -1e-300], [1.0, math.nan]]})
+    for field, make, *given in (
+        ("kappa", Modulus.sqrt, -1.0, 1.0),
+        ("h", Modulus.sqrt, 1.0, math.nan),
+        ("slope", Modulus.affine, -0.1, 1.0),
+        ("shift", Modulus.affine, 1.0, -0.1),
+        ("moduli", Modulus.minimum),
+        ("moduli", Modulus.minimum, 1.0),
+    ):
+        refused(field, make, *given)
 
 
 def test_square_roots_affine_functions_and_minima():
@@ -124,7 +111,7 @@ def test_minima_drop_what_never_is_the_least():
     assert nested == Modulus.minimum(Modulus.affine(1.0, 1.0), Modulus.linear(2.0))
 
 
-@pytest.mark.parametrize(
+@every_case(
     "modulus",
     [
         Modulus.sqrt(0.3, 0.7),
@@ -151,26 +138,6 @@ def test_functions_are_checked():
         with pytest.raises(InvalidInput, match=words) as error:
             Modulus.from_function(bad)
         assert error.value.field == "function"
-
-
-@pytest.mark.parametrize(
-    ("make", "field"),
-    [
-        (lambda: Modulus.sqrt(-1.0, 1.0), "kappa"),
-        (lambda: Modulus.sqrt(1.0, math.nan), "h"),
-        (lambda: Modulus.affine(-0.1, 1.0), "slope"),
-        (lambda: Modulus.affine(1.0, -0.1), "shift"),
-        (lambda: Modulus.minimum(), "moduli"),
-        (lambda: Modulus.minimum(1.0), "moduli"),
-    ],
-)
-def test_bad_constants_are_named(make, field):
-    with pytest.raises(InvalidInput) as error:
-        make()
-    assert error.value.field == field
-
-
-# A closed family.
 
 
 class Flattering(Linear):
@@ -218,8 +185,8 @@ TAKEN: dict[str, Callable[[Modulus], Any]] = {
 }
 
 
-@pytest.mark.parametrize("modulus", [Flattering(1.0), Stranger()], ids=["a subclass", "a stranger"])
-@pytest.mark.parametrize("how", TAKEN)
+@every_case("modulus", [Flattering(1.0), Stranger()])
+@every_case("how", TAKEN)
 def test_moduli_from_elsewhere_are_refused(how: str, modulus: Modulus):
     with pytest.raises(InvalidInput, match="from_function") as refusal:
         TAKEN[how](modulus)
@@ -227,7 +194,7 @@ def test_moduli_from_elsewhere_are_refused(how: str, modulus: Modulus):
     assert "\n" not in str(refusal.value)
 
 
-@pytest.mark.parametrize("modulus", OWN, ids=lambda modulus: type(modulus).__name__)
+@every_case("modulus", OWN)
 def test_own_moduli_are_known(modulus: Modulus):
     assert known_modulus(modulus) is modulus
     assert iterated(modulus).moduli == modulus
@@ -239,9 +206,7 @@ def test_the_refusal_names_the_step():
 
 
 def test_moduli_that_are_none_are_refused_by_name():
-    with pytest.raises(InvalidInput) as refusal:
-        iterated(0.5)
-    assert refusal.value.field == "moduli"
+    refused("moduli", iterated, 0.5)
 
 
 def test_a_subclass_is_not_written_as_what_it_derives_from():
@@ -249,7 +214,7 @@ def test_a_subclass_is_not_written_as_what_it_derives_from():
         Flattering(1.0).to_dict()
 
 
-@pytest.mark.parametrize("modulus", OWN[:-1], ids=lambda modulus: type(modulus).__name__)
+@every_case("modulus", OWN[:-1])
 def test_moduli_come_back_from_tables_representations_and_pickles(modulus: Modulus):
     copies = (
         Modulus.from_dict(modulus.to_dict()),

@@ -7,13 +7,8 @@ import itertools
 import pytest
 
 from pabi import InvalidInput
-from pabi.describe.neighbours import (
-    UNITS,
-    changed,
-    checked_adjacency,
-    checked_unit,
-    record_only,
-)
+from pabi.describe.neighbours import UNITS, changed, checked_adjacency, checked_unit, record_only
+from support.every_case import every_case
 
 
 class Agreeable(str):
@@ -25,9 +20,7 @@ class Agreeable(str):
         return True
 
 
-@pytest.mark.parametrize(
-    ("adjacency", "others"), [("replace_one", [-1.0, 0.0, 1.0]), ("zero_out", [0.0])]
-)
+@every_case(("adjacency", "others"), [("replace_one", [-1.0, 0.0, 1.0]), ("zero_out", [0.0])])
 def test_so_many_contributions_of_norm_one_lie_between_neighbours(adjacency, others):
     """Of all sums of three contributions in {−1, 0, 1}, one of them replaced or zeroed."""
     sums = [
@@ -49,8 +42,8 @@ def test_there_are_two_units_and_samplers_have_one():
     assert refused.value.field == "unit"
 
 
-@pytest.mark.parametrize("check", [checked_unit, record_only])
-@pytest.mark.parametrize("value", ["Record", "users", "", None, 1, b"record", Agreeable("all")])
+@every_case("check", [checked_unit, record_only])
+@every_case("value", ["Record", "users", "", None, 1, b"record", Agreeable("all")])
 def test_other_units_are_refused(check, value):
     with pytest.raises(InvalidInput, match='^unit: expected "record" or "user", got') as refused:
         check(value)
@@ -63,13 +56,13 @@ def test_a_name_that_agrees_with_everything_is_no_adjacency():
         checked_adjacency(Agreeable("add_or_remove_one"))
 
 
-@pytest.mark.parametrize("value", [[], {}, object(), type("R", (), {"name": 3})()])
+@every_case("value", [[], {}, object(), type("R", (), {"name": 3})()])
 def test_what_is_no_name_is_no_adjacency(value):
     with pytest.raises(InvalidInput, match='^adjacency: expected "replace_one" or "zero_out"'):
         checked_adjacency(value)
 
 
-@pytest.mark.parametrize("name", ["add_or_remove", "add_remove", "ADD_OR_REMOVE_ONE"])
+@every_case("name", ["add_or_remove", "add_remove", "ADD_OR_REMOVE_ONE"])
 def test_adding_a_record_is_answered_with_the_nearest_that_there_is(name):
     with pytest.raises(InvalidInput, match="changes n and with it the batches") as caught:
         checked_adjacency(name)

@@ -11,43 +11,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pabi.describe.batches import SCHEMES, Cyclic, FullBatch, Reshuffle, ShuffleOnce
+from pabi.describe.batches import Cyclic, FullBatch, Reshuffle, ShuffleOnce
 from pabi.describe.iteration import Groups
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
 from pabi.normal_forms.positions import OrderedView
 from pabi.numbers.errors import InvalidInput, NotApplicable
 from pabi.shifts.records import cyclic, record
+from support.every_case import every_case, refused, refuses
 
 LOGISTIC = Loss.logistic(1.0)
 
 
 def make(**changes):
-    given_ = {
-        "loss": LOGISTIC,
-        "n": 100,
-        "batches": Cyclic(10),
-        "step_size": 0.1,
-        "noise_std": 1.0,
-    }
+    given_ = {"loss": LOGISTIC, "n": 100, "batches": Cyclic(10), "step_size": 0.1, "noise_std": 1.0}
     if "epochs" not in changes and "steps" not in changes:
         given_["epochs"] = 3
     return NoisySGD(**{**given_, **changes})
 
 
-def refused(field, **changes):
-    with pytest.raises(InvalidInput) as error:
-        make(**changes)
-    assert error.value.field == field
-    assert str(error.value).startswith(field)
-    assert "\n" not in str(error.value)
-    return str(error.value)
-
-
-# Steps.
-
-
-@pytest.mark.parametrize(
+@every_case(
     ("n", "batches", "epochs", "cooldown", "steps"),
     [
         (100, Cyclic(10), 3, 0, 30),
@@ -119,15 +102,7 @@ def test_replace():
     assert replace(by_steps, noise_std=3.0).steps == 20
     assert replace(run, epochs=None).steps == run.steps  # what it was stays
     for bad in ({"steps": 9},):
-        with pytest.raises(InvalidInput) as error:
-            replace(run, **bad)
-        assert error.value.field == "epochs"
-
-
-def test_the_steps_of_one_run_can_be_given_to_another():
-    run = make(epochs=3)
-    assert dataclasses.replace(run, epochs=None, steps=run.steps).steps == 30
-    assert make(steps=run.steps).steps == 30
+        refused("epochs", replace, run, **bad)
 
 
 def test_arrays_of_steps():
@@ -143,10 +118,7 @@ def test_arrays_of_steps():
     assert dataclasses.replace(run) == run
 
 
-# Noise and sensitivity.
-
-
-@pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
+@every_case("adjacency", ["replace_one", "zero_out"])
 def test_sensitivity(adjacency):
     twice = 2.0 if adjacency == "replace_one" else 1.0
     assert make(adjacency=adjacency).sensitivity == twice  # the loss's own bound, 1
@@ -204,166 +176,91 @@ def test_step_constants_err_on_the_safe_side(eta, noise, bound, size):
     assert exact_sigma * (1 - Fraction(3, 2**52)) <= Fraction(sigma) <= exact_sigma
 
 
-# Adjacency.
-
-
-def test_adjacency_names():
-    assert make().adjacency == "replace_one"
-    assert make(adjacency="zero_out").adjacency == "zero_out"
-
-
 def test_dp_accounting_relations():
     dp_accounting = pytest.importorskip("dp_accounting")
     relation = dp_accounting.NeighboringRelation
     assert make(adjacency=relation.REPLACE_ONE).adjacency == "replace_one"
     assert make(adjacency=relation.REPLACE_SPECIAL).adjacency == "zero_out"
-    assert "zero_out" in refused("adjacency", adjacency=relation.ADD_OR_REMOVE_ONE)
+    assert "zero_out" in refused("adjacency", make, adjacency=relation.ADD_OR_REMOVE_ONE)
 
-
-def test_adding_or_removing_is_refused_naming_the_nearest():
-    class Relation:
-        name = "ADD_OR_REMOVE_ONE"
-
-    for given_ in (Relation, "add_or_remove_one", "ADD_OR_REMOVE_ONE"):
-        message = refused("adjacency", adjacency=given_)
-        assert "zero_out" in message
-        assert "nearest" in message
-
-
-@pytest.mark.parametrize("value", ["replace", "", None, 1, "Replace_One"])
-def test_other_adjacencies_are_refused(value):
-    refused("adjacency", adjacency=value)
-
-
-# What is refused.
 
 NOT_POSITIVE = [0.0, -1.0, -1e-300, math.nan, math.inf, -math.inf, "1", True, 1j]
-
-
-@pytest.mark.parametrize(
-    "field",
-    [
-        "step_size",
-        "noise_std",
-        "noise_multiplier",
-        "clip_norm",
+NO_COUNTS = [-1, 2.5, math.nan, math.inf, "3", True]
+REFUSED = {
+    "clip_norm": NOT_POSITIVE,
+    "gradient_sensitivity": NOT_POSITIVE,
+    "diameter": NOT_POSITIVE,
+    "epochs": NOT_POSITIVE,
+    "n": [0, *NO_COUNTS],
+    "steps": [0, *NO_COUNTS],
+    "cooldown_steps": NO_COUNTS,
+    "adjacency": ["replace", "", None, 1, "Replace_One"],
+    "loss": ["logistic", None],
+    "batches": [10, "cyclic"],
+    "update": ["adam", None],
+    "release": ["all"],
+    "prox": [3, lambda x, step_size: x],
+    "step_size": [None, [], [[0.1] * 30], np.ones((30, 1)), "0.1", ["x"] * 30, {}],
+}
+TOGETHER = [
+    ("cooldown_steps", {"steps": 5, "cooldown_steps": 5}),
+    ("cooldown_steps", {"steps": 5, "cooldown_steps": 6}),
+    ("epochs", {"epochs": 1, "steps": 10}),
+    ("epochs", {"epochs": None, "steps": None}),
+    ("noise_multiplier", {"noise_std": 1.0, "noise_multiplier": 1.0}),
+    ("gradient_sensitivity", {"gradient_sensitivity": 1.0, "clip_norm": 1.0}),
+    (
         "gradient_sensitivity",
-        "diameter",
-        "epochs",
-    ],
-)
-@pytest.mark.parametrize("value", NOT_POSITIVE)
-def test_numbers_that_are_not_positive_are_refused(field, value):
-    changes = {field: value}
-    if field == "noise_multiplier":
-        changes["noise_std"] = None
-    refused(field, **changes)
+        {"gradient_sensitivity": 1.0, "noise_std": None, "noise_multiplier": 1.0},
+    ),
+    # Arrays cover the cool-down.
+    ("step_size", {"cooldown_steps": 4, "step_size": np.ones(30)}),
+    ("noise_std", {"cooldown_steps": 4, "noise_std": np.ones(30)}),
+    ("step_size", {"steps": 30, "cooldown_steps": 4, "step_size": np.ones(26)}),
+]
 
 
-@pytest.mark.parametrize("field", ["step_size", "noise_std", "noise_multiplier"])
-@pytest.mark.parametrize("value", [0.0, -1.0, math.nan, math.inf])
-def test_arrays_with_one_bad_entry_are_refused(field, value):
-    bad = np.ones(30)
-    bad[17] = value
-    changes = {"noise_std": None} if field == "noise_multiplier" else {}
-    assert "step 18" in refused(field, **{**changes, field: bad})
-
-
-@pytest.mark.parametrize("field", ["step_size", "noise_std", "noise_multiplier"])
-@pytest.mark.parametrize("length", [1, 29, 31, 300])
-def test_arrays_whose_length_disagrees_with_the_steps_are_refused(field, length):
-    changes = {"noise_std": None} if field == "noise_multiplier" else {}
-    assert "30" in refused(field, **{**changes, field: np.ones(length)})
-
-
-def test_arrays_cover_the_cool_down():
-    refused("step_size", cooldown_steps=4, step_size=np.ones(30))
-    refused("noise_std", cooldown_steps=4, noise_std=np.ones(30))
-    refused("step_size", steps=30, cooldown_steps=4, step_size=np.ones(26))
+def test_what_is_wrong_is_named():
+    refuses(make, REFUSED)
+    for field, changes in TOGETHER:
+        refused(field, make, **changes)
+    assert make(cooldown_steps=0).steps == 30
+    assert make(steps=5, cooldown_steps=4).data_steps == 1
     assert make(steps=30, cooldown_steps=4, step_size=np.ones(30)).steps == 30
 
 
-@pytest.mark.parametrize("value", [[], [[0.1] * 30], np.ones((30, 1)), "0.1", ["x"] * 30, {}])
-def test_shapes_other_than_one_number_a_step_are_refused(value):
-    refused("step_size", step_size=value)
+@every_case("field", ["step_size", "noise_std", "noise_multiplier"])
+def test_what_is_wrong_with_a_schedule_is_named(field):
+    def with_it(value):
+        return make(**{"noise_std": None} if field == "noise_multiplier" else {}, **{field: value})
+
+    for value in NOT_POSITIVE:
+        refused(field, with_it, value)
+    for value in (0.0, -1.0, math.nan, math.inf):
+        bad = np.ones(30)
+        bad[17] = value
+        assert "step 18" in refused(field, with_it, bad)
+    for length in (1, 29, 31, 300):
+        assert "30" in refused(field, with_it, np.ones(length))
 
 
-@pytest.mark.parametrize("value", [0, -1, 101, 1000])
-def test_sizes_outside_one_to_n_are_refused(value):
-    with pytest.raises(InvalidInput) as error:
-        make(batches=Cyclic(value))
-    assert error.value.field == "size"
+def test_sizes_and_positions_that_are_none_are_named():
+    for size in (0, -1, 101, 1000):
+        refused("size", lambda size=size: make(batches=Cyclic(size)))
+    for kind in (Cyclic, ShuffleOnce, Reshuffle):
+        refuses(kind, {"size": [0, -5, 2.0, 2.5, math.nan, math.inf, "10", None, True]})
+    for position in (-1, 10, 1.0, "0", True):
+        refused("position", make().iteration, position)
+    for batches in (ShuffleOnce(10), Reshuffle(10)):
+        refused("position", make(batches=batches).iteration, 0)
 
 
-@pytest.mark.parametrize("kind", [Cyclic, ShuffleOnce, Reshuffle])
-@pytest.mark.parametrize("value", [0, -5, 2.0, 2.5, math.nan, math.inf, "10", None, True])
-def test_sizes_that_are_no_counts_are_refused(kind, value):
-    with pytest.raises(InvalidInput) as error:
-        kind(value)
-    assert error.value.field == "size"
-
-
-@pytest.mark.parametrize("field", ["n", "steps", "cooldown_steps"])
-@pytest.mark.parametrize("value", [-1, 2.5, math.nan, math.inf, "3", True])
-def test_counts_that_are_no_counts_are_refused(field, value):
-    changes = {"n": value} if field == "n" else {field: value}
-    refused(field, **changes)
-
-
-def test_counts_of_zero():
-    refused("n", n=0)
-    refused("steps", steps=0)
-    assert make(cooldown_steps=0).steps == 30
-
-
-def test_a_run_of_nothing_but_cool_down_is_refused():
-    refused("cooldown_steps", steps=5, cooldown_steps=5)
-    refused("cooldown_steps", steps=5, cooldown_steps=6)
-    assert make(steps=5, cooldown_steps=4).data_steps == 1
-
-
-def test_epochs_and_steps_exclude_each_other():
-    refused("epochs", epochs=1, steps=10)
-    refused("epochs", epochs=None, steps=None)
-
-
-def test_noise_is_given_at_most_once():
-    refused("noise_multiplier", noise_std=1.0, noise_multiplier=1.0)
-
-
-def test_a_given_sensitivity_stands_alone():
-    refused("gradient_sensitivity", gradient_sensitivity=1.0, clip_norm=1.0)
-    refused("gradient_sensitivity", gradient_sensitivity=1.0, noise_std=None, noise_multiplier=1.0)
-
-
-@pytest.mark.parametrize("loss", [Loss.convex(1.0), Loss.nonconvex(1.0), Loss.unknown()])
+@every_case("loss", [Loss.convex(1.0), Loss.nonconvex(1.0), Loss.unknown()])
 def test_an_unbounded_gradient_is_refused_naming_clip_norm(loss):
-    refused("clip_norm", loss=loss)
-    refused("clip_norm", loss=loss, noise_std=None, noise_multiplier=1.0)
+    refused("clip_norm", make, loss=loss)
+    refused("clip_norm", make, loss=loss, noise_std=None, noise_multiplier=1.0)
     assert make(loss=loss, clip_norm=1.0).sensitivity == 2.0
     assert make(loss=loss, gradient_sensitivity=1.5).sensitivity == 1.5
-
-
-@pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("loss", "logistic"),
-        ("loss", None),
-        ("batches", 10),
-        ("batches", "cyclic"),
-        ("update", "adam"),
-        ("update", None),
-        ("release", "all"),
-        ("prox", 3),
-        ("prox", lambda x, step_size: x),
-        ("step_size", None),
-    ],
-)
-def test_other_bad_fields_are_refused(field, value):
-    refused(field, **{field: value})
-
-
-# The diameter.
 
 
 class Ball:
@@ -383,9 +280,6 @@ def test_range_diameter():
     assert make(prox=Ball(2.0), diameter=3.0).range_diameter == 2.0
     assert make(prox=Ball(2.0)).iteration().diameter == 2.0
     assert make().iteration().diameter is None
-
-
-# The normal form.
 
 
 def test_iteration_of_each_position():
@@ -408,20 +302,6 @@ def test_iteration_of_short_last_batches():
     assert c == pytest.approx([0.9, 0.9, 0.9, 0.95] * 2, rel=1e-15)
 
 
-@pytest.mark.parametrize("value", [-1, 10, 1.0, "0", True])
-def test_bad_positions_are_refused(value):
-    with pytest.raises(InvalidInput) as error:
-        make().iteration(value)
-    assert error.value.field == "position"
-
-
-@pytest.mark.parametrize("batches", [ShuffleOnce(10), Reshuffle(10)])
-def test_shuffled_runs_have_no_positions(batches):
-    with pytest.raises(InvalidInput) as error:
-        make(batches=batches).iteration(0)
-    assert error.value.field == "position"
-
-
 def test_a_loss_of_which_nothing_is_known_still_has_an_iteration():
     run = make(loss=Loss.unknown(gradient_bound=1.0))
     with pytest.raises(NotApplicable):
@@ -435,14 +315,8 @@ def test_iteration_takes_the_worst_position():
     """The last one processed where all steps are alike; found by solving where they are not."""
     run = make(steps=27)
     assert np.flatnonzero(np.asarray(run.iteration().step_sensitivity)).tolist() == [6, 16, 26]
-    varying = NoisySGD(
-        Loss.convex(1.0, gradient_bound=0.5),
-        n=2,
-        batches=Cyclic(1),
-        epochs=2,
-        step_size=np.array([1.0, 0.1, 0.09, 0.01]),
-        noise_std=1.0,
-    )
+    fields = {"epochs": 2, "step_size": np.array([1.0, 0.1, 0.09, 0.01]), "noise_std": 1.0}
+    varying = NoisySGD(Loss.convex(1.0, gradient_bound=0.5), 2, Cyclic(1), **fields)
     assert np.flatnonzero(np.asarray(varying.iteration().step_sensitivity)).tolist() == [0, 2]
     bounds = [r.mu for r in cyclic(OrderedView(varying))]
     assert bounds == pytest.approx([1.4063797097333888, 1.2459880367986298], rel=1e-9)
@@ -462,20 +336,3 @@ def test_a_thousand_million_steps_are_described_in_a_few_numbers():
     assert isinstance(schedule, Groups)
     assert schedule.steps == 10**9
     assert sum(len(group.stretches) for group in schedule) < 10
-
-
-def test_assumptions_are_sentences_about_this_run():
-    text = "\n".join(make(clip_norm=0.5, diameter=2.0, cooldown_steps=3).assumptions)
-    assert "divided by 10" in text
-    assert "clipped to norm 0.5" in text
-    assert "replace_one" in text
-    assert "(diameter)" in text
-    assert "the last 3 steps use no data" in text
-    assert "zero_out" in "\n".join(make(adjacency="zero_out").assumptions)
-    assert "norm at most 1.0" in "\n".join(make(clip_norm=3.0).assumptions)
-    assert "0.7 (gradient_sensitivity)" in "\n".join(make(gradient_sensitivity=0.7).assumptions)
-
-
-def test_kinds_of_batches():
-    assert {"full_batch", "cyclic", "shuffle_once", "reshuffle"} <= set(SCHEMES)
-    assert all(SCHEMES[kind].kind == kind for kind in SCHEMES)

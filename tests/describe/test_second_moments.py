@@ -1,4 +1,4 @@
-"""The sensitivity of second moments against pairs of records, what follows from it, and what is refused."""
+"""Noisy second moments: their sensitivity and cost against pairs of records and laws, and what is refused."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ import json
 import math
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
 
 import pabi
+from pabi.account.best import outcomes
 from pabi.describe.files import from_dict, to_dict
-from pabi.numbers.rounding import root_of_fraction_up
+from support.every_case import every_case, refused, refuses
 
 CHANGED = {"replace_one": 2, "zero_out": 1}
-both = pytest.mark.parametrize("adjacency", CHANGED)
-forms = pytest.mark.parametrize("diagonal", [False, True])
+both = every_case("adjacency", CHANGED)
+forms = every_case("diagonal", [False, True])
 
 
 def described(**changes):
@@ -47,27 +49,14 @@ def test_no_pair_of_records_moves_the_sum_farther(adjacency, diagonal, d):
 
 
 @both
-@forms
-def test_a_pair_of_records_attains_the_sensitivity(adjacency, diagonal):
-    """Two orthogonal records of full length, or one that becomes zero: in exact arithmetic."""
-    radius = Fraction(3, 2)
-    x = [radius, Fraction(0)]
-    y = [Fraction(0), radius if adjacency == "replace_one" else Fraction(0)]
-    places = [(0, 0), (1, 1)] if diagonal else [(i, j) for i in range(2) for j in range(2)]
-    square = sum((x[i] * x[j] - y[i] * y[j]) ** 2 for i, j in places)
-    moments = described(adjacency=adjacency, diagonal=diagonal)
-    assert moments.sensitivity == root_of_fraction_up(square)
-
-
-@both
-@pytest.mark.parametrize("radius", [1e-150, 0.1, 1.0, 1.5, math.sqrt(7.0), 1e150])
+@every_case("radius", [1e-150, 0.1, 1.0, 1.5, math.sqrt(7.0), 1e150])
 def test_the_sensitivity_is_the_least_double_above(adjacency, radius):
     found = described(feature_norm=radius, adjacency=adjacency).sensitivity
     truth = CHANGED[adjacency] * Fraction(radius) ** 4
     assert Fraction(math.nextafter(found, 0.0)) ** 2 < truth <= Fraction(found) ** 2
 
 
-@pytest.mark.parametrize(("radius", "multiplier"), [(1.5, 3.0), (0.1, 0.7), (math.pi, 1e5)])
+@every_case(("radius", "multiplier"), [(1.5, 3.0), (0.1, 0.7), (math.pi, 1e5)])
 def test_a_multiplier_is_in_units_of_the_square_of_the_norm(radius, multiplier):
     noise = described(feature_norm=radius, noise_multiplier=multiplier).moment_noise_std
     truth = Fraction(multiplier) * Fraction(radius) ** 2
@@ -76,45 +65,31 @@ def test_a_multiplier_is_in_units_of_the_square_of_the_norm(radius, multiplier):
 
 
 def test_without_noise_there_is_nothing_to_account():
-    with pytest.raises(pabi.InvalidInput) as caught:
-        described().guarantee(1e-3)
-    assert caught.value.field == "noise_std"
+    refused("noise_std", described().guarantee, 1e-3)
 
 
-@pytest.mark.parametrize(
-    ("changes", "field"),
-    [
-        ({"n": 0}, "n"),
-        ({"n": 2.5}, "n"),
-        ({"dimension": 0}, "dimension"),
-        ({"dimension": True}, "dimension"),
-        ({"feature_norm": 0.0}, "feature_norm"),
-        ({"feature_norm": math.nan}, "feature_norm"),
-        ({"feature_norm": None}, "feature_norm"),
-        ({"feature_norm": 1e155}, "feature_norm"),
-        ({"noise_std": 0.0}, "noise_std"),
-        ({"noise_std": -1.0}, "noise_std"),
-        ({"noise_std": np.ones(3)}, "noise_std"),
-        ({"noise_multiplier": math.inf}, "noise_multiplier"),
-        ({"noise_std": 1.0, "noise_multiplier": 1.0}, "noise_multiplier"),
-        ({"feature_norm": 1e-160, "noise_multiplier": 1e-10}, "noise_multiplier"),
-        ({"feature_norm": 1e150, "noise_multiplier": 1e10}, "noise_multiplier"),
-        ({"adjacency": "add_or_remove_one"}, "adjacency"),
-        ({"adjacency": "swap"}, "adjacency"),
-        ({"diagonal": 1}, "diagonal"),
-        ({"unit": "group"}, "unit"),
-    ],
-)
-def test_bad_input_names_the_field(changes, field):
-    with pytest.raises(pabi.InvalidInput) as caught:
-        described(**changes)
-    assert caught.value.field == field
-    assert "\n" not in str(caught.value)
+def test_bad_input_names_the_field():
+    refuses(
+        described,
+        {
+            "n": [0, 2.5],
+            "dimension": [0, True],
+            "feature_norm": [0.0, math.nan, None, 1e155],
+            "noise_std": [0.0, -1.0, np.ones(3)],
+            "noise_multiplier": [math.inf],
+            "adjacency": ["add_or_remove_one", "swap"],
+            "diagonal": [1],
+            "unit": ["group"],
+        },
+    )
+    refused("noise_multiplier", described, noise_std=1.0, noise_multiplier=1.0)
+    refused("noise_multiplier", described, feature_norm=1e-160, noise_multiplier=1e-10)
+    refused("noise_multiplier", described, feature_norm=1e150, noise_multiplier=1e10)
 
 
 @both
 @forms
-@pytest.mark.parametrize("noise", [{}, {"noise_std": 0.1}, {"noise_multiplier": 1 / 3}])
+@every_case("noise", [{}, {"noise_std": 0.1}, {"noise_multiplier": 1 / 3}])
 def test_files_hold_the_description(adjacency, diagonal, noise):
     moments = described(adjacency=adjacency, diagonal=diagonal, **noise)
     table = json.loads(json.dumps(to_dict(moments)))
@@ -135,3 +110,69 @@ def test_assumptions_say_what_is_released_and_who_is_adjacent():
         assert any("norm at most 1.5" in s for s in sentences)
         assert any("sums of squared features" in s for s in sentences) == diagonal
         assert any("x·xᵀ" in s for s in sentences) != diagonal
+
+
+def noisy(**changes):
+    return described(**{"noise_std": 4.0} | changes)
+
+
+DELTA = 1e-5
+
+
+def delta_of(mu, epsilon):
+    """δ(ε) of two normal laws of variance 1 whose means are μ apart, from 40 digits of their tails."""
+    with mpmath.workdps(40):
+        m, e = mpmath.mpf(mu), mpmath.mpf(epsilon)
+        return mpmath.ncdf(m / 2 - e / m) - mpmath.exp(e) * mpmath.ncdf(-m / 2 - e / m)
+
+
+@every_case("diagonal", [False, True])
+@every_case("noise", [0.3, 4.0, 40.0])
+@every_case(("adjacency", "changed"), [("replace_one", 2), ("zero_out", 1)])
+def test_mu_is_what_a_record_moves_over_the_noise(adjacency, changed, noise, diagonal):
+    moments = noisy(noise_std=noise, adjacency=adjacency, diagonal=diagonal)
+    guarantee = moments.guarantee(DELTA)
+    truth = changed * Fraction(1.5) ** 4 / Fraction(noise) ** 2
+    assert truth <= Fraction(guarantee.mu) ** 2 <= truth * (1 + Fraction(1, 2**50))
+    for epsilon in (0.0, 0.5, 2.0):
+        least = delta_of(mpmath.sqrt(mpmath.mpf(truth.numerator) / truth.denominator), epsilon)
+        assert float(least) * (1.0 - 1e-12) <= guarantee.delta(epsilon)
+        assert guarantee.delta(epsilon) <= float(least) * (1.0 + 1e-9)
+
+
+@every_case("diagonal", [False, True])
+def test_the_noise_as_stated_costs_as_much_in_every_direction(diagonal):
+    """The change of the sum over the noise of every entry, summed over the entries that are drawn."""
+    rng = np.random.default_rng(2)
+    moments = noisy(diagonal=diagonal)
+    drawn = np.eye(3) if diagonal else np.triu(np.ones((3, 3)))
+    stds = 4.0 * np.where(np.eye(3) > 0, 1.0, math.sqrt(0.5))
+    for _ in range(200):
+        x, y = rng.standard_normal((2, 3))
+        x, y = 1.5 * x / np.linalg.norm(x), 1.5 * y / np.linalg.norm(y)
+        change = (np.outer(x, x) - np.outer(y, y)) * drawn / stds
+        assert np.linalg.norm(change) <= moments.guarantee(DELTA).mu * (1.0 + 1e-12)
+        if not diagonal:  # the same in every direction of the Frobenius norm
+            frobenius = np.linalg.norm(np.outer(x, x) - np.outer(y, y))
+            assert np.linalg.norm(change) == pytest.approx(frobenius / 4.0, rel=1e-12)
+
+
+def test_a_multiplier_costs_what_its_noise_costs():
+    """σ = 16 R², so that μ = √2/16 whatever R is."""
+    for radius in (0.1, 1.5, 3e7):
+        moments = noisy(feature_norm=radius, noise_std=None, noise_multiplier=16.0)
+        assert moments.guarantee(DELTA).mu == pytest.approx(math.sqrt(2.0) / 16.0, rel=1e-15)
+
+
+def test_it_is_the_only_analysis():
+    (only,) = outcomes(noisy(), DELTA)
+    assert (only.name, only.reason) == ("Gaussian mechanism", None)
+    explained = noisy().explain(DELTA)
+    assert explained.best.source.startswith("Dong, Roth, Su 2022, Thm 2.7")
+    assert explained.best.composition is None
+
+
+def test_noise_that_hides_nothing_costs_everything():
+    guarantee = noisy(noise_std=5e-324, feature_norm=1e10).guarantee(DELTA)
+    assert guarantee.mu == math.inf
+    assert guarantee.epsilon(DELTA) == math.inf

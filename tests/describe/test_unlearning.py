@@ -13,16 +13,10 @@ import pabi
 from pabi.describe.assumptions import HIDDEN, USERS
 from pabi.describe.files import from_dict, to_dict
 from pabi.numbers.errors import InvalidInput
+from support.every_case import every_case, refused, refuses
 
-RUN = pabi.NoisySGD(
-    pabi.Loss.logistic(1.0, l2=0.1),
-    n=20,
-    batches=pabi.Cyclic(5),
-    epochs=2,
-    step_size=0.5,
-    noise_std=0.5,
-    adjacency="zero_out",
-)
+given = {"epochs": 2, "step_size": 0.5, "noise_std": 0.5, "adjacency": "zero_out"}
+RUN = pabi.NoisySGD(pabi.Loss.logistic(1.0, l2=0.1), 20, pabi.Cyclic(5), **given)
 
 
 def test_the_steps_go_on_with_the_last_entries_of_schedules():
@@ -59,49 +53,27 @@ def test_stages_carry_the_records_of_later_requests():
     assert seen == [(0, 8, 7, 0), (8, 11, 5, 2), (11, 16, 4, 3)]
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {},
-        {"step_size": 0.1},
-        {"step_size": [0.3, 0.2, 0.1]},
-        {"published": True},
-    ],
-)
-def test_a_file_keeps_it(changes):
-    unlearning = pabi.Unlearning(RUN, [(3, 2)], **changes)
-    again = from_dict(json.loads(json.dumps(to_dict(unlearning))))
-    assert again == unlearning
-    assert again.assumptions == unlearning.assumptions
+def test_a_file_keeps_it():
+    changed = [{}, {"step_size": 0.1}, {"step_size": [0.3, 0.2, 0.1]}, {"published": True}]
+    several = pabi.Unlearning(RUN, [(3, 2), (0, 1)])
+    for unlearning in (several, *(pabi.Unlearning(RUN, [(3, 2)], **c) for c in changed)):
+        again = from_dict(json.loads(json.dumps(to_dict(unlearning))))
+        assert again == unlearning
+        assert again.assumptions == unlearning.assumptions
 
 
-def test_a_file_keeps_several_requests():
-    unlearning = pabi.Unlearning(RUN, [(3, 2), (0, 1)])
-    assert from_dict(to_dict(unlearning)) == unlearning
+def test_what_is_wrong_is_named():
+    def forgetting(run=RUN, requests=((3, 1),), **changes):
+        return pabi.Unlearning(run, requests, **changes)
 
-
-@pytest.mark.parametrize(
-    ("arguments", "field"),
-    [
-        ({"run": "run"}, "run"),
-        ({"requests": []}, "requests"),
-        ({"requests": 3}, "requests"),
-        ({"requests": [(1, 2, 3)]}, "requests"),
-        ({"requests": [(-1, 1)]}, "steps"),
-        ({"requests": [(1.5, 1)]}, "steps"),
-        ({"requests": [(1, 0)]}, "records"),
-        ({"requests": [(1, 12), (1, 9)]}, "requests"),
-        ({"run": replace(RUN, unit="user"), "requests": [(1, 21)]}, "requests"),
-        ({"step_size": [0.1]}, "step_size"),
-        ({"step_size": 0.0}, "step_size"),
-        ({"published": 1}, "published"),
-        ({"run": replace(RUN, cooldown_steps=2), "requests": [(1, 1), (1, 1)]}, "requests"),
-    ],
-)
-def test_what_is_wrong_is_named(arguments, field):
-    with pytest.raises(InvalidInput) as refusal:
-        pabi.Unlearning(**{"run": RUN, "requests": [(3, 1)], **arguments})
-    assert refusal.value.field == field
+    wrong = [[], 3, [(1, 2, 3)], [(1, 12), (1, 9)]]
+    table = {"run": ["run"], "step_size": [[0.1], 0.0], "published": [1], "requests": wrong}
+    refuses(forgetting, table)
+    refused("steps", forgetting, requests=[(-1, 1)])
+    refused("steps", forgetting, requests=[(1.5, 1)])
+    refused("records", forgetting, requests=[(1, 0)])
+    refused("requests", forgetting, replace(RUN, unit="user"), [(1, 21)])
+    refused("requests", forgetting, replace(RUN, cooldown_steps=2), [(1, 1), (1, 1)])
 
 
 def test_what_is_assumed_says_what_is_compared():
@@ -113,7 +85,7 @@ def test_what_is_assumed_says_what_is_compared():
     assert any("does not depend on the noise" in sentence for sentence in zeroed)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("adjacency", "compared"),
     [
         ("zero_out", "the contributions of the forgotten users are zero"),

@@ -188,18 +188,20 @@ def attack(seed, cells):
     apart = max(size, float(np.linalg.norm(comes - goes + place)))
     curve = FixedSizeSubsampled(2.0 * size, size, apart, p, "remove")
     for e in (0.0, 0.05 * size, 0.4 * size, size, 3.0 * size):
+        case = seed, e
         forward, backward = coarse(comes - goes, -place, p, e, cells)
-        assert forward <= curve.delta(e) * (1.0 + 1e-12) + 1e-14
-        assert backward <= curve.inverse().delta(e) * (1.0 + 1e-12) + 1e-14
+        assert forward <= curve.delta(e) * (1.0 + 1e-12) + 1e-14, case
+        assert backward <= curve.inverse().delta(e) * (1.0 + 1e-12) + 1e-14, case
         if seed % 3 == 1 and e <= size:
-            assert forward >= curve.delta(e) * 0.99 - 1e-7
+            assert forward >= curve.delta(e) * 0.99 - 1e-7, case
         if seed % 3 == 2 and e <= 0.4 * size:
-            assert backward >= curve.inverse().delta(e) * 0.98 - 1e-7
+            assert backward >= curve.inverse().delta(e) * 0.98 - 1e-7, case
 
 
-@pytest.mark.parametrize("seed", range(60))
-def test_no_two_gradients_tell_more(seed):
-    attack(seed, 300)
+@pytest.mark.parametrize("first", range(0, 60, 12))
+def test_no_two_gradients_tell_more(first):
+    for seed in range(first, first + 12):
+        attack(seed, 300)
 
 
 @pytest.mark.nightly
@@ -243,8 +245,12 @@ def test_a_price_one_part_in_a_hundred_too_small_is_found_out():
     assert other > FixedSizeSubsampled(1.98, 0.99, 0.99, p, "add").delta(e) > backward
 
 
-@pytest.mark.parametrize("seed", range(30))
-def test_larger_sizes_reveal_more(seed):
+def test_larger_sizes_reveal_more():
+    for seed in range(30):
+        check_larger_sizes(seed)
+
+
+def check_larger_sizes(seed):
     rng = np.random.default_rng(seed)
     norm, other, p = rng.uniform(0.1, 3.0), rng.uniform(0.1, 3.0), rng.uniform(0.01, 0.99)
     apart = rng.uniform(0.05, 1.0) * (norm + other)
@@ -257,7 +263,7 @@ def test_larger_sizes_reveal_more(seed):
         Subsampled(Gaussian(max(norm, other, apart)), p),
     ]
     for larger, e in itertools.product(more, (-1.0, -0.1, 0.0, 0.2, 1.0, 4.0)):
-        assert curve.delta(e) <= larger.delta(e) * (1.0 + 1e-12) + 1e-300
+        assert curve.delta(e) <= larger.delta(e) * (1.0 + 1e-12) + 1e-300, (seed, larger, e)
 
 
 def test_moments_of_many_are_those_of_each():

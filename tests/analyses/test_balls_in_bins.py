@@ -18,7 +18,7 @@ from pabi.learn import train
 from pabi.normal_forms.positions import OrderedView
 from pabi.numbers.errors import InvalidInput, NotApplicable
 from pabi.tradeoff import Mixture, Product
-from support.every_case import every_case
+from support.every_case import every
 
 DELTA = 1e-5
 EPSILONS = np.concatenate([np.linspace(-2.0, 8.0, 41), [1e-9]])
@@ -262,7 +262,7 @@ def test_shares_are_fractions_of_one():
         SampledRun(a_run(), DELTA).window(1)
 
 
-@every_case(
+@every(
     "changes",
     [
         {"step_size": np.linspace(2.5, 0.5, 30)},
@@ -278,7 +278,7 @@ def test_schedules_that_vary_are_verified_where_sizes_matter(changes):
     assert verdict.ok, verdict.reason
 
 
-@every_case("scheme", [BallsInBins, pabi.Poisson])
+@every("scheme", [BallsInBins, pabi.Poisson])
 def test_as_many_records_as_a_run_may_have(scheme):
     """Up to 10¹⁸ of them: the bound on the failure may be useless there, but is no error."""
     from pabi.describe.orders import binomial_tail

@@ -12,7 +12,7 @@ from pabi import Cyclic, FixedSize, Loss, NoisyIteration, NoisySGD, Poisson, Res
 from pabi.analyses import composition
 from pabi.numbers.errors import InvalidInput, NotApplicable
 from pabi.tradeoff import Gaussian
-from support.every_case import every_case
+from support.every_case import every
 
 DELTA = 1e-5
 ROUNDINGS = 1e-12  # relative, more than a few sums and roots err
@@ -42,7 +42,7 @@ def mu_of_path(run, position):
 VARYING = {"step_size": np.linspace(0.9, 0.1, 15), "noise_std": 0.2 + 0.05 * np.arange(15.0)}
 
 
-@every_case("changes", [{}, VARYING, {"epochs": 2.6, "step_size": 0.3}])
+@every("changes", [{}, VARYING, {"epochs": 2.6, "step_size": 0.3}])
 def test_the_path_of_a_quadratic_is_exactly_so_private(changes):
     run = a_run(**changes)
     truths = [mu_of_path(run, j) for j in range(run.steps_per_epoch)]
@@ -79,14 +79,14 @@ def test_a_place_drawn_anew_is_the_worst_of_every_epoch():
     assert composition.apply(run, DELTA).mu == pytest.approx(truth, rel=ROUNDINGS)
 
 
-@every_case("batches", [FixedSize(10), Poisson(10)])
+@every("batches", [FixedSize(10), Poisson(10)])
 def test_batches_of_everybody_are_full_batches(batches):
     curve = composition.apply(a_run(batches, epochs=None, steps=9), DELTA).curve
     exact = Gaussian(3.0 * 2.0 / (10 * 0.4))
     assert exact.epsilon(DELTA) <= curve.epsilon(DELTA) <= exact.epsilon(DELTA) * (1.0 + 1e-3)
 
 
-@every_case(("epochs", "printed"), [(50, 30.51), (100, 49.88), (200, 83.83)])
+@every(("epochs", "printed"), [(50, 30.51), (100, 49.88), (200, 83.83)])
 def test_bok_su_altschuler_table_1(epochs, printed):
     given = {"epochs": epochs, "step_size": 0.05, "noise_std": 0.01, "gradient_sensitivity": 10.0}
     run = NoisySGD(Loss.convex(1.0, l2=0.002), 60_000, Cyclic(1_500), **given)
@@ -112,7 +112,7 @@ def test_starts_that_are_apart_are_refused():
         composition.apply(apart, DELTA)
 
 
-@every_case("batches", [ShuffleOnce(2), Reshuffle(2), FixedSize(2), Poisson(2)])
+@every("batches", [ShuffleOnce(2), Reshuffle(2), FixedSize(2), Poisson(2)])
 def test_positions_need_a_known_order(batches):
     with pytest.raises(InvalidInput, match="has no known positions, got 0") as refusal:
         composition.apply(a_run(batches), DELTA, position=0)

@@ -14,7 +14,7 @@ import pabi
 import pabi.analyses
 from pabi import Loss, NoisySGD
 from pabi.describe.moduli import Modulus
-from support.every_case import every_case
+from support.every_case import every
 
 DELTA = 1e-5
 EXPONENTS = (0.05, 0.3, 0.5, 0.9, 0.999)
@@ -27,8 +27,8 @@ def a_run(exponent=0.9, constant=1.0, **changes):
 
 
 @pytest.mark.parametrize("product", [1e-6, 0.1, 40.0])
-@every_case("exponent", EXPONENTS)
-@every_case(["l2", "fraction"], [(0.0, Fraction(1)), (0.0, Fraction(2, 5)), (0.3, Fraction(1))])
+@every("exponent", EXPONENTS)
+@every(["l2", "fraction"], [(0.0, Fraction(1)), (0.0, Fraction(2, 5)), (0.3, Fraction(1))])
 def test_tangents_lie_above_the_power_and_close_to_it(exponent, product, l2, fraction):
     """At most 2 % of eMδ^p too high: they touch 0.75 apart in ln δ, and p(1 − p)·0.375²/2 < 2 %."""
     modulus = Loss.holder(exponent, product, l2=l2).modulus(1.0, None, fraction)
@@ -79,7 +79,7 @@ def test_a_clip_leaves_it():
             assert clipped(delta) == pytest.approx(min(power, bounded), rel=1e-14)
 
 
-@every_case("exponent", [0.25, 0.5, 0.75])
+@every("exponent", [0.25, 0.5, 0.75])
 def test_clipped_gradients_of_a_worst_case(exponent):
     """Along a line and clipped: what a step does to pairs of points, against the modulus."""
     rng, loss, eta = np.random.default_rng(5), Loss.holder(exponent, 2.0, l2=0.1), 0.3

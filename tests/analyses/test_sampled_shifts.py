@@ -13,7 +13,7 @@ from pabi.literature import bok
 from pabi.numbers.encoding import read_floats
 from pabi.numbers.errors import NotApplicable
 from pabi.tradeoff import Gaussian
-from support.every_case import every_case
+from support.every_case import every
 from support.last_iterates import truth
 
 DELTA = 1e-5
@@ -50,7 +50,7 @@ def test_one_step_of_poisson_batches_is_exact():
         assert exact <= curve.delta(epsilon) <= exact * (1.0 + 1e-2) + DELTA
 
 
-@every_case("adjacency", ["replace_one", "zero_out"])
+@every("adjacency", ["replace_one", "zero_out"])
 def test_a_long_cool_down_hides_a_full_batch_by_its_own_noise(adjacency):
     """A record in every batch: the last iterate is Gaussian, and most of its variance the cool-down's."""
     loss = LOSS.with_l2(0.0)

@@ -21,7 +21,7 @@ import pabi
 from pabi import Cyclic, FullBatch, Loss, NoisySGD, NotApplicable, Reshuffle, ShuffleOnce
 from pabi.analyses import secret_order, shifted_interpolation
 from pabi.normal_forms.positions import OrderedView
-from support.every_case import every_case
+from support.every_case import every
 
 DELTA = 0.01
 EPSILONS = (0.0, 0.1, 0.5, 1.0, 2.0, 4.0)
@@ -262,8 +262,8 @@ VARIANTS = [*LATER_IS_WORSE, *EARLIER_CAN_BE_WORSE]
 
 
 class TestAgainstOtherBounds:
-    @every_case("changes", VARIANTS)
-    @every_case("size", [5, 8])
+    @every("changes", VARIANTS)
+    @every("size", [5, 8])
     def test_mean_of_the_positions(self, changes, size):
         """δ = Σ_j |B_j|/n · δ_{G(μ_j)}, with μ_j that of a cyclic run."""
         g = secret_order.apply(describe(ShuffleOnce(size), **changes), DELTA)
@@ -277,7 +277,7 @@ class TestAgainstOtherBounds:
             mean = sum(s * k.delta(epsilon) for s, k in zip(shares, known, strict=True))
             assert g.delta(epsilon) == pytest.approx(mean, rel=1e-9, abs=1e-300)
 
-    @every_case(
+    @every(
         ("batches", "changes"),
         [(ShuffleOnce, c) for c in VARIANTS] + [(Reshuffle, c) for c in LATER_IS_WORSE],
     )

@@ -22,7 +22,7 @@ from pabi import (
 )
 from pabi.analyses import composition, shifted_interpolation
 from pabi.numbers.errors import NotApplicable
-from support.every_case import every_case
+from support.every_case import every
 
 DELTA = 1e-5
 ROUNDINGS = 1e-10  # relative, more than the optimal shifts of short runs err
@@ -47,8 +47,8 @@ def proven(c, s, sigma, **changes):
     return shifted_interpolation.apply(NoisyIteration(c, s, sigma, **changes), DELTA).mu
 
 
-@every_case("steps", [1, 2, 17, 400])
-@every_case("c", [0.0, 0.3, 0.97, 1.0])
+@every("steps", [1, 2, 17, 400])
+@every("c", [0.0, 0.3, 0.97, 1.0])
 def test_full_batches_of_constant_slope_are_exact(c, steps):
     """x ← cx + s + σZ, which a quadratic attains (Bok, Su, Altschuler 2024, Thm 4.2)."""
     truth = mu_of_last(np.full(steps, c), 0.2, 0.7)
@@ -72,7 +72,7 @@ def test_starts_that_are_apart_are_exact():
     assert truth <= proven(0.9, 0.0, 0.5, steps=6, start=0.8, diameter=0.8) <= nearest
 
 
-@every_case("changes", [{}, {"epochs": 3.5}, {"step_size": np.linspace(0.9, 0.1, 16)}])
+@every("changes", [{}, {"epochs": 3.5}, {"step_size": np.linspace(0.9, 0.1, 16)}])
 def test_quadratics_are_never_safer_than_proven(changes):
     """The law of the last iterate where every record's gradient is κx but one's, which is κx ± 1."""
     run = a_run(**changes)
@@ -102,7 +102,7 @@ def test_the_worst_record_is_that_of_the_worst_position():
     assert shifted_interpolation.apply(shuffled, DELTA).mu == max(mus)
 
 
-@every_case(("epochs", "printed"), [(50, 4.34), (100, 5.60), (200, 7.58)])
+@every(("epochs", "printed"), [(50, 4.34), (100, 5.60), (200, 7.58)])
 def test_bok_su_altschuler_table_1(epochs, printed):
     """Optimal shifts improve on the paper's bound, or equal it."""
     given = {"epochs": epochs, "step_size": 0.05, "noise_std": 0.01, "gradient_sensitivity": 10.0}

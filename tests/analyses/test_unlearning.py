@@ -12,7 +12,7 @@ from scipy.special import ndtr
 
 import pabi
 from pabi.numbers.errors import NotApplicable
-from support.every_case import every_case
+from support.every_case import every
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 
@@ -79,8 +79,8 @@ def test_the_setting_of_the_paper(epochs, mu, epsilon, zeroed):
     assert other.epsilon(1.0 / run.n) == pytest.approx(zeroed, abs=1e-3)
 
 
-@every_case(("learnt", "later", "slope"), [(30, 7, 0.9), (5, 0, 0.97), (12, 40, 1.0)])
-@every_case("records", [1, 3])
+@every(("learnt", "later", "slope"), [(30, 7, 0.9), (5, 0, 0.97), (12, 40, 1.0)])
+@every("records", [1, 3])
 def test_quadratics_have_the_exact_value(learnt, later, slope, records):
     """One coordinate, full batches, slope c ≤ 1 everywhere: the means are apart by Σ s·c^…, one variance."""
     eta, noise, n, size = 0.5, 0.7, 10, 0.8

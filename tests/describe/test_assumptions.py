@@ -24,7 +24,7 @@ from pabi import (
 )
 from pabi.describe.assumptions import ADJACENT, HIDDEN, SHOWN, USERS, about_gap, about_mean_loss
 from pabi.describe.runs import run_sentences
-from support.every_case import every_case
+from support.every_case import every
 
 SCHEMES = [
     FullBatch(),
@@ -45,8 +45,8 @@ def added(run, other, **how):
     return [s for s in two if s not in one], [s for s in one if s not in two]
 
 
-@every_case(("batches", "whose"), list(itertools.product(SCHEMES, ADJACENT)))
-@every_case("hidden", [True, False])
+@every(("batches", "whose"), list(itertools.product(SCHEMES, ADJACENT)))
+@every("hidden", [True, False])
 def test_every_run_says_who_is_protected_and_what_is_released(batches, whose, hidden):
     adjacency, unit = whose
     said = run_sentences(run_of(batches=batches, adjacency=adjacency, unit=unit), hidden)
@@ -86,7 +86,7 @@ SAYS = {
 }
 
 
-@every_case("name", SAYS)
+@every("name", SAYS)
 def test_whatever_a_proof_may_use_is_said(name):
     changes, words = SAYS[name]
     more, _ = added(run_of(), run_of(**changes))
@@ -109,8 +109,8 @@ def test_clipping_a_bounded_gradient_says_what_bounds_it():
     assert more == ["each record's gradient is clipped to norm 0.5"]
 
 
-@every_case("kind", [Poisson, BallsInBins])
-@every_case("adjacency", ["replace_one", "zero_out"])
+@every("kind", [Poisson, BallsInBins])
+@every("adjacency", ["replace_one", "zero_out"])
 def test_a_cap_says_what_becomes_of_larger_batches(kind, adjacency):
     """And of a record that counts and is not summed, where adjacent data sets have one."""
     free, capped = (run_of(batches=kind(10, cap), adjacency=adjacency) for cap in (None, 12))
@@ -144,7 +144,7 @@ def test_a_diameter_that_the_map_keeps_within_is_said_of_the_map():
         assert any("(diameter)" in s for s in sentences) == said
 
 
-@every_case("position", [0, 7])
+@every("position", [0, 7])
 def test_a_position_is_the_only_one_spoken_of(position):
     run = run_of()
     more = set(run_sentences(run, position=position)) - set(run_sentences(run))
@@ -152,7 +152,7 @@ def test_a_position_is_the_only_one_spoken_of(position):
     assert f"batch {position} (0-based)" in sentence
 
 
-@every_case("update", ["sgd", "other", updates.Momentum(0.5)])
+@every("update", ["sgd", "other", updates.Momentum(0.5)])
 def test_the_description_s_own_sentences_are_those_of_a_hidden_path(update):
     assert run_of(update=update).assumptions == run_sentences(run_of(update=update))
 

@@ -15,7 +15,7 @@ from pabi.describe.scalar_losses import Logistic
 from pabi.describe.vector_losses import BallSoftmax, OneVsRest, Softmax, VectorHuber
 from pabi.description import from_dict, to_dict
 from pabi.learn import SoftmaxGradients, train
-from support.every_case import every_case
+from support.every_case import every
 
 ULP = 2.0**-53
 NORMS = [1e-3, 0.1, 0.5, 0.9, 1.3]
@@ -51,7 +51,7 @@ def test_steps_never_expand_and_norms_never_exceed(norm, classes):
     assert np.all(along - square / steepness(norm) >= -error)
 
 
-@every_case("norm", NORMS)
+@every("norm", NORMS)
 def test_no_smaller_curvature_would_do(norm):
     """All that the class lacks is at one other class; the step goes where less is lacking."""
     share = min(norm / math.sqrt(2.0), 0.5)
@@ -61,8 +61,8 @@ def test_no_smaller_curvature_would_do(norm):
     assert np.linalg.norm(change) / 1e-4 == pytest.approx(steepness(norm), rel=2e-3)
 
 
-@every_case("norm", [1e-12, 1e-3, 0.3, 1.0, 1.4])
-@every_case("scale", [0.5, 5.0, 60.0, 300.0])
+@every("norm", [1e-12, 1e-3, 0.3, 1.0, 1.4])
+@every("scale", [0.5, 5.0, 60.0, 300.0])
 def test_the_root_is_met_to_a_few_units_in_the_last_place(norm, scale):
     """p solves log q_k + λp_k = z_k + c with Σ p = 0 and ‖p‖ = B: in 60 digits, from what is returned."""
     rng = np.random.default_rng(int(scale))
@@ -109,7 +109,7 @@ def test_two_classes_are_clipped_as_by_their_cap():
     assert derivative(z, y, most) == pytest.approx(capped, rel=1e-9)
 
 
-@every_case("most", [1e-12, 1e-3, 0.5, 1.3])
+@every("most", [1e-12, 1e-3, 0.5, 1.3])
 def test_extreme_predictors_have_gradients(most):
     z = np.array(
         [[800.0, 0.0, -800.0], [0.0, 0.0, 1e308], [-1e308, 1e308, 0.0], [1e-300, 0.0, 0.0]]
@@ -120,7 +120,7 @@ def test_extreme_predictors_have_gradients(most):
         assert np.linalg.norm(g, axis=1).max() <= most * (1.0 + 1e-12)
 
 
-@every_case("norm", [0.05, 0.3, 1.0])
+@every("norm", [0.05, 0.3, 1.0])
 def test_the_inverse_link_makes_the_expected_gradient_vanish(norm):
     rng = np.random.default_rng(7)
     z = points(rng, 300, 5, 1.5)

@@ -13,7 +13,7 @@ from pabi import Cyclic, InvalidInput, Loss, NoisySGD, Reshuffle, ShuffleOnce
 from pabi.describe.vector_losses import Softmax
 from pabi.description import from_dict, to_dict
 from pabi.learn import SoftmaxGradients, bound_rows, train
-from support.every_case import every_case
+from support.every_case import every
 
 CAPS = [0.05, 0.25, 0.5, 0.8, 1.0]
 # (z, y, a, gradient, probabilities), computed elsewhere.
@@ -30,8 +30,8 @@ def points(rng, count, classes, scale=4.0):
     return rng.normal(size=(count, classes)) * rng.exponential(scale, size=(count, 1))
 
 
-@every_case("cap", CAPS)
-@every_case("classes", [2, 3, 7])
+@every("cap", CAPS)
+@every("classes", [2, 3, 7])
 def test_derivatives_are_those_of_the_loss(cap, classes):
     rng = np.random.default_rng(classes)
     loss, z = Softmax(cap), points(rng, 200, classes)
@@ -42,7 +42,7 @@ def test_derivatives_are_those_of_the_loss(cap, classes):
     assert derivative(loss, z, y) == pytest.approx(np.array(slopes).T, abs=1e-8)
 
 
-@every_case("cap", CAPS[:-1])
+@every("cap", CAPS[:-1])
 def test_the_loss_is_the_conjugate_of_entropy_on_capped_residuals(cap):
     """sup over distributions π with π_y ≥ 1 − a of ⟨π − e_y, z⟩ − Σ π log π, by a general solver."""
     rng, loss = np.random.default_rng(1), Softmax(cap)
@@ -84,7 +84,7 @@ def test_steps_never_expand_and_norms_never_exceed(cap):
         assert (along - square / most).min() >= -1e-14
 
 
-@every_case("cap", CAPS)
+@every("cap", CAPS)
 def test_the_curvature_is_attained(cap):
     """At q_y = 1 − a, and all else at one class, in the direction of the difference of the two."""
     loss, share = Softmax(cap), min(cap, 0.5)
@@ -94,7 +94,7 @@ def test_the_curvature_is_attained(cap):
     assert np.linalg.norm(change) / 1e-4 == pytest.approx(float(loss.steepness), rel=1e-3)
 
 
-@every_case("cap", CAPS)
+@every("cap", CAPS)
 def test_the_inverse_link_makes_the_expected_gradient_vanish(cap):
     rng, loss = np.random.default_rng(3), Softmax(cap)
     z = points(rng, 300, 5, 1.5)
@@ -110,8 +110,8 @@ def a_run(cap, batches=None, **changes):
     return NoisySGD(loss, n=600, batches=batches or ShuffleOnce(50), **settings | changes)
 
 
-@every_case("cap", [0.1, 0.25, 0.5, 0.75])
-@every_case("batches", [Cyclic(50), ShuffleOnce(50), Reshuffle(50)])
+@every("cap", [0.1, 0.25, 0.5, 0.75])
+@every("batches", [Cyclic(50), ShuffleOnce(50), Reshuffle(50)])
 def test_runs_are_accounted_like_any_convex_one_and_verified(cap, batches):
     run = a_run(cap, batches)
     assert run.loss.gradient_bound == pytest.approx(cap * math.sqrt(2.0), rel=1e-12)
@@ -128,7 +128,7 @@ def test_a_cap_of_one_is_the_loss_itself():
     assert from_dict(to_dict(a_run(0.25))) == a_run(0.25)
 
 
-@every_case("cap", [0.0, -1.0, 1.5, math.nan, "half"])
+@every("cap", [0.0, -1.0, 1.5, math.nan, "half"])
 def test_other_caps_are_refused(cap):
     with pytest.raises(InvalidInput, match="^residual_cap"):
         Loss.softmax(1.0, residual_cap=cap)

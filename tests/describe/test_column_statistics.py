@@ -14,7 +14,7 @@ import pabi
 from pabi.analyses.column_statistics import failure_of
 from pabi.describe.files import from_dict, to_dict
 from pabi.numbers.errors import InvalidInput
-from support.every_case import every_case, refused, refuses
+from support.every_case import every, refused, refuses
 
 FIELDS = {"n": 100, "columns": 3, "statistic": "moments", "noise_std": 4.0}
 
@@ -46,7 +46,7 @@ def test_without_noise_there_is_no_guarantee():
         described(noise_std=None).guarantee(1e-3)
 
 
-@every_case(
+@every(
     "changes",
     [{}, {"statistic": "counts", "questions": 9}, {"statistic": "levels", "threshold": 4.5}],
 )
@@ -77,8 +77,8 @@ def tail(z):
         return mpmath.erfc(mpmath.mpf(z) / mpmath.sqrt(2)) / 2
 
 
-@every_case("noise", [0.3, 4.0, 7e5])
-@every_case(
+@every("noise", [0.3, 4.0, 7e5])
+@every(
     ("statistic", "adjacency", "square"),
     [
         ("counts", "replace_one", 21),
@@ -96,8 +96,8 @@ def test_mu_is_what_a_record_moves_over_the_noise(statistic, adjacency, square, 
     assert pabi.verify(guarantee).ok
 
 
-@every_case("columns", [1, 4, 1000])
-@every_case("z", [0.0, 0.5, 3.0, 6.25, 20.0, 37.0])
+@every("columns", [1, 4, 1000])
+@every("z", [0.0, 0.5, 3.0, 6.25, 20.0, 37.0])
 def test_the_failure_is_that_of_the_normal_law(z, columns):
     with mpmath.workdps(400):
         exact = 1 - (1 - mpmath.erfc(mpmath.mpf(z) / mpmath.sqrt(2)) / 2) ** columns
@@ -135,7 +135,7 @@ def up_to(x, thresholds=(-0.5, 0.0, 0.3, 2.0, math.inf)):
     return np.array([float(x <= t) for t in thresholds])
 
 
-@every_case(
+@every(
     ("part", "values", "zeroed", "replaced"),
     [(moments, GRID, 1.0, 4.0), (level, range(3), 1.0, 2.0), (up_to, GRID, 5.0, 5.0)],
 )

@@ -18,7 +18,7 @@ from scipy.optimize import minimize
 from pabi import Loss
 from pabi.describe.linear_losses import executable
 from pabi.describe.vector_losses import OneVsRest, Softmax, VectorHuber
-from support.every_case import every_case
+from support.every_case import every
 
 ULP = 2.0**-53
 R, K = 1.6, 4
@@ -35,7 +35,7 @@ LOSSES = {
     "poisson": Loss.poisson(R, 1.5, 3.0),
 }
 each_loss = pytest.mark.parametrize("name", LOSSES)
-all_losses = every_case("name", LOSSES)
+all_losses = every("name", LOSSES)
 NORMS = [1e-3, 0.1, 0.4, 0.75, 1.5]  # C, on both sides of R/2 and of the losses' own bounds
 
 
@@ -80,7 +80,7 @@ def pairs(name, rng, count):
 
 
 @each_loss
-@every_case("norm", NORMS)
+@every("norm", NORMS)
 def test_gradients_are_cocoercive_bounded_and_steps_do_not_expand(name, norm):
     """10⁵ pairs in all. A row x of norm r at iterates that differ by x⊗Δz/r² has predictors that differ by Δz
     and gradients by x⊗Δg: lengths Δz/r and r·Δg."""
@@ -127,7 +127,7 @@ def _two_classes(a):
 
 
 @all_losses
-@every_case("norm", NORMS)
+@every("norm", NORMS)
 def test_two_hundredths_less_curvature_would_be_too_little(name, norm):
     """It is that of rows of norm R. Where a loss is linear after a short way the step is short."""
     loss, b = executed(name), norm / R
@@ -196,7 +196,7 @@ class Scaled:
         z *= np.minimum(1.0, most / np.linalg.norm(z, axis=1))[:, None]
 
 
-@every_case("loss", [OneVsRest(K), OneVsRest(K, 0.4), Softmax()])
+@every("loss", [OneVsRest(K), OneVsRest(K, 0.4), Softmax()])
 def test_scaled_vectors_round_a_triangle_do_not(loss):
     rng = np.random.default_rng(8)
     corners, y = 3.0 * rng.normal(size=(12, 3, K)), rng.integers(K, size=12)
@@ -211,7 +211,7 @@ COUNTEREXAMPLES = [
 ]
 
 
-@every_case(("loss", "z", "other", "y", "least"), COUNTEREXAMPLES)
+@every(("loss", "z", "other", "y", "least"), COUNTEREXAMPLES)
 def test_scaling_the_vector_of_derivatives_is_not_monotone(loss, z, other, y, least):
     """To norm 1/2, at an explicit pair, so that a short step expands. Clipped convexly it does not."""
     z, other = np.array([z]), np.array([other])
@@ -292,7 +292,7 @@ def test_one_vs_rest_is_the_maximiser_over_a_box_and_a_ball(smoothing, b):
         assert np.abs(got) == pytest.approx(best, abs=3e-6)
 
 
-@every_case("b", [0.15, 0.5, 1.2])
+@every("b", [0.15, 0.5, 1.2])
 def test_vector_huber_is_the_maximiser_over_a_ball(b):
     rng = np.random.default_rng(11)
     for _ in range(8):
@@ -302,7 +302,7 @@ def test_vector_huber_is_the_maximiser_over_a_ball(b):
         assert got == pytest.approx(best, abs=3e-6)
 
 
-@every_case("b", [0.15, 0.5, 1.2])
+@every("b", [0.15, 0.5, 1.2])
 def test_softmax_is_the_maximiser_over_residuals_of_its_own_class(b):
     """Over distributions π with 1 − π_y ≤ b/√2, a set that lies within the ball of radius b."""
     rng = np.random.default_rng(12)
@@ -345,7 +345,7 @@ def test_a_clipped_derivative_does_not_depend_on_its_place(name):
     assert np.array_equal(derivative(loss, z[order], y[order], most[order]), whole[order])
 
 
-@every_case("classes", [2, 9, 33, 150])
+@every("classes", [2, 9, 33, 150])
 def test_nor_does_it_with_many_classes(classes):
     """Whose sums are cut into strips."""
     rng = np.random.default_rng(classes)
@@ -368,7 +368,7 @@ def test_a_threshold_above_the_slope_changes_nothing(name):
 
 
 @each_loss
-@every_case("b", [1e-12, 0.3, 1.2])
+@every("b", [1e-12, 0.3, 1.2])
 def test_extreme_predictors_have_bounded_derivatives(name, b):
     ends = np.array([0.0, 1e-300, 1.0, 37.0, 708.0, 745.0, 1e4, 1e16, 1e200, np.inf])
     _, y, _ = records(name, np.random.default_rng(15), 1)

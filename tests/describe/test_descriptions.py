@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import pabi
 from pabi.describe.files import StatedProx, from_dict, to_dict
 from pabi.numbers import encoding
-from support.every_case import every_case, refused
+from support.every_case import every, refused
 
 positive = st.floats(1e-6, 1e6)
 losses = st.one_of(
@@ -83,7 +83,7 @@ def test_epochs_stay_epochs():
     assert through_json(run).steps == run.steps == 8
 
 
-@every_case(
+@every(
     ("batches", "table"),
     [
         (pabi.FixedSize(3), {"kind": "fixed_size", "size": 3}),

@@ -11,7 +11,7 @@ import pytest
 from pabi.describe.iteration import MAX_ARRAY, Column, Group, Groups, NoisyIteration, Steps, Stretch
 from pabi.describe.moduli import Modulus
 from pabi.numbers.errors import InvalidInput
-from support.every_case import every_case, refused, refuses
+from support.every_case import every, refused, refuses
 
 
 def arrays(**changes):
@@ -89,7 +89,7 @@ WRONG |= {"step_sensitivity": [None], "contraction": [None]}
 MODULI = [Modulus.linear(1.0)] * 3
 
 
-@every_case("field", ["contraction", "step_sensitivity", "step_noise_std"])
+@every("field", ["contraction", "step_sensitivity", "step_noise_std"])
 def test_what_is_wrong_with_a_column_is_named(field):
     alike = {"contraction": 1.0, "step_sensitivity": 1.0, "step_noise_std": 1.0, "steps": 3}
     for value in NUMBERS:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pabi.describe.joint_clipping import hinge_within, logistic_within, row_norms
-from support.every_case import every_case
+from support.every_case import every
 
 ULP = 2.0**-53
 SMOOTHING = 0.4
@@ -95,7 +95,7 @@ def test_it_is_the_root(within, margins, most):
     assert np.linalg.norm(got) == pytest.approx(most, rel=8 * ULP)
 
 
-@every_case("classes", [2, 3, 10, 40])
+@every("classes", [2, 3, 10, 40])
 def test_random_margins_have_one_multiplier(classes):
     """λ = −(t + log s − log(1 − s))/s is the same for all of a record's losses, and not below 0."""
     rng = np.random.default_rng(classes)
@@ -114,7 +114,7 @@ def test_random_margins_have_one_multiplier(classes):
     assert np.all(high >= 0.0)
 
 
-@every_case("most", [1e-280, 1e-100, 1e-20])
+@every("most", [1e-280, 1e-100, 1e-20])
 def test_minute_norms_have_one_too(most):
     """s is so small that u = log s, and λs differ from each other by what margins do."""
     margins = np.array([[0.0, 1.0, 2.0], [-700.0, -690.0, 5.0]])

@@ -15,7 +15,7 @@ from pabi.analyses import diffusion as analysis
 from pabi.describe.files import from_dict, to_dict
 from pabi.describe.langevin import CELLS
 from pabi.numbers.errors import InvalidInput, NotApplicable, PrivacyWarning
-from support.every_case import every_case, refuses
+from support.every_case import every, refuses
 
 CONVEX = Loss.convex(1.0)
 
@@ -37,7 +37,7 @@ def test_the_regulariser_counts_as_curvature():
     )
 
 
-@every_case(("time", "square"), [(0.5, 0.09), (5.0, 0.9), (50.0, 1.2)])
+@every(("time", "square"), [(0.5, 0.09), (5.0, 0.9), (50.0, 1.2)])
 def test_convex_on_a_bounded_set(time, square):
     found = diffusion(time=time, diameter=1.0).guarantee(1e-3)
     assert found.mu**2 == pytest.approx(square, rel=1e-12)
@@ -145,7 +145,7 @@ def test_a_chain_is_noisy_sgd():
     assert float(it.slopes[0]) == pytest.approx(0.99, rel=1e-14)
 
 
-@every_case(("adjacency", "factor"), [("replace_one", 2.0), ("zero_out", 1.0)])
+@every(("adjacency", "factor"), [("replace_one", 2.0), ("zero_out", 1.0)])
 def test_the_gap_follows_from_the_gradient_bound(adjacency, factor):
     loss = Loss.logistic(3.0)
     found = chain(loss, gradient_gap=None, adjacency=adjacency)
@@ -224,7 +224,7 @@ def test_numbers_beyond_all_bounds():
         diffusion(Loss.unknown()).iteration()
 
 
-@every_case(
+@every(
     "described",
     [
         chain(),
@@ -273,8 +273,8 @@ def mu_of_last(m, betas, time):
     return mean / math.sqrt(variance)
 
 
-@every_case("time", [0.1, 1.7, 40.0])
-@every_case("m", [0.05, 0.5, 3.0])
+@every("time", [0.1, 1.7, 40.0])
+@every("m", [0.05, 0.5, 3.0])
 def test_the_last_point_of_a_parabola_is_exact(m, time):
     truth = mu_of_last(m, [2.0], time)
     mu = analysis.last_point(diffusion(parabola(m), time=time), DELTA).mu
@@ -293,7 +293,7 @@ def test_varying_temperature_is_followed_cell_by_cell():
     assert truth <= analysis.last_point(cooling, DELTA).mu < analysis.path(cooling, DELTA).mu
 
 
-@every_case("loss", [Loss.convex(1.0), Loss.nonconvex(1.0), Loss.unknown()])
+@every("loss", [Loss.convex(1.0), Loss.nonconvex(1.0), Loss.unknown()])
 def test_the_path_is_that_of_girsanov(loss):
     """Drifts that differ by βΔ throughout: log dP/dQ is Gaussian with variance (β²Δ²/2)·T."""
     truth = 2.0 * GAP * math.sqrt(1.7 / 2.0)
@@ -306,7 +306,7 @@ def test_the_path_is_that_of_girsanov(loss):
     assert mu >= truth
 
 
-@every_case(("m", "diameter"), [(0.0, 0.5), (0.0, 3.0), (0.4, 0.5), (-0.6, 0.5)])
+@every(("m", "diameter"), [(0.0, 0.5), (0.0, 3.0), (0.4, 0.5), (-0.6, 0.5)])
 def test_gibbs_densities_on_an_interval_are_never_safer_than_proven(m, diameter):
     """What a diffusion between walls tends to, of which histograms see no more."""
     loss = Loss.nonconvex(-m) if m < 0.0 else Loss.convex(1.0, l2=m)
@@ -329,7 +329,7 @@ def test_a_set_that_is_never_reached_does_not_matter():
     assert analysis.last_point(diffusion(time=0.1, diameter=1e6), DELTA).mu == free
 
 
-@every_case(
+@every(
     ("description", "reason"),
     [
         (diffusion(release="path"), "the path is released, so nothing is forgotten"),

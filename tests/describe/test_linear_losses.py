@@ -16,7 +16,7 @@ from pabi.describe.linear_losses import LINEAR_LOSSES, executable
 from pabi.describe.losses import Loss
 from pabi.describe.scalar_losses import Huber, Logistic, PoissonLoss, SmoothedHinge, Squared
 from pabi.describe.vector_losses import OneVsRest, Softmax, VectorHuber
-from support.every_case import every_case, refused
+from support.every_case import every, refused
 
 ULP = 2.0**-53
 B, K_HUBER, GAMMA, Z_MAX, COUNT_MAX = 0.7, 0.4, 0.25, 1.5, 6.0
@@ -79,7 +79,7 @@ LOSSES = {
     ),
 }
 SEVERAL = ("class", "vector")  # responses with a predictor for each of K numbers
-each = every_case("kind", LOSSES)
+each = every("kind", LOSSES)
 
 
 def test_every_loss_of_the_table_is_tested():
@@ -108,7 +108,7 @@ def rows(z):
 
 
 @each
-@every_case("size", [0.1, 1.0, 30.0])
+@every("size", [0.1, 1.0, 30.0])
 def test_values_are_those_of_the_definition(kind, size):
     """Up to sixteen roundings of numbers no larger than the loss and its slope times predictor and target."""
     loss, definition, _, _ = LOSSES[kind]
@@ -125,7 +125,7 @@ def test_values_are_those_of_the_definition(kind, size):
 
 
 @each
-@every_case("size", [0.1, 1.0, 30.0])
+@every("size", [0.1, 1.0, 30.0])
 def test_derivatives_are_those_of_the_definition(kind, size):
     """Differences over 10⁻²⁰ in 60 digits are off by less than 10⁻³⁰; the rest is sixteen roundings."""
     loss, definition, _, _ = LOSSES[kind]
@@ -193,7 +193,7 @@ def test_no_derivative_exceeds_the_slope_which_is_reached(kind):
     assert loss.slope**2 * (1 - Fraction(1, 10**15)) <= largest <= (loss.slope * room) ** 2
 
 
-@every_case("kind", [kind for kind in LOSSES if kind != "smoothed_hinge"])
+@every("kind", [kind for kind in LOSSES if kind != "smoothed_hinge"])
 def test_the_mean_is_the_response_of_which_the_predictor_is_the_minimiser(kind):
     """The expected derivative is zero there, up to the roundings of mean and derivative."""
     loss, _, _, _ = LOSSES[kind]
@@ -274,7 +274,7 @@ def test_the_accountant_reads_the_same_constants(kind):
     assert executable(kind, feature_norm=r, **given) == loss
 
 
-@every_case("smoothing", [None, GAMMA])
+@every("smoothing", [None, GAMMA])
 def test_one_against_the_rest_is_a_sum_of_losses_of_a_margin(smoothing):
     """Of each class's own predictor; the curvature is that of one, the norm of gradients √K times as much."""
     loss, z = OneVsRest(4, smoothing), np.random.default_rng(6).normal(size=(60, 4)) * 2.0

@@ -14,7 +14,7 @@ from pabi import Cyclic, Loss, NoisySGD
 from pabi.describe.linear_losses import LINEAR_LOSSES
 from pabi.describe.loss_kinds import KINDS
 from pabi.execute.clipping import clip_coordinates, clip_norms
-from support.every_case import every_case, refused
+from support.every_case import every, refused
 
 # Bad input.
 
@@ -72,7 +72,7 @@ def run_of(**changes):
     return NoisySGD(**{**fields, **changes})
 
 
-@every_case("clipping", ["coordinate", "Norm", "", None, 1, True, ["norm"]])
+@every("clipping", ["coordinate", "Norm", "", None, 1, True, ["norm"]])
 def test_other_ways_to_clip_are_refused(clipping):
     for make in (run_of, partial(Loss.convex(1.0).modulus, 0.1, 1.0, 1.0)):
         message = refused("clipping", make, clipping=clipping)
@@ -126,7 +126,7 @@ def test_every_kind_has_an_example():
     assert all(loss.kind == kind for kind, (loss, *_) in EXAMPLES.items())
 
 
-@every_case("kind", KINDS)
+@every("kind", KINDS)
 def test_every_kind_has_a_constructor_with_its_parameters(kind):
     row, constructor = KINDS[kind], getattr(Loss, kind)
     offered = inspect.signature(constructor).parameters
@@ -145,7 +145,7 @@ def test_an_unknown_loss_asks_its_user_to_stand_behind_nothing():
     assert EXAMPLES["unknown"][0].sentences == ()
 
 
-@every_case("kind", [kind for kind in KINDS if kind != "unknown"])
+@every("kind", [kind for kind in KINDS if kind != "unknown"])
 def test_every_other_kind_says_what_its_user_must_stand_behind(kind):
     loss = EXAMPLES[kind][0]
     said = loss.sentences
@@ -158,7 +158,7 @@ def test_every_other_kind_says_what_its_user_must_stand_behind(kind):
         assert any(fact in sentence for sentence in said)
 
 
-@every_case("kind", KINDS)
+@every("kind", KINDS)
 def test_what_other_modules_ask_of_a_kind(kind):
     loss, potential, scalable, say_all = EXAMPLES[kind]
     assert (loss.has_potential, loss.scalable, loss.slopes_say_all) == (
@@ -172,7 +172,7 @@ LEAST = {"strongly_convex": 0.5, "nonconvex": -2.0, "weakly_convex": -0.5, "hold
 LEAST |= {"dissipative": -2.0, "unknown": None}
 
 
-@every_case("kind", KINDS)
+@every("kind", KINDS)
 def test_the_least_curvature_is_that_of_the_worst_record(kind):
     """0 for all that is convex or monotone, and for nothing else."""
     assert EXAMPLES[kind][0].least_curvature == LEAST.get(kind, 0.0)

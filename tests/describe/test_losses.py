@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pabi.describe.losses import Loss
 from pabi.describe.moduli import Modulus
 from pabi.numbers.errors import NotApplicable
-from support.every_case import every_case, refused, refuses
+from support.every_case import every, refused, refuses
 
 # Shrinking large rationals takes minutes and tells nothing.
 FAST = (Phase.explicit, Phase.reuse, Phase.generate)
@@ -37,7 +37,7 @@ CONSTANTS = [
 ]
 
 
-@every_case(("loss", "curvature", "bound", "glm"), CONSTANTS)
+@every(("loss", "curvature", "bound", "glm"), CONSTANTS)
 def test_constants(loss, curvature, bound, glm):
     assert loss.curvature == (None if curvature is None else pytest.approx(curvature, rel=1e-14))
     assert loss.gradient_bound == (None if bound is None else pytest.approx(bound, rel=1e-14))

@@ -14,7 +14,7 @@ from pabi.analyses import exponential
 from pabi.describe.files import from_dict, to_dict
 from pabi.numbers.errors import NotApplicable
 from pabi.tradeoff import Best, BoundedRange, Gaussian
-from support.every_case import every_case, refused, refuses
+from support.every_case import every, refused, refuses
 
 
 def mechanism(loss=None, **changes):
@@ -65,8 +65,8 @@ def test_where_gaussian_and_pure_privacy_cross():
     assert BoundedRange(2.0 * product).advantage < pure
 
 
-@every_case("m", [-1.0, 0.0, 0.3, 4.0])
-@every_case("kappa", [0.3, 5.0, 40.0])
+@every("m", [-1.0, 0.0, 0.3, 4.0])
+@every("kappa", [0.3, 5.0, 40.0])
 def test_never_below_the_densities(m, kappa):
     """L = mθ²/2 ± Δθ/2 on [−1, 1], whose divergence is integrated."""
     gap = 0.5
@@ -86,7 +86,7 @@ def test_never_below_the_densities(m, kappa):
         assert found.delta(epsilon) >= truth - 1e-7
 
 
-@every_case("kappa", [1.0, 10.0])
+@every("kappa", [1.0, 10.0])
 def test_never_below_dissipative_densities(kappa):
     """Double wells θ⁴/4 − θ²/2 with θ ↦ ±Δθ/2 on [−1.5, 1.5]: (x³ − y³ − (x − y))(x − y) ≥ κ(x − y)² − λ as
     (x³ − y³)(x − y) ≥ (x − y)⁴/4, so that λ = (1 + κ)²."""
@@ -175,7 +175,7 @@ def test_rounds_compose():
     assert sum(ranges) == pytest.approx(1.0, rel=1e-12)
 
 
-@every_case("epsilons", [[0.2, 0.3, 0.5], [0.2, 0.5], [0.1, 0.1, 3.0]])
+@every("epsilons", [[0.2, 0.3, 0.5], [0.2, 0.5], [0.1, 0.1, 3.0]])
 def test_split_records_are_in_one_part_only(epsilons):
     found = iterated(epsilons=epsilons, split=400)
     expected = max(sum(epsilons[:-1]), epsilons[-1])
@@ -201,7 +201,7 @@ def test_what_is_wrong_is_named():
     refuses(iterated, wrong)
 
 
-@every_case(
+@every(
     "described",
     [mechanism(), mechanism(inverse_temperature=None, epsilon=2.0), iterated(), iterated(split=9)],
 )
@@ -219,8 +219,8 @@ DELTA = 1e-5
 GAP = 0.3
 
 
-@every_case("kappa", [0.1, 4.0, 300.0])
-@every_case("m", [0.01, 1.0])
+@every("kappa", [0.1, 4.0, 300.0])
+@every("m", [0.01, 1.0])
 def test_parabolas_on_a_wide_set_are_exact(m, kappa):
     """Densities ∝ exp(−κmθ²/2) and ∝ exp(−κ(mθ²/2 + Δθ)) are N(0, v) and N(−Δ/m, v) with v = 1/(κm)."""
     truth = GAP / m * math.sqrt(kappa * m)

@@ -23,7 +23,7 @@ from pabi.describe.moduli import (
 from pabi.normal_forms.shapes import shapes
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
-from support.every_case import every_case, refused, refuses
+from support.every_case import every, refused, refuses
 
 
 def test_linear():
@@ -50,7 +50,7 @@ def test_unbounded():
     assert np.array_equal(modulus([0.0, 2.0]), [0.0, math.inf])
 
 
-@every_case("modulus", [Modulus.linear(0.3), Modulus.linear(2.0), Modulus.unbounded()])
+@every("modulus", [Modulus.linear(0.3), Modulus.linear(2.0), Modulus.unbounded()])
 def test_zero_at_zero_and_nondecreasing(modulus):
     """ω(0) = 0, because distance zero means equality."""
     grid = np.concatenate([[0.0], np.logspace(-300, 300, 100)])
@@ -111,7 +111,7 @@ def test_minima_drop_what_never_is_the_least():
     assert nested == Modulus.minimum(Modulus.affine(1.0, 1.0), Modulus.linear(2.0))
 
 
-@every_case(
+@every(
     "modulus",
     [
         Modulus.sqrt(0.3, 0.7),
@@ -185,8 +185,8 @@ TAKEN: dict[str, Callable[[Modulus], Any]] = {
 }
 
 
-@every_case("modulus", [Flattering(1.0), Stranger()])
-@every_case("how", TAKEN)
+@every("modulus", [Flattering(1.0), Stranger()])
+@every("how", TAKEN)
 def test_moduli_from_elsewhere_are_refused(how: str, modulus: Modulus):
     with pytest.raises(InvalidInput, match="from_function") as refusal:
         TAKEN[how](modulus)
@@ -194,7 +194,7 @@ def test_moduli_from_elsewhere_are_refused(how: str, modulus: Modulus):
     assert "\n" not in str(refusal.value)
 
 
-@every_case("modulus", OWN)
+@every("modulus", OWN)
 def test_own_moduli_are_known(modulus: Modulus):
     assert known_modulus(modulus) is modulus
     assert iterated(modulus).moduli == modulus
@@ -214,7 +214,7 @@ def test_a_subclass_is_not_written_as_what_it_derives_from():
         Flattering(1.0).to_dict()
 
 
-@every_case("modulus", OWN[:-1])
+@every("modulus", OWN[:-1])
 def test_moduli_come_back_from_tables_representations_and_pickles(modulus: Modulus):
     copies = (
         Modulus.from_dict(modulus.to_dict()),

@@ -8,7 +8,7 @@ import pytest
 
 from pabi import InvalidInput
 from pabi.describe.neighbours import UNITS, changed, checked_adjacency, checked_unit, record_only
-from support.every_case import every_case
+from support.every_case import every
 
 
 class Agreeable(str):
@@ -20,7 +20,7 @@ class Agreeable(str):
         return True
 
 
-@every_case(("adjacency", "others"), [("replace_one", [-1.0, 0.0, 1.0]), ("zero_out", [0.0])])
+@every(("adjacency", "others"), [("replace_one", [-1.0, 0.0, 1.0]), ("zero_out", [0.0])])
 def test_so_many_contributions_of_norm_one_lie_between_neighbours(adjacency, others):
     """Of all sums of three contributions in {−1, 0, 1}, one of them replaced or zeroed."""
     sums = [
@@ -42,8 +42,8 @@ def test_there_are_two_units_and_samplers_have_one():
     assert refused.value.field == "unit"
 
 
-@every_case("check", [checked_unit, record_only])
-@every_case("value", ["Record", "users", "", None, 1, b"record", Agreeable("all")])
+@every("check", [checked_unit, record_only])
+@every("value", ["Record", "users", "", None, 1, b"record", Agreeable("all")])
 def test_other_units_are_refused(check, value):
     with pytest.raises(InvalidInput, match='^unit: expected "record" or "user", got') as refused:
         check(value)
@@ -56,13 +56,13 @@ def test_a_name_that_agrees_with_everything_is_no_adjacency():
         checked_adjacency(Agreeable("add_or_remove_one"))
 
 
-@every_case("value", [[], {}, object(), type("R", (), {"name": 3})()])
+@every("value", [[], {}, object(), type("R", (), {"name": 3})()])
 def test_what_is_no_name_is_no_adjacency(value):
     with pytest.raises(InvalidInput, match='^adjacency: expected "replace_one" or "zero_out"'):
         checked_adjacency(value)
 
 
-@every_case("name", ["add_or_remove", "add_remove", "ADD_OR_REMOVE_ONE"])
+@every("name", ["add_or_remove", "add_remove", "ADD_OR_REMOVE_ONE"])
 def test_adding_a_record_is_answered_with_the_nearest_that_there_is(name):
     with pytest.raises(InvalidInput, match="changes n and with it the batches") as caught:
         checked_adjacency(name)

@@ -35,7 +35,7 @@ from pabi.describe.orders import (
     binomial_tail,
     fractions,
 )
-from support.every_case import every_case
+from support.every_case import every
 
 SMALL = [(n, size) for n in range(1, 6) for size in range(1, n + 1)]
 
@@ -49,7 +49,7 @@ def sizes_of(order):
     return order.sizes.size, order.sizes.last
 
 
-@every_case(("n", "size"), SMALL)
+@every(("n", "size"), SMALL)
 def test_cyclic_batches_are_the_rows_in_order(n, size):
     order, batches = order_of(Cyclic(size), n, 7), cut(range(n), size)
     assert isinstance(order, KnownUses)
@@ -60,14 +60,14 @@ def test_cyclic_batches_are_the_rows_in_order(n, size):
     assert not order.displaces
 
 
-@every_case("n", [1, 4])
+@every("n", [1, 4])
 def test_a_full_batch_is_one_batch_of_all(n):
     order = order_of(FullBatch(), n, 3)
     assert order == KnownUses(1, FixedSizes(n, n))
 
 
-@every_case(("scheme", "redrawn"), [(ShuffleOnce, True), (Reshuffle, False)])
-@every_case(("n", "size"), SMALL)
+@every(("scheme", "redrawn"), [(ShuffleOnce, True), (Reshuffle, False)])
+@every(("n", "size"), SMALL)
 def test_permutations_put_a_record_anywhere(scheme, redrawn, n, size):
     """All permutations, cut into batches: how many of them put record 0 into batches i to j."""
     order = order_of(scheme(size), n, 7)
@@ -87,7 +87,7 @@ def test_permutations_put_a_record_anywhere(scheme, redrawn, n, size):
     assert order.share(0, order.period - 1) == 1
 
 
-@every_case(("n", "size"), SMALL)
+@every(("n", "size"), SMALL)
 def test_balls_are_thrown_independently(n, size):
     """All assignments of records to bins: the law of one record's bin, and of its bin's size."""
     order = order_of(BallsInBins(size, cap=n), n, 7)
@@ -106,7 +106,7 @@ def test_balls_are_thrown_independently(n, size):
     assert order.sizes.draws == bins  # different batches, which come back in every epoch
 
 
-@every_case(("n", "size"), SMALL)
+@every(("n", "size"), SMALL)
 def test_fixed_sizes_are_subsets_of_that_size(n, size):
     order = order_of(FixedSize(size), n, 7)
     subsets = list(itertools.combinations(range(n), size))
@@ -118,8 +118,8 @@ def test_fixed_sizes_are_subsets_of_that_size(n, size):
     assert order.fresh
 
 
-@every_case(("n", "size"), SMALL)
-@every_case("cap", [None, 5, 99])
+@every(("n", "size"), SMALL)
+@every("cap", [None, 5, 99])
 def test_poisson_batches_take_each_record_by_itself(n, size, cap):
     order = order_of(Poisson(size, cap), n, 7)
     assert isinstance(order, FreshSubsets)
@@ -130,7 +130,7 @@ def test_poisson_batches_take_each_record_by_itself(n, size, cap):
     assert order.fresh
 
 
-@every_case("probability", [1e-6, 1 / 235, 0.3, 1.0])
+@every("probability", [1e-6, 1 / 235, 0.3, 1.0])
 def test_a_probability_beside_the_divisor(probability):
     batches = Poisson(3, probability=probability)
     order = order_of(batches, 10, 7)
@@ -142,13 +142,13 @@ def test_a_probability_beside_the_divisor(probability):
         batches.per_epoch(2)
 
 
-@every_case("probability", [0.0, -0.1, 1.1, math.nan, "1", True])
+@every("probability", [0.0, -0.1, 1.1, math.nan, "1", True])
 def test_what_is_no_probability(probability):
     with pytest.raises(InvalidInput, match=r"probability: expected a finite number > 0 and ≤ 1"):
         Poisson(3, probability=probability)
 
 
-@every_case(("n", "size"), SMALL)
+@every(("n", "size"), SMALL)
 def test_parts_of_the_divisor_of_fixed_batches(n, size):
     batches = cut(range(n), size)
     found = fractions(order_of(Cyclic(size), n, 7).sizes, size, 0.0)
@@ -157,7 +157,7 @@ def test_parts_of_the_divisor_of_fixed_batches(n, size):
     assert (found.cap, found.random_cap, found.failure) == (size, None, 0.0)
 
 
-@every_case("cap", [1, 3, 7, 20])
+@every("cap", [1, 3, 7, 20])
 def test_parts_of_the_divisor_under_a_cap(cap):
     """No batch is beyond it, so that nothing can fail, nor has one more records than there are."""
     found = fractions(RandomSizes(10, Fraction(3, 10), 5, cap), 3, 0.0)
@@ -190,7 +190,7 @@ def test_tails_are_never_below_the_binomial(n, p, cap):
             assert found <= max(min(1, most), Fraction(1, 2**1022))
 
 
-@every_case(("n", "p"), [(50, 0.3), (10**4, 0.01), (10**6, 1e-4), (10**6, 0.5), (10**9, 1e-6)])
+@every(("n", "p"), [(50, 0.3), (10**4, 0.01), (10**6, 1e-4), (10**6, 0.5), (10**9, 1e-6)])
 def test_tails_of_large_binomials(n, p):
     """By scipy; the bound is useful, within a factor of the standard deviation."""
     from scipy.stats import binom
@@ -202,7 +202,7 @@ def test_tails_of_large_binomials(n, p):
         assert exact * (1 - 1e-6) <= binomial_tail(n, p, cap) <= 2.0 * exact
 
 
-@every_case(("n", "p", "cap"), [(10**5, 1e-5, 400), (10**12, 1e-9, 9000)])
+@every(("n", "p", "cap"), [(10**5, 1e-5, 400), (10**12, 1e-9, 9000)])
 def test_a_tail_beyond_the_doubles_is_not_nothing(n, p, cap):
     assert 0.0 < binomial_tail(n, p, cap) < 1e-300
 

@@ -12,7 +12,7 @@ from scipy.linalg import svdvals
 from scipy.optimize import minimize
 
 from pabi.describe import prox
-from support.every_case import every_case
+from support.every_case import every
 
 U = Fraction(1, 2**53)  # the largest relative error of one rounding
 SMALLEST = Fraction(5e-324)
@@ -179,7 +179,7 @@ TRUTHS = {
 }
 
 
-@every_case("name", TRUTHS)
+@every("name", TRUTHS)
 def test_no_point_is_better(name):
     """F(u) = ½‖u − x‖² + η·g(u) is 1-strongly convex: p minimises it if and only if
     F(u) ≥ F(p) + ½‖u − p‖² at every u of the domain, above all at the one that a solver finds."""
@@ -201,8 +201,8 @@ def test_no_point_is_better(name):
             assert gap > -1e-11
 
 
-@every_case("shape", [(3, 5), (5, 3), (4, 4), (1, 6), (6, 1), (40, 30)])
-@every_case("strength", [0.1, 1.0, 3.0])
+@every("shape", [(3, 5), (5, 3), (4, 4), (1, 6), (6, 1), (40, 30)])
+@every("strength", [0.1, 1.0, 3.0])
 def test_nuclear_norm_satisfies_its_optimality_conditions(shape, strength):
     """(x − p)/η·strength is a subgradient of the nuclear norm at p: of spectral norm at most 1, and
     its product with p is p's nuclear norm."""
@@ -235,7 +235,7 @@ def by_hand():
     ]
 
 
-@every_case(("p", "x", "step_size", "expected"), by_hand())
+@every(("p", "x", "step_size", "expected"), by_hand())
 def test_by_hand(p, x, step_size, expected):
     # The documented slacks, for sets of size 1 to 3 in dimension 2 and 3.
     np.testing.assert_allclose(p(x, step_size), expected, rtol=1e-14, atol=5e-15)
@@ -340,7 +340,7 @@ def test_a_ball_is_never_left(data, d, radius):
     np.testing.assert_array_equal(p(result, 1.0), result)
 
 
-@every_case("d", [1, 2, 100, 10_000])
+@every("d", [1, 2, 100, 10_000])
 def test_long_vectors_end_in_the_ball_and_near_its_surface(d):
     rng = np.random.default_rng(d)
     for center in (None, rng.normal(scale=100.0, size=d)):
@@ -409,7 +409,7 @@ def test_a_halfspace_is_never_left(data, d):
     np.testing.assert_array_equal(p(result, 1.0), result)
 
 
-@every_case("exponent", [-1000, -300, 300, 1015])
+@every("exponent", [-1000, -300, 300, 1015])
 def test_the_unit_of_a_halfspace_is_no_matter(exponent):
     rng, unit = np.random.default_rng(0), 2.0**exponent
     for _ in range(20):
@@ -439,8 +439,8 @@ def test_the_diameter_is_never_exceeded(data, d):
         assert distance_squared(p, a, b) <= Fraction(p.diameter) ** 2
 
 
-@every_case("d", [1, 3, 50])
-@every_case("radius", [1e-300, 0.1, 1.0, 1e300])
+@every("d", [1, 3, 50])
+@every("radius", [1e-300, 0.1, 1.0, 1e300])
 def test_the_diameter_of_a_ball_is_attained(d, radius):
     p = prox.ball(radius)
     direction = np.random.default_rng(d).normal(size=d)
@@ -482,7 +482,7 @@ def test_the_diameter_of_a_box_of_numbers():
         assert prox.box(lower, upper, shape=shape).diameter == diameter
 
 
-@every_case("total", [1e-300, 0.1, 1.0, 3.0, 1e300])
+@every("total", [1e-300, 0.1, 1.0, 3.0, 1e300])
 def test_the_diameter_of_a_simplex_is_attained(total):
     p = prox.simplex(total)
     assert Fraction(math.nextafter(p.diameter, 0.0)) ** 2 < 2 * Fraction(total) ** 2

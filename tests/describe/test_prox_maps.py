@@ -24,7 +24,7 @@ import pabi
 from pabi.describe import prox
 from pabi.describe.files import StatedProx, from_dict, to_dict
 from pabi.describe.runs import Prox
-from support.every_case import every_case, refused, refuses
+from support.every_case import every, refused, refuses
 
 INF = math.inf
 ANYWHERE = [
@@ -37,8 +37,8 @@ ANYWHERE = [
 ]
 
 
-@every_case("p", ANYWHERE)
-@every_case("shape", [(), (1,), (5,), (2, 3), (2, 3, 4)])
+@every("p", ANYWHERE)
+@every("shape", [(), (1,), (5,), (2, 3), (2, 3, 4)])
 def test_shapes_are_kept_and_are_no_matter(p, shape):
     x = np.random.default_rng(0).normal(size=shape)
     result = p(x, 0.5)
@@ -49,7 +49,7 @@ def test_shapes_are_kept_and_are_no_matter(p, shape):
     assert isinstance(p, Prox)
 
 
-@every_case(
+@every(
     ("p", "shape"),
     [
         (prox.ball(1.0, np.ones((2, 3))), (2, 3)),
@@ -66,8 +66,8 @@ def test_arrays_fix_the_shape(p, shape):
         p(np.full(6, 9.0), 1.0)
 
 
-@every_case("p", [*ANYWHERE, prox.nuclear_norm(0.1), prox.halfspace(np.ones((3, 2)), 0.0)])
-@every_case("scale", [1e-3, 10.0])  # points that stay and points that move
+@every("p", [*ANYWHERE, prox.nuclear_norm(0.1), prox.halfspace(np.ones((3, 2)), 0.0)])
+@every("scale", [1e-3, 10.0])  # points that stay and points that move
 def test_the_input_is_left_alone(p, scale):
     x = scale * np.random.default_rng(0).normal(size=(3, 2))
     before = x.copy()
@@ -97,10 +97,10 @@ def test_penalties_are_scaled_by_the_step_size_and_projections_are_not():
         np.testing.assert_array_equal(kind(0.5)(x, 0.25), kind(0.125)(x, 1.0))
 
 
-@every_case(
+@every(
     "p", [*ANYWHERE, prox.nuclear_norm(1e300), prox.halfspace(np.ones((2, 2)), 0.0), prox.l1(1e300)]
 )
-@every_case("value", [INF, -INF, math.nan, 1.7e308, -1.7e308, 5e-324])
+@every("value", [INF, -INF, math.nan, 1.7e308, -1.7e308, 5e-324])
 def test_odd_values_raise_and_warn_of_nothing(p, value):
     """Iterates are hidden, so that nothing may tell whether one of them overflowed."""
     x = np.array([[value, 1.0], [value, -2.0]])
@@ -181,7 +181,7 @@ def run_with(p, **changes):
     return pabi.NoisySGD(pabi.Loss.convex(1.0, gradient_bound=1.0), 100, pabi.Cyclic(10), **given)
 
 
-@every_case("p", EVERY)
+@every("p", EVERY)
 def test_round_trip(p):
     run = run_with(p)
     table = json.loads(json.dumps(to_dict(run), allow_nan=False))

@@ -18,7 +18,7 @@ from pabi.describe.runs import NoisySGD
 from pabi.normal_forms.positions import OrderedView
 from pabi.numbers.errors import InvalidInput, NotApplicable
 from pabi.shifts.records import cyclic, record
-from support.every_case import every_case, refused, refuses
+from support.every_case import every, refused, refuses
 
 LOGISTIC = Loss.logistic(1.0)
 
@@ -30,7 +30,7 @@ def make(**changes):
     return NoisySGD(**{**given_, **changes})
 
 
-@every_case(
+@every(
     ("n", "batches", "epochs", "cooldown", "steps"),
     [
         (100, Cyclic(10), 3, 0, 30),
@@ -118,7 +118,7 @@ def test_arrays_of_steps():
     assert dataclasses.replace(run) == run
 
 
-@every_case("adjacency", ["replace_one", "zero_out"])
+@every("adjacency", ["replace_one", "zero_out"])
 def test_sensitivity(adjacency):
     twice = 2.0 if adjacency == "replace_one" else 1.0
     assert make(adjacency=adjacency).sensitivity == twice  # the loss's own bound, 1
@@ -229,7 +229,7 @@ def test_what_is_wrong_is_named():
     assert make(steps=30, cooldown_steps=4, step_size=np.ones(30)).steps == 30
 
 
-@every_case("field", ["step_size", "noise_std", "noise_multiplier"])
+@every("field", ["step_size", "noise_std", "noise_multiplier"])
 def test_what_is_wrong_with_a_schedule_is_named(field):
     def with_it(value):
         return make(**{"noise_std": None} if field == "noise_multiplier" else {}, **{field: value})
@@ -255,7 +255,7 @@ def test_sizes_and_positions_that_are_none_are_named():
         refused("position", make(batches=batches).iteration, 0)
 
 
-@every_case("loss", [Loss.convex(1.0), Loss.nonconvex(1.0), Loss.unknown()])
+@every("loss", [Loss.convex(1.0), Loss.nonconvex(1.0), Loss.unknown()])
 def test_an_unbounded_gradient_is_refused_naming_clip_norm(loss):
     refused("clip_norm", make, loss=loss)
     refused("clip_norm", make, loss=loss, noise_std=None, noise_multiplier=1.0)

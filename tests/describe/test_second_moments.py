@@ -13,11 +13,11 @@ import pytest
 import pabi
 from pabi.account.best import outcomes
 from pabi.describe.files import from_dict, to_dict
-from support.every_case import every_case, refused, refuses
+from support.every_case import every, refused, refuses
 
 CHANGED = {"replace_one": 2, "zero_out": 1}
-both = every_case("adjacency", CHANGED)
-forms = every_case("diagonal", [False, True])
+both = every("adjacency", CHANGED)
+forms = every("diagonal", [False, True])
 
 
 def described(**changes):
@@ -49,14 +49,14 @@ def test_no_pair_of_records_moves_the_sum_farther(adjacency, diagonal, d):
 
 
 @both
-@every_case("radius", [1e-150, 0.1, 1.0, 1.5, math.sqrt(7.0), 1e150])
+@every("radius", [1e-150, 0.1, 1.0, 1.5, math.sqrt(7.0), 1e150])
 def test_the_sensitivity_is_the_least_double_above(adjacency, radius):
     found = described(feature_norm=radius, adjacency=adjacency).sensitivity
     truth = CHANGED[adjacency] * Fraction(radius) ** 4
     assert Fraction(math.nextafter(found, 0.0)) ** 2 < truth <= Fraction(found) ** 2
 
 
-@every_case(("radius", "multiplier"), [(1.5, 3.0), (0.1, 0.7), (math.pi, 1e5)])
+@every(("radius", "multiplier"), [(1.5, 3.0), (0.1, 0.7), (math.pi, 1e5)])
 def test_a_multiplier_is_in_units_of_the_square_of_the_norm(radius, multiplier):
     noise = described(feature_norm=radius, noise_multiplier=multiplier).moment_noise_std
     truth = Fraction(multiplier) * Fraction(radius) ** 2
@@ -89,7 +89,7 @@ def test_bad_input_names_the_field():
 
 @both
 @forms
-@every_case("noise", [{}, {"noise_std": 0.1}, {"noise_multiplier": 1 / 3}])
+@every("noise", [{}, {"noise_std": 0.1}, {"noise_multiplier": 1 / 3}])
 def test_files_hold_the_description(adjacency, diagonal, noise):
     moments = described(adjacency=adjacency, diagonal=diagonal, **noise)
     table = json.loads(json.dumps(to_dict(moments)))
@@ -126,9 +126,9 @@ def delta_of(mu, epsilon):
         return mpmath.ncdf(m / 2 - e / m) - mpmath.exp(e) * mpmath.ncdf(-m / 2 - e / m)
 
 
-@every_case("diagonal", [False, True])
-@every_case("noise", [0.3, 4.0, 40.0])
-@every_case(("adjacency", "changed"), [("replace_one", 2), ("zero_out", 1)])
+@every("diagonal", [False, True])
+@every("noise", [0.3, 4.0, 40.0])
+@every(("adjacency", "changed"), [("replace_one", 2), ("zero_out", 1)])
 def test_mu_is_what_a_record_moves_over_the_noise(adjacency, changed, noise, diagonal):
     moments = noisy(noise_std=noise, adjacency=adjacency, diagonal=diagonal)
     guarantee = moments.guarantee(DELTA)
@@ -140,7 +140,7 @@ def test_mu_is_what_a_record_moves_over_the_noise(adjacency, changed, noise, dia
         assert guarantee.delta(epsilon) <= float(least) * (1.0 + 1e-9)
 
 
-@every_case("diagonal", [False, True])
+@every("diagonal", [False, True])
 def test_the_noise_as_stated_costs_as_much_in_every_direction(diagonal):
     """The change of the sum over the noise of every entry, summed over the entries that are drawn."""
     rng = np.random.default_rng(2)

@@ -17,7 +17,7 @@ import pabi
 from pabi.describe.files import from_dict, to_dict
 from pabi.describe.step_sizes import MOST_CALLS
 from pabi.numbers.errors import InvalidInput
-from support.every_case import every_case, refused
+from support.every_case import every, refused
 
 DELTA = 1e-5
 
@@ -38,7 +38,7 @@ def numbers(steps):
     return np.array([falling(k) for k in range(steps)])
 
 
-@every_case("changes", [{}, {"cooldown_steps": 4}, {"steps": 17}])
+@every("changes", [{}, {"cooldown_steps": 4}, {"steps": 17}])
 def test_the_run_is_that_of_the_numbers(changes):
     run = make(**changes)
     plain = make(**changes, step_size=numbers(run.steps))
@@ -73,7 +73,7 @@ def test_replacing_step_sizes_forgets_the_function():
         replace(fixed, epochs=4)
 
 
-@every_case("copied", [copy.copy, copy.deepcopy, lambda run: pickle.loads(pickle.dumps(run))])
+@every("copied", [copy.copy, copy.deepcopy, lambda run: pickle.loads(pickle.dumps(run))])
 def test_copies_and_pickles_hold_numbers(copied):
     """A lambda could not be pickled."""
     run = make(step_size=lambda k: falling(k))
@@ -192,7 +192,7 @@ def test_a_trained_run_takes_the_steps_of_the_function():
     assert 1.0 - result.x[0] == pytest.approx(left, abs=1e-7)
 
 
-@every_case(
+@every(
     ("keyword", "value", "mentions"),
     [
         ("momentum", 0.8, ["update=pabi.updates.Momentum(0.8)", "composition"]),

@@ -13,7 +13,7 @@ import pabi
 from pabi.describe.assumptions import HIDDEN, USERS
 from pabi.describe.files import from_dict, to_dict
 from pabi.numbers.errors import InvalidInput
-from support.every_case import every_case, refused, refuses
+from support.every_case import every, refused, refuses
 
 given = {"epochs": 2, "step_size": 0.5, "noise_std": 0.5, "adjacency": "zero_out"}
 RUN = pabi.NoisySGD(pabi.Loss.logistic(1.0, l2=0.1), 20, pabi.Cyclic(5), **given)
@@ -85,7 +85,7 @@ def test_what_is_assumed_says_what_is_compared():
     assert any("does not depend on the noise" in sentence for sentence in zeroed)
 
 
-@every_case(
+@every(
     ("adjacency", "compared"),
     [
         ("zero_out", "the contributions of the forgotten users are zero"),

@@ -11,7 +11,8 @@ import pytest
 import pabi
 from pabi.execute.batches import batch_rows, fits
 from pabi.learn import train
-from support.execution import Crash, assert_law, every
+from support.every_case import every
+from support.execution import Crash, assert_law
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::pabi.numbers.errors.PrivacyWarning"),

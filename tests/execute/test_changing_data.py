@@ -19,7 +19,7 @@ from pabi.execute.row_maps import RowMap
 from pabi.execute.second_moments import _products, _sums_of_squares
 from pabi.execute.sums import Limit
 from pabi.numbers.errors import InvalidInput
-from support.execution import every
+from support.every_case import every
 
 N, D = 12, 3
 LARGE = 1e6

@@ -26,7 +26,8 @@ from pabi.execute.randomness import secret_generator
 from pabi.guarantees.guarantee import TESTING
 from pabi.learn import train
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
-from support.execution import Crash, every, frames_of, held, spoil
+from support.every_case import every
+from support.execution import Crash, frames_of, held, spoil
 
 CENTRES = np.linspace(-1.0, 2.0, 7)[:, None]
 

@@ -9,7 +9,7 @@ import pabi
 from pabi import Cyclic, Loss, NoisyIteration, NoisySGD, prox
 from pabi.account.best import outcomes
 from pabi.learn import train
-from support.execution import every
+from support.every_case import every
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 

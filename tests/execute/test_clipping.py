@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from pabi import InvalidInput
 from pabi.execute.clipping import by_row, clip_coordinates, clip_norms, refuse_small
-from support.execution import every, norm_squared
+from support.every_case import every
+from support.execution import norm_squared
 
 UNIT = Fraction(1, 2**53)
 entries = st.floats(-1e6, 1e6)

@@ -17,7 +17,7 @@ from pabi.execute.column_statistics import (
     level_counts,
 )
 from pabi.numbers.errors import InvalidInput
-from support.execution import every
+from support.every_case import every
 
 
 class Silent:

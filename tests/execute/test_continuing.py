@@ -15,7 +15,7 @@ from pabi.execute.engine import train_and_keep
 from pabi.execute.hiding import grid_of
 from pabi.learn import LogisticGradients, Records, train
 from pabi.numbers.errors import InvalidInput
-from support.execution import every
+from support.every_case import every
 from support.unpriced import Unpriced
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")

@@ -13,7 +13,7 @@ from pabi.describe.linear_losses import executable
 from pabi.execute.linear_gradients import LossGradients
 from pabi.execute.sums import Limit
 from pabi.learn import train
-from support.execution import every
+from support.every_case import every
 from support.pairs import pairs
 
 ULP = 2.0**-53

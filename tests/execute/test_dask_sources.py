@@ -12,7 +12,7 @@ from pabi.features.cells import cells_of, texts_of
 from pabi.integrations.dask.blocks import blocks_of
 from pabi.learn import LargeTable
 from pabi.numbers.errors import InvalidInput
-from support.execution import every
+from support.every_case import every
 from support.large import package
 
 delayed = package("dask").delayed

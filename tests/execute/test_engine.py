@@ -19,7 +19,8 @@ from pabi.execute.checkpoint import State
 from pabi.execute.hiding import unseen
 from pabi.learn import Trained, train
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
-from support.execution import Silent, every, frames_of
+from support.every_case import every
+from support.execution import Silent, frames_of
 
 DELTA = 1e-5
 

@@ -18,7 +18,7 @@ from pabi.execute.row_maps import RowMap
 from pabi.execute.second_moments import _products, _roots, _sums_of_squares
 from pabi.execute.sums import Limit, per_record_sum
 from pabi.learn import LogisticGradients, OneVsRestGradients, second_moments, train
-from support.execution import every
+from support.every_case import every
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 RNG = np.random.default_rng(5)

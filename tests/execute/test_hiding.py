@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pabi import InvalidInput
 from pabi.execute.hiding import mapped, on_grid, released, returned, starting_point, unseen
-from support.execution import every
+from support.every_case import every
 
 SECRET = 616263.25  # no message shows it
 

@@ -12,7 +12,7 @@ from pabi.execute.row_maps import RowMap
 from pabi.execute.sources import Parts, Steady
 from pabi.learn import LargeTable
 from pabi.numbers.errors import InvalidInput
-from support.execution import every
+from support.every_case import every
 from support.large import FORMS, features, frame_of, package, table_in, write_parts
 
 N = 9_000

@@ -11,7 +11,7 @@ from pabi.execute.layouts import Layout, in_a_row
 from pabi.execute.secret_orders import drawn_order, whole_order
 from pabi.learn import train
 from pabi.numbers.errors import InvalidInput
-from support.execution import every
+from support.every_case import every
 from support.large import FORMS, features, frame_of, labels, package, table_in, write_parts
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")

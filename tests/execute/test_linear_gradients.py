@@ -20,7 +20,8 @@ from pabi.execute.records import seen_norm
 from pabi.execute.sums import Limit
 from pabi.learn import train
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
-from support.execution import apart_squared, every, norm_squared
+from support.every_case import every
+from support.execution import apart_squared, norm_squared
 
 ULP = 2.0**-53
 K = 3  # classes

@@ -14,7 +14,7 @@ from pabi.execute.precision import FINE, Walk, small_enough, walk_of
 from pabi.learn import train
 from pabi.numbers.errors import InvalidInput
 from pabi.sampling import diffusion, langevin
-from support.execution import every
+from support.every_case import every
 from support.unpriced import Unpriced
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.numbers.errors.PrivacyWarning")

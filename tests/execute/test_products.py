@@ -13,7 +13,8 @@ from pabi.execute.linear_gradients import fast_sum
 from pabi.execute.products import add_weighted_sum, predictors
 from pabi.execute.records import seen_norm
 from pabi.learn import LogisticGradients, Records, SoftmaxGradients
-from support.execution import apart_squared, every
+from support.every_case import every
+from support.execution import apart_squared
 
 UNIT = Fraction(1, 2**53)
 LEAST = Fraction(1, 2**1074)  # of doubles: what an underflow rounds by at most

@@ -17,7 +17,8 @@ from pabi.execute.randomness import (
     randomness_from,
     secret_generator,
 )
-from support.execution import RARE, assert_law, every
+from support.every_case import every
+from support.execution import RARE, assert_law
 
 DRAWS = 100_000
 

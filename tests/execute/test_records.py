@@ -15,7 +15,8 @@ from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
 from pabi.execute.records import MOST_ROWS, as_labels, seen_norm
 from pabi.learn import bound_rows, train, with_intercept
-from support.execution import every, norm_squared
+from support.every_case import every
+from support.execution import norm_squared
 
 UNIT = Fraction(1, 2**53)
 RNG = np.random.default_rng(6)

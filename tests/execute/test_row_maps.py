@@ -9,7 +9,8 @@ from scipy import sparse
 from pabi.execute import row_maps as module
 from pabi.execute.records import Records
 from pabi.execute.row_maps import RowMap
-from support.execution import every, norm_squared
+from support.every_case import every
+from support.execution import norm_squared
 
 UNIT, NORM = 1.25, 3.0
 equals = every("equal", [False, True])

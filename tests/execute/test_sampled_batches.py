@@ -24,7 +24,8 @@ from pabi.execute.linear_gradients import fast_sum
 from pabi.execute.sums import Limit, per_record_sum
 from pabi.learn import train
 from pabi.numbers.errors import InvalidInput
-from support.execution import Crash, apart_squared, assert_law, every, held
+from support.every_case import every
+from support.execution import Crash, apart_squared, assert_law, held
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::pabi.numbers.errors.PrivacyWarning"),

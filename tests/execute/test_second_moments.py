@@ -14,7 +14,8 @@ from pabi.execute import second_moments as module
 from pabi.execute.second_moments import noise_factor, second_moments
 from pabi.guarantees.guarantee import TESTING
 from pabi.learn import Records
-from support.execution import every, frames_of
+from support.every_case import every
+from support.execution import frames_of
 
 DELTA = 1e-3
 HALF_ULP = 2.0**-53

@@ -10,7 +10,7 @@ from pabi.execute import sources as module
 from pabi.execute.sources import Parts, Slices, Steady, rechunked, storage
 from pabi.learn import LargeTable
 from pabi.numbers.errors import InvalidInput
-from support.execution import every
+from support.every_case import every
 from support.large import package
 
 X = np.arange(60.0).reshape(20, 3)

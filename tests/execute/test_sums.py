@@ -10,7 +10,7 @@ from pabi.execute import engine
 from pabi.execute.sums import Limit, noise_factor, per_record_sum
 from pabi.learn import train
 from pabi.numbers.errors import PrivacyWarning
-from support.execution import every
+from support.every_case import every
 
 CONVEX = Loss.convex(smoothness=1.0, gradient_bound=1.0)
 STRONG = Loss.strongly_convex(strong_convexity=0.5, smoothness=1.0, gradient_bound=1.0)

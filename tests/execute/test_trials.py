@@ -13,7 +13,7 @@ from pabi.execute.randomness import secret_generator
 from pabi.execute.secret_orders import Buckets, drawn_order, is_order, whole_order
 from pabi.execute.trials import TrialLaw
 from pabi.numbers.errors import InvalidInput
-from support.execution import every
+from support.every_case import every
 
 
 @every(("gamma", "shape"), [(0.1, 1.0), (0.1, 0.0), (0.3, -0.5), (0.2, 2.5), (0.9, 0.0)])

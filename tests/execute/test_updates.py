@@ -13,7 +13,8 @@ from pabi import updates
 from pabi.describe.files import from_dict, to_dict
 from pabi.learn import train
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
-from support.execution import Crash, Silent, every, held, spoil
+from support.every_case import every
+from support.execution import Crash, Silent, held, spoil
 
 CENTRES = np.array([[-1.0, 2.0], [0.5, 0.25], [2.0, -1.0], [0.0, 3.0], [1.0, 1.0]])
 STEP, START = 0.1, np.array([3.0, -2.0])

@@ -10,9 +10,9 @@ import pytest
 from pabi import InvalidInput
 
 
-def every_case(names, cases):
+def every(names, cases):
     """As `pytest.mark.parametrize`, but one test: the first case that fails is named in a note."""
-    names = [names] if isinstance(names, str) else list(names)
+    names = [name.strip() for name in names.split(",")] if isinstance(names, str) else [*names]
 
     def decorate(test):
         signature = inspect.signature(test)

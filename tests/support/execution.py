@@ -1,9 +1,7 @@
-"""What tests of training share: cases in one item, crashes, exact norms, laws of draws, silent generators."""
+"""What tests of training share: crashes, exact norms, laws of draws, silent generators."""
 
 from __future__ import annotations
 
-import functools
-import inspect
 import traceback
 from collections import Counter
 from fractions import Fraction
@@ -12,29 +10,6 @@ import numpy as np
 from scipy.stats import chi2
 
 RARE = 1e-6  # how often right draws fail a test of their law
-
-
-def every(names, cases):
-    """`pytest.mark.parametrize` in one item, for cases that take no time; a failure names its case."""
-    names = [name.strip() for name in names.split(",")] if isinstance(names, str) else [*names]
-
-    def decorated(test):
-        @functools.wraps(test)
-        def all_cases(**fixtures):
-            for case in cases:
-                values = [case] if len(names) == 1 else case
-                try:
-                    test(**fixtures, **dict(zip(names, values, strict=True)))
-                except BaseException as error:
-                    error.add_note(f"{', '.join(names)} = {case!r}")
-                    raise
-
-        own = inspect.signature(test)
-        fixtures = [p for name, p in own.parameters.items() if name not in names]
-        all_cases.__signature__ = own.replace(parameters=fixtures)
-        return all_cases
-
-    return decorated
 
 
 class Crash(BaseException):

@@ -10,6 +10,7 @@ import pytest
 
 from pabi.features.cascade import Cascade, cascade, paths, scattered
 from pabi.features.wavelets import low_pass, morlets
+from support.in_turn import in_turn
 
 # Single precision: a coefficient's error is some units of 2⁻²⁴ of the largest pixel.
 ROUNDING = 8 * 2.0**-24
@@ -23,9 +24,6 @@ def without_border(plan: Cascade) -> Cascade:
     """The same transform of periodic images, which have the size of the bordered ones."""
     height, width = plan.wavelets[0, 0].shape[1:]
     return replace(plan, rows=np.arange(height)[:, None], columns=np.arange(width))
-
-
-# Plain sums.
 
 
 def periodic(shape: tuple[int, int], value) -> np.ndarray:
@@ -156,10 +154,7 @@ def test_coefficients_are_those_of_kymatio(setting):
         assert ours == pytest.approx(theirs, rel=1e-6)  # both in part in single precision
 
 
-# What the theory promises.
-
-
-@pytest.mark.parametrize(("scales", "angles"), [(1, 8), (2, 8), (3, 5)])
+@in_turn(("scales", "angles"), [(1, 8), (2, 8), (3, 5)])
 def test_channels_are_counted_as_the_formula_says(scales, angles):
     first = 1 + scales * angles
     assert len(paths(scales, angles, 1)) == first
@@ -176,7 +171,7 @@ def test_a_constant_image_has_its_average_and_nothing_else():
     np.testing.assert_allclose(coefficients[1:], 0.0, atol=ROUNDING)
 
 
-@pytest.mark.parametrize(("scales", "shape"), [(1, (8, 10)), (2, (16, 12)), (3, (16, 16))])
+@in_turn(("scales", "shape"), [(1, (8, 10)), (2, (16, 12)), (3, (16, 16))])
 def test_periodic_images_that_move_by_the_scale_move_their_coefficients(scales, shape):
     plan = without_border(cascade(shape, scales, 4, 2))
     x = images(3, (len(plan.rows), len(plan.columns)))
@@ -194,7 +189,7 @@ def everywhere(plan: Cascade, x: np.ndarray) -> np.ndarray:
     return scattered(plan, np.stack(moved))[:, :, 0, 0]
 
 
-@pytest.mark.parametrize(("scales", "angles"), [(1, 8), (2, 8), (2, 3)])
+@in_turn(("scales", "angles"), [(1, 8), (2, 8), (2, 3)])
 def test_distances_grow_by_the_bound_of_the_filters_at_most(scales, angles):
     plan = without_border(cascade((8, 4), scales, angles, 2))
     shape = len(plan.rows), len(plan.columns)

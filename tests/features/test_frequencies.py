@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from pabi.features.frequencies import frequencies
+from support.in_turn import in_turn
 
 
 def by_gram_and_schmidt(draws: np.ndarray) -> np.ndarray:
@@ -19,7 +20,7 @@ def by_gram_and_schmidt(draws: np.ndarray) -> np.ndarray:
     return np.stack(columns, axis=1)
 
 
-@pytest.mark.parametrize(("d", "count"), [(1, 3), (3, 3), (4, 10), (30, 7)])
+@in_turn(("d", "count"), [(1, 3), (3, 3), (4, 10), (30, 7)])
 def test_directions_are_draws_made_orthonormal_block_by_block(d, count):
     drawn = np.random.RandomState(5)
     blocks = [

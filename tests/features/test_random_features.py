@@ -21,6 +21,7 @@ import pabi
 from pabi.features import RandomFeatures
 from pabi.features.frequencies import frequencies
 from pabi.learn import PrivateLogisticRegression, guarantee_of
+from support.in_turn import in_turn
 
 PLAIN = RandomFeatures(n_components=40, linear=False)
 
@@ -56,7 +57,7 @@ def test_orthogonal_frequencies_scatter_less_than_independent_ones(distance):
     assert kernels(16, 32, distance).var(ddof=1) < 0.8 * independent
 
 
-@pytest.mark.parametrize("count", [1, 2, 5, 40])
+@in_turn("count", [1, 2, 5, 40])
 def test_features_are_cosines_and_sines(rows, count):
     features = RandomFeatures(None, count, length=3.0, linear=False, seed=2).fit_transform(rows)
     waves = -(-count // 2)
@@ -83,9 +84,9 @@ def test_the_length_of_the_kernel_is_the_norm_that_rows_may_have(rows):
         assert np.array_equal(auto, RandomFeatures(ranges, 10, length=length).fit_transform(rows))
 
 
-@pytest.mark.parametrize("linear", [True, False])
-@pytest.mark.parametrize("ranges", [None, (-1, 1), (-0.01, 5)])
-@pytest.mark.parametrize("size", [0.0, 1e-30, 1.0, 1e11])
+@in_turn("linear", [True, False])
+@in_turn("ranges", [None, (-1, 1), (-0.01, 5)])
+@in_turn("size", [0.0, 1e-30, 1.0, 1e11])
 def test_no_row_is_longer_than_one(linear, ranges, size):
     X = size * np.random.default_rng(1).choice([-1.0, 0.5, 1.0], size=(50, 7))
     for count in (1, 7, 256):
@@ -193,10 +194,7 @@ def test_a_private_kernel_machine_tells_circles_apart():
     assert guarantee_of(model).epsilon(1e-5) <= 2.0
 
 
-# What is wrong.
-
-
-@pytest.mark.parametrize(
+@in_turn(
     ("settings", "message"),
     [
         ({"n_components": 0}, "n_components: expected an integer ≥ 1, got 0"),

@@ -21,6 +21,7 @@ from pabi.features import Scattering
 from pabi.features.cascade import cascade, paths, scattered
 from pabi.features.groups import group_normalised
 from pabi.learn import PrivateLogisticRegression
+from support.in_turn import in_turn
 
 SMALL = Scattering((8, 8), J=1, groups=3, scale=16.0)
 
@@ -35,7 +36,7 @@ def noise(n: int, *shape: int) -> np.ndarray:
     return np.random.default_rng(0).integers(0, 256, (n, *shape), dtype=np.uint8)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("shape", "J", "L", "order", "groups", "width"),
     [
         ((28, 28), 2, 8, 2, 27, 3969),
@@ -138,10 +139,7 @@ def test_in_front_of_private_training(digits):
     assert model.predict(digits).shape == (200,)
 
 
-# What is wrong.
-
-
-@pytest.mark.parametrize(
+@in_turn(
     ("settings", "message"),
     [
         ({"shape": 8}, "shape: expected two integers, (h, w), got 8"),
@@ -169,7 +167,7 @@ def test_settings_are_refused_in_one_line(settings, message, digits):
         transformer.get_feature_names_out()
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("X", "message"),
     [
         (np.zeros((5, 63)), "rows of 64 pixels or images of 8 × 8, got entries of shape (63,)"),
@@ -190,7 +188,7 @@ def test_what_is_no_image_is_refused_in_one_line(X, message):
         assert "secret" not in "".join(traceback.format_exception(refusal.value.__cause__))
 
 
-@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf, 1e14, -1e300])
+@in_turn("wrong", [np.nan, np.inf, -np.inf, 1e14, -1e300])
 def test_pixels_without_a_size_are_refused_and_not_shown(wrong, digits):
     x = digits.copy()
     x[150, 7] = wrong

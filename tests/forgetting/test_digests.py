@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 
 import numpy as np
-import pytest
 from scipy.sparse import csr_matrix
 
 from pabi.forgetting.digests import digests_of, same_rows, without
+from support.in_turn import in_turn
 
 RNG = np.random.default_rng(3)
 X = np.where(RNG.random((5000, 4)) < 0.4, 0.0, RNG.standard_normal((5000, 4)))
@@ -24,7 +24,7 @@ def test_a_digest_is_blake2b_of_the_row_and_what_belongs_to_it():
         assert digests[row].tobytes() == digest
 
 
-@pytest.mark.parametrize("form", [csr_matrix, np.asfortranarray, lambda x: x[::1] * 1.0])
+@in_turn("form", [csr_matrix, np.asfortranarray, lambda x: x[::1] * 1.0])
 def test_the_form_of_a_table_does_not_matter(form):
     assert np.array_equal(digests_of(form(X), Y, None, KEY), digests_of(X, Y, None, KEY))
     assert np.array_equal(
@@ -32,7 +32,7 @@ def test_the_form_of_a_table_does_not_matter(form):
     )
 
 
-@pytest.mark.parametrize("place", ["row", "target", "weight", "key"])
+@in_turn("place", ["row", "target", "weight", "key"])
 def test_every_part_matters(place):
     rows, targets, weights, key = X.copy(), Y.copy(), np.ones(5000), KEY
     before = digests_of(rows, targets, weights, key)

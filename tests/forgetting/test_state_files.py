@@ -15,6 +15,7 @@ from pabi.forgetting.state_files import locked, state_in, write_state
 from pabi.forgetting.states import read_state, written
 from pabi.learn import PrivateLogisticRegression, StateFile
 from pabi.numbers.errors import InvalidInput
+from support.in_turn import in_turn
 
 X = np.random.default_rng(1).uniform(-0.4, 0.4, (120, 3))
 Y = (X[:, 0] > 0).astype(int)
@@ -93,7 +94,7 @@ def test_a_state_comes_back_as_it_was(state):
     assert (again.digest_key, again.facts, again.log) == (held.digest_key, held.facts, held.log)
 
 
-@pytest.mark.parametrize("at", [0, 5, 11, 14, 40, 60, 1000, -1])
+@in_turn("at", [0, 5, 11, 14, 40, 60, 1000, -1])
 def test_a_changed_byte_is_noticed(state, tmp_path, at):
     content = bytearray(Path(state.path).read_bytes())
     content[at] ^= 1
@@ -102,7 +103,7 @@ def test_a_changed_byte_is_noticed(state, tmp_path, at):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("length", [0, 5, 12, 13, 30, 45, 50, 500])
+@in_turn("length", [0, 5, 12, 13, 30, 45, 50, 500])
 def test_a_file_that_is_cut_off_is_refused(state, tmp_path, length):
     content = Path(state.path).read_bytes()[:length]
     with pytest.raises(InvalidInput):
@@ -125,7 +126,7 @@ def test_another_key_is_refused(state):
         state_in(StateFile(state.path, StateFile.new_key()))
 
 
-@pytest.mark.parametrize("key", [b"short", "x" * 32, b"x" * 33, None])
+@in_turn("key", [b"short", "x" * 32, b"x" * 33, None])
 def test_keys_are_32_bytes(key):
     with pytest.raises(InvalidInput, match="^key: expected 32 bytes"):
         StateFile("state", key)
@@ -140,7 +141,7 @@ def test_without_the_package_nothing_is_trained(monkeypatch):
         StateFile("state", b"x" * 32)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     "change",
     [
         {"walk": {"step": 3}},
@@ -149,7 +150,6 @@ def test_without_the_package_nothing_is_trained(monkeypatch):
         {"digest_key": b"short"},
         {"digests": np.zeros((3, 16), dtype=np.uint8)},
     ],
-    ids=repr,
 )
 def test_states_that_no_run_can_be_in_are_refused(state, change):
     held = state_in(state)

@@ -13,6 +13,7 @@ from pabi.cli.encoded import read_encoded
 from pabi.features.cells import text_of, texts_of
 from pabi.learn import LargeTable, PrivateCategories, PrivateImputer, PrivateScaler, SchemaEncoder
 from pabi.learn.categories import level_counters
+from support.in_turn import in_turn
 from support.large import package
 
 pytestmark = [
@@ -44,8 +45,8 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(("usual", "odd"), CASES, ids=repr)
+@in_turn("form", FORMS)
+@in_turn(("usual", "odd"), CASES)
 def test_levels_of_others_stay(form: str, usual: Any, odd: Any) -> None:
     """A frame makes doubles of integers beside a gap before anyone sees them: large ones are lost."""
     if form == "frame" and usual == BIG and odd != "x":
@@ -57,8 +58,8 @@ def test_levels_of_others_stay(form: str, usual: Any, odd: Any) -> None:
             assert counts[text_of(usual)] == M - 1 + (text_of(first) == text_of(usual))
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(("usual", "odd"), CASES, ids=repr)
+@in_turn("form", FORMS)
+@in_turn(("usual", "odd"), CASES)
 def test_features_of_others_stay(form: str, usual: Any, odd: Any) -> None:
     if form == "frame" and usual == BIG and odd != "x":
         pytest.skip("pandas has rounded them")
@@ -74,8 +75,8 @@ def test_features_of_others_stay(form: str, usual: Any, odd: Any) -> None:
     assert np.all(both[0][:, 0] == 1.0)
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(("usual", "odd"), CASES, ids=repr)
+@in_turn("form", FORMS)
+@in_turn(("usual", "odd"), CASES)
 def test_what_is_filled_in_leaves_the_texts_of_others(form: str, usual: Any, odd: Any) -> None:
     """So that what follows, levels or numbers, sees the same rows."""
     if form == "frame" and usual == BIG and odd != "x":
@@ -109,9 +110,6 @@ def test_what_was_filled_in_is_read_as_numbers() -> None:
     filled = PrivateImputer(10.0, strategy="most_frequent", random_state=0).fit_transform(table)
     scaler = PrivateScaler(10.0, feature_ranges=(0, 1), random_state=0).fit(filled)
     assert scaler.mean_[0] == pytest.approx(0.75, abs=0.05)
-
-
-# Files.
 
 
 def parquet(path: Any, cells: list[Any], kind: str) -> str:
@@ -152,7 +150,7 @@ def test_one_null_in_a_file_changes_no_other_row(tmp_path: Any, kind: str) -> No
     assert np.all(seen[0][:, 0] == 1.0)
 
 
-@pytest.mark.parametrize("kind", FILES)
+@in_turn("kind", FILES)
 def test_partitions_of_a_cluster_keep_types_of_cells(kind: str) -> None:
     frames, usual = package("dask.dataframe"), FILES[kind][0]
     for first in (usual, None):

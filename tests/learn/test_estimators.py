@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 import itertools
 import math
 import pickle
-import pydoc
-import re
 import warnings
 
 import joblib
@@ -16,14 +13,9 @@ import pandas as pd
 import pytest
 import skops.io
 from scipy import sparse
-from scipy.optimize import minimize, minimize_scalar
+from scipy.optimize import minimize
 from scipy.special import expit, log_softmax
 from sklearn.base import clone
-from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import GridSearchCV, cross_val_score
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import pabi
 from pabi.describe.batches import Cyclic, FullBatch, Reshuffle, ShuffleOnce
@@ -43,6 +35,7 @@ from pabi.learn import (
 from pabi.learn import estimators as estimators_module
 from pabi.numbers.errors import InvalidInput, PrivacyWarning, TargetUnreachable
 from support.estimators import ALL, CLASSIFIERS, REGRESSORS, each_estimator
+from support.in_turn import in_turn
 
 # A schedule that needs no search: what these tests are about does not depend on it.
 QUICK = {"batches": FullBatch(), "epochs": 3, "step_size": 0.5, "l2": 0.01}
@@ -77,91 +70,8 @@ def within(X, norm=1.0):
     return X * np.minimum(1.0, norm / np.maximum(lengths, 1e-300))[:, None]
 
 
-def weights_apart(estimator):
-    """What scikit-learn expects of weights and privacy forbids, by the name of its check."""
-    repeated = "n is public, so that a record of weight 2 is not two records"
-    return {
-        "check_sample_weight_equivalence_on_dense_data": repeated,
-        "check_sample_weight_equivalence_on_sparse_data": repeated,
-        "check_all_zero_sample_weights_error": "an error would show that nobody has a weight",
-    }
-
-
 # scikit-learn's own checks. Noise is given here; the nightly ones calibrate it, as users do. One classifier
 # and one regressor stand for all of them by day.
-
-
-@pytest.mark.filterwarnings("ignore")
-@parametrize_with_checks(
-    [kind(noise_std=1.0, max_sample_weight=5.0) for kind in (CLASSIFIERS[0], REGRESSORS[0])],
-    expected_failed_checks=weights_apart,
-)
-@pytest.mark.one_in(2)
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
-
-
-@pytest.mark.nightly
-@pytest.mark.filterwarnings("ignore")
-@parametrize_with_checks(
-    [kind(noise_std=1.0, max_sample_weight=5.0) for kind in (*CLASSIFIERS[1:], *REGRESSORS[1:])],
-    expected_failed_checks=weights_apart,
-)
-def test_scikit_learn_checks_of_the_others(estimator, check):
-    check(estimator)
-
-
-@pytest.mark.nightly
-@pytest.mark.filterwarnings("ignore")
-@parametrize_with_checks(
-    [kind(max_sample_weight=5.0) for kind in ALL], expected_failed_checks=weights_apart
-)
-def test_scikit_learn_checks_of_the_defaults(estimator, check):
-    check(estimator)
-
-
-@each_estimator
-def test_arguments_are_stored_as_given_and_cloned(kind):
-    odd = {name: object() for name in inspect.signature(kind).parameters}
-    estimator = kind(**odd)
-    assert all(getattr(estimator, name) is value for name, value in odd.items())
-    changed = clone(kind(epsilon=3.0, batches=ShuffleOnce(7), feature_ranges=(-1, 1)))
-    assert (changed.epsilon, changed.batches, changed.feature_ranges) == (
-        3.0,
-        ShuffleOnce(7),
-        (-1, 1),
-    )
-
-
-@each_estimator
-def test_help_lists_all_parameters_and_attributes_by_itself(kind):
-    text = inspect.getdoc(kind)
-    sections = dict(re.findall(r"^(\w+)\n-{3,}\n(.*?)(?=^\w+\n-{3,}|\Z)", text, re.M | re.S))
-    listed = {
-        title: [
-            name for line in re.findall(r"^([\w, ]+) :", body, re.M) for name in line.split(", ")
-        ]
-        for title, body in sections.items()
-    }
-    names = list(inspect.signature(kind).parameters)
-    assert sorted(listed["Parameters"]) == sorted(names)
-    assert listed["Parameters"][:3] == names[:3] == ["epsilon", "delta", "feature_norm"]
-    X, y = problem(kind)
-    model = kind(**QUICK, noise_std=1.0).fit(pd.DataFrame(X, columns=["a", "b", "c"]), y)
-    assert sorted(listed["Attributes"]) == sorted(attributes(model))
-    assert "$" not in text
-    assert all(line in pydoc.render_doc(kind, renderer=pydoc.plaintext) for line in names)
-
-
-@each_estimator
-def test_there_are_no_sample_weights_without_a_declared_largest(kind):
-    """One record's weight would multiply its influence."""
-    X, y = problem(kind)
-    with pytest.raises(pabi.InvalidInput, match="^max_sample_weight: missing"):
-        kind(**QUICK).fit(X, y, sample_weight=np.ones(len(y)))
-
-
-# The linear predictor.
 
 
 def scores(estimator, X):
@@ -190,10 +100,10 @@ def in_ranges(ranges, n, feature_norm, seed=3):
     return (low + high) / 2 + inside * (high - low) / 2
 
 
-@each_estimator
-@pytest.mark.parametrize("ranges", [None, RANGES, SHIFTED], ids=["norm", "symmetric", "shifted"])
-@pytest.mark.parametrize("form", ["dense", "float32", "csr", "frame"])
-@pytest.mark.parametrize("intercept", [True, False])
+@in_turn("kind", ALL)
+@in_turn("ranges", [None, RANGES, SHIFTED])
+@in_turn("form", ["dense", "float32", "csr", "frame"])
+@in_turn("intercept", [True, False])
 def test_predictors_are_linear_in_rows_within_bounds(kind, ranges, form, intercept):
     """X @ coef_.T + intercept_, in the units of X. With ranges off centre coef_ and intercept_ are large
     against the result, so that roundings count by their sizes."""
@@ -211,11 +121,7 @@ def test_predictors_are_linear_in_rows_within_bounds(kind, ranges, form, interce
     }[form]()
     given = ranges if form != "frame" or ranges is None else dict(zip("abc", ranges.T, strict=True))
     estimator = kind(
-        **QUICK,
-        noise_std=0.5,
-        feature_ranges=given,
-        fit_intercept=intercept,
-        intercept_scaling=0.7,
+        **QUICK, noise_std=0.5, feature_ranges=given, fit_intercept=intercept, intercept_scaling=0.7
     ).fit(data, y)
     size = np.max(np.abs(X) @ np.abs(np.atleast_2d(estimator.coef_)).T)
     size += 4 * np.max(np.abs(estimator.intercept_)) + 1.0
@@ -224,8 +130,8 @@ def test_predictors_are_linear_in_rows_within_bounds(kind, ranges, form, interce
         assert np.all(estimator.intercept_ == 0.0)
 
 
-@each_estimator
-@pytest.mark.parametrize("stored", ["dense", "csr"])
+@in_turn("kind", ALL)
+@in_turn("stored", ["dense", "csr"])
 def test_rows_beyond_the_norm_count_as_scaled_down(kind, stored):
     X, y = problem(kind)
     estimator = kind(**QUICK, noise_std=0.1).fit(X, y)
@@ -236,7 +142,7 @@ def test_rows_beyond_the_norm_count_as_scaled_down(kind, stored):
     assert np.max(np.abs(scores(estimator, data) - formula(estimator, long))) > 1e-3
 
 
-@each_estimator
+@in_turn("kind", ALL)
 def test_features_beyond_their_range_count_as_clipped(kind):
     X, y = problem(kind)
     estimator = kind(**QUICK, noise_std=0.1, feature_norm=9.0, feature_ranges=RANGES).fit(X, y)
@@ -246,7 +152,7 @@ def test_features_beyond_their_range_count_as_clipped(kind):
     assert scores(estimator, wild) == pytest.approx(formula(estimator, clipped), rel=1e-12)
 
 
-@each_estimator
+@in_turn("kind", ALL)
 def test_training_sees_rows_scaled_down(kind):
     """Fitting long rows is fitting what they are scaled down to: the same seed, the same model, up to
     the grid on which the last step is released."""
@@ -312,8 +218,6 @@ def test_ranges_by_column_name_follow_the_frame():
             PrivateLinearRegression(**QUICK, feature_ranges=wrong).fit(frame, y)
 
 
-# What is accounted.
-
 SENTENCES = (
     "preprocessing used no private data, or through releases that are counted here alone",
     "every release is one fit; what other searches and refits cost has to be added",
@@ -321,11 +225,10 @@ SENTENCES = (
 PUBLIC_LABELS = "the label set is public"
 
 
-@each_estimator
-@pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
-@pytest.mark.parametrize(("epsilon", "delta"), [(0.3, 1e-3), (2.0, 1e-6)])
-@pytest.mark.parametrize("batches", [FullBatch(), ShuffleOnce(20)])
-@pytest.mark.one_in(2)
+@in_turn("kind", ALL)
+@in_turn("adjacency", ["replace_one", "zero_out"])
+@in_turn(("epsilon", "delta"), [(0.3, 1e-3), (2.0, 1e-6)])
+@in_turn("batches", [FullBatch(), ShuffleOnce(20)])
 def test_the_noise_is_calibrated_to_the_target(kind, adjacency, epsilon, delta, batches):
     X, y = problem(kind)
     arguments = {**QUICK, "batches": batches, "step_size": 0.1}
@@ -336,15 +239,8 @@ def test_the_noise_is_calibrated_to_the_target(kind, adjacency, epsilon, delta, 
     assert g.tuned_at == delta
 
 
-@each_estimator
-def test_settings_chosen_by_the_rule_meet_the_target_too(kind):
-    X, y = problem(kind)
-    model = kind(epsilon=1.0, delta=1e-5).fit(X, y)
-    assert 0.999 < model.guarantee_.epsilon(1e-5) <= 1.0
-
-
-@each_estimator
-@pytest.mark.parametrize("batches", [FullBatch(), Cyclic(25), ShuffleOnce(25)])
+@in_turn("kind", ALL)
+@in_turn("batches", [FullBatch(), Cyclic(25), ShuffleOnce(25)])
 def test_the_certificate_verifies_and_the_guarantee_survives_json(kind, batches):
     X, y = problem(kind)
     model = kind(delta=1e-3, **{**QUICK, "batches": batches, "step_size": 0.1}).fit(X, y)
@@ -360,7 +256,7 @@ def test_the_certificate_verifies_and_the_guarantee_survives_json(kind, batches)
     assert pabi.verify(again.certificate).ok
 
 
-@each_estimator
+@in_turn("kind", ALL)
 def test_assumptions_say_what_the_user_must_stand_behind(kind):
     X, y = problem(kind)
     inferred = kind(**QUICK).fit(X, y).guarantee_.assumptions
@@ -441,7 +337,7 @@ def test_more_classes_are_accounted_together():
         assert model.run_.record_gradient_bound >= 2.0 * math.sqrt(2.0)  # √K·√(R² + 1)
 
 
-@each_estimator
+@in_turn("kind", ALL)
 def test_noise_in_place_of_epsilon(kind):
     """Twice the noise, less ε, whatever `epsilon` says."""
     X, y = problem(kind)
@@ -452,7 +348,7 @@ def test_noise_in_place_of_epsilon(kind):
     assert cost[0] == cost[1] > cost[2] > 0.0
 
 
-@each_estimator
+@in_turn("kind", ALL)
 def test_seeds_are_for_testing(kind):
     X, y = problem(kind)
     models = []
@@ -467,8 +363,6 @@ def test_seeds_are_for_testing(kind):
     fresh = [kind(**QUICK).fit(X, y).coef_ for _ in range(2)]
     assert not np.array_equal(*fresh)
 
-
-# Refusals.
 
 SECRET = 6172.25
 
@@ -502,8 +396,8 @@ def bad_inputs():
     }
 
 
-@each_estimator
-@pytest.mark.parametrize("case", bad_inputs())
+@in_turn("kind", ALL)
+@in_turn("case", bad_inputs())
 def test_bad_data_is_refused_without_showing_it(kind, case):
     X, y, field = bad_inputs()[case]
     with pytest.raises(ValueError) as caught:
@@ -513,8 +407,8 @@ def test_bad_data_is_refused_without_showing_it(kind, case):
         assert caught.value.field == field
 
 
-@pytest.mark.parametrize("kind", CLASSIFIERS)
-@pytest.mark.parametrize(
+@in_turn("kind", CLASSIFIERS)
+@in_turn(
     ("y", "declared"),
     [
         (np.full(20, 6172), None),
@@ -543,7 +437,7 @@ def fit_with_one_target(kind, value):
     return kind(**QUICK).fit(X, y if isinstance(value, str) else y.astype(float))
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("kind", "value"),
     [
         *((kind, value) for kind in REGRESSORS for value in (math.nan, math.inf, "x6172")),
@@ -556,13 +450,13 @@ def test_bad_targets_are_refused_without_showing_them(kind, value):
     assert not shows(caught.value)
 
 
-@pytest.mark.parametrize("kind", [PrivateLinearRegression, PrivateHuberRegressor])
+@in_turn("kind", [PrivateLinearRegression, PrivateHuberRegressor])
 def test_targets_that_are_no_counts_may_be_negative(kind):
     assert np.all(np.isfinite(fit_with_one_target(kind, -6172.0).coef_))
 
 
-@each_estimator
-@pytest.mark.parametrize(
+@in_turn("kind", ALL)
+@in_turn(
     ("changes", "field"),
     [
         ({"epsilon": 0.0}, "epsilon"),
@@ -599,7 +493,7 @@ def test_bad_arguments_are_refused_by_name(kind, changes, field):
     assert str(caught.value).startswith(field)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("kind", "name", "value"),
     [
         (PrivateLinearRegression, "residual_bound", 0.0),
@@ -626,7 +520,7 @@ def test_bad_arguments_of_one_kind_are_refused_by_name(kind, name, value):
     assert caught.value.field == name
 
 
-@each_estimator
+@in_turn("kind", ALL)
 def test_a_target_near_the_least_doubles_is_met(kind):
     X, y = problem(kind)
     model = kind(epsilon=1e-12, delta=1e-300, **QUICK).fit(X, y)
@@ -642,7 +536,7 @@ def test_a_target_that_no_noise_meets_is_refused(kind):
         kind(epsilon=1e-300, delta=1e-300, **QUICK).fit(X, y)
 
 
-@each_estimator
+@in_turn("kind", ALL)
 def test_data_seen_when_predicting_is_checked_and_never_shown(kind):
     X, y = problem(kind)
     model = kind(**QUICK).fit(X, y)
@@ -652,14 +546,11 @@ def test_data_seen_when_predicting_is_checked_and_never_shown(kind):
         assert not shows(caught.value)
 
 
-# What a fitted model holds.
-
-
 def attributes(model):
     return {name for name in vars(model) if name.endswith("_") and not name.startswith("_")}
 
 
-@each_estimator
+@in_turn("kind", ALL)
 def test_a_fitted_model_holds_what_it_releases_and_nothing_else(kind):
     """Whether a row was scaled down is a fact about the data, of which no trace stays."""
     X, y = problem(kind)
@@ -901,16 +792,6 @@ def test_little_noise_ends_at_the_optimum(name):
     assert np.linalg.norm(theta) > 0.1
 
 
-def test_the_optimum_is_scikit_learns():
-    """LogisticRegression with C = 1/(λn) on the bounded rows, whose regularised intercept is a column."""
-    X, y = problem(PrivateLogisticRegression)
-    rows = np.column_stack([within(X), np.ones(len(X))])
-    peer = LogisticRegression(C=1 / (L2 * len(y)), fit_intercept=False, tol=1e-12, max_iter=10_000)
-    theta = peer.fit(rows, y).coef_[0]
-    model = converged(PrivateLogisticRegression, 1.5, clip_norm=None).fit(X, y)
-    assert np.linalg.norm([*model.coef_[0], *model.intercept_] - theta) < tolerance(1.5)
-
-
 def test_intercept_scaling_weakens_its_regularisation():
     """A constant κ lets the intercept be κθ: it is penalised by 1/κ², as in scikit-learn's liblinear."""
     X, y = problem(PrivateLogisticRegression)
@@ -920,9 +801,6 @@ def test_intercept_scaling_weakens_its_regularisation():
     )
     found = np.array([*model.coef_[0], model.intercept_[0] / 2.0])
     assert np.linalg.norm(found - theta[:, 0]) < tolerance(0.5)
-
-
-# Probabilities.
 
 
 def clipped_loss(c):
@@ -937,14 +815,7 @@ def clipped_loss(c):
     return loss
 
 
-@pytest.mark.parametrize("c", [0.2, 0.5, 0.8])
-def test_the_clipped_loss_has_the_clipped_slope(c):
-    loss, z, h = clipped_loss(c), np.linspace(-6, 6, 201) + 0.0123, 1e-5
-    slope = (loss(z + h) - loss(z - h)) / (2 * h)
-    assert np.max(np.abs(slope + np.minimum(expit(-z), c))) < 1e-5
-
-
-@pytest.mark.parametrize("share", [0.15, 0.3, 0.6, 2.0])
+@in_turn("share", [0.15, 0.3, 0.6, 2.0])
 def test_clipped_training_ends_at_the_clipped_optimum(share):
     """Gradients clipped to `share` of their bound: the sum of the clipped losses is minimised."""
     X, y = problem(PrivateLogisticRegression)
@@ -962,32 +833,6 @@ def test_clipped_training_ends_at_the_clipped_optimum(share):
     assert (model.run_.clip_norm is not None) == (share < 1.0)
     found = np.array([*model.coef_[0], *model.intercept_])
     assert np.linalg.norm(found - theta[:, 0]) < tolerance(1.5)
-
-
-@pytest.mark.parametrize("share", [0.2, 0.35, 0.6, 0.9])
-def test_clipped_probabilities_invert_the_clipped_optimum(share):
-    """Where labels are 1 with probability p, the z that minimises the expected clipped loss is the one
-    whose `predict_proba` is p: the link, derived by minimising rather than by differentiating."""
-    X, y = problem(PrivateLogisticRegression)
-    model = PrivateLogisticRegression(**QUICK, noise_std=0.5, clip_norm=share * math.sqrt(2.0)).fit(
-        X, y
-    )
-    # A model whose predictor is 1000·x₀, so that z is anything while rows stay short.
-    model.coef_, model.intercept_ = np.array([[1e3, 0.0, 0.0]]), np.array([0.0])
-    for p in (0.02, 0.2, 0.45, 0.55, 0.9):
-        c = model.run_.clip_norm  # ‖(x, 1)‖ is 1 to 10⁻⁴ here
-        loss = clipped_loss(min(c, 1.0))
-        z = minimize_scalar(
-            lambda z, p=p, loss=loss: p * loss(z) + (1 - p) * loss(-z),
-            bounds=(-20, 20),
-            method="bounded",
-            options={"xatol": 1e-9},
-        ).x
-        got = model.predict_proba([[z / 1e3, 0.0, 0.0]])[0]
-        # The minimum of a function known to 2⁻⁵³ is found to about 2⁻²⁶·√(curvature), a few 10⁻⁷ here, and
-        # the row's norm, √(1 + 10⁻⁶z²) with |z| < 5, moves c by a relative 10⁻⁵.
-        assert got[1] == pytest.approx(p, abs=1e-4)
-        assert got.sum() == pytest.approx(1.0, rel=1e-15)
 
 
 def test_probabilities_without_clipping_are_the_logistic_model():
@@ -1013,8 +858,8 @@ PROBABILISTIC = {
 }
 
 
-@pytest.mark.parametrize("classes", [2, 3, 4])
-@pytest.mark.parametrize(
+@in_turn("classes", [2, 3, 4])
+@in_turn(
     "changes",
     [
         {},
@@ -1023,10 +868,9 @@ PROBABILISTIC = {
         {"clip_norm": 0.2, "clipping": "residual"},
         {"clip_norm": 0.2, "clipping": "norm"},
     ],
-    ids=str,
 )
-@pytest.mark.parametrize("size", [1.0, 1e3])
-@pytest.mark.parametrize("name", PROBABILISTIC)
+@in_turn("size", [1.0, 1e3])
+@in_turn("name", PROBABILISTIC)
 def test_probabilities_sum_to_one_and_agree_with_predictions(name, classes, changes, size):
     """The predicted class has the largest probability; where predictors say nothing several may."""
     kind, own = PROBABILISTIC[name]
@@ -1059,8 +903,8 @@ def test_logarithms_of_probabilities_are_theirs():
         assert np.array_equal(model.predict_log_proba(X), np.log(model.predict_proba(X)))
 
 
-@pytest.mark.parametrize("name", PROBABILISTIC)
-@pytest.mark.parametrize("classes", [2, 3])
+@in_turn("name", PROBABILISTIC)
+@in_turn("classes", [2, 3])
 def test_a_row_of_zeros_has_probabilities(name, classes):
     """Its gradient is 0, so that nothing of it is clipped."""
     kind, own = PROBABILISTIC[name]
@@ -1070,10 +914,10 @@ def test_a_row_of_zeros_has_probabilities(name, classes):
     assert probabilities[0] == pytest.approx(np.full(classes, 1.0 / classes), abs=1e-8)
 
 
-@pytest.mark.parametrize("clipping", ["residual", "ball"])
-@pytest.mark.parametrize("clip_norm", [0.1, 0.3, 0.6])
-@pytest.mark.parametrize("classes", [2, 3, 5])
-@pytest.mark.parametrize("kind", [PrivateLogisticRegression, PrivateRidgeClassifier])
+@in_turn("clipping", ["residual", "ball"])
+@in_turn("clip_norm", [0.1, 0.3, 0.6])
+@in_turn("classes", [2, 3, 5])
+@in_turn("kind", [PrivateLogisticRegression, PrivateRidgeClassifier])
 def test_at_the_probabilities_the_expected_gradient_vanishes(kind, classes, clip_norm, clipping):
     """Of a record whose label is drawn from them, as the trainer computes it, clipping included: the model
     is then where training on such labels would stop."""
@@ -1102,34 +946,7 @@ def test_at_the_probabilities_the_expected_gradient_vanishes(kind, classes, clip
         assert max(map(np.linalg.norm, each)) <= clip_norm * (1.0 + 1e-12)
 
 
-def test_poisson_predictions_are_rates():
-    X, y = problem(PrivatePoissonRegressor)
-    model = PrivatePoissonRegressor(**QUICK).fit(X, y)
-    assert np.all(model.predict(X) > 0.0)
-    assert model.score(X, y) < 1.0
-
-
-# With the rest of scikit-learn.
-
-
-@each_estimator
-def test_cross_validation_pipelines_and_searches(kind):
-    X, y = problem(kind, n=40)
-    quick = {**QUICK, "noise_std": 0.3}
-    folds = cross_val_score(kind(**quick), X, y, cv=2)
-    assert folds.shape == (2,)
-    assert np.all(np.isfinite(folds))
-    model = make_pipeline(FunctionTransformer(), kind(**quick)).fit(X, y)
-    assert model.predict(X).shape == (40,)
-    search = GridSearchCV(kind(**quick), {"l2": [0.01, 0.1], "epochs": [1, 2]}, cv=2).fit(X, y)
-    assert search.best_estimator_.guarantee_.epsilon(1e-5) > 0.0
-    assert ONE_FIT in search.best_estimator_.guarantee_.assumptions
-
-
-ONE_FIT = SENTENCES[1]
-
-
-@each_estimator
+@in_turn("kind", ALL)
 def test_refitting_forgets_the_first_fit(kind):
     X, y = problem(kind)
     model = kind(**QUICK, noise_std=0.5).fit(X, y)
@@ -1139,7 +956,7 @@ def test_refitting_forgets_the_first_fit(kind):
     assert (model.run_.n, model.n_iter_) == (30, 2)
 
 
-@pytest.mark.parametrize("kind", CLASSIFIERS)
+@in_turn("kind", CLASSIFIERS)
 def test_declared_classes_need_not_all_occur(kind):
     """A class without records keeps its place, so that the set of classes says nothing of the data."""
     X, y = problem(kind)
@@ -1157,7 +974,7 @@ def falling(k):
     return 0.5 / (1 + k)
 
 
-@each_estimator
+@in_turn("kind", ALL)
 def test_step_sizes_may_be_a_function(kind):
     X, y = problem(kind)
     estimator = clone(kind(**{**QUICK, "step_size": falling}, noise_std=0.5))
@@ -1171,8 +988,8 @@ def test_step_sizes_may_be_a_function(kind):
         kind(**{**QUICK, "step_size": lambda k: 1.0 - k}).fit(X, y)
 
 
-@each_estimator
-@pytest.mark.parametrize(
+@in_turn("kind", ALL)
+@in_turn(
     ("keyword", "mention"),
     [
         ("momentum", "composition"),
@@ -1192,7 +1009,7 @@ def test_keywords_of_other_libraries_are_answered(kind, keyword, mention):
         kind(epoch=3)
 
 
-@pytest.mark.parametrize("kind", CLASSIFIERS)
+@in_turn("kind", CLASSIFIERS)
 def test_labels_have_no_range(kind):
     with pytest.raises(InvalidInput, match="^target_range: .*classes"):
         kind(target_range=(0, 1))

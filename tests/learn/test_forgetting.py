@@ -23,7 +23,7 @@ from pabi.learn import (
     StateFile,
 )
 from pabi.numbers.errors import InvalidInput, TargetUnreachable
-from support.estimators import CLASSIFIERS, REGRESSORS, each_estimator
+from support.estimators import CLASSIFIERS, each_estimator
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -59,9 +59,6 @@ def put_back(file, content):
 
 def fitted(file, kind=PrivateLogisticRegression, **changes):
     return estimator(kind, **changes).fit(X, Y, keep_state=file)
-
-
-# What is promised.
 
 
 @each_estimator
@@ -128,19 +125,6 @@ def test_forgotten_records_have_no_say(file, monkeypatch):
     assert all(np.array_equal(model, models[0]) for model in models)
 
 
-def test_the_others_do(file, monkeypatch):
-    """The same noise and a record less: another model. What is tested above would see a difference."""
-    from pabi.execute import continuing
-
-    monkeypatch.setattr(continuing, "secret_generator", lambda: np.random.default_rng(3))
-    fitted(file)
-    content, models = Path(file.path).read_bytes(), []
-    for rows in ([3, 4], [3, 5]):
-        put_back(file, content)
-        models.append(estimator().forget(X, Y, rows, TARGET, DELTA, state=file).coef_)
-    assert not np.array_equal(*models)
-
-
 def test_a_seed_is_never_used_again(file):
     """Whoever fits with a seed gets noise of the system's when records are forgotten, and no promise."""
     model = fitted(file, random_state=3)
@@ -202,9 +186,6 @@ def test_the_model_of_a_state_is_the_one_that_was_released(file):
         one, other = getattr(again, name), getattr(newer, name)
         assert one.epsilon(DELTA) == other.epsilon(DELTA)
         assert one.assumptions == other.assumptions
-
-
-# Other releases.
 
 
 def test_second_moments_are_counted_for_the_whole_group(file):
@@ -278,9 +259,6 @@ def test_a_file_that_is_there_is_left_alone(file):
 def test_a_search_keeps_no_state():
     with pytest.raises(TypeError):
         PrivateSearchCV(estimator(), {"l2": [0.1, 0.2]}).fit(X, Y, keep_state=None)
-
-
-# Bad input: one line, nothing changed.
 
 
 def shuffled(table, labels):
@@ -370,7 +348,3 @@ def test_no_warning_of_ours(file):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         fitted(file).forget(X, Y, [3], TARGET, DELTA, state=file)
-
-
-def test_regressors_are_there_too():
-    assert PrivateLinearRegression in REGRESSORS

@@ -17,6 +17,7 @@ from pabi.learn.forgetting import checked_rows
 from pabi.numbers.errors import BudgetExceeded, InvalidInput
 from pabi.numbers.showing import shown
 from support.estimators import CLASSIFIERS, each_estimator
+from support.in_turn import in_turn
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -57,9 +58,6 @@ def put_back(file, content):
 
 def read(curve):
     return curve.epsilon(DELTA)
-
-
-# The bill.
 
 
 def test_the_bill_is_that_of_the_runs(file):
@@ -114,9 +112,6 @@ def test_words_are_true_or_false(word, file):
     model = estimator(**CHEAP).fit(X, Y, keep_state=file)
     with pytest.raises(InvalidInput, match=f"^{word}: "):
         model.forget(X, Y, [3], TARGET, DELTA, state=file, **{word: "yes"})
-
-
-# Retraining.
 
 
 @each_estimator
@@ -227,9 +222,6 @@ def test_other_releases_keep_the_rows(file):
     assert read_bill(newer.unlearning_guarantee_.notes) is not None
 
 
-# The ledger.
-
-
 @pytest.fixture
 def ledger(tmp_path):
     return pabi.Ledger(tmp_path / "a.ledger", 2.0, DELTA)
@@ -263,9 +255,6 @@ def test_a_ledger_is_not_left_out(file, ledger, tmp_path):
     with pytest.raises(InvalidInput, match="^ledger: expected that of the fit"):
         estimator(l2=0.1).restored(file)
     assert np.array_equal(estimator(l2=0.1, ledger=ledger).restored(file).coef_, model.coef_)
-
-
-# States that are not the last one.
 
 
 def test_an_older_copy_is_noticed(file):
@@ -343,10 +332,7 @@ def test_a_release_that_was_not_committed_leaves_either_state(file, ledger, monk
     assert state_in(file).facts["first"] == state_in(file).turn
 
 
-# Rows.
-
-
-@pytest.mark.parametrize(
+@in_turn(
     ("rows", "places"),
     [
         ([5, 1], [1, 5]),
@@ -365,7 +351,7 @@ def test_rows_are_positions_or_a_mask(rows, places):
 LABELLED = pd.DataFrame({"a": np.arange(N)}, index=np.arange(N)[::-1])
 
 
-@pytest.mark.parametrize(
+@in_turn(
     "rows",
     [
         LABELLED.index[[3, 4]],
@@ -401,7 +387,6 @@ LABELLED = pd.DataFrame({"a": np.arange(N)}, index=np.arange(N)[::-1])
         [np.nan],
         [None],
     ],
-    ids=lambda rows: type(rows).__name__,
 )
 def test_what_is_no_position_is_refused(rows):
     with pytest.raises(InvalidInput, match="^rows: ") as caught:

@@ -8,8 +8,6 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from joblib import Memory
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
@@ -50,7 +48,6 @@ from sklearn.preprocessing import (
     KBinsDiscretizer,
     LabelBinarizer,
     LabelEncoder,
-    MinMaxScaler,
     Normalizer,
     OneHotEncoder,
     OrdinalEncoder,
@@ -85,6 +82,7 @@ from pabi.learn.sentences import AGAIN, ONE_FIT, UNCLEAR, not_covered
 from pabi.numbers import warning as warning_module
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
 from support.estimators import same
+from support.in_turn import in_turn
 
 DELTA = 1e-4
 QUICK = {"batches": FullBatch(), "epochs": 2, "step_size": 0.5, "l2": 0.01, "precondition": None}
@@ -110,9 +108,6 @@ def whitener(**changes):
 
 def search_of(estimator, grid=None):
     return PrivateSearchCV(estimator, grid or GRID, epsilon=2.0, delta=DELTA, mean_trials=2)
-
-
-# Steps of a user's own.
 
 
 class Renamed(StandardScaler):
@@ -316,7 +311,7 @@ OURS = {
 }
 
 
-@pytest.mark.parametrize("name", LEAKY)
+@in_turn("name", LEAKY)
 def test_a_step_of_scikit_learns_that_learns_is_named(name):
     (finding, *others) = check_pipeline(LEAKY[name]())
     assert finding.severity == "leak"
@@ -325,7 +320,7 @@ def test_a_step_of_scikit_learns_that_learns_is_named(name):
         check_pipeline(make_pipeline(LEAKY[name](), model()), strict=True)
 
 
-@pytest.mark.parametrize("name", UNKNOWN)
+@in_turn("name", UNKNOWN)
 def test_what_is_not_on_the_list_is_named_whatever_it_does(name):
     (finding,) = check_pipeline(UNKNOWN[name]())
     assert finding.severity == "unknown"
@@ -343,7 +338,7 @@ def dense(table):
     return table.toarray() if hasattr(table, "toarray") else np.asarray(table)
 
 
-@pytest.mark.parametrize("name", ROW_BY_ROW)
+@in_turn("name", ROW_BY_ROW)
 def test_a_known_step_makes_the_same_of_a_row_whatever_the_other_rows_are(name):
     make, one, other = ROW_BY_ROW[name]
     assert check_pipeline(make()) == ()
@@ -358,7 +353,7 @@ def test_a_known_step_makes_the_same_of_a_row_whatever_the_other_rows_are(name):
 MODEL = model(random_state=0).fit(X, Y)
 
 
-@pytest.mark.parametrize("name", OURS)
+@in_turn("name", OURS)
 def test_our_own_steps_are_known(name):
     assert check_pipeline(OURS[name]()) == ()
 
@@ -373,8 +368,6 @@ def test_all_our_own_steps_release_or_learn_nothing():
         Scattering,
     }
 
-
-# Paths.
 
 NESTED = {
     "pipeline": (lambda s: make_pipeline(Normalizer(), s, model()), "{}"),
@@ -393,9 +386,9 @@ NESTED = {
 }
 
 
-@pytest.mark.parametrize("place", NESTED)
-@pytest.mark.parametrize("step", [StandardScaler(), Renamed(), PrivateName(), PCA(2)])
-@pytest.mark.parametrize("fitted", [False, True])
+@in_turn("place", NESTED)
+@in_turn("step", [StandardScaler(), Renamed(), PrivateName(), PCA(2)])
+@in_turn("fitted", [False, True])
 @pytest.mark.filterwarnings("ignore")
 def test_the_path_names_the_step(place, step, fitted):
     build, path = NESTED[place]
@@ -407,7 +400,7 @@ def test_the_path_names_the_step(place, step, fitted):
     assert finding.kind == type(step).__name__
 
 
-@pytest.mark.parametrize("place", NESTED)
+@in_turn("place", NESTED)
 def test_nests_of_known_steps_raise_no_alarm(place):
     assert check_pipeline(NESTED[place][0](PolynomialFeatures())) == ()
 
@@ -422,9 +415,6 @@ def test_a_holder_of_ones_own_is_named_and_looked_through():
         ("ownpipeline", "multiplies the cost"),
         ("odd", "leak"),
     ]
-
-
-# What is said.
 
 
 def test_findings_are_printed_in_lines():
@@ -445,14 +435,7 @@ def test_labels_are_another_matter():
         assert "public" in str(finding)
 
 
-def test_strict_refuses_the_first_step_by_name():
-    with pytest.raises(InvalidInput, match="learns from the data") as caught:
-        check_pipeline(make_pipeline(Normalizer(), StandardScaler(), model()), strict=True)
-    assert caught.value.field == "standardscaler"
-    assert check_pipeline(make_pipeline(Normalizer(), model()), strict=True) == ()
-
-
-@pytest.mark.parametrize("wrong", [None, 3, "model", PCA, X, [model()]])
+@in_turn("wrong", [None, 3, "model", PCA, X, [model()]])
 def test_what_is_no_estimator_is_refused(wrong):
     with pytest.raises(InvalidInput, match="^pipeline: expected"):
         check_pipeline(wrong)
@@ -473,8 +456,6 @@ def test_nothing_is_fitted_and_no_answer_is_needed():
     assert (finding.step, finding.severity) == ("rude", "unknown")
 
 
-# What holds a private estimator.
-
 SEARCHES = {
     "grid": lambda m: GridSearchCV(m, GRID, cv=2),
     "random": lambda m: RandomizedSearchCV(m, GRID, n_iter=1, cv=2),
@@ -491,7 +472,7 @@ SEARCHES = {
 }
 
 
-@pytest.mark.parametrize("name", SEARCHES)
+@in_turn("name", SEARCHES)
 def test_what_is_not_known_to_fit_a_private_estimator_once_is_named(name):
     holder = SEARCHES[name](model().fit(X, Y))
     (finding, *others) = check_pipeline(holder)
@@ -526,9 +507,8 @@ def test_what_fits_once_costs_what_it_holds():
     assert same(guarantee_of(targets.fit(X, X[:, 0])), targets.regressor_.guarantee_)
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [{"transformer": StandardScaler()}, {"func": batch_mean, "inverse_func": batch_mean}],
+@in_turn(
+    "changes", [{"transformer": StandardScaler()}, {"func": batch_mean, "inverse_func": batch_mean}]
 )
 def test_targets_that_are_changed_by_what_is_not_known(changes):
     targets = TransformedTargetRegressor(regressor(), check_inverse=False, **changes)
@@ -539,7 +519,7 @@ def test_targets_that_are_changed_by_what_is_not_known(changes):
         guarantee_of(one)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("step", "now"),
     [
         (
@@ -549,7 +529,6 @@ def test_targets_that_are_changed_by_what_is_not_known(changes):
         (SplineTransformer(knots="quantile"), {"knots": np.tile([[0.0], [1.0], [2.0]], 4)}),
         (RBFSampler(gamma="scale"), {"gamma": 1.0}),
     ],
-    ids=lambda value: type(value).__name__,
 )
 def test_settings_that_changed_say_nothing_of_what_was_learnt(step, now):
     one = clone(step).set_params(**now)
@@ -557,9 +536,6 @@ def test_settings_that_changed_say_nothing_of_what_was_learnt(step, now):
     assert check_pipeline(one.fit(X)) == ()
     late = clone(step).fit(X).set_params(**now)
     assert len(check_pipeline(late)) == 1
-
-
-# Guarantees of pipelines.
 
 
 # The others take no such table, or stand in no such pipeline.
@@ -586,9 +562,6 @@ def test_a_private_search_says_what_it_does_not_know_of_its_steps():
     leaky = clone(search).set_params(estimator=make_pipeline(StandardScaler(), model()))
     with pytest.raises(InvalidInput, match="^standardscaler: "):
         leaky.fit(X, Y, X_public=X, y_public=Y)
-
-
-# Fits are counted where they happen.
 
 
 def warned(fit):
@@ -670,9 +643,6 @@ def test_what_comes_from_elsewhere_says_that_it_is_one_fit():
     assert ONE_FIT in one.guarantee_.assumptions
 
 
-# Units.
-
-
 def mixed(**changes):
     return make_pipeline(PrivateScaler(20.0, DELTA), model(**changes))
 
@@ -707,7 +677,7 @@ def test_a_model_that_was_fitted_to_users_is_found_to_count_them():
 FRAME = pd.DataFrame({"patient_id": np.arange(120) % 9, "a": X[:, 0], "b": X[:, 1]})
 
 
-@pytest.mark.parametrize(
+@in_turn(
     "whole",
     [
         make_pipeline(columns((Normalizer(), ["a", "b"]), ("drop", ["patient_id"])), model()),
@@ -729,60 +699,18 @@ def test_a_column_that_looks_like_an_id_is_a_question_and_no_refusal(whole):
     assert check_pipeline(whole[:-1]) == () or whole[0].__class__.__name__.startswith("Private")
 
 
-# Chains.
-
-ROWWISE = [
-    Normalizer(),
-    FunctionTransformer(),
-    FunctionTransformer(),
-    PolynomialFeatures(1),
-    Binarizer(threshold=0.25),
-    GaussianRandomProjection(4),
-    RBFSampler(gamma=0.5, n_components=4),
-    "passthrough",
-]
-LEARNING = [StandardScaler(), MinMaxScaler(), Renamed(), PrivateName(), PCA(2), Bare()]
-
-
-def nested(steps, depths):
-    """A chain, each step within so many pipelines."""
-    chain = []
-    for step, depth in zip(steps, depths, strict=False):
-        step = step if isinstance(step, str) else clone(step, safe=False)
-        for _ in range(depth):
-            step = Pipeline([("in", step)])
-        chain.append(step)
-    return chain
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    steps=st.lists(st.sampled_from(ROWWISE), max_size=4),
-    depths=st.lists(st.integers(0, 2), min_size=5, max_size=5),
-    at=st.integers(0, 4),
-    leak=st.sampled_from(LEARNING),
-)
-def test_one_step_that_learns_is_found_anywhere_in_a_chain(steps, depths, at, leak):
-    assert check_pipeline(make_pipeline(*nested(steps, depths), model())) == ()
-    at = min(at, len(steps))
-    leaky = make_pipeline(*nested([*steps[:at], leak, *steps[at:]], depths), model())
-    (finding,) = check_pipeline(leaky)
-    assert finding.kind == type(leak).__name__
-
-
 def test_columns_chosen_by_type_are_known():
     chosen = make_column_selector(dtype_include=float)
     assert check_pipeline(columns((Normalizer(), chosen))) == ()
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("holder", "leak"),
     [
         (ColumnTransformer([("a", Normalizer(), [0, 1])]), {"a": StandardScaler()}),
         (TransformedTargetRegressor(regressor()), {"transformer": StandardScaler()}),
         (FixedThresholdClassifier(model(), threshold=0.3), {"estimator": CalibratedClassifierCV()}),
     ],
-    ids=["columns", "targets", "threshold"],
 )
 def test_what_a_fitted_holder_states_anew_is_looked_at(holder, leak):
     """The next fit learns with it, whatever the last one left."""

@@ -12,6 +12,7 @@ import pytest
 import pabi
 from pabi.learn import PrivateImputer
 from pabi.numbers.errors import PrivacyWarning
+from support.in_turn import in_turn
 
 N = 20_000
 
@@ -35,7 +36,7 @@ def numbers(n=N):
     return X
 
 
-@pytest.mark.parametrize("feature_ranges", ["auto", (0.0, 60.0)])
+@in_turn("feature_ranges", ["auto", (0.0, 60.0)])
 def test_means_of_the_values_there_are(feature_ranges):
     X = numbers()
     one = fitted(X, feature_ranges=feature_ranges)
@@ -44,7 +45,7 @@ def test_means_of_the_values_there_are(feature_ranges):
     assert one.statistics_ == pytest.approx(expected, rel=0.1)
 
 
-@pytest.mark.parametrize("feature_ranges", ["auto", (0.0, 60.0)])
+@in_turn("feature_ranges", ["auto", (0.0, 60.0)])
 def test_medians_of_the_values_there_are(feature_ranges):
     X = numbers()
     one = fitted(X, "median", feature_ranges=feature_ranges)
@@ -88,8 +89,8 @@ def test_the_most_frequent_level():
     assert pabi.verify(PrivateImputer(strategy="most_frequent").fit(X).guarantee_).ok
 
 
-@pytest.mark.parametrize("odd", [None, "x", True, 1, "1.0", 2**60, np.float32(1.0)])
-@pytest.mark.parametrize("changes", [{}, {"fill_value": "none"}, {"add_indicator": True}])
+@in_turn("odd", [None, "x", True, 1, "1.0", 2**60, np.float32(1.0)])
+@in_turn("changes", [{}, {"fill_value": "none"}, {"add_indicator": True}])
 def test_a_cell_changes_no_other_row(odd, changes):
     """Whatever type numpy and pandas give a table for it."""
     rows = [[1.0, math.nan], [math.nan, 2.0], [3.0, 1.0]] * 3
@@ -104,7 +105,7 @@ def test_a_cell_changes_no_other_row(odd, changes):
                 assert kinds[0] == kinds[1]
 
 
-@pytest.mark.parametrize("strategy", ["mean", "median", "most_frequent"])
+@in_turn("strategy", ["mean", "median", "most_frequent"])
 def test_a_column_of_gaps_is_filled_with_the_stated_value(strategy):
     X = np.full((N, 2), math.nan)
     for fill, expected in ((None, 0.0), (7.5, 7.5)):

@@ -131,9 +131,6 @@ def test_a_step_that_makes_arrays_of_files(parts):
         asked.fit(LargeTable(parts, columns=NAMES), "y", **PUBLIC_FRAME)
 
 
-# Random features.
-
-
 def rows_of(table):
     return np.concatenate(list(table.features()[0].chunks()))
 
@@ -205,9 +202,6 @@ def test_random_features_are_no_frame_and_have_no_gaps(tmp_path):
         fitted.transform(LargeTable(X[:, :4]))
     with pytest.raises(InvalidInput, match='set_output: expected "default" for a large table'):
         fitted.set_output(transform="pandas").transform(table)
-
-
-# Forgetting.
 
 
 def test_a_table_in_passes_is_not_forgotten(parts, tmp_path):

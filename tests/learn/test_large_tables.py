@@ -19,6 +19,7 @@ from pabi.learn import (
     PrivateRidgeClassifier,
 )
 from pabi.numbers.errors import InvalidInput
+from support.in_turn import in_turn
 from support.large import FORMS, NAMES, features, frame_of, labels, package, table_in, write_parts
 
 pytestmark = [
@@ -185,7 +186,7 @@ def test_bad_columns(tmp_path, y, message):
         PrivateLogisticRegression(1.0).fit(LargeTable(parts, columns=NAMES), y)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("data", "message"),
     [
         ("nowhere/*.parquet", "X: expected a folder, a pattern .* there is nothing at 'nowhere/"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 import warnings
 
@@ -39,9 +40,11 @@ from pabi.learn import (
     PrivateWhitener,
     SchemaEncoder,
     guarantee_of,
+    model_hash,
 )
 from pabi.numbers.errors import InvalidInput
 from support.estimators import same
+from support.in_turn import in_turn
 
 DELTA = 1e-4
 QUICK = {"batches": FullBatch(), "epochs": 3, "step_size": 0.5, "l2": 0.01}
@@ -71,10 +74,7 @@ def cost(*steps):
     return guarantee_of(make_pipeline(*steps).fit(X, Y))
 
 
-# One guarantee.
-
-
-@pytest.mark.parametrize("batches", [FullBatch(), ShuffleOnce(100)])
+@in_turn("batches", [FullBatch(), ShuffleOnce(100)])
 def test_a_whitener_and_a_model_cost_what_composes(batches):
     model = make_pipeline(whitener(), classifier(batches=batches)).fit(X, Y)
     parts = [step.guarantee_ for step in model]
@@ -113,7 +113,7 @@ def test_pipelines_within_pipelines():
     assert nested.epsilon(DELTA) > 3.0
 
 
-@pytest.mark.parametrize(
+@in_turn(
     "step",
     [
         "passthrough",
@@ -126,7 +126,6 @@ def test_pipelines_within_pipelines():
         RandomFeatures((0, 1), 20),
         RandomFeatures(dict.fromkeys(range(4), (0, 1)), 20, linear=False),
     ],
-    ids=lambda step: type(step).__name__,
 )
 def test_steps_that_learn_nothing_cost_nothing(step):
     model = Pipeline([("step", step), ("model", classifier())]).fit(X, Y)
@@ -145,9 +144,6 @@ def test_a_pipeline_that_was_stored_costs_the_same():
     again = guarantee_of(pickle.loads(pickle.dumps(model)))
     assert again.epsilon(DELTA) == guarantee_of(model).epsilon(DELTA)
     assert pabi.verify(again).ok
-
-
-# Refusals.
 
 
 class Hidden(TransformerMixin, BaseEstimator):
@@ -204,7 +200,7 @@ def test_steps_that_learn_are_refused_by_name(step, named, place):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     "wrapped",
     [
         lambda: GridSearchCV(classifier(), {"l2": [0.1]}, cv=2),
@@ -283,7 +279,7 @@ def test_what_is_not_fitted_is_refused(model):
         guarantee_of(model())
 
 
-@pytest.mark.parametrize("model", [None, "model", 3, object(), PCA, X, [classifier()]])
+@in_turn("model", [None, "model", 3, object(), PCA, X, [classifier()]])
 def test_what_is_no_model_is_refused(model):
     with pytest.raises(InvalidInput, match="^model: expected"):
         guarantee_of(model)
@@ -317,8 +313,6 @@ def test_what_is_learnt_under_a_private_name_is_seen():
     with pytest.raises(InvalidInput, match="^secretive: .*_centre"):
         guarantee_of(Secretive().fit(X))
 
-
-# Columns side by side.
 
 FRAME = {"a": X[:, 0], "b": X[:, 1], "c": np.where(X[:, 2] > 0.25, "x", "y")}
 
@@ -364,9 +358,7 @@ def test_unions_within_columns_within_pipelines_compose():
 
 def test_honest_columns_cost_nothing():
     model = model_of_columns(
-        ("norms", Normalizer(), ["a", "b"]),
-        ("none", "drop", ["c"]),
-        remainder="passthrough",
+        ("norms", Normalizer(), ["a", "b"]), ("none", "drop", ["c"]), remainder="passthrough"
     )
     assert same(guarantee_of(model), model[-1].guarantee_)
     declared = ("levels", PrivateCategories(categories=[["x", "y"]]), ["c"])
@@ -400,9 +392,7 @@ def test_columns_that_a_function_of_the_table_chooses_are_refused():
         guarantee_of(model)
 
 
-@pytest.mark.parametrize(
-    "leaky", [StandardScaler(), make_pipeline(PrivateRanges(2.0, DELTA), StandardScaler())]
-)
+@in_turn("leaky", [StandardScaler(), make_pipeline(PrivateRanges(2.0, DELTA), StandardScaler())])
 def test_one_leaky_column_is_refused_by_name(leaky):
     model = model_of_columns(("honest", PrivateRanges(2.0, DELTA), ["a"]), ("leaky", leaky, ["b"]))
     with pytest.raises(InvalidInput, match=r"^columntransformer\.leaky.*StandardScaler"):
@@ -426,3 +416,38 @@ def test_the_type_of_a_table_is_assumed_to_be_public_before_steps_that_compute_i
     assert sum("before the step 'binarizer' is public" in sentence for sentence in assumed) == 1
     plain = guarantee_of(make_pipeline(FunctionTransformer(), classifier()).fit(X, Y))
     assert not any("before the step" in sentence for sentence in plain.assumptions)
+
+
+def stored(chain):
+    return pickle.loads(pickle.dumps(chain))
+
+
+@in_turn("between", [copy.deepcopy, stored, lambda chain: chain])
+def test_a_step_of_a_later_fit_than_the_one_behind_it_is_refused(between):
+    """The last step fails after its scaler was fitted anew: the two do not belong together."""
+    chain = Pipeline(
+        [
+            ("scaler", PrivateScaler(50.0, DELTA)),
+            ("n", Normalizer()),
+            ("model", classifier(classes=[0, 1])),
+        ]
+    )
+    chain.fit(X, Y)
+    assert guarantee_of(chain).epsilon(DELTA) > 1.0
+    chain = between(chain)
+    model_hash(chain)
+    with pytest.raises(InvalidInput, match="declared classes"):
+        chain.fit(X, np.where(np.arange(400) < 5, 7, Y))
+    for asked in (guarantee_of, model_hash):
+        with pytest.raises(InvalidInput, match="^model: .* 'scaler' was fitted after this one"):
+            asked(make_pipeline(Normalizer(), chain) if asked is guarantee_of else chain)
+    chain.fit(X, Y)
+    assert guarantee_of(chain).epsilon(DELTA) > 1.0
+
+
+def test_steps_side_by_side_have_no_order():
+    columns = FeatureUnion([("b", PrivateScaler(50.0, DELTA)), ("a", PrivateRanges(50.0, DELTA))])
+    chain = make_pipeline(columns, Normalizer(), classifier(classes=[0, 1])).fit(X, Y)
+    columns.transformer_list[0][1].fit(X)
+    chain[-1].fit(chain[:-1].transform(X), Y)
+    assert guarantee_of(chain).epsilon(DELTA) > 2.0

@@ -33,6 +33,7 @@ from pabi.learn import whitening as whitening_module
 from pabi.learn.whitening import TOO_NOISY
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
 from support.estimators import CLASSIFIERS, REGRESSORS, each_estimator
+from support.in_turn import in_turn
 
 batch_schemes = pytest.mark.parametrize(
     "batches", [FullBatch(), ShuffleOnce(100), Cyclic(100)], ids=lambda b: type(b).__name__
@@ -90,9 +91,6 @@ def formula(model, X):
     return X @ np.atleast_2d(model.coef_).T + model.intercept_
 
 
-# What is spent.
-
-
 @each_estimator
 @batch_schemes
 @pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
@@ -109,7 +107,7 @@ def test_both_releases_meet_the_target_together(kind, batches, adjacency):
     assert pabi.verify(whole).ok
 
 
-@pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])
+@in_turn("epsilon", [0.3, 1.0, 4.0])
 def test_a_gaussian_and_an_average_over_positions_compose_exactly(epsilon):
     """δ is the average of those of G(√(μ² + μ_j²)); and the mean of δ_j(ε − ℓ) over the loss ℓ of G(μ)."""
     model = fitted(PrivateLinearRegression, batches=ShuffleOnce(40), epochs=4)
@@ -137,7 +135,7 @@ def plainly(mu, epsilon):
     return norm.cdf(high) - math.exp(epsilon + norm.logcdf(low))
 
 
-@each_estimator
+@in_turn("kind", ALL)
 def test_the_share_is_that_of_the_square_of_mu(kind):
     """Of the μ at which the release alone would meet the target."""
     for share in (0.04, 0.5, 0.9):
@@ -147,22 +145,7 @@ def test_the_share_is_that_of_the_square_of_mu(kind):
         assert model.moments_.guarantee(DELTA).mu ** 2 == pytest.approx(share * whole**2, rel=1e-9)
 
 
-@each_estimator
-def test_one_certificate_covers_both_releases(kind):
-    model = fitted(kind)
-    guarantee = model.guarantee_
-    verdict = pabi.verify(guarantee.certificate)
-    assert verdict.ok, verdict.reason
-    assert verdict.scope == "run"
-    again = pabi.Guarantee.from_json(guarantee.to_json())
-    assert pabi.verify(again).ok
-    assert again.epsilon(DELTA) == guarantee.epsilon(DELTA)
-    parts = model.moments_.guarantee(DELTA), model.run_.guarantee(DELTA)
-    both = {sentence for part in parts for sentence in part.assumptions}
-    assert both <= set(guarantee.assumptions)
-
-
-@each_estimator
+@in_turn("kind", ALL)
 def test_noise_of_the_training_may_be_stated(kind):
     """ "auto" then spends nothing on moments; a stated share is spent beside it."""
     assert fitted(kind, precondition="auto", noise_std=0.5).moments_ is None
@@ -170,16 +153,6 @@ def test_noise_of_the_training_may_be_stated(kind):
     both = pabi.compose(model.moments_.guarantee(DELTA), model.run_.guarantee(DELTA))
     assert model.guarantee_.epsilon(DELTA) == both.epsilon(DELTA)
     assert model.run_.noise_std == 0.5
-
-
-@each_estimator
-def test_none_is_as_before(kind):
-    model = fitted(kind, precondition=None)
-    assert (model.moments_, model.preconditioner_) == (None, None)
-    assert model.guarantee_.epsilon(DELTA) == model.run_.guarantee(DELTA).epsilon(DELTA)
-    size = np.max(np.abs(scores(model, within(problem(kind)[0])))) + 1.0
-    X = within(problem(kind)[0]) * 0.999
-    assert np.max(np.abs(scores(model, X) - formula(model, X))) < 64 * 2.0**-53 * size
 
 
 @each_estimator
@@ -195,9 +168,6 @@ def test_what_noise_would_hide_is_not_released(monkeypatch, kind, share):
     assert (model.moments_, model.preconditioner_) == (None, None)
     assert 0.05 * (1.0 - 1e-6) <= model.guarantee_.epsilon(DELTA) <= 0.05
     assert model.guarantee_.epsilon(DELTA) == model.run_.guarantee(DELTA).epsilon(DELTA)
-
-
-# What is executed.
 
 
 @each_estimator
@@ -236,7 +206,7 @@ def test_what_runs_is_what_is_accounted(monkeypatch, kind, intercept):
     assert np.array_equal(trained_on, model.preconditioner_.table(records).astype(np.float64))
 
 
-@each_estimator
+@in_turn("kind", ALL)
 def test_the_map_sees_the_release_alone(kind):
     """The same released values of other data: the same map, bit by bit."""
     maps = []
@@ -254,17 +224,14 @@ def test_the_map_sees_the_release_alone(kind):
     assert (maps[0].unit, maps[0].norm) == (maps[1].unit, maps[1].norm)
 
 
-# How they predict.
-
-
 RANGES = np.array([[-2.0, -3.0, -1.0], [2.0, 3.0, 1.0]])
 SHIFTED = np.array([[0.0, -3.0, 5.0], [2.0, 1.0, 9.0]])
 
 
-@each_estimator
-@pytest.mark.parametrize("ranges", [None, RANGES, SHIFTED], ids=["norm", "symmetric", "shifted"])
-@pytest.mark.parametrize("form", ["dense", "csr", "frame"])
-@pytest.mark.parametrize("intercept", [True, False])
+@in_turn("kind", ALL)
+@in_turn("ranges", [None, RANGES, SHIFTED])
+@in_turn("form", ["dense", "csr", "frame"])
+@in_turn("intercept", [True, False])
 def test_predictors_are_those_of_mapped_rows(kind, ranges, form, intercept):
     """Scales times X @ coef_.T + intercept_, for rows within the bounds, the scales of `preconditioner_`
     computed here from its matrix."""
@@ -309,7 +276,7 @@ def test_predictors_are_those_of_mapped_rows(kind, ranges, form, intercept):
         )
 
 
-@each_estimator
+@in_turn("kind", ALL)
 def test_rows_beyond_the_norm_count_as_scaled_down(kind):
     model = fitted(kind)
     long = np.random.default_rng(1).normal(size=(40, 3)) * 50.0
@@ -344,7 +311,7 @@ PROBABLE = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "classes", "changes"), PROBABLE)
+@in_turn(("kind", "classes", "changes"), PROBABLE)
 def test_probabilities_sum_to_one_and_agree_with_predictions(kind, classes, changes):
     X, y = problem(kind, classes=classes)
     names = np.array(["red", "green", "blue"])[:classes]
@@ -357,17 +324,6 @@ def test_probabilities_sum_to_one_and_agree_with_predictions(kind, classes, chan
     assert np.array_equal(model.classes_[probabilities.argmax(axis=1)], model.predict(X))
     decisions = model.decision_function(X)
     assert decisions.shape == ((400,) if classes == 2 else (400, 3))
-
-
-@pytest.mark.parametrize("kind", CLASSIFIERS)
-def test_labels_are_those_of_the_scores_without_the_scales(kind):
-    """A positive scale moves no sign and no maximum."""
-    for classes in (2, 3):
-        X, y = problem(kind, classes=classes)
-        model = fitted(kind, X, y, epsilon=20.0)
-        plain = formula(model, within(X))
-        chosen = (plain[:, 0] > 0.0).astype(int) if classes == 2 else plain.argmax(axis=1)
-        assert np.mean(model.predict(X) == model.classes_[chosen]) > 0.99
 
 
 @each_estimator
@@ -383,9 +339,6 @@ def test_a_wide_table_is_mapped_column_by_column(kind):
         dense = model.predict(X.toarray())
     same = model.predict(X) == dense if kind in CLASSIFIERS else np.isclose(model.predict(X), dense)
     assert np.mean(same) > 0.99
-
-
-# Whether it helps.
 
 
 def test_columns_of_different_sizes_are_learnt_alike():
@@ -406,10 +359,7 @@ def test_columns_of_different_sizes_are_learnt_alike():
     assert conditioned > plain + 0.05
 
 
-# Seeds.
-
-
-@each_estimator
+@in_turn("kind", ALL)
 def test_one_seed_makes_two_independent_noises(kind):
     """The same model twice; and the noise of the release is not that of the training."""
     models = []
@@ -429,9 +379,6 @@ def test_a_seed_is_warned_of_once():
     with pytest.warns(PrivacyWarning, match="testing only") as seen:
         fitted(PrivateLogisticRegression, random_state=7)
     assert len([w for w in seen if "testing only" in str(w.message)]) == 1
-
-
-# What is kept.
 
 
 @each_estimator
@@ -455,7 +402,7 @@ def test_round_trips_keep_the_model(tmp_path, kind):
     assert clone(model).precondition == SHARE
 
 
-@each_estimator
+@in_turn("kind", ALL)
 def test_nothing_of_the_rows_is_kept(kind):
     """No number of the data, of a mapped row or of the released values is among those of the pickle."""
     noticed = []
@@ -486,19 +433,8 @@ def test_nothing_of_the_rows_is_kept(kind):
     assert not held & hidden
 
 
-@each_estimator
-def test_refitting_forgets_the_map(kind):
-    model = fitted(kind)
-    X, y = problem(kind)
-    assert model.set_params(precondition=None).fit(X, y).preconditioner_ is None
-    assert np.allclose(scores(model, within(X)), formula(model, within(X)))
-
-
-# Bad input.
-
-
-@each_estimator
-@pytest.mark.parametrize("share", [0.0, 1.0, -0.1, 2.0, math.nan, math.inf, "yes", True, [0.1]])
+@in_turn("kind", ALL)
+@in_turn("share", [0.0, 1.0, -0.1, 2.0, math.nan, math.inf, "yes", True, [0.1]])
 def test_a_bad_share_is_refused_by_name(kind, share):
     with pytest.raises(InvalidInput, match="^precondition: expected") as caught:
         fitted(kind, precondition=share)
@@ -532,7 +468,7 @@ def test_poor_tables_are_fitted_all_the_same(kind, name, intercept):
     assert model.guarantee_.epsilon(DELTA) <= 40.0
 
 
-@each_estimator
+@in_turn("kind", ALL)
 def test_more_columns_than_rows(kind):
     X, y = problem(kind, n=40, d=100)
     assert fitted(kind, X, y, precondition="auto").moments_ is None
@@ -542,7 +478,7 @@ def test_more_columns_than_rows(kind):
 
 
 @pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
-@pytest.mark.parametrize("n", [1, 2])
+@in_turn("n", [1, 2])
 def test_a_record_or_two(n):
     X, y = problem(PrivateLinearRegression)
     for share in ("auto", SHARE):
@@ -589,7 +525,7 @@ def test_arguments_are_checked_before_anything_is_released(monkeypatch, kind, ch
     assert drawn == []
 
 
-@pytest.mark.parametrize("norm", [1e-20, 1e-3, 1e3, 1e20, 1e60])
+@in_turn("norm", [1e-20, 1e-3, 1e3, 1e20, 1e60])
 def test_norms_of_all_sizes(norm):
     """Features, norm and constant in other units: as good a model."""
     X, y = problem(PrivateLogisticRegression)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 import pickle
-import re
 import warnings
 
 import joblib
@@ -13,10 +11,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import skops.io
-from sklearn.base import clone
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import pabi
 from pabi.learn import (
@@ -24,15 +18,14 @@ from pabi.learn import (
     PrivateImputer,
     PrivateRanges,
     PrivateScaler,
-    check_pipeline,
     guarantee_of,
     parameters_hash,
 )
 from pabi.numbers.errors import BudgetExceeded, InvalidInput, PrivacyWarning, TargetUnreachable
+from support.in_turn import in_turn
 
 EPSILON, DELTA = 1.0, 1e-5
 N = 20_000
-KINDS = (PrivateRanges, PrivateScaler, PrivateCategories, PrivateImputer)
 BOUNDED = {"feature_ranges": (-5.0, 5.0)}
 MADE = {
     "ranges": lambda **c: PrivateRanges(EPSILON, DELTA, **c),
@@ -50,7 +43,7 @@ FREE = {
     "constant": lambda **c: PrivateImputer(strategy="constant", **c),
 }
 FAILING = ("categories", "most frequent")
-each = pytest.mark.parametrize("name", MADE)
+each = in_turn("name", MADE)
 
 
 def table(n=N, seed=0):
@@ -59,77 +52,10 @@ def table(n=N, seed=0):
 
 
 # scikit-learn's own checks, of tables of 20 to 50 rows: their noise has to be small. All of them are passed.
-SMALL = {"epsilon": 1e5, "delta": 0.5}
-
-
-@pytest.mark.filterwarnings("ignore")
-@parametrize_with_checks(
-    [
-        PrivateRanges(**SMALL),
-        PrivateScaler(**SMALL, feature_ranges=(-9.0, 9.0)),
-        PrivateCategories(**SMALL),
-        PrivateImputer(**SMALL, strategy="median"),
-    ]
-)
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
-
-
-def of_cells(estimator):
-    """Checks of numbers, which a table of cells of any kind is not."""
-    names = ("check_estimators_pickle", "check_fit_idempotent")
-    cells = getattr(estimator, "strategy", "mean") in ("most_frequent", "constant")
-    return dict.fromkeys(names, "gaps are filled in cells of any kind") if cells else {}
-
-
-@pytest.mark.nightly
-@pytest.mark.filterwarnings("ignore")
-@parametrize_with_checks(
-    [
-        PrivateScaler(**SMALL),
-        PrivateImputer(**SMALL),
-        PrivateImputer(**SMALL, strategy="most_frequent"),
-        PrivateImputer(strategy="constant", add_indicator=True),
-    ],
-    expected_failed_checks=of_cells,
-)
-def test_scikit_learn_checks_of_other_settings(estimator, check):
-    check(estimator)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_arguments_are_stored_as_they_are_and_cloned(kind):
-    odd = {name: object() for name in inspect.signature(kind).parameters}
-    one = kind(**odd)
-    assert all(getattr(one, name) is value for name, value in odd.items())
-    assert clone(kind(2.0, 1e-4, adjacency="zero_out")).get_params()["adjacency"] == "zero_out"
-
-
-@pytest.mark.parametrize("name", ["ranges", "scaler", "categories", "mean"])
-def test_help_lists_all_parameters_and_attributes(name):
-    one = MADE[name]().fit(pd.DataFrame(table(), columns=["a", "b"]))
-    sections = dict(
-        re.findall(
-            r"^(\w+)\n-{3,}\n(.*?)(?=^\w+\n-{3,}|\Z)", inspect.getdoc(type(one)), re.M | re.S
-        )
-    )
-    listed = {
-        title: [
-            name for line in re.findall(r"^([\w, ]+) :", body, re.M) for name in line.split(", ")
-        ]
-        for title, body in sections.items()
-    }
-    assert sorted(listed["Parameters"]) == sorted(inspect.signature(type(one)).parameters)
-    held = [name for name in vars(one) if name.endswith("_") and not name.startswith("_")]
-    assert sorted(listed["Attributes"]) == sorted(held)
-    assert "$" not in inspect.getdoc(type(one))
-
-
-# What it costs.
 
 
 @each
-@pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
+@in_turn("adjacency", ["replace_one", "zero_out"])
 def test_the_target_is_met_and_certified(name, adjacency):
     one = MADE[name](adjacency=adjacency).fit(table())
     assert EPSILON * (1.0 - 1e-4) <= one.guarantee_.epsilon(DELTA) <= EPSILON
@@ -155,7 +81,7 @@ def test_the_plan_needs_no_data_and_is_what_is_executed(name):
     assert "ε = " in str(plan)
 
 
-@pytest.mark.parametrize("name", FREE)
+@in_turn("name", FREE)
 def test_what_is_declared_costs_nothing(name):
     X = np.array([["a", "b"], ["a", "c"]] * 10, dtype=object)
     one = FREE[name]().fit(X)
@@ -202,7 +128,7 @@ def test_a_seed_is_for_testing(name):
     assert np.array_equal(one.transform(table(50)), again.transform(table(50)))
 
 
-@pytest.mark.parametrize("name", ["ranges", "scaler", "mean"])
+@in_turn("name", ["ranges", "scaler", "mean"])
 def test_noise_is_fresh_without_a_seed(name):
     X = np.random.default_rng(2).standard_normal((N, 2))
     released = [learnt(MADE[name]().fit(X)) for _ in range(4)]
@@ -213,9 +139,6 @@ def learnt(one):
     """All numbers that it has released."""
     names = ("ranges_", "mean_", "scale_", "statistics_")
     return np.concatenate([np.ravel(getattr(one, name)) for name in names if hasattr(one, name)])
-
-
-# What is kept.
 
 
 @each
@@ -257,10 +180,7 @@ def test_frames_in_and_out(name):
         one.transform(frame.rename(columns={"a": "z"}))
 
 
-# What is wrong.
-
-
-@pytest.mark.parametrize(
+@in_turn(
     ("name", "changes", "field"),
     [
         ("ranges", {"quantiles": (0.5, 0.9)}, "quantiles"),
@@ -291,7 +211,7 @@ def test_wrong_arguments_are_named(name, changes, field):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("changes", [{"epsilon": 0.0}, {"epsilon": math.inf}, {"delta": 0.0}])
+@in_turn("changes", [{"epsilon": 0.0}, {"epsilon": math.inf}, {"delta": 0.0}])
 @each
 def test_wrong_targets_are_named(name, changes):
     with pytest.raises(InvalidInput) as caught:
@@ -299,7 +219,7 @@ def test_wrong_targets_are_named(name, changes):
     assert caught.value.field == next(iter(changes))
 
 
-@pytest.mark.parametrize("name", ["ranges", "scaler", "mean", "median"])
+@in_turn("name", ["ranges", "scaler", "mean", "median"])
 def test_errors_show_no_value_of_the_table(name):
     for bad in ([["8675309", "sekret"]], [[8675309.0, math.inf]], [8675309.0, 1.0]):
         with pytest.raises(ValueError) as caught:
@@ -308,7 +228,7 @@ def test_errors_show_no_value_of_the_table(name):
         assert "sekret" not in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["ranges", "scaler", "mean", "median"])
+@in_turn("name", ["ranges", "scaler", "mean", "median"])
 def test_too_few_rows_are_refused_before_data_are_read_and_the_best_would_do(name):
     one = MADE[name]().set_params(feature_ranges="auto") if name == "mean" else MADE[name]()
     with pytest.raises(TargetUnreachable) as caught:
@@ -317,22 +237,3 @@ def test_too_few_rows_are_refused_before_data_are_read_and_the_best_would_do(nam
     assert one.set_params(epsilon=1.001 * best).plan(60, 2).guarantee.epsilon(DELTA) <= 1.001 * best
     with pytest.raises(TargetUnreachable):
         one.set_params(epsilon=0.99 * best).plan(60, 2)
-
-
-# Around it.
-
-
-@each
-def test_it_raises_no_alarm(name):
-    assert check_pipeline(MADE[name]()) == ()
-    assert check_pipeline(make_pipeline(MADE[name](), MADE["scaler"]())) == ()
-    fitted = make_pipeline(MADE[name](strict=True)).fit(table())
-    assert check_pipeline(fitted) == ()
-
-
-@pytest.mark.parametrize("name", [name for name in MADE if name not in FAILING])
-def test_it_sees_a_step_before_it_that_learns(name):
-    leaky = make_pipeline(StandardScaler(), MADE[name]())
-    assert [finding.step for finding in check_pipeline(leaky)] == ["standardscaler"]
-    with pytest.raises(InvalidInput, match="standardscaler"):
-        check_pipeline(leaky, strict=True)

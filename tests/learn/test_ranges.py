@@ -11,6 +11,7 @@ import pytest
 
 from pabi.learn import PrivateRanges
 from pabi.numbers.errors import PrivacyWarning
+from support.in_turn import in_turn
 
 N = 30_000
 
@@ -88,7 +89,7 @@ def test_declared_bounds_are_never_left():
     assert np.array_equal(by_name.ranges_, one.ranges_)
 
 
-@pytest.mark.parametrize("value", [0.0, 7.0, -1e200])
+@in_turn("value", [0.0, 7.0, -1e200])
 def test_a_constant_column_has_a_range_around_it(value):
     one = fitted(np.full((N, 1), value))
     low, high = one.ranges_[:, 0]
@@ -97,7 +98,7 @@ def test_a_constant_column_has_a_range_around_it(value):
     assert np.all(np.abs(one.transform([[value], [value - 1.0]])) <= 1.0)
 
 
-@pytest.mark.parametrize(("bounds", "expected"), [(None, (-1.0, 1.0)), ((2.0, 3.0), (2.0, 3.0))])
+@in_turn(("bounds", "expected"), [(None, (-1.0, 1.0)), ((2.0, 3.0), (2.0, 3.0))])
 def test_a_column_of_gaps_has_the_range_that_is_public(bounds, expected):
     one = fitted(np.full((N, 2), math.nan), bounds=bounds)
     assert [tuple(column) for column in one.ranges_.T] == [expected] * 2

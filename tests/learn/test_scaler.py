@@ -11,6 +11,7 @@ import pytest
 import pabi
 from pabi.learn import PrivateScaler
 from pabi.numbers.errors import PrivacyWarning
+from support.in_turn import in_turn
 
 N = 30_000
 
@@ -58,7 +59,7 @@ def test_ranges_that_are_bought_lead_to_about_the_same():
     assert out.std(axis=0) == pytest.approx(np.ones(3), abs=0.1)
 
 
-@pytest.mark.parametrize("share", [0.2, 0.8])
+@in_turn("share", [0.2, 0.8])
 def test_the_share_of_ranges_is_that_of_mu_squared(share):
     counts, moments = PrivateScaler(ranges_share=share).plan(N, 3).releases
     squares = [release.guarantee(1e-5).mu ** 2 for release in (counts, moments)]
@@ -82,7 +83,7 @@ def test_no_value_leaves_the_bound():
     assert np.nanmax(np.abs(out)) == 2.0
 
 
-@pytest.mark.parametrize("value", [0.0, 3.0, -1e9])
+@in_turn("value", [0.0, 3.0, -1e9])
 def test_a_constant_column_has_a_spread_above_zero(value):
     one = fitted(np.full((N, 2), value))
     assert np.all(one.scale_ > 0.0)

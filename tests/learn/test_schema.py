@@ -18,6 +18,7 @@ from sklearn.pipeline import make_pipeline
 from pabi.learn import PrivateLogisticRegression, SchemaEncoder
 from pabi.learn.schema import read_range
 from pabi.numbers.errors import InvalidInput
+from support.in_turn import in_turn
 
 AGE = {"kind": "numeric", "range": [20, 60]}
 GAIN = {"kind": "numeric", "range": [0, 99], "transform": "log1p"}
@@ -45,7 +46,7 @@ def test_log1p_maps_the_logarithm() -> None:
     assert encoded(GAIN, [0.0, 9.0, 99.0, 1e6]).ravel() == pytest.approx([-1.0, 0.0, 1.0, 1.0])
 
 
-@pytest.mark.parametrize("missing", ["", " ", "?", "NA", "nan", "NULL", None, math.nan])
+@in_turn("missing", ["", " ", "?", "NA", "nan", "NULL", None, math.nan])
 def test_missing_cells_have_a_declared_place(missing: Any) -> None:
     cells = np.array([missing], dtype=object)
     assert encoded(AGE, cells).tolist() == [[0.0]]
@@ -59,7 +60,7 @@ def test_undeclared_levels_are_zero_or_a_level_of_their_own() -> None:
     assert encoded(RANK, [2, 1, 7]).tolist() == [[0, 1, 0], [1, 0, 0], [0, 0, 1]]
 
 
-@pytest.mark.parametrize("cells", [["1", " 2 "], [1, 2], [1.0, 2.0], np.array([1, 2], np.int8)])
+@in_turn("cells", [["1", " 2 "], [1, 2], [1.0, 2.0], np.array([1, 2], np.int8)])
 def test_levels_are_compared_as_text(cells: Any) -> None:
     assert encoded(RANK, cells).tolist() == [[1, 0, 0], [0, 1, 0]]
 
@@ -128,7 +129,7 @@ def test_arrays_where_they_are_asked_for() -> None:
         SchemaEncoder(ALL, sparse_output=1).transform(ROW)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("everywhere", [True, False])
+@in_turn("everywhere", [True, False])
 def test_data_frames_where_they_are_asked_for(everywhere: bool) -> None:
     pandas = pytest.importorskip("pandas", reason="needs pandas")
     table = pandas.DataFrame(ROW, index=[7])
@@ -162,9 +163,7 @@ def test_data_frames_of_every_type() -> None:
     np.testing.assert_allclose(rows, expected, rtol=0.0, atol=4e-15)
 
 
-@pytest.mark.parametrize(
-    ("column", "cells"), [(AGE, [19.9]), (AGE, ["61"]), (GAIN, [-1e-9]), (JOB, ["baker"])]
-)
+@in_turn(("column", "cells"), [(AGE, [19.9]), (AGE, ["61"]), (GAIN, [-1e-9]), (JOB, ["baker"])])
 def test_cells_outside_the_schema_warn_without_saying_which(
     column: dict[str, Any], cells: Any
 ) -> None:
@@ -180,7 +179,7 @@ def test_what_is_declared_does_not_warn() -> None:
         SchemaEncoder({"x": RANK}).fit({"x": ["9"]})  # a level of its own is a place for anything
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("columns", "field"),
     [
         ({}, "columns"),
@@ -211,7 +210,7 @@ def test_bad_schemas_are_named(columns: Any, field: str) -> None:
     assert caught.value.field == field
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("columns", "X", "field"),
     [
         ({"x": AGE}, {"y": [1]}, "X"),
@@ -249,8 +248,6 @@ def test_a_missing_range_is_said_to_be_missing():
     ):
         read_range("columns.age.range", None)
 
-
-# Schema files.
 
 FILE = """
 [target]

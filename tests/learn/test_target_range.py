@@ -26,11 +26,12 @@ from pabi.learn import (
 )
 from pabi.numbers import warning as warning_module
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
-from support.estimators import REGRESSORS, each_regressor
+from support.estimators import REGRESSORS
+from support.in_turn import in_turn
 
 QUICK = {"batches": FullBatch(), "epochs": 3, "step_size": 0.5, "l2": 0.01, "noise_std": 0.3}
 SCALED = [(PrivateLinearRegression, "residual_bound"), (PrivateHuberRegressor, "threshold")]
-each_scaled = pytest.mark.parametrize(("kind", "bound"), SCALED, ids=lambda x: str(x))
+each_scaled = in_turn(("kind", "bound"), SCALED)
 PUBLIC = "target_range is public"
 LOW, HIGH = -100.0, 300.0
 
@@ -53,9 +54,6 @@ def problem(n=60, seed=0):
 
 def fitted(kind, X, y, **changes):
     return kind(**{"random_state": 0, **QUICK, **changes}).fit(X, y)
-
-
-# What is trained.
 
 
 @each_scaled
@@ -95,7 +93,7 @@ def test_little_noise_ends_at_the_optimum_of_the_scaled_problem(kind, bound, sha
     assert np.linalg.norm(truth) > 0.1
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("n", "adjacency", "over_half_the_range"),
     [
         (100, "zero_out", 0.25),
@@ -165,7 +163,7 @@ def test_counts_are_cut_at_the_range_and_not_scaled():
         fitted(PrivatePoissonRegressor, X, y - 1, target_range=(0, 20))
 
 
-@each_regressor
+@in_turn("kind", REGRESSORS)
 def test_what_a_range_assumes_is_said(kind):
     X, y = problem()
     for given, said in (((0, 200), True), (None, False)):
@@ -176,8 +174,8 @@ def test_what_a_range_assumes_is_said(kind):
     assert clone(kind(target_range=(0, 9))).target_range == (0, 9)
 
 
-@each_regressor
-@pytest.mark.parametrize(
+@in_turn("kind", REGRESSORS)
+@in_turn(
     "value", [(1, 0), (1, 1), (0,), (0, math.inf), (0, math.nan), "0..1", 5, [[0, 1]], object()]
 )
 def test_bad_ranges_are_refused_by_name(kind, value):
@@ -193,9 +191,6 @@ def test_where_a_range_makes_no_sense_it_is_refused():
         fitted(PrivateLinearRegression, X, y, target_range=(0.0, 5e-324))
     with pytest.raises(InvalidInput, match=r"^target_range: expected \(0, high\)"):
         fitted(PrivatePoissonRegressor, X, np.abs(y), target_range=(1, 9))
-
-
-# What it is worth.
 
 
 @pytest.mark.parametrize("kind", [PrivateLinearRegression, PrivateHuberRegressor])
@@ -215,9 +210,6 @@ def test_regression_works_without_settings(kind):
     assert np.max(scores) < 0.52
 
 
-# What is warned of.
-
-
 def warned(words, action):
     """The messages that hold `words`, of three fits in a process where nothing was said before."""
 
@@ -234,7 +226,7 @@ def warned(words, action):
     return messages
 
 
-@pytest.mark.parametrize(("action", "count"), [("default", 1), ("always", 3), ("ignore", 0)])
+@in_turn(("action", "count"), [("default", 1), ("always", 3), ("ignore", 0)])
 def test_long_rows_are_warned_of_once(action, count):
     X, y = problem()
 
@@ -256,7 +248,7 @@ def test_a_warning_that_is_an_error_stays_one():
                 PrivateLinearRegression(**QUICK, residual_bound=1.0).fit(9 * X, y)
 
 
-@each_regressor
+@in_turn("kind", REGRESSORS)
 def test_targets_of_which_nothing_is_stated_are_warned_of_once(kind):
     X, y = problem()
     bound = "count_bound" if kind is PrivatePoissonRegressor else dict(SCALED)[kind]
@@ -273,13 +265,8 @@ def test_targets_of_which_nothing_is_stated_are_warned_of_once(kind):
     assert not messages(**{bound: 1.0})
 
 
-# The norm that goes with ranges.
-
-
-@pytest.mark.parametrize(
-    "kind", [PrivateLogisticRegression, PrivateLinearSVC, PrivateRidgeClassifier, *REGRESSORS]
-)
-@pytest.mark.parametrize("d", [1, 2, 7])
+@in_turn("kind", [PrivateLogisticRegression, PrivateLinearSVC, PrivateRidgeClassifier, *REGRESSORS])
+@in_turn("d", [1, 2, 7])
 def test_no_row_within_the_ranges_is_scaled(kind, d):
     """All corners of the ranges, which have norm √d, and none of which is warned of."""
     corners = np.array(list(itertools.product([3.0, 5.0], repeat=d)))

@@ -30,6 +30,7 @@ from pabi.learn import (
 )
 from pabi.learn.sample_weights import sample_weights
 from pabi.learn.sentences import ENROLLED, MOST_WEIGHT
+from support.in_turn import in_turn
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning"),
@@ -50,7 +51,7 @@ EVERY = (
 )
 
 
-@pytest.mark.parametrize("estimator", EVERY)
+@in_turn("estimator", EVERY)
 def test_n_counts_users_in_every_default(estimator):
     """What is planned for so many records is what users get, unit aside."""
     model = estimator(2.0, DELTA, users=USERS, random_state=0).fit(X, Y, groups=IDS)
@@ -110,15 +111,14 @@ def test_a_user_weighs_as_much_as_another():
 
 def test_groups_go_through_pipelines():
     pipeline = make_pipeline(
-        FunctionTransformer(),
-        PrivateLogisticRegression(2.0, DELTA, users=USERS, random_state=0),
+        FunctionTransformer(), PrivateLogisticRegression(2.0, DELTA, users=USERS, random_state=0)
     )
     name = pipeline.steps[-1][0]
     pipeline.fit(X, Y, **{f"{name}__groups": IDS})
     assert guarantee_of(pipeline).unit == "user"
 
 
-@pytest.mark.parametrize("estimator", EVERY)
+@in_turn("estimator", EVERY)
 def test_metadata_are_requested_by_name(estimator):
     with sklearn.config_context(enable_metadata_routing=True):
         model = estimator().set_fit_request(groups=True, sample_weight=False)
@@ -142,9 +142,6 @@ def test_users_without_groups_are_refused():
             estimator.fit(X, Y)
     with pytest.raises(InvalidInput, match="^groups: "):
         PrivateLogisticRegression(2.0, DELTA).fit(X, Y, groups=IDS[1:])
-
-
-# Search.
 
 
 @pytest.mark.parametrize("public", [False, True])
@@ -174,9 +171,6 @@ def test_a_search_keeps_users_together(public, monkeypatch):
     assert all(len(set(groups.tolist())) <= trained for _, groups in seen)
     assert all(rows == len(groups) for rows, groups in seen)
     assert search.plan_.guarantee.epsilon(DELTA) <= 4.0
-
-
-# Weights.
 
 
 def test_weights_are_divided_by_the_declared_largest(monkeypatch):
@@ -217,7 +211,7 @@ def test_weights_beyond_the_largest_are_taken_as_it_with_a_warning():
     assert got.tolist() == [0.0, 0.5, 1.0]
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("weights", "most", "field"),
     [
         (np.ones(M), None, "max_sample_weight"),
@@ -228,17 +222,14 @@ def test_weights_beyond_the_largest_are_taken_as_it_with_a_warning():
         (["a"] * M, 1.0, "sample_weight"),
     ],
 )
-@pytest.mark.parametrize("estimator", [PrivateLogisticRegression, PrivateLinearRegression])
+@in_turn("estimator", [PrivateLogisticRegression, PrivateLinearRegression])
 def test_wrong_weights_are_refused(estimator, weights, most, field):
     with pytest.raises(InvalidInput) as refused:
         estimator(max_sample_weight=most).fit(X, Y, sample_weight=weights)
     assert refused.value.field == field
 
 
-# Whose a row is.
-
-
-@pytest.mark.parametrize(
+@in_turn(
     "name",
     [
         *(
@@ -269,7 +260,7 @@ def test_names_of_ids_are_told(name):
     assert id_columns([name]) == (name,)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     "name",
     [
         *("", "_", "age", "humid", "paid", "covid", "grid", "width", "idle", "video", "valid"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 import pickle
 import re
@@ -14,14 +13,12 @@ import pandas as pd
 import pytest
 import skops.io
 from scipy import sparse
-from sklearn.base import clone
-from sklearn.pipeline import make_pipeline
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import pabi
-from pabi.learn import PrivateLinearRegression, PrivateWhitener
+from pabi.learn import PrivateWhitener
 from pabi.learn import whitening as whitening_module
 from pabi.numbers.errors import InvalidInput, PrivacyWarning, TargetUnreachable
+from support.in_turn import in_turn
 
 EPSILON, DELTA = 5.0, 1e-4
 
@@ -49,49 +46,8 @@ def fitted(X=None, **changes):
 # of them are passed.
 
 
-@pytest.mark.filterwarnings("ignore")
-@parametrize_with_checks([PrivateWhitener(noise_std=1e-3, fit_intercept=False)])
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
-
-
-@pytest.mark.nightly
-@pytest.mark.filterwarnings("ignore")
-@parametrize_with_checks(
-    [PrivateWhitener(noise_std=1e-3), PrivateWhitener(noise_std=1e-3, equal_norms=False)]
-)
-def test_scikit_learn_checks_of_other_settings(estimator, check):
-    check(estimator)
-
-
-def test_arguments_are_stored_as_they_are_and_cloned():
-    odd = {name: object() for name in inspect.signature(PrivateWhitener).parameters}
-    whitener = PrivateWhitener(**odd)
-    assert all(getattr(whitener, name) is value for name, value in odd.items())
-    assert clone(PrivateWhitener(2.0, equal_norms=False)).get_params()["equal_norms"] is False
-
-
-def test_help_lists_all_parameters_and_attributes():
-    text = inspect.getdoc(PrivateWhitener)
-    sections = dict(re.findall(r"^(\w+)\n-{3,}\n(.*?)(?=^\w+\n-{3,}|\Z)", text, re.M | re.S))
-    listed = {
-        title: [
-            name for line in re.findall(r"^([\w, ]+) :", body, re.M) for name in line.split(", ")
-        ]
-        for title, body in sections.items()
-    }
-    assert sorted(listed["Parameters"]) == sorted(inspect.signature(PrivateWhitener).parameters)
-    whitener = fitted(pd.DataFrame(table(), columns=list("abcd")))
-    held = [name for name in vars(whitener) if name.endswith("_") and not name.startswith("_")]
-    assert sorted(listed["Attributes"]) == sorted(held)
-    assert "$" not in text
-
-
-# What it costs.
-
-
-@pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
-@pytest.mark.parametrize("intercept", [True, False])
+@in_turn("adjacency", ["replace_one", "zero_out"])
+@in_turn("intercept", [True, False])
 def test_the_release_meets_the_target(adjacency, intercept):
     whitener = fitted(adjacency=adjacency, fit_intercept=intercept)
     guarantee = whitener.guarantee_
@@ -145,11 +101,8 @@ def test_a_seed_is_for_testing():
     assert not np.array_equal(fitted().preconditioner_.matrix, fitted().preconditioner_.matrix)
 
 
-# What it does to rows.
-
-
-@pytest.mark.parametrize("equal", [True, False])
-@pytest.mark.parametrize("norm", [0.25, 1.0, 8.0])
+@in_turn("equal", [True, False])
+@in_turn("norm", [0.25, 1.0, 8.0])
 def test_rows_come_out_within_the_norm(equal, norm):
     whitener = fitted(equal_norms=equal, output_norm=norm)
     X = table(seed=5) * 10.0
@@ -169,18 +122,6 @@ def test_mean_squares_become_alike():
     columns = whitener.transform(X)
     expected = image / np.linalg.norm(image, axis=1, keepdims=True)
     np.testing.assert_allclose(columns, expected, atol=1e-4)
-
-
-def test_whitening_makes_badly_scaled_targets_fit():
-    """One column a hundredth as large as another, and what is predicted hangs on it."""
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-1.0, 1.0, (20_000, 2)) * [0.9, 0.009]
-    y = 50.0 * X[:, 1]
-    arguments = {"feature_norm": 1.0, "target_range": (-1, 1), "precondition": None}
-    plain = PrivateLinearRegression(4.0, 1e-5, **arguments).fit(X, y)
-    whitener = PrivateWhitener(2.0, 1e-5, fit_intercept=False, equal_norms=False)
-    whitened = make_pipeline(whitener, PrivateLinearRegression(2.0, 1e-5, **arguments)).fit(X, y)
-    assert whitened.score(X, y) > 0.4 > 0.1 > plain.score(X, y)
 
 
 def test_tables_of_all_kinds_are_mapped_alike():
@@ -206,9 +147,7 @@ def test_a_wide_sparse_table_stays_sparse():
     assert np.max(np.abs(mapped.toarray() - dense)) < 1e-6
 
 
-@pytest.mark.parametrize(
-    "ranges", [(-2.0, 2.0), {"a": (-2, 2), "b": (0, 1), "c": (-1, 3), "d": (0, 9)}]
-)
+@in_turn("ranges", [(-2.0, 2.0), {"a": (-2, 2), "b": (0, 1), "c": (-1, 3), "d": (0, 9)}])
 def test_ranges_come_before_the_map(ranges):
     frame = pd.DataFrame(table(), columns=list("abcd"))
     whitener = fitted(frame, feature_ranges=ranges)
@@ -260,9 +199,6 @@ def test_nothing_but_the_release_is_kept():
     assert pickle.dumps(states[0]) == pickle.dumps(states[1])
 
 
-# Bad input.
-
-
 @pytest.mark.parametrize(
     ("changes", "field"),
     [
@@ -295,7 +231,7 @@ def test_bad_arguments_are_refused_by_name(monkeypatch, changes, field):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     "X",
     [
         np.zeros((300, 3)),
@@ -305,10 +241,9 @@ def test_bad_arguments_are_refused_by_name(monkeypatch, changes, field):
         np.full((300, 3), 1e70),
         table(300, 1),
     ],
-    ids=["zeros", "constant", "one direction", "one column of zeros", "huge", "one column"],
 )
-@pytest.mark.parametrize("intercept", [True, False])
-@pytest.mark.parametrize("equal", [True, False])
+@in_turn("intercept", [True, False])
+@in_turn("equal", [True, False])
 def test_poor_tables_have_finite_rows(X, intercept, equal):
     whitener = PrivateWhitener(8.0, DELTA, fit_intercept=intercept, equal_norms=equal).fit(X)
     mapped = whitener.transform(X)
@@ -316,7 +251,7 @@ def test_poor_tables_have_finite_rows(X, intercept, equal):
     assert np.max(np.linalg.norm(mapped.astype(np.float64), axis=1)) <= 1.0
 
 
-@pytest.mark.parametrize(("n", "d"), [(1, 1), (2, 1), (1, 5), (40, 200)])
+@in_turn(("n", "d"), [(1, 1), (2, 1), (1, 5), (40, 200)])
 def test_what_noise_would_hide_is_refused_with_the_epsilon_that_is_needed(n, d):
     X = table(n, d)
     with pytest.raises(TargetUnreachable) as caught:
@@ -346,7 +281,7 @@ def test_stated_noise_that_would_hide_everything_is_refused_with_the_most_that_w
 SECRET = 6172.25
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, 1e200, "x6172"])
+@in_turn("value", [math.nan, math.inf, 1e200, "x6172"])
 def test_bad_data_is_refused_without_showing_it(value):
     X = np.full((20, 2), SECRET, dtype=object)
     X[3, 1] = value

@@ -9,16 +9,9 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import pabi
+from pabi import learn
 from pabi.describe.batches import FullBatch
 from pabi.execute.sums import Limit
-from pabi.learn import (
-    LinearGradients,
-    LogisticGradients,
-    PrivateLogisticRegression,
-    Records,
-    SoftmaxGradients,
-    train,
-)
 from pabi.learn.class_weights import class_weights
 from pabi.numbers.errors import InvalidInput
 from support.estimators import CLASSIFIERS
@@ -43,9 +36,11 @@ def test_a_weighted_sum_is_the_sum_of_weighted_gradients(classes, limit):
     X, y = problem(classes=classes)
     rng = np.random.default_rng(1)
     weights = rng.uniform(0.0, 1.0, len(y))
-    records = Records(X, 1.0, 0.5)
+    records = learn.Records(X, 1.0, 0.5)
     gradients = (
-        LogisticGradients(records, y) if classes == 2 else SoftmaxGradients(records, y, classes)
+        learn.LogisticGradients(records, y)
+        if classes == 2
+        else learn.SoftmaxGradients(records, y, classes)
     )
     theta = rng.normal(size=gradients.shape)
     rows = rng.permutation(len(y))[:100]
@@ -79,17 +74,17 @@ def test_a_weighted_sum_is_the_sum_of_weighted_gradients(classes, limit):
 def test_other_weights_are_refused(bad):
     X, y = problem(classes=2)
     with pytest.raises(InvalidInput, match="^weights: "):
-        LogisticGradients(X, y).weighted(bad)
+        learn.LogisticGradients(X, y).weighted(bad)
 
 
 def test_losses_whose_curvature_weights_would_lessen_are_refused():
     """A strongly convex loss times 1/2 is half as strongly convex: the proof would be of another loss."""
     X, y = problem(classes=2)
-    gradients = LinearGradients(Records(X, 1.0), y, lambda p, t: p - t)
+    gradients = learn.LinearGradients(learn.Records(X, 1.0), y, lambda p, t: p - t)
     loss = pabi.Loss.strongly_convex(0.1, 1.0, gradient_bound=1.0)
     run = pabi.NoisySGD(loss, n=300, batches=FullBatch(), steps=3, step_size=0.1, noise_std=1.0)
     with pytest.raises(InvalidInput, match="^loss: "):
-        train(run, gradients.weighted(np.full(300, 0.5)), np.zeros(4))
+        learn.train(run, gradients.weighted(np.full(300, 0.5)), np.zeros(4))
 
 
 def test_the_largest_weight_is_one():
@@ -146,7 +141,7 @@ def test_little_noise_ends_at_the_weighted_optimum():
     """scikit-learn's, of C·Σ w·loss + ½‖θ‖². With weights over the largest, l2 is divided by it too."""
     X, y = problem(classes=2)
     weights, l2 = {0: 1.0, 1: 4.0}, 0.05
-    model = PrivateLogisticRegression(
+    model = learn.PrivateLogisticRegression(
         batches=FullBatch(),
         epochs=3000,
         step_size=1.0,

@@ -12,17 +12,10 @@ import pytest
 from scipy import sparse
 
 import pabi
+from pabi import learn
 from pabi.describe.batches import Cyclic, FullBatch, Reshuffle, ShuffleOnce
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
-from pabi.learn import (
-    PrivateHuberRegressor,
-    PrivateLinearRegression,
-    PrivateLinearSVC,
-    PrivateLogisticRegression,
-    PrivatePoissonRegressor,
-    PrivateRidgeClassifier,
-)
 from pabi.learn.defaults import (
     EPOCHS,
     LONGEST_FALL,
@@ -49,12 +42,12 @@ PROBLEM = Task(
 
 
 KINDS = [
-    PrivateLogisticRegression,
-    PrivateLinearSVC,
-    PrivateLinearRegression,
-    PrivateHuberRegressor,
-    PrivatePoissonRegressor,
-    PrivateRidgeClassifier,
+    learn.PrivateLogisticRegression,
+    learn.PrivateLinearSVC,
+    learn.PrivateLinearRegression,
+    learn.PrivateHuberRegressor,
+    learn.PrivatePoissonRegressor,
+    learn.PrivateRidgeClassifier,
 ]
 
 

@@ -15,17 +15,10 @@ from scipy import sparse
 from sklearn.base import clone
 
 import pabi
+from pabi import learn
 from pabi.describe.batches import Cyclic, FullBatch, Reshuffle, ShuffleOnce
 from pabi.execute import engine as engine_module
 from pabi.guarantees.releases import MODELS
-from pabi.learn import (
-    PrivateHuberRegressor,
-    PrivateLinearRegression,
-    PrivateLinearSVC,
-    PrivateLogisticRegression,
-    PrivatePoissonRegressor,
-    parameters_hash,
-)
 from pabi.learn import estimators as estimators_module
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
 from support.estimators import ALL, CLASSIFIERS, each_estimator
@@ -43,7 +36,7 @@ def scores(estimator, X):
     if hasattr(estimator, "decision_function"):
         return estimator.decision_function(X)
     predicted = estimator.predict(X)
-    return np.log(predicted) if isinstance(estimator, PrivatePoissonRegressor) else predicted
+    return np.log(predicted) if isinstance(estimator, learn.PrivatePoissonRegressor) else predicted
 
 
 def formula(estimator, X):
@@ -111,9 +104,9 @@ def test_training_sees_rows_scaled_down(kind):
 
 
 def test_multiclass_predictors_and_labels():
-    X, y = problem(PrivateLogisticRegression, classes=3)
+    X, y = problem(learn.PrivateLogisticRegression, classes=3)
     names = np.array(["red", "green", "blue"])
-    for kind in (*CLASSIFIERS, lambda **c: PrivateLogisticRegression(**c, multi_class="ovr")):
+    for kind in (*CLASSIFIERS, lambda **c: learn.PrivateLogisticRegression(**c, multi_class="ovr")):
         model = kind(**QUICK, noise_std=0.1).fit(X, names[y])
         assert model.classes_.tolist() == ["blue", "green", "red"]
         assert (model.coef_.shape, model.intercept_.shape) == ((3, 3), (3,))
@@ -135,19 +128,19 @@ def test_shapes_are_scikit_learns():
 
 
 def test_ranges_by_column_name_follow_the_frame():
-    X, y = problem(PrivateLinearRegression)
+    X, y = problem(learn.PrivateLinearRegression)
     frame = pd.DataFrame(X, columns=["c", "a", "b"])
     ranges = {"a": (-3, 3), "b": (-1, 1), "c": (-2, 2)}
     stated = QUICK | {"noise_std": 0.1, "random_state": 1}
     with pytest.warns(PrivacyWarning):
-        named = PrivateLinearRegression(**stated, feature_ranges=ranges).fit(frame, y)
+        named = learn.PrivateLinearRegression(**stated, feature_ranges=ranges).fit(frame, y)
     with pytest.warns(PrivacyWarning):
-        numbered = PrivateLinearRegression(**stated, feature_ranges=RANGES).fit(X, y)
+        numbered = learn.PrivateLinearRegression(**stated, feature_ranges=RANGES).fit(X, y)
     assert np.array_equal(named.coef_, numbered.coef_)
     assert named.feature_names_in_.tolist() == ["c", "a", "b"]
     for wrong in ({"a": (-3, 3), "b": (-1, 1)}, {**ranges, "z": (0, 1)}):
         with pytest.raises(InvalidInput, match="^feature_ranges: "):
-            PrivateLinearRegression(**QUICK, feature_ranges=wrong).fit(frame, y)
+            learn.PrivateLinearRegression(**QUICK, feature_ranges=wrong).fit(frame, y)
 
 
 # What is accounted.
@@ -243,10 +236,13 @@ def test_the_run_executed_is_the_run_accounted(kind, changes):
 
 def test_more_classes_are_accounted_together():
     """Softmax, or one loss a class side by side: K outputs never cost as little as one, unless clipped."""
-    X, y = problem(PrivateLogisticRegression, classes=4)
+    X, y = problem(learn.PrivateLogisticRegression, classes=4)
     whole = {**QUICK, "noise_std": 0.3, "clip_norm": None}
-    assert PrivateLogisticRegression(**whole).fit(X, y).run_.loss.kind == "softmax"
-    for model in (PrivateLogisticRegression(**whole, multi_class="ovr"), PrivateLinearSVC(**whole)):
+    assert learn.PrivateLogisticRegression(**whole).fit(X, y).run_.loss.kind == "softmax"
+    for model in (
+        learn.PrivateLogisticRegression(**whole, multi_class="ovr"),
+        learn.PrivateLinearSVC(**whole),
+    ):
         run = model.fit(X, y).run_
         assert not run.loss.glm  # clipped together, they are no scalar function of a row
         assert run.record_gradient_bound >= 2.0 * math.sqrt(2.0)  # √K·√(R² + 1)
@@ -295,7 +291,7 @@ def test_a_fitted_model_holds_what_it_releases_and_nothing_else(kind):
         assert len(told) == (np.max(np.linalg.norm(data, axis=1)) > 1.0)
         assert set(vars(model)) == held | set(model.get_params()) | {"_turn"}  # which fit it was
         (release,) = model.guarantee_.notes["releases"]
-        assert release["parameters_sha256"] == parameters_hash(model)  # of what is released
+        assert release["parameters_sha256"] == learn.parameters_hash(model)  # of what is released
         model.guarantee_ = model.guarantee_.noting({"releases": [], MODELS: []})
         states.append(model.__getstate__())
     for name in states[0].keys() - {"coef_", "intercept_", "_turn"}:
@@ -304,12 +300,12 @@ def test_a_fitted_model_holds_what_it_releases_and_nothing_else(kind):
 
 def test_the_warning_of_scaled_rows_is_one_bit():
     """One long row or all of them, long by a little or a lot: the same words."""
-    X, y = problem(PrivateLogisticRegression)
+    X, y = problem(learn.PrivateLogisticRegression)
     words = set()
     for data in (X * 1e6, np.vstack([within(X[1:]) * 0.9, [[0.0, 0.0, 1.001]]])):
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
-            PrivateLogisticRegression(**QUICK, noise_std=0.5).fit(data, y)
+            learn.PrivateLogisticRegression(**QUICK, noise_std=0.5).fit(data, y)
         words |= {(str(w.message), w.category) for w in seen if "scaled" in str(w.message)}
     ((said, category),) = words
     assert category is UserWarning
@@ -350,7 +346,7 @@ def test_round_trips_keep_the_model_and_hold_no_data(tmp_path, kind):
     # The yardstick works: what is released is found.
     assert set(np.ravel(model.coef_).tolist()) <= held
     hidden = [*np.ravel(X), *np.ravel(within(X)), *np.ravel(path[:-1])]
-    if kind in (PrivateLinearRegression, PrivateHuberRegressor):
+    if kind in (learn.PrivateLinearRegression, learn.PrivateHuberRegressor):
         hidden += y.tolist()
     assert not held & {float(v) for v in hidden if v != 0.0}
 
@@ -373,10 +369,10 @@ def test_round_trips_keep_the_model_and_hold_no_data(tmp_path, kind):
 
 
 def test_steps_are_shown_on_standard_error_if_asked(capfd):
-    X, y = problem(PrivateLogisticRegression)
-    PrivateLogisticRegression(**QUICK).fit(X, y).predict(X)
+    X, y = problem(learn.PrivateLogisticRegression)
+    learn.PrivateLogisticRegression(**QUICK).fit(X, y).predict(X)
     assert capfd.readouterr() == ("", "")
-    PrivateLogisticRegression(**QUICK, verbose=True).fit(X, y)
+    learn.PrivateLogisticRegression(**QUICK, verbose=True).fit(X, y)
     out, err = capfd.readouterr()
     assert out == ""
     assert "3/3" in err

@@ -7,23 +7,7 @@ import pytest
 from sklearn.base import clone
 
 import pabi
-from pabi.learn import (
-    PrivateCategories,
-    PrivateHuberRegressor,
-    PrivateImputer,
-    PrivateLinearRegression,
-    PrivateLinearSVC,
-    PrivateLogisticRegression,
-    PrivatePoissonRegressor,
-    PrivateRanges,
-    PrivateRidgeClassifier,
-    PrivateScaler,
-    PrivateSearchCV,
-    PrivateWhitener,
-    parameters_hash,
-    search,
-    whitener,
-)
+from pabi import learn
 from pabi.learn import estimators as estimators_module
 from pabi.learn import private_columns as columns_module
 from pabi.numbers.errors import BudgetExceeded, InvalidInput
@@ -45,23 +29,27 @@ def regressor(kind):
 
 
 def searching():
-    model = PrivateLogisticRegression(classes=[0, 1], feature_norm=1.0, epochs=2)
+    model = learn.PrivateLogisticRegression(classes=[0, 1], feature_norm=1.0, epochs=2)
     grid = {"l2": [0.01, 0.1]}
-    return PrivateSearchCV(model, grid, **BUDGET, mean_trials=1.5, validation_share=0.3), X, LABELS
+    return (
+        learn.PrivateSearchCV(model, grid, **BUDGET, mean_trials=1.5, validation_share=0.3),
+        X,
+        LABELS,
+    )
 
 
 FITS = {
-    "logistic": classifier(PrivateLogisticRegression),
-    "svc": classifier(PrivateLinearSVC),
-    "ridge": classifier(PrivateRidgeClassifier),
-    "linear": regressor(PrivateLinearRegression),
-    "huber": regressor(PrivateHuberRegressor),
-    "poisson": regressor(PrivatePoissonRegressor),
-    "whitener": lambda: (PrivateWhitener(**BUDGET, feature_norm=1.0), X, None),
-    "ranges": lambda: (PrivateRanges(**BUDGET), X, None),
-    "scaler": lambda: (PrivateScaler(**BUDGET), X, None),
-    "imputer": lambda: (PrivateImputer(**BUDGET), X, None),
-    "categories": lambda: (PrivateCategories(**BUDGET), CELLS, None),
+    "logistic": classifier(learn.PrivateLogisticRegression),
+    "svc": classifier(learn.PrivateLinearSVC),
+    "ridge": classifier(learn.PrivateRidgeClassifier),
+    "linear": regressor(learn.PrivateLinearRegression),
+    "huber": regressor(learn.PrivateHuberRegressor),
+    "poisson": regressor(learn.PrivatePoissonRegressor),
+    "whitener": lambda: (learn.PrivateWhitener(**BUDGET, feature_norm=1.0), X, None),
+    "ranges": lambda: (learn.PrivateRanges(**BUDGET), X, None),
+    "scaler": lambda: (learn.PrivateScaler(**BUDGET), X, None),
+    "imputer": lambda: (learn.PrivateImputer(**BUDGET), X, None),
+    "categories": lambda: (learn.PrivateCategories(**BUDGET), CELLS, None),
     "search": searching,
 }
 
@@ -84,13 +72,13 @@ def at_the_table(patch, error):
 
 def after_the_moments(patch, error):
     patch.setattr(estimators_module, "train_and_keep", raising(error))
-    patch.setattr(whitener, "whitening", raising(error))
-    patch.setattr(search, "reserved", raising(error))
+    patch.setattr(learn.whitener, "whitening", raising(error))
+    patch.setattr(learn.search, "reserved", raising(error))
     patch.setattr(columns_module, "unseen", raising(error))
 
 
 def at_the_end(patch, error):
-    for module in (estimators_module, whitener, columns_module, search):
+    for module in (estimators_module, learn.whitener, columns_module, learn.search):
         patch.setattr(module, "notes_of", raising(error))
 
 
@@ -113,7 +101,7 @@ def test_it_is_left_as_it_was(monkeypatch, name, place):
         assert all(vars(model)[key] is value for key, value in before.items())
     assert pabi.verify(model.guarantee_).ok
     stated = [one["parameters_sha256"] for one in model.guarantee_.notes["releases"]]
-    assert stated == [parameters_hash(model)]
+    assert stated == [learn.parameters_hash(model)]
 
 
 @pytest.mark.parametrize("name", FITS)

@@ -14,14 +14,8 @@ import pytest
 from scipy.sparse import csr_matrix
 
 import pabi
+from pabi import learn
 from pabi.describe.unlearning import Unlearning
-from pabi.learn import (
-    ForgottenRequest,
-    PrivateLinearRegression,
-    PrivateLogisticRegression,
-    PrivateSearchCV,
-    StateFile,
-)
 from pabi.numbers.errors import InvalidInput, TargetUnreachable
 from support.estimators import each_estimator
 from support.forgetting import DELTA, TARGET, D, N, X, Y, put_back, that_forgets
@@ -29,11 +23,11 @@ from support.forgetting import DELTA, TARGET, D, N, X, Y, put_back, that_forgets
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
-def estimator(kind=PrivateLogisticRegression, **changes):
+def estimator(kind=learn.PrivateLogisticRegression, **changes):
     return that_forgets(kind, 5.0, **({"l2": 0.1} | changes))
 
 
-def fitted(file, kind=PrivateLogisticRegression, **changes):
+def fitted(file, kind=learn.PrivateLogisticRegression, **changes):
     return estimator(kind, **changes).fit(X, Y, keep_state=file)
 
 
@@ -71,7 +65,7 @@ def test_requests_add_up(file):
     assert second.unlearning_guarantee_.epsilon(DELTA) == truth.epsilon(DELTA) <= TARGET
     assert sorted(line.time for line in lines) == [line.time for line in lines]
     table = json.loads(json.dumps(lines[0].to_dict()))
-    again = ForgottenRequest.from_dict(table)
+    again = learn.ForgottenRequest.from_dict(table)
     assert (again.rows, again.steps, again.time) == (lines[0].rows, lines[0].steps, lines[0].time)
 
 
@@ -232,7 +226,7 @@ def test_a_file_that_is_there_is_left_alone(file):
 
 def test_a_search_keeps_no_state():
     with pytest.raises(TypeError):
-        PrivateSearchCV(estimator(), {"l2": [0.1, 0.2]}).fit(X, Y, keep_state=None)
+        learn.PrivateSearchCV(estimator(), {"l2": [0.1, 0.2]}).fit(X, Y, keep_state=None)
 
 
 def shuffled(table, labels):
@@ -254,7 +248,7 @@ def shuffled(table, labels):
         ([3], {"settings": {"feature_norm": 2.0}}, "feature_norm"),
         ([3], {"settings": {"classes": [0, 1, 2]}}, "classes"),
         ([3], {"settings": {"ledger": "a ledger"}}, "ledger"),
-        ([3], {"settings": {}, "kind": PrivateLinearRegression}, "state"),
+        ([3], {"settings": {}, "kind": learn.PrivateLinearRegression}, "state"),
         ([3], {"epsilon": 0.0}, "epsilon"),
         ([3], {"delta": 0.0}, "delta"),
         ([3], {"key": True}, "key"),
@@ -263,9 +257,11 @@ def shuffled(table, labels):
 def test_bad_input_is_one_line_and_changes_nothing(rows, changes, field, file):
     fitted(file).forget(X, Y, [8], TARGET, DELTA, state=file)
     before = Path(file.path).read_bytes()
-    model = estimator(changes.get("kind", PrivateLogisticRegression), **changes.get("settings", {}))
+    model = estimator(
+        changes.get("kind", learn.PrivateLogisticRegression), **changes.get("settings", {})
+    )
     table, labels = changes.get("table", lambda x, y: (x, y))(X, Y)
-    state = StateFile(file.path, b"k" * 32) if changes.get("key") else file
+    state = learn.StateFile(file.path, b"k" * 32) if changes.get("key") else file
     with pytest.raises((InvalidInput, TargetUnreachable), match=f"^{field}\\b") as caught:
         model.forget(
             table,

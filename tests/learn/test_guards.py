@@ -15,13 +15,7 @@ from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_
 from sklearn.cross_decomposition import PLSRegression
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
-from sklearn.feature_extraction import DictVectorizer, FeatureHasher
-from sklearn.feature_extraction.text import (
-    CountVectorizer,
-    HashingVectorizer,
-    TfidfTransformer,
-    TfidfVectorizer,
-)
+from sklearn.feature_extraction import DictVectorizer, FeatureHasher, text
 from sklearn.feature_selection import RFECV, SelectFromModel, SelectKBest, VarianceThreshold
 from sklearn.frozen import FrozenEstimator
 from sklearn.impute import KNNImputer, MissingIndicator, SimpleImputer
@@ -60,22 +54,9 @@ from sklearn.random_projection import GaussianRandomProjection, SparseRandomProj
 from sklearn.semi_supervised import SelfTrainingClassifier
 
 import pabi
+from pabi import learn
 from pabi.describe.batches import FullBatch
 from pabi.features import RandomFeatures, Scattering
-from pabi.learn import (
-    PrivateCategories,
-    PrivateImputer,
-    PrivateLinearRegression,
-    PrivateLogisticRegression,
-    PrivateRanges,
-    PrivateScaler,
-    PrivateSearchCV,
-    PrivateWhitener,
-    SchemaEncoder,
-    StepFinding,
-    check_pipeline,
-    guarantee_of,
-)
 from pabi.learn.known_steps import _ROW_BY_ROW, public_name
 from pabi.learn.private_steps import PrivateStep
 from pabi.learn.sentences import AGAIN, ONE_FIT, UNCLEAR, not_covered
@@ -99,15 +80,15 @@ def anew(monkeypatch):
 
 
 def model(**changes):
-    return PrivateLogisticRegression(1.0, DELTA, **{**QUICK, **changes})
+    return learn.PrivateLogisticRegression(1.0, DELTA, **{**QUICK, **changes})
 
 
 def whitener(**changes):
-    return PrivateWhitener(9.0, DELTA, **{"fit_intercept": False, **changes})
+    return learn.PrivateWhitener(9.0, DELTA, **{"fit_intercept": False, **changes})
 
 
 def search_of(estimator, grid=None):
-    return PrivateSearchCV(estimator, grid or GRID, epsilon=2.0, delta=DELTA, mean_trials=2)
+    return learn.PrivateSearchCV(estimator, grid or GRID, epsilon=2.0, delta=DELTA, mean_trials=2)
 
 
 class Renamed(StandardScaler):
@@ -150,7 +131,7 @@ class Bare:
         return (X - self.mean) / self.std
 
 
-class ScalingRanges(PrivateRanges):
+class ScalingRanges(learn.PrivateRanges):
     """A subclass of ours that learns more than it releases."""
 
     def fit(self, X, y=None):
@@ -207,9 +188,9 @@ LEAKY = {
     "frequent levels": lambda: OneHotEncoder(categories=DECLARED, min_frequency=3),
     "most levels": lambda: OrdinalEncoder(categories=DECLARED, max_categories=2),
     "ordinal": OrdinalEncoder,
-    "words": CountVectorizer,
-    "inverse frequencies": lambda: TfidfVectorizer(vocabulary=["good", "bad"]),
-    "frequencies of counts": TfidfTransformer,
+    "words": text.CountVectorizer,
+    "inverse frequencies": lambda: text.TfidfVectorizer(vocabulary=["good", "bad"]),
+    "frequencies of counts": text.TfidfTransformer,
     "keys": DictVectorizer,
     "least squares of both": PLSRegression,
     "knots": SplineTransformer,
@@ -222,7 +203,7 @@ LEAKY = {
         .set_params(categories=DECLARED)
     ),
     "words learnt, then declared": lambda: (
-        CountVectorizer().fit(["good so"]).set_params(vocabulary=["good", "bad"])
+        text.CountVectorizer().fit(["good so"]).set_params(vocabulary=["good", "bad"])
     ),
 }
 UNKNOWN = {
@@ -240,7 +221,7 @@ UNKNOWN = {
     "function of numpy's that mixes rows": lambda: FunctionTransformer(np.sort),
     "inverse of one's own": lambda: FunctionTransformer(np.exp, inverse_func=batch_mean),
     "names of one's own": lambda: FunctionTransformer(feature_names_out=lambda s, names: names),
-    "words split by one's own": lambda: HashingVectorizer(tokenizer=str.split),
+    "words split by one's own": lambda: text.HashingVectorizer(tokenizer=str.split),
     "method put into an instance": patched,
     "fitted before": lambda: FrozenEstimator(PCA(2).fit(X)),
     "columns by a function": lambda: columns((Normalizer(), lambda table: [0])),
@@ -257,7 +238,7 @@ ROW_BY_ROW = {
     "identity": (FunctionTransformer, X, LATER),
     "polynomial": (lambda: PolynomialFeatures(2), X, LATER),
     "threshold": (lambda: Binarizer(threshold=0.3), X, LATER),
-    "hashed words": (lambda: HashingVectorizer(dtype=np.float32), TEXTS, [*TEXTS[:2], "new"]),
+    "hashed words": (lambda: text.HashingVectorizer(dtype=np.float32), TEXTS, [*TEXTS[:2], "new"]),
     "hashed keys": (FeatureHasher, [{"a": 1.0}] * 9, [{"a": 1.0}] * 2 + [{"b": 2.0}]),
     "declared levels": (
         lambda: OneHotEncoder(categories=DECLARED),
@@ -270,16 +251,16 @@ ROW_BY_ROW = {
         np.array([[1.0, 4.0], [2.0, 5.0], [1.0, 4.0]]),
     ),
     "vocabulary": (
-        lambda: CountVectorizer(vocabulary=["good", "bad"], stop_words=["so"]),
+        lambda: text.CountVectorizer(vocabulary=["good", "bad"], stop_words=["so"]),
         TEXTS,
         [*TEXTS[:2], "bad"],
     ),
     "weighted words": (
-        lambda: TfidfVectorizer(vocabulary={"good": 0, "bad": 1}, use_idf=False),
+        lambda: text.TfidfVectorizer(vocabulary={"good": 0, "bad": 1}, use_idf=False),
         TEXTS,
         [*TEXTS[:2], "bad"],
     ),
-    "weighted counts": (lambda: TfidfTransformer(use_idf=False), X, LATER),
+    "weighted counts": (lambda: text.TfidfTransformer(use_idf=False), X, LATER),
     "constant": (
         lambda: SimpleImputer(strategy="constant", fill_value=3.0, keep_empty_features=True),
         np.where(X > 0.2, np.nan, X),
@@ -298,14 +279,14 @@ ROW_BY_ROW = {
     "stated knots": (lambda: SplineTransformer(knots=KNOTS), X[:, :2], LATER[:, :2]),
 }
 OURS = {
-    "schema": lambda: SchemaEncoder({"a": {"kind": "numeric", "range": [0, 1]}}),
+    "schema": lambda: learn.SchemaEncoder({"a": {"kind": "numeric", "range": [0, 1]}}),
     "random features": lambda: RandomFeatures((0, 1), 20),
     "scattering": lambda: Scattering((8, 8)),
     "whitener": whitener,
-    "ranges": PrivateRanges,
-    "scaler": PrivateScaler,
-    "categories": PrivateCategories,
-    "imputer": PrivateImputer,
+    "ranges": learn.PrivateRanges,
+    "scaler": learn.PrivateScaler,
+    "categories": learn.PrivateCategories,
+    "imputer": learn.PrivateImputer,
     "model": model,
     "search": lambda: search_of(make_pipeline(Normalizer(), model())),
 }
@@ -313,21 +294,21 @@ OURS = {
 
 @in_turn("name", LEAKY)
 def test_a_step_of_scikit_learns_that_learns_is_named(name):
-    (finding, *others) = check_pipeline(LEAKY[name]())
+    (finding, *others) = learn.check_pipeline(LEAKY[name]())
     assert finding.severity == "leak"
     assert not [one for one in others if one.severity != "leak"]
     with pytest.raises(InvalidInput, match="learns from the data without privacy"):
-        check_pipeline(make_pipeline(LEAKY[name](), model()), strict=True)
+        learn.check_pipeline(make_pipeline(LEAKY[name](), model()), strict=True)
 
 
 @in_turn("name", UNKNOWN)
 def test_what_is_not_on_the_list_is_named_whatever_it_does(name):
-    (finding,) = check_pipeline(UNKNOWN[name]())
+    (finding,) = learn.check_pipeline(UNKNOWN[name]())
     assert finding.severity == "unknown"
     whole = make_pipeline(Normalizer(), UNKNOWN[name](), model())
-    assert [one.severity for one in check_pipeline(whole)] == ["unknown"]
+    assert [one.severity for one in learn.check_pipeline(whole)] == ["unknown"]
     with pytest.raises(InvalidInput, match="is not known to treat every row by itself"):
-        check_pipeline(whole, strict=True)
+        learn.check_pipeline(whole, strict=True)
 
 
 def test_every_step_on_the_list_has_a_case():
@@ -341,13 +322,13 @@ def dense(table):
 @in_turn("name", ROW_BY_ROW)
 def test_a_known_step_makes_the_same_of_a_row_whatever_the_other_rows_are(name):
     make, one, other = ROW_BY_ROW[name]
-    assert check_pipeline(make()) == ()
+    assert learn.check_pipeline(make()) == ()
     first, second = make().fit(one), make().fit(other)
-    assert check_pipeline(first) == check_pipeline(second) == ()
+    assert learn.check_pipeline(first) == learn.check_pipeline(second) == ()
     expected = dense(first.transform(one))[:2]
     for fitted, table in ((first, other), (second, one), (second, other), (second, other[:2])):
         np.testing.assert_allclose(dense(fitted.transform(table))[:2], expected, rtol=1e-6)
-    assert same(guarantee_of(Pipeline([("s", second), ("m", MODEL)])), MODEL.guarantee_)
+    assert same(learn.guarantee_of(Pipeline([("s", second), ("m", MODEL)])), MODEL.guarantee_)
 
 
 MODEL = model(random_state=0).fit(X, Y)
@@ -355,7 +336,7 @@ MODEL = model(random_state=0).fit(X, Y)
 
 @in_turn("name", OURS)
 def test_our_own_steps_are_known(name):
-    assert check_pipeline(OURS[name]()) == ()
+    assert learn.check_pipeline(OURS[name]()) == ()
 
 
 def test_all_our_own_steps_release_or_learn_nothing():
@@ -363,7 +344,7 @@ def test_all_our_own_steps_release_or_learn_nothing():
     public = [getattr(room, name) for room in (pabi.learn, pabi.features) for name in room.__all__]
     steps = {kind for kind in public if isinstance(kind, type) and hasattr(kind, "fit")}
     assert {kind for kind in steps if not issubclass(kind, PrivateStep)} == {
-        SchemaEncoder,
+        learn.SchemaEncoder,
         RandomFeatures,
         Scattering,
     }
@@ -392,11 +373,11 @@ NESTED = {
 @pytest.mark.filterwarnings("ignore")
 def test_the_path_names_the_step(place, step, fitted):
     build, path = NESTED[place]
-    assert check_pipeline(build(PolynomialFeatures())) == ()
+    assert learn.check_pipeline(build(PolynomialFeatures())) == ()
     whole = build(clone(step))
     if fitted and place != "private search":
         whole.fit(X, Y)
-    (finding,) = check_pipeline(whole)
+    (finding,) = learn.check_pipeline(whole)
     assert finding.step == path.format(type(step).__name__.lower())
     assert finding.kind == type(step).__name__
 
@@ -407,7 +388,7 @@ class OwnPipeline(Pipeline):
 
 def test_a_holder_of_ones_own_is_named_and_looked_through():
     whole = OwnPipeline([("odd", StandardScaler()), ("m", model())])
-    assert [(f.step, f.severity) for f in check_pipeline(whole)] == [
+    assert [(f.step, f.severity) for f in learn.check_pipeline(whole)] == [
         ("ownpipeline", "multiplies the cost"),
         ("odd", "leak"),
     ]
@@ -415,18 +396,18 @@ def test_a_holder_of_ones_own_is_named_and_looked_through():
 
 def test_findings_are_printed_in_lines():
     whole = make_pipeline(StandardScaler(), PCA(2), model())
-    one, two = check_pipeline(whole)
-    assert isinstance(one, StepFinding)
-    assert str(check_pipeline(whole)) == f"{one}\n{two}"
+    one, two = learn.check_pipeline(whole)
+    assert isinstance(one, learn.StepFinding)
+    assert str(learn.check_pipeline(whole)) == f"{one}\n{two}"
     assert str(one) == "standardscaler (StandardScaler): learns from the data without privacy"
-    fitted = check_pipeline(StandardScaler().fit(X))
+    fitted = learn.check_pipeline(StandardScaler().fit(X))
     assert str(fitted).endswith("without privacy (mean_, n_samples_seen_, scale_, var_)")
-    assert "no step learns" in str(check_pipeline(model()))
+    assert "no step learns" in str(learn.check_pipeline(model()))
 
 
 def test_labels_are_another_matter():
     for step in (LabelEncoder(), LabelBinarizer()):
-        (finding,) = check_pipeline(step)
+        (finding,) = learn.check_pipeline(step)
         assert finding.severity == "label set"
         assert "public" in str(finding)
 
@@ -434,7 +415,7 @@ def test_labels_are_another_matter():
 @in_turn("wrong", [None, 3, "model", PCA, X, [model()]])
 def test_what_is_no_estimator_is_refused(wrong):
     with pytest.raises(InvalidInput, match="^pipeline: expected"):
-        check_pipeline(wrong)
+        learn.check_pipeline(wrong)
 
 
 class Rude(Own):
@@ -448,7 +429,7 @@ class Rude(Own):
 
 
 def test_nothing_is_fitted_and_no_answer_is_needed():
-    (finding,) = check_pipeline(make_pipeline(Rude(), model()))
+    (finding,) = learn.check_pipeline(make_pipeline(Rude(), model()))
     assert (finding.step, finding.severity) == ("rude", "unknown")
 
 
@@ -471,36 +452,36 @@ SEARCHES = {
 @in_turn("name", SEARCHES)
 def test_what_is_not_known_to_fit_a_private_estimator_once_is_named(name):
     holder = SEARCHES[name](model().fit(X, Y))
-    (finding, *others) = check_pipeline(holder)
+    (finding, *others) = learn.check_pipeline(holder)
     assert finding.severity == "multiplies the cost"
     assert finding.kind == type(holder).__name__
     assert others == []
     with pytest.raises(InvalidInput, match="every fit costs"):
-        guarantee_of(make_pipeline(Normalizer(), holder), strict=False)
+        learn.guarantee_of(make_pipeline(Normalizer(), holder), strict=False)
 
 
 def test_a_search_over_a_pipeline_says_both():
     pipeline = Pipeline([("odd", StandardScaler()), ("m", model())])
-    assert [(f.step, f.severity) for f in check_pipeline(GridSearchCV(pipeline, GRID))] == [
+    assert [(f.step, f.severity) for f in learn.check_pipeline(GridSearchCV(pipeline, GRID))] == [
         ("gridsearchcv", "multiplies the cost"),
         ("estimator.odd", "leak"),
     ]
     stacked = StackingClassifier([("a", LogisticRegression())], model())
-    assert [f.step for f in check_pipeline(stacked)] == ["stackingclassifier", "a"]
+    assert [f.step for f in learn.check_pipeline(stacked)] == ["stackingclassifier", "a"]
 
 
 def regressor(**changes):
-    return PrivateLinearRegression(1.0, DELTA, target_range=(-2, 2), **{**QUICK, **changes})
+    return learn.PrivateLinearRegression(1.0, DELTA, target_range=(-2, 2), **{**QUICK, **changes})
 
 
 def test_what_fits_once_costs_what_it_holds():
     wrapped = FixedThresholdClassifier(model(), threshold=0.3).fit(X, Y)
-    assert same(guarantee_of(wrapped), wrapped.estimator_.guarantee_)
+    assert same(learn.guarantee_of(wrapped), wrapped.estimator_.guarantee_)
     frozen = FrozenEstimator(model().fit(X, Y))
-    assert same(guarantee_of(make_pipeline(Normalizer(), frozen)), frozen.guarantee_)
+    assert same(learn.guarantee_of(make_pipeline(Normalizer(), frozen)), frozen.guarantee_)
     targets = TransformedTargetRegressor(regressor())
-    assert check_pipeline(targets) == ()
-    assert same(guarantee_of(targets.fit(X, X[:, 0])), targets.regressor_.guarantee_)
+    assert learn.check_pipeline(targets) == ()
+    assert same(learn.guarantee_of(targets.fit(X, X[:, 0])), targets.regressor_.guarantee_)
 
 
 @in_turn(
@@ -509,10 +490,10 @@ def test_what_fits_once_costs_what_it_holds():
 def test_targets_that_are_changed_by_what_is_not_known(changes):
     targets = TransformedTargetRegressor(regressor(), check_inverse=False, **changes)
     for one in (targets, clone(targets).fit(X, X[:, 0])):
-        (finding,) = check_pipeline(one)
+        (finding,) = learn.check_pipeline(one)
         assert finding.step == "transformer"
     with pytest.raises(InvalidInput, match="^transformer: "):
-        guarantee_of(one)
+        learn.guarantee_of(one)
 
 
 @in_turn(
@@ -528,10 +509,10 @@ def test_targets_that_are_changed_by_what_is_not_known(changes):
 )
 def test_settings_that_changed_say_nothing_of_what_was_learnt(step, now):
     one = clone(step).set_params(**now)
-    assert check_pipeline(one) == ()
-    assert check_pipeline(one.fit(X)) == ()
+    assert learn.check_pipeline(one) == ()
+    assert learn.check_pipeline(one.fit(X)) == ()
     late = clone(step).fit(X).set_params(**now)
-    assert len(check_pipeline(late)) == 1
+    assert len(learn.check_pipeline(late)) == 1
 
 
 # The others take no such table, or stand in no such pipeline.
@@ -540,9 +521,9 @@ def test_settings_that_changed_say_nothing_of_what_was_learnt(step, now):
 def test_no_guarantee_of_a_pipeline_speaks_silently_of_what_is_not_known(name):
     whole = Pipeline([("odd", UNKNOWN[name]()), ("m", model(feature_norm=9.0))]).fit(X, Y)
     with pytest.raises(InvalidInput, match="^odd.*strict=False"):
-        guarantee_of(whole)
+        learn.guarantee_of(whole)
     with pytest.warns(PrivacyWarning, match="^the step 'odd") as caught:
-        guarantee = guarantee_of(whole, strict=False)
+        guarantee = learn.guarantee_of(whole, strict=False)
     assert len([one for one in caught if "the step" in str(one.message)]) == 1
     (sentence,) = (s for s in guarantee.assumptions if s.startswith("the step 'odd"))
     assert sentence in not_covered(guarantee.assumptions)
@@ -573,7 +554,7 @@ def again(guarantee):
 
 
 @pytest.mark.parametrize(
-    "make", [model, whitener, lambda **changes: PrivateScaler(20.0, DELTA, **changes)]
+    "make", [model, whitener, lambda **changes: learn.PrivateScaler(20.0, DELTA, **changes)]
 )
 def test_a_second_fit_of_an_estimator_or_a_clone_says_so(make):
     one = make()
@@ -640,33 +621,33 @@ def test_what_comes_from_elsewhere_says_that_it_is_one_fit():
 
 
 def mixed(**changes):
-    return make_pipeline(PrivateScaler(20.0, DELTA), model(**changes))
+    return make_pipeline(learn.PrivateScaler(20.0, DELTA), model(**changes))
 
 
 def test_a_step_that_counts_records_before_a_model_of_users_is_found_before_any_fit():
     declared = mixed(users=40)
     asked = mixed()
     for findings in (
-        check_pipeline(declared),
-        check_pipeline(asked, groups=True),
-        check_pipeline(declared, groups=True),
+        learn.check_pipeline(declared),
+        learn.check_pipeline(asked, groups=True),
+        learn.check_pipeline(declared, groups=True),
     ):
         (finding,) = findings
         assert (finding.step, finding.severity) == ("privatescaler", "units")
-    assert check_pipeline(asked) == check_pipeline(asked, groups=False) == ()
+    assert learn.check_pipeline(asked) == learn.check_pipeline(asked, groups=False) == ()
     with pytest.raises(InvalidInput, match="^privatescaler: .*counts records"):
-        check_pipeline(declared, strict=True)
+        learn.check_pipeline(declared, strict=True)
     both = make_pipeline(whitener(users=40), model(users=40))
-    assert check_pipeline(both) == check_pipeline(both, groups=True) == ()
-    (finding,) = check_pipeline(make_pipeline(whitener(), model(users=40)))
+    assert learn.check_pipeline(both) == learn.check_pipeline(both, groups=True) == ()
+    (finding,) = learn.check_pipeline(make_pipeline(whitener(), model(users=40)))
     assert finding.step == "privatewhitener"
     with pytest.raises(InvalidInput, match="^groups: "):
-        check_pipeline(asked, groups="yes")
+        learn.check_pipeline(asked, groups="yes")
 
 
 def test_a_model_that_was_fitted_to_users_is_found_to_count_them():
     fitted = model().fit(X, Y, groups=np.arange(120) % 40)
-    (finding,) = check_pipeline(make_pipeline(PrivateRanges(), fitted))
+    (finding,) = learn.check_pipeline(make_pipeline(learn.PrivateRanges(), fitted))
     assert finding.severity == "units"
 
 
@@ -679,25 +660,29 @@ FRAME = pd.DataFrame({"patient_id": np.arange(120) % 9, "a": X[:, 0], "b": X[:, 
         make_pipeline(columns((Normalizer(), ["a", "b"]), ("drop", ["patient_id"])), model()),
         make_pipeline(columns((Normalizer(), ["a", "patient_id"])), model()),
         make_pipeline(columns(("passthrough", "patient_id")), model()),
-        make_pipeline(SchemaEncoder({"patient_id": {"kind": "numeric", "range": [0, 9]}}), model()),
-        make_pipeline(PrivateRanges(feature_ranges={"patient_id": (0, 9)}), model())
-        if "feature_ranges" in PrivateRanges().get_params()
-        else make_pipeline(PrivateScaler(feature_ranges={"patient_id": (0, 9)}), model()),
+        make_pipeline(
+            learn.SchemaEncoder({"patient_id": {"kind": "numeric", "range": [0, 9]}}), model()
+        ),
+        make_pipeline(learn.PrivateRanges(feature_ranges={"patient_id": (0, 9)}), model())
+        if "feature_ranges" in learn.PrivateRanges().get_params()
+        else make_pipeline(learn.PrivateScaler(feature_ranges={"patient_id": (0, 9)}), model()),
         make_pipeline(Normalizer().fit(FRAME), model()),
     ],
 )
 def test_a_column_that_looks_like_an_id_is_a_question_and_no_refusal(whole):
-    (finding,) = check_pipeline(whole, strict=True)
+    (finding,) = learn.check_pipeline(whole, strict=True)
     assert (finding.severity, finding.learns) == ("question", ("patient_id",))
     assert "patient_id" in str(finding)
-    assert check_pipeline(whole, groups=False) == ()
-    assert [f.severity for f in check_pipeline(whole, groups=True)] in ([], ["units"])
-    assert check_pipeline(whole[:-1]) == () or whole[0].__class__.__name__.startswith("Private")
+    assert learn.check_pipeline(whole, groups=False) == ()
+    assert [f.severity for f in learn.check_pipeline(whole, groups=True)] in ([], ["units"])
+    assert learn.check_pipeline(whole[:-1]) == () or whole[0].__class__.__name__.startswith(
+        "Private"
+    )
 
 
 def test_columns_chosen_by_type_are_known():
     chosen = make_column_selector(dtype_include=float)
-    assert check_pipeline(columns((Normalizer(), chosen))) == ()
+    assert learn.check_pipeline(columns((Normalizer(), chosen))) == ()
 
 
 @in_turn(
@@ -711,9 +696,9 @@ def test_columns_chosen_by_type_are_known():
 def test_what_a_fitted_holder_states_anew_is_looked_at(holder, leak):
     """The next fit learns with it, whatever the last one left."""
     fitted = clone(holder).fit(X, Y)
-    assert check_pipeline(fitted) == ()
+    assert learn.check_pipeline(fitted) == ()
     with pytest.raises(InvalidInput, match="^(a|transformer|estimator|fixed)"):
-        check_pipeline(fitted.set_params(**leak), strict=True)
+        learn.check_pipeline(fitted.set_params(**leak), strict=True)
 
 
 class Centring:
@@ -729,8 +714,11 @@ class Centring:
 
 def test_a_memory_of_ones_own_computes_in_place_of_the_steps(tmp_path):
     for memory in (None, str(tmp_path), Memory(tmp_path, verbose=0)):
-        assert check_pipeline(Pipeline([("n", Normalizer()), ("m", model())], memory=memory)) == ()
+        assert (
+            learn.check_pipeline(Pipeline([("n", Normalizer()), ("m", model())], memory=memory))
+            == ()
+        )
     with pytest.raises(InvalidInput, match="is not known to treat every row by itself .memory."):
-        check_pipeline(
+        learn.check_pipeline(
             Pipeline([("n", Normalizer()), ("m", model())], memory=Centring()), strict=True
         )

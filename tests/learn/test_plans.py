@@ -9,18 +9,12 @@ import numpy as np
 import pytest
 
 import pabi
-from pabi.learn import (
-    PrivateHuberRegressor,
-    PrivateLinearRegression,
-    PrivateLinearSVC,
-    PrivateLogisticRegression,
-    PrivatePoissonRegressor,
-)
+from pabi import learn
 from pabi.numbers.errors import InvalidInput
 from support.estimators import CLASSIFIERS
 from support.in_turn import in_turn
 
-REGRESSORS = [PrivateLinearRegression, PrivateHuberRegressor]
+REGRESSORS = [learn.PrivateLinearRegression, learn.PrivateHuberRegressor]
 N, D = 400, 3
 
 
@@ -69,19 +63,21 @@ def test_a_regressor_is_fitted_as_planned(kind, targets, changes):
 
 
 def test_counts_are_fitted_as_planned():
-    model = PrivatePoissonRegressor(2.0, 1e-4, target_range=(0, 10))
+    model = learn.PrivatePoissonRegressor(2.0, 1e-4, target_range=(0, 10))
     same(model.plan(N, D), fitted(model, np.arange(N) % 5))
 
 
 def test_the_declared_classes_are_counted():
-    declared = PrivateLogisticRegression(classes=["a", "b", "c"]).plan(1000, 4)
-    assert declared.run == PrivateLogisticRegression().plan(1000, 4, 3).run
+    declared = learn.PrivateLogisticRegression(classes=["a", "b", "c"]).plan(1000, 4)
+    assert declared.run == learn.PrivateLogisticRegression().plan(1000, 4, 3).run
 
 
 @in_turn("classes", [2, 5])
 def test_the_noise_is_that_of_weights_that_nothing_damps(classes):
     """Of the sum of independent noises of all steps, in units of the predictor of the longest row."""
-    plan = PrivateLogisticRegression(1.0, 1e-5, intercept_scaling=2.0).plan(20_000, 10, classes)
+    plan = learn.PrivateLogisticRegression(1.0, 1e-5, intercept_scaling=2.0).plan(
+        20_000, 10, classes
+    )
     run = plan.run
     variance = run.steps * (run.step_size * run.noise_std) ** 2 * (1.0 + 4.0)
     assert plan.noise == pytest.approx(math.sqrt(variance), rel=1e-9)
@@ -89,7 +85,7 @@ def test_the_noise_is_that_of_weights_that_nothing_damps(classes):
 
 def test_noise_of_a_regression_is_in_units_of_y():
     narrow, wide = (
-        PrivateLinearRegression(1.0, 1e-5, target_range=(0, high)).plan(5000, 10)
+        learn.PrivateLinearRegression(1.0, 1e-5, target_range=(0, high)).plan(5000, 10)
         for high in (1.0, 1000.0)
     )
     assert wide.run == narrow.run
@@ -98,7 +94,7 @@ def test_noise_of_a_regression_is_in_units_of_y():
 
 
 def test_a_plan_is_told_in_lines():
-    shown = str(PrivateLogisticRegression(1.0, 1e-5).plan(60_000, 784, 10))
+    shown = str(learn.PrivateLogisticRegression(1.0, 1e-5).plan(60_000, 784, 10))
     heads = [line.split("  ")[0] for line in shown.splitlines()]
     assert heads == [
         "table",
@@ -112,7 +108,7 @@ def test_a_plan_is_told_in_lines():
     ]
     assert "60000 records, 785 columns" in shown
     assert "logits" in shown
-    falling = str(PrivateLinearRegression(1.0, 1e-5, target_range=(0, 1)).plan(5000, 10))
+    falling = str(learn.PrivateLinearRegression(1.0, 1e-5, target_range=(0, 1)).plan(5000, 10))
     assert " to " in falling
     assert "units of y" in falling
 
@@ -122,13 +118,13 @@ def test_a_plan_is_told_in_lines():
 def test_sizes_are_whole_numbers(name, bad):
     sizes = {"n": 100, "d": 3, "classes": 2, name: bad}
     with pytest.raises(InvalidInput, match=f"^{name}: "):
-        PrivateLogisticRegression().plan(**sizes)
+        learn.PrivateLogisticRegression().plan(**sizes)
 
 
 def test_one_class_and_several_counts_are_refused():
     with pytest.raises(InvalidInput, match="^classes: "):
-        PrivateLinearSVC().plan(100, 3, 1)
+        learn.PrivateLinearSVC().plan(100, 3, 1)
     with pytest.raises(InvalidInput, match="^targets: "):
-        PrivatePoissonRegressor().plan(100, 3, 2)
+        learn.PrivatePoissonRegressor().plan(100, 3, 2)
     with pytest.raises(InvalidInput, match="^targets: "):
-        PrivateLinearRegression().plan(100, 3, 0)
+        learn.PrivateLinearRegression().plan(100, 3, 0)

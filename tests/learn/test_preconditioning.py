@@ -12,28 +12,20 @@ import pandas as pd
 import pytest
 import skops.io
 from scipy import sparse
-from scipy.integrate import quad
-from scipy.stats import norm
 from sklearn.base import clone
 
 import pabi
-from pabi.convert import gdp_to_delta
+from pabi import learn
 from pabi.describe.batches import Cyclic, FullBatch, ShuffleOnce
 from pabi.execute import engine as engine_module
 from pabi.execute.row_maps import RowMap
-from pabi.learn import (
-    PrivateLinearRegression,
-    PrivateLogisticRegression,
-    PrivatePoissonRegressor,
-    PrivateRidgeClassifier,
-    ReleasedMoments,
-)
 from pabi.learn import estimators as estimators_module
 from pabi.learn import whitening as whitening_module
 from pabi.learn.whitening import TOO_NOISY
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
 from support.estimators import ALL, CLASSIFIERS, REGRESSORS, each_estimator
 from support.in_turn import in_turn
+from support.linear_problems import QUIET, within
 
 batch_schemes = pytest.mark.parametrize(
     "batches", [FullBatch(), ShuffleOnce(100), Cyclic(100)], ids=lambda b: type(b).__name__
@@ -43,13 +35,7 @@ EPSILON, DELTA, SHARE = 6.0, 1e-4, 0.3
 QUICK = {"batches": FullBatch(), "epochs": 3, "step_size": 0.2, "l2": 0.01, "precondition": SHARE}
 
 
-@pytest.fixture(autouse=True)
-def quiet():
-    """Rows of these tests may be long, and targets as they are."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "some rows exceed feature_norm")
-        warnings.filterwarnings("ignore", "targets are fitted with")
-        yield
+pytestmark = QUIET[:2]
 
 
 def problem(kind, n=400, d=3, classes=2, seed=0):
@@ -60,7 +46,7 @@ def problem(kind, n=400, d=3, classes=2, seed=0):
     if kind in CLASSIFIERS:
         cuts = np.quantile(signal, np.linspace(0, 1, classes + 1)[1:-1])
         return X, np.searchsorted(cuts, signal)
-    if kind is PrivatePoissonRegressor:
+    if kind is learn.PrivatePoissonRegressor:
         return X, rng.poisson(np.exp(np.clip(signal, -2, 2))).astype(float)
     return X, signal
 
@@ -71,18 +57,13 @@ def fitted(kind, X=None, y=None, **changes):
     return kind(**{"epsilon": EPSILON, "delta": DELTA, **QUICK, **changes}).fit(X, y)
 
 
-def within(X, norm=1.0):
-    """The rows of X, scaled down to the norm."""
-    return X * np.minimum(1.0, norm / np.maximum(np.linalg.norm(X, axis=1), 1e-300))[:, None]
-
-
 def scores(model, X):
     """(m, K): the linear predictor through the public methods."""
     if hasattr(model, "decision_function"):
         found = model.decision_function(X)
     else:
         found = model.predict(X)
-        found = np.log(found) if isinstance(model, PrivatePoissonRegressor) else found
+        found = np.log(found) if isinstance(model, learn.PrivatePoissonRegressor) else found
     return found[:, None] if found.ndim == 1 else found
 
 
@@ -105,34 +86,7 @@ def test_both_releases_meet_the_target_together(kind, batches, adjacency):
     assert all(part.epsilon(DELTA) < EPSILON for part in parts)
     assert whole.adjacency == adjacency == model.moments_.adjacency == model.run_.adjacency
     assert pabi.verify(whole).ok
-
-
-@in_turn("epsilon", [0.3, 1.0, 4.0])
-def test_a_gaussian_and_an_average_over_positions_compose_exactly(epsilon):
-    """δ is the average of those of G(√(μ² + μ_j²)); and the mean of δ_j(ε − ℓ) over the loss ℓ of G(μ)."""
-    model = fitted(PrivateLinearRegression, batches=ShuffleOnce(40), epochs=4)
-    moments, run = model.moments_.guarantee(DELTA), model.run_.guarantee(DELTA)
-    mus, weights = [part.mu for part in run.curve.parts], run.curve.weights
-    assert len(mus) > 3
-    each = [gdp_to_delta(math.hypot(moments.mu, mu), epsilon) for mu in mus]
-    composed = model.guarantee_.delta(epsilon)
-    assert composed == pytest.approx(np.dot(weights, each), abs=1e-9)
-
-    def integrand(z):
-        loss = moments.mu**2 / 2.0 + moments.mu * z
-        return norm.pdf(z) * sum(
-            w * plainly(mu, epsilon - loss) for w, mu in zip(weights, mus, strict=True)
-        )
-
-    truth, error = quad(integrand, -9.0, 9.0, epsabs=1e-11, limit=200)
-    assert error < 1e-9
-    assert composed == pytest.approx(truth, abs=2e-9)
-
-
-def plainly(mu, epsilon):
-    """δ of G(μ) in doubles."""
-    low, high = -epsilon / mu - mu / 2.0, -epsilon / mu + mu / 2.0
-    return norm.cdf(high) - math.exp(epsilon + norm.logcdf(low))
+    assert {said for part in parts for said in part.assumptions} <= set(whole.assumptions)
 
 
 @in_turn("kind", ALL)
@@ -215,7 +169,7 @@ def test_the_map_sees_the_release_alone(kind):
         values = 400.0 * (0.1 * np.eye(4) + 0.05)
 
         def fixed(moments, records, random_state, delta, groups, values=values):
-            return ReleasedMoments(values, moments.guarantee(delta))
+            return learn.ReleasedMoments(values, moments.guarantee(delta))
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(estimators_module, "released_moments", fixed)
@@ -276,19 +230,10 @@ def test_predictors_are_those_of_mapped_rows(kind, ranges, form, intercept):
         )
 
 
-@in_turn("kind", ALL)
-def test_rows_beyond_the_norm_count_as_scaled_down(kind):
-    model = fitted(kind)
-    long = np.random.default_rng(1).normal(size=(40, 3)) * 50.0
-    np.testing.assert_allclose(
-        scores(model, long), scores(model, within(long)), rtol=1e-5, atol=1e-6
-    )
-
-
 def test_predictions_of_regressors_are_in_units_of_the_target():
     """Scaling concerns what is added to the centre of the range, not the centre."""
-    X, y = problem(PrivateLinearRegression)
-    model = fitted(PrivateLinearRegression, X, 1000.0 + y, target_range=(990.0, 1010.0))
+    X, y = problem(learn.PrivateLinearRegression)
+    model = fitted(learn.PrivateLinearRegression, X, 1000.0 + y, target_range=(990.0, 1010.0))
     inside = within(X)
     factors, _ = model.preconditioner_.scales(model._records(inside))
     expected = 1000.0 + factors * (inside @ model.coef_ + model.intercept_ - 1000.0)
@@ -299,15 +244,15 @@ def test_predictions_of_regressors_are_in_units_of_the_target():
 
 
 PROBABLE = [
-    (PrivateLogisticRegression, 2, {}),
-    (PrivateLogisticRegression, 2, {"clip_norm": 0.4}),
-    (PrivateLogisticRegression, 3, {}),
-    (PrivateLogisticRegression, 3, {"clip_norm": 0.4}),
-    (PrivateLogisticRegression, 3, {"clip_norm": 0.4, "clipping": "norm"}),
-    (PrivateLogisticRegression, 3, {"multi_class": "ovr"}),
-    (PrivateLogisticRegression, 3, {"multi_class": "ovr", "clip_norm": 0.4}),
-    (PrivateRidgeClassifier, 2, {}),
-    (PrivateRidgeClassifier, 3, {}),
+    (learn.PrivateLogisticRegression, 2, {}),
+    (learn.PrivateLogisticRegression, 2, {"clip_norm": 0.4}),
+    (learn.PrivateLogisticRegression, 3, {}),
+    (learn.PrivateLogisticRegression, 3, {"clip_norm": 0.4}),
+    (learn.PrivateLogisticRegression, 3, {"clip_norm": 0.4, "clipping": "norm"}),
+    (learn.PrivateLogisticRegression, 3, {"multi_class": "ovr"}),
+    (learn.PrivateLogisticRegression, 3, {"multi_class": "ovr", "clip_norm": 0.4}),
+    (learn.PrivateRidgeClassifier, 2, {}),
+    (learn.PrivateRidgeClassifier, 3, {}),
 ]
 
 
@@ -349,7 +294,7 @@ def test_columns_of_different_sizes_are_learnt_alike():
     plain, conditioned = (
         np.median(
             [
-                PrivateLogisticRegression(1.0, 1e-5, precondition=p).fit(X, y).score(X, y)
+                learn.PrivateLogisticRegression(1.0, 1e-5, precondition=p).fit(X, y).score(X, y)
                 for _ in range(5)
             ]
         )
@@ -364,8 +309,9 @@ def test_one_seed_makes_two_independent_noises(kind):
     """The same model twice; and the noise of the release is not that of the training."""
     models = []
     for _ in range(2):
-        with pytest.warns(PrivacyWarning, match="testing only"):
+        with pytest.warns(PrivacyWarning, match="testing only") as seen:
             models.append(fitted(kind, random_state=7))
+        assert len([w for w in seen if "testing only" in str(w.message)]) == 1
     assert np.array_equal(models[0].coef_, models[1].coef_)
     assert np.array_equal(models[0].preconditioner_.matrix, models[1].preconditioner_.matrix)
     assert models[0].guarantee_.certificate is None
@@ -373,12 +319,6 @@ def test_one_seed_makes_two_independent_noises(kind):
     fresh = [fitted(kind) for _ in range(2)]
     assert not np.array_equal(fresh[0].preconditioner_.matrix, fresh[1].preconditioner_.matrix)
     assert not np.array_equal(fresh[0].coef_, fresh[1].coef_)
-
-
-def test_a_seed_is_warned_of_once():
-    with pytest.warns(PrivacyWarning, match="testing only") as seen:
-        fitted(PrivateLogisticRegression, random_state=7)
-    assert len([w for w in seen if "testing only" in str(w.message)]) == 1
 
 
 @each_estimator
@@ -442,7 +382,7 @@ def test_a_bad_share_is_refused_by_name(kind, share):
 
 
 def poor_tables():
-    X, _ = problem(PrivateLogisticRegression)
+    X, _ = problem(learn.PrivateLogisticRegression)
     return {
         "zeros": np.zeros((400, 3)),
         "constant": np.full((400, 3), 0.3),
@@ -480,13 +420,13 @@ def test_more_columns_than_rows(kind):
 @pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 @in_turn("n", [1, 2])
 def test_a_record_or_two(n):
-    X, y = problem(PrivateLinearRegression)
+    X, y = problem(learn.PrivateLinearRegression)
     for share in ("auto", SHARE):
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "epsilon is too small for preconditioning")
-            model = fitted(PrivateLinearRegression, X[:n], y[:n], precondition=share)
+            model = fitted(learn.PrivateLinearRegression, X[:n], y[:n], precondition=share)
         assert model.moments_ is None
-    model = fitted(PrivateLinearRegression, X[:n], y[:n], epsilon=2000.0)
+    model = fitted(learn.PrivateLinearRegression, X[:n], y[:n], epsilon=2000.0)
     assert model.moments_ is not None
     assert np.all(np.isfinite(model.predict(X)))
 
@@ -528,7 +468,7 @@ def test_arguments_are_checked_before_anything_is_released(monkeypatch, kind, ch
 @in_turn("norm", [1e-20, 1e-3, 1e3, 1e20, 1e60])
 def test_norms_of_all_sizes(norm):
     """Features, norm and constant in other units: as good a model."""
-    X, y = problem(PrivateLogisticRegression)
+    X, y = problem(learn.PrivateLogisticRegression)
     arguments = {"feature_norm": norm, "intercept_scaling": norm, "step_size": "auto", "l2": 0.0}
-    model = fitted(PrivateLogisticRegression, X * norm, y, epsilon=20.0, **arguments)
+    model = fitted(learn.PrivateLogisticRegression, X * norm, y, epsilon=20.0, **arguments)
     assert model.score(X * norm, y) > 0.8

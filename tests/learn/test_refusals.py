@@ -8,15 +8,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from pabi import learn
 from pabi.describe.batches import ShuffleOnce
-from pabi.learn import (
-    PrivateHuberRegressor,
-    PrivateLinearRegression,
-    PrivateLinearSVC,
-    PrivateLogisticRegression,
-    PrivatePoissonRegressor,
-    PrivateRidgeClassifier,
-)
 from pabi.numbers.errors import InvalidInput, TargetUnreachable
 from support.estimators import ALL, CLASSIFIERS, REGRESSORS, each_estimator
 from support.in_turn import in_turn
@@ -97,7 +90,7 @@ def test_bad_targets_are_refused_without_showing_them(kind):
     for value in (math.nan, math.inf, "x6172"):
         refused(lambda value=value: kind(**QUICK).fit(ROWS, with_target(value)))
     refused(lambda: kind(**QUICK).fit(ROWS, np.tile(HALF[:, None, None], (1, 2, 2))))
-    if kind is PrivatePoissonRegressor:
+    if kind is learn.PrivatePoissonRegressor:
         refused(lambda: kind(**QUICK).fit(ROWS, with_target(-6172.0)))
     else:
         assert np.all(np.isfinite(kind(**QUICK).fit(ROWS, with_target(-6172.0)).coef_))
@@ -140,22 +133,22 @@ def test_bad_arguments_are_refused_by_name(kind, field, value):
 @in_turn(
     ("kind", "name", "value"),
     [
-        (PrivateLinearRegression, "residual_bound", 0.0),
-        (PrivateLinearRegression, "residual_bound", math.nan),
-        (PrivateHuberRegressor, "threshold", -1.0),
-        (PrivateLinearSVC, "smoothing", 0.0),
-        (PrivateRidgeClassifier, "threshold", 0.0),
-        (PrivateRidgeClassifier, "threshold", "half"),
-        (PrivateLogisticRegression, "clipping", "coordinates"),
-        (PrivateLogisticRegression, "clipping", "residuals"),
-        (PrivatePoissonRegressor, "predictor_bound", math.nan),
-        (PrivatePoissonRegressor, "predictor_bound", 1e4),
-        (PrivatePoissonRegressor, "count_bound", 0.0),
-        (PrivateLogisticRegression, "multi_class", "crammer"),
-        (PrivateLogisticRegression, "clip_norm", -1.0),
-        (PrivateLogisticRegression, "clip_norm", "half"),
-        (PrivateLogisticRegression, "classes", [[1, 2], [3]]),
-        (PrivateLogisticRegression, "classes", [0.5, 1.7]),
+        (learn.PrivateLinearRegression, "residual_bound", 0.0),
+        (learn.PrivateLinearRegression, "residual_bound", math.nan),
+        (learn.PrivateHuberRegressor, "threshold", -1.0),
+        (learn.PrivateLinearSVC, "smoothing", 0.0),
+        (learn.PrivateRidgeClassifier, "threshold", 0.0),
+        (learn.PrivateRidgeClassifier, "threshold", "half"),
+        (learn.PrivateLogisticRegression, "clipping", "coordinates"),
+        (learn.PrivateLogisticRegression, "clipping", "residuals"),
+        (learn.PrivatePoissonRegressor, "predictor_bound", math.nan),
+        (learn.PrivatePoissonRegressor, "predictor_bound", 1e4),
+        (learn.PrivatePoissonRegressor, "count_bound", 0.0),
+        (learn.PrivateLogisticRegression, "multi_class", "crammer"),
+        (learn.PrivateLogisticRegression, "clip_norm", -1.0),
+        (learn.PrivateLogisticRegression, "clip_norm", "half"),
+        (learn.PrivateLogisticRegression, "classes", [[1, 2], [3]]),
+        (learn.PrivateLogisticRegression, "classes", [0.5, 1.7]),
     ],
 )
 def test_bad_arguments_of_one_kind_are_refused_by_name(kind, name, value):

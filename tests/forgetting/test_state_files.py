@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import pabi
 from pabi.forgetting import state_files
 from pabi.forgetting.state_files import locked, state_in, write_state
 from pabi.forgetting.states import read_state, written
@@ -162,8 +161,3 @@ def test_what_is_no_state_is_refused():
     for content in (b"", b"PK\x03\x04", b"x" * 100):
         with pytest.raises(InvalidInput, match="^state: "):
             read_state(content)
-
-
-def test_the_version_of_the_package_reads_its_own(state):
-    assert state.requests() == ()
-    assert pabi.learn.StateFile is StateFile

@@ -11,7 +11,7 @@ import pytest
 from joblib import Memory
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
-from sklearn.compose import ColumnTransformer, TransformedTargetRegressor, make_column_selector
+from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
 from sklearn.cross_decomposition import PLSRegression
 from sklearn.decomposition import PCA, TruncatedSVD
 from sklearn.ensemble import BaggingClassifier, StackingClassifier, VotingClassifier
@@ -460,16 +460,6 @@ def test_what_is_not_known_to_fit_a_private_estimator_once_is_named(name):
         learn.guarantee_of(make_pipeline(Normalizer(), holder), strict=False)
 
 
-def test_a_search_over_a_pipeline_says_both():
-    pipeline = Pipeline([("odd", StandardScaler()), ("m", model())])
-    assert [(f.step, f.severity) for f in learn.check_pipeline(GridSearchCV(pipeline, GRID))] == [
-        ("gridsearchcv", "multiplies the cost"),
-        ("estimator.odd", "leak"),
-    ]
-    stacked = StackingClassifier([("a", LogisticRegression())], model())
-    assert [f.step for f in learn.check_pipeline(stacked)] == ["stackingclassifier", "a"]
-
-
 def regressor(**changes):
     return learn.PrivateLinearRegression(1.0, DELTA, target_range=(-2, 2), **{**QUICK, **changes})
 
@@ -678,11 +668,6 @@ def test_a_column_that_looks_like_an_id_is_a_question_and_no_refusal(whole):
     assert learn.check_pipeline(whole[:-1]) == () or whole[0].__class__.__name__.startswith(
         "Private"
     )
-
-
-def test_columns_chosen_by_type_are_known():
-    chosen = make_column_selector(dtype_include=float)
-    assert learn.check_pipeline(columns((Normalizer(), chosen))) == ()
 
 
 @in_turn(

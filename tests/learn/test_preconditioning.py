@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import math
-import pickle
 import warnings
 
-import joblib
 import numpy as np
 import pandas as pd
 import pytest
-import skops.io
 from scipy import sparse
-from sklearn.base import clone
 
 import pabi
 from pabi import learn
 from pabi.describe.batches import Cyclic, FullBatch, ShuffleOnce
 from pabi.execute import engine as engine_module
-from pabi.execute.row_maps import RowMap
 from pabi.learn import estimators as estimators_module
 from pabi.learn import whitening as whitening_module
 from pabi.learn.whitening import TOO_NOISY
@@ -319,58 +314,6 @@ def test_one_seed_makes_two_independent_noises(kind):
     fresh = [fitted(kind) for _ in range(2)]
     assert not np.array_equal(fresh[0].preconditioner_.matrix, fresh[1].preconditioner_.matrix)
     assert not np.array_equal(fresh[0].coef_, fresh[1].coef_)
-
-
-@each_estimator
-def test_round_trips_keep_the_model(tmp_path, kind):
-    model = fitted(kind)
-    joblib.dump(model, tmp_path / "model.joblib")
-    written = skops.io.dumps(model)
-    wanted = skops.io.get_untrusted_types(data=written)
-    assert all(name.startswith("pabi.") for name in wanted)
-    X, _ = problem(kind, seed=5)
-    for again in (
-        pickle.loads(pickle.dumps(model)),
-        joblib.load(tmp_path / "model.joblib"),
-        skops.io.loads(written, trusted=wanted),
-    ):
-        assert np.array_equal(again.predict(X), model.predict(X))
-        assert again.moments_ == model.moments_
-        assert type(again.preconditioner_) is RowMap
-        assert again.guarantee_.epsilon(DELTA) == model.guarantee_.epsilon(DELTA)
-        assert pabi.verify(again.guarantee_.certificate).ok
-    assert clone(model).precondition == SHARE
-
-
-@in_turn("kind", ALL)
-def test_nothing_of_the_rows_is_kept(kind):
-    """No number of the data, of a mapped row or of the released values is among those of the pickle."""
-    noticed = []
-    with pytest.MonkeyPatch.context() as patch:
-        table = RowMap.table
-        patch.setattr(RowMap, "table", lambda *a: noticed.append(table(*a)) or noticed[-1])
-        release = whitening_module.second_moments
-
-        def released(*arguments, **keywords):
-            one = release(*arguments, **keywords)
-            noticed.append(one.values)
-            return one
-
-        patch.setattr(whitening_module, "second_moments", released)
-        X, y = problem(kind)
-        model = fitted(kind, X, y)
-    assert len(noticed) == 2
-    data = pickle.dumps(model)
-    held = {
-        value
-        for offset in range(8)
-        for value in np.frombuffer(
-            data, "<f8", count=(len(data) - offset) // 8, offset=offset
-        ).tolist()
-    }
-    assert set(np.ravel(model.preconditioner_.matrix).tolist()) <= held
-    hidden = {float(v) for part in (X, within(X), *noticed) for v in np.ravel(part)} - {0.0}
-    assert not held & hidden
 
 
 @in_turn("kind", ALL)

@@ -78,12 +78,6 @@ def test_where_a_power_breaks_even(p, even):
     assert brentq(lambda x: power(p, x) - constant(x), 0.1, 10.0) == pytest.approx(even, abs=6e-4)
 
 
-@in_turn("decades", [0.5, 1.0, 2.0, 3.0])
-def test_an_exponential_breaks_even_at_half_the_logarithm_of_its_fall(decades):
-    even = brentq(lambda x: exponential(decades, x) - constant(x), 0.1, 10.0)
-    assert even == pytest.approx(decades * math.log(10.0) / 2.0, rel=1e-7)
-
-
 @in_turn("x", XS)
 def test_the_best_noise_for_one_curvature_attains_the_bound(x):
     """v ∝ e^{λ(S − s)}: cells of a 4000th of the path are off by less than x/4000."""

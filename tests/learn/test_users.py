@@ -59,19 +59,12 @@ def test_n_counts_users_in_every_default(estimator):
 
 
 def test_secret_noise_is_certified_for_users():
-    model = PrivateLogisticRegression(2.0, DELTA, users=USERS).fit(X, Y, groups=IDS)
-    verdict = pabi.verify(model.guarantee_)
+    model = PrivateLogisticRegression(20.0, DELTA, users=USERS, precondition=0.3)
+    verdict = pabi.verify(model.fit(X, Y, groups=IDS).guarantee_)
     assert (verdict.ok, verdict.unit) == (True, "user")
-    assert model.moments_ is None or model.moments_.unit == "user"
+    assert (model.moments_.n, model.moments_.unit) == (USERS, "user")
     again = pabi.Guarantee.from_json(model.guarantee_.to_json())
     assert (again.unit, again.epsilon(DELTA)) == ("user", model.guarantee_.epsilon(DELTA))
-
-
-def test_preconditioning_is_by_user():
-    model = PrivateLogisticRegression(20.0, DELTA, users=USERS, precondition=0.3)
-    model.fit(X, Y, groups=IDS)
-    assert (model.moments_.n, model.moments_.unit) == (USERS, "user")
-    assert pabi.verify(model.guarantee_).unit == "user"
 
 
 def test_without_a_declaration_the_enrolled_are_those_with_rows():

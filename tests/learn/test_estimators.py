@@ -28,9 +28,6 @@ from support.linear_problems import QUICK, QUIET, problem, within
 pytestmark = QUIET
 
 
-# The linear predictor.
-
-
 def scores(estimator, X):
     """The linear predictor through the public methods."""
     if hasattr(estimator, "decision_function"):
@@ -142,8 +139,6 @@ def test_ranges_by_column_name_follow_the_frame():
         with pytest.raises(InvalidInput, match="^feature_ranges: "):
             learn.PrivateLinearRegression(**QUICK, feature_ranges=wrong).fit(frame, y)
 
-
-# What is accounted.
 
 SENTENCES = {
     "preprocessing used no private data, or through releases that are counted here alone",
@@ -270,9 +265,6 @@ def test_seeds_are_for_testing(kind):
     assert set(one.guarantee_.assumptions) >= SENTENCES
     fresh = [kind(**QUICK).fit(X, y).coef_ for _ in range(2)]
     assert not np.array_equal(*fresh)
-
-
-# What a fitted model holds.
 
 
 @in_turn("kind", ALL)

@@ -116,21 +116,6 @@ def test_a_preconditioned_model_behind_a_whitener_is_three_releases():
     assert pabi.verify(whole).ok
 
 
-def test_pipelines_within_pipelines():
-    inner = make_pipeline(Normalizer(), whitener())
-    nested = cost(inner, make_pipeline(FunctionTransformer(), classifier()))
-    flat = cost(Normalizer(), whitener(), FunctionTransformer(), classifier())
-    assert nested.epsilon(DELTA) == pytest.approx(flat.epsilon(DELTA), rel=1e-12)
-    assert nested.epsilon(DELTA) > 3.0
-
-
-def test_a_pipeline_that_was_stored_costs_the_same():
-    model = make_pipeline(whitener(), classifier()).fit(X, Y)
-    again = guarantee_of(pickle.loads(pickle.dumps(model)))
-    assert again.epsilon(DELTA) == guarantee_of(model).epsilon(DELTA)
-    assert pabi.verify(again).ok
-
-
 @in_turn("place", ["before a whitener", "within a pipeline", "after a whitener"])
 def test_a_step_that_learns_is_refused_by_name(place):
     steps = {

@@ -19,14 +19,8 @@ from pabi.shifts.isotonic import solve
 from support.in_turn import in_turn
 
 # In units in which S = 1 and C/n = 1; x stands for λS.
-XS = (0.01, 0.3, 1.0, 3.0, 10.0, 100.0)
 POWERS = (0.0, 1.0 / 3.0, 0.5, 2.0 / 3.0, 0.8)
 CELLS = 4000
-
-
-def least(x: float) -> float:
-    """The bound on μ² times the variance."""
-    return (-math.expm1(-x) / x) ** 2
 
 
 def constant(x: float) -> float:
@@ -52,12 +46,6 @@ def price(v: np.ndarray) -> float:
     return solve(np.ones(v.size), np.full(v.size, cell), v * cell).energy
 
 
-def variance(v: np.ndarray, x: float) -> float:
-    """At the end of the path, where v is constant on each cell."""
-    edges = np.exp(-2.0 * x * np.linspace(1.0, 0.0, v.size + 1))
-    return float(v @ np.diff(edges)) / (2.0 * x)
-
-
 @in_turn("p", POWERS)
 def test_a_falling_noise_costs_what_composition_does(p):
     """The solver finds nothing better than a = 1, and that is ∫ 1/v = 1/(1 − p), by cells of equal noise."""
@@ -76,28 +64,6 @@ def test_a_rising_noise_costs_what_its_mean_does(rise):
 def test_where_a_power_breaks_even(p, even):
     """The figures of the page, to the digits that it has."""
     assert brentq(lambda x: power(p, x) - constant(x), 0.1, 10.0) == pytest.approx(even, abs=6e-4)
-
-
-@in_turn("x", XS)
-def test_the_best_noise_for_one_curvature_attains_the_bound(x):
-    """v ∝ e^{λ(S − s)}: cells of a 4000th of the path are off by less than x/4000."""
-    u = (np.arange(CELLS)[::-1] + 0.5) / CELLS
-    v = np.exp(x * u)
-    assert price(v) * variance(v, x) == pytest.approx(least(x), rel=x / CELLS)
-    advantage = least(x) / constant(x)
-    assert advantage == pytest.approx(2.0 / x * math.tanh(x / 2.0), rel=1e-9)
-    elsewhere = price(v) * v.mean()  # where nothing is damped
-    assert elsewhere == pytest.approx((math.sinh(x / 2.0) / (x / 2.0)) ** 2, rel=x / CELLS)
-
-
-@in_turn("x", XS)
-@in_turn("seed", range(10))
-def test_no_noise_beats_the_bound(seed, x):
-    """Noises that rise and fall as they like."""
-    rng = np.random.default_rng(seed)
-    v = np.exp(rng.normal(scale=rng.choice([0.1, 1.0, 3.0]), size=50).cumsum() / 3.0)
-    assert price(v) * variance(v, x) >= least(x) * (1.0 - 1e-9)
-    assert price(v) * v.mean() >= 1.0 - 1e-9
 
 
 STEPS = 2000

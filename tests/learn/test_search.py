@@ -16,7 +16,6 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 from sklearn.base import clone, is_classifier
-from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -25,7 +24,6 @@ from pabi import learn
 from pabi.execute.trials import TrialLaw
 from pabi.learn.search import _labels, _Tables
 from pabi.learn.search_plans import scored
-from pabi.learn.sentences import AGAIN
 from pabi.numbers.errors import BudgetExceeded, InvalidInput, PrivacyWarning, TargetUnreachable
 from support.in_turn import in_turn
 
@@ -449,17 +447,6 @@ def test_a_ledger_has_one_entry_of_a_search(tmp_path):
     with pytest.raises(BudgetExceeded):
         search(ledger=ledger, epsilon=8.0, validation_share=0.3).fit(X, y)
     assert ledger.remaining() == left
-
-
-def test_a_search_within_a_search_says_what_it_does_not_cover():
-    X, y = table(300)
-    outer = GridSearchCV(search(validation_share=0.3), {"mean_trials": [2.0, 3.0]}, cv=2)
-    with pytest.warns(PrivacyWarning, match="PrivateSearchCV, or a clone of it, was fitted before"):
-        outer.fit(X, y)
-    assert AGAIN in outer.best_estimator_.guarantee_.assumptions
-    alone = search(validation_share=0.3).fit(X, y)
-    assert AGAIN not in alone.guarantee_.assumptions
-    assert not learn.check_pipeline(search(validation_share=0.3))
 
 
 @in_turn(

@@ -117,6 +117,12 @@ def test_settings_are_finite_and_possible_everywhere(n, epsilon, delta):
         assert EPOCHS * n / size <= MOST_STEPS * (1.0 + 1e-9)
         assert 0.0 < chosen.step_size * curvature < 2.0
         assert 0 <= chosen.cooldown_steps <= -(-n // size)
+        falling = settings(replace(task, falling=True))
+        size = falling.batches.batch_size(n)
+        assert 0.0 < falling.step_size(0) * curvature < 2.0
+        assert EPOCHS * n / size <= MOST_STEPS * (1.0 + 1e-9)
+        steps = math.ceil(EPOCHS * -(-n // size))
+        assert falling.step_size.steps == steps + falling.cooldown_steps
 
 
 @in_turn("scale", [1e-6, 1.0, 1e6])
@@ -180,17 +186,6 @@ def test_falling_step_sizes_end_near_zero_and_have_their_mean(steps):
     assert np.max(np.abs(sizes - line)) <= 0.6 * (0.5 / 40 + 0.5 / steps) * (1.0 + 1e-12)
     if steps % 40 == 0:
         assert sizes.mean() == pytest.approx(0.3, rel=1e-12)
-
-
-@in_turn("n", SIZES)
-@in_turn(("epsilon", "delta"), TARGETS)
-def test_no_falling_step_expands(n, epsilon, delta):
-    for curvature in (1e-6, 0.5, 1e6):
-        chosen = settings(replace(FALLING, n=n, epsilon=epsilon, delta=delta, curvature=curvature))
-        assert 0.0 < chosen.step_size(0) * curvature < 2.0
-        size = chosen.batches.batch_size(n)
-        assert EPOCHS * n / size <= MOST_STEPS * (1.0 + 1e-9)
-        assert chosen.step_size.steps == math.ceil(EPOCHS * -(-n // size)) + chosen.cooldown_steps
 
 
 def test_what_the_user_states_does_not_fall():

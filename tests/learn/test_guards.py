@@ -390,6 +390,9 @@ def test_findings_are_printed_in_lines():
     fitted = learn.check_pipeline(StandardScaler().fit(X))
     assert str(fitted).endswith("without privacy (mean_, n_samples_seen_, scale_, var_)")
     assert "no step learns" in str(learn.check_pipeline(model()))
+    for step, attribute in ((PrivateName(), "_m"), (Bare(), "mean")):
+        with pytest.raises(InvalidInput, match=f"^{type(step).__name__.lower()}: .*{attribute}"):
+            learn.guarantee_of(step.fit(X))
 
 
 def test_labels_are_another_matter():

@@ -102,29 +102,26 @@ def test_a_search_over_a_pipeline(parts, step):
     )
 
 
-def test_private_records_of_a_large_table_do_not_score(parts, tmp_path):
+class Whole(FunctionTransformer):
+    """Makes an array of files."""
+
+    def transform(self, table):
+        return X
+
+
+def test_what_a_search_cannot_do_with_a_large_table_costs_nothing(parts, tmp_path):
+    """Private records do not score, other machines have no files, and steps make no arrays of them."""
     ledger = pabi.Ledger(tmp_path / "ledger.json", epsilon=8.0, delta=1e-5, order=20.0)
-    untouched, asked = ledger.remaining(), search(validation_share=0.2, ledger=ledger)
-    with pytest.raises(
-        InvalidInput, match="validation_share: expected X_public and y_public for a table that is"
-    ):
-        asked.fit(learn.LargeTable(parts, columns=NAMES), "y")
+    untouched, table = ledger.remaining(), learn.LargeTable(parts, columns=NAMES)
+    public = "validation_share: expected X_public and y_public for a table that is"
+    with pytest.raises(InvalidInput, match=public):
+        search(validation_share=0.2, ledger=ledger).fit(table, "y")
     assert ledger.remaining() == untouched
-
-
-def test_a_search_on_other_machines_takes_a_table_in_memory(parts):
     with pytest.raises(InvalidInput, match="X: expected a table in memory on other machines"):
-        fit_on(object(), search(), learn.LargeTable(parts, columns=NAMES), "y", **PUBLIC)
-
-
-def test_a_step_that_makes_arrays_of_files(parts):
-    class Whole(FunctionTransformer):
-        def transform(self, table):
-            return X
-
+        fit_on(object(), search(), table, "y", **PUBLIC)
     asked = search(make_pipeline(Whole(), MODEL))
     with pytest.raises(InvalidInput, match="estimator: expected steps of this library for a large"):
-        asked.fit(learn.LargeTable(parts, columns=NAMES), "y", **PUBLIC_FRAME)
+        asked.fit(table, "y", **PUBLIC_FRAME)
 
 
 def rows_of(table):
@@ -179,14 +176,9 @@ def test_a_model_of_random_features(parts):
 @pytest.mark.parametrize("form", ["dask array", "dask frame", "zarr", "dataset"])
 def test_collections_are_not_read_into_memory(tmp_path, form):
     collection = table_in(form, X, tmp_path).data
-    with pytest.raises(
-        InvalidInput, match=r"X: expected pabi.learn.LargeTable\(X\) for a table of"
-    ):
-        RandomFeatures().fit(collection)
-    with pytest.raises(
-        InvalidInput, match=r"X: expected pabi.learn.LargeTable\(X\) for a table of"
-    ):
-        RandomFeatures().fit(X).transform(collection)
+    for use in (RandomFeatures().fit, RandomFeatures().fit(X).transform):
+        with pytest.raises(InvalidInput, match=r"X: expected pabi.learn.LargeTable\(X\) for a"):
+            use(collection)
 
 
 def test_random_features_are_no_frame_and_have_no_gaps(tmp_path):

@@ -161,34 +161,34 @@ def test_what_is_declared_does_not_warn() -> None:
 
 
 @in_turn(
-    ("columns", "field"),
+    ("field", "column"),
     [
-        ({}, "columns"),
-        ([AGE], "columns"),
-        ({"x": 3}, "columns.x"),
-        ({"x": {}}, "columns.x.kind"),
-        ({"x": {"kind": "number"}}, "columns.x.kind"),
-        ({"x": {"kind": "numeric"}}, "columns.x.range"),
-        ({"x": {"kind": "numeric", "range": [3, 3]}}, "columns.x.range"),
-        ({"x": {"kind": "numeric", "range": [0, math.nan]}}, "columns.x.range"),
-        ({"x": {"kind": "numeric", "range": [-1e308, 1e308]}}, "columns.x.range"),
-        ({"x": {"kind": "numeric", "range": [0, 1], "levels": ["a"]}}, "columns.x.levels"),
-        ({"x": {"kind": "numeric", "range": [0, 1], "rnge": 1}}, "columns.x.rnge"),
-        ({"x": {"kind": "numeric", "range": [0, 1], "transform": "exp"}}, "columns.x.transform"),
-        ({"x": {"kind": "numeric", "range": [-1, 1], "transform": "log1p"}}, "columns.x.range"),
-        ({"x": {"kind": "categorical"}}, "columns.x.levels"),
-        ({"x": {"kind": "categorical", "levels": []}}, "columns.x.levels"),
-        ({"x": {"kind": "categorical", "levels": ["a", " a"]}}, "columns.x.levels"),
-        ({"x": {"kind": "categorical", "levels": ["a", 1]}}, "columns.x.levels"),
-        ({"x": {"kind": "categorical", "levels": ["a", " "]}}, "columns.x.levels"),
-        ({"x": {"kind": "categorical", "levels": ["a"], "other": "drop"}}, "columns.x.other"),
-        ({"x": {"kind": "boolean", "range": [0, 1]}}, "columns.x.range"),
+        ("", 3),
+        (".kind", {}),
+        (".kind", {"kind": "number"}),
+        (".range", {"kind": "numeric"}),
+        *((".range", {"kind": "numeric", "range": ends}) for ends in ([3, 3], [0, math.nan])),
+        (".range", {"kind": "numeric", "range": [-1e308, 1e308]}),
+        (".levels", AGE | {"levels": ["a"]}),
+        (".rnge", AGE | {"rnge": 1}),
+        (".transform", AGE | {"transform": "exp"}),
+        (".range", {"kind": "numeric", "range": [-1, 1], "transform": "log1p"}),
+        (".levels", {"kind": "categorical"}),
+        *((".levels", JOB | {"levels": levels}) for levels in ([], ["a", " a"], ["a", 1])),
+        (".levels", JOB | {"levels": ["a", " "]}),
+        (".other", JOB | {"other": "drop"}),
+        (".range", CITIZEN | {"range": [0, 1]}),
     ],
 )
-def test_bad_schemas_are_named(columns: Any, field: str) -> None:
-    with pytest.raises(InvalidInput) as caught:
-        SchemaEncoder(columns).transform({"x": [1]})
-    assert caught.value.field == field
+def test_bad_schemas_are_named(field: str, column: Any) -> None:
+    for columns, whole in (
+        ({"x": column}, f"columns.x{field}"),
+        ({}, "columns"),
+        ([AGE], "columns"),
+    ):
+        with pytest.raises(InvalidInput) as caught:
+            SchemaEncoder(columns).transform({"x": [1]})
+        assert caught.value.field == whole
 
 
 @in_turn(

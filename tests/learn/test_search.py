@@ -395,6 +395,25 @@ def test_predictions_of_another_shape_are_refused(shape):
         score_of(np.ones(shape), [1] * 40)
 
 
+def test_one_record_moves_a_score_by_one_part_of_all():
+    """The label of one scoring record becomes a text: the labels of all others stay what they are."""
+    X, y = table(60)
+    scores = []
+    for label in (int(y[7]), 1 - int(y[7]), "other", None):
+        changed = [int(one) for one in y]
+        changed[7] = label
+        asked = search(validation_share=0.5)
+        places = np.random.default_rng(2).permutation(60)[:30]
+        assert 7 in places  # it scores
+        tables = asked._parted(X, changed, np.random.default_rng(2), None)
+        asked.plan_ = SimpleNamespace(scoring_noise=1e-12)
+        score = asked._score(Guesses(np.ones(tables.scored, int)), tables, np.random.default_rng(0))
+        scores.append(score)
+        trained = np.asarray(tables.y)
+        assert trained.dtype.kind == "i"
+    assert max(scores) - min(scores) <= 1 / 30 + 1e-9
+
+
 def test_a_guarantee_says_what_a_prediction_depends_on():
     X, y = table(300)
     said = search(validation_share=0.3).fit(X, y).guarantee_.assumptions

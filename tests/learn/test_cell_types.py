@@ -14,7 +14,6 @@ from pabi.cli.encoded import read_encoded
 from pabi.features.cells import text_of, texts_of
 from pabi.learn import LargeTable, PrivateCategories, PrivateImputer, PrivateScaler, SchemaEncoder
 from pabi.learn.categories import level_counters
-from support.in_turn import in_turn
 from support.large import package
 
 pytestmark = [
@@ -30,7 +29,6 @@ STRANGERS = {
     "float": (1.0, ["x", None, 7]),
     "text": ("a", [1, 2.5, None]),
 }
-CASES = [(usual, odd) for usual, strangers in STRANGERS.values() for odd in strangers]
 
 
 def rows(usual: Any, first: Any) -> list[list[Any]]:
@@ -77,11 +75,13 @@ def texts_stay_where_gaps_are_filled(make: Any, usual: Any, odd: Any) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("stay", [levels_stay, features_stay, texts_stay_where_gaps_are_filled])
-@in_turn(("usual", "odd"), CASES)
-def test_cells_of_others_stay(form: str, stay: Any, usual: Any, odd: Any) -> None:
+@pytest.mark.parametrize("kind", STRANGERS)
+def test_cells_of_others_stay(form: str, stay: Any, kind: str) -> None:
     """A frame makes doubles of integers beside a gap before anyone sees them: large ones are lost."""
-    if form != "frame" or usual != BIG or odd == "x":
-        stay(FORMS[form], usual, odd)
+    usual, strangers = STRANGERS[kind]
+    for odd in strangers:
+        if form != "frame" or usual != BIG or odd == "x":
+            stay(FORMS[form], usual, odd)
 
 
 def test_one_gap_among_truth_values_changes_no_statistic() -> None:
@@ -141,7 +141,7 @@ def test_one_null_in_a_file_changes_no_other_row(tmp_path: Any, kind: str) -> No
     assert np.all(seen[0][:, 0] == 1.0)
 
 
-@in_turn("kind", FILES)
+@pytest.mark.parametrize("kind", FILES)
 def test_partitions_of_a_cluster_keep_types_of_cells(kind: str) -> None:
     frames, usual = package("dask.dataframe"), FILES[kind][0]
     for first in (usual, None):

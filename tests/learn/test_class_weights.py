@@ -113,7 +113,7 @@ def test_other_class_weights_are_refused(kind, bad):
         fitted(kind(class_weight=bad), X, y)
 
 
-@in_turn("kind", CLASSIFIERS)
+@pytest.mark.parametrize("kind", CLASSIFIERS)
 @in_turn("classes", [2, 3])
 def test_weights_cost_nothing_and_are_assumed_to_be_public(kind, classes):
     X, y = problem(classes=classes)

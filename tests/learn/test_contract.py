@@ -39,7 +39,7 @@ WEIGHTS_APART = {
 }
 # Checks of numbers, which a table of cells of any kind is not: its gaps are filled.
 CELLS_APART = {"check_estimators_pickle", "check_fit_idempotent"}
-PARTS = 12
+PARTS = 20
 BY_DAY = [
     CLASSIFIERS[0](**STATED),
     REGRESSORS[0](**STATED),

@@ -308,7 +308,7 @@ def dense(table):
     return table.toarray() if hasattr(table, "toarray") else np.asarray(table)
 
 
-@in_turn("name", ROW_BY_ROW)
+@pytest.mark.parametrize("name", ROW_BY_ROW)
 def test_a_known_step_makes_the_same_of_a_row_whatever_the_other_rows_are(name):
     make, one, other = ROW_BY_ROW[name]
     assert learn.check_pipeline(make()) == ()

@@ -54,7 +54,7 @@ def stated(guarantee):
     return [one["parameters_sha256"] for one in guarantee.notes["releases"]]
 
 
-@in_turn("kind", CLASSIFIERS + REGRESSORS)
+@pytest.mark.parametrize("kind", CLASSIFIERS + REGRESSORS)
 @in_turn("precondition", [None, "auto"])
 def test_estimators_note_the_hash_of_their_coefficients(kind, precondition):
     model = fitted(kind, precondition=precondition)

@@ -248,7 +248,8 @@ PROBABILISTIC = {
 }
 
 
-@in_turn("classes", [2, 3, 4])
+@pytest.mark.parametrize("classes", [2, 3, 4])
+@pytest.mark.parametrize("name", PROBABILISTIC)
 @in_turn(
     "changes",
     [
@@ -260,7 +261,6 @@ PROBABILISTIC = {
     ],
 )
 @in_turn("size", [1.0, 1e3])
-@in_turn("name", PROBABILISTIC)
 def test_probabilities_sum_to_one_and_agree_with_predictions(name, classes, changes, size):
     """The predicted class has the largest probability; where predictors say nothing several may."""
     kind, own = PROBABILISTIC[name]
@@ -304,10 +304,10 @@ def test_a_row_of_zeros_has_probabilities(name, classes):
     assert probabilities[0] == pytest.approx(np.full(classes, 1.0 / classes), abs=1e-8)
 
 
+@pytest.mark.parametrize("classes", [2, 3, 5])
+@pytest.mark.parametrize("kind", [PrivateLogisticRegression, PrivateRidgeClassifier])
 @in_turn("clipping", ["residual", "ball"])
 @in_turn("clip_norm", [0.1, 0.3, 0.6])
-@in_turn("classes", [2, 3, 5])
-@in_turn("kind", [PrivateLogisticRegression, PrivateRidgeClassifier])
 def test_at_the_probabilities_the_expected_gradient_vanishes(kind, classes, clip_norm, clipping):
     """Of a record whose label is drawn from them, as the trainer computes it, clipping included: the model
     is then where training on such labels would stop."""

@@ -84,7 +84,7 @@ def test_both_releases_meet_the_target_together(kind, batches, adjacency):
     assert {said for part in parts for said in part.assumptions} <= set(whole.assumptions)
 
 
-@in_turn("kind", ALL)
+@each_estimator
 def test_the_share_is_that_of_the_square_of_mu(kind):
     """Of the μ at which the release alone would meet the target."""
     for share in (0.04, 0.5, 0.9):
@@ -177,7 +177,7 @@ RANGES = np.array([[-2.0, -3.0, -1.0], [2.0, 3.0, 1.0]])
 SHIFTED = np.array([[0.0, -3.0, 5.0], [2.0, 1.0, 9.0]])
 
 
-@in_turn("kind", ALL)
+@each_estimator
 @in_turn("ranges", [None, RANGES, SHIFTED])
 @in_turn("form", ["dense", "csr", "frame"])
 @in_turn("intercept", [True, False])
@@ -333,7 +333,7 @@ def test_poor_tables_are_fitted_all_the_same(kind, name, intercept):
     assert model.guarantee_.epsilon(DELTA) <= 40.0
 
 
-@in_turn("kind", ALL)
+@each_estimator
 def test_more_columns_than_rows(kind):
     X, y = problem(kind, n=40, d=100)
     assert fitted(kind, X, y, precondition="auto").moments_ is None

@@ -157,7 +157,7 @@ def test_bad_arguments_of_one_kind_are_refused_by_name(kind, name, value):
     assert caught.value.field == name
 
 
-@in_turn("kind", ALL)
+@each_estimator
 def test_a_target_near_the_least_doubles_is_met(kind):
     model = kind(epsilon=1e-12, delta=1e-300, **QUICK).fit(*problem(kind))
     assert 0.0 < model.guarantee_.epsilon(1e-300) <= 1e-12

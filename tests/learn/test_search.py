@@ -246,11 +246,14 @@ def test_bad_input(fields, scoring, field):
     assert refusal.value.field == field
 
 
-def test_what_leaves_no_budget_is_refused():
+def test_steps_that_cost_too_much_leave_no_budget():
     X, y = table(2000)
     dear = make_pipeline(learn.PrivateWhitener(3.0, 1e-6, adjacency="zero_out"), logistic())
     with pytest.raises(TargetUnreachable, match="epsilon = 1 at delta = 1e-05 cannot be met"):
         search(dear, {"privatelogisticregression__precondition": [None]}).fit(X, y, **PUBLIC)
+
+
+def test_releases_beside_it_that_leave_nothing_or_are_none():
     spent = pabi.NoisyAccuracy(100, 1e-3, adjacency="zero_out").guarantee(DELTA)
     with pytest.raises(TargetUnreachable):
         search(besides=[spent]).plan(1000, 4)

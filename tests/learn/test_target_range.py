@@ -18,14 +18,11 @@ from pabi.describe.second_moments import NoisySecondMoments
 from pabi.learn import (
     PrivateHuberRegressor,
     PrivateLinearRegression,
-    PrivateLinearSVC,
-    PrivateLogisticRegression,
     PrivatePoissonRegressor,
-    PrivateRidgeClassifier,
 )
 from pabi.numbers import warning as warning_module
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
-from support.estimators import REGRESSORS
+from support.estimators import REGRESSORS, each_estimator
 from support.in_turn import in_turn
 
 QUICK = {"batches": FullBatch(), "epochs": 3, "step_size": 0.5, "l2": 0.01, "noise_std": 0.3}
@@ -92,7 +89,7 @@ def test_little_noise_ends_at_the_optimum_of_the_scaled_problem(kind, bound, sha
     assert np.linalg.norm(truth) > 0.1
 
 
-@in_turn(
+@pytest.mark.parametrize(
     ("n", "adjacency", "over_half_the_range"),
     [
         (100, "zero_out", 0.25),
@@ -247,7 +244,7 @@ def test_targets_of_which_nothing_is_stated_are_warned_of_once(kind):
     assert not messages(**{bound: 1.0})
 
 
-@in_turn("kind", [PrivateLogisticRegression, PrivateLinearSVC, PrivateRidgeClassifier, *REGRESSORS])
+@each_estimator
 @in_turn("d", [1, 2, 7])
 def test_no_row_within_the_ranges_is_scaled(kind, d):
     """All corners of the ranges, which have norm √d, and none of which is warned of."""

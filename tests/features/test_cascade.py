@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from pabi.features.cascade import Cascade, cascade, paths, scattered
-from pabi.features.wavelets import low_pass, morlets
+from pabi.features.cascade import cascade, paths, scattered
+from pabi.features.wavelets import low_band, low_pass, morlets
+from support.in_turn import in_turn
 
 # Single precision: a coefficient's error is some units of 2⁻²⁴ of the largest pixel.
 ROUNDING = 8 * 2.0**-24
@@ -17,15 +17,6 @@ ROUNDING = 8 * 2.0**-24
 
 def images(n: int, shape: tuple[int, int], seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).random((n, *shape), dtype=np.float32)
-
-
-def without_border(plan: Cascade) -> Cascade:
-    """The same transform of periodic images, which have the size of the bordered ones."""
-    height, width = plan.wavelets[0, 0].shape[1:]
-    return replace(plan, rows=np.arange(height)[:, None], columns=np.arange(width))
-
-
-# Plain sums.
 
 
 def periodic(shape: tuple[int, int], value) -> np.ndarray:
@@ -156,10 +147,7 @@ def test_coefficients_are_those_of_kymatio(setting):
         assert ours == pytest.approx(theirs, rel=1e-6)  # both in part in single precision
 
 
-# What the theory promises.
-
-
-@pytest.mark.parametrize(("scales", "angles"), [(1, 8), (2, 8), (3, 5)])
+@in_turn(("scales", "angles"), [(1, 8), (2, 8), (3, 5)])
 def test_channels_are_counted_as_the_formula_says(scales, angles):
     first = 1 + scales * angles
     assert len(paths(scales, angles, 1)) == first
@@ -169,47 +157,33 @@ def test_channels_are_counted_as_the_formula_says(scales, angles):
     assert np.array_equal(scattered(plan, images(2, (16, 8))), truth)
 
 
-def test_a_constant_image_has_its_average_and_nothing_else():
-    plan = cascade((16, 12), 2, 8, 2)
-    coefficients = scattered(plan, np.full((1, 16, 12), 0.7, np.float32))[0]
-    np.testing.assert_allclose(coefficients[0], 0.7, rtol=ROUNDING)
-    np.testing.assert_allclose(coefficients[1:], 0.0, atol=ROUNDING)
+@in_turn(
+    ("shape", "j", "angles"),
+    [((16, 24), 0, 8), ((16, 24), 1, 8), ((20, 12), 2, 3), ((12, 12), 0, 1), ((8, 8), 1, 2)],
+)
+def test_wavelets_are_the_transforms_of_their_formula(shape, j, angles):
+    spectra = morlets(shape, j, angles)
+    assert spectra.shape == (angles, *shape)
+    truth = [np.fft.fft2(wavelet(shape, j, k, angles)) for k in range(angles)]
+    np.testing.assert_allclose(spectra, truth, rtol=0, atol=1e-13)
 
 
-@pytest.mark.parametrize(("scales", "shape"), [(1, (8, 10)), (2, (16, 12)), (3, (16, 16))])
-def test_periodic_images_that_move_by_the_scale_move_their_coefficients(scales, shape):
-    plan = without_border(cascade(shape, scales, 4, 2))
-    x = images(3, (len(plan.rows), len(plan.columns)))
-    there = scattered(plan, np.roll(x, (2**scales, 2**scales), axis=(1, 2)))
-    np.testing.assert_allclose(
-        there[:, :, 1:, 1:], scattered(plan, x)[:, :, :-1, :-1], rtol=0, atol=ROUNDING
-    )
-    nearer = scattered(plan, np.roll(x, (1, 0), axis=(1, 2)))
-    assert np.abs(nearer - scattered(plan, x)).max() > 1e4 * ROUNDING
+@in_turn(("n", "scales"), [(12, 1), (36, 2), (40, 3)])
+def test_the_low_pass_filter_is_the_transform_of_a_gaussian(n, scales):
+    width = 0.8 * 2 ** (scales - 1)
+    pixels = np.arange(n) + n * np.arange(-3, 4)[:, None]  # of seven periods, a row each
+    gauss = np.exp(-(pixels**2) / (2 * width**2)) / math.sqrt(2 * math.pi * width**2)
+    truth = np.fft.fft(gauss.sum(axis=0))
+    np.testing.assert_allclose(low_pass(n, scales), truth, rtol=0, atol=1e-13)
 
 
-def everywhere(plan: Cascade, x: np.ndarray) -> np.ndarray:
-    """The coefficients of a periodic image at all pixels: those at one, of all translations."""
-    moved = [np.roll(x, place, axis=(0, 1)) for place in np.ndindex(x.shape)]
-    return scattered(plan, np.stack(moved))[:, :, 0, 0]
-
-
-@pytest.mark.parametrize(("scales", "angles"), [(1, 8), (2, 8), (2, 3)])
-def test_distances_grow_by_the_bound_of_the_filters_at_most(scales, angles):
-    plan = without_border(cascade((8, 4), scales, angles, 2))
-    shape = len(plan.rows), len(plan.columns)
-    waves = sum(np.square(morlets(shape, j, angles)).sum(axis=0) for j in range(scales))
-    opposite = np.roll(waves[::-1, ::-1], (1, 1), axis=(0, 1))
-    low = np.square(np.outer(low_pass(shape[0], scales), low_pass(shape[1], scales)))
-    frame = (low + (waves + opposite) / 2).max()  # of a real image, by Parseval's theorem
-    x, y = images(2, shape)
-    for other in (y, x + 0.5, 0 * x, x + 0.1 * y):
-        distance = np.sum((everywhere(plan, x) - everywhere(plan, other)) ** 2, dtype=float)
-        # Once for every layer: wavelets, wavelets of moduli, and averages of these.
-        most = max(1.0, frame) ** 3 * np.sum((x - other) ** 2, dtype=float)
-        assert distance <= most * (1 + ROUNDING)
-    dark, grey = np.zeros(shape, np.float32), np.full(shape, 0.5, np.float32)
-    apart = np.linalg.norm(everywhere(plan, grey) - everywhere(plan, dark))
-    # Averages keep a constant, but for what the samples of a Gaussian add up to by Poisson's formula.
-    mass = (1 + 2 * math.exp(-2 * (math.pi * 0.8 * 2 ** (scales - 1)) ** 2)) ** 2
-    assert apart == pytest.approx(mass * np.linalg.norm(grey), rel=ROUNDING)
+@in_turn("level", [0, 1, 2])
+def test_the_low_band_is_what_every_so_manieth_pixel_can_hold(level):
+    n = 16
+    coarse = n >> level
+    for frequency in range(-n // 2, n // 2):
+        wave = np.fft.fft(np.exp(2j * math.pi * frequency * np.arange(n) / n))
+        seen = np.fft.ifft(low_band(wave, level)) / 2**level
+        within = -coarse // 2 <= frequency < coarse // 2
+        truth = within * np.exp(2j * math.pi * frequency * np.arange(coarse) / coarse)
+        np.testing.assert_allclose(seen, truth, rtol=0, atol=1e-13)

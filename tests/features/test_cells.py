@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from pabi.features.cells import cells_of, doubles_of, number_of, table_of, text_of, texts_of
 from pabi.numbers.errors import InvalidInput
+from support.in_turn import in_turn
 
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow")
 BIG = 2**60 + 1  # no double
@@ -40,7 +41,7 @@ RULE = {
 CELLS = [(cell, text) for text, alike in RULE.items() for cell in alike]
 
 
-@pytest.mark.parametrize(("cell", "text"), CELLS, ids=repr)
+@in_turn(("cell", "text"), CELLS)
 def test_the_rule(cell: Any, text: str) -> None:
     assert text_of(cell) == text
     assert texts_of("x", cells_of([cell])) == [text]
@@ -77,8 +78,8 @@ CONTAINERS = {
 }
 
 
-@pytest.mark.parametrize("container", CONTAINERS)
-@pytest.mark.parametrize(("plain", "strangers"), KINDS, ids=["int", "float", "bool", "str"])
+@in_turn("container", CONTAINERS)
+@in_turn(("plain", "strangers"), KINDS)
 def test_a_stranger_changes_no_other_cell(
     container: str, plain: list[Any], strangers: list[Any]
 ) -> None:
@@ -91,7 +92,7 @@ def test_a_stranger_changes_no_other_cell(
         assert texts_of("x", rows[:, 0]) == texts
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("values", "kind"),
     [
         ([1, 2, 70000], "<i4"),
@@ -124,7 +125,7 @@ def _file(cells: list[Any]) -> Any:
     return io.StringIO("x,y\n" + "".join(f"{cell},\n" for cell in cells))
 
 
-@pytest.mark.parametrize(
+@in_turn(
     "column",
     [
         pd.Series([BIG, None], dtype="Int64"),
@@ -133,7 +134,6 @@ def _file(cells: list[Any]) -> Any:
         pd.Series([BIG, None], dtype=object),
         pd.Series([BIG, BIG + 1], dtype="category").cat.set_categories([BIG]),
     ],
-    ids=["Int64", "arrow", "chunks", "objects", "category"],
 )
 def test_integers_beside_a_gap_are_exact(column: Any) -> None:
     assert texts_of("x", cells_of(column)) == [str(BIG), ""]
@@ -182,9 +182,7 @@ def test_columns_of_one_type_are_as_their_cells(cells: list[float], kind: str) -
     assert texts_of("x", column) == [text_of(cell) for cell in column]
 
 
-@pytest.mark.parametrize(
-    "cell", [1j, np.complex64(1), np.datetime64("2020"), b"5", {"a": 1}, [1], 10**400, "a"]
-)
+@in_turn("cell", [1j, np.complex64(1), np.datetime64("2020"), b"5", {"a": 1}, [1], 10**400, "a"])
 def test_what_is_no_number_is_one_line(cell: Any) -> None:
     with pytest.raises(InvalidInput) as refused:
         doubles_of("x", cells_of([1.0, cell]))
@@ -193,7 +191,7 @@ def test_what_is_no_number_is_one_line(cell: Any) -> None:
     assert repr(cell) not in str(refused.value)
 
 
-@pytest.mark.parametrize("kind", ["c16", "M8[ns]", "m8[s]", "S3", "V2"])
+@in_turn("kind", ["c16", "M8[ns]", "m8[s]", "S3", "V2"])
 def test_other_types_are_refused_as_a_whole(kind: str) -> None:
     column = np.zeros(2, dtype=kind)
     for read in (texts_of, doubles_of):
@@ -201,7 +199,7 @@ def test_other_types_are_refused_as_a_whole(kind: str) -> None:
             read("x", column)
 
 
-@pytest.mark.parametrize("cell", [10**400, 1j, "SECRET-1", [1]])
+@in_turn("cell", [10**400, 1j, "SECRET-1", [1]])
 def test_a_refusal_keeps_nothing_of_what_led_to_it(cell: Any) -> None:
     with pytest.raises(InvalidInput) as refused:
         doubles_of("x", cells_of([1.0, cell]))
@@ -209,7 +207,7 @@ def test_a_refusal_keeps_nothing_of_what_led_to_it(cell: Any) -> None:
     assert refused.value.__cause__ is None
 
 
-@pytest.mark.parametrize("kind", ["i8", "f4", "f8", "?", "O", "U1"])
+@in_turn("kind", ["i8", "f4", "f8", "?", "O", "U1"])
 def test_a_masked_cell_is_missing(kind: str) -> None:
     masked = np.ma.array(np.array([[1, 0], [1, 1]]).astype(kind), mask=[[0, 1], [0, 0]])
     expected = [[1.0, math.nan], [1.0, 1.0]]

@@ -12,15 +12,13 @@ import pandas as pd
 import pytest
 from scipy.sparse import coo_matrix, csr_matrix
 from sklearn.base import clone
-from sklearn.datasets import make_circles
 from sklearn.exceptions import NotFittedError
-from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
 import pabi
 from pabi.features import RandomFeatures
 from pabi.features.frequencies import frequencies
-from pabi.learn import PrivateLogisticRegression, guarantee_of
+from support.in_turn import in_turn
 
 PLAIN = RandomFeatures(n_components=40, linear=False)
 
@@ -56,7 +54,7 @@ def test_orthogonal_frequencies_scatter_less_than_independent_ones(distance):
     assert kernels(16, 32, distance).var(ddof=1) < 0.8 * independent
 
 
-@pytest.mark.parametrize("count", [1, 2, 5, 40])
+@in_turn("count", [1, 2, 5, 40])
 def test_features_are_cosines_and_sines(rows, count):
     features = RandomFeatures(None, count, length=3.0, linear=False, seed=2).fit_transform(rows)
     waves = -(-count // 2)
@@ -83,9 +81,9 @@ def test_the_length_of_the_kernel_is_the_norm_that_rows_may_have(rows):
         assert np.array_equal(auto, RandomFeatures(ranges, 10, length=length).fit_transform(rows))
 
 
-@pytest.mark.parametrize("linear", [True, False])
-@pytest.mark.parametrize("ranges", [None, (-1, 1), (-0.01, 5)])
 @pytest.mark.parametrize("size", [0.0, 1e-30, 1.0, 1e11])
+@in_turn("linear", [True, False])
+@in_turn("ranges", [None, (-1, 1), (-0.01, 5)])
 def test_no_row_is_longer_than_one(linear, ranges, size):
     X = size * np.random.default_rng(1).choice([-1.0, 0.5, 1.0], size=(50, 7))
     for count in (1, 7, 256):
@@ -178,25 +176,7 @@ def test_names_say_column_or_wave(rows):
         model.transform(frame.rename(columns={"a": "z"}))
 
 
-@pytest.mark.filterwarnings("ignore::pabi.numbers.errors.PrivacyWarning")
-def test_a_private_kernel_machine_tells_circles_apart():
-    """No line can: the circles have one centre. Radii of 1 and 0.4 with noise of 0.08 hardly overlap."""
-    X, y = make_circles(4_000, noise=0.08, factor=0.4, random_state=0)
-    head = PrivateLogisticRegression(2.0, 1e-5, classes=[0, 1], random_state=0)
-    model = make_pipeline(RandomFeatures((-1.5, 1.5), 100, length=0.5), head).fit(
-        X[:3_000], y[:3_000]
-    )
-    assert model.score(X[3_000:], y[3_000:]) > 0.95
-    line = clone(head).set_params(feature_ranges=(-1.5, 1.5)).fit(X[:3_000], y[:3_000])
-    assert line.score(X[3_000:], y[3_000:]) < 0.7
-    assert guarantee_of(model).certificate == model[-1].guarantee_.certificate
-    assert guarantee_of(model).epsilon(1e-5) <= 2.0
-
-
-# What is wrong.
-
-
-@pytest.mark.parametrize(
+@in_turn(
     ("settings", "message"),
     [
         ({"n_components": 0}, "n_components: expected an integer ≥ 1, got 0"),
@@ -246,3 +226,29 @@ def test_scikit_learn_checks(linear):
     results = check_estimator(RandomFeatures(n_components=20, linear=linear), on_fail=None)
     assert sum(result["status"] == "passed" for result in results) >= 40
     assert [result["check_name"] for result in results if result["status"] == "failed"] == []
+
+
+def by_gram_and_schmidt(draws: np.ndarray) -> np.ndarray:
+    """The same orthonormal columns, one at a time and twice over, for the sake of rounding."""
+    columns: list[np.ndarray] = []
+    for v in draws.T:
+        for q in (*columns, *columns):
+            v = v - (q @ v) * q
+        columns.append(v / np.linalg.norm(v))
+    return np.stack(columns, axis=1)
+
+
+@in_turn(("d", "count"), [(1, 3), (3, 3), (4, 10), (30, 7)])
+def test_directions_are_draws_made_orthonormal_block_by_block(d, count):
+    drawn = np.random.RandomState(5)
+    blocks = [
+        by_gram_and_schmidt(drawn.standard_normal((d, min(d, count - first))))
+        for first in range(0, count, d)
+    ]
+    truth = np.concatenate(blocks, axis=1) * np.sqrt(drawn.chisquare(d, size=count))
+    np.testing.assert_allclose(frequencies(5, d, count), truth, rtol=0, atol=1e-10)
+
+
+def test_nobody_can_change_what_others_get():
+    with pytest.raises(ValueError, match="read-only"):
+        frequencies(0, 2, 4)[0, 0] = 1.0

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import pickle
 import re
+import statistics
 import traceback
 import warnings
 
@@ -13,14 +15,13 @@ import pytest
 from scipy.sparse import csr_matrix
 from sklearn.base import clone
 from sklearn.datasets import load_digits
-from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
 import pabi
 from pabi.features import Scattering
 from pabi.features.cascade import cascade, paths, scattered
 from pabi.features.groups import group_normalised
-from pabi.learn import PrivateLogisticRegression
+from support.in_turn import in_turn
 
 SMALL = Scattering((8, 8), J=1, groups=3, scale=16.0)
 
@@ -35,7 +36,7 @@ def noise(n: int, *shape: int) -> np.ndarray:
     return np.random.default_rng(0).integers(0, 256, (n, *shape), dtype=np.uint8)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("shape", "J", "L", "order", "groups", "width"),
     [
         ((28, 28), 2, 8, 2, 27, 3969),
@@ -130,18 +131,7 @@ def test_named_columns_are_remembered_and_compared(digits):
         clone(SMALL).transform(frame)  # without a fit there is nothing to compare
 
 
-def test_in_front_of_private_training(digits):
-    model = make_pipeline(clone(SMALL), PrivateLogisticRegression(8.0, 1e-5, feature_norm=12.0))
-    labels = load_digits().target[:200] < 5
-    guarantee = model.fit(digits, labels)[-1].guarantee_
-    assert guarantee.epsilon(1e-5) <= 8.0
-    assert model.predict(digits).shape == (200,)
-
-
-# What is wrong.
-
-
-@pytest.mark.parametrize(
+@in_turn(
     ("settings", "message"),
     [
         ({"shape": 8}, "shape: expected two integers, (h, w), got 8"),
@@ -169,7 +159,7 @@ def test_settings_are_refused_in_one_line(settings, message, digits):
         transformer.get_feature_names_out()
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("X", "message"),
     [
         (np.zeros((5, 63)), "rows of 64 pixels or images of 8 × 8, got entries of shape (63,)"),
@@ -190,7 +180,7 @@ def test_what_is_no_image_is_refused_in_one_line(X, message):
         assert "secret" not in "".join(traceback.format_exception(refusal.value.__cause__))
 
 
-@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf, 1e14, -1e300])
+@in_turn("wrong", [np.nan, np.inf, -np.inf, 1e14, -1e300])
 def test_pixels_without_a_size_are_refused_and_not_shown(wrong, digits):
     x = digits.copy()
     x[150, 7] = wrong
@@ -222,3 +212,28 @@ def test_scikit_learn_checks(shape):
         and "got entries of shape" not in "".join(traceback.format_exception(result["exception"]))
     }
     assert failures <= {"check_dtype_object"}  # which wants a TypeError where ours is a ValueError
+
+
+@in_turn(("channels", "groups"), [(6, 3), (6, 1), (6, 6), (81, 27)])
+def test_every_group_of_every_image_is_normalised_by_itself(channels, groups):
+    x = np.random.default_rng(0).normal(3.0, 2.0, (2, channels, 2, 3)).astype(np.float32)
+    x[1] *= 1e-3
+    result = group_normalised(x, groups)
+    assert result.shape == x.shape
+    assert result.dtype == np.float32
+    size = channels // groups
+    for image in range(2):
+        for first in range(0, channels, size):
+            part = x[image, first : first + size].astype(float).ravel().tolist()
+            mean, variance = statistics.fmean(part), statistics.pvariance(part)
+            truth = [(value - mean) / math.sqrt(variance + 1e-5) for value in part]
+            measured = result[image, first : first + size].ravel()
+            np.testing.assert_allclose(measured, truth, rtol=1e-4, atol=1e-4)
+
+
+def test_a_group_without_variation_is_zero():
+    x = np.full((1, 4, 3, 3), 0.3, np.float32)
+    x[:, 2:] = np.arange(18).reshape(2, 3, 3)
+    result = group_normalised(x, 2)
+    np.testing.assert_allclose(result[:, :2], 0.0, atol=1e-4)
+    assert np.square(result[:, 2:]).mean() == pytest.approx(1.0, rel=1e-5)

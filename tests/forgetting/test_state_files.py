@@ -1,20 +1,23 @@
-"""Files of secret states: what they show, what they refuse."""
+"""Files of secret states: what they show, what they refuse; digests, which tell records apart by a key."""
 
 from __future__ import annotations
 
+import hashlib
 import stat
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 
-import pabi
 from pabi.forgetting import state_files
+from pabi.forgetting.digests import digests_of, same_rows, without
 from pabi.forgetting.state_files import locked, state_in, write_state
 from pabi.forgetting.states import read_state, written
 from pabi.learn import PrivateLogisticRegression, StateFile
 from pabi.numbers.errors import InvalidInput
+from support.in_turn import in_turn
 
 X = np.random.default_rng(1).uniform(-0.4, 0.4, (120, 3))
 Y = (X[:, 0] > 0).astype(int)
@@ -93,20 +96,15 @@ def test_a_state_comes_back_as_it_was(state):
     assert (again.digest_key, again.facts, again.log) == (held.digest_key, held.facts, held.log)
 
 
-@pytest.mark.parametrize("at", [0, 5, 11, 14, 40, 60, 1000, -1])
-def test_a_changed_byte_is_noticed(state, tmp_path, at):
-    content = bytearray(Path(state.path).read_bytes())
-    content[at] ^= 1
-    with pytest.raises(InvalidInput) as caught:
-        state_in(changed(state, tmp_path / "other", bytes(content)))
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("length", [0, 5, 12, 13, 30, 45, 50, 500])
-def test_a_file_that_is_cut_off_is_refused(state, tmp_path, length):
-    content = Path(state.path).read_bytes()[:length]
-    with pytest.raises(InvalidInput):
-        state_in(changed(state, tmp_path / "other", content))
+def test_a_changed_byte_or_a_file_that_is_cut_off_is_noticed(state, tmp_path):
+    whole = Path(state.path).read_bytes()
+    others = [whole[:length] for length in (0, 5, 12, 13, 30, 45, 50, 500)]
+    for at in (0, 5, 11, 14, 40, 60, 1000, len(whole) - 1):
+        others.append(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+    for content in others:
+        with pytest.raises(InvalidInput) as caught:
+            state_in(changed(state, tmp_path / "other", content))
+        assert "\n" not in str(caught.value)
 
 
 def test_other_versions_and_files_are_named(state, tmp_path):
@@ -125,7 +123,7 @@ def test_another_key_is_refused(state):
         state_in(StateFile(state.path, StateFile.new_key()))
 
 
-@pytest.mark.parametrize("key", [b"short", "x" * 32, b"x" * 33, None])
+@in_turn("key", [b"short", "x" * 32, b"x" * 33, None])
 def test_keys_are_32_bytes(key):
     with pytest.raises(InvalidInput, match="^key: expected 32 bytes"):
         StateFile("state", key)
@@ -140,7 +138,7 @@ def test_without_the_package_nothing_is_trained(monkeypatch):
         StateFile("state", b"x" * 32)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     "change",
     [
         {"walk": {"step": 3}},
@@ -149,7 +147,6 @@ def test_without_the_package_nothing_is_trained(monkeypatch):
         {"digest_key": b"short"},
         {"digests": np.zeros((3, 16), dtype=np.uint8)},
     ],
-    ids=repr,
 )
 def test_states_that_no_run_can_be_in_are_refused(state, change):
     held = state_in(state)
@@ -164,6 +161,52 @@ def test_what_is_no_state_is_refused():
             read_state(content)
 
 
-def test_the_version_of_the_package_reads_its_own(state):
-    assert state.requests() == ()
-    assert pabi.learn.StateFile is StateFile
+RNG = np.random.default_rng(3)
+ROWS = np.where(RNG.random((5000, 4)) < 0.4, 0.0, RNG.standard_normal((5000, 4)))
+TARGETS, KEY = RNG.integers(3, size=5000), bytes(range(32))
+
+
+def test_a_digest_is_blake2b_of_the_row_and_what_belongs_to_it():
+    weights = RNG.random(5000)
+    digests = digests_of(ROWS, TARGETS, weights, KEY)
+    for row in (0, 4095, 4096, 4999):
+        text = np.array([*ROWS[row], TARGETS[row], weights[row]], dtype="<f8").tobytes()
+        digest = hashlib.blake2b(text, digest_size=16, key=KEY).digest()
+        assert digests[row].tobytes() == digest
+
+
+@in_turn("form", [csr_matrix, np.asfortranarray, lambda x: x[::1] * 1.0])
+def test_the_form_of_a_table_does_not_matter(form):
+    assert np.array_equal(
+        digests_of(form(ROWS), TARGETS, None, KEY), digests_of(ROWS, TARGETS, None, KEY)
+    )
+    assert np.array_equal(
+        digests_of(-ROWS * -1.0 * -1.0 * -1.0, TARGETS, None, KEY),
+        digests_of(ROWS, TARGETS, None, KEY),
+    )
+
+
+@in_turn("place", ["row", "target", "weight", "key"])
+def test_every_part_matters(place):
+    rows, targets, weights, key = ROWS.copy(), TARGETS.copy(), np.ones(5000), KEY
+    before = digests_of(rows, targets, weights, key)
+    if place == "row":
+        rows[77, 2] = np.nextafter(rows[77, 2], 9.0)
+    elif place == "target":
+        targets[77] += 1
+    elif place == "weight":
+        weights[77] = 0.5
+    else:
+        key = bytes(32)
+    after = digests_of(rows, targets, weights, key)
+    differing = np.flatnonzero(np.any(before != after, axis=1))
+    assert differing.tolist() == (list(range(5000)) if place == "key" else [77])
+    assert not same_rows(before, after, np.array([], dtype=np.intp))
+    assert same_rows(before, after, np.array([77])) is (place != "key")
+
+
+def test_forgotten_records_have_none():
+    digests = digests_of(ROWS, TARGETS, None, KEY)
+    left = without(digests, np.array([2, 5]))
+    assert not np.any(left[[2, 5]])
+    assert np.array_equal(left[[0, 1, 3, 4]], digests[[0, 1, 3, 4]])

@@ -13,6 +13,7 @@ import pabi
 from pabi.analyses.column_statistics import failure_of
 from pabi.learn import PrivateCategories
 from pabi.learn.categories import threshold_of
+from support.in_turn import in_turn
 
 DELTA = 1e-5
 
@@ -67,20 +68,13 @@ def test_levels_that_were_never_seen_are_other():
     ]
 
 
-@pytest.mark.parametrize("cell", [None, math.nan, pd.NA, "", "  ", float("nan")])
-def test_missing_cells_are_one_level(cell):
-    X = np.array([[cell], ["a"]] * 2000, dtype=object)
-    assert fitted(X).categories_ == [("", "a")]
-
-
-def test_cells_of_all_kinds_are_text():
+def test_cells_of_all_kinds_are_text_and_missing_ones_are_one_level():
+    for cell in (None, math.nan, pd.NA, "", "  "):
+        assert fitted(np.array([[cell], ["a"]] * 2000, dtype=object)).categories_ == [("", "a")]
     X = np.array([[1], [1.0], ["1"], [True], ["true"], [2.5]] * 1000, dtype=object)
     assert fitted(X).categories_ == [("1", "2.5", "true")]
-
-
-def test_rare_levels_are_other():
-    X = np.array([["a"]] * 3000 + [[f"rare {k}"] for k in range(500)], dtype=object)
-    assert fitted(X).categories_ == [("a",)]
+    rare = np.array([["a"]] * 3000 + [[f"rare {k}"] for k in range(500)], dtype=object)
+    assert fitted(rare).categories_ == [("a",)]
 
 
 def test_one_row_and_nothing_but_its_own_level():
@@ -98,14 +92,14 @@ def test_declared_levels_are_taken_as_they_are():
     assert free.categories_ == [("red",), ("0",), ("x",)]
 
 
-@pytest.mark.parametrize("d", [1, 5, 300])
+@in_turn("d", [1, 5, 300])
 def test_a_lone_level_is_shown_with_at_most_a_fifth_of_delta(d):
     z = threshold_of(DELTA / 5.0, d)
     assert failure_of(z, d) <= DELTA / 5.0
     assert 1.0 - stats.norm.cdf(z) ** d == pytest.approx(DELTA / 5.0, rel=1e-3)
 
 
-@pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
+@in_turn("adjacency", ["replace_one", "zero_out"])
 def test_its_delta_is_that_of_the_noise_and_of_the_failure(adjacency):
     one = fitted(frame(), adjacency=adjacency)
     (release,) = one.releases_

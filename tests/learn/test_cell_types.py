@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,6 @@ STRANGERS = {
     "float": (1.0, ["x", None, 7]),
     "text": ("a", [1, 2.5, None]),
 }
-CASES = [(usual, odd) for usual, strangers in STRANGERS.values() for odd in strangers]
 
 
 def rows(usual: Any, first: Any) -> list[list[Any]]:
@@ -44,52 +44,44 @@ FORMS = {
 }
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(("usual", "odd"), CASES, ids=repr)
-def test_levels_of_others_stay(form: str, usual: Any, odd: Any) -> None:
-    """A frame makes doubles of integers beside a gap before anyone sees them: large ones are lost."""
-    if form == "frame" and usual == BIG and odd != "x":
-        pytest.skip("pandas has rounded them")
-    for make in (PrivateCategories(1.0), PrivateImputer(1.0, strategy="most_frequent")):
+def levels_stay(make: Any, usual: Any, odd: Any) -> None:
+    for model in (PrivateCategories(1.0), PrivateImputer(1.0, strategy="most_frequent")):
         for first in (usual, odd):
-            cells = make._fitting_table(FORMS[form](rows(usual, first)), None)
-            counts = level_counters(cells, [0])[0]
+            counts = level_counters(model._fitting_table(make(rows(usual, first)), None), [0])[0]
             assert counts[text_of(usual)] == M - 1 + (text_of(first) == text_of(usual))
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(("usual", "odd"), CASES, ids=repr)
-def test_features_of_others_stay(form: str, usual: Any, odd: Any) -> None:
-    if form == "frame" and usual == BIG and odd != "x":
-        pytest.skip("pandas has rounded them")
-    encoder = SchemaEncoder(
-        {"a": {"kind": "categorical", "levels": [text_of(usual), "other"]}}, sparse_output=False
-    )
-    both = []
+def features_stay(make: Any, usual: Any, odd: Any) -> None:
+    levels = {"kind": "categorical", "levels": [text_of(usual), "other"]}
+    encoder, both = SchemaEncoder({"a": levels}, sparse_output=False), []
     for first in (usual, odd):
-        table = FORMS[form](rows(usual, first))
-        column = table["a"] if form == "frame" else [row[0] for row in table]
+        table = make(rows(usual, first))
+        column = table["a"] if make is FORMS["frame"] else [row[0] for row in table]
         both.append(encoder.fit({"a": column}).transform({"a": column})[1:])
     assert np.array_equal(*both)
     assert np.all(both[0][:, 0] == 1.0)
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize(("usual", "odd"), CASES, ids=repr)
-def test_what_is_filled_in_leaves_the_texts_of_others(form: str, usual: Any, odd: Any) -> None:
+def texts_stay_where_gaps_are_filled(make: Any, usual: Any, odd: Any) -> None:
     """So that what follows, levels or numbers, sees the same rows."""
-    if form == "frame" and usual == BIG and odd != "x":
-        pytest.skip("pandas has rounded them")
-    for strategy in ("most_frequent", "constant"):
-        for indicator in (False, True):
-            imputer = PrivateImputer(
-                100.0, strategy=strategy, add_indicator=indicator, random_state=0
-            )
-            for first in (usual, odd):
-                table = FORMS[form](rows(usual, first))
-                filled = imputer.set_params(fill_value=9 if odd is not None else None).fit(table)
-                out = filled.transform(table)
-                assert set(texts_of("x", out[1:, 0])) == {text_of(usual)}
+    stated = {"fill_value": 9 if odd is not None else None, "random_state": 0}
+    for strategy, indicator in product(("most_frequent", "constant"), (False, True)):
+        imputer = PrivateImputer(100.0, strategy=strategy, add_indicator=indicator, **stated)
+        for first in (usual, odd):
+            table = make(rows(usual, first))
+            out = imputer.fit(table).transform(table)
+            assert set(texts_of("x", out[1:, 0])) == {text_of(usual)}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("stay", [levels_stay, features_stay, texts_stay_where_gaps_are_filled])
+@pytest.mark.parametrize("kind", STRANGERS)
+def test_cells_of_others_stay(form: str, stay: Any, kind: str) -> None:
+    """A frame makes doubles of integers beside a gap before anyone sees them: large ones are lost."""
+    usual, strangers = STRANGERS[kind]
+    for odd in strangers:
+        if form != "frame" or usual != BIG or odd == "x":
+            stay(FORMS[form], usual, odd)
 
 
 def test_one_gap_among_truth_values_changes_no_statistic() -> None:
@@ -109,9 +101,6 @@ def test_what_was_filled_in_is_read_as_numbers() -> None:
     filled = PrivateImputer(10.0, strategy="most_frequent", random_state=0).fit_transform(table)
     scaler = PrivateScaler(10.0, feature_ranges=(0, 1), random_state=0).fit(filled)
     assert scaler.mean_[0] == pytest.approx(0.75, abs=0.05)
-
-
-# Files.
 
 
 def parquet(path: Any, cells: list[Any], kind: str) -> str:

@@ -7,22 +7,15 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import balanced_accuracy_score
 
 import pabi
+from pabi import learn
 from pabi.describe.batches import FullBatch
 from pabi.execute.sums import Limit
-from pabi.learn import (
-    LinearGradients,
-    LogisticGradients,
-    PrivateLogisticRegression,
-    Records,
-    SoftmaxGradients,
-    train,
-)
 from pabi.learn.class_weights import class_weights
 from pabi.numbers.errors import InvalidInput
 from support.estimators import CLASSIFIERS
+from support.in_turn import in_turn
 
 
 def problem(n=300, classes=3, seed=0):
@@ -37,22 +30,17 @@ def fitted(model, X, y):
         return model.fit(X, y)
 
 
-# Gradients.
-
-
-@pytest.mark.parametrize("classes", [2, 4])
-@pytest.mark.parametrize(
-    "limit",
-    [Limit(None, 1.0), Limit(0.3, 1.0), Limit(None, 1.0, residual=0.3)],
-    ids=["as they are", "norm", "residual"],
-)
+@in_turn("classes", [2, 4])
+@in_turn("limit", [Limit(None, 1.0), Limit(0.3, 1.0), Limit(None, 1.0, residual=0.3)])
 def test_a_weighted_sum_is_the_sum_of_weighted_gradients(classes, limit):
     X, y = problem(classes=classes)
     rng = np.random.default_rng(1)
     weights = rng.uniform(0.0, 1.0, len(y))
-    records = Records(X, 1.0, 0.5)
+    records = learn.Records(X, 1.0, 0.5)
     gradients = (
-        LogisticGradients(records, y) if classes == 2 else SoftmaxGradients(records, y, classes)
+        learn.LogisticGradients(records, y)
+        if classes == 2
+        else learn.SoftmaxGradients(records, y, classes)
     )
     theta = rng.normal(size=gradients.shape)
     rows = rng.permutation(len(y))[:100]
@@ -70,7 +58,7 @@ def test_a_weighted_sum_is_the_sum_of_weighted_gradients(classes, limit):
     assert gradients.clipped_sum(theta, rows, limit) == pytest.approx(sum(each), rel=1e-9)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     "bad",
     [
         np.full(299, 0.5),
@@ -82,25 +70,21 @@ def test_a_weighted_sum_is_the_sum_of_weighted_gradients(classes, limit):
         0.5,
         None,
     ],
-    ids=lambda value: str(np.shape(value)),
 )
 def test_other_weights_are_refused(bad):
     X, y = problem(classes=2)
     with pytest.raises(InvalidInput, match="^weights: "):
-        LogisticGradients(X, y).weighted(bad)
+        learn.LogisticGradients(X, y).weighted(bad)
 
 
 def test_losses_whose_curvature_weights_would_lessen_are_refused():
     """A strongly convex loss times 1/2 is half as strongly convex: the proof would be of another loss."""
     X, y = problem(classes=2)
-    gradients = LinearGradients(Records(X, 1.0), y, lambda p, t: p - t)
+    gradients = learn.LinearGradients(learn.Records(X, 1.0), y, lambda p, t: p - t)
     loss = pabi.Loss.strongly_convex(0.1, 1.0, gradient_bound=1.0)
     run = pabi.NoisySGD(loss, n=300, batches=FullBatch(), steps=3, step_size=0.1, noise_std=1.0)
     with pytest.raises(InvalidInput, match="^loss: "):
-        train(run, gradients.weighted(np.full(300, 0.5)), np.zeros(4))
-
-
-# Weights.
+        learn.train(run, gradients.weighted(np.full(300, 0.5)), np.zeros(4))
 
 
 def test_the_largest_weight_is_one():
@@ -110,7 +94,7 @@ def test_the_largest_weight_is_one():
     assert tiny[1] == 1.0
 
 
-@pytest.mark.parametrize(
+@in_turn(
     "bad",
     [
         "balanced",
@@ -121,20 +105,16 @@ def test_the_largest_weight_is_one():
         {0: 1.0, 1: "2"},
         {0: 1.0, 1: 1.0, 2: 1.0},
     ],
-    ids=str,
 )
-@pytest.mark.parametrize("kind", CLASSIFIERS)
+@in_turn("kind", CLASSIFIERS)
 def test_other_class_weights_are_refused(kind, bad):
     X, y = problem(classes=2)
     with pytest.raises(InvalidInput, match="^class_weight: "):
         fitted(kind(class_weight=bad), X, y)
 
 
-# Models.
-
-
 @pytest.mark.parametrize("kind", CLASSIFIERS)
-@pytest.mark.parametrize("classes", [2, 3])
+@in_turn("classes", [2, 3])
 def test_weights_cost_nothing_and_are_assumed_to_be_public(kind, classes):
     X, y = problem(classes=classes)
     without = fitted(kind(random_state=0), X, y)
@@ -148,8 +128,8 @@ def test_weights_cost_nothing_and_are_assumed_to_be_public(kind, classes):
     assert pabi.verify(secret.guarantee_).ok
 
 
-@pytest.mark.parametrize("kind", CLASSIFIERS)
-@pytest.mark.parametrize("classes", [2, 3])
+@in_turn("kind", CLASSIFIERS)
+@in_turn("classes", [2, 3])
 def test_equal_weights_are_none(kind, classes):
     X, y = problem(classes=classes)
     without = fitted(kind(random_state=0), X, y)
@@ -161,7 +141,7 @@ def test_little_noise_ends_at_the_weighted_optimum():
     """scikit-learn's, of C·Σ w·loss + ½‖θ‖². With weights over the largest, l2 is divided by it too."""
     X, y = problem(classes=2)
     weights, l2 = {0: 1.0, 1: 4.0}, 0.05
-    model = PrivateLogisticRegression(
+    model = learn.PrivateLogisticRegression(
         batches=FullBatch(),
         epochs=3000,
         step_size=1.0,
@@ -177,17 +157,3 @@ def test_little_noise_ends_at_the_weighted_optimum():
         C=1.0 / (l2 * len(y)), fit_intercept=False, class_weight=weights, tol=1e-10, max_iter=1000
     ).fit(X, y)
     assert coefficients == pytest.approx(truth.coef_, abs=1e-5)
-
-
-def test_weights_find_a_rare_class():
-    """The purpose: at three in a hundred the majority is no longer all that is predicted."""
-    rng = np.random.default_rng(0)
-    n = 20_000
-    y = (rng.uniform(size=n) < 0.03).astype(int)
-    X = rng.normal(size=(n, 3)) + 1.2 * y[:, None]
-    model = PrivateLogisticRegression(
-        1.0, 1e-5, feature_norm=3.0, classes=[0, 1], random_state=0, adjacency="zero_out"
-    )
-    without = balanced_accuracy_score(y, fitted(model, X, y).predict(X))
-    model.set_params(class_weight={0: 1, 1: 30})
-    assert balanced_accuracy_score(y, fitted(model, X, y).predict(X)) > without + 0.15

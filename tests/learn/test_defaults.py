@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-import inspect
 import itertools
 import math
 import warnings
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import sparse
 
 import pabi
+from pabi import learn
 from pabi.describe.batches import Cyclic, FullBatch, Reshuffle, ShuffleOnce
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
-from pabi.learn import (
-    PrivateHuberRegressor,
-    PrivateLinearRegression,
-    PrivateLinearSVC,
-    PrivateLogisticRegression,
-    PrivatePoissonRegressor,
-    PrivateRidgeClassifier,
-)
 from pabi.learn.defaults import (
     EPOCHS,
     LONGEST_FALL,
@@ -35,6 +27,7 @@ from pabi.learn.defaults import (
     budget,
     settings,
 )
+from support.in_turn import in_turn
 
 PROBLEM = Task(
     n=10_000,
@@ -48,35 +41,13 @@ PROBLEM = Task(
 )
 
 
-# It cannot see data.
-
-
-def test_the_rule_takes_numbers_and_no_arrays():
-    """All it may know are the fields of two frozen records of numbers: there is no place for data."""
-    assert list(inspect.signature(settings).parameters) == ["task", "fixed"]
-    assert {f.name: f.type for f in fields(Task)} == {
-        "n": "int",
-        "gradient": "float",
-        "curvature": "float",
-        "feature_norm": "float",
-        "drift": "float",
-        "epsilon": "float",
-        "delta": "float",
-        "adjacency": "Adjacency",
-        "left": "float",
-        "longest": "float",
-        "falling": "bool",
-    }
-    assert {f.name for f in fields(Fixed)} == {"batches", "epochs", "step_size", "cooldown_epochs"}
-
-
 KINDS = [
-    PrivateLogisticRegression,
-    PrivateLinearSVC,
-    PrivateLinearRegression,
-    PrivateHuberRegressor,
-    PrivatePoissonRegressor,
-    PrivateRidgeClassifier,
+    learn.PrivateLogisticRegression,
+    learn.PrivateLinearSVC,
+    learn.PrivateLinearRegression,
+    learn.PrivateHuberRegressor,
+    learn.PrivatePoissonRegressor,
+    learn.PrivateRidgeClassifier,
 ]
 
 
@@ -102,10 +73,7 @@ def test_data_of_one_shape_get_one_run(kind, count):
     assert all(run == runs[0] for run in runs)
 
 
-# It does as it is told.
-
-
-@pytest.mark.parametrize(
+@in_turn(
     ("fixed", "expected"),
     [
         (Fixed(batches=FullBatch()), {"batches": FullBatch(), "cooldown_steps": 0}),
@@ -120,12 +88,7 @@ def test_data_of_one_shape_get_one_run(kind, count):
         (Fixed(batches=FullBatch(), cooldown_epochs=2.0), {"cooldown_steps": 2}),
         (
             Fixed(ShuffleOnce(500), 3.0, 0.5, 1.0),
-            {
-                "batches": ShuffleOnce(500),
-                "epochs": 3.0,
-                "step_size": 0.5,
-                "cooldown_steps": 20,
-            },
+            {"batches": ShuffleOnce(500), "epochs": 3.0, "step_size": 0.5, "cooldown_steps": 20},
         ),
     ],
 )
@@ -134,28 +97,12 @@ def test_fixed_values_are_kept(fixed, expected):
     assert {name: getattr(chosen, name) for name in expected} == expected
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_estimators_hand_their_arguments_to_the_rule(kind):
-    """Settings that the user gives arrive in the run; the others are the rule's."""
-    X = np.random.default_rng(1).normal(size=(120, 3))
-    y = np.arange(120) % 2
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model = kind(epochs=2, l2=0.03, cooldown_epochs=1, batches=ShuffleOnce(40), delta=1e-3)
-        run = model.fit(X, y).run_
-    assert (run.epochs, run.loss.l2, run.batches) == (2, 0.03, ShuffleOnce(40))
-    assert run.cooldown_steps == 3
-    assert run.data_steps == 6
-
-
-# It answers everywhere.
-
 SIZES = [1, 2, 3, 17, 100, 10_000, 1_000_000, 100_000_000]
 TARGETS = [(1e-3, 1e-12), (1e-3, 0.5), (1.0, 1e-6), (100.0, 1e-12), (100.0, 0.5)]
 
 
-@pytest.mark.parametrize("n", SIZES)
-@pytest.mark.parametrize(("epsilon", "delta"), TARGETS)
+@in_turn("n", SIZES)
+@in_turn(("epsilon", "delta"), TARGETS)
 def test_settings_are_finite_and_possible_everywhere(n, epsilon, delta):
     """And no step expands, nor is there more work than twenty epochs and about 20 000 steps."""
     for curvature, gradient in itertools.product((1e-6, 0.5, 1e6), (1e-3, 1.0, 1e3)):
@@ -170,9 +117,15 @@ def test_settings_are_finite_and_possible_everywhere(n, epsilon, delta):
         assert EPOCHS * n / size <= MOST_STEPS * (1.0 + 1e-9)
         assert 0.0 < chosen.step_size * curvature < 2.0
         assert 0 <= chosen.cooldown_steps <= -(-n // size)
+        falling = settings(replace(task, falling=True))
+        size = falling.batches.batch_size(n)
+        assert 0.0 < falling.step_size(0) * curvature < 2.0
+        assert EPOCHS * n / size <= MOST_STEPS * (1.0 + 1e-9)
+        steps = math.ceil(EPOCHS * -(-n // size))
+        assert falling.step_size.steps == steps + falling.cooldown_steps
 
 
-@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+@in_turn("scale", [1e-6, 1.0, 1e6])
 def test_units_of_features_do_not_matter(scale):
     """Features in other units: R, the gradient bound and 1/θ scale with them, M with their square."""
     there = replace(
@@ -220,12 +173,10 @@ def test_the_budget_is_that_of_a_gaussian_release():
         )
 
 
-# Step sizes that fall.
-
 FALLING = replace(PROBLEM, falling=True)
 
 
-@pytest.mark.parametrize("steps", [1, 7, 40, 41, 1000, 20_500])
+@in_turn("steps", [1, 7, 40, 41, 1000, 20_500])
 def test_falling_step_sizes_end_near_zero_and_have_their_mean(steps):
     fall = Falling(0.3, steps)
     sizes = np.array([fall(k) for k in range(steps)])
@@ -237,25 +188,11 @@ def test_falling_step_sizes_end_near_zero_and_have_their_mean(steps):
         assert sizes.mean() == pytest.approx(0.3, rel=1e-12)
 
 
-@pytest.mark.parametrize("n", SIZES)
-@pytest.mark.parametrize(("epsilon", "delta"), TARGETS)
-def test_no_falling_step_expands(n, epsilon, delta):
-    for curvature in (1e-6, 0.5, 1e6):
-        chosen = settings(replace(FALLING, n=n, epsilon=epsilon, delta=delta, curvature=curvature))
-        assert 0.0 < chosen.step_size(0) * curvature < 2.0
-        size = chosen.batches.batch_size(n)
-        assert EPOCHS * n / size <= MOST_STEPS * (1.0 + 1e-9)
-        assert chosen.step_size.steps == math.ceil(EPOCHS * -(-n // size)) + chosen.cooldown_steps
-
-
 def test_what_the_user_states_does_not_fall():
     assert settings(FALLING, Fixed(step_size=0.25)).step_size == 0.25
     assert isinstance(settings(FALLING, Fixed(epochs=3.0)).step_size, Falling)
     many = settings(FALLING, Fixed(batches=FullBatch(), epochs=2.0 * LONGEST_FALL))
     assert isinstance(many.step_size, float)
-
-
-# Its prediction of noise, against the accountant.
 
 
 @pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])

@@ -16,50 +16,25 @@ from pabi.learn import PrivateLogisticRegression, StateFile
 from pabi.learn.forgetting import checked_rows
 from pabi.numbers.errors import BudgetExceeded, InvalidInput
 from pabi.numbers.showing import shown
-from support.estimators import CLASSIFIERS, each_estimator
+from support.estimators import each_estimator
+from support.forgetting import DELTA, TARGET, D, N, X, Y, put_back, that_forgets
+from support.in_turn import in_turn
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-N, D, DELTA, TARGET, STRICT = 300, 3, 1e-4, 2.0, 0.2
-RNG = np.random.default_rng(5)
-X = RNG.uniform(-0.5, 0.5, (N, D))
-Y = (X[:, 0] > 0.0).astype(int)
+STRICT = 0.2
 # Without a regulariser steps hardly forget: it takes many of them.
-DEAR = {
-    "cooldown_epochs": 0,
-    "precondition": None,
-    "epochs": 5,
-    "batches": pabi.ShuffleOnce(50),
-    "step_size": 0.5,
-    "clip_norm": 0.1,
-    "l2": 0.0,
-}
+DEAR = {"clip_norm": 0.1, "l2": 0.0}
 CHEAP = DEAR | {"l2": 0.1}
 NONE = np.array([], dtype=np.intp)
 
 
 def estimator(kind=PrivateLogisticRegression, **changes):
-    own = {"classes": [0, 1]} if kind in CLASSIFIERS else {"target_range": (0.0, 1.0)}
-    return kind(1.0, DELTA, **(DEAR | own | changes))
-
-
-@pytest.fixture
-def file(tmp_path):
-    return StateFile(tmp_path / "state", StateFile.new_key())
-
-
-def put_back(file, content):
-    """An older copy of the file, and nothing beside it that tells of a later one."""
-    Path(file.path).write_bytes(content)
-    lock = Path(file.path).with_name(f".{Path(file.path).name}.lock")
-    lock.unlink(missing_ok=True)
+    return that_forgets(kind, 1.0, **(DEAR | changes))
 
 
 def read(curve):
     return curve.epsilon(DELTA)
-
-
-# The bill.
 
 
 def test_the_bill_is_that_of_the_runs(file):
@@ -114,9 +89,6 @@ def test_words_are_true_or_false(word, file):
     model = estimator(**CHEAP).fit(X, Y, keep_state=file)
     with pytest.raises(InvalidInput, match=f"^{word}: "):
         model.forget(X, Y, [3], TARGET, DELTA, state=file, **{word: "yes"})
-
-
-# Retraining.
 
 
 @each_estimator
@@ -227,9 +199,6 @@ def test_other_releases_keep_the_rows(file):
     assert read_bill(newer.unlearning_guarantee_.notes) is not None
 
 
-# The ledger.
-
-
 @pytest.fixture
 def ledger(tmp_path):
     return pabi.Ledger(tmp_path / "a.ledger", 2.0, DELTA)
@@ -263,9 +232,6 @@ def test_a_ledger_is_not_left_out(file, ledger, tmp_path):
     with pytest.raises(InvalidInput, match="^ledger: expected that of the fit"):
         estimator(l2=0.1).restored(file)
     assert np.array_equal(estimator(l2=0.1, ledger=ledger).restored(file).coef_, model.coef_)
-
-
-# States that are not the last one.
 
 
 def test_an_older_copy_is_noticed(file):
@@ -343,10 +309,7 @@ def test_a_release_that_was_not_committed_leaves_either_state(file, ledger, monk
     assert state_in(file).facts["first"] == state_in(file).turn
 
 
-# Rows.
-
-
-@pytest.mark.parametrize(
+@in_turn(
     ("rows", "places"),
     [
         ([5, 1], [1, 5]),
@@ -365,43 +328,16 @@ def test_rows_are_positions_or_a_mask(rows, places):
 LABELLED = pd.DataFrame({"a": np.arange(N)}, index=np.arange(N)[::-1])
 
 
-@pytest.mark.parametrize(
+@in_turn(
     "rows",
     [
-        LABELLED.index[[3, 4]],
-        LABELLED.index[LABELLED["a"] == 3],
-        LABELLED["a"] == 3,
-        LABELLED["a"].iloc[:2],
-        pd.Index([3, 4]),
-        pd.array([3, 4]),
-        pd.array([True] * N),
-        [True, 5],
-        [5, False],
-        [np.True_, 5],
-        np.array([True, 5], dtype=object),
-        [True],
-        np.zeros(N, dtype=bool),
-        np.ones(N - 1, dtype=bool),
-        [1.0],
-        np.array([1.0]),
-        ["1"],
-        "12",
-        b"12",
-        {1, 2},
-        iter([1]),
-        5,
-        None,
-        [],
-        [[1]],
-        np.array([[1]]),
-        [-1],
-        [N],
-        [2**70],
-        [3, 3],
-        [np.nan],
-        [None],
+        *(LABELLED.index[[3, 4]], LABELLED.index[LABELLED["a"] == 3], LABELLED["a"] == 3),
+        *(LABELLED["a"].iloc[:2], pd.Index([3, 4]), pd.array([3, 4]), pd.array([True] * N)),
+        *([True, 5], [5, False], [np.True_, 5], np.array([True, 5], dtype=object), [True]),
+        *(np.zeros(N, dtype=bool), np.ones(N - 1, dtype=bool), [1.0], np.array([1.0]), ["1"]),
+        *("12", b"12", {1, 2}, iter([1]), 5, None, [], [[1]], np.array([[1]])),
+        *([-1], [N], [2**70], [3, 3], [np.nan], [None]),
     ],
-    ids=lambda rows: type(rows).__name__,
 )
 def test_what_is_no_position_is_refused(rows):
     with pytest.raises(InvalidInput, match="^rows: ") as caught:

@@ -7,20 +7,9 @@ import pytest
 from sklearn.pipeline import make_pipeline
 
 import pabi
+from pabi import learn
 from pabi.execute import made_rows, table_passes
 from pabi.execute.sources import Parts
-from pabi.learn import (
-    LargeTable,
-    PrivateCategories,
-    PrivateImputer,
-    PrivateLinearRegression,
-    PrivateLogisticRegression,
-    PrivatePoissonRegressor,
-    PrivateRanges,
-    PrivateRidgeClassifier,
-    PrivateScaler,
-    PrivateWhitener,
-)
 from pabi.numbers.errors import InvalidInput
 from support.large import FORMS, NAMES, features, frame_of, labels, package, table_in, write_parts
 
@@ -49,15 +38,18 @@ def with_gaps(table):
 
 
 MODELS = {
-    "logistic": (PrivateLogisticRegression(4.0, **SETTINGS), Y),
+    "logistic": (learn.PrivateLogisticRegression(4.0, **SETTINGS), Y),
     "one against the rest": (
-        PrivateLogisticRegression(4.0, multi_class="ovr", **SETTINGS),
+        learn.PrivateLogisticRegression(4.0, multi_class="ovr", **SETTINGS),
         CLASSES,
     ),
-    "ridge": (PrivateRidgeClassifier(4.0, precondition=None, **SETTINGS), CLASSES),
-    "linear": (PrivateLinearRegression(4.0, target_range=(-2, 2), **SETTINGS), X[:, 1]),
-    "several targets": (PrivateLinearRegression(4.0, target_range=(-2, 2), **SETTINGS), X[:, 1:3]),
-    "counts": (PrivatePoissonRegressor(4.0, target_range=(0, 3), **SETTINGS), CLASSES),
+    "ridge": (learn.PrivateRidgeClassifier(4.0, precondition=None, **SETTINGS), CLASSES),
+    "linear": (learn.PrivateLinearRegression(4.0, target_range=(-2, 2), **SETTINGS), X[:, 1]),
+    "several targets": (
+        learn.PrivateLinearRegression(4.0, target_range=(-2, 2), **SETTINGS),
+        X[:, 1:3],
+    ),
+    "counts": (learn.PrivatePoissonRegressor(4.0, target_range=(0, 3), **SETTINGS), CLASSES),
 }
 METHODS = ("predict", "predict_proba", "decision_function")
 
@@ -90,10 +82,10 @@ def test_columns_of_a_fitted_model_are_found_by_name(tmp_path):
     model = MODELS["logistic"][0].fit(frame_of(X), Y)
     mixed = frame_of(X, smokes=Y)[["smokes", *NAMES[::-1]]]
     parts = write_parts(tmp_path / "parts", mixed)
-    assert np.array_equal(model.predict(LargeTable(parts)), model.predict(frame_of(X)))
+    assert np.array_equal(model.predict(learn.LargeTable(parts)), model.predict(frame_of(X)))
     weights = np.linspace(0.0, 1.0, N)
     expected = model.score(frame_of(X), Y, sample_weight=weights)
-    assert model.score(LargeTable(parts), "smokes", sample_weight=weights) == expected
+    assert model.score(learn.LargeTable(parts), "smokes", sample_weight=weights) == expected
 
 
 def test_dask_as_it_is():
@@ -103,13 +95,13 @@ def test_dask_as_it_is():
 
 
 TRANSFORMERS = {
-    "scaler": PrivateScaler(4.0, feature_ranges=(-3, 3), random_state=1),
-    "scaler that buys ranges": PrivateScaler(8.0, random_state=1),
-    "ranges": PrivateRanges(8.0, random_state=1),
-    "ranges within bounds": PrivateRanges(4.0, bounds=(-3, 3), scaled=False, random_state=1),
-    "means": PrivateImputer(4.0, feature_ranges=(-3, 3), random_state=1),
-    "medians": PrivateImputer(8.0, strategy="median", add_indicator=True, random_state=1),
-    "constants": PrivateImputer(strategy="constant", fill_value=0.5),
+    "scaler": learn.PrivateScaler(4.0, feature_ranges=(-3, 3), random_state=1),
+    "scaler that buys ranges": learn.PrivateScaler(8.0, random_state=1),
+    "ranges": learn.PrivateRanges(8.0, random_state=1),
+    "ranges within bounds": learn.PrivateRanges(4.0, bounds=(-3, 3), scaled=False, random_state=1),
+    "means": learn.PrivateImputer(4.0, feature_ranges=(-3, 3), random_state=1),
+    "medians": learn.PrivateImputer(8.0, strategy="median", add_indicator=True, random_state=1),
+    "constants": learn.PrivateImputer(strategy="constant", fill_value=0.5),
 }
 
 
@@ -135,7 +127,7 @@ def test_every_transformer_learns_the_same(tmp_path, name, form):
 
 def test_rows_that_were_made_stay_what_they_are(tmp_path):
     """Also where the transformer is fitted again before they are read."""
-    scaler = PrivateScaler(4.0, feature_ranges=(-3, 3), random_state=1).fit(X)
+    scaler = learn.PrivateScaler(4.0, feature_ranges=(-3, 3), random_state=1).fit(X)
     own, large = scaler.transform(X), scaler.transform(table_in("npy", X, tmp_path))
     scaler.fit(2.0 * X)
     assert np.array_equal(rows_of(large), own)
@@ -143,7 +135,7 @@ def test_rows_that_were_made_stay_what_they_are(tmp_path):
 
 @pytest.mark.parametrize("equal", [False, True])
 def test_whitened_rows_are_the_same(tmp_path, equal):
-    one, other = (PrivateWhitener(8.0, random_state=1, equal_norms=equal) for _ in range(2))
+    one, other = (learn.PrivateWhitener(8.0, random_state=1, equal_norms=equal) for _ in range(2))
     own = one.fit(X).transform(X)
     large = other.fit(table_in("npy", X, tmp_path)).transform(table_in("npy", X, tmp_path))
     # Both maps are of the same moments to 1e-12, and rows are mapped in single precision.
@@ -161,32 +153,34 @@ def test_levels_are_the_same(tmp_path):
     )
     frame.loc[::9, "town"] = None
     parts = write_parts(tmp_path / "parts", frame)
-    one, other = (PrivateCategories(4.0, random_state=1) for _ in range(2))
+    one, other = (learn.PrivateCategories(4.0, random_state=1) for _ in range(2))
     own = one.fit(frame).transform(frame)
-    large = other.fit(LargeTable(parts)).transform(LargeTable(parts))
+    large = other.fit(learn.LargeTable(parts)).transform(learn.LargeTable(parts))
     assert other.categories_ == one.categories_
     assert np.array_equal(rows_of(large), own)
     assert large.names == tuple(one.get_feature_names_out())
-    imputers = [PrivateImputer(4.0, strategy="most_frequent", random_state=1) for _ in range(2)]
+    imputers = [
+        learn.PrivateImputer(4.0, strategy="most_frequent", random_state=1) for _ in range(2)
+    ]
     filled = imputers[0].fit(frame).transform(frame)
-    cells, _ = imputers[1].fit(LargeTable(parts)).transform(LargeTable(parts)).cells()
+    cells, _ = imputers[1].fit(learn.LargeTable(parts)).transform(learn.LargeTable(parts)).cells()
     assert np.array_equal(np.concatenate(list(cells.chunks())), filled)
 
 
 @pytest.mark.parametrize(
     "step",
     [
-        PrivateScaler(8.0, feature_ranges=(-3, 3), random_state=1),
-        PrivateWhitener(8.0, random_state=1),
+        learn.PrivateScaler(8.0, feature_ranges=(-3, 3), random_state=1),
+        learn.PrivateWhitener(8.0, random_state=1),
     ],
 )
 def test_a_pipeline(tmp_path, step):
     """Fitted, scored and predicted with on files, with targets and users that are columns of them."""
     parts = write_parts(tmp_path / "parts", frame_of(X, y=Y))
-    model = make_pipeline(step, PrivateLogisticRegression(4.0, **SETTINGS))
+    model = make_pipeline(step, learn.PrivateLogisticRegression(4.0, **SETTINGS))
     own = model.fit(frame_of(X), Y)
     coef, predicted, score = own[-1].coef_, own.predict(frame_of(X)), own.score(frame_of(X), Y)
-    table = LargeTable(parts, scratch=tmp_path)
+    table = learn.LargeTable(parts, scratch=tmp_path)
     model.fit(table, "y")
     assert model[0].feature_names_in_.tolist() == NAMES
     assert np.max(np.abs(model[-1].coef_ - coef)) <= 1e-5 * np.max(np.abs(coef))
@@ -210,7 +204,7 @@ def test_the_last_row_is_not_predicted(tmp_path, value):
 
 def test_infinity_costs_nothing(tmp_path):
     ledger = pabi.Ledger(tmp_path / "ledger", epsilon=10.0, delta=1e-5)
-    scaler = PrivateScaler(1.0, delta=1e-6, feature_ranges=(-3, 3), ledger=ledger)
+    scaler = learn.PrivateScaler(1.0, delta=1e-6, feature_ranges=(-3, 3), ledger=ledger)
     before = ledger.remaining()
     with pytest.raises(InvalidInput, match="X: expected finite numbers, or NaN .* got infinity"):
         scaler.fit(table_in("npy", ends_in(np.inf), tmp_path))
@@ -222,14 +216,14 @@ def test_other_columns_are_refused(tmp_path):
     model = MODELS["logistic"][0].fit(frame_of(X), Y)
     parts = write_parts(tmp_path / "parts", frame_of(X).drop(columns="x3"))
     with pytest.raises(InvalidInput, match="X: expected a column 'x3', it has none"):
-        model.predict(LargeTable(parts))
+        model.predict(learn.LargeTable(parts))
     with pytest.raises(InvalidInput, match="X: expected 5 columns, got 4"):
         model.predict(table_in("npy", X[:, :4], tmp_path))
 
 
 def test_a_large_table_is_no_frame(tmp_path):
     table = table_in("npy", X, tmp_path)
-    scaler = PrivateScaler(4.0, feature_ranges=(-3, 3), random_state=1).fit(table)
+    scaler = learn.PrivateScaler(4.0, feature_ranges=(-3, 3), random_state=1).fit(table)
     with pytest.raises(InvalidInput, match='set_output: expected "default" for a large table'):
         scaler.set_output(transform="pandas").transform(table)
 
@@ -237,7 +231,7 @@ def test_a_large_table_is_no_frame(tmp_path):
 def test_files_that_change_are_refused(tmp_path):
     """Between the pass that counts the rows and the next one, nothing is released."""
     table = table_in("npy", X, tmp_path)
-    scaler = PrivateScaler(8.0, random_state=1)
+    scaler = learn.PrivateScaler(8.0, random_state=1)
     fitting = scaler._fitting_table
 
     def and_then(*arguments):
@@ -259,9 +253,9 @@ def test_as_many_passes_as_stated(tmp_path):
         passes.append(1)
         return iter(np.split(X, 5))
 
-    table = LargeTable.with_rows(LargeTable(X), Parts(chunks), 5, None)
-    PrivateRanges(8.0, random_state=1).fit(table)
+    table = learn.LargeTable.with_rows(learn.LargeTable(X), Parts(chunks), 5, None)
+    learn.PrivateRanges(8.0, random_state=1).fit(table)
     assert len(passes) == 4
     passes.clear()
-    PrivateRanges(8.0, bounds=(-3, 3), random_state=1).fit(table)
+    learn.PrivateRanges(8.0, bounds=(-3, 3), random_state=1).fit(table)
     assert len(passes) == 2

@@ -8,14 +8,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import pabi
+from pabi import learn
 from pabi.features import RandomFeatures
-from pabi.learn import (
-    LargeTable,
-    PrivateLogisticRegression,
-    PrivateScaler,
-    PrivateSearchCV,
-    StateFile,
-)
 from pabi.learn.search import fit_on
 from pabi.numbers.errors import InvalidInput
 from support.large import FORMS, NAMES, features, frame_of, labels, package, table_in, write_parts
@@ -29,7 +23,7 @@ X = features(N)
 Y = labels(X)
 PUBLIC = {"X_public": features(300, 7), "y_public": labels(features(300, 7))}
 PUBLIC_FRAME = PUBLIC | {"X_public": frame_of(PUBLIC["X_public"])}
-MODEL = PrivateLogisticRegression(
+MODEL = learn.PrivateLogisticRegression(
     adjacency="zero_out", batches=pabi.ShuffleOnce(500), epochs=1, classes=[0, 1]
 )
 FEATURES = RandomFeatures((-2, 2), 20, seed=3)
@@ -47,11 +41,11 @@ def search(estimator=MODEL, **fields):
     if hasattr(estimator, "steps"):
         settings = {f"privatelogisticregression__{name}": x for name, x in settings.items()}
     stated = {"epsilon": 4.0, "delta": 1e-6, "mean_trials": 3.0, "random_state": 5} | fields
-    return PrivateSearchCV(estimator, settings, **stated)
+    return learn.PrivateSearchCV(estimator, settings, **stated)
 
 
 def model_with(**fields):
-    return PrivateLogisticRegression(**MODEL.get_params() | fields)
+    return learn.PrivateLogisticRegression(**MODEL.get_params() | fields)
 
 
 def coefficients(model):
@@ -68,9 +62,9 @@ def assert_same(one, other):
 
 
 def test_a_search_on_files_finds_the_model_of_the_table_in_memory(parts):
-    found = search().fit(LargeTable(parts, columns=NAMES), "y", **PUBLIC)
+    found = search().fit(learn.LargeTable(parts, columns=NAMES), "y", **PUBLIC)
     assert_same(found, search().fit(frame_of(X), Y, **PUBLIC))
-    assert found.predict(LargeTable(parts, columns=NAMES)).shape == (N,)
+    assert found.predict(learn.LargeTable(parts, columns=NAMES)).shape == (N,)
 
 
 @pytest.mark.parametrize("form", ["npy", "dask array"])
@@ -83,7 +77,7 @@ def test_a_search_beside_targets_in_memory(tmp_path, form):
 
 def test_users_of_a_search(parts):
     model = model_with(users=1000, batches=pabi.ShuffleOnce(50))
-    table, users = LargeTable(parts, columns=NAMES), np.arange(N) % 900
+    table, users = learn.LargeTable(parts, columns=NAMES), np.arange(N) % 900
     assert_same(
         search(model).fit(table, "y", groups="user", **PUBLIC),
         search(model).fit(frame_of(X), Y, groups=users, **PUBLIC),
@@ -93,7 +87,9 @@ def test_users_of_a_search(parts):
 @pytest.mark.parametrize(
     "step",
     [
-        PrivateScaler(2.0, 1e-7, feature_ranges=(-3, 3), adjacency="zero_out", random_state=2),
+        learn.PrivateScaler(
+            2.0, 1e-7, feature_ranges=(-3, 3), adjacency="zero_out", random_state=2
+        ),
         FEATURES,
     ],
 )
@@ -101,37 +97,31 @@ def test_a_search_over_a_pipeline(parts, step):
     found = search(make_pipeline(step, MODEL), epsilon=8.0)
     own = search(make_pipeline(step, MODEL), epsilon=8.0)
     assert_same(
-        found.fit(LargeTable(parts, columns=NAMES), "y", **PUBLIC_FRAME),
+        found.fit(learn.LargeTable(parts, columns=NAMES), "y", **PUBLIC_FRAME),
         own.fit(frame_of(X), Y, **PUBLIC_FRAME),
     )
 
 
-def test_private_records_of_a_large_table_do_not_score(parts, tmp_path):
+class Whole(FunctionTransformer):
+    """Makes an array of files."""
+
+    def transform(self, table):
+        return X
+
+
+def test_what_a_search_cannot_do_with_a_large_table_costs_nothing(parts, tmp_path):
+    """Private records do not score, other machines have no files, and steps make no arrays of them."""
     ledger = pabi.Ledger(tmp_path / "ledger.json", epsilon=8.0, delta=1e-5, order=20.0)
-    untouched, asked = ledger.remaining(), search(validation_share=0.2, ledger=ledger)
-    with pytest.raises(
-        InvalidInput, match="validation_share: expected X_public and y_public for a table that is"
-    ):
-        asked.fit(LargeTable(parts, columns=NAMES), "y")
+    untouched, table = ledger.remaining(), learn.LargeTable(parts, columns=NAMES)
+    public = "validation_share: expected X_public and y_public for a table that is"
+    with pytest.raises(InvalidInput, match=public):
+        search(validation_share=0.2, ledger=ledger).fit(table, "y")
     assert ledger.remaining() == untouched
-
-
-def test_a_search_on_other_machines_takes_a_table_in_memory(parts):
     with pytest.raises(InvalidInput, match="X: expected a table in memory on other machines"):
-        fit_on(object(), search(), LargeTable(parts, columns=NAMES), "y", **PUBLIC)
-
-
-def test_a_step_that_makes_arrays_of_files(parts):
-    class Whole(FunctionTransformer):
-        def transform(self, table):
-            return X
-
+        fit_on(object(), search(), table, "y", **PUBLIC)
     asked = search(make_pipeline(Whole(), MODEL))
     with pytest.raises(InvalidInput, match="estimator: expected steps of this library for a large"):
-        asked.fit(LargeTable(parts, columns=NAMES), "y", **PUBLIC_FRAME)
-
-
-# Random features.
+        asked.fit(table, "y", **PUBLIC_FRAME)
 
 
 def rows_of(table):
@@ -151,21 +141,21 @@ def test_random_features_of_every_source(tmp_path, form):
 
 
 def test_a_target_is_no_random_feature(parts):
-    table = LargeTable(parts, columns=[*NAMES, "y"])
+    table = learn.LargeTable(parts, columns=[*NAMES, "y"])
     made = RandomFeatures((-2, 2), 20).fit(table, "y").transform(table)
     assert made.names[:6] == (*NAMES, "cos0")
     assert np.array_equal(made.column("y").whole(), Y)
 
 
 def test_columns_of_random_features_are_found_by_name(parts):
-    fitted = RandomFeatures((-2, 2), 20).fit(LargeTable(parts, columns=NAMES))
-    turned = LargeTable(parts, columns=NAMES[::-1])
+    fitted = RandomFeatures((-2, 2), 20).fit(learn.LargeTable(parts, columns=NAMES))
+    turned = learn.LargeTable(parts, columns=NAMES[::-1])
     assert np.array_equal(rows_of(fitted.transform(turned)), fitted.transform(frame_of(X)))
 
 
 def test_random_features_that_were_made_stay_what_they_are(parts):
-    fitted = RandomFeatures((-2, 2), 20).fit(LargeTable(parts, columns=NAMES))
-    made = fitted.transform(LargeTable(parts, columns=NAMES))
+    fitted = RandomFeatures((-2, 2), 20).fit(learn.LargeTable(parts, columns=NAMES))
+    made = fitted.transform(learn.LargeTable(parts, columns=NAMES))
     before = rows_of(made)
     fitted.set_params(seed=9)
     assert np.array_equal(rows_of(made), before)
@@ -174,10 +164,10 @@ def test_random_features_that_were_made_stay_what_they_are(parts):
 def test_a_model_of_random_features(parts):
     settings = {"epochs": 1, "feature_norm": 1.0, "random_state": 1, "delta": 1e-6}
     one, other = (
-        make_pipeline(FEATURES, PrivateLogisticRegression(4.0, classes=[0, 1], **settings))
+        make_pipeline(FEATURES, learn.PrivateLogisticRegression(4.0, classes=[0, 1], **settings))
         for _ in range(2)
     )
-    one.fit(LargeTable(parts, columns=NAMES), "y")
+    one.fit(learn.LargeTable(parts, columns=NAMES), "y")
     other.fit(frame_of(X), Y)
     own, theirs = coefficients(one), coefficients(other)
     assert np.max(np.abs(own - theirs)) <= 1e-5 * np.max(np.abs(theirs))
@@ -186,14 +176,9 @@ def test_a_model_of_random_features(parts):
 @pytest.mark.parametrize("form", ["dask array", "dask frame", "zarr", "dataset"])
 def test_collections_are_not_read_into_memory(tmp_path, form):
     collection = table_in(form, X, tmp_path).data
-    with pytest.raises(
-        InvalidInput, match=r"X: expected pabi.learn.LargeTable\(X\) for a table of"
-    ):
-        RandomFeatures().fit(collection)
-    with pytest.raises(
-        InvalidInput, match=r"X: expected pabi.learn.LargeTable\(X\) for a table of"
-    ):
-        RandomFeatures().fit(X).transform(collection)
+    for use in (RandomFeatures().fit, RandomFeatures().fit(X).transform):
+        with pytest.raises(InvalidInput, match=r"X: expected pabi.learn.LargeTable\(X\) for a"):
+            use(collection)
 
 
 def test_random_features_are_no_frame_and_have_no_gaps(tmp_path):
@@ -202,23 +187,20 @@ def test_random_features_are_no_frame_and_have_no_gaps(tmp_path):
     with pytest.raises(InvalidInput, match="X: expected finite numbers, got NaN"):
         rows_of(fitted.transform(table))
     with pytest.raises(InvalidInput, match="X: expected 5 columns, got 4"):
-        fitted.transform(LargeTable(X[:, :4]))
+        fitted.transform(learn.LargeTable(X[:, :4]))
     with pytest.raises(InvalidInput, match='set_output: expected "default" for a large table'):
         fitted.set_output(transform="pandas").transform(table)
-
-
-# Forgetting.
 
 
 def test_a_table_in_passes_is_not_forgotten(parts, tmp_path):
     package("cryptography")
     model = model_with(epsilon=4.0, precondition=None, cooldown_epochs=0, random_state=1)
-    state = StateFile(tmp_path / "state", StateFile.new_key())
+    state = learn.StateFile(tmp_path / "state", learn.StateFile.new_key())
     with pytest.raises(InvalidInput, match="keep_state: expected None for a table that is read in"):
-        model.fit(LargeTable(parts, columns=NAMES), "y", keep_state=state)
+        model.fit(learn.LargeTable(parts, columns=NAMES), "y", keep_state=state)
     assert not (tmp_path / "state").exists()
     model.fit(frame_of(X), Y, keep_state=state)
     before = (tmp_path / "state").read_bytes()
     with pytest.raises(InvalidInput, match="X: expected the table of the fit in memory"):
-        model.forget(LargeTable(parts, columns=NAMES), "y", [3], 4.0, 1e-6, state=state)
+        model.forget(learn.LargeTable(parts, columns=NAMES), "y", [3], 4.0, 1e-6, state=state)
     assert (tmp_path / "state").read_bytes() == before

@@ -8,17 +8,10 @@ import numpy as np
 import pytest
 
 import pabi
+from pabi import learn
 from pabi.execute import layouts, secret_orders
-from pabi.learn import (
-    LargeTable,
-    PrivateHuberRegressor,
-    PrivateLinearRegression,
-    PrivateLinearSVC,
-    PrivateLogisticRegression,
-    PrivatePoissonRegressor,
-    PrivateRidgeClassifier,
-)
 from pabi.numbers.errors import InvalidInput
+from support.in_turn import in_turn
 from support.large import FORMS, NAMES, features, frame_of, labels, package, table_in, write_parts
 
 pytestmark = [
@@ -50,24 +43,27 @@ def assert_same_model(one, other):
 
 
 MODELS = {
-    "logistic": (PrivateLogisticRegression(4.0, **SETTINGS), WORDS),
-    "ranges": (PrivateLogisticRegression(4.0, feature_ranges=(-1, 1), **SETTINGS), Y),
+    "logistic": (learn.PrivateLogisticRegression(4.0, **SETTINGS), WORDS),
+    "ranges": (learn.PrivateLogisticRegression(4.0, feature_ranges=(-1, 1), **SETTINGS), Y),
     "one against the rest": (
-        PrivateLogisticRegression(4.0, multi_class="ovr", classes=[0, 1, 2], **SETTINGS),
+        learn.PrivateLogisticRegression(4.0, multi_class="ovr", classes=[0, 1, 2], **SETTINGS),
         CLASSES,
     ),
     "weighted classes": (
-        PrivateLinearSVC(
+        learn.PrivateLinearSVC(
             4.0, classes=["no", "yes"], class_weight={"no": 1, "yes": 0.5}, **SETTINGS
         ),
         WORDS,
     ),
-    "ridge, two": (PrivateRidgeClassifier(4.0, **SETTINGS), Y),
-    "ridge, three": (PrivateRidgeClassifier(4.0, precondition=None, **SETTINGS), CLASSES),
-    "linear": (PrivateLinearRegression(4.0, target_range=(-2, 2), **SETTINGS), X[:, 1]),
-    "several targets": (PrivateLinearRegression(4.0, target_range=(-2, 2), **SETTINGS), X[:, 1:3]),
-    "huber": (PrivateHuberRegressor(4.0, threshold=0.3, **SETTINGS), X[:, 1]),
-    "poisson": (PrivatePoissonRegressor(4.0, target_range=(0, 3), **SETTINGS), CLASSES),
+    "ridge, two": (learn.PrivateRidgeClassifier(4.0, **SETTINGS), Y),
+    "ridge, three": (learn.PrivateRidgeClassifier(4.0, precondition=None, **SETTINGS), CLASSES),
+    "linear": (learn.PrivateLinearRegression(4.0, target_range=(-2, 2), **SETTINGS), X[:, 1]),
+    "several targets": (
+        learn.PrivateLinearRegression(4.0, target_range=(-2, 2), **SETTINGS),
+        X[:, 1:3],
+    ),
+    "huber": (learn.PrivateHuberRegressor(4.0, threshold=0.3, **SETTINGS), X[:, 1]),
+    "poisson": (learn.PrivatePoissonRegressor(4.0, target_range=(0, 3), **SETTINGS), CLASSES),
 }
 
 
@@ -99,7 +95,7 @@ def test_a_mapped_array_as_it_is(tmp_path):
 def test_names_of_columns(tmp_path):
     frame = frame_of(X, y=WORDS, w=np.linspace(0.0, 1.0, N), who=np.arange(N) % 300)
     parts = write_parts(tmp_path / "parts", frame)
-    large = fitted("logistic", LargeTable(parts, columns=NAMES), "y")
+    large = fitted("logistic", learn.LargeTable(parts, columns=NAMES), "y")
     own = fitted("logistic", frame[NAMES], WORDS)
     assert large.feature_names_in_.tolist() == NAMES
     assert np.array_equal(large.coef_, own.coef_)
@@ -109,15 +105,15 @@ def test_names_of_columns(tmp_path):
 def test_users_and_weights(tmp_path, named):
     weights, users = np.linspace(0.0, 2.0, N), np.arange(N) % 400
     settings = SETTINGS | {"batches": pabi.ShuffleOnce(50)}
-    model = PrivateLogisticRegression(8.0, users=400, max_sample_weight=1.0, **settings)
+    model = learn.PrivateLogisticRegression(8.0, users=400, max_sample_weight=1.0, **settings)
     own = model.fit(X, Y, groups=users, sample_weight=weights)
     coef = own.coef_
     parts = write_parts(tmp_path / "parts", frame_of(X, y=Y, w=weights, who=users))
     beside = {"groups": "who", "sample_weight": "w"}
     if named:
-        large = model.fit(LargeTable(parts), "y", **beside)
+        large = model.fit(learn.LargeTable(parts), "y", **beside)
     else:
-        table = LargeTable(parts, columns=NAMES)
+        table = learn.LargeTable(parts, columns=NAMES)
         large = model.fit(table, Y, groups=users, sample_weight=weights)
     assert large.run_.n == 400
     assert np.max(np.abs(large.coef_ - coef)) <= 1e-12 * np.max(np.abs(coef))
@@ -156,7 +152,7 @@ def missing_at_the_end():
 def test_bad_input_costs_nothing(tmp_path, table, y, message):
     ledger = pabi.Ledger(tmp_path / "ledger", epsilon=10.0, delta=1e-5)
     before = ledger.remaining()
-    model = PrivateLogisticRegression(1.0, ledger=ledger, epochs=2, delta=1e-6)
+    model = learn.PrivateLogisticRegression(1.0, ledger=ledger, epochs=2, delta=1e-6)
     with pytest.raises(InvalidInput, match=message):
         model.fit(table_in("npy", table, tmp_path), y)
     assert ledger.remaining() == before
@@ -164,7 +160,7 @@ def test_bad_input_costs_nothing(tmp_path, table, y, message):
 
 
 def test_an_undeclared_label(tmp_path):
-    model = PrivateLogisticRegression(1.0, classes=["no", "yes"])
+    model = learn.PrivateLogisticRegression(1.0, classes=["no", "yes"])
     words = np.where(np.arange(N) == N - 1, "maybe", WORDS)
     with pytest.raises(InvalidInput, match="y: it holds a label that is not among the declared"):
         model.fit(table_in("npy", X, tmp_path), words)
@@ -182,10 +178,10 @@ def test_bad_columns(tmp_path, y, message):
     words[-1] = None
     parts = write_parts(tmp_path / "parts", frame_of(X, y=words))
     with pytest.raises(InvalidInput, match=message):
-        PrivateLogisticRegression(1.0).fit(LargeTable(parts, columns=NAMES), y)
+        learn.PrivateLogisticRegression(1.0).fit(learn.LargeTable(parts, columns=NAMES), y)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("data", "message"),
     [
         ("nowhere/*.parquet", "X: expected a folder, a pattern .* there is nothing at 'nowhere/"),
@@ -197,11 +193,11 @@ def test_bad_columns(tmp_path, y, message):
 def test_what_is_no_table(data, message):
     package("pyarrow")
     with pytest.raises(InvalidInput, match=message):
-        LargeTable(data).features()
+        learn.LargeTable(data).features()
 
 
 def test_a_file_of_two_names_is_a_file_that_is_read_twice(tmp_path):
     parts = write_parts(tmp_path / "parts", frame_of(X))
     os.link(parts / "part-0.parquet", parts / "part-9.parquet")
     with pytest.raises(InvalidInput, match="X: expected every file once"):
-        LargeTable(parts)
+        learn.LargeTable(parts)

@@ -11,22 +11,11 @@ import pandas as pd
 import pytest
 from sklearn.base import clone
 
+from pabi import learn
 from pabi.features.scattering import Scattering
-from pabi.learn import (
-    LargeTable,
-    LogisticGradients,
-    PrivateImputer,
-    PrivateLinearRegression,
-    PrivateLogisticRegression,
-    PrivateRanges,
-    PrivateScaler,
-    PrivateWhitener,
-    Records,
-    SchemaEncoder,
-    SquaredGradients,
-)
 from pabi.learn.schema import Boolean
 from pabi.numbers.errors import InvalidInput
+from support.in_turn import in_turn
 
 pytestmark = pytest.mark.filterwarnings("ignore", "error::numpy.exceptions.ComplexWarning")
 N = 40
@@ -51,14 +40,14 @@ FORMS: dict[str, Any] = {
     "objects": lambda cells: _objects(cells),
     "pandas": lambda cells: (pd.DataFrame if np.ndim(cells[0]) else pd.Series)(_objects(cells)),
 }
-CLASSIFIER = PrivateLogisticRegression(noise_std=1.0, classes=[0, 1], max_sample_weight=2.0)
-UNDECLARED = PrivateLogisticRegression(noise_std=1.0)
-REGRESSOR = PrivateLinearRegression(noise_std=1.0, target_range=(0, 1), max_sample_weight=2.0)
+CLASSIFIER = learn.PrivateLogisticRegression(noise_std=1.0, classes=[0, 1], max_sample_weight=2.0)
+UNDECLARED = learn.PrivateLogisticRegression(noise_std=1.0)
+REGRESSOR = learn.PrivateLinearRegression(noise_std=1.0, target_range=(0, 1), max_sample_weight=2.0)
 NUMERIC = [
-    PrivateScaler(feature_ranges=(-1, 1)),
-    PrivateRanges(1000.0, 0.1),
-    PrivateImputer(feature_ranges=(-1, 1)),
-    PrivateWhitener(feature_norm=1.0),
+    learn.PrivateScaler(feature_ranges=(-1, 1)),
+    learn.PrivateRanges(1000.0, 0.1),
+    learn.PrivateImputer(feature_ranges=(-1, 1)),
+    learn.PrivateWhitener(feature_norm=1.0),
 ]
 
 
@@ -98,9 +87,9 @@ def test_tables(form: str, odd: str) -> None:
         fitted = clone(estimator).fit(X, Y)
         refused("X", lambda one=estimator: clone(one).fit(table, Y))
         refused("X", lambda one=fitted: one.predict(table))
-    refused("X", lambda: Records(table, 1.0))
+    refused("X", lambda: learn.Records(table, 1.0))
     for transformer in NUMERIC:
-        if odd in MISSING and not isinstance(transformer, PrivateWhitener):
+        if odd in MISSING and not isinstance(transformer, learn.PrivateWhitener):
             continue  # what is missing has a place there
         refused("X", lambda one=transformer: clone(one).fit(table))
         fitted = clone(transformer).fit(X)
@@ -114,15 +103,15 @@ def test_targets_and_weights(form: str, odd: str) -> None:
     for estimator in (CLASSIFIER, UNDECLARED, REGRESSOR):
         said = refused("y", lambda one=estimator: clone(one).fit(X, column))
         assert "regression" not in said
-    records = Records(X, 1.0)
-    refused("y", lambda: LogisticGradients(records, column))
-    refused("y", lambda: SquaredGradients(records, column, 1.0))
-    refused("weights", lambda: LogisticGradients(records, Y).weighted(column))
+    records = learn.Records(X, 1.0)
+    refused("y", lambda: learn.LogisticGradients(records, column))
+    refused("y", lambda: learn.SquaredGradients(records, column, 1.0))
+    refused("weights", lambda: learn.LogisticGradients(records, Y).weighted(column))
     refused("sample_weight", lambda: clone(CLASSIFIER).fit(X, Y, sample_weight=column))
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("odd", ["dict", "list", *MISSING])
+@in_turn("form", FORMS)
+@in_turn("odd", ["dict", "list", *MISSING])
 def test_users(form: str, odd: str) -> None:
     ids = beside(np.arange(N), (ODD | MISSING)[odd], form)
     for estimator in (CLASSIFIER, REGRESSOR):
@@ -137,7 +126,7 @@ def test_masked_cells_are_missing() -> None:
         refused("groups", lambda one=estimator: clone(one).fit(X, Y, groups=column))
         fitted = clone(estimator).fit(X, Y)
         refused("X", lambda one=fitted: one.predict(table))
-    refused("X", lambda: clone(CLASSIFIER).fit(LargeTable(table), Y))
+    refused("X", lambda: clone(CLASSIFIER).fit(learn.LargeTable(table), Y))
     refused("sample_weight", lambda: clone(CLASSIFIER).fit(X, Y, sample_weight=column))
     for transformer in (NUMERIC[0], NUMERIC[2]):
         one = clone(transformer).fit(table)
@@ -156,15 +145,17 @@ def test_refusals_keep_no_cell() -> None:
         lambda: clone(named).fit(X, names),
         lambda: clone(REGRESSOR).fit(X, names),
         lambda: Scattering((2, 1)).transform([["SECRET-1", "1"]]),
-        lambda: SchemaEncoder({"x": Boolean()}).fit_transform(pd.DataFrame({"x": ["SECRET-1"]})),
+        lambda: learn.SchemaEncoder({"x": Boolean()}).fit_transform(
+            pd.DataFrame({"x": ["SECRET-1"]})
+        ),
     ):
         with pytest.raises(InvalidInput) as no:
             call()
         assert no.value.__context__ is None
 
 
-@pytest.mark.parametrize("kind", ["c16", "M8[s]", "m8[s]"])
-@pytest.mark.parametrize("frame", [False, True])
+@in_turn("kind", ["c16", "M8[s]", "m8[s]"])
+@in_turn("frame", [False, True])
 def test_whole_columns_of_other_types(kind: str, frame: bool) -> None:
     table, column = X.astype("i8").astype(kind), Y.astype("i8").astype(kind)
     own = pd.DataFrame(table) if frame else table
@@ -174,8 +165,8 @@ def test_whole_columns_of_other_types(kind: str, frame: bool) -> None:
         refused("y", lambda one=estimator: clone(one).fit(X, beside_it))
     for transformer in NUMERIC:
         refused("X", lambda one=transformer: clone(one).fit(own))
-    refused("X", lambda: Records(own, 1.0))
-    refused("y", lambda: SquaredGradients(Records(X, 1.0), beside_it, 1.0))
+    refused("X", lambda: learn.Records(own, 1.0))
+    refused("y", lambda: learn.SquaredGradients(learn.Records(X, 1.0), beside_it, 1.0))
     refused("sample_weight", lambda: clone(CLASSIFIER).fit(X, Y, sample_weight=beside_it))
 
 

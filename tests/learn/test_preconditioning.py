@@ -3,36 +3,24 @@
 from __future__ import annotations
 
 import math
-import pickle
 import warnings
 
-import joblib
 import numpy as np
 import pandas as pd
 import pytest
-import skops.io
 from scipy import sparse
-from scipy.integrate import quad
-from scipy.stats import norm
-from sklearn.base import clone
 
 import pabi
-from pabi.convert import gdp_to_delta
+from pabi import learn
 from pabi.describe.batches import Cyclic, FullBatch, ShuffleOnce
 from pabi.execute import engine as engine_module
-from pabi.execute.row_maps import RowMap
-from pabi.learn import (
-    PrivateLinearRegression,
-    PrivateLogisticRegression,
-    PrivatePoissonRegressor,
-    PrivateRidgeClassifier,
-    ReleasedMoments,
-)
 from pabi.learn import estimators as estimators_module
 from pabi.learn import whitening as whitening_module
 from pabi.learn.whitening import TOO_NOISY
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
-from support.estimators import CLASSIFIERS, REGRESSORS, each_estimator
+from support.estimators import ALL, CLASSIFIERS, REGRESSORS, each_estimator
+from support.in_turn import in_turn
+from support.linear_problems import QUIET, within
 
 batch_schemes = pytest.mark.parametrize(
     "batches", [FullBatch(), ShuffleOnce(100), Cyclic(100)], ids=lambda b: type(b).__name__
@@ -42,13 +30,7 @@ EPSILON, DELTA, SHARE = 6.0, 1e-4, 0.3
 QUICK = {"batches": FullBatch(), "epochs": 3, "step_size": 0.2, "l2": 0.01, "precondition": SHARE}
 
 
-@pytest.fixture(autouse=True)
-def quiet():
-    """Rows of these tests may be long, and targets as they are."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "some rows exceed feature_norm")
-        warnings.filterwarnings("ignore", "targets are fitted with")
-        yield
+pytestmark = QUIET[:2]
 
 
 def problem(kind, n=400, d=3, classes=2, seed=0):
@@ -59,7 +41,7 @@ def problem(kind, n=400, d=3, classes=2, seed=0):
     if kind in CLASSIFIERS:
         cuts = np.quantile(signal, np.linspace(0, 1, classes + 1)[1:-1])
         return X, np.searchsorted(cuts, signal)
-    if kind is PrivatePoissonRegressor:
+    if kind is learn.PrivatePoissonRegressor:
         return X, rng.poisson(np.exp(np.clip(signal, -2, 2))).astype(float)
     return X, signal
 
@@ -70,27 +52,19 @@ def fitted(kind, X=None, y=None, **changes):
     return kind(**{"epsilon": EPSILON, "delta": DELTA, **QUICK, **changes}).fit(X, y)
 
 
-def within(X, norm=1.0):
-    """The rows of X, scaled down to the norm."""
-    return X * np.minimum(1.0, norm / np.maximum(np.linalg.norm(X, axis=1), 1e-300))[:, None]
-
-
 def scores(model, X):
     """(m, K): the linear predictor through the public methods."""
     if hasattr(model, "decision_function"):
         found = model.decision_function(X)
     else:
         found = model.predict(X)
-        found = np.log(found) if isinstance(model, PrivatePoissonRegressor) else found
+        found = np.log(found) if isinstance(model, learn.PrivatePoissonRegressor) else found
     return found[:, None] if found.ndim == 1 else found
 
 
 def formula(model, X):
     """(m, K): the linear predictor of rows that are not mapped."""
     return X @ np.atleast_2d(model.coef_).T + model.intercept_
-
-
-# What is spent.
 
 
 @each_estimator
@@ -107,34 +81,7 @@ def test_both_releases_meet_the_target_together(kind, batches, adjacency):
     assert all(part.epsilon(DELTA) < EPSILON for part in parts)
     assert whole.adjacency == adjacency == model.moments_.adjacency == model.run_.adjacency
     assert pabi.verify(whole).ok
-
-
-@pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])
-def test_a_gaussian_and_an_average_over_positions_compose_exactly(epsilon):
-    """δ is the average of those of G(√(μ² + μ_j²)); and the mean of δ_j(ε − ℓ) over the loss ℓ of G(μ)."""
-    model = fitted(PrivateLinearRegression, batches=ShuffleOnce(40), epochs=4)
-    moments, run = model.moments_.guarantee(DELTA), model.run_.guarantee(DELTA)
-    mus, weights = [part.mu for part in run.curve.parts], run.curve.weights
-    assert len(mus) > 3
-    each = [gdp_to_delta(math.hypot(moments.mu, mu), epsilon) for mu in mus]
-    composed = model.guarantee_.delta(epsilon)
-    assert composed == pytest.approx(np.dot(weights, each), abs=1e-9)
-
-    def integrand(z):
-        loss = moments.mu**2 / 2.0 + moments.mu * z
-        return norm.pdf(z) * sum(
-            w * plainly(mu, epsilon - loss) for w, mu in zip(weights, mus, strict=True)
-        )
-
-    truth, error = quad(integrand, -9.0, 9.0, epsabs=1e-11, limit=200)
-    assert error < 1e-9
-    assert composed == pytest.approx(truth, abs=2e-9)
-
-
-def plainly(mu, epsilon):
-    """δ of G(μ) in doubles."""
-    low, high = -epsilon / mu - mu / 2.0, -epsilon / mu + mu / 2.0
-    return norm.cdf(high) - math.exp(epsilon + norm.logcdf(low))
+    assert {said for part in parts for said in part.assumptions} <= set(whole.assumptions)
 
 
 @each_estimator
@@ -147,22 +94,7 @@ def test_the_share_is_that_of_the_square_of_mu(kind):
         assert model.moments_.guarantee(DELTA).mu ** 2 == pytest.approx(share * whole**2, rel=1e-9)
 
 
-@each_estimator
-def test_one_certificate_covers_both_releases(kind):
-    model = fitted(kind)
-    guarantee = model.guarantee_
-    verdict = pabi.verify(guarantee.certificate)
-    assert verdict.ok, verdict.reason
-    assert verdict.scope == "run"
-    again = pabi.Guarantee.from_json(guarantee.to_json())
-    assert pabi.verify(again).ok
-    assert again.epsilon(DELTA) == guarantee.epsilon(DELTA)
-    parts = model.moments_.guarantee(DELTA), model.run_.guarantee(DELTA)
-    both = {sentence for part in parts for sentence in part.assumptions}
-    assert both <= set(guarantee.assumptions)
-
-
-@each_estimator
+@in_turn("kind", ALL)
 def test_noise_of_the_training_may_be_stated(kind):
     """ "auto" then spends nothing on moments; a stated share is spent beside it."""
     assert fitted(kind, precondition="auto", noise_std=0.5).moments_ is None
@@ -170,16 +102,6 @@ def test_noise_of_the_training_may_be_stated(kind):
     both = pabi.compose(model.moments_.guarantee(DELTA), model.run_.guarantee(DELTA))
     assert model.guarantee_.epsilon(DELTA) == both.epsilon(DELTA)
     assert model.run_.noise_std == 0.5
-
-
-@each_estimator
-def test_none_is_as_before(kind):
-    model = fitted(kind, precondition=None)
-    assert (model.moments_, model.preconditioner_) == (None, None)
-    assert model.guarantee_.epsilon(DELTA) == model.run_.guarantee(DELTA).epsilon(DELTA)
-    size = np.max(np.abs(scores(model, within(problem(kind)[0])))) + 1.0
-    X = within(problem(kind)[0]) * 0.999
-    assert np.max(np.abs(scores(model, X) - formula(model, X))) < 64 * 2.0**-53 * size
 
 
 @each_estimator
@@ -195,9 +117,6 @@ def test_what_noise_would_hide_is_not_released(monkeypatch, kind, share):
     assert (model.moments_, model.preconditioner_) == (None, None)
     assert 0.05 * (1.0 - 1e-6) <= model.guarantee_.epsilon(DELTA) <= 0.05
     assert model.guarantee_.epsilon(DELTA) == model.run_.guarantee(DELTA).epsilon(DELTA)
-
-
-# What is executed.
 
 
 @each_estimator
@@ -236,7 +155,7 @@ def test_what_runs_is_what_is_accounted(monkeypatch, kind, intercept):
     assert np.array_equal(trained_on, model.preconditioner_.table(records).astype(np.float64))
 
 
-@each_estimator
+@in_turn("kind", ALL)
 def test_the_map_sees_the_release_alone(kind):
     """The same released values of other data: the same map, bit by bit."""
     maps = []
@@ -245,7 +164,7 @@ def test_the_map_sees_the_release_alone(kind):
         values = 400.0 * (0.1 * np.eye(4) + 0.05)
 
         def fixed(moments, records, random_state, delta, groups, values=values):
-            return ReleasedMoments(values, moments.guarantee(delta))
+            return learn.ReleasedMoments(values, moments.guarantee(delta))
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(estimators_module, "released_moments", fixed)
@@ -254,22 +173,21 @@ def test_the_map_sees_the_release_alone(kind):
     assert (maps[0].unit, maps[0].norm) == (maps[1].unit, maps[1].norm)
 
 
-# How they predict.
-
-
 RANGES = np.array([[-2.0, -3.0, -1.0], [2.0, 3.0, 1.0]])
 SHIFTED = np.array([[0.0, -3.0, 5.0], [2.0, 1.0, 9.0]])
+# Sparse data need symmetric ranges.
+BOUNDS = [
+    (ranges, form) for ranges in (None, RANGES, SHIFTED) for form in ("dense", "csr", "frame")
+]
+BOUNDS = [case for case in BOUNDS if case[0] is not SHIFTED or case[1] != "csr"]
 
 
 @each_estimator
-@pytest.mark.parametrize("ranges", [None, RANGES, SHIFTED], ids=["norm", "symmetric", "shifted"])
-@pytest.mark.parametrize("form", ["dense", "csr", "frame"])
-@pytest.mark.parametrize("intercept", [True, False])
+@in_turn(("ranges", "form"), BOUNDS)
+@in_turn("intercept", [True, False])
 def test_predictors_are_those_of_mapped_rows(kind, ranges, form, intercept):
     """Scales times X @ coef_.T + intercept_, for rows within the bounds, the scales of `preconditioner_`
     computed here from its matrix."""
-    if form == "csr" and ranges is SHIFTED:
-        pytest.skip("sparse data need symmetric ranges")
     inside = within(np.random.default_rng(3).uniform(-1, 1, (400, 3)), 0.999)
     X = inside
     if ranges is not None:
@@ -309,19 +227,10 @@ def test_predictors_are_those_of_mapped_rows(kind, ranges, form, intercept):
         )
 
 
-@each_estimator
-def test_rows_beyond_the_norm_count_as_scaled_down(kind):
-    model = fitted(kind)
-    long = np.random.default_rng(1).normal(size=(40, 3)) * 50.0
-    np.testing.assert_allclose(
-        scores(model, long), scores(model, within(long)), rtol=1e-5, atol=1e-6
-    )
-
-
 def test_predictions_of_regressors_are_in_units_of_the_target():
     """Scaling concerns what is added to the centre of the range, not the centre."""
-    X, y = problem(PrivateLinearRegression)
-    model = fitted(PrivateLinearRegression, X, 1000.0 + y, target_range=(990.0, 1010.0))
+    X, y = problem(learn.PrivateLinearRegression)
+    model = fitted(learn.PrivateLinearRegression, X, 1000.0 + y, target_range=(990.0, 1010.0))
     inside = within(X)
     factors, _ = model.preconditioner_.scales(model._records(inside))
     expected = 1000.0 + factors * (inside @ model.coef_ + model.intercept_ - 1000.0)
@@ -332,19 +241,19 @@ def test_predictions_of_regressors_are_in_units_of_the_target():
 
 
 PROBABLE = [
-    (PrivateLogisticRegression, 2, {}),
-    (PrivateLogisticRegression, 2, {"clip_norm": 0.4}),
-    (PrivateLogisticRegression, 3, {}),
-    (PrivateLogisticRegression, 3, {"clip_norm": 0.4}),
-    (PrivateLogisticRegression, 3, {"clip_norm": 0.4, "clipping": "norm"}),
-    (PrivateLogisticRegression, 3, {"multi_class": "ovr"}),
-    (PrivateLogisticRegression, 3, {"multi_class": "ovr", "clip_norm": 0.4}),
-    (PrivateRidgeClassifier, 2, {}),
-    (PrivateRidgeClassifier, 3, {}),
+    (learn.PrivateLogisticRegression, 2, {}),
+    (learn.PrivateLogisticRegression, 2, {"clip_norm": 0.4}),
+    (learn.PrivateLogisticRegression, 3, {}),
+    (learn.PrivateLogisticRegression, 3, {"clip_norm": 0.4}),
+    (learn.PrivateLogisticRegression, 3, {"clip_norm": 0.4, "clipping": "norm"}),
+    (learn.PrivateLogisticRegression, 3, {"multi_class": "ovr"}),
+    (learn.PrivateLogisticRegression, 3, {"multi_class": "ovr", "clip_norm": 0.4}),
+    (learn.PrivateRidgeClassifier, 2, {}),
+    (learn.PrivateRidgeClassifier, 3, {}),
 ]
 
 
-@pytest.mark.parametrize(("kind", "classes", "changes"), PROBABLE)
+@in_turn(("kind", "classes", "changes"), PROBABLE)
 def test_probabilities_sum_to_one_and_agree_with_predictions(kind, classes, changes):
     X, y = problem(kind, classes=classes)
     names = np.array(["red", "green", "blue"])[:classes]
@@ -357,17 +266,6 @@ def test_probabilities_sum_to_one_and_agree_with_predictions(kind, classes, chan
     assert np.array_equal(model.classes_[probabilities.argmax(axis=1)], model.predict(X))
     decisions = model.decision_function(X)
     assert decisions.shape == ((400,) if classes == 2 else (400, 3))
-
-
-@pytest.mark.parametrize("kind", CLASSIFIERS)
-def test_labels_are_those_of_the_scores_without_the_scales(kind):
-    """A positive scale moves no sign and no maximum."""
-    for classes in (2, 3):
-        X, y = problem(kind, classes=classes)
-        model = fitted(kind, X, y, epsilon=20.0)
-        plain = formula(model, within(X))
-        chosen = (plain[:, 0] > 0.0).astype(int) if classes == 2 else plain.argmax(axis=1)
-        assert np.mean(model.predict(X) == model.classes_[chosen]) > 0.99
 
 
 @each_estimator
@@ -385,37 +283,14 @@ def test_a_wide_table_is_mapped_column_by_column(kind):
     assert np.mean(same) > 0.99
 
 
-# Whether it helps.
-
-
-def test_columns_of_different_sizes_are_learnt_alike():
-    """What is predicted hangs on a column a fiftieth as large as another."""
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-1.0, 1.0, (20_000, 2)) * [0.9, 0.018]
-    y = (X[:, 1] > 0.0).astype(int)
-    plain, conditioned = (
-        np.median(
-            [
-                PrivateLogisticRegression(1.0, 1e-5, precondition=p).fit(X, y).score(X, y)
-                for _ in range(5)
-            ]
-        )
-        for p in (None, "auto")
-    )
-    assert conditioned > 0.9
-    assert conditioned > plain + 0.05
-
-
-# Seeds.
-
-
-@each_estimator
+@in_turn("kind", ALL)
 def test_one_seed_makes_two_independent_noises(kind):
     """The same model twice; and the noise of the release is not that of the training."""
     models = []
     for _ in range(2):
-        with pytest.warns(PrivacyWarning, match="testing only"):
+        with pytest.warns(PrivacyWarning, match="testing only") as seen:
             models.append(fitted(kind, random_state=7))
+        assert len([w for w in seen if "testing only" in str(w.message)]) == 1
     assert np.array_equal(models[0].coef_, models[1].coef_)
     assert np.array_equal(models[0].preconditioner_.matrix, models[1].preconditioner_.matrix)
     assert models[0].guarantee_.certificate is None
@@ -425,80 +300,8 @@ def test_one_seed_makes_two_independent_noises(kind):
     assert not np.array_equal(fresh[0].coef_, fresh[1].coef_)
 
 
-def test_a_seed_is_warned_of_once():
-    with pytest.warns(PrivacyWarning, match="testing only") as seen:
-        fitted(PrivateLogisticRegression, random_state=7)
-    assert len([w for w in seen if "testing only" in str(w.message)]) == 1
-
-
-# What is kept.
-
-
-@each_estimator
-def test_round_trips_keep_the_model(tmp_path, kind):
-    model = fitted(kind)
-    joblib.dump(model, tmp_path / "model.joblib")
-    written = skops.io.dumps(model)
-    wanted = skops.io.get_untrusted_types(data=written)
-    assert all(name.startswith("pabi.") for name in wanted)
-    X, _ = problem(kind, seed=5)
-    for again in (
-        pickle.loads(pickle.dumps(model)),
-        joblib.load(tmp_path / "model.joblib"),
-        skops.io.loads(written, trusted=wanted),
-    ):
-        assert np.array_equal(again.predict(X), model.predict(X))
-        assert again.moments_ == model.moments_
-        assert type(again.preconditioner_) is RowMap
-        assert again.guarantee_.epsilon(DELTA) == model.guarantee_.epsilon(DELTA)
-        assert pabi.verify(again.guarantee_.certificate).ok
-    assert clone(model).precondition == SHARE
-
-
-@each_estimator
-def test_nothing_of_the_rows_is_kept(kind):
-    """No number of the data, of a mapped row or of the released values is among those of the pickle."""
-    noticed = []
-    with pytest.MonkeyPatch.context() as patch:
-        table = RowMap.table
-        patch.setattr(RowMap, "table", lambda *a: noticed.append(table(*a)) or noticed[-1])
-        release = whitening_module.second_moments
-
-        def released(*arguments, **keywords):
-            one = release(*arguments, **keywords)
-            noticed.append(one.values)
-            return one
-
-        patch.setattr(whitening_module, "second_moments", released)
-        X, y = problem(kind)
-        model = fitted(kind, X, y)
-    assert len(noticed) == 2
-    data = pickle.dumps(model)
-    held = {
-        value
-        for offset in range(8)
-        for value in np.frombuffer(
-            data, "<f8", count=(len(data) - offset) // 8, offset=offset
-        ).tolist()
-    }
-    assert set(np.ravel(model.preconditioner_.matrix).tolist()) <= held
-    hidden = {float(v) for part in (X, within(X), *noticed) for v in np.ravel(part)} - {0.0}
-    assert not held & hidden
-
-
-@each_estimator
-def test_refitting_forgets_the_map(kind):
-    model = fitted(kind)
-    X, y = problem(kind)
-    assert model.set_params(precondition=None).fit(X, y).preconditioner_ is None
-    assert np.allclose(scores(model, within(X)), formula(model, within(X)))
-
-
-# Bad input.
-
-
-@each_estimator
-@pytest.mark.parametrize("share", [0.0, 1.0, -0.1, 2.0, math.nan, math.inf, "yes", True, [0.1]])
+@in_turn("kind", ALL)
+@in_turn("share", [0.0, 1.0, -0.1, 2.0, math.nan, math.inf, "yes", True, [0.1]])
 def test_a_bad_share_is_refused_by_name(kind, share):
     with pytest.raises(InvalidInput, match="^precondition: expected") as caught:
         fitted(kind, precondition=share)
@@ -506,7 +309,7 @@ def test_a_bad_share_is_refused_by_name(kind, share):
 
 
 def poor_tables():
-    X, _ = problem(PrivateLogisticRegression)
+    X, _ = problem(learn.PrivateLogisticRegression)
     return {
         "zeros": np.zeros((400, 3)),
         "constant": np.full((400, 3), 0.3),
@@ -542,15 +345,15 @@ def test_more_columns_than_rows(kind):
 
 
 @pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
-@pytest.mark.parametrize("n", [1, 2])
+@in_turn("n", [1, 2])
 def test_a_record_or_two(n):
-    X, y = problem(PrivateLinearRegression)
+    X, y = problem(learn.PrivateLinearRegression)
     for share in ("auto", SHARE):
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "epsilon is too small for preconditioning")
-            model = fitted(PrivateLinearRegression, X[:n], y[:n], precondition=share)
+            model = fitted(learn.PrivateLinearRegression, X[:n], y[:n], precondition=share)
         assert model.moments_ is None
-    model = fitted(PrivateLinearRegression, X[:n], y[:n], epsilon=2000.0)
+    model = fitted(learn.PrivateLinearRegression, X[:n], y[:n], epsilon=2000.0)
     assert model.moments_ is not None
     assert np.all(np.isfinite(model.predict(X)))
 
@@ -589,10 +392,10 @@ def test_arguments_are_checked_before_anything_is_released(monkeypatch, kind, ch
     assert drawn == []
 
 
-@pytest.mark.parametrize("norm", [1e-20, 1e-3, 1e3, 1e20, 1e60])
+@in_turn("norm", [1e-20, 1e-3, 1e3, 1e20, 1e60])
 def test_norms_of_all_sizes(norm):
     """Features, norm and constant in other units: as good a model."""
-    X, y = problem(PrivateLogisticRegression)
+    X, y = problem(learn.PrivateLogisticRegression)
     arguments = {"feature_norm": norm, "intercept_scaling": norm, "step_size": "auto", "l2": 0.0}
-    model = fitted(PrivateLogisticRegression, X * norm, y, epsilon=20.0, **arguments)
+    model = fitted(learn.PrivateLogisticRegression, X * norm, y, epsilon=20.0, **arguments)
     assert model.score(X * norm, y) > 0.8

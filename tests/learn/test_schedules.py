@@ -16,16 +16,11 @@ from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
 from pabi.learn.defaults import budget
 from pabi.shifts.isotonic import solve
+from support.in_turn import in_turn
 
 # In units in which S = 1 and C/n = 1; x stands for λS.
-XS = (0.01, 0.3, 1.0, 3.0, 10.0, 100.0)
 POWERS = (0.0, 1.0 / 3.0, 0.5, 2.0 / 3.0, 0.8)
 CELLS = 4000
-
-
-def least(x: float) -> float:
-    """The bound on μ² times the variance."""
-    return (-math.expm1(-x) / x) ** 2
 
 
 def constant(x: float) -> float:
@@ -51,16 +46,7 @@ def price(v: np.ndarray) -> float:
     return solve(np.ones(v.size), np.full(v.size, cell), v * cell).energy
 
 
-def variance(v: np.ndarray, x: float) -> float:
-    """At the end of the path, where v is constant on each cell."""
-    edges = np.exp(-2.0 * x * np.linspace(1.0, 0.0, v.size + 1))
-    return float(v @ np.diff(edges)) / (2.0 * x)
-
-
-# What noise costs.
-
-
-@pytest.mark.parametrize("p", POWERS)
+@in_turn("p", POWERS)
 def test_a_falling_noise_costs_what_composition_does(p):
     """The solver finds nothing better than a = 1, and that is ∫ 1/v = 1/(1 − p), by cells of equal noise."""
     edges = np.linspace(1.0, 0.0, CELLS + 1)
@@ -68,70 +54,17 @@ def test_a_falling_noise_costs_what_composition_does(p):
     assert price(1.0 / means) == pytest.approx(1.0 / (1.0 - p), rel=1e-9)
 
 
-@pytest.mark.parametrize("rise", [0.5, 1.0, 4.0])
+@in_turn("rise", [0.5, 1.0, 4.0])
 def test_a_rising_noise_costs_what_its_mean_does(rise):
     v = np.linspace(1.0, 1.0 + rise, CELLS)
     assert price(v) == pytest.approx(1.0 / v.mean(), rel=1e-9)
 
 
-# What is left of the noise.
-
-
-@pytest.mark.parametrize("x", XS)
-@pytest.mark.parametrize("p", POWERS)
-def test_the_variance_of_a_power_is_its_quadrature(p, x):
-    integral = quad(lambda u: u**p * math.exp(-2.0 * x * u), 0.0, 1.0, limit=200, points=[0.1 / x])[
-        0
-    ]
-    assert power(p, x) == pytest.approx(integral / (1.0 - p), rel=1e-7)
-
-
-@pytest.mark.parametrize("p", POWERS[1:])
-def test_the_limits_of_the_ratio_to_constant_noise(p):
-    """1/(1 − p²) where nothing is damped, Γ(1 + p)/(1 − p)·(2λS)^(−p) where much is."""
-    assert power(p, 1e-7) / constant(1e-7) == pytest.approx(1.0 / (1.0 - p**2), rel=1e-6)
-    damped = math.gamma(1.0 + p) / (1.0 - p) * 2000.0**-p
-    assert power(p, 1000.0) / constant(1000.0) == pytest.approx(damped, rel=1e-9)
-
-
-@pytest.mark.parametrize(("p", "even"), [(1 / 3, 0.767), (0.5, 1.301), (2 / 3, 2.115)])
+@in_turn(("p", "even"), [(1 / 3, 0.767), (0.5, 1.301), (2 / 3, 2.115)])
 def test_where_a_power_breaks_even(p, even):
     """The figures of the page, to the digits that it has."""
     assert brentq(lambda x: power(p, x) - constant(x), 0.1, 10.0) == pytest.approx(even, abs=6e-4)
 
-
-@pytest.mark.parametrize("decades", [0.5, 1.0, 2.0, 3.0])
-def test_an_exponential_breaks_even_at_half_the_logarithm_of_its_fall(decades):
-    even = brentq(lambda x: exponential(decades, x) - constant(x), 0.1, 10.0)
-    assert even == pytest.approx(decades * math.log(10.0) / 2.0, rel=1e-7)
-
-
-# What no noise beats.
-
-
-@pytest.mark.parametrize("x", XS)
-def test_the_best_noise_for_one_curvature_attains_the_bound(x):
-    """v ∝ e^{λ(S − s)}: cells of a 4000th of the path are off by less than x/4000."""
-    u = (np.arange(CELLS)[::-1] + 0.5) / CELLS
-    v = np.exp(x * u)
-    assert price(v) * variance(v, x) == pytest.approx(least(x), rel=x / CELLS)
-    advantage = least(x) / constant(x)
-    assert advantage == pytest.approx(2.0 / x * math.tanh(x / 2.0), rel=1e-9)
-    elsewhere = price(v) * v.mean()  # where nothing is damped
-    assert elsewhere == pytest.approx((math.sinh(x / 2.0) / (x / 2.0)) ** 2, rel=x / CELLS)
-
-
-@pytest.mark.parametrize("x", XS)
-@pytest.mark.parametrize("seed", range(10))
-def test_no_noise_beats_the_bound(seed, x):
-    """Noises that rise and fall as they like."""
-    rng = np.random.default_rng(seed)
-    v = np.exp(rng.normal(scale=rng.choice([0.1, 1.0, 3.0]), size=50).cumsum() / 3.0)
-    assert price(v) * variance(v, x) >= least(x) * (1.0 - 1e-9)
-    assert price(v) * v.mean() >= 1.0 - 1e-9
-
-
-# What the library accounts.
 
 STEPS = 2000
 T = (np.arange(STEPS) + 0.5) / STEPS
@@ -167,7 +100,7 @@ def test_calibrated_runs_have_the_noise_of_the_limit(sizes, limit):
         assert measured == pytest.approx((path / (n * mu)) ** 2 * limit(x), rel=0.03)
 
 
-@pytest.mark.parametrize("left", [1, 5, 40])
+@in_turn("left", [1, 5, 40])
 def test_the_last_use_costs_up_to_three_times_as_much_on_a_straight_line(left):
     """Used last r steps before the end: 6r/((r + 1)(2r + 1)), where constant steps have 1/r."""
     sizes = np.arange(left, 0, -1.0)

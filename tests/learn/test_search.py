@@ -16,29 +16,18 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 from sklearn.base import clone, is_classifier
-from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import pabi
+from pabi import learn
 from pabi.execute.trials import TrialLaw
-from pabi.learn import (
-    PrivateCategories,
-    PrivateLinearRegression,
-    PrivateLogisticRegression,
-    PrivateRanges,
-    PrivateScaler,
-    PrivateSearchCV,
-    PrivateWhitener,
-    check_pipeline,
-    guarantee_of,
-)
 from pabi.learn.search import _labels, _Tables
 from pabi.learn.search_plans import scored
-from pabi.learn.sentences import AGAIN
 from pabi.numbers.errors import BudgetExceeded, InvalidInput, PrivacyWarning, TargetUnreachable
+from support.in_turn import in_turn
 
-DELTA, SEED = 1e-5, 2
+DELTA = 1e-5
 GRID = {"clip_norm": [0.1, 0.5], "precondition": [None]}
 
 
@@ -50,12 +39,12 @@ def table(n, seed=0, d=4):
 
 
 def logistic(**fields):
-    return PrivateLogisticRegression(adjacency="zero_out", **{"classes": [0, 1]} | fields)
+    return learn.PrivateLogisticRegression(adjacency="zero_out", **{"classes": [0, 1]} | fields)
 
 
 def search(estimator=None, settings=None, **fields):
     stated = {"epsilon": 1.0, "delta": DELTA, "mean_trials": 3.0, "shape": 1.0} | fields
-    return PrivateSearchCV(
+    return learn.PrivateSearchCV(
         logistic() if estimator is None else estimator,
         GRID if settings is None else settings,
         **stated,
@@ -78,14 +67,15 @@ def test_the_total_is_met_and_proven(how):
         "pipeline": lambda: (
             search(
                 make_pipeline(
-                    PrivateWhitener(0.3, 1e-6, adjacency="zero_out"), logistic(precondition=None)
+                    learn.PrivateWhitener(0.3, 1e-6, adjacency="zero_out"),
+                    logistic(precondition=None),
                 ),
                 {"privatelogisticregression__clip_norm": [0.1, 0.5]},
             ),
             PUBLIC,
         ),
         "regression": lambda: (
-            search(PrivateLinearRegression(adjacency="zero_out", target_range=(0, 1)), GRID),
+            search(learn.PrivateLinearRegression(adjacency="zero_out", target_range=(0, 1)), GRID),
             PUBLIC,
         ),
     }[how]()
@@ -94,7 +84,7 @@ def test_the_total_is_met_and_proven(how):
     assert 0.99 <= total <= 1.0
     verdict = pabi.verify(asked.guarantee_)
     assert verdict.ok, verdict.reason
-    assert guarantee_of(asked) is asked.guarantee_
+    assert learn.guarantee_of(asked) is asked.guarantee_
     assert asked.best_params_ in asked.plan_.settings
     assert asked.predict(X[:5]).shape == (5,)
     assert asked.plan_.epsilon < 1.0
@@ -102,38 +92,23 @@ def test_the_total_is_met_and_proven(how):
 
 
 def prepared(**fields):
-    ranges = PrivateRanges(0.3, 1e-6, adjacency="zero_out", **fields)
-    return make_pipeline(ranges, PrivateScaler(0.3, 1e-6, adjacency="zero_out"))
+    ranges = learn.PrivateRanges(0.3, 1e-6, adjacency="zero_out", **fields)
+    return make_pipeline(ranges, learn.PrivateScaler(0.3, 1e-6, adjacency="zero_out"))
 
 
 def test_tuning_and_preparing_within_one_epsilon():
     """Prepared once, outside of the search; the target is that of both together."""
     X, y = table(4000)
     before = prepared()
-    asked = search(besides=[guarantee_of(before.fit(X))], validation_share=0.25)
+    asked = search(besides=[learn.guarantee_of(before.fit(X))], validation_share=0.25)
     asked.fit(before.transform(X), y)
-    whole = guarantee_of(make_pipeline(*(step for _, step in before.steps), asked))
+    whole = learn.guarantee_of(make_pipeline(*(step for _, step in before.steps), asked))
     assert 0.99 <= whole.epsilon(DELTA) <= 1.0
     assert asked.plan_.total.epsilon(DELTA) == pytest.approx(whole.epsilon(DELTA), rel=1e-12)
     assert asked.guarantee_.epsilon(DELTA) < 0.95
     verdict = pabi.verify(whole)
     assert verdict.ok, verdict.reason
     assert verdict.scope == "run"
-
-
-@pytest.mark.parametrize(
-    ("besides", "told"), [(0.5, "a list of guarantees"), ([0.5], "pabi.Guarantee objects")]
-)
-def test_what_is_no_release_is_refused(besides, told):
-    with pytest.raises(InvalidInput, match=told) as caught:
-        search(besides=besides).plan(1000, 4)
-    assert caught.value.field == "besides"
-
-
-def test_releases_beside_it_that_leave_nothing():
-    spent = pabi.NoisyAccuracy(100, 1e-3, adjacency="zero_out").guarantee(DELTA)
-    with pytest.raises(TargetUnreachable):
-        search(besides=[spent]).plan(1000, 4)
 
 
 def test_the_best_model_costs_what_the_search_does():
@@ -143,21 +118,14 @@ def test_the_best_model_costs_what_the_search_does():
     chain = make_pipeline(*(step for _, step in prepared().steps), logistic(precondition=None))
     fitted = search(chain, settings).fit(X, y, **PUBLIC)
     best = fitted.best_estimator_
-    assert guarantee_of(best) is fitted.guarantee_
-    again = guarantee_of(pickle.loads(pickle.dumps(best)))
+    assert learn.guarantee_of(best) is fitted.guarantee_
+    again = learn.guarantee_of(pickle.loads(pickle.dumps(best)))
     assert again.curve == fitted.guarantee_.curve
     turns = [vars(step)["_turn"] for _, step in best.steps if hasattr(step, "guarantee_")]
     assert set(turns) == {fitted._turn}, "how many trials there were is not to be seen"
     best[0].fit(X)
     with pytest.raises(InvalidInput, match="was fitted after this one"):
-        guarantee_of(best)
-
-
-def test_the_winner_does_not_promise_what_one_trial_does():
-    X, y = table(1000)
-    fitted = search().fit(X, y, **PUBLIC)
-    assert fitted.best_estimator_.guarantee_ is fitted.guarantee_
-    assert fitted.best_estimator_.epsilon == fitted.plan_.epsilon
+        learn.guarantee_of(best)
 
 
 def reachable(thing, seen):
@@ -244,7 +212,7 @@ def test_an_error_in_a_trial_shows_no_other_trial(monkeypatch):
     assert "generator" not in local
 
 
-@pytest.mark.parametrize("name", ["epsilon", "delta", "adjacency", "noise_std", "random_state"])
+@in_turn("name", ["epsilon", "delta", "adjacency", "noise_std", "random_state"])
 def test_settings_of_privacy_are_refused_by_name(name):
     X, y = table(200)
     for setting in (name, f"privatelogisticregression__{name}"):
@@ -252,7 +220,7 @@ def test_settings_of_privacy_are_refused_by_name(name):
             search(settings={setting: [1.0]}).fit(X, y, **PUBLIC)
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("fields", "scoring", "field"),
     [
         ({}, {}, "validation_share"),
@@ -278,39 +246,59 @@ def test_bad_input(fields, scoring, field):
     assert refusal.value.field == field
 
 
-def test_steps_that_learn_without_a_guarantee_are_refused():
-    X, y = table(200)
-    model = make_pipeline(StandardScaler(), logistic())
-    with pytest.raises(InvalidInput, match="standardscaler: .* without privacy"):
-        search(model, {"privatelogisticregression__clip_norm": [0.5]}).fit(X, y, **PUBLIC)
+def test_steps_that_cost_too_much_leave_no_budget():
+    X, y = table(2000)
+    dear = make_pipeline(learn.PrivateWhitener(3.0, 1e-6, adjacency="zero_out"), logistic())
+    with pytest.raises(TargetUnreachable, match="epsilon = 1 at delta = 1e-05 cannot be met"):
+        search(dear, {"privatelogisticregression__precondition": [None]}).fit(X, y, **PUBLIC)
+
+
+def test_releases_beside_it_that_leave_nothing_or_are_none():
+    spent = pabi.NoisyAccuracy(100, 1e-3, adjacency="zero_out").guarantee(DELTA)
+    with pytest.raises(TargetUnreachable):
+        search(besides=[spent]).plan(1000, 4)
+    for besides, told in ((0.5, "a list of guarantees"), ([0.5], "pabi.Guarantee objects")):
+        with pytest.raises(InvalidInput, match=f"^besides: .*{told}"):
+            search(besides=besides).plan(1000, 4)
 
 
 def test_levels_that_are_learnt_are_refused_before_a_look_at_the_data():
     X, y = table(200)
-    levels = PrivateCategories(0.1, 1e-6, adjacency="zero_out")
-    model = make_pipeline(levels, logistic())
+    levels = learn.PrivateCategories(0.1, 1e-6, adjacency="zero_out")
     grid = {"privatelogisticregression__clip_norm": [0.5]}
     with pytest.raises(InvalidInput, match="estimator: expected declared levels"):
-        search(model, grid).fit(X.astype(str), y, **PUBLIC)
+        search(make_pipeline(levels, logistic()), grid).fit(X.astype(str), y, **PUBLIC)
     assert not hasattr(levels, "guarantee_")
 
 
-def test_a_ledger_of_a_step_is_refused(tmp_path):
-    X, y = table(200)
+def test_ledgers_of_steps_and_of_gaussians_are_refused(tmp_path):
+    X, y = table(300)
     ledger = pabi.Ledger(tmp_path / "ledger.jsonl", 4.0, 1e-5)
-    first = PrivateWhitener(0.1, 1e-6, adjacency="zero_out", ledger=ledger)
-    with pytest.raises(InvalidInput, match="ledger: .* the search"):
-        search(
-            make_pipeline(first, logistic()), {"privatelogisticregression__clip_norm": [0.5]}
-        ).fit(X, y, **PUBLIC)
+    first = learn.PrivateWhitener(0.1, 1e-6, adjacency="zero_out", ledger=ledger)
+    grid = {"privatelogisticregression__clip_norm": [0.5]}
+    for asked, told in (
+        (search(ledger=ledger, validation_share=0.3), "guarantee: .* selected curve"),
+        (search(logistic(ledger=ledger), validation_share=0.3), "ledger: .* the search"),
+        (
+            search(make_pipeline(first, logistic()), grid, validation_share=0.3),
+            "ledger: .* the search",
+        ),
+    ):
+        with pytest.raises(InvalidInput, match=told):
+            asked.fit(X, y)
     assert ledger.path.read_bytes().count(b"\n") == 1
 
 
-def test_steps_that_cost_too_much_leave_no_budget():
-    X, y = table(2000)
-    model = make_pipeline(PrivateWhitener(3.0, 1e-6, adjacency="zero_out"), logistic())
-    with pytest.raises(TargetUnreachable, match="epsilon = 1 at delta = 1e-05 cannot be met"):
-        search(model, {"privatelogisticregression__precondition": [None]}).fit(X, y, **PUBLIC)
+def test_labels_of_another_shape_are_refused():
+    """(m, 1) beside (m,) made m·m hits, of which one record moved 2m."""
+    X, y = table(200)
+    for labels in (y[:, None], y[None], y[:, None].tolist()):
+        with pytest.raises(
+            InvalidInput, match=r"y: expected (shape \(n,\), one label|as many rows)"
+        ):
+            search(validation_share=0.3).fit(X, labels)
+    with pytest.raises(InvalidInput, match=r"^y: .*got \(3, 1\)"):
+        _labels([[0], [1], [0]])
 
 
 def test_reproducible_searches_are_for_testing_only():
@@ -376,34 +364,38 @@ def score_of(guesses, labels, m=40):
     return asked._score(Guesses(guesses), tables, np.random.default_rng(0))
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("label", "adds"),
     [
-        (Odd(1000), 1), (Odd(np.array([True, True])), 0), (Odd(TypeError()), 0), (Odd(""), 0),
-        (None, 0), (float("nan"), 0), (pd.NA, 0), (pd.NaT, 0), ("1", 0), (b"1", 0), ([1, 1], 0),
-        (1.0, 1), (True, 1), (np.int64(1), 1), (1 + 0j, 1), (0, 0), (2**70, 0),
+        (Odd(1000), 1),
+        (Odd(np.array([True, True])), 0),
+        (Odd(TypeError()), 0),
+        (Odd(""), 0),
+        (None, 0),
+        (float("nan"), 0),
+        (pd.NA, 0),
+        (pd.NaT, 0),
+        ("1", 0),
+        (b"1", 0),
+        ([1, 1], 0),
+        (1.0, 1),
+        (True, 1),
+        (np.int64(1), 1),
+        (1 + 0j, 1),
+        (0, 0),
+        (2**70, 0),
     ],
-)  # fmt: skip
+)
 def test_a_record_adds_nothing_or_one_hit(label, adds):
     """Counted: 39 hits of the others, and 0 or 1 of this one, whatever its cell holds."""
     found = score_of(np.ones(40, int), [label, *[1] * 39])
     assert found == pytest.approx((39 + adds) / 40, abs=1e-9)
 
 
-@pytest.mark.parametrize("shape", [(40, 1), (1, 40), (39,), (41,), (), (40, 40), (1,)])
+@in_turn("shape", [(40, 1), (1, 40), (39,), (41,), (), (40, 40), (1,)])
 def test_predictions_of_another_shape_are_refused(shape):
     with pytest.raises(InvalidInput, match=r"estimator: expected predictions of shape \(40,\)"):
         score_of(np.ones(shape), [1] * 40)
-
-
-@pytest.mark.parametrize(
-    "form", [lambda y: y[:, None], lambda y: y[None], lambda y: y[:, None].tolist()]
-)
-def test_labels_of_another_shape_are_refused(form):
-    """(m, 1) beside (m,) made m·m hits, of which one record moved 2m."""
-    X, y = table(200)
-    with pytest.raises(InvalidInput, match=r"y: expected (shape \(n,\), one label|as many rows)"):
-        search(validation_share=0.3).fit(X, form(y))
 
 
 def test_one_record_moves_a_score_by_one_part_of_all():
@@ -414,9 +406,9 @@ def test_one_record_moves_a_score_by_one_part_of_all():
         changed = [int(one) for one in y]
         changed[7] = label
         asked = search(validation_share=0.5)
-        places = np.random.default_rng(SEED).permutation(60)[:30]
+        places = np.random.default_rng(2).permutation(60)[:30]
         assert 7 in places  # it scores
-        tables = asked._parted(X, changed, np.random.default_rng(SEED), None)
+        tables = asked._parted(X, changed, np.random.default_rng(2), None)
         asked.plan_ = SimpleNamespace(scoring_noise=1e-12)
         score = asked._score(Guesses(np.ones(tables.scored, int)), tables, np.random.default_rng(0))
         scores.append(score)
@@ -455,7 +447,7 @@ def test_it_is_an_estimator_of_scikit_learn():
     assert fitted.predict_proba(X[:3]).shape == (3, 2)
     assert fitted.classes_.tolist() == [0, 1]
     assert fitted.n_features_in_ == 4
-    assert not hasattr(search(PrivateLinearRegression()), "predict_proba")
+    assert not hasattr(search(learn.PrivateLinearRegression()), "predict_proba")
 
 
 def test_trials_warn_of_nothing():
@@ -479,31 +471,7 @@ def test_a_ledger_has_one_entry_of_a_search(tmp_path):
     assert ledger.remaining() == left
 
 
-def test_a_ledger_of_gaussians_and_one_of_the_estimator_are_refused(tmp_path):
-    X, y = table(300)
-    ledger = pabi.Ledger(tmp_path / "ledger.jsonl", 4.0, 1e-5)
-    with pytest.raises(InvalidInput, match="guarantee: .* selected curve"):
-        search(ledger=ledger, validation_share=0.3).fit(X, y)
-    with pytest.raises(InvalidInput, match="ledger: .* the search"):
-        search(logistic(ledger=ledger), validation_share=0.3).fit(X, y)
-    assert ledger.path.read_bytes().count(b"\n") == 1
-
-
-def test_a_search_within_a_search_says_what_it_does_not_cover():
-    X, y = table(300)
-    outer = GridSearchCV(search(validation_share=0.3), {"mean_trials": [2.0, 3.0]}, cv=2)
-    with pytest.warns(PrivacyWarning, match="PrivateSearchCV, or a clone of it, was fitted before"):
-        outer.fit(X, y)
-    assert AGAIN in outer.best_estimator_.guarantee_.assumptions
-    alone = search(validation_share=0.3).fit(X, y)
-    assert AGAIN not in alone.guarantee_.assumptions
-    assert not check_pipeline(search(validation_share=0.3))
-
-
-# Labels.
-
-
-@pytest.mark.parametrize(
+@in_turn(
     ("y", "kind"),
     [
         ([0, 1] * 20 + ["x"], list),
@@ -512,7 +480,6 @@ def test_a_search_within_a_search_says_what_it_does_not_cover():
         ([2**60 + 1] * 8 + [None], lambda y: pd.Series(y, dtype="Int64")),
         (["a", "b"] * 8 + ["a\0"], list),
     ],
-    ids=["a text", "a fraction", "a gap of pyarrow", "a gap of pandas", "an end"],
 )
 def test_one_label_changes_no_other(y, kind):
     labels = _labels(kind(y))
@@ -524,18 +491,13 @@ def test_one_label_changes_no_other(y, kind):
     assert set(map(type, labels.tolist()[:-1])) == {type(y[0])}
 
 
-@pytest.mark.parametrize("share", [None, 0.3])
+@in_turn("share", [None, 0.3])
 def test_an_undeclared_label_of_another_kind_is_refused_in_one_line(share):
     X, _ = table(400)
     asked = search(logistic(classes=None), validation_share=share)
     scoring = {} if share else PUBLIC
     with pytest.raises(InvalidInput, match="^y: expected labels of one kind$"):
         asked.fit(X, [0, 1] * 199 + [0, "x"], **scoring)
-
-
-def test_labels_of_several_columns_are_refused_by_their_shape():
-    with pytest.raises(InvalidInput, match=r"^y: .*got \(3, 1\)"):
-        _labels([[0], [1], [0]])
 
 
 def test_trials_take_no_turns():

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 from sklearn.base import clone
-from sklearn.datasets import load_diabetes
 
 import pabi
 from pabi.account.calibration import calibrate
@@ -19,18 +18,16 @@ from pabi.describe.second_moments import NoisySecondMoments
 from pabi.learn import (
     PrivateHuberRegressor,
     PrivateLinearRegression,
-    PrivateLinearSVC,
-    PrivateLogisticRegression,
     PrivatePoissonRegressor,
-    PrivateRidgeClassifier,
 )
 from pabi.numbers import warning as warning_module
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
-from support.estimators import REGRESSORS, each_regressor
+from support.estimators import REGRESSORS, each_estimator
+from support.in_turn import in_turn
 
 QUICK = {"batches": FullBatch(), "epochs": 3, "step_size": 0.5, "l2": 0.01, "noise_std": 0.3}
 SCALED = [(PrivateLinearRegression, "residual_bound"), (PrivateHuberRegressor, "threshold")]
-each_scaled = pytest.mark.parametrize(("kind", "bound"), SCALED, ids=lambda x: str(x))
+each_scaled = in_turn(("kind", "bound"), SCALED)
 PUBLIC = "target_range is public"
 LOW, HIGH = -100.0, 300.0
 
@@ -53,9 +50,6 @@ def problem(n=60, seed=0):
 
 def fitted(kind, X, y, **changes):
     return kind(**{"random_state": 0, **QUICK, **changes}).fit(X, y)
-
-
-# What is trained.
 
 
 @each_scaled
@@ -165,7 +159,7 @@ def test_counts_are_cut_at_the_range_and_not_scaled():
         fitted(PrivatePoissonRegressor, X, y - 1, target_range=(0, 20))
 
 
-@each_regressor
+@in_turn("kind", REGRESSORS)
 def test_what_a_range_assumes_is_said(kind):
     X, y = problem()
     for given, said in (((0, 200), True), (None, False)):
@@ -176,8 +170,8 @@ def test_what_a_range_assumes_is_said(kind):
     assert clone(kind(target_range=(0, 9))).target_range == (0, 9)
 
 
-@each_regressor
-@pytest.mark.parametrize(
+@in_turn("kind", REGRESSORS)
+@in_turn(
     "value", [(1, 0), (1, 1), (0,), (0, math.inf), (0, math.nan), "0..1", 5, [[0, 1]], object()]
 )
 def test_bad_ranges_are_refused_by_name(kind, value):
@@ -193,29 +187,6 @@ def test_where_a_range_makes_no_sense_it_is_refused():
         fitted(PrivateLinearRegression, X, y, target_range=(0.0, 5e-324))
     with pytest.raises(InvalidInput, match=r"^target_range: expected \(0, high\)"):
         fitted(PrivatePoissonRegressor, X, np.abs(y), target_range=(1, 9))
-
-
-# What it is worth.
-
-
-@pytest.mark.parametrize("kind", [PrivateLinearRegression, PrivateHuberRegressor])
-def test_regression_works_without_settings(kind):
-    """The diabetes data of scikit-learn, whose columns are within 0.2 of 0, at ε = 4: least squares that is
-    not private reaches R² = 0.52."""
-    X, y = load_diabetes(return_X_y=True)
-    scores = [
-        kind(
-            epsilon=4, delta=1e-4, target_range=(0, 350), feature_ranges=(-0.2, 0.2), random_state=k
-        )
-        .fit(X, y)
-        .score(X, y)
-        for k in range(10)
-    ]
-    assert np.mean(scores) >= 0.3
-    assert np.max(scores) < 0.52
-
-
-# What is warned of.
 
 
 def warned(words, action):
@@ -234,7 +205,7 @@ def warned(words, action):
     return messages
 
 
-@pytest.mark.parametrize(("action", "count"), [("default", 1), ("always", 3), ("ignore", 0)])
+@in_turn(("action", "count"), [("default", 1), ("always", 3), ("ignore", 0)])
 def test_long_rows_are_warned_of_once(action, count):
     X, y = problem()
 
@@ -256,7 +227,7 @@ def test_a_warning_that_is_an_error_stays_one():
                 PrivateLinearRegression(**QUICK, residual_bound=1.0).fit(9 * X, y)
 
 
-@each_regressor
+@in_turn("kind", REGRESSORS)
 def test_targets_of_which_nothing_is_stated_are_warned_of_once(kind):
     X, y = problem()
     bound = "count_bound" if kind is PrivatePoissonRegressor else dict(SCALED)[kind]
@@ -273,13 +244,8 @@ def test_targets_of_which_nothing_is_stated_are_warned_of_once(kind):
     assert not messages(**{bound: 1.0})
 
 
-# The norm that goes with ranges.
-
-
-@pytest.mark.parametrize(
-    "kind", [PrivateLogisticRegression, PrivateLinearSVC, PrivateRidgeClassifier, *REGRESSORS]
-)
-@pytest.mark.parametrize("d", [1, 2, 7])
+@each_estimator
+@in_turn("d", [1, 2, 7])
 def test_no_row_within_the_ranges_is_scaled(kind, d):
     """All corners of the ranges, which have norm √d, and none of which is warned of."""
     corners = np.array(list(itertools.product([3.0, 5.0], repeat=d)))
@@ -299,3 +265,57 @@ def test_without_ranges_the_norm_is_one():
         fitted(PrivateLinearRegression, X, y).run_
         == fitted(PrivateLinearRegression, X, y, feature_norm=1.0).run_
     )
+
+
+# Several targets a record: the vector Huber loss, fitted together and accounted once.
+
+WEIGHTS = np.array([[1.0, -0.5, 0.0], [0.3, 0.2, -0.8]])
+
+
+def of_two_targets(n=20_000, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1.0, 1.0, size=(n, 3))
+    return X, X @ WEIGHTS.T + np.array([0.5, -0.25]) + 0.05 * rng.normal(size=(n, 2))
+
+
+@each_scaled
+@pytest.mark.parametrize("share", [None, 0.1])
+def test_all_targets_are_fitted_in_their_own_units(kind, bound, share):
+    X, Y = of_two_targets()
+    model = kind(
+        4.0, 1e-6, feature_ranges=(-1, 1), target_range=(-3, 3), precondition=share, random_state=0
+    ).fit(X, Y)
+    assert model.coef_.shape == (2, 3)
+    assert model.intercept_.shape == (2,)
+    assert model.predict(X[:7]).shape == (7, 2)
+    assert model.coef_ == pytest.approx(WEIGHTS, abs=0.15)
+    assert model.intercept_ == pytest.approx([0.5, -0.25], abs=0.15)
+    assert model.score(X, Y) > 0.9
+    assert model.run_.loss.kind == "vector_huber"
+    assert model.guarantee_.epsilon(1e-6) <= 4.0
+
+
+@each_scaled
+def test_one_column_is_one_target(kind, bound):
+    X, Y = of_two_targets(400)
+    settings = {"noise_std": 1e-3, "feature_ranges": (-1, 1), "target_range": (-3, 3)}
+    flat = kind(**settings, random_state=0).fit(X, Y[:, 0])
+    with pytest.warns(UserWarning, match="column-vector"):
+        column = kind(**settings, random_state=0).fit(X, Y[:, :1])
+    assert flat.coef_.shape == column.coef_.shape == (3,)
+    assert np.array_equal(flat.coef_, column.coef_)
+
+
+@each_scaled
+def test_what_it_costs_is_verified(kind, bound):
+    X, Y = of_two_targets(500)
+    model = kind(1.0, 1e-6, feature_ranges=(-1, 1), target_range=(-3, 3), precondition=0.2).fit(
+        X, Y
+    )
+    assert pabi.verify(model.guarantee_.to_json()).ok
+
+
+def test_counts_come_one_a_record():
+    X, _ = of_two_targets(30)
+    with pytest.raises(ValueError, match="y"):
+        PrivatePoissonRegressor().fit(X, np.ones((30, 2)))

@@ -16,12 +16,8 @@ import pabi
 from pabi import InvalidInput, ShuffleOnce
 from pabi.execute.linear_gradients import LinearGradients
 from pabi.learn import (
-    PrivateHuberRegressor,
     PrivateLinearRegression,
-    PrivateLinearSVC,
     PrivateLogisticRegression,
-    PrivatePoissonRegressor,
-    PrivateRidgeClassifier,
     PrivateSearchCV,
     PrivateWhitener,
     SchemaEncoder,
@@ -30,6 +26,8 @@ from pabi.learn import (
 )
 from pabi.learn.sample_weights import sample_weights
 from pabi.learn.sentences import ENROLLED, MOST_WEIGHT
+from support.estimators import ALL
+from support.in_turn import in_turn
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning"),
@@ -40,17 +38,9 @@ M, USERS, DELTA = 400, 130, 1e-3
 X = RNG.uniform(-0.5, 0.5, size=(M, 3))
 Y = (X[:, 0] + 0.1 * RNG.normal(size=M) > 0.0).astype(int)
 IDS = RNG.integers(0, 100, size=M)
-EVERY = (
-    PrivateLogisticRegression,
-    PrivateLinearSVC,
-    PrivateRidgeClassifier,
-    PrivateLinearRegression,
-    PrivateHuberRegressor,
-    PrivatePoissonRegressor,
-)
 
 
-@pytest.mark.parametrize("estimator", EVERY)
+@in_turn("estimator", ALL)
 def test_n_counts_users_in_every_default(estimator):
     """What is planned for so many records is what users get, unit aside."""
     model = estimator(2.0, DELTA, users=USERS, random_state=0).fit(X, Y, groups=IDS)
@@ -69,19 +59,12 @@ def test_n_counts_users_in_every_default(estimator):
 
 
 def test_secret_noise_is_certified_for_users():
-    model = PrivateLogisticRegression(2.0, DELTA, users=USERS).fit(X, Y, groups=IDS)
-    verdict = pabi.verify(model.guarantee_)
+    model = PrivateLogisticRegression(20.0, DELTA, users=USERS, precondition=0.3)
+    verdict = pabi.verify(model.fit(X, Y, groups=IDS).guarantee_)
     assert (verdict.ok, verdict.unit) == (True, "user")
-    assert model.moments_ is None or model.moments_.unit == "user"
+    assert (model.moments_.n, model.moments_.unit) == (USERS, "user")
     again = pabi.Guarantee.from_json(model.guarantee_.to_json())
     assert (again.unit, again.epsilon(DELTA)) == ("user", model.guarantee_.epsilon(DELTA))
-
-
-def test_preconditioning_is_by_user():
-    model = PrivateLogisticRegression(20.0, DELTA, users=USERS, precondition=0.3)
-    model.fit(X, Y, groups=IDS)
-    assert (model.moments_.n, model.moments_.unit) == (USERS, "user")
-    assert pabi.verify(model.guarantee_).unit == "user"
 
 
 def test_without_a_declaration_the_enrolled_are_those_with_rows():
@@ -110,15 +93,14 @@ def test_a_user_weighs_as_much_as_another():
 
 def test_groups_go_through_pipelines():
     pipeline = make_pipeline(
-        FunctionTransformer(),
-        PrivateLogisticRegression(2.0, DELTA, users=USERS, random_state=0),
+        FunctionTransformer(), PrivateLogisticRegression(2.0, DELTA, users=USERS, random_state=0)
     )
     name = pipeline.steps[-1][0]
     pipeline.fit(X, Y, **{f"{name}__groups": IDS})
     assert guarantee_of(pipeline).unit == "user"
 
 
-@pytest.mark.parametrize("estimator", EVERY)
+@in_turn("estimator", ALL)
 def test_metadata_are_requested_by_name(estimator):
     with sklearn.config_context(enable_metadata_routing=True):
         model = estimator().set_fit_request(groups=True, sample_weight=False)
@@ -142,9 +124,6 @@ def test_users_without_groups_are_refused():
             estimator.fit(X, Y)
     with pytest.raises(InvalidInput, match="^groups: "):
         PrivateLogisticRegression(2.0, DELTA).fit(X, Y, groups=IDS[1:])
-
-
-# Search.
 
 
 @pytest.mark.parametrize("public", [False, True])
@@ -174,9 +153,6 @@ def test_a_search_keeps_users_together(public, monkeypatch):
     assert all(len(set(groups.tolist())) <= trained for _, groups in seen)
     assert all(rows == len(groups) for rows, groups in seen)
     assert search.plan_.guarantee.epsilon(DELTA) <= 4.0
-
-
-# Weights.
 
 
 def test_weights_are_divided_by_the_declared_largest(monkeypatch):
@@ -217,7 +193,7 @@ def test_weights_beyond_the_largest_are_taken_as_it_with_a_warning():
     assert got.tolist() == [0.0, 0.5, 1.0]
 
 
-@pytest.mark.parametrize(
+@in_turn(
     ("weights", "most", "field"),
     [
         (np.ones(M), None, "max_sample_weight"),
@@ -228,68 +204,30 @@ def test_weights_beyond_the_largest_are_taken_as_it_with_a_warning():
         (["a"] * M, 1.0, "sample_weight"),
     ],
 )
-@pytest.mark.parametrize("estimator", [PrivateLogisticRegression, PrivateLinearRegression])
+@in_turn("estimator", [PrivateLogisticRegression, PrivateLinearRegression])
 def test_wrong_weights_are_refused(estimator, weights, most, field):
     with pytest.raises(InvalidInput) as refused:
         estimator(max_sample_weight=most).fit(X, Y, sample_weight=weights)
     assert refused.value.field == field
 
 
-# Whose a row is.
+NAMES_OF_IDS = """
+id ID Id patient Patient patient_id patientId patientid PatientID userID user-no customer.key ids
+customers_number id_patient email e-mail contact_email ssn MRN uuid member_hash household
+account_number case_id studentid voter_id
+"""
+OTHER_NAMES = """
+_ age humid paid covid grid width idle video valid patient_age user_rating customer_type number key
+name code income citizen student donor personality emails_sent subject_count x0 capital-gain
+native-country
+"""
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *(
-            "id",
-            "ID",
-            "Id",
-            "patient",
-            "Patient",
-            "patient_id",
-            "patientId",
-            "patientid",
-            "PatientID",
-        ),
-        *("userID", "user name", "user-no", "customer.key", "customers_number", "id_patient"),
-        *("email", "e-mail", "contact_email", "email address", "ssn", "MRN", "uuid", "member_hash"),
-        *(
-            "social security number",
-            "household",
-            "account_number",
-            "case_id",
-            "studentid",
-            "voter_id",
-            "ids",
-        ),
-    ],
-)
-def test_names_of_ids_are_told(name):
-    assert id_columns([name]) == (name,)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("", "_", "age", "humid", "paid", "covid", "grid", "width", "idle", "video", "valid"),
-        *("patient_age", "user_rating", "customer_type", "number", "key", "name", "code", "income"),
-        *(
-            "citizen",
-            "student",
-            "donor",
-            "personality",
-            "emails_sent",
-            "subject_count",
-            "x0",
-            "capital-gain",
-            "native-country",
-        ),
-        *(3, None, 2.5, ("id",)),
-    ],
-)
-def test_other_names_are_not(name):
-    assert id_columns([name]) == ()
+def test_names_of_ids_are_told():
+    for name in (*NAMES_OF_IDS.split(), "user name", "email address", "social security number"):
+        assert id_columns([name]) == (name,)
+    for name in (*OTHER_NAMES.split(), "", 3, None, 2.5, ("id",)):
+        assert id_columns([name]) == (), name
 
 
 def test_each_name_is_told_once_in_order():

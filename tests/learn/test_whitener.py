@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 import pickle
 import re
 import warnings
 
-import joblib
 import numpy as np
 import pandas as pd
 import pytest
-import skops.io
 from scipy import sparse
-from sklearn.base import clone
-from sklearn.pipeline import make_pipeline
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import pabi
-from pabi.learn import PrivateLinearRegression, PrivateWhitener
+from pabi.learn import PrivateWhitener
 from pabi.learn import whitening as whitening_module
-from pabi.numbers.errors import InvalidInput, PrivacyWarning, TargetUnreachable
+from pabi.numbers.errors import InvalidInput, TargetUnreachable
+from support.in_turn import in_turn
 
 EPSILON, DELTA = 5.0, 1e-4
 
@@ -43,71 +38,6 @@ def table(n=500, d=4, seed=0):
 
 def fitted(X=None, **changes):
     return PrivateWhitener(EPSILON, DELTA, **changes).fit(table() if X is None else X)
-
-
-# scikit-learn's own checks, which are about tables of 20 to 50 rows: their noise is given and small. All
-# of them are passed.
-
-
-@pytest.mark.filterwarnings("ignore")
-@parametrize_with_checks([PrivateWhitener(noise_std=1e-3, fit_intercept=False)])
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
-
-
-@pytest.mark.nightly
-@pytest.mark.filterwarnings("ignore")
-@parametrize_with_checks(
-    [PrivateWhitener(noise_std=1e-3), PrivateWhitener(noise_std=1e-3, equal_norms=False)]
-)
-def test_scikit_learn_checks_of_other_settings(estimator, check):
-    check(estimator)
-
-
-def test_arguments_are_stored_as_they_are_and_cloned():
-    odd = {name: object() for name in inspect.signature(PrivateWhitener).parameters}
-    whitener = PrivateWhitener(**odd)
-    assert all(getattr(whitener, name) is value for name, value in odd.items())
-    assert clone(PrivateWhitener(2.0, equal_norms=False)).get_params()["equal_norms"] is False
-
-
-def test_help_lists_all_parameters_and_attributes():
-    text = inspect.getdoc(PrivateWhitener)
-    sections = dict(re.findall(r"^(\w+)\n-{3,}\n(.*?)(?=^\w+\n-{3,}|\Z)", text, re.M | re.S))
-    listed = {
-        title: [
-            name for line in re.findall(r"^([\w, ]+) :", body, re.M) for name in line.split(", ")
-        ]
-        for title, body in sections.items()
-    }
-    assert sorted(listed["Parameters"]) == sorted(inspect.signature(PrivateWhitener).parameters)
-    whitener = fitted(pd.DataFrame(table(), columns=list("abcd")))
-    held = [name for name in vars(whitener) if name.endswith("_") and not name.startswith("_")]
-    assert sorted(listed["Attributes"]) == sorted(held)
-    assert "$" not in text
-
-
-# What it costs.
-
-
-@pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
-@pytest.mark.parametrize("intercept", [True, False])
-def test_the_release_meets_the_target(adjacency, intercept):
-    whitener = fitted(adjacency=adjacency, fit_intercept=intercept)
-    guarantee = whitener.guarantee_
-    assert EPSILON * (1.0 - 1e-8) <= guarantee.epsilon(DELTA) <= EPSILON
-    assert guarantee.adjacency == adjacency
-    assert pabi.verify(guarantee).ok
-    assert whitener.moments_.guarantee(DELTA).epsilon(DELTA) == guarantee.epsilon(DELTA)
-    assert whitener.moments_.dimension == 4 + intercept
-    assert (
-        "preprocessing used no private data, or through releases that are counted here alone"
-        in guarantee.assumptions
-    )
-    assert (
-        "every release is one fit; what other searches and refits cost has to be added"
-        in guarantee.assumptions
-    )
 
 
 def test_noise_may_be_stated_in_place_of_epsilon():
@@ -132,24 +62,12 @@ def test_the_release_executed_is_the_release_accounted(monkeypatch, intercept):
     assert norm == 0.5
     assert constant == (0.25 if intercept else None)
     assert moments.feature_norm >= math.hypot(0.5, 0.25 * intercept)
+    assert moments.dimension == 4 + intercept
+    assert whitener.guarantee_.epsilon(DELTA) == moments.guarantee(DELTA).epsilon(DELTA)
 
 
-def test_a_seed_is_for_testing():
-    with pytest.warns(PrivacyWarning, match="testing only") as seen:
-        whitener = fitted(random_state=3)
-    assert [warning.filename for warning in seen].count(__file__) >= 1
-    assert whitener.guarantee_.certificate is None
-    with pytest.warns(PrivacyWarning):
-        again = fitted(random_state=3)
-    assert np.array_equal(whitener.preconditioner_.matrix, again.preconditioner_.matrix)
-    assert not np.array_equal(fitted().preconditioner_.matrix, fitted().preconditioner_.matrix)
-
-
-# What it does to rows.
-
-
-@pytest.mark.parametrize("equal", [True, False])
-@pytest.mark.parametrize("norm", [0.25, 1.0, 8.0])
+@in_turn("equal", [True, False])
+@in_turn("norm", [0.25, 1.0, 8.0])
 def test_rows_come_out_within_the_norm(equal, norm):
     whitener = fitted(equal_norms=equal, output_norm=norm)
     X = table(seed=5) * 10.0
@@ -169,18 +87,6 @@ def test_mean_squares_become_alike():
     columns = whitener.transform(X)
     expected = image / np.linalg.norm(image, axis=1, keepdims=True)
     np.testing.assert_allclose(columns, expected, atol=1e-4)
-
-
-def test_whitening_makes_badly_scaled_targets_fit():
-    """One column a hundredth as large as another, and what is predicted hangs on it."""
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-1.0, 1.0, (20_000, 2)) * [0.9, 0.009]
-    y = 50.0 * X[:, 1]
-    arguments = {"feature_norm": 1.0, "target_range": (-1, 1), "precondition": None}
-    plain = PrivateLinearRegression(4.0, 1e-5, **arguments).fit(X, y)
-    whitener = PrivateWhitener(2.0, 1e-5, fit_intercept=False, equal_norms=False)
-    whitened = make_pipeline(whitener, PrivateLinearRegression(2.0, 1e-5, **arguments)).fit(X, y)
-    assert whitened.score(X, y) > 0.4 > 0.1 > plain.score(X, y)
 
 
 def test_tables_of_all_kinds_are_mapped_alike():
@@ -206,9 +112,7 @@ def test_a_wide_sparse_table_stays_sparse():
     assert np.max(np.abs(mapped.toarray() - dense)) < 1e-6
 
 
-@pytest.mark.parametrize(
-    "ranges", [(-2.0, 2.0), {"a": (-2, 2), "b": (0, 1), "c": (-1, 3), "d": (0, 9)}]
-)
+@in_turn("ranges", [(-2.0, 2.0), {"a": (-2, 2), "b": (0, 1), "c": (-1, 3), "d": (0, 9)}])
 def test_ranges_come_before_the_map(ranges):
     frame = pd.DataFrame(table(), columns=list("abcd"))
     whitener = fitted(frame, feature_ranges=ranges)
@@ -230,23 +134,6 @@ def test_output_has_names_and_containers():
     assert len(without.get_feature_names_out()) == 4
 
 
-def test_round_trips(tmp_path):
-    whitener = fitted()
-    joblib.dump(whitener, tmp_path / "whitener.joblib")
-    written = skops.io.dumps(whitener)
-    wanted = skops.io.get_untrusted_types(data=written)
-    assert all(name.startswith("pabi.") for name in wanted)
-    for again in (
-        pickle.loads(pickle.dumps(whitener)),
-        joblib.load(tmp_path / "whitener.joblib"),
-        skops.io.loads(written, trusted=wanted),
-    ):
-        assert np.array_equal(again.transform(table(seed=4)), whitener.transform(table(seed=4)))
-        assert again.guarantee_.epsilon(DELTA) == whitener.guarantee_.epsilon(DELTA)
-        assert pabi.verify(again.guarantee_.certificate).ok
-        assert again.moments_ == whitener.moments_
-
-
 def test_nothing_but_the_release_is_kept():
     """The same released values of other data, the same state but for what depends on nothing private."""
     states = []
@@ -260,63 +147,32 @@ def test_nothing_but_the_release_is_kept():
     assert pickle.dumps(states[0]) == pickle.dumps(states[1])
 
 
-# Bad input.
-
-
-@pytest.mark.parametrize(
-    ("changes", "field"),
+@in_turn(
+    ("field", "values"),
     [
-        ({"epsilon": 0.0}, "epsilon"),
-        ({"epsilon": "one"}, "epsilon"),
-        ({"delta": 1.0}, "delta"),
-        ({"feature_norm": -1.0}, "feature_norm"),
-        ({"feature_norm": "one"}, "feature_norm"),
-        ({"equal_norms": "yes"}, "equal_norms"),
-        ({"equal_norms": 1}, "equal_norms"),
-        ({"output_norm": 0.0}, "output_norm"),
-        ({"output_norm": math.inf}, "output_norm"),
-        ({"output_norm": 1e300}, "output_norm"),
-        ({"adjacency": "add_or_remove_one"}, "adjacency"),
-        ({"noise_std": 0.0}, "noise_std"),
-        ({"noise_std": math.nan}, "noise_std"),
-        ({"noise_std": 1e6}, "noise_std"),
-        ({"intercept_scaling": 0.0}, "intercept_scaling"),
-        ({"random_state": "seed"}, "random_state"),
-        ({"feature_ranges": (1.0, -1.0)}, "feature_ranges"),
+        ("epsilon", (0.0, "one")),
+        ("delta", (1.0,)),
+        ("feature_norm", (-1.0, "one")),
+        ("equal_norms", ("yes", 1)),
+        ("output_norm", (0.0, math.inf, 1e300)),
+        ("adjacency", ("add_or_remove_one",)),
+        ("noise_std", (0.0, math.nan, 1e6)),
+        ("intercept_scaling", (0.0,)),
+        ("random_state", ("seed",)),
+        ("feature_ranges", ((1.0, -1.0),)),
     ],
 )
-def test_bad_arguments_are_refused_by_name(monkeypatch, changes, field):
+def test_bad_arguments_are_refused_by_name(monkeypatch, field, values):
     """Before anything is released."""
     monkeypatch.setattr(whitening_module, "second_moments", lambda *a, **k: pytest.fail("released"))
-    fields = {"epsilon": EPSILON, "delta": DELTA} | changes
-    with pytest.raises(InvalidInput) as caught:
-        PrivateWhitener(**fields).fit(table())
-    assert caught.value.field == field
-    assert "\n" not in str(caught.value)
+    for value in values:
+        with pytest.raises(InvalidInput) as caught:
+            PrivateWhitener(**{"epsilon": EPSILON, "delta": DELTA, field: value}).fit(table())
+        assert caught.value.field == field
+        assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    "X",
-    [
-        np.zeros((300, 3)),
-        np.ones((300, 3)),
-        np.repeat(table(300, 1), 3, axis=1),
-        np.outer(np.arange(300.0), [1e-9, 0.0, 1.0]),
-        np.full((300, 3), 1e70),
-        table(300, 1),
-    ],
-    ids=["zeros", "constant", "one direction", "one column of zeros", "huge", "one column"],
-)
-@pytest.mark.parametrize("intercept", [True, False])
-@pytest.mark.parametrize("equal", [True, False])
-def test_poor_tables_have_finite_rows(X, intercept, equal):
-    whitener = PrivateWhitener(8.0, DELTA, fit_intercept=intercept, equal_norms=equal).fit(X)
-    mapped = whitener.transform(X)
-    assert np.all(np.isfinite(mapped))
-    assert np.max(np.linalg.norm(mapped.astype(np.float64), axis=1)) <= 1.0
-
-
-@pytest.mark.parametrize(("n", "d"), [(1, 1), (2, 1), (1, 5), (40, 200)])
+@in_turn(("n", "d"), [(1, 1), (2, 1), (1, 5), (40, 200)])
 def test_what_noise_would_hide_is_refused_with_the_epsilon_that_is_needed(n, d):
     X = table(n, d)
     with pytest.raises(TargetUnreachable) as caught:
@@ -346,7 +202,7 @@ def test_stated_noise_that_would_hide_everything_is_refused_with_the_most_that_w
 SECRET = 6172.25
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, 1e200, "x6172"])
+@in_turn("value", [math.nan, math.inf, 1e200, "x6172"])
 def test_bad_data_is_refused_without_showing_it(value):
     X = np.full((20, 2), SECRET, dtype=object)
     X[3, 1] = value

@@ -1,0 +1,195 @@
+"""What estimators refuse, by name, and without showing any of the data."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from pabi import learn
+from pabi.describe.batches import ShuffleOnce
+from pabi.numbers.errors import InvalidInput, TargetUnreachable
+from support.estimators import ALL, CLASSIFIERS, REGRESSORS, each_estimator
+from support.in_turn import in_turn
+from support.linear_problems import QUICK, QUIET, problem
+
+pytestmark = QUIET
+SECRET = 6172.25
+ROWS, HALF = np.linspace(-1, 1, 40).reshape(20, 2), np.arange(20) % 2
+
+
+def refused(call):
+    """The refusal, which shows the secret in no notation."""
+    with pytest.raises(ValueError) as caught:
+        call()
+    assert not any(digits in str(caught.value) for digits in ("617", "6.17"))
+    return caught.value
+
+
+def with_cell(cell):
+    X = np.column_stack([np.linspace(-1, 1, 20), np.full(20, SECRET)])
+    X = X.astype(object) if isinstance(cell, str) else X
+    X[3, 1] = cell
+    return X
+
+
+BESIDE = with_cell(SECRET)
+TABLES = {
+    "NaN": with_cell(np.nan),
+    "infinity": with_cell(np.inf),
+    "text": with_cell("x6172"),
+    "overflow": np.where(BESIDE == SECRET, 6.172e200, BESIDE),
+    "lengths": BESIDE[1:],
+    "one-dimensional": BESIDE[:, 1],
+    "one number": SECRET,
+    "three-dimensional": BESIDE[:, :, None],
+    "complex": BESIDE * 1j,
+    "sparse NaN": sparse.csr_matrix(with_cell(np.nan)),
+}
+
+
+@in_turn("kind", ALL)
+@in_turn("name", TABLES)
+def test_bad_tables_are_refused_without_showing_them(kind, name):
+    refusal = refused(lambda: kind(**QUICK).fit(TABLES[name], HALF))
+    assert name != "overflow" or refusal.field == "X"
+
+
+@in_turn("kind", CLASSIFIERS)
+@in_turn(
+    ("y", "declared"),
+    [
+        (np.full(20, 6172), None),
+        (np.full(20, 6172), [6172]),
+        (HALF + 6171, [0, 1]),
+        (HALF + 6171, [6171, 7000]),
+        (np.array(["x6172", "b"] * 10), [0, 1]),
+        (np.array(["x6172", "b"] * 10), ["b", "c"]),
+        (np.linspace(0.1, SECRET, 20), None),
+        (np.where(np.arange(20) == 3, np.nan, 1.0), None),
+        (np.where(np.arange(20) == 3, np.nan, HALF), [0, 1]),
+        (np.array([6172, "b"] * 10, dtype=object), None),
+        (np.array([None, 6172] * 10, dtype=object), None),
+        (np.tile(HALF[:, None, None], (1, 2, 2)), None),
+    ],
+)
+def test_bad_labels_are_refused_without_showing_them(kind, y, declared):
+    refused(lambda: kind(**QUICK, classes=declared).fit(ROWS, y))
+
+
+def with_target(value):
+    y = np.ones(20, dtype=object)
+    y[5] = value
+    return y if isinstance(value, str) else y.astype(float)
+
+
+@in_turn("kind", REGRESSORS)
+def test_bad_targets_are_refused_without_showing_them(kind):
+    for value in (math.nan, math.inf, "x6172"):
+        refused(lambda value=value: kind(**QUICK).fit(ROWS, with_target(value)))
+    refused(lambda: kind(**QUICK).fit(ROWS, np.tile(HALF[:, None, None], (1, 2, 2))))
+    if kind is learn.PrivatePoissonRegressor:
+        refused(lambda: kind(**QUICK).fit(ROWS, with_target(-6172.0)))
+    else:
+        assert np.all(np.isfinite(kind(**QUICK).fit(ROWS, with_target(-6172.0)).coef_))
+
+
+@in_turn("kind", ALL)
+def test_data_seen_when_predicting_is_checked_and_never_shown(kind):
+    model = kind(**QUICK).fit(*problem(kind))
+    for wrong in ([[SECRET, math.nan, 0.0]], [["x6172", 0, 0]], [[SECRET]], [SECRET] * 3, SECRET):
+        refused(lambda wrong=wrong: model.predict(wrong))
+
+
+@in_turn("kind", ALL)
+@in_turn(
+    ("field", "value"),
+    [
+        *(("epsilon", value) for value in (0.0, -1.0, math.nan, math.inf)),
+        *(("delta", value) for value in (0.0, 1.0)),
+        *(("feature_norm", value) for value in (0.0, math.inf)),
+        ("intercept_scaling", 0.0),
+        *(("feature_ranges", value) for value in ((1.0, -1.0), [[0, 0], [1, 1]])),
+        *(("l2", value) for value in (-0.1, "automatic")),
+        *(("epochs", value) for value in (0, 1e30)),
+        ("step_size", 0.0),
+        ("cooldown_epochs", -1),
+        *(("batches", value) for value in (ShuffleOnce(100), 32, "full")),
+        *(("noise_std", value) for value in (0.0, math.nan)),
+        ("adjacency", "add_or_remove_one"),
+        ("random_state", "seed"),
+    ],
+)
+def test_bad_arguments_are_refused_by_name(kind, field, value):
+    with pytest.raises(InvalidInput) as caught:
+        kind(**{**QUICK, field: value}).fit(*problem(kind))
+    field = "size" if value == ShuffleOnce(100) else field
+    assert caught.value.field == field
+    assert str(caught.value).startswith(field)
+
+
+@in_turn(
+    ("kind", "name", "value"),
+    [
+        (learn.PrivateLinearRegression, "residual_bound", 0.0),
+        (learn.PrivateLinearRegression, "residual_bound", math.nan),
+        (learn.PrivateHuberRegressor, "threshold", -1.0),
+        (learn.PrivateLinearSVC, "smoothing", 0.0),
+        (learn.PrivateRidgeClassifier, "threshold", 0.0),
+        (learn.PrivateRidgeClassifier, "threshold", "half"),
+        (learn.PrivateLogisticRegression, "clipping", "coordinates"),
+        (learn.PrivateLogisticRegression, "clipping", "residuals"),
+        (learn.PrivatePoissonRegressor, "predictor_bound", math.nan),
+        (learn.PrivatePoissonRegressor, "predictor_bound", 1e4),
+        (learn.PrivatePoissonRegressor, "count_bound", 0.0),
+        (learn.PrivateLogisticRegression, "multi_class", "crammer"),
+        (learn.PrivateLogisticRegression, "clip_norm", -1.0),
+        (learn.PrivateLogisticRegression, "clip_norm", "half"),
+        (learn.PrivateLogisticRegression, "classes", [[1, 2], [3]]),
+        (learn.PrivateLogisticRegression, "classes", [0.5, 1.7]),
+    ],
+)
+def test_bad_arguments_of_one_kind_are_refused_by_name(kind, name, value):
+    with pytest.raises(InvalidInput) as caught:
+        kind(**QUICK, **{name: value}).fit(*problem(kind))
+    assert caught.value.field == name
+
+
+@each_estimator
+def test_a_target_near_the_least_doubles_is_met(kind):
+    model = kind(epsilon=1e-12, delta=1e-300, **QUICK).fit(*problem(kind))
+    assert 0.0 < model.guarantee_.epsilon(1e-300) <= 1e-12
+
+
+@each_estimator
+@pytest.mark.one_in(6)
+def test_a_target_that_no_noise_meets_is_refused(kind):
+    """ε and δ below what doubles resolve: an error, never a guarantee that misses."""
+    with pytest.raises(TargetUnreachable):
+        kind(epsilon=1e-300, delta=1e-300, **QUICK).fit(*problem(kind))
+
+
+OTHER_LIBRARIES = {
+    "momentum": "composition",
+    "weight_decay": "l2=0.5",
+    "C": "1/(C·n)",
+    "lr": "step_size=0.5",
+    "learning_rate": "step_size=0.5",
+    "batch_size": "batches=pabi.ShuffleOnce(0.5)",
+    "max_grad_norm": "clip_norm",
+}
+
+
+@in_turn("kind", ALL)
+def test_keywords_of_other_libraries_are_answered(kind):
+    for keyword, mention in OTHER_LIBRARIES.items():
+        with pytest.raises(InvalidInput, match=f"^{keyword}: ") as caught:
+            kind(**{keyword: 0.5})
+        assert mention in str(caught.value)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'epoch'"):
+        kind(epoch=3)
+    if kind in CLASSIFIERS:
+        with pytest.raises(InvalidInput, match="^target_range: .*classes"):
+            kind(target_range=(0, 1))

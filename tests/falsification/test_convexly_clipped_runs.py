@@ -13,15 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from pabi import (
-    BallsInBins,
-    FixedSize,
-    FullBatch,
-    Loss,
-    NoisySGD,
-    Poisson,
-    Reshuffle,
-)
+from pabi import BallsInBins, FixedSize, FullBatch, Loss, NoisySGD, Poisson, Reshuffle
 from pabi.execute.sums import Limit
 from pabi.learn import (
     LogisticGradients,

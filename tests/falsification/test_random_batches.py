@@ -167,11 +167,7 @@ def test_one_step_between_walls():
         assert row == pytest.approx([truth, truth], abs=1e-9)
 
 
-SIMULATED = {
-    "fixed size": FixedSize(2),
-    "Poisson": Poisson(2),
-    "Poisson, cap": Poisson(2, cap=2),
-}
+SIMULATED = {"fixed size": FixedSize(2), "Poisson": Poisson(2), "Poisson, cap": Poisson(2, cap=2)}
 
 
 @pytest.mark.parametrize("walls", [None, 1.5])

@@ -187,10 +187,7 @@ def test_smaller_means_and_rarer_places_are_caught(zero_out):
     truth, curve = exact(found), secret_place.apply(described(found), 1e-3).curve
     assert isinstance(curve, SecretMixture)
     low, high = curve.means
-    for means, weights in (
-        ((low, 0.9 * high), (0.5, 0.5)),
-        ((low, high), (0.6, 0.4)),
-    ):
+    for means, weights in (((low, 0.9 * high), (0.5, 0.5)), ((low, high), (0.6, 0.4))):
         assert refuted(truth, SecretMixture(means, weights, curve.opposite))
 
 

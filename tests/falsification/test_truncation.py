@@ -70,10 +70,7 @@ def exact_delta(batches, pull, mu, epsilon):
         for law, own in ((with_it, 1.0), (without, 0.0)):
             total = present * own + others * pull
             law[mu * total] = law.get(mu * total, 0.0) + weight
-    return max(
-        hockey_stick(with_it, without, epsilon),
-        hockey_stick(without, with_it, epsilon),
-    )
+    return max(hockey_stick(with_it, without, epsilon), hockey_stick(without, with_it, epsilon))
 
 
 def claimed_delta(p, mu, epsilon):

@@ -22,10 +22,11 @@ from support.falsification.forgetting import (
 )
 from support.falsification.mixtures import hockey_sticks
 
+pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
+
 EPSILONS = np.array([0.0, 0.1, 0.5, 1.0, 2.0])
 
 
-@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 @pytest.mark.parametrize("count", [12, pytest.param(1000, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("order", ["full", "cyclic"])
 @pytest.mark.parametrize("kind", KINDS)
@@ -37,7 +38,6 @@ def test_known_orders_are_never_less_forgotten_than_proven(kind, order, count):
         assert claimed >= truth * ROUNDING, (claimed, truth, case)
 
 
-@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 @pytest.mark.parametrize("count", [12, pytest.param(1000, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("order", ["full", "cyclic"])
 @pytest.mark.parametrize("kind", ["convex", "weakly convex", "nonconvex"])
@@ -51,7 +51,6 @@ def test_users_are_never_less_forgotten_than_proven(kind, order, count):
         assert guarantee.mu >= truth * ROUNDING, (guarantee.mu, truth, case)
 
 
-@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 @pytest.mark.parametrize("count", [6, pytest.param(500, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("order", SECRET)
 def test_secret_orders_are_never_less_forgotten_than_proven(order, count):

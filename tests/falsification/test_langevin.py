@@ -25,6 +25,8 @@ from pabi.tradeoff import Best, BoundedRange, Gaussian, PoissonSubsampled
 from support.falsification.potentials import Pair, divergences, random_pair, tradeoff
 from support.falsification.walks import Step, Walk, Well, violated
 
+pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
+
 CONVEX = Loss.convex(1.0, gradient_bound=1.0)
 
 
@@ -34,15 +36,8 @@ def draw(loss=CONVEX, **changes):
 
 
 def sampled_run(batches, adjacency="replace_one"):
-    return pabi.NoisySGD(
-        Loss.logistic(1.0),
-        n=100,
-        batches=batches,
-        epochs=2,
-        step_size=0.1,
-        noise_std=0.2,
-        adjacency=adjacency,
-    )
+    given = {"step_size": 0.1, "noise_std": 0.2, "adjacency": adjacency}
+    return pabi.NoisySGD(Loss.logistic(1.0), n=100, batches=batches, epochs=2, **given)
 
 
 def verified_by_command(table, capsys, monkeypatch, *options):
@@ -308,7 +303,6 @@ def accounted(described, loss, given):
         return refused
 
 
-@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("loss", [STRONG, WELLS], ids=["strong", "wells"])
 def test_odd_numbers_are_refused_by_name_or_accounted(kind, loss):
@@ -609,19 +603,11 @@ def random_chain(rng, kind, most):
     step = Step((moved(1.0), moved(-1.0)), std, kinks, 1.0 + h * steepest)
     start = float(rng.choice([0.0, rng.uniform(-0.5, 0.5) * diameter]))
     walk = Walk([step] * steps, (start, start), 0.5 * diameter)
-    chain = pabi.LangevinChain(
-        loss,
-        n=1,
-        inverse_temperature=beta,
-        step_size=eta,
-        steps=steps,
-        gradient_gap=gap,
-        diameter=diameter,
-    )
+    given = {"steps": steps, "gradient_gap": gap, "diameter": diameter}
+    chain = pabi.LangevinChain(loss, n=1, inverse_temperature=beta, step_size=eta, **given)
     return walk, chain
 
 
-@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 @pytest.mark.parametrize("kind", ["quadratic", "modulus", "linear", "hill", "wells"])
 @pytest.mark.parametrize("count", [3, pytest.param(500, marks=pytest.mark.nightly)])
 def test_chains_are_never_safer_than_proven(kind, count):

@@ -23,8 +23,9 @@ from support.falsification.quadratic_runs import (
 )
 from support.falsification.random_batches import divergences
 
+pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 
-@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
+
 @pytest.mark.parametrize("count", [6, pytest.param(3000, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("order", ["full", "cyclic"])
 @pytest.mark.parametrize("kind", KINDS)
@@ -40,7 +41,6 @@ def test_known_orders_are_never_safer_than_proven(kind, order, count):
             assert worst.mu >= truth * ROUNDING, (worst.mu, truth, found)
 
 
-@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 @pytest.mark.parametrize("count", [4, pytest.param(2000, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("order", ["shuffled", "reshuffled"])
 @pytest.mark.parametrize("kind", KINDS)
@@ -76,7 +76,6 @@ def one_pass(rng, kind: str) -> Quadratic:
     return replace(found, curvature=np.tile(np.array(worst)[:, None], (1, d)))
 
 
-@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 @pytest.mark.parametrize("count", [25, pytest.param(2000, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("kind", KINDS[:4])
 def test_one_pass_is_met_exactly(kind, count):
@@ -90,7 +89,6 @@ def test_one_pass_is_met_exactly(kind, count):
         assert guarantee.mu >= found.mu(0) * ROUNDING
 
 
-@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 @pytest.mark.parametrize("kind", KINDS[:4])
 def test_a_thousandth_more_noise_is_caught(kind):
     rng = np.random.default_rng(1)

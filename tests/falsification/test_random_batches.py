@@ -422,22 +422,6 @@ def test_two_pulls_accounted_as_one_are_caught():
     )
 
 
-def test_truncated_batches_are_caught():
-    """A part of a batch above the cap, in place of none of it, exceeds the guarantee of zero_out."""
-    base = ((Constant(1.0), 49),)
-    one = Instance(base, Constant(-1.0), ZERO, Poisson(1, cap=1), (1.0,), (1.0,), CONVEX)
-    truth, error = hockey_stick(one, [0.2], ("truncate", "truncate"))
-    claim = sampled_delta(1.0, 0.02, 0.2)
-    assert truth.max() == pytest.approx(2.268e-4, rel=1e-3)
-    assert claim == pytest.approx(1.292e-4, rel=1e-3)
-    assert error <= 1e-7
-    said = one.run.guarantee(1e-5).delta(0.2)
-    assert said == pytest.approx(claim, rel=0.05)
-    assert truth.max() - error > said
-    kept, _ = hockey_stick(one, [0.2])
-    assert kept.max() <= said
-
-
 def test_a_record_that_does_not_count_towards_the_cap_is_caught():
     """A zeroed record is still drawn: were it gone from the count, whole batches would differ."""
     base = ((Constant(1.0), 2),)

@@ -25,6 +25,8 @@ from support.falsification.random_batches import (
 )
 from support.falsification.walks import Jumps, Power, Well
 
+pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
+
 EPSILONS = np.array([0.0, 0.1, 0.5, 1.0, 2.0, 4.0])
 NAMES = [f"{sampler}, {adjacency}" for sampler, adjacency in SAMPLERS]
 
@@ -46,7 +48,6 @@ def unmarked(instance: Instance) -> Instance:
     return replace(instance, loss=replace(instance.loss, parameters=kept))
 
 
-@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 @pytest.mark.parametrize("count", [1, pytest.param(150, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize(("sampler", "adjacency"), SAMPLERS, ids=NAMES)
 def test_clipped_losses_of_no_known_form(sampler, adjacency, count):
@@ -122,7 +123,6 @@ def other_instance(rng, kind: str, sampler: str, adjacency: str) -> Instance:
     )
 
 
-@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 @pytest.mark.parametrize("count", [1, pytest.param(100, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize(("sampler", "adjacency"), SAMPLERS, ids=NAMES)
 @pytest.mark.parametrize("kind", ["lipschitz", "weakly smooth", "dissipative"])

@@ -93,17 +93,6 @@ def test_a_step_from_two_starts_attains_the_stated_modulus():
 # The stated modulus.
 
 
-@pytest.mark.parametrize("count", [25, pytest.param(4000, marks=pytest.mark.nightly)])
-@pytest.mark.parametrize("walls", [False, True], ids=["free", "walls"])
-def test_runs_are_never_safer_than_stated(walls, count):
-    rng = np.random.default_rng([count, walls])
-    for _ in range(count):
-        found = random_rough_run(rng, walls)
-        claims = {"as stated": found.iteration().guarantee(float(10 ** rng.uniform(-5, -1)))}
-        violations = violated(found.training.walk, claims, EPSILONS, ERROR)
-        assert not violations, (violations, found)
-
-
 @pytest.mark.parametrize("exponent", [0.3, 0.5, 0.8])
 @pytest.mark.parametrize("change", [0.05, 1.0])
 def test_two_steps_nearly_meet_the_stated_modulus(exponent, change):

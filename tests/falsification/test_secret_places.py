@@ -132,14 +132,8 @@ def instance(rng, kind: str, zero_out: bool) -> Quadratics:
     size = found.size * float(found.noise[0]) * float(np.exp(rng.uniform(-1.5, 1.2)))
     curvature[0], pull[0] = 0.0, size
     lo, hi = found.bounds
-    return replace(
-        found,
-        curvature=curvature,
-        pull=pull,
-        other=0.0 if zero_out else -size,
-        bounds=(min(lo, 0.0), hi),
-        zero_out=zero_out,
-    )
+    given = {"bounds": (min(lo, 0.0), hi), "zero_out": zero_out}
+    return replace(found, curvature=curvature, pull=pull, other=0.0 if zero_out else -size, **given)
 
 
 @pytest.mark.parametrize("count", [25, pytest.param(2000, marks=pytest.mark.nightly)])

@@ -122,15 +122,8 @@ def test_groups_of_strongly_convex_losses_are_refused_where_the_others_vanish():
     Two steps on quadratics, a record in the first batch: the last step contracts by 1 − ηm for a full batch
     of strongly convex losses, and not at all for one whose contributions are 0.
     """
-    run = NoisySGD(
-        Loss.strongly_convex(0.9, 1.0, gradient_bound=1.0),
-        2,
-        pabi.Cyclic(1),
-        epochs=1,
-        step_size=1.0,
-        noise_std=1.0,
-        adjacency="zero_out",
-    )
+    given = {"epochs": 1, "step_size": 1.0, "noise_std": 1.0, "adjacency": "zero_out"}
+    run = NoisySGD(Loss.strongly_convex(0.9, 1.0, gradient_bound=1.0), 2, pabi.Cyclic(1), **given)
     first = run.guarantee(DELTA, position=0)
     # With the second record's contribution 0 the last step is x + noise: the shift of 1 stays, under 2σ².
     missed = 1.0 / math.sqrt(2.0)

@@ -39,6 +39,8 @@ from support.falsification.walks import (
     violated,
 )
 
+pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
+
 EPSILONS = np.array([0.0, 0.1, 0.5, 1.0, 2.0, 4.0])
 KINDS = ["lipschitz", "weakly smooth", "dissipative", "clipped", "unknown"]
 
@@ -322,7 +324,6 @@ def training_claims(found: Training, delta: float) -> dict:
     return claims
 
 
-@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 @pytest.mark.parametrize("count", [4, pytest.param(1500, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("walls", [False, True], ids=["free", "walls"])
 @pytest.mark.parametrize("kind", KINDS)
@@ -335,7 +336,6 @@ def test_training_is_never_safer_than_proven(kind, walls, count):
         assert not violations, (violations, found)
 
 
-@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 @pytest.mark.parametrize("count", [4, pytest.param(500, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_secret_orders_are_never_safer_than_proven(kind, count):
@@ -347,7 +347,6 @@ def test_secret_orders_are_never_safer_than_proven(kind, count):
         assert not violated(average, {"shuffled": claim}, EPSILONS), found
 
 
-@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 @pytest.mark.parametrize("count", [2, pytest.param(200, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_longer_training_is_never_safer_than_proven(kind, count):
@@ -359,7 +358,6 @@ def test_longer_training_is_never_safer_than_proven(kind, count):
         assert not violations, (violations, found)
 
 
-@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 @pytest.mark.parametrize("count", [1, pytest.param(300, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_training_between_narrow_walls_is_never_safer_than_proven(kind, count):
@@ -371,7 +369,6 @@ def test_training_between_narrow_walls_is_never_safer_than_proven(kind, count):
         assert not violations, (violations, found)
 
 
-@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 @pytest.mark.parametrize("kind", ["lipschitz", "dissipative", "clipped"])
 def test_half_the_sensitivity_is_caught(kind):
     """The accountant is told of gradients half as large (of an adjacent pair half as far apart)."""

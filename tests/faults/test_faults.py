@@ -330,17 +330,8 @@ def test_models_and_guarantees_on_a_disk_that_is_full_stay_as_they_were(disk):
 
 
 def forgetter(batches):
-    return PrivateLogisticRegression(
-        5.0,
-        1e-4,
-        classes=[0, 1],
-        cooldown_epochs=0,
-        precondition=None,
-        l2=0.3,
-        batches=batches,
-        epochs=2,
-        step_size=1.0,
-    )
+    given = {"precondition": None, "l2": 0.3, "batches": batches, "epochs": 2, "step_size": 1.0}
+    return PrivateLogisticRegression(5.0, 1e-4, classes=[0, 1], cooldown_epochs=0, **given)
 
 
 def test_a_secret_state_on_a_disk_that_is_full_stays_as_it_was(disk):

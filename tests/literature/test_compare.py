@@ -184,9 +184,8 @@ def test_sampled_batches():
     assert row.epsilon >= rdp_to_epsilon(rho=rho, delta=DELTA) * (1.0 - 1e-9)
 
 
-@pytest.mark.parametrize(
-    ("changes", "name", "reason"),
-    [
+def test_hypotheses_that_fail_are_named():
+    for changes, name, reason in [
         ({"release": "path"}, "bok.theorem_4_6", "last iterate"),
         ({"update": "other"}, "bok.theorem_4_6", "plain noisy SGD"),
         ({"cooldown_steps": 3}, "bok.theorem_4_6", "cool-down"),
@@ -201,14 +200,12 @@ def test_sampled_batches():
         ({"batches": Poisson(100, cap=200)}, "bravo.theorem_5_2", "cap"),
         ({}, "bok.theorem_4_8", "fixed size"),
         ({}, "bravo.theorem_5_2", "Poisson"),
-    ],
-)
-def test_hypotheses_that_fail_are_named(changes, name, reason):
-    row = compare(replace(CONSTRAINED, **changes), DELTA)[name]
-    assert not row.applies
-    assert row.epsilon is None
-    assert row.mu is None
-    assert reason in row.note
+    ]:
+        row = compare(replace(CONSTRAINED, **changes), DELTA)[name]
+        assert not row.applies, (changes, name)
+        assert row.epsilon is None, (changes, name)
+        assert row.mu is None, (changes, name)
+        assert reason in row.note, (changes, name)
 
 
 def test_the_table():
@@ -332,9 +329,8 @@ def test_what_is_handed_over_is_a_marker_at_the_length_of_the_run():
     assert lines["pabi, shifted interpolation"].get_data()[0][-1] == 400.0
 
 
-@pytest.mark.parametrize(
-    "also",
-    [
+def test_what_has_no_epsilon_or_no_name_of_its_own_is_refused():
+    for also in [
         [ALSO["a histogram"]],
         {"pabi": ALSO["a histogram"]},
         {"bok.theorem_4_5": ALSO["a histogram"]},
@@ -350,11 +346,9 @@ def test_what_is_handed_over_is_a_marker_at_the_length_of_the_run():
         {"a function": lambda run: "much"},
         {"a divergence": Published(0.5, "rdp", "sound", "", "a paper")},
         {"a lower bound": Published(0.5, "gdp_lower", "sound", "", "a paper")},
-    ],
-)
-def test_what_has_no_epsilon_or_no_name_of_its_own_is_refused(also):
-    with pytest.raises(pabi.InvalidInput, match=r"^also: expected "):
-        compare(CONSTRAINED, DELTA, also=also)
+    ]:
+        with pytest.raises(pabi.InvalidInput, match=r"^also: expected "):
+            compare(CONSTRAINED, DELTA, also=also)
 
 
 def square_root(run):

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from pabi import FixedSize, Loss, Poisson
+from support.falsification.claims import EPSILONS, exceeding
 from support.falsification.random_batches import (
     SAMPLERS,
     ZERO,
@@ -27,19 +28,14 @@ from support.falsification.walks import Jumps, Power, Well
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 
-EPSILONS = np.array([0.0, 0.1, 0.5, 1.0, 2.0, 4.0])
 NAMES = [f"{sampler}, {adjacency}" for sampler, adjacency in SAMPLERS]
 
 
 def violated(instance: Instance, claim) -> list:
-    """[(ε, true δ, claimed δ)] where the exact divergences exceed the claim."""
+    """What the exact divergences exceed."""
     both, error = hockey_stick(instance, EPSILONS)
     assert error <= 1e-7
-    return [
-        (epsilon, true, said)
-        for epsilon, true in zip(EPSILONS.tolist(), both.max(axis=0).tolist(), strict=True)
-        if true > error and not true - error <= (said := float(claim.delta(epsilon)))
-    ]
+    return exceeding(both.max(axis=0), error, {"": claim})
 
 
 def unmarked(instance: Instance) -> Instance:

@@ -6,7 +6,6 @@ then the average over places as it is stated, then what the library says.
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
 
 import numpy as np
@@ -14,9 +13,9 @@ import pytest
 
 import pabi
 from pabi import Loss, Reshuffle
-from pabi.account.best import outcomes
 from support.falsification import secret_orders
-from support.falsification.random_batches import ZERO, Constant, Line
+from support.falsification.claims import EPSILONS, guarantees
+from support.falsification.random_batches import Constant, Line
 from support.falsification.secret_orders import Quadratics
 from support.falsification.thrown import (
     Thrown,
@@ -26,17 +25,9 @@ from support.falsification.thrown import (
 )
 from support.falsification.walks import violated
 
-EPSILONS = np.array([0.0, 0.1, 0.5, 1.0, 2.0, 4.0])
 ADJACENCIES = ["zero_out", "replace_one"]
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
-
-
-def guarantees(run, delta: float) -> dict:
-    """Every analysis that applies."""
-    claims = {o.name: o.guarantee for o in outcomes(run, delta) if o.guarantee is not None}
-    assert claims
-    return claims
 
 
 # The truth.
@@ -79,21 +70,6 @@ def test_quadratics_have_their_closed_form(cap):
     both, error = reshuffled_average(replace(alike, cap=None)).delta(EPSILONS)
     truth = still.truth(secret_orders.reshuffled(4, 2, 5), EPSILONS)
     assert both.max(axis=0) == pytest.approx(truth, abs=error + 1e-9)
-
-
-@pytest.mark.parametrize("bins", [1, 2, 3])
-def test_all_outcomes_are_there(bins):
-    size = {1: 6, 2: 3, 3: 2}[bins]
-    base = ((Constant(1.0), 3), (Constant(2.0), 2))
-    found = Thrown(base, ZERO, ZERO, size, None, (1.0,), (1.0,), Loss.convex(1.0))
-    seen = list(found.outcomes())
-    assert len({(table, j) for _, table, j in seen}) == len(seen)
-    assert math.fsum(w for w, _, _ in seen) == pytest.approx(1.0, rel=1e-13)
-    # The first bin holds m of the five others with the binomial probability.
-    for m in range(6):
-        share = math.fsum(w for w, table, _ in seen if sum(table[0]) == m)
-        wanted = math.comb(5, m) * (bins - 1) ** (5 - m) / bins**5
-        assert share == pytest.approx(wanted, rel=1e-12, abs=1e-15)
 
 
 # The average as it is stated.

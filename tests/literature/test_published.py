@@ -32,7 +32,8 @@ BOUNDS = {
     },
     bok: {
         "sound": "theorem_4_1 theorem_4_2 theorem_4_3 theorem_4_4 theorem_4_5 theorem_4_6"
-        " theorem_4_8 theorem_4_9 theorem_4_10 theorem_c_16 theorem_c_17 proposition_5_1 corollary_5_2 corollary_5_4",
+        " theorem_4_8 theorem_4_9 theorem_4_10 theorem_c_16 theorem_c_17 proposition_5_1"
+        " corollary_5_2 corollary_5_4",
         "refuted": "tables_10_to_12",
     },
     kong_ribero: {

@@ -20,6 +20,7 @@ import numpy as np
 from scipy.integrate import trapezoid
 
 from pabi import Cyclic, FullBatch, Loss, Modulus, NoisyIteration, NoisySGD, ShuffleOnce
+from support.falsification.claims import exceeding
 from support.falsification.random_batches import (
     NEGLIGIBLE,
     NODES,
@@ -112,12 +113,7 @@ def violated(walk: Walk | Average, claims: dict, epsilons, most: float = 1e-7) -
     """[(name, ε, true δ, claimed δ)] of the claims that the exact divergences exceed."""
     both, error = walk.delta(epsilons)
     assert error <= most, error
-    return [
-        (name, float(epsilon), float(true), said)
-        for name, claim in claims.items()
-        for epsilon, true in zip(epsilons, both.max(axis=0), strict=True)
-        if true > error and not true - error <= (said := float(claim.delta(float(epsilon))))
-    ]
+    return exceeding(both.max(axis=0), error, claims, epsilons)
 
 
 # Maps that attain their modulus.

@@ -1,7 +1,4 @@
-"""The search against the accountant: no instance that it finds is less private than is proven.
-
-Where a bound is attained the search has to come up to it, so that finding nothing above means something.
-"""
+"""The search against the accountant: no instance that it finds is less private than is proven."""
 
 from __future__ import annotations
 

@@ -1,10 +1,5 @@
 """Files from strangers: none that claims more than its proof is accepted, and every answer comes within 10 s
-and 500 MB.
-
-Alterations are functions of their seeds (`altered_files`), a slice of which is always tried and all at night;
-what is accepted is judged by an oracle that is not the checker (`altered_oracle`). Files made to take long
-are in `hostile_files`. Answers are given in a process of their own, whose memory is measured.
-"""
+and 500 MB."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Adversaries of a budget, who choose each release from the outputs before it.
-
-The whole interaction of such an adversary is computed: by quadrature where releases are Gaussian, by going
-through all outputs where they are few. It never reveals more than the budget.
-"""
+"""Adversaries of a budget, who choose each release from the outputs before it."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""No step may push two points further apart than its modulus says.
-
-Each row of the table of moduli has fields that are all it says. Pairs of points at random near where fields
-bend, then by search; and where a row is attained, a wrong row is found out.
-"""
+"""No step may push two points further apart than its modulus says."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""Random runs that forget, on quadratics, against what is proven of them from the outside.
-
-Curvatures are at both ends of what the loss allows, records are withdrawn at once or one request after
-another, from one batch or from several; step sizes and noises change. Known batches leave Gaussians, secret
-ones mixtures.
-"""
+"""Random runs that forget, on quadratics, against what is proven of them from the outside."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Attacks on what is said of Langevin samplers, exponential mechanisms and the best of several bounds.
-
-First the truth against closed forms, then the accountant against the truth, then certificates that lie, then
-numbers that are hardly numbers. "Once wrong" marks what an attack has found.
-"""
+"""Attacks on what is said of Langevin samplers, exponential mechanisms and the best of several bounds."""
 
 from __future__ import annotations
 

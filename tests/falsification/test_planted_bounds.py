@@ -1,8 +1,4 @@
-"""The search finds what is wrong with bounds that are known to be wrong, and nothing in the right ones.
-
-Some are printed in papers, some are slips that an accountant could make. Each is searched over a
-family of instances with exactly known laws, its right counterpart over the same.
-"""
+"""The search finds what is wrong with bounds that are known to be wrong, and nothing in the right ones."""
 
 from __future__ import annotations
 

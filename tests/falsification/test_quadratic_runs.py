@@ -1,9 +1,4 @@
-"""Random runs of noisy SGD on quadratics, against what is proven of them from the outside.
-
-The curvature has any sign, step sizes and noises change, batches are full, cyclic, or in a secret order,
-the last one may be short, the regulariser and a cool-down may follow. Every step is affine, so that for a
-known order the last iterates are Gaussians and for a secret one mixtures of Gaussians of one variance.
-"""
+"""Random runs of noisy SGD on quadratics, against what is proven of them from the outside."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""What is proven of random batches must not fall below what is exactly true in one dimension.
-
-First the truth itself (`random_batches`) against closed forms and simulation, then every analysis against
-the truth, then that the comparison can fail: wrong claims are caught by the same search.
-"""
+"""What is proven of random batches must not fall below what is exactly true in one dimension."""
 
 from __future__ import annotations
 

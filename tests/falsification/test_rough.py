@@ -1,8 +1,4 @@
-"""Nonconvex losses with Hölder gradients: how far a step stretches, and what is proven of runs.
-
-The modulus is held against gradients that attain it, in one dimension and in more; runs against exact laws on
-a line (`walks`), with the modulus as it is stated and as the library has it.
-"""
+"""Nonconvex losses with Hölder gradients: how far a step stretches, and what is proven of runs."""
 
 from __future__ import annotations
 

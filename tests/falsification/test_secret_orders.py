@@ -1,8 +1,4 @@
-"""Secret batches of quadratics: records in random bins, and fresh permutations with latest uses.
-
-First the truth itself (`secret_orders`), then the two bounds as they are stated, then the library's, then
-wrong bounds that the same instances refute.
-"""
+"""Secret batches of quadratics: records in random bins, and fresh permutations with latest uses."""
 
 from __future__ import annotations
 
@@ -20,7 +16,7 @@ from pabi.account.best import outcomes
 from pabi.describe.iteration import Steps
 from pabi.shifts.epochs import Rests
 from pabi.shifts.start import best_start
-from support.falsification.claims import EPSILONS, deltas, refuted
+from support.falsification.claims import EPSILONS, deltas, guarantees, refuted
 from support.falsification.mixtures import Mixture, hockey_sticks
 from support.falsification.secret_orders import (
     Quadratics,
@@ -226,10 +222,9 @@ def test_bins_are_never_safer_than_guaranteed(kind, count):
         found = bins_instance(rng, kind)
         run = found.run(pabi.BallsInBins(found.size, found.cap))
         truth, least = truth_of_bins(found), np.full(len(EPSILONS), np.inf)
-        for outcome in outcomes(run, float(10 ** rng.uniform(-5, -1))):
-            if outcome.guarantee is not None:
-                assert not refuted(truth, outcome.guarantee), (outcome.name, found)
-                least = np.minimum(least, deltas(outcome.guarantee))
+        for name, claim in guarantees(run, float(10 ** rng.uniform(-5, -1))).items():
+            assert not refuted(truth, claim), (name, found)
+            least = np.minimum(least, deltas(claim))
         if found.cap is not None:  # so few places are solved one by one
             assert np.all(least <= deltas(claimed_of_bins(found)) * (1.0 + 1e-9) + 1e-15), found
 
@@ -281,9 +276,8 @@ def test_permutations_are_never_safer_than_guaranteed(kind, count):
         found = random_quadratics(rng, 4 if kind == "alike" else 3, 3, kind)
         truth = truth_of_permutations(found, kind == "alike")
         run, delta = found.run(Reshuffle(found.size)), float(10 ** rng.uniform(-5, -1))
-        for outcome in outcomes(run, delta):
-            if outcome.guarantee is not None:
-                assert not refuted(truth, outcome.guarantee), (outcome.name, found)
+        for name, claim in guarantees(run, delta).items():
+            assert not refuted(truth, claim), (name, found)
 
 
 def fading(n: int, epochs: int, c: float, fall: float, change: float) -> Quadratics:
@@ -355,11 +349,10 @@ def test_slopes_of_full_bins_are_caught():
 
 
 def test_uneven_bins_are_never_safer_than_guaranteed():
-    for name in UNEVEN:
-        found = UNEVEN[name]
-        truth = truth_of_bins(found)
-        for outcome in outcomes(found.run(pabi.BallsInBins(found.size, found.cap)), 1e-3):
-            assert outcome.guarantee is None or not refuted(truth, outcome.guarantee), outcome.name
+    for found in UNEVEN.values():
+        truth, run = truth_of_bins(found), found.run(pabi.BallsInBins(found.size, found.cap))
+        for name, claim in guarantees(run, 1e-3).items():
+            assert not refuted(truth, claim), (name, found)
 
 
 def test_a_zeroed_record_that_does_not_count_is_caught():

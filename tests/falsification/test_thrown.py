@@ -1,8 +1,4 @@
-"""Secret batches of clipped, nonconvex and walled-in training on a line, against exact laws.
-
-Records in random bins, with caps that bite and without, and fresh permutations; first the truth (`thrown`),
-then the average over places as it is stated, then what the library says.
-"""
+"""Secret batches of clipped, nonconvex and walled-in training on a line, against exact laws."""
 
 from __future__ import annotations
 

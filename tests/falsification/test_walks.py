@@ -1,8 +1,4 @@
-"""What is proven of steps that are not linear must not fall below what is exactly true in one dimension.
-
-First the truth (`walks`) against closed forms and quadrature, then the accountant against the truth, then
-that the comparison can fail.
-"""
+"""What is proven of steps that are not linear must not fall below what is exactly true in one dimension."""
 
 from __future__ import annotations
 

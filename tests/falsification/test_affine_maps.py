@@ -79,21 +79,21 @@ def test_the_recursion_is_that_of_two_runs_with_common_noise():
     assert exact_mu(np.ones(2), np.array([1.0, 0.0]), np.zeros(2)) == math.inf
 
 
-@pytest.mark.parametrize("family", ["jumping", "roots"])
-def test_the_laws_beside_a_jump_are_gaussian(family):
+def test_the_laws_beside_a_jump_are_gaussian():
     """The same maps, integrated. What lies beyond a steeper line is not reached, and is left out."""
-    table = FAMILIES[family][0](np.random.default_rng(2), 12, 4)
-    for i in range(len(table)):
-        steps = []
-        for k in range(4):
-            odd = Odd(((float(table.a[i, k]), float(table.j[i, k])),))
-            maps = tuple(Moved(odd, side * table.s[i, k] / 2) for side in (-1, 1))
-            steps.append(Step(maps, table.sigma[i, k], odd.kinks, odd.steepest))
-        walk = Walk(steps, (-table.start[i] / 2, table.start[i] / 2))
-        found, error = walk.delta(np.array([0.0, 1.0]))
-        total_variation = math.erf(table.truth[i] / 2 / math.sqrt(2.0))
-        assert error <= 1e-7
-        assert found[0, 0] == pytest.approx(total_variation, abs=error)
+    for family in ["jumping", "roots"]:
+        table = FAMILIES[family][0](np.random.default_rng(2), 12, 4)
+        for i in range(len(table)):
+            steps = []
+            for k in range(4):
+                odd = Odd(((float(table.a[i, k]), float(table.j[i, k])),))
+                maps = tuple(Moved(odd, side * table.s[i, k] / 2) for side in (-1, 1))
+                steps.append(Step(maps, table.sigma[i, k], odd.kinks, odd.steepest))
+            walk = Walk(steps, (-table.start[i] / 2, table.start[i] / 2))
+            found, error = walk.delta(np.array([0.0, 1.0]))
+            total_variation = math.erf(table.truth[i] / 2 / math.sqrt(2.0))
+            assert error <= 1e-7, family
+            assert found[0, 0] == pytest.approx(total_variation, abs=error), family
 
 
 @pytest.mark.parametrize("family", FAMILIES)

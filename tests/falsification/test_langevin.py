@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+import itertools
 import json
 import math
 import sys
@@ -98,37 +99,37 @@ def test_draws_compose_with_poisson_batches_in_both_orders():
 # Once wrong: diffusions.
 
 
-@pytest.mark.parametrize("time", [1.0, 30.0, 60.0, 75.0, 80.0, 100.0, 1e6, 1e300])
-@pytest.mark.parametrize("diameter", [None, 1.5, 1e3])
-def test_certificates_of_long_dissipative_diffusions_hold(time, diameter):
+def test_certificates_of_long_dissipative_diffusions_hold():
     """Once wrong: next to z*, R(d) has no digits; after twice the last R(d) the certificate was refused."""
-    loss = Loss.dissipative(1.0, 1.0, 2.0)
-    given = {"n": 10, "inverse_temperature": 1.0, "gradient_gap": 0.2, "diameter": diameter}
-    found = pabi.LangevinDiffusion(loss, time=time, **given).guarantee(1e-3)
-    verdict = pabi.verify(found)
-    assert verdict.ok, verdict.reason
-    payload = copy.deepcopy(found.certificate.payload)
-    payload["claim"]["mu"] *= 1.0 - 1e-9
-    assert not pabi.verify(payload).ok
-    if "distance" in payload:
-        payload["distance"] = 1e300  # proves what holds for all times
-        payload["claim"]["mu"] = 1.2325899394735
-        assert pabi.verify(payload).ok == (diameter != 1.5 or time > 1.0)
+    for time, diameter in itertools.product(
+        [1.0, 30.0, 60.0, 75.0, 80.0, 100.0, 1e6, 1e300], [None, 1.5, 1e3]
+    ):
+        loss = Loss.dissipative(1.0, 1.0, 2.0)
+        given = {"n": 10, "inverse_temperature": 1.0, "gradient_gap": 0.2, "diameter": diameter}
+        found = pabi.LangevinDiffusion(loss, time=time, **given).guarantee(1e-3)
+        verdict = pabi.verify(found)
+        assert verdict.ok, verdict.reason
+        payload = copy.deepcopy(found.certificate.payload)
+        payload["claim"]["mu"] *= 1.0 - 1e-9
+        assert not pabi.verify(payload).ok, (time, diameter)
+        if "distance" in payload:
+            payload["distance"] = 1e300  # proves what holds for all times
+            payload["claim"]["mu"] = 1.2325899394735
+            assert pabi.verify(payload).ok == (diameter != 1.5 or time > 1.0), (time, diameter)
 
 
-@pytest.mark.parametrize("less", [1e-3, 1e-6, 1e-9, 1e-12])
-@pytest.mark.parametrize("gap", [1e-1, 1e-6, 1e-12])
-def test_a_regulariser_that_nearly_makes_convex_loses_no_digits(less, gap):
+def test_a_regulariser_that_nearly_makes_convex_loses_no_digits():
     """Once wrong: λ·log(d/d_0) and κ(d² − d_0²)/2 cancel, and what was left was too small, or refused."""
-    loss = Loss.dissipative(1.0, 0.3, 1.0, l2=1.0 - less)
-    for kappa in (1.0, 1e6):
-        given = {"n": 10, "inverse_temperature": kappa, "gradient_gap": gap}
-        for one in (
-            pabi.LangevinDiffusion(loss, time=1e9, **given),
-            pabi.ExponentialMechanism(loss, dimension=1, diameter=1e3, **given),
-        ):
-            verdict = pabi.verify(one.guarantee(1e-3))
-            assert verdict.ok, verdict.reason
+    for less, gap in itertools.product([1e-3, 1e-6, 1e-9, 1e-12], [1e-1, 1e-6, 1e-12]):
+        loss = Loss.dissipative(1.0, 0.3, 1.0, l2=1.0 - less)
+        for kappa in (1.0, 1e6):
+            given = {"n": 10, "inverse_temperature": kappa, "gradient_gap": gap}
+            for one in (
+                pabi.LangevinDiffusion(loss, time=1e9, **given),
+                pabi.ExponentialMechanism(loss, dimension=1, diameter=1e3, **given),
+            ):
+                verdict = pabi.verify(one.guarantee(1e-3))
+                assert verdict.ok, verdict.reason
 
 
 def test_what_underflows_on_the_way_is_not_nothing():
@@ -204,18 +205,18 @@ def test_a_claim_says_one_thing():
     assert "claim" in pabi.verify(payload).reason
 
 
-@pytest.mark.parametrize("count", [0, -1, True, 1.0, 10**19, 10**400])
-def test_counts_are_refused_in_one_line(count, capsys, monkeypatch):
+def test_counts_are_refused_in_one_line(capsys, monkeypatch):
     """Once wrong: counts beyond all doubles were accepted, and then crashed the command."""
-    payload = copy.deepcopy(draw().guarantee(1e-3).certificate.payload)
-    factors = [{"kind": "bounded_range", "epsilon": 2.0, "count": count}]
-    payload["claim"] = {"tradeoff": {"kind": "product", "factors": factors}}
-    status, out, err = verified_by_command(payload, capsys, monkeypatch)
-    assert (status, err) == (1, "")
-    assert out.startswith("verdict      refused: ")
-    assert out.count("\n") == 1
-    with pytest.raises(InvalidInput, match="count"):
-        pabi.tradeoff.Product(((BoundedRange(1.0), count),))
+    for count in [0, -1, True, 1.0, 10**19, 10**400]:
+        payload = copy.deepcopy(draw().guarantee(1e-3).certificate.payload)
+        factors = [{"kind": "bounded_range", "epsilon": 2.0, "count": count}]
+        payload["claim"] = {"tradeoff": {"kind": "product", "factors": factors}}
+        status, out, err = verified_by_command(payload, capsys, monkeypatch)
+        assert (status, err) == (1, ""), count
+        assert out.startswith("verdict      refused: "), count
+        assert out.count("\n") == 1, count
+        with pytest.raises(InvalidInput, match="count"):
+            pabi.tradeoff.Product(((BoundedRange(1.0), count),))
 
 
 def test_a_set_known_by_name_does_not_shrink():
@@ -238,15 +239,15 @@ def test_a_set_known_by_name_does_not_shrink():
     assert "prox" in pabi.verify(payload).reason
 
 
-@pytest.mark.parametrize("k", [7, 9])
-def test_many_draws_compose_and_verify(k):
+def test_many_draws_compose_and_verify():
     """Once wrong: equal bounds were kept apart, and from seven draws on there were too many."""
-    different = [draw(epsilon=0.5 + i / 8).guarantee(1e-3) for i in range(k)]
-    for several in ([different[0]] * k, different):
-        together = pabi.compose(*several)
-        verdict = pabi.verify(together)
-        assert verdict.ok, verdict.reason
-        assert together.epsilon(0.0) == pytest.approx(sum(g.epsilon(0.0) for g in several))
+    for k in [7, 9]:
+        different = [draw(epsilon=0.5 + i / 8).guarantee(1e-3) for i in range(k)]
+        for several in ([different[0]] * k, different):
+            together = pabi.compose(*several)
+            verdict = pabi.verify(together)
+            assert verdict.ok, verdict.reason
+            assert together.epsilon(0.0) == pytest.approx(sum(g.epsilon(0.0) for g in several)), k
 
 
 # Once wrong: numbers that are hardly numbers.

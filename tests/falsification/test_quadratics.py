@@ -9,6 +9,7 @@ reading of the algorithm and never from the library's.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 
 import numpy as np
@@ -32,34 +33,33 @@ def worst_signs(a, s):
     return np.where(w < 0.0, -s, s)
 
 
-@pytest.mark.parametrize("c", [0.3, 0.9, 0.99, 1.0])
-@pytest.mark.parametrize("t", [1, 5, 300])
-def test_full_batches_of_constant_slope_are_exact(c, t):
+def test_full_batches_of_constant_slope_are_exact():
     """The equality case of Bok, Su, Altschuler 2024, Thm 4.2."""
-    s, sigma = 0.37, 1.3
-    truth = exact_mu(np.full(t, c), np.full(t, s), np.full(t, sigma))
-    it = NoisyIteration(c, s, sigma, steps=t)
-    _, shifts = solve_schedule(it.schedule, math.inf)
-    assert mu_of(energy_of(shifts)) == pytest.approx(truth, rel=1e-9, abs=0.0)
+    for c, t in itertools.product([0.3, 0.9, 0.99, 1.0], [1, 5, 300]):
+        s, sigma = 0.37, 1.3
+        truth = exact_mu(np.full(t, c), np.full(t, s), np.full(t, sigma))
+        it = NoisyIteration(c, s, sigma, steps=t)
+        _, shifts = solve_schedule(it.schedule, math.inf)
+        assert mu_of(energy_of(shifts)) == pytest.approx(truth, rel=1e-9, abs=0.0), (c, t)
 
 
-@pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
-def test_full_batch_runs_are_exact(adjacency):
-    run = NoisySGD(
-        Loss.strongly_convex(0.3, 2.0, l2=0.1, gradient_bound=3.0),
-        n=50,
-        batches=FullBatch(),
-        epochs=70,
-        step_size=0.2,
-        noise_std=0.4,
-        adjacency=adjacency,
-    )
-    sensitivity = 6.0 if adjacency == "replace_one" else 3.0
-    a = np.full(70, 1.0 - 0.2 * (0.3 + 0.1))
-    truth = exact_mu(a, np.full(70, 0.2 * sensitivity / 50), np.full(70, 0.2 * 0.4))
-    assert record(OrderedView(run), OrderedView(run).uses(0)).mu == pytest.approx(
-        truth, rel=1e-9, abs=0.0
-    )
+def test_full_batch_runs_are_exact():
+    for adjacency in ["replace_one", "zero_out"]:
+        run = NoisySGD(
+            Loss.strongly_convex(0.3, 2.0, l2=0.1, gradient_bound=3.0),
+            n=50,
+            batches=FullBatch(),
+            epochs=70,
+            step_size=0.2,
+            noise_std=0.4,
+            adjacency=adjacency,
+        )
+        sensitivity = 6.0 if adjacency == "replace_one" else 3.0
+        a = np.full(70, 1.0 - 0.2 * (0.3 + 0.1))
+        truth = exact_mu(a, np.full(70, 0.2 * sensitivity / 50), np.full(70, 0.2 * 0.4))
+        assert record(OrderedView(run), OrderedView(run).uses(0)).mu == pytest.approx(
+            truth, rel=1e-9, abs=0.0
+        )
 
 
 # Runs of noisy SGD.
@@ -240,16 +240,14 @@ def test_runs_are_never_safer_than_proven(name):
             assert max(proven) == 0.0
 
 
-@pytest.mark.parametrize(
-    "name", ["full batch", "step that inverts", "one batch", "batches of one", "cyclic"]
-)
-def test_runs_whose_worst_record_is_known_are_met(name):
+def test_runs_whose_worst_record_is_known_are_met():
     """Nonexpansive, alike steps: a quadratic of the least slope comes within a small factor."""
-    run = RUNS[name]
-    j = -(-run.n // getattr(run.batches, "size", run.n)) - 1
-    ratio = proven_mu(run.iteration()) / max(truths(name, run, j))
-    exact = name in ("full batch", "one batch")
-    assert 1.0 - 1e-13 <= ratio < (1.0 + 1e-9 if exact else 2.0)
+    for name in ["full batch", "step that inverts", "one batch", "batches of one", "cyclic"]:
+        run = RUNS[name]
+        j = -(-run.n // getattr(run.batches, "size", run.n)) - 1
+        ratio = proven_mu(run.iteration()) / max(truths(name, run, j))
+        exact = name in ("full batch", "one batch")
+        assert 1.0 - 1e-13 <= ratio < (1.0 + 1e-9 if exact else 2.0), name
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

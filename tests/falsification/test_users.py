@@ -49,27 +49,27 @@ def shifted(run, signs, groups=None):
     return -run.step_size * float(value[0]) / run.batch_size
 
 
-@pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
-def test_an_exact_attack_on_full_batches(adjacency):
+def test_an_exact_attack_on_full_batches():
     """Gaussians of one variance: the user's records turn around together, or vanish."""
-    others = [0.0] * (N - 1)
-    ids = [0] * RECORDS + list(range(1, N))
-    other = -1.0 if adjacency == "replace_one" else 0.0
-    by_user = run_of(FullBatch(), "user", adjacency, N)
-    one, two = (shifted(by_user, [sign] * RECORDS + others, ids) for sign in (1.0, other))
-    truth = gaussian_delta(abs(one - two) / by_user.noise_std, EPSILONS)
-    claimed = by_user.guarantee(DELTA).delta(EPSILONS)
-    assert (truth <= claimed).all()
-    assert truth == pytest.approx(claimed, rel=1e-4, abs=1e-12)  # the claim is attained
-    # The same user where rows are records: what one record costs is not what this user pays.
-    by_record = run_of(FullBatch(), "record", adjacency, N + RECORDS - 1)
-    one, two = (shifted(by_record, [sign] * RECORDS + others) for sign in (1.0, other))
-    truth = gaussian_delta(abs(one - two) / by_record.noise_std, EPSILONS)
-    of_one = by_record.guarantee(DELTA)
-    assert (truth > of_one.delta(EPSILONS)).all()
-    of_all = of_one.for_groups(RECORDS).delta(EPSILONS)
-    assert (truth <= of_all).all()
-    assert truth == pytest.approx(of_all, rel=1e-4, abs=1e-12)
+    for adjacency in ["replace_one", "zero_out"]:
+        others = [0.0] * (N - 1)
+        ids = [0] * RECORDS + list(range(1, N))
+        other = -1.0 if adjacency == "replace_one" else 0.0
+        by_user = run_of(FullBatch(), "user", adjacency, N)
+        one, two = (shifted(by_user, [sign] * RECORDS + others, ids) for sign in (1.0, other))
+        truth = gaussian_delta(abs(one - two) / by_user.noise_std, EPSILONS)
+        claimed = by_user.guarantee(DELTA).delta(EPSILONS)
+        assert (truth <= claimed).all(), adjacency
+        assert truth == pytest.approx(claimed, rel=1e-4, abs=1e-12)  # the claim is attained
+        # The same user where rows are records: what one record costs is not what this user pays.
+        by_record = run_of(FullBatch(), "record", adjacency, N + RECORDS - 1)
+        one, two = (shifted(by_record, [sign] * RECORDS + others) for sign in (1.0, other))
+        truth = gaussian_delta(abs(one - two) / by_record.noise_std, EPSILONS)
+        of_one = by_record.guarantee(DELTA)
+        assert (truth > of_one.delta(EPSILONS)).all(), adjacency
+        of_all = of_one.for_groups(RECORDS).delta(EPSILONS)
+        assert (truth <= of_all).all(), adjacency
+        assert truth == pytest.approx(of_all, rel=1e-4, abs=1e-12), adjacency
 
 
 def hockey_stick(one, other, epsilon):

@@ -10,12 +10,12 @@ import pytest
 import pabi
 from support.falsification.forgetting import (
     KINDS,
-    ROUNDING,
     SECRET,
     random_forgetting,
     random_secret,
 )
 from support.falsification.mixtures import hockey_sticks
+from support.falsification.quadratic_runs import ROUNDING
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 

@@ -24,11 +24,11 @@ from pabi.learn import (
     SquaredGradients,
     VectorHuberGradients,
 )
+from support.falsification.claims import EPSILONS
 from support.falsification.random_batches import ZERO, Instance, hockey_stick
 from support.falsification.thrown import Thrown, reshuffled_average
 from support.falsification.walks import Training, shuffled
 
-EPSILONS = np.array([0.0, 0.1, 0.5, 1.0, 2.0, 4.0])
 GAMMA, HIGH, MOST = 0.7, 1.0, 3.0  # width of a hinge, and bounds of a Poisson loss
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
@@ -278,12 +278,11 @@ def told_half(run: NoisySGD) -> NoisySGD:
     return replace(run, clip_norm=run.clip_norm / 2.0)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("scheme", ["full_batch", "cyclic"])
-def test_half_of_the_norm_is_caught(kind, scheme):
+def test_half_of_the_norm_is_caught():
     """Some instance shows it, so that the comparison above can fail."""
-    rng = np.random.default_rng(1)
-    assert any(excess(random_setting(rng, kind), scheme, told_half) > 0.0 for _ in range(25))
+    for kind, scheme in itertools.product(KINDS, ["full_batch", "cyclic"]):
+        rng = np.random.default_rng(1)
+        assert any(excess(random_setting(rng, kind), scheme, told_half) > 0.0 for _ in range(25))
 
 
 def test_the_gradients_are_those_that_are_trained():

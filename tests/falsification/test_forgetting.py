@@ -23,27 +23,27 @@ EPSILONS = np.array([0.0, 0.1, 0.5, 1.0, 2.0])
 
 
 @pytest.mark.parametrize("count", [12, pytest.param(1000, marks=pytest.mark.nightly)])
-@pytest.mark.parametrize("order", ["full", "cyclic"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_known_orders_are_never_less_forgotten_than_proven(kind, order, count):
-    rng = np.random.default_rng([count, *kind.encode(), *order.encode()])
-    for _ in range(count):
-        case = random_forgetting(rng, kind, order)
-        claimed, truth = case.unlearning.guarantee(1e-4).mu, case.mu()
-        assert claimed >= truth * ROUNDING, (claimed, truth, case)
+def test_known_orders_are_never_less_forgotten_than_proven(kind, count):
+    for order in ["full", "cyclic"]:
+        rng = np.random.default_rng([count, *kind.encode(), *order.encode()])
+        for _ in range(count):
+            case = random_forgetting(rng, kind, order)
+            claimed, truth = case.unlearning.guarantee(1e-4).mu, case.mu()
+            assert claimed >= truth * ROUNDING, (claimed, truth, case)
 
 
 @pytest.mark.parametrize("count", [12, pytest.param(1000, marks=pytest.mark.nightly)])
-@pytest.mark.parametrize("order", ["full", "cyclic"])
 @pytest.mark.parametrize("kind", ["convex", "weakly convex", "nonconvex"])
-def test_users_are_never_less_forgotten_than_proven(kind, order, count):
+def test_users_are_never_less_forgotten_than_proven(kind, count):
     """Some have no records, and contribute nothing that contracts or expands."""
-    rng = np.random.default_rng([count, *kind.encode(), *order.encode(), *b"users"])
-    for _ in range(count):
-        case = random_forgetting(rng, kind, order, "user")
-        guarantee, truth = case.unlearning.guarantee(1e-4), case.mu()
-        assert guarantee.unit == "user"
-        assert guarantee.mu >= truth * ROUNDING, (guarantee.mu, truth, case)
+    for order in ["full", "cyclic"]:
+        rng = np.random.default_rng([count, *kind.encode(), *order.encode(), *b"users"])
+        for _ in range(count):
+            case = random_forgetting(rng, kind, order, "user")
+            guarantee, truth = case.unlearning.guarantee(1e-4), case.mu()
+            assert guarantee.unit == "user", order
+            assert guarantee.mu >= truth * ROUNDING, (guarantee.mu, truth, case)
 
 
 @pytest.mark.parametrize("count", [6, pytest.param(500, marks=pytest.mark.nightly)])

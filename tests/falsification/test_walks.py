@@ -13,6 +13,7 @@ from scipy.stats import norm
 
 from pabi import Loss, Modulus, NotApplicable
 from pabi.tradeoff import Gaussian
+from support.falsification.claims import EPSILONS
 from support.falsification.random_batches import (
     ZERO,
     Constant,
@@ -37,7 +38,6 @@ from support.falsification.walks import (
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 
-EPSILONS = np.array([0.0, 0.1, 0.5, 1.0, 2.0, 4.0])
 KINDS = ["lipschitz", "weakly smooth", "dissipative", "clipped", "unknown"]
 
 

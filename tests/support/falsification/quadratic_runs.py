@@ -13,7 +13,6 @@ from pabi import Cyclic, FullBatch, Loss, NoisySGD, Reshuffle, ShuffleOnce
 from support.falsification.affine_maps import exact_mu
 from support.falsification.random_batches import Gaussians
 
-EPSILONS = np.array([0.0, 0.1, 0.5, 1.0, 2.0, 4.0])
 ROUNDING = 1.0 - 1e-13  # of the few hundred operations of the recursions
 
 

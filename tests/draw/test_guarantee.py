@@ -11,14 +11,8 @@ from pabi.literature import compare
 
 matplotlib.use("Agg")
 
-RUN = pabi.NoisySGD(
-    pabi.Loss.logistic(feature_norm=1.0, l2=0.01),
-    n=10_000,
-    batches=pabi.ShuffleOnce(100),
-    epochs=10,
-    step_size=0.5,
-    noise_std=0.04,
-)
+_RUN = {"batches": pabi.ShuffleOnce(100), "epochs": 10, "step_size": 0.5, "noise_std": 0.04}
+RUN = pabi.NoisySGD(pabi.Loss.logistic(feature_norm=1.0, l2=0.01), n=10_000, **_RUN)
 
 
 @pytest.fixture(autouse=True)

@@ -26,14 +26,8 @@ SUBSAMPLED = pabi.NoisySGD(
     clip_norm=1.0,
     adjacency="zero_out",
 )
-SECRET = pabi.NoisySGD(
-    pabi.Loss.logistic(1.0, l2=0.01),
-    n=1_000,
-    batches=pabi.ShuffleOnce(100),
-    epochs=3,
-    step_size=0.5,
-    noise_std=0.02,
-)
+_SECRET = {"batches": pabi.ShuffleOnce(100), "epochs": 3, "step_size": 0.5, "noise_std": 0.02}
+SECRET = pabi.NoisySGD(pabi.Loss.logistic(1.0, l2=0.01), n=1_000, **_SECRET)
 GUARANTEES = {"Poisson": SUBSAMPLED, "secret order": SECRET}
 
 

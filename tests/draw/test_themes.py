@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from itertools import combinations
 
 import matplotlib
@@ -95,34 +96,35 @@ def test_the_measures_are_right():
     assert apart(red, green, VISION["deuteranopia"]) < 0.3 * apart(red, green, np.eye(3))
 
 
-@pytest.mark.parametrize("theme", THEMES)
-def test_contrast_with_the_paper(theme):
-    with style(theme) as colours:
-        assert palette() == colours
-        for colour in (*colours.cycle, colours.ink, colours.neutral, colours.shade):
-            assert contrast(colour, colours.paper) >= 3.0, colour  # graphical objects
-        for colour in (colours.ink, colours.neutral, colours.ours, colours.other):
-            assert contrast(colour, colours.paper) >= 4.5, colour  # text
+def test_contrast_with_the_paper():
+    for theme in THEMES:
+        with style(theme) as colours:
+            assert palette() == colours, theme
+            for colour in (*colours.cycle, colours.ink, colours.neutral, colours.shade):
+                assert contrast(colour, colours.paper) >= 3.0, colour  # graphical objects
+            for colour in (colours.ink, colours.neutral, colours.ours, colours.other):
+                assert contrast(colour, colours.paper) >= 4.5, colour  # text
 
 
-@pytest.mark.parametrize("vision", VISION)
-@pytest.mark.parametrize("theme", THEMES)
-def test_colours_are_told_apart(theme, vision):
-    with style(theme) as colours:
-        for one, other in combinations(colours.cycle[:5], 2):
-            assert apart(one, other, VISION[vision]) >= 1.0, (one, other)
+def test_colours_are_told_apart():
+    for vision, theme in itertools.product(VISION, THEMES):
+        with style(theme) as colours:
+            for one, other in combinations(colours.cycle[:5], 2):
+                assert apart(one, other, VISION[vision]) >= 1.0, (one, other)
 
 
-@pytest.mark.parametrize("theme", THEMES)
-def test_colours_come_with_line_styles(theme):
-    with style(theme) as colours:
-        assert len(set(colours.lines[:5])) == 5
-        assert len(colours.lines) == len(colours.cycle) == len(set(colours.cycle))
-        figure, ax = plt.subplots()
-        drawn = [ax.plot([0, 1], [0, k])[0] for k in range(4)]
-        assert [line.get_color() for line in drawn] == list(colours.cycle[:4])
-        assert len({line._dash_pattern[1] and tuple(line._dash_pattern[1]) for line in drawn}) == 4
-        plt.close(figure)
+def test_colours_come_with_line_styles():
+    for theme in THEMES:
+        with style(theme) as colours:
+            assert len(set(colours.lines[:5])) == 5, theme
+            assert len(colours.lines) == len(colours.cycle) == len(set(colours.cycle)), theme
+            figure, ax = plt.subplots()
+            drawn = [ax.plot([0, 1], [0, k])[0] for k in range(4)]
+            assert [line.get_color() for line in drawn] == list(colours.cycle[:4]), theme
+            assert (
+                len({line._dash_pattern[1] and tuple(line._dash_pattern[1]) for line in drawn}) == 4
+            )
+            plt.close(figure)
 
 
 def test_the_palette_follows_the_background():

@@ -79,36 +79,36 @@ def test_the_recursion_is_that_of_two_runs_with_common_noise():
     assert exact_mu(np.ones(2), np.array([1.0, 0.0]), np.zeros(2)) == math.inf
 
 
-@pytest.mark.parametrize("family", ["jumping", "roots"])
-def test_the_laws_beside_a_jump_are_gaussian(family):
+def test_the_laws_beside_a_jump_are_gaussian():
     """The same maps, integrated. What lies beyond a steeper line is not reached, and is left out."""
-    table = FAMILIES[family][0](np.random.default_rng(2), 12, 4)
-    for i in range(len(table)):
-        steps = []
-        for k in range(4):
-            odd = Odd(((float(table.a[i, k]), float(table.j[i, k])),))
-            maps = tuple(Moved(odd, side * table.s[i, k] / 2) for side in (-1, 1))
-            steps.append(Step(maps, table.sigma[i, k], odd.kinks, odd.steepest))
-        walk = Walk(steps, (-table.start[i] / 2, table.start[i] / 2))
-        found, error = walk.delta(np.array([0.0, 1.0]))
-        total_variation = math.erf(table.truth[i] / 2 / math.sqrt(2.0))
-        assert error <= 1e-7
-        assert found[0, 0] == pytest.approx(total_variation, abs=error)
+    for family in ["jumping", "roots"]:
+        table = FAMILIES[family][0](np.random.default_rng(2), 12, 4)
+        for i in range(len(table)):
+            steps = []
+            for k in range(4):
+                odd = Odd(((float(table.a[i, k]), float(table.j[i, k])),))
+                maps = tuple(Moved(odd, side * table.s[i, k] / 2) for side in (-1, 1))
+                steps.append(Step(maps, table.sigma[i, k], odd.kinks, odd.steepest))
+            walk = Walk(steps, (-table.start[i] / 2, table.start[i] / 2))
+            found, error = walk.delta(np.array([0.0, 1.0]))
+            total_variation = math.erf(table.truth[i] / 2 / math.sqrt(2.0))
+            assert error <= 1e-7, family
+            assert found[0, 0] == pytest.approx(total_variation, abs=error), family
 
 
-@pytest.mark.parametrize("family", FAMILIES)
-def test_the_front_door(family):
+def test_the_front_door():
     """The same through NoisyIteration, whatever analysis answers."""
-    table = FAMILIES[family][0](np.random.default_rng(5), 60, 3)
-    assert len(table)
-    for i in range(len(table)):
-        diameter = float(table.diameter[i])
-        iteration = NoisyIteration(
-            moduli=table.moduli(i),
-            step_sensitivity=table.s[i],
-            step_noise_std=table.sigma[i],
-            diameter=None if math.isinf(diameter) else diameter,
-            start=float(table.start[i]),
-        )
-        mu = iteration.guarantee(1e-6).mu
-        assert mu >= table.truth[i] * (1.0 - affine_maps.tolerance(table)[i])
+    for family in FAMILIES:
+        table = FAMILIES[family][0](np.random.default_rng(5), 60, 3)
+        assert len(table), family
+        for i in range(len(table)):
+            diameter = float(table.diameter[i])
+            iteration = NoisyIteration(
+                moduli=table.moduli(i),
+                step_sensitivity=table.s[i],
+                step_noise_std=table.sigma[i],
+                diameter=None if math.isinf(diameter) else diameter,
+                start=float(table.start[i]),
+            )
+            mu = iteration.guarantee(1e-6).mu
+            assert mu >= table.truth[i] * (1.0 - affine_maps.tolerance(table)[i]), family

@@ -1,10 +1,5 @@
 """Files from strangers: none that claims more than its proof is accepted, and every answer comes within 10 s
-and 500 MB.
-
-Alterations are functions of their seeds (`altered_files`), a slice of which is always tried and all at night;
-what is accepted is judged by an oracle that is not the checker (`altered_oracle`). Files made to take long
-are in `hostile_files`. Answers are given in a process of their own, whose memory is measured.
-"""
+and 500 MB."""
 
 from __future__ import annotations
 
@@ -81,9 +76,9 @@ def test_hostile_files_of_every_sort():
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("name", [*FILES])
-def test_hostile_files(name):
-    check_hostile([name])
+@pytest.mark.parametrize("first", range(0, len(FILES), 6))
+def test_hostile_files(first):
+    check_hostile([*FILES][first : first + 6])
 
 
 class TestVerifiedIsOfThisContent:
@@ -97,9 +92,8 @@ class TestVerifiedIsOfThisContent:
         assert found.verified
         return found
 
-    @pytest.mark.parametrize(
-        "changes",
-        [
+    def test_replaced(self, guarantee):
+        for changes in [
             {"curve": Gaussian(0.01)},
             {"curve": Gaussian(1.2498)},
             {"adjacency": "zero_out"},
@@ -109,30 +103,28 @@ class TestVerifiedIsOfThisContent:
             {"besides": ()},
             {"tuned_at": 0.5},
             {"notes": {"ε": 0.0}},
-        ],
-    )
-    def test_replaced(self, guarantee, changes):
-        changed = replace(guarantee, **changes)
-        implied = set(changes) <= {"tuned_at", "notes", "besides"}
-        assert not changed.verified
-        assert pabi.verify(changed).ok is implied
-        assert changed.verified is implied
-        assert guarantee.verified
+        ]:
+            changed = replace(guarantee, **changes)
+            implied = set(changes) <= {"tuned_at", "notes", "besides"}
+            assert not changed.verified, changes
+            assert pabi.verify(changed).ok is implied, changes
+            assert changed.verified is implied, changes
+            assert guarantee.verified, changes
 
-    @pytest.mark.parametrize(
-        ("field", "value"),
-        [
+    def test_set_in_place(self, guarantee):
+        for field, value in [
             ("curve", Gaussian(0.01)),
             ("adjacency", "zero_out"),
             ("method", "composition"),
             ("source", "nobody"),
             ("assumptions", ()),
-        ],
-    )
-    def test_set_in_place(self, guarantee, field, value):
-        object.__setattr__(guarantee, field, value)
-        assert not guarantee.verified
-        assert not pabi.verify(guarantee).ok
+        ]:
+            honest = getattr(guarantee, field)
+            object.__setattr__(guarantee, field, value)
+            assert not guarantee.verified, (field, value)
+            assert not pabi.verify(guarantee).ok, (field, value)
+            object.__setattr__(guarantee, field, honest)
+            assert pabi.verify(guarantee).ok, (field, value)
 
     def test_any_assumption_left_out(self, guarantee):
         said = guarantee.assumptions
@@ -158,14 +150,12 @@ class TestVerifiedIsOfThisContent:
         object.__setattr__(guarantee, "certificate", Certificate(guarantee.certificate.payload))
         assert not guarantee.verified
 
-    @pytest.mark.parametrize(
-        "again", [copy.copy, copy.deepcopy, lambda g: pickle.loads(pickle.dumps(g))]
-    )
-    def test_copies_are_verified_anew(self, guarantee, again):
-        other = again(guarantee)
-        assert not other.verified
-        assert pabi.verify(other).ok
-        assert other.verified
+    def test_copies_are_verified_anew(self, guarantee):
+        for again in [copy.copy, copy.deepcopy, lambda g: pickle.loads(pickle.dumps(g))]:
+            other = again(guarantee)
+            assert not other.verified
+            assert pabi.verify(other).ok
+            assert other.verified
 
     def test_a_pickle_is_read_like_a_file(self, guarantee):
         text = guarantee.__getstate__()["json"]

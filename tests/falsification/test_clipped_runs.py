@@ -61,15 +61,8 @@ def stretch(point) -> float:
 def run_of(point) -> NoisySGD:
     noise = np.full(OTHERS + 1, WHISPER)
     noise[-1] = 1.0
-    return NoisySGD(
-        Loss.convex(1.0),
-        n=OTHERS + 1,
-        batches=Cyclic(1),
-        epochs=1,
-        step_size=point["step"],
-        noise_std=noise,
-        clip_norm=1.0,
-    )
+    given = {"step_size": point["step"], "noise_std": noise, "clip_norm": 1.0}
+    return NoisySGD(Loss.convex(1.0), n=OTHERS + 1, batches=Cyclic(1), epochs=1, **given)
 
 
 def found_by_search(instances: int):

@@ -1,7 +1,4 @@
-"""Attacks on statistics of columns: all outcomes of levels of tiny tables, and the best test on moments.
-
-The exact probabilities are those of the normal law, so that no chance is in the levels' figures.
-"""
+"""Attacks on statistics of columns: all outcomes of levels of tiny tables, and the best test on moments."""
 
 from __future__ import annotations
 

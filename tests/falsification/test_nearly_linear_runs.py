@@ -15,14 +15,16 @@ import pytest
 
 from pabi import Cyclic, Loss, NoisySGD
 from support.falsification.affine_maps import exact_mu
+from support.falsification.claims import EPSILONS, refuted
 from support.falsification.quadratic_runs import (
-    EPSILONS,
     ROUNDING,
     Quadratic,
     random_quadratic,
     secret_laws,
 )
 from support.falsification.random_batches import divergences
+
+pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 
 # Of λ, in units of the squared scale of the iterates: a gap of its root moves μ by about as much.
 TINY = 1e-16
@@ -44,7 +46,6 @@ def sure(found: Quadratic) -> bool:
     return float(np.max(np.asarray(found.run.step_size))) * found.run.loss.l2 < 1.0
 
 
-@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 @pytest.mark.parametrize("count", [15, pytest.param(3000, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("order", ["full", "cyclic"])
 def test_known_orders(order, count):
@@ -59,7 +60,6 @@ def test_known_orders(order, count):
                 assert own >= found.mu(j) * ROUNDING, found
 
 
-@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 @pytest.mark.parametrize("count", [10, pytest.param(2000, marks=pytest.mark.nightly)])
 def test_secret_orders(count):
     rng = np.random.default_rng(count)
@@ -67,11 +67,9 @@ def test_secret_orders(count):
         found = nearly_linear(rng, "shuffled")
         truth = divergences(*secret_laws(found), EPSILONS, math.inf).max(axis=0)
         guarantee = found.run.guarantee(float(10 ** rng.uniform(-6, -1)))
-        for epsilon, true in zip(EPSILONS.tolist(), truth.tolist(), strict=True):
-            assert guarantee.delta(epsilon) >= true - 1e-13 * math.exp(epsilon), (epsilon, found)
+        assert not refuted(truth, guarantee), found
 
 
-@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 def test_a_first_use_is_met():
     """One pass, the record in the first batch: nothing hides it but what comes after."""
     rng, seen = np.random.default_rng(1), 0
@@ -84,19 +82,11 @@ def test_a_first_use_is_met():
         assert claim.mu == pytest.approx(found.mu(0), rel=1e-4)
 
 
-@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 def test_the_last_position_is_met_and_the_worst():
     """Contracting steps, all alike, many epochs: a record used last costs as much as its last use at least,
     and one used first much less."""
-    run = NoisySGD(
-        Loss.dissipative(1e-18, 1.0, 1.0),
-        n=4,
-        batches=Cyclic(1),
-        epochs=5,
-        step_size=0.5,
-        noise_std=1.0,
-        gradient_sensitivity=1.0,
-    )
+    given = {"step_size": 0.5, "noise_std": 1.0, "gradient_sensitivity": 1.0}
+    run = NoisySGD(Loss.dissipative(1e-18, 1.0, 1.0), n=4, batches=Cyclic(1), epochs=5, **given)
     found = Quadratic(run, np.ones((4, 1)), np.ones(1))
     mus = [run.guarantee(1e-4, position=j).mu for j in range(4)]
     truths = [found.mu(j) for j in range(4)]
@@ -128,7 +118,6 @@ def walled(rng) -> tuple[NoisySGD, float]:
     return run, float(exact_mu(a, np.zeros(others), std, diameter))
 
 
-@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 @pytest.mark.parametrize("count", [40, pytest.param(2000, marks=pytest.mark.nightly)])
 def test_walls_are_no_nearer_than_told(count):
     rng, ratios = np.random.default_rng(count), []

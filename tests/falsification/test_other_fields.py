@@ -30,30 +30,30 @@ def monotone(rng, d: int, smoothness: float) -> np.ndarray:
 
 
 @pytest.mark.parametrize("count", [30, pytest.param(2000, marks=pytest.mark.nightly)])
-@pytest.mark.parametrize("clips", [False, True], ids=["whole", "clipped"])
-def test_monotone_fields_stay_within_the_modulus(clips, count):
-    rng = np.random.default_rng([count, clips])
-    for _ in range(count):
-        d, step = int(rng.integers(2, 4)), float(np.exp(rng.uniform(-3.0, 1.0)))
-        smoothness, radius = (
-            float(np.exp(rng.uniform(-2.0, 1.3))) / step,
-            float(rng.uniform(0.3, 3)),
-        )
-        bound = smoothness * radius  # of the field where the pairs are
-        loss = Loss.saddle(bound, smoothness)
-        if rng.random() < 0.4:
-            loss = loss.with_l2(float(rng.uniform(0.0, 0.95)) / step)
-        fields = tuple(
-            quadratic(monotone(rng, d, smoothness).T, np.zeros(d))
-            for _ in range(rng.integers(1, 4))
-        )
-        clip = bound * float(rng.uniform(0.1, 0.9)) if clips else None
-        case = Case(loss, fields, clip, float(rng.choice([1.0, 0.25])), step, d)
-        x, y = (
-            radius * p / np.maximum(1.0, np.linalg.norm(p, axis=1, keepdims=True))
-            for p in random_pairs(rng, case, 2000)
-        )
-        assert case.excess(x, y).max() <= SLACK, case
+def test_monotone_fields_stay_within_the_modulus(count):
+    for clips in [False, True]:
+        rng = np.random.default_rng([count, clips])
+        for _ in range(count):
+            d, step = int(rng.integers(2, 4)), float(np.exp(rng.uniform(-3.0, 1.0)))
+            smoothness, radius = (
+                float(np.exp(rng.uniform(-2.0, 1.3))) / step,
+                float(rng.uniform(0.3, 3)),
+            )
+            bound = smoothness * radius  # of the field where the pairs are
+            loss = Loss.saddle(bound, smoothness)
+            if rng.random() < 0.4:
+                loss = loss.with_l2(float(rng.uniform(0.0, 0.95)) / step)
+            fields = tuple(
+                quadratic(monotone(rng, d, smoothness).T, np.zeros(d))
+                for _ in range(rng.integers(1, 4))
+            )
+            clip = bound * float(rng.uniform(0.1, 0.9)) if clips else None
+            case = Case(loss, fields, clip, float(rng.choice([1.0, 0.25])), step, d)
+            x, y = (
+                radius * p / np.maximum(1.0, np.linalg.norm(p, axis=1, keepdims=True))
+                for p in random_pairs(rng, case, 2000)
+            )
+            assert case.excess(x, y).max() <= SLACK, case
 
 
 def test_a_rotation_attains_the_slope_of_descent_ascent():
@@ -70,29 +70,31 @@ def separable(rng, d: int, lo: float, hi: float, bound: float) -> Field:
 
 
 @pytest.mark.parametrize("count", [30, pytest.param(2000, marks=pytest.mark.nightly)])
-@pytest.mark.parametrize("apart", [True, False], ids=["separable", "not"])
-def test_clipped_coordinates_stay_within_the_modulus(apart, count):
-    rng = np.random.default_rng([count, apart])
-    for _ in range(count):
-        d, step = int(rng.integers(2, 4)), float(np.exp(rng.uniform(-3.0, 1.0)))
-        top, bound = float(np.exp(rng.uniform(-2.0, 1.3))) / step, float(rng.uniform(0.3, 3.0))
-        low = float(rng.choice([0.0, -top, -top / 3]))
-        loss = {
-            0.0: Loss.convex(top, separable=apart),
-            -top: Loss.nonconvex(top, separable=apart),
-            -top / 3: Loss.weakly_convex(top / 3, top, separable=apart),
-        }[low]
-        if rng.random() < 0.4:
-            loss = loss.with_l2(float(rng.uniform(0.0, 0.95)) / step)
-        fields = tuple(
-            separable(rng, d, low, top, bound)
-            if apart
-            else quadratic(symmetric(rng, d, low, top), rng.normal(size=d) * bound / math.sqrt(d))
-            for _ in range(rng.integers(1, 4))
-        )
-        case = Case(loss, fields, bound, float(rng.choice([1.0, 0.25])), step, d, "coordinates")
-        x, y = random_pairs(rng, case, 2000)
-        assert case.excess(x, y).max() <= SLACK, case
+def test_clipped_coordinates_stay_within_the_modulus(count):
+    for apart in [True, False]:
+        rng = np.random.default_rng([count, apart])
+        for _ in range(count):
+            d, step = int(rng.integers(2, 4)), float(np.exp(rng.uniform(-3.0, 1.0)))
+            top, bound = float(np.exp(rng.uniform(-2.0, 1.3))) / step, float(rng.uniform(0.3, 3.0))
+            low = float(rng.choice([0.0, -top, -top / 3]))
+            loss = {
+                0.0: Loss.convex(top, separable=apart),
+                -top: Loss.nonconvex(top, separable=apart),
+                -top / 3: Loss.weakly_convex(top / 3, top, separable=apart),
+            }[low]
+            if rng.random() < 0.4:
+                loss = loss.with_l2(float(rng.uniform(0.0, 0.95)) / step)
+            fields = tuple(
+                separable(rng, d, low, top, bound)
+                if apart
+                else quadratic(
+                    symmetric(rng, d, low, top), rng.normal(size=d) * bound / math.sqrt(d)
+                )
+                for _ in range(rng.integers(1, 4))
+            )
+            case = Case(loss, fields, bound, float(rng.choice([1.0, 0.25])), step, d, "coordinates")
+            x, y = random_pairs(rng, case, 2000)
+            assert case.excess(x, y).max() <= SLACK, case
 
 
 def test_a_loss_wrongly_called_separable_is_found_out():

@@ -98,27 +98,25 @@ def tables(name, adjacency, rng):
     return table, other
 
 
-@pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
 @pytest.mark.parametrize("name", MADE)
 @pytest.mark.parametrize("pairs", [6, pytest.param(100, marks=pytest.mark.nightly)])
-def test_one_record_moves_all_that_is_released_by_no_more_than_is_stated(
-    name, adjacency, pairs, monkeypatch
-):
-    rng = np.random.default_rng(1)
-    worst = 0.0
-    for _ in range(pairs):
-        table, other = tables(name, adjacency, rng)
-        moved, mu = revealed(MADE[name], table, other, monkeypatch, adjacency)
-        assert moved <= mu * (1.0 + 1e-9)
-        worst = max(worst, moved / mu)
-    assert worst > 0.6  # so that the attack is one
+def test_one_record_moves_all_that_is_released_by_no_more_than_is_stated(name, pairs, monkeypatch):
+    for adjacency in ["replace_one", "zero_out"]:
+        rng = np.random.default_rng(1)
+        worst = 0.0
+        for _ in range(pairs):
+            table, other = tables(name, adjacency, rng)
+            moved, mu = revealed(MADE[name], table, other, monkeypatch, adjacency)
+            assert moved <= mu * (1.0 + 1e-9), adjacency
+            worst = max(worst, moved / mu)
+        assert worst > 0.6, adjacency  # so that the attack is one
 
 
-@pytest.mark.parametrize("name", ["bounded ranges", "bounded scaler", "bounded mean"])
-def test_two_records_are_more_than_one(name, monkeypatch):
+def test_two_records_are_more_than_one(monkeypatch):
     """The same attack on tables that differ in two records exceeds what is stated of one."""
-    table = np.zeros((N, COLUMNS))
-    other = table.copy()
-    table[:2], other[:2] = -5.0, 5.0
-    moved, mu = revealed(MADE[name], table, other, monkeypatch, "replace_one")
-    assert moved > 1.2 * mu
+    for name in ["bounded ranges", "bounded scaler", "bounded mean"]:
+        table = np.zeros((N, COLUMNS))
+        other = table.copy()
+        table[:2], other[:2] = -5.0, 5.0
+        moved, mu = revealed(MADE[name], table, other, monkeypatch, "replace_one")
+        assert moved > 1.2 * mu, name

@@ -1,9 +1,4 @@
-"""Random runs of noisy SGD on quadratics, against what is proven of them from the outside.
-
-The curvature has any sign, step sizes and noises change, batches are full, cyclic, or in a secret order,
-the last one may be short, the regulariser and a cool-down may follow. Every step is affine, so that for a
-known order the last iterates are Gaussians and for a secret one mixtures of Gaussians of one variance.
-"""
+"""Random runs of noisy SGD on quadratics, against what is proven of them from the outside."""
 
 from __future__ import annotations
 
@@ -13,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from support.falsification.claims import EPSILONS, refuted
 from support.falsification.quadratic_runs import (
-    EPSILONS,
     KINDS,
     ROUNDING,
     Quadratic,
@@ -23,36 +18,34 @@ from support.falsification.quadratic_runs import (
 )
 from support.falsification.random_batches import divergences
 
+pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 
-@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
+
 @pytest.mark.parametrize("count", [6, pytest.param(3000, marks=pytest.mark.nightly)])
-@pytest.mark.parametrize("order", ["full", "cyclic"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_known_orders_are_never_safer_than_proven(kind, order, count):
-    rng = np.random.default_rng([count, *kind.encode()])
-    for _ in range(count):
-        found = random_quadratic(rng, kind, order)
-        worst = found.run.guarantee(1e-4)
-        for j in range(len(found.curvature)):
-            truth = found.mu(j)
-            said = found.run.guarantee(1e-4, position=j).mu if order == "cyclic" else worst.mu
-            assert said >= truth * ROUNDING, (said, truth, found)
-            assert worst.mu >= truth * ROUNDING, (worst.mu, truth, found)
+def test_known_orders_are_never_safer_than_proven(kind, count):
+    for order in ["full", "cyclic"]:
+        rng = np.random.default_rng([count, *kind.encode()])
+        for _ in range(count):
+            found = random_quadratic(rng, kind, order)
+            worst = found.run.guarantee(1e-4)
+            for j in range(len(found.curvature)):
+                truth = found.mu(j)
+                said = found.run.guarantee(1e-4, position=j).mu if order == "cyclic" else worst.mu
+                assert said >= truth * ROUNDING, (said, truth, found)
+                assert worst.mu >= truth * ROUNDING, (worst.mu, truth, found)
 
 
-@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 @pytest.mark.parametrize("count", [4, pytest.param(2000, marks=pytest.mark.nightly)])
-@pytest.mark.parametrize("order", ["shuffled", "reshuffled"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_secret_orders_are_never_safer_than_proven(kind, order, count):
-    rng = np.random.default_rng([count, *kind.encode()])
-    for _ in range(count):
-        found = random_quadratic(rng, kind, order)
-        truth = divergences(*secret_laws(found), EPSILONS, math.inf).max(axis=0)
-        guarantee = found.run.guarantee(float(10 ** rng.uniform(-6, -1)))
-        for epsilon, true in zip(EPSILONS.tolist(), truth.tolist(), strict=True):
-            # Differences of normal probabilities, each rounded to 1e-16, for a few dozen intervals.
-            assert guarantee.delta(epsilon) >= true - 1e-13 * math.exp(epsilon), (epsilon, found)
+def test_secret_orders_are_never_safer_than_proven(kind, count):
+    for order in ["shuffled", "reshuffled"]:
+        rng = np.random.default_rng([count, *kind.encode()])
+        for _ in range(count):
+            found = random_quadratic(rng, kind, order)
+            truth = divergences(*secret_laws(found), EPSILONS, math.inf).max(axis=0)
+            guarantee = found.run.guarantee(float(10 ** rng.uniform(-6, -1)))
+            assert not refuted(truth, guarantee), found
 
 
 def one_pass(rng, kind: str) -> Quadratic:
@@ -76,7 +69,6 @@ def one_pass(rng, kind: str) -> Quadratic:
     return replace(found, curvature=np.tile(np.array(worst)[:, None], (1, d)))
 
 
-@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 @pytest.mark.parametrize("count", [25, pytest.param(2000, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("kind", KINDS[:4])
 def test_one_pass_is_met_exactly(kind, count):
@@ -90,13 +82,12 @@ def test_one_pass_is_met_exactly(kind, count):
         assert guarantee.mu >= found.mu(0) * ROUNDING
 
 
-@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
-@pytest.mark.parametrize("kind", KINDS[:4])
-def test_a_thousandth_more_noise_is_caught(kind):
-    rng = np.random.default_rng(1)
-    found = one_pass(rng, kind)
-    louder = replace(found.run, noise_std=np.asarray(found.run.noise_std) * 1.001)
-    assert louder.guarantee(1e-4, position=0).mu < found.mu(0)
+def test_a_thousandth_more_noise_is_caught():
+    for kind in KINDS[:4]:
+        rng = np.random.default_rng(1)
+        found = one_pass(rng, kind)
+        louder = replace(found.run, noise_std=np.asarray(found.run.noise_std) * 1.001)
+        assert louder.guarantee(1e-4, position=0).mu < found.mu(0), kind
 
 
 def test_the_mixture_of_a_single_batch_is_the_gaussian():

@@ -1,11 +1,8 @@
-"""Nonconvex losses with Hölder gradients: how far a step stretches, and what is proven of runs.
-
-The modulus is held against gradients that attain it, in one dimension and in more; runs against exact laws on
-a line (`walks`), with the modulus as it is stated and as the library has it.
-"""
+"""Nonconvex losses with Hölder gradients: how far a step stretches, and what is proven of runs."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 from fractions import Fraction
@@ -15,7 +12,7 @@ import pytest
 
 import pabi
 from pabi import Loss, NoisyIteration
-from pabi.account.best import outcomes
+from support.falsification.claims import EPSILONS, guarantees
 from support.falsification.random_batches import hockey_stick, random_instance
 from support.falsification.rough import (
     Rough,
@@ -30,7 +27,6 @@ from support.falsification.rough import (
 from support.falsification.thrown import random_thrown
 from support.falsification.walks import Step, Walk, shuffled, violated
 
-EPSILONS = np.array([0.0, 0.1, 0.5, 1.0, 2.0, 4.0])
 EXPONENTS = [0.1, 0.3, 0.5, 0.8, 0.999, 1.0]
 DISTANCES = np.geomspace(1e-9, 1e9, 181)
 ROUNDING = 1.0 - 1e-13  # of a power and a few products
@@ -42,33 +38,30 @@ pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 # The gradients.
 
 
-@pytest.mark.parametrize("exponent", EXPONENTS)
-@pytest.mark.parametrize("wave", [None, 1.3])
-@pytest.mark.parametrize("bound", [0.5, 100.0])
-def test_gradients_have_the_constant_that_is_said(exponent, wave, bound):
+def test_gradients_have_the_constant_that_is_said():
     """No pair has more, and the symmetric pair has it."""
-    rng = np.random.default_rng(int(100 * exponent))
-    g = Rough(exponent, 2.0, 0.3, bound, -1.0, wave)
-    x = rng.normal(size=20_000) * 10.0 ** rng.uniform(-4, 1, 20_000) + 0.3
-    y = x + rng.normal(size=20_000) * 10.0 ** rng.uniform(-5, 1, 20_000)
-    assert np.all(np.abs(g(x)) <= bound)
-    rounding = 1e-15 * 2.0 ** (1 - exponent) * 2.0 * exponent * 20.0 / np.abs(x - y) ** exponent
-    ratio = np.abs(g(x) - g(y)) / np.abs(x - y) ** exponent
-    assert np.all(ratio <= 2.0 * (1 + 1e-6) + rounding)
-    d = np.geomspace(1e-7, 1e-5, 50)  # the bound is further off
-    attained = np.abs(g(0.3 + d / 2) - g(0.3 - d / 2)) / d**exponent
-    assert attained == pytest.approx(2.0, rel=1e-8)
+    for exponent, wave, bound in itertools.product(EXPONENTS, [None, 1.3], [0.5, 100.0]):
+        rng = np.random.default_rng(int(100 * exponent))
+        g = Rough(exponent, 2.0, 0.3, bound, -1.0, wave)
+        x = rng.normal(size=20_000) * 10.0 ** rng.uniform(-4, 1, 20_000) + 0.3
+        y = x + rng.normal(size=20_000) * 10.0 ** rng.uniform(-5, 1, 20_000)
+        assert np.all(np.abs(g(x)) <= bound), (exponent, wave)
+        rounding = 1e-15 * 2.0 ** (1 - exponent) * 2.0 * exponent * 20.0 / np.abs(x - y) ** exponent
+        ratio = np.abs(g(x) - g(y)) / np.abs(x - y) ** exponent
+        assert np.all(ratio <= 2.0 * (1 + 1e-6) + rounding), (exponent, wave)
+        d = np.geomspace(1e-7, 1e-5, 50)  # the bound is further off
+        attained = np.abs(g(0.3 + d / 2) - g(0.3 - d / 2)) / d**exponent
+        assert attained == pytest.approx(2.0, rel=1e-8), (exponent, wave)
 
 
-@pytest.mark.parametrize("exponent", EXPONENTS)
-@pytest.mark.parametrize("d", [2, 5])
-def test_radial_gradients_have_the_constant_that_is_said(exponent, d):
-    rng = np.random.default_rng(d)
-    x, y = rng.normal(size=(2, 20_000, d)) * 10.0 ** rng.uniform(-3, 1, (2, 20_000, 1))
-    y[::2] = -x[::2] * rng.uniform(0.5, 1.5, (10_000, 1))
-    gap = np.linalg.norm(x - y, axis=1)
-    moved = radial(x, np.zeros(d), exponent, 3.0) - radial(y, np.zeros(d), exponent, 3.0)
-    assert np.max(np.linalg.norm(moved, axis=1) / gap**exponent) <= 3.0 * (1 + 1e-9)
+def test_radial_gradients_have_the_constant_that_is_said():
+    for exponent, d in itertools.product(EXPONENTS, [2, 5]):
+        rng = np.random.default_rng(d)
+        x, y = rng.normal(size=(2, 20_000, d)) * 10.0 ** rng.uniform(-3, 1, (2, 20_000, 1))
+        y[::2] = -x[::2] * rng.uniform(0.5, 1.5, (10_000, 1))
+        gap = np.linalg.norm(x - y, axis=1)
+        moved = radial(x, np.zeros(d), exponent, 3.0) - radial(y, np.zeros(d), exponent, 3.0)
+        assert np.max(np.linalg.norm(moved, axis=1) / gap**exponent) <= 3.0 * (1 + 1e-9)
 
 
 def test_a_step_from_two_starts_attains_the_stated_modulus():
@@ -93,25 +86,13 @@ def test_a_step_from_two_starts_attains_the_stated_modulus():
 # The stated modulus.
 
 
-@pytest.mark.parametrize("count", [25, pytest.param(4000, marks=pytest.mark.nightly)])
-@pytest.mark.parametrize("walls", [False, True], ids=["free", "walls"])
-def test_runs_are_never_safer_than_stated(walls, count):
-    rng = np.random.default_rng([count, walls])
-    for _ in range(count):
-        found = random_rough_run(rng, walls)
-        claims = {"as stated": found.iteration().guarantee(float(10 ** rng.uniform(-5, -1)))}
-        violations = violated(found.training.walk, claims, EPSILONS, ERROR)
-        assert not violations, (violations, found)
-
-
-@pytest.mark.parametrize("exponent", [0.3, 0.5, 0.8])
-@pytest.mark.parametrize("change", [0.05, 1.0])
-def test_two_steps_nearly_meet_the_stated_modulus(exponent, change):
-    found = two_steps(exponent, change, 1.5, change)
-    assert not violated(found.training.walk, {"": stated(found, 1.0)}, EPSILONS)
-    truth = found.training.walk.delta(EPSILONS)[0].max(axis=0)
-    assert truth[0] > 0.98 * stated(found, 1.0).delta(0.0)
-    assert violated(found.training.walk, {"": stated(found, 0.8)}, EPSILONS)
+def test_two_steps_nearly_meet_the_stated_modulus():
+    for exponent, change in itertools.product([0.3, 0.5, 0.8], [0.05, 1.0]):
+        found = two_steps(exponent, change, 1.5, change)
+        assert not violated(found.training.walk, {"": stated(found, 1.0)}, EPSILONS)
+        truth = found.training.walk.delta(EPSILONS)[0].max(axis=0)
+        assert truth[0] > 0.98 * stated(found, 1.0).delta(0.0), (exponent, change)
+        assert violated(found.training.walk, {"": stated(found, 0.8)}, EPSILONS), (exponent, change)
 
 
 def stated(found, part: float):
@@ -224,22 +205,18 @@ def test_moduli_at_the_ends():
             assert beyond(d) >= (abs(1.0 - 0.5 * l2) * d + math.sqrt(d)) * ROUNDING
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"exponent": -0.1}, {"exponent": 1.1}, {"exponent": math.nan}, {"constant": -1.0}]
-)
-def test_constants_that_are_none_are_refused(wrong):
-    with pytest.raises(pabi.InvalidInput):
-        Loss.holder(**({"exponent": 0.5, "constant": 1.0} | wrong))
+def test_constants_that_are_none_are_refused():
+    for wrong in [
+        {"exponent": -0.1},
+        {"exponent": 1.1},
+        {"exponent": math.nan},
+        {"constant": -1.0},
+    ]:
+        with pytest.raises(pabi.InvalidInput):
+            Loss.holder(**({"exponent": 0.5, "constant": 1.0} | wrong))
 
 
 # What the library says of runs.
-
-
-def guarantees(run, delta: float) -> dict:
-    """Every analysis that applies, and the best."""
-    claims = {o.name: o.guarantee for o in outcomes(run, delta) if o.guarantee is not None}
-    assert claims
-    return claims
 
 
 @pytest.mark.parametrize("count", [6, pytest.param(4000, marks=pytest.mark.nightly)])
@@ -266,15 +243,15 @@ def test_secret_orders_are_never_safer_than_guaranteed(count):
         assert not violations, (violations, found)
 
 
-@pytest.mark.parametrize("exponent", [0.3, 0.8])
-def test_two_steps_nearly_meet_the_guarantee(exponent):
-    found = two_steps(exponent, 1.0, 1.5, 1.0)
-    run = replace(found, training=replace(found.training, clip=None)).told().run
-    claim = run.guarantee(1e-3, position=0)
-    assert not violated(found.training.walk, {"": claim}, EPSILONS)
-    assert found.training.walk.delta(EPSILONS)[0].max(axis=0)[0] > 0.98 * claim.delta(0.0)
-    less = replace(run, loss=Loss.holder(exponent=exponent, constant=0.8 * found.constant))
-    assert violated(found.training.walk, {"": less.guarantee(1e-3, position=0)}, EPSILONS)
+def test_two_steps_nearly_meet_the_guarantee():
+    for exponent in [0.3, 0.8]:
+        found = two_steps(exponent, 1.0, 1.5, 1.0)
+        run = replace(found, training=replace(found.training, clip=None)).told().run
+        claim = run.guarantee(1e-3, position=0)
+        assert not violated(found.training.walk, {"": claim}, EPSILONS), exponent
+        assert found.training.walk.delta(EPSILONS)[0].max(axis=0)[0] > 0.98 * claim.delta(0.0)
+        less = replace(run, loss=Loss.holder(exponent=exponent, constant=0.8 * found.constant))
+        assert violated(found.training.walk, {"": less.guarantee(1e-3, position=0)}, EPSILONS)
 
 
 def rough_batches(rng, sampler: str):

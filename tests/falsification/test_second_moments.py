@@ -15,6 +15,8 @@ from pabi.learn import Records
 from pabi.numbers.errors import InvalidInput
 from support.computed_once import computed_once
 
+pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
+
 RADIUS, NOISE, TIMES = 1.5, 2.0, 4000
 SEEN = 1600  # so many show the least of the planted mistakes by eight more standard deviations
 FAR = 4.0  # standard deviations of a share of so many releases
@@ -53,7 +55,6 @@ def advantage(times, **changes):
 
 
 @pytest.mark.usefixtures("accounted_once")
-@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 @pytest.mark.parametrize("adjacency", WORST)
 @pytest.mark.parametrize("diagonal", [False, True])
 def test_the_best_test_tells_no_more_than_the_guarantee_and_no_less(adjacency, diagonal):
@@ -64,7 +65,6 @@ def test_the_best_test_tells_no_more_than_the_guarantee_and_no_less(adjacency, d
 
 
 @pytest.mark.usefixtures("accounted_once")
-@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 @pytest.mark.parametrize(
     "planted", ["half of the noise", "R² in place of √2·R²", "too little beside the diagonal"]
 )
@@ -94,7 +94,6 @@ def accounted(**fields):
         return refused
 
 
-@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 @pytest.mark.parametrize("adjacency", WORST)
 def test_odd_numbers_are_refused_by_name_or_accounted(adjacency):
     fields = {"n": 10, "dimension": 2, "feature_norm": 1.0, "noise_multiplier": 2.0}
@@ -112,7 +111,6 @@ def test_odd_numbers_are_refused_by_name_or_accounted(adjacency):
 
 
 @pytest.mark.parametrize("noise_std", [1e-300, sys.float_info.max / 8.0])
-@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 def test_noise_at_the_ends_of_the_doubles_is_drawn(noise_std):
     moments = pabi.NoisySecondMoments(51, 2, RADIUS, noise_std=noise_std)
     records = Records(np.vstack([CROWD, FIRST]), feature_norm=RADIUS)

@@ -1,11 +1,8 @@
-"""Secret batches of quadratics: records in random bins, and fresh permutations with latest uses.
-
-First the truth itself (`secret_orders`), then the two bounds as they are stated, then the library's, then
-wrong bounds that the same instances refute.
-"""
+"""Secret batches of quadratics: records in random bins, and fresh permutations with latest uses."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 
@@ -19,7 +16,7 @@ from pabi.account.best import outcomes
 from pabi.describe.iteration import Steps
 from pabi.shifts.epochs import Rests
 from pabi.shifts.start import best_start
-from support.falsification.affine_maps import exact_mu
+from support.falsification.claims import EPSILONS, deltas, guarantees, refuted
 from support.falsification.mixtures import Mixture, hockey_sticks
 from support.falsification.secret_orders import (
     Quadratics,
@@ -31,20 +28,9 @@ from support.falsification.secret_orders import (
     with_cap,
 )
 
-EPSILONS = np.array([0.0, 0.1, 0.5, 1.0, 2.0, 4.0])
-# Differences of probabilities rounded to 1e-16, one for each of at most some hundred ends of events.
-ROUNDING = 1e-13 * np.exp(EPSILONS)
 KINDS = ["alike", "mixed", "telling"]
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
-
-
-def deltas(claim) -> np.ndarray:
-    return np.array([claim.delta(e) for e in EPSILONS.tolist()])
-
-
-def refuted(truth, claim) -> bool:
-    return bool(np.any(truth - ROUNDING > deltas(claim)))
 
 
 # The truth.
@@ -68,33 +54,27 @@ def test_divergences_are_their_integrals():
         assert found[order, 0] == pytest.approx(excess.sum() * step, abs=20.0 * step**2)
 
 
-def test_components_that_are_merged_are_the_same():
-    many = Mixture(np.full(8, 0.125), np.array([0.0, 1.0] * 4), np.array([0.5, 0.5, 1, 1] * 2))
-    merged = many.merged()
-    assert len(merged.means) == 4
-    at = np.linspace(-3, 4, 50)
-    assert merged.pdf(at) == pytest.approx(many.pdf(at), rel=1e-13)
-
-
-@pytest.mark.parametrize("rule", ["empty", "cut", "uncounted"])
-@pytest.mark.parametrize(("n", "bins", "cap"), [(3, 2, 1), (4, 2, 3), (3, 3, 2), (3, 3, None)])
-def test_bins_are_filled_as_told(n, bins, cap, rule):
+def test_bins_are_filled_as_told():
     """Weights, places that stay, caps; and every record is equally likely in every bin, if not lost."""
-    weights, inside = thrown(n, bins, 2 * bins, cap, rule)
-    assert weights.sum() == pytest.approx(1.0, rel=1e-13)
-    assert np.array_equal(inside[:, :bins], inside[:, bins:])
-    assert inside[:, :bins].sum(axis=1).max() == 1
-    if rule != "uncounted":
-        assert inside.sum(axis=2).max() == (cap or n)
-    shares = np.tensordot(weights, inside[:, :bins], 1)
-    assert np.allclose(shares, shares[0, 1] if rule != "uncounted" else shares[:1], atol=1e-14)
-    if cap is None:
-        assert shares[0, 0] == pytest.approx(1.0 / bins, rel=1e-13)
-    sizes = inside[:, 0].sum(axis=1)
-    if rule == "cut":  # all that a cut bin held before is there up to the cap
-        assert weights[sizes == min(cap or n, n)].sum() == pytest.approx(
-            sum(math.comb(n, m) * (bins - 1) ** (n - m) for m in range(cap or n, n + 1)) / bins**n
-        )
+    for rule, (n, bins, cap) in itertools.product(
+        ["empty", "cut", "uncounted"], [(3, 2, 1), (4, 2, 3), (3, 3, 2), (3, 3, None)]
+    ):
+        weights, inside = thrown(n, bins, 2 * bins, cap, rule)
+        assert weights.sum() == pytest.approx(1.0, rel=1e-13), (rule, n)
+        assert np.array_equal(inside[:, :bins], inside[:, bins:]), (rule, n)
+        assert inside[:, :bins].sum(axis=1).max() == 1, (rule, n)
+        if rule != "uncounted":
+            assert inside.sum(axis=2).max() == (cap or n), (rule, n)
+        shares = np.tensordot(weights, inside[:, :bins], 1)
+        assert np.allclose(shares, shares[0, 1] if rule != "uncounted" else shares[:1], atol=1e-14)
+        if cap is None:
+            assert shares[0, 0] == pytest.approx(1.0 / bins, rel=1e-13), (rule, n)
+        sizes = inside[:, 0].sum(axis=1)
+        if rule == "cut":  # all that a cut bin held before is there up to the cap
+            assert weights[sizes == min(cap or n, n)].sum() == pytest.approx(
+                sum(math.comb(n, m) * (bins - 1) ** (n - m) for m in range(cap or n, n + 1))
+                / bins**n
+            )
 
 
 def test_permutations_of_alike_records_need_only_one_place():
@@ -158,20 +138,6 @@ def test_the_law_is_that_of_the_algorithm(scheme):
         assert near != other  # the other data set is told apart
 
 
-def test_one_bin_is_a_full_batch():
-    rng = np.random.default_rng(2)
-    for _ in range(20):
-        found = random_quadratics(rng, 4, 3, "mixed")
-        found = replace(found, size=found.n)
-        steps = found.data_steps
-        members = thrown(found.n, 1, steps)
-        h = np.where(np.arange(len(found.eta)) < steps, found.curvature.sum() / found.n, 0.0)
-        slopes = 1.0 - found.eta * (h + found.l2)
-        mu = exact_mu(slopes, found.uses(range(steps)), found.eta * found.noise)
-        wanted = deltas(pabi.tradeoff.Gaussian(float(mu)))
-        assert found.truth(members, EPSILONS) == pytest.approx(wanted, rel=1e-9, abs=1e-13)
-
-
 # The bounds as they are stated.
 
 
@@ -192,15 +158,6 @@ def truth_of_permutations(found: Quadratics, alike: bool) -> np.ndarray:
 
 @pytest.mark.parametrize("count", [12, pytest.param(3000, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("kind", KINDS)
-def test_bins_are_never_safer_than_stated(kind, count):
-    rng = np.random.default_rng([count, *kind.encode()])
-    for _ in range(count):
-        found = bins_instance(rng, kind)
-        assert not refuted(truth_of_bins(found), claimed_of_bins(found)), found
-
-
-@pytest.mark.parametrize("count", [12, pytest.param(3000, marks=pytest.mark.nightly)])
-@pytest.mark.parametrize("kind", KINDS)
 def test_cut_bins_are_never_safer_than_stated(kind, count):
     """All that the average needs is that the record is in each bin with probability 1/l at most, whatever
     else the bins hold, and that both data sets have the same bins. So the bound covers bins that are cut down
@@ -211,16 +168,6 @@ def test_cut_bins_are_never_safer_than_stated(kind, count):
         assert not refuted(truth_of_bins(found, "cut"), claimed_of_bins(found)), found
 
 
-@pytest.mark.parametrize("count", [15, pytest.param(3000, marks=pytest.mark.nightly)])
-@pytest.mark.parametrize("kind", KINDS)
-def test_latest_uses_are_never_safer_than_stated(kind, count):
-    rng = np.random.default_rng([count, *kind.encode(), 2])
-    for _ in range(count):
-        found = random_quadratics(rng, 4 if kind == "alike" else 3, 3, kind)
-        truth = truth_of_permutations(found, kind == "alike")
-        assert not refuted(truth, claimed_of_latest_uses(found)), found
-
-
 def telling(n: int, epochs: int, l2: float, change: float = 2.0, **others) -> Quadratics:
     """A record that pulls so hard on either data set that the release tells where it was: then nothing is
     lost by averaging. What goes before is nearly forgotten."""
@@ -229,17 +176,15 @@ def telling(n: int, epochs: int, l2: float, change: float = 2.0, **others) -> Qu
     return Quadratics(none, pull, 1e4 - change, 1, ones, ones, (0.0, 1e-9), **{"l2": l2, **others})
 
 
-@pytest.mark.parametrize(
-    ("n", "epochs", "l2"), [(3, 1, 0.9), (3, 2, 0.7), (4, 1, 0.9), (2, 2, 0.3)]
-)
-def test_both_bounds_are_nearly_met(n, epochs, l2):
-    found = telling(n, epochs, l2)
-    for truth, claim in (
-        (truth_of_bins(found), claimed_of_bins(found)),
-        (truth_of_permutations(found, True), claimed_of_latest_uses(found)),
-    ):
-        assert not refuted(truth, claim)
-        assert truth[0] > 0.94 * claim.delta(0.0)
+def test_both_bounds_are_nearly_met():
+    for n, epochs, l2 in [(3, 1, 0.9), (3, 2, 0.7), (4, 1, 0.9), (2, 2, 0.3)]:
+        found = telling(n, epochs, l2)
+        for truth, claim in (
+            (truth_of_bins(found), claimed_of_bins(found)),
+            (truth_of_permutations(found, True), claimed_of_latest_uses(found)),
+        ):
+            assert not refuted(truth, claim), (n, epochs)
+            assert truth[0] > 0.94 * claim.delta(0.0), (n, epochs)
 
 
 def test_a_first_and_only_step_meets_the_bound_of_bins():
@@ -277,37 +222,37 @@ def test_bins_are_never_safer_than_guaranteed(kind, count):
         found = bins_instance(rng, kind)
         run = found.run(pabi.BallsInBins(found.size, found.cap))
         truth, least = truth_of_bins(found), np.full(len(EPSILONS), np.inf)
-        for outcome in outcomes(run, float(10 ** rng.uniform(-5, -1))):
-            if outcome.guarantee is not None:
-                assert not refuted(truth, outcome.guarantee), (outcome.name, found)
-                least = np.minimum(least, deltas(outcome.guarantee))
+        for name, claim in guarantees(run, float(10 ** rng.uniform(-5, -1))).items():
+            assert not refuted(truth, claim), (name, found)
+            least = np.minimum(least, deltas(claim))
         if found.cap is not None:  # so few places are solved one by one
             assert np.all(least <= deltas(claimed_of_bins(found)) * (1.0 + 1e-9) + 1e-15), found
 
 
-@pytest.mark.parametrize("adjacency", ["zero_out", "replace_one"])
-@pytest.mark.parametrize("shape", [{}, {"epochs": 2.5}, {"epochs": 0.4}, {"cooldown_steps": 7}])
-def test_bins_whose_sizes_do_not_matter_are_one_shuffle(shape, adjacency):
+def test_bins_whose_sizes_do_not_matter_are_one_shuffle():
     """Slopes are 1 however many records a bin has, and `size` divides n: the places are as likely. That the
     place moves nobody else is left aside."""
-    fields = {
-        "loss": pabi.Loss.convex(0.01, gradient_bound=1.0),
-        "n": 60,
-        "epochs": 5,
-        "step_size": 0.5,
-        "noise_std": 0.3,
-        "adjacency": adjacency,
-    } | shape
-    once = pabi.NoisySGD(batches=ShuffleOnce(6), **fields).guarantee(1e-3)
-    bins = pabi.NoisySGD(batches=pabi.BallsInBins(6, cap=60), **fields).guarantee(1e-3)
-    for epsilon in np.linspace(0.0, 6.0, 25).tolist():
-        assert bins.delta(epsilon) == pytest.approx(once.delta(epsilon), rel=1e-9, abs=1e-12)
-    # Without a cap, all that is added is what may fail, a small part of δ.
-    answers = outcomes(pabi.NoisySGD(batches=pabi.BallsInBins(6), **fields), 1e-3)
-    free = next(one.guarantee for one in answers if one.name == "secret order")
-    for epsilon in (0.0, 1.0, 3.0):
-        assert once.delta(epsilon) * (1.0 - 1e-12) <= free.delta(epsilon)
-        assert free.delta(epsilon) <= once.delta(epsilon) + 1e-4
+    for adjacency, shape in itertools.product(
+        ["zero_out", "replace_one"], [{}, {"epochs": 2.5}, {"epochs": 0.4}, {"cooldown_steps": 7}]
+    ):
+        fields = {
+            "loss": pabi.Loss.convex(0.01, gradient_bound=1.0),
+            "n": 60,
+            "epochs": 5,
+            "step_size": 0.5,
+            "noise_std": 0.3,
+            "adjacency": adjacency,
+        } | shape
+        once = pabi.NoisySGD(batches=ShuffleOnce(6), **fields).guarantee(1e-3)
+        bins = pabi.NoisySGD(batches=pabi.BallsInBins(6, cap=60), **fields).guarantee(1e-3)
+        for epsilon in np.linspace(0.0, 6.0, 25).tolist():
+            assert bins.delta(epsilon) == pytest.approx(once.delta(epsilon), rel=1e-9, abs=1e-12)
+        # Without a cap, all that is added is what may fail, a small part of δ.
+        answers = outcomes(pabi.NoisySGD(batches=pabi.BallsInBins(6), **fields), 1e-3)
+        free = next(one.guarantee for one in answers if one.name == "secret order")
+        for epsilon in (0.0, 1.0, 3.0):
+            assert once.delta(epsilon) * (1.0 - 1e-12) <= free.delta(epsilon), (adjacency, shape)
+            assert free.delta(epsilon) <= once.delta(epsilon) + 1e-4, (adjacency, shape)
 
 
 @pytest.mark.parametrize("count", [15, pytest.param(1000, marks=pytest.mark.nightly)])
@@ -331,9 +276,8 @@ def test_permutations_are_never_safer_than_guaranteed(kind, count):
         found = random_quadratics(rng, 4 if kind == "alike" else 3, 3, kind)
         truth = truth_of_permutations(found, kind == "alike")
         run, delta = found.run(Reshuffle(found.size)), float(10 ** rng.uniform(-5, -1))
-        for outcome in outcomes(run, delta):
-            if outcome.guarantee is not None:
-                assert not refuted(truth, outcome.guarantee), (outcome.name, found)
+        for name, claim in guarantees(run, delta).items():
+            assert not refuted(truth, claim), (name, found)
 
 
 def fading(n: int, epochs: int, c: float, fall: float, change: float) -> Quadratics:
@@ -345,15 +289,15 @@ def fading(n: int, epochs: int, c: float, fall: float, change: float) -> Quadrat
     return Quadratics(np.full(n, h), pull, 1e3 - change, 1, eta, 1.0 / eta, bounds)
 
 
-@pytest.mark.parametrize(("c", "fall"), [(1.0, 0.2), (1.5, 0.5), (1.3, 1.0)])
-def test_latest_uses_are_offered_where_steps_expand_or_fall(c, fall):
-    found = fading(2, 4, c, fall, 3.0)
-    rows = {row.method: row for row in found.run(Reshuffle(1)).explain(1e-3)}
-    assert rows["latest uses"].applies, rows["latest uses"].reason
-    claim = next(
-        o.guarantee for o in outcomes(found.run(Reshuffle(1)), 1e-3) if o.name == "latest uses"
-    )
-    assert not refuted(truth_of_permutations(found, True), claim)
+def test_latest_uses_are_offered_where_steps_expand_or_fall():
+    for c, fall in [(1.0, 0.2), (1.5, 0.5), (1.3, 1.0)]:
+        found = fading(2, 4, c, fall, 3.0)
+        rows = {row.method: row for row in found.run(Reshuffle(1)).explain(1e-3)}
+        assert rows["latest uses"].applies, rows["latest uses"].reason
+        claim = next(
+            o.guarantee for o in outcomes(found.run(Reshuffle(1)), 1e-3) if o.name == "latest uses"
+        )
+        assert not refuted(truth_of_permutations(found, True), claim), (c, fall)
 
 
 @pytest.mark.parametrize("count", [40, pytest.param(1500, marks=pytest.mark.nightly)])
@@ -388,61 +332,46 @@ def forgetting(n: int) -> Quadratics:
 def hills() -> Quadratics:
     """Four records in two bins of two: three others that fall into the second bin push apart what the first
     left by 2.5, a full bin by 2."""
-    return replace(
-        telling(4, 1, 0.0, 1.2),
-        curvature=np.array([0.0, -1.0, -1.0, -1.0]),
-        bounds=(-1.0, 1.0),
-        size=2,
-        eta=np.ones(2),
-        noise=np.array([1e-3, 1.0]),
-    )
+    given = {"bounds": (-1.0, 1.0), "size": 2, "eta": np.ones(2), "noise": np.array([1e-3, 1.0])}
+    return replace(telling(4, 1, 0.0, 1.2), curvature=np.array([0.0, -1.0, -1.0, -1.0]), **given)
 
 
 UNEVEN = {"2 that forget": forgetting(2), "4 that forget": forgetting(4), "hills": hills()}
 
 
-@pytest.mark.parametrize("name", UNEVEN)
-def test_slopes_of_full_bins_are_caught(name):
-    found = UNEVEN[name]
-    truth = truth_of_bins(found)
-    assert not refuted(truth, claimed_of_bins(found))
-    full = (found.size,) if "forget" in name else (0, 1, 2)
-    assert refuted(truth, claimed_of_bins(found, sizes=full))
+def test_slopes_of_full_bins_are_caught():
+    for name in UNEVEN:
+        found = UNEVEN[name]
+        truth = truth_of_bins(found)
+        assert not refuted(truth, claimed_of_bins(found)), name
+        full = (found.size,) if "forget" in name else (0, 1, 2)
+        assert refuted(truth, claimed_of_bins(found, sizes=full)), name
 
 
-@pytest.mark.parametrize("name", UNEVEN)
-def test_uneven_bins_are_never_safer_than_guaranteed(name):
-    found = UNEVEN[name]
-    truth = truth_of_bins(found)
-    for outcome in outcomes(found.run(pabi.BallsInBins(found.size, found.cap)), 1e-3):
-        assert outcome.guarantee is None or not refuted(truth, outcome.guarantee), outcome.name
+def test_uneven_bins_are_never_safer_than_guaranteed():
+    for found in UNEVEN.values():
+        truth, run = truth_of_bins(found), found.run(pabi.BallsInBins(found.size, found.cap))
+        for name, claim in guarantees(run, 1e-3).items():
+            assert not refuted(truth, claim), (name, found)
 
 
 def test_a_zeroed_record_that_does_not_count_is_caught():
     """Were it gone from the count, a bin that is empty on one data set would be whole on the other."""
-    found = replace(
-        telling(4, 1, 0.3),
-        pull=np.array([1.0, 3.0, 3.0, 3.0]),
-        other=0.0,
-        size=2,
-        cap=2,
-        eta=np.ones(2),
-        noise=np.ones(2),
-        zero_out=True,
-    )
+    given = {"size": 2, "cap": 2, "eta": np.ones(2), "noise": np.ones(2), "zero_out": True}
+    found = replace(telling(4, 1, 0.3), pull=np.array([1.0, 3.0, 3.0, 3.0]), other=0.0, **given)
     counted, without = (thrown(4, 2, 2, 2, rule) for rule in ("empty", "uncounted"))
     claim = claimed_of_bins(found)
     assert not refuted(found.truth(counted, EPSILONS), claim)
     assert refuted(found.truth(counted, EPSILONS, without), claim)
 
 
-@pytest.mark.parametrize(("c", "fall"), [(1.0, 0.2), (1.5, 0.5)])
-def test_an_older_use_that_keeps_its_last_sensitivity_is_caught(c, fall):
+def test_an_older_use_that_keeps_its_last_sensitivity_is_caught():
     """Steps that expand or fall: an early use is worse than one in the last step of its epoch."""
-    found = fading(3, 3, c, fall, 3.0)
-    truth = truth_of_permutations(found, True)
-    assert not refuted(truth, claimed_of_latest_uses(found))
-    assert refuted(truth, claimed_of_latest_uses(found, grown=False))
+    for c, fall in [(1.0, 0.2), (1.5, 0.5)]:
+        found = fading(3, 3, c, fall, 3.0)
+        truth = truth_of_permutations(found, True)
+        assert not refuted(truth, claimed_of_latest_uses(found)), (c, fall)
+        assert refuted(truth, claimed_of_latest_uses(found, grown=False)), (c, fall)
 
 
 def test_half_of_the_change_is_caught():

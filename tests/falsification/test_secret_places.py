@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 
@@ -12,23 +13,13 @@ from scipy.stats import norm
 import pabi
 from pabi.analyses import secret_place
 from pabi.tradeoff import SecretMixture
+from support.falsification.claims import EPSILONS, ROUNDING, deltas, refuted
 from support.falsification.mixtures import Mixture, hockey_sticks
 from support.falsification.secret_orders import Quadratics, random_quadratics, reshuffled, thrown
 
-EPSILONS = np.array([0.0, 0.1, 0.5, 1.0, 2.0, 4.0])
-# Differences of probabilities rounded to 1e-16, one for each of at most some hundred ends of events.
-ROUNDING = 1e-13 * np.exp(EPSILONS)
 KINDS = ["alike", "mixed", "telling"]
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
-
-
-def deltas(claim) -> np.ndarray:
-    return np.array([claim.delta(e) for e in EPSILONS.tolist()])
-
-
-def refuted(truth, claim) -> bool:
-    return bool(np.any(truth - ROUNDING > deltas(claim)))
 
 
 # The comparison: shifts chosen one after the other, by the label and what was seen so far.
@@ -132,14 +123,8 @@ def instance(rng, kind: str, zero_out: bool) -> Quadratics:
     size = found.size * float(found.noise[0]) * float(np.exp(rng.uniform(-1.5, 1.2)))
     curvature[0], pull[0] = 0.0, size
     lo, hi = found.bounds
-    return replace(
-        found,
-        curvature=curvature,
-        pull=pull,
-        other=0.0 if zero_out else -size,
-        bounds=(min(lo, 0.0), hi),
-        zero_out=zero_out,
-    )
+    given = {"bounds": (min(lo, 0.0), hi), "zero_out": zero_out}
+    return replace(found, curvature=curvature, pull=pull, other=0.0 if zero_out else -size, **given)
 
 
 @pytest.mark.parametrize("count", [25, pytest.param(2000, marks=pytest.mark.nightly)])
@@ -168,30 +153,26 @@ def linear(bins: int, epochs: int, zero_out: bool, mean: float = 1.0) -> Quadrat
     return Quadratics(none, pull, other, 1, ones, ones, (0.0, 1e-9), zero_out=zero_out)
 
 
-@pytest.mark.parametrize("zero_out", [False, True])
-@pytest.mark.parametrize("epochs", [1, 2])
-def test_the_bound_is_nearly_met(zero_out, epochs):
+def test_the_bound_is_nearly_met():
     """Two places of which one is forgotten for the most part: what is left is the mixture itself."""
-    found = replace(linear(2, epochs, zero_out, 1.2), l2=0.95)
-    truth, claim = exact(found), deltas(secret_place.apply(described(found), 1e-3))
-    assert np.all(truth <= claim + ROUNDING)
-    assert np.all(truth[:4] > 0.9 * claim[:4])
+    for zero_out, epochs in itertools.product([False, True], [1, 2]):
+        found = replace(linear(2, epochs, zero_out, 1.2), l2=0.95)
+        truth, claim = exact(found), deltas(secret_place.apply(described(found), 1e-3))
+        assert np.all(truth <= claim + ROUNDING), (zero_out, epochs)
+        assert np.all(truth[:4] > 0.9 * claim[:4]), (zero_out, epochs)
 
 
 # Wrong bounds that the same instances refute.
 
 
-@pytest.mark.parametrize("zero_out", [False, True])
-def test_smaller_means_and_rarer_places_are_caught(zero_out):
-    found = replace(linear(2, 1, zero_out, 1.2), l2=0.95)
-    truth, curve = exact(found), secret_place.apply(described(found), 1e-3).curve
-    assert isinstance(curve, SecretMixture)
-    low, high = curve.means
-    for means, weights in (
-        ((low, 0.9 * high), (0.5, 0.5)),
-        ((low, high), (0.6, 0.4)),
-    ):
-        assert refuted(truth, SecretMixture(means, weights, curve.opposite))
+def test_smaller_means_and_rarer_places_are_caught():
+    for zero_out in [False, True]:
+        found = replace(linear(2, 1, zero_out, 1.2), l2=0.95)
+        truth, curve = exact(found), secret_place.apply(described(found), 1e-3).curve
+        assert isinstance(curve, SecretMixture), zero_out
+        low, high = curve.means
+        for means, weights in (((low, 0.9 * high), (0.5, 0.5)), ((low, high), (0.6, 0.4))):
+            assert refuted(truth, SecretMixture(means, weights, curve.opposite)), zero_out
 
 
 def test_another_record_in_place_of_zero_is_caught():
@@ -210,10 +191,10 @@ def test_a_place_that_displaces_another_record_is_caught():
     assert refuted(found.truth(reshuffled(2, 1, 2), EPSILONS), claim)
 
 
-@pytest.mark.parametrize("batches", [pabi.ShuffleOnce(1), pabi.Reshuffle(1)])
-def test_places_that_displace_others_are_refused(batches):
-    with pytest.raises(pabi.NotApplicable, match="takes the place of another"):
-        secret_place.apply(linear(3, 2, True).run(batches), 1e-3)
+def test_places_that_displace_others_are_refused():
+    for batches in [pabi.ShuffleOnce(1), pabi.Reshuffle(1)]:
+        with pytest.raises(pabi.NotApplicable, match="takes the place of another"):
+            secret_place.apply(linear(3, 2, True).run(batches), 1e-3)
 
 
 def test_bins_with_a_cap_are_refused():

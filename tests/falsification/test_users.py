@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy.integrate import trapezoid
-from scipy.stats import norm
+from scipy.stats import binom, norm
 
 import pabi
 from pabi import FullBatch, Loss, NoisySGD, Poisson
 from pabi.execute.groups import UserRows
 from pabi.execute.linear_gradients import LinearGradients, fast_sum
+from support.falsification.mixtures import Mixture, hockey_sticks
 
 DELTA = 1e-5
 N, RECORDS = 40, 6  # users, and how many records the attacker's target has
@@ -49,61 +48,51 @@ def shifted(run, signs, groups=None):
     return -run.step_size * float(value[0]) / run.batch_size
 
 
-@pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
-def test_an_exact_attack_on_full_batches(adjacency):
+def test_an_exact_attack_on_full_batches():
     """Gaussians of one variance: the user's records turn around together, or vanish."""
-    others = [0.0] * (N - 1)
-    ids = [0] * RECORDS + list(range(1, N))
-    other = -1.0 if adjacency == "replace_one" else 0.0
-    by_user = run_of(FullBatch(), "user", adjacency, N)
-    one, two = (shifted(by_user, [sign] * RECORDS + others, ids) for sign in (1.0, other))
-    truth = gaussian_delta(abs(one - two) / by_user.noise_std, EPSILONS)
-    claimed = by_user.guarantee(DELTA).delta(EPSILONS)
-    assert (truth <= claimed).all()
-    assert truth == pytest.approx(claimed, rel=1e-4, abs=1e-12)  # the claim is attained
-    # The same user where rows are records: what one record costs is not what this user pays.
-    by_record = run_of(FullBatch(), "record", adjacency, N + RECORDS - 1)
-    one, two = (shifted(by_record, [sign] * RECORDS + others) for sign in (1.0, other))
-    truth = gaussian_delta(abs(one - two) / by_record.noise_std, EPSILONS)
-    of_one = by_record.guarantee(DELTA)
-    assert (truth > of_one.delta(EPSILONS)).all()
-    of_all = of_one.for_groups(RECORDS).delta(EPSILONS)
-    assert (truth <= of_all).all()
-    assert truth == pytest.approx(of_all, rel=1e-4, abs=1e-12)
+    for adjacency in ["replace_one", "zero_out"]:
+        others = [0.0] * (N - 1)
+        ids = [0] * RECORDS + list(range(1, N))
+        other = -1.0 if adjacency == "replace_one" else 0.0
+        by_user = run_of(FullBatch(), "user", adjacency, N)
+        one, two = (shifted(by_user, [sign] * RECORDS + others, ids) for sign in (1.0, other))
+        truth = gaussian_delta(abs(one - two) / by_user.noise_std, EPSILONS)
+        claimed = by_user.guarantee(DELTA).delta(EPSILONS)
+        assert (truth <= claimed).all(), adjacency
+        assert truth == pytest.approx(claimed, rel=1e-4, abs=1e-12)  # the claim is attained
+        # The same user where rows are records: what one record costs is not what this user pays.
+        by_record = run_of(FullBatch(), "record", adjacency, N + RECORDS - 1)
+        one, two = (shifted(by_record, [sign] * RECORDS + others) for sign in (1.0, other))
+        truth = gaussian_delta(abs(one - two) / by_record.noise_std, EPSILONS)
+        of_one = by_record.guarantee(DELTA)
+        assert (truth > of_one.delta(EPSILONS)).all(), adjacency
+        of_all = of_one.for_groups(RECORDS).delta(EPSILONS)
+        assert (truth <= of_all).all(), adjacency
+        assert truth == pytest.approx(of_all, rel=1e-4, abs=1e-12), adjacency
 
 
-def hockey_stick(one, other, epsilon):
-    """∫(p − e^ε·q)⁺ of mixtures of Gaussians [(weight, mean)] of one σ, by quadrature."""
-    grid = np.linspace(-3.0, 3.0, 120_001)
-    p, q = (sum(w * norm.pdf(grid, mean, 0.1) for w, mean in parts) for parts in (one, other))
-    return float(trapezoid(np.maximum(p - math.exp(epsilon) * q, 0.0), grid))
+def mixture(weights, means) -> Mixture:
+    return Mixture(np.array(weights), np.array(means), np.full(len(means), 0.1))
 
 
-@pytest.mark.parametrize("epsilon", [0.0, 0.5, 1.5, 3.0])
-def test_an_exact_attack_on_random_batches(epsilon):
+def test_an_exact_attack_on_random_batches():
     """Each user is drawn with probability 1/4, with all records; a record is drawn alone.
 
     What rows of one user are drawn is binomial, so that both laws are mixtures of Gaussians.
     """
-    size = 10
+    size, epsilons = 10, np.array([0.0, 0.5, 1.5, 3.0])
     by_user = run_of(Poisson(size), "user", "zero_out", N)
-    share = Fraction(size, N)
-    drawn = [(1.0 - float(share), 0.0), (float(share), 1.0 / size)]
-    for pair in ((drawn, [(1.0, 0.0)]), ([(1.0, 0.0)], drawn)):
-        assert hockey_stick(*pair, epsilon) <= by_user.guarantee(DELTA).delta(epsilon) + 1e-9
-    rows = N + RECORDS - 1
+    share, nothing = size / N, mixture([1.0], [0.0])
+    drawn = mixture([1.0 - share, share], [0.0, 1.0 / size])
+    truth = hockey_sticks(drawn, nothing, epsilons)  # in both orders
+    assert (truth <= by_user.guarantee(DELTA).delta(epsilons) + 1e-9).all()
+    rows, j = N + RECORDS - 1, np.arange(RECORDS + 1)
     by_record = run_of(Poisson(size), "record", "zero_out", rows)
-    chance = size / rows
-    binomial = [
-        (math.comb(RECORDS, j) * chance**j * (1 - chance) ** (RECORDS - j), j / size)
-        for j in range(RECORDS + 1)
-    ]
-    of_one, of_all = by_record.guarantee(DELTA), by_record.guarantee(DELTA).for_groups(RECORDS)
-    for pair in ((binomial, [(1.0, 0.0)]), ([(1.0, 0.0)], binomial)):
-        truth = hockey_stick(*pair, epsilon)
-        assert truth <= of_all.delta(epsilon) + 1e-9
-        if truth > 1e-6:
-            assert truth > of_one.delta(epsilon)
+    drawn = mixture(binom.pmf(j, RECORDS, size / rows), j / size)
+    truth = hockey_sticks(drawn, nothing, epsilons)
+    of_one = by_record.guarantee(DELTA)
+    assert (truth <= of_one.for_groups(RECORDS).delta(epsilons) + 1e-9).all()
+    assert (truth > of_one.delta(epsilons))[truth > 1e-6].all()
 
 
 def test_a_user_without_records_is_no_further_than_another():
@@ -122,15 +111,8 @@ def test_groups_of_strongly_convex_losses_are_refused_where_the_others_vanish():
     Two steps on quadratics, a record in the first batch: the last step contracts by 1 − ηm for a full batch
     of strongly convex losses, and not at all for one whose contributions are 0.
     """
-    run = NoisySGD(
-        Loss.strongly_convex(0.9, 1.0, gradient_bound=1.0),
-        2,
-        pabi.Cyclic(1),
-        epochs=1,
-        step_size=1.0,
-        noise_std=1.0,
-        adjacency="zero_out",
-    )
+    given = {"epochs": 1, "step_size": 1.0, "noise_std": 1.0, "adjacency": "zero_out"}
+    run = NoisySGD(Loss.strongly_convex(0.9, 1.0, gradient_bound=1.0), 2, pabi.Cyclic(1), **given)
     first = run.guarantee(DELTA, position=0)
     # With the second record's contribution 0 the last step is x + noise: the shift of 1 stays, under 2σ².
     missed = 1.0 / math.sqrt(2.0)

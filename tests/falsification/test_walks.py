@@ -1,8 +1,4 @@
-"""What is proven of steps that are not linear must not fall below what is exactly true in one dimension.
-
-First the truth (`walks`) against closed forms and quadrature, then the accountant against the truth, then
-that the comparison can fail.
-"""
+"""What is proven of steps that are not linear must not fall below what is exactly true in one dimension."""
 
 from __future__ import annotations
 
@@ -17,6 +13,7 @@ from scipy.stats import norm
 
 from pabi import Loss, Modulus, NotApplicable
 from pabi.tradeoff import Gaussian
+from support.falsification.claims import EPSILONS
 from support.falsification.random_batches import (
     ZERO,
     Constant,
@@ -39,7 +36,8 @@ from support.falsification.walks import (
     violated,
 )
 
-EPSILONS = np.array([0.0, 0.1, 0.5, 1.0, 2.0, 4.0])
+pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
+
 KINDS = ["lipschitz", "weakly smooth", "dissipative", "clipped", "unknown"]
 
 
@@ -322,20 +320,29 @@ def training_claims(found: Training, delta: float) -> dict:
     return claims
 
 
-@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
-@pytest.mark.parametrize("count", [4, pytest.param(1500, marks=pytest.mark.nightly)])
-@pytest.mark.parametrize("walls", [False, True], ids=["free", "walls"])
+# Long: enough steps for something to be forgotten. Narrow: the walls hide more than composition knows.
+SHAPES = {
+    "free": ({"walls": False}, 4, 1500),
+    "walls": ({"walls": True}, 4, 1500),
+    "long": ({"walls": None, "most": 40}, 2, 200),
+    "narrow": ({"walls": True, "most": 150, "narrow": True}, 1, 300),
+}
+
+
+@pytest.mark.parametrize("nightly", [False, pytest.param(True, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("kind", KINDS)
-def test_training_is_never_safer_than_proven(kind, walls, count):
-    rng = np.random.default_rng([count, walls, len(kind)])
-    for _ in range(count):
-        found = random_training(rng, kind, walls)
+def test_training_is_never_safer_than_proven(kind, shape, nightly):
+    fields, few, many = SHAPES[shape]
+    rng = np.random.default_rng([nightly, *shape.encode(), *kind.encode()])
+    for _ in range(many if nightly else few):
+        walls = bool(rng.random() < 0.7) if fields["walls"] is None else fields["walls"]
+        found = random_training(rng, kind, **fields | {"walls": walls})
         claims = training_claims(found, float(10 ** rng.uniform(-5, -1)))
         violations = violated(found.walk, claims, EPSILONS)
         assert not violations, (violations, found)
 
 
-@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 @pytest.mark.parametrize("count", [4, pytest.param(500, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_secret_orders_are_never_safer_than_proven(kind, count):
@@ -347,31 +354,6 @@ def test_secret_orders_are_never_safer_than_proven(kind, count):
         assert not violated(average, {"shuffled": claim}, EPSILONS), found
 
 
-@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
-@pytest.mark.parametrize("count", [2, pytest.param(200, marks=pytest.mark.nightly)])
-@pytest.mark.parametrize("kind", KINDS)
-def test_longer_training_is_never_safer_than_proven(kind, count):
-    """Enough steps for something to be forgotten."""
-    rng = np.random.default_rng([count, len(kind), 1])
-    for _ in range(count):
-        found = random_training(rng, kind, bool(rng.random() < 0.7), most=40)
-        violations = violated(found.walk, training_claims(found, 1e-3), EPSILONS)
-        assert not violations, (violations, found)
-
-
-@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
-@pytest.mark.parametrize("count", [1, pytest.param(300, marks=pytest.mark.nightly)])
-@pytest.mark.parametrize("kind", KINDS)
-def test_training_between_narrow_walls_is_never_safer_than_proven(kind, count):
-    """Many steps in a small place, where the walls hide more than composition knows."""
-    rng = np.random.default_rng([count, len(kind), 2])
-    for _ in range(count):
-        found = random_training(rng, kind, True, most=150, narrow=True)
-        violations = violated(found.walk, training_claims(found, 1e-3), EPSILONS)
-        assert not violations, (violations, found)
-
-
-@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 @pytest.mark.parametrize("kind", ["lipschitz", "dissipative", "clipped"])
 def test_half_the_sensitivity_is_caught(kind):
     """The accountant is told of gradients half as large (of an adjacent pair half as far apart)."""

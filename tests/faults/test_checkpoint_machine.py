@@ -1,22 +1,16 @@
-"""Random sequences of what may happen to a long training: crashes, kills, resumptions, copies of its file.
-
-All gradients are zero, so that a step adds its noise and nothing else. No two steps that were ever taken may
-have added the same; a file is an old state or a new one; the secret order stays; and who finishes leaves no
-file behind.
-"""
+"""Random sequences of what may happen to a long training: crashes, kills, resumptions, copies of its file."""
 
 from __future__ import annotations
 
 import os
 import shutil
-import signal
 import stat
 import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import Phase, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -27,8 +21,9 @@ from hypothesis.stateful import (
 )
 
 import pabi
-from pabi.execute import engine, secret_files
+from pabi.execute import engine
 from pabi.learn import train
+from support.interrupted import ONCE, killed_at, with_a_bit_changed
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore"),
@@ -165,22 +160,8 @@ class CheckpointMachine(RuleBasedStateMachine):
     def killed(self, call, after):
         """At a call of the system that writes: the file has the old state or a newer one, whole."""
         before = self.content(self.path)
-        process = os.fork()
-        if process == 0:
-            try:
-                original, left = getattr(secret_files.os, call), [after]
-
-                def deadly(*arguments, **options):
-                    if left[0] == 0:
-                        os.kill(os.getpid(), signal.SIGKILL)
-                    left[0] -= 1
-                    return original(*arguments, **options)
-
-                setattr(secret_files.os, call, deadly)
-                train(self.run, Training(-1), START, resume=self.path, checkpoint_seconds=0.0)
-            finally:
-                os._exit(0)
-        os.waitpid(process, 0)
+        options = {"resume": self.path, "checkpoint_seconds": 0.0}
+        killed_at(call, after, lambda: train(self.run, Training(-1), START, **options))
         if self.path.exists():
             held = self.keep(self.path)
             assert held["step"] >= before["step"]
@@ -191,8 +172,7 @@ class CheckpointMachine(RuleBasedStateMachine):
     def changed(self, place, bit):
         """A bit of the file: one line says so, or nothing depends on it."""
         whole, held = self.path.read_bytes(), self.content(self.path)
-        at = int(place * len(whole))
-        self.path.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << bit]) + whole[at + 1 :])
+        self.path.write_bytes(with_a_bit_changed(whole, place, bit))
         try:
             state, told = engine.Checkpoint(self.path, self.run, START, 0.0).read(), ""
         except pabi.InvalidInput as bad:
@@ -219,9 +199,4 @@ def test_the_machine_notices_noise_that_is_used_again(monkeypatch):
 
     monkeypatch.setattr(engine, "randomness_from", lambda state, **_: Fixed())
     with pytest.raises(AssertionError, match="twice with one noise"):
-        run_state_machine_as_test(
-            CheckpointMachine,
-            settings=settings(
-                max_examples=30, deadline=None, database=None, phases=[Phase.generate]
-            ),
-        )
+        run_state_machine_as_test(CheckpointMachine, settings=ONCE)

@@ -1,8 +1,4 @@
-"""Crowds of commands on the same ledger, models, guarantees, plans and secret state; some are killed.
-
-All that a command was told to do and said it did is there afterwards, whole; no more is granted than the
-budget; and whoever was refused got one line.
-"""
+"""Crowds of commands on the same ledger, models, guarantees, plans and secret state; some are killed."""
 
 from __future__ import annotations
 

@@ -229,13 +229,15 @@ def checkpointed(folder, size=4):
     return file
 
 
-def test_a_checkpoint_on_a_full_disk_stays_the_last_one(folder):
+def test_a_checkpoint_that_cannot_be_written_stays_the_last_one(folder):
     file = checkpointed(folder)
     before = contents(folder)
-    for size in (0, 1, 500):
-        with files_at_most(size):
-            refused(lambda: file.write(state(7)), "checkpoint: cannot write", "File too large")
+    faults = [(files_at_most(size), "File too large") for size in (0, 1, 500)]
+    for fault, reason in [*faults, (read_only(folder), "Permission denied")]:
+        with fault:
+            refused(lambda: file.write(state(7)), "checkpoint: cannot write", reason)
         assert contents(folder) == before
+        assert file.read().step == 3
     file.write(state(7))
     assert file.read().step == 7
 
@@ -252,15 +254,6 @@ def test_a_checkpoint_on_a_disk_that_is_full_stays_the_last_one(disk):
         assert (disk / "a.ckpt").read_bytes() == before
     file.write(state(7, 2_000))
     assert file.read().step == 7
-
-
-def test_a_checkpoint_in_a_folder_that_is_read_only(folder):
-    file = checkpointed(folder)
-    before = contents(folder)
-    with read_only(folder):
-        refused(lambda: file.write(state(7)), "checkpoint: cannot write", "Permission denied")
-    assert contents(folder) == before
-    assert file.read().step == 3
 
 
 def test_checkpoints_are_due_by_a_clock_that_does_not_jump(folder, monkeypatch):
@@ -309,11 +302,13 @@ def written(folder, content):
             part.write_bytes(content)
 
 
-def test_models_and_guarantees_on_a_full_disk_stay_as_they_were(folder):
+def test_models_and_guarantees_that_cannot_be_written_stay_as_they_were(folder):
     written(folder, b"old")
-    with files_at_most(1000):
-        refused(lambda: written(folder, b"n" * 2000), "cannot be written: File too large")
-    assert contents(folder) == {"model.skops": b"old", "guarantee.json": b"old"}
+    faults = (files_at_most(1000), "File too large"), (read_only(folder), "Permission denied")
+    for fault, reason in faults:
+        with fault:
+            refused(lambda: written(folder, b"n" * 2000), f"cannot be written: {reason}")
+        assert contents(folder) == {"model.skops": b"old", "guarantee.json": b"old"}
 
 
 def test_models_and_guarantees_on_a_disk_that_is_full_stay_as_they_were(disk):
@@ -330,17 +325,8 @@ def test_models_and_guarantees_on_a_disk_that_is_full_stay_as_they_were(disk):
 
 
 def forgetter(batches):
-    return PrivateLogisticRegression(
-        5.0,
-        1e-4,
-        classes=[0, 1],
-        cooldown_epochs=0,
-        precondition=None,
-        l2=0.3,
-        batches=batches,
-        epochs=2,
-        step_size=1.0,
-    )
+    given = {"precondition": None, "l2": 0.3, "batches": batches, "epochs": 2, "step_size": 1.0}
+    return PrivateLogisticRegression(5.0, 1e-4, classes=[0, 1], cooldown_epochs=0, **given)
 
 
 def test_a_secret_state_on_a_disk_that_is_full_stays_as_it_was(disk):
@@ -379,13 +365,6 @@ def test_requests_are_in_their_order_whatever_the_clock_said(folder, monkeypatch
         model = model.forget(X, y, [row], 5.0, 1e-4, state=file, accept_loss=True)
     assert [line.rows for line in file.requests()] == [(0,), (1,), (2,)]
     assert pabi.verify(model.unlearning_guarantee_).ok
-
-
-def test_models_and_guarantees_in_a_folder_that_is_read_only(folder):
-    written(folder, b"old")
-    with read_only(folder):
-        refused(lambda: written(folder, b"new"), "cannot be written: Permission denied")
-    assert contents(folder) == {"model.skops": b"old", "guarantee.json": b"old"}
 
 
 def test_an_interruption_leaves_models_and_guarantees_as_they_were(folder):

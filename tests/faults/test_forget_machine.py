@@ -1,32 +1,23 @@
-"""Random sequences of requests to forget, kills, copies and wrong keys, against a list of what was forgotten.
-
-The file has the old state or the new one; the log has every request that was met and no other; nobody's noise
-is used twice, not in copies of one state either; and the order of the fit stays.
-"""
+"""Random requests to forget, kills, copies and wrong keys, against a list of what was forgotten."""
 
 from __future__ import annotations
 
 import os
 import shutil
-import signal
 import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import Phase, settings
+from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import (
-    RuleBasedStateMachine,
-    initialize,
-    rule,
-    run_state_machine_as_test,
-)
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 import pabi
-from pabi.execute import continuing, secret_files
+from pabi.execute import continuing
 from pabi.forgetting.state_files import locked, state_in
 from pabi.learn import PrivateLogisticRegression, StateFile
+from support.interrupted import ONCE, killed_at, with_a_bit_changed
 
 pytest.importorskip("cryptography")
 pytestmark = [
@@ -41,17 +32,9 @@ REQUESTS = st.sets(st.integers(0, ROWS - 1), min_size=1, max_size=3).map(sorted)
 
 
 def model():
-    return PrivateLogisticRegression(
-        5.0,
-        DELTA,
-        classes=[0, 1],
-        cooldown_epochs=0,
-        precondition=None,
-        l2=0.3,
-        batches=pabi.ShuffleOnce(4),
-        epochs=2,
-        step_size=1.0,
-    )
+    given = {"classes": [0, 1], "cooldown_epochs": 0, "precondition": None, "l2": 0.3}
+    batches = pabi.ShuffleOnce(4)
+    return PrivateLogisticRegression(5.0, DELTA, batches=batches, epochs=2, step_size=1.0, **given)
 
 
 class ForgetMachine(RuleBasedStateMachine):
@@ -163,22 +146,8 @@ class ForgetMachine(RuleBasedStateMachine):
         """At a call of the system that writes: the old state or the new one."""
         if set(rows) & self.forgotten:
             return
-        process = os.fork()
-        if process == 0:
-            try:
-                original, left = getattr(secret_files.os, call), [after]
-
-                def deadly(*arguments, **options):
-                    if left[0] == 0:
-                        os.kill(os.getpid(), signal.SIGKILL)
-                    left[0] -= 1
-                    return original(*arguments, **options)
-
-                setattr(secret_files.os, call, deadly)
-                model().forget(X, Y, rows, 2.0, DELTA, state=self.file, accept_loss=True)
-            finally:
-                os._exit(0)
-        os.waitpid(process, 0)
+        options = {"state": self.file, "accept_loss": True}
+        killed_at(call, after, lambda: model().forget(X, Y, rows, 2.0, DELTA, **options))
         (self.folder / ".state.partial").unlink(missing_ok=True)  # as the next request does
         if len(state_in(self.file).log) > len(self.met):
             self.met.append(rows)
@@ -189,9 +158,7 @@ class ForgetMachine(RuleBasedStateMachine):
     def changed(self, place, bit):
         """A bit of the file: it is not opened."""
         whole = Path(self.file.path).read_bytes()
-        at = int(place * len(whole))
-        changed = whole[:at] + bytes([whole[at] ^ 1 << bit]) + whole[at + 1 :]
-        Path(self.file.path).write_bytes(changed)
+        Path(self.file.path).write_bytes(with_a_bit_changed(whole, place, bit))
         with pytest.raises(pabi.InvalidInput) as caught:
             state_in(self.file)
         assert "\n" not in str(caught.value)
@@ -222,9 +189,4 @@ TestForgetMachine.settings = settings(
 def test_the_machine_notices_noise_that_is_used_again(monkeypatch):
     monkeypatch.setattr(continuing, "secret_generator", lambda: np.random.default_rng(7))
     with pytest.raises(AssertionError, match="one noise"):
-        run_state_machine_as_test(
-            ForgetMachine,
-            settings=settings(
-                max_examples=30, deadline=None, database=None, phases=[Phase.generate]
-            ),
-        )
+        run_state_machine_as_test(ForgetMachine, settings=ONCE)

@@ -1,9 +1,4 @@
-"""Random sequences of what may happen to a ledger, against a list of what it granted.
-
-Handles are opened, copied and pickled, and outlive one another; processes are killed in the middle of a write
-and run at once; files are copied and changed. Never is more granted than the budget, never is an entry lost,
-and every handle says the same.
-"""
+"""Random sequences of what may happen to a ledger, against a list of what it granted."""
 
 from __future__ import annotations
 
@@ -17,7 +12,7 @@ import warnings
 from pathlib import Path
 
 import pytest
-from hypothesis import Phase, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     Bundle,
@@ -34,6 +29,7 @@ import pabi
 from pabi.budget import files
 from pabi.budget import ledger as ledgers
 from pabi.convert import gdp_to_delta
+from support.interrupted import ONCE, with_a_bit_changed
 from support.ledgers import DELTA, release
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and flock")
@@ -195,8 +191,7 @@ class LedgerMachine(RuleBasedStateMachine):
     def changed(self, handle, place, bit):
         """A bit of a line: whoever reads it anew refuses it, or reads what it said."""
         whole = self.path.read_bytes()
-        at = int(place * len(whole))
-        self.path.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << bit]) + whole[at + 1 :])
+        self.path.write_bytes(with_a_bit_changed(whole, place, bit))
         try:
             entries, told = pickle.loads(pickle.dumps(handle)).report().entries, ""
         except pabi.InvalidInput as bad:
@@ -233,9 +228,4 @@ def test_the_machine_notices_a_mistake(monkeypatch, mistake):
     else:
         monkeypatch.setattr(ledgers, "append", lambda held, line, end: None)
     with pytest.raises(BaseException):  # noqa: B017 - of hypothesis, whatever it found
-        run_state_machine_as_test(
-            LedgerMachine,
-            settings=settings(
-                max_examples=60, deadline=None, database=None, phases=[Phase.generate]
-            ),
-        )
+        run_state_machine_as_test(LedgerMachine, settings=settings(ONCE, max_examples=60))

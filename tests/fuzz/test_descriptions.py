@@ -15,7 +15,7 @@ from support.fuzzing.kinds import KINDS, Question, question
 ALWAYS = 100
 # How many are tried at night; PABI_DESCRIPTIONS=10000 asks for a shorter night.
 NIGHTLY = int(os.environ.get("PABI_DESCRIPTIONS", "1000000"))
-PARTS = 100
+PARTS = 25
 
 
 def check(begin, end):
@@ -46,14 +46,8 @@ def test_every_kind_is_asked_for():
 
 def test_what_is_not_monotone_is_noticed():
     """A run that is passed off as one of more noise, and one that is passed off as longer."""
-    run = pabi.NoisySGD(
-        pabi.Loss.logistic(1.0, l2=0.1),
-        n=10,
-        batches=pabi.Cyclic(3),
-        epochs=2,
-        step_size=0.5,
-        noise_std=1.0,
-    )
+    given = {"epochs": 2, "step_size": 0.5, "noise_std": 1.0}
+    run = pabi.NoisySGD(pabi.Loss.logistic(1.0, l2=0.1), n=10, batches=pabi.Cyclic(3), **given)
     noisy, longer = descriptions.more_noise(run), descriptions.longer(run)
     honest = (("more noise", True, noisy.guarantee), ("more epochs", False, longer.guarantee))
     assert answers.problem_of(Question("run", run.guarantee, honest), 1e-3) is None

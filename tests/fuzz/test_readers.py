@@ -1,8 +1,4 @@
-"""Whatever reads files, with honest files that are mutated: a result, or one line that says what is wrong.
-
-A slice of the mutations (`support.fuzzing`) is always tried and all at night; `benchmarks/fuzz.py` looks for
-more, guided by what the code covers. Every reader runs in a process of its own, whose memory is measured.
-"""
+"""Whatever reads files, with honest files that are mutated: a result, or one line that says what is wrong."""
 
 from __future__ import annotations
 

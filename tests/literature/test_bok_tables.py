@@ -30,18 +30,18 @@ TABLE_4 = [
 ]
 
 
-@pytest.mark.parametrize(("epochs", "mu", "epsilon", "by_l2"), TABLE_4)
-def test_table_4(epochs, mu, epsilon, by_l2):
-    composed = float(bok.theorem_4_4(epochs=epochs, **MNIST))
-    assert prints(composed, mu)
-    assert prints(gdp_to_epsilon(composed, 1e-5), epsilon)
-    for l2, (own_mu, own_epsilon, rdp_epsilon) in by_l2.items():
-        run = {"slope": 1.0 - 0.05 * l2, "batches_per_epoch": 40, "epochs": epochs, **MNIST}
-        own = float(bok.theorem_4_5(**run))
-        assert prints(own, own_mu)
-        assert prints(gdp_to_epsilon(own, 1e-5), own_epsilon)
-        renyi = float(ye_shokri.theorem_3_3(order=2.0, **run))
-        assert prints(rdp_to_epsilon(rho=0.5 * renyi, delta=1e-5), rdp_epsilon)
+def test_table_4():
+    for epochs, mu, epsilon, by_l2 in TABLE_4:
+        composed = float(bok.theorem_4_4(epochs=epochs, **MNIST))
+        assert prints(composed, mu), (epochs, mu)
+        assert prints(gdp_to_epsilon(composed, 1e-5), epsilon), (epochs, mu)
+        for l2, (own_mu, own_epsilon, rdp_epsilon) in by_l2.items():
+            run = {"slope": 1.0 - 0.05 * l2, "batches_per_epoch": 40, "epochs": epochs, **MNIST}
+            own = float(bok.theorem_4_5(**run))
+            assert prints(own, own_mu), (epochs, mu)
+            assert prints(gdp_to_epsilon(own, 1e-5), own_epsilon), (epochs, mu)
+            renyi = float(ye_shokri.theorem_3_3(order=2.0, **run))
+            assert prints(rdp_to_epsilon(rho=0.5 * renyi, delta=1e-5), rdp_epsilon), (epochs, mu)
 
 
 # ε of composition with batches of fixed size (Table 4, NoisySGD), computed there to 10⁻³.
@@ -52,49 +52,53 @@ def test_table_4_sampled(epochs, epsilon):
     assert low - 0.006 <= epsilon <= high + 0.006  # printed to 0.005, computed to 0.001
 
 
-@pytest.mark.parametrize(("slope", "steps", "printed"), TABLE_7)
-def test_table_7(slope, steps, printed):
-    mu = float(bok.theorem_4_2(L=0.1, n=1, noise_std=1.0, slope=slope, steps=steps))
-    assert prints(mu, printed)
+def test_table_7():
+    for slope, steps, printed in TABLE_7:
+        mu = float(bok.theorem_4_2(L=0.1, n=1, noise_std=1.0, slope=slope, steps=steps))
+        assert prints(mu, printed), (slope, steps)
 
 
-@pytest.mark.parametrize(("ratio", "step_size", "threshold", "printed"), TABLE_8)
-def test_table_8(ratio, step_size, threshold, printed):
+def test_table_8():
     """At the printed t* composition and Theorem 4.3 meet, D = 1, σ = 8."""
-    mu = bok.theorem_4_3(
-        L=ratio, n=1, noise_std=8.0, step_size=step_size, diameter=1.0, steps=threshold
-    )
-    assert prints(float(mu), printed)
-    composed = float(bok.theorem_4_1(L=ratio, n=1, noise_std=8.0, steps=threshold))
-    assert composed == pytest.approx(float(mu), rel=1e-12)
+    for ratio, step_size, threshold, printed in TABLE_8:
+        mu = bok.theorem_4_3(
+            L=ratio, n=1, noise_std=8.0, step_size=step_size, diameter=1.0, steps=threshold
+        )
+        assert prints(float(mu), printed), (ratio, step_size)
+        composed = float(bok.theorem_4_1(L=ratio, n=1, noise_std=8.0, steps=threshold))
+        assert composed == pytest.approx(float(mu), rel=1e-12), (ratio, step_size)
 
 
-@pytest.mark.parametrize(("length", "slope", "epochs", "printed"), TABLE_9)
-def test_table_9(length, slope, epochs, printed):
-    mu = bok.theorem_4_5(
-        L=0.2, b=1, noise_std=1.0, slope=slope, batches_per_epoch=length, epochs=epochs
-    )
-    assert prints(float(mu), printed)
+def test_table_9():
+    for length, slope, epochs, printed in TABLE_9:
+        mu = bok.theorem_4_5(
+            L=0.2, b=1, noise_std=1.0, slope=slope, batches_per_epoch=length, epochs=epochs
+        )
+        assert prints(float(mu), printed), (length, slope)
 
 
-@pytest.mark.parametrize(
-    ("length", "ratio", "step_size", "printed_epochs", "printed"), TABLES_10_TO_12
-)
-def test_tables_10_to_12(length, ratio, step_size, printed_epochs, printed):
+def test_tables_10_to_12():
     """D = 1, σ = 3: μ* as printed, and the printed E* from the slip it comes from."""
-    run = {"L": ratio, "b": 1, "step_size": step_size, "diameter": 1.0, "batches_per_epoch": length}
-    mu = float(bok.theorem_4_6(noise_std=3.0, epochs=10**6, **run))
-    assert prints(mu, printed)
-    assert float(bok.tables_10_to_12(**run)) == printed_epochs
-    # In exact arithmetic: where Theorem 4.4 reaches Theorem 4.6, and that the printed E* is before it.
-    once, eta = Fraction(str(ratio)) ** 2, Fraction(str(step_size))
-    reach = 1 / (eta * Fraction(str(ratio)))
-    square = once + 3 * Fraction(str(ratio)) / (eta * length) + once / length * math.ceil(reach)
-    assert mu == pytest.approx(math.sqrt(square) / 3.0, rel=1e-12)
-    right = math.ceil(square / once)
-    assert printed_epochs < right
-    composed = float(bok.theorem_4_4(L=ratio, b=1, noise_std=3.0, epochs=printed_epochs))
-    assert composed < mu
+    for length, ratio, step_size, printed_epochs, printed in TABLES_10_TO_12:
+        run = {
+            "L": ratio,
+            "b": 1,
+            "step_size": step_size,
+            "diameter": 1.0,
+            "batches_per_epoch": length,
+        }
+        mu = float(bok.theorem_4_6(noise_std=3.0, epochs=10**6, **run))
+        assert prints(mu, printed), (length, ratio)
+        assert float(bok.tables_10_to_12(**run)) == printed_epochs, (length, ratio)
+        # In exact arithmetic: where Theorem 4.4 reaches Theorem 4.6, and that the printed E* is before it.
+        once, eta = Fraction(str(ratio)) ** 2, Fraction(str(step_size))
+        reach = 1 / (eta * Fraction(str(ratio)))
+        square = once + 3 * Fraction(str(ratio)) / (eta * length) + once / length * math.ceil(reach)
+        assert mu == pytest.approx(math.sqrt(square) / 3.0, rel=1e-12), (length, ratio)
+        right = math.ceil(square / once)
+        assert printed_epochs < right, (length, ratio)
+        composed = float(bok.theorem_4_4(L=ratio, b=1, noise_std=3.0, epochs=printed_epochs))
+        assert composed < mu, (length, ratio)
 
 
 def test_crossover_of_the_exponential_mechanism():

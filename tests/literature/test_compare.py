@@ -18,53 +18,22 @@ from pabi.tradeoff import Gaussian, Laplace
 
 matplotlib.use("Agg")
 
-MNIST = NoisySGD(
-    Loss.convex(smoothness=1.0, l2=0.002),
-    n=60_000,
-    batches=Cyclic(1_500),
-    epochs=200,
-    step_size=0.05,
-    noise_std=0.01,
-    gradient_sensitivity=10.0,
-)
-CONSTRAINED = NoisySGD(
-    Loss.convex(smoothness=1.0, gradient_bound=5.0),
-    n=2_000,
-    batches=Cyclic(100),
-    epochs=400,
-    step_size=0.02,
-    noise_std=0.3,
-    diameter=0.1,
-)
+
+def run_of(loss, batches, n, step_size, noise_std, **more) -> NoisySGD:
+    return NoisySGD(loss, n=n, batches=batches, step_size=step_size, noise_std=noise_std, **more)
+
+
+LIPSCHITZ = Loss.convex(smoothness=1.0, gradient_bound=5.0)
+WEAKLY = Loss.weakly_convex(weak_convexity=0.05, smoothness=1.0)
+STRONGLY = Loss.strongly_convex(strong_convexity=1.0, smoothness=2.0, gradient_bound=1.0)
+LOGISTIC = Loss.convex(smoothness=1.0, l2=0.002)
+MNIST = run_of(LOGISTIC, Cyclic(1_500), 60_000, 0.05, 0.01, epochs=200, gradient_sensitivity=10.0)
+CONSTRAINED = run_of(LIPSCHITZ, Cyclic(100), 2_000, 0.02, 0.3, epochs=400, diameter=0.1)
 FULL = replace(CONSTRAINED, batches=FullBatch(), n=100, epochs=2_000, diameter=0.2)
-CLIPPED = NoisySGD(
-    Loss.weakly_convex(weak_convexity=0.05, smoothness=1.0),
-    n=5_000,
-    batches=Cyclic(100),
-    epochs=100,
-    step_size=0.05,
-    noise_std=0.1,
-    clip_norm=1.0,
-    diameter=0.3,
-)
-FIXED = NoisySGD(
-    Loss.strongly_convex(strong_convexity=1.0, smoothness=2.0, gradient_bound=1.0),
-    n=2_000,
-    batches=FixedSize(100),
-    steps=60,
-    step_size=0.1,
-    noise_std=0.05,
-    diameter=0.3,
-)
-POISSON = NoisySGD(
-    Loss.convex(smoothness=1.0, gradient_bound=1.0),
-    n=1_000,
-    batches=Poisson(20),
-    steps=400,
-    step_size=0.5,
-    noise_std=0.8,
-    diameter=0.3,
-)
+CLIPPED = run_of(WEAKLY, Cyclic(100), 5_000, 0.05, 0.1, epochs=100, clip_norm=1.0, diameter=0.3)
+FIXED = run_of(STRONGLY, FixedSize(100), 2_000, 0.1, 0.05, steps=60, diameter=0.3)
+SMOOTH = Loss.convex(smoothness=1.0, gradient_bound=1.0)
+POISSON = run_of(SMOOTH, Poisson(20), 1_000, 0.5, 0.8, steps=400, diameter=0.3)
 CHAIN = NoisyIteration(
     contraction=0.97, step_sensitivity=0.0, step_noise_std=1.0, start=3.0, diameter=3.0, steps=100
 )
@@ -155,14 +124,7 @@ def test_no_sound_bound_is_better_than_ours(run):
 
 def test_fixed_size_with_strong_convexity():
     """p = 0.02, L/(bσ) = 1, c = 0.9, t = 2000: ε is 7.007 by Theorem 4.8, and 9.873 by 4.9 at its best τ."""
-    run = NoisySGD(
-        Loss.strongly_convex(strong_convexity=1.0, smoothness=2.0, gradient_bound=1.0),
-        n=5_000,
-        batches=FixedSize(100),
-        steps=2_000,
-        step_size=0.1,
-        noise_std=0.02,
-    )
+    run = run_of(STRONGLY, FixedSize(100), 5_000, 0.1, 0.02, steps=2_000)
     found = applying(run)
     # Numerical composition to 10⁻³ relative, and decimals.
     assert found["bok.theorem_4_8"].epsilon == pytest.approx(7.007, rel=1e-3)
@@ -184,9 +146,8 @@ def test_sampled_batches():
     assert row.epsilon >= rdp_to_epsilon(rho=rho, delta=DELTA) * (1.0 - 1e-9)
 
 
-@pytest.mark.parametrize(
-    ("changes", "name", "reason"),
-    [
+def test_hypotheses_that_fail_are_named():
+    for changes, name, reason in [
         ({"release": "path"}, "bok.theorem_4_6", "last iterate"),
         ({"update": "other"}, "bok.theorem_4_6", "plain noisy SGD"),
         ({"cooldown_steps": 3}, "bok.theorem_4_6", "cool-down"),
@@ -201,14 +162,12 @@ def test_sampled_batches():
         ({"batches": Poisson(100, cap=200)}, "bravo.theorem_5_2", "cap"),
         ({}, "bok.theorem_4_8", "fixed size"),
         ({}, "bravo.theorem_5_2", "Poisson"),
-    ],
-)
-def test_hypotheses_that_fail_are_named(changes, name, reason):
-    row = compare(replace(CONSTRAINED, **changes), DELTA)[name]
-    assert not row.applies
-    assert row.epsilon is None
-    assert row.mu is None
-    assert reason in row.note
+    ]:
+        row = compare(replace(CONSTRAINED, **changes), DELTA)[name]
+        assert not row.applies, (changes, name)
+        assert row.epsilon is None, (changes, name)
+        assert row.mu is None, (changes, name)
+        assert reason in row.note, (changes, name)
 
 
 def test_the_table():
@@ -332,9 +291,8 @@ def test_what_is_handed_over_is_a_marker_at_the_length_of_the_run():
     assert lines["pabi, shifted interpolation"].get_data()[0][-1] == 400.0
 
 
-@pytest.mark.parametrize(
-    "also",
-    [
+def test_what_has_no_epsilon_or_no_name_of_its_own_is_refused():
+    for also in [
         [ALSO["a histogram"]],
         {"pabi": ALSO["a histogram"]},
         {"bok.theorem_4_5": ALSO["a histogram"]},
@@ -350,11 +308,9 @@ def test_what_is_handed_over_is_a_marker_at_the_length_of_the_run():
         {"a function": lambda run: "much"},
         {"a divergence": Published(0.5, "rdp", "sound", "", "a paper")},
         {"a lower bound": Published(0.5, "gdp_lower", "sound", "", "a paper")},
-    ],
-)
-def test_what_has_no_epsilon_or_no_name_of_its_own_is_refused(also):
-    with pytest.raises(pabi.InvalidInput, match=r"^also: expected "):
-        compare(CONSTRAINED, DELTA, also=also)
+    ]:
+        with pytest.raises(pabi.InvalidInput, match=r"^also: expected "):
+            compare(CONSTRAINED, DELTA, also=also)
 
 
 def square_root(run):

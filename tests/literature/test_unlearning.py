@@ -50,15 +50,15 @@ def test_the_numbers_of_their_code(epochs, epsilon):
     assert least == pytest.approx(epsilon, rel=1e-7)
 
 
-@pytest.mark.parametrize("batches", [pabi.FullBatch(), pabi.Cyclic(512)])
-def test_ours_is_less_and_theirs_is_sound(batches):
-    from dataclasses import replace
+def test_ours_is_less_and_theirs_is_sound():
+    for batches in [pabi.FullBatch(), pabi.Cyclic(512)]:
+        from dataclasses import replace
 
-    run = replace(RUN, batches=batches, epochs=20)
-    rows = compare(pabi.Unlearning(run, [(2 * run.steps_per_epoch, 1)]), 1.0 / N)
-    theirs = rows["chien_wang_chen_li.unlearning"]
-    assert theirs.status == "sound"
-    assert rows["pabi"].epsilon < theirs.epsilon
+        run = replace(RUN, batches=batches, epochs=20)
+        rows = compare(pabi.Unlearning(run, [(2 * run.steps_per_epoch, 1)]), 1.0 / N)
+        theirs = rows["chien_wang_chen_li.unlearning"]
+        assert theirs.status == "sound", batches
+        assert rows["pabi"].epsilon < theirs.epsilon, batches
 
 
 def test_what_it_does_not_cover():

@@ -49,9 +49,8 @@ def test_text_csv_and_pictures_are_written(tmp_path, capsys, theme):
         assert float(row["difference"]) == pytest.approx(float(row["ours"]) - float(row["paper"]))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "names"),
-    [
+def test_bad_input_is_one_line(tmp_path, capsys):
+    for arguments, names in [
         (["bok/table4"], ["bok/table4", "did you mean 'bok/table-4'"]),
         (["nothing"], ["nothing", "--list"]),
         ([], ["name"]),
@@ -59,13 +58,11 @@ def test_text_csv_and_pictures_are_written(tmp_path, capsys, theme):
         (["bok/table-1", "--jobs", "0"], ["jobs", "0"]),
         (["bok/table-2", "--runs", "0"], ["runs", "0"]),
         (["bok/table-2", "--mnist", "no-such-file.npz"], ["mnist", "no-such-file.npz"]),
-    ],
-)
-def test_bad_input_is_one_line(tmp_path, capsys, arguments, names):
-    status, _, err = said(capsys, *arguments, "--out", tmp_path)
-    assert status == 2
-    assert len(err.splitlines()) == 1
-    assert all(name in err for name in names)
+    ]:
+        status, _, err = said(capsys, *arguments, "--out", tmp_path)
+        assert status == 2, (arguments, names)
+        assert len(err.splitlines()) == 1, (arguments, names)
+        assert all(name in err for name in names), (arguments, names)
 
 
 def test_a_folder_that_cannot_be_written_to(tmp_path, capsys):
@@ -77,20 +74,20 @@ def test_a_folder_that_cannot_be_written_to(tmp_path, capsys):
     assert len(err.splitlines()) == 1
 
 
-@pytest.mark.parametrize("contents", ["nothing", "text", "array", "other arrays"])
-def test_a_file_that_is_not_mnist(tmp_path, capsys, contents):
-    file = tmp_path / "mnist.npz"
-    with file.open("wb") as stream:
-        if contents == "text":
-            stream.write(b"no digits here")
-        elif contents == "array":
-            np.save(stream, np.zeros(3))
-        elif contents == "other arrays":
-            np.savez(stream, x_train=np.zeros((2, 784)))
-    status, _, err = said(capsys, "bok/table-2", "--mnist", file, "--out", tmp_path)
-    assert status == 2
-    assert err.startswith("error: mnist: expected")
-    assert len(err.splitlines()) == 1
+def test_a_file_that_is_not_mnist(tmp_path, capsys):
+    for contents in ["nothing", "text", "array", "other arrays"]:
+        file = tmp_path / "mnist.npz"
+        with file.open("wb") as stream:
+            if contents == "text":
+                stream.write(b"no digits here")
+            elif contents == "array":
+                np.save(stream, np.zeros(3))
+            elif contents == "other arrays":
+                np.savez(stream, x_train=np.zeros((2, 784)))
+        status, _, err = said(capsys, "bok/table-2", "--mnist", file, "--out", tmp_path)
+        assert status == 2, contents
+        assert err.startswith("error: mnist: expected"), contents
+        assert len(err.splitlines()) == 1, contents
 
 
 def test_without_mnist_everything_else_is_written(tmp_path, capsys):
@@ -183,14 +180,8 @@ def test_other_data_are_another_description(tmp_path):
 def test_processes_and_one_process_agree(tmp_path):
     import pabi
 
-    run = pabi.NoisySGD(
-        pabi.Loss.logistic(feature_norm=1.0, l2=0.01),
-        n=100,
-        batches=pabi.Cyclic(size=10),
-        epochs=3,
-        step_size=0.5,
-        noise_std=0.5,
-    )
+    given = {"batches": pabi.Cyclic(size=10), "epochs": 3, "step_size": 0.5, "noise_std": 0.5}
+    run = pabi.NoisySGD(pabi.Loss.logistic(feature_norm=1.0, l2=0.01), n=100, **given)
     parts = [Part("proven", {"run": to_dict(run), "delta": d}) for d in (1e-3, 1e-5)]
     alone = run_parts(parts, tmp_path / "alone")
     assert run_parts(parts, tmp_path / "together", jobs=2) == alone

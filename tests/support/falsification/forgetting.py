@@ -28,8 +28,10 @@ from pabi import (
     Unlearning,
 )
 from support.falsification.mixtures import Mixture
+from support.falsification.quadratic_runs import KINDS as ALL_KINDS
+from support.falsification.quadratic_runs import loss_and_curvatures
 
-ROUNDING = 1.0 - 1e-13  # of the few hundred operations of the recursions
+KINDS = ALL_KINDS[:4]
 
 
 @dataclass(frozen=True)
@@ -96,25 +98,6 @@ class Forgetting:
         return [Mixture(weights, m[:, 0], np.sqrt(v[:, 0])) for m, v in sides]
 
 
-def _loss(rng, kind: str, eta: float) -> tuple[Loss, float, float]:
-    """A loss and the curvatures that it allows."""
-    top = float(np.exp(rng.uniform(np.log(0.02), np.log(2.2)))) / eta
-    low = top * float(rng.uniform(0.01, 1.0))
-    match kind:
-        case "convex":
-            return Loss.convex(top), 0.0, top
-        case "strongly convex":
-            return Loss.strongly_convex(low, top), low, top
-        case "weakly convex":
-            return Loss.weakly_convex(low, top), -low, top
-        case _:
-            return Loss.nonconvex(top), -top, top
-
-
-KINDS = ("convex", "strongly convex", "weakly convex", "nonconvex")
-EPOCHS = {"full": 1, "cyclic": 1}
-
-
 def random_forgetting(rng, kind: str, order: str, unit: str = "record") -> Forgetting:
     """`order`: "full" or "cyclic", of known batches. `unit`: "record", or "user", some without records."""
     size = int(rng.integers(1, 5))
@@ -127,7 +110,7 @@ def random_forgetting(rng, kind: str, order: str, unit: str = "record") -> Forge
     counts = _counts(rng, requests, n)
     pairs = [(int(rng.integers(0, 3 * batches + 2)), m) for m in counts]
     eta = float(np.exp(rng.uniform(-3.0, 1.0)))
-    loss, lo, hi = _loss(rng, kind, eta)
+    loss, lo, hi = loss_and_curvatures(rng, kind, eta)
     if rng.random() < 0.4:
         loss = loss.with_l2(float(rng.uniform(0.01, 1.5)) / eta)
     t = 1 if single else t

@@ -13,7 +13,6 @@ from pabi import Cyclic, FullBatch, Loss, NoisySGD, Reshuffle, ShuffleOnce
 from support.falsification.affine_maps import exact_mu
 from support.falsification.random_batches import Gaussians
 
-EPSILONS = np.array([0.0, 0.1, 0.5, 1.0, 2.0, 4.0])
 ROUNDING = 1.0 - 1e-13  # of the few hundred operations of the recursions
 
 
@@ -58,7 +57,7 @@ class Quadratic:
         return float(np.linalg.norm(exact_mu(a, shift, np.broadcast_to(self.stds, a.shape))))
 
 
-def _loss(rng, kind: str, eta: float) -> tuple[Loss, float, float]:
+def loss_and_curvatures(rng, kind: str, eta: float) -> tuple[Loss, float, float]:
     """A loss and the curvatures that it allows."""
     top = float(np.exp(rng.uniform(np.log(0.02), np.log(2.5)))) / eta
     low = top * float(rng.uniform(0.01, 1.0))
@@ -94,7 +93,7 @@ def random_quadratic(rng, kind: str, order: str) -> Quadratic:
         t = int(rng.integers(1, 30))
     t += cooldown
     eta = float(np.exp(rng.uniform(-3.0, 1.0)))
-    loss, lo, hi = _loss(rng, kind, eta)
+    loss, lo, hi = loss_and_curvatures(rng, kind, eta)
     if rng.random() < 0.4:
         loss = loss.with_l2(float(rng.uniform(0.01, 1.5)) / eta)
     etas, noises = np.full(t, eta), np.full(t, float(np.exp(rng.uniform(-2.0, 1.5))))

@@ -129,19 +129,24 @@ class Instance:
     @property
     def run(self) -> NoisySGD:
         """The description that the accountant gets."""
-        alike = len(set(self.eta)) == len(set(self.noise)) == 1
-        return NoisySGD(
-            self.loss,
-            n=self.n,
-            batches=self.batches,
-            steps=len(self.eta),
-            step_size=self.eta[0] if alike else np.array(self.eta),
-            noise_std=self.noise[0] if alike else np.array(self.noise),
-            clip_norm=self.clip,
-            adjacency=self.adjacency,
-            diameter=self.diameter,
-            cooldown_steps=self.cooldown,
-        )
+        return described(self, self.batches, n=self.n, adjacency=self.adjacency)
+
+
+def described(found, batches, **more) -> NoisySGD:
+    """What the accountant gets of an instance, its schedule as numbers where that is possible."""
+    alike = len(set(found.eta)) == len(set(found.noise)) == 1
+    eta, noise = (np.array(x) for x in (found.eta, found.noise))
+    return NoisySGD(
+        found.loss,
+        batches=batches,
+        steps=len(eta),
+        step_size=found.eta[0] if alike else eta,
+        noise_std=found.noise[0] if alike else noise,
+        clip_norm=found.clip,
+        diameter=found.diameter,
+        cooldown_steps=found.cooldown,
+        **more,
+    )
 
 
 NEGLIGIBLE = 1e-14  # weights below it are dropped; `hockey_stick` counts what that amounts to
@@ -344,20 +349,29 @@ def hockey_stick(
 ) -> tuple[np.ndarray, float]:
     """((2, len(epsilons)) δ(ε) of the two data sets in both orders, an estimate of its error).
 
-    Row 0 has the data set with `record` first, row 1 the one with `other`; `rules` are theirs. The error
-    is ten times the difference between two node counts, what the missing mass could change, and a few
-    roundings of masses near 1.
+    Row 0 has the data set with `record` first, row 1 the one with `other`; `rules` are theirs.
     """
+    return with_error(
+        lambda nodes: (
+            last_law(instance, instance.record, nodes, rules[0]),
+            last_law(instance, instance.other, nodes, rules[1]),
+        ),
+        epsilons,
+        instance.half,
+    )
+
+
+def with_error(laws, epsilons, half: float) -> tuple[np.ndarray, float]:
+    """The divergences of `laws(nodes)`, and ten times what they differ by between two node counts, what the
+    missing mass could change, and a few roundings of masses near 1."""
     found, missing = [], 0.0
     for nodes in NODES:
-        p = last_law(instance, instance.record, nodes, rules[0])
-        q = last_law(instance, instance.other, nodes, rules[1])
-        found.append(divergences(p, q, epsilons, instance.half))
+        p, q = laws(nodes)
+        found.append(divergences(p, q, epsilons, half))
         missing = max(abs(1.0 - p.weights.sum()), abs(1.0 - q.weights.sum()))
     coarse, fine = found
     size = 1.0 + math.exp(max(epsilons))
-    error = 10.0 * float(np.abs(fine - coarse).max()) + size * (missing + 2.0**-50)
-    return fine, error
+    return fine, 10.0 * float(np.abs(fine - coarse).max()) + size * (missing + 2.0**-50)
 
 
 # Instances.

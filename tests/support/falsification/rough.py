@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pabi import Loss, Modulus, NoisyIteration
-from support.falsification.random_batches import ZERO, Constant
+from pabi import Loss, Modulus
+from support.falsification.random_batches import ZERO, Constant, _loguniform
 from support.falsification.walks import Training
 
 TANGENTS = np.geomspace(1e-8, 1e4, 60)  # where the concave δ^p is touched
@@ -100,29 +100,6 @@ class RoughRun:
         loss = Loss.holder(exponent=self.exponent, constant=self.constant, **facts)
         l2 = self.training.loss.l2
         return replace(self.training, loss=loss.with_l2(l2) if l2 else loss)
-
-    def iteration(self) -> NoisyIteration:
-        """The normal form of the record in question, its moduli from their statement."""
-        found, moduli = self.training, []
-        data = len(found.eta) - found.cooldown
-        used = np.zeros(len(found.eta))
-        for k, eta in enumerate(found.eta):
-            batch = found.batches[k % len(found.batches)] if k < data else ()
-            fraction = len(batch) / found.size
-            shape = (self.exponent, self.constant)
-            moduli.append(modulus_above(*shape, eta, found.loss.l2, fraction, self.bound))
-            used[k] = k < data and k % len(found.batches) == found.position
-        both = 1.0 if found.other is ZERO else 2.0
-        return NoisyIteration(
-            moduli=tuple(moduli),
-            step_sensitivity=used * np.array(found.eta) * both * self.bound / found.size,
-            step_noise_std=np.array(found.eta) * np.array(found.noise),
-            diameter=found.diameter,
-        )
-
-
-def _loguniform(rng, low: float, high: float) -> float:
-    return float(np.exp(rng.uniform(math.log(low), math.log(high))))
 
 
 def random_rough(rng, exponent: float, constant: float, bound: float, width: float, waves: bool):

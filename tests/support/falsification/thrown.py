@@ -16,7 +16,7 @@ import numpy as np
 
 from pabi import Loss, NoisyIteration, NoisySGD
 from pabi.tradeoff import Gaussian
-from support.falsification.random_batches import ZERO, random_instance
+from support.falsification.random_batches import ZERO, described, random_instance
 from support.falsification.secret_orders import Averaged
 from support.falsification.walks import Average, Step, Walk
 
@@ -57,19 +57,7 @@ class Thrown:
 
     def run(self, batches) -> NoisySGD:
         """The description that the accountant gets."""
-        alike = len(set(self.eta)) == len(set(self.noise)) == 1
-        return NoisySGD(
-            self.loss,
-            n=self.n,
-            batches=batches,
-            steps=len(self.eta),
-            step_size=self.eta[0] if alike else np.array(self.eta),
-            noise_std=self.noise[0] if alike else np.array(self.noise),
-            clip_norm=self.clip,
-            adjacency=self.adjacency,
-            diameter=self.diameter,
-            cooldown_steps=self.cooldown,
-        )
+        return described(self, batches, n=self.n, adjacency=self.adjacency)
 
     def outcomes(self) -> Iterator[tuple[float, tuple[tuple[int, ...], ...], int]]:
         """(probability, numbers of each kind in each bin, the bin of the record)."""

@@ -20,13 +20,15 @@ import numpy as np
 from scipy.integrate import trapezoid
 
 from pabi import Cyclic, FullBatch, Loss, Modulus, NoisyIteration, NoisySGD, ShuffleOnce
+from support.falsification.claims import exceeding
 from support.falsification.random_batches import (
     NEGLIGIBLE,
     NODES,
     ZERO,
     Gaussians,
     _nodes,
-    divergences,
+    described,
+    with_error,
 )
 
 
@@ -92,32 +94,16 @@ class Average:
         return Gaussians(weights, np.concatenate([law.means for _, law in laws]), laws[0][1].std)
 
     def delta(self, epsilons) -> tuple[np.ndarray, float]:
-        """((2, len(epsilons)) δ(ε) in both orders, an estimate of its error).
-
-        The error is ten times the difference between two node counts, what the missing mass could change, and
-        a few roundings of masses near 1.
-        """
-        found, missing = [], 0.0
-        for nodes in NODES:
-            p, q = self.law(0, nodes), self.law(1, nodes)
-            found.append(divergences(p, q, epsilons, self.parts[0][1].half))
-            missing = max(abs(1.0 - p.weights.sum()), abs(1.0 - q.weights.sum()))
-        coarse, fine = found
-        size = 1.0 + math.exp(max(epsilons))
-        error = 10.0 * float(np.abs(fine - coarse).max()) + size * (missing + 2.0**-50)
-        return fine, error
+        """((2, len(epsilons)) δ(ε) in both orders, an estimate of its error)."""
+        half = self.parts[0][1].half
+        return with_error(lambda n: (self.law(0, n), self.law(1, n)), epsilons, half)
 
 
 def violated(walk: Walk | Average, claims: dict, epsilons, most: float = 1e-7) -> list:
     """[(name, ε, true δ, claimed δ)] of the claims that the exact divergences exceed."""
     both, error = walk.delta(epsilons)
     assert error <= most, error
-    return [
-        (name, float(epsilon), float(true), said)
-        for name, claim in claims.items()
-        for epsilon, true in zip(epsilons, both.max(axis=0), strict=True)
-        if true > error and not true - error <= (said := float(claim.delta(float(epsilon))))
-    ]
+    return exceeding(both.max(axis=0), error, claims, epsilons)
 
 
 # Maps that attain their modulus.
@@ -384,19 +370,12 @@ class Training:
     @property
     def run(self) -> NoisySGD:
         """The description that the accountant gets."""
-        alike = len(set(self.eta)) == len(set(self.noise)) == 1
-        return NoisySGD(
-            self.loss,
+        return described(
+            self,
+            FullBatch() if len(self.batches) == 1 else Cyclic(self.size),
             n=sum(map(len, self.batches)),
-            batches=FullBatch() if len(self.batches) == 1 else Cyclic(self.size),
-            steps=len(self.eta),
-            step_size=self.eta[0] if alike else np.array(self.eta),
-            noise_std=self.noise[0] if alike else np.array(self.noise),
-            clip_norm=self.clip,
             gradient_sensitivity=self.sensitivity,
             adjacency="zero_out" if self.other is ZERO else "replace_one",
-            diameter=self.diameter,
-            cooldown_steps=self.cooldown,
         )
 
 

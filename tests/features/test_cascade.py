@@ -9,7 +9,7 @@ import pytest
 
 from pabi.features.cascade import cascade, paths, scattered
 from pabi.features.wavelets import low_band, low_pass, morlets
-from support.in_turn import in_turn
+from support.every_case import every
 
 # Single precision: a coefficient's error is some units of 2⁻²⁴ of the largest pixel.
 ROUNDING = 8 * 2.0**-24
@@ -147,7 +147,7 @@ def test_coefficients_are_those_of_kymatio(setting):
         assert ours == pytest.approx(theirs, rel=1e-6)  # both in part in single precision
 
 
-@in_turn(("scales", "angles"), [(1, 8), (2, 8), (3, 5)])
+@every(("scales", "angles"), [(1, 8), (2, 8), (3, 5)])
 def test_channels_are_counted_as_the_formula_says(scales, angles):
     first = 1 + scales * angles
     assert len(paths(scales, angles, 1)) == first
@@ -157,7 +157,7 @@ def test_channels_are_counted_as_the_formula_says(scales, angles):
     assert np.array_equal(scattered(plan, images(2, (16, 8))), truth)
 
 
-@in_turn(
+@every(
     ("shape", "j", "angles"),
     [((16, 24), 0, 8), ((16, 24), 1, 8), ((20, 12), 2, 3), ((12, 12), 0, 1), ((8, 8), 1, 2)],
 )
@@ -168,7 +168,7 @@ def test_wavelets_are_the_transforms_of_their_formula(shape, j, angles):
     np.testing.assert_allclose(spectra, truth, rtol=0, atol=1e-13)
 
 
-@in_turn(("n", "scales"), [(12, 1), (36, 2), (40, 3)])
+@every(("n", "scales"), [(12, 1), (36, 2), (40, 3)])
 def test_the_low_pass_filter_is_the_transform_of_a_gaussian(n, scales):
     width = 0.8 * 2 ** (scales - 1)
     pixels = np.arange(n) + n * np.arange(-3, 4)[:, None]  # of seven periods, a row each
@@ -177,7 +177,7 @@ def test_the_low_pass_filter_is_the_transform_of_a_gaussian(n, scales):
     np.testing.assert_allclose(low_pass(n, scales), truth, rtol=0, atol=1e-13)
 
 
-@in_turn("level", [0, 1, 2])
+@every("level", [0, 1, 2])
 def test_the_low_band_is_what_every_so_manieth_pixel_can_hold(level):
     n = 16
     coarse = n >> level

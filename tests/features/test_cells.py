@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from pabi.features.cells import cells_of, doubles_of, number_of, table_of, text_of, texts_of
 from pabi.numbers.errors import InvalidInput
-from support.in_turn import in_turn
+from support.every_case import every
 
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow")
 BIG = 2**60 + 1  # no double
@@ -41,7 +41,7 @@ RULE = {
 CELLS = [(cell, text) for text, alike in RULE.items() for cell in alike]
 
 
-@in_turn(("cell", "text"), CELLS)
+@every(("cell", "text"), CELLS)
 def test_the_rule(cell: Any, text: str) -> None:
     assert text_of(cell) == text
     assert texts_of("x", cells_of([cell])) == [text]
@@ -78,8 +78,8 @@ CONTAINERS = {
 }
 
 
-@in_turn("container", CONTAINERS)
-@in_turn(("plain", "strangers"), KINDS)
+@every("container", CONTAINERS)
+@every(("plain", "strangers"), KINDS)
 def test_a_stranger_changes_no_other_cell(
     container: str, plain: list[Any], strangers: list[Any]
 ) -> None:
@@ -92,7 +92,7 @@ def test_a_stranger_changes_no_other_cell(
         assert texts_of("x", rows[:, 0]) == texts
 
 
-@in_turn(
+@every(
     ("values", "kind"),
     [
         ([1, 2, 70000], "<i4"),
@@ -125,7 +125,7 @@ def _file(cells: list[Any]) -> Any:
     return io.StringIO("x,y\n" + "".join(f"{cell},\n" for cell in cells))
 
 
-@in_turn(
+@every(
     "column",
     [
         pd.Series([BIG, None], dtype="Int64"),
@@ -182,7 +182,7 @@ def test_columns_of_one_type_are_as_their_cells(cells: list[float], kind: str) -
     assert texts_of("x", column) == [text_of(cell) for cell in column]
 
 
-@in_turn("cell", [1j, np.complex64(1), np.datetime64("2020"), b"5", {"a": 1}, [1], 10**400, "a"])
+@every("cell", [1j, np.complex64(1), np.datetime64("2020"), b"5", {"a": 1}, [1], 10**400, "a"])
 def test_what_is_no_number_is_one_line(cell: Any) -> None:
     with pytest.raises(InvalidInput) as refused:
         doubles_of("x", cells_of([1.0, cell]))
@@ -191,7 +191,7 @@ def test_what_is_no_number_is_one_line(cell: Any) -> None:
     assert repr(cell) not in str(refused.value)
 
 
-@in_turn("kind", ["c16", "M8[ns]", "m8[s]", "S3", "V2"])
+@every("kind", ["c16", "M8[ns]", "m8[s]", "S3", "V2"])
 def test_other_types_are_refused_as_a_whole(kind: str) -> None:
     column = np.zeros(2, dtype=kind)
     for read in (texts_of, doubles_of):
@@ -199,7 +199,7 @@ def test_other_types_are_refused_as_a_whole(kind: str) -> None:
             read("x", column)
 
 
-@in_turn("cell", [10**400, 1j, "SECRET-1", [1]])
+@every("cell", [10**400, 1j, "SECRET-1", [1]])
 def test_a_refusal_keeps_nothing_of_what_led_to_it(cell: Any) -> None:
     with pytest.raises(InvalidInput) as refused:
         doubles_of("x", cells_of([1.0, cell]))
@@ -207,7 +207,7 @@ def test_a_refusal_keeps_nothing_of_what_led_to_it(cell: Any) -> None:
     assert refused.value.__cause__ is None
 
 
-@in_turn("kind", ["i8", "f4", "f8", "?", "O", "U1"])
+@every("kind", ["i8", "f4", "f8", "?", "O", "U1"])
 def test_a_masked_cell_is_missing(kind: str) -> None:
     masked = np.ma.array(np.array([[1, 0], [1, 1]]).astype(kind), mask=[[0, 1], [0, 0]])
     expected = [[1.0, math.nan], [1.0, 1.0]]

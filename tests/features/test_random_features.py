@@ -18,7 +18,7 @@ from sklearn.utils.estimator_checks import check_estimator
 import pabi
 from pabi.features import RandomFeatures
 from pabi.features.frequencies import frequencies
-from support.in_turn import in_turn
+from support.every_case import every
 
 PLAIN = RandomFeatures(n_components=40, linear=False)
 
@@ -54,7 +54,7 @@ def test_orthogonal_frequencies_scatter_less_than_independent_ones(distance):
     assert kernels(16, 32, distance).var(ddof=1) < 0.8 * independent
 
 
-@in_turn("count", [1, 2, 5, 40])
+@every("count", [1, 2, 5, 40])
 def test_features_are_cosines_and_sines(rows, count):
     features = RandomFeatures(None, count, length=3.0, linear=False, seed=2).fit_transform(rows)
     waves = -(-count // 2)
@@ -82,8 +82,8 @@ def test_the_length_of_the_kernel_is_the_norm_that_rows_may_have(rows):
 
 
 @pytest.mark.parametrize("size", [0.0, 1e-30, 1.0, 1e11])
-@in_turn("linear", [True, False])
-@in_turn("ranges", [None, (-1, 1), (-0.01, 5)])
+@every("linear", [True, False])
+@every("ranges", [None, (-1, 1), (-0.01, 5)])
 def test_no_row_is_longer_than_one(linear, ranges, size):
     X = size * np.random.default_rng(1).choice([-1.0, 0.5, 1.0], size=(50, 7))
     for count in (1, 7, 256):
@@ -176,7 +176,7 @@ def test_names_say_column_or_wave(rows):
         model.transform(frame.rename(columns={"a": "z"}))
 
 
-@in_turn(
+@every(
     ("settings", "message"),
     [
         ({"n_components": 0}, "n_components: expected an integer ≥ 1, got 0"),
@@ -238,7 +238,7 @@ def by_gram_and_schmidt(draws: np.ndarray) -> np.ndarray:
     return np.stack(columns, axis=1)
 
 
-@in_turn(("d", "count"), [(1, 3), (3, 3), (4, 10), (30, 7)])
+@every(("d", "count"), [(1, 3), (3, 3), (4, 10), (30, 7)])
 def test_directions_are_draws_made_orthonormal_block_by_block(d, count):
     drawn = np.random.RandomState(5)
     blocks = [

@@ -21,7 +21,7 @@ import pabi
 from pabi.features import Scattering
 from pabi.features.cascade import cascade, paths, scattered
 from pabi.features.groups import group_normalised
-from support.in_turn import in_turn
+from support.every_case import every
 
 SMALL = Scattering((8, 8), J=1, groups=3, scale=16.0)
 
@@ -36,7 +36,7 @@ def noise(n: int, *shape: int) -> np.ndarray:
     return np.random.default_rng(0).integers(0, 256, (n, *shape), dtype=np.uint8)
 
 
-@in_turn(
+@every(
     ("shape", "J", "L", "order", "groups", "width"),
     [
         ((28, 28), 2, 8, 2, 27, 3969),
@@ -131,7 +131,7 @@ def test_named_columns_are_remembered_and_compared(digits):
         clone(SMALL).transform(frame)  # without a fit there is nothing to compare
 
 
-@in_turn(
+@every(
     ("settings", "message"),
     [
         ({"shape": 8}, "shape: expected two integers, (h, w), got 8"),
@@ -159,7 +159,7 @@ def test_settings_are_refused_in_one_line(settings, message, digits):
         transformer.get_feature_names_out()
 
 
-@in_turn(
+@every(
     ("X", "message"),
     [
         (np.zeros((5, 63)), "rows of 64 pixels or images of 8 × 8, got entries of shape (63,)"),
@@ -180,7 +180,7 @@ def test_what_is_no_image_is_refused_in_one_line(X, message):
         assert "secret" not in "".join(traceback.format_exception(refusal.value.__cause__))
 
 
-@in_turn("wrong", [np.nan, np.inf, -np.inf, 1e14, -1e300])
+@every("wrong", [np.nan, np.inf, -np.inf, 1e14, -1e300])
 def test_pixels_without_a_size_are_refused_and_not_shown(wrong, digits):
     x = digits.copy()
     x[150, 7] = wrong
@@ -214,7 +214,7 @@ def test_scikit_learn_checks(shape):
     assert failures <= {"check_dtype_object"}  # which wants a TypeError where ours is a ValueError
 
 
-@in_turn(("channels", "groups"), [(6, 3), (6, 1), (6, 6), (81, 27)])
+@every(("channels", "groups"), [(6, 3), (6, 1), (6, 6), (81, 27)])
 def test_every_group_of_every_image_is_normalised_by_itself(channels, groups):
     x = np.random.default_rng(0).normal(3.0, 2.0, (2, channels, 2, 3)).astype(np.float32)
     x[1] *= 1e-3

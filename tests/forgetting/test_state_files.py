@@ -17,7 +17,7 @@ from pabi.forgetting.state_files import locked, state_in, write_state
 from pabi.forgetting.states import read_state, written
 from pabi.learn import PrivateLogisticRegression, StateFile
 from pabi.numbers.errors import InvalidInput
-from support.in_turn import in_turn
+from support.every_case import every
 
 X = np.random.default_rng(1).uniform(-0.4, 0.4, (120, 3))
 Y = (X[:, 0] > 0).astype(int)
@@ -123,7 +123,7 @@ def test_another_key_is_refused(state):
         state_in(StateFile(state.path, StateFile.new_key()))
 
 
-@in_turn("key", [b"short", "x" * 32, b"x" * 33, None])
+@every("key", [b"short", "x" * 32, b"x" * 33, None])
 def test_keys_are_32_bytes(key):
     with pytest.raises(InvalidInput, match="^key: expected 32 bytes"):
         StateFile("state", key)
@@ -138,7 +138,7 @@ def test_without_the_package_nothing_is_trained(monkeypatch):
         StateFile("state", b"x" * 32)
 
 
-@in_turn(
+@every(
     "change",
     [
         {"walk": {"step": 3}},
@@ -175,7 +175,7 @@ def test_a_digest_is_blake2b_of_the_row_and_what_belongs_to_it():
         assert digests[row].tobytes() == digest
 
 
-@in_turn("form", [csr_matrix, np.asfortranarray, lambda x: x[::1] * 1.0])
+@every("form", [csr_matrix, np.asfortranarray, lambda x: x[::1] * 1.0])
 def test_the_form_of_a_table_does_not_matter(form):
     assert np.array_equal(
         digests_of(form(ROWS), TARGETS, None, KEY), digests_of(ROWS, TARGETS, None, KEY)
@@ -186,7 +186,7 @@ def test_the_form_of_a_table_does_not_matter(form):
     )
 
 
-@in_turn("place", ["row", "target", "weight", "key"])
+@every("place", ["row", "target", "weight", "key"])
 def test_every_part_matters(place):
     rows, targets, weights, key = ROWS.copy(), TARGETS.copy(), np.ones(5000), KEY
     before = digests_of(rows, targets, weights, key)

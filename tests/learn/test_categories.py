@@ -13,7 +13,7 @@ import pabi
 from pabi.analyses.column_statistics import failure_of
 from pabi.learn import PrivateCategories
 from pabi.learn.categories import threshold_of
-from support.in_turn import in_turn
+from support.every_case import every
 
 DELTA = 1e-5
 
@@ -92,14 +92,14 @@ def test_declared_levels_are_taken_as_they_are():
     assert free.categories_ == [("red",), ("0",), ("x",)]
 
 
-@in_turn("d", [1, 5, 300])
+@every("d", [1, 5, 300])
 def test_a_lone_level_is_shown_with_at_most_a_fifth_of_delta(d):
     z = threshold_of(DELTA / 5.0, d)
     assert failure_of(z, d) <= DELTA / 5.0
     assert 1.0 - stats.norm.cdf(z) ** d == pytest.approx(DELTA / 5.0, rel=1e-3)
 
 
-@in_turn("adjacency", ["replace_one", "zero_out"])
+@every("adjacency", ["replace_one", "zero_out"])
 def test_its_delta_is_that_of_the_noise_and_of_the_failure(adjacency):
     one = fitted(frame(), adjacency=adjacency)
     (release,) = one.releases_

@@ -15,7 +15,7 @@ from pabi.execute.sums import Limit
 from pabi.learn.class_weights import class_weights
 from pabi.numbers.errors import InvalidInput
 from support.estimators import CLASSIFIERS
-from support.in_turn import in_turn
+from support.every_case import every
 
 
 def problem(n=300, classes=3, seed=0):
@@ -30,8 +30,8 @@ def fitted(model, X, y):
         return model.fit(X, y)
 
 
-@in_turn("classes", [2, 4])
-@in_turn("limit", [Limit(None, 1.0), Limit(0.3, 1.0), Limit(None, 1.0, residual=0.3)])
+@every("classes", [2, 4])
+@every("limit", [Limit(None, 1.0), Limit(0.3, 1.0), Limit(None, 1.0, residual=0.3)])
 def test_a_weighted_sum_is_the_sum_of_weighted_gradients(classes, limit):
     X, y = problem(classes=classes)
     rng = np.random.default_rng(1)
@@ -58,7 +58,7 @@ def test_a_weighted_sum_is_the_sum_of_weighted_gradients(classes, limit):
     assert gradients.clipped_sum(theta, rows, limit) == pytest.approx(sum(each), rel=1e-9)
 
 
-@in_turn(
+@every(
     "bad",
     [
         np.full(299, 0.5),
@@ -94,7 +94,7 @@ def test_the_largest_weight_is_one():
     assert tiny[1] == 1.0
 
 
-@in_turn(
+@every(
     "bad",
     [
         "balanced",
@@ -106,7 +106,7 @@ def test_the_largest_weight_is_one():
         {0: 1.0, 1: 1.0, 2: 1.0},
     ],
 )
-@in_turn("kind", CLASSIFIERS)
+@every("kind", CLASSIFIERS)
 def test_other_class_weights_are_refused(kind, bad):
     X, y = problem(classes=2)
     with pytest.raises(InvalidInput, match="^class_weight: "):
@@ -114,7 +114,7 @@ def test_other_class_weights_are_refused(kind, bad):
 
 
 @pytest.mark.parametrize("kind", CLASSIFIERS)
-@in_turn("classes", [2, 3])
+@every("classes", [2, 3])
 def test_weights_cost_nothing_and_are_assumed_to_be_public(kind, classes):
     X, y = problem(classes=classes)
     without = fitted(kind(random_state=0), X, y)
@@ -128,8 +128,8 @@ def test_weights_cost_nothing_and_are_assumed_to_be_public(kind, classes):
     assert pabi.verify(secret.guarantee_).ok
 
 
-@in_turn("kind", CLASSIFIERS)
-@in_turn("classes", [2, 3])
+@every("kind", CLASSIFIERS)
+@every("classes", [2, 3])
 def test_equal_weights_are_none(kind, classes):
     X, y = problem(classes=classes)
     without = fitted(kind(random_state=0), X, y)

@@ -10,7 +10,7 @@ import pytest
 
 import pabi
 from pabi.learn import PrivateImputer, PrivateRanges, PrivateScaler
-from support.in_turn import in_turn
+from support.every_case import every
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")  # of seeds
 N = 30_000
@@ -81,7 +81,7 @@ def test_declared_bounds_are_never_left():
     assert np.array_equal(by_name.ranges_, one.ranges_)
 
 
-@in_turn("value", [0.0, 7.0, -1e200])
+@every("value", [0.0, 7.0, -1e200])
 def test_a_constant_column_has_a_range_around_it(value):
     one = ranged(np.full((N, 1), value))
     low, high = one.ranges_[:, 0]
@@ -90,7 +90,7 @@ def test_a_constant_column_has_a_range_around_it(value):
     assert np.all(np.abs(one.transform([[value], [value - 1.0]])) <= 1.0)
 
 
-@in_turn(("bounds", "expected"), [(None, (-1.0, 1.0)), ((2.0, 3.0), (2.0, 3.0))])
+@every(("bounds", "expected"), [(None, (-1.0, 1.0)), ((2.0, 3.0), (2.0, 3.0))])
 def test_a_column_of_gaps_has_the_range_that_is_public(bounds, expected):
     one = ranged(np.full((N, 2), math.nan), bounds=bounds)
     assert [tuple(column) for column in one.ranges_.T] == [expected] * 2
@@ -142,7 +142,7 @@ def test_ranges_that_are_bought_lead_to_about_the_same():
     assert out.std(axis=0) == pytest.approx(np.ones(3), abs=0.1)
 
 
-@in_turn("share", [0.2, 0.8])
+@every("share", [0.2, 0.8])
 def test_the_share_of_ranges_is_that_of_mu_squared(share):
     counts, moments = PrivateScaler(ranges_share=share).plan(N, 3).releases
     squares = [release.guarantee(1e-5).mu ** 2 for release in (counts, moments)]
@@ -166,7 +166,7 @@ def test_no_value_leaves_the_bound():
     assert np.nanmax(np.abs(out)) == 2.0
 
 
-@in_turn("value", [0.0, 3.0, -1e9])
+@every("value", [0.0, 3.0, -1e9])
 def test_a_constant_column_has_a_spread_above_zero(value):
     one = scaled(np.full((N, 2), value))
     assert np.all(one.scale_ > 0.0)
@@ -217,7 +217,7 @@ def with_gaps(n=N):
     return X
 
 
-@in_turn("feature_ranges", ["auto", (0.0, 60.0)])
+@every("feature_ranges", ["auto", (0.0, 60.0)])
 def test_means_of_the_values_there_are(feature_ranges):
     X = with_gaps()
     one = imputed(X, feature_ranges=feature_ranges)
@@ -226,7 +226,7 @@ def test_means_of_the_values_there_are(feature_ranges):
     assert one.statistics_ == pytest.approx(expected, rel=0.1)
 
 
-@in_turn("feature_ranges", ["auto", (0.0, 60.0)])
+@every("feature_ranges", ["auto", (0.0, 60.0)])
 def test_medians_of_the_values_there_are(feature_ranges):
     X = with_gaps()
     one = imputed(X, "median", feature_ranges=feature_ranges)
@@ -273,8 +273,8 @@ def test_the_most_frequent_level():
     assert pabi.verify(PrivateImputer(strategy="most_frequent").fit(X).guarantee_).ok
 
 
-@in_turn("odd", [None, "x", True, 1, "1.0", 2**60, np.float32(1.0)])
-@in_turn("changes", [{}, {"fill_value": "none"}, {"add_indicator": True}])
+@every("odd", [None, "x", True, 1, "1.0", 2**60, np.float32(1.0)])
+@every("changes", [{}, {"fill_value": "none"}, {"add_indicator": True}])
 def test_a_cell_changes_no_other_row(odd, changes):
     """Whatever type numpy and pandas give a table for it."""
     rows = [[1.0, math.nan], [math.nan, 2.0], [3.0, 1.0]] * 3
@@ -289,7 +289,7 @@ def test_a_cell_changes_no_other_row(odd, changes):
                 assert kinds[0] == kinds[1]
 
 
-@in_turn("strategy", ["mean", "median", "most_frequent"])
+@every("strategy", ["mean", "median", "most_frequent"])
 def test_a_column_of_gaps_is_filled_with_the_stated_value(strategy):
     X = np.full((N, 2), math.nan)
     for fill, expected in ((None, 0.0), (7.5, 7.5)):

@@ -23,7 +23,7 @@ from pabi.learn import (
     PrivateWhitener,
 )
 from support.estimators import ALL, CLASSIFIERS, REGRESSORS
-from support.in_turn import in_turn
+from support.every_case import every
 
 STEPS = [PrivateRanges, PrivateScaler, PrivateCategories, PrivateImputer, PrivateWhitener]
 # Their tables have 20 to 50 rows: the noise has to be small.
@@ -98,7 +98,7 @@ def test_scikit_learn_checks_of_other_settings(estimator):
     assert failures(checks_of(estimator)) == []
 
 
-@in_turn("kind", ALL + STEPS)
+@every("kind", ALL + STEPS)
 def test_arguments_are_stored_as_given_and_cloned(kind):
     odd = {name: object() for name in inspect.signature(kind).parameters}
     estimator = kind(**odd)
@@ -110,7 +110,7 @@ def test_arguments_are_stored_as_given_and_cloned(kind):
     assert stated.items() <= changed.items()
 
 
-@in_turn("kind", ALL + STEPS)
+@every("kind", ALL + STEPS)
 def test_help_lists_all_parameters_and_attributes(kind):
     text = inspect.getdoc(kind)
     sections = dict(re.findall(r"^(\w+)\n-{3,}\n(.*?)(?=^\w+\n-{3,}|\Z)", text, re.M | re.S))

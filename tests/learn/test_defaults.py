@@ -27,7 +27,7 @@ from pabi.learn.defaults import (
     budget,
     settings,
 )
-from support.in_turn import in_turn
+from support.every_case import every
 
 PROBLEM = Task(
     n=10_000,
@@ -73,7 +73,7 @@ def test_data_of_one_shape_get_one_run(kind, count):
     assert all(run == runs[0] for run in runs)
 
 
-@in_turn(
+@every(
     ("fixed", "expected"),
     [
         (Fixed(batches=FullBatch()), {"batches": FullBatch(), "cooldown_steps": 0}),
@@ -101,8 +101,8 @@ SIZES = [1, 2, 3, 17, 100, 10_000, 1_000_000, 100_000_000]
 TARGETS = [(1e-3, 1e-12), (1e-3, 0.5), (1.0, 1e-6), (100.0, 1e-12), (100.0, 0.5)]
 
 
-@in_turn("n", SIZES)
-@in_turn(("epsilon", "delta"), TARGETS)
+@every("n", SIZES)
+@every(("epsilon", "delta"), TARGETS)
 def test_settings_are_finite_and_possible_everywhere(n, epsilon, delta):
     """And no step expands, nor is there more work than twenty epochs and about 20 000 steps."""
     for curvature, gradient in itertools.product((1e-6, 0.5, 1e6), (1e-3, 1.0, 1e3)):
@@ -125,7 +125,7 @@ def test_settings_are_finite_and_possible_everywhere(n, epsilon, delta):
         assert falling.step_size.steps == steps + falling.cooldown_steps
 
 
-@in_turn("scale", [1e-6, 1.0, 1e6])
+@every("scale", [1e-6, 1.0, 1e6])
 def test_units_of_features_do_not_matter(scale):
     """Features in other units: R, the gradient bound and 1/θ scale with them, M with their square."""
     there = replace(
@@ -176,7 +176,7 @@ def test_the_budget_is_that_of_a_gaussian_release():
 FALLING = replace(PROBLEM, falling=True)
 
 
-@in_turn("steps", [1, 7, 40, 41, 1000, 20_500])
+@every("steps", [1, 7, 40, 41, 1000, 20_500])
 def test_falling_step_sizes_end_near_zero_and_have_their_mean(steps):
     fall = Falling(0.3, steps)
     sizes = np.array([fall(k) for k in range(steps)])

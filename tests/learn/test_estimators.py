@@ -22,7 +22,7 @@ from pabi.guarantees.releases import MODELS
 from pabi.learn import estimators as estimators_module
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
 from support.estimators import ALL, CLASSIFIERS, each_estimator
-from support.in_turn import in_turn
+from support.every_case import every
 from support.linear_problems import QUICK, QUIET, problem, within
 
 pytestmark = QUIET
@@ -54,8 +54,8 @@ BOUNDS = [case for case in BOUNDS if case[0] is not SHIFTED or case[1] != "csr"]
 
 
 @each_estimator
-@in_turn(("ranges", "form"), BOUNDS)
-@in_turn("intercept", [True, False])
+@every(("ranges", "form"), BOUNDS)
+@every("intercept", [True, False])
 def test_predictors_are_linear_in_rows_within_bounds(kind, ranges, form, intercept):
     """X @ coef_.T + intercept_, in the units of X. With ranges off centre coef_ and intercept_ are large
     against the result, so that roundings count by their sizes."""
@@ -76,7 +76,7 @@ def test_predictors_are_linear_in_rows_within_bounds(kind, ranges, form, interce
         assert np.all(estimator.intercept_ == 0.0)
 
 
-@in_turn("kind", ALL)
+@every("kind", ALL)
 def test_rows_beyond_the_norm_and_features_beyond_their_range_count_as_cut(kind):
     X, y = problem(kind)
     estimator = kind(**QUICK, noise_std=0.1).fit(X, y)
@@ -89,7 +89,7 @@ def test_rows_beyond_the_norm_and_features_beyond_their_range_count_as_cut(kind)
     assert scores(estimator, long / 10.0) == pytest.approx(formula(estimator, clipped), rel=1e-12)
 
 
-@in_turn("kind", ALL)
+@every("kind", ALL)
 def test_training_sees_rows_scaled_down(kind):
     """The same seed, the same model, up to the grid on which the last step is released."""
     X, y = problem(kind)
@@ -148,9 +148,9 @@ PUBLIC_LABELS = "the label set is public"
 
 
 @each_estimator
-@in_turn("adjacency", ["replace_one", "zero_out"])
-@in_turn(("epsilon", "delta"), [(0.3, 1e-3), (2.0, 1e-6)])
-@in_turn("batches", [FullBatch(), ShuffleOnce(20)])
+@every("adjacency", ["replace_one", "zero_out"])
+@every(("epsilon", "delta"), [(0.3, 1e-3), (2.0, 1e-6)])
+@every("batches", [FullBatch(), ShuffleOnce(20)])
 def test_the_noise_is_calibrated_to_the_target(kind, adjacency, epsilon, delta, batches):
     X, y = problem(kind)
     arguments = {**QUICK, "batches": batches, "step_size": 0.1}
@@ -160,8 +160,8 @@ def test_the_noise_is_calibrated_to_the_target(kind, adjacency, epsilon, delta, 
     assert model.guarantee_.tuned_at == delta
 
 
-@in_turn("kind", ALL)
-@in_turn("batches", [FullBatch(), Cyclic(25), ShuffleOnce(25)])
+@every("kind", ALL)
+@every("batches", [FullBatch(), Cyclic(25), ShuffleOnce(25)])
 def test_the_certificate_verifies_and_the_guarantee_survives_json(kind, batches):
     X, y = problem(kind)
     g = kind(delta=1e-3, **{**QUICK, "batches": batches, "step_size": 0.1}).fit(X, y).guarantee_
@@ -175,7 +175,7 @@ def test_the_certificate_verifies_and_the_guarantee_survives_json(kind, batches)
     assert pabi.verify(again.certificate).ok
 
 
-@in_turn("kind", ALL)
+@every("kind", ALL)
 def test_assumptions_say_what_the_user_must_stand_behind(kind):
     X, y = problem(kind)
     inferred = set(kind(**QUICK).fit(X, y).guarantee_.assumptions)
@@ -192,8 +192,8 @@ NARROW |= {"precondition": None}  # so that the run is the whole release
 HALVES = {"batches": Reshuffle(20), "epochs": 2.5, "cooldown_epochs": 0.5, "noise_std": 0.3}
 
 
-@in_turn("kind", ALL)
-@in_turn("changes", [{}, {"noise_std": 0.3}, HALVES, NARROW])
+@every("kind", ALL)
+@every("changes", [{}, {"noise_std": 0.3}, HALVES, NARROW])
 def test_the_run_executed_is_the_run_accounted(kind, changes):
     """One call of the trainer, whose run is `run_`, is what the guarantee is computed from, and holds what
     the arguments say."""
@@ -243,7 +243,7 @@ def test_more_classes_are_accounted_together():
         assert run.record_gradient_bound >= 2.0 * math.sqrt(2.0)  # √K·√(R² + 1)
 
 
-@in_turn("kind", ALL)
+@every("kind", ALL)
 def test_noise_in_place_of_epsilon(kind):
     """Twice the noise, less ε, whatever `epsilon` says."""
     X, y = problem(kind)
@@ -254,7 +254,7 @@ def test_noise_in_place_of_epsilon(kind):
     assert cost[0] == cost[1] > cost[2] > 0.0
 
 
-@in_turn("kind", ALL)
+@every("kind", ALL)
 def test_seeds_are_for_testing(kind):
     X, y = problem(kind)
     with pytest.warns(PrivacyWarning, match="testing only"):
@@ -267,7 +267,7 @@ def test_seeds_are_for_testing(kind):
     assert not np.array_equal(*fresh)
 
 
-@in_turn("kind", ALL)
+@every("kind", ALL)
 def test_a_fitted_model_holds_what_it_releases_and_nothing_else(kind):
     """Whether a row was scaled down is a fact about the data, of which no trace stays."""
     X, y = problem(kind)
@@ -370,7 +370,7 @@ def test_steps_are_shown_on_standard_error_if_asked(capfd):
     assert "3/3" in err
 
 
-@in_turn("kind", ALL)
+@every("kind", ALL)
 def test_refitting_forgets_the_first_fit(kind):
     X, y = problem(kind)
     model = kind(**QUICK, noise_std=0.5).fit(X, y)
@@ -380,7 +380,7 @@ def test_refitting_forgets_the_first_fit(kind):
     assert (model.run_.n, model.n_iter_) == (30, 2)
 
 
-@in_turn("kind", CLASSIFIERS)
+@every("kind", CLASSIFIERS)
 def test_declared_classes_need_not_all_occur(kind):
     """A class without records keeps its place, so that the set of classes says nothing of the data."""
     X, y = problem(kind)
@@ -395,7 +395,7 @@ def falling(k):
     return 0.5 / (1 + k)
 
 
-@in_turn("kind", ALL)
+@every("kind", ALL)
 def test_step_sizes_may_be_a_function(kind):
     X, y = problem(kind)
     estimator = clone(kind(**{**QUICK, "step_size": falling}, noise_std=0.5))

@@ -11,7 +11,7 @@ from pabi import learn
 from pabi.learn import estimators as estimators_module
 from pabi.learn import private_columns as columns_module
 from pabi.numbers.errors import BudgetExceeded, InvalidInput
-from support.in_turn import in_turn
+from support.every_case import every
 
 X = np.linspace([-1.0, 1.0, 0.2], [1.0, -0.5, 0.1], 900) / 1.5
 LABELS = (X[:, 0] > 0.1).astype(int)
@@ -125,7 +125,7 @@ def test_a_budget_that_is_exceeded_loses_no_model(tmp_path):
     assert all(vars(model)[key] is value for key, value in before.items())
 
 
-@in_turn(("rows", "labels"), [(X[:, 0], LABELS), (X, LABELS[1:]), (X[1:], LABELS)])
+@every(("rows", "labels"), [(X[:, 0], LABELS), (X, LABELS[1:]), (X[1:], LABELS)])
 def test_a_search_takes_a_row_and_a_label_a_record(rows, labels):
     with pytest.raises(InvalidInput, match="^(X|y): expected"):
         searching()[0].fit(rows, labels)

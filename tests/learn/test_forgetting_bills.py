@@ -17,8 +17,8 @@ from pabi.learn.forgetting import checked_rows
 from pabi.numbers.errors import BudgetExceeded, InvalidInput
 from pabi.numbers.showing import shown
 from support.estimators import each_estimator
+from support.every_case import every
 from support.forgetting import DELTA, TARGET, D, N, X, Y, put_back, that_forgets
-from support.in_turn import in_turn
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -309,7 +309,7 @@ def test_a_release_that_was_not_committed_leaves_either_state(file, ledger, monk
     assert state_in(file).facts["first"] == state_in(file).turn
 
 
-@in_turn(
+@every(
     ("rows", "places"),
     [
         ([5, 1], [1, 5]),
@@ -328,7 +328,7 @@ def test_rows_are_positions_or_a_mask(rows, places):
 LABELLED = pd.DataFrame({"a": np.arange(N)}, index=np.arange(N)[::-1])
 
 
-@in_turn(
+@every(
     "rows",
     [
         *(LABELLED.index[[3, 4]], LABELLED.index[LABELLED["a"] == 3], LABELLED["a"] == 3),

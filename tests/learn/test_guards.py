@@ -60,7 +60,7 @@ from pabi.learn.sentences import AGAIN, ONE_FIT, UNCLEAR, not_covered
 from pabi.numbers import warning as warning_module
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
 from support.estimators import same
-from support.in_turn import in_turn
+from support.every_case import every
 
 DELTA = 1e-4
 QUICK = {"batches": FullBatch(), "epochs": 2, "step_size": 0.5, "l2": 0.01, "precondition": None}
@@ -281,7 +281,7 @@ OURS = {
 }
 
 
-@in_turn("name", LEAKY)
+@every("name", LEAKY)
 def test_a_step_of_scikit_learns_that_learns_is_named(name):
     (finding, *others) = learn.check_pipeline(LEAKY[name]())
     assert finding.severity == "leak"
@@ -290,7 +290,7 @@ def test_a_step_of_scikit_learns_that_learns_is_named(name):
         learn.check_pipeline(make_pipeline(LEAKY[name](), model()), strict=True)
 
 
-@in_turn("name", UNKNOWN)
+@every("name", UNKNOWN)
 def test_what_is_not_on_the_list_is_named_whatever_it_does(name):
     (finding,) = learn.check_pipeline(UNKNOWN[name]())
     assert finding.severity == "unknown"
@@ -321,7 +321,7 @@ def test_a_known_step_makes_the_same_of_a_row_whatever_the_other_rows_are(name):
     assert same(learn.guarantee_of(Pipeline([("s", second), ("m", last)])), last.guarantee_)
 
 
-@in_turn("name", OURS)
+@every("name", OURS)
 def test_our_own_steps_are_known(name):
     assert learn.check_pipeline(OURS[name]()) == ()
 
@@ -354,9 +354,9 @@ NESTED = {
 }
 
 
-@in_turn("place", NESTED)
-@in_turn("step", [StandardScaler(), PrivateName()])
-@in_turn("fitted", [False, True])
+@every("place", NESTED)
+@every("step", [StandardScaler(), PrivateName()])
+@every("fitted", [False, True])
 @pytest.mark.filterwarnings("ignore")
 def test_the_path_names_the_step(place, step, fitted):
     build, path = NESTED[place]
@@ -402,7 +402,7 @@ def test_labels_are_another_matter():
         assert "public" in str(finding)
 
 
-@in_turn("wrong", [None, 3, "model", PCA, X, [model()]])
+@every("wrong", [None, 3, "model", PCA, X, [model()]])
 def test_what_is_no_estimator_is_refused(wrong):
     with pytest.raises(InvalidInput, match="^pipeline: expected"):
         learn.check_pipeline(wrong)
@@ -439,7 +439,7 @@ SEARCHES = {
 }
 
 
-@in_turn("name", SEARCHES)
+@every("name", SEARCHES)
 def test_what_is_not_known_to_fit_a_private_estimator_once_is_named(name):
     holder = SEARCHES[name](model().fit(X, Y))
     (finding, *others) = learn.check_pipeline(holder)
@@ -464,7 +464,7 @@ def test_what_fits_once_costs_what_it_holds():
     assert same(learn.guarantee_of(targets.fit(X, X[:, 0])), targets.regressor_.guarantee_)
 
 
-@in_turn(
+@every(
     "changes", [{"transformer": StandardScaler()}, {"func": batch_mean, "inverse_func": batch_mean}]
 )
 def test_targets_that_are_changed_by_what_is_not_known(changes):
@@ -476,7 +476,7 @@ def test_targets_that_are_changed_by_what_is_not_known(changes):
         learn.guarantee_of(one)
 
 
-@in_turn(
+@every(
     ("step", "now"),
     [
         (
@@ -634,7 +634,7 @@ def test_a_model_that_was_fitted_to_users_is_found_to_count_them():
 FRAME = pd.DataFrame({"patient_id": np.arange(120) % 9, "a": X[:, 0], "b": X[:, 1]})
 
 
-@in_turn(
+@every(
     "whole",
     [
         make_pipeline(columns((Normalizer(), ["a", "b"]), ("drop", ["patient_id"])), model()),
@@ -660,7 +660,7 @@ def test_a_column_that_looks_like_an_id_is_a_question_and_no_refusal(whole):
     )
 
 
-@in_turn(
+@every(
     ("holder", "leak"),
     [
         (ColumnTransformer([("a", Normalizer(), [0, 1])]), {"a": StandardScaler()}),

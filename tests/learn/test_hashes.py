@@ -35,7 +35,7 @@ from pabi.learn import (
     second_moments,
     train,
 )
-from support.in_turn import in_turn
+from support.every_case import every
 
 CLASSIFIERS = (PrivateLogisticRegression, PrivateLinearSVC, PrivateRidgeClassifier)
 REGRESSORS = (PrivateLinearRegression, PrivateHuberRegressor, PrivatePoissonRegressor)
@@ -55,7 +55,7 @@ def stated(guarantee):
 
 
 @pytest.mark.parametrize("kind", CLASSIFIERS + REGRESSORS)
-@in_turn("precondition", [None, "auto"])
+@every("precondition", [None, "auto"])
 def test_estimators_note_the_hash_of_their_coefficients(kind, precondition):
     model = fitted(kind, precondition=precondition)
     arrays = {"coef_": model.coef_, "intercept_": model.intercept_}
@@ -118,7 +118,7 @@ TRANSFORMERS = (
 )
 
 
-@in_turn(("step", "table", "name"), TRANSFORMERS)
+@every(("step", "table", "name"), TRANSFORMERS)
 def test_transformers_note_the_hash_of_what_they_learn(step, table, name):
     step = clone(step).fit(table)
     assert stated(step.guarantee_) == [parameters_hash(step)]
@@ -130,7 +130,7 @@ def test_transformers_note_the_hash_of_what_they_learn(step, table, name):
     assert parameters_hash(step) not in stated(step.guarantee_)
 
 
-@in_turn("labels", [[0, 1], [0.0, 1.0], ["no", "yes"], [False, True]])
+@every("labels", [[0, 1], [0.0, 1.0], ["no", "yes"], [False, True]])
 def test_labels_in_another_order_have_another_hash(labels):
     y = np.array(labels)[LABELS]
     model = PrivateLogisticRegression(classes=labels, **FITTED).fit(X, y)
@@ -170,7 +170,7 @@ def test_every_step_of_a_pipeline_has_a_hash():
 UNFITTED = (None, 3, object(), PrivateLogisticRegression(), PrivateWhitener())
 
 
-@in_turn("other", UNFITTED)
+@every("other", UNFITTED)
 def test_what_is_no_fitted_model(other):
     with pytest.raises(pabi.InvalidInput, match="^model: expected a fitted model"):
         parameters_hash(other)

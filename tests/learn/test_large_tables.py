@@ -11,7 +11,7 @@ import pabi
 from pabi import learn
 from pabi.execute import layouts, secret_orders
 from pabi.numbers.errors import InvalidInput
-from support.in_turn import in_turn
+from support.every_case import every
 from support.large import FORMS, NAMES, features, frame_of, labels, package, table_in, write_parts
 
 pytestmark = [
@@ -181,7 +181,7 @@ def test_bad_columns(tmp_path, y, message):
         learn.PrivateLogisticRegression(1.0).fit(learn.LargeTable(parts, columns=NAMES), y)
 
 
-@in_turn(
+@every(
     ("data", "message"),
     [
         ("nowhere/*.parquet", "X: expected a folder, a pattern .* there is nothing at 'nowhere/"),

@@ -15,7 +15,7 @@ from pabi import learn
 from pabi.features.scattering import Scattering
 from pabi.learn.schema import Boolean
 from pabi.numbers.errors import InvalidInput
-from support.in_turn import in_turn
+from support.every_case import every
 
 pytestmark = pytest.mark.filterwarnings("ignore", "error::numpy.exceptions.ComplexWarning")
 N = 40
@@ -110,8 +110,8 @@ def test_targets_and_weights(form: str, odd: str) -> None:
     refused("sample_weight", lambda: clone(CLASSIFIER).fit(X, Y, sample_weight=column))
 
 
-@in_turn("form", FORMS)
-@in_turn("odd", ["dict", "list", *MISSING])
+@every("form", FORMS)
+@every("odd", ["dict", "list", *MISSING])
 def test_users(form: str, odd: str) -> None:
     ids = beside(np.arange(N), (ODD | MISSING)[odd], form)
     for estimator in (CLASSIFIER, REGRESSOR):
@@ -154,8 +154,8 @@ def test_refusals_keep_no_cell() -> None:
         assert no.value.__context__ is None
 
 
-@in_turn("kind", ["c16", "M8[s]", "m8[s]"])
-@in_turn("frame", [False, True])
+@every("kind", ["c16", "M8[s]", "m8[s]"])
+@every("frame", [False, True])
 def test_whole_columns_of_other_types(kind: str, frame: bool) -> None:
     table, column = X.astype("i8").astype(kind), Y.astype("i8").astype(kind)
     own = pd.DataFrame(table) if frame else table

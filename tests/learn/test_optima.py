@@ -21,7 +21,7 @@ from pabi.learn import (
     PrivatePoissonRegressor,
     PrivateRidgeClassifier,
 )
-from support.in_turn import in_turn
+from support.every_case import every
 from support.linear_problems import QUICK, QUIET, problem, within
 
 pytestmark = QUIET
@@ -179,7 +179,7 @@ def clipped_loss(c):
     return loss
 
 
-@in_turn("share", [0.15, 0.3, 0.6, 2.0])
+@every("share", [0.15, 0.3, 0.6, 2.0])
 def test_clipped_training_ends_at_the_clipped_optimum(share):
     """Gradients clipped to `share` of their bound: the sum of the clipped losses is minimised."""
     X, y = problem(PrivateLogisticRegression)
@@ -199,7 +199,7 @@ def test_clipped_training_ends_at_the_clipped_optimum(share):
     assert np.linalg.norm(found - theta[:, 0]) < tolerance(1.5)
 
 
-@in_turn("share", [0.2, 0.35, 0.6, 0.9])
+@every("share", [0.2, 0.35, 0.6, 0.9])
 def test_clipped_probabilities_invert_the_clipped_optimum(share):
     """Where labels are 1 with probability p, the z that minimises the expected clipped loss is the one
     whose `predict_proba` is p: the link, derived by minimising rather than by differentiating."""
@@ -250,7 +250,7 @@ PROBABILISTIC = {
 
 @pytest.mark.parametrize("classes", [2, 3, 4])
 @pytest.mark.parametrize("name", PROBABILISTIC)
-@in_turn(
+@every(
     "changes",
     [
         {},
@@ -260,7 +260,7 @@ PROBABILISTIC = {
         {"clip_norm": 0.2, "clipping": "norm"},
     ],
 )
-@in_turn("size", [1.0, 1e3])
+@every("size", [1.0, 1e3])
 def test_probabilities_sum_to_one_and_agree_with_predictions(name, classes, changes, size):
     """The predicted class has the largest probability; where predictors say nothing several may."""
     kind, own = PROBABILISTIC[name]
@@ -293,8 +293,8 @@ def test_logarithms_of_probabilities_are_theirs():
         assert np.array_equal(model.predict_log_proba(X), np.log(model.predict_proba(X)))
 
 
-@in_turn("name", PROBABILISTIC)
-@in_turn("classes", [2, 3])
+@every("name", PROBABILISTIC)
+@every("classes", [2, 3])
 def test_a_row_of_zeros_has_probabilities(name, classes):
     """Its gradient is 0, so that nothing of it is clipped."""
     kind, own = PROBABILISTIC[name]
@@ -306,8 +306,8 @@ def test_a_row_of_zeros_has_probabilities(name, classes):
 
 @pytest.mark.parametrize("classes", [2, 3, 5])
 @pytest.mark.parametrize("kind", [PrivateLogisticRegression, PrivateRidgeClassifier])
-@in_turn("clipping", ["residual", "ball"])
-@in_turn("clip_norm", [0.1, 0.3, 0.6])
+@every("clipping", ["residual", "ball"])
+@every("clip_norm", [0.1, 0.3, 0.6])
 def test_at_the_probabilities_the_expected_gradient_vanishes(kind, classes, clip_norm, clipping):
     """Of a record whose label is drawn from them, as the trainer computes it, clipping included: the model
     is then where training on such labels would stop."""

@@ -37,7 +37,7 @@ from pabi.learn import (
 )
 from pabi.numbers.errors import InvalidInput
 from support.estimators import same
-from support.in_turn import in_turn
+from support.every_case import every
 
 DELTA = 1e-4
 QUICK = {"batches": FullBatch(), "epochs": 3, "step_size": 0.5, "l2": 0.01}
@@ -67,7 +67,7 @@ def cost(*steps):
     return guarantee_of(make_pipeline(*steps).fit(X, Y))
 
 
-@in_turn("batches", [FullBatch(), ShuffleOnce(100)])
+@every("batches", [FullBatch(), ShuffleOnce(100)])
 def test_a_whitener_and_a_model_cost_what_composes(batches):
     model = make_pipeline(whitener(), classifier(batches=batches)).fit(X, Y)
     parts = [step.guarantee_ for step in model]
@@ -116,7 +116,7 @@ def test_a_preconditioned_model_behind_a_whitener_is_three_releases():
     assert pabi.verify(whole).ok
 
 
-@in_turn("place", ["before a whitener", "within a pipeline", "after a whitener"])
+@every("place", ["before a whitener", "within a pipeline", "after a whitener"])
 def test_a_step_that_learns_is_refused_by_name(place):
     steps = {
         "before a whitener": [("odd", PCA(2)), ("w", whitener()), ("m", classifier())],
@@ -194,7 +194,7 @@ def test_what_is_not_fitted_is_refused(model):
         guarantee_of(model())
 
 
-@in_turn("model", [None, "model", 3, object(), PCA, X, [classifier()]])
+@every("model", [None, "model", 3, object(), PCA, X, [classifier()]])
 def test_what_is_no_model_is_refused(model):
     with pytest.raises(InvalidInput, match="^model: expected"):
         guarantee_of(model)
@@ -275,7 +275,7 @@ def test_columns_that_a_function_of_the_table_chooses_are_refused():
         guarantee_of(model)
 
 
-@in_turn("leaky", [StandardScaler(), make_pipeline(PrivateRanges(2.0, DELTA), StandardScaler())])
+@every("leaky", [StandardScaler(), make_pipeline(PrivateRanges(2.0, DELTA), StandardScaler())])
 def test_one_leaky_column_is_refused_by_name(leaky):
     model = model_of_columns(("honest", PrivateRanges(2.0, DELTA), ["a"]), ("leaky", leaky, ["b"]))
     with pytest.raises(InvalidInput, match=r"^columntransformer\.leaky.*StandardScaler"):
@@ -305,7 +305,7 @@ def stored(chain):
     return pickle.loads(pickle.dumps(chain))
 
 
-@in_turn("between", [copy.deepcopy, stored, lambda chain: chain])
+@every("between", [copy.deepcopy, stored, lambda chain: chain])
 def test_a_step_of_a_later_fit_than_the_one_behind_it_is_refused(between):
     """The last step fails after its scaler was fitted anew: the two do not belong together."""
     chain = Pipeline(

@@ -12,7 +12,7 @@ import pabi
 from pabi import learn
 from pabi.numbers.errors import InvalidInput
 from support.estimators import CLASSIFIERS
-from support.in_turn import in_turn
+from support.every_case import every
 
 REGRESSORS = [learn.PrivateLinearRegression, learn.PrivateHuberRegressor]
 N, D = 400, 3
@@ -72,7 +72,7 @@ def test_the_declared_classes_are_counted():
     assert declared.run == learn.PrivateLogisticRegression().plan(1000, 4, 3).run
 
 
-@in_turn("classes", [2, 5])
+@every("classes", [2, 5])
 def test_the_noise_is_that_of_weights_that_nothing_damps(classes):
     """Of the sum of independent noises of all steps, in units of the predictor of the longest row."""
     plan = learn.PrivateLogisticRegression(1.0, 1e-5, intercept_scaling=2.0).plan(
@@ -113,8 +113,8 @@ def test_a_plan_is_told_in_lines():
     assert "units of y" in falling
 
 
-@in_turn("name", ["n", "d", "classes"])
-@in_turn("bad", [0, -3, 2.5, True, "10", None])
+@every("name", ["n", "d", "classes"])
+@every("bad", [0, -3, 2.5, True, "10", None])
 def test_sizes_are_whole_numbers(name, bad):
     sizes = {"n": 100, "d": 3, "classes": 2, name: bad}
     with pytest.raises(InvalidInput, match=f"^{name}: "):

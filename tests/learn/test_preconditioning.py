@@ -19,7 +19,7 @@ from pabi.learn import whitening as whitening_module
 from pabi.learn.whitening import TOO_NOISY
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
 from support.estimators import ALL, CLASSIFIERS, REGRESSORS, each_estimator
-from support.in_turn import in_turn
+from support.every_case import every
 from support.linear_problems import QUIET, within
 
 batch_schemes = pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_the_share_is_that_of_the_square_of_mu(kind):
         assert model.moments_.guarantee(DELTA).mu ** 2 == pytest.approx(share * whole**2, rel=1e-9)
 
 
-@in_turn("kind", ALL)
+@every("kind", ALL)
 def test_noise_of_the_training_may_be_stated(kind):
     """ "auto" then spends nothing on moments; a stated share is spent beside it."""
     assert fitted(kind, precondition="auto", noise_std=0.5).moments_ is None
@@ -155,7 +155,7 @@ def test_what_runs_is_what_is_accounted(monkeypatch, kind, intercept):
     assert np.array_equal(trained_on, model.preconditioner_.table(records).astype(np.float64))
 
 
-@in_turn("kind", ALL)
+@every("kind", ALL)
 def test_the_map_sees_the_release_alone(kind):
     """The same released values of other data: the same map, bit by bit."""
     maps = []
@@ -183,8 +183,8 @@ BOUNDS = [case for case in BOUNDS if case[0] is not SHIFTED or case[1] != "csr"]
 
 
 @each_estimator
-@in_turn(("ranges", "form"), BOUNDS)
-@in_turn("intercept", [True, False])
+@every(("ranges", "form"), BOUNDS)
+@every("intercept", [True, False])
 def test_predictors_are_those_of_mapped_rows(kind, ranges, form, intercept):
     """Scales times X @ coef_.T + intercept_, for rows within the bounds, the scales of `preconditioner_`
     computed here from its matrix."""
@@ -253,7 +253,7 @@ PROBABLE = [
 ]
 
 
-@in_turn(("kind", "classes", "changes"), PROBABLE)
+@every(("kind", "classes", "changes"), PROBABLE)
 def test_probabilities_sum_to_one_and_agree_with_predictions(kind, classes, changes):
     X, y = problem(kind, classes=classes)
     names = np.array(["red", "green", "blue"])[:classes]
@@ -283,7 +283,7 @@ def test_a_wide_table_is_mapped_column_by_column(kind):
     assert np.mean(same) > 0.99
 
 
-@in_turn("kind", ALL)
+@every("kind", ALL)
 def test_one_seed_makes_two_independent_noises(kind):
     """The same model twice; and the noise of the release is not that of the training."""
     models = []
@@ -300,8 +300,8 @@ def test_one_seed_makes_two_independent_noises(kind):
     assert not np.array_equal(fresh[0].coef_, fresh[1].coef_)
 
 
-@in_turn("kind", ALL)
-@in_turn("share", [0.0, 1.0, -0.1, 2.0, math.nan, math.inf, "yes", True, [0.1]])
+@every("kind", ALL)
+@every("share", [0.0, 1.0, -0.1, 2.0, math.nan, math.inf, "yes", True, [0.1]])
 def test_a_bad_share_is_refused_by_name(kind, share):
     with pytest.raises(InvalidInput, match="^precondition: expected") as caught:
         fitted(kind, precondition=share)
@@ -345,7 +345,7 @@ def test_more_columns_than_rows(kind):
 
 
 @pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
-@in_turn("n", [1, 2])
+@every("n", [1, 2])
 def test_a_record_or_two(n):
     X, y = problem(learn.PrivateLinearRegression)
     for share in ("auto", SHARE):
@@ -392,7 +392,7 @@ def test_arguments_are_checked_before_anything_is_released(monkeypatch, kind, ch
     assert drawn == []
 
 
-@in_turn("norm", [1e-20, 1e-3, 1e3, 1e20, 1e60])
+@every("norm", [1e-20, 1e-3, 1e3, 1e20, 1e60])
 def test_norms_of_all_sizes(norm):
     """Features, norm and constant in other units: as good a model."""
     X, y = problem(learn.PrivateLogisticRegression)

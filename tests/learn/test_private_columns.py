@@ -25,7 +25,7 @@ from pabi.learn import (
     parameters_hash,
 )
 from pabi.numbers.errors import BudgetExceeded, InvalidInput, PrivacyWarning, TargetUnreachable
-from support.in_turn import in_turn
+from support.every_case import every
 
 EPSILON, DELTA = 1.0, 1e-5
 N = 20_000
@@ -46,7 +46,7 @@ FREE = {
     "constant": lambda **c: PrivateImputer(strategy="constant", **c),
 }
 FAILING = ("categories", "most frequent")
-each = in_turn("name", MADE)
+each = every("name", MADE)
 
 
 def table(n=N, seed=0):
@@ -65,8 +65,8 @@ EVERY = MADE | {
 pytestmark = pytest.mark.filterwarnings("ignore:some rows exceed feature_norm")
 
 
-@in_turn("name", EVERY)
-@in_turn("adjacency", ["replace_one", "zero_out"])
+@every("name", EVERY)
+@every("adjacency", ["replace_one", "zero_out"])
 def test_the_target_is_met_and_certified(name, adjacency):
     one = EVERY[name](adjacency=adjacency).fit(table())
     assert EPSILON * (1.0 - 1e-4) <= one.guarantee_.epsilon(DELTA) <= EPSILON
@@ -78,7 +78,7 @@ def test_the_target_is_met_and_certified(name, adjacency):
         assert any(sentence in own for own in one.guarantee_.assumptions)
 
 
-@in_turn("name", EVERY)
+@every("name", EVERY)
 def test_a_seed_is_for_testing(name):
     with pytest.warns(PrivacyWarning, match="testing only") as seen:
         one = EVERY[name](random_state=3).fit(table())
@@ -94,7 +94,7 @@ def test_a_seed_is_for_testing(name):
         assert len({EVERY[name]().fit(X).transform(few).tobytes() for _ in range(4)}) > 1
 
 
-@in_turn("name", MADE)
+@every("name", MADE)
 def test_a_ledger_is_charged_once_or_refuses_a_failure(name):
     """A probability of failure, of levels that are not declared, lies above no Gaussian."""
     with tempfile.TemporaryDirectory() as folder:
@@ -107,7 +107,7 @@ def test_a_ledger_is_charged_once_or_refuses_a_failure(name):
         assert len(ledger.report().entries) == (name not in FAILING)
 
 
-@in_turn("name", EVERY)
+@every("name", EVERY)
 def test_stored_and_read_again(name):
     one = EVERY[name]().fit(table())
     written, joined = skops.io.dumps(one), io.BytesIO()
@@ -127,7 +127,7 @@ def test_stored_and_read_again(name):
             assert getattr(again, learnt, None) == getattr(one, learnt, None)
 
 
-@in_turn("name", EVERY)
+@every("name", EVERY)
 def test_frames_in_and_out(name):
     frame = pd.DataFrame(table(), columns=["a", "b"], index=np.arange(N) + 7)
     one = EVERY[name]().set_output(transform="pandas").fit(frame)
@@ -152,7 +152,7 @@ def test_the_plan_needs_no_data_and_is_what_is_executed(name):
     assert "ε = " in str(plan)
 
 
-@in_turn("name", FREE)
+@every("name", FREE)
 def test_what_is_declared_costs_nothing(name):
     X = np.array([["a", "b"], ["a", "c"]] * 10, dtype=object)
     one = FREE[name]().fit(X)
@@ -182,7 +182,7 @@ def test_nothing_but_what_is_released_is_kept(name):
     assert sum(map(len, getattr(one, "categories_", ()))) <= 40
 
 
-@in_turn(
+@every(
     ("name", "field", "values"),
     [
         *((name, "epsilon", (0.0, math.inf)) for name in MADE),
@@ -211,7 +211,7 @@ def test_wrong_arguments_are_named(name, field, values):
         assert "\n" not in str(caught.value)
 
 
-@in_turn("name", ["ranges", "scaler", "mean", "median"])
+@every("name", ["ranges", "scaler", "mean", "median"])
 def test_errors_show_no_value_of_the_table(name):
     for bad in ([["8675309", "sekret"]], [[8675309.0, math.inf]], [8675309.0, 1.0]):
         with pytest.raises(ValueError) as caught:
@@ -220,7 +220,7 @@ def test_errors_show_no_value_of_the_table(name):
         assert "sekret" not in str(caught.value)
 
 
-@in_turn("name", ["ranges", "scaler", "mean", "median"])
+@every("name", ["ranges", "scaler", "mean", "median"])
 def test_too_few_rows_are_refused_before_data_are_read_and_the_best_would_do(name):
     one = MADE[name]().set_params(feature_ranges="auto") if name == "mean" else MADE[name]()
     with pytest.raises(TargetUnreachable) as caught:

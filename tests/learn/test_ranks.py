@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pabi.learn.ranks import RankSearch, margin_of, questions_of, thresholds
-from support.in_turn import in_turn
+from support.every_case import every
 
 GRID = thresholds()
 
@@ -37,8 +37,8 @@ def test_thresholds_cover_all_doubles_with_an_eighth_of_an_octave_nearby():
     assert np.array_equal(GRID, -GRID[::-1])
 
 
-@in_turn("scale", [1e-300, 1e-20, 1e-6, 1.0, 1e7, 1e30, 1e300])
-@in_turn("bounded", [False, True])
+@every("scale", [1e-300, 1e-20, 1e-6, 1.0, 1e7, 1e30, 1e300])
+@every("bounded", [False, True])
 def test_the_quantiles_lie_where_they_are_said_to_lie(scale, bounded):
     values = np.random.default_rng(0).standard_normal(1000) * scale
     bounds = (-8.0 * scale, 8.0 * scale) if bounded else None
@@ -51,14 +51,14 @@ def test_the_quantiles_lie_where_they_are_said_to_lie(scale, bounded):
         assert np.mean(values <= low) < share <= np.mean(values <= high)
 
 
-@in_turn("value", [0.0, -7.0, 1e-310, 1997.0, -1e300])
+@every("value", [0.0, -7.0, 1e-310, 1997.0, -1e300])
 def test_a_constant_column_is_within(value):
     ends, _ = searched(np.full(100, value))
     assert ends[0] < value <= ends[1]
     assert ends[2] < value <= ends[3]
 
 
-@in_turn("count", [0, 1, 2])
+@every("count", [0, 1, 2])
 def test_too_few_values_show_nothing(count):
     assert searched(np.ones(count)) == ((), 1)
 

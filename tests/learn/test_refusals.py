@@ -12,7 +12,7 @@ from pabi import learn
 from pabi.describe.batches import ShuffleOnce
 from pabi.numbers.errors import InvalidInput, TargetUnreachable
 from support.estimators import ALL, CLASSIFIERS, REGRESSORS, each_estimator
-from support.in_turn import in_turn
+from support.every_case import every
 from support.linear_problems import QUICK, QUIET, problem
 
 pytestmark = QUIET
@@ -50,15 +50,15 @@ TABLES = {
 }
 
 
-@in_turn("kind", ALL)
-@in_turn("name", TABLES)
+@every("kind", ALL)
+@every("name", TABLES)
 def test_bad_tables_are_refused_without_showing_them(kind, name):
     refusal = refused(lambda: kind(**QUICK).fit(TABLES[name], HALF))
     assert name != "overflow" or refusal.field == "X"
 
 
-@in_turn("kind", CLASSIFIERS)
-@in_turn(
+@every("kind", CLASSIFIERS)
+@every(
     ("y", "declared"),
     [
         (np.full(20, 6172), None),
@@ -85,7 +85,7 @@ def with_target(value):
     return y if isinstance(value, str) else y.astype(float)
 
 
-@in_turn("kind", REGRESSORS)
+@every("kind", REGRESSORS)
 def test_bad_targets_are_refused_without_showing_them(kind):
     for value in (math.nan, math.inf, "x6172"):
         refused(lambda value=value: kind(**QUICK).fit(ROWS, with_target(value)))
@@ -96,15 +96,15 @@ def test_bad_targets_are_refused_without_showing_them(kind):
         assert np.all(np.isfinite(kind(**QUICK).fit(ROWS, with_target(-6172.0)).coef_))
 
 
-@in_turn("kind", ALL)
+@every("kind", ALL)
 def test_data_seen_when_predicting_is_checked_and_never_shown(kind):
     model = kind(**QUICK).fit(*problem(kind))
     for wrong in ([[SECRET, math.nan, 0.0]], [["x6172", 0, 0]], [[SECRET]], [SECRET] * 3, SECRET):
         refused(lambda wrong=wrong: model.predict(wrong))
 
 
-@in_turn("kind", ALL)
-@in_turn(
+@every("kind", ALL)
+@every(
     ("field", "value"),
     [
         *(("epsilon", value) for value in (0.0, -1.0, math.nan, math.inf)),
@@ -130,7 +130,7 @@ def test_bad_arguments_are_refused_by_name(kind, field, value):
     assert str(caught.value).startswith(field)
 
 
-@in_turn(
+@every(
     ("kind", "name", "value"),
     [
         (learn.PrivateLinearRegression, "residual_bound", 0.0),
@@ -182,7 +182,7 @@ OTHER_LIBRARIES = {
 }
 
 
-@in_turn("kind", ALL)
+@every("kind", ALL)
 def test_keywords_of_other_libraries_are_answered(kind):
     for keyword, mention in OTHER_LIBRARIES.items():
         with pytest.raises(InvalidInput, match=f"^{keyword}: ") as caught:

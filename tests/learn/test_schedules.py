@@ -16,7 +16,7 @@ from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
 from pabi.learn.defaults import budget
 from pabi.shifts.isotonic import solve
-from support.in_turn import in_turn
+from support.every_case import every
 
 # In units in which S = 1 and C/n = 1; x stands for λS.
 POWERS = (0.0, 1.0 / 3.0, 0.5, 2.0 / 3.0, 0.8)
@@ -46,7 +46,7 @@ def price(v: np.ndarray) -> float:
     return solve(np.ones(v.size), np.full(v.size, cell), v * cell).energy
 
 
-@in_turn("p", POWERS)
+@every("p", POWERS)
 def test_a_falling_noise_costs_what_composition_does(p):
     """The solver finds nothing better than a = 1, and that is ∫ 1/v = 1/(1 − p), by cells of equal noise."""
     edges = np.linspace(1.0, 0.0, CELLS + 1)
@@ -54,13 +54,13 @@ def test_a_falling_noise_costs_what_composition_does(p):
     assert price(1.0 / means) == pytest.approx(1.0 / (1.0 - p), rel=1e-9)
 
 
-@in_turn("rise", [0.5, 1.0, 4.0])
+@every("rise", [0.5, 1.0, 4.0])
 def test_a_rising_noise_costs_what_its_mean_does(rise):
     v = np.linspace(1.0, 1.0 + rise, CELLS)
     assert price(v) == pytest.approx(1.0 / v.mean(), rel=1e-9)
 
 
-@in_turn(("p", "even"), [(1 / 3, 0.767), (0.5, 1.301), (2 / 3, 2.115)])
+@every(("p", "even"), [(1 / 3, 0.767), (0.5, 1.301), (2 / 3, 2.115)])
 def test_where_a_power_breaks_even(p, even):
     """The figures of the page, to the digits that it has."""
     assert brentq(lambda x: power(p, x) - constant(x), 0.1, 10.0) == pytest.approx(even, abs=6e-4)
@@ -100,7 +100,7 @@ def test_calibrated_runs_have_the_noise_of_the_limit(sizes, limit):
         assert measured == pytest.approx((path / (n * mu)) ** 2 * limit(x), rel=0.03)
 
 
-@in_turn("left", [1, 5, 40])
+@every("left", [1, 5, 40])
 def test_the_last_use_costs_up_to_three_times_as_much_on_a_straight_line(left):
     """Used last r steps before the end: 6r/((r + 1)(2r + 1)), where constant steps have 1/r."""
     sizes = np.arange(left, 0, -1.0)

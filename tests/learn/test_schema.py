@@ -17,7 +17,7 @@ from sklearn.base import clone
 from pabi.learn import SchemaEncoder
 from pabi.learn.schema import read_range
 from pabi.numbers.errors import InvalidInput
-from support.in_turn import in_turn
+from support.every_case import every
 
 AGE = {"kind": "numeric", "range": [20, 60]}
 GAIN = {"kind": "numeric", "range": [0, 99], "transform": "log1p"}
@@ -110,7 +110,7 @@ def test_arrays_where_they_are_asked_for() -> None:
         SchemaEncoder(ALL, sparse_output=1).transform(ROW)  # type: ignore[arg-type]
 
 
-@in_turn("everywhere", [True, False])
+@every("everywhere", [True, False])
 def test_data_frames_where_they_are_asked_for(everywhere: bool) -> None:
     pandas = pytest.importorskip("pandas", reason="needs pandas")
     table = pandas.DataFrame(ROW, index=[7])
@@ -144,7 +144,7 @@ def test_data_frames_of_every_type() -> None:
     np.testing.assert_allclose(rows, expected, rtol=0.0, atol=4e-15)
 
 
-@in_turn(("column", "cells"), [(AGE, [19.9]), (AGE, ["61"]), (GAIN, [-1e-9]), (JOB, ["baker"])])
+@every(("column", "cells"), [(AGE, [19.9]), (AGE, ["61"]), (GAIN, [-1e-9]), (JOB, ["baker"])])
 def test_cells_outside_the_schema_warn_without_saying_which(
     column: dict[str, Any], cells: Any
 ) -> None:
@@ -160,7 +160,7 @@ def test_what_is_declared_does_not_warn() -> None:
         SchemaEncoder({"x": RANK}).fit({"x": ["9"]})  # a level of its own is a place for anything
 
 
-@in_turn(
+@every(
     ("field", "column"),
     [
         ("", 3),
@@ -191,7 +191,7 @@ def test_bad_schemas_are_named(field: str, column: Any) -> None:
         assert caught.value.field == whole
 
 
-@in_turn(
+@every(
     ("columns", "X", "field"),
     [
         ({"x": AGE}, {"y": [1]}, "X"),

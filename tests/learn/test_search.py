@@ -25,7 +25,7 @@ from pabi.execute.trials import TrialLaw
 from pabi.learn.search import _labels, _Tables
 from pabi.learn.search_plans import scored
 from pabi.numbers.errors import BudgetExceeded, InvalidInput, PrivacyWarning, TargetUnreachable
-from support.in_turn import in_turn
+from support.every_case import every
 
 DELTA = 1e-5
 GRID = {"clip_norm": [0.1, 0.5], "precondition": [None]}
@@ -212,7 +212,7 @@ def test_an_error_in_a_trial_shows_no_other_trial(monkeypatch):
     assert "generator" not in local
 
 
-@in_turn("name", ["epsilon", "delta", "adjacency", "noise_std", "random_state"])
+@every("name", ["epsilon", "delta", "adjacency", "noise_std", "random_state"])
 def test_settings_of_privacy_are_refused_by_name(name):
     X, y = table(200)
     for setting in (name, f"privatelogisticregression__{name}"):
@@ -220,7 +220,7 @@ def test_settings_of_privacy_are_refused_by_name(name):
             search(settings={setting: [1.0]}).fit(X, y, **PUBLIC)
 
 
-@in_turn(
+@every(
     ("fields", "scoring", "field"),
     [
         ({}, {}, "validation_share"),
@@ -364,7 +364,7 @@ def score_of(guesses, labels, m=40):
     return asked._score(Guesses(guesses), tables, np.random.default_rng(0))
 
 
-@in_turn(
+@every(
     ("label", "adds"),
     [
         (Odd(1000), 1),
@@ -392,7 +392,7 @@ def test_a_record_adds_nothing_or_one_hit(label, adds):
     assert found == pytest.approx((39 + adds) / 40, abs=1e-9)
 
 
-@in_turn("shape", [(40, 1), (1, 40), (39,), (41,), (), (40, 40), (1,)])
+@every("shape", [(40, 1), (1, 40), (39,), (41,), (), (40, 40), (1,)])
 def test_predictions_of_another_shape_are_refused(shape):
     with pytest.raises(InvalidInput, match=r"estimator: expected predictions of shape \(40,\)"):
         score_of(np.ones(shape), [1] * 40)
@@ -471,7 +471,7 @@ def test_a_ledger_has_one_entry_of_a_search(tmp_path):
     assert ledger.remaining() == left
 
 
-@in_turn(
+@every(
     ("y", "kind"),
     [
         ([0, 1] * 20 + ["x"], list),
@@ -491,7 +491,7 @@ def test_one_label_changes_no_other(y, kind):
     assert set(map(type, labels.tolist()[:-1])) == {type(y[0])}
 
 
-@in_turn("share", [None, 0.3])
+@every("share", [None, 0.3])
 def test_an_undeclared_label_of_another_kind_is_refused_in_one_line(share):
     X, _ = table(400)
     asked = search(logistic(classes=None), validation_share=share)

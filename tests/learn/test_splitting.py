@@ -9,11 +9,11 @@ import pytest
 import pabi
 from pabi.learn import PrivateCategories, PrivateScaler, split_epsilon
 from pabi.numbers.errors import InvalidInput
-from support.in_turn import in_turn
+from support.every_case import every
 
 
-@in_turn("shares", [(1.0,), (0.15, 0.85), (0.05, 0.05, 0.9), (0.2, 0.3)])
-@in_turn(("epsilon", "delta"), [(1.0, 1e-5), (0.1, 1e-8), (20.0, 0.01)])
+@every("shares", [(1.0,), (0.15, 0.85), (0.05, 0.05, 0.9), (0.2, 0.3)])
+@every(("epsilon", "delta"), [(1.0, 1e-5), (0.1, 1e-8), (20.0, 0.01)])
 def test_gaussian_steps_cost_the_whole_together(epsilon, delta, shares):
     each = split_epsilon(epsilon, delta, shares)
     plans = [
@@ -32,7 +32,7 @@ def test_levels_that_may_fail_are_within_the_budget():
     assert 0.99 <= pabi.compose(levels, rest).epsilon(1e-5) <= 1.0
 
 
-@in_turn(
+@every(
     ("changes", "field"),
     [
         ({"epsilon": 0.0}, "epsilon"),

@@ -23,11 +23,11 @@ from pabi.learn import (
 from pabi.numbers import warning as warning_module
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
 from support.estimators import REGRESSORS, each_estimator
-from support.in_turn import in_turn
+from support.every_case import every
 
 QUICK = {"batches": FullBatch(), "epochs": 3, "step_size": 0.5, "l2": 0.01, "noise_std": 0.3}
 SCALED = [(PrivateLinearRegression, "residual_bound"), (PrivateHuberRegressor, "threshold")]
-each_scaled = in_turn(("kind", "bound"), SCALED)
+each_scaled = every(("kind", "bound"), SCALED)
 PUBLIC = "target_range is public"
 LOW, HIGH = -100.0, 300.0
 
@@ -159,7 +159,7 @@ def test_counts_are_cut_at_the_range_and_not_scaled():
         fitted(PrivatePoissonRegressor, X, y - 1, target_range=(0, 20))
 
 
-@in_turn("kind", REGRESSORS)
+@every("kind", REGRESSORS)
 def test_what_a_range_assumes_is_said(kind):
     X, y = problem()
     for given, said in (((0, 200), True), (None, False)):
@@ -170,10 +170,8 @@ def test_what_a_range_assumes_is_said(kind):
     assert clone(kind(target_range=(0, 9))).target_range == (0, 9)
 
 
-@in_turn("kind", REGRESSORS)
-@in_turn(
-    "value", [(1, 0), (1, 1), (0,), (0, math.inf), (0, math.nan), "0..1", 5, [[0, 1]], object()]
-)
+@every("kind", REGRESSORS)
+@every("value", [(1, 0), (1, 1), (0,), (0, math.inf), (0, math.nan), "0..1", 5, [[0, 1]], object()])
 def test_bad_ranges_are_refused_by_name(kind, value):
     X, y = problem()
     with pytest.raises(InvalidInput) as caught:
@@ -205,7 +203,7 @@ def warned(words, action):
     return messages
 
 
-@in_turn(("action", "count"), [("default", 1), ("always", 3), ("ignore", 0)])
+@every(("action", "count"), [("default", 1), ("always", 3), ("ignore", 0)])
 def test_long_rows_are_warned_of_once(action, count):
     X, y = problem()
 
@@ -227,7 +225,7 @@ def test_a_warning_that_is_an_error_stays_one():
                 PrivateLinearRegression(**QUICK, residual_bound=1.0).fit(9 * X, y)
 
 
-@in_turn("kind", REGRESSORS)
+@every("kind", REGRESSORS)
 def test_targets_of_which_nothing_is_stated_are_warned_of_once(kind):
     X, y = problem()
     bound = "count_bound" if kind is PrivatePoissonRegressor else dict(SCALED)[kind]
@@ -245,7 +243,7 @@ def test_targets_of_which_nothing_is_stated_are_warned_of_once(kind):
 
 
 @each_estimator
-@in_turn("d", [1, 2, 7])
+@every("d", [1, 2, 7])
 def test_no_row_within_the_ranges_is_scaled(kind, d):
     """All corners of the ranges, which have norm √d, and none of which is warned of."""
     corners = np.array(list(itertools.product([3.0, 5.0], repeat=d)))

@@ -27,7 +27,7 @@ from pabi.learn import (
 from pabi.learn.sample_weights import sample_weights
 from pabi.learn.sentences import ENROLLED, MOST_WEIGHT
 from support.estimators import ALL
-from support.in_turn import in_turn
+from support.every_case import every
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning"),
@@ -40,7 +40,7 @@ Y = (X[:, 0] + 0.1 * RNG.normal(size=M) > 0.0).astype(int)
 IDS = RNG.integers(0, 100, size=M)
 
 
-@in_turn("estimator", ALL)
+@every("estimator", ALL)
 def test_n_counts_users_in_every_default(estimator):
     """What is planned for so many records is what users get, unit aside."""
     model = estimator(2.0, DELTA, users=USERS, random_state=0).fit(X, Y, groups=IDS)
@@ -100,7 +100,7 @@ def test_groups_go_through_pipelines():
     assert guarantee_of(pipeline).unit == "user"
 
 
-@in_turn("estimator", ALL)
+@every("estimator", ALL)
 def test_metadata_are_requested_by_name(estimator):
     with sklearn.config_context(enable_metadata_routing=True):
         model = estimator().set_fit_request(groups=True, sample_weight=False)
@@ -193,7 +193,7 @@ def test_weights_beyond_the_largest_are_taken_as_it_with_a_warning():
     assert got.tolist() == [0.0, 0.5, 1.0]
 
 
-@in_turn(
+@every(
     ("weights", "most", "field"),
     [
         (np.ones(M), None, "max_sample_weight"),
@@ -204,7 +204,7 @@ def test_weights_beyond_the_largest_are_taken_as_it_with_a_warning():
         (["a"] * M, 1.0, "sample_weight"),
     ],
 )
-@in_turn("estimator", [PrivateLogisticRegression, PrivateLinearRegression])
+@every("estimator", [PrivateLogisticRegression, PrivateLinearRegression])
 def test_wrong_weights_are_refused(estimator, weights, most, field):
     with pytest.raises(InvalidInput) as refused:
         estimator(max_sample_weight=most).fit(X, Y, sample_weight=weights)

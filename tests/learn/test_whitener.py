@@ -16,7 +16,7 @@ import pabi
 from pabi.learn import PrivateWhitener
 from pabi.learn import whitening as whitening_module
 from pabi.numbers.errors import InvalidInput, TargetUnreachable
-from support.in_turn import in_turn
+from support.every_case import every
 
 EPSILON, DELTA = 5.0, 1e-4
 
@@ -66,8 +66,8 @@ def test_the_release_executed_is_the_release_accounted(monkeypatch, intercept):
     assert whitener.guarantee_.epsilon(DELTA) == moments.guarantee(DELTA).epsilon(DELTA)
 
 
-@in_turn("equal", [True, False])
-@in_turn("norm", [0.25, 1.0, 8.0])
+@every("equal", [True, False])
+@every("norm", [0.25, 1.0, 8.0])
 def test_rows_come_out_within_the_norm(equal, norm):
     whitener = fitted(equal_norms=equal, output_norm=norm)
     X = table(seed=5) * 10.0
@@ -112,7 +112,7 @@ def test_a_wide_sparse_table_stays_sparse():
     assert np.max(np.abs(mapped.toarray() - dense)) < 1e-6
 
 
-@in_turn("ranges", [(-2.0, 2.0), {"a": (-2, 2), "b": (0, 1), "c": (-1, 3), "d": (0, 9)}])
+@every("ranges", [(-2.0, 2.0), {"a": (-2, 2), "b": (0, 1), "c": (-1, 3), "d": (0, 9)}])
 def test_ranges_come_before_the_map(ranges):
     frame = pd.DataFrame(table(), columns=list("abcd"))
     whitener = fitted(frame, feature_ranges=ranges)
@@ -147,7 +147,7 @@ def test_nothing_but_the_release_is_kept():
     assert pickle.dumps(states[0]) == pickle.dumps(states[1])
 
 
-@in_turn(
+@every(
     ("field", "values"),
     [
         ("epsilon", (0.0, "one")),
@@ -172,7 +172,7 @@ def test_bad_arguments_are_refused_by_name(monkeypatch, field, values):
         assert "\n" not in str(caught.value)
 
 
-@in_turn(("n", "d"), [(1, 1), (2, 1), (1, 5), (40, 200)])
+@every(("n", "d"), [(1, 1), (2, 1), (1, 5), (40, 200)])
 def test_what_noise_would_hide_is_refused_with_the_epsilon_that_is_needed(n, d):
     X = table(n, d)
     with pytest.raises(TargetUnreachable) as caught:
@@ -202,7 +202,7 @@ def test_stated_noise_that_would_hide_everything_is_refused_with_the_most_that_w
 SECRET = 6172.25
 
 
-@in_turn("value", [math.nan, math.inf, 1e200, "x6172"])
+@every("value", [math.nan, math.inf, 1e200, "x6172"])
 def test_bad_data_is_refused_without_showing_it(value):
     X = np.full((20, 2), SECRET, dtype=object)
     X[3, 1] = value

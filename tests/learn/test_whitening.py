@@ -21,11 +21,11 @@ from pabi.learn.whitening import (
     resolving,
     whitening,
 )
-from support.in_turn import in_turn
+from support.every_case import every
 
 EPSILON, DELTA = 0.7, 1e-5
-adjacencies = in_turn("adjacency", ["replace_one", "zero_out"])
-diagonals = in_turn("diagonal", [False, True])
+adjacencies = every("adjacency", ["replace_one", "zero_out"])
+diagonals = every("diagonal", [False, True])
 
 
 def plan(n=1000, width=6, norm=1.5, **changes):
@@ -38,7 +38,7 @@ def moments_of(width, noise_std, *, n=1000, norm=1.5, diagonal=False):
 
 
 @adjacencies
-@in_turn("width", [1, 5, WIDEST, WIDEST + 1, 20_000])
+@every("width", [1, 5, WIDEST, WIDEST + 1, 20_000])
 def test_a_share_of_the_square_of_mu_is_spent(adjacency, width):
     whole, part = (plan(width=width, adjacency=adjacency, share=s) for s in (1.0, 0.04))
     assert whole.guarantee(DELTA).epsilon(DELTA) <= EPSILON
@@ -79,7 +79,7 @@ def test_the_noise_level_of_a_diagonal_is_the_largest_of_its_entries():
 
 
 @diagonals
-@in_turn("width", [1, 2, 50, 5000])
+@every("width", [1, 2, 50, 5000])
 def test_what_resolves_is_decided_by_public_numbers(width, diagonal):
     edge = resolving(moments_of(width, 1.0, diagonal=diagonal))
     assert resolves(moments_of(width, edge * (1.0 - 1e-9), diagonal=diagonal))
@@ -94,7 +94,7 @@ def released(mean, moments):
     return moments.n * moments.feature_norm**2 * mean
 
 
-@in_turn("noise_std", [0.01, 1.0, 30.0])
+@every("noise_std", [0.01, 1.0, 30.0])
 def test_directions_are_divided_by_the_root_of_what_they_have_and_of_the_noise(noise_std):
     """Mean squares v become v/(v + λ), about 1 above the noise's level λ; negative ones count as zeros."""
     rng, d = np.random.default_rng(3), 6
@@ -119,7 +119,7 @@ def test_sums_of_squares_are_mapped_one_by_one():
 
 
 @diagonals
-@in_turn("values", ["zeros", "one direction", "noise alone"])
+@every("values", ["zeros", "one direction", "noise alone"])
 def test_odd_moments_have_a_finite_map(values, diagonal):
     d, rng = 5, np.random.default_rng(4)
     for noise_std in (1e-300, 1e-12, 1.0):
@@ -136,7 +136,7 @@ def test_odd_moments_have_a_finite_map(values, diagonal):
             assert np.all(np.isfinite(table))
 
 
-@in_turn("noise_std", [1e-6, 20.0])
+@every("noise_std", [1e-6, 20.0])
 def test_rows_that_keep_proportions_are_half_as_long_in_the_mean_square(noise_std):
     """Of exact moments; where all of them are below the noise, rows are shorter."""
     rng, d = np.random.default_rng(5), 8
@@ -167,7 +167,7 @@ def later(random_state, count):
     return generator.standard_normal(count)
 
 
-@in_turn("seed", [0, 1, np.int64(7), 2**40])
+@every("seed", [0, 1, np.int64(7), 2**40])
 def test_release_and_training_draw_other_noise_from_one_seed(seed):
     drawn = noise_drawn(seed)
     training = later(seed, len(drawn))

@@ -232,12 +232,7 @@ def test_what_cannot_be_calibrated_of_a_sampler():
 @pytest.mark.parametrize(
     ("changes", "target", "first", "then"),
     [
-        (
-            {"batches": pabi.FixedSize(20)},
-            0.5,
-            "one-sided shift",
-            "composition",
-        ),
+        ({"batches": pabi.FixedSize(20)}, 0.5, "one-sided shift", "composition"),
         (
             {
                 "loss": pabi.Loss.logistic(1.0, l2=0.01),

@@ -195,12 +195,7 @@ def test_a_promise_is_a_run_or_a_guarantee():
 # Canaries.
 
 LOGISTIC = pabi.NoisySGD(
-    pabi.Loss.logistic(2.0),
-    n=30,
-    batches=pabi.Cyclic(8),
-    epochs=2,
-    step_size=0.5,
-    noise_std=0.1,
+    pabi.Loss.logistic(2.0), n=30, batches=pabi.Cyclic(8), epochs=2, step_size=0.5, noise_std=0.1
 )
 
 

@@ -152,10 +152,7 @@ REFUSED = {
         adjacency="zero_out",
     ),
     "no loss is linear": run_of(
-        pabi.FullBatch(),
-        Loss.strongly_convex(0.5, 1.0),
-        gradient_sensitivity=2.0,
-        release="path",
+        pabi.FullBatch(), Loss.strongly_convex(0.5, 1.0), gradient_sensitivity=2.0, release="path"
     ),
 }
 

@@ -80,13 +80,7 @@ def test_quadrature_of_the_wells_is_right() -> None:
 def test_bound_without_convexity_holds_on_it(epsilon: float) -> None:
     loss = packing_loss(bits(60, 9, 4), dimension=2)
     plan = pabi.erm.plan(
-        "erm",
-        "nonconvex",
-        n=60,
-        dimension=2,
-        lipschitz=1.0,
-        diameter=2.0,
-        epsilon=epsilon,
+        "erm", "nonconvex", n=60, dimension=2, lipschitz=1.0, diameter=2.0, epsilon=epsilon
     )
     truth = loss.mean_excess(plan.run.kappa)
     assert truth <= plan.risk_bound

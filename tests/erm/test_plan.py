@@ -154,13 +154,7 @@ def test_last_point_has_the_constant_of_the_best_time() -> None:
     # With the start anywhere in the set, r = D: 1.108·√p·ΔD/μ at T = 0.199·D²/p.
     p, d, n, epsilon, delta = 400, 2.0, 10_000, 0.5, 1e-6
     found = made(
-        "erm",
-        "convex",
-        dimension=p,
-        radius=d,
-        epsilon=epsilon,
-        delta=delta,
-        algorithm="last_point",
+        "erm", "convex", dimension=p, radius=d, epsilon=epsilon, delta=delta, algorithm="last_point"
     )
     mu = largest_mu(epsilon, delta)
     assert found.risk_bound == pytest.approx(1.108 * math.sqrt(p) * (2.0 / n) * d / mu, rel=1e-3)

@@ -125,11 +125,7 @@ def test_wells_are_drawn_from() -> None:
 def test_a_path_average_earns_the_plan_s_target(losses: str, known: float | None) -> None:
     m = 0.5 if losses == "strongly_convex" else None
     found = planned(
-        losses=losses,
-        delta=1e-6,
-        strong_convexity=m,
-        smoothness=known,
-        algorithm="path_average",
+        losses=losses, delta=1e-6, strong_convexity=m, smoothness=known, algorithm="path_average"
     )
     solution = solve(found, gradient=gradient, steps=2000)
     assert solution.guarantee.epsilon(1e-6) <= 1.0
@@ -265,11 +261,7 @@ def test_a_smaller_domain_is_kept_to() -> None:
         ("steps", {}, {"loss_value": value, "steps": 10}),
         ("gradient", {"delta": 1e-6, "algorithm": "last_point"}, {"loss_value": value}),
         ("steps", {"delta": 1e-6, "algorithm": "last_point"}, {"gradient": gradient, "steps": 0}),
-        (
-            "steps",
-            {"delta": 1e-6, "n": 10**9, "algorithm": "path_average"},
-            {"gradient": gradient},
-        ),
+        ("steps", {"delta": 1e-6, "n": 10**9, "algorithm": "path_average"}, {"gradient": gradient}),
         ("domain", {}, {"loss_value": value, "domain": pabi.prox.ball(3.0)}),
         ("domain", {}, {"loss_value": value, "domain": pabi.prox.l1(1.0)}),
         (

@@ -12,22 +12,12 @@ import pabi
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.moduli import Modulus
 from pabi.erm import bounds
-from pabi.tradeoff import (
-    BoundedRange,
-    Gaussian,
-    Mixture,
-    PoissonSubsampled,
-    Product,
-    Subsampled,
-)
+from pabi.tradeoff import BoundedRange, Gaussian, Mixture, PoissonSubsampled, Product, Subsampled
 
 
 @pytest.mark.parametrize(
     ("s", "payments", "square"),
-    [
-        ((1, 1, 1), (1 / 3, 2 / 3, 4 / 3), 7 / 3),
-        ((1, 0, 0), (1 / 21, 2 / 21, 4 / 21), 1 / 21),
-    ],
+    [((1, 1, 1), (1 / 3, 2 / 3, 4 / 3), 7 / 3), ((1, 0, 0), (1 / 21, 2 / 21, 4 / 21), 1 / 21)],
 )
 def test_three_steps_by_hand(s, payments, square):
     """Section 4.1: slope ½, noise 1."""

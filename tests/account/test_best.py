@@ -158,19 +158,3 @@ def test_what_is_no_description_is_refused():
         with pytest.raises(InvalidInput) as refused:
             best_guarantee(thing, DELTA)
         assert str(refused.value).startswith("description: expected one of pabi's NoisySGD"), thing
-
-
-def test_a_position_is_passed_on():
-    """Position 0 is used once less under a run that ends within its epoch."""
-    run = NoisySGD(
-        Loss.unknown(gradient_bound=1.0),
-        n=4,
-        batches=Cyclic(1),
-        steps=6,
-        step_size=1.0,
-        noise_std=1.0,
-    )
-    by_position = [best_guarantee(run, DELTA, position).mu for position in range(4)]
-    # 2·G/(b·ς) = 2 a use; steps 0–5 use positions 0, 1 twice.
-    assert by_position == pytest.approx([2.0 * math.sqrt(k) for k in (2, 2, 1, 1)], rel=1e-12)
-    assert best_guarantee(run, DELTA).mu == pytest.approx(2.0 * math.sqrt(2), rel=1e-12)

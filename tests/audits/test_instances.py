@@ -15,6 +15,7 @@ from pabi.audits.instance import Instance
 from pabi.audits.instances import instances
 from pabi.convert import gdp_to_epsilon
 from pabi.learn import LogisticGradients, SmoothedHingeGradients, SquaredGradients
+from support.every_case import every_case
 
 DELTA = 1e-5
 ORDERS = [
@@ -157,7 +158,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("reason", REFUSED)
+@every_case("reason", REFUSED)
 def test_where_no_instance_is_known_none_is_made_up(reason):
     with pytest.raises(NotApplicable, match=reason):
         instances(REFUSED[reason])

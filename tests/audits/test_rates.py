@@ -11,10 +11,11 @@ from pabi.audits.laws import Choice, pair_of_sums
 from pabi.audits.rates import Aims, Point
 from pabi.convert import gdp_to_delta, gdp_to_epsilon
 from pabi.tradeoff import Gaussian, Mixture
+from support.every_case import every_case
 
 
-@pytest.mark.parametrize(("count", "trials"), [(0, 10), (3, 10), (10, 10), (17, 5_000)])
-@pytest.mark.parametrize("error", [0.05, 1e-6])
+@every_case(("count", "trials"), [(0, 10), (3, 10), (10, 10), (17, 5_000)])
+@every_case("error", [0.05, 1e-6])
 def test_bounds_are_those_of_clopper_and_pearson(count, trials, error):
     test = binomtest(count, trials, alternative="less")
     interval = test.proportion_ci(1.0 - error, method="exact")

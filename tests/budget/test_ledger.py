@@ -35,6 +35,7 @@ from pabi.learn import (
 from pabi.numbers.errors import BudgetExceeded, InvalidInput, PrivacyWarning
 from pabi.numbers.showing import shown, shown_down
 from pabi.sampling import diffusion, gibbs_rejection, langevin, mean_gradient, mean_loss
+from support.every_case import every_case
 from support.ledgers import DELTA, release, that_may_fail
 
 EPSILON, MU = 1.0, 0.1
@@ -190,7 +191,7 @@ def test_what_may_fail_is_bounded_by_nothing_finite(ledger, tmp_path):
             one.spend(guarantee)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("arguments", "field"),
     [
         ((0.0, DELTA), "epsilon"),
@@ -210,7 +211,7 @@ def test_budgets_out_of_range(tmp_path, arguments, field):
         pabi.Ledger(3, 1.0, DELTA)
 
 
-@pytest.mark.parametrize("budget", [(2.0, DELTA, None), (1.0, 1e-6, None), (1.0, DELTA, 9.0)])
+@every_case("budget", [(2.0, DELTA, None), (1.0, 1e-6, None), (1.0, DELTA, 9.0)])
 def test_another_budget_is_refused_naming_both(ledger, budget):
     epsilon, delta, order = budget
     with pytest.raises(InvalidInput) as caught:

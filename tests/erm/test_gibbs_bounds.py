@@ -13,6 +13,7 @@ from scipy.special import gammainc
 from scipy.stats import chi, gamma
 
 from pabi.erm import bounds
+from support.every_case import every_case
 
 Array = np.ndarray
 Function = Callable[[Array], Array]
@@ -97,7 +98,7 @@ def test_gamma_law_of_index_two_dominates_on_a_disc(name: str, kappa: float) -> 
     assert (above <= gamma.sf(levels, 2) + crossed(mass)).all()
 
 
-@pytest.mark.parametrize(("p", "x"), list(product((1, 2, 5, 40), (0.01, 1.0, 6.0, 100.0))))
+@every_case(("p", "x"), list(product((1, 2, 5, 40), (0.01, 1.0, 6.0, 100.0))))
 def test_a_cone_attains_the_convex_bound(p: int, x: float) -> None:
     # Rays of length 1 from the minimiser, κL = x: the density of κf is ∝ y^(p−1)e^(−y) below x.
     def part(power: float) -> float:

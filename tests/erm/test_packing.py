@@ -9,6 +9,7 @@ import pytest
 
 import pabi
 from pabi.erm import packing_centres, packing_loss
+from support.every_case import every_case
 
 
 def bits(n: int, s: int, seed: int = 0) -> np.ndarray:
@@ -50,9 +51,7 @@ def test_wells_that_overlap_are_refused_and_would_move_the_minimiser() -> None:
     assert at_zero < -width / 3.0
 
 
-@pytest.mark.parametrize(
-    ("count", "p"), [(1, 1), (3, 1), (9, 2), (40, 3), (5, 20), (100, 30), (300, 20)]
-)
+@every_case(("count", "p"), [(1, 1), (3, 1), (9, 2), (40, 3), (5, 20), (100, 30), (300, 20)])
 def test_centres_are_apart_and_in_the_ball(count: int, p: int) -> None:
     centres = packing_centres(count, p)
     assert centres.shape == (count, p)
@@ -87,7 +86,7 @@ def test_bound_without_convexity_holds_on_it(epsilon: float) -> None:
     assert truth >= 0.02 * plan.risk_bound
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("field", "arguments"),
     [
         ("bits", {"bits": [[2.0, 0.0]], "dimension": 1}),

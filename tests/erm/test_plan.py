@@ -20,6 +20,7 @@ from pabi.erm import Plan, plan
 from pabi.erm.budget import largest_mu, largest_range
 from pabi.literature import langevin_universality
 from pabi.tradeoff import BoundedRange
+from support.every_case import every_case
 
 CLASSES = ("convex", "strongly_convex", "nonconvex")
 CELLS = list(product(("erm", "sco"), CLASSES, (0.0, 1e-6)))
@@ -40,7 +41,7 @@ def made(objective: str, losses: str, **changes: Any) -> Plan:
         return plan(objective, losses, **{**given, **changes})
 
 
-@pytest.mark.parametrize(("objective", "losses", "delta"), CELLS)
+@every_case(("objective", "losses", "delta"), CELLS)
 def test_every_cell_has_an_explicit_bound_below_the_trivial_one(
     objective: str, losses: str, delta: float
 ) -> None:
@@ -95,7 +96,7 @@ def check_private(objective: str, losses: str, changes: dict[str, Any]) -> None:
     assert 0.0 < found.risk_bound <= changes["lipschitz"] * changes["diameter"] * (1.0 + 1e-14)
 
 
-@pytest.mark.parametrize(("objective", "losses", "changes"), grid(60, 1))
+@every_case(("objective", "losses", "changes"), grid(60, 1))
 def test_every_plan_is_private(objective: str, losses: str, changes: dict[str, Any]) -> None:
     check_private(objective, losses, changes)
 
@@ -107,7 +108,7 @@ def test_very_many_plans_are_private(seed: int) -> None:
         check_private(objective, losses, changes)
 
 
-@pytest.mark.parametrize(("objective", "losses", "delta"), CELLS)
+@every_case(("objective", "losses", "delta"), CELLS)
 def test_no_budget_is_left_where_risk_is_empirical(
     objective: str, losses: str, delta: float
 ) -> None:
@@ -228,8 +229,8 @@ def test_smaller_radius_and_known_smoothness_are_used() -> None:
     assert made("erm", "strongly_convex", diameter=1e6).run.diameter == pytest.approx(2.0 / 0.3)
 
 
-@pytest.mark.parametrize("epsilon", [1e-6, 0.01, 1.0, 9.0, 400.0])
-@pytest.mark.parametrize("delta", [1e-300, 1e-12, 1e-3, 0.4, 0.999])
+@every_case("epsilon", [1e-6, 0.01, 1.0, 9.0, 400.0])
+@every_case("delta", [1e-300, 1e-12, 1e-3, 0.4, 0.999])
 def test_budgets_are_spent_to_the_last_digits(epsilon: float, delta: float) -> None:
     mu = largest_mu(epsilon, delta)
     assert gdp_to_epsilon(mu, delta) <= epsilon
@@ -248,7 +249,7 @@ def test_largest_range_inverts_the_reference_values() -> None:
         assert largest_range(e, delta) == pytest.approx(6.0, rel=1e-12)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("field", "changes"),
     [
         ("objective", {"objective": "risk"}),

@@ -12,6 +12,7 @@ from scipy.stats import kstest
 
 import pabi
 from pabi.erm import Plan, Solution, chain_average, packing_loss, plan, solve
+from support.every_case import every_case
 
 Array = np.ndarray
 TESTING = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
@@ -253,7 +254,7 @@ def test_a_smaller_domain_is_kept_to() -> None:
     assert solution.run.prox == box
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("field", "changes", "arguments"),
     [
         ("loss_value", {}, {}),

@@ -14,6 +14,7 @@ from scipy.integrate import trapezoid
 
 from pabi import Loss, NoisyIteration, NotApplicable
 from pabi.literature import altschuler_talwar, asoodeh_diaz, balle, bravo
+from support.every_case import every_case
 
 # κ, h, σ, D, μ².
 MIXED = [
@@ -129,7 +130,7 @@ ROWS = (
 )
 
 
-@pytest.mark.parametrize("name", ROWS)
+@every_case("name", ROWS)
 def test_table_1(name):
     """Each row is the closed form of Theorem 3.4, and at most the bound it replaces."""
     kappa, h, bound, _, before = row(name)
@@ -159,7 +160,7 @@ def test_pabi_is_at_most_table_1(name):
     assert 0.5 * ALPHA * mu**2 <= float(bound) * (1.0 + 1e-9)
 
 
-@pytest.mark.parametrize("steps", [1, 2, 7, 100, 3000])
+@every_case("steps", [1, 2, 7, 100, 3000])
 def test_the_second_displays_are_larger(steps):
     """ln(T·e) for the harmonic sum, and its like for dissipative potentials."""
     common = {**COMMON, "steps": steps}
@@ -272,9 +273,9 @@ def test_theorem_4_2(accuracy, steps):
     assert float(bravo.theorem_4_2(total_variation=accuracy, **MIXING)) == steps
 
 
-@pytest.mark.parametrize("exponent", [0.0, 0.3, 0.7, 1.0])
-@pytest.mark.parametrize("constant", [0.5, 2.0, 9.0])
-@pytest.mark.parametrize("diameter", [2.0, 50.0])
+@every_case("exponent", [0.0, 0.3, 0.7, 1.0])
+@every_case("constant", [0.5, 2.0, 9.0])
+@every_case("diameter", [2.0, 50.0])
 def test_lemma_4_1_follows_from_corollary_3_7(exponent, constant, diameter):
     """At the largest step size of (10) the KL divergence after ⌈D²/η⌉ steps is at most 1/2, as Pinsker's
     inequality wants it for a total variation of 1/2. This is what was recovered from the scan."""

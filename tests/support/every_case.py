@@ -1,0 +1,55 @@
+"""Cases that cost little, tried one after the other in one test, and refusals that name a field."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+
+import pytest
+
+from pabi import InvalidInput
+
+
+def every_case(names, cases):
+    """As `pytest.mark.parametrize`, but one test: the first case that fails is named in a note."""
+    names = [names] if isinstance(names, str) else list(names)
+
+    def decorate(test):
+        signature = inspect.signature(test)
+        others = [p for name, p in signature.parameters.items() if name not in names]
+
+        @functools.wraps(test)
+        def tried(*args, **kwargs):
+            for case in cases:
+                values = case if len(names) > 1 else [case]
+                given = dict(zip(names, values, strict=True))
+                try:
+                    test(*args, **kwargs, **given)
+                except BaseException as error:
+                    error.add_note(f"in the case {given}")
+                    raise
+
+        tried.__signature__ = signature.replace(parameters=others)
+        return tried
+
+    return decorate
+
+
+def refused(field, make, *args, **kwargs):
+    """The message, of one line, of the refusal that names this field."""
+    with pytest.raises(InvalidInput) as refusal:
+        make(*args, **kwargs)
+    assert refusal.value.field == field, str(refusal.value)
+    assert "\n" not in str(refusal.value)
+    return str(refusal.value)
+
+
+def refuses(make, table):
+    """That `make(name=value)` is refused by name for all values of a table {name: values}."""
+    for name, values in table.items():
+        for value in values:
+            try:
+                refused(name, make, **{name: value})
+            except BaseException as error:
+                error.add_note(f"in the case {name} = {value!r}")
+                raise

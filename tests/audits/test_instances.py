@@ -96,7 +96,7 @@ SATURATING = {
 }
 
 
-@pytest.mark.parametrize("loss", SATURATING)
+@every_case("loss", SATURATING)
 def test_far_out_two_records_pull_in_opposite_directions(loss):
     """A coordinate that both share a little of decides the residual: clipped to 1 the gradients are opposite
     and of length 1, and stay so wherever the other coordinate goes."""

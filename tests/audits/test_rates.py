@@ -22,7 +22,7 @@ def test_bounds_are_those_of_clopper_and_pearson(count, trials, error):
     assert float(rates.above(count, trials, error)) == pytest.approx(interval.high, rel=1e-7)
 
 
-@pytest.mark.parametrize("p", [0.001, 0.1, 0.5])
+@every_case("p", [0.001, 0.1, 0.5])
 def test_a_bound_is_too_small_no_more_often_than_it_says(p):
     """Summed over all counts, not simulated."""
     counts = np.arange(401)

@@ -157,7 +157,7 @@ def wells_1d(rng: np.random.Generator) -> tuple[Array, Array, float]:
     return np.min(pits, axis=0), w, -float(depths.max())
 
 
-@pytest.mark.parametrize("seed", range(8))
+@every_case("seed", range(8))
 def test_bound_without_convexity_holds_for_wells_on_a_line(seed: int) -> None:
     values, w, least = wells_1d(np.random.default_rng(seed))
     for kappa in (0.5, 3.0, 20.0, 200.0, 2000.0):
@@ -194,7 +194,7 @@ def plateau_mean(p: int, x: float, h: float) -> float:
     return (first + h * outer) / (inner + outer)
 
 
-@pytest.mark.parametrize(("p", "x"), list(product((1, 2, 3, 10), (0.3, 2.0, 15.0, 400.0, 1e5))))
+@every_case(("p", "x"), list(product((1, 2, 3, 10), (0.3, 2.0, 15.0, 400.0, 1e5))))
 def test_a_cone_with_a_plateau_attains_the_bound_without_convexity(p: int, x: float) -> None:
     heights = np.geomspace(1e-3 * min(x, 1.0), x, 1000)
     means = [plateau_mean(p, x, float(h)) for h in heights]

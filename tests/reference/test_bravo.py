@@ -70,7 +70,7 @@ def along_the_path(kappa, h, sigma, diameter):
     return total
 
 
-@pytest.mark.parametrize(("kappa", "h", "sigma", "diameter", "squared"), MIXED)
+@every_case(("kappa", "h", "sigma", "diameter", "squared"), MIXED)
 def test_theorem_3_4(kappa, h, sigma, diameter, squared):
     found = bravo.theorem_3_4(kappa, h, sigma, diameter)
     assert float(found) == pytest.approx(squared, rel=1e-9)
@@ -81,7 +81,7 @@ def test_theorem_3_4(kappa, h, sigma, diameter, squared):
     )
 
 
-@pytest.mark.parametrize(("steps", "squared"), WINDOW)
+@every_case(("steps", "squared"), WINDOW)
 def test_theorem_3_4_over_long_runs(steps, squared):
     found = bravo.theorem_3_4([1.0] * steps, [0.25] * steps, [1.0] * steps, 10.0)
     assert float(found) == pytest.approx(squared, rel=1e-9)
@@ -175,8 +175,8 @@ def test_the_second_displays_are_larger(steps):
         assert first <= second * (1.0 + 1e-12)
 
 
-@pytest.mark.parametrize("kappa", [0.3, 0.9, 0.999, 1.0, 1.001, 1.2, 4.0])
-@pytest.mark.parametrize("steps", [1, 2, 10, 300])
+@every_case("kappa", [0.3, 0.9, 0.999, 1.0, 1.001, 1.2, 4.0])
+@every_case("steps", [1, 2, 10, 300])
 def test_previous_bounds_are_never_better(kappa, steps):
     """Altschuler and Talwar's for κ ≤ 1, Balle et al.'s for every κ; equal for one step."""
     given = {"diameter": 2.0, "kappa": kappa, "step_noise_std": 0.5, "steps": steps}
@@ -195,7 +195,7 @@ def test_previous_bounds_are_never_better(kappa, steps):
         assert float(balle.iterated_lipschitz(**later)) > 100.0 * lipschitz or lipschitz == math.inf
 
 
-@pytest.mark.parametrize("kappa", [1.0 - 1e-9, 1.0 + 1e-9])
+@every_case("kappa", [1.0 - 1e-9, 1.0 + 1e-9])
 def test_the_transition_at_one_is_smooth(kappa):
     given = {"diameter": 2.0, "step_noise_std": 0.5, "steps": 50}
     near = float(bravo.corollary_3_8(kappa=kappa, **given))
@@ -268,7 +268,7 @@ def test_the_order_of_the_sampled_gaussian():
 MIXING = {"diameter": 10.0, "step_size": 0.01}
 
 
-@pytest.mark.parametrize(("accuracy", "steps"), [(0.25, 20_000), (0.01, 70_000), (1e-6, 200_000)])
+@every_case(("accuracy", "steps"), [(0.25, 20_000), (0.01, 70_000), (1e-6, 200_000)])
 def test_theorem_4_2(accuracy, steps):
     assert float(bravo.theorem_4_2(total_variation=accuracy, **MIXING)) == steps
 

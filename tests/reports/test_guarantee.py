@@ -235,18 +235,19 @@ def test_every_unit_and_adjacency(unit_of_privacy, adjacency):
     assert "knows both data sets" in text
 
 
-@pytest.mark.parametrize("name", [n for n in honest_files() if "certificate" not in n])
-def test_every_honest_file(name):
+@pytest.mark.parametrize("part", range(14))
+def test_every_honest_file(part):
     """All assumptions stand in it; diffusions, chains, mechanisms, ledgers, and what 0.1.0 wrote."""
-    one = pabi.Guarantee.from_json(honest_files()[name])
-    verdict = pabi.verify(one)
-    text = one.report(delta=1e-3)
-    assert verdict.ok
-    assert f"scope {verdict.scope}" in text
-    rows = [line.split(" | ")[0][2:] for line in text.replace("\\", "").splitlines()]
-    for sentence in one.assumptions:
-        assert any(tells(row, sentence) for row in rows), sentence
-    assert shown(one.epsilon(1e-3)) in text
+    files = {name: text for name, text in honest_files().items() if "certificate" not in name}
+    for name in [*files][part::14]:
+        one = pabi.Guarantee.from_json(files[name])
+        verdict, text = pabi.verify(one), one.report(delta=1e-3)
+        assert verdict.ok, name
+        assert f"scope {verdict.scope}" in text, name
+        rows = [line.split(" | ")[0][2:] for line in text.replace("\\", "").splitlines()]
+        for sentence in one.assumptions:
+            assert any(tells(row, sentence) for row in rows), (name, sentence)
+        assert shown(one.epsilon(1e-3)) in text, name
 
 
 def tells(row, sentence):

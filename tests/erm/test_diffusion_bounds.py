@@ -39,10 +39,6 @@ def test_entropy_factor_at_the_best_time_of_path_accounting() -> None:
     assert best / math.sqrt(8.0 * (best - 1.0 - math.log(best))) == pytest.approx(1.108, abs=5e-4)
 
 
-def test_reference_value_of_the_root() -> None:
-    assert bounds.entropy_factor(1.2563) == pytest.approx(3.5126789919133703, rel=1e-9)
-
-
 LOSSES = {
     "absolute": (lambda x: np.abs(x), np.sign),
     "square": (lambda x: 0.5 * x**2, lambda x: x),

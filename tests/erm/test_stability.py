@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from itertools import product
 
-import numpy as np
 import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
@@ -110,12 +109,3 @@ def test_bad_input_is_named(field: str, changes: dict[str, object]) -> None:
         uniform_stability(given.pop("losses"), **given)  # type: ignore[arg-type]
     assert caught.value.field == field
     assert "\n" not in str(caught.value)
-
-
-def test_stability_falls_with_n() -> None:
-    ns = np.array([1, 10, 1000, 10**9])
-    found = [
-        uniform_stability("strongly_convex", lipschitz=1.0, n=int(n), strong_convexity=0.2)
-        for n in ns
-    ]
-    assert np.allclose(np.array(found) * ns, found[0])

@@ -130,7 +130,7 @@ def test_the_convex_bound_is_p_without_a_boundary_and_never_above_x() -> None:
             assert 0.0 < bounds.gibbs_convex(p, x) <= x
 
 
-@pytest.mark.parametrize(("kappa", "m"), list(product((1.0, 10.0, 300.0), (0.5, 2.0))))
+@every_case(("kappa", "m"), list(product((1.0, 10.0, 300.0), (0.5, 2.0))))
 def test_chi_law_dominates_the_distance_from_the_minimiser(kappa: float, m: float) -> None:
     x, w = disc()
     levels = np.linspace(0.05, 5.0, 60)

@@ -818,8 +818,8 @@ class TestOverflow:
         assert g.mu == pytest.approx(math.sqrt(6.0), rel=1e-11)
         assert pabi.verify(g).ok
 
-    @pytest.mark.parametrize("batches", [Cyclic(10), ShuffleOnce(10), Reshuffle(10)])
-    @pytest.mark.parametrize("epochs", [1e12, 1e16])
+    @every_case("batches", [Cyclic(10), ShuffleOnce(10), Reshuffle(10)])
+    @every_case("epochs", [1e12, 1e16])
     def test_many_epochs(self, batches, epochs):
         g = guarded(make(batches=batches, epochs=epochs), delta=DELTA)
         assert g.epsilon(DELTA) > 0.0

@@ -26,6 +26,7 @@ from pabi.guarantees.certificate import Certificate
 from pabi.learn import train
 from pabi.numbers.errors import InvalidInput, NotApplicable
 from pabi.tradeoff import Gaussian
+from support.every_case import every
 
 DELTA = 1e-5
 RUN = pabi.NoisySGD(
@@ -258,8 +259,8 @@ DOORS = ("account", "explain", "calibrate", "train", "certificate", "verify", "c
 
 
 @pytest.mark.parametrize("door", DOORS)
-@pytest.mark.parametrize("thing", THINGS)
-@pytest.mark.parametrize("way", [as_object, as_file])
+@every("thing", THINGS)
+@every("way", [as_object, as_file])
 def test_what_is_not_known_is_refused(way, thing, door):
     try:
         found = way(thing, door)
@@ -329,14 +330,14 @@ def test_a_map_that_is_not_ours_is_not_written_down_as_ours():
     assert "kind" not in to_dict(run)["prox"]
 
 
-@pytest.mark.parametrize(("field", "value"), [("release", "path"), ("clipping", "strange")])
+@every(("field", "value"), [("release", "path"), ("clipping", "strange")])
 def test_words_that_are_equal_to_all_others_are_refused(field, value):
     run = smuggled(field, StrangeWord(value))
     with pytest.raises((InvalidInput, NotApplicable)):
         best_guarantee(run, DELTA)
 
 
-@pytest.mark.parametrize(
+@every(
     ("field", "value"),
     [("diameter", float("nan")), ("diameter", -1.0), ("noise_std", -1.0), ("cooldown_steps", -5)],
 )
@@ -360,7 +361,7 @@ def test_a_strange_loss_does_not_mix():
         )
 
 
-@pytest.mark.parametrize("door", ["run", "iteration", "moments", "file"])
+@every("door", ["run", "iteration", "moments", "file"])
 def test_no_training_has_the_adjacency_of_forgetting(door):
     """A training compares data sets; only what describes forgetting compares with a retrained model."""
     doors = {

@@ -74,10 +74,7 @@ def test_version_and_contents(distributions):
     assert f"## {pabi.__version__} — " in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
 
     names = zipfile.ZipFile(wheel).namelist()
-    assert {name.split("/")[0] for name in names} == {
-        "pabi",
-        f"pabi-{pabi.__version__}.dist-info",
-    }
+    assert {name.split("/")[0] for name in names} == {"pabi", f"pabi-{pabi.__version__}.dist-info"}
     assert "pabi/py.typed" in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
     with tarfile.open(sdist) as archive:

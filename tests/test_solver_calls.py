@@ -64,14 +64,8 @@ COMMANDS: dict[str, tuple[Callable[[], Any], dict[str, int]]] = {
     ),
     "verify": (lambda: pabi.verify(FILE), {}),
     "a chain": (lambda: CHAIN.guarantee(1e-6), {"linear": STARTS, "bent": 1}),
-    "train": (
-        lambda: train(SHUFFLED, GRADIENTS, np.zeros(3), delta=1e-6),
-        {"linear": BATCHES + 1},
-    ),
-    "fit": (
-        lambda: FITTED.fit(ROWS, ROWS[:, 0] > 0),
-        {"linear": READINGS * (BATCHES + 1)},
-    ),
+    "train": (lambda: train(SHUFFLED, GRADIENTS, np.zeros(3), delta=1e-6), {"linear": BATCHES + 1}),
+    "fit": (lambda: FITTED.fit(ROWS, ROWS[:, 0] > 0), {"linear": READINGS * (BATCHES + 1)}),
     "account on the command line": (
         lambda: main(["account", str(EXAMPLES / "mnist-cyclic.toml"), "--delta", "1e-6"]),
         {"linear": 1},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 
 import numpy as np
 import pytest
@@ -54,26 +55,26 @@ DESCRIPTIONS = {
 # Closed forms of few steps.
 
 
-@pytest.mark.parametrize(("s", "sigma"), [(1.0, 2.0), (0.3, 0.1), (2.0, 1.0)])
-@pytest.mark.parametrize("slope", [0.0, 0.7, 1.4])
-def test_one_step_is_one_gaussian_mechanism(s, sigma, slope):
+def test_one_step_is_one_gaussian_mechanism():
     """Nothing is hidden: μ = s/σ, whatever the step does to distances."""
-    best = best_guarantee(iteration_of([slope], [s], [sigma]), DELTA)
-    assert best.mu == pytest.approx(s / sigma, rel=1e-12)
-    assert best.epsilon(DELTA) == pytest.approx(gaussian_epsilon(s / sigma, DELTA), rel=1e-9)
-    assert best.method == "composition"  # of equals the one that assumes least
+    for (s, sigma), slope in product([(1.0, 2.0), (0.3, 0.1), (2.0, 1.0)], (0.0, 0.7, 1.4)):
+        best = best_guarantee(iteration_of([slope], [s], [sigma]), DELTA)
+        truth = gaussian_epsilon(s / sigma, DELTA)
+        assert best.mu == pytest.approx(s / sigma, rel=1e-12), (s, sigma, slope)
+        assert best.epsilon(DELTA) == pytest.approx(truth, rel=1e-9), (s, sigma, slope)
+        assert best.method == "composition"  # of equals the one that assumes least
 
 
-@pytest.mark.parametrize("slope", [0.5, 1.0, 1.3])
-@pytest.mark.parametrize("noise", [0.4, 1.0, 3.0])
-def test_two_steps_share_the_first_pull(slope, noise):
+def test_two_steps_share_the_first_pull():
     """Of s = 1, step 1 pays 1 − z and step 2 pays cz: the least (1 − z)² + (cz/σ)² is c²/(c² + σ²), where
     composition pays 1."""
-    best = best_guarantee(iteration_of([1.0, slope], [1.0, 0.0], [1.0, noise]), DELTA)
-    square = slope**2 / (slope**2 + noise**2)
-    assert best.mu == pytest.approx(math.sqrt(square), rel=1e-9)
-    assert best.composition.mu == pytest.approx(1.0, rel=1e-12)
-    assert best.method != "composition"
+    for case in product((0.5, 1.0, 1.3), (0.4, 1.0, 3.0)):
+        slope, noise = case
+        best = best_guarantee(iteration_of([1.0, slope], [1.0, 0.0], [1.0, noise]), DELTA)
+        square = slope**2 / (slope**2 + noise**2)
+        assert best.mu == pytest.approx(math.sqrt(square), rel=1e-9), case
+        assert best.composition.mu == pytest.approx(1.0, rel=1e-12), case
+        assert best.method != "composition", case
 
 
 def test_a_pull_in_the_last_step_cannot_be_shared():
@@ -84,17 +85,17 @@ def test_a_pull_in_the_last_step_cannot_be_shared():
 # The least of all.
 
 
-@pytest.mark.parametrize("delta", [0.0, 1e-9, 1e-2])
 @pytest.mark.parametrize("name", DESCRIPTIONS)
-def test_no_analysis_is_better_at_the_delta_asked_for(name, delta):
+def test_no_analysis_is_better_at_the_delta_asked_for(name):
     description = DESCRIPTIONS[name]
-    found = outcomes(description, delta)
-    assert [o.name for o in found] == [a.name for a in analyses_of(description)]
-    assert all((o.guarantee is None) != (o.reason is None) for o in found)
-    best = best_guarantee(description, delta)
-    least = min(o.guarantee.epsilon(delta) for o in found if o.guarantee is not None)
-    assert best.epsilon(delta) <= least * (1.0 + 2e-10)
-    assert best.tuned_at == delta
+    for delta in (0.0, 1e-9, 1e-2):
+        found = outcomes(description, delta)
+        assert [o.name for o in found] == [a.name for a in analyses_of(description)], delta
+        assert all((o.guarantee is None) != (o.reason is None) for o in found), delta
+        best = best_guarantee(description, delta)
+        least = min(o.guarantee.epsilon(delta) for o in found if o.guarantee is not None)
+        assert best.epsilon(delta) <= least * (1.0 + 2e-10), delta
+        assert best.tuned_at == delta
 
 
 def outcome(name, curve=None, reason=None):
@@ -112,14 +113,13 @@ def test_curves_that_cross_are_chosen_by_delta():
     assert best_of(found, math.exp(crossing - 1.0)).method == "pure"
 
 
-@pytest.mark.parametrize("turned", [False, True])
-def test_of_equals_the_first_is_taken(turned):
+def test_of_equals_the_first_is_taken():
     """Beyond roundings: a part in 10⁹ is a difference."""
-    names = ["one", "other"][:: -1 if turned else 1]
-    equal = [outcome(names[0], Gaussian(1.0 + 1e-14)), outcome(names[1], Gaussian(1.0))]
-    assert best_of(equal, DELTA).method == names[0]
-    better = [outcome(names[0], Gaussian(1.0 + 1e-9)), outcome(names[1], Gaussian(1.0))]
-    assert best_of(better, DELTA).method == names[1]
+    for first, second in (("one", "other"), ("other", "one")):
+        equal = [outcome(first, Gaussian(1.0 + 1e-14)), outcome(second, Gaussian(1.0))]
+        assert best_of(equal, DELTA).method == first
+        better = [outcome(first, Gaussian(1.0 + 1e-9)), outcome(second, Gaussian(1.0))]
+        assert best_of(better, DELTA).method == second
 
 
 def test_at_delta_zero_gaussians_are_told_apart():
@@ -146,30 +146,15 @@ def test_where_nothing_applies_all_reasons_are_given():
     assert "one: it is too long; other: it is too short" in refused.value.reason
 
 
-@pytest.mark.parametrize("delta", [-1e-9, 1.0, 2.0, math.nan, "1e-5", None, True])
-def test_delta_is_checked_before_anything_is_proven(delta):
-    with pytest.raises(InvalidInput) as refused:
-        outcomes(RUN, delta)
-    assert refused.value.field == "delta"
+def test_delta_is_checked_before_anything_is_proven():
+    for delta in (-1e-9, 1.0, 2.0, math.nan, "1e-5", None, True):
+        with pytest.raises(InvalidInput) as refused:
+            outcomes(RUN, delta)
+        assert refused.value.field == "delta", delta
 
 
-@pytest.mark.parametrize("thing", [None, "a run", Gaussian(1.0), RUN.guarantee(DELTA)], ids=type)
-def test_what_is_no_description_is_refused(thing):
-    with pytest.raises(InvalidInput, match="^description: expected one of pabi's NoisySGD"):
-        best_guarantee(thing, DELTA)
-
-
-def test_a_position_is_passed_on():
-    """Position 0 is used once less under a run that ends within its epoch."""
-    run = NoisySGD(
-        Loss.unknown(gradient_bound=1.0),
-        n=4,
-        batches=Cyclic(1),
-        steps=6,
-        step_size=1.0,
-        noise_std=1.0,
-    )
-    by_position = [best_guarantee(run, DELTA, position).mu for position in range(4)]
-    # 2·G/(b·ς) = 2 a use; steps 0–5 use positions 0, 1 twice.
-    assert by_position == pytest.approx([2.0 * math.sqrt(k) for k in (2, 2, 1, 1)], rel=1e-12)
-    assert best_guarantee(run, DELTA).mu == pytest.approx(2.0 * math.sqrt(2), rel=1e-12)
+def test_what_is_no_description_is_refused():
+    for thing in (None, "a run", Gaussian(1.0), RUN.guarantee(DELTA)):
+        with pytest.raises(InvalidInput) as refused:
+            best_guarantee(thing, DELTA)
+        assert str(refused.value).startswith("description: expected one of pabi's NoisySGD"), thing

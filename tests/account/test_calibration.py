@@ -12,6 +12,7 @@ import pytest
 from scipy.optimize import brentq
 
 import pabi
+from support.every_case import every
 
 DELTA = 1e-5
 LOSS = pabi.Loss.logistic(feature_norm=1.0, l2=0.01)
@@ -101,8 +102,8 @@ def test_size_moves_towards_the_boundary(noise):
     assert epsilon(beyond) > target
 
 
-@pytest.mark.parametrize(("cap", "most"), [(400, 400), (20_000, 10_000), (None, 10_000)])
-@pytest.mark.parametrize("rising", [False, True])
+@every(("cap", "most"), [(400, 400), (20_000, 10_000), (None, 10_000)])
+@every("rising", [False, True])
 def test_sizes_beyond_the_cap_are_not_tried(monkeypatch, cap, most, rising):
     """On a cost that is monotone in the size; the cap stays what it was."""
     asked = []
@@ -136,7 +137,7 @@ def test_unreachable_says_what_is_reachable():
             assert caught.value.best == epsilon(best)
 
 
-@pytest.mark.parametrize(
+@every(
     ("changes", "arguments", "field"),
     [
         ({}, (0.0, DELTA), "epsilon"),
@@ -198,9 +199,7 @@ SAMPLERS = {
 }
 
 
-@pytest.mark.parametrize(
-    ("name", "parameter"), [(n, p) for n, (_, known) in SAMPLERS.items() for p in known]
-)
+@every(("name", "parameter"), [(n, p) for n, (_, known) in SAMPLERS.items() for p in known])
 def test_samplers_meet_the_target_narrowly(name, parameter):
     described, target = SAMPLERS[name][0], {"steps": 0.05, "time": 0.3}.get(parameter, 0.5)
     found = pabi.calibrate(described, target, DELTA, parameter)
@@ -232,12 +231,7 @@ def test_what_cannot_be_calibrated_of_a_sampler():
 @pytest.mark.parametrize(
     ("changes", "target", "first", "then"),
     [
-        (
-            {"batches": pabi.FixedSize(20)},
-            0.5,
-            "one-sided shift",
-            "composition",
-        ),
+        ({"batches": pabi.FixedSize(20)}, 0.5, "one-sided shift", "composition"),
         (
             {
                 "loss": pabi.Loss.logistic(1.0, l2=0.01),
@@ -268,7 +262,7 @@ def test_the_best_analysis_may_change_on_the_way(changes, target, first, then):
     assert less.guarantee(1e-5).epsilon(1e-5) > target
 
 
-@pytest.mark.parametrize("guess", [0.1, 0.3, 0.7, 1.7, 2.9])
+@every("guess", [0.1, 0.3, 0.7, 1.7, 2.9])
 def test_a_guess_on_the_boundary_is_returned_as_it_is(guess):
     """The next double but one, which a logarithm and its inverse lead to, may miss the target."""
     run = a_run(noise_std=None, noise_multiplier=guess)
@@ -301,8 +295,8 @@ def together(besides, run):
     return pabi.compose(*besides, run.guarantee(DELTA)).epsilon(DELTA)
 
 
-@pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
-@pytest.mark.parametrize("target", [0.01, 1.0, 30.0])
+@every("adjacency", ["replace_one", "zero_out"])
+@every("target", [0.01, 1.0, 30.0])
 def test_noise_on_second_moments_is_the_sensitivity_over_mu(target, adjacency):
     mu = mu_of(target)
     described = replace(MOMENTS, adjacency=adjacency)
@@ -316,7 +310,7 @@ def test_noise_on_second_moments_is_the_sensitivity_over_mu(target, adjacency):
     assert epsilon(times) <= target
 
 
-@pytest.mark.parametrize("beside", [0.05, 0.2, 0.25])
+@every("beside", [0.05, 0.2, 0.25])
 def test_gaussians_share_the_budget_by_their_squares(beside):
     """μ² of the target is what is left, plus that of what is spent."""
     mu = mu_of(1.0)
@@ -400,7 +394,7 @@ def test_what_is_spent_already():
     assert caught.value.best == together((BESIDE,), a_run(epochs=1))
 
 
-@pytest.mark.parametrize(
+@every(
     "besides",
     [
         (replace(MOMENTS, noise_std=9.0, adjacency="zero_out").guarantee(DELTA),),

@@ -6,6 +6,7 @@ import pytest
 
 import pabi
 from pabi.tradeoff import ApproxDP, Gaussian
+from support.every_case import every
 
 LOSS = pabi.Loss.logistic(feature_norm=1.0, l2=0.01)
 
@@ -44,7 +45,7 @@ def test_rows_agree_with_the_guarantee():
 
 
 @pytest.mark.parametrize("n", [1000, pytest.param(10_000, marks=pytest.mark.nightly)])
-@pytest.mark.parametrize(
+@every(
     ("changes", "method", "reason"),
     [
         ({"batches": pabi.Cyclic(100)}, "secret order", "fixed"),

@@ -10,6 +10,7 @@ import pytest
 import pabi
 from pabi.account.forgetting import read_bill
 from pabi.numbers.errors import InvalidInput, NotApplicable, TargetUnreachable
+from support.every_case import every
 
 RUN = pabi.NoisySGD(
     pabi.Loss.logistic(1.0, l2=0.02),
@@ -30,7 +31,7 @@ def test_epochs_and_steps_say_the_same():
     )
 
 
-@pytest.mark.parametrize(
+@every(
     ("arguments", "field"),
     [
         ({}, "epochs"),
@@ -74,7 +75,7 @@ def test_steps_that_expand_forget_nothing():
     assert refusal.value.best > 0.01
 
 
-@pytest.mark.parametrize("name", ["noise_std", "noise_multiplier"])
+@every("name", ["noise_std", "noise_multiplier"])
 def test_the_least_noise_is_enough_and_less_is_not(name):
     run = replace(RUN, clip_norm=0.5, **({"noise_std": None} | {name: 1.0}))
     found = run.with_noise_to_forget(0.2, 1e-5, epochs=1, records=2)
@@ -206,7 +207,7 @@ def test_what_is_not_proven_is_infinite(monkeypatch):
     assert read_bill(bill.noted()) == bill
 
 
-@pytest.mark.parametrize(
+@every(
     "noted",
     [
         {},

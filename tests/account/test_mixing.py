@@ -14,11 +14,12 @@ from pabi.describe.losses import Loss
 from pabi.draw.mixing import total_variation_estimate
 from pabi.literature import bravo
 from pabi.numbers.errors import InvalidInput, NotApplicable
+from support.every_case import every
 
 CONVEX = Loss.convex(1.0)
 
 
-@pytest.mark.parametrize(
+@every(
     ("target", "printed", "most"),
     [(0.25, 20_000, 4524), (0.01, 70_000, 15_028), (1e-6, 200_000, 45_080)],
 )
@@ -93,7 +94,7 @@ def test_measured_distances_never_exceed_the_bound(name, step):
     assert 0.5 * np.abs(far[0] - far[1]).sum() <= target * 1.01
 
 
-@pytest.mark.parametrize(
+@every(
     "loss",
     [
         CONVEX,
@@ -149,7 +150,7 @@ def test_what_would_take_forever_is_no_number():
         mixing_time(Loss.unknown(), 1.0, 0.01, 0.01)
 
 
-@pytest.mark.parametrize(
+@every(
     ("field", "arguments"),
     [
         ("loss", ("convex", 1.0, 0.1, 0.1)),
@@ -175,7 +176,7 @@ def test_it_is_public():
 # The picture.
 
 
-@pytest.mark.parametrize("distance", [0.0, 0.5, 2.0])
+@every("distance", [0.0, 0.5, 2.0])
 def test_the_lower_estimate_is_below_the_truth(distance):
     """Of Gaussians at a known distance; the confidence is beaten by far in 200 repetitions of 99 %."""
     truth = 2.0 * ndtr(0.5 * distance) - 1.0
@@ -209,7 +210,7 @@ def test_the_picture_shows_the_bound_and_what_is_measured():
         pabi.mixing.plot(CONVEX, 2.0, 0.05, 60, gradient=np.sign)
 
 
-@pytest.mark.parametrize("bad", [np.zeros(9), np.zeros((3, 1)), np.full((9, 1), np.nan)])
+@every("bad", [np.zeros(9), np.zeros((3, 1)), np.full((9, 1), np.nan)])
 def test_estimates_refuse(bad):
     with pytest.raises(InvalidInput, match="first"):
         total_variation_estimate(bad, np.zeros((9, 1)))

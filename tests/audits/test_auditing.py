@@ -15,6 +15,7 @@ from pabi.convert import gdp_to_epsilon
 from pabi.guarantees.guarantee import Guarantee
 from pabi.numbers.errors import InvalidInput
 from pabi.tradeoff import Gaussian
+from support.every_case import every
 
 SURE = 1.0 - 1e-6
 RUN = pabi.NoisySGD(
@@ -110,7 +111,7 @@ def test_progress_is_shown_where_it_is_asked_for(capfd):
     assert "auditing" in capfd.readouterr().err
 
 
-@pytest.mark.parametrize(
+@every(
     ("field", "changes"),
     [
         ("trainings", {"trainings": 99}),
@@ -172,7 +173,7 @@ def test_choosing_does_not_make_equal_models_unequal():
         assert not audit_outputs(stated(0.01), null, other, confidence=0.9999).refuted
 
 
-@pytest.mark.parametrize(
+@every(
     ("null", "other"),
     [
         (np.zeros(49), np.zeros(49)),
@@ -195,17 +196,12 @@ def test_a_promise_is_a_run_or_a_guarantee():
 # Canaries.
 
 LOGISTIC = pabi.NoisySGD(
-    pabi.Loss.logistic(2.0),
-    n=30,
-    batches=pabi.Cyclic(8),
-    epochs=2,
-    step_size=0.5,
-    noise_std=0.1,
+    pabi.Loss.logistic(2.0), n=30, batches=pabi.Cyclic(8), epochs=2, step_size=0.5, noise_std=0.1
 )
 
 
-@pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
-@pytest.mark.parametrize("loss", [pabi.Loss.logistic(2.0), pabi.Loss.huber(2.0, 1.0)])
+@every("adjacency", ["replace_one", "zero_out"])
+@every("loss", [pabi.Loss.logistic(2.0), pabi.Loss.huber(2.0, 1.0)])
 def test_canaries_are_neighbours(adjacency, loss):
     run = pabi.NoisySGD(
         loss,

@@ -134,10 +134,7 @@ def test_the_shipped_trainer_walks_the_same_way():
         with pytest.warns(pabi.PrivacyWarning):
             ends = [
                 train(
-                    run,
-                    Rows(drift, gradient),
-                    np.array([drift.others.path[0]]),
-                    random_state=seed,
+                    run, Rows(drift, gradient), np.array([drift.others.path[0]]), random_state=seed
                 ).x[0]
                 for seed in range(60)
             ]

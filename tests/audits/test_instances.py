@@ -15,6 +15,7 @@ from pabi.audits.instance import Instance
 from pabi.audits.instances import instances
 from pabi.convert import gdp_to_epsilon
 from pabi.learn import LogisticGradients, SmoothedHingeGradients, SquaredGradients
+from support.every_case import every
 
 DELTA = 1e-5
 ORDERS = [
@@ -95,7 +96,7 @@ SATURATING = {
 }
 
 
-@pytest.mark.parametrize("loss", SATURATING)
+@every("loss", SATURATING)
 def test_far_out_two_records_pull_in_opposite_directions(loss):
     """A coordinate that both share a little of decides the residual: clipped to 1 the gradients are opposite
     and of length 1, and stay so wherever the other coordinate goes."""
@@ -152,15 +153,12 @@ REFUSED = {
         adjacency="zero_out",
     ),
     "no loss is linear": run_of(
-        pabi.FullBatch(),
-        Loss.strongly_convex(0.5, 1.0),
-        gradient_sensitivity=2.0,
-        release="path",
+        pabi.FullBatch(), Loss.strongly_convex(0.5, 1.0), gradient_sensitivity=2.0, release="path"
     ),
 }
 
 
-@pytest.mark.parametrize("reason", REFUSED)
+@every("reason", REFUSED)
 def test_where_no_instance_is_known_none_is_made_up(reason):
     with pytest.raises(NotApplicable, match=reason):
         instances(REFUSED[reason])

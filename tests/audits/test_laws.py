@@ -14,6 +14,7 @@ from pabi.audits.instances import instances
 from pabi.audits.laws import Choice, pair_of_sums
 from pabi.audits.walks import AffineStep, WalledWalk, pair_between_walls
 from pabi.convert import gdp_to_delta
+from support.every_case import every
 from support.falsification import random_batches
 from support.falsification.mixtures import Mixture, hockey_sticks
 
@@ -29,7 +30,7 @@ def deltas(pair, epsilons=EPSILONS):
     return np.array([[way.delta(e) for e in epsilons] for way in (pair, pair.swapped())])
 
 
-@pytest.mark.parametrize("mu", [0.01, 0.5, 2.0, 8.0, 25.0])
+@every("mu", [0.01, 0.5, 2.0, 8.0, 25.0])
 def test_two_gaussians(mu):
     pair = pair_of_sums(one(0.0), one(3.0 * mu), 3.0)
     epsilons = np.array([0.0, 0.5 * mu, 0.5 * mu * mu])
@@ -121,9 +122,7 @@ def samplers():
             )
 
 
-@pytest.mark.parametrize(
-    "case", list(samplers()), ids=lambda c: f"{type(c.batches).__name__}-{c.diameter}"
-)
+@every("case", list(samplers()))
 def test_walls_against_quadrature(case):
     """The truth of another file, by other nodes, cells and events."""
     mine = next(

@@ -12,6 +12,7 @@ from pabi.audits.counted import Membership, counted_share
 from pabi.audits.line import line_of
 from pabi.convert import gdp_to_epsilon
 from pabi.execute.batches import batch_rows
+from support.every_case import every
 
 DELTA = 1e-5
 CONVEX = Loss.convex(1.0, gradient_bound=1.0)
@@ -92,7 +93,7 @@ PATHS = {
 }
 
 
-@pytest.mark.parametrize("name", PATHS)
+@every("name", PATHS)
 def test_far_out_proximal_maps_move_and_shrink(name):
     """Differences of two far points, through the map itself."""
     run, shape = RUNS[name], (1, 1) if name == "nuclear norm" else (1,)

@@ -11,17 +11,18 @@ from pabi.audits.laws import Choice, pair_of_sums
 from pabi.audits.rates import Aims, Point
 from pabi.convert import gdp_to_delta, gdp_to_epsilon
 from pabi.tradeoff import Gaussian, Mixture
+from support.every_case import every
 
 
-@pytest.mark.parametrize(("count", "trials"), [(0, 10), (3, 10), (10, 10), (17, 5_000)])
-@pytest.mark.parametrize("error", [0.05, 1e-6])
+@every(("count", "trials"), [(0, 10), (3, 10), (10, 10), (17, 5_000)])
+@every("error", [0.05, 1e-6])
 def test_bounds_are_those_of_clopper_and_pearson(count, trials, error):
     test = binomtest(count, trials, alternative="less")
     interval = test.proportion_ci(1.0 - error, method="exact")
     assert float(rates.above(count, trials, error)) == pytest.approx(interval.high, rel=1e-7)
 
 
-@pytest.mark.parametrize("p", [0.001, 0.1, 0.5])
+@every("p", [0.001, 0.1, 0.5])
 def test_a_bound_is_too_small_no_more_often_than_it_says(p):
     """Summed over all counts, not simulated."""
     counts = np.arange(401)

@@ -7,13 +7,14 @@ import pytest
 from scipy.optimize import LinearConstraint, minimize
 
 from pabi.audits.slopes import best_weights
+from support.every_case import every
 
 
 def mu(weights, moves, stds):
     return weights @ moves / np.linalg.norm(weights * stds)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@every("seed", range(8))
 def test_no_other_weights_show_more(seed):
     """Against weights at random, and against a general solver of the same programme."""
     rng = np.random.default_rng(seed)

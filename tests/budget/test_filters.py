@@ -19,6 +19,7 @@ from pabi.convert import gdp_to_delta, gdp_to_epsilon
 from pabi.numbers.errors import InvalidInput
 from pabi.tradeoff import ApproxDP, Gaussian, Mixture, PoissonSubsampled, Product
 from pabi.tradeoff.gaussian_below import gaussian_below
+from support.every_case import every
 
 EPSILON, DELTA = 1.0, 1e-5
 
@@ -26,9 +27,7 @@ EPSILON, DELTA = 1.0, 1e-5
 # Budgets.
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "delta"), [(1.0, 1e-5), (0.01, 1e-9), (8.0, 1e-3), (30.0, 0.5)]
-)
+@every(("epsilon", "delta"), [(1.0, 1e-5), (0.01, 1e-9), (8.0, 1e-3), (30.0, 0.5)])
 def test_the_budget_is_the_largest_that_meets_the_target(epsilon, delta):
     mu = GaussianFilter.of(epsilon, delta).mu
 
@@ -41,7 +40,7 @@ def test_the_budget_is_the_largest_that_meets_the_target(epsilon, delta):
         assert exact(mu * (1 + 1e-12)) > mpmath.mpf(delta)
 
 
-@pytest.mark.parametrize("order", [8.0, 20.0, 50.0])
+@every("order", [8.0, 20.0, 50.0])
 def test_the_budget_of_an_order_by_an_independent_conversion(order):
     """Mironov's conversion gives less; the exact least of two-point laws gives no more."""
     rho = RenyiFilter.of(EPSILON, DELTA, order).rho
@@ -61,7 +60,7 @@ def test_sums_are_exact_and_roundings_grant_nothing():
     assert root_of_fraction_down(Fraction(9, 4)) == 1.5
 
 
-@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+@every("share", [0.0, 0.3, 1.0])
 def test_what_is_left_is_rounded_down(share):
     for one in (GaussianFilter.of(EPSILON, DELTA), RenyiFilter.of(EPSILON, DELTA, 20.0)):
         spent = one.limit * Fraction(share)
@@ -93,7 +92,7 @@ def test_random_batches_are_cheaper_by_their_divergence():
     assert renyi.charge(run) < renyi.rho
 
 
-@pytest.mark.parametrize(
+@every(
     "data",
     [None, {}, {"kind": "laplace"}, {"kind": ["gaussian"]}, {"kind": "gaussian"},
      {"kind": "gaussian", "mu": -1.0}, {"kind": "gaussian", "mu": 1.0, "more": 1}],

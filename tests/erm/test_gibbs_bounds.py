@@ -13,6 +13,7 @@ from scipy.special import gammainc
 from scipy.stats import chi, gamma
 
 from pabi.erm import bounds
+from support.every_case import every
 
 Array = np.ndarray
 Function = Callable[[Array], Array]
@@ -97,7 +98,7 @@ def test_gamma_law_of_index_two_dominates_on_a_disc(name: str, kappa: float) -> 
     assert (above <= gamma.sf(levels, 2) + crossed(mass)).all()
 
 
-@pytest.mark.parametrize(("p", "x"), list(product((1, 2, 5, 40), (0.01, 1.0, 6.0, 100.0))))
+@every(("p", "x"), list(product((1, 2, 5, 40), (0.01, 1.0, 6.0, 100.0))))
 def test_a_cone_attains_the_convex_bound(p: int, x: float) -> None:
     # Rays of length 1 from the minimiser, κL = x: the density of κf is ∝ y^(p−1)e^(−y) below x.
     def part(power: float) -> float:
@@ -129,7 +130,7 @@ def test_the_convex_bound_is_p_without_a_boundary_and_never_above_x() -> None:
             assert 0.0 < bounds.gibbs_convex(p, x) <= x
 
 
-@pytest.mark.parametrize(("kappa", "m"), list(product((1.0, 10.0, 300.0), (0.5, 2.0))))
+@every(("kappa", "m"), list(product((1.0, 10.0, 300.0), (0.5, 2.0))))
 def test_chi_law_dominates_the_distance_from_the_minimiser(kappa: float, m: float) -> None:
     x, w = disc()
     levels = np.linspace(0.05, 5.0, 60)
@@ -156,7 +157,7 @@ def wells_1d(rng: np.random.Generator) -> tuple[Array, Array, float]:
     return np.min(pits, axis=0), w, -float(depths.max())
 
 
-@pytest.mark.parametrize("seed", range(8))
+@every("seed", range(8))
 def test_bound_without_convexity_holds_for_wells_on_a_line(seed: int) -> None:
     values, w, least = wells_1d(np.random.default_rng(seed))
     for kappa in (0.5, 3.0, 20.0, 200.0, 2000.0):
@@ -193,7 +194,7 @@ def plateau_mean(p: int, x: float, h: float) -> float:
     return (first + h * outer) / (inner + outer)
 
 
-@pytest.mark.parametrize(("p", "x"), list(product((1, 2, 3, 10), (0.3, 2.0, 15.0, 400.0, 1e5))))
+@every(("p", "x"), list(product((1, 2, 3, 10), (0.3, 2.0, 15.0, 400.0, 1e5))))
 def test_a_cone_with_a_plateau_attains_the_bound_without_convexity(p: int, x: float) -> None:
     heights = np.geomspace(1e-3 * min(x, 1.0), x, 1000)
     means = [plateau_mean(p, x, float(h)) for h in heights]

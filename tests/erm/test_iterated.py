@@ -10,6 +10,7 @@ import pytest
 import pabi
 from pabi.erm import plan
 from pabi.erm.planned import Plan
+from support.every_case import every
 
 M = 0.5
 Array = np.ndarray
@@ -89,8 +90,8 @@ def test_a_quadratic_nearly_attains_the_chance_of_failure() -> None:
     assert tail == pytest.approx(0.05, rel=1e-9)
 
 
-@pytest.mark.parametrize("objective", ["erm", "sco"])
-@pytest.mark.parametrize("dimension", [1, 10])
+@every("objective", ["erm", "sco"])
+@every("dimension", [1, 10])
 def test_planned_rounds_are_those_of_the_bound(objective: str, dimension: int) -> None:
     found = pure(objective, dimension=dimension, n=10**6)
     run = found.run

@@ -9,6 +9,7 @@ import pytest
 
 import pabi
 from pabi.erm import packing_centres, packing_loss
+from support.every_case import every
 
 
 def bits(n: int, s: int, seed: int = 0) -> np.ndarray:
@@ -50,9 +51,7 @@ def test_wells_that_overlap_are_refused_and_would_move_the_minimiser() -> None:
     assert at_zero < -width / 3.0
 
 
-@pytest.mark.parametrize(
-    ("count", "p"), [(1, 1), (3, 1), (9, 2), (40, 3), (5, 20), (100, 30), (300, 20)]
-)
+@every(("count", "p"), [(1, 1), (3, 1), (9, 2), (40, 3), (5, 20), (100, 30), (300, 20)])
 def test_centres_are_apart_and_in_the_ball(count: int, p: int) -> None:
     centres = packing_centres(count, p)
     assert centres.shape == (count, p)
@@ -80,20 +79,14 @@ def test_quadrature_of_the_wells_is_right() -> None:
 def test_bound_without_convexity_holds_on_it(epsilon: float) -> None:
     loss = packing_loss(bits(60, 9, 4), dimension=2)
     plan = pabi.erm.plan(
-        "erm",
-        "nonconvex",
-        n=60,
-        dimension=2,
-        lipschitz=1.0,
-        diameter=2.0,
-        epsilon=epsilon,
+        "erm", "nonconvex", n=60, dimension=2, lipschitz=1.0, diameter=2.0, epsilon=epsilon
     )
     truth = loss.mean_excess(plan.run.kappa)
     assert truth <= plan.risk_bound
     assert truth >= 0.02 * plan.risk_bound
 
 
-@pytest.mark.parametrize(
+@every(
     ("field", "arguments"),
     [
         ("bits", {"bits": [[2.0, 0.0]], "dimension": 1}),

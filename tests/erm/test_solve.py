@@ -12,6 +12,7 @@ from scipy.stats import kstest
 
 import pabi
 from pabi.erm import Plan, Solution, chain_average, packing_loss, plan, solve
+from support.every_case import every
 
 Array = np.ndarray
 TESTING = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
@@ -125,11 +126,7 @@ def test_wells_are_drawn_from() -> None:
 def test_a_path_average_earns_the_plan_s_target(losses: str, known: float | None) -> None:
     m = 0.5 if losses == "strongly_convex" else None
     found = planned(
-        losses=losses,
-        delta=1e-6,
-        strong_convexity=m,
-        smoothness=known,
-        algorithm="path_average",
+        losses=losses, delta=1e-6, strong_convexity=m, smoothness=known, algorithm="path_average"
     )
     solution = solve(found, gradient=gradient, steps=2000)
     assert solution.guarantee.epsilon(1e-6) <= 1.0
@@ -257,7 +254,7 @@ def test_a_smaller_domain_is_kept_to() -> None:
     assert solution.run.prox == box
 
 
-@pytest.mark.parametrize(
+@every(
     ("field", "changes", "arguments"),
     [
         ("loss_value", {}, {}),
@@ -265,11 +262,7 @@ def test_a_smaller_domain_is_kept_to() -> None:
         ("steps", {}, {"loss_value": value, "steps": 10}),
         ("gradient", {"delta": 1e-6, "algorithm": "last_point"}, {"loss_value": value}),
         ("steps", {"delta": 1e-6, "algorithm": "last_point"}, {"gradient": gradient, "steps": 0}),
-        (
-            "steps",
-            {"delta": 1e-6, "n": 10**9, "algorithm": "path_average"},
-            {"gradient": gradient},
-        ),
+        ("steps", {"delta": 1e-6, "n": 10**9, "algorithm": "path_average"}, {"gradient": gradient}),
         ("domain", {}, {"loss_value": value, "domain": pabi.prox.ball(3.0)}),
         ("domain", {}, {"loss_value": value, "domain": pabi.prox.l1(1.0)}),
         (

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from itertools import product
 
-import numpy as np
 import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
@@ -13,11 +12,10 @@ from scipy.stats import norm
 from pabi import InvalidInput
 from pabi.erm import uniform_stability
 from pabi.erm.stability import average_stability
+from support.every_case import every
 
 
-@pytest.mark.parametrize(
-    ("m", "n", "integral"), list(product((0.1, 3.0), (1, 50), (0.01, 1.0, 40.0)))
-)
+@every(("m", "n", "integral"), list(product((0.1, 3.0), (1, 50), (0.01, 1.0, 40.0))))
 def test_strongly_convex_losses_attain_it(m: float, n: int, integral: float) -> None:
     # ℓ(θ; z) = zθ + (m/2)θ², |z| ≤ L: the means of the Gaussian laws part as (Δ/m)(1 − e^(−m∫β)), and ℓ(·; L)
     # changes at the rate L at 0, between them.
@@ -68,9 +66,7 @@ def test_nonconvex_losses_attain_it() -> None:
         assert same == pytest.approx(said, rel=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("m", "integral"), list(product((0.0, 1e-8, 1e-3, 1.0, 20.0), (1e-3, 1.0, 60.0)))
-)
+@every(("m", "integral"), list(product((0.0, 1e-8, 1e-3, 1.0, 20.0), (1e-3, 1.0, 60.0))))
 def test_averages_are_as_stable_as_the_average_of_their_points(m: float, integral: float) -> None:
     def weight(b: float) -> float:
         return math.exp(m * (b - integral))
@@ -89,7 +85,7 @@ def test_averages_are_as_stable_as_the_average_of_their_points(m: float, integra
     assert said <= uniform_stability("convex", lipschitz=1.3, n=7, integral=integral)
 
 
-@pytest.mark.parametrize(
+@every(
     ("field", "changes"),
     [
         ("losses", {"losses": "concave"}),
@@ -113,12 +109,3 @@ def test_bad_input_is_named(field: str, changes: dict[str, object]) -> None:
         uniform_stability(given.pop("losses"), **given)  # type: ignore[arg-type]
     assert caught.value.field == field
     assert "\n" not in str(caught.value)
-
-
-def test_stability_falls_with_n() -> None:
-    ns = np.array([1, 10, 1000, 10**9])
-    found = [
-        uniform_stability("strongly_convex", lipschitz=1.0, n=int(n), strong_convexity=0.2)
-        for n in ns
-    ]
-    assert np.allclose(np.array(found) * ns, found[0])

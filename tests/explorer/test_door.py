@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pabi.explorer.controls import names
 from pabi.explorer.door import LONGEST, address, listening, query_of
 from pabi.numbers.errors import InvalidInput
+from support.every_case import every
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=40)
 
@@ -27,7 +28,7 @@ def test_a_token_or_a_host_of_somebody_else_is_left_out():
     assert query_of("http://127.0.0.1:1/?") == ""
 
 
-@pytest.mark.parametrize(
+@every(
     "link",
     [
         "",

@@ -21,6 +21,7 @@ from pabi.explorer.door import listening
 from pabi.explorer.guard import Guard
 from pabi.explorer.server import application
 from pabi.numbers.errors import InvalidInput
+from support.every_case import every
 
 PORT, TOKEN = 8123, "a token of this test"
 HERE = f"http://127.0.0.1:{PORT}"
@@ -47,7 +48,7 @@ def test_whoever_has_the_token_passes(client):
     assert client.get("/api/length", headers=BEARER).text == "0"
 
 
-@pytest.mark.parametrize(
+@every(
     "authorization",
     [
         None,
@@ -71,7 +72,7 @@ def test_a_token_in_the_address_is_no_token(client):
     assert client.get(f"/api/length?token={TOKEN}").status_code == 401
 
 
-@pytest.mark.parametrize(
+@every(
     "host",
     [
         "evil.example",
@@ -93,7 +94,7 @@ def test_the_machine_has_two_names(client):
         assert client.get("/api/length", headers=BEARER | {"host": host}).status_code == 200
 
 
-@pytest.mark.parametrize(
+@every(
     "origin",
     ["https://evil.example", "null", f"https://127.0.0.1:{PORT}", "http://127.0.0.1:9",
      f"{HERE}.evil.example", f"http://localhost:{PORT}"],
@@ -107,9 +108,7 @@ def test_its_own_origin_passes(client):
     assert client.get("/api/length", headers=BEARER | {"origin": HERE}).status_code == 200
 
 
-@pytest.mark.parametrize(
-    ("site", "status"), [("cross-site", 403), ("same-site", 403), ("same-origin", 200)]
-)
+@every(("site", "status"), [("cross-site", 403), ("same-site", 403), ("same-origin", 200)])
 def test_what_browsers_say_of_the_asking_page(client, site, status):
     """Another port of this machine is the same site, and still another page."""
     assert (
@@ -138,7 +137,7 @@ def test_a_file_may_lead_to_the_page_and_to_nothing_else(page):
     assert page.get("/api/opening", headers=led | BEARER).status_code == 403
 
 
-@pytest.mark.parametrize("method", ["PUT", "DELETE", "OPTIONS", "PATCH"])
+@every("method", ["PUT", "DELETE", "OPTIONS", "PATCH"])
 def test_other_methods_are_refused(client, method):
     assert client.request(method, "/api/length", headers=BEARER).status_code == 405
 
@@ -214,7 +213,7 @@ def test_the_page_is_served_and_holds_no_secret(page):
         assert page.get(path).status_code == 200
 
 
-@pytest.mark.parametrize(
+@every(
     "path",
     ["/../server.py", "/..%2fserver.py", "/views/../../server.py", "/%2e%2e/guard.py", "//etc/passwd",
      "/etc/passwd", "/vega/LICENSE", "/static/index.html", "/views", "/views/", "/..\\server.py",
@@ -226,9 +225,7 @@ def test_no_other_path_is_a_file(page, path):
     assert "def " not in answer.text
 
 
-@pytest.mark.parametrize(
-    "path", ["/api/opening", "/api/run", "/api/nothing", "/api/../api/opening"]
-)
+@every("path", ["/api/opening", "/api/run", "/api/nothing", "/api/../api/opening"])
 def test_every_calculation_needs_the_token(page, path):
     assert page.get(path).status_code == page.post(path, json={}).status_code == 401
 

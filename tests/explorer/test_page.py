@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import pabi.explorer
+from support.every_case import every
 
 ROOT = Path(__file__).resolve().parents[2]
 STATIC = Path(pabi.explorer.__file__).parent / "static"
@@ -34,14 +35,14 @@ def test_nothing_else_is_vendored():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("path", OURS, ids=lambda p: p.relative_to(STATIC).as_posix())
+@every("path", OURS)
 def test_no_file_names_another_place(path):
     text = path.read_text("utf-8").replace("http://www.w3.org/2000/svg", "")
     assert not re.search(r"https?://|//[a-z0-9-]+\.[a-z]{2,}", text)
     assert not re.search(r"@import|url\(", text)
 
 
-@pytest.mark.parametrize("path", SCRIPTS, ids=lambda p: p.relative_to(STATIC).as_posix())
+@every("path", SCRIPTS)
 def test_no_script_reads_text_as_html_or_code(path):
     """What a file or an address says becomes text of the page, never a part of it."""
     text = path.read_text("utf-8")
@@ -72,7 +73,7 @@ def test_the_page_has_nothing_inline():
             assert attributes["src"].startswith("/")
 
 
-@pytest.mark.parametrize("path", SCRIPTS, ids=lambda p: p.relative_to(STATIC).as_posix())
+@every("path", SCRIPTS)
 def test_what_scripts_import_is_there(path):
     for name in re.findall(r'from "([^"]+)"', path.read_text("utf-8")):
         assert (path.parent / name).resolve() in SCRIPTS

@@ -19,6 +19,7 @@ import httpx2
 
 import pabi
 from pabi.cli import main
+from support.every_case import every
 
 RUN = """
 n = 6000
@@ -177,7 +178,7 @@ def test_the_token_is_in_no_list_of_processes(folder, ended):
     assert not page.parent.exists()
 
 
-@pytest.mark.parametrize(
+@every(
     ("words", "expected"),
     [
         (["missing.toml"], "missing.toml: expected a run file"),

@@ -13,6 +13,7 @@ from pabi.describe.loss_kinds import KINDS
 from pabi.explorer.controls import BESIDES, CONTROLS, label_of, page
 from pabi.explorer.state import differences, read, state_of
 from pabi.numbers.errors import InvalidInput
+from support.every_case import every
 
 LOGISTIC = pabi.Loss.logistic(1.0, l2=0.01)
 
@@ -48,7 +49,7 @@ RUNS = {
 }
 
 
-@pytest.mark.parametrize("name", RUNS)
+@every("name", RUNS)
 def test_a_run_goes_into_the_controls_and_comes_back(name):
     description = RUNS[name]
     state = state_of(description, 1e-6)
@@ -59,7 +60,7 @@ def test_a_run_goes_into_the_controls_and_comes_back(name):
     assert not picked.rest
 
 
-@pytest.mark.parametrize("name", RUNS)
+@every("name", RUNS)
 def test_controls_that_a_run_does_not_name_do_not_count(name):
     """A run replaces another one in the page: what stood in a control that means nothing now stays there."""
     stale = {"threshold": "oops", "classes": "?", "size": "7", "cap": "9999"}
@@ -82,7 +83,7 @@ def test_nothing_at_all_is_the_run_that_the_page_opens_with():
     assert read({}).delta == 1e-5
 
 
-@pytest.mark.parametrize("kind", [value for value, _ in CONTROLS[0].choices])
+@every("kind", [value for value, _ in CONTROLS[0].choices])
 def test_every_loss_of_the_list_is_one(kind):
     """Its parameters are offered, and what stands in them at first is accepted."""
     picked = read({"loss": kind, "clip_norm": "1"})
@@ -91,9 +92,7 @@ def test_every_loss_of_the_list_is_one(kind):
     assert needed <= {c.name for c in CONTROLS if c.table == "loss"}
 
 
-@pytest.mark.parametrize(
-    "choice", [(c.name, v) for c in CONTROLS if c.kind == "choice" for v, _ in c.choices]
-)
+@every("choice", [(c.name, v) for c in CONTROLS if c.kind == "choice" for v, _ in c.choices])
 def test_every_choice_is_accepted(choice):
     name, value = choice
     softmax = {"loss": "softmax"} if value == "ball" else {}
@@ -109,7 +108,7 @@ def test_schedules_fall():
     assert np.all(np.diff(root) < 0.0)
 
 
-@pytest.mark.parametrize(
+@every(
     ("state", "control"),
     [
         ({"noise": "abc"}, "noise"),

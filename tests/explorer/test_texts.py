@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from pabi.explorer.texts import number, whole
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.showing import exact
+from support.every_case import every
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "value"),
     [
         ("0.5", 0.5),
@@ -35,7 +36,7 @@ def test_numbers(text, value):
     assert number("noise", text) == value
 
 
-@pytest.mark.parametrize(
+@every(
     "text",
     [
         "",
@@ -67,7 +68,7 @@ def test_what_is_no_number(text):
     assert len(str(problem.value)) < 250
 
 
-@pytest.mark.parametrize("text", ["1.000", "50.000", "1.000.000"])
+@every("text", ["1.000", "50.000", "1.000.000"])
 def test_thousands_with_points_are_refused(text):
     with pytest.raises(InvalidInput):
         number("epochs", text)
@@ -76,7 +77,7 @@ def test_thousands_with_points_are_refused(text):
             whole("n", other)
 
 
-@pytest.mark.parametrize("text", ["1,000", "60,000", "1,500,000", "-2,500"])
+@every("text", ["1,000", "60,000", "1,500,000", "-2,500"])
 def test_what_can_be_read_in_two_ways_is_refused(text):
     """A thousand to some, one to others; a guess would be a promise about another run."""
     with pytest.raises(InvalidInput, match=text.replace(",", "").lstrip("-")):
@@ -85,7 +86,7 @@ def test_what_can_be_read_in_two_ways_is_refused(text):
         whole("n", text)
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "value"), [("60000", 60000), ("60 000", 60000), ("6e4", 60000), ("0", 0), ("12.0", 12)]
 )
 def test_whole_numbers(text, value):
@@ -94,7 +95,7 @@ def test_whole_numbers(text, value):
     assert type(found) is int
 
 
-@pytest.mark.parametrize("text", ["1.5", "1,5", "5,0", "a", "", "1e400", "²"])
+@every("text", ["1.5", "1,5", "5,0", "a", "", "1e400", "²"])
 def test_what_is_no_whole_number(text):
     with pytest.raises(InvalidInput, match="n: "):
         whole("n", text)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from pabi import InvalidInput
 from pabi.guarantees.certificate import FORMAT, VERSION, VERSIONS, Certificate, check_format
+from support.every_case import every
 
 sentences = st.lists(st.sampled_from(["a", "b", "c", "d é"]), max_size=5)
 BODY = {"theorem": "t", "adjacency": "zero_out", "claim": {"mu": 0.5}}
@@ -95,11 +96,11 @@ def tower():
     return payload_of(run=value)
 
 
-@pytest.mark.parametrize(
+@every(
     "payload",
     [payload_of(mu=math.nan), payload_of(mu=math.inf), payload_of(mu=1j), payload_of(mu={1, 2}),
      payload_of(run={(1, 2): 3}), circle(), payload_of(mu=b"1")],
-    ids=["NaN", "infinity", "complex", "a set", "a tuple as key", "itself", "bytes"],
+
 )  # fmt: skip
 def test_what_json_cannot_hold_is_refused(payload):
     with pytest.raises(InvalidInput, match="^json: expected what JSON can hold: ") as refused:
@@ -115,14 +116,14 @@ def test_what_is_nested_too_deeply_is_refused():
 # Format and version.
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@every("version", VERSIONS)
 def test_known_versions_are_read(version):
     data = payload_of(version)
     assert check_format(data, FORMAT, VERSIONS) is data
     assert Certificate.from_json(json.dumps(data)).payload == data
 
 
-@pytest.mark.parametrize(
+@every(
     ("data", "field"),
     [
         ([], "json"),
@@ -138,7 +139,6 @@ def test_known_versions_are_read(version):
         (payload_of(True), "version"),
         ({"format": FORMAT}, "version"),
     ],
-    ids=repr,
 )
 def test_what_is_no_certificate_is_refused_by_name(data, field):
     with pytest.raises(InvalidInput) as refused:
@@ -173,7 +173,7 @@ def test_assumptions_are_added_once_and_none_is_lost(known, more):
         assert found.payload | {"assumes": known} == proof.payload
 
 
-@pytest.mark.parametrize(("version", "more"), list(itertools.product(VERSIONS, [[], ["a"]])))
+@every(("version", "more"), list(itertools.product(VERSIONS, [[], ["a"]])))
 def test_a_file_that_assumes_more_has_the_version_that_knows_such_files(version, more):
     """A reader of version 1 would not see them."""
     stated = payload_of(version)

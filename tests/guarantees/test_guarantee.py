@@ -31,7 +31,8 @@ from pabi import (
     ShuffleOnce,
 )
 from pabi.showing import shown
-from pabi.tradeoff import ApproxDP, Best, Gaussian, Mixture
+from pabi.tradeoff import ApproxDP, Best, Gaussian
+from support.every_case import every
 
 DELTA = 1e-4
 mpmath.mp.dps = 40
@@ -79,12 +80,18 @@ KINDS = {
 }
 
 
-@pytest.fixture(params=list(KINDS))
-def g(request):
-    return KINDS[request.param].guarantee(delta=DELTA)
+class Guarantees:
+    """Of all kinds, each made when its turn comes."""
+
+    def __iter__(self):
+        return (run.guarantee(delta=DELTA) for run in KINDS.values())
+
+
+every_kind = every("g", Guarantees())
 
 
 class TestReadings:
+    @every_kind
     def test_delta_is_that_of_the_parts(self, g):
         parts = parts_of(g)
         for epsilon in (-3.0, -0.2, 0.0, 0.01, 0.3, 1.0, 4.0, 12.0):
@@ -93,6 +100,7 @@ class TestReadings:
             # A mixture's weights are rounded up and then made to sum to one.
             assert g.delta(epsilon) <= exact * (1 + mpmath.mpf(10) ** -9) + 1e-300
 
+    @every_kind
     def test_epsilon_and_delta_are_inverse(self, g):
         for delta in (1e-12, 1e-6, 1e-3, 0.2):
             epsilon = g.epsilon(delta)
@@ -103,12 +111,14 @@ class TestReadings:
             assert exact_delta(parts_of(g), epsilon) <= delta * (1 + 1e-30)
             assert exact_delta(parts_of(g), epsilon * (1 - 1e-9)) > delta
 
+    @every_kind
     def test_epsilon_bounds(self, g):
         for delta in (1e-9, 1e-4):
             lower, upper = g.epsilon_bounds(delta)
             assert lower <= g.epsilon(delta) <= upper * (1 + 1e-12)
             assert upper - lower <= 1e-3 * upper
 
+    @every_kind
     def test_arrays(self, g):
         epsilons = np.array([-1.0, 0.0, 0.5, 3.0])
         assert g.delta(epsilons) == pytest.approx([g.delta(float(e)) for e in epsilons], rel=1e-9)
@@ -119,6 +129,7 @@ class TestReadings:
         assert isinstance(g.delta(0.5), float)
         assert isinstance(g.tradeoff(0.5), float)
 
+    @every_kind
     def test_tradeoff_and_delta_are_dual(self, g):
         """f(α) ≥ 1 − δ(ε) − e^ε α for all ε, with equality for the best ε."""
         epsilons = np.linspace(-10.0, 12.0, 2201)
@@ -134,6 +145,7 @@ class TestReadings:
             assert g.tradeoff(alpha) >= lines.max() - 1e-9
             assert g.tradeoff(alpha) <= lines.max() + 1e-3
 
+    @every_kind
     def test_attacks(self, g):
         assert g.advantage == g.delta(0.0)
         for fpr in (0.0, 1e-4, 0.1, 0.9):
@@ -148,6 +160,7 @@ class TestReadings:
             assert g.bayes_success(prior) <= best + 1e-3
             assert g.bayes_success(prior) >= max(prior, 1.0 - prior)
 
+    @every_kind
     def test_renyi(self, g):
         parts = parts_of(g)
         for order in (1.5, 2.0, 8.0, 40.0):
@@ -161,24 +174,8 @@ class TestReadings:
             assert g.rdp(order) <= g.zcdp * order * (1 + 1e-12)
         assert g.zcdp == pytest.approx(max(float(m) for _, m in parts) ** 2 / 2, rel=1e-12)
 
-    def test_mu(self, g):
-        if g.mu is None:
-            assert isinstance(g.curve, Mixture)
-            assert len(g.curve.parts) > 1
-        else:
-            assert g.delta(0.7) == Gaussian(g.mu).delta(0.7)
-
-    def test_more_noise_is_more_private(self):
-        epsilons = [
-            make(batches=b, noise_std=noise).guarantee(delta=DELTA).epsilon(DELTA)
-            for b in (Cyclic(10), ShuffleOnce(10), Reshuffle(10))
-            for noise in (0.5, 1.0, 2.0)
-        ]
-        assert epsilons[0] > epsilons[1] > epsilons[2]
-        assert epsilons[3] > epsilons[4] > epsilons[5]
-        assert epsilons[6] > epsilons[7] > epsilons[8]
-
-    @pytest.mark.parametrize("delta", [-0.1, 1.0, math.nan, math.inf, "x", None, True])
+    @every_kind
+    @every("delta", [-0.1, 1.0, math.nan, math.inf, "x", None, True])
     def test_bad_delta(self, g, delta):
         with pytest.raises(InvalidInput) as error:
             g.epsilon(delta)
@@ -186,13 +183,6 @@ class TestReadings:
 
 
 class TestPositions:
-    def test_every_position_is_at_most_the_worst(self):
-        run = make()
-        mus = [run.guarantee(delta=DELTA, position=j).mu for j in range(10)]
-        assert max(mus) == pytest.approx(run.guarantee(delta=DELTA).mu, rel=1e-12)
-        assert mus == sorted(mus)  # steps all alike: later is worse
-        assert mus[0] < mus[9]
-
     def test_full_batch(self):
         run = make(batches=FullBatch())
         assert run.guarantee(delta=DELTA, position=0).mu == run.guarantee(delta=DELTA).mu
@@ -200,14 +190,14 @@ class TestPositions:
             run.guarantee(delta=DELTA, position=1)
         assert error.value.field == "position"
 
-    @pytest.mark.parametrize("batches", [ShuffleOnce(10), Reshuffle(10)])
-    @pytest.mark.parametrize("release", ["last", "path"])
+    @every("batches", [ShuffleOnce(10), Reshuffle(10)])
+    @every("release", ["last", "path"])
     def test_secret_orders_have_none(self, batches, release):
         with pytest.raises(InvalidInput) as error:
             make(batches=batches, release=release).guarantee(delta=DELTA, position=0)
         assert error.value.field == "position"
 
-    @pytest.mark.parametrize("position", [-1, 10, 1.5, True, "0", math.nan])
+    @every("position", [-1, 10, 1.5, True, "0", math.nan])
     def test_bad_positions(self, position):
         with pytest.raises(InvalidInput) as error:
             make().guarantee(delta=DELTA, position=position)
@@ -269,13 +259,6 @@ class TestCompose:
             assert left.delta(epsilon) == pytest.approx(flat.delta(epsilon), rel=1e-9)
             assert right.delta(epsilon) == pytest.approx(flat.delta(epsilon), rel=1e-9)
 
-    def test_order_does_not_matter(self):
-        a = make(batches=ShuffleOnce(40)).guarantee(delta=DELTA)
-        b = make(noise_std=0.6).guarantee(delta=DELTA)
-        for epsilon in (0.0, 1.0, 5.0):
-            forth = pabi.compose(a, b).delta(epsilon)
-            assert forth == pytest.approx(pabi.compose(b, a).delta(epsilon), rel=1e-12)
-
     def test_mixed_adjacencies(self):
         a = make().guarantee(delta=DELTA)
         b = make(adjacency="zero_out").guarantee(delta=DELTA)
@@ -335,7 +318,7 @@ class TestCompose:
         added = [s for s in twice.assumptions if s not in g.assumptions]
         assert any("order" in s or "permutation" in s for s in added), added
 
-    @pytest.mark.parametrize(
+    @every(
         "runs",
         [
             (make(), make(noise_std=0.4)),
@@ -372,6 +355,7 @@ class TestCompose:
 
 
 class TestJson:
+    @every_kind
     def test_round_trip(self, g):
         back = Guarantee.from_json(g.to_json())
         assert back.curve == g.curve
@@ -384,6 +368,7 @@ class TestJson:
         assert back.notes == {"composition": g.composition.to_dict()}
         assert json.loads(back.to_json()) == json.loads(g.to_json())
 
+    @every_kind
     def test_verified_only_by_the_checker(self, g):
         assert not make().guarantee(delta=DELTA).verified
         back = Guarantee.from_json(g.to_json())
@@ -402,7 +387,7 @@ class TestJson:
             Guarantee.from_dict(data)
 
     @pytest.mark.parametrize("kind", list(KINDS))
-    @pytest.mark.parametrize("factor", [1 - 1e-6, 0.5])
+    @every("factor", [1 - 1e-6, 0.5])
     def test_a_smaller_claim_is_not_verified(self, kind, factor):
         data = KINDS[kind].guarantee(delta=DELTA).to_dict(certificate=True)
         curve = data["tradeoff"]
@@ -433,6 +418,7 @@ class TestJson:
                 Guarantee.from_dict(changed)
             assert error.value.field == "mu"
 
+    @every_kind
     def test_every_assumption_is_needed(self, g):
         data = g.to_dict(certificate=True)
         for i in range(len(data["assumptions"])):
@@ -483,7 +469,7 @@ class TestJson:
         assert pabi.verify(back).ok
         assert "inf" in str(g)
 
-    @pytest.mark.parametrize(
+    @every(
         ("name", "value", "field"),
         [
             ("format", "pabi.certificate", "format"),
@@ -507,7 +493,7 @@ class TestJson:
             Guarantee.from_dict(data)
         assert error.value.field == field
 
-    @pytest.mark.parametrize(
+    @every(
         "curve",
         [
             {"kind": "mixture", "mus": 5, "weights": [1.0]},
@@ -527,9 +513,7 @@ class TestJson:
         with pytest.raises(InvalidInput):
             Guarantee.from_dict(data)
 
-    @pytest.mark.parametrize(
-        "text", ["", "{", "[]", "5", '"x"', "NaN", '{"format": NaN}', "[" * 9999]
-    )
+    @every("text", ["", "{", "[]", "5", '"x"', "NaN", '{"format": NaN}', "[" * 9999])
     def test_not_json(self, text):
         with pytest.raises(InvalidInput):
             Guarantee.from_json(text)
@@ -540,7 +524,7 @@ class TestJson:
 
 
 class TestChoice:
-    @pytest.mark.parametrize("delta", [0.011, 0.5])
+    @every("delta", [0.011, 0.5])
     def test_large_delta_warns(self, delta):
         with pytest.warns(PrivacyWarning):
             make().guarantee(delta=delta)
@@ -551,7 +535,7 @@ class TestChoice:
             make().guarantee(delta=0.01)
 
     @pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
-    @pytest.mark.parametrize("delta", [-1.0, 1.0, 2.0, math.nan, "0.1", None, True])
+    @every("delta", [-1.0, 1.0, 2.0, math.nan, "0.1", None, True])
     def test_bad_delta(self, delta):
         with pytest.raises(InvalidInput) as error:
             make().guarantee(delta=delta)
@@ -562,7 +546,7 @@ class TestChoice:
         [{"update": "other"}, {"release": "path"}, {"loss": Loss.unknown()}],
         ids=["update", "release", "loss"],
     )
-    @pytest.mark.parametrize("batches", [Cyclic(10), ShuffleOnce(10), Reshuffle(10), FullBatch()])
+    @every("batches", [Cyclic(10), ShuffleOnce(10), Reshuffle(10), FullBatch()])
     def test_composition_only(self, changes, batches):
         g = make(batches=batches, **changes).guarantee(delta=DELTA)
         assert g.method == "composition"
@@ -580,7 +564,7 @@ class TestChoice:
         bounded = make(loss=Loss.softmax(feature_norm=1.0), gradient_sensitivity=None)
         assert bounded.guarantee(delta=DELTA).method == "shifted interpolation"
 
-    @pytest.mark.parametrize("batches", [Cyclic(10), ShuffleOnce(10), Reshuffle(10)])
+    @every("batches", [Cyclic(10), ShuffleOnce(10), Reshuffle(10)])
     def test_no_noise(self, batches):
         run = make(noise_std=None, batches=batches)
         with pytest.raises(InvalidInput) as error:
@@ -618,54 +602,42 @@ def says(g, *words):
     return any(all(w in sentence for w in words) for sentence in g.assumptions)
 
 
-class TestAssumptions:
-    def test_hidden_path(self):
-        assert says(make().guarantee(delta=DELTA), "only the last iterate", "hidden")
-        assert says(make(batches=ShuffleOnce(10)).guarantee(delta=DELTA), "only the last iterate")
-
-    @pytest.mark.parametrize("batches", [ShuffleOnce(10), Reshuffle(10)])
-    def test_secret_order(self, batches):
-        g = make(batches=batches).guarantee(delta=DELTA)
-        assert says(g, "permutation", "uniformly", "independently of the data", "secret")
-
-    def test_fixed_order(self):
-        assert says(make().guarantee(delta=DELTA), "order", "do not depend on the data")
-
-    @pytest.mark.parametrize("size", [10, 13])
-    def test_divisor(self, size):
-        g = make(batches=Cyclic(size)).guarantee(delta=DELTA)
-        assert says(g, "short last one included", f"divided by {size}")
-
-    @pytest.mark.parametrize(
-        ("changes", "words"),
-        [
+BOUNDED = {"gradient_sensitivity": None, "loss": Loss.logistic(feature_norm=2.5)}
+SAID = [
+    ({}, ("only the last iterate", "hidden")),
+    ({"batches": ShuffleOnce(10)}, ("only the last iterate",)),
+    *(
+        ({"batches": order}, ("permutation", "uniformly", "independently of the data", "secret"))
+        for order in (ShuffleOnce(10), Reshuffle(10))
+    ),
+    ({}, ("order", "do not depend on the data")),
+    ({}, ("start",)),  # computed from the data, it would void every guarantee
+    *(
+        ({"batches": Cyclic(size)}, ("short last one included", f"divided by {size}"))
+        for size in (10, 13)
+    ),
+    *(
+        (changes | {"release": release}, words)
+        for changes, words in (
             ({}, ("moves a batch's gradient sum", "4.0")),
             ({"gradient_sensitivity": None, "clip_norm": 3.0}, ("clipped to norm", "3.0")),
-            (
-                {"gradient_sensitivity": None, "loss": Loss.logistic(feature_norm=2.5)},
-                ("gradient has norm at most", "2.5"),
-            ),
-            (
-                {
-                    "gradient_sensitivity": None,
-                    "loss": Loss.logistic(feature_norm=2.5),
-                    "clip_norm": 7.0,
-                },
-                ("gradient has norm at most", "2.5"),
-            ),
-        ],
-    )
-    @pytest.mark.parametrize("release", ["last", "path"])
-    def test_gradients(self, changes, words, release):
-        assert says(make(release=release, **changes).guarantee(delta=DELTA), *words)
+            (BOUNDED, ("gradient has norm at most", "2.5")),
+            (BOUNDED | {"clip_norm": 7.0}, ("gradient has norm at most", "2.5")),
+        )
+        for release in ("last", "path")
+    ),
+    ({"loss": Loss.nonconvex(smoothness=0.75)}, ("curvature in [-0.75, 0.75]",)),
+    ({"loss": Loss.strongly_convex(0.25, 0.75)}, ("curvature in [0.25, 0.75]",)),
+    ({"loss": Loss.logistic(2.0)}, ("feature_norm = 2.0",)),
+    ({}, ("0.05", "exactly", "outside clipping and batch")),
+    ({"cooldown_steps": 7}, ("last 7 steps use no data",)),
+]
 
-    def test_curvature(self):
-        g = make(loss=Loss.nonconvex(smoothness=0.75)).guarantee(delta=DELTA)
-        if g.method != "composition":
-            assert says(g, "curvature in [-0.75, 0.75]")
-        g = make(loss=Loss.strongly_convex(0.25, 0.75)).guarantee(delta=DELTA)
-        assert says(g, "curvature in [0.25, 0.75]")
-        assert says(make(loss=Loss.logistic(2.0)).guarantee(delta=DELTA), "feature_norm = 2.0")
+
+class TestAssumptions:
+    @every(("changes", "words"), SAID)
+    def test_what_is_assumed_is_said(self, changes, words):
+        assert says(make(**changes).guarantee(delta=DELTA), *words)
 
     def test_clipping_of_scalar_gradients(self):
         loss = Loss.convex(smoothness=1.0, glm=True)
@@ -673,28 +645,19 @@ class TestAssumptions:
         assert g.method == "shifted interpolation"
         assert says(g, "glm")
 
-    def test_regulariser(self):
-        g = make().guarantee(delta=DELTA)
-        assert says(g, "0.05", "exactly", "outside clipping and batch")
-
-    def test_diameter(self):
-        run = make(diameter=0.01, epochs=200)
-        g = run.guarantee(delta=DELTA)
-        assert g.mu < make(epochs=200).guarantee(delta=DELTA).mu
-        assert says(g, "0.01", "apart")
-
-    def test_diameter_of_a_map(self):
-        run = make(prox=Box(0.01), epochs=200)
-        g = run.guarantee(delta=DELTA)
-        assert g.mu < make(epochs=200).guarantee(delta=DELTA).mu
-        assert says(g, "Box(0.01)", "nonexpansive")
-
-    def test_diameter_below_that_of_the_map(self):
-        """A stated diameter that is less than the map's own is what the proof uses."""
-        run = make(prox=Box(1000.0), diameter=0.01, epochs=200)
-        g = run.guarantee(delta=DELTA)
-        assert g.mu < make(prox=Box(1000.0), epochs=200).guarantee(delta=DELTA).mu
-        assert says(g, "0.01"), g.assumptions
+    @every(
+        ("changes", "without", "words"),
+        [
+            ({"diameter": 0.01}, {}, ("0.01", "apart")),
+            ({"prox": Box(0.01)}, {}, ("Box(0.01)", "nonexpansive")),
+            # A stated diameter that is less than the map's own is what the proof uses.
+            ({"prox": Box(1000.0), "diameter": 0.01}, {"prox": Box(1000.0)}, ("0.01",)),
+        ],
+    )
+    def test_diameter(self, changes, without, words):
+        g = make(**changes, epochs=200).guarantee(delta=DELTA)
+        assert g.mu < make(**without, epochs=200).guarantee(delta=DELTA).mu
+        assert says(g, *words), g.assumptions
 
     def test_diameter_of_a_map_known_by_name(self):
         """Read from a certificate, a map is a name; the diameter it is credited with must be said."""
@@ -704,18 +667,11 @@ class TestAssumptions:
         verdict = pabi.verify(payload)
         assert not verdict.ok or any("0.01" in s for s in verdict.assumptions), verdict.assumptions
 
-    def test_starting_point(self):
-        """A start computed from the data (a warm start) would void every guarantee."""
-        assert says(make().guarantee(delta=DELTA), "start")
-
-    @pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
+    @every("adjacency", ["replace_one", "zero_out"])
     def test_adjacency(self, adjacency):
         g = make(adjacency=adjacency).guarantee(delta=DELTA)
         assert g.adjacency == adjacency
         assert says(g, "adjacent data sets", adjacency)
-
-    def test_cooldown(self):
-        assert says(make(cooldown_steps=7).guarantee(delta=DELTA), "last 7 steps use no data")
 
     def test_noise(self):
         for run in KINDS.values():
@@ -826,9 +782,9 @@ class TestOverflow:
         verdict = pabi.verify(g)
         assert verdict.ok, verdict.reason
 
-    @pytest.mark.parametrize("noise", [5e-324, 1e-160, 1.0, 1e160])
-    @pytest.mark.parametrize("slope", [0.0, 1e-300, 0.5, 1.0, 1e300])
-    @pytest.mark.parametrize("written", [False, True])
+    @every("noise", [5e-324, 1e-160, 1.0, 1e160])
+    @every("slope", [0.0, 1e-300, 0.5, 1.0, 1e300])
+    @every("written", [False, True])
     def test_iterations(self, noise, slope, written):
         wrong = []
         for sensitivity in (1e-320, 1e-200, 1e-160, 1.2e154, 1e160, 1e300):
@@ -847,8 +803,8 @@ class TestOverflow:
                 wrong.append((sensitivity, repr(error)))
         assert not wrong
 
-    @pytest.mark.parametrize("written", [False, True])
-    @pytest.mark.parametrize("scale", [2.81e-162, 3.0e-162, 7e-162, 1.3e-161, 1e-155, 1.0, 1e150])
+    @every("written", [False, True])
+    @every("scale", [2.81e-162, 3.0e-162, 7e-162, 1.3e-161, 1e-155, 1.0, 1e150])
     def test_squares_that_lose_their_digits(self, scale, written):
         """X_t = X_0 + Σ (s + Z_k), Z_k ~ N(0, s²): t steps are exactly G(√t), whatever the unit."""
         it = NoisyIteration(
@@ -862,8 +818,8 @@ class TestOverflow:
         assert g.mu == pytest.approx(math.sqrt(6.0), rel=1e-11)
         assert pabi.verify(g).ok
 
-    @pytest.mark.parametrize("batches", [Cyclic(10), ShuffleOnce(10), Reshuffle(10)])
-    @pytest.mark.parametrize("epochs", [1e12, 1e16])
+    @every("batches", [Cyclic(10), ShuffleOnce(10), Reshuffle(10)])
+    @every("epochs", [1e12, 1e16])
     def test_many_epochs(self, batches, epochs):
         g = guarded(make(batches=batches, epochs=epochs), delta=DELTA)
         assert g.epsilon(DELTA) > 0.0
@@ -887,7 +843,7 @@ def test_a_replaced_curve_is_read_anew():
 
 
 class TestNotebooks:
-    @pytest.mark.parametrize("kind", list(KINDS))
+    @every("kind", list(KINDS))
     def test_short_in_a_console(self, kind):
         g = KINDS[kind].guarantee(delta=DELTA)
         for text in (str(g), repr(g)):
@@ -904,6 +860,7 @@ class TestNotebooks:
         assert len(str(g)) < 250
         assert len(repr(g)) < 250
 
+    @every_kind
     def test_a_table_with_the_assumptions_folded(self, g):
         html = g._repr_html_()
         assert f"<td>{shown(g.epsilon(DELTA))}</td>" in html

@@ -12,6 +12,7 @@ import pabi
 from pabi import Cyclic, InvalidInput, Loss, NoisySGD, NotApplicable
 from pabi.guarantees.guarantee import Guarantee
 from pabi.tradeoff import Gaussian, SecretMixture
+from support.every_case import every
 
 DELTA = 1e-4
 
@@ -41,7 +42,7 @@ def certificate_of(theorem, parts, **body):
     return header | {"theorem": theorem, "assumes": [], "parts": payloads} | body
 
 
-@pytest.mark.parametrize("changes", OTHERS.values(), ids=OTHERS)
+@every("changes", OTHERS.values())
 def test_forgetting_of_others_is_not_composed(changes):
     one, other = forgetting(), forgetting(**changes)
     for pair in ((one, other), (other, one), (pabi.compose(one, one), other)):
@@ -104,7 +105,7 @@ def test_nothing_is_selected_from_models_that_forgot():
 STRONG = Loss.strongly_convex(0.5, 1.0, gradient_bound=1.0)
 
 
-@pytest.mark.parametrize(
+@every(
     "guarantee",
     [
         lambda: run_of(loss=STRONG).guarantee(DELTA),
@@ -117,7 +118,7 @@ STRONG = Loss.strongly_convex(0.5, 1.0, gradient_bound=1.0)
             adjacency="zero_out", method="own", source="own", unit="user",
         ),
     ],
-    ids=["strong", "strong, testing", "composed", "selected", "unknown", "stated of a user"],
+
 )  # fmt: skip
 def test_groups_are_zeroed_only_where_zero_is_covered(guarantee):
     with pytest.raises(NotApplicable, match="contributions become zero"):

@@ -8,11 +8,11 @@ import pickle
 import struct
 
 import numpy as np
-import pytest
 
 import pabi
 from pabi.guarantees import releases
 from pabi.guarantees.releases import digest, notes_of_all, released_notes, releases_in
+from support.every_case import every
 
 RUN = pabi.NoisySGD(
     pabi.Loss.logistic(feature_norm=1.0, l2=0.01),
@@ -41,7 +41,7 @@ def test_the_hash_is_as_it_is_defined():
         assert digest({"c": [], "b": 7, "a": same}) == expected
 
 
-@pytest.mark.parametrize(
+@every(
     "other",
     [{"a": [1.0, 2.0, 3.0]}, {"b": [1.0, 2.0]}, {"a": [[1.0, 2.0]]}, {"a": [1.0, np.nextafter(2.0, 3.0)]},
      {"a": [1.0], "b": [2.0]}, {"a": [2.0, 1.0]}, {"a": [1.0, -2.0]}],
@@ -82,7 +82,7 @@ def test_a_composition_notes_the_releases_of_all_its_parts():
     assert pabi.verify(flat).ok
 
 
-@pytest.mark.parametrize("strange", [None, "x", 3, [1, "x"], {"a": 1}])
+@every("strange", [None, "x", 3, [1, "x"], {"a": 1}])
 def test_strange_notes_are_no_releases(strange):
     assert releases_in({"releases": strange}) == []
     assert notes_of_all([{"releases": strange}, {}]) == {}

@@ -8,6 +8,7 @@ import pytest
 import pabi
 from pabi.numbers.errors import InvalidInput
 from pabi.tradeoff import Gaussian, Mixture, PoissonSubsampled, Selected, TradeOff, selected
+from support.every_case import every
 
 
 def stated(curve: TradeOff, **fields) -> pabi.Guarantee:
@@ -69,7 +70,7 @@ def test_equal_functions_of_any_kind_are_one():
         pabi.select(stated(Gaussian(1.0)), 3.0, scoring=stated(curve))
 
 
-@pytest.mark.parametrize(
+@every(
     ("arguments", "field"),
     [
         ((0.5, 10.0), "guarantee"),

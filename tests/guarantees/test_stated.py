@@ -31,6 +31,7 @@ from pabi.tradeoff import (
     TradeOff,
     randomised_response,
 )
+from support.every_case import every
 
 DELTA = 1e-5
 NAMED: dict[str, Any] = {
@@ -95,7 +96,7 @@ def test_a_closed_form_comes_with_a_certificate(curve: TradeOff):
     assert guarantee.epsilon(DELTA) == curve.epsilon(DELTA)
 
 
-@pytest.mark.parametrize("curve", OPEN, ids=lambda curve: curve.kind)
+@every("curve", OPEN)
 def test_any_other_form_has_none_and_composes_all_the_same(curve: TradeOff):
     guarantee = stated(curve)
     assert guarantee.certificate is None
@@ -174,7 +175,7 @@ def test_for_users_it_has_no_certificate():
     assert guarantee.certificate is None
 
 
-@pytest.mark.parametrize(
+@every(
     ("changes", "field"),
     [
         ({"tradeoff": lambda alpha: 1.0 - alpha}, "tradeoff"),

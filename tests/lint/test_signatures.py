@@ -16,6 +16,7 @@ from typing import NamedTuple
 import pytest
 
 import pabi
+from support.every_case import every
 
 ROOT = Path(pabi.__file__).parent
 MOST = 3
@@ -157,7 +158,7 @@ HEAD = "from dataclasses import dataclass, field, KW_ONLY\nfrom typing import Na
 FOUR = "    a: float\n    b: float\n    c: float\n    d: float | None = None\n"
 
 
-@pytest.mark.parametrize(
+@every(
     ("text", "names"),
     [
         ("def f(a: int, b: int, c: int, d: int): ...", ["f"]),
@@ -176,7 +177,7 @@ def test_functions_are_read_right(text: str, names: list[str]):
     assert [one.name for one in findings({"a.py": text})] == names
 
 
-@pytest.mark.parametrize(
+@every(
     ("cls", "call", "found"),
     [
         (f"class A(NamedTuple):\n{FOUR}", "A(1, 2, 3, 4)", True),

@@ -14,6 +14,7 @@ from scipy.integrate import trapezoid
 
 from pabi import Loss, NoisyIteration, NotApplicable
 from pabi.literature import altschuler_talwar, asoodeh_diaz, balle, bravo
+from support.every_case import every
 
 # κ, h, σ, D, μ².
 MIXED = [
@@ -69,7 +70,7 @@ def along_the_path(kappa, h, sigma, diameter):
     return total
 
 
-@pytest.mark.parametrize(("kappa", "h", "sigma", "diameter", "squared"), MIXED)
+@every(("kappa", "h", "sigma", "diameter", "squared"), MIXED)
 def test_theorem_3_4(kappa, h, sigma, diameter, squared):
     found = bravo.theorem_3_4(kappa, h, sigma, diameter)
     assert float(found) == pytest.approx(squared, rel=1e-9)
@@ -80,7 +81,7 @@ def test_theorem_3_4(kappa, h, sigma, diameter, squared):
     )
 
 
-@pytest.mark.parametrize(("steps", "squared"), WINDOW)
+@every(("steps", "squared"), WINDOW)
 def test_theorem_3_4_over_long_runs(steps, squared):
     found = bravo.theorem_3_4([1.0] * steps, [0.25] * steps, [1.0] * steps, 10.0)
     assert float(found) == pytest.approx(squared, rel=1e-9)
@@ -129,7 +130,7 @@ ROWS = (
 )
 
 
-@pytest.mark.parametrize("name", ROWS)
+@every("name", ROWS)
 def test_table_1(name):
     """Each row is the closed form of Theorem 3.4, and at most the bound it replaces."""
     kappa, h, bound, _, before = row(name)
@@ -159,7 +160,7 @@ def test_pabi_is_at_most_table_1(name):
     assert 0.5 * ALPHA * mu**2 <= float(bound) * (1.0 + 1e-9)
 
 
-@pytest.mark.parametrize("steps", [1, 2, 7, 100, 3000])
+@every("steps", [1, 2, 7, 100, 3000])
 def test_the_second_displays_are_larger(steps):
     """ln(T·e) for the harmonic sum, and its like for dissipative potentials."""
     common = {**COMMON, "steps": steps}
@@ -174,8 +175,8 @@ def test_the_second_displays_are_larger(steps):
         assert first <= second * (1.0 + 1e-12)
 
 
-@pytest.mark.parametrize("kappa", [0.3, 0.9, 0.999, 1.0, 1.001, 1.2, 4.0])
-@pytest.mark.parametrize("steps", [1, 2, 10, 300])
+@every("kappa", [0.3, 0.9, 0.999, 1.0, 1.001, 1.2, 4.0])
+@every("steps", [1, 2, 10, 300])
 def test_previous_bounds_are_never_better(kappa, steps):
     """Altschuler and Talwar's for κ ≤ 1, Balle et al.'s for every κ; equal for one step."""
     given = {"diameter": 2.0, "kappa": kappa, "step_noise_std": 0.5, "steps": steps}
@@ -194,7 +195,7 @@ def test_previous_bounds_are_never_better(kappa, steps):
         assert float(balle.iterated_lipschitz(**later)) > 100.0 * lipschitz or lipschitz == math.inf
 
 
-@pytest.mark.parametrize("kappa", [1.0 - 1e-9, 1.0 + 1e-9])
+@every("kappa", [1.0 - 1e-9, 1.0 + 1e-9])
 def test_the_transition_at_one_is_smooth(kappa):
     given = {"diameter": 2.0, "step_noise_std": 0.5, "steps": 50}
     near = float(bravo.corollary_3_8(kappa=kappa, **given))
@@ -267,14 +268,14 @@ def test_the_order_of_the_sampled_gaussian():
 MIXING = {"diameter": 10.0, "step_size": 0.01}
 
 
-@pytest.mark.parametrize(("accuracy", "steps"), [(0.25, 20_000), (0.01, 70_000), (1e-6, 200_000)])
+@every(("accuracy", "steps"), [(0.25, 20_000), (0.01, 70_000), (1e-6, 200_000)])
 def test_theorem_4_2(accuracy, steps):
     assert float(bravo.theorem_4_2(total_variation=accuracy, **MIXING)) == steps
 
 
-@pytest.mark.parametrize("exponent", [0.0, 0.3, 0.7, 1.0])
-@pytest.mark.parametrize("constant", [0.5, 2.0, 9.0])
-@pytest.mark.parametrize("diameter", [2.0, 50.0])
+@every("exponent", [0.0, 0.3, 0.7, 1.0])
+@every("constant", [0.5, 2.0, 9.0])
+@every("diameter", [2.0, 50.0])
 def test_lemma_4_1_follows_from_corollary_3_7(exponent, constant, diameter):
     """At the largest step size of (10) the KL divergence after ⌈D²/η⌉ steps is at most 1/2, as Pinsker's
     inequality wants it for a total variation of 1/2. This is what was recovered from the scan."""

@@ -12,6 +12,7 @@ import pabi
 from pabi import Loss, literature
 from pabi.literature import chien_li
 from pabi.numbers.errors import NotApplicable
+from support.every_case import every
 
 GIVEN = {
     "exponent": 0.9,
@@ -28,7 +29,7 @@ def value(**changes):
     return float(chien_li.theorem_3_1(**{**GIVEN, "steps": 500, **changes}))
 
 
-@pytest.mark.parametrize("steps", [1, 2, 10])
+@every("steps", [1, 2, 10])
 def test_few_steps_are_composed(steps):
     """Order times t·s²/(2σ²): no start later than the first is worth its distance."""
     assert value(steps=steps, diameter=1.0, constant=1e-9) == pytest.approx(

@@ -16,6 +16,7 @@ from scipy.stats import binom
 
 from pabi import Cyclic, FixedSize, Loss, NoisySGD, NotApplicable
 from pabi.literature import bok, bravo, kong_ribero, langevin_universality
+from support.every_case import every
 
 # Kong, Ribero.
 
@@ -140,7 +141,7 @@ def test_kong_ribero_proposition_3_4():
     assert worst <= 1.0 / math.sqrt(1.0 - 0.125) * (1.0 + 1e-4)
 
 
-@pytest.mark.parametrize(("length", "epochs", "b"), [(1, 3, 1), (5, 4, 1), (50, 7, 10)])
+@every(("length", "epochs", "b"), [(1, 3, 1), (5, 4, 1), (50, 7, 10)])
 def test_kong_ribero_theorem_4_3_is_weaker_than_composition(length, epochs, b):
     printed = kong_ribero.theorem_4_3(
         clip_norm=2.0, step_size=0.1, step_noise_std=0.3, steps=length * epochs, order=3.0

@@ -12,22 +12,13 @@ import pabi
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.moduli import Modulus
 from pabi.erm import bounds
-from pabi.tradeoff import (
-    BoundedRange,
-    Gaussian,
-    Mixture,
-    PoissonSubsampled,
-    Product,
-    Subsampled,
-)
+from pabi.tradeoff import BoundedRange, Gaussian, Mixture, PoissonSubsampled, Product, Subsampled
+from support.every_case import every
 
 
-@pytest.mark.parametrize(
+@every(
     ("s", "payments", "square"),
-    [
-        ((1, 1, 1), (1 / 3, 2 / 3, 4 / 3), 7 / 3),
-        ((1, 0, 0), (1 / 21, 2 / 21, 4 / 21), 1 / 21),
-    ],
+    [((1, 1, 1), (1 / 3, 2 / 3, 4 / 3), 7 / 3), ((1, 0, 0), (1 / 21, 2 / 21, 4 / 21), 1 / 21)],
 )
 def test_three_steps_by_hand(s, payments, square):
     """Section 4.1: slope ½, noise 1."""
@@ -41,7 +32,7 @@ def test_three_steps_by_hand(s, payments, square):
     assert run.guarantee().mu ** 2 == pytest.approx(square, rel=1e-12)
 
 
-@pytest.mark.parametrize("c", [0.9, 1.0, 1.1])
+@every("c", [0.9, 1.0, 1.1])
 def test_one_use_in_closed_form(c):
     """Section 4.1: one use, r steps before the end, itself included, whatever the slope."""
     s = np.zeros(12)
@@ -103,7 +94,7 @@ def test_a_closed_form_that_is_not_monotone():
         assert run.guarantee().mu ** 2 == pytest.approx(least, rel=1e-9)
 
 
-@pytest.mark.parametrize(
+@every(
     ("factor", "epsilon"),
     [
         (PoissonSubsampled(0.5, 0.02, "remove"), 1.933),
@@ -116,7 +107,7 @@ def test_two_directions_and_the_worse_of_each_step(factor, epsilon):
     assert Product([(factor, 2000)]).epsilon(1e-5) == pytest.approx(epsilon, rel=1e-3)
 
 
-@pytest.mark.parametrize("epsilon", [0.3, 4.0])
+@every("epsilon", [0.3, 4.0])
 def test_a_bounded_range_is_worst_with_two_values(epsilon):
     """Section 12.3: no law with ratios in an interval of length ε has a larger δ(e); two values attain it."""
     rng = np.random.default_rng(0)
@@ -137,7 +128,7 @@ def test_a_bounded_range_is_worst_with_two_values(epsilon):
         assert two == pytest.approx(bound, rel=1e-12)
 
 
-@pytest.mark.parametrize("m", [-0.7, 0.0, 0.7])
+@every("m", [-0.7, 0.0, 0.7])
 def test_shifts_of_diffusions_with_a_diameter(m):
     """Theorem 16 (iii): the payments 2qW, q = βΔ, bring z' = −mβz + βΔ − a from D to 0, never below, and cost
     βD(2Δ − mD)."""
@@ -173,7 +164,7 @@ def test_examples_of_private_optimisation():
     assert found == pytest.approx(1.88, abs=5e-3)
 
 
-@pytest.mark.parametrize(("p", "x"), [(1, 3.0), (3, 20.0), (5, 60.0)])
+@every(("p", "x"), [(1, 3.0), (3, 20.0), (5, 60.0)])
 def test_the_root_of_the_cone_with_a_plateau(p, x):
     """docs/erm.md: E φ(min(Y₀, h)) = 0 by quadrature, φ(y) = (y − h + 1)e^(−y), Y₀ = xV^(1/p)."""
     h = bounds.gibbs_any(p, x) + 1.0

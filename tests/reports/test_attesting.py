@@ -6,7 +6,6 @@ import functools
 import json
 
 import numpy as np
-import pytest
 
 import pabi
 from pabi.describe.assumptions import HIDDEN
@@ -16,6 +15,7 @@ from pabi.guarantees.guarantee import INDEPENDENT
 from pabi.learn.sentences import LABELS, ONE_FIT, PREPROCESSING
 from pabi.reports import attesting as table
 from pabi.reports.attesting import Attests, attesting, hidden
+from support.every_case import every
 from support.falsification.honest_files import honest_files
 
 BOUNDED = pabi.Loss.logistic(feature_norm=1.0, l2=0.1)
@@ -60,7 +60,7 @@ def sentences() -> tuple[str, ...]:
     return tuple(dict.fromkeys(s for g in (*whole, *others) for s in g.assumptions))
 
 
-@pytest.mark.parametrize("who", [Attests.ACCOUNTANT, Attests.TRAINER])
+@every("who", [Attests.ACCOUNTANT, Attests.TRAINER])
 def test_every_beginning_is_that_of_a_sentence(who):
     for beginning in table._BEGINNINGS[who]:
         assert [s for s in sentences() if s.startswith(beginning)], beginning
@@ -73,7 +73,7 @@ def test_every_part_about_what_is_hidden_is_in_a_sentence():
         assert [s for s in (*sentences(), RESUMED) if part in s], part
 
 
-@pytest.mark.parametrize(
+@every(
     "sentence",
     [HIDDEN, INDEPENDENT, ENTERED, PREPROCESSING, ONE_FIT, LABELS, CLIPS_ITSELF, "", "whatever else"],
 )  # fmt: skip
@@ -81,7 +81,7 @@ def test_what_nobody_enforces_is_attested(sentence):
     assert attesting(sentence, (sentence,)) is Attests.PERSON
 
 
-@pytest.mark.parametrize(
+@every(
     "changes",
     [
         {"loss": pabi.Loss.convex(1.0), "clip_norm": None, "gradient_sensitivity": 1.0},

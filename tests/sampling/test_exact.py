@@ -215,7 +215,7 @@ def iterated(**fields):
     return pabi.IteratedExponentialMechanism(pabi.Loss.logistic(1.0, l2=0.5), **given)
 
 
-def test_rounds_are_drawn_in_turn(monkeypatch):
+def test_rounds_are_drawn_every_case(monkeypatch):
     """Each round at its κ, on the part of the set near the draw before; the last draw is what is left."""
     m = iterated(epsilons=[2.0, 3.0, 4.0], n=3000)
     rounds, drawn = [], []

@@ -54,11 +54,7 @@ CHANGES = [
     ({"delta": "1e-7"}, {}, 1e-7),
     ({"batches": "reshuffle"}, {"batches": pabi.Reshuffle(1_500)}, 1e-5),
     ({"adjacency": "zero_out"}, {"adjacency": "zero_out"}, 1e-5),
-    (
-        {"l2": "", "epochs": "3"},
-        {"loss": pabi.Loss.logistic(feature_norm=1.0), "epochs": 3},
-        1e-5,
-    ),
+    ({"l2": "", "epochs": "3"}, {"loss": pabi.Loss.logistic(feature_norm=1.0), "epochs": 3}, 1e-5),
     ({"cooldown_steps": "40"}, {"cooldown_steps": 40}, 1e-5),
     ({"release": "path", "epochs": "4"}, {"release": "path", "epochs": 4}, 1e-5),
 ]

@@ -15,6 +15,7 @@ import resource
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -41,11 +42,13 @@ NOBODY = 65534
 def files_at_most(size):
     """Within it no file grows beyond so many bytes: writes are cut short there, as on a full disk."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    writes, sys.dont_write_bytecode = sys.dont_write_bytecode, True  # a cut module is one for all
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        sys.dont_write_bytecode = writes
 
 
 @contextlib.contextmanager

@@ -29,6 +29,7 @@ from pabi.describe.mechanisms import mechanism_sentences, rounds_sentences
 from pabi.describe.moduli import Modulus
 from pabi.describe.runs import run_sentences
 from pabi.describe.second_moments import second_moments_sentences
+from pabi.describe.unlearning import unlearning_sentences
 from pabi.guarantees.adaptive import ENTERED, refusing_above, refusing_divergences_above
 from pabi.guarantees.guarantee import INDEPENDENT
 from pabi.numbers import encoding
@@ -37,8 +38,9 @@ from pabi.tradeoff.gaussian_below import gaussian_below
 from support.falsification.honest_files import certificate_in, honest_files
 
 EXACT, IMPROVABLE = 1e-9, 1e-2
-SHOWN = ("composition", "path")
-BENT = ("nonlinear shifts", "nonlinear one-sided shift", "one-sided shift", "two-sided shift")
+SHOWN = ("composition", "path", "unlearning, composition")
+# Those whose optima are searched for, or depend on the δ that they are tuned at.
+BENT = ("epoch by epoch", "nonlinear shifts", "nonlinear one-sided shift", "one-sided shift", "two-sided shift")
 LEDGERS = ("adaptive composition", "adaptive composition of divergences")
 COMPOSED = "; Dong, Roth, Su 2022, Thm 3.2"
 
@@ -50,7 +52,7 @@ def wrong_with(data, honest, verdict):
         return None
     proof = certificate_in(data)
     return (
-        stray(data)
+        stray(data, honest)
         or _stated(data, proof)
         or _misread(data, proof)
         or _too_little(data, proof, honest)
@@ -109,13 +111,16 @@ def _known():
     return known
 
 
-def stray(data):
+def stray(data, honest):
     """A key that no honest file of this kind has; descriptions check their own."""
     own = ("run", "loss", "batches", "prox")
+    known = dict(_known())
+    for context, keys in _contexts(honest):
+        known[context] = known.get(context, frozenset()) | keys
     for context, keys in _contexts(data):
         if context in own or (isinstance(context, tuple) and context[0] in own):
             continue
-        unknown = keys - _known().get(context, keys)
+        unknown = keys - known.get(context, keys)
         if unknown:
             return f"unknown keys {sorted(unknown)} in {context}"
     return None
@@ -182,6 +187,8 @@ def _sentences(proof):
         found = second_moments_sentences(run)
     elif isinstance(run, pabi.NoisyAccuracy):
         found = accuracy_sentences(run)
+    elif isinstance(run, pabi.Unlearning):
+        found = unlearning_sentences(run, hidden)
     elif isinstance(run, pabi.NoisyColumnStatistics):
         found = column_statistics_sentences(run)
     else:
@@ -297,6 +304,12 @@ def _below_place(z):
     return mpmath.ncdf(z) if abs(z) < 1000 else mpmath.mpf(z > 0)
 
 
+def _about(proof):
+    """All of a certificate but what is claimed and how it is proven."""
+    own = ("claim", "cases", "plan", "assumes", "version", "steps" if proof.get("run") else "")
+    return canonical({key: value for key, value in proof.items() if key not in own})
+
+
 def _too_little(data, proof, honest):
     claimed = _claimed(data, proof)
     if claimed is None:
@@ -304,6 +317,8 @@ def _too_little(data, proof, honest):
     known = _curves(proof)
     if known is None:  # moduli that are functions: nothing but the honest claim to compare with
         known = [_claimed(honest, certificate_in(honest))]
+    elif honest and _about(proof) == _about(certificate_in(honest)):
+        known = [*known, _claimed(honest, certificate_in(honest))]
     known = [*known, *(c for c in map(_unsampled, known) if c is not None)]
     theorems = {proof["theorem"], *(part["theorem"] for part in proof.get("parts", ()))}
     sampled = any("product" in p.get("claim", ()) for p in (proof, *proof.get("parts", ())))

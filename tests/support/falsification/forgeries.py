@@ -1,0 +1,300 @@
+"""Single edits of honest certificates and guarantees, at every place, and whether the answer to one is right.
+
+Refusals are right. What is accepted must claim no less than what the accountant proves of the altered
+description (`altered_oracle`), or state the honest proof in other words.
+"""
+
+from __future__ import annotations
+
+import base64
+import copy
+import functools
+import json
+import math
+import time
+import warnings
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+import pabi
+from pabi.account.best import outcomes
+from pabi.numbers import encoding
+from pabi.tradeoff import Laplace
+from support.certificates import RUNS, guarantee_of
+from support.daily import has_its_day
+from support.falsification.altered_files import FIELDS, at, is_number, places
+from support.falsification.altered_oracle import wrong_with
+from support.falsification.honest_files import certificate_in, honest_files
+
+DELTA, MOST_SECONDS, LONGEST_REASON = 1e-5, 10.0, 1000
+LITTLE = 1e-6
+
+
+# Honest files.
+
+
+def _small(batches, loss=None, **changes):
+    given = {"epochs": 3, "step_size": 0.4, "noise_std": 1.0, **changes}
+    return pabi.NoisySGD(loss or pabi.Loss.logistic(1.0, l2=0.2), 12, batches, **given)
+
+
+def _descriptions():
+    rough, zeroed = pabi.Loss.lipschitz(1.0), {"adjacency": "zero_out"}
+    drawn = _small(pabi.Poisson(4, cap=8), **zeroed)
+    return {
+        "cyclic": _small(pabi.Cyclic(5)),
+        "bins": _small(pabi.BallsInBins(4)),
+        "reshuffled": _small(pabi.Reshuffle(4), step_size=np.linspace(0.5, 0.1, 9)),
+        "fixed size": _small(pabi.FixedSize(4), diameter=2.0),
+        "poisson": drawn,
+        "rough": _small(pabi.Cyclic(4), rough, noise_std=3.0, diameter=1.0),
+        "rough, fixed size": _small(pabi.FixedSize(4), rough, noise_std=3.0, diameter=1.0),
+        "forgetting": pabi.Unlearning(_small(pabi.Cyclic(4)), [(3, 2), (1, 1)]),
+        "forgetting, shuffled": pabi.Unlearning(_small(pabi.ShuffleOnce(4), **zeroed), [(3, 2)]),
+        "forgetting, sampled": pabi.Unlearning(drawn, [(3, 2)]),
+        "forgetting, rough": pabi.Unlearning(
+            _small(pabi.Cyclic(4), rough, noise_std=3.0), [(9, 1)]
+        ),
+        "forgetting, published": pabi.Unlearning(
+            _small(pabi.Cyclic(4), diameter=1.0), [(9, 1)], published=True
+        ),
+        "moments": pabi.NoisySecondMoments(50, 3, 1.0, noise_multiplier=5.0),
+    }
+
+
+@functools.cache
+def files_of() -> dict[str, dict[str, str]]:
+    """JSON texts by theorem and name: guarantees and certificates, of 0.1.0 and of the present."""
+    texts = dict(honest_files())
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = {}
+        for name, description in _descriptions().items():
+            for one in outcomes(description, DELTA):
+                if one.guarantee is not None:
+                    found[f"{name}: {one.name}"] = one.guarantee
+        for name in ("cyclic", "moments"):
+            best = _descriptions()[name].guarantee(DELTA)
+            found |= {
+                f"selected {name}": pabi.select(best, 10.0),
+                f"groups of {name}": best.for_groups(3),
+            }
+        stated = {"adjacency": "zero_out", "method": "a histogram", "source": "its makers"}
+        found["stated"] = pabi.Guarantee.from_tradeoff(Laplace(0.5), **stated)
+        found |= {f"certificate of {name}": guarantee_of(name) for name in RUNS}
+        texts |= {name: guarantee.certificate.to_json() for name, guarantee in found.items()}
+    by_theorem: dict[str, dict[str, str]] = {}
+    for name, text in texts.items():
+        proof = certificate_in(json.loads(text))
+        batches = (proof.get("run") or {}).get("batches", {}).get("kind")
+        sampled = proof["theorem"] == "composition" and batches in ("poisson", "fixed_size")
+        theorem = proof["theorem"] + ", random batches" * sampled
+        by_theorem.setdefault(theorem, {})[name] = text
+    return by_theorem
+
+
+# Edits: what stands at a place ↦ what shall stand there.
+
+
+def _packed(value) -> bool:
+    return isinstance(value, dict) and list(value) in (["f8"], ["i8"])
+
+
+def _numbers(value):
+    """Edits of a number."""
+    if isinstance(value, int):
+        return {"one more": value + 1, "one less": value - 1, "huge": 10**18, "zero": 0}
+    return {
+        "an ulp up": math.nextafter(value, math.inf),
+        "an ulp down": math.nextafter(value, -math.inf),
+        "a little more": value * (1 + LITTLE),
+        "a little less": value * (1 - LITTLE),
+        "twice": 2 * value,
+        "half": value / 2,
+        "negative": -value,
+        "zero": 0.0,
+        "huge": 1e300,
+        "no number": math.nan,
+    }
+
+
+def _arrays(value, entry):
+    """Edits of a packed array, at one of its entries."""
+    (key,) = value
+    kind = "<f8" if key == "f8" else "<i8"
+    numbers = np.frombuffer(zlib.decompress(base64.b64decode(value[key])), kind)
+    if not numbers.size:
+        return {}
+    k = entry % numbers.size
+    more = {} if key == "i8" else {"not a number": math.nan, "infinite": math.inf}
+    edited = {"one fewer": np.delete(numbers, k), "an entry twice": np.insert(numbers, k, numbers[k])}
+    for name, other in {**_numbers(numbers[k].item()), **more}.items():
+        changed = numbers.copy()
+        changed[k] = other
+        edited[name] = changed
+    pack = encoding.floats if key == "f8" else encoding.integers
+    return {name: pack(array) for name, array in edited.items()}
+
+
+@dataclass(frozen=True)
+class Forgery:
+    """One edit of one honest file."""
+
+    name: str
+    path: tuple
+    edit: str
+
+    def __str__(self):
+        return f"{self.name}, {'.'.join(map(str, self.path))}: {self.edit}"
+
+
+GONE = object()
+TWICE_IN_THE_TEXT = "the key twice"
+HERE = "the place of the key"
+
+
+def edits(data, path, others, entry):
+    """Every edit of what stands at a path, by name. `others`: what stands at such a place in other files."""
+    value, parent = at(data, path), at(data, path[:-1])
+    edited = {"drop": GONE, "an object": {"value": value}, "a list": [value], "no value": None}
+    edited |= {"a text": str(value), "true": True, "long text": "a" * 100_000}
+    if _packed(value):
+        edited |= _arrays(value, entry)
+    elif is_number(value):
+        edited |= _numbers(value)
+    elif isinstance(value, list):
+        edited |= {"empty": [], "long": (value or [0]) * 1000, "reversed": value[::-1]}
+    elif isinstance(value, dict):
+        edited |= {"empty": {}, "unknown key": {**value, "reviewed_by": "an auditor"}}
+    if isinstance(parent, list):
+        edited |= {"an element twice": parent, "swap with its neighbour": parent}
+    else:
+        edited[TWICE_IN_THE_TEXT] = value
+    for i, other in enumerate(others):
+        edited[f"swap {i}"] = other
+    return edited
+
+
+def shape(path):
+    """A path without its indices."""
+    return tuple("*" if isinstance(key, int) else key for key in path)
+
+
+@functools.cache
+def _alike(theorem):
+    """What stands at places of every shape, in all files of a theorem: a few of each."""
+    found: dict[tuple, dict[str, object]] = {}
+    for text in files_of()[theorem].values():
+        data = json.loads(text)
+        for path in places(data):
+            if not path[-1] == "f8":
+                several = found.setdefault(shape(path)[-2:], {})
+                if len(several) < 40:
+                    several.setdefault(json.dumps(at(data, path)), at(data, path))
+    return found
+
+
+def _others(theorem, data, path, rare):
+    """Values to swap with: two that stand at such a place in other files, one from elsewhere in this file."""
+    alike = list(_alike(theorem).get(shape(path)[-2:], {}).values())
+    every = [at(data, p) for p in places(data)]
+    return [some[rare % len(some)] for some in (alike, alike[::-1], every) if some]
+
+
+def strata(theorem) -> Iterator[tuple[str, list[tuple[str, tuple]]]]:
+    """(name of a stratum, its places): those of one shape, in files of one kind of loss and batches."""
+    found: dict[str, list[tuple[str, tuple]]] = {}
+    for name, text in files_of()[theorem].items():
+        data = json.loads(text)
+        run = certificate_in(data).get("run") or {}
+        kind = (data["format"], data["version"], run.get("loss", {}).get("kind"))
+        for path in places(data):
+            if path[-1] not in ("f8", "i8") and "notes" not in path:
+                found.setdefault(f"{kind} {shape(path)}", []).append((name, path))
+    yield from found.items()
+
+
+def drawn(theorem, one_in, everything=False) -> Iterator[tuple[Forgery, object]]:
+    """Forgeries with their files: of every stratum one place, at which one edit in so many is tried today."""
+    for stratum, members in strata(theorem):
+        rare = zlib.crc32(f"{theorem} {stratum} {has_its_day(stratum, 2)}".encode())
+        chosen = members if everything else [members[_of_today(stratum) % len(members)]]
+        for name, path in chosen:
+            data = json.loads(files_of()[theorem][name])
+            others = _others(theorem, data, path, _of_today(stratum) + rare)
+            for edit, value in edits(data, path, others, _of_today(f"{stratum} entry")).items():
+                forgery = Forgery(name, path, edit)
+                if everything or has_its_day(f"{stratum} {edit}", one_in):
+                    yield forgery, forged(data, forgery, value)
+
+
+def _of_today(what):
+    """A number of the day."""
+    return sum(has_its_day(f"{what} {bit}", 2) << bit for bit in range(16))
+
+
+def forged(data, forgery, value):
+    """The altered file: an object, or a text where no object says it."""
+    data, path = copy.deepcopy(data), forgery.path
+    parent, key = at(data, path[:-1]), path[-1]
+    if value is GONE:
+        del parent[key]
+    elif forgery.edit == "an element twice":
+        parent.insert(key, copy.deepcopy(parent[key]))
+    elif forgery.edit == "swap with its neighbour":
+        parent[key], parent[key - 1] = parent[key - 1], parent[key]
+    elif forgery.edit == TWICE_IN_THE_TEXT:
+        parent[HERE] = value
+        return json.dumps(data).replace(json.dumps(HERE), json.dumps(key))
+    else:
+        parent[key] = value
+    return data
+
+
+# Answers.
+
+
+def problem_with(forgery, file, honest):
+    """What is wrong with the answer to a forgery, or None."""
+    begin = time.process_time()
+    try:
+        verdict = pabi.verify(file)
+    except pabi.InvalidInput as error:
+        return None if error.field in FIELDS else f"raised {error!r}"
+    except Exception as error:
+        return f"raised {error!r}"
+    if time.process_time() - begin > MOST_SECONDS:
+        return "took too long"
+    if not verdict.ok:
+        return _unclear(verdict)
+    if forgery.edit == TWICE_IN_THE_TEXT:
+        return "accepted a key that stands twice"
+    try:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            wrong = wrong_with(json.loads(json.dumps(file)), json.loads(honest), verdict)
+    except Exception as error:
+        return f"accepted, although nobody can say what it is: {error!r}"
+    return wrong and f"accepted: {wrong}"
+
+
+def _unclear(verdict):
+    """What is wrong with a refusal: it has to have one line that is short, and to prove nothing."""
+    if not verdict.reason or "\n" in verdict.reason or len(verdict.reason) > LONGEST_REASON:
+        return f"refused without a clear reason: {verdict.reason[:99]!r}"
+    proven = (verdict.mu, verdict.parts, verdict.product, verdict.bounds, verdict.reading)
+    return None if proven == (None, (), None, (), None) else "refused, and proves something"
+
+
+def problems(theorem, one_in, everything=False):
+    """(how many were tried, what was wrong with the answers)."""
+    tried, wrong = 0, []
+    for forgery, file in drawn(theorem, one_in, everything):
+        tried += 1
+        problem = problem_with(forgery, file, files_of()[theorem][forgery.name])
+        if problem is not None:
+            wrong.append(f"{forgery}: {problem}")
+    return tried, wrong

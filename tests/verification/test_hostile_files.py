@@ -65,12 +65,6 @@ def test_a_string_that_does_not_end_takes_no_longer_than_its_length_says():
     assert seconds('{"' + '\\"' * 1_000_000) <= 10.0
 
 
-def test_brackets_in_strings_are_none():
-    assert nesting(r'{"[[\"[[": ["\\", {}, "]]]"]}', 9, 99) == (3, 3)
-    assert nesting("[[[[", 2, 99)[0] == 3
-    assert nesting("[],[],[]", 2, 1)[1] == 2
-
-
 def test_many_small_objects_are_refused_before_they_are_read():
     refused('{"format": "pabi.certificate", "x": [' + "{}," * 600_000 + "0]}", "size", "objects")
     verdict = pabi.verify({"format": "pabi.certificate", "x": [{}] * 600_000})
@@ -113,44 +107,11 @@ def test_a_product_of_many_factors_is_not_read():
     refused(file, "1001 factors", "positions")
 
 
-def test_more_blocks_than_steps():
-    file = read("varying")
-    file["certificate"]["cases"][0]["q"] = packed(np.ones(4_000_000))
-    refused(file, "q: expected one for each")
-
-
 def test_reasons_are_short_whatever_a_file_quotes():
     file = read("cyclic")
     file["certificate"]["run"]["a" * 1_000_000] = 1
     refused(file, "malformed certificate")
     assert len(pabi.verify(json.dumps(file)).reason) <= 1000
-
-
-def test_keys_that_another_theorem_would_read_are_unknown():
-    """What nobody checks, nobody may rely on."""
-    for name, key, value in (
-        ("cyclic", "plan", {}),
-        ("cyclic", "alike", "anything"),
-        ("shuffle-once", "reading", {"epsilon": 0.0, "delta": 0.0}),
-        ("fixed-size", "cases", []),
-        ("diffusion", "distance", 1.0),
-        ("diffusion-window", "window", None),
-    ):
-        file = read(name)
-        file["certificate"][key] = value
-        assert not pabi.verify(json.dumps(file)).ok, (name, key)
-
-
-def test_nothing_stands_beside_what_a_modulus_says():
-    certificate = read("iteration-moduli")["certificate"]
-    certificate["moduli"][0]["mu"] = 0.0
-    refused(certificate, "mu: unknown key in a modulus")
-
-
-def test_a_composition_has_no_cases():
-    file = read("composition")
-    file["certificate"]["cases"] = [{"mu": 0.0}]
-    refused(file, "cases: composition has none")
 
 
 def test_steps_are_stated_once():

@@ -57,25 +57,6 @@ def test_calibrated_noise_meets_its_target(adjacency):
     assert less.guarantee(1e-6).epsilon(1e-6) > 0.5
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda p: p["run"].update(noise_std=0.01 * (1.0 - 1e-12)),
-        lambda p: p["run"].update(n=299),
-        lambda p: p["run"].update(n=0),
-        lambda p: p["run"].update(noise_std=None),
-        lambda p: p["run"].update(adjacency="zero_out"),
-        lambda p: p["run"].update(kind="noisy_second_moments"),
-        lambda p: p["claim"].update(mu=p["claim"]["mu"] * (1.0 - 1e-12)),
-        lambda p: p.update(theorem="composition"),
-    ],
-)
-def test_altered_certificates_are_refused(change):
-    verdict = altered(described().guarantee(DELTA), change)
-    assert not verdict.ok
-    assert "\n" not in verdict.reason
-
-
 def test_more_records_prove_it_all_the_more():
     assert altered(described().guarantee(DELTA), lambda p: p["run"].update(n=301)).ok
 

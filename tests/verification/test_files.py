@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import pabi
-from pabi.describe.batches import Cyclic, FixedSize, Poisson, ShuffleOnce
+from pabi.describe.batches import Cyclic, FixedSize, ShuffleOnce
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
 from pabi.guarantees.certificate import Certificate

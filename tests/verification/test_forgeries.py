@@ -1,14 +1,17 @@
 """Every edit of every honest file is refused in one clear line, or claims no less than is proven.
 
-The places, edits and the judge of what is accepted are in `support.falsification.forgeries`. A part is drawn by day,
-of every kind of place and edit; `make nightly` tries more.
+The places, edits and the judge of what is accepted are in `support.falsification.forgeries`. A part is drawn
+by day, of every kind of place and edit; `make nightly` tries more.
 """
 
 from __future__ import annotations
 
 import pytest
 
-from pabi.verification import theorems
+from pabi.numbers import encoding
+from pabi.verification import certificates, theorems
+from pabi.verification.factors.gaussians import Gaussians
+from pabi.verification.theorems import shifted_interpolation
 from support.falsification.forgeries import files_of, problems
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
@@ -64,3 +67,49 @@ def test_ten_times_as_many(theorem):
 
 def test_there_are_files_of_every_theorem():
     assert set(files_of()) == set(THEOREMS)
+
+
+# Faults of a checker, each of which the loop has to find in the forgeries of a theorem.
+
+
+def _a_condition_left_out(patch):
+    """Nobody compares what is claimed with what is proven."""
+    patch.setattr(Gaussians, "missing", lambda proven, claimed: None)
+
+
+def _a_wrong_sign(patch):
+    """A start has to be no further apart than the diameter, instead of no less."""
+
+    def check_start(case, diameter, start):
+        assert case["distance"] <= (start if case["tau"] == 0 else diameter)
+        return case["distance"]
+
+    patch.setattr(shifted_interpolation, "check_start", check_start)
+
+
+def _an_ignored_key(patch):
+    patch.setattr(certificates, "closed", lambda what, table, keys: None)
+
+
+def _an_accepted_nan(patch):
+    patch.setattr(encoding, "_no_constant", lambda name: 0.0)
+
+
+def _no_look_at_duplicates(patch):
+    patch.setattr(encoding, "_once_each", dict)
+
+
+FAULTS = (
+    ("Gaussian mechanism", _a_condition_left_out),
+    ("shifted interpolation", _a_wrong_sign),
+    ("column statistics", _an_ignored_key),
+    ("path", _an_accepted_nan),
+    ("stated mechanism", _no_look_at_duplicates),
+)
+
+
+@pytest.mark.parametrize(("theorem", "fault"), FAULTS)
+def test_planted_faults_are_found(theorem, fault, monkeypatch):
+    fault(monkeypatch)
+    _, wrong = problems(theorem, ONE_IN.get(theorem, 1) // 4 or 1)
+    assert wrong

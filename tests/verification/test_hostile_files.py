@@ -12,7 +12,6 @@ from pathlib import Path
 import numpy as np
 
 import pabi
-from pabi.numbers.encoding import nesting
 
 FILES = Path(__file__).parent.parent / "data" / "v0.1.0"
 

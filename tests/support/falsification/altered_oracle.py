@@ -261,7 +261,12 @@ def _claimed(data, proof):
         return Mixture(
             [Gaussian(float(m)) for _, m in claim["mixture"]], [w for w, _ in claim["mixture"]]
         )
-    return TradeOff.from_dict(claim.get("product", claim.get("tradeoff")))
+    curve = claim.get("product", claim.get("tradeoff"))
+    if any(
+        sum(part.get("weights", ())) > 1.0 + 1e-6 for part in (curve, *curve.get("factors", ()))
+    ):
+        return None  # likewise
+    return TradeOff.from_dict(curve)
 
 
 def _misread(data, proof):
@@ -395,7 +400,9 @@ def _of_selection(proof):
     """Where nothing scores the trials."""
     mean, shape = proof["claim"]["tradeoff"]["mean_trials"], proof["shape"]
     shape = shape if abs(shape) >= 1e-6 else 0.0
-    every = itertools.product(*map(_guarantees, proof["trials"]))
+    # A trial that is listed twice is selected from like one that is listed once.
+    trials = {canonical(trial): trial for trial in proof["trials"]}.values()
+    every = itertools.product(*map(_guarantees, trials))
     return [pabi.select(chosen, mean, shape).curve for chosen in every]
 
 

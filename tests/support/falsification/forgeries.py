@@ -24,13 +24,14 @@ from pabi.account.best import outcomes
 from pabi.numbers import encoding
 from pabi.tradeoff import Laplace
 from support.certificates import RUNS, guarantee_of
-from support.daily import has_its_day
+from support.daily import seed
 from support.falsification.altered_files import FIELDS, at, is_number, places
 from support.falsification.altered_oracle import wrong_with
 from support.falsification.honest_files import certificate_in, honest_files
 
 DELTA, MOST_SECONDS, LONGEST_REASON = 1e-5, 10.0, 1000
 LITTLE = 1e-6
+SAMPLED = "composition, random batches"  # apart, since they take long
 
 
 # Honest files.
@@ -89,9 +90,11 @@ def files_of() -> dict[str, dict[str, str]]:
     by_theorem: dict[str, dict[str, str]] = {}
     for name, text in texts.items():
         proof = certificate_in(json.loads(text))
-        batches = (proof.get("run") or {}).get("batches", {}).get("kind")
-        sampled = proof["theorem"] == "composition" and batches in ("poisson", "fixed_size")
-        theorem = proof["theorem"] + ", random batches" * sampled
+        run = proof.get("run") or {}
+        batches = run.get("run", run).get("batches", {}).get("kind")
+        theorem = proof["theorem"]
+        if theorem.endswith("composition") and batches in ("poisson", "fixed_size"):
+            theorem = SAMPLED
         by_theorem.setdefault(theorem, {})[name] = text
     return by_theorem
 
@@ -220,23 +223,26 @@ def strata(theorem) -> Iterator[tuple[str, list[tuple[str, tuple]]]]:
     yield from found.items()
 
 
-def drawn(theorem, one_in, everything=False) -> Iterator[tuple[Forgery, object]]:
-    """Forgeries with their files: of every stratum one place, at which one edit in so many is tried today."""
-    for stratum, members in strata(theorem):
-        rare = zlib.crc32(f"{theorem} {stratum} {has_its_day(stratum, 2)}".encode())
-        chosen = members if everything else [members[_of_today(stratum) % len(members)]]
-        for name, path in chosen:
-            data = json.loads(files_of()[theorem][name])
-            others = _others(theorem, data, path, _of_today(stratum) + rare)
-            for edit, value in edits(data, path, others, _of_today(f"{stratum} entry")).items():
-                forgery = Forgery(name, path, edit)
-                if everything or has_its_day(f"{stratum} {edit}", one_in):
-                    yield forgery, forged(data, forgery, value)
-
-
-def _of_today(what):
+def of_today(what: str) -> int:
     """A number of the day."""
-    return sum(has_its_day(f"{what} {bit}", 2) << bit for bit in range(16))
+    return zlib.crc32(f"{seed()} {what}".encode())
+
+
+def drawn(theorem: str, count: float) -> Iterator[tuple[Forgery, object]]:
+    """So many forgeries of today, with their files: at one place of every stratum, or of as many as that does
+    for; infinitely many are all at all places."""
+    every = sorted(strata(theorem), key=lambda stratum: of_today(stratum[0]))
+    at_each, left = max(3, math.ceil(count / len(every))) if math.isfinite(count) else count, count
+    for stratum, members in every:
+        rare = of_today(f"{stratum} of the places")
+        for name, path in members if math.isinf(count) else [members[rare % len(members)]]:
+            data = json.loads(files_of()[theorem][name])
+            edited = edits(data, path, _others(theorem, data, path, rare), rare)
+            chosen = sorted(edited, key=lambda edit: of_today(f"{stratum} {edit}"))
+            for edit in chosen[: int(min(at_each, left, len(chosen)))]:
+                forgery = Forgery(name, path, edit)
+                yield forgery, forged(data, forgery, edited[edit])
+                left -= 1
 
 
 def forged(data, forgery, value):
@@ -293,10 +299,10 @@ def _unclear(verdict):
     return None if proven == (None, (), None, (), None) else "refused, and proves something"
 
 
-def problems(theorem, one_in, everything=False):
-    """(how many were tried, what was wrong with the answers)."""
+def problems(theorem: str, count: float) -> tuple[int, list[str]]:
+    """(how many forgeries were tried, what was wrong with the answers)."""
     tried, wrong = 0, []
-    for forgery, file in drawn(theorem, one_in, everything):
+    for forgery, file in drawn(theorem, count):
         tried += 1
         problem = problem_with(forgery, file, files_of()[theorem][forgery.name])
         if problem is not None:

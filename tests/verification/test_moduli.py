@@ -513,37 +513,65 @@ def less_of(mu):
     return mu * (1 - 1e-9)
 
 
-@pytest.mark.parametrize("name", RUNS)
-def test_a_smaller_mu_is_refused(name):
-    payload = payload_of(name)
-    for i, case in enumerate(payload["cases"]):
-        if case["mu"]:
-            refused(changed(payload, ("cases", i, "mu"), less_of), "mu: the payments cost")
-    if "mu" in payload["claim"]:
-        refused(changed(payload, ("claim", "mu"), less_of), "mu: the Gaussian cases")
-    for i, (weight, mu) in enumerate(payload["claim"].get("mixture", [])):
-        if mu:
-            refused(changed(payload, ("claim", "mixture", i), [weight, less_of(mu)]), "mu: ")
-            less = changed(payload, ("claim", "mixture", i), [weight * (1 - 1e-9), mu])
-            refused(less, "mu: ")
+@pytest.mark.parametrize("part", range(4))
+def test_a_smaller_mu_is_refused(part):
+    for name in [*RUNS][part::4]:
+        payload = payload_of(name)
+        for i, case in enumerate(payload["cases"]):
+            if case["mu"]:
+                refused(changed(payload, ("cases", i, "mu"), less_of), "mu: the payments cost")
+        if "mu" in payload["claim"]:
+            refused(changed(payload, ("claim", "mu"), less_of), "mu: the Gaussian cases")
+        for i, (weight, mu) in enumerate(payload["claim"].get("mixture", [])):
+            if mu:
+                for less in ([weight, less_of(mu)], [less_of(weight), mu]):
+                    refused(changed(payload, ("claim", "mixture", i), less), "mu: ")
+
+
+# Numbers of a description, and whether more of them is worse.
+WORSE = {
+    "constant": True, "smoothness": True, "weak_convexity": True, "feature_norm": True, "offset": True,
+    "gradient_bound": True, "gradient_sensitivity": True, "clip_norm": True, "diameter": True,
+    "step_size": True, "steps": True, "radius": True, "rate": False, "l2": False, "noise_std": False,
+    "noise_multiplier": False, "cooldown_steps": False,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("part", range(6))
+def test_worse_descriptions_are_refused(part):
+    """Or pay for themselves, by the oracle; most do not."""
+    tried, accepted = 0, 0
+    for name in [*RUNS][part::6]:
+        payload = payload_of(name)
+        for path in numbers(payload["run"]):
+            key = next(key for key in reversed(path) if isinstance(key, str))
+            if key not in WORSE or (isinstance(path[-1], int) and path[-1] != RUNS[name].steps - 1):
+                continue
+            more = WORSE[key]
+
+            def worse(x, more=more):
+                return (
+                    x + (1 if more else -1)
+                    if isinstance(x, int)
+                    else x * (1.001 if more else 0.999)
+                )
+
+            forged = changed(payload, ("run", *path), worse)
+            verdict, tried = pabi.verify(json.loads(json.dumps(forged))), tried + 1
+            if verdict.ok:
+                accepted += 1
+                assert granted(forged), (name, path)
+    assert accepted < tried / 2
 
 
 LOSS, CASE = ("run", "loss"), ("cases", 0)
 FORGERIES = [
-    # the shifts
     ("lipschitz", (*CASE, "tau"), lambda t: t + 1, "payments: "),
-    ("lipschitz", (*CASE, "tau"), 0, "payments: "),
     ("lipschitz", (*CASE, "distance"), lambda d: d * (1 - 1e-12), "distance: "),
-    ("lipschitz", (*CASE, "distance"), 0.0, "distance: "),
     ("lipschitz", (*CASE, "payments"), lambda a: a[1:], "payments: "),
-    ("lipschitz", (*CASE, "payments"), lambda a: [*a, 0.0], "payments: "),
-    ("lipschitz", (*CASE, "payments", 0), -1e-9, "payments: "),
     ("no diameter", (*CASE, "tau"), 5, "tau: |payments: |diameter"),
     ("no diameter", CASE, lambda c: c | {"tau": 8, "payments": c["payments"][8:]}, "diameter"),
-    ("lipschitz", (*CASE, "uses"), lambda u: [u[0] - 1, u[1], []], "uses: "),
-    ("lipschitz", (*CASE, "uses"), lambda u: [u[0], u[1] - 1, []], "uses: "),
     ("lipschitz", (*CASE, "uses"), lambda u: [u[0], 0, []], "uses: "),
-    # which position
     ("lipschitz", ("alike",), False, "cases: "),
     ("falling", ("alike",), True, "alike: "),
     ("short last batch", ("alike",), True, "cases: "),
@@ -552,19 +580,14 @@ FORGERIES = [
     ("lipschitz", ("position",), 4, "position: "),
     ("falling", ("cases",), lambda c: [c[1], c[0], c[2], c[3]], "uses: "),
     ("falling", ("cases",), lambda c: [c[0]] * 4, "uses: "),
-    # the secret order
     ("shuffle once", (*CASE, "weight"), [1, 5], "weight: "),
     ("shuffle once", (*CASE, "ranges"), [[0, 1]], "ranges: |weight: "),
-    ("shuffle once", ("cases",), lambda c: c[:-1], "ranges: "),
     ("shuffle once", ("cases",), lambda c: c[::-1], "ranges: "),
     ("shuffle once, falling", ("alike",), True, "alike: "),
     ("shuffle once, falling", ("cases", 3, "ranges"), [[0, 3]], "ranges: "),
     ("shuffle once", ("claim",), lambda c: {"mu": min(m for _, m in c["mixture"])}, "mu: "),
     ("shuffle once", ("run", "batches", "kind"), "cyclic", "cases: |missing"),
     ("shuffle once", ("run", "batches", "kind"), "reshuffle", "every epoch"),
-    # the loss
-    ("lipschitz", (*LOSS, "constant"), 1.0000001, "leave a distance"),
-    ("lipschitz, l2", (*LOSS, "l2"), 0.4999999, "leave a distance"),
     ("lipschitz, l2", (*LOSS, "l2"), MISSING, "leave a distance"),
     ("lipschitz, glm, clipped", (*LOSS, "glm"), MISSING, "leave a distance"),
     ("lipschitz, coordinates", (*LOSS, "separable"), MISSING, "leave a distance"),
@@ -572,57 +595,27 @@ FORGERIES = [
     ("lipschitz, glm, clipped", ("run", "clipping"), "coordinates", "leave a distance"),
     ("convex, coordinates", (*LOSS, "separable"), MISSING, "leave a distance"),
     ("convex, coordinates", ("run", "clipping"), MISSING, "leave a distance"),
-    ("nonconvex, clipped", ("run", "clip_norm"), 1.0000001, "leave a distance"),
     ("nonconvex, clipped", ("run", "clip_norm"), MISSING, "clip_norm"),
-    ("nonconvex, clipped", (*LOSS, "smoothness"), 2.0001, "leave a distance"),
-    ("weakly convex, clipped", (*LOSS, "weak_convexity"), 0.3001, "leave a distance"),
-    ("weakly convex, clipped", (*LOSS, "smoothness"), 2.001, "leave a distance"),
-    ("softmax, clipped", (*LOSS, "feature_norm"), 2.001, "leave a distance"),
-    ("unknown, clipped", ("run", "clip_norm"), 1.0000001, "leave a distance"),
     ("weakly smooth", (*LOSS, "pairs", 1, 1), 5.01, "leave a distance"),
     ("weakly smooth", (*LOSS, "pairs", 1, 0), 0.69, "leave a distance"),
     ("weakly smooth", (*LOSS, "pairs"), lambda p: p[:1], "leave a distance"),
-    ("weakly smooth", (*LOSS, "gradient_bound"), 1.0001, "leave a distance"),
     ("weakly smooth, sensitivity", (*LOSS, "pairs", 0, 1), 2.001, "leave a distance"),
     ("weakly smooth, sensitivity", (*LOSS, "pairs", 0, 0), 0.49, "leave a distance"),
-    ("weakly smooth, sensitivity", ("run", "gradient_sensitivity"), 2.0001, "leave a distance"),
-    ("dissipative", (*LOSS, "offset"), 0.010001, "leave a distance"),
-    ("dissipative", (*LOSS, "rate"), 0.9999, "leave a distance"),
-    ("dissipative", (*LOSS, "smoothness"), 2.001, "leave a distance"),
     ("dissipative", (*LOSS, "kind"), "nonconvex", "offset|parameter|unknown"),
-    ("saddle, smooth", (*LOSS, "smoothness"), 3.01, "leave a distance"),
-    ("saddle, smooth", (*LOSS, "constant"), 1.0001, "leave a distance"),
-    ("saddle, clipped", (*LOSS, "smoothness"), 3.01, "leave a distance"),
-    ("large steps", (*LOSS, "gradient_bound"), 1.0001, "leave a distance"),
-    # the rest of the description
-    ("lipschitz", ("run", "diameter"), 0.2000001, "distance: "),
     ("lipschitz", ("run", "diameter"), MISSING, "diameter"),
-    ("lipschitz, ball", ("run", "prox"), {"kind": "ball", "radius": 0.1001}, "distance: "),
     ("lipschitz, ball", ("run", "prox"), MISSING, "diameter"),
-    ("lipschitz", ("run", "step_size"), 0.0500001, "leave a distance|cost"),
-    ("lipschitz", ("run", "noise_std"), 1.3999999, "cost"),
     ("lipschitz, zero out", ("run", "adjacency"), MISSING, "leave a distance"),
-    ("lipschitz", ("run", "steps"), 41, "uses: |payments: "),
     ("lipschitz", ("run", "n"), 5, "cases: |uses: |payments: "),
     ("lipschitz", ("run", "batches", "size"), 2, "cases: |uses: "),
-    ("cool-down", ("run", "cooldown_steps"), 2, "uses: |leave a distance"),
-    ("short, cool-down", ("run", "cooldown_steps"), 2, "uses: |leave a distance"),
     ("cool-down", ("run", "cooldown_steps"), MISSING, "uses: |leave a distance"),
-    ("falling", ("run", "step_size", 39), 0.0201, "leave a distance|cost"),
-    ("falling, noise rising", ("run", "noise_std", 39), lambda x: x * 0.9999, "cost"),
-    ("dissipative, multiplier", ("run", "noise_multiplier"), 1.3999, "cost"),
     ("lipschitz", ("run", "release"), "path", "hidden"),
     ("lipschitz", ("run", "update"), "other", "hidden"),
-    ("lipschitz", ("adjacency",), "zero_out", "adjacency: "),
     ("lipschitz", ("theorem",), "shifted interpolation", "slope|missing|unknown key"),
-    ("lipschitz", ("theorem",), "composition", "unknown key"),
-    ("lipschitz", ("theorem",), "nonlinear one-sided shift", "knows no"),
 ]
 
 
-@pytest.mark.parametrize("part", range(4))
-def test_forgeries_are_refused(part):
-    for name, path, value, pattern in FORGERIES[part::4]:
+def test_forgeries_are_refused():
+    for name, path, value, pattern in FORGERIES:
         refused(changed(payload_of(name), path, value), pattern)
 
 
@@ -642,28 +635,6 @@ def test_steps_that_differ_are_covered_by_the_larger_modulus_if_taken_to_be_alik
     forged |= {"position": None, "alike": True}
     refused(forged, "leave a distance")
     assert not granted(forged)
-
-
-@pytest.mark.parametrize("seed", range(3))
-def test_numbers_changed_at_random(seed):
-    """Whatever is accepted is granted by the oracle."""
-    random, accepted = np.random.default_rng(seed), 0
-    names = ["lipschitz", "dissipative", "falling", "shuffle once, short", "weakly smooth"]
-    for _ in range(60):
-        payload = payload_of(names[random.integers(len(names))])
-        places = [p for p in numbers(payload) if p[0] in ("claim", "cases", "run", "alike")]
-        path = places[random.integers(len(places))]
-        factor = float(random.choice([0.0, 0.5, 1 - 1e-6, 1 + 1e-6, 1.5]))
-
-        def other(x, factor=factor):
-            return int(x * factor) if isinstance(x, int) else x * factor
-
-        forged = changed(payload, path, other)
-        verdict = pabi.verify(json.loads(json.dumps(forged)))
-        if verdict.ok:
-            accepted += 1
-            assert granted(forged), path
-    assert accepted
 
 
 def numbers(value, path=()):
@@ -780,18 +751,18 @@ def bare_cost(payload, iteration):
         return None if square is None else mpmath.sqrt(square)
 
 
-@pytest.mark.parametrize("name", BARE)
-def test_bare_iterations_are_accepted(name):
-    g = bare_guarantee(name)
-    verdict = pabi.verify(g.certificate.to_json())
-    assert verdict.ok, verdict.reason
-    assert (verdict.scope, verdict.mu) == ("iteration", g.mu)
-    assert verdict.assumptions == g.assumptions
-    assert pabi.verify(pabi.Guarantee.from_json(g.to_json())).ok
-    found = bare_cost(bare_payload(name), BARE[name])
-    # A function is evaluated in doubles, a rounding above and below what was paid for.
-    assert found is not None
-    assert found <= real(g.mu) * (1 + real(10) ** -15)
+def test_bare_iterations_are_accepted():
+    for name in BARE:
+        g = bare_guarantee(name)
+        verdict = pabi.verify(g.certificate.to_json())
+        assert verdict.ok, (name, verdict.reason)
+        assert (verdict.scope, verdict.mu) == ("iteration", g.mu)
+        assert verdict.assumptions == g.assumptions
+        assert pabi.verify(pabi.Guarantee.from_json(g.to_json())).ok
+        found = bare_cost(bare_payload(name), BARE[name])
+        # A function is evaluated in doubles, a rounding above and below what was paid for.
+        assert found is not None, name
+        assert found <= real(g.mu) * (1 + real(10) ** -15), name
 
 
 def test_the_distance_of_the_starts_is_not_capped():
@@ -814,17 +785,16 @@ def test_a_distance_that_is_lost_and_found_is_paid_for():
     assert bare_guarantee("constants after nothing known").mu == pytest.approx(1.0, rel=1e-12)
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in BARE if bare_payload(name)["claim"]["mu"] not in (0.0, "inf")]
-)
-def test_less_than_is_paid_is_refused(name):
-    payload = bare_payload(name)
-    refused(changed(payload, ("claim", "mu"), lambda mu: mu * (1 - 1e-9)), "mu: ")
-    (case,) = payload["cases"]
-    for k, a in enumerate(case["payments"]):
-        if a > 0.0:
-            path = ("cases", 0, "payments", k)
-            refused(changed(payload, path, a * (1 - 1e-6)), "leave a distance|at: ")
+def test_less_than_is_paid_is_refused():
+    for payload in map(bare_payload, BARE):
+        if payload["claim"]["mu"] in (0.0, "inf"):
+            continue
+        refused(changed(payload, ("claim", "mu"), less_of), "mu: ")
+        (case,) = payload["cases"]
+        for k, a in enumerate(case["payments"]):
+            if a > 0.0:
+                path = ("cases", 0, "payments", k)
+                refused(changed(payload, path, a * (1 - 1e-6)), "leave a distance|at: ")
 
 
 STATED = [
@@ -1003,10 +973,11 @@ PLAN, FACTORS = ("plan",), ("claim", "product", "factors")
 SAMPLED_FORGERIES = [
     ("zero out, cap", (*PLAN, "share"), lambda x: x * 0.999, "mu: "),
     ("zero out, cap", (*PLAN, "share"), lambda x: 1 - (1 - x) * 0.99, "factors: "),
+    ("zero out, cap", (*PLAN, "share"), 0.0, "share: "),
+    ("zero out, cap", (*PLAN, "share"), 1.0, "share: "),
     ("zero out, cap", (*PLAN, "cap"), 44, "cap: "),
     ("zero out", (*PLAN, "cap"), lambda c: c - 3, "failure: "),
     ("zero out", (*PLAN, "cap"), 400, "leave a distance"),
-    ("zero out", (*PLAN, "cap"), 0, "failure: "),
     ("zero out", ("claim", "product", "failure"), MISSING, "failure: "),
     ("fixed size", (*PLAN, "cap"), 21, "cap: "),
     ("zero out, cap", (*PLAN, "payments"), [], "share: "),
@@ -1025,7 +996,6 @@ SAMPLED_FORGERIES = [
     ("zero out, cap", ("run", "batches", "cap"), MISSING, "failure: "),
     ("zero out, cap", ("run", "batches", "size"), 21, "."),
     ("zero out, cap", ("run", "n"), 399, "factors: "),
-    ("zero out, cap", ("run", "release"), "path", "hidden"),
     ("cool-down", ("run", "cooldown_steps"), 4, "leave a distance|factors: "),
     ("lipschitz, diameter", ("run", "diameter"), 0.1001, "leave a distance"),
     ("clipped", ("run", "clip_norm"), 1.0001, "leave a distance|factors: "),
@@ -1034,8 +1004,6 @@ SAMPLED_FORGERIES = [
     ("coordinates", ("run", "clipping"), MISSING, "leave a distance"),
     ("coordinates", ("run", "loss", "l2"), 0.499, "leave a distance"),
     ("varying", ("run", "noise_std", 19), 0.39, "mu: |factors: "),
-    ("zero out, cap", ("theorem",), "one-sided shift", "unknown key"),
-    ("zero out, cap", ("theorem",), "nonlinear shifts", "knows no"),
     ("zero out, cap", ("reading", "epsilon"), lambda x: x * 0.99, "reading: "),
 ]
 

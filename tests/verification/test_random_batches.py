@@ -26,7 +26,6 @@ from scipy.stats import binom
 import pabi
 from pabi import Cyclic, FixedSize, Loss, NoisySGD, Poisson, ShuffleOnce
 from pabi.analyses import composition, one_sided_shift, two_sided_shift
-from pabi.cli import main
 from pabi.describe.files import from_dict, to_dict
 from pabi.guarantees.certificate import FORMAT, VERSION, VERSIONS, Certificate
 from pabi.numbers import encoding
@@ -414,21 +413,19 @@ def test_a_plan_that_claims_less_is_refused(name, theorem):
                 refused(lower, "^(factors|mu): ")
 
 
-@pytest.mark.parametrize(
-    ("name", "window"),
-    [
-        pytest.param(
-            name,
-            window,
-            marks=pytest.mark.nightly if window > 2 and name in ("rising", "expansive") else (),
-        )
-        for name in ("fixed size", "poisson, zero out", "rising", "expansive")
-        for window in (1, 2, 25, 60)
-    ],
-)
+@pytest.mark.parametrize("window", [1, 2, 25, 60])
+@pytest.mark.parametrize("name", ["fixed size", "poisson, zero out"])
 def test_windows_of_every_length(name, window):
     for theorem in theorems(RUNS[name])[1:]:
         assert pabi.verify(payload_of(name, theorem, window)).ok
+
+
+@pytest.mark.parametrize(
+    "window", [1, 2, *(pytest.param(w, marks=pytest.mark.nightly) for w in (25, 60))]
+)
+@pytest.mark.parametrize("name", ["rising", "expansive"])
+def test_windows_of_steps_that_vary_or_expand(name, window):
+    test_windows_of_every_length(name, window)
 
 
 def test_many_steps_of_a_constant_schedule_are_as_quick_as_few():
@@ -518,23 +515,19 @@ F, PLAN, RUN = ("claim", "product", "factors"), ("plan",), ("run",)
 ONE, TWO = "one-sided shift", "two-sided shift"
 FORGERIES = [
     # the claim
-    ("fixed size", "composition", (*F, 0, "mu"), lambda x: x * 0.999999, "factors: "),
-    ("fixed size", "composition", (*F, 0, "count"), lambda x: x - 1, "factors: "),
     ("fixed size", "composition", (*F, 0, "count"), 0, "factors: "),
     ("fixed size", "composition", (*F, 0, "probability"), 0.0499999999, "factors: "),
     ("fixed size", "composition", (*F, 0, "kind"), "poisson_subsampled", "factors: "),
-    ("fixed size", "composition", (*F, 0, "kind"), "gaussian", "unknown key"),
-    ("fixed size", "composition", (*F, 0, "kind"), "approx_dp", "unknown key"),
     ("poisson, zero out", "composition", (*F, 0, "kind"), "subsampled", "factors: "),
     ("poisson, zero out", "composition", (*F, 0, "direction"), "remove", "direction"),
     ("poisson, zero out", ONE, (*F, 0, "kind"), "subsampled", "factors: "),
     ("poisson, zero out", ONE, (*F, 0, "probability"), 0.04, "factors: "),
+    ("poisson, zero out", ONE, (*F, -1, "mu"), lambda x: x * 0.999999, "mu: "),
+    ("poisson, zero out", ONE, (*F, -1, "count"), 0, "factors: "),
     ("poisson, zero out", ONE, ("claim", "product", "failure"), lambda x: x * 0.5, "failure"),
     ("poisson, zero out", ONE, ("claim", "product", "failure"), None, "failure"),
     ("poisson, zero out", ONE, ("claim", "product", "failure"), 1e-5, "reading: no finite"),
     ("fixed size", "composition", ("claim",), {"mu": 100.0}, "factors: "),
-    ("fixed size", "composition", ("claim",), {}, "claim: "),
-    ("fixed size", "composition", ("claim", "product", "kind"), "ball", "ball"),
     # the reading
     ("fixed size", ONE, ("reading", "epsilon"), lambda x: x * 0.995, "reading: only ε = "),
     ("fixed size", ONE, ("reading", "epsilon"), 0.0, "reading: only ε = "),
@@ -548,7 +541,6 @@ FORGERIES = [
     ("fixed size", ONE, (*PLAN, "lengths", 0), lambda x: x + 1, "factors: |mu: "),
     ("fixed size", ONE, (*PLAN, "lengths", 0), 0, "lengths: "),
     ("fixed size", ONE, (*PLAN, "lengths", 0), 61, "lengths: "),
-    ("fixed size", ONE, (*PLAN, "lengths"), [], "lengths: "),
     ("rising", ONE, PLAN, lambda x: x | {"lengths": [9], "shares": [0.3]}, "not alike"),
     ("cool-down", ONE, PLAN, lambda x: x | {"lengths": [9], "shares": [0.3]}, "not alike"),
     ("fixed size", ONE, (*PLAN, "cap"), 10, "cap: "),
@@ -563,7 +555,6 @@ FORGERIES = [
     ("poisson, zero out", ONE, (*PLAN, "pulls", -1), -1e-9, "pulls: step 51: "),
     ("poisson, zero out", ONE, (*PLAN, "pulls"), [0.001] * 60, "pulls: "),
     ("poisson, zero out", ONE, (*PLAN, "pulls"), [], "factors: |mu: "),
-    ("poisson, zero out", ONE, (*PLAN, "pulls"), None, "factors: |mu: "),
     ("poisson", ONE, (*PLAN, "pulls"), [0.0], "pulls: only"),
     ("fixed size", ONE, (*PLAN, "pulls"), [0.0], "pulls: only"),
     # the description
@@ -580,8 +571,7 @@ FORGERIES = [
     ("fixed size", ONE, (*RUN, "release"), "path", "hidden"),
     ("fixed size", ONE, (*RUN, "update"), "other", "hidden"),
     ("fixed size", ONE, (*RUN, "batches", "kind"), "poisson", "failure: |factors: "),
-    ("fixed size", ONE, (*RUN, "batches", "kind"), "cyclic", "unknown key"),
-    ("fixed size", "composition", (*RUN, "batches", "kind"), "cyclic", "unknown key"),
+    ("poisson, probability", ONE, (*RUN, "batches", "probability"), 0.0701, "factors: "),
     ("poisson, cap", ONE, (*RUN, "batches", "cap"), 46, "cap: "),
     ("poisson, cap", ONE, (*RUN, "batches", "cap"), None, "failure: "),
     ("poisson, zero out", ONE, (*RUN, "adjacency"), None, "adjacency|factors: |pulls: "),
@@ -593,14 +583,8 @@ FORGERIES = [
     ("softmax", ONE, (*RUN, "clip_norm"), 1.2, None),
     ("softmax", ONE, (*RUN, "loss", "kind"), "unknown", "malformed|no slope"),
     ("poisson, zero out, sensitivity", ONE, (*RUN, "gradient_sensitivity"), 0.71, "factors: |mu: "),
-    # the rest
     ("fixed size", ONE, ("adjacency",), "zero_out", "adjacency: "),
     ("fixed size", ONE, ("position",), 0, "position: "),
-    ("fixed size", ONE, ("theorem",), TWO, "payments is missing"),
-    ("fixed size", ONE, ("theorem",), "shifted interpolation", "knows no"),
-    ("fixed size", ONE, ("theorem",), "secret order", "knows no"),
-    ("fixed size", ONE, ("theorem",), "composition", "unknown key"),
-    ("fixed size", "composition", ("theorem",), ONE, "cap is missing"),
 ]
 
 
@@ -746,16 +730,6 @@ def test_more_and_larger_factors_claim_less():
     assert verdict.product.epsilon(DELTA) == math.inf
 
 
-@pytest.mark.parametrize(
-    ("probability", "reason"), [(0.0701, "factors: "), (0.5, "factors: "), (0.0, "probability: ")]
-)
-def test_a_run_of_another_probability_is_not_proven(probability, reason):
-    payload = copy.deepcopy(payload_of("poisson, probability", ONE))
-    assert pabi.verify(payload).ok
-    payload["run"]["batches"]["probability"] = probability
-    refused(payload, reason)
-
-
 def test_the_largest_batch_that_counts():
     """δ_failure is that of the union bound, but for the tail beyond its first term."""
     run = RUNS["poisson, zero out"]
@@ -885,54 +859,3 @@ def test_forged_compositions():
 def test_a_verdict_without_cases_implies_nothing():
     guarantee = guarantee_of("fixed size", ONE)
     assert pabi.verification.implied((), "replace_one", (), guarantee.to_dict()) is not None
-
-
-def test_claims_of_random_batches_do_not_pass_for_other_runs():
-    payload = cyclic().guarantee(DELTA).certificate.payload
-    random = payload_of("fixed size", ONE)
-    for theorem in ("one-sided shift", "two-sided shift"):
-        refused(payload | {"theorem": theorem, "plan": random["plan"]}, "unknown key|knows no")
-    grafted = random | {"run": payload["run"]}
-    refused(grafted, "unknown key|knows no")
-    refused(payload | {"run": random["run"]}, "unknown key|knows no|plan is missing")
-
-
-# The command line.
-
-
-def call(capsys, monkeypatch, text, *options):
-    import io
-    import sys
-
-    class Stream:
-        buffer = io.BytesIO(text.encode())
-
-    monkeypatch.setattr(sys, "stdin", Stream())
-    status = main(["verify", "-", *options])
-    return status, capsys.readouterr().out
-
-
-def test_the_command_line(capsys, monkeypatch):
-    guarantee = guarantee_of("poisson, zero out", ONE)
-    for text in (guarantee.to_json(), guarantee.certificate.to_json()):
-        status, out = call(capsys, monkeypatch, text)
-        assert status == 0
-        assert "a product of" in out
-        stated = float(re.search(r"proven +epsilon (\S+) at delta 1e-05", out)[1])
-        most = float(shown(guarantee.epsilon(DELTA) * 1.004))
-        assert guarantee.epsilon(DELTA) * 0.999 <= stated <= most
-        limit = str(guarantee.epsilon(DELTA) * 1.001)
-        status, out = call(capsys, monkeypatch, text, "--epsilon", limit, "--delta", "1e-5")
-        assert status == 0
-        assert "implied: at most" in out
-        limit = str(guarantee.epsilon(DELTA) * 0.99)
-        status, out = call(capsys, monkeypatch, text, "--epsilon", limit, "--delta", "1e-5")
-        assert status == 1
-        assert "NOT implied" in out
-        limit = str(guarantee.epsilon(1e-4) * 1.001)
-        status, out = call(capsys, monkeypatch, text, "--epsilon", limit, "--delta", "1e-4")
-        assert status == 0
-    forged = changed(payload_of("poisson, zero out", ONE), (*F, 0, "mu"), 0.1)
-    status, out = call(capsys, monkeypatch, json.dumps(forged))
-    assert status == 1
-    assert "refused: factors" in out

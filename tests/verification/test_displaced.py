@@ -102,6 +102,23 @@ def altered(guarantee, change):
     return pabi.verify(json.dumps(payload))
 
 
+LESS = [
+    lambda f, _: f.update(norm=f["norm"] * (1.0 - 1e-9)),
+    lambda f, _: f.update(other=f["other"] * (1.0 - 1e-9)),
+    lambda f, _: f.update(apart=f["apart"] * (1.0 - 1e-9)),
+    lambda f, _: f.update(norm=f["other"], other=f["norm"]),
+    lambda f, _: f.update(probability=f["probability"] * (1.0 - 1e-9)),
+    lambda f, _: f.update(count=f["count"] - 1),
+    lambda f, _: f.update(direction="remove"),
+]
+
+
+@BOTH
+def test_less_is_refused(convex):
+    for i, change in enumerate(LESS):
+        assert not altered(promised(convex), change).ok, i
+
+
 @BOTH
 def test_an_epsilon_one_part_in_a_thousand_too_small_is_refused(convex):
     guarantee = promised(convex)

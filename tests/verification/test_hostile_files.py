@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 import pabi
-from pabi.numbers import encoding
 from pabi.numbers.encoding import nesting
+from support.falsification.altered_files import packed
 
 FILES = Path(__file__).parent.parent / "data" / "v0.1.0"
 
@@ -31,7 +31,7 @@ def test_nan_before_a_negative_sensitivity_hides_nothing():
     """min(NaN, −1) is NaN, which is not below 0; and the steps before τ are not replayed."""
     certificate = read("iteration-moduli")["certificate"]
     steps = len(certificate["steps"]["s"])
-    certificate["steps"]["s"] = encoding.floats([np.nan, -1e9] + [0.0] * (steps - 2))
+    certificate["steps"]["s"] = packed(np.array([np.nan, -1e9] + [0.0] * (steps - 2)).tobytes())
     certificate["diameter"], certificate["claim"] = 1.0, {"mu": 0.0}
     case = {"tau": 1, "distance": 1.0, "payments": [0.0] * (steps - 1)}
     certificate["cases"] = [case]
@@ -41,7 +41,7 @@ def test_nan_before_a_negative_sensitivity_hides_nothing():
 def test_infinite_noise_is_no_noise():
     certificate = read("iteration-moduli")["certificate"]
     steps = len(certificate["steps"]["sigma"])
-    certificate["steps"]["sigma"] = encoding.floats([np.inf] * steps)
+    certificate["steps"]["sigma"] = packed(np.full(steps, np.inf).tobytes())
     certificate["claim"] = {"mu": 0.0}
     refused(certificate, "sigma: expected a finite number")
 
@@ -64,7 +64,7 @@ def test_what_is_too_much_is_refused_before_it_is_read():
     long["certificate"]["run"]["a" * 1_000_000] = 1
     refused(long, "malformed certificate")
     blocks = read("varying")
-    blocks["certificate"]["cases"][0]["q"] = encoding.floats(np.ones(4_000_000))
+    blocks["certificate"]["cases"][0]["q"] = packed(np.ones(4_000_000).tobytes())
     refused(blocks, "q: expected one for each")
 
 

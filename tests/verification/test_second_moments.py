@@ -87,6 +87,15 @@ def test_half_of_the_noise_does_not_prove_it(case, name):
 
 
 @cases
+def test_longer_records_are_not_covered(case):
+    """In units of R² the noise grows with the records, and the claim stays true."""
+    guarantee = guarantee_of(case)
+    in_units = "noise_multiplier" in case
+    assert altered(guarantee, scaled("feature_norm", 2.0)).ok == in_units
+    assert altered(guarantee, scaled("feature_norm", 1.0 + 1e-12)).ok == in_units
+
+
+@cases
 def test_a_guarantee_states_its_own_norm(case):
     """Half of R in the certificate proves the claim all the more, but of other records than are stated."""
     data = guarantee_of(case).to_dict(certificate=True)

@@ -23,6 +23,27 @@ def honest(curve: Any = None) -> dict[str, Any]:
     return data
 
 
+def test_another_function_than_is_stated_is_refused():
+    """Or one order of the data sets, or one that stands beside the proof alone."""
+    for place, curve in (
+        ("tradeoff", {"kind": "laplace", "epsilon": 0.4, "probability": 1.0}),
+        ("tradeoff", {"kind": "laplace", "epsilon": 0.5, "probability": 0.1}),
+        ("tradeoff", {"kind": "bounded_range", "epsilon": 0.5}),
+        ("claim", {"kind": "laplace", "epsilon": 0.5, "probability": 0.1}),
+        (
+            "claim",
+            {"kind": "poisson_subsampled", "mu": 1.0, "probability": 0.1, "direction": "remove"},
+        ),
+    ):
+        data = honest()
+        assert pabi.verify(copy.deepcopy(data)).ok
+        if place == "claim":
+            data["certificate"]["claim"]["tradeoff"] = curve
+        else:
+            data["tradeoff"] = curve
+        assert not pabi.verify(data).ok, (place, curve)
+
+
 def test_a_composition_with_it_is_about_steps_as_stated():
     own = pabi.NoisySecondMoments(1000, 2, 1.0, noise_std=20.0, adjacency="zero_out").guarantee(
         1e-5

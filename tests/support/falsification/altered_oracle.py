@@ -256,14 +256,14 @@ def _claimed(data, proof):
     if "mu" in claim:
         return Gaussian(math.inf if claim["mu"] == "inf" else float(claim["mu"]))
     if "mixture" in claim:
-        if sum(w for w, _ in claim["mixture"]) > 1.0 + 1e-6:
+        if sum(w for w, _ in claim["mixture"]) > 1.0 + EXACT:
             return None  # more than all of the probability: a claim of less than is proven
         return Mixture(
             [Gaussian(float(m)) for _, m in claim["mixture"]], [w for w, _ in claim["mixture"]]
         )
     curve = claim.get("product", claim.get("tradeoff"))
     if any(
-        sum(part.get("weights", ())) > 1.0 + 1e-6 for part in (curve, *curve.get("factors", ()))
+        sum(part.get("weights", ())) > 1.0 + EXACT for part in (curve, *curve.get("factors", ()))
     ):
         return None  # likewise
     return TradeOff.from_dict(curve)
@@ -330,11 +330,16 @@ def _too_little(data, proof, honest):
     claimed = _claimed(data, proof)
     if claimed is None:
         return None
+    stated = None
+    if honest and _about(proof) == _about(certificate_in(honest)):
+        stated = _claimed(honest, certificate_in(honest))
+        if _below(claimed, [stated], EXACT) is None:
+            return None  # no less than was claimed of the same
     known = _curves(proof)
     if known is None:  # moduli that are functions: nothing but the honest claim to compare with
         known = [_claimed(honest, certificate_in(honest))]
-    elif honest and _about(proof) == _about(certificate_in(honest)):
-        known = [*known, _claimed(honest, certificate_in(honest))]
+    elif stated is not None:
+        known = [*known, stated]
     known = [*known, *(c for c in map(_unsampled, known) if c is not None)]
     theorems = {proof["theorem"], *(part["theorem"] for part in proof.get("parts", ()))}
     sampled = any("product" in p.get("claim", ()) for p in (proof, *proof.get("parts", ())))

@@ -57,44 +57,32 @@ def test_calibrated_noise_meets_its_target(adjacency):
     assert less.guarantee(1e-6).epsilon(1e-6) > 0.5
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda p: p["run"].update(noise_std=0.01 * (1.0 - 1e-12)),
+def test_a_little_less_is_refused():
+    guarantee, less = described().guarantee(DELTA), 1.0 - 1e-12
+    for change in (
+        lambda p: p["run"].update(noise_std=0.01 * less),
         lambda p: p["run"].update(n=299),
-        lambda p: p["run"].update(n=0),
-        lambda p: p["run"].update(noise_std=None),
-        lambda p: p["run"].update(adjacency="zero_out"),
-        lambda p: p["run"].update(kind="noisy_second_moments"),
-        lambda p: p["claim"].update(mu=p["claim"]["mu"] * (1.0 - 1e-12)),
-        lambda p: p.update(theorem="composition"),
-    ],
-)
-def test_altered_certificates_are_refused(change):
-    verdict = altered(described().guarantee(DELTA), change)
-    assert not verdict.ok
-    assert "\n" not in verdict.reason
+        lambda p: p["claim"].update(mu=p["claim"]["mu"] * less),
+    ):
+        assert not altered(guarantee, change).ok
 
 
 def test_more_records_prove_it_all_the_more():
     assert altered(described().guarantee(DELTA), lambda p: p["run"].update(n=301)).ok
 
 
-@pytest.mark.parametrize(
-    ("changes", "field"),
-    [
-        ({"n": 0}, "n"),
-        ({"n": 2.5}, "n"),
-        ({"noise_std": 0.0}, "noise_std"),
-        ({"noise_std": math.nan}, "noise_std"),
-        ({"adjacency": "swap"}, "adjacency"),
-        ({"unit": "household"}, "unit"),
-    ],
-)
-def test_bad_fields_are_named(changes, field):
-    with pytest.raises(pabi.InvalidInput) as caught:
-        described(**changes)
-    assert caught.value.field == field
+def test_bad_fields_are_named():
+    for field, value in (
+        ("n", 0),
+        ("n", 2.5),
+        ("noise_std", 0.0),
+        ("noise_std", math.nan),
+        ("adjacency", "swap"),
+        ("unit", "household"),
+    ):
+        with pytest.raises(pabi.InvalidInput) as caught:
+            described(**{field: value})
+        assert caught.value.field == field
 
 
 def test_without_noise_there_is_nothing_to_account():

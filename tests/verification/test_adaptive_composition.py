@@ -218,37 +218,37 @@ def test_a_guarantee_of_divergences_says_its_order_and_its_bound():
     refused(ledger_of_order(bound=(7.0, 1.0)), "keeps silent about: the ledger refused")
 
 
-@pytest.mark.parametrize(
-    ("path", "value", "told"),
-    [
-        (("tradeoff", "rho"), 0.5, "tradeoff: the certificate proves less"),
-        (("tradeoff", "order"), 9.0, "tradeoff: the certificate proves less"),
-        (("tradeoff", "order"), 5.0, "tradeoff: the certificate proves less"),
-        (("certificate", "claim", "tradeoff", "rho"), 0.5, "keeps silent about"),
-        (("certificate", "claim", "tradeoff", "rho"), 0.2, "the parts amount to more"),
-        (
-            ("certificate", "claim", "tradeoff", "order"),
-            9.0,
-            "tradeoff: the certificate proves less",
-        ),
-        (("certificate", "claim", "tradeoff", "order"), 30.0, "the parts amount to more"),
-        (("certificate", "theorem"), "adaptive composition", "the claim"),
-        (("certificate", "theorem"), "composed", ""),
-        (("certificate", "parts", 0, "run", "noise_std"), 0.5, ""),
-        (("method",), "adaptive composition", "method: "),
-        (("source",), "Smith, Thakurta 2022; docs, Theory, 16", "method: "),
-        (("epsilon",), 0.5, "epsilon"),
-    ],
-)
-def test_a_forged_file_of_divergences_is_refused(path, value, told):
-    data = json.loads(ledger_of_order().to_json())
-    assert pabi.verify(copy.deepcopy(data)).ok
-    place = data
-    for key in path[:-1]:
-        place = place[key]
-    assert not isinstance(place, dict) or path[-1] in place
-    place[path[-1]] = value
-    refused(data, told)
+FORGED = [
+    (("tradeoff", "rho"), 0.5, "tradeoff: the certificate proves less"),
+    (("tradeoff", "order"), 9.0, "tradeoff: the certificate proves less"),
+    (("tradeoff", "order"), 5.0, "tradeoff: the certificate proves less"),
+    (("certificate", "claim", "tradeoff", "rho"), 0.5, "keeps silent about"),
+    (("certificate", "claim", "tradeoff", "rho"), 0.2, "the parts amount to more"),
+    (
+        ("certificate", "claim", "tradeoff", "order"),
+        9.0,
+        "tradeoff: the certificate proves less",
+    ),
+    (("certificate", "claim", "tradeoff", "order"), 30.0, "the parts amount to more"),
+    (("certificate", "theorem"), "adaptive composition", "the claim"),
+    (("certificate", "theorem"), "composed", ""),
+    (("certificate", "parts", 0, "run", "noise_std"), 0.5, ""),
+    (("method",), "adaptive composition", "method: "),
+    (("source",), "Smith, Thakurta 2022; docs, Theory, 16", "method: "),
+    (("epsilon",), 0.5, "epsilon"),
+]
+
+
+def test_a_forged_file_of_divergences_is_refused():
+    text = ledger_of_order().to_json()
+    for path, value, told in FORGED:
+        data = json.loads(text)
+        place = data
+        for key in path[:-1]:
+            place = place[key]
+        assert not isinstance(place, dict) or path[-1] in place
+        place[path[-1]] = value
+        refused(data, told)
 
 
 def test_what_is_altered_in_claims_of_divergences_is_refused():

@@ -56,6 +56,3 @@ def test_size_of_many_different_steps(t):
     ).guarantee(delta=DELTA)
     assert len(it.certificate.to_json()) < 50 * t
     assert pabi.verify(it.certificate.to_json()).ok
-
-
-# Random changes of the JSON of a certificate.

@@ -89,12 +89,6 @@ def test_more_columns_are_not_covered(case):
     assert altered(guarantee, in_run(columns=4)).ok
 
 
-def test_more_questions_are_not_covered():
-    guarantee = guarantee_of(CASES[0])
-    assert not altered(guarantee, in_run(questions=10)).ok
-    assert altered(guarantee, in_run(questions=8)).ok
-
-
 @pytest.mark.parametrize("case", CASES[-2:], ids=["replace_one", "zero_out"])
 def test_a_lower_threshold_fails_more_often(case):
     guarantee = guarantee_of(case)
@@ -119,55 +113,11 @@ def test_declared_levels_do_not_pass_for_others(case):
         assert not altered(guarantee_of(case), lambda p, c=change: p.update(claim=c)).ok
 
 
-@pytest.mark.parametrize("case", CASES[:6], ids=lambda c: "-".join(map(str, c.values())))
-def test_a_smaller_claim_is_refused(case):
-    guarantee = guarantee_of(case)
-    for factor in (0.5, 1.0 - 1e-12):
-        mu = guarantee.certificate.payload["claim"]["mu"] * factor
-        assert "mu" in altered(guarantee, lambda p, mu=mu: p.update(claim={"mu": mu})).reason
-
-
-@cases
-def test_the_other_adjacency_is_refused(case):
-    other = {"replace_one": "zero_out", "zero_out": "replace_one"}[case["adjacency"]]
-    guarantee = guarantee_of(case)
-    assert not altered(guarantee, in_run(adjacency=other)).ok
-    assert not altered(guarantee, lambda p: p.update(adjacency=other)).ok
-
-
 def test_moments_do_not_pass_for_counts():
     """Under zero_out a count of each column moves by as much; what is stated to be released is another."""
     one = guarantee_of({"statistic": "moments", "adjacency": "zero_out"}).to_dict(certificate=True)
     one["certificate"]["run"]["statistic"] = "counts"
     assert not pabi.verify(one).ok
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        in_run(noise_std=None),
-        in_run(noise_std=0.0),
-        in_run(noise_std="9"),
-        in_run(noise_std=[9.0]),
-        in_run(columns=0),
-        in_run(columns=True),
-        in_run(statistic="means"),
-        in_run(statistic=["moments"]),
-        in_run(questions=2),
-        in_run(threshold=4.0),
-        in_run(unit="user"),
-        in_run(kind="noisy_second_moments"),
-        lambda p: p["run"].pop("columns"),
-        lambda p: p.pop("claim"),
-        lambda p: p.update(theorem="Gaussian mechanism"),
-        lambda p: p.update(position=0),
-        lambda p: p.update(failure=0.0),
-    ],
-)
-def test_altered_certificates_are_refused(change):
-    verdict = altered(guarantee_of(CASES[2]), change)
-    assert not verdict.ok
-    assert "\n" not in verdict.reason
 
 
 def test_releases_beside_each_other_add_their_failures():

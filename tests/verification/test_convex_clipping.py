@@ -4,6 +4,7 @@ checker derives of such a loss, against the accountant and against values comput
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 from fractions import Fraction
 
@@ -43,7 +44,6 @@ LOSSES = {
     "smoothed_hinge": Loss.smoothed_hinge(R, 0.4),
     "poisson": Loss.poisson(R, 1.5, 3.0),
 }
-each_loss = pytest.mark.parametrize("name", LOSSES)
 NORMS = [1e-3, 0.3, 0.85, 1.2, 2.5]
 BATCHES = [
     FullBatch(),
@@ -87,20 +87,6 @@ def altered(payload, path, value):
     return changed
 
 
-ALTERED = [
-    (["clip_norm"], 0.31),
-    (["clip_norm"], 3.0),
-    (["loss", "feature_norm"], 1.9),
-    (["loss", "feature_norm"], 1.6),
-    (["clipping"], "norm"),
-    (["clipping"], "coordinates"),
-    (["clipping"], "residuals"),
-    (["loss", "kind"], "logistic"),
-    (["loss", "kind"], "softmax"),
-    (["loss"], {"kind": "convex", "smoothness": 1.0, "gradient_bound": 0.3}),
-]
-
-
 def rerun(payload):
     """The guarantee of the run that a file describes, None where there is no such run."""
     try:
@@ -108,24 +94,6 @@ def rerun(payload):
         return run.guarantee(1e-3)
     except (pabi.InvalidInput, pabi.NotApplicable):
         return None
-
-
-@each_loss
-@pytest.mark.parametrize("step_size", [0.6, "longest"])
-@pytest.mark.parametrize(("path", "value"), ALTERED, ids=lambda v: str(v)[:40])
-@pytest.mark.one_in(4)
-def test_altered_runs_are_refused_where_they_cost_more(name, step_size, path, value):
-    """Or are no runs at all. `longest`: a step that does not expand on this loss, and may on others."""
-    loss = LOSSES[name]
-    if step_size == "longest":
-        step_size = 1.9 / (loss.effective_curvature(0.3, "residual")[1] + loss.l2)
-    guarantee = run_of(loss, step_size=step_size).guarantee(1e-3)
-    payload = json.loads(guarantee.certificate.to_json())
-    changed = altered(payload, path, value)
-    verdict, own = pabi.verify(changed), rerun(changed)
-    epsilon = guarantee.epsilon(1e-3)
-    costs_more = own is None or own.epsilon(1e-3) > epsilon * (1.0 + 1e-9)
-    assert not (verdict.ok and costs_more), (verdict, own)
 
 
 @pytest.mark.parametrize(
@@ -166,21 +134,19 @@ def test_the_checker_knows_no_residual_of_generic_losses(loss):
 # What is derived.
 
 
-@each_loss
-@pytest.mark.parametrize("norm", NORMS)
-def test_checker_and_accountant_agree(name, norm):
+def test_checker_and_accountant_agree():
     """To 10⁻¹², the accountant above: it rounds up."""
-    loss = LOSSES[name]
-    own = clipped_facts_of(loss, exact(norm))
-    lo, hi = (fraction_of(h) for h in own.curvature)
-    said = loss.effective_curvature(norm, "residual")
-    assert lo == said[0] == 0.0
-    assert hi <= Fraction(said[1]) * (1 + Fraction(1, 10**12))
-    assert Fraction(said[1]) <= hi * (1 + Fraction(1, 10**12))
-    bound = run_of(loss, clip_norm=norm).record_gradient_bound
-    assert float(fraction_of(own.bound)) == pytest.approx(bound, rel=1e-12)
-    assert own.convex
-    assert own.scalar is loss.glm
+    close = 1 + Fraction(1, 10**12)
+    for (name, loss), norm in itertools.product(LOSSES.items(), NORMS):
+        own = clipped_facts_of(loss, exact(norm))
+        lo, hi = (fraction_of(h) for h in own.curvature)
+        said = loss.effective_curvature(norm, "residual")
+        assert lo == said[0] == 0.0
+        assert hi / close <= Fraction(said[1]) <= hi * close, (name, norm)
+        bound = run_of(loss, clip_norm=norm).record_gradient_bound
+        assert float(fraction_of(own.bound)) == pytest.approx(bound, rel=1e-12), (name, norm)
+        assert own.convex
+        assert own.scalar is loss.glm
 
 
 def by_hand(name, norm):
@@ -205,17 +171,16 @@ def by_hand(name, norm):
             return r * r
 
 
-@each_loss
-@pytest.mark.parametrize("norm", NORMS)
-def test_nothing_derived_is_below_what_is_true(name, norm):
+def test_nothing_derived_is_below_what_is_true():
     with mpmath.workdps(60):
-        truth = by_hand(name, norm)
-        derived = fraction_of(clipped_facts_of(LOSSES[name], exact(norm)).curvature[1])
-        said = Fraction(LOSSES[name].effective_curvature(norm, "residual")[1])
-        for value in (derived, said):
-            number = mpmath.mpf(value.numerator) / value.denominator
-            assert number >= truth * (1 - mpmath.mpf(10) ** -50)
-            assert number <= truth * (1 + mpmath.mpf(10) ** -12)
+        for name, norm in itertools.product(LOSSES, NORMS):
+            truth = by_hand(name, norm)
+            derived = fraction_of(clipped_facts_of(LOSSES[name], exact(norm)).curvature[1])
+            said = Fraction(LOSSES[name].effective_curvature(norm, "residual")[1])
+            for value in (derived, said):
+                number = mpmath.mpf(value.numerator) / value.denominator
+                assert number >= truth * (1 - mpmath.mpf(10) ** -50), (name, norm)
+                assert number <= truth * (1 + mpmath.mpf(10) ** -12), (name, norm)
 
 
 @pytest.mark.parametrize(

@@ -102,21 +102,21 @@ def altered(guarantee, change):
     return pabi.verify(json.dumps(payload))
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda f, _: f.update(norm=f["norm"] * (1.0 - 1e-9)),
-        lambda f, _: f.update(other=f["other"] * (1.0 - 1e-9)),
-        lambda f, _: f.update(apart=f["apart"] * (1.0 - 1e-9)),
-        lambda f, _: f.update(norm=f["other"], other=f["norm"]),
-        lambda f, _: f.update(probability=f["probability"] * (1.0 - 1e-9)),
-        lambda f, _: f.update(count=f["count"] - 1),
-        lambda f, _: f.update(direction="remove"),
-    ],
-)
+LESS = [
+    lambda f, _: f.update(norm=f["norm"] * (1.0 - 1e-9)),
+    lambda f, _: f.update(other=f["other"] * (1.0 - 1e-9)),
+    lambda f, _: f.update(apart=f["apart"] * (1.0 - 1e-9)),
+    lambda f, _: f.update(norm=f["other"], other=f["norm"]),
+    lambda f, _: f.update(probability=f["probability"] * (1.0 - 1e-9)),
+    lambda f, _: f.update(count=f["count"] - 1),
+    lambda f, _: f.update(direction="remove"),
+]
+
+
 @BOTH
-def test_less_is_refused(change, convex):
-    assert not altered(promised(convex), change).ok
+def test_less_is_refused(convex):
+    for i, change in enumerate(LESS):
+        assert not altered(promised(convex), change).ok, i
 
 
 @BOTH

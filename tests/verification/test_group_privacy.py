@@ -84,33 +84,33 @@ def in_claim(data):
     return data["certificate"]["claim"]["tradeoff"]
 
 
-@pytest.mark.parametrize(
-    ("name", "change"),
-    [
-        ("mixture", lambda d: d["tradeoff"].update(size=2)),
-        ("mixture", lambda d: (in_claim(d).update(size=2), d["tradeoff"].update(size=2))),
-        ("mixture", lambda d: d["certificate"].update(size=4)),
-        ("mixture", lambda d: d.update(unit="groups of 4 records")),
-        ("mixture", lambda d: d.update(unit="groups of 3 users")),
-        ("mixture", lambda d: d.update(unit="record")),
-        ("mixture", lambda d: d["certificate"].update(unit="record")),
-        ("mixture", lambda d: d["certificate"].pop("unit")),
-        ("mixture", lambda d: d["certificate"]["member"]["run"].update(unit="user")),
-        ("mixture", lambda d: d["certificate"]["member"].update(unit="user")),
-        ("mixture", lambda d: d["certificate"]["member"]["run"].update(noise_std=0.4)),
-        ("mixture", lambda d: d["certificate"].update(adjacency="replace_one")),
-        ("mixture", lambda d: d["assumptions"].remove(d["assumptions"][-1])),
-        ("mixture", lambda d: d["certificate"].update(extra=1)),
-        ("gaussian", lambda d: in_claim(d).update(mu=0.99 * in_claim(d)["mu"])),
-        ("gaussian", lambda d: d["certificate"].update(size=4)),
-        ("gaussian", lambda d: d["certificate"]["member"].pop("unit")),
-        ("pure", lambda d: in_claim(d).update(epsilon=1.4)),
-        ("gaussian", lambda d: d["certificate"].update(size=1)),
-        ("gaussian", lambda d: d["certificate"].update(size=10**10)),
-    ],
-)
-def test_altered_certificates_are_refused(name, change):
-    assert not altered(name, change).ok
+ALTERED = [
+    ("mixture", lambda d: d["tradeoff"].update(size=2)),
+    ("mixture", lambda d: (in_claim(d).update(size=2), d["tradeoff"].update(size=2))),
+    ("mixture", lambda d: d["certificate"].update(size=4)),
+    ("mixture", lambda d: d.update(unit="groups of 4 records")),
+    ("mixture", lambda d: d.update(unit="groups of 3 users")),
+    ("mixture", lambda d: d.update(unit="record")),
+    ("mixture", lambda d: d["certificate"].update(unit="record")),
+    ("mixture", lambda d: d["certificate"].pop("unit")),
+    ("mixture", lambda d: d["certificate"]["member"]["run"].update(unit="user")),
+    ("mixture", lambda d: d["certificate"]["member"].update(unit="user")),
+    ("mixture", lambda d: d["certificate"]["member"]["run"].update(noise_std=0.4)),
+    ("mixture", lambda d: d["certificate"].update(adjacency="replace_one")),
+    ("mixture", lambda d: d["assumptions"].remove(d["assumptions"][-1])),
+    ("mixture", lambda d: d["certificate"].update(extra=1)),
+    ("gaussian", lambda d: in_claim(d).update(mu=0.99 * in_claim(d)["mu"])),
+    ("gaussian", lambda d: d["certificate"].update(size=4)),
+    ("gaussian", lambda d: d["certificate"]["member"].pop("unit")),
+    ("pure", lambda d: in_claim(d).update(epsilon=1.4)),
+    ("gaussian", lambda d: d["certificate"].update(size=1)),
+    ("gaussian", lambda d: d["certificate"].update(size=10**10)),
+]
+
+
+def test_altered_certificates_are_refused():
+    for i, (name, change) in enumerate(ALTERED):
+        assert not altered(name, change).ok, (i, name)
 
 
 def test_a_smaller_base_is_refused():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 from functools import cache
 
 import pytest
@@ -71,10 +72,6 @@ def scaled(key, factor):
     return change
 
 
-def set_to(key, value):
-    return lambda data: data["certificate"].__setitem__(key, value)
-
-
 def swap_numbers(curve):
     curve["mean_trials"], curve["log_ratio"] = curve["log_ratio"], curve["mean_trials"]
 
@@ -98,36 +95,17 @@ ALTERED = {
     "no ratio": (lambda d: both(d, scaled("log_ratio", 0.0)), "log_ratio: .* could not"),
     "numbers swapped": (lambda d: both(d, swap_numbers), "mean_trials"),
     "a better run": (lambda d: both(d, less_noise), "base: mu"),
-    "half, in the guarantee alone": (
-        lambda d: scaled("mean_trials", 0.5)(d["tradeoff"]),
-        "tradeoff",
-    ),
-    "a larger gamma": (
-        lambda d: set_to("gamma", 0.5)(d),
-        "assumptions: the guarantee keeps silent",
-    ),
-    "a smaller gamma": (lambda d: set_to("gamma", 1e-3)(d), "mean_trials: the law"),
-    "gamma of 1": (lambda d: set_to("gamma", 1.0)(d), "gamma: expected"),
-    "another shape": (lambda d: set_to("shape", 1.0)(d), "mean_trials|log_ratio|assumptions"),
-    "a shape of -1": (lambda d: set_to("shape", -1.0)(d), "shape: expected"),
-    "no trials": (lambda d: set_to("trials", [])(d), "nothing is selected"),
-    "no certificate of a trial": (lambda d: set_to("trials", [None])(d), ""),
     "the law unsaid": (without_law, "assumptions: the guarantee keeps silent"),
-    "another theorem": (lambda d: set_to("theorem", "composed")(d), ""),
-    "a key more": (lambda d: set_to("trusted", True)(d), "trusted: unknown key"),
 }
 
 
-@pytest.mark.parametrize("how", ALTERED)
-def test_altered_files_are_refused(how):
-    data = json.loads(honest("one").to_json())
-    alter, why = ALTERED[how]
-    alter(data)
-    with_reason = pabi.verify(data)
-    assert not with_reason.ok
-    import re
-
-    assert re.search(why, with_reason.reason), with_reason.reason
+def test_altered_files_are_refused():
+    for how, (alter, why) in ALTERED.items():
+        data = json.loads(honest("one").to_json())
+        alter(data)
+        verdict = pabi.verify(data)
+        assert not verdict.ok, how
+        assert re.search(why, verdict.reason), (how, verdict.reason)
 
 
 def test_a_mean_of_more_is_accepted():

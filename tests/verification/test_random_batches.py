@@ -26,7 +26,6 @@ from scipy.stats import binom
 import pabi
 from pabi import Cyclic, FixedSize, Loss, NoisySGD, Poisson, ShuffleOnce
 from pabi.analyses import composition, one_sided_shift, two_sided_shift
-from pabi.cli import main
 from pabi.describe.files import from_dict, to_dict
 from pabi.guarantees.certificate import FORMAT, VERSION, VERSIONS, Certificate
 from pabi.numbers import encoding
@@ -414,21 +413,19 @@ def test_a_plan_that_claims_less_is_refused(name, theorem):
                 refused(lower, "^(factors|mu): ")
 
 
-@pytest.mark.parametrize(
-    ("name", "window"),
-    [
-        pytest.param(
-            name,
-            window,
-            marks=pytest.mark.nightly if window > 2 and name in ("rising", "expansive") else (),
-        )
-        for name in ("fixed size", "poisson, zero out", "rising", "expansive")
-        for window in (1, 2, 25, 60)
-    ],
-)
+@pytest.mark.parametrize("window", [1, 2, 25, 60])
+@pytest.mark.parametrize("name", ["fixed size", "poisson, zero out"])
 def test_windows_of_every_length(name, window):
     for theorem in theorems(RUNS[name])[1:]:
         assert pabi.verify(payload_of(name, theorem, window)).ok
+
+
+@pytest.mark.parametrize(
+    "window", [1, 2, *(pytest.param(w, marks=pytest.mark.nightly) for w in (25, 60))]
+)
+@pytest.mark.parametrize("name", ["rising", "expansive"])
+def test_windows_of_steps_that_vary_or_expand(name, window):
+    test_windows_of_every_length(name, window)
 
 
 def test_many_steps_of_a_constant_schedule_are_as_quick_as_few():
@@ -518,22 +515,9 @@ F, PLAN, RUN = ("claim", "product", "factors"), ("plan",), ("run",)
 ONE, TWO = "one-sided shift", "two-sided shift"
 FORGERIES = [
     # the claim
-    ("fixed size", "composition", (*F, 0, "mu"), lambda x: x * 0.999999, "factors: "),
-    ("fixed size", "composition", (*F, 0, "count"), lambda x: x - 1, "factors: "),
     ("fixed size", "composition", (*F, 0, "count"), 0, "factors: "),
-    ("fixed size", "composition", (*F, 0, "count"), -5, "count"),
-    ("fixed size", "composition", (*F, 0, "count"), 60.0, "count"),
-    ("fixed size", "composition", (*F, 0, "count"), True, "count"),
     ("fixed size", "composition", (*F, 0, "probability"), 0.0499999999, "factors: "),
-    ("fixed size", "composition", (*F, 0, "probability"), 1.5, "probability"),
-    ("fixed size", "composition", (*F, 0, "probability"), -0.1, "probability"),
-    ("fixed size", "composition", (*F, 0, "probability"), "0.05", "probability"),
-    ("fixed size", "composition", (*F, 0, "mu"), -1.0, "mu"),
-    ("fixed size", "composition", (*F, 0, "mu"), "2", "mu"),
-    ("fixed size", "composition", (*F, 0, "mu"), None, "mu is missing"),
     ("fixed size", "composition", (*F, 0, "kind"), "poisson_subsampled", "factors: "),
-    ("fixed size", "composition", (*F, 0, "kind"), "gaussian", "unknown key"),
-    ("fixed size", "composition", (*F, 0, "kind"), "approx_dp", "unknown key"),
     ("poisson, zero out", "composition", (*F, 0, "kind"), "subsampled", "factors: "),
     ("poisson, zero out", "composition", (*F, 0, "direction"), "remove", "direction"),
     ("poisson, zero out", ONE, (*F, 0, "kind"), "subsampled", "factors: "),
@@ -542,64 +526,37 @@ FORGERIES = [
     ("poisson, zero out", ONE, (*F, -1, "count"), 0, "factors: "),
     ("poisson, zero out", ONE, ("claim", "product", "failure"), lambda x: x * 0.5, "failure"),
     ("poisson, zero out", ONE, ("claim", "product", "failure"), None, "failure"),
-    ("poisson, zero out", ONE, ("claim", "product", "failure"), -1e-9, "failure"),
-    ("poisson, zero out", ONE, ("claim", "product", "failure"), "0.1", "failure"),
     ("poisson, zero out", ONE, ("claim", "product", "failure"), 1e-5, "reading: no finite"),
     ("fixed size", "composition", ("claim",), {"mu": 100.0}, "factors: "),
-    ("fixed size", "composition", ("claim",), {}, "claim: "),
-    ("fixed size", "composition", ("claim", "product", "kind"), "ball", "ball"),
     # the reading
     ("fixed size", ONE, ("reading", "epsilon"), lambda x: x * 0.995, "reading: only ε = "),
     ("fixed size", ONE, ("reading", "epsilon"), 0.0, "reading: only ε = "),
-    ("fixed size", ONE, ("reading", "epsilon"), -1.0, "epsilon"),
-    ("fixed size", ONE, ("reading", "epsilon"), "much", "epsilon"),
-    ("fixed size", ONE, ("reading", "epsilon"), None, "epsilon is missing"),
     ("fixed size", ONE, ("reading", "delta"), lambda x: x * 1e-6, "reading: only ε = "),
-    ("fixed size", ONE, ("reading", "delta"), 0.0, "delta"),
-    ("fixed size", ONE, ("reading", "delta"), 1.0, "delta"),
-    ("fixed size", ONE, ("reading", "delta"), "0", "delta"),
-    ("fixed size", ONE, ("reading",), None, "reading is missing"),
     ("poisson, zero out", ONE, ("reading", "delta"), 1e-300, "reading: no finite"),
     # the plan
     ("fixed size", ONE, (*PLAN, "shares", 0), lambda x: min(0.99, x + 0.05), "factors: |mu: "),
     ("fixed size", ONE, (*PLAN, "shares", 0), 1.0, "shares: "),
-    ("fixed size", ONE, (*PLAN, "shares", 0), 1.1, "shares: "),
-    ("fixed size", ONE, (*PLAN, "shares", 0), -0.1, "shares: "),
-    ("fixed size", ONE, (*PLAN, "shares", 0), "0.3", "shares"),
     ("fixed size", ONE, (*PLAN, "shares"), lambda x: [0.0] * len(x), "shares: no noise"),
     ("fixed size", ONE, (*PLAN, "shares"), lambda x: x[1:], "lengths: "),
-    ("fixed size", ONE, (*PLAN, "shares"), {"f8": "AAAA"}, "shares"),
-    ("fixed size", ONE, (*PLAN, "shares"), None, "shares is missing"),
     ("fixed size", ONE, (*PLAN, "lengths", 0), lambda x: x + 1, "factors: |mu: "),
     ("fixed size", ONE, (*PLAN, "lengths", 0), 0, "lengths: "),
-    ("fixed size", ONE, (*PLAN, "lengths", 0), -1, "lengths: "),
-    ("fixed size", ONE, (*PLAN, "lengths", 0), 1.5, "lengths: "),
     ("fixed size", ONE, (*PLAN, "lengths", 0), 61, "lengths: "),
-    ("fixed size", ONE, (*PLAN, "lengths", 0), 10**30, "lengths: "),
-    ("fixed size", ONE, (*PLAN, "lengths"), [], "lengths: "),
     ("rising", ONE, PLAN, lambda x: x | {"lengths": [9], "shares": [0.3]}, "not alike"),
     ("cool-down", ONE, PLAN, lambda x: x | {"lengths": [9], "shares": [0.3]}, "not alike"),
     ("fixed size", ONE, (*PLAN, "cap"), 10, "cap: "),
-    ("fixed size", ONE, (*PLAN, "cap"), -1, "cap: "),
-    ("fixed size", ONE, (*PLAN, "cap"), None, "cap is missing"),
     ("poisson, cap", ONE, (*PLAN, "cap"), 44, "cap: "),
     ("poisson", ONE, (*PLAN, "cap"), 50, "failure: "),
     ("poisson", ONE, (*PLAN, "cap"), 0, "failure: "),
     ("fixed size", TWO, (*PLAN, "payments", -1), lambda x: 0.01001, "payments: step 51: "),
     ("fixed size", TWO, (*PLAN, "payments", -1), -1e-9, "payments: step 51: "),
-    ("fixed size", TWO, (*PLAN, "payments", -1), "0.001", "payments"),
     ("fixed size", TWO, (*PLAN, "payments"), [0.001] * 60, "payments: "),
     ("fixed size", TWO, (*PLAN, "payments"), [], "factors: |mu: "),
-    ("fixed size", TWO, (*PLAN, "payments"), None, "payments is missing"),
     ("poisson, zero out", ONE, (*PLAN, "pulls", -1), 0.005001, "pulls: step 51: "),
     ("poisson, zero out", ONE, (*PLAN, "pulls", -1), -1e-9, "pulls: step 51: "),
     ("poisson, zero out", ONE, (*PLAN, "pulls"), [0.001] * 60, "pulls: "),
     ("poisson, zero out", ONE, (*PLAN, "pulls"), [], "factors: |mu: "),
-    ("poisson, zero out", ONE, (*PLAN, "pulls"), None, "factors: |mu: "),
     ("poisson", ONE, (*PLAN, "pulls"), [0.0], "pulls: only"),
     ("fixed size", ONE, (*PLAN, "pulls"), [0.0], "pulls: only"),
-    ("fixed size", ONE, PLAN, None, "plan is missing"),
-    ("fixed size", ONE, PLAN, 3, "malformed"),
     # the description
     ("fixed size", ONE, (*RUN, "noise_std"), 0.0999999, "factors: |mu: "),
     ("fixed size", ONE, (*RUN, "clip_norm"), 1.1, ".*"),
@@ -614,8 +571,7 @@ FORGERIES = [
     ("fixed size", ONE, (*RUN, "release"), "path", "hidden"),
     ("fixed size", ONE, (*RUN, "update"), "other", "hidden"),
     ("fixed size", ONE, (*RUN, "batches", "kind"), "poisson", "failure: |factors: "),
-    ("fixed size", ONE, (*RUN, "batches", "kind"), "cyclic", "unknown key"),
-    ("fixed size", "composition", (*RUN, "batches", "kind"), "cyclic", "unknown key"),
+    ("poisson, probability", ONE, (*RUN, "batches", "probability"), 0.0701, "factors: "),
     ("poisson, cap", ONE, (*RUN, "batches", "cap"), 46, "cap: "),
     ("poisson, cap", ONE, (*RUN, "batches", "cap"), None, "failure: "),
     ("poisson, zero out", ONE, (*RUN, "adjacency"), None, "adjacency|factors: |pulls: "),
@@ -627,55 +583,21 @@ FORGERIES = [
     ("softmax", ONE, (*RUN, "clip_norm"), 1.2, None),
     ("softmax", ONE, (*RUN, "loss", "kind"), "unknown", "malformed|no slope"),
     ("poisson, zero out, sensitivity", ONE, (*RUN, "gradient_sensitivity"), 0.71, "factors: |mu: "),
-    # the rest
     ("fixed size", ONE, ("adjacency",), "zero_out", "adjacency: "),
     ("fixed size", ONE, ("position",), 0, "position: "),
-    ("fixed size", ONE, ("theorem",), TWO, "payments is missing"),
-    ("fixed size", ONE, ("theorem",), "shifted interpolation", "knows no"),
-    ("fixed size", ONE, ("theorem",), "secret order", "knows no"),
-    ("fixed size", ONE, ("theorem",), 7, "knows no"),
-    ("fixed size", ONE, ("theorem",), "composition", "unknown key"),
-    ("fixed size", "composition", ("theorem",), ONE, "cap is missing"),
-    ("fixed size", ONE, ("run",), None, "run is missing"),
 ]
 
 
-@pytest.mark.parametrize(
-    ("name", "theorem", "path", "value", "reason"),
-    FORGERIES,
-    ids=[f"{i}-{'.'.join(map(str, f[2]))}" for i, f in enumerate(FORGERIES)],
-)
-def test_forgeries_are_refused(name, theorem, path, value, reason):
-    payload = changed(payload_of(name, theorem), path, value)
-    if reason is None:  # allowed, in spite of its looks
-        assert pabi.verify(payload).ok
-    elif reason == ".*":  # whatever it is, it must not rest on less than is needed
-        verdict = pabi.verify(payload)
-        assert not verdict.ok or covered(payload)
-    else:
-        refused(payload, reason)
-
-
-def test_numbers_that_are_none():
-    for bad in (math.nan, math.inf, -math.inf):
-        for path in (
-            (*F, 0, "apart"),
-            (*F, 0, "norm"),
-            (*F, 0, "probability"),
-            ("reading", "epsilon"),
-            ("reading", "delta"),
-            (*PLAN, "shares", 0),
-            (*PLAN, "payments", 0),
-            ("claim", "product", "failure"),
-        ):
-            payload = changed(payload_of("fixed size", TWO), path[:-1], lambda x: x)
-            place = payload
-            for key in path[:-1]:
-                place = place[key]
-            place[path[-1]] = bad
-            if bad == math.inf and path[-1] in ("apart", "norm"):
-                continue  # an infinite parameter claims nothing
-            assert not pabi.verify(payload).ok, (path, bad)
+@pytest.mark.parametrize("part", range(12))
+def test_forgeries_are_refused(part):
+    for name, theorem, path, value, reason in FORGERIES[part::12]:
+        payload = changed(payload_of(name, theorem), path, value)
+        if reason is None:  # allowed, in spite of its looks
+            assert pabi.verify(payload).ok, (name, path)
+        elif reason == ".*":  # whatever it is, it must not rest on less than is needed
+            assert not pabi.verify(payload).ok or covered(payload), (name, path)
+        else:
+            refused(payload, reason)
 
 
 def covered(payload):
@@ -808,16 +730,6 @@ def test_more_and_larger_factors_claim_less():
     assert verdict.product.epsilon(DELTA) == math.inf
 
 
-@pytest.mark.parametrize(
-    ("probability", "reason"), [(0.0701, "factors: "), (0.5, "factors: "), (0.0, "probability: ")]
-)
-def test_a_run_of_another_probability_is_not_proven(probability, reason):
-    payload = copy.deepcopy(payload_of("poisson, probability", ONE))
-    assert pabi.verify(payload).ok
-    payload["run"]["batches"]["probability"] = probability
-    refused(payload, reason)
-
-
 def test_the_largest_batch_that_counts():
     """δ_failure is that of the union bound, but for the tail beyond its first term."""
     run = RUNS["poisson, zero out"]
@@ -947,54 +859,3 @@ def test_forged_compositions():
 def test_a_verdict_without_cases_implies_nothing():
     guarantee = guarantee_of("fixed size", ONE)
     assert pabi.verification.implied((), "replace_one", (), guarantee.to_dict()) is not None
-
-
-def test_claims_of_random_batches_do_not_pass_for_other_runs():
-    payload = cyclic().guarantee(DELTA).certificate.payload
-    random = payload_of("fixed size", ONE)
-    for theorem in ("one-sided shift", "two-sided shift"):
-        refused(payload | {"theorem": theorem, "plan": random["plan"]}, "unknown key|knows no")
-    grafted = random | {"run": payload["run"]}
-    refused(grafted, "unknown key|knows no")
-    refused(payload | {"run": random["run"]}, "unknown key|knows no|plan is missing")
-
-
-# The command line.
-
-
-def call(capsys, monkeypatch, text, *options):
-    import io
-    import sys
-
-    class Stream:
-        buffer = io.BytesIO(text.encode())
-
-    monkeypatch.setattr(sys, "stdin", Stream())
-    status = main(["verify", "-", *options])
-    return status, capsys.readouterr().out
-
-
-def test_the_command_line(capsys, monkeypatch):
-    guarantee = guarantee_of("poisson, zero out", ONE)
-    for text in (guarantee.to_json(), guarantee.certificate.to_json()):
-        status, out = call(capsys, monkeypatch, text)
-        assert status == 0
-        assert "a product of" in out
-        stated = float(re.search(r"proven +epsilon (\S+) at delta 1e-05", out)[1])
-        most = float(shown(guarantee.epsilon(DELTA) * 1.004))
-        assert guarantee.epsilon(DELTA) * 0.999 <= stated <= most
-        limit = str(guarantee.epsilon(DELTA) * 1.001)
-        status, out = call(capsys, monkeypatch, text, "--epsilon", limit, "--delta", "1e-5")
-        assert status == 0
-        assert "implied: at most" in out
-        limit = str(guarantee.epsilon(DELTA) * 0.99)
-        status, out = call(capsys, monkeypatch, text, "--epsilon", limit, "--delta", "1e-5")
-        assert status == 1
-        assert "NOT implied" in out
-        limit = str(guarantee.epsilon(1e-4) * 1.001)
-        status, out = call(capsys, monkeypatch, text, "--epsilon", limit, "--delta", "1e-4")
-        assert status == 0
-    forged = changed(payload_of("poisson, zero out", ONE), (*F, 0, "mu"), 0.1)
-    status, out = call(capsys, monkeypatch, json.dumps(forged))
-    assert status == 1
-    assert "refused: factors" in out

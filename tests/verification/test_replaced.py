@@ -69,12 +69,6 @@ def run(**changes):
     return pabi.NoisySGD(**fields | changes)
 
 
-def altered(guarantee, change):
-    payload = copy.deepcopy(guarantee.certificate.payload)
-    change(payload["claim"]["product"]["factors"][0])
-    return pabi.verify(json.dumps(payload))
-
-
 def test_what_a_step_reveals_is_what_is_asked_for():
     """C/(b·ς) is 1/multiplier for one record, p the share of a batch."""
     guarantee = run().guarantee(DELTA)
@@ -85,19 +79,25 @@ def test_what_a_step_reveals_is_what_is_asked_for():
     assert pabi.verify(guarantee).ok
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda f: f.update(mu=f["mu"] * (1.0 - 1e-9)),
-        lambda f: f.update(probability=f["probability"] * (1.0 - 1e-9)),
-        lambda f: f.update(count=f["count"] - 1),
-        lambda f: f.update(kind="poisson_subsampled", direction="both"),
-        lambda f: f.update(kind="subsampled"),
-        lambda f: f.update(direction="both"),
-    ],
-)
-def test_less_is_refused(change):
-    assert not altered(run().guarantee(DELTA), change).ok
+def altered(guarantee, change):
+    payload = copy.deepcopy(guarantee.certificate.payload)
+    change(payload["claim"]["product"]["factors"][0])
+    return pabi.verify(json.dumps(payload))
+
+
+LESS = [
+    lambda f: f.update(mu=f["mu"] * (1.0 - 1e-9)),
+    lambda f: f.update(probability=f["probability"] * (1.0 - 1e-9)),
+    lambda f: f.update(count=f["count"] - 1),
+    lambda f: f.update(kind="poisson_subsampled", direction="both"),
+    lambda f: f.update(kind="subsampled"),
+    lambda f: f.update(direction="both"),
+]
+
+
+def test_less_is_refused():
+    for i, change in enumerate(LESS):
+        assert not altered(run().guarantee(DELTA), change).ok, i
 
 
 def test_what_older_versions_claimed_is_enough():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -24,48 +23,25 @@ def honest(curve: Any = None) -> dict[str, Any]:
     return data
 
 
-def at(*path: str) -> Callable[[Any], Callable[[dict[str, Any]], None]]:
-    def to(value: Any) -> Callable[[dict[str, Any]], None]:
-        def change(data: dict[str, Any]) -> None:
-            place = data
-            for key in path[:-1]:
-                place = place[key]
-            place[path[-1]] = value
-
-        return change
-
-    return to
-
-
-ALTERATIONS = {
-    "a smaller ε": at("tradeoff", "epsilon")(0.4),
-    "another kind of the same ε": at("tradeoff")({"kind": "bounded_range", "epsilon": 0.5}),
-    "on a batch": at("tradeoff", "probability")(0.1),
-    "a certificate on a batch": at("certificate", "claim", "tradeoff", "probability")(0.1),
-    "another adjacency": at("adjacency")("replace_one"),
-    "another method": at("method")("histogram"),
-    "another source": at("source")("elsewhere"),
-    "another mechanism": at("certificate", "mechanism", "method")("histogram"),
-    "no source": at("certificate", "mechanism")({"method": "noisy histogram"}),
-    "a source that is no text": at("certificate", "mechanism", "source")(3),
-    "silence about the statement": at("assumptions")([]),
-    "a user": at("unit")("user"),
-    "no claim": at("certificate", "claim")({}),
-    "a claim of μ": at("certificate", "claim")({"mu": 0.1}),
-    "another theorem": at("certificate", "theorem")("composition"),
-    "a key of its own": at("certificate", "proof")(1),
-    "one order of the data sets": at("certificate", "claim", "tradeoff")(
-        {"kind": "poisson_subsampled", "mu": 1.0, "probability": 0.1, "direction": "remove"}
-    ),
-}
-
-
-@pytest.mark.parametrize("name", ALTERATIONS)
-def test_an_altered_certificate_is_refused(name: str):
-    data = honest()
-    assert pabi.verify(copy.deepcopy(data)).ok
-    ALTERATIONS[name](data)
-    assert not pabi.verify(data).ok
+def test_another_function_than_is_stated_is_refused():
+    """Or one order of the data sets, or one that stands beside the proof alone."""
+    for place, curve in (
+        ("tradeoff", {"kind": "laplace", "epsilon": 0.4, "probability": 1.0}),
+        ("tradeoff", {"kind": "laplace", "epsilon": 0.5, "probability": 0.1}),
+        ("tradeoff", {"kind": "bounded_range", "epsilon": 0.5}),
+        ("claim", {"kind": "laplace", "epsilon": 0.5, "probability": 0.1}),
+        (
+            "claim",
+            {"kind": "poisson_subsampled", "mu": 1.0, "probability": 0.1, "direction": "remove"},
+        ),
+    ):
+        data = honest()
+        assert pabi.verify(copy.deepcopy(data)).ok
+        if place == "claim":
+            data["certificate"]["claim"]["tradeoff"] = curve
+        else:
+            data["tradeoff"] = curve
+        assert not pabi.verify(data).ok, (place, curve)
 
 
 def test_a_composition_with_it_is_about_steps_as_stated():

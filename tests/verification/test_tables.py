@@ -1,6 +1,7 @@
 """The checker's tables are closed: what is in none of them is refused, by name."""
 
 import copy
+import itertools
 import json
 from fractions import Fraction
 from pathlib import Path
@@ -61,13 +62,15 @@ def refused(payload, *words):
 # Content of files.
 
 
-@pytest.mark.parametrize("name", ["two-sided shift, improved", "", 7, None, ["composition"], {}])
-@pytest.mark.parametrize(
-    "file", ["cyclic", "poisson", "iteration", "diffusion", "gibbs", "chain", "composed"]
-)
-def test_an_unknown_theorem_is_refused_by_name(file, name):
-    payload = json.loads((DATA / f"{file}.json").read_text())["certificate"]
-    refused(payload | {"theorem": name}, f"theorem: the checker knows no {name!r}")
+def certificates_of(*files):
+    return [json.loads((DATA / f"{file}.json").read_text())["certificate"] for file in files]
+
+
+def test_an_unknown_theorem_is_refused_by_name():
+    names = ("two-sided shift, improved", "", 7, None, ["composition"], {})
+    files = ("cyclic", "poisson", "iteration", "diffusion", "gibbs", "chain", "composed")
+    for payload, name in itertools.product(certificates_of(*files), names):
+        refused(payload | {"theorem": name}, f"theorem: the checker knows no {name!r}")
 
 
 def test_a_theorem_says_nothing_of_what_it_does_not_speak_of():
@@ -98,54 +101,48 @@ def product(**factor):
     return {"kind": "product", "factors": [factor]}
 
 
-@pytest.mark.parametrize(
-    "curve",
-    [
-        {"kind": "staircase", "scale": 1.0},
-        {"kind": 3},
-        {"kind": ["gaussian"]},
-        product(kind="staircase", scale=1.0, count=1),
-        product(kind="product", factors=[], count=1),
-        product(kind="best", parts=[], count=1),
-        {"kind": "best", "parts": [{"kind": "staircase"}]},
-        {"kind": "best", "parts": [{"kind": "best", "parts": []}]},
-        {"kind": "subsampled", "mu": 9.0, "probability": 1.0},
-    ],
-    ids=str,
-)
-def test_an_unknown_kind_of_factor_is_refused_by_name(curve):
-    payload = json.loads((DATA / "gibbs.json").read_text())["certificate"]
-    inner = (curve.get("factors") or curve.get("parts") or [curve])[0]
-    refused(
-        payload | {"claim": {"tradeoff": curve}},
-        f"tradeoff: a certificate proves no {inner['kind']!r}",
-    )
+CURVES = [
+    {"kind": "staircase", "scale": 1.0},
+    {"kind": 3},
+    {"kind": ["gaussian"]},
+    product(kind="staircase", scale=1.0, count=1),
+    product(kind="product", factors=[], count=1),
+    product(kind="best", parts=[], count=1),
+    {"kind": "best", "parts": [{"kind": "staircase"}]},
+    {"kind": "best", "parts": [{"kind": "best", "parts": []}]},
+    {"kind": "subsampled", "mu": 9.0, "probability": 1.0},
+]
 
 
-@pytest.mark.parametrize("file", ["cyclic", "poisson", "chain"])
-def test_unknown_batches_are_refused_by_name(file):
-    payload = json.loads((DATA / f"{file}.json").read_text())["certificate"]
-    for table in (payload["run"], *([payload["one"]["run"]] if "one" in payload else [])):
-        table["batches"] = {"kind": "sorted", "size": 10}
-    refused(payload, "kind: ", "'sorted'")
+def test_an_unknown_kind_of_factor_is_refused_by_name():
+    (payload,) = certificates_of("gibbs")
+    for curve in CURVES:
+        inner = (curve.get("factors") or curve.get("parts") or [curve])[0]
+        told = f"tradeoff: a certificate proves no {inner['kind']!r}"
+        refused(payload | {"claim": {"tradeoff": curve}}, told)
 
 
-@pytest.mark.parametrize("file", ["cyclic", "poisson", "chain", "diffusion", "gibbs"])
-def test_unknown_losses_are_refused_by_name(file):
-    payload = json.loads((DATA / f"{file}.json").read_text())["certificate"]
-    for table in (payload["run"], *([payload["one"]["run"]] if "one" in payload else [])):
-        table["loss"] = {"kind": "hinge", "feature_norm": 1.0}
-    refused(payload, "kind: ", "'hinge'")
+def test_unknown_batches_and_losses_are_refused_by_name():
+    files = ("cyclic", "poisson", "chain", "diffusion", "gibbs")
+    for key, table, name in (
+        ("batches", {"kind": "sorted", "size": 10}, "'sorted'"),
+        ("loss", {"kind": "hinge", "feature_norm": 1.0}, "'hinge'"),
+    ):
+        for payload in certificates_of(*files[: 3 if key == "batches" else 5]):
+            for run in (payload["run"], *([payload["one"]["run"]] if "one" in payload else [])):
+                run[key] = table
+            refused(payload, "kind: ", name)
 
 
-@pytest.mark.parametrize("name", ["add_remove", "REPLACE_ONE", "", None, 1, ["zero_out"]])
-@pytest.mark.parametrize("file", ["cyclic", "poisson", "iteration", "diffusion", "composed"])
-def test_an_unknown_adjacency_is_refused_by_name(file, name):
-    payload = json.loads((DATA / f"{file}.json").read_text())["certificate"]
-    refused(payload | {"adjacency": name}, "adjacency: ", repr(name))
-    if payload.get("run") and name != "REPLACE_ONE":  # by which descriptions mean replace_one
-        table = payload["run"] | {"adjacency": name}
-        refused(payload | {"adjacency": name, "run": table}, "adjacency: ", repr(name))
+def test_an_unknown_adjacency_is_refused_by_name():
+    files = ("cyclic", "poisson", "iteration", "diffusion", "composed")
+    for payload, name in itertools.product(
+        certificates_of(*files), ("add_remove", "REPLACE_ONE", "", None, 1, ["zero_out"])
+    ):
+        refused(payload | {"adjacency": name}, "adjacency: ", repr(name))
+        if payload.get("run") and name != "REPLACE_ONE":  # by which descriptions mean replace_one
+            table = payload["run"] | {"adjacency": name}
+            refused(payload | {"adjacency": name, "run": table}, "adjacency: ", repr(name))
 
 
 # Objects that a description may come to hold.

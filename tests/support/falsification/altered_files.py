@@ -6,7 +6,6 @@ prints what came of them as JSON.
 
 from __future__ import annotations
 
-import base64
 import copy
 import json
 import math
@@ -15,15 +14,23 @@ import resource
 import sys
 import time
 import warnings
-import zlib
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
 
 import pabi
-from pabi.numbers import encoding
 from support.falsification.altered_oracle import wrong_with
+from support.falsification.edits import (
+    TWICE_IN_THE_TEXT,
+    at,
+    edits,
+    is_number,
+    packed,
+    places,
+    put,
+    put_edit,
+)
 from support.falsification.honest_files import SAMPLED, SLOW, certificate_in, honest_files
 
 MOST_SECONDS, MOST_MEGABYTES = 10.0, 500.0
@@ -35,9 +42,6 @@ ODD = (
 )  # fmt: skip
 TEXTUAL = ("1e400", "-1e400", "1e-400", "NaN", "Infinity", "-Infinity", "01", "1.", "0x10", "1e999999999",
            "9" * 5000, "1e-5", "'a'", "")  # fmt: skip
-HUGE = (10**9, 10**12, 10**15, 10**18, 10**18 + 1, 2**63 - 1, 2**64, 1e18, 1e300)
-COUNTS = ("n", "steps", "epochs", "times", "count", "size", "cap", "chains", "tau", "skipped", "first",
-          "cooldown_steps", "dimension", "split", "position")  # fmt: skip
 GRAFTED = ("claim", "run", "cases", "plan", "certificate", "tradeoff", "assumptions", "method", "source",
            "steps", "groups", "adjacency", "theorem", "reading", "position", "one", "parts", "rounds",
            "window", "distance", "assumes", "mu", "epsilon", "delta", "loss", "batches")  # fmt: skip
@@ -48,40 +52,17 @@ class Skip(Exception):
     """This alteration does not apply to this file."""
 
 
-# Places in a file.
-
-
-def places(value, path=()):
-    """Every path to a part of a JSON value, the value itself aside."""
-    inner = (
-        value.items()
-        if isinstance(value, dict)
-        else enumerate(value)
-        if isinstance(value, list)
-        else ()
-    )
-    for key, part in inner:
-        yield (*path, key)
-        yield from places(part, (*path, key))
-
-
-def at(value, path):
-    """The part at a path."""
-    for key in path:
-        value = value[key]
-    return value
-
-
-def put(value, path, part):
-    at(value, path[:-1])[path[-1]] = part
-
-
 def some(rng, found):
     """One of those that were found."""
     found = list(found)
     if not found:
         raise Skip
     return rng.choice(found)
+
+
+def is_text(done):
+    """Whether what was done is a text in place of the data."""
+    return isinstance(done, tuple) and isinstance(done[0], str) and done[0].startswith(("{", "["))
 
 
 def tables(data):
@@ -94,22 +75,18 @@ def named(data, *keys):
     return [p for p in places(data) if p[-1] in keys]
 
 
-def is_number(x):
-    return isinstance(x, (int, float)) and not isinstance(x, bool)
-
-
-def packed(raw, key="f8"):
-    return {key: base64.b64encode(zlib.compress(raw)).decode()}
-
-
 # Alterations of the structure: (rng, data, another file's data) ↦ what was done; `data` is changed in place,
 # or a text is returned in its place.
 
 
-def delete(rng, data, other):
+def edit(rng, data, other):
+    """One of the edits of a place; what is swapped in is from anywhere in either file."""
     path = some(rng, places(data))
-    del at(data, path[:-1])[path[-1]]
-    return path
+    swapped = [at(file, some(rng, places(file))) for file in (data, other)]
+    edited = edits(data, path, swapped, rng.randrange(1 << 16))
+    name = rng.choice(list(edited))
+    text = put_edit(data, path, name, edited[name])
+    return (text, path, name) if text else (path, name)
 
 
 def rename(rng, data, other):
@@ -120,21 +97,6 @@ def rename(rng, data, other):
     table = at(data, path[:-1])
     table[name] = table.pop(path[-1])
     return path, name
-
-
-def duplicate(rng, data, other):
-    """A key twice in the text, with its own value or another."""
-    path = some(rng, (p for p in places(data) if isinstance(p[-1], str)))
-    table = at(data, path[:-1])
-    value = table[path[-1]] if rng.random() < 0.5 else rng.choice(ODD)
-    table[MARK] = value
-    return json.dumps(data).replace(json.dumps(MARK), json.dumps(path[-1])), path, value
-
-
-def duplicate_entry(rng, data, other):
-    path = some(rng, (p for p in places(data) if isinstance(p[-1], int)))
-    at(data, path[:-1]).insert(path[-1], copy.deepcopy(at(data, path)))
-    return path
 
 
 def move(rng, data, other):
@@ -158,51 +120,12 @@ def swap(rng, data, other):
     return first, second
 
 
-def retype(rng, data, other):
-    path = some(rng, places(data))
-    value = at(data, path)
-    options = [str(value), [value], {"value": value}, None, True, {str(path[-1]): value}]
-    if is_number(value):
-        options += [float(value), str(value), -value, int(value), f"{value}"]
-    if isinstance(value, str):
-        options += [list(value), len(value), value.encode().hex()]
-    if isinstance(value, list):
-        options += [{str(i): x for i, x in enumerate(value)}, tuple(value), len(value)]
-    put(data, path, rng.choice(options))
-    return path, at(data, path)
-
-
-def replace(rng, data, other):
-    path = some(rng, places(data))
-    put(data, path, copy.deepcopy(rng.choice(ODD)))
-    return path, at(data, path)
-
-
-def number(rng, data, other):
-    path = some(rng, (p for p in places(data) if is_number(at(data, p))))
-    value = at(data, path)
-    put(
-        data,
-        path,
-        rng.choice([0, -value, value + 1, value - 1, 2 * value, value / 2, *HUGE, 1e-300, "inf"]),
-    )
-    return path, at(data, path)
-
-
 def textual(rng, data, other):
     """A number that JSON does not know, or no double is."""
     path = some(rng, places(data))
     put(data, path, MARK)
     text = rng.choice(TEXTUAL)
     return json.dumps(data).replace(json.dumps(MARK), text), path, text[:20]
-
-
-def shorten(rng, data, other):
-    path = some(rng, (p for p in places(data) if isinstance(at(data, p), (list, dict))))
-    part = at(data, path)
-    keep = 0 if rng.random() < 0.4 else rng.randrange(len(part) + 1)
-    put(data, path, part[:keep] if isinstance(part, list) else dict(list(part.items())[:keep]))
-    return path, keep
 
 
 def extend(rng, data, other):
@@ -269,13 +192,6 @@ def versions(rng, data, other):
     return path, at(data, path)
 
 
-def unknown(rng, data, other):
-    path = some(rng, tables(data))
-    key = rng.choice([MARK, "Mu", "comment", "é" * 40, "\u202emu", "", "0", "notes", "__proto__"])
-    at(data, path)[key] = rng.choice(ODD)
-    return path, key
-
-
 def bomb(rng, data, other):
     path = some(
         rng,
@@ -305,39 +221,6 @@ def not_finite(rng, data, other):
 
 def encoded(data):
     return ("step_size", "noise_std", "q", "ends", "payments", "s", "sigma", "c", "shares")
-
-
-def counts(rng, data, other):
-    path = some(rng, named(data, *COUNTS))
-    put(data, path, rng.choice(HUGE))
-    return path, at(data, path)
-
-
-def counts_in_rows(rng, data, other):
-    """A huge number of times or of equal steps in run-length form."""
-    path = some(
-        rng, (p for p in places(data) if isinstance(at(data, p), int) and isinstance(p[-1], int))
-    )
-    put(data, path, rng.choice(HUGE))
-    return path, at(data, path)
-
-
-def long_text(rng, data, other):
-    path = some(rng, (p for p in places(data) if isinstance(at(data, p), (str, int, float))))
-    put(data, path, rng.choice(["a", "é", "\\", '"', "[", "𝔸"]) * rng.choice([10**3, 10**5, 10**6]))
-    return path, len(at(data, path))
-
-
-def long_list(rng, data, other):
-    path = some(rng, places(data))
-    value = copy.deepcopy(at(data, path))
-    many = [value] if rng.random() < 0.5 or not isinstance(value, list) else value
-    put(
-        data,
-        path,
-        many * max(1, rng.choice([10**2, 10**4, 10**5]) // (1 + len(json.dumps(value)) // 8)),
-    )
-    return path
 
 
 def sentence(rng, data, other):
@@ -391,11 +274,7 @@ def other_name(rng, data, other):
 def two(rng, data, other):
     """Two at once."""
     done = [rng.choice(PLAIN)(rng, data, other) for _ in range(2)]
-    if (
-        isinstance(done[0], tuple)
-        and isinstance(done[0][0], str)
-        and done[0][0].startswith(("{", "["))
-    ):
+    if any(map(is_text, done)):
         raise Skip
     return tuple(map(str, done))
 
@@ -409,23 +288,10 @@ def cut(rng, data, other):
 
 
 PLAIN = (
-    delete, rename, duplicate_entry, move, swap, retype, replace, number, shorten, extend, graft, graft_new,
-    versions, unknown, counts, sentence, other_adjacency, other_name,
+    *[edit] * 9, rename, move, swap, extend, graft, graft_new, versions, sentence, other_adjacency,
+    other_name,
 )  # fmt: skip
-HEAVY = (bomb, long_text, long_list, deepen)
-STRUCTURAL = (
-    *PLAIN * 3,
-    duplicate,
-    textual,
-    wrap,
-    not_finite,
-    counts_in_rows,
-    notes,
-    two,
-    two,
-    cut,
-    *HEAVY,
-)
+STRUCTURAL = (*PLAIN * 3, textual, wrap, not_finite, notes, two, two, cut, bomb, deepen)
 
 
 # Alterations of the numbers.
@@ -441,19 +307,16 @@ def arrays(data):
     ]
 
 
-def scaled(rng, data, other):
-    """A number times 1 ± 1e-6, one of a packed array as well."""
-    path = some(rng, (p for p in places(data) if is_number(at(data, p)) or p[-1] == "f8"))
-    factor = rng.choice([1 - 1e-6, 1 + 1e-6])
-    if path[-1] == "f8":
-        values = encoding.read_floats("f8", at(data, path[:-1])).copy()
-        values[rng.randrange(values.size)] *= factor
-        put(data, path, packed(values.astype("<f8").tobytes())["f8"])
-    else:
-        value = at(data, path)
-        whole = isinstance(value, int) and rng.random() < 0.5
-        put(data, path, value + rng.choice([-1, 1]) if whole else value * factor)
-    return path, factor
+def edited_number(rng, data, other):
+    """A number, or one of a packed array, edited; or entries of a list."""
+    path = some(rng, (p for p in places(data) if is_number(at(data, p)) or p[-1:] == ("f8",)))
+    path = path[:-1] if path[-1] == "f8" else path
+    if rng.random() < 0.3 and len(path) > 1:
+        path = path[:-1]
+    edited = edits(data, path, [], rng.randrange(1 << 16))
+    name = rng.choice([name for name in edited if name not in (TWICE_IN_THE_TEXT, "no number")])
+    put_edit(data, path, name, edited[name])
+    return path, name
 
 
 def lowered(rng, data, other):
@@ -483,19 +346,6 @@ def lowered(rng, data, other):
     return kind, changed
 
 
-def reading(rng, data, other):
-    """ε or δ of what a file says of itself."""
-    path = some(rng, (p for p in named(data, "epsilon", "delta") if is_number(at(data, p))))
-    put(data, path, at(data, path) * rng.choice([1 - 1e-6, 1 - 1e-3, 0.5, 1e-9, 1 + 1e-6]))
-    return path, at(data, path)
-
-
-def reverse(rng, data, other):
-    path = some(rng, arrays(data))
-    at(data, path).reverse()
-    return path
-
-
 def swap_arrays(rng, data, other):
     first = some(rng, arrays(data))
     second = some(rng, (p for p in arrays(data) if p != first and p[: len(first)] != first
@@ -504,23 +354,6 @@ def swap_arrays(rng, data, other):
     put(data, first, b)
     put(data, second, a)
     return first, second
-
-
-def swap_entries(rng, data, other):
-    path = some(rng, arrays(data))
-    part = at(data, path)
-    i, j = rng.sample(range(len(part)), 2)
-    part[i], part[j] = part[j], part[i]
-    return path, i, j
-
-
-def drop(rng, data, other):
-    """A position, case, part, factor, block, row or payment left out."""
-    path = some(
-        rng, (p for p in places(data) if isinstance(p[-1], int) and p[-2:-1] != ("assumptions",))
-    )
-    del at(data, path[:-1])[path[-1]]
-    return path
 
 
 def moved_payment(rng, data, other):
@@ -550,17 +383,7 @@ def weights(rng, data, other):
     return path, i, j
 
 
-ARITHMETIC = (
-    scaled,
-    lowered,
-    reading,
-    reverse,
-    swap_arrays,
-    swap_entries,
-    drop,
-    moved_payment,
-    weights,
-)
+ARITHMETIC = (*[edited_number] * 5, lowered, swap_arrays, moved_payment, weights)
 
 
 # Trying them.
@@ -581,7 +404,7 @@ def altered(kinds, seed):
             done = kind(rng, data, other)
         except (Skip, KeyError, IndexError, AttributeError, TypeError, ValueError, OverflowError):
             continue
-        as_text = isinstance(done, tuple) and kind in (duplicate, textual, wrap, cut)
+        as_text = kind is cut or is_text(done)
         file = done[0] if as_text else data
         if rng.random() < 0.7 and not as_text:
             try:

@@ -11,6 +11,7 @@ import functools
 import itertools
 import json
 import math
+from types import SimpleNamespace
 from unittest import mock
 
 import mpmath
@@ -29,6 +30,7 @@ from pabi.describe.mechanisms import mechanism_sentences, rounds_sentences
 from pabi.describe.moduli import Modulus
 from pabi.describe.runs import run_sentences
 from pabi.describe.second_moments import second_moments_sentences
+from pabi.describe.unlearning import unlearning_sentences
 from pabi.guarantees.adaptive import ENTERED, refusing_above, refusing_divergences_above
 from pabi.guarantees.guarantee import INDEPENDENT
 from pabi.numbers import encoding
@@ -37,9 +39,18 @@ from pabi.tradeoff.gaussian_below import gaussian_below
 from support.falsification.honest_files import certificate_in, honest_files
 
 EXACT, IMPROVABLE = 1e-9, 1e-2
-SHOWN = ("composition", "path")
-BENT = ("nonlinear shifts", "nonlinear one-sided shift", "one-sided shift", "two-sided shift")
+SHOWN = ("composition", "path", "unlearning, composition")
+# Those whose optima are searched for, or depend on the δ that they are tuned at.
+BENT = (
+    "epoch by epoch",
+    "nonlinear shifts",
+    "nonlinear one-sided shift",
+    "one-sided shift",
+    "two-sided shift",
+)
 LEDGERS = ("adaptive composition", "adaptive composition of divergences")
+# Files of these are certificates alone, whose sentences nobody states.
+UNHEARD = ("stated mechanism", "group privacy", "private selection")
 COMPOSED = "; Dong, Roth, Su 2022, Thm 3.2"
 
 
@@ -50,7 +61,7 @@ def wrong_with(data, honest, verdict):
         return None
     proof = certificate_in(data)
     return (
-        stray(data)
+        stray(data, honest)
         or _stated(data, proof)
         or _misread(data, proof)
         or _too_little(data, proof, honest)
@@ -109,13 +120,16 @@ def _known():
     return known
 
 
-def stray(data):
+def stray(data, honest):
     """A key that no honest file of this kind has; descriptions check their own."""
     own = ("run", "loss", "batches", "prox")
+    known = dict(_known())
+    for context, keys in _contexts(honest):
+        known[context] = known.get(context, frozenset()) | keys
     for context, keys in _contexts(data):
         if context in own or (isinstance(context, tuple) and context[0] in own):
             continue
-        unknown = keys - _known().get(context, keys)
+        unknown = keys - known.get(context, keys)
         if unknown:
             return f"unknown keys {sorted(unknown)} in {context}"
     return None
@@ -153,6 +167,8 @@ def _sentences(proof):
     """What a proof rests on."""
     theorem = proof["theorem"]
     hidden = theorem not in SHOWN
+    if theorem.startswith(UNHEARD):
+        return list(proof.get("assumes", ()))
     if theorem == "composed":
         parts = [s for part in proof["parts"] for s in _sentences(part)]
         return [*parts, INDEPENDENT, *proof.get("assumes", ())]
@@ -182,6 +198,8 @@ def _sentences(proof):
         found = second_moments_sentences(run)
     elif isinstance(run, pabi.NoisyAccuracy):
         found = accuracy_sentences(run)
+    elif isinstance(run, pabi.Unlearning):
+        found = unlearning_sentences(run, hidden)
     elif isinstance(run, pabi.NoisyColumnStatistics):
         found = column_statistics_sentences(run)
     else:
@@ -238,12 +256,26 @@ def _claimed(data, proof):
     if "mu" in claim:
         return Gaussian(math.inf if claim["mu"] == "inf" else float(claim["mu"]))
     if "mixture" in claim:
-        if sum(w for w, _ in claim["mixture"]) > 1.0 + 1e-6:
+        if sum(w for w, _ in claim["mixture"]) > 1.0 + EXACT:
             return None  # more than all of the probability: a claim of less than is proven
         return Mixture(
             [Gaussian(float(m)) for _, m in claim["mixture"]], [w for w, _ in claim["mixture"]]
         )
-    return TradeOff.from_dict(claim.get("product", claim.get("tradeoff")))
+    curve = _readable(claim.get("product", claim.get("tradeoff")))
+    every = (curve, *curve.get("factors", ()))
+    if any(sum(part.get("weights", ())) > 1.0 + EXACT for part in every):
+        return None  # likewise
+    return TradeOff.from_dict(curve)
+
+
+def _readable(curve):
+    """A claim of no more: the accountant reads means of secret mixtures up to 20."""
+    curve = curve | {key: [min(m, 20.0) for m in curve[key]] for key in ("means",) if key in curve}
+    return (
+        curve | {"factors": [_readable(f) for f in curve["factors"]]}
+        if "factors" in curve
+        else curve
+    )
 
 
 def _misread(data, proof):
@@ -297,13 +329,26 @@ def _below_place(z):
     return mpmath.ncdf(z) if abs(z) < 1000 else mpmath.mpf(z > 0)
 
 
+def _about(proof):
+    """All of a certificate but what is claimed and how it is proven."""
+    own = ("claim", "cases", "plan", "assumes", "version", "steps" if proof.get("run") else "")
+    return canonical({key: value for key, value in proof.items() if key not in own})
+
+
 def _too_little(data, proof, honest):
     claimed = _claimed(data, proof)
     if claimed is None:
         return None
+    stated = None
+    if honest and _about(proof) == _about(certificate_in(honest)):
+        stated = _claimed(honest, certificate_in(honest))
+        if _below(claimed, [stated], EXACT) is None:
+            return None  # no less than was claimed of the same
     known = _curves(proof)
     if known is None:  # moduli that are functions: nothing but the honest claim to compare with
         known = [_claimed(honest, certificate_in(honest))]
+    elif stated is not None:
+        known = [*known, stated]
     known = [*known, *(c for c in map(_unsampled, known) if c is not None)]
     theorems = {proof["theorem"], *(part["theorem"] for part in proof.get("parts", ()))}
     sampled = any("product" in p.get("claim", ()) for p in (proof, *proof.get("parts", ())))
@@ -343,6 +388,12 @@ def _curves(proof):
     """Trade-off functions that the accountant proves; None where it cannot know."""
     if proof["theorem"] in LEDGERS:
         return _of_ledger(proof)
+    if proof["theorem"] == "stated mechanism":  # whatever is claimed is what is stated
+        return [_claimed(proof, proof)]
+    if proof["theorem"] == "group privacy":
+        return [g.for_groups(proof["size"]).curve for g in _guarantees(proof["member"])]
+    if proof["theorem"] == "private selection":
+        return _of_selection(proof)
     if proof["theorem"] != "composed":
         found = _guarantees(proof)
         return None if found is None else [g.curve for g in found]
@@ -357,6 +408,16 @@ def _curves(proof):
         kept += [c for c in curves if not isinstance(c, Gaussian)]
         total = [one.compose(other) for one in total for other in kept]
     return total
+
+
+def _of_selection(proof):
+    """Where nothing scores the trials."""
+    mean, shape = proof["claim"]["tradeoff"]["mean_trials"], proof["shape"]
+    shape = shape if abs(shape) >= 1e-6 else 0.0
+    # A trial that is listed twice is selected from like one that is listed once.
+    trials = {canonical(trial): trial for trial in proof["trials"]}.values()
+    every = itertools.product(*map(_guarantees, trials))
+    return [pabi.select(chosen, mean, shape).curve for chosen in every]
 
 
 def _of_ledger(proof):
@@ -378,12 +439,24 @@ def _guarantees(proof):
         keys = ("adjacency", "steps", "groups", "moduli", "which", "diameter", "start")
         text = json.dumps({key: proof[key] for key in keys if key in proof}, sort_keys=True)
         return _of_iteration(text, delta)
-    run = from_dict(proof["run"])
+    run = from_dict(_less_noise(proof["run"]))
     if isinstance(run, pabi.LangevinChain) and proof["one"]["position"] is not None:
         text = json.dumps(proof["one"]["run"], sort_keys=True)
         of_one = _of_description(text, delta, proof["one"]["position"])
         return [_times(g, run.chains) for g in of_one]
-    return _of_description(json.dumps(proof["run"], sort_keys=True), delta, proof.get("position"))
+    text = json.dumps(_less_noise(proof["run"]), sort_keys=True)
+    return _of_description(text, delta, proof.get("position"))
+
+
+def _less_noise(run):
+    """The run with no step's noise above 100 times the least: what holds for less holds for more, and the
+    solver is not at its best between 1 and 1e300."""
+    cut = {}
+    for key in ("noise_std", "noise_multiplier"):
+        if run.get(key) is not None and not isinstance(run[key], (int, float)):
+            noise = encoding.read_floats(key, run[key])
+            cut[key] = np.minimum(noise, 100.0 * noise.min()).tolist()
+    return run | cut
 
 
 def _times(guarantee, k):
@@ -406,6 +479,8 @@ def _of_iteration(text, delta):
     if "groups" in given:
         rows = [row for times, part in given["groups"] for _ in range(times) for row in part]
         columns = np.array([row for n, *row in rows for _ in range(n)], dtype=float).T
+        if not columns.size:  # no steps hide nothing
+            return [SimpleNamespace(curve=Gaussian(math.inf if given["start"] else 0.0), method="")]
     else:
         names = ("c", "s", "sigma") if "c" in given["steps"] else ("s", "sigma")
         columns = [encoding.read_floats(name, given["steps"][name]) for name in names]

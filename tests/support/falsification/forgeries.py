@@ -1,0 +1,229 @@
+"""Single edits (`edits`) of honest files, at every place, and whether the answer to one is right.
+
+Refusals are right. What is accepted must claim no less than what the accountant proves of the altered
+description (`altered_oracle`), or state the honest proof in other words.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import json
+import math
+import time
+import warnings
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+import pabi
+from pabi.account.best import outcomes
+from pabi.tradeoff import Laplace
+from support.certificates import RUNS, guarantee_of
+from support.daily import seed
+from support.falsification.altered_files import FIELDS
+from support.falsification.altered_oracle import wrong_with
+from support.falsification.edits import TWICE_IN_THE_TEXT, at, edits, places, put_edit
+from support.falsification.honest_files import SLOW, certificate_in, honest_files
+
+DELTA, MOST_SECONDS, LONGEST_REASON = 1e-5, 2.5, 1000
+# Its checker goes through the steps of a request before it counts them: 10¹⁸ of them never end.
+UNCOUNTED = "unlearning, any modulus"
+SAMPLED = "composition, random batches"  # apart, since they take long
+
+
+# Honest files.
+
+
+def _small(batches, loss=None, **changes):
+    given = {"epochs": 3, "step_size": 0.4, "noise_std": 1.0, **changes}
+    return pabi.NoisySGD(loss or pabi.Loss.logistic(1.0, l2=0.2), 12, batches, **given)
+
+
+def _descriptions():
+    rough, zeroed = pabi.Loss.lipschitz(1.0), {"adjacency": "zero_out"}
+    drawn = _small(pabi.Poisson(4, cap=8), **zeroed)
+    return {
+        "cyclic": _small(pabi.Cyclic(5)),
+        "bins": _small(pabi.BallsInBins(4)),
+        "reshuffled": _small(pabi.Reshuffle(4), step_size=np.linspace(0.5, 0.1, 9)),
+        "fixed size": _small(pabi.FixedSize(4), diameter=2.0),
+        "poisson": drawn,
+        "rough": _small(pabi.Cyclic(4), rough, noise_std=3.0, diameter=1.0),
+        "rough, shuffled": _small(pabi.ShuffleOnce(4), rough, noise_std=3.0, diameter=1.0),
+        "rough, falling": _small(
+            pabi.Cyclic(4), rough, step_size=np.linspace(0.5, 0.1, 9), noise_std=3.0, diameter=1.0
+        ),
+        "rough, fixed size": _small(pabi.FixedSize(4), rough, noise_std=3.0, diameter=1.0),
+        "forgetting": pabi.Unlearning(_small(pabi.Cyclic(4)), [(3, 2), (1, 1)]),
+        "forgetting, shuffled": pabi.Unlearning(_small(pabi.ShuffleOnce(4), **zeroed), [(3, 2)]),
+        "forgetting, sampled": pabi.Unlearning(drawn, [(3, 2)]),
+        "forgetting, rough": pabi.Unlearning(
+            _small(pabi.Cyclic(4), rough, noise_std=3.0), [(9, 1)]
+        ),
+        "forgetting, published": pabi.Unlearning(
+            _small(pabi.Cyclic(4), diameter=1.0), [(9, 1)], published=True
+        ),
+        "moments": pabi.NoisySecondMoments(50, 3, 1.0, noise_multiplier=5.0),
+    }
+
+
+@functools.cache
+def files_of() -> dict[str, dict[str, str]]:
+    """JSON texts by theorem and name: guarantees and certificates, of 0.1.0 and of the present."""
+    texts = {name: text for name, text in honest_files().items() if name not in SLOW}
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = {}
+        for name, description in _descriptions().items():
+            for one in outcomes(description, DELTA):
+                if one.guarantee is not None:
+                    found[f"{name}: {one.name}"] = one.guarantee
+        for name in ("cyclic", "moments"):
+            best = _descriptions()[name].guarantee(DELTA)
+            found |= {
+                f"selected {name}": pabi.select(best, 10.0),
+                f"groups of {name}": best.for_groups(3),
+            }
+        stated = {"adjacency": "zero_out", "method": "a histogram", "source": "its makers"}
+        found["stated"] = pabi.Guarantee.from_tradeoff(Laplace(0.5), **stated)
+        found |= {f"certificate of {name}": guarantee_of(name) for name in RUNS}
+        texts |= {name: guarantee.certificate.to_json() for name, guarantee in found.items()}
+    by_theorem: dict[str, dict[str, str]] = {}
+    for name, text in texts.items():
+        proof = certificate_in(json.loads(text))
+        run = proof.get("run") or {}
+        batches = run.get("run", run).get("batches", {}).get("kind")
+        theorem = proof["theorem"]
+        if theorem.endswith("composition") and batches in ("poisson", "fixed_size"):
+            theorem = SAMPLED
+        by_theorem.setdefault(theorem, {})[name] = text
+    return by_theorem
+
+
+@dataclass(frozen=True)
+class Forgery:
+    """One edit of one honest file."""
+
+    name: str
+    path: tuple
+    edit: str
+
+    def __str__(self):
+        return f"{self.name}, {'.'.join(map(str, self.path))}: {self.edit}"
+
+
+def shape(path):
+    """A path without its indices."""
+    return tuple("*" if isinstance(key, int) else key for key in path)
+
+
+@functools.cache
+def _alike(theorem):
+    """What stands at places of every shape, in all files of a theorem: a few of each."""
+    found: dict[tuple, dict[str, object]] = {}
+    for text in files_of()[theorem].values():
+        data = json.loads(text)
+        for path in places(data):
+            if path[-1] != "f8":
+                several = found.setdefault(shape(path)[-2:], {})
+                if len(several) < 40:
+                    several.setdefault(json.dumps(at(data, path)), at(data, path))
+    return found
+
+
+def _others(theorem, data, path, rare):
+    """Values to swap with: two that stand at such a place in other files, one from elsewhere in this file."""
+    alike = list(_alike(theorem).get(shape(path)[-2:], {}).values())
+    every = [at(data, p) for p in places(data)]
+    return [some[rare % len(some)] for some in (alike, alike[::-1], every) if some]
+
+
+def strata(theorem) -> Iterator[tuple[str, list[tuple[str, tuple]]]]:
+    """(name of a stratum, its places): those of one shape, in files of one kind of loss and batches."""
+    found: dict[str, list[tuple[str, tuple]]] = {}
+    for name, text in files_of()[theorem].items():
+        data = json.loads(text)
+        run = certificate_in(data).get("run") or {}
+        kind = (data["format"], data["version"], run.get("loss", {}).get("kind"))
+        for path in places(data):
+            if path[-1] not in ("f8", "i8") and "notes" not in path:
+                found.setdefault(f"{kind} {shape(path)}", []).append((name, path))
+    yield from found.items()
+
+
+def of_today(what: str) -> int:
+    """A number of the day."""
+    return zlib.crc32(f"{seed()} {what}".encode())
+
+
+def drawn(theorem: str, count: float) -> Iterator[tuple[Forgery, object]]:
+    """So many forgeries of today, with their files: at one place of every stratum, or of as many as that does
+    for; infinitely many are all at all places."""
+    every = sorted(strata(theorem), key=lambda stratum: of_today(stratum[0]))
+    at_each, left = max(3, math.ceil(count / len(every))) if math.isfinite(count) else count, count
+    for stratum, members in every:
+        rare = of_today(f"{stratum} of the places")
+        for name, path in members if math.isinf(count) else [members[rare % len(members)]]:
+            data = json.loads(files_of()[theorem][name])
+            edited = edits(data, path, _others(theorem, data, path, rare), rare)
+            chosen = sorted(edited, key=lambda edit: of_today(f"{stratum} {edit}"))
+            for edit in chosen[: int(min(at_each, left, len(chosen)))]:
+                if theorem == UNCOUNTED and edit == "huge" and "requests" in path:
+                    continue
+                forgery = Forgery(name, path, edit)
+                file = copy.deepcopy(data)
+                yield forgery, put_edit(file, path, edit, edited[edit]) or file
+                left -= 1
+
+
+# Answers.
+
+
+def problem_with(forgery, file, honest):
+    """What is wrong with the answer to a forgery, or None."""
+    begin = time.process_time()
+    try:
+        verdict = pabi.verify(file, seconds=1.0)
+    except pabi.InvalidInput as error:
+        return None if error.field in FIELDS else f"raised {error!r}"
+    except Exception as error:
+        return f"raised {error!r}"
+    if time.process_time() - begin > MOST_SECONDS:
+        return "took too long"
+    if not verdict.ok:
+        return _unclear(verdict)
+    if forgery.edit == TWICE_IN_THE_TEXT:
+        return "accepted a key that stands twice"
+    try:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            data = json.loads(file if isinstance(file, str) else json.dumps(file))
+            wrong = wrong_with(data, json.loads(honest), verdict)
+    except (MemoryError, pabi.InvalidInput) as error:
+        # Of as many steps or records the accountant itself makes nothing.
+        return None if forgery.edit == "huge" else f"accepted, although it is none: {error!r}"
+    except Exception as error:
+        return f"accepted, although nobody can say what it is: {error!r}"
+    return wrong and f"accepted: {wrong}"
+
+
+def _unclear(verdict):
+    """What is wrong with a refusal: it has to have one line that is short, and to prove nothing."""
+    if not verdict.reason or "\n" in verdict.reason or len(verdict.reason) > LONGEST_REASON:
+        return f"refused without a clear reason: {verdict.reason[:99]!r}"
+    proven = (verdict.mu, verdict.parts, verdict.product, verdict.bounds, verdict.reading)
+    return None if proven == (None, (), None, (), None) else "refused, and proves something"
+
+
+def problems(theorem: str, count: float) -> tuple[int, list[str]]:
+    """(how many forgeries were tried, what was wrong with the answers)."""
+    tried, wrong = 0, []
+    for forgery, file in drawn(theorem, count):
+        tried += 1
+        problem = problem_with(forgery, file, files_of()[theorem][forgery.name])
+        if problem is not None:
+            wrong.append(f"{forgery}: {problem}")
+    return tried, wrong

@@ -1,0 +1,109 @@
+"""Every edit of every honest file is refused in one clear line, or claims no less than is proven.
+
+The places, edits and the judge of what is accepted are in `support.falsification.forgeries`. A part is drawn
+by day, of every kind of place and edit; `make nightly` tries more.
+"""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from pabi.numbers import encoding
+from pabi.verification import certificates, theorems
+from pabi.verification.factors.gaussians import Gaussians
+from pabi.verification.theorems import diffusions
+from support.falsification.forgeries import SAMPLED, drawn, files_of, problem_with, problems
+
+pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
+
+# How many forgeries are tried a day, so that a theorem takes about a second; of the others 400.
+COUNTS = {
+    "adaptive composition": 40,
+    "adaptive composition of divergences": 40,
+    "composed": 60,
+    "composition": 200,
+    SAMPLED: 12,
+    "epoch by epoch": 250,
+    "latest uses": 250,
+    "secret place": 200,
+    "nonlinear one-sided shift": 9,
+    "nonlinear shifts": 200,
+    "one-sided shift": 8,
+    "Gaussian mechanism": 1200,
+    "column statistics": 1000,
+    "private selection": 400,
+    "secret order": 200,
+    "two-sided shift": 8,
+    "unlearning, random batches": 4,
+}
+THEOREMS = [*theorems.table(), SAMPLED]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _files():
+    files_of()
+
+
+def check(theorem, times):
+    tried, wrong = problems(theorem, COUNTS.get(theorem, 400) * times)
+    assert not wrong, "\n".join(wrong[:9])
+    assert tried
+
+
+@pytest.mark.parametrize("theorem", THEOREMS)
+def test_forgeries_are_refused_or_claim_enough(theorem):
+    check(theorem, 1)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("theorem", THEOREMS)
+def test_many_more(theorem):
+    check(theorem, 30)
+
+
+def test_there_are_files_of_every_theorem():
+    assert set(files_of()) == set(THEOREMS)
+
+
+# Faults of a checker, each of which the loop has to find in the forgeries of a theorem.
+
+
+def _a_condition_left_out(patch):
+    """Nobody compares what is claimed with what is proven."""
+    patch.setattr(Gaussians, "missing", lambda proven, claimed: None)
+
+
+def _a_wrong_sign(patch):
+    """What steps cost counts as a gain."""
+    check_cost = diffusions.check_cost
+    patch.setattr(diffusions, "check_cost", lambda cost, mu, at: check_cost(-cost, mu, at))
+
+
+def _an_ignored_key(patch):
+    patch.setattr(certificates, "closed", lambda what, table, keys: None)
+
+
+def _an_accepted_nan(patch):
+    patch.setattr(encoding, "_no_constant", lambda name: 0.0)
+
+
+def _no_look_at_duplicates(patch):
+    patch.setattr(encoding, "_once_each", dict)
+
+
+FAULTS = (
+    ("Gaussian mechanism", _a_condition_left_out),
+    ("last point", _a_wrong_sign),
+    ("column statistics", _an_ignored_key),
+    ("path", _an_accepted_nan),
+    ("stated mechanism", _no_look_at_duplicates),
+)
+
+
+@pytest.mark.parametrize(("theorem", "fault"), FAULTS)
+def test_planted_faults_are_found(theorem, fault, monkeypatch):
+    fault(monkeypatch)
+    every = drawn(theorem, math.inf)
+    assert any(problem_with(one, file, files_of()[theorem][one.name]) for one, file in every)

@@ -29,8 +29,6 @@ from support.falsification.edits import TWICE_IN_THE_TEXT, at, edits, places, pu
 from support.falsification.honest_files import SLOW, certificate_in, honest_files
 
 DELTA, MOST_SECONDS, LONGEST_REASON = 1e-5, 2.5, 1000
-# Its checker goes through the steps of a request before it counts them: 10¹⁸ of them never end.
-UNCOUNTED = "unlearning, any modulus"
 SAMPLED = "composition, random batches"  # apart, since they take long
 
 
@@ -171,8 +169,6 @@ def drawn(theorem: str, count: float) -> Iterator[tuple[Forgery, object]]:
             edited = edits(data, path, _others(theorem, data, path, rare), rare)
             chosen = sorted(edited, key=lambda edit: of_today(f"{stratum} {edit}"))
             for edit in chosen[: int(min(at_each, left, len(chosen)))]:
-                if theorem == UNCOUNTED and edit == "huge" and "requests" in path:
-                    continue
                 forgery = Forgery(name, path, edit)
                 file = copy.deepcopy(data)
                 yield forgery, put_edit(file, path, edit, edited[edit]) or file

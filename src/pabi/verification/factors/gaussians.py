@@ -132,7 +132,7 @@ def read_parts(pairs: Iterable[Any]) -> tuple[Part, ...]:
     """The cases (weight, μ) that a certificate claims. Refused for weights outside [0, 2]."""
     parts = []
     for weight, mu in pairs:
-        if not (isinstance(weight, (int, float)) and 0.0 <= weight <= 2.0):
+        if type(weight) not in (int, float) or not 0.0 <= weight <= 2.0:
             raise Refused(f"weight: expected a probability, got {weight!r}")
         parts.append((Fraction(weight), read_mu(mu)))
     return tuple(parts)

@@ -91,6 +91,7 @@ def _steps_of(run: ForgettingOrder) -> StepBalls:
 
 def _owed(run: ForgettingOrder, demands: str) -> list[Any]:
     """What all records may add in every step; refused where that is not the worst that may be."""
+    positions("steps", run.total)
     match demands:
         case "none":
             owed = [fmpq(0)] * run.total
@@ -236,6 +237,7 @@ class _BentCases(CaseCheck):
     def cost(self, case: dict[str, Any], uses: UseSteps, distance: Any) -> Any:
         """Σ (a_k/σ_k)² of payments at every step from τ on."""
         assert isinstance(self.run, ForgettingOrder)
+        positions("steps", self.run.total)
         used = set(uses.all())
         owed = [arb(self.run.one(k)) if k in used else arb(0) for k in range(self.run.total)]
         return _paid(self.run, case, owed, distance)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 
@@ -23,11 +24,15 @@ def every(names, cases):
             for case in cases:
                 values = case if len(names) > 1 else [case]
                 given = dict(zip(names, values, strict=True))
-                try:
-                    test(*args, **kwargs, **given)
-                except BaseException as error:
-                    error.add_note(f"in the case {given}")
-                    raise
+                with contextlib.ExitStack() as stack:
+                    if "monkeypatch" in kwargs:  # what a case patches is undone before the next one
+                        alone = stack.enter_context(kwargs["monkeypatch"].context())
+                        given["monkeypatch"] = alone
+                    try:
+                        test(*args, **{**kwargs, **given})
+                    except BaseException as error:
+                        error.add_note(f"in the case {given}")
+                        raise
 
         tried.__signature__ = signature.replace(parameters=others)
         return tried

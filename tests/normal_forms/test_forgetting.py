@@ -10,6 +10,7 @@ import pytest
 
 import pabi
 from pabi.normal_forms.forgetting import ForgettingView, chance_of_none, left
+from support.every_case import every
 
 
 def run_of(batches, **changes):
@@ -32,8 +33,8 @@ def test_a_batch_may_lack_all_withdrawn_records():
     assert left(run_of(pabi.Cyclic(3), adjacency="replace_one"), (F(1),), 2) == (F(1),)
 
 
-@pytest.mark.parametrize("batches", [pabi.ShuffleOnce(3), pabi.BallsInBins(3)])
-@pytest.mark.parametrize("records", [1, 2, 3])
+@every("batches", [pabi.ShuffleOnce(3), pabi.BallsInBins(3)])
+@every("records", [1, 2, 3])
 def test_the_chance_that_none_is_there_counts_all_ways(batches, records):
     run = run_of(batches)
     if isinstance(batches, pabi.ShuffleOnce):

@@ -10,11 +10,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-import quadprog
 
 from pabi import BallsInBins, Cyclic, FullBatch, InvalidInput, Loss, NoisySGD, Poisson, Reshuffle
 from pabi.describe.iteration import Groups, Steps
 from pabi.normal_forms.positions import OrderedView, Uses, check_position
+from support.every_case import every
+from support.quadratic_programs import least_payments
 
 ETA, NOISE, CLIP = 0.3, 0.7, 1.5
 ULP = Fraction(1, 2**52)
@@ -88,7 +89,7 @@ def assert_safe(run, schedule, used):
         assert noise * (1 - 4 * ULP) <= Fraction(float(sigma[k])) <= noise
 
 
-@pytest.mark.parametrize(("n", "size"), sorted({(n, size) for n, size, *_ in SMALL}))
+@every("n, size", sorted({(n, size) for n, size, *_ in SMALL}))
 def test_every_record_is_used_where_its_batch_is(n, size):
     for data, cooldown in [(d, c) for m, b, d, c in SMALL if (m, b) == (n, size)]:
         run = run_of(n, size, data, cooldown)
@@ -100,8 +101,8 @@ def test_every_record_is_used_where_its_batch_is(n, size):
             assert uses.total == len(uses_of(run, record))
 
 
-@pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize(("n", "size"), [(1, 1), (3, 3), (4, 2), (5, 2), (5, 3), (4, 1)])
+@every("loss", LOSSES)
+@every("n, size", [(1, 1), (3, 3), (4, 2), (5, 2), (5, 3), (4, 1)])
 def test_run_length_codes_are_the_steps_written_out(n, size, loss):
     """And the steps of a schedule given as arrays are those of the same numbers given once."""
     for data, cooldown in [(d, c) for m, b, d, c in SMALL if (m, b) == (n, size)]:
@@ -128,8 +129,8 @@ def test_run_length_codes_are_the_steps_written_out(n, size, loss):
                 assert np.array_equal(array, again)
 
 
-@pytest.mark.parametrize("loss", ["overshoots", "shrinks by curvature"])
-@pytest.mark.parametrize(("data", "cooldown"), [(6, 0), (7, 2), (9, 1)])
+@every("loss", ["overshoots", "shrinks by curvature"])
+@every("data, cooldown", [(6, 0), (7, 2), (9, 1)])
 def test_any_set_of_steps_with_a_periodic_beginning(data, cooldown, loss):
     """Uses one an epoch and then others, as the worst record of a reshuffled run has them."""
     run = run_of(5, 2, data, cooldown, loss)
@@ -157,7 +158,7 @@ def test_schedules_that_vary_have_their_own_constants_at_every_step():
             assert_safe(run, schedule, uses_of(run, position * size))
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@every("loss", LOSSES)
 def test_nonexpansive_and_alike_are_said_of_the_steps_that_are_taken(loss):
     """A short last batch that never comes does not count, nor full ones where there are none."""
     for n, size, data, cooldown in SMALL:
@@ -174,20 +175,6 @@ def test_a_schedule_that_varies_is_not_alike():
     assert OrderedView(run_of(4, 2, 4, 0, step_size=sizes)).nonexpansive
     sizes[2] = 1.9
     assert not OrderedView(run_of(4, 2, 4, 0, step_size=sizes)).nonexpansive
-
-
-def least_cost(c, s, sigma):
-    """The least Σ (a_k/σ_k)² of payments 0 ≤ a_k, no more than is owed, that leave nothing: a projection
-    onto a polyhedron, in u = a/σ."""
-    t = len(c)
-    owed, row, rows, bounds = 0.0, np.zeros(t), [], []
-    for k in range(t):
-        row, owed = c[k] * row, c[k] * owed + s[k]
-        row[k] = sigma[k]
-        rows.append(row.copy() if k == t - 1 else -row)
-        bounds.append(owed if k == t - 1 else -owed)
-    matrix, bound = np.vstack([*rows, np.eye(t)]), np.append(bounds, np.zeros(t))
-    return float(quadprog.solve_qp(np.eye(t), np.zeros(t), matrix.T, bound)[1]) * 2.0
 
 
 def random_run(rng):
@@ -213,7 +200,7 @@ def test_the_record_used_last_is_the_worst_where_the_view_says_so():
         costs = []
         for position in range(run.steps_per_epoch):
             used = np.isin(np.arange(run.steps), uses_of(run, position * run.batch_size))
-            costs.append(least_cost(c, np.where(used, s, 0.0), sigma) if used.any() else 0.0)
+            costs.append(least_payments(c, np.where(used, s, 0.0), sigma)[1])
         last = next(k for k in reversed(range(run.data_steps)))
         assert view.last_position == last % run.steps_per_epoch
         if view.later_is_worse:
@@ -228,8 +215,8 @@ def test_the_record_used_last_is_the_worst_where_the_view_says_so():
 # Batches of random size.
 
 
-@pytest.mark.parametrize("batches", [Poisson(10), BallsInBins(10)])
-@pytest.mark.parametrize("failing", [1e-3, 1e-8])
+@every("batches", [Poisson(10), BallsInBins(10)])
+@every("failing", [1e-3, 1e-8])
 def test_all_batches_are_covered_where_that_costs_nothing(batches, failing):
     """With η·M·count/size ≤ 2 for every count the slope is 1 whatever the batch; otherwise counts are
     limited, and a batch beyond the limit is rarer than what may fail."""
@@ -250,19 +237,19 @@ def test_all_batches_are_covered_where_that_costs_nothing(batches, failing):
 # Positions that a user states.
 
 
-@pytest.mark.parametrize("position", range(4))
+@every("position", range(4))
 def test_positions_of_a_known_order_are_taken(position):
     assert check_position(run_of(7, 2, 8, 0), np.int64(position)) == position
 
 
-@pytest.mark.parametrize("position", [-1, 4, 1.0, True, "0", None])
+@every("position", [-1, 4, 1.0, True, "0", None])
 def test_other_positions_are_refused(position):
     with pytest.raises(InvalidInput, match=r"0\.\.steps_per_epoch − 1 = 3") as refused:
         check_position(run_of(7, 2, 8, 0), position)
     assert refused.value.field == "position"
 
 
-@pytest.mark.parametrize("batches", [Reshuffle(2), BallsInBins(2), Poisson(2)])
+@every("batches", [Reshuffle(2), BallsInBins(2), Poisson(2)])
 def test_random_orders_have_no_positions(batches):
     with pytest.raises(InvalidInput, match="no known positions") as refused:
         check_position(run_of(7, 2, 8, 0, batches=batches), 0)

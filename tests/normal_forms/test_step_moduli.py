@@ -18,6 +18,7 @@ import pytest
 from pabi import Cyclic, Loss, NoisySGD, NotApplicable, Poisson
 from pabi.describe.orders import Fractions
 from pabi.normal_forms.step_moduli import StepModuli
+from support.every_case import every
 
 ETA, BOUND, L2 = 0.4, 1.25, 0.5
 ROUNDINGS = 1e-13
@@ -78,7 +79,7 @@ def forty_digits():
         yield
 
 
-@pytest.mark.parametrize(("n", "size"), sorted({(n, size) for n, size, *_ in SMALL}))
+@every("n, size", sorted({(n, size) for n, size, *_ in SMALL}))
 def test_every_step_has_the_modulus_of_its_batch(n, size):
     for data, cooldown in [(d, c) for m, b, d, c in SMALL if (m, b) == (n, size)]:
         run = run_of(n, size, data, cooldown)
@@ -86,7 +87,7 @@ def test_every_step_has_the_modulus_of_its_batch(n, size):
         assert_moduli(run, view_of(run), first=run.steps // 2)
 
 
-@pytest.mark.parametrize(("n", "size"), [(3, 3), (5, 2), (4, 2)])
+@every("n, size", [(3, 3), (5, 2), (4, 2)])
 def test_steps_of_every_size_have_their_own(n, size):
     """Also where step sizes repeat, with other batches."""
     rng = np.random.default_rng(n)
@@ -132,7 +133,7 @@ def test_batches_of_random_size_are_all_covered():
 # What is left to others.
 
 
-@pytest.mark.parametrize("written", [False, True])
+@every("written", [False, True])
 def test_where_nothing_is_known_no_proof_applies(written):
     step = np.full(4, ETA) if written else ETA
     run = run_of(4, 2, 4, 0, Loss.unknown(), gradient_sensitivity=1.0, step_size=step)
@@ -147,7 +148,7 @@ def test_clipped_gradients_of_an_unknown_loss_are_bounded():
         assert z + 2 * ETA * 1.5 <= above(z) <= (z + 2 * ETA * 1.5) * (1 + ROUNDINGS)
 
 
-@pytest.mark.parametrize("written", [False, True])
+@every("written", [False, True])
 def test_slopes_are_left_to_the_proofs_for_slopes(written):
     step = np.full(4, ETA) if written else ETA
     with pytest.raises(NotApplicable, match="every modulus is linear"):
@@ -180,8 +181,8 @@ def test_the_fractions_are_the_callers():
 LOGISTIC = Loss.logistic(1.0, l2=0.1)
 
 
-@pytest.mark.parametrize(
-    ("loss", "changes", "linear"),
+@every(
+    "loss, changes, linear",
     [
         (LOGISTIC, {}, True),
         (Loss.logistic(1.0), {}, True),

@@ -7,6 +7,7 @@ import pytest
 
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.ranges import by_column, centres_and_reaches
+from support.every_case import every
 
 
 def test_every_form_has_the_same_centres_and_half_widths():
@@ -35,8 +36,8 @@ def test_the_largest_ranges_have_finite_half_widths():
     assert (centre[0], reach[0]) == (0.0, largest)
 
 
-@pytest.mark.parametrize(
-    ("ranges", "sparse", "message"),
+@every(
+    "ranges, sparse, message",
     [
         ("text", False, "expected pairs (low, high)"),
         ((0.0, 1.0, 2.0), False, "expected (low, high) or shape (2, 2), got shape (3,)"),

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pabi.numbers.search import bisected, bisected_arrays, descended, largest, mean, sectioned
+from support.every_case import every
 
 POSITIVE = st.floats(1e-300, 1e300)
 
@@ -58,13 +58,13 @@ def test_arrays_are_bisected_elementwise(roots):
         assert (one, two) == bisected(lambda x, r=root: x >= r, 0.0, 1.0, rounds=20)
 
 
-@pytest.mark.parametrize("top", [-3.0, 0.0, 1.7, 4.0])
+@every("top", [-3.0, 0.0, 1.7, 4.0])
 def test_the_largest_value_is_found(top):
     value = largest(lambda x: -((x - top) ** 2), -3.0, 4.0, points=65, rounds=70)
     assert -1e-15 <= value <= 0.0
 
 
-@pytest.mark.parametrize("start", [-5.0, 0.0, 2.0])
+@every("start", [-5.0, 0.0, 2.0])
 def test_the_least_value_is_descended_to(start):
     x, value = descended(lambda x: abs(x - 1.0), start, stride=0.4, width=0.1, limit=40.0)
     assert abs(x - 1.0) == value <= 0.1
@@ -85,7 +85,7 @@ def test_the_mean_is_between(a, b):
     assert min(a, b) <= mean(a, b) <= max(a, b)
 
 
-@pytest.mark.parametrize("root", [0.0, 0.3, math.pi, 7.0, 9.0])
+@every("root", [0.0, 0.3, math.pi, 7.0, 9.0])
 def test_sections_end_at_the_root(root):
     """Every round leaves one section of eight; all are low before the root, which may be at either end."""
     low, high = sectioned(lambda x: x < root, 0.0, 7.0, points=7, rounds=10)

@@ -17,6 +17,7 @@ from pabi.learn import train
 from pabi.numbers.errors import InvalidInput, NotApplicable, PrivacyWarning
 from pabi.sampling import Draws, langevin, mean_gradient
 from pabi.sampling.chains import TAKEN
+from support.every_case import every
 
 rng = np.random.default_rng(7)
 CENTRES = rng.normal(size=(10, 3))
@@ -166,7 +167,7 @@ def test_chains_at_once_are_the_chains_one_by_one():
         np.testing.assert_allclose(alone[0], together[c], rtol=0, atol=1e-6 * chain.step_noise_std)
 
 
-@pytest.mark.parametrize(
+@every(
     "batches",
     [
         pabi.Cyclic(4),
@@ -176,7 +177,6 @@ def test_chains_at_once_are_the_chains_one_by_one():
         pabi.Poisson(2),
         pabi.Poisson(4, cap=4),
     ],
-    ids=lambda b: b.kind,
 )
 def test_batches_are_drawn_as_the_trainer_draws_them(batches, monkeypatch):
     """The same generator gives the trainer's last iterate, empty batches included."""
@@ -203,7 +203,7 @@ def test_batches_are_drawn_as_the_trainer_draws_them(batches, monkeypatch):
         assert len(asked) < 25
 
 
-@pytest.mark.parametrize("thin", [1, 2, 3, 4, 6])
+@every("thin", [1, 2, 3, 4, 6])
 def test_thinning_counts_back_from_the_last(thin):
     chain = small(release="path")
     everything = langevin(chain, quadratic, np.zeros(3), random_state=5, delta=0.01)
@@ -315,7 +315,7 @@ def test_nothing_is_printed_or_warned_of(capfd):
     assert capfd.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize("kind", ["own error", "non-finite", "shape"])
+@every("kind", ["own error", "non-finite", "shape"])
 def test_exceptions_carry_no_iterate(kind):
     calls = []
 
@@ -359,8 +359,8 @@ def test_the_data_is_not_touched_before_the_cost_is_known(monkeypatch):
 # Refusals.
 
 
-@pytest.mark.parametrize(
-    ("change", "arguments", "field"),
+@every(
+    "change, arguments, field",
     [
         ({"diameter": 2.0}, {}, "diameter"),
         ({"diameter": 0.9, "prox": pabi.prox.ball(0.5)}, {}, "diameter"),

@@ -10,6 +10,7 @@ import pytest
 from pabi import prox
 from pabi.numbers.errors import InvalidInput
 from pabi.sampling.each_chain import each_chain
+from support.every_case import every
 
 MAPS = [
     (None, (3,)),
@@ -41,9 +42,7 @@ def points(shape, rng):
     return np.concatenate([ordinary, *scaled, *special])
 
 
-@pytest.mark.parametrize(
-    ("given", "shape"), MAPS, ids=lambda v: getattr(v, "__name__", repr(v)[:40])
-)
+@every("given, shape", MAPS)
 def test_all_at_once_is_one_by_one(given, shape):
     x = points(shape, np.random.default_rng(3))
     kept = x.copy()

@@ -18,6 +18,7 @@ from pabi.numbers.errors import InvalidInput, NotApplicable, PrivacyWarning
 from pabi.sampling import exact, gibbs_rejection, mean_loss
 from pabi.sampling.envelopes import Envelope, LossBounds
 from pabi.sampling.regions import read_region
+from support.every_case import every
 
 from .laws import LEVEL
 
@@ -132,7 +133,7 @@ def check_density(case, kappa, count):
         assert p_value(warmer) < LEVEL
 
 
-@pytest.mark.parametrize(("dimension", "kappa"), [(3, 30.0), (4, 8.0), (5, 2.0), (6, 0.5)])
+@every("dimension, kappa", [(3, 30.0), (4, 8.0), (5, 2.0), (6, 0.5)])
 def test_radial_densities_in_higher_dimension(dimension, kappa):
     """∝ exp(−κ‖x‖²/2) on the unit ball: a truncated χ for the radius, and no direction preferred."""
     x = draws(mechanism(kappa, dimension), bowl(0.0), 4000)
@@ -306,8 +307,8 @@ def test_a_seed_is_for_tests_only():
 # Refusals.
 
 
-@pytest.mark.parametrize(
-    ("arguments", "field"),
+@every(
+    "arguments, field",
     [
         ({"domain": pabi.prox.ball(1.1)}, "domain"),
         ({"domain": pabi.prox.ball(1.0, center=[0.0, 0.0, 0.0])}, "domain"),

@@ -12,6 +12,7 @@ import pabi
 from pabi.numbers.errors import InvalidInput, NotApplicable
 from pabi.sampling import exact, gibbs_rejection
 from pabi.sampling.regions import read_region
+from support.every_case import every
 
 from .laws import LEVEL
 
@@ -56,8 +57,8 @@ def slope(t):
 SMOOTH = pabi.Loss.convex(1e-3, gradient_bound=1.0)
 
 
-@pytest.mark.parametrize("value", [flat_bowl, slope])
-@pytest.mark.parametrize(("kappa", "shift"), [(1e14, 0.0), (1e10, 1e3), (1e12, 0.0), (1e300, 0.0)])
+@every("value", [flat_bowl, slope])
+@every("kappa, shift", [(1e14, 0.0), (1e10, 1e3), (1e12, 0.0), (1e300, 0.0)])
 def test_what_doubles_cannot_resolve_is_refused_before_the_data_is_touched(value, kappa, shift):
     counted = Counted(lambda t: value(t) + shift, 100_000)
     with pytest.raises(NotApplicable, match="double precision") as caught:
@@ -92,7 +93,7 @@ def test_a_concave_loss_on_a_ball_costs_its_whole_sphere():
         gibbs_rejection(mechanism(1e4, loss, many), counted, many, 0)
 
 
-@pytest.mark.parametrize(
+@every(
     "domain",
     [
         pabi.prox.box([1e6], [1e6 + 1e-6]),
@@ -107,7 +108,7 @@ def test_sets_with_few_doubles_are_refused(domain):
     assert caught.value.field == "domain"
 
 
-@pytest.mark.parametrize("shift", [0.0, 1e3, -1e6])
+@every("shift", [0.0, 1e3, -1e6])
 def test_a_constant_in_the_loss_changes_nothing(shift):
     counted = Counted(lambda t: slope(t) + shift, 20_000)
     m = mechanism(1e5, SMOOTH, STRIP)
@@ -150,8 +151,8 @@ def exponential(scale, low):
     return lambda x: -np.expm1(-(x - low) / scale)
 
 
-@pytest.mark.parametrize(
-    ("kappa", "low", "width", "loss"),
+@every(
+    "kappa, low, width, loss",
     [
         (1.5e9, 0.1, 0.6, SMOOTH),
         (3e6, 1e3, 1e-2, SMOOTH),

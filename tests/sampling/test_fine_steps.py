@@ -14,6 +14,7 @@ from pabi.numbers.errors import InvalidInput
 from pabi.sampling import diffusion, langevin
 from pabi.sampling.chains import TAKEN
 from pabi.sampling.fine_steps import executed
+from support.every_case import every
 
 LOSS = pabi.Loss.logistic(1.0, l2=0.1)
 
@@ -65,15 +66,14 @@ def test_a_constant_temperature_is_a_langevin_chain():
         assert draws.guarantee.epsilon(1e-3) == same.guarantee.epsilon(1e-3)
 
 
-@pytest.mark.parametrize(
-    ("beta", "at"),
+@every(
+    "beta, at",
     [
         (lambda t: 20.0 * t, lambda t: 20.0 * t),
         ([5.0, 10.0, 20.0], lambda t: [5.0, 10.0, 20.0][int(t / 0.5 * 3)]),
     ],
-    ids=["function", "parts"],
 )
-@pytest.mark.parametrize("release", ["last", "path"])
+@every("release", ["last", "path"])
 def test_steps_by_hand(beta, at, release):
     recorder = Recorder()
     draws = diffusion(
@@ -186,8 +186,8 @@ def test_losses_without_slopes():
             assert modulus(0.7) == pytest.approx(loss.modulus(h)(0.7), rel=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("change", "arguments", "field"),
+@every(
+    "change, arguments, field",
     [
         ({"diameter": 1.0}, {}, "domain"),
         ({"diameter": 1.0}, {"domain": pabi.prox.ball(0.6)}, "domain"),

@@ -8,6 +8,7 @@ from scipy.stats import chi2, kstest
 
 import pabi
 from pabi.sampling import diffusion, langevin
+from support.every_case import every
 
 from .laws import LEVEL, IntervalLaw
 
@@ -64,7 +65,7 @@ POTENTIALS = {
 }
 
 
-@pytest.mark.parametrize("potential", POTENTIALS)
+@every("potential", POTENTIALS)
 @pytest.mark.parametrize("steps", [1, 5, pytest.param(40, marks=pytest.mark.nightly)])
 def test_projected_chains_on_an_interval(potential, steps):
     gradient = POTENTIALS[potential]

@@ -11,6 +11,7 @@ import pabi
 from pabi.numbers.errors import InvalidInput
 from pabi.sampling import Posterior, from_log_density, langevin, log_densities, mean_gradient
 from pabi.sampling.chains import TAKEN
+from support.every_case import every
 
 N, D, TAU = 300, 3, 12.0
 rng = np.random.default_rng(5)
@@ -34,8 +35,8 @@ def posterior(likelihood=logistic, prior=normal, **changes):
     return from_log_density(likelihood, prior, **({"n": N} | BOUNDS | WALK | changes))
 
 
-@pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
-@pytest.mark.parametrize("prox", [None, pabi.prox.ball(4.0)])
+@every("adjacency", ["replace_one", "zero_out"])
+@every("prox", [None, pabi.prox.ball(4.0)])
 def test_it_costs_what_the_same_posterior_costs_as_a_loss(adjacency, prox):
     stated = pabi.LangevinChain(
         LOSS, n=N, inverse_temperature=N, adjacency=adjacency, **(WALK | {"prox": prox})
@@ -97,8 +98,8 @@ def test_a_flat_prior_adds_nothing():
     )
 
 
-@pytest.mark.parametrize(
-    ("curvature", "prior", "loss"),
+@every(
+    "curvature, prior, loss",
     [
         ((0.5, 1.0), (0.0, 0.0), pabi.Loss.strongly_convex(0.5, 1.0)),
         ((0.0, 1.0), (N / 4, N / 2), pabi.Loss.strongly_convex(0.25, 1.5)),
@@ -161,8 +162,8 @@ def test_draws_say_what_was_taken_at_its_word():
     assert draws.guarantee.mu == ours.chain.guarantee(1e-5).mu
 
 
-@pytest.mark.parametrize(
-    ("changes", "field"),
+@every(
+    "changes, field",
     [
         ({"n": 0}, "n"),
         ({"gradient_bound": 0.0}, "gradient_bound"),
@@ -185,8 +186,8 @@ def test_bad_arguments_are_named(changes, field):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("likelihood", "prior", "field"),
+@every(
+    "likelihood, prior, field",
     [
         (lambda x, rows: logistic(x, rows).sum(axis=0), normal, "log_likelihood_gradients"),
         (lambda x, rows: np.full((len(rows), D), np.nan), normal, "log_likelihood_gradients"),

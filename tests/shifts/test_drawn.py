@@ -10,6 +10,7 @@ import pytest
 import pabi
 from pabi.normal_forms.sampled import SampledRun
 from pabi.shifts.drawn import drawn_distance
+from support.every_case import every
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 DELTA = 1e-5
@@ -46,8 +47,8 @@ def slopes_and_pulls(view: SampledRun, steps: int) -> tuple[np.ndarray, np.ndarr
     return c[:steps], view.change * s[:steps]
 
 
-@pytest.mark.parametrize("name", RUNS)
-@pytest.mark.parametrize("steps", [1, 5, 11])
+@every("name", RUNS)
+@every("steps", [1, 5, 11])
 def test_no_tail_is_below_that_of_all_draws(name, steps):
     view = SampledRun(RUNS[name], DELTA)
     law = drawn_distance(view, steps)
@@ -88,7 +89,7 @@ def test_what_lies_further_back_than_is_looked_at_counts_in_full():
     assert law.values[0] > rest
 
 
-@pytest.mark.parametrize("batches", [pabi.FixedSize(20), pabi.Poisson(20)])
+@every("batches", [pabi.FixedSize(20), pabi.Poisson(20)])
 def test_batches_that_hold_everybody_leave_the_largest_distance(batches):
     view = SampledRun(a_run(batches), DELTA)
     law = drawn_distance(view, 11)

@@ -18,6 +18,7 @@ from scipy.optimize import minimize
 
 from pabi.normal_forms.sampled import Blocks, RecordFactor
 from pabi.shifts.random import Cost, PayOff, distances, lead_in, two_sided
+from support.every_case import every
 
 GRID = 0.0102  # between shares that are tried, from 0.05 to 0.97
 
@@ -102,8 +103,8 @@ def moment(mu, p, power, factor):
     return math.log(apart[0] + apart[1] + 1.0 - apart[2] - apart[3])
 
 
-@pytest.mark.parametrize("factor", RecordFactor)
-@pytest.mark.parametrize(("p", "power"), [(0.3, 1.0), (0.05, 4.0), (0.2, 3.0), (0.9, 2.5)])
+@every("factor", RecordFactor)
+@every("p, power", [(0.3, 1.0), (0.05, 4.0), (0.2, 3.0), (0.9, 2.5)])
 def test_the_cost_is_the_scaled_moment(p, power, factor):
     """2/(λ(λ + 1)) of it, so that G(μ) costs μ². It chooses payments and proves nothing, and is interpolated:
     to a part in a thousand where the moment does not suddenly rise."""
@@ -113,7 +114,7 @@ def test_the_cost_is_the_scaled_moment(p, power, factor):
     assert cost(mus) == pytest.approx(exact, rel=1e-3)
 
 
-@pytest.mark.parametrize("power", [0.5, 1.0, 30.0])
+@every("power", [0.5, 1.0, 30.0])
 def test_a_record_that_is_always_there_is_a_gaussian_mechanism(power):
     mus = np.array([0.0, 1e-9, 1e-3, 0.5, 3.0])
     for factor in RecordFactor:
@@ -135,9 +136,9 @@ def split_cost(demand, room, length, pull, share):
     return demand**2 / (room @ share) + float(np.sum(length * pull**2 / (1.0 - share)))
 
 
-@pytest.mark.parametrize("doubled", [1.0, 2.0])
-@pytest.mark.parametrize(
-    ("length", "slope", "pull", "distance"),
+@every("doubled", [1.0, 2.0])
+@every(
+    "length, slope, pull, distance",
     list(itertools.product([1, 7, 40], [1.0, 0.9, 1.05], [0.2, 0.6], [0.5, 3.0])),
 )
 def test_one_block_is_split_as_by_hand(length, slope, pull, distance, doubled):
@@ -155,7 +156,7 @@ def test_one_block_is_split_as_by_hand(length, slope, pull, distance, doubled):
     assert found.gaussian == pytest.approx(a / math.sqrt(found.share[0]), rel=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@every("seed", range(10))
 def test_blocks_share_as_well_as_a_search_finds(seed):
     """A convex problem in three shares; no worse than where each is two grid points off."""
     rng = np.random.default_rng(seed)
@@ -210,7 +211,7 @@ def test_a_demand_whose_square_overflows_has_no_price():
     assert found.cost == math.inf
 
 
-@pytest.mark.parametrize("seed", range(6))
+@every("seed", range(6))
 def test_distances_are_those_of_payments_in_proportion_to_room(seed):
     """Step by step in rationals, z ↦ cz − a with a·W ∝ σ²W²·share."""
     rng = np.random.default_rng(seed)
@@ -242,9 +243,9 @@ def test_distances_are_those_of_payments_in_proportion_to_room(seed):
 # Before a pay-off.
 
 
-@pytest.mark.parametrize(("pull", "noise"), [(1.0, 1.0), (0.5, 2.0), (2.0, 1.0)])
-@pytest.mark.parametrize("start", [0.0, 0.7])
-@pytest.mark.parametrize("later", [0.3, 1.0])
+@every("pull, noise", [(1.0, 1.0), (0.5, 2.0), (2.0, 1.0)])
+@every("start", [0.0, 0.7])
+@every("later", [0.3, 1.0])
 def test_one_step_before_one_step(pull, noise, start, later):
     """It charges e of its pull: (e/σ)² + (cz + s − e)²·W²/R, a square with a best e by hand. Parts are
     twenty-fourths of the pull."""
@@ -299,8 +300,8 @@ def replayed(c, s, found, final, stage):
     return cost + final(found.before[-1])
 
 
-@pytest.mark.parametrize("c", [0.6, 0.8])
-@pytest.mark.parametrize(("noise", "price"), [(1.0, 0.5), (0.5, 2.0), (2.0, 3.0)])
+@every("c", [0.6, 0.8])
+@every("noise, price", [(1.0, 0.5), (0.5, 2.0), (2.0, 3.0)])
 def test_two_sided_payments_against_a_search(c, noise, price):
     """Squares of payments, and a price on the square of the distance that they leave: a convex problem in all
     payments, of steps that long keep the distance as it is.

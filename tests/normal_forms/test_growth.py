@@ -128,9 +128,6 @@ def test_paths_from_one_point_stay_within_what_is_reached(k, a, gap):
     assert closest < 1.05  # at the start the bound is nearly attained
 
 
-# Of a loss.
-
-
 @every("l2", [0.0, 0.25])
 def test_a_regulariser_makes_paths_part_less(l2):
     """∇L + λx: the least curvature and the rate both rise by λ."""

@@ -11,10 +11,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from pabi import BallsInBins, Cyclic, FullBatch, InvalidInput, Loss, NoisySGD, Poisson, Reshuffle
+from pabi import BallsInBins, Cyclic, FullBatch, Loss, NoisySGD, Poisson, Reshuffle
 from pabi.describe.iteration import Groups, Steps
 from pabi.normal_forms.positions import OrderedView, Uses, check_position
-from support.every_case import every
+from support.every_case import every, refused
 from support.quadratic_programs import least_payments
 
 ETA, NOISE, CLIP = 0.3, 0.7, 1.5
@@ -38,14 +38,8 @@ LOSSES = {
 
 
 def run_of(n, size, data, cooldown, loss="shrinks by curvature", **changes):
-    given = {
-        "n": n,
-        "batches": Cyclic(size),
-        "steps": data + cooldown,
-        "cooldown_steps": cooldown,
-        "step_size": ETA,
-        "noise_std": NOISE,
-    }
+    given = {"steps": data + cooldown, "cooldown_steps": cooldown, "batches": Cyclic(size)}
+    given |= {"n": n, "step_size": ETA, "noise_std": NOISE}
     return NoisySGD(LOSSES[loss], **(given | changes))
 
 
@@ -101,32 +95,31 @@ def test_every_record_is_used_where_its_batch_is(n, size):
             assert uses.total == len(uses_of(run, record))
 
 
-@every("loss", LOSSES)
+@pytest.mark.parametrize("loss", LOSSES)
 @every("n, size", [(1, 1), (3, 3), (4, 2), (5, 2), (5, 3), (4, 1)])
 def test_run_length_codes_are_the_steps_written_out(n, size, loss):
-    """And the steps of a schedule given as arrays are those of the same numbers given once."""
+    """And the steps of a schedule given as arrays are those of the same numbers given once, or their own."""
+    rng = np.random.default_rng(5)
     for data, cooldown in [(d, c) for m, b, d, c in SMALL if (m, b) == (n, size)]:
         run = run_of(n, size, data, cooldown, loss)
         full = np.full(run.steps, 1.0)
-        varying = run_of(
-            n, size, data, cooldown, loss, step_size=ETA * full, noise_std=NOISE * full
-        )
+        sizes, noises = rng.uniform(0.05, 0.5, (2, run.steps))
+        alike = run_of(n, size, data, cooldown, loss, step_size=ETA * full, noise_std=NOISE * full)
+        varying = run_of(n, size, data, cooldown, loss, step_size=sizes, noise_std=noises)
         for position in range(run.steps_per_epoch):
             used = uses_of(run, position * size)
-            codes = OrderedView(run).schedule(OrderedView(run).uses(position))
-            arrays = OrderedView(varying).schedule(OrderedView(varying).uses(position))
+            uses = OrderedView(run).uses(position)
+            codes, again = OrderedView(run).schedule(uses), OrderedView(run).steps(uses)
+            arrays = OrderedView(alike).schedule(OrderedView(alike).uses(position))
+            own = OrderedView(varying).schedule(OrderedView(varying).uses(position))
             assert isinstance(codes, Groups)
             assert isinstance(arrays, Steps)
             assert_safe(run, codes, used)
-            assert_safe(varying, arrays, used)
-            for code, array, again in zip(
-                codes.columns(),
-                arrays,
-                OrderedView(run).steps(OrderedView(run).uses(position)),
-                strict=True,
-            ):
+            assert_safe(alike, arrays, used)
+            assert_safe(varying, own, used)
+            for code, array, column in zip(codes.columns(), arrays, again, strict=True):
                 assert np.array_equal(np.asarray(code), array)
-                assert np.array_equal(array, again)
+                assert np.array_equal(array, column)
 
 
 @every("loss", ["overshoots", "shrinks by curvature"])
@@ -148,17 +141,7 @@ def test_any_set_of_steps_with_a_periodic_beginning(data, cooldown, loss):
     assert tried > 50
 
 
-def test_schedules_that_vary_have_their_own_constants_at_every_step():
-    rng = np.random.default_rng(5)
-    for n, size, data, cooldown in [(5, 2, 7, 2), (4, 4, 3, 0), (6, 4, 5, 1)]:
-        sizes, noises = rng.uniform(0.05, 0.5, (2, data + cooldown))
-        run = run_of(n, size, data, cooldown, step_size=sizes, noise_std=noises)
-        for position in range(run.steps_per_epoch):
-            schedule = OrderedView(run).schedule(OrderedView(run).uses(position))
-            assert_safe(run, schedule, uses_of(run, position * size))
-
-
-@every("loss", LOSSES)
+@pytest.mark.parametrize("loss", LOSSES)
 def test_nonexpansive_and_alike_are_said_of_the_steps_that_are_taken(loss):
     """A short last batch that never comes does not count, nor full ones where there are none."""
     for n, size, data, cooldown in SMALL:
@@ -212,9 +195,6 @@ def test_the_record_used_last_is_the_worst_where_the_view_says_so():
     assert others > 20
 
 
-# Batches of random size.
-
-
 @every("batches", [Poisson(10), BallsInBins(10)])
 @every("failing", [1e-3, 1e-8])
 def test_all_batches_are_covered_where_that_costs_nothing(batches, failing):
@@ -234,29 +214,15 @@ def test_all_batches_are_covered_where_that_costs_nothing(batches, failing):
     assert different * binom.sf(found.cap, 100, 0.1) <= found.failure <= failing
 
 
-# Positions that a user states.
-
-
-@every("position", range(4))
-def test_positions_of_a_known_order_are_taken(position):
-    assert check_position(run_of(7, 2, 8, 0), np.int64(position)) == position
-
-
-@every("position", [-1, 4, 1.0, True, "0", None])
-def test_other_positions_are_refused(position):
-    with pytest.raises(InvalidInput, match=r"0\.\.steps_per_epoch − 1 = 3") as refused:
-        check_position(run_of(7, 2, 8, 0), position)
-    assert refused.value.field == "position"
-
-
-@every("batches", [Reshuffle(2), BallsInBins(2), Poisson(2)])
-def test_random_orders_have_no_positions(batches):
-    with pytest.raises(InvalidInput, match="no known positions") as refused:
-        check_position(run_of(7, 2, 8, 0, batches=batches), 0)
-    assert refused.value.field == "position"
-
-
-def test_a_full_batch_has_one_position():
-    run = run_of(4, 4, 3, 0, batches=FullBatch())
-    assert check_position(run, 0) == 0
-    assert OrderedView(run).uses(0).steps(1).tolist() == [0, 1, 2]
+def test_positions_of_a_known_order_are_taken_and_no_others():
+    run = run_of(7, 2, 8, 0)
+    assert [check_position(run, np.int64(j)) for j in range(4)] == [0, 1, 2, 3]
+    for position in (-1, 4, 1.0, True, "0", None):
+        said = refused("position", check_position, run, position)
+        assert "0..steps_per_epoch − 1 = 3" in said
+    for batches in (Reshuffle(2), BallsInBins(2), Poisson(2)):
+        random = run_of(7, 2, 8, 0, batches=batches)
+        assert "no known positions" in refused("position", check_position, random, 0)
+    full = run_of(4, 4, 3, 0, batches=FullBatch())
+    assert check_position(full, 0) == 0
+    assert OrderedView(full).uses(0).steps(1).tolist() == [0, 1, 2]

@@ -29,16 +29,8 @@ LOSSES = {
 
 
 def run_of(batches, loss="shrinks", adjacency="replace_one", **changes):
-    given = {
-        "n": 8,
-        "batches": batches,
-        "steps": 30,
-        "cooldown_steps": 4,
-        "step_size": 0.25,
-        "noise_std": 0.7,
-        "adjacency": adjacency,
-    }
-    return NoisySGD(LOSSES[loss], **(given | changes))
+    given = {"n": 8, "steps": 30, "cooldown_steps": 4, "step_size": 0.25, "noise_std": 0.7}
+    return NoisySGD(LOSSES[loss], batches=batches, adjacency=adjacency, **(given | changes))
 
 
 def written_out(run):
@@ -91,21 +83,17 @@ def test_windows_are_the_last_steps(scheme, loss, adjacency):
         assert_steps(window, exact[30 - steps :])
         if loss != "forgets":  # all but the last of such steps are forgotten, however they are cut
             assert len(window.length) >= min(pieces, max(0, steps - 4))
-    c, s, sigma = view.columns(2, 9)
-    assert_steps(
-        Blocks(np.ones(7, dtype=np.int64), c, s, sigma, np.full(7, view.constants[4])), exact[2:9]
-    )
+    columns, rho = view.columns(2, 9), np.full(7, view.constants[4])
+    assert_steps(Blocks(np.ones(7, dtype=np.int64), *columns, rho), exact[2:9])
 
 
 @every("scheme, adjacency", BOTH)
 def test_schedules_that_vary_are_kept_step_by_step(scheme, adjacency):
     rng = np.random.default_rng(3)
-    run = run_of(
-        SCHEMES[scheme], "overshoots", adjacency,
-        step_size=rng.uniform(0.05, 0.3, 30), noise_std=rng.uniform(0.5, 1.0, 30),
-    )  # fmt: skip
-    exact = written_out(run)
-    view = SampledRun(run, DELTA)
+    sizes, noises = rng.uniform(0.05, 0.3, 30), rng.uniform(0.5, 1.0, 30)
+    given = {"step_size": sizes, "noise_std": noises}
+    run = run_of(SCHEMES[scheme], "overshoots", adjacency, **given)
+    exact, view = written_out(run), SampledRun(run, DELTA)
     for steps in (1, 4, 9, 30):
         assert_steps(view.window(steps, 3), exact[30 - steps :])
     c, s, sigma = view.columns(2, 9)
@@ -123,8 +111,8 @@ def furthest(run, view, steps, pull):
     return z
 
 
+@pytest.mark.parametrize("written", [False, True])
 @every("scheme, loss, adjacency", EACH)
-@every("written", [False, True])
 def test_distances_are_never_below_the_recursion(scheme, loss, adjacency, written):
     changes = {"step_size": np.full(30, 0.25)} if written else {}
     run = run_of(SCHEMES[scheme], loss, adjacency, **changes)
@@ -152,9 +140,6 @@ def test_no_step_of_the_data_is_missed_however_long_the_run():
     assert len(blocks.length) < 2000
     assert blocks.contraction >= 0.0
     assert np.all(blocks.length > 0)
-
-
-# Whose gradients.
 
 
 @every("scheme, adjacency", BOTH)
@@ -241,10 +226,7 @@ def test_a_slope_of_zero_forgets_all_before():
     assert blocks.room == pytest.approx([0.0, 0.25**2, 1.25], rel=1e-10)
 
 
-@every("n, c", [(10**6, 0.5), (10**9, 0.999)])
-def test_a_product_that_underflows_is_not_taken_for_zero(n, c):
-    assert 0.0 < blocks_of([(n, c, 1.0)]).contraction < 1e-290
-
-
-def test_a_product_that_overflows_stays_above_all_that_is_looked_at():
+def test_products_beyond_the_doubles_are_not_taken_for_zero_nor_for_little():
+    for n, c in [(10**6, 0.5), (10**9, 0.999)]:
+        assert 0.0 < blocks_of([(n, c, 1.0)]).contraction < 1e-290
     assert blocks_of([(10**6, 1.5, 1.0)]).contraction > 1e300

@@ -132,9 +132,6 @@ def test_nothing_known_has_no_slope_and_is_passed_at_zero_only():
     assert shape.at(np.array([[0.0, 1.0], [0.0, 1.0]])).tolist() == [[0.0, math.inf], [0.0, 0.5]]
 
 
-# Functions.
-
-
 def bent(z):
     return math.sqrt(1.1 * z * z + 0.25)
 

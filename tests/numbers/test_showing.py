@@ -39,9 +39,6 @@ def unit(text: str) -> Decimal:
     return Decimal(10) ** (int(exponent or 0) - len(mantissa.partition(".")[2]))
 
 
-# The formatters.
-
-
 @given(FINITE, DIGITS)
 @example(5e-324, 2)
 @example(1.7976931348623157e308, 1)
@@ -135,7 +132,7 @@ _ROUNDERS = {
 }
 # Where rounding is arithmetic and shows nothing: (file, what is rounded).
 _ARITHMETIC = {
-    ("benchmarks/peers/diffprivlib_accuracy.py", "np.logspace(-4, 1, 11)"),  # a grid of settings
+    ("benchmarks/peers/diffprivlib_accuracy.py", "np.logspace(-4, 1, 11)")  # a grid of settings
 }
 _PRIVATE = {
     *("epsilon", "epsilons", "eps", "delta", "deltas", "mu", "mus", "rho", "advantage", "tpr"),
@@ -371,9 +368,6 @@ def test_planted_violations_are_found_and_nothing_else():
 def test_planted_violations_on_a_page_are_found():
     page = """```python\nprint(1)\n```\n\n```python\n>>> print(f"{x:.2f}")\n0.12\n\n```\n"""
     assert [bool(list(violations(source))) for source in examples(page)] == [False, True]
-
-
-# What a picture says.
 
 
 def readings(figure) -> list[str]:

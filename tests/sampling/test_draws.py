@@ -26,17 +26,9 @@ def _close():
     plt.close("all")
 
 
-def draws(release="path", chains=4, shape=(2,), steps=400, **fields):
-    chain = pabi.LangevinChain(
-        LOSS,
-        n=200,
-        inverse_temperature=1.0,
-        step_size=0.5,
-        steps=steps,
-        chains=chains,
-        release=release,
-        **fields,
-    )
+def draws(release="path", chains=4, shape=(2,), steps=400):
+    given = {"n": 200, "inverse_temperature": 1.0, "step_size": 0.5, "steps": steps}
+    chain = pabi.LangevinChain(LOSS, chains=chains, release=release, **given)
     return langevin(chain, lambda x: x, np.zeros(shape), random_state=2, delta=1e-3)
 
 

@@ -17,15 +17,9 @@ DELTA = 1e-5
 
 
 def a_run(batches, **changes):
-    settings = {
-        "loss": pabi.Loss.convex(1.0, gradient_bound=1.0, glm=True, l2=1.0),
-        "n": 20,
-        "steps": 12,
-        "step_size": 0.3,
-        "noise_std": 0.5,
-        "clip_norm": 1.0,
-    }
-    return pabi.NoisySGD(batches=batches, **settings | changes)
+    loss = pabi.Loss.convex(1.0, gradient_bound=1.0, glm=True, l2=1.0)
+    given = {"n": 20, "steps": 12, "step_size": 0.3, "noise_std": 0.5, "clip_norm": 1.0}
+    return pabi.NoisySGD(batches=batches, **({"loss": loss} | given | changes))
 
 
 RUNS = {

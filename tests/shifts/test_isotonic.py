@@ -209,9 +209,6 @@ def test_payments_of_a_forgotten_record_are_numbers(down, up):
     assert cost <= payments.energy
 
 
-# Steps that forget everything, and steps without noise.
-
-
 def test_a_slope_of_zero_discards_what_came_before():
     rng = np.random.default_rng(5)
     c, s, v = rng.uniform(0.5, 1.5, 30), rng.random(30), rng.uniform(0.5, 2.0, 30)
@@ -243,9 +240,6 @@ def test_a_demand_does_not_vanish_in_a_long_noiseless_stretch():
     s, v = np.zeros(len(c)), np.zeros(len(c))
     s[0], v[-1] = 1.0, 1.0
     assert isotonic.solve(c, s, v).energy >= 1.0
-
-
-# Magnitudes: rescaling is exact, extremes err upwards.
 
 
 @every("unit", [2.0**-400, 2.0**-60, 2.0**60, 2.0**400])

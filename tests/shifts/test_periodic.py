@@ -231,9 +231,6 @@ def test_expanding_runs_of_few_long_epochs():
     assert periodic.solve(groups).energy == pytest.approx(truth, rel=1e-9, abs=0.0)
 
 
-# The border.
-
-
 def test_what_it_covers():
     used, idle = Stretch(1, 0.9, 1.0, 1.0), Stretch(4, 0.9, 0.0, 1.0)
     assert periodic.solvable(Groups((Group(3, (used, idle)),)))

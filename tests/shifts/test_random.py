@@ -42,9 +42,6 @@ def room_of(blocks):
 GAUSSIAN = Cost(RecordFactor.PRESENT, 1.0, 2.0, 5.0)
 
 
-# What a factor costs.
-
-
 def moment(mu, p, power, factor):
     """log E e^(λY) of the loss Y = log(dP/dQ) under P = (1 − p)N(0, 1) + pN(μ, 1), Q = N(0, 1).
 
@@ -127,9 +124,6 @@ def test_small_factors_cost_as_their_squares():
     mus = np.array([1e-12, 1e-7, 1e-4])
     assert cost(mus) == pytest.approx((0.25 * mus) ** 2, rel=1e-2)
     assert cost(np.zeros(2)).tolist() == [0.0, 0.0]
-
-
-# Shares of the noise.
 
 
 def split_cost(demand, room, length, pull, share):
@@ -240,9 +234,6 @@ def test_distances_are_those_of_payments_in_proportion_to_room(seed):
         assert found[i] <= float(ends) * (1 + 1e-9) + 1e-9
 
 
-# Before a pay-off.
-
-
 @every("pull, noise", [(1.0, 1.0), (0.5, 2.0), (2.0, 1.0)])
 @every("start", [0.0, 0.7])
 @every("later", [0.3, 1.0])
@@ -282,9 +273,6 @@ def test_a_lead_in_whose_distance_overflows_is_none():
     steps = np.full(2000, 2.0), np.full(2000, 1.0), np.full(2000, 1.0)
     with np.errstate(over="ignore"):
         assert lead_in(pay_off, blocks, steps, 1.0, math.inf) is None
-
-
-# Both runs shifted.
 
 
 def replayed(c, s, found, final, stage):

@@ -150,9 +150,6 @@ def test_the_search_finds_the_best_of_all_starts(kind):
         assert got == pytest.approx(truth, rel=2e-9, abs=0.0)
 
 
-# P1's theorems.
-
-
 @every("gradient", [0.25, 0.5, 1.0])
 @every("eta", [0.05, 0.1, 0.2])
 @every("solver", ["arrays", "run-length"])
@@ -195,9 +192,6 @@ def test_cyclic_batches_on_a_diameter(length, gradient, eta):
         groups = [Group(1, (idle,)), Group(epochs - 1, (used, idle)), Group(1, (used,))]
         by_length = periodic.best_start(Groups(g for g in groups if g.times), 1.0)
         assert mu_of(by_length.energy) == pytest.approx(mu, rel=EXACT, abs=0.0)
-
-
-# Long runs.
 
 
 @every("c", [0.9, 1.1, 0.999, 1.0, 1.0001])

@@ -13,7 +13,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy.integrate import quad
 from scipy.optimize import minimize
 
 from pabi.normal_forms.sampled import Blocks, RecordFactor
@@ -51,53 +50,30 @@ def moment(mu, p, power, factor):
     another Y > 0 as of P = (1 − p)N(0, 1) + pN(2μ, 1), Q = (1 − p)N(0, 1) + pN(μ, 1), Y < 0 as minus the loss
     of the pair first named under its Q, and Y = 0 for what is left.
     """
-    if factor is RecordFactor.ZEROED:
+    z = np.linspace(-40.0, 60.0, 50_001)
 
-        def ratio(z, place):
-            """Of (1 − p)N(0, 1) + pN(place, 1) over N(0, 1)."""
-            return 1.0 - p + p * math.exp(place * z - place * place / 2)
+    def log_ratio(place):
+        """Of (1 − p)N(0, 1) + pN(place, 1) over N(0, 1)."""
+        return np.logaddexp(math.log1p(-p), math.log(p) + place * z - place * place / 2)
 
-        def integral(term, low):
-            ends = {"points": [2 * mu, (2 * power + 2) * mu], "limit": 400}
-            ends |= {"epsabs": 0.0, "epsrel": 1e-11}
-            density = lambda z: math.exp(-z * z / 2) / math.sqrt(2 * math.pi) * term(z)  # noqa: E731
-            return quad(density, low, 40.0, **ends)[0]
+    def integral(logs, low=-40.0):
+        """Of N(0, 1) times a function whose logarithm is given, from `low` on."""
+        density = np.exp(logs - z * z / 2) / math.sqrt(2 * math.pi)
+        return np.trapezoid(np.where(z >= low, density, 0.0), z)
 
-        def above(e):
-            return integral(lambda z: ratio(z, 2 * mu) ** (1.0 + e) / ratio(z, mu) ** e, 1.5 * mu)
-
-        def below(e):
-            return integral(lambda z: ratio(z, mu) ** -e, 0.5 * mu)
-
-        return math.log(above(power) + below(power) + 1.0 - above(0.0) - below(0.0))
-    if factor is RecordFactor.REPLACED:
-
-        def density(z, place):
-            near = math.log1p(-p) - z * z / 2
-            return np.logaddexp(near, math.log(p) - (z - place) ** 2 / 2)
-
-        def ratio(z):
-            logs = (1 + power) * density(z, mu / 2) - power * density(z, -mu / 2)
-            return math.exp(logs) / math.sqrt(2 * math.pi)
-
-        far = (1 + 2 * power) * mu / 2
-        ends = {"points": [-far, 0.0, far], "limit": 400, "epsabs": 0.0, "epsrel": 1e-11}
-        return math.log(quad(ratio, -60.0, 60.0, **ends)[0])
-
-    def integral(exponent, low):
-        """Of dQ·(dP/dQ)^exponent from `low` on."""
-
-        def term(z):
-            loss = np.logaddexp(math.log1p(-p), math.log(p) + mu * z - mu * mu / 2)
-            return math.exp(exponent * loss - z * z / 2) / math.sqrt(2 * math.pi)
-
-        places = [mu / 2, max(mu / 2, exponent * mu)]
-        return quad(term, low, 60.0, points=places, limit=400, epsabs=0.0, epsrel=1e-11)[0]
-
-    if factor is RecordFactor.PRESENT:
-        return math.log(integral(1 + power, -40.0))
-    apart = [integral(e, mu / 2) for e in (1 + power, -power, 1.0, 0.0)]
-    return math.log(apart[0] + apart[1] + 1.0 - apart[2] - apart[3])
+    one = log_ratio(mu)
+    match factor:
+        case RecordFactor.PRESENT:
+            return math.log(integral((1 + power) * one))
+        case RecordFactor.REPLACED:
+            return math.log(integral((1 + power) * log_ratio(mu / 2) - power * log_ratio(-mu / 2)))
+        case RecordFactor.ZEROED:
+            two = log_ratio(2 * mu)
+            above = [integral((1 + e) * two - e * one, 1.5 * mu) for e in (power, 0.0)]
+        case _:
+            above = [integral((1 + e) * one, 0.5 * mu) for e in (power, 0.0)]
+    below = [integral(-e * one, 0.5 * mu) for e in (power, 0.0)]
+    return math.log(1.0 + above[0] - above[1] + below[0] - below[1])
 
 
 @every("factor", RecordFactor)

@@ -18,6 +18,8 @@ from pabi.shifts.start import best_start
 from support.every_case import every
 from support.quadratic_programs import least_payments
 
+from .closed_forms import replay
+
 EXACT = 1e-9  # of a printed or tabulated number
 QP = 1e-8
 
@@ -78,25 +80,6 @@ def test_agrees_with_quadratic_programs_from_every_start():
     assert infinite > 3
 
 
-def replay(c, s, sigma, found):
-    """(distance at the end, cost) of a start and its payments, in rationals."""
-    c, s, sigma = ([Fraction(float(x)) for x in column] for column in (c, s, sigma))
-    pay, cost, begin = [Fraction(0)] * len(c), Fraction(0), found.payments.first
-    blocks = zip(found.payments.ends.tolist(), found.payments.q.tolist(), strict=True)
-    for end, per_unit in blocks:
-        w, q = Fraction(1), Fraction(per_unit) / Fraction(found.unit)
-        for k in range(end, begin - 1, -1):
-            pay[k] = q * sigma[k] ** 2 * w
-            cost += (q * sigma[k] * w) ** 2
-            w *= c[k]
-        begin = end + 1
-    assert not any(pay[: found.tau])
-    z = Fraction(found.distance)
-    for k in range(found.tau, len(c)):
-        z = max(Fraction(0), c[k] * z + s[k] - pay[k])
-    return z, cost
-
-
 def reachable(c, s, diameter, start, tau):
     """The exact distance that the runs can have reached before step τ."""
     w, cap = Fraction(start), None if math.isinf(diameter) else Fraction(diameter)
@@ -113,7 +96,7 @@ def test_payments_are_feasible_and_cost_no_more_than_stated():
         found = best_start(steps(c, s, sigma), diameter, start)
         if found.payments.energy == math.inf:
             continue
-        rest, cost = replay(c, s, sigma, found)
+        rest, cost = replay(c, s, sigma, found.payments, found.distance, found.unit, found.tau)
         assert rest == 0
         assert cost <= Fraction(found.payments.energy)
         assert found.distance >= reachable(c, s, diameter, start, found.tau)

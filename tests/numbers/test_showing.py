@@ -388,15 +388,9 @@ def test_a_picture_shows_no_epsilon_too_small():
     """3.48259 was once drawn as 3.48, and 30.50628 as 30.5."""
     import matplotlib.pyplot as plt
 
-    run = pabi.NoisySGD(
-        pabi.Loss.logistic(feature_norm=1.0, l2=0.002),
-        n=60_000,
-        batches=pabi.ShuffleOnce(1_500),
-        epochs=50,
-        step_size=0.05,
-        noise_std=0.002,
-    )
-    guarantee = run.guarantee(1e-5)
+    given = {"n": 60_000, "epochs": 50, "step_size": 0.05, "noise_std": 0.002}
+    loss = pabi.Loss.logistic(feature_norm=1.0, l2=0.002)
+    guarantee = pabi.NoisySGD(loss, batches=pabi.ShuffleOnce(1_500), **given).guarantee(1e-5)
     left, _ = guarantee.plot()
     said = readings(left.figure)
     plt.close(left.figure)

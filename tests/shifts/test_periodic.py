@@ -146,7 +146,7 @@ def test_blocks_are_feasible_and_cost_no_more_than_stated(groups, diameter, star
 
 @settings(max_examples=settings().max_examples // 4, deadline=None, phases=FAST)
 @given(
-    st.sampled_from([0.9, 0.999, 1.0, 1.0003]),
+    st.sampled_from([0.9, 0.999, 1.0, 1.0, 1.0003]),
     st.integers(1, 60),
     st.integers(1, 400),
     st.integers(0, 70),

@@ -11,8 +11,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from pabi.describe.iteration import Group, Groups, Steps, Stretch
-from pabi.shifts import isotonic, periodic
+from pabi.describe.iteration import Steps
+from pabi.shifts import isotonic
 from pabi.shifts.records import mu_of
 from pabi.shifts.start import best_start
 from support.every_case import every
@@ -126,8 +126,7 @@ def test_the_search_finds_the_best_of_all_starts(kind):
     s = np.where(rng.random(t) < 0.2, 0.05, 0.0)
     sigma = rng.uniform(0.5, 1.5, t)
     for diameter in (0.5, 4.0):
-        w = forward(c, s, diameter, 0.0)
-        v = sigma**2
+        w, v = forward(c, s, diameter, 0.0), sigma**2
         truth = min(isotonic.solve(c[k:], s[k:], v[k:], w[k]).energy for k in range(t))
         got = best_start(steps(c, s, sigma), diameter).payments.energy
         assert got == pytest.approx(truth, rel=2e-9, abs=0.0)
@@ -135,18 +134,14 @@ def test_the_search_finds_the_best_of_all_starts(kind):
 
 @every("gradient", [0.25, 0.5, 1.0])
 @every("eta", [0.05, 0.1, 0.2])
-@every("solver", ["arrays", "run-length"])
-def test_full_batches_on_a_diameter(gradient, eta, solver):
+def test_full_batches_on_a_diameter(gradient, eta):
     """P1 Thm 4.5 as in its Table 8: c = 1, D = 1, noise_std = 8. From t* on μ is 2√(sD)/σ."""
     s, sigma = eta * gradient, eta * 8.0
     t_star, mu_star = round(4.0 / s), 2.0 * math.sqrt(s) / sigma
 
     def mu(t):
-        if solver == "arrays":
-            given = steps(np.ones(t), np.full(t, s), np.full(t, sigma))
-            return mu_of(best_start(given, 1.0).payments.energy)
-        given = Groups((Group(t, (Stretch(1, 1.0, s, sigma),)),))
-        return mu_of(periodic.best_start(given, 1.0).energy)
+        given = steps(np.ones(t), np.full(t, s), np.full(t, sigma))
+        return mu_of(best_start(given, 1.0).payments.energy)
 
     for t in (t_star, t_star + 1, 2 * t_star, 20 * t_star):
         assert mu(t) == pytest.approx(mu_star, rel=EXACT, abs=0.0)
@@ -171,10 +166,6 @@ def test_cyclic_batches_on_a_diameter(length, gradient, eta):
         uses[length - 1 :: length] = s
         mu = mu_of(best_start(steps(np.ones(t), uses, np.full(t, sigma)), 1.0).payments.energy)
         assert mu <= mu_star * (1 + EXACT)
-        used, idle = Stretch(1, 1.0, s, sigma), Stretch(length - 1, 1.0, 0.0, sigma)
-        groups = [Group(1, (idle,)), Group(epochs - 1, (used, idle)), Group(1, (used,))]
-        by_length = periodic.best_start(Groups(g for g in groups if g.times), 1.0)
-        assert mu_of(by_length.energy) == pytest.approx(mu, rel=EXACT, abs=0.0)
 
 
 @every("c", [0.9, 1.1, 0.999, 1.0, 1.0001])

@@ -34,9 +34,8 @@ def draws(release="path", chains=4, shape=(2,), steps=400):
 
 def exact(count=50, p=2):
     mechanism = pabi.ExponentialMechanism(LOSS, n=200, dimension=p, diameter=2.0, epsilon=1.0)
-    return gibbs_rejection(
-        mechanism, lambda x: 0.1 * np.sum(x**2, axis=1), random_state=0, draws=count, delta=1e-3
-    )
+    given = {"random_state": 0, "draws": count, "delta": 1e-3}
+    return gibbs_rejection(mechanism, lambda x: 0.1 * np.sum(x**2, axis=1), **given)
 
 
 def test_arviz_has_the_draws_and_their_cost():
@@ -117,9 +116,8 @@ def test_pictures_show_the_draws():
         assert sum(w * h for w, h in heights) == pytest.approx(1.0)
         traces = axes[i, 1].get_lines()
         assert len(traces) == 4
-        np.testing.assert_array_equal(
-            traces[2].get_ydata(), found.values.reshape(4, 400, 4)[2, :, i]
-        )
+        drawn = found.values.reshape(4, 400, 4)[2, :, i]
+        np.testing.assert_array_equal(traces[2].get_ydata(), drawn)
 
 
 def test_last_iterates_have_a_posterior_alone():

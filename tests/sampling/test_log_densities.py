@@ -86,9 +86,8 @@ def test_a_flat_prior_adds_nothing():
     flat = posterior(prior=None, prior_curvature=(0.0, 0.0))
     assert flat.chain.loss == pabi.Loss.convex(0.25)
     points = np.ones((1, D))
-    assert np.allclose(
-        posterior().gradient(points) - flat.gradient(points), TAU * points / N, atol=1e-12
-    )
+    added = posterior().gradient(points) - flat.gradient(points)
+    assert np.allclose(added, TAU * points / N, atol=1e-12)
 
 
 @every(
@@ -126,17 +125,9 @@ def test_what_it_draws_has_the_law_of_the_posterior():
     n, tau, steps, eta = 50, 25.0, 40, 4e-3  # 0.7⁴⁰ of the start is left
     values = np.random.default_rng(1).uniform(-1.0, 1.0, n)
     bound = 4.0  # within the ball, |y − x| ≤ 1 + 3
-    ours = from_log_density(
-        lambda x, rows: values[rows, None] - x,
-        lambda x: -tau * x,
-        n=n,
-        gradient_bound=bound,
-        curvature=(1.0, 1.0),
-        prior_curvature=(tau, tau),
-        step_size=eta,
-        steps=steps,
-        prox=pabi.prox.ball(3.0),
-    )
+    facts = {"curvature": (1.0, 1.0), "prior_curvature": (tau, tau), "gradient_bound": bound}
+    walk = {"n": n, "step_size": eta, "steps": steps, "prox": pabi.prox.ball(3.0)}
+    ours = posterior(lambda x, rows: values[rows, None] - x, lambda x: -tau * x, **facts, **walk)
     draws = langevin(replace(ours.chain, chains=2000), ours.gradient, np.zeros(1), random_state=0)
     x = draws.values.ravel()
     precision = n + tau

@@ -10,18 +10,12 @@ import pytest
 
 import pabi
 from pabi.normal_forms.forgetting import ForgettingView, chance_of_none, left
+from support.every_case import every
 
 
 def run_of(batches, **changes):
-    settings = {
-        "n": 7,
-        "batches": batches,
-        "steps": 8,
-        "step_size": 0.5,
-        "noise_std": 1.0,
-        "adjacency": "zero_out",
-    } | changes
-    return pabi.NoisySGD(pabi.Loss.logistic(1.0), **settings)
+    given = {"n": 7, "steps": 8, "step_size": 0.5, "noise_std": 1.0, "adjacency": "zero_out"}
+    return pabi.NoisySGD(pabi.Loss.logistic(1.0), batches=batches, **(given | changes))
 
 
 def test_a_batch_may_lack_all_withdrawn_records():
@@ -32,8 +26,8 @@ def test_a_batch_may_lack_all_withdrawn_records():
     assert left(run_of(pabi.Cyclic(3), adjacency="replace_one"), (F(1),), 2) == (F(1),)
 
 
-@pytest.mark.parametrize("batches", [pabi.ShuffleOnce(3), pabi.BallsInBins(3)])
-@pytest.mark.parametrize("records", [1, 2, 3])
+@every("batches", [pabi.ShuffleOnce(3), pabi.BallsInBins(3)])
+@every("records", [1, 2, 3])
 def test_the_chance_that_none_is_there_counts_all_ways(batches, records):
     run = run_of(batches)
     if isinstance(batches, pabi.ShuffleOnce):
@@ -64,15 +58,9 @@ def test_several_records_fill_batches_one_after_another():
 
 def test_a_use_that_stands_for_earlier_ones_is_as_large_as_they_become():
     """Steps that expand by 1.2: the first use of an epoch of two, moved to its end."""
-    run = pabi.NoisySGD(
-        pabi.Loss.nonconvex(0.4, gradient_bound=1.0),
-        n=4,
-        batches=pabi.Cyclic(2),
-        steps=4,
-        step_size=0.5,
-        noise_std=1.0,
-        adjacency="zero_out",
-    )
+    given = {"steps": 4, "step_size": 0.5, "noise_std": 1.0, "adjacency": "zero_out"}
+    loss = pabi.Loss.nonconvex(0.4, gradient_bound=1.0)
+    run = pabi.NoisySGD(loss, n=4, batches=pabi.Cyclic(2), **given)
     view = ForgettingView.of(pabi.Unlearning(run, [(1, 1), (2, 1)]), 1e-5)
     owed = view.latest()
     np.testing.assert_allclose(owed[[1, 3]], 2 * 0.25 * 1.2, rtol=1e-14)

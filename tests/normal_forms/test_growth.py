@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from pabi import Loss
 from pabi.normal_forms.growth import Growth, growth_of
+from support.every_case import every
 
 size = st.floats(0.05, 20.0)
 growths = st.builds(Growth, expansion=size, rate=size, offset=size, gap=size)
@@ -59,7 +60,7 @@ def test_time_and_cost_are_integrals(growth, part):
         assert growth.time(d) == pytest.approx(float(time), rel=CLOSE)
 
 
-@pytest.mark.parametrize("off", [0.0, 1e-15, 1e-12, 1e-8])
+@every("off", [0.0, 1e-15, 1e-12, 1e-8])
 def test_digits_are_kept_next_to_the_turn(off):
     """Where a logarithm of a ratio near one would lose them."""
     growth = Growth(expansion=1.0, rate=1.0, offset=8.0, gap=1e-3)
@@ -100,8 +101,8 @@ def wavy(k, a):
     return lambda x: k * x - a * np.sin(x)
 
 
-@pytest.mark.parametrize(("k", "a"), [(0.5, 2.0), (1.0, 1.5), (0.2, 3.0)])
-@pytest.mark.parametrize("gap", [0.05, 0.7])
+@every("k, a", [(0.5, 2.0), (1.0, 1.5), (0.2, 3.0)])
+@every("gap", [0.05, 0.7])
 def test_paths_from_one_point_stay_within_what_is_reached(k, a, gap):
     """Two gradient flows, gradients `gap` apart, from two thousand points, by Runge–Kutta."""
     growth = Growth(expansion=a - k, rate=k / 2, offset=2 * a * a / k, gap=gap)
@@ -127,17 +128,14 @@ def test_paths_from_one_point_stay_within_what_is_reached(k, a, gap):
     assert closest < 1.05  # at the start the bound is nearly attained
 
 
-# Of a loss.
-
-
-@pytest.mark.parametrize("l2", [0.0, 0.25])
+@every("l2", [0.0, 0.25])
 def test_a_regulariser_makes_paths_part_less(l2):
     """∇L + λx: the least curvature and the rate both rise by λ."""
     found = growth_of(Loss.dissipative(2.0, 0.5, 3.0, l2=l2), 0.1)
     assert found == Growth(expansion=3.0 - l2, rate=0.5 + l2, offset=2.0, gap=0.1)
 
 
-@pytest.mark.parametrize(
+@every(
     "loss",
     [
         Loss.dissipative(2.0, 0.5, 3.0, l2=3.0),  # convex with its regulariser
@@ -146,7 +144,6 @@ def test_a_regulariser_makes_paths_part_less(l2):
         Loss.logistic(1.0),
         Loss.unknown(gradient_bound=1.0),
     ],
-    ids=lambda loss: f"{loss.kind}, l2 = {loss.l2}",
 )
 def test_other_losses_have_none(loss):
     assert growth_of(loss, 0.1) is None

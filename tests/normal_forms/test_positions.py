@@ -10,11 +10,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-import quadprog
 
-from pabi import BallsInBins, Cyclic, FullBatch, InvalidInput, Loss, NoisySGD, Poisson, Reshuffle
+from pabi import BallsInBins, Cyclic, FullBatch, Loss, NoisySGD, Poisson, Reshuffle
 from pabi.describe.iteration import Groups, Steps
 from pabi.normal_forms.positions import OrderedView, Uses, check_position
+from support.every_case import every, refused
+from support.quadratic_programs import least_payments
 
 ETA, NOISE, CLIP = 0.3, 0.7, 1.5
 ULP = Fraction(1, 2**52)
@@ -37,14 +38,8 @@ LOSSES = {
 
 
 def run_of(n, size, data, cooldown, loss="shrinks by curvature", **changes):
-    given = {
-        "n": n,
-        "batches": Cyclic(size),
-        "steps": data + cooldown,
-        "cooldown_steps": cooldown,
-        "step_size": ETA,
-        "noise_std": NOISE,
-    }
+    given = {"steps": data + cooldown, "cooldown_steps": cooldown, "batches": Cyclic(size)}
+    given |= {"n": n, "step_size": ETA, "noise_std": NOISE}
     return NoisySGD(LOSSES[loss], **(given | changes))
 
 
@@ -68,16 +63,15 @@ def written_out(run):
     return found
 
 
-def uses_of(run, record):
+def uses_of(exact, record):
     """The steps whose batch holds the record."""
-    return [k for k, (batch, *_) in enumerate(written_out(run)) if record in batch]
+    return [k for k, (batch, *_) in enumerate(exact) if record in batch]
 
 
-def assert_safe(run, schedule, used):
+def assert_safe(exact, schedule, used):
     """Slopes and sensitivities are not below the exact ones, noises not above, all within a few ulps."""
     columns = schedule.columns() if isinstance(schedule, Groups) else schedule
     c, s, sigma = (np.asarray(x) for x in columns)
-    exact = written_out(run)
     assert len(c) == len(s) == len(sigma) == len(exact) == schedule.steps
     for k, (_, slope, moved, noise) in enumerate(exact):
         assert slope <= Fraction(float(c[k])) <= slope + 4 * ULP * max(slope, 1)
@@ -88,52 +82,52 @@ def assert_safe(run, schedule, used):
         assert noise * (1 - 4 * ULP) <= Fraction(float(sigma[k])) <= noise
 
 
-@pytest.mark.parametrize(("n", "size"), sorted({(n, size) for n, size, *_ in SMALL}))
+@every("n, size", sorted({(n, size) for n, size, *_ in SMALL}))
 def test_every_record_is_used_where_its_batch_is(n, size):
     for data, cooldown in [(d, c) for m, b, d, c in SMALL if (m, b) == (n, size)]:
         run = run_of(n, size, data, cooldown)
-        view = OrderedView(run)
+        view, exact = OrderedView(run), written_out(run)
         assert view.period == -(-n // size)
         for record in range(n):
             uses = view.uses(record // size)
-            assert uses.steps(view.period).tolist() == uses_of(run, record)
-            assert uses.total == len(uses_of(run, record))
+            assert uses.steps(view.period).tolist() == uses_of(exact, record)
+            assert uses.total == len(uses_of(exact, record))
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize(("n", "size"), [(1, 1), (3, 3), (4, 2), (5, 2), (5, 3), (4, 1)])
+@every("n, size", [(1, 1), (3, 3), (4, 2), (5, 2), (5, 3), (4, 1)])
 def test_run_length_codes_are_the_steps_written_out(n, size, loss):
-    """And the steps of a schedule given as arrays are those of the same numbers given once."""
+    """And the steps of a schedule given as arrays are those of the same numbers given once, or their own."""
+    rng = np.random.default_rng(5)
     for data, cooldown in [(d, c) for m, b, d, c in SMALL if (m, b) == (n, size)]:
         run = run_of(n, size, data, cooldown, loss)
         full = np.full(run.steps, 1.0)
-        varying = run_of(
-            n, size, data, cooldown, loss, step_size=ETA * full, noise_std=NOISE * full
-        )
+        sizes, noises = rng.uniform(0.05, 0.5, (2, run.steps))
+        alike = run_of(n, size, data, cooldown, loss, step_size=ETA * full, noise_std=NOISE * full)
+        varying = run_of(n, size, data, cooldown, loss, step_size=sizes, noise_std=noises)
+        exact, other = written_out(run), written_out(varying)
         for position in range(run.steps_per_epoch):
-            used = uses_of(run, position * size)
-            codes = OrderedView(run).schedule(OrderedView(run).uses(position))
-            arrays = OrderedView(varying).schedule(OrderedView(varying).uses(position))
+            used = uses_of(exact, position * size)
+            uses = OrderedView(run).uses(position)
+            codes, again = OrderedView(run).schedule(uses), OrderedView(run).steps(uses)
+            arrays = OrderedView(alike).schedule(OrderedView(alike).uses(position))
+            own = OrderedView(varying).schedule(OrderedView(varying).uses(position))
             assert isinstance(codes, Groups)
             assert isinstance(arrays, Steps)
-            assert_safe(run, codes, used)
-            assert_safe(varying, arrays, used)
-            for code, array, again in zip(
-                codes.columns(),
-                arrays,
-                OrderedView(run).steps(OrderedView(run).uses(position)),
-                strict=True,
-            ):
+            assert_safe(exact, codes, used)
+            assert_safe(exact, arrays, used)
+            assert_safe(other, own, used)
+            for code, array, column in zip(codes.columns(), arrays, again, strict=True):
                 assert np.array_equal(np.asarray(code), array)
-                assert np.array_equal(array, again)
+                assert np.array_equal(array, column)
 
 
-@pytest.mark.parametrize("loss", ["overshoots", "shrinks by curvature"])
-@pytest.mark.parametrize(("data", "cooldown"), [(6, 0), (7, 2), (9, 1)])
+@every("loss", ["overshoots", "shrinks by curvature"])
+@every("data, cooldown", [(6, 0), (7, 2), (9, 1)])
 def test_any_set_of_steps_with_a_periodic_beginning(data, cooldown, loss):
     """Uses one an epoch and then others, as the worst record of a reshuffled run has them."""
     run = run_of(5, 2, data, cooldown, loss)
-    view, tried = OrderedView(run), 0
+    view, exact, tried = OrderedView(run), written_out(run), 0
     for first, epochs in itertools.product(range(3), range(3)):
         periodic = [first + 3 * e for e in range(epochs) if first + 3 * e < data]
         begin = periodic[-1] + 1 if periodic else 0
@@ -142,19 +136,9 @@ def test_any_set_of_steps_with_a_periodic_beginning(data, cooldown, loss):
                 uses, used = Uses(first, len(periodic), then), [*periodic, *then]
                 assert uses.steps(3).tolist() == used
                 assert uses.total == len(used)
-                assert_safe(run, view.schedule(uses), used)
+                assert_safe(exact, view.schedule(uses), used)
                 tried += 1
     assert tried > 50
-
-
-def test_schedules_that_vary_have_their_own_constants_at_every_step():
-    rng = np.random.default_rng(5)
-    for n, size, data, cooldown in [(5, 2, 7, 2), (4, 4, 3, 0), (6, 4, 5, 1)]:
-        sizes, noises = rng.uniform(0.05, 0.5, (2, data + cooldown))
-        run = run_of(n, size, data, cooldown, step_size=sizes, noise_std=noises)
-        for position in range(run.steps_per_epoch):
-            schedule = OrderedView(run).schedule(OrderedView(run).uses(position))
-            assert_safe(run, schedule, uses_of(run, position * size))
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -174,20 +158,6 @@ def test_a_schedule_that_varies_is_not_alike():
     assert OrderedView(run_of(4, 2, 4, 0, step_size=sizes)).nonexpansive
     sizes[2] = 1.9
     assert not OrderedView(run_of(4, 2, 4, 0, step_size=sizes)).nonexpansive
-
-
-def least_cost(c, s, sigma):
-    """The least Σ (a_k/σ_k)² of payments 0 ≤ a_k, no more than is owed, that leave nothing: a projection
-    onto a polyhedron, in u = a/σ."""
-    t = len(c)
-    owed, row, rows, bounds = 0.0, np.zeros(t), [], []
-    for k in range(t):
-        row, owed = c[k] * row, c[k] * owed + s[k]
-        row[k] = sigma[k]
-        rows.append(row.copy() if k == t - 1 else -row)
-        bounds.append(owed if k == t - 1 else -owed)
-    matrix, bound = np.vstack([*rows, np.eye(t)]), np.append(bounds, np.zeros(t))
-    return float(quadprog.solve_qp(np.eye(t), np.zeros(t), matrix.T, bound)[1]) * 2.0
 
 
 def random_run(rng):
@@ -212,8 +182,8 @@ def test_the_record_used_last_is_the_worst_where_the_view_says_so():
         c, s, sigma = (np.array([float(step[i]) for step in exact]) for i in (1, 2, 3))
         costs = []
         for position in range(run.steps_per_epoch):
-            used = np.isin(np.arange(run.steps), uses_of(run, position * run.batch_size))
-            costs.append(least_cost(c, np.where(used, s, 0.0), sigma) if used.any() else 0.0)
+            used = np.isin(np.arange(run.steps), uses_of(exact, position * run.batch_size))
+            costs.append(least_payments(c, np.where(used, s, 0.0), sigma)[1])
         last = next(k for k in reversed(range(run.data_steps)))
         assert view.last_position == last % run.steps_per_epoch
         if view.later_is_worse:
@@ -225,11 +195,8 @@ def test_the_record_used_last_is_the_worst_where_the_view_says_so():
     assert others > 20
 
 
-# Batches of random size.
-
-
-@pytest.mark.parametrize("batches", [Poisson(10), BallsInBins(10)])
-@pytest.mark.parametrize("failing", [1e-3, 1e-8])
+@every("batches", [Poisson(10), BallsInBins(10)])
+@every("failing", [1e-3, 1e-8])
 def test_all_batches_are_covered_where_that_costs_nothing(batches, failing):
     """With η·M·count/size ≤ 2 for every count the slope is 1 whatever the batch; otherwise counts are
     limited, and a batch beyond the limit is rarer than what may fail."""
@@ -247,29 +214,15 @@ def test_all_batches_are_covered_where_that_costs_nothing(batches, failing):
     assert different * binom.sf(found.cap, 100, 0.1) <= found.failure <= failing
 
 
-# Positions that a user states.
-
-
-@pytest.mark.parametrize("position", range(4))
-def test_positions_of_a_known_order_are_taken(position):
-    assert check_position(run_of(7, 2, 8, 0), np.int64(position)) == position
-
-
-@pytest.mark.parametrize("position", [-1, 4, 1.0, True, "0", None])
-def test_other_positions_are_refused(position):
-    with pytest.raises(InvalidInput, match=r"0\.\.steps_per_epoch − 1 = 3") as refused:
-        check_position(run_of(7, 2, 8, 0), position)
-    assert refused.value.field == "position"
-
-
-@pytest.mark.parametrize("batches", [Reshuffle(2), BallsInBins(2), Poisson(2)])
-def test_random_orders_have_no_positions(batches):
-    with pytest.raises(InvalidInput, match="no known positions") as refused:
-        check_position(run_of(7, 2, 8, 0, batches=batches), 0)
-    assert refused.value.field == "position"
-
-
-def test_a_full_batch_has_one_position():
-    run = run_of(4, 4, 3, 0, batches=FullBatch())
-    assert check_position(run, 0) == 0
-    assert OrderedView(run).uses(0).steps(1).tolist() == [0, 1, 2]
+def test_positions_of_a_known_order_are_taken_and_no_others():
+    run = run_of(7, 2, 8, 0)
+    assert [check_position(run, np.int64(j)) for j in range(4)] == [0, 1, 2, 3]
+    for position in (-1, 4, 1.0, True, "0", None):
+        said = refused("position", check_position, run, position)
+        assert "0..steps_per_epoch − 1 = 3" in said
+    for batches in (Reshuffle(2), BallsInBins(2), Poisson(2)):
+        random = run_of(7, 2, 8, 0, batches=batches)
+        assert "no known positions" in refused("position", check_position, random, 0)
+    full = run_of(4, 4, 3, 0, batches=FullBatch())
+    assert check_position(full, 0) == 0
+    assert OrderedView(full).uses(0).steps(1).tolist() == [0, 1, 2]

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from pabi import BallsInBins, Cyclic, FixedSize, Loss, NoisySGD, NotApplicable, Poisson, Reshuffle
 from pabi.normal_forms.sampled import Blocks, SampledRun, require_sampling
+from support.every_case import every
 
 ULP = Fraction(1, 2**52)
 TINY = Fraction(1, 2**1070)  # a few of the least doubles
@@ -28,16 +29,8 @@ LOSSES = {
 
 
 def run_of(batches, loss="shrinks", adjacency="replace_one", **changes):
-    given = {
-        "n": 8,
-        "batches": batches,
-        "steps": 30,
-        "cooldown_steps": 4,
-        "step_size": 0.25,
-        "noise_std": 0.7,
-        "adjacency": adjacency,
-    }
-    return NoisySGD(LOSSES[loss], **(given | changes))
+    given = {"n": 8, "steps": 30, "cooldown_steps": 4, "step_size": 0.25, "noise_std": 0.7}
+    return NoisySGD(LOSSES[loss], batches=batches, adjacency=adjacency, **(given | changes))
 
 
 def written_out(run):
@@ -79,7 +72,7 @@ def assert_steps(blocks, exact):
         assert steep <= Fraction(float(rho)) <= steep * (1 + 8 * ULP) + TINY
 
 
-@pytest.mark.parametrize(("scheme", "loss", "adjacency"), EACH)
+@every("scheme, loss, adjacency", EACH)
 def test_windows_are_the_last_steps(scheme, loss, adjacency):
     run = run_of(SCHEMES[scheme], loss, adjacency)
     exact = written_out(run)
@@ -90,21 +83,17 @@ def test_windows_are_the_last_steps(scheme, loss, adjacency):
         assert_steps(window, exact[30 - steps :])
         if loss != "forgets":  # all but the last of such steps are forgotten, however they are cut
             assert len(window.length) >= min(pieces, max(0, steps - 4))
-    c, s, sigma = view.columns(2, 9)
-    assert_steps(
-        Blocks(np.ones(7, dtype=np.int64), c, s, sigma, np.full(7, view.constants[4])), exact[2:9]
-    )
+    columns, rho = view.columns(2, 9), np.full(7, view.constants[4])
+    assert_steps(Blocks(np.ones(7, dtype=np.int64), *columns, rho), exact[2:9])
 
 
-@pytest.mark.parametrize(("scheme", "adjacency"), BOTH)
+@every("scheme, adjacency", BOTH)
 def test_schedules_that_vary_are_kept_step_by_step(scheme, adjacency):
     rng = np.random.default_rng(3)
-    run = run_of(
-        SCHEMES[scheme], "overshoots", adjacency,
-        step_size=rng.uniform(0.05, 0.3, 30), noise_std=rng.uniform(0.5, 1.0, 30),
-    )  # fmt: skip
-    exact = written_out(run)
-    view = SampledRun(run, DELTA)
+    sizes, noises = rng.uniform(0.05, 0.3, 30), rng.uniform(0.5, 1.0, 30)
+    given = {"step_size": sizes, "noise_std": noises}
+    run = run_of(SCHEMES[scheme], "overshoots", adjacency, **given)
+    exact, view = written_out(run), SampledRun(run, DELTA)
     for steps in (1, 4, 9, 30):
         assert_steps(view.window(steps, 3), exact[30 - steps :])
     c, s, sigma = view.columns(2, 9)
@@ -122,8 +111,8 @@ def furthest(run, view, steps, pull):
     return z
 
 
-@pytest.mark.parametrize(("scheme", "loss", "adjacency"), EACH)
 @pytest.mark.parametrize("written", [False, True])
+@every("scheme, loss, adjacency", EACH)
 def test_distances_are_never_below_the_recursion(scheme, loss, adjacency, written):
     changes = {"step_size": np.full(30, 0.25)} if written else {}
     run = run_of(SCHEMES[scheme], loss, adjacency, **changes)
@@ -134,7 +123,7 @@ def test_distances_are_never_below_the_recursion(scheme, loss, adjacency, writte
         assert exact <= found <= exact * (1 + Fraction(1, 10**10)) + Fraction(1, 10**300)
 
 
-@pytest.mark.parametrize("written", [False, True])
+@every("written", [False, True])
 def test_no_distance_is_beyond_the_diameter(written):
     changes = {"step_size": np.full(30, 0.25)} if written else {}
     run = run_of(FixedSize(3), "keeps", diameter=0.5, **changes)
@@ -153,10 +142,7 @@ def test_no_step_of_the_data_is_missed_however_long_the_run():
     assert np.all(blocks.length > 0)
 
 
-# Whose gradients.
-
-
-@pytest.mark.parametrize(("scheme", "adjacency"), BOTH)
+@every("scheme, adjacency", BOTH)
 def test_what_a_record_adds_and_how_far_steps_are_apart(scheme, adjacency):
     """By all pairs of adjacent batches of gradients ±C: with and without the record, and with another in
     its place."""
@@ -174,14 +160,14 @@ def test_what_a_record_adds_and_how_far_steps_are_apart(scheme, adjacency):
     assert view.single == (adjacency == "zero_out" and scheme == "poisson")
 
 
-@pytest.mark.parametrize(("n", "size"), [(8, 3), (7, 7), (10, 1), (3, 1)])
-@pytest.mark.parametrize("scheme", [FixedSize, Poisson])
+@every("n, size", [(8, 3), (7, 7), (10, 1), (3, 1)])
+@every("scheme", [FixedSize, Poisson])
 def test_the_probability_is_that_of_being_drawn(scheme, n, size):
     found = Fraction(SampledRun(run_of(scheme(size), n=n), DELTA).probability)
     assert Fraction(size, n) <= found <= min(1, Fraction(size, n) * (1 + ULP))
 
 
-@pytest.mark.parametrize("batches", [Cyclic(3), Reshuffle(3), BallsInBins(3)])
+@every("batches", [Cyclic(3), Reshuffle(3), BallsInBins(3)])
 def test_other_orders_are_refused(batches):
     run = run_of(batches)
     with pytest.raises(NotApplicable, match="not drawn afresh"):
@@ -191,7 +177,7 @@ def test_other_orders_are_refused(batches):
     assert require_sampling(run_of(FixedSize(3))).fresh
 
 
-@pytest.mark.parametrize("steps", [1, 1000])
+@every("steps", [1, 1000])
 def test_large_batches_are_as_rare_as_is_allowed(steps):
     from scipy.stats import binom
 
@@ -240,10 +226,7 @@ def test_a_slope_of_zero_forgets_all_before():
     assert blocks.room == pytest.approx([0.0, 0.25**2, 1.25], rel=1e-10)
 
 
-@pytest.mark.parametrize(("n", "c"), [(10**6, 0.5), (10**9, 0.999)])
-def test_a_product_that_underflows_is_not_taken_for_zero(n, c):
-    assert 0.0 < blocks_of([(n, c, 1.0)]).contraction < 1e-290
-
-
-def test_a_product_that_overflows_stays_above_all_that_is_looked_at():
+def test_products_beyond_the_doubles_are_not_taken_for_zero_nor_for_little():
+    for n, c in [(10**6, 0.5), (10**9, 0.999)]:
+        assert 0.0 < blocks_of([(n, c, 1.0)]).contraction < 1e-290
     assert blocks_of([(10**6, 1.5, 1.0)]).contraction > 1e300

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from pabi import Modulus
 from pabi.normal_forms.shapes import shapes
+from support.every_case import every
 
 ROUNDINGS = 1e-14  # relative: a few of them
 DISTANCES = [1e-12, 1e-3, 0.31, 1.0, 7.25, 1e3, 1e12]
@@ -78,7 +79,7 @@ def test_values_are_those_of_the_parts(moduli):
         assert math.isinf(omega(math.inf)) == mp.isinf(truth(stated, math.inf))
 
 
-@pytest.mark.parametrize("z", [5e-324, 1e-300, 0.1, 1.7e308])
+@every("z", [5e-324, 1e-300, 0.1, 1.7e308])
 def test_a_step_that_keeps_distances_is_evaluated_exactly(z):
     """No distance may grow by roundings alone, however many such steps there are."""
     (omega,) = shapes([Modulus.linear(1.0)]).evaluators()
@@ -95,7 +96,7 @@ CURVES = {
 }
 
 
-@pytest.mark.parametrize("name", CURVES)
+@every("name", CURVES)
 def test_derivatives_are_those_of_the_least_part(name):
     stated = CURVES[name]
     for z in (1e-3, 0.05, 0.2, 0.9, 30.0):
@@ -106,7 +107,7 @@ def test_derivatives_are_those_of_the_least_part(name):
         assert second == pytest.approx(float(exact[2]), rel=1e-9, abs=1e-9)
 
 
-@pytest.mark.parametrize("name", CURVES)
+@every("name", CURVES)
 def test_jumps_and_slopes_are_those_of_the_curve(name):
     """ω(0+) > 0, or the least c with ω(δ) ≤ cδ everywhere, which the curve nearly attains."""
     stated = CURVES[name]
@@ -129,9 +130,6 @@ def test_nothing_known_has_no_slope_and_is_passed_at_zero_only():
     assert np.isnan(shape.slopes[0])
     assert shape.slopes[1] == 0.5
     assert shape.at(np.array([[0.0, 1.0], [0.0, 1.0]])).tolist() == [[0.0, math.inf], [0.0, 0.5]]
-
-
-# Functions.
 
 
 def bent(z):
@@ -172,8 +170,8 @@ def test_parts_of_a_run_and_other_units():
         assert unit * whole.in_units_of(unit).at(z / unit) == pytest.approx(whole.at(z), rel=1e-15)
 
 
-@pytest.mark.parametrize(
-    ("moduli", "only"),
+@every(
+    "moduli, only",
     [
         ([Modulus.linear(0.5), Modulus.sqrt(1.0, 0.3)], True),
         ([Modulus.linear(0.5), Modulus.affine(1.0, 0.3)], False),

@@ -18,6 +18,7 @@ import pytest
 from pabi import Cyclic, Loss, NoisySGD, NotApplicable, Poisson
 from pabi.describe.orders import Fractions
 from pabi.normal_forms.step_moduli import StepModuli
+from support.every_case import every
 
 ETA, BOUND, L2 = 0.4, 1.25, 0.5
 ROUNDINGS = 1e-13
@@ -34,14 +35,8 @@ SMALL = [
 
 
 def run_of(n, size, data, cooldown, loss=None, **changes):
-    given = {
-        "n": n,
-        "batches": Cyclic(size),
-        "steps": data + cooldown,
-        "cooldown_steps": cooldown,
-        "step_size": ETA,
-        "noise_std": 1.0,
-    }
+    given = {"steps": data + cooldown, "cooldown_steps": cooldown, "batches": Cyclic(size)}
+    given |= {"n": n, "step_size": ETA, "noise_std": 1.0}
     return NoisySGD(Loss.lipschitz(BOUND, l2=L2) if loss is None else loss, **(given | changes))
 
 
@@ -78,23 +73,16 @@ def forty_digits():
         yield
 
 
-@pytest.mark.parametrize(("n", "size"), sorted({(n, size) for n, size, *_ in SMALL}))
+@pytest.mark.parametrize("n", range(1, 6))
+@every("size", range(1, 6))
 def test_every_step_has_the_modulus_of_its_batch(n, size):
-    for data, cooldown in [(d, c) for m, b, d, c in SMALL if (m, b) == (n, size)]:
-        run = run_of(n, size, data, cooldown)
-        assert_moduli(run, view_of(run))
-        assert_moduli(run, view_of(run), first=run.steps // 2)
-
-
-@pytest.mark.parametrize(("n", "size"), [(3, 3), (5, 2), (4, 2)])
-def test_steps_of_every_size_have_their_own(n, size):
     """Also where step sizes repeat, with other batches."""
     rng = np.random.default_rng(n)
     for data, cooldown in [(d, c) for m, b, d, c in SMALL if (m, b) == (n, size)]:
-        sizes = rng.choice([0.1, 0.2, 0.4, 0.8], data + cooldown)
-        run = run_of(n, size, data, cooldown, step_size=sizes)
-        assert_moduli(run, view_of(run))
-        assert_moduli(run, view_of(run), first=run.steps // 2)
+        for sizes in (ETA, rng.choice([0.1, 0.2, 0.4, 0.8], data + cooldown)):
+            run = run_of(n, size, data, cooldown, step_size=sizes)
+            assert_moduli(run, view_of(run))
+            assert_moduli(run, view_of(run), first=run.steps // 2)
 
 
 def test_steps_are_alike_where_all_batches_have_one_size():
@@ -129,15 +117,13 @@ def test_batches_of_random_size_are_all_covered():
     assert view_of(run_of(9, 3, 6, 0, batches=Poisson(3, cap=5))).alike
 
 
-# What is left to others.
-
-
-@pytest.mark.parametrize("written", [False, True])
-def test_where_nothing_is_known_no_proof_applies(written):
-    step = np.full(4, ETA) if written else ETA
-    run = run_of(4, 2, 4, 0, Loss.unknown(), gradient_sensitivity=1.0, step_size=step)
+@every("step_size", [ETA, np.full(4, ETA)])
+def test_where_nothing_is_known_or_all_is_linear_no_proof_applies(step_size):
+    unknown = {"loss": Loss.unknown(), "gradient_sensitivity": 1.0}
     with pytest.raises(NotApplicable, match="nothing is known of how far a unknown loss's steps"):
-        view_of(run)
+        view_of(run_of(4, 2, 4, 0, **unknown, step_size=step_size))
+    with pytest.raises(NotApplicable, match="every modulus is linear"):
+        view_of(run_of(4, 2, 4, 0, Loss.logistic(1.0), step_size=step_size))
 
 
 def test_clipped_gradients_of_an_unknown_loss_are_bounded():
@@ -145,13 +131,6 @@ def test_clipped_gradients_of_an_unknown_loss_are_bounded():
     above = view_of(run_of(4, 2, 3, 1, Loss.unknown(), clip_norm=1.5)).above_data_steps
     for z in DISTANCES:
         assert z + 2 * ETA * 1.5 <= above(z) <= (z + 2 * ETA * 1.5) * (1 + ROUNDINGS)
-
-
-@pytest.mark.parametrize("written", [False, True])
-def test_slopes_are_left_to_the_proofs_for_slopes(written):
-    step = np.full(4, ETA) if written else ETA
-    with pytest.raises(NotApplicable, match="every modulus is linear"):
-        view_of(run_of(4, 2, 4, 0, Loss.logistic(1.0), step_size=step))
 
 
 def test_a_slope_that_says_less_than_the_loss_is_looked_at():
@@ -180,8 +159,8 @@ def test_the_fractions_are_the_callers():
 LOGISTIC = Loss.logistic(1.0, l2=0.1)
 
 
-@pytest.mark.parametrize(
-    ("loss", "changes", "linear"),
+@every(
+    "loss, changes, linear",
     [
         (LOGISTIC, {}, True),
         (Loss.logistic(1.0), {}, True),
@@ -199,9 +178,8 @@ def test_a_varying_schedule_of_slopes_is_told_before_its_table_is_written(
     """Whether it is, agrees with the moduli themselves, step by step."""
     steps, changes = 40, dict(changes)
     sizes = np.linspace(0.1, changes.pop("longest", 1.0), steps)
-    run = NoisySGD(
-        loss, 13, Cyclic(4), total_steps=steps, step_size=sizes, noise_std=1.0, **changes
-    )
+    given = {"total_steps": steps, "step_size": sizes, "noise_std": 1.0, **changes}
+    run = NoisySGD(loss, 13, Cyclic(4), **given)
     parts = run.fractions()
     every = [
         run.loss.modulus(float(eta), run.clip_norm, f)

@@ -11,29 +11,18 @@ import zlib
 from fractions import Fraction
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pabi import InvalidInput
 from pabi.numbers import encoding
+from support.every_case import every, refused
 
 
 def packed(raw):
     return base64.b64encode(zlib.compress(raw, 1)).decode()
 
 
-def refusal(read, *args):
-    with pytest.raises(InvalidInput) as refused:
-        read(*args)
-    assert "\n" not in str(refused.value)
-    return refused.value
-
-
-# Arrays.
-
-
-@pytest.mark.parametrize(("count", "list_"), [(0, True), (64, True), (65, False), (1000, False)])
+@every("count, list_", [(0, True), (64, True), (65, False), (1000, False)])
 def test_the_form_is_the_documented_one(count, list_):
     """A list up to 64 numbers; then little-endian doubles, or differences of 64-bit integers."""
     values = (np.arange(count) ** 2 / 3.0).tolist()
@@ -66,87 +55,54 @@ GOOD = packed(struct.pack("<2d", 1.0, 2.0))
 TWO = zlib.compress(bytes(8)) + zlib.compress(bytes(8))
 
 
-@pytest.mark.parametrize(
-    "text",
+BASE64 = "expected base64 of zlib-compressed numbers"
+DAMAGED = [
+    *(GOOD[:-4], "!" + GOOD[1:], GOOD + "\n", "", None, 16, ["f8"]),
+    *(
+        base64.b64encode(raw).decode()  # no stream, two, one and something else
+        for raw in (b"no stream at all", TWO, zlib.compress(bytes(16)) + b"x")
+    ),
+]
+NO_FLOATS = [None, 1.0, "1", [True], [1, None], ["1"], {}, {"i8": GOOD}, {"f8": GOOD, "x": 1}]
+NO_INTEGERS = [None, 1, [True], [1.0], [2**62], [-(2**62)], {"f8": GOOD}, {}, [None], "1"]
+
+
+@every(
+    "read, key, others, whole",
     [
-        GOOD[:-4],  # the end is missing
-        "!" + GOOD[1:],
-        GOOD + "\n",
-        base64.b64encode(b"no stream at all").decode(),
-        base64.b64encode(TWO).decode(),  # something follows
-        base64.b64encode(zlib.compress(bytes(16)) + b"x").decode(),
-        "",
-        None,
-        16,
-        ["f8"],
+        (encoding.read_floats, "f8", [*NO_FLOATS, [[1.0]], [1j]], "whole doubles"),
+        (encoding.read_integers, "i8", NO_INTEGERS, "whole 64-bit integers"),
     ],
 )
-@pytest.mark.parametrize(
-    ("read", "key"), [(encoding.read_floats, "f8"), (encoding.read_integers, "i8")]
-)
-def test_damaged_arrays_are_refused(read, key, text):
-    refused = refusal(read, "x", {key: text})
-    assert refused.field == "x"
-    assert "expected base64 of zlib-compressed numbers" in str(refused)
-
-
-@pytest.mark.parametrize("size", [1, 7, 9, 12])
-def test_parts_of_numbers_are_refused(size):
-    assert "whole doubles" in str(refusal(encoding.read_floats, "x", {"f8": packed(bytes(size))}))
-    whole = refusal(encoding.read_integers, "x", {"i8": packed(bytes(size))})
-    assert "whole 64-bit integers" in str(whole)
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        None,
-        1.0,
-        "1",
-        [True],
-        [1, None],
-        ["1"],
-        {},
-        {"i8": GOOD},
-        {"f8": GOOD, "x": 1},
-        [[1.0]],
-        [1j],
-    ],
-)
-def test_what_is_no_array_of_floats_is_refused(value):
-    assert refusal(encoding.read_floats, "x", value).field == "x"
-
-
-@pytest.mark.parametrize(
-    "value", [None, 1, [True], [1.0], [2**62], [-(2**62)], {"f8": GOOD}, {}, [None], "1"]
-)
-def test_what_is_no_array_of_integers_is_refused(value):
-    assert refusal(encoding.read_integers, "x", value).field == "x"
+def test_what_is_no_array_is_refused(read, key, others, whole):
+    for text in DAMAGED:
+        assert BASE64 in refused("x", read, "x", {key: text}), text
+    for value in others:
+        refused("x", read, "x", value)
+    for size in (1, 7, 9, 12):
+        assert whole in refused("x", read, "x", {key: packed(bytes(size))})
 
 
 def test_numbers_that_no_double_holds_are_refused():
-    assert "range of doubles" in str(refusal(encoding.read_floats, "x", [10**400]))
+    assert "range of doubles" in refused("x", encoding.read_floats, "x", [10**400])
     assert encoding.read_floats("x", [2**53 + 1, 1]).tolist() == [2.0**53, 1.0]
     assert encoding.read_integers("x", [2**62 - 1]).tolist() == [2**62 - 1]
 
 
 def test_what_may_be_unpacked_is_shared_by_all_arrays_within():
     """To the byte; a limit within another is one of its own, and outside there is none."""
+    with encoding.unpacking_at_most(0):  # a list costs no room
+        assert encoding.read_floats("x", [1.0, 2.0]).tolist() == [1.0, 2.0]
     eight, sixteen = {"f8": packed(bytes(8))}, {"f8": packed(bytes(16))}
     with encoding.unpacking_at_most(24):
         encoding.read_floats("x", sixteen)
         with encoding.unpacking_at_most(8):
             encoding.read_floats("x", eight)
-            assert "unpacks to more" in str(refusal(encoding.read_floats, "x", eight))
-        assert "unpacks to more" in str(refusal(encoding.read_floats, "x", sixteen))
+            assert "unpacks to more" in refused("x", encoding.read_floats, "x", eight)
+        assert "unpacks to more" in refused("x", encoding.read_floats, "x", sixteen)
         encoding.read_floats("x", eight)
-        assert "unpacks to more" in str(refusal(encoding.read_floats, "x", eight))
+        assert "unpacks to more" in refused("x", encoding.read_floats, "x", eight)
     assert encoding.read_floats("x", {"f8": packed(bytes(8000))}).size == 1000
-
-
-def test_a_list_of_numbers_costs_no_room():
-    with encoding.unpacking_at_most(0):
-        assert encoding.read_floats("x", [1.0, 2.0]).tolist() == [1.0, 2.0]
 
 
 # JSON.
@@ -185,9 +141,8 @@ def test_a_number_is_the_nearest_double_or_none(minus, whole, part, exponent):
     nearest = float(text)  # the language's own rounding
     lost = math.isinf(nearest) or (nearest == 0.0 and truth != 0)
     if lost:
-        refused = refusal(encoding.parse_json, f"[{text}]")
-        assert refused.field == "json"
-        assert "beyond the range of doubles" in str(refused)
+        said = refused("json", encoding.parse_json, f"[{text}]")
+        assert "beyond the range of doubles" in said
     else:
         found = encoding.parse_json(f"[{text}]")[0]
         assert abs(Fraction(found) - truth) <= Fraction(math.ulp(found)) / 2
@@ -199,36 +154,27 @@ def test_a_key_comes_once(keys):
     if len(set(keys)) == len(keys):
         assert encoding.parse_json(text) == {k: i for i, k in enumerate(keys)}
     else:
-        refused = refusal(encoding.parse_json, text)
+        said = refused("json", encoding.parse_json, text)
         named = [k for k in keys if keys.count(k) > 1]
-        assert str(refused) in [f"json: the key {k!r} comes twice" for k in named]
+        assert said in [f"json: the key {k!r} comes twice" for k in named]
 
 
-def test_keys_that_are_written_differently_are_the_same():
-    assert "comes twice" in str(refusal(encoding.parse_json, r'{"a": 1, "\u0061": 2}'))
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
+@every(
+    "text, said",
     [
         ('{"a": 1,\n "b" 2}', "line 2, column 6"),
         ("", "line 1, column 1"),
         ("[1, 2", "line 1"),
+        (r'{"a": 1, "\u0061": 2}', "the key 'a' comes twice"),
         ("[1] 2", "line 1, column 5"),
         ("[NaN]", "NaN is not a number"),
         ("[-Infinity]", "-Infinity is not a number"),
         ("[" * 100_000, "nested too deeply"),
         ("[" + "1" * 5000 + "]", "a number that cannot be read"),
     ],
-    ids=["a colon", "nothing", "no end", "more", "NaN", "infinity", "deep", "long"],
 )
 def test_what_is_no_json_says_where(text, said):
-    refused = refusal(encoding.parse_json, text)
-    assert refused.field == "json"
-    assert said in str(refused)
-
-
-# Nesting.
+    assert said in refused("json", encoding.parse_json, text)
 
 
 def depth(value):

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
-from pabi.numbers.errors import InvalidInput
 from pabi.numbers.ranges import by_column, centres_and_reaches
+from support.every_case import every, refused
 
 
 def test_every_form_has_the_same_centres_and_half_widths():
@@ -35,8 +34,8 @@ def test_the_largest_ranges_have_finite_half_widths():
     assert (centre[0], reach[0]) == (0.0, largest)
 
 
-@pytest.mark.parametrize(
-    ("ranges", "sparse", "message"),
+@every(
+    "ranges, sparse, message",
     [
         ("text", False, "expected pairs (low, high)"),
         ((0.0, 1.0, 2.0), False, "expected (low, high) or shape (2, 2), got shape (3,)"),
@@ -49,6 +48,7 @@ def test_the_largest_ranges_have_finite_half_widths():
     ],
 )
 def test_wrong_ranges_are_refused_in_one_line(ranges, sparse, message):
-    with pytest.raises(InvalidInput) as refusal:
-        centres_and_reaches(by_column(ranges, None, 2), 2, sparse=sparse)
-    assert str(refusal.value) == f"feature_ranges: {message}"
+    def read():
+        return centres_and_reaches(by_column(ranges, None, 2), 2, sparse=sparse)
+
+    assert refused("feature_ranges", read) == f"feature_ranges: {message}"

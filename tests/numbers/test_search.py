@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pabi.numbers.search import bisected, bisected_arrays, descended, largest, mean, sectioned
+from support.every_case import every
 
 POSITIVE = st.floats(1e-300, 1e300)
 
@@ -28,7 +28,7 @@ def test_a_bracket_shrinks_until_it_is_close(high, share):
     assert low < share * high <= above <= 1.001 * low
 
 
-def test_a_bracket_is_halved_so_often_at_most():
+def test_rounds_and_middles_of_a_bracket():
     tried: list[float] = []
 
     def holds(x: float) -> bool:
@@ -37,17 +37,9 @@ def test_a_bracket_is_halved_so_often_at_most():
 
     assert bisected(holds, 0.0, 1.0, rounds=2) == (0.25, 0.5)
     assert tried == [0.5, 0.25]
-
-
-def test_an_infinite_bracket_stays():
+    root = bisected(lambda x: x >= 3.0, 1.0, 16.0, middle=lambda a, b: math.sqrt(a * b), rounds=1)
+    assert root == (1.0, 4.0)
     assert bisected(lambda x: True, 1.0, math.inf) == (1.0, math.inf)
-
-
-def test_other_middles():
-    low, high = bisected(
-        lambda x: x >= 3.0, 1.0, 16.0, middle=lambda a, b: math.sqrt(a * b), rounds=1
-    )
-    assert (low, high) == (1.0, 4.0)
 
 
 @given(st.lists(st.floats(0.0, 1.0), min_size=1, max_size=5))
@@ -58,25 +50,24 @@ def test_arrays_are_bisected_elementwise(roots):
         assert (one, two) == bisected(lambda x, r=root: x >= r, 0.0, 1.0, rounds=20)
 
 
-@pytest.mark.parametrize("top", [-3.0, 0.0, 1.7, 4.0])
+@every("top", [-3.0, 0.0, 1.7, 4.0])
 def test_the_largest_value_is_found(top):
     value = largest(lambda x: -((x - top) ** 2), -3.0, 4.0, points=65, rounds=70)
     assert -1e-15 <= value <= 0.0
 
 
-@pytest.mark.parametrize("start", [-5.0, 0.0, 2.0])
+@every("start", [-5.0, 0.0, 2.0])
 def test_the_least_value_is_descended_to(start):
     x, value = descended(lambda x: abs(x - 1.0), start, stride=0.4, width=0.1, limit=40.0)
     assert abs(x - 1.0) == value <= 0.1
 
 
 def test_nan_counts_as_infinite_and_the_limit_holds():
-    x, value = descended(
-        lambda x: math.nan if x > 3.0 else -x, 0.0, stride=0.4, width=0.1, limit=40.0
-    )
+    walk = {"stride": 0.4, "width": 0.1}
+    x, value = descended(lambda x: math.nan if x > 3.0 else -x, 0.0, **walk, limit=40.0)
     assert 2.9 <= x <= 3.0
     assert value == -x
-    x, _ = descended(lambda x: -x, 0.0, stride=0.4, width=0.1, limit=5.0)
+    x, _ = descended(lambda x: -x, 0.0, **walk, limit=5.0)
     assert 5.0 <= x <= 20.0
 
 
@@ -85,7 +76,7 @@ def test_the_mean_is_between(a, b):
     assert min(a, b) <= mean(a, b) <= max(a, b)
 
 
-@pytest.mark.parametrize("root", [0.0, 0.3, math.pi, 7.0, 9.0])
+@every("root", [0.0, 0.3, math.pi, 7.0, 9.0])
 def test_sections_end_at_the_root(root):
     """Every round leaves one section of eight; all are low before the root, which may be at either end."""
     low, high = sectioned(lambda x: x < root, 0.0, 7.0, points=7, rounds=10)

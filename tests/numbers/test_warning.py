@@ -8,6 +8,7 @@ import pytest
 
 from pabi.numbers import warning as warning_module
 from pabi.numbers.warning import warn_once
+from support.every_case import every
 
 WORDS = "rows were long"
 FILTERS = {
@@ -41,7 +42,7 @@ def counts(warn, monkeypatch, filters):
     return shown
 
 
-@pytest.mark.parametrize("name", FILTERS)
+@every("name", FILTERS)
 def test_filters_decide_and_a_process_is_told_once(monkeypatch, name):
     def ours():
         warn_once(WORDS, UserWarning, stacklevel=1)

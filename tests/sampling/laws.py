@@ -1,4 +1,4 @@
-"""Exact laws of one-dimensional projected chains, by quadrature of their transition kernels."""
+"""Exact laws of one-dimensional projected chains, by quadrature of their kernels, and noise that is kept."""
 
 from __future__ import annotations
 
@@ -75,3 +75,15 @@ class IntervalLaw:
         if inner.size < 100:
             return True
         return kstest((self.cdf(inner) - self.low) / middle, "uniform").pvalue > LEVEL
+
+
+class Recorder(np.random.Generator):
+    """Standard normals that are kept, so that a chain can be followed by hand."""
+
+    def __init__(self):
+        super().__init__(np.random.PCG64(0))
+        self.calls = []
+
+    def standard_normal(self, size=None, *args, **kwargs):
+        self.calls.append(super().standard_normal(size))
+        return self.calls[-1].copy()

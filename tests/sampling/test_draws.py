@@ -26,25 +26,16 @@ def _close():
     plt.close("all")
 
 
-def draws(release="path", chains=4, shape=(2,), steps=400, **fields):
-    chain = pabi.LangevinChain(
-        LOSS,
-        n=200,
-        inverse_temperature=1.0,
-        step_size=0.5,
-        steps=steps,
-        chains=chains,
-        release=release,
-        **fields,
-    )
+def draws(release="path", chains=4, shape=(2,), steps=400):
+    given = {"n": 200, "inverse_temperature": 1.0, "step_size": 0.5, "steps": steps}
+    chain = pabi.LangevinChain(LOSS, chains=chains, release=release, **given)
     return langevin(chain, lambda x: x, np.zeros(shape), random_state=2, delta=1e-3)
 
 
 def exact(count=50, p=2):
     mechanism = pabi.ExponentialMechanism(LOSS, n=200, dimension=p, diameter=2.0, epsilon=1.0)
-    return gibbs_rejection(
-        mechanism, lambda x: 0.1 * np.sum(x**2, axis=1), random_state=0, draws=count, delta=1e-3
-    )
+    given = {"random_state": 0, "draws": count, "delta": 1e-3}
+    return gibbs_rejection(mechanism, lambda x: 0.1 * np.sum(x**2, axis=1), **given)
 
 
 def test_arviz_has_the_draws_and_their_cost():
@@ -125,9 +116,8 @@ def test_pictures_show_the_draws():
         assert sum(w * h for w, h in heights) == pytest.approx(1.0)
         traces = axes[i, 1].get_lines()
         assert len(traces) == 4
-        np.testing.assert_array_equal(
-            traces[2].get_ydata(), found.values.reshape(4, 400, 4)[2, :, i]
-        )
+        drawn = found.values.reshape(4, 400, 4)[2, :, i]
+        np.testing.assert_array_equal(traces[2].get_ydata(), drawn)
 
 
 def test_last_iterates_have_a_posterior_alone():

@@ -5,11 +5,10 @@ from __future__ import annotations
 from fractions import Fraction
 
 import numpy as np
-import pytest
 
 from pabi import prox
-from pabi.numbers.errors import InvalidInput
 from pabi.sampling.each_chain import each_chain
+from support.every_case import every, refused
 
 MAPS = [
     (None, (3,)),
@@ -41,9 +40,7 @@ def points(shape, rng):
     return np.concatenate([ordinary, *scaled, *special])
 
 
-@pytest.mark.parametrize(
-    ("given", "shape"), MAPS, ids=lambda v: getattr(v, "__name__", repr(v)[:40])
-)
+@every("given, shape", MAPS)
 def test_all_at_once_is_one_by_one(given, shape):
     x = points(shape, np.random.default_rng(3))
     kept = x.copy()
@@ -61,17 +58,13 @@ def test_all_at_once_is_one_by_one(given, shape):
         assert np.all(np.abs(together - alone) <= slack)
 
 
-def test_balls_are_never_left():
-    rng = np.random.default_rng(4)
-    for radius, centre in ((1.0, None), (0.3, [1.0, -2.0, 5.0, 1e6]), (1e-150, None)):
-        x = rng.normal(size=(200, 4)) * radius * 1.2 + (0.0 if centre is None else np.array(centre))
-        ball = prox.ball(radius, center=centre)
-        for y in each_chain(ball, (4,))(x, 1.0):
-            c = [0.0] * 4 if centre is None else centre
-            square = sum(
-                (Fraction(a) - Fraction(b)) ** 2 for a, b in zip(y.tolist(), c, strict=True)
-            )
-            assert square <= Fraction(radius) ** 2
+@every("radius, centre", [(1.0, np.zeros(4)), (0.3, [1.0, -2.0, 5.0, 1e6]), (1e-150, np.zeros(4))])
+def test_balls_are_never_left(radius, centre):
+    x = np.random.default_rng(4).normal(size=(200, 4)) * radius * 1.2 + np.array(centre)
+    ball = prox.ball(radius, center=centre if np.any(centre) else None)
+    for y in each_chain(ball, (4,))(x, 1.0):
+        offsets = [Fraction(a) - Fraction(b) for a, b in zip(y.tolist(), centre, strict=True)]
+        assert sum(a**2 for a in offsets) <= Fraction(radius) ** 2
 
 
 def test_halfspaces_are_never_left():
@@ -97,12 +90,8 @@ def test_simplices_are_never_left():
 
 
 def test_another_shape_is_refused():
-    for given in (
-        prox.ball(1.0, center=[0.0, 0.0]),
-        prox.box(0.0, [1.0, 2.0]),
-        prox.halfspace([1.0], 1.0),
-    ):
-        with pytest.raises(InvalidInput, match="^prox: expected one for points of shape"):
-            each_chain(given, (3,))
-    with pytest.raises(InvalidInput, match="^prox: "):
-        each_chain(lambda x, step: x[:1], (3,))(np.zeros((2, 3)), 1.0)
+    centred, box = prox.ball(1.0, center=[0.0, 0.0]), prox.box(0.0, [1.0, 2.0])
+    for given in (centred, box, prox.halfspace([1.0], 1.0)):
+        assert "expected one for points of shape" in refused("prox", each_chain, given, (3,))
+    shorter = each_chain(lambda x, step: x[:1], (3,))
+    refused("prox", shorter, np.zeros((2, 3)), 1.0)

@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 
 import pabi
-from pabi.numbers.errors import InvalidInput
 from pabi.sampling import diffusion, langevin
 from pabi.sampling.chains import TAKEN
 from pabi.sampling.fine_steps import executed
+from support.every_case import every, refused
+
+from .laws import Recorder
 
 LOSS = pabi.Loss.logistic(1.0, l2=0.1)
 
@@ -27,65 +29,37 @@ def pull(x):
     return x - 0.3
 
 
-class Recorder(np.random.Generator):
-    def __init__(self):
-        super().__init__(np.random.PCG64(0))
-        self.calls = []
-
-    def standard_normal(self, size=None, *args, **kwargs):
-        self.calls.append(super().standard_normal(size))
-        return self.calls[-1].copy()
+def drawn(given, **changes):
+    defaults = {"gradient": pull, "x0": np.zeros(2), "random_state": 0, "delta": 1e-3}
+    return diffusion(given, **(defaults | changes))
 
 
-def test_a_constant_temperature_is_a_langevin_chain():
-    for release in ("last", "path"):
-        draws = diffusion(
-            described(20.0, release=release, diameter=2.0),
-            pull,
-            np.zeros(2),
-            pabi.prox.ball(1.0),
-            steps=40,
-            chains=3,
-            random_state=1,
-            delta=1e-3,
-        )
-        chain = pabi.LangevinChain(
-            LOSS,
-            n=200,
-            inverse_temperature=20.0,
-            step_size=0.5 / 40,
-            steps=40,
-            prox=pabi.prox.ball(1.0),
-            chains=3,
-            release=release,
-        )
-        assert draws.chain == chain
-        same = langevin(chain, pull, np.zeros(2), random_state=1, delta=1e-3)
-        np.testing.assert_array_equal(draws.values, same.values)
-        assert draws.guarantee.epsilon(1e-3) == same.guarantee.epsilon(1e-3)
+@every("release", ["last", "path"])
+def test_a_constant_temperature_is_a_langevin_chain(release):
+    ball, same = pabi.prox.ball(1.0), {"chains": 3, "release": release}
+    given = described(20.0, release=release, diameter=2.0)
+    draws = drawn(given, domain=ball, steps=40, chains=3, random_state=1)
+    walk = {"inverse_temperature": 20.0, "step_size": 0.5 / 40, "steps": 40, "prox": ball}
+    chain = pabi.LangevinChain(LOSS, n=200, **walk, **same)
+    assert draws.chain == chain
+    same = langevin(chain, pull, np.zeros(2), random_state=1, delta=1e-3)
+    np.testing.assert_array_equal(draws.values, same.values)
+    assert draws.guarantee.epsilon(1e-3) == same.guarantee.epsilon(1e-3)
 
 
-@pytest.mark.parametrize(
-    ("beta", "at"),
+@every(
+    "beta, at",
     [
         (lambda t: 20.0 * t, lambda t: 20.0 * t),
         ([5.0, 10.0, 20.0], lambda t: [5.0, 10.0, 20.0][int(t / 0.5 * 3)]),
     ],
-    ids=["function", "parts"],
 )
-@pytest.mark.parametrize("release", ["last", "path"])
+@every("release", ["last", "path"])
 def test_steps_by_hand(beta, at, release):
     recorder = Recorder()
-    draws = diffusion(
-        described(beta, release=release, diameter=1.0),
-        pull,
-        np.array([0.4, 0.1]),
-        pabi.prox.ball(0.5),
-        steps=6,
-        chains=2,
-        random_state=recorder,
-        delta=1e-3,
-    )
+    given, start = described(beta, release=release, diameter=1.0), np.array([0.4, 0.1])
+    walk = {"x0": start, "domain": pabi.prox.ball(0.5), "steps": 6, "chains": 2}
+    draws = drawn(given, **walk, random_state=recorder)
     x, eta, path = np.tile([0.4, 0.1], (2, 1)), 0.5 / 6, []
     for k in range(6):
         x = x - eta * at((k + 0.5) * eta) * pull(x) + math.sqrt(2 * eta) * recorder.calls[k]
@@ -93,9 +67,8 @@ def test_steps_by_hand(beta, at, release):
         path.append(x)
     wanted = np.array(path).swapaxes(0, 1)
     assert draws.release == release
-    np.testing.assert_allclose(
-        draws.values, wanted if release == "path" else wanted[:, -1:], atol=1e-6
-    )
+    wanted = wanted if release == "path" else wanted[:, -1:]
+    np.testing.assert_allclose(draws.values, wanted, atol=1e-6)
 
 
 def test_what_is_accounted_is_never_less_than_what_is_executed():
@@ -131,12 +104,7 @@ def test_the_guarantee_is_that_of_the_executed_steps():
     assert "norm at most 1.0" in said
     assert "curvature in" in said
     # It approaches the diffusion's as steps get finer.
-    finer = [
-        diffusion(
-            given, pull, np.zeros(2), pabi.prox.ball(1.0), steps=t, random_state=0, delta=1e-3
-        )
-        for t in (30, 300, 3000)
-    ]
+    finer = [drawn(given, domain=pabi.prox.ball(1.0), steps=t) for t in (30, 300, 3000)]
     away = [abs(d.guarantee.mu / given.guarantee(1e-3).mu - 1) for d in finer]
     assert away[0] > away[1] > away[2]
     assert away[2] < 2e-3
@@ -146,38 +114,21 @@ def test_paths_and_several_chains_compose():
     steps, eta = 20, 0.5 / 20
     total = sum((eta * 20.0 * (k + 0.5) * eta * 0.01) ** 2 / (2 * eta) for k in range(steps))
     for release, chains in (("path", 1), ("path", 4), ("last", 4)):
-        draws = diffusion(
-            described(release=release),
-            pull,
-            np.zeros(2),
-            steps=steps,
-            chains=chains,
-            random_state=0,
-            delta=1e-3,
-        )
+        draws = drawn(described(release=release), steps=steps, chains=chains)
         assert draws.guarantee.mu <= math.sqrt(chains * total) * (1 + 1e-9)
         if release == "path":
             assert draws.guarantee.mu == pytest.approx(math.sqrt(chains * total), rel=1e-9)
             assert "every iterate may be released" in draws.guarantee.assumptions
         else:
-            one = diffusion(described(), pull, np.zeros(2), steps=steps, random_state=0, delta=1e-3)
+            one = drawn(described(), steps=steps)
             assert draws.guarantee.mu == pytest.approx(2 * one.guarantee.mu, rel=1e-9)
 
 
 def test_losses_without_slopes():
-    for loss in (
-        pabi.Loss.lipschitz(1.0),
-        pabi.Loss.weakly_smooth([(0.5, 1.0)], gradient_bound=1.0),
-    ):
-        draws = diffusion(
-            described(loss=loss, diameter=2.0),
-            np.sign,
-            np.zeros(2),
-            pabi.prox.ball(1.0),
-            steps=30,
-            random_state=0,
-            delta=1e-3,
-        )
+    weak = pabi.Loss.weakly_smooth([(0.5, 1.0)], gradient_bound=1.0)
+    for loss in (pabi.Loss.lipschitz(1.0), weak):
+        given = described(loss=loss, diameter=2.0)
+        draws = drawn(given, gradient=np.sign, domain=pabi.prox.ball(1.0), steps=30)
         moduli = draws.chain.moduli
         assert [m.linear for m in moduli] == [None] * 30
         eta = 0.5 / 30
@@ -186,40 +137,27 @@ def test_losses_without_slopes():
             assert modulus(0.7) == pytest.approx(loss.modulus(h)(0.7), rel=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("change", "arguments", "field"),
+@every(
+    "field, change, arguments",
     [
-        ({"diameter": 1.0}, {}, "domain"),
-        ({"diameter": 1.0}, {"domain": pabi.prox.ball(0.6)}, "domain"),
-        ({"diameter": 1.0}, {"domain": pabi.prox.l1(1.0)}, "domain"),
-        ({}, {"steps": 0}, "steps"),
-        ({}, {"chains": 0}, "chains"),
-        ({}, {"thin": 2}, "thin"),
-        ({"release": "path"}, {"thin": 11}, "thin"),
-        ({}, {"x0": [np.inf]}, "x0"),
-        ({}, {"gradient": None}, "gradient"),
-        ({}, {"gradient": lambda x: x[0]}, "gradient"),
+        ("domain", {"diameter": 1.0}, {}),
+        ("domain", {"diameter": 1.0}, {"domain": pabi.prox.ball(0.6)}),
+        ("domain", {"diameter": 1.0}, {"domain": pabi.prox.l1(1.0)}),
+        ("steps", {}, {"steps": 0}),
+        ("chains", {}, {"chains": 0}),
+        ("thin", {}, {"thin": 2}),
+        ("thin", {"release": "path"}, {"thin": 11}),
+        ("x0", {}, {"x0": [np.inf]}),
+        ("gradient", {}, {"gradient": None}),
+        ("gradient", {}, {"gradient": lambda x: x[0]}),
     ],
 )
-def test_refusals_are_one_line_and_name_the_field(change, arguments, field):
-    given = {
-        "gradient": pull,
-        "x0": np.zeros(2),
-        "steps": 10,
-        "random_state": 0,
-        "delta": 1e-3,
-        **arguments,
-    }
-    with pytest.raises(InvalidInput) as caught:
-        diffusion(described(**change), **given)
-    assert caught.value.field == field
-    assert "\n" not in str(caught.value)
+def test_refusals_are_one_line_and_name_the_field(field, change, arguments):
+    refused(field, drawn, described(**change), **({"steps": 10} | arguments))
 
 
 def test_temperatures_that_are_none():
     given = described(lambda t: 1.0)
     object.__setattr__(given, "inverse_temperature", lambda t: math.nan)
-    with pytest.raises(InvalidInput, match="^inverse_temperature: "):
-        diffusion(given, pull, np.zeros(2), steps=10, random_state=0, delta=1e-3)
-    with pytest.raises(InvalidInput, match="^diffusion: "):
-        diffusion(replace(LOSS), pull, np.zeros(2), steps=10)
+    refused("inverse_temperature", drawn, given, steps=10)
+    refused("diffusion", drawn, replace(LOSS), steps=10)

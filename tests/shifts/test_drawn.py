@@ -10,21 +10,16 @@ import pytest
 import pabi
 from pabi.normal_forms.sampled import SampledRun
 from pabi.shifts.drawn import drawn_distance
+from support.every_case import every
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 DELTA = 1e-5
 
 
 def a_run(batches, **changes):
-    settings = {
-        "loss": pabi.Loss.convex(1.0, gradient_bound=1.0, glm=True, l2=1.0),
-        "n": 20,
-        "steps": 12,
-        "step_size": 0.3,
-        "noise_std": 0.5,
-        "clip_norm": 1.0,
-    }
-    return pabi.NoisySGD(batches=batches, **settings | changes)
+    loss = pabi.Loss.convex(1.0, gradient_bound=1.0, glm=True, l2=1.0)
+    given = {"n": 20, "steps": 12, "step_size": 0.3, "noise_std": 0.5, "clip_norm": 1.0}
+    return pabi.NoisySGD(batches=batches, **({"loss": loss} | given | changes))
 
 
 RUNS = {
@@ -46,8 +41,8 @@ def slopes_and_pulls(view: SampledRun, steps: int) -> tuple[np.ndarray, np.ndarr
     return c[:steps], view.change * s[:steps]
 
 
-@pytest.mark.parametrize("name", RUNS)
-@pytest.mark.parametrize("steps", [1, 5, 11])
+@every("name", RUNS)
+@every("steps", [1, 5, 11])
 def test_no_tail_is_below_that_of_all_draws(name, steps):
     view = SampledRun(RUNS[name], DELTA)
     law = drawn_distance(view, steps)
@@ -88,7 +83,7 @@ def test_what_lies_further_back_than_is_looked_at_counts_in_full():
     assert law.values[0] > rest
 
 
-@pytest.mark.parametrize("batches", [pabi.FixedSize(20), pabi.Poisson(20)])
+@every("batches", [pabi.FixedSize(20), pabi.Poisson(20)])
 def test_batches_that_hold_everybody_leave_the_largest_distance(batches):
     view = SampledRun(a_run(batches), DELTA)
     law = drawn_distance(view, 11)

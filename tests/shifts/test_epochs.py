@@ -11,6 +11,7 @@ from scipy.optimize import minimize
 from pabi.describe.iteration import Steps
 from pabi.shifts.epochs import Rests, _Epoch
 from pabi.shifts.start import best_start
+from support.every_case import every
 
 EVERY = slice(None)
 
@@ -54,7 +55,7 @@ def least(steps: Steps, use: int, begin: float, end: float) -> float:
     return float(found.fun)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@every("seed", range(20))
 def test_the_dearest_place_costs_what_a_general_solver_finds(seed):
     rng = np.random.default_rng(seed)
     steps = random_steps(rng, 6)
@@ -63,7 +64,7 @@ def test_the_dearest_place_costs_what_a_general_solver_finds(seed):
     assert dearest(steps, begin, end) == pytest.approx(truth, rel=1e-4, abs=1e-7)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@every("seed", range(20))
 def test_the_whole_run_costs_no_more_wherever_the_uses_are(seed):
     """The best payments for any places are at most as dear as those at the distances found."""
     rng = np.random.default_rng(seed)
@@ -101,7 +102,7 @@ def test_nothing_is_paid_to_be_as_far_apart_as_the_diameter():
     assert Rests(steps, 5, 4, 2.0).costing(np.array([0.0, 2.0, 1.9, 2.0, 2.0])).cost > 0.0
 
 
-@pytest.mark.parametrize("unit", [2.0**-900, 2.0**-400, 2.0**400, 2.0**900])
+@every("unit", [2.0**-900, 2.0**-400, 2.0**400, 2.0**900])
 def test_lengths_have_no_unit(unit):
     steps = random_steps(np.random.default_rng(3), 20)
     r = np.array([0.0, 0.5, 0.7, 0.1, 0.4])

@@ -18,55 +18,14 @@ from pabi.describe.iteration import NoisyIteration
 from pabi.describe.moduli import Modulus
 from pabi.normal_forms.shapes import shapes
 from pabi.shifts.nonlinear import StepPayments, _Problem, solve
+from support.every_case import every
+
+from .closed_forms import least
 
 # (κ, h, σ, D, μ² of Bravo, Flores-Mella, Guzmán, Thm 3.4: 0 is reached in the last step)
-THEOREM_3_4 = [
-    (
-        [0.684, 1.3, 1.145, 1.221, 1.497, 1.439],
-        [1.686, 1.554, 0.79, 1.282, 0.369, 1.519],
-        [1.588, 1.526, 1.056, 0.943, 1.014, 0.357],
-        3.455,
-        15.35453506708767,
-    ),
-    (
-        [1.042, 0.888, 1.048, 1.222, 0.881, 1.331],
-        [1.839, 0.775, 0.276, 1.521, 1.986, 0.296],
-        [1.512, 1.703, 1.865, 0.51, 0.456, 1.979],
-        0.909,
-        1.4415087342901394,
-    ),
-    (
-        [0.677, 1.075, 0.946, 1.25, 0.691, 1.414],
-        [0.434, 1.538, 0.135, 0.947, 0.065, 0.628],
-        [0.831, 1.524, 1.074, 0.397, 1.992, 1.811],
-        3.707,
-        1.3193614361383585,
-    ),
-    (
-        [0.747, 0.894, 0.727, 0.625, 0.533, 1.003],
-        [0.246, 0.353, 1.721, 0.968, 0.367, 1.34],
-        [0.752, 1.196, 0.781, 1.177, 1.369, 1.212],
-        1.885,
-        1.433329854403809,
-    ),
-]
 
 
-def theorem_3_4(kappa, h, sigma, distance):  # type: ignore[no-untyped-def]
-    """D²·Πκ/S_0 + Σ h_k·Π_{l>k}κ_l/S_k with S_k = Σ_{j≥k} σ_j²·Π_{l>j}κ_l, as printed."""
-    t = len(kappa)
-    after = [math.prod(kappa[k + 1 :]) for k in range(t)]
-    sums = [sum(sigma[j] ** 2 * after[j] for j in range(k, t)) for k in range(t)]
-    return distance**2 * math.prod(kappa) / sums[0] + sum(
-        h[k] * after[k] / sums[k] for k in range(t)
-    )
-
-
-def roots(kappa, h):  # type: ignore[no-untyped-def]
-    return shapes([Modulus.sqrt(k, x) for k, x in zip(kappa, h, strict=True)])
-
-
-def check_feasible(found: StepPayments, moduli, s, sigma) -> None:  # type: ignore[no-untyped-def]
+def check_feasible(found: StepPayments, moduli, s, sigma):
     """In the words of the theorem, from the moduli themselves."""
     z = found.z
     assert z[-1] == 0.0
@@ -79,43 +38,36 @@ def check_feasible(found: StepPayments, moduli, s, sigma) -> None:  # type: igno
     assert found.square >= total * (1.0 - 1e-13)
 
 
-@pytest.mark.parametrize(("kappa", "h", "sigma", "distance", "published"), THEOREM_3_4)
-def test_the_closed_form_and_its_best_end(kappa, h, sigma, distance, published) -> None:  # type: ignore[no-untyped-def]
-    assert theorem_3_4(kappa, h, sigma, distance) == pytest.approx(published, rel=1e-12)
-    found = solve(roots(kappa, h), np.zeros(6), np.array(sigma), math.inf, distance)
-    # Once the runs agree they stay together: 0 may be reached in any step.
-    best = min(theorem_3_4(kappa[:e], h[:e], sigma[:e], distance) for e in range(1, 7))
-    assert found.square == pytest.approx(best, rel=1e-9)
-    assert found.square <= published * (1.0 + 1e-9)
+def test_roots_are_paid_off_as_well_as_in_closed_form():
+    """From a distance to the best of all ends; a step without noise cannot pay."""
+    rng = np.random.default_rng(34)
+    for number in range(20):
+        kappa, h, sigma = rng.uniform([[0.5], [0.05], [0.3]], [[1.5], [2.0], [2.0]], (3, 6))
+        if number % 2:
+            sigma[rng.integers(6)] = 0.0
+        moduli = [Modulus.sqrt(k, x) for k, x in zip(kappa, h, strict=True)]
+        distance = float(rng.uniform(0.5, 4.0))
+        found = solve(shapes(moduli), np.zeros(6), sigma, math.inf, distance)
+        best = least(kappa, h, sigma, math.inf, distance)
+        assert found.square == pytest.approx(best, rel=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("steps", "published"),
-    [
-        (200, 1.9695077370303606),
-        (400, 1.8924824227941264),
-        (1000, 1.9713677151375852),
-        (2000, 2.0945920259025694),
-    ],
-)
-def test_windows(steps: int, published: float) -> None:
-    assert theorem_3_4([1.0] * steps, [0.25] * steps, [1.0] * steps, 10.0) == pytest.approx(
-        published, rel=1e-9
-    )
-    shape = shapes([Modulus.sqrt(1.0, 0.25)] * steps)
-    found = solve(shape, np.zeros(steps), np.ones(steps), math.inf, 10.0)
-    assert found.square <= published * (1.0 + 1e-9)
-    assert found.square >= 1.89 * (1.0 - 1e-3)  # of the best window, about 400 steps
+def test_a_silent_first_step_pays_nothing():
+    shape = shapes([Modulus.sqrt(1.0, 0.1)] * 3)
+    found = solve(shape, np.array([0.2, 0.0, 0.0]), np.array([0.0, 1.0, 1.0]), math.inf, 0.0)
+    assert 0.0 < found.square < math.inf
+    assert found.a[0] == 0.0 or found.first > 0
+    assert json.dumps(found.square)
 
 
-def test_staying_together_costs_nothing_more() -> None:
+def test_staying_together_costs_nothing_more():
     """√(δ² + 1) is 1 right above 0, but 0 at 0: composition is the best that can be done."""
     shape = shapes([Modulus.sqrt(1.0, 1.0)] * 20)
     found = solve(shape, np.full(20, 0.3), np.ones(20), math.inf, 0.0)
     assert found.square == pytest.approx(20 * 0.3**2, rel=1e-12)
 
 
-def linear_mu(c, s, sigma, diameter, start):  # type: ignore[no-untyped-def]
+def linear_mu(c, s, sigma, diameter, start):
     iteration = NoisyIteration(
         contraction=c, step_sensitivity=s, step_noise_std=sigma, diameter=diameter, start=start
     )
@@ -126,7 +78,7 @@ def linear_mu(c, s, sigma, diameter, start):  # type: ignore[no-untyped-def]
 
 @settings(max_examples=settings().max_examples // 4, deadline=None)
 @given(st.integers(0, 2**32 - 1))
-def test_linear_moduli_are_solved_like_linear_ones(seed: int) -> None:
+def test_linear_moduli_are_solved_like_linear_ones(seed):
     rng = np.random.default_rng(seed)
     t = int(rng.integers(2, 40))
     c = rng.uniform(0.5, 1.2, t)
@@ -156,7 +108,7 @@ def random_moduli(rng: np.random.Generator, t: int) -> list[Modulus]:
 
 @settings(deadline=None)
 @given(st.integers(0, 2**32 - 1))
-def test_mixed_instances(seed: int) -> None:
+def test_mixed_instances(seed):
     rng = np.random.default_rng(seed)
     t = int(rng.integers(1, 60))
     moduli = random_moduli(rng, t)
@@ -170,27 +122,25 @@ def test_mixed_instances(seed: int) -> None:
 
 
 @pytest.mark.parametrize("count", [4, pytest.param(10, marks=pytest.mark.nightly)])
-def test_against_brute_force(count: int) -> None:
+def test_against_brute_force(count):
     rng = np.random.default_rng(3)
     for _ in range(count):
         moduli = random_moduli(rng, 3)
         s, sigma = rng.uniform(0.0, 0.5, 3), rng.uniform(0.5, 2.0, 3)
         found = solve(shapes(moduli), s, sigma, math.inf, 0.8)
         best = math.inf
-        shares = np.linspace(0.0, 1.0, 61)
-        for first, second in itertools.product(shares, shares):
-            r = moduli[0](0.8) + s[0]
-            z = first * r
-            q = moduli[1](float(z)) + s[1]
-            y = second * q
-            last = moduli[2](float(y)) + s[2]
-            cost = ((r - z) / sigma[0]) ** 2 + ((q - y) / sigma[1]) ** 2 + (last / sigma[2]) ** 2
+        for shares in itertools.product(np.linspace(0.0, 1.0, 61), repeat=2):
+            z, cost = 0.8, 0.0
+            for k, share in enumerate([*shares, 0.0]):
+                owed = moduli[k](float(z)) + s[k]
+                z = share * owed
+                cost += ((owed - z) / sigma[k]) ** 2
             best = min(best, cost)
-        assert found.square <= best * (1.0 + 1e-9)
-        assert found.square >= best * 0.9  # the grid is that coarse; later starts are no better
+        # The grid is that coarse; later starts are no better.
+        assert best * 0.9 <= found.square <= best * (1.0 + 1e-9)
 
 
-def test_functions_are_solved_like_what_they_are() -> None:
+def test_functions_are_solved_like_what_they_are():
     rng = np.random.default_rng(5)
     for _ in range(10):
         t = int(rng.integers(2, 30))
@@ -205,7 +155,7 @@ def test_functions_are_solved_like_what_they_are() -> None:
         assert found.square == pytest.approx(best, rel=1e-3)
 
 
-def test_an_unknown_modulus_is_passed_at_distance_zero_only() -> None:
+def test_an_unknown_modulus_is_passed_at_distance_zero_only():
     moduli = [Modulus.linear(1.0), Modulus.linear(1.0), Modulus.unbounded(), Modulus.linear(1.0)]
     found = solve(shapes(moduli), np.array([1.0, 0.0, 0.0, 1.0]), np.ones(4), math.inf, 0.0)
     # The first difference is paid in two steps, the last one by itself.
@@ -213,37 +163,8 @@ def test_an_unknown_modulus_is_passed_at_distance_zero_only() -> None:
     assert found.z[2] == 0.0
 
 
-@pytest.mark.parametrize("silent", [0, 2, 4])
-@pytest.mark.parametrize("h", [0.0, 0.1])
-def test_the_closed_form_with_a_step_without_noise(silent: int, h: float) -> None:
-    """It cannot pay: the bound is that of the other steps, its own modulus in between."""
-    sigma = np.ones(5)
-    sigma[silent] = 0.0
-    moduli = [Modulus.sqrt(1.1, h)] * 5
-    found = solve(shapes(moduli), np.zeros(5), sigma, math.inf, 1.0)
-    # r² = 1.21-fold and the jumps of both steps, in one step; dropping a silent last one is not allowed.
-    two = Modulus.sqrt(1.1 * 1.1, 1.1 * h + h)
-    others = [Modulus.sqrt(1.1, h)] * 3
-    k = min(silent, 3)
-    merged = [*others[:k], two, *others[k:]] if silent < 4 else None
-    if merged is None:
-        first_four = solve(shapes(moduli[:4]), np.zeros(4), np.ones(4), math.inf, 1.0)
-        assert found.square == pytest.approx(first_four.square, rel=1e-12)
-    else:
-        best = solve(shapes(merged), np.zeros(4), np.ones(4), math.inf, 1.0)
-        assert found.square == pytest.approx(best.square, rel=1e-12)
-
-
-def test_a_step_without_noise() -> None:
-    shape = shapes([Modulus.sqrt(1.0, 0.1)] * 3)
-    found = solve(shape, np.array([0.2, 0.0, 0.0]), np.array([0.0, 1.0, 1.0]), math.inf, 0.0)
-    assert 0.0 < found.square < math.inf
-    assert found.a[0] == 0.0 or found.first > 0
-    assert json.dumps(found.square)
-
-
-@pytest.mark.parametrize("noise", [1e140, 1e155, 1e161, 1e300])
-@pytest.mark.parametrize("batches", [pabi.FullBatch(), pabi.ShuffleOnce(20)], ids=lambda b: b.kind)
+@every("noise", [1e140, 1e155, 1e161, 1e300])
+@every("batches", [pabi.FullBatch(), pabi.ShuffleOnce(20)])
 def test_squares_below_doubles_are_not_taken_for_nothing(noise, batches):
     """One use of the record in the last step alone gives G(2/(b·ς)), b records a batch."""
     run = pabi.NoisySGD(
@@ -256,40 +177,43 @@ def test_squares_below_doubles_are_not_taken_for_nothing(noise, batches):
     assert pabi.verify(guarantee).ok
 
 
-class TestPathsThatAreNeverFarApart:
-    """Where a path on which a modulus is less than by its slope costs more than the best one for the slopes,
-    nothing else is tried."""
+# Where a path on which a modulus is less than by its slope costs more than the best one for the slopes,
+# nothing else is tried.
 
-    @pytest.mark.parametrize("seed", range(40))
-    def test_no_path_beyond_costs_less_than_said(self, seed):
-        rng = np.random.default_rng(seed)
-        t = 12
-        moduli = [
-            Modulus.minimum(
-                Modulus.linear(rng.uniform(0.9, 1.6)),
-                Modulus.affine(rng.uniform(0.5, 1.1), rng.uniform(0.05, 2.0)),
-            )
-            for _ in range(t)
-        ]
-        s, sigma = rng.uniform(0.0, 0.5, t), rng.uniform(0.5, 1.5, t)
-        problem = _Problem(shapes(moduli), s, sigma)
-        bends, bound = problem.shape.bends, problem._least_beyond()
-        assert bound > 0.0
-        for _ in range(300):
-            aims = np.append(rng.exponential(rng.choice([0.1, 1.0, 10.0]), t - 1), 0.0)
-            payments = problem.replay(0, aims, 0.0)
-            if (payments.z[:-1] >= bends).any():
-                assert payments.square >= bound
 
-    @pytest.mark.parametrize("seed", range(12))
-    def test_what_is_not_tried_would_not_have_helped(self, seed, monkeypatch):
-        rng = np.random.default_rng(100 + seed)
-        t = 40
-        bent = Modulus.minimum(
-            Modulus.linear(rng.uniform(1.0, 1.5)), Modulus.affine(1.0, rng.uniform(0.1, 8.0))
+@every("seed", range(40))
+def test_no_path_beyond_costs_less_than_said(seed):
+    rng = np.random.default_rng(seed)
+    t = 12
+    moduli = [
+        Modulus.minimum(
+            Modulus.linear(rng.uniform(0.9, 1.6)),
+            Modulus.affine(rng.uniform(0.5, 1.1), rng.uniform(0.05, 2.0)),
         )
-        s = np.where(np.arange(t) % 10 == rng.integers(10), 1.0, 0.0)
-        shape, sigma = shapes([bent] * t), np.full(t, rng.uniform(0.5, 4.0))
-        found = solve(shape, s, sigma, math.inf, 0.0)
-        monkeypatch.setattr(_Problem, "_least_beyond", lambda self: 0.0)
-        assert found.square <= solve(shape, s, sigma, math.inf, 0.0).square * (1.0 + 1e-9)
+        for _ in range(t)
+    ]
+    s, sigma = rng.uniform(0.0, 0.5, t), rng.uniform(0.5, 1.5, t)
+    problem = _Problem(shapes(moduli), s, sigma)
+    bends, bound = problem.shape.bends, problem._least_beyond()
+    assert bound > 0.0
+    for _ in range(300):
+        aims = np.append(rng.exponential(rng.choice([0.1, 1.0, 10.0]), t - 1), 0.0)
+        payments = problem.replay(0, aims, 0.0)
+        if (payments.z[:-1] >= bends).any():
+            assert payments.square >= bound
+
+
+@every("seed", range(12))
+def test_what_is_not_tried_would_not_have_helped(seed, monkeypatch):
+    rng = np.random.default_rng(100 + seed)
+    t = 40
+    bent = Modulus.minimum(
+        Modulus.linear(rng.uniform(1.0, 1.5)), Modulus.affine(1.0, rng.uniform(0.1, 8.0))
+    )
+    s = np.where(np.arange(t) % 10 == rng.integers(10), 1.0, 0.0)
+    shape, sigma = shapes([bent] * t), np.full(t, rng.uniform(0.5, 4.0))
+    found = solve(shape, s, sigma, math.inf, 0.0)
+    with monkeypatch.context() as all_tried:
+        all_tried.setattr(_Problem, "_least_beyond", lambda self: 0.0)
+        every_path = solve(shape, s, sigma, math.inf, 0.0)
+    assert found.square <= every_path.square * (1.0 + 1e-9)

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from pabi import Modulus
 from pabi.normal_forms.shapes import shapes
 from pabi.shifts.programming import _CLOSE, _COARSE, _DECADES, roughly
+from support.every_case import every
 
 
 def rough(moduli, s, sigma, diameter=math.inf, start=0.0, top=math.inf):
@@ -66,8 +67,8 @@ def test_a_distance_is_paid_off_as_well_as_can_be(t, seed):
     assert cost == pytest.approx(linear_cost(c, sigma, start), rel=1e-12)
 
 
-@pytest.mark.parametrize("slope", [0.999, 1.0, 1.01])
-@pytest.mark.parametrize("t", [33, 100, 700])
+@every("slope", [0.999, 1.0, 1.01])
+@every("t", [33, 100, 700])
 def test_long_runs_are_paid_off_nearly_as_well(t, slope):
     """With a fine grid besides; as near to the best as starts must be to be looked at as well."""
     moduli, sigma = [Modulus.linear(slope)] * t, np.ones(t)
@@ -85,7 +86,7 @@ def every_fifth(slope, epochs):
     return min(replayed(moduli, s, sigma, path, apart[path.first]) for path in found)
 
 
-@pytest.mark.parametrize("epochs", [1, 5, 40, 400])
+@every("epochs", [1, 5, 40, 400])
 def test_epochs_that_repeat_cost_the_same_each(epochs):
     """Of all that is added, 1 an epoch, every step pays at best the same: 5·(1/5)² an epoch."""
     truth = epochs / 5
@@ -97,9 +98,9 @@ def test_what_is_forgotten_costs_nothing():
     assert every_fifth(0.9, 400) == pytest.approx(every_fifth(0.9, 40), rel=1e-6)
 
 
-@pytest.mark.parametrize("pulls", [(1.0, 0.0), (1.0, 0.3), (1.0, 1.0), (0.2, 1.0), (2.0, 0.1)])
-@pytest.mark.parametrize("noises", [(1.0, 1.0), (0.5, 1.5), (2.0, 0.4)])
-@pytest.mark.parametrize("slope", [0.6, 1.0, 1.3])
+@every("pulls", [(1.0, 0.0), (1.0, 0.3), (1.0, 1.0), (0.2, 1.0), (2.0, 0.1)])
+@every("noises", [(1.0, 1.0), (0.5, 1.5), (2.0, 0.4)])
+@every("slope", [0.6, 1.0, 1.3])
 def test_two_uses_in_two_steps(pulls, noises, slope):
     """By hand: (s₁ − z)²/σ₁² + (cz + s₂)²/σ₂² is least at a z that calculus gives.
 
@@ -120,7 +121,7 @@ def test_two_uses_in_two_steps(pulls, noises, slope):
     assert truth * (1.0 - 1e-12) <= min(costs) <= truth * (1.0 + q) / (2.0 * math.sqrt(q))
 
 
-@pytest.mark.parametrize("gain", [1.1, 1.5])
+@every("gain", [1.1, 1.5])
 def test_payments_may_begin_from_the_diameter(gain):
     """Steps that expand, and a diameter: the longest window is the best, D²(c² − 1)/(1 − c^−2m)."""
     t, diameter = 20, 2.0

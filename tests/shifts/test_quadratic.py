@@ -15,30 +15,9 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from pabi.shifts.quadratic import closed_form
+from support.every_case import every
 
-
-def theorem_3_4(kappa, h, sigma, distance):
-    """D²·Πκ/S_0 + Σ h_k·Π_{l>k}κ_l/S_k with S_k = Σ_{j≥k} σ_j²·Π_{l>j}κ_l, as printed."""
-    cost, after, weight = 0.0, 1.0, 0.0
-    for k in reversed(range(len(kappa))):
-        weight += sigma[k] ** 2 * after
-        if h[k] * after:
-            cost += math.inf if weight == 0.0 else h[k] * after / weight
-        after *= kappa[k]
-    if distance * after:
-        cost += math.inf if weight == 0.0 else distance**2 * after / weight
-    return cost
-
-
-def least(kappa, h, sigma, diameter, start):
-    """Over all windows: from the start before the first step, or from the diameter before a later one."""
-    t = len(kappa)
-    starts = [(0, start)] + ([(k, diameter) for k in range(1, t)] if diameter < math.inf else [])
-    return min(
-        theorem_3_4(kappa[k:e], h[k:e], sigma[k:e], z)
-        for k, z in starts
-        for e in range(k + 1, t + 1)
-    )
+from .closed_forms import least, theorem_3_4
 
 
 def replayed(kappa, h, sigma, found):
@@ -77,7 +56,7 @@ def test_no_start_and_no_end_is_better(steps, diameter, start):
     assert replayed(kappa, h, sigma, found) == pytest.approx(truth, rel=1e-9, abs=1e-300)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@every("seed", range(8))
 def test_no_other_payments_of_a_window_are_better(seed):
     """By a search over the distances after each of four steps, when the runs meet in the last one."""
     rng = np.random.default_rng(seed)
@@ -100,7 +79,7 @@ def test_no_other_payments_of_a_window_are_better(seed):
     assert replayed(kappa, h, sigma, found) <= searched * (1.0 + 1e-9)
 
 
-@pytest.mark.parametrize("silent", [0, 1, 3])
+@every("silent", [0, 1, 3])
 def test_steps_without_noise_pay_nothing(silent):
     kappa, h, sigma = np.full(5, 1.1), np.zeros(5), np.ones(5)
     sigma[silent] = 0.0
@@ -109,7 +88,7 @@ def test_steps_without_noise_pay_nothing(silent):
     assert replayed(kappa, h, sigma, found) == pytest.approx(truth, rel=1e-9)
 
 
-@pytest.mark.parametrize("h", [1e-4, 0.01, 0.25])
+@every("h", [1e-4, 0.01, 0.25])
 def test_a_long_run_looks_at_a_window_of_it(h):
     """Lines that hardly matter are dropped, and yet nothing is worse than paying until the end."""
     t, diameter = 400, 10.0

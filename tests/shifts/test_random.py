@@ -13,11 +13,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from scipy.integrate import quad
 from scipy.optimize import minimize
 
 from pabi.normal_forms.sampled import Blocks, RecordFactor
 from pabi.shifts.random import Cost, PayOff, distances, lead_in, two_sided
+from support.every_case import every
 
 GRID = 0.0102  # between shares that are tried, from 0.05 to 0.97
 
@@ -41,9 +41,6 @@ def room_of(blocks):
 GAUSSIAN = Cost(RecordFactor.PRESENT, 1.0, 2.0, 5.0)
 
 
-# What a factor costs.
-
-
 def moment(mu, p, power, factor):
     """log E e^(λY) of the loss Y = log(dP/dQ) under P = (1 − p)N(0, 1) + pN(μ, 1), Q = N(0, 1).
 
@@ -53,57 +50,34 @@ def moment(mu, p, power, factor):
     another Y > 0 as of P = (1 − p)N(0, 1) + pN(2μ, 1), Q = (1 − p)N(0, 1) + pN(μ, 1), Y < 0 as minus the loss
     of the pair first named under its Q, and Y = 0 for what is left.
     """
-    if factor is RecordFactor.ZEROED:
+    z = np.linspace(-40.0, 60.0, 50_001)
 
-        def ratio(z, place):
-            """Of (1 − p)N(0, 1) + pN(place, 1) over N(0, 1)."""
-            return 1.0 - p + p * math.exp(place * z - place * place / 2)
+    def log_ratio(place):
+        """Of (1 − p)N(0, 1) + pN(place, 1) over N(0, 1)."""
+        return np.logaddexp(math.log1p(-p), math.log(p) + place * z - place * place / 2)
 
-        def integral(term, low):
-            ends = {"points": [2 * mu, (2 * power + 2) * mu], "limit": 400}
-            ends |= {"epsabs": 0.0, "epsrel": 1e-11}
-            density = lambda z: math.exp(-z * z / 2) / math.sqrt(2 * math.pi) * term(z)  # noqa: E731
-            return quad(density, low, 40.0, **ends)[0]
+    def integral(logs, low=-40.0):
+        """Of N(0, 1) times a function whose logarithm is given, from `low` on."""
+        density = np.exp(logs - z * z / 2) / math.sqrt(2 * math.pi)
+        return np.trapezoid(np.where(z >= low, density, 0.0), z)
 
-        def above(e):
-            return integral(lambda z: ratio(z, 2 * mu) ** (1.0 + e) / ratio(z, mu) ** e, 1.5 * mu)
-
-        def below(e):
-            return integral(lambda z: ratio(z, mu) ** -e, 0.5 * mu)
-
-        return math.log(above(power) + below(power) + 1.0 - above(0.0) - below(0.0))
-    if factor is RecordFactor.REPLACED:
-
-        def density(z, place):
-            near = math.log1p(-p) - z * z / 2
-            return np.logaddexp(near, math.log(p) - (z - place) ** 2 / 2)
-
-        def ratio(z):
-            logs = (1 + power) * density(z, mu / 2) - power * density(z, -mu / 2)
-            return math.exp(logs) / math.sqrt(2 * math.pi)
-
-        far = (1 + 2 * power) * mu / 2
-        ends = {"points": [-far, 0.0, far], "limit": 400, "epsabs": 0.0, "epsrel": 1e-11}
-        return math.log(quad(ratio, -60.0, 60.0, **ends)[0])
-
-    def integral(exponent, low):
-        """Of dQ·(dP/dQ)^exponent from `low` on."""
-
-        def term(z):
-            loss = np.logaddexp(math.log1p(-p), math.log(p) + mu * z - mu * mu / 2)
-            return math.exp(exponent * loss - z * z / 2) / math.sqrt(2 * math.pi)
-
-        places = [mu / 2, max(mu / 2, exponent * mu)]
-        return quad(term, low, 60.0, points=places, limit=400, epsabs=0.0, epsrel=1e-11)[0]
-
-    if factor is RecordFactor.PRESENT:
-        return math.log(integral(1 + power, -40.0))
-    apart = [integral(e, mu / 2) for e in (1 + power, -power, 1.0, 0.0)]
-    return math.log(apart[0] + apart[1] + 1.0 - apart[2] - apart[3])
+    one = log_ratio(mu)
+    match factor:
+        case RecordFactor.PRESENT:
+            return math.log(integral((1 + power) * one))
+        case RecordFactor.REPLACED:
+            return math.log(integral((1 + power) * log_ratio(mu / 2) - power * log_ratio(-mu / 2)))
+        case RecordFactor.ZEROED:
+            two = log_ratio(2 * mu)
+            above = [integral((1 + e) * two - e * one, 1.5 * mu) for e in (power, 0.0)]
+        case _:
+            above = [integral((1 + e) * one, 0.5 * mu) for e in (power, 0.0)]
+    below = [integral(-e * one, 0.5 * mu) for e in (power, 0.0)]
+    return math.log(1.0 + above[0] - above[1] + below[0] - below[1])
 
 
-@pytest.mark.parametrize("factor", RecordFactor)
-@pytest.mark.parametrize(("p", "power"), [(0.3, 1.0), (0.05, 4.0), (0.2, 3.0), (0.9, 2.5)])
+@every("factor", RecordFactor)
+@every("p, power", [(0.3, 1.0), (0.05, 4.0), (0.2, 3.0), (0.9, 2.5)])
 def test_the_cost_is_the_scaled_moment(p, power, factor):
     """2/(λ(λ + 1)) of it, so that G(μ) costs μ². It chooses payments and proves nothing, and is interpolated:
     to a part in a thousand where the moment does not suddenly rise."""
@@ -113,7 +87,7 @@ def test_the_cost_is_the_scaled_moment(p, power, factor):
     assert cost(mus) == pytest.approx(exact, rel=1e-3)
 
 
-@pytest.mark.parametrize("power", [0.5, 1.0, 30.0])
+@every("power", [0.5, 1.0, 30.0])
 def test_a_record_that_is_always_there_is_a_gaussian_mechanism(power):
     mus = np.array([0.0, 1e-9, 1e-3, 0.5, 3.0])
     for factor in RecordFactor:
@@ -128,16 +102,9 @@ def test_small_factors_cost_as_their_squares():
     assert cost(np.zeros(2)).tolist() == [0.0, 0.0]
 
 
-# Shares of the noise.
-
-
-def split_cost(demand, room, length, pull, share):
-    return demand**2 / (room @ share) + float(np.sum(length * pull**2 / (1.0 - share)))
-
-
-@pytest.mark.parametrize("doubled", [1.0, 2.0])
-@pytest.mark.parametrize(
-    ("length", "slope", "pull", "distance"),
+@every("doubled", [1.0, 2.0])
+@every(
+    "length, slope, pull, distance",
     list(itertools.product([1, 7, 40], [1.0, 0.9, 1.05], [0.2, 0.6], [0.5, 3.0])),
 )
 def test_one_block_is_split_as_by_hand(length, slope, pull, distance, doubled):
@@ -155,7 +122,7 @@ def test_one_block_is_split_as_by_hand(length, slope, pull, distance, doubled):
     assert found.gaussian == pytest.approx(a / math.sqrt(found.share[0]), rel=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(10))
+@every("seed", range(10))
 def test_blocks_share_as_well_as_a_search_finds(seed):
     """A convex problem in three shares; no worse than where each is two grid points off."""
     rng = np.random.default_rng(seed)
@@ -167,7 +134,8 @@ def test_blocks_share_as_well_as_a_search_finds(seed):
     found = PayOff(GAUSSIAN, lambda b, z: pulls).best(blocks, 2.0)
 
     def cost(share):
-        return split_cost(demand, room, length, pulls, np.asarray(share))
+        share = np.asarray(share)
+        return demand**2 / (room @ share) + float(np.sum(length * pulls**2 / (1.0 - share)))
 
     searched = minimize(cost, [0.5] * 3, bounds=[(1e-7, 0.97)] * 3, tol=1e-14)
     assert found.cost == pytest.approx(cost(found.share), rel=1e-9)
@@ -210,7 +178,7 @@ def test_a_demand_whose_square_overflows_has_no_price():
     assert found.cost == math.inf
 
 
-@pytest.mark.parametrize("seed", range(6))
+@every("seed", range(6))
 def test_distances_are_those_of_payments_in_proportion_to_room(seed):
     """Step by step in rationals, z ↦ cz − a with a·W ∝ σ²W²·share."""
     rng = np.random.default_rng(seed)
@@ -239,12 +207,9 @@ def test_distances_are_those_of_payments_in_proportion_to_room(seed):
         assert found[i] <= float(ends) * (1 + 1e-9) + 1e-9
 
 
-# Before a pay-off.
-
-
-@pytest.mark.parametrize(("pull", "noise"), [(1.0, 1.0), (0.5, 2.0), (2.0, 1.0)])
-@pytest.mark.parametrize("start", [0.0, 0.7])
-@pytest.mark.parametrize("later", [0.3, 1.0])
+@every("pull, noise", [(1.0, 1.0), (0.5, 2.0), (2.0, 1.0)])
+@every("start", [0.0, 0.7])
+@every("later", [0.3, 1.0])
 def test_one_step_before_one_step(pull, noise, start, later):
     """It charges e of its pull: (e/σ)² + (cz + s − e)²·W²/R, a square with a best e by hand. Parts are
     twenty-fourths of the pull."""
@@ -283,9 +248,6 @@ def test_a_lead_in_whose_distance_overflows_is_none():
         assert lead_in(pay_off, blocks, steps, 1.0, math.inf) is None
 
 
-# Both runs shifted.
-
-
 def replayed(c, s, found, final, stage):
     """The cost of the payments, from the distance before the first of them."""
     z, cost = found.before[0], 0.0
@@ -299,8 +261,8 @@ def replayed(c, s, found, final, stage):
     return cost + final(found.before[-1])
 
 
-@pytest.mark.parametrize("c", [0.6, 0.8])
-@pytest.mark.parametrize(("noise", "price"), [(1.0, 0.5), (0.5, 2.0), (2.0, 3.0)])
+@every("c", [0.6, 0.8])
+@every("noise, price", [(1.0, 0.5), (0.5, 2.0), (2.0, 3.0)])
 def test_two_sided_payments_against_a_search(c, noise, price):
     """Squares of payments, and a price on the square of the distance that they leave: a convex problem in all
     payments, of steps that long keep the distance as it is.
@@ -334,17 +296,13 @@ def test_two_sided_payments_against_a_search(c, noise, price):
     assert found.cost < cost(np.zeros(0))
 
 
-def test_where_paying_never_helps_nothing_is_paid():
-    found = two_sided(
-        0.5, 1.0, lambda k: 2.0 - 0.5 ** (k - 1), 9, lambda z: 1e-9 * z, lambda z, a: a * a + 0 * z
-    )
+def test_two_sided_payments_may_be_none_or_few():
+    def square(z, a):
+        return a * a + 0 * z
+
+    found = two_sided(0.5, 1.0, lambda k: 2.0 - 0.5 ** (k - 1), 9, lambda z: 1e-9 * z, square)
     assert found.payments.size == 0
     assert found.cost == pytest.approx(1e-9 * (2.0 - 0.5**8), rel=1e-12)
-
-
-def test_most_steps_bounds_what_is_looked_at():
-    found = two_sided(
-        1.0, 1.0, float, 1000, lambda z: 100.0 * z * z, lambda z, a: a * a + 0 * z, most=7
-    )
+    found = two_sided(1.0, 1.0, float, 1000, lambda z: 100.0 * z * z, square, most=7)
     assert found.payments.size <= 7
     assert found.before[0] == pytest.approx(1000.0 - found.payments.size)

@@ -7,7 +7,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-import quadprog
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,39 +14,18 @@ from pabi import Cyclic, Loss, NoisySGD
 from pabi.describe.iteration import Group, Groups, Steps, Stretch
 from pabi.normal_forms.positions import OrderedView, Uses
 from pabi.shifts.records import Record, cyclic, energy_of, mu_of, record, solve_schedule
+from support.every_case import every
+from support.quadratic_programs import least_payments
 
 QP = 1e-8  # to which programs are solved
 ULP = Fraction(1, 2**52)
 
 
 def run_of(n, size, steps, cooldown=0, loss=None, **changes):
-    given_ = {
-        "n": n,
-        "batches": Cyclic(size),
-        "steps": steps,
-        "cooldown_steps": cooldown,
-        "step_size": 0.3,
-        "noise_std": 0.8,
-        **changes,
-    }
+    given = {"batches": Cyclic(size), "cooldown_steps": cooldown, "step_size": 0.3}
+    given |= {"n": n, "steps": steps, "noise_std": 0.8, **changes}
     loss = Loss.strongly_convex(0.5, 2.0, gradient_bound=1.0) if loss is None else loss
-    return NoisySGD(loss, **given_)
-
-
-def program(c, s, sigma, start=0.0):
-    """The least Σ (a_k/σ_k)², a ≥ 0, never more paid than there is, and at the end all."""
-    t, row, owed = len(c), np.zeros(len(c)), start
-    rows, bounds = [], []
-    for k in range(t):
-        row, owed = c[k] * row, c[k] * owed + s[k]
-        row[k] = sigma[k]
-        last = k == t - 1
-        rows.append(row.copy() if last else -row)
-        bounds.append(owed if last else -owed)
-    if owed == 0.0:
-        return 0.0
-    matrix, bound = np.vstack([*rows, np.eye(t)]), np.append(bounds, np.zeros(t))
-    return 2.0 * float(quadprog.solve_qp(np.eye(t), np.zeros(t), matrix.T, bound)[1])
+    return NoisySGD(loss, **given)
 
 
 def least(c, s, sigma, diameter):
@@ -55,7 +33,7 @@ def least(c, s, sigma, diameter):
     w, found = 0.0, []
     for k in range(len(c)):
         if k == 0 or w > 0.0:
-            found.append(program(c[k:], s[k:], sigma[k:], w))
+            found.append(least_payments(c[k:], s[k:], sigma[k:], w)[1])
         w = min(diameter, c[k] * w + s[k])
     return min(found)
 
@@ -89,7 +67,7 @@ def random_run(rng):
     return run_of(n, size, steps, int(rng.integers(0, min(3, steps))), loss, **changes)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@every("seed", range(60))
 def test_every_records_bound_is_the_least_there_is(seed):
     run = random_run(np.random.default_rng(seed))
     found = cyclic(OrderedView(run))
@@ -107,8 +85,8 @@ def test_every_records_bound_is_the_least_there_is(seed):
             assert energy_of(one.shifts) <= Fraction(one.mu) ** 2
 
 
-@pytest.mark.parametrize("diameter", [None, 0.4])
-@pytest.mark.parametrize("varying", [False, True])
+@every("diameter", [None, 0.4])
+@every("varying", [False, True])
 def test_chosen_positions_are_those_of_all(varying, diameter):
     changes = {"step_size": np.linspace(0.1, 0.6, 14)} if varying else {}
     view = OrderedView(run_of(7, 2, 14, 1, diameter=diameter, **changes))
@@ -139,7 +117,7 @@ def test_a_record_that_is_never_used_costs_nothing():
     assert [one.mu > 0.0 for one in cyclic(varying)] == [True, False, False]
 
 
-@pytest.mark.parametrize("then", [(), (7,), (4, 8)])
+@every("then", [(), (7,), (4, 8)])
 def test_other_uses_than_one_an_epoch(then):
     """As the worst record of a reshuffled run has them."""
     run = run_of(3, 1, 9)
@@ -191,10 +169,6 @@ def test_the_form_that_was_solved_comes_with_the_shifts():
 @given(st.floats(1e-300, 1e300))
 def test_roots_are_rounded_up(energy):
     """μ² ≥ the energy, in rationals, by a few units at most."""
+    assert [mu_of(x) for x in (0.0, math.inf)] == [0.0, math.inf]
     square = Fraction(mu_of(energy)) ** 2
     assert Fraction(energy) <= square <= Fraction(energy) * (1 + 8 * ULP)
-
-
-@pytest.mark.parametrize("energy", [0.0, math.inf])
-def test_nothing_and_everything_stay(energy):
-    assert mu_of(energy) == energy

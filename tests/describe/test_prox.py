@@ -216,31 +216,6 @@ def test_nuclear_norm_satisfies_its_optimality_conditions(shape, strength):
     )
 
 
-def by_hand():
-    third = [[1.0, 2.0], [-3.0, 0.25]]
-    return [
-        (prox.l1(2.0), [3.0, -1.0, -4.0, 1.5], 0.5, [2.0, 0.0, -3.0, 0.5]),
-        (prox.l1(0.0), [3.0, -1.0], 0.5, [3.0, -1.0]),
-        (prox.l2(2.0), [3.0, -1.0], 0.5, [1.5, -0.5]),
-        (prox.elastic_net(l1=2.0, l2=6.0), [3.0, -1.0, -9.0], 0.5, [0.5, 0.0, -2.0]),
-        (prox.nuclear_norm(2.0), [[4.0, 0.0], [0.0, 0.5]], 0.5, [[3.0, 0.0], [0.0, 0.0]]),
-        (prox.ball(1.0), [3.0, -4.0], 0.5, [0.6, -0.8]),
-        (prox.ball(6.0), [3.0, -4.0], 0.5, [3.0, -4.0]),
-        (prox.ball(1.0, center=[1.0, 1.0]), [4.0, -3.0], 0.5, [1.6, 0.2]),
-        (prox.box(-1.0, 0.5), third, 0.5, [[0.5, 0.5], [-1.0, 0.25]]),
-        (prox.simplex(), [0.5, 0.9, -3.0], 0.5, [0.3, 0.7, 0.0]),
-        (prox.simplex(3.0), [5.0, 5.0, 5.0], 0.5, [1.0, 1.0, 1.0]),
-        (prox.halfspace([1.0, 1.0], 0.0), [2.0, 1.0], 0.5, [0.5, -0.5]),
-        (prox.halfspace([1.0, 1.0], 4.0), [2.0, 1.0], 0.5, [2.0, 1.0]),
-    ]
-
-
-@every(("p", "x", "step_size", "expected"), by_hand())
-def test_by_hand(p, x, step_size, expected):
-    # The documented slacks, for sets of size 1 to 3 in dimension 2 and 3.
-    np.testing.assert_allclose(p(x, step_size), expected, rtol=1e-14, atol=5e-15)
-
-
 @given(st.lists(st.floats(-1e300, 1e300), max_size=5), st.floats(1e-300, 1e300))
 def test_moreau_decomposition(x, threshold):
     """x is its prox under g plus that under the conjugate of g: for the ℓ1 norm, a box."""

@@ -185,8 +185,8 @@ def test_equal_steps_in_closed_form_and_one_by_one_agree():
         (NoisySGD(Loss.unknown(), n=3, batches=FullBatch(), steps=1, step_size=1.0, noise_std=1.0,
                   clip_norm=1e-300), "clip_norm"),
         (NoisySGD(Loss.convex(1.0, gradient_bound=1e-300), n=3, batches=FullBatch(), steps=1,
-                  step_size=1.0, noise_std=1.0), "loss"),
-    ],
+                  step_size=1.0, noise_std=1.0), "loss")
+    ]
 )  # fmt: skip
 def test_training_refuses_bounds_near_the_least_double(run, field):
     with pytest.raises(InvalidInput, match="1e-290") as refused:

@@ -39,8 +39,8 @@ SETTINGS = {
     "bounded, with an intercept": {"feature_norm": 1.5, "intercept_scaling": 0.5},
     "within ranges": {"ranges": SYMMETRIC},
     "within ranges, bounded, with an intercept": {
-        "ranges": SYMMETRIC, "feature_norm": 0.75, "intercept_scaling": 2.0,
-    },
+        "ranges": SYMMETRIC, "feature_norm": 0.75, "intercept_scaling": 2.0
+    }
 }  # fmt: skip
 ROWS = {
     "all": slice(0, 40),
@@ -92,28 +92,6 @@ def test_ranges_are_mapped_onto_one_interval(ranges):
     assert records.dense(slice(0, 40)) == pytest.approx(exact, abs=1e-15)
     assert records.centre == pytest.approx((low + high) / 2)
     assert records.reach == pytest.approx((high - low) / 2)
-
-
-@every("form", ["dense", "csr"])
-@every("how", SETTINGS)
-@every("shape", [(), (3,)])
-@every("anywhere", [False, True])
-def test_predictors_and_weighted_sums(form, how, shape, anywhere):
-    """x·θ, and Σ w_i·x_i on top of what is there, off by no more than sums of so many rounded products."""
-    records = learn.Records(FORMS[form](), **SETTINGS[how])
-    rng = np.random.default_rng(2)
-    theta = rng.standard_normal((records.width, *shape))
-    weight = rng.standard_normal((40, *shape))
-    start, predicted = np.ones_like(theta), []
-    total = start.copy()
-    for block in records.blocks(slice(0, 40)):
-        predicted.append(records.predictor(block, theta, anywhere))
-        records.add_weighted(block, weight[block.part], total)
-    rows = wanted(slice(0, 40), **SETTINGS[how])
-    room = 1e-13 * (np.abs(rows) @ np.abs(theta))
-    assert np.all(np.abs(np.concatenate(predicted) - rows @ theta) <= room + 1e-300)
-    room = 1e-13 * (np.abs(rows).T @ np.abs(weight) + 1.0)
-    assert np.all(np.abs(total - start - rows.T @ weight) <= room + 1e-300)
 
 
 @every("form", ["dense", "csr"])
@@ -189,14 +167,6 @@ def test_bounded_rows_are_within_the_bound_exactly(bound):
         assert after == pytest.approx(exact_row(before, bound), rel=1e-13)
 
 
-def test_an_intercept_lengthens_rows_by_what_the_loss_is_told():
-    found = with_intercept(bound_rows(DATA, 1.5), 0.5)
-    assert found.shape == (40, 6)
-    assert np.all(found[:, -1] == 0.5)
-    limit = Fraction(seen_norm(1.5, 0.5)) ** 2
-    assert all(sum(Fraction(float(x)) ** 2 for x in row) <= limit for row in found)
-
-
 @every("y", [np.zeros(3), np.zeros((4, 1)), 0.0, [], None, "abcd"])
 def test_labels_are_one_a_row(y):
     with pytest.raises(
@@ -234,12 +204,6 @@ def test_what_is_no_matrix_is_refused(X, take):
 
 X = RNG.standard_normal((30, 4))
 Y = (RNG.random(30) < 0.4).astype(int)
-
-
-def test_rows_are_selected_in_the_order_asked():
-    gradients, theta = learn.LogisticGradients(X, Y), np.ones(4)
-    rows = np.array([5, 0, 29])
-    assert np.array_equal(gradients(theta, rows), gradients(theta, np.arange(30))[rows])
 
 
 @every("labels", [2 * Y - 1, Y.astype(bool), Y.astype(float), (2 * Y - 1).tolist()])

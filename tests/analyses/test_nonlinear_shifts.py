@@ -151,13 +151,32 @@ def mu(**changes):  # type: ignore[no-untyped-def]
     return a_run(**changes).guarantee(DELTA).mu
 
 
-def test_weak_convexity_that_vanishes_leaves_the_convex_bound() -> None:
-    convex = mu(loss=Loss.convex(4.0, gradient_bound=1.0))
-    found = [
-        mu(loss=Loss.weakly_convex(m, 4.0, gradient_bound=1.0)) for m in (1.0, 1e-2, 1e-5, 1e-9)
-    ]
-    assert all(a >= b * (1 - 1e-9) for a, b in zip(found, [*found[1:], convex], strict=True))
-    assert found[-1] == pytest.approx(convex, rel=1e-6)
+SMOOTH = Loss.convex(4.0, gradient_bound=1.0)
+LIMITS = {
+    "weak convexity": (
+        [Loss.weakly_convex(m, 4.0, gradient_bound=1.0) for m in (1.0, 1e-2, 1e-5, 1e-9)],
+        *(SMOOTH, None, 1e-6),
+    ),
+    "exponents": (
+        [Loss.weakly_smooth([(p, 4.0)], gradient_bound=1.0) for p in (0.5, 0.8, 0.999)],
+        *(SMOOTH, None, 1e-6),
+    ),
+    "curvature, clipped": (
+        [Loss.convex(m) for m in (10.0, 1.0, 1e-2, 1e-6)],
+        *(Loss.convex(1e-9, glm=True), 1.0, 1e-5),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_what_vanishes_leaves_the_smooth_bound(name):
+    losses, limit, clip, near = LIMITS[name]
+    *found, last = (mu(loss=loss, clip_norm=clip) for loss in (*losses, limit))
+    assert all(a >= b * (1 - 1e-9) for a, b in zip(found, [*found[1:], last], strict=True))
+    assert found[-1] == pytest.approx(last, rel=near)
+    assert Loss.weakly_smooth([(1.0, 4.0)], gradient_bound=1.0).modulus(0.01) == SMOOTH.modulus(
+        0.01
+    )
 
 
 def test_offsets_that_vanish_leave_a_contraction() -> None:
@@ -173,14 +192,6 @@ def test_offsets_that_vanish_leave_a_contraction() -> None:
     assert near == pytest.approx(contraction, rel=1e-4)
 
 
-def test_exponents_towards_one_leave_the_smooth_bound() -> None:
-    smooth = mu(loss=Loss.weakly_smooth([(1.0, 4.0)], gradient_bound=1.0))
-    assert smooth == mu(loss=Loss.convex(4.0, gradient_bound=1.0))
-    found = [mu(loss=Loss.weakly_smooth([(p, 4.0)], gradient_bound=1.0)) for p in (0.5, 0.8, 0.999)]
-    assert all(a >= b * (1 - 1e-9) for a, b in zip(found, [*found[1:], smooth], strict=True))
-    assert found[-1] == pytest.approx(smooth, rel=1e-6)
-
-
 def test_gaps_that_vanish_leave_the_linear_bound() -> None:
     s = np.where(np.arange(60) % 6 == 5, 0.2, 0.0)
 
@@ -193,13 +204,6 @@ def test_gaps_that_vanish_leave_the_linear_bound() -> None:
         found = [at(gap(x)) for x in (1.0, 1e-1, 1e-2, 1e-4, 1e-8)]
         assert all(a >= b * (1 - 1e-9) for a, b in zip(found, [*found[1:], linear], strict=True))
         assert found[-1] == pytest.approx(linear, rel=1e-5)
-
-
-def test_curvature_that_vanishes_leaves_clipping_harmless() -> None:
-    harmless = mu(loss=Loss.convex(1e-9, glm=True), clip_norm=1.0)
-    found = [mu(loss=Loss.convex(m), clip_norm=1.0) for m in (10.0, 1.0, 1e-2, 1e-6)]
-    assert all(a >= b * (1 - 1e-9) for a, b in zip(found, [*found[1:], harmless], strict=True))
-    assert found[-1] == pytest.approx(harmless, rel=1e-5)
 
 
 @pytest.mark.parametrize(

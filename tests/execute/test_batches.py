@@ -111,15 +111,6 @@ def test_a_run_goes_on_in_its_order(kind, step):
         assert not np.array_equal(order.secret, secret)  # of 120, with this seed
 
 
-def test_bins_are_served_as_they_were_drawn():
-    secret = np.array([1, 0, 1, 2, 1])
-    order = batch_rows(run_of(5, pabi.BallsInBins(2, cap=2)), NoDraws(), secret)
-    assert order.batch(0).tolist() == [1]
-    assert order.batch(1) is None  # three records, beyond the cap
-    assert order.batch(2).tolist() == [3]
-    assert order.batch(3).tolist() == [1]
-
-
 @every("n", [1, 2, 3])
 @every("kind", [pabi.ShuffleOnce, pabi.Reshuffle])
 def test_a_secret_order_is_a_permutation(n, kind):

@@ -247,8 +247,7 @@ def assert_sums(X, parts, norm, intercept, ranges, share):
 )
 @pytest.mark.one_in(2)
 def test_sums_over_many_blocks(name, n, d, dense):
-    """More rows than a block holds, contiguous and shuffled: the sum of the gradients called one by
-    one, which the tests above have checked, added without rounding."""
+    """More rows than a block holds, contiguous and shuffled: gradients one by one, added exactly."""
     rng = np.random.default_rng(9)
     X = rng.normal(size=(n, d)) / math.sqrt(d)
     y = targets(name, n, rng)

@@ -118,13 +118,9 @@ def test_schedules_that_vary() -> None:
 def test_never_above_composition(count: int) -> None:
     rng = np.random.default_rng(0)
     losses = [
-        Loss.lipschitz(1.0),
-        Loss.weakly_smooth([(0.5, 2.0)], gradient_bound=1.0),
-        Loss.weakly_smooth([(0.2, 1.0), (0.8, 5.0)]),
-        Loss.dissipative(0.01, 1.0, 2.0),
-        Loss.saddle(1.0, 3.0),
-        Loss.nonconvex(2.0),
-        Loss.weakly_convex(0.1, 2.0),
+        *(Loss.lipschitz(1.0), Loss.weakly_smooth([(0.5, 2.0)], gradient_bound=1.0)),
+        *(Loss.weakly_smooth([(0.2, 1.0), (0.8, 5.0)]), Loss.dissipative(0.01, 1.0, 2.0)),
+        *(Loss.saddle(1.0, 3.0), Loss.nonconvex(2.0), Loss.weakly_convex(0.1, 2.0)),
         Loss.unknown(),
     ]
     for _ in range(count):

@@ -144,21 +144,11 @@ def data(rng, run, case):
 
 # n, size, epochs, extra steps: short last batches and partial epochs included.
 ONCE = [
-    (3, 1, 3, 0),
-    (4, 2, 3, 1),
-    (5, 2, 2, 1),
-    (3, 2, 4, 0),
-    (4, 1, 2, 3),
-    (4, 3, 3, 1),
+    *((3, 1, 3, 0), (4, 2, 3, 1), (5, 2, 2, 1), (3, 2, 4, 0), (4, 1, 2, 3), (4, 3, 3, 1)),
     (5, 1, 1, 0),
 ]
 EVERY = [
-    (3, 1, 2, 0),
-    (3, 1, 2, 2),
-    (4, 2, 2, 1),
-    (3, 2, 4, 0),
-    (5, 3, 2, 0),
-    (4, 3, 2, 1),
+    *((3, 1, 2, 0), (3, 1, 2, 2), (4, 2, 2, 1), (3, 2, 4, 0), (5, 3, 2, 0), (4, 3, 2, 1)),
     (4, 1, 1, 2),
 ]
 
@@ -233,13 +223,8 @@ def describe(batches, **changes):
 
 
 LATER_IS_WORSE = [
-    {},
-    {"epochs": 2.5},
-    {"epochs": 0.4},
-    {"epochs": 1},
-    {"cooldown_steps": 9},
-    {"diameter": 0.6},
-    {"diameter": 0.6, "cooldown_steps": 4},
+    *({}, {"epochs": 2.5}, {"epochs": 0.4}, {"epochs": 1}, {"cooldown_steps": 9}),
+    *({"diameter": 0.6}, {"diameter": 0.6, "cooldown_steps": 4}),
     {"epochs": None, "steps": 33, "step_size": np.linspace(0.1, 1.0, 33)},
     {"epochs": None, "steps": 33, "noise_std": np.linspace(2.0, 0.5, 33)},
     {"loss": Loss.logistic(feature_norm=1.0), "gradient_sensitivity": None, "clip_norm": 0.5},

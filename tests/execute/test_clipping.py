@@ -114,6 +114,5 @@ def test_bounds_that_scaling_would_exceed_are_refused(bound):
     vectors = np.ones((1, 10))
     clips = (lambda b, clip=clip: clip(vectors, b) for clip in (clip_norms, clip_coordinates))
     for check in (refuse_small, *clips):
-        with pytest.raises(InvalidInput, match="^clip_norm: expected at least 1e-290") as refused:
+        with pytest.raises(InvalidInput, match="^clip_norm: expected at least 1e-290"):
             check(bound)
-        assert refused.value.field == "clip_norm"

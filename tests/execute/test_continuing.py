@@ -21,13 +21,8 @@ from support.unpriced import Unpriced
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 
 BATCHES = [
-    pabi.FullBatch(),
-    pabi.Cyclic(3),
-    pabi.ShuffleOnce(3),
-    pabi.Reshuffle(3),
-    pabi.BallsInBins(4),
-    pabi.FixedSize(3),
-    pabi.Poisson(4),
+    *(pabi.FullBatch(), pabi.Cyclic(3), pabi.ShuffleOnce(3), pabi.Reshuffle(3)),
+    *(pabi.BallsInBins(4), pabi.FixedSize(3), pabi.Poisson(4)),
 ]
 
 

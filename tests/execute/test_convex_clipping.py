@@ -138,13 +138,8 @@ def test_where_batches_are_drawn_a_share_does_not_depend_on_the_others(name):
 
 
 BATCHES = [
-    pabi.FullBatch(),
-    pabi.Cyclic(10),
-    pabi.ShuffleOnce(10),
-    pabi.Reshuffle(10),
-    pabi.BallsInBins(10),
-    pabi.FixedSize(10),
-    pabi.Poisson(10),
+    *(pabi.FullBatch(), pabi.Cyclic(10), pabi.ShuffleOnce(10), pabi.Reshuffle(10)),
+    *(pabi.BallsInBins(10), pabi.FixedSize(10), pabi.Poisson(10)),
 ]
 
 

@@ -75,11 +75,6 @@ def test_training_is_refused_before_the_data_is_touched(run, x0, field):
     assert "\n" not in str(refused.value)
 
 
-def test_training_near_the_origin_is_not_refused():
-    run = far_run(prox=pabi.prox.ball(0.5))
-    assert train(run, constant(0.0), [0.0]).guarantee.certificate is not None
-
-
 def test_all_iterates_may_be_released_wherever_they_are():
     """Composition survives rounding: what is rounded was released with its noise."""
     result = train(far_run(release="path"), constant(0.0), [FAR])

@@ -15,7 +15,7 @@ from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
 from pabi.execute.records import MOST_ROWS, as_labels, seen_norm
 from pabi.learn import bound_rows, train, with_intercept
-from support.every_case import every
+from support.every_case import every, refused
 from support.execution import norm_squared
 
 UNIT = Fraction(1, 2**53)
@@ -169,11 +169,8 @@ def test_bounded_rows_are_within_the_bound_exactly(bound):
 
 @every("y", [np.zeros(3), np.zeros((4, 1)), 0.0, [], None, "abcd"])
 def test_labels_are_one_a_row(y):
-    with pytest.raises(
-        InvalidInput, match=r"^y: expected shape \(4,\), one a row of X, got "
-    ) as refused:
+    with pytest.raises(InvalidInput, match=r"^y: expected shape \(4,\), one a row of X, got "):
         as_labels(y, 4)
-    assert refused.value.field == "y"
 
 
 @every("y", [[0, 1, 0, 1], ("a", "b", "a", "b"), np.array([1.5, 0, 0, 0])])
@@ -184,22 +181,13 @@ def test_labels_of_any_kind_are_kept(y):
 @every(
     "X",
     [
-        np.zeros(3),
-        np.zeros((2, 2, 2)),
-        np.zeros((0, 3)),
-        np.zeros((3, 0)),
-        [],
-        1.0,
-        None,
+        *(np.zeros(3), np.zeros((2, 2, 2)), np.zeros((0, 3)), np.zeros((3, 0)), [], 1.0, None),
         [[1.0], [1.0, 2.0]],
     ],
 )
 @every("take", [learn.Records, lambda X: bound_rows(X, 1.0), with_intercept])
 def test_what_is_no_matrix_is_refused(X, take):
-    with pytest.raises(InvalidInput) as refused:
-        take(X)
-    assert refused.value.field == "X"
-    assert "\n" not in str(refused.value)
+    refused("X", take, X)
 
 
 X = RNG.standard_normal((30, 4))

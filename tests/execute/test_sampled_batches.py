@@ -108,20 +108,10 @@ def test_every_random_number_stands_for_the_right_size():
 
 
 SMALL = [
-    (1, FixedSize(1)),
-    (5, FixedSize(1)),
-    (5, FixedSize(5)),
-    (6, FixedSize(2)),
-    (7, FixedSize(4)),
-    (1, Poisson(1)),
-    (5, Poisson(1)),
-    (5, Poisson(5)),
-    (6, Poisson(2)),
-    (6, Poisson(2, cap=2)),
-    (6, Poisson(1, cap=1)),
-    (7, Poisson(4, cap=6)),
-    (4, Poisson(2, cap=9)),
-    (6, Poisson(1, cap=2, probability=0.3)),
+    *((1, FixedSize(1)), (5, FixedSize(1)), (5, FixedSize(5)), (6, FixedSize(2))),
+    *((7, FixedSize(4)), (1, Poisson(1)), (5, Poisson(1)), (5, Poisson(5)), (6, Poisson(2))),
+    *((6, Poisson(2, cap=2)), (6, Poisson(1, cap=1)), (7, Poisson(4, cap=6))),
+    *((4, Poisson(2, cap=9)), (6, Poisson(1, cap=2, probability=0.3))),
 ]
 
 
@@ -335,13 +325,8 @@ def test_room_for_the_expected_size_would_not_do():
 @every(
     ("batches", "most"),
     [
-        (Poisson(10), 5000),
-        (Poisson(10, cap=40), 40),
-        (Poisson(10, cap=9000), 5000),
-        (FixedSize(10), 10),
-        (Cyclic(10), 10),
-        (FullBatch(), 5000),
-        (ShuffleOnce(10), 10),
+        *((Poisson(10), 5000), (Poisson(10, cap=40), 40), (Poisson(10, cap=9000), 5000)),
+        *((FixedSize(10), 10), (Cyclic(10), 10), (FullBatch(), 5000), (ShuffleOnce(10), 10)),
     ],
 )
 def test_the_limit_is_that_of_the_largest_batch(batches, most):

@@ -154,15 +154,8 @@ class TestCertificates:
         assert pabi.verify(payload).ok  # it follows from the description
 
     def test_files_of_moduli_that_are_not_slopes(self):
-        run = a_run(
-            Loss.lipschitz(1.0),
-            BallsInBins(2),
-            n=20,
-            epochs=300,
-            step_size=0.01,
-            noise_std=2.0,
-            diameter=0.3,
-        )
+        given = {"n": 20, "epochs": 300, "step_size": 0.01, "noise_std": 2.0, "diameter": 0.3}
+        run = a_run(Loss.lipschitz(1.0), BallsInBins(2), **given)
         (g,) = [o.guarantee for o in outcomes(run, DELTA) if o.name == "nonlinear shifts"]
         assert pabi.verify(g.to_json()).ok
         payload = g.certificate.payload

@@ -25,14 +25,8 @@ DELTA = 1e-5
 
 
 def a_run(**changes):
-    fields = {
-        "loss": Loss.dissipative(1e-7, 2.0, 2.0, gradient_bound=1.0),
-        "n": 1000,
-        "batches": FixedSize(20),
-        "steps": 3000,
-        "step_size": 0.2,
-        "noise_std": 0.5,
-    }
+    fields = {"loss": Loss.dissipative(1e-7, 2.0, 2.0, gradient_bound=1.0), "n": 1000}
+    fields |= {"batches": FixedSize(20), "steps": 3000, "step_size": 0.2, "noise_std": 0.5}
     return NoisySGD(**{**fields, **changes})
 
 

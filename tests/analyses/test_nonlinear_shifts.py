@@ -125,17 +125,12 @@ def test_never_above_composition(count: int) -> None:
     ]
     for _ in range(count):
         loss = losses[rng.integers(len(losses))].with_l2(float(rng.choice([0.0, 0.3])))
-        run = a_run(
-            loss=loss,
-            n=int(rng.integers(20, 60)),
-            batches=[FullBatch(), Cyclic(7), ShuffleOnce(9)][rng.integers(3)],
-            epochs=float(rng.uniform(1, 9)),
-            step_size=float(10 ** rng.uniform(-3, 0)),
-            noise_std=float(10 ** rng.uniform(-1, 0.5)),
-            clip_norm=1.0,
-            diameter=[None, 0.5][rng.integers(2)],
-            cooldown_steps=int(rng.integers(3)),
-        )
+        given = {"loss": loss, "n": int(rng.integers(20, 60))}
+        given |= {"batches": [FullBatch(), Cyclic(7), ShuffleOnce(9)][rng.integers(3)]}
+        given |= {"epochs": float(rng.uniform(1, 9)), "step_size": float(10 ** rng.uniform(-3, 0))}
+        given |= {"noise_std": float(10 ** rng.uniform(-1, 0.5)), "clip_norm": 1.0}
+        given |= {"diameter": [None, 0.5][rng.integers(2)], "cooldown_steps": int(rng.integers(3))}
+        run = a_run(**given)
         proven = {o.name: o.guarantee for o in outcomes(run, DELTA) if o.guarantee is not None}
         composed = proven["composition"].epsilon(DELTA)
         assert proven["nonlinear shifts"].epsilon(DELTA) <= composed * (1 + 1e-12)

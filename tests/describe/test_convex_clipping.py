@@ -246,14 +246,9 @@ def maximiser(goal, start, *, norm, bounds=None, total=None):
     constraints = [{"type": "ineq", "fun": lambda p: norm**2 - float(p @ p)}]
     if total is not None:
         constraints.append({"type": "eq", "fun": lambda p: float(p.sum()) - total})
-    best = minimize(
-        lambda p: -goal(p),
-        start,
-        bounds=bounds,
-        constraints=constraints,
-        method="SLSQP",
-        options={"ftol": 1e-15, "maxiter": 1_000},
-    )
+    given = {"bounds": bounds, "constraints": constraints, "method": "SLSQP"}
+    given |= {"options": {"ftol": 1e-15, "maxiter": 1_000}}
+    best = minimize(lambda p: -goal(p), start, **given)
     return best.x
 
 

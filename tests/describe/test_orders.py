@@ -210,7 +210,7 @@ def test_a_tail_beyond_the_doubles_is_not_nothing(n, p, cap):
 @settings(max_examples=settings().max_examples // 2, deadline=None)
 @given(
     st.integers(1, 40), st.integers(1, 40), st.integers(1, 1000),
-    st.floats(-12.0, 0.0).map(lambda x: 10.0**x)
+    st.floats(-12.0, 0.0).map(lambda x: 10.0**x),
 )  # fmt: skip
 def test_what_is_covered_is_the_least_that_is_known_to_do(n, size, draws, allowed):
     """A union bound over the batches: no more than what is allowed, and one record less would be more,

@@ -62,14 +62,9 @@ def split(x, l1, l2):
         value = 0.5 * np.sum((u - x.ravel()) ** 2) + l1 * np.sum(ab) + 0.5 * l2 * np.sum(u**2)
         return value, np.concatenate([slope + l1, -slope + l1])
 
-    found = minimize(
-        objective,
-        np.ones(2 * d),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=[(0.0, None)] * (2 * d),
-        options={"ftol": 1e-16, "gtol": 1e-10, "maxiter": 10_000},
-    )
+    given = {"jac": True, "method": "L-BFGS-B", "bounds": [(0.0, None)] * (2 * d)}
+    given |= {"options": {"ftol": 1e-16, "gtol": 1e-10, "maxiter": 10_000}}
+    found = minimize(objective, np.ones(2 * d), **given)
     return (found.x[:d] - found.x[d:]).reshape(x.shape)
 
 

@@ -125,7 +125,7 @@ def test_a_generator_is_used_as_it_is():
 
 @every(
     "state", [-1, np.int64(-1), False, 1.0, "1", b"1", [1], np.random.RandomState(0), np.array(3),
-              np.random.PCG64(0), np.random.SeedSequence(1)]
+              np.random.PCG64(0), np.random.SeedSequence(1)],
 
 )  # fmt: skip
 def test_nothing_else_is_taken_for_a_seed(state):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import replace
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -13,10 +11,8 @@ from scipy.stats import binom
 import pabi
 from pabi import BallsInBins, Cyclic, Loss, NoisySGD, ShuffleOnce
 from pabi.account.best import outcomes
-from pabi.execute.batches import batch_rows, fits
-from pabi.learn import train
 from pabi.normal_forms.positions import OrderedView
-from pabi.numbers.errors import InvalidInput, NotApplicable
+from pabi.numbers.errors import InvalidInput
 from pabi.tradeoff import Mixture, Product
 from support.every_case import every
 
@@ -48,6 +44,7 @@ def proven(run, name):
         {},
         {"epochs": 7.3},
         {"epochs": 0.4},
+        {"loss": Loss.unknown(), "clip_norm": 1.0, "epochs": 7.3},  # composition needs no sizes
         {"cooldown_steps": 4},
         {"diameter": 0.2, "epochs": 60},
         {"epochs": None, "steps": 35, "step_size": np.linspace(0.5, 0.1, 35)},
@@ -59,16 +56,6 @@ def test_it_is_one_secret_shuffle_where_sizes_do_not_matter(adjacency, cap, chan
     once = a_run(batches=ShuffleOnce(100), adjacency=adjacency, **changes).guarantee(DELTA)
     run = a_run(batches=BallsInBins(100, cap), adjacency=adjacency, **changes)
     bins = proven(run, once.method)
-    for epsilon in EPSILONS:
-        assert bins.delta(float(epsilon)) == pytest.approx(once.delta(float(epsilon)), abs=1e-12)
-    assert pabi.verify(bins).ok
-
-
-def test_composition_needs_no_sizes():
-    unknown = {"loss": Loss.unknown(), "clip_norm": 1.0, "epochs": 7.3}
-    bins = a_run(**unknown).guarantee(DELTA)
-    once = a_run(batches=ShuffleOnce(100), **unknown).guarantee(DELTA)
-    assert (bins.method, once.method) == ("composition", "composition")
     for epsilon in EPSILONS:
         assert bins.delta(float(epsilon)) == pytest.approx(once.delta(float(epsilon)), abs=1e-12)
     assert pabi.verify(bins).ok
@@ -167,15 +154,8 @@ class TestCertificates:
         assert pabi.verify(payload).ok  # it follows from the description
 
     def test_files_of_moduli_that_are_not_slopes(self):
-        run = a_run(
-            Loss.lipschitz(1.0),
-            BallsInBins(2),
-            n=20,
-            epochs=300,
-            step_size=0.01,
-            noise_std=2.0,
-            diameter=0.3,
-        )
+        given = {"n": 20, "epochs": 300, "step_size": 0.01, "noise_std": 2.0, "diameter": 0.3}
+        run = a_run(Loss.lipschitz(1.0), BallsInBins(2), **given)
         (g,) = [o.guarantee for o in outcomes(run, DELTA) if o.name == "nonlinear shifts"]
         assert pabi.verify(g.to_json()).ok
         payload = g.certificate.payload
@@ -194,72 +174,8 @@ def test_what_it_is_not():
     with pytest.raises(InvalidInput, match="^chains: "):
         pabi.LangevinChain(
             Loss.logistic(1.0), n=100, inverse_temperature=1.0, step_size=0.1, steps=5, chains=2,
-            batches=BallsInBins(10),
+            batches=BallsInBins(10)
         )  # fmt: skip
-
-
-class TestTraining:
-    def test_every_record_is_in_its_bin_in_every_epoch(self):
-        run, seen = a_run(n=57, batches=BallsInBins(10), epochs=3), []
-        batches = batch_rows(run, np.random.default_rng(3))
-        for k in range(18):
-            rows = batches.batch(k)
-            seen.append(set() if rows is None else set(rows.tolist()))
-        assert seen[:6] == seen[6:12] == seen[12:]
-        assert sorted(i for part in seen[:6] for i in part) == list(range(57))
-
-    def test_bins_are_uniform_and_independent(self):
-        """Two records of three: each of the nine pairs of bins as often, by Hoeffding but once in 10⁹."""
-        run, trials, pairs = a_run(n=3, batches=BallsInBins(1), epochs=1), 20_000, np.zeros((3, 3))
-        generator = np.random.default_rng(4)
-        for _ in range(trials):
-            bins = batch_rows(run, generator).secret
-            pairs[bins[0], bins[1]] += 1
-        assert np.all(np.abs(pairs / trials - 1 / 9) <= math.sqrt(math.log(2e9 * 9) / (2 * trials)))
-
-    def test_a_bin_beyond_the_cap_is_empty(self):
-        run = a_run(n=40, batches=BallsInBins(10, cap=10), epochs=1)
-        found = [batch_rows(run, np.random.default_rng(seed)) for seed in range(50)]
-        sizes = [np.bincount(b.secret, minlength=4) for b in found]
-        for batches, size in zip(found, sizes, strict=True):
-            for j in range(4):
-                rows = batches.batch(j)
-                assert (0 if rows is None else rows.size) == (size[j] if size[j] <= 10 else 0)
-        assert max(map(max, sizes)) > 10
-
-    def test_a_secret_order_of_a_checkpoint(self):
-        run = a_run(n=6, batches=BallsInBins(2))
-        assert fits(run, np.array([0, 2, 2, 2, 2, 2]))
-        for bad in ([0, 1, 2, 3, 0, 0], [0, 1, -1, 0, 0, 0], [0, 1, 2], None):
-            assert not fits(run, None if bad is None else np.array(bad))
-
-    def test_sums_are_divided_by_the_stated_size(self):
-        """Without noise to speak of, one step of the cyclic epoch at a time."""
-        centres = np.arange(6.0)[:, None]
-        run = NoisySGD(
-            Loss.strongly_convex(1.0, 1.0), n=6, batches=BallsInBins(2), epochs=1, step_size=0.1,
-            noise_std=1e-9, clip_norm=100.0, release="path",
-        )  # fmt: skip
-        path = []
-        with pytest.warns(pabi.PrivacyWarning):
-            train(
-                run, lambda x, rows: x - centres[rows], [3.0], 11, watch=lambda k, x: path.append(x)
-            )
-        bins = batch_rows(run, np.random.default_rng(11)).secret
-        x = 3.0
-        for k in range(3):
-            x -= 0.1 * sum(x - centres[i, 0] for i in range(6) if bins[i] == k) / 2
-            assert path[k][0] == pytest.approx(x, abs=1e-6)
-
-
-def test_shares_are_fractions_of_one():
-    order = a_run(n=950).order
-    assert order.share(0, 9) == Fraction(1)
-    assert order.share(3, 3) == order.share(9, 9) == Fraction(1, 10)
-    with pytest.raises(NotApplicable):
-        from pabi.normal_forms.sampled import SampledRun
-
-        SampledRun(a_run(), DELTA).window(1)
 
 
 @every(

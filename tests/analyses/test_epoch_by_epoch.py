@@ -13,15 +13,8 @@ DELTA = 1e-6
 
 
 def a_run(batches=None, **changes):
-    settings = {
-        "loss": Loss.softmax(1.0, l2=1e-4),
-        "n": 20_000,
-        "epochs": 20,
-        "step_size": 1.0,
-        "noise_multiplier": 1.5,
-        "clip_norm": 1.0,
-        "adjacency": "zero_out",
-    } | changes
+    settings = {"loss": Loss.softmax(1.0, l2=1e-4), "n": 20_000, "epochs": 20, "step_size": 1.0}
+    settings |= {"noise_multiplier": 1.5, "clip_norm": 1.0, "adjacency": "zero_out"} | changes
     return NoisySGD(batches=batches or Reshuffle(500), **settings)
 
 

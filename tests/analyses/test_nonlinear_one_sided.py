@@ -25,14 +25,8 @@ DELTA = 1e-5
 
 
 def a_run(**changes):
-    fields = {
-        "loss": Loss.dissipative(1e-7, 2.0, 2.0, gradient_bound=1.0),
-        "n": 1000,
-        "batches": FixedSize(20),
-        "steps": 3000,
-        "step_size": 0.2,
-        "noise_std": 0.5,
-    }
+    fields = {"loss": Loss.dissipative(1e-7, 2.0, 2.0, gradient_bound=1.0), "n": 1000}
+    fields |= {"batches": FixedSize(20), "steps": 3000, "step_size": 0.2, "noise_std": 0.5}
     return NoisySGD(**{**fields, **changes})
 
 
@@ -155,15 +149,10 @@ def test_the_factors_are_those_worked_out_by_hand(all_windows, seed):
     whole = product(gaussian, [(pulls, np.ones(len(records)))], p, factor, 0.0)
     at = DELTA - g.certificate.payload["claim"]["product"].get("failure", 0.0)
     assert whole.epsilon(at) <= g.epsilon(DELTA) * (1.0 + 2e-3)
+    chosen = run.guarantee(DELTA)
+    assert chosen.epsilon(DELTA) <= composition.apply(run, DELTA).epsilon(DELTA)
     assert pabi.verify(g).ok
-
-
-@pytest.mark.parametrize("seed", range(100, 106))
-def test_what_is_chosen_is_never_above_composition(seed):
-    run = random_run(np.random.default_rng(seed))
-    g = run.guarantee(DELTA)
-    assert g.epsilon(DELTA) <= composition.apply(run, DELTA).epsilon(DELTA)
-    assert pabi.verify(g).ok
+    assert pabi.verify(chosen).ok
 
 
 @pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])

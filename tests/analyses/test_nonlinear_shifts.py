@@ -118,28 +118,19 @@ def test_schedules_that_vary() -> None:
 def test_never_above_composition(count: int) -> None:
     rng = np.random.default_rng(0)
     losses = [
-        Loss.lipschitz(1.0),
-        Loss.weakly_smooth([(0.5, 2.0)], gradient_bound=1.0),
-        Loss.weakly_smooth([(0.2, 1.0), (0.8, 5.0)]),
-        Loss.dissipative(0.01, 1.0, 2.0),
-        Loss.saddle(1.0, 3.0),
-        Loss.nonconvex(2.0),
-        Loss.weakly_convex(0.1, 2.0),
+        *(Loss.lipschitz(1.0), Loss.weakly_smooth([(0.5, 2.0)], gradient_bound=1.0)),
+        *(Loss.weakly_smooth([(0.2, 1.0), (0.8, 5.0)]), Loss.dissipative(0.01, 1.0, 2.0)),
+        *(Loss.saddle(1.0, 3.0), Loss.nonconvex(2.0), Loss.weakly_convex(0.1, 2.0)),
         Loss.unknown(),
     ]
     for _ in range(count):
         loss = losses[rng.integers(len(losses))].with_l2(float(rng.choice([0.0, 0.3])))
-        run = a_run(
-            loss=loss,
-            n=int(rng.integers(20, 60)),
-            batches=[FullBatch(), Cyclic(7), ShuffleOnce(9)][rng.integers(3)],
-            epochs=float(rng.uniform(1, 9)),
-            step_size=float(10 ** rng.uniform(-3, 0)),
-            noise_std=float(10 ** rng.uniform(-1, 0.5)),
-            clip_norm=1.0,
-            diameter=[None, 0.5][rng.integers(2)],
-            cooldown_steps=int(rng.integers(3)),
-        )
+        given = {"loss": loss, "n": int(rng.integers(20, 60))}
+        given |= {"batches": [FullBatch(), Cyclic(7), ShuffleOnce(9)][rng.integers(3)]}
+        given |= {"epochs": float(rng.uniform(1, 9)), "step_size": float(10 ** rng.uniform(-3, 0))}
+        given |= {"noise_std": float(10 ** rng.uniform(-1, 0.5)), "clip_norm": 1.0}
+        given |= {"diameter": [None, 0.5][rng.integers(2)], "cooldown_steps": int(rng.integers(3))}
+        run = a_run(**given)
         proven = {o.name: o.guarantee for o in outcomes(run, DELTA) if o.guarantee is not None}
         composed = proven["composition"].epsilon(DELTA)
         assert proven["nonlinear shifts"].epsilon(DELTA) <= composed * (1 + 1e-12)
@@ -151,13 +142,32 @@ def mu(**changes):  # type: ignore[no-untyped-def]
     return a_run(**changes).guarantee(DELTA).mu
 
 
-def test_weak_convexity_that_vanishes_leaves_the_convex_bound() -> None:
-    convex = mu(loss=Loss.convex(4.0, gradient_bound=1.0))
-    found = [
-        mu(loss=Loss.weakly_convex(m, 4.0, gradient_bound=1.0)) for m in (1.0, 1e-2, 1e-5, 1e-9)
-    ]
-    assert all(a >= b * (1 - 1e-9) for a, b in zip(found, [*found[1:], convex], strict=True))
-    assert found[-1] == pytest.approx(convex, rel=1e-6)
+SMOOTH = Loss.convex(4.0, gradient_bound=1.0)
+LIMITS = {
+    "weak convexity": (
+        [Loss.weakly_convex(m, 4.0, gradient_bound=1.0) for m in (1.0, 1e-2, 1e-5, 1e-9)],
+        *(SMOOTH, None, 1e-6),
+    ),
+    "exponents": (
+        [Loss.weakly_smooth([(p, 4.0)], gradient_bound=1.0) for p in (0.5, 0.8, 0.999)],
+        *(SMOOTH, None, 1e-6),
+    ),
+    "curvature, clipped": (
+        [Loss.convex(m) for m in (10.0, 1.0, 1e-2, 1e-6)],
+        *(Loss.convex(1e-9, glm=True), 1.0, 1e-5),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_what_vanishes_leaves_the_smooth_bound(name):
+    losses, limit, clip, near = LIMITS[name]
+    *found, last = (mu(loss=loss, clip_norm=clip) for loss in (*losses, limit))
+    assert all(a >= b * (1 - 1e-9) for a, b in zip(found, [*found[1:], last], strict=True))
+    assert found[-1] == pytest.approx(last, rel=near)
+    assert Loss.weakly_smooth([(1.0, 4.0)], gradient_bound=1.0).modulus(0.01) == SMOOTH.modulus(
+        0.01
+    )
 
 
 def test_offsets_that_vanish_leave_a_contraction() -> None:
@@ -173,14 +183,6 @@ def test_offsets_that_vanish_leave_a_contraction() -> None:
     assert near == pytest.approx(contraction, rel=1e-4)
 
 
-def test_exponents_towards_one_leave_the_smooth_bound() -> None:
-    smooth = mu(loss=Loss.weakly_smooth([(1.0, 4.0)], gradient_bound=1.0))
-    assert smooth == mu(loss=Loss.convex(4.0, gradient_bound=1.0))
-    found = [mu(loss=Loss.weakly_smooth([(p, 4.0)], gradient_bound=1.0)) for p in (0.5, 0.8, 0.999)]
-    assert all(a >= b * (1 - 1e-9) for a, b in zip(found, [*found[1:], smooth], strict=True))
-    assert found[-1] == pytest.approx(smooth, rel=1e-6)
-
-
 def test_gaps_that_vanish_leave_the_linear_bound() -> None:
     s = np.where(np.arange(60) % 6 == 5, 0.2, 0.0)
 
@@ -193,13 +195,6 @@ def test_gaps_that_vanish_leave_the_linear_bound() -> None:
         found = [at(gap(x)) for x in (1.0, 1e-1, 1e-2, 1e-4, 1e-8)]
         assert all(a >= b * (1 - 1e-9) for a, b in zip(found, [*found[1:], linear], strict=True))
         assert found[-1] == pytest.approx(linear, rel=1e-5)
-
-
-def test_curvature_that_vanishes_leaves_clipping_harmless() -> None:
-    harmless = mu(loss=Loss.convex(1e-9, glm=True), clip_norm=1.0)
-    found = [mu(loss=Loss.convex(m), clip_norm=1.0) for m in (10.0, 1.0, 1e-2, 1e-6)]
-    assert all(a >= b * (1 - 1e-9) for a, b in zip(found, [*found[1:], harmless], strict=True))
-    assert found[-1] == pytest.approx(harmless, rel=1e-5)
 
 
 @pytest.mark.parametrize(

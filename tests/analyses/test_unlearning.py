@@ -118,14 +118,8 @@ def test_what_is_left_of_a_batch_contracts_less():
 
 def forgetful(batches, n, noise, **changes):
     """Steps of slope 0: only the last one counts, in which every record moves the model by 1."""
-    settings = {
-        "n": n,
-        "batches": batches,
-        "epochs": 1,
-        "step_size": 1.0,
-        "noise_std": noise,
-        "adjacency": "zero_out",
-    } | changes
+    settings = {"n": n, "batches": batches, "epochs": 1, "step_size": 1.0, "noise_std": noise}
+    settings |= {"adjacency": "zero_out"} | changes
     return pabi.NoisySGD(
         pabi.Loss.convex(1e-12, gradient_bound=float(batches.batch_size(n))).with_l2(1.0),
         **settings,
@@ -214,25 +208,14 @@ def test_no_step_after_the_request_is_the_guarantee_of_the_training():
 
 
 SCHEMES = [
-    pabi.FullBatch(),
-    pabi.Cyclic(10),
-    pabi.ShuffleOnce(10),
-    pabi.Reshuffle(10),
-    pabi.BallsInBins(10),
-    pabi.FixedSize(10),
-    pabi.Poisson(10),
+    *(pabi.FullBatch(), pabi.Cyclic(10), pabi.ShuffleOnce(10), pabi.Reshuffle(10)),
+    *(pabi.BallsInBins(10), pabi.FixedSize(10), pabi.Poisson(10)),
 ]
 
 
 def run_with(batches, **changes):
-    settings = {
-        "n": 103,
-        "batches": batches,
-        "epochs": 4,
-        "step_size": 0.5,
-        "noise_std": 0.3,
-        "adjacency": "zero_out",
-    } | changes
+    settings = {"n": 103, "batches": batches, "epochs": 4, "step_size": 0.5, "noise_std": 0.3}
+    settings |= {"adjacency": "zero_out"} | changes
     loss = settings.pop("loss", pabi.Loss.logistic(1.0, l2=0.05))
     return pabi.NoisySGD(loss, **settings)
 

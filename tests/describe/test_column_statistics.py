@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from fractions import Fraction
 
 import mpmath
-import numpy as np
 import pytest
 
 import pabi
@@ -118,35 +116,3 @@ def test_levels_that_are_not_declared_add_their_failure_to_delta():
 
 
 # Adjacent records against the stated sensitivity: never more, and attained.
-
-GRID = np.concatenate([np.linspace(-1.0, 1.0, 41), [math.nan]])
-
-
-def moments(x):
-    """What a cell adds: x, 1 − x², and whether it is missing."""
-    return np.array([0.0, 0.0, 1.0] if math.isnan(x) else [x, 1.0 - x * x, 0.0])
-
-
-def level(x):
-    return np.eye(3)[x]
-
-
-def up_to(x, thresholds=(-0.5, 0.0, 0.3, 2.0, math.inf)):
-    return np.array([float(x <= t) for t in thresholds])
-
-
-@every(
-    ("part", "values", "zeroed", "replaced"),
-    [(moments, GRID, 1.0, 4.0), (level, range(3), 1.0, 2.0), (up_to, GRID, 5.0, 5.0)],
-)
-def test_no_pair_of_records_moves_a_column_by_more_and_one_by_as_much(
-    part, values, zeroed, replaced
-):
-    alone = [float(np.sum(part(x) ** 2)) for x in values]
-    pairs = [
-        float(np.sum((part(x) - part(y)) ** 2)) for x, y in itertools.product(values, repeat=2)
-    ]
-    assert max(alone) == pytest.approx(zeroed, abs=1e-6)
-    assert max(pairs) == pytest.approx(replaced, abs=1e-6)
-    assert max(alone) <= zeroed + 1e-12
-    assert max(pairs) <= replaced + 1e-12

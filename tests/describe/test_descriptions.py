@@ -127,23 +127,14 @@ def test_moduli():
 
 
 def test_functions_are_not_written():
-    it = pabi.NoisyIteration(
-        moduli=pabi.Modulus.from_function(lambda d: d),
-        step_sensitivity=1.0,
-        step_noise_std=1.0,
-        steps=2,
-    )
+    given = {"moduli": pabi.Modulus.from_function(lambda d: d), "step_sensitivity": 1.0}
+    given |= {"step_noise_std": 1.0, "steps": 2}
+    it = pabi.NoisyIteration(**given)
     refused("moduli", to_dict, it)
 
 
-GOOD = {
-    "loss": {"kind": "logistic", "feature_norm": 1.0},
-    "n": 10,
-    "batches": {"kind": "cyclic", "size": 2},
-    "epochs": 1,
-    "step_size": 0.1,
-    "noise_std": 1.0,
-}
+GOOD = {"loss": {"kind": "logistic", "feature_norm": 1.0}, "n": 10}
+GOOD |= {"batches": {"kind": "cyclic", "size": 2}, "epochs": 1, "step_size": 0.1, "noise_std": 1.0}
 
 
 CAPPED = {"kind": "poisson", "size": 3}

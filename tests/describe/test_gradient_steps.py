@@ -49,16 +49,6 @@ def test_no_clip_and_no_curvature_expand_more(seed: int, step: float, m: float) 
         assert np.linalg.norm(np.eye(d) - step * shrink @ curvature, 2) <= slope * (1.0 + 1e-12)
 
 
-def test_the_slope_is_attained() -> None:
-    """A projector and a rank-one curvature at the angle whose cosine squared is q."""
-    best = 0.0
-    for angle in np.linspace(0.0, math.pi / 2, 20_001):
-        u = np.array([math.cos(angle), math.sin(angle)])
-        step = np.eye(2) - 0.5 * np.outer([1.0, 0.0], [1.0, 0.0]) @ np.outer(u, u)
-        best = max(best, float(np.linalg.norm(step, 2)))
-    assert best == pytest.approx(1.0 / math.sqrt(1.0 - 0.125), rel=1e-7)
-
-
 def covered(modulus, gradient, step: float, x: np.ndarray, y: np.ndarray) -> bool:  # type: ignore[no-untyped-def]
     """Whether no step from x and y ends further apart than the modulus says, but for roundings."""
     gx, gy = step * gradient(x), step * gradient(y)

@@ -246,21 +246,6 @@ def test_a_smoothed_hinge_has_no_mean_response():
 
 
 @each
-def test_a_derivative_does_not_depend_on_its_place(kind):
-    """Bit for bit: alone, behind others, and in longer arrays."""
-    loss, _, _, _ = LOSSES[kind]
-    z, y = cases(kind, 3.0, 67)
-    whole = derivatives(loss, z, y)
-    for first in range(0, 67, 3):
-        for length in (1, 2, 3, 5, 8, 13):
-            part = slice(first, first + length)
-            assert np.array_equal(derivatives(loss, z[part].copy(), y[part]), whole[part])
-    if loss.response not in SEVERAL:
-        many = derivatives(loss, np.tile(z, (5, 1)), y)
-        assert np.array_equal(many, np.tile(whole, (5, 1)))
-
-
-@each
 def test_the_accountant_reads_the_same_constants(kind):
     loss, _, _, _ = LOSSES[kind]
     given = {name: getattr(loss, name) for name in loss.parameters}

@@ -12,14 +12,7 @@ import numpy as np
 import pytest
 
 import pabi
-from pabi.describe.moduli import (
-    Linear,
-    Minimum,
-    Modulus,
-    Sqrt,
-    above_both,
-    known_modulus,
-)
+from pabi.describe.moduli import Linear, Minimum, Modulus, Sqrt, above_both, known_modulus
 from pabi.normal_forms.shapes import shapes
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array

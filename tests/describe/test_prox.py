@@ -62,14 +62,9 @@ def split(x, l1, l2):
         value = 0.5 * np.sum((u - x.ravel()) ** 2) + l1 * np.sum(ab) + 0.5 * l2 * np.sum(u**2)
         return value, np.concatenate([slope + l1, -slope + l1])
 
-    found = minimize(
-        objective,
-        np.ones(2 * d),
-        jac=True,
-        method="L-BFGS-B",
-        bounds=[(0.0, None)] * (2 * d),
-        options={"ftol": 1e-16, "gtol": 1e-10, "maxiter": 10_000},
-    )
+    given = {"jac": True, "method": "L-BFGS-B", "bounds": [(0.0, None)] * (2 * d)}
+    given |= {"options": {"ftol": 1e-16, "gtol": 1e-10, "maxiter": 10_000}}
+    found = minimize(objective, np.ones(2 * d), **given)
     return (found.x[:d] - found.x[d:]).reshape(x.shape)
 
 
@@ -214,31 +209,6 @@ def test_nuclear_norm_satisfies_its_optimality_conditions(shape, strength):
     assert abs(np.sum(subgradient * p) - np.linalg.norm(p, "nuc")) <= (
         rounding * (1.0 + np.linalg.norm(p)) * math.sqrt(max(shape)) / (0.5 * strength)
     )
-
-
-def by_hand():
-    third = [[1.0, 2.0], [-3.0, 0.25]]
-    return [
-        (prox.l1(2.0), [3.0, -1.0, -4.0, 1.5], 0.5, [2.0, 0.0, -3.0, 0.5]),
-        (prox.l1(0.0), [3.0, -1.0], 0.5, [3.0, -1.0]),
-        (prox.l2(2.0), [3.0, -1.0], 0.5, [1.5, -0.5]),
-        (prox.elastic_net(l1=2.0, l2=6.0), [3.0, -1.0, -9.0], 0.5, [0.5, 0.0, -2.0]),
-        (prox.nuclear_norm(2.0), [[4.0, 0.0], [0.0, 0.5]], 0.5, [[3.0, 0.0], [0.0, 0.0]]),
-        (prox.ball(1.0), [3.0, -4.0], 0.5, [0.6, -0.8]),
-        (prox.ball(6.0), [3.0, -4.0], 0.5, [3.0, -4.0]),
-        (prox.ball(1.0, center=[1.0, 1.0]), [4.0, -3.0], 0.5, [1.6, 0.2]),
-        (prox.box(-1.0, 0.5), third, 0.5, [[0.5, 0.5], [-1.0, 0.25]]),
-        (prox.simplex(), [0.5, 0.9, -3.0], 0.5, [0.3, 0.7, 0.0]),
-        (prox.simplex(3.0), [5.0, 5.0, 5.0], 0.5, [1.0, 1.0, 1.0]),
-        (prox.halfspace([1.0, 1.0], 0.0), [2.0, 1.0], 0.5, [0.5, -0.5]),
-        (prox.halfspace([1.0, 1.0], 4.0), [2.0, 1.0], 0.5, [2.0, 1.0]),
-    ]
-
-
-@every(("p", "x", "step_size", "expected"), by_hand())
-def test_by_hand(p, x, step_size, expected):
-    # The documented slacks, for sets of size 1 to 3 in dimension 2 and 3.
-    np.testing.assert_allclose(p(x, step_size), expected, rtol=1e-14, atol=5e-15)
 
 
 @given(st.lists(st.floats(-1e300, 1e300), max_size=5), st.floats(1e-300, 1e300))

@@ -179,14 +179,9 @@ def test_numbers_alone_reach_ten_to_the_eighteenth_step():
 
 def test_a_trained_run_takes_the_steps_of_the_function():
     """Without noise to speak of, descent on ½‖x − 1‖² shrinks the error by Π(1 − η_k)."""
-    run = make(
-        loss=pabi.Loss.squared(1.0, 10.0),
-        n=4,
-        batches=pabi.FullBatch(),
-        epochs=6,
-        noise_std=1e-9,
-        step_size=lambda k: 0.5 / (k + 1),
-    )
+    given = {"loss": pabi.Loss.squared(1.0, 10.0), "n": 4, "batches": pabi.FullBatch()}
+    given |= {"epochs": 6, "noise_std": 1e-9, "step_size": lambda k: 0.5 / (k + 1)}
+    run = make(**given)
     result = pabi.learn.train(run, lambda x, rows: np.tile(x - 1.0, (len(rows), 1)), np.zeros(1))
     left = np.prod([1.0 - 0.5 / (k + 1) for k in range(6)])
     assert 1.0 - result.x[0] == pytest.approx(left, abs=1e-7)

@@ -262,7 +262,7 @@ def test_a_full_disk_is_told_in_one_line_and_keeps_the_file(unpriced, monkeypatc
 DRAWN = pabi.ShuffleOnce, pabi.Reshuffle, pabi.BallsInBins
 
 
-@every("batches", [kind(3) for kind in (*DRAWN, pabi.Cyclic, pabi.Poisson)])
+@every("batches", [kind(3) for kind in (*DRAWN, pabi.Cyclic, pabi.Poisson, pabi.FixedSize)])
 def test_it_holds_the_iterate_and_the_order_and_no_generator(
     unpriced, monkeypatch, tmp_path, batches
 ):

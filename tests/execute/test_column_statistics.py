@@ -17,7 +17,7 @@ from pabi.execute.column_statistics import (
     level_counts,
 )
 from pabi.numbers.errors import InvalidInput
-from support.every_case import every
+from support.every_case import every, refused
 
 
 class Silent:
@@ -160,6 +160,4 @@ def test_declared_levels_are_all_counted_and_no_other():
 )
 def test_other_tables_are_refused(changes, field):
     fields = {"n": 3, "columns": 1, "statistic": "moments", "noise_std": 1.0, **changes}
-    with pytest.raises(InvalidInput) as caught:
-        column_moments(pabi.NoisyColumnStatistics(**fields), np.zeros((3, 1)), SILENT)
-    assert caught.value.field == field
+    refused(field, column_moments, pabi.NoisyColumnStatistics(**fields), np.zeros((3, 1)), SILENT)

@@ -21,13 +21,8 @@ from support.unpriced import Unpriced
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 
 BATCHES = [
-    pabi.FullBatch(),
-    pabi.Cyclic(3),
-    pabi.ShuffleOnce(3),
-    pabi.Reshuffle(3),
-    pabi.BallsInBins(4),
-    pabi.FixedSize(3),
-    pabi.Poisson(4),
+    *(pabi.FullBatch(), pabi.Cyclic(3), pabi.ShuffleOnce(3), pabi.Reshuffle(3)),
+    *(pabi.BallsInBins(4), pabi.FixedSize(3), pabi.Poisson(4)),
 ]
 
 
@@ -349,15 +344,9 @@ def test_membership_in_a_hundred_dimensions(free, monkeypatch, later, caught):
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     y = np.where(X[:, 0] > 0, 1, 0)
     X[:CANARIES], y[:CANARIES] = np.eye(WIDTH)[7], 0
-    run = pabi.NoisySGD(
-        pabi.Loss.logistic(1.0, l2=0.3),
-        n=PEOPLE,
-        batches=pabi.ShuffleOnce(50),
-        epochs=5,
-        step_size=1.0,
-        noise_std=0.01,
-        adjacency="zero_out",
-    )
+    given = {"n": PEOPLE, "batches": pabi.ShuffleOnce(50), "epochs": 5, "step_size": 1.0}
+    given |= {"noise_std": 0.01, "adjacency": "zero_out"}
+    run = pabi.NoisySGD(pabi.Loss.logistic(1.0, l2=0.3), **given)
     claim = run.unlearning(1e-3, epochs=2, records=CANARIES)
     monkeypatch.setattr(pabi.NoisySGD, "guarantee", lambda *_: Unpriced())
     gradients = LogisticGradients(Records(X, 1.0), y)

@@ -37,10 +37,7 @@ def test_the_type_of_a_block_changes_no_cell_of_others(kind, axis):
 
 
 @every("axis", [0, 1])
-@every(
-    "block",
-    [X + 1j, X.astype("M8[s]"), np.full((20, 3), "word"), None, X[:7, 0], X.tolist()],
-)
+@every("block", [X + 1j, X.astype("M8[s]"), np.full((20, 3), "word"), None, X[:7, 0], X.tolist()])
 def test_a_block_of_no_numbers_is_refused(block, axis):
     with pytest.raises(InvalidInput, match="^X: [^\n]*$") as caught:
         LargeRecords(dask_array(X.astype("f4"), block, axis=axis))

@@ -21,13 +21,8 @@ Y = labels(X)
 CLASSES = np.digitize(X[:, 0], [-0.2, 0.2])
 LOGISTIC = pabi.Loss.logistic(feature_norm=1.0)
 SCHEMES = [
-    pabi.ShuffleOnce(B),
-    pabi.Reshuffle(B),
-    pabi.FullBatch(),
-    pabi.Cyclic(B),
-    pabi.FixedSize(B),
-    pabi.Poisson(B),
-    pabi.BallsInBins(B, cap=2 * B),
+    *(pabi.ShuffleOnce(B), pabi.Reshuffle(B), pabi.FullBatch(), pabi.Cyclic(B), pabi.FixedSize(B)),
+    *(pabi.Poisson(B), pabi.BallsInBins(B, cap=2 * B)),
 ]
 
 

@@ -15,7 +15,7 @@ from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
 from pabi.execute.records import MOST_ROWS, as_labels, seen_norm
 from pabi.learn import bound_rows, train, with_intercept
-from support.every_case import every
+from support.every_case import every, refused
 from support.execution import norm_squared
 
 UNIT = Fraction(1, 2**53)
@@ -24,15 +24,7 @@ DATA = np.round(RNG.standard_normal((40, 5)) * 2.0, 3) * (RNG.random((40, 5)) < 
 SYMMETRIC = ([-2.0] * 5, [2.0] * 5)  # a sparse matrix keeps its zeros
 LOPSIDED = ([-1.0, 0.0, -3.0, 0.5, -2.0], [2.0, 1.0, 3.0, 1.5, 0.0])
 
-FORMS = {
-    "dense": lambda: DATA.copy(),
-    "columns first": lambda: np.asfortranarray(DATA),
-    "lists": lambda: DATA.tolist(),
-    "half precision": lambda: DATA.astype(np.float32),
-    "csr": lambda: sparse.csr_matrix(DATA),
-    "csc": lambda: sparse.csc_matrix(DATA),
-    "coo": lambda: sparse.coo_array(DATA),
-}
+FORMS = {"dense": lambda: DATA.copy(), "csr": lambda: sparse.csr_matrix(DATA)}
 SETTINGS = {
     "as they are": {},
     "bounded": {"feature_norm": 1.5},
@@ -42,15 +34,9 @@ SETTINGS = {
         "ranges": SYMMETRIC, "feature_norm": 0.75, "intercept_scaling": 2.0,
     },
 }  # fmt: skip
-ROWS = {
-    "all": slice(0, 40),
-    "some": slice(7, 19),
-    "chosen": np.array([3, 3, 39, 0, 21]),
-    "none": np.array([], dtype=np.intp),
-}
 
 
-def exact_row(row, feature_norm=None, intercept_scaling=None, ranges=None):
+def exact_row(row, feature_norm=None, ranges=None):
     """One row as the model sees it, as real numbers."""
     values = [float(x) for x in row]
     if ranges is not None:
@@ -62,25 +48,7 @@ def exact_row(row, feature_norm=None, intercept_scaling=None, ranges=None):
     length = math.sqrt(math.fsum(x * x for x in values))
     if feature_norm is not None and length > feature_norm:
         values = [x / length * feature_norm for x in values]
-    return values if intercept_scaling is None else [*values, intercept_scaling]
-
-
-def wanted(rows, form="dense", **settings):
-    data = np.asarray(FORMS["half precision"]() if form == "half precision" else DATA)
-    return np.array([exact_row(row, **settings) for row in data[rows]])
-
-
-@every("form", FORMS)
-@every("how", SETTINGS)
-@every("rows", ROWS)
-def test_rows_are_what_the_model_sees(form, how, rows):
-    records = learn.Records(FORMS[form](), **SETTINGS[how])
-    found = records.dense(ROWS[rows])
-    assert found.dtype == np.float64
-    assert (records.n, records.d, len(records)) == (40, 5, 40)
-    assert records.width == 5 + ("intercept_scaling" in SETTINGS[how])
-    exact = wanted(ROWS[rows], form, **SETTINGS[how]).reshape(-1, records.width)
-    assert found == pytest.approx(exact, rel=1e-13, abs=1e-13)
+    return values
 
 
 @every("ranges", [SYMMETRIC, LOPSIDED, (-0.5, 3.0)])
@@ -88,32 +56,11 @@ def test_ranges_are_mapped_onto_one_interval(ranges):
     """One pair for all features, or one each; centres and half widths are kept."""
     records = learn.Records(DATA, ranges=ranges)
     low, high = (np.broadcast_to(side, 5) for side in ranges)
-    exact = wanted(slice(0, 40), ranges=(low.tolist(), high.tolist()))
+    sides = low.tolist(), high.tolist()
+    exact = np.array([exact_row(row, ranges=sides) for row in DATA])
     assert records.dense(slice(0, 40)) == pytest.approx(exact, abs=1e-15)
     assert records.centre == pytest.approx((low + high) / 2)
     assert records.reach == pytest.approx((high - low) / 2)
-
-
-@every("form", ["dense", "csr"])
-@every("how", SETTINGS)
-@every("shape", [(), (3,)])
-@every("anywhere", [False, True])
-def test_predictors_and_weighted_sums(form, how, shape, anywhere):
-    """x·θ, and Σ w_i·x_i on top of what is there, off by no more than sums of so many rounded products."""
-    records = learn.Records(FORMS[form](), **SETTINGS[how])
-    rng = np.random.default_rng(2)
-    theta = rng.standard_normal((records.width, *shape))
-    weight = rng.standard_normal((40, *shape))
-    start, predicted = np.ones_like(theta), []
-    total = start.copy()
-    for block in records.blocks(slice(0, 40)):
-        predicted.append(records.predictor(block, theta, anywhere))
-        records.add_weighted(block, weight[block.part], total)
-    rows = wanted(slice(0, 40), **SETTINGS[how])
-    room = 1e-13 * (np.abs(rows) @ np.abs(theta))
-    assert np.all(np.abs(np.concatenate(predicted) - rows @ theta) <= room + 1e-300)
-    room = 1e-13 * (np.abs(rows).T @ np.abs(weight) + 1.0)
-    assert np.all(np.abs(total - start - rows.T @ weight) <= room + 1e-300)
 
 
 @every("form", ["dense", "csr"])
@@ -189,21 +136,10 @@ def test_bounded_rows_are_within_the_bound_exactly(bound):
         assert after == pytest.approx(exact_row(before, bound), rel=1e-13)
 
 
-def test_an_intercept_lengthens_rows_by_what_the_loss_is_told():
-    found = with_intercept(bound_rows(DATA, 1.5), 0.5)
-    assert found.shape == (40, 6)
-    assert np.all(found[:, -1] == 0.5)
-    limit = Fraction(seen_norm(1.5, 0.5)) ** 2
-    assert all(sum(Fraction(float(x)) ** 2 for x in row) <= limit for row in found)
-
-
 @every("y", [np.zeros(3), np.zeros((4, 1)), 0.0, [], None, "abcd"])
 def test_labels_are_one_a_row(y):
-    with pytest.raises(
-        InvalidInput, match=r"^y: expected shape \(4,\), one a row of X, got "
-    ) as refused:
+    with pytest.raises(InvalidInput, match=r"^y: expected shape \(4,\), one a row of X, got "):
         as_labels(y, 4)
-    assert refused.value.field == "y"
 
 
 @every("y", [[0, 1, 0, 1], ("a", "b", "a", "b"), np.array([1.5, 0, 0, 0])])
@@ -214,32 +150,17 @@ def test_labels_of_any_kind_are_kept(y):
 @every(
     "X",
     [
-        np.zeros(3),
-        np.zeros((2, 2, 2)),
-        np.zeros((0, 3)),
-        np.zeros((3, 0)),
-        [],
-        1.0,
-        None,
+        *(np.zeros(3), np.zeros((2, 2, 2)), np.zeros((0, 3)), np.zeros((3, 0)), [], 1.0, None),
         [[1.0], [1.0, 2.0]],
     ],
 )
 @every("take", [learn.Records, lambda X: bound_rows(X, 1.0), with_intercept])
 def test_what_is_no_matrix_is_refused(X, take):
-    with pytest.raises(InvalidInput) as refused:
-        take(X)
-    assert refused.value.field == "X"
-    assert "\n" not in str(refused.value)
+    refused("X", take, X)
 
 
 X = RNG.standard_normal((30, 4))
 Y = (RNG.random(30) < 0.4).astype(int)
-
-
-def test_rows_are_selected_in_the_order_asked():
-    gradients, theta = learn.LogisticGradients(X, Y), np.ones(4)
-    rows = np.array([5, 0, 29])
-    assert np.array_equal(gradients(theta, rows), gradients(theta, np.arange(30))[rows])
 
 
 @every("labels", [2 * Y - 1, Y.astype(bool), Y.astype(float), (2 * Y - 1).tolist()])

@@ -146,20 +146,6 @@ def test_a_row_depends_on_itself_alone(monkeypatch, held_at_once, held_as, diago
 
 
 @equals
-def test_a_diagonal_is_the_matrix_with_that_diagonal(equal):
-    diagonal = matrix_of(7, True)
-    tables = [
-        RowMap(matrix, UNIT, NORM, equal).table(Records(table_of(), 1.0))
-        for matrix in (diagonal, np.diag(diagonal))
-    ]
-    assert np.max(np.abs(tables[0] - tables[1])) <= NORM * 2.0**-22
-    theta = np.random.default_rng(0).standard_normal((7, 3))
-    maps = [RowMap(matrix, UNIT, NORM, equal) for matrix in (diagonal, np.diag(diagonal))]
-    assert np.allclose(maps[0].applied(theta), maps[1].applied(theta), rtol=1e-14)
-    assert np.allclose(maps[0].applied(theta[:, 0]), maps[1].applied(theta)[:, 0], rtol=1e-14)
-
-
-@equals
 @diagonals
 @every("shape", [(7,), (7, 3)])
 def test_weights_of_mapped_rows_are_weights_of_rows(shape, diagonal, equal):

@@ -25,7 +25,7 @@ from pabi.execute.sums import Limit, per_record_sum
 from pabi.learn import train
 from pabi.numbers.errors import InvalidInput
 from support.every_case import every
-from support.execution import Crash, apart_squared, assert_law, held
+from support.execution import apart_squared, assert_law
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::pabi.numbers.errors.PrivacyWarning"),
@@ -107,36 +107,11 @@ def test_every_random_number_stands_for_the_right_size():
     assert sizes.draw(Bits((1 << length) - 1, total << shift, 0)) == sizes._first
 
 
-@pytest.mark.parametrize(
-    ("n", "expected"), [(20, 1), (100, 50), (60_000, 1500), (10**6, 100), (10**12, 1000)]
-)
-def test_sizes_follow_the_binomial(n, expected, draws):
-    sizes, generator = (
-        Binomial(n, Fraction(expected, n)),
-        np.random.default_rng(n % 1000 + expected),
-    )
-    found = [sizes.draw(generator) for _ in range(draws)]
-    low, high = (int(x) for x in binom.interval(1.0 - 1e-12, n, expected / n))
-    law = {k: float(binom.pmf(k, n, expected / n)) for k in range(low, high + 1)}
-    assert sum(law.values()) == pytest.approx(1.0, abs=1e-10)
-    assert_law(found, law)
-
-
 SMALL = [
-    (1, FixedSize(1)),
-    (5, FixedSize(1)),
-    (5, FixedSize(5)),
-    (6, FixedSize(2)),
-    (7, FixedSize(4)),
-    (1, Poisson(1)),
-    (5, Poisson(1)),
-    (5, Poisson(5)),
-    (6, Poisson(2)),
-    (6, Poisson(2, cap=2)),
-    (6, Poisson(1, cap=1)),
-    (7, Poisson(4, cap=6)),
-    (4, Poisson(2, cap=9)),
-    (6, Poisson(1, cap=2, probability=0.3)),
+    *((1, FixedSize(1)), (5, FixedSize(1)), (5, FixedSize(5)), (6, FixedSize(2))),
+    *((7, FixedSize(4)), (1, Poisson(1)), (5, Poisson(1)), (5, Poisson(5)), (6, Poisson(2))),
+    *((6, Poisson(2, cap=2)), (6, Poisson(1, cap=1)), (7, Poisson(4, cap=6))),
+    *((4, Poisson(2, cap=9)), (6, Poisson(1, cap=2, probability=0.3))),
 ]
 
 
@@ -290,47 +265,6 @@ def drawn_between(run, generator):
     return found
 
 
-@every("release", ["last", "path"])
-def test_what_is_trained_is_what_was_accounted(release):
-    run = run_of(
-        200, Poisson(10, cap=20), loss=Loss.logistic(1.0), steps=5, noise_std=0.5, release=release
-    )
-    X, y = np.ones((200, 2)), np.arange(200) % 2
-    result = train(run, learn.LogisticGradients(learn.Records(X, 1.0), y), np.zeros(2))
-    assert result.run is run
-    assert result.guarantee.epsilon(1e-5) == run.guarantee(1e-5).epsilon(1e-5)
-    assert any("never truncated" in sentence for sentence in result.guarantee.assumptions)
-
-
-def test_the_fast_path_is_not_asked_for_empty_sums(free, monkeypatch):
-    X, y = np.ones((6, 2)), np.array([0, 1, 0, 1, 0, 1])
-    gradients, lengths = learn.LogisticGradients(learn.Records(X, 1.0), y), []
-    whole = gradients.clipped_sum
-
-    def clipped_sum(x, rows, limit):
-        lengths.append(len(rows))
-        return whole(x, rows, limit)
-
-    monkeypatch.setattr(gradients, "clipped_sum", clipped_sum)
-    run = run_of(6, Poisson(1, cap=1), loss=Loss.logistic(1.0), steps=100)
-    assert np.all(np.isfinite(train(run, gradients, np.zeros(2), 0).x))
-    assert set(lengths) == {1}
-    assert 20 < len(lengths) < 60  # of 100 · 0.402
-
-
-def test_a_stated_sum_is_not_asked_for_empty_batches(free):
-    lengths = []
-
-    def clipped_gradient_sum(x, rows, clip_norm):
-        lengths.append(len(rows))
-        return np.zeros(1)
-
-    run = run_of(6, Poisson(1), clip_norm=1.0, steps=100)
-    train(run, None, [0.0], 1, clipped_gradient_sum=clipped_gradient_sum)
-    assert min(lengths) == 1
-    assert max(lengths) > 1
-
-
 def test_records_that_all_overflow_the_memory_are_asked_for_in_parts(free, monkeypatch):
     """Batches beyond `size` are summed whole, part by part."""
     monkeypatch.setattr(sums_module, "_HELD", 4)  # two records of two numbers
@@ -391,13 +325,8 @@ def test_room_for_the_expected_size_would_not_do():
 @every(
     ("batches", "most"),
     [
-        (Poisson(10), 5000),
-        (Poisson(10, cap=40), 40),
-        (Poisson(10, cap=9000), 5000),
-        (FixedSize(10), 10),
-        (Cyclic(10), 10),
-        (FullBatch(), 5000),
-        (ShuffleOnce(10), 10),
+        *((Poisson(10), 5000), (Poisson(10, cap=40), 40), (Poisson(10, cap=9000), 5000)),
+        *((FixedSize(10), 10), (Cyclic(10), 10), (FullBatch(), 5000), (ShuffleOnce(10), 10)),
     ],
 )
 def test_the_limit_is_that_of_the_largest_batch(batches, most):
@@ -507,41 +436,6 @@ def test_predictors_do_not_depend_on_place_or_company(d, outputs, stored):
     for _ in range(30):
         rows = rng.permutation(n)[: int(rng.integers(1, n + 1))]
         assert np.array_equal(predictor(rows), alone[rows])
-
-
-def interrupted(run, path, at):
-    """Rows asked for by a training that crashed after step `at`, having written every step."""
-    gradients, steps = Noted(), itertools.count(1)
-
-    def gradient(x, rows):
-        if next(steps) == at:
-            raise Crash
-        return gradients(x, rows)
-
-    with pytest.raises(Crash):
-        train(run, gradient, [0.5, 0.5], checkpoint=path, checkpoint_seconds=0.0)
-    return gradients.calls
-
-
-@every("batches", [FixedSize(3), Poisson(5), Poisson(5, cap=6)])
-def test_runs_go_on_after_a_crash(free, tmp_path, batches):
-    """With batches never drawn before."""
-    run, path = run_of(7, batches, steps=60), tmp_path / "run.ckpt"
-    interrupted(run, path, 20)
-    done, data = int(held(path)["step"]), path.read_bytes()
-    assert 19 <= done < 60
-    calls = []
-    for _ in range(2):
-        path.write_bytes(data)
-        rest = Noted()
-        result = train(run, rest, [0.5, 0.5], resume=path)
-        assert result.x.shape == (2,)
-        assert not path.exists()
-        assert len(rest.calls) <= 60 - done
-        if batches.kind == "fixed_size":
-            assert len(rest.calls) == 60 - done
-        calls.append(rest.calls)
-    assert calls[0] != calls[1]
 
 
 def test_progress_counts_empty_steps_like_any_other(free, capfd):

@@ -40,12 +40,7 @@ def test_mapped_files_are_read_as_they_are_mapped(tmp_path, monkeypatch, order, 
 @every(
     ("kind", "held"),
     [
-        ("f4", "f4"),
-        ("f8", "f8"),
-        ("f2", "f4"),
-        ("i2", "f4"),
-        ("i4", "f8"),
-        ("i8", "f8"),
+        *(("f4", "f4"), ("f8", "f8"), ("f2", "f4"), ("i2", "f4"), ("i4", "f8"), ("i8", "f8")),
         ("?", "f4"),
     ],
 )

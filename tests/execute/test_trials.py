@@ -12,8 +12,7 @@ from pabi.execute import secret_orders as module
 from pabi.execute.randomness import secret_generator
 from pabi.execute.secret_orders import Buckets, drawn_order, is_order, whole_order
 from pabi.execute.trials import TrialLaw
-from pabi.numbers.errors import InvalidInput
-from support.every_case import every
+from support.every_case import every, refused
 
 
 @every(("gamma", "shape"), [(0.1, 1.0), (0.1, 0.0), (0.3, -0.5), (0.2, 2.5), (0.9, 0.0)])
@@ -61,9 +60,7 @@ def test_quantiles(shape: float):
 
 def test_bad_input():
     for arguments, field in (((0.0, 1.0), "gamma"), ((1.0, 1.0), "gamma"), ((0.5, -1.0), "shape")):
-        with pytest.raises(InvalidInput) as refusal:
-            TrialLaw(*arguments)
-        assert refusal.value.field == field
+        refused(field, TrialLaw, *arguments)
 
 
 def test_few_records_are_permuted_at_once():

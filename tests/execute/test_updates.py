@@ -13,7 +13,7 @@ from pabi import updates
 from pabi.describe.files import from_dict, to_dict
 from pabi.learn import train
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
-from support.every_case import every
+from support.every_case import every, refused
 from support.execution import Crash, Silent, held, spoil
 
 CENTRES = np.array([[-1.0, 2.0], [0.5, 0.25], [2.0, -1.0], [0.0, 3.0], [1.0, 1.0]])
@@ -92,12 +92,6 @@ BY_HAND = {
 @every("update", BY_HAND)
 def test_every_step_is_the_described_one(unrounded, update):
     assert silently(update) == pytest.approx(BY_HAND[update](START), rel=1e-12, abs=1e-12)
-
-
-def test_without_momentum_it_is_descent(unrounded):
-    plain, as_object = silently("sgd"), silently(updates.SGD())
-    assert np.array_equal(plain, as_object)
-    assert silently(updates.Momentum(0.0)) == pytest.approx(plain, rel=1e-14)
 
 
 @pytest.mark.parametrize("update", BY_HAND, ids=repr)
@@ -199,10 +193,8 @@ REFUSED = {
 
 @every("field", REFUSED)
 def test_bad_updates_name_the_field(field):
-    for i, build in enumerate(REFUSED[field]):
-        with pytest.raises(InvalidInput) as caught:
-            build()
-        assert caught.value.field == field, i
+    for build in REFUSED[field]:
+        refused(field, build)
 
 
 def test_what_is_only_accounted_for_is_not_trained():

@@ -17,7 +17,7 @@ from scipy.optimize import minimize
 
 from pabi import Loss
 from pabi.describe.linear_losses import executable
-from pabi.describe.vector_losses import OneVsRest, Softmax, VectorHuber
+from pabi.describe.vector_losses import BallSoftmax, OneVsRest, Softmax, VectorHuber
 from support.every_case import every
 
 ULP = 2.0**-53
@@ -331,7 +331,7 @@ def test_nor_does_it_with_many_classes(classes):
     rng = np.random.default_rng(classes)
     z, y = 3.0 * rng.normal(size=(40, classes)), rng.integers(classes, size=40)
     most = rng.uniform(0.05, 0.9, size=40)
-    for loss in (OneVsRest(classes), OneVsRest(classes, 0.4), Softmax()):
+    for loss in (OneVsRest(classes), OneVsRest(classes, 0.4), Softmax(), BallSoftmax()):
         whole = derivative(loss, z, y, most)
         assert np.max(np.linalg.norm(whole, axis=1) / most) <= 1.0 + (classes + 8) * ULP
         for i in range(40):

@@ -28,7 +28,15 @@ def row_norms(vectors: Array) -> Array:
     columns = vectors.T
     peak = np.max(np.abs(columns), axis=0)
     unit = columns / np.where((peak > 0.0) & np.isfinite(peak), peak, 1.0)
-    return np.asarray(peak * np.sqrt(np.square(unit).sum(axis=0)))
+    return np.asarray(peak * np.sqrt(_added(np.square(unit))))
+
+
+def _added(columns: Array) -> Array:
+    """The sum of every column, in an order that does not depend on how many there are, nor on how they lie.
+
+    Otherwise the last bits of one record's sum would depend on which others are beside it.
+    """
+    return np.asarray(np.asfortranarray(columns).sum(axis=0))
 
 
 def logistic_within(margins: Array, most: Array) -> Array:
@@ -116,7 +124,7 @@ def softmax_within(z: Array, y: NDArray[np.intp], most: Array) -> Array:
     other = np.arange(z.shape[1]) != y[:, None]
     gaps = z[other].reshape(len(y), -1) - z[every, y][:, None]
     rho, beta = _in_ball(np.clip(gaps, -_FAR_APART, _FAR_APART).T, most)
-    length = np.sqrt(np.square(beta) + np.square(rho).sum(axis=0))
+    length = np.sqrt(np.square(beta) + _added(np.square(rho)))
     p = np.empty(z.shape)
     p[other] = (most / length * rho).T.ravel()
     p[every, y] = -most / length * beta
@@ -173,19 +181,19 @@ class _Balance:
             rho = wrightomega(top - level) / multiplier
             beta, rest = _own(multiplier, level, most)
             weight, stiff = rho / (1.0 + multiplier * rho), multiplier + most / rest
-            w0 = weight.sum(axis=0) + 1.0 / stiff
-            rise = (rho.sum(axis=0) - beta) / w0
+            w0 = _added(weight) + 1.0 / stiff
+            rise = (_added(rho) - beta) / w0
             open_ &= np.abs(rise) > unit + _ULPS * np.abs(level)
             if not open_.any():
                 break
             level = np.where(open_, level + rise, level)
-        w1 = (weight * rho).sum(axis=0) - beta / stiff
-        w2 = (weight * rho * rho).sum(axis=0) + beta * beta / stiff
+        w1 = _added(weight * rho) - beta / stiff
+        w2 = _added(weight * rho * rho) + beta * beta / stiff
         return cls(
             level=level,
             rho=rho,
             beta=beta,
-            square=np.square(beta) + np.square(rho).sum(axis=0),
+            square=np.square(beta) + _added(np.square(rho)),
             fall=2.0 * (w2 - w1 * w1 / w0),
             drift=-w1 / w0,
         )
@@ -213,8 +221,8 @@ def _where(t: Array, most: Array) -> tuple[Array, Array, Array, Array]:
     """Λ at least, at first and at most, and ν at first: if the other classes kept their proportions."""
     peak, classes = t.max(axis=0), len(t) + 1
     share = np.exp(t - peak)
-    total = share.sum(axis=0)
-    ratio = np.square(share / total).sum(axis=0)
+    total = _added(share)
+    ratio = _added(np.square(share / total))
     beta = np.minimum(1.0 / np.sqrt(1.0 + ratio), _BELOW_ONE / most)
     logit = np.log(most * beta) - np.log1p(-most * beta)
     # The largest ρ is between 1/K and β, and the logarithm of its share at most t − Λ(ρ + β).

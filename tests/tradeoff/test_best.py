@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pabi.numbers.errors import InvalidInput
-from pabi.tradeoff import Best, BoundedRange, Gaussian, PoissonSubsampled, Product, TradeOff
+from pabi.tradeoff import Best, BoundedRange, Gaussian, Product
 
 RANGE, GAUSSIAN = BoundedRange(1.0), Gaussian(0.45)
 BOTH = Best((RANGE, GAUSSIAN))
@@ -40,18 +39,6 @@ def test_composition_pairs_the_parts():
     assert BOTH.self_compose(3).epsilon(1e-4) == min(
         RANGE.self_compose(3).epsilon(1e-4), GAUSSIAN.self_compose(3).epsilon(1e-4)
     )
-
-
-def test_json_and_equality():
-    assert TradeOff.from_dict(BOTH.to_dict()) == BOTH
-    assert Best((BOTH, GAUSSIAN)) == BOTH
-    assert hash(Best((RANGE, GAUSSIAN))) == hash(BOTH)
-
-
-@pytest.mark.parametrize("parts", [(), (1.0,), (PoissonSubsampled(1.0, 0.1, "remove"),)])
-def test_refuses(parts):
-    with pytest.raises(InvalidInput, match="parts"):
-        Best(parts)
 
 
 def test_of_many_parts_the_least_are_kept():

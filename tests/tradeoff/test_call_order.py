@@ -36,7 +36,7 @@ READINGS: dict[str, Callable[[Product], Any]] = {
 
 
 @pytest.mark.parametrize("name", CURVES)
-def test_a_used_object_reads_like_a_fresh_one(name: str) -> None:
+def test_a_used_object_reads_like_a_fresh_one(name):
     build = CURVES[name]
     fresh = {reading: read(build()) for reading, read in READINGS.items()}
     orders = [
@@ -50,7 +50,7 @@ def test_a_used_object_reads_like_a_fresh_one(name: str) -> None:
             assert READINGS[reading](used) == fresh[reading], (reading, order)
 
 
-def test_a_memo_computes_each_key_once() -> None:
+def test_a_memo_computes_each_key_once():
     computed: list[str] = []
     memo: Memo[str, None] = Memo()
     for key in ("a", "b", "a", "b", "a"):
@@ -58,7 +58,7 @@ def test_a_memo_computes_each_key_once() -> None:
     assert computed == ["a", "b"]
 
 
-def test_a_bounded_memo_keeps_the_latest() -> None:
+def test_a_bounded_memo_keeps_the_latest():
     computed: list[str] = []
     memo: Memo[str, None] = Memo(2)
     for key in ("a", "b", "c", "b", "a"):
@@ -66,10 +66,10 @@ def test_a_bounded_memo_keeps_the_latest() -> None:
     assert computed == ["a", "b", "c", "a"]
 
 
-def test_a_memo_keeps_no_failure() -> None:
+def test_a_memo_keeps_no_failure():
     memo: Memo[int, int] = Memo()
 
-    def fails() -> int:
+    def fails():
         raise MemoryError
 
     with pytest.raises(MemoryError):

@@ -2,7 +2,6 @@
 
 import math
 from fractions import Fraction
-from math import comb
 
 import numpy as np
 import pytest
@@ -10,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import ndtr
 
-from pabi.numbers.errors import InvalidInput
 from pabi.tradeoff import (
     ApproxDP,
     BoundedRange,
@@ -19,8 +17,8 @@ from pabi.tradeoff import (
     PrivacyLossDistribution,
     Product,
     Subsampled,
-    TradeOff,
 )
+from support.every_case import every
 
 CURVES = [
     Gaussian(0.7),
@@ -34,14 +32,14 @@ CURVES = [
 ]
 
 
-def exact_delta(p: list[float], q: list[float], epsilon: float) -> float:
+def exact_delta(p, q, epsilon):
     level = Fraction(math.exp(epsilon))
     return float(
         sum(max(Fraction(0), Fraction(a) - level * Fraction(b)) for a, b in zip(p, q, strict=True))
     )
 
 
-def distributions(size: int) -> st.SearchStrategy[list[float]]:
+def distributions(size):
     weights = st.lists(st.integers(0, 40), min_size=size, max_size=size).filter(any)
     return weights.map(lambda w: [x / sum(w) for x in w])
 
@@ -50,9 +48,7 @@ PAIRS = st.integers(2, 7).flatmap(lambda n: st.tuples(distributions(n), distribu
 
 
 @given(PAIRS, st.floats(-3.0, 3.0))
-def test_delta_is_the_hockey_stick_divergence(
-    pair: tuple[list[float], list[float]], epsilon: float
-) -> None:
+def test_delta_is_the_hockey_stick_divergence(pair, epsilon):
     p, q = pair
     forward, backward = exact_delta(p, q, epsilon), exact_delta(q, p, epsilon)
     for direction, truth in (
@@ -60,12 +56,12 @@ def test_delta_is_the_hockey_stick_divergence(
         ("add", backward),
         ("both", max(forward, backward)),
     ):
-        found = PrivacyLossDistribution(p, q, direction).delta(epsilon)  # type: ignore[arg-type]
+        found = PrivacyLossDistribution(p, q, direction).delta(epsilon)
         assert truth * (1 - 1e-15) <= found <= truth + 1e-13
 
 
 @given(PAIRS, st.floats(1e-6, 0.9))
-def test_epsilon_is_the_least_at_delta(pair: tuple[list[float], list[float]], delta: float) -> None:
+def test_epsilon_is_the_least_at_delta(pair, delta):
     curve = PrivacyLossDistribution(*pair, "remove")
     low, high = curve.epsilon_bounds(delta)
     if high == math.inf:
@@ -78,7 +74,7 @@ def test_epsilon_is_the_least_at_delta(pair: tuple[list[float], list[float]], de
             assert exact_delta(p, q, low * (1 - 1e-9)) >= delta * (1 - 1e-12)
 
 
-def test_losses_of_rare_outcomes_keep_their_largest() -> None:
+def test_losses_of_rare_outcomes_keep_their_largest():
     """Logarithms of 1e-232 differ by less than their spacing."""
     p, q = 6.55835062107123e-232, 6.558350621079268e-232
     curve = PrivacyLossDistribution([p, 1.0 - p], [q, 1.0 - q], "add")
@@ -90,41 +86,15 @@ def test_losses_of_rare_outcomes_keep_their_largest() -> None:
     assert Fraction(curve.zcdp) * 10**40 >= least
 
 
-def test_randomised_response_is_pure() -> None:
-    kept = math.e / (1.0 + math.e)
-    curve = PrivacyLossDistribution([kept, 1.0 - kept], [1.0 - kept, kept])
-    assert curve.orientation == "symmetric"
-    assert curve.epsilon(0.0) == pytest.approx(1.0, rel=1e-12)
-    assert curve.delta(0.3) == pytest.approx(ApproxDP(1.0).delta(0.3), rel=1e-12)
-    assert curve.rdp(3.0) == pytest.approx(ApproxDP(1.0).rdp(3.0), rel=1e-10)
-    alphas = np.linspace(0.0, 1.0, 11)
-    np.testing.assert_allclose(curve(alphas), ApproxDP(1.0)(alphas), atol=1e-12)
-
-
-def test_composition_against_the_exact_lattice() -> None:
-    kept, k, epsilon = 0.75, 12, 2.0
-    curve = PrivacyLossDistribution([kept, 1 - kept], [1 - kept, kept]).self_compose(k)
-    truth = sum(
-        comb(k, i)
-        * max(
-            0.0,
-            kept**i * (1 - kept) ** (k - i) - math.exp(epsilon) * kept ** (k - i) * (1 - kept) ** i,
-        )
-        for i in range(k + 1)
-    )
-    found = curve.delta(epsilon)
-    assert truth * (1 - 1e-12) <= found <= truth * 1.01
-
-
-def test_directions_of_an_asymmetric_pair_are_composed_by_themselves() -> None:
+def test_directions_of_an_asymmetric_pair_are_composed_by_themselves():
     p, q = [0.5, 0.3, 0.2], [0.4, 0.6, 0.0]
     both = PrivacyLossDistribution(p, q).self_compose(3)
-    single = [PrivacyLossDistribution(p, q, d).self_compose(3) for d in ("remove", "add")]  # type: ignore[arg-type]
+    single = [PrivacyLossDistribution(p, q, d).self_compose(3) for d in ("remove", "add")]
     assert both.delta(0.2) == pytest.approx(max(c.delta(0.2) for c in single), rel=1e-3)
     assert single[0].delta(0.2) != pytest.approx(single[1].delta(0.2), rel=0.05)
 
 
-def test_the_inverse_exchanges_the_distributions() -> None:
+def test_the_inverse_exchanges_the_distributions():
     p, q = [0.5, 0.3, 0.2], [0.4, 0.55, 0.05]
     swapped = PrivacyLossDistribution(q, p, "remove")
     inverse = PrivacyLossDistribution(p, q, "remove").inverse()
@@ -135,7 +105,7 @@ def test_the_inverse_exchanges_the_distributions() -> None:
     np.testing.assert_allclose(forward(inverse(alphas)), alphas, atol=1e-12)
 
 
-def one_direction(curve: PoissonSubsampled, epsilon: float) -> float:
+def one_direction(curve, epsilon):
     """δ of O_p or its inverse, by the threshold of the likelihood ratio 1 - p + p·e^(μz - μ²/2)."""
     mu, p = curve.mu, curve.probability
     sign = 1.0 if curve.direction == "remove" else -1.0
@@ -149,21 +119,21 @@ def one_direction(curve: PoissonSubsampled, epsilon: float) -> float:
     return float(first - math.exp(epsilon) * second)
 
 
-@pytest.mark.parametrize("curve", CURVES, ids=repr)
-@pytest.mark.parametrize("step", [0.2, 0.01])
-def test_discretisations_enclose_the_curve(curve: TradeOff, step: float) -> None:
+@every("curve", CURVES)
+@every("step", [0.2, 0.01])
+def test_discretisations_enclose_the_curve(curve, step):
     above = PrivacyLossDistribution.pessimistic(curve, step)
     below = PrivacyLossDistribution.optimistic(curve, step)
     for epsilon in (-1.0, -0.013, 0.0, 0.1, 0.777, 2.0, 5.0):
         upper, lower = above.delta(epsilon), below.delta(epsilon)
         single = isinstance(curve, PoissonSubsampled) and curve.direction != "both"
-        value = one_direction(curve, epsilon) if single else curve.delta(epsilon)  # type: ignore[arg-type]
+        value = one_direction(curve, epsilon) if single else curve.delta(epsilon)
         assert upper >= value * (1 - 1e-9) - 1e-12
         assert lower <= value * (1 + 1e-12) + 1e-12
         assert upper - lower <= 2.0 * step * max(step, 1e-3) + 1e-3 * step
 
 
-def test_finer_grids_err_quadratically_less() -> None:
+def test_finer_grids_err_quadratically_less():
     curve = Subsampled(Gaussian(1.0), 0.2)
     gaps = [
         PrivacyLossDistribution.pessimistic(curve, step).delta(0.5373)
@@ -174,34 +144,10 @@ def test_finer_grids_err_quadratically_less() -> None:
     assert gaps[2] < gaps[1] / 30
 
 
-def test_composing_a_discretisation_bounds_the_composition() -> None:
+def test_composing_a_discretisation_bounds_the_composition():
     curve = Subsampled(Gaussian(0.8), 0.05)
     truth_low, truth_high = curve.self_compose(200).epsilon_bounds(1e-6, 1e-4)
     above = PrivacyLossDistribution.pessimistic(curve, 2e-3, 1e-14).self_compose(200)
     below = PrivacyLossDistribution.optimistic(curve, 2e-3, 1e-14).self_compose(200)
     assert truth_low <= above.epsilon(1e-6) <= truth_high * 1.02
     assert below.epsilon_bounds(1e-6)[0] <= truth_high
-
-
-def test_json_round_trip() -> None:
-    curve = PrivacyLossDistribution([0.5, 0.5, 0.0], [0.25, 0.5, 0.25], "add")
-    assert TradeOff.from_dict(curve.to_dict()) == curve
-
-
-@pytest.mark.parametrize(
-    ("p", "q", "message"),
-    [
-        ([0.5, 0.6], [0.5, 0.5], "p: expected probabilities that sum to 1"),
-        ([0.5, 0.5], [1.0], "q: expected as many as p"),
-        ([[1.0]], [1.0], "p: expected a sequence"),
-        ([1.5, -0.5], [0.5, 0.5], "p: "),
-    ],
-)
-def test_bad_distributions_are_named(p: list[float], q: list[float], message: str) -> None:
-    with pytest.raises(InvalidInput, match=message):
-        PrivacyLossDistribution(p, q)
-
-
-def test_what_is_no_curve_is_named() -> None:
-    with pytest.raises(InvalidInput, match="curve: expected a trade-off function"):
-        PrivacyLossDistribution.pessimistic(0.5, 0.1)  # type: ignore[arg-type]

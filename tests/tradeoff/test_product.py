@@ -11,6 +11,7 @@ import pytest
 from pabi.tradeoff import FixedSizeSubsampled, Gaussian, Mixture, PoissonSubsampled, Product
 from pabi.tradeoff.numerical import ComposedLoss
 from pabi.verification.products import Sampled, epsilon_bound
+from support.every_case import every
 
 
 class TestOneFactorThatMayFail:
@@ -70,8 +71,8 @@ def test_where_epsilon_is_far_below_delta_it_is_read_as_well_as_delta(monkeypatc
     assert min(grids) > 1e-7
 
 
-@pytest.mark.parametrize("mu", [1e-6, 1e-5, 9e-4, 1.1e-3])
-@pytest.mark.parametrize("p", [0.01, 0.846])
+@every("mu", [1e-6, 1e-5, 9e-4, 1.1e-3])
+@every("p", [0.01, 0.846])
 def test_faint_factors_are_read_from_both_sides(mu, p):
     """Their losses are within 40μ of 0, and the least one that is possible, log(1 − p), is far away."""
     delta = 0.3 * p * mu / math.sqrt(2.0 * math.pi)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import numpy as np
 import pytest
-from scipy import stats
 from scipy.special import ndtr
 
 from pabi.tradeoff import (
@@ -66,10 +64,11 @@ def test_moments_are_those_of_quadrature(norm, other, apart, p):
         middle, half = 0.5 * (ends[1:] + ends[:-1]), 0.5 * (ends[1] - ends[0])
         z = middle[:, None] + half * nodes
         one, two = (
-            p * stats.norm.pdf(z - place) + (1.0 - p) * stats.norm.pdf(z) for place in (a, b)
+            np.logaddexp(math.log(p) - 0.5 * (z - place) ** 2, math.log1p(-p) - 0.5 * z * z)
+            for place in (a, b)
         )
-        first = two * (two / one) ** power if of_second else one * (one / two) ** power
-        return half * float((first @ weights).sum())
+        first = np.exp(two + power * (two - one) if of_second else one + power * (one - two))
+        return half * float((first @ weights).sum()) / math.sqrt(2.0 * math.pi)
 
     for power in (0.5, 3.0):
         moved = over(norm, 0, False) + over(other, 0, True)
@@ -187,23 +186,6 @@ def test_a_price_one_part_in_a_hundred_too_small_is_found_out():
     assert forward > FixedSizeSubsampled(1.98, 0.99, 0.99, p, "remove").delta(e)
     assert forward > FixedSizeSubsampled(1.96, 1.0, 1.0, p, "remove").delta(e)
     assert other > FixedSizeSubsampled(1.98, 0.99, 0.99, p, "add").delta(e) > backward
-
-
-@every("seed", range(30))
-def test_larger_sizes_reveal_more(seed):
-    rng = np.random.default_rng(seed)
-    norm, other, p = rng.uniform(0.1, 3.0), rng.uniform(0.1, 3.0), rng.uniform(0.01, 0.99)
-    apart = rng.uniform(0.05, 1.0) * (norm + other)
-    curve = FixedSizeSubsampled(norm, other, apart, p, "remove")
-    more = [
-        FixedSizeSubsampled(1.1 * norm, other, apart, p, "remove"),
-        FixedSizeSubsampled(norm, 1.1 * other, apart, p, "remove"),
-        FixedSizeSubsampled(norm, other, 1.1 * apart, p, "remove"),
-        FixedSizeSubsampled(norm, other, apart, min(1.0, 1.1 * p), "remove"),
-        Subsampled(Gaussian(max(norm, other, apart)), p),
-    ]
-    for larger, e in itertools.product(more, (-1.0, -0.1, 0.0, 0.2, 1.0, 4.0)):
-        assert curve.delta(e) <= larger.delta(e) * (1.0 + 1e-12) + 1e-300, (seed, larger, e)
 
 
 def test_moments_of_many_are_those_of_each():

@@ -66,12 +66,6 @@ def test_points_near_one_keep_their_relative_accuracy():
         assert truth * (1 - mp.mpf("1e-10")) <= f(alpha) <= truth * (1 + mp.mpf("1e-30"))
 
 
-def test_one_part_is_gaussian():
-    levels = np.concatenate([np.geomspace(1e-300, 0.5, 40), 1 - np.geomspace(1e-15, 0.5, 30)])
-    for mu in (0.01, 1.0, 5.0):
-        np.testing.assert_allclose(mixture([mu], [1.0])(levels), Gaussian(mu)(levels), rtol=1e-11)
-
-
 @settings(max_examples=settings().max_examples // 4, deadline=None)
 @given(
     st.lists(st.tuples(st.floats(0.0, 10.0), st.integers(1, 8)), min_size=1, max_size=5),

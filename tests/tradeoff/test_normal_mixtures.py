@@ -16,7 +16,6 @@ from pabi.tradeoff import (
     PoissonSubsampled,
     Product,
     SecretMixture,
-    Subsampled,
 )
 from pabi.tradeoff.gaussian_below import gaussian_below
 from pabi.tradeoff.pairs import Reversed, SampledGaussian
@@ -174,17 +173,6 @@ def test_moments_of_negative_order_are_those_of_poisson_batches():
     assert SwappedLoss(batch).most == pytest.approx(Reversed(SampledGaussian(1.0, 0.1)).most)
 
 
-@every("mu, p", [(1.0, 0.1), (0.5, 0.01), (3.0, 0.5), (6.0, 0.3)])
-def test_two_means_of_which_one_is_zero_are_a_poisson_batch(mu, p):
-    for opposite, known in ((False, PoissonSubsampled(mu, p)), (True, PoissonReplaced(mu, p))):
-        curve = SecretMixture([0.0, mu], [1.0 - p, p], opposite)
-        for e in (-1.0, 0.0, 0.5, 3.0):
-            assert curve.delta(e) == pytest.approx(known.delta(e), rel=1e-10, abs=1e-15)
-        if mu == 1.0:
-            own, other = (Product([(one, 5)]).epsilon(1e-6) for one in (curve, known))
-            assert own == pytest.approx(other, rel=2e-3)  # on a grid for 1e-3
-
-
 def test_one_mean_is_a_gaussian():
     for opposite, mu in ((False, 1.3), (True, 2.6)):
         curve, known = SecretMixture([1.3], [1.0], opposite), Gaussian(mu)
@@ -198,14 +186,10 @@ def test_one_mean_is_a_gaussian():
 
 @every("opposite", [False, True])
 @every("means, weights", SECRET)
-def test_a_label_in_sight_reveals_no_less(means, weights, opposite):
+def test_a_gaussian_of_the_largest_mean_lies_below(means, weights, opposite):
     curve = SecretMixture(means, weights, opposite)
-    apart = 2.0 if opposite else 1.0
-    seen = Mixture([Gaussian(apart * m) for m in means], weights)
-    for e in (-0.5, 0.0, 0.2, 1.0, 4.0):
-        assert curve.delta(e) <= seen.delta(e) * (1.0 + 1e-12)
     assert curve.zcdp >= curve.rdp(4.0) / 4.0
-    assert gaussian_below(curve) == apart * means[-1]
+    assert gaussian_below(curve) == (2.0 if opposite else 1.0) * means[-1]
 
 
 @every("opposite", [False, True])
@@ -267,15 +251,6 @@ def test_no_other_records_are_worse(mu, p):
                     worst[angle, length] = max(worst.get((angle, length), 0.0), delta)
     assert max(worst, key=worst.__getitem__) == (math.pi, 1.0)
     assert worst[math.pi, 1.0] == pytest.approx(curve.delta(0.0), abs=1e-4)
-
-
-@every("mu, p", REPLACED)
-def test_a_batch_of_replaced_records_lies_between_what_is_known_of_it(mu, p):
-    """Blank in place of another record reveals no more; the bound that any mechanism of 2μ has, no less."""
-    for e in (0.0, 0.3 * mu * p, mu):
-        value = PoissonReplaced(mu, p).delta(e)
-        assert PoissonSubsampled(mu, p).delta(e) <= value * (1.0 + 1e-12)
-        assert value <= Subsampled(Gaussian(2.0 * mu), p).delta(e) * (1.0 + 1e-12)
 
 
 def test_at_the_ends_a_batch_of_replaced_records_is_what_it_must_be():

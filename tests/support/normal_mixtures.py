@@ -3,6 +3,7 @@ they reveal, in many digits."""
 
 from __future__ import annotations
 
+import functools
 import math
 
 import mpmath as mp
@@ -16,6 +17,18 @@ DIGITS = mp.workdps(60)
 def tail(z):
     """P(N(0, 1) > z)."""
     return mp.erfc(z / mp.sqrt(2)) / 2
+
+
+@functools.cache
+def quantile(alpha):
+    """z with P(N(0, 1) > z) = α, for 0 < α < 1."""
+    with mp.workdps(60 - int(mp.log10(alpha))):
+        return mp.sqrt(2) * mp.erfinv(1 - 2 * M(alpha))
+
+
+def gaussian_tradeoff(mu, alpha):
+    with mp.workdps(60 - int(mp.log10(alpha))):
+        return tail(M(mu) - quantile(alpha))
 
 
 @DIGITS

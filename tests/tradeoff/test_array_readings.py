@@ -15,7 +15,7 @@ import pytest
 
 from pabi import tradeoff as t
 from support.every_case import every
-from support.normal_mixtures import PLAIN, drawn, hockey_stick, tail, turned
+from support.normal_mixtures import PLAIN, drawn, gaussian_tradeoff, hockey_stick, tail, turned
 
 mp.mp.dps = 60
 M = mp.mpf
@@ -263,22 +263,8 @@ def test_delta_of_arrays_and_of_numbers_are_alike_and_never_below_the_truth(name
         assert np.allclose(again[::-1, 0], many, rtol=rtol, atol=1e-13), name
 
 
-def quantile(x):
-    """z with P(N(0, 1) > z) = x, for 0 < x < 1."""
-    if x > M(1) / 2:
-        return -quantile(1 - x)
-    z = mp.sqrt(-2 * mp.log(x)) if x < M("0.1") else M(0)
-    for _ in range(200):
-        density = mp.exp(-z * z / 2) / mp.sqrt(2 * mp.pi)
-        step = mp.log(tail(z) / x) * tail(z) / density
-        z += step
-        if abs(step) < M(10) ** -50 * (1 + abs(z)):
-            break
-    return z
-
-
 def f_gaussian(mu):
-    return lambda a: M(1) - a if a in (0, 1) else tail(M(mu) - quantile(a))
+    return lambda a: M(1) - a if a in (0, 1) else gaussian_tradeoff(mu, a)
 
 
 def f_approx(top, delta):

@@ -9,7 +9,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from pabi.numbers.errors import InvalidInput
 from pabi.tradeoff import (
     ApproxDP,
     Best,
@@ -71,7 +70,7 @@ def test_approximate_privacy_of_groups(size):
     assert curve.delta(math.inf) >= textbook * (1.0 - 1e-9)
 
 
-@pytest.mark.parametrize("epsilon", [0.022191889291481172, 0.1, 1 / 3, 0.7, 4.3e-7])
+@every("epsilon", [0.022191889291481172, 0.1, 1 / 3, 0.7, 4.3e-7])
 @pytest.mark.parametrize("size", [2, 3, 6, 7, 100])
 def test_chains_of_bounded_ranges_reveal_all_of_them(epsilon, size):
     """The largest loss is that of every link, exactly."""
@@ -137,8 +136,6 @@ def test_renyi_divergences_are_no_less_than_the_exact_ones():
     for order in (1.5, 2.0, 30.0):
         assert curve.rdp(order) >= order * 1.2**2 / 2.0
     assert curve.zcdp == pytest.approx(0.72, rel=1e-12)
-    with pytest.raises(InvalidInput, match="^order"):
-        curve.rdp(1.0)
 
 
 def test_it_composes_without_revealing_less():

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 
 import mpmath
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 
 from pabi.convert import gdp_to_delta, rdp_to_epsilon
-from pabi.tradeoff import Gaussian, RenyiDP, TradeOff
+from pabi.tradeoff import Gaussian, RenyiDP
 from support.every_case import every
 
 ORDERS = (1.2, 2.0, 3.5, 10.0, 64.0)
@@ -106,8 +105,6 @@ def test_the_ends():
     assert RenyiDP(8.0, 1.0).epsilon(0.0) == math.inf
     assert RenyiDP(8.0, 1.0).delta(-math.inf) == 1.0
     assert RenyiDP(8.0, 1.0).delta(math.inf) == 0.0
-    for one in (nothing, all_of_it, RenyiDP(2.5, 0.1)):
-        assert TradeOff.from_dict(json.loads(json.dumps(one.to_dict()))) == one
 
 
 def test_composed_it_is_no_less_than_what_composes():

@@ -95,21 +95,6 @@ def test_batches_that_nearly_hold_the_record_reveal_what_a_gaussian_does(directi
     assert high == pytest.approx(whole.epsilon(1e-5), rel=1e-3)
 
 
-def test_long_cells_of_a_reversed_pair_have_what_is_below():
-    """Between losses l and r lie z with L(z) from e^-r to e^-l: by normal probabilities in 50 digits."""
-    mu, p = 3.0, NEARLY_ONE
-    edges = np.array([-30.0, -6.0, 3.0, 20.0, 30.0])
-    cells = PoissonSubsampled(mu, p, "add").losses()[0].cells(edges)
-    with mp.workdps(50):
-        share = mp.mpf(p)
-        z = [(mp.log1p(mp.expm1(-mp.mpf(y)) / share) / mu + mp.mpf(mu) / 2) for y in edges.tolist()]
-        for i, level in enumerate(mp.exp(mp.mpf(y)) for y in edges[:-1].tolist()):
-            plain = mp.ncdf(z[i]) - mp.ncdf(z[i + 1])
-            other = share * (mp.ncdf(z[i] - mu) - mp.ncdf(z[i + 1] - mu)) + (1 - share) * plain
-            assert float(cells.mass[i]) == pytest.approx(float(plain), rel=1e-9)
-            assert float(cells.excess[i]) == pytest.approx(float(plain - level * other), rel=1e-9)
-
-
 @every(
     "top, count, delta",
     [(1e-12, 3, 1e-16), (1e-13, 2, 1e-20), (1e-9, 5, 1e-11), (1.0, 2, 0.5), (3e-5, 4, 1e-5)],

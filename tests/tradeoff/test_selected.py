@@ -97,7 +97,7 @@ def test_what_a_kink_implies_is_the_exact_delta_of_randomised_response():
         assert exact <= curve.delta(epsilon) <= exact * (1.0 + 1e-12)
 
 
-@every("base", BASES)
+@pytest.mark.parametrize("base", BASES, ids=lambda base: base.kind)
 def test_epsilon_inverts_delta(base):
     curve = Selected(base, 8.0, 0.25)
     for delta in (1e-6, 1e-3):
@@ -118,7 +118,7 @@ def test_what_reveals_nothing_stays_so():
     assert everything.zcdp == math.inf
 
 
-@every("base", BASES)
+@pytest.mark.parametrize("base", BASES, ids=lambda base: base.kind)
 def test_the_trade_off_function_is_supported_by_delta(base):
     curve = Selected(base, 3.0, 0.1)
     alpha = np.linspace(0.0, 1.0, 41)
@@ -159,7 +159,7 @@ def test_renyi_divergences_bound_the_exact_ones():
         assert curve.zcdp * order >= min(curve.rdp(a) for a in np.geomspace(order, 1e5, 200))
 
 
-@every("base", BASES)
+@pytest.mark.parametrize("base", BASES, ids=lambda base: base.kind)
 def test_composed_alone_it_is_what_it_was(base):
     """Through the pair of finitely many outcomes, beside a factor that reveals next to nothing."""
     curve = Selected(base, 8.0, 0.25)

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import pickle
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -14,17 +10,15 @@ from mpmath import mp
 from scipy.special import erf, erfcx, ndtr, ndtri
 
 from pabi import convert
-from pabi.numbers.errors import InvalidInput
 from pabi.tradeoff import (
     ApproxDP,
-    BoundedRange,
     Gaussian,
-    Mixture,
     PoissonSubsampled,
     Product,
     Subsampled,
-    TradeOff,
 )
+from support.every_case import every
+from support.normal_mixtures import PLAIN, divergence, drawn, errors, hockey_stick, turned
 
 Kind = tuple[str, float, float]  # "remove", "add" or "worse", μ, p
 
@@ -44,7 +38,7 @@ def mills(x):
     return math.sqrt(math.pi / 2.0) * erfcx(x / math.sqrt(2.0))
 
 
-def loss(mu: float, p: float, z):
+def loss(mu, p, z):
     """log dP/dQ of P = p·N(μ, 1) + (1 - p)·N(0, 1) and Q = N(0, 1)."""
     x = mu * z - 0.5 * mu * mu
     if p == 1.0:
@@ -54,7 +48,7 @@ def loss(mu: float, p: float, z):
     return np.where(x > 30.0, far, near)
 
 
-def threshold(mu: float, p: float, y):
+def threshold(mu, p, y):
     """The z of this loss; -∞ where every loss is larger."""
     with np.errstate(divide="ignore", invalid="ignore"):
         near = np.log1p(np.maximum(np.expm1(np.minimum(y, 30.0)) / p, -1.0))
@@ -63,12 +57,12 @@ def threshold(mu: float, p: float, y):
         return 0.5 * mu + ratio / mu
 
 
-def one(kind: Kind, epsilon):
+def one(kind, epsilon):
     """δ(ε) of one release, any real ε, to 1e-11 (relative)."""
     name, mu, p = kind
     size = np.abs(epsilon)
 
-    def forward(name: str):
+    def forward(name):
         z = threshold(mu, p, size if name != "add" else -size)
         if name != "add":
             return p * density(z - mu) * (mills(z - mu) - mills(z))
@@ -82,7 +76,7 @@ def one(kind: Kind, epsilon):
         return np.where(epsilon >= 0.0, np.nan_to_num(forward(name)), np.nan_to_num(mirrored))
 
 
-def law(kind: Kind):
+def law(kind):
     """The privacy loss: [(density, loss, least z)] and the mass of the atom at 0."""
     name, mu, p = kind
 
@@ -103,7 +97,7 @@ def law(kind: Kind):
     return [(first, forth, 0.5 * mu), (density, back, 0.5 * mu)], atom
 
 
-def two(a: Kind, b: Kind, epsilon: float) -> float:
+def two(a, b, epsilon):
     """δ(ε) of a ⊗ b: the hockey-stick of b at ε - Y over the loss Y of a, panel by panel."""
     _, mu, p = a
     parts, atom = law(a)
@@ -123,14 +117,14 @@ def two(a: Kind, b: Kind, epsilon: float) -> float:
     return total
 
 
-def curve(kind: Kind) -> TradeOff:
+def curve(kind):
     name, mu, p = kind
     if p == 1.0:
         return Gaussian(mu)
     return Subsampled(Gaussian(mu), p) if name == "worse" else PoissonSubsampled(mu, p, name)
 
 
-def spread(rng: np.random.Generator, low: float, high: float) -> float:
+def spread(rng, low, high):
     return math.exp(rng.uniform(math.log(low), math.log(high)))
 
 
@@ -139,7 +133,7 @@ def spread(rng: np.random.Generator, low: float, high: float) -> float:
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(4))
-def test_one_release(seed: int) -> None:
+def test_one_release(seed):
     rng = np.random.default_rng(seed)
     for i in range(25):
         mu, p = spread(rng, 1e-3, 20.0), spread(rng, 1e-8, 1.0)
@@ -148,44 +142,33 @@ def test_one_release(seed: int) -> None:
             kind = (name, mu, p)
             z = -float(ndtri(share * ndtr(-0.5 * mu)))
             epsilon = float(loss(mu, p, z)) if name != "add" else -float(loss(mu, p, mu - z))
-            truth = exactly(kind, epsilon)
+            value = hockey_stick(drawn(p, mu), PLAIN)
+            truth = float((turned(value) if name == "add" else value)(epsilon))
             f = curve(kind)
             assert float(one(kind, np.float64(epsilon))) == pytest.approx(truth, rel=1e-8), kind
             # Only "add" is read off a grid, whose error is one of ε.
-            loosest = truth + 0.02 * exactly(kind, 0.0) if name == "add" else truth
-            value = f.delta(epsilon)
-            assert truth * (1.0 - 1e-12) <= value <= loosest * (1.0 + 1e-6), (kind, epsilon)
+            loosest = truth + 0.02 * f.delta(0.0) if name == "add" else truth
+            read = f.delta(epsilon)
+            assert truth * (1.0 - 1e-12) <= read <= loosest * (1.0 + 1e-6), (kind, epsilon)
             low, high = f.epsilon_bounds(truth, 1e-6)
             slack = 1e-9 * epsilon + 1e-300
             assert low - slack <= epsilon <= high + slack, (kind, epsilon)
 
 
-def exactly(kind: Kind, epsilon: float) -> float:
-    """δ(ε) of one release, ε ≥ 0, in 60 digits."""
-    name, mu, p = kind
-    with mp.workdps(60):
-        m, share, e = mp.mpf(mu), mp.mpf(p), mp.mpf(epsilon)
-        ratio = mp.expm1(-e if name == "add" else e) / share + 1
-        if ratio <= 0:
-            return 0.0
-        z = m / 2 + mp.log(ratio) / m
-        if name == "add":
-            other = share * mp.ncdf(z - m) + (1 - share) * mp.ncdf(z)
-            return float(mp.ncdf(z) - mp.exp(e) * other)
-        return float(share * mp.ncdf(m - z) + (1 - share - mp.exp(e)) * mp.ncdf(-z))
-
-
 # 2. Two releases.
 
 
-def pairs(rng: np.random.Generator) -> list[tuple[Kind, Kind]]:
+def pairs(rng):
     mu, nu = spread(rng, 0.01, 10.0), spread(rng, 0.01, 10.0)
     p, q = spread(rng, 1e-6, 0.9), spread(rng, 1e-6, 0.9)
     same = [((name, mu, p), (name, mu, p)) for name in ("worse", "remove", "add")]
     return [*same, (("worse", mu, p), ("worse", nu, q)), (("worse", mu, p), ("worse", nu, 1.0))]
 
 
-def check_two(seed: int) -> None:
+@pytest.mark.parametrize(
+    "seed", [0, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(1, 220))]
+)
+def test_two_releases(seed):
     rng = np.random.default_rng(1000 + seed)
     rtol = 1e-3
     for a, b in pairs(rng):
@@ -207,21 +190,10 @@ def check_two(seed: int) -> None:
             assert truth * (1.0 - QUADRATURE) <= f.delta(epsilon), (case, epsilon, truth)
 
 
-@pytest.mark.parametrize("seed", range(1))
-def test_two_releases(seed: int) -> None:
-    check_two(seed)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("seed", range(1, 220))
-def test_two_releases_at_length(seed: int) -> None:
-    check_two(seed)
-
-
 # 3. Lattices.
 
 
-def binomial(epsilon_0: float, delta_0: float, k: int, epsilon: float) -> float:
+def binomial(epsilon_0, delta_0, k, epsilon):
     """δ(ε) of ApproxDP(ε_0, δ_0)^k."""
     with mp.workdps(50):
         e0, keep = mp.mpf(epsilon_0), (1 - mp.mpf(delta_0)) ** k
@@ -233,7 +205,7 @@ def binomial(epsilon_0: float, delta_0: float, k: int, epsilon: float) -> float:
         return float(1 - keep * (1 - total))
 
 
-def check_lattice(epsilon_0: float, delta_0: float, k: int) -> None:
+def check_lattice(epsilon_0, delta_0, k):
     f = ApproxDP(epsilon_0, delta_0).self_compose(k)
     case = epsilon_0, delta_0, k
     for share in (0.0, 0.1, 0.37, 0.8, 0.97, 1.5):
@@ -252,31 +224,24 @@ def check_lattice(epsilon_0: float, delta_0: float, k: int) -> None:
             assert low * (1.0 - 1e-9) <= epsilon <= high * (1.0 + 1e-9), (case, truth, low, high)
 
 
-@pytest.mark.parametrize("k", [1, 2, 3, pytest.param(7, marks=pytest.mark.nightly)])
-@pytest.mark.parametrize("epsilon_0", [0.1, 1.0])
-def test_randomised_response(epsilon_0: float, k: int) -> None:
-    check_lattice(epsilon_0, 0.0, k)
+LATTICES = [(e, 0.0, k) for e in (0.1, 1.0) for k in (1, 2, 3)]
+NIGHTLY = [(e, d) for e in (0.01, 0.3, 1.0, 2.0, 10.0) for d in (0.0, 1e-10, 1e-3, 0.05, 0.1)]
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize("delta_0", [1e-10, 1e-3, 0.1])
-@pytest.mark.parametrize("k", [2, 10, 30])
-def test_approximate_lattice(delta_0: float, k: int) -> None:
-    check_lattice(1.0, delta_0, k)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("k", range(1, 61))
-@pytest.mark.parametrize("epsilon_0", [0.01, 0.3, 2.0, 10.0])
-@pytest.mark.parametrize("delta_0", [0.0, 1e-8, 0.05])
-def test_lattices_at_length(epsilon_0: float, delta_0: float, k: int) -> None:
+@pytest.mark.parametrize(("epsilon_0", "delta_0", "k"), LATTICES)
+def test_randomised_response(epsilon_0, delta_0, k):
     check_lattice(epsilon_0, delta_0, k)
 
 
-def test_what_may_fail_outright_is_not_the_whole_lower_value() -> None:
-    f = ApproxDP(1.0, 0.1).self_compose(10)
-    truth = 0.8674644662355926
-    assert binomial(1.0, 0.1, 10, 3.0) == pytest.approx(truth, rel=1e-13)
+@pytest.mark.nightly
+@pytest.mark.parametrize(("epsilon_0", "delta_0"), NIGHTLY)
+def test_lattices_at_length(epsilon_0, delta_0):
+    for k in range(1, 61):
+        check_lattice(epsilon_0, delta_0, k)
+
+
+def test_what_may_fail_outright_is_not_the_whole_lower_value():
+    f, truth = ApproxDP(1.0, 0.1).self_compose(10), binomial(1.0, 0.1, 10, 3.0)
     low, high = f.delta_bounds(3.0)
     assert low <= truth <= high <= truth * 1.01
     assert 0.0 <= f.epsilon(0.9) <= 10.0
@@ -285,21 +250,21 @@ def test_what_may_fail_outright_is_not_the_whole_lower_value() -> None:
 # 4, 5. Published numbers and another library.
 
 
-@pytest.mark.parametrize(("steps", "published"), [(2000, 4.438), (4000, 6.654), (8000, 10.113)])
-def test_published(steps: int, published: float) -> None:
+@every("steps, published", [(2000, 4.438), (4000, 6.654), (8000, 10.113)])
+def test_published(steps, published):
     f = Subsampled(Gaussian(2.0 / 3.0), 0.025).self_compose(steps)
     low, high = f.epsilon_bounds(1e-5, 1e-5)
     assert high - low <= 1e-5 * high
     assert published - 5e-4 <= low <= high <= published + 5e-4
 
 
-def test_dp_accounting() -> None:
+def test_dp_accounting():
     accounting = pytest.importorskip("dp_accounting")
     from dp_accounting.pld import PLDAccountant
 
     event = accounting.PoissonSampledDpEvent(0.02, accounting.GaussianDpEvent(2.0))
 
-    def theirs(interval: float) -> float:
+    def theirs(interval):
         relation = accounting.NeighboringRelation.ADD_OR_REMOVE_ONE
         accountant = PLDAccountant(relation, value_discretization_interval=interval)
         accountant.compose(accounting.SelfComposedDpEvent(event, 2000))
@@ -320,51 +285,35 @@ LEVELS = np.concatenate(
 )
 
 
-SMOOTH = [
-    (1.0, 0.2),
-    *(
-        pytest.param(*pair, marks=pytest.mark.nightly)
-        for pair in ((0.1, 0.01), (1.0, 1e-6), (4.0, 0.5))
-    ),
-]
-# The curve has a corner near 1 - p, where its inverse magnifies every rounding.
-CORNERED = [(20.0, 0.03)]
+def nightly(*cases):
+    return [pytest.param(*case, marks=pytest.mark.nightly) for case in cases]
 
 
-@pytest.mark.parametrize(("mu", "p"), SMOOTH + CORNERED)
-def test_a_subsampled_curve_is_below_its_chords(mu: float, p: float) -> None:
-    value = Subsampled(Gaussian(mu), p)(LEVELS)
-    z = np.linspace(-39.0, mu + 39.0, 40_001)
-    alpha = ndtr(-z)  # f_p: reject N(0, 1) above z
-    beta = p * ndtr(z - mu) + (1.0 - p) * ndtr(z)
+# That of 20 has a corner near 1 - p, where its inverse magnifies every rounding.
+@pytest.mark.parametrize(
+    ("mu", "p"), [(1.0, 0.2), (20.0, 0.03), *nightly((0.1, 0.01), (1.0, 1e-6), (4.0, 0.5))]
+)
+def test_a_subsampled_curve_is_below_its_chords_and_its_own_inverse(mu, p):
+    f = Subsampled(Gaussian(mu), p)
+    value = f(LEVELS)
+    alpha, beta = errors(drawn(p, mu), PLAIN, np.linspace(-39.0, mu + 39.0, 40_001))
     for x, y in ((alpha, beta), (beta[::-1], alpha[::-1])):
         order = np.argsort(x)
         chord = np.interp(LEVELS, x[order], y[order])  # above the convex f_p
         assert np.all(value <= chord * (1.0 + 1e-12))
-
-
-@pytest.mark.parametrize(("mu", "p"), SMOOTH)
-def test_a_subsampled_curve_is_its_own_inverse_and_agrees_with_its_delta(
-    mu: float, p: float
-) -> None:
-    f = Subsampled(Gaussian(mu), p)
-    value = f(LEVELS)
-    again = f(value)  # f is its own inverse
-    assert np.all(again <= LEVELS * (1.0 + 1e-9) + 1e-12)
-    assert again[value > 1e-9] == pytest.approx(LEVELS[value > 1e-9], rel=1e-5, abs=1e-9)
-    for epsilon in np.linspace(0.0, 3.0 * mu * p, 7).tolist():
+    smooth = mu < 20.0
+    again = f(value)
+    assert not smooth or np.all(again <= LEVELS * (1.0 + 1e-9) + 1e-12)
+    far = smooth & (value > 1e-9)
+    assert again[far] == pytest.approx(LEVELS[far], rel=1e-5, abs=1e-9)
+    for epsilon in np.linspace(0.0, 3.0 * mu * p, 7).tolist() if smooth else ():
         read = convert.tradeoff_to_delta(f, epsilon)
         assert read == pytest.approx(f.delta(epsilon), rel=2e-3, abs=1e-6)
 
 
-def test_one_sided_curve_at_a_point() -> None:
-    truth = 0.8 * 0.99 + 0.2 * float(ndtr(float(ndtri(0.99)) - 2.0))
-    assert truth - 1e-3 <= PoissonSubsampled(2.0, 0.2, "add")(0.01) <= truth
-
-
-@pytest.mark.parametrize("name", ["remove", "add", "both"])
-@pytest.mark.parametrize(("mu", "p"), [(1.0, 1.0), (1.0, 0.0), (0.0, 0.3)])
-def test_directions_of_what_is_symmetric_are_read_alike(mu: float, p: float, name: Any):
+@every("name", ["remove", "add", "both"])
+@every("mu, p", [(1.0, 1.0), (1.0, 0.0), (0.0, 0.3)])
+def test_directions_of_what_is_symmetric_are_read_alike(mu, p, name):
     f, wanted = PoissonSubsampled(mu, p, name), Gaussian(mu * (p > 0.0))
     assert f.epsilon(1e-5) == wanted.epsilon(1e-5)
     for epsilon in (-1.0, 0.0, 1.0):
@@ -372,17 +321,7 @@ def test_directions_of_what_is_symmetric_are_read_alike(mu: float, p: float, nam
     assert f(0.3) == pytest.approx(wanted(0.3), rel=1e-9)
 
 
-@pytest.mark.parametrize(("mu", "p"), [(0.3, 0.1), (2.0, 0.2), (1.0, 0.6)])
-def test_one_sided_curves(mu: float, p: float) -> None:
-    z = np.linspace(-3.5, mu + 3.5, 60)
-    mixed, plain = p * ndtr(z - mu) + (1.0 - p) * ndtr(z), ndtr(z)
-    remove, add = (PoissonSubsampled(mu, p, name) for name in ("remove", "add"))
-    for f, alpha, truth in ((remove, mixed, 1.0 - plain), (add, 1.0 - plain, mixed)):
-        assert np.all(f(alpha) <= truth + 1e-15)
-        assert f(alpha) == pytest.approx(truth, abs=1e-3)
-
-
-def three(mu: float, p: float, t: float) -> tuple[float, float, float, float]:
+def three(mu, p, t):
     """P(Y ≤ t), Q(Y ≤ t), P(Y > t), Q(Y > t) for the total loss Y of three releases."""
     z = np.arange(-9.0, mu + 9.0, 0.04)
     q = 0.04 * density(z)
@@ -395,7 +334,7 @@ def three(mu: float, p: float, t: float) -> tuple[float, float, float, float]:
 
 
 @pytest.mark.parametrize(("mu", "p"), [(0.5, 0.1), (2.0, 0.2)])
-def test_one_sided_products_of_three(mu: float, p: float) -> None:
+def test_one_sided_products_of_three(mu, p):
     remove, add = (PoissonSubsampled(mu, p, name).self_compose(3) for name in ("remove", "add"))
     assert remove.inverse() == add
     for t in np.linspace(3.0 * math.log1p(-p) * 0.9, 2.0 * mu, 12).tolist():
@@ -409,8 +348,8 @@ def test_one_sided_products_of_three(mu: float, p: float) -> None:
 # 7. Round-off.
 
 
-@pytest.mark.parametrize("epsilon", [0.5, 4.0, 8.0, 12.0])
-def test_tiny_delta(epsilon: float) -> None:
+@every("epsilon", [0.5, 4.0, 8.0, 12.0])
+def test_tiny_delta(epsilon):
     p, k = 0.999999999, 2500
     f = Subsampled(Gaussian(0.02), p).self_compose(k)
     gaussian = Gaussian(0.02).self_compose(k)
@@ -426,54 +365,32 @@ def test_tiny_delta(epsilon: float) -> None:
 # 8. Rényi divergences.
 
 
-def moment(kind: Kind, order: int) -> float:
-    name, mu, p = kind
+def worse_divergence(mu, p, order):
+    """Of the symmetrised pair, by quadrature in 50 digits."""
     with mp.workdps(50):
-        m, share, a = mp.mpf(mu), mp.mpf(p), mp.mpf(order)
+        m, a = mp.mpf(mu), mp.mpf(order)
 
-        def ratio(z):
-            return 1 + share * mp.expm1(m * z - m * m / 2)
+        def more(z):  # less the mass, so that tiny p is seen
+            r = 1 + mp.mpf(p) * mp.expm1(m * z - m * m / 2)
+            return mp.npdf(z) * (r**a + r ** (1 - a) - r - 1)
 
-        def term(z):
-            r = ratio(z)
-            return mp.npdf(z) * (
-                r**a + r ** (1 - a) - r - 1
-            )  # less the mass, so that tiny p is seen
-
-        if name == "remove":
-            parts = (
-                mp.binomial(order, j)
-                * share**j
-                * (1 - share) ** (order - j)
-                * mp.expm1(m * m * j * (j - 1) / 2)
-                for j in range(2, order + 1)
-            )
-            return float(mp.log1p(mp.fsum(parts)) / (a - 1))
-        ends = sorted(
-            {m / 2, *(m / 2 + step for step in range(1, 12, 2)), order * m, order * m + 12}
-        )
-        return float(mp.log1p(mp.quad(term, ends)) / (a - 1))
-
-
-RENYI = [(0.1, 2), (1.0, 5), pytest.param(1.0, 32, marks=pytest.mark.nightly), (4.0, 3)]
+        ends = {m / 2, *(m / 2 + step for step in range(1, 12, 2)), order * m, order * m + 12}
+        return float(mp.log1p(mp.quad(more, sorted(ends))) / (a - 1))
 
 
 @pytest.mark.parametrize("p", [1e-8, 1e-3, 0.3])
-@pytest.mark.parametrize(("mu", "order"), RENYI)
-def test_renyi(mu: float, p: float, order: int) -> None:
-    for name in ("remove", "worse"):
-        kind = (name, mu, p)
-        truth = moment(kind, order)
-        f = curve(kind)
-        assert truth * (1.0 - 1e-12) <= f.rdp(order) <= truth * (1.0 + 1e-6), (kind, order)
-        three_times = truth * 3.0
-        assert (
-            three_times * (1.0 - 1e-12)
-            <= f.self_compose(3).rdp(order)
-            <= three_times * (1.0 + 1e-6)
-        )
+@pytest.mark.parametrize(("mu", "order"), [(0.1, 2), (1.0, 5), *nightly((1.0, 32)), (4.0, 3)])
+def test_renyi(mu, p, order):
+    removed = divergence(drawn(p, mu), PLAIN, order)
+    for name, truth, rel in (
+        ("remove", removed, 1e-9),
+        ("worse", worse_divergence(mu, p, order), 1e-12),
+    ):
+        f = curve((name, mu, p))
+        for read in (f.rdp(order), f.self_compose(3).rdp(order) / 3.0):
+            assert truth * (1.0 - rel) <= read <= truth * (1.0 + 1e-6), name
     f = PoissonSubsampled(mu, p)
-    assert f.rdp(order) == pytest.approx(moment(("remove", mu, p), order), rel=1e-6)
+    assert f.rdp(order) == pytest.approx(removed, rel=1e-6)
     mixed = f.compose(Gaussian(0.5)).rdp(order)
     assert mixed == pytest.approx(f.rdp(order) + 0.125 * order, rel=1e-6)
 
@@ -484,10 +401,13 @@ EXTREMES = [
     (1e-8, 1e-3, 1), (1e-8, 20.0, 10**4), (1e-8, 1.0, 10**6), (1e-4, 1e-3, 10**6), (1e-4, 1.0, 10**4),
     (1e-4, 20.0, 10**4), (0.5, 1e-3, 10**4), (0.5, 1.0, 10**4), (0.5, 20.0, 1), (1.0, 1e-3, 10**6),
     (1.0, 20.0, 1), (0.5, 1e-3, 10**6),
+    (1e-8, 1.0, 10**9), (1e-4, 0.1, 10**9), (0.5, 1e-3, 10**9),
 ]  # fmt: skip
 
 
-def check_extreme(p: float, mu: float, t: int) -> None:
+@pytest.mark.nightly
+@pytest.mark.parametrize(("p", "mu", "t"), EXTREMES)
+def test_extremes(p, mu, t):
     for single in (Subsampled(Gaussian(mu), p), PoissonSubsampled(mu, p)):
         f, more = single.self_compose(t), single.self_compose(2 * t)
         found = {}
@@ -503,86 +423,9 @@ def check_extreme(p: float, mu: float, t: int) -> None:
         assert found[1e-3][0] <= found[1e-15][1]
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize(("p", "mu", "t"), EXTREMES)
-def test_extremes(p: float, mu: float, t: int) -> None:
-    check_extreme(p, mu, t)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize(("p", "mu"), [(1e-8, 1.0), (1e-4, 0.1), (0.5, 1e-3)])
-def test_a_billion_releases(p: float, mu: float) -> None:
-    check_extreme(p, mu, 10**9)
-
-
-# 10. As objects.
-
-OBJECTS = [
-    Subsampled(Gaussian(1.0), 0.1),
-    PoissonSubsampled(1.0, 0.1),
-    PoissonSubsampled(math.inf, 0.1, "add"),
-    ApproxDP(1.0, 1e-6),
-    BoundedRange(1.0),
-    Mixture([Gaussian(1.0), Gaussian(2.0)], [0.25, 0.75]),
-    Product([(Subsampled(Gaussian(1.0), 0.1), 3), (Gaussian(2.0), 2)], 1e-7),
-    PoissonSubsampled(1.0, 0.1, "remove").self_compose(5).compose(ApproxDP(1.0)),
-]
-
-
-@pytest.mark.parametrize("f", OBJECTS, ids=lambda f: f.kind)
-def test_objects(f: TradeOff) -> None:
-    for copy in (
-        TradeOff.from_dict(json.loads(json.dumps(f.to_dict()))),
-        pickle.loads(pickle.dumps(f)),
-    ):
-        assert copy == f
-        assert hash(copy) == hash(f)
-    assert f.inverse().inverse() == f
-    assert f.compose(Gaussian(0.0)).epsilon(1e-5) == pytest.approx(f.epsilon(1e-5), rel=1e-3)
-    assert f.compose(f).epsilon(1e-5) == pytest.approx(f.self_compose(2).epsilon(1e-5), rel=1e-9)
-    both = f.compose(Gaussian(1.0))
-    assert both == Gaussian(1.0).compose(f)
-    assert TradeOff.from_dict(json.loads(json.dumps(both.to_dict()))) == both
-
-
-@pytest.mark.parametrize(
-    ("make", "field"),
-    [
-        (lambda: Subsampled(ApproxDP(1.0), 0.1), "base"),
-        (lambda: Subsampled(Gaussian(1.0), 1.5), "probability"),
-        (lambda: PoissonSubsampled(-1.0, 0.1), "mu"),
-        (lambda: PoissonSubsampled(1.0, math.nan), "probability"),
-        (lambda: PoissonSubsampled(1.0, 0.1, "sideways"), "direction"),
-        (lambda: Product([(Gaussian(1.0), 0)]), "count"),
-        (lambda: Product([(1.0, 1)]), "factors"),
-        (lambda: Product([(ApproxDP(1.0), 2)], 2.0), "failure"),
-        (lambda: ApproxDP(1.0).self_compose(0), "k"),
-        (lambda: ApproxDP(1.0).self_compose(2).epsilon_bounds(1e-5, 0.0), "rtol"),
-        (lambda: ApproxDP(1.0).self_compose(2).epsilon(-1.0), "delta"),
-        (lambda: ApproxDP(1.0).self_compose(2).rdp(1.0), "order"),
-        (lambda: TradeOff.from_dict({"kind": "product", "factors": 3}), "factors"),
-        (lambda: TradeOff.from_dict({"kind": "product"}), "factors"),
-        (lambda: TradeOff.from_dict({"kind": "poisson_subsampled", "mu": 1.0}), "probability"),
-    ],
-)
-def test_bad_input(make: Callable[[], object], field: str) -> None:
-    with pytest.raises(InvalidInput, match=field) as caught:
-        make()
-    assert caught.value.field == field
-
-
-def test_directions_do_not_mix() -> None:
-    both, remove, add = (PoissonSubsampled(1.0, 0.1, name) for name in ("both", "remove", "add"))
-    for f, g in ((remove, add), (remove, both), (add.self_compose(3), both)):
-        with pytest.raises(InvalidInput, match="orientation"):
-            f.compose(g)
-    assert remove.compose(Gaussian(1.0)).inverse() == add.compose(Gaussian(1.0))
-    assert remove.self_compose(2).symmetrised() == both.self_compose(2)
-
-
-@pytest.mark.parametrize("delta", [0.05, 1e-6])
-@pytest.mark.parametrize("mu", [30.0, 300.0, 3e3, 1e5])
-def test_a_small_factor_beside_a_huge_gaussian(mu: float, delta: float) -> None:
+@every("delta", [0.05, 1e-6])
+@every("mu", [30.0, 300.0, 3e3, 1e5])
+def test_a_small_factor_beside_a_huge_gaussian(mu, delta):
     """The steps that suffice for the one are far coarser than the losses of the other."""
     alone = Gaussian(mu).epsilon_bounds(delta)
     low, high = Gaussian(mu).compose(Subsampled(Gaussian(0.5), 0.3)).epsilon_bounds(delta)

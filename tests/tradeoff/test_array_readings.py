@@ -14,6 +14,8 @@ import numpy as np
 import pytest
 
 from pabi import tradeoff as t
+from support.every_case import every
+from support.normal_mixtures import PLAIN, drawn, gaussian_tradeoff, hockey_stick, tail, turned
 
 mp.mp.dps = 60
 M = mp.mpf
@@ -22,10 +24,6 @@ SLACK = M(10) ** -35  # relative: the error of the truth
 
 
 # Truths: δ of a pair at any finite ε.
-
-
-def tail(z):
-    return mp.erfc(z / mp.sqrt(2)) / 2
 
 
 def both(forward):
@@ -75,53 +73,8 @@ def subsampled(mu, p):
     return both(lambda e: p * inner(mp.log1p(mp.expm1(e) / p)))
 
 
-def removed(mu, p):
-    inner, p = gaussian(mu), M(p)
-
-    def value(e):  # of (p·N(μ, 1) + (1 - p)·N(0, 1), N(0, 1))
-        odds = 1 + mp.expm1(e) / p
-        return p * inner(mp.log(odds)) if odds > 0 else -mp.expm1(e)
-
-    return value
-
-
-def turned(value):
-    """δ of the other order; where that cancels beyond the digits kept, 0, which is below any δ."""
-
-    def other(e):
-        if e > 100:
-            return M(0)
-        with mp.workdps(200):
-            result = 1 - mp.exp(e) * (1 - value(-M(e)))
-        return result if abs(result) > M(10) ** -50 else M(0)
-
-    return other
-
-
 def worse(*values):
     return lambda e: max(v(e) for v in values)
-
-
-def shifted(p_parts, q_parts):
-    """δ of two mixtures of N(m, 1), (weight, m) each, whose likelihood ratio increases: at the root, which is
-    found by bisection; any threshold would be a lower bound."""
-    p_parts, q_parts = ([(M(w), M(m)) for w, m in parts] for parts in (p_parts, q_parts))
-
-    def loss(z):
-        one, two = (
-            mp.fsum(w * mp.exp(m * z - m * m / 2) for w, m in parts) for parts in (p_parts, q_parts)
-        )
-        return mp.log(one / two)
-
-    def value(e):
-        low, high = M(-1500), M(1500)
-        for _ in range(85):  # what is left of the root counts by its square
-            middle = (low + high) / 2
-            low, high = (middle, high) if loss(middle) < e else (low, middle)
-        above = [mp.fsum(w * tail(low - m) for w, m in parts) for parts in (p_parts, q_parts)]
-        return max(above[0] - mp.exp(e) * above[1], M(0), -mp.expm1(e))
-
-    return value
 
 
 def listed(p, q):
@@ -156,6 +109,7 @@ P6 = (0.1, 0.2, 0.3, 0.05, 0.25, 0.1)
 Q6 = (0.3, 0.1, 0.2, 0.05, 0.3, 0.05)
 P0, Q0 = (0.5, 0.25, 0.25, 0.0), (0.25, 0.5, 0.0, 0.25)
 
+SECRET = hockey_stick([(0.5, 0), (0.25, 1), (0.25, 2.5)], PLAIN)
 CASES = {
     "gaussian 0": (t.Gaussian(0.0), gaussian(0)),
     "gaussian": (t.Gaussian(0.7), gaussian(0.7)),
@@ -185,38 +139,38 @@ CASES = {
     "subsampled never": (t.Subsampled(t.Gaussian(1.0), 0.0), gaussian(0)),
     "subsampled rare": (t.Subsampled(t.Gaussian(3.0), 1e-8), subsampled(3.0, 1e-8)),
     "poisson": (t.PoissonSubsampled(1.1, 0.2), subsampled(1.1, 0.2)),
-    "poisson remove": (t.PoissonSubsampled(1.1, 0.2, "remove"), removed(1.1, 0.2)),
-    "poisson add": (t.PoissonSubsampled(1.1, 0.2, "add"), turned(removed(1.1, 0.2))),
+    "poisson remove": (
+        t.PoissonSubsampled(1.1, 0.2, "remove"),
+        hockey_stick(drawn(0.2, 1.1), PLAIN),
+    ),
+    "poisson add": (
+        t.PoissonSubsampled(1.1, 0.2, "add"),
+        turned(hockey_stick(drawn(0.2, 1.1), PLAIN)),
+    ),
     "replaced": (
         t.PoissonReplaced(0.9, 0.3),
-        shifted([(0.3, 0.9), (1 - M(0.3), 0)], [(0.3, -0.9), (1 - M(0.3), 0)]),
+        hockey_stick(drawn(0.3, 0.9), drawn(0.3, -0.9)),
     ),
     "replaced rare": (
         t.PoissonReplaced(3.0, 1e-6),
-        shifted([(1e-6, 3), (1 - M(1e-6), 0)], [(1e-6, -3), (1 - M(1e-6), 0)]),
+        hockey_stick(drawn(1e-6, 3), drawn(1e-6, -3)),
     ),
     "fixed size": (  # D(a, m) one of the orders it covers, at ε ≥ 0
         t.FixedSizeSubsampled(1.0, 1.0, 1.5, 0.25),
-        both(shifted([(0.25, 1), (0.75, 0)], [(0.25, -0.5), (0.75, 0)])),
+        both(hockey_stick(drawn(0.25, 1), drawn(0.25, -0.5))),
     ),
     "fixed size add": (
         t.FixedSizeSubsampled(1.0, 0.5, 1.25, 0.25, "add"),
         lambda e: (
-            shifted([(0.25, 0.5), (0.75, 0)], [(0.25, -0.75), (0.75, 0)])(e)
+            hockey_stick(drawn(0.25, 0.5), drawn(0.25, -0.75))(e)
             if e >= 0
-            else turned(shifted([(0.25, 1), (0.75, 0)], [(0.25, -0.25), (0.75, 0)]))(e)
+            else turned(hockey_stick(drawn(0.25, 1), drawn(0.25, -0.25)))(e)
         ),
     ),
-    "secret": (
-        t.SecretMixture([0.0, 1.0, 2.5], [0.5, 0.25, 0.25]),
-        worse(
-            shifted([(0.5, 0), (0.25, 1), (0.25, 2.5)], [(1, 0)]),
-            turned(shifted([(0.5, 0), (0.25, 1), (0.25, 2.5)], [(1, 0)])),
-        ),
-    ),
+    "secret": (t.SecretMixture([0.0, 1.0, 2.5], [0.5, 0.25, 0.25]), worse(SECRET, turned(SECRET))),
     "secret opposite": (
         t.SecretMixture([0.25, 2.0], [0.5, 0.5], opposite=True),
-        shifted([(0.5, 0.25), (0.5, 2)], [(0.5, -0.25), (0.5, -2)]),
+        hockey_stick([(0.5, 0.25), (0.5, 2)], [(0.5, -0.25), (0.5, -2)]),
     ),
     "renyi": (t.RenyiDP(8.0, 0.25), gaussian(0.24999999)),  # μ² = 2ρ/α
     "renyi small": (t.RenyiDP(32.0, 1e-6), gaussian(0.00024999999)),
@@ -257,10 +211,6 @@ ALPHAS = (0.0, 5e-324, 1e-310, 1e-300, 1e-100, 1e-16, 1e-9, 1e-3, 0.1, 0.3, 0.5,
           1 - 2.0**-53, 1.0)  # fmt: skip
 
 
-def name_of(curve):
-    return type(curve).__name__
-
-
 def kinks(curve):
     found = {getattr(curve, "epsilon_0", 0.0), getattr(curve, "_most", 0.0)}
     if isinstance(curve, t.PrivacyLossDistribution):
@@ -276,11 +226,8 @@ def points(curve):
     sizes = sorted({*SIZES, *kinks(curve)} - {0.0})
     if isinstance(curve, t.Product):  # a reading may take a tenth of a second
         sizes = [1e-300, 1e-10, 0.01, 0.5, 3.0, 745.0]
-    if name_of(curve) in (
-        "PoissonReplaced",
-        "FixedSizeSubsampled",
-        "SecretMixture",
-    ):  # a truth takes 20 ms
+    if isinstance(curve, t.PoissonReplaced | t.FixedSizeSubsampled | t.SecretMixture):
+        # A truth takes 20 ms.
         sizes = [x for x in sizes if x in (5e-324, 1e-300, 1e-16, 1e-3, 0.5, 1.0, 3.0, 20.0, 100.0)]
     return [-INF, *(-x for x in reversed(sizes)), 0.0, *sizes, INF]
 
@@ -289,76 +236,35 @@ def below(claimed, truth):
     return M(claimed) < min(M(1), truth) * (1 - SLACK)
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_delta_of_arrays_and_of_numbers_are_never_below_the_truth(name):
-    curve, truth = CASES[name]
-    at = points(curve)
-    many = curve.delta(np.array(at))
-    single = [curve.delta(e) for e in at]
-    wrong = []
-    for e, a, s in zip(at, many.tolist(), single, strict=True):
-        if not (0.0 <= a <= 1.0 and 0.0 <= s <= 1.0):
-            wrong.append((e, a, s, "out of range"))
-        if truth is None or math.isinf(e):
-            continue
-        exact = truth(M(e))
-        for kind, value in (("array", a), ("scalar", s)):
-            if below(value, exact):
-                wrong.append((kind, e, value, mp.nstr(exact, 20), mp.nstr(1 - M(value) / exact, 3)))
-    assert not wrong, wrong
+CHUNKS = pytest.mark.parametrize("names", [[*CASES][k::10] for k in range(10)], ids=range(10))
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_delta_of_arrays_is_that_of_numbers(name):
-    curve, _ = CASES[name]
-    at = points(curve)
-    many, single = curve.delta(np.array(at)), np.array([curve.delta(e) for e in at])
-    # An array of a product is read from few transforms: up to 65 % above the single readings.
-    loose = 0.5 if isinstance(curve, t.Product) else 1e-9
-    gap = np.abs(many - single) > loose * np.maximum(many, single) + 1e-13
-    assert not gap.any(), [(at[i], many[i], single[i]) for i in np.flatnonzero(gap)]
-    # One array, another order, another shape: the same numbers within what is allowed.
-    again = curve.delta(np.array(at[::-1]).reshape(-1, 1))
-    assert again.shape == (len(at), 1)
-    assert np.allclose(
-        again[::-1, 0], many, rtol=1.0 if isinstance(curve, t.Product) else 1e-6, atol=1e-13
-    )
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_f_is_never_above_a_line_of_the_truth(name):
-    curve, _ = CASES[name]
-    many = curve(np.array(ALPHAS))
-    single = [curve(a) for a in ALPHAS]
-    assert np.allclose(many, single, rtol=1e-9, atol=1e-300)
-    wrong = []
-    # δ(ε) = sup 1 - f(a) - e^ε·a: an f above the truth somewhere would give a δ below it, so that
-    # the polygon of claimed values, above a convex claimed f between them, tells only at its corners.
-    for a, values in zip(ALPHAS, zip(many.tolist(), single, strict=True), strict=True):
-        for value in values:
-            if value > 1.0 - a + 1e-16 and M(value) > 1 - M(a):
-                wrong.append((a, value, "above 1 - α"))
-            if TESTS.get(name) and M(value) > (exact := TESTS[name](M(a))) * (1 + SLACK):
-                wrong.append((a, value, mp.nstr(exact, 20)))
-    assert not wrong, wrong
-
-
-def quantile(x):
-    """z with P(N(0, 1) > z) = x, for 0 < x < 1."""
-    if x > M(1) / 2:
-        return -quantile(1 - x)
-    z = mp.sqrt(-2 * mp.log(x)) if x < M("0.1") else M(0)
-    for _ in range(200):
-        density = mp.exp(-z * z / 2) / mp.sqrt(2 * mp.pi)
-        step = mp.log(tail(z) / x) * tail(z) / density
-        z += step
-        if abs(step) < M(10) ** -50 * (1 + abs(z)):
-            break
-    return z
+@CHUNKS
+def test_delta_of_arrays_and_of_numbers_are_alike_and_never_below_the_truth(names):
+    for name in names:
+        (curve, truth), wrong = CASES[name], []
+        at = points(curve)
+        many = curve.delta(np.array(at))
+        single = np.array([curve.delta(e) for e in at])
+        assert ((many >= 0.0) & (many <= 1.0) & (single >= 0.0) & (single <= 1.0)).all(), name
+        for e, values in zip(at, zip(many.tolist(), single.tolist(), strict=True), strict=True):
+            if truth is not None and not math.isinf(e):
+                exact = truth(M(e))
+                wrong += [(e, x, mp.nstr(exact, 20)) for x in values if below(x, exact)]
+        assert not wrong, (name, wrong)
+        # An array of a product is read from few transforms: up to 65 % above the single readings.
+        loose = 0.5 if isinstance(curve, t.Product) else 1e-9
+        gap = np.abs(many - single) > loose * np.maximum(many, single) + 1e-13
+        assert not gap.any(), (name, [(at[i], many[i], single[i]) for i in np.flatnonzero(gap)])
+        # One array, another order, another shape: the same numbers within what is allowed.
+        again = curve.delta(np.array(at[::-1]).reshape(-1, 1))
+        assert again.shape == (len(at), 1)
+        rtol = 1.0 if isinstance(curve, t.Product) else 1e-6
+        assert np.allclose(again[::-1, 0], many, rtol=rtol, atol=1e-13), name
 
 
 def f_gaussian(mu):
-    return lambda a: M(1) - a if a in (0, 1) else tail(M(mu) - quantile(a))
+    return lambda a: M(1) - a if a in (0, 1) else gaussian_tradeoff(mu, a)
 
 
 def f_approx(top, delta):
@@ -397,35 +303,41 @@ TESTS = {
 }
 
 
-@pytest.mark.parametrize("name", [name for name, (_, truth) in CASES.items() if truth])
-def test_epsilon_at_delta_is_enough(name):
+@CHUNKS
+def test_f_is_never_above_a_line_of_the_truth(names):
+    # δ(ε) = sup 1 - f(a) - e^ε·a: an f above the truth somewhere would give a δ below it, so that
+    # the polygon of claimed values, above a convex claimed f between them, tells only at its corners.
+    for name in names:
+        curve, wrong = CASES[name][0], []
+        many = curve(np.array(ALPHAS))
+        single = [curve(a) for a in ALPHAS]
+        assert np.allclose(many, single, rtol=1e-9, atol=1e-300), name
+        for a, values in zip(ALPHAS, zip(many.tolist(), single, strict=True), strict=True):
+            exact = TESTS[name](M(a)) * (1 + SLACK) if name in TESTS else INF
+            wrong += [(a, x) for x in values if x > 1.0 - a + 1e-16 and M(x) > 1 - M(a)]
+            wrong += [(a, x, mp.nstr(exact, 20)) for x in values if M(x) > exact]
+        assert not wrong, (name, wrong)
+
+
+DELTAS = (0.0, 5e-324, 1e-300, 1e-100, 1e-30, 1e-12, 1e-6, 1e-3, 0.01, 0.3, 0.9, 1.0 - 1e-9, 1.0)
+
+
+@CHUNKS
+def test_epsilon_at_delta_is_enough(names):
     """δ(ε(δ)) ≤ δ by the truth: what is read off proves what it says."""
-    curve, truth = CASES[name]
-    wrong = []
-    for delta in (
-        0.0,
-        5e-324,
-        1e-300,
-        1e-100,
-        1e-30,
-        1e-12,
-        1e-6,
-        1e-3,
-        0.01,
-        0.3,
-        0.9,
-        1.0 - 1e-9,
-        1.0,
-    ):
-        if isinstance(curve, t.Product | t.PoissonSubsampled) and 0.0 < delta < 1e-12:
-            continue
-        low, high = curve.epsilon_bounds(delta)
-        for e in (curve.epsilon(delta), high):
-            if e < INF and min(M(1), truth(M(e))) * (1 - SLACK) > M(delta):
-                wrong.append((delta, e, mp.nstr(truth(M(e)), 20)))
-        if not low <= high:
-            wrong.append((delta, low, high))
-    assert not wrong, wrong
+    for name in names:
+        (curve, truth), wrong = CASES[name], []
+        for delta in DELTAS if truth else ():
+            if isinstance(curve, t.Product | t.PoissonSubsampled) and 0.0 < delta < 1e-12:
+                continue
+            low, high = curve.epsilon_bounds(delta)
+            assert low <= high, (name, delta)
+            wrong += [
+                (delta, e, mp.nstr(truth(M(e)), 20))
+                for e in {curve.epsilon(delta), high}
+                if e < INF and min(M(1), truth(M(e))) * (1 - SLACK) > M(delta)
+            ]
+        assert not wrong, (name, wrong)
 
 
 def test_a_lower_epsilon_of_a_product_of_lists_is_not_above_the_truth():
@@ -441,7 +353,7 @@ def test_a_lower_epsilon_of_a_product_of_lists_is_not_above_the_truth():
         assert M(low) <= at <= M(high)
 
 
-@pytest.mark.parametrize("mu", [5.0, 10.9])
+@every("mu", [5.0, 10.9])
 def test_far_out_subtracted_tails_are_not_taken_for_more_than_they_are(mu):
     """There a tail is a subnormal double, and e^ε is as large as it is small."""
     curve = t.PoissonReplaced(mu, 0.999)

@@ -23,6 +23,7 @@ from pabi.tradeoff.pairs import (
 )
 from pabi.tradeoff.replaced_losses import ReplacedLoss
 from pabi.tradeoff.secret_losses import OppositeLoss, SecretLoss, SwappedLoss
+from support.every_case import every
 
 FLAT = (0.0, 19.5), (0.97, 0.03)  # between the two means the loss is 0 to all digits
 LAWS = [
@@ -45,8 +46,8 @@ LAWS = [
 ]
 
 
-@pytest.mark.parametrize("cells", [7, 400])
-@pytest.mark.parametrize("pair", LAWS, ids=lambda pair: type(pair).__name__)
+@every("cells", [7, 400])
+@every("pair", LAWS)
 def test_all_masses_add_to_one(pair, cells):
     _, high = pair.reach(1e-12, 1e-9)
     step = high / cells
@@ -71,7 +72,7 @@ class LeakingOpposite(Leaking, OppositeLoss):
     """The same, of two orders that are one."""
 
 
-@pytest.mark.parametrize("kind", [Leaking, LeakingOpposite])
+@every("kind", [Leaking, LeakingOpposite])
 def test_what_no_cell_has_is_infinite(kind):
     pair = kind((0.5, 1.0), (0.1, 0.9))
     losses = pessimistic(pair, 0.05, 1e-12, 1e-9)
@@ -101,8 +102,8 @@ def two_releases(means, weights, epsilon):
     return float(inside.sum()) * step * step
 
 
-@pytest.mark.parametrize(("means", "weights"), [((0.0, 1.0), (0.1, 0.9)), ((0.0, 2.0), (0.5, 0.5))])
-@pytest.mark.parametrize("epsilon", [0.0, 0.3, 2.0])
+@every("means, weights", [((0.0, 1.0), (0.1, 0.9)), ((0.0, 2.0), (0.5, 0.5))])
+@every("epsilon", [0.0, 0.3, 2.0])
 def test_two_opposite_mixtures_are_not_below_the_truth(means, weights, epsilon):
     truth = two_releases(means, weights, epsilon)
     product = Product([(SecretMixture(means, weights, opposite=True), 2)])
@@ -118,7 +119,7 @@ def test_the_place_of_no_loss_is_exact():
         assert pair.above(0.0)[0] == pytest.approx(pair.mass_p(np.zeros(1), np.array([np.inf]))[0])
 
 
-@pytest.mark.parametrize("pair", [OppositeLoss(*FLAT), SecretLoss((1e-3, 20.0), (0.0373, 0.9627))])
+@every("pair", [OppositeLoss(*FLAT), SecretLoss((1e-3, 20.0), (0.0373, 0.9627))])
 def test_places_are_found_where_the_loss_is_nearly_flat(pair):
     """To the digits that a loss has there."""
     _, high = pair.reach(1e-12, 1e-9)

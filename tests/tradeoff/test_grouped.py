@@ -9,7 +9,6 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from pabi.numbers.errors import InvalidInput
 from pabi.tradeoff import (
     ApproxDP,
     Best,
@@ -24,6 +23,7 @@ from pabi.tradeoff import (
     grouped,
     selected,
 )
+from support.every_case import every
 
 MIXTURE = Mixture([Gaussian(0.2), Gaussian(0.6)], [0.25, 0.75])
 BASES: list[TradeOff] = [
@@ -36,7 +36,7 @@ BASES: list[TradeOff] = [
 ]
 
 
-@pytest.mark.parametrize(("mu", "size"), [(1.0, 2), (0.3, 5), (0.2, 10), (0.05, 33)])
+@every("mu, size", [(1.0, 2), (0.3, 5), (0.2, 10), (0.05, 33)])
 def test_of_gaussians_it_is_hardly_above_the_closed_form(mu, size):
     """`Grouped` knows no closed form; `grouped` has it."""
     curve, exact = Grouped(Gaussian(mu), size), Gaussian(size * mu)
@@ -59,7 +59,7 @@ def test_no_closed_form_is_rounded_down():
     assert grouped(MIXTURE, 1) is MIXTURE
 
 
-@pytest.mark.parametrize("size", [2, 3, 8])
+@every("size", [2, 3, 8])
 def test_approximate_privacy_of_groups(size):
     """(kε, δ(e^(kε) − 1)/(e^ε − 1)), the textbook's."""
     epsilon, delta = 0.5, 1e-6
@@ -70,15 +70,15 @@ def test_approximate_privacy_of_groups(size):
     assert curve.delta(math.inf) >= textbook * (1.0 - 1e-9)
 
 
-@pytest.mark.parametrize("epsilon", [0.022191889291481172, 0.1, 1 / 3, 0.7, 4.3e-7])
+@every("epsilon", [0.022191889291481172, 0.1, 1 / 3, 0.7, 4.3e-7])
 @pytest.mark.parametrize("size", [2, 3, 6, 7, 100])
 def test_chains_of_bounded_ranges_reveal_all_of_them(epsilon, size):
     """The largest loss is that of every link, exactly."""
     assert Fraction(grouped(BoundedRange(epsilon), size).epsilon(0.0)) >= size * Fraction(epsilon)
 
 
-@pytest.mark.parametrize("base", BASES, ids=lambda base: base.kind)
-@pytest.mark.parametrize("size", [2, 3])
+@every("base", BASES)
+@every("size", [2, 3])
 def test_it_is_below_the_composition_of_functions_on_a_fine_grid(base, size):
     """1 − (1 − f)∘…∘(1 − f), with f's own upper bound in between, evaluated at many levels."""
     curve = grouped(base, size)
@@ -90,7 +90,7 @@ def test_it_is_below_the_composition_of_functions_on_a_fine_grid(base, size):
     assert curve(levels) == pytest.approx(1.0 - power, abs=0.02)
 
 
-@pytest.mark.parametrize("size", [2, 3])
+@every("size", [2, 3])
 def test_chains_of_discrete_laws_never_beat_it(size):
     """T(P_0, P_k) of random chains whose links have (ε, δ) at most those of a base."""
     rng = np.random.default_rng(size)
@@ -112,14 +112,7 @@ def test_chains_of_discrete_laws_never_beat_it(size):
             assert (curve.delta(grid) >= np.array(truth) * (1.0 - 1e-9)).all()
 
 
-def test_a_chain_that_attains_it():
-    """Shifts of one Laplace law: k links of ε each are kε-DP, and no less."""
-    one = ApproxDP(0.4)
-    assert grouped(one, 4).epsilon(0.0) == pytest.approx(1.6, rel=1e-15)
-    assert Grouped(one, 4).epsilon(0.0) == pytest.approx(1.6, rel=1e-6)
-
-
-@pytest.mark.parametrize("base", BASES, ids=lambda base: base.kind)
+@every("base", BASES)
 def test_readings_agree(base):
     curve = grouped(base, 3)
     for delta in (1e-5, 1e-2):
@@ -143,8 +136,6 @@ def test_renyi_divergences_are_no_less_than_the_exact_ones():
     for order in (1.5, 2.0, 30.0):
         assert curve.rdp(order) >= order * 1.2**2 / 2.0
     assert curve.zcdp == pytest.approx(0.72, rel=1e-12)
-    with pytest.raises(InvalidInput, match="^order"):
-        curve.rdp(1.0)
 
 
 def test_it_composes_without_revealing_less():
@@ -154,11 +145,3 @@ def test_it_composes_without_revealing_less():
     assert isinstance(both, Product)
     for delta in (1e-2, 1e-5):
         assert exact.epsilon(delta) <= both.epsilon(delta) <= 1.03 * exact.epsilon(delta)
-
-
-def test_one_order_alone_is_refused():
-    with pytest.raises(InvalidInput, match="^base: expected a function for both orders"):
-        grouped(PoissonSubsampled(1.0, 0.1, "remove"), 2)
-    for size in (0, -1, 1.5, True, 10**9 + 1):
-        with pytest.raises(InvalidInput, match="^size: "):
-            grouped(Gaussian(1.0), size)

@@ -22,11 +22,12 @@ from pabi.tradeoff import (
     Subsampled,
 )
 from pabi.tradeoff.pairs import log_moment, log_ratio
+from support.every_case import every
 
 REACH = 12.0  # what is farther from all modes is below e⁻⁷² of them
 
 
-def integrated(mu: float, p: float, order: float) -> float:
+def integrated(mu, p, order):
     """log E_Q L^order by a fine sum around everything that may matter: both modes and where they meet."""
     meet = 0.5 * mu + math.log((1.0 - p) / p) / mu
     around = np.linspace(-REACH, REACH, 60_001)
@@ -42,21 +43,20 @@ def integrated(mu: float, p: float, order: float) -> float:
     return math.log1p(float(trapezoid(more, z)))
 
 
-@pytest.mark.parametrize("mu", [5.0, 40.0, 99.0, 101.0, 400.0, 600.0, 1e3, 1e4, 1e6])
-def test_moments_are_those_of_a_fine_sum(mu):
-    for p, power in itertools.product((1e-6, 1e-2, 0.5, 0.9), (1e-4, 1e-2, 0.1, 1.0, 10.0)):
-        truth = pytest.approx(integrated(mu, p, 1.0 + power), rel=1e-6, abs=1e-12)
+OF_ONE = (1e-6, 1e-2, 0.5, 0.9), (1e-4, 1e-2, 0.1, 1.0, 10.0), 1e-6
+OF_THE_OTHER = (1e-3, 0.05, 0.3), (-1.1, -4.0, -9.0, -40.0), 1e-9
+SUMS = [(mu, *OF_ONE) for mu in (5.0, 40.0, 99.0, 101.0, 400.0, 600.0, 1e3, 1e4, 1e6)]
+SUMS += [(mu, *OF_THE_OTHER) for mu in (0.5, 2.0, 3.0, 8.0, 40.0)]
+
+
+@pytest.mark.parametrize(("mu", "shares", "powers", "rel"), SUMS)
+def test_moments_are_those_of_a_fine_sum(mu, shares, powers, rel):
+    for p, power in itertools.product(shares, powers):
+        truth = pytest.approx(integrated(mu, p, 1.0 + power), rel=rel, abs=1e-12)
         assert log_moment(mu, p, power) == truth, (p, power)
 
 
-@pytest.mark.parametrize("mu", [0.5, 2.0, 3.0, 8.0, 40.0])
-def test_moments_of_the_other_order_are_those_of_a_fine_sum(mu):
-    for p, power in itertools.product((1e-3, 0.05, 0.3), (-1.1, -4.0, -9.0, -40.0)):
-        truth = pytest.approx(integrated(mu, p, 1.0 + power), rel=1e-9, abs=1e-12)
-        assert log_moment(mu, p, power) == truth, (p, power)
-
-
-@pytest.mark.parametrize(("mu", "p", "times"), [(8.0, 0.01, 50), (5.0, 0.05, 10), (3.0, 0.3, 3)])
+@every("mu, p, times", [(8.0, 0.01, 50), (5.0, 0.05, 10), (3.0, 0.3, 3)])
 def test_releases_without_the_record_claim_no_less_than_one_event_shows(mu, p, times):
     """How likely it is without the record, and with it, that every outcome is at most μ/2 + 1."""
     without = stats.norm.cdf(0.5 * mu + 1.0) ** times
@@ -70,9 +70,9 @@ def test_releases_without_the_record_claim_no_less_than_one_event_shows(mu, p, t
     )
 
 
-@pytest.mark.parametrize("mu", [5.0, 40.0, 99.0, 101.0, 400.0, 1e4])
-@pytest.mark.parametrize("p", [1e-6, 1e-2, 0.9])
-@pytest.mark.parametrize("power", [1e-6, 1e-4, 0.1])
+@every("mu", [5.0, 40.0, 99.0, 101.0, 400.0, 1e4])
+@every("p", [1e-6, 1e-2, 0.9])
+@every("power", [1e-6, 1e-4, 0.1])
 def test_moments_of_the_symmetrised_pair_are_those_of_a_fine_sum(mu, p, power):
     around = np.linspace(-REACH, REACH, 120_001)
     z = np.unique(np.concatenate([m + around for m in (0.5 * mu, mu, (1.0 + power) * mu)]))
@@ -85,7 +85,7 @@ def test_moments_of_the_symmetrised_pair_are_those_of_a_fine_sum(mu, p, power):
         assert log_moment(mu, p, power, True) == pytest.approx(truth, rel=1e-6, abs=1e-12)
 
 
-def surely(mu: float, p: float, times: int, extra: float, epsilon: float) -> float:
+def surely(mu, p, times, extra, epsilon):
     """What δ(ε) of O_p(μ)^⊗times ⊗ G(extra) is at least: k draws seen have a loss of nearly a Gaussian."""
     k = np.arange(times + 1)
     square = k * mu**2 + extra**2
@@ -153,8 +153,8 @@ def test_numbers_of_numpy_are_shown_as_those_of_python():
     assert verify(run.guarantee(1e-5).to_json()).ok
 
 
-@pytest.mark.parametrize(
-    ("power", "exact"),
+@every(
+    "power, exact",
     [
         (-1.0000670320046037, 1.697103421357833050977765807405780277858e-6),
         (-1.01, 2.531780798428989139045370487066760539861e-4),
@@ -176,20 +176,20 @@ def exact_moment(curve, power):
         return mp.log(mp.sinh(x) / x * y / mp.sinh(y))
 
 
-@pytest.mark.parametrize("kind", [BoundedRange, ApproxDP])
-@pytest.mark.parametrize("epsilon", [1e-300, 1e-130, 1e-12, 4.287133585872524e-06, 0.3, 1.0, 50.0])
-@pytest.mark.parametrize("power", [1e-300, 2.0**-52, 3.3e-5, 0.5, 7.0, 4e6, 1e12])
+@every("kind", [BoundedRange, ApproxDP])
+@every("epsilon", [1e-300, 1e-130, 1e-12, 4.287133585872524e-06, 0.3, 1.0, 50.0])
+@every("power", [1e-300, 2.0**-52, 3.3e-5, 0.5, 7.0, 4e6, 1e12])
 def test_moments_of_small_losses_and_powers_do_not_cancel(kind, epsilon, power):
     curve = kind(epsilon)
     exact, value = exact_moment(curve, power), curve.losses()[0].log_moment(power)
     assert exact <= value <= exact * mp.mpf(1.0 + 3e-12) + mp.mpf(2e-320)
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "order"),
+@every(
+    "epsilon, order",
     [(1e-300, 2.0), (1e-5, 1.5), (0.1, 1.0 + 1e-9), (1.465532902716587e-05, 1.0000015537690303)],
 )
-@pytest.mark.parametrize("kind", [BoundedRange, ApproxDP])
+@every("kind", [BoundedRange, ApproxDP])
 def test_divergences_of_small_losses_are_no_less_than_the_exact_ones(kind, epsilon, order):
     curve = kind(epsilon)
     exact = exact_moment(curve, mp.mpf(order) - 1) / (mp.mpf(order) - 1)
@@ -197,7 +197,7 @@ def test_divergences_of_small_losses_are_no_less_than_the_exact_ones(kind, epsil
     assert Product([(curve, 2)]).rdp(order) >= 2 * exact or exact < 1e-320
 
 
-@pytest.mark.parametrize(("count", "delta"), [(10**16, 1e-6), (10**15, 1e-2)])
+@every("count, delta", [(10**16, 1e-6), (10**15, 1e-2)])
 def test_of_very_many_small_ranges_no_less_is_claimed_than_of_their_limit(count, delta):
     limit = Gaussian(math.sqrt(count / 3.0) * 1e-8 * (1.0 - 1e-6))
     assert Product([(BoundedRange(1e-8), count)]).epsilon(delta) >= limit.epsilon_bounds(delta)[0]

@@ -13,7 +13,6 @@ from scipy.integrate import trapezoid
 from tests.support.falsification.selections import best_of
 from tests.support.falsification.selections import delta as exact_delta
 
-from pabi.numbers.errors import InvalidInput
 from pabi.tradeoff import (
     ApproxDP,
     Best,
@@ -27,6 +26,7 @@ from pabi.tradeoff import (
     TradeOff,
     selected,
 )
+from support.every_case import every
 
 # (μ of one run, η, γ, E[K], (η + 1)·log R, ε at δ = 1e-5): reference values, computed with other software.
 REFERENCE = [
@@ -48,7 +48,7 @@ BASES: list[TradeOff] = [
 ]
 
 
-@pytest.mark.parametrize(("mu", "shape", "gamma", "mean", "log_ratio", "epsilon"), REFERENCE)
+@every("mu, shape, gamma, mean, log_ratio, epsilon", REFERENCE)
 def test_reference_values(mu, shape, gamma, mean, log_ratio, epsilon):
     curve = selected(Gaussian(mu), mean, shape)
     assert curve.log_ratio == pytest.approx(log_ratio, rel=1e-9)
@@ -68,7 +68,7 @@ def test_the_root_is_proven_in_many_digits():
 
 
 @pytest.mark.parametrize("base", BASES, ids=lambda base: base.kind)
-def test_delta_is_the_formula(base: TradeOff):
+def test_delta_is_the_formula(base):
     """Beyond the kink E[K]·δ_0(ε - c), and before it what the best of larger ε implies in both orders."""
     curve = Selected(base, 8.0, 0.25)
     slow = isinstance(base, Product | Best)
@@ -88,25 +88,6 @@ def test_delta_is_the_formula(base: TradeOff):
     assert curve.delta(grid) == pytest.approx([curve.delta(e) for e in grid.tolist()], rel=1e-3)
 
 
-@pytest.mark.parametrize("base", BASES[:5], ids=lambda base: base.kind)
-def test_readings_of_one_curve_agree(base: TradeOff):
-    """δ is the conjugate of f: the advantage is the largest TPR - FPR, Bayes success that of some test."""
-    curve = selected(base, 10.0)
-    alpha = np.concatenate([[0.0], np.geomspace(1e-9, 1.0, 4001), np.linspace(0.0, 1.0, 4001)])
-    f = curve(alpha)
-    for epsilon in (0.0, 0.3, 1.0, 2.5):
-        conjugate = float((1.0 - f - math.exp(epsilon) * alpha).max())
-        # δ is a maximum over all α and f is a maximum of lines at finitely many ε: both grids cost a little.
-        assert curve.delta(epsilon) == pytest.approx(conjugate, rel=0.02, abs=2e-3)
-    assert curve.advantage == curve.delta(0.0)
-    for prior in (0.2, 0.5):
-        best = float((prior * (1.0 - f) + (1.0 - prior) * (1.0 - alpha)).max())
-        assert curve.bayes_success(prior) == pytest.approx(best, abs=5e-3)
-    epsilon = curve.epsilon(1e-3)
-    most = 1.0 - (1.0 - 1e-3) * 2.0 / (1.0 + math.exp(epsilon))
-    assert curve.advantage <= most + 1e-12
-
-
 def test_what_a_kink_implies_is_the_exact_delta_of_randomised_response():
     """Of a pair with δ(ε') = δ' and nothing else: Kairouz, Oh, Viswanath 2015, Theorem 2 (k = 1)."""
     curve = Selected(ApproxDP(1.0, 0.125), 1.0, 0.0)
@@ -117,7 +98,7 @@ def test_what_a_kink_implies_is_the_exact_delta_of_randomised_response():
 
 
 @pytest.mark.parametrize("base", BASES, ids=lambda base: base.kind)
-def test_epsilon_inverts_delta(base: TradeOff):
+def test_epsilon_inverts_delta(base):
     curve = Selected(base, 8.0, 0.25)
     for delta in (1e-6, 1e-3):
         low, high = curve.epsilon_bounds(delta)
@@ -138,7 +119,7 @@ def test_what_reveals_nothing_stays_so():
 
 
 @pytest.mark.parametrize("base", BASES, ids=lambda base: base.kind)
-def test_the_trade_off_function_is_supported_by_delta(base: TradeOff):
+def test_the_trade_off_function_is_supported_by_delta(base):
     curve = Selected(base, 3.0, 0.1)
     alpha = np.linspace(0.0, 1.0, 41)
     f = curve(alpha)
@@ -179,7 +160,7 @@ def test_renyi_divergences_bound_the_exact_ones():
 
 
 @pytest.mark.parametrize("base", BASES, ids=lambda base: base.kind)
-def test_composed_alone_it_is_what_it_was(base: TradeOff):
+def test_composed_alone_it_is_what_it_was(base):
     """Through the pair of finitely many outcomes, beside a factor that reveals next to nothing."""
     curve = Selected(base, 8.0, 0.25)
     both = curve.compose(Gaussian(1e-6))
@@ -204,27 +185,3 @@ def test_the_pair_is_between_the_truth_and_the_curve():
         for one, other in (laws, laws[::-1]):
             assert exact_delta(one, other, np.array([epsilon]))[0] <= value + 1e-12
         assert value <= curve.delta(epsilon) * (1.0 + 1e-3)
-
-
-def test_composition_pays_for_both():
-    curve = selected(Gaussian(0.5), 10.0)
-    twice = curve.self_compose(2)
-    assert curve.epsilon(1e-5) < twice.epsilon(1e-5) < 2.0 * curve.epsilon(1e-5 / 2.0)
-
-
-def test_bad_input():
-    for arguments, field in [
-        ((Gaussian(1.0), 0.5, 0.1), "mean_trials"),
-        ((Gaussian(1.0), 2.0, -0.1), "log_ratio"),
-        ((PoissonSubsampled(1.0, 0.1, "remove"), 2.0, 0.1), "base"),
-        ((0.5, 2.0, 0.1), "base"),
-    ]:
-        with pytest.raises(InvalidInput) as refusal:
-            Selected(*arguments)
-        assert refusal.value.field == field
-    with pytest.raises(InvalidInput, match=r"order: .*> 1"):
-        Selected(Gaussian(1.0), 2.0, 0.1).rdp(1.0)
-    with pytest.raises(InvalidInput, match="log_ratio: missing from a selected object"):
-        TradeOff.from_dict(
-            {"kind": "selected", "base": {"kind": "gaussian", "mu": 1.0}, "mean_trials": 2}
-        )

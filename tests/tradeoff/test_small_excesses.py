@@ -10,7 +10,6 @@ import pytest
 from mpmath import mp
 
 import pabi.tradeoff as t
-from pabi import Loss, NoisySGD, Poisson
 from pabi.tradeoff import (
     ApproxDP,
     FixedSizeSubsampled,
@@ -20,19 +19,19 @@ from pabi.tradeoff import (
     PoissonSubsampled,
     Product,
     SecretMixture,
-    TradeOff,
     numerical,
 )
 from pabi.tradeoff.numerical import ComposedLoss
+from support.every_case import every
 
 NEARLY_ONE = 1.0 - 2.0**-53
 
 
-def secret(mu: float, p: float, opposite: bool) -> SecretMixture:
+def secret(mu, p, opposite):
     return SecretMixture([0.0, mu], [1.0 - p, p], opposite)
 
 
-def advantage(mu: float, p: float) -> float:
+def advantage(mu, p):
     """δ(0) where a part p of the mass is moved by `mu`."""
     with mp.workdps(50):
         return float(mp.mpf(p) * mp.erf(mp.mpf(mu) / mp.sqrt(8)))
@@ -59,10 +58,8 @@ SMALL = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("curve", "mu", "p"), [*((curve, mu, p) for _, curve, mu, p in RARE), *SMALL]
-)
-def test_the_excess_above_0_has_its_digits(curve: TradeOff, mu: float, p: float):
+@every("curve, mu, p", [*((curve, mu, p) for _, curve, mu, p in RARE), *SMALL])
+def test_the_excess_above_0_has_its_digits(curve, mu, p):
     # Weights are doubles: 1 - 1e-17 and 1e-17 are what adds to 1 and begins with 1e-17.
     for loss in curve.losses():
         assert loss.above(0.0)[1] == pytest.approx(advantage(mu, p), rel=1e-7)
@@ -70,12 +67,12 @@ def test_the_excess_above_0_has_its_digits(curve: TradeOff, mu: float, p: float)
 
 @pytest.mark.parametrize(("delta", "curve"), [(delta, curve) for delta, curve, _, _ in RARE[:4]])
 @pytest.mark.one_in(2)
-def test_two_rare_releases_claim_no_less_than_one(delta: float, curve: TradeOff):
+def test_two_rare_releases_claim_no_less_than_one(delta, curve):
     assert Product([(curve, 2)]).epsilon(delta) >= curve.epsilon_bounds(delta)[0] > 1.0
 
 
-@pytest.mark.parametrize("opposite", [False, True])
-def test_two_rare_mixtures_reveal_something(opposite: bool):
+@every("opposite", [False, True])
+def test_two_rare_mixtures_reveal_something(opposite):
     loss = Product([(secret(8.0, 1e-17, opposite), 2)])._losses[0]
     assert loss._advantages == pytest.approx(2.0 * advantage(16.0 if opposite else 8.0, 1e-17))
 
@@ -86,26 +83,9 @@ def test_a_gaussian_besides_reveals_no_less():
     assert product.epsilon(delta) >= PoissonReplaced(20.0, p).epsilon_bounds(delta)[0] > 90.0
 
 
-def test_a_run_of_many_records_and_little_noise_reveals_something():
-    run = NoisySGD(
-        Loss.unknown(),
-        n=10**17,
-        batches=Poisson(1),
-        steps=4,
-        step_size=0.5,
-        clip_norm=1.0,
-        noise_multiplier=0.125,
-        adjacency="replace_one",
-    )
-    one = PoissonReplaced(8.0, 1e-17).epsilon_bounds(1e-20)[0]
-    assert run.guarantee(delta=1e-20).epsilon(1e-20) >= one > 16.0
-
-
-@pytest.mark.parametrize("direction", ["add", "both"])
-@pytest.mark.parametrize(("mu", "count"), [(0.527, 1), (1.0, 1000), (0.3, 30_000)])
-def test_batches_that_nearly_hold_the_record_reveal_what_a_gaussian_does(
-    direction: str, mu: float, count: int
-):
+@every("direction", ["add", "both"])
+@every("mu, count", [(0.527, 1), (1.0, 1000), (0.3, 30_000)])
+def test_batches_that_nearly_hold_the_record_reveal_what_a_gaussian_does(direction, mu, count):
     """δ of both differ by 2^-53 a release at most."""
     product = Product([(PoissonSubsampled(mu, NEARLY_ONE, direction), count)])
     low, high = product.epsilon_bounds(1e-5)
@@ -115,23 +95,8 @@ def test_batches_that_nearly_hold_the_record_reveal_what_a_gaussian_does(
     assert high == pytest.approx(whole.epsilon(1e-5), rel=1e-3)
 
 
-def test_long_cells_of_a_reversed_pair_have_what_is_below():
-    """Between losses l and r lie z with L(z) from e^-r to e^-l: by normal probabilities in 50 digits."""
-    mu, p = 3.0, NEARLY_ONE
-    edges = np.array([-30.0, -6.0, 3.0, 20.0, 30.0])
-    cells = PoissonSubsampled(mu, p, "add").losses()[0].cells(edges)
-    with mp.workdps(50):
-        share = mp.mpf(p)
-        z = [(mp.log1p(mp.expm1(-mp.mpf(y)) / share) / mu + mp.mpf(mu) / 2) for y in edges.tolist()]
-        for i, level in enumerate(mp.exp(mp.mpf(y)) for y in edges[:-1].tolist()):
-            plain = mp.ncdf(z[i]) - mp.ncdf(z[i + 1])
-            other = share * (mp.ncdf(z[i] - mu) - mp.ncdf(z[i + 1] - mu)) + (1 - share) * plain
-            assert float(cells.mass[i]) == pytest.approx(float(plain), rel=1e-9)
-            assert float(cells.excess[i]) == pytest.approx(float(plain - level * other), rel=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("top", "count", "delta"),
+@every(
+    "top, count, delta",
     [(1e-12, 3, 1e-16), (1e-13, 2, 1e-20), (1e-9, 5, 1e-11), (1.0, 2, 0.5), (3e-5, 4, 1e-5)],
 )
 def test_lower_ends_of_products_of_lists_are_not_above_the_truth(top, count, delta):

@@ -151,10 +151,7 @@ def test_arguments_are_refused_by_name():
             lambda: PoissonSampler(3, 0),
         ],
         "n": [lambda: ShuffleOnceSampler(0, 1)],
-        "cap": [
-            lambda: BallsInBinsSampler(10, 4, cap=3),
-            lambda: PoissonSampler(10, 4, cap=3),
-        ],
+        "cap": [lambda: BallsInBinsSampler(10, 4, cap=3), lambda: PoissonSampler(10, 4, cap=3)],
         "random_state": [lambda: ShuffleOnceSampler(3, 2, random_state="seed")],
     }
     for field, several in cases.items():

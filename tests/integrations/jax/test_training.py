@@ -14,7 +14,6 @@ import pabi
 from pabi import Loss, NoisySGD
 from pabi.learn import train as train_on_host
 from pabi.updates import Adam, Momentum
-from support.every_case import every
 from support.frameworks import framework
 
 jax = framework("jax")
@@ -100,19 +99,27 @@ RUNS = {
 }
 
 
-@every("name", RUNS)
+@pytest.mark.parametrize("name", RUNS)
 def test_the_iterate_is_that_of_numpy(name):
     """The loss of "strongly convex" is not one; what matters is that its noise is raised alike. Where numpy
     shows every iterate, it rounds every one to the grid."""
     assert apart(sgd(**RUNS[name])) < (1e-10 if name != "path" else 1e-6)
 
 
-@every("name, value", [("_HELD", 150), ("_NEVER", 0.5)])
-def test_long_runs_are_cut_and_batches_may_be_larger_than_was_counted_on(monkeypatch, name, value):
-    with monkeypatch.context() as patch:
-        patch.setattr(f"pabi.integrations.jax.training.{name}", value)
-        assert apart(sgd(batches=pabi.Poisson(25))) < 1e-10
-        assert apart(sgd(update=Adam())) < 1e-10
+@pytest.mark.parametrize(
+    ("name", "value", "changes"),
+    [
+        ("_HELD", 150, {"batches": pabi.Poisson(25)}),
+        ("_HELD", 150, {"update": Adam()}),
+        ("_NEVER", 0.5, {"batches": pabi.Poisson(25)}),
+    ],
+    ids=["cut", "cut, adam", "larger"],
+)
+def test_long_runs_are_cut_and_batches_may_be_larger_than_was_counted_on(
+    monkeypatch, name, value, changes
+):
+    monkeypatch.setattr(f"pabi.integrations.jax.training.{name}", value)
+    assert apart(sgd(**changes)) < 1e-10
 
 
 def test_one_record_moves_a_step_by_no_more_than_its_sensitivity():
@@ -183,26 +190,31 @@ def test_a_ledger_is_charged_before_training(tmp_path):
 # Optax.
 
 
-def test_schedules_of_optax_are_step_sizes():
-    for schedule in (
+@pytest.mark.parametrize(
+    "schedule",
+    [
         optax.cosine_decay_schedule(0.5, 100),
         optax.exponential_decay(0.5, 10, 0.9),
         optax.warmup_cosine_decay_schedule(0.01, 0.5, 5, 100, end_value=0.001),
         optax.constant_schedule(0.25),
-    ):
-        run = sgd(step_size=schedule)
-        assert np.array_equal(run.step_size, [float(schedule(k)) for k in range(15)])
-        assert len(replace(run, epochs=4).step_size) == 20
-        assert apart(run) < 1e-10
+    ],
+    ids=["cosine", "exponential", "warm", "constant"],
+)
+def test_schedules_of_optax_are_step_sizes(schedule):
+    run = sgd(step_size=schedule)
+    assert np.array_equal(run.step_size, [float(schedule(k)) for k in range(15)])
+    assert len(replace(run, epochs=4).step_size) == 20
+    assert apart(run) < 1e-10
 
 
-@every(
-    "chain, update, size",
+@pytest.mark.parametrize(
+    ("chain", "update", "size"),
     [
         (optax.sgd(0.5), "sgd", 0.5),
         (optax.sgd(0.5, momentum=0.9), Momentum(0.9), 0.5),
         (optax.adam(0.05, 0.7, 0.9), Adam((0.7, 0.9)), 0.05),
     ],
+    ids=["sgd", "momentum", "adam"],
 )
 def test_chains_of_optax(chain, update, size):
     """They step as pabi's own updates do, and are accounted by composition."""
@@ -246,7 +258,7 @@ def lower_bound(run):
     return auditor.epsilon_one_run(1e-3, AUDITED)
 
 
-@every("noise_multiplier", [0.5, 1.0, 2.0])
+@pytest.mark.parametrize("noise_multiplier", [0.5, 1.0, 2.0])
 def test_an_audit_by_canaries_does_not_refute_the_guarantee(noise_multiplier):
     run = audited(noise_multiplier)
     assert 0.0 < lower_bound(run) < run.guarantee(AUDITED).epsilon(AUDITED)

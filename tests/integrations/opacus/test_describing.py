@@ -80,7 +80,7 @@ STEPS = {
 
 
 @every("poisson", [True, False])
-@every("name", STEPS)
+@pytest.mark.parametrize("name", STEPS)
 def test_the_description_takes_the_steps_of_the_optimiser(name, poisson):
     run = opacus_run(**STEPS[name], poisson_sampling=poisson)
     description = described(run)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import pabi
+from support.every_case import every, refused
 from support.frameworks import framework
 
 torch = framework("torch")
@@ -18,8 +19,8 @@ VECTORS = pabi.Loss.vector_huber(1.0, 0.5)
 EACH = pabi.Loss.one_vs_rest(1.0, classes=3)
 
 
-@pytest.mark.parametrize(
-    ("loss", "stated"),
+@every(
+    "loss, stated",
     [
         (None, SOFTMAX),
         (nn.CrossEntropyLoss(), SOFTMAX),
@@ -35,8 +36,8 @@ def test_losses_that_are_described(loss, stated):
     refuse_another(loss, stated)
 
 
-@pytest.mark.parametrize(
-    ("loss", "stated", "field"),
+@every(
+    "loss, stated, field",
     [
         (nn.CrossEntropyLoss(), LOGISTIC, "loss"),
         (nn.BCEWithLogitsLoss(), SOFTMAX, "loss"),
@@ -61,21 +62,15 @@ def test_losses_that_are_described(loss, stated):
     ],
 )
 def test_losses_and_options_that_are_not(loss, stated, field):
-    with pytest.raises(pabi.InvalidInput) as caught:
-        refuse_another(loss, stated)
-    assert caught.value.field == field
+    refused(field, refuse_another, loss, stated)
 
 
 def test_a_loss_of_single_records_may_be_anything_that_a_mean_of_one_keeps():
-    for loss in (nn.CrossEntropyLoss(label_smoothing=0.1), nn.functional.cross_entropy):
+    weights = {"weight": torch.ones(3)}
+    summed = nn.CrossEntropyLoss(**weights, reduction="sum")
+    for loss in (nn.CrossEntropyLoss(label_smoothing=0.1), nn.functional.cross_entropy, summed):
         assert checked_loss_of_records(loss) is loss
-    weighted = nn.CrossEntropyLoss(weight=torch.ones(3), reduction="sum")
-    assert checked_loss_of_records(weighted) is weighted
-    for loss in (
-        nn.CrossEntropyLoss(weight=torch.ones(3)),
-        nn.CrossEntropyLoss(reduction="none"),
-        None,
-        "cross entropy",
-    ):
+    unreduced = nn.CrossEntropyLoss(reduction="none")
+    for loss in (nn.CrossEntropyLoss(**weights), unreduced, None, "cross entropy"):
         with pytest.raises(pabi.InvalidInput, match="loss|reduction"):
             checked_loss_of_records(loss)

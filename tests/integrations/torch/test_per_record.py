@@ -7,6 +7,7 @@ import pytest
 
 import pabi
 from pabi.execute.randomness import secret_generator
+from support.every_case import every
 from support.frameworks import framework
 from support.modules import D, K, Listed, N, pairs, run, table
 from support.unpriced import Unpriced
@@ -47,8 +48,8 @@ def one_by_one(module, rows):
     return np.array(found)
 
 
-@pytest.mark.parametrize("chunk", [1, 4, 64, None])
-@pytest.mark.parametrize("frozen", [False, True])
+@every("chunk", [1, 4, 64, None])
+@every("frozen", [False, True])
 def test_gradients_are_those_of_a_backward_pass_each(chunk, frozen):
     module = network()
     module[0].weight.requires_grad_(not frozen)
@@ -85,16 +86,18 @@ def test_a_gradient_that_is_not_finite_is_zero_and_nobody_elses_changes():
     np.testing.assert_allclose(values[[0, 2]], one_by_one(module, [3, 5]), atol=1e-12)
 
 
-def test_an_error_shows_nothing_of_a_record():
-    secret = CLASSES.copy()
-    secret[:] = 77_123
+def refusal(module, targets=CLASSES):
+    described = run(pabi.Loss.unknown(), **UNKNOWN)
     with pytest.raises(pabi.InvalidInput) as caught:
-        integration.train(
-            network(), pairs(X, secret), run(pabi.Loss.unknown(), **UNKNOWN), loss=LOSS
-        )
-    assert "77" not in str(caught.value)
-    assert caught.value.__cause__ is None
-    assert caught.value.__context__ is None
+        integration.train(module, pairs(X, targets), described, loss=LOSS)
+    return caught.value
+
+
+def test_an_error_shows_nothing_of_a_record():
+    error = refusal(network(), np.full_like(CLASSES, 77_123))
+    assert "77" not in str(error)
+    assert error.__cause__ is None
+    assert error.__context__ is None
 
 
 # Training.
@@ -111,9 +114,7 @@ def by_hand(described, module, seed):
     return pabi.learn.train(described, each, adapter.start, seed).x
 
 
-@pytest.mark.parametrize(
-    ("batches", "chunk"), [(pabi.Poisson(16), 1), (pabi.ShuffleOnce(16), None)]
-)
+@every("batches, chunk", [(pabi.Poisson(16), 1), (pabi.ShuffleOnce(16), None)])
 def test_iterates_are_those_of_numpy_with_gradients_one_by_one(batches, chunk):
     """From batches drawn anew in chunks of one: last bits may depend on the place in a chunk."""
     described = run(pabi.Loss.unknown(), clip_norm=0.5, batches=batches)
@@ -155,18 +156,13 @@ def test_hidden_paths_are_trained_in_doubles(monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
-@pytest.mark.parametrize("whole", [True, False])
-def test_a_scripted_module_is_refused(whole):
-    module = torch.jit.script(network())
-    module = module if whole else torch.nn.Sequential(module, torch.nn.Identity())
-    with pytest.raises(pabi.InvalidInput, match=r"^module: expected no torch\.jit\.ScriptModule"):
-        integration.train(module, pairs(X, CLASSES), run(pabi.Loss.unknown(), **UNKNOWN), loss=LOSS)
-
-
-def test_parameters_without_values_are_refused():
-    module = torch.nn.Sequential(torch.nn.Linear(D, K, device="meta"))
-    with pytest.raises(pabi.InvalidInput, match="^module: expected parameters that have values"):
-        integration.train(module, pairs(X, CLASSES), run(pabi.Loss.unknown(), **UNKNOWN), loss=LOSS)
+def test_scripted_modules_and_parameters_without_values_are_refused():
+    scripted = torch.jit.script(network())
+    for module in (scripted, torch.nn.Sequential(scripted, torch.nn.Identity())):
+        words = "module: expected no torch.jit.ScriptModule"
+        assert str(refusal(module)).startswith(words)
+    empty = torch.nn.Sequential(torch.nn.Linear(D, K, device="meta"))
+    assert str(refusal(empty)).startswith("module: expected parameters that have values")
 
 
 def test_dropout_draws_for_every_record():
@@ -195,15 +191,8 @@ def test_no_attack_on_extreme_records_beats_composition(monkeypatch):
     iterate is a Gaussian that a record moves by 2·0.2·η·T/n, and all steps together are as telling."""
     from scipy.stats import beta
 
-    described = pabi.NoisySGD(
-        pabi.Loss.unknown(),
-        n=4,
-        batches=pabi.FullBatch(),
-        steps=3,
-        step_size=0.5,
-        noise_std=0.08,
-        clip_norm=0.2,
-    )
+    fields = {"n": 4, "batches": pabi.FullBatch(), "epochs": None, "steps": 3}
+    described = run(pabi.Loss.unknown(), **fields, step_size=0.5, noise_std=0.08, clip_norm=0.2)
     guarantee = described.guarantee(1e-3)
     separation = 2 * 0.2 / 4 * 3**0.5 / 0.08
     assert separation * (1 - 1e-9) <= guarantee.mu <= 1.01 * separation

@@ -16,6 +16,7 @@ from pabi.execute.sums import Limit
 from pabi.integrations.torch import products
 from pabi.integrations.torch.products import DeviceRecords, multiplies, refuse_emulation
 from pabi.learn import Records
+from support.every_case import every
 from support.frameworks import framework
 from support.modules import K, N, linear, pairs, run, table
 
@@ -34,10 +35,10 @@ KINDS = {
 }
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("norm", [None, 1.0, 100.0])
-@pytest.mark.parametrize("scaling", [None, 0.7])
-@pytest.mark.parametrize("kind", KINDS)
+@every("dtype", [np.float32, np.float64])
+@every("norm", [None, 1.0, 100.0])
+@every("scaling", [None, 0.7])
+@every("kind", KINDS)
 def test_sums_are_those_of_the_host(kind, scaling, norm, dtype, monkeypatch):
     monkeypatch.setattr(products, "MOST_ROWS", 16)
     table_ = X.astype(dtype)

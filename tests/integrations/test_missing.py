@@ -40,25 +40,19 @@ def test_importing_pabi_loads_no_framework():
     assert printed(script) == "False []"
 
 
-@pytest.mark.parametrize(
-    ("use", "missing", "extra"),
-    [
-        ("import pabi.integrations.opacus", "torch", "opacus"),
-        ("import pabi.integrations.opacus", "opacus", "opacus"),
-        ("import pabi.integrations.dp_accounting", "dp_accounting", "dp-accounting"),
-        ("from pabi.integrations.jax import train; train(1, len, 1, None)", "jax", "jax"),
-        (
-            "from pabi.integrations.jax import from_batch_selection as f; f(1, n=1, divisor=1)",
-            "jax_privacy",
-            "jax",
-        ),
-        (
-            "from pabi.integrations.dask.workers import check_client as f; f(1)",
-            "distributed",
-            "dask",
-        ),
-    ],
-)
+SELECT = "from pabi.integrations.jax import from_batch_selection as f; f(1, n=1, divisor=1)"
+CHECK = "from pabi.integrations.dask.workers import check_client as f; f(1)"
+MISSING = [
+    ("import pabi.integrations.opacus", "torch", "opacus"),
+    ("import pabi.integrations.opacus", "opacus", "opacus"),
+    ("import pabi.integrations.dp_accounting", "dp_accounting", "dp-accounting"),
+    ("from pabi.integrations.jax import train; train(1, len, 1, None)", "jax", "jax"),
+    (SELECT, "jax_privacy", "jax"),
+    (CHECK, "distributed", "dask"),
+]
+
+
+@pytest.mark.parametrize(("use", "missing", "extra"), MISSING)
 def test_a_missing_framework_is_named(use, missing, extra):
     script = (
         f"import sys, pabi; sys.modules[{missing!r}] = None\n"

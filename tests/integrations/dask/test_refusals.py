@@ -290,18 +290,3 @@ def test_the_sum_of_another_step_is_never_counted(client, monkeypatch):
         monkeypatch.setattr("pabi.integrations.dask.sums.partial_sum", other)
         with pytest.raises(InvalidInput, match="^client: a worker answered another question"):
             gradients.sum_for(RUN, None)(np.zeros(5), slice(0, N))
-
-
-def test_every_row_is_in_one_part(client):
-    """The parts of random batches are the batch: none is missing, none is twice."""
-    gradients = gradients_of(client, array(X, 170), Y)
-    total = gradients.sum_for(RUN, None)
-    rng = np.random.default_rng(0)
-    for size in (1, 7, 300, N):
-        batch = rng.permutation(N)[:size]
-        rows = [
-            first + np.r_[own] if isinstance(own, slice) else first + own
-            for part, own, _ in total._parts(batch)
-            for first in [int(gradients.ends[part] - np.diff(gradients.ends, prepend=0)[part])]
-        ]
-        assert np.array_equal(np.sort(np.concatenate(rows)), np.sort(batch))

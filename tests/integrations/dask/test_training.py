@@ -85,11 +85,11 @@ SOURCES = {
 }
 
 
-@every("kind", SOURCES)
-def test_every_source_trains_the_same(client, tmp_path_factory, kind, monkeypatch):
+@pytest.mark.parametrize("kind", SOURCES)
+def test_every_source_trains_the_same(client, tmp_path, kind, monkeypatch):
     several_parts_of_a_file = 10_000
     monkeypatch.setattr("pabi.integrations.dask.blocks._TOGETHER", several_parts_of_a_file)
-    table, targets = SOURCES[kind](tmp_path_factory.mktemp("source"))
+    table, targets = SOURCES[kind](tmp_path)
     run = run_of()
     trained = train(run, table, targets, client=client, random_state=3)
     assert_same(trained.x, in_memory(run))
@@ -99,53 +99,55 @@ def test_every_source_trains_the_same(client, tmp_path_factory, kind, monkeypatc
 
 DECLARED = {"feature_norm": 0.7, "intercept_scaling": 0.6, "ranges": (-2.0, 2.0)}
 OF_USERS = {"n": 400, "unit": "user"}
-# name: (what is described, targets, further arguments, the gradients in memory)
+
+
+def case(targets=Y, gradients=of_logistic, options=None, **described):
+    return targets, gradients, options or {}, described
+
+
+# A loss and batches of which rows; logistic and in a shuffled order where nothing is said.
 RUNS = {
-    "reshuffled": ({"batches": pabi.Reshuffle(B)}, Y, {}, of_logistic),
-    "full": ({"batches": pabi.FullBatch()}, Y, {}, of_logistic),
-    "cyclic": ({"batches": pabi.Cyclic(B)}, Y, {}, of_logistic),
-    "fixed size": ({"batches": pabi.FixedSize(B)}, Y, {}, of_logistic),
-    "Poisson": ({"batches": pabi.Poisson(B)}, Y, {}, of_logistic),
-    "bins": ({"batches": pabi.BallsInBins(B, cap=2 * B)}, Y, {}, of_logistic),
-    "momentum": (
-        {"update": pabi.updates.Momentum(0.9), "batches": pabi.Poisson(B)},
-        Y,
-        {},
-        of_logistic,
-    ),
-    "coordinates": ({"clip_norm": 0.3, "clipping": "coordinates"}, Y, {}, of_logistic),
-    "softmax": (
-        {"loss": pabi.Loss.softmax(1.0), "clip_norm": 0.5, "clipping": "residual"},
+    "reshuffled": case(batches=pabi.Reshuffle(B)),
+    "full": case(batches=pabi.FullBatch()),
+    "cyclic": case(batches=pabi.Cyclic(B)),
+    "fixed size": case(batches=pabi.FixedSize(B)),
+    "Poisson": case(batches=pabi.Poisson(B)),
+    "bins": case(batches=pabi.BallsInBins(B, cap=2 * B)),
+    "momentum": case(update=pabi.updates.Momentum(0.9), batches=pabi.Poisson(B)),
+    "coordinates": case(clip_norm=0.3, clipping="coordinates"),
+    "softmax": case(
         CLASSES,
-        {"x0": np.zeros((5, 3))},
         lambda: SoftmaxGradients(Records(X, 1.0), CLASSES, 3),
+        {"x0": np.zeros((5, 3))},
+        loss=pabi.Loss.softmax(1.0),
+        clip_norm=0.5,
+        clipping="residual",
     ),
-    "several targets": (
-        {"loss": pabi.Loss.vector_huber(1.0, threshold=1.0)},
+    "several targets": case(
         lambda: array(X[:, 2:4], 450, 1),
-        {},
         lambda: VectorHuberGradients(Records(X, 1.0), X[:, 2:4], 1.0),
+        loss=pabi.Loss.vector_huber(1.0, threshold=1.0),
     ),
-    "declared rows": ({}, Y, DECLARED, lambda: of_logistic(**DECLARED)),
-    "users in order": ({"batches": pabi.ShuffleOnce(50), **OF_USERS}, Y, {}, of_logistic),
-    "users afresh": ({"batches": pabi.Poisson(50), **OF_USERS}, Y, {}, of_logistic),
-    "weights of users": (
-        {"batches": pabi.ShuffleOnce(50), **OF_USERS},
-        Y,
-        {"weights": W},
-        lambda: of_logistic().weighted(W),
+    "declared": case(gradients=lambda: of_logistic(**DECLARED), options=DECLARED),
+    "users in order": case(batches=pabi.ShuffleOnce(50), **OF_USERS),
+    "users afresh": case(batches=pabi.Poisson(50), **OF_USERS),
+    "weights of users": case(
+        gradients=lambda: of_logistic().weighted(W),
+        options={"weights": W},
+        batches=pabi.ShuffleOnce(50),
+        **OF_USERS,
     ),
 }
 
 
-@every("name", RUNS)
+@pytest.mark.parametrize("name", RUNS)
 def test_every_run_trains_the_same(client, name):
-    described, targets, options, gradients = RUNS[name]
+    targets, gradients, options, described = RUNS[name]
     run = run_of(**described)
-    of_users = {"groups": USERS} if run.unit == "user" else {}
+    users = {"groups": USERS} if run.unit == "user" else {}
     targets = targets() if callable(targets) else targets
-    trained = train(run, array(X), targets, client=client, random_state=3, **of_users, **options)
-    assert_same(trained.x, in_memory(run, gradients(), **of_users))
+    trained = train(run, array(X), targets, client=client, random_state=3, **users, **options)
+    assert_same(trained.x, in_memory(run, gradients(), **users))
 
 
 def test_gradients_of_ones_own_train_the_same(client):
@@ -162,9 +164,9 @@ def test_gradients_of_ones_own_train_the_same(client):
     assert_same(trained.x, train_in_memory(run, in_memory, np.zeros(5), 3).x)
 
 
-@every("empty", [0, 1, 2])
-def test_a_part_without_rows_is_nothing(client, tmp_path_factory, empty):
-    folder = tmp_path_factory.mktemp("parts")
+@pytest.mark.parametrize("empty", [0, 1, 2])
+def test_a_part_without_rows_is_nothing(client, tmp_path, empty):
+    folder = tmp_path / "parts"
     write_parts(folder, frame_of(X, y=Y), parts=2)
     for number in (1, 0):
         if number >= empty:
@@ -198,9 +200,9 @@ WEIGHTED = {
 }
 
 
-@every("kind", WEIGHTED)
-def test_weights_train_the_same(client, tmp_path_factory, kind):
-    table, targets, weights = WEIGHTED[kind](tmp_path_factory.mktemp("weighted"))
+@pytest.mark.parametrize("kind", WEIGHTED)
+def test_weights_train_the_same(client, tmp_path, kind):
+    table, targets, weights = WEIGHTED[kind](tmp_path)
     run = run_of(batches=pabi.Poisson(B))
     trained = train(run, table, targets, client=client, weights=weights, random_state=3)
     assert_same(trained.x, in_memory(run, of_logistic().weighted(W)))

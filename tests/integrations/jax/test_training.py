@@ -46,16 +46,9 @@ def gradients(x, rows):
 
 
 def sgd(**changes):
-    fields = {
-        "loss": Loss.logistic(math.sqrt(2.0), l2=0.05),
-        "n": N,
-        "batches": pabi.Cyclic(25),
-        "epochs": 3,
-        "step_size": 0.5,
-        "clip_norm": 0.4,
-        "noise_multiplier": 1.0,
-    }
-    return NoisySGD(**{**fields, **changes})
+    loss = Loss.logistic(math.sqrt(2.0), l2=0.05)
+    fields = {"loss": loss, "n": N, "batches": pabi.Cyclic(25), "epochs": 3, "step_size": 0.5}
+    return NoisySGD(**{**fields, "clip_norm": 0.4, "noise_multiplier": 1.0, **changes})
 
 
 def flat(params):

@@ -29,15 +29,7 @@ from torch.optim import lr_scheduler
 
 from pabi.integrations.opacus import PabiAccountant
 from pabi.integrations.opacus.accountant import INSECURE, LINEAR, LOADER, LOOP, PRECISION
-from support.opacus_runs import (
-    ADAPTIVE,
-    DELTA,
-    HEAD,
-    WITH_BIAS,
-    described_run,
-    opacus_run,
-    trained_in_parts,
-)
+from support.opacus_runs import ADAPTIVE, DELTA, HEAD, WITH_BIAS, described_run, opacus_run
 
 
 def trained(epochs=2, scheduler=None, **arguments):
@@ -104,7 +96,7 @@ COMPOSED = {
 }
 
 
-@every("name", COMPOSED)
+@pytest.mark.parametrize("name", COMPOSED)
 def test_composition_is_its_prv_elsewhere(name):
     """Within a thousandth, and never below the truth, which lies between the bounds."""
     run, description = trained(5, **{"n": 400, "batch": 20, **COMPOSED[name]})
@@ -128,18 +120,6 @@ def test_the_guarantee_says_what_opacus_adds():
 
 def decaying(optimizer):
     return lr_scheduler.ExponentialLR(optimizer, 0.7)
-
-
-def test_schedules_are_followed():
-    run, description = trained(4, decaying, settings=DECAY)
-    assert len(run.engine.accountant.history) == 4
-    assert asked(run) == description.guarantee(DELTA).epsilon(DELTA)
-
-
-def test_logical_batches_of_a_memory_manager():
-    run, description = trained_in_parts()
-    assert len(run.engine.accountant) == description.steps
-    assert asked(run) == description.guarantee(DELTA).epsilon(DELTA)
 
 
 def test_runs_described_by_hand():

@@ -93,13 +93,13 @@ def test_poisson_batches(n, batch, length):
     assert drawn.batches.probability >= loader.sample_rate
 
 
-@every("rate", [1 / 235, 1 / 3, 0.1, 1e-6, 1.0, 0.75, 2.0**-24])
+@pytest.mark.parametrize("rate", [1 / 235, 1 / 3, 0.1, 1e-6, 1.0, 0.75, 2.0**-24])
 def test_no_number_of_torch_is_below_the_rate_more_often(rate):
     """Every number that torch.rand gives, compared as the sampler compares."""
     draws = torch.rand(10**6, generator=torch.Generator().manual_seed(0)) * 2**24
     assert torch.equal(draws, draws.round())
-    every = torch.arange(2**24, dtype=torch.float32) / 2**24
-    share = Fraction(int((every < rate).sum()), 2**24)
+    given = torch.arange(2**24, dtype=torch.float32) / 2**24
+    share = Fraction(int((given < rate).sum()), 2**24)
     assert share <= Fraction(probability_of(rate)) <= share + Fraction(1, 2**24)
 
 

@@ -46,8 +46,9 @@ def test_a_record_of_another_type_is_refused_and_changes_no_other(name, rows):
     with pytest.raises(pabi.InvalidInput, match=OTHERS) as caught:
         pairs.some(rows)
     assert "16777217" not in str(caught.value)
-    with pytest.raises(pabi.InvalidInput, match=OTHERS):
-        list(pairs.in_order(3))
+    for together in (2, 3):
+        with pytest.raises(pabi.InvalidInput, match=OTHERS):
+            list(pairs.in_order(together))
     batch = pairs.some([0, 1, 3])
     for part, alone in zip(zip(*batch, strict=True), (0, 1, 3), strict=True):
         one = pairs.some([alone])
@@ -101,6 +102,7 @@ def of_rows(module, inputs):
 def test_the_features_of_others_do_not_depend_on_the_type_of_one():
     module = torch.nn.Sequential(Scaled(), linear(3, K))
     np.testing.assert_array_equal(of_rows(module, list(INPUTS)), INPUTS.numpy() / 255.0)
+    assert of_rows(linear(3, K), list(INPUTS)).dtype == np.float64
     with pytest.raises(pabi.InvalidInput, match=OTHERS):
         of_rows(module, with_other(INPUTS, 2, INPUTS[2].float()))
 
@@ -112,16 +114,6 @@ def test_a_table_is_of_the_layers_type_whatever_comes_first(monkeypatch, first):
     table = of_rows(linear(3, K), list(rows))
     assert table.dtype == np.float64
     np.testing.assert_array_equal(table, rows.numpy())
-
-
-@every("first", [3, 0.7])
-def test_integers_first_round_no_later_record(monkeypatch, first):
-    """Bytes for a layer alone, then a float: refused, and never cut off to 0 in a table of integers."""
-    monkeypatch.setattr(heads, "AT_ONCE", 2)
-    rows = [torch.tensor([first] * 3), *torch.tensor([[3] * 3]), *torch.tensor([[0.7] * 3] * 2)]
-    with pytest.raises(pabi.InvalidInput, match=OTHERS):
-        of_rows(linear(3, K), rows)
-    assert of_rows(linear(3, K), list(INPUTS)).dtype == np.float64
 
 
 @pytest.mark.filterwarnings("error")

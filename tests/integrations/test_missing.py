@@ -5,9 +5,23 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
-FRAMEWORKS = ["torch", "opacus", "jax", "optax", "jax_privacy", "dask", "distributed"]
+import pabi
+from pabi.integrations import torch as integration
+from support.every_case import refused
+
+FRAMEWORKS = [
+    "torch",
+    "opacus",
+    "jax",
+    "optax",
+    "jax_privacy",
+    "dask",
+    "distributed",
+    "dp_accounting",
+]
 
 
 def printed(script):
@@ -16,40 +30,52 @@ def printed(script):
 
 
 def test_importing_pabi_loads_no_framework():
+    """Nor do samplers of batches for PyTorch."""
     script = (
-        "import sys, pabi, pabi.learn, pabi.integrations; "
-        f"print([name for name in {FRAMEWORKS} if name in sys.modules])"
+        "import sys, pabi, pabi.tradeoff; early = 'pabi.integrations' in sys.modules; "
+        "import pabi.learn, pabi.integrations, pabi.integrations.torch as torch; "
+        "torch.ShuffleOnceSampler(4, 2); "
+        f"print(early, [name for name in {FRAMEWORKS} if name in sys.modules])"
     )
-    assert printed(script) == "[]"
+    assert printed(script) == "False []"
 
 
-@pytest.mark.parametrize(
-    ("use", "missing", "extra"),
-    [
-        ("import pabi.integrations.opacus", "torch", "opacus"),
-        ("import pabi.integrations.opacus", "opacus", "opacus"),
-        ("from pabi.integrations.jax import train; train(1, len, 1, None)", "jax", "jax"),
-        (
-            "from pabi.integrations.jax import from_batch_selection as f; f(1, n=1, divisor=1)",
-            "jax_privacy",
-            "jax",
-        ),
-        (
-            "from pabi.integrations.dask.workers import check_client as f; f(1)",
-            "distributed",
-            "dask",
-        ),
-    ],
-)
+SELECT = "from pabi.integrations.jax import from_batch_selection as f; f(1, n=1, divisor=1)"
+CHECK = "from pabi.integrations.dask.workers import check_client as f; f(1)"
+MISSING = [
+    ("import pabi.integrations.opacus", "torch", "opacus"),
+    ("import pabi.integrations.opacus", "opacus", "opacus"),
+    ("import pabi.integrations.dp_accounting", "dp_accounting", "dp-accounting"),
+    ("from pabi.integrations.jax import train; train(1, len, 1, None)", "jax", "jax"),
+    (SELECT, "jax_privacy", "jax"),
+    (CHECK, "distributed", "dask"),
+]
+
+
+@pytest.mark.parametrize(("use", "missing", "extra"), MISSING)
 def test_a_missing_framework_is_named(use, missing, extra):
     script = (
         f"import sys, pabi; sys.modules[{missing!r}] = None\n"
         f"try:\n    exec({use!r})\nexcept pabi.InvalidInput as error:\n    print(error)"
     )
     line = printed(script)
-    assert "is not installed; in a checkout of pabi: pip install" in line
-    assert line.endswith(f"'.[{extra}]'")
+    assert line.endswith(f"is not installed; in a checkout of pabi: pip install '.[{extra}]'")
     assert "\n" not in line
+
+
+def test_everything_that_needs_torch_names_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    described = pabi.NoisySGD(
+        pabi.Loss.unknown(), 4, pabi.FullBatch(), 1.0, step_size=1.0, noise_std=1.0, clip_norm=1.0
+    )
+    rows = [(np.zeros(2), 0)] * 4
+    for message in (
+        refused("torch", integration.train, None, rows, described),
+        refused("torch", integration.features, None, rows, head="0"),
+        refused("torch", integration.load, "model.pt", None),
+        refused("torch", integration.collate, [1]),
+    ):
+        assert "pip install '.[torch]'" in message
 
 
 def test_a_package_that_cannot_be_loaded_says_why(tmp_path):

@@ -98,3 +98,49 @@ def opacus_run(
         )
     criterion = parts[2] if len(parts) == 4 else criterion
     return OpacusRun(engine, parts[0], parts[1], parts[-1], criterion, first)
+
+
+DELTA = 1e-4
+ADAPTIVE = {
+    "clipping": "adaptive",
+    "target_unclipped_quantile": 0.5,
+    "clipbound_learning_rate": 0.2,
+    "max_clipbound": 10.0,
+    "min_clipbound": 0.1,
+    "unclipped_num_std": 3.0,
+}
+
+
+def described_run(
+    epochs=2, loss=None, scheduler=None, change=None, parts=False, look=False, **arguments
+):
+    """(run, description), before training; `look`: at the loader, too.
+
+    `scheduler` is a function of the optimiser, `change` one of the description.
+    """
+    from pabi.integrations.opacus import from_opacus
+
+    run = opacus_run(**arguments)
+    stated = {
+        "loss": loss or run.loss,
+        "epochs": epochs,
+        "scheduler": scheduler and scheduler(run.optimizer),
+    }
+    description = from_opacus(run.optimizer, run.loader, **stated)
+    loader = {"loader": run.loader} if look else {}
+    stated = change(description) if change else description
+    run.engine.accountant.describe(stated, parts=parts, **loader)
+    return run, description
+
+
+def trained_in_parts(epochs=1, **arguments):
+    """The same, trained in the parts of a memory manager."""
+    from opacus.utils.batch_memory_manager import BatchMemoryManager
+
+    run, description = described_run(epochs, parts=True, **arguments)
+    with BatchMemoryManager(
+        data_loader=run.loader, max_physical_batch_size=4, optimizer=run.optimizer
+    ) as parts:
+        for rows, labels in parts:
+            run.step(rows, labels)
+    return run, description

@@ -20,6 +20,7 @@ from pabi.integrations.dask.workers import trusted
 from pabi.numbers.errors import BudgetExceeded, InvalidInput
 from pabi.sampling.parts import drawn
 from support.clusters import assert_forgotten
+from support.every_case import every
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 SECRET, SEED = 4321.125, 3
@@ -28,13 +29,7 @@ X = np.random.default_rng(0).uniform(-0.5, 0.5, (N, 3))
 Y = np.where(X[:, 0] > 0.0, 1, -1)
 LOSS = pabi.Loss.logistic(feature_norm=1.0, l2=0.1)
 CHAIN = pabi.LangevinChain(
-    LOSS,
-    n=N,
-    inverse_temperature=N,
-    step_size=1e-3,
-    steps=20,
-    chains=5,
-    prox=pabi.prox.ball(4.0),
+    LOSS, n=N, inverse_temperature=N, step_size=1e-3, steps=20, chains=5, prox=pabi.prox.ball(4.0)
 )
 STARTS = np.random.default_rng(1).normal(size=(5, 3))
 # Of five chains on the two threads of the cluster, with the keys that follow from the seed.
@@ -45,74 +40,63 @@ def gradient(size=None):
     return sampling.mean_gradient(X, Y, LOSS, size=size)
 
 
+def by_part(draw):
+    """The draws of each part on this machine: `draw(part, generator)`."""
+    return [draw(some, keyed_generator(key)).values for some, key in PARTS]
+
+
 def assert_same(draws, parts):
-    """`parts`: the draws of each part on this machine."""
-    values = np.concatenate([one.values for one in parts])
+    values = np.concatenate(parts)
     assert np.max(np.abs(draws.values - values)) <= 1e-12 * np.max(np.abs(values))
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [{}, {"release": "path"}, {"batches": pabi.Cyclic(50), "prox": None}],
-    ids=["last", "path", "batches"],
-)
+@every("changes", [{}, {"release": "path"}, {"batches": pabi.Cyclic(50), "prox": None}])
 def test_chains_are_those_of_their_keys(client, changes):
     chain, thin = replace(CHAIN, **changes), 4 if "release" in changes else 1
     own = gradient(50 if "batches" in changes else None)
+
+    def alone(some, generator):
+        shorter = replace(chain, chains=len(some))
+        return sampling.langevin(shorter, own, STARTS[some.start : some.stop], thin, generator)
+
     draws = langevin(chain, own, STARTS, thin, SEED, client=client)
-    assert_same(
-        draws,
-        [
-            sampling.langevin(
-                replace(chain, chains=len(some)),
-                own,
-                STARTS[some.start : some.stop],
-                thin,
-                keyed_generator(key),
-            )
-            for some, key in PARTS
-        ],
-    )
+    assert_same(draws, by_part(alone))
 
 
-@pytest.mark.parametrize("beta", [20.0, lambda t: 20.0 * t], ids=["constant", "rising"])
+@every("beta", [20.0, lambda t: 20.0 * t])
 def test_fine_steps_are_those_of_their_keys(client, beta):
     described = pabi.LangevinDiffusion(LOSS, N, beta, time=0.5, diameter=8.0)
     given = {"domain": pabi.prox.ball(4.0), "steps": 10}
-    draws = diffusion(
-        described, gradient(), STARTS, client=client, chains=5, random_state=SEED, **given
-    )
-    assert_same(
-        draws,
-        [
-            sampling.diffusion(
-                described,
-                gradient(),
-                STARTS[some.start : some.stop],
-                chains=len(some),
-                random_state=keyed_generator(key),
-                **given,
-            )
-            for some, key in PARTS
-        ],
-    )
+
+    def drawn(draw, starts, count, state, **where):
+        settings = {"chains": count, "random_state": state, **given, **where}
+        return draw(described, gradient(), starts, **settings)
+
+    def alone(some, generator):
+        starts = STARTS[some.start : some.stop]
+        return drawn(sampling.diffusion, starts, len(some), generator)
+
+    draws = drawn(diffusion, STARTS, 5, SEED, client=client)
+    assert_same(draws, by_part(alone))
 
 
-@pytest.mark.parametrize("rounds", [False, True], ids=["once", "rounds"])
-def test_exact_draws_are_those_of_their_keys(client, rounds):
-    mechanism = pabi.ExponentialMechanism(LOSS, n=N, dimension=3, diameter=4.0, epsilon=1.0)
-    if rounds:
-        loss = pabi.Loss.strongly_convex(1.0, 1.0, gradient_bound=3.0)
-        mechanism = pabi.IteratedExponentialMechanism(loss, N, 3, 2.0, (0.3, 0.7), 0.1)
+@every(
+    "mechanism",
+    [
+        pabi.ExponentialMechanism(LOSS, n=N, dimension=3, diameter=4.0, epsilon=1.0),
+        pabi.IteratedExponentialMechanism(
+            pabi.Loss.strongly_convex(1.0, 1.0, gradient_bound=3.0), N, 3, 2.0, (0.3, 0.7), 0.1
+        ),
+    ],
+)
+def test_exact_draws_are_those_of_their_keys(client, mechanism):
     value = sampling.mean_loss(X, Y, "logistic", 0.1)
+
+    def alone(some, generator):
+        return sampling.gibbs_rejection(mechanism, value, random_state=generator, draws=len(some))
+
     draws = gibbs_rejection(mechanism, value, random_state=SEED, client=client, draws=5)
-    alone = [
-        sampling.gibbs_rejection(
-            mechanism, value, random_state=keyed_generator(key), draws=len(some)
-        )
-        for some, key in PARTS
-    ]
-    assert np.array_equal(draws.values, np.concatenate([one.values for one in alone], axis=1))
+    assert np.array_equal(draws.values, np.concatenate(by_part(alone), axis=1))
 
 
 def test_the_guarantee_is_that_of_the_chains_with_one_assumption_more(client):
@@ -122,22 +106,16 @@ def test_the_guarantee_is_that_of_the_chains_with_one_assumption_more(client):
     assert draws.guarantee.curve == CHAIN.guarantee(1e-5).curve
     assert set(draws.guarantee.assumptions) == {*CHAIN.guarantee(1e-5).assumptions, there}
     assert pabi.verify(draws.guarantee).ok
-    assert (
-        TESTING
-        in langevin(CHAIN, gradient(), np.zeros(3), 1, SEED, client=client).guarantee.assumptions
-    )
-
-
-def at_rest(x):
-    return np.zeros_like(x)
+    seeded = langevin(CHAIN, gradient(), np.zeros(3), 1, SEED, client=client)
+    assert TESTING in seeded.guarantee.assumptions
 
 
 def test_every_chain_and_every_call_has_noise_of_its_own(client):
-    values = [langevin(CHAIN, at_rest, np.zeros(3), client=client).values for _ in range(2)]
+    values = [langevin(CHAIN, np.zeros_like, np.zeros(3), client=client).values for _ in range(2)]
     assert len(np.unique(values)) == 2 * 5 * 3
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 7])
+@every("count", [1, 2, 3, 7])
 def test_every_draw_is_in_one_part(count):
     """As many parts as there are threads, or draws."""
     seen = []
@@ -194,25 +172,16 @@ def fails(x):
     raise ValueError(f"the iterate is {SECRET + x[0, 0]}")
 
 
-def without_end(x):
-    return x * np.inf
+LOCK = threading.Lock()  # does not travel
+REFUSED = [
+    (fails, "client: a worker failed: ValueError"),
+    (lambda x: x * np.inf, "gradient: expected finite numbers"),
+    (lambda x, lock=LOCK: x * bool(lock), "client: cannot send it work: TypeError"),
+    (None, "gradient: expected a callable, got a NoneType"),
+]
 
 
-def locked():
-    lock = threading.Lock()
-    return lambda x: x * bool(lock)
-
-
-@pytest.mark.parametrize(
-    ("own", "line"),
-    [
-        (fails, "client: a worker failed: ValueError"),
-        (without_end, "gradient: expected finite numbers"),
-        (locked(), "client: cannot send it work: TypeError"),
-        (None, "gradient: expected a callable, got a NoneType"),
-    ],
-    ids=["raises", "not finite", "does not travel", "none"],
-)
+@every("own, line", REFUSED)
 def test_a_refusal_is_one_line_and_shows_nothing(client, own, line, caplog, capfd):
     start = np.full(3, SECRET)
     with caplog.at_level(logging.DEBUG), pytest.raises(InvalidInput) as no:
@@ -229,16 +198,15 @@ def test_bad_clients_are_refused():
         langevin(CHAIN, gradient(), np.zeros(3), client=None)
 
 
-def test_the_answer_to_another_question_is_never_taken(client, monkeypatch):
+def test_answers_to_other_questions_and_of_other_arithmetic_are_refused(client, monkeypatch):
     def other(function, place, part):
         return Answer((place[0], place[1] + 1), "", function.value(part.value))
 
-    monkeypatch.setattr("pabi.integrations.dask.tasks.answer", other)
-    with pytest.raises(InvalidInput, match="^client: a worker answered another question"):
-        langevin(CHAIN, gradient(), np.zeros(3), client=client)
-
-
-def test_workers_that_compute_in_other_ways_are_refused(client, monkeypatch):
-    monkeypatch.setattr("pabi.integrations.dask.tasks.arithmetic", lambda: "sums 2")
-    with pytest.raises(InvalidInput, match="^client: expected workers that compute alike"):
-        langevin(CHAIN, gradient(), np.zeros(3), client=client)
+    changes = {
+        "answer": (other, "a worker answered another question"),
+        "arithmetic": (lambda: "sums 2", "expected workers that compute alike"),
+    }
+    for name, (function, line) in changes.items():
+        with monkeypatch.context() as patch, pytest.raises(InvalidInput, match=f"^client: {line}"):
+            patch.setattr(f"pabi.integrations.dask.tasks.{name}", function)
+            langevin(CHAIN, gradient(), np.zeros(3), client=client)

@@ -1,13 +1,18 @@
-"""Workers that die, and workers without pabi, are processes here: what they cost is time, or one line."""
+"""Workers that die, and workers without pabi, are processes here: what they cost is time, or one line.
+
+So do those, and coordinators, that are killed at random.
+"""
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import signal
 import subprocess
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,7 +23,7 @@ from pabi.execute.randomness import Randomness, keyed_generator
 from pabi.integrations.dask import fit_search, langevin, train
 from pabi.learn import PrivateLogisticRegression, PrivateSearchCV
 from pabi.numbers.errors import InvalidInput
-from support.cluster_kills import work
+from support.cluster_kills import SETTINGS, work
 from support.clusters import assert_forgotten
 from support.computed_once import computed_once
 from support.large import package
@@ -111,20 +116,11 @@ def test_a_lost_worker_changes_nothing(scheduler, start, tmp_path, monkeypatch):
         return float(model.score(X, y))
 
     def search(scoring):
-        estimator = PrivateLogisticRegression(
-            adjacency="zero_out", batches=pabi.FullBatch(), epochs=3, classes=[0, 1]
-        )
+        fixed = {"batches": pabi.FullBatch(), "epochs": 3, "classes": [0, 1]}
+        estimator = PrivateLogisticRegression(adjacency="zero_out", **fixed)
         settings = {"clip_norm": [0.1, 0.5], "precondition": [None]}
-        return PrivateSearchCV(
-            estimator,
-            settings,
-            epsilon=4.0,
-            delta=1e-5,
-            shape=1.0,
-            mean_trials=6.0,
-            scoring=scoring,
-            random_state=SEED,
-        )
+        stated = {"epsilon": 4.0, "delta": 1e-5, "shape": 1.0, "mean_trials": 6.0}
+        return PrivateSearchCV(estimator, settings, **stated, scoring=scoring, random_state=SEED)
 
     public = {"X_public": ROWS, "y_public": LABELS}
     there = search(killing(str(tmp_path / "trial"), score))
@@ -137,14 +133,8 @@ def test_a_lost_worker_changes_nothing(scheduler, start, tmp_path, monkeypatch):
 
 def trained(client, **options):
     table = package("dask.array").from_array(ROWS, chunks=(50, -1))
-    run = pabi.NoisySGD(
-        pabi.Loss.logistic(feature_norm=1.0),
-        n=200,
-        batches=pabi.FullBatch(),
-        epochs=2,
-        step_size=0.5,
-        noise_std=0.1,
-    )
+    loss = pabi.Loss.logistic(feature_norm=1.0)
+    run = pabi.NoisySGD(loss, 200, pabi.FullBatch(), 2, step_size=0.5, noise_std=0.1)
     return train(run, table, LABELS, client=client, **options)
 
 
@@ -167,3 +157,41 @@ def test_workers_without_pabi_are_refused(scheduler, start, tmp_path, monkeypatc
         monkeypatch.setattr(f"pabi.integrations.dask.{home}.check_client", lambda client: None)
     assert trained(scheduler).x.shape == (3,)
     assert sampled(scheduler).values.shape == (3, 1, 3)
+
+
+TESTS = Path(__file__).parents[2]
+
+
+def counted(kills, seed, seconds):
+    """What happened in a campaign, which has processes of its own."""
+    package("distributed")
+    path = os.pathsep.join([str(Path(pabi.__file__).parents[1]), str(TESTS)])
+    command = [sys.executable, "-W", "ignore", "-m", "support.cluster_kills"]
+    finished = subprocess.run(
+        [*command, "--kills", str(kills), "--seed", str(seed)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=seconds,
+        env=os.environ | SETTINGS | {"PYTHONPATH": path},
+    )
+    return json.loads(finished.stdout)
+
+
+def assert_whole(counts, kills):
+    assert counts["workers_killed"] + counts["coordinators_killed"] == kills
+    assert counts["trainings"] == counts["exact"] >= 1
+    assert counts["draws"] >= counts["steps"]
+    assert counts["draws_used_twice"] == 0
+    assert counts["refusals"] == []
+
+
+def test_kills_lose_nothing():
+    assert_whole(counted(6, seed=2, seconds=600), 6)
+
+
+@pytest.mark.nightly
+def test_many_kills_lose_nothing():
+    counts = counted(200, seed=0, seconds=3600)
+    assert_whole(counts, 200)
+    assert min(counts["workers_killed"], counts["coordinators_killed"]) >= 50

@@ -20,6 +20,7 @@ from pabi.learn import (
 from pabi.learn import train as train_in_memory
 from pabi.numbers.errors import InvalidInput
 from support.clusters import assert_forgotten
+from support.every_case import every
 from support.large import NAMES, features, frame_of, labels, package, write_parts
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
@@ -27,21 +28,14 @@ N, B = 2_000, 300
 X = features(N)
 Y = labels(X)
 CLASSES = np.digitize(X[:, 0], [-0.2, 0.2])
+USERS = np.random.default_rng(1).integers(0, 400, N)
+W = np.random.default_rng(4).uniform(0.0, 1.0, N)
 LOGISTIC = pabi.Loss.logistic(feature_norm=1.0)
-SCHEMES = [
-    pabi.ShuffleOnce(B),
-    pabi.Reshuffle(B),
-    pabi.FullBatch(),
-    pabi.Cyclic(B),
-    pabi.FixedSize(B),
-    pabi.Poisson(B),
-    pabi.BallsInBins(B, cap=2 * B),
-]
 
 
-def run_of(loss=LOGISTIC, batches=SCHEMES[0], **options):
-    options = {"n": N, "epochs": 1, "step_size": 0.5, "noise_std": 0.1} | options
-    return pabi.NoisySGD(loss, batches=batches, **options)
+def run_of(loss=LOGISTIC, **options):
+    fields = {"n": N, "batches": pabi.ShuffleOnce(B), "epochs": 1}
+    return pabi.NoisySGD(loss, **{**fields, "step_size": 0.5, "noise_std": 0.1, **options})
 
 
 def array(table, rows=450, columns=-1):
@@ -53,8 +47,12 @@ def frame(partitions=3, **others):
     return package("dask.dataframe").from_pandas(frame_of(X, **others), npartitions=partitions)
 
 
+def of_logistic(**declared):
+    return LogisticGradients(Records(X, **{"feature_norm": 1.0} | declared), Y)
+
+
 def in_memory(run, gradients=None, **options):
-    own = LogisticGradients(Records(X, 1.0), Y) if gradients is None else gradients
+    own = of_logistic() if gradients is None else gradients
     return train_in_memory(run, own, np.zeros(own.shape), 3, **options).x
 
 
@@ -67,8 +65,8 @@ def saved(folder, name, table):
     return str(folder / name)
 
 
-def parts(folder, ending="parquet"):
-    return write_parts(folder / "parts", frame_of(X, y=Y), ending)
+def parts(folder, ending="parquet", **others):
+    return write_parts(folder / "parts", frame_of(X, y=Y, **others), ending)
 
 
 SOURCES = {
@@ -89,9 +87,8 @@ SOURCES = {
 
 @pytest.mark.parametrize("kind", SOURCES)
 def test_every_source_trains_the_same(client, tmp_path, kind, monkeypatch):
-    monkeypatch.setattr(
-        "pabi.integrations.dask.blocks._TOGETHER", 10_000
-    )  # several parts of a file
+    several_parts_of_a_file = 10_000
+    monkeypatch.setattr("pabi.integrations.dask.blocks._TOGETHER", several_parts_of_a_file)
     table, targets = SOURCES[kind](tmp_path)
     run = run_of()
     trained = train(run, table, targets, client=client, random_state=3)
@@ -100,51 +97,71 @@ def test_every_source_trains_the_same(client, tmp_path, kind, monkeypatch):
     assert trained.guarantee.assuming().curve == run.guarantee(1e-5).curve
 
 
-@pytest.mark.parametrize("batches", SCHEMES, ids=lambda scheme: scheme.kind)
-def test_every_scheme_trains_the_same(client, batches):
-    run = run_of(batches=batches)
-    assert_same(train(run, array(X), Y, client=client, random_state=3).x, in_memory(run))
+DECLARED = {"feature_norm": 0.7, "intercept_scaling": 0.6, "ranges": (-2.0, 2.0)}
+OF_USERS = {"n": 400, "unit": "user"}
 
 
-def test_momentum_trains_the_same(client):
-    run = run_of(update=pabi.updates.Momentum(0.9), batches=pabi.Poisson(B))
-    assert_same(train(run, array(X), Y, client=client, random_state=3).x, in_memory(run))
+def case(targets=Y, gradients=of_logistic, options=None, **described):
+    return targets, gradients, options or {}, described
 
 
-def test_softmax_trains_the_same(client):
-    run = run_of(pabi.Loss.softmax(1.0), clip_norm=0.5, clipping="residual")
-    start = np.zeros((5, 3))
-    trained = train(run, array(X), CLASSES, client=client, x0=start, random_state=3)
-    assert_same(trained.x, in_memory(run, SoftmaxGradients(Records(X, 1.0), CLASSES, 3)))
+# A loss and batches of which rows; logistic and in a shuffled order where nothing is said.
+RUNS = {
+    "reshuffled": case(batches=pabi.Reshuffle(B)),
+    "full": case(batches=pabi.FullBatch()),
+    "cyclic": case(batches=pabi.Cyclic(B)),
+    "fixed size": case(batches=pabi.FixedSize(B)),
+    "Poisson": case(batches=pabi.Poisson(B)),
+    "bins": case(batches=pabi.BallsInBins(B, cap=2 * B)),
+    "momentum": case(update=pabi.updates.Momentum(0.9), batches=pabi.Poisson(B)),
+    "coordinates": case(clip_norm=0.3, clipping="coordinates"),
+    "softmax": case(
+        CLASSES,
+        lambda: SoftmaxGradients(Records(X, 1.0), CLASSES, 3),
+        {"x0": np.zeros((5, 3))},
+        loss=pabi.Loss.softmax(1.0),
+        clip_norm=0.5,
+        clipping="residual",
+    ),
+    "several targets": case(
+        lambda: array(X[:, 2:4], 450, 1),
+        lambda: VectorHuberGradients(Records(X, 1.0), X[:, 2:4], 1.0),
+        loss=pabi.Loss.vector_huber(1.0, threshold=1.0),
+    ),
+    "declared": case(gradients=lambda: of_logistic(**DECLARED), options=DECLARED),
+    "users in order": case(batches=pabi.ShuffleOnce(50), **OF_USERS),
+    "users afresh": case(batches=pabi.Poisson(50), **OF_USERS),
+    "weights of users": case(
+        gradients=lambda: of_logistic().weighted(W),
+        options={"weights": W},
+        batches=pabi.ShuffleOnce(50),
+        **OF_USERS,
+    ),
+}
 
 
-def test_several_targets_train_the_same(client):
-    run = run_of(pabi.Loss.vector_huber(1.0, threshold=1.0))
-    trained = train(run, array(X), array(X[:, 2:4], 450, 1), client=client, random_state=3)
-    own = VectorHuberGradients(Records(X, 1.0), X[:, 2:4], 1.0)
-    assert_same(trained.x, in_memory(run, own))
+@pytest.mark.parametrize("name", RUNS)
+def test_every_run_trains_the_same(client, name):
+    targets, gradients, options, described = RUNS[name]
+    run = run_of(**described)
+    users = {"groups": USERS} if run.unit == "user" else {}
+    targets = targets() if callable(targets) else targets
+    trained = train(run, array(X), targets, client=client, random_state=3, **users, **options)
+    assert_same(trained.x, in_memory(run, gradients(), **users))
 
 
-def test_declared_rows_train_the_same(client):
-    declared = {"feature_norm": 0.7, "intercept_scaling": 0.6, "ranges": (-2.0, 2.0)}
-    run = run_of()
-    trained = train(run, array(X), Y, client=client, random_state=3, **declared)
-    assert_same(trained.x, in_memory(run, LogisticGradients(Records(X, **declared), Y)))
+def test_gradients_of_ones_own_train_the_same(client):
+    def own(x, rows, targets):
+        return np.tanh(rows @ x - targets)[:, None] * rows
 
+    run = run_of(pabi.Loss.unknown(), clip_norm=0.2)
+    given = {"per_record_gradients": own, "x0": np.zeros(5), "random_state": 3}
+    trained = train(run, array(X), X[:, 1].copy(), client=client, **given)
 
-def test_clipped_coordinates_train_the_same(client):
-    run = run_of(clip_norm=0.3, clipping="coordinates")
-    assert_same(train(run, array(X), Y, client=client, random_state=3).x, in_memory(run))
+    def in_memory(x, rows):
+        return own(x, X[rows], X[rows, 1])
 
-
-@pytest.mark.parametrize(
-    "batches", [pabi.ShuffleOnce(50), pabi.Poisson(50)], ids=["order", "fresh"]
-)
-def test_users_train_the_same(client, batches):
-    users = np.random.default_rng(1).integers(0, 400, N)
-    run = run_of(n=400, batches=batches, unit="user")
-    trained = train(run, array(X), Y, client=client, random_state=3, groups=users)
-    assert_same(trained.x, in_memory(run, groups=users))
+    assert_same(trained.x, train_in_memory(run, in_memory, np.zeros(5), 3).x)
 
 
 @pytest.mark.parametrize("empty", [0, 1, 2])
@@ -156,47 +173,30 @@ def test_a_part_without_rows_is_nothing(client, tmp_path, empty):
             (folder / f"part-{number}.parquet").rename(folder / f"part-{number + 1}.parquet")
     frame_of(X, y=Y).iloc[:0].to_parquet(folder / f"part-{empty}.parquet")
     run = run_of(batches=pabi.Poisson(B))
-    trained = train(run, str(folder), "y", client=client, random_state=3)
-    assert_same(trained.x, in_memory(run))
+    assert_same(train(run, str(folder), "y", client=client, random_state=3).x, in_memory(run))
 
 
-@pytest.mark.parametrize("rows", [N, 1], ids=["one partition", "one row each"])
-def test_batches_of_users_without_rows_train_as_any_other(client, rows, tmp_path):
-    """Nine of ten users have no rows: most batches are of them alone, and the run is charged as any other."""
-    few = slice(0, 4)
-    users = np.array([3, 3, 17, 30])
+@every("rows", [N, 1])  # one partition, one row each
+def test_batches_of_users_without_rows_train_as_any_other(client, rows, tmp_path_factory):
+    """Nine of ten users have no rows: most batches are of them alone, and are charged as any other."""
+    few, users = slice(0, 4), np.array([3, 3, 17, 30])
     run = run_of(n=40, batches=pabi.ShuffleOnce(2), unit="user")
-    ledger = pabi.Ledger(tmp_path / "a.ledger", 1e4, 1e-5, unit="user")
-    trained = train(
-        run,
-        array(X[few], rows),
-        Y[few],
-        client=client,
-        random_state=3,
-        groups=users,
-        ledger=ledger,
-    )
+    file = tmp_path_factory.mktemp("ledger") / "a.ledger"
+    ledger = pabi.Ledger(file, 1e4, 1e-5, unit="user")
+    given = {"random_state": 3, "groups": users, "ledger": ledger}
+    trained = train(run, array(X[few], rows), Y[few], client=client, **given)
     gradients = LogisticGradients(Records(X[few], 1.0), Y[few])
     assert_same(trained.x, in_memory(run, gradients, groups=users))
     assert len(ledger.report().entries) == 1
 
 
-W = np.random.default_rng(4).uniform(0.0, 1.0, N)
 WEIGHTED = {
     "in memory": lambda folder: (array(X), Y, W),
     "array": lambda folder: (array(X), array(Y), array(W, 700)),
     "column of a frame": lambda folder: (frame(y=Y, w=W), "y", "w"),
     "series": lambda folder: (frame(y=Y), "y", frame(w=W)["w"]),
-    "column of files": lambda folder: (
-        str(write_parts(folder / "parts", frame_of(X, y=Y, w=W))),
-        "y",
-        "w",
-    ),
-    "npy": lambda folder: (
-        saved(folder, "X.npy", X),
-        saved(folder, "y.npy", Y),
-        saved(folder, "w.npy", W),
-    ),
+    "column of files": lambda folder: (str(parts(folder, w=W)), "y", "w"),
+    "npy": lambda folder: [saved(folder, f"{k}.npy", table) for k, table in enumerate((X, Y, W))],
 }
 
 
@@ -205,38 +205,8 @@ def test_weights_train_the_same(client, tmp_path, kind):
     table, targets, weights = WEIGHTED[kind](tmp_path)
     run = run_of(batches=pabi.Poisson(B))
     trained = train(run, table, targets, client=client, weights=weights, random_state=3)
-    weighted = LogisticGradients(Records(X, 1.0), Y).weighted(W)
-    assert_same(trained.x, in_memory(run, weighted))
+    assert_same(trained.x, in_memory(run, of_logistic().weighted(W)))
     assert np.max(np.abs(trained.x - in_memory(run))) > 1e-3
-
-
-def test_weights_of_users_train_the_same(client):
-    users = np.random.default_rng(1).integers(0, 400, N)
-    run = run_of(n=400, batches=pabi.ShuffleOnce(50), unit="user")
-    trained = train(run, array(X), Y, client=client, random_state=3, groups=users, weights=W)
-    weighted = LogisticGradients(Records(X, 1.0), Y).weighted(W)
-    assert_same(trained.x, in_memory(run, weighted, groups=users))
-
-
-def own_gradients(x, rows, targets):
-    return np.tanh(rows @ x - targets)[:, None] * rows
-
-
-def test_gradients_of_ones_own_train_the_same(client):
-    run = run_of(pabi.Loss.unknown(), clip_norm=0.2)
-    trained = train(
-        run,
-        array(X),
-        X[:, 1].copy(),
-        client=client,
-        per_record_gradients=own_gradients,
-        x0=np.zeros(5),
-        random_state=3,
-    )
-    expected = train_in_memory(
-        run, lambda x, rows: own_gradients(x, X[rows], X[rows, 1]), np.zeros(5), 3
-    )
-    assert_same(trained.x, expected.x)
 
 
 def test_partitions_without_rows_are_left_out(client):
@@ -270,33 +240,19 @@ def test_a_run_goes_on_from_its_checkpoint(client, tmp_path, monkeypatch):
     assert not file.exists()
 
 
-def test_the_release_is_charged(client, tmp_path):
+def test_a_release_is_charged_once_verifies_and_leaves_nothing_on_workers(client, tmp_path):
+    """Nor does what was refused, while somebody looks at the refusal: the frames of its traceback still know
+    what they asked the workers for."""
     ledger = pabi.Ledger(tmp_path / "ledger.jsonl", epsilon=50.0, delta=1e-3)
     run = run_of(noise_std=1.0)
-    train(run, array(X), Y, client=client, ledger=ledger)
+    assert pabi.verify(train(run, array(X), Y, client=client, ledger=ledger).guarantee).ok
     assert len(ledger.report().entries) == 1
-    wide = np.full((N, 5), np.nan)
-    with pytest.raises(InvalidInput, match="X: .*partition 0"):
-        train(run, array(wide), Y, client=client, ledger=ledger)
-    assert len(ledger.report().entries) == 1
-
-
-def test_a_guarantee_of_a_cluster_verifies(client):
-    run = run_of(noise_std=1.0)
-    assert pabi.verify(train(run, array(X), Y, client=client).guarantee).ok
-
-
-def test_what_workers_hold_is_gone_afterwards(client):
-    train(run_of(), array(X), Y, client=client, random_state=3)
     assert_forgotten(client)
-
-
-def test_what_workers_hold_is_gone_while_somebody_looks_at_the_refusal(client):
-    """The frames of its traceback still know what they asked the workers for."""
     broken = X.copy()
     broken[-1] = np.nan
-    with pytest.raises(InvalidInput) as refusal:
-        train(run_of(), array(broken), Y, client=client)
+    with pytest.raises(InvalidInput, match="X: .*partition 4") as refusal:
+        train(run, array(broken), Y, client=client, ledger=ledger)
+    assert len(ledger.report().entries) == 1
     assert_forgotten(client)
     assert refusal.tb is not None
 

@@ -11,6 +11,7 @@ import pytest
 
 import pabi
 from pabi import InvalidInput, Loss, NoisySGD
+from support.every_case import every
 from support.frameworks import framework
 
 jax = framework("jax")
@@ -30,72 +31,71 @@ def loss(params, example):
 
 
 RUN = NoisySGD(
-    Loss.unknown(),
-    n=N,
-    batches=pabi.Cyclic(10),
-    epochs=1,
-    step_size=0.1,
-    clip_norm=1.0,
-    noise_multiplier=4.0,
+    Loss.unknown(), N, pabi.Cyclic(10), 1, step_size=0.1, clip_norm=1.0, noise_multiplier=4.0
 )
 OTHER = replace(RUN, update="other")
 
 
-def refused(tmp_path, field, *, per_example_loss=loss, data=X, params=START, run=RUN, **options):
+def refusal(tmp_path, field, params=START, per_example_loss=loss, data=X, run=RUN, **options):
     """The one line; nothing was charged, and nothing hangs on the error."""
     ledger = pabi.Ledger(tmp_path / "ledger.jsonl", epsilon=50.0, delta=1e-3)
     with pytest.raises(InvalidInput) as caught:
         train(params, per_example_loss, data, run, ledger=ledger, **options)
     assert ledger.report().entries == ()
-    assert caught.value.field == field
+    assert caught.value.field == field, str(caught.value)
     assert caught.value.__cause__ is None
     assert caught.value.__context__ is None
     assert "\n" not in str(caught.value)
     return str(caught.value)
 
 
+def of_updates(update, init=lambda x: ()):
+    return optax.GradientTransformation(init, update)
+
+
+def made(updates, state, params=None):
+    """The chain "a call to Python"."""
+    jax.debug.print("{}", updates)
+    return updates, state
+
+
+HALVES = {"a": optax.sgd(0.1), "b": optax.adam(0.1)}
+A_STEP_ALONE = "expected a chain that makes a step of a noisy gradient alone"
 CHAINS = {
-    "masked": lambda: optax.masked(optax.sgd(0.1), {"w": True, "b": False}),
-    "plateau": lambda: optax.chain(optax.sgd(0.1), optax.contrib.reduce_on_plateau()),
-    "L-BFGS": optax.lbfgs,
-    "line search": lambda: optax.chain(optax.sgd(0.1), optax.scale_by_backtracking_linesearch(5)),
-    "Polyak": optax.polyak_sgd,
-    "labels": lambda: optax.multi_transform(
-        {"a": optax.sgd(0.1), "b": optax.adam(0.1)}, {"w": "a", "b": "b"}
-    ),
-    "another shape": lambda: optax.GradientTransformation(
-        lambda x: (), lambda updates, state, params=None: (jnp.tile(updates, 2), state)
-    ),
-    "a state that grows": lambda: optax.GradientTransformation(
-        lambda x: (), lambda updates, state, params=None: (updates, (*state, updates))
-    ),
-    "a failure": lambda: optax.GradientTransformation(
-        lambda x: (), lambda updates, state, params=None: 1 / 0
-    ),
-    "an init that fails": lambda: optax.GradientTransformation(lambda x: 1 / 0, None),
+    "masked": optax.masked(optax.sgd(0.1), {"w": True, "b": False}),
+    "plateau": optax.chain(optax.sgd(0.1), optax.contrib.reduce_on_plateau()),
+    "L-BFGS": optax.lbfgs(),
+    "line search": optax.chain(optax.sgd(0.1), optax.scale_by_backtracking_linesearch(5)),
+    "Polyak": optax.polyak_sgd(),
+    "labels": optax.multi_transform(HALVES, {"w": "a", "b": "b"}),
+    "another shape": of_updates(lambda u, state, params=None: (jnp.tile(u, 2), state)),
+    "a state that grows": of_updates(lambda u, state, params=None: (u, (*state, u))),
+    "a failure": of_updates(lambda u, state, params=None: 1 / 0),
+    "an init that fails": of_updates(None, lambda x: 1 / 0),
+    "a call to Python": of_updates(made),
 }
 
 
-@pytest.mark.parametrize("name", CHAINS)
+@every("name", CHAINS)
 def test_chains_that_need_more_than_a_noisy_gradient(name, tmp_path):
-    message = refused(tmp_path, "optimizer", run=OTHER, optimizer=CHAINS[name]())
-    assert "expected a chain that makes a step of a noisy gradient alone" in message
+    words = "a call to Python" if name == "a call to Python" else A_STEP_ALONE
+    assert words in refusal(tmp_path, "optimizer", run=OTHER, optimizer=CHAINS[name])
 
 
 GOOD = {
-    "sgd": lambda: optax.sgd(0.1, momentum=0.9),
-    "adam": lambda: optax.adamw(0.1),
-    "schedule": lambda: optax.adam(optax.cosine_decay_schedule(0.1, 10)),
-    "mask of all": lambda: optax.masked(optax.sgd(0.1), lambda x: True),
-    "clipped": lambda: optax.chain(optax.clip_by_global_norm(1.0), optax.scale(-0.1)),
-    "accumulated": lambda: optax.apply_every(2),
+    "sgd": optax.sgd(0.1, momentum=0.9),
+    "adam": optax.adamw(0.1),
+    "schedule": optax.adam(optax.cosine_decay_schedule(0.1, 10)),
+    "mask of all": optax.masked(optax.sgd(0.1), lambda x: True),
+    "clipped": optax.chain(optax.clip_by_global_norm(1.0), optax.scale(-0.1)),
+    "accumulated": optax.apply_every(2),
 }
 
 
 @pytest.mark.parametrize("name", GOOD)
 @pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 def test_chains_of_noisy_gradients_run(name):
-    result = train(START, loss, X, OTHER, optimizer=GOOD[name](), random_state=0)
+    result = train(START, loss, X, OTHER, optimizer=GOOD[name], random_state=0)
     assert np.isfinite(result.params["w"]).all()
 
 
@@ -153,35 +153,62 @@ def in_a_branch(params, example):
     return jax.lax.cond(example[0] > 5.0, shown, lambda z: z, loss(params, example))
 
 
-@pytest.mark.parametrize(
-    "own", [printing, calling, on_the_host, in_the_gradient, in_a_loop, in_a_branch]
-)
+@every("own", [printing, calling, on_the_host, in_the_gradient, in_a_loop, in_a_branch])
 def test_losses_that_call_back_to_python(own, tmp_path, capfd):
-    message = refused(tmp_path, "per_example_loss", per_example_loss=own)
+    message = refusal(tmp_path, "per_example_loss", per_example_loss=own)
     assert "a call to Python" in message
     assert capfd.readouterr().out == ""
 
 
-def test_chains_that_call_back_to_python(tmp_path):
-    def update(updates, state, params=None):
-        jax.debug.print("{}", updates)
-        return updates, state
-
-    chain = optax.GradientTransformation(lambda x: (), update)
-    assert "a call to Python" in refused(tmp_path, "optimizer", run=OTHER, optimizer=chain)
+LOGISTIC = Loss.logistic(2.0)
 
 
-def test_complex_numbers(tmp_path):
-    refused(tmp_path, "data", data=X + 1j)
-    refused(tmp_path, "params", params={"w": np.zeros(D, complex), "b": np.zeros(())})
-    refused(tmp_path, "per_example_loss", per_example_loss=lambda p, e: loss(p, e) * 1j)
-    refused(tmp_path, "per_example_loss", per_example_loss=lambda p, e: 1)
+def clipped(loss=LOGISTIC, **changes):
+    return replace(RUN, loss=loss, **changes)
 
 
-def test_an_error_of_the_data_shows_nothing_of_them(tmp_path):
-    rows = np.array([[SECRET, "a"]] * N, dtype=object)
-    message = refused(tmp_path, "data", data=rows)
-    assert "77" not in message
+REFUSED = {
+    "run": [{"run": "a run"}],
+    "update": [{"optimizer": optax.sgd(0.5)}, {"run": OTHER}],
+    "optimizer": [{"run": OTHER, "optimizer": "adam"}],
+    "prox": [{"run": clipped(prox=pabi.prox.ball(1.0))}],
+    "unit": [{"run": clipped(unit="user")}],
+    "clipping": [{"run": clipped(clipping=way)} for way in ("residual", "coordinates")],
+    "residual_cap": [{"run": clipped(Loss.softmax(1.0, residual_cap=0.3))}],
+    "diameter": [{"run": clipped(diameter=1.0)}],
+    "params": [
+        {"params": {"b": np.zeros(()), "w": np.zeros(D, dtype=int)}},
+        {"params": {"b": np.zeros(()), "w": np.zeros(D, dtype=complex)}},
+        {"params": {}},
+    ],
+    "x0": [
+        {"params": {"b": np.full((), np.nan), "w": np.zeros(D)}},
+        {
+            "params": {"b": np.full((), 1e17), "w": np.zeros(D)},
+            "run": clipped(Loss.logistic(2.0, l2=1.0), epochs=100, step_size=0.5),
+        },
+    ],
+    "data": [
+        {"data": X[:-1]},
+        {"data": (X, X[:-1])},
+        {"data": ()},
+        {"data": X + 1j},
+        {"data": np.array([[SECRET, "a"]] * N, dtype=object)},
+    ],
+    "per_example_loss": [
+        {"per_example_loss": 1.0},
+        {"per_example_loss": lambda params, example: params["w"]},
+        {"per_example_loss": lambda params, example: loss(params, example) * 1j},
+        {"per_example_loss": lambda params, example: 1},
+    ],
+    "random_state": [{"random_state": -1}],
+}
+
+
+@every("field", REFUSED)
+def test_arguments_are_refused_by_name_and_no_record_is_shown(tmp_path, field):
+    for changes in REFUSED[field]:
+        assert "77" not in refusal(tmp_path, field, **changes)
 
 
 @pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
@@ -194,7 +221,7 @@ def test_numbers_that_are_not_finite_stop_nothing():
     assert np.isfinite(result.params["w"]).all()
 
 
-@pytest.mark.parametrize("batches", [pabi.Cyclic(10), pabi.Poisson(10)])
+@every("batches", [pabi.Cyclic(10), pabi.Poisson(10)])
 def test_functions_see_no_numbers_where_nothing_is_to_be_compiled(batches):
     """A debugger's setting, with which loops of JAX are loops of Python."""
     seen = []

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import pabi
-from pabi import InvalidInput, Loss, NoisySGD
+from pabi import Loss, NoisySGD
 from pabi.learn import train as train_on_host
 from pabi.updates import Adam, Momentum
 from support.frameworks import framework
@@ -46,16 +46,9 @@ def gradients(x, rows):
 
 
 def sgd(**changes):
-    fields = {
-        "loss": Loss.logistic(math.sqrt(2.0), l2=0.05),
-        "n": N,
-        "batches": pabi.Cyclic(25),
-        "epochs": 3,
-        "step_size": 0.5,
-        "clip_norm": 0.4,
-        "noise_multiplier": 1.0,
-    }
-    return NoisySGD(**{**fields, **changes})
+    loss = Loss.logistic(math.sqrt(2.0), l2=0.05)
+    fields = {"loss": loss, "n": N, "batches": pabi.Cyclic(25), "epochs": 3, "step_size": 0.5}
+    return NoisySGD(**{**fields, "clip_norm": 0.4, "noise_multiplier": 1.0, **changes})
 
 
 def flat(params):
@@ -70,6 +63,7 @@ def apart(run, **arguments):
     return float(np.abs(flat(by_jax.params) - on_host.x).max())
 
 
+UNCLIPPED = {"clip_norm": None, "noise_multiplier": None}
 RUNS = {
     "cyclic": {},
     "shuffled once": {"batches": pabi.ShuffleOnce(25)},
@@ -77,12 +71,8 @@ RUNS = {
     "full": {"batches": pabi.FullBatch()},
     "fixed size": {"batches": pabi.FixedSize(25)},
     "poisson": {"batches": pabi.Poisson(25)},
-    "poisson, cap": {"batches": pabi.Poisson(25, cap=27)},
-    "poisson, probability": {
-        "batches": pabi.Poisson(7, probability=0.1),
-        "steps": 20,
-        "epochs": None,
-    },
+    "cap": {"batches": pabi.Poisson(25, cap=27)},
+    "probability": {"batches": pabi.Poisson(7, probability=0.1), "steps": 20, "epochs": None},
     "bins": {"batches": pabi.BallsInBins(25)},
     "cool-down": {"cooldown_steps": 3},
     "schedule": {
@@ -95,16 +85,10 @@ RUNS = {
     "path": {"release": "path"},
     "strongly convex": {
         "loss": Loss.strongly_convex(0.1, 1.0, gradient_bound=0.3),
-        "clip_norm": None,
-        "noise_multiplier": None,
+        **UNCLIPPED,
         "noise_std": 0.02,
     },
-    "sensitivity": {
-        "gradient_sensitivity": 3.0,
-        "clip_norm": None,
-        "noise_multiplier": None,
-        "noise_std": 0.1,
-    },
+    "sensitivity": {"gradient_sensitivity": 3.0, **UNCLIPPED, "noise_std": 0.1},
 }
 
 
@@ -115,19 +99,20 @@ def test_the_iterate_is_that_of_numpy(name):
     assert apart(sgd(**RUNS[name])) < (1e-10 if name != "path" else 1e-6)
 
 
-def test_long_runs_are_cut_into_parts(monkeypatch):
-    from pabi.integrations.jax import training
-
-    monkeypatch.setattr(training, "_HELD", 150)
-    assert apart(sgd(batches=pabi.Poisson(25))) < 1e-10
-    assert apart(sgd(update=Adam())) < 1e-10
-
-
-def test_a_batch_that_is_larger_than_was_counted_on(monkeypatch):
-    from pabi.integrations.jax import training
-
-    monkeypatch.setattr(training, "_NEVER", 0.5)
-    assert apart(sgd(batches=pabi.Poisson(25))) < 1e-10
+@pytest.mark.parametrize(
+    ("name", "value", "changes"),
+    [
+        ("_HELD", 150, {"batches": pabi.Poisson(25)}),
+        ("_HELD", 150, {"update": Adam()}),
+        ("_NEVER", 0.5, {"batches": pabi.Poisson(25)}),
+    ],
+    ids=["cut", "cut, adam", "larger"],
+)
+def test_long_runs_are_cut_and_batches_may_be_larger_than_was_counted_on(
+    monkeypatch, name, value, changes
+):
+    monkeypatch.setattr(f"pabi.integrations.jax.training.{name}", value)
+    assert apart(sgd(**changes)) < 1e-10
 
 
 def test_one_record_moves_a_step_by_no_more_than_its_sensitivity():
@@ -198,90 +183,40 @@ def test_a_ledger_is_charged_before_training(tmp_path):
 # Optax.
 
 
-def test_schedules_of_optax_are_step_sizes():
-    for schedule in (
+@pytest.mark.parametrize(
+    "schedule",
+    [
         optax.cosine_decay_schedule(0.5, 100),
         optax.exponential_decay(0.5, 10, 0.9),
         optax.warmup_cosine_decay_schedule(0.01, 0.5, 5, 100, end_value=0.001),
         optax.constant_schedule(0.25),
-    ):
-        run = sgd(step_size=schedule)
-        assert np.array_equal(run.step_size, [float(schedule(k)) for k in range(15)])
-        assert len(replace(run, epochs=4).step_size) == 20
-        assert apart(run) < 1e-10
+    ],
+    ids=["cosine", "exponential", "warm", "constant"],
+)
+def test_schedules_of_optax_are_step_sizes(schedule):
+    run = sgd(step_size=schedule)
+    assert np.array_equal(run.step_size, [float(schedule(k)) for k in range(15)])
+    assert len(replace(run, epochs=4).step_size) == 20
+    assert apart(run) < 1e-10
 
 
 @pytest.mark.parametrize(
-    ("chain", "update"),
+    ("chain", "update", "size"),
     [
-        (lambda: optax.sgd(0.5), "sgd"),
-        (lambda: optax.sgd(0.5, momentum=0.9), Momentum(0.9)),
-        (lambda: optax.adam(0.05, 0.7, 0.9), Adam((0.7, 0.9))),
+        (optax.sgd(0.5), "sgd", 0.5),
+        (optax.sgd(0.5, momentum=0.9), Momentum(0.9), 0.5),
+        (optax.adam(0.05, 0.7, 0.9), Adam((0.7, 0.9)), 0.05),
     ],
     ids=["sgd", "momentum", "adam"],
 )
-def test_chains_of_optax(chain, update):
+def test_chains_of_optax(chain, update, size):
     """They step as pabi's own updates do, and are accounted by composition."""
-    size = 0.05 if isinstance(update, Adam) else 0.5
     own = train(START, logistic, (X, Y), sgd(update=update, step_size=size), random_state=7)
     run = sgd(update="other", step_size=size)
-    result = train(START, logistic, (X, Y), run, optimizer=chain(), random_state=7)
+    result = train(START, logistic, (X, Y), run, optimizer=chain, random_state=7)
     # Their noisy gradients are rounded to 2⁻²⁰ of the noise.
     assert np.abs(flat(result.params) - flat(own.params)).max() < 1e-4
     assert result.guarantee.method == "composition"
-
-
-# Refusals.
-
-
-def vector(params, example):
-    return params["w"]
-
-
-REFUSED = {
-    "no run": ({"run": "a run"}, "run"),
-    "a chain for sgd": ({"optimizer": optax.sgd(0.5)}, "update"),
-    "no chain": ({"run": sgd(update="other")}, "update"),
-    "another chain": ({"run": sgd(update="other"), "optimizer": "adam"}, "optimizer"),
-    "prox": ({"run": sgd(prox=pabi.prox.ball(1.0))}, "prox"),
-    "users": ({"run": sgd(unit="user")}, "unit"),
-    "residual": ({"run": sgd(clipping="residual")}, "clipping"),
-    "coordinates": ({"run": sgd(clipping="coordinates")}, "clipping"),
-    "cap": ({"run": sgd(loss=Loss.softmax(1.0, residual_cap=0.3))}, "residual_cap"),
-    "diameter": ({"run": sgd(diameter=1.0)}, "diameter"),
-    "integers": ({"params": {"b": np.zeros(()), "w": np.zeros(D, dtype=int)}}, "params"),
-    "no parameters": ({"params": {}}, "params"),
-    "not finite": ({"params": {"b": np.full((), np.nan), "w": np.zeros(D)}}, "x0"),
-    "too few": ({"data": (X[:-1], Y[:-1])}, "data"),
-    "ragged": ({"data": (X, Y[:-1])}, "data"),
-    "no data": ({"data": ()}, "data"),
-    "no loss": ({"per_example_loss": 1.0}, "per_example_loss"),
-    "a vector": ({"per_example_loss": vector}, "per_example_loss"),
-    "seed": ({"random_state": -1}, "random_state"),
-    "far away": (
-        {
-            "params": {"b": np.full((), 1e17), "w": np.zeros(D)},
-            "run": sgd(loss=Loss.logistic(2.0, l2=1.0), epochs=100),
-        },
-        "x0",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_refusals(name):
-    changes, field = REFUSED[name]
-    arguments = {
-        "params": START,
-        "per_example_loss": logistic,
-        "data": (X, Y),
-        "run": sgd(),
-        **changes,
-    }
-    options = {k: arguments.pop(k) for k in ("optimizer", "random_state") if k in arguments}
-    with pytest.raises(InvalidInput) as refusal:
-        train(*arguments.values(), **options)
-    assert refusal.value.field == field
 
 
 # Audits by jax-privacy: canaries that are in one training by the toss of a coin, each with a coordinate.
@@ -290,15 +225,14 @@ CANARIES, AUDITED = 1_000, 1e-7  # δ is far below 1/canaries, or nothing is sho
 
 
 def audited(noise_multiplier):
-    return NoisySGD(
-        Loss.logistic(1.0),
+    fields = {"adjacency": "zero_out", "step_size": 1.0, "clip_norm": 0.5, "steps": 5}
+    return sgd(
+        loss=Loss.logistic(1.0),
         n=CANARIES,
         batches=pabi.FullBatch(),
-        steps=5,
-        step_size=1.0,
-        clip_norm=0.5,
+        epochs=None,
         noise_multiplier=noise_multiplier,
-        adjacency="zero_out",
+        **fields,
     )
 
 

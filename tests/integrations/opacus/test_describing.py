@@ -11,17 +11,18 @@ import pytest
 
 from pabi import InvalidInput, Loss, Poisson, Reshuffle
 from pabi.updates import SGD, Adam, Momentum, Other
+from support.every_case import every, refused, refuses
 from support.frameworks import framework
 
 framework("opacus")
 import torch
-from opacus.optimizers import AdaClipDPOptimizer, DistributedDPOptimizer, DPOptimizer
+from opacus.optimizers import DistributedDPOptimizer, DPOptimizer
 from torch.optim import lr_scheduler
 from torch.utils.data import DataLoader
 
 from pabi.integrations.opacus import from_opacus
 from pabi.integrations.opacus.optimizers import settings_of
-from support.opacus_runs import HEAD, WITH_BIAS, opacus_run, records
+from support.opacus_runs import ADAPTIVE, HEAD, WITH_BIAS, opacus_run, records
 
 
 def described(run, **arguments):
@@ -78,7 +79,7 @@ STEPS = {
 }
 
 
-@pytest.mark.parametrize("poisson", [True, False], ids=["poisson", "shuffled"])
+@every("poisson", [True, False])
 @pytest.mark.parametrize("name", STEPS)
 def test_the_description_takes_the_steps_of_the_optimiser(name, poisson):
     run = opacus_run(**STEPS[name], poisson_sampling=poisson)
@@ -89,10 +90,8 @@ def test_the_description_takes_the_steps_of_the_optimiser(name, poisson):
     assert np.linalg.norm(x - run.first) > 0.01
 
 
-@pytest.mark.parametrize("poisson", [True, False], ids=["poisson", "shuffled"])
-@pytest.mark.parametrize(
-    ("n", "reduction", "divisor"), [(60, "mean", 12), (61, "mean", 10), (60, "sum", 1)]
-)
+@every("poisson", [True, False])
+@every("n, reduction, divisor", [(60, "mean", 12), (61, "mean", 10), (60, "sum", 1)])
 def test_noise_is_that_of_the_description(n, reduction, divisor, poisson):
     """Of 20 000 coordinates whose gradients are zero, so that a step is the noise."""
     d = 20_000
@@ -110,8 +109,8 @@ def test_noise_is_that_of_the_description(n, reduction, divisor, poisson):
     )
 
 
-@pytest.mark.parametrize("every", ["epoch", "step"])
-@pytest.mark.parametrize(
+@every("every", ["epoch", "step"])
+@every(
     "make",
     [
         lambda o: lr_scheduler.StepLR(o, 2, gamma=0.5),
@@ -121,7 +120,6 @@ def test_noise_is_that_of_the_description(n, reduction, divisor, poisson):
             o, [lr_scheduler.ConstantLR(o, 0.5, 2), lr_scheduler.ExponentialLR(o, 0.9)], [2]
         ),
     ],
-    ids=["steps", "cosine", "lambda", "sequence"],
 )
 def test_schedules(make, every):
     """Of the wrapped optimiser and of its wrapper; neither changes before training."""
@@ -146,7 +144,7 @@ def test_a_schedule_that_moves_more_than_the_rate():
     assert description.update == Other()  # momentum goes up and down as well
 
 
-@pytest.mark.parametrize("poisson", [True, False])
+@every("poisson", [True, False])
 def test_a_bias_that_the_norm_does_not_count_is_refused(poisson):
     """Rows of norm R and a constant 1 have norm √(R² + 1): at most 1 is never enough, more may be."""
     run = opacus_run(bias=True, poisson_sampling=poisson)
@@ -166,15 +164,8 @@ def two_groups(parameters, lr):
     return torch.optim.SGD([{"params": [weight]}, {"params": [bias], "lr": 2 * lr}], lr=lr)
 
 
-def named(value):
-    """What a parameter is called; the addresses of functions differ between processes."""
-    if isinstance(value, dict):
-        return ",".join(f"{key}={getattr(one, '__name__', one)}" for key, one in value.items())
-    return str(value)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "update"),
+@every(
+    "arguments, update",
     [
         ({"settings": {"momentum": 0.9}}, Momentum(0.9)),
         ({"settings": {"momentum": 0.9, "nesterov": True}}, Momentum(0.9, nesterov=True)),
@@ -189,7 +180,6 @@ def named(value):
         ({"optimizer": torch.optim.RMSprop}, Other()),
         ({"optimizer": two_groups, "bias": True}, Other()),
     ],
-    ids=named,
 )
 def test_updates(arguments, update):
     description = described(opacus_run(**arguments))
@@ -199,15 +189,6 @@ def test_updates(arguments, update):
 
 
 # Numbers and schemes.
-
-
-def test_the_numbers_of_60_000_records_in_batches_of_256():
-    run = opacus_run(loader=DataLoader(records(60_000, 2), batch_size=256))
-    description = described(run)
-    assert description.batches.size == 255
-    assert 0.0 <= description.batches.probability - 1 / 235 <= 2.0**-24
-    assert (description.n, description.steps) == (60_000, 470)
-    assert description.gradient_noise_std == pytest.approx(2.0 * 0.3 / 255, rel=1e-14)
 
 
 def test_shuffled_batches_of_another_divisor():
@@ -236,11 +217,6 @@ def test_clipping_per_layer_is_composed_with_the_norm_of_the_norms():
     )
 
 
-def test_ghost_clipping_is_composed():
-    description = described(opacus_run(grad_sample_mode="ghost"))
-    assert description.loss.kind == "unknown"
-
-
 def test_opacus_scales_gradients_down_that_are_a_little_below_the_norm():
     """Which may matter to a loss of several predictors and does not to one of a single one."""
     norm = math.sqrt(2.0)
@@ -252,6 +228,7 @@ def test_opacus_scales_gradients_down_that_are_a_little_below_the_norm():
         run = opacus_run(max_grad_norm=bound, outputs=3)
         assert described(run, loss=Loss.softmax(1.0)).loss.kind == kind
     assert described(opacus_run(max_grad_norm=1.0)).loss.kind == "logistic"
+    assert described(opacus_run(grad_sample_mode="ghost")).loss.kind == "unknown"
 
 
 def test_clipped_softmax_may_expand():
@@ -270,6 +247,8 @@ def test_clipped_softmax_may_expand():
 def test_options():
     run = opacus_run(settings={"weight_decay": 0.5})
     assert described(run).adjacency == "zero_out"
+    assert described(run).batches.size == 12
+    assert isinstance(described(run).batches, Poisson)
     assert described(run).loss == HEAD.with_l2(0.5)
     other = described(run, adjacency="replace_one", release="path", loss=HEAD.with_l2(0.5))
     assert (other.adjacency, other.release) == ("replace_one", "path")
@@ -284,59 +263,32 @@ def test_losses_with_another_regulariser():
         described(run, loss=HEAD.with_l2(0.1))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "field"),
-    [
-        ({"epochs": 0}, "epochs"),
-        ({"epochs": 1.5}, "epochs"),
-        ({"loss": "logistic"}, "loss"),
-        ({"adjacency": "add_or_remove"}, "adjacency"),
-        ({"scheduler": "cosine"}, "scheduler"),
-        ({"scheduler_every": "batch"}, "scheduler_every"),
-    ],
-)
-def test_arguments_are_checked(arguments, field):
-    with pytest.raises(InvalidInput) as refusal:
-        described(opacus_run(), **arguments)
-    assert refusal.value.field == field
+def test_arguments_are_refused_by_name():
+    table = {
+        "epochs": [0, 1.5],
+        "loss": ["logistic"],
+        "adjacency": ["add_or_remove"],
+        "scheduler": ["cosine"],
+        "scheduler_every": ["batch"],
+    }
+    run = opacus_run()
+    refuses(lambda **changes: described(run, **changes), table)
+    refused("noise_multiplier", described, opacus_run(noise_multiplier=0.0))
+    refused("loader", from_opacus, run.optimizer, [1], loss=HEAD, epochs=1)
 
 
-def test_runs_without_noise():
-    with pytest.raises(InvalidInput, match="noise_multiplier: "):
-        described(opacus_run(noise_multiplier=0.0))
+Own = type("Own", (DPOptimizer,), {})
+OTHERS = [
+    (lambda: object.__new__(DistributedDPOptimizer), "one worker's share"),
+    (lambda: object.__new__(Own), "got a Own"),
+    (lambda: opacus_run(**ADAPTIVE).optimizer, "AdaClipDPOptimizer: its clipping norm follows"),
+    (lambda: torch.optim.SGD([torch.zeros(1)], lr=0.1), "got a SGD"),
+]
 
 
-def test_adaptive_clipping():
-    run = opacus_run(
-        clipping="adaptive",
-        target_unclipped_quantile=0.5,
-        clipbound_learning_rate=0.2,
-        max_clipbound=10.0,
-        min_clipbound=0.1,
-        unclipped_num_std=3.0,
-    )
-    assert type(run.optimizer) is AdaClipDPOptimizer
-    with pytest.raises(InvalidInput, match="AdaClipDPOptimizer: its clipping norm follows"):
-        described(run)
-
-
-class _Own(DPOptimizer):
-    def scale_grad(self):
-        pass
-
-
-@pytest.mark.parametrize(
-    ("make", "reason"),
-    [
-        (lambda: object.__new__(DistributedDPOptimizer), "one worker's share"),
-        (lambda: object.__new__(_Own), "got a _Own"),
-        (lambda: torch.optim.SGD([torch.zeros(1)], lr=0.1), "got a SGD"),
-    ],
-)
+@every("make, reason", OTHERS)
 def test_other_optimisers(make, reason):
-    with pytest.raises(InvalidInput, match=reason) as refusal:
-        settings_of(make())
-    assert refusal.value.field == "optimizer"
+    assert reason in refused("optimizer", settings_of, make())
 
 
 def test_schedulers_that_cannot_be_described():
@@ -351,11 +303,3 @@ def test_schedulers_that_cannot_be_described():
     late.step()
     with pytest.raises(InvalidInput, match="before its first step, got one after 1"):
         described(run, scheduler=late)
-
-
-def test_poisson_sizes_are_divisors():
-    assert isinstance(described(opacus_run()).batches, Poisson)
-    assert described(opacus_run(n=61)).batch_size == 10
-    assert described(opacus_run(loss_reduction="sum")).batch_size == 1
-    with pytest.raises(InvalidInput, match="loader: "):
-        from_opacus(opacus_run().optimizer, [1], loss=HEAD, epochs=1)

@@ -9,7 +9,7 @@ import warnings
 
 import numpy as np
 import pytest
-from scipy.stats import norm
+from scipy.stats import beta, norm
 
 import pabi
 from pabi.describe.linear_losses import executable
@@ -19,6 +19,7 @@ from pabi.learn import Records, parameters_hash, second_moments
 from pabi.learn import train as train_described
 from pabi.learn.whitening import whitening
 from pabi.showing import shown
+from support.every_case import every
 from support.frameworks import framework
 from support.modules import D, K, Listed, N, linear, pairs, run, table, weights
 from support.unpriced import Unpriced
@@ -57,19 +58,25 @@ WAYS = {
     "Poisson": {
         "batches": pabi.Poisson(10, cap=30),
         "noise_std": 1.0,
-    },  # little costs minutes to prove
+    },  # less takes minutes to prove
     "full, cool-down": {"batches": pabi.FullBatch(), "cooldown_steps": 1},
     "prox": {"prox": pabi.prox.ball(0.5), "clip_norm": 0.4},
 }
 
 
-def by_numpy(described, features, targets, outputs, start, scaling=1.0, state=0):
+def by_numpy(described, features, targets, outputs, start, scaling=1.0):
     """The last iterate of `pabi.learn.train` on rows of norm BOUND and a constant."""
     loss = executable(described.loss.kind, **dict(described.loss.parameters))
     classes = outputs if loss.response == "class" else None
     gradients = LossGradients(loss, Records(features, BOUND, scaling), targets, classes)
-    x = train_described(described, gradients, start.reshape(gradients.shape), state).x
+    x = train_described(described, gradients, start.reshape(gradients.shape), 0).x
     return x.reshape(start.shape)
+
+
+def trained(module, targets=CLASSES, described=None, seed=0, **options):
+    """On the rows, with a seed; of softmax where nothing else is described."""
+    described = described or run(LOSSES["softmax"][0])
+    return integration.train(module, pairs(X, targets), described, random_state=seed, **options)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -81,35 +88,28 @@ def test_iterates_are_those_of_numpy(name, way):
         way = "by residual"
     layer, described = linear(D, outputs), run(loss, **WAYS[way])
     # The square root is rounded down: rows are shorter by a relative 1e-12 at most.
-    result = integration.train(layer, pairs(X, targets), described, random_state=0)
+    result = trained(layer, targets, described)
     truth = by_numpy(described, X, targets, outputs, weights(layer))
     np.testing.assert_allclose(weights(result.module), truth, rtol=0, atol=1e-10)
     np.testing.assert_allclose(result.x.reshape(truth.shape), truth, rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("scaling", [0.25, 2.0])
+@every("scaling", [0.25, 2.0, None])
 def test_a_bias_is_the_weight_of_a_constant(scaling):
-    described = run(pabi.Loss.softmax(math.hypot(BOUND, scaling) * (1 + 1e-12)))
-    layer = linear(D, K)
-    result = integration.train(
-        layer, pairs(X, CLASSES), described, intercept_scaling=scaling, random_state=0
-    )
-    units = np.array([1.0] * D + [scaling])[:, None]
+    """Without one, rows have all of the norm."""
+    norm = math.hypot(BOUND, scaling) * (1 + 1e-12) if scaling else BOUND
+    described, layer = run(pabi.Loss.softmax(norm)), linear(D, K, bias=scaling is not None)
+    options = {"intercept_scaling": scaling} if scaling else {}
+    result = trained(layer, described=described, **options)
+    units = np.array([1.0] * D + ([scaling] if scaling else []))[:, None]
     truth = by_numpy(described, X, CLASSES, K, weights(layer) / units, scaling) * units
     np.testing.assert_allclose(weights(result.module), truth, rtol=0, atol=1e-10)
 
 
-def test_without_a_bias_rows_have_all_of_the_norm():
-    described, layer = run(pabi.Loss.softmax(BOUND)), linear(D, K, bias=False)
-    result = integration.train(layer, pairs(X, CLASSES), described, random_state=0)
-    truth = by_numpy(described, X, CLASSES, K, weights(layer), None)
-    np.testing.assert_allclose(weights(result.module), truth, rtol=0, atol=1e-10)
-
-
-@pytest.mark.parametrize("preconditioned", [False, True])
+@every("preconditioned", [False, True])
 def test_a_head_that_scales_rows_down_warns_of_it_and_of_nothing_more(preconditioned):
     longest = np.linalg.norm(X, axis=1).max()
-    seen = {}
+    seen = []
     for share in (0.999, 1.001, 0.5):
         most = math.hypot(share * longest, 1.0)
         stated = moments(feature_norm=most) if preconditioned else None
@@ -119,12 +119,11 @@ def test_a_head_that_scales_rows_down_warns_of_it_and_of_nothing_more(preconditi
             warnings.simplefilter("default")
             for _ in range(2):
                 integration.train(linear(D, K), pairs(X, CLASSES), described, precondition=stated)
-        seen[share] = [w for w in caught if "exceed the feature_norm" in str(w.message)]
-    one, none, many = seen.values()
-    assert (len(one), len(none), len(many)) == (1, 0, 1), "once, however often"
-    assert str(one[0].message) == str(many[0].message), "not how many rows, nor by how much"
-    assert one[0].category is UserWarning
-    assert one[0].filename == __file__
+        seen.append([w for w in caught if "exceed the feature_norm" in str(w.message)])
+    assert [len(each) for each in seen] == [1, 0, 1], "once, however often"
+    one, many = seen[0][0], seen[2][0]
+    assert str(one.message) == str(many.message), "not how many rows, nor by how much"
+    assert (one.category, one.filename) == (UserWarning, __file__)
 
 
 def backbone():
@@ -140,7 +139,7 @@ def backbone():
     return module, np.maximum(hidden, 0.0)
 
 
-@pytest.mark.parametrize("dataset", [pairs, lambda X, y: Listed(torch.as_tensor(X), y)])
+@every("dataset", [pairs, lambda X, y: Listed(torch.as_tensor(X), y)])
 def test_a_head_is_trained_on_what_the_frozen_layers_make_of_a_row(dataset):
     module, features = backbone()
     before = copy.deepcopy(module.state_dict())
@@ -187,7 +186,7 @@ TWINS = {
 }
 
 
-@pytest.mark.parametrize("name", TWINS)
+@every("name", TWINS)
 def test_a_step_follows_the_gradient_of_the_loss_of_torch(name):
     """One step on all rows, with noise of a millionth: the mean over the batch, as PyTorch takes it."""
     stated, loss, targets, factor = TWINS[name]
@@ -215,12 +214,14 @@ def test_the_guarantee_is_that_of_the_run_with_what_a_module_assumes():
     further = set(result.guarantee.assumptions) - set(alone.assumptions)
     assert any("does not train" in sentence for sentence in further)
     assert any("preprocessing" in sentence for sentence in further)
+    bare = integration.train(linear(D, K), pairs(X, CLASSES), described)
+    assert not any("does not train" in sentence for sentence in bare.guarantee.assumptions)
     assert pabi.verify(result.guarantee).ok
     assert result.run is described
     assert not result.x.flags.writeable
 
 
-@pytest.mark.parametrize("name", ["softmax", "logistic", "vector_huber"])
+@every("name", ["softmax", "logistic", "vector_huber"])
 def test_the_hash_of_a_trained_module_is_noted_and_its_repr_is_short(name):
     loss, targets, outputs = LOSSES[name]
     result = integration.train(linear(D, outputs), pairs(X, targets), run(loss))
@@ -231,11 +232,6 @@ def test_the_hash_of_a_trained_module_is_noted_and_its_repr_is_short(name):
     assert "array" not in repr(result)
     assert f"x of shape {result.x.shape}" in repr(result)
     assert f"ε = {shown(result.guarantee.epsilon(1e-5))}" in repr(result)
-
-
-def test_a_bare_head_speaks_of_no_frozen_layers():
-    result = integration.train(linear(D, K), pairs(X, CLASSES), run(LOSSES["softmax"][0]))
-    assert not any("does not train" in sentence for sentence in result.guarantee.assumptions)
 
 
 def test_the_release_is_reserved_before_features_are_computed(tmp_path):
@@ -267,17 +263,16 @@ def moments(dimension=D + 1, **changes):
     return pabi.NoisySecondMoments(N, dimension, **fields)
 
 
-@pytest.mark.parametrize("diagonal", [False, True])
-@pytest.mark.parametrize("kind", ["softmax", "vector_huber"])
+@every("diagonal", [False, True])
+@every("kind", ["softmax", "vector_huber"])
 def test_preconditioned_heads_are_trained_on_mapped_rows(kind, diagonal):
-    """The same release, map and run, put together by hand. The size of a row matters to numbers alone."""
+    """The same release, map and run, put together by hand; both releases are charged. The size of a row
+    matters to numbers alone."""
     threshold = {"threshold": 0.5} if kind == "vector_huber" else {}
     stated = moments(diagonal=diagonal)
     described = run(getattr(pabi.Loss, kind)(1.0, **threshold))
     layer, targets = linear(D, K), VECTORS if threshold else CLASSES
-    result = integration.train(
-        layer, pairs(X, targets), described, precondition=stated, random_state=7
-    )
+    result = trained(layer, targets, described, seed=7, precondition=stated)
     rows = Records(X, BOUND, 1.0)
     release = second_moments(stated, rows, np.random.default_rng([1, 7]))
     row_map = whitening(release.values, stated, norm=1.0, equal=not threshold)
@@ -288,21 +283,9 @@ def test_preconditioned_heads_are_trained_on_mapped_rows(kind, diagonal):
     x = train_described(described, gradients, start, 7).x
     np.testing.assert_allclose(result.x, x, rtol=0, atol=1e-10)
     np.testing.assert_allclose(weights(result.module), row_map.applied(x), rtol=0, atol=1e-10)
-
-
-def test_both_releases_are_charged():
-    described, stated = run(pabi.Loss.softmax(1.0)), moments()
-    result = integration.train(linear(D, K), pairs(X, CLASSES), described, precondition=stated)
     both = pabi.compose(stated.guarantee(), described.guarantee())
     assert result.guarantee.epsilon(1e-5) == pytest.approx(both.epsilon(1e-5), rel=1e-9)
     assert result.guarantee.epsilon(1e-5) > described.guarantee().epsilon(1e-5)
-
-
-def test_training_begins_at_the_weights_of_the_module_whatever_the_map():
-    described = run(pabi.Loss.huber(1.0, 0.5), step_size=1e-6, epochs=1)
-    layer = linear(D, 1)
-    result = integration.train(layer, pairs(X, NUMBERS), described, precondition=moments())
-    np.testing.assert_allclose(weights(result.module), weights(layer), atol=1e-4)
 
 
 # The law of what is released.
@@ -320,12 +303,7 @@ def extreme(target):
 
 
 LINEAR = pabi.NoisySGD(
-    pabi.Loss.huber(1.0, 0.2, l2=0.5),
-    n=4,
-    batches=pabi.FullBatch(),
-    steps=4,
-    step_size=0.5,
-    noise_std=0.08,
+    pabi.Loss.huber(1.0, 0.2, l2=0.5), 4, pabi.FullBatch(), 4, step_size=0.5, noise_std=0.08
 )
 RUNS = 900
 
@@ -340,17 +318,14 @@ def law(target):
     return mean, math.sqrt(variance)
 
 
-def drawn(target, runs=RUNS):
+def drawn(target):
     """Released weights; the generator stands in for that of every run, which is as secret."""
     layer, generator = linear(1, 1, bias=False), secret_generator()
     with torch.no_grad():
         layer.weight.fill_(1.0)
-    return np.array(
-        [
-            integration.train(layer, extreme(target), LINEAR, random_state=generator).x.item()
-            for _ in range(runs)
-        ]
-    )
+    data = extreme(target)
+    results = (integration.train(layer, data, LINEAR, random_state=generator) for _ in range(RUNS))
+    return np.array([result.x.item() for result in results])
 
 
 def test_released_weights_have_the_closed_form(unpriced):
@@ -368,8 +343,6 @@ def test_released_weights_have_the_closed_form(unpriced):
 def test_no_attack_on_extreme_records_beats_the_guarantee():
     """The best test of one threshold: rates by Clopper–Pearson at 1e-6 must not lie below the curve. The
     exact trade-off of the pair must not, either, and is near the curve, so that the test can fail."""
-    from scipy.stats import beta
-
     guarantee = LINEAR.guarantee(1e-3)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pabi.NoisySGD, "guarantee", lambda self, delta=1e-5: Unpriced())

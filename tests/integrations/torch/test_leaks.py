@@ -4,18 +4,20 @@
 
 from __future__ import annotations
 
-import copy
 import traceback
 
 import numpy as np
 import pytest
 
 import pabi
+from support.every_case import every, refused
 from support.frameworks import framework
 
 framework("torch")
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import pabi.integrations.torch as integration
 from support.modules import D, K, Listed, N, pairs, run, table
@@ -40,32 +42,12 @@ class Layer(nn.Module):
         return x
 
 
-def _attribute(layer, x):
-    layer.seen = x.detach()
-
-
-def _list(layer, x):
-    layer.log.append(x.detach())
-
-
-def _counter(layer, x):
-    layer.count += 1
-
-
-def _plain_tensor(layer, x):
-    layer.plain.add_(1.0)
-
-
-def _buffer(layer, x):
-    layer.total += 1.0
-
-
 KEEPERS = {
-    "seen": _attribute,
-    "log": _list,
-    "count": _counter,
-    "plain": _plain_tensor,
-    "total": _buffer,
+    "seen": lambda layer, x: setattr(layer, "seen", x.detach()),
+    "log": lambda layer, x: layer.log.append(x.detach()),
+    "count": lambda layer, x: setattr(layer, "count", layer.count + 1),
+    "plain": lambda layer, x: layer.plain.add_(1.0),
+    "total": lambda layer, x: layer.total.add_(1.0),
 }
 
 
@@ -89,16 +71,14 @@ def reachable(value):
 # What is kept of rows.
 
 
-@pytest.mark.parametrize("whole", [False, True])
-@pytest.mark.parametrize("name", KEEPERS)
-def test_a_layer_that_keeps_what_it_sees(name, whole):
-    with pytest.raises(pabi.InvalidInput) as caught:
-        trained(network(Layer(KEEPERS[name])), whole=whole)
-    assert caught.value.field == f"1.{name}"
+@every("name", KEEPERS)
+def test_a_layer_that_keeps_what_it_sees(name):
+    for whole in (False, True):
+        refused(f"1.{name}", trained, network(Layer(KEEPERS[name])), whole=whole)
 
 
-@pytest.mark.parametrize("rows", [8, N - 1])
-@pytest.mark.parametrize("name", KEEPERS)
+@every("rows", [8, N - 1])
+@every("name", KEEPERS)
 def test_a_layer_that_keeps_large_batches_alone(name, rows):
     """It is tried with as many rows as it will see in earnest."""
 
@@ -106,9 +86,7 @@ def test_a_layer_that_keeps_large_batches_alone(name, rows):
         if len(x) > rows:
             KEEPERS[name](layer, x)
 
-    with pytest.raises(pabi.InvalidInput) as caught:
-        trained(network(Layer(keep)))
-    assert caught.value.field == f"1.{name}"
+    refused(f"1.{name}", trained, network(Layer(keep)))
 
 
 def test_every_call_has_as_many_rows_as_the_trials(monkeypatch):
@@ -125,7 +103,7 @@ def test_every_call_has_as_many_rows_as_the_trials(monkeypatch):
     assert result.guarantee.epsilon(1e-5) > 0.0
 
 
-@pytest.mark.parametrize("whole", [False, True])
+@every("whole", [False, True])
 def test_a_layer_that_changes_on_these_rows_only(whole):
     """No trial can know: what the training did is refused, and the message says nothing of a row."""
 
@@ -133,11 +111,9 @@ def test_a_layer_that_changes_on_these_rows_only(whole):
         if bool((x.abs() > 1e4).any()):
             layer.seen = x.detach()
 
-    data = copy.deepcopy(X)
-    data[3] = SECRET
     module = network(Late(keep) if whole else Layer(keep))
     with pytest.raises(pabi.InvalidInput, match="1.seen: an attribute that changes") as caught:
-        trained(module, whole=whole, data=pairs(data, CLASSES))
+        trained(module, whole=whole, data=with_secret(3))
     assert "77" not in "".join(traceback.format_exception(caught.value))
 
 
@@ -164,12 +140,10 @@ def test_what_is_made_at_first_use_stays_with_the_copy():
     assert result.module[1].seen is None
 
 
-@pytest.mark.parametrize("whole", [False, True])
+@every("whole", [False, True])
 def test_no_row_hangs_on_what_is_returned(whole):
-    data = copy.deepcopy(X)
-    data[:] = SECRET
     module = network(nn.ReLU())
-    result = trained(module, whole=whole, data=pairs(data, CLASSES))
+    result = trained(module, whole=whole, data=with_secret(slice(None)))
     kept = torch.cat([t.reshape(-1).double() for t in reachable(result.module)] or [torch.zeros(1)])
     assert not (kept.abs() > 1e3).any()
     for name, parameter in module.named_parameters():
@@ -177,72 +151,36 @@ def test_no_row_hangs_on_what_is_returned(whole):
         assert same is (not whole and not name.startswith("2"))
 
 
-def _forward(module, hook):
-    module[1].register_forward_hook(hook)
+HOOKS = ["forward", "forward_pre", "full_backward", "full_backward_pre"]
+OF_ALL = [*HOOKS, "buffer_registration", "module_registration", "parameter_registration"]
 
 
-def _before(module, hook):
-    module[1].register_forward_pre_hook(hook)
-
-
-def _backward(module, hook):
-    module[1].register_full_backward_hook(hook)
-
-
-@pytest.mark.parametrize("whole", [False, True])
-@pytest.mark.parametrize("register", [_forward, _before, _backward])
-def test_hooks_are_refused_before_they_see_a_row(register, whole):
-    seen = []
-    module = network(nn.ReLU())
-    register(module, lambda *arguments: seen.append(arguments))
-    with pytest.raises(pabi.InvalidInput, match="1: expected no hooks") as caught:
-        trained(module, whole=whole)
-    assert caught.value.field == "1"
-    assert not seen
-    with pytest.raises(pabi.InvalidInput, match="1: expected no hooks"):
-        integration.features(module, pairs(X, CLASSES), head="2")
-
-
-OF_ALL = [
-    "forward",
-    "forward_pre",
-    "full_backward",
-    "full_backward_pre",
-    "buffer_registration",
-    "module_registration",
-    "parameter_registration",
-]
-
-
-@pytest.mark.parametrize("whole", [False, True])
-@pytest.mark.parametrize("kind", OF_ALL)
-def test_hooks_of_all_modules_are_refused_before_they_see_a_row(kind, whole):
-    seen = []
-    module = network(nn.ReLU())
-    register = getattr(nn.modules.module, f"register_module_{kind}_hook")
-    handle = register(lambda *arguments: seen.append(arguments))
+@every("of_all, kind", [(False, kind) for kind in HOOKS] + [(True, kind) for kind in OF_ALL])
+def test_hooks_are_refused_before_they_see_a_row(of_all, kind):
+    """Those of a layer, and those of all modules, which see how the copy is made."""
+    seen, module = [], network(nn.ReLU())
+    name = f"register_module_{kind}_hook" if of_all else f"register_{kind}_hook"
+    register = getattr(nn.modules.module if of_all else module[1], name)
+    handle, field = register(lambda *given: seen.append(given)), "module" if of_all else "1"
     try:
-        with pytest.raises(pabi.InvalidInput, match="module: expected no hooks"):
-            trained(module, whole=whole)
-        with pytest.raises(pabi.InvalidInput, match="module: expected no hooks"):
-            integration.features(module, pairs(X, CLASSES), head="2")
+        messages = [refused(field, trained, module, whole=whole) for whole in (False, True)]
+        data = pairs(X, CLASSES)
+        messages.append(refused(field, integration.features, module, data, head="2"))
     finally:
         handle.remove()
+    assert all("expected no hooks" in message for message in messages)
     assert not any(isinstance(layer, nn.Linear) for layer, *_ in seen)
+    assert of_all or not seen
 
 
-class Shared(nn.Module):
+class Shared(nn.Identity):
     def __deepcopy__(self, memo):
         return self
 
-    def forward(self, x):
-        return x
 
-
-@pytest.mark.parametrize("whole", [False, True])
+@every("whole", [False, True])
 def test_a_module_that_is_not_copied(whole):
-    with pytest.raises(pabi.InvalidInput, match=r"module: .*copy.deepcopy"):
-        trained(network(Shared()), whole=whole)
+    assert "copy.deepcopy" in refused("module", trained, network(Shared()), whole=whole)
 
 
 def test_parametrised_layers_are_trained_by_their_originals():
@@ -274,21 +212,18 @@ def test_a_file_has_parameters_and_buffers_and_nothing_of_hooks(tmp_path):
         assert torch.equal(value, result.module.get_parameter(name))
 
 
-class Stateful(nn.Module):
+class Stateful(nn.Identity):
     def get_extra_state(self):
         return {"rows": SECRET}
 
     def set_extra_state(self, state):
         pass
 
-    def forward(self, x):
-        return x
-
 
 def test_a_state_of_ones_own_is_not_written(tmp_path):
     result = trained(network(Stateful()))
-    with pytest.raises(pabi.InvalidInput, match="1: .*get_extra_state"):
-        integration.save(result, tmp_path / "model.pt")
+    message = refused("1", integration.save, result, tmp_path / "model.pt")
+    assert "get_extra_state" in message
     assert not (tmp_path / "model.pt").exists()
 
 
@@ -325,35 +260,36 @@ class Picky(nn.Module):
         return x
 
 
-def secret_rows():
-    data = copy.deepcopy(X)
-    data[7] = SECRET
-    return data
+def with_secret(row):
+    data = X.copy()
+    data[row] = SECRET
+    return pairs(data, CLASSES)
 
 
-FAILURES = {
-    "a dataset": lambda: (nn.ReLU(), Failing(torch.as_tensor(X), CLASSES)),
-    "rows of other lengths": lambda: (nn.ReLU(), Uneven(torch.as_tensor(X), CLASSES)),
-    "a layer": lambda: (Picky(), pairs(secret_rows(), CLASSES)),
-}
+# (a layer, a dataset, the ways in which it fails)
+FAILURES = [
+    (nn.ReLU(), Failing(torch.as_tensor(X), CLASSES), ["head", "whole", "features"]),
+    (nn.ReLU(), Uneven(torch.as_tensor(X), CLASSES), ["head", "whole", "features"]),
+    (Picky(), with_secret(7), ["head", "features"]),  # of a whole module torch.func refuses to look
+]
 
 
-@pytest.mark.parametrize("way", ["head", "whole", "features"])
-@pytest.mark.parametrize("name", FAILURES)
-def test_no_error_shows_a_row(name, way):
-    if (name, way) == ("a layer", "whole"):
-        pytest.skip("torch.func itself refuses to look")
-    layer, data = FAILURES[name]()
-    with pytest.raises(
-        pabi.InvalidInput, match="with a (ValueError|RuntimeError)|shapes of the first"
-    ) as caught:
-        if way == "features":
-            integration.features(network(layer), data, head="2")
-        else:
-            trained(network(layer), whole=way == "whole", data=data)
-    assert caught.value.__cause__ is None
-    assert caught.value.__context__ is None
-    shown = "".join(traceback.format_exception(caught.value))
+@every("layer, data, ways", FAILURES)
+def test_no_error_shows_a_row(layer, data, ways):
+    words = "with a (ValueError|RuntimeError)|shapes of the first"
+    for way in ways:
+        with pytest.raises(pabi.InvalidInput, match=words) as caught:
+            if way == "features":
+                integration.features(network(layer), data, head="2")
+            else:
+                trained(network(layer), whole=way == "whole", data=data)
+        assert_shows_nothing(caught.value)
+
+
+def assert_shows_nothing(error):
+    assert error.__cause__ is None
+    assert error.__context__ is None
+    shown = "".join(traceback.format_exception(error))
     assert not {form for form in ("7123", "7.712") if form in shown}
 
 
@@ -361,43 +297,37 @@ def test_no_error_of_a_loading_process_shows_a_row():
     data = Failing(torch.as_tensor(X), CLASSES)
     with pytest.raises(pabi.InvalidInput, match="dataset: fails") as caught:
         trained(network(nn.ReLU()), data=data, workers=1)
-    assert caught.value.__context__ is None
-    assert "7123" not in "".join(traceback.format_exception(caught.value))
+    assert_shows_nothing(caught.value)
 
 
 # Complex numbers, whose imaginary part nothing bounds.
 
 
-@pytest.mark.parametrize("whole", [False, True])
-def test_complex_modules(whole):
+def test_complex_numbers():
     module = nn.Sequential(nn.Linear(D, 4), nn.Linear(4, K)).to(torch.complex128)
-    with pytest.raises(
-        pabi.InvalidInput, match=r"module: expected real parameters, got '0.weight'"
-    ):
-        how = {"loss": nn.CrossEntropyLoss()} if whole else {"head": "1"}
-        integration.train(module, pairs(X, CLASSES), WHOLE if whole else HEAD, **how)
+    words = "expected real parameters, got '0.weight'"
+    for described, how in ((WHOLE, {"loss": nn.CrossEntropyLoss()}), (HEAD, {"head": "1"})):
+        message = refused("module", integration.train, module, pairs(X, CLASSES), described, **how)
+        assert words in message
+    for dataset in (pairs(X + 1j, CLASSES), Listed(torch.as_tensor(X + 1j), CLASSES)):
+        for message in (
+            refused("dataset", trained, nn.Linear(D, K), whole=True, data=dataset),
+            refused("dataset", integration.features, network(nn.ReLU()), dataset, head="2"),
+        ):
+            assert "both of real numbers" in message
 
 
-@pytest.mark.parametrize("dataset", [pairs, lambda X, y: Listed(torch.as_tensor(X), y)])
-def test_complex_records(dataset):
-    with pytest.raises(pabi.InvalidInput, match=r"dataset: .*both of real numbers"):
-        trained(nn.Linear(D, K), whole=True, data=dataset(X + 1j, CLASSES))
-    with pytest.raises(pabi.InvalidInput, match=r"dataset: .*both of real numbers"):
-        integration.features(network(nn.ReLU()), dataset(X + 1j, CLASSES), head="2")
+class Functions(TorchFunctionMode):
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        return function(*args, **(kwargs or {}))
+
+
+class Dispatch(TorchDispatchMode):
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        return function(*args, **(kwargs or {}))
 
 
 def test_modes_see_every_record():
-    from torch.overrides import TorchFunctionMode
-    from torch.utils._python_dispatch import TorchDispatchMode
-
-    class Functions(TorchFunctionMode):
-        def __torch_function__(self, function, types, args=(), kwargs=None):
-            return function(*args, **(kwargs or {}))
-
-    class Dispatch(TorchDispatchMode):
-        def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-            return function(*args, **(kwargs or {}))
-
     for mode in (Functions, Dispatch):
         with mode(), pytest.raises(pabi.InvalidInput, match="module: expected no mode"):
             trained(network(nn.ReLU()))

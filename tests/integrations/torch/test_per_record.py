@@ -1,19 +1,28 @@
-"""Gradients of any module: those of PyTorch taken one by one, whatever else is in the batch."""
+"""Gradients of any module are those of PyTorch one by one, and products on a device those of the host."""
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
+from scipy.stats import beta
 
 import pabi
+from pabi.execute.linear_gradients import LogisticGradients, SoftmaxGradients, SquaredGradients
 from pabi.execute.randomness import secret_generator
+from pabi.execute.sums import Limit
+from pabi.integrations.torch import products
+from pabi.integrations.torch.products import DeviceRecords, multiplies, refuse_emulation
+from pabi.learn import Records
+from support.every_case import every
 from support.frameworks import framework
-from support.modules import D, K, Listed, N, pairs, run, table
+from support.modules import D, K, Listed, N, linear, pairs, run, table
 from support.unpriced import Unpriced
 
 torch = framework("torch")
 from pabi.integrations import torch as integration  # noqa: E402
-from pabi.integrations.torch import per_record  # noqa: E402
+from pabi.integrations.torch import head_training, module_training, per_record  # noqa: E402
 from pabi.integrations.torch.datasets import Pairs  # noqa: E402
 from pabi.integrations.torch.per_record import ModuleGradients  # noqa: E402
 
@@ -47,8 +56,8 @@ def one_by_one(module, rows):
     return np.array(found)
 
 
-@pytest.mark.parametrize("chunk", [1, 4, 64, None])
-@pytest.mark.parametrize("frozen", [False, True])
+@every("chunk", [1, 4, 64, None])
+@every("frozen", [False, True])
 def test_gradients_are_those_of_a_backward_pass_each(chunk, frozen):
     module = network()
     module[0].weight.requires_grad_(not frozen)
@@ -85,16 +94,18 @@ def test_a_gradient_that_is_not_finite_is_zero_and_nobody_elses_changes():
     np.testing.assert_allclose(values[[0, 2]], one_by_one(module, [3, 5]), atol=1e-12)
 
 
-def test_an_error_shows_nothing_of_a_record():
-    secret = CLASSES.copy()
-    secret[:] = 77_123
+def refusal(module, targets=CLASSES):
+    described = run(pabi.Loss.unknown(), **UNKNOWN)
     with pytest.raises(pabi.InvalidInput) as caught:
-        integration.train(
-            network(), pairs(X, secret), run(pabi.Loss.unknown(), **UNKNOWN), loss=LOSS
-        )
-    assert "77" not in str(caught.value)
-    assert caught.value.__cause__ is None
-    assert caught.value.__context__ is None
+        integration.train(module, pairs(X, targets), described, loss=LOSS)
+    return caught.value
+
+
+def test_an_error_shows_nothing_of_a_record():
+    error = refusal(network(), np.full_like(CLASSES, 77_123))
+    assert "77" not in str(error)
+    assert error.__cause__ is None
+    assert error.__context__ is None
 
 
 # Training.
@@ -112,7 +123,9 @@ def by_hand(described, module, seed):
 
 
 @pytest.mark.parametrize(
-    ("batches", "chunk"), [(pabi.Poisson(16), 1), (pabi.ShuffleOnce(16), None)]
+    ("batches", "chunk"),
+    [(pabi.Poisson(16), 1), (pabi.ShuffleOnce(16), None)],
+    ids=["poisson", "shuffled"],
 )
 def test_iterates_are_those_of_numpy_with_gradients_one_by_one(batches, chunk):
     """From batches drawn anew in chunks of one: last bits may depend on the place in a chunk."""
@@ -139,8 +152,6 @@ def test_hidden_paths_are_trained_in_doubles(monkeypatch):
             super().__init__(module, *arguments, **keywords)
             seen.append({p.dtype for p in module.parameters()})
 
-    from pabi.integrations.torch import module_training
-
     monkeypatch.setattr(module_training, "ModuleGradients", Noted)
     convex = pabi.Loss.convex(smoothness=4.0, gradient_bound=9.0, l2=0.1)
     module = torch.nn.Sequential(torch.nn.Linear(D, 1, bias=False)).float()
@@ -155,18 +166,13 @@ def test_hidden_paths_are_trained_in_doubles(monkeypatch):
 
 
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
-@pytest.mark.parametrize("whole", [True, False])
-def test_a_scripted_module_is_refused(whole):
-    module = torch.jit.script(network())
-    module = module if whole else torch.nn.Sequential(module, torch.nn.Identity())
-    with pytest.raises(pabi.InvalidInput, match=r"^module: expected no torch\.jit\.ScriptModule"):
-        integration.train(module, pairs(X, CLASSES), run(pabi.Loss.unknown(), **UNKNOWN), loss=LOSS)
-
-
-def test_parameters_without_values_are_refused():
-    module = torch.nn.Sequential(torch.nn.Linear(D, K, device="meta"))
-    with pytest.raises(pabi.InvalidInput, match="^module: expected parameters that have values"):
-        integration.train(module, pairs(X, CLASSES), run(pabi.Loss.unknown(), **UNKNOWN), loss=LOSS)
+def test_scripted_modules_and_parameters_without_values_are_refused():
+    scripted = torch.jit.script(network())
+    for module in (scripted, torch.nn.Sequential(scripted, torch.nn.Identity())):
+        words = "module: expected no torch.jit.ScriptModule"
+        assert str(refusal(module)).startswith(words)
+    empty = torch.nn.Sequential(torch.nn.Linear(D, K, device="meta"))
+    assert str(refusal(empty)).startswith("module: expected parameters that have values")
 
 
 def test_dropout_draws_for_every_record():
@@ -193,17 +199,8 @@ def test_records_of_a_call_are_bounded_by_memory_and_data(monkeypatch):
 def test_no_attack_on_extreme_records_beats_composition(monkeypatch):
     """Four records of one feature whose gradients are ±0.2 everywhere, full batches, no regulariser: the last
     iterate is a Gaussian that a record moves by 2·0.2·η·T/n, and all steps together are as telling."""
-    from scipy.stats import beta
-
-    described = pabi.NoisySGD(
-        pabi.Loss.unknown(),
-        n=4,
-        batches=pabi.FullBatch(),
-        steps=3,
-        step_size=0.5,
-        noise_std=0.08,
-        clip_norm=0.2,
-    )
+    fields = {"n": 4, "batches": pabi.FullBatch(), "epochs": None, "steps": 3}
+    described = run(pabi.Loss.unknown(), **fields, step_size=0.5, noise_std=0.08, clip_norm=0.2)
     guarantee = described.guarantee(1e-3)
     separation = 2 * 0.2 / 4 * 3**0.5 / 0.08
     assert separation * (1 - 1e-9) <= guarantee.mu <= 1.01 * separation
@@ -231,3 +228,62 @@ def test_no_attack_on_extreme_records_beats_composition(monkeypatch):
     # What is known of the law: a record moves the mean by as much as it may.
     spread = 0.5 * 0.08 * 3**0.5
     assert abs(one.mean() - other.mean() - separation * spread) < 5 * spread * (2 / runs) ** 0.5
+
+
+# Where there is no CUDA device, the CPU stands in for one.
+HOST = torch.device("cpu")
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+KINDS = {
+    "softmax": lambda records: SoftmaxGradients(records, CLASSES, K),
+    "logistic": lambda records: LogisticGradients(records, CLASSES % 2),
+    "squared": lambda records: SquaredGradients(records, X[:, 0], 0.5),
+}
+
+
+@every("dtype", [np.float32, np.float64])
+@every("norm", [None, 1.0, 100.0])
+@every("scaling", [None, 0.7])
+@every("kind", KINDS)
+def test_sums_are_those_of_the_host(kind, scaling, norm, dtype, monkeypatch):
+    monkeypatch.setattr(products, "MOST_ROWS", 16)
+    table_ = X.astype(dtype)
+    host = KINDS[kind](Records(table_, norm, scaling))
+    device = KINDS[kind](DeviceRecords(table_, norm, scaling, DEVICE))
+    theta = np.random.default_rng(1).normal(size=host.shape)
+    limit = Limit(0.4, 1.0 - 1e-12)
+    for rows in (slice(0, N), slice(7, 50), np.random.default_rng(2).permutation(N)[:41]):
+        one, other = (each.clipped_sum(theta, rows, limit) for each in (host, device))
+        np.testing.assert_allclose(other, one, rtol=1e-12, atol=1e-12)
+
+
+def test_a_run_is_the_same_on_a_device(monkeypatch):
+    """From the choice of products to the trained module."""
+    stated = pabi.Loss.softmax(2.0)
+    dataset, layer = pairs(X, CLASSES), linear(X.shape[1], K)
+    host = integration.train(layer, dataset, run(stated, clip_norm=0.5), random_state=0)
+    monkeypatch.setattr(head_training, "multiplies", lambda device, described: True)
+    device = integration.train(
+        layer, dataset, run(stated, clip_norm=0.5), device=DEVICE, random_state=0
+    )
+    np.testing.assert_allclose(device.x, host.x, rtol=0, atol=1e-10)
+    assert products.PRODUCTS in device.guarantee.assumptions
+    assert products.PRODUCTS not in host.guarantee.assumptions
+
+
+def test_which_runs_are_multiplied_on_a_device():
+    """Those in which a record keeps its place, and whose gradients are never formed one by one."""
+    cuda, ordered = torch.device("cuda"), run(pabi.Loss.softmax(2.0), clip_norm=0.5)
+    assert multiplies(cuda, ordered)
+    assert not multiplies(HOST, ordered)
+    assert not multiplies(torch.device("mps"), ordered)
+    assert not multiplies(cuda, dataclasses.replace(ordered, batches=pabi.Poisson(16)))
+    assert not multiplies(cuda, dataclasses.replace(ordered, clipping="coordinates"))
+    assert multiplies(cuda, dataclasses.replace(ordered, batches=pabi.BallsInBins(16)))
+
+
+def test_doubles_that_are_put_together_of_shorter_numbers_are_refused(monkeypatch):
+    monkeypatch.delenv("CUBLAS_EMULATE_DOUBLE_PRECISION", raising=False)
+    refuse_emulation()
+    monkeypatch.setenv("CUBLAS_EMULATE_DOUBLE_PRECISION", "1")
+    with pytest.raises(pabi.InvalidInput, match="CUBLAS"):
+        refuse_emulation()

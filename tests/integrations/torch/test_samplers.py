@@ -7,6 +7,7 @@ import itertools
 import math
 import pickle
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from pabi.integrations.torch import (
     ShuffleOnceSampler,
     collate,
 )
+from support.every_case import every, refused
 from support.frameworks import framework
 
 DRAWS = 2_400
@@ -30,28 +32,29 @@ def within(count: int, probability: float) -> bool:
     return abs(count - DRAWS * probability) < 5 * spread + 1
 
 
-def test_every_permutation_is_as_likely():
-    counts = Counter(tuple(itertools.chain(*ShuffleOnceSampler(3, 2))) for _ in range(DRAWS))
-    assert len(counts) == 6
-    assert all(within(count, 1 / 6) for count in counts.values())
+def permutation_of(sampler: Any) -> tuple[int, ...]:
+    return tuple(itertools.chain(*sampler))
 
 
-def test_every_record_falls_into_every_bin_by_itself():
-    counts = Counter(
-        tuple(sorted((i, j) for j, batch in enumerate(BallsInBinsSampler(3, 2)) for i in batch))
-        for _ in range(DRAWS)
-    )
-    assert len(counts) == 2**3
-    assert all(within(count, 1 / 8) for count in counts.values())
+def bins() -> Any:
+    batches = enumerate(BallsInBinsSampler(3, 2))
+    return tuple(sorted((i, j) for j, batch in batches for i in batch))
 
 
-def test_every_epoch_of_a_reshuffle_has_a_permutation_of_its_own():
-    counts = Counter()
-    for _ in range(DRAWS):
-        sampler = ReshuffleSampler(2, 1)
-        counts[tuple(tuple(itertools.chain(*sampler)) for _ in range(2))] += 1
-    assert len(counts) == 4
-    assert all(within(count, 1 / 4) for count in counts.values())
+def two_epochs() -> Any:
+    sampler = ReshuffleSampler(2, 1)
+    return permutation_of(sampler), permutation_of(sampler)
+
+
+@every(
+    "drawn, outcomes",
+    [(lambda: permutation_of(ShuffleOnceSampler(3, 2)), 6), (bins, 2**3), (two_epochs, 4)],
+)
+def test_every_outcome_is_as_likely(drawn, outcomes):
+    """Permutations, the bin of every record by itself, and the permutation of every epoch."""
+    counts = Counter(drawn() for _ in range(DRAWS))
+    assert len(counts) == outcomes
+    assert all(within(count, 1 / outcomes) for count in counts.values())
 
 
 def test_every_poisson_batch_is_drawn_by_itself():
@@ -72,57 +75,39 @@ def test_a_poisson_batch_beyond_the_cap_is_empty():
     assert within(counts[0], (1 / 3) ** 3 + (2 / 3) ** 3)
 
 
-@pytest.mark.parametrize(
-    ("sampler", "scheme"),
-    [
-        (lambda: ReshuffleSampler(10, 4), pabi.Reshuffle(4)),
-        (lambda: PoissonSampler(10, 4), pabi.Poisson(4)),
-        (lambda: PoissonSampler(10, 4, cap=5), pabi.Poisson(4, cap=5)),
-    ],
-)
-def test_what_is_drawn_anew_is_of_the_scheme(sampler, scheme):
-    epochs = []
-    for _ in range(20):
-        own = sampler()
-        assert (own.scheme, own.n, own.size, own.secret) == (scheme, 10, 4, True)
-        first, second = list(own), list(own)
-        assert len(first) == len(own) == scheme.per_epoch(10) == 3
-        epochs += [first, second]
-    if isinstance(scheme, pabi.Reshuffle):
-        for epoch in epochs:
-            assert [len(batch) for batch in epoch] == [4, 4, 2], "the short batch is not dropped"
-            assert sorted(itertools.chain(*epoch)) == list(range(10))
-    else:
-        sizes = {len(batch) for epoch in epochs for batch in epoch}
-        assert max(sizes) <= (scheme.cap or 10)
-        assert len(sizes) > 2
-    assert all(len(set(batch)) == len(batch) for epoch in epochs for batch in epoch)
-    assert any(one != other for one, other in zip(epochs[::2], epochs[1::2], strict=True))
+SCHEMES = [
+    (lambda: ShuffleOnceSampler(10, 4), pabi.ShuffleOnce(4)),
+    (lambda: ReshuffleSampler(10, 4), pabi.Reshuffle(4)),
+    (lambda: BallsInBinsSampler(10, 4), pabi.BallsInBins(4)),
+    (lambda: BallsInBinsSampler(10, 4, cap=5), pabi.BallsInBins(4, cap=5)),
+    (lambda: PoissonSampler(10, 4), pabi.Poisson(4)),
+    (lambda: PoissonSampler(10, 4, cap=5), pabi.Poisson(4, cap=5)),
+]
 
 
-@pytest.mark.parametrize(
-    ("sampler", "scheme"),
-    [
-        (lambda: ShuffleOnceSampler(10, 4), pabi.ShuffleOnce(4)),
-        (lambda: BallsInBinsSampler(10, 4), pabi.BallsInBins(4)),
-        (lambda: BallsInBinsSampler(10, 4, cap=5), pabi.BallsInBins(4, cap=5)),
-    ],
-)
+@every("sampler, scheme", SCHEMES)
 def test_an_epoch_is_that_of_the_scheme(sampler, scheme):
+    pairs = []
     for _ in range(20):
         own = sampler()
-        first = list(own)
         assert (own.scheme, own.n, own.size, own.secret) == (scheme, 10, 4, True)
-        assert len(first) == len(own) == scheme.per_epoch(10)
-        assert list(own) == first, "the same in every epoch"
-        rows = sorted(itertools.chain(*first))
-        if isinstance(scheme, pabi.ShuffleOnce):
-            assert [len(batch) for batch in first] == [4, 4, 2], "the short batch is not dropped"
-        if getattr(scheme, "cap", None) is None:
-            assert rows == list(range(10))
-        else:
-            assert all(len(batch) <= 5 for batch in first)
-            assert len(set(rows)) == len(rows)
+        pairs.append((list(own), list(own)))
+        assert len(own) == len(pairs[-1][0]) == scheme.per_epoch(10)
+    epochs = list(itertools.chain(*pairs))
+    assert all(len(set(batch)) == len(batch) for epoch in epochs for batch in epoch)
+    sizes = {len(batch) for epoch in epochs for batch in epoch}
+    rows = [sorted(itertools.chain(*epoch)) for epoch in epochs]
+    cap = getattr(scheme, "cap", None)
+    if isinstance(scheme, pabi.ShuffleOnce | pabi.Reshuffle):  # the short batch is not dropped
+        assert all([len(batch) for batch in epoch] == [4, 4, 2] for epoch in epochs)
+    if isinstance(scheme, pabi.Poisson):
+        assert len(sizes) > 2
+    elif cap is None:
+        assert all(each == list(range(10)) for each in rows)
+    assert max(sizes) <= (cap or 10)
+    assert all(len(set(each)) == len(each) for each in rows) or isinstance(scheme, pabi.Poisson)
+    afresh = isinstance(scheme, pabi.Reshuffle | pabi.Poisson)
+    assert any(one != other for one, other in pairs) is afresh
 
 
 def test_the_order_is_the_one_that_train_would_use():
@@ -143,25 +128,17 @@ def test_a_secret_order_is_not_shown_copied_or_stored():
 
 
 def test_arguments_are_refused_by_name():
-    cases = {
-        "size": [
-            lambda: ShuffleOnceSampler(3, 4),
-            lambda: BallsInBinsSampler(3, 0),
-            lambda: ReshuffleSampler(3, 4),
-            lambda: PoissonSampler(3, 0),
-        ],
-        "n": [lambda: ShuffleOnceSampler(0, 1)],
-        "cap": [
-            lambda: BallsInBinsSampler(10, 4, cap=3),
-            lambda: PoissonSampler(10, 4, cap=3),
-        ],
-        "random_state": [lambda: ShuffleOnceSampler(3, 2, random_state="seed")],
-    }
-    for field, several in cases.items():
-        for sampler in several:
-            with pytest.raises(pabi.InvalidInput) as caught:
-                sampler()
-            assert caught.value.field == field
+    refused("n", ShuffleOnceSampler, 0, 1)
+    refused("random_state", ShuffleOnceSampler, 3, 2, random_state="seed")
+    for sampler, size in (
+        (ShuffleOnceSampler, 4),
+        (BallsInBinsSampler, 0),
+        (ReshuffleSampler, 4),
+        (PoissonSampler, 0),
+    ):
+        refused("size", sampler, 3, size)
+    for sampler in (BallsInBinsSampler, PoissonSampler):
+        refused("cap", sampler, 10, 4, cap=3)
 
 
 def test_a_loader_takes_them_empty_batches_included():
@@ -179,13 +156,7 @@ def test_a_loader_takes_them_empty_batches_included():
     assert {0, 1, 2} <= seen
 
 
-@pytest.mark.parametrize(
-    "sampler",
-    [
-        lambda state: ShuffleOnceSampler(10, 4, random_state=state),
-        lambda state: ReshuffleSampler(10, 4, random_state=state),
-    ],
-)
+@every("sampler", [ShuffleOnceSampler, ReshuffleSampler])
 @pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 def test_a_loop_of_ones_own_takes_the_steps_of_train(sampler):
     """Means over batches as the scheme says, divided by `size`: the iterate of `pabi.learn.train` with the
@@ -194,24 +165,15 @@ def test_a_loop_of_ones_own_takes_the_steps_of_train(sampler):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(10, 3)), rng.normal(size=10)
     generator = np.random.default_rng(5)
-    drawn = sampler(generator)
+    drawn = sampler(10, 4, random_state=generator)
+    loss = pabi.Loss.squared(10.0, 100.0, l2=0.3)
     described = pabi.NoisySGD(
-        pabi.Loss.squared(10.0, 100.0, l2=0.3),
-        n=10,
-        batches=drawn.scheme,
-        epochs=2,
-        cooldown_steps=2,
-        step_size=0.1,
-        noise_std=1e-5,
+        loss, 10, drawn.scheme, 2, cooldown_steps=2, step_size=0.1, noise_std=1e-5
     )
     gradients = pabi.learn.SquaredGradients(X, y, 100.0)
     truth = pabi.learn.train(described, gradients, np.zeros(3), 5).x
     theta = np.zeros(3)
-    for _ in range(2):
-        for rows in drawn:
-            mean = X[rows].T @ (X[rows] @ theta - y[rows]) / drawn.size
-            noise = 1e-5 * generator.standard_normal(3)
-            theta = theta - 0.1 * (mean + 0.3 * theta + noise)
-    for _ in range(2):
-        theta = theta - 0.1 * (0.3 * theta + 1e-5 * generator.standard_normal(3))
+    for rows in itertools.chain(drawn, drawn, [[], []]):
+        mean = X[rows].T @ (X[rows] @ theta - y[rows]) / drawn.size
+        theta = theta - 0.1 * (mean + 0.3 * theta + 1e-5 * generator.standard_normal(3))
     np.testing.assert_allclose(theta, truth, rtol=0, atol=1e-9)

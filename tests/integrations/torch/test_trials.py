@@ -1,16 +1,22 @@
-"""Layers that compute with other rows, learn or draw are refused by what they do on made-up rows."""
+"""Layers that compute with other rows, learn or draw are refused by what they do on made-up rows, and losses
+and options that no run describes by name."""
 
 from __future__ import annotations
+
+import copy
 
 import numpy as np
 import pytest
 
 import pabi
+from support.every_case import every, refused
 from support.frameworks import framework
 from support.modules import D, K, Listed, N, linear, pairs, run, table
 
 torch = framework("torch")
 from pabi.integrations import torch as integration  # noqa: E402
+from pabi.integrations.torch.library import same_draws  # noqa: E402
+from pabi.integrations.torch.losses import checked_loss_of_records, refuse_another  # noqa: E402
 
 nn = torch.nn
 X, CLASSES = table()
@@ -23,10 +29,7 @@ class Layer(nn.Module):
 
     def __init__(self, function):
         super().__init__()
-        self.function = function
-
-    def forward(self, x):
-        return self.function(x)
+        self.forward = function
 
 
 class Counting(nn.Module):
@@ -41,124 +44,109 @@ class Counting(nn.Module):
         return x
 
 
-def refusal(layer, *, whole=False, described=None, **options):
+def refusal(layer, *, whole=False, described=None):
     """Of a module with this layer before its head."""
     module = nn.Sequential(nn.Linear(D, 4), layer, nn.Linear(4, K))
-    if whole:
-        options = {"loss": nn.CrossEntropyLoss()} | options
-    else:
-        options = {"head": "2"} | options
+    options = {"loss": nn.CrossEntropyLoss()} if whole else {"head": "2"}
+    described = described or (WHOLE if whole else HEAD)
     with pytest.raises(pabi.InvalidInput) as caught:
-        integration.train(
-            module, pairs(X, CLASSES), described or (WHOLE if whole else HEAD), **options
-        )
+        integration.train(module, pairs(X, CLASSES), described, **options)
     return caught.value
 
 
-@pytest.mark.parametrize("whole", [False, True])
-@pytest.mark.parametrize(
-    "layer",
-    [
-        nn.BatchNorm1d(4, track_running_stats=False),
-        Layer(lambda x: x - x.mean(0)),
-        Layer(lambda x: x + x.sum()),
-        Layer(lambda x: x.sort(dim=0).values),
-    ],
-    ids=["batch norm", "centred", "sum", "sorted"],
-)
-def test_rows_that_others_have_a_say_in(layer, whole):
-    error = refusal(layer, whole=whole)
-    assert error.field in ("1", "module")
-    assert "other rows" in str(error)
+MODULE, BOTH = {"module"}, (False, True)
+# (a layer, whether the whole module is trained, the fields that may be named, words)
+UNFIT = [
+    (nn.BatchNorm1d(4, track_running_stats=False), BOTH, {"1", "module"}, "other rows"),
+    (Layer(lambda x: x - x.mean(0)), BOTH, {"1", "module"}, "other rows"),
+    (Layer(lambda x: x + x.sum()), BOTH, {"1", "module"}, "other rows"),
+    (Layer(lambda x: x.sort(dim=0).values), BOTH, {"1", "module"}, "other rows"),
+    (nn.BatchNorm1d(4), [True], {"1"}, "BatchNorm1d"),
+    (Counting(), BOTH, {"1.seen"}, "learns"),
+    (Layer(lambda x: nn.functional.dropout(x, 0.5)), [False], {"1", "module"}, "without chance"),
+    (Layer(lambda x: x[:, :3]), [False], {"module"}, f"({N}, 5)"),
+    (Layer(lambda x: x[:1].expand(3, -1)), [True], {"module"}, ""),
+]
 
 
-def test_batch_norm_is_refused_where_it_learns_and_not_where_it_is_frozen():
-    error = refusal(nn.BatchNorm1d(4), whole=True)
-    assert (error.field, "BatchNorm1d" in str(error)) == ("1", True)
+@every("layer, ways, fields, words", UNFIT)
+def test_layers_that_compute_with_other_rows_learn_or_draw(layer, ways, fields, words):
+    for whole in ways:
+        error = refusal(copy.deepcopy(layer), whole=whole)
+        assert error.field in fields
+        assert words in str(error)
+
+
+def test_frozen_batch_norm_is_taken():
     module = nn.Sequential(nn.Linear(D, 4), nn.BatchNorm1d(4), nn.Linear(4, K)).train(False)
     integration.train(module, pairs(X, CLASSES), WHOLE, loss=nn.CrossEntropyLoss())
 
 
-@pytest.mark.parametrize("whole", [False, True])
-def test_buffers_that_learn(whole):
-    error = refusal(Counting(), whole=whole)
-    assert (error.field, "learns" in str(error)) == ("1.seen", True)
+def test_trials_leave_the_draws_of_torch_alone():
+    before = torch.random.get_rng_state()
+    with same_draws():
+        one = torch.rand(3)
+    with same_draws():
+        other = torch.rand(3)
+    assert torch.equal(one, other)
+    assert torch.equal(torch.random.get_rng_state(), before)
 
 
-def test_features_by_chance():
-    error = refusal(Layer(lambda x: nn.functional.dropout(x, 0.5, training=True)))
-    assert "without chance" in str(error)
+class Same(torch.autograd.Function):
+    generate_vmap_rule = False
+
+    @staticmethod
+    def forward(x):
+        return x.clone()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
 
 
-def test_what_fails_says_so_of_made_up_rows():
-    error = refusal(Layer(lambda x: x[:, :3]))
-    assert (error.field, f"({N}, 5)" in str(error)) == ("module", True)
+class Skewed(Same):
+    @staticmethod
+    def vmap(info, in_dims, x):
+        slots = torch.arange(info.batch_size).reshape(-1, *[1] * (x.ndim - 1))
+        return x.movedim(in_dims[0], 0) * (1 + 1e-6 * (slots % 2)), 0
 
 
-def test_outputs_that_are_not_one_a_record():
-    error = refusal(Layer(lambda x: x[:1].expand(3, -1)), whole=True)
-    assert error.field == "module"
+class Uneven(Same):
+    @staticmethod
+    def backward(ctx, gradient):
+        return Skewed.apply(gradient)
+
+    @staticmethod
+    def vmap(info, in_dims, x):
+        return Uneven.apply(x), in_dims[0]
 
 
 def test_last_bits_that_depend_on_a_place_are_refused_where_batches_are_drawn_anew():
     """A gradient that is off by a bit in every other slot, which only a trial of places shows."""
-
-    class Uneven(torch.autograd.Function):
-        generate_vmap_rule = False
-
-        @staticmethod
-        def forward(x):
-            return x.clone()
-
-        @staticmethod
-        def setup_context(ctx, inputs, output):
-            pass
-
-        @staticmethod
-        def backward(ctx, gradient):
-            return Skewed.apply(gradient)
-
-    class Skewed(torch.autograd.Function):
-        generate_vmap_rule = False
-
-        @staticmethod
-        def forward(x):
-            return x.clone()
-
-        @staticmethod
-        def setup_context(ctx, inputs, output):
-            pass
-
-        @staticmethod
-        def vmap(info, in_dims, x):
-            slots = torch.arange(info.batch_size).reshape(-1, *[1] * (x.ndim - 1))
-            return x.movedim(in_dims[0], 0) * (1 + 1e-6 * (slots % 2)), 0
-
-    Uneven.vmap = staticmethod(lambda info, in_dims, x: (Uneven.apply(x), in_dims[0]))
-    layer = Layer(Uneven.apply)
     anew = run(pabi.Loss.unknown(), clip_norm=0.5, batches=pabi.Poisson(16))
-    error = refusal(layer, whole=True, described=anew)
+    error = refusal(Layer(Uneven.apply), whole=True, described=anew)
     assert (error.field, "place" in str(error)) == ("chunk", True)
 
 
 # Heads and arguments.
 
 
+class Twice(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(D, D)
+
+    def forward(self, x):
+        return self.head(self.head(x))
+
+
 def test_heads_that_are_none():
-    class Twice(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.head = nn.Linear(D, D)
-
-        def forward(self, x):
-            return self.head(self.head(x))
-
-    shared = nn.Sequential(nn.Linear(K, K), nn.Linear(K, K))
+    alone, shared = nn.Sequential(nn.Linear(D, K)), nn.Sequential(nn.Linear(K, K), nn.Linear(K, K))
     shared[1].weight = shared[0].weight
     cases = [
         (nn.Sequential(nn.Linear(D, K), nn.Softmax(1)), "0", "behind"),
-        (nn.Sequential(nn.Linear(D, K)), "1", "name of a layer"),
-        (nn.Sequential(nn.Linear(D, K)), nn.Linear(D, K), "layer of the module"),
+        (alone, "1", "name of a layer"),
+        (alone, nn.Linear(D, K), "layer of the module"),
         (nn.Sequential(nn.ReLU()), "0", "ReLU"),
         (shared, "1", "share"),
         (Twice(), "head", "2 times"),
@@ -172,22 +160,21 @@ def test_heads_that_are_none():
 
 def test_outputs_go_with_the_loss():
     cases = [
-        (pabi.Loss.logistic(2.0), K, "one output"),
-        (pabi.Loss.softmax(2.0), 1, "at least two"),
-        (pabi.Loss.one_vs_rest(2.0, classes=K + 1), K, f"{K + 1} outputs"),
+        (pabi.Loss.logistic(2.0), K, CLASSES, "one output"),
+        (pabi.Loss.softmax(2.0), 1, CLASSES, "at least two"),
+        (pabi.Loss.one_vs_rest(2.0, classes=K + 1), K, CLASSES, f"{K + 1} outputs"),
+        (pabi.Loss.vector_huber(2.0, 1.0), K, X[:, :2], "3 numbers a record, got 2"),
     ]
-    for loss, outputs, words in cases:
+    for loss, outputs, targets, words in cases:
         with pytest.raises(pabi.InvalidInput, match=words):
-            integration.train(linear(D, outputs).float(), pairs(X, CLASSES), run(loss))
-    vectors = run(pabi.Loss.vector_huber(2.0, threshold=1.0))
-    with pytest.raises(pabi.InvalidInput, match="3 numbers a record, got 2"):
-        integration.train(linear(D, K).float(), pairs(X, X[:, :2]), vectors)
+            integration.train(linear(D, outputs).float(), pairs(X, targets), run(loss))
 
 
 def test_arguments_are_refused_by_name():
     module = nn.Sequential(nn.Linear(D, K))
-    listed, loss = pairs(X, CLASSES), nn.CrossEntropyLoss()
-    whole = {"run": WHOLE, "loss": loss}
+    listed, head = pairs(X, CLASSES), {"head": "0"}
+    whole = {"described": WHOLE, "loss": nn.CrossEntropyLoss()}
+    residual = run(pabi.Loss.softmax(2.0), clip_norm=0.5, clipping="residual")
     cases = {
         "module": [{"module": "net"}, {"module": nn.Sequential(nn.ReLU()), **whole}],
         "dataset": [
@@ -197,42 +184,93 @@ def test_arguments_are_refused_by_name():
             {"dataset": Listed(X.tolist(), CLASSES)},
         ],
         "n": [{"dataset": pairs(X[:9], CLASSES[:9])}],
-        "run": [{"run": "a run"}, {"run": WHOLE, "head": "0"}],
-        "head": [{"run": HEAD}],
-        "device": [{"device": "cupboard", "head": "0"}],
-        "workers": [{"workers": -1, "head": "0"}],
-        "intercept_scaling": [{"intercept_scaling": 0.0, "head": "0"}],
-        "feature_norm": [{"intercept_scaling": 2.0, "head": "0"}],
+        "run": [{"described": "a run"}, {"described": WHOLE, **head}],
+        "head": [{}, {**whole, "described": residual}],
+        "device": [{"device": "cupboard", **head}],
+        "workers": [{"workers": -1, **head}],
+        "intercept_scaling": [{"intercept_scaling": 0.0, **head}],
+        "feature_norm": [{"intercept_scaling": 2.0, **head}],
         "chunk": [{**whole, "chunk": 0}],
-        "precondition": [
-            {**whole, "precondition": pabi.NoisySecondMoments(N, D, 1.0, noise_std=1.0)}
-        ],
-        "loss": [{"run": WHOLE}, {"run": WHOLE, "loss": "CrossEntropyLoss"}],
-        "ledger": [{"ledger": "book", "head": "0"}],
-        "random_state": [{"random_state": "seed", "head": "0"}],
-        "dimension": [
-            {"precondition": pabi.NoisySecondMoments(N, D, 2.0, noise_std=9.0), "head": "0"}
-        ],
+        "precondition": [{**whole, "precondition": moments(1.0)}],
+        "loss": [{"described": WHOLE}, {"described": WHOLE, "loss": "CrossEntropyLoss"}],
+        "ledger": [{"ledger": "book", **head}],
+        "random_state": [{"random_state": "seed", **head}],
+        "dimension": [{"precondition": moments(9.0, feature_norm=2.0), **head}],
     }
+
+    def train(module=module, dataset=listed, described=HEAD, **options):
+        integration.train(module, dataset, described, **options)
+
     for field, several in cases.items():
         for changes in several:
-            arguments = {"module": module, "dataset": listed, "run": HEAD} | changes
-            with pytest.raises(pabi.InvalidInput) as caught:
-                integration.train(
-                    arguments.pop("module"),
-                    arguments.pop("dataset"),
-                    arguments.pop("run"),
-                    **arguments,
-                )
-            assert caught.value.field == field, changes
-    for head in (None, "", "1"):
-        with pytest.raises(pabi.InvalidInput, match="head"):
-            integration.features(module, listed, head=head)
+            refused(field, train, **changes)
+    for name in (None, "", "1"):
+        refused("head", integration.features, module, listed, head=name)
 
 
-def test_convex_clipping_needs_a_head():
-    described = run(pabi.Loss.softmax(2.0), clip_norm=0.5, clipping="residual")
-    with pytest.raises(pabi.InvalidInput, match="head"):
-        integration.train(
-            nn.Sequential(nn.Linear(D, K)), pairs(X, CLASSES), described, loss=nn.CrossEntropyLoss()
-        )
+def moments(noise_std, feature_norm=1.0):
+    return pabi.NoisySecondMoments(N, D, feature_norm, noise_std=noise_std)
+
+
+SOFTMAX, LOGISTIC = pabi.Loss.softmax(1.0), pabi.Loss.logistic(1.0)
+SQUARED, HUBER = pabi.Loss.squared(1.0, 0.5), pabi.Loss.huber(1.0, 0.5)
+POISSON = pabi.Loss.poisson(1.0, 2.0, 3.0)
+VECTORS = pabi.Loss.vector_huber(1.0, 0.5)
+EACH = pabi.Loss.one_vs_rest(1.0, classes=3)
+
+
+@every(
+    "loss, stated",
+    [
+        (None, SOFTMAX),
+        (nn.CrossEntropyLoss(), SOFTMAX),
+        (nn.CrossEntropyLoss(), pabi.Loss.softmax(1.0, residual_cap=0.5)),
+        (nn.BCEWithLogitsLoss(), LOGISTIC),
+        (nn.MSELoss(), SQUARED),
+        (nn.HuberLoss(delta=0.5), HUBER),
+        (nn.HuberLoss(delta=0.5), SQUARED),
+        (nn.PoissonNLLLoss(), POISSON),
+    ],
+)
+def test_losses_that_are_described(loss, stated):
+    refuse_another(loss, stated)
+
+
+@every(
+    "loss, stated, field",
+    [
+        (nn.CrossEntropyLoss(), LOGISTIC, "loss"),
+        (nn.BCEWithLogitsLoss(), SOFTMAX, "loss"),
+        (nn.BCEWithLogitsLoss(), EACH, "loss"),  # a mean over classes, where the run has a sum
+        (nn.MSELoss(), HUBER, "loss"),
+        (nn.MSELoss(), VECTORS, "loss"),
+        (nn.HuberLoss(delta=0.4), HUBER, "loss"),
+        (nn.HuberLoss(delta=0.5), VECTORS, "loss"),  # coordinate by coordinate
+        (nn.SmoothL1Loss(), HUBER, "loss"),
+        (nn.functional.cross_entropy, SOFTMAX, "loss"),
+        (type("CrossEntropyLoss", (nn.CrossEntropyLoss,), {})(), SOFTMAX, "loss"),
+        (nn.CrossEntropyLoss(label_smoothing=0.1), SOFTMAX, "label_smoothing"),
+        (nn.CrossEntropyLoss(weight=torch.ones(3)), SOFTMAX, "weight"),
+        (nn.CrossEntropyLoss(ignore_index=0), SOFTMAX, "ignore_index"),
+        (nn.CrossEntropyLoss(reduction="sum"), SOFTMAX, "reduction"),
+        (nn.CrossEntropyLoss(reduction="none"), SOFTMAX, "reduction"),
+        (nn.BCEWithLogitsLoss(pos_weight=torch.ones(1)), LOGISTIC, "pos_weight"),
+        (nn.BCEWithLogitsLoss(weight=torch.ones(1)), LOGISTIC, "weight"),
+        (nn.MSELoss(reduction="sum"), SQUARED, "reduction"),
+        (nn.PoissonNLLLoss(log_input=False), POISSON, "log_input"),
+        (nn.PoissonNLLLoss(full=True), POISSON, "full"),
+    ],
+)
+def test_losses_and_options_that_are_not(loss, stated, field):
+    refused(field, refuse_another, loss, stated)
+
+
+def test_a_loss_of_single_records_may_be_anything_that_a_mean_of_one_keeps():
+    weights = {"weight": torch.ones(3)}
+    summed = nn.CrossEntropyLoss(**weights, reduction="sum")
+    for loss in (nn.CrossEntropyLoss(label_smoothing=0.1), nn.functional.cross_entropy, summed):
+        assert checked_loss_of_records(loss) is loss
+    unreduced = nn.CrossEntropyLoss(reduction="none")
+    for loss in (nn.CrossEntropyLoss(**weights), unreduced, None, "cross entropy"):
+        with pytest.raises(pabi.InvalidInput, match="loss|reduction"):
+            checked_loss_of_records(loss)

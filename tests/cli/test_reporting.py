@@ -11,7 +11,6 @@ import pabi
 from pabi.guarantees.guarantee import TESTING
 from pabi.showing import shown
 from support import run_files
-
 from support.run_files import toml
 from support.tables import assert_one_line
 from support.tables import run as call

@@ -108,14 +108,12 @@ def test_a_plan_changes_nothing(folder, capsys):
     planned = capsys.readouterr().out.splitlines()[:2]
     assert forget("--plan", "--json", data=(), out=()) == 0
     table = json.loads(capsys.readouterr().out)
-    assert (
-        planned[0]
-        == f"epochs       {table['notes']['epochs']} after the request, to forget 2 of {N} records"
-    )
+    epochs = table["notes"]["epochs"]
+    assert planned[0] == f"epochs       {epochs} after the request, to forget 2 of {N} records"
     assert Path("state").read_bytes() == before
     assert forget() == 0
     steps = state().requests()[0].steps
-    assert steps == table["notes"]["epochs"] * state_in(state()).run.steps_per_epoch
+    assert steps == epochs * state_in(state()).run.steps_per_epoch
     assert planned[1] == capsys.readouterr().out.splitlines()[1]
 
 

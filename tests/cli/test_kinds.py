@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
-import shutil
+from pathlib import Path
 
 import pytest
+import skops.io
+from sklearn.preprocessing import StandardScaler
 
 import pabi
-from pabi.cli import main
 from pabi.cli.kinds import kind_of
+from support.every_case import every
 from support.ledgers import DELTA, release
+from support.tables import assert_one_line, run
 
 RUN = """\
 n = 100
@@ -59,16 +62,23 @@ USES = {
 }
 
 
-@pytest.fixture(scope="module")
-def stored(tmp_path_factory):
-    """A file of every kind, by its kind."""
-    import skops.io
-    from sklearn.preprocessing import StandardScaler
+FILES = {
+    "guarantee": "guarantee.json",
+    "certificate": "certificate.json",
+    "ledger": "one.ledger",
+    "run": "run.toml",
+    "schema": "schema.toml",
+    "model": "model.skops",
+    "table": "table.csv",
+}
 
-    folder = tmp_path_factory.mktemp("files")
-    ledger = pabi.Ledger(folder / "one.ledger", 1.0, DELTA)
-    ledger.spend(release(0.1))
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """The current folder, with a file of every kind."""
+    monkeypatch.chdir(tmp_path)
     one = release(0.1)
+    pabi.Ledger("one.ledger", 1.0, DELTA).spend(one)
     texts = {
         "guarantee.json": one.to_json(),
         "certificate.json": one.certificate.to_json(),
@@ -78,65 +88,43 @@ def stored(tmp_path_factory):
         "table.csv": "secretcolumn,y\n1,low\n2,high\n",
     }
     for name, text in texts.items():
-        (folder / name).write_text(text)
-    skops.io.dump(StandardScaler().fit([[1.0], [2.0]]), folder / "model.skops")
-    return folder
+        Path(name).write_text(text)
+    skops.io.dump(StandardScaler().fit([[1.0], [2.0]]), "model.skops")
 
 
-@pytest.fixture
-def files(stored, tmp_path, monkeypatch):
-    folder = tmp_path / "copies"
-    shutil.copytree(stored, folder)
-    monkeypatch.chdir(folder)
-    return {
-        "guarantee": "guarantee.json",
-        "certificate": "certificate.json",
-        "ledger": "one.ledger",
-        "run": "run.toml",
-        "schema": "schema.toml",
-        "model": "model.skops",
-        "table": "table.csv",
-    }
+@every("command", COMMANDS)
+def test_every_wrong_file_says_where_it_belongs(command):
+    before, after, own = COMMANDS[command]
+    for kind in set(USES) - own:
+        said = run(*before, FILES[kind], *after)
+        named = kind if kind != "run" else "run file"
+        assert_one_line(said, f"error: {FILES[kind]}: this is a ", f"{named}: use {USES[kind]}\n")
+        assert "secretcolumn" not in said.err
 
 
-WRONG = [
-    (command, kind) for command, (_, _, own) in COMMANDS.items() for kind in USES if kind not in own
-]
+def test_every_kind_is_known():
+    for kind, use in USES.items():
+        assert kind_of(Path(FILES[kind]).read_bytes()).use == use
 
 
-@pytest.mark.parametrize(("command", "kind"), WRONG)
-def test_every_wrong_file_says_where_it_belongs(files, capsys, command, kind):
-    before, after, _ = COMMANDS[command]
-    assert main([*before, files[kind], *after]) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith(f"error: {files[kind]}: this is a ")
-    assert err.endswith(f"{kind if kind != 'run' else 'run file'}: use {USES[kind]}\n")
-    assert err.count("\n") == 1
-    assert "secretcolumn" not in err
-
-
-@pytest.mark.parametrize("kind", USES)
-def test_every_kind_is_known(files, kind):
-    with open(files[kind], "rb") as stream:
-        assert kind_of(stream.read()).use == USES[kind]
-
-
-@pytest.mark.parametrize(
-    ("command", "kind"),
+@every(
+    "command, kind",
     [("verify", "guarantee"), ("report", "run"), ("report", "ledger"), ("ledger", "ledger")],
 )
-def test_the_right_file_is_read(files, capsys, command, kind):
+def test_the_right_file_is_read(command, kind):
     before, after, _ = COMMANDS[command]
-    assert main([*before, files[kind], *after]) == 0
-    assert capsys.readouterr().err == ""
+    status, _, err = run(*before, FILES[kind], *after)
+    assert (status, err) == (0, "")
 
 
-@pytest.mark.parametrize(
+@every(
     "raw",
-    [b"", b"{", b"{}", b'{"format": 3}', b'{"format": "other"}', b"[1]", b"PK\x03\x04", b"\xff\xfe", b"a = 1",
-     b"a,b", b"one line\nanother", b"a,b\nc", b"a = 1, 2\nb = 1, 2", b"[" * 99_999, b'{"a":' * 99_999],
-)  # fmt: skip
+    [
+        *(b"", b"{", b"{}", b'{"format": 3}', b'{"format": "other"}', b"[1]", b"PK\x03\x04"),
+        *(b"\xff\xfe", b"a = 1", b"a,b", b"one line\nanother", b"a,b\nc", b"a = 1, 2\nb = 1, 2"),
+        *(b"[" * 99_999, b'{"a":' * 99_999),
+    ],
+)
 def test_everything_else_is_none_of_them(raw):
     assert kind_of(raw) is None
 

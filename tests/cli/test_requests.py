@@ -15,6 +15,7 @@ from pabi.cli import main
 from pabi.cli.models import load_model
 from pabi.forgetting.state_files import state_in, write_state
 from pabi.learn import StateFile
+from support.every_case import every
 
 N, KEY = 400, "0123456789abcdef" * 4
 SCHEMA = """
@@ -31,6 +32,7 @@ l2 = 0.05
 epochs = 5
 """
 TARGET = ["--epsilon", "1", "--delta", "1e-4"]
+STATED = ["--schema", "schema.toml", "--target", "rich", "--epsilon", "5", "--delta", "1e-4"]
 OUT = ["--out", "new.skops", "--guarantee", "new.json"]
 
 
@@ -48,9 +50,8 @@ def made(tmp_path_factory):
     patch = pytest.MonkeyPatch()
     patch.chdir(folder)
     keep = ["--keep-state", "state", "--key-file", "key", "--no-progress"]
-    options = ["--schema", "schema.toml", "--target", "rich", "--epsilon", "5", "--delta", "1e-4"]
     files = ["--out", "old.skops", "--guarantee", "old.json"]
-    assert main(["train", "people.csv", *options, *files, *keep]) == 0
+    assert main(["train", "people.csv", *STATED, *files, *keep]) == 0
     patch.undo()
     return folder
 
@@ -107,14 +108,12 @@ def test_a_plan_changes_nothing(folder, capsys):
     planned = capsys.readouterr().out.splitlines()[:2]
     assert forget("--plan", "--json", data=(), out=()) == 0
     table = json.loads(capsys.readouterr().out)
-    assert (
-        planned[0]
-        == f"epochs       {table['notes']['epochs']} after the request, to forget 2 of {N} records"
-    )
+    epochs = table["notes"]["epochs"]
+    assert planned[0] == f"epochs       {epochs} after the request, to forget 2 of {N} records"
     assert Path("state").read_bytes() == before
     assert forget() == 0
     steps = state().requests()[0].steps
-    assert steps == table["notes"]["epochs"] * state_in(state()).run.steps_per_epoch
+    assert steps == epochs * state_in(state()).run.steps_per_epoch
     assert planned[1] == capsys.readouterr().out.splitlines()[1]
 
 
@@ -129,8 +128,8 @@ def test_the_model_of_a_state_is_written_again(folder, capsys):
     assert main(["verify", "again.json", "--model", "new.skops"]) == 0
 
 
-@pytest.mark.parametrize(
-    ("change", "arguments", "mention"),
+@every(
+    "change, arguments, mention",
     [
         ({"rows": "400\n"}, {}, "rows: expected an integer in 0..399"),
         ({"rows": "-1\n"}, {}, "rows: expected an integer"),
@@ -149,16 +148,18 @@ def test_the_model_of_a_state_is_written_again(folder, capsys):
     ],
 )
 def test_bad_input_is_one_line_and_changes_nothing(folder, capsys, change, arguments, mention):
-    before = Path("state").read_bytes()
+    before = {name: Path(name).read_bytes() for name in {"state", *change}}
     for name, text in change.items():
         Path(name).write_text(text)
-    expected = Path("state").read_bytes() if "state" in change else before
+    expected = Path("state").read_bytes()
     assert forget(**arguments) == 2
     complaint = capsys.readouterr().err
     assert mention in complaint
     assert complaint.count("\n") == 1
     assert Path("state").read_bytes() == expected
     assert not Path("new.skops").exists()
+    for name, raw in before.items():
+        Path(name).write_bytes(raw)
 
 
 def test_changed_rows_are_refused(folder, capsys):
@@ -169,29 +170,20 @@ def test_changed_rows_are_refused(folder, capsys):
     assert "X: expected the table of the fit" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(
-    ("options", "mention"),
-    [
-        (["--keep-state", "other"], "--key-file: missing"),
-        (["--key-file", "key"], "--keep-state: missing"),
-        (["--keep-state", "state", "--key-file", "key"], "keep_state: state exists"),
-        (["--keep-state", "other", "--key-file", "key", "--groups", "who"], "rows are forgotten"),
-    ],
-)
-def test_states_that_cannot_be_kept(folder, capsys, options, mention):
+def test_states_that_cannot_be_kept(folder, capsys):
     table = pd.read_csv("people.csv").assign(who=np.arange(N) // 2)
     table.to_csv("people.csv", index=False)
-    stated = ["--schema", "schema.toml", "--target", "rich", "--epsilon", "5", "--delta", "1e-4"]
-    assert main(["train", "people.csv", *stated, *OUT, *options, "--no-progress"]) == 2
-    assert mention in capsys.readouterr().err
-
-
-def test_undeclared_labels_are_refused(folder, capsys):
-    Path("schema.toml").write_text(SCHEMA.replace('levels = ["no", "yes"]', ""))
-    stated = ["--schema", "schema.toml", "--target", "rich", "--epsilon", "5", "--delta", "1e-4"]
-    keep = ["--keep-state", "other", "--key-file", "key", "--no-progress"]
-    assert main(["train", "people.csv", *stated, *OUT, *keep]) == 2
-    assert "target.levels: missing" in capsys.readouterr().err
+    undeclared = SCHEMA.replace('levels = ["no", "yes"]', "")
+    for schema, options, mention in [
+        (SCHEMA, "--keep-state other", "--key-file: missing"),
+        (SCHEMA, "--key-file key", "--keep-state: missing"),
+        (SCHEMA, "--keep-state state --key-file key", "keep_state: state exists"),
+        (SCHEMA, "--keep-state other --key-file key --groups who", "rows are forgotten"),
+        (undeclared, "--keep-state other --key-file key", "target.levels: missing"),
+    ]:
+        Path("schema.toml").write_text(schema)
+        assert main(["train", "people.csv", *STATED, *OUT, *options.split(), "--no-progress"]) == 2
+        assert mention in capsys.readouterr().err
 
 
 def test_a_state_of_a_program_is_for_that_program(folder, capsys):

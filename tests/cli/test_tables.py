@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 import gzip
 import io
+import itertools
 import tracemalloc
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,6 +17,7 @@ from pabi.cli.encoded import read_encoded
 from pabi.cli.table_files import table_files
 from pabi.learn import LargeTable, SchemaEncoder
 from pabi.numbers.errors import InvalidInput
+from support.every_case import every
 from support.tables import SCHEMA, assert_one_line, files, people, run, train
 
 pandas = pytest.importorskip("pandas", reason="needs pandas: pip install '.[train]'")
@@ -24,13 +25,15 @@ pyarrow = pytest.importorskip("pyarrow", reason="needs pyarrow: pip install '.[t
 pytest.importorskip("skops", reason="needs skops: pip install '.[train]'")
 
 COLUMNS = ["age", "job", "rich"]
+ENDS = ["\n", "\r\n", "\r"]
+SIZES = [1, 3, 1 << 16]
+ENCODER = SchemaEncoder({"age": {"kind": "numeric", "range": [20, 60]}})
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("schema.toml").write_text(SCHEMA, "utf-8")
-    return tmp_path
 
 
 def write(frame, name):
@@ -53,28 +56,18 @@ def rows_of(*names):
     return joined.astype(str).reset_index(drop=True)
 
 
-KINDS = ["a.csv", "a.csv.gz", "a.parquet", "a.pq", "a.feather", "a.arrow", "A.CSV.GZ"]
-
-
-@pytest.mark.parametrize("name", KINDS)
-def test_every_kind_of_file_gives_the_same_rows(folder, name, monkeypatch):
+def test_every_kind_of_file_gives_the_same_rows_and_names(monkeypatch):
     monkeypatch.setattr(tables, "ROWS", 7)  # so that there are many parts
     frame = people(100)
-    write(frame, name.lower())
-    Path(name.lower()).rename(name)
-    parts = list(tables.frames([name], COLUMNS))
-    assert max(map(len, parts)) <= 7
-    assert rows_of(name).equals(frame[COLUMNS].astype(str))
+    for name in ["a.csv", "a.csv.gz", "a.parquet", "a.pq", "a.feather", "a.arrow", "A.CSV.GZ"]:
+        write(frame, name.lower())
+        Path(name.lower()).rename(name)
+        assert max(map(len, tables.frames([name], COLUMNS))) <= 7, name
+        assert rows_of(name).equals(frame[COLUMNS].astype(str)), name
+        assert tables.names_of(name) == list(frame.columns), name
 
 
-@pytest.mark.parametrize("name", KINDS)
-def test_names_are_read_and_no_value(folder, name):
-    write(people(100), name.lower())
-    Path(name.lower()).rename(name)
-    assert tables.names_of(name) == list(people(1).columns)
-
-
-def test_several_files_folders_and_patterns_are_one_table(folder):
+def test_several_files_folders_and_patterns_are_one_table():
     frame = people(90)
     write(frame[:30], "parts/1.csv")
     write(frame[30:50].reset_index(drop=True), "parts/2.parquet")
@@ -86,27 +79,17 @@ def test_several_files_folders_and_patterns_are_one_table(folder):
     assert rows_of("parts").equals(whole)
     assert rows_of("parts/1.csv", "parts/2.parquet", "parts/below/3.csv.gz").equals(whole)
     assert rows_of("parts/[12].*", "parts/**/3*").equals(whole)
+    # A label that is a number in one file and text in the other is the same label.
+    labels = (frame.rich == "yes").astype(int)
+    write(frame[:30].assign(rich=labels), "1.parquet")
+    write(frame[30:].assign(rich=labels), "2.csv")
+    read = read_encoded(["1.parquet", "2.csv"], ENCODER, ["rich"]).others["rich"]
+    assert [str(label) for label in read] == labels.astype(str).tolist()
 
 
-def test_training_on_parts_is_training_on_the_whole(folder):
-    import skops.io
-
-    frame = people()
-    write(frame, "whole.csv")
-    for i in range(3):
-        write(frame[400 * i : 400 * (i + 1)], f"parts/{i}.csv.gz")
-    assert train("whole.csv", more=("--seed", "1")).status == 0
-    result = train("parts", more=("--seed", "1"), out="other.skops", guarantee="other.json")
-    assert "records      1200\n" in result.out
-    types = skops.io.get_untrusted_types(file="model.skops")
-    one, other = (skops.io.load(f"{m}.skops", trusted=types)[-1] for m in ("model", "other"))
-    assert np.array_equal(one.coef_, other.coef_)
-    assert np.array_equal(one.intercept_, other.intercept_)
-
-
-def test_standard_input_is_a_csv(folder, monkeypatch):
-    text = people(500).to_csv(index=False).encode()
-    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=io.BytesIO(text)))
+def test_standard_input_is_a_csv(monkeypatch):
+    text = people(500).to_csv(index=False)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
     assert "records      500\n" in train("-").out
     assert_one_line(train("-", "a.csv"), "a.csv", "no such file")
     write(people(5), "a.csv")
@@ -115,52 +98,40 @@ def test_standard_input_is_a_csv(folder, monkeypatch):
     assert_one_line(train("-", more=("--force",)), "standard input", "closed")
 
 
-def swallowed():
-    """600 records with names, of which two have a quote that was never closed."""
-    rows = people(600).assign(name=[f"n{i}" for i in range(600)])
-    rows = rows[["name", *(column for column in rows if column != "name")]]
-    text = rows.to_csv(index=False)
-    return text.replace("\nn100,", '\n"n100,').replace("\nn300,", '\nn300",')
-
-
-@pytest.mark.parametrize("ends", ["\n", "\r\n", "\r"])
-@pytest.mark.parametrize(
-    "text", ['a,b\n"1,2\n3",4\n5,6\n', 'a,b\n1,2\n3,"x\ny"\n', 'a\n"1\n\n"\n\n\n']
+@every(
+    "text, ends",
+    list(
+        itertools.product(
+            ['a,b\n"1,2\n3",4\n5,6\n', 'a,b\n1,2\n3,"x\ny"\n', 'a\n"1\n\n"\n\n\n'], ENDS
+        )
+    ),
 )
-def test_a_record_that_would_swallow_others_is_refused(folder, text, ends):
+def test_a_record_that_would_swallow_others_is_refused(text, ends):
     Path("a.csv").write_bytes(text.replace("\n", ends).encode())
     with pytest.raises(InvalidInput, match=r"a\.csv: expected one record in each line"):
         list(tables.frames(["a.csv"], ["a"]))
 
 
-def test_training_refuses_a_quote_that_is_not_closed(folder):
-    Path("a.csv").write_text(swallowed(), "utf-8")
+def test_training_refuses_a_quote_that_is_not_closed():
+    """600 records with names, of which two have a quote that was never closed."""
+    rows = people(600)
+    rows.insert(0, "name", [f"n{i}" for i in range(600)])
+    text = rows.to_csv(index=False)
+    text = text.replace("\nn100,", '\n"n100,').replace("\nn300,", '\nn300",')
+    Path("a.csv").write_text(text, "utf-8")
     before = files()
-    result = train("a.csv")
-    assert result.status == 2
-    assert "a.csv: expected one record in each line" in result.err
+    assert_one_line(train("a.csv"), "a.csv: expected one record in each line")
     assert files() == before
 
 
-@pytest.mark.parametrize("ends", ["\n", "\r\n", "\r"])
-@pytest.mark.parametrize("rows", [7, 1 << 14])
-@pytest.mark.parametrize("last", ["3", ""])
-def test_a_blank_line_is_a_missing_cell_wherever_it_is(folder, monkeypatch, ends, rows, last):
+@pytest.mark.parametrize("ends", ENDS)
+@every("rows, last", list(itertools.product([701, 1 << 14], ["3", ""])))
+def test_a_blank_line_is_a_missing_cell_wherever_it_is(monkeypatch, ends, rows, last):
     """Also at the end: a last record without a cell had taken the blank ones before it along."""
     monkeypatch.setattr(tables, "ROWS", rows)
     cells = ["1", "", "", "2", *map(str, range(30_000)), "", "", last]
     Path("a.csv").write_bytes(ends.join(["", "a", *cells, ""]).encode())
     assert [cell for frame in tables.frames(["a.csv"], ["a"]) for cell in frame["a"]] == cells
-
-
-@pytest.mark.parametrize("text", ["a,b\n1,x\r2\n3,4\n", "a,b\r\n1,2\r\r\n3,4\r\n", "a\r1\n2\r"])
-@pytest.mark.parametrize("size", [1, 3, 1 << 16])
-def test_a_line_that_would_become_two_is_refused(folder, monkeypatch, text, size):
-    """A carriage return within a cell; whatever parts the file is read in."""
-    opened = lambda file: contextlib.nullcontext(Sipping(text.encode(), size))  # noqa: E731
-    monkeypatch.setattr(tables, "_binary", opened)
-    with pytest.raises(InvalidInput, match=r"a\.csv: expected lines that all end alike"):
-        list(tables.frames(["a.csv"], ["a"]))
 
 
 class Sipping(io.BytesIO):
@@ -174,10 +145,18 @@ class Sipping(io.BytesIO):
         return super().read(min(size, self._size))
 
 
-@pytest.mark.parametrize("size", [1, 3, 1 << 16])
-@pytest.mark.parametrize("ends", ["\n", "\r\n", "\r"])
-@pytest.mark.parametrize("end", ["", "\n", "\n\n"])
-def test_lines_are_counted_whatever_parts_they_are_read_in(monkeypatch, ends, size, end):
+def test_a_line_that_would_become_two_is_refused(monkeypatch):
+    """A carriage return within a cell; whatever parts the file is read in."""
+    texts = ["a,b\n1,x\r2\n3,4\n", "a,b\r\n1,2\r\r\n3,4\r\n", "a\r1\n2\r"]
+    for text, size in itertools.product(texts, SIZES):
+        file = contextlib.nullcontext(Sipping(text.encode(), size))
+        monkeypatch.setattr(tables, "_binary", lambda _, file=file: file)
+        with pytest.raises(InvalidInput, match=r"a\.csv: expected lines that all end alike"):
+            list(tables.frames(["a.csv"], ["a"]))
+
+
+@every("ends, size, end", list(itertools.product(ENDS, SIZES, ["", "\n", "\n\n"])))
+def test_lines_are_counted_whatever_parts_they_are_read_in(ends, size, end):
     text = f"\n\na,b\n1,2\n\n3,4{end}".replace("\n", ends).encode()
     lines = tables._Lines(Sipping(text, size))
     assert lines.read() == text.lstrip(b"\r\n")
@@ -185,52 +164,42 @@ def test_lines_are_counted_whatever_parts_they_are_read_in(monkeypatch, ends, si
     assert not lines.mixed
 
 
-def test_tables_with_a_blank_record_are_copies(folder):
-    for name in ("a.csv", "b.csv"):
-        Path(name).write_text("a\n\n1\n", "utf-8")
-    with pytest.raises(InvalidInput, match="a copy of"):
-        table_files(["a.csv", "b.csv"])
-
-
-def test_a_blank_line_of_several_columns_is_missing_cells(folder):
+def test_a_blank_line_of_several_columns_is_missing_cells():
     Path("a.csv").write_text('a,b\n1,"x ""y"", z"\n\n3,4\n', "utf-8")
     (frame,) = tables.frames(["a.csv"], ["a", "b"])
     assert frame.to_numpy().tolist() == [["1", 'x "y", z'], ["", ""], ["3", "4"]]
 
 
-@pytest.mark.parametrize(
-    "again", ["a.csv", "./a.csv", "link.csv", "hard.csv", "a.parquet", "*.csv"]
-)
-def test_no_record_is_read_twice(folder, again):
+def test_no_record_is_read_twice():
     write(people(50), "a.csv")
     write(people(50), "a.parquet")
     Path("link.csv").symlink_to("a.csv")
     Path("hard.csv").hardlink_to("a.csv")
-    assert_one_line(train("a.csv", again), "expected every table once", "twice the influence")
-    assert "model.skops" not in files()
+    for again in ["a.csv", "./a.csv", "link.csv", "hard.csv", "a.parquet", "*.csv"]:
+        said = train("a.csv", again)
+        assert_one_line(said, "expected every table once", "twice the influence")
+        assert "model.skops" not in files()
 
 
-@pytest.mark.parametrize(
-    ("data", "mentions"),
-    [
-        (["none.csv"], ["none.csv", "no such file"]),
-        (["none"], ["none", "named .csv"]),
-        (["*.pq"], ["*.pq", "a pattern that some files match"]),
-        (["*"], ["schema.toml", "named .csv"]),
-        (["empty"], ["empty", "a folder with tables in it"]),
-        (["good.csv", "lacks.csv"], ["lacks.csv", "'citizen'"]),
-        (["good.csv", "headless.csv"], ["headless.csv", "the first line looks like data"]),
-        (["good.csv", "header.csv", "long.csv"], ["long.csv", "expected a CSV table", "line 3"]),
-        (["header.csv"], ["header.csv", "at least one row"]),
-        (["broken.csv.gz"], ["broken.csv.gz", "expected a CSV table"]),
-        (["cut.csv.gz"], ["cut.csv.gz", "expected a CSV table"]),
-        (["broken.feather"], ["broken.feather", "expected a Feather or Arrow table"]),
-        (["lacks.feather"], ["lacks.feather", "'citizen'"]),
-        (["text.feather"], ["age", "numeric column"]),
-        (["dates.parquet"], ["age", "numbers or text"]),
-    ],
-)
-def test_bad_tables(folder, data, mentions):
+def test_copies_are_refused_and_empty_tables_are_not():
+    frame = people(300)
+    write(frame[:150], "a.parquet")
+    Path("b.parquet").write_bytes(Path("a.parquet").read_bytes())
+    with pytest.raises(InvalidInput, match=r"b\.parquet: .* got a copy of a\.parquet"):
+        table_files(["a.parquet", "b.parquet"])
+    for name in ("c.csv", "d.csv"):
+        Path(name).write_text("a\n\n1\n", "utf-8")  # with a blank record
+    with pytest.raises(InvalidInput, match="a copy of"):
+        table_files(["c.csv", "d.csv"])
+    for one, other in ((frame[:0], frame[:0]), (frame[:150], frame[150:].assign(age=30))):
+        write(one, "c.csv")
+        write(other, "d.csv")
+        assert table_files(["c.csv", "d.csv"]) == ["c.csv", "d.csv"]
+    with pytest.raises(InvalidInput, match=r"nobody\.csv: expected a file named .*: no such file"):
+        table_files(["nobody.csv"])
+
+
+def test_bad_tables():
     frame = people(300)
     write(frame, "good.csv")
     write(frame.drop(columns="citizen"), "lacks.csv")
@@ -243,20 +212,39 @@ def test_bad_tables(folder, data, mentions):
     Path("long.csv").write_text(text.replace("\n1,", "\n1,,", 1), "utf-8")
     Path("broken.csv.gz").write_bytes(b"not packed")
     Path("cut.csv.gz").write_bytes(gzip.compress(text.encode())[:-20])
-    Path("broken.feather").write_bytes(b"nothing like it")
+    for name in ("broken.feather", "broken.parquet"):
+        Path(name).write_bytes(b"nothing like it")
     Path("empty").mkdir()
     before = files()
-    result = train(*data)
-    assert_one_line(result, *mentions)
-    assert "secret-7" not in result.err
-    assert files() == before
+    for data, *mentions in [
+        ("none.csv", "none.csv", "no such file"),
+        ("none", "none", "named .csv"),
+        ("*.pq", "*.pq", "a pattern that some files match"),
+        ("*", "schema.toml", "named .csv"),
+        ("empty", "empty", "a folder with tables in it"),
+        ("good.csv lacks.csv", "lacks.csv", "'citizen'"),
+        ("good.csv headless.csv", "headless.csv", "the first line looks like data"),
+        ("good.csv header.csv long.csv", "long.csv", "expected a CSV table", "line 3"),
+        ("header.csv", "header.csv", "at least one row"),
+        ("broken.csv.gz", "broken.csv.gz", "expected a CSV table"),
+        ("cut.csv.gz", "cut.csv.gz", "expected a CSV table"),
+        ("broken.feather", "broken.feather", "expected a Feather or Arrow table"),
+        ("broken.parquet", "broken.parquet", "expected a Parquet table"),
+        ("lacks.feather", "lacks.feather", "'citizen'"),
+        ("text.feather", "age", "numeric column"),
+        ("dates.parquet", "age", "numbers or text"),
+    ]:
+        result = train(*data.split())
+        assert_one_line(result, *mentions)
+        assert "secret-7" not in result.err
+        assert files() == before
 
 
-@pytest.mark.parametrize(
+@every(
     "line",
     ["39, State-gov, 77516", "a, 2020-01-01", "x, $1,000", "a, b@c.de", "a, -3e4", "a, 12:30"],
 )
-def test_a_first_line_of_data_is_not_shown(folder, line):
+def test_a_first_line_of_data_is_not_shown(line):
     cells = [cell.strip() for cell in line.split(", ")]
     Path("a.csv").write_text(",".join(f'"{cell}"' for cell in cells) + "\n", "utf-8")
     for result in (train("a.csv"), run("schema", "a.csv")):
@@ -264,26 +252,15 @@ def test_a_first_line_of_data_is_not_shown(folder, line):
         assert not [cell for cell in cells[1:] if cell in result.err]
 
 
-def test_types_of_files_may_differ(folder):
-    """A label that is a number in one file and text in the other is the same label."""
-    frame = people(60).assign(rich=lambda table: (table.rich == "yes").astype(int))
-    write(frame[:30], "1.parquet")
-    write(frame[30:], "2.csv")
-    encoder = SchemaEncoder({"age": {"kind": "numeric", "range": [20, 60]}})
-    labels = read_encoded(["1.parquet", "2.csv"], encoder, ["rich"]).others["rich"]
-    assert [str(label) for label in labels] == frame.rich.astype(str).tolist()
-
-
-def test_memory_is_that_of_encoded_rows(folder, monkeypatch):
+def test_memory_is_that_of_encoded_rows(monkeypatch):
     """Text takes some fifty bytes a cell: 12 columns of 20 000 rows are 12 MB, of which two are used."""
     monkeypatch.setattr(tables, "ROWS", 1000)
     n = 20_000
     wide = pandas.DataFrame(np.arange(10 * n).reshape(n, 10)).add_prefix("c")
     wide.assign(age=30, rich="no").to_csv("a.csv", index=False)
-    encoder = SchemaEncoder({"age": {"kind": "numeric", "range": [20, 60]}})
     list(tables.frames(["a.csv"], ["age"]))  # what importing takes is not counted
     tracemalloc.start()
-    table = read_encoded(["a.csv"], encoder, ["rich"])
+    table = read_encoded(["a.csv"], ENCODER, ["rich"])
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert table.records == n
@@ -292,26 +269,6 @@ def test_memory_is_that_of_encoded_rows(folder, monkeypatch):
     assert peak < 2 * 16 * n + 200 * 12 * 1000 + (1 << 19)
 
 
-def test_a_file_that_is_not_there_is_named(folder):
-    with pytest.raises(InvalidInput, match=r"nobody\.csv: expected a file named .*: no such file"):
-        table_files(["nobody.csv"])
-
-
-def test_copies_are_refused_and_empty_tables_are_not(folder):
-    frame = people(300)
-    write(frame[:150], "a.parquet")
-    Path("b.parquet").write_bytes(Path("a.parquet").read_bytes())
-    with pytest.raises(InvalidInput, match=r"b\.parquet: .* got a copy of a\.parquet"):
-        table_files(["a.parquet", "b.parquet"])
-    write(frame[:0], "c.csv")
-    write(frame[:0], "d.csv")
-    assert table_files(["c.csv", "d.csv"]) == ["c.csv", "d.csv"]
-    write(frame[:150], "e.csv")
-    write(frame[150:].assign(age=30), "f.csv")
-    assert table_files(["e.csv", "f.csv"]) == ["e.csv", "f.csv"]
-
-
-@pytest.mark.usefixtures("folder")
 def test_a_bit_that_flipped_in_a_page_with_a_checksum_is_no_number():
     numbers = np.arange(20.0, 60.0)
     frame = pandas.DataFrame({"age": numbers, "smokes": np.arange(40) % 2})

@@ -6,12 +6,11 @@ import json
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import pabi
-from pabi.cli import app, main
 from pabi.cli.encoded import ids_of
 from pabi.features.cells import joined
+from support.tables import assert_one_line, files, run, train
 
 SCHEMA = """
 [columns.x]
@@ -21,7 +20,7 @@ range = [0, 10]
 [target]
 levels = ["a", "b"]
 """
-ARGUMENTS = ["--target", "label", "--epsilon", "2", "--delta", "1e-4"]
+USERS = ("--groups", "person", "--users", "120")
 
 
 @pytest.fixture
@@ -34,66 +33,51 @@ def folder(tmp_path, monkeypatch):
 
 
 def trained(*more):
-    files = ["--schema", "schema.toml", "--out", "m.skops", "--guarantee", "g.json"]
-    return CliRunner().invoke(app, ["train", "data.csv", *files, *ARGUMENTS, *more])
+    return train("data.csv", more=more, target="label", epsilon="2")
 
 
 def test_users_are_protected_and_counted_as_declared(folder):
-    result = trained("--groups", "person", "--users", "120")
-    assert result.exit_code == 0, result.output
+    status, out, _ = trained(*USERS)
+    assert status == 0
     data = json.loads((folder / "g.json").read_text())
     assert data["unit"] == "user"
     assert pabi.verify(data).ok
-    assert "users        120" in result.output
-    assert "400" not in result.output  # how many rows there are is the users' own
-    assert "1 columns, 1 features" in result.output
+    assert "users        120" in out
+    assert "400" not in out  # how many rows there are is the users' own
+    assert "1 columns, 1 features" in out
 
 
-@pytest.mark.parametrize(
-    ("more", "named"),
-    [
-        (("--users", "5"), "--groups"),
-        (("--groups", "x"), "--groups"),
-        (("--groups", "label"), "--groups"),
-        (("--groups", "person", "--users", "5"), "groups"),
-    ],
-)
-def test_what_is_refused(folder, more, named):
-    result = trained(*more)
-    assert result.exit_code != 0
-    assert isinstance(result.exception, pabi.InvalidInput)
-    assert result.exception.field == named
-    assert not (folder / "m.skops").exists()
+def test_what_is_refused(folder):
+    for more, named in [
+        ("--users 5", "--groups"),
+        ("--groups x", "--groups"),
+        ("--groups label", "--groups"),
+        ("--groups person --users 5", "groups"),
+        ("--one-row-each --groups person", "--one-row-each"),
+    ]:
+        assert_one_line(trained(*more.split()), f"error: {named}: ")
+    for blank in ("", "  "):  # not taken for a user whom all those without an id would be
+        with (folder / "data.csv").open("a") as file:
+            file.write(f"3,a,{blank}\n")
+        assert_one_line(trained(*USERS), "error: groups: expected an id in every row")
+    assert "model.skops" not in files()
 
 
 def test_a_budget_for_users_is_opened_and_spent_from_the_shell(folder):
-    opened = ["ledger", "users.ledger", "--epsilon", "3", "--delta", "1e-4", "--unit", "user"]
-    assert CliRunner().invoke(app, opened).exit_code == 0
-    result = trained("--groups", "person", "--users", "120", "--ledger", "users.ledger")
-    assert result.exit_code == 0, result.output
+    opened = ("users.ledger", "--epsilon", "3", "--delta", "1e-4", "--unit", "user")
+    assert run("ledger", *opened).status == 0
+    assert trained(*USERS, "--ledger", "users.ledger").status == 0
     report = pabi.Ledger("users.ledger", 3.0, 1e-4, unit="user").report()
     assert (report.unit, len(report.entries)) == ("user", 1)
-    assert "protects   user" in CliRunner().invoke(app, ["ledger", "users.ledger"]).output
+    assert "protects   user" in run("ledger", "users.ledger").out
 
 
-@pytest.mark.parametrize("unit", ["record", "user"])
-def test_units_of_ledger_and_training_do_not_mix(folder, unit, capsys):
-    pabi.Ledger("a.ledger", 3.0, 1e-4, unit=unit)
+def test_units_of_ledger_and_training_do_not_mix(folder):
     (folder / "data.csv").unlink()  # it is not looked at
-    users = ["--groups", "person", "--users", "120"] if unit == "record" else []
-    files = ["--schema", "schema.toml", "--out", "m.skops", "--guarantee", "g.json"]
-    assert main(["train", "data.csv", *files, *ARGUMENTS, *users, "--ledger", "a.ledger"]) == 2
-    assert f"ledger: expected a release that protects a {unit}" in capsys.readouterr().err
-
-
-def test_a_blank_id_is_refused(folder):
-    """Not taken for a user whom all those without an id would be."""
-    for blank in ("", "  "):
-        with (folder / "data.csv").open("a") as file:
-            file.write(f"3,a,{blank}\n")
-        result = trained("--groups", "person", "--users", "120")
-        assert isinstance(result.exception, pabi.InvalidInput)
-        assert str(result.exception).startswith("groups: expected an id in every row")
+    for unit, users in (("record", USERS), ("user", ())):
+        pabi.Ledger(f"{unit}.ledger", 3.0, 1e-4, unit=unit)
+        said = trained(*users, "--ledger", f"{unit}.ledger")
+        assert_one_line(said, f"ledger: expected a release that protects a {unit}")
 
 
 def test_ids_of_several_files_are_of_the_same_users():
@@ -112,25 +96,26 @@ def test_ids_of_several_files_are_of_the_same_users():
 
 
 def test_a_column_that_looks_like_an_id_is_asked_about_on_standard_error(folder):
-    result = trained("--force")
-    assert result.exit_code == 0, result.output
-    assert result.stderr.count("question: has anybody several rows? person looks like an id") == 1
-    assert "--groups person" in result.stderr
-    assert "question" not in result.stdout
-    for answer in (("--one-row-each",), ("--groups", "person", "--users", "120")):
-        assert "question" not in trained("--force", *answer).stderr
-    both = trained("--force", "--one-row-each", "--groups", "person")
-    assert both.exit_code != 0
-    assert "--one-row-each" in str(both.exception)
+    stated = ("--schema", "schema.toml", "--out", "m.skops", "--guarantee", "m.json")
+    target = ("--target", "label", "--epsilon", "2", "--delta", "1e-4")
+    status, out, err = run("train", "data.csv", *stated, *target)
+    assert status == 0
+    assert err.count("question: has anybody several rows? person looks like an id") == 1
+    assert "--groups person" in err
+    assert "question" not in out
+    for answer in (("--one-row-each",), USERS):
+        assert "question" not in trained("--force", *answer).err
 
 
 def test_a_plan_asks_of_the_columns_of_its_schema(folder):
     (folder / "ids.toml").write_text(SCHEMA.replace("columns.x", "columns.patient_id"))
-    sizes = ["--epsilon", "2", "--delta", "1e-4", "--rows", "400"]
-    asked = CliRunner().invoke(app, ["plan", "--schema", "ids.toml", *sizes])
-    assert (asked.exit_code, asked.stderr.count("patient_id looks like an id")) == (0, 1)
-    for schema, more in [("schema.toml", []), ("ids.toml", ["--one-row-each"])]:
-        told = CliRunner().invoke(app, ["plan", "--schema", schema, *sizes, *more])
-        assert (told.exit_code, told.stderr) == (0, "")
-    users = ["plan", "--schema", "ids.toml", *sizes[:4], "--users", "90"]
-    assert CliRunner().invoke(app, users).stderr == ""
+    target, rows = ("--epsilon", "2", "--delta", "1e-4"), ("--rows", "400")
+    asked = run("plan", "--schema", "ids.toml", *target, *rows)
+    assert (asked.status, asked.err.count("patient_id looks like an id")) == (0, 1)
+    for schema, more in [
+        ("schema.toml", rows),
+        ("ids.toml", (*rows, "--one-row-each")),
+        ("ids.toml", ("--users", "90")),
+    ]:
+        told = run("plan", "--schema", schema, *target, *more)
+        assert (told.status, told.err) == (0, "")

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import json
-import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import skops.io
+from sklearn.pipeline import make_pipeline
 
 import pabi
-from pabi.cli import main
-from pabi.learn import PrivateLogisticRegression, PrivateRanges, guarantee_of, parameters_hash
+from pabi.learn import PrivateLogisticRegression, PrivateRanges, guarantee_of
 from pabi.learn.sentences import LEARNT, ONE_FIT, PREPROCESSING
 from pabi.showing import shown
+from support.every_case import every
+from support.tables import assert_one_line, run
 
 DELTA = 1e-5
 X = np.linspace([-1.0, 1.0], [1.0, -0.5], 900) / 1.5
@@ -29,27 +31,25 @@ RUN = pabi.NoisySGD(
 )
 
 
-def call(*arguments, stdin=""):
-    """(status, out, err) of `pabi` with these arguments."""
-    out, err, before = io.StringIO(), io.StringIO(), sys.stdin
-    sys.stdin = io.TextIOWrapper(io.BytesIO(stdin.encode()))
-    try:
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-            status = main(arguments)
-    finally:
-        sys.stdin = before
-    return status, out.getvalue(), err.getvalue()
+def verified(text, *arguments):
+    return run("verify", "-", *arguments, stdin=text)
+
+
+def table(text, *arguments):
+    status, out, err = verified(text, "--json", *arguments)
+    assert err == ""
+    return status, json.loads(out)
 
 
 def test_other_uses_of_the_same_data_are_the_first_line():
     sentence = LEARNT.format(step="PCA", learns="mean")
     text = RUN.guarantee(DELTA).assuming(PREPROCESSING, sentence).to_json()
-    status, out, _ = call("verify", "-", stdin=text)
+    status, out, _ = verified(text)
     assert status == 0
     assert out.splitlines()[0] == f"WARNING      {sentence}"
     assert table(text)[1]["warnings"] == [sentence]
     clean = RUN.guarantee(DELTA).assuming(PREPROCESSING, ONE_FIT).to_json()
-    assert call("verify", "-", stdin=clean)[1].startswith("verdict")
+    assert verified(clean).out.startswith("verdict")
     assert table(clean)[1]["warnings"] == []
 
 
@@ -60,12 +60,6 @@ def model():
     return PrivateLogisticRegression(1.0, DELTA, 1.0, classes=[0, 1], batches=batches).fit(X, Y)
 
 
-def table(text, *arguments):
-    status, out, err = call("verify", "-", "--json", *arguments, stdin=text)
-    assert err == ""
-    return status, json.loads(out)
-
-
 def test_json_says_what_the_text_says():
     guarantee = RUN.guarantee(DELTA)
     status, data = table(guarantee.to_json())
@@ -74,22 +68,16 @@ def test_json_says_what_the_text_says():
     assert (data["epsilon"], data["delta"]) == (guarantee.epsilon(DELTA), DELTA)
     assert data["mu"] == guarantee.mu
     assert (data["scope"], data["adjacency"], data["unit"]) == ("run", "replace_one", "record")
-    assert data["assumptions"] == {
-        "derived": list(guarantee.assumptions),
-        "listed": [],
-        "added": [],
-    }
+    derived = list(guarantee.assumptions)
+    assert data["assumptions"] == {"derived": derived, "listed": [], "added": []}
     assert data["target"] is None
     assert data["notes"] == {"composition": guarantee.composition.to_dict()}
-
-
-@pytest.mark.parametrize(("factor", "status"), [(1.001, 0), (0.999, 1)])
-def test_json_of_a_target(factor, status):
-    guarantee = RUN.guarantee(DELTA)
-    limit = factor * guarantee.epsilon(DELTA)
-    got, data = table(guarantee.to_json(), "--epsilon", repr(limit), "--delta", repr(DELTA))
-    assert got == status
-    assert data["target"] == {"epsilon": limit, "delta": DELTA, "implied": status == 0}
+    for factor, expected in [(1.001, 0), (0.999, 1)]:
+        limit = factor * guarantee.epsilon(DELTA)
+        target = ("--epsilon", repr(limit), "--delta", repr(DELTA))
+        status, data = table(guarantee.to_json(), *target)
+        assert status == expected
+        assert data["target"] == {"epsilon": limit, "delta": DELTA, "implied": status == 0}
 
 
 def test_json_of_a_refusal():
@@ -101,16 +89,14 @@ def test_json_of_a_refusal():
     assert said["reason"]
 
 
-@pytest.mark.parametrize("batches", [pabi.Cyclic(100), pabi.ShuffleOnce(100)])
+@every("batches", [pabi.Cyclic(100), pabi.ShuffleOnce(100)])
 def test_epsilon_at_one_delta_and_delta_at_one_epsilon(batches):
-    from dataclasses import replace
-
     guarantee = replace(RUN, batches=batches).guarantee(DELTA)
     _, data = table(guarantee.to_json(), "--delta", "1e-7")
     assert data["epsilon"] == pytest.approx(guarantee.epsilon(1e-7), rel=1e-9)
     _, data = table(guarantee.to_json(), "--epsilon", "0.3")
     assert data["delta"] == pytest.approx(guarantee.delta(0.3), rel=1e-9)
-    _, text, _ = call("verify", "-", "--epsilon", "0.3", stdin=guarantee.to_json())
+    text = verified(guarantee.to_json(), "--epsilon", "0.3").out
     assert f"delta {shown(data['delta'])} at epsilon 0.3" in text
 
 
@@ -131,7 +117,7 @@ def test_a_product_is_read_at_any_delta_and_epsilon(model):
 def test_python_and_the_command_line_state_one_number(model):
     for guarantee in (model.guarantee_, RUN.guarantee(DELTA)):
         verdict = pabi.verify(guarantee)
-        status, out, _ = call("verify", "-", stdin=guarantee.to_json())
+        status, out, _ = verified(guarantee.to_json())
         assert status == 0
         epsilon = shown(verdict.reading[0]) if verdict.reading else shown(guarantee.epsilon(DELTA))
         assert f"proven       epsilon {epsilon} at delta 1e-05" in out
@@ -151,42 +137,18 @@ def test_what_only_the_file_says_is_listed_apart(model):
     assert said["assumptions"]["listed"] == [PREPROCESSING, ONE_FIT]
     assert not {PREPROCESSING, ONE_FIT} & set(said["assumptions"]["derived"])
     alone = dict(data, assumptions=[a for a in data["assumptions"] if a != PREPROCESSING])
-    status, out, _ = call("verify", "-", stdin=json.dumps(alone))
+    status, out, _ = verified(json.dumps(alone))
     assert (status, PREPROCESSING in out) == (1, True)  # refused: its certificate carries it
-    without = json.loads(json.dumps(alone))
-    without["certificate"]["assumes"] = [ONE_FIT]
-    status, out, _ = call("verify", "-", stdin=json.dumps(without))
+    alone["certificate"]["assumes"] = [ONE_FIT]
+    status, out, _ = verified(json.dumps(alone))
     listed = out.split("assumptions that only the file's word adds\n")[1].split("\nnotes")[0]
-    assert (status, listed) == (
-        0,
-        f"  - {ONE_FIT}",
-    )  # nobody can tell: a reader sees what is missing
-    _, out, _ = call("verify", "-", stdin=RUN.guarantee(DELTA).to_json())
+    # Nobody can tell: a reader sees what is missing.
+    assert (status, listed) == (0, f"  - {ONE_FIT}")
+    out = verified(RUN.guarantee(DELTA).to_json()).out
     assert "assumptions that only the file's word adds\n  (none)\n" in out
 
 
-def test_a_model_is_compared_with_the_hash(model, tmp_path):
-    import skops.io
-
-    file, other = str(tmp_path / "model.skops"), str(tmp_path / "other.skops")
-    skops.io.dump(model, file)
-    text = model.guarantee_.to_json()
-    assert parameters_hash(model) in text
-    status, out, _ = call("verify", "-", "--model", file, stdin=text)
-    assert status == 0
-    assert "model        the one" in out
-    changed = PrivateLogisticRegression(1.0, DELTA, 1.0, classes=[0, 1]).fit(X, Y)
-    skops.io.dump(changed, other)
-    status, out, _ = call("verify", "-", "--model", other, stdin=text)
-    assert status == 1
-    assert "model        NOT the one" in out
-    assert table(text, "--model", other)[1]["model"] is False
-
-
 def test_labels_and_ranges_of_a_pipeline_are_compared(tmp_path):
-    import skops.io
-    from sklearn.pipeline import make_pipeline
-
     ranges = PrivateRanges(2.0, DELTA)
     whole = make_pipeline(ranges, PrivateLogisticRegression(2.0, DELTA, 1.0, classes=[0, 1]))
     text = guarantee_of(whole.fit(X, Y)).to_json()
@@ -197,6 +159,8 @@ def test_labels_and_ranges_of_a_pipeline_are_compared(tmp_path):
 
     status, data = said()
     assert (status, data["model"]) == (0, True)
+    file = str(tmp_path / "model.skops")
+    assert "model        the one" in verified(text, "--model", file).out
     assert {"ranges_", "classes_", "coef_", "intercept_"} <= set(data["compared"])
     whole[-1].classes_ = whole[-1].classes_[::-1].copy()
     assert said()[1]["model"] is False
@@ -204,18 +168,13 @@ def test_labels_and_ranges_of_a_pipeline_are_compared(tmp_path):
     assert said()[1]["model"] is True
     whole[0].ranges_ = 2.0 * whole[0].ranges_
     assert said()[1]["model"] is False
-    _, out, _ = call("verify", "-", "--model", str(tmp_path / "model.skops"), stdin=text)
-    assert "model        NOT the one" in out
-    assert "NOT the one (its released values are others)" in out
+    status, out, _ = verified(text, "--model", file)
+    assert status == 1
+    assert "model        NOT the one (its released values are others)" in out
     assert "nothing of how the model was trained" in out
 
 
 def test_models_that_cannot_be_compared(model, tmp_path):
-    import skops.io
-
-    class Elsewhere:
-        pass
-
     foreign, broken = tmp_path / "foreign.skops", tmp_path / "broken.skops"
     skops.io.dump({"a": np.random.default_rng(0)}, tmp_path / "dict.skops")
     broken.write_bytes(b"PK\x03\x04")
@@ -227,10 +186,6 @@ def test_models_that_cannot_be_compared(model, tmp_path):
         (tmp_path / "dict.skops", "expected a"),
         (tmp_path / "nowhere.skops", "expected a model (skops)"),
     ):
-        status, out, err = call("verify", "-", "--model", str(file), stdin=text)
-        assert (status, out, err.count("\n")) == (2, "", 1), err
-        assert words in err
+        assert_one_line(verified(text, "--model", str(file)), words)
     bare = RUN.guarantee(DELTA).to_json()
-    status, _, err = call("verify", "-", "--model", str(foreign), stdin=bare)
-    assert status == 2
-    assert err.startswith("error: --model: ")
+    assert_one_line(verified(bare, "--model", str(foreign)), "error: --model: ")

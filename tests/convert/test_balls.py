@@ -1,4 +1,7 @@
-"""Balls of δ and of its slope hold the truth, and their ends are the nearest doubles on the right side."""
+"""Balls of δ and its slope hold the truth, and their ends are the nearest doubles on the right side.
+
+What is built on them: δ of many Gaussian pairs at once, and the law of the number of trials.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,17 @@ import math
 from fractions import Fraction
 
 import mpmath as mp
+import numpy as np
 import pytest
 from flint import arb, ctx
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from pabi.convert import balls
+from pabi.convert.trials import gamma_of, mean_of
+from pabi.convert.vectorised import delta_and_slope, gaussian_delta
+from support.every_case import every, refused
 
 
 def rational(x):
@@ -33,7 +41,7 @@ def holds(ball, truth):
     return low <= exact <= high
 
 
-def truth(mu, epsilon, digits=120):
+def truth(mu, epsilon, digits=200):
     """δ and −dδ/dε = e^ε·Φ(−ε/μ − μ/2)."""
     with mp.workdps(digits):
         m, e = mp.mpf(mu), mp.mpf(epsilon)
@@ -89,9 +97,7 @@ def test_delta_and_its_slope_are_held(mu, a, bits):
     assert delta.rel_accuracy_bits() >= bits - 2
 
 
-@pytest.mark.parametrize(
-    ("mu", "epsilon"), [(0.5, 600.0), (2.0, 2500.0), (1500.0, 5e5), (1e-4, 0.2), (3000.0, 1e3)]
-)
+@every("mu, epsilon", [(0.5, 600.0), (2.0, 2500.0), (1500.0, 5e5), (1e-4, 0.2), (3000.0, 1e3)])
 def test_far_out_they_are_held_as_well(mu, epsilon):
     """Beyond a thousand standard deviations, on either side, an asymptotic series or a tiny ball is all."""
     for signed in (epsilon, -epsilon):
@@ -101,20 +107,12 @@ def test_far_out_they_are_held_as_well(mu, epsilon):
         assert holds(slope, steep)
 
 
-@pytest.mark.parametrize(
-    ("mu", "epsilon", "delta"),
-    [
-        (math.inf, 3.0, 1),
-        (1.0, -math.inf, 1),
-        (1.0, math.inf, 0),
-        (0.0, 2.0, 0),
-        (0.0, 0.0, 0),
-    ],
+@every(
+    "mu, epsilon, delta",
+    [(math.inf, 3.0, 1), (1.0, -math.inf, 1), (1.0, math.inf, 0), (0.0, 2.0, 0), (0.0, 0.0, 0)],
 )
 def test_limits_are_exact(mu, epsilon, delta):
-    found, slope = balls.gaussian(mu, epsilon)
-    assert found == delta
-    assert slope == 0
+    assert balls.gaussian(mu, epsilon) == (delta, 0)
 
 
 def test_without_privacy_loss_delta_is_that_of_equal_laws():
@@ -133,25 +131,97 @@ def falling(at):
     return lambda epsilon: arb(0) if epsilon >= at else arb(1)
 
 
-@pytest.mark.parametrize("off", [0, 1, 2, 7, 1000])
-def test_a_guess_moves_up_until_it_is_proven(off):
-    """By doubling steps: at most twice as far, and one more, as need be."""
-    guess = 1.5
-    at = guess + off * math.ulp(guess)
+@every("off", [0, 1, 2, 7, 1000])
+def test_a_guess_moves_until_it_is_proven_or_refuted(off):
+    """By doubling steps: at most twice as far up, or thrice as far down, as need be."""
+    guess, ulp = 1.5, math.ulp(1.5)
+    at = guess + off * ulp
     found = balls.prove_upward(guess, falling(at), 0.5)
-    assert at <= found <= guess + (2 * off + 1) * math.ulp(guess)
+    assert at <= found <= guess + (2 * off + 1) * ulp
     assert (found == guess) == (off == 0)
+    if off > 0:
+        at = guess - off * ulp
+        found = balls.refute_downward(guess, falling(at), 0.5)
+        assert guess - (3 * off + 3) * ulp <= found < at
 
 
-def test_what_is_never_proven_is_infinite():
+def test_what_is_never_proven_is_infinite_and_what_is_never_refuted_nothing():
     assert balls.prove_upward(1.0, lambda e: arb(1), 0.5) == math.inf
     assert balls.prove_upward(1.0, lambda e: arb(0.5, 0.1), 0.5) == math.inf
+    assert balls.refute_downward(1.5, lambda e: arb(0), 0.5) == 0.0
 
 
-@pytest.mark.parametrize("off", [1, 2, 7, 1000])
-def test_a_bound_moves_down_until_it_is_refuted(off):
-    epsilon = 1.5
-    at = epsilon - off * math.ulp(epsilon)
-    found = balls.refute_downward(epsilon, falling(at), 0.5)
-    assert epsilon - (3 * off + 3) * math.ulp(epsilon) <= found < at
-    assert balls.refute_downward(epsilon, lambda e: arb(0), 0.5) == 0.0
+# Many Gaussian pairs at once.
+
+
+@settings(deadline=None)
+@given(st.lists(st.tuples(st.floats(-5.0, 2.0), st.floats(-6.0, 20.0)), min_size=1, max_size=6))
+def test_the_slope_is_that_of_delta(rows):
+    """For all rows at once what each has alone; ε = μ(a + μ/2) ≥ 0."""
+    mu = np.array([10.0**x for x, _ in rows])
+    epsilon = np.maximum(0.0, mu * (np.array([a for _, a in rows]) + mu / 2))
+    delta, slope = delta_and_slope(mu, epsilon)
+    for i in range(len(rows)):
+        value, steep = truth(mu[i], epsilon[i])
+        assert value <= delta[i] <= value * (1 + mp.mpf("2e-13")) + mp.mpf("2e-321")
+        assert float(steep) == pytest.approx(slope[i], rel=1e-12)
+        alone = delta_and_slope(mu[i : i + 1], epsilon[i : i + 1])
+        assert (alone[0][0], alone[1][0]) == pytest.approx((delta[i], slope[i]), rel=1e-15)
+
+
+@every(
+    "mu, epsilon, delta",
+    [(math.inf, 1.0, 1.0), (1e3, 1.0, 1.0), (0.0, 0.0, 0.0), (0.0, 3.0, 0.0), (1.0, math.inf, 0.0)],
+)
+def test_far_sides_are_sure(mu, epsilon, delta):
+    found, slope = delta_and_slope(np.array([mu]), np.array([epsilon]))
+    assert (found[0], slope[0]) == (delta, 0.0)
+
+
+def test_a_tail_beyond_the_doubles_is_not_nothing():
+    for mu, epsilon in [(1.0, 100.0), (0.1, 50.0), (1e-300, 1.0)]:
+        assert 0.0 < gaussian_delta(mu, epsilon) <= 1e-320
+
+
+@settings(deadline=None)
+@given(st.floats(1e-3, 10.0), st.floats(0.0, 20.0))
+def test_negative_losses_mirror_positive_ones(mu, epsilon):
+    """δ(−ε) = 1 − e^−ε(1 − δ(ε)), from above."""
+    with mp.workdps(50):
+        value, _ = truth(mu, epsilon)
+        mirrored = 1 - mp.exp(-mp.mpf(epsilon)) * (1 - value)
+        assert mirrored <= gaussian_delta(mu, -epsilon) <= mirrored * (1 + mp.mpf("1e-12"))
+
+
+# The number of trials.
+
+
+@every("gamma", [0.5, 0.1, 0.02])
+def test_means_of_the_laws_that_scipy_has(gamma):
+    law = stats.nbinom(2.5, gamma)
+    truncated = law.mean() / (1.0 - law.pmf(0))
+    geometric, logarithmic = stats.geom(gamma).mean(), stats.logser(1 - gamma).mean()
+    assert balls.upper(mean_of(gamma, 1.0)) == pytest.approx(geometric, rel=1e-14)
+    assert balls.upper(mean_of(gamma, 0.0)) == pytest.approx(logarithmic, rel=1e-14)
+    assert balls.upper(mean_of(gamma, 2.5)) == pytest.approx(truncated, rel=1e-12)
+
+
+@every("shape", [-0.9, -0.5, 0.0, 1e-6, 0.5, 1.0, 10.0])
+def test_gamma_is_the_least_double_whose_mean_is_small_enough(shape):
+    for mean in (1.01, 2.0, 10.0, 1000.0):
+        gamma = gamma_of(mean, shape)
+        assert 0.0 < gamma < 1.0, mean
+        assert balls.upper(mean_of(gamma, shape)) <= mean
+        assert balls.upper(mean_of(np.nextafter(gamma, 0.0), shape)) > mean
+
+
+def test_laws_that_there_are_not():
+    for mean, shape, field in [
+        (1.0, 0.0, "mean_trials"),
+        (2e6, 0.0, "mean_trials"),
+        (5.0, -1.0, "shape"),
+        (5.0, 1e-9, "shape"),
+    ]:
+        refused(field, gamma_of, mean, shape)
+    said = refused("shape", gamma_of, 1e6, -0.99999)
+    assert "expected one that 1000000 trials allow" in said

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -34,11 +35,17 @@ class Result(NamedTuple):
     err: str
 
 
-def run(*arguments: str) -> Result:
+def run(*arguments: str, stdin: str | bytes | None = None) -> Result:
     """`pabi` with these arguments: its status and what it printed."""
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        status = cli.main(arguments)
+    out, err, before = io.StringIO(), io.StringIO(), sys.stdin
+    if stdin is not None:
+        raw = stdin.encode() if isinstance(stdin, str) else stdin
+        sys.stdin = io.TextIOWrapper(io.BytesIO(raw))
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            status = cli.main(arguments)
+    finally:
+        sys.stdin = before
     return Result(status, out.getvalue(), err.getvalue())
 
 

@@ -1,0 +1,279 @@
+"""Run files, certificates and options that are wrong: one line that names what is, and no traceback.
+
+What is done to certificates is tested where all readers are, in tests/fuzz.
+"""
+
+from __future__ import annotations
+
+import math
+
+import tomli_w
+from hypothesis import given, reject, settings
+from hypothesis import strategies as st
+
+from support.every_case import every
+from support.run_files import ITERATED, RUN, read_json, sampler, toml
+from support.tables import assert_one_line, run
+
+HUGE = 10**400
+CYCLIC, LOGISTIC = RUN["batches"], RUN["loss"]
+POISSON = {"kind": "poisson", "size": 9}
+
+
+def account(stdin):
+    return run("account", "-", "--delta", "1e-5", stdin=stdin)
+
+
+# Each is named, with what is wrong.
+WRONG = {
+    "n": ["abc", 1.5, True, 0, HUGE],
+    "batches": ["cyclic"],
+    "loss": [3],
+    "epochs": [0, math.inf, 1.7e308],
+    "step_size": ["x", 0.0, [], [1, "x"], [[0.1]], [HUGE] * 20],
+    "noise_std": [0.0, -1.0, math.nan],
+    "clip_norm": [0],
+    "adjacency": ["add_or_remove_one", "x", 3],
+    "diameter": [math.inf],
+    "cooldown_steps": [-1],
+    "update": ["adam"],
+    "release": [["last"]],
+    "prox": ["ball"],
+    "kind": ["sgd", ["noisy_sgd"]],
+    "loss.kind": ["logit", [1]],
+    "loss.feature_norm": ["x", math.nan],
+    "loss.l2": [-1.0],
+    "batches.kind": ["cycle", [1]],
+    "batches.size": [1001, 0, "x"],
+}
+BAD_RUNS = [
+    ({"n": "abc"}, "integer"),
+    ({"loss": 3}, "table"),
+    ({"loss": {"kind": "logit"}}, "logistic"),
+    ({"loss": {}}, "kind: ", "[loss]"),
+    ({"loss": {"kind": "logistic"}}, "feature_norm: ", "missing"),
+    ({"loss": LOGISTIC | {"lambda": 1}}, "lambda: ", "unknown key", "[loss]"),
+    ({"loss": LOGISTIC | {"noise_std": 1}}, "noise_std: ", "move it above the first table"),
+    ({"batches": CYCLIC | {"n": 1}}, "n: ", "move it above the first table"),
+    ({"batches": {"kind": "cycle", "size": 1}}, "cyclic"),
+    ({"batches": {"kind": "cyclic"}}, "size: ", "missing"),
+    ({"batches": {"kind": "cyclic", "size": 1001}}, "size: ", "1..n = 1000"),
+    ({"batches": {"kind": "full_batch", "size": 3}}, "size: "),
+    ({"batches": CYCLIC | {"cap": 200}}, "cap: ", "balls_in_bins or poisson"),
+    ({"batches": POISSON | {"cap": 8}}, "cap: ", "at least size = 9"),
+    ({"batches": POISSON | {"cap": "x"}}, "cap: ", "'x'"),
+    ({"cap": 200}, "cap: ", "unknown key in the top level"),
+    ({"steps": 3}, "epochs: ", "both"),
+    ({"epochs": None}, "epochs: ", "neither"),
+    ({"epochs": None, "steps": 2.5}, "steps: ", "2.5"),
+    ({"step_size": [0.1] * 19}, "step_size: ", "20", "19"),
+    ({"step_size": [0.1] * 19 + [math.nan]}, "step_size: ", "nan", "step 20"),
+    ({"noise_multiplier": 1.0}, "noise_multiplier: ", "at most one"),
+    ({"clip_norm": None, "loss": {"kind": "convex", "smoothness": 1.0}}, "clip_norm: "),
+    ({"gradient_sensitivity": 1.0}, "gradient_sensitivity: ", "clip_norm"),
+    ({"adjacency": "add_or_remove_one"}, "zero_out"),
+    ({"adjacency": "x"}, "replace_one"),
+    ({"update": "adam"}, "other"),
+    ({"prox": {"diameter": -1}}, "diameter: ", "-1"),
+    ({"nois_std": 1.0}, "nois_std: ", "noise_std"),
+    ({"a\nb\x1b[31m": 1.0}, "unknown key"),
+    ({"kind": "sgd"}, "noisy_sgd"),
+    ({"loss": LOGISTIC | {"kind": "logistik"}}, "did you mean logistic?"),
+    ({"batches": CYCLIC | {"kind": "shufle_once"}}, "did you mean shuffle_once?"),
+]
+BAD_ITERATIONS = [
+    ({"contraction": None}, "contraction: "),
+    ({"step_sensitivity": [0.1]}, "step_sensitivity: ", "2", "1"),
+    ({"step_noise_std": [0.1, -0.1]}, "step_noise_std: ", "-0.1", "step 2"),
+    ({"contraction": [math.nan, 1.0]}, "contraction: ", "nan", "step 1"),
+    ({"contraction": [HUGE, 1.0]}, "contraction: "),
+    ({"contraction": {"f8": "!"}}, "contraction: "),
+    ({"steps": 3}, "3", "2"),
+    (dict.fromkeys(list(ITERATED)[1:], 0.5), "steps: ", "missing"),
+    ({"start": -1.0}, "start: ", "-1.0"),
+    ({"diameter": 0}, "diameter: ", "0"),
+    ({"moduli": [1]}, "moduli: ", "kind in linear, ", "got 1"),
+    ({"moduli": {"kind": "sqrt", "kappa": 1.0}}, "moduli: ", "kappa, h"),
+    ({"moduli": {"kind": "linear", "slope": -1.0}}, "slope: ", "-1.0"),
+    ({"n": 3}, "n: ", "unknown key"),
+]
+BAD_SAMPLERS = [
+    ("langevin_chain", {"step_size": None}, "step_size: missing: a langevin_chain needs it"),
+    ("langevin_chain", {"steps": 0}, "steps"),
+    ("langevin_chain", {"temperature": 1.0}, "did you mean inverse_temperature"),
+    ("langevin_diffusion", {"time": -1.0}, "time"),
+    ("langevin_diffusion", {"inverse_temperature": "hot"}, "inverse_temperature"),
+    ("exponential_mechanism", {"diameter": None}, "diameter: missing"),
+    ("exponential_mechanism", {"inverse_temperature": 1.0}, "expected exactly one of"),
+    ("iterated_exponential_mechanism", {"epsilons": []}, "epsilons"),
+    ("iterated_exponential_mechanism", {"split": 5000}, "split"),
+    ("noisy_second_moments", {"feature_norm": None}, "feature_norm: missing"),
+    ("noisy_second_moments", {"noise_std": 1.0}, "expected at most one of"),
+    ("noisy_second_moments", {"noise_multiplier": None}, "noise_std: missing"),
+    ("noisy_second_moments", {"noise_multiplier": [1.0, 2.0]}, "noise_multiplier"),
+    ("noisy_second_moments", {"diagonal": 1}, "diagonal: expected true or false"),
+    ("noisy_second_moments", {"diagnoal": True}, "did you mean diagonal"),
+]
+
+
+@every("name, value", [(name, value) for name, values in WRONG.items() for value in values])
+def test_wrong_values_are_shown(name, value):
+    outer, _, inner = name.partition(".")
+    changed = {outer: RUN[outer] | {inner: value}} if inner else {name: value}
+    words = [] if value in ([], [1, "x"], [[0.1]], [HUGE] * 20, 1.7e308) else [repr(value)[:9]]
+    assert_one_line(account(toml(RUN, **changed)), f"{inner or outer}: ", *words)
+
+
+def test_what_is_wrong_in_a_run_file_is_named():
+    for name in ("n", "loss", "batches", "step_size", "noise_std"):
+        assert_one_line(account(toml(RUN, **{name: None})), f"{name}: ", "missing")
+    for base, cases in ((RUN, BAD_RUNS), (ITERATED, BAD_ITERATIONS)):
+        for changes, *mentions in cases:
+            assert_one_line(account(toml(base, **changes)), *mentions)
+    for kind, changes, said in BAD_SAMPLERS:
+        assert_one_line(account(sampler(kind, **changes)), said)
+
+
+@every(
+    "arguments, mentions",
+    [
+        ("account -", "--delta --epsilon"),
+        ("account - --delta abc", "--delta 'abc'"),
+        ("account - --delta nan", "--delta 'nan'"),
+        ("account - --delta 1", "--delta '1'"),
+        ("account - --delta -1e-5", "--delta '-1e-5'"),
+        ("account - --epsilon -1", "--epsilon '-1'"),
+        ("account - --epsilon inf", "--epsilon 'inf'"),
+        ("account - --epsilon=", "--epsilon ''"),
+        ("account - --delta", "--delta"),
+        ("account - --dleta 1", "--dleta"),
+        ("account --delta 1e-5", "FILE"),
+        ("account - other --delta 1e-5", "other"),
+        ("explain -", "--delta missing"),
+        ("explain - --delta 2", "--delta '2'"),
+        ("calibrate - --delta 1e-5", "--epsilon missing"),
+        ("calibrate - --epsilon 1", "--delta missing"),
+        ("calibrate - --epsilon 0 --delta 1e-5", "--epsilon '0'"),
+        ("calibrate - --epsilon 1 --delta 0", "--delta '0'"),
+        ("calibrate - --epsilon 1 --delta 1e-5 --parameter n", "--parameter 'n' noise_std"),
+        ("verify - --epsilon -1", "--epsilon '-1'"),
+        ("verify - --delta 1", "--delta '1'"),
+        ("verify - --epsilon x --delta 1e-5", "--epsilon 'x'"),
+        ("acount", "acount"),
+        ("", "command"),
+        ("--nonsense", "--nonsense"),
+    ],
+)
+def test_bad_options(arguments, mentions):
+    assert_one_line(run(*arguments.split(), stdin=toml(RUN)), *mentions.split())
+
+
+def test_what_is_not_calibrated():
+    target = ("--epsilon", "1", "--delta", "1e-4")
+    assert_one_line(run("calibrate", "-", *target, stdin=toml(ITERATED)), "kind", "noisy_sgd")
+    words = ("calibrate", "-", *target, "--parameter", "noise_std")
+    said = run(*words, stdin=sampler("langevin_chain"))
+    assert_one_line(said, "expected one of inverse_temperature, steps")
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    binary = tmp_path / "binary.toml"
+    binary.write_bytes(b"n = 1\n\xff\xfe")
+    target = ("--delta", "1e-5", "--epsilon", "1")
+    for path, mention in (
+        (tmp_path / "missing.toml", "No such file"),
+        (tmp_path, "directory"),
+        (binary, "UTF-8"),
+    ):
+        for command in (["account"], ["explain"], ["calibrate"], ["verify"]):
+            more = target[: 2 if command == ["explain"] else 4]
+            assert_one_line(run(*command, str(path), *more), str(path), mention)
+
+
+def test_malformed_toml():
+    for text, line in [
+        ("n = 1\nepochs =\n", "line 2"),
+        ("n = 1\nn = 2\n", "line 2"),
+        ("n = 1\n\n[loss\n", "line 3"),
+        ("n = 1\nloss = {", "line 2"),
+        ("\x00", "line 1"),
+    ]:
+        assert_one_line(account(text), "standard input", "TOML", line)
+    # Beyond what Python reads.
+    for text in ("n = " + "1" * 5000, "n = " + "[" * 5000, "n = 0x" + "f" * 5000):
+        assert_one_line(account(text), "standard input")
+
+
+def test_what_is_no_certificate():
+    for text in ["", "{", '{"a": NaN}', "[" * 100_000, "1" * 5000, "{'a': 1}", '{"a": 1}x']:
+        assert_one_line(run("verify", "-", stdin=text), "standard input", "JSON")
+    for text in ("{}", "[1]", "[]", "3", "null", '"x"'):
+        said = run("verify", "-", stdin=text)
+        assert_one_line(said, "error: standard input: expected a certificate or guarantee")
+
+
+# Whatever the file contains.
+
+NUMBERS = st.one_of(
+    st.integers(-3, 50),
+    st.sampled_from([10**5, HUGE, -HUGE]),
+    st.floats(),
+    st.booleans(),
+)
+VALUES = st.recursive(
+    st.one_of(
+        NUMBERS,
+        st.text(max_size=8),
+        st.sampled_from(["cyclic", "logistic", "zero_out", "noisy_iteration", "path", "other"]),
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4),
+        st.dictionaries(st.sampled_from(["kind", "size", "cap", "f8", "l2"]), inner, max_size=3),
+    ),
+    max_leaves=5,
+)
+# Sizes of runs are left alone here, so that no example takes long.
+FIELDS = """
+adjacency clip_norm cooldown_steps diameter gradient_sensitivity kind loss batches n noise_multiplier
+prox release start step_sensitivity update loss.kind loss.feature_norm loss.l2 loss.glm batches.kind
+batches.size batches.cap prox.name prox.diameter unknown
+"""
+
+
+def assert_civil(result):
+    assert result.status in (0, 1, 2)
+    assert "Traceback" not in result.err
+    if result.status == 2:
+        assert result.out == ""
+        assert result.err.count("\n") == 1
+
+
+@settings(deadline=None)
+@given(
+    base=st.sampled_from([RUN, ITERATED]),
+    changes=st.dictionaries(st.sampled_from(FIELDS.split()), VALUES, min_size=1, max_size=2),
+    as_json=st.booleans(),
+)
+def test_no_value_gives_a_traceback(base, changes, as_json):
+    table = {k: dict(v) if isinstance(v, dict) else v for k, v in base.items()}
+    for name, value in changes.items():
+        outer, _, inner = name.partition(".")
+        if inner and isinstance(table.setdefault(outer, {}), dict):
+            table[outer][inner] = value
+        else:
+            table[outer] = value
+    try:
+        file = tomli_w.dumps(table)
+    except ValueError:  # an integer that Python does not print
+        reject()
+    result = run("account", "-", "--delta", "1e-5", *(["--json"] if as_json else []), stdin=file)
+    assert_civil(result)
+    if result.status == 0 and as_json:
+        assert read_json(result.out)["assumptions"]
+
+
+@settings(deadline=None)
+@given(st.one_of(st.binary(max_size=60), st.text(max_size=60).map(str.encode)))
+def test_no_bytes_give_a_traceback(raw):
+    assert_one_line(account(raw))
+    assert_civil(run("verify", "-", stdin=raw))

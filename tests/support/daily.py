@@ -17,9 +17,9 @@ import zlib
 from pathlib import Path
 
 _SEED = "PABI_TESTS_OF"  # the workers' as well, even if midnight passes between them
-_CEILING = 1.0  # seconds
+_CEILING = 0.5  # seconds
 _AT_NIGHT = 10.0  # seconds, at least, that a case marked nightly is taken to cost
-_SHARE, _SHARE_AT_NIGHT = 0.25, 0.005  # of a second, what a costly case may cost a day
+_SHARE, _SHARE_AT_NIGHT = 0.2, 0.005  # of a second, what a costly case may cost a day
 TABLE = Path(__file__).with_name("seconds.json")
 SECONDS: dict[str, float] = json.loads(TABLE.read_text("utf-8"))
 
@@ -41,16 +41,17 @@ def one_in(nodeid: str, marked: bool) -> int:
     return math.ceil(SECONDS.get(nodeid, 0.0) / _SHARE) or 1
 
 
-def written(folder: Path) -> dict[str, float]:
-    """What the cases of a run took that are above the ceiling, from what its processes wrote."""
+def measured(folder: Path) -> dict[str, float]:
+    """What cases took, from what the processes of a run wrote."""
     took: dict[str, float] = {}
     for path in folder.glob("*.tsv"):
         for line in path.read_text("utf-8").splitlines():
             nodeid, seconds = line.rsplit("\t", 1)
             took[nodeid] = max(float(seconds), took.get(nodeid, 0.0))
-    return {nodeid: round(t, 1) for nodeid, t in sorted(took.items()) if t > _CEILING}
+    return took
 
 
 if __name__ == "__main__":
-    _, where = sys.argv
-    TABLE.write_text(json.dumps(written(Path(where)), indent=0) + "\n", "utf-8")
+    every = sorted((SECONDS | measured(Path(sys.argv[1]))).items())
+    above = {nodeid: round(seconds, 1) for nodeid, seconds in every if seconds > _CEILING}
+    TABLE.write_text(json.dumps(above, indent=0, ensure_ascii=False) + "\n", "utf-8")

@@ -27,10 +27,9 @@ from rich.console import Console
 from rich.table import Table
 
 import pabi
-from pabi.describe.linear_losses import executable
+from pabi.describe.vector_losses import executable
 from pabi.integrations.dask.blocks import blocks_of
-from pabi.integrations.dask.partitions import Declared, Recipe
-from pabi.integrations.dask.sums import ClusterGradients
+from pabi.integrations.dask.sums import ClusterGradients, Declared, Recipe
 from pabi.learn import LogisticGradients, Records
 from pabi.showing import plain
 

@@ -32,7 +32,7 @@ from sklearn.datasets import load_breast_cancer, load_diabetes
 
 import pabi
 from pabi import showing
-from pabi.erm import Plan, bounds, chain_average, packing_loss, plan
+from pabi.erm import Plan, bounds, diffusions, packing_loss, plan
 from pabi.literature import langevin_universality
 
 Array = np.ndarray
@@ -134,7 +134,7 @@ def exact(data: Data, made: Plan, l2: float, draws: int) -> Row:
 def averaged(data: Data, made: Plan, draws: int) -> Row:
     """Of averages of independent chains' paths."""
     run = made.run
-    steps = max(1000, chain_average.enough_steps(made))
+    steps = max(1000, diffusions.enough_steps(made))
     ball = pabi.prox.ball(RADIUS)
     one = {
         "inverse_temperature": run.inverse_temperature,
@@ -150,7 +150,7 @@ def averaged(data: Data, made: Plan, draws: int) -> Row:
         chain = pabi.LangevinChain(run.loss, len(data.x), chains=together, **one)
         paths = pabi.sampling.langevin(chain, data.gradient, np.zeros(P), random_state=SEED + first)
         for path in paths.values:
-            point, found = chain_average.of_path(made, chain, path)
+            point, found = diffusions.of_path(made, chain, path)
             assert found is not None
             bound = found
             excess.append(data.mean(point[None])[0] - least)

@@ -21,7 +21,7 @@ from rich.table import Table
 import pabi
 from pabi import Modulus, NoisyIteration
 from pabi.analyses.nonlinear_shifts import apply
-from pabi.normal_forms.shapes import shapes
+from pabi.normal_forms.step_moduli import shapes
 from pabi.shifts.nonlinear import solve
 from pabi.showing import plain, shown
 

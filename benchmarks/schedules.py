@@ -30,7 +30,7 @@ from scipy.optimize import brentq
 
 import pabi
 from pabi.learn import PrivateLogisticRegression
-from pabi.learn.defaults import Falling, budget
+from pabi.learn.plans import Falling, budget
 from pabi.showing import exact, plain
 
 Array = NDArray[np.float64]

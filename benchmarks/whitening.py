@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from pabi.execute.records import Records, seen_norm
-from pabi.learn.whitening import planned, released_moments, whitening
+from pabi.learn.plans import planned, released_moments, whitening
 from pabi.showing import plain
 
 TARGET = {"epsilon": 1.0, "delta": 1e-5, "adjacency": "replace_one", "share": 0.1}

@@ -19,7 +19,7 @@ from collections import Counter
 import pytest
 from hypothesis import HealthCheck, settings
 
-from pabi.analyses import nonlinear_one_sided, tuning
+from pabi.analyses import nonlinear_one_sided, shifted_interpolation
 from support.computed_once import forget_other_sources
 from support.daily import has_its_day, one_in, seed
 from support.once_a_process import commands_once, laws_once
@@ -90,7 +90,7 @@ def pytest_terminal_summary(terminalreporter):
 @pytest.fixture
 def all_windows(monkeypatch):
     """The nonlinear one-sided shift solves every window, whether it can win or not."""
-    for module in (nonlinear_one_sided, tuning):
+    for module in (nonlinear_one_sided, shifted_interpolation):
         monkeypatch.setattr(module, "CLEARLY", 1e300)
 
 

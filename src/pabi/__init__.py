@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from pabi.describe.accuracy import NoisyAccuracy
 from pabi.describe.batches import (
     BallsInBins,
     Cyclic,
@@ -15,14 +14,13 @@ from pabi.describe.batches import (
     Reshuffle,
     ShuffleOnce,
 )
-from pabi.describe.column_statistics import NoisyColumnStatistics
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.langevin import LangevinChain, LangevinDiffusion
 from pabi.describe.losses import Loss
 from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
 from pabi.describe.moduli import Modulus
 from pabi.describe.runs import NoisySGD
-from pabi.describe.second_moments import NoisySecondMoments
+from pabi.describe.statistics import NoisyAccuracy, NoisyColumnStatistics, NoisySecondMoments
 from pabi.describe.unlearning import Unlearning
 from pabi.numbers.errors import (
     BudgetExceeded,

@@ -11,7 +11,7 @@ from scipy.special import ndtr
 import pabi
 from pabi.account.mixing import mixing_time, total_variation_bound
 from pabi.describe.losses import Loss
-from pabi.draw.mixing import total_variation_estimate
+from pabi.draw.draws import total_variation_estimate
 from pabi.literature import bravo
 from pabi.numbers.errors import InvalidInput, NotApplicable
 from support.every_case import every

@@ -18,7 +18,7 @@ from pabi.analyses import composition, latest_uses
 from pabi.describe.iteration import Steps
 from pabi.normal_forms.positions import OrderedView
 from pabi.numbers.errors import NotApplicable
-from pabi.shifts.records import energy_of, mu_of, solve_schedule
+from pabi.shifts.epochs import energy_of, mu_of, solve_schedule
 
 DELTA = 1e-5
 

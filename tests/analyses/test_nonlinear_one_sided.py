@@ -13,8 +13,8 @@ import pytest
 import pabi
 from pabi import Cyclic, FixedSize, Loss, NoisyIteration, NoisySGD, NotApplicable, Poisson
 from pabi.account.best import outcomes
-from pabi.analyses import composition, nonlinear_one_sided, tuning
-from pabi.analyses.tuning import product
+from pabi.analyses import composition, nonlinear_one_sided, shifted_interpolation
+from pabi.analyses.shifted_interpolation import product
 from pabi.normal_forms.sampled import Pulls, RecordFactor
 from pabi.numbers.encoding import read_floats
 from support.pairs import pairs
@@ -274,7 +274,7 @@ def test_what_is_not_solved_would_have_lost(loss, setting, monkeypatch):
 
     chosen = epsilon()
     monkeypatch.setattr(nonlinear_one_sided, "CLEARLY", 1e300)
-    monkeypatch.setattr(tuning, "_MOST_MU", 1e300)
+    monkeypatch.setattr(shifted_interpolation, "_MOST_MU", 1e300)
     solved = epsilon()
     composed = composition.apply(run, DELTA).epsilon(DELTA)
     assert min(chosen, composed) <= min(solved, composed)

@@ -23,7 +23,7 @@ from pabi import (
 from pabi.account.best import outcomes
 from pabi.analyses import composition, nonlinear_shifts
 from pabi.normal_forms.positions import OrderedView
-from pabi.normal_forms.shapes import shapes
+from pabi.normal_forms.step_moduli import shapes
 from pabi.shifts.nonlinear import solve
 
 DELTA = 1e-5

@@ -11,7 +11,7 @@ import pytest
 
 import pabi
 from pabi.analyses import RUNS, one_sided_shift
-from pabi.analyses.tuning import binned
+from pabi.analyses.shifted_interpolation import binned
 from pabi.normal_forms.sampled import SampledRun
 from pabi.numbers.errors import InvalidInput
 from pabi.tradeoff import Gaussian, PoissonSubsampled, Subsampled

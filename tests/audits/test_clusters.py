@@ -17,7 +17,8 @@ import pabi
 from pabi.audits import audit_outputs
 from pabi.execute import engine, sums
 from pabi.execute.randomness import Randomness
-from pabi.integrations.dask import langevin, partitions, train
+from pabi.integrations.dask import langevin, train
+from pabi.integrations.dask import sums as partitions
 from pabi.integrations.dask.sums import ClusterGradients
 from pabi.sampling import chains
 from support.clusters import IN_PROCESS

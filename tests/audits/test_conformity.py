@@ -16,8 +16,8 @@ from scipy.stats import binom, ks_2samp
 
 import pabi
 from pabi.audits import conformity, probes, reach
-from pabi.audits.batch_counts import BatchCounts
 from pabi.audits.conformity import TrainerTests, p_value, power
+from pabi.audits.probes import BatchCounts
 from pabi.numbers.errors import InvalidInput, NotApplicable
 
 N, SIZE, STEP, CLIP, L2 = 20, 4, 1.0, 0.45, 0.05

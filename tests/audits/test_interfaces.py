@@ -14,7 +14,8 @@ import pytest
 
 import pabi
 from pabi.audits import audit_outputs
-from pabi.execute import continuing, engine, groups, sums
+from pabi.execute import continuing, engine, sums
+from pabi.execute import sums as groups
 from pabi.learn import PrivateLogisticRegression, StateFile, forgetting
 from support.computed_once import computed_once
 from support.frameworks import framework
@@ -301,7 +302,7 @@ def test_a_layer_that_is_not_clipped_is_caught(monkeypatch, train):
 
     monkeypatch.setattr(sums, "clip_norms", of_the_first)
     if train is with_jax:
-        from pabi.integrations.jax import steps
+        from pabi.integrations.jax import training as steps
 
         clipped = steps._clipped
 

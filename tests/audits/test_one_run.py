@@ -11,7 +11,7 @@ from scipy.stats import binom
 
 import pabi
 from pabi.audits import one_run
-from pabi.audits.one_run import chance, refuted_epsilon
+from pabi.audits.auditing import chance, refuted_epsilon
 from pabi.learn import LogisticGradients, train
 from pabi.numbers.errors import InvalidInput
 

@@ -8,8 +8,7 @@ import pytest
 import pabi
 from pabi import Loss, NoisySGD
 from pabi.audits.auditing import worst
-from pabi.audits.counted import Membership, counted_share
-from pabi.audits.line import line_of
+from pabi.audits.instance import Membership, counted_share, line_of
 from pabi.convert import gdp_to_epsilon
 from pabi.execute.batches import batch_rows
 from support.every_case import every

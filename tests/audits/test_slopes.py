@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import LinearConstraint, minimize
 
-from pabi.audits.slopes import best_weights
+from pabi.audits.drifts import best_weights
 from support.every_case import every
 
 

@@ -20,10 +20,10 @@ from sklearn.model_selection import GridSearchCV
 
 import pabi
 from pabi.budget.files import read_book
-from pabi.budget.guarantees import guarantee_of
+from pabi.budget.lines import guarantee_of
 from pabi.convert import gdp_to_delta, gdp_to_epsilon
-from pabi.guarantees.adaptive import ENTERED, refusing_above
 from pabi.guarantees.guarantee import INDEPENDENT, TESTING, Guarantee
+from pabi.guarantees.selection import ENTERED, refusing_above
 from pabi.learn import (
     PrivateLinearRegression,
     PrivateLogisticRegression,

@@ -10,7 +10,7 @@ import skops.io
 from sklearn.preprocessing import StandardScaler
 
 import pabi
-from pabi.cli.kinds import kind_of
+from pabi.cli.reading import kind_of
 from support.every_case import every
 from support.ledgers import DELTA, release
 from support.tables import assert_one_line, run

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pabi.cli.skeletons import _key
+from pabi.cli.training import _key
 from support.tables import assert_one_line, people, run, train
 
 pandas = pytest.importorskip("pandas", reason="needs pandas: pip install '.[train]'")

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from pabi.cli import tables
-from pabi.cli.encoded import read_encoded
+from pabi.cli.schema_file import read_encoded
 from pabi.cli.table_files import table_files
 from pabi.learn import LargeTable, SchemaEncoder
 from pabi.numbers.errors import InvalidInput

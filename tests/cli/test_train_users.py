@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import pabi
-from pabi.cli.encoded import ids_of
+from pabi.cli.schema_file import ids_of
 from pabi.features.cells import joined
 from support.tables import assert_one_line, files, run, train
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from pabi.convert import balls
-from pabi.convert.trials import gamma_of, mean_of
+from pabi.convert.mixtures import gamma_of, mean_of
 from pabi.convert.vectorised import delta_and_slope, gaussian_delta
 from support.every_case import every, refused
 

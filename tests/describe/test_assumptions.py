@@ -22,7 +22,7 @@ from pabi import (
     prox,
     updates,
 )
-from pabi.describe.assumptions import ADJACENT, HIDDEN, SHOWN, USERS, about_gap, about_mean_loss
+from pabi.describe.accounted import ADJACENT, HIDDEN, SHOWN, USERS, about_gap, about_mean_loss
 from pabi.describe.runs import run_sentences
 from support.every_case import every
 

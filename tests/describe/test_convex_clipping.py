@@ -16,8 +16,7 @@ import pytest
 from scipy.optimize import minimize
 
 from pabi import Loss
-from pabi.describe.linear_losses import executable
-from pabi.describe.vector_losses import BallSoftmax, OneVsRest, Softmax, VectorHuber
+from pabi.describe.vector_losses import BallSoftmax, OneVsRest, Softmax, VectorHuber, executable
 from support.every_case import every
 
 ULP = 2.0**-53

@@ -12,10 +12,9 @@ import mpmath
 import numpy as np
 import pytest
 
-from pabi.describe.linear_losses import LINEAR_LOSSES, executable
 from pabi.describe.losses import Loss
 from pabi.describe.scalar_losses import Huber, Logistic, PoissonLoss, SmoothedHinge, Squared
-from pabi.describe.vector_losses import OneVsRest, Softmax, VectorHuber
+from pabi.describe.vector_losses import LINEAR_LOSSES, OneVsRest, Softmax, VectorHuber, executable
 from support.every_case import every, refused
 
 ULP = 2.0**-53

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from pabi import Cyclic, Loss, NoisySGD
-from pabi.describe.linear_losses import LINEAR_LOSSES
-from pabi.describe.loss_kinds import KINDS
-from pabi.execute.clipping import clip_coordinates, clip_norms
+from pabi.describe.losses import KINDS
+from pabi.describe.vector_losses import LINEAR_LOSSES
+from pabi.execute.blocks import clip_coordinates, clip_norms
 from support.every_case import every, refused
 
 # Bad input.

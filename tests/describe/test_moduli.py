@@ -13,7 +13,7 @@ import pytest
 
 import pabi
 from pabi.describe.moduli import Linear, Minimum, Modulus, Sqrt, above_both, known_modulus
-from pabi.normal_forms.shapes import shapes
+from pabi.normal_forms.step_moduli import shapes
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
 from support.every_case import every, refused, refuses

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from pabi import InvalidInput
-from pabi.describe.neighbours import UNITS, changed, checked_adjacency, checked_unit, record_only
+from pabi.describe.accounted import UNITS, changed, checked_adjacency, checked_unit, record_only
 from support.every_case import every
 
 

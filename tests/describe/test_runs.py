@@ -17,7 +17,7 @@ from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
 from pabi.normal_forms.positions import OrderedView
 from pabi.numbers.errors import InvalidInput, NotApplicable
-from pabi.shifts.records import cyclic, record
+from pabi.shifts.epochs import cyclic, record
 from support.every_case import every, refused, refuses
 
 LOGISTIC = Loss.logistic(1.0)

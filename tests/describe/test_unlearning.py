@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import pabi
-from pabi.describe.assumptions import HIDDEN, USERS
+from pabi.describe.accounted import HIDDEN, USERS
 from pabi.describe.files import from_dict, to_dict
 from pabi.numbers.errors import InvalidInput
 from support.every_case import every, refused, refuses

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from pabi.execute.large_records import LargeRecords
+from pabi.execute.large_records import LargeRecords, RowMap
 from pabi.execute.layouts import Layout
 from pabi.execute.linear_gradients import (
     LinearGradients,
@@ -15,8 +15,7 @@ from pabi.execute.linear_gradients import (
     SquaredGradients,
 )
 from pabi.execute.records import MOST_ROWS, Records
-from pabi.execute.row_maps import RowMap
-from pabi.execute.second_moments import _products, _sums_of_squares
+from pabi.execute.statistics import _products, _sums_of_squares
 from pabi.execute.sums import Limit
 from pabi.numbers.errors import InvalidInput
 from support.every_case import every

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pabi import InvalidInput
-from pabi.execute.clipping import clip_coordinates, clip_norms, refuse_small
+from pabi.execute.blocks import clip_coordinates, clip_norms, refuse_small
 from support.every_case import every
 from support.execution import norm_squared
 

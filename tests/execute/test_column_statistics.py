@@ -9,13 +9,7 @@ import pytest
 from scipy import stats
 
 import pabi
-from pabi.execute.column_statistics import (
-    FINENESS,
-    Question,
-    column_moments,
-    conclusions,
-    level_counts,
-)
+from pabi.execute.statistics import FINENESS, Question, column_moments, conclusions, level_counts
 from pabi.numbers.errors import InvalidInput
 from support.every_case import every, refused
 

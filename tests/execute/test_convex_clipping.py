@@ -9,7 +9,7 @@ import pytest
 import pabi
 from pabi import learn
 from pabi.describe.files import from_dict, to_dict
-from pabi.describe.linear_losses import executable
+from pabi.describe.vector_losses import executable
 from pabi.execute.linear_gradients import LossGradients
 from pabi.execute.sums import Limit
 from pabi.learn import train

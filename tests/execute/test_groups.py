@@ -12,11 +12,10 @@ import pytest
 import pabi
 from pabi import Cyclic, FullBatch, InvalidInput, Loss, NoisySGD, Poisson, ShuffleOnce
 from pabi.execute import sums
-from pabi.execute.groups import UserRows
+from pabi.execute.large_records import RowMap
 from pabi.execute.records import Records
-from pabi.execute.row_maps import RowMap
-from pabi.execute.second_moments import _products, _roots, _sums_of_squares
-from pabi.execute.sums import Limit, per_record_sum
+from pabi.execute.statistics import _products, _roots, _sums_of_squares
+from pabi.execute.sums import Limit, UserRows, per_record_sum
 from pabi.learn import LogisticGradients, OneVsRestGradients, second_moments, train
 from support.every_case import every, refused
 

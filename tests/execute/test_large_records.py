@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 from pabi.execute import sources
-from pabi.execute.dense_blocks import copy_rows
-from pabi.execute.large_columns import LargeColumn, applied, column_of, first_of, labels_of, product
-from pabi.execute.large_records import LargeRecords, records_of
+from pabi.execute.blocks import copy_rows
+from pabi.execute.large_records import LargeRecords, RowMap, records_of
 from pabi.execute.records import Records
-from pabi.execute.row_maps import RowMap
+from pabi.execute.source_files import LargeColumn, applied, column_of, first_of, labels_of, product
 from pabi.execute.sources import Parts, Steady
 from pabi.learn import LargeTable
 from pabi.numbers.errors import InvalidInput

@@ -5,10 +5,10 @@ import pytest
 
 import pabi
 from pabi import learn
+from pabi.execute import batches as secret_orders
 from pabi.execute import layouts as module
-from pabi.execute import secret_orders
+from pabi.execute.batches import drawn_order, whole_order
 from pabi.execute.layouts import Layout, in_a_row
-from pabi.execute.secret_orders import drawn_order, whole_order
 from pabi.learn import train
 from pabi.numbers.errors import InvalidInput
 from support.every_case import every

@@ -10,7 +10,7 @@ import pabi
 from pabi.describe.batches import Cyclic, FullBatch, Poisson
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
-from pabi.execute.precision import FINE, Walk, small_enough, walk_of
+from pabi.execute.hiding import FINE, Walk, small_enough, walk_of
 from pabi.learn import train
 from pabi.numbers.errors import InvalidInput
 from pabi.sampling import diffusion, langevin

@@ -8,9 +8,9 @@ import pytest
 from pabi.describe.batches import FullBatch
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
-from pabi.execute import products
+from pabi.execute import blocks
+from pabi.execute.blocks import add_weighted_sum, predictors
 from pabi.execute.linear_gradients import fast_sum
-from pabi.execute.products import add_weighted_sum, predictors
 from pabi.execute.records import seen_norm
 from pabi.learn import LogisticGradients, Records, SoftmaxGradients
 from support.every_case import every
@@ -23,7 +23,7 @@ LEAST = Fraction(1, 2**1074)  # of doubles: what an underflow rounds by at most
 @pytest.fixture(params=[1, 10**6], ids=["short strips", "usual strips"])
 def strips(request, monkeypatch):
     """Strips of the least length, and those that are used for matrices as small as these: one."""
-    monkeypatch.setattr(products, "_UNCOPIED", request.param * 32 * 7 * 3)
+    monkeypatch.setattr(blocks, "_UNCOPIED", request.param * 32 * 7 * 3)
 
 
 def matrices(rng, m, d):
@@ -68,9 +68,9 @@ def test_products_are_off_by_no_more_than_their_additions(strips, outputs, m):
 
 
 def test_short_strips_are_several(monkeypatch):
-    monkeypatch.setattr(products, "_UNCOPIED", 32 * 7 * 3)
-    assert products._strip(7, 3) == 32
-    assert products._strip(7, 4) > 70  # shorter ones would not be worth their while
+    monkeypatch.setattr(blocks, "_UNCOPIED", 32 * 7 * 3)
+    assert blocks._strip(7, 3) == 32
+    assert blocks._strip(7, 4) > 70  # shorter ones would not be worth their while
 
 
 @every(("d", "outputs"), [(5, None), (784, None), (784, 3), (784, 10), (50, 26)])

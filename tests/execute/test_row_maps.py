@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from pabi.execute import row_maps as module
+from pabi.execute import large_records as module
+from pabi.execute.large_records import RowMap
 from pabi.execute.records import Records
-from pabi.execute.row_maps import RowMap
 from support.every_case import every
 from support.execution import norm_squared
 

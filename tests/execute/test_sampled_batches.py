@@ -18,8 +18,7 @@ from pabi.describe.losses import Loss
 from pabi.describe.orders import FreshSubsets
 from pabi.describe.runs import NoisySGD
 from pabi.execute import sums as sums_module
-from pabi.execute.batches import batch_rows
-from pabi.execute.binomial import Binomial
+from pabi.execute.batches import Binomial, batch_rows
 from pabi.execute.linear_gradients import fast_sum
 from pabi.execute.sums import Limit, per_record_sum
 from pabi.learn import train

@@ -9,13 +9,13 @@ import threading
 
 import pytest
 
-from pabi.execute.reading_ahead import Ahead, ahead
-from pabi.execute.scratch import home_of, reserve, scratch_file
+from pabi.execute.layouts import home_of, reserve, scratch_file
+from pabi.execute.sources import Ahead, ahead
 from pabi.numbers.errors import InvalidInput
 
 WAITS = """
 import sys
-from pabi.execute.scratch import home_of, scratch_file
+from pabi.execute.layouts import home_of, scratch_file
 file = scratch_file(home_of(sys.argv[1]))
 file.write(b"secret"); file.flush()
 print("ready", flush=True); sys.stdin.read()

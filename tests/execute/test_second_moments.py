@@ -10,8 +10,8 @@ import pytest
 from scipy import sparse, stats
 
 import pabi
-from pabi.execute import second_moments as module
-from pabi.execute.second_moments import noise_factor, second_moments
+from pabi.execute import statistics as module
+from pabi.execute.statistics import noise_factor, second_moments
 from pabi.guarantees.guarantee import TESTING
 from pabi.learn import Records
 from support.every_case import every, refused

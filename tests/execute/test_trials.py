@@ -8,10 +8,9 @@ from scipy import stats
 from scipy.stats import chisquare
 from tests.support.falsification.selections import masses
 
-from pabi.execute import secret_orders as module
-from pabi.execute.randomness import secret_generator
-from pabi.execute.secret_orders import Buckets, drawn_order, is_order, whole_order
-from pabi.execute.trials import TrialLaw
+from pabi.execute import batches as module
+from pabi.execute.batches import Buckets, drawn_order, is_order, whole_order
+from pabi.execute.randomness import TrialLaw, secret_generator
 from support.every_case import every, refused
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pabi.explorer.controls import names
-from pabi.explorer.door import LONGEST, address, listening, query_of
+from pabi.explorer.server import LONGEST, address, listening, query_of
 from pabi.numbers.errors import InvalidInput
 from support.every_case import every
 

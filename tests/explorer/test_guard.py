@@ -17,9 +17,7 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from pabi.explorer import server
-from pabi.explorer.door import listening
-from pabi.explorer.guard import Guard
-from pabi.explorer.server import application
+from pabi.explorer.server import Guard, application, listening
 from pabi.numbers.errors import InvalidInput
 from support.every_case import every
 

@@ -9,7 +9,7 @@ import pytest
 
 import pabi
 from pabi.describe.files import to_dict
-from pabi.describe.loss_kinds import KINDS
+from pabi.describe.losses import KINDS
 from pabi.explorer.controls import BESIDES, CONTROLS, label_of, page
 from pabi.explorer.state import differences, read, state_of
 from pabi.numbers.errors import InvalidInput

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 import pabi
-from pabi.execute.column_statistics import column_moments
+from pabi.execute.statistics import column_moments
 
 NOISE, Z = 0.8, 1.2
 LEVELS = "abc"

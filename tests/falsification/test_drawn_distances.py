@@ -10,7 +10,7 @@ import pytest
 import pabi
 from pabi.analyses.one_sided_shift import _drawn, pulls_apart
 from pabi.normal_forms.sampled import SampledRun
-from pabi.shifts import drawn
+from pabi.shifts import random
 from pabi.shifts.random import Cost, PayOff
 from support.last_iterates import delta, histogram
 
@@ -93,7 +93,7 @@ def test_no_linear_loss_reveals_more_than_proven_in_many_runs():
 
 def test_a_distance_that_is_too_small_is_found(monkeypatch):
     """Half of every distance: some last iterates are further apart."""
-    honest = drawn.drawn_distance
+    honest = random.drawn_distance
 
     def smaller(view, steps):
         law = honest(view, steps)

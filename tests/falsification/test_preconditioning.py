@@ -16,12 +16,12 @@ import pytest
 from scipy.stats import beta, norm
 
 from pabi.describe.batches import FullBatch
-from pabi.execute import second_moments as moments_module
-from pabi.execute.row_maps import RowMap
+from pabi.execute import statistics as moments_module
+from pabi.execute.large_records import RowMap
 from pabi.learn import PrivateLogisticRegression, ReleasedMoments
 from pabi.learn import estimators as estimators_module
-from pabi.learn import whitening as whitening_module
-from pabi.learn.whitening import noise_level
+from pabi.learn import plans as whitening_module
+from pabi.learn.plans import noise_level
 from support.computed_once import computed_once
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")

@@ -12,7 +12,7 @@ import math
 import numpy as np
 import pytest
 
-from pabi.execute import column_statistics
+from pabi.execute import statistics
 from pabi.learn import PrivateCategories, PrivateImputer, PrivateRanges, PrivateScaler
 from pabi.tradeoff import Gaussian, Product
 
@@ -72,7 +72,7 @@ class Transcript:
 def revealed(make, table, other, monkeypatch, adjacency):
     """(how far two tables are apart, μ of the guarantee)."""
     transcript = Transcript()
-    monkeypatch.setattr(column_statistics, "on_grid", transcript)
+    monkeypatch.setattr(statistics, "on_grid", transcript)
     guarantee = make(adjacency=adjacency, random_state=0).fit(table).guarantee_
     transcript.again()
     make(adjacency=adjacency, random_state=0).fit(other)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import pabi
-from pabi.execute import second_moments as module
-from pabi.execute.second_moments import second_moments
+from pabi.execute import statistics as module
+from pabi.execute.statistics import second_moments
 from pabi.learn import Records
 from pabi.numbers.errors import InvalidInput
 from support.computed_once import computed_once

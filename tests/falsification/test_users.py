@@ -10,8 +10,8 @@ from scipy.stats import binom, norm
 
 import pabi
 from pabi import FullBatch, Loss, NoisySGD, Poisson
-from pabi.execute.groups import UserRows
 from pabi.execute.linear_gradients import LinearGradients, fast_sum
+from pabi.execute.sums import UserRows
 from support.falsification.mixtures import Mixture, hockey_sticks
 
 DELTA = 1e-5

@@ -26,7 +26,7 @@ import pytest
 import pabi
 from pabi.budget import ledger as ledgers
 from pabi.cli import main
-from pabi.cli.output_files import partial_files
+from pabi.cli.writing import partial_files
 from pabi.execute import checkpoint
 from pabi.execute.checkpoint import Checkpoint, State
 from pabi.learn import PrivateLogisticRegression, StateFile, forgetting

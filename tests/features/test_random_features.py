@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import pabi
 from pabi.features import RandomFeatures
-from pabi.features.frequencies import frequencies
+from pabi.features.random_features import frequencies
 from support.every_case import every
 
 PLAIN = RandomFeatures(n_components=40, linear=False)

@@ -19,8 +19,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import pabi
 from pabi.features import Scattering
-from pabi.features.cascade import cascade, paths, scattered
-from pabi.features.groups import group_normalised
+from pabi.features.scattering import cascade, group_normalised, paths, scattered
 from support.every_case import every
 
 SMALL = Scattering((8, 8), J=1, groups=3, scale=16.0)

@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import pabi
-from pabi.execute import secret_files
+from pabi.execute import checkpoint
 from pabi.forgetting.state_files import locked, state_in
 from pabi.learn import PrivateLogisticRegression, StateFile
 
@@ -129,7 +129,7 @@ def test_killed_at_random_moments(begun, tmp_path, count):
 def test_killed_at_every_call_that_writes(begun, tmp_path, name, before):
     """New from the moment at which the file takes its name, and old until then."""
     state = copy_of(begun, tmp_path)
-    call = getattr(secret_files.os, name)
+    call = getattr(checkpoint.os, name)
 
     def work() -> None:
         def deadly(*arguments: Any) -> Any:
@@ -140,7 +140,7 @@ def test_killed_at_every_call_that_writes(begun, tmp_path, name, before):
                 os.kill(os.getpid(), signal.SIGKILL)
             return result
 
-        setattr(secret_files.os, name, deadly)
+        setattr(checkpoint.os, name, deadly)
         forget(state)
 
     assert killed(work, None) == signal.SIGKILL
@@ -164,7 +164,7 @@ def test_a_full_disk_leaves_the_old_state(begun, tmp_path, monkeypatch):
     def full(*arguments: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(secret_files.os, "fsync", full)
+    monkeypatch.setattr(checkpoint.os, "fsync", full)
     with pytest.raises(pabi.InvalidInput, match="^state: cannot write .*No space"):
         forget(state)
     monkeypatch.undo()

@@ -12,9 +12,8 @@ import pytest
 from scipy.sparse import csr_matrix
 
 from pabi.forgetting import state_files
-from pabi.forgetting.digests import digests_of, same_rows, without
 from pabi.forgetting.state_files import locked, state_in, write_state
-from pabi.forgetting.states import read_state, written
+from pabi.forgetting.states import digests_of, read_state, same_rows, without, written
 from pabi.learn import PrivateLogisticRegression, StateFile
 from pabi.numbers.errors import InvalidInput
 from support.every_case import every

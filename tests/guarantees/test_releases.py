@@ -10,8 +10,8 @@ import struct
 import numpy as np
 
 import pabi
-from pabi.guarantees import releases
-from pabi.guarantees.releases import digest, notes_of_all, released_notes, releases_in
+from pabi.guarantees import certificate
+from pabi.guarantees.certificate import digest, notes_of_all, released_notes, releases_in
 from support.every_case import every
 
 RUN = pabi.NoisySGD(
@@ -68,7 +68,7 @@ def test_notes_are_checked_by_nobody_and_prove_nothing():
 
 def test_equal_descriptions_have_equal_files(monkeypatch):
     first = RUN.guarantee().to_json()
-    monkeypatch.setattr(releases, "today", lambda: "2999-01-01")
+    monkeypatch.setattr(certificate, "today", lambda: "2999-01-01")
     assert RUN.guarantee().to_json() == first
 
 

@@ -83,7 +83,7 @@ def test_a_package_that_cannot_be_loaded_says_why(tmp_path):
     (tmp_path / "skops.py").write_text('raise ImportError("needs numpy\\n2.0 or newer")\n')
     line = printed(
         f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n"
-        "import pabi; from pabi.numbers.extras import extra\n"
+        "import pabi; from pabi.numbers.errors import extra\n"
         "try:\n    extra('skops', 'train')\nexcept pabi.InvalidInput as error:\n    print(error)"
     )
     assert line == "skops: is installed and cannot be loaded: needs numpy 2.0 or newer"

@@ -12,7 +12,7 @@ from scipy import stats
 import pabi
 from pabi.analyses.column_statistics import failure_of
 from pabi.learn import PrivateCategories
-from pabi.learn.categories import threshold_of
+from pabi.learn.imputer import threshold_of
 from support.every_case import every
 
 DELTA = 1e-5

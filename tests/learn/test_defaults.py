@@ -16,7 +16,7 @@ from pabi import learn
 from pabi.describe.batches import Cyclic, FullBatch, Reshuffle, ShuffleOnce
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
-from pabi.learn.defaults import (
+from pabi.learn.plans import (
     EPOCHS,
     LONGEST_FALL,
     MOST_STEPS,

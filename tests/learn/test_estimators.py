@@ -18,7 +18,7 @@ import pabi
 from pabi import learn
 from pabi.describe.batches import Cyclic, FullBatch, Reshuffle, ShuffleOnce
 from pabi.execute import engine as engine_module
-from pabi.guarantees.releases import MODELS
+from pabi.guarantees.certificate import MODELS
 from pabi.learn import estimators as estimators_module
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
 from support.estimators import ALL, CLASSIFIERS, each_estimator

@@ -54,10 +54,10 @@ import pabi
 from pabi import learn
 from pabi.describe.batches import FullBatch
 from pabi.features import RandomFeatures, Scattering
-from pabi.learn.known_steps import _ROW_BY_ROW, public_name
-from pabi.learn.private_steps import PrivateStep
-from pabi.learn.sentences import AGAIN, ONE_FIT, UNCLEAR, not_covered
-from pabi.numbers import warning as warning_module
+from pabi.learn.documentation import AGAIN, ONE_FIT, UNCLEAR, not_covered
+from pabi.learn.guards import _ROW_BY_ROW, public_name
+from pabi.learn.rows import PrivateStep
+from pabi.numbers import errors as warning_module
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
 from support.estimators import same
 from support.every_case import every

@@ -14,7 +14,7 @@ from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import make_pipeline
 
 import pabi
-from pabi.guarantees.releases import digest
+from pabi.guarantees.certificate import digest
 from pabi.learn import (
     LogisticGradients,
     PrivateCategories,

@@ -8,7 +8,7 @@ from sklearn.pipeline import make_pipeline
 
 import pabi
 from pabi import learn
-from pabi.execute import made_rows, table_passes
+from pabi.execute import sources
 from pabi.execute.sources import Parts
 from pabi.numbers.errors import InvalidInput
 from support.large import FORMS, NAMES, features, frame_of, labels, package, table_in, write_parts
@@ -27,8 +27,8 @@ SETTINGS = {"epochs": 1, "batches": pabi.ShuffleOnce(500), "random_state": 1, "d
 @pytest.fixture(autouse=True)
 def short_parts(monkeypatch):
     """Parts of one block of rows, of which the table has three."""
-    monkeypatch.setattr(made_rows, "_HELD", 4096 * 6)
-    monkeypatch.setattr(table_passes, "_TOGETHER", 1000)
+    monkeypatch.setattr(sources, "_HELD", 4096 * 6)
+    monkeypatch.setattr(sources, "_TOGETHER", 1000)
 
 
 def with_gaps(table):

@@ -9,7 +9,7 @@ import pytest
 
 import pabi
 from pabi import learn
-from pabi.execute import layouts, secret_orders
+from pabi.execute import batches, layouts
 from pabi.numbers.errors import InvalidInput
 from support.every_case import every
 from support.large import FORMS, NAMES, features, frame_of, labels, package, table_in, write_parts
@@ -28,7 +28,7 @@ SETTINGS = {"epochs": 2, "batches": pabi.ShuffleOnce(500), "random_state": 1, "d
 
 @pytest.fixture(autouse=True)
 def small_buckets(monkeypatch):
-    monkeypatch.setattr(secret_orders, "BUCKET", 900)
+    monkeypatch.setattr(batches, "BUCKET", 900)
     monkeypatch.setattr(layouts, "BUCKET", 900)
 
 

@@ -15,8 +15,8 @@ from pabi import learn
 from pabi.describe.batches import Cyclic, FullBatch, ShuffleOnce
 from pabi.execute import engine as engine_module
 from pabi.learn import estimators as estimators_module
-from pabi.learn import whitening as whitening_module
-from pabi.learn.whitening import TOO_NOISY
+from pabi.learn import plans as whitening_module
+from pabi.learn.plans import TOO_NOISY
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
 from support.estimators import ALL, CLASSIFIERS, REGRESSORS, each_estimator
 from support.every_case import every

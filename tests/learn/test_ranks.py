@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from pabi.learn.ranks import RankSearch, margin_of, questions_of, thresholds
+from pabi.learn.scaler import RankSearch, margin_of, questions_of, thresholds
 from support.every_case import every
 
 GRID = thresholds()

@@ -14,7 +14,7 @@ import pabi
 from pabi.describe.batches import FullBatch
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
-from pabi.learn.defaults import budget
+from pabi.learn.plans import budget
 from pabi.shifts.isotonic import solve
 from support.every_case import every
 

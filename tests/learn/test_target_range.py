@@ -14,13 +14,13 @@ from sklearn.base import clone
 import pabi
 from pabi.account.calibration import calibrate
 from pabi.describe.batches import FullBatch
-from pabi.describe.second_moments import NoisySecondMoments
+from pabi.describe.statistics import NoisySecondMoments
 from pabi.learn import (
     PrivateHuberRegressor,
     PrivateLinearRegression,
     PrivatePoissonRegressor,
 )
-from pabi.numbers import warning as warning_module
+from pabi.numbers import errors as warning_module
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
 from support.estimators import REGRESSORS, each_estimator
 from support.every_case import every

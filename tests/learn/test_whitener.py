@@ -14,7 +14,7 @@ from scipy import sparse
 
 import pabi
 from pabi.learn import PrivateWhitener
-from pabi.learn import whitening as whitening_module
+from pabi.learn import plans as whitening_module
 from pabi.numbers.errors import InvalidInput, TargetUnreachable
 from support.every_case import every
 

@@ -12,7 +12,7 @@ import pabi
 from pabi.convert import gdp_to_epsilon
 from pabi.execute.randomness import randomness_from
 from pabi.execute.records import Records
-from pabi.learn.whitening import (
+from pabi.learn.plans import (
     WIDEST,
     noise_level,
     planned,

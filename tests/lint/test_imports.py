@@ -26,7 +26,7 @@ TRUSTED = {
     ("features/__init__.py", "_LAZY[name]"): "the room's own transformers, on first use",
     ("papers/__init__.py", "f'{__name__}.{_HOMES[name]}'"): "the room's own files",
     ("verification/discovery.py", "f'{package}.{file}'"): "a folder's own files, see below",
-    ("numbers/extras.py", "module"): "other packages, see below",
+    ("numbers/errors.py", "module"): "other packages, see below",
     (
         "explorer/jobs.py",
         "f'pabi.explorer.{module}'",

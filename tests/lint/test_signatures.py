@@ -23,8 +23,8 @@ MOST = 3
 
 # (file, name): why its arguments stay positional.
 EXCEPTIONS = {
-    ("describe/loss_constructors.py", "dissipative"): "public: the signature is fixed since 0.1.0",
-    ("describe/loss_constructors.py", "poisson"): "public: the signature is fixed since 0.1.0",
+    ("describe/losses.py", "dissipative"): "public: the signature is fixed since 0.1.0",
+    ("describe/losses.py", "poisson"): "public: the signature is fixed since 0.1.0",
     ("account/mixing.py", "mixing_time"): "public: the signature is fixed since 0.1.0",
 }
 

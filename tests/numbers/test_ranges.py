@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pabi.numbers.ranges import by_column, centres_and_reaches
+from pabi.numbers.validate import by_column, centres_and_reaches
 from support.every_case import every, refused
 
 

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from pabi.numbers import waiting as module
-from pabi.numbers.waiting import tick, waiting
+from pabi.numbers import locking as module
+from pabi.numbers.locking import tick, waiting
 
 
 class Terminal(io.StringIO):

@@ -6,8 +6,8 @@ import warnings
 
 import pytest
 
-from pabi.numbers import warning as warning_module
-from pabi.numbers.warning import warn_once
+from pabi.numbers import errors as warning_module
+from pabi.numbers.errors import warn_once
 from support.every_case import every
 
 WORDS = "rows were long"

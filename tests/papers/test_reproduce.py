@@ -12,10 +12,9 @@ from pabi import papers
 from pabi.cli import main
 from pabi.describe.files import to_dict
 from pabi.papers import work
-from pabi.papers.artefact import Artefact, Part
-from pabi.papers.mnist import read_digits
-from pabi.papers.results import Entry, PrintedTable
+from pabi.papers.artefact import Artefact, Entry, Part, PrintedTable
 from pabi.papers.running import key, run_parts
+from pabi.papers.writing import read_digits
 from support.data import data_file
 
 

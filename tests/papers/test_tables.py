@@ -8,9 +8,8 @@ import pytest
 from pabi import papers
 from pabi.describe.orders import FreshSubsets
 from pabi.draw.paper_figures import Figure
-from pabi.papers.artefact import Settings
+from pabi.papers.artefact import Entry, PrintedTable, Settings
 from pabi.papers.bok import accuracies, processes
-from pabi.papers.results import Entry, PrintedTable
 from pabi.papers.running import key, run_parts
 from support.bok_tables import TABLE_7, TABLE_8, TABLE_9, TABLES_10_TO_12
 

@@ -8,13 +8,13 @@ import json
 import numpy as np
 
 import pabi
-from pabi.describe.assumptions import HIDDEN
+from pabi.describe.accounted import HIDDEN
 from pabi.execute.engine import CLIPS_ITSELF
-from pabi.guarantees.adaptive import ENTERED
 from pabi.guarantees.guarantee import INDEPENDENT
-from pabi.learn.sentences import LABELS, ONE_FIT, PREPROCESSING
-from pabi.reports import attesting as table
-from pabi.reports.attesting import Attests, attesting, hidden
+from pabi.guarantees.selection import ENTERED
+from pabi.learn.documentation import LABELS, ONE_FIT, PREPROCESSING
+from pabi.reports import contents as table
+from pabi.reports.contents import Attests, attesting, hidden
 from support.every_case import every
 from support.falsification.honest_files import honest_files
 

@@ -18,7 +18,7 @@ import yaml
 
 import pabi
 from pabi.guarantees.guarantee import TESTING
-from pabi.learn.sentences import LEARNT, ONE_FIT, REPEATED, UNCLEAR, WORKER
+from pabi.learn.documentation import LEARNT, ONE_FIT, REPEATED, UNCLEAR, WORKER
 from pabi.showing import shown
 from pabi.tradeoff import (
     ApproxDP,

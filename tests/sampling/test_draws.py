@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import pabi
-from pabi.numbers import extras
+from pabi.numbers import errors
 from pabi.numbers.errors import InvalidInput, NotApplicable
 from pabi.sampling import Draws, gibbs_rejection, langevin
 
@@ -67,7 +67,7 @@ def test_without_the_extra(module, monkeypatch):
             raise ModuleNotFoundError(name)
         return real(name, *args)
 
-    monkeypatch.setattr(extras, "import_module", missing)
+    monkeypatch.setattr(errors, "import_module", missing)
     read = draws().to_arviz if module == "arviz_base" else draws().diagnostics
     with pytest.raises(InvalidInput, match=r"pip install '\.\[sampling\]'") as caught:
         read()

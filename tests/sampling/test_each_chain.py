@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 
 from pabi import prox
-from pabi.sampling.each_chain import each_chain
+from pabi.sampling.chains import each_chain
 from support.every_case import every, refused
 
 MAPS = [

@@ -14,8 +14,7 @@ import pabi
 from pabi.guarantees.guarantee import TESTING
 from pabi.numbers.errors import NotApplicable, PrivacyWarning
 from pabi.sampling import exact, gibbs_rejection, mean_loss
-from pabi.sampling.envelopes import Envelope, LossBounds
-from pabi.sampling.regions import read_region
+from pabi.sampling.envelopes import Envelope, LossBounds, read_region
 from support.every_case import every, refused, refuses
 
 from .laws import LEVEL

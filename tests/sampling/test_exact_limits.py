@@ -11,7 +11,7 @@ from scipy.stats import kstest
 import pabi
 from pabi.numbers.errors import InvalidInput, NotApplicable
 from pabi.sampling import exact, gibbs_rejection
-from pabi.sampling.regions import read_region
+from pabi.sampling.envelopes import read_region
 from support.every_case import every, refused
 
 from .laws import LEVEL

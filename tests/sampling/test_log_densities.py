@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import pabi
-from pabi.sampling import Posterior, from_log_density, langevin, log_densities
+from pabi.sampling import Posterior, from_log_density, langevin, linear_models
 from pabi.sampling.chains import TAKEN
 from support.every_case import every, refused, refuses
 
@@ -70,7 +70,7 @@ def test_the_gradient_is_that_of_the_density_by_differences():
 def test_parts_of_the_records_add_up(monkeypatch):
     points = np.random.default_rng(0).normal(size=(2, D))
     whole = posterior().gradient(points)
-    monkeypatch.setattr(log_densities, "_HELD", 7 * D)
+    monkeypatch.setattr(linear_models, "_HELD", 7 * D)
     seen = []
 
     def watched(x, rows):

@@ -9,7 +9,7 @@ import pytest
 
 import pabi
 from pabi.normal_forms.sampled import SampledRun
-from pabi.shifts.drawn import drawn_distance
+from pabi.shifts.random import drawn_distance
 from support.every_case import every
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")

@@ -14,7 +14,7 @@ import pytest
 from mpmath import mp, mpf
 
 from pabi.shifts import isotonic
-from pabi.shifts.records import mu_of
+from pabi.shifts.epochs import mu_of
 from support.every_case import every
 
 from .closed_forms import replay

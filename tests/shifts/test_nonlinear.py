@@ -16,7 +16,7 @@ import pabi
 from pabi.analyses import nonlinear_shifts
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.moduli import Modulus
-from pabi.normal_forms.shapes import shapes
+from pabi.normal_forms.step_moduli import shapes
 from pabi.shifts.nonlinear import StepPayments, _Problem, solve
 from support.every_case import every
 

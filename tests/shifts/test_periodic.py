@@ -16,7 +16,7 @@ from mpmath import mp, mpf
 
 from pabi.describe.iteration import Group, Groups, Steps, Stretch
 from pabi.shifts import isotonic, periodic
-from pabi.shifts.records import energy_of, mu_of, solve_schedule
+from pabi.shifts.epochs import energy_of, mu_of, solve_schedule
 from pabi.shifts.start import best_start
 from support.every_case import every
 

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pabi import Modulus
-from pabi.normal_forms.shapes import shapes
+from pabi.normal_forms.step_moduli import shapes
 from pabi.shifts.programming import _CLOSE, _COARSE, _DECADES, roughly
 from support.every_case import every
 

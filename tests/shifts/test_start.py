@@ -13,7 +13,7 @@ import pytest
 
 from pabi.describe.iteration import Steps
 from pabi.shifts import isotonic
-from pabi.shifts.records import mu_of
+from pabi.shifts.epochs import mu_of
 from pabi.shifts.start import best_start
 from support.every_case import every
 from support.quadratic_programs import least_payments

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import pabi
-from pabi.learn import estimators, forgetting, search, whitening
+from pabi.learn import estimators, forgetting, plans, search
 
 _CALIBRATED: dict[bytes, Any] = {}
 _FOLDER = os.environ.get("PABI_TESTS_KEPT", str(Path(__file__).parents[2] / ".pytest_cache/kept"))
@@ -76,13 +76,13 @@ def calibrated_once(monkeypatch) -> None:
             _CALIBRATED[key] = kept(key, lambda: calibrate(*given, **keywords))
         return _CALIBRATED[key]
 
-    for module in (estimators, whitening):
+    for module in (estimators, plans):
         monkeypatch.setattr(module, "calibrate", remembered)
 
 
 def computed_once(monkeypatch) -> None:
     """Until the test ends."""
-    for module in (estimators, whitening):
+    for module in (estimators, plans):
         monkeypatch.setattr(module, "calibrate", _once(pabi.calibrate))
     for kind in (pabi.NoisySGD, pabi.NoisySecondMoments):
         monkeypatch.setattr(kind, "guarantee", _once(kind.guarantee))

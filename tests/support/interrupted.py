@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from hypothesis import Phase, settings
 
-from pabi.execute import secret_files
+from pabi.execute import checkpoint
 
 # Machines with a planted mistake: what they find need not be made small.
 ONCE = settings(max_examples=30, deadline=None, database=None, phases=[Phase.generate])
@@ -19,7 +19,7 @@ def killed_at(call: str, after: int, work: Callable[[], object]) -> None:
     process = os.fork()
     if process == 0:
         try:
-            original, left = getattr(secret_files.os, call), [after]
+            original, left = getattr(checkpoint.os, call), [after]
 
             def deadly(*arguments, **options):
                 if left[0] == 0:
@@ -27,7 +27,7 @@ def killed_at(call: str, after: int, work: Callable[[], object]) -> None:
                 left[0] -= 1
                 return original(*arguments, **options)
 
-            setattr(secret_files.os, call, deadly)
+            setattr(checkpoint.os, call, deadly)
             work()
         finally:
             os._exit(0)

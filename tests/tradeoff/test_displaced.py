@@ -15,8 +15,7 @@ from pabi.tradeoff import (
     Product,
     Subsampled,
 )
-from pabi.tradeoff.displaced_halves import Half
-from pabi.tradeoff.displaced_losses import DisplacedLoss
+from pabi.tradeoff.displaced_losses import DisplacedLoss, Half
 from support.every_case import every
 
 

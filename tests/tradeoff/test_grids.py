@@ -9,10 +9,9 @@ import pytest
 from mpmath import mp
 
 from pabi.tradeoff import PrivacyLossDistribution, Product, SecretMixture
-from pabi.tradeoff.displaced_halves import Half
-from pabi.tradeoff.displaced_losses import DisplacedLoss, SymmetricDisplacedLoss
+from pabi.tradeoff.displaced_losses import DisplacedLoss, Half, SymmetricDisplacedLoss
 from pabi.tradeoff.grids import MISSING, optimistic, pessimistic
-from pabi.tradeoff.laplace_losses import LaplaceLoss, SampledLaplace, TurnedLaplace
+from pabi.tradeoff.laplace import LaplaceLoss, SampledLaplace, TurnedLaplace
 from pabi.tradeoff.pairs import (
     ExponentialLoss,
     Labelled,
@@ -21,7 +20,7 @@ from pabi.tradeoff.pairs import (
     SampledGaussian,
     Symmetrised,
 )
-from pabi.tradeoff.replaced_losses import ReplacedLoss
+from pabi.tradeoff.replaced import ReplacedLoss
 from pabi.tradeoff.secret_losses import OppositeLoss, SecretLoss, SwappedLoss
 from support.every_case import every
 

@@ -35,7 +35,7 @@ from pabi.tradeoff import (
     grouped,
     randomised_response,
 )
-from pabi.tradeoff.directions import chosen, common, one_order, opposite
+from pabi.tradeoff.base import chosen, common, one_order, opposite
 from pabi.tradeoff.gaussian_below import gaussian_below
 from pabi.tradeoff.kinds import KINDS, known_curve
 from support.every_case import every, refused

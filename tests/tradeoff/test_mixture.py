@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from pabi import convert
 from pabi.tradeoff import Gaussian, Identity, Mixture
-from pabi.tradeoff.mixture_product import MOST_PARTS
+from pabi.tradeoff.mixture import MOST_PARTS
 from support.every_case import every
 
 

@@ -19,7 +19,7 @@ from pabi.tradeoff import (
 )
 from pabi.tradeoff.gaussian_below import gaussian_below
 from pabi.tradeoff.pairs import Reversed, SampledGaussian
-from pabi.tradeoff.replaced_losses import ReplacedLoss
+from pabi.tradeoff.replaced import ReplacedLoss
 from pabi.tradeoff.secret_losses import OppositeLoss, SecretLoss, SwappedLoss
 from support.every_case import every
 from support.normal_mixtures import (

@@ -22,7 +22,7 @@ from pabi.tradeoff import (
     PoissonSubsampled,
     Product,
 )
-from pabi.tradeoff.memo import Memo
+from pabi.tradeoff.answers import Memo
 from pabi.tradeoff.numerical import ComposedLoss
 from pabi.verification.products import Sampled, epsilon_bound
 from support.every_case import every

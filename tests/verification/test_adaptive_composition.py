@@ -9,15 +9,15 @@ import math
 import pytest
 
 import pabi
-from pabi.guarantees.adaptive import (
+from pabi.guarantees.certificate import Certificate
+from pabi.guarantees.guarantee import INDEPENDENT
+from pabi.guarantees.selection import (
     ENTERED,
     AdaptivelyComposed,
     AdaptivelyComposedDivergences,
     refusing_above,
     refusing_divergences_above,
 )
-from pabi.guarantees.certificate import Certificate
-from pabi.guarantees.guarantee import INDEPENDENT
 from pabi.tradeoff import Gaussian, RenyiDP
 from pabi.tradeoff.gaussian_below import gaussian_below
 from support.certificates import LITTLE_LESS, guarantee_of, refused

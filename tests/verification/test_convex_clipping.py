@@ -26,9 +26,9 @@ from pabi import (
 )
 from pabi.describe.files import from_dict
 from pabi.verification.arithmetic import exact, fraction_of
-from pabi.verification.gradients import ClippedGradients
+from pabi.verification.derivation import ClippedGradients
+from pabi.verification.limits import Refused
 from pabi.verification.losses import clipped_facts_of
-from pabi.verification.refusal import Refused
 from support.pairs import pairs
 
 R = 1.7

@@ -439,7 +439,7 @@ def test_the_command_line_reads_nothing_of_what_is_refused(tmp_path, monkeypatch
         raise AssertionError("it was read")
 
     monkeypatch.setattr(encoding, "parse_json", read)
-    monkeypatch.setattr("pabi.verification.intake.parse_json", read)
+    monkeypatch.setattr("pabi.verification.limits.parse_json", read)
     assert cli.main(["verify", str(file)]) == 1
 
 

@@ -21,13 +21,9 @@ DATA = sorted((Path(__file__).parents[1] / "data" / "v0.1.0").glob("*.json"))
 
 SHARED = {
     # What certificates and guarantees are called, and their text.
-    "pabi.guarantees.certificate": {"FORMAT", "VERSIONS", "Certificate", "check_format"},
-    "pabi.guarantees.guarantee": {"FORMAT", "VERSIONS", "INDEPENDENT", "Guarantee"},
-    "pabi.guarantees.adaptive": {
-        "ENTERED",
-        "refusing_above",
-        "refusing_divergences_above",
-    },
+    "pabi.guarantees.certificate": {"Certificate", "FORMAT", "VERSIONS", "check_format"},
+    "pabi.guarantees.guarantee": {"FORMAT", "Guarantee", "INDEPENDENT", "VERSIONS"},
+    "pabi.guarantees.selection": {"ENTERED", "refusing_above", "refusing_divergences_above"},
     "pabi.guarantees.stated": {"stated_sentence"},
     "pabi.numbers.encoding": {
         "nesting",
@@ -38,7 +34,7 @@ SHARED = {
     },
     # Descriptions: their parser, their fields, and their sentences.
     "pabi.describe.files": {"from_dict"},
-    "pabi.describe.assumptions": {"group_sentences"},
+    "pabi.describe.accounted": {"group_sentences", "selection_sentences"},
     "pabi.describe.runs": {"NoisySGD", "run_sentences"},
     "pabi.describe.iteration": {"iteration_sentences"},
     "pabi.describe.batches": {
@@ -66,18 +62,19 @@ SHARED = {
         "mechanism_sentences",
         "rounds_sentences",
     },
-    "pabi.describe.selection": {"selection_sentences"},
-    "pabi.describe.accuracy": {"NoisyAccuracy", "accuracy_sentences"},
-    "pabi.describe.column_statistics": {
+    "pabi.describe.statistics": {
+        "NoisyAccuracy",
         "NoisyColumnStatistics",
+        "NoisySecondMoments",
+        "accuracy_sentences",
         "column_statistics_sentences",
+        "second_moments_sentences",
     },
-    "pabi.describe.second_moments": {"NoisySecondMoments", "second_moments_sentences"},
     "pabi.describe.unlearning": {"Unlearning", "unlearning_sentences"},
     "pabi.numbers.errors": {"InvalidInput"},
     "pabi.numbers.showing": {"exact", "shown"},
     # The clock over a verification, at which the accountant's readings look as well.
-    "pabi.numbers.waiting": {"OutOfTime", "in_time", "until"},
+    "pabi.numbers.locking": {"OutOfTime", "in_time", "until"},
     # The reading of a trade-off function at one δ that a guarantee states.
     "pabi.tradeoff": {"Best", "Product", "TradeOff"},
 }

@@ -38,7 +38,7 @@ from pabi.analyses import nonlinear_one_sided, nonlinear_shifts
 from pabi.describe.files import from_dict
 from pabi.numbers import encoding
 from pabi.verification.arithmetic import BITS, above, exact
-from pabi.verification.gradients import ClippedGradients
+from pabi.verification.derivation import ClippedGradients
 from pabi.verification.moduli import least_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")

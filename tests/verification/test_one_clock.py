@@ -10,7 +10,7 @@ import pytest
 
 import pabi
 from pabi.cli import main
-from pabi.numbers.waiting import OutOfTime, tick, until
+from pabi.numbers.locking import OutOfTime, tick, until
 from pabi.tradeoff import BoundedRange, Gaussian, Grouped, Mixture, Product, Selected
 
 FILES = Path(__file__).parent.parent / "data" / "v0.1.0"

@@ -9,7 +9,7 @@ import time
 import pytest
 
 import pabi
-from pabi.learn.whitening import planned
+from pabi.learn.plans import planned
 from pabi.tradeoff import Gaussian, Mixture
 
 EPSILON, DELTA, NORM = 1.0, 1e-5, 2.0**0.5

@@ -19,8 +19,7 @@ from pabi.verification import _misread, _read
 from pabi.verification.bounds import JointBound, best_curve
 from pabi.verification.claims import read_bound
 from pabi.verification.factors.secret_mixtures import SecretParts
-from pabi.verification.limits import Limits, within
-from pabi.verification.refusal import Refused
+from pabi.verification.limits import Limits, Refused, within
 from pabi.verification.secret_laws import laws_of
 
 DELTA = 1e-5

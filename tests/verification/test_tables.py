@@ -17,14 +17,13 @@ from pabi.verification import certificates, factors, losses, schemes, subjects, 
 from pabi.verification.adjacency import gradients_changed, read_adjacency
 from pabi.verification.arithmetic import BITS, exact
 from pabi.verification.bounds import JointBound
-from pabi.verification.derivation import takes_plain_steps
+from pabi.verification.derivation import ClippedGradients, takes_plain_steps
 from pabi.verification.factors.failure import Failure
 from pabi.verification.factors.gaussians import Gaussians
-from pabi.verification.gradients import ClippedGradients
+from pabi.verification.limits import Refused
 from pabi.verification.losses import DerivedFacts, facts_of
 from pabi.verification.moduli import Function, least_of
 from pabi.verification.ordered_runs import OrderedRun
-from pabi.verification.refusal import Refused
 from pabi.verification.schemes import KnownPositions, SecretOnce, scheme_of
 from pabi.verification.subjects import subject_of
 
@@ -204,7 +203,7 @@ def test_unknown_kinds_and_parameters_of_losses_are_refused_by_name():
 
 def test_every_loss_and_every_scheme_of_the_library_is_known():
     """So that what is left out is left out on purpose."""
-    from pabi.describe.loss_kinds import KINDS
+    from pabi.describe.losses import KINDS
 
     assert set(losses._KINDS) == set(KINDS)
     for name, kind in KINDS.items():

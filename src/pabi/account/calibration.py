@@ -16,19 +16,17 @@ import numpy as np
 
 from pabi.account.best import best_guarantee, outcomes
 from pabi.describe.accounted import warn_of_large_delta
-from pabi.describe.accuracy import NoisyAccuracy
-from pabi.describe.column_statistics import NoisyColumnStatistics
 from pabi.describe.langevin import LangevinChain, LangevinDiffusion
 from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
 from pabi.describe.runs import NoisySGD
-from pabi.describe.second_moments import NoisySecondMoments
+from pabi.describe.statistics import NoisyAccuracy, NoisyColumnStatistics, NoisySecondMoments
 from pabi.describe.step_sizes import stated_by_function
 from pabi.describe.unlearning import Unlearning
 from pabi.guarantees.guarantee import Guarantee, require_same_forgetting
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, TargetUnreachable
+from pabi.numbers.locking import waiting
 from pabi.numbers.showing import exact, plain, shown
-from pabi.numbers.waiting import waiting
 from pabi.tradeoff import Gaussian, Mixture, TradeOff
 
 PARAMETERS: dict[type, tuple[str, ...]] = {

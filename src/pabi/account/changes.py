@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, assert_never
 import numpy as np
 
 from pabi.account.best import best_guarantee
-from pabi.analyses.tuning import DEFAULT_DELTA
+from pabi.analyses.shifted_interpolation import DEFAULT_DELTA
 from pabi.describe.batches import Cyclic, FixedSize, Poisson, Reshuffle, ShuffleOnce
 from pabi.describe.files import Description
 from pabi.describe.losses import Loss

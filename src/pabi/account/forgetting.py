@@ -12,14 +12,13 @@ from typing import Any, NamedTuple
 from pabi.account.best import best_guarantee
 from pabi.account.calibration import calibrate
 from pabi.analyses.unlearning import require_given
-from pabi.describe.runs import NoisySGD
-from pabi.describe.stated_run import MOST
+from pabi.describe.runs import MOST, NoisySGD
 from pabi.describe.unlearning import Unlearning
 from pabi.guarantees.guarantee import Guarantee
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, NotApplicable, TargetUnreachable
+from pabi.numbers.locking import waiting
 from pabi.numbers.showing import exact, plain, shown
-from pabi.numbers.waiting import waiting
 from pabi.tradeoff import TradeOff
 from pabi.tradeoff.base import decode, encode
 

@@ -32,14 +32,12 @@ from pabi.analyses import (
     unlearning,
 )
 from pabi.analyses.langevin_chain import of_chain
-from pabi.describe.accuracy import NoisyAccuracy
-from pabi.describe.column_statistics import NoisyColumnStatistics
 from pabi.describe.files import Description, kind_of
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.langevin import LangevinChain, LangevinDiffusion
 from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
 from pabi.describe.runs import NoisySGD
-from pabi.describe.second_moments import NoisySecondMoments
+from pabi.describe.statistics import NoisyAccuracy, NoisyColumnStatistics, NoisySecondMoments
 from pabi.describe.unlearning import Unlearning
 from pabi.guarantees.guarantee import Guarantee
 

@@ -15,8 +15,8 @@ from flint import arb, ctx
 
 from pabi.analyses.writing import claim
 from pabi.convert.balls import normal_tail, upper
-from pabi.describe.column_statistics import NoisyColumnStatistics, column_statistics_sentences
 from pabi.describe.files import to_dict
+from pabi.describe.statistics import NoisyColumnStatistics, column_statistics_sentences
 from pabi.guarantees.guarantee import Guarantee
 from pabi.numbers.rounding import fraction_up
 from pabi.tradeoff import Gaussian, Product, TradeOff

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, assert_never
 
 import numpy as np
 
-from pabi.analyses.tuning import DEFAULT_DELTA, product
+from pabi.analyses.shifted_interpolation import DEFAULT_DELTA, product
 from pabi.analyses.writing import IterationProof, RunProof, SampledProof
 from pabi.describe.iteration import Groups, NoisyIteration, sentences_of
 from pabi.describe.orders import FreshSubsets, KnownUses, SecretOrder

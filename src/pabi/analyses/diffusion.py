@@ -6,7 +6,7 @@ iterations with σ² = 2η). With e = e^(−βmR), over a window R that ends at 
 best shifts cost μ² = βm(w·e + (Δ/m)(1 − e))²/(1 − e²). From w = 0 at R = T that is
 (Δ²β/m)·tanh(βmT/2) for m > 0, while for m ≤ 0 paying at once, (Δ²/2)·β²T, is best; from w = D the best
 window gives βD(2Δ − mD), whatever the sign of m. (For dissipative losses see
-`pabi.normal_forms.growth`.) Proofs: docs, "Diffusions".
+`pabi.normal_forms.positions`.) Proofs: docs, "Diffusions".
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pabi.describe.iteration import NoisyIteration
 from pabi.describe.langevin import LangevinDiffusion, diffusion_sentences
 from pabi.describe.losses import Loss
 from pabi.guarantees.guarantee import Guarantee
-from pabi.normal_forms.growth import growth_of
+from pabi.normal_forms.positions import growth_of
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import fraction_down, fraction_up
 from pabi.tradeoff import Gaussian

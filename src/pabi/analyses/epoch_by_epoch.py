@@ -13,10 +13,9 @@ from functools import cache, partial
 
 import numpy as np
 
-from pabi.analyses.cases import Case
 from pabi.analyses.secret_order import averaged, places, secret_order
-from pabi.analyses.shifted_interpolation import require_hidden_path, run_of
-from pabi.analyses.tuning import DEFAULT_DELTA
+from pabi.analyses.shifted_interpolation import DEFAULT_DELTA, require_hidden_path, run_of
+from pabi.analyses.writing import Case
 from pabi.describe.iteration import NoisyIteration, Steps
 from pabi.describe.orders import FAILING, SecretOrder
 from pabi.describe.runs import NoisySGD, run_sentences
@@ -24,8 +23,7 @@ from pabi.guarantees.guarantee import Guarantee
 from pabi.normal_forms.positions import OrderedView, Uses, standing
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import fraction_up
-from pabi.shifts.epochs import Resting, Rests
-from pabi.shifts.records import Record, solve_schedule
+from pabi.shifts.epochs import Record, Resting, Rests, solve_schedule
 from pabi.tradeoff import average
 
 NAME = "epoch by epoch"

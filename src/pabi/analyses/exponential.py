@@ -3,7 +3,7 @@
 Adjacent densities ∝ exp(−κL) on a set of diameter D have a log-likelihood ratio within an interval of length
 κ·(sup − inf)(L_D − L_D') ≤ κΔD: a bounded range (Dong, Durfee, Rogers 2020). As the stationary law of a
 reflected diffusion of inverse temperature κ it is Gaussian-DP as well, μ² = κD'(2Δ − mD'), D' = min(D, Δ/m)
-(docs, "Diffusions"; for dissipative losses see `pabi.normal_forms.growth`). Both hold, so that the least δ
+(docs, "Diffusions"; for dissipative losses see `pabi.normal_forms.positions`). Both hold, so that the least δ
 of both does at every ε.
 """
 
@@ -24,7 +24,7 @@ from pabi.describe.mechanisms import (
     rounds_sentences,
 )
 from pabi.guarantees.guarantee import Guarantee
-from pabi.normal_forms.growth import growth_of
+from pabi.normal_forms.positions import growth_of
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import fraction_up, up
 from pabi.tradeoff import ApproxDP, Best, BoundedRange, Gaussian, TradeOff

@@ -12,9 +12,8 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from pabi.analyses.writing import claim
-from pabi.describe.accuracy import NoisyAccuracy
 from pabi.describe.files import to_dict
-from pabi.describe.second_moments import NoisySecondMoments
+from pabi.describe.statistics import NoisyAccuracy, NoisySecondMoments
 from pabi.guarantees.guarantee import Guarantee
 from pabi.numbers.rounding import fraction_up
 from pabi.tradeoff import Gaussian

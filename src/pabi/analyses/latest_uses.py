@@ -11,17 +11,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from pabi.analyses.cases import Case
 from pabi.analyses.secret_order import MAX_WORK, averaged, last_two_epochs, secret_order
-from pabi.analyses.shifted_interpolation import require_hidden_path, run_of
-from pabi.analyses.tuning import DEFAULT_DELTA
+from pabi.analyses.shifted_interpolation import DEFAULT_DELTA, require_hidden_path, run_of
+from pabi.analyses.writing import Case
 from pabi.describe.iteration import NoisyIteration, Steps
 from pabi.describe.orders import FAILING
 from pabi.describe.runs import NoisySGD, run_sentences
 from pabi.guarantees.guarantee import Guarantee
 from pabi.normal_forms.positions import OrderedView, standing
 from pabi.numbers.errors import NotApplicable
-from pabi.shifts.records import Record, solve_schedule
+from pabi.shifts.epochs import Record, solve_schedule
 
 NAME = "latest uses"
 SOURCE = (

@@ -18,7 +18,13 @@ from typing import Any
 import numpy as np
 
 from pabi.analyses.one_sided_shift import SOURCE_POISSON, least_window
-from pabi.analyses.tuning import CLEARLY, DEFAULT_DELTA, product, sampled_run, tuned_guarantee
+from pabi.analyses.shifted_interpolation import (
+    CLEARLY,
+    DEFAULT_DELTA,
+    product,
+    sampled_run,
+    tuned_guarantee,
+)
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.runs import NoisySGD
 from pabi.guarantees.guarantee import Guarantee

@@ -21,8 +21,7 @@ from typing import Any, ClassVar, assert_never
 import numpy as np
 
 from pabi.analyses.secret_order import averaged, shuffled_once
-from pabi.analyses.shifted_interpolation import require_hidden_path
-from pabi.analyses.tuning import DEFAULT_DELTA
+from pabi.analyses.shifted_interpolation import DEFAULT_DELTA, require_hidden_path
 from pabi.analyses.writing import RunProof, claim, shifts_of
 from pabi.describe.iteration import NoisyIteration, sentences_of
 from pabi.describe.moduli import Linear, Modulus, Unbounded
@@ -30,13 +29,12 @@ from pabi.describe.orders import FAILING, Fractions, FreshSubsets, KnownUses, Se
 from pabi.describe.runs import NoisySGD, run_sentences
 from pabi.guarantees.guarantee import Guarantee
 from pabi.normal_forms.positions import OrderedView, Uses, check_position
-from pabi.normal_forms.shapes import Shapes, shapes
-from pabi.normal_forms.step_moduli import StepModuli
+from pabi.normal_forms.step_moduli import Shapes, StepModuli, shapes
 from pabi.numbers import encoding
 from pabi.numbers.errors import InvalidInput, NotApplicable
 from pabi.numbers.rounding import Array, up
+from pabi.shifts.epochs import Record, mu_of
 from pabi.shifts.nonlinear import MOST_STEPS, StepPayments, solve
-from pabi.shifts.records import Record, mu_of
 from pabi.tradeoff import Gaussian
 
 NAME = "nonlinear shifts"

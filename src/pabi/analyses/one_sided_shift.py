@@ -23,15 +23,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from pabi.analyses.tuning import DEFAULT_DELTA, product, sampled_run, tuned_guarantee
+from pabi.analyses.shifted_interpolation import DEFAULT_DELTA, product, sampled_run, tuned_guarantee
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.runs import NoisySGD
 from pabi.guarantees.guarantee import Guarantee
 from pabi.normal_forms.sampled import Blocks, Pulls, SampledRun
 from pabi.numbers import encoding
 from pabi.numbers.rounding import Array
-from pabi.shifts.drawn import DrawnDistance, drawn_distance
-from pabi.shifts.random import Cost, PayOff, Split, lead_in
+from pabi.shifts.random import Cost, DrawnDistance, PayOff, Split, drawn_distance, lead_in
 from pabi.tradeoff import Gaussian, Mixture, Product
 
 NAME = "one-sided shift"

@@ -17,10 +17,13 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import assert_never
 
-from pabi.analyses.cases import Case
-from pabi.analyses.shifted_interpolation import MOST_SOLVED, require_hidden_path, run_of
-from pabi.analyses.tuning import DEFAULT_DELTA
-from pabi.analyses.writing import RunProof
+from pabi.analyses.shifted_interpolation import (
+    DEFAULT_DELTA,
+    MOST_SOLVED,
+    require_hidden_path,
+    run_of,
+)
+from pabi.analyses.writing import Case, RunProof
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.orders import FAILING, Fractions, FreshSubsets, KnownUses, SecretOrder
 from pabi.describe.runs import NoisySGD, run_sentences
@@ -28,7 +31,7 @@ from pabi.guarantees.guarantee import Guarantee
 from pabi.normal_forms.positions import OrderedView, Uses
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import Array, fraction_up
-from pabi.shifts.records import Record, cyclic, record
+from pabi.shifts.epochs import Record, cyclic, record
 from pabi.tradeoff import Product, TradeOff, average
 
 NAME = "secret order"

@@ -15,8 +15,12 @@ from fractions import Fraction
 from typing import assert_never
 
 from pabi.analyses.secret_order import secret_order, shuffled_once
-from pabi.analyses.shifted_interpolation import MOST_SOLVED, require_hidden_path, run_of
-from pabi.analyses.tuning import DEFAULT_DELTA
+from pabi.analyses.shifted_interpolation import (
+    DEFAULT_DELTA,
+    MOST_SOLVED,
+    require_hidden_path,
+    run_of,
+)
 from pabi.analyses.writing import RunProof
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.orders import FAILING, FixedSizes, RandomSizes, SecretOrder
@@ -25,7 +29,7 @@ from pabi.guarantees.guarantee import Guarantee
 from pabi.normal_forms.positions import OrderedView
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import fraction_up
-from pabi.shifts.records import cyclic
+from pabi.shifts.epochs import cyclic
 from pabi.tradeoff import Product, SecretMixture, TradeOff
 from pabi.tradeoff.secret_mixture import LARGEST_MEAN
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from pabi.analyses.one_sided_shift import least_window, pay_off_dict, pay_off_factors, pulls_apart
-from pabi.analyses.tuning import DEFAULT_DELTA, product, sampled_run, tuned_guarantee
+from pabi.analyses.shifted_interpolation import DEFAULT_DELTA, product, sampled_run, tuned_guarantee
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.runs import NoisySGD
 from pabi.guarantees.guarantee import Guarantee

@@ -22,12 +22,16 @@ from typing import Any, assert_never
 import numpy as np
 
 from pabi.analyses import composition
-from pabi.analyses.cases import Case
 from pabi.analyses.one_sided_shift import planned
 from pabi.analyses.secret_order import buckets
-from pabi.analyses.shifted_interpolation import MOST_SOLVED, require_hidden_path
-from pabi.analyses.tuning import DEFAULT_DELTA, product, tuned
-from pabi.analyses.writing import RunProof, SampledProof
+from pabi.analyses.shifted_interpolation import (
+    DEFAULT_DELTA,
+    MOST_SOLVED,
+    product,
+    require_hidden_path,
+    tuned,
+)
+from pabi.analyses.writing import Case, RunProof, SampledProof
 from pabi.describe.iteration import Steps
 from pabi.describe.orders import FAILING, Fractions, FreshSubsets, KnownUses, SecretOrder
 from pabi.describe.runs import NoisySGD
@@ -45,8 +49,8 @@ from pabi.normal_forms.positions import Uses
 from pabi.normal_forms.sampled import every_step, require_sampling
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import Array, fraction_up, up
+from pabi.shifts.epochs import Record, Shifts, solve_schedule
 from pabi.shifts.nonlinear import MOST_STEPS, solve
-from pabi.shifts.records import Record, Shifts, solve_schedule
 from pabi.shifts.start import Start
 from pabi.tradeoff import Gaussian, Product, TradeOff, average
 

@@ -9,25 +9,40 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, assert_never
+from fractions import Fraction
+from typing import Any, NamedTuple, assert_never
 
 import numpy as np
 
-from pabi.analyses.cases import Case
 from pabi.describe.files import to_dict
 from pabi.describe.iteration import Groups, NoisyIteration, Schedule, Steps
 from pabi.describe.runs import NoisySGD
 from pabi.describe.unlearning import Unlearning
-from pabi.normal_forms.positions import OrderedView
+from pabi.normal_forms.positions import OrderedView, Uses
 from pabi.numbers import encoding
 from pabi.numbers.rounding import Array
+from pabi.shifts.epochs import Record, Shifts
 from pabi.shifts.nonlinear import StepPayments
 from pabi.shifts.periodic import PeriodicShifts
-from pabi.shifts.records import Record, Shifts
 from pabi.shifts.start import Start
 from pabi.tradeoff import Gaussian, Mixture, TradeOff
 from pabi.tradeoff.base import encode
 from pabi.tradeoff.kinds import known_curve
+
+# The cases that a proof under a secret order distinguishes.
+
+
+class Case(NamedTuple):
+    """An event of probability `weight`, under which the record's uses are no worse than `uses`.
+
+    `ranges`: of positions, [first, last] for each epoch that is averaged over, in the order in which
+    they are used last; None for an epoch that misses the record.
+    """
+
+    uses: Uses
+    weight: Fraction
+    ranges: tuple[tuple[int, int] | None, ...]
+
 
 COLUMNS = ("c", "s", "sigma")
 

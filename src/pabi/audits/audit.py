@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from pabi.audits import rates
+from pabi.audits import laws
 from pabi.audits.conformity import Conformity, Reach
-from pabi.audits.laws import LawPair
-from pabi.audits.rates import Point
+from pabi.audits.laws import LawPair, Point
 from pabi.guarantees.guarantee import Guarantee
 from pabi.numbers import validate
 from pabi.numbers.rounding import Array
@@ -87,12 +86,12 @@ class Audit:
         InvalidInput
             For a δ out of its range.
         """
-        return rates.epsilon(self.points, validate.number("delta", delta, at_least=0.0, below=1.0))
+        return laws.epsilon(self.points, validate.number("delta", delta, at_least=0.0, below=1.0))
 
     @property
     def mu_lower(self) -> float:
         """The μ that the trainings refute: what was trained is not μ-GDP for any less."""
-        return rates.mu(self.points)
+        return laws.mu(self.points)
 
     @property
     def curve(self) -> Array:
@@ -135,13 +134,13 @@ class Audit:
     @property
     def resolved_delta(self) -> float:
         """A δ that so many trainings resolve."""
-        return max(self.delta, rates.resolved(self.trainings // 2))
+        return max(self.delta, laws.resolved(self.trainings // 2))
 
     @property
     def refuted(self) -> bool:
         """Whether the guarantee is wrong of what was trained: with the stated confidence by the trainings, or
         for certain by the exact laws."""
-        return rates.refutes(self.points, self.guarantee.curve) or self._exceeded
+        return laws.refutes(self.points, self.guarantee.curve) or self._exceeded
 
     @property
     def not_as_described(self) -> bool:
@@ -219,7 +218,7 @@ class Audit:
         ------
         Nothing.
         """
-        from pabi.draw.audit import plot_audit
+        from pabi.draw.guarantee import plot_audit
 
         return plot_audit(self, ax)
 

@@ -19,15 +19,14 @@ from scipy.special import gammaln, ndtri
 from scipy.stats import binom
 
 from pabi.audits import probes
-from pabi.audits.canaries import CanaryData
-from pabi.audits.probes import Fault
-from pabi.audits.rates import Counts, above
+from pabi.audits.laws import Counts, above
+from pabi.audits.probes import CanaryData, Fault
 from pabi.describe.runs import NoisySGD
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
+from pabi.numbers.locking import tick, waiting
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import exact, plain
-from pabi.numbers.waiting import tick, waiting
 
 POWER = 0.8
 FEWEST = 100  # trainings of an audit

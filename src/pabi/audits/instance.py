@@ -14,19 +14,134 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import binom
 
-from pabi.audits.counted import Membership, counted_share
 from pabi.audits.laws import Choice, LawPair, pair_of_sums
-from pabi.audits.line import WalkLine, line_of
-from pabi.audits.places import by_place, places
 from pabi.audits.walks import AffineStep, WalledWalk, pair_between_walls
-from pabi.describe.orders import FixedSizes, FreshSubsets, KnownUses, RandomSizes, SecretOrder
+from pabi.describe.orders import (
+    FixedSizes,
+    FreshSubsets,
+    KnownUses,
+    Order,
+    RandomSizes,
+    SecretOrder,
+)
+from pabi.describe.prox import ball, box, elastic_net, halfspace, l1, l2, nuclear_norm, simplex
 from pabi.describe.runs import NoisySGD
+from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import shown
+
+# The batches that a record may be in, in an order that is drawn.
+
+
+def by_place(moved: Array, period: int) -> Array:
+    """(epochs, period): the steps of every epoch side by side, 0 where the last one ends early."""
+    epochs = -(-len(moved) // period)
+    table = np.zeros(epochs * period)
+    table[: len(moved)] = moved
+    return table.reshape(epochs, period)
+
+
+def places(order: SecretOrder) -> Array:
+    """(period,) the probability of every batch."""
+    weights = np.full(order.period, float(order.each))
+    weights[-1] = float(order.last)
+    return np.asarray(weights / weights.sum())
+
+
+def drawn_places(
+    order: SecretOrder, count: int, generator: np.random.Generator
+) -> NDArray[np.int64]:
+    """(count,) batches, drawn independently."""
+    return generator.choice(order.period, count, p=places(order))
+
+
+# When the record takes part: in which steps, and in batches that are not too large to be summed.
+
+
+def counted_share(order: Order) -> float:
+    """The probability that a batch with the record in it is not above the cap, which makes it empty."""
+    match order.sizes:
+        case FixedSizes():
+            return 1.0
+        case RandomSizes(n=n, probability=p, cap=cap):
+            return 1.0 if cap is None else float(binom.cdf(cap - 1, n - 1, float(p)))
+        case sizes:
+            assert_never(sizes)
+
+
+class Membership:
+    """Whether the record is in the batch of a step, for many trainings at once."""
+
+    def __init__(
+        self, run: NoisySGD, place: int, count: int, generator: np.random.Generator
+    ) -> None:
+        self._order, self._count, self._generator = run.order, count, generator
+        self._place, self._share = place, counted_share(run.order)
+        self._places = np.zeros(count, dtype=np.int64)
+
+    def at(self, step: int) -> Array:
+        """(trainings,) of 0 and 1."""
+        match self._order:
+            case KnownUses(period=period):
+                return np.full(self._count, float(step % period == self._place))
+            case SecretOrder(period=period) as order:
+                if step == 0 or (step % period == 0 and not order.once):
+                    self._places = self._drawn(order)
+                return np.asarray(self._places == step % period, dtype=float)
+            case FreshSubsets(probability=p):
+                share = self._share * float(p)
+                return np.asarray(self._generator.random(self._count) < share, dtype=float)
+            case order:
+                assert_never(order)
+
+    def _drawn(self, order: SecretOrder) -> NDArray[np.int64]:
+        """Batches; none where the record's is too large."""
+        drawn = drawn_places(order, self._count, self._generator)
+        return np.where(self._generator.random(self._count) < self._share, drawn, -1)
+
+
+# The line that an instance lives on: how a proximal map acts on one number, far from where it bends.
+
+
+class WalkLine(NamedTuple):
+    """`width`: the distance of the walls that iterates are projected between, ∞ without walls. `ridge`: the
+    weight of the squared norm that the proximal map shrinks iterates for."""
+
+    width: float
+    ridge: float
+
+
+def line_of(run: NoisySGD) -> WalkLine:
+    """What the proximal map of a run does along some line.
+
+    Soft thresholding moves what is far out by a constant, a halfspace nothing that is far inside. Of a box
+    the line is along its widest side, of a simplex from one corner to another. Raises NotApplicable for a map
+    that pabi does not know.
+    """
+    width, ridge = _of_prox(run)
+    return WalkLine(min(width, math.inf if run.diameter is None else run.diameter), ridge)
+
+
+def _of_prox(run: NoisySGD) -> WalkLine:
+    match run.prox:
+        case None | l1() | nuclear_norm() | halfspace():
+            return WalkLine(math.inf, 0.0)
+        case l2(strength=strength):
+            return WalkLine(math.inf, strength)
+        case elastic_net(l2=strength):
+            return WalkLine(math.inf, strength)
+        case ball() | simplex():
+            return WalkLine(run.prox.diameter, 0.0)
+        case box(lower=lower, upper=upper):
+            return WalkLine(float(np.max(np.subtract(upper, lower))), 0.0)
+        case _:
+            raise NotApplicable("no worst instance is known under a proximal map of your own")
 
 
 @dataclass(frozen=True)

@@ -1,22 +1,18 @@
-"""Data sets whose models show whether a trainer does what a run says, and models of the run on them.
-
-All rows have one column. So a model is one number, whose law under the run is known by training thousands of
-them side by side, each with batches, clipping and noise as described. The canary pair has one row that pulls.
-The other data sets are no neighbours: there all rows pull, which shows in how many steps and in what order.
-Order shows where steps forget: more rows pull one way, until they pull less than the clip norm.
-"""
+"""Data sets whose models show whether a trainer does what a run says, with canaries."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import lru_cache
+from typing import Any, assert_never
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import binom
 
-from pabi.audits.batch_counts import BatchCounts
-from pabi.audits.canaries import CanaryData, canary_pair, two_targets
+from pabi.describe.accounted import changed
 from pabi.describe.batches import (
     BallsInBins,
     Batches,
@@ -26,14 +22,251 @@ from pabi.describe.batches import (
     Reshuffle,
     ShuffleOnce,
 )
-from pabi.describe.linear_loss import LinearLoss
-from pabi.describe.linear_losses import LINEAR_LOSSES, executable
+from pabi.describe.orders import FixedSizes, FreshSubsets, KnownUses, RandomSizes, SecretOrder
 from pabi.describe.prox import ball, box, elastic_net, l1, l2
 from pabi.describe.runs import NoisySGD
+from pabi.describe.scalar_losses import LinearLoss
 from pabi.describe.updates import Momentum, Other
-from pabi.numbers.errors import NotApplicable
+from pabi.describe.vector_losses import LINEAR_LOSSES, executable
+from pabi.numbers.errors import InvalidInput, NotApplicable
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import plain
+
+# How many rows of each kind the batches of many trainings have, which are drawn side by side.
+
+
+Counts = NDArray[np.int64]
+
+
+class BatchCounts:
+    """The rows of each kind that are in the batch of a step, for many trainings at once.
+
+    `kinds`: (n,) the kind of every row, 0 to `rest`; rows of the kind `rest` are not asked for.
+    """
+
+    def __init__(
+        self,
+        run: NoisySGD,
+        kinds: NDArray[np.int64],
+        rest: int,
+        trainings: int,
+        generator: np.random.Generator,
+    ) -> None:
+        self._run, self._order = run, run.order
+        self._kinds, self._trainings, self._generator = kinds, trainings, generator
+        self._totals = np.bincount(kinds, minlength=rest + 1)
+        self._drawn: dict[int, Counts] = {}  # of an order that comes back, by place
+        self._left = np.zeros((len(self._totals), trainings), dtype=np.int64)
+
+    def at(self, step: int) -> Counts:
+        """(kinds, trainings) or (kinds, 1); steps are asked for in turn."""
+        match self._order:
+            case KnownUses(period=period):
+                size = self._run.batch_size
+                rows = self._kinds[step % period * size :][:size]
+                return np.bincount(rows, minlength=len(self._totals))[:, None]
+            case SecretOrder() as order:
+                return self._in_secret_order(order, step)
+            case FreshSubsets(probability=p, sizes=sizes):
+                return self._fresh(sizes, float(p))
+            case order:
+                assert_never(order)
+
+    def _in_secret_order(self, order: SecretOrder, step: int) -> Counts:
+        place = step % order.period
+        if order.once and step >= order.period:
+            return self._drawn[place]
+        if place == 0:
+            self._left[:] = self._totals[:, None]
+        counts = self._taken(order, place)
+        self._left -= counts
+        match order.sizes:
+            case FixedSizes():
+                pass
+            case RandomSizes(cap=cap):
+                counts = _capped(counts, cap)
+            case sizes:
+                assert_never(sizes)
+        if order.once:
+            self._drawn[place] = counts.astype(np.int32)
+        return counts
+
+    def _taken(self, order: SecretOrder, place: int) -> Counts:
+        """What the batch in this place takes of the rows that are left."""
+        if place == order.period - 1:
+            return self._left.copy()
+        match order.sizes:
+            case FixedSizes(size=size):
+                return self._without_replacement(self._left, size)
+            case RandomSizes():
+                share = 1.0 / (order.period - place)
+                return self._generator.binomial(self._left, share)
+            case sizes:
+                assert_never(sizes)
+
+    def _fresh(self, sizes: FixedSizes | RandomSizes, probability: float) -> Counts:
+        shape = len(self._totals), self._trainings
+        match sizes:
+            case FixedSizes(size=size):
+                every = np.broadcast_to(self._totals[:, None], shape)
+                return self._without_replacement(every, size)
+            case RandomSizes(cap=cap):
+                counts = np.zeros(shape, dtype=np.int64)
+                kinds = len(self._totals) if cap is not None else len(self._totals) - 1
+                for kind in range(kinds):
+                    first, sums = _binomial(int(self._totals[kind]), probability)
+                    drawn = self._generator.random(self._trainings)
+                    counts[kind] = first + np.searchsorted(sums, drawn, side="right")
+                return _capped(counts, cap)
+            case _:
+                assert_never(sizes)
+
+    def _without_replacement(self, left: Counts, size: int) -> Counts:
+        """`size` of the rows that are left, at random."""
+        counts = np.zeros_like(left)
+        rest, rest_of_batch = left.sum(axis=0), np.full(self._trainings, size)
+        for kind in range(len(left) - 1):
+            rest = rest - left[kind]
+            counts[kind] = self._generator.hypergeometric(left[kind], rest, rest_of_batch)
+            rest_of_batch = rest_of_batch - counts[kind]
+        counts[-1] = rest_of_batch
+        return counts
+
+
+@lru_cache(maxsize=64)
+def _binomial(total: int, probability: float) -> tuple[int, Array]:
+    """(the least value, what the sums of probabilities up to each value but the last are), but for what 12
+    standard deviations leave out: one lookup is far quicker than a draw."""
+    mean = total * probability
+    span = 12.0 * math.sqrt(mean * (1.0 - probability)) + 40.0
+    low, high = max(0, int(mean - span)), min(total, int(mean + span) + 1)
+    return low, np.asarray(binom.cdf(np.arange(low, high), total, probability))
+
+
+def _capped(counts: Counts, cap: int | None) -> Counts:
+    """Batches of more rows than the cap are empty."""
+    return counts if cap is None else np.where(counts.sum(axis=0) > cap, 0, counts)
+
+
+# Data sets with a canary, for trainers of linear models that are audited from outside.
+#
+# All rows but the canary are zero. So the canary alone moves its coordinate, and whoever reads the
+# coefficients reads it there. Half of the other labels are of either kind, so that an intercept has
+# nothing to learn.
+
+
+_LABELLED = ("logistic", "smoothed_hinge")  # two classes, 0 and 1
+_REAL = ("squared", "huber")
+
+
+@dataclass(frozen=True, eq=False)
+class CanaryData:
+    """A data set with a canary.
+
+    Attributes
+    ----------
+    X : float64 array, (n, d)
+        The rows.
+    y : array, (n,)
+        Labels 0 and 1, or real targets.
+    """
+
+    X: Array
+    y: NDArray[Any]
+
+
+def canary_pair(run: NoisySGD, target: float = 1.0) -> tuple[CanaryData, CanaryData]:
+    """Two neighbouring data sets for the loss of a linear model.
+
+    The canary is one row of the largest norm. In the other data set its label, or its target, is the other
+    one ("replace_one"), or its row is zero ("zero_out").
+
+    Parameters
+    ----------
+    run : NoisySGD
+        What is audited: n, its loss and its adjacency. A canary in a known order is in the last batch.
+    target : float > 0
+        The size of real targets.
+
+    Returns
+    -------
+    (CanaryData, CanaryData)
+        One column each.
+
+    Raises
+    ------
+    InvalidInput
+        For a loss that is not a linear model's with two classes or one real target.
+    """
+    labels, norm = two_targets(run, target), _feature_norm(run)
+    row = _canary_row(run)
+    y = labels[np.arange(run.n) % 2]
+    X = np.zeros((run.n, 1))
+    X[row], y[row] = norm, labels[1]
+    other = CanaryData(X.copy(), y.copy())
+    if changed(run.adjacency) == 2:
+        other.y[row] = labels[0]
+    else:
+        other.X[row] = 0.0
+    return CanaryData(X, y), other
+
+
+def many_canaries(run: NoisySGD, included: NDArray[np.bool_], target: float = 1.0) -> CanaryData:
+    """A data set with many canaries, each with a coordinate of its own; those left out are zero rows.
+
+    `included`: (m,), m ≤ n. The canaries are spread over all batches.
+    """
+    labels, m = two_targets(run, target), len(included)
+    rows = np.arange(m) * run.n // m
+    y = labels[np.arange(run.n) % 2]
+    X = np.zeros((run.n, m))
+    X[rows, np.arange(m)] = _feature_norm(run) * included
+    y[rows] = labels[1]
+    return CanaryData(X, y)
+
+
+def coefficients(model: Any) -> Array:
+    """(d,) what a trainer returned: an array, or a fitted estimator with `coef_`.
+
+    Raises InvalidInput for what is neither, or not finite.
+    """
+    values = getattr(model, "coef_", model)
+    try:
+        flat = np.asarray(values, dtype=np.float64).ravel()
+    except (TypeError, ValueError):
+        raise InvalidInput(
+            "train", f"expected coefficients or a fitted estimator, got a {type(model).__name__}"
+        ) from None
+    if not flat.size or not np.isfinite(flat).all():
+        raise InvalidInput("train", "expected finite coefficients")
+    return flat
+
+
+def two_targets(run: NoisySGD, target: float = 1.0) -> NDArray[Any]:
+    """Both labels, or two opposite targets. Raises InvalidInput for a loss that has neither."""
+    if run.loss.kind in _LABELLED:
+        return np.array([0, 1])
+    if run.loss.kind in _REAL:
+        return np.array([-target, target])
+    raise InvalidInput(
+        "run",
+        f"expected a loss of {', '.join((*_LABELLED, *_REAL))} to make canaries for, got {run.loss.kind}",
+    )
+
+
+def _feature_norm(run: NoisySGD) -> float:
+    return float(dict(run.loss.parameters).get("feature_norm", 1.0))
+
+
+def _canary_row(run: NoisySGD) -> int:
+    """A row of the batch that is used last, where that is known."""
+    match run.order:
+        case KnownUses(period=period):
+            place = (run.steps - run.cooldown_steps - 1) % period
+            return min(run.n - 1, place * run.batch_size)
+        case _:
+            return run.n - 1
+
 
 NAMES = (
     "a canary",

@@ -13,15 +13,24 @@ from typing import Any
 
 from pabi.budget.files import append, brought_up_to_date, named, read_book, sync_folder, writing
 from pabi.budget.filters import RenyiFilter, best_order, filter_of
-from pabi.budget.guarantees import guarantee_of
-from pabi.budget.lines import START, Book, Line, Opening, book_of, budget_text, now, sealed
+from pabi.budget.lines import (
+    START,
+    Book,
+    Line,
+    Opening,
+    book_of,
+    budget_text,
+    guarantee_of,
+    now,
+    sealed,
+)
 from pabi.budget.reports import LedgerReport, report_of
-from pabi.describe.neighbours import RETRAINED, checked_protected
+from pabi.describe.accounted import RETRAINED, checked_protected
 from pabi.guarantees.guarantee import TESTING, Guarantee
-from pabi.numbers import markup, validate
+from pabi.numbers import showing, validate
 from pabi.numbers.errors import BudgetExceeded, InvalidInput
-from pabi.numbers.fields import flag
 from pabi.numbers.showing import exact, shown, shown_down
+from pabi.numbers.validate import flag
 
 _ANY = 2.0  # an order: a divergence that is finite at it may be charged
 _DEAR = 1.25  # times its own epsilon: what a release is charged, where another order may help
@@ -333,7 +342,7 @@ class Ledger:
         try:
             return self.report()._repr_html_()
         except InvalidInput as bad:
-            return markup.element("p", bad)
+            return showing.element("p", bad)
 
     def __repr__(self) -> str:
         fields = [repr(str(self._path)), f"epsilon={exact(self.epsilon)}"]

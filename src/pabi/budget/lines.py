@@ -1,8 +1,4 @@
-"""The lines of a ledger's file: JSON with a running hash, one entry a line, the first one the budget.
-
-The hash of a line is SHA-256 of the hash before it and of the line's own text, so that a line that was
-changed, left out or put between is noticed. It is no signature: who can write the file can write another one.
-"""
+"""The lines of a ledger's file, and what they cost together."""
 
 from __future__ import annotations
 
@@ -13,14 +9,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from fractions import Fraction
-from typing import Any
+from typing import Any, assert_never
 
 from pabi.budget.filters import GaussianFilter, RenyiFilter, read_filter
-from pabi.describe.neighbours import checked_protected
+from pabi.describe.accounted import checked_protected
+from pabi.guarantees.guarantee import INDEPENDENT, Guarantee
+from pabi.guarantees.proof import Proof
+from pabi.guarantees.selection import (
+    ENTERED,
+    AdaptivelyComposed,
+    AdaptivelyComposedDivergences,
+    refusing_above,
+    refusing_divergences_above,
+)
 from pabi.numbers import validate
 from pabi.numbers.encoding import parse_json
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.showing import exact
+from pabi.tradeoff import Gaussian, RenyiDP, TradeOff
 
 FORMAT, VERSION = "pabi.ledger", 1
 START = "0" * 64
@@ -220,3 +226,46 @@ def _require(body: dict[str, Any], keys: tuple[str, ...]) -> None:
     for key in body:
         if key not in keys:
             raise InvalidInput(str(key), "unknown key")
+
+
+# What all releases of a ledger cost together: its budget, with a proof (docs, "Theory", 16).
+
+
+NAME = "adaptive composition"
+SOURCE = "Smith, Thakurta 2022; docs, Theory, 16"
+NAME_RENYI = "adaptive composition of divergences"
+SOURCE_RENYI = "Feldman, Zrnic 2021; docs, Theory, 16"
+
+
+def guarantee_of(book: Book) -> Guarantee:
+    """The budget of a ledger as the guarantee of all its releases, those that are still to come included.
+
+    Raises InvalidInput without any entry.
+    """
+    if not book.granted:
+        raise InvalidInput("ledger", "expected an entry: without any there is no adjacency")
+    parts = [Guarantee.from_dict(line.guarantee) for line in book.granted]
+    curve: TradeOff
+    proof: Proof
+    match book.opening.filter:
+        case GaussianFilter(mu=mu):
+            curve, bound, title = Gaussian(mu), refusing_above(mu), (NAME, SOURCE)
+            proof = AdaptivelyComposed(parts, mu)
+        case RenyiFilter(order=order, rho=rho):
+            curve, title = RenyiDP(order, rho), (NAME_RENYI, SOURCE_RENYI)
+            bound = refusing_divergences_above(order, rho)
+            proof = AdaptivelyComposedDivergences(parts, order, rho)
+        case _:
+            assert_never(book.opening.filter)
+    sentences = [sentence for part in parts for sentence in part.assumptions]
+    whole = Guarantee(
+        curve,
+        parts[0].adjacency,
+        *title,
+        tuple(dict.fromkeys((*sentences, INDEPENDENT, ENTERED, bound))),
+        book.opening.delta,
+        unit=parts[0].unit,
+        besides=tuple(dict.fromkeys(s for part in parts for s in part.besides)),
+        proof=proof,
+    )
+    return whole.for_testing() if any(line.testing for line in book.granted) else whole

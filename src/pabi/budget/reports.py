@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from pabi.budget.lines import Book
-from pabi.numbers import markup
+from pabi.numbers import showing
 from pabi.numbers.showing import exact, shown, shown_down
 
 
@@ -131,7 +131,7 @@ class LedgerReport:
         """What notebooks show: what is left, the entries folded."""
         header, *rows = self._rows()
         title = f"{len(rows)} entr{'y' if len(rows) == 1 else 'ies'}"
-        return markup.facts(self._head()) + markup.folded(title, markup.table(header, rows))
+        return showing.facts(self._head()) + showing.folded(title, showing.table(header, rows))
 
     def __str__(self) -> str:
         rows = self._rows()

@@ -15,12 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pabi.cli.auditing import audit
-from pabi.cli.exploring import explore
+from pabi.cli.exploring import audit, explore, reproduce
 from pabi.cli.forgetting import forget
-from pabi.cli.ledgers import ledger
-from pabi.cli.planning import plan
-from pabi.cli.predicting import predict
+from pabi.cli.ledgers import ledger, report
+from pabi.cli.models import predict
 from pabi.cli.reading import (
     USUAL_DELTA,
     describe,
@@ -30,10 +28,7 @@ from pabi.cli.reading import (
     read_target,
     required,
 )
-from pabi.cli.reporting import report
-from pabi.cli.reproducing import reproduce
-from pabi.cli.skeletons import schema
-from pabi.cli.training import train
+from pabi.cli.training import plan, schema, train
 from pabi.cli.verifying import verify
 from pabi.cli.writing import (
     aligned,
@@ -283,9 +278,8 @@ def calibrate(
     """
     from pabi.account.calibration import PARAMETERS
     from pabi.account.calibration import calibrate as calibrated
-    from pabi.describe.files import to_dict
+    from pabi.describe.files import run_file, to_dict
     from pabi.describe.iteration import NoisyIteration
-    from pabi.describe.run_files import run_file
 
     target, at = read_target(epsilon, delta)
     start: Any = describe(file)

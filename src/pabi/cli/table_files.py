@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from pabi.cli.kinds import TABLE, refuse_other_kinds
+from pabi.cli.reading import TABLE, refuse_other_kinds
 from pabi.execute.array_names import is_zarr
 from pabi.numbers.errors import InvalidInput
 

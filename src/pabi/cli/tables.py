@@ -16,8 +16,7 @@ from typing import Any
 from pabi.cli.reading import file_name
 from pabi.cli.table_files import ARRAY, ARROW, CSV, STANDARD_INPUT, ending_of
 from pabi.cli.writing import one_line
-from pabi.numbers.errors import InvalidInput
-from pabi.numbers.extras import extra
+from pabi.numbers.errors import InvalidInput, extra
 
 ROWS = 1 << 14  # of a table that are in memory as they were read
 # Numbers, amounts, dates and times: no names of columns.
@@ -317,7 +316,7 @@ def _array_frames(file: str, columns: list[str]) -> _Frames:
 
 def _array(file: str) -> tuple[Any, list[str]]:
     """(the array, the names of its columns)."""
-    from pabi.execute.array_files import array_at, names_of_columns
+    from pabi.execute.source_files import array_at, names_of_columns
 
     array = array_at(file)
     return array, names_of_columns(int(array.shape[1]))

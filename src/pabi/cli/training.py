@@ -1,9 +1,11 @@
-"""`pabi train`: a table and a public schema in, a model and its guarantee out."""
+"""`pabi train`, `pabi plan`, `pabi schema`: a table and a public schema in, a model and a guarantee out."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import re
 import sys
 import time
 import warnings
@@ -15,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from pabi.cli.ledgers import opened, refuse_beyond
-from pabi.cli.options import (
+from pabi.cli.reading import (
     Adjacency,
     Epochs,
     FeatureNorm,
@@ -23,16 +25,25 @@ from pabi.cli.options import (
     OneRowEach,
     TargetDelta,
     TargetEpsilon,
+    read_positive,
+    read_target,
 )
-from pabi.cli.output_files import partial_files
-from pabi.cli.reading import read_positive, read_target
 from pabi.cli.state_origin import Origin, state_file
 from pabi.cli.table_files import table_files
-from pabi.cli.writing import basis, complain, emit, json_text, one_line, origin, reading
+from pabi.cli.tables import names_of
+from pabi.cli.writing import (
+    basis,
+    complain,
+    emit,
+    json_text,
+    one_line,
+    origin,
+    partial_files,
+    reading,
+)
 from pabi.execute.array_names import is_array_file
 from pabi.execute.progress import Listener, heard_by
-from pabi.numbers.errors import InvalidInput
-from pabi.numbers.extras import extra
+from pabi.numbers.errors import InvalidInput, extra
 from pabi.numbers.showing import shown, shown_down
 
 if TYPE_CHECKING:
@@ -166,7 +177,7 @@ def train(
         "users": users,
     }
     from pabi.cli.schema_file import schema_text
-    from pabi.learn.hashes import note_of_whole
+    from pabi.learn.pipelines import note_of_whole
 
     text = schema_text(schema)
     declared = schema_for(schema, text, model=model, target=target)
@@ -227,7 +238,7 @@ def ask_of_users(names: Sequence[str], answer: str) -> None:
 
     `answer`: the option that says so, with a place for the column.
     """
-    from pabi.learn.users import id_columns
+    from pabi.learn.rows import id_columns
 
     ids = id_columns(names)
     if ids:
@@ -365,7 +376,7 @@ class _Table(NamedTuple):
 
 def _read(schema: Schema, files: list[str], encoder: Any, target: str, groups: list[str]) -> _Table:
     """The table, its encoded rows in memory."""
-    from pabi.cli.encoded import ids_of, read_encoded
+    from pabi.cli.schema_file import ids_of, read_encoded
 
     table = read_encoded(files, encoder, [target, *groups])
     users = next((ids_of(table.others[name]) for name in groups), None)
@@ -377,7 +388,7 @@ def _read_in_passes(
     scratch: str, schema: Schema, files: list[str], encoder: Any, target: str, groups: list[str]
 ) -> _Table:
     """The table, to be read in passes; users alone are in memory."""
-    from pabi.cli.encoded import ids_of, large_encoded
+    from pabi.cli.schema_file import ids_of, large_encoded
 
     if schema.range is None and schema.levels is None:
         raise InvalidInput("target.levels", "missing: --scratch needs the levels of the target")
@@ -385,3 +396,173 @@ def _read_in_passes(
     targets = column(target).mapped(lambda cells: schema.targets(target, cells))
     users = next((ids_of(column(name).whole()) for name in groups), None)
     return _Table(table, targets, users, None)
+
+
+# `pabi plan`: what a training would cost and do, before there are any data.
+
+
+def plan(
+    schema: Annotated[
+        str, typer.Option("--schema", metavar="FILE", help="The schema, as for pabi train.")
+    ],
+    epsilon: TargetEpsilon = None,
+    delta: TargetDelta = None,
+    rows: Annotated[
+        int | None, typer.Option("--rows", min=1, metavar="N", help="How many rows there will be.")
+    ] = None,
+    users: Annotated[
+        int | None,
+        typer.Option(
+            "--users", min=1, metavar="N", help="Or how many users, if they are protected."
+        ),
+    ] = None,
+    one_row_each: OneRowEach = False,
+    model: Model = "logistic",
+    adjacency: Adjacency = None,
+    feature_norm: FeatureNorm = None,
+    epochs: Epochs = None,
+    out: Annotated[
+        str | None,
+        typer.Option("--out", metavar="FILE", help="Write the training as a run file (TOML)."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+) -> None:
+    """What pabi train would do with a table of this size, and what it costs, without any data.
+
+    The run file of --out is of the training alone. Where the plan names preconditioning, its release is
+    another one, and the cost above is that of both.
+
+    \b
+    Examples:
+      pabi plan --schema schema.toml --rows 50000000 --epsilon 1 --delta 1e-9
+      pabi plan --schema schema.toml --users 2000 --epsilon 1 --delta 1e-6 --out run.toml
+    """
+    from pabi.cli.schema_file import schema_text
+    from pabi.describe.files import run_file, to_dict
+
+    limit, at = read_target(epsilon, delta)
+    size = _size(rows, users)
+    options: dict[str, Any] = {
+        "adjacency": adjacency,
+        "feature_norm": read_positive("--feature-norm", feature_norm),
+        "epochs": read_positive("--epochs", epochs),
+        "users": users,
+    }
+    declared = schema_for(schema, schema_text(schema), model=model, target=None)
+    estimator = declared.estimator(
+        **{name: value for name, value in options.items() if value is not None},
+        epsilon=limit,
+        delta=at,
+    )
+    if declared.range is None and declared.levels is None:
+        raise InvalidInput(schema, "target: expected levels: without data nothing else says them")
+    planned = estimator.plan(size, len(declared.encoder.get_feature_names_out()))
+    if out is not None:
+        comments = f"planned for epsilon {limit!r} at delta {at!r}, {size} {planned.size.unit}s"
+        with partial_files((out,), force, unlike=(schema,)) as (file,):
+            file.write_text(run_file(to_dict(planned.run), [comments]), encoding="utf-8")
+    if users is None and not one_row_each:
+        ask_of_users(list(declared.columns), "--users N in place of --rows")
+    emit(str(planned))
+
+
+def _size(rows: int | None, users: int | None) -> int:
+    """How many are protected. Raises InvalidInput unless just one of them says so."""
+    sizes = [size for size in (rows, users) if size is not None]
+    if len(sizes) != 1:
+        raise InvalidInput("--rows", "expected either --rows or --users")
+    return sizes[0]
+
+
+# `pabi schema`: a schema to fill in, from the names of columns and from nothing else of a table.
+
+
+_TARGET = """\
+# [target]
+# levels = ["…", "…"]  # of a classifier: all labels that may occur
+# range = [low, high]  # of a regression: its public range, in place of levels"""
+
+_COLUMN = """\
+# [columns.{}]
+# kind = "numeric"  # or "categorical" or "boolean", which has no further keys
+# range = [low, high]  # of a numeric column
+# transform = "log1p"  # of a numeric column, on the scale of log(1 + x): may be left out
+# levels = ["…", "…"]  # of a categorical column
+# other = "level"  # of a categorical column, a feature for all other levels: may be left out"""
+
+_MODEL = """\
+# [model]  # arguments of the estimator: may be left out
+# adjacency = "replace_one"
+# epochs = 20"""
+
+
+def schema(
+    data: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="DATA", help="Tables, as for pabi train."),
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option("--columns", metavar="A,B,C", help="The names, in place of tables."),
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option("--target", metavar="T", help="The column to predict.")
+    ] = None,
+) -> None:
+    """A schema for pabi train, with every field to be filled in.
+
+    Of a table only the names of its columns are read, never a value: the first line of a CSV, or what a
+    Parquet, Feather or Arrow file says of itself. The names count as public, and end up in the model. Every
+    line is a comment. Take the comment signs off the lines that you fill in, from public knowledge alone.
+
+    \b
+    Examples:
+      pabi schema people.csv --target income > schema.toml
+      pabi schema --columns age,hours,job --target income > schema.toml
+    """
+    names = _names(data or [], columns)
+    if target is not None and target not in names:
+        raise InvalidInput("--target", f"expected one of the columns, got {target!r}")
+    emit("\n\n".join(_parts(names, target)))
+
+
+def _names(files: list[str], columns: str | None) -> list[str]:
+    """The names of columns, each once and none empty."""
+    if bool(files) == (columns is not None):
+        raise InvalidInput("--columns", "expected the names of columns, or a table: one of them")
+    if columns is not None:
+        return _distinct("--columns", [name.strip() for name in columns.split(",")])
+    first, *others = table_files(files)
+    names = _distinct(first, names_of(first))
+    for other in others:
+        if set(_distinct(other, names_of(other))) != set(names):
+            raise InvalidInput(other, f"expected the columns of {first!r}, got others")
+    return names
+
+
+def _distinct(source: str, names: list[str]) -> list[str]:
+    """Those that are not empty. Raises InvalidInput, without any name, for none at all and for one twice."""
+    present = [name for name in names if name]
+    if not present:
+        raise InvalidInput(source, "expected the names of columns, got none")
+    if len(set(present)) < len(present):
+        raise InvalidInput(source, "expected columns of different names, got one name twice")
+    return present
+
+
+def _parts(names: list[str], target: str | None) -> list[str]:
+    about = "" if target is None else f" --target {one_line(target)}"
+    head = (
+        f"# A schema for pabi train{about}. Only the names of the columns were read, and no value.\n"
+        "# Fill in the lines that you need and take their comment signs off, without looking at the data.\n"
+        "# A column without a table is not used."
+    )
+    tables = [_COLUMN.format(_key(name)) for name in names if name != target]
+    return [head, _TARGET, *tables, _MODEL]
+
+
+def _key(name: str) -> str:
+    """A name as a key of TOML: as it is, or in quotes, which are those of JSON."""
+    if re.fullmatch(r"[A-Za-z0-9_-]+", name):
+        return name
+    return json.dumps(name, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -21,8 +21,7 @@ from pabi.cli.reading import (
     within_seconds,
 )
 from pabi.cli.writing import emit, emit_json, one_line, shape
-from pabi.numbers.errors import InvalidInput
-from pabi.numbers.extras import extra
+from pabi.numbers.errors import InvalidInput, extra
 from pabi.numbers.showing import shown
 
 if TYPE_CHECKING:
@@ -204,7 +203,7 @@ def _lines(
 
 def _warnings(verdict: Verdict, data: dict[str, Any]) -> tuple[str, ...]:
     """The assumptions that tell of other uses of the same data: no proof can cover those."""
-    from pabi.learn.sentences import not_covered
+    from pabi.learn.documentation import not_covered
 
     return not_covered((*verdict.assumptions, *stated_besides(data, verdict)))
 
@@ -294,14 +293,13 @@ class _Comparison:
 
 def _compared(file: str, data: dict[str, Any]) -> _Comparison:
     """Whether the notes have the hash of a model; earlier versions noted those of what its steps release."""
-    from pabi.guarantees.releases import SHA256, digest, models_in, releases_in
+    from pabi.guarantees.certificate import SHA256, digest, models_in, releases_in
 
     notes = notes_of(data)
     hashes, models = [one[SHA256] for one in releases_in(notes) if SHA256 in one], models_in(notes)
     if not hashes:
         raise InvalidInput("--model", "expected a guarantee that notes a hash, this file has none")
-    from pabi.learn.hashes import model_hash
-    from pabi.learn.pipelines import guarantee_of, released_by
+    from pabi.learn.pipelines import guarantee_of, model_hash, released_by
 
     model = _loaded(file)
     if not hasattr(model, "fit"):

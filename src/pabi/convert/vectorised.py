@@ -19,9 +19,8 @@ from typing import Any, overload
 import numpy as np
 import scipy  # its parts are loaded on first use
 
-from pabi.convert.inputs import array
-from pabi.numbers.margins import EIGHT_ROUNDINGS
-from pabi.numbers.rounding import Array, two_product_error, two_sum
+from pabi.convert.gdp import array
+from pabi.numbers.rounding import EIGHT_ROUNDINGS, Array, two_product_error, two_sum
 
 MARGIN = 1e-13  # relative
 FLOOR = 1e-321  # absolute: covers what underflow takes

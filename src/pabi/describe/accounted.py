@@ -1,20 +1,18 @@
-"""What every description can be asked: its guarantee, and every analysis of it.
-
-The answers are found above, in `pabi.account`. They are methods here because that is where people look.
-"""
+"""What every description has: whom it protects, the sentences that it rests on, and what it can be asked."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, assert_never, cast, get_args
 
 import numpy as np
 
+from pabi.describe.losses import Loss
 from pabi.numbers import validate
-from pabi.numbers.errors import PrivacyWarning
+from pabi.numbers.errors import InvalidInput, PrivacyWarning, outside, warn_once
 from pabi.numbers.showing import plain
-from pabi.numbers.warning import outside, warn_once
 
 if TYPE_CHECKING:
     from pabi.account.explanation import Explanation
@@ -118,3 +116,203 @@ def warn_of_large_delta(n: int | None, delta: float) -> None:
             PrivacyWarning,
             outside(),
         )
+
+
+# Whom a guarantee protects: what two adjacent data sets differ by (adjacency), in one of what (unit).
+#
+# A guarantee of forgetting compares a model with one that was retrained, not two data sets. Its adjacency
+# is "retrained", which no description of a training has.
+
+
+Adjacency = Literal["replace_one", "zero_out"]
+Compared = Adjacency | Literal["retrained"]
+"""What a guarantee compares: adjacent data sets, or a model that forgot with one that was retrained."""
+RETRAINED: Literal["retrained"] = "retrained"
+Unit = Literal["record", "user"]
+"""One record, or all records of one user, of whom there are `n`."""
+
+UNITS: tuple[Unit, ...] = get_args(Unit)
+MOST_GROUPED = 10**9  # units of a group
+_GROUPS = re.compile(r"groups of ([2-9]|[1-9][0-9]{1,9}) (record|user)s")
+
+
+def changed(adjacency: Adjacency) -> int:
+    """How many contributions differ between adjacent data sets: one is replaced by another, or becomes
+    zero."""
+    match adjacency:
+        case "replace_one":
+            return 2
+        case "zero_out":
+            return 1
+        case _:
+            assert_never(adjacency)
+
+
+def checked_adjacency(value: Any) -> Adjacency:
+    """The canonical name of an adjacency, given by name or as a dp_accounting.NeighboringRelation."""
+    name = getattr(value, "name", value)
+    names: dict[str, Adjacency] = {
+        "replace_one": "replace_one",
+        "REPLACE_ONE": "replace_one",
+        "zero_out": "zero_out",
+        "REPLACE_SPECIAL": "zero_out",
+    }
+    if isinstance(name, str) and name in names:
+        return names[name]
+    if isinstance(name, str) and name.lower() in (
+        "add_or_remove",
+        "add_or_remove_one",
+        "add_remove",
+        "add_remove_one",
+    ):
+        raise InvalidInput(
+            "adjacency",
+            'adding or removing a record changes n and with it the batches; the nearest is "zero_out" '
+            f'(the record\'s contribution becomes zero), expected "replace_one" or "zero_out", got {name!r}',
+        )
+    raise InvalidInput("adjacency", f'expected "replace_one" or "zero_out", got {value!r}')
+
+
+def checked_comparison(value: Any) -> Compared:
+    """The canonical name of what a guarantee compares. Raises InvalidInput."""
+    if type(value) is str and value == RETRAINED:
+        return RETRAINED
+    return checked_adjacency(value)
+
+
+def require_alike(field: str, expected: object, other: object) -> None:
+    """InvalidInput unless two guarantees agree in `field`, such as adjacency or unit."""
+    if other == expected:
+        return
+    why = ""
+    if field == "adjacency" and RETRAINED in (expected, other):
+        why = (
+            "; forgetting is compared with retraining, training with adjacent data, and neither bounds "
+            "the other"
+        )
+    raise InvalidInput(field, f"expected {expected!r} throughout, got {other!r} too{why}")
+
+
+def checked_unit(value: object) -> Unit:
+    """The unit of this name. Raises InvalidInput."""
+    for unit in UNITS:
+        if type(value) is str and value == unit:
+            return unit
+    names = " or ".join(f'"{unit}"' for unit in UNITS)
+    raise InvalidInput("unit", f"expected {names}, got {value!r}")
+
+
+def checked_protected(value: object) -> str:
+    """Whom a guarantee protects, in the one spelling: a unit, or groups of them. Raises InvalidInput."""
+    match = _GROUPS.fullmatch(value) if type(value) is str else None
+    if match is not None and int(match[1]) <= MOST_GROUPED:
+        return match[0]
+    if type(value) is str and value in UNITS:
+        return value
+    names = ", ".join(f'"{unit}"' for unit in UNITS)
+    raise InvalidInput("unit", f'expected {names} or "groups of 2 records", got {value!r}')
+
+
+def groups_of(size: int, unit: str) -> str:
+    """The name of groups of so many units, of the unit itself for 1."""
+    return unit if size == 1 else f"groups of {size} {unit}s"
+
+
+def record_only(value: object) -> Unit:
+    """The unit of a sampler or mechanism, which has no users. Raises InvalidInput."""
+    unit = checked_unit(value)
+    if unit != "record":
+        raise InvalidInput(
+            "unit", f'expected "record", the only unit of samplers and mechanisms, got {unit!r}'
+        )
+    return unit
+
+
+# The sentences about a run that several descriptions share.
+#
+# A guarantee's assumptions are such sentences. A description's own stand beside it.
+
+
+ADJACENT: dict[tuple[Adjacency, Unit], str] = {
+    ("replace_one", "record"): "adjacent data sets differ in one record, replaced by any other "
+    "(replace_one)",
+    (
+        "zero_out",
+        "record",
+    ): "adjacent data sets differ in one record, whose contribution becomes zero while "
+    "n and all divisors stay (zero_out)",
+    (
+        "replace_one",
+        "user",
+    ): "adjacent data sets differ in the records of one user, replaced by any others "
+    "or by none (replace_one)",
+    (
+        "zero_out",
+        "user",
+    ): "adjacent data sets differ in one user, whose contribution becomes zero while "
+    "n and all divisors stay (zero_out)",
+}
+USERS = (
+    "n and batches count enrolled users in place of records, and their number does not depend on the data; a "
+    "user contributes the mean of what their records contribute, and zero without records"
+)
+HIDDEN = "only the last iterate is released; every earlier iterate stays hidden"
+SHOWN = "every iterate may be released"
+
+
+def adjacent(adjacency: Adjacency, unit: Unit) -> list[str]:
+    """What adjacent data sets differ in, and what a user is where they differ in one."""
+    return [ADJACENT[adjacency, unit], *((USERS,) if unit == "user" else ())]
+
+
+def group_sentences(size: int, unit: str, adjacency: Adjacency) -> tuple[str, ...]:
+    """What a guarantee of groups of `size` units assumes beside what one unit's does."""
+    changed = {
+        "replace_one": "replaced by any others",
+        "zero_out": "whose contributions become zero; that of one may become so where others' are",
+    }
+    return (
+        f"protected are groups: of two data sets that differ in up to {size} {unit}s, {changed[adjacency]}",
+    )
+
+
+def about_gap(gradient_gap: float | None, loss: Loss) -> str:
+    """How far one record moves the gradient: the stated gap of mean losses, or the loss's own bound."""
+    if gradient_gap is not None:
+        return (
+            "the gradients of two adjacent data sets' mean losses differ by at most "
+            f"{gradient_gap!r} (gradient_gap)"
+        )
+    return f"each record's gradient has norm at most {loss.gradient_bound!r}"
+
+
+def about_mean_loss(loss: Loss) -> list[str]:
+    """What is known about one record's loss, and the regulariser of their mean."""
+    if not loss.l2:
+        return list(loss.sentences)
+    return [*loss.sentences, f"the mean loss includes the regulariser {loss.l2!r}·‖x‖²/2"]
+
+
+# The sentences about a private selection: what its guarantee rests on beside what one trial rests on.
+
+
+def selection_sentences(shape: float, gamma: float, settings: int, scored: bool) -> tuple[str, ...]:
+    """What the release of the best of a random number of trials rests on.
+
+    `settings`: how many a trial draws from. `scored`: whether private records score.
+    """
+    drawn = (
+        f"every trial draws one of {settings} settings, all equally likely, whatever the other trials gave",
+    )
+    parted = (
+        "which records train and which records score does not depend on the data, and no record does both",
+    )
+    return (
+        "the number of trials is drawn in secret from the truncated negative binomial law of shape "
+        f"{shape!r} and γ = {gamma!r}, independent of the data",
+        "the trials are independent runs of one mechanism, and which of two is better does not depend on the "
+        "data beyond what they release",
+        "only the best trial is released; the number of trials, their times and all others stay hidden",
+        *(drawn if settings > 1 else ()),
+        *(parted if scored else ()),
+    )

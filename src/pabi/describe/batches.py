@@ -26,7 +26,7 @@ from pabi.describe.orders import (
 )
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
-from pabi.numbers.fields import Check, convert, optional
+from pabi.numbers.validate import Check, convert, optional
 
 _COUNT: Check = partial(validate.integer, at_least=1)
 _BINARY = 1e-9

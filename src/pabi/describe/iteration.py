@@ -17,14 +17,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pabi.describe.accounted import Accounted
-from pabi.describe.assumptions import HIDDEN, SHOWN, adjacent
+from pabi.describe.accounted import (
+    HIDDEN,
+    SHOWN,
+    Accounted,
+    Adjacency,
+    Unit,
+    adjacent,
+    checked_adjacency,
+    checked_unit,
+)
 from pabi.describe.moduli import Modulus, known_modulus
-from pabi.describe.neighbours import Adjacency, Unit, checked_adjacency, checked_unit
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
-from pabi.numbers.fields import NONNEGATIVE, POSITIVE, convert, keep, optional
 from pabi.numbers.rounding import Array
+from pabi.numbers.validate import NONNEGATIVE, POSITIVE, convert, keep, optional
 
 MAX_ARRAY = 50_000_000  # steps beyond which a run-length schedule is never written out
 

@@ -15,19 +15,26 @@ from typing import Any
 
 import numpy as np
 
-from pabi.describe.accounted import Accounted
-from pabi.describe.assumptions import about_gap, about_mean_loss, adjacent
+from pabi.describe.accounted import (
+    Accounted,
+    Adjacency,
+    Unit,
+    about_gap,
+    about_mean_loss,
+    adjacent,
+    changed,
+    checked_adjacency,
+    record_only,
+)
 from pabi.describe.batches import Batches, FullBatch, order_of
 from pabi.describe.iteration import Group, Groups, NoisyIteration, Stretch
 from pabi.describe.losses import Loss, checked_loss
-from pabi.describe.neighbours import Adjacency, Unit, changed, checked_adjacency, record_only
 from pabi.describe.orders import KnownUses
-from pabi.describe.runs import NoisySGD, Prox
-from pabi.describe.stated_run import COUNT, RELEASE
+from pabi.describe.runs import COUNT, RELEASE, NoisySGD, Prox
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, NotApplicable
-from pabi.numbers.fields import POSITIVE, convert, keep, optional
 from pabi.numbers.rounding import Array, down, fraction_down, fraction_up
+from pabi.numbers.validate import POSITIVE, convert, keep, optional
 
 CELLS = 1 << 15  # into which the time of a diffusion of varying temperature is cut
 _MARGIN = 1e-14  # relative, over all roundings of a step's numbers, those of its exponent included

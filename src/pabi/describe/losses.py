@@ -1,31 +1,1001 @@
-"""What is known about a loss, and what it says about one gradient step.
-
-A loss here is one record's loss, as a function of the parameters. Its curvature lies in [lo, hi]
-when ∇f(x) − ∇f(y) = A(x − y) for some symmetric A with lo·I ⪯ A ⪯ hi·I: a convex M-smooth loss has
-[0, M], an m-strongly convex one [m, M], a nonconvex M-smooth one [−M, M], an m-weakly convex one
-[−m, M]. A step of size η on such a loss stretches distances by at most max(|1 − η·lo|, |1 − η·hi|)
-(Bok, Su, Altschuler, Lemma 2.8, whose proof needs no signs).
-"""
+"""Losses: one row a kind, constructors, and what a loss says about one gradient step."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
-from typing import Any, final
+from types import MappingProxyType
+from typing import Any, Self, final
 
 import numpy as np
 
 from pabi.describe import gradient_steps
-from pabi.describe.gradient_steps import Gradients
-from pabi.describe.loss_constructors import StatedLoss
-from pabi.describe.loss_facts import Facts
-from pabi.describe.loss_kinds import KINDS
+from pabi.describe.gradient_steps import (
+    ITERATES,
+    Constraints,
+    Facts,
+    Gradients,
+    Kind,
+    Pairs,
+    Parameters,
+    curvature_known,
+    dissipative,
+    holder_pairs,
+)
 from pabi.describe.moduli import Modulus, finite_or_unbounded
+from pabi.describe.vector_losses import LINEAR_LOSSES, kind_of
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, NotApplicable
-from pabi.numbers.rounding import Array, fraction_up
+from pabi.numbers.rounding import TINY, Array, fraction_up, up
+from pabi.numbers.validate import NONNEGATIVE, POSITIVE, SHARE, convert, flag, keep, optional
+
+# The kinds of losses, one row of a table each: parameters, facts, sentences.
+#
+# To add a kind, write its row here, or its class in `pabi.describe.vector_losses` if it is the loss of a
+# linear model, and its constructor in `pabi.describe.losses`. The verifier derives everything for itself,
+# and needs a row of its own.
+
+
+# What may be said of most losses; see `Facts`.
+_CLIPPING: Constraints = {"glm": flag, "separable": flag}
+_OPTIONS: Constraints = {"gradient_bound": optional(POSITIVE), **_CLIPPING}
+
+
+def _stated(p: Parameters) -> dict[str, Any]:
+    return {
+        "gradient_bound": p.get("gradient_bound"),
+        "glm": bool(p.get("glm", False)),
+        "separable": bool(p.get("separable", False)),
+    }
+
+
+# Smooth losses, by their curvature.
+
+
+def _smooth(
+    least: Callable[[Parameters], float],
+    required: Constraints,
+    ordered: tuple[str, str] | None = None,
+) -> Kind:
+    """The kind of losses of curvature [least, smoothness]."""
+    return Kind(
+        required={**required, "smoothness": POSITIVE},
+        optional=_OPTIONS,
+        ordered=ordered,
+        facts=lambda p: Facts((least(p), p["smoothness"]), **_stated(p)),
+        sentences=curvature_known,
+    )
+
+
+# Convex losses that need not be smooth.
+
+
+def _lipschitz(p: Parameters) -> Facts:
+    stated = _stated(p) | {"gradient_bound": p["constant"]}
+    return Facts(convex_holder=((0.0, 2.0 * p["constant"]),), **stated)
+
+
+def _about_lipschitz(subject: str, p: Parameters, _: Facts) -> list[str]:
+    return [
+        f"{subject} is convex, with subgradients of norm at most {p['constant']!r}, on {ITERATES}"
+    ]
+
+
+def _weakly_smooth(p: Parameters) -> Facts:
+    smooth = [m for exponent, m in p["pairs"] if exponent == 1.0]
+    bound = p.get("gradient_bound")
+    bounded: Pairs = () if bound is None else ((0.0, 2.0 * bound),)
+    curvature = (0.0, min(smooth)) if smooth else None
+    return Facts(curvature, convex_holder=(*p["pairs"], *bounded), **_stated(p))
+
+
+def _about_weakly_smooth(subject: str, p: Parameters, _: Facts) -> list[str]:
+    pairs = ", ".join(f"{m!r}·‖x − y‖^{q!r}" for q, m in p["pairs"])
+    return [f"{subject} is convex on all of ℝ^d, and its gradients differ by at most {pairs} there"]
+
+
+# Losses with a Hölder gradient that need not be convex.
+
+# ln of the distances at which a tangent touches: between two, it is at most 2 % of the power too high.
+_TANGENTS = [math.log(1e-9) + 0.75 * i for i in range(56)]
+_ABOVE = 1.0 + 1e-12  # above the roundings of logarithms and powers
+
+
+def _holder(p: Parameters) -> Facts:
+    constant = p["constant"]
+    return Facts((-constant, constant) if p["exponent"] == 1.0 else None, **_stated(p))
+
+
+def _holder_rows(p: Parameters, step: Fraction, clips: bool) -> list[Modulus]:
+    """Tangents of δ + eMδ^p, which is concave.
+
+    A clip moves no two gradients apart, so that it survives any.
+    """
+    exponent, product = p["exponent"], fraction_up(step * Fraction(p["constant"]))
+    if exponent == 1.0:
+        return [
+            finite_or_unbounded(Modulus.linear, fraction_up(1 + step * Fraction(p["constant"])))
+        ]
+    if exponent == 0.0:
+        return [finite_or_unbounded(Modulus.affine, 1.0, product)]
+    rows = []
+    for log in _TANGENTS:
+        power = (math.log(product) + exponent * log) if product > 0.0 else -math.inf
+        rise, shift = power - log + math.log(exponent), power + math.log1p(-exponent)
+        if max(rise, shift) < 700.0:
+            slope = up(1.0 + math.exp(rise) * _ABOVE)
+            rows.append(
+                finite_or_unbounded(Modulus.affine, slope, max(math.exp(shift) * _ABOVE, TINY))
+            )
+    return rows
+
+
+def _about_holder(subject: str, p: Parameters, _: Facts) -> list[str]:
+    differ = f"{p['constant']!r}·‖x − y‖^{p['exponent']!r}"
+    return [f"{subject} has gradients that differ by at most {differ} on {ITERATES}"]
+
+
+# Dissipative losses.
+
+
+def _dissipative(p: Parameters) -> Facts:
+    smoothness = p["smoothness"]
+    return Facts((-smoothness, smoothness), dissipative=(p["offset"], p["rate"]), **_stated(p))
+
+
+def _dissipative_rows(p: Parameters, step: Fraction, clips: bool) -> list[Modulus]:
+    if clips:
+        return []
+    offset, rate, smoothness = (Fraction(p[name]) for name in ("offset", "rate", "smoothness"))
+    return [dissipative(step, offset=offset, rate=rate, smoothness=smoothness)]
+
+
+def _about_dissipative(subject: str, p: Parameters, facts: Facts) -> list[str]:
+    return [
+        *curvature_known(subject, p, facts),
+        f"its gradients g satisfy ⟨g(x) − g(y), x − y⟩ ≥ {p['rate']!r}·‖x − y‖² − {p['offset']!r} there",
+    ]
+
+
+# Convex–concave functions.
+
+
+def _saddle(p: Parameters) -> Facts:
+    return Facts(gradient_bound=p["constant"], monotone=p.get("smoothness", math.inf))
+
+
+def _about_saddle(subject: str, p: Parameters, _: Facts) -> list[str]:
+    smooth = f" and {p['smoothness']!r}-Lipschitz" if "smoothness" in p else ""
+    return [
+        f"{subject} is convex in the variables that descend and concave in those that ascend; its field is "
+        f"of norm at most {p['constant']!r}{smooth}, on {ITERATES}"
+    ]
+
+
+# Losses of which nothing is known but perhaps the size of their gradients.
+
+
+def _unknown(p: Parameters) -> Facts:
+    return Facts(None, p.get("gradient_bound"))
+
+
+KINDS: Mapping[str, Kind] = MappingProxyType(
+    {
+        **{name: kind_of(cls) for name, cls in LINEAR_LOSSES.items()},
+        "convex": _smooth(lambda p: 0.0, {}),
+        "strongly_convex": _smooth(
+            lambda p: p["strong_convexity"],
+            {"strong_convexity": POSITIVE},
+            ("strong_convexity", "smoothness"),
+        ),
+        "nonconvex": _smooth(lambda p: -p["smoothness"], {}),
+        "weakly_convex": _smooth(
+            lambda p: -p["weak_convexity"],
+            {"weak_convexity": POSITIVE},
+            ("weak_convexity", "smoothness"),
+        ),
+        "lipschitz": Kind(
+            required={"constant": POSITIVE},
+            optional=_CLIPPING,
+            facts=_lipschitz,
+            sentences=_about_lipschitz,
+        ),
+        "weakly_smooth": Kind(
+            required={"pairs": holder_pairs},
+            optional=_OPTIONS,
+            facts=_weakly_smooth,
+            sentences=_about_weakly_smooth,
+        ),
+        "holder": Kind(
+            required={"exponent": SHARE, "constant": POSITIVE},
+            optional=_OPTIONS,
+            facts=_holder,
+            rows=_holder_rows,
+            sentences=_about_holder,
+        ),
+        "dissipative": Kind(
+            required={"offset": NONNEGATIVE, "rate": POSITIVE, "smoothness": POSITIVE},
+            optional=_OPTIONS,
+            facts=_dissipative,
+            rows=_dissipative_rows,
+            sentences=_about_dissipative,
+        ),
+        "saddle": Kind(
+            required={"constant": POSITIVE},
+            optional={"smoothness": optional(POSITIVE)},
+            facts=_saddle,
+            sentences=_about_saddle,
+        ),
+        "unknown": Kind(
+            required={}, optional=_OPTIONS, facts=_unknown, sentences=lambda subject, p, facts: []
+        ),
+    }
+)
+
+
+def checked(kind: str, stated: Parameters) -> dict[str, Any]:
+    """`stated` with every parameter checked and converted, in the same order. Raises InvalidInput."""
+    if kind not in KINDS:
+        raise InvalidInput("kind", f"expected one of {', '.join(KINDS)}, got {kind!r}")
+    row, values = KINDS[kind], dict(stated)
+    for name, check in row.required.items():
+        if name not in values:
+            raise InvalidInput(name, f"missing: a {kind} loss needs it")
+        values[name] = check(name, values[name])
+    for name in sorted(set(values) - {*row.required, *row.optional}):
+        raise InvalidInput(name, f"a {kind} loss has no such parameter")
+    for name, check in row.optional.items():
+        if name in values:
+            values[name] = check(name, values[name])
+    if row.ordered is not None:
+        low, high = row.ordered
+        if values[low] > values[high]:
+            raise InvalidInput(
+                low, f"expected at most {high} = {values[high]!r}, got {values[low]!r}"
+            )
+    return values
+
+
+# The constructors of losses: one for each kind, which is a row of the table in `loss_kinds`.
+
+
+@dataclass(frozen=True)
+class StatedLoss:
+    """A loss as its constructor says it: kind, parameters and regulariser; see `Loss`."""
+
+    kind: str
+    parameters: tuple[tuple[str, Any], ...] = ()
+    l2: float = 0.0
+
+    def __post_init__(self) -> None:
+        keep(self, parameters=tuple(checked(self.kind, dict(self.parameters)).items()))
+        convert(self, l2=NONNEGATIVE)
+        facts = self._facts
+        for fact in (*(facts.curvature or ()), facts.gradient_bound or 0.0):
+            if not math.isfinite(fact):
+                first = next(iter(self._row.required))
+                raise InvalidInput(first, f"the constants of this {self.kind} loss overflow")
+
+    @property
+    def _row(self) -> Kind:
+        return KINDS[self.kind]
+
+    @property
+    def _facts(self) -> Facts:
+        return self._row.facts(dict(self.parameters))
+
+    @classmethod
+    def _of(cls, kind: str, l2: float, **parameters: Any) -> Self:
+        stated = {k: v for k, v in parameters.items() if v is not None and v is not False}
+        return cls(kind, tuple(stated.items()), l2)
+
+    @classmethod
+    def logistic(cls, feature_norm: float, l2: float = 0.0) -> Self:
+        """The binary logistic loss: curvature [0, R²/4], gradient ≤ R.
+
+        Parameters
+        ----------
+        feature_norm : float, > 0
+            R, a bound on the norm of the vector that the model sees, intercept included.
+        l2 : float, ≥ 0
+            λ of the regulariser (λ/2)‖x‖².
+
+        Returns
+        -------
+        Loss
+            What is known about one record's loss.
+
+        Raises
+        ------
+        InvalidInput
+            For a constant outside of its range, or where those that follow from it overflow.
+        """
+        return cls._of("logistic", l2, feature_norm=feature_norm)
+
+    @classmethod
+    def softmax(
+        cls, feature_norm: float, l2: float = 0.0, residual_cap: float | None = None
+    ) -> Self:
+        """The multinomial logistic loss: curvature [0, R²/2], gradient ≤ √2·R.
+
+        With residuals capped at a the gradient is ≤ √2·a·R, and the curvature in [0, 2a(1 − a)R²] if
+        a ≤ 1/2. The loss is no GLM in the sense of `glm`: clipping its gradients can break nonexpansiveness.
+        Cap residuals instead, or bound the features.
+
+        Parameters
+        ----------
+        feature_norm : float, > 0
+            R, a bound on the norm of the vector that the model sees, intercept included.
+        l2 : float, ≥ 0
+            λ of the regulariser (λ/2)‖x‖².
+        residual_cap : float in (0, 1], optional
+            a: a record's gradient is min(1, a/(1 − q_y))·(q − e_y) times its features, q the probabilities of
+            the classes and y its own. That is the gradient of a convex loss, too. Only `SoftmaxGradients` of
+            this cap train it. None: 1, the loss itself.
+
+        Returns
+        -------
+        Loss
+            What is known about one record's loss.
+
+        Raises
+        ------
+        InvalidInput
+            For a constant outside of its range, or where those that follow from it overflow.
+        """
+        return cls._of("softmax", l2, feature_norm=feature_norm, residual_cap=residual_cap)
+
+    @classmethod
+    def one_vs_rest(
+        cls, feature_norm: float, classes: int, smoothing: float | None = None, l2: float = 0.0
+    ) -> Self:
+        """K losses of a margin, each class against the others: curvature that of one, gradient ≤ √K·R.
+
+        Parameters
+        ----------
+        feature_norm : float, > 0
+            R, a bound on the norm of the vector that the model sees, intercept included.
+        classes : int, ≥ 2
+            K.
+        smoothing : float, > 0, optional
+            γ: smoothed hinge losses, of curvature [0, R²/γ]. None: logistic losses, of curvature [0, R²/4].
+        l2 : float, ≥ 0
+            λ of the regulariser (λ/2)‖x‖².
+
+        Returns
+        -------
+        Loss
+            What is known about one record's loss.
+
+        Raises
+        ------
+        InvalidInput
+            For a constant outside of its range, or where those that follow from it overflow.
+        """
+        parameters = {"feature_norm": feature_norm, "classes": classes, "smoothing": smoothing}
+        return cls._of("one_vs_rest", l2, **parameters)
+
+    @classmethod
+    def vector_huber(cls, feature_norm: float, threshold: float, l2: float = 0.0) -> Self:
+        """The Huber loss of several outputs with threshold k: curvature [0, R²], gradient ≤ k·R.
+
+        It is ½‖θᵀx − y‖², linear beyond residuals of norm k.
+
+        Parameters
+        ----------
+        feature_norm : float, > 0
+            R, a bound on the norm of the vector that the model sees, intercept included.
+        threshold : float, > 0
+            k, in units of y.
+        l2 : float, ≥ 0
+            λ of the regulariser (λ/2)‖x‖².
+
+        Returns
+        -------
+        Loss
+            What is known about one record's loss.
+
+        Raises
+        ------
+        InvalidInput
+            For a constant outside of its range, or where those that follow from it overflow.
+        """
+        return cls._of("vector_huber", l2, feature_norm=feature_norm, threshold=threshold)
+
+    @classmethod
+    def squared(cls, feature_norm: float, residual_bound: float, l2: float = 0.0) -> Self:
+        """½(x·θ − y)² with the residual clipped at B: curvature [0, R²], gradient ≤ R·B.
+
+        Parameters
+        ----------
+        feature_norm : float, > 0
+            R, a bound on the norm of the vector that the model sees, intercept included.
+        residual_bound : float, > 0
+            B, in units of y.
+        l2 : float, ≥ 0
+            λ of the regulariser (λ/2)‖x‖².
+
+        Returns
+        -------
+        Loss
+            What is known about one record's loss.
+
+        Raises
+        ------
+        InvalidInput
+            For a constant outside of its range, or where those that follow from it overflow.
+        """
+        return cls._of("squared", l2, feature_norm=feature_norm, residual_bound=residual_bound)
+
+    @classmethod
+    def huber(cls, feature_norm: float, threshold: float, l2: float = 0.0) -> Self:
+        """The Huber loss with threshold k: curvature [0, R²], gradient ≤ k·R.
+
+        Parameters
+        ----------
+        feature_norm : float, > 0
+            R, a bound on the norm of the vector that the model sees, intercept included.
+        threshold : float, > 0
+            k, in units of y.
+        l2 : float, ≥ 0
+            λ of the regulariser (λ/2)‖x‖².
+
+        Returns
+        -------
+        Loss
+            What is known about one record's loss.
+
+        Raises
+        ------
+        InvalidInput
+            For a constant outside of its range, or where those that follow from it overflow.
+        """
+        return cls._of("huber", l2, feature_norm=feature_norm, threshold=threshold)
+
+    @classmethod
+    def smoothed_hinge(cls, feature_norm: float, smoothing: float, l2: float = 0.0) -> Self:
+        """The hinge loss smoothed over a width γ: curvature [0, R²/γ], gradient ≤ R.
+
+        Parameters
+        ----------
+        feature_norm : float, > 0
+            R, a bound on the norm of the vector that the model sees, intercept included.
+        smoothing : float, > 0
+            γ, in units of the margin.
+        l2 : float, ≥ 0
+            λ of the regulariser (λ/2)‖x‖².
+
+        Returns
+        -------
+        Loss
+            What is known about one record's loss.
+
+        Raises
+        ------
+        InvalidInput
+            For a constant outside of its range, or where those that follow from it overflow.
+        """
+        return cls._of("smoothed_hinge", l2, feature_norm=feature_norm, smoothing=smoothing)
+
+    @classmethod
+    def poisson(
+        cls, feature_norm: float, predictor_bound: float, count_bound: float, l2: float = 0.0
+    ) -> Self:
+        """The Poisson loss: curvature [0, R²·e^z_max], gradient ≤ R·max(c_max, e^z_max).
+
+        Parameters
+        ----------
+        feature_norm : float, > 0
+            R, a bound on the norm of the vector that the model sees, intercept included.
+        predictor_bound : float
+            z_max: beyond this linear predictor the loss is continued linearly.
+        count_bound : float, > 0
+            c_max, a bound on the counts.
+        l2 : float, ≥ 0
+            λ of the regulariser (λ/2)‖x‖².
+
+        Returns
+        -------
+        Loss
+            What is known about one record's loss.
+
+        Raises
+        ------
+        InvalidInput
+            For a constant outside of its range, or where those that follow from it overflow.
+        """
+        return cls._of(
+            "poisson",
+            l2,
+            feature_norm=feature_norm,
+            predictor_bound=predictor_bound,
+            count_bound=count_bound,
+        )
+
+    @classmethod
+    def convex(
+        cls,
+        smoothness: float,
+        l2: float = 0.0,
+        *,
+        gradient_bound: float | None = None,
+        glm: bool = False,
+        separable: bool = False,
+    ) -> Self:
+        """A convex and M-smooth loss: curvature [0, M].
+
+        Parameters
+        ----------
+        smoothness : float, > 0
+            M, a gradient's unit over that of the iterate.
+        l2 : float, ≥ 0
+            λ of the regulariser (λ/2)‖x‖².
+        gradient_bound : float, optional, > 0
+            A bound on the norm of one record's gradient, in units of the gradient. The user's word.
+        glm : bool
+            Whether each record's gradient is a scalar function times a fixed vector. The user's word.
+        separable : bool
+            Whether the loss is a sum of functions of one coordinate each. The user's word.
+
+        Returns
+        -------
+        Loss
+            What is known about one record's loss.
+
+        Raises
+        ------
+        InvalidInput
+            For a constant outside of its range, or where those that follow from it overflow.
+        """
+        return cls._of(
+            "convex",
+            l2,
+            smoothness=smoothness,
+            gradient_bound=gradient_bound,
+            glm=glm,
+            separable=separable,
+        )
+
+    @classmethod
+    def strongly_convex(
+        cls,
+        strong_convexity: float,
+        smoothness: float,
+        l2: float = 0.0,
+        *,
+        gradient_bound: float | None = None,
+        glm: bool = False,
+        separable: bool = False,
+    ) -> Self:
+        """An m-strongly convex and M-smooth loss: curvature [m, M].
+
+        Parameters
+        ----------
+        strong_convexity : float, > 0
+            m ≤ M, in the same unit as M.
+        smoothness : float, > 0
+            M, a gradient's unit over that of the iterate.
+        l2 : float, ≥ 0
+            λ of the regulariser (λ/2)‖x‖².
+        gradient_bound : float, optional, > 0
+            A bound on the norm of one record's gradient, in units of the gradient. The user's word.
+        glm : bool
+            Whether each record's gradient is a scalar function times a fixed vector. The user's word.
+        separable : bool
+            Whether the loss is a sum of functions of one coordinate each. The user's word.
+
+        Returns
+        -------
+        Loss
+            What is known about one record's loss.
+
+        Raises
+        ------
+        InvalidInput
+            For a constant outside of its range, or a `strong_convexity` above `smoothness`.
+        """
+        return cls._of(
+            "strongly_convex",
+            l2,
+            strong_convexity=strong_convexity,
+            smoothness=smoothness,
+            gradient_bound=gradient_bound,
+            glm=glm,
+            separable=separable,
+        )
+
+    @classmethod
+    def nonconvex(
+        cls,
+        smoothness: float,
+        l2: float = 0.0,
+        *,
+        gradient_bound: float | None = None,
+        glm: bool = False,
+        separable: bool = False,
+    ) -> Self:
+        """An M-smooth loss, maybe nonconvex: curvature [−M, M], for every record and every point.
+
+        No network's: with ReLU no M holds, and without it none that does not depend on the weights.
+
+        Parameters
+        ----------
+        smoothness : float, > 0
+            M, a gradient's unit over that of the iterate.
+        l2 : float, ≥ 0
+            λ of the regulariser (λ/2)‖x‖².
+        gradient_bound : float, optional, > 0
+            A bound on the norm of one record's gradient, in units of the gradient. The user's word.
+        glm : bool
+            Whether each record's gradient is a scalar function times a fixed vector. The user's word.
+        separable : bool
+            Whether the loss is a sum of functions of one coordinate each. The user's word.
+
+        Returns
+        -------
+        Loss
+            What is known about one record's loss.
+
+        Raises
+        ------
+        InvalidInput
+            For a constant outside of its range, or where those that follow from it overflow.
+        """
+        return cls._of(
+            "nonconvex",
+            l2,
+            smoothness=smoothness,
+            gradient_bound=gradient_bound,
+            glm=glm,
+            separable=separable,
+        )
+
+    @classmethod
+    def weakly_convex(
+        cls,
+        weak_convexity: float,
+        smoothness: float,
+        l2: float = 0.0,
+        *,
+        gradient_bound: float | None = None,
+        glm: bool = False,
+        separable: bool = False,
+    ) -> Self:
+        """An m-weakly convex and M-smooth loss: curvature [−m, M].
+
+        Parameters
+        ----------
+        weak_convexity : float, > 0
+            m ≤ M, in the same unit as M.
+        smoothness : float, > 0
+            M, a gradient's unit over that of the iterate.
+        l2 : float, ≥ 0
+            λ of the regulariser (λ/2)‖x‖².
+        gradient_bound : float, optional, > 0
+            A bound on the norm of one record's gradient, in units of the gradient. The user's word.
+        glm : bool
+            Whether each record's gradient is a scalar function times a fixed vector. The user's word.
+        separable : bool
+            Whether the loss is a sum of functions of one coordinate each. The user's word.
+
+        Returns
+        -------
+        Loss
+            What is known about one record's loss.
+
+        Raises
+        ------
+        InvalidInput
+            For a constant outside of its range, or a `weak_convexity` above `smoothness`.
+        """
+        return cls._of(
+            "weakly_convex",
+            l2,
+            weak_convexity=weak_convexity,
+            smoothness=smoothness,
+            gradient_bound=gradient_bound,
+            glm=glm,
+            separable=separable,
+        )
+
+    @classmethod
+    def lipschitz(
+        cls, constant: float, l2: float = 0.0, *, glm: bool = False, separable: bool = False
+    ) -> Self:
+        """A convex loss with (sub)gradients of norm at most L; it need not be differentiable.
+
+        Parameters
+        ----------
+        constant : float, > 0
+            L, in units of the gradient.
+        l2 : float, ≥ 0
+            λ of the regulariser (λ/2)‖x‖².
+        glm : bool
+            Whether each record's gradient is a scalar function times a fixed vector. The user's word.
+        separable : bool
+            Whether the loss is a sum of functions of one coordinate each. The user's word.
+
+        Returns
+        -------
+        Loss
+            What is known about one record's loss.
+
+        Raises
+        ------
+        InvalidInput
+            For a constant outside of its range, or where those that follow from it overflow.
+        """
+        return cls._of("lipschitz", l2, constant=constant, glm=glm, separable=separable)
+
+    @classmethod
+    def weakly_smooth(
+        cls,
+        pairs: Sequence[tuple[float, float]],
+        l2: float = 0.0,
+        *,
+        gradient_bound: float | None = None,
+        glm: bool = False,
+        separable: bool = False,
+    ) -> Self:
+        """A convex loss on all of ℝ^d with Hölder gradients: ‖∇f(x) − ∇f(y)‖ ≤ M‖x − y‖^p.
+
+        Parameters
+        ----------
+        pairs : sequence of (float, float)
+            Pairs (p, M), p in [0, 1] and M > 0, for every one of which the bound holds; at least one.
+        l2 : float, ≥ 0
+            λ of the regulariser (λ/2)‖x‖².
+        gradient_bound : float, optional, > 0
+            A bound on the norm of one record's gradient, in units of the gradient. The user's word.
+        glm : bool
+            Whether each record's gradient is a scalar function times a fixed vector. The user's word.
+        separable : bool
+            Whether the loss is a sum of functions of one coordinate each. The user's word.
+
+        Returns
+        -------
+        Loss
+            What is known about one record's loss.
+
+        Raises
+        ------
+        InvalidInput
+            For a constant outside of its range, or where those that follow from it overflow.
+
+        References
+        ----------
+        Bravo, Flores-Mella, Guzmán, §2 and §4.
+        """
+        return cls._of(
+            "weakly_smooth",
+            l2,
+            pairs=pairs,
+            gradient_bound=gradient_bound,
+            glm=glm,
+            separable=separable,
+        )
+
+    @classmethod
+    def holder(
+        cls,
+        exponent: float,
+        constant: float,
+        l2: float = 0.0,
+        *,
+        gradient_bound: float | None = None,
+        glm: bool = False,
+        separable: bool = False,
+    ) -> Self:
+        """A loss with Hölder gradients, maybe nonconvex: ‖∇f(x) − ∇f(y)‖ ≤ M‖x − y‖^p.
+
+        Steps push near points apart, so that only runs with much noise a step gain from hiding the path.
+
+        Parameters
+        ----------
+        exponent : float, in [0, 1]
+            p; 1 is `nonconvex(M)`.
+        constant : float, > 0
+            M, in units of a gradient over those of the iterate to the power p.
+        l2 : float, ≥ 0
+            λ of the regulariser (λ/2)‖x‖².
+        gradient_bound : float, optional, > 0
+            A bound on the norm of one record's gradient, in units of the gradient. The user's word.
+        glm : bool
+            Whether each record's gradient is a scalar function times a fixed vector. The user's word.
+        separable : bool
+            Whether the loss is a sum of functions of one coordinate each. The user's word.
+
+        Returns
+        -------
+        Loss
+            What is known about one record's loss.
+
+        Raises
+        ------
+        InvalidInput
+            For a constant outside of its range, or where those that follow from it overflow.
+
+        References
+        ----------
+        Chien, Li 2024; docs, "Theory", 7.
+        """
+        return cls._of(
+            "holder",
+            l2,
+            exponent=exponent,
+            constant=constant,
+            gradient_bound=gradient_bound,
+            glm=glm,
+            separable=separable,
+        )
+
+    @classmethod
+    def dissipative(
+        cls,
+        offset: float,
+        rate: float,
+        smoothness: float,
+        l2: float = 0.0,
+        *,
+        gradient_bound: float | None = None,
+        glm: bool = False,
+        separable: bool = False,
+    ) -> Self:
+        """A β-smooth loss with ⟨∇f(x) − ∇f(y), x − y⟩ ≥ κ‖x − y‖² − λ.
+
+        Steps contract at distances that are large enough.
+
+        Parameters
+        ----------
+        offset : float, ≥ 0
+            λ, in units of a gradient times those of the iterate.
+        rate : float, > 0
+            κ, in units of a gradient over those of the iterate.
+        smoothness : float, > 0
+            β, a gradient's unit over that of the iterate.
+        l2 : float, ≥ 0
+            The weight of the regulariser (l2/2)‖x‖².
+        gradient_bound : float, optional, > 0
+            A bound on the norm of one record's gradient, in units of the gradient. The user's word.
+        glm : bool
+            Whether each record's gradient is a scalar function times a fixed vector. The user's word.
+        separable : bool
+            Whether the loss is a sum of functions of one coordinate each. The user's word.
+
+        Returns
+        -------
+        Loss
+            What is known about one record's loss.
+
+        Raises
+        ------
+        InvalidInput
+            For a constant outside of its range, or where those that follow from it overflow.
+
+        References
+        ----------
+        Bravo, Flores-Mella, Guzmán, §2.
+        """
+        return cls._of(
+            "dissipative",
+            l2,
+            offset=offset,
+            rate=rate,
+            smoothness=smoothness,
+            gradient_bound=gradient_bound,
+            glm=glm,
+            separable=separable,
+        )
+
+    @classmethod
+    def saddle(cls, constant: float, smoothness: float | None = None, l2: float = 0.0) -> Self:
+        """A convex–concave f(u, v), updated by descent in u and ascent in v.
+
+        The field (∇_u f, −∇_v f) is monotone.
+
+        Parameters
+        ----------
+        constant : float, > 0
+            L, a bound on the norm of the field, in units of the gradient.
+        smoothness : float, optional, > 0
+            β, a Lipschitz constant of the field; None if there is none.
+        l2 : float, ≥ 0
+            λ of the regulariser, which pulls u and v towards 0.
+
+        Returns
+        -------
+        Loss
+            What is known about one record's loss.
+
+        Raises
+        ------
+        InvalidInput
+            For a constant outside of its range, or where those that follow from it overflow.
+
+        References
+        ----------
+        Bravo, Flores-Mella, Guzmán, Remark 3.6.
+        """
+        return cls._of("saddle", l2, constant=constant, smoothness=smoothness)
+
+    @classmethod
+    def unknown(cls, l2: float = 0.0, *, gradient_bound: float | None = None) -> Self:
+        """A loss of whose curvature nothing is known: only composition applies.
+
+        Parameters
+        ----------
+        l2 : float, ≥ 0
+            λ of the regulariser (λ/2)‖x‖².
+        gradient_bound : float, optional, > 0
+            A bound on the norm of one record's gradient, in units of the gradient. The user's word.
+
+        Returns
+        -------
+        Loss
+            What is known about one record's loss.
+
+        Raises
+        ------
+        InvalidInput
+            For a constant outside of its range, or where those that follow from it overflow.
+        """
+        return cls._of("unknown", l2, gradient_bound=gradient_bound)
+
+    def with_l2(self, l2: float) -> Self:
+        """The same loss with another regulariser.
+
+        Parameters
+        ----------
+        l2 : float, ≥ 0
+            λ of the regulariser (λ/2)‖x‖².
+
+        Returns
+        -------
+        Loss
+            A new loss.
+
+        Raises
+        ------
+        InvalidInput
+            For a negative, NaN or infinite `l2`.
+        """
+        return replace(self, l2=l2)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The table of a run file.
+
+        Returns
+        -------
+        dict
+            Kind, parameters and `l2`, which is left out where it is 0.
+        """
+        return {"kind": self.kind, **dict(self.parameters), **({"l2": self.l2} if self.l2 else {})}
+
+    @classmethod
+    def from_dict(cls, table: dict[str, Any]) -> Self:
+        """The loss that a table describes.
+
+        Parameters
+        ----------
+        table : dict
+            As `to_dict` writes it.
+
+        Returns
+        -------
+        Loss
+            The loss of that kind.
+
+        Raises
+        ------
+        InvalidInput
+            For an unknown kind or parameter, a missing one, or a constant outside of its range.
+        """
+        rest = {k: v for k, v in table.items() if k not in ("kind", "l2")}
+        return cls(str(table.get("kind", "")), tuple(rest.items()), table.get("l2", 0.0))
+
 
 CONVEX = ("residual", "ball")  # the ways to clip that make another convex loss of a loss
 
@@ -37,7 +1007,7 @@ class Loss(StatedLoss):
 
     Norms are Euclidean. Curvatures have the unit of a gradient over that of the iterate, gradient bounds that
     of a gradient. `glm`, `separable` and `gradient_bound` are the user's word, and become assumptions. What a
-    kind says stands in one table, `pabi.describe.loss_kinds`; a subclass would say something else.
+    kind says stands in one table, `pabi.describe.losses`; a subclass would say something else.
 
     Parameters
     ----------

@@ -10,16 +10,14 @@ from fractions import Fraction
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
-from pabi.describe.accounted import Accounted
-from pabi.describe.assumptions import about_gap, about_mean_loss, adjacent
+from pabi.describe.accounted import Accounted, Adjacency, Unit, about_gap, about_mean_loss, adjacent
 from pabi.describe.langevin import check_common, gradient_gap_of
 from pabi.describe.losses import Loss
-from pabi.describe.neighbours import Adjacency, Unit
-from pabi.describe.stated_run import COUNT
+from pabi.describe.runs import COUNT
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
-from pabi.numbers.fields import POSITIVE, convert, optional
 from pabi.numbers.rounding import down, fraction_down, fraction_up, up
+from pabi.numbers.validate import POSITIVE, convert, optional
 
 
 def potential_curvature(loss: Loss) -> float | None:

@@ -18,9 +18,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pabi.numbers.errors import InvalidInput
-from pabi.numbers.fields import NONNEGATIVE, convert
 from pabi.numbers.rounding import Array, fraction_up, root_up
 from pabi.numbers.showing import plain
+from pabi.numbers.validate import NONNEGATIVE, convert
 
 _UP = 1.0 + 1e-15  # past the roundings of one evaluation
 

@@ -17,17 +17,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from pabi.describe.accounted import Accounted
-from pabi.describe.assumptions import SHOWN, adjacent
-from pabi.describe.neighbours import RETRAINED, Adjacency, Compared, Unit
-from pabi.describe.run_sentences import run_sentences
-from pabi.describe.runs import NoisySGD
-from pabi.describe.stated_run import MOST
+from pabi.describe.accounted import RETRAINED, SHOWN, Accounted, Adjacency, Compared, Unit, adjacent
+from pabi.describe.runs import MOST, NoisySGD, run_sentences
 from pabi.describe.step_sizes import stated_by_function
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
-from pabi.numbers.fields import flag, keep
 from pabi.numbers.rounding import Array
+from pabi.numbers.validate import flag, keep
 
 if TYPE_CHECKING:
     from pabi.guarantees.guarantee import Guarantee

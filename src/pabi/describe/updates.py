@@ -19,8 +19,8 @@ import numpy as np
 
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
-from pabi.numbers.fields import POSITIVE, Check, convert, flag
 from pabi.numbers.rounding import Array
+from pabi.numbers.validate import POSITIVE, Check, convert, flag
 
 State = tuple[Array, ...]
 """What an update keeps between steps: arrays of the shape of x, as secret as x itself."""

@@ -16,18 +16,21 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pabi.describe.joint_clipping import (
-    hinge_within,
-    logistic_within,
-    row_norms,
-    softmax_within,
+from pabi.describe.gradient_steps import Constraints, Kind, curvature_known
+from pabi.describe.joint_clipping import hinge_within, logistic_within, row_norms, softmax_within
+from pabi.describe.scalar_losses import (
+    Huber,
+    LinearLoss,
+    Logistic,
+    PoissonLoss,
+    SmoothedHinge,
+    Squared,
 )
-from pabi.describe.linear_loss import LinearLoss
-from pabi.describe.loss_facts import Constraints
-from pabi.describe.scalar_losses import Logistic, SmoothedHinge
 from pabi.numbers import validate
-from pabi.numbers.fields import POSITIVE, Check
+from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array, root_above
+from pabi.numbers.showing import exact
+from pabi.numbers.validate import POSITIVE, Check
 
 RESIDUAL: Check = partial(validate.number, above=0.0, at_most=1.0)
 CLASSES: Check = partial(validate.integer, at_least=2)
@@ -305,3 +308,46 @@ def _turn_others(array: Array, y: NDArray[np.intp]) -> None:
     """Changes all signs but those of the records' own classes."""
     np.negative(array, out=array)
     array[np.arange(len(y)), y] *= -1.0
+
+
+# The losses of linear models, by name.
+#
+# Trainers (`pabi.execute.linear_gradients`) and samplers (`pabi.sampling.linear_models`) compute with the
+# very objects from which the accountant's constants follow.
+
+
+LINEAR_LOSSES: dict[str, type[LinearLoss]] = {
+    "logistic": Logistic,
+    "softmax": Softmax,
+    "one_vs_rest": OneVsRest,
+    "squared": Squared,
+    "huber": Huber,
+    "vector_huber": VectorHuber,
+    "smoothed_hinge": SmoothedHinge,
+    "poisson": PoissonLoss,
+}
+
+
+def executable(kind: str, **parameters: Any) -> LinearLoss:
+    """The loss of this kind and these parameters, checked, for trainers and samplers to compute with.
+
+    There may be other parameters, such as `feature_norm`. Raises InvalidInput naming the parameter.
+    """
+    cls = LINEAR_LOSSES[kind]
+    values = {name: check(name, parameters[name]) for name, check in cls.parameters.items()}
+    values |= {n: check(n, parameters[n]) for n, check in cls.optional.items() if n in parameters}
+    for name, most in cls.largest.items():
+        if values[name] > most:
+            raise InvalidInput(name, f"expected at most {exact(most)}, got {values[name]!r}")
+    return cls.of(values)
+
+
+def kind_of(cls: type[LinearLoss]) -> Kind:
+    """Such a loss as the accountant knows it, for rows of norm at most `feature_norm`."""
+    return Kind(
+        required={"feature_norm": POSITIVE, **cls.parameters},
+        optional=cls.optional,
+        facts=lambda p: cls.of(p).facts(p["feature_norm"]),
+        clipped=lambda p, clip_norm: cls.of(p).facts(p["feature_norm"], clip_norm),
+        sentences=curvature_known,
+    )

@@ -14,8 +14,7 @@ from pabi.describe.langevin import LangevinChain, LangevinDiffusion
 from pabi.describe.mechanisms import ExponentialMechanism
 from pabi.describe.runs import NoisySGD
 from pabi.describe.unlearning import Unlearning
-from pabi.draw.axes import axes_for, legend_within
-from pabi.draw.themes import palette
+from pabi.draw.themes import axes_for, legend_within, palette
 from pabi.literature.comparison import OURS, Comparison, Description, Row, compare
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.showing import exact

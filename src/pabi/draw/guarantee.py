@@ -1,19 +1,32 @@
-"""The pictures of a guarantee: its trade-off curve and ε(δ)."""
+"""The pictures of a guarantee and of an audit, on axes of their own or within a page."""
 
 from __future__ import annotations
 
+import io
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pabi.draw.axes import axes_for, keep_within, legend_within
-from pabi.draw.lines import above_epsilons, below_errors
-from pabi.draw.themes import palette
+from pabi.draw.themes import (
+    Palette,
+    above_epsilons,
+    axes_for,
+    below_errors,
+    keep_within,
+    legend_within,
+    palette,
+    palette_of,
+    style,
+)
 from pabi.numbers.errors import InvalidInput
+from pabi.numbers.rounding import Array
 from pabi.numbers.showing import shown
 from pabi.tradeoff import Product
 
 if TYPE_CHECKING:
+    from pabi.audits.audit import Audit
+    from pabi.audits.laws import LawPair
     from pabi.guarantees.guarantee import Guarantee
 
 
@@ -113,3 +126,103 @@ def _mark(guarantee: Guarantee, curve: Any, colour: str, ax: Any) -> Any:
             color=colour,
         )
     return None
+
+
+# The picture of a guarantee within a page: SVG whose colours are variables of the page's style.
+
+
+_COLOURS = ("ours", "other", "ink", "neutral", "paper")
+_SIZE = (11.0, 4.8)
+# What no page needs, and what would name another place: comments, metadata and namespaces.
+_BESIDE = re.compile(r"<!--.*?-->|<metadata>.*?</metadata>|\sxmlns(:\w+)?=\"[^\"]*\"", re.DOTALL)
+
+
+def variables() -> str:
+    """The style that sets the colours of pictures and page, for light and dark screens; prints are light."""
+    light, dark = (_set(palette_of(theme)) for theme in ("light", "dark"))
+    return f":root {{ {light} }}\n@media screen and (prefers-color-scheme: dark) {{ :root {{ {dark} }} }}"
+
+
+def inline_picture(guarantee: Guarantee) -> str:
+    """What `guarantee.plot()` draws, as an element of HTML."""
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    file = io.StringIO()
+    with style("light") as colours:
+        figure = Figure(figsize=_SIZE, layout="constrained")
+        FigureCanvasSVG(figure)
+        plot_guarantee(guarantee, figure.subplots(1, 2))
+        figure.savefig(file, format="svg")
+    return _themed(file.getvalue(), colours)
+
+
+def _themed(svg: str, colours: Palette) -> str:
+    """The element alone, with variables in place of the colours of a palette."""
+    element = _BESIDE.sub("", svg[svg.index("<svg") :]).replace("xlink:href=", "href=")
+    for name in _COLOURS:
+        element = re.sub(re.escape(getattr(colours, name)), f"var(--{name})", element, flags=re.I)
+    label = 'role="img" aria-label="The trade-off curve, and ε against δ"'
+    return element.strip().replace("<svg", f"<svg {label}", 1)
+
+
+def _set(colours: Palette) -> str:
+    values = {name: getattr(colours, name) for name in _COLOURS}
+    faint = f"color-mix(in srgb, {colours.neutral} 22%, transparent)"
+    return " ".join(f"--{name}: {value};" for name, value in (values | {"line": faint}).items())
+
+
+# The picture of an audit: what is promised, what the worst instance costs, and what trainings refute.
+
+
+def plot_audit(audit: Audit, ax: Any = None) -> Any:
+    """Draw the trade-off curves of the guarantee and of the instance, and the points of the trainings.
+
+    Parameters
+    ----------
+    audit : Audit
+        What to draw.
+    ax : matplotlib axes, optional
+        Where to draw; the default is a new figure.
+
+    Returns
+    -------
+    matplotlib axes
+        Those that were drawn on.
+
+    Raises
+    ------
+    Nothing.
+    """
+    ax = axes_for(ax, 1, 1, figsize=(5.6, 5.2))
+    colours = palette()
+    fpr = np.concatenate(([0.0], np.logspace(-6, -2, 60), np.linspace(0.011, 1.0, 280)))
+    promised = below_errors(fpr, np.asarray(audit.guarantee.curve(fpr)))
+    ax.plot(*promised, color=colours.ours, linewidth=2, label="guarantee")
+    if audit.law is not None:
+        ax.plot(*exact_curve(audit.law), "--", color=colours.other, label="exact instance")
+    label = f"{audit.trainings} trainings"
+    ax.plot(*audit.curve.T, "o", color=colours.other, markersize=5, label=label)
+    ax.plot([0, 1], [1, 0], ":", color=colours.neutral, label="perfect privacy")
+    ax.set(
+        xlabel="attacker's false-positive rate",
+        ylabel="false-negative rate",
+        title="What an attacker got",
+        xlim=(0, 1),
+        ylim=(0, 1.02),
+    )
+    ax.set_aspect("equal")
+    legend_within(ax, loc="upper right")
+    return ax
+
+
+def exact_curve(law: LawPair) -> tuple[Array, Array]:
+    """(false-positive rates, false-negative rates) of the likelihood-ratio tests of an instance, hundreds.
+
+    Tests that are not drawn are between two that are, on or below their chord.
+    """
+    _, fpr, fnr = law.rates
+    some = np.searchsorted(fpr, np.linspace(0.0, fpr[-1], 400))
+    some = np.unique(np.append(some, np.searchsorted(-fnr, -np.linspace(0.0, fnr[0], 400))))
+    some = some[some < len(fpr)]
+    return np.append(0.0, fpr[some]), np.append(1.0, fnr[some])

@@ -1,4 +1,4 @@
-"""Colours and type of pabi's pictures, on light and on dark backgrounds."""
+"""Colours and type of pabi's pictures, axes to draw on, and lines through proven numbers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
+
 from pabi.numbers.errors import InvalidInput
+from pabi.numbers.rounding import Array
 
 Theme = Literal["light", "dark"]
 
@@ -186,3 +189,152 @@ def _settings(colours: Palette) -> Any:  # matplotlib spells out every key in it
         "svg.fonttype": "path",  # the same on every machine, whatever fonts it has
         "svg.hashsalt": "pabi",  # the same bytes every time
     }
+
+
+# Axes to draw on, and legends that stay within them and off their curves.
+
+
+_SIZES = ("small", 7, 6, 5)  # of a legend's text, until it is as narrow as its panel
+_GAP = 0.03  # of the panel's height, between curves and legend
+_MOST = 0.8  # of the panel's height, for a legend
+
+
+def axes_for(ax: Any, *shape: int, figsize: tuple[float, float]) -> Any:
+    """`ax`, or where it is None those of a new figure: one pair, or an array of this shape."""
+    if ax is not None:
+        return ax
+    import matplotlib.pyplot as plt
+
+    return plt.subplots(*shape, figsize=figsize, layout="constrained")[1]
+
+
+def legend_within(ax: Any, **options: Any) -> Any:
+    """A legend that leaves no panel and covers no curve; where there is too little room, in smaller type and
+    above the curves, which then end lower.
+
+    `options`: of `ax.legend`.
+    """
+    for size in _SIZES:
+        sizes = {"fontsize": size} | ({"title_fontsize": size} if "title" in options else {})
+        legend = ax.legend(frameon=False, **(options | sizes))
+        if _free(ax, legend):
+            return legend
+        if _share(ax, legend)[0] <= 1.0:
+            break
+    legend.set_loc("upper right")
+    low, high = ax.get_ylim()
+    for _ in range(3):  # a panel of fixed proportions changes with its limits
+        room = 1.0 - min(_MOST, _share(ax, legend)[1] + _GAP)
+        ax.set_ylim(low, _raised(ax, low, high, room))
+        if _free(ax, legend):
+            break
+    return legend
+
+
+def keep_within(ax: Any, text: Any) -> None:
+    """Turn an annotation that leaves the panel on the right to the left of its point, and below it where
+    there is room, as curves of ε fall."""
+    _lay_out(ax)
+    panel = ax.get_window_extent()
+    if text.get_window_extent().x1 <= panel.x1:
+        return
+    right, up = text.get_position()
+    text.set(position=(-right, -up), horizontalalignment="right", verticalalignment="top")
+    if text.get_window_extent().y0 < panel.y0 + up:
+        text.set(position=(-right, 2 * up), verticalalignment="baseline")
+
+
+def _lay_out(ax: Any) -> None:
+    ax.figure.figure.draw_without_rendering()
+
+
+def _share(ax: Any, legend: Any) -> tuple[float, float]:
+    """Width and height of a legend, as shares of its panel's."""
+    _lay_out(ax)
+    inner, outer = legend.get_window_extent(), ax.get_window_extent()
+    return inner.width / outer.width, inner.height / outer.height
+
+
+def _free(ax: Any, legend: Any) -> bool:
+    _lay_out(ax)
+    inner, outer = legend.get_window_extent(), ax.get_window_extent()
+    if not (outer.x0 <= inner.x0 and inner.x1 <= outer.x1 and outer.y0 <= inner.y0):
+        return False
+    paths = (line.get_transform().transform_path(line.get_path()) for line in ax.lines)
+    curves = (path.cleaned(remove_nans=True) for path in paths)
+    crossed = any(curve.intersects_bbox(inner, filled=False) for curve in curves)
+    return not (crossed or any(inner.overlaps(text.get_window_extent()) for text in ax.texts))
+
+
+def _raised(ax: Any, low: float, high: float, room: float) -> float:
+    """An upper limit with which what reaches up to `high` takes `room`, a share of the height."""
+    if ax.get_yscale() == "log":
+        return float(low * np.exp(np.log(high / low) / room))
+    return low + (high - low) / room
+
+
+# Lines through proven numbers that promise nothing more between them. Theory, section 24.
+#
+# What is computed are numbers at some places; what is drawn is a line. A straight one from number to
+# number may lie on the flattering side of the curve, so these lines have other corners.
+
+
+_ROUNDING = 1e-12  # of a corner, relative: more than a few operations in float64 lose
+
+
+def above_epsilons(deltas: Array, epsilons: Array) -> tuple[Array, Array]:
+    """Corners of a line that is nowhere below what is proven between these numbers.
+
+    Parameters
+    ----------
+    deltas : ndarray, (n,)
+        Increasing, above 0.
+    epsilons : ndarray, (n,)
+        An ε that is proven at each; ∞ and 0 are left out.
+
+    Returns
+    -------
+    (ndarray, ndarray)
+        δ and ε of the corners, to be joined where δ has a logarithmic axis, and ε one of either kind. The
+        proven numbers are among them. Source: theory, Lemma 24.1.
+    """
+    # What is proven at a δ is proven at every larger one.
+    proven = np.minimum.accumulate(epsilons)
+    mask = np.isfinite(proven) & (proven > 0.0)
+    x, y = deltas[mask], proven[mask]
+    if x.size < 2:
+        return x, y
+    left, right, high, low = x[:-1], x[1:], y[:-1], y[1:]
+    # e^ε at most falls in a line from δ to δ. In the logarithms of δ and ε that is a concave curve, and below
+    # the lines that touch it at both ends.
+    fall = -np.expm1(low - high) / (right - left)
+    slope_left = -left * fall / high
+    with np.errstate(over="ignore", invalid="ignore"):
+        slope_right = -right * fall * np.exp(high - low) / low
+    u, v, width = np.log(left), np.log(high), np.log(right / left)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = (np.log(low / high) - slope_right * width) / ((slope_left - slope_right) * width)
+    share = np.where(np.isfinite(share), np.clip(share, 0.0, 1.0), 1.0)
+    at = np.exp(u + share * width)
+    height = np.exp(v + slope_left * share * width) * (1.0 + _ROUNDING)
+    corners_x = np.concatenate(([x[0]], np.column_stack((at, right)).ravel()))
+    corners_y = np.concatenate(([y[0]], np.column_stack((height, low)).ravel()))
+    return corners_x, corners_y
+
+
+def below_errors(rates: Array, errors: Array) -> tuple[Array, Array]:
+    """Corners of a line that is nowhere above a curve which falls, such as a trade-off function.
+
+    Parameters
+    ----------
+    rates : ndarray, (n,)
+        Increasing, the last one 1.
+    errors : ndarray, (n,)
+        The least errors at them.
+
+    Returns
+    -------
+    (ndarray, ndarray)
+        The same rates, each with the error at the next one. Source: theory, Lemma 24.2.
+    """
+    return rates, np.append(errors[1:], 0.0)

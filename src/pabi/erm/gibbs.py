@@ -6,9 +6,15 @@ import math
 from functools import partial
 
 from pabi.describe.mechanisms import ExponentialMechanism
-from pabi.erm.bounds import MARGIN, free_energy, gibbs_any, gibbs_convex, least_argument
-from pabi.erm.problem import Draft, Problem, Terms
-from pabi.erm.stability import uniform_stability
+from pabi.erm.bounds import (
+    MARGIN,
+    free_energy,
+    gibbs_any,
+    gibbs_convex,
+    least_argument,
+    uniform_stability,
+)
+from pabi.erm.planned import Draft, Problem, Terms
 
 ALGORITHM = "exponential_mechanism"
 DOCS = 'docs, "Private optimisation"'

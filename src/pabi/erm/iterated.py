@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from pabi.describe.mechanisms import IteratedExponentialMechanism
-from pabi.erm.bounds import MARGIN, gibbs_convex, least_argument
-from pabi.erm.budget import spent
-from pabi.erm.problem import Draft, Problem, Terms
-from pabi.erm.stability import uniform_stability
+from pabi.erm.bounds import MARGIN, gibbs_convex, least_argument, spent, uniform_stability
+from pabi.erm.planned import Draft, Problem, Terms
 from pabi.numbers.errors import InvalidInput
 
 ALGORITHM = "iterated_exponential_mechanism"

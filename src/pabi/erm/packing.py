@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
-from pabi.numbers.fields import keep
 from pabi.numbers.rounding import Array
+from pabi.numbers.validate import keep
 
 
 @dataclass(frozen=True, eq=False)

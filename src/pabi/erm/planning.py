@@ -5,16 +5,12 @@ from __future__ import annotations
 import math
 from operator import attrgetter
 
-from pabi.describe.accounted import warn_of_large_delta
+from pabi.describe.accounted import checked_adjacency, warn_of_large_delta
 from pabi.describe.losses import Loss
-from pabi.describe.neighbours import checked_adjacency
 from pabi.describe.runs import MOST
 from pabi.erm import diffusions, gibbs, iterated
-from pabi.erm.bounds import FEW_ROUNDINGS
-from pabi.erm.budget import within
-from pabi.erm.planned import UNKNOWN, Plan
-from pabi.erm.problem import Draft, Problem, total
-from pabi.erm.stability import CLASSES
+from pabi.erm.bounds import CLASSES, FEW_ROUNDINGS, within
+from pabi.erm.planned import UNKNOWN, Draft, Plan, Problem, total
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, NotApplicable
 from pabi.numbers.rounding import up

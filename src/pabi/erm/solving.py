@@ -15,7 +15,7 @@ from pabi.budget.ledger import Ledger
 from pabi.describe import prox
 from pabi.describe.langevin import LangevinChain, LangevinDiffusion
 from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
-from pabi.erm import chain_average
+from pabi.erm import diffusions
 from pabi.erm.diffusions import AVERAGE
 from pabi.erm.planned import Plan
 from pabi.guarantees.guarantee import Guarantee
@@ -142,7 +142,7 @@ def _domain(plan: Plan, domain: Any) -> Any:
         while ball.diameter > diameter:
             ball = prox.ball(math.nextafter(ball.radius, 0.0))
         return ball
-    from pabi.sampling.regions import read_region
+    from pabi.sampling.envelopes import read_region
 
     region = read_region(domain, plan.dimension, diameter)
     if region.longest > plan.radius * _ROUNDED:
@@ -218,7 +218,7 @@ def _follow(
         x = np.array(draws.values[0, -1])
         bound = None
     else:
-        x, bound = chain_average.of_path(plan, chain, draws.values[0])
+        x, bound = diffusions.of_path(plan, chain, draws.values[0])
         # Of points of the set, but for the rounding of the average.
         x = np.array(domain(x, 1.0))
     x.flags.writeable = False
@@ -243,7 +243,7 @@ def _private(plan: Plan, run: LangevinDiffusion, domain: Any, steps: int) -> Lan
         if spent <= plan.epsilon:
             return chain
         best = min(best, spent)
-    more = chain_average.contracting_steps(plan)
+    more = diffusions.contracting_steps(plan)
     advice = f"{more}, which contract," if steps < more else "more"
     raise TargetUnreachable(
         f"epsilon = {exact(plan.epsilon)} at delta = {exact(plan.delta)} cannot be met by {steps} steps: "
@@ -255,7 +255,7 @@ def _private(plan: Plan, run: LangevinDiffusion, domain: Any, steps: int) -> Lan
 
 def _steps(plan: Plan) -> int:
     """As many as keep what discretisation adds to the bound at a tenth of it, at least 1000."""
-    needed = max(1000, chain_average.enough_steps(plan))
+    needed = max(1000, diffusions.enough_steps(plan))
     if needed > min(_MOST_STEPS, _MOST_NUMBERS // plan.dimension):
         raise InvalidInput(
             "steps", f"missing: the bound would need {needed}, which is many; say how many to take"

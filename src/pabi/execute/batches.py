@@ -1,9 +1,14 @@
-"""Which rows each step of a run uses, as the order of its description says."""
+"""Which rows each step of a run uses, as the order of its description says, and secret orders."""
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import accumulate
 from typing import Protocol, assert_never
 
 import numpy as np
@@ -11,10 +16,158 @@ from numpy.typing import NDArray
 
 from pabi.describe.orders import FixedSizes, FreshSubsets, KnownUses, RandomSizes, SecretOrder
 from pabi.describe.runs import NoisySGD
-from pabi.execute.binomial import Binomial
-from pabi.execute.dense_blocks import Rows
-from pabi.execute.secret_orders import Secret, drawn_order, is_order, whole_order
+from pabi.execute.blocks import Rows
 from pabi.numbers.errors import InvalidInput
+
+# Binomial numbers without the small errors of floating-point samplers.
+
+
+_ONE = 1 << 192
+
+
+class Binomial:
+    """Draws how many of `n` records are taken if each is with the same `probability`, in (0, 1].
+
+    Probabilities are ratios of integers, off by about 2⁻¹⁹² of the
+    largest. numpy's `binomial` takes numbers far from the mean a thousandth too often (n = 10⁶, 100
+    expected); whether a record is taken would then depend on how many others are.
+    """
+
+    def __init__(self, n: int, probability: Fraction) -> None:
+        taken = probability.numerator
+        left = probability.denominator - taken  # the odds of one record
+        mode = (n + 1) * taken // (taken + left) if left else n
+        below = _until_nothing(
+            (k * left, (n - k + 1) * taken)  # P(k − 1)/P(k)
+            for k in range(mode, 0, -1)
+        )
+        above = _until_nothing(
+            ((n - k) * taken, (k + 1) * left)  # P(k + 1)/P(k)
+            for k in range(mode, n)
+        )
+        self._first = mode - len(below)
+        self._cumulative = list(accumulate([*reversed(below), _ONE, *above]))
+
+    def draw(self, generator: np.random.Generator) -> int:
+        """One draw, a number in 0..n."""
+        total = self._cumulative[-1]
+        count = (total.bit_length() + 7) // 8
+        excess = 8 * count - total.bit_length()
+        while True:
+            value = int.from_bytes(generator.bytes(count), "little") >> excess
+            if value < total:
+                return self._first + bisect_right(self._cumulative, value)
+
+
+def _until_nothing(ratios: Iterable[tuple[int, int]]) -> list[int]:
+    """Products of 2¹⁹² and the ratios so far, rounded down, while they are positive."""
+    weight, weights = _ONE, []
+    for numerator, denominator in ratios:
+        weight = weight * numerator // denominator
+        if weight == 0:
+            break
+        weights.append(weight)
+    return weights
+
+
+# Secret orders of records: drawn at once for few, and bucket by bucket for many.
+#
+# An order of many records is never drawn as a whole. Every record draws its bucket, uniformly and
+# independently, and each bucket is put into a uniformly random order of its own. All orders are then
+# equally likely (Rao 1961, Sandelius 1962; Sanders 1998 for data on disks). Labels and inner orders
+# follow from a key of 256 bits, so that a run on data in memory and one on data on a disk have the same
+# order, and neither has to store it.
+
+
+Secret = NDArray[np.intp]
+
+BUCKET = 1 << 15  # records up to which an order is drawn at once, and the mean number in a bucket
+_KEY = 32  # bytes
+_LABELS = 1 << 16  # records whose buckets are drawn together
+
+
+def drawn_order(n: int, generator: np.random.Generator) -> Secret:
+    """A uniformly random order of n records: their numbers, or the key that it follows from."""
+    if n <= BUCKET:
+        return generator.permutation(n)
+    return np.frombuffer(generator.bytes(_KEY), np.int64).astype(np.intp)
+
+
+def is_order(secret: NDArray[np.intp], n: int) -> bool:
+    """Whether it is an order of n records."""
+    if secret.shape == (n,):
+        return np.array_equal(np.sort(secret), np.arange(n))
+    return n > BUCKET and secret.shape == (_KEY // 8,)
+
+
+def whole_order(secret: Secret, n: int) -> NDArray[np.intp]:
+    """(n,) the numbers of the records in their order."""
+    buckets = Buckets(secret, n)
+    if buckets.count == 1:
+        return secret
+    order, ends = np.empty(n, np.intp), np.cumsum(buckets.sizes())
+    free = ends - buckets.sizes()
+    for first, labels in buckets.labels():
+        by_bucket, counts = sorted_by(labels, buckets.count)
+        within = np.arange(len(labels)) - np.repeat(np.cumsum(counts) - counts, counts)
+        order[np.repeat(free, counts) + within] = first + by_bucket
+        free += counts
+    for j, part in enumerate(np.split(order, ends[:-1])):
+        part[:] = part[buckets.inside(j, len(part))]
+    return order
+
+
+def sorted_by(labels: NDArray[np.intp], count: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """(places of the labels, by label and then by place; how many of each of `count` labels there are)."""
+    short = labels.astype(np.uint16) if count <= 1 << 16 else labels  # sorted by their digits
+    return np.argsort(short, kind="stable"), np.bincount(labels, minlength=count)
+
+
+@dataclass(frozen=True, eq=False)
+class Buckets:
+    """The buckets of a secret order of n records.
+
+    The order is that of the buckets, and within each of them that of `inside`.
+    """
+
+    secret: Secret
+    n: int
+
+    @property
+    def count(self) -> int:
+        """How many buckets there are; 1 where the order was drawn at once."""
+        return 1 if len(self.secret) == self.n else -(-self.n // BUCKET)
+
+    def labels(self) -> Iterator[tuple[int, NDArray[np.intp]]]:
+        """(number of the first record, the buckets of some records in a row), for all records in turn."""
+        generator = self._generator(b"labels")
+        for first in range(0, self.n, _LABELS):
+            size = min(_LABELS, self.n - first)
+            if self.count == 1:
+                yield first, np.zeros(size, np.intp)
+            else:
+                drawn = generator.integers(self.count, size=size, dtype=np.uint32)
+                yield first, drawn.astype(np.intp)
+
+    def sizes(self) -> NDArray[np.intp]:
+        """(count,) how many records are in every bucket."""
+        total = np.zeros(self.count, np.intp)
+        for _, labels in self.labels():
+            total += np.bincount(labels, minlength=self.count)
+        return total
+
+    def inside(self, bucket: int, size: int) -> NDArray[np.intp]:
+        """(size,) the order of the records of a bucket, among which they are numbered as they come."""
+        if self.count == 1:
+            return self.secret
+        return self._generator(bucket.to_bytes(8, "little")).permutation(size)
+
+    def _generator(self, purpose: bytes) -> np.random.Generator:
+        """A stream of its own for every purpose: ChaCha20 under a hash of the key (SHA-256)."""
+        from randomgen import ChaCha
+
+        key = hashlib.sha256(self.secret.astype("<i8").tobytes() + purpose).digest()
+        return np.random.Generator(ChaCha(key=int.from_bytes(key, "little"), rounds=20))
 
 
 class Arranged(Protocol):

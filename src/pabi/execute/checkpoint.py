@@ -17,19 +17,46 @@ import json
 import os
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pabi.budget.files import sync_folder
 from pabi.describe import updates
 from pabi.describe.runs import NoisySGD
-from pabi.execute.batches import fits
-from pabi.execute.secret_files import partial_of, write_secret
-from pabi.execute.secret_orders import Secret
+from pabi.execute.batches import Secret, fits
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.locking import only_name
 from pabi.numbers.rounding import Array
+
+# Secret files: readable by their owner only, and at any moment the old one or the new one.
+
+
+def partial_of(path: Path) -> Path:
+    """Where the next content of the file is written before it takes the file's name."""
+    return path.with_name(f".{path.name}.partial")
+
+
+def write_secret(path: Path, content: Any) -> None:
+    """Gives the file, no link, this content (bytes), which survives a loss of power. Raises OSError; the file
+    is then as it was."""
+    partial = partial_of(path)
+    with contextlib.suppress(FileNotFoundError):
+        partial.unlink()  # of a crash while it was written
+    try:
+        handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(partial, path)
+        sync_folder(path.parent)
+    finally:
+        with contextlib.suppress(OSError):
+            partial.unlink()
+
 
 _FORMAT, _WITHOUT_ASSUMPTIONS = "pabi.checkpoint.3", "pabi.checkpoint.1"
 _UPDATE = "update_"  # of the names of what the update keeps

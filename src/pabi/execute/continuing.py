@@ -12,8 +12,7 @@ from pabi.describe.unlearning import Unlearning
 from pabi.execute.batches import batch_rows
 from pabi.execute.checkpoint import State
 from pabi.execute.engine import PerRecordGradients, WalkedSteps, gradient_sum_of, walked
-from pabi.execute.hiding import unseen
-from pabi.execute.precision import checked, walk_of
+from pabi.execute.hiding import checked, unseen, walk_of
 from pabi.execute.randomness import secret_generator
 from pabi.guarantees.guarantee import Guarantee
 from pabi.numbers.errors import InvalidInput

@@ -16,38 +16,40 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pabi.budget.ledger import Ledger, reserved
-from pabi.describe.linear_losses import executable
+from pabi.describe.accounted import checked_unit
 from pabi.describe.losses import CONVEX
-from pabi.describe.neighbours import checked_unit
 from pabi.describe.orders import KnownUses
 from pabi.describe.runs import NoisySGD
 from pabi.describe.updates import Update
+from pabi.describe.vector_losses import executable
 from pabi.execute.batches import BatchRows, batch_rows
 from pabi.execute.checkpoint import Checkpoint, State
-from pabi.execute.groups import UserRows, checked_groups
 from pabi.execute.hiding import (
+    checked,
     mapped,
     on_grid,
     refuse_unenforceable,
     released,
     starting_point,
     unseen,
+    walk_of,
 )
 from pabi.execute.layouts import Layout
 from pabi.execute.linear_gradients import LinearGradients, LossGradients, fast_sum
-from pabi.execute.precision import checked, walk_of
 from pabi.execute.progress import progress_bar
 from pabi.execute.randomness import randomness_from
 from pabi.execute.records import Records, longer_than, seen_norm
 from pabi.execute.sums import (
     GradientSum,
     RemoteGradients,
+    UserRows,
+    checked_groups,
     noise_factor,
     per_record_sum,
     stated_sum,
 )
+from pabi.guarantees.certificate import released_notes
 from pabi.guarantees.guarantee import TESTING, Guarantee
-from pabi.guarantees.releases import released_notes
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array

@@ -1,20 +1,28 @@
-"""What trainers and samplers do so that what was accounted is what runs, and that nothing of a path shows."""
+"""What trainers and samplers do so that what was accounted is what runs, and that nothing of it shows."""
 
 from __future__ import annotations
 
 import math
 import sys
 import traceback
-from collections.abc import Callable
-from typing import Any, TypeVar
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, assert_never
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pabi.describe.orders import FixedSizes, RandomSizes
+from pabi.describe.prox import KINDS
 from pabi.describe.runs import NoisySGD
 from pabi.describe.updates import rule_of
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import LEAST_SCALED, Array
+from pabi.numbers.showing import plain
+
+if TYPE_CHECKING:
+    from pabi.guarantees.guarantee import Guarantee
 
 T = TypeVar("T")
 GRID = 2.0**-20  # of the last step's noise: the spacing of what is released
@@ -175,3 +183,266 @@ def returned(field: str, value: Any, shape: tuple[int, ...], named: str = "") ->
     if not np.all(np.isfinite(array)):
         raise InvalidInput(field, "expected finite numbers")
     return array
+
+
+# Other machines, which compute independent parts of a release.
+
+
+Part = TypeVar("Part")
+Result = TypeVar("Result")
+
+
+class Machines(ABC):
+    """Machines that compute what they are asked to, as often as it takes.
+
+    What is asked of them is a function of its arguments, keys of random streams among them: a part that is
+    computed again, because a machine was lost, comes out as before. So what is released does not depend on
+    which machines are lost, nor on when.
+
+    `assumed`: what a guarantee assumes of them. `together`: into how many parts work is best cut.
+    """
+
+    assumed: tuple[str, ...]
+    together: int
+
+    @abstractmethod
+    def results(
+        self, function: Callable[[Part], Result], parts: Iterable[Part]
+    ) -> Iterator[Result]:
+        """What the function makes of every part, each once, in their order.
+
+        Parts are taken from the iterable when they are needed. Raises InvalidInput where the function does,
+        or a machine fails.
+        """
+
+
+# Whether doubles are fine enough where the iterates of a run are, from public numbers alone.
+#
+# Proofs that hide the path couple two runs whose steps do not carry them apart. Rounding a step to
+# doubles is no such map: where their spacing is coarse against the noise, two runs stay as far apart as
+# they were, or are carried apart, whatever the noise does. (Composition survives: what is rounded was
+# released with its noise.) So a size is computed that no iterate exceeds but with probability 2⁻¹⁰⁰, and
+# where the spacing of doubles there exceeds 2⁻²⁰ of a step's noise, nothing is trained. Source: docs,
+# "Training", Rounding.
+
+
+EVERY_ITERATE = "composition"  # the method that rounding does not harm
+FINE = 2.0**-20  # of a step's noise: what the spacing of doubles may be at most
+# −log of half of 2⁻¹⁰⁰: that any noise is longer than is counted on, or any batch larger.
+_RARE = 101.0 * math.log(2.0)
+_A_STEP = 1.0 + 2.0**-48  # above the roundings of the few operations a step takes here
+_MARGIN = 1.0 + 1e-6  # above those of the closed form of equal steps, and of norms
+_FADED = 0.01  # of the largest step's noise: a schedule that falls so far ends in steps too short
+# Below it doubles lose digits; sizes are taken to be at least as large.
+_SMALLEST = 1e-280
+
+
+class Overstep(NamedTuple):
+    """A step at which doubles are too coarse: the size that can be reached, their spacing, the noise."""
+
+    size: float
+    spacing: float
+    noise_std: float
+
+
+@dataclass(frozen=True)
+class Walk:
+    """The public numbers of x ← Π(x − ηλx − ηg + Z), Z ~ N(0, σ²I).
+
+    `start`: ‖x_0‖. `factor`: |1 − ηλ|, and `pull`: the largest ‖ηg‖, each a number or one per step.
+    `noise_std`: σ, likewise. `origin`: ‖Π(0)‖ at most. `diameter`: of the range of Π, ∞ if unbounded.
+    `dimension`: of x. `paths`: how many walks there are. Norms are Euclidean, in units of x.
+    """
+
+    steps: int
+    start: float
+    factor: float | Array
+    pull: float | Array
+    noise_std: float | Array
+    origin: float
+    diameter: float
+    dimension: int
+    paths: int = 1
+
+    @property
+    def noises(self) -> float | Array:
+        """The bound that ‖Z‖ exceeds at some step with probability 2⁻¹⁰¹ at most; a number or one per step.
+
+        P(‖Z‖ > σ(√d + q)) ≤ e^(−q²/2), by Gaussian concentration.
+        """
+        q = math.sqrt(2.0 * (_RARE + math.log(self.steps * self.paths)))
+        return self.noise_std * (math.sqrt(self.dimension) + q)
+
+    def overstep(self) -> Overstep | None:
+        """A step at which the spacing of doubles exceeds 2⁻²⁰ of the noise; None if there is none.
+
+        A point of the range of Π is within `diameter` of Π(0), and no farther from it than what Π is applied
+        to is from 0. What a step adds up is no larger than ‖x‖ + ηλ‖x‖ + ‖ηg‖ + ‖Z‖.
+        """
+        if all(np.ndim(x) == 0 for x in (self.factor, self.pull, self.noise_std)):
+            return self._constant()
+        columns = [
+            np.broadcast_to(np.asarray(x, dtype=np.float64), self.steps).tolist()
+            for x in (self.factor, self.pull, self.noises, self.noise_std)
+        ]
+        size = self.start
+        for factor, pull, noise, noise_std in zip(*columns, strict=True):
+            overstep = _coarse(_added_up(size, factor, pull + noise), noise_std)
+            if overstep is not None:
+                return overstep
+            size = self._after(size, factor, pull + noise)
+        return None
+
+    def _constant(self) -> Overstep | None:
+        factor, move = float(self.factor), float(self.pull) + float(self.noises)
+        size = max(self.start, self._largest(factor, move))
+        return _coarse(_added_up(size, factor, move), float(self.noise_std))
+
+    def _largest(self, factor: float, move: float) -> float:
+        """A bound on all iterates but the first, of equal steps."""
+        within, move = self.origin + self.diameter, move + self.origin
+        if factor < 1.0:  # below the fixed point, if the start is
+            fixed = max(self.start, move / (1.0 - factor))
+            return min(within, fixed, self.start + self.steps * move) * _MARGIN
+        with np.errstate(over="ignore"):
+            growth = float(np.power(factor, self.steps))
+        grown = self.steps if factor == 1.0 else (growth - 1.0) / (factor - 1.0)
+        return min(within, growth * self.start + grown * move) * _MARGIN
+
+    def _after(self, size: float, factor: float, move: float) -> float:
+        return (self.origin + min(self.diameter, factor * size + move)) * _A_STEP
+
+
+def _added_up(size: float, factor: float, move: float) -> float:
+    """No intermediate result of a step is larger: ηλ is at most 1 + |1 − ηλ|."""
+    return ((2.0 + factor) * size + move) * _A_STEP
+
+
+def _coarse(size: float, noise_std: float) -> Overstep | None:
+    spacing = float(np.spacing(max(size, _SMALLEST))) if math.isfinite(size) else math.inf
+    return None if spacing <= FINE * noise_std else Overstep(size, spacing, noise_std)
+
+
+def refuse_coarse(walk: Walk) -> None:
+    """Raises InvalidInput, naming what to change, where doubles are too coarse for `walk`."""
+    overstep = walk.overstep()
+    if overstep is None:
+        return
+    size, spacing, noise_std = overstep
+    field, remedy = "noise_std", "take fewer or shorter steps or more noise"
+    if noise_std < _FADED * float(np.max(walk.noise_std)):
+        field, remedy = "step_size", "let the schedule end at longer steps, whose noise is larger"
+    if _coarse(walk.start, noise_std) is not None:
+        field = "x0"
+    elif _coarse(walk.origin, noise_std) is not None:
+        field = "prox"
+    raise InvalidInput(
+        field,
+        f"iterates can reach {plain(size, 3)}, where doubles are {plain(spacing, 3)} apart, more "
+        f"than 2⁻²⁰ of a step's noise, {plain(noise_std, 3)}: rounding would undo what hides the path. "
+        f"Begin nearer to 0, bound the iterates by a prox nearer to 0, {remedy}, or account for all iterates "
+        '(release="path"), which rounding does not harm',
+    )
+
+
+def small_enough(noise_std: float | Array) -> str:
+    """The sentence that stands in for the check where nothing bounds a gradient."""
+    most = math.ldexp(1.0, math.frexp(float(np.min(noise_std)))[1] - 1 + 52 - 20)
+    return (
+        f"hidden iterates and the steps between them have norms below {most!r}, where the spacing of doubles "
+        "is below 2⁻²⁰ of the noise"
+    )
+
+
+def checked(guarantee: Guarantee, walk: Walk, bounded: bool) -> Guarantee:
+    """`guarantee` of a run that takes this walk, where its proof survives doubles.
+
+    `bounded`: whether `walk.pull` is known. If not, an assumption says what is needed. Raises InvalidInput
+    where the proof does not survive.
+    """
+    if guarantee.method == EVERY_ITERATE:
+        return guarantee
+    refuse_coarse(walk)
+    return guarantee if bounded else guarantee.assuming(small_enough(walk.noise_std))
+
+
+def walk_of(run: NoisySGD, starts: Array) -> tuple[Walk, bool]:
+    """The walks that `run` takes from `starts` (paths, *shape), and whether its gradients are bounded."""
+    step_size = np.asarray(run.step_size, dtype=np.float64)
+    bound = run.record_gradient_bound if run.gradient_sensitivity is None else None
+    most = _records(run, math.log(run.steps * len(starts))) / run.batch_size
+    walk = walk_from(
+        starts,
+        run.steps,
+        step_size,
+        l2=run.loss.l2,
+        gradient=most * (bound or 0.0),
+        noise_std=step_size * np.asarray(run.gradient_noise_std),
+        prox=run.prox,
+    )
+    return walk, bound is not None
+
+
+def walk_from(
+    starts: Array,
+    steps: int,
+    step_sizes: Array,
+    *,
+    l2: float,
+    gradient: float,
+    noise_std: float | Array,
+    prox: Any,
+) -> Walk:
+    """The walks from `starts` (paths, *shape) by steps of these sizes, () or (steps,).
+
+    `gradient`: the largest norm of a gradient. `noise_std`: of the noise on the iterate.
+    """
+    points = starts.reshape(len(starts), -1)
+    origin, diameter = _range(prox, starts.shape[1:], step_sizes)
+    return Walk(
+        steps,
+        _norm(points),
+        _scalar(np.abs(1.0 - step_sizes * l2)),
+        _scalar(step_sizes * gradient),
+        _scalar(noise_std),
+        origin,
+        diameter,
+        points.shape[1],
+        len(starts),
+    )
+
+
+def _norm(points: Array) -> float:
+    """The largest Euclidean norm of the rows of (k, d) `points`, or not much more."""
+    with np.errstate(over="ignore"):
+        return float(np.max(np.linalg.norm(points, axis=1), initial=0.0)) * _MARGIN
+
+
+def _range(prox: Any, shape: tuple[int, ...], step_sizes: Array) -> tuple[float, float]:
+    """(the largest ‖Π(0)‖, the diameter of its range): neither depends on the data."""
+    if prox is None:
+        return 0.0, math.inf
+    sizes = np.unique(step_sizes).tolist()
+    if type(prox) in KINDS.values():  # of which none moves 0 by the step size
+        sizes = sizes[:1]
+    origins = [mapped(prox(np.zeros(shape), size), shape) for size in sizes]
+    diameter = getattr(prox, "diameter", None)
+    return _norm(np.reshape(origins, (len(sizes), -1))), math.inf if diameter is None else diameter
+
+
+def _scalar(x: Any) -> float | Array:
+    return float(x) if np.ndim(x) == 0 else x
+
+
+def _records(run: NoisySGD, log_steps: float) -> float:
+    """More records than this are in no batch, but with probability 2⁻¹⁰¹ (Bernstein's inequality)."""
+    sizes = run.order.sizes
+    most = float(sizes.most)
+    match sizes:
+        case FixedSizes():
+            return most
+        case RandomSizes():
+            rare, expected = _RARE + log_steps, float(sizes.n * sizes.probability)
+        case _:
+            assert_never(sizes)
+    return min(most, expected + rare / 3.0 + math.sqrt(rare**2 / 9.0 + 2.0 * expected * rare))

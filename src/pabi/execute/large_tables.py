@@ -11,24 +11,28 @@ from typing import Any
 
 import numpy as np
 
-from pabi.execute.array_files import ArrayRows, array_at
 from pabi.execute.array_names import is_array_file
-from pabi.execute.arrow_sources import (
+from pabi.execute.source_files import (
+    ArrayRows,
     ArrowColumns,
+    LargeColumn,
+    array_at,
     arrow_dataset,
+    column_of,
     numeric_columns,
     require_columns,
 )
-from pabi.execute.large_columns import LargeColumn, column_of
-from pabi.execute.made_rows import Change, RowsOfChange, refuse_containers
 from pabi.execute.sources import (
     DaskArray,
     DaskFrame,
+    RowsOfChange,
     Slices,
     Source,
     Steady,
+    refuse_containers,
     storage,
 )
+from pabi.execute.sources import PartChange as Change
 from pabi.features.table_parts import PassesTable
 from pabi.numbers.errors import InvalidInput
 

@@ -2,14 +2,18 @@
 
 Two passes make a secret order. The first writes every row to its bucket, each bucket to its part of one file;
 the second, which is an epoch, reads bucket after bucket and puts each into its inner order in memory
-(`pabi.execute.secret_orders`). Where the same order is read again, it also writes each bucket back in that
+(`pabi.execute.batches`). Where the same order is read again, it also writes each bucket back in that
 order, to its place. In memory are three buckets, before that the rows that are being sorted into them. A
 known order is the same with one bucket, read in pieces.
 """
 
 from __future__ import annotations
 
+import contextlib
+import io
 import mmap
+import os
+import tempfile
 from collections.abc import Iterator
 from itertools import chain, repeat
 from pathlib import Path
@@ -18,15 +22,46 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pabi.execute.dense_blocks import Rows, block_length, copy_rows, rows_in
-from pabi.execute.large_columns import LargeColumn
+from pabi.execute.batches import BUCKET, Buckets, Secret, sorted_by
+from pabi.execute.blocks import Rows, block_length, copy_rows, rows_in
 from pabi.execute.large_records import LargeRecords
-from pabi.execute.reading_ahead import Ahead
 from pabi.execute.records import MOST_ROWS, RowBlock
-from pabi.execute.scratch import home_of, reserve, scratch_file, writable
-from pabi.execute.secret_orders import BUCKET, Buckets, Secret, sorted_by
-from pabi.execute.sources import rechunked
+from pabi.execute.source_files import LargeColumn
+from pabi.execute.sources import Ahead, rechunked
 from pabi.numbers.errors import InvalidInput
+
+# A file for rows that do not fit into memory, in their secret order.
+#
+# It has no name: nobody else can open it, and it is gone with its process, whatever ends that. Its space
+# on the disk is free then, and not wiped.
+
+
+def home_of(parent: str | os.PathLike[str] | None) -> Path:
+    """The folder for scratch files; None is the system's for temporary ones."""
+    return Path(tempfile.gettempdir() if parent is None else parent)
+
+
+def scratch_file(home: Path) -> io.BufferedRandom:
+    """A new file in a folder, to write to and read from. Raises InvalidInput naming `scratch`."""
+    with writable(home):
+        return tempfile.TemporaryFile(dir=home)
+
+
+@contextlib.contextmanager
+def writable(folder: Path) -> Iterator[None]:
+    """Turns what goes wrong with files in a folder into one line."""
+    try:
+        yield
+    except OSError as bad:
+        reason = bad.strerror or "it cannot be written"
+        raise InvalidInput("scratch", f"cannot write to {folder}: {reason}") from None
+
+
+def reserve(file: int, size: int) -> None:
+    """Takes so many bytes of the disk for an empty file now, where the system can. Raises OSError."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(file, 0, size)
+
 
 _SORTED = (
     1 << 26

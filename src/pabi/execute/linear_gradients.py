@@ -14,23 +14,19 @@ from typing import Any, Self, assert_never
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pabi.describe.linear_loss import LinearLoss
-from pabi.describe.linear_losses import executable
 from pabi.describe.runs import NoisySGD
-from pabi.describe.scalar_losses import Logistic
-from pabi.execute.clipping import by_row
-from pabi.execute.dense_blocks import Rows, part_of
-from pabi.execute.groups import UserRows
-from pabi.execute.large_columns import LargeColumn, first_of
+from pabi.describe.scalar_losses import LinearLoss, Logistic
+from pabi.describe.vector_losses import executable
+from pabi.execute.blocks import Rows, by_row, part_of
 from pabi.execute.large_records import LargeRecords, records_of
 from pabi.execute.layouts import Layout
 from pabi.execute.records import MOST_ROWS, Records, RowBlock, as_labels
-from pabi.execute.sums import GradientSum, Limit, Total, longest_chain
+from pabi.execute.source_files import LargeColumn, first_of
+from pabi.execute.sums import GradientSum, Limit, Total, UserRows, longest_chain
 from pabi.features.cells import cells_of, doubles_of, table_of
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
-from pabi.numbers.margins import HALF_ULP
-from pabi.numbers.rounding import Array, fraction_up
+from pabi.numbers.rounding import HALF_ULP, Array, fraction_up
 
 Residual = Callable[..., Array]
 

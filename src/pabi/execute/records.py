@@ -17,22 +17,23 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pabi.execute.clipping import by_row, clip_norms
-from pabi.execute.dense_blocks import (
+from pabi.execute.blocks import (
     Rows,
+    add_weighted_sum,
     block_length,
+    by_row,
+    clip_norms,
     copy_rows,
     dense_blocks,
     part_of,
+    predictors,
     rows_in,
 )
-from pabi.execute.products import add_weighted_sum, predictors
 from pabi.features.cells import PLAIN, cells_of, doubles_of, table_of, typed
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
-from pabi.numbers.margins import HALF_ULP
-from pabi.numbers.ranges import centres_and_reaches
-from pabi.numbers.rounding import Array, up
+from pabi.numbers.rounding import HALF_ULP, Array, up
+from pabi.numbers.validate import centres_and_reaches
 
 MOST_ROWS = 4096  # of a block: sums of that many terms round by at most a relative 2⁻⁴¹
 LARGEST = 2.0**250  # of entries, norms and their inverses: products of three stay normal

@@ -1,8 +1,4 @@
-"""Where rows come from that are not in memory as a whole: arrays on disks, dask's collections.
-
-A source is read from its beginning to its end, as often as it takes. What was read before must come again:
-files are known by their sizes and times, anything else by a checksum of its rows.
-"""
+"""Where rows come from that are not in memory as a whole, and passes over them."""
 
 from __future__ import annotations
 
@@ -12,16 +8,71 @@ import mmap
 import os
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from itertools import repeat
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pabi.execute.hiding import unshown
+from pabi.execute.records import MOST_ROWS
 from pabi.features.cells import cells_of, columns_of, doubles_of, joined, unmasked
-from pabi.numbers.errors import InvalidInput
-from pabi.numbers.extras import extra
+from pabi.features.table_parts import TablePart
+from pabi.numbers.errors import InvalidInput, extra
+
+# Reading while something else is computed, by one more thread.
+
+
+T = TypeVar("T")
+
+
+class Ahead(Generic[T]):
+    """The parts 0..count − 1 of something, of which the next is read while one is used.
+
+    After the last comes the first again. No more than two parts are in memory.
+    """
+
+    def __init__(self, read: Callable[[int], T], count: int) -> None:
+        self._read, self._count = read, count
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="pabi-reading")
+        self._held: tuple[int, T] | None = None
+        self._next: tuple[int, Future[T]] | None = None
+
+    def part(self, number: int) -> T:
+        """One of the parts. What the reading of it raises is raised here."""
+        if self._held is not None and self._held[0] == number:
+            return self._held[1]
+        expected, self._next, self._held = self._next, None, None
+        if expected is not None and expected[0] == number:
+            value = expected[1].result()
+        else:
+            value = self._pool.submit(self._read, number).result()
+        self._held = number, value
+        after = (number + 1) % self._count
+        if after != number:
+            self._next = after, self._pool.submit(self._read, after)
+        return value
+
+    def close(self) -> None:
+        """Waits for what is being read, and forgets all parts."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._held = self._next = None
+
+
+def ahead(values: Iterator[T]) -> Iterator[T]:
+    """The same values, of which the next is made while one is used."""
+    with ThreadPoolExecutor(1, thread_name_prefix="pabi-reading") as pool:
+        expected = pool.submit(_next, values)
+        while (one := expected.result()) is not None:
+            expected = pool.submit(_next, values)
+            yield one
+
+
+def _next(values: Iterator[T]) -> T | None:
+    return next(values, None)
+
 
 Chunks = Iterator[NDArray[Any]]
 
@@ -246,3 +297,112 @@ def readable(file: str) -> Iterator[None]:
         yield
     except OSError as bad:
         raise InvalidInput(file, f"cannot be read: {bad.strerror}") from None
+
+
+# Cells that are gone through in passes, of a large table or of one in memory.
+
+
+Change = Callable[[NDArray[Any]], NDArray[Any]]
+
+_TOGETHER = 1 << 16  # rows of a table in memory
+
+
+@dataclass(frozen=True, eq=False)
+class TablePasses:
+    """(n, d) cells of a large table, which are read in every pass.
+
+    `change`: (m, d) cells of some rows ↦ what is seen of them, (m, d), row by row.
+    """
+
+    source: Steady
+    shape: tuple[int, int]
+    change: Change
+
+    @classmethod
+    def counted(cls, source: Steady, d: int, change: Change) -> TablePasses:
+        """The cells of a source with d columns, all of which were changed once.
+
+        Raises InvalidInput where a change does, or where there are no rows.
+        """
+        n = 0
+        for cells in ahead(source.chunks()):
+            if cells.ndim != 2 or cells.shape[1] != d:
+                raise InvalidInput(
+                    "X", f"expected {d} columns in every part, got {cells.shape[1:]}"
+                )
+            n += len(change(cells))
+        if n == 0:
+            raise InvalidInput("X", "expected at least one row, got none")
+        return cls(source, (n, d), change)
+
+    def parts(self) -> Iterator[NDArray[Any]]:
+        """All rows in turn, some at a time."""
+        return map(self.change, ahead(self.source.chunks()))
+
+    def mapped(self, change: Change) -> TablePasses:
+        """The cells, changed once more."""
+        before = self.change
+        return replace(self, change=lambda cells: change(before(cells)))
+
+
+Cells = NDArray[Any] | TablePasses
+
+
+def parts_of(table: Cells) -> Iterator[NDArray[Any]]:
+    """All rows in turn, some at a time."""
+    if isinstance(table, TablePasses):
+        return table.parts()
+    return (table[first : first + _TOGETHER] for first in range(0, len(table), _TOGETHER))
+
+
+def changed(table: Cells, change: Change) -> Cells:
+    """What becomes of the cells row by row: now, or of those of a large table when they are read."""
+    return table.mapped(change) if isinstance(table, TablePasses) else change(table)
+
+
+# Rows that transformers make of those of a large table, anew in every pass.
+
+
+PartChange = Callable[[TablePart], NDArray[Any]]
+
+_HELD = 1 << 22  # numbers of a part, unless one block of rows has more
+
+
+@dataclass(frozen=True, eq=False)
+class RowsOfChange:
+    """What becomes of the rows of a source with d columns, some thousand at a time."""
+
+    rows: Steady
+    change: PartChange
+    d: int
+
+    def chunks(self) -> Chunks:
+        """All rows in turn."""
+        return (np.asarray(self.change(TablePart(part))) for part in row_parts(self.rows, self.d))
+
+    def state(self) -> object:
+        """Of what they are made from."""
+        return self.rows.source.state()
+
+
+def row_parts(source: Steady, d: int) -> Iterator[NDArray[Any]]:
+    """All rows in turn, in parts of a multiple of the rows of a block. Raises InvalidInput for other columns
+    than d."""
+    block = max(1, min(MOST_ROWS, _HELD // (d + 1)))
+    length = block * max(1, _HELD // (block * d))
+    for part in rechunked(ahead(source.chunks()), repeat(length)):
+        if part.ndim != 2 or part.shape[1] != d:
+            raise InvalidInput("X", f"expected {d} columns in every part, got {part.shape[1:]}")
+        yield part
+
+
+def refuse_containers(transformer: Any) -> None:
+    """Raises InvalidInput where scikit-learn would make a frame of what a transformer returns."""
+    from sklearn import get_config
+
+    own = getattr(transformer, "_sklearn_output_config", {})
+    container = own.get("transform", get_config()["transform_output"])
+    if container != "default":
+        raise InvalidInput(
+            "set_output", f'expected "default" for a large table, got {container!r}: it is no frame'
+        )

@@ -13,10 +13,9 @@ from pabi.budget.ledger import Ledger, refuse_another_unit
 from pabi.budget.lines import Book, book_of
 from pabi.budget.reports import LedgerReport, report_of
 from pabi.explorer.check_view import checked
-from pabi.explorer.curves import Event, point
-from pabi.explorer.request import state_in, text_in
+from pabi.explorer.controls import number, state_in, text_in, text_of
+from pabi.explorer.run_view import Event, point
 from pabi.explorer.state import read
-from pabi.explorer.texts import number, text_of
 from pabi.guarantees.guarantee import Guarantee
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput

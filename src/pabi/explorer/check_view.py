@@ -6,16 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from pabi.describe.files import from_dict
-from pabi.explorer.curves import Event, epsilon_curves, tradeoff_curves
-from pabi.explorer.request import text_in
-from pabi.explorer.run_view import assumptions, attack_texts
+from pabi.explorer.controls import text_in
+from pabi.explorer.run_view import Event, assumptions, attack_texts, epsilon_curves, tradeoff_curves
 from pabi.explorer.state import rows_of
 from pabi.guarantees.guarantee import Guarantee
-from pabi.guarantees.words import whom
+from pabi.guarantees.stated import whom
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.showing import exact, shown
-from pabi.reports.guarantee import report_on
-from pabi.reports.reading import stated_in
+from pabi.reports.guarantee import report_on, stated_in
 from pabi.verification import Verdict, verify
 
 _SCOPES = {

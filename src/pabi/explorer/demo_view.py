@@ -16,11 +16,9 @@ from typing import Any
 import numpy as np
 
 from pabi.execute.progress import heard_by
-from pabi.explorer.curves import Event
-from pabi.explorer.request import state_in
-from pabi.explorer.run_view import assumptions
+from pabi.explorer.controls import number, state_in, text_of
+from pabi.explorer.run_view import Event, assumptions
 from pabi.explorer.state import state_of
-from pabi.explorer.texts import number, text_of
 from pabi.numbers import validate
 from pabi.numbers.showing import accuracy, exact, plain, shown
 

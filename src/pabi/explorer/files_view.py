@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from pabi.describe.accounted import USUAL_DELTA
-from pabi.describe.files import to_dict
-from pabi.describe.run_files import description_in, run_file, tables_in
+from pabi.describe.files import description_in, run_file, tables_in, to_dict
 from pabi.explorer import check_view
-from pabi.explorer.curves import Event
-from pabi.explorer.request import state_in, text_in
+from pabi.explorer.controls import state_in, text_in
+from pabi.explorer.run_view import Event
 from pabi.explorer.state import read, state_of_table
 from pabi.numbers.showing import exact, shown
 from pabi.reports.guarantee import report_on

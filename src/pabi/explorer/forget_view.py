@@ -8,10 +8,9 @@ from typing import Any
 from pabi.account.best import best_guarantee
 from pabi.account.forgetting import Bill, bill_in_words, bill_of, described
 from pabi.describe.runs import NoisySGD
-from pabi.explorer.curves import Event, point
-from pabi.explorer.request import state_in
+from pabi.explorer.controls import number, state_in, text_of, whole
+from pabi.explorer.run_view import Event, point
 from pabi.explorer.state import read
-from pabi.explorer.texts import number, text_of, whole
 from pabi.numbers.errors import InvalidInput, NotApplicable, TargetUnreachable
 from pabi.numbers.showing import exact, shown
 

@@ -8,13 +8,10 @@ from typing import Any
 
 from pabi.account.calibration import calibrate
 from pabi.describe.runs import NoisySGD
-from pabi.explorer.controls import label_of
-from pabi.explorer.curves import OURS, Event, epsilon_curves, tradeoff_curves
-from pabi.explorer.request import state_in
-from pabi.explorer.run_view import number
+from pabi.explorer.controls import label_of, state_in, text_of
+from pabi.explorer.controls import number as typed
+from pabi.explorer.run_view import OURS, Event, epsilon_curves, number, tradeoff_curves
 from pabi.explorer.state import differences, noise_of, read, rows_of, state_of
-from pabi.explorer.texts import number as typed
-from pabi.explorer.texts import text_of
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.showing import shown, shown_down

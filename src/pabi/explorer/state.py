@@ -8,11 +8,9 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
-from pabi.describe.files import Description, to_dict
-from pabi.describe.run_files import description_in, run_file, tables_in
+from pabi.describe.files import Description, description_in, run_file, tables_in, to_dict
 from pabi.describe.runs import NoisySGD
-from pabi.explorer.controls import CONTROLS, Control
-from pabi.explorer.texts import number, text_of, whole
+from pabi.explorer.controls import CONTROLS, Control, number, text_of, whole
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.showing import exact, shown

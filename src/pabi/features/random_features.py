@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from copy import copy
+from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
@@ -13,14 +14,43 @@ from scipy.sparse import csr_matrix, issparse
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from pabi.features.frequencies import frequencies
 from pabi.features.table_parts import PassesTable
 from pabi.features.tables import checked, refuse_collection
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
-from pabi.numbers.fields import flag
-from pabi.numbers.ranges import by_column, centres_and_reaches
 from pabi.numbers.rounding import Array
+from pabi.numbers.validate import by_column, centres_and_reaches, flag
+
+# Frequencies of Fourier features of a Gaussian kernel, drawn from a public seed.
+#
+# Directions are orthonormal within each block of at most d, and lengths are those of independent Gaussian
+# vectors. So each frequency by itself is a standard Gaussian, and averages over them scatter less than
+# those over independent ones (Yu et al. 2016, "Orthogonal random features", Thm 1).
+
+
+@lru_cache(maxsize=4)
+def frequencies(seed: int, d: int, count: int) -> Array:
+    """(d, count), read-only: the same for the same numbers, but for roundings.
+
+    A fitted model holds the seed and not the frequencies, so they have to be the same in later versions of
+    NumPy. NumPy promises that of `RandomState` alone (NEP 19).
+    """
+    drawn = np.random.RandomState(seed)
+    blocks = [_orthonormal(drawn, d, min(d, count - first)) for first in range(0, count, d)]
+    lengths = np.sqrt(drawn.chisquare(d, size=count))
+    result = np.concatenate(blocks, axis=1) * lengths
+    result.flags.writeable = False
+    return result
+
+
+def _orthonormal(drawn: np.random.RandomState, d: int, count: int) -> Array:
+    """(d, count): orthonormal columns, uniformly among all such.
+
+    The signs make the factorisation unique, so that it is a function of the draws and not of the solver.
+    """
+    q, r = np.linalg.qr(drawn.standard_normal((d, count)))
+    return np.asarray(q * np.where(np.diagonal(r) < 0.0, -1.0, 1.0))
+
 
 LENGTH = 1.0  # of the kernel, over the norm of rows; measured, see docs, "Tables: random features"
 LARGEST = 1e12  # of columns over `length`: phases are finite

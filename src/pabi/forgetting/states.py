@@ -5,27 +5,91 @@ It holds no state of a random generator: noise after a request is drawn afresh, 
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pabi.account.forgetting import of_those_who_stay
+from pabi.account.best import best_guarantee
+from pabi.account.forgetting import Bill, bill, fewest_after, of_those_who_stay
+from pabi.describe.accounted import RETRAINED, warn_of_large_delta
 from pabi.describe.files import from_dict, to_dict
 from pabi.describe.runs import NoisySGD
-from pabi.describe.second_moments import NoisySecondMoments
+from pabi.describe.statistics import NoisySecondMoments
 from pabi.describe.unlearning import Request, Unlearning
 from pabi.execute.batches import fits
 from pabi.execute.checkpoint import State
-from pabi.forgetting.digests import DIGEST_BYTES, DIGEST_KEY_BYTES, Digests
-from pabi.guarantees.guarantee import Guarantee
-from pabi.numbers.errors import InvalidInput
+from pabi.guarantees.guarantee import INDEPENDENT, Guarantee
+from pabi.numbers import validate
+from pabi.numbers.errors import InvalidInput, TargetUnreachable
 from pabi.numbers.rounding import Array
+from pabi.numbers.showing import exact, shown
+from pabi.tradeoff import Gaussian, TradeOff
+
+# Keyed digests of records, by which a table is known to be the one that a run was trained on.
+#
+# Whoever lacks the key learns nothing of a record from its digest. A forgotten record has none any more.
+
+
+DIGEST_BYTES, DIGEST_KEY_BYTES = 16, 32
+_ROWS = 4096  # in memory at once as doubles
+
+Digests = NDArray[np.uint8]
+
+
+def digests_of(X: Any, targets: NDArray[Any], weights: Array | None, key: bytes) -> Digests:
+    """(n, 16) digests of the rows of `X` (n, d) with their targets and weights, all as doubles.
+
+    `X`: an array or a sparse matrix; 0 and −0 are the same.
+    """
+    n = X.shape[0]
+    besides = [np.asarray(targets, dtype=np.float64).reshape(n, -1)]
+    besides += [] if weights is None else [weights.reshape(n, 1)]
+    digests = np.empty((n, DIGEST_BYTES), dtype=np.uint8)
+    for first in range(0, n, _ROWS):
+        part = slice(first, min(first + _ROWS, n))
+        rows = X[part].toarray() if hasattr(X, "toarray") else X[part]
+        table = _written(np.asarray(rows))
+        others = _written(np.hstack([b[part] for b in besides]))
+        each = (_digest(*pair, key) for pair in zip(table, others, strict=True))
+        digests[part] = np.frombuffer(b"".join(each), dtype=np.uint8).reshape(-1, DIGEST_BYTES)
+    return digests
+
+
+def _written(rows: NDArray[Any]) -> list[memoryview]:
+    """Each row as little-endian doubles; −0 becomes 0."""
+    doubles = np.add(rows, 0.0, dtype=np.float64).astype("<f8", order="C", copy=False)
+    content, width = memoryview(doubles.view(np.uint8).reshape(-1)), doubles.shape[1] * 8
+    return [content[at : at + width] for at in range(0, len(content), width)]
+
+
+def _digest(row: memoryview, others: memoryview, key: bytes) -> bytes:
+    """The digest of a row and what belongs to it; widths are those of a table, so that none runs over."""
+    digest = hashlib.blake2b(row, digest_size=DIGEST_BYTES, key=key)
+    digest.update(others)
+    return digest.digest()
+
+
+def same_rows(digests: Digests, others: Digests, forgotten: NDArray[np.intp]) -> bool:
+    """Whether all rows that are not forgotten have the same digests."""
+    alike = np.all(digests == others, axis=1)
+    alike[forgotten] = True
+    return bool(np.all(alike))
+
+
+def without(digests: Digests, forgotten: NDArray[np.intp]) -> Digests:
+    """The digests, zeros in place of those of forgotten records."""
+    left = digests.copy()
+    left[forgotten] = 0
+    return left
+
 
 FORMAT = "pabi.state.1"
 NO_TURN = "none"  # the name of states that were written before they had names
@@ -259,4 +323,186 @@ def _possible(state: SecretState) -> bool:
         and len(state.digest_key) == DIGEST_KEY_BYTES
         and len(set(rows)) == len(rows)
         and all(type(row) is int and 0 <= row < run.n for row in rows)
+    )
+
+
+# How a request is met: the fewest epochs, and what is promised after them.
+#
+# What else was released from the records that are forgotten, such as second moments for preconditioning,
+# is not retrained. It is counted by what it costs the whole group: a release of G(μ) says of m records no
+# more than G(mμ), whether they are forgotten afterwards or not.
+
+
+_ANEW = (
+    "the model was trained from the beginning, with noise and an order of its own, while the contributions "
+    "of the forgotten records were zero, and n and all divisors stayed (retrained)",
+    "the model is looked at by itself; no model handed out before it is known",
+    "which records are forgotten, and when, does not depend on any model that was handed out",
+)
+FEWEST = 1  # epochs: a request is never met by doing nothing
+
+
+@dataclass(frozen=True)
+class PlannedRequest:
+    """How a request will be met: `epochs` follow on it, and `guarantee` is promised; the `bill` is that of
+    those who stay."""
+
+    unlearning: Unlearning
+    epochs: int
+    guarantee: Guarantee
+    bill: Bill
+
+
+def planned_request(
+    state: SecretState,
+    records: int,
+    *,
+    epsilon: float,
+    delta: float,
+    besides: Sequence[Guarantee] = (),
+) -> PlannedRequest:
+    """How a request to forget so many records more is met at (epsilon, delta).
+
+    `besides`: what other releases from the same records cost one of them. Raises TargetUnreachable,
+    NotApplicable and InvalidInput.
+    """
+    run, every = state.forgettable, len(state.forgotten) + records
+    others = [_of_all(one, every) for one in besides]
+    _refuse_dear(others, every, epsilon, delta)
+    warn_of_large_delta(run.n, delta)
+    epochs, promised = fewest_after(
+        run,
+        state.requests,
+        epsilon,
+        delta,
+        records,
+        least=FEWEST,
+        together=lambda proven: with_others(proven, others),
+    )
+    steps = epochs * run.steps_per_epoch
+    costs = bill_of_state(state, (steps, records))
+    return PlannedRequest(
+        state.unlearning(steps, records), epochs, promised.noting(costs.noted()), costs
+    )
+
+
+def promised_anew(
+    state: SecretState,
+    records: int,
+    *,
+    epsilon: float,
+    delta: float,
+    besides: Sequence[Guarantee] = (),
+) -> Guarantee:
+    """What is promised of a training that never saw the forgotten records, and so many more.
+
+    The model has the very law of the one that it is compared with. Releases `besides` it keep the records.
+    Raises TargetUnreachable and InvalidInput.
+    """
+    every = len(state.forgotten) + records
+    others = [_of_all(one, every) for one in besides]
+    target = validate.number("epsilon", epsilon, above=0.0)
+    at = validate.number("delta", delta, above=0.0, below=1.0)
+    _refuse_dear(others, every, target, at)
+    warn_of_large_delta(state.run.n, at)
+    exactly = Guarantee(
+        Gaussian(0.0), RETRAINED, "retraining", "docs, Forget records", _ANEW, tuned_at=at
+    )
+    return with_others(exactly, others).noting(bill_of_state(state).noted())
+
+
+def bill_of_state(state: SecretState, request: tuple[int, int] | None = None) -> Bill:
+    """What those who stay pay for a request of so many (steps, records), and what for retraining.
+
+    It is read at the δ of the model. What preconditioning released counts once for every training, and so
+    does every training that this one took the place of.
+    """
+    delta, run = float(state.facts["settings"]["delta"]), state.run
+    once = () if state.moments is None else (best_guarantee(state.moments, delta).curve,)
+    before = (*earlier_trainings(state), *once)
+    first = best_guarantee(run, delta).curve
+    going_on = None
+    if request is not None:
+        whole = best_guarantee(state.run_after(request), delta)
+        alone, every = _composed(*once, whole.curve), _composed(*before, whole.composition)
+        going_on = alone, every, request[0] / run.steps_per_epoch
+    return bill(
+        delta,
+        _composed(*once, first),
+        released_by(state),
+        run.steps / run.steps_per_epoch,
+        going_on,
+    )
+
+
+def released_by(state: SecretState) -> TradeOff | None:
+    """What all models cost together that the state was of, with what was released for them. None where
+    nothing is proven."""
+    delta = float(state.facts["settings"]["delta"])
+    now = best_guarantee(state.run_after(), delta)
+    once = () if state.moments is None else (best_guarantee(state.moments, delta).curve,)
+    # One model is out of this training, or several that lie on one path.
+    own = now.composition if state.requests else now.curve
+    return _composed(*earlier_trainings(state), *once, own)
+
+
+def earlier_trainings(state: SecretState) -> tuple[TradeOff | None, ...]:
+    """What the trainings cost, with all models on their paths, that this one took the place of; None for what
+    nothing is proven of."""
+    earlier = state.facts.get("earlier", ())
+    return tuple(None if curve is None else TradeOff.from_dict(curve) for curve in earlier)
+
+
+def _composed(*curves: TradeOff | None) -> TradeOff | None:
+    """What the releases cost together. None where nothing is proven of one."""
+    proven = [curve for curve in curves if curve is not None]
+    return reduce(TradeOff.compose, proven) if len(proven) == len(curves) else None
+
+
+def _of_all(release: Guarantee, records: int) -> Guarantee:
+    """What a release costs all that are forgotten together."""
+    if release.adjacency != "zero_out" or release.unit != "record":
+        raise InvalidInput(
+            "besides",
+            'expected guarantees of records under "zero_out", as what is forgotten becomes zero, got one of '
+            f"a {release.unit} under {release.adjacency!r}",
+        )
+    return release.for_groups(records)
+
+
+def _refuse_dear(others: Sequence[Guarantee], records: int, epsilon: float, delta: float) -> None:
+    """TargetUnreachable where what else was released costs more than the target by itself."""
+    if not others:
+        return
+    curve = reduce(TradeOff.compose, (one.curve for one in others))
+    cost = replace(others[0], curve=curve, proof=None).epsilon(delta)
+    if not cost < epsilon:
+        raise TargetUnreachable(
+            f"epsilon = {exact(epsilon)} at delta = {exact(delta)} cannot be met: what was released of the "
+            f"records before the training, such as second moments for preconditioning, says of {records} of "
+            f"them as much as epsilon = {shown(cost)}, and no step takes it back",
+            cost,
+        )
+
+
+def with_others(forgetting: Guarantee, others: Sequence[Guarantee]) -> Guarantee:
+    """A guarantee of forgetting of a model together with releases that keep the records, of which `others`
+    are the guarantees for all that are forgotten.
+
+    It has no certificate where there are any: checkers join no releases of a training with one of forgetting.
+    """
+    if not others:
+        return forgetting
+    curves = (forgetting.curve, *(one.curve for one in others))
+    sentences = [a for one in (forgetting, *others) for a in one.assumptions]
+    besides = [a for one in (forgetting, *others) for a in one.besides]
+    return Guarantee(
+        reduce(TradeOff.compose, curves),
+        RETRAINED,
+        " + ".join(one.method for one in (forgetting, *others)),
+        "; ".join(dict.fromkeys(one.source for one in (forgetting, *others)))
+        + "; Dong, Roth, Su 2022, Thm 3.2",
+        tuple(dict.fromkeys((*sentences, INDEPENDENT))),
+        forgetting.tuned_at,
+        besides=tuple(dict.fromkeys(besides)),
     )

@@ -9,35 +9,37 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any, ClassVar, overload
 
-from pabi.describe.accounted import USUAL_DELTA
-from pabi.describe.assumptions import group_sentences
-from pabi.describe.losses import Loss
-from pabi.describe.neighbours import (
+from pabi.describe.accounted import (
     MOST_GROUPED,
     RETRAINED,
     UNITS,
+    USUAL_DELTA,
     Adjacency,
     Compared,
     checked_adjacency,
     checked_comparison,
     checked_protected,
+    group_sentences,
     groups_of,
     require_alike,
 )
+from pabi.describe.losses import Loss
 from pabi.describe.unlearning import Unlearning
-from pabi.guarantees.equivalent import mu_equivalent
+from pabi.guarantees.certificate import notes_of_all
 from pabi.guarantees.proof import Proof
-from pabi.guarantees.releases import notes_of_all
 from pabi.guarantees.stated import (
     StatedProof,
+    adjacent,
+    curve_in_words,
+    mu_equivalent,
     sentences,
     stated_curve,
     stated_sentence,
+    whom,
     words,
     writable,
 )
-from pabi.guarantees.words import adjacent, curve_in_words, whom
-from pabi.numbers import markup, validate
+from pabi.numbers import showing, validate
 from pabi.numbers.errors import InvalidInput, NotApplicable
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import exact, shown
@@ -763,7 +765,7 @@ class Guarantee:
         ]
         rows += [("WARNING", TESTING)] if TESTING in self.assumptions else []
         title = f"{count} assumption{'s' * (count != 1)}"
-        return markup.facts(rows) + markup.folded(title, markup.items(self.assumptions))
+        return showing.facts(rows) + showing.folded(title, showing.items(self.assumptions))
 
 
 def _of_data(compared: Compared) -> Adjacency:

@@ -6,11 +6,17 @@ What a checker can still do is to compare every reading with it, and to compose 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, assert_never
 
+from pabi.convert.gdp import gdp_epsilon_bounds, gdp_to_delta
+from pabi.describe.accounted import RETRAINED, Compared
 from pabi.numbers.errors import InvalidInput
+from pabi.numbers.rounding import down
+from pabi.numbers.search import bisected
+from pabi.numbers.showing import exact, shown
 from pabi.tradeoff import (
     ApproxDP,
     Best,
@@ -30,8 +36,96 @@ from pabi.tradeoff import (
     Subsampled,
     TradeOff,
 )
-from pabi.tradeoff.directions import one_order
+from pabi.tradeoff.base import one_order
 from pabi.tradeoff.kinds import Curve, known_curve
+
+# The Gaussian that agrees with a trade-off function at one δ, to compare releases by one number.
+
+
+def mu_equivalent(curve: TradeOff, delta: float) -> float:
+    """The least μ at which a Gaussian's ε at δ is no less than the curve's, a double above it."""
+    if isinstance(curve, Gaussian):
+        return curve.mu
+    epsilon = curve.epsilon(delta)
+    if math.isinf(epsilon):
+        return math.inf
+    if epsilon == 0.0:  # many Gaussians have that: the one that reveals as much at ε = 0
+        return _least(_reaching(curve.delta(0.0)))
+    return _least(lambda mu: gdp_epsilon_bounds(mu, delta)[0] >= epsilon)
+
+
+def _reaching(delta: float) -> Callable[[float], bool]:
+    """Whether G(μ) has at least this δ at ε = 0; what is computed is at most an ulp above the truth."""
+    return lambda mu: delta == 0.0 or down(down(gdp_to_delta(mu, 0.0))) >= delta
+
+
+def _least(holds: Callable[[float], bool]) -> float:
+    """The least μ ≥ 0 from which on `holds` is true, a double above it; ∞ beyond the doubles."""
+    if holds(0.0):
+        return 0.0
+    high = 1.0
+    while high < math.inf and not holds(high):
+        high *= 2.0
+    return bisected(holds, 0.0, high)[1] if high < math.inf else high
+
+
+# What a guarantee is, in a few words.
+
+
+_WHOM = {"record": "one record", "user": "one user, with all records of that user"}
+_WITHDRAWN = {
+    "record": "the withdrawn records, all together",
+    "user": "the withdrawn users, all together, with all records of each",
+}
+_ADJACENT: dict[Compared, tuple[str, str]] = {  # of one unit, of several
+    "replace_one": ("{} is replaced by any other", "{} are replaced by any others"),
+    "zero_out": ("the contribution of {} becomes zero, while n and all divisors stay",) * 2,
+    "retrained": (
+        "the model that went on after the requests is compared with one that was retrained, for as many "
+        "steps, on the data as they are after the last of them",
+    )
+    * 2,
+}
+_GROUPS = "groups of "
+
+
+def whom(adjacency: Compared, unit: str) -> str:
+    """Whom a guarantee protects."""
+    names = _WITHDRAWN if adjacency == RETRAINED else _WHOM
+    return names.get(unit, f"{unit}, each group as a whole")
+
+
+def adjacent(adjacency: Compared, unit: str) -> str:
+    """What two adjacent data sets differ by, or what is compared where records were forgotten."""
+    one, several = _ADJACENT[adjacency]
+    if unit.startswith(_GROUPS):
+        return several.format(f"up to {unit.removeprefix(_GROUPS)}")
+    return one.format(f"one {unit}")
+
+
+def curve_in_words(curve: TradeOff) -> str:
+    """What kind of trade-off function it is, with its μ where it has some; short whatever its size."""
+    match curve:
+        case Mixture() as mixture:
+            low, high = (shown(mixture.parts[k].mu, 4) for k in (0, -1))
+            return f"average over {len(mixture.parts)} cases, μ from {low} to {high}"
+        case Best() as best:
+            return f"the best of {len(best.parts)} bounds"
+        case Product() as product:
+            return f"a product of {sum(k for _, k in product.factors)} factors"
+        case Selected() as selection:
+            return f"the best of {exact(selection.mean_trials)} runs, in the mean"
+        case Grouped() as chain:
+            return f"a chain of {chain.size}"
+        case RenyiDP() as divergence:
+            return (
+                f"a Rényi divergence of {shown(divergence.rho)} at order {exact(divergence.order)}"
+            )
+        case Gaussian() as gaussian:
+            return f"μ = {shown(gaussian.mu)}"
+        case other:
+            return repr(other)
+
 
 # Of random batches: a certificate holds them in products alone.
 _DRAWN = Subsampled | PoissonSubsampled | PoissonReplaced | FixedSizeSubsampled

@@ -23,32 +23,29 @@ from pabi.execute.linear_gradients import (
     VectorHuberGradients,
 )
 from pabi.execute.records import Records, bound_rows, with_intercept
-from pabi.execute.second_moments import ReleasedMoments, second_moments
+from pabi.execute.statistics import ReleasedMoments, second_moments
 
 if TYPE_CHECKING:
     from pabi.forgetting.state_files import StateFile
     from pabi.forgetting.states import ForgottenRequest
-    from pabi.learn.categories import PrivateCategories
     from pabi.learn.classifiers import (
         PrivateLinearSVC,
         PrivateLogisticRegression,
         PrivateRidgeClassifier,
     )
     from pabi.learn.guards import StepFinding, StepFindings, check_pipeline
-    from pabi.learn.hashes import model_hash, parameters_hash
-    from pabi.learn.imputer import PrivateImputer
-    from pabi.learn.pipelines import guarantee_of, parameters_hashes
-    from pabi.learn.ranges import PrivateRanges
+    from pabi.learn.imputer import PrivateCategories, PrivateImputer
+    from pabi.learn.pipelines import guarantee_of, model_hash, parameters_hash, parameters_hashes
+    from pabi.learn.private_columns import split_epsilon
     from pabi.learn.regressors import (
         PrivateHuberRegressor,
         PrivateLinearRegression,
         PrivatePoissonRegressor,
     )
-    from pabi.learn.scaler import PrivateScaler
+    from pabi.learn.rows import id_columns
+    from pabi.learn.scaler import PrivateRanges, PrivateScaler
     from pabi.learn.schema import SchemaEncoder
     from pabi.learn.search import PrivateSearchCV
-    from pabi.learn.splitting import split_epsilon
-    from pabi.learn.users import id_columns
     from pabi.learn.whitener import PrivateWhitener
 
 __all__ = [
@@ -101,11 +98,11 @@ _LAZY = {
     "StateFile": "pabi.learn.forgetting",
     "StepFinding": "pabi.learn.guards",
     "StepFindings": "pabi.learn.guards",
-    "PrivateCategories": "pabi.learn.categories",
+    "PrivateCategories": "pabi.learn.imputer",
     "PrivateImputer": "pabi.learn.imputer",
-    "PrivateRanges": "pabi.learn.ranges",
+    "PrivateRanges": "pabi.learn.scaler",
     "PrivateScaler": "pabi.learn.scaler",
-    "split_epsilon": "pabi.learn.splitting",
+    "split_epsilon": "pabi.learn.private_columns",
     "PrivateHuberRegressor": "pabi.learn.regressors",
     "PrivateLinearRegression": "pabi.learn.regressors",
     "PrivateLinearSVC": "pabi.learn.classifiers",
@@ -116,9 +113,9 @@ _LAZY = {
     "PrivateWhitener": "pabi.learn.whitener",
     "check_pipeline": "pabi.learn.guards",
     "guarantee_of": "pabi.learn.pipelines",
-    "id_columns": "pabi.learn.users",
-    "model_hash": "pabi.learn.hashes",
-    "parameters_hash": "pabi.learn.hashes",
+    "id_columns": "pabi.learn.rows",
+    "model_hash": "pabi.learn.pipelines",
+    "parameters_hash": "pabi.learn.pipelines",
     "parameters_hashes": "pabi.learn.pipelines",
     "SchemaEncoder": "pabi.learn.schema",
 }

@@ -12,24 +12,18 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from pabi.describe.linear_losses import executable
 from pabi.describe.losses import Loss
 from pabi.describe.scalar_losses import Logistic
-from pabi.describe.vector_losses import BallSoftmax, OneVsRest, Softmax, VectorHuber
-from pabi.execute.large_columns import LargeColumn, applied, labels_of
+from pabi.describe.vector_losses import BallSoftmax, OneVsRest, Softmax, VectorHuber, executable
 from pabi.execute.linear_gradients import LinearGradients, LossGradients
 from pabi.execute.records import Records
+from pabi.execute.source_files import LargeColumn, applied, labels_of
 from pabi.forgetting.state_files import StateFile
-from pabi.learn.class_weights import class_weights
-from pabi.learn.documentation import documented
+from pabi.learn.documentation import LABELS, WEIGHTS, documented
 from pabi.learn.estimators import PrivateLinearModel
-from pabi.learn.large_rows import large_scored, part_by_part
 from pabi.learn.plans import Size, TrainingPlan
-from pabi.learn.private_steps import AllOrNothing
-from pabi.learn.rows import number_or_auto
-from pabi.learn.sentences import LABELS, WEIGHTS
-from pabi.learn.targets import checked_labels, class_set, codes_among, labels_in
-from pabi.learn.users import Given
+from pabi.learn.rows import AllOrNothing, Given, large_scored, number_or_auto, part_by_part
+from pabi.learn.targets import checked_labels, class_set, class_weights, codes_among, labels_in
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array

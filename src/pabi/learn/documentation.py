@@ -1,12 +1,75 @@
-"""Docstrings of the estimators: what several have in common is written once and stands in each of them."""
+"""What the estimators say: docstrings they have in common, sentences of their guarantees, names of others."""
 
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterable
 from typing import Any, TypeVar
 
-from pabi.learn.other_keywords import OTHER_KEYWORDS
-from pabi.numbers.keywords import answering
+from pabi.numbers.validate import answering
+
+# What guarantees of estimators and transformers assume beside what follows from a description.
+
+
+PREPROCESSING = (
+    "preprocessing used no private data, or through releases that are counted here alone"
+)
+ONE_FIT = "every release is one fit; what other searches and refits cost has to be added"
+LABELS = "the label set is public"
+WEIGHTS = "class_weight is public"
+MOST_WEIGHT = "max_sample_weight is public, and a record's weight depends on that record alone"
+ENROLLED = "every enrolled user has a record; their number is public"
+AGAIN = "this estimator, or a clone of it, was fitted before: what those fits cost is counted apart"
+UNCLEAR = "the step {step!r} learnt nothing from the same data: that could not be found out"
+SELECTED = "the types of columns, by which they are selected, are public"
+TYPES = "whether cells are text, or numbers of one precision or another, before the step {step!r} is public"
+DENSITY = (
+    "whether the output of columns side by side is sparse, which its density decides, is public"
+)
+
+# Of files of before.
+REPEATED = "this is one fit of several within {holder}: what the others cost has to be added"
+LEARNT = "the step {step!r} learnt {learns} from the same data without privacy: what it shows is not covered"
+WORKER = "steps before this fit, which a worker did, learnt nothing from the same data: they were not seen"
+
+# What the rest of a program did with the same data, or may have done.
+_ELSEWHERE = (AGAIN, REPEATED, LEARNT, UNCLEAR, WORKER)
+
+
+def not_covered(assumptions: Iterable[str]) -> tuple[str, ...]:
+    """Those that tell of other uses of the data, for which the guarantee does not pay, or may not."""
+    return tuple(s for s in assumptions if any(_says(pattern, s) for pattern in _ELSEWHERE))
+
+
+def _says(pattern: str, sentence: str) -> bool:
+    """Whether a sentence has the words of a pattern before its first field and after its last."""
+    return sentence.startswith(pattern.partition("{")[0]) and sentence.endswith(
+        pattern.rpartition("}")[2]
+    )
+
+
+# What other libraries call the arguments of estimators, with what they are called here.
+
+
+_PLAIN = (
+    "estimators take plain steps: train a pabi.NoisySGD with update=pabi.updates.Momentum(…) by "
+    "pabi.learn.train, which charges every iterate (composition)"
+)
+OTHER_KEYWORDS = {
+    "momentum": _PLAIN,
+    "nesterov": _PLAIN,
+    "dampening": _PLAIN,
+    "weight_decay": "write l2={}",
+    "C": "write l2, which is 1/(C·n) for n records",
+    "alpha": "write l2, the λ of λ‖θ‖²/2 on the mean loss",
+    "lr": "write step_size={}",
+    "learning_rate": "write step_size={}",
+    "batch_size": "write batches=pabi.ShuffleOnce({}), or another scheme",
+    "max_iter": "write epochs, passes over the data; every pass is charged",
+    "data_norm": "write feature_norm={}",
+    "max_grad_norm": "write clip_norm={}",
+    "target_range": "labels have no range: classes is the public label set",
+}
 
 T = TypeVar("T", bound=type)
 
@@ -30,7 +93,7 @@ l2 : float, ≥ 0, or "auto"
     terms. "auto" is 0.
 epochs, batches, step_size, cooldown_epochs : number, of `batches` a `Batches`, or "auto"
     The schedule. `step_size` may be a function of the step k, as of `NoisySGD`; the others are then chosen
-    for its value at k = 0. "auto" takes as long a path as noise allows, by a rule of `pabi.learn.defaults`
+    for its value at k = 0. "auto" takes as long a path as noise allows, by a rule of `pabi.learn.plans`
     that knows n, ε, δ and the declared bounds. It never looks at the data; `plan` shows what it chooses. Step
     sizes of regressors then fall to 0 in a straight line.
 clip_norm : float, > 0, None or "auto"

@@ -12,21 +12,21 @@ from sklearn.utils.validation import check_is_fitted
 
 from pabi.account.calibration import calibrate
 from pabi.budget.ledger import check_ledger, reserved
+from pabi.describe.accounted import checked_adjacency, checked_unit
 from pabi.describe.batches import Batches
 from pabi.describe.losses import CONVEX, Loss
-from pabi.describe.neighbours import checked_adjacency, checked_unit
-from pabi.describe.runs import NoisySGD
-from pabi.describe.second_moments import NoisySecondMoments
-from pabi.describe.stated_run import COUNT
+from pabi.describe.runs import COUNT, NoisySGD
+from pabi.describe.statistics import NoisySecondMoments
 from pabi.describe.step_sizes import evaluated
 from pabi.execute.engine import train_and_keep
-from pabi.execute.large_columns import LargeColumn
 from pabi.execute.large_tables import is_large, large_column
 from pabi.execute.linear_gradients import LinearGradients
 from pabi.execute.randomness import is_secret
 from pabi.execute.records import Records
+from pabi.execute.source_files import LargeColumn
 from pabi.guarantees.guarantee import Guarantee
-from pabi.learn import defaults
+from pabi.learn import plans
+from pabi.learn.documentation import MOST_WEIGHT, ONE_FIT, PREPROCESSING
 from pabi.learn.forgetting import (
     ForgettingModel,
     Keeping,
@@ -34,27 +34,33 @@ from pabi.learn.forgetting import (
     noting_state,
     refuse_unforgettable,
 )
-from pabi.learn.hashes import notes_of
-from pabi.learn.large_rows import LargeRows
-from pabi.learn.plans import Size, TrainingPlan
-from pabi.learn.private_steps import count_fit, fitted_before
-from pabi.learn.rows import BoundedRows, number_or_auto, warn_if_shortened
-from pabi.learn.sample_weights import sample_weights, times
-from pabi.learn.sentences import MOST_WEIGHT, ONE_FIT, PREPROCESSING
-from pabi.learn.users import CheckedRows, Given, users_of_rows
-from pabi.learn.whitening import (
+from pabi.learn.pipelines import notes_of
+from pabi.learn.plans import (
     SHARE,
     TOO_NOISY,
+    Size,
+    TrainingPlan,
     planned,
     released_moments,
     resolves,
     together,
     whitening,
 )
+from pabi.learn.rows import (
+    BoundedRows,
+    CheckedRows,
+    Given,
+    LargeRows,
+    count_fit,
+    fitted_before,
+    number_or_auto,
+    users_of_rows,
+    warn_if_shortened,
+)
+from pabi.learn.targets import sample_weights, times
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, warn_once
 from pabi.numbers.rounding import TINY, Array
-from pabi.numbers.warning import warn_once
 
 _ROOTS = 200_000  # records times classes for which roots are found in some seconds
 _LEAST_LEFT = 1e-6  # of a budget
@@ -96,7 +102,7 @@ class PrivateLinearModel(ForgettingModel, BoundedRows, BaseEstimator):  # type: 
     _CLIP: ClassVar[float | None] = None  # clip_norm by default, over the norm of rows
     _ENOUGH: ClassVar[float] = math.inf  # times 1/M for every column: the longest path worth taking
     # How much of predictors noise may be, of one and of several.
-    _PARTS: ClassVar[tuple[float, float]] = (defaults.PART_OF_ONE, defaults.PART_OF_CLASSES)
+    _PARTS: ClassVar[tuple[float, float]] = (plans.PART_OF_ONE, plans.PART_OF_CLASSES)
     _UNIT: ClassVar[str] = "units of y"  # of predictors
     _FALLING: ClassVar[bool] = False  # whether step sizes fall by default
 
@@ -256,7 +262,7 @@ class PrivateLinearModel(ForgettingModel, BoundedRows, BaseEstimator):  # type: 
         assert curvature is not None
         assert bound is not None
         l2 = number_or_auto("l2", self.l2, at_least=0.0) or 0.0
-        task = defaults.Task(
+        task = plans.Task(
             n=n,
             gradient=bound,
             curvature=curvature[1] + l2,
@@ -265,11 +271,11 @@ class PrivateLinearModel(ForgettingModel, BoundedRows, BaseEstimator):  # type: 
             epsilon=epsilon,
             delta=delta,
             adjacency=checked_adjacency(self.adjacency),
-            left=_left(before, defaults.budget(epsilon, delta)),
+            left=_left(before, plans.budget(epsilon, delta)),
             longest=self._ENOUGH * size.width / curvature[1],
             falling=self._FALLING,
         )
-        chosen = defaults.settings(task, self._fixed(n))
+        chosen = plans.settings(task, self._fixed(n))
         run = NoisySGD(
             loss.with_l2(l2),
             n=n,
@@ -291,9 +297,9 @@ class PrivateLinearModel(ForgettingModel, BoundedRows, BaseEstimator):  # type: 
         epsilon = validate.number("epsilon", self.epsilon, above=0.0)
         return epsilon, validate.number("delta", self.delta, above=0.0, below=1.0)
 
-    def _fixed(self, n: int) -> defaults.Fixed:
+    def _fixed(self, n: int) -> plans.Fixed:
         """The settings that the arguments decide."""
-        return defaults.Fixed(
+        return plans.Fixed(
             self._batches(n),
             number_or_auto("epochs", self.epochs, above=0.0, at_most=1e9),
             self._first_step_size(),

@@ -18,40 +18,49 @@ from pabi.budget.ledger import Ledger, check_ledger, reserved
 from pabi.describe.files import to_dict
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
-from pabi.describe.second_moments import NoisySecondMoments
+from pabi.describe.statistics import NoisySecondMoments
 from pabi.execute.checkpoint import State
 from pabi.execute.continuing import enforceable, go_on
 from pabi.execute.engine import Keep
-from pabi.execute.hiding import unseen
+from pabi.execute.hiding import checked, unseen, walk_of
+from pabi.execute.large_records import RowMap
 from pabi.execute.large_tables import large_table
 from pabi.execute.linear_gradients import LinearGradients
-from pabi.execute.precision import checked, walk_of
 from pabi.execute.records import LARGEST, Records
-from pabi.execute.row_maps import RowMap
 from pabi.features.cells import cells_of, table_of, typed
-from pabi.forgetting.digests import DIGEST_KEY_BYTES, digests_of, same_rows, without
-from pabi.forgetting.planning import PlannedRequest, planned_request, promised_anew, released_by
 from pabi.forgetting.state_files import (
     StateFile,
+    first_name,
     locked,
+    named_after,
+    noted_name,
     refuse_existing,
+    refuse_stale,
     state_in,
     write_state,
 )
-from pabi.forgetting.states import ForgottenRequest, SecretState
-from pabi.forgetting.turns import first_name, named_after, noted_name, refuse_stale
+from pabi.forgetting.states import (
+    DIGEST_KEY_BYTES,
+    ForgottenRequest,
+    PlannedRequest,
+    SecretState,
+    digests_of,
+    planned_request,
+    promised_anew,
+    released_by,
+    same_rows,
+    without,
+)
 from pabi.guarantees.guarantee import Guarantee
-from pabi.learn.hashes import notes_of
-from pabi.learn.plans import TrainingPlan
-from pabi.learn.private_steps import take_turn
-from pabi.learn.sample_weights import sample_weights, times
-from pabi.learn.sentences import ONE_FIT, PREPROCESSING
-from pabi.learn.users import CheckedRows
-from pabi.learn.whitening import together
+from pabi.learn.documentation import ONE_FIT, PREPROCESSING
+from pabi.learn.pipelines import notes_of
+from pabi.learn.plans import TrainingPlan, together
+from pabi.learn.rows import CheckedRows, take_turn
+from pabi.learn.targets import sample_weights, times
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
-from pabi.numbers.fields import flag
 from pabi.numbers.rounding import Array
+from pabi.numbers.validate import flag
 
 BY_ITSELF = (
     "the model is looked at by itself: no earlier model of the same state was handed out, or whoever has it "

@@ -1,7 +1,8 @@
-"""A transformer that fills in missing values with statistics that are learnt privately."""
+"""Transformers that learn levels and fill missing values privately."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
@@ -11,19 +12,255 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
-from pabi.describe.column_statistics import NoisyColumnStatistics
-from pabi.execute.column_statistics import level_counts
+from pabi.analyses.column_statistics import failure_of
+from pabi.describe.statistics import NoisyColumnStatistics
 from pabi.execute.large_tables import LargeTable
-from pabi.execute.sources import Steady
-from pabi.execute.table_passes import Cells, TablePasses
-from pabi.features.cells import texts_of
+from pabi.execute.sources import Cells, Steady, TablePasses, parts_of
+from pabi.execute.statistics import level_counts
+from pabi.features.cells import text_of, texts_of
 from pabi.features.table_parts import TablePart
-from pabi.learn.categories import MISSING, LevelSearch, level_counters
+from pabi.features.tables import checked
 from pabi.learn.documentation import documented
-from pabi.learn.large_rows import as_it_is_read, large_rows
+from pabi.learn.private_columns import PrivateColumns, gaussian_mu
+from pabi.learn.rows import as_it_is_read, large_rows
 from pabi.learn.scaler import MomentsInRanges, means
+from pabi.learn.schema import read_levels
 from pabi.numbers import validate
-from pabi.numbers.fields import flag
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.rounding import Array
+from pabi.numbers.validate import flag
+
+# A transformer that learns the levels of columns privately, and writes each as a feature of its own.
+
+
+FAILURE = 0.2  # of δ: the probability that some level is shown that one record alone has
+_ROUNDING = 1e-9
+MISSING = ""
+
+
+class LevelSearch(PrivateColumns):
+    """How transformers count levels: the noise and the threshold, and what cells are as levels."""
+
+    def _level_counts(self, n: int, d: int, *, declared: bool) -> NoisyColumnStatistics:
+        """The counts that cost (ε, δ)."""
+        if declared:
+            return self._with_noise(self._blank(n, d, "levels"), self._mu())
+        threshold = threshold_of(FAILURE * self.delta, d)
+        blank = self._blank(n, d, "levels", threshold=threshold)
+        left = (self.delta - failure_of(threshold, d)) * (1.0 - _ROUNDING)
+        return self._with_noise(blank, gaussian_mu(self.epsilon, left))
+
+    def _cells(self, X: Any, *, reset: bool) -> NDArray[Any]:
+        """X as an array of cells, of whatever kind."""
+        return np.asarray(
+            checked(self, X, sparse=False, dtype=None, ensure_all_finite=False, reset=reset)
+        )
+
+    def _source(self, table: LargeTable, without: Sequence[str] = ()) -> tuple[Steady, int]:
+        return table.cells(without)
+
+
+def level_counters(table: Cells, columns: Sequence[int]) -> list[Counter[str]]:
+    """How many records have each level of these columns."""
+    counters: list[Counter[str]] = [Counter() for _ in columns]
+    for part in parts_of(table):
+        for counter, j in zip(counters, columns, strict=True):
+            counter.update(texts_of("X", part[:, j]))
+    return counters
+
+
+def threshold_of(failure: float, columns: int) -> float:
+    """z with 1 − (1 − Q(z))^d at most `failure`, and hardly less."""
+    from scipy.special import ndtri
+
+    threshold = max(0.0, float(-ndtri(failure / columns)))
+    while failure_of(threshold, columns) > failure:
+        threshold += _ROUNDING * max(1.0, threshold)
+    return threshold
+
+
+@documented
+@dataclass(eq=False, repr=False)
+class PrivateCategories(
+    TransformerMixin,  # type: ignore[misc]
+    LevelSearch,
+    BaseEstimator,  # type: ignore[misc]
+):
+    """Learns the frequent levels of columns with a proven (ε, δ), and writes each as a feature of 0 and 1.
+
+    The levels that some record has are counted with noise, and those are shown whose noisy count is above a
+    threshold. All other cells, of levels never seen too, share the feature `column: other`. A level that one
+    record alone has is shown in some column with probability at most δ/5.
+
+    Parameters
+    ----------
+    $BUDGET
+    categories : "auto", or list or dict of the levels of every column
+        Declared levels are public and cost nothing. "auto", or None in place of one column's levels, for
+        those to be learnt.
+    $RELEASE
+
+    Attributes
+    ----------
+    categories_ : list of tuple of str
+        The levels of each column, sorted, as text without outer blanks; "" stands for missing cells. 1, 1.0
+        and "1.0" are the level "1", True and "TRUE" the level "true".
+    $RELEASED_COLUMNS
+
+    Notes
+    -----
+    Exactly one feature of each column is 1, so that rows have norm √(number of columns). A guarantee with
+    levels that are learnt has a probability of failure, which no ledger accepts; with declared levels
+    `guarantee_` is None, as nothing is released.
+
+    References
+    ----------
+    Wilkins, Kifer, Zhang, Karrer 2024; docs, "Theory", 18.
+    """
+
+    epsilon: float = 1.0
+    delta: float = 1e-5
+    _: KW_ONLY
+    categories: Any = "auto"
+    adjacency: str = "replace_one"
+    random_state: Any = None
+    ledger: Any = None
+    strict: bool = False
+
+    def _levels(self, d: int) -> list[tuple[str, ...] | None]:
+        """The declared levels of every column, None for those to be learnt. Raises InvalidInput."""
+        if isinstance(self.categories, str):
+            if self.categories != "auto":
+                raise InvalidInput(
+                    "categories", f'expected "auto" or levels, got {self.categories!r}'
+                )
+            return [None] * d
+        listed = _by_column(self.categories, getattr(self, "feature_names_in_", None), d)
+        return [
+            None if own is None else tuple(sorted(map(text_of, read_levels("categories", own, 1))))
+            for own in listed
+        ]
+
+    def _planned(self, n: int, d: int) -> tuple[NoisyColumnStatistics, ...]:
+        learnt = sum(own is None for own in self._levels(d))
+        return (self._level_counts(n, learnt, declared=False),) if learnt else ()
+
+    def _learnt(
+        self,
+        table: Cells,
+        releases: tuple[NoisyColumnStatistics, ...],
+        generator: np.random.Generator | None,
+    ) -> Mapping[str, Any]:
+        levels = self._levels(table.shape[1])
+        if generator is not None:
+            learnt = [j for j, own in enumerate(levels) if own is None]
+            columns = level_counters(table, learnt)
+            shown = iter(level_counts(releases[0], columns, generator))
+            levels = [tuple(next(shown)) if own is None else own for own in levels]
+        return {"categories_": levels}
+
+    def _table(self, X: Any, *, reset: bool) -> NDArray[Any]:
+        return self._cells(X, reset=reset)
+
+    @as_it_is_read
+    def transform(self, X: ArrayLike) -> Array:
+        """The features of the cells.
+
+        Parameters
+        ----------
+        X : (m, d) array-like, pandas frame or LargeTable
+            Cells of any kind. Of a large table comes a large table, which is made anew in every pass over it.
+
+        Returns
+        -------
+        array
+            (m, number of features) float64 of 0 and 1; a frame where `set_output` says so.
+
+        Raises
+        ------
+        InvalidInput
+            X is not what the transformer was fitted to.
+        NotFittedError
+            `fit` was not called before.
+        """
+        table = self._fitted_table(X)
+        return np.hstack(
+            [_indicators(texts_of("X", table[:, j]), own) for j, own in enumerate(self.categories_)]
+        )
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
+        """The names of the features: `column=level`, `column: missing` and `column: other`.
+
+        Parameters
+        ----------
+        input_features : array-like of str, optional
+            Names of the columns, where X had none.
+
+        Returns
+        -------
+        array
+            The names, in the order of the features.
+
+        Raises
+        ------
+        NotFittedError
+            `fit` was not called before.
+        """
+        check_is_fitted(self)
+        names = _check_feature_names_in(self, input_features)
+        return np.array(
+            [
+                feature
+                for name, own in zip(names, self.categories_, strict=True)
+                for feature in (*(_feature(name, level) for level in own), f"{name}: other")
+            ],
+            dtype=object,
+        )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        tags.input_tags.string = True
+        tags.transformer_tags.preserves_dtype = []
+        return tags
+
+
+def _feature(name: str, level: str) -> str:
+    return f"{name}={level}" if level != MISSING else f"{name}: missing"
+
+
+def _indicators(cells: Sequence[str], levels: Sequence[str]) -> Array:
+    """(m, number of levels and one): where each cell is 1."""
+    place = {
+        text_of(level): k for k, level in enumerate(levels)
+    }  # older models wrote "1.0" for "1"
+    features = np.zeros((len(cells), len(levels) + 1))
+    features[np.arange(len(cells)), [place.get(cell, len(levels)) for cell in cells]] = 1.0
+    return features
+
+
+def _by_column(categories: Any, names: Any, d: int) -> list[Any]:
+    """Levels, given for every column in order or by name. Raises InvalidInput."""
+    if isinstance(categories, Mapping):
+        columns = list(categories) if names is None else [str(name) for name in names]
+        if set(categories) != set(columns) or len(columns) != d:
+            raise InvalidInput("categories", f"expected levels, or None, for each of {d} columns")
+        return [categories[name] for name in columns]
+    if not isinstance(categories, (list, tuple)) or len(categories) != d:
+        raise InvalidInput("categories", f"expected levels, or None, for each of {d} columns")
+    return list(categories)
+
+
+def learns_levels(step: PrivateCategories) -> bool:
+    """Whether the levels of some column are learnt, so that how many features there are is as well."""
+    match step.categories:
+        case Mapping() as named:
+            return any(levels is None for levels in named.values())
+        case list() | tuple() as listed:
+            return any(levels is None for levels in listed)
+        case other:  # "auto", or what `fit` refuses
+            return isinstance(other, str)
+
 
 _GAPLESS = "biu"  # kinds of numpy's types that have no missing values
 _STRATEGIES = ("mean", "median", "most_frequent", "constant")

@@ -1,30 +1,317 @@
-"""What a whole pipeline costs: the composition of what its steps cost."""
+"""Whole pipelines: what they cost, and hashes by which a file speaks of one."""
 
 from __future__ import annotations
 
+import hashlib
+import inspect
+import json
 from collections.abc import Iterator, Mapping
+from dataclasses import MISSING, fields, is_dataclass
+from types import GetSetDescriptorType, MemberDescriptorType
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import Pipeline
 
+from pabi.budget.ledger import Ledger
+from pabi.describe.runs import NoisySGD
+from pabi.describe.step_sizes import StepSizes
+from pabi.execute.engine import Trained
+from pabi.execute.statistics import ReleasedMoments
+from pabi.guarantees.certificate import MODELS, digest, models_in, released_notes
 from pabi.guarantees.guarantee import Guarantee
-from pabi.guarantees.releases import MODELS, digest, models_in
+from pabi.learn.documentation import DENSITY, SELECTED, TYPES, UNCLEAR
 from pabi.learn.guards import (
     UNKNOWN,
     StepFinding,
+    depends_on_types,
     findings_in,
+    is_ours,
+    is_plain_memory,
     matter,
     refusal,
     refuse_out_of_turn,
+    steps_within,
 )
-from pabi.learn.hashes import note_of_whole, parameters_of
-from pabi.learn.known_steps import depends_on_types, is_ours, steps_within
-from pabi.learn.private_steps import is_private
-from pabi.learn.sentences import DENSITY, SELECTED, TYPES, UNCLEAR
-from pabi.learn.whitening import together
-from pabi.numbers.errors import InvalidInput, PrivacyWarning
-from pabi.numbers.fields import flag
-from pabi.numbers.warning import warn_once
+from pabi.learn.plans import together
+from pabi.learn.rows import is_private
+from pabi.numbers.errors import InvalidInput, PrivacyWarning, warn_once
+from pabi.numbers.validate import flag
+
+# The hash of a model's parameters, with which an auditor tells whether a file speaks of this model.
+
+
+MATRIX = "preconditioner_.matrix"
+# What estimators and transformers release under names of their own.
+_RELEASED = (
+    "coef_",
+    "intercept_",
+    "classes_",
+    "ranges_",
+    "categories_",
+    "mean_",
+    "scale_",
+    "statistics_",
+)
+# What estimators and transformers of this library hold beside their settings.
+_HELD = frozenset(_RELEASED) | {
+    "best_estimator_",
+    "best_params_",
+    "feature_names_in_",
+    "guarantee_",
+    "moments_",
+    "n_features_in_",
+    "n_iter_",
+    "plan_",
+    "preconditioner_",
+    "releases_",
+    "run_",
+    "unlearning_guarantee_",
+    "_covers",
+    "_metadata_request",
+    "_turn",
+    "_n_features_out",
+    "_sklearn_output_config",
+}
+# What says nothing of any output, and guarantees, which are compared by themselves.
+_ASIDE = frozenset(
+    {
+        "guarantee_",
+        "unlearning_guarantee_",
+        "_covers",
+        "_turn",
+        "ledger",
+        "memory",
+        "n_jobs",
+        "random_state",
+    }
+    | {"strict", "verbose", "verbose_feature_names_out_"}
+)
+# What such attributes may be: nothing in which rows would find room.
+_SMALL = (type(None), bool, int, Guarantee, Ledger, np.random.Generator, np.random.RandomState)
+_LONGEST = 4096  # characters of a path
+_ARRAYS, _TEXTS = (
+    "biufc",
+    "OU",
+)  # kinds of numpy's types that are hashed by their bytes, or as lists
+_DEEPEST = 24  # of what stands within each other
+
+
+def parameters_hash(model: Any) -> str:
+    """SHA-256 of the parameters that a model releases, as its guarantee's notes have it.
+
+    Of every array of doubles, in the order of the names, `NAME <f8 SHAPE` and a line feed in UTF-8, the
+    numbers of the shape separated by commas; then its entries as little-endian doubles in C order. Of labels
+    and levels `NAME json BYTES` and a line feed; then so many bytes of JSON in ASCII. The names are `x` of
+    `Trained` and of a trained module, `values` of second moments, `coef_`, `intercept_` and `classes_` of an
+    estimator, `ranges_`, `categories_`, `mean_`, `scale_` and `statistics_` of transformers, and
+    `preconditioner_.matrix` where there is one. Settings are not part of it.
+
+    Parameters
+    ----------
+    model : Trained, TrainedModule, ReleasedMoments, fitted estimator or transformer, search, or pipeline
+        A search counts as its best model, a pipeline as its last step; `parameters_hashes` goes through all
+        of its steps.
+
+    Returns
+    -------
+    str
+        64 hexadecimal digits.
+
+    Raises
+    ------
+    InvalidInput
+        For anything else, and for an estimator that is not fitted.
+
+    References
+    ----------
+    docs, "Report a guarantee".
+    """
+    return digest(parameters_of(model))
+
+
+def parameters_of(model: Any) -> Mapping[str, Any]:
+    """The released arrays, labels and levels of a model by name. Raises InvalidInput for what has none."""
+    if isinstance(model, Trained) or _is_trained_module(model):
+        return {"x": model.x}
+    if isinstance(model, ReleasedMoments):
+        return {"values": model.values}
+    if isinstance(model, Pipeline):
+        return parameters_of(model.steps[-1][1])
+    held = getattr(model, "__dict__", {})
+    if _is_search(model):
+        return parameters_of(held["best_estimator_"])
+    arrays = {name: held[name] for name in _RELEASED if name in held}
+    if held.get("preconditioner_") is not None:
+        arrays[MATRIX] = held["preconditioner_"].matrix
+    if held.get("guarantee_") is None or not arrays:
+        kind = type(model).__name__
+        raise InvalidInput("model", f"expected a fitted model of pabi's, got a {kind} without one")
+    return arrays
+
+
+def model_hash(model: Any) -> str:
+    """SHA-256 of everything a fitted model consists of: every step, every setting, all that was fitted.
+
+    Of JSON with sorted keys and without spaces, in ASCII. Numbers are `{"float": HEX}` or whole numbers;
+    lists, texts, truth values and null are themselves. An array of numbers is `{"array": [TYPE, SHAPE,
+    SHA256]}`, the type as numpy writes it, little-endian, the hash that of its bytes in C order. Other arrays
+    are lists. Mappings are `{"pairs": …}` in their order, functions and classes `{"name": …}`,
+    slices `{"slice": …}`, sets `{"set": …}`. Anything else is `{"object": CLASS, "holds": {NAME: …}}`: of an
+    estimator what it holds, but for its guarantees and for what says nothing of any output (`ledger`,
+    `memory`, `n_jobs`, `random_state`, `strict`, `verbose`, `verbose_feature_names_out_`); of a description
+    its fields that are not the default.
+
+    Parameters
+    ----------
+    model : fitted estimator or transformer, search, or pipeline
+        A search counts as its best model.
+
+    Returns
+    -------
+    str
+        64 hexadecimal digits.
+
+    Raises
+    ------
+    InvalidInput
+        An estimator of this library holds an attribute that is no part of it, something in the model has
+        no such form, or a private step was fitted after one behind it.
+
+    References
+    ----------
+    docs, "Report a guarantee".
+    """
+    refuse_out_of_turn(model)
+    return hashlib.sha256(_text(_tree(model)).encode("ascii")).hexdigest()
+
+
+def notes_of(model: Any) -> dict[str, Any]:
+    """What is noted of the release of a fitted model: its parameters, and the model as a whole."""
+    return {**released_notes(parameters_of(model)), **note_of_whole(model)}
+
+
+def note_of_whole(model: Any) -> dict[str, list[str]]:
+    """The note with the hash of the whole model; empty where it has none."""
+    try:
+        return {MODELS: [model_hash(model)]}
+    except InvalidInput:
+        return {}
+
+
+def _refuse_unknown(step: BaseEstimator) -> None:
+    """Raises InvalidInput where an estimator of this library holds what is no part of it."""
+    if not type(step).__module__.startswith("pabi.learn."):
+        return
+    if unknown := sorted(vars(step).keys() - type(step)._get_param_names() - _HELD):
+        kind = type(step).__name__
+        raise InvalidInput("model", f"a {kind} holds {', '.join(unknown)}, no part of it")
+
+
+def _text(tree: Any) -> str:
+    return json.dumps(tree, sort_keys=True, separators=(",", ":"))
+
+
+def _tree(value: Any, depth: int = 0) -> Any:
+    """A value as JSON; see `model_hash`."""
+    if depth > _DEEPEST:
+        raise InvalidInput("model", "expected nothing that is nested so deeply")
+    if isinstance(value, np.generic) and value.dtype.kind in _ARRAYS + _TEXTS:
+        value = value.item()
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return {"float": value.hex()}
+    if _is_search(value):
+        _refuse_unknown(value)
+        return _tree(value.best_estimator_, depth + 1)
+    if isinstance(value, slice):
+        return {"slice": [_tree(one) for one in (value.start, value.stop, value.step)]}
+    if isinstance(value, list | tuple | range):
+        return [_tree(one, depth + 1) for one in value]
+    if isinstance(value, set | frozenset):
+        return {"set": sorted((_tree(one, depth + 1) for one in value), key=_text)}
+    if isinstance(value, Mapping):
+        return {"pairs": [[_tree(one, depth + 1) for one in pair] for pair in value.items()]}
+    if type(value) in (np.ndarray, StepSizes):
+        return _array(value, depth)
+    if isinstance(value, np.dtype):
+        return {"name": value.str}
+    if inspect.isroutine(value) or isinstance(value, type):
+        return {"name": f"{getattr(value, '__module__', None)}.{value.__qualname__}"}
+    if isinstance(value, np.ufunc):
+        return {"name": f"numpy.{value.__name__}"}
+    return {"object": type(value).__name__, "holds": _tree_of_parts(value, depth)}
+
+
+def _array(value: NDArray[Any], depth: int) -> Any:
+    if value.dtype.kind in _TEXTS:
+        return _tree(value.tolist(), depth + 1)
+    if value.dtype.kind not in _ARRAYS:  # of dates numpy makes numbers
+        raise InvalidInput("model", f"expected no array of {value.dtype} in it")
+    plain = np.ascontiguousarray(value, value.dtype.newbyteorder("<"))
+    total = hashlib.sha256(plain.tobytes()).hexdigest()
+    return {"array": [plain.dtype.str, list(value.shape), total]}
+
+
+def _tree_of_parts(value: Any, depth: int) -> dict[str, Any]:
+    """What an object holds, by name. Raises InvalidInput where something cannot be seen."""
+    kind, held = type(value).__name__, getattr(value, "__dict__", None)
+    if held is None or _holds_more(type(value)):
+        raise InvalidInput("model", f"expected nothing like a {kind} in it")
+    if isinstance(value, BaseEstimator):
+        _refuse_unknown(value)
+        if large := sorted(name for name in held.keys() & _ASIDE if not _is_small(held[name])):
+            raise InvalidInput("model", f"a {kind} holds {', '.join(large)} of an unexpected kind")
+        held = {name: one for name, one in held.items() if name not in _ASIDE}
+    elif is_dataclass(value):
+        own = {one.name: one for one in fields(value)}
+        if unknown := sorted(held.keys() - own.keys()):
+            raise InvalidInput("model", f"a {kind} holds {', '.join(unknown)}, no part of it")
+        held = {name: one for name, one in held.items() if not _is_default(own[name], one)}
+    return {name: _tree(one, depth + 1) for name, one in held.items()}
+
+
+def _is_small(value: Any) -> bool:
+    """Whether it is of a kind in which no rows find room; `_covers` is of guarantees."""
+    if type(value) is tuple:
+        return all(map(_is_small, value))
+    if type(value) is str:
+        return len(value) <= _LONGEST
+    return type(value) in _SMALL or is_plain_memory(value)
+
+
+def _holds_more(kind: type) -> bool:
+    """Whether objects of a class hold something beside their `__dict__`, as arrays and partials do."""
+    members = [item for base in kind.__mro__[:-1] for item in vars(base).items()]
+    return any(
+        isinstance(member, GetSetDescriptorType | MemberDescriptorType)
+        and name not in ("__dict__", "__weakref__")
+        for name, member in members
+    )
+
+
+def _is_default(field: Any, value: Any) -> bool:
+    """Whether a field of a description has its default, of the same type."""
+    default = field.default if field.default_factory is MISSING else field.default_factory()
+    return type(default) is type(value) and not isinstance(value, np.ndarray) and default == value
+
+
+def _is_search(model: Any) -> bool:
+    """Whether it is a fitted search of this library, which predicts as its best model does."""
+    return type(model).__module__ == "pabi.learn.search" and "best_estimator_" in vars(model)
+
+
+def _is_trained_module(model: Any) -> bool:
+    """Whether it is what an integration's `train` returns, in whose notes the hash is that of `x`."""
+    held = getattr(model, "__dict__", {})
+    described = isinstance(held.get("run"), NoisySGD) and isinstance(
+        held.get("guarantee"), Guarantee
+    )
+    return described and isinstance(held.get("x"), np.ndarray)
 
 
 def guarantee_of(model: Any, *, strict: bool = True) -> Guarantee:

@@ -16,27 +16,91 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
+from pabi.budget.filters import GaussianFilter
 from pabi.budget.ledger import check_ledger, reserved
-from pabi.describe.column_statistics import NoisyColumnStatistics
-from pabi.describe.neighbours import checked_adjacency
+from pabi.convert.gdp import gdp_epsilon_bounds
+from pabi.describe.accounted import checked_adjacency
+from pabi.describe.statistics import NoisyColumnStatistics
 from pabi.execute.hiding import unseen
 from pabi.execute.large_tables import LargeTable
 from pabi.execute.randomness import randomness_from
-from pabi.execute.sources import Steady
-from pabi.execute.table_passes import TablePasses
+from pabi.execute.sources import Steady, TablePasses
 from pabi.features.table_parts import TablePart
 from pabi.features.tables import checked
 from pabi.guarantees.guarantee import Guarantee
-from pabi.learn.hashes import notes_of
-from pabi.learn.large_rows import large_rows
-from pabi.learn.private_steps import AllOrNothing, PrivateStep, count_fit, fitted_before
-from pabi.learn.sentences import ONE_FIT, PREPROCESSING
-from pabi.learn.splitting import gaussian_mu
-from pabi.learn.whitening import together
+from pabi.learn.documentation import ONE_FIT, PREPROCESSING
+from pabi.learn.pipelines import notes_of
+from pabi.learn.plans import together
+from pabi.learn.rows import AllOrNothing, PrivateStep, count_fit, fitted_before, large_rows
 from pabi.numbers import validate
-from pabi.numbers.ranges import by_column, centres_and_reaches
-from pabi.numbers.rounding import Array, up
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.rounding import Array, down, up
 from pabi.numbers.showing import exact, plain, shown
+from pabi.numbers.validate import by_column, centres_and_reaches
+
+# Sharing a budget among the steps of a pipeline, before any of them sees data.
+
+
+PREPARATION = 0.15  # of μ²: what preparing a table takes by default, all steps together
+
+
+def split_epsilon(
+    epsilon: float,
+    delta: float,
+    shares: Sequence[float] = (PREPARATION, 1.0 - PREPARATION),
+    *,
+    failure: float = 0.0,
+) -> tuple[float, ...]:
+    """The ε of each step of a pipeline, at one δ, such that all of them together cost (ε, δ).
+
+    Steps that are Gaussian, or above a Gaussian, compose to the root of the sum of their μ². Each gets its
+    share of μ².
+
+    Parameters
+    ----------
+    epsilon, delta : float, > 0, delta below 1
+        What all steps may cost together.
+    shares : sequence of float, > 0
+        Of μ², one for each step; they add up to 1 at most. The default is a preparation and a model.
+    failure : float, in [0, delta)
+        The part of δ that `PrivateCategories` and other steps with levels that are not declared may fail
+        with: a fifth of `delta` for each such step.
+
+    Returns
+    -------
+    tuple of float
+        ε of each step at `delta`, rounded down. `guarantee_of` of the fitted pipeline is the proof.
+
+    Raises
+    ------
+    InvalidInput
+        For a number out of range, and for shares that add up to more than 1.
+
+    References
+    ----------
+    Dong, Roth, Su 2022, Cor. 3.3; docs, "Prepare data privately".
+    """
+    target = validate.number("epsilon", epsilon, above=0.0)
+    at = validate.number("delta", delta, above=0.0, below=1.0)
+    lost = validate.number("failure", failure, at_least=0.0, below=at)
+    each = _shares(shares)
+    whole = gaussian_mu(target, at - lost)
+    return tuple(gdp_epsilon_bounds(down(whole * down(math.sqrt(s))), at)[0] for s in each)
+
+
+def gaussian_mu(epsilon: float, delta: float) -> float:
+    """The largest μ of a Gaussian that is (ε, δ)-DP, rounded down."""
+    return GaussianFilter.of(epsilon, delta).mu
+
+
+def _shares(shares: Any) -> list[float]:
+    try:
+        each = [validate.number("shares", share, above=0.0) for share in shares]
+    except TypeError:
+        raise InvalidInput("shares", "expected a sequence of numbers") from None
+    if not each or math.fsum(each) > 1.0 + 1e-12:
+        raise InvalidInput("shares", "expected numbers that add up to 1 at most")
+    return each
 
 
 @dataclass(frozen=True)

@@ -11,30 +11,26 @@ from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import column_or_1d
 
-from pabi.describe.linear_losses import executable
+from pabi.describe.accounted import changed, checked_adjacency
 from pabi.describe.losses import Loss
-from pabi.describe.neighbours import changed, checked_adjacency
 from pabi.describe.scalar_losses import PoissonLoss
-from pabi.execute.large_columns import applied, first_of
+from pabi.describe.vector_losses import executable
 from pabi.execute.linear_gradients import LinearGradients, LossGradients
 from pabi.execute.records import Records
+from pabi.execute.source_files import applied, first_of
 from pabi.features.cells import cells_of, doubles_of
 from pabi.forgetting.state_files import StateFile
-from pabi.learn import defaults
+from pabi.learn import plans
 from pabi.learn.documentation import documented
 from pabi.learn.estimators import PrivateLinearModel
-from pabi.learn.large_rows import large_scored, part_by_part
 from pabi.learn.plans import Size, TrainingPlan
-from pabi.learn.private_steps import AllOrNothing
-from pabi.learn.rows import number_or_auto
+from pabi.learn.rows import AllOrNothing, Given, large_scored, number_or_auto, part_by_part
 from pabi.learn.schema import read_range
 from pabi.learn.targets import numbers_in
-from pabi.learn.users import Given
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, warn_once
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import exact
-from pabi.numbers.warning import warn_once
 
 RANGE = "target_range is public"
 
@@ -78,10 +74,10 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
     _BOUND: ClassVar[str]
     _UNSTATED: ClassVar[float] = 1.0
     _EQUAL: ClassVar[bool] = False  # the size of a row matters to a number
-    _ENOUGH: ClassVar[float] = defaults.ENOUGH
+    _ENOUGH: ClassVar[float] = plans.ENOUGH
     _PARTS: ClassVar[tuple[float, float]] = (
-        defaults.PART_WHERE_FALLING,
-        defaults.PART_WHERE_FALLING,
+        plans.PART_WHERE_FALLING,
+        plans.PART_WHERE_FALLING,
     )
     _FALLING: ClassVar[bool] = True
     _SEVERAL: ClassVar[bool] = True  # whether a record may have several targets
@@ -250,7 +246,7 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
     def _affordable(self, size: Size) -> float:
         """The widest bound on residuals over half the range with which noise allows the whole path."""
         whole = changed(checked_adjacency(self.adjacency)) * self._ENOUGH * size.width
-        mu = defaults.budget(*self._target())
+        mu = plans.budget(*self._target())
         return min(max(self._PARTS[0] * size.n * mu / whole, _NARROW), _WIDE)
 
     def _warn_of_unstated_bound(self) -> None:

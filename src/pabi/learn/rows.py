@@ -1,27 +1,362 @@
-"""Rows within public bounds: what estimators and transformers have in common before anything is learnt."""
+"""Rows within public bounds, in memory or read in passes, whose they are, and which steps are private."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import Any
+import re
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from copy import copy
+from functools import wraps
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
+from pabi.describe.runs import COUNT
 from pabi.execute.large_records import LargeRecords
-from pabi.execute.large_tables import LargeTable
+from pabi.execute.large_tables import LargeTable, is_large, large_column, large_table, names_among
 from pabi.execute.records import Records, seen_norm
-from pabi.execute.sources import Steady
+from pabi.execute.source_files import LargeColumn
+from pabi.execute.sources import Steady, row_parts
+from pabi.execute.sums import UserRows, are_listed, checked_groups
+from pabi.features.table_parts import TablePart
 from pabi.features.tables import checked
-from pabi.learn.large_rows import LargeRows, large_rows
-from pabi.learn.private_steps import PrivateStep
+from pabi.learn.documentation import AGAIN, ENROLLED
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput
-from pabi.numbers.margins import HALF_ULP
-from pabi.numbers.ranges import by_column
-from pabi.numbers.rounding import Array
-from pabi.numbers.warning import warn_once
+from pabi.numbers.errors import InvalidInput, PrivacyWarning, warn_once
+from pabi.numbers.rounding import HALF_ULP, Array
+from pabi.numbers.validate import by_column, flag
+
+# Whose a row is: the users that `fit` is told of, and how many are enrolled.
+
+
+class Given(NamedTuple):
+    """What `fit` got beside X and y: the ids of the rows' users, weights, and the file to keep its state in;
+    None for none of them."""
+
+    groups: Any = None
+    weights: Any = None
+    state: Any = None
+
+
+class CheckedRows(NamedTuple):
+    """Rows that were checked. `X`: an array, CSR or rows that are read in passes. `weights`: in [0, 1], None
+    for all ones. `groups`: None where rows are records.
+
+    Targets and weights of a large table are a `Column`.
+    """
+
+    X: Any
+    records: Records
+    targets: Any
+    weights: Any = None
+    groups: UserRows | None = None
+
+
+def users_of_rows(ids: Any, users: Any, rows: int) -> tuple[UserRows | None, tuple[str, ...]]:
+    """(the rows of every user, what the guarantee assumes of them); None where rows are records.
+
+    `users`: how many are enrolled, their ids, or None for those who have rows. Raises InvalidInput.
+    """
+    declared = users if users is None or are_listed(users) else COUNT("users", users)
+    if ids is None:
+        if declared is not None:
+            raise InvalidInput("groups", "missing: users are declared, so expected a user a row")
+        return None, ()
+    groups = UserRows.of(ids, declared)
+    return checked_groups(groups, None, rows), () if declared is not None else (ENROLLED,)
+
+
+# Words that end, or are, the name of a column that says whose a row is.
+_IDS = frozenset(
+    {"id", "ids", "uid", "uuid", "guid", "ssn", "mrn", "email", "mail", "iban", "passport"}
+)
+_PEOPLE = frozenset(
+    {
+        "client",
+        "customer",
+        "household",
+        "individual",
+        "participant",
+        "patient",
+        "person",
+        "respondent",
+    }
+    | {"subject", "user"}
+)
+# These are as often what is said of a person.
+_ROLES = frozenset(
+    {
+        "account",
+        "applicant",
+        "borrower",
+        "citizen",
+        "device",
+        "donor",
+        "driver",
+        "employee",
+        "member",
+    }
+    | {
+        "passenger",
+        "player",
+        "pupil",
+        "student",
+        "subscriber",
+        "tenant",
+        "visitor",
+        "voter",
+        "worker",
+    }
+)
+_KEYS = frozenset({"address", "code", "hash", "key", "name", "no", "nr", "num", "number"})
+
+
+def id_columns(names: Iterable[Any]) -> tuple[str, ...]:
+    """The names of columns that look as if they said whose a row is.
+
+    Where there is one, a person may have several rows. A guarantee for rows then says little of people: give
+    their ids to `fit` as `groups`.
+
+    Parameters
+    ----------
+    names : iterable of str
+        The names of a table's columns; whatever is no string is passed over.
+
+    Returns
+    -------
+    tuple of str
+        Those such as "id", "patient", "customer_id", "userId", "user name" or "email", each once, in order.
+        The names decide alone, never the data.
+
+    Raises
+    ------
+    TypeError
+        `names` cannot be iterated.
+
+    References
+    ----------
+    docs, "Prepare data privately".
+    """
+    return tuple(dict.fromkeys(str(n) for n in names if isinstance(n, str) and _is_id(n)))
+
+
+def _is_id(name: str) -> bool:
+    """Whether a column is called as ids are: by its last word, or by a person and the key of one."""
+    spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
+    words = re.findall(r"[^\W_]+", spaced.lower())
+    joined = "".join(words)
+    if not words:
+        return False
+    if words[-1] in _IDS or words[0] == "id" or joined in _PEOPLE | {"socialsecuritynumber"}:
+        return True
+    whose = {word.removesuffix("s") for word in words[:-1]} & (_PEOPLE | _ROLES | _IDS)
+    together = joined.endswith("id") and joined.removesuffix("id") in _PEOPLE | _ROLES
+    return bool(whose and words[-1] in _KEYS) or together
+
+
+# Estimators and transformers on tables that are read in passes: which rows they read, and what of them.
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+class LargeRows(NamedTuple):
+    """The rows of a table that is read in passes. `without`: columns that are no features."""
+
+    table: LargeTable
+    without: tuple[str, ...]
+
+
+def large_rows(estimator: Any, X: Any, *beside: Any) -> LargeRows | None:
+    """The rows of a large table that `estimator` is fitted to, None of one in memory.
+
+    Sets what scikit-learn's checks of X set. `beside`: what stands beside the features; of it, names are
+    those of columns.
+    """
+    if (table := large_table(X)) is None:
+        return None
+    table.introduce(estimator, *beside)
+    return LargeRows(table, names_among(*beside))
+
+
+def part_by_part(method: Method) -> Method:
+    """The same method of X alone, which takes a large table in one pass, and joins what comes of its parts.
+
+    What comes of a row has to depend on that row alone.
+    """
+
+    @wraps(method)
+    def whole(self: Any, X: Any) -> Any:
+        if (source := _fitted_source(self, X)) is None:
+            return method(self, X)
+        parts = row_parts(source, self.n_features_in_)
+        results = [method(self, TablePart(part)) for part in parts]
+        if not results:
+            raise InvalidInput("X", "expected at least one row, got none")
+        return np.concatenate(results)
+
+    return whole  # type: ignore[return-value]
+
+
+def as_it_is_read(method: Method) -> Method:
+    """The same method of X alone, which makes a large table of a large table, anew in every pass.
+
+    What comes of a row has to depend on that row alone.
+    """
+
+    @wraps(method)
+    def whole(self: Any, X: Any) -> Any:
+        table, source = large_table(X), _fitted_source(self, X)
+        if table is None or source is None:
+            return method(self, X)
+        fitted = copy(self)  # where this one is fitted again, rows stay what they are
+        return table.made_by(self, lambda part: method(fitted, part), source)
+
+    return whole  # type: ignore[return-value]
+
+
+def large_scored(score: Callable[..., Any], X: Any, *, y: Any, sample_weight: Any) -> float:
+    """`score(X, y, sample_weight)`, where targets and weights may be columns of a large table X.
+
+    They are read into memory, as what is predicted is.
+    """
+    if (table := large_table(X)) is not None:
+        y, sample_weight = _whole(table, y, "y"), _whole(table, sample_weight, "sample_weight")
+    return float(score(X, y, sample_weight))
+
+
+def _whole(table: LargeTable, cells: Any, argument: str) -> Any:
+    if isinstance(cells, LargeColumn) or is_large(cells):
+        return large_column(table, cells, argument).whole()
+    return cells
+
+
+def _fitted_source(estimator: Any, X: Any) -> Steady | None:
+    """The rows of a large table as `estimator` was fitted to them, None of a table in memory.
+
+    Raises InvalidInput where it has other columns.
+    """
+    if (table := large_table(X)) is None:
+        return None
+    check_is_fitted(estimator)
+    source: Steady = table.source_for(estimator, estimator._source)
+    return source
+
+
+# Which steps of a pipeline are private: what they learn has a guarantee of its own, that of one fit.
+#
+# Fits are counted where they happen, of an estimator and its clones together.
+
+
+# Of every private estimator and its clones one list, with an entry for every fit.
+_FITS: weakref.WeakKeyDictionary[Any, list[None]] = weakref.WeakKeyDictionary()
+_LAST = [0]  # the number of the last fit that this process knows of; `_turn` is an estimator's
+_HIDDEN: ContextVar[bool] = ContextVar("_HIDDEN", default=False)
+
+
+class AllOrNothing:
+    """Within it an estimator is fitted; where that fails, however, it is left as it was before.
+
+    So nothing that one fit released stands under the guarantee of another. What was charged stays charged.
+    """
+
+    def __init__(self, estimator: Any) -> None:
+        self._estimator, self._before = estimator, dict(vars(estimator))
+
+    def __enter__(self) -> None:
+        """Nothing: the estimator is changed in its place."""
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self._estimator.__dict__ = self._before
+
+
+class PrivateStep:
+    """A step whose `fit` releases what it learns with a guarantee, and learns nothing else.
+
+    Its clones count fits together. What travels to another process counts there alone; what comes from
+    one, or from a file, was fitted before whatever is fitted here from then on.
+    """
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)  # type: ignore[misc]
+        _LAST[0] = max(_LAST[0], turn_of(self))
+
+    def __sklearn_clone__(self) -> Self:
+        copied: Self = super().__sklearn_clone__()  # type: ignore[misc]
+        _FITS[copied] = _fits_of(self)
+        return copied
+
+
+def is_private(step: Any) -> bool:
+    """Whether it is one of pabi's private estimators or transformers, or of a subclass of one."""
+    return isinstance(step, PrivateStep)
+
+
+def fitted_before(step: Any, *, strict: Any, stacklevel: int) -> tuple[str, ...]:
+    """What the guarantee of a fit does not cover, as sentences: fits of the same estimator before it.
+
+    Warns of them, once in a process, on behalf of a caller so many frames up, unless a ledger counts them.
+    Raises InvalidInput where `strict`.
+    """
+    strict, kind = flag("strict", strict), type(step).__name__
+    if not _fits_of(step):
+        return ()
+    if strict:
+        raise InvalidInput(
+            "strict", f"expected one fit: this {kind}, or a clone of it, was fitted before"
+        )
+    if step.ledger is None:
+        warn_once(
+            f"{kind}, or a clone of it, was fitted before: guarantee_ is that of one fit; compose all of "
+            "them (pabi.compose), give a ledger, search on public data, or use PrivateSearchCV",
+            PrivacyWarning,
+            stacklevel=stacklevel + 1,
+        )
+    return (AGAIN,)
+
+
+def count_fit(step: Any) -> None:
+    """Counts a fit, for the estimator and its clones."""
+    _fits_of(step).append(None)
+    take_turn(step)
+
+
+def take_turn(step: Any) -> None:
+    """Numbers a fit after all that this process knows of; within `turns_hidden` it adds no number."""
+    _LAST[0] += not _HIDDEN.get()
+    step._turn = _LAST[0]
+
+
+@contextmanager
+def turns_hidden() -> Iterator[None]:
+    """Within it all fits have one number, so that nobody sees later how many there were."""
+    token = _HIDDEN.set(True)
+    try:
+        yield
+    finally:
+        _HIDDEN.reset(token)
+
+
+def turn_of(step: Any) -> int:
+    """The number of its fit among those of all private estimators; 0 where it has none."""
+    turn = vars(step).get("_turn", 0)
+    return turn if isinstance(turn, int) else 0
+
+
+def count_anew(step: Any) -> None:
+    """Counts its fits from now on, with those of clones that are made from now on."""
+    _FITS[step] = []
+
+
+def _fits_of(step: Any) -> list[None]:
+    return _FITS.setdefault(step, [])
+
 
 _WIDER = (
     "some rows exceed feature_norm or feature_ranges and were scaled down: give wider feature_ranges or a "

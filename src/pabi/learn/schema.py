@@ -16,12 +16,11 @@ from sklearn.base import BaseEstimator, TransformerMixin
 
 from pabi.describe.files import _unknown
 from pabi.features.cells import PLAIN, cells_of, doubles_of, refuse_other_types, text_of, texts_of
-from pabi.learn.users import id_columns
+from pabi.learn.rows import id_columns
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput
-from pabi.numbers.fields import flag
+from pabi.numbers.errors import InvalidInput, warn_once
 from pabi.numbers.rounding import Array
-from pabi.numbers.warning import warn_once
+from pabi.numbers.validate import flag
 
 MISSING = frozenset({"", "?", "na", "n/a", "nan", "none", "null"})  # of any case
 _TRUTH = dict.fromkeys(("true", "t", "yes", "y", "1"), 1.0) | dict.fromkeys(

@@ -20,31 +20,31 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from pabi.budget.ledger import Ledger, check_ledger, reserved
-from pabi.execute.groups import UserRows
-from pabi.execute.hiding import on_grid, unseen
-from pabi.execute.large_columns import first_of, labels_of
+from pabi.execute.hiding import Machines, on_grid, unseen
 from pabi.execute.large_tables import is_large, large_column, large_table, names_among
-from pabi.execute.machines import Machines
 from pabi.execute.randomness import (
     KEY_BYTES,
     Randomness,
+    TrialLaw,
     drawn_from,
     keyed_generator,
     randomness_from,
 )
-from pabi.execute.trials import TrialLaw
+from pabi.execute.source_files import first_of, labels_of
+from pabi.execute.sums import UserRows
 from pabi.features.cells import cells_of, typed
 from pabi.guarantees.guarantee import Composed, Guarantee
-from pabi.learn.categories import PrivateCategories, learns_levels
+from pabi.learn.documentation import LABELS, ONE_FIT, PREPROCESSING, WEIGHTS
 from pabi.learn.guards import counted_apart
-from pabi.learn.hashes import notes_of
-from pabi.learn.pipelines import assumed_unknown, guarantee_of, keep_whole
-from pabi.learn.private_steps import (
+from pabi.learn.imputer import PrivateCategories, learns_levels
+from pabi.learn.pipelines import assumed_unknown, guarantee_of, keep_whole, notes_of
+from pabi.learn.rows import (
     AllOrNothing,
     PrivateStep,
     count_fit,
     fitted_before,
     turns_hidden,
+    users_of_rows,
 )
 from pabi.learn.search_plans import (
     SearchPlan,
@@ -57,9 +57,7 @@ from pabi.learn.search_plans import (
     planned,
     with_settings,
 )
-from pabi.learn.sentences import LABELS, ONE_FIT, PREPROCESSING, WEIGHTS
 from pabi.learn.targets import targets_of
-from pabi.learn.users import users_of_rows
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 

@@ -12,14 +12,14 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
-from pabi.convert.trials import checked_mean, checked_shape, gamma_of
-from pabi.describe.accuracy import NoisyAccuracy
-from pabi.describe.neighbours import checked_adjacency, checked_unit
-from pabi.execute.trials import TrialLaw
+from pabi.convert.mixtures import checked_mean, checked_shape, gamma_of
+from pabi.describe.accounted import checked_adjacency, checked_unit
+from pabi.describe.statistics import NoisyAccuracy
+from pabi.execute.randomness import TrialLaw
 from pabi.guarantees.guarantee import Guarantee, compose
 from pabi.guarantees.selection import select
 from pabi.learn.estimators import PrivateLinearModel
-from pabi.learn.whitening import together
+from pabi.learn.plans import together
 from pabi.numbers.errors import InvalidInput, TargetUnreachable
 from pabi.numbers.showing import exact, plain, shown
 from pabi.numbers.validate import excerpt

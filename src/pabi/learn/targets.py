@@ -1,15 +1,19 @@
-"""Labels and targets as estimators take them: each from its own cell, and from what is declared."""
+"""Labels, targets and weights as estimators take them: each from its own cell, and from what is declared."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.multiclass import type_of_target
 
+from pabi.execute.source_files import LargeColumn, product
 from pabi.features.cells import PLAIN, cells_of, columns_of, doubles_of, is_missing, table_of, typed
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers import validate
+from pabi.numbers.errors import InvalidInput, warn_once
+from pabi.numbers.rounding import TINY, Array
 
 _UNDECLARED = "it holds a label that is not among the declared classes"
 _MIXED = "expected labels that are all text, or all numbers"
@@ -88,3 +92,84 @@ def targets_of(y: Any) -> NDArray[Any]:
     if cells.dtype == object and cells.ndim == 1 and any(np.ndim(cell) for cell in cells[:1]):
         return table_of(y, "y")
     return cells
+
+
+# Weights of classes: public numbers by which a record's loss is multiplied.
+#
+# They are brought to a largest of 1. A record's gradient is then at most as long as without weights, and
+# its loss at most as curved, so that every proof, and the noise, stay as they are.
+
+
+_EXPECTED = (
+    "expected a dict from every class to a number > 0, public and not computed from the labels"
+)
+
+
+def class_weights(stated: Any, classes: NDArray[Any]) -> Array:
+    """(K,) weights in (0, 1], the largest 1, of the `classes` in their order.
+
+    Raises InvalidInput naming `class_weight`.
+    """
+    if not isinstance(stated, Mapping):
+        counted = isinstance(stated, str) and stated == "balanced"
+        why = ': "balanced" counts the labels, which are private' if counted else ""
+        raise InvalidInput("class_weight", f"{_EXPECTED}, got {validate.excerpt(stated)}{why}")
+    labels = classes.tolist()
+    for label in stated:
+        if label not in labels:
+            raise InvalidInput("class_weight", f"{_EXPECTED}; there is no class {label!r}")
+    for label in labels:
+        if label not in stated:
+            raise InvalidInput("class_weight", f"{_EXPECTED}; missing: class {label!r}")
+    weights = [validate.number("class_weight", stated[label], above=0.0) for label in labels]
+    return np.maximum(np.divide(weights, max(weights)), TINY)
+
+
+# Weights of records: numbers up to a public largest, by which a record's loss is multiplied.
+#
+# They are divided by the largest that there may be. A record's gradient is then at most as long as
+# without weights, and its loss at most as curved, so that every proof, and the noise, stay as they are.
+
+
+_BEYOND = (
+    "some sample weights exceed max_sample_weight and were taken as that: give a larger max_sample_weight, "
+    "from public knowledge; this warning depends on the data: keep it to yourself"
+)
+
+
+def sample_weights(stated: Any, most: Any, rows: int, *, stacklevel: int) -> Array | None:
+    """(rows,) weights in [0, 1], the stated ones over `most`; None where none are stated.
+
+    Warns, on behalf of a caller so many frames up, where a weight is above `most`. Raises InvalidInput naming
+    `sample_weight` or `max_sample_weight`; no message shows data.
+    """
+    largest = None if most is None else validate.number("max_sample_weight", most, above=0.0)
+    if stated is None:
+        return None
+    if largest is None:
+        raise InvalidInput(
+            "max_sample_weight",
+            "missing: sample_weight needs the largest weight there may be, a public number",
+        )
+    weights = _numbers(stated, rows)
+    if (weights > largest).any():
+        warn_once(_BEYOND, UserWarning, stacklevel=stacklevel)
+    return np.minimum(np.minimum(weights, largest) / largest, 1.0)
+
+
+def _numbers(stated: Any, rows: int) -> Array:
+    weights = doubles_of("sample_weight", cells_of(stated))
+    if weights.shape != (rows,):
+        raise InvalidInput("sample_weight", "expected one number a row of X")
+    if not np.all((weights >= 0.0) & np.isfinite(weights)):
+        raise InvalidInput("sample_weight", "expected finite numbers ≥ 0")
+    return weights
+
+
+def times(one: Any, other: Array | None) -> Any:
+    """The product of weights, where there are some."""
+    if one is None or other is None:
+        return other if one is None else one
+    if isinstance(one, LargeColumn):
+        return product(one, other)
+    return np.asarray(one * other)

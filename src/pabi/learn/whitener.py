@@ -10,23 +10,27 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from pabi.budget.ledger import check_ledger, reserved
-from pabi.describe.second_moments import NoisySecondMoments
-from pabi.execute.groups import UserRows
+from pabi.describe.statistics import NoisySecondMoments
 from pabi.execute.large_tables import is_large, large_column
 from pabi.execute.randomness import randomness_from
 from pabi.execute.records import LARGEST, Records
-from pabi.learn.documentation import documented
-from pabi.learn.hashes import notes_of
-from pabi.learn.large_rows import as_it_is_read
-from pabi.learn.private_steps import AllOrNothing, count_fit, fitted_before
-from pabi.learn.rows import BoundedRows, warn_if_shortened
-from pabi.learn.sentences import ONE_FIT, PREPROCESSING
-from pabi.learn.users import users_of_rows
-from pabi.learn.whitening import planned, released_moments, resolves, resolving, whitening
+from pabi.execute.sums import UserRows
+from pabi.learn.documentation import ONE_FIT, PREPROCESSING, documented
+from pabi.learn.pipelines import notes_of
+from pabi.learn.plans import planned, released_moments, resolves, resolving, whitening
+from pabi.learn.rows import (
+    AllOrNothing,
+    BoundedRows,
+    as_it_is_read,
+    count_fit,
+    fitted_before,
+    users_of_rows,
+    warn_if_shortened,
+)
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, TargetUnreachable
-from pabi.numbers.fields import flag
 from pabi.numbers.showing import exact, plain, shown
+from pabi.numbers.validate import flag
 
 
 @documented

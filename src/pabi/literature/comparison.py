@@ -21,8 +21,7 @@ from pabi.literature import (
     covering_runs,
     covering_unlearning,
 )
-from pabi.literature.published import Published, Status
-from pabi.literature.reading import CandidateBound, read
+from pabi.literature.published import CandidateBound, Published, Status, read
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, NotApplicable
 from pabi.numbers.showing import exact, shown

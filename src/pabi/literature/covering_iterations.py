@@ -14,8 +14,7 @@ import numpy as np
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.moduli import Linear, Modulus, Sqrt
 from pabi.literature import altschuler_talwar, balle, bok, bravo, dong
-from pabi.literature.published import require
-from pabi.literature.reading import Hypothesis, Terms, covers, needs
+from pabi.literature.published import Hypothesis, Terms, covers, needs, require
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import shown, shown_down

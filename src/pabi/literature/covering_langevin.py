@@ -9,8 +9,15 @@ import numpy as np
 from pabi.describe.langevin import LangevinChain, LangevinDiffusion
 from pabi.describe.mechanisms import ExponentialMechanism
 from pabi.literature import bok, covering_runs, langevin_universality, mcsherry_talwar
-from pabi.literature.published import require
-from pabi.literature.reading import CandidateBound, Evaluate, Reading, Terms, covers, needs
+from pabi.literature.published import (
+    CandidateBound,
+    Evaluate,
+    Reading,
+    Terms,
+    covers,
+    needs,
+    require,
+)
 
 
 def _strong_convexity(

@@ -27,8 +27,8 @@ from pabi.literature import (
     kong_ribero,
     ye_shokri,
 )
-from pabi.literature.published import Bound, require
-from pabi.literature.reading import (
+from pabi.literature.published import (
+    Bound,
     CandidateBound,
     Evaluate,
     Hypothesis,
@@ -39,6 +39,7 @@ from pabi.literature.reading import (
     covers,
     needs,
     reading,
+    require,
 )
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.showing import shown

@@ -7,8 +7,7 @@ from typing import Any
 
 from pabi.describe.unlearning import Unlearning
 from pabi.literature import chien_wang_chen_li
-from pabi.literature.published import require
-from pabi.literature.reading import Hypothesis, Terms, covers, needs
+from pabi.literature.published import Hypothesis, Terms, covers, needs, require
 from pabi.numbers.errors import NotApplicable
 
 

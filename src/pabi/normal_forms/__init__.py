@@ -5,7 +5,7 @@ decide which of them an analysis reads.
 
 - `positions.OrderedView`: linear moduli, as slopes, of a record with a place in the epoch (`KnownUses`,
   `SecretOrder`). Shifted interpolation, the secret order and the latest uses read it, and so do the
-  solvers in `pabi.shifts.records` and a run's own `iteration`.
+  solvers in `pabi.shifts.epochs` and a run's own `iteration`.
 - `sampled.SampledRun`: batches drawn afresh at every step (`FreshSubsets`), seen from the end of the run. The
   one-sided and two-sided shifts read it.
 - `step_moduli.StepModuli`: moduli of any shape, whoever is in a batch. The nonlinear analyses read it, beside

@@ -16,9 +16,9 @@ from typing import assert_never
 
 import numpy as np
 
+from pabi.describe.accounted import changed
 from pabi.describe.batches import order_of
 from pabi.describe.iteration import Steps
-from pabi.describe.neighbours import changed
 from pabi.describe.orders import FAILING, FixedSizes, Fractions, RandomSizes, fractions
 from pabi.describe.runs import NoisySGD
 from pabi.describe.unlearning import Unlearning

@@ -17,7 +17,7 @@ from typing import NamedTuple, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from pabi.describe.neighbours import changed
+from pabi.describe.accounted import changed
 from pabi.describe.orders import FAILING, Fractions, FreshSubsets
 from pabi.describe.runs import NoisySGD
 from pabi.numbers.errors import NotApplicable

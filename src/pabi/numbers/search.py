@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from pabi.numbers.locking import tick
 from pabi.numbers.rounding import Array
-from pabi.numbers.waiting import tick
 
 GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)  # of a bracket, what is left after one section
 # More than there are halvings of an interval of doubles until its ends are neighbours.

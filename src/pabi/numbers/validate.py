@@ -1,12 +1,15 @@
-"""Checks at the border: one line that names field, value and what was expected."""
+"""Checks of arguments: numbers, fields, keywords and ranges."""
 
 from __future__ import annotations
 
+import functools
+import inspect
 import math
 import numbers
 import operator
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -125,3 +128,117 @@ def excerpt(value: Any) -> str:
     """The first 60 characters of what Python writes for `value`."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+# Fields of frozen dataclasses: checked and converted where the instance is constructed.
+
+
+Check = Callable[[str, Any], Any]
+"""(name of the field, value) ↦ the value, converted. Raises InvalidInput for a wrong value."""
+
+NUMBER: Check = number
+POSITIVE: Check = partial(number, above=0.0)
+NONNEGATIVE: Check = partial(number, at_least=0.0)
+SHARE: Check = partial(number, at_least=0.0, at_most=1.0)
+
+
+def optional(check: Check) -> Check:
+    """The check that passes None as well as what `check` passes."""
+    return lambda name, value: None if value is None else check(name, value)
+
+
+def one_of(*options: str) -> Check:
+    """The check that passes these strings alone."""
+    return partial(choice, options=options)
+
+
+def flag(name: str, value: Any) -> bool:
+    """The check that passes True and False alone."""
+    if not isinstance(value, bool):
+        raise InvalidInput(name, f"expected true or false, got {value!r}")
+    return value
+
+
+def convert(instance: Any, **checks: Check) -> None:
+    """Replaces fields of a frozen instance by what their checks return, in order; see `Check`."""
+    for name, check in checks.items():
+        keep(instance, **{name: check(name, getattr(instance, name))})
+
+
+def keep(instance: Any, **values: Any) -> None:
+    """Sets fields of a frozen instance, for its own constructor only."""
+    for name, value in values.items():
+        object.__setattr__(instance, name, value)
+
+
+# Keywords of other libraries, answered with what to write instead.
+
+
+Init = TypeVar("Init", bound=Callable[..., None])
+
+
+def answering(answers: Mapping[str, str]) -> Callable[[Init], Init]:
+    """A decorator of constructors: keywords that are none of theirs raise InvalidInput with their answer.
+
+    `answers`: by keyword, with {} for the value. Names that the constructor has are left to it, and unknown
+    ones to Python. The signature stays that of the constructor.
+    """
+
+    def decorated(init: Init) -> Init:
+        own = inspect.signature(init).parameters
+        foreign = {name: answer for name, answer in answers.items() if name not in own}
+
+        @functools.wraps(init)
+        def checked(self: Any, *args: Any, **kwargs: Any) -> None:
+            for name, value in kwargs.items():
+                if name in foreign:
+                    text = " ".join(excerpt(value).split())
+                    raise InvalidInput(name, foreign[name].replace("{}", text))
+            init(self, *args, **kwargs)
+
+        return cast("Init", checked)
+
+    return decorated
+
+
+# Declared ranges of columns: every form that users may write them in, as centres and half widths.
+
+
+def by_column(ranges: Any, names: Any, d: int) -> Any:
+    """Ranges given by column name, or number where `names` is None, as (2, d); other forms as they are."""
+    if not isinstance(ranges, dict):
+        return ranges
+    columns = list(range(d)) if names is None else [str(name) for name in names]
+    for name in ranges:
+        if name not in columns:
+            raise InvalidInput("feature_ranges", f"there is no column {name!r}")
+    for name in columns:
+        if name not in ranges:
+            raise InvalidInput("feature_ranges", f"missing: a range for column {name!r}")
+    try:
+        return np.array([ranges[name] for name in columns], dtype=np.float64).reshape(d, 2).T
+    except (TypeError, ValueError):
+        raise InvalidInput("feature_ranges", "expected pairs (low, high)") from None
+
+
+def centres_and_reaches(ranges: Any, d: int, *, sparse: bool) -> tuple[Array | None, Array | None]:
+    """(centres, half widths) of d columns from (low, high) or a (2, d) array; (None, None) without ranges."""
+    if ranges is None:
+        return None, None
+    try:
+        bounds = np.asarray(ranges, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput("feature_ranges", "expected pairs (low, high)") from None
+    if bounds.shape not in ((2,), (2, d)):
+        raise InvalidInput(
+            "feature_ranges", f"expected (low, high) or shape (2, {d}), got shape {bounds.shape}"
+        )
+    low, high = (np.broadcast_to(side, (d,)) for side in bounds)
+    if not np.all(np.isfinite(bounds)) or not np.all(low < high):
+        raise InvalidInput("feature_ranges", "expected finite low < high for every feature")
+    if sparse and not np.all(low == -high):
+        raise InvalidInput(
+            "feature_ranges", "expected (−h, h) for a sparse X, which keeps its zeros"
+        )
+    centre, reach = low / 2.0 + high / 2.0, high / 2.0 - low / 2.0
+    return np.ascontiguousarray(centre), np.ascontiguousarray(reach)

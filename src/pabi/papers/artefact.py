@@ -2,11 +2,88 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
-from pabi.papers.results import Result
+from pabi.draw.paper_figures import Figure
+
+# What the reproduction of a table or a figure consists of: numbers beside numbers, or curves.
+
+
+# Half a unit of the last digit; a number computed in doubles may sit on the boundary.
+_HALF = 0.5 * (1.0 + 1e-9)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One entry of a published table.
+
+    `where`: its row and column, by name. `quantity`: what is tabulated, with its unit. `printed`: as
+    printed, None where the paper has no number. `ours`: the same quantity computed by pabi. `pabi`: what
+    pabi has in its place, where that is another number (a bound proven of the same run, say). `within`:
+    how far `ours` may be from `printed`; None: it has to round to the printed digits. `remark`: why it
+    is not, or what else to know.
+    """
+
+    where: Mapping[str, str | float]
+    quantity: str
+    printed: str | None
+    ours: float
+    pabi: float | None = None
+    within: float | None = None
+    remark: str = ""
+
+    @cached_property
+    def decimals(self) -> int:
+        """Decimals that the paper prints (3 where it prints nothing)."""
+        if self.printed is None:
+            return 3
+        return len(_number(self.printed).partition(".")[2])
+
+    @property
+    def difference(self) -> float | None:
+        """Ours minus the paper's."""
+        return None if self.printed is None else self.ours - float(_number(self.printed))
+
+    @property
+    def agrees(self) -> bool:
+        """Whether ours is the printed number, to the printed digits or within `within`."""
+        if self.difference is None:
+            return True
+        allowed = _HALF * 10.0**-self.decimals if self.within is None else self.within
+        return abs(self.difference) <= allowed
+
+    @property
+    def explained(self) -> bool:
+        """Whether ours agrees, or a remark says why it does not."""
+        return self.agrees or bool(self.remark)
+
+
+def _number(printed: str) -> str:
+    """The number of "89.36 ± 0.03", "4.34"."""
+    number = re.match(r"-?[\d.]+", printed)
+    if number is None:
+        raise ValueError(f"{printed!r} has no number")
+    return number.group()
+
+
+@dataclass(frozen=True)
+class PrintedTable:
+    """A published table beside pabi's numbers. `remark`: of the table as a whole."""
+
+    entries: tuple[Entry, ...]
+    remark: str = ""
+
+    @property
+    def disagreements(self) -> list[Entry]:
+        """The entries whose number is not the printed one."""
+        return [entry for entry in self.entries if not entry.agrees]
+
+
+Result = PrintedTable | Figure
 
 
 @dataclass(frozen=True)

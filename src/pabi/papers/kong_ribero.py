@@ -11,8 +11,7 @@ from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
 from pabi.literature import kong_ribero
 from pabi.numbers.showing import exact
-from pabi.papers.artefact import Artefact, Part, Settings
-from pabi.papers.results import Entry, PrintedTable
+from pabi.papers.artefact import Artefact, Entry, Part, PrintedTable, Settings
 
 SOURCE = "Kong, Ribero"
 

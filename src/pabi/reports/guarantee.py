@@ -9,16 +9,15 @@ from types import MappingProxyType
 from typing import Any
 
 from pabi.account.forgetting import bill_in_words, read_bill
-from pabi.describe.accounted import USUAL_DELTA
-from pabi.describe.neighbours import RETRAINED
-from pabi.guarantees.guarantee import INDEPENDENT, TESTING, Guarantee
-from pabi.guarantees.releases import SHA256, releases_in, stamp
-from pabi.guarantees.words import adjacent, curve_in_words, whom
-from pabi.learn.sentences import not_covered
+from pabi.describe.accounted import RETRAINED, USUAL_DELTA, checked_adjacency
+from pabi.guarantees.certificate import SHA256, Certificate, releases_in, stamp
+from pabi.guarantees.guarantee import FORMAT, INDEPENDENT, TESTING, Guarantee
+from pabi.guarantees.stated import adjacent, curve_in_words, whom
+from pabi.learn.documentation import not_covered
 from pabi.numbers import validate
+from pabi.numbers.encoding import parse_json
 from pabi.numbers.rounding import fraction_up
 from pabi.numbers.showing import exact, shown, shown_down
-from pabi.reports.attesting import attesting, hidden
 from pabi.reports.contents import (
     Block,
     Command,
@@ -28,13 +27,15 @@ from pabi.reports.contents import (
     Report,
     Section,
     Table,
+    attesting,
+    hidden,
+    wording,
 )
-from pabi.reports.folding import folded
-from pabi.reports.markdown import as_markdown
 from pabi.reports.model_card import as_model_card
-from pabi.reports.page import as_page
-from pabi.reports.wordings import wording
+from pabi.reports.page import as_markdown, as_page, folded
+from pabi.tradeoff import TradeOff
 from pabi.verification import Verdict, verify
+from pabi.verification.bounds import best_curve
 
 _AROUND = (-4, -2, -1, 0, 1)  # powers of ten, times δ: where ε is read
 _RATES = (1e-3, 1e-2, 0.1, 0.5)  # of false positives: where the curve is read
@@ -314,4 +315,33 @@ def _metadata(
         ("unit", guarantee.unit),
         ("method", guarantee.method),
         ("verified", verdict.ok),
+    )
+
+
+# The guarantee that stands in a file, once the checker was asked.
+
+
+def stated_in(text: str, verdict: Verdict) -> Guarantee | None:
+    """The guarantee of a guarantee's or certificate's text, on which there is a verdict.
+
+    None where its proof is refused. What has no proof is returned as it states itself.
+    """
+    data = parse_json(text)
+    stands_alone = data["format"] != FORMAT
+    if not verdict.ok and (stands_alone or data.get("certificate") is not None):
+        return None
+    return _of_certificate(data, verdict) if stands_alone else Guarantee.from_dict(data)
+
+
+def _of_certificate(payload: dict[str, Any], verdict: Verdict) -> Guarantee:
+    """The guarantee that an accepted certificate proves."""
+    method, source = verdict.names[0]
+    return Guarantee(
+        TradeOff.from_dict(best_curve(verdict.bounds)),
+        checked_adjacency(verdict.adjacency),
+        method,
+        source,
+        verdict.assumptions,
+        None if verdict.reading is None else verdict.reading[1],
+        proof=Certificate.from_dict(payload),
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 from pabi.numbers.showing import exact
 from pabi.reports.contents import Report
-from pabi.reports.markdown import as_sections
+from pabi.reports.page import as_sections
 
 _TAGS = ("differential-privacy", "pabi")
 

@@ -2,17 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
 from functools import partial
 from string import Template
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
-from pabi.draw.inline import inline_picture, variables
-from pabi.numbers import markup
+from pabi.draw.guarantee import inline_picture, variables
+from pabi.numbers import showing as markup
 from pabi.reports.contents import Block, Command, Items, Paragraph, Picture, Report, Section, Table
 
 if TYPE_CHECKING:
     from pabi.guarantees.guarantee import Guarantee
+
+# Sentences that differ in one number as one sentence: what differs between settings or releases.
+
+
+_NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?:e[+-]?\d+)?(?!\w)")
+
+
+def folded(sentences: Sequence[str]) -> tuple[str, ...]:
+    """The sentences in their order, those that differ in one number alone joined where the first one stands.
+
+    The numbers of a joined sentence stand ascending, as "2, 3 or 5".
+    """
+    alike: dict[str, list[str]] = {}
+    for sentence in sentences:
+        alike.setdefault(_NUMBER.sub("#", sentence), []).append(sentence)
+    return tuple(text for group in alike.values() for text in _joined(group))
+
+
+def _joined(group: list[str]) -> list[str]:
+    """One sentence where the group differs at one place, otherwise the group."""
+    columns = list(zip(*map(_NUMBER.findall, group), strict=True))
+    different = [place for place, values in enumerate(columns) if len(set(values)) > 1]
+    if len(different) != 1:
+        return group
+    (place,) = different
+    *others, last = sorted(columns[place], key=float)
+    values = f"{', '.join(others)} or {last}"
+    start, end = [match.span() for match in _NUMBER.finditer(group[0])][place]
+    return [group[0][:start] + values + group[0][end:]]
+
 
 _PAGE = Template("""\
 <!DOCTYPE html>
@@ -108,3 +139,57 @@ def _picture(guarantee: Guarantee) -> str:
         return inline_picture(guarantee)
     except ImportError:
         return markup.element("p", "There is no picture: matplotlib is not installed.")
+
+
+# A report as Markdown, in which no sentence can become a heading, a link, a table or a tag.
+
+
+# What Markdown and HTML within it would take for more than text; `_` between letters is text.
+_SPECIAL = re.compile(r"[\\`*\[\]<>|~&#!]|(?<![^\W_])_|_(?![^\W_])")
+_STARTS = re.compile(r"^(\s*)([-+=]|\d+[.)])(?=\s|$)")  # a list or a rule, at the start of a line
+_LINK = re.compile(r"(?i)\b(https?|ftp|www|mailto)(?=[:.])")
+
+
+def as_markdown(report: Report, _: Any = None) -> str:
+    """The report as Markdown."""
+    return f"# {plain_text(report.title)}\n\n{as_sections(report.sections, '##')}"
+
+
+def as_sections(sections: Iterable[Section], marks: str) -> str:
+    """Sections under headings with these `marks`."""
+    parts = []
+    for section in sections:
+        parts.append(f"{marks} {plain_text(section.title)}")
+        parts += [text for block in section.blocks if (text := _marked_down(block))]
+    return "\n\n".join(parts) + "\n"
+
+
+def plain_text(text: object) -> str:
+    """`text` in one line, with everything escaped that Markdown would take for more than text."""
+    line = " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
+    escaped = _SPECIAL.sub(lambda match: f"\\{match.group()}", line)
+    return _STARTS.sub(r"\1\\\2", _LINK.sub(lambda match: f"{match.group()}\u200b", escaped))
+
+
+def _marked_down(block: Block) -> str:
+    match block:
+        case Paragraph(alarming=True):
+            return f"> **{plain_text(block.text)}**"
+        case Paragraph():
+            return plain_text(block.text)
+        case Items():
+            return "\n".join(f"- {plain_text(text)}" for text in block.texts)
+        case Table():
+            return _table(block.header or ("", ""), block.rows)
+        case Command():
+            return f"```sh\n{block.text}\n```"
+        case Picture():
+            return ""
+        case _:
+            assert_never(block)
+
+
+def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = (" | ".join(map(plain_text, row)) for row in (header, *rows))
+    first, *others = (f"| {line} |" for line in lines)
+    return "\n".join([first, f"|{'---|' * len(header)}", *others])

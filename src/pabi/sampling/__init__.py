@@ -14,8 +14,7 @@ from pabi.sampling.chains import langevin
 from pabi.sampling.draws import Diagnostics, Draws, ExactDraws
 from pabi.sampling.exact import gibbs_rejection
 from pabi.sampling.fine_steps import diffusion
-from pabi.sampling.linear_models import mean_gradient, mean_loss
-from pabi.sampling.log_densities import Posterior, from_log_density
+from pabi.sampling.linear_models import Posterior, from_log_density, mean_gradient, mean_loss
 
 __all__ = [
     "Diagnostics",

@@ -14,26 +14,24 @@ from numpy.typing import ArrayLike, NDArray
 from pabi.budget.ledger import Ledger, reserved
 from pabi.describe.losses import Loss
 from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
-from pabi.execute.hiding import GRID, on_grid, released, returned
-from pabi.execute.machines import Machines
+from pabi.execute.hiding import GRID, Machines, on_grid, released, returned
 from pabi.execute.randomness import randomness_from
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, NotApplicable
 from pabi.numbers.rounding import Array, fraction_down, fraction_up
 from pabi.numbers.showing import plain
-from pabi.sampling.costs import repeated
-from pabi.sampling.draws import ExactDraws
-from pabi.sampling.each_chain import each_chain
+from pabi.sampling.chains import each_chain, repeated
+from pabi.sampling.draws import ExactDraws, drawn
 from pabi.sampling.envelopes import (
     ROUNDING,
     Envelope,
     LossBounds,
     LossValue,
+    Region,
     expected_evaluations,
+    read_region,
     rounding,
 )
-from pabi.sampling.parts import drawn
-from pabi.sampling.regions import Region, read_region
 
 MOST_EVALUATIONS = 10_000_000
 _FEWEST, _TOGETHER = 16, 4096  # proposals at once

@@ -11,14 +11,11 @@ from numpy.typing import ArrayLike
 
 from pabi.analyses import composition
 from pabi.budget.ledger import Ledger, reserved
-from pabi.describe.accounted import warn_of_large_delta
-from pabi.describe.assumptions import about_gap
+from pabi.describe.accounted import about_gap, warn_of_large_delta
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.langevin import LangevinChain, LangevinDiffusion
 from pabi.describe.moduli import Linear, Modulus
-from pabi.execute.hiding import released
-from pabi.execute.machines import Machines
-from pabi.execute.precision import Walk, checked, walk_from
+from pabi.execute.hiding import Machines, Walk, checked, released, walk_from
 from pabi.execute.randomness import randomness_from
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
@@ -28,14 +25,13 @@ from pabi.sampling.chains import (
     Gradient,
     Walks,
     check_gradient,
+    each_chain,
     langevin_on,
+    repeated,
     starting_points,
     thinned,
 )
-from pabi.sampling.costs import repeated
-from pabi.sampling.draws import Draws
-from pabi.sampling.each_chain import each_chain
-from pabi.sampling.parts import drawn
+from pabi.sampling.draws import Draws, drawn
 
 if TYPE_CHECKING:
     from pabi.guarantees.guarantee import Guarantee

@@ -18,12 +18,12 @@ from typing import NamedTuple
 import numpy as np
 
 from pabi.describe.iteration import Steps
-from pabi.normal_forms.shapes import Shapes
+from pabi.normal_forms.step_moduli import Shapes
+from pabi.numbers.locking import tick
 from pabi.numbers.rounding import TINY, Array, power_of_two_near
-from pabi.numbers.waiting import tick
 from pabi.shifts import start as linear
+from pabi.shifts.isotonic import closed_form
 from pabi.shifts.programming import Rough, roughly
-from pabi.shifts.quadratic import closed_form
 
 MOST_STEPS = 1_000_000  # that are looked at
 _ROUNDS = 60  # of Newton's method

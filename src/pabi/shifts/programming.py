@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pabi.normal_forms.shapes import Shapes
+from pabi.normal_forms.step_moduli import Shapes
+from pabi.numbers.locking import tick
 from pabi.numbers.rounding import Array
-from pabi.numbers.waiting import tick
 
 _COARSE, _FINE = 22, 64  # distances on the grid
 _DECADES = 5.0  # that they span

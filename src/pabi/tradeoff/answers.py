@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Hashable
 from fractions import Fraction
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from flint import arb, ctx, fmpq
 
@@ -15,6 +16,39 @@ from pabi.tradeoff.approx_dp import ApproxDP
 from pabi.tradeoff.base import TradeOff
 from pabi.tradeoff.gaussian import Gaussian
 from pabi.tradeoff.privacy_loss import PrivacyLossDistribution
+
+# Values of pure functions, kept so that they are computed once.
+
+
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
+
+
+class Memo(Generic[Key, Value]):
+    """The values of one pure function by its arguments: all of them, or the `most` latest.
+
+    The key holds every argument on which a value depends, so that no reading depends on earlier ones.
+    """
+
+    __slots__ = ("_most", "_values")
+
+    def __init__(self, most: int | None = None) -> None:
+        self._most = most
+        self._values: dict[Key, Value] = {}
+
+    def __call__(self, key: Key, compute: Callable[[], Value]) -> Value:
+        """The value at `key`, computed where it is not kept. What `compute` raises is not kept."""
+        if key not in self._values:
+            value = compute()
+            if self._most is not None and len(self._values) >= self._most:
+                del self._values[next(iter(self._values))]
+            self._values[key] = value
+        return self._values[key]
+
+    def value(self, key: Key) -> Value | None:
+        """The value at `key` if it is kept."""
+        return self._values.get(key)
+
 
 _BITS = 200  # of ball arithmetic: every probability is the double next to the exact one
 _MOST_LOSS = 600.0  # whose power of e keeps all digits

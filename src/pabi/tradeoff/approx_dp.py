@@ -11,11 +11,9 @@ import numpy as np
 from flint import arb, ctx
 
 from pabi.convert import balls
-from pabi.convert.inputs import nonnegative
-from pabi.numbers.fields import SHARE, keep
-from pabi.numbers.margins import EIGHT_ROUNDINGS
-from pabi.numbers.rounding import Array, fraction_up
-from pabi.numbers.validate import number
+from pabi.convert.gdp import nonnegative
+from pabi.numbers.rounding import EIGHT_ROUNDINGS, Array, fraction_up
+from pabi.numbers.validate import SHARE, keep, number
 from pabi.tradeoff.base import TradeOff, decode, encode
 from pabi.tradeoff.pairs import Labelled, Pair, Response
 

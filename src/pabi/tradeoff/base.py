@@ -1,4 +1,4 @@
-"""What a trade-off function can be asked."""
+"""Trade-off functions: what all answer, in which direction, and what supports them."""
 
 from __future__ import annotations
 
@@ -6,18 +6,100 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
-from typing import Any, ClassVar, NamedTuple, Self, overload
+from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar, assert_never, overload
 
 import numpy as np
 
-from pabi.convert.inputs import array, extended, nonnegative, real_line
+from pabi.convert.gdp import array, extended, nonnegative, real_line
 from pabi.numbers.errors import InvalidInput
-from pabi.numbers.margins import EIGHT_ROUNDINGS
-from pabi.numbers.rounding import Array, fraction_up
+from pabi.numbers.locking import tick
+from pabi.numbers.rounding import EIGHT_ROUNDINGS, THREE_ROUNDINGS, Array, fraction_up
 from pabi.numbers.validate import integer, number
-from pabi.numbers.waiting import tick
-from pabi.tradeoff.directions import Orientation
 from pabi.tradeoff.pairs import Pair
+
+# Which orders of the two adjacent data sets a trade-off function speaks of.
+
+
+Direction = Literal["both", "remove", "add"]
+# "symmetric": a function that is its own inverse, so that both orders are one.
+Orientation = Literal["symmetric", "both", "remove", "add"]
+DIRECTIONS: tuple[Direction, ...] = ("both", "remove", "add")
+
+T = TypeVar("T")
+
+
+def opposite(direction: Direction) -> Direction:
+    """The direction with the data sets swapped."""
+    match direction:
+        case "both":
+            return "both"
+        case "remove":
+            return "add"
+        case "add":
+            return "remove"
+        case _:
+            assert_never(direction)
+
+
+def chosen(direction: Direction, remove: T, add: T) -> tuple[T, ...]:
+    """What belongs to `direction`: `remove`, `add`, or both of them in that order."""
+    match direction:
+        case "both":
+            return remove, add
+        case "remove":
+            return (remove,)
+        case "add":
+            return (add,)
+        case _:
+            assert_never(direction)
+
+
+def one_order(orientation: Orientation) -> bool:
+    """Whether a function speaks of one of the two orders only."""
+    match orientation:
+        case "symmetric" | "both":
+            return False
+        case "remove" | "add":
+            return True
+        case _:
+            assert_never(orientation)
+
+
+def common(orientations: Iterable[Orientation]) -> Orientation:
+    """The orientation of a composition. Raises InvalidInput where the functions have different ones."""
+    directions = set(orientations) - {"symmetric"}
+    if len(directions) > 1:
+        raise InvalidInput("orientation", f"expected one throughout, got {sorted(directions)}")
+    return directions.pop() if directions else "symmetric"
+
+
+# What one point (ε', δ') of a trade-off function that is the same in both orders says at smaller ε.
+#
+# It means f(a) ≥ max{1 - δ' - e^ε'·a, e^-ε'·(1 - δ' - a)}, lines that meet on the diagonal, at a' = (1 -
+# δ')/(1 + e^ε'). For 0 ≤ ε ≤ ε' the slope -e^ε is between theirs, so that δ(ε), the largest value of 1 -
+# f(a) - e^ε·a, is at most that at the corner, 1 - (1 + e^ε)·a'. Any ε' is sound, and the best one has the
+# largest a'.
+
+
+class Corner(NamedTuple):
+    """(ε', a'), a' rounded down."""
+
+    epsilon: float
+    level: float
+
+    def least(self, epsilon: Array, delta: Array) -> Array:
+        """The least of `delta`, bounds at `epsilon` ≥ 0, and of what follows from the corner up to ε'."""
+        line = 1.0 - (1.0 + np.exp(np.minimum(epsilon, self.epsilon))) * self.level * (
+            1.0 - EIGHT_ROUNDINGS
+        )
+        line = np.nextafter(line, math.inf)
+        return np.where(epsilon <= self.epsilon, np.minimum(delta, line), delta)
+
+
+def levels(epsilon: Array, delta: Array) -> Array:
+    """(1 - δ')/(1 + e^ε') of each point, rounded down."""
+    return np.asarray((1.0 - delta) / (1.0 + np.exp(epsilon)) * (1.0 - EIGHT_ROUNDINGS))
+
 
 RTOL = 1e-3  # the relative error of ε that is aimed at where none is asked for
 
@@ -453,3 +535,40 @@ def encode(x: float) -> float | str:
 def decode(field: str, value: Any) -> float:
     """The float written by `encode`. Raises InvalidInput naming `field`."""
     return math.inf if value == "inf" else extended(field, value)
+
+
+# Trade-off functions from privacy profiles: every ε gives two lines that support f from below.
+
+
+_ROWS = 1 << 21  # entries of the working arrays
+
+
+def supported(alpha: Array, epsilon: Array, *, left: Array, right: Array) -> Array:
+    """Lower bounds on f = T(P, Q) at `alpha` (n,), from upper bounds on δ of (Q, P), `left`, and of
+    (P, Q), `right`, both (m,), at `epsilon` ≥ 0: max over them of 0, 1 - left - e^ε·α and
+    e^-ε·(1 - right - α). Source: Dong, Roth, Su 2022, Prop. 2.11."""
+    result = np.zeros_like(alpha)
+    size = max(1, _ROWS // max(1, epsilon.size))
+    for start in range(0, alpha.size, size):
+        part = slice(start, start + size)
+        lines = support_lines(
+            alpha[part, None], epsilon[None, :], left[None, :], delta_right=right[None, :]
+        )
+        result[part] = lines.max(axis=1, initial=0.0)
+    return result
+
+
+def support_lines(
+    alpha: Array, epsilon: Array, delta: Array, *, delta_right: Array | None = None
+) -> Array:
+    """The better of the two lines of `supported`, elementwise, rounded down; at least 0.
+
+    `delta_right`: δ of the pair in the other order, or None where f is symmetric.
+    """
+    right = delta if delta_right is None else delta_right
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        cost = np.exp(epsilon) * alpha
+        upper = (1.0 - delta) - cost - THREE_ROUNDINGS * (1.0 + cost)
+        value = (1.0 - right) - alpha - THREE_ROUNDINGS
+        lower = np.exp(-epsilon) * value * (1.0 - EIGHT_ROUNDINGS)
+    return np.fmax(np.fmax(upper, lower), 0.0)

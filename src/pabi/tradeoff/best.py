@@ -9,10 +9,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from pabi.numbers.errors import InvalidInput
-from pabi.numbers.fields import keep
 from pabi.numbers.rounding import Array
-from pabi.tradeoff.base import TradeOff
-from pabi.tradeoff.directions import Orientation, common, one_order
+from pabi.numbers.validate import keep
+from pabi.tradeoff.base import Orientation, TradeOff, common, one_order
 from pabi.tradeoff.pairs import Pair
 
 _MOST = 64  # parts that are kept; to drop one is sound

@@ -11,13 +11,10 @@ from flint import arb, ctx
 
 from pabi.convert import balls
 from pabi.convert.vectorised import FLOOR, both_signs
-from pabi.numbers.fields import NONNEGATIVE, keep
-from pabi.numbers.margins import THREE_ROUNDINGS
-from pabi.numbers.rounding import Array
-from pabi.numbers.validate import number
-from pabi.tradeoff.base import TradeOff
+from pabi.numbers.rounding import THREE_ROUNDINGS, Array
+from pabi.numbers.validate import NONNEGATIVE, keep, number
+from pabi.tradeoff.base import TradeOff, support_lines
 from pabi.tradeoff.pairs import ExponentialLoss, Labelled, Pair
-from pabi.tradeoff.supports import support_lines
 
 _LEAST = 1e-290  # grids finer than that leave the range of doubles; a larger range is sound
 _BITS = 400  # of ball arithmetic: no answer here is wider than one double

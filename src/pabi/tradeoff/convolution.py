@@ -18,10 +18,9 @@ import numpy as np
 import scipy  # its parts are loaded on first use
 from numpy.typing import NDArray
 
-from pabi.numbers.margins import MANY_ROUNDINGS
-from pabi.numbers.rounding import Array
+from pabi.numbers.locking import tick, ticking
+from pabi.numbers.rounding import MANY_ROUNDINGS, Array
 from pabi.numbers.search import bisected, mean
-from pabi.numbers.waiting import tick, ticking
 from pabi.tradeoff.grids import Losses
 
 Complex = NDArray[np.complex128]

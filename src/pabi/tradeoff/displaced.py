@@ -11,22 +11,26 @@ import scipy  # its parts are loaded on first use
 from flint import arb, ctx
 
 from pabi.convert import balls
-from pabi.convert.gdp import gdp_to_zcdp
-from pabi.convert.inputs import nonnegative
+from pabi.convert.gdp import gdp_to_zcdp, nonnegative
 from pabi.convert.vectorised import FLOOR, TAIL_FLOOR, both_signs
 from pabi.numbers.errors import InvalidInput
-from pabi.numbers.fields import SHARE, convert, one_of
-from pabi.numbers.margins import EIGHT_ROUNDINGS
-from pabi.numbers.rounding import Array, up
+from pabi.numbers.rounding import EIGHT_ROUNDINGS, Array, up
 from pabi.numbers.search import bisected
-from pabi.numbers.validate import number
-from pabi.tradeoff.base import TradeOff, decode, encode
-from pabi.tradeoff.directions import DIRECTIONS, Direction, Orientation, chosen, opposite
-from pabi.tradeoff.displaced_halves import APART, Half
-from pabi.tradeoff.displaced_losses import DisplacedLoss, SymmetricDisplacedLoss
+from pabi.numbers.validate import SHARE, convert, number, one_of
+from pabi.tradeoff.base import (
+    DIRECTIONS,
+    Direction,
+    Orientation,
+    TradeOff,
+    chosen,
+    decode,
+    encode,
+    opposite,
+    supported,
+)
+from pabi.tradeoff.displaced_losses import APART, DisplacedLoss, Half, SymmetricDisplacedLoss
 from pabi.tradeoff.gaussian import Gaussian
 from pabi.tradeoff.pairs import Labelled, Pair, Symmetrised, worst_divergence
-from pabi.tradeoff.supports import supported
 
 _BITS = 400  # of ball arithmetic
 _CLOSER = 8  # Newton's steps, each of which doubles the right digits

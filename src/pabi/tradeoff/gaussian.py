@@ -16,11 +16,11 @@ from pabi.convert.gdp import (
     gdp_to_epsilon,
     gdp_to_rdp,
     gdp_to_zcdp,
+    nonnegative,
 )
-from pabi.convert.inputs import nonnegative
 from pabi.convert.vectorised import gaussian_delta
-from pabi.numbers.fields import convert
 from pabi.numbers.rounding import Array
+from pabi.numbers.validate import convert
 from pabi.tradeoff.base import TradeOff, decode, encode
 from pabi.tradeoff.pairs import Labelled, Pair, Symmetrised
 

@@ -16,19 +16,16 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from pabi.convert.vectorised import both_signs
-from pabi.numbers.fields import keep
-from pabi.numbers.margins import EIGHT_ROUNDINGS
-from pabi.numbers.rounding import Array, fraction_up
-from pabi.numbers.validate import integer, number
-from pabi.numbers.waiting import tick
+from pabi.numbers.locking import tick
+from pabi.numbers.rounding import EIGHT_ROUNDINGS, Array, fraction_up
+from pabi.numbers.validate import integer, keep, number
 from pabi.tradeoff.approx_dp import ApproxDP
-from pabi.tradeoff.base import TradeOff
+from pabi.tradeoff.base import TradeOff, supported
 from pabi.tradeoff.best import Best
 from pabi.tradeoff.gaussian import Gaussian
 from pabi.tradeoff.hulls import checked_both_orders, lower_hull, pair_above
 from pabi.tradeoff.pairs import Discrete, Pair
 from pabi.tradeoff.product import Product
-from pabi.tradeoff.supports import supported
 
 _POINTS, _LEAST_DELTA = 1000, 1e-290  # of a link's grid, and what its end leaves
 _FEW_POINTS, _MORE_DELTA = 100, 1e-20  # the same where every δ takes a transform

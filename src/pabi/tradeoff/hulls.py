@@ -7,8 +7,7 @@ import numpy as np
 from pabi.convert.vectorised import both_signs
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
-from pabi.tradeoff.base import TradeOff
-from pabi.tradeoff.directions import one_order
+from pabi.tradeoff.base import TradeOff, one_order
 from pabi.tradeoff.pairs import Discrete
 
 SLACK = 1e-10  # relative: more than rounding moves a point of the hull

@@ -5,26 +5,303 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Self
+from functools import lru_cache
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from flint import arb, ctx, fmpq
 
 from pabi.convert import balls
 from pabi.convert.vectorised import FLOOR, both_signs
-from pabi.numbers.fields import NONNEGATIVE, SHARE, convert
-from pabi.numbers.margins import EIGHT_ROUNDINGS
-from pabi.numbers.rounding import Array
-from pabi.numbers.validate import number
-from pabi.tradeoff.base import TradeOff
-from pabi.tradeoff.directions import Orientation
-from pabi.tradeoff.laplace_losses import LaplaceLoss, SampledLaplace, TurnedLaplace, sampled_loss
-from pabi.tradeoff.pairs import Labelled, Pair, worst_divergence
-from pabi.tradeoff.supports import support_lines, supported
+from pabi.numbers.rounding import EIGHT_ROUNDINGS, Array
+from pabi.numbers.validate import NONNEGATIVE, SHARE, convert, number
+from pabi.tradeoff.base import Orientation, TradeOff, support_lines, supported
+from pabi.tradeoff.pairs import (
+    BEYOND,
+    Discrete,
+    Labelled,
+    LossCells,
+    Pair,
+    convex_part,
+    order_above,
+    worst_divergence,
+)
+
+# Privacy losses of the Laplace mechanism, of all records or of a Poisson batch.
+#
+# The pair of distance ε is A = Lap(0), B = Lap(ε) with densities e^-|x|/2. Its loss has atoms at ±ε and
+# the density e^((y-ε)/2)/4 in between. Of a batch that holds the record with probability p, P = p·A + (1
+# - p)·B and Q = B: a loss of y becomes log(1 - p + p·e^y), and the excess of a cell p times what it was
+# (docs, "Theory", 20).
+
+
+_VAST = 300.0  # beyond which a loss serves no reader: e^300 is far from the largest double
+_LARGE = 30.0  # e^30 + 1 is e^30 to 13 digits
+_NEAR = 1e-2  # |x| up to which e^x - 1 - x is summed as a series
+_TERMS = 9
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
+_MOST_PANELS = 20_000
+_LARGEST = 700.0  # whose power of e is a double
+_FAR = 20.0  # log of a power beyond which the sum is far from 1
+
+
+class _Masses(NamedTuple):
+    """Of every cell the masses under A and B, A - e^left·B and B - e^-right·A, each computed by itself."""
+
+    a: Array
+    b: Array
+    above_left: Array
+    below_right: Array
+
+
+def _masses(epsilon: float, edges: Array) -> _Masses:
+    """The cells of losses of (A, B) between finite increasing edges, in closed form."""
+    inner = np.clip(edges, -epsilon, epsilon)
+    left, right, width = inner[:-1], inner[1:], np.diff(inner)
+    a, b = np.exp(0.5 * (left - epsilon)), np.exp(-0.5 * (right + epsilon))
+    mass, excess = 0.5 * np.expm1(0.5 * width), 2.0 * np.square(np.sinh(0.25 * width))
+    # Relative to the ends of the support, where these lie within the cell.
+    low = np.expm1(np.minimum(edges[:-1] - left, 0.0))
+    high = np.expm1(np.minimum(right - edges[1:], 0.0))
+    masses = _Masses(
+        a=a * mass,
+        b=b * mass,
+        above_left=a * ((1.0 + low) * excess - low * mass),
+        below_right=b * ((1.0 + high) * excess - high * mass),
+    )
+    for loss, of_a in ((-epsilon, 0.5 * math.exp(-epsilon)), (epsilon, 0.5)):
+        i = int(np.searchsorted(edges, loss, side="right")) - 1
+        if 0 <= i < width.size:
+            of_b = of_a * math.exp(-loss)
+            masses.a[i] += of_a
+            masses.b[i] += of_b
+            masses.above_left[i] -= of_a * math.expm1(float(edges[i]) - loss)
+            masses.below_right[i] -= of_b * math.expm1(loss - float(edges[i + 1]))
+    return masses
+
+
+@dataclass(frozen=True)
+class LaplaceLoss(Pair):
+    """The pair (A, B) of distance `epsilon` > 0."""
+
+    epsilon: float
+
+    @property
+    def most(self) -> float:
+        """The largest loss, ε."""
+        return self.epsilon
+
+    @property
+    def top(self) -> float:
+        """P(Y = ε), one half."""
+        return 0.5
+
+    @property
+    def simplified(self) -> Pair:
+        """That of ε = ∞, which reveals everything, from a loss of 300 on."""
+        return self if self.epsilon <= _VAST else Labelled((math.inf,), (1.0,))
+
+    def cells(self, edges: Array) -> LossCells:
+        """The cells in closed form."""
+        masses = _masses(self.epsilon, edges)
+        return LossCells(masses.a, masses.above_left)
+
+    def above(self, y: float) -> tuple[float, float]:
+        """(mass, excess) of the losses from `y` on."""
+        return _above(self, y)
+
+    def reach(self, tail: float, slack: float) -> tuple[float, float]:
+        """(-ε, ε), whatever the tail."""
+        return -self.epsilon, self.epsilon
+
+    def finite_log_moment(self, power: float) -> float:
+        """log of ((λ + 1)·e^(λε) + λ·e^(-(λ + 1)ε))/(2λ + 1), λ = `power`."""
+        e, both = self.epsilon, 2.0 * power + 1.0
+        if power * e < 1.0:
+            # (λ + 1)·λε and λ·(λ + 1)ε cancel: what is left are two positive terms.
+            parts = (power + 1.0) * _beyond_tangent(power * e)
+            parts += power * _beyond_tangent(-(power + 1.0) * e)
+            return math.log1p(parts / both)
+        return power * e + math.log1p(power * math.expm1(-both * e) / both)
+
+
+@dataclass(frozen=True)
+class SampledLaplace(Pair):
+    """P = p·A + (1 - p)·B against Q = B, of `probability` p in (0, 1)."""
+
+    epsilon: float
+    probability: float
+
+    @property
+    def most(self) -> float:
+        """The largest loss, log(1 - p + p·e^ε)."""
+        return sampled_loss(self.epsilon, self.probability)
+
+    @property
+    def top(self) -> float:
+        """The mass of the largest loss: half of A's, and B's."""
+        p = self.probability
+        return 0.5 * p + 0.5 * (1.0 - p) * math.exp(-self.epsilon)
+
+    @property
+    def edge(self) -> float:
+        """The least loss, where half of Q's mass lies."""
+        return sampled_loss(-self.epsilon, self.probability)
+
+    @property
+    def simplified(self) -> Pair:
+        """That of ε = ∞, where the record is not drawn or seen, from a loss of 300 on."""
+        if self.epsilon <= _VAST:
+            return self
+        p = self.probability
+        return Discrete(np.array([math.log1p(-p)]), np.array([1.0 - p]), p)
+
+    def cells(self, edges: Array) -> LossCells:
+        """P has p·A + (1 - p)·B, and P - e^l·Q is p·(A - e^y·B), y the loss of (A, B) at l."""
+        p, places = self.probability, self.places(edges)
+        masses = _masses(self.epsilon, places)
+        # What a cell has beside that where it begins below the support.
+        short = np.maximum((1.0 - p) + p * np.exp(places[:-1]) - np.exp(edges[:-1]), 0.0)
+        more = np.where(places[:-1] < -self.epsilon, short * masses.b, 0.0)
+        return LossCells(p * masses.a + (1.0 - p) * masses.b, p * masses.above_left + more)
+
+    def places(self, edges: Array) -> Array:
+        """The losses of (A, B) at these losses; outside of the support a little more than ε from 0."""
+        p, e = self.probability, self.epsilon
+        with np.errstate(divide="ignore", invalid="ignore"):
+            small = np.log1p(np.maximum(np.expm1(np.minimum(edges, _LARGE)) / p, -1.0))
+            large = edges - math.log(p) + np.log1p(-(1.0 - p) * np.exp(-np.maximum(edges, 1.0)))
+        outside = e + BEYOND * (1.0 + e)
+        return np.clip(np.where(edges > _LARGE, large, small), -outside, outside)
+
+    def above(self, y: float) -> tuple[float, float]:
+        """(mass, excess) of the losses from `y` on."""
+        return _above(self, y)
+
+    def reach(self, tail: float, slack: float) -> tuple[float, float]:
+        """(the least, the largest) loss, whatever the tail."""
+        return self.edge, self.most
+
+    def finite_log_moment(self, power: float) -> float:
+        """log E_P L^λ = log E_Q L^(1 + λ), λ = `power`."""
+        share, exact = order_above(power)
+        return share * _log_power(self.epsilon, self.probability, 1.0 + exact)
+
+
+@dataclass(frozen=True)
+class TurnedLaplace(Pair):
+    """(Q, P) of a sampled Laplace pair."""
+
+    pair: SampledLaplace
+
+    @property
+    def most(self) -> float:
+        """The largest loss, -log(1 - p + p·e^-ε)."""
+        return -self.pair.edge
+
+    @property
+    def top(self) -> float:
+        """Q's mass where the loss of the pair is least, one half."""
+        return 0.5
+
+    @property
+    def edge(self) -> float:
+        """The largest loss, of which half of Q's mass is."""
+        return self.most
+
+    @property
+    def simplified(self) -> Pair:
+        """That of ε = ∞, whose loss is the largest."""
+        if self.pair.epsilon <= _VAST:
+            return self
+        return Discrete(np.array([-math.log1p(-self.pair.probability)]), np.array([1.0]))
+
+    def cells(self, edges: Array) -> LossCells:
+        """Of the mirrored cells Q has B, and Q - e^-r·P is p·e^(y - r)·(B - e^-y·A), y the loss at r."""
+        p, mirrored = self.pair.probability, -edges[::-1]
+        places = self.pair.places(mirrored)
+        masses = _masses(self.pair.epsilon, places)
+        right, top = mirrored[1:], places[1:]
+        excess = p * np.exp(np.minimum(top - right, _LARGEST)) * masses.below_right
+        # What a cell has beside that where it ends above the support.
+        with np.errstate(over="ignore"):
+            short = -np.expm1(np.log((1.0 - p) + p * np.exp(top)) - right)
+        more = np.where(top > self.pair.epsilon, np.maximum(short, 0.0) * masses.b, 0.0)
+        return LossCells(masses.b[::-1], (excess + more)[::-1])
+
+    def above(self, y: float) -> tuple[float, float]:
+        """(mass, excess) of the losses from `y` on."""
+        return _above(self, y)
+
+    def reach(self, tail: float, slack: float) -> tuple[float, float]:
+        """(the least, the largest) loss, whatever the tail."""
+        return -self.pair.most, self.most
+
+    def finite_log_moment(self, power: float) -> float:
+        """log E_Q L^-λ, λ = `power`."""
+        return _log_power(self.pair.epsilon, self.pair.probability, -power)
+
+
+def _above(pair: Pair, y: float) -> tuple[float, float]:
+    """(mass, excess) of the cell from `y` to a little above the largest loss."""
+    if y > pair.most:
+        return 0.0, 0.0
+    cell = pair.cells(np.array([y, pair.most + BEYOND * (1.0 + abs(pair.most))]))
+    return float(cell.mass[0]), float(cell.excess[0])
+
+
+def sampled_loss(y: float, p: float) -> float:
+    """log(1 - p + p·e^y), p in (0, 1]."""
+    if y > _LARGE:
+        return y + math.log(p + (1.0 - p) * math.exp(-y))
+    return math.log1p(p * math.expm1(y)) if p < 1.0 else y
+
+
+def _beyond_tangent(x: float) -> float:
+    """e^x - 1 - x, by its series where it would cancel."""
+    if abs(x) > _NEAR:
+        return math.expm1(x) - x
+    return math.fsum(x**k / math.factorial(k) for k in range(2, _TERMS))
+
+
+@lru_cache(maxsize=65536)
+def _log_power(epsilon: float, p: float, order: float) -> float:
+    """log E_Q L^a of a sampled Laplace pair, `order` a any real but 0 and 1; ∞ on overflow.
+
+    Q has the atoms 1/2 and e^-ε/2 at the ends and the density e^((-y-ε)/2)/4 between: by quadrature.
+    """
+    panels = min(_MOST_PANELS, max(4, math.ceil(epsilon * (1.0 + abs(order)))))
+    half = epsilon / panels
+    left = -epsilon + 2.0 * half * np.arange(panels)
+    inner = (left[:, None] + half * (1.0 + _NODES)).ravel()
+    y = np.concatenate([[-epsilon, epsilon], inner])
+    density = 0.25 * np.exp(-0.5 * (inner + epsilon)) * np.tile(half * _WEIGHTS, panels)
+    weight = np.concatenate([[0.5, 0.5 * math.exp(-epsilon)], density])
+    near = np.log1p(p * np.expm1(np.minimum(y, _LARGE)))
+    with np.errstate(under="ignore"):
+        far = y + np.log(p + (1.0 - p) * np.exp(-np.maximum(y, _LARGE)))
+    ratio = np.where(y > _LARGE, far, near)
+    with np.errstate(divide="ignore"):
+        exponent = order * ratio + np.log(weight)
+    top = float(exponent.max())
+    if top > _FAR:
+        with np.errstate(under="ignore"):
+            return top + math.log(float(np.exp(exponent - top).sum()))
+    # E_Q L = 1, so that the tangent of L^a at 1 may be taken off; of great powers their difference is.
+    far = np.abs(order * ratio) > _FAR
+    near = np.where(far, 0.0, ratio)
+    terms = weight * convex_part(np.expm1(near), near, order)
+    with np.errstate(divide="ignore", under="ignore"):
+        plain, power = np.exp(ratio + np.log(weight)), (order - 1.0) * ratio
+    great = np.exp(exponent) - order * plain
+    if order > 1.0:  # the two are close to each other where the order is near 1
+        close = plain * (np.expm1(np.minimum(power, 1.0)) - (order - 1.0))
+        great = np.where(power < 1.0, close, great)
+    return math.log1p(float(np.where(far, great + (order - 1.0) * weight, terms).sum()))
+
 
 _LEAST = 1e-290  # grids finer than that leave the range of doubles; a larger ε is sound
 _BITS = 400  # of ball arithmetic: no answer here is wider than one double
-_LARGE = 30.0  # e^30 + 1 is e^30 to 13 digits
 _LARGEST_EXPONENT = 700.0  # whose power of e is a double
 _PROFILE = (
     4e-15  # absolute, over p: δ(e) takes a power of e of an exponent that is less than 1e-15 wrong

@@ -10,13 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pabi.numbers.margins import EIGHT_ROUNDINGS, MANY_ROUNDINGS
-from pabi.numbers.rounding import Array
+from pabi.numbers.locking import tick, ticking
+from pabi.numbers.rounding import EIGHT_ROUNDINGS, MANY_ROUNDINGS, Array
 from pabi.numbers.search import descended
-from pabi.numbers.waiting import tick, ticking
+from pabi.tradeoff.answers import Memo
 from pabi.tradeoff.convolution import Profile, Sum, Term, crossing, profile
 from pabi.tradeoff.grids import optimistic, pessimistic
-from pabi.tradeoff.memo import Memo
 from pabi.tradeoff.pairs import MOMENT, Pair
 
 _SLIGHT = 0.01  # of δ: where ε is so small, finer grids would only tell δ(ε) from δ(0)

@@ -22,8 +22,7 @@ import scipy  # its parts are loaded on first use
 from numpy.typing import NDArray
 
 from pabi.convert.vectorised import gaussian_delta
-from pabi.numbers.margins import HALF_ULP, MANY_ROUNDINGS, THREE_ROUNDINGS
-from pabi.numbers.rounding import Array
+from pabi.numbers.rounding import HALF_ULP, MANY_ROUNDINGS, THREE_ROUNDINGS, Array
 
 _PANEL_NODES, _PANEL_WEIGHTS = np.polynomial.legendre.leggauss(16)
 SQRT_2PI = math.sqrt(2.0 * math.pi)

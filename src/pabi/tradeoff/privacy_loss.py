@@ -10,17 +10,21 @@ from typing import Any, ClassVar, NamedTuple, Self, assert_never
 
 import numpy as np
 
-from pabi.convert.inputs import array
+from pabi.convert.gdp import array
 from pabi.numbers.errors import InvalidInput
-from pabi.numbers.fields import keep
-from pabi.numbers.margins import MANY_ROUNDINGS, THREE_ROUNDINGS
-from pabi.numbers.rounding import Array
-from pabi.numbers.validate import choice, number
-from pabi.tradeoff.base import TradeOff
-from pabi.tradeoff.directions import DIRECTIONS, Direction, Orientation, chosen, opposite
+from pabi.numbers.rounding import MANY_ROUNDINGS, THREE_ROUNDINGS, Array
+from pabi.numbers.validate import choice, keep, number
+from pabi.tradeoff.base import (
+    DIRECTIONS,
+    Direction,
+    Orientation,
+    TradeOff,
+    chosen,
+    opposite,
+    supported,
+)
 from pabi.tradeoff.grids import MISSING
 from pabi.tradeoff.pairs import Discrete, Pair
-from pabi.tradeoff.supports import supported
 
 _TOTAL = 1e-12  # by how much the probabilities may miss 1
 _PROBABILITY = (

@@ -11,20 +11,16 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from pabi.numbers.errors import InvalidInput
-from pabi.numbers.fields import SHARE, keep
-from pabi.numbers.margins import THREE_ROUNDINGS
-from pabi.numbers.rounding import Array, up
+from pabi.numbers.locking import ticking
+from pabi.numbers.rounding import THREE_ROUNDINGS, Array, up
 from pabi.numbers.showing import shown
-from pabi.numbers.validate import integer, number
-from pabi.numbers.waiting import ticking
-from pabi.tradeoff.base import RTOL, TradeOff
+from pabi.numbers.validate import SHARE, integer, keep, number
+from pabi.tradeoff.answers import Memo
+from pabi.tradeoff.base import RTOL, Orientation, TradeOff, common, one_order, supported
 from pabi.tradeoff.best import Best
-from pabi.tradeoff.directions import Orientation, common, one_order
 from pabi.tradeoff.gaussian import Gaussian
-from pabi.tradeoff.memo import Memo
 from pabi.tradeoff.numerical import ComposedLoss
 from pabi.tradeoff.pairs import Pair, worst_divergence
-from pabi.tradeoff.supports import supported
 
 Factor = tuple[TradeOff, int]
 

@@ -11,18 +11,15 @@ import numpy as np
 from flint import arb, ctx
 
 from pabi.convert import balls
-from pabi.convert.inputs import nonnegative
+from pabi.convert.gdp import nonnegative
 from pabi.convert.rdp import rdp_to_epsilon
 from pabi.convert.vectorised import both_signs
-from pabi.numbers.fields import keep
 from pabi.numbers.rounding import Array
 from pabi.numbers.search import bisected
-from pabi.numbers.validate import number
-from pabi.tradeoff.base import TradeOff, decode, encode
-from pabi.tradeoff.corners import Corner, levels
+from pabi.numbers.validate import keep, number
+from pabi.tradeoff.base import Corner, TradeOff, decode, encode, levels, supported
 from pabi.tradeoff.hulls import pair_above
 from pabi.tradeoff.pairs import Discrete, Pair
-from pabi.tradeoff.supports import supported
 
 _BITS = 200  # of ball arithmetic
 _POINTS = 2000  # of the grid on which the curve is drawn, and made a pair

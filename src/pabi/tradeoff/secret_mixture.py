@@ -18,17 +18,13 @@ from pabi.convert.gdp import gdp_to_zcdp
 from pabi.convert.mixtures import TOTAL
 from pabi.convert.vectorised import TAIL_FLOOR, both_signs
 from pabi.numbers.errors import InvalidInput
-from pabi.numbers.fields import NONNEGATIVE, keep
-from pabi.numbers.margins import EIGHT_ROUNDINGS
-from pabi.numbers.rounding import Array, fraction_up
+from pabi.numbers.rounding import EIGHT_ROUNDINGS, Array, fraction_up
 from pabi.numbers.search import bisected, sectioned
-from pabi.numbers.validate import number
-from pabi.tradeoff.base import TradeOff
-from pabi.tradeoff.directions import Orientation
+from pabi.numbers.validate import NONNEGATIVE, keep, number
+from pabi.tradeoff.base import Orientation, TradeOff, supported
 from pabi.tradeoff.gaussian import Gaussian
 from pabi.tradeoff.pairs import Labelled, Pair, worst_divergence
 from pabi.tradeoff.secret_losses import FAR, OppositeLoss, SecretLoss, SwappedLoss
-from pabi.tradeoff.supports import supported
 
 LARGEST_MEAN = 20.0
 _BITS = 400  # of ball arithmetic

@@ -10,22 +10,18 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from pabi.convert.trials import checked_shape, gamma_of
+from pabi.convert.mixtures import checked_shape, gamma_of
 from pabi.convert.vectorised import both_signs
-from pabi.numbers.fields import NONNEGATIVE, keep
-from pabi.numbers.margins import EIGHT_ROUNDINGS
-from pabi.numbers.rounding import Array, down, fraction_down, fraction_up, up
+from pabi.numbers.rounding import EIGHT_ROUNDINGS, Array, down, fraction_down, fraction_up, up
 from pabi.numbers.search import bisected
-from pabi.numbers.validate import number
-from pabi.tradeoff.base import TradeOff
+from pabi.numbers.validate import NONNEGATIVE, keep, number
+from pabi.tradeoff.base import Corner, TradeOff, levels, supported
 from pabi.tradeoff.best import Best
-from pabi.tradeoff.corners import Corner, levels
 from pabi.tradeoff.gaussian import Gaussian
 from pabi.tradeoff.hulls import SLACK, checked_both_orders, pair_above
 from pabi.tradeoff.mixture import Mixture
 from pabi.tradeoff.pairs import Discrete, Pair
 from pabi.tradeoff.product import Product
-from pabi.tradeoff.supports import supported
 
 _CLOSE = 1e-12  # relative: how far apart the bounds on log R may be
 _ROUGH = 1.004  # by how much log R is raised where a checker computes it numerically

@@ -12,23 +12,30 @@ import scipy  # its parts are loaded on first use
 from flint import arb, ctx
 
 from pabi.convert import balls
-from pabi.convert.gdp import gdp_epsilon_bounds, gdp_to_delta, gdp_to_zcdp
-from pabi.convert.inputs import nonnegative
+from pabi.convert.gdp import gdp_epsilon_bounds, gdp_to_delta, gdp_to_zcdp, nonnegative
 from pabi.convert.vectorised import both_signs, gaussian_delta
 from pabi.numbers.errors import InvalidInput
-from pabi.numbers.fields import SHARE, convert, one_of
-from pabi.numbers.margins import EIGHT_ROUNDINGS, THREE_ROUNDINGS
-from pabi.numbers.rounding import Array, fraction_down, fraction_up, times_up
+from pabi.numbers.rounding import (
+    EIGHT_ROUNDINGS,
+    THREE_ROUNDINGS,
+    Array,
+    fraction_down,
+    fraction_up,
+    times_up,
+)
 from pabi.numbers.search import bisected_arrays
-from pabi.numbers.validate import number
-from pabi.tradeoff.base import TradeOff, decode, encode
-from pabi.tradeoff.directions import (
+from pabi.numbers.validate import SHARE, convert, number, one_of
+from pabi.tradeoff.base import (
     DIRECTIONS,
     Direction,
     Orientation,
+    TradeOff,
     chosen,
+    decode,
+    encode,
     one_order,
     opposite,
+    support_lines,
 )
 from pabi.tradeoff.gaussian import Gaussian
 from pabi.tradeoff.pairs import (
@@ -41,7 +48,6 @@ from pabi.tradeoff.pairs import (
     log_ratio,
     worst_divergence,
 )
-from pabi.tradeoff.supports import support_lines
 
 _BITS = 200  # of ball arithmetic: no answer here is wider than one double
 _FARTHEST = 40.0  # Φ(-40) is below every positive double

@@ -31,8 +31,15 @@ from pabi.verification.bounds import Bounds, JointBound
 from pabi.verification.certificates import check
 from pabi.verification.claims import implied
 from pabi.verification.factors.gaussians import Gaussians, Part
-from pabi.verification.intake import NoCertificate, reason, received, short
-from pabi.verification.limits import Limits, positions, within
+from pabi.verification.limits import (
+    Limits,
+    NoCertificate,
+    positions,
+    reason,
+    received,
+    short,
+    within,
+)
 from pabi.verification.theorem import Finding, Names
 
 __all__ = ["Verdict", "implied", "not_implied", "verify"]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, assert_never
 
-from pabi.verification.refusal import Refused
+from pabi.verification.limits import Refused
 
 Adjacency = Literal["replace_one", "zero_out"]
 Compared = Adjacency | Literal["retrained"]

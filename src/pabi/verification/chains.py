@@ -13,8 +13,8 @@ from pabi.verification.bounds import JointBound
 from pabi.verification.derivation import takes_plain_steps
 from pabi.verification.drawn_runs import DrawnRun
 from pabi.verification.factors.gaussians import Gaussians
+from pabi.verification.limits import Refused
 from pabi.verification.ordered_runs import OrderedRun
-from pabi.verification.refusal import Refused
 from pabi.verification.theorem import About, Check, Names, Payload, ProofCheck, Proven, Theorem
 
 

@@ -6,12 +6,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from pabi.verification.arithmetic import closed, nonnegative
 from pabi.verification.bounds import Bounds, JointBound, uncovered
 from pabi.verification.factors import read_alone, read_counted, read_keys
 from pabi.verification.factors.gaussians import Gaussians, read_mu, read_parts
-from pabi.verification.limits import timed
-from pabi.verification.reading import closed, nonnegative
-from pabi.verification.refusal import Refused
+from pabi.verification.limits import Refused, timed
 
 
 def read_bounds(curve: Any) -> Bounds:

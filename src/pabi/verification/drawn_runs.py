@@ -22,10 +22,9 @@ from pabi.verification.derivation import NO_DATA, Derived
 from pabi.verification.factors.failure import Failure
 from pabi.verification.factors.gaussians import Gaussians
 from pabi.verification.factors.sampled import SampledGaussians
-from pabi.verification.limits import in_time, positions, timed
+from pabi.verification.limits import Refused, in_time, positions, timed
 from pabi.verification.moduli import Omega
 from pabi.verification.products import DISPLACING, PRESENT, REPLACED, Sampled
-from pabi.verification.refusal import Refused
 from pabi.verification.schemes import Drawn, Exchange, Fractions
 from pabi.verification.theorem import Names
 

@@ -24,13 +24,11 @@ from flint import arb, fmpq
 from pabi.describe.batches import BallsInBins
 from pabi.describe.unlearning import Unlearning, unlearning_sentences
 from pabi.verification.adjacency import Adjacency
-from pabi.verification.arithmetic import above, exact, fraction_of
+from pabi.verification.arithmetic import above, exact, fraction_of, integer
 from pabi.verification.derivation import Derived, hides_its_path, takes_plain_steps
 from pabi.verification.drawn_runs import DrawnRun
-from pabi.verification.limits import positions, timed
+from pabi.verification.limits import Refused, positions, timed
 from pabi.verification.ordered_runs import OrderedRun
-from pabi.verification.reading import integer
-from pabi.verification.refusal import Refused
 from pabi.verification.schemes import (
     Drawn,
     FixedDraws,

@@ -9,12 +9,10 @@ import numpy as np
 
 from pabi.describe.iteration import iteration_sentences
 from pabi.verification.adjacency import read_adjacency
-from pabi.verification.arithmetic import Repeated
+from pabi.verification.arithmetic import Repeated, closed, columns, groups
 from pabi.verification.bounds import JointBound
 from pabi.verification.factors.gaussians import read_mu
-from pabi.verification.limits import positions
-from pabi.verification.reading import closed, columns, groups
-from pabi.verification.refusal import Refused
+from pabi.verification.limits import Refused, positions
 from pabi.verification.subjects import Iteration
 from pabi.verification.theorem import Names, Payload, Proven
 

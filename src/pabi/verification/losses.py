@@ -19,9 +19,8 @@ from flint import arb, fmpq
 
 from pabi.describe.losses import Loss
 from pabi.verification.arithmetic import above, exact, fraction_of
-from pabi.verification.limits import timed
+from pabi.verification.limits import Refused, timed
 from pabi.verification.moduli import Function, ModulusRow, Root, linear
-from pabi.verification.refusal import Refused
 
 Parameters = Mapping[str, Any]
 Pairs = Sequence[tuple[Any, Any]]

@@ -13,10 +13,8 @@ from typing import Any, NamedTuple, Protocol
 
 from flint import arb
 
-from pabi.verification.arithmetic import above, exact
-from pabi.verification.limits import in_time
-from pabi.verification.reading import closed, nonnegative
-from pabi.verification.refusal import Refused
+from pabi.verification.arithmetic import above, closed, exact, nonnegative
+from pabi.verification.limits import Refused, in_time
 
 Omega = Callable[[Any], Any]  # a ball above a distance ↦ a ball above ω of it
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -10,12 +11,49 @@ from flint import arb
 
 from pabi.describe.runs import NoisySGD
 from pabi.verification.adjacency import gradients_changed
-from pabi.verification.arithmetic import StepBalls
+from pabi.verification.arithmetic import EqualSteps, Repeated, StepBalls, exact
 from pabi.verification.derivation import NO_DATA, Derived
-from pabi.verification.limits import positions, timed
-from pabi.verification.refusal import Refused
+from pabi.verification.limits import Refused, positions, timed
 from pabi.verification.schemes import Fractions, KnownPositions, Ordered
-from pabi.verification.uses import UseSteps
+
+# Which steps use a record.
+
+
+class UseSteps:
+    """Steps that use a record: first + i·period for i < count, and those of `then`."""
+
+    def __init__(self, first: int, count: int, *, period: int, then: Sequence[int] = ()) -> None:
+        self.first, self.count, self.then, self.period = first, count, tuple(then), period
+
+    def among(self, a: int, b: int) -> bool:
+        """Whether any of the steps a..b−1 uses the record."""
+        if any(a <= k < b for k in self.then):
+            return True
+        last = self.first + (self.count - 1) * self.period
+        if self.count == 0 or b <= self.first or a > last:
+            return False
+        following = a + (self.first - a) % self.period if a > self.first else self.first
+        return following < b and following <= last
+
+    def all(self) -> Iterator[int]:
+        """All steps that use the record."""
+        count = positions("uses", self.count)
+        yield from (self.first + i * self.period for i in range(count))
+        yield from self.then
+
+    @property
+    def total(self) -> int:
+        """The number of steps that use the record."""
+        return self.count + len(self.then)
+
+
+def check_uses(case: dict[str, Any], uses: UseSteps) -> None:
+    """Refuse unless the case is about a record with these uses."""
+    first, count, then = case["uses"]
+    if [first, count, list(then)] != [uses.first, uses.count, list(uses.then)]:
+        raise Refused(
+            f"uses: expected {[uses.first, uses.count, list(uses.then)]}, got {case['uses']}"
+        )
 
 
 class OrderedRun(Derived):
@@ -164,3 +202,62 @@ class OrderedRun(Derived):
     def share(self, a: int, b: int) -> Any:
         """The probability that a record is at one of positions a..b, cyclically if b < a."""
         return self.scheme.share(a, b)
+
+
+# Whether the steps that a certificate states are at least what the description implies.
+
+
+def check_groups(run: OrderedRun, uses: UseSteps, skipped: int, groups: Sequence[Repeated]) -> None:
+    """Refuse unless the groups, from step `skipped` on, are at least what the description implies."""
+    k = skipped
+    for times, stretches in timed(groups):
+        length = sum(x.n for x in stretches)
+        if times > 1 and (
+            length % run.period
+            or (uses.count and k < uses.first)
+            or k + times * length > run.data
+            or any(k <= x < k + times * length for x in uses.then)
+        ):
+            raise Refused(f"step {k + 1}: a repetition that the description does not have")
+        for stretch in stretches:
+            _check_stretch(run, uses, k, stretch)
+            k += stretch.n
+        k += (times - 1) * length
+    if k != run.total:
+        raise Refused(f"step {k}: the certificate ends there, the run at {run.total}")
+
+
+def _check_stretch(run: OrderedRun, uses: UseSteps, k: int, stretch: EqualSteps) -> None:
+    for step in run.kinds(k, k + stretch.n):
+        _check_at_least(step, "slope", stretch.c, run.slope(step))
+    if uses.among(k, k + stretch.n):
+        _check_at_least(k, "sensitivity", stretch.s, run.s(k))
+    _check_noise(k, stretch.sigma, run.sigma(k))
+
+
+def check_arrays(run: OrderedRun, c: Any, s: Any, sigma: Any) -> None:
+    """Refuse unless written-out steps are at least what the description implies."""
+    if not len(c) == len(s) == len(sigma) == run.total:
+        raise Refused(f"steps: expected {run.total} of each column")
+    for k, least in timed(enumerate(run.slopes)):
+        _check_at_least(k, "slope", c[k], least)
+        if k < run.data:
+            _check_at_least(k, "sensitivity", s[k], run.s(k))
+        _check_noise(k, sigma[k], run.sigma(k))
+
+
+def _check_at_least(k: int, what: str, stated: float, least: Any) -> None:
+    if not exact(stated) >= least:
+        raise _differs(k, what, stated, "at least", least)
+
+
+def _check_noise(k: int, stated: float, most: Any) -> None:
+    if not exact(stated) <= most:
+        raise _differs(k, "noise", stated, "at most", most)
+
+
+def _differs(k: int, what: str, stated: float, bound: str, value: Any) -> Refused:
+    implied = float(arb(value).mid())
+    return Refused(
+        f"step {k + 1}: {what}: the description implies {bound} {implied!r}, got {float(stated)!r}"
+    )

@@ -29,8 +29,7 @@ from flint import arb, ctx
 from numpy.typing import NDArray
 
 from pabi.verification.arithmetic import BITS
-from pabi.verification.limits import in_time, timed
-from pabi.verification.refusal import Refused
+from pabi.verification.limits import Refused, in_time, timed
 
 Array = NDArray[np.float64]
 

@@ -11,8 +11,8 @@ from pabi.describe.losses import Loss
 from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
 from pabi.verification.adjacency import gradients_changed, read_adjacency
 from pabi.verification.arithmetic import exact
+from pabi.verification.limits import Refused
 from pabi.verification.losses import facts_of
-from pabi.verification.refusal import Refused
 from pabi.verification.theorem import About
 
 D = TypeVar("D", LangevinDiffusion, ExponentialMechanism, IteratedExponentialMechanism)

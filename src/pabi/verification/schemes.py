@@ -33,7 +33,7 @@ from pabi.describe.batches import (
 )
 from pabi.verification.adjacency import Adjacency
 from pabi.verification.arithmetic import above, fraction_of
-from pabi.verification.refusal import Refused
+from pabi.verification.limits import Refused
 
 Fractions = tuple[Any, ...]  # a batch is one of these, or lies between them
 

@@ -9,24 +9,19 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, assert_never
 
-from pabi.describe.accuracy import NoisyAccuracy
-from pabi.describe.column_statistics import NoisyColumnStatistics
 from pabi.describe.files import from_dict
 from pabi.describe.langevin import FOLLOWED_EXACTLY, LangevinChain, LangevinDiffusion
 from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
 from pabi.describe.runs import NoisySGD
-from pabi.describe.second_moments import NoisySecondMoments
+from pabi.describe.statistics import NoisyAccuracy, NoisyColumnStatistics, NoisySecondMoments
 from pabi.describe.unlearning import Unlearning
-from pabi.verification.accuracy import Accuracy
 from pabi.verification.adjacency import Compared, Unit, read_adjacency, read_compared, read_unit
+from pabi.verification.arithmetic import closed, integer, nonnegative, sentences
 from pabi.verification.chains import Chains
-from pabi.verification.column_statistics import ColumnStatistics
 from pabi.verification.drawn_runs import DrawnRun
 from pabi.verification.forgetting import ForgettingDraws, ForgettingOrder, subject_of_forgetting
-from pabi.verification.limits import positions
+from pabi.verification.limits import Refused, positions
 from pabi.verification.ordered_runs import OrderedRun
-from pabi.verification.reading import closed, integer, nonnegative, sentences
-from pabi.verification.refusal import Refused
 from pabi.verification.samplers import Diffusion, IteratedMechanism, Mechanism
 from pabi.verification.schemes import (
     FixedDraws,
@@ -36,7 +31,7 @@ from pabi.verification.schemes import (
     SecretOnce,
     scheme_of,
 )
-from pabi.verification.second_moments import SecondMoments
+from pabi.verification.statistics import Accuracy, ColumnStatistics, SecondMoments
 from pabi.verification.theorem import About, Check, Finding, Payload
 
 _MOST_GROUPED = 10**9

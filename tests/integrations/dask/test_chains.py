@@ -11,14 +11,14 @@ import pytest
 
 import pabi
 from pabi import sampling
-from pabi.execute.machines import Machines
+from pabi.execute.hiding import Machines
 from pabi.execute.randomness import Randomness, keyed_generator
 from pabi.guarantees.guarantee import TESTING
 from pabi.integrations.dask import diffusion, gibbs_rejection, langevin
 from pabi.integrations.dask.tasks import Answer, Cluster
 from pabi.integrations.dask.workers import trusted
 from pabi.numbers.errors import BudgetExceeded, InvalidInput
-from pabi.sampling.parts import drawn
+from pabi.sampling.draws import drawn
 from support.clusters import assert_forgotten
 from support.every_case import every
 

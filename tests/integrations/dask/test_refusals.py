@@ -13,11 +13,10 @@ import numpy as np
 import pytest
 
 import pabi
-from pabi.integrations.dask import partitions, tasks, train, workers
+from pabi.integrations.dask import sums, tasks, train, workers
 from pabi.integrations.dask.blocks import blocks_of
-from pabi.integrations.dask.partitions import Declared, PartialSum, Recipe
-from pabi.integrations.dask.sums import ClusterGradients
-from pabi.integrations.dask.values import Hidden
+from pabi.integrations.dask.sums import ClusterGradients, Declared, PartialSum, Recipe
+from pabi.integrations.dask.tasks import Hidden
 from pabi.numbers.errors import InvalidInput
 from support.clusters import IN_PROCESS
 from support.every_case import every
@@ -169,7 +168,7 @@ def test_bad_clients_are_refused(client, monkeypatch):
 
 def test_workers_that_compute_in_other_ways_are_refused(client, monkeypatch):
     results = iter(["sums 1"] * 3 + ["sums 2"] * 3)
-    monkeypatch.setattr(partitions, "arithmetic", partial(next, results))
+    monkeypatch.setattr(sums, "arithmetic", partial(next, results))
     assert "client: expected workers that compute alike" in refusal_of(client, array(X), Y)
 
 
@@ -184,7 +183,7 @@ def test_arithmetic_is_the_same_in_another_process():
 def gradients_of(client, table, y):
     """The gradients of the loss, from partitions of a cluster."""
     blocks = blocks_of(table, y)
-    loss = pabi.describe.linear_losses.executable("logistic")
+    loss = pabi.describe.vector_losses.executable("logistic")
     return ClusterGradients(client, Recipe(RUN, blocks.columns, Declared(1.0), loss=loss), blocks)
 
 
@@ -281,7 +280,7 @@ OTHER_PLACES = [  # late, of another partition, of another training
 def test_the_sum_of_another_step_is_never_counted(client, monkeypatch):
     """What a worker returns says what it is a part of."""
     gradients = gradients_of(client, array(X), Y)
-    made = partitions.partial_sum
+    made = sums.partial_sum
     for change in OTHER_PLACES:
 
         def other(partition, place, rows, point, change=change):

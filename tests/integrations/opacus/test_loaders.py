@@ -34,7 +34,7 @@ from torch.utils.data import (
 )
 
 from pabi.integrations.opacus import PabiAccountant, check_loader
-from pabi.integrations.opacus.loaders import drawn_by, probability_of
+from pabi.integrations.opacus.describing import drawn_by, probability_of
 from pabi.integrations.torch import PoissonSampler
 
 

@@ -12,7 +12,7 @@ from support.modules import K, Listed, linear, run
 
 torch = framework("torch")
 from pabi.integrations import torch as integration  # noqa: E402
-from pabi.integrations.torch import heads  # noqa: E402
+from pabi.integrations.torch import head_training  # noqa: E402
 from pabi.integrations.torch.datasets import Pairs  # noqa: E402
 
 INPUTS = torch.arange(12, dtype=torch.uint8).reshape(4, 3)
@@ -95,7 +95,7 @@ class Scaled(torch.nn.Module):
 
 
 def of_rows(module, inputs):
-    head = heads.Head(module, "1" if isinstance(module, torch.nn.Sequential) else "")
+    head = head_training.Head(module, "1" if isinstance(module, torch.nn.Sequential) else "")
     return head.table(Pairs(listed(inputs)))[0]
 
 
@@ -109,7 +109,7 @@ def test_the_features_of_others_do_not_depend_on_the_type_of_one():
 
 @every("first", [3.0, 0.7])
 def test_a_table_is_of_the_layers_type_whatever_comes_first(monkeypatch, first):
-    monkeypatch.setattr(heads, "AT_ONCE", 2)
+    monkeypatch.setattr(head_training, "AT_ONCE", 2)
     rows = torch.tensor([[first] * 3, [1.0] * 3, [0.7] * 3, [0.1] * 3], dtype=torch.float64)
     table = of_rows(linear(3, K), list(rows))
     assert table.dtype == np.float64

@@ -12,12 +12,12 @@ import pytest
 from scipy.stats import beta, norm
 
 import pabi
-from pabi.describe.linear_losses import executable
+from pabi.describe.vector_losses import executable
 from pabi.execute.linear_gradients import LossGradients
 from pabi.execute.randomness import secret_generator
 from pabi.learn import Records, parameters_hash, second_moments
 from pabi.learn import train as train_described
-from pabi.learn.whitening import whitening
+from pabi.learn.plans import whitening
 from pabi.showing import shown
 from support.every_case import every
 from support.frameworks import framework
@@ -115,7 +115,7 @@ def test_a_head_that_scales_rows_down_warns_of_it_and_of_nothing_more(preconditi
         stated = moments(feature_norm=most) if preconditioned else None
         described = run(pabi.Loss.softmax(1.0 if preconditioned else most))
         with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings(record=True) as caught:
-            patch.setattr("pabi.numbers.warning._SHOWN", set())
+            patch.setattr("pabi.numbers.errors._SHOWN", set())
             warnings.simplefilter("default")
             for _ in range(2):
                 integration.train(linear(D, K), pairs(X, CLASSES), described, precondition=stated)

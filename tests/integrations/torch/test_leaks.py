@@ -91,7 +91,7 @@ def test_a_layer_that_keeps_large_batches_alone(name, rows):
 
 def test_every_call_has_as_many_rows_as_the_trials(monkeypatch):
     """The last one of 60 rows in calls of 16 as well: lengths say nothing that was not tried."""
-    monkeypatch.setattr("pabi.integrations.torch.heads.AT_ONCE", 16)
+    monkeypatch.setattr("pabi.integrations.torch.head_training.AT_ONCE", 16)
     lengths = set()
     module = network(Layer(lambda layer, x: lengths.add(len(x))))
     result = trained(module)

@@ -12,8 +12,8 @@ import pabi
 from pabi.execute.linear_gradients import LogisticGradients, SoftmaxGradients, SquaredGradients
 from pabi.execute.randomness import secret_generator
 from pabi.execute.sums import Limit
-from pabi.integrations.torch import products
-from pabi.integrations.torch.products import DeviceRecords, multiplies, refuse_emulation
+from pabi.integrations.torch import library
+from pabi.integrations.torch.library import DeviceRecords, multiplies, refuse_emulation
 from pabi.learn import Records
 from support.every_case import every
 from support.frameworks import framework
@@ -22,7 +22,11 @@ from support.unpriced import Unpriced
 
 torch = framework("torch")
 from pabi.integrations import torch as integration  # noqa: E402
-from pabi.integrations.torch import head_training, module_training, per_record  # noqa: E402
+from pabi.integrations.torch import (  # noqa: E402
+    head_training,
+    per_record,
+)
+from pabi.integrations.torch import per_record as module_training  # noqa: E402
 from pabi.integrations.torch.datasets import Pairs  # noqa: E402
 from pabi.integrations.torch.per_record import ModuleGradients  # noqa: E402
 
@@ -245,7 +249,7 @@ KINDS = {
 @every("scaling", [None, 0.7])
 @every("kind", KINDS)
 def test_sums_are_those_of_the_host(kind, scaling, norm, dtype, monkeypatch):
-    monkeypatch.setattr(products, "MOST_ROWS", 16)
+    monkeypatch.setattr(library, "MOST_ROWS", 16)
     table_ = X.astype(dtype)
     host = KINDS[kind](Records(table_, norm, scaling))
     device = KINDS[kind](DeviceRecords(table_, norm, scaling, DEVICE))
@@ -266,8 +270,8 @@ def test_a_run_is_the_same_on_a_device(monkeypatch):
         layer, dataset, run(stated, clip_norm=0.5), device=DEVICE, random_state=0
     )
     np.testing.assert_allclose(device.x, host.x, rtol=0, atol=1e-10)
-    assert products.PRODUCTS in device.guarantee.assumptions
-    assert products.PRODUCTS not in host.guarantee.assumptions
+    assert library.PRODUCTS in device.guarantee.assumptions
+    assert library.PRODUCTS not in host.guarantee.assumptions
 
 
 def test_which_runs_are_multiplied_on_a_device():

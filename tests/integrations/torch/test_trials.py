@@ -15,8 +15,11 @@ from support.modules import D, K, Listed, N, linear, pairs, run, table
 
 torch = framework("torch")
 from pabi.integrations import torch as integration  # noqa: E402
-from pabi.integrations.torch.library import same_draws  # noqa: E402
-from pabi.integrations.torch.losses import checked_loss_of_records, refuse_another  # noqa: E402
+from pabi.integrations.torch.library import (  # noqa: E402
+    checked_loss_of_records,
+    refuse_another,
+    same_draws,
+)
 
 nn = torch.nn
 X, CLASSES = table()

@@ -20,19 +20,21 @@ import numpy as np
 import pabi
 from pabi.account.best import outcomes
 from pabi.analyses import nonlinear_one_sided
-from pabi.budget import guarantees
-from pabi.describe.accuracy import accuracy_sentences
-from pabi.describe.column_statistics import column_statistics_sentences
+from pabi.budget import lines
 from pabi.describe.files import from_dict
 from pabi.describe.iteration import iteration_sentences
 from pabi.describe.langevin import chain_sentences, diffusion_sentences
 from pabi.describe.mechanisms import mechanism_sentences, rounds_sentences
 from pabi.describe.moduli import Modulus
 from pabi.describe.runs import run_sentences
-from pabi.describe.second_moments import second_moments_sentences
+from pabi.describe.statistics import (
+    accuracy_sentences,
+    column_statistics_sentences,
+    second_moments_sentences,
+)
 from pabi.describe.unlearning import unlearning_sentences
-from pabi.guarantees.adaptive import ENTERED, refusing_above, refusing_divergences_above
 from pabi.guarantees.guarantee import INDEPENDENT
+from pabi.guarantees.selection import ENTERED, refusing_above, refusing_divergences_above
 from pabi.numbers import encoding
 from pabi.tradeoff import Gaussian, Mixture, RenyiDP, TradeOff
 from pabi.tradeoff.gaussian_below import gaussian_below
@@ -226,8 +228,8 @@ def _names(proof):
         return found
     if proof["theorem"] in LEDGERS:
         names = (
-            (guarantees.NAME, guarantees.SOURCE),
-            (guarantees.NAME_RENYI, guarantees.SOURCE_RENYI),
+            (lines.NAME, lines.SOURCE),
+            (lines.NAME_RENYI, lines.SOURCE_RENYI),
         )
         return {names[LEDGERS.index(proof["theorem"])]}
     found = {(g.method, g.source) for g in _guarantees(proof) or () if g.method == proof["theorem"]}

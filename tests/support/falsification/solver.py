@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pabi import Modulus
-from pabi.normal_forms.shapes import shapes
+from pabi.normal_forms.step_moduli import shapes
 from pabi.shifts.nonlinear import solve
 
 

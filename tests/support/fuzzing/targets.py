@@ -25,8 +25,7 @@ from pabi.budget.files import read_book
 from pabi.budget.lines import _TAIL, START, _digest
 from pabi.budget.reports import report_of
 from pabi.cli import models, verifying
-from pabi.cli.kinds import kind_of
-from pabi.cli.reading import described
+from pabi.cli.reading import described, kind_of
 from pabi.cli.schema_file import MODELS, read_schema
 from pabi.cli.tables import frames, names_of
 from pabi.describe.files import to_dict
@@ -148,7 +147,7 @@ def _unchecked(data: bytes) -> object:
 def _run_files() -> tuple[bytes, ...]:
     import tomli_w
 
-    from pabi.describe.run_files import _toml_ready
+    from pabi.describe.files import _toml_ready
 
     tables = [_toml_ready(to_dict(run)) for run in _descriptions().values()]
     return tuple(tomli_w.dumps(table).encode() for table in tables)

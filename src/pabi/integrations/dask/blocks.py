@@ -12,17 +12,16 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from pabi.execute.arrow_sources import (
+from pabi.execute.large_tables import LargeTable, number_type
+from pabi.execute.source_files import (
     ArrowColumns,
     arrow_dataset,
     numeric_columns,
     require_whole_files,
 )
-from pabi.execute.large_tables import LargeTable, number_type
 from pabi.execute.sources import Slices, readable, storage
 from pabi.features.cells import cells_of, joined, typed
-from pabi.numbers.errors import InvalidInput
-from pabi.numbers.extras import extra
+from pabi.numbers.errors import InvalidInput, extra
 
 _TOGETHER = 1 << 26  # bytes of a mapped array in one partition
 _EXPECTED = (

@@ -1,4 +1,4 @@
-"""Independent parts of a release as tasks of a cluster: each a function of its arguments, and none raises."""
+"""Independent parts of a release as tasks of a cluster, with workers that are all alike."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from pabi.execute.machines import Machines, Part, Result
-from pabi.integrations.dask.values import Hidden, Refusal
+from pabi.budget.ledger import Ledger
+from pabi.describe.langevin import LangevinChain, LangevinDiffusion
+from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
+from pabi.execute.hiding import Machines, Part, Result
 from pabi.integrations.dask.workers import (
     arithmetic,
     arithmetic_of,
@@ -22,8 +25,37 @@ from pabi.integrations.dask.workers import (
     release,
     trusted,
 )
-from pabi.numbers.errors import InvalidInput
-from pabi.numbers.extras import extra
+from pabi.learn.search import PrivateSearchCV, fit_on
+from pabi.numbers.errors import InvalidInput, extra
+from pabi.sampling.chains import Gradient, langevin_on
+from pabi.sampling.draws import Draws, ExactDraws
+from pabi.sampling.exact import MOST_EVALUATIONS, LossCallable, gibbs_rejection_on
+from pabi.sampling.fine_steps import diffusion_on
+
+# Values that travel between this process and workers, which show nothing of what they hold.
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Hidden:
+    """A value that nobody but pabi is to see."""
+
+    value: Any
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a worker does not compute something, in one line without data."""
+
+    field: str
+    message: str
+
+    @classmethod
+    def of(cls, error: Exception) -> Self:
+        """What an error says: our own its line, any other its kind alone."""
+        if isinstance(error, InvalidInput):
+            return cls(error.field, str(error).removeprefix(f"{error.field}: "))
+        return cls("client", f"a worker failed: {type(error).__name__}")
+
 
 _AHEAD = 2  # tasks for each thread of the cluster that are asked for at once
 _ANY_SIZE = 1 << 60  # bytes of what travels once for all tasks: Dask would warn of 10 MB
@@ -113,3 +145,260 @@ class Cluster(Machines):
             raise InvalidInput("client", "a worker answered another question than it was asked")
         check_alike(self._arithmetic, value.arithmetic)
         return value.value
+
+
+# Draws of pabi's samplers, of which a cluster's workers compute some each.
+#
+# Every task computes some of the chains whole, and only what is released of them comes back. The
+# guarantee is that of the same chains on one machine, which have independent noise wherever they run.
+
+
+_SIGHT = "records, noise and hidden iterates"
+
+
+def langevin(
+    chain: LangevinChain,
+    gradient: Gradient,
+    x0: ArrayLike,
+    thin: int = 1,
+    random_state: int | np.random.Generator | None = None,
+    *,
+    client: Any,
+    delta: float = 1e-5,
+    ledger: Ledger | None = None,
+) -> Draws:
+    """Draws of `chain`, whose chains run on a cluster's workers, with their guarantee.
+
+    The chains are cut into as many parts as the cluster has threads, and every part is a task. This process
+    draws a key of 256 bits a part, from which all randomness of the part follows. So a part whose worker is
+    lost is computed again as it was, and which workers are lost, and when, has no influence on what is
+    released.
+
+    Parameters
+    ----------
+    chain, x0, thin, random_state, delta, ledger
+        As of `pabi.sampling.langevin`. From a `random_state` the keys follow.
+    gradient : callable
+        As of `pabi.sampling.langevin`, `mean_gradient(X, y, loss)` for example. It travels to the workers,
+        with the records that it holds, and several threads of a worker may call it at the same time.
+    client : distributed.Client
+        The cluster. Its workers have the same pabi.
+
+    Returns
+    -------
+    Draws
+        As of `pabi.sampling.langevin`, in the order of the chains. The guarantee assumes that the cluster
+        keeps to itself what it sees.
+
+    Raises
+    ------
+    InvalidInput
+        The extra `dask` is not installed. `client` is none, or its workers lack pabi, have another version,
+        or compute in different ways. The cluster failed. Anything that `pabi.sampling.langevin` refuses; what
+        another error of `gradient` says is not shown. Nothing was released.
+    NotApplicable, BudgetExceeded
+        As of `pabi.sampling.langevin`.
+
+    Warns
+    -----
+    PrivacyWarning
+        `random_state` is not None, or δ is large for n records.
+
+    References
+    ----------
+    docs, "I have a cluster"; docs, "Sampling".
+    """
+    machines = Cluster(client, "chain", _SIGHT)
+    return langevin_on(
+        machines, chain, gradient, x0, thin, random_state, delta=delta, ledger=ledger
+    )
+
+
+def diffusion(
+    diffusion: LangevinDiffusion,
+    gradient: Gradient,
+    x0: ArrayLike,
+    domain: Any = None,
+    *,
+    steps: int,
+    client: Any,
+    chains: int = 1,
+    thin: int = 1,
+    random_state: int | np.random.Generator | None = None,
+    delta: float = 1e-5,
+    ledger: Ledger | None = None,
+) -> Draws:
+    """Draws of the chain that follows `diffusion`, whose chains run on a cluster's workers.
+
+    Parameters
+    ----------
+    diffusion, x0, domain, steps, chains, thin, random_state, delta, ledger
+        As of `pabi.sampling.diffusion`.
+    gradient, client
+        As of `pabi.integrations.dask.langevin`.
+
+    Returns
+    -------
+    Draws
+        As of `pabi.sampling.diffusion`. The guarantee assumes that the cluster keeps to itself what it sees.
+
+    Raises
+    ------
+    InvalidInput, NotApplicable, BudgetExceeded
+        As of `pabi.sampling.diffusion` and of `pabi.integrations.dask.langevin`. Nothing was released.
+
+    Warns
+    -----
+    PrivacyWarning
+        `random_state` is not None, or δ is large for n records.
+
+    References
+    ----------
+    docs, "I have a cluster"; docs, "Sampling".
+    """
+    return diffusion_on(
+        Cluster(client, "chain", _SIGHT),
+        diffusion,
+        gradient,
+        x0,
+        domain,
+        steps=steps,
+        chains=chains,
+        thin=thin,
+        random_state=random_state,
+        delta=delta,
+        ledger=ledger,
+    )
+
+
+def gibbs_rejection(
+    mechanism: ExponentialMechanism | IteratedExponentialMechanism,
+    loss_value: LossCallable,
+    domain: Any = None,
+    random_state: int | np.random.Generator | None = None,
+    *,
+    client: Any,
+    draws: int = 1,
+    lipschitz: float | None = None,
+    most_evaluations: int = MOST_EVALUATIONS,
+    delta: float = 1e-5,
+    ledger: Ledger | None = None,
+) -> ExactDraws:
+    """Exact draws from the density of `mechanism`, made on a cluster's workers, with their guarantee.
+
+    Parameters
+    ----------
+    mechanism, domain, random_state, draws, lipschitz, most_evaluations, delta, ledger
+        As of `pabi.sampling.gibbs_rejection`.
+    loss_value : callable
+        As of `pabi.sampling.gibbs_rejection`, `mean_loss(X, y, loss)` for example. It travels as the
+        gradient of `pabi.integrations.dask.langevin` does.
+    client : distributed.Client
+        The cluster. Its workers have the same pabi.
+
+    Returns
+    -------
+    ExactDraws
+        As of `pabi.sampling.gibbs_rejection`. The guarantee assumes that the cluster keeps to itself what it
+        sees, how long each task takes among it.
+
+    Raises
+    ------
+    InvalidInput, NotApplicable, BudgetExceeded
+        As of `pabi.sampling.gibbs_rejection` and of `pabi.integrations.dask.langevin`. Nothing was released.
+
+    Warns
+    -----
+    PrivacyWarning
+        `random_state` is not None, or δ is large for n records.
+
+    References
+    ----------
+    docs, "I have a cluster"; docs, "Sampling".
+    """
+    return gibbs_rejection_on(
+        Cluster(client, "draw", "records, noise, and how long every draw takes"),
+        mechanism,
+        loss_value,
+        domain,
+        random_state,
+        draws=draws,
+        lipschitz=lipschitz,
+        most_evaluations=most_evaluations,
+        delta=delta,
+        ledger=ledger,
+    )
+
+
+# Private searches whose trials a cluster's workers make.
+#
+# How many trials there are is a secret of the search, and a cluster knows it: its dashboards count tasks.
+# The theorem speaks of what is released and not of where it was computed, so that a trusted cluster is
+# enough.
+
+
+_ALL_SIGHT = "records, hidden iterates, and all trials of the search, their number, scores and times among it"
+
+
+def fit_search(
+    search: PrivateSearchCV,
+    X: ArrayLike,
+    y: ArrayLike,
+    *,
+    client: Any,
+    X_public: ArrayLike | None = None,
+    y_public: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+) -> PrivateSearchCV:
+    """The search, fitted as `search.fit` does, its trials made on a cluster's workers.
+
+    This process draws the number of trials, and of every trial the setting and a key of 256 bits, from which
+    all of its randomness follows. Every trial is a task, a few for each thread of the cluster at a time. A
+    trial whose worker is lost is made again as it was. The best is kept, and workers forget every trial once
+    it was compared.
+
+    Parameters
+    ----------
+    search : PrivateSearchCV
+        What to search. A ledger of its own is charged once, here, before any trial.
+    X, y, X_public, y_public, groups
+        As of `PrivateSearchCV.fit`, in memory. They travel to the workers.
+    client : distributed.Client
+        The cluster. Its workers have the same pabi.
+
+    Returns
+    -------
+    PrivateSearchCV
+        `search`, with the attributes that `fit` sets. Its guarantee assumes that the cluster keeps to itself
+        what it sees: dashboards, metrics and logs of the cluster show how many trials there were, also
+        afterwards.
+
+    Raises
+    ------
+    InvalidInput
+        The extra `dask` is not installed. `search` is none. `client` is none, or its workers lack pabi, have
+        another version, or compute in different ways. The cluster failed. Anything that `PrivateSearchCV.fit`
+        refuses; what other errors of a trial say is not shown. Nothing was released.
+    TargetUnreachable, BudgetExceeded
+        As of `PrivateSearchCV.fit`.
+
+    Warns
+    -----
+    PrivacyWarning
+        The `random_state` of the search is not None.
+
+    References
+    ----------
+    docs, "I have a cluster"; docs, "Tune honestly"; docs, "Theory", 17.
+    """
+    if not isinstance(search, PrivateSearchCV):
+        raise InvalidInput("search", f"expected a PrivateSearchCV, got a {type(search).__name__}")
+    return fit_on(
+        Cluster(client, "trial", _ALL_SIGHT),
+        search,
+        X,
+        y,
+        X_public=X_public,
+        y_public=y_public,
+        groups=groups,
+    )

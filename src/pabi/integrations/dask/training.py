@@ -10,13 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pabi.budget.ledger import Ledger
-from pabi.describe.linear_losses import LINEAR_LOSSES, executable
 from pabi.describe.runs import NoisySGD
+from pabi.describe.vector_losses import LINEAR_LOSSES, executable
 from pabi.execute.engine import Trained, train_and_keep
 from pabi.execute.hiding import refuse_unenforceable
 from pabi.integrations.dask.blocks import Columns, blocks_of
-from pabi.integrations.dask.partitions import Declared, OwnGradients, Recipe
-from pabi.integrations.dask.sums import ClusterGradients
+from pabi.integrations.dask.sums import ClusterGradients, Declared, OwnGradients, Recipe
 from pabi.integrations.dask.workers import check_client
 from pabi.numbers.errors import InvalidInput
 

@@ -16,12 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from pabi.describe.linear_losses import executable
+from pabi.describe.vector_losses import executable
 from pabi.execute.linear_gradients import LossGradients
 from pabi.execute.records import Records
 from pabi.execute.sums import Limit
-from pabi.numbers.errors import InvalidInput
-from pabi.numbers.extras import extra
+from pabi.numbers.errors import InvalidInput, extra
 from pabi.numbers.version import __version__
 
 _PATIENCE = 30  # seconds without any worker

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from pabi.describe.batches import BallsInBins, Batches, FixedSize, Poisson
-from pabi.describe.stated_run import COUNT
-from pabi.numbers.errors import InvalidInput
-from pabi.numbers.extras import extra
+from pabi.describe.runs import COUNT
+from pabi.numbers.errors import InvalidInput, extra
 
 
 def from_batch_selection(strategy: Any, *, n: int, divisor: int) -> Batches:

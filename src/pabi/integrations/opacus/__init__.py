@@ -4,7 +4,11 @@ Importing the module registers the accountant, so that `PrivacyEngine(accountant
 """
 
 from pabi.integrations.opacus.accountant import PabiAccountant
-from pabi.integrations.opacus.describing import from_opacus
-from pabi.integrations.opacus.loaders import LoaderFinding, LoaderFindings, check_loader
+from pabi.integrations.opacus.describing import (
+    LoaderFinding,
+    LoaderFindings,
+    check_loader,
+    from_opacus,
+)
 
 __all__ = ["LoaderFinding", "LoaderFindings", "PabiAccountant", "check_loader", "from_opacus"]

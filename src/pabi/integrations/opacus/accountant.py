@@ -12,27 +12,31 @@ import numpy as np
 
 from pabi.describe.batches import Poisson
 from pabi.describe.files import from_dict, to_dict
-from pabi.describe.linear_losses import LINEAR_LOSSES
 from pabi.describe.orders import FixedSizes
 from pabi.describe.runs import NoisySGD
 from pabi.describe.updates import Other
+from pabi.describe.vector_losses import LINEAR_LOSSES
 from pabi.guarantees.guarantee import TESTING, Guarantee
-from pabi.integrations.opacus.describing import refuse_other_weights
-from pabi.integrations.opacus.loaders import (
+from pabi.integrations.opacus.describing import (
     NOTE,
     WRONG,
     check_loader,
     probability_of,
     rate_of,
+    refuse_other_weights,
     within_a_number,
 )
-from pabi.integrations.opacus.optimizers import GHOST, WHOLE, StepSettings, settings_of
-from pabi.integrations.opacus.watching import WatchedSteps, draws_reproducibly
-from pabi.numbers.errors import InvalidInput, PrivacyWarning
-from pabi.numbers.extras import extra
-from pabi.numbers.fields import flag
+from pabi.integrations.opacus.optimizers import (
+    GHOST,
+    WHOLE,
+    StepSettings,
+    WatchedSteps,
+    draws_reproducibly,
+    settings_of,
+)
+from pabi.numbers.errors import InvalidInput, PrivacyWarning, extra, warn_once
 from pabi.numbers.showing import exact
-from pabi.numbers.warning import warn_once
+from pabi.numbers.validate import flag
 
 _accountants: Any = extra("opacus.accountants", "opacus")
 

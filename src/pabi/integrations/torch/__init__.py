@@ -6,16 +6,18 @@ one's own. PyTorch is loaded when something here is first used.
 
 from __future__ import annotations
 
-from pabi.integrations.torch.features import features
-from pabi.integrations.torch.samplers import (
+from pabi.integrations.torch.head_training import features
+from pabi.integrations.torch.training import (
     BallsInBinsSampler,
     PoissonSampler,
     ReshuffleSampler,
     ShuffleOnceSampler,
+    TrainedModule,
     collate,
+    load,
+    save,
+    train,
 )
-from pabi.integrations.torch.saving import load, save
-from pabi.integrations.torch.training import TrainedModule, train
 
 __all__ = [
     "BallsInBinsSampler",

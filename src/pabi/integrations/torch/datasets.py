@@ -1,17 +1,29 @@
-"""Records out of PyTorch's datasets: pairs (input, target), by their numbers, in order or a few at a time."""
+"""Records out of PyTorch's datasets, what is done with them, and modules tried on made-up rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import collections
+import copy
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from pabi.budget.ledger import Ledger, reserved
+from pabi.describe.runs import NoisySGD
+from pabi.describe.statistics import NoisySecondMoments
+from pabi.execute.engine import PerRecordGradients, Trained, train
 from pabi.execute.hiding import unshown
-from pabi.integrations.torch.library import torch
+from pabi.execute.randomness import is_secret
+from pabi.guarantees.guarantee import Guarantee
+from pabi.integrations.torch.library import same_draws, torch
+from pabi.learn.plans import together
 from pabi.numbers.errors import InvalidInput
+from pabi.numbers.rounding import Array
 
 _PAIRS = "expected a map-style dataset of pairs (input tensor, target)"
 
@@ -129,3 +141,250 @@ def made_up(like: Any, count: int, seed: int) -> Any:
     if like.is_floating_point() or like.is_complex():
         return pytorch.randn(shape, generator=generator, dtype=pytorch.float64).to(like.dtype)
     return pytorch.randint(0, 2, shape, generator=generator).to(like.dtype)
+
+
+# Tries a module on made-up rows: whether what it makes of a row depends on other rows, or on earlier
+# ones.
+#
+# A layer counts by what it does, whatever its class is called. No record is looked at, so that what is
+# refused says nothing about any.
+
+
+ROWS = 4
+_TOLERANCE = 1e-5  # relative to the largest number of an output: roundings may depend on other rows
+# What torch keeps of a module; buffers are compared by their values, parameters are what is trained.
+_OWN = ("_parameters", "_buffers", "_modules")
+_HOOKS = (
+    "_forward_hooks",
+    "_forward_pre_hooks",
+    "_backward_hooks",
+    "_backward_pre_hooks",
+)
+
+
+def apart(module: Any) -> Any:
+    """A copy of a module that shares nothing with it. Raises InvalidInput where it does, or has hooks."""
+    refuse_hooks(module)
+    other = copy.deepcopy(module)
+    mine = {id(each) for each in (*module.modules(), *module.parameters(), *module.buffers())}
+    if any(id(each) in mine for each in (*other.modules(), *other.parameters(), *other.buffers())):
+        raise InvalidInput(
+            "module", "expected one that copy.deepcopy copies, got one that it shares"
+        )
+    return other
+
+
+def refuse_hooks(module: Any) -> None:
+    """Raises InvalidInput for hooks and modes that see what goes through a module, or all modules."""
+    modes = (
+        *torch().overrides._get_current_function_mode_stack(),
+        *torch().utils._python_dispatch._get_current_dispatch_mode_stack(),
+    )
+    if any(type(mode) is not torch().utils._device.DeviceContext for mode in modes):
+        raise InvalidInput(
+            "module", "expected no mode of PyTorch's around it, got one that sees records"
+        )
+    of_all = vars(torch().nn.modules.module).items()
+    if any(hooks for name, hooks in of_all if re.fullmatch(r"_global_\w+_hooks", name)):
+        raise InvalidInput(
+            "module", "expected no hooks of all modules, got one: it would see every record"
+        )
+    for name, layer in module.named_modules():
+        if any(getattr(layer, kind) for kind in _HOOKS):
+            raise InvalidInput(
+                name or "module",
+                "expected no hooks, got one: it would see every record, and what it keeps leaves with the "
+                "module",
+            )
+
+
+class Unchanged:
+    """Buffers and attributes of a module as they are now."""
+
+    def __init__(self, module: Any) -> None:
+        self._module = module
+        self._buffers = {name: buffer.clone() for name, buffer in module.named_buffers()}
+        self._attributes = dict(_attributes(module))
+
+    def refuse_changed(self, mode: str) -> None:
+        """Raises InvalidInput for a buffer or an attribute that is another one now, naming it."""
+        self.refuse_buffers(mode)
+        now = dict(_attributes(self._module))
+        for name in sorted(now.keys() | self._attributes.keys()):
+            if not _alike(now.get(name), self._attributes.get(name)):
+                raise InvalidInput(
+                    name, "an attribute that changes with what the module sees, and would keep it"
+                )
+
+    def refuse_buffers(self, mode: str) -> None:
+        """Raises InvalidInput for a buffer that has other values now, naming it."""
+        for name, buffer in self._module.named_buffers():
+            if name not in self._buffers or not _same(buffer, self._buffers[name]):
+                raise InvalidInput(
+                    name,
+                    f"a buffer that learns from batches in {mode} mode, which nothing accounts for",
+                )
+
+
+def _attributes(module: Any) -> Iterator[tuple[str, Any]]:
+    """What a module's layers hold beside parameters and buffers, of lists and the like what is in them."""
+    for name, layer in module.named_modules():
+        for key, value in vars(layer).items():
+            if key not in _OWN:
+                yield f"{name}.{key}".lstrip("."), _held(value)
+
+
+def _held(value: Any) -> Any:
+    """What shows whether a value is the same: itself, its contents, or how often a tensor was written to."""
+    if isinstance(value, dict):
+        return value, [*value.keys(), *map(_held, value.values())]
+    if isinstance(value, list | set | tuple | collections.deque):
+        return value, [_held(each) for each in value]
+    if isinstance(value, torch().Tensor) and not value.is_inference():
+        return value, [value._version]
+    return value, []
+
+
+def _alike(one: Any, other: Any) -> bool:
+    if not (isinstance(one, tuple) and isinstance(other, tuple)):
+        return one is other
+    (value, parts), (another, others) = one, other
+    numbers = isinstance(value, int | float | str | bool) and type(value) is type(another)
+    if value is not another and not (numbers and value == another):
+        return False
+    return len(parts) == len(others) and all(
+        _alike(p, q) if isinstance(p, tuple) else p is q or p == q
+        for p, q in zip(parts, others, strict=True)
+    )
+
+
+def refuse_dependent(
+    module: Any, through: Callable[[Any], Any], like: Any, mode: str, count: int = ROWS
+) -> None:
+    """Raises InvalidInput where what `through` makes of a row depends on other rows, or the module on rows.
+
+    `like`: inputs, of which only shape and type are looked at. `mode`: the module's, for the message.
+    `count`: how many rows go through it together, as they will in earnest.
+    """
+    refuse_batch_statistics(module)
+    rows, others = made_up(like, count, 0), made_up(like, count, 1)
+    others[0] = rows[0]
+    before = Unchanged(module)
+    one = tried(through, rows)
+    after = Unchanged(module)  # attributes that are made at first use are made of made-up rows
+    other = tried(through, others)
+    after.refuse_changed(mode)
+    before.refuse_buffers(mode)
+    if one.shape[:1] != (count,):
+        raise InvalidInput("module", f"expected one output a record, got {_shape(one)}")
+    if not _close(one[0], other[0]):
+        raise InvalidInput(
+            "module",
+            f"what it makes of a row depends on the other rows in {mode} mode: a record would count more "
+            "than once",
+        )
+
+
+def refuse_random(through: Callable[[Any], Any], like: Any, count: int) -> None:
+    """Raises InvalidInput where `through` makes different things of the same rows."""
+    rows = made_up(like, count, 0)
+    if not _close(through(rows), through(rows)):
+        raise InvalidInput(
+            "module", "expected features without chance in eval mode, got others of the same rows"
+        )
+
+
+def refuse_batch_statistics(module: Any) -> None:
+    """Raises InvalidInput for layers that normalise by the batch, naming the first."""
+    batch_norm = torch().nn.modules.batchnorm._BatchNorm
+    for name, layer in module.named_modules():
+        by_batch = isinstance(layer, batch_norm)
+        if by_batch and (layer.training or layer.running_mean is None):
+            raise InvalidInput(
+                name or "module",
+                f"{type(layer).__name__} computes with the other rows of a batch: use GroupNorm or "
+                "LayerNorm, or put it into eval mode with statistics of public data",
+            )
+
+
+def tried(through: Callable[[Any], Any], rows: Any) -> Any:
+    """What it makes of made-up rows, with the same draws every time."""
+    try:
+        with same_draws():
+            return through(rows)
+    except InvalidInput:
+        raise
+    except Exception as error:
+        raise InvalidInput(
+            "module", f"it fails on made-up rows {_shape(rows)}, {rows.dtype}: {error}"
+        ) from error
+
+
+def _same(one: Any, other: Any) -> bool:
+    return one.shape == other.shape and bool(torch().equal(one.nan_to_num(), other.nan_to_num()))
+
+
+def _close(one: Any, other: Any) -> bool:
+    one, other = one.detach().double(), other.detach().double()
+    size = float(one.abs().nan_to_num(0.0).max()) if one.numel() else 0.0
+    return bool(torch().allclose(one, other, rtol=0.0, atol=_TOLERANCE * size, equal_nan=True))
+
+
+def _shape(tensor: Any) -> str:
+    return f"of shape {tuple(tensor.shape)}"
+
+
+# What is to be done with a dataset, whatever it is that is trained; and what comes of it.
+
+
+FROZEN = "what the module holds and does not train, buffers included, was not computed from these records"
+BY_RECORD = (
+    "what the dataset, the module and the loss make of a record depends, to the last bit, on that record, "
+    "the parameters and draws that are independent of all records; they keep and show nothing of it"
+)
+COMPOSED = "composition"  # the method that the rounding of gradients does not harm
+
+
+class Result(NamedTuple):
+    """The last iterate and what its release costs, with all that was released before it."""
+
+    x: Array
+    guarantee: Guarantee
+
+
+@dataclass(frozen=True, eq=False)
+class ModuleTask:
+    """A run on a dataset, and how it is carried out."""
+
+    run: NoisySGD
+    pairs: Pairs
+    delta: float
+    random_state: Any
+    progress: bool
+    ledger: Ledger | None
+
+    def reserved(
+        self, sentences: tuple[str, ...], before: NoisySecondMoments | None = None
+    ) -> AbstractContextManager[Any]:
+        """The reservation of all that is released, `before` included, which the data wait for.
+
+        Raises NotApplicable where no analysis covers the run.
+        """
+        parts = [] if before is None else [before.guarantee(self.delta)]
+        proven = together(*parts, self.run.guarantee(self.delta))
+        return reserved(
+            self.ledger,
+            lambda: proven.assuming(*sentences),
+            secret=self.ledger is None or is_secret(self.random_state),
+        )
+
+    def execute(self, gradients: PerRecordGradients, start: Array) -> Trained:
+        """The last iterate, of what is reserved already."""
+        return train(
+            self.run,
+            gradients,
+            start,
+            self.random_state,
+            delta=self.delta,
+            progress=self.progress,
+        )

@@ -1,13 +1,22 @@
-"""PyTorch itself, loaded when it is first used, and what all modules here ask of it."""
+"""PyTorch itself, loaded when it is first used: what all modules ask of it, losses, and products."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
-from pabi.numbers.errors import InvalidInput
-from pabi.numbers.extras import extra
+import numpy as np
+
+from pabi.describe.losses import Loss
+from pabi.describe.runs import NoisySGD
+from pabi.describe.vector_losses import LINEAR_LOSSES
+from pabi.execute.blocks import Rows, part_of, rows_in
+from pabi.execute.records import MOST_ROWS, Records, RowBlock
+from pabi.numbers.errors import InvalidInput, extra
+from pabi.numbers.rounding import Array
 
 
 def torch() -> Any:
@@ -62,3 +71,153 @@ def same_draws() -> Iterator[None]:
     with pytorch.random.fork_rng(devices=range(pytorch.cuda.device_count())):
         pytorch.manual_seed(0)
         yield
+
+
+# Which of PyTorch's losses is which of pabi's: what `loss=` says has to be what the run describes.
+
+
+@dataclass(frozen=True)
+class _Twin:
+    """A loss of PyTorch: the kinds that it stands for, and what must be as by default."""
+
+    kinds: tuple[str, ...]
+    defaults: dict[str, Any]
+    same: Callable[[Any, dict[str, Any]], bool] = lambda loss, parameters: True
+
+
+def _of_threshold(loss: Any, parameters: dict[str, Any]) -> bool:
+    return float(loss.delta) == parameters.get("threshold", parameters.get("residual_bound"))
+
+
+# `reduction` aside. Of several outputs PyTorch takes the mean in all but the first, which is another loss.
+_TWINS = {
+    "CrossEntropyLoss": _Twin(
+        ("softmax",), {"weight": None, "ignore_index": -100, "label_smoothing": 0.0}
+    ),
+    "BCEWithLogitsLoss": _Twin(("logistic",), {"weight": None, "pos_weight": None}),
+    "MSELoss": _Twin(("squared",), {}),
+    "HuberLoss": _Twin(("huber", "squared"), {}, _of_threshold),
+    "PoissonNLLLoss": _Twin(("poisson",), {"log_input": True, "full": False}),
+}
+
+
+def is_linear(loss: Loss) -> bool:
+    """Whether it is a loss of a linear model, which its parameters describe in full."""
+    return loss.kind in LINEAR_LOSSES
+
+
+def refuse_another(loss: Any, stated: Loss) -> None:
+    """Raises InvalidInput unless the loss of PyTorch is the one that the run states; None says nothing."""
+    if loss is None:
+        return
+    name = type(loss).__name__
+    twin = _TWINS.get(name)
+    if twin is None or type(loss) is not getattr(torch().nn, name):
+        expected = ", ".join(_TWINS)
+        raise InvalidInput("loss", f"expected {expected} or None, got a {name}")
+    if stated.kind not in twin.kinds:
+        expected = " or ".join(twin.kinds)
+        raise InvalidInput(
+            "loss", f"expected a run of the loss {expected} for {name}, got {stated.kind}"
+        )
+    refuse_options(loss)
+    if not twin.same(loss, dict(stated.parameters)):
+        listed = ", ".join(f"{key} = {value!r}" for key, value in stated.parameters)
+        raise InvalidInput("loss", f"expected the {name} of {listed}, got {loss!r}")
+
+
+def refuse_options(loss: Any) -> None:
+    """Raises InvalidInput for an option that is not as by default, naming it."""
+    twin = _TWINS[type(loss).__name__]
+    for option, default in (twin.defaults | {"reduction": "mean"}).items():
+        value = getattr(loss, option)
+        if value is not default and (default is None or value != default):
+            shown = "a tensor" if isinstance(value, torch().Tensor) else repr(value)
+            raise InvalidInput(option, f"expected {default!r}, which is described, got {shown}")
+
+
+def checked_loss_of_records(loss: Any) -> Any:
+    """A loss that may be taken of one record at a time: (output (1, …), target (1, …)) ↦ one number.
+
+    Raises InvalidInput where it would not be what it is of a batch.
+    """
+    if loss is None or not callable(loss):
+        raise InvalidInput("loss", f"expected a callable (output, target) ↦ a number, got {loss!r}")
+    if getattr(loss, "weight", None) is not None and getattr(loss, "reduction", "") == "mean":
+        raise InvalidInput(
+            "reduction", "expected 'sum' with a weight, which a mean over one record cancels"
+        )
+    if getattr(loss, "reduction", "mean") not in ("mean", "sum"):
+        raise InvalidInput("reduction", f"expected 'mean' or 'sum', got {loss.reduction!r}")
+    return loss
+
+
+# The two products of a linear model on a device: in doubles, the rest of a step where it always is.
+#
+# Residuals, clipping, noise and the iterate stay with numpy, so that they are the very same. What is
+# bounded of sums (`pabi.execute.sums`) holds of products in any order of additions, if each operation is
+# rounded as IEEE 754 says: single precision with tensor cores (TF32) is not, and is not used.
+
+
+PRODUCTS = (
+    "the device multiplies and adds doubles as IEEE 754 says, in any order, and equal inputs of equal shape "
+    "give equal results"
+)
+_EMULATION = "CUBLAS_EMULATE_DOUBLE_PRECISION"  # doubles put together of shorter numbers
+
+
+def multiplies(device: Any, run: NoisySGD) -> bool:
+    """Whether the products of `run` are computed on the device.
+
+    Where batches are drawn anew at every step a record's predictor must not depend on its place, which
+    libraries of a device do not promise; and coordinates are clipped record by record.
+    """
+    return device.type == "cuda" and not run.order.fresh and run.clipping != "coordinates"
+
+
+def refuse_emulation() -> None:
+    """Raises InvalidInput where doubles are told to be put together of shorter numbers."""
+    if os.environ.get(_EMULATION, "0") != "0":
+        raise InvalidInput(_EMULATION, "expected it unset: emulated doubles round otherwise")
+
+
+class DeviceRecords(Records):
+    """Records whose rows are multiplied on a device; they are measured on the host, like all others."""
+
+    def __init__(self, X: Any, feature_norm: float, scaling: float | None, device: Any) -> None:
+        self._take(np.array(X), feature_norm, scaling, None, own=True)
+        self._device = device
+        self._table = torch().as_tensor(self._X).to(device)
+
+    def blocks(self, rows: Rows) -> Iterator[RowBlock]:
+        """The requested rows in order, `MOST_ROWS` at a time; their features are on the device."""
+        for first in range(0, rows_in(rows), MOST_ROWS):
+            part = slice(first, min(first + MOST_ROWS, rows_in(rows)))
+            chosen = part_of(rows, part)
+            at = chosen if isinstance(chosen, slice) else torch().as_tensor(chosen).to(self._device)
+            features = self._table[at].double()
+            yield RowBlock(part, features, *self._bounds_of(chosen, features))
+
+    def predictor(self, block: RowBlock, theta: Array, anywhere: bool = False) -> Array:
+        """(m,) or (m, K): x·θ of the block's rows."""
+        assert not anywhere  # `multiplies`
+        weights = self._on_device(theta[: self.d].T)
+        # Column by column in memory: derivatives of a loss are fastest in that order.
+        product: Array = (weights @ block.features.T).cpu().numpy().T
+        if block.scale is not None:
+            product *= block.scale if product.ndim == 1 else block.scale[:, None]
+        if self.intercept_scaling is not None:
+            product += self.intercept_scaling * theta[-1]
+        return product
+
+    def add_weighted(self, block: RowBlock, weight: Array, total: Array) -> None:
+        """Adds Σ weight_i·x_i over the block's rows to `total`."""
+        if self.intercept_scaling is not None:
+            total[-1] += self.intercept_scaling * weight.sum(axis=0)
+        if block.scale is not None:
+            weight = weight * (block.scale if weight.ndim == 1 else block.scale[:, None])
+        product = self._on_device(weight.T) @ block.features
+        total[: self.d] += product.cpu().numpy().T
+
+    def _on_device(self, array: Array) -> Any:
+        return torch().as_tensor(np.ascontiguousarray(array)).to(self._device)

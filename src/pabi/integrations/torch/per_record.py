@@ -14,9 +14,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pabi.execute.hiding import unshown
-from pabi.integrations.torch.datasets import Pairs, made_up
+from pabi.integrations.torch.datasets import (
+    BY_RECORD,
+    COMPOSED,
+    FROZEN,
+    ROWS,
+    ModuleTask,
+    Pairs,
+    Result,
+    Unchanged,
+    made_up,
+    refuse_dependent,
+    tried,
+)
 from pabi.integrations.torch.library import array_of, device_of, torch
-from pabi.integrations.torch.trials import ROWS, Unchanged, refuse_dependent, tried
+from pabi.learn.documentation import PREPROCESSING
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
 
@@ -138,3 +150,29 @@ def _vectorised(module: Any, loss: Any) -> Any:
 def _parts(count: int, size: int) -> Iterator[slice]:
     for first in range(0, count, size):
         yield slice(first, first + size)
+
+
+# Trains all parameters of a module, by the clipped gradients of every record.
+
+
+def train_module(
+    module: Any, fresh: Any, *, loss: Any, task: ModuleTask, chunk: int | None, device: Any
+) -> Result:
+    """Trains `module`, which the records go through, and puts its parameters into `fresh`, which they do not.
+
+    `loss`: of one record. `chunk`: of how many records in a call.
+    """
+    proven = task.run.guarantee(task.delta)
+    working = module.to(device)
+    if proven.method != COMPOSED:
+        # Rounding must not carry apart what the proof says stays together: doubles are fine enough.
+        working = working.double()
+    gradients = ModuleGradients(working, loss, task.pairs, chunk=chunk)
+    gradients.refuse_unfit(anywhere=task.run.order.fresh)
+    sentences = (PREPROCESSING, FROZEN, BY_RECORD)
+    before = Unchanged(working)
+    with task.reserved(sentences):
+        result = task.execute(gradients, gradients.start)
+        before.refuse_changed("train" if working.training else "eval")
+    gradients.set_parameters(fresh, result.x)
+    return Result(result.x, result.guarantee.assuming(*sentences))

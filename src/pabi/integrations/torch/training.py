@@ -1,29 +1,37 @@
-"""Trains a module of PyTorch as a run describes it: a linear head, or all parameters record by record.
-
-Both hand gradients to the trainer that everything else is trained by, so that noise, batches, clipping and
-rounding are the ones that were accounted.
-"""
+"""Trains a module of PyTorch as a run describes it, draws its batches, and saves it."""
 
 from __future__ import annotations
 
+import os
+import pickle
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from pabi.budget.ledger import Ledger, check_ledger
+from pabi.describe.batches import BallsInBins, Batches, Poisson, Reshuffle, ShuffleOnce
+from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
-from pabi.describe.second_moments import NoisySecondMoments
+from pabi.describe.statistics import NoisySecondMoments
+from pabi.execute.batches import batch_rows
+from pabi.execute.blocks import Rows
 from pabi.execute.hiding import refuse_unenforceable
+from pabi.execute.randomness import randomness_from
+from pabi.execute.records import numbers_of
 from pabi.guarantees.guarantee import Guarantee
-from pabi.integrations.torch.datasets import Pairs
-from pabi.integrations.torch.head_training import Preparation, train_head
-from pabi.integrations.torch.heads import Head, head_name
-from pabi.integrations.torch.library import checked_module, device_named
-from pabi.integrations.torch.losses import checked_loss_of_records, is_linear, refuse_another
-from pabi.integrations.torch.module_training import train_module
-from pabi.integrations.torch.tasks import ModuleTask
-from pabi.integrations.torch.trials import apart
+from pabi.integrations.torch.datasets import ModuleTask, Pairs, apart
+from pabi.integrations.torch.head_training import Head, Preparation, head_name, train_head
+from pabi.integrations.torch.library import (
+    checked_loss_of_records,
+    checked_module,
+    device_named,
+    is_linear,
+    refuse_another,
+    torch,
+)
+from pabi.integrations.torch.per_record import train_module
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
@@ -206,3 +214,344 @@ def _refuse_without_head(run: NoisySGD, precondition: Any) -> None:
         )
     if precondition is not None:
         raise InvalidInput("precondition", "expected None without a head")
+
+
+# A trained module as a file of PyTorch that its guarantee travels in.
+
+
+FORMAT, VERSION = "pabi.module", 1
+_KEYS = {"format", "version", "state_dict", "guarantee"}
+
+
+def save(trained: TrainedModule, path: str | os.PathLike[str]) -> None:
+    """Writes the module's parameters and buffers and the guarantee to a file, with `torch.save`.
+
+    `torch.load(path, weights_only=True)` reads it: a dict whose `state_dict` is that of the module, and whose
+    `guarantee` is the JSON that `pabi verify` checks. The random state of the training is not in it.
+
+    Parameters
+    ----------
+    trained : TrainedModule
+        What `train` returned.
+    path : path
+        The file.
+
+    Raises
+    ------
+    InvalidInput
+        `trained` is something else, or its module has a state beside parameters and buffers.
+    OSError
+        The file cannot be written.
+
+    References
+    ----------
+    docs, "I have a PyTorch model".
+    """
+    if not isinstance(trained, TrainedModule):
+        kind = type(trained).__name__
+        raise InvalidInput("trained", f"expected what train returned, got a {kind}")
+    content = {
+        "format": FORMAT,
+        "version": VERSION,
+        "state_dict": _state_of(trained.module),
+        "guarantee": trained.guarantee.to_json(),
+    }
+    torch().save(content, path)
+
+
+def load(path: str | os.PathLike[str], module: Any) -> Guarantee:
+    """Puts what `save` wrote into a module, and returns the guarantee that came with it.
+
+    Nothing in the file is executed. Nothing shows either that the weights are the ones that the guarantee was
+    computed for: whoever could change the file is trusted with that.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    module : torch.nn.Module
+        Of the architecture that was trained. Its state is replaced.
+
+    Returns
+    -------
+    Guarantee
+        Not yet verified: `pabi.verify` checks it.
+
+    Raises
+    ------
+    InvalidInput
+        A file that `save` did not write, or of another architecture.
+    OSError
+        The file cannot be read.
+
+    References
+    ----------
+    docs, "I have a PyTorch model".
+    """
+    content = _read(path)
+    guarantee = Guarantee.from_json(content["guarantee"])
+    try:
+        checked_module(module).load_state_dict(content["state_dict"])
+    except RuntimeError as error:
+        raise InvalidInput("module", f"expected the architecture of the file: {error}") from None
+    return guarantee
+
+
+def _state_of(module: Any) -> dict[str, Any]:
+    """Parameters and buffers by name, as a state dict has them, and what no hook has a say in."""
+    state = {}
+    for prefix, layer in module.named_modules(remove_duplicate=False):
+        if type(layer).get_extra_state is not torch().nn.Module.get_extra_state:
+            raise InvalidInput(
+                prefix or "module", "expected parameters and buffers alone, got a get_extra_state"
+            )
+        passing = layer._non_persistent_buffers_set
+        for name, tensor in (*layer._parameters.items(), *layer._buffers.items()):
+            if tensor is not None and name not in passing:
+                state[f"{prefix}.{name}".lstrip(".")] = tensor.detach()
+    return state
+
+
+def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
+    name = os.fspath(path)
+    try:
+        content = torch().load(path, weights_only=True, map_location="cpu")
+    except (pickle.UnpicklingError, RuntimeError, EOFError):
+        raise InvalidInput(str(name), "expected a file that save wrote") from None
+    if not isinstance(content, dict) or set(content) != _KEYS or content["format"] != FORMAT:
+        raise InvalidInput(str(name), "expected a file that save wrote")
+    if content["version"] != VERSION:
+        raise InvalidInput("version", f"expected {VERSION}, got {content['version']!r}")
+    return content
+
+
+# Batches for a training loop of one's own, drawn as a description says: in secret.
+#
+# `torch.utils.data.DataLoader(batch_sampler=…)` takes them. PyTorch's own shuffling draws from a
+# generator whose seed somebody may know.
+
+
+class SecretSampler:
+    """The batches of one epoch after another, drawn in secret.
+
+    `scheme` is the batch scheme as a run states it, and `size` what every batch sum is divided by, however
+    many of the `n` records the batch has. `secret`: whether nobody can know the batches.
+    """
+
+    def __init__(self, scheme: Batches, n: int, random_state: Any) -> None:
+        # Only batches are read off it.
+        run = NoisySGD(Loss.unknown(), n, scheme, 1.0, step_size=1.0, noise_std=1.0, clip_norm=1.0)
+        randomness = randomness_from(random_state, stacklevel=3)
+        self.scheme, self.n, self.size = scheme, run.n, run.batch_size
+        self.secret = randomness.secret
+        self._per_epoch = run.steps_per_epoch
+        self._batches = batch_rows(run, randomness.generator())
+
+    def __len__(self) -> int:
+        """Batches of an epoch, the short last one and empty ones included."""
+        return self._per_epoch
+
+    def __iter__(self) -> Iterator[list[int]]:
+        """The batches of an epoch, each as the numbers of its records; an empty one counts as a step."""
+        for step in range(self._per_epoch):
+            yield _listed(self._batches.batch(step))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(n={self.n}, scheme={self.scheme!r})"
+
+    def __reduce__(self) -> NoReturn:
+        raise InvalidInput("sampler", "draws secret batches, which are neither copied nor stored")
+
+
+class ShuffleOnceSampler(SecretSampler):
+    """Batches of one secret permutation of the records, the same in every epoch.
+
+    Parameters
+    ----------
+    n : int
+        Records.
+    size : int, ≥ 1
+        Records of a batch. The last batch of an epoch may be short. It is not dropped, and its sum is divided
+        by `size` like any other.
+    random_state : None, int or numpy Generator
+        None (default): a permutation from a ChaCha generator keyed by the operating system. Anything else is
+        for tests: a PrivacyWarning.
+
+    Attributes
+    ----------
+    scheme : Batches
+        `pabi.ShuffleOnce(size)`, the batches of a run.
+    secret : bool
+        Whether nobody can know the order.
+
+    Raises
+    ------
+    InvalidInput
+        `n`, a `size` above it, or `random_state`.
+
+    Warns
+    -----
+    PrivacyWarning
+        `random_state` is not None.
+
+    References
+    ----------
+    `pabi.ShuffleOnce`; docs, "Secret order".
+    """
+
+    def __init__(self, n: int, size: int, *, random_state: Any = None) -> None:
+        super().__init__(ShuffleOnce(size), n, random_state)
+
+
+class BallsInBinsSampler(SecretSampler):
+    """Batches into one of which every record is put at random, once, in secret; the same in every epoch.
+
+    A batch may be empty, and one beyond the cap is. It is a step all the same: of noise and regulariser, with
+    no data. `collate` makes None of it.
+
+    Parameters
+    ----------
+    n : int
+        Records.
+    size : int, ≥ 1
+        What every batch sum is divided by. There are ⌈n/size⌉ batches.
+    cap : int, optional, ≥ size
+        A batch of more than `cap` records is replaced by an empty one.
+    random_state : None, int or numpy Generator
+        As for `ShuffleOnceSampler`.
+
+    Attributes
+    ----------
+    scheme : Batches
+        `pabi.BallsInBins(size, cap)`, the batches of a run.
+    secret : bool
+        Whether nobody can know the order.
+
+    Raises
+    ------
+    InvalidInput
+        `n`, a `size` above it, a `cap` below `size`, or `random_state`.
+
+    Warns
+    -----
+    PrivacyWarning
+        `random_state` is not None.
+
+    References
+    ----------
+    `pabi.BallsInBins`; Chua et al. 2025.
+    """
+
+    def __init__(
+        self, n: int, size: int, *, cap: int | None = None, random_state: Any = None
+    ) -> None:
+        super().__init__(BallsInBins(size, cap), n, random_state)
+
+
+class ReshuffleSampler(SecretSampler):
+    """Batches of a secret permutation of the records, a fresh one in every epoch.
+
+    Parameters
+    ----------
+    n : int
+        Records.
+    size : int, ≥ 1
+        Records of a batch. The last batch of an epoch may be short. It is not dropped, and its sum is divided
+        by `size` like any other.
+    random_state : None, int or numpy Generator
+        As for `ShuffleOnceSampler`.
+
+    Attributes
+    ----------
+    scheme : Batches
+        `pabi.Reshuffle(size)`, the batches of a run.
+    secret : bool
+        Whether nobody can know the orders.
+
+    Raises
+    ------
+    InvalidInput
+        `n`, a `size` above it, or `random_state`.
+
+    Warns
+    -----
+    PrivacyWarning
+        `random_state` is not None.
+
+    References
+    ----------
+    `pabi.Reshuffle`; docs, "Secret order".
+    """
+
+    def __init__(self, n: int, size: int, *, random_state: Any = None) -> None:
+        super().__init__(Reshuffle(size), n, random_state)
+
+
+class PoissonSampler(SecretSampler):
+    """Batches that are drawn afresh at every step: each record is in one with probability size/n, by itself.
+
+    A batch may be empty, and one beyond the cap is. It is a step all the same: of noise and regulariser, with
+    no data. `collate` makes None of it. A record's gradient must be the same to the last bit wherever in a
+    batch it stands.
+
+    Parameters
+    ----------
+    n : int
+        Records.
+    size : int, ≥ 1
+        What every batch sum is divided by, and the expected records of a batch. An epoch is ⌈n/size⌉ batches.
+    cap : int, optional, ≥ size
+        A batch of more than `cap` records is replaced by an empty one.
+    random_state : None, int or numpy Generator
+        As for `ShuffleOnceSampler`.
+
+    Attributes
+    ----------
+    scheme : Batches
+        `pabi.Poisson(size, cap)`, the batches of a run.
+    secret : bool
+        Whether nobody can know the batches.
+
+    Raises
+    ------
+    InvalidInput
+        `n`, a `size` above it, a `cap` below `size`, or `random_state`.
+
+    Warns
+    -----
+    PrivacyWarning
+        `random_state` is not None.
+
+    References
+    ----------
+    `pabi.Poisson`.
+    """
+
+    def __init__(
+        self, n: int, size: int, *, cap: int | None = None, random_state: Any = None
+    ) -> None:
+        super().__init__(Poisson(size, cap), n, random_state)
+
+
+def collate(batch: list[Any]) -> Any:
+    """A batch as PyTorch stacks it, None for an empty one: `collate_fn` of a loader.
+
+    Parameters
+    ----------
+    batch : list
+        Records of a dataset.
+
+    Returns
+    -------
+    whatever `torch.utils.data.default_collate` returns, or None
+
+    Raises
+    ------
+    InvalidInput
+        PyTorch is missing.
+    """
+    return torch().utils.data.default_collate(batch) if batch else None
+
+
+def _listed(rows: Rows | None) -> list[int]:
+    return [] if rows is None else np.asarray(numbers_of(rows)).tolist()

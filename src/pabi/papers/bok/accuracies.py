@@ -14,9 +14,8 @@ from pabi.describe.files import to_dict
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
 from pabi.numbers.showing import as_printed
-from pabi.papers.artefact import Artefact, Part, Settings
+from pabi.papers.artefact import Artefact, Entry, Part, PrintedTable, Settings
 from pabi.papers.bok import SOURCE, logistic
-from pabi.papers.results import Entry, PrintedTable
 
 # As the paper trains: rows within norm 8, then a constant 1, gradients clipped at 5.
 ROW_NORM, CONSTANT, CLIP_NORM = 8.0, 1.0, 5.0

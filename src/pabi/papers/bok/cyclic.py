@@ -11,9 +11,8 @@ from pabi.describe.batches import Cyclic
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
 from pabi.literature import bok
-from pabi.papers.artefact import Artefact
+from pabi.papers.artefact import Artefact, Entry, PrintedTable
 from pabi.papers.bok import SOURCE, curves
-from pabi.papers.results import Entry, PrintedTable
 
 
 def composed(epochs: int, *, ratio: float, noise_std: float = 1.0) -> float:

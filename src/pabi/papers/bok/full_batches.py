@@ -15,9 +15,8 @@ from pabi.describe.runs import NoisySGD
 from pabi.draw.paper_figures import Curve, Figure, Panel
 from pabi.literature import bok, ye_shokri
 from pabi.numbers.showing import exact
-from pabi.papers.artefact import Artefact
+from pabi.papers.artefact import Artefact, Entry, PrintedTable
 from pabi.papers.bok import SOURCE, curves
-from pabi.papers.results import Entry, PrintedTable
 
 
 def composed(steps: int, *, sensitivity: float, noise_std: float = 1.0) -> float:

@@ -11,9 +11,8 @@ from pabi.describe.files import to_dict
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
 from pabi.literature import bok, ye_shokri
-from pabi.papers.artefact import Artefact, Part, Settings
+from pabi.papers.artefact import Artefact, Entry, Part, PrintedTable, Settings
 from pabi.papers.bok import SOURCE
-from pabi.papers.results import Entry, PrintedTable
 
 DELTA = 1e-5
 EPOCHS = (50, 100, 200)

@@ -9,9 +9,8 @@ from pabi.describe.iteration import NoisyIteration
 from pabi.describe.losses import Loss
 from pabi.literature import bravo
 from pabi.numbers.showing import exact
-from pabi.papers.artefact import Artefact
+from pabi.papers.artefact import Artefact, Entry, PrintedTable
 from pabi.papers.bravo import SOURCE
-from pabi.papers.results import Entry, PrintedTable
 
 ORDER, DIAMETER, STEPS, NOISE, STEP_SIZE = 2.0, 4.0, 50, 1.0, 0.1
 GRADIENT, EXPONENT, HOELDER = 1.0, 0.5, 1.0  # L, p, M

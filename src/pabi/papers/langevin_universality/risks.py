@@ -7,9 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from pabi.numbers.showing import exact, plain
-from pabi.papers.artefact import Artefact, Part, Settings
+from pabi.papers.artefact import Artefact, Entry, Part, PrintedTable, Settings
 from pabi.papers.langevin_universality import SOURCE
-from pabi.papers.results import Entry, PrintedTable
 
 N, P, EPSILON, DELTA, LIPSCHITZ, CONVEXITY = 100_000, 10, 1.0, 1e-6, 1.0, 1.0
 PURE, APPROXIMATE = "ε-DP", "(ε, δ)-DP"

@@ -13,10 +13,9 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
+from pabi.verification.arithmetic import Weighted, closed, dominated, integer
 from pabi.verification.discovery import declared
-from pabi.verification.dominance import Weighted, dominated
-from pabi.verification.reading import closed, integer
-from pabi.verification.refusal import Refused
+from pabi.verification.limits import Refused
 
 _NO_FACTORS = ("product", "best")  # trade-off functions that are no factors
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Any, Self
 
+from pabi.verification.arithmetic import nonnegative
 from pabi.verification.factors import Epsilons, several
-from pabi.verification.reading import nonnegative
 
 
 class BoundedRanges(Epsilons):

@@ -10,11 +10,10 @@ from typing import Any, NamedTuple, Self
 from flint import arb, ctx
 
 from pabi.numbers.showing import exact, shown
-from pabi.verification.arithmetic import BITS, above, double_above, fraction_of
-from pabi.verification.dominance import dominated
+from pabi.verification.arithmetic import BITS, above, dominated, double_above, fraction_of
 from pabi.verification.factors import Repeated, several
 from pabi.verification.factors.gaussians import read_mu
-from pabi.verification.refusal import Refused
+from pabi.verification.limits import Refused
 
 
 class Divergence(NamedTuple):

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Self
 
-from pabi.verification.arithmetic import double_above
+from pabi.verification.arithmetic import double_above, nonnegative
 from pabi.verification.factors import Factor
-from pabi.verification.reading import nonnegative
 
 
 @dataclass(frozen=True)

@@ -15,11 +15,9 @@ from typing import Any, Self
 
 from flint import arb, fmpq
 
-from pabi.verification.arithmetic import double_above, root_up
-from pabi.verification.dominance import dominated
+from pabi.verification.arithmetic import dominated, double_above, root_up
 from pabi.verification.factors import Factor, several
-from pabi.verification.limits import timed
-from pabi.verification.refusal import Refused
+from pabi.verification.limits import Refused, timed
 
 Part = tuple[Fraction, float]
 

@@ -6,9 +6,9 @@ import json
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
+from pabi.verification.arithmetic import integer
 from pabi.verification.factors import Repeated, several
-from pabi.verification.reading import integer
-from pabi.verification.refusal import Refused
+from pabi.verification.limits import Refused
 
 
 class AdjacentChain(NamedTuple):

@@ -5,9 +5,9 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Any, Self
 
+from pabi.verification.arithmetic import nonnegative
 from pabi.verification.factors import Epsilons, several
-from pabi.verification.reading import nonnegative
-from pabi.verification.refusal import Refused
+from pabi.verification.limits import Refused
 
 
 class PureFactors(Epsilons):

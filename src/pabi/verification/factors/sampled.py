@@ -13,14 +13,11 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, Self
 
-from pabi.verification.arithmetic import double_above
-from pabi.verification.dominance import Weighted, dominated
+from pabi.verification.arithmetic import Weighted, dominated, double_above, nonnegative
 from pabi.verification.factors import Repeated
 from pabi.verification.factors.gaussians import read_mu
-from pabi.verification.limits import timed
+from pabi.verification.limits import Refused, timed
 from pabi.verification.products import DISPLACING, REPLACED, Sampled
-from pabi.verification.reading import nonnegative
-from pabi.verification.refusal import Refused
 
 _FIXED_SIZE = "fixed_size_subsampled"
 

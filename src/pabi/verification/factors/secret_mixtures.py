@@ -10,11 +10,10 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
-from pabi.verification.arithmetic import double_above
-from pabi.verification.dominance import dominated
+from pabi.verification.arithmetic import dominated, double_above
 from pabi.verification.factors import Listed, several
 from pabi.verification.factors.gaussians import Part, read_parts
-from pabi.verification.refusal import Refused
+from pabi.verification.limits import Refused
 
 _MOST = 64  # of equal mixtures, which are listed one by one
 

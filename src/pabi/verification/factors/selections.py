@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
+from pabi.verification.arithmetic import nonnegative
 from pabi.verification.factors import Repeated, several
-from pabi.verification.reading import nonnegative
-from pabi.verification.refusal import Refused
+from pabi.verification.limits import Refused
 
 
 class Selection(NamedTuple):

@@ -12,16 +12,14 @@ from typing import Any
 
 from flint import fmpq
 
-from pabi.guarantees.adaptive import ENTERED, refusing_above, refusing_divergences_above
 from pabi.guarantees.guarantee import INDEPENDENT
-from pabi.verification.arithmetic import exact
+from pabi.guarantees.selection import ENTERED, refusing_above, refusing_divergences_above
+from pabi.verification.arithmetic import closed, exact
 from pabi.verification.below import square_below
 from pabi.verification.bounds import Bounds, JointBound
 from pabi.verification.factors.divergences import Divergences, read_order
 from pabi.verification.factors.gaussians import read_mu
-from pabi.verification.limits import timed
-from pabi.verification.reading import closed
-from pabi.verification.refusal import Refused
+from pabi.verification.limits import Refused, timed
 from pabi.verification.renyi import least_divergence
 from pabi.verification.subjects import Releases
 from pabi.verification.theorem import Payload, ProofCheck, Proven, named

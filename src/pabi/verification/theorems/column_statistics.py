@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-from pabi.describe.column_statistics import column_statistics_sentences
+from pabi.describe.statistics import column_statistics_sentences
 from pabi.verification.arithmetic import root_up
 from pabi.verification.bounds import JointBound
-from pabi.verification.column_statistics import ColumnStatistics
 from pabi.verification.factors.failure import Failure
 from pabi.verification.factors.gaussians import Gaussians
+from pabi.verification.statistics import ColumnStatistics
 from pabi.verification.theorem import Payload, ProofCheck, Proven, named
 
 _METHOD = "column statistics"

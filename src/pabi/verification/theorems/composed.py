@@ -6,7 +6,7 @@ from itertools import product
 
 from pabi.guarantees.guarantee import INDEPENDENT
 from pabi.verification.bounds import Bounds, several_releases
-from pabi.verification.refusal import Refused
+from pabi.verification.limits import Refused
 from pabi.verification.subjects import Releases
 from pabi.verification.theorem import Finding, Names, Payload, ProofCheck, Proven
 

@@ -8,17 +8,15 @@ from typing import Any, assert_never
 import numpy as np
 from flint import arb, fmpq
 
-from pabi.verification.arithmetic import check_cost, fraction_of, root_up
+from pabi.verification.arithmetic import check_cost, closed, columns, fraction_of, groups, root_up
 from pabi.verification.bounds import JointBound
 from pabi.verification.chains import of_runs
 from pabi.verification.drawn_runs import DrawnRun
 from pabi.verification.factors.gaussians import Gaussians, Part, read_mu
 from pabi.verification.iterations import KEYS, claimed_mu, named_with_cells
 from pabi.verification.iterations import proven as proven_of_iteration
-from pabi.verification.limits import positions, timed
+from pabi.verification.limits import Refused, positions, timed
 from pabi.verification.ordered_runs import OrderedRun
-from pabi.verification.reading import closed, columns, groups
-from pabi.verification.refusal import Refused
 from pabi.verification.schemes import Exchange, KnownPositions, SecretEveryEpoch, SecretOnce
 from pabi.verification.subjects import Iteration
 from pabi.verification.theorem import Names, Payload, ProofCheck, Proven, named

@@ -11,12 +11,11 @@ from typing import Any
 from flint import arb, fmpq
 
 from pabi.describe.langevin import diffusion_sentences
-from pabi.verification.arithmetic import check_cost, exact
+from pabi.verification.arithmetic import check_cost, exact, nonnegative
 from pabi.verification.bounds import JointBound
 from pabi.verification.derivation import hides_its_path
 from pabi.verification.factors.gaussians import read_mu
-from pabi.verification.reading import nonnegative
-from pabi.verification.refusal import Refused
+from pabi.verification.limits import Refused
 from pabi.verification.samplers import Diffusion, PartingRate
 from pabi.verification.theorem import Names, Payload, ProofCheck, Proven
 

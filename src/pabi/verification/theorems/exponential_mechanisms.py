@@ -18,13 +18,18 @@ from pabi.describe.mechanisms import (
     mechanism_sentences,
     rounds_sentences,
 )
-from pabi.verification.arithmetic import above, double_above, exact, fraction_of, root_up
+from pabi.verification.arithmetic import (
+    above,
+    double_above,
+    exact,
+    fraction_of,
+    nonnegative,
+    root_up,
+)
 from pabi.verification.bounds import JointBound
 from pabi.verification.factors.bounded_ranges import BoundedRanges
 from pabi.verification.factors.pure import PureFactors
-from pabi.verification.limits import timed
-from pabi.verification.reading import nonnegative
-from pabi.verification.refusal import Refused
+from pabi.verification.limits import Refused, timed
 from pabi.verification.samplers import IteratedMechanism, Mechanism, PartingRate
 from pabi.verification.theorem import Payload, ProofCheck, Proven, Theorem, named
 

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from pabi.describe.accuracy import accuracy_sentences
-from pabi.describe.second_moments import second_moments_sentences
-from pabi.verification.accuracy import Accuracy
+from pabi.describe.statistics import accuracy_sentences, second_moments_sentences
 from pabi.verification.arithmetic import root_up
 from pabi.verification.bounds import Bounds, JointBound
-from pabi.verification.second_moments import SecondMoments
+from pabi.verification.statistics import Accuracy, SecondMoments
 from pabi.verification.theorem import Payload, ProofCheck, Proven, named
 
 _METHOD = "Gaussian mechanism"

@@ -9,15 +9,14 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Any
 
-from pabi.describe.assumptions import group_sentences
-from pabi.verification.arithmetic import double_above
+from pabi.describe.accounted import group_sentences
+from pabi.verification.arithmetic import closed, double_above
 from pabi.verification.bounds import JointBound, uncovered
 from pabi.verification.claims import read_bounds
 from pabi.verification.factors.gaussians import Gaussians
 from pabi.verification.factors.groups import GroupFactors
 from pabi.verification.factors.pure import PureFactors
-from pabi.verification.reading import closed
-from pabi.verification.refusal import Refused
+from pabi.verification.limits import Refused
 from pabi.verification.subjects import Members
 from pabi.verification.theorem import Payload, ProofCheck, Proven, named
 

@@ -11,15 +11,13 @@ from typing import Any, assert_never
 
 from flint import arb
 
-from pabi.verification.cases import CaseCheck, every_pair, proven_by, read_range
+from pabi.verification.cases import CaseCheck, every_pair, proven_by, read_range, replay_case
 from pabi.verification.chains import of_runs
-from pabi.verification.ordered_runs import OrderedRun
-from pabi.verification.payments import replay_case
-from pabi.verification.refusal import Refused
+from pabi.verification.limits import Refused
+from pabi.verification.ordered_runs import OrderedRun, UseSteps
 from pabi.verification.schemes import KnownPositions, SecretEveryEpoch, SecretOnce
 from pabi.verification.theorem import Payload, ProofCheck, Proven, named
 from pabi.verification.theorems.shifted_interpolation import SOURCE
-from pabi.verification.uses import UseSteps
 
 
 def _ordered(run: OrderedRun, payload: Payload) -> Proven:

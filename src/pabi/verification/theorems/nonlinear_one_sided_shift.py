@@ -5,13 +5,12 @@ from __future__ import annotations
 from flint import arb
 
 from pabi.numbers.encoding import read_floats
+from pabi.verification.arithmetic import closed, integer
 from pabi.verification.chains import of_runs
 from pabi.verification.drawn_runs import Capped, DrawnRun, Needed, named_by_exchange, root_above
 from pabi.verification.factors.gaussians import Gaussians
-from pabi.verification.limits import timed
+from pabi.verification.limits import Refused, timed
 from pabi.verification.moduli import check_paid_off, pay_once
-from pabi.verification.reading import closed, integer
-from pabi.verification.refusal import Refused
 from pabi.verification.theorem import Payload, ProofCheck, Proven
 from pabi.verification.theorems.random_batches import KEYS, PRESENCE_SOURCE
 

@@ -9,21 +9,23 @@ from typing import Any, assert_never
 from flint import arb
 
 from pabi.numbers.encoding import read_floats
-from pabi.verification.arithmetic import check_cost
-from pabi.verification.cases import CaseCheck, every_position, proven_by, worst_position
+from pabi.verification.arithmetic import check_cost, columns, integer
+from pabi.verification.cases import (
+    CaseCheck,
+    check_start,
+    every_position,
+    proven_by,
+    worst_position,
+)
 from pabi.verification.chains import of_runs
 from pabi.verification.iterations import KEYS, claimed_mu, named_with_cells, proven
-from pabi.verification.limits import positions, timed
+from pabi.verification.limits import Refused, positions, timed
 from pabi.verification.moduli import Omega, least_of, pay, stated
-from pabi.verification.ordered_runs import OrderedRun
-from pabi.verification.payments import check_start
-from pabi.verification.reading import columns, integer
-from pabi.verification.refusal import Refused
+from pabi.verification.ordered_runs import OrderedRun, UseSteps
 from pabi.verification.schemes import KnownPositions, SecretEveryEpoch, SecretOnce
 from pabi.verification.subjects import Iteration
 from pabi.verification.theorem import Payload, ProofCheck, Proven, named
 from pabi.verification.theorems.diffusions import LAST_POINT
-from pabi.verification.uses import UseSteps
 
 _SOURCE = (
     "Bok, Su, Altschuler 2024, Thm C.3, for any modulus (docs, Shifts imply GDP); "

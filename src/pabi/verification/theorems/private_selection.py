@@ -12,8 +12,8 @@ from typing import Any
 
 from flint import arb, fmpq
 
-from pabi.describe.selection import selection_sentences
-from pabi.verification.arithmetic import double_below
+from pabi.describe.accounted import selection_sentences
+from pabi.verification.arithmetic import closed, double_below, nonnegative
 from pabi.verification.bounds import Bounds, JointBound, uncovered
 from pabi.verification.claims import read_bounds
 from pabi.verification.factors.bounded_ranges import BoundedRanges
@@ -21,9 +21,7 @@ from pabi.verification.factors.gaussians import Gaussians
 from pabi.verification.factors.laplaces import Laplaces
 from pabi.verification.factors.pure import PureFactors
 from pabi.verification.factors.selections import Selections
-from pabi.verification.limits import timed
-from pabi.verification.reading import closed, nonnegative
-from pabi.verification.refusal import Refused
+from pabi.verification.limits import Refused, timed
 from pabi.verification.subjects import Trials
 from pabi.verification.theorem import Finding, Payload, ProofCheck, Proven, named
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, assert_never
 from flint import arb, fmpq
 
 from pabi.numbers.encoding import read_floats
-from pabi.verification.arithmetic import above, fraction_of, geometric
+from pabi.verification.arithmetic import above, closed, fraction_of, geometric, integer
 from pabi.verification.chains import of_runs
 from pabi.verification.drawn_runs import (
     Capped,
@@ -29,9 +29,7 @@ from pabi.verification.drawn_runs import (
     root_above,
 )
 from pabi.verification.factors.gaussians import Gaussians, Part
-from pabi.verification.limits import positions, timed
-from pabi.verification.reading import closed, integer
-from pabi.verification.refusal import Refused
+from pabi.verification.limits import Refused, positions, timed
 from pabi.verification.schemes import Exchange
 from pabi.verification.theorem import Payload, ProofCheck, Proven, named
 

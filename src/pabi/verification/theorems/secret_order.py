@@ -8,8 +8,8 @@ from typing import Any, assert_never
 from pabi.verification.cases import LinearCases, every_pair, every_position, proven_by
 from pabi.verification.chains import of_runs
 from pabi.verification.factors.gaussians import Part
+from pabi.verification.limits import Refused
 from pabi.verification.ordered_runs import OrderedRun
-from pabi.verification.refusal import Refused
 from pabi.verification.schemes import KnownPositions, SecretEveryEpoch, SecretOnce
 from pabi.verification.theorem import Payload, ProofCheck, Proven, named
 from pabi.verification.theorems.shifted_interpolation import SOURCE

@@ -10,8 +10,8 @@ from pabi.verification.cases import LinearCases, every_position
 from pabi.verification.chains import of_runs
 from pabi.verification.factors.failure import Failure
 from pabi.verification.factors.secret_mixtures import SecretMixtures
+from pabi.verification.limits import Refused
 from pabi.verification.ordered_runs import OrderedRun
-from pabi.verification.refusal import Refused
 from pabi.verification.schemes import KnownPositions, SecretEveryEpoch, SecretOnce
 from pabi.verification.theorem import Payload, ProofCheck, Proven, named
 from pabi.verification.theorems.shifted_interpolation import SOURCE

@@ -7,25 +7,25 @@ from typing import Any, assert_never
 
 from flint import arb
 
-from pabi.verification.arithmetic import StepBalls, check_cost
-from pabi.verification.cases import LinearCases, proven_by, worst_position
-from pabi.verification.chains import of_runs
-from pabi.verification.iterations import KEYS, claimed_mu, named_with_cells, proven, written_out
-from pabi.verification.limits import positions
-from pabi.verification.ordered_runs import OrderedRun
-from pabi.verification.payments import KEYS as PAYMENTS
-from pabi.verification.payments import (
+from pabi.verification.arithmetic import StepBalls, check_cost, groups, integer
+from pabi.verification.cases import KEYS as PAYMENTS
+from pabi.verification.cases import (
+    LinearCases,
     blocks_cost,
     check_same_steps,
     check_start,
     demands_within,
     flat,
+    proven_by,
     read_blocks,
     replay_case,
     without,
+    worst_position,
 )
-from pabi.verification.reading import groups, integer
-from pabi.verification.refusal import Refused
+from pabi.verification.chains import of_runs
+from pabi.verification.iterations import KEYS, claimed_mu, named_with_cells, proven, written_out
+from pabi.verification.limits import Refused, positions
+from pabi.verification.ordered_runs import OrderedRun
 from pabi.verification.schemes import KnownPositions, SecretEveryEpoch, SecretOnce
 from pabi.verification.subjects import Iteration
 from pabi.verification.theorem import Payload, ProofCheck, Proven, named

@@ -11,31 +11,30 @@ from typing import Any, assert_never
 from flint import arb, fmpq
 
 from pabi.numbers.encoding import read_floats
-from pabi.verification.arithmetic import StepBalls, check_cost
+from pabi.verification.arithmetic import StepBalls, check_cost, closed, integer
 from pabi.verification.bounds import JointBound
+from pabi.verification.cases import KEYS as PAYMENTS
 from pabi.verification.cases import (
     CaseCheck,
     LinearCases,
     Range,
+    check_start,
     check_weight,
     proven_by,
     read_range,
+    replay_case,
     worst_position,
 )
 from pabi.verification.drawn_runs import Capped
 from pabi.verification.factors.failure import Failure
 from pabi.verification.factors.gaussians import Gaussians, Part, read_mu
 from pabi.verification.forgetting import ForgettingDraws, ForgettingOrder, weights_of
-from pabi.verification.limits import in_time, positions, timed
+from pabi.verification.limits import Refused, in_time, positions, timed
 from pabi.verification.moduli import Omega, pay
-from pabi.verification.payments import KEYS as PAYMENTS
-from pabi.verification.payments import check_start, replay_case
-from pabi.verification.reading import closed, integer
-from pabi.verification.refusal import Refused
+from pabi.verification.ordered_runs import UseSteps, check_uses
 from pabi.verification.schemes import KnownPositions, SecretEveryEpoch, SecretOnce
 from pabi.verification.theorem import Payload, ProofCheck, Proven, named
 from pabi.verification.theorems.random_batches import proven_shift
-from pabi.verification.uses import UseSteps, check_uses
 
 SHIFTS = "docs, Forgetting; Bok, Su, Altschuler 2024, Thm C.3, with optimal shifts"
 RANDOM = "docs, Forgetting; Bok, Su, Altschuler 2024, Thm 4.10, extended"

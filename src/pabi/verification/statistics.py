@@ -1,4 +1,4 @@
-"""Noisy statistics of columns: what their description says, in exact arithmetic."""
+"""Noisy statistics: what their descriptions say, in exact arithmetic."""
 
 from __future__ import annotations
 
@@ -7,11 +7,39 @@ from typing import Any
 
 from flint import arb, fmpq
 
-from pabi.describe.column_statistics import NoisyColumnStatistics
+from pabi.describe.statistics import NoisyAccuracy, NoisyColumnStatistics, NoisySecondMoments
 from pabi.verification.adjacency import gradients_changed, read_adjacency
 from pabi.verification.arithmetic import above, exact, fraction_of
-from pabi.verification.refusal import Refused
+from pabi.verification.limits import Refused
 from pabi.verification.theorem import About
+
+# A noisy accuracy: what its description says, in exact arithmetic.
+
+
+class Accuracy(About):
+    """A release of a noisy accuracy."""
+
+    CALLED = "of an accuracy"
+    nulls = True
+
+    def __init__(self, description: NoisyAccuracy) -> None:
+        self.description = description
+        self.adjacency, self.unit = read_adjacency(description.adjacency), description.unit
+
+    @property
+    def sensitivity_square(self) -> Any:
+        """The square of what one of n moves the mean of numbers in [0, 1] by: 1/n²."""
+        return fmpq(1, self.description.n * self.description.n)
+
+    @property
+    def noise_std(self) -> Any:
+        """σ as stated, a rational."""
+        if self.description.noise_std is None:
+            raise Refused("noise_std: the description has no noise")
+        return exact(self.description.noise_std)
+
+
+# Noisy statistics of columns: what their description says, in exact arithmetic.
 
 
 class ColumnStatistics(About):
@@ -70,3 +98,41 @@ class ColumnStatistics(About):
             self.description.columns * (-tail).log1p()
         )  # the logarithm of the probability of none
         return min(Fraction(1), fraction_of(above(-none.expm1())))
+
+
+# Noisy second moments: what their description says, in exact arithmetic.
+
+
+class SecondMoments(About):
+    """A release of noisy second moments, of matrices or of their diagonal alone."""
+
+    CALLED = "of second moments"
+    nulls = True
+
+    def __init__(self, description: NoisySecondMoments) -> None:
+        self.description = description
+        self.adjacency, self.unit = read_adjacency(description.adjacency), description.unit
+        self.square = exact(description.feature_norm) * exact(description.feature_norm)
+
+    @property
+    def sensitivity_square(self) -> Any:
+        """The square of what one record moves the sum by: R⁴, or twice that where another takes its place.
+
+        ‖xxᵀ − yyᵀ‖² = ‖x‖⁴ + ‖y‖⁴ − 2⟨x, y⟩², and of the diagonals alone Σx_j⁴ + Σy_j⁴ − 2Σx_j²y_j²: no term
+        that is taken off is negative, so that every vector that changes adds R⁴ at most.
+        """
+        return (
+            gradients_changed(read_adjacency(self.description.adjacency))
+            * self.square
+            * self.square
+        )
+
+    @property
+    def noise_std(self) -> Any:
+        """σ as stated, a rational."""
+        stated = self.description
+        if stated.noise_std is not None:
+            return exact(stated.noise_std)
+        if stated.noise_multiplier is None:
+            raise Refused("noise_std: the description has no noise")
+        return exact(stated.noise_multiplier) * self.square

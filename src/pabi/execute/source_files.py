@@ -1,18 +1,34 @@
-"""Columns of Parquet, Feather and Arrow files, read some rows at a time."""
+"""Rows in files and folders: `.npy`, Zarr, Parquet, Feather and Arrow, read some at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import repeat
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pabi.execute.sources import READ, Chunks, storage
-from pabi.features.cells import cells_of
-from pabi.numbers.errors import InvalidInput
-from pabi.numbers.extras import extra
+from pabi.execute.array_names import is_zarr
+from pabi.execute.sources import (
+    READ,
+    Chunks,
+    Parts,
+    Slices,
+    Steady,
+    readable,
+    rechunked,
+    stamp,
+    storage,
+)
+from pabi.features.cells import cells_of, joined
+from pabi.numbers.errors import InvalidInput, extra
+
+# Columns of Parquet, Feather and Arrow files, read some rows at a time.
+
 
 # Rows of a batch: whole blocks of rows, and so many that what a batch costs by itself is little.
 _FEWEST, _MOST = 1 << 12, 1 << 16
@@ -170,3 +186,155 @@ def _is_number(kind: Any) -> bool:
 def _line(error: BaseException) -> str:
     """The first line of what pyarrow says, which names files, columns and types."""
     return str(error).partition("\n")[0]
+
+
+# Targets and weights of rows that do not fit into memory: one column, read some rows at a time.
+
+
+_TOGETHER = 1 << 16  # cells
+
+
+@dataclass(frozen=True, eq=False)
+class LargeColumn:
+    """Cells, one a row or (K,) a row, and what becomes of them row by row.
+
+    `source`: the cells as they are. `change`: (m, …) cells ↦ (m, …), each from itself alone.
+    """
+
+    source: Steady
+    change: Callable[[NDArray[Any]], NDArray[Any]] = np.asarray
+
+    def chunks(self) -> Chunks:
+        """All cells in turn, changed."""
+        return map(self.change, self.source.chunks())
+
+    def mapped(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> LargeColumn:
+        """The cells, changed once more."""
+        before = self.change
+        return replace(self, change=lambda cells: change(before(cells)))
+
+    def first(self) -> NDArray[Any]:
+        """The first cells, at least one. Raises InvalidInput where there is none."""
+        cells = next(filter(len, self.chunks()), None)  # a part may have no rows
+        if cells is None:
+            raise InvalidInput(self.source.name, "expected at least one row, got none")
+        return cells
+
+    def checked(self, rows: int | None = None) -> int:
+        """The number of cells, all of which were changed once.
+
+        Raises InvalidInput where a change does, or where there are not so many.
+        """
+        count = sum(map(len, self.chunks()))
+        if rows is not None and count != rows:
+            raise InvalidInput(self.source.name, "expected as many rows as X has")
+        return count
+
+    def whole(self) -> NDArray[Any]:
+        """All cells, in memory."""
+        return joined(list(self.chunks()))
+
+
+def column_of(cells: Any, name: str) -> LargeColumn:
+    """The column of an array in memory or memory-mapped."""
+    return LargeColumn(Steady(Slices(cells_of(cells)), name))
+
+
+def applied(cells: Any, change: Callable[[NDArray[Any]], NDArray[Any]]) -> Any:
+    """What becomes of cells in memory, now, or of those of a `LargeColumn`, when they are read."""
+    return cells.mapped(change) if isinstance(cells, LargeColumn) else change(cells)
+
+
+def first_of(cells: Any) -> NDArray[Any]:
+    """Some cells, at least one."""
+    return cells.first() if isinstance(cells, LargeColumn) else np.asarray(cells)
+
+
+def labels_of(cells: Any) -> NDArray[Any]:
+    """The distinct cells, in order; of a `LargeColumn` in one pass."""
+    if not isinstance(cells, LargeColumn):
+        return np.unique(cells)
+    labels: NDArray[Any] | None = None
+    for chunk in cells.chunks():
+        own = np.unique(chunk)
+        try:
+            labels = own if labels is None else np.unique(joined([labels, own]))
+        except TypeError:
+            raise InvalidInput("y", "expected labels that are all text, or all numbers") from None
+    return cells.first() if labels is None else labels
+
+
+def product(one: Any, other: Any) -> Any:
+    """The products of weights, one of which at least is a `LargeColumn`."""
+    columns = [
+        c if isinstance(c, LargeColumn) else column_of(c, "sample_weight") for c in (one, other)
+    ]
+
+    def chunks() -> Chunks:
+        sides = (rechunked(column.chunks(), repeat(_TOGETHER)) for column in columns)
+        return (left * right for left, right in zip(*sides, strict=True))
+
+    return LargeColumn(Steady(Parts(chunks), "sample_weight"))
+
+
+# Arrays in files and folders: `.npy` files, which are mapped, and Zarr arrays.
+
+
+def array_at(path: str, dimensions: tuple[int, ...] = (2,)) -> Any:
+    """The array, of numbers in so many dimensions. Raises InvalidInput naming the path."""
+    array = _zarr(path) if is_zarr(path) else _mapped(path)
+    if array.dtype.kind not in "fiub":
+        raise InvalidInput(path, f"expected real numbers, got dtype {array.dtype}")
+    if array.ndim not in dimensions:
+        shapes = " or ".join({1: "(n,)", 2: "(n, d)"}[count] for count in dimensions)
+        raise InvalidInput(path, f"expected shape {shapes}, got {array.shape}")
+    return array
+
+
+def column_at(path: str) -> LargeColumn:
+    """The (n,) cells of an array in a file. Raises InvalidInput naming the path."""
+    return LargeColumn(Steady(ArrayRows(path, array_at(path, (1,))), path))
+
+
+@dataclass(frozen=True)
+class ArrayRows:
+    """The rows of an array in a file or folder, which is known by the sizes and times of all its files."""
+
+    path: str
+    array: Any
+
+    def chunks(self) -> Chunks:
+        """All rows in turn."""
+        return Slices(self.array).chunks()
+
+    def state(self) -> object:
+        """Sizes and times of the files."""
+        return stamps(self.path)
+
+
+def stamps(path: str) -> object:
+    """What changes when a file, or a file in a folder, does."""
+    if not is_zarr(path):
+        return stamp(path)
+    return [stamp(str(file)) for file in sorted(Path(path).rglob("*")) if file.is_file()]
+
+
+def names_of_columns(d: int) -> list[str]:
+    """What the columns of an array are called: x0, x1, …"""
+    return [f"x{j}" for j in range(d)]
+
+
+def _mapped(path: str) -> Any:
+    with readable(path):
+        try:
+            return np.load(path, mmap_mode="r", allow_pickle=False)
+        except ValueError:
+            raise InvalidInput(path, "expected an array of numbers") from None
+
+
+def _zarr(path: str) -> Any:
+    zarr = extra("zarr", "zarr")
+    try:
+        return zarr.open_array(os.fspath(path), mode="r")
+    except (OSError, ValueError, KeyError, TypeError):
+        raise InvalidInput(path, "expected a Zarr array: it cannot be read") from None

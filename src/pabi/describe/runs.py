@@ -69,7 +69,7 @@ OTHER_KEYWORDS = {
     "max_grad_norm": "a run calls it clip_norm: write clip_norm={}",
 }
 
-# What the author of a run of noisy SGD states, checked; `runs` says what follows from it.
+# What the author of a run of noisy SGD states, checked. What follows from it is at the end.
 
 
 MOST = 10**18  # records or steps

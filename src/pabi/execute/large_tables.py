@@ -25,6 +25,7 @@ from pabi.execute.source_files import (
 from pabi.execute.sources import (
     DaskArray,
     DaskFrame,
+    PartChange,
     RowsOfChange,
     Slices,
     Source,
@@ -32,7 +33,6 @@ from pabi.execute.sources import (
     refuse_containers,
     storage,
 )
-from pabi.execute.sources import PartChange as Change
 from pabi.features.table_parts import PassesTable
 from pabi.numbers.errors import InvalidInput
 
@@ -331,7 +331,9 @@ class LargeTable(PassesTable):
             raise InvalidInput("X", f"expected {estimator.n_features_in_} columns, got {d}")
         return source
 
-    def made_by(self, transformer: Any, change: Change, source: Steady | None = None) -> LargeTable:
+    def made_by(
+        self, transformer: Any, change: PartChange, source: Steady | None = None
+    ) -> LargeTable:
         """The table of what a transformer makes of the rows.
 
         Parameters

@@ -6,7 +6,9 @@ GROUPS := dev $(if $(CI),frameworks)
 # Without it every process, of which tests start thousands, would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-# The tests run one process a core already: more threads inside of each only wait for one another.
+# The tests run one process more than there are cores, since some wait; more threads inside of each only wait
+# for one another.
+PROCESSES = $(shell $(BIN)/python -c "import os; print(1 + (os.cpu_count() or 1))")
 test nightly: export OMP_NUM_THREADS = 1
 
 .PHONY: demo test lint docs links bench nightly matrix clean reproduce sbom fuzz axe
@@ -17,7 +19,7 @@ demo: .venv/ready
 test: .venv/ready
 	@echo "Lint, then the tests: about 5 minutes on two cores, or 8 with all frameworks that pabi works with."
 	@$(MAKE) --no-print-directory lint axe
-	$(BIN)/python -m pytest -m "not nightly" --ignore=tests/lint -n auto --dist worksteal
+	$(BIN)/python -m pytest -m "not nightly" --ignore=tests/lint -n $(PROCESSES) --dist worksteal
 
 lint: .venv/ready
 	$(BIN)/ruff check .

@@ -11,6 +11,7 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit, log_softmax
 
 from pabi.describe.batches import FullBatch
+from pabi.describe.vector_losses import OneVsRest
 from pabi.execute.records import Records
 from pabi.execute.sums import Limit
 from pabi.learn import (
@@ -284,6 +285,18 @@ def test_probabilities_sum_to_one_and_agree_with_predictions(name, classes, chan
     for i, j in itertools.permutations(range(classes), 2):
         above = scores[:, i] >= scores[:, j]
         assert np.all(probabilities[above, i] >= probabilities[above, j] * (1.0 - 1e-13) - rounding)
+
+
+def test_probabilities_that_are_all_too_small_for_doubles_still_sum_to_one():
+    z = np.array(
+        [[-700.0, -701.0, -2e3], [-1e3, -1e3, -1e3], [-1e5, -1e300, -1e5], [0.0, -1e3, -1e3]]
+    )
+    e = math.exp(-1.0)
+    wanted = np.array([[1.0, e, 0.0], [1.0, 1.0, 1.0], [1.0, 0.0, 1.0], [1.0, 0.0, 0.0]])
+    wanted /= wanted.sum(axis=1, keepdims=True)
+    for most in (None, np.full((4, 1), 0.2)):
+        given = OneVsRest(3).probabilities(z.copy(), most)
+        np.testing.assert_allclose(given, wanted, rtol=1e-12, atol=1e-300)
 
 
 def test_logarithms_of_probabilities_are_theirs():

@@ -230,7 +230,11 @@ class OneVsRest(LinearLoss):
 
     def probabilities(self, z: Array, most: Array | None = None) -> Array:
         """Those of K logistic models, each by itself, scaled to the sum 1."""
-        return _normalised(Logistic().mean(z, most))
+        shares = Logistic().mean(z, most)
+        # Where all are too small for doubles they are in proportion to e^z, clipped or not.
+        lost = np.max(shares, axis=1) < 1e-280
+        shares[lost] = np.exp(z[lost] - np.max(z[lost], axis=1, keepdims=True))
+        return _normalised(shares)
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,8 @@ RUNS = pytest.mark.parametrize("run", [FULL, CYCLIC], ids=["full", "cyclic"])
 def test_what_ships_is_not_refuted(client, run):
     result = audited(client, run)
     assert not result.refuted
-    assert result.mu_lower > 0.4 * result.guarantee.mu  # or the audit would see little
+    # Or the audit would see little: .445 in the mean of many, and .03 from it.
+    assert result.mu_lower > 0.25 * result.guarantee.mu
 
 
 # Noise, which this process draws.

@@ -209,10 +209,11 @@ def failing(
         os.setpgid(0, 0)
         sys.modules["sitecustomize"].awake = number
         os.environ["PABI_MUTANT"] = str(number)
+        before = session.testsfailed  # files that could not be collected
         for i, item in enumerate(items):
             following = items[i + 1] if i + 1 < len(items) else None
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-            if session.testsfailed:
+            if session.testsfailed > before:
                 os.write(said, str(i).encode())
                 break
         os._exit(0)

@@ -71,9 +71,8 @@ def pytest_runtest_protocol(item):
     begin = os.times()
     result = yield
     if folder := os.environ.get("PABI_TESTS_SECONDS"):
-        took = sum(os.times()[:4]) - sum(
-            begin[:4]
-        )  # of the processor, children that ended included
+        # Of the processor, children that ended included.
+        took = sum(os.times()[:4]) - sum(begin[:4])
         with open(f"{folder}/{os.getpid()}.tsv", "a", encoding="utf-8") as file:
             file.write(f"{item.nodeid}\t{took:.3f}\n")
     return result

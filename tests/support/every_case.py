@@ -12,7 +12,12 @@ from pabi import InvalidInput
 
 
 def every(names, cases):
-    """As `pytest.mark.parametrize`, but one test: the first case that fails is named in a note."""
+    """As `pytest.mark.parametrize`, but one test: the first case that fails is named in a note.
+
+    A case that is skipped ends itself and no other; where all are, the test is skipped.
+    """
+    cases = list(cases)  # of a test that is parametrized as well they are tried every time
+    assert cases, names
     names = [name.strip() for name in names.split(",")] if isinstance(names, str) else [*names]
 
     def decorate(test):
@@ -21,6 +26,7 @@ def every(names, cases):
 
         @functools.wraps(test)
         def tried(*args, **kwargs):
+            skipped = []
             for case in cases:
                 values = case if len(names) > 1 else [case]
                 given = dict(zip(names, values, strict=True))
@@ -30,9 +36,13 @@ def every(names, cases):
                         given["monkeypatch"] = alone
                     try:
                         test(*args, **{**kwargs, **given})
+                    except pytest.skip.Exception as skip:
+                        skipped.append(skip)
                     except BaseException as error:
                         error.add_note(f"in the case {given}")
                         raise
+            if len(skipped) == len(cases):
+                raise skipped[0]
 
         tried.__signature__ = signature.replace(parameters=others)
         return tried

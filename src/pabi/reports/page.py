@@ -9,7 +9,7 @@ from string import Template
 from typing import TYPE_CHECKING, Any, assert_never
 
 from pabi.draw.guarantee import inline_picture, variables
-from pabi.numbers import showing as markup
+from pabi.numbers import showing
 from pabi.reports.contents import Block, Command, Items, Paragraph, Picture, Report, Section, Table
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def as_page(report: Report, guarantee: Guarantee) -> str:
     """The report as a page, with the picture of the guarantee."""
     sections = "\n".join(_section(section, guarantee) for section in report.sections)
     style = f"{variables()}\n{_rules(_SCREEN)}\n@media print {{\n{_rules(_PRINT)}\n}}"
-    return _PAGE.substitute(title=markup.escaped(report.title), style=style, sections=sections)
+    return _PAGE.substitute(title=showing.escaped(report.title), style=style, sections=sections)
 
 
 def _rules(rules: Iterable[tuple[str, str]]) -> str:
@@ -111,23 +111,23 @@ def _rules(rules: Iterable[tuple[str, str]]) -> str:
 
 def _section(section: Section, guarantee: Guarantee) -> str:
     blocks = "\n".join(map(partial(_block, guarantee=guarantee), section.blocks))
-    return f"<section>\n{markup.element('h2', section.title)}\n{blocks}\n</section>"
+    return f"<section>\n{showing.element('h2', section.title)}\n{blocks}\n</section>"
 
 
 def _block(block: Block, guarantee: Guarantee) -> str:
     match block:
         case Paragraph(alarming=True):
-            return f'<p class="alarm">{markup.escaped(block.text)}</p>'
+            return f'<p class="alarm">{showing.escaped(block.text)}</p>'
         case Paragraph():
-            return markup.element("p", block.text)
+            return showing.element("p", block.text)
         case Items():
-            return markup.items(block.texts)
+            return showing.items(block.texts)
         case Table(header=()):
-            return markup.facts((name, value) for name, value in block.rows)
+            return showing.facts((name, value) for name, value in block.rows)
         case Table():
-            return markup.table(block.header, block.rows)
+            return showing.table(block.header, block.rows)
         case Command():
-            return f"<pre>{markup.element('code', block.text)}</pre>"
+            return f"<pre>{showing.element('code', block.text)}</pre>"
         case Picture():
             return _picture(guarantee)
         case _:
@@ -138,7 +138,7 @@ def _picture(guarantee: Guarantee) -> str:
     try:
         return inline_picture(guarantee)
     except ImportError:
-        return markup.element("p", "There is no picture: matplotlib is not installed.")
+        return showing.element("p", "There is no picture: matplotlib is not installed.")
 
 
 # A report as Markdown, in which no sentence can become a heading, a link, a table or a tag.

@@ -104,7 +104,7 @@ def test_secret_randomness_holds_nothing():
 @every("seed", [0, 7, np.int32(7), np.uint8(0)])
 def test_a_seed_is_numpys_own(seed):
     with pytest.warns(PrivacyWarning, match="random_state was given: .* leave it None") as caught:
-        found = randomness_from(seed, stacklevel=1)  # on behalf of this very line
+        found = randomness_from(seed)  # on behalf of this very line
     assert caught[0].filename == __file__
     assert not found.secret
     assert type(found.random_state) is int

@@ -45,7 +45,7 @@ def counts(warn, monkeypatch, filters):
 @every("name", FILTERS)
 def test_filters_decide_and_a_process_is_told_once(monkeypatch, name):
     def ours():
-        warn_once(WORDS, UserWarning, stacklevel=1)
+        warn_once(WORDS, UserWarning)
 
     def pythons():
         warnings.warn(WORDS, UserWarning, stacklevel=1)
@@ -60,8 +60,8 @@ def test_filters_decide_and_a_process_is_told_once(monkeypatch, name):
 
 def test_other_words_are_another_warning(monkeypatch):
     def both():
-        warn_once(WORDS, UserWarning, stacklevel=1)
-        warn_once("columns were long", UserWarning, stacklevel=1)
+        warn_once(WORDS, UserWarning)
+        warn_once("columns were long", UserWarning)
 
     assert counts(both, monkeypatch, []) == [2, 2, 2]
 
@@ -72,4 +72,4 @@ def test_errors_are_raised_every_time(monkeypatch):
         warnings.simplefilter("error")
         for _ in range(2):
             with pytest.raises(UserWarning, match=WORDS):
-                warn_once(WORDS, UserWarning, stacklevel=1)
+                warn_once(WORDS, UserWarning)

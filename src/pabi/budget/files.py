@@ -14,14 +14,13 @@ import os
 import re
 import sys
 import time
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from pabi.budget.lines import BEGINNING, START, Book, book_of, seal_of
 from pabi.numbers import locking
-from pabi.numbers.errors import InvalidInput, PrivacyWarning
+from pabi.numbers.errors import InvalidInput, PrivacyWarning, warn
 
 _SEAL = 67  # bytes at the end of a line: its hash and what closes it
 _LONGEST_OPENING = 1000  # bytes; an opening and an entry are longer together
@@ -128,11 +127,10 @@ def brought_up_to_date(held: Held, book: Book | None, path: Path) -> Book | None
             raise InvalidInput("format", "expected a ledger, got another file")
         if newer is not None and mark in (None, _NOTHING):
             raise _cut(path, rest)
-        warnings.warn(
+        warn(
             f"a ledger ended in {len(rest)} bytes of an entry that a crash cut off: it was never granted, "
             "and is taken off",
             PrivacyWarning,
-            stacklevel=5,
         )
         os.ftruncate(held.file, end)
         _sync(held.file)

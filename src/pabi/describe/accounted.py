@@ -11,7 +11,7 @@ import numpy as np
 
 from pabi.describe.losses import Loss
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, PrivacyWarning, outside, warn_once
+from pabi.numbers.errors import InvalidInput, PrivacyWarning, warn_once
 from pabi.numbers.showing import plain
 
 if TYPE_CHECKING:
@@ -114,7 +114,6 @@ def warn_of_large_delta(n: int | None, delta: float) -> None:
             f"delta = {delta!r} exceeds 1/n = {plain(1.0 / n, 3)}: publishing one record "
             "outright would satisfy it",
             PrivacyWarning,
-            outside(),
         )
 
 

@@ -242,7 +242,7 @@ def train_and_keep(
     files = _files(run, start, checkpoint, resume, checkpoint_seconds)
     if watch is not None and run.release != "path":
         raise InvalidInput("watch", 'only a run with release="path" may be watched')
-    randomness = randomness_from(random_state, stacklevel=3)
+    randomness = randomness_from(random_state)
     sentences = unseen(files.assumed) + ([] if clipped_gradient_sum is None else [CLIPS_ITSELF])
     if isinstance(per_record_gradients, RemoteGradients):
         sentences += per_record_gradients.assumed

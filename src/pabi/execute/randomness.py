@@ -15,7 +15,7 @@ from flint import arb, ctx
 
 from pabi.convert.mixtures import checked_shape
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, PrivacyWarning
+from pabi.numbers.errors import InvalidInput, PrivacyWarning, warn
 from pabi.numbers.validate import number
 
 KEY_BYTES = 32
@@ -92,7 +92,7 @@ def is_secret(random_state: Any) -> bool:
         return randomness_from(random_state).secret
 
 
-def randomness_from(random_state: Any, *, stacklevel: int = 2) -> Randomness:
+def randomness_from(random_state: Any) -> Randomness:
     """The source of randomness that `random_state` stands for.
 
     `random_state`: None for `secret_generator`; an int ≥ 0 or a numpy Generator for tests, with a
@@ -107,11 +107,10 @@ def randomness_from(random_state: Any, *, stacklevel: int = 2) -> Randomness:
         raise InvalidInput(
             "random_state", f"expected None, an int ≥ 0 or a numpy Generator, got a {kind}"
         )
-    warnings.warn(
+    warn(
         "random_state was given: the noise is reproducible, so the result is for testing only; "
         "leave it None to protect anyone",
         PrivacyWarning,
-        stacklevel=stacklevel + 1,
     )
     return Randomness(random_state)
 

@@ -153,17 +153,17 @@ class PrivateLinearModel(ForgettingModel, BoundedRows, BaseEstimator):  # type: 
         if isinstance(targets, LargeColumn):
             targets.checked(records.n)
         groups, of_groups = users_of_rows(beside.groups, self.users, records.n)
-        own = sample_weights(beside.weights, self.max_sample_weight, records.n, stacklevel=4)
+        own = sample_weights(beside.weights, self.max_sample_weight, records.n)
         weights = times(weights, own)
         sentences = (*sentences, *of_groups, *(() if own is None else (MOST_WEIGHT,)))
         n, unit = (records.n, "record") if groups is None else (groups.users, "user")
         plan = self._planned(n, records.d, outputs, unit)
-        around = fitted_before(self, strict=self.strict, stacklevel=3)
+        around = fitted_before(self, strict=self.strict)
         sentences = (*sentences, *around)
         self._refuse_unkeepable(beside.state, groups)
         if beside.state is not None:
             refuse_unforgettable(plan.run)
-        warn_if_shortened(records, stacklevel=4)
+        warn_if_shortened(records)
         keeping = None if beside.state is None else kept_in(beside.state, self.ledger)
         # Both releases are one reservation; what other fits cost is in the ledger as well.
         with reserved(
@@ -247,7 +247,7 @@ class PrivateLinearModel(ForgettingModel, BoundedRows, BaseEstimator):  # type: 
         if resolves(moments):
             return moments
         if share is not None:
-            warn_once(TOO_NOISY, UserWarning, stacklevel=5)
+            warn_once(TOO_NOISY, UserWarning)
         return None
 
     def _run(

@@ -441,7 +441,7 @@ class ForgettingModel:
         seen, own = self._seen_targets(_filled(y, blank, fill))
         if weights is not None:
             weights = _filled(weights, blank, 0.0)
-        stated = sample_weights(weights, self.max_sample_weight, n, stacklevel=4)
+        stated = sample_weights(weights, self.max_sample_weight, n)
         return SeenTable(checked_X, seen, times(own, stated))
 
     def _without(

@@ -383,7 +383,7 @@ def assumed_unknown(model: Any, *, strict: bool) -> list[str]:
         if strict:
             raise refusal(finding, "; with strict=False it is assumed that this one learnt nothing")
     for finding in findings:
-        warn_once(_warning(finding), PrivacyWarning, stacklevel=3)
+        warn_once(_warning(finding), PrivacyWarning)
     return [UNCLEAR.format(step=finding.step) for finding in findings]
 
 

@@ -222,11 +222,11 @@ class PrivateColumns(PrivateStep):
             check_ledger(self.ledger)
             table = self._fitting_table(X, y)
             plan = self.plan(*table.shape)
-            around = fitted_before(self, strict=self.strict, stacklevel=2)
+            around = fitted_before(self, strict=self.strict)
             if plan.guarantee is None:
                 learnt, guarantee = self._learnt(table, (), None), None
             else:
-                randomness = randomness_from(self.random_state, stacklevel=2)
+                randomness = randomness_from(self.random_state)
                 cost = plan.guarantee.assuming(PREPROCESSING)
                 with reserved(self.ledger, lambda: cost, secret=randomness.secret):
                     count_fit(self)

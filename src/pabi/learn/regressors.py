@@ -250,13 +250,12 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         return min(max(self._PARTS[0] * size.n * mu / whole, _NARROW), _WIDE)
 
     def _warn_of_unstated_bound(self) -> None:
-        """Warns, on behalf of the caller of `fit`, where no argument says how large targets are."""
+        """Warns where no argument says how large targets are."""
         if str(getattr(self, self._BOUND)) == "auto":
             warn_once(
                 f"targets are fitted with {self._BOUND} = {exact(self._UNSTATED)}, since nothing says how "
                 f"large they are: give target_range=(low, high), public bounds of y, or {self._BOUND}",
                 UserWarning,
-                stacklevel=3,
             )
 
     def __sklearn_tags__(self) -> Any:

@@ -298,11 +298,10 @@ def is_private(step: Any) -> bool:
     return isinstance(step, PrivateStep)
 
 
-def fitted_before(step: Any, *, strict: Any, stacklevel: int) -> tuple[str, ...]:
+def fitted_before(step: Any, *, strict: Any) -> tuple[str, ...]:
     """What the guarantee of a fit does not cover, as sentences: fits of the same estimator before it.
 
-    Warns of them, once in a process, on behalf of a caller so many frames up, unless a ledger counts them.
-    Raises InvalidInput where `strict`.
+    Warns of them, once in a process, unless a ledger counts them. Raises InvalidInput where `strict`.
     """
     strict, kind = flag("strict", strict), type(step).__name__
     if not _fits_of(step):
@@ -316,7 +315,6 @@ def fitted_before(step: Any, *, strict: Any, stacklevel: int) -> tuple[str, ...]
             f"{kind}, or a clone of it, was fitted before: guarantee_ is that of one fit; compose all of "
             "them (pabi.compose), give a ledger, search on public data, or use PrivateSearchCV",
             PrivacyWarning,
-            stacklevel=stacklevel + 1,
         )
     return (AGAIN,)
 
@@ -438,14 +436,14 @@ class BoundedRows(PrivateStep):
         return tags
 
 
-def warn_if_shortened(records: Records, *, stacklevel: int, advice: str = _WIDER) -> None:
-    """Warns, on behalf of a caller so many frames up, where some row was scaled down or clipped.
+def warn_if_shortened(records: Records, advice: str = _WIDER) -> None:
+    """Warns where some row was scaled down or clipped.
 
     One bit, for whoever holds the data; no model stores it, and nothing is counted. `advice`: what happened
     to rows, and what to do about it.
     """
     if records.shortened:
-        warn_once(f"{advice}; {_PRIVATE}", UserWarning, stacklevel=stacklevel)
+        warn_once(f"{advice}; {_PRIVATE}", UserWarning)
 
 
 def number_or_auto(name: str, value: Any, **bounds: float) -> float | None:

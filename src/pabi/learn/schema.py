@@ -328,14 +328,12 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 "some cells are outside the declared ranges or levels; this warning depends on the "
                 "data: keep it to yourself",
                 UserWarning,
-                stacklevel=2,
             )
         if ids := id_columns(X if isinstance(X, Mapping) else X.columns):
             warn_once(
                 f"has anybody several rows? {', '.join(ids)} looks like an id: if so, give their ids to the "
                 "fit of the model as groups",
                 UserWarning,
-                stacklevel=2,
             )
         return self
 

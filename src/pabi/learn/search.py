@@ -616,7 +616,7 @@ def fit_on(
     with AllOrNothing(search):
         check_ledger(search.ledger)
         slot = search._slot()
-        source = randomness_from(search.random_state, stacklevel=3)
+        source = randomness_from(search.random_state)
         public = search._scored_publicly(X_public, y_public)
         unknown = assumed_unknown(search.estimator, strict=False)
         generator = source.generator()
@@ -636,7 +636,7 @@ def fit_on(
         scored = 0 if public else tables.scored
         search.plan_ = planned(search._target(scored), sized)
         del generator  # it would stand in this frame while trials run
-        again = fitted_before(search, strict=False, stacklevel=3)
+        again = fitted_before(search, strict=False)
         certified = search._guarantee(sized, public).assuming(*of_users, *unknown, *again)
         if machines is not None:
             certified = certified.assuming(*machines.assumed)

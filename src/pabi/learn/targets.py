@@ -137,10 +137,10 @@ _BEYOND = (
 )
 
 
-def sample_weights(stated: Any, most: Any, rows: int, *, stacklevel: int) -> Array | None:
+def sample_weights(stated: Any, most: Any, rows: int) -> Array | None:
     """(rows,) weights in [0, 1], the stated ones over `most`; None where none are stated.
 
-    Warns, on behalf of a caller so many frames up, where a weight is above `most`. Raises InvalidInput naming
+    Warns where a weight is above `most`. Raises InvalidInput naming
     `sample_weight` or `max_sample_weight`; no message shows data.
     """
     largest = None if most is None else validate.number("max_sample_weight", most, above=0.0)
@@ -153,7 +153,7 @@ def sample_weights(stated: Any, most: Any, rows: int, *, stacklevel: int) -> Arr
         )
     weights = _numbers(stated, rows)
     if (weights > largest).any():
-        warn_once(_BEYOND, UserWarning, stacklevel=stacklevel)
+        warn_once(_BEYOND, UserWarning)
     return np.minimum(np.minimum(weights, largest) / largest, 1.0)
 
 

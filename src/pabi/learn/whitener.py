@@ -157,9 +157,9 @@ class PrivateWhitener(
             )
             users, of_users = users_of_rows(groups, self.users, records.n)
             moments = self._moments(records, users)
-            around = fitted_before(self, strict=self.strict, stacklevel=2)
-            warn_if_shortened(records, stacklevel=3)
-            secret = randomness_from(self.random_state, stacklevel=2).secret
+            around = fitted_before(self, strict=self.strict)
+            warn_if_shortened(records)
+            secret = randomness_from(self.random_state).secret
             with reserved(
                 self.ledger,
                 lambda: moments.guarantee(self.delta).assuming(PREPROCESSING, *of_users),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 from importlib import import_module
 from importlib.util import find_spec
+from types import FrameType
 from typing import Any, Literal
 
 
@@ -88,46 +90,42 @@ class PrivacyWarning(UserWarning):
 
 
 _SHOWN: set[tuple[str, type[Warning]]] = set()
+_OWN = re.compile(
+    r"(pabi|contextlib)(\.|$)"
+)  # modules: pabi's, and what enters its context managers
 
 
-def warn_once(message: str, category: type[Warning], stacklevel: int) -> None:
-    """Warns unless this process did before; filters that ask for every warning, or for none, get their way.
+def warn(message: str, category: type[Warning]) -> None:
+    """Warns on behalf of the nearest caller that is not part of pabi."""
+    warnings.warn(message, category, stacklevel=_outside()[0])
 
-    `stacklevel`: as for `warnings.warn`, seen from the function that calls this one.
+
+def warn_once(message: str, category: type[Warning]) -> None:
+    """Warns as `warn` does unless this process did before; filters that ask for every warning, or for none,
+    get their way.
 
     Python's own record of what was shown does not do: it is dropped whenever any code enters
     `warnings.catch_warnings`, which scikit-learn does in every fit.
     """
-    if _action(message, category, stacklevel + 1) in ("default", "module", "once"):
+    if _action(message, category, _outside()[1]) in ("default", "module", "once"):
         if (message, category) in _SHOWN:
             return
         _SHOWN.add((message, category))
-    warnings.warn(message, category, stacklevel=stacklevel + 1)
+    warn(message, category)
 
 
-def outside() -> int:
-    """The `stacklevel`, for `warn_once`, of the nearest caller that is not part of pabi."""
+def _outside() -> tuple[int, FrameType]:
+    """(depth, frame) of the nearest caller that is not part of pabi; 1 is the depth of this one's caller."""
     level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and _within_pabi(frame.f_globals.get("__name__", "")):
+    while frame.f_back is not None and _OWN.match(frame.f_globals.get("__name__", "")):
         level, frame = level + 1, frame.f_back
-    return level
+    return level, frame
 
 
-def _within_pabi(module: str) -> bool:
-    return module == "pabi" or module.startswith("pabi.")
-
-
-def _action(message: str, category: type[Warning], depth: int) -> str:
-    """What the first filter that matches says; "default" where none does, as Python has it.
-
-    `depth`: of the frame that is warned, 1 for whoever calls this function.
-    """
-    module, line = "<string>", 0
-    try:
-        frame = sys._getframe(depth)
-        module, line = frame.f_globals.get("__name__", module), frame.f_lineno
-    except ValueError:  # the stack is not as deep
-        pass
+def _action(message: str, category: type[Warning], frame: FrameType) -> str:
+    """What the first filter that matches a warning of this frame says; "default" where none does, as Python
+    has it."""
+    module, line = frame.f_globals.get("__name__", "<string>"), frame.f_lineno
     for action, text, kind, home, where in warnings.filters:
         fits = _fits(text, message) and _fits(home, module) and where in (0, line)
         if fits and issubclass(category, kind):

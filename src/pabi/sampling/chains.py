@@ -280,7 +280,7 @@ def langevin_on(
         proven = proven.assuming(TAKEN)
     if machines is not None:
         proven = proven.assuming(*machines.assumed)
-    randomness = randomness_from(random_state, stacklevel=3)
+    randomness = randomness_from(random_state)
     guarantee = proven if randomness.secret else proven.for_testing()
 
     # The noise of a step in doubles, not below the one that is accounted.

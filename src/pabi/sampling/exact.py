@@ -169,7 +169,7 @@ def gibbs_rejection_on(
     proven = repeated(mechanism.guarantee(delta), draws)  # before the data is touched
     if machines is not None:
         proven = proven.assuming(*machines.assumed)
-    randomness = randomness_from(random_state, stacklevel=3)
+    randomness = randomness_from(random_state)
     guarantee = proven if randomness.secret else proven.for_testing()
     work = _Draws(region, rounds, loss_value, bounds, most_evaluations, draws)
     with reserved(ledger, lambda: proven, secret=randomness.secret):

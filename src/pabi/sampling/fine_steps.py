@@ -168,7 +168,7 @@ def diffusion_on(
     proven = _guarantee(diffusion, iteration, walk, enforced, delta)
     if machines is not None:
         proven = proven.assuming(*machines.assumed)
-    randomness = randomness_from(random_state, stacklevel=3)
+    randomness = randomness_from(random_state)
     guarantee = proven if randomness.secret else proven.for_testing()
 
     walks = Walks(

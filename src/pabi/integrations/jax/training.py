@@ -268,7 +268,7 @@ def train(
     """
     jax = extra("jax", "jax")
     _refuse_untrained(run, optimizer)
-    randomness = randomness_from(random_state, stacklevel=2)
+    randomness = randomness_from(random_state)
     # JAX can be told to stop at numbers that are not finite, which would show a record, and to run Python
     # itself instead of what it compiles, which would see records.
     with (

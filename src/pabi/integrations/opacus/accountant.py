@@ -253,7 +253,7 @@ class PabiAccountant(_accountants.IAccountant):  # type: ignore[misc]
             When `delta` exceeds 1/n. Once, when nobody compared the loader with the run.
         """
         if self.run is not None and not self._compared_loader:
-            warn_once(_UNSEEN, PrivacyWarning, stacklevel=2)
+            warn_once(_UNSEEN, PrivacyWarning)
         return self.guarantee(delta).epsilon(delta)
 
     def guarantee(self, delta: float = 1e-5) -> Guarantee:

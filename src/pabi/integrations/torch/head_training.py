@@ -335,7 +335,7 @@ def train_head(head: Head, task: ModuleTask, preparation: Preparation, fresh: He
         features, targets = head.table(task.pairs)
         device = preparation.device if products else None
         records = _records(features, norm, preparation.scaling, device)
-        warn_if_shortened(records, stacklevel=4, advice=_LARGER)
+        warn_if_shortened(records, _LARGER)
         seen = _seen(records, task, preparation.moments, device=device, loss=loss)
         gradients = LossGradients(loss, seen.records, targets, _classes(head, loss))
         weights = head.weights(preparation.scaling)

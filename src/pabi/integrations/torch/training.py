@@ -341,7 +341,7 @@ class SecretSampler:
     def __init__(self, scheme: Batches, n: int, random_state: Any) -> None:
         # Only batches are read off it.
         run = NoisySGD(Loss.unknown(), n, scheme, 1.0, step_size=1.0, noise_std=1.0, clip_norm=1.0)
-        randomness = randomness_from(random_state, stacklevel=3)
+        randomness = randomness_from(random_state)
         self.scheme, self.n, self.size = scheme, run.n, run.batch_size
         self.secret = randomness.secret
         self._per_epoch = run.steps_per_epoch

@@ -22,6 +22,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from pabi.execute.hiding import Terms
 from pabi.execute.records import Records, seen_norm
 from pabi.learn.plans import planned, released_moments, whitening
 from pabi.showing import plain
@@ -59,7 +60,7 @@ def turn(records: Records, norm: float) -> list[float]:
     """Seconds of the release, the map and the mapped table."""
     moments = planned(records.n, records.width, norm=norm, **TARGET)
     times = [time.process_time()]
-    released = released_moments(moments, records, None, TARGET["delta"])
+    released = released_moments(Terms(delta=TARGET["delta"]), moments, records)
     times.append(time.process_time())
     row_map = whitening(released.values, moments, norm=norm, equal=True)
     times.append(time.process_time())

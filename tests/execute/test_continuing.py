@@ -11,7 +11,7 @@ import pabi
 from pabi.describe.unlearning import Unlearning
 from pabi.execute import continuing
 from pabi.execute.continuing import enforceable, go_on
-from pabi.execute.engine import train_and_keep
+from pabi.execute.engine import TrainOptions, train_and_keep
 from pabi.execute.hiding import grid_of
 from pabi.learn import LogisticGradients, Records, train
 from pabi.numbers.errors import InvalidInput
@@ -54,7 +54,9 @@ def small_run(batches, **changes: Any):
 def trained(run, gradients, x0=(0.0, 0.0)):
     """(what is released, the secret state)."""
     states = []
-    result = train_and_keep(lambda state, x: states.append(state), run, gradients, x0)
+    result = train_and_keep(
+        lambda state, x: states.append(state), run, gradients, x0, TrainOptions()
+    )
     return result.x, states[0]
 
 

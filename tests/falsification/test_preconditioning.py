@@ -142,8 +142,8 @@ def test_the_best_test_tells_no_more_than_the_guarantee_and_no_less(
 def half_of_the_training_noise(monkeypatch):
     train = estimators_module.train_and_keep
 
-    def quieter(keep, run, *others, **keywords):
-        return train(keep, replace(run, noise_std=run.noise_std / 2.0), *others, **keywords)
+    def quieter(keep, run, *others):
+        return train(keep, replace(run, noise_std=run.noise_std / 2.0), *others)
 
     monkeypatch.setattr(estimators_module, "train_and_keep", quieter)
 
@@ -155,9 +155,9 @@ def half_of_the_moments_noise(monkeypatch):
 def exact_moments(monkeypatch):
     """The map is made of what was not released."""
 
-    def unprotected(moments, records, random_state, delta, groups):
+    def unprotected(terms, moments, records, groups):
         rows = records.dense(slice(0, records.n))
-        return ReleasedMoments(rows.T @ rows, moments.guarantee(delta))
+        return ReleasedMoments(rows.T @ rows, terms.proven)
 
     monkeypatch.setattr(estimators_module, "released_moments", unprotected)
 

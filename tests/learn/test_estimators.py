@@ -199,10 +199,10 @@ def test_the_run_executed_is_the_run_accounted(kind, changes):
     the arguments say."""
     calls = []
 
-    def recorded(keep, run, gradients, x0, random_state=None, **others):
+    def recorded(keep, run, gradients, x0, options):
         assert keep is None
-        calls.append((run, gradients, x0, random_state))
-        return engine_module.train_and_keep(keep, run, gradients, x0, random_state, **others)
+        calls.append((run, gradients, x0, options.random_state))
+        return engine_module.train_and_keep(keep, run, gradients, x0, options)
 
     X, y = problem(kind)
     arguments = {**QUICK, **changes}

@@ -108,7 +108,7 @@ def test_noise_of_the_training_may_be_stated(kind):
 @pytest.mark.parametrize("share", [SHARE, "auto"])
 def test_what_noise_would_hide_is_not_released(monkeypatch, kind, share):
     """And nothing is spent on it: the run alone meets the target."""
-    monkeypatch.setattr(whitening_module, "second_moments", lambda *a, **k: pytest.fail("released"))
+    monkeypatch.setattr(whitening_module, "noisy_moments", lambda *a, **k: pytest.fail("released"))
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         model = fitted(kind, epsilon=0.05, precondition=share)
@@ -124,17 +124,17 @@ def test_what_noise_would_hide_is_not_released(monkeypatch, kind, share):
 def test_what_runs_is_what_is_accounted(monkeypatch, kind, intercept):
     """One release of the records and one training on what the release makes of them, in this order."""
     calls = []
-    release, train = whitening_module.second_moments, engine_module.train_and_keep
+    release, train = whitening_module.noisy_moments, engine_module.train_and_keep
 
-    def released(moments, records, *others, **keywords):
+    def released(terms, moments, records, groups):
         calls.append((moments, records))
-        return release(moments, records, *others, **keywords)
+        return release(terms, moments, records, groups)
 
-    def trained(keep, run, gradients, *others, **keywords):
+    def trained(keep, run, gradients, *others):
         calls.append((run, gradients.records))
-        return train(keep, run, gradients, *others, **keywords)
+        return train(keep, run, gradients, *others)
 
-    monkeypatch.setattr(whitening_module, "second_moments", released)
+    monkeypatch.setattr(whitening_module, "noisy_moments", released)
     monkeypatch.setattr(estimators_module, "train_and_keep", trained)
     model = fitted(kind, fit_intercept=intercept, feature_norm=0.8, intercept_scaling=0.5)
     (moments, records), (run, mapped) = calls
@@ -163,8 +163,8 @@ def test_the_map_sees_the_release_alone(kind):
         X, y = problem(kind, seed=seed)
         values = 400.0 * (0.1 * np.eye(4) + 0.05)
 
-        def fixed(moments, records, random_state, delta, groups, values=values):
-            return learn.ReleasedMoments(values, moments.guarantee(delta))
+        def fixed(terms, moments, records, groups, values=values):
+            return learn.ReleasedMoments(values, terms.proven)
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(estimators_module, "released_moments", fixed)
@@ -360,7 +360,7 @@ def test_a_record_or_two(n):
 
 @pytest.mark.parametrize("kind", CLASSIFIERS)
 def test_one_class_is_refused_before_anything_is_released(monkeypatch, kind):
-    monkeypatch.setattr(whitening_module, "second_moments", lambda *a, **k: pytest.fail("released"))
+    monkeypatch.setattr(whitening_module, "noisy_moments", lambda *a, **k: pytest.fail("released"))
     with pytest.raises(InvalidInput, match="one class only"):
         fitted(kind, y=np.ones(400))
 
@@ -380,10 +380,10 @@ def test_one_class_is_refused_before_anything_is_released(monkeypatch, kind):
 def test_arguments_are_checked_before_anything_is_released(monkeypatch, kind, changes, field):
     """A release that no model follows would be spent for nothing."""
     drawn = []
-    release = whitening_module.second_moments
+    release = whitening_module.noisy_moments
     monkeypatch.setattr(
         whitening_module,
-        "second_moments",
+        "noisy_moments",
         lambda *a, **k: drawn.append(release(*a, **k)) or drawn[-1],
     )
     with pytest.raises(InvalidInput) as caught:

@@ -49,13 +49,13 @@ def test_noise_may_be_stated_in_place_of_epsilon():
 @pytest.mark.parametrize("intercept", [True, False])
 def test_the_release_executed_is_the_release_accounted(monkeypatch, intercept):
     calls = []
-    execute = whitening_module.second_moments
+    execute = whitening_module.noisy_moments
 
-    def recorded(moments, records, *others, **keywords):
+    def recorded(terms, moments, records, groups):
         calls.append((moments, records.feature_norm, records.intercept_scaling))
-        return execute(moments, records, *others, **keywords)
+        return execute(terms, moments, records, groups)
 
-    monkeypatch.setattr(whitening_module, "second_moments", recorded)
+    monkeypatch.setattr(whitening_module, "noisy_moments", recorded)
     whitener = fitted(fit_intercept=intercept, feature_norm=0.5, intercept_scaling=0.25)
     ((moments, norm, constant),) = calls
     assert moments is whitener.moments_
@@ -140,7 +140,7 @@ def test_nothing_but_the_release_is_kept():
     for X in (table(), np.zeros((500, 4))):
         with pytest.MonkeyPatch.context() as patch:
             fixed = pabi.learn.ReleasedMoments(500.0 * np.eye(5), fitted(noise_std=3.0).guarantee_)
-            patch.setattr(whitening_module, "second_moments", lambda *a, fixed=fixed, **k: fixed)
+            patch.setattr(whitening_module, "noisy_moments", lambda *a, fixed=fixed, **k: fixed)
             states.append(
                 fitted(X, noise_std=3.0).__getstate__() | {"_turn": 0}
             )  # which fit it was
@@ -164,7 +164,7 @@ def test_nothing_but_the_release_is_kept():
 )
 def test_bad_arguments_are_refused_by_name(monkeypatch, field, values):
     """Before anything is released."""
-    monkeypatch.setattr(whitening_module, "second_moments", lambda *a, **k: pytest.fail("released"))
+    monkeypatch.setattr(whitening_module, "noisy_moments", lambda *a, **k: pytest.fail("released"))
     for value in values:
         with pytest.raises(InvalidInput) as caught:
             PrivateWhitener(**{"epsilon": EPSILON, "delta": DELTA, field: value}).fit(table())

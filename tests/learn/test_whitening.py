@@ -10,6 +10,7 @@ import pytest
 
 import pabi
 from pabi.convert import gdp_to_epsilon
+from pabi.execute.hiding import Terms
 from pabi.execute.randomness import randomness_from
 from pabi.execute.records import Records
 from pabi.learn.plans import (
@@ -154,7 +155,8 @@ def test_rows_that_keep_proportions_are_half_as_long_in_the_mean_square(noise_st
 def noise_drawn(random_state, d=60):
     """What is drawn for a release of nothing, in units of its law."""
     moments = moments_of(d, 1.0, n=10, norm=1.0)
-    values = released_moments(moments, Records(np.zeros((10, d)), 1.0), random_state, 1e-3).values
+    terms = Terms(random_state=random_state)
+    values = released_moments(terms, moments, Records(np.zeros((10, d)), 1.0)).values
     unit = np.where(np.eye(d) == 1.0, 1.0, math.sqrt(0.5))
     return (values / unit)[np.triu_indices(d)]
 

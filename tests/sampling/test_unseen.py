@@ -59,7 +59,7 @@ RUNS = {
 # What is still running while an error passes cannot be emptied, and holds what is public.
 RUNNING = {
     *("langevin", "langevin_on", "diffusion", "diffusion_on", "gibbs_rejection"),
-    *("gibbs_rejection_on", "solve", "_follow", "_draw", "released", "unseen"),
+    *("gibbs_rejection_on", "solve", "_follow", "_draw", "release", "released", "unseen"),
 }
 PUBLIC = {"start", "x0", "sizes"}
 

@@ -22,6 +22,7 @@ import pabi
 from pabi.learn import estimators, forgetting, plans, search
 
 _CALIBRATED: dict[bytes, Any] = {}
+_CALIBRATIONS = (estimators, "met"), (plans, "calibrate")
 _FOLDER = os.environ.get("PABI_TESTS_KEPT", str(Path(__file__).parents[2] / ".pytest_cache/kept"))
 
 
@@ -62,28 +63,34 @@ def kept(key: bytes, make: Callable[[], Any]) -> Any:
 def calibrated_once(monkeypatch) -> None:
     """Until the test ends fits share calibrations with all tests that call this.
 
-    What is shared are frozen descriptions, by every bit of what they were calibrated from. Not for tests that
-    plant a mistake in the accounting.
+    What is shared are frozen descriptions and guarantees, by every bit of what they were calibrated from. Not
+    for tests that plant a mistake in the accounting.
     """
-    calibrate = pabi.calibrate
 
-    def remembered(*given: Any, **keywords: Any) -> Any:
-        try:
-            key = pickle.dumps((given, sorted(keywords.items())))
-        except (AttributeError, TypeError, pickle.PicklingError):  # functions of tests have no name
-            return calibrate(*given, **keywords)
-        if key not in _CALIBRATED:
-            _CALIBRATED[key] = kept(key, lambda: calibrate(*given, **keywords))
-        return _CALIBRATED[key]
+    def remembering(calibrate: Callable[..., Any]) -> Callable[..., Any]:
+        def remembered(*given: Any) -> Any:
+            try:
+                key = pickle.dumps((calibrate.__name__, given))
+            except (
+                AttributeError,
+                TypeError,
+                pickle.PicklingError,
+            ):  # functions of tests have no name
+                return calibrate(*given)
+            if key not in _CALIBRATED:
+                _CALIBRATED[key] = kept(key, lambda: calibrate(*given))
+            return _CALIBRATED[key]
 
-    for module in (estimators, plans):
-        monkeypatch.setattr(module, "calibrate", remembered)
+        return remembered
+
+    for module, name in _CALIBRATIONS:
+        monkeypatch.setattr(module, name, remembering(getattr(module, name)))
 
 
 def computed_once(monkeypatch) -> None:
     """Until the test ends."""
-    for module in (estimators, plans):
-        monkeypatch.setattr(module, "calibrate", _once(pabi.calibrate))
+    for module, name in _CALIBRATIONS:
+        monkeypatch.setattr(module, name, _once(getattr(module, name)))
     for kind in (pabi.NoisySGD, pabi.NoisySecondMoments):
         monkeypatch.setattr(kind, "guarantee", _once(kind.guarantee))
     plan, planned = forgetting.planned_request, search.planned

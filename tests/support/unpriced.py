@@ -13,5 +13,8 @@ class Unpriced:
     def assuming(self, *sentences: str) -> Unpriced:
         return self
 
+    def for_testing(self) -> Unpriced:
+        return self
+
     def noting(self, notes: Any) -> Unpriced:
         return self

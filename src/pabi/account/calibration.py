@@ -117,6 +117,26 @@ def calibrate(
     ----------
     docs, "Meet a privacy target".
     """
+    return _searched(run, epsilon, delta, parameter, besides)[0]
+
+
+def met(
+    run: Calibrated, epsilon: float, delta: float, besides: Sequence[Guarantee] = ()
+) -> tuple[Calibrated, Guarantee]:
+    """(what `calibrate` returns, its guarantee, which is that of the last candidate as a rule)."""
+    calibrated, search = _searched(run, epsilon, delta, None, besides)
+    candidate, guarantee = search.last
+    return calibrated, guarantee if candidate == calibrated else best_guarantee(calibrated, delta)
+
+
+def _searched(
+    run: Calibrated,
+    epsilon: float,
+    delta: float,
+    parameter: str | None,
+    besides: Sequence[Guarantee],
+) -> tuple[Calibrated, _Search]:
+    """(what `calibrate` returns, the search that found it)."""
     if type(run) not in PARAMETERS:
         raise InvalidInput(
             "run", f"expected a pabi.NoisySGD, a sampler or a mechanism, got {type(run).__name__}"
@@ -136,7 +156,7 @@ def calibrate(
     search = _Search(parameter, target, delta, sampled=_sampled(run), spent=spent)
     with waiting(f"calibrating {parameter}"):
         calibrated: Calibrated = search.calibrated(run)
-    return calibrated
+    return calibrated, search
 
 
 def _composed(besides: Sequence[Guarantee], run: Any) -> TradeOff | None:
@@ -195,6 +215,7 @@ class _Search:
         self.best, self.at = math.inf, math.nan
         self.method: str | None = None  # the analysis that is asked alone
         self._known: dict[tuple[str | None, float], float] = {}
+        self.last: tuple[Any, Guarantee]  # the last candidate of which all analyses were asked
 
     def calibrated(self, run: Any) -> Any:
         """`run` with the parameter changed. Raises TargetUnreachable and InvalidInput."""
@@ -225,7 +246,12 @@ class _Search:
             [alone] = outcomes(run, self.delta, only=self.method)
             if alone.guarantee is not None:
                 return self._in_all(alone.guarantee)
-        return self._in_all(best_guarantee(run, self.delta))
+        return self._in_all(self._best(run))
+
+    def _best(self, run: Any) -> Guarantee:
+        """The best guarantee of a candidate."""
+        self.last = run, best_guarantee(run, self.delta)
+        return self.last[1]
 
     def _in_all(self, guarantee: Guarantee) -> float:
         """ε of a candidate together with what is spent."""
@@ -238,7 +264,7 @@ class _Search:
 
     def best_analysis(self, run: Any, at: float) -> str:
         """The name of the best analysis of a candidate."""
-        best = best_guarantee(run, self.delta)
+        best = self._best(run)
         self._known[best.method, at] = self._in_all(best)
         return best.method
 

@@ -400,17 +400,17 @@ def _opening_at(path: Path) -> Opening:
 
 
 def reserved(
-    ledger: Ledger | None, guarantee: Callable[[], Guarantee], *, secret: bool
+    ledger: Ledger | None, guarantee: Guarantee, *, secret: bool
 ) -> AbstractContextManager[Any]:
     """For trainers: the reservation of a release in `ledger`, nothing to be done without one.
 
-    `guarantee`: of the release as if its noise were secret, asked for only where there is a ledger. `secret`:
-    whether it is. Raises InvalidInput for what is no ledger, and as `Ledger.reserve` does.
+    `guarantee`: of the release as if its noise were secret. `secret`: whether it is. Raises InvalidInput for
+    what is no ledger, and as `Ledger.reserve` does.
     """
     check_ledger(ledger)
     if ledger is None:
         return contextlib.nullcontext()
-    return ledger.reserve(guarantee(), testing=not secret)
+    return ledger.reserve(guarantee, testing=not secret)
 
 
 def name_of(ledger: Ledger) -> str:

@@ -25,6 +25,7 @@ from pabi.describe.vector_losses import executable
 from pabi.execute.batches import BatchRows, batch_rows
 from pabi.execute.checkpoint import Checkpoint, State
 from pabi.execute.hiding import (
+    Terms,
     checked,
     mapped,
     on_grid,
@@ -196,40 +197,40 @@ def train(
     ----------
     The iteration of Bok, Su, Altschuler 2024, §4 (their `noisy SGD`).
     """
-    return train_and_keep(
-        None,
-        run,
-        per_record_gradients,
-        x0,
-        random_state,
-        clipped_gradient_sum=clipped_gradient_sum,
+    options = TrainOptions(
         delta=delta,
+        random_state=random_state,
+        ledger=ledger,
+        clipped_gradient_sum=clipped_gradient_sum,
         checkpoint=checkpoint,
         resume=resume,
         checkpoint_seconds=checkpoint_seconds,
         progress=progress,
         watch=watch,
-        ledger=ledger,
         groups=groups,
     )
+    return train_and_keep(None, run, per_record_gradients, x0, options)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainOptions(Terms):
+    """How `train` trains, by the names of its arguments."""
+
+    clipped_gradient_sum: ClippedGradientSum | None = None
+    checkpoint: str | os.PathLike[str] | None = None
+    resume: str | os.PathLike[str] | None = None
+    checkpoint_seconds: float = 60.0
+    progress: bool = False
+    watch: Watch | None = None
+    groups: UserRows | ArrayLike | None = None
 
 
 def train_and_keep(
     keep: Keep | None,
     run: NoisySGD,
-    per_record_gradients: PerRecordGradients | RemoteGradients | None = None,
-    x0: ArrayLike | None = None,
-    random_state: int | np.random.Generator | None = None,
-    *,
-    clipped_gradient_sum: ClippedGradientSum | None = None,
-    delta: float = 1e-5,
-    checkpoint: str | os.PathLike[str] | None = None,
-    resume: str | os.PathLike[str] | None = None,
-    checkpoint_seconds: float = 60.0,
-    progress: bool = False,
-    watch: Watch | None = None,
-    ledger: Ledger | None = None,
-    groups: UserRows | ArrayLike | None = None,
+    gradients: PerRecordGradients | RemoteGradients | None,
+    x0: ArrayLike | None,
+    options: TrainOptions,
 ) -> Trained:
     """What `train` returns, for trainers of pabi's own.
 
@@ -237,33 +238,34 @@ def train_and_keep(
     released. It has no place in the public function: whoever may see a state sees a hidden iterate.
     """
     refuse_unenforceable(run)
-    gradient_sum = gradient_sum_of(run, per_record_gradients, clipped_gradient_sum, groups)
+    gradient_sum = gradient_sum_of(run, gradients, options.clipped_gradient_sum, options.groups)
     start = starting_point(x0)
-    files = _files(run, start, checkpoint, resume, checkpoint_seconds)
-    if watch is not None and run.release != "path":
+    files = _files(run, start, options)
+    if options.watch is not None and run.release != "path":
         raise InvalidInput("watch", 'only a run with release="path" may be watched')
-    randomness = randomness_from(random_state)
-    sentences = unseen(files.assumed) + ([] if clipped_gradient_sum is None else [CLIPS_ITSELF])
-    if isinstance(per_record_gradients, RemoteGradients):
-        sentences += per_record_gradients.assumed
+    randomness = randomness_from(options.random_state)
+    sentences = unseen(files.assumed)
+    sentences += [] if options.clipped_gradient_sum is None else [CLIPS_ITSELF]
+    if isinstance(gradients, RemoteGradients):
+        sentences += gradients.assumed
     secret = randomness.secret and TESTING not in sentences
     # Neither depends on the data.
-    proven = checked(run.guarantee(delta), *walk_of(run, start[None]))
+    proven = checked(options.guarantee_of(run), *walk_of(run, start[None]))
     proven = proven.assuming(*(sentence for sentence in sentences if sentence != TESTING))
-    guarantee = proven if secret else proven.assuming(TESTING)
+    guarantee = proven if secret else proven.for_testing()
 
     def execute() -> Array:
         state = files.state(start, run.rule)
-        with progress_bar(progress, run.steps, state.step) as advance:
-            after_step = _Aftermath(files.current, guarantee.besides, watch, advance)
-            arranged = None if groups is not None else _layout(per_record_gradients)
+        with progress_bar(options.progress, run.steps, state.step) as advance:
+            after_step = _Aftermath(files.current, guarantee.besides, options.watch, advance)
+            arranged = None if options.groups is not None else _layout(gradients)
             source = randomness.generator()
             x, last = _execute(run, gradient_sum, state, source, after_step, arranged)
         if keep is not None:
             keep(replace(last, assumed=guarantee.besides), x)
         return x
 
-    with reserved(ledger, lambda: proven, secret=secret), _laid_out(per_record_gradients):
+    with reserved(options.ledger, proven, secret=secret), _laid_out(gradients):
         x = released(execute)
     files.remove()
     return Trained(x, guarantee.noting(released_notes({"x": x})), run)
@@ -451,13 +453,8 @@ class _Files:
                 file.remove()
 
 
-def _files(
-    run: NoisySGD,
-    start: Array,
-    checkpoint: str | os.PathLike[str] | None,
-    resume: str | os.PathLike[str] | None,
-    seconds: float,
-) -> _Files:
+def _files(run: NoisySGD, start: Array, options: TrainOptions) -> _Files:
+    checkpoint, resume, seconds = options.checkpoint, options.resume, options.checkpoint_seconds
     validate.number("checkpoint_seconds", seconds, at_least=0.0)
     resumed = None if resume is None else Checkpoint(resume, run, start, seconds)
     if checkpoint is None:

@@ -7,22 +7,23 @@ import sys
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, assert_never
+from typing import Any, NamedTuple, TypeVar, assert_never
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pabi.budget.ledger import Ledger, reserved
 from pabi.describe.orders import FixedSizes, RandomSizes
 from pabi.describe.prox import KINDS
 from pabi.describe.runs import NoisySGD
 from pabi.describe.updates import rule_of
+from pabi.execute.randomness import Randomness, is_secret, randomness_from
+from pabi.guarantees.guarantee import Guarantee
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import LEAST_SCALED, Array
 from pabi.numbers.showing import plain
-
-if TYPE_CHECKING:
-    from pabi.guarantees.guarantee import Guarantee
 
 T = TypeVar("T")
 GRID = 2.0**-20  # of the last step's noise: the spacing of what is released
@@ -214,6 +215,44 @@ class Machines(ABC):
         Parts are taken from the iterable when they are needed. Raises InvalidInput where the function does,
         or a machine fails.
         """
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """The terms of a release.
+
+    `delta`: at which its guarantee is chosen. `random_state`: None for secret noise. `ledger`: in which it is
+    reserved, if anywhere. `machines`: which compute it, None for this one. `proven`: its guarantee, where it
+    was accounted before.
+    """
+
+    delta: float = 1e-5
+    random_state: Any = None
+    ledger: Ledger | None = None
+    machines: Machines | None = None
+    proven: Guarantee | None = None
+
+    def guarantee_of(self, description: Any) -> Guarantee:
+        """What the release of this description costs, accounted once."""
+        return description.guarantee(self.delta) if self.proven is None else self.proven
+
+    def reserved(self, proven: Guarantee) -> AbstractContextManager[Any]:
+        """The reservation of what costs this if all noise is secret."""
+        return reserved(self.ledger, proven, secret=is_secret(self.random_state))
+
+    def release(
+        self, proven: Guarantee, execute: Callable[[Randomness], Array]
+    ) -> tuple[Array, Guarantee]:
+        """(the array that `execute` returns, read-only; its guarantee), reserved before data are read.
+
+        `proven`: the guarantee as if all noise were secret.
+        """
+        randomness = randomness_from(self.random_state)
+        if self.machines is not None:
+            proven = proven.assuming(*self.machines.assumed)
+        with self.reserved(proven):
+            values = released(lambda: execute(randomness))
+        return values, proven if randomness.secret else proven.for_testing()
 
 
 # Whether doubles are fine enough where the iterates of a run are, from public numbers alone.

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pabi.budget.ledger import Ledger, reserved
+from pabi.budget.ledger import Ledger
 from pabi.describe.statistics import NoisyColumnStatistics, NoisySecondMoments
-from pabi.execute.hiding import on_grid, released
-from pabi.execute.randomness import randomness_from
+from pabi.execute.hiding import Terms, on_grid
+from pabi.execute.randomness import Randomness
 from pabi.execute.records import MOST_ROWS, Records, RowBlock, longer_than, seen_norm
 from pabi.execute.sources import Cells, parts_of
 from pabi.execute.sums import Total, UserRows, checked_groups, rounding_room
@@ -109,21 +109,28 @@ def second_moments(
     ----------
     Dong, Roth, Su 2022, Theorem 2.7; docs, "Second moments".
     """
+    terms = Terms(delta=delta, random_state=random_state, ledger=ledger)
+    return noisy_moments(terms, moments, records, groups)
+
+
+def noisy_moments(
+    terms: Terms,
+    moments: NoisySecondMoments,
+    records: Records,
+    groups: UserRows | ArrayLike | None,
+) -> ReleasedMoments:
+    """What `second_moments` returns, on these terms."""
     users = None if groups is None else checked_groups(groups, getattr(moments, "n", None))
     _refuse_others(moments, records, users)
     factor = noise_factor(moments.n, None if users is None else MOST_ROWS)
     noise_std = up(moments.moment_noise_std * factor)
     factors = None if users is None else _roots(users)
-    randomness = randomness_from(random_state)
-    proven = moments.guarantee(delta)
-    guarantee = proven if randomness.secret else proven.for_testing()
 
-    def execute() -> Array:
+    def execute(randomness: Randomness) -> Array:
         release = _noisy_sums_of_squares if moments.diagonal else _noisy_matrix
         return release(records, noise_std, randomness.generator(), factors)
 
-    with reserved(ledger, lambda: proven, secret=randomness.secret):
-        values = released(execute)
+    values, guarantee = terms.release(terms.guarantee_of(moments), execute)
     return ReleasedMoments(values, guarantee.noting(released_notes({"values": values})))
 
 

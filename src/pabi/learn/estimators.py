@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from pabi.account.calibration import calibrate
-from pabi.budget.ledger import check_ledger, reserved
+from pabi.account.calibration import met
+from pabi.budget.ledger import check_ledger
 from pabi.describe.accounted import checked_adjacency, checked_unit
 from pabi.describe.batches import Batches
 from pabi.describe.losses import CONVEX, Loss
 from pabi.describe.runs import COUNT, NoisySGD
 from pabi.describe.statistics import NoisySecondMoments
 from pabi.describe.step_sizes import evaluated
-from pabi.execute.engine import train_and_keep
+from pabi.execute.engine import TrainOptions, train_and_keep
 from pabi.execute.large_tables import is_large, large_column
 from pabi.execute.linear_gradients import LinearGradients
-from pabi.execute.randomness import is_secret
 from pabi.execute.records import Records
 from pabi.execute.source_files import LargeColumn
 from pabi.guarantees.guarantee import Guarantee
@@ -121,17 +120,25 @@ class PrivateLinearModel(ForgettingModel, BoundedRows, BaseEstimator):  # type: 
     # Fitting.
 
     def _planned(self, n: int, d: int, outputs: int, unit: str | None = None) -> TrainingPlan:
-        """What is to be done with n rows, or users, of d columns, for so many predictors."""
+        """What is to be done with n rows, or users, of d columns, for so many predictors.
+
+        A search hands on what it planned for its next trial as `plan_made`.
+        """
         unit = ("record" if self.users is None else "user") if unit is None else unit
         n, d = COUNT("n", n), COUNT("d", d)
         width = d + (self._intercept_feature is not None)
         size = Size(n, width, outputs, self._seen_norm(d), checked_unit(unit))
+        made: TrainingPlan | None = self.__dict__.pop("plan_made", None)
+        if made is not None and made.size == size:
+            return made
         loss, signal = self._loss(size)
         moments = self._moments(size)
         before = () if moments is None else (moments.guarantee(self.delta),)
-        run = self._run(loss, size, signal, before)
-        scale = self._scale_of_predictors()
-        return TrainingPlan(run, moments, self.delta, size, scale * signal, self._UNIT, scale)
+        run, cost = self._run(loss, size, signal, before)
+        scale, costs = self._scale_of_predictors(), (*before, cost)
+        return TrainingPlan(
+            run, moments, self.delta, size, scale * signal, self._UNIT, scale, costs
+        )
 
     def _train(
         self,
@@ -166,11 +173,8 @@ class PrivateLinearModel(ForgettingModel, BoundedRows, BaseEstimator):  # type: 
         warn_if_shortened(records)
         keeping = None if beside.state is None else kept_in(beside.state, self.ledger)
         # Both releases are one reservation; what other fits cost is in the ledger as well.
-        with reserved(
-            self.ledger,
-            lambda: noting_state(plan.guarantee.assuming(PREPROCESSING, *sentences), keeping),
-            secret=self.ledger is None or is_secret(self.random_state),
-        ):
+        cost = noting_state(plan.guarantee.assuming(PREPROCESSING, *sentences), keeping)
+        with self._options().reserved(cost):
             count_fit(self)
             rows = CheckedRows(X, records, targets, weights, groups)
             self._execute(plan, rows, sentences, keeping)
@@ -202,7 +206,7 @@ class PrivateLinearModel(ForgettingModel, BoundedRows, BaseEstimator):  # type: 
         before: tuple[Guarantee, ...] = ()
         preconditioner, seen = None, records
         if moments is not None:
-            released = released_moments(moments, records, self.random_state, self.delta, groups)
+            released = released_moments(self._options(plan.costs[0]), moments, records, groups)
             before = (released.guarantee,)
             preconditioner = whitening(
                 released.values, moments, norm=plan.size.norm, equal=self._EQUAL
@@ -215,10 +219,7 @@ class PrivateLinearModel(ForgettingModel, BoundedRows, BaseEstimator):  # type: 
             run,
             gradients if rows.weights is None else gradients.weighted(rows.weights),
             np.zeros(gradients.shape),
-            self.random_state,
-            delta=self.delta,
-            progress=bool(self.verbose),
-            groups=groups,
+            replace(self._options(plan.costs[-1]), groups=groups),
         )
         self.guarantee_ = together(*before, result.guarantee).assuming(
             PREPROCESSING, ONE_FIT, *sentences
@@ -226,6 +227,16 @@ class PrivateLinearModel(ForgettingModel, BoundedRows, BaseEstimator):  # type: 
         self.n_iter_ = int(run.steps)
         self._set_coefficients(result.x.reshape(records.width, outputs))
         self._note_parameters()
+
+    def _options(self, proven: Guarantee | None = None) -> TrainOptions:
+        """Those of a fit, or of a part of it that costs `proven` and is reserved with the others."""
+        return TrainOptions(
+            delta=self.delta,
+            random_state=self.random_state,
+            ledger=self.ledger if proven is None else None,
+            proven=proven,
+            progress=bool(self.verbose),
+        )
 
     def _moments(self, size: Size) -> NoisySecondMoments | None:
         """The release for preconditioning, None where there is none."""
@@ -252,8 +263,8 @@ class PrivateLinearModel(ForgettingModel, BoundedRows, BaseEstimator):  # type: 
 
     def _run(
         self, loss: Loss, size: Size, signal: float, before: tuple[Guarantee, ...]
-    ) -> NoisySGD:
-        """The run that the arguments ask for, noise included, after what is released `before`."""
+    ) -> tuple[NoisySGD, Guarantee]:
+        """The run that the arguments ask for, noise included, after what is released `before`; its cost."""
         epsilon, delta = self._target()
         n, clip_norm = size.n, self._clip(loss, size.norm)
         clipping = self._way_to_clip(n, size.outputs) if clip_norm is not None else "norm"
@@ -290,8 +301,8 @@ class PrivateLinearModel(ForgettingModel, BoundedRows, BaseEstimator):  # type: 
             unit=size.unit,
         )
         if self.noise_std is not None:
-            return run
-        return calibrate(run, epsilon, delta, besides=before)
+            return run, run.guarantee(delta)
+        return met(run, epsilon, delta, before)
 
     def _target(self) -> tuple[float, float]:
         epsilon = validate.number("epsilon", self.epsilon, above=0.0)

@@ -249,11 +249,8 @@ class ForgettingModel:
         promised = retrained_for(held, len(numbers), *request.target, request.besides)
         named = named_after(held, self.ledger)
         plan, sentences = fresh._plan_as_of(held), (PREPROCESSING, *held.facts["sentences"])
-        with reserved(
-            self.ledger,
-            lambda: plan.guarantee.assuming(*sentences).noting(noted_name(named)),
-            secret=True,
-        ):
+        cost = plan.guarantee.assuming(*sentences).noting(noted_name(named))
+        with reserved(self.ledger, cost, secret=True):
             anew = fresh._trained_anew(held, table, np.union1d(held.forgotten, numbers))
             newer = _in_place_of(held, anew, _line(numbers, anew.walk.step, promised, True), named)
             model = fresh._as_of(newer)
@@ -368,7 +365,9 @@ class ForgettingModel:
         """The training of the state once more: the same run, and the same release for preconditioning."""
         outputs = _theta(held).shape[1]
         plan: TrainingPlan = self._planned(held.run.n, self.n_features_in_, outputs)  # type: ignore[attr-defined]
-        return replace(plan, run=held.run, moments=held.moments)
+        releases = [one for one in (held.moments, held.run) if one is not None]
+        costs = tuple(one.guarantee(plan.delta) for one in releases)
+        return replace(plan, run=held.run, moments=held.moments, costs=costs)
 
     def _trained_anew(
         self, held: SecretState, table: SeenTable, blank: NDArray[np.intp]

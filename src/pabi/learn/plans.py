@@ -7,7 +7,6 @@ import math
 import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -16,9 +15,10 @@ from pabi.describe.accounted import Adjacency, Unit, changed, checked_adjacency
 from pabi.describe.batches import Batches, FullBatch, ShuffleOnce
 from pabi.describe.runs import NoisySGD
 from pabi.describe.statistics import NoisySecondMoments
+from pabi.execute.hiding import Terms
 from pabi.execute.large_records import RowMap
 from pabi.execute.records import Records
-from pabi.execute.statistics import ReleasedMoments, second_moments
+from pabi.execute.statistics import ReleasedMoments, noisy_moments
 from pabi.execute.sums import UserRows
 from pabi.guarantees.guarantee import Guarantee, compose
 from pabi.numbers.errors import PrivacyWarning
@@ -100,21 +100,17 @@ def resolving(moments: NoisySecondMoments) -> float:
 
 
 def released_moments(
-    moments: NoisySecondMoments,
-    records: Records,
-    random_state: Any,
-    delta: float,
-    groups: UserRows | None = None,
+    terms: Terms, moments: NoisySecondMoments, records: Records, groups: UserRows | None = None
 ) -> ReleasedMoments:
     """The release itself; what draws after it from the same `random_state` has other noise.
 
     Whoever trains afterwards warns of a state that is not secret, once for both.
     """
-    if isinstance(random_state, int | np.integer):
-        random_state = np.random.default_rng([1, int(random_state)])
+    if isinstance(terms.random_state, int | np.integer):
+        terms = replace(terms, random_state=np.random.default_rng([1, int(terms.random_state)]))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyWarning)
-        return second_moments(moments, records, random_state, delta=delta, groups=groups)
+        return noisy_moments(terms, moments, records, groups)
 
 
 def together(*guarantees: Guarantee) -> Guarantee:
@@ -180,6 +176,8 @@ class TrainingPlan:
         "logits", "margins", "probabilities", "units of y" or "logarithms of rates".
     scale : float, > 0
         One unit of the predictor that is trained, in `unit`.
+    costs : tuple of Guarantee
+        What the releases cost, one by one in their order.
 
     References
     ----------
@@ -193,12 +191,12 @@ class TrainingPlan:
     signal: float
     unit: str
     scale: float
+    costs: tuple[Guarantee, ...]
 
     @cached_property
     def guarantee(self) -> Guarantee:
         """What both releases cost together; `fit` adds what it assumes of the data."""
-        before = () if self.moments is None else (self.moments.guarantee(self.delta),)
-        return together(*before, self.run.guarantee(self.delta))
+        return together(*self.costs)
 
     @property
     def noise(self) -> float:

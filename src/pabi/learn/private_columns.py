@@ -228,7 +228,7 @@ class PrivateColumns(PrivateStep):
             else:
                 randomness = randomness_from(self.random_state)
                 cost = plan.guarantee.assuming(PREPROCESSING)
-                with reserved(self.ledger, lambda: cost, secret=randomness.secret):
+                with reserved(self.ledger, cost, secret=randomness.secret):
                     count_fit(self)
                     learnt = unseen(
                         lambda: self._learnt(table, plan.releases, randomness.generator())

@@ -478,19 +478,6 @@ class PrivateSearchCV(PrivateStep, MetaEstimatorMixin, BaseEstimator):  # type: 
         other.ledger = None
         return other
 
-    def _fitted(
-        self, sized: Sized, tables: _Tables, source: Randomness, generator: np.random.Generator
-    ) -> Any:
-        model = budgeted(clone(sized.model), self.plan_.epsilon, self.plan_.delta)
-        counted_apart(model)  # how many trials there are stays hidden
-        alone = [name for name in model.get_params() if name.rpartition("__")[2] == "n_jobs"]
-        model.set_params(**dict.fromkeys(alone))  # other processes would count them
-        if not source.secret:
-            last_step(model).set_params(random_state=int(generator.integers(2**31)))
-        if tables.groups is None:
-            return model.fit(tables.X, tables.y)
-        return model.fit(tables.X, tables.y, groups=tables.groups.users_of_rows())
-
     def _score(self, model: Any, tables: _Tables, generator: np.random.Generator) -> float:
         """How good a trial is, by what it releases alone; −∞ for what is no number."""
         noise = self.plan_.scoring_noise
@@ -595,10 +582,23 @@ class _Trials:
         search, sized = self.search, self.sized[ticket.place]
         generator = keyed_generator(ticket.key)
         with turns_hidden(), drawn_from(generator):
-            model = search._fitted(sized, self.tables, self.source, generator)
+            model = self._fitted(ticket.place, generator)
         if guarantee_of(model, strict=False).curve != search.plan_.trials[ticket.place].curve:
             raise InvalidInput("estimator", "a fit costs something else than its plan says")
         return _Trial(search._score(model, self.tables, generator), sized.settings, model)
+
+    def _fitted(self, place: int, generator: np.random.Generator) -> Any:
+        plan, tables = self.search.plan_, self.tables
+        model = budgeted(clone(self.sized[place].model), plan.epsilon, plan.delta)
+        last_step(model).plan_made = plan.plans[place]
+        counted_apart(model)  # how many trials there are stays hidden
+        alone = [name for name in model.get_params() if name.rpartition("__")[2] == "n_jobs"]
+        model.set_params(**dict.fromkeys(alone))  # other processes would count them
+        if not self.source.secret:
+            last_step(model).set_params(random_state=int(generator.integers(2**31)))
+        if tables.groups is None:
+            return model.fit(tables.X, tables.y)
+        return model.fit(tables.X, tables.y, groups=tables.groups.users_of_rows())
 
 
 def fit_on(
@@ -640,7 +640,7 @@ def fit_on(
         certified = search._guarantee(sized, public).assuming(*of_users, *unknown, *again)
         if machines is not None:
             certified = certified.assuming(*machines.assumed)
-        with reserved(search.ledger, lambda: certified, secret=source.secret):
+        with reserved(search.ledger, certified, secret=source.secret):
             count_fit(search)
             best = search._best(tables, sized, source, machines)
         guarantee = certified if source.secret else certified.for_testing()

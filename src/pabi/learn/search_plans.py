@@ -19,7 +19,7 @@ from pabi.execute.randomness import TrialLaw
 from pabi.guarantees.guarantee import Guarantee, compose
 from pabi.guarantees.selection import select
 from pabi.learn.estimators import PrivateLinearModel
-from pabi.learn.plans import together
+from pabi.learn.plans import TrainingPlan, together
 from pabi.numbers.errors import InvalidInput, TargetUnreachable
 from pabi.numbers.showing import exact, plain, shown
 from pabi.numbers.validate import excerpt
@@ -51,11 +51,11 @@ class Sized:
     before: tuple[Guarantee, ...] = ()
     unit: str = "record"
 
-    def trial(self, epsilon: float, delta: float) -> Guarantee:
-        """What one trial with this setting costs, its last step at (ε, δ)."""
+    def plan(self, epsilon: float, delta: float) -> TrainingPlan:
+        """What the last step does in a trial with this setting, at (ε, δ)."""
         last = last_step(budgeted(clone(self.model), epsilon, delta))
-        plan = last.plan(self.n, self.d, self.outputs, unit=self.unit)
-        return together(*self.before, plan.guarantee)
+        plan: TrainingPlan = last.plan(self.n, self.d, self.outputs, unit=self.unit)
+        return plan
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +82,8 @@ class SearchPlan:
         So many fits are enough in 99 % of all searches.
     trials : tuple of Guarantee
         What one trial costs with each of the settings.
+    plans : tuple of TrainingPlan
+        What the private estimator does in one, with each of the settings.
 
     References
     ----------
@@ -99,6 +101,7 @@ class SearchPlan:
     expected_trials: float
     most_trials: int
     trials: tuple[Guarantee, ...]
+    plans: tuple[TrainingPlan, ...]
 
     def __str__(self) -> str:
         noise = self.scoring_noise
@@ -150,12 +153,15 @@ def planned(target: Target, sized: Sequence[Sized]) -> SearchPlan:
     delta = target.delta / mean
 
     def cost(epsilon: float) -> _Costed:
-        trials = tuple(one.trial(epsilon, delta) for one in sized)
+        plans = tuple(one.plan(epsilon, delta) for one in sized)
+        trials = tuple(
+            together(*one.before, plan.guarantee) for one, plan in zip(sized, plans, strict=True)
+        )
         noise = _scoring_noise(trials, target.scored) if target.scored else None
         scoring = None if noise is None else scored(noise, target.scored, trials[0])
         whole = select(trials, mean, shape, scoring=scoring)
         total = compose(*target.besides, whole) if target.besides else whole
-        return _Costed(epsilon, noise, trials, whole, total)
+        return _Costed(epsilon, noise, plans, trials, whole, total)
 
     best = _largest(cost, target)
     whole = replace(best.whole, tuned_at=target.delta)
@@ -171,6 +177,7 @@ def planned(target: Target, sized: Sequence[Sized]) -> SearchPlan:
         expected_trials=mean,
         most_trials=law.quantile(_MOST),
         trials=best.trials,
+        plans=best.plans,
     )
 
 
@@ -180,6 +187,7 @@ class _Costed:
 
     epsilon: float
     noise: float | None
+    plans: tuple[TrainingPlan, ...]
     trials: tuple[Guarantee, ...]
     whole: Guarantee
     total: Guarantee

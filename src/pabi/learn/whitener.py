@@ -9,8 +9,9 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from pabi.budget.ledger import check_ledger, reserved
+from pabi.budget.ledger import check_ledger
 from pabi.describe.statistics import NoisySecondMoments
+from pabi.execute.hiding import Terms
 from pabi.execute.large_tables import is_large, large_column
 from pabi.execute.randomness import randomness_from
 from pabi.execute.records import LARGEST, Records
@@ -159,14 +160,13 @@ class PrivateWhitener(
             moments = self._moments(records, users)
             around = fitted_before(self, strict=self.strict)
             warn_if_shortened(records)
-            secret = randomness_from(self.random_state).secret
-            with reserved(
-                self.ledger,
-                lambda: moments.guarantee(self.delta).assuming(PREPROCESSING, *of_users),
-                secret=secret,
-            ):
+            terms = Terms(delta=self.delta, random_state=self.random_state, ledger=self.ledger)
+            randomness_from(self.random_state)  # warns of a state that is not secret
+            cost = moments.guarantee(self.delta)
+            with terms.reserved(cost.assuming(PREPROCESSING, *of_users)):
                 count_fit(self)
-                one = released_moments(moments, records, self.random_state, self.delta, users)
+                part = replace(terms, ledger=None, proven=cost)
+                one = released_moments(part, moments, records, users)
             self.preconditioner_ = whitening(one.values, moments, norm=output, equal=equal)
             guarantee = one.guarantee.assuming(PREPROCESSING, ONE_FIT, *of_users, *around)
             self.moments_, self.guarantee_ = moments, guarantee

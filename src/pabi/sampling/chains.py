@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pabi.budget.ledger import Ledger, reserved
+from pabi.budget.ledger import Ledger
 from pabi.describe import prox
 from pabi.describe.batches import FullBatch
 from pabi.describe.langevin import LangevinChain
@@ -19,18 +19,16 @@ from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD, Prox
 from pabi.execute.batches import BatchRows, batch_rows
 from pabi.execute.hiding import (
-    Machines,
+    Terms,
     checked,
     mapped,
     on_grid,
     read_only,
     refuse_unenforceable,
-    released,
     returned,
     starting_point,
     walk_of,
 )
-from pabi.execute.randomness import randomness_from
 from pabi.execute.records import numbers_of
 from pabi.guarantees.guarantee import INDEPENDENT, Composed, Guarantee
 from pabi.numbers import validate
@@ -250,21 +248,14 @@ def langevin(
     ----------
     Bok, Su, Altschuler 2024, §5; Bravo, Flores-Mella, Guzmán, (PLA).
     """
-    return langevin_on(None, chain, gradient, x0, thin, random_state, delta=delta, ledger=ledger)
+    terms = Terms(delta=delta, random_state=random_state, ledger=ledger)
+    return langevin_on(terms, chain, gradient, x0, thin)
 
 
 def langevin_on(
-    machines: Machines | None,
-    chain: LangevinChain,
-    gradient: Gradient,
-    x0: ArrayLike,
-    thin: int = 1,
-    random_state: int | np.random.Generator | None = None,
-    *,
-    delta: float = 1e-5,
-    ledger: Ledger | None = None,
+    terms: Terms, chain: LangevinChain, gradient: Gradient, x0: ArrayLike, thin: int
 ) -> Draws:
-    """What `langevin` returns; the chains are run on `machines`, None for this one."""
+    """What `langevin` returns, on these terms."""
     if not isinstance(chain, LangevinChain):
         raise InvalidInput("chain", f"expected a pabi.LangevinChain, got a {type(chain).__name__}")
     refuse_unenforceable(chain.run)
@@ -275,14 +266,9 @@ def langevin_on(
         raise InvalidInput("x0", f"expected shape ({gradient.d},), got {np.shape(x0)}")
     each_chain(chain.prox, start.shape[1:])  # refuses maps of other points
     # Before the data is touched: neither depends on it.
-    proven = checked(chain.guarantee(delta), *walk_of(chain.run, start))
+    proven = checked(terms.guarantee_of(chain), *walk_of(chain.run, start))
     if not enforced:
         proven = proven.assuming(TAKEN)
-    if machines is not None:
-        proven = proven.assuming(*machines.assumed)
-    randomness = randomness_from(random_state)
-    guarantee = proven if randomness.secret else proven.for_testing()
-
     # The noise of a step in doubles, not below the one that is accounted.
     noise_std = fraction_up(
         Fraction(chain.gradient_step) * Fraction(float(chain.run.gradient_noise_std))
@@ -297,8 +283,7 @@ def langevin_on(
         noise_std=noise_std,
         thin=every,
     )
-    with reserved(ledger, lambda: proven, secret=randomness.secret):
-        values = released(lambda: drawn(walks, randomness, machines))
+    values, guarantee = terms.release(proven, lambda source: drawn(walks, source, terms.machines))
     return Draws(values, guarantee, chain, chain.release)
 
 

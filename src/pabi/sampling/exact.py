@@ -11,11 +11,10 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pabi.budget.ledger import Ledger, reserved
+from pabi.budget.ledger import Ledger
 from pabi.describe.losses import Loss
 from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
-from pabi.execute.hiding import GRID, Machines, on_grid, released, returned
-from pabi.execute.randomness import randomness_from
+from pabi.execute.hiding import GRID, Terms, on_grid, returned
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, NotApplicable
 from pabi.numbers.rounding import Array, fraction_down, fraction_up
@@ -125,34 +124,22 @@ def gibbs_rejection(
     ----------
     Ganesh, Thakurta, Upadhyay, Algorithms 2 and 3; docs, "Sampling".
     """
+    terms = Terms(delta=delta, random_state=random_state, ledger=ledger)
     return gibbs_rejection_on(
-        None,
-        mechanism,
-        loss_value,
-        domain,
-        random_state,
-        draws=draws,
-        lipschitz=lipschitz,
-        most_evaluations=most_evaluations,
-        delta=delta,
-        ledger=ledger,
+        terms, mechanism, loss_value, domain, draws, lipschitz, most_evaluations
     )
 
 
 def gibbs_rejection_on(
-    machines: Machines | None,
+    terms: Terms,
     mechanism: ExponentialMechanism | IteratedExponentialMechanism,
     loss_value: LossCallable,
-    domain: Any = None,
-    random_state: int | np.random.Generator | None = None,
-    *,
-    draws: int = 1,
-    lipschitz: float | None = None,
-    most_evaluations: int = MOST_EVALUATIONS,
-    delta: float = 1e-5,
-    ledger: Ledger | None = None,
+    domain: Any,
+    draws: int,
+    lipschitz: float | None,
+    most_evaluations: int,
 ) -> ExactDraws:
-    """What `gibbs_rejection` returns; the draws are made on `machines`, None for this one."""
+    """What `gibbs_rejection` returns, on these terms."""
     if not isinstance(mechanism, (ExponentialMechanism, IteratedExponentialMechanism)):
         kind = type(mechanism).__name__
         raise InvalidInput("mechanism", f"expected a pabi.ExponentialMechanism, got a {kind}")
@@ -166,14 +153,11 @@ def gibbs_rejection_on(
     region = read_region(domain, mechanism.dimension, rounds[0].diameter)
     bounds = _loss_bounds(mechanism.loss, region, lipschitz)
     _refuse_long(region, rounds, bounds, most_evaluations)
-    proven = repeated(mechanism.guarantee(delta), draws)  # before the data is touched
-    if machines is not None:
-        proven = proven.assuming(*machines.assumed)
-    randomness = randomness_from(random_state)
-    guarantee = proven if randomness.secret else proven.for_testing()
+    proven = repeated(terms.guarantee_of(mechanism), draws)  # before the data is touched
     work = _Draws(region, rounds, loss_value, bounds, most_evaluations, draws)
-    with reserved(ledger, lambda: proven, secret=randomness.secret):
-        values = released(lambda: drawn(work, randomness, machines)[None])
+    values, guarantee = terms.release(
+        proven, lambda source: drawn(work, source, terms.machines)[None]
+    )
     return ExactDraws(values, guarantee, mechanism)
 
 

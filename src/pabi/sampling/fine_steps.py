@@ -10,13 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pabi.analyses import composition
-from pabi.budget.ledger import Ledger, reserved
+from pabi.budget.ledger import Ledger
 from pabi.describe.accounted import about_gap, warn_of_large_delta
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.langevin import LangevinChain, LangevinDiffusion
 from pabi.describe.moduli import Linear, Modulus
-from pabi.execute.hiding import Machines, Walk, checked, released, walk_from
-from pabi.execute.randomness import randomness_from
+from pabi.execute.hiding import Terms, Walk, checked, walk_from
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array, times_up
@@ -106,36 +105,21 @@ def diffusion(
     ----------
     Ganesh, Thakurta, Upadhyay, (2); docs, "Sampling".
     """
-    return diffusion_on(
-        None,
-        diffusion,
-        gradient,
-        x0,
-        domain,
-        steps=steps,
-        chains=chains,
-        thin=thin,
-        random_state=random_state,
-        delta=delta,
-        ledger=ledger,
-    )
+    terms = Terms(delta=delta, random_state=random_state, ledger=ledger)
+    return diffusion_on(terms, diffusion, gradient, x0, domain, steps, chains, thin)
 
 
 def diffusion_on(
-    machines: Machines | None,
+    terms: Terms,
     diffusion: LangevinDiffusion,
     gradient: Gradient,
     x0: ArrayLike,
-    domain: Any = None,
-    *,
+    domain: Any,
     steps: int,
-    chains: int = 1,
-    thin: int = 1,
-    random_state: int | np.random.Generator | None = None,
-    delta: float = 1e-5,
-    ledger: Ledger | None = None,
+    chains: int,
+    thin: int,
 ) -> Draws:
-    """What `diffusion` returns; the chains are run on `machines`, None for this one."""
+    """What `diffusion` returns, on these terms."""
     if not isinstance(diffusion, LangevinDiffusion):
         kind = type(diffusion).__name__
         raise InvalidInput("diffusion", f"expected a pabi.LangevinDiffusion, got a {kind}")
@@ -155,9 +139,7 @@ def diffusion_on(
             chains=chains,
             release=diffusion.release,
         )
-        return langevin_on(
-            machines, chain, gradient, x0, thin, random_state, delta=delta, ledger=ledger
-        )
+        return langevin_on(terms, chain, gradient, x0, thin)
     every = thinned(diffusion.release, thin, steps)
     enforced = check_gradient(gradient, diffusion.loss, diffusion.n, diffusion.n)
     sizes, noise_std = _fine_steps(diffusion, steps)
@@ -165,12 +147,7 @@ def diffusion_on(
     start = starting_points(x0, chains)
     each_chain(domain, start.shape[1:])  # refuses maps of other points
     walk = _walk(diffusion, sizes, noise_std, domain, start)
-    proven = _guarantee(diffusion, iteration, walk, enforced, delta)
-    if machines is not None:
-        proven = proven.assuming(*machines.assumed)
-    randomness = randomness_from(random_state)
-    guarantee = proven if randomness.secret else proven.for_testing()
-
+    proven = _guarantee(diffusion, iteration, walk, enforced, terms.delta)
     walks = Walks(
         gradient=gradient,
         l2=diffusion.loss.l2,
@@ -181,8 +158,7 @@ def diffusion_on(
         noise_std=noise_std,
         thin=every,
     )
-    with reserved(ledger, lambda: proven, secret=randomness.secret):
-        values = released(lambda: drawn(walks, randomness, machines))
+    values, guarantee = terms.release(proven, lambda source: drawn(walks, source, terms.machines))
     return Draws(values, guarantee, iteration, diffusion.release)
 
 

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from pabi.budget.ledger import Ledger
 from pabi.describe.langevin import LangevinChain, LangevinDiffusion
 from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
-from pabi.execute.hiding import Machines, Part, Result
+from pabi.execute.hiding import Machines, Part, Result, Terms
 from pabi.integrations.dask.workers import (
     arithmetic,
     arithmetic_of,
@@ -209,9 +209,8 @@ def langevin(
     docs, "I have a cluster"; docs, "Sampling".
     """
     machines = Cluster(client, "chain", _SIGHT)
-    return langevin_on(
-        machines, chain, gradient, x0, thin, random_state, delta=delta, ledger=ledger
-    )
+    terms = Terms(delta=delta, random_state=random_state, ledger=ledger, machines=machines)
+    return langevin_on(terms, chain, gradient, x0, thin)
 
 
 def diffusion(
@@ -256,19 +255,9 @@ def diffusion(
     ----------
     docs, "I have a cluster"; docs, "Sampling".
     """
-    return diffusion_on(
-        Cluster(client, "chain", _SIGHT),
-        diffusion,
-        gradient,
-        x0,
-        domain,
-        steps=steps,
-        chains=chains,
-        thin=thin,
-        random_state=random_state,
-        delta=delta,
-        ledger=ledger,
-    )
+    machines = Cluster(client, "chain", _SIGHT)
+    terms = Terms(delta=delta, random_state=random_state, ledger=ledger, machines=machines)
+    return diffusion_on(terms, diffusion, gradient, x0, domain, steps, chains, thin)
 
 
 def gibbs_rejection(
@@ -316,17 +305,10 @@ def gibbs_rejection(
     ----------
     docs, "I have a cluster"; docs, "Sampling".
     """
+    machines = Cluster(client, "draw", "records, noise, and how long every draw takes")
+    terms = Terms(delta=delta, random_state=random_state, ledger=ledger, machines=machines)
     return gibbs_rejection_on(
-        Cluster(client, "draw", "records, noise, and how long every draw takes"),
-        mechanism,
-        loss_value,
-        domain,
-        random_state,
-        draws=draws,
-        lipschitz=lipschitz,
-        most_evaluations=most_evaluations,
-        delta=delta,
-        ledger=ledger,
+        terms, mechanism, loss_value, domain, draws, lipschitz, most_evaluations
     )
 
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from pabi.budget.ledger import Ledger
 from pabi.describe.runs import NoisySGD
 from pabi.describe.vector_losses import LINEAR_LOSSES, executable
-from pabi.execute.engine import Trained, train_and_keep
+from pabi.execute.engine import Trained, TrainOptions, train_and_keep
 from pabi.execute.hiding import refuse_unenforceable
 from pabi.integrations.dask.blocks import Columns, blocks_of
 from pabi.integrations.dask.sums import ClusterGradients, Declared, OwnGradients, Recipe
@@ -131,21 +131,20 @@ def train(
         beside = vars(declared) | {"weights": weights}
         recipe = _of_callable(run, beside, blocks.columns, per_record_gradients)
     gradients = ClusterGradients(client, recipe, blocks)
+    if x0 is None and recipe.loss is not None:
+        x0 = np.zeros(gradients.example.shape)
+    options = TrainOptions(
+        delta=delta,
+        random_state=random_state,
+        ledger=ledger,
+        checkpoint=checkpoint,
+        resume=resume,
+        checkpoint_seconds=checkpoint_seconds,
+        progress=progress,
+        groups=groups,
+    )
     try:
-        return train_and_keep(
-            None,
-            run,
-            gradients,
-            np.zeros(gradients.example.shape) if x0 is None and recipe.loss is not None else x0,
-            random_state,
-            delta=delta,
-            checkpoint=checkpoint,
-            resume=resume,
-            checkpoint_seconds=checkpoint_seconds,
-            progress=progress,
-            ledger=ledger,
-            groups=groups,
-        )
+        return train_and_keep(None, run, gradients, x0, options)
     finally:
         gradients.close()
 

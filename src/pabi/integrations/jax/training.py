@@ -18,26 +18,26 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pabi.budget.ledger import Ledger, reserved
+from pabi.budget.ledger import Ledger
 from pabi.describe.orders import FixedSizes
 from pabi.describe.runs import NoisySGD
 from pabi.describe.updates import SGD, Adam, Momentum, Other, Update
 from pabi.execute.batches import batch_rows
 from pabi.execute.blocks import refuse_small
 from pabi.execute.hiding import (
+    Terms,
     checked,
     grid_of,
     on_grid,
     refuse_unenforceable,
-    released,
     starting_point,
     unshown,
     walk_of,
 )
-from pabi.execute.randomness import randomness_from
+from pabi.execute.randomness import Randomness
 from pabi.execute.records import numbers_of
 from pabi.execute.sums import Limit, noise_factor
-from pabi.guarantees.guarantee import TESTING, Guarantee
+from pabi.guarantees.guarantee import Guarantee
 from pabi.numbers.errors import InvalidInput, extra
 from pabi.numbers.rounding import HALF_ULP, Array
 
@@ -268,7 +268,7 @@ def train(
     """
     jax = extra("jax", "jax")
     _refuse_untrained(run, optimizer)
-    randomness = randomness_from(random_state)
+    terms = Terms(delta=delta, random_state=random_state, ledger=ledger)
     # JAX can be told to stop at numbers that are not finite, which would show a record, and to run Python
     # itself instead of what it compiles, which would see records.
     with (
@@ -282,16 +282,14 @@ def train(
         loss = _flat_loss(jax, per_example_loss, unravel)
         _refuse_vectors(jax, loss, start, records)
         _refuse_other_chains(jax, optimizer, start)
-        proven = checked(run.guarantee(delta), *walk_of(run, start[None]))
+        proven = checked(terms.guarantee_of(run), *walk_of(run, start[None]))
         proven = proven.assuming(OF_ITS_OWN, *([PLACES] if run.order.fresh else []))
-        guarantee = proven if randomness.secret else proven.assuming(TESTING)
 
-        def execute() -> Array:
+        def execute(randomness: Randomness) -> Array:
             loop = _Loop(jax, run, loss, optimizer)
             return loop.last(start, records, randomness.generator())
 
-        with reserved(ledger, lambda: proven, secret=randomness.secret):
-            x = released(execute)
+        x, guarantee = terms.release(proven, execute)
         return JaxTrained(jax.tree.map(_read_only, unravel(x)), guarantee, run)
 
 

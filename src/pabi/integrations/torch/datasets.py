@@ -7,18 +7,15 @@ import copy
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from pabi.budget.ledger import Ledger, reserved
 from pabi.describe.runs import NoisySGD
-from pabi.describe.statistics import NoisySecondMoments
-from pabi.execute.engine import PerRecordGradients, Trained, train
+from pabi.execute.engine import PerRecordGradients, Trained, TrainOptions, train_and_keep
 from pabi.execute.hiding import unshown
-from pabi.execute.randomness import is_secret
 from pabi.guarantees.guarantee import Guarantee
 from pabi.integrations.torch.library import same_draws, torch
 from pabi.learn.plans import together
@@ -358,33 +355,20 @@ class ModuleTask:
 
     run: NoisySGD
     pairs: Pairs
-    delta: float
-    random_state: Any
-    progress: bool
-    ledger: Ledger | None
+    options: TrainOptions
+
+    @cached_property
+    def proven(self) -> Guarantee:
+        """What the run costs. Raises NotApplicable where no analysis covers it."""
+        return self.options.guarantee_of(self.run)
 
     def reserved(
-        self, sentences: tuple[str, ...], before: NoisySecondMoments | None = None
+        self, sentences: tuple[str, ...], *before: Guarantee
     ) -> AbstractContextManager[Any]:
-        """The reservation of all that is released, `before` included, which the data wait for.
-
-        Raises NotApplicable where no analysis covers the run.
-        """
-        parts = [] if before is None else [before.guarantee(self.delta)]
-        proven = together(*parts, self.run.guarantee(self.delta))
-        return reserved(
-            self.ledger,
-            lambda: proven.assuming(*sentences),
-            secret=self.ledger is None or is_secret(self.random_state),
-        )
+        """The reservation of all that is released, `before` included, which the data wait for."""
+        return self.options.reserved(together(*before, self.proven).assuming(*sentences))
 
     def execute(self, gradients: PerRecordGradients, start: Array) -> Trained:
         """The last iterate, of what is reserved already."""
-        return train(
-            self.run,
-            gradients,
-            start,
-            self.random_state,
-            delta=self.delta,
-            progress=self.progress,
-        )
+        reserved = replace(self.options, ledger=None, proven=self.proven)
+        return train_and_keep(None, self.run, gradients, start, reserved)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -331,12 +331,14 @@ def train_head(head: Head, task: ModuleTask, preparation: Preparation, fresh: He
         refuse_emulation()
     norm = _norm_beside(_largest(task.run.loss, preparation.moments), preparation.scaling)
     sentences = _sentences(head, products=products)
-    with task.reserved(sentences, preparation.moments):
+    moments = preparation.moments
+    before = () if moments is None else (moments.guarantee(task.options.delta),)
+    with task.reserved(sentences, *before):
         features, targets = head.table(task.pairs)
         device = preparation.device if products else None
         records = _records(features, norm, preparation.scaling, device)
         warn_if_shortened(records, _LARGER)
-        seen = _seen(records, task, preparation.moments, device=device, loss=loss)
+        seen = _seen(records, task, moments, *before, device=device, loss=loss)
         gradients = LossGradients(loss, seen.records, targets, _classes(head, loss))
         weights = head.weights(preparation.scaling)
         _refuse_other_targets(gradients, weights)
@@ -414,14 +416,15 @@ def _seen(
     records: Records,
     task: ModuleTask,
     moments: NoisySecondMoments | None,
-    *,
+    *before: Guarantee,
     device: Any,
     loss: LinearLoss,
 ) -> _Seen:
     """The rows themselves, or their images under the map that second moments are released for."""
     if moments is None:
         return _Seen(records, None, ())
-    release = released_moments(moments, records, task.random_state, task.delta)
+    terms = replace(task.options, ledger=None, proven=before[0])
+    release = released_moments(terms, moments, records)
     # As the estimators do: the size of a row matters to a number, not to a class.
     equal = loss.response in ("sign", "class")
     norm = _largest(task.run.loss, None)

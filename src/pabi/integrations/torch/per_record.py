@@ -162,9 +162,8 @@ def train_module(
 
     `loss`: of one record. `chunk`: of how many records in a call.
     """
-    proven = task.run.guarantee(task.delta)
     working = module.to(device)
-    if proven.method != COMPOSED:
+    if task.proven.method != COMPOSED:
         # Rounding must not carry apart what the proof says stays together: doubles are fine enough.
         working = working.double()
     gradients = ModuleGradients(working, loss, task.pairs, chunk=chunk)

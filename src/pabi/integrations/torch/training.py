@@ -17,6 +17,7 @@ from pabi.describe.runs import NoisySGD
 from pabi.describe.statistics import NoisySecondMoments
 from pabi.execute.batches import batch_rows
 from pabi.execute.blocks import Rows
+from pabi.execute.engine import TrainOptions
 from pabi.execute.hiding import refuse_unenforceable
 from pabi.execute.randomness import randomness_from
 from pabi.execute.records import numbers_of
@@ -182,7 +183,8 @@ def train(
         apart(module),
     )  # every record goes through the first, none through the other
     place = device_named(device, own)
-    task = ModuleTask(run, pairs, delta, random_state, progress=progress, ledger=ledger)
+    options = TrainOptions(delta=delta, random_state=random_state, ledger=ledger, progress=progress)
+    task = ModuleTask(run, pairs, options)
     if name is not None:
         _refuse_without_loss(run, loss)
         scaling = validate.number("intercept_scaling", intercept_scaling, above=0.0)

@@ -96,8 +96,7 @@ def audit(
     ----------
     Nasr et al. 2021; Clopper, Pearson 1934; docs, "Audits".
     """
-    if not isinstance(run, NoisySGD):
-        raise InvalidInput("run", f"expected a NoisySGD, got a {type(run).__name__}")
+    validate.instance("run", run, NoisySGD, "a NoisySGD")
     total = validate.integer("trainings", trainings, at_least=FEWEST)
     at = validate.number("delta", delta, at_least=0.0, below=1.0)
     sure = validate.number("confidence", confidence, above=0.0, below=1.0)
@@ -211,9 +210,7 @@ def audit_outputs(
     """
     at = validate.number("delta", delta, at_least=0.0, below=1.0)
     sure = validate.number("confidence", confidence, above=0.0, below=1.0)
-    if not isinstance(promise, NoisySGD | Guarantee):
-        kind = type(promise).__name__
-        raise InvalidInput("promise", f"expected a NoisySGD or a Guarantee, got a {kind}")
+    validate.instance("promise", promise, NoisySGD | Guarantee, "a NoisySGD or a Guarantee")
     begin = time.perf_counter()
     promised = promise.guarantee(at) if isinstance(promise, NoisySGD) else promise
     tables = [_table(name, value) for name, value in (("null", null), ("other", other))]

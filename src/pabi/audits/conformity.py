@@ -23,7 +23,6 @@ from pabi.audits.laws import Counts, above
 from pabi.audits.probes import CanaryData, Fault
 from pabi.describe.runs import NoisySGD
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput
 from pabi.numbers.locking import tick, waiting
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import exact, plain
@@ -361,8 +360,7 @@ def reach(
     ----------
     docs, "Audits".
     """
-    if not isinstance(run, NoisySGD):
-        raise InvalidInput("run", f"expected a NoisySGD, got a {type(run).__name__}")
+    validate.instance("run", run, NoisySGD, "a NoisySGD")
     count = validate.integer("trainings", trainings, at_least=FEWEST)
     sure = validate.number("confidence", confidence, above=0.0, below=1.0)
     with waiting(f"what {count} trainings find"):

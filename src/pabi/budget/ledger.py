@@ -145,9 +145,7 @@ class Ledger:
         at = validate.number("delta", delta, above=0.0, below=1.0)
         curves = []
         for one in guarantees:
-            if type(one) is not Guarantee:
-                kind = type(one).__name__
-                raise InvalidInput("guarantees", f"expected pabi.Guarantee objects, got a {kind}")
+            validate.exactly("guarantees", one, Guarantee, "pabi.Guarantee objects")
             curves.append(one.curve)
         return best_order(curves, limit, at)
 
@@ -437,9 +435,7 @@ def _verified(guarantee: Guarantee) -> dict[str, Any]:
     """A guarantee with its certificate as JSON. Raises InvalidInput unless the checker accepts it."""
     from pabi.verification import verify
 
-    if type(guarantee) is not Guarantee:
-        kind = type(guarantee).__name__
-        raise InvalidInput("guarantee", f"expected a pabi.Guarantee, got a {kind}")
+    validate.exactly("guarantee", guarantee, Guarantee, "a pabi.Guarantee")
     if guarantee.adjacency == RETRAINED:
         raise InvalidInput(
             "adjacency",

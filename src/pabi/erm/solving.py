@@ -121,8 +121,7 @@ def solve(
     ----------
     docs, "Private optimisation".
     """
-    if not isinstance(plan, Plan):
-        raise InvalidInput("plan", f"expected a Plan, got a {type(plan).__name__}")
+    validate.instance("plan", plan, Plan, "a Plan")
     region = _domain(plan, domain)
     if isinstance(plan.run, LangevinDiffusion):
         return _follow(plan, plan.run, gradient, region, steps, random_state, ledger)

@@ -21,6 +21,7 @@ from pabi.describe.runs import NoisySGD
 from pabi.describe.updates import rule_of
 from pabi.execute.randomness import Randomness, is_secret, randomness_from
 from pabi.guarantees.guarantee import Guarantee
+from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import LEAST_SCALED, Array
 from pabi.numbers.showing import plain
@@ -35,8 +36,7 @@ _GRIDS = (
 
 def refuse_unenforceable(run: NoisySGD) -> None:
     """Raises InvalidInput for a run whose guarantee assumes what this trainer would not do."""
-    if type(run) is not NoisySGD:
-        raise InvalidInput("run", f"expected a pabi.NoisySGD, got a {type(run).__name__}")
+    validate.exactly("run", run, NoisySGD, "a pabi.NoisySGD")
     rule_of(run.update).refuse_untrained()
     bound = run.record_gradient_bound
     if run.gradient_sensitivity is None and bound is not None and bound < LEAST_SCALED:

@@ -15,7 +15,7 @@ from flint import arb, ctx
 
 from pabi.convert.mixtures import checked_shape
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, PrivacyWarning, warn
+from pabi.numbers.errors import PrivacyWarning, warn
 from pabi.numbers.validate import number
 
 KEY_BYTES = 32
@@ -102,11 +102,9 @@ def randomness_from(random_state: Any) -> Randomness:
         return Randomness(None)
     if isinstance(random_state, (int, np.integer)):
         random_state = validate.integer("random_state", random_state, at_least=0)
-    elif not isinstance(random_state, np.random.Generator):
-        kind = type(random_state).__name__
-        raise InvalidInput(
-            "random_state", f"expected None, an int ≥ 0 or a numpy Generator, got a {kind}"
-        )
+    else:
+        expected = "None, an int ≥ 0 or a numpy Generator"
+        validate.instance("random_state", random_state, np.random.Generator, expected)
     warn(
         "random_state was given: the noise is reproducible, so the result is for testing only; "
         "leave it None to protect anyone",

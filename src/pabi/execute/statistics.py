@@ -19,6 +19,7 @@ from pabi.execute.sources import Cells, parts_of
 from pabi.execute.sums import Total, UserRows, checked_groups, rounding_room
 from pabi.guarantees.certificate import released_notes
 from pabi.guarantees.guarantee import Guarantee
+from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import EIGHT_ROUNDINGS, Array, up
 
@@ -153,12 +154,8 @@ def noise_factor(n: int, chain: int | None = None) -> float:
 
 def _refuse_others(moments: NoisySecondMoments, records: Records, users: UserRows | None) -> None:
     """Raises InvalidInput unless the records are as described."""
-    if type(moments) is not NoisySecondMoments:
-        kind = type(moments).__name__
-        raise InvalidInput("moments", f"expected a pabi.NoisySecondMoments, got a {kind}")
-    if not isinstance(records, Records):
-        kind = type(records).__name__
-        raise InvalidInput("records", f"expected pabi.learn.Records, got a {kind}")
+    validate.exactly("moments", moments, NoisySecondMoments, "a pabi.NoisySecondMoments")
+    validate.instance("records", records, Records, "pabi.learn.Records")
     if (users is not None) != (moments.unit == "user"):
         missing = "missing: moments of users need a user a row"
         raise InvalidInput("groups", missing if users is None else "expected moments of users")
@@ -444,9 +441,9 @@ def _refuse_other_tables(
     statistics: NoisyColumnStatistics, kind: str, n: int, columns: int
 ) -> None:
     """Raises InvalidInput unless the table is as described."""
-    if type(statistics) is not NoisyColumnStatistics:
-        name = type(statistics).__name__
-        raise InvalidInput("statistics", f"expected a pabi.NoisyColumnStatistics, got a {name}")
+    validate.exactly(
+        "statistics", statistics, NoisyColumnStatistics, "a pabi.NoisyColumnStatistics"
+    )
     if statistics.statistic != kind:
         raise InvalidInput("statistic", f"expected {kind!r}, got {statistics.statistic!r}")
     for name, stated, own in (("n", statistics.n, n), ("columns", statistics.columns, columns)):

@@ -18,6 +18,7 @@ from pabi.budget.ledger import Ledger, entries_noting, name_of
 from pabi.execute.checkpoint import write_secret
 from pabi.execute.hiding import unseen
 from pabi.forgetting.states import FORMAT, ForgottenRequest, SecretState, read_state, written
+from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, extra
 from pabi.numbers.locking import only_name
 
@@ -69,8 +70,7 @@ class StateFile:
     def __post_init__(self) -> None:
         if not isinstance(self.key, bytes) or len(self.key) != KEY_BYTES:
             raise InvalidInput("key", f"expected {KEY_BYTES} bytes, as of StateFile.new_key()")
-        if not isinstance(self.note, str):
-            raise InvalidInput("note", f"expected a text, got a {type(self.note).__name__}")
+        validate.instance("note", self.note, str, "a text")
         extra("cryptography", "forget")
 
     @staticmethod

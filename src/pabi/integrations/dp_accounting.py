@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 from pabi.describe.accounted import Adjacency, changed, checked_adjacency
 from pabi.guarantees.guarantee import Guarantee
+from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, extra
 from pabi.numbers.rounding import fraction_down, fraction_up
 from pabi.numbers.validate import integer, number
@@ -599,16 +600,12 @@ def _checked_relation(relation: Any) -> Any:
 
 
 def _require_event(event: Any) -> None:
-    if not isinstance(event, events.DpEvent):
-        raise InvalidInput(
-            "event", f"expected a dp_accounting.DpEvent, got a {type(event).__name__}"
-        )
+    validate.instance("event", event, events.DpEvent, "a dp_accounting.DpEvent")
 
 
 def _adjacency_of(value: Any) -> Adjacency:
     """That of a guarantee. Raises InvalidInput for anything else, and for one of forgetting."""
-    if type(value) is not Guarantee:
-        raise InvalidInput("guarantee", f"expected a pabi.Guarantee, got a {type(value).__name__}")
+    validate.exactly("guarantee", value, Guarantee, "a pabi.Guarantee")
     return checked_adjacency(value.adjacency)
 
 

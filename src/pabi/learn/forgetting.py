@@ -502,9 +502,7 @@ def refuse_unforgettable(run: NoisySGD) -> None:
 
 def checked_state(field: str, state: Any) -> StateFile:
     """`state`, if it is one. Raises InvalidInput."""
-    if type(state) is not StateFile:
-        raise InvalidInput(field, f"expected a StateFile, got a {type(state).__name__}")
-    return state
+    return validate.exactly(field, state, StateFile, "a StateFile")
 
 
 def checked_rows(rows: Any, n: int, forgotten: NDArray[np.intp]) -> NDArray[np.intp]:

@@ -314,13 +314,9 @@ class PrivateSearchCV(PrivateStep, MetaEstimatorMixin, BaseEstimator):  # type: 
         )
 
     def _besides(self) -> tuple[Guarantee, ...]:
-        if not isinstance(self.besides, list | tuple):
-            kind = type(self.besides).__name__
-            raise InvalidInput("besides", f"expected a list of guarantees, got a {kind}")
+        validate.instance("besides", self.besides, list | tuple, "a list of guarantees")
         for one in self.besides:
-            if type(one) is not Guarantee:
-                kind = type(one).__name__
-                raise InvalidInput("besides", f"expected pabi.Guarantee objects, got a {kind}")
+            validate.exactly("besides", one, Guarantee, "pabi.Guarantee objects")
         return tuple(self.besides)
 
     def _candidates(self) -> int:

@@ -20,6 +20,7 @@ from pabi.guarantees.guarantee import Guarantee, compose
 from pabi.guarantees.selection import select
 from pabi.learn.estimators import PrivateLinearModel
 from pabi.learn.plans import TrainingPlan, together
+from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, TargetUnreachable
 from pabi.numbers.showing import exact, plain, shown
 from pabi.numbers.validate import excerpt
@@ -298,9 +299,7 @@ def _drawn(values: Any, generator: np.random.Generator) -> Any:
 def last_step(model: Any) -> Any:
     """The private estimator: the model, or the last step of a pipeline. Raises InvalidInput for any other."""
     last = model.steps[-1][1] if isinstance(model, Pipeline) else model
-    if not isinstance(last, PrivateLinearModel):
-        kind = type(last).__name__
-        raise InvalidInput("estimator", f"expected an estimator of pabi.learn, got a {kind}")
+    validate.instance("estimator", last, PrivateLinearModel, "an estimator of pabi.learn")
     return last
 
 

@@ -229,8 +229,7 @@ def compare(
 
 def _others(also: Any, names: Collection[str], run: Description, delta: float) -> list[Row]:
     """A row for everything that was handed over. Raises InvalidInput."""
-    if not isinstance(also, Mapping):
-        raise InvalidInput("also", f"expected a mapping from names, got a {type(also).__name__}")
+    validate.instance("also", also, Mapping, "a mapping from names")
     for name in also:
         if not isinstance(name, str) or not name.strip() or name in names:
             raise InvalidInput("also", f"expected names that no bound has, got {name!r}")

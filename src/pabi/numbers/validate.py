@@ -17,6 +17,8 @@ from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import exact
 
+T = TypeVar("T")
+
 
 def number(
     field: str,
@@ -62,6 +64,25 @@ def integer(
     if k < at_least or (at_most is not None and k > at_most):
         raise InvalidInput(field, expected)
     return k
+
+
+def instance(field: str, value: Any, kinds: Any, expected: str) -> None:
+    """Raises InvalidInput naming `field` unless the value is an instance of a class, or of one of several."""
+    if not isinstance(value, kinds):
+        raise InvalidInput(field, f"expected {expected}, got a {type(value).__name__}")
+
+
+def exactly(field: str, value: Any, kind: type[T], expected: str) -> T:
+    """The value, if it is of this class itself. Raises InvalidInput naming `field`."""
+    if type(value) is not kind:
+        raise InvalidInput(field, f"expected {expected}, got a {type(value).__name__}")
+    return value
+
+
+def function(field: str, value: Any) -> None:
+    """Raises InvalidInput naming `field` unless the value can be called."""
+    if not callable(value):
+        raise InvalidInput(field, f"expected a callable, got a {type(value).__name__}")
 
 
 def choice(field: str, value: Any, options: tuple[str, ...]) -> str:

@@ -256,8 +256,7 @@ def langevin_on(
     terms: Terms, chain: LangevinChain, gradient: Gradient, x0: ArrayLike, thin: int
 ) -> Draws:
     """What `langevin` returns, on these terms."""
-    if not isinstance(chain, LangevinChain):
-        raise InvalidInput("chain", f"expected a pabi.LangevinChain, got a {type(chain).__name__}")
+    validate.instance("chain", chain, LangevinChain, "a pabi.LangevinChain")
     refuse_unenforceable(chain.run)
     every = thinned(chain.release, thin, chain.steps)
     enforced = check_gradient(gradient, chain.loss, chain.n, chain.batches.batch_size(chain.n))
@@ -292,8 +291,7 @@ def check_gradient(gradient: Any, loss: Loss, n: int, size: int) -> bool:
     if isinstance(gradient, MeanGradient):
         gradient.refuse_other(loss, n, size)
         return gradient.loss == loss
-    if not callable(gradient):
-        raise InvalidInput("gradient", f"expected a callable, got a {type(gradient).__name__}")
+    validate.function("gradient", gradient)
     return False
 
 

@@ -140,11 +140,13 @@ def gibbs_rejection_on(
     most_evaluations: int,
 ) -> ExactDraws:
     """What `gibbs_rejection` returns, on these terms."""
-    if not isinstance(mechanism, (ExponentialMechanism, IteratedExponentialMechanism)):
-        kind = type(mechanism).__name__
-        raise InvalidInput("mechanism", f"expected a pabi.ExponentialMechanism, got a {kind}")
-    if not callable(loss_value):
-        raise InvalidInput("loss_value", f"expected a callable, got a {type(loss_value).__name__}")
+    validate.instance(
+        "mechanism",
+        mechanism,
+        (ExponentialMechanism, IteratedExponentialMechanism),
+        "a pabi.ExponentialMechanism",
+    )
+    validate.function("loss_value", loss_value)
     validate.integer("draws", draws, at_least=1)
     validate.integer("most_evaluations", most_evaluations, at_least=1)
     if lipschitz is not None:

@@ -120,9 +120,7 @@ def diffusion_on(
     thin: int,
 ) -> Draws:
     """What `diffusion` returns, on these terms."""
-    if not isinstance(diffusion, LangevinDiffusion):
-        kind = type(diffusion).__name__
-        raise InvalidInput("diffusion", f"expected a pabi.LangevinDiffusion, got a {kind}")
+    validate.instance("diffusion", diffusion, LangevinDiffusion, "a pabi.LangevinDiffusion")
     validate.integer("steps", steps, at_least=1)
     validate.integer("chains", chains, at_least=1)
     _check_domain(diffusion, domain)

@@ -26,6 +26,7 @@ from pabi.integrations.dask.workers import (
     trusted,
 )
 from pabi.learn.search import PrivateSearchCV, fit_on
+from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, extra
 from pabi.sampling.chains import Gradient, langevin_on
 from pabi.sampling.draws import Draws, ExactDraws
@@ -373,8 +374,7 @@ def fit_search(
     ----------
     docs, "I have a cluster"; docs, "Tune honestly"; docs, "Theory", 17.
     """
-    if not isinstance(search, PrivateSearchCV):
-        raise InvalidInput("search", f"expected a PrivateSearchCV, got a {type(search).__name__}")
+    validate.instance("search", search, PrivateSearchCV, "a PrivateSearchCV")
     return fit_on(
         Cluster(client, "trial", _ALL_SIGHT),
         search,

@@ -17,6 +17,7 @@ from pabi.execute.hiding import refuse_unenforceable
 from pabi.integrations.dask.blocks import Columns, blocks_of
 from pabi.integrations.dask.sums import ClusterGradients, Declared, OwnGradients, Recipe
 from pabi.integrations.dask.workers import check_client
+from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 
 
@@ -176,9 +177,7 @@ def _of_callable(
     run: NoisySGD, beside: dict[str, Any], columns: Columns, gradients: OwnGradients
 ) -> Recipe:
     """The gradients that the caller computes. Raises InvalidInput where anything is stated `beside` them."""
-    if not callable(gradients):
-        kind = type(gradients).__name__
-        raise InvalidInput("per_record_gradients", f"expected a callable, got a {kind}")
+    validate.function("per_record_gradients", gradients)
     for name, value in beside.items():
         if value is not None:
             raise InvalidInput(

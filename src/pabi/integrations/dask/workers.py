@@ -20,6 +20,7 @@ from pabi.describe.vector_losses import executable
 from pabi.execute.linear_gradients import LossGradients
 from pabi.execute.records import Records
 from pabi.execute.sums import Limit
+from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, extra
 from pabi.numbers.version import __version__
 
@@ -50,9 +51,7 @@ def arithmetic() -> str:
 def check_client(client: Any) -> None:
     """Raises InvalidInput unless it is a client of Dask that waits, whose workers have this pabi."""
     distributed = extra("distributed", "dask")
-    if not isinstance(client, distributed.Client):
-        kind = type(client).__name__
-        raise InvalidInput("client", f"expected a distributed.Client, got a {kind}")
+    validate.instance("client", client, distributed.Client, "a distributed.Client")
     if client.asynchronous:
         raise InvalidInput("client", "expected one that waits, got one with asynchronous=True")
     _refuse_closed(client)

@@ -38,6 +38,7 @@ from pabi.execute.randomness import Randomness
 from pabi.execute.records import numbers_of
 from pabi.execute.sums import Limit, noise_factor
 from pabi.guarantees.guarantee import Guarantee
+from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, extra
 from pabi.numbers.rounding import HALF_ULP, Array
 
@@ -345,9 +346,7 @@ def _records(jax: Any, data: Any, n: int) -> Any:
 def _flat_loss(
     jax: Any, loss: Callable[[Any, Any], Any], unravel: Any
 ) -> Callable[[Any, Any], Any]:
-    if not callable(loss):
-        kind = type(loss).__name__
-        raise InvalidInput("per_example_loss", f"expected a callable, got a {kind}")
+    validate.function("per_example_loss", loss)
     return lambda x, example: loss(unravel(x), example)
 
 

@@ -34,6 +34,7 @@ from pabi.integrations.opacus.optimizers import (
     draws_reproducibly,
     settings_of,
 )
+from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, PrivacyWarning, extra, warn_once
 from pabi.numbers.showing import exact
 from pabi.numbers.validate import flag
@@ -160,8 +161,7 @@ class PabiAccountant(_accountants.IAccountant):  # type: ignore[misc]
             For what is no NoisySGD, has no noise, or has what Opacus does not do: convex clipping,
             clipping of coordinates, a stated sensitivity, steps without data. `loader` draws other batches.
         """
-        if not isinstance(run, NoisySGD):
-            raise InvalidInput("run", f"expected a pabi.NoisySGD, got a {type(run).__name__}")
+        validate.instance("run", run, NoisySGD, "a pabi.NoisySGD")
         run.gradient_noise_std  # noqa: B018  refuses a run without noise
         if run.clip_norm is None or run.clipping != "norm":
             what = "a clip_norm and clipping='norm', which is what Opacus does"

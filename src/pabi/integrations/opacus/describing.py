@@ -142,9 +142,7 @@ def check_loader(loader: Any, accountant: Any = None, *, strict: bool = False) -
 
 def require_loader(loader: Any) -> None:
     """Raises InvalidInput unless it is a DataLoader."""
-    if not isinstance(loader, _data.DataLoader):
-        kind = type(loader).__name__
-        raise InvalidInput("loader", f"expected a torch.utils.data.DataLoader, got a {kind}")
+    validate.instance("loader", loader, _data.DataLoader, "a torch.utils.data.DataLoader")
 
 
 def drawn_by(loader: Any) -> DrawnBatches:

@@ -15,6 +15,7 @@ from pabi.describe.runs import NoisySGD
 from pabi.describe.vector_losses import LINEAR_LOSSES
 from pabi.execute.blocks import Rows, part_of, rows_in
 from pabi.execute.records import MOST_ROWS, Records, RowBlock
+from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, extra
 from pabi.numbers.rounding import Array
 
@@ -26,9 +27,7 @@ def torch() -> Any:
 
 def checked_module(module: Any) -> Any:
     """`module` if it is an `nn.Module` of real parameters. Raises InvalidInput of anything else."""
-    if not isinstance(module, torch().nn.Module):
-        kind = type(module).__name__
-        raise InvalidInput("module", f"expected a torch.nn.Module, got a {kind}")
+    validate.instance("module", module, torch().nn.Module, "a torch.nn.Module")
     for name, parameter in module.named_parameters():
         if parameter.is_complex():
             raise InvalidInput("module", f"expected real parameters, got {name!r} of complex ones")

@@ -249,9 +249,7 @@ def save(trained: TrainedModule, path: str | os.PathLike[str]) -> None:
     ----------
     docs, "I have a PyTorch model".
     """
-    if not isinstance(trained, TrainedModule):
-        kind = type(trained).__name__
-        raise InvalidInput("trained", f"expected what train returned, got a {kind}")
+    validate.instance("trained", trained, TrainedModule, "what train returned")
     content = {
         "format": FORMAT,
         "version": VERSION,

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from pabi.features.table_parts import PassesTable
-from pabi.features.tables import checked, refuse_collection
+from pabi.features.tables import checked, refuse_collection, tagged
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
@@ -60,6 +60,7 @@ _BATCH = 1 << 18  # entries at once
 _LAST_SEED = 2**32 - 1
 
 
+@tagged(input_tags__sparse=True, transformer_tags__preserves_dtype=["float32"])
 class RandomFeatures(
     OneToOneFeatureMixin,  # type: ignore[misc]
     TransformerMixin,  # type: ignore[misc]
@@ -273,12 +274,6 @@ class RandomFeatures(
         if self.feature_ranges is None:
             longest = np.maximum(1.0, np.linalg.norm(dense, axis=1, keepdims=True))
         return np.asarray(_BELOW_ONE * math.sqrt(0.5) / longest * dense)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = ["float32"]
-        return tags
 
 
 def _within(block: Any, centre: Array | None, reach: Array | None) -> Any:

@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import validate_data
 
 from pabi.features.cells import doubles_of, unmasked
+from pabi.features.tables import tagged
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
@@ -228,6 +229,11 @@ LARGEST = 1e12  # of scaled pixels: squares of what they become are still single
 _BATCH = 1 << 14  # pixels at once, whose transforms fit a processor's cache
 
 
+@tagged(
+    requires_fit=False,
+    input_tags__three_d_array=True,
+    transformer_tags__preserves_dtype=["float32"],
+)
 class Scattering(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Scattering features of images, by a public map that treats every image by itself.
 
@@ -428,13 +434,6 @@ class Scattering(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             rows = slice(first, first + size)
             part = images[rows].reshape(-1, *self.shape)
             yield rows, _scaled(part, float(self.scale))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.requires_fit = False
-        tags.input_tags.three_d_array = True
-        tags.transformer_tags.preserves_dtype = ["float32"]
-        return tags
 
 
 def _sides(shape: Any) -> tuple[int, int]:

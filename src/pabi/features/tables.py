@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +20,30 @@ from pabi.features.cells import (
 from pabi.features.table_parts import TablePart
 from pabi.numbers.errors import InvalidInput
 
+T = TypeVar("T")
 _NONE = "no_validation"  # in the place of y, of scikit-learn's
 _DTYPES = (np.float64, np.float32, np.uint8, np.int8, np.int16, np.int32, np.int64)
+
+
+def tagged(**tags: Any) -> Callable[[T], T]:
+    """A decorator of estimators that sets tags of scikit-learn's, by names with __ in place of dots.
+
+    A function says what a tag is of an estimator.
+    """
+
+    def decorated(cls: T) -> T:
+        def own_tags(self: Any) -> Any:
+            every: Any = super(cls, self).__sklearn_tags__()  # type: ignore[arg-type]
+            for name, value in tags.items():
+                part, _, last = name.rpartition("__")
+                of = getattr(every, part) if part else every
+                setattr(of, last, value(self) if callable(value) else value)
+            return every
+
+        cls.__sklearn_tags__ = own_tags  # type: ignore[attr-defined]
+        return cls
+
+    return decorated
 
 
 def refuse_collection(X: Any) -> None:

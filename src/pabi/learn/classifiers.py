@@ -18,6 +18,7 @@ from pabi.describe.vector_losses import BallSoftmax, OneVsRest, Softmax, VectorH
 from pabi.execute.linear_gradients import LinearGradients, LossGradients
 from pabi.execute.records import Records
 from pabi.execute.source_files import LargeColumn, applied, labels_of
+from pabi.features.tables import tagged
 from pabi.forgetting.state_files import StateFile
 from pabi.learn.documentation import LABELS, WEIGHTS, documented
 from pabi.learn.estimators import PrivateLinearModel
@@ -35,6 +36,7 @@ _THRESHOLD = 0.5  # of residuals, where all lie between −1 and 1
 _LABEL = 0.5  # ± this are the targets of two classes, so that predictors plus 1/2 are probabilities
 
 
+@tagged(classifier_tags__poor_score=True)  # noise may be most of a model of a few hundred records
 @dataclass(eq=False, repr=False, kw_only=True)
 class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
     """Labels, classes and the choice of the largest predictor."""
@@ -191,12 +193,6 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         classes = self.classes_
         codes = applied(y, lambda cells: codes_among(classes, cells))
         return codes, () if declared else (LABELS,)
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        # On a few hundred records and at a small ε noise is most of the model: that is the point.
-        tags.classifier_tags.poor_score = True
-        return tags
 
     @part_by_part
     def decision_function(self, X: ArrayLike) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,8 +20,6 @@ from pabi.describe.statistics import NoisySecondMoments
 from pabi.describe.step_sizes import evaluated
 from pabi.execute.engine import TrainOptions, train_and_keep
 from pabi.execute.large_tables import is_large, large_column
-from pabi.execute.linear_gradients import LinearGradients
-from pabi.execute.records import Records
 from pabi.execute.source_files import LargeColumn
 from pabi.guarantees.guarantee import Guarantee
 from pabi.learn import plans
@@ -46,7 +44,6 @@ from pabi.learn.plans import (
     whitening,
 )
 from pabi.learn.rows import (
-    BoundedRows,
     CheckedRows,
     Given,
     LargeRows,
@@ -65,36 +62,23 @@ _ROOTS = 200_000  # records times classes for which roots are found in some seco
 _LEAST_LEFT = 1e-6  # of a budget
 
 
-@dataclass(eq=False, repr=False)
-class PrivateLinearModel(ForgettingModel, BoundedRows, BaseEstimator):  # type: ignore[misc]
+@dataclass(eq=False, repr=False, kw_only=True)
+class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
     """Shared by the estimators; it knows features, schedules and noise, not losses.
 
     As a dataclass it has a constructor that stores its arguments as they are, with the signature from which
     scikit-learn reads the names of parameters.
     """
 
-    epsilon: float = 1.0
-    delta: float = 1e-5
-    feature_norm: float | str = "auto"
-    _: KW_ONLY
     l2: float | str = "auto"
     epochs: float | str = "auto"
     batches: Batches | str = "auto"
-    adjacency: str = "replace_one"
-    noise_std: float | None = None
-    fit_intercept: bool = True
-    intercept_scaling: float = 1.0
-    random_state: Any = None
-    feature_ranges: Any = None
     step_size: Any = "auto"
     cooldown_epochs: float | str = "auto"
     clip_norm: float | str | None = "auto"
     clipping: str = "auto"
     precondition: float | str | None = "auto"
     verbose: bool = False
-    ledger: Any = None
-    strict: bool = False
-    users: Any = None
     max_sample_weight: float | None = None
 
     _EQUAL: ClassVar[bool] = True  # whether preconditioned rows are brought to one norm
@@ -107,10 +91,6 @@ class PrivateLinearModel(ForgettingModel, BoundedRows, BaseEstimator):  # type: 
 
     def _loss(self, size: Size) -> tuple[Loss, float]:
         """(what is known of the loss, how large predictors usually are) for a table of this size."""
-        raise NotImplementedError
-
-    def _gradients(self, records: Records, targets: Any, loss: Loss) -> LinearGradients:
-        """The gradients of that loss at rows of at most its norm."""
         raise NotImplementedError
 
     def _scale_of_predictors(self) -> float:

@@ -55,7 +55,7 @@ from pabi.guarantees.guarantee import Guarantee
 from pabi.learn.documentation import ONE_FIT, PREPROCESSING
 from pabi.learn.pipelines import notes_of
 from pabi.learn.plans import TrainingPlan, together
-from pabi.learn.rows import CheckedRows, take_turn
+from pabi.learn.rows import BoundedRows, CheckedRows, take_turn
 from pabi.learn.targets import sample_weights, times
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
@@ -106,22 +106,14 @@ class Wanted(NamedTuple):
     accept_loss: bool
 
 
-class ForgettingModel:
+class ForgettingModel(BoundedRows):
     """What an estimator needs to forget; it knows states and requests, not losses."""
 
     _BLANK: ClassVar[float] = 0.0  # a target in place of one that is blank
 
-    delta: float
-    ledger: Any
     max_sample_weight: float | None
-    n_features_in_: int
-    guarantee_: Guarantee
-    unlearning_guarantee_: Guarantee
-    run_: NoisySGD
     moments_: NoisySecondMoments | None
     preconditioner_: RowMap | None
-    n_iter_: int
-    random_state: Any
     coef_: Array
     intercept_: Array
 
@@ -375,7 +367,7 @@ class ForgettingModel:
         """The state of another training, in which these rows have no part. Its noise never follows a seed."""
         weights = np.ones(held.run.n) if table.weights is None else table.weights.copy()
         weights[blank] = 0.0
-        records: Records = self._records(table.X)  # type: ignore[attr-defined]
+        records = self._records(table.X)
         rows = CheckedRows(table.X, records, table.targets, weights)
         states: list[SecretState] = []
         seed, self.random_state = self.random_state, None
@@ -436,7 +428,7 @@ class ForgettingModel:
                 )
         labels = getattr(self, "classes_", None)
         fill = self._BLANK if labels is None else labels[0]
-        checked_X = self._checked(_with_blanks(X, blank, wiped), reset=False)  # type: ignore[attr-defined]
+        checked_X = self._checked(_with_blanks(X, blank, wiped), reset=False)
         seen, own = self._seen_targets(_filled(y, blank, fill))
         if weights is not None:
             weights = _filled(weights, blank, 0.0)
@@ -447,7 +439,7 @@ class ForgettingModel:
         self, table: SeenTable, held: SecretState, blank: NDArray[np.intp]
     ) -> LinearGradients:
         """The gradients of the table, zero for the rows that are forgotten."""
-        records: Records = self._records(table.X)  # type: ignore[attr-defined]
+        records = self._records(table.X)
         seen = records if self.preconditioner_ is None else self.preconditioner_.mapped(records)
         weights = np.ones(records.n) if table.weights is None else table.weights.copy()
         weights[blank] = 0.0
@@ -473,7 +465,8 @@ class ForgettingModel:
 
     # What the estimators know.
 
-    def _gradients(self, records: Records, targets: NDArray[Any], loss: Loss) -> LinearGradients:
+    def _gradients(self, records: Records, targets: Any, loss: Loss) -> LinearGradients:
+        """The gradients of that loss at rows of at most its norm."""
         raise NotImplementedError
 
     def _seen_targets(self, y: Any) -> tuple[NDArray[Any], Array | None]:

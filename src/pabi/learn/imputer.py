@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from pabi.execute.sources import Cells, Steady, TablePasses, parts_of
 from pabi.execute.statistics import level_counts
 from pabi.features.cells import text_of, texts_of
 from pabi.features.table_parts import TablePart
-from pabi.features.tables import checked
+from pabi.features.tables import checked, tagged
 from pabi.learn.documentation import documented
 from pabi.learn.private_columns import PrivateColumns, gaussian_mu
 from pabi.learn.rows import as_it_is_read, large_rows
@@ -79,8 +79,9 @@ def threshold_of(failure: float, columns: int) -> float:
     return threshold
 
 
+@tagged(input_tags__categorical=True, input_tags__string=True, transformer_tags__preserves_dtype=[])
 @documented
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class PrivateCategories(
     TransformerMixin,  # type: ignore[misc]
     LevelSearch,
@@ -118,14 +119,7 @@ class PrivateCategories(
     Wilkins, Kifer, Zhang, Karrer 2024; docs, "Theory", 18.
     """
 
-    epsilon: float = 1.0
-    delta: float = 1e-5
-    _: KW_ONLY
     categories: Any = "auto"
-    adjacency: str = "replace_one"
-    random_state: Any = None
-    ledger: Any = None
-    strict: bool = False
 
     def _levels(self, d: int) -> list[tuple[str, ...] | None]:
         """The declared levels of every column, None for those to be learnt. Raises InvalidInput."""
@@ -217,13 +211,6 @@ class PrivateCategories(
             dtype=object,
         )
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.categorical = True
-        tags.input_tags.string = True
-        tags.transformer_tags.preserves_dtype = []
-        return tags
-
 
 def _feature(name: str, level: str) -> str:
     return f"{name}={level}" if level != MISSING else f"{name}: missing"
@@ -267,8 +254,12 @@ _STRATEGIES = ("mean", "median", "most_frequent", "constant")
 _HALF = (0.5,)
 
 
+@tagged(
+    input_tags__string=lambda self: self.strategy in ("most_frequent", "constant"),
+    transformer_tags__preserves_dtype=[],
+)
 @documented
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class PrivateImputer(
     TransformerMixin,  # type: ignore[misc]
     MomentsInRanges,
@@ -308,18 +299,9 @@ class PrivateImputer(
     docs, "Prepare data privately"; docs, "Theory", 18.
     """
 
-    epsilon: float = 1.0
-    delta: float = 1e-5
-    _: KW_ONLY
     strategy: str = "mean"
     fill_value: Any = None
-    feature_ranges: Any = "auto"
-    ranges_share: float = 0.5
     add_indicator: bool = False
-    adjacency: str = "replace_one"
-    random_state: Any = None
-    ledger: Any = None
-    strict: bool = False
 
     def _planned(self, n: int, d: int) -> tuple[NoisyColumnStatistics, ...]:
         flag("add_indicator", self.add_indicator)
@@ -444,12 +426,6 @@ class PrivateImputer(
         return np.array(
             names + [f"{name}: missing" for name in names] * self.add_indicator, dtype=object
         )
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.string = self.strategy in ("most_frequent", "constant")
-        tags.transformer_tags.preserves_dtype = []
-        return tags
 
 
 def _most_frequent(counts: Mapping[str, float]) -> str | None:

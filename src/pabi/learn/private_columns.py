@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from typing import Any, Self
 
@@ -22,11 +22,10 @@ from pabi.convert.gdp import gdp_epsilon_bounds
 from pabi.describe.accounted import checked_adjacency
 from pabi.describe.statistics import NoisyColumnStatistics
 from pabi.execute.hiding import unseen
-from pabi.execute.large_tables import LargeTable
 from pabi.execute.randomness import randomness_from
-from pabi.execute.sources import Steady, TablePasses
+from pabi.execute.sources import TablePasses
 from pabi.features.table_parts import TablePart
-from pabi.features.tables import checked
+from pabi.features.tables import checked, tagged
 from pabi.guarantees.guarantee import Guarantee
 from pabi.learn.documentation import ONE_FIT, PREPROCESSING
 from pabi.learn.pipelines import notes_of
@@ -146,19 +145,21 @@ class ColumnsPlan:
         return "\n".join(lines)
 
 
+@tagged(input_tags__allow_nan=True, non_deterministic=True)
+@dataclass(eq=False, repr=False)
 class PrivateColumns(PrivateStep):
     """`fit` and `plan` of a transformer that releases statistics of columns.
 
     Subclasses say what is planned (`_planned`), how X is read (`_table`), and what is learnt (`_learnt`).
     """
 
-    epsilon: float
-    delta: float
-    adjacency: str
-    random_state: Any
-    ledger: Any
-    strict: bool
-    n_features_in_: int
+    epsilon: float = 1.0
+    delta: float = 1e-5
+    _: KW_ONLY
+    adjacency: str = "replace_one"
+    random_state: Any = None
+    ledger: Any = None
+    strict: bool = False
 
     def plan(self, n: int, d: int) -> ColumnsPlan:
         """What `fit` would release of a table of n records and d columns; no data are needed.
@@ -271,10 +272,6 @@ class PrivateColumns(PrivateStep):
             source, d, lambda part: self._table(TablePart(part), reset=False)
         )
 
-    def _source(self, table: LargeTable, without: Sequence[str] = ()) -> tuple[Steady, int]:
-        """(the rows that are read of a large table, how many columns they have)."""
-        return table.features(without)
-
     def _fitted_table(self, X: Any) -> Any:
         check_is_fitted(self)
         return self._table(X, reset=False)
@@ -301,12 +298,6 @@ class PrivateColumns(PrivateStep):
         return (
             None if centre is None or reach is None else np.stack([centre - reach, centre + reach])
         )
-
-    def __sklearn_tags__(self) -> Any:
-        tags: Any = super().__sklearn_tags__()  # type: ignore[misc]
-        tags.input_tags.allow_nan = True
-        tags.non_deterministic = True
-        return tags
 
 
 def onto_unit(values: Array, ranges: Array) -> Array:

@@ -19,6 +19,7 @@ from pabi.execute.linear_gradients import LinearGradients, LossGradients
 from pabi.execute.records import Records
 from pabi.execute.source_files import applied, first_of
 from pabi.features.cells import cells_of, doubles_of
+from pabi.features.tables import tagged
 from pabi.forgetting.state_files import StateFile
 from pabi.learn import plans
 from pabi.learn.documentation import documented
@@ -63,6 +64,10 @@ class _TargetScale:
         return targets
 
 
+@tagged(
+    regressor_tags__poor_score=True,  # noise may be most of a model of a few hundred records
+    target_tags__multi_output=lambda self: self._SEVERAL,
+)
 @dataclass(eq=False, repr=False, kw_only=True)
 class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc]
     """Numeric targets and the linear prediction.
@@ -258,13 +263,6 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
                 UserWarning,
             )
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        # On a few hundred records and at a small ε noise is most of the model: that is the point.
-        tags.regressor_tags.poor_score = True
-        tags.target_tags.multi_output = self._SEVERAL
-        return tags
-
     @part_by_part
     def predict(self, X: ArrayLike) -> Array:
         """The linear predictor of rows brought within the declared bounds.
@@ -409,6 +407,7 @@ class PrivateHuberRegressor(_LinearRegressor):
         return Loss.huber(size.norm, threshold), signal
 
 
+@tagged(target_tags__positive_only=True)
 @documented
 @dataclass(eq=False, repr=False, kw_only=True)
 class PrivatePoissonRegressor(_LinearRegressor):
@@ -502,11 +501,6 @@ class PrivatePoissonRegressor(_LinearRegressor):
             `fit` was not called before.
         """
         return PoissonLoss(**self._bounds()).mean(super().predict(X))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.positive_only = True
-        return tags
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: Any = None) -> float:
         """D², the share of the Poisson deviance that is explained, as in scikit-learn's PoissonRegressor.

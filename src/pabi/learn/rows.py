@@ -9,11 +9,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import copy
+from dataclasses import KW_ONLY, dataclass
 from functools import wraps
 from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from pabi.describe.runs import COUNT
@@ -24,7 +24,7 @@ from pabi.execute.source_files import LargeColumn
 from pabi.execute.sources import Steady, row_parts
 from pabi.execute.sums import UserRows, are_listed, checked_groups
 from pabi.features.table_parts import TablePart
-from pabi.features.tables import checked
+from pabi.features.tables import checked, tagged
 from pabi.learn.documentation import AGAIN, ENROLLED
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, PrivacyWarning, warn_once
@@ -283,6 +283,12 @@ class PrivateStep:
     one, or from a file, was fitted before whatever is fitted here from then on.
     """
 
+    n_features_in_: int
+
+    def _source(self, table: LargeTable, without: Sequence[str] = ()) -> tuple[Steady, int]:
+        """(the rows that are read of a large table, how many columns they have)."""
+        return table.features(without)
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)  # type: ignore[misc]
         _LAST[0] = max(_LAST[0], turn_of(self))
@@ -366,6 +372,8 @@ _PRIVATE = (
 )
 
 
+@tagged(input_tags__sparse=True)
+@dataclass(eq=False, repr=False)
 class BoundedRows(PrivateStep):
     """scikit-learn's checks of X, and its rows within the bounds that the constructor declares.
 
@@ -373,12 +381,19 @@ class BoundedRows(PrivateStep):
     a constant column, which `fit_intercept` adds.
     """
 
-    feature_norm: float | str
-    feature_ranges: Any
-    fit_intercept: bool
-    intercept_scaling: float
-    n_features_in_: int
-    feature_names_in_: NDArray[Any]
+    epsilon: float = 1.0
+    delta: float = 1e-5
+    feature_norm: float | str = "auto"
+    _: KW_ONLY
+    adjacency: str = "replace_one"
+    noise_std: float | None = None
+    fit_intercept: bool = True
+    intercept_scaling: float = 1.0
+    random_state: Any = None
+    feature_ranges: Any = None
+    ledger: Any = None
+    strict: bool = False
+    users: Any = None
 
     def _checked(self, X: Any, **kwargs: Any) -> Any:
         return checked(self, X, **kwargs)
@@ -389,10 +404,6 @@ class BoundedRows(PrivateStep):
         if isinstance(X, LargeRows):
             return LargeRecords(X.table, norm, constant, self._ranges(), without=X.without)
         return Records(X, norm, constant, self._ranges())
-
-    def _source(self, table: LargeTable, without: Sequence[str] = ()) -> tuple[Steady, int]:
-        """(the rows that are read of a large table, how many columns they have)."""
-        return table.features(without)
 
     def _large(self, X: Any, *beside: Any) -> LargeRows | None:
         """The rows of a table that is read in passes, None of one in memory; sets what `_checked` sets.
@@ -429,11 +440,6 @@ class BoundedRows(PrivateStep):
             np.zeros(d) if blank.centre is None else blank.centre,
             np.ones(d) if blank.reach is None else blank.reach,
         )
-
-    def __sklearn_tags__(self) -> Any:
-        tags: Any = super().__sklearn_tags__()  # type: ignore[misc]
-        tags.input_tags.sparse = True
-        return tags
 
 
 def warn_if_shortened(records: Records, advice: str = _WIDER) -> None:

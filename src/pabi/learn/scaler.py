@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -227,7 +227,7 @@ def _range(
 
 
 @documented
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class PrivateRanges(
     OneToOneFeatureMixin,  # type: ignore[misc]
     TransformerMixin,  # type: ignore[misc]
@@ -272,16 +272,9 @@ class PrivateRanges(
     docs, "Prepare data privately"; docs, "Theory", 18.
     """
 
-    epsilon: float = 1.0
-    delta: float = 1e-5
-    _: KW_ONLY
     quantiles: Any = (0.01, 0.99)
     bounds: Any = None
     scaled: bool = True
-    adjacency: str = "replace_one"
-    random_state: Any = None
-    ledger: Any = None
-    strict: bool = False
 
     def _quantiles(self) -> tuple[float, float]:
         try:
@@ -346,11 +339,12 @@ _CLEAR = 3.0  # standard deviations of noise that a number of missing values has
 _FINEST = 2.0**-24  # the least variance of a column, of a half range squared
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class MomentsInRanges(RangeSearch):
     """How transformers learn means within ranges that are declared, or bought by a share of the budget."""
 
-    feature_ranges: Any
-    ranges_share: float
+    feature_ranges: Any = "auto"
+    ranges_share: float = 0.5
 
     def _declared_ranges(self, d: int) -> Array | None:
         """(2, d), None where they are bought."""
@@ -399,7 +393,7 @@ def means(values: Array, moments: NoisyColumnStatistics) -> Array:
 
 
 @documented
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class PrivateScaler(
     OneToOneFeatureMixin,  # type: ignore[misc]
     TransformerMixin,  # type: ignore[misc]
@@ -441,16 +435,7 @@ class PrivateScaler(
     docs, "Prepare data privately"; docs, "Theory", 18.
     """
 
-    epsilon: float = 1.0
-    delta: float = 1e-5
-    _: KW_ONLY
-    feature_ranges: Any = "auto"
-    ranges_share: float = 0.5
     bound: float = 3.0
-    adjacency: str = "replace_one"
-    random_state: Any = None
-    ledger: Any = None
-    strict: bool = False
 
     def _planned(self, n: int, d: int) -> tuple[NoisyColumnStatistics, ...]:
         POSITIVE("bound", self.bound)

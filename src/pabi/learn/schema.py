@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 
 from pabi.describe.files import _unknown
 from pabi.features.cells import PLAIN, cells_of, doubles_of, refuse_other_types, text_of, texts_of
+from pabi.features.tables import tagged
 from pabi.learn.rows import id_columns
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, warn_once
@@ -221,6 +222,7 @@ def _without_words(cells: NDArray[Any]) -> NDArray[Any]:
 # The transformer.
 
 
+@tagged(requires_fit=False)
 class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Features from the columns of a table, by a public map that treats every row by itself.
 
@@ -417,8 +419,3 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if len(shapes) > 1 or any(len(shape) != 1 for shape in shapes):
             raise InvalidInput("X", "expected columns of one length")
         return (column.encode(name, cells[name]) for name, column in columns.items())
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.requires_fit = False
-        return tags

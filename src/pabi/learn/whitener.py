@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from numpy.typing import ArrayLike
@@ -16,6 +16,7 @@ from pabi.execute.large_tables import is_large, large_column
 from pabi.execute.randomness import randomness_from
 from pabi.execute.records import LARGEST, Records
 from pabi.execute.sums import UserRows
+from pabi.features.tables import tagged
 from pabi.learn.documentation import ONE_FIT, PREPROCESSING, documented
 from pabi.learn.pipelines import notes_of
 from pabi.learn.plans import planned, released_moments, resolves, resolving, whitening
@@ -34,8 +35,9 @@ from pabi.numbers.showing import exact, plain, shown
 from pabi.numbers.validate import flag
 
 
+@tagged(transformer_tags__preserves_dtype=[])
 @documented
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class PrivateWhitener(
     BoundedRows,
     ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
@@ -93,21 +95,8 @@ class PrivateWhitener(
     docs, "Private preconditioning".
     """
 
-    epsilon: float = 1.0
-    delta: float = 1e-5
-    feature_norm: float | str = "auto"
-    _: KW_ONLY
     equal_norms: bool = True
     output_norm: float = 1.0
-    adjacency: str = "replace_one"
-    noise_std: float | None = None
-    fit_intercept: bool = True
-    intercept_scaling: float = 1.0
-    random_state: Any = None
-    feature_ranges: Any = None
-    ledger: Any = None
-    strict: bool = False
-    users: Any = None
 
     def fit(self, X: ArrayLike, y: Any = None, *, groups: ArrayLike | None = None) -> Self:
         """This transformer, with second moments of the table released.
@@ -229,8 +218,3 @@ class PrivateWhitener(
         return self.preconditioner_.table(
             self._records(self._checked(X, reset=False)), anywhere=self.moments_.unit == "user"
         )
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.transformer_tags.preserves_dtype = []
-        return tags

@@ -30,7 +30,6 @@ from pabi.guarantees.guarantee import TESTING, Guarantee
 from pabi.numbers import showing, validate
 from pabi.numbers.errors import BudgetExceeded, InvalidInput
 from pabi.numbers.showing import exact, shown, shown_down
-from pabi.numbers.validate import flag
 
 _ANY = 2.0  # an order: a divergence that is finite at it may be charged
 _DEAR = 1.25  # times its own epsilon: what a release is charged, where another order may help
@@ -201,7 +200,7 @@ class Ledger:
 
     def _grant(self, entry: str, guarantee: Guarantee, testing: bool) -> int:
         """The number of a new entry, once it is on the disk."""
-        testing = flag("testing", testing)
+        testing = validate.flag("testing", testing)
         table = _verified(guarantee)
         refuse_another_unit(self._unit, guarantee.unit)
         charge = _charge(self._read(), guarantee)

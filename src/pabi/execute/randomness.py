@@ -16,7 +16,6 @@ from flint import arb, ctx
 from pabi.convert.mixtures import checked_shape
 from pabi.numbers import validate
 from pabi.numbers.errors import PrivacyWarning, warn
-from pabi.numbers.validate import number
 
 KEY_BYTES = 32
 _KEYS: ContextVar[np.random.Generator | None] = ContextVar("keys of secret streams", default=None)
@@ -128,7 +127,7 @@ class TrialLaw:
     """
 
     def __init__(self, gamma: float, shape: float) -> None:
-        self.gamma = number("gamma", gamma, above=0.0, below=1.0)
+        self.gamma = validate.number("gamma", gamma, above=0.0, below=1.0)
         self.shape = checked_shape(shape)
 
     def draw(self, generator: np.random.Generator) -> int:

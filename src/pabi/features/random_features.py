@@ -19,7 +19,6 @@ from pabi.features.tables import checked, refuse_collection, tagged
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
-from pabi.numbers.validate import by_column, centres_and_reaches, flag
 
 # Frequencies of Fourier features of a Gaussian kernel, drawn from a public seed.
 #
@@ -233,7 +232,7 @@ class RandomFeatures(
 
     def _settings(self) -> tuple[int, int, float, int]:
         """(how many cosines, how many sines, length of the kernel, seed), after a look at every setting."""
-        flag("linear", self.linear)
+        validate.flag("linear", self.linear)
         count = validate.integer("n_components", self.n_components, at_least=1)
         seed = validate.integer("seed", self.seed, at_least=0, at_most=_LAST_SEED)
         return count - count // 2, count // 2, self._length(), seed
@@ -253,8 +252,8 @@ class RandomFeatures(
     def _declared(self, *, sparse: bool) -> tuple[Array | None, Array | None]:
         """Centres and half widths of the ranges."""
         names = getattr(self, "feature_names_in_", None)
-        ranges = by_column(self.feature_ranges, names, self.n_features_in_)
-        return centres_and_reaches(ranges, self.n_features_in_, sparse=sparse)
+        ranges = validate.by_column(self.feature_ranges, names, self.n_features_in_)
+        return validate.centres_and_reaches(ranges, self.n_features_in_, sparse=sparse)
 
     def _mapped(self, rows: Any) -> Iterator[tuple[slice, Any]]:
         """(which rows, their columns within the ranges, as float64, dense or CSR)."""

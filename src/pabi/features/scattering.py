@@ -20,7 +20,6 @@ from pabi.features.tables import tagged
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
-from pabi.numbers.validate import POSITIVE
 
 # Morlet wavelets and the Gaussian low-pass filter, as Fourier transforms on a periodic grid.
 #
@@ -406,7 +405,7 @@ class Scattering(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """The paths of the channels, after a look at every setting."""
         _, *wavelets = self._geometry()
         channels = paths(*wavelets)
-        POSITIVE("scale", self.scale)
+        validate.POSITIVE("scale", self.scale)
         if self.groups is not None and _remainder(len(channels), self.groups):
             expected = f"expected a divisor of the {len(channels)} channels or None"
             raise InvalidInput("groups", f"{expected}, got {self.groups!r}")

@@ -19,7 +19,6 @@ from pabi.guarantees.guarantee import Guarantee
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, extra
 from pabi.numbers.rounding import fraction_down, fraction_up
-from pabi.numbers.validate import integer, number
 from pabi.tradeoff import (
     ApproxDP,
     Best,
@@ -136,7 +135,7 @@ def _require(event: Any, relation: Any, *relations: Any) -> None:
 
 def _over(moved: float, noise: Any) -> float:
     """`moved` over a noise multiplier ≥ 0, rounded up; ∞ where there is no noise."""
-    scale = number("noise_multiplier", noise, at_least=0.0)
+    scale = validate.number("noise_multiplier", noise, at_least=0.0)
     return fraction_up(Fraction(moved) / Fraction(scale)) if scale else math.inf
 
 
@@ -154,7 +153,7 @@ def _all_of(event: Any, relation: Any) -> TradeOff:
 
 def _times(event: Any, relation: Any) -> TradeOff:
     curve = curve_of(event.event, relation)
-    return composed(((curve, integer("count", event.count, at_least=1)),))
+    return composed(((curve, validate.integer("count", event.count, at_least=1)),))
 
 
 def _gaussian(event: Any, relation: Any) -> TradeOff:
@@ -173,7 +172,7 @@ def _laplace_of(event: Any, moved: int, p: float) -> TradeOff:
 def _discrete_laplace(event: Any, relation: Any) -> TradeOff:
     if event.noise_parameter == 0:
         return Gaussian(math.inf)
-    steps = integer("sensitivity", event.sensitivity, at_least=0)
+    steps = validate.integer("sensitivity", event.sensitivity, at_least=0)
     return discrete_laplace(event.noise_parameter, _moved(relation) * steps)
 
 
@@ -185,7 +184,9 @@ def _randomised_response(event: Any, relation: Any) -> TradeOff:
 
 def _poisson(event: Any, relation: Any) -> TradeOff:
     p, inner = (
-        number("sampling_probability", event.sampling_probability, at_least=0.0, at_most=1.0),
+        validate.number(
+            "sampling_probability", event.sampling_probability, at_least=0.0, at_most=1.0
+        ),
         event.event,
     )
     if type(inner) is events.NonPrivateDpEvent:
@@ -199,8 +200,8 @@ def _poisson(event: Any, relation: Any) -> TradeOff:
 
 def _fixed_size(event: Any, relation: Any) -> TradeOff:
     _require(event, relation, REPLACE_ONE, REPLACE_SPECIAL)
-    n = integer("source_dataset_size", event.source_dataset_size, at_least=1)
-    size = integer("sample_size", event.sample_size, at_least=0, at_most=n)
+    n = validate.integer("source_dataset_size", event.source_dataset_size, at_least=1)
+    size = validate.integer("sample_size", event.sample_size, at_least=0, at_most=n)
     if type(event.event) is events.NonPrivateDpEvent:
         return Gaussian(math.inf)
     mu, p = _mu_of(event, event.event, relation), fraction_up(Fraction(size, n))
@@ -234,7 +235,7 @@ def _tree(event: Any, relation: Any) -> TradeOff:
     counts = (
         event.step_counts if isinstance(event.step_counts, list | tuple) else (event.step_counts,)
     )
-    steps = [integer("step_counts", count, at_least=1) for count in counts]
+    steps = [validate.integer("step_counts", count, at_least=1) for count in counts]
     if not steps:
         raise InvalidInput("step_counts", "expected at least one")
     # A leaf lies in one node of every level.
@@ -244,15 +245,17 @@ def _tree(event: Any, relation: Any) -> TradeOff:
 
 def _mixture(event: Any, relation: Any) -> TradeOff:
     _require(event, relation, ADD_OR_REMOVE_ONE, REPLACE_SPECIAL)
-    sizes = [number("sensitivities", size, at_least=0.0) for size in event.sensitivities]
-    shares = [Fraction(number("sampling_probs", p, at_least=0.0)) for p in event.sampling_probs]
+    sizes = [validate.number("sensitivities", size, at_least=0.0) for size in event.sensitivities]
+    shares = [
+        Fraction(validate.number("sampling_probs", p, at_least=0.0)) for p in event.sampling_probs
+    ]
     if len(sizes) != len(shares) or abs(sum(shares, Fraction(-1))) > Fraction(1, 10**9):
         raise InvalidInput("sampling_probs", "expected one for every sensitivity, with the sum 1")
     moved = {size for size in sizes if size > 0.0}
     if len(moved) > 1:
         raise UnsupportedEvent(event, "several sensitivities other than 0 have no proof here")
     p = sum((share for size, share in zip(sizes, shares, strict=True) if size > 0.0), Fraction(0))
-    noise = number("standard_deviation", event.standard_deviation, at_least=0.0)
+    noise = validate.number("standard_deviation", event.standard_deviation, at_least=0.0)
     return PoissonSubsampled(_over(max(moved, default=0.0), noise), min(1.0, fraction_up(p)))
 
 
@@ -460,7 +463,9 @@ def to_pld(guarantee: Guarantee, *, value_discretization_interval: float = 1e-4)
     Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022; docs, "Theory", 20.
     """
     _adjacency_of(guarantee)
-    step = number("value_discretization_interval", value_discretization_interval, above=0.0)
+    step = validate.number(
+        "value_discretization_interval", value_discretization_interval, above=0.0
+    )
     at = guarantee.tuned_at or 1e-5
     return pld_of(guarantee.curve, step, at)
 
@@ -491,7 +496,9 @@ class PabiAccountant(dp.PrivacyAccountant):  # type: ignore[misc]
         except UnsupportedEvent as no:
             return self.CompositionErrorDetails(no.event, no.reason)
         if do_compose:
-            self._counts[curve] = self._counts.get(curve, 0) + integer("count", count, at_least=1)
+            self._counts[curve] = self._counts.get(curve, 0) + validate.integer(
+                "count", count, at_least=1
+            )
         return None
 
     def compose(self, event: Any, count: int = 1) -> PabiAccountant:
@@ -526,7 +533,7 @@ class PabiAccountant(dp.PrivacyAccountant):  # type: ignore[misc]
         for name, own in (("adjacency", adjacency), ("unit", "record")):
             if (its := getattr(event, name)) != own:
                 raise InvalidInput(name, f"expected {own!r} as the accountant has it, got {its!r}")
-        times = integer("count", count, at_least=1)
+        times = validate.integer("count", count, at_least=1)
         self._counts[event.curve] = self._counts.get(event.curve, 0) + times
         return self
 

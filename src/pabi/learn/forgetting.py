@@ -60,7 +60,6 @@ from pabi.learn.targets import sample_weights, times
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
-from pabi.numbers.validate import flag
 
 BY_ITSELF = (
     "the model is looked at by itself: no earlier model of the same state was handed out, or whoever has it "
@@ -198,7 +197,10 @@ class ForgettingModel(BoundedRows):
         """
         checked_state("state", state)
         check_ledger(self.ledger)
-        anew, accepted = flag("retrain", retrain), flag("accept_loss", accept_loss)
+        anew, accepted = (
+            validate.flag("retrain", retrain),
+            validate.flag("accept_loss", accept_loss),
+        )
         if self.ledger is not None and not anew:
             raise InvalidInput(
                 "ledger",

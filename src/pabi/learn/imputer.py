@@ -28,7 +28,6 @@ from pabi.learn.schema import read_levels
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
-from pabi.numbers.validate import flag
 
 # A transformer that learns the levels of columns privately, and writes each as a feature of its own.
 
@@ -304,7 +303,7 @@ class PrivateImputer(
     add_indicator: bool = False
 
     def _planned(self, n: int, d: int) -> tuple[NoisyColumnStatistics, ...]:
-        flag("add_indicator", self.add_indicator)
+        validate.flag("add_indicator", self.add_indicator)
         match validate.choice("strategy", self.strategy, _STRATEGIES):
             case "mean":
                 return self._planned_moments(n, d)

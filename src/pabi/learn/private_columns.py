@@ -35,7 +35,6 @@ from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array, down, up
 from pabi.numbers.showing import exact, plain, shown
-from pabi.numbers.validate import by_column, centres_and_reaches
 
 # Sharing a budget among the steps of a pipeline, before any of them sees data.
 
@@ -294,7 +293,9 @@ class PrivateColumns(PrivateStep):
         names = getattr(self, "feature_names_in_", None)
         if isinstance(ranges, dict) and names is None and not hasattr(self, "n_features_in_"):
             names = list(ranges)  # a plan before any table
-        centre, reach = centres_and_reaches(by_column(ranges, names, d), d, sparse=False)
+        centre, reach = validate.centres_and_reaches(
+            validate.by_column(ranges, names, d), d, sparse=False
+        )
         return (
             None if centre is None or reach is None else np.stack([centre - reach, centre + reach])
         )

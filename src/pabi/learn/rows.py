@@ -29,7 +29,6 @@ from pabi.learn.documentation import AGAIN, ENROLLED
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, PrivacyWarning, warn_once
 from pabi.numbers.rounding import HALF_ULP, Array
-from pabi.numbers.validate import by_column, flag
 
 # Whose a row is: the users that `fit` is told of, and how many are enrolled.
 
@@ -309,7 +308,7 @@ def fitted_before(step: Any, *, strict: Any) -> tuple[str, ...]:
 
     Warns of them, once in a process, unless a ledger counts them. Raises InvalidInput where `strict`.
     """
-    strict, kind = flag("strict", strict), type(step).__name__
+    strict, kind = validate.flag("strict", strict), type(step).__name__
     if not _fits_of(step):
         return ()
     if strict:
@@ -426,7 +425,7 @@ class BoundedRows(PrivateStep):
 
     def _ranges(self) -> Any:
         names = getattr(self, "feature_names_in_", None)
-        return by_column(self.feature_ranges, names, self.n_features_in_)
+        return validate.by_column(self.feature_ranges, names, self.n_features_in_)
 
     def _seen_norm(self, d: int) -> float:
         """The largest norm of a row of d columns as the model sees it, the constant included."""

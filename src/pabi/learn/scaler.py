@@ -23,7 +23,6 @@ from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, TargetUnreachable
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import exact, shown
-from pabi.numbers.validate import POSITIVE, flag
 
 # Finding quantiles of a column by noisy counts: bisection, on public thresholds and then within them.
 #
@@ -287,7 +286,7 @@ class PrivateRanges(
         )
 
     def _planned(self, n: int, d: int) -> tuple[NoisyColumnStatistics, ...]:
-        flag("scaled", self.scaled)
+        validate.flag("scaled", self.scaled)
         bounded = self._declared(self.bounds, d) is not None
         quantiles = self._quantiles()
         return (self._range_counts(n, d, 1.0, quantiles=quantiles, bounded=bounded),)
@@ -438,7 +437,7 @@ class PrivateScaler(
     bound: float = 3.0
 
     def _planned(self, n: int, d: int) -> tuple[NoisyColumnStatistics, ...]:
-        POSITIVE("bound", self.bound)
+        validate.POSITIVE("bound", self.bound)
         return self._planned_moments(n, d)
 
     def _learnt(

@@ -21,7 +21,6 @@ from pabi.learn.rows import id_columns
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, warn_once
 from pabi.numbers.rounding import Array
-from pabi.numbers.validate import flag
 
 MISSING = frozenset({"", "?", "na", "n/a", "nan", "none", "null"})  # of any case
 _TRUTH = dict.fromkeys(("true", "t", "yes", "y", "1"), 1.0) | dict.fromkeys(
@@ -379,7 +378,7 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Whether neither the user nor the container of the output asks for an array."""
         chosen = getattr(self, "_sklearn_output_config", {}).get("transform")
         container = chosen or get_config()["transform_output"]
-        return flag("sparse_output", self.sparse_output) and container == "default"
+        return validate.flag("sparse_output", self.sparse_output) and container == "default"
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """The names of the features: that of the column, for categorical ones with the level.

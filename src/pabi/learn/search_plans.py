@@ -23,7 +23,6 @@ from pabi.learn.plans import TrainingPlan, together
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, TargetUnreachable
 from pabi.numbers.showing import exact, plain, shown
-from pabi.numbers.validate import excerpt
 from pabi.tradeoff import Gaussian, Mixture
 
 # Settings that change what a trial costs, or how it draws: the search decides them.
@@ -282,7 +281,8 @@ def _checked_values(name: str, values: Any) -> Any:
         return values
     if isinstance(values, str) or not hasattr(values, "__len__") or len(values) == 0:
         raise InvalidInput(
-            name, f"expected a list of values or a distribution with rvs, got {excerpt(values)}"
+            name,
+            f"expected a list of values or a distribution with rvs, got {validate.excerpt(values)}",
         )
     return list(values)
 

@@ -32,7 +32,6 @@ from pabi.learn.rows import (
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, TargetUnreachable
 from pabi.numbers.showing import exact, plain, shown
-from pabi.numbers.validate import flag
 
 
 @tagged(transformer_tags__preserves_dtype=[])
@@ -141,7 +140,7 @@ class PrivateWhitener(
             records = self._records(self._checked(X) if rows is None else rows)
             if rows is not None and is_large(groups):
                 groups = large_column(rows.table, groups, "groups").whole()
-            equal = flag("equal_norms", self.equal_norms)
+            equal = validate.flag("equal_norms", self.equal_norms)
             output = validate.number(
                 "output_norm", self.output_norm, at_least=1.0 / LARGEST, at_most=LARGEST
             )

@@ -37,7 +37,6 @@ from pabi.integrations.opacus.optimizers import (
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, PrivacyWarning, extra, warn_once
 from pabi.numbers.showing import exact
-from pabi.numbers.validate import flag
 
 _accountants: Any = extra("opacus.accountants", "opacus")
 
@@ -170,7 +169,7 @@ class PabiAccountant(_accountants.IAccountant):  # type: ignore[misc]
             raise InvalidInput(
                 "cooldown_steps", f"expected 0: Opacus takes none, got {run.cooldown_steps}"
             )
-        self._parts = flag("parts", parts)
+        self._parts = validate.flag("parts", parts)
         self._compared_loader = loader is not None and draws_as_described(loader, run)
         self._seeded_loader = loader is not None and draws_reproducibly(loader)
         self.run = run

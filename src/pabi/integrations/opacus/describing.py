@@ -20,7 +20,6 @@ from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, extra
 from pabi.numbers.rounding import fraction_down
 from pabi.numbers.showing import exact
-from pabi.numbers.validate import Check, flag
 
 # How a loader of PyTorch or Opacus draws batches, as a batch scheme, and whether it is accounted as that.
 #
@@ -131,7 +130,7 @@ def check_loader(loader: Any, accountant: Any = None, *, strict: bool = False) -
     Chua et al. 2024, "How Private are DP-SGD Implementations?", of the gap between shuffling and Poisson
     sampling.
     """
-    strict = flag("strict", strict)
+    strict = validate.flag("strict", strict)
     require_loader(loader)
     findings = LoaderFindings([*_of_batches(loader, accountant), *_of_sizes(loader)])
     for finding in findings:
@@ -338,7 +337,7 @@ def _of_rate(loader: Any) -> list[LoaderFinding]:
     return [LoaderFinding("probability", NOTE, message)]
 
 
-_PASSES: Check = partial(validate.integer, at_least=1)
+_PASSES: validate.Check = partial(validate.integer, at_least=1)
 Shapes = tuple[tuple[int, ...], ...]
 _ADDED = 1e-6  # to norms, by Opacus, before it divides the clipping norm by them
 

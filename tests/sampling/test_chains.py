@@ -118,11 +118,11 @@ def test_the_noise_executed_is_the_noise_accounted(monkeypatch):
     """In doubles it is never below, and the accountant's never above √(2η)."""
     found = []
 
-    def follow(*given):
-        found.append(given[3:5])
+    def values(walks, generator):
+        found.append((walks.sizes, walks.noise_std))
         return np.zeros((1, 1))
 
-    monkeypatch.setattr("pabi.sampling.chains.follow", follow)
+    monkeypatch.setattr("pabi.sampling.chains.Walks.values", values)
     for eta, beta in itertools.product(np.geomspace(1e-9, 2e4, 30).tolist(), (1 / 3, 1.0, 1e5)):
         chain = small(step_size=eta, inverse_temperature=beta, steps=2)
         langevin(chain, lambda x: x, 0.0, random_state=0, delta=0.01)

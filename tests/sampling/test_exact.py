@@ -203,16 +203,16 @@ def test_rounds_are_drawn_every_case(monkeypatch):
     """Each round at its κ, on the part of the set near the draw before; the last draw is what is left."""
     m = iterated(epsilons=[2.0, 3.0, 4.0], n=3000)
     rounds, drawn = [], []
-    accepted = exact._accepted
+    accepted = exact._Draws._accepted
 
-    def spy(region, value, kappa, facts, most, count, generator):
-        found = accepted(region, value, kappa, facts, most, count, generator)
-        rounds.append((region, kappa))
+    def spy(draws, region, one, count, generator):
+        found = accepted(draws, region, one, count, generator)
+        rounds.append((region, one.kappa))
         drawn.append(found)
         assert np.all(region.holds(found))
         return found
 
-    monkeypatch.setattr(exact, "_accepted", spy)
+    monkeypatch.setattr(exact._Draws, "_accepted", spy)
     x = draws(m, bowl([0.2, 0.1]), 1)
     assert [k for _, k in rounds] == [r.inverse_temperature for r in m.rounds]
     np.testing.assert_allclose(x, drawn[-1], rtol=0, atol=2.0**-38)

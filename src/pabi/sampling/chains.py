@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from pabi.budget.ledger import Ledger
 from pabi.describe import prox
 from pabi.describe.batches import FullBatch
+from pabi.describe.iteration import NoisyIteration
 from pabi.describe.langevin import LangevinChain
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD, Prox
@@ -282,8 +283,7 @@ def langevin_on(
         noise_std=noise_std,
         thin=every,
     )
-    values, guarantee = terms.release(proven, lambda source: drawn(walks, source, terms.machines))
-    return Draws(values, guarantee, chain, chain.release)
+    return walks.released(terms, proven, chain, chain.release)
 
 
 def check_gradient(gradient: Any, loss: Loss, n: int, size: int) -> bool:
@@ -308,7 +308,8 @@ class Walks:
     """Chains from their starting points, all but their noise.
 
     `run`: by which steps draw batches, None where every step uses all records. `start`: (chains, *shape).
-    `sizes`, `noise_std`, `thin`: as of `follow`.
+    `sizes`: h of every step. `noise_std`: of the noise of one. `thin`: every how many steps an iterate is
+    released, counted back from the last; None for the last alone.
     """
 
     gradient: Gradient
@@ -328,11 +329,40 @@ class Walks:
         return replace(self, start=self.start[some.start : some.stop])
 
     def values(self, generator: np.random.Generator) -> Array:
-        """(chains, draws, *shape) the iterates that are released."""
+        """(chains, draws, *shape) the iterates x ← Π(x − h·mean(x, step) + noise) that are released.
+
+        Every local here is secret but the result.
+        """
         order = None if self.run is None else batch_rows(self.run, generator)
         mean = Mean(self.gradient, self.l2, order)
-        project = each_chain(self.prox, self.start.shape[1:])
-        return follow(mean, project, self.start, self.sizes, self.noise_std, self.thin, generator)
+        x, project = self.start, each_chain(self.prox, self.start.shape[1:])
+        steps = len(self.sizes)
+        between = self.thin or steps
+        draws = np.empty((len(x), -(-steps // between), *x.shape[1:]))
+        for k, size in enumerate(self.sizes.tolist()):
+            # The data's part and the noise first: the rounding of their sum is what `mean_gradient` leaves
+            # room for, and what follows is post-processing.
+            pull = size * mean(x, k)
+            moved = generator.standard_normal(x.shape)
+            moved *= self.noise_std
+            moved -= pull
+            x = x - (size * mean.l2) * x + moved if mean.l2 else x + moved
+            left = steps - 1 - k
+            if self.thin is not None or left == 0:
+                x = on_grid(x, self.noise_std)
+            x = project(x, size)
+            if left % between == 0:
+                draws[:, -1 - left // between] = x
+        return draws
+
+    def released(
+        self, terms: Terms, proven: Guarantee, chain: LangevinChain | NoisyIteration, release: str
+    ) -> Draws:
+        """The draws of the description that was accounted."""
+        values, guarantee = terms.release(
+            proven, lambda source: drawn(self, source, terms.machines)
+        )
+        return Draws(values, guarantee, chain, release)
 
 
 class Mean:
@@ -354,40 +384,6 @@ class Mean:
         if rows is None:  # an empty batch: the regulariser alone, and nobody is asked
             return np.asarray((self._loss_l2 - self.l2) * x)
         return returned("gradient", self._gradient(read_only(x), numbers_of(rows)), x.shape)
-
-
-def follow(
-    mean: Mean,
-    project: EachChain,
-    x: Array,
-    sizes: Array,
-    noise_std: float,
-    thin: int | None,
-    generator: np.random.Generator,
-) -> Array:
-    """The iterates x ← Π(x − h·mean(x, step) + noise) that are released, (chains, draws, *shape).
-
-    `thin`: every how many steps one is, counted back from the last; None for the last alone. Every local here
-    is secret but the result.
-    """
-    steps = len(sizes)
-    between = thin or steps
-    draws = np.empty((len(x), -(-steps // between), *x.shape[1:]))
-    for k, size in enumerate(sizes.tolist()):
-        # The data's part and the noise first: the rounding of their sum is what `mean_gradient` leaves room
-        # for, and what follows is post-processing.
-        pull = size * mean(x, k)
-        moved = generator.standard_normal(x.shape)
-        moved *= noise_std
-        moved -= pull
-        x = x - (size * mean.l2) * x + moved if mean.l2 else x + moved
-        left = steps - 1 - k
-        if thin is not None or left == 0:
-            x = on_grid(x, noise_std)
-        x = project(x, size)
-        if left % between == 0:
-            draws[:, -1 - left // between] = x
-    return draws
 
 
 def thinned(release: str, thin: int, steps: int) -> int | None:

@@ -193,14 +193,66 @@ class _Draws:
     def values(self, generator: np.random.Generator) -> Array:
         """(draws, p) points."""
         parts = [self.draws] if len(self.rounds) == 1 else [1] * self.draws
-        points = [
-            _draw(
-                self.region, self.rounds, self.loss_value, self.bounds, self.most, part, generator
-            )
-            for part in parts
-        ]
+        points = np.concatenate([self._drawn(part, generator) for part in parts])
         # Which doubles a box can yield depends on the box, and the boxes on the data.
-        return _released(self.region, np.concatenate(points))
+        return _released(self.region, points)
+
+    def _drawn(self, draws: int, generator: np.random.Generator) -> Array:
+        """(draws, p) of the last round; `draws` is 1 where there are several. Locals are secret."""
+        region = self.region
+        for i, one in enumerate(self.rounds):
+            points = self._accepted(region, one, draws, generator)
+            if i + 1 < len(self.rounds):
+                region = region.within(points[0], one.radius)
+        return points
+
+    def _accepted(
+        self, region: Region, one: _Round, draws: int, generator: np.random.Generator
+    ) -> Array:
+        """(draws, p) independent draws from the density ∝ exp(−κL) on the region."""
+        value = self._relative(region, one)
+        envelope = Envelope(region, value, one.kappa, self.bounds)
+        taken = np.empty((0, region.dimension))
+        while len(taken) < draws:
+            together = min(max(len(envelope), draws, _FEWEST), _TOGETHER)
+            points, bound, boxes = envelope.propose(together, generator)
+            level = np.log1p(-generator.random(together))
+            accepted = region.holds(points)
+            chance = np.full(together, -math.inf)
+            chance[accepted] = -one.kappa * value(points[accepted]) - bound[accepted]
+            if np.any(chance > _TOLERANCE):
+                raise InvalidInput("loss_value", _FASTER)
+            accepted = level <= chance
+            taken = np.concatenate([taken, points[accepted]])
+            # As in adaptive rejection sampling (Gilks and Wild 1992): what was refused says where the bound
+            # is loose, and a bound that depends on refused proposals leaves the next draw exact.
+            if 2 * np.count_nonzero(accepted) < together and envelope.evaluations < self.most:
+                envelope.halve(np.unique(boxes[~accepted]))
+        return taken[:draws]
+
+    def _relative(self, region: Region, one: _Round) -> LossValue:
+        """The loss less that at the set's centre: a constant in it does not count."""
+        value, bounds = _in_parts(self.loss_value, one.rows), self.bounds
+        reference = value(region.centre[None])
+        # What the bounds allow, and rounding.
+        diameter = self.rounds[0].diameter
+        farthest = bounds.slope(diameter) * diameter + 2.0 * ROUNDING / one.kappa
+        largest = ROUNDING / one.kappa * 2.0**53
+
+        def difference(points: Array) -> Array:
+            losses = value(points)
+            if np.any(np.abs(losses) > largest):
+                raise InvalidInput("loss_value", "so large that doubles do not show its changes")
+            change = losses - reference
+            if np.any(np.abs(change) > farthest):
+                if bounds.lipschitz is None:
+                    raise InvalidInput(
+                        "lipschitz", "missing: the loss changes faster than with its default"
+                    )
+                raise InvalidInput("loss_value", _FASTER)
+            return change
+
+        return difference
 
 
 def _rounds(mechanism: ExponentialMechanism | IteratedExponentialMechanism) -> list[_Round]:
@@ -248,87 +300,12 @@ def _refuse_long(region: Region, rounds: list[_Round], bounds: LossBounds, most:
             )
 
 
-def _draw(
-    region: Region,
-    rounds: list[_Round],
-    loss_value: LossCallable,
-    bounds: LossBounds,
-    most: int,
-    draws: int,
-    generator: np.random.Generator,
-) -> Array:
-    """(draws, p) of the last round; `draws` is 1 where there are several. Every local is secret but that."""
-    for i, one in enumerate(rounds):
-        value = _relative(
-            _in_parts(loss_value, one.rows), region, rounds[0].diameter, one.kappa, bounds
-        )
-        points = _accepted(region, value, one.kappa, bounds, most, draws, generator)
-        if i + 1 < len(rounds):
-            region = region.within(points[0], one.radius)
-    return points
-
-
-def _accepted(
-    region: Region,
-    value: LossValue,
-    kappa: float,
-    bounds: LossBounds,
-    most: int,
-    draws: int,
-    generator: np.random.Generator,
-) -> Array:
-    """(draws, p) independent draws from the density ∝ exp(−κL) on the region."""
-    envelope = Envelope(region, value, kappa, bounds)
-    taken = np.empty((0, region.dimension))
-    while len(taken) < draws:
-        together = min(max(len(envelope), draws, _FEWEST), _TOGETHER)
-        points, bound, boxes = envelope.propose(together, generator)
-        level = np.log1p(-generator.random(together))
-        accepted = region.holds(points)
-        chance = np.full(together, -math.inf)
-        chance[accepted] = -kappa * value(points[accepted]) - bound[accepted]
-        if np.any(chance > _TOLERANCE):
-            raise InvalidInput("loss_value", _FASTER)
-        accepted = level <= chance
-        taken = np.concatenate([taken, points[accepted]])
-        # As in adaptive rejection sampling (Gilks and Wild 1992): what was refused says where the bound is
-        # loose, and a bound that depends on refused proposals leaves the next draw exact.
-        if 2 * np.count_nonzero(accepted) < together and envelope.evaluations < most:
-            envelope.halve(np.unique(boxes[~accepted]))
-    return taken[:draws]
-
-
 def _released(region: Region, points: Array) -> Array:
     """(draws, p) points on the public grid, those that it moves out of the set moved back."""
     noise = region.grid / GRID
     columns = [on_grid(points[:, i], float(noise[i])) for i in range(region.dimension)]
     project = each_chain(region.base, (region.dimension,))
     return project(np.stack(columns, axis=1), 1.0)
-
-
-def _relative(
-    value: LossValue, region: Region, diameter: float, kappa: float, bounds: LossBounds
-) -> LossValue:
-    """`value` less that at the set's centre: a constant in the loss does not count."""
-    reference = value(region.centre[None])
-    # What the bounds allow, and rounding.
-    farthest = bounds.slope(diameter) * diameter + 2.0 * ROUNDING / kappa
-    largest = ROUNDING / kappa * 2.0**53
-
-    def difference(points: Array) -> Array:
-        losses = value(points)
-        if np.any(np.abs(losses) > largest):
-            raise InvalidInput("loss_value", "so large that doubles do not show its changes")
-        change = losses - reference
-        if np.any(np.abs(change) > farthest):
-            if bounds.lipschitz is None:
-                raise InvalidInput(
-                    "lipschitz", "missing: the loss changes faster than with its default"
-                )
-            raise InvalidInput("loss_value", _FASTER)
-        return change
-
-    return difference
 
 
 def _in_parts(loss_value: LossCallable, rows: NDArray[np.intp] | None) -> LossValue:

@@ -30,7 +30,7 @@ from pabi.sampling.chains import (
     starting_points,
     thinned,
 )
-from pabi.sampling.draws import Draws, drawn
+from pabi.sampling.draws import Draws
 
 if TYPE_CHECKING:
     from pabi.guarantees.guarantee import Guarantee
@@ -156,8 +156,7 @@ def diffusion_on(
         noise_std=noise_std,
         thin=every,
     )
-    values, guarantee = terms.release(proven, lambda source: drawn(walks, source, terms.machines))
-    return Draws(values, guarantee, iteration, diffusion.release)
+    return walks.released(terms, proven, iteration, diffusion.release)
 
 
 def _check_domain(diffusion: LangevinDiffusion, domain: Any) -> None:

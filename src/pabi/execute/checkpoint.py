@@ -16,9 +16,10 @@ import io
 import json
 import os
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,6 +77,20 @@ class State:
     assumed: tuple[str, ...] = ()
     update: updates.State = ()
 
+    def arrays(self) -> dict[str, Any]:
+        """What of it is arrays, by name."""
+        order = {} if self.secret is None else {"order": self.secret}
+        kept = {f"{_UPDATE}{i}": array for i, array in enumerate(self.update)}
+        return {"x": self.x, **order, **kept}
+
+    @classmethod
+    def of(cls, step: Any, arrays: Mapping[str, Any], assumed: Any) -> Self:
+        """The state of these arrays, whatever stands among them."""
+        kept = sum(name.startswith(_UPDATE) for name in arrays)
+        update = tuple(np.array(arrays[f"{_UPDATE}{i}"]) for i in range(kept))
+        secret = np.array(arrays["order"]) if "order" in arrays else None
+        return cls(step, np.array(arrays["x"]), secret, tuple(assumed), update)
+
 
 class Checkpoint:
     """A file that is rewritten atomically every `seconds` while a run is under way."""
@@ -112,13 +127,9 @@ class Checkpoint:
             "run": self._digest,
             "step": state.step,
             "start": self._start,
-            "x": state.x,
             "assumed": json.dumps(state.assumed),
         }
-        if state.secret is not None:
-            arrays["order"] = state.secret
-        arrays |= {f"{_UPDATE}{i}": array for i, array in enumerate(state.update)}
-        np.savez(content, **arrays)
+        np.savez(content, **arrays, **state.arrays())
         try:
             write_secret(self._path, content.getbuffer())
         except OSError as bad:
@@ -134,11 +145,9 @@ class Checkpoint:
             with np.load(self._path, allow_pickle=False) as held:
                 form, digest = str(held["format"]), str(held["run"])
                 if form == _FORMAT:
-                    step, x, start = (np.array(held[name]) for name in ("step", "x", "start"))
-                    secret = np.array(held["order"]) if "order" in held else None
-                    names = sum(name.startswith(_UPDATE) for name in held)
-                    update = tuple(np.array(held[f"{_UPDATE}{i}"]) for i in range(names))
+                    step, start = np.array(held["step"]), np.array(held["start"])
                     assumed = json.loads(str(held["assumed"]))
+                    state = State.of(step, held, assumed)
         except OSError as bad:
             reason = bad.strerror or "not a checkpoint"
             raise InvalidInput("resume", f"cannot read {self._path}: {reason}") from None
@@ -154,7 +163,7 @@ class Checkpoint:
             )
         if form != _FORMAT:
             raise InvalidInput("resume", f"{self._path} is not a checkpoint of this version")
-        if digest != self._digest or x.shape != self._start.shape:
+        if digest != self._digest or state.x.shape != self._start.shape:
             raise InvalidInput("resume", f"{self._path} belongs to another run")
         if not np.array_equal(start, self._start):
             raise InvalidInput("x0", f"expected the start of the run that {self._path} is of")
@@ -163,14 +172,14 @@ class Checkpoint:
         if not (
             step.dtype.kind == "i"
             and step.shape == ()
-            and x.dtype == np.float64
+            and state.x.dtype == np.float64
             and 0 <= step < self._run.steps + (self._run.release == "path")
-            and np.all(np.isfinite(x))
-            and self._serves(secret)
-            and self._updates(update)
+            and np.all(np.isfinite(state.x))
+            and self._serves(state.secret)
+            and self._updates(state.update)
         ):
             raise InvalidInput("resume", f"{self._path} holds a state that no run can be in")
-        return State(int(step), x, secret, tuple(assumed), update)
+        return replace(state, step=int(step))
 
     def _serves(self, secret: NDArray[Any] | None) -> bool:
         """Whether it is an order that the run can be in."""

@@ -93,7 +93,7 @@ def without(digests: Digests, forgotten: NDArray[np.intp]) -> Digests:
 
 FORMAT = "pabi.state.1"
 NO_TURN = "none"  # the name of states that were written before they had names
-_UPDATE, _PUBLIC = "update_", "public_"  # before the names of arrays of these kinds
+_PUBLIC = "public_"  # before the names of arrays that are no secrets
 _UNREADABLE = (ValueError, KeyError, TypeError, EOFError, OverflowError, zipfile.BadZipFile)
 
 
@@ -250,17 +250,13 @@ def written(state: SecretState) -> bytes:
     }
     arrays: dict[str, Any] = {
         "head": json.dumps(head),
-        "x": walk.x,
         "start": state.start,
         "shown": state.shown,
         "digests": state.digests,
         "digest_key": np.frombuffer(state.digest_key, dtype=np.uint8),
     }
-    if walk.secret is not None:
-        arrays["order"] = walk.secret
-    arrays |= {f"{_UPDATE}{i}": array for i, array in enumerate(walk.update)}
     arrays |= {f"{_PUBLIC}{name}": array for name, array in state.arrays.items()}
-    np.savez(content, **arrays)
+    np.savez(content, **arrays, **walk.arrays())
     return content.getvalue()
 
 
@@ -285,16 +281,9 @@ def _state(head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Secre
     run = from_dict(head["run"])
     if type(run) is not NoisySGD:
         raise InvalidInput("state", "expected one of a run of noisy SGD")
-    updates = sum(name.startswith(_UPDATE) for name in arrays)
     return SecretState(
         run=run,
-        walk=State(
-            head["step"],
-            arrays["x"],
-            arrays.get("order"),
-            tuple(head["assumed"]),
-            tuple(arrays[f"{_UPDATE}{i}"] for i in range(updates)),
-        ),
+        walk=State.of(head["step"], arrays, head["assumed"]),
         start=arrays["start"],
         shown=arrays["shown"],
         digests=arrays["digests"],

@@ -150,9 +150,9 @@ def planned(target: Target, sized: Sequence[Sized]) -> SearchPlan:
             "shape", f"expected a number ≥ {exact(_LEAST_SHAPE)}, got {exact(shape)}"
         )
     law = TrialLaw(gamma_of(mean, shape), shape)
-    delta = target.delta / mean
+    delta, most = target.delta / mean, law.quantile(_MOST)
 
-    def cost(epsilon: float) -> _Costed:
+    def cost(epsilon: float) -> SearchPlan:
         plans = tuple(one.plan(epsilon, delta) for one in sized)
         trials = tuple(
             together(*one.before, plan.guarantee) for one, plan in zip(sized, plans, strict=True)
@@ -160,40 +160,28 @@ def planned(target: Target, sized: Sequence[Sized]) -> SearchPlan:
         noise = _scoring_noise(trials, target.scored) if target.scored else None
         scoring = None if noise is None else scored(noise, target.scored, trials[0])
         whole = select(trials, mean, shape, scoring=scoring)
-        total = compose(*target.besides, whole) if target.besides else whole
-        return _Costed(epsilon, noise, plans, trials, whole, total)
+        return SearchPlan(
+            settings=tuple(one.settings for one in sized),
+            epsilon=epsilon,
+            delta=delta,
+            scoring_noise=noise,
+            gamma=law.gamma,
+            shape=law.shape,
+            guarantee=whole,
+            total=compose(*target.besides, whole) if target.besides else whole,
+            expected_trials=mean,
+            most_trials=most,
+            trials=trials,
+            plans=plans,
+        )
 
     best = _largest(cost, target)
-    whole = replace(best.whole, tuned_at=target.delta)
-    return SearchPlan(
-        settings=tuple(one.settings for one in sized),
-        epsilon=best.epsilon,
-        delta=delta,
-        scoring_noise=best.noise,
-        gamma=law.gamma,
-        shape=law.shape,
-        guarantee=whole,
-        total=replace(best.total, tuned_at=target.delta) if target.besides else whole,
-        expected_trials=mean,
-        most_trials=law.quantile(_MOST),
-        trials=best.trials,
-        plans=best.plans,
-    )
+    whole = replace(best.guarantee, tuned_at=target.delta)
+    total = replace(best.total, tuned_at=target.delta) if target.besides else whole
+    return replace(best, guarantee=whole, total=total)
 
 
-@dataclass(frozen=True)
-class _Costed:
-    """A budget of one trial, and what it comes to."""
-
-    epsilon: float
-    noise: float | None
-    plans: tuple[TrainingPlan, ...]
-    trials: tuple[Guarantee, ...]
-    whole: Guarantee
-    total: Guarantee
-
-
-def _largest(cost: Callable[[float], _Costed], target: Target) -> _Costed:
+def _largest(cost: Callable[[float], SearchPlan], target: Target) -> SearchPlan:
     """The largest budget of one trial, up to 0.5 %, with which the whole meets the target."""
     best, low, high = None, 0.0, target.epsilon
     guess, least = 0.4 * target.epsilon, math.inf

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -82,14 +82,10 @@ class Recipe:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Partition:
-    """Rows that a worker holds. `check`: a checksum of them. `size`: in bytes."""
+    """Rows that a worker holds. `size`: in bytes."""
 
-    number: int
-    rows: int
-    check: int
+    summary: Summary
     size: int
-    labels: frozenset[float]
-    shapes: tuple[tuple[int, ...], tuple[int, ...]]
     gradients: PerRecordGradients | None
     run: NoisySGD
 
@@ -101,7 +97,8 @@ class Partition:
 class Summary:
     """What is known of a partition.
 
-    `labels`: those that are not 1, where targets are labels. `shapes`: of a row's features and target.
+    `check`: a checksum of its rows. `arithmetic`: of the worker that says so. `labels`: those that are not 1,
+    where targets are labels. `shapes`: of a row's features and target.
     """
 
     number: int
@@ -140,14 +137,7 @@ def summary(partition: Partition | Refusal) -> Summary | Refusal:
     """What is known of a partition."""
     if isinstance(partition, Refusal):
         return partition
-    return Summary(
-        partition.number,
-        partition.rows,
-        partition.check,
-        arithmetic(),
-        partition.labels,
-        partition.shapes,
-    )
+    return replace(partition.summary, arithmetic=arithmetic())
 
 
 def partial_sum(
@@ -161,7 +151,7 @@ def partial_sum(
         return partition
     assert partition.gradients is not None
     chosen, shares = rows.value
-    groups = None if shares is None else _each_its_own(chosen, shares, partition.rows)
+    groups = None if shares is None else _each_its_own(chosen, shares, partition.summary.rows)
     try:
         # A floating-point warning would report on a hidden iterate.
         with np.errstate(all="ignore"):
@@ -169,7 +159,7 @@ def partial_sum(
             value = total(read_only(point.value), chosen)
     except Exception as bad:
         return Refusal.of(bad)
-    return PartialSum(place, partition.check, rows_in(chosen), arithmetic(), value)
+    return PartialSum(place, partition.summary.check, rows_in(chosen), arithmetic(), value)
 
 
 def _each_its_own(rows: Rows, shares: Array, count: int) -> UserRows:
@@ -194,12 +184,15 @@ def _held(recipe: Recipe, number: int, *cells: Any) -> Partition:
     for part in (X, y, *rest):
         check = zlib.crc32(_bytes(part), check)
     return Partition(
-        number=number,
-        rows=len(X),
-        check=check,
+        summary=Summary(
+            number=number,
+            rows=len(X),
+            check=check,
+            arithmetic="",
+            labels=frozenset(np.unique(y).tolist()) - {1} if signed else frozenset(),
+            shapes=(X.shape[1:], y.shape[1:]),
+        ),
         size=sum(part.nbytes for part in (X, y, *rest)),
-        labels=frozenset(np.unique(y).tolist()) - {1} if signed else frozenset(),
-        shapes=(X.shape[1:], y.shape[1:]),
         gradients=recipe.gradients(X, y, *rest) if len(X) else None,
         run=recipe.run,
     )

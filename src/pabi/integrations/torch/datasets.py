@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -340,13 +340,6 @@ BY_RECORD = (
     "the parameters and draws that are independent of all records; they keep and show nothing of it"
 )
 COMPOSED = "composition"  # the method that the rounding of gradients does not harm
-
-
-class Result(NamedTuple):
-    """The last iterate and what its release costs, with all that was released before it."""
-
-    x: Array
-    guarantee: Guarantee
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,6 +19,7 @@ from pabi.describe.losses import Loss
 from pabi.describe.scalar_losses import LinearLoss
 from pabi.describe.statistics import NoisySecondMoments
 from pabi.describe.vector_losses import executable
+from pabi.execute.engine import Trained
 from pabi.execute.hiding import unshown
 from pabi.execute.large_records import RowMap
 from pabi.execute.linear_gradients import LossGradients
@@ -29,7 +30,6 @@ from pabi.integrations.torch.datasets import (
     FROZEN,
     ModuleTask,
     Pairs,
-    Result,
     Unchanged,
     apart,
     refuse_dependent,
@@ -321,7 +321,7 @@ class _Seen:
         return theta if self.row_map is None else self.row_map.applied(theta)
 
 
-def train_head(head: Head, task: ModuleTask, preparation: Preparation, fresh: Head) -> Result:
+def train_head(head: Head, task: ModuleTask, preparation: Preparation, fresh: Head) -> Trained:
     """Trains the layer of `head`, whose module the records go through, and puts the weights into `fresh`."""
     head.module.train(False).to(preparation.device)
     head.refuse_unfit(task.pairs)
@@ -344,7 +344,8 @@ def train_head(head: Head, task: ModuleTask, preparation: Preparation, fresh: He
         _refuse_other_targets(gradients, weights)
         result = task.execute(gradients, seen.start(weights).reshape(gradients.shape))
     fresh.set_weights(seen.end(result.x.reshape(weights.shape)), preparation.scaling)
-    return Result(result.x, together(*seen.before, result.guarantee).assuming(*sentences))
+    whole = together(*seen.before, result.guarantee).assuming(*sentences)
+    return replace(result, guarantee=whole)
 
 
 def _sentences(head: Head, *, products: bool) -> tuple[str, ...]:

@@ -8,11 +8,13 @@ filled up with zeros, and a trial on made-up rows has to give the same bits wher
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pabi.execute.engine import Trained
 from pabi.execute.hiding import unshown
 from pabi.integrations.torch.datasets import (
     BY_RECORD,
@@ -21,7 +23,6 @@ from pabi.integrations.torch.datasets import (
     ROWS,
     ModuleTask,
     Pairs,
-    Result,
     Unchanged,
     made_up,
     refuse_dependent,
@@ -157,7 +158,7 @@ def _parts(count: int, size: int) -> Iterator[slice]:
 
 def train_module(
     module: Any, fresh: Any, *, loss: Any, task: ModuleTask, chunk: int | None, device: Any
-) -> Result:
+) -> Trained:
     """Trains `module`, which the records go through, and puts its parameters into `fresh`, which they do not.
 
     `loss`: of one record. `chunk`: of how many records in a call.
@@ -174,4 +175,4 @@ def train_module(
         result = task.execute(gradients, gradients.start)
         before.refuse_changed("train" if working.training else "eval")
     gradients.set_parameters(fresh, result.x)
-    return Result(result.x, result.guarantee.assuming(*sentences))
+    return replace(result, guarantee=result.guarantee.assuming(*sentences))

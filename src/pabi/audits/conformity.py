@@ -247,7 +247,6 @@ class TrainerTests:
             best, inside[i] = _interval(usual[i], faulty[i], self.each, quantile)
             shown.append((best, i))
         shown.sort(reverse=True)
-        shown.sort(reverse=True)
         p, q = (
             np.array([_probabilities(counts[i])[inside[i]].sum() for _, i in shown])[:, None]
             for counts in (usual, faulty)

@@ -139,29 +139,9 @@ def _over(moved: float, noise: Any) -> float:
     return fraction_up(Fraction(moved) / Fraction(scale)) if scale else math.inf
 
 
-def _nothing(event: Any, relation: Any) -> TradeOff:
-    return Gaussian(0.0)
-
-
-def _everything(event: Any, relation: Any) -> TradeOff:
-    return Gaussian(math.inf)
-
-
-def _all_of(event: Any, relation: Any) -> TradeOff:
-    return composed((curve_of(part, relation), 1) for part in event.events)
-
-
 def _times(event: Any, relation: Any) -> TradeOff:
     curve = curve_of(event.event, relation)
     return composed(((curve, validate.integer("count", event.count, at_least=1)),))
-
-
-def _gaussian(event: Any, relation: Any) -> TradeOff:
-    return Gaussian(_over(_moved(relation), event.noise_multiplier))
-
-
-def _laplace(event: Any, relation: Any) -> TradeOff:
-    return _laplace_of(event, _moved(relation), 1.0)
 
 
 def _laplace_of(event: Any, moved: int, p: float) -> TradeOff:
@@ -259,25 +239,29 @@ def _mixture(event: Any, relation: Any) -> TradeOff:
     return PoissonSubsampled(_over(max(moved, default=0.0), noise), min(1.0, fraction_up(p)))
 
 
-def _selection(event: Any, relation: Any) -> TradeOff:
-    return selected(curve_of(event.event, relation), event.mean, event.shape)
-
-
 _RULES: Mapping[type, Rule] = MappingProxyType(
     {
-        events.NoOpDpEvent: _nothing,
-        events.NonPrivateDpEvent: _everything,
-        events.ComposedDpEvent: _all_of,
+        events.NoOpDpEvent: lambda event, relation: Gaussian(0.0),
+        events.NonPrivateDpEvent: lambda event, relation: Gaussian(math.inf),
+        events.ComposedDpEvent: (
+            lambda event, relation: composed((curve_of(part, relation), 1) for part in event.events)
+        ),
         events.SelfComposedDpEvent: _times,
-        events.GaussianDpEvent: _gaussian,
-        events.LaplaceDpEvent: _laplace,
+        events.GaussianDpEvent: (
+            lambda event, relation: Gaussian(_over(_moved(relation), event.noise_multiplier))
+        ),
+        events.LaplaceDpEvent: lambda event, relation: _laplace_of(event, _moved(relation), 1.0),
         events.DiscreteLaplaceDpEvent: _discrete_laplace,
         events.RandomizedResponseDpEvent: _randomised_response,
         events.PoissonSampledDpEvent: _poisson,
         events.SampledWithoutReplacementDpEvent: _fixed_size,
         events.SingleEpochTreeAggregationDpEvent: _tree,
         events.MixtureOfGaussiansDpEvent: _mixture,
-        events.RepeatAndSelectDpEvent: _selection,
+        events.RepeatAndSelectDpEvent: (
+            lambda event, relation: selected(
+                curve_of(event.event, relation), event.mean, event.shape
+            )
+        ),
     }
 )
 
@@ -395,7 +379,7 @@ def from_event(event: Any, *, neighboring_relation: Any) -> Guarantee:
     docs, "Theory", 20.
     """
     adjacency = _adjacency(neighboring_relation)
-    _require_event(event)
+    validate.instance("event", event, events.DpEvent, "a dp_accounting.DpEvent")
     special = (_SPECIAL,) if adjacency == "zero_out" else ()
     return Guarantee.from_tradeoff(
         curve_of(event, neighboring_relation),
@@ -604,10 +588,6 @@ def _checked_relation(relation: Any) -> Any:
             f"expected a dp_accounting.NeighboringRelation, got {relation!r}",
         )
     return relation
-
-
-def _require_event(event: Any) -> None:
-    validate.instance("event", event, events.DpEvent, "a dp_accounting.DpEvent")
 
 
 def _adjacency_of(value: Any) -> Adjacency:

@@ -17,7 +17,6 @@ from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline
 
 from pabi.budget.ledger import Ledger
-from pabi.describe.runs import NoisySGD
 from pabi.describe.step_sizes import StepSizes
 from pabi.execute.engine import Trained
 from pabi.execute.statistics import ReleasedMoments
@@ -135,7 +134,7 @@ def parameters_hash(model: Any) -> str:
 
 def parameters_of(model: Any) -> Mapping[str, Any]:
     """The released arrays, labels and levels of a model by name. Raises InvalidInput for what has none."""
-    if isinstance(model, Trained) or _is_trained_module(model):
+    if isinstance(model, Trained):
         return {"x": model.x}
     if isinstance(model, ReleasedMoments):
         return {"values": model.values}
@@ -303,15 +302,6 @@ def _is_default(field: Any, value: Any) -> bool:
 def _is_search(model: Any) -> bool:
     """Whether it is a fitted search of this library, which predicts as its best model does."""
     return type(model).__module__ == "pabi.learn.search" and "best_estimator_" in vars(model)
-
-
-def _is_trained_module(model: Any) -> bool:
-    """Whether it is what an integration's `train` returns, in whose notes the hash is that of `x`."""
-    held = getattr(model, "__dict__", {})
-    described = isinstance(held.get("run"), NoisySGD) and isinstance(
-        held.get("guarantee"), Guarantee
-    )
-    return described and isinstance(held.get("x"), np.ndarray)
 
 
 def guarantee_of(model: Any, *, strict: bool = True) -> Guarantee:

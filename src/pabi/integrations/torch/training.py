@@ -17,7 +17,7 @@ from pabi.describe.runs import NoisySGD
 from pabi.describe.statistics import NoisySecondMoments
 from pabi.execute.batches import batch_rows
 from pabi.execute.blocks import Rows
-from pabi.execute.engine import TrainOptions
+from pabi.execute.engine import Trained, TrainOptions
 from pabi.execute.hiding import refuse_unenforceable
 from pabi.execute.randomness import randomness_from
 from pabi.execute.records import numbers_of
@@ -35,11 +35,10 @@ from pabi.integrations.torch.library import (
 from pabi.integrations.torch.per_record import train_module
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
-from pabi.numbers.rounding import Array
 
 
 @dataclass(frozen=True, eq=False)
-class TrainedModule:
+class TrainedModule(Trained):
     """The module that a training run releases, with its guarantee.
 
     Attributes
@@ -62,9 +61,6 @@ class TrainedModule:
     """
 
     module: Any
-    guarantee: Guarantee
-    run: NoisySGD
-    x: Array
 
     def __repr__(self) -> str:
         kind = type(self.module).__name__
@@ -196,7 +192,7 @@ def train(
         at_once = None if chunk is None else validate.integer("chunk", chunk, at_least=1)
         loss = checked_loss_of_records(loss)
         result = train_module(own, fresh, loss=loss, task=task, chunk=at_once, device=place)
-    return TrainedModule(fresh, result.guarantee, run, result.x)
+    return TrainedModule(result.x, result.guarantee, run, fresh)
 
 
 def _refuse_without_loss(run: NoisySGD, loss: Any) -> None:

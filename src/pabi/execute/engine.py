@@ -260,7 +260,11 @@ def train_and_keep(
             after_step = _Aftermath(files.current, guarantee.besides, options.watch, advance)
             arranged = None if options.groups is not None else _layout(gradients)
             source = randomness.generator()
-            x, last = _execute(run, gradient_sum, state, source, after_step, arranged)
+            batches = batch_rows(run, source, state.secret, arranged)
+            steps = WalkedSteps(run, run, lambda k: k if k < run.data_steps else None)
+            x, last = walked(
+                steps, gradient_sum, state, batches, generator=source, after_step=after_step
+            )
         if keep is not None:
             keep(replace(last, assumed=guarantee.besides), x)
         return x
@@ -487,22 +491,6 @@ class _Aftermath:
         if self._watch is not None:
             self._watch(state.step, state.x.copy())
         self._advance()
-
-
-def _execute(
-    run: NoisySGD,
-    gradient_sum: GradientSum,
-    state: State,
-    generator: np.random.Generator,
-    after_step: Callable[[State], None],
-    arranged: Layout | None = None,
-) -> tuple[Array, State]:
-    """(the last iterate as it is released, the state as it is)."""
-    batches = batch_rows(run, generator, state.secret, arranged)
-    walked_steps = WalkedSteps(run, run, lambda k: k if k < run.data_steps else None)
-    return walked(
-        walked_steps, gradient_sum, state, batches, generator=generator, after_step=after_step
-    )
 
 
 @dataclass(frozen=True)

@@ -69,14 +69,6 @@ BY_ITSELF = (
 _FREE = frozenset({"ledger", "verbose", "random_state", "strict", "users"})
 
 
-class SeenTable(NamedTuple):
-    """A table as training sees it. `X`: an array or CSR. `weights`: None for all ones."""
-
-    X: Any
-    targets: NDArray[Any]
-    weights: Array | None
-
-
 class Keeping(NamedTuple):
     """What becomes of the state of a fit: what `write` does with it, and what it notes beside."""
 
@@ -234,7 +226,7 @@ class ForgettingModel(BoundedRows):
         self,
         fresh: Self,
         held: SecretState,
-        table: SeenTable,
+        table: CheckedRows,
         numbers: NDArray[np.intp],
         request: Wanted,
         state: StateFile,
@@ -364,13 +356,10 @@ class ForgettingModel(BoundedRows):
         return replace(plan, run=held.run, moments=held.moments, costs=costs)
 
     def _trained_anew(
-        self, held: SecretState, table: SeenTable, blank: NDArray[np.intp]
+        self, held: SecretState, table: CheckedRows, blank: NDArray[np.intp]
     ) -> SecretState:
         """The state of another training, in which these rows have no part. Its noise never follows a seed."""
-        weights = np.ones(held.run.n) if table.weights is None else table.weights.copy()
-        weights[blank] = 0.0
-        records = self._records(table.X)
-        rows = CheckedRows(table.X, records, table.targets, weights)
+        rows = table._replace(weights=_wiped(table, blank))
         states: list[SecretState] = []
         seed, self.random_state = self.random_state, None
         try:
@@ -413,7 +402,7 @@ class ForgettingModel(BoundedRows):
         held: SecretState,
         blank: NDArray[np.intp],
         wiped: bool = False,
-    ) -> SeenTable:
+    ) -> CheckedRows:
         """The table, zeros in the rows that are forgotten, at least where they are no numbers; `wiped`: in
         all of them. Raises InvalidInput."""
         n = held.run.n
@@ -435,17 +424,16 @@ class ForgettingModel(BoundedRows):
         if weights is not None:
             weights = _filled(weights, blank, 0.0)
         stated = sample_weights(weights, self.max_sample_weight, n)
-        return SeenTable(checked_X, seen, times(own, stated))
+        return CheckedRows(checked_X, self._records(checked_X), seen, times(own, stated))
 
     def _without(
-        self, table: SeenTable, held: SecretState, blank: NDArray[np.intp]
+        self, table: CheckedRows, held: SecretState, blank: NDArray[np.intp]
     ) -> LinearGradients:
         """The gradients of the table, zero for the rows that are forgotten."""
-        records = self._records(table.X)
-        seen = records if self.preconditioner_ is None else self.preconditioner_.mapped(records)
-        weights = np.ones(records.n) if table.weights is None else table.weights.copy()
-        weights[blank] = 0.0
-        return self._gradients(seen, table.targets, held.run.loss).weighted(weights)
+        mapped, seen = self.preconditioner_, table.records
+        seen = seen if mapped is None else mapped.mapped(seen)
+        gradients = self._gradients(seen, table.targets, held.run.loss)
+        return gradients.weighted(_wiped(table, blank))
 
     def _as_of(self, held: SecretState) -> Self:
         """This estimator, fitted as the state has it."""
@@ -567,7 +555,14 @@ def _settled(held: SecretState, records: int, request: Wanted) -> PlannedRequest
     return plan
 
 
-def _refuse_other_data(held: SecretState, table: SeenTable, blank: NDArray[np.intp]) -> None:
+def _wiped(table: CheckedRows, blank: NDArray[np.intp]) -> Array:
+    """The weights of the rows, 0 for those that are forgotten."""
+    weights = np.ones(table.records.n) if table.weights is None else table.weights.copy()
+    weights[blank] = 0.0
+    return np.asarray(weights)
+
+
+def _refuse_other_data(held: SecretState, table: CheckedRows, blank: NDArray[np.intp]) -> None:
     digests = digests_of(table.X, table.targets, table.weights, held.digest_key)
     if not same_rows(held.digests, digests, blank):
         raise InvalidInput(

@@ -10,7 +10,7 @@ import pytest
 import pabi
 from pabi import Loss, NoisySGD
 from pabi.audits.auditing import worst
-from pabi.audits.drifts import Drift, floor_of, owner_of
+from pabi.audits.drifts import Drift
 from pabi.audits.instances import instances
 from pabi.convert import gdp_to_epsilon
 from pabi.execute.engine import train
@@ -60,7 +60,7 @@ def test_the_losses_are_those_of_the_description(kind, batches):
     drifts = drifts_of(run)
     assert drifts
     for drift in drifts:
-        bound, floor = drift.kind.bound, floor_of(drift.kind)
+        bound, floor = drift.kind.bound, drift.floor
         low, high = run.loss.curvature
         for points, values in zip(drift.others.points, drift.others.values, strict=True):
             if len(points):
@@ -109,7 +109,7 @@ class Rows:
 
     def __call__(self, x, rows):
         """One row of the last batch is special; each batch has the gradient of its place."""
-        owner = owner_of(self.run, int(rows[0]) // self.run.batch_size)
+        owner = self.drift.owner_of(int(rows[0]) // self.run.batch_size)
         usual = self.drift.others.gradient(owner, x)
         table = np.repeat(usual[None], len(rows), axis=0)
         table[rows == self.last] = self.gradient

@@ -145,7 +145,60 @@ def _of_prox(run: NoisySGD) -> WalkLine:
 
 
 @dataclass(frozen=True)
-class Instance:
+class LineRun:
+    """A run that trains a number, and what its steps are before anything is known of the losses."""
+
+    run: NoisySGD
+
+    @cached_property
+    def schedule(self) -> tuple[Array, Array]:
+        """((t,) step sizes, (t,) noise on the gradients)."""
+        return self.run.schedule(0, self.run.steps)
+
+    @cached_property
+    def sizes(self) -> Array:
+        """(t,) records of the batch of each step; 0 where they are drawn, as they are then at rest."""
+        data, period = self.run.data_steps, self.run.steps_per_epoch
+        counts = np.zeros(self.run.steps)
+        match self.run.order.sizes:
+            case FixedSizes(size=size, last=last):
+                counts[:data] = size
+                counts[period - 1 : data : period] = last
+            case RandomSizes():
+                pass  # the others are at rest and flat: none is counted
+            case sizes:
+                assert_never(sizes)
+        return counts
+
+    @property
+    def public(self) -> bool:
+        """Whether everybody knows who is in which batch."""
+        return isinstance(self.run.order, KnownUses)
+
+    @property
+    def last_place(self) -> int:
+        """The batch of the last step with data."""
+        return (self.run.data_steps - 1) % self.run.steps_per_epoch
+
+    @property
+    def place(self) -> int:
+        """The batch of the record where everybody knows who is in which."""
+        return self.last_place
+
+    def membership(self, trainings: int, generator: np.random.Generator) -> Membership:
+        """Whether the record is in the batches, for many trainings at once."""
+        return Membership(self.run, self.place, trainings, generator)
+
+    def steps_in(self, place: int) -> NDArray[np.bool_]:
+        """(t,) whether a step uses data and takes the batch in this place."""
+        steps = np.arange(self.run.steps)
+        return np.asarray(
+            (steps % self.run.steps_per_epoch == place) & (steps < self.run.data_steps)
+        )
+
+
+@dataclass(frozen=True)
+class Instance(LineRun):
     """Two neighbouring data sets of numbers, for a run that trains a number.
 
     `record`, `other`: the constant part of the record's gradient on the two data sets. `rest`: that of all
@@ -153,7 +206,6 @@ class Instance:
     whether the record has none itself. `start`: where the number starts, from the middle between walls.
     """
 
-    run: NoisySGD
     name: str
     record: float
     other: float
@@ -172,29 +224,15 @@ class Instance:
         return f"one record with {pulls}, {self.name}{curved}"
 
     @property
-    def sizes(self) -> Array:
-        """(t,) records of the batch of each step; 0 where they are drawn, as they are then at rest."""
-        run, counts = self.run, np.zeros(self.run.steps)
-        match run.order.sizes:
-            case FixedSizes(size=size, last=last):
-                counts[: self._data] = size
-                counts[self._period - 1 : self._data : self._period] = last
-            case RandomSizes():
-                pass  # the others are at rest and flat: none is counted
-            case sizes:
-                assert_never(sizes)
-        return counts
-
-    @property
     def slopes(self) -> Array:
         """(t,) what a step multiplies the iterate with."""
-        eta, _ = self.run.schedule(0, self.run.steps)
         curvature = np.resize(np.array(self.curvature), self.run.steps)
         curved = self.sizes
-        if self.flat and isinstance(self.run.order, KnownUses):
-            own = np.arange(self.run.steps) % self._period == self._last_place
-            curved = np.maximum(curved - own, 0.0)
-        plain = 1.0 - eta * (self.run.loss.l2 + curvature * curved / self.run.batch_size)
+        if self.flat and self.public:
+            curved = np.maximum(curved - self.steps_in(self.last_place), 0.0)
+        plain = 1.0 - self.schedule[0] * (
+            self.run.loss.l2 + curvature * curved / self.run.batch_size
+        )
         return np.asarray(self.shrink * plain)
 
     @cached_property
@@ -205,26 +243,23 @@ class Instance:
     @property
     def shrink(self) -> Array:
         """(t,) what the proximal map multiplies the iterate with."""
-        eta, _ = self.run.schedule(0, self.run.steps)
-        return np.asarray(1.0 / (1.0 + eta * self.line.ridge))
+        return np.asarray(1.0 / (1.0 + self.schedule[0] * self.line.ridge))
 
     def moves(self, gradient: float) -> Array:
         """(t,) what the record adds to the iterate in a step that it is in; it takes another's place."""
-        eta, _ = self.run.schedule(0, self.run.steps)
-        data = np.arange(self.run.steps) < self.run.steps - self.run.cooldown_steps
-        moves = -self.shrink * eta * (gradient - self.rest) / self.run.batch_size
-        return np.where(data, moves, 0.0)
+        moves = -self.shrink * self.schedule[0] * (gradient - self.rest) / self.run.batch_size
+        return np.where(np.arange(self.run.steps) < self.run.data_steps, moves, 0.0)
 
     @property
     def drift(self) -> Array:
         """(t,) what all others add, had the record one of them for a neighbour."""
-        eta, _ = self.run.schedule(0, self.run.steps)
-        return np.asarray(-self.shrink * eta * self.rest * self.sizes / self.run.batch_size)
+        pulls = self.schedule[0] * self.rest * self.sizes
+        return np.asarray(-self.shrink * pulls / self.run.batch_size)
 
     @property
     def stds(self) -> Array:
         """(t,) of the noise that a step adds to the iterate."""
-        eta, noise = self.run.schedule(0, self.run.steps)
+        eta, noise = self.schedule
         return np.asarray(self.shrink * eta * noise)
 
     @property
@@ -249,21 +284,10 @@ class Instance:
         """The batch of the record where everybody knows who is in which: the one that moves the release the
         most, or the one that the curvatures are made for."""
         if any(self.curvature):
-            return self._last_place
+            return super().place
         moved = self.later * (self.moves(self.record) - self.moves(self.other))
-        return int(np.argmax(np.abs(by_place(moved[: self._data], self._period).sum(axis=0))))
-
-    @property
-    def _last_place(self) -> int:
-        return (self._data - 1) % self._period
-
-    @property
-    def _data(self) -> int:
-        return self.run.steps - self.run.cooldown_steps
-
-    @property
-    def _period(self) -> int:
-        return self.run.batches.per_epoch(self.run.n)
+        epochs = by_place(moved[: self.run.data_steps], self.run.steps_per_epoch)
+        return int(np.argmax(np.abs(epochs.sum(axis=0))))
 
     def pair(self) -> LawPair:
         """The laws of what is released on the data set and on its neighbour.
@@ -282,7 +306,7 @@ class Instance:
 
     def choices(self, moved: Array) -> list[Choice]:
         """What is drawn, where the record moves the release by `moved` (t,) in the steps that it is in."""
-        data, counted = self._data, counted_share(self.run.order)
+        data, counted = self.run.data_steps, counted_share(self.run.order)
         match self.run.order:
             case KnownUses(period=period):
                 sums = by_place(moved[:data], period).sum(axis=0)
@@ -308,13 +332,13 @@ class Instance:
             [AffineStep(*map(float, step)) for step in zip(slopes, drift + move, stds, strict=True)]
             for move in (0.0 * moves, moves)
         )
-        at = np.arange(self.run.steps) % self._period
-        data = (np.arange(self.run.steps) < self._data)[:, None]
+        at = np.arange(self.run.steps) % self.run.steps_per_epoch
+        data = (np.arange(self.run.steps) < self.run.data_steps)[:, None]
         counted, start = counted_share(self.run.order), self.start
         match self.run.order:
             case KnownUses():
-                chances = data * (at == self.place)[:, None]
-                return WalledWalk(plain, moved, chances.astype(float), np.ones(1), start=start)
+                chances = self.steps_in(self.place)[:, None].astype(float)
+                return WalledWalk(plain, moved, chances, np.ones(1), start=start)
             case SecretOrder(once=True) as order:
                 chances = data * (at[:, None] == np.arange(order.period))
                 never = np.append(chances, 0.0 * data, axis=1).astype(float)
@@ -329,10 +353,6 @@ class Instance:
                 return WalledWalk(plain, moved, chances, np.ones(1), start=start)
             case order:
                 assert_never(order)
-
-    def membership(self, trainings: int, generator: np.random.Generator) -> Membership:
-        """Whether the record is in the batches, for many trainings at once."""
-        return Membership(self.run, self.place, trainings, generator)
 
     @cached_property
     def _schedules(self) -> tuple[Array, Array, Array]:

@@ -38,7 +38,7 @@ class SumInstance(Instance):
         if self.run.release == "path":
             return np.asarray(self._shown * (self._moved / np.square(self.stds)))
         assert isinstance(rule, Momentum)
-        return _of_momentum(rule, self.run.loss.l2, *self.run.schedule(0, self.run.steps))
+        return _of_momentum(rule, self.run.loss.l2, self.schedule[0])
 
     @property
     def place(self) -> int:
@@ -46,7 +46,8 @@ class SumInstance(Instance):
         most in all its steps."""
         if self.run.release != "path":
             return super().place
-        costs = by_place(np.square(self._moved / self.stds)[: self._data], self._period)
+        moved = np.square(self._moved / self.stds)[: self.run.data_steps]
+        costs = by_place(moved, self.run.steps_per_epoch)
         return int(np.argmax(costs.sum(axis=0)))
 
     @property
@@ -56,9 +57,9 @@ class SumInstance(Instance):
     @property
     def _shown(self) -> Array:
         """(t,) 1 in the steps that may have the record, 0 elsewhere."""
-        if not isinstance(self.run.order, KnownUses):
+        if not self.public:
             return np.ones(self.run.steps)
-        return np.asarray(np.arange(self.run.steps) % self._period == self.place, dtype=float)
+        return np.asarray(self.steps_in(self.place), dtype=float)
 
     def pair(self) -> LawPair:
         """The laws of the sum, but for what the other records add."""
@@ -73,7 +74,7 @@ class SumInstance(Instance):
         `gradient`: of the record.
         """
         inside, moves, stds = self.membership(trainings, generator), self.moves(gradient), self.stds
-        eta, _ = self.run.schedule(0, self.run.steps)
+        eta, _ = self.schedule
         later, total = self.later, np.zeros(trainings)
         x, state = np.zeros(trainings), self.run.rule.start(np.zeros(trainings))
         for k in range(self.run.steps):
@@ -85,7 +86,7 @@ class SumInstance(Instance):
         return total if self.run.release == "path" else x
 
 
-def _of_momentum(rule: Momentum, l2: float, eta: Array, _: Array) -> Array:
+def _of_momentum(rule: Momentum, l2: float, eta: Array) -> Array:
     """(t,) what the last iterate moves by where −η times the direction of a step moves by one.
 
     Followed backwards: `x`, `v` are what the release owes to the iterate and to the velocity after a step.
@@ -262,7 +263,7 @@ def _curvatures(run: NoisySGD) -> Iterator[tuple[float, ...]]:
     yield from dict.fromkeys((h,) for h in (0.0, low, high) if low <= h <= high)
     if isinstance(run.order, KnownUses) and low < high:
         period = run.order.period
-        place = (run.steps - run.cooldown_steps - 1) % period
+        place = (run.data_steps - 1) % period
         for count in _counts(period, 8):
             for least in _counts(period - count, 4) if low < 0.0 else [0]:
                 table = [max(low, 0.0)] * period

@@ -151,12 +151,11 @@ def _walks(run: NoisySGD) -> Iterator[Instance]:
     width = line_of(run).width
     starts = (0.0,) if math.isinf(width) else (0.0, 0.5 * width, -0.5 * width)
     for name, record, other, rest in _pulls(run):
+        pulled = Instance(run, name, record, other, rest, flat=_is_flat(run))
         for start in starts:
             for curvature in _curvatures(run):
                 if math.isinf(width) or len(curvature) == 1:
-                    yield Instance(
-                        run, name, record, other, rest, curvature, _is_flat(run), start=start
-                    )
+                    yield replace(pulled, curvature=curvature, start=start)
 
 
 def _meets_walls(instance: Instance) -> bool:

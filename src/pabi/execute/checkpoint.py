@@ -80,14 +80,14 @@ class State:
     def arrays(self) -> dict[str, Any]:
         """What of it is arrays, by name."""
         order = {} if self.secret is None else {"order": self.secret}
-        kept = {f"{_UPDATE}{i}": array for i, array in enumerate(self.update)}
-        return {"x": self.x, **order, **kept}
+        update = {f"{_UPDATE}{i}": array for i, array in enumerate(self.update)}
+        return {"x": self.x, **order, **update}
 
     @classmethod
     def of(cls, step: Any, arrays: Mapping[str, Any], assumed: Any) -> Self:
         """The state of these arrays, whatever stands among them."""
-        kept = sum(name.startswith(_UPDATE) for name in arrays)
-        update = tuple(np.array(arrays[f"{_UPDATE}{i}"]) for i in range(kept))
+        count = sum(name.startswith(_UPDATE) for name in arrays)
+        update = tuple(np.array(arrays[f"{_UPDATE}{i}"]) for i in range(count))
         secret = np.array(arrays["order"]) if "order" in arrays else None
         return cls(step, np.array(arrays["x"]), secret, tuple(assumed), update)
 

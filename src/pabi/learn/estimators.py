@@ -108,9 +108,9 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
         n, d = COUNT("n", n), COUNT("d", d)
         width = d + (self._intercept_feature is not None)
         size = Size(n, width, outputs, self._seen_norm(d), checked_unit(unit))
-        made: TrainingPlan | None = self.__dict__.pop("plan_made", None)
-        if made is not None and made.size == size:
-            return made
+        plan: TrainingPlan | None = self.__dict__.pop("plan_made", None)
+        if plan is not None and plan.size == size:
+            return plan
         loss, signal = self._loss(size)
         moments = self._moments(size)
         before = () if moments is None else (moments.guarantee(self.delta),)

@@ -13,6 +13,7 @@ from pabi.describe.losses import Loss
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, PrivacyWarning, outside, warn_once
 from pabi.numbers.showing import plain
+from pabi.numbers.validate import POSITIVE, Checked, by, optional
 
 if TYPE_CHECKING:
     from pabi.account.explanation import Explanation
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 USUAL_DELTA = 1e-5  # at which a guarantee is read that was chosen at none
 
 
-class Accounted:
+class Accounted(Checked):
     """A description: two are equal if they are of one kind and all fields are."""
 
     def guarantee(self, delta: float = 1e-5) -> Guarantee:
@@ -226,6 +227,13 @@ def record_only(value: object) -> Unit:
             "unit", f'expected "record", the only unit of samplers and mechanisms, got {unit!r}'
         )
     return unit
+
+
+# As fields of descriptions declare them.
+ADJACENCY = by(lambda _, value: checked_adjacency(value))
+UNIT = by(lambda _, value: checked_unit(value))
+IF_ANY = by(optional(POSITIVE))  # a number, or None
+RECORDS = by(lambda _, value: record_only(value))
 
 
 # The sentences about a run that several descriptions share.

@@ -16,6 +16,9 @@ from typing import Any
 import numpy as np
 
 from pabi.describe.accounted import (
+    ADJACENCY,
+    IF_ANY,
+    RECORDS,
     Accounted,
     Adjacency,
     Unit,
@@ -23,18 +26,16 @@ from pabi.describe.accounted import (
     about_mean_loss,
     adjacent,
     changed,
-    checked_adjacency,
-    record_only,
 )
 from pabi.describe.batches import Batches, FullBatch, order_of
 from pabi.describe.iteration import Group, Groups, NoisyIteration, Stretch
-from pabi.describe.losses import Loss, checked_loss
+from pabi.describe.losses import LOSS, Loss
 from pabi.describe.orders import KnownUses
 from pabi.describe.runs import COUNT, RELEASE, NoisySGD, Prox
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, NotApplicable
 from pabi.numbers.rounding import Array, down, fraction_down, fraction_up
-from pabi.numbers.validate import POSITIVE, convert, keep, optional
+from pabi.numbers.validate import POSITIVE, by, convert
 
 CELLS = 1 << 15  # into which the time of a diffusion of varying temperature is cut
 _MARGIN = 1e-14  # relative, over all roundings of a step's numbers, those of its exponent included
@@ -60,18 +61,6 @@ def gradient_gap_of(
             "missing: nothing bounds one record's gradient; give it, or a loss with a gradient bound",
         )
     return fraction_up(Fraction(bound) * changed(adjacency) / n)
-
-
-def check_common(description: Any) -> None:
-    """Checks `loss`, `n`, `adjacency`, `unit`, `gradient_gap` and `diameter` of a description.
-
-    Numbers become Python's own: numpy's integers overflow in exact arithmetic. Raises InvalidInput.
-    """
-    checked_loss(description.loss)
-    keep(description, unit=record_only(description.unit))
-    convert(description, n=COUNT)
-    keep(description, adjacency=checked_adjacency(description.adjacency))
-    convert(description, gradient_gap=optional(POSITIVE), diameter=optional(POSITIVE))
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,23 +108,22 @@ class LangevinChain(Accounted):
     Bok, Su, Altschuler 2024, §5; Bravo, Flores-Mella, Guzmán, §4.
     """
 
-    loss: Loss
-    n: int
-    inverse_temperature: float
-    step_size: float
-    steps: int
-    gradient_gap: float | None = None
-    adjacency: Adjacency = "replace_one"
+    loss: Loss = field(metadata=LOSS)
+    n: int = field(metadata=by(COUNT))
+    inverse_temperature: float = field(metadata=by(POSITIVE))
+    step_size: float = field(metadata=by(POSITIVE))
+    steps: int = field(metadata=by(COUNT))
+    gradient_gap: float | None = field(default=None, metadata=IF_ANY)
+    adjacency: Adjacency = field(default="replace_one", metadata=ADJACENCY)
     prox: Prox | None = None
-    diameter: float | None = None
-    chains: int = 1
+    diameter: float | None = field(default=None, metadata=IF_ANY)
+    chains: int = field(default=1, metadata=by(COUNT))
     release: str = "last"
     batches: Batches = field(default_factory=FullBatch)
-    unit: Unit = "record"
+    unit: Unit = field(default="record", metadata=RECORDS)
 
     def __post_init__(self) -> None:
-        check_common(self)
-        convert(self, inverse_temperature=POSITIVE, step_size=POSITIVE, chains=COUNT, steps=COUNT)
+        super().__post_init__()
         order = order_of(self.batches, self.n, self.steps)
         if self.chains > 1 and not isinstance(order, KnownUses):
             raise InvalidInput(
@@ -257,20 +245,18 @@ class LangevinDiffusion(Accounted):
     Ganesh, Thakurta, Upadhyay, (1) and (2).
     """
 
-    loss: Loss
-    n: int
+    loss: Loss = field(metadata=LOSS)
+    n: int = field(metadata=by(COUNT))
     inverse_temperature: Any
-    time: float
-    gradient_gap: float | None = None
-    adjacency: Adjacency = "replace_one"
-    diameter: float | None = None
-    release: str = "last"
-    unit: Unit = "record"
+    time: float = field(metadata=by(POSITIVE))
+    gradient_gap: float | None = field(default=None, metadata=IF_ANY)
+    adjacency: Adjacency = field(default="replace_one", metadata=ADJACENCY)
+    diameter: float | None = field(default=None, metadata=IF_ANY)
+    release: str = field(default="last", metadata=by(RELEASE))
+    unit: Unit = field(default="record", metadata=RECORDS)
 
     def __post_init__(self) -> None:
-        check_common(self)
-        convert(self, time=POSITIVE)
-        RELEASE("release", self.release)
+        super().__post_init__()
         if not callable(self.inverse_temperature):
             convert(self, inverse_temperature=partial(validate.schedule, positive=True))
         _ = self.gap, self.cells

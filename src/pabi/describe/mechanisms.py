@@ -5,19 +5,29 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
-from pabi.describe.accounted import Accounted, Adjacency, Unit, about_gap, about_mean_loss, adjacent
-from pabi.describe.langevin import check_common, gradient_gap_of
-from pabi.describe.losses import Loss
+from pabi.describe.accounted import (
+    ADJACENCY,
+    IF_ANY,
+    RECORDS,
+    Accounted,
+    Adjacency,
+    Unit,
+    about_gap,
+    about_mean_loss,
+    adjacent,
+)
+from pabi.describe.langevin import gradient_gap_of
+from pabi.describe.losses import LOSS, Loss
 from pabi.describe.runs import COUNT
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import down, fraction_down, fraction_up, up
-from pabi.numbers.validate import POSITIVE, convert, optional
+from pabi.numbers.validate import POSITIVE, by, convert
 
 
 def potential_curvature(loss: Loss) -> float | None:
@@ -32,6 +42,22 @@ def potential_curvature(loss: Loss) -> float | None:
 
 _LARGEST = sys.float_info.max
 _MARGIN = 1.0 + 1e-12  # above the roundings of a radius
+
+
+def _diameter(name: str, value: Any) -> float:
+    if value is None:
+        raise InvalidInput(name, "missing: the mechanism needs a bounded set")
+    return validate.number(name, value, above=0.0)
+
+
+def _epsilons(name: str, value: Any) -> tuple[float, ...]:
+    try:
+        numbers = tuple(value)
+    except TypeError:
+        raise InvalidInput(name, f"expected a sequence of numbers, got {value!r}") from None
+    if not numbers:
+        raise InvalidInput(name, "expected at least one number")
+    return tuple(POSITIVE(name, epsilon) for epsilon in numbers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,21 +96,20 @@ class ExponentialMechanism(Accounted):
     Ganesh, Thakurta, Upadhyay, Algorithm 2; McSherry, Talwar 2007.
     """
 
-    loss: Loss
-    n: int
-    dimension: int
-    diameter: float
-    epsilon: float | None = None
-    inverse_temperature: float | None = None
-    gradient_gap: float | None = None
-    adjacency: Adjacency = "replace_one"
-    unit: Unit = "record"
+    loss: Loss = field(metadata=LOSS)
+    n: int = field(metadata=by(COUNT))
+    dimension: int = field(metadata=by(COUNT))
+    diameter: float = field(metadata=by(_diameter))
+    epsilon: float | None = field(default=None, metadata=IF_ANY)
+    inverse_temperature: float | None = field(default=None, metadata=IF_ANY)
+    gradient_gap: float | None = field(default=None, metadata=IF_ANY)
+    adjacency: Adjacency = field(default="replace_one", metadata=ADJACENCY)
+    unit: Unit = field(default="record", metadata=RECORDS)
 
     def __post_init__(self) -> None:
-        _check_set(self)
+        super().__post_init__()
         if (self.epsilon is None) == (self.inverse_temperature is None):
             raise InvalidInput("epsilon", "expected exactly one of epsilon and inverse_temperature")
-        convert(self, epsilon=optional(POSITIVE), inverse_temperature=optional(POSITIVE))
         if not 0.0 < self.kappa < math.inf:
             raise InvalidInput("epsilon", "the inverse temperature leaves the range of numbers")
         _ = self.range
@@ -183,20 +208,19 @@ class IteratedExponentialMechanism(Accounted):
     Ganesh, Thakurta, Upadhyay, Algorithm 3 and Theorem E.6; docs, "The iterated exponential mechanism".
     """
 
-    loss: Loss
-    n: int
-    dimension: int
-    diameter: float
-    epsilons: Sequence[float]
-    failure: float
-    adjacency: Adjacency = "replace_one"
+    loss: Loss = field(metadata=LOSS)
+    n: int = field(metadata=by(COUNT))
+    dimension: int = field(metadata=by(COUNT))
+    diameter: float = field(metadata=by(_diameter))
+    epsilons: Sequence[float] = field(metadata=by(_epsilons))
+    failure: float = field(metadata=by(partial(validate.number, above=0.0, below=1.0)))
+    adjacency: Adjacency = field(default="replace_one", metadata=ADJACENCY)
     split: int | None = None
     gradient_gap: None = None
-    unit: Unit = "record"
+    unit: Unit = field(default="record", metadata=RECORDS)
 
     def __post_init__(self) -> None:
-        _check_set(self)
-        convert(self, epsilons=_epsilons, failure=partial(validate.number, above=0.0, below=1.0))
+        super().__post_init__()
         if self.gradient_gap is not None:
             raise InvalidInput(
                 "gradient_gap",
@@ -313,24 +337,6 @@ class IteratedExponentialMechanism(Accounted):
     def assumptions(self) -> tuple[str, ...]:
         """What the user must be able to stand behind for a guarantee of this mechanism to hold."""
         return rounds_sentences(self)
-
-
-def _check_set(mechanism: Any) -> None:
-    """Checks what mechanisms have in common."""
-    if mechanism.diameter is None:
-        raise InvalidInput("diameter", "missing: the mechanism needs a bounded set")
-    check_common(mechanism)
-    convert(mechanism, dimension=COUNT)
-
-
-def _epsilons(name: str, value: Any) -> tuple[float, ...]:
-    try:
-        numbers = tuple(value)
-    except TypeError:
-        raise InvalidInput(name, f"expected a sequence of numbers, got {value!r}") from None
-    if not numbers:
-        raise InvalidInput(name, "expected at least one number")
-    return tuple(POSITIVE(name, epsilon) for epsilon in numbers)
 
 
 _EXACT = "draws are exact: at total-variation error ξ of a draw, (1 + e^ε)·ξ is added to δ"

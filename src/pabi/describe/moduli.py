@@ -9,7 +9,7 @@ from __future__ import annotations
 import abc
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, ClassVar, TypeGuard, assert_never, get_args, overload
@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array, fraction_up, root_up
 from pabi.numbers.showing import plain
-from pabi.numbers.validate import NONNEGATIVE, convert
+from pabi.numbers.validate import NONNEGATIVE, Checked, by
 
 _UP = 1.0 + 1e-15  # past the roundings of one evaluation
 
@@ -257,13 +257,10 @@ class Modulus(abc.ABC):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class _Constants(Modulus):
+class _Constants(Checked, Modulus):
     """A modulus that its kind and constants ≥ 0 describe, and nothing else."""
 
     kind: ClassVar[str]
-
-    def __post_init__(self) -> None:
-        convert(self, **{f.name: NONNEGATIVE for f in fields(self)})
 
     def to_dict(self) -> dict[str, Any]:
         """The kind and the constants. Raises InvalidInput for a class from elsewhere."""
@@ -271,7 +268,7 @@ class _Constants(Modulus):
         return {"kind": self.kind, **{f.name: getattr(self, f.name) for f in fields(self)}}
 
     def __repr__(self) -> str:
-        constants = ", ".join(repr(getattr(self, field.name)) for field in fields(self))
+        constants = ", ".join(repr(getattr(self, f.name)) for f in fields(self))
         return f"Modulus.{self.kind}({constants})"
 
 
@@ -279,7 +276,7 @@ class _Constants(Modulus):
 class Linear(_Constants):
     """ω(δ) = slope·δ. Slope at most one: nonexpansive; below one: a contraction."""
 
-    slope: float
+    slope: float = field(metadata=by(NONNEGATIVE))
 
     kind: ClassVar[str] = "linear"
 
@@ -299,8 +296,8 @@ class Linear(_Constants):
 class Sqrt(_Constants):
     """ω(δ) = √(κδ² + h), h > 0: nonsmooth, weakly smooth and dissipative losses."""
 
-    kappa: float
-    h: float
+    kappa: float = field(metadata=by(NONNEGATIVE))
+    h: float = field(metadata=by(NONNEGATIVE))
 
     kind: ClassVar[str] = "sqrt"
 
@@ -325,8 +322,8 @@ class Sqrt(_Constants):
 class Affine(_Constants):
     """ω(δ) = slope·δ + shift, shift > 0: gradients of which only a bound is known."""
 
-    slope: float
-    shift: float
+    slope: float = field(metadata=by(NONNEGATIVE))
+    shift: float = field(metadata=by(NONNEGATIVE))
 
     kind: ClassVar[str] = "affine"
 

@@ -8,6 +8,7 @@ import math
 import numbers
 import operator
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from functools import partial
 from typing import Any, TypeVar, cast
 
@@ -157,6 +158,21 @@ def flag(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
         raise InvalidInput(name, f"expected true or false, got {value!r}")
     return value
+
+
+def by(check: Check) -> Mapping[str, Check]:
+    """The metadata of a dataclass's field that passes what `check` passes; see `Checked`."""
+    return {"check": check}
+
+
+class Checked:
+    """A frozen dataclass whose fields are replaced by what the checks that they declare return, in order."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        declared = ((f.name, f.metadata.get("check")) for f in fields(cast("Any", self)))
+        convert(self, **{name: check for name, check in declared if check is not None})
 
 
 def convert(instance: Any, **checks: Check) -> None:

@@ -24,7 +24,7 @@ from pabi.describe.step_sizes import stated_by_function
 from pabi.describe.unlearning import Unlearning
 from pabi.guarantees.guarantee import Guarantee, require_same_forgetting
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, TargetUnreachable
+from pabi.numbers.errors import InvalidInput, TargetUnreachable, require
 from pabi.numbers.locking import waiting
 from pabi.numbers.showing import exact, plain, shown
 from pabi.tradeoff import Gaussian, Mixture, TradeOff
@@ -152,8 +152,7 @@ def _composed(besides: Sequence[Guarantee], run: Any) -> TradeOff | None:
             raise InvalidInput("besides", f"expected pabi.Guarantee objects, got a {kind}")
         for name in ("adjacency", "unit"):
             own, its = getattr(run, name), getattr(other, name)
-            if its != own:
-                raise InvalidInput("besides", f"expected {name} {own!r} as of the run, got {its!r}")
+            require(its == own, "besides", f"expected {name} {own!r} as of the run, got {its!r}")
         require_same_forgetting("besides", run, other)
     # In the order of `pabi.compose`, so that every candidate costs what it says.
     return reduce(TradeOff.compose, (other.curve for other in others)) if others else None
@@ -308,11 +307,11 @@ class _Search:
 
     def clip(self, run: NoisySGD) -> NoisySGD:
         """The run with the largest clip norm, at most the loss's own gradient bound."""
-        if run.noise_multiplier is not None:
-            raise InvalidInput(
-                "noise_multiplier",
-                "the noise grows with clip_norm, which then changes nothing: give noise_std",
-            )
+        require(
+            run.noise_multiplier is None,
+            "noise_multiplier",
+            "the noise grows with clip_norm, which then changes nothing: give noise_std",
+        )
         if run.gradient_sensitivity is not None:
             raise InvalidInput("gradient_sensitivity", "it stands in for clip_norm: leave it out")
         bound = run.loss.gradient_bound

@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Protocol
 from pabi.convert.gdp import gdp_epsilon_bounds, gdp_to_delta, gdp_to_epsilon
 from pabi.convert.rdp import rdp_to_epsilon
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.rounding import fraction_down, fraction_up, root_of_fraction_up
 from pabi.numbers.search import bisected
 from pabi.tradeoff import Best, Grouped, Product, Selected, TradeOff
@@ -229,8 +229,7 @@ def read_filter(data: Any) -> GaussianFilter | RenyiFilter:
     if not isinstance(kind, str) or kind not in _FIELDS:
         raise InvalidInput("filter", f"expected one of {', '.join(_FIELDS)}, got {kind!r}")
     cls, names = _FIELDS[kind]
-    if set(data) != {"kind", *names}:
-        raise InvalidInput("filter", f"expected {', '.join(names)}")
+    require(set(data) == {"kind", *names}, "filter", f"expected {', '.join(names)}")
     return cls(*(validate.number(name, data[name], at_least=0.0) for name in names))
 
 

@@ -28,7 +28,7 @@ from pabi.budget.reports import LedgerReport, report_of
 from pabi.describe.accounted import RETRAINED, checked_protected
 from pabi.guarantees.guarantee import TESTING, Guarantee
 from pabi.numbers import showing, validate
-from pabi.numbers.errors import BudgetExceeded, InvalidInput
+from pabi.numbers.errors import BudgetExceeded, InvalidInput, require
 from pabi.numbers.showing import exact, shown, shown_down
 from pabi.numbers.validate import flag
 
@@ -288,8 +288,7 @@ class Ledger:
             with named(self._path):
                 book = brought_up_to_date(held, self._book, self._path)
             if book is None:
-                if not create:
-                    raise InvalidInput(str(self._path), "expected a ledger, got an empty file")
+                require(create, str(self._path), "expected a ledger, got an empty file")
                 filters = filter_of(self._epsilon, self._delta, self._order)
                 opening = Opening(self._epsilon, self._delta, filters, unit=self._unit)
                 line = sealed(opening.body(), START)
@@ -440,12 +439,12 @@ def _verified(guarantee: Guarantee) -> dict[str, Any]:
     if type(guarantee) is not Guarantee:
         kind = type(guarantee).__name__
         raise InvalidInput("guarantee", f"expected a pabi.Guarantee, got a {kind}")
-    if guarantee.adjacency == RETRAINED:
-        raise InvalidInput(
-            "adjacency",
-            "expected that of a training, got 'retrained': what is promised of forgetting supposes that no "
-            "request reacts to a release, and a ledger is for what does",
-        )
+    require(
+        guarantee.adjacency != RETRAINED,
+        "adjacency",
+        "expected that of a training, got 'retrained': what is promised of forgetting supposes that no "
+        "request reacts to a release, and a ledger is for what does",
+    )
     if TESTING in guarantee.assumptions:
         raise InvalidInput(
             "guarantee", f"expected one that protects somebody, got one of {TESTING!r}"

@@ -46,6 +46,7 @@ from pabi.numbers.errors import (
     NotApplicable,
     PrivacyWarning,
     TargetUnreachable,
+    require,
 )
 from pabi.numbers.showing import shown, shown_down
 
@@ -283,11 +284,11 @@ def calibrate(
 
     target, at = read_target(epsilon, delta)
     start: Any = describe(file)
-    if isinstance(start, NoisyIteration):
-        raise InvalidInput(
-            file_name(file),
-            'kind: expected "noisy_sgd", a sampler or a mechanism, got "noisy_iteration"',
-        )
+    require(
+        not isinstance(start, NoisyIteration),
+        file_name(file),
+        'kind: expected "noisy_sgd", a sampler or a mechanism, got "noisy_iteration"',
+    )
     names = PARAMETERS[type(start)]
     parameter = names[0] if parameter is None else parameter
     if parameter not in names:

@@ -24,7 +24,7 @@ from pabi.cli.reading import (
     required,
 )
 from pabi.cli.writing import aligned, emit, emit_json
-from pabi.numbers.errors import InvalidInput, expect
+from pabi.numbers.errors import InvalidInput, expect, require
 
 # `pabi audit`: attack a run on the worst instance that is known, and show what that refutes.
 
@@ -123,8 +123,7 @@ def explore(
       pabi explore --no-browser --port 8765
     """
     start = _start(file)
-    if file is not None and link is not None:
-        raise InvalidInput("--open", "expected a link or a run file, not both")
+    require(file is None or link is None, "--open", "expected a link or a run file, not both")
     book = _book(ledger)
     expect("anyio", "explore")
     expect("uvicorn", "explore")
@@ -161,8 +160,7 @@ def _book(ledger: str | None) -> Path | None:
     if ledger is None:
         return None
     book = Path(ledger)
-    if not book.is_file():
-        raise InvalidInput(ledger, "expected a ledger: no such file")
+    require(book.is_file(), ledger, "expected a ledger: no such file")
     refuse_other_kinds(book, LEDGER)
     return book
 
@@ -219,10 +217,8 @@ def reproduce(
         lines = [[n, a.title + (" (trains)" if a.trains else "")] for n, a in artefacts.items()]
         emit("\n".join(aligned(lines)))
         return
-    if not names and not everything:
-        raise InvalidInput("name", "expected the name of a table or figure, --all or --list")
-    if names and everything:
-        raise InvalidInput("name", "expected names or --all, got both")
+    require(names or everything, "name", "expected the name of a table or figure, --all or --list")
+    require(not names or not everything, "name", "expected names or --all, got both")
     for field, value in (("runs", runs), ("jobs", jobs)):
         validate.integer(field, value, at_least=1)
     try:

@@ -35,7 +35,7 @@ from pabi.cli.writing import (
     partial_files,
     reading,
 )
-from pabi.numbers.errors import InvalidInput, extra
+from pabi.numbers.errors import InvalidInput, extra, require
 from pabi.numbers.showing import shown
 
 if TYPE_CHECKING:
@@ -122,8 +122,7 @@ def meet_request(
     from pabi.learn.pipelines import note_of_whole
 
     skops = extra("skops.io", "train")
-    if not data:
-        raise InvalidInput("DATA", "missing: expected the table of the training")
+    require(data, "DATA", "missing: expected the table of the training")
     tables = table_files(data)
     held = state_in(state)
     numbers = _numbers(rows)
@@ -201,12 +200,12 @@ def _forgot(
     with warnings.catch_warnings():
         warnings.filterwarnings("always", ".*keep it to yourself")  # for whoever holds the data
         table = read_encoded(tables, encoder, [origin_of.target])
-        if table.records != held.run.n:
-            raise InvalidInput(
-                "DATA",
-                f"expected {held.run.n} rows as in the training, forgotten ones may be blank, got "
-                f"{table.records}",
-            )
+        require(
+            table.records == held.run.n,
+            "DATA",
+            f"expected {held.run.n} rows as in the training, forgotten ones may be blank, got "
+            f"{table.records}",
+        )
         targets = schema.targets(origin_of.target, table.others[origin_of.target], blank)
         newer = estimator.forget(
             table.features,
@@ -380,10 +379,9 @@ def forget(
             unlike=[file, key_file, rows, *used],
         )
         return
-    if not plan:
-        raise InvalidInput(
-            "--plan", "missing: a run file is planned with; a secret state comes with --key-file"
-        )
+    require(
+        plan, "--plan", "missing: a run file is planned with; a secret state comes with --key-file"
+    )
     for name, value in (
         ("DATA", data),
         ("--rows", rows),
@@ -400,8 +398,7 @@ def forget(
 
 
 def _refuse(name: str, value: Any, reason: str) -> None:
-    if value is not None and value != []:
-        raise InvalidInput(name, f"expected none: {reason}")
+    require(value is None or value == [], name, f"expected none: {reason}")
 
 
 def _plan_of_run(
@@ -419,8 +416,7 @@ def _plan_of_run(
         raise InvalidInput("--epochs", "expected exactly one of --epochs and --epsilon")
     count = read_whole("--records", records, 1)
     run = _run(file)
-    if target is not None and target == 0.0:
-        raise InvalidInput("--epsilon", f"expected a number > 0, got {epsilon!r}")
+    require(target is None or target != 0.0, "--epsilon", f"expected a number > 0, got {epsilon!r}")
     later = (
         run.epochs_to_forget(target, at, count)
         if epochs is None

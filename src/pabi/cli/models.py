@@ -15,7 +15,7 @@ from pabi.cli.table_files import STANDARD_INPUT, table_files
 from pabi.cli.tables import frames, whole_frames
 from pabi.cli.training import Data
 from pabi.cli.writing import emit, one_line, partial_files
-from pabi.numbers.errors import InvalidInput, extra
+from pabi.numbers.errors import InvalidInput, extra, require
 
 _EXPECTED = (
     "expected a model that pabi train wrote, or a pipeline that ends with a fitted estimator of "
@@ -83,8 +83,7 @@ def load_model(file: str) -> LoadedModel:
     skops itself refuses every type that is neither its own, scikit-learn's or numpy's, nor among `TRUSTED`.
     """
     io = extra("skops.io", "train")
-    if not Path(file).is_file():
-        raise InvalidInput(file, f"{_EXPECTED}: no such file")
+    require(Path(file).is_file(), file, f"{_EXPECTED}: no such file")
     try:
         foreign = sorted(set(io.get_untrusted_types(file=file)) - TRUSTED)
         if foreign:
@@ -135,11 +134,11 @@ def refuse_another_schema(schema: str, encoder: Any) -> None:
     if stated.keys() == theirs.keys() and [*stated] != [*theirs]:
         raise InvalidInput(schema, f"columns: expected the order {', '.join(map(repr, theirs))}")
     for name in dict.fromkeys((*theirs, *stated)):
-        if stated.get(name) != theirs.get(name):
-            raise InvalidInput(
-                schema,
-                f"columns.{name}: expected what the model was trained with, {theirs.get(name)!r}",
-            )
+        require(
+            stated.get(name) == theirs.get(name),
+            schema,
+            f"columns.{name}: expected what the model was trained with, {theirs.get(name)!r}",
+        )
 
 
 # `pabi predict`: predictions of a model that `pabi train` wrote, for a table without the target.

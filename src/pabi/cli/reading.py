@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pabi.describe.accounted import USUAL_DELTA as USUAL_DELTA
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.showing import exact
 
 if TYPE_CHECKING:
@@ -196,8 +196,7 @@ def read_text(
         reason = "it is closed" if sys.stdin is None and file == "-" else str(bad)
         reason = getattr(bad, "strerror", None) or reason
         raise InvalidInput(file_name(file), f"expected {what}: {reason}") from None
-    if len(raw) > most:
-        raise InvalidInput(file_name(file), f"expected {what} of at most {most >> 20} MiB")
+    require(len(raw) <= most, file_name(file), f"expected {what} of at most {most >> 20} MiB")
     if kinds:
         refuse_another(file_name(file), raw, *kinds)
     try:
@@ -245,8 +244,7 @@ def _option(name: str, text: str | None, kind: str, ok: Callable[[float], bool])
         value = float(text)
     except ValueError:
         value = math.nan
-    if not ok(value):
-        raise InvalidInput(name, f"expected {kind}, got {text!r}")
+    require(ok(value), name, f"expected {kind}, got {text!r}")
     return value
 
 
@@ -284,8 +282,7 @@ def read_target(epsilon: str | None, delta: str | None) -> tuple[float, float]:
     target = required("--epsilon", read_epsilon(epsilon))
     at = required("--delta", read_delta(delta))
     for name, text, value in (("--epsilon", epsilon, target), ("--delta", delta, at)):
-        if value == 0.0:
-            raise InvalidInput(name, f"expected a number > 0, got {text!r}")
+        require(value != 0.0, name, f"expected a number > 0, got {text!r}")
     return target, at
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from pabi.cli.reading import file_name
 from pabi.cli.table_files import ARRAY, ARROW, CSV, STANDARD_INPUT, ending_of
 from pabi.cli.writing import one_line
-from pabi.numbers.errors import InvalidInput, extra
+from pabi.numbers.errors import InvalidInput, extra, require
 
 ROWS = 1 << 14  # of a table that are in memory as they were read
 # Numbers, amounts, dates and times: no names of columns.
@@ -148,16 +148,16 @@ def _csv_frames(file: str, columns: list[str]) -> _Frames:
                 frame = chunk.iloc[1:]
             frame = frame[[names.index(column) for column in columns]]
             yield frame.set_axis(columns, axis=1)
-    if lines.mixed:
-        raise InvalidInput(
-            file_name(file),
-            "expected lines that all end alike: some end in a carriage return alone, or a cell holds one",
-        )
-    if rows != lines.count:
-        raise InvalidInput(
-            file_name(file),
-            "expected one record in each line: a quoted cell has a line break, or a quote is not closed",
-        )
+    require(
+        not lines.mixed,
+        file_name(file),
+        "expected lines that all end alike: some end in a carriage return alone, or a cell holds one",
+    )
+    require(
+        rows == lines.count,
+        file_name(file),
+        "expected one record in each line: a quoted cell has a line break, or a quote is not closed",
+    )
 
 
 class _Lines(io.RawIOBase):
@@ -206,12 +206,12 @@ def _first_line(file: str) -> list[str]:
         lines = (line.decode("utf-8-sig") for line in stream)  # no further than it has to
         rows = csv.reader(lines, skipinitialspace=True)
         names = [name.strip() for name in next((row for row in rows if row), [])]
-    if any(map(_is_datum, names)):
-        raise InvalidInput(
-            file_name(file),
-            "expected a first line with the names of columns; the first line looks like data: name them "
-            "with --columns",
-        )
+    require(
+        not any(map(_is_datum, names)),
+        file_name(file),
+        "expected a first line with the names of columns; the first line looks like data: name them "
+        "with --columns",
+    )
     return names
 
 
@@ -219,8 +219,7 @@ def _first_line(file: str) -> list[str]:
 def _binary(file: str) -> Iterator[Any]:
     """The bytes of a CSV, unpacked."""
     if file == STANDARD_INPUT:
-        if sys.stdin is None:
-            raise InvalidInput("standard input", "expected a CSV table: it is closed")
+        require(sys.stdin is not None, "standard input", "expected a CSV table: it is closed")
         yield sys.stdin.buffer
         return
     packed = ending_of(file) == ".csv.gz"

@@ -43,7 +43,7 @@ from pabi.cli.writing import (
 )
 from pabi.execute.array_names import is_array_file
 from pabi.execute.progress import Listener, heard_by
-from pabi.numbers.errors import InvalidInput, extra
+from pabi.numbers.errors import InvalidInput, extra, require
 from pabi.numbers.showing import shown, shown_down
 
 if TYPE_CHECKING:
@@ -288,8 +288,7 @@ def _left(ledger: Ledger) -> str:
 def _keeping(file: str | None, key_file: str | None, schema: Schema) -> StateFile | None:
     """Where to keep the secret state, None where nobody asks for it. Raises InvalidInput."""
     if file is None:
-        if key_file is not None:
-            raise InvalidInput("--keep-state", "missing: --key-file is the key of that file")
+        require(key_file is None, "--keep-state", "missing: --key-file is the key of that file")
         return None
     if key_file is None:
         raise InvalidInput("--key-file", "missing: a secret state is encrypted")
@@ -313,8 +312,7 @@ def schema_for(file: str, text: str, *, model: str, target: str | None) -> Schem
     """
     from pabi.cli.schema_file import MODELS, schema_of
 
-    if model not in MODELS:
-        raise InvalidInput("--model", f"expected one of {', '.join(MODELS)}, got {model!r}")
+    require(model in MODELS, "--model", f"expected one of {', '.join(MODELS)}, got {model!r}")
     schema = schema_of(file, text, model)
     if target is not None and target in schema.columns:
         raise InvalidInput(
@@ -328,8 +326,7 @@ def _columns_beside(
 ) -> list[str]:
     """The column of users, if there is one. Raises InvalidInput where it has another part to play."""
     if groups is None:
-        if users is not None:
-            raise InvalidInput("--groups", "missing: --users counts the users of that column")
+        require(users is None, "--groups", "missing: --users counts the users of that column")
         return []
     if groups in schema.columns or groups == target:
         raise InvalidInput("--groups", f"expected a column of its own, got {groups!r}")
@@ -469,8 +466,7 @@ def plan(
 def _size(rows: int | None, users: int | None) -> int:
     """How many are protected. Raises InvalidInput unless just one of them says so."""
     sizes = [size for size in (rows, users) if size is not None]
-    if len(sizes) != 1:
-        raise InvalidInput("--rows", "expected either --rows or --users")
+    require(len(sizes) == 1, "--rows", "expected either --rows or --users")
     return sizes[0]
 
 
@@ -543,8 +539,7 @@ def _names(files: list[str], columns: str | None) -> list[str]:
 def _distinct(source: str, names: list[str]) -> list[str]:
     """Those that are not empty. Raises InvalidInput, without any name, for none at all and for one twice."""
     present = [name for name in names if name]
-    if not present:
-        raise InvalidInput(source, "expected the names of columns, got none")
+    require(present, source, "expected the names of columns, got none")
     if len(set(present)) < len(present):
         raise InvalidInput(source, "expected columns of different names, got one name twice")
     return present

@@ -21,7 +21,7 @@ from pabi.cli.reading import (
     within_seconds,
 )
 from pabi.cli.writing import emit, emit_json, one_line, shape
-from pabi.numbers.errors import InvalidInput, extra
+from pabi.numbers.errors import InvalidInput, extra, require
 from pabi.numbers.showing import shown
 
 if TYPE_CHECKING:
@@ -297,13 +297,11 @@ def _compared(file: str, data: dict[str, Any]) -> _Comparison:
 
     notes = notes_of(data)
     hashes, models = [one[SHA256] for one in releases_in(notes) if SHA256 in one], models_in(notes)
-    if not hashes:
-        raise InvalidInput("--model", "expected a guarantee that notes a hash, this file has none")
+    require(hashes, "--model", "expected a guarantee that notes a hash, this file has none")
     from pabi.learn.pipelines import guarantee_of, model_hash, released_by
 
     model = _loaded(file)
-    if not hasattr(model, "fit"):
-        raise InvalidInput(file, f"expected a fitted model, got a {type(model).__name__}")
+    require(hasattr(model, "fit"), file, f"expected a fitted model, got a {type(model).__name__}")
     try:
         own = [guarantee_of(model), *_of_forgetting(model)]  # refuses what learnt without one
         released, whole = released_by(model), model_hash(model)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pabi.guarantees.certificate import stamp
 from pabi.numbers import locking
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.showing import shown
 
 if TYPE_CHECKING:
@@ -37,10 +37,8 @@ def partial_files(
     """
     paths = [locking.only_name(file) for file in files]  # an old model would stay behind a link
     for path in paths:
-        if not path.parent.is_dir():
-            raise InvalidInput(str(path), "expected a file in an existing folder")
-        if path.is_dir():
-            raise InvalidInput(str(path), "expected a file to write, got a folder")
+        require(path.parent.is_dir(), str(path), "expected a file in an existing folder")
+        require(not path.is_dir(), str(path), "expected a file to write, got a folder")
         if path.exists() and not path.is_file():
             raise InvalidInput(str(path), "expected a file to write, got a device")
     _refuse_existing(paths, force)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from pabi.convert.gdp import array, nonnegative, real_line
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.rounding import HALF_ULP, THREE_ROUNDINGS, TINY, Array
 from pabi.numbers.search import bisected, largest
 from pabi.numbers.validate import SHARE, choice, integer, number
@@ -232,13 +232,11 @@ def rdp_to_epsilon(
         return _from_rho(nonnegative("rho", rho), delta, method)
     if orders is None or rdp is None:
         raise InvalidInput("rho" if orders is None else "rdp", "expected rho, or orders with rdp")
-    if method == "bun_steinke":
-        raise InvalidInput("method", '"bun_steinke" needs zero-concentrated DP: give rho')
+    require(method != "bun_steinke", "method", '"bun_steinke" needs zero-concentrated DP: give rho')
     a, r = array("orders", orders, above=1.0).ravel(), array("rdp", rdp, at_least=0.0).ravel()
     if a.size == 0 or a.shape != r.shape:
         raise InvalidInput("rdp", f"expected one value per order ({a.size}), got {r.size}")
-    if np.isinf(a).any():
-        raise InvalidInput("orders", "expected finite orders")
+    require(not np.isinf(a).any(), "orders", "expected finite orders")
     log_inverse = -math.log(delta)
     if method == "best":
         return min(float(f(a, r, log_inverse).min()) for f in _BY_ORDER.values())

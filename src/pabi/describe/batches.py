@@ -25,7 +25,7 @@ from pabi.describe.orders import (
     SecretOrder,
 )
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.validate import Check, Checked, by, optional
 
 _COUNT: Check = partial(validate.integer, at_least=1)
@@ -67,8 +67,7 @@ class Batches(Checked):
             For a `size` above `n`.
         """
         size: int = getattr(self, "size", n)  # a full batch has no size of its own
-        if size > n:
-            raise InvalidInput("size", f"expected an integer in 1..n = {n}, got {size}")
+        require(size <= n, "size", f"expected an integer in 1..n = {n}, got {size}")
         return size
 
     def per_epoch(self, n: int) -> int:

@@ -28,7 +28,7 @@ from pabi.describe.unlearning import Unlearning
 from pabi.describe.updates import Update
 from pabi.numbers import encoding
 from pabi.numbers.encoding import read_floats
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 
 Description = (
     NoisySGD
@@ -217,8 +217,7 @@ def from_dict(table: Mapping[str, Any]) -> Description:
         if key in _ARRAYS and not isinstance(value, (int, float)):
             arguments[key] = encoding.read_floats(key, value)
     for name, default in defaults.items():
-        if default is MISSING and name not in arguments:
-            raise InvalidInput(name, f"missing: a {kind} needs it")
+        require(default is not MISSING or name in arguments, name, f"missing: a {kind} needs it")
     return cls(**arguments)
 
 
@@ -350,8 +349,7 @@ def description_in(table: dict[str, Any]) -> Description:
     batches = table.get("batches")
     for where, part in (("the top level", table), ("[batches]", batches)):
         kind = part.get("kind", "") if isinstance(part, dict) else ""
-        if not isinstance(kind, str):
-            raise InvalidInput("kind", f"expected a string in {where}, got {kind!r}")
+        require(isinstance(kind, str), "kind", f"expected a string in {where}, got {kind!r}")
     try:
         return from_dict(table)
     except InvalidInput:

@@ -37,7 +37,7 @@ from typing import Any
 import numpy as np
 
 from pabi.describe.moduli import Modulus, finite_or_unbounded
-from pabi.numbers.errors import InvalidInput, NotApplicable
+from pabi.numbers.errors import InvalidInput, NotApplicable, require
 from pabi.numbers.rounding import Array, fraction_down, fraction_up, one_minus_product, up
 from pabi.numbers.validate import POSITIVE, SHARE, Check, Checked, by, one_of
 
@@ -110,8 +110,7 @@ def holder_pairs(name: str, value: Any) -> Pairs:
     Raises InvalidInput naming the field.
     """
     expected = "expected at least one pair (exponent in [0, 1], constant > 0)"
-    if not isinstance(value, list | tuple) or not value:
-        raise InvalidInput(name, f"{expected}, got {value!r}")
+    require(isinstance(value, list | tuple) and value, name, f"{expected}, got {value!r}")
     least: dict[float, float] = {}
     for pair in value:
         if not isinstance(pair, list | tuple) or len(pair) != 2:

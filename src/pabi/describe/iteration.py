@@ -30,7 +30,7 @@ from pabi.describe.accounted import (
 )
 from pabi.describe.moduli import Modulus, known_modulus
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.rounding import Array
 from pabi.numbers.validate import NONNEGATIVE, by, convert, keep, optional
 
@@ -244,8 +244,7 @@ class NoisyIteration(Accounted):
 
 
 def _schedule(name: str, value: Any) -> float | Array:
-    if value is None:
-        raise InvalidInput(name, "missing: a noisy iteration needs it")
+    require(value is not None, name, "missing: a noisy iteration needs it")
     return validate.schedule(name, value, positive=False)
 
 

@@ -33,7 +33,7 @@ from pabi.describe.losses import LOSS, Loss
 from pabi.describe.orders import KnownUses
 from pabi.describe.runs import COUNT, RELEASE, NoisySGD, Prox
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, NotApplicable
+from pabi.numbers.errors import InvalidInput, NotApplicable, require
 from pabi.numbers.rounding import Array, down, fraction_down, fraction_up
 from pabi.numbers.validate import POSITIVE, by, convert
 
@@ -125,30 +125,29 @@ class LangevinChain(Accounted):
     def __post_init__(self) -> None:
         super().__post_init__()
         order = order_of(self.batches, self.n, self.steps)
-        if self.chains > 1 and not isinstance(order, KnownUses):
-            raise InvalidInput(
-                "chains",
-                f"expected 1 with batches drawn at random ({self.batches.kind}), got {self.chains}; "
-                "run them one by one and compose",
-            )
-        if self.gradient_gap is not None and order.fresh:
-            raise InvalidInput(
-                "gradient_gap",
-                f"a {self.batches.kind} batch holds the record in place of others or not at all: expected "
-                "a loss with a gradient bound instead",
-            )
+        require(
+            self.chains <= 1 or isinstance(order, KnownUses),
+            "chains",
+            f"expected 1 with batches drawn at random ({self.batches.kind}), got {self.chains}; "
+            "run them one by one and compose",
+        )
+        require(
+            self.gradient_gap is None or not order.fresh,
+            "gradient_gap",
+            f"a {self.batches.kind} batch holds the record in place of others or not at all: expected "
+            "a loss with a gradient bound instead",
+        )
         gap = gradient_gap_of(self.loss, self.n, self.adjacency, self.gradient_gap)
         if not math.isfinite(gap * self.n):
             raise InvalidInput("gradient_gap", "its product with n leaves the range of numbers")
         if not math.isfinite(self.step_noise_std):
             raise InvalidInput("step_size", "twice it leaves the range of numbers")
-        if not (
+        require(
             0.0 < self.gradient_step < math.inf
-            and self.step_noise_std / self.gradient_step < math.inf
-        ):
-            raise InvalidInput(
-                "inverse_temperature", "its product with step_size leaves the range of numbers"
-            )
+            and self.step_noise_std / self.gradient_step < math.inf,
+            "inverse_temperature",
+            "its product with step_size leaves the range of numbers",
+        )
         _ = self.run
 
     @property
@@ -359,11 +358,11 @@ def _read(beta: Callable[[float], float], time: float) -> tuple[Array, Array]:
                 "inverse_temperature", f"expected a number at time {t!r}, got an error: {bad}"
             ) from None
         # β may vanish where the clock starts, as t^a does.
-        if not (0.0 <= value < math.inf):
-            raise InvalidInput(
-                "inverse_temperature",
-                f"expected a finite number ≥ 0 at time {t!r}, got {value!r}",
-            )
+        require(
+            0.0 <= value < math.inf,
+            "inverse_temperature",
+            f"expected a finite number ≥ 0 at time {t!r}, got {value!r}",
+        )
         values[k] = value
     if not (values > 0.0).any():
         raise InvalidInput("inverse_temperature", "expected a function that is not 0 throughout")

@@ -28,7 +28,7 @@ from pabi.describe.gradient_steps import (
 from pabi.describe.moduli import Modulus, finite_or_unbounded
 from pabi.describe.vector_losses import LINEAR_LOSSES, kind_of
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, NotApplicable
+from pabi.numbers.errors import InvalidInput, NotApplicable, require
 from pabi.numbers.rounding import TINY, Array, fraction_up, up
 from pabi.numbers.validate import NONNEGATIVE, POSITIVE, SHARE, Checked, by, flag, keep, optional
 
@@ -238,12 +238,10 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
 
 def checked(kind: str, stated: Parameters) -> dict[str, Any]:
     """`stated` with every parameter checked and converted, in the same order. Raises InvalidInput."""
-    if kind not in KINDS:
-        raise InvalidInput("kind", f"expected one of {', '.join(KINDS)}, got {kind!r}")
+    require(kind in KINDS, "kind", f"expected one of {', '.join(KINDS)}, got {kind!r}")
     row, values = KINDS[kind], dict(stated)
     for name, check in row.required.items():
-        if name not in values:
-            raise InvalidInput(name, f"missing: a {kind} loss needs it")
+        require(name in values, name, f"missing: a {kind} loss needs it")
         values[name] = check(name, values[name])
     for name in sorted(set(values) - {*row.required, *row.optional}):
         raise InvalidInput(name, f"a {kind} loss has no such parameter")

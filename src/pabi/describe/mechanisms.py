@@ -25,7 +25,7 @@ from pabi.describe.langevin import gradient_gap_of
 from pabi.describe.losses import LOSS, Loss
 from pabi.describe.runs import COUNT
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.rounding import down, fraction_down, fraction_up, up
 from pabi.numbers.validate import POSITIVE, by, convert
 
@@ -45,8 +45,7 @@ _MARGIN = 1.0 + 1e-12  # above the roundings of a radius
 
 
 def _diameter(name: str, value: Any) -> float:
-    if value is None:
-        raise InvalidInput(name, "missing: the mechanism needs a bounded set")
+    require(value is not None, name, "missing: the mechanism needs a bounded set")
     return validate.number(name, value, above=0.0)
 
 
@@ -55,8 +54,7 @@ def _epsilons(name: str, value: Any) -> tuple[float, ...]:
         numbers = tuple(value)
     except TypeError:
         raise InvalidInput(name, f"expected a sequence of numbers, got {value!r}") from None
-    if not numbers:
-        raise InvalidInput(name, "expected at least one number")
+    require(numbers, name, "expected at least one number")
     return tuple(POSITIVE(name, epsilon) for epsilon in numbers)
 
 
@@ -221,11 +219,11 @@ class IteratedExponentialMechanism(Accounted):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.gradient_gap is not None:
-            raise InvalidInput(
-                "gradient_gap",
-                "it follows from the loss's gradient bound and the records: leave it out",
-            )
+        require(
+            self.gradient_gap is None,
+            "gradient_gap",
+            "it follows from the loss's gradient bound and the records: leave it out",
+        )
         if self.split is not None:
             most = self.n - 1
             convert(self, split=partial(validate.integer, at_least=1, at_most=most, of="n − 1 = "))
@@ -312,8 +310,7 @@ class IteratedExponentialMechanism(Accounted):
             diameter = min(diameter, up(up(2.0 * self.lipschitz / m)))
         extra, shares = 0.0, max(1, k - 1) + (self.split is not None)
         each = down(self.failure / shares)
-        if not each > 0.0:
-            raise InvalidInput("failure", f"too small to be spread over {shares}: {self.failure!r}")
+        require(each > 0.0, "failure", f"too small to be spread over {shares}: {self.failure!r}")
         if self.split is not None:
             extra = self.lipschitz / (m * math.sqrt(self.split))
             extra *= 1.0 + math.sqrt(-2.0 * math.log(each))

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, TypeGuard, assert_never, get_args, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.rounding import Array, fraction_up, root_up
 from pabi.numbers.showing import plain
 from pabi.numbers.validate import NONNEGATIVE, Checked, by
@@ -483,8 +483,7 @@ def finite_or_unbounded(build: Callable[..., Modulus], *constants: float) -> Mod
 def _least(moduli: Iterable[Modulus]) -> Modulus:
     """The pointwise least, without the parts that never are it."""
     flat = [part for modulus in moduli for part in parts_of(modulus)]
-    if not flat:
-        raise InvalidInput("moduli", "expected at least one modulus")
+    require(flat, "moduli", "expected at least one modulus")
     least: list[Part] = []
     for part in flat:
         if not any(_below(other, part) for other in least):

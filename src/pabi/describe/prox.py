@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pabi.numbers import encoding, validate
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.rounding import (
     HALF_ULP,
     TINY,
@@ -59,16 +59,14 @@ def real_numbers(field: str, value: Any) -> Array:
 def finite_numbers(field: str, value: Any) -> Array:
     """A read-only float64 array of finite numbers. Raises InvalidInput."""
     array = real_numbers(field, value) + 0.0  # no −0, which would compare as another number
-    if not np.all(np.isfinite(array)):
-        raise InvalidInput(field, "expected finite numbers")
+    require(np.all(np.isfinite(array)), field, "expected finite numbers")
     return _frozen(array)
 
 
 def number_or_array(field: str, value: Any) -> Any:
     """A float or a read-only array, infinities allowed. Raises InvalidInput."""
     array = real_numbers(field, value) + 0.0
-    if np.any(np.isnan(array)):
-        raise InvalidInput(field, "expected numbers or infinities, got NaN")
+    require(not np.any(np.isnan(array)), field, "expected numbers or infinities, got NaN")
     return float(array) if array.ndim == 0 else _frozen(array)
 
 
@@ -352,8 +350,7 @@ class nuclear_norm(ProximalMap):
     strength: float = field(metadata=by(NONNEGATIVE))
 
     def _map(self, x: Array, step_size: float) -> Array:
-        if x.ndim != 2:
-            raise InvalidInput("x", f"expected a matrix, got shape {x.shape}")
+        require(x.ndim == 2, "x", f"expected a matrix, got shape {x.shape}")
         threshold = _step(step_size) * self.strength
         if np.isnan(x).any():
             return np.full_like(x, np.nan)  # the decomposition would raise, and so tell
@@ -519,8 +516,7 @@ class simplex(ProximalMap):
         return root_of_fraction_up(2 * Fraction(self.total) ** 2)
 
     def _map(self, x: Array, step_size: float) -> Array:
-        if x.size == 0:
-            raise InvalidInput("x", f"expected at least one entry, got shape {x.shape}")
+        require(x.size != 0, "x", f"expected at least one entry, got shape {x.shape}")
         # In units of the total and from the largest entry down; what lies a unit below becomes 0.
         y = np.maximum((x - np.max(x)) / self.total, -1.0)
         descending = np.sort(y, axis=None)[::-1]
@@ -560,8 +556,7 @@ class halfspace(ProximalMap):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not np.any(self.normal):
-            raise InvalidInput("normal", "expected an entry other than 0")
+        require(np.any(self.normal), "normal", "expected an entry other than 0")
         if not math.isfinite(self._scaled[1]):
             raise InvalidInput(
                 "offset", f"{self.offset!r} puts the boundary beyond the range of doubles"

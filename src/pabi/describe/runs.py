@@ -40,7 +40,7 @@ from pabi.describe.orders import (
 from pabi.describe.step_sizes import evaluated, stated_by_function
 from pabi.describe.updates import Update
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.rounding import Array, down, fraction_up, times_down, times_up
 from pabi.numbers.validate import Check, answering, by, convert, keep, one_of, optional
 
@@ -270,13 +270,13 @@ class NoisySGD(Accounted):
                     raise InvalidInput(
                         "gradient_sensitivity", f"expected it alone, got it together with {other}"
                     )
-            if not self._sensitivity_may_be_stated:
-                raise InvalidInput(
-                    "gradient_sensitivity",
-                    f"a {self.batches.kind} batch holds the record in place of others or not at all: what "
-                    "the adjacent pair differ by is not enough; give clip_norm, or a loss with a "
-                    "gradient bound",
-                )
+            require(
+                self._sensitivity_may_be_stated,
+                "gradient_sensitivity",
+                f"a {self.batches.kind} batch holds the record in place of others or not at all: what "
+                "the adjacent pair differ by is not enough; give clip_norm, or a loss with a "
+                "gradient bound",
+            )
         elif self.record_gradient_bound is None:
             raise InvalidInput(
                 "clip_norm",
@@ -296,8 +296,7 @@ class NoisySGD(Accounted):
                 assert_never(self.order)
 
     def _check_rest(self) -> None:
-        if self.step_size is None:
-            raise InvalidInput("step_size", "missing: a run needs it")
+        require(self.step_size is not None, "step_size", "missing: a run needs it")
         schedule = self._schedule
         keep(self, step_size=evaluated(self.step_size, self.steps))
         convert(
@@ -316,13 +315,13 @@ class NoisySGD(Accounted):
                 validate.number(name, value, above=0.0)
         if isinstance(self.diameter, np.generic):  # assumptions show it as Python writes it
             keep(self, diameter=self.diameter.item())
-        if self.unit == "user" and not self.loss.holds_of_zero:
-            raise InvalidInput(
-                "unit",
-                f'expected "record" for a {self.loss.kind} loss: the mean over the records of a user who has '
-                "none is 0, which is not strongly convex or dissipative; state the loss as convex or "
-                "nonconvex, with its quadratic part in l2",
-            )
+        require(
+            self.unit != "user" or self.loss.holds_of_zero,
+            "unit",
+            f'expected "record" for a {self.loss.kind} loss: the mean over the records of a user who has '
+            "none is 0, which is not strongly convex or dissipative; state the loss as convex or "
+            "nonconvex, with its quadratic part in l2",
+        )
         if self.clipping != "norm" and self.clip_norm is None:
             raise InvalidInput("clip_norm", f"missing: clipping={self.clipping!r} needs a norm")
         if self.clipping in CONVEX and not self.loss.has_residual:
@@ -708,8 +707,7 @@ class NoisySGD(Accounted):
 def _steps_of(epochs: Any, per_epoch: int) -> int:
     """The number of steps with data in so many passes. Raises InvalidInput."""
     exact = validate.number("epochs", epochs, above=0.0) * per_epoch
-    if not exact <= MOST:
-        raise InvalidInput("epochs", f"expected at most {MOST} steps in all, got {epochs!r} epochs")
+    require(exact <= MOST, "epochs", f"expected at most {MOST} steps in all, got {epochs!r} epochs")
     whole = round(exact)
     return whole if abs(exact - whole) <= _BINARY * exact else math.ceil(exact)
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pabi.describe.gradient_steps import Constraints, Facts, Parameters
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.rounding import Array, fraction_up, up
 from pabi.numbers.validate import NUMBER, POSITIVE
 
@@ -321,6 +321,5 @@ class PoissonLoss(LinearLoss):
 
     def admitted(self, y: Array) -> Array:
         """Counts, cut off at `count_bound`. Raises InvalidInput for a negative one."""
-        if np.any(y < 0.0):
-            raise InvalidInput("y", "expected counts ≥ 0")
+        require(not np.any(y < 0.0), "y", "expected counts ≥ 0")
         return np.minimum(y, self.count_bound)

@@ -23,7 +23,7 @@ from pabi.describe.accounted import (
 )
 from pabi.describe.runs import COUNT
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.rounding import fraction_down, fraction_up, root_of_fraction_up
 from pabi.numbers.validate import POSITIVE, by, flag, one_of, optional
 
@@ -230,8 +230,7 @@ class NoisyColumnStatistics(Accounted):
         """
         if self.noise_std is None:
             raise InvalidInput("noise_std", "missing: give noise_std, or calibrate")
-        if not self.noise_std < _LARGEST:
-            raise InvalidInput("noise_std", "it leaves the range of numbers")
+        require(self.noise_std < _LARGEST, "noise_std", "it leaves the range of numbers")
         return self.noise_std
 
     @property

@@ -19,7 +19,7 @@ from pabi.draw.themes import (
     palette_of,
     style,
 )
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import require
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import shown
 from pabi.tradeoff import Product
@@ -52,8 +52,7 @@ def plot_guarantee(guarantee: Guarantee, ax: Any = None) -> Any:
     """
     ax = axes_for(ax, 1, 2, figsize=(11, 4.8))
     axes = np.ravel(np.asarray(ax, dtype=object))
-    if axes.size != 2:
-        raise InvalidInput("ax", f"expected a pair of axes, got {axes.size}")
+    require(axes.size == 2, "ax", f"expected a pair of axes, got {axes.size}")
     _draw_tradeoff(guarantee, axes[0])
     _draw_epsilon(guarantee, axes[1])
     return axes

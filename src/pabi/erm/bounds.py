@@ -15,7 +15,7 @@ from pabi.analyses import exponential
 from pabi.describe.langevin import LangevinDiffusion
 from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, TargetUnreachable
+from pabi.numbers.errors import InvalidInput, TargetUnreachable, require
 from pabi.numbers.rounding import up
 from pabi.numbers.search import GOLDEN, bisected, neighbours
 from pabi.numbers.showing import exact, shown
@@ -301,8 +301,7 @@ def uniform_stability(
 def _from_total_variation(trivial: float, mu: float | None, advantage: float | None) -> float:
     if trivial == math.inf:
         raise InvalidInput("diameter", "missing: stability of nonconvex losses needs a bounded set")
-    if (mu is None) == (advantage is None):
-        raise InvalidInput("mu", "expected exactly one of mu and advantage")
+    require((mu is None) != (advantage is None), "mu", "expected exactly one of mu and advantage")
     if advantage is not None:
         return up(trivial * validate.number("advantage", advantage, at_least=0.0, at_most=1.0))
     assert mu is not None

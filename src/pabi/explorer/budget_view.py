@@ -18,7 +18,7 @@ from pabi.explorer.run_view import Event, point
 from pabi.explorer.state import read
 from pabi.guarantees.guarantee import Guarantee
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.showing import exact, shown, shown_down
 
 
@@ -47,8 +47,7 @@ def events(request: dict[str, Any]) -> Iterator[Event]:
 def _begun(request: dict[str, Any]) -> str:
     """The text of a new ledger, which has an entry for each guarantee."""
     state, released = state_in(request), request["released"]
-    if not isinstance(released, list):
-        raise InvalidInput("released", "expected a list of files")
+    require(isinstance(released, list), "released", "expected a list of files")
     epsilon = number("budget_epsilon", text_of(state, "budget_epsilon", "3"))
     delta = number("budget_delta", text_of(state, "budget_delta", "1e-5"))
     validate.number("budget_epsilon", epsilon, above=0.0)

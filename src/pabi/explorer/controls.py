@@ -9,7 +9,7 @@ from dataclasses import KW_ONLY, asdict, dataclass
 from typing import Any, Literal
 
 from pabi.describe.losses import KINDS
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 
 Choices = tuple[tuple[str, str], ...]
 
@@ -272,8 +272,7 @@ def number(name: str, text: str) -> float:
     if len(plain) > _LONGEST or not _NUMBER.fullmatch(plain):
         raise InvalidInput(name, f"expected a number such as 0.5 or 0,5, got {_short(text)}")
     value = float(plain.replace(",", "."))
-    if not math.isfinite(value):
-        raise InvalidInput(name, f"expected a finite number, got {_short(text)}")
+    require(math.isfinite(value), name, f"expected a finite number, got {_short(text)}")
     return value
 
 

@@ -40,7 +40,7 @@ from pabi.guarantees.stated import (
     writable,
 )
 from pabi.numbers import showing, validate
-from pabi.numbers.errors import InvalidInput, NotApplicable
+from pabi.numbers.errors import InvalidInput, NotApplicable, require
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import exact, shown
 from pabi.tradeoff import Gaussian, TradeOff, grouped
@@ -541,8 +541,7 @@ class Guarantee:
         Dong, Roth, Su 2022, Theorem 2.14; docs, "Theory", 19.
         """
         size = validate.integer("size", size, at_least=1, at_most=MOST_GROUPED)
-        if self.unit not in UNITS:
-            raise InvalidInput("unit", f'expected "record" or "user", got {self.unit!r}')
+        require(self.unit in UNITS, "unit", f'expected "record" or "user", got {self.unit!r}')
         adjacency = _of_data(self.adjacency)
         if size == 1:
             return self
@@ -799,12 +798,12 @@ def require_same_forgetting(field: str, one: Any, other: Any) -> None:
             field,
             "expected guarantees of forgetting with certificates, which say what is forgotten",
         )
-    if first != second:
-        raise InvalidInput(
-            field,
-            "expected the same to be forgotten throughout, got (how many, what becomes of them, whether "
-            f"models were handed out) {first} and {second}",
-        )
+    require(
+        first == second,
+        field,
+        "expected the same to be forgotten throughout, got (how many, what becomes of them, whether "
+        f"models were handed out) {first} and {second}",
+    )
 
 
 def _compared(value: Any) -> tuple[int, Adjacency, bool] | None:
@@ -846,8 +845,7 @@ def compose(*guarantees: Guarantee) -> Guarantee:
     ----------
     Dong, Roth, Su 2022, Thm 3.2.
     """
-    if not guarantees:
-        raise InvalidInput("guarantees", "expected at least one")
+    require(guarantees, "guarantees", "expected at least one")
     for g in guarantees:
         _require_guarantee(g)
     first = guarantees[0]
@@ -933,8 +931,7 @@ def notes_in(data: dict[str, Any]) -> dict[str, Any]:
     if data["version"] == 1:
         return {key: data[key] for key in data if key in _NOTES_OF_1 and data[key] is not None}
     notes = data.get("notes", {})
-    if not isinstance(notes, dict):
-        raise InvalidInput("notes", f"expected an object, got {type(notes).__name__}")
+    require(isinstance(notes, dict), "notes", f"expected an object, got {type(notes).__name__}")
     return dict(notes)
 
 
@@ -954,8 +951,7 @@ def _read_delta(data: dict[str, Any]) -> float | None:
 def _besides(proof: Any) -> tuple[str, ...]:
     """The further assumptions that a certificate carries."""
     listed = proof.get("assumes", []) if proof is not None else []
-    if not isinstance(listed, list):
-        raise InvalidInput("assumes", f"expected a list, got {type(listed).__name__}")
+    require(isinstance(listed, list), "assumes", f"expected a list, got {type(listed).__name__}")
     return tuple(_sentence(a) for a in listed)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from pabi.convert.mixtures import checked_shape, gamma_of
 from pabi.describe.accounted import checked_adjacency, require_alike, selection_sentences
 from pabi.guarantees.guarantee import Guarantee
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.rounding import Array, fraction_up
 from pabi.numbers.showing import exact
 from pabi.tradeoff import Gaussian, Mixture, RenyiDP, Selected, TradeOff, average, selected
@@ -198,8 +198,7 @@ def _payload(guarantee: Guarantee) -> dict[str, Any] | None:
 
 def _check_alike(guarantees: Sequence[Any]) -> None:
     """InvalidInput unless these are guarantees of pabi's, at least one, with one adjacency and unit."""
-    if not guarantees:
-        raise InvalidInput("guarantee", "expected at least one")
+    require(guarantees, "guarantee", "expected at least one")
     for one in guarantees:
         if type(one) is not Guarantee:
             raise InvalidInput(

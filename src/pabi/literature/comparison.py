@@ -23,7 +23,7 @@ from pabi.literature import (
 )
 from pabi.literature.published import CandidateBound, Published, Status, read
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, NotApplicable
+from pabi.numbers.errors import InvalidInput, NotApplicable, require
 from pabi.numbers.showing import exact, shown
 from pabi.tradeoff import Gaussian, TradeOff
 from pabi.verification import verify
@@ -216,8 +216,7 @@ def compare(
     `source` of every row; ε by the conversions of `pabi.convert`; docs, "Errata".
     """
     delta = validate.number("delta", delta, above=0.0, below=1.0)
-    if type(run) not in _COVERING:
-        raise InvalidInput("run", f"expected a description, got {type(run).__name__}")
+    require(type(run) in _COVERING, "run", f"expected a description, got {type(run).__name__}")
     rows = [_row(candidate, run, delta) for candidate in _COVERING[type(run)]]
     rows.append(own_row(run, delta))
     others = _others(also, {row.name for row in rows}, run, delta)
@@ -260,12 +259,12 @@ def _other(name: str, bound: Any, run: Description, delta: float) -> Row:
             note = f"{bound.method}, under {bound.adjacency}{_unlike(bound, run)}"
             return Row(name, name, status, True, bound.epsilon(delta), bound.mu, note)
         case Published(kind="gdp" | "tradeoff" | "epsilon"):
-            if bound.status not in get_args(Status):
-                raise InvalidInput(
-                    "also",
-                    f"expected the status of {name!r} to be one of {', '.join(get_args(Status))}, got "
-                    f"{bound.status!r}",
-                )
+            require(
+                bound.status in get_args(Status),
+                "also",
+                f"expected the status of {name!r} to be one of {', '.join(get_args(Status))}, got "
+                f"{bound.status!r}",
+            )
             epsilon, mu = read(bound, delta)
             _refuse_unless_epsilon(name, epsilon)
             return Row(name, name, bound.status, True, epsilon, mu, bound.note or bound.source)
@@ -289,8 +288,7 @@ def _other(name: str, bound: Any, run: Description, delta: float) -> Row:
 
 
 def _refuse_unless_epsilon(name: str, epsilon: float) -> None:
-    if not epsilon >= 0.0:
-        raise InvalidInput("also", f"expected an ε ≥ 0 of {name!r}, got {epsilon!r}")
+    require(epsilon >= 0.0, "also", f"expected an ε ≥ 0 of {name!r}, got {epsilon!r}")
 
 
 def _unlike(guarantee: Guarantee, run: Description) -> str:

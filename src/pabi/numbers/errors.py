@@ -27,6 +27,12 @@ class InvalidInput(ValueError):
         return type(self), (self.field, str(self).removeprefix(f"{self.field}: "))
 
 
+def require(holds: object, field: str, message: str) -> None:
+    """InvalidInput on `field` unless something holds."""
+    if not holds:
+        raise InvalidInput(field, message)
+
+
 class NotApplicable(Exception):
     """An analysis does not cover this run; the message is the reason.
 

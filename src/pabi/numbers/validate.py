@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import exact
 
@@ -37,8 +37,7 @@ def number(
     ]
     limits = " and ".join(f"{sign}{exact(bound)}" for bound, sign, _ in bounds if bound is not None)
     expected = f"expected a finite number{' ' + limits if limits else ''}, got {value!r}"
-    if not _is_real(value):
-        raise InvalidInput(field, expected)
+    require(_is_real(value), field, expected)
     try:
         x = float(value)
     except OverflowError:
@@ -60,8 +59,7 @@ def integer(
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
         raise InvalidInput(field, expected)
     k = int(value)
-    if k < at_least or (at_most is not None and k > at_most):
-        raise InvalidInput(field, expected)
+    require(k >= at_least and (at_most is None or k <= at_most), field, expected)
     return k
 
 
@@ -226,11 +224,9 @@ def by_column(ranges: Any, names: Any, d: int) -> Any:
         return ranges
     columns = list(range(d)) if names is None else [str(name) for name in names]
     for name in ranges:
-        if name not in columns:
-            raise InvalidInput("feature_ranges", f"there is no column {name!r}")
+        require(name in columns, "feature_ranges", f"there is no column {name!r}")
     for name in columns:
-        if name not in ranges:
-            raise InvalidInput("feature_ranges", f"missing: a range for column {name!r}")
+        require(name in ranges, "feature_ranges", f"missing: a range for column {name!r}")
     try:
         return np.array([ranges[name] for name in columns], dtype=np.float64).reshape(d, 2).T
     except (TypeError, ValueError):

@@ -44,7 +44,7 @@ from pabi.numbers.errors import InvalidInput, NotApplicable, require
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import exact, shown
 from pabi.tradeoff import Gaussian, TradeOff, grouped
-from pabi.tradeoff.base import decode, encode
+from pabi.tradeoff.base import Readings, decode, encode
 from pabi.tradeoff.kinds import known_curve
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ INDEPENDENT = "the releases are computed with independent noise and independent 
 
 
 @dataclass(frozen=True, eq=False)
-class Guarantee:
+class Guarantee(Readings):
     """A proven privacy guarantee: a trade-off function that holds under the listed assumptions.
 
     Built by `guarantee()` of a description, by `compose` or by `from_json`. Readings take ε, δ and rates as
@@ -200,6 +200,10 @@ class Guarantee:
 
     # Readings.
 
+    @property
+    def _function(self) -> TradeOff:
+        return self.curve
+
     def epsilon(self, delta: float) -> float:
         """The least ε proven at `delta`, an upper bound; ∞ where there is none.
 
@@ -247,30 +251,6 @@ class Guarantee:
         return self.curve.epsilon_bounds(
             validate.number("delta", delta, at_least=0.0, below=1.0), rtol
         )
-
-    @overload
-    def delta(self, epsilon: float) -> float: ...
-    @overload
-    def delta(self, epsilon: Array | Sequence[float]) -> Array: ...
-    def delta(self, epsilon: Any) -> Any:
-        """The least δ proven at `epsilon`, an upper bound.
-
-        Parameters
-        ----------
-        epsilon : float or array of any shape
-            Any real number; infinite ones are allowed.
-
-        Returns
-        -------
-        float or array
-            δ in [0, 1], of the shape of `epsilon`.
-
-        Raises
-        ------
-        InvalidInput
-            For an `epsilon` that is NaN or no number.
-        """
-        return self.curve.delta(epsilon)
 
     @overload
     def tradeoff(self, fpr: float) -> float: ...
@@ -329,79 +309,10 @@ class Guarantee:
         at = validate.number("delta", delta, above=0.0, below=1.0)
         return mu_equivalent(self.curve, at)
 
-    def rdp(self, order: float) -> float:
-        """An upper bound on the Rényi divergence, in nats; ∞ where there is none.
-
-        Parameters
-        ----------
-        order : float > 1
-            The order of the divergence.
-
-        Returns
-        -------
-        float
-            Nats ≥ 0.
-
-        Raises
-        ------
-        InvalidInput
-            For an `order` that is not above 1.
-        """
-        return self.curve.rdp(order)
-
     @property
     def zcdp(self) -> float:
         """ρ of zero-concentrated DP: the Rényi divergence of every order α is at most ρα."""
         return self.curve.zcdp
-
-    @property
-    def advantage(self) -> float:
-        """The largest TPR − FPR of a membership attack, in [0, 1]: δ at ε = 0."""
-        return self.curve.advantage
-
-    @overload
-    def tpr(self, fpr: float) -> float: ...
-    @overload
-    def tpr(self, fpr: Array | Sequence[float]) -> Array: ...
-    def tpr(self, fpr: Any) -> Any:
-        """The largest true-positive rate of an attack at false-positive rate `fpr`.
-
-        Parameters
-        ----------
-        fpr : float or array of any shape, in [0, 1]
-            The attack's false-positive rate.
-
-        Returns
-        -------
-        float or array
-            Rates in [0, 1], of the shape of `fpr`.
-
-        Raises
-        ------
-        InvalidInput
-            For an `fpr` outside [0, 1].
-        """
-        return self.curve.tpr(fpr)
-
-    def bayes_success(self, prior: float = 0.5) -> float:
-        """The largest probability of guessing right whether the record is in.
-
-        Parameters
-        ----------
-        prior : float in (0, 1)
-            The probability, before the release is seen, that the record is in.
-
-        Returns
-        -------
-        float
-            A probability in [0, 1].
-
-        Raises
-        ------
-        InvalidInput
-            For a `prior` outside (0, 1).
-        """
-        return self.curve.bayes_success(prior)
 
     # Pickling (joblib, skops, copies): as the JSON text, so that a stored model carries the
     # certificate, and nothing of the solver or the run that computed it.

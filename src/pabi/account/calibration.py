@@ -22,7 +22,12 @@ from pabi.describe.runs import NoisySGD
 from pabi.describe.statistics import NoisyAccuracy, NoisyColumnStatistics, NoisySecondMoments
 from pabi.describe.step_sizes import stated_by_function
 from pabi.describe.unlearning import Unlearning
-from pabi.guarantees.guarantee import Guarantee, require_same_forgetting
+from pabi.guarantees.guarantee import (
+    SEVERAL,
+    Guarantee,
+    require_guarantee,
+    require_same_forgetting,
+)
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, TargetUnreachable, require
 from pabi.numbers.locking import waiting
@@ -147,9 +152,7 @@ def _composed(besides: Sequence[Guarantee], run: Any) -> TradeOff | None:
         kind = type(besides).__name__
         raise InvalidInput("besides", f"expected a sequence of guarantees, got a {kind}") from None
     for other in others:
-        if type(other) is not Guarantee:
-            kind = type(other).__name__
-            raise InvalidInput("besides", f"expected pabi.Guarantee objects, got a {kind}")
+        require_guarantee("besides", other, SEVERAL)
         for name in ("adjacency", "unit"):
             own, its = getattr(run, name), getattr(other, name)
             require(its == own, "besides", f"expected {name} {own!r} as of the run, got {its!r}")

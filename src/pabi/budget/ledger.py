@@ -26,7 +26,7 @@ from pabi.budget.lines import (
 )
 from pabi.budget.reports import LedgerReport, report_of
 from pabi.describe.accounted import RETRAINED, checked_protected
-from pabi.guarantees.guarantee import TESTING, Guarantee
+from pabi.guarantees.guarantee import SEVERAL, TESTING, Guarantee, require_guarantee
 from pabi.numbers import showing, validate
 from pabi.numbers.errors import BudgetExceeded, InvalidInput, require
 from pabi.numbers.showing import exact, shown, shown_down
@@ -143,13 +143,9 @@ class Ledger:
         """
         limit = validate.number("epsilon", epsilon, above=0.0)
         at = validate.number("delta", delta, above=0.0, below=1.0)
-        curves = []
         for one in guarantees:
-            if type(one) is not Guarantee:
-                kind = type(one).__name__
-                raise InvalidInput("guarantees", f"expected pabi.Guarantee objects, got a {kind}")
-            curves.append(one.curve)
-        return best_order(curves, limit, at)
+            require_guarantee("guarantees", one, SEVERAL)
+        return best_order([one.curve for one in guarantees], limit, at)
 
     # Spending.
 
@@ -436,9 +432,7 @@ def _verified(guarantee: Guarantee) -> dict[str, Any]:
     """A guarantee with its certificate as JSON. Raises InvalidInput unless the checker accepts it."""
     from pabi.verification import verify
 
-    if type(guarantee) is not Guarantee:
-        kind = type(guarantee).__name__
-        raise InvalidInput("guarantee", f"expected a pabi.Guarantee, got a {kind}")
+    require_guarantee("guarantee", guarantee)
     require(
         guarantee.adjacency != RETRAINED,
         "adjacency",

@@ -14,11 +14,9 @@ from typing import Any, assert_never
 from pabi.budget.filters import GaussianFilter, RenyiFilter, read_filter
 from pabi.describe.accounted import checked_protected
 from pabi.guarantees.guarantee import INDEPENDENT, Guarantee
-from pabi.guarantees.proof import Proof
 from pabi.guarantees.selection import (
     ENTERED,
-    AdaptivelyComposed,
-    AdaptivelyComposedDivergences,
+    adaptively_composed,
     refusing_above,
     refusing_divergences_above,
 )
@@ -241,15 +239,14 @@ def guarantee_of(book: Book) -> Guarantee:
     require(book.granted, "ledger", "expected an entry: without any there is no adjacency")
     parts = [Guarantee.from_dict(line.guarantee) for line in book.granted]
     curve: TradeOff
-    proof: Proof
     match book.opening.filter:
         case GaussianFilter(mu=mu):
             curve, bound, title = Gaussian(mu), refusing_above(mu), (NAME, SOURCE)
-            proof = AdaptivelyComposed(parts, mu)
+            proof = adaptively_composed(NAME, parts, mu=mu)
         case RenyiFilter(order=order, rho=rho):
             curve, title = RenyiDP(order, rho), (NAME_RENYI, SOURCE_RENYI)
             bound = refusing_divergences_above(order, rho)
-            proof = AdaptivelyComposedDivergences(parts, order, rho)
+            proof = adaptively_composed(NAME_RENYI, parts, tradeoff=curve.to_dict())
         case _:
             assert_never(book.opening.filter)
     sentences = [sentence for part in parts for sentence in part.assumptions]

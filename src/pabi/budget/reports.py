@@ -8,7 +8,7 @@ from typing import Any
 
 from pabi.budget.lines import Book
 from pabi.numbers import showing
-from pabi.numbers.showing import exact, shown, shown_down
+from pabi.numbers.showing import aligned, exact, shown, shown_down
 
 
 @dataclass(frozen=True)
@@ -134,14 +134,8 @@ class LedgerReport:
         return showing.facts(self._head()) + showing.folded(title, showing.table(header, rows))
 
     def __str__(self) -> str:
-        rows = self._rows()
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        table = [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in rows
-        ]
-        head = [f"{name:<11}{value}" for name, value in self._head()]
-        return "\n".join([*head, *(table if self.entries else ["nothing is entered yet"])])
+        table = aligned(self._rows()) if self.entries else ["nothing is entered yet"]
+        return "\n".join([*(f"{name:<11}{value}" for name, value in self._head()), *table])
 
 
 def _remarks(entry: LedgerEntry) -> list[str]:

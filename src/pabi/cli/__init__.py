@@ -31,7 +31,6 @@ from pabi.cli.reading import (
 from pabi.cli.training import plan, schema, train
 from pabi.cli.verifying import verify
 from pabi.cli.writing import (
-    aligned,
     basis,
     complain,
     emit,
@@ -48,7 +47,7 @@ from pabi.numbers.errors import (
     TargetUnreachable,
     require,
 )
-from pabi.numbers.showing import shown, shown_down
+from pabi.numbers.showing import aligned, shown, shown_down
 
 if TYPE_CHECKING:
     from pabi.account.explanation import Explanation

@@ -23,8 +23,9 @@ from pabi.cli.reading import (
     refuse_other_kinds,
     required,
 )
-from pabi.cli.writing import aligned, emit, emit_json
+from pabi.cli.writing import emit, emit_json
 from pabi.numbers.errors import InvalidInput, expect, require
+from pabi.numbers.showing import aligned
 
 # `pabi audit`: attack a run on the worst instance that is known, and show what that refutes.
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pabi.guarantees.certificate import stamp
-from pabi.numbers import locking
+from pabi.numbers import locking, showing
 from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.showing import shown
 
@@ -126,7 +126,7 @@ _LONGEST_LINE = 700
 
 def one_line(text: object) -> str:
     """`text` without line breaks and control characters, shortened in the middle."""
-    line = " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
+    line = showing.one_line(text)
     if len(line) <= _LONGEST_LINE:
         return line
     half = _LONGEST_LINE // 2
@@ -185,15 +185,6 @@ def _json_ready(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_json_ready(v) for v in value]
     return value
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """A line for each row, with its cells in columns of one width."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
 
 
 def basis(adjacency: str | None, assumptions: Sequence[str]) -> list[str]:

@@ -26,9 +26,8 @@ from pabi.describe.accounted import (
 from pabi.describe.losses import Loss
 from pabi.describe.unlearning import Unlearning
 from pabi.guarantees.certificate import notes_of_all
-from pabi.guarantees.proof import Proof
+from pabi.guarantees.proof import Proof, Written
 from pabi.guarantees.stated import (
-    StatedProof,
     adjacent,
     curve_in_words,
     mu_equivalent,
@@ -187,7 +186,10 @@ class Guarantee(Readings):
         """
         curve = stated_curve(tradeoff)
         name, origin = words("method", method), words("source", source)
-        proof = StatedProof(curve, name, origin)
+        body = {"mechanism": {"method": name, "source": origin}}
+        proof = Written(
+            "stated mechanism", lambda: {**body, "claim": {"tradeoff": curve.to_dict()}}
+        )
         return cls(
             curve,
             checked_adjacency(adjacency),
@@ -349,6 +351,11 @@ class Guarantee(Readings):
                 return Certificate.of(proof, self.adjacency, self.besides, self.unit)
 
     @property
+    def _payload(self) -> dict[str, Any] | None:
+        """The JSON object of its certificate, a new copy every time; None without one."""
+        return None if self.certificate is None else self.certificate.payload
+
+    @property
     def verified(self) -> bool:
         """Whether `pabi.verify` has accepted this very certificate, and it implies all that this guarantee
         states as it is now."""
@@ -457,7 +464,7 @@ class Guarantee(Readings):
         if size == 1:
             return self
         if adjacency == "zero_out":
-            _refuse_strong(None if self.certificate is None else self.certificate.payload)
+            _refuse_strong(self._payload)
         curve = grouped(self.curve, size)
         sentences = group_sentences(size, self.unit, adjacency)
         return Guarantee(
@@ -469,7 +476,7 @@ class Guarantee(Readings):
             self.tuned_at,
             besides=self.besides,
             unit=groups_of(size, self.unit),
-            proof=None if self.proof is None else GroupsProof(self, size, curve),
+            proof=None if self.proof is None else groups_proof(self, size, curve),
         )
 
     # Writing and showing.
@@ -493,7 +500,6 @@ class Guarantee(Readings):
         InvalidInput
             With `certificate`, for a proof that cannot be written or checked.
         """
-        proof = self.certificate if certificate else None
         reading, notes = {}, dict(self.notes)
         if self.tuned_at is not None:
             reading = {"epsilon": encode(self.epsilon(self.tuned_at)), "delta": self.tuned_at}
@@ -510,7 +516,7 @@ class Guarantee(Readings):
             "method": self.method,
             "source": self.source,
             "assumptions": list(self.assumptions),
-            "certificate": proof.payload if proof else None,
+            "certificate": self._payload if certificate else None,
             **({"notes": notes} if notes else {}),
         }
 
@@ -690,12 +696,12 @@ def _of_data(compared: Compared) -> Adjacency:
     return compared
 
 
-def _require_guarantee(value: Any) -> None:
+SEVERAL = "pabi.Guarantee objects"
+
+
+def require_guarantee(field: str, value: Any, expected: str = "a pabi.Guarantee") -> None:
     """InvalidInput unless `value` is a guarantee of pabi's: nobody checks what a subclass says."""
-    if type(value) is not Guarantee:
-        kind = type(value).__name__
-        apart = ", passed one by one" if isinstance(value, list | tuple) else ""
-        raise InvalidInput("guarantees", f"expected pabi.Guarantee objects{apart}, got a {kind}")
+    require(type(value) is Guarantee, field, f"expected {expected}, got a {type(value).__name__}")
 
 
 def require_same_forgetting(field: str, one: Any, other: Any) -> None:
@@ -722,7 +728,7 @@ def _compared(value: Any) -> tuple[int, Adjacency, bool] | None:
     from pabi.describe.files import from_dict
 
     if isinstance(value, Guarantee):
-        payload = {} if value.certificate is None else value.certificate.payload
+        payload = value._payload or {}
         while "parts" in payload:  # which agree
             payload = payload["parts"][0]
         value = from_dict(payload["run"]) if "run" in payload else None
@@ -758,7 +764,8 @@ def compose(*guarantees: Guarantee) -> Guarantee:
     """
     require(guarantees, "guarantees", "expected at least one")
     for g in guarantees:
-        _require_guarantee(g)
+        apart = ", passed one by one" if isinstance(g, list | tuple) else ""
+        require_guarantee("guarantees", g, SEVERAL + apart)
     first = guarantees[0]
     for g in guarantees[1:]:
         for name in ("adjacency", "unit"):
@@ -793,9 +800,8 @@ class Composed:
     def written(self) -> dict[str, Any]:
         """The certificate of every part."""
         # Equal parts, as of a release that is made many times, are proven once.
-        certificates = {id(part): part.certificate for part in self.parts}
-        every = [certificates[id(part)] for part in self.parts]
-        return {"parts": [None if c is None else c.payload for c in every]}
+        payloads = {id(part): part._payload for part in self.parts}
+        return {"parts": [payloads[id(part)] for part in self.parts]}
 
 
 def _refuse_strong(payload: dict[str, Any] | None) -> None:
@@ -814,23 +820,13 @@ def _refuse_strong(payload: dict[str, Any] | None) -> None:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class GroupsProof:
+def groups_proof(member: Guarantee, size: int, curve: TradeOff) -> Proof:
     """The proof of a guarantee of groups: that of one member, and what is claimed of so many."""
 
-    member: Guarantee
-    size: int
-    curve: TradeOff
-    theorem: ClassVar[str] = GROUPS
+    def written() -> dict[str, Any]:
+        return {"member": member._payload, "size": size, "claim": {"tradeoff": curve.to_dict()}}
 
-    def written(self) -> dict[str, Any]:
-        """The certificate of a member, the size and the claim."""
-        certificate = self.member.certificate
-        return {
-            "member": None if certificate is None else certificate.payload,
-            "size": self.size,
-            "claim": {"tradeoff": self.curve.to_dict()},
-        }
+    return Written(GROUPS, written)
 
 
 def notes_in(data: dict[str, Any]) -> dict[str, Any]:

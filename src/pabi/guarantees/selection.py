@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from pabi.convert.mixtures import checked_shape, gamma_of
 from pabi.describe.accounted import checked_adjacency, require_alike, selection_sentences
-from pabi.guarantees.guarantee import Guarantee
+from pabi.guarantees.guarantee import Guarantee, require_guarantee
+from pabi.guarantees.proof import Proof, Written
 from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.rounding import Array, fraction_up
 from pabi.numbers.showing import exact
-from pabi.tradeoff import Gaussian, Mixture, RenyiDP, Selected, TradeOff, average, selected
+from pabi.tradeoff import Gaussian, Mixture, TradeOff, average, selected
 
 # What a guarantee of releases that were chosen one after the other assumes (docs, "Theory", 16).
 
@@ -64,37 +64,9 @@ def refusing_divergences_above(order: float, rho: float) -> str:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class AdaptivelyComposed:
+def adaptively_composed(theorem: str, parts: Sequence[Guarantee], **claim: Any) -> Proof:
     """The proof of releases that were chosen one after the other: those of its parts, and the bound."""
-
-    parts: Sequence[Guarantee]
-    mu: float
-    theorem: ClassVar[str] = "adaptive composition"
-
-    def written(self) -> dict[str, Any]:
-        """The certificate of every part, and the bound, which is the claim."""
-        return {"parts": _payloads(self.parts), "claim": {"mu": self.mu}}
-
-
-@dataclass(frozen=True, eq=False)
-class AdaptivelyComposedDivergences:
-    """The same under a bound on the sum of Rényi divergences of one order."""
-
-    parts: Sequence[Guarantee]
-    order: float
-    rho: float
-    theorem: ClassVar[str] = "adaptive composition of divergences"
-
-    def written(self) -> dict[str, Any]:
-        """The certificate of every part, and the order and the bound, which are the claim."""
-        claim = {"tradeoff": RenyiDP(self.order, self.rho).to_dict()}
-        return {"parts": _payloads(self.parts), "claim": claim}
-
-
-def _payloads(parts: Sequence[Guarantee]) -> list[dict[str, Any] | None]:
-    every = [part.certificate for part in parts]
-    return [None if c is None else c.payload for c in every]
+    return Written(theorem, lambda: {"parts": [part._payload for part in parts], "claim": claim})
 
 
 NAME = "private selection"
@@ -156,6 +128,16 @@ def select(
     curve = selected(base, mean_trials, eta)
     sentences = selection_sentences(eta, gamma, len(trials), scoring is not None)
     proven = all(one.proof is not None for one in every)
+
+    def written() -> dict[str, Any]:
+        return {
+            "trials": [one._payload for one in trials],
+            "scoring": None if scoring is None else scoring._payload,
+            "shape": eta,
+            "gamma": gamma,
+            "claim": {"tradeoff": curve.to_dict()},
+        }
+
     return Guarantee(
         curve,
         trials[0].adjacency,
@@ -165,45 +147,15 @@ def select(
         trials[0].tuned_at,
         besides=tuple(dict.fromkeys(a for one in every for a in one.besides)),
         unit=trials[0].unit,
-        proof=SelectionProof(trials, scoring, gamma, eta, curve) if proven else None,
+        proof=Written(NAME, written) if proven else None,
     )
-
-
-@dataclass(frozen=True, eq=False)
-class SelectionProof:
-    """The proof of a selection: those of the runs, the law of their number, and the claim."""
-
-    trials: Sequence[Guarantee]
-    scoring: Guarantee | None
-    gamma: float
-    shape: float
-    curve: Selected
-    theorem: ClassVar[str] = NAME
-
-    def written(self) -> dict[str, Any]:
-        """The body of the certificate."""
-        return {
-            "trials": [_payload(one) for one in self.trials],
-            "scoring": None if self.scoring is None else _payload(self.scoring),
-            "shape": self.shape,
-            "gamma": self.gamma,
-            "claim": {"tradeoff": self.curve.to_dict()},
-        }
-
-
-def _payload(guarantee: Guarantee) -> dict[str, Any] | None:
-    certificate = guarantee.certificate
-    return None if certificate is None else certificate.payload
 
 
 def _check_alike(guarantees: Sequence[Any]) -> None:
     """InvalidInput unless these are guarantees of pabi's, at least one, with one adjacency and unit."""
     require(guarantees, "guarantee", "expected at least one")
     for one in guarantees:
-        if type(one) is not Guarantee:
-            raise InvalidInput(
-                "guarantee", f"expected a pabi.Guarantee, got a {type(one).__name__}"
-            )
+        require_guarantee("guarantee", one)
         for name in ("adjacency", "unit"):
             require_alike(name, getattr(guarantees[0], name), getattr(one, name))
     checked_adjacency(

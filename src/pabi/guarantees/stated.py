@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, assert_never
+from typing import Any, assert_never
 
 from pabi.convert.gdp import gdp_epsilon_bounds, gdp_to_delta
 from pabi.describe.accounted import RETRAINED, Compared
@@ -224,20 +223,3 @@ def writable(curve: TradeOff) -> bool:
             return False
         case other:
             assert_never(other)
-
-
-@dataclass(frozen=True, eq=False)
-class StatedProof:
-    """The certificate of a stated mechanism: its name, and the function that is claimed."""
-
-    curve: TradeOff
-    method: str
-    source: str
-    theorem: ClassVar[str] = "stated mechanism"
-
-    def written(self) -> dict[str, Any]:
-        """The body of the certificate."""
-        return {
-            "mechanism": {"method": self.method, "source": self.source},
-            "claim": {"tradeoff": self.curve.to_dict()},
-        }

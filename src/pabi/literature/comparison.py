@@ -24,7 +24,7 @@ from pabi.literature import (
 from pabi.literature.published import CandidateBound, Published, Status, read
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, NotApplicable, require
-from pabi.numbers.showing import exact, shown
+from pabi.numbers.showing import aligned, exact, shown
 from pabi.tradeoff import Gaussian, TradeOff
 from pabi.verification import verify
 
@@ -136,13 +136,7 @@ class Comparison:
             mu = "—" if row.mu is None else shown(row.mu)
             note = textwrap.shorten(row.note, 90, placeholder=" …")
             table.append((row.source, row.status, epsilon, mu, note))
-        widths = [max(len(line[i]) for line in table) for i in range(4)]
-        return "\n".join(
-            "  ".join(
-                [*(cell.ljust(w) for cell, w in zip(line, widths, strict=False)), line[4]]
-            ).rstrip()
-            for line in table
-        )
+        return "\n".join(aligned(table))
 
     def plot(self, ax: Any = None) -> Any:
         """Draw ε against the length of the run for every bound that applies.

@@ -17,6 +17,21 @@ from html import escape
 from numbers import Integral
 from typing import SupportsFloat
 
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """A line for each row, with its cells in columns of one width."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+def one_line(text: object) -> str:
+    """`text` without line breaks and control characters."""
+    return " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
+
+
 # Text as HTML: everything is escaped here, so that no sentence of a file can become a tag.
 
 

@@ -166,8 +166,7 @@ def as_sections(sections: Iterable[Section], marks: str) -> str:
 
 def plain_text(text: object) -> str:
     """`text` in one line, with everything escaped that Markdown would take for more than text."""
-    line = " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
-    escaped = _SPECIAL.sub(lambda match: f"\\{match.group()}", line)
+    escaped = _SPECIAL.sub(lambda match: f"\\{match.group()}", showing.one_line(text))
     return _STARTS.sub(r"\1\\\2", _LINK.sub(lambda match: f"{match.group()}\u200b", escaped))
 
 

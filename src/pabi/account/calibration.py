@@ -16,10 +16,9 @@ import numpy as np
 
 from pabi.account.best import best_guarantee, outcomes
 from pabi.describe.accounted import warn_of_large_delta
-from pabi.describe.langevin import LangevinChain, LangevinDiffusion
-from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
+from pabi.describe.files import KINDS, Description
+from pabi.describe.langevin import LangevinChain
 from pabi.describe.runs import NoisySGD
-from pabi.describe.statistics import NoisyAccuracy, NoisyColumnStatistics, NoisySecondMoments
 from pabi.describe.step_sizes import stated_by_function
 from pabi.describe.unlearning import Unlearning
 from pabi.guarantees.guarantee import (
@@ -34,34 +33,17 @@ from pabi.numbers.locking import waiting
 from pabi.numbers.showing import exact, plain, shown
 from pabi.tradeoff import Gaussian, Mixture, TradeOff
 
-PARAMETERS: dict[type, tuple[str, ...]] = {
-    NoisySGD: ("noise_std", "noise_multiplier", "epochs", "steps", "clip_norm", "size"),
-    LangevinChain: ("inverse_temperature", "steps", "chains"),
-    LangevinDiffusion: ("inverse_temperature", "time"),
-    ExponentialMechanism: ("inverse_temperature", "epsilon"),
-    IteratedExponentialMechanism: ("epsilons",),
-    NoisySecondMoments: ("noise_std", "noise_multiplier"),
-    NoisyColumnStatistics: ("noise_std",),
-    NoisyAccuracy: ("noise_std",),
-    Unlearning: ("noise_std", "noise_multiplier"),
-}
-Calibrated = TypeVar(
-    "Calibrated",
-    NoisySGD,
-    LangevinChain,
-    LangevinDiffusion,
-    ExponentialMechanism,
-    IteratedExponentialMechanism,
-    NoisySecondMoments,
-    NoisyColumnStatistics,
-    NoisyAccuracy,
-    Unlearning,
-)
+Calibrated = TypeVar("Calibrated", bound=Description)
 
 _ANALYSES = 3  # how many are asked alone in turn before all are asked every time
 _MOST = 10**9  # epochs or steps beyond which "any number" is the answer
 _RELATIVE = 1e-10  # how closely a continuous parameter meets its boundary
 _RELATIVE_COMPOSED = 1e-4  # where ε is composed numerically to 1e-3, as with random batches
+
+
+def calibrated_of(run: Any) -> tuple[str, ...]:
+    """The parameters of a description that may be calibrated, none of anything else."""
+    return next((kind.calibrated for kind in KINDS.values() if type(run) is kind.of), ())
 
 
 def calibrate(
@@ -122,16 +104,16 @@ def calibrate(
     ----------
     docs, "Meet a privacy target".
     """
-    if type(run) not in PARAMETERS:
+    names = calibrated_of(run)
+    if not names:
         raise InvalidInput(
             "run", f"expected a pabi.NoisySGD, a sampler or a mechanism, got {type(run).__name__}"
         )
-    names = PARAMETERS[type(run)]
     target = validate.number("epsilon", epsilon, above=0.0)
     validate.number("delta", delta, above=0.0, below=1.0)
     parameter = validate.choice("parameter", names[0] if parameter is None else parameter, names)
     spent = _composed(besides, run)
-    warn_of_large_delta(run.n, delta)
+    warn_of_large_delta(getattr(run, "n", None), delta)
     if spent is not None and (cost := spent.epsilon(delta)) > target:
         raise TargetUnreachable(
             f"epsilon = {exact(target)} at delta = {exact(delta)} cannot be met: the releases in besides "
@@ -264,7 +246,7 @@ class _Search:
 
         def with_noise(x: float) -> Any:
             changes: dict[str, Any] = {name: _resized(getattr(run, name), x)}
-            changes |= {other: None} if other in PARAMETERS[type(run)] else {}
+            changes |= {other: None} if other in calibrated_of(run) else {}
             return replace(run, **changes)
 
         guess = 1.0

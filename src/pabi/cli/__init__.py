@@ -276,8 +276,8 @@ def calibrate(
       pabi calibrate run.toml --epsilon 1 --delta 1e-5 > private.toml
       pabi calibrate run.toml --epsilon 1 --delta 1e-5 --parameter epochs | pabi account - --delta 1e-5
     """
-    from pabi.account.calibration import PARAMETERS
     from pabi.account.calibration import calibrate as calibrated
+    from pabi.account.calibration import calibrated_of
     from pabi.describe.files import run_file, to_dict
     from pabi.describe.iteration import NoisyIteration
 
@@ -288,7 +288,7 @@ def calibrate(
         file_name(file),
         'kind: expected "noisy_sgd", a sampler or a mechanism, got "noisy_iteration"',
     )
-    names = PARAMETERS[type(start)]
+    names = calibrated_of(start)
     parameter = names[0] if parameter is None else parameter
     if parameter not in names:
         raise InvalidInput("--parameter", f"expected one of {', '.join(names)}, got {parameter!r}")

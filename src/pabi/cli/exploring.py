@@ -15,8 +15,7 @@ import typer
 from pabi.cli.reading import (
     LEDGER,
     RUN,
-    describe,
-    file_name,
+    noisy_sgd,
     read_delta,
     read_text,
     read_whole,
@@ -69,27 +68,17 @@ def audit(
 
     count = read_whole("--trainings", trainings, _FEWEST)
     if only_reach:
-        within_reach = reach(_run(file), trainings=count)
+        within_reach = reach(noisy_sgd(file, "audited"), trainings=count)
         emit_json(within_reach.to_dict()) if as_json else emit(str(within_reach))
         return
     at = required("--delta", read_delta(delta))
-    result = audited(_run(file), trainings=count, delta=at)
+    result = audited(noisy_sgd(file, "audited"), trainings=count, delta=at)
     if as_json:
         emit_json(result.to_dict())
     else:
         emit(str(result))
     if result.refuted:
         raise typer.Exit(1)
-
-
-def _run(file: str) -> Any:
-    """The run of noisy SGD in a file."""
-    from pabi.describe.runs import NoisySGD
-
-    run = describe(file)
-    if type(run) is not NoisySGD:
-        raise InvalidInput(file_name(file), 'kind: expected "noisy_sgd", which alone is audited')
-    return run
 
 
 def explore(

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from pabi.cli.ledgers import opened
 from pabi.cli.reading import (
-    describe,
-    file_name,
+    noisy_sgd,
     read_delta,
     read_epsilon,
     read_target,
@@ -67,13 +66,6 @@ class Way(NamedTuple):
     ledger: Ledger | None
 
 
-def required_file(name: str, value: str | None) -> str:
-    """The file that the option `name` states. Raises InvalidInput where it is left out."""
-    if value is None:
-        raise InvalidInput(name, "missing: this command needs it")
-    return value
-
-
 def plan_request(
     state: StateFile, rows: str | None, target: tuple[float, float], *, as_json: bool
 ) -> None:
@@ -82,7 +74,7 @@ def plan_request(
     from pabi.learn.forgetting import checked_rows, planned_for
 
     held = state_in(state)
-    numbers = checked_rows(_numbers(required_file("--rows", rows)), held.run.n, held.forgotten)
+    numbers = checked_rows(_numbers(required("--rows", rows)), held.run.n, held.forgotten)
     plan = planned_for(held, len(numbers), *target)
     proven, at = plan.guarantee, target[1]
     cost = proven.epsilon(at)
@@ -365,7 +357,7 @@ def forget(
             return
         used = [] if ledger is None else [ledger]
         way = Way(retrain, accept_loss, None if ledger is None else opened(ledger))
-        files = Outputs(required_file("--out", out), required_file("--guarantee", guarantee), force)
+        files = Outputs(required("--out", out), required("--guarantee", guarantee), force)
         if rows is None:
             write_again(state, files, way, unlike=[file, key_file, *used])
             return
@@ -415,7 +407,7 @@ def _plan_of_run(
     if (epochs is None) == (target is None):
         raise InvalidInput("--epochs", "expected exactly one of --epochs and --epsilon")
     count = read_whole("--records", records, 1)
-    run = _run(file)
+    run = noisy_sgd(file, "made to forget")
     require(target is None or target != 0.0, "--epsilon", f"expected a number > 0, got {epsilon!r}")
     later = (
         run.epochs_to_forget(target, at, count)
@@ -435,15 +427,3 @@ def _plan_of_run(
         *basis(guarantee.adjacency, guarantee.assumptions),
     ]
     emit("\n".join(lines))
-
-
-def _run(file: str) -> Any:
-    """The run of noisy SGD in a file."""
-    from pabi.describe.runs import NoisySGD
-
-    run = describe(file)
-    if type(run) is not NoisySGD:
-        raise InvalidInput(
-            file_name(file), 'kind: expected "noisy_sgd", which alone is made to forget'
-        )
-    return run

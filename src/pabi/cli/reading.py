@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -168,6 +168,8 @@ OneRowEach = Annotated[
 ]
 Epochs = Annotated[str | None, typer.Option("--epochs", metavar="N", help="Passes over the data.")]
 
+T = TypeVar("T")
+
 SECONDS = 9.0  # of processor time for a stranger's file, if not stated: those of `pabi.verify`
 _MOST_BYTES = 1 << 29  # of a file; stops at once on an endless one
 # Of a certificate: twice what the characters that `verify` reads take in any script.
@@ -208,11 +210,6 @@ def read_text(
         ) from None
 
 
-def parsed_toml(file: str, what: str, kind: FileKind) -> dict[str, Any]:
-    """The tables of a TOML file of this kind."""
-    return toml_tables(file, read_text(file, what, kinds=(kind,)))
-
-
 def toml_tables(file: str, text: str) -> dict[str, Any]:
     """The tables in the text of a TOML file."""
     from pabi.describe.files import tables_in
@@ -223,6 +220,17 @@ def toml_tables(file: str, text: str) -> dict[str, Any]:
 def describe(file: str) -> Description:
     """The description in a run file."""
     return described(file, read_text(file, "a run file (TOML)", kinds=(RUN,)))
+
+
+def noisy_sgd(file: str, what: str) -> Any:
+    """The run of noisy SGD in a file, which alone is "audited" or "made to forget"."""
+    from pabi.describe.runs import NoisySGD
+
+    run = describe(file)
+    require(
+        type(run) is NoisySGD, file_name(file), f'kind: expected "noisy_sgd", which alone is {what}'
+    )
+    return run
 
 
 def described(file: str, text: str) -> Description:
@@ -270,7 +278,7 @@ def read_whole(name: str, text: str, at_least: int) -> int:
     return int(text)
 
 
-def required(name: str, value: float | None) -> float:
+def required(name: str, value: T | None) -> T:
     """The value of the option `name`. Raises InvalidInput where it is left out."""
     if value is None:
         raise InvalidInput(name, "missing: this command needs it")

@@ -34,23 +34,22 @@ def frames(files: Sequence[str], columns: Sequence[str]) -> _Frames:
     None has more than 16 384 rows or is empty. Raises InvalidInput naming the file, or the column that it
     lacks, and where there is no row at all.
     """
+    return _some(files, (f for file in files for f in _nonempty_frames(file, columns)))
+
+
+def _some(files: Sequence[str], read: _Frames) -> _Frames:
+    """What is read. Raises InvalidInput after nothing."""
     empty = True
-    for file in files:
-        for frame in _nonempty_frames(file, columns):
-            empty = False
-            yield frame
-    if empty:
-        raise _no_rows(files)
+    for frame in read:
+        empty = False
+        yield frame
+    require(not empty, file_name(files[0]), "expected a table of at least one row, got none")
 
 
 def _nonempty_frames(file: str, columns: Sequence[str]) -> _Frames:
     kind, read = _reader(file)
     with _readable(file, kind):
         yield from (frame for frame in read(file, list(columns)) if len(frame))
-
-
-def _no_rows(files: Sequence[str]) -> InvalidInput:
-    return InvalidInput(file_name(files[0]), "expected a table of at least one row, got none")
 
 
 def whole_frames(files: Sequence[str], columns: Sequence[str]) -> _Frames:
@@ -61,14 +60,8 @@ def whole_frames(files: Sequence[str], columns: Sequence[str]) -> _Frames:
     """
     pandas = extra("pandas", "train")
     parts = ((file, list(_nonempty_frames(file, columns))) for file in files)
-    empty = True
-    for file, some in parts:
-        if some:
-            empty = False
-            frame = pandas.concat(some, ignore_index=True)
-            yield _as_read(frame) if ending_of(file) in CSV else frame
-    if empty:
-        raise _no_rows(files)
+    whole = ((file, pandas.concat(some, ignore_index=True)) for file, some in parts if some)
+    return _some(files, (_as_read(f) if ending_of(file) in CSV else f for file, f in whole))
 
 
 def _as_read(texts: Any) -> Any:

@@ -182,9 +182,7 @@ def _json_ready(value: Any) -> Any:
         return str(value)
     if isinstance(value, dict):
         return {str(k): _json_ready(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_json_ready(v) for v in value]
-    return value
+    return [_json_ready(v) for v in value] if isinstance(value, (list, tuple)) else value
 
 
 def basis(adjacency: str | None, assumptions: Sequence[str]) -> list[str]:

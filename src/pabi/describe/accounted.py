@@ -176,9 +176,7 @@ def checked_adjacency(value: Any) -> Adjacency:
 
 def checked_comparison(value: Any) -> Compared:
     """The canonical name of what a guarantee compares. Raises InvalidInput."""
-    if type(value) is str and value == RETRAINED:
-        return RETRAINED
-    return checked_adjacency(value)
+    return RETRAINED if type(value) is str and value == RETRAINED else checked_adjacency(value)
 
 
 def require_alike(field: str, expected: object, other: object) -> None:

@@ -8,7 +8,7 @@ import tomllib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
 from inspect import Parameter, signature
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -43,17 +43,27 @@ Description = (
     | Unlearning
 )
 
-_KIND: Mapping[str, type[Description]] = {
-    "noisy_sgd": NoisySGD,
-    "noisy_iteration": NoisyIteration,
-    "langevin_chain": LangevinChain,
-    "langevin_diffusion": LangevinDiffusion,
-    "exponential_mechanism": ExponentialMechanism,
-    "iterated_exponential_mechanism": IteratedExponentialMechanism,
-    "noisy_second_moments": NoisySecondMoments,
-    "noisy_column_statistics": NoisyColumnStatistics,
-    "noisy_accuracy": NoisyAccuracy,
-    "unlearning": Unlearning,
+
+class Kind(NamedTuple):
+    """A kind of description. `calibrated`: what `pabi.calibrate` may change, the first unless told."""
+
+    of: type[Description]
+    calibrated: tuple[str, ...] = ()
+
+
+KINDS: Mapping[str, Kind] = {
+    "noisy_sgd": Kind(
+        NoisySGD, ("noise_std", "noise_multiplier", "epochs", "steps", "clip_norm", "size")
+    ),
+    "noisy_iteration": Kind(NoisyIteration),
+    "langevin_chain": Kind(LangevinChain, ("inverse_temperature", "steps", "chains")),
+    "langevin_diffusion": Kind(LangevinDiffusion, ("inverse_temperature", "time")),
+    "exponential_mechanism": Kind(ExponentialMechanism, ("inverse_temperature", "epsilon")),
+    "iterated_exponential_mechanism": Kind(IteratedExponentialMechanism, ("epsilons",)),
+    "noisy_second_moments": Kind(NoisySecondMoments, ("noise_std", "noise_multiplier")),
+    "noisy_column_statistics": Kind(NoisyColumnStatistics, ("noise_std",)),
+    "noisy_accuracy": Kind(NoisyAccuracy, ("noise_std",)),
+    "unlearning": Kind(Unlearning, ("noise_std", "noise_multiplier")),
 }
 _KEYS = {"total_steps": "steps"}  # of fields with a name of their own in files
 _NAME = 80  # characters of a name that another could be meant by
@@ -168,10 +178,10 @@ def kind_of(description: Description) -> str:
 
     Raises InvalidInput for anything else, subclasses included: nothing is proven of what they override.
     """
-    for kind, cls in _KIND.items():
-        if type(description) is cls:
-            return kind
-    names = ", ".join(cls.__name__ for cls in _KIND.values())
+    for name, kind in KINDS.items():
+        if type(description) is kind.of:
+            return name
+    names = ", ".join(kind.of.__name__ for kind in KINDS.values())
     name = type(description).__name__
     raise InvalidInput("description", f"expected one of pabi's {names}, got a {name}")
 
@@ -201,9 +211,9 @@ def from_dict(table: Mapping[str, Any]) -> Description:
     if not isinstance(table, Mapping):
         raise InvalidInput("run", f"expected a table, got {table!r}")
     kind = table.get("kind", "noisy_sgd")
-    if not isinstance(kind, str) or kind not in _KIND:
-        raise InvalidInput("kind", f"expected one of {', '.join(_KIND)}, got {kind!r}")
-    cls = _KIND[kind]
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise InvalidInput("kind", f"expected one of {', '.join(KINDS)}, got {kind!r}")
+    cls = KINDS[kind].of
     defaults = _defaults(cls)
     keys = {_KEYS.get(name, name) for name in defaults}
     arguments = {}

@@ -283,9 +283,7 @@ class LangevinDiffusion(Accounted):
         if isinstance(beta, float):
             both = np.array([beta])
             return both, both
-        if isinstance(beta, np.ndarray):
-            return beta, beta
-        return _read(beta, self.time)
+        return (beta, beta) if isinstance(beta, np.ndarray) else _read(beta, self.time)
 
     def iteration(self, cells: int = CELLS) -> NoisyIteration:
         """An iteration in normal form that is no safer than the diffusion, and as safe in the limit.

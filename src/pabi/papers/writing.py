@@ -171,9 +171,8 @@ def _figures(value: float, entry: Entry) -> str:
     """With two decimals more than the paper prints, so that a rounding can be checked."""
     if not math.isfinite(value):
         return "∞" if value > 0 else "—"
-    if entry.printed is None:
-        return plain(value, 4)
-    return as_printed(value, _decimals(value, entry))
+    bare = entry.printed is None
+    return plain(value, 4) if bare else as_printed(value, _decimals(value, entry))
 
 
 def _proven(value: float | None, entry: Entry) -> str:

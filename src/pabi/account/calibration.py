@@ -237,33 +237,21 @@ class _Search:
 
     # Continuous parameters.
 
-    def noise(self, run: Any) -> Any:
-        """The description with the least noise."""
-        if isinstance(run, Unlearning):
-            return self.noise_of_training(run)
-        name = self.parameter
+    def noise(self, description: Any) -> Any:
+        """The description with the least noise; of a forgetting, in its run."""
+        forgets = isinstance(description, Unlearning)
+        run, name = description.run if forgets else description, self.parameter
         other = "noise_multiplier" if name == "noise_std" else "noise_std"
 
         def with_noise(x: float) -> Any:
             changes: dict[str, Any] = {name: _resized(getattr(run, name), x)}
             changes |= {other: None} if other in calibrated_of(run) else {}
-            return replace(run, **changes)
+            changed = replace(run, **changes)
+            return replace(description, run=changed) if forgets else changed
 
         guess = 1.0
         if name == "noise_std":
             guess = run.sensitivity / (run.batch_size if isinstance(run, NoisySGD) else 1)
-        return with_noise(self._boundary(with_noise, guess, rising=False))
-
-    def noise_of_training(self, unlearning: Unlearning) -> Unlearning:
-        """The forgetting whose run has the least noise."""
-        name, run = self.parameter, unlearning.run
-        other = "noise_multiplier" if name == "noise_std" else "noise_std"
-
-        def with_noise(x: float) -> Unlearning:
-            changes: dict[str, Any] = {name: _resized(getattr(run, name), x), other: None}
-            return replace(unlearning, run=replace(run, **changes))
-
-        guess = run.sensitivity / run.batch_size if name == "noise_std" else 1.0
         return with_noise(self._boundary(with_noise, guess, rising=False))
 
     def scale(self, run: Any) -> Any:

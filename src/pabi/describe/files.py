@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import tomllib
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -29,6 +28,7 @@ from pabi.describe.updates import Update
 from pabi.numbers import encoding
 from pabi.numbers.encoding import read_floats
 from pabi.numbers.errors import InvalidInput, require
+from pabi.numbers.showing import meant
 
 Description = (
     NoisySGD
@@ -66,7 +66,6 @@ KINDS: Mapping[str, Kind] = {
     "unlearning": Kind(Unlearning, ("noise_std", "noise_multiplier")),
 }
 _KEYS = {"total_steps": "steps"}  # of fields with a name of their own in files
-_NAME = 80  # characters of a name that another could be meant by
 _ARRAYS = {
     "step_size",
     "noise_std",
@@ -244,8 +243,7 @@ def _defaults(cls: type[Description]) -> dict[str, Any]:
 
 
 def _unknown(key: str, keys: set[str], where: str = "the top level") -> str:
-    near = difflib.get_close_matches(key[:_NAME], sorted(keys), n=1, cutoff=0.5)
-    hint = f"; did you mean {near[0]}?" if near else f"; known keys: {', '.join(sorted(keys))}"
+    hint = meant(key, keys) or f"; known keys: {', '.join(sorted(keys))}"
     return f"unknown key in {where}{hint}"
 
 
@@ -266,8 +264,7 @@ def _check_table(name: str, value: Any, keys: set[str]) -> dict[str, Any]:
 def _check_kind(table: str, kind: Any, kinds: Collection[str]) -> str:
     if isinstance(kind, str) and kind in kinds:
         return kind
-    near = difflib.get_close_matches(str(kind)[:_NAME], kinds, n=1, cutoff=0.5)
-    hint = f"; did you mean {near[0]}?" if near else ""
+    hint = meant(str(kind), kinds)
     raise InvalidInput("kind", f"expected [{table}] kind in {', '.join(kinds)}, got {kind!r}{hint}")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -168,22 +168,15 @@ def _average(curves: Sequence[TradeOff]) -> TradeOff:
     if all(curve == curves[0] for curve in curves):
         return curves[0]
     share = Fraction(1, len(curves))
-    weights: dict[float, Fraction] = {}
-    for curve in curves:
-        for mu, weight in _cases(curve):
-            weights[mu] = weights.get(mu, Fraction(0)) + share * weight
-    return _mixture(weights)
+    return _mixture((mu, share * weight) for curve in curves for mu, weight in _cases(curve))
 
 
 def _worse(base: TradeOff, scoring: TradeOff) -> TradeOff:
     """A function below both: every case at least as bad as the score's."""
     if not isinstance(scoring, Gaussian):
         raise InvalidInput("scoring", "expected a Gaussian guarantee")
-    weights: dict[float, Fraction] = {}
-    for mu, weight in _cases(base):
-        raised = max(mu, scoring.mu)
-        weights[raised] = weights.get(raised, Fraction(0)) + weight
-    return _mixture(weights)
+    least = scoring.mu
+    return _mixture((max(mu, least), weight) for mu, weight in _cases(base))
 
 
 def _cases(curve: TradeOff) -> list[tuple[float, Fraction]]:
@@ -202,13 +195,19 @@ def _cases(curve: TradeOff) -> list[tuple[float, Fraction]]:
             )
 
 
-def _mixture(weights: dict[float, Fraction]) -> TradeOff:
-    mus = np.array(list(weights))
-    if mus.size > _MOST_PARTS:
-        merged: dict[float, Fraction] = {}
-        for mu, raised in zip(weights, _on_grid(mus).tolist(), strict=True):
-            merged[raised] = merged.get(raised, Fraction(0)) + weights[mu]
-        weights = merged
+def _merged(cases: Iterable[tuple[float, Fraction]]) -> dict[float, Fraction]:
+    """The weight of every μ."""
+    weights: dict[float, Fraction] = {}
+    for mu, weight in cases:
+        weights[mu] = weights.get(mu, Fraction(0)) + weight
+    return weights
+
+
+def _mixture(cases: Iterable[tuple[float, Fraction]]) -> TradeOff:
+    weights = _merged(cases)
+    if len(weights) > _MOST_PARTS:
+        raised = _on_grid(np.array(list(weights))).tolist()
+        weights = _merged(zip(raised, weights.values(), strict=True))
     return average(list(weights), [fraction_up(weight) for weight in weights.values()])
 
 

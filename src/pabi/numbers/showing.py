@@ -10,6 +10,7 @@ All take ints, floats and numpy's scalars. Digits are significant ones, without 
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Iterable, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
@@ -27,10 +28,18 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
+def meant(name: str, names: Iterable[str], *, quoted: bool = False) -> str:
+    """ "; did you mean …?", with the one of `names` that is most like `name`; "" where none is."""
+    near = difflib.get_close_matches(name[:_NAME], sorted(names), n=1, cutoff=0.5)
+    return "".join(f"; did you mean {repr(one) if quoted else one}?" for one in near)
+
+
 def one_line(text: object) -> str:
     """`text` without line breaks and control characters."""
     return " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
 
+
+_NAME = 80  # characters of a name that another could be meant by
 
 # Text as HTML: everything is escaped here, so that no sentence of a file can become a tag.
 

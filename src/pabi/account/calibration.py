@@ -28,7 +28,7 @@ from pabi.guarantees.guarantee import (
     require_same_forgetting,
 )
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, TargetUnreachable, require
+from pabi.numbers.errors import InvalidInput, TargetUnreachable, must_be, require
 from pabi.numbers.locking import waiting
 from pabi.numbers.showing import exact, plain, shown
 from pabi.tradeoff import Gaussian, Mixture, TradeOff
@@ -137,7 +137,7 @@ def _composed(besides: Sequence[Guarantee], run: Any) -> TradeOff | None:
         require_guarantee("besides", other, SEVERAL)
         for name in ("adjacency", "unit"):
             own, its = getattr(run, name), getattr(other, name)
-            require(its == own, "besides", f"expected {name} {own!r} as of the run, got {its!r}")
+            must_be(its == own, "besides", f"{name} {own!r} as of the run", its)
         require_same_forgetting("besides", run, other)
     # In the order of `pabi.compose`, so that every candidate costs what it says.
     return reduce(TradeOff.compose, (other.curve for other in others)) if others else None

@@ -28,7 +28,7 @@ from pabi.budget.reports import LedgerReport, report_of
 from pabi.describe.accounted import RETRAINED, checked_protected
 from pabi.guarantees.guarantee import SEVERAL, TESTING, Guarantee, require_guarantee
 from pabi.numbers import showing, validate
-from pabi.numbers.errors import BudgetExceeded, InvalidInput, require
+from pabi.numbers.errors import BudgetExceeded, InvalidInput, must_be, require
 from pabi.numbers.showing import exact, shown, shown_down
 from pabi.numbers.validate import flag
 
@@ -467,10 +467,7 @@ def refuse_another_unit(own: str, other: str) -> None:
 
 def _refuse_another_adjacency(first: str, own: str) -> None:
     """Raises InvalidInput unless a release has the adjacency of the first entry."""
-    if own != first:
-        raise InvalidInput(
-            "adjacency", f"expected {first!r}, that of the ledger's first entry, got {own!r}"
-        )
+    must_be(own == first, "adjacency", f"{first!r}, that of the ledger's first entry", own)
 
 
 def _charge(book: Book, guarantee: Guarantee) -> float:

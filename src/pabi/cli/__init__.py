@@ -45,6 +45,7 @@ from pabi.numbers.errors import (
     NotApplicable,
     PrivacyWarning,
     TargetUnreachable,
+    must_be,
     require,
 )
 from pabi.numbers.showing import aligned, shown, shown_down
@@ -290,8 +291,7 @@ def calibrate(
     )
     names = calibrated_of(start)
     parameter = names[0] if parameter is None else parameter
-    if parameter not in names:
-        raise InvalidInput("--parameter", f"expected one of {', '.join(names)}, got {parameter!r}")
+    must_be(parameter in names, "--parameter", f"one of {', '.join(names)}", parameter)
     run = calibrated(start, target, at, parameter)
     _, best = _explained(run, at)
     cost, table = best.epsilon(at), to_dict(run)

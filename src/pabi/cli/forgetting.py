@@ -34,7 +34,7 @@ from pabi.cli.writing import (
     partial_files,
     reading,
 )
-from pabi.numbers.errors import InvalidInput, extra, require
+from pabi.numbers.errors import InvalidInput, extra, must_be, require
 from pabi.numbers.showing import shown
 
 if TYPE_CHECKING:
@@ -408,7 +408,7 @@ def _plan_of_run(
         raise InvalidInput("--epochs", "expected exactly one of --epochs and --epsilon")
     count = read_whole("--records", records, 1)
     run = noisy_sgd(file, "made to forget")
-    require(target is None or target != 0.0, "--epsilon", f"expected a number > 0, got {epsilon!r}")
+    must_be(target is None or target != 0.0, "--epsilon", "a number > 0", epsilon)
     later = (
         run.epochs_to_forget(target, at, count)
         if epochs is None

@@ -25,7 +25,7 @@ from pabi.cli.reading import (
     within_seconds,
 )
 from pabi.cli.writing import emit, emit_json, one_line, partial_files
-from pabi.numbers.errors import BudgetExceeded, require
+from pabi.numbers.errors import BudgetExceeded, must_be, require
 from pabi.numbers.showing import exact, shown, shown_down
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def _open(
 
     budget, at = read_target(epsilon, delta)
     number = read_positive("--order", order)
-    require(number is None or number > 1.0, "--order", f"expected a number > 1, got {order!r}")
+    must_be(number is None or number > 1.0, "--order", "a number > 1", order)
     Ledger(file, budget, at, order=number, unit="record" if unit is None else unit)
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from pabi.describe.accounted import USUAL_DELTA as USUAL_DELTA
-from pabi.numbers.errors import InvalidInput, require
+from pabi.numbers.errors import InvalidInput, must_be, require
 from pabi.numbers.showing import exact
 
 if TYPE_CHECKING:
@@ -252,7 +252,7 @@ def _option(name: str, text: str | None, kind: str, ok: Callable[[float], bool])
         value = float(text)
     except ValueError:
         value = math.nan
-    require(ok(value), name, f"expected {kind}, got {text!r}")
+    must_be(ok(value), name, f"{kind}", text)
     return value
 
 
@@ -290,7 +290,7 @@ def read_target(epsilon: str | None, delta: str | None) -> tuple[float, float]:
     target = required("--epsilon", read_epsilon(epsilon))
     at = required("--delta", read_delta(delta))
     for name, text, value in (("--epsilon", epsilon, target), ("--delta", delta, at)):
-        require(value != 0.0, name, f"expected a number > 0, got {text!r}")
+        must_be(value != 0.0, name, "a number > 0", text)
     return target, at
 
 

@@ -23,7 +23,7 @@ from pabi.execute.source_files import LargeColumn, column_at, stamps
 from pabi.execute.sources import Steady
 from pabi.features.cells import PLAIN, cells_of, joined, refuse_other_types, text_of, texts_of
 from pabi.learn.schema import MISSING, SchemaEncoder, numbers, read_columns, read_levels, read_range
-from pabi.numbers.errors import InvalidInput, require
+from pabi.numbers.errors import InvalidInput, must_be, require
 from pabi.numbers.rounding import Array
 
 MODELS = {
@@ -135,8 +135,7 @@ def _schema(tables: dict[str, Any], model: str) -> Schema:
         require(owner is None, f"model.{key}", f"belongs to --model {owner}, not to {model}")
         _refuse(key, "[model]", homes["model"], homes)
     intercept = settings.get("fit_intercept", True)
-    if not isinstance(intercept, bool):
-        raise InvalidInput("model.fit_intercept", f"expected true or false, got {intercept!r}")
+    must_be(isinstance(intercept, bool), "model.fit_intercept", "true or false", intercept)
     if settings.get("batches", "auto") != "auto":
         settings["batches"] = _read_batches(settings["batches"])
     assert columns is not None
@@ -181,8 +180,7 @@ def _target(
             "target.range", f"missing: --model {model} needs the public range of the target"
         )
     low, high = read_range("target.range", table["range"])
-    if model == "poisson" and low != 0.0:
-        raise InvalidInput("target.range", f"expected [0, largest count], got {table['range']!r}")
+    must_be(model != "poisson" or low == 0.0, "target.range", "[0, largest count]", table["range"])
     return None, (low, high)
 
 

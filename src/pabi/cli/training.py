@@ -43,7 +43,7 @@ from pabi.cli.writing import (
 )
 from pabi.execute.array_names import is_array_file
 from pabi.execute.progress import Listener, heard_by
-from pabi.numbers.errors import InvalidInput, extra, require
+from pabi.numbers.errors import InvalidInput, extra, must_be, require
 from pabi.numbers.showing import shown, shown_down
 
 if TYPE_CHECKING:
@@ -312,7 +312,7 @@ def schema_for(file: str, text: str, *, model: str, target: str | None) -> Schem
     """
     from pabi.cli.schema_file import MODELS, schema_of
 
-    require(model in MODELS, "--model", f"expected one of {', '.join(MODELS)}, got {model!r}")
+    must_be(model in MODELS, "--model", f"one of {', '.join(MODELS)}", model)
     schema = schema_of(file, text, model)
     if target is not None and target in schema.columns:
         raise InvalidInput(
@@ -517,8 +517,7 @@ def schema(
       pabi schema --columns age,hours,job --target income > schema.toml
     """
     names = _names(data or [], columns)
-    if target is not None and target not in names:
-        raise InvalidInput("--target", f"expected one of the columns, got {target!r}")
+    must_be(target is None or target in names, "--target", "one of the columns", target)
     emit("\n\n".join(_parts(names, target)))
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from pabi.describe.losses import Loss
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, PrivacyWarning, outside, warn_once
+from pabi.numbers.errors import InvalidInput, PrivacyWarning, must_be, outside, warn_once
 from pabi.numbers.showing import plain
 from pabi.numbers.validate import POSITIVE, Checked, by, optional
 
@@ -220,10 +220,7 @@ def groups_of(size: int, unit: str) -> str:
 def record_only(value: object) -> Unit:
     """The unit of a sampler or mechanism, which has no users. Raises InvalidInput."""
     unit = checked_unit(value)
-    if unit != "record":
-        raise InvalidInput(
-            "unit", f'expected "record", the only unit of samplers and mechanisms, got {unit!r}'
-        )
+    must_be(unit == "record", "unit", '"record", the only unit of samplers and mechanisms', unit)
     return unit
 
 

@@ -27,7 +27,7 @@ from pabi.describe.unlearning import Unlearning
 from pabi.describe.updates import Update
 from pabi.numbers import encoding
 from pabi.numbers.encoding import read_floats
-from pabi.numbers.errors import InvalidInput, require
+from pabi.numbers.errors import InvalidInput, must_be, require
 from pabi.numbers.showing import meant
 
 Description = (
@@ -207,8 +207,7 @@ def from_dict(table: Mapping[str, Any]) -> Description:
     ----------
     docs, "A run file".
     """
-    if not isinstance(table, Mapping):
-        raise InvalidInput("run", f"expected a table, got {table!r}")
+    must_be(isinstance(table, Mapping), "run", "a table", table)
     kind = table.get("kind", "noisy_sgd")
     if not isinstance(kind, str) or kind not in KINDS:
         raise InvalidInput("kind", f"expected one of {', '.join(KINDS)}, got {kind!r}")
@@ -248,8 +247,7 @@ def _unknown(key: str, keys: set[str], where: str = "the top level") -> str:
 
 
 def _check_table(name: str, value: Any, keys: set[str]) -> dict[str, Any]:
-    if not isinstance(value, Mapping):
-        raise InvalidInput(name, f"expected a table [{name}], got {value!r}")
+    must_be(isinstance(value, Mapping), name, f"a table [{name}]", value)
     for key in value:
         if key in keys:
             continue
@@ -311,8 +309,7 @@ def _prox(value: Any) -> Prox:
 
 def _run(value: Any) -> Description:
     """The run that a description is about."""
-    if not isinstance(value, Mapping):
-        raise InvalidInput("run", f"expected a table [run], got {value!r}")
+    must_be(isinstance(value, Mapping), "run", "a table [run]", value)
     return from_dict(value)
 
 
@@ -356,7 +353,7 @@ def description_in(table: dict[str, Any]) -> Description:
     batches = table.get("batches")
     for where, part in (("the top level", table), ("[batches]", batches)):
         kind = part.get("kind", "") if isinstance(part, dict) else ""
-        require(isinstance(kind, str), "kind", f"expected a string in {where}, got {kind!r}")
+        must_be(isinstance(kind, str), "kind", f"a string in {where}", kind)
     try:
         return from_dict(table)
     except InvalidInput:

@@ -33,7 +33,7 @@ from pabi.describe.losses import LOSS, Loss
 from pabi.describe.orders import KnownUses
 from pabi.describe.runs import COUNT, RELEASE, NoisySGD, Prox
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, NotApplicable, require
+from pabi.numbers.errors import InvalidInput, NotApplicable, must_be, require
 from pabi.numbers.rounding import Array, down, fraction_down, fraction_up
 from pabi.numbers.validate import POSITIVE, by, convert
 
@@ -356,10 +356,11 @@ def _read(beta: Callable[[float], float], time: float) -> tuple[Array, Array]:
                 "inverse_temperature", f"expected a number at time {t!r}, got an error: {bad}"
             ) from None
         # β may vanish where the clock starts, as t^a does.
-        require(
+        must_be(
             0.0 <= value < math.inf,
             "inverse_temperature",
-            f"expected a finite number ≥ 0 at time {t!r}, got {value!r}",
+            f"a finite number ≥ 0 at time {t!r}",
+            value,
         )
         values[k] = value
     if not (values > 0.0).any():

@@ -28,7 +28,7 @@ from pabi.describe.gradient_steps import (
 from pabi.describe.moduli import Modulus, finite_or_unbounded
 from pabi.describe.vector_losses import LINEAR_LOSSES, kind_of
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, NotApplicable, require
+from pabi.numbers.errors import InvalidInput, NotApplicable, must_be, require
 from pabi.numbers.rounding import TINY, Array, fraction_up, up
 from pabi.numbers.validate import NONNEGATIVE, POSITIVE, SHARE, Checked, by, flag, keep, optional
 
@@ -238,7 +238,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
 
 def checked(kind: str, stated: Parameters) -> dict[str, Any]:
     """`stated` with every parameter checked and converted, in the same order. Raises InvalidInput."""
-    require(kind in KINDS, "kind", f"expected one of {', '.join(KINDS)}, got {kind!r}")
+    must_be(kind in KINDS, "kind", f"one of {', '.join(KINDS)}", kind)
     row, values = KINDS[kind], dict(stated)
     for name, check in row.required.items():
         require(name in values, name, f"missing: a {kind} loss needs it")
@@ -250,10 +250,7 @@ def checked(kind: str, stated: Parameters) -> dict[str, Any]:
             values[name] = check(name, values[name])
     if row.ordered is not None:
         low, high = row.ordered
-        if values[low] > values[high]:
-            raise InvalidInput(
-                low, f"expected at most {high} = {values[high]!r}, got {values[low]!r}"
-            )
+        must_be(values[low] <= values[high], low, f"at most {high} = {values[high]!r}", values[low])
     return values
 
 

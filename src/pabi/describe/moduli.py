@@ -17,7 +17,7 @@ from typing import Any, ClassVar, TypeGuard, assert_never, get_args, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pabi.numbers.errors import InvalidInput, require
+from pabi.numbers.errors import InvalidInput, must_be, require
 from pabi.numbers.rounding import Array, fraction_up, root_up
 from pabi.numbers.showing import plain
 from pabi.numbers.validate import NONNEGATIVE, Checked, by
@@ -94,8 +94,7 @@ class Modulus(abc.ABC):
             For a negative or NaN distance.
         """
         delta = np.asarray(distance, dtype=np.float64)
-        if np.any(~(delta >= 0.0)):
-            raise InvalidInput("distance", f"expected nonnegative distances, got {distance!r}")
+        must_be(not np.any(~(delta >= 0.0)), "distance", "nonnegative distances", distance)
         values = np.where(delta == 0.0, 0.0, self._evaluate(delta))
         return float(values) if values.ndim == 0 else values
 
@@ -383,10 +382,7 @@ class FromFunction(Modulus):
     factor: float = 1.0
 
     def __post_init__(self) -> None:
-        if not callable(self.function):
-            raise InvalidInput(
-                "function", f"expected a function of a distance, got {self.function!r}"
-            )
+        must_be(callable(self.function), "function", "a function of a distance", self.function)
         grid = np.logspace(-9.0, 9.0, 181)
         values = self._evaluate(grid)
         bad = ~(values >= 0.0)
@@ -521,8 +517,7 @@ def _read(table: Any) -> Modulus:
             raise InvalidInput("moduli", f"expected the parts of a minimum, got {table!r}")
         return _least([_read(part) for part in rest["parts"]])
     build, names = _KINDS[table["kind"]]
-    if set(rest) != set(names):
-        raise InvalidInput("moduli", f"expected {', '.join(names)}, got {table!r}")
+    must_be(set(rest) == set(names), "moduli", f"{', '.join(names)}", table)
     return build(**rest)
 
 

@@ -27,7 +27,7 @@ from pabi.describe.scalar_losses import (
     Squared,
 )
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import must_be
 from pabi.numbers.rounding import Array, root_above
 from pabi.numbers.showing import exact
 from pabi.numbers.validate import POSITIVE, Check
@@ -341,8 +341,7 @@ def executable(kind: str, **parameters: Any) -> LinearLoss:
     values = {name: check(name, parameters[name]) for name, check in cls.parameters.items()}
     values |= {n: check(n, parameters[n]) for n, check in cls.optional.items() if n in parameters}
     for name, most in cls.largest.items():
-        if values[name] > most:
-            raise InvalidInput(name, f"expected at most {exact(most)}, got {values[name]!r}")
+        must_be(values[name] <= most, name, f"at most {exact(most)}", values[name])
     return cls.of(values)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, require
+from pabi.numbers.errors import InvalidInput, must_be, require
 from pabi.numbers.rounding import Array
 from pabi.numbers.validate import keep
 
@@ -67,10 +67,7 @@ class PackingLoss:
         half = 0.5 * _least_distance(centres)
         width = half if self.well_radius is None else self.well_radius
         width = validate.number("well_radius", width, above=0.0)
-        if width > half:
-            raise InvalidInput(
-                "well_radius", f"expected at most {half!r}, half of the separation, got {width!r}"
-            )
+        must_be(width <= half, "well_radius", f"at most {half!r}, half of the separation", width)
         keep(self, bits=bits, centres=centres, well_radius=width)
 
     @property

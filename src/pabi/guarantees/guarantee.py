@@ -39,7 +39,7 @@ from pabi.guarantees.stated import (
     writable,
 )
 from pabi.numbers import showing, validate
-from pabi.numbers.errors import InvalidInput, NotApplicable, require
+from pabi.numbers.errors import InvalidInput, NotApplicable, must_be, require
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import exact, shown
 from pabi.tradeoff import Gaussian, TradeOff, grouped
@@ -459,7 +459,7 @@ class Guarantee(Readings):
         Dong, Roth, Su 2022, Theorem 2.14; docs, "Theory", 19.
         """
         size = validate.integer("size", size, at_least=1, at_most=MOST_GROUPED)
-        require(self.unit in UNITS, "unit", f'expected "record" or "user", got {self.unit!r}')
+        must_be(self.unit in UNITS, "unit", '"record" or "user"', self.unit)
         adjacency = _of_data(self.adjacency)
         if size == 1:
             return self
@@ -579,8 +579,7 @@ class Guarantee(Readings):
             ("source", str),
             ("assumptions", list),
         ):
-            if not isinstance(data.get(name), kind):
-                raise InvalidInput(name, f"expected a {kind.__name__}, got {data.get(name)!r}")
+            must_be(isinstance(data.get(name), kind), name, f"a {kind.__name__}", data.get(name))
         proof = data.get("certificate")
         certificate = None if proof is None else Certificate.from_dict(proof)
         guarantee = cls(
@@ -849,8 +848,7 @@ def _read_delta(data: dict[str, Any]) -> float | None:
         return None
     for name in sorted(_READING - stated):
         raise InvalidInput(name, f"missing beside {', '.join(stated)}")
-    if decode("epsilon", data["epsilon"]) < 0.0:
-        raise InvalidInput("epsilon", f"expected a number ≥ 0, got {data['epsilon']!r}")
+    must_be(decode("epsilon", data["epsilon"]) >= 0.0, "epsilon", "a number ≥ 0", data["epsilon"])
     delta = validate.number("delta", data["delta"], at_least=0.0, at_most=1.0)
     return delta if delta < 1.0 else None
 

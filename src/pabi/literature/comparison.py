@@ -23,7 +23,7 @@ from pabi.literature import (
 )
 from pabi.literature.published import CandidateBound, Published, Status, read
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, NotApplicable, require
+from pabi.numbers.errors import InvalidInput, NotApplicable, must_be, require
 from pabi.numbers.showing import aligned, exact, shown
 from pabi.tradeoff import Gaussian, TradeOff
 from pabi.verification import verify
@@ -282,7 +282,7 @@ def _other(name: str, bound: Any, run: Description, delta: float) -> Row:
 
 
 def _refuse_unless_epsilon(name: str, epsilon: float) -> None:
-    require(epsilon >= 0.0, "also", f"expected an ε ≥ 0 of {name!r}, got {epsilon!r}")
+    must_be(epsilon >= 0.0, "also", f"an ε ≥ 0 of {name!r}", epsilon)
 
 
 def _unlike(guarantee: Guarantee, run: Description) -> str:

@@ -33,6 +33,12 @@ def require(holds: object, field: str, message: str) -> None:
         raise InvalidInput(field, message)
 
 
+def must_be(holds: object, field: str, expected: str, got: object) -> None:
+    """InvalidInput that names field, value and what was expected, unless something holds."""
+    if not holds:
+        raise InvalidInput(field, f"expected {expected}, got {got!r}")
+
+
 class NotApplicable(Exception):
     """An analysis does not cover this run; the message is the reason.
 

@@ -204,8 +204,13 @@ class Ledger:
         refuse_another_unit(self._unit, guarantee.unit)
         charge = _charge(self._read(), guarantee)
         with self._writing() as (book, enter):
-            if book.adjacency is not None:
-                _refuse_another_adjacency(book.adjacency, guarantee.adjacency)
+            first = book.adjacency or guarantee.adjacency
+            must_be(
+                guarantee.adjacency == first,
+                "adjacency",
+                f"{first!r}, that of the ledger's first entry",
+                guarantee.adjacency,
+            )
             _refuse_above(book, charge, guarantee)
             number = len(book.granted) + 1
             enter(Line(entry, number, now(), testing, charge, table))
@@ -463,11 +468,6 @@ def refuse_another_unit(own: str, other: str) -> None:
         "ledger",
         f"expected a release that protects a {own}, as its budget does, got unit {other!r}{rest}",
     )
-
-
-def _refuse_another_adjacency(first: str, own: str) -> None:
-    """Raises InvalidInput unless a release has the adjacency of the first entry."""
-    must_be(own == first, "adjacency", f"{first!r}, that of the ledger's first entry", own)
 
 
 def _charge(book: Book, guarantee: Guarantee) -> float:

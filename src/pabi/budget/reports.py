@@ -106,7 +106,8 @@ class LedgerReport:
         rows: list[tuple[str, ...]] = [("", "when", "method", self.symbol, last, "")]
         for e in self.entries:
             numbers = shown(e.charge), shown(e.epsilon)
-            rows.append((str(e.number), e.at, e.method, *numbers, ", ".join(_remarks(e))))
+            remarks = ["not committed"] * (not e.committed) + ["testing"] * e.testing
+            rows.append((str(e.number), e.at, e.method, *numbers, ", ".join(remarks)))
         return rows
 
     def _head(self) -> list[tuple[str, str]]:
@@ -136,10 +137,6 @@ class LedgerReport:
     def __str__(self) -> str:
         table = aligned(self._rows()) if self.entries else ["nothing is entered yet"]
         return "\n".join([*(f"{name:<11}{value}" for name, value in self._head()), *table])
-
-
-def _remarks(entry: LedgerEntry) -> list[str]:
-    return ([] if entry.committed else ["not committed"]) + ["testing"] * entry.testing
 
 
 def report_of(book: Book) -> LedgerReport:

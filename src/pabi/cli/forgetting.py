@@ -81,7 +81,9 @@ def plan_request(
     if as_json:
         emit_json(reading(proven, cost, at, epochs=plan.epochs, records=len(numbers)))
         return
-    lines = [f"epochs       {plan.epochs} after the request, {_forgetting(held, len(numbers))}"]
+    lines = [
+        f"epochs       {plan.epochs} after the request, to forget {len(numbers)} of {held.run.n} records"
+    ]
     lines.append(f"epsilon      {shown(cost)} at delta {at!r}")
     lines += staying(proven)
     emit("\n".join(lines + origin(proven) + basis(proven.adjacency, proven.assumptions)))
@@ -128,10 +130,13 @@ def meet_request(
         proven, at = _promised(newer, way.retrain).noting(note_of_whole(whole)), target[1]
         text = json_text(reading(proven, proven.epsilon(at), at))
         guarantee_file.write_text(f"{text}\n", encoding="utf-8")
-    lines = [f"forgotten    {_counted(held, len(numbers))}{', exactly' if way.retrain else ''}"]
-    lines.append(f"epsilon      {shown(proven.epsilon(at))} at delta {at!r}")
-    lines.append(f"model        {one_line(files.model)}")
-    lines += staying(proven)
+    counted = f"{len(numbers)} of {held.run.n} records, {len(numbers) + len(held.forgotten)} in all"
+    lines = [
+        f"forgotten    {counted}{', exactly' if way.retrain else ''}",
+        f"epsilon      {shown(proven.epsilon(at))} at delta {at!r}",
+        f"model        {one_line(files.model)}",
+        *staying(proven),
+    ]
     emit("\n".join(lines + origin(proven) + basis(proven.adjacency, proven.assumptions)))
 
 
@@ -236,14 +241,6 @@ def _numbers(file: str) -> NDArray[np.intp]:
     """The whole numbers in a file, one a line. Raises InvalidInput."""
     lines = read_text(file, "a list of rows", _MOST).split()
     return np.array([read_whole(file, line, 0) for line in lines], dtype=np.intp)
-
-
-def _forgetting(held: SecretState, rows: int) -> str:
-    return f"to forget {rows} of {held.run.n} records"
-
-
-def _counted(held: SecretState, rows: int) -> str:
-    return f"{rows} of {held.run.n} records, {rows + len(held.forgotten)} in all"
 
 
 def forget(

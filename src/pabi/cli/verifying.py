@@ -321,13 +321,9 @@ def _compared(file: str, data: dict[str, Any]) -> _Comparison:
         reason = "its released values are others"
     elif models and whole not in models:
         reason = "its steps, settings or fitted values are others"
-    elif models and not any(_within(proof, data) for proof in _proofs(own)):
+    elif models and not any(_within(one._payload, data) for one in own if one.certificate):
         reason = "its own guarantee is another"
     return _Comparison(reason, names, bool(models))
-
-
-def _proofs(guarantees: list[Any]) -> Iterator[Any]:
-    return (one.certificate.payload for one in guarantees if one.certificate is not None)
 
 
 def _of_forgetting(model: Any) -> list[Any]:

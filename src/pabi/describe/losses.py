@@ -163,23 +163,12 @@ def _about_dissipative(subject: str, p: Parameters, facts: Facts) -> list[str]:
 # Convex–concave functions.
 
 
-def _saddle(p: Parameters) -> Facts:
-    return Facts(gradient_bound=p["constant"], monotone=p.get("smoothness", math.inf))
-
-
 def _about_saddle(subject: str, p: Parameters, _: Facts) -> list[str]:
     smooth = f" and {p['smoothness']!r}-Lipschitz" if "smoothness" in p else ""
     return [
         f"{subject} is convex in the variables that descend and concave in those that ascend; its field is "
         f"of norm at most {p['constant']!r}{smooth}, on {ITERATES}"
     ]
-
-
-# Losses of which nothing is known but perhaps the size of their gradients.
-
-
-def _unknown(p: Parameters) -> Facts:
-    return Facts(None, p.get("gradient_bound"))
 
 
 KINDS: Mapping[str, Kind] = MappingProxyType(
@@ -226,11 +215,17 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         "saddle": Kind(
             required={"constant": POSITIVE},
             optional={"smoothness": optional(POSITIVE)},
-            facts=_saddle,
+            facts=lambda p: Facts(
+                gradient_bound=p["constant"], monotone=p.get("smoothness", math.inf)
+            ),
             sentences=_about_saddle,
         ),
+        # Nothing is known but perhaps the size of the gradients.
         "unknown": Kind(
-            required={}, optional=_OPTIONS, facts=_unknown, sentences=lambda subject, p, facts: []
+            required={},
+            optional=_OPTIONS,
+            facts=lambda p: Facts(None, p.get("gradient_bound")),
+            sentences=lambda subject, p, facts: [],
         ),
     }
 )

@@ -27,7 +27,8 @@ def events(request: dict[str, Any]) -> Iterator[Event]:
         raise InvalidInput("further", "expected a run of noisy SGD; pabi calibrate plans others")
     target = number_in(state, "target", above=0.0)
     what = validate.choice("parameter", text_of(state, "parameter"), _PARAMETERS)
-    name = _field(run) if what == "noise" else what
+    noise = "noise_std" if run.noise_multiplier is None else "noise_multiplier"
+    name = noise if what == "noise" else what
     met = calibrate(run, target, picked.delta, name)
     if what in ("noise", "clip_norm"):
         met = _legible(met, name)
@@ -48,10 +49,6 @@ def events(request: dict[str, Any]) -> Iterator[Event]:
             "state": after,
         },
     )
-
-
-def _field(run: NoisySGD) -> str:
-    return "noise_multiplier" if run.noise_multiplier is not None else "noise_std"
 
 
 def _legible(run: NoisySGD, name: str) -> NoisySGD:

@@ -49,13 +49,9 @@ def mu_equivalent(curve: TradeOff, delta: float) -> float:
     if math.isinf(epsilon):
         return math.inf
     if epsilon == 0.0:  # many Gaussians have that: the one that reveals as much at ε = 0
-        return _least(_reaching(curve.delta(0.0)))
+        reached = curve.delta(0.0)  # what is computed of G(μ) is at most an ulp above the truth
+        return _least(lambda mu: reached == 0.0 or down(down(gdp_to_delta(mu, 0.0))) >= reached)
     return _least(lambda mu: gdp_epsilon_bounds(mu, delta)[0] >= epsilon)
-
-
-def _reaching(delta: float) -> Callable[[float], bool]:
-    """Whether G(μ) has at least this δ at ε = 0; what is computed is at most an ulp above the truth."""
-    return lambda mu: delta == 0.0 or down(down(gdp_to_delta(mu, 0.0))) >= delta
 
 
 def _least(holds: Callable[[float], bool]) -> float:

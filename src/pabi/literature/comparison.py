@@ -260,13 +260,13 @@ def _other(name: str, bound: Any, run: Description, delta: float) -> Row:
                 f"{bound.status!r}",
             )
             epsilon, mu = read(bound, delta)
-            _refuse_unless_epsilon(name, epsilon)
+            must_be(epsilon >= 0.0, "also", f"an ε ≥ 0 of {name!r}", epsilon)
             return Row(name, name, bound.status, True, epsilon, mu, bound.note or bound.source)
         case TradeOff():
             mu = bound.mu if isinstance(bound, Gaussian) else None
             return Row(name, name, "stated", True, bound.epsilon(delta), mu, bound.kind)
         case int() | float() if not isinstance(bound, bool):
-            _refuse_unless_epsilon(name, bound)
+            must_be(bound >= 0.0, "also", f"an ε ≥ 0 of {name!r}", bound)
             return Row(name, name, "stated", True, float(bound), None, "ε as stated")
         case Published():
             raise InvalidInput(
@@ -279,10 +279,6 @@ def _other(name: str, bound: Any, run: Description, delta: float) -> Row:
                 "expected a Guarantee, Published, a trade-off function, ε or a function of the description "
                 f"as {name!r}, got {article}",
             )
-
-
-def _refuse_unless_epsilon(name: str, epsilon: float) -> None:
-    must_be(epsilon >= 0.0, "also", f"an ε ≥ 0 of {name!r}", epsilon)
 
 
 def _unlike(guarantee: Guarantee, run: Description) -> str:

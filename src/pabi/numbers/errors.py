@@ -120,13 +120,9 @@ def warn_once(message: str, category: type[Warning], stacklevel: int) -> None:
 def outside() -> int:
     """The `stacklevel`, for `warn_once`, of the nearest caller that is not part of pabi."""
     level, frame = 1, sys._getframe(1)
-    while frame.f_back is not None and _within_pabi(frame.f_globals.get("__name__", "")):
+    while frame.f_back is not None and f"{frame.f_globals.get('__name__')}.".startswith("pabi."):
         level, frame = level + 1, frame.f_back
     return level
-
-
-def _within_pabi(module: str) -> bool:
-    return module == "pabi" or module.startswith("pabi.")
 
 
 def _action(message: str, category: type[Warning], depth: int) -> str:

@@ -345,11 +345,10 @@ class Ledger:
             return showing.element("p", bad)
 
     def __repr__(self) -> str:
-        fields = [repr(str(self._path)), f"epsilon={exact(self.epsilon)}"]
-        fields += [f"delta={exact(self.delta)}"]
-        fields += [] if self._order is None else [f"order={exact(self._order)}"]
-        fields += [] if self._unit == "record" else [f"unit={self._unit!r}"]
-        return f"Ledger({', '.join(fields)})"
+        order = "" if self._order is None else f", order={exact(self._order)}"
+        unit = "" if self._unit == "record" else f", unit={self._unit!r}"
+        budget = f"epsilon={exact(self.epsilon)}, delta={exact(self.delta)}"
+        return f"Ledger({str(self._path)!r}, {budget}{order}{unit})"
 
 
 class Reservation:

@@ -175,8 +175,8 @@ def account(
             complain("gate", verdict)
     else:
         lines = [f"gate         {verdict}"] if gate else []
-        lines += [headline, *origin(best)]
-        lines.append(f"composition  {_compared(best, cost, at, reads_delta=delta is None)}")
+        compared = _compared(best, cost, at, reads_delta=delta is None)
+        lines += [headline, *origin(best), f"composition  {compared}"]
         emit("\n".join(lines + basis(best.adjacency, best.assumptions)))
     if not passed:
         raise typer.Exit(1)

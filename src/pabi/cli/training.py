@@ -198,8 +198,8 @@ def train(
     files = table_files(data)
     if not grouped and not one_row_each:
         ask_of_users([*declared.columns, *_header(files[0])], "--groups {}")
-    used = [*files, schema, *(name for name in (ledger, key_file) if name is not None)]
-    used += [target] if is_array_file(target) else []
+    beside = (ledger, key_file, target if is_array_file(target) else None)
+    used = [*files, schema, *(name for name in beside if name is not None)]
     chosen = {name: value for name, value in options.items() if value is not None}
     chosen |= {} if keeping is None else _forgettable(declared)
     origin_of = Origin(text, model, target, {"epsilon": limit, "delta": at, **chosen})
@@ -228,8 +228,10 @@ def train(
     features = len(fitted[0].get_feature_names_out())
     about = f"{model}: {one_line(target)} from {len(declared.columns)} columns, {features} features"
     lines = [f"model        {about}", _protected(fitted[-1].run_, records)]
-    lines.append(f"epsilon      {shown(proven.epsilon(at))} at delta {at!r}")
-    lines += [] if budget is None else [_left(budget)]
+    lines += [
+        f"epsilon      {shown(proven.epsilon(at))} at delta {at!r}",
+        *(() if budget is None else (_left(budget),)),
+    ]
     emit("\n".join(lines + origin(proven) + basis(proven.adjacency, proven.assumptions)))
 
 

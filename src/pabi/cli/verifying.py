@@ -182,7 +182,7 @@ def _lines(
     mu: str,
 ) -> list[str]:
     lines = [f"WARNING      {one_line(text)}" for text in _warnings(verdict, data)]
-    lines += ["verdict      accepted: the certificate proves what it claims"]
+    lines.append("verdict      accepted: the certificate proves what it claims")
     if reading.met is not None:
         says = "implied: at most" if reading.met else "NOT implied: exceeds"
         lines.append(f"target       {says} epsilon {reading.limit!r} at delta {reading.delta!r}")

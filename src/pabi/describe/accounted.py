@@ -263,6 +263,11 @@ HIDDEN = "only the last iterate is released; every earlier iterate stays hidden"
 SHOWN = "every iterate may be released"
 
 
+def told(*sentences: object) -> tuple[str, ...]:
+    """The sentences among these: one that does not hold stands as False or None."""
+    return tuple(sentence for sentence in sentences if isinstance(sentence, str))
+
+
 def adjacent(adjacency: Adjacency, unit: Unit) -> list[str]:
     """What adjacent data sets differ in, and what a user is where they differ in one."""
     return [ADJACENT[adjacency, unit], *((USERS,) if unit == "user" else ())]

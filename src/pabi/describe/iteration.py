@@ -27,6 +27,7 @@ from pabi.describe.accounted import (
     Adjacency,
     Unit,
     adjacent,
+    told,
 )
 from pabi.describe.moduli import Modulus, known_modulus
 from pabi.numbers import validate
@@ -267,17 +268,14 @@ def iteration_sentences(
 
     `hidden`: whether it needs the path to stay hidden.
     """
-    sentences = [
+    return told(
         *adjacent(adjacency, unit),
         HIDDEN if hidden else SHOWN,
         "moduli of continuity (slopes), step sensitivities and noises are as stated, for the "
         f"worst {unit}",
         "noise is Gaussian, fresh at every step, independent of the data and never revealed",
-    ]
-    if hidden and diameter is not None:
-        sentences.append(
-            f"every map ends in a nonexpansive map onto a set of diameter {diameter!r}"
-        )
-    if hidden and start:
-        sentences.append(f"the starting points are at most {start!r} apart")
-    return tuple(sentences)
+        hidden
+        and diameter is not None
+        and f"every map ends in a nonexpansive map onto a set of diameter {diameter!r}",
+        hidden and start > 0.0 and f"the starting points are at most {start!r} apart",
+    )

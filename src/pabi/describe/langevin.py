@@ -26,6 +26,7 @@ from pabi.describe.accounted import (
     about_mean_loss,
     adjacent,
     changed,
+    told,
 )
 from pabi.describe.batches import Batches, FullBatch, order_of
 from pabi.describe.iteration import Group, Groups, NoisyIteration, Stretch
@@ -372,17 +373,12 @@ def _read(beta: Callable[[float], float], time: float) -> tuple[Array, Array]:
 
 def chain_sentences(chain: LangevinChain, of_one: Sequence[str]) -> tuple[str, ...]:
     """What a guarantee of `chain` rests on, where that of one chain as noisy SGD rests on `of_one`."""
-    sentences = list(of_one)
-    if chain.gradient_gap is not None:
-        sentences = [
-            about_gap(chain.gradient_gap, chain.loss) if "(gradient_sensitivity)" in s else s
-            for s in sentences
-        ]
-    if chain.chains > 1:
-        sentences.append(
-            f"the {chain.chains} chains use independent noise, and no others are released"
-        )
-    return tuple(sentences)
+    gap = None if chain.gradient_gap is None else about_gap(chain.gradient_gap, chain.loss)
+    return told(
+        *((gap if "(gradient_sensitivity)" in s else None) or s for s in of_one),
+        chain.chains > 1
+        and f"the {chain.chains} chains use independent noise, and no others are released",
+    )
 
 
 FOLLOWED_EXACTLY = (
@@ -393,24 +389,16 @@ FOLLOWED_EXACTLY = (
 def diffusion_sentences(diffusion: LangevinDiffusion, hidden: bool = True) -> tuple[str, ...]:
     """What a guarantee of `diffusion` rests on; `hidden`: whether it needs the path to stay hidden."""
     last = "only the point at the end is released; the path before it stays hidden"
-    sentences = [
+    return told(
         *adjacent(diffusion.adjacency, diffusion.unit),
         last if hidden else "the whole path may be released",
         FOLLOWED_EXACTLY,
-    ]
-    if callable(diffusion.inverse_temperature):
-        sentences.append(
-            f"the inverse temperature is monotone on each of {diffusion.cells[0].size} equal parts of the "
-            "time"
-        )
-    sentences += [
+        callable(diffusion.inverse_temperature)
+        and f"the inverse temperature is monotone on each of {diffusion.cells[0].size} equal parts of the "
+        "time",
         "the starting point, the temperature and the time do not depend on the data",
         about_gap(diffusion.gradient_gap, diffusion.loss),
-    ]
-    if hidden:
-        sentences.extend(about_mean_loss(diffusion.loss))
-    if diffusion.diameter is not None:
-        sentences.append(
-            f"the diffusion is reflected at the boundary of a convex set of diameter {diffusion.diameter!r}"
-        )
-    return tuple(sentences)
+        *(about_mean_loss(diffusion.loss) if hidden else ()),
+        diffusion.diameter is not None
+        and f"the diffusion is reflected at the boundary of a convex set of diameter {diffusion.diameter!r}",
+    )

@@ -20,6 +20,7 @@ from pabi.describe.accounted import (
     about_gap,
     about_mean_loss,
     adjacent,
+    told,
 )
 from pabi.describe.langevin import gradient_gap_of
 from pabi.describe.losses import LOSS, Loss
@@ -341,22 +342,20 @@ _EXACT = "draws are exact: at total-variation error ξ of a draw, (1 + e^ε)·ξ
 
 def mechanism_sentences(mechanism: ExponentialMechanism, gibbs: bool = True) -> tuple[str, ...]:
     """What a guarantee of `mechanism` rests on; `gibbs`: whether it uses the loss's curvature."""
-    sentences = [
+    return told(
         *adjacent(mechanism.adjacency, mechanism.unit),
         _EXACT,
         "nothing but the draw is released: no normalising constant, cost or number of attempts",
         f"the draw is from a convex set of diameter at most {mechanism.diameter!r} that does not depend on "
         "the data",
         about_gap(mechanism.gradient_gap, mechanism.loss),
-    ]
-    if gibbs:
-        sentences.extend(about_mean_loss(mechanism.loss))
-    return tuple(sentences)
+        *(about_mean_loss(mechanism.loss) if gibbs else ()),
+    )
 
 
 def rounds_sentences(mechanism: IteratedExponentialMechanism) -> tuple[str, ...]:
     """What a guarantee of `mechanism` rests on; its radii use the loss's curvature in any case."""
-    sentences = [
+    return told(
         *adjacent(mechanism.adjacency, mechanism.unit),
         _EXACT,
         "nothing but the rounds' draws is released: no normalising constant, cost or number of attempts",
@@ -364,10 +363,7 @@ def rounds_sentences(mechanism: IteratedExponentialMechanism) -> tuple[str, ...]
         "data; every later one is its part within the stated radius of the draw before",
         f"each record's gradient has norm at most {mechanism.loss.gradient_bound!r}",
         *about_mean_loss(mechanism.loss),
-    ]
-    if mechanism.split is not None:
-        sentences.append(
-            f"the first {mechanism.split} records are used by the rounds but the last, the others by the "
-            "last; which is which does not depend on the data"
-        )
-    return tuple(sentences)
+        mechanism.split is not None
+        and f"the first {mechanism.split} records are used by the rounds but the last, the others by the "
+        "last; which is which does not depend on the data",
+    )

@@ -23,6 +23,7 @@ from pabi.describe.accounted import (
     adjacent,
     changed,
     same,
+    told,
     warn_of_large_delta,
 )
 from pabi.describe.batches import Batches
@@ -722,42 +723,42 @@ def run_sentences(
 
     `hidden`: whether it needs the path to stay hidden. `position`: the only batch it speaks of.
     """
-    loss = run.loss
-    sentences = [*adjacent(run.adjacency, run.unit), HIDDEN if hidden else SHOWN]
-    if position is not None:
-        sentences.append(
-            f"the {run.unit} is one of batch {position} (0-based); no other {run.unit} is spoken of"
-        )
-    sentences += [run.batches.sentence, *_about_sizes(run)]
-    sentences += [
+    bound = run.loss.gradient_bound
+    return told(
+        *adjacent(run.adjacency, run.unit),
+        HIDDEN if hidden else SHOWN,
+        position is not None
+        and f"the {run.unit} is one of batch {position} (0-based); no other {run.unit} is spoken of",
+        run.batches.sentence,
+        *_about_sizes(run),
         f"every batch sum of gradients, the short last one included, is divided by {run.batch_size}",
         "noise is Gaussian, fresh at every step, independent of the data and never revealed",
         "the starting point, the schedule and all settings do not depend on the data",
-    ]
+        _about_clipping(run),
+        run.gradient_sensitivity is None
+        and bound == run.record_gradient_bound
+        and f"each record's gradient has norm at most {bound!r}",
+        not hidden and "each step depends on the data only through the noisy gradients so far",
+        *(_about_moduli(run) if hidden else ()),
+    )
+
+
+def _about_clipping(run: NoisySGD) -> str | None:
+    """How far one unit moves a batch, or what is clipped so that it moves no farther; None if nothing is."""
     if run.gradient_sensitivity is not None:
-        sentences.append(
+        return (
             f"one {run.unit} moves a batch's gradient sum by at most {run.gradient_sensitivity!r} "
             "(gradient_sensitivity)"
         )
-    elif run.clipping in CONVEX:
+    if run.clipping in CONVEX:
         by = {"residual": "by its residual", "ball": "by the norm of its residuals"}[run.clipping]
-        sentences.append(
+        return (
             f"each record's loss is clipped convexly, {by}, so that its gradient has norm at most "
             f"{run.clip_norm!r}"
         )
-    elif loss.clips(run.clip_norm, run.clipping):
-        how = {"norm": "to norm {c!r}", "coordinates": "coordinate by coordinate to {c!r}/√d"}
-        sentences.append(
-            f"each record's gradient is clipped {how[run.clipping].format(c=run.clip_norm)}"
-        )
-    bound = loss.gradient_bound
-    if run.gradient_sensitivity is None and bound == run.record_gradient_bound:
-        sentences.append(f"each record's gradient has norm at most {loss.gradient_bound!r}")
-    if hidden:
-        sentences.extend(_about_moduli(run))
-    else:
-        sentences.append("each step depends on the data only through the noisy gradients so far")
-    return tuple(sentences)
+    how = {"norm": "to norm {c!r}", "coordinates": "coordinate by coordinate to {c!r}/√d"}
+    clipped = f"each record's gradient is clipped {how[run.clipping].format(c=run.clip_norm)}"
+    return clipped if run.loss.clips(run.clip_norm, run.clipping) else None
 
 
 def _about_sizes(run: NoisySGD) -> list[str]:
@@ -777,21 +778,17 @@ def _about_sizes(run: NoisySGD) -> list[str]:
     return [sentence]
 
 
-def _about_moduli(run: NoisySGD) -> list[str]:
-    loss, sentences = run.loss, list(run.loss.sentences)
-    if loss.l2:
-        sentences.append(
-            f"the regulariser {loss.l2!r}·‖x‖²/2 is applied exactly, outside clipping and batch"
-        )
-    if run.prox is not None:
-        sentences.append(
-            f"the proximal map {run.prox!r} is nonexpansive and does not depend on the data"
-        )
-    proven = getattr(run.prox, "diameter", None)
-    if proven is not None:
-        sentences.append(f"the range of {run.prox!r} has diameter at most {proven!r}")
-    if run.diameter is not None and (proven is None or run.diameter < proven):
-        sentences.append(f"any two iterates are at most {run.diameter!r} apart (diameter)")
-    if run.cooldown_steps:
-        sentences.append(f"the last {run.cooldown_steps} steps use no data")
-    return sentences
+def _about_moduli(run: NoisySGD) -> tuple[str, ...]:
+    l2, proven = run.loss.l2, getattr(run.prox, "diameter", None)
+    return told(
+        *run.loss.sentences,
+        l2 > 0.0
+        and f"the regulariser {l2!r}·‖x‖²/2 is applied exactly, outside clipping and batch",
+        run.prox is not None
+        and f"the proximal map {run.prox!r} is nonexpansive and does not depend on the data",
+        proven is not None and f"the range of {run.prox!r} has diameter at most {proven!r}",
+        run.diameter is not None
+        and (proven is None or run.diameter < proven)
+        and f"any two iterates are at most {run.diameter!r} apart (diameter)",
+        run.cooldown_steps > 0 and f"the last {run.cooldown_steps} steps use no data",
+    )

@@ -212,8 +212,9 @@ def _dress(
     about: dict[str, Any] = {
         "title": "solid: sound; dashed: refuted;\ndotted: unverified; dash-dotted: stated",
         "alignment": "left",
+        "title_fontsize": "small",
+        "labelspacing": 0.8,
     }
-    about |= {"title_fontsize": "small", "labelspacing": 0.8}
     if own:
         beside = {"loc": "center left", "bbox_to_anchor": (1.01, 0.5), "fontsize": "small"}
         ax.legend(frameon=False, **beside, **about)

@@ -659,9 +659,9 @@ class Guarantee(Readings):
 
     def __str__(self) -> str:
         at = self._reading_delta
-        details = [curve_in_words(self.curve), self.adjacency]
-        details += [*(() if self.unit == "record" else (self.unit,)), self.method]
-        details += [TESTING] if TESTING in self.assumptions else []
+        unit = () if self.unit == "record" else (self.unit,)
+        testing = (TESTING,) * (TESTING in self.assumptions)
+        details = (curve_in_words(self.curve), self.adjacency, *unit, self.method, *testing)
         return f"ε = {shown(self.epsilon(at))} at δ = {exact(at)} ({'; '.join(details)})"
 
     def __repr__(self) -> str:

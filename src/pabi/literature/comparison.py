@@ -211,8 +211,7 @@ def compare(
     """
     delta = validate.number("delta", delta, above=0.0, below=1.0)
     require(type(run) in _COVERING, "run", f"expected a description, got {type(run).__name__}")
-    rows = [_row(candidate, run, delta) for candidate in _COVERING[type(run)]]
-    rows.append(own_row(run, delta))
+    rows = [*(_row(one, run, delta) for one in _COVERING[type(run)]), own_row(run, delta)]
     others = _others(also, {row.name for row in rows}, run, delta)
     functions: dict[str, Any] = {name: bound for name, bound in also.items() if _is_function(bound)}
     return Comparison(

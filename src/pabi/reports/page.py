@@ -157,11 +157,12 @@ def as_markdown(report: Report, _: Any = None) -> str:
 
 def as_sections(sections: Iterable[Section], marks: str) -> str:
     """Sections under headings with these `marks`."""
-    parts = []
-    for section in sections:
-        parts.append(f"{marks} {plain_text(section.title)}")
-        parts += [text for block in section.blocks if (text := _marked_down(block))]
-    return "\n\n".join(parts) + "\n"
+    parts = (
+        text
+        for section in sections
+        for text in (f"{marks} {plain_text(section.title)}", *map(_marked_down, section.blocks))
+    )
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def plain_text(text: object) -> str:

@@ -28,11 +28,11 @@ from pabi.cli.writing import (
     basis,
     emit,
     emit_json,
-    json_text,
     one_line,
     origin,
     partial_files,
     reading,
+    write_model,
 )
 from pabi.numbers.errors import InvalidInput, extra, must_be, require
 from pabi.numbers.showing import shown
@@ -113,23 +113,17 @@ def meet_request(
 ) -> None:
     """Goes on or retrains without the rows, and writes the model and what is promised of it."""
     from pabi.forgetting.state_files import state_in
-    from pabi.learn.pipelines import note_of_whole
 
-    skops = extra("skops.io", "train")
+    extra("skops.io", "train")
     require(data, "DATA", "missing: expected the table of the training")
     tables = table_files(data)
     held = state_in(state)
     numbers = _numbers(rows)
-    with partial_files((files.model, files.guarantee), files.force, unlike=[*unlike, *tables]) as (
-        model_file,
-        guarantee_file,
-    ):
+    names, at = (files.model, files.guarantee), target[1]
+    with partial_files(names, files.force, unlike=[*unlike, *tables]) as parts:
         encoder, newer = _forgot(state, held, tables, numbers, target, way)
-        whole = _pipeline(encoder, newer)
-        skops.dump(whole, model_file)
-        proven, at = _promised(newer, way.retrain).noting(note_of_whole(whole)), target[1]
-        text = json_text(reading(proven, proven.epsilon(at), at))
-        guarantee_file.write_text(f"{text}\n", encoding="utf-8")
+        promised = _promised(newer, way.retrain)
+        proven = write_model(_pipeline(encoder, newer), promised, at, parts)
     counted = f"{len(numbers)} of {held.run.n} records, {len(numbers) + len(held.forgotten)} in all"
     lines = [
         f"forgotten    {counted}{', exactly' if way.retrain else ''}",
@@ -155,23 +149,18 @@ def _promised(fitted: Any, retrained: bool) -> Guarantee:
 def write_again(state: StateFile, files: Outputs, way: Way, *, unlike: Sequence[str]) -> None:
     """Writes the model of a state once more, and what was promised of it."""
     from pabi.forgetting.state_files import state_in
-    from pabi.learn.pipelines import note_of_whole
 
-    skops = extra("skops.io", "train")
+    extra("skops.io", "train")
     held = state_in(state)
     origin_of = _origin(state, held)
     names = (files.model, files.guarantee)
-    with partial_files(names, files.force, unlike=unlike) as (model_file, guarantee_file):
+    with partial_files(names, files.force, unlike=unlike) as parts:
         schema = origin_of.declared
         fitted = schema.estimator(**origin_of.arguments, ledger=way.ledger).restored(state)
         _as_train_does(fitted)
+        promised = _promised(fitted, held.log[-1].retrained) if held.log else fitted.guarantee_
         whole = _pipeline(schema.encoder, fitted)
-        skops.dump(whole, model_file)
-        proven = _promised(fitted, held.log[-1].retrained) if held.log else fitted.guarantee_
-        proven = proven.noting(note_of_whole(whole))
-        at = origin_of.arguments["delta"]
-        text = json_text(reading(proven, proven.epsilon(at), at))
-        guarantee_file.write_text(f"{text}\n", encoding="utf-8")
+        write_model(whole, promised, origin_of.arguments["delta"], parts)
     emit(
         f"model        {one_line(files.model)}, written again: {len(held.forgotten)} rows forgotten"
     )

@@ -366,6 +366,4 @@ def notes_of(data: dict[str, Any]) -> dict[str, Any]:
 
 def notes_text(notes: dict[str, Any]) -> list[str]:
     """Notes, a line each."""
-    import json
-
     return [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in notes.items()]

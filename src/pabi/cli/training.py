@@ -35,11 +35,10 @@ from pabi.cli.writing import (
     basis,
     complain,
     emit,
-    json_text,
     one_line,
     origin,
     partial_files,
-    reading,
+    write_model,
 )
 from pabi.execute.array_names import is_array_file
 from pabi.execute.progress import Listener, heard_by
@@ -177,7 +176,6 @@ def train(
         "users": users,
     }
     from pabi.cli.schema_file import schema_text
-    from pabi.learn.pipelines import note_of_whole
 
     text = schema_text(schema)
     declared = schema_for(schema, text, model=model, target=target)
@@ -191,7 +189,7 @@ def train(
         raise InvalidInput(
             "--one-row-each", "expected none with --groups, which says whose a row is"
         )
-    skops = extra("skops.io", "train")
+    extra("skops.io", "train")
     budget = None if ledger is None else opened(ledger)
     if budget is not None:
         refuse_beyond(budget, limit, at, "user" if grouped else "record")
@@ -206,7 +204,7 @@ def train(
     state = None if keeping is None else replace(keeping, note=origin_of.written())
     unseen = progress is None and not sys.stderr.isatty()
     with (
-        partial_files((out, guarantee), force, unlike=used) as (model_file, guarantee_file),
+        partial_files((out, guarantee), force, unlike=used) as parts,
         heard_by(time_left()) if unseen else contextlib.nullcontext(),
     ):
         fitted, records = _fit(
@@ -221,10 +219,7 @@ def train(
             random_state=seed,
             verbose=progress is not False,
         )
-        proven = fitted[-1].guarantee_.noting(note_of_whole(fitted))
-        skops.dump(fitted, model_file)
-        stated = json_text(reading(proven, proven.epsilon(at), at))
-        guarantee_file.write_text(f"{stated}\n", encoding="utf-8")
+        proven = write_model(fitted, fitted[-1].guarantee_, at, parts)
     features = len(fitted[0].get_feature_names_out())
     about = f"{model}: {one_line(target)} from {len(declared.columns)} columns, {features} features"
     lines = [f"model        {about}", _protected(fitted[-1].run_, records)]
@@ -253,8 +248,6 @@ def ask_of_users(names: Sequence[str], answer: str) -> None:
 
 def _header(file: str) -> list[str]:
     """The names of a table's columns; none of what can be read once only, or not at all."""
-    from pabi.cli.tables import names_of
-
     with contextlib.suppress(InvalidInput):
         return names_of(file) if os.path.isfile(file) else []
     return []

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pabi.guarantees.certificate import stamp
 from pabi.numbers import locking, showing
-from pabi.numbers.errors import InvalidInput, require
+from pabi.numbers.errors import InvalidInput, extra, require
 from pabi.numbers.showing import shown
 
 if TYPE_CHECKING:
@@ -174,6 +174,17 @@ def reading(guarantee: Guarantee, epsilon: float, delta: float, **notes: Any) ->
     table = guarantee.to_dict(certificate=True)
     table["notes"] = table.get("notes", {}) | notes | {"written": stamp()}
     return table | {"epsilon": epsilon, "delta": delta}
+
+
+def write_model(model: Any, promised: Guarantee, delta: float, files: Sequence[Path]) -> Guarantee:
+    """Writes a model and what is promised of it; returns the promise, with a note of the whole model."""
+    from pabi.learn.pipelines import note_of_whole
+
+    promised = promised.noting(note_of_whole(model))
+    extra("skops.io", "train").dump(model, files[0])
+    text = json_text(reading(promised, promised.epsilon(delta), delta))
+    files[1].write_text(f"{text}\n", encoding="utf-8")
+    return promised
 
 
 def _json_ready(value: Any) -> Any:

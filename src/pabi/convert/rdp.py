@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -238,9 +238,12 @@ def rdp_to_epsilon(
         raise InvalidInput("rdp", f"expected one value per order ({a.size}), got {r.size}")
     require(not np.isinf(a).any(), "orders", "expected finite orders")
     log_inverse = -math.log(delta)
-    if method == "best":
-        return min(float(f(a, r, log_inverse).min()) for f in _BY_ORDER.values())
-    return float(_BY_ORDER[method](a, r, log_inverse).min())
+    return min(float(bound(a, r, log_inverse).min()) for bound in _by_order(method))
+
+
+def _by_order(method: str) -> Iterable[Callable[[Array, Array, float], Array]]:
+    """The bound of a method, of "best" all of them."""
+    return _BY_ORDER.values() if method == "best" else (_BY_ORDER[method],)
 
 
 def _mironov(alpha: Array, rdp: Array, log_inverse_delta: float) -> Array:
@@ -291,10 +294,8 @@ def _from_rho(rho: float, delta: float, method: str) -> float:
     log_inverse = -math.log(delta)
     if method == "bun_steinke":
         return _bun_steinke(rho, log_inverse)
-    if method == "best":
-        least = min(_best_order(convert, rho, log_inverse) for convert in _BY_ORDER.values())
-        return min(_bun_steinke(rho, log_inverse), least)
-    return _best_order(_BY_ORDER[method], rho, log_inverse)
+    least = min(_best_order(bound, rho, log_inverse) for bound in _by_order(method))
+    return min(least, _bun_steinke(rho, log_inverse)) if method == "best" else least
 
 
 def _best_order(

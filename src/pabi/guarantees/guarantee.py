@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
-from typing import TYPE_CHECKING, Any, ClassVar, overload
+from typing import Any, ClassVar, overload
 
 from pabi.describe.accounted import (
     MOST_GROUPED,
@@ -25,7 +25,7 @@ from pabi.describe.accounted import (
 )
 from pabi.describe.losses import Loss
 from pabi.describe.unlearning import Unlearning
-from pabi.guarantees.certificate import notes_of_all
+from pabi.guarantees.certificate import Certificate, check_format, notes_of_all
 from pabi.guarantees.proof import Proof, Written
 from pabi.guarantees.stated import (
     adjacent,
@@ -39,15 +39,13 @@ from pabi.guarantees.stated import (
     writable,
 )
 from pabi.numbers import showing, validate
+from pabi.numbers.encoding import parse_json
 from pabi.numbers.errors import InvalidInput, NotApplicable, must_be, require
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import exact, shown
 from pabi.tradeoff import Gaussian, TradeOff, grouped
 from pabi.tradeoff.base import Readings, decode, encode
 from pabi.tradeoff.kinds import known_curve
-
-if TYPE_CHECKING:
-    from pabi.guarantees.certificate import Certificate
 
 FORMAT, VERSION = "pabi.guarantee", 2
 VERSIONS = (1, VERSION)
@@ -337,7 +335,6 @@ class Guarantee(Readings):
         InvalidInput
             For a theorem that the checker does not know, and for a proof that JSON cannot hold.
         """
-        from pabi.guarantees.certificate import Certificate
         from pabi.verification.theorems import table
 
         match self.proof:
@@ -547,8 +544,6 @@ class Guarantee(Readings):
         InvalidInput
             For what is not such a file, naming the field.
         """
-        from pabi.numbers.encoding import parse_json
-
         return cls.from_dict(parse_json(text))
 
     @classmethod
@@ -569,8 +564,6 @@ class Guarantee(Readings):
         InvalidInput
             For what is not such an object, naming the field.
         """
-        from pabi.guarantees.certificate import Certificate, check_format
-
         data = check_format(data, FORMAT, VERSIONS)
         notes = notes_in(data)
         for name, kind in (

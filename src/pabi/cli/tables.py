@@ -16,7 +16,7 @@ from pabi.cli.reading import file_name
 from pabi.cli.table_files import ARRAY, ARROW, CSV, STANDARD_INPUT, ending_of
 from pabi.cli.writing import one_line
 from pabi.numbers.errors import InvalidInput, extra, require
-from pabi.numbers.showing import meant
+from pabi.numbers.showing import suggestion
 
 ROWS = 1 << 14  # of a table that are in memory as they were read
 # Numbers, amounts, dates and times: no names of columns.
@@ -243,7 +243,7 @@ def _require(file: str, columns: list[str], names: list[str]) -> None:
         if names.count(column) > 1:
             raise InvalidInput(file, f"expected one column {column!r}, got several of that name")
         if column not in names:
-            hint = meant(column, names, quoted=True)
+            hint = suggestion(column, names, quoted=True)
             raise InvalidInput(file, f"expected a column {column!r}, it has none{hint}")
 
 

@@ -263,7 +263,7 @@ HIDDEN = "only the last iterate is released; every earlier iterate stays hidden"
 SHOWN = "every iterate may be released"
 
 
-def told(*sentences: object) -> tuple[str, ...]:
+def those_that_hold(*sentences: object) -> tuple[str, ...]:
     """The sentences among these: one that does not hold stands as False or None."""
     return tuple(sentence for sentence in sentences if isinstance(sentence, str))
 

@@ -28,7 +28,7 @@ from pabi.describe.updates import Update
 from pabi.numbers import encoding
 from pabi.numbers.encoding import read_floats
 from pabi.numbers.errors import InvalidInput, must_be, require
-from pabi.numbers.showing import meant
+from pabi.numbers.showing import suggestion
 
 Description = (
     NoisySGD
@@ -44,26 +44,28 @@ Description = (
 )
 
 
-class Kind(NamedTuple):
+class DescriptionKind(NamedTuple):
     """A kind of description. `calibrated`: what `pabi.calibrate` may change, the first unless told."""
 
     of: type[Description]
     calibrated: tuple[str, ...] = ()
 
 
-KINDS: Mapping[str, Kind] = {
-    "noisy_sgd": Kind(
+KINDS: Mapping[str, DescriptionKind] = {
+    "noisy_sgd": DescriptionKind(
         NoisySGD, ("noise_std", "noise_multiplier", "epochs", "steps", "clip_norm", "size")
     ),
-    "noisy_iteration": Kind(NoisyIteration),
-    "langevin_chain": Kind(LangevinChain, ("inverse_temperature", "steps", "chains")),
-    "langevin_diffusion": Kind(LangevinDiffusion, ("inverse_temperature", "time")),
-    "exponential_mechanism": Kind(ExponentialMechanism, ("inverse_temperature", "epsilon")),
-    "iterated_exponential_mechanism": Kind(IteratedExponentialMechanism, ("epsilons",)),
-    "noisy_second_moments": Kind(NoisySecondMoments, ("noise_std", "noise_multiplier")),
-    "noisy_column_statistics": Kind(NoisyColumnStatistics, ("noise_std",)),
-    "noisy_accuracy": Kind(NoisyAccuracy, ("noise_std",)),
-    "unlearning": Kind(Unlearning, ("noise_std", "noise_multiplier")),
+    "noisy_iteration": DescriptionKind(NoisyIteration),
+    "langevin_chain": DescriptionKind(LangevinChain, ("inverse_temperature", "steps", "chains")),
+    "langevin_diffusion": DescriptionKind(LangevinDiffusion, ("inverse_temperature", "time")),
+    "exponential_mechanism": DescriptionKind(
+        ExponentialMechanism, ("inverse_temperature", "epsilon")
+    ),
+    "iterated_exponential_mechanism": DescriptionKind(IteratedExponentialMechanism, ("epsilons",)),
+    "noisy_second_moments": DescriptionKind(NoisySecondMoments, ("noise_std", "noise_multiplier")),
+    "noisy_column_statistics": DescriptionKind(NoisyColumnStatistics, ("noise_std",)),
+    "noisy_accuracy": DescriptionKind(NoisyAccuracy, ("noise_std",)),
+    "unlearning": DescriptionKind(Unlearning, ("noise_std", "noise_multiplier")),
 }
 _KEYS = {"total_steps": "steps"}  # of fields with a name of their own in files
 _ARRAYS = {
@@ -242,7 +244,7 @@ def _defaults(cls: type[Description]) -> dict[str, Any]:
 
 
 def _unknown(key: str, keys: set[str], where: str = "the top level") -> str:
-    hint = meant(key, keys) or f"; known keys: {', '.join(sorted(keys))}"
+    hint = suggestion(key, keys) or f"; known keys: {', '.join(sorted(keys))}"
     return f"unknown key in {where}{hint}"
 
 
@@ -262,7 +264,7 @@ def _check_table(name: str, value: Any, keys: set[str]) -> dict[str, Any]:
 def _check_kind(table: str, kind: Any, kinds: Collection[str]) -> str:
     if isinstance(kind, str) and kind in kinds:
         return kind
-    hint = meant(str(kind), kinds)
+    hint = suggestion(str(kind), kinds)
     raise InvalidInput("kind", f"expected [{table}] kind in {', '.join(kinds)}, got {kind!r}{hint}")
 
 

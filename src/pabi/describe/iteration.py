@@ -27,7 +27,7 @@ from pabi.describe.accounted import (
     Adjacency,
     Unit,
     adjacent,
-    told,
+    those_that_hold,
 )
 from pabi.describe.moduli import Modulus, known_modulus
 from pabi.numbers import validate
@@ -268,7 +268,7 @@ def iteration_sentences(
 
     `hidden`: whether it needs the path to stay hidden.
     """
-    return told(
+    return those_that_hold(
         *adjacent(adjacency, unit),
         HIDDEN if hidden else SHOWN,
         "moduli of continuity (slopes), step sensitivities and noises are as stated, for the "

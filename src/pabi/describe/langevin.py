@@ -26,7 +26,7 @@ from pabi.describe.accounted import (
     about_mean_loss,
     adjacent,
     changed,
-    told,
+    those_that_hold,
 )
 from pabi.describe.batches import Batches, FullBatch, order_of
 from pabi.describe.iteration import Group, Groups, NoisyIteration, Stretch
@@ -374,7 +374,7 @@ def _read(beta: Callable[[float], float], time: float) -> tuple[Array, Array]:
 def chain_sentences(chain: LangevinChain, of_one: Sequence[str]) -> tuple[str, ...]:
     """What a guarantee of `chain` rests on, where that of one chain as noisy SGD rests on `of_one`."""
     gap = None if chain.gradient_gap is None else about_gap(chain.gradient_gap, chain.loss)
-    return told(
+    return those_that_hold(
         *((gap if "(gradient_sensitivity)" in s else None) or s for s in of_one),
         chain.chains > 1
         and f"the {chain.chains} chains use independent noise, and no others are released",
@@ -389,7 +389,7 @@ FOLLOWED_EXACTLY = (
 def diffusion_sentences(diffusion: LangevinDiffusion, hidden: bool = True) -> tuple[str, ...]:
     """What a guarantee of `diffusion` rests on; `hidden`: whether it needs the path to stay hidden."""
     last = "only the point at the end is released; the path before it stays hidden"
-    return told(
+    return those_that_hold(
         *adjacent(diffusion.adjacency, diffusion.unit),
         last if hidden else "the whole path may be released",
         FOLLOWED_EXACTLY,

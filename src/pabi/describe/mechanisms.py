@@ -20,7 +20,7 @@ from pabi.describe.accounted import (
     about_gap,
     about_mean_loss,
     adjacent,
-    told,
+    those_that_hold,
 )
 from pabi.describe.langevin import gradient_gap_of
 from pabi.describe.losses import LOSS, Loss
@@ -342,7 +342,7 @@ _EXACT = "draws are exact: at total-variation error ξ of a draw, (1 + e^ε)·ξ
 
 def mechanism_sentences(mechanism: ExponentialMechanism, gibbs: bool = True) -> tuple[str, ...]:
     """What a guarantee of `mechanism` rests on; `gibbs`: whether it uses the loss's curvature."""
-    return told(
+    return those_that_hold(
         *adjacent(mechanism.adjacency, mechanism.unit),
         _EXACT,
         "nothing but the draw is released: no normalising constant, cost or number of attempts",
@@ -355,7 +355,7 @@ def mechanism_sentences(mechanism: ExponentialMechanism, gibbs: bool = True) -> 
 
 def rounds_sentences(mechanism: IteratedExponentialMechanism) -> tuple[str, ...]:
     """What a guarantee of `mechanism` rests on; its radii use the loss's curvature in any case."""
-    return told(
+    return those_that_hold(
         *adjacent(mechanism.adjacency, mechanism.unit),
         _EXACT,
         "nothing but the rounds' draws is released: no normalising constant, cost or number of attempts",

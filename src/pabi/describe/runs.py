@@ -23,7 +23,7 @@ from pabi.describe.accounted import (
     adjacent,
     changed,
     same,
-    told,
+    those_that_hold,
     warn_of_large_delta,
 )
 from pabi.describe.batches import Batches
@@ -724,7 +724,7 @@ def run_sentences(
     `hidden`: whether it needs the path to stay hidden. `position`: the only batch it speaks of.
     """
     bound = run.loss.gradient_bound
-    return told(
+    return those_that_hold(
         *adjacent(run.adjacency, run.unit),
         HIDDEN if hidden else SHOWN,
         position is not None
@@ -780,7 +780,7 @@ def _about_sizes(run: NoisySGD) -> list[str]:
 
 def _about_moduli(run: NoisySGD) -> tuple[str, ...]:
     l2, proven = run.loss.l2, getattr(run.prox, "diameter", None)
-    return told(
+    return those_that_hold(
         *run.loss.sentences,
         l2 > 0.0
         and f"the regulariser {l2!r}·‖x‖²/2 is applied exactly, outside clipping and batch",

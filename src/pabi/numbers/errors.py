@@ -33,10 +33,10 @@ def require(holds: object, field: str, message: str) -> None:
         raise InvalidInput(field, message)
 
 
-def must_be(holds: object, field: str, expected: str, got: object) -> None:
+def must_be(holds: object, field: str, expected: str, value: object) -> None:
     """InvalidInput that names field, value and what was expected, unless something holds."""
     if not holds:
-        raise InvalidInput(field, f"expected {expected}, got {got!r}")
+        raise InvalidInput(field, f"expected {expected}, got {value!r}")
 
 
 class NotApplicable(Exception):

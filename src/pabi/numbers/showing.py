@@ -28,7 +28,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
-def meant(name: str, names: Iterable[str], *, quoted: bool = False) -> str:
+def suggestion(name: str, names: Iterable[str], *, quoted: bool = False) -> str:
     """ "; did you mean …?", with the one of `names` that is most like `name`; "" where none is."""
     near = difflib.get_close_matches(name[:_NAME], sorted(names), n=1, cutoff=0.5)
     return "".join(f"; did you mean {repr(one) if quoted else one}?" for one in near)

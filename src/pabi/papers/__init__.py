@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 
 from pabi.numbers.errors import InvalidInput
-from pabi.numbers.showing import meant
+from pabi.numbers.showing import suggestion
 from pabi.papers.artefact import Artefact
 
 # The module of every table and figure, in the papers' order.
@@ -53,7 +53,7 @@ def names() -> tuple[str, ...]:
 def artefact(name: str) -> Artefact:
     """The table or figure of this name; InvalidInput, with the nearest name, where there is none."""
     if name not in _HOMES:
-        hint = meant(name, names(), quoted=True) or "; see pabi reproduce --list"
+        hint = suggestion(name, names(), quoted=True) or "; see pabi reproduce --list"
         raise InvalidInput("name", f"nothing to reproduce is called {name!r}{hint}")
     artefacts: dict[str, Artefact] = importlib.import_module(f"{__name__}.{_HOMES[name]}").ARTEFACTS
     return artefacts[name.rpartition("/")[2]]

@@ -181,7 +181,7 @@ def test_the_least_curvature_is_that_of_the_worst_record(kind):
 def test_losses_of_linear_models_are_rows_of_the_table():
     assert set(LINEAR_LOSSES) <= set(KINDS)
     for kind, cls in LINEAR_LOSSES.items():
-        assert list(KINDS[kind].required) == ["feature_norm", *cls.parameters]
+        assert list(KINDS[kind].required) == ["feature_norm", *cls.parameters(required=True)]
 
 
 def test_a_loss_is_not_to_be_subclassed():

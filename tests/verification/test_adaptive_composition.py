@@ -13,8 +13,7 @@ from pabi.guarantees.certificate import Certificate
 from pabi.guarantees.guarantee import INDEPENDENT
 from pabi.guarantees.selection import (
     ENTERED,
-    AdaptivelyComposed,
-    AdaptivelyComposedDivergences,
+    adaptively_composed,
     refusing_above,
     refusing_divergences_above,
 )
@@ -58,7 +57,7 @@ PARTS = {
 
 
 def payload_of(parts, mu):
-    proof = AdaptivelyComposed(parts, mu)
+    proof = adaptively_composed("adaptive composition", parts, mu=mu)
     return json.loads(Certificate.of(proof, parts[0].adjacency).to_json())
 
 
@@ -99,7 +98,7 @@ def test_a_claim_of_what_was_spent_is_a_claim_of_another_budget():
         "adaptive composition",
         "Smith, Thakurta 2022; docs, Theory, 16",
         (*part.assumptions, INDEPENDENT, ENTERED, refusing_above(0.7)),
-        proof=AdaptivelyComposed([part], 0.7),
+        proof=adaptively_composed("adaptive composition", [part], mu=0.7),
     )
     assert pabi.verify(guarantee).ok
     data = json.loads(guarantee.to_json())
@@ -142,7 +141,7 @@ def test_a_ledger_within_a_composition():
         "adaptive composition",
         "Smith, Thakurta 2022; docs, Theory, 16",
         (*part.assumptions, INDEPENDENT, ENTERED, refusing_above(0.4)),
-        proof=AdaptivelyComposed([part], 0.4),
+        proof=adaptively_composed("adaptive composition", [part], mu=0.4),
     )
     both = pabi.compose(inner, part)
     assert pabi.verify(both).ok
@@ -161,8 +160,13 @@ CHARGED = PARTS | {
 }
 
 
+def of_divergences(parts, order, rho):
+    tradeoff = RenyiDP(order, rho).to_dict()
+    return adaptively_composed("adaptive composition of divergences", parts, tradeoff=tradeoff)
+
+
 def payload_of_order(parts, rho, order=ORDER):
-    proof = AdaptivelyComposedDivergences(parts, order, rho)
+    proof = of_divergences(parts, order, rho)
     return json.loads(Certificate.of(proof, parts[0].adjacency).to_json())
 
 
@@ -200,7 +204,7 @@ def ledger_of_order(rho=1.0, order=ORDER, bound=None):
             refusing_divergences_above(*(bound or (order, rho))),
         ),
         tuned_at=DELTA,
-        proof=AdaptivelyComposedDivergences([part], order, rho),
+        proof=of_divergences([part], order, rho),
     )
 
 

@@ -172,7 +172,6 @@ def test_the_checker_reads_no_other_derived_number(monkeypatch):
             if name.startswith("__") or not (derived or inspect.isfunction(given)):
                 continue
             whose = "proximal map" if issubclass(owner, pabi.prox.ProximalMap) else owner.__name__
-            whose = {"StatedRun": "NoisySGD", "StatedLoss": "Loss"}.get(whose, whose)  # their bases
             monkeypatch.setattr(owner, name, watched(given, f"{whose}.{name}", found))
     for file in files:
         verdict = pabi.verify(file)

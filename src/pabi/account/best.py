@@ -20,7 +20,7 @@ from pabi.describe.runs import NoisySGD
 from pabi.guarantees.guarantee import Guarantee, least
 from pabi.normal_forms.positions import OrderedView, Uses, check_position
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, NotApplicable
+from pabi.numbers.errors import InvalidInput, NotApplicable, require
 from pabi.numbers.locking import tick, waiting
 from pabi.shifts.epochs import cyclic
 
@@ -131,11 +131,11 @@ def _worst(view: OrderedView, order: KnownUses | SecretOrder) -> Uses:
     """The uses of the worst record."""
     run = view.run
     if _redrawn(order):
-        if not (view.nonexpansive and view.later_is_worse):
-            raise InvalidInput(
-                "batches",
-                "reshuffled steps that expand, or whose sensitivity falls, have no worst record",
-            )
+        require(
+            view.nonexpansive and view.later_is_worse,
+            "batches",
+            "reshuffled steps that expand, or whose sensitivity falls, have no worst record",
+        )
         return Uses(view.period - 1, -(-run.data_steps // view.period) - 1, (run.data_steps - 1,))
     if view.later_is_worse:
         return view.uses(view.last_position)

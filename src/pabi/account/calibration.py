@@ -16,47 +16,34 @@ import numpy as np
 
 from pabi.account.best import best_guarantee, outcomes
 from pabi.describe.accounted import warn_of_large_delta
-from pabi.describe.langevin import LangevinChain, LangevinDiffusion
-from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
+from pabi.describe.files import KINDS, Description
+from pabi.describe.langevin import LangevinChain
 from pabi.describe.runs import NoisySGD
-from pabi.describe.statistics import NoisyAccuracy, NoisyColumnStatistics, NoisySecondMoments
 from pabi.describe.step_sizes import stated_by_function
 from pabi.describe.unlearning import Unlearning
-from pabi.guarantees.guarantee import Guarantee, require_same_forgetting
+from pabi.guarantees.guarantee import (
+    SEVERAL,
+    Guarantee,
+    require_guarantee,
+    require_same_forgetting,
+)
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, TargetUnreachable
+from pabi.numbers.errors import InvalidInput, TargetUnreachable, must_be, require
 from pabi.numbers.locking import waiting
 from pabi.numbers.showing import exact, plain, shown
 from pabi.tradeoff import Gaussian, Mixture, TradeOff
 
-PARAMETERS: dict[type, tuple[str, ...]] = {
-    NoisySGD: ("noise_std", "noise_multiplier", "epochs", "steps", "clip_norm", "size"),
-    LangevinChain: ("inverse_temperature", "steps", "chains"),
-    LangevinDiffusion: ("inverse_temperature", "time"),
-    ExponentialMechanism: ("inverse_temperature", "epsilon"),
-    IteratedExponentialMechanism: ("epsilons",),
-    NoisySecondMoments: ("noise_std", "noise_multiplier"),
-    NoisyColumnStatistics: ("noise_std",),
-    NoisyAccuracy: ("noise_std",),
-    Unlearning: ("noise_std", "noise_multiplier"),
-}
-Calibrated = TypeVar(
-    "Calibrated",
-    NoisySGD,
-    LangevinChain,
-    LangevinDiffusion,
-    ExponentialMechanism,
-    IteratedExponentialMechanism,
-    NoisySecondMoments,
-    NoisyColumnStatistics,
-    NoisyAccuracy,
-    Unlearning,
-)
+Calibrated = TypeVar("Calibrated", bound=Description)
 
 _ANALYSES = 3  # how many are asked alone in turn before all are asked every time
 _MOST = 10**9  # epochs or steps beyond which "any number" is the answer
 _RELATIVE = 1e-10  # how closely a continuous parameter meets its boundary
 _RELATIVE_COMPOSED = 1e-4  # where ε is composed numerically to 1e-3, as with random batches
+
+
+def calibrated_of(run: Any) -> tuple[str, ...]:
+    """The parameters of a description that may be calibrated, none of anything else."""
+    return next((kind.calibrated for kind in KINDS.values() if type(run) is kind.of), ())
 
 
 def calibrate(
@@ -137,16 +124,16 @@ def _searched(
     besides: Sequence[Guarantee],
 ) -> tuple[Calibrated, _Search]:
     """(what `calibrate` returns, the search that found it)."""
-    if type(run) not in PARAMETERS:
+    names = calibrated_of(run)
+    if not names:
         raise InvalidInput(
             "run", f"expected a pabi.NoisySGD, a sampler or a mechanism, got {type(run).__name__}"
         )
-    names = PARAMETERS[type(run)]
     target = validate.number("epsilon", epsilon, above=0.0)
     validate.number("delta", delta, above=0.0, below=1.0)
     parameter = validate.choice("parameter", names[0] if parameter is None else parameter, names)
     spent = _composed(besides, run)
-    warn_of_large_delta(run.n, delta)
+    warn_of_large_delta(getattr(run, "n", None), delta)
     if spent is not None and (cost := spent.epsilon(delta)) > target:
         raise TargetUnreachable(
             f"epsilon = {exact(target)} at delta = {exact(delta)} cannot be met: the releases in besides "
@@ -167,13 +154,10 @@ def _composed(besides: Sequence[Guarantee], run: Any) -> TradeOff | None:
         kind = type(besides).__name__
         raise InvalidInput("besides", f"expected a sequence of guarantees, got a {kind}") from None
     for other in others:
-        if type(other) is not Guarantee:
-            kind = type(other).__name__
-            raise InvalidInput("besides", f"expected pabi.Guarantee objects, got a {kind}")
+        require_guarantee("besides", other, SEVERAL)
         for name in ("adjacency", "unit"):
             own, its = getattr(run, name), getattr(other, name)
-            if its != own:
-                raise InvalidInput("besides", f"expected {name} {own!r} as of the run, got {its!r}")
+            must_be(its == own, "besides", f"{name} {own!r} as of the run", its)
         require_same_forgetting("besides", run, other)
     # In the order of `pabi.compose`, so that every candidate costs what it says.
     return reduce(TradeOff.compose, (other.curve for other in others)) if others else None
@@ -279,33 +263,21 @@ class _Search:
 
     # Continuous parameters.
 
-    def noise(self, run: Any) -> Any:
-        """The description with the least noise."""
-        if isinstance(run, Unlearning):
-            return self.noise_of_training(run)
-        name = self.parameter
+    def noise(self, description: Any) -> Any:
+        """The description with the least noise; of a forgetting, in its run."""
+        forgets = isinstance(description, Unlearning)
+        run, name = description.run if forgets else description, self.parameter
         other = "noise_multiplier" if name == "noise_std" else "noise_std"
 
         def with_noise(x: float) -> Any:
             changes: dict[str, Any] = {name: _resized(getattr(run, name), x)}
-            changes |= {other: None} if other in PARAMETERS[type(run)] else {}
-            return replace(run, **changes)
+            changes |= {other: None} if other in calibrated_of(run) else {}
+            changed = replace(run, **changes)
+            return replace(description, run=changed) if forgets else changed
 
         guess = 1.0
         if name == "noise_std":
             guess = run.sensitivity / (run.batch_size if isinstance(run, NoisySGD) else 1)
-        return with_noise(self._boundary(with_noise, guess, rising=False))
-
-    def noise_of_training(self, unlearning: Unlearning) -> Unlearning:
-        """The forgetting whose run has the least noise."""
-        name, run = self.parameter, unlearning.run
-        other = "noise_multiplier" if name == "noise_std" else "noise_std"
-
-        def with_noise(x: float) -> Unlearning:
-            changes: dict[str, Any] = {name: _resized(getattr(run, name), x), other: None}
-            return replace(unlearning, run=replace(run, **changes))
-
-        guess = run.sensitivity / run.batch_size if name == "noise_std" else 1.0
         return with_noise(self._boundary(with_noise, guess, rising=False))
 
     def scale(self, run: Any) -> Any:
@@ -334,11 +306,11 @@ class _Search:
 
     def clip(self, run: NoisySGD) -> NoisySGD:
         """The run with the largest clip norm, at most the loss's own gradient bound."""
-        if run.noise_multiplier is not None:
-            raise InvalidInput(
-                "noise_multiplier",
-                "the noise grows with clip_norm, which then changes nothing: give noise_std",
-            )
+        require(
+            run.noise_multiplier is None,
+            "noise_multiplier",
+            "the noise grows with clip_norm, which then changes nothing: give noise_std",
+        )
         if run.gradient_sensitivity is not None:
             raise InvalidInput("gradient_sensitivity", "it stands in for clip_norm: leave it out")
         bound = run.loss.gradient_bound

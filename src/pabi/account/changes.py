@@ -171,18 +171,6 @@ def _together(edits: list[_Edit]) -> _Edit | None:
 # The changes, each for the runs that it says something to.
 
 
-def _last(run: NoisySGD, _: float) -> _Edit | None:
-    if run.release == "last":
-        return None
-    return _Edit('release="last"', "show nobody an earlier model", {"release": "last"})
-
-
-def _plain(run: NoisySGD, _: float) -> _Edit | None:
-    if run.rule.plain:
-        return None
-    return _Edit('update="sgd"', "train with plain steps of this size", {"update": "sgd"})
-
-
 def _shuffled_once(run: NoisySGD) -> _Edit | None:
     match run.batches:
         case Reshuffle(size=size):
@@ -282,9 +270,11 @@ def _held(schedule: Array, more: int) -> Array:
     return np.append(schedule, np.full(more, schedule[-1]))
 
 
+_LAST = _Edit('release="last"', "show nobody an earlier model", {"release": "last"})
+_PLAIN = _Edit('update="sgd"', "train with plain steps of this size", {"update": "sgd"})
 _BLOCKING: tuple[Callable[[NoisySGD, float], _Edit | None], ...] = (
-    _last,
-    _plain,
+    lambda run, _: None if run.release == "last" else _LAST,
+    lambda run, _: None if run.rule.plain else _PLAIN,
     _smoothed,
     _nonexpansive,
 )

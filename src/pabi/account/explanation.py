@@ -15,7 +15,7 @@ from pabi.describe.files import Description
 from pabi.describe.runs import NoisySGD
 from pabi.guarantees.guarantee import Guarantee
 from pabi.numbers.errors import InvalidInput, NotApplicable
-from pabi.numbers.showing import exact, plain, shown
+from pabi.numbers.showing import aligned, exact, plain, shown
 from pabi.tradeoff import Gaussian, TradeOff
 
 OwnBound = Callable[[Any], TradeOff | Guarantee]
@@ -108,14 +108,7 @@ class Explanation:
                 mu = "—" if row.mu is None else shown(row.mu)
                 best = self.best is not None and row.method == self.best.method
                 table.append((row.method, shown(row.epsilon), mu, "the guarantee" if best else ""))
-        widths = [max(len(line[i]) for line in table) for i in range(3)]
-        lines = [
-            "  ".join(
-                [*(cell.ljust(w) for cell, w in zip(line, widths, strict=False)), line[3]]
-            ).rstrip()
-            for line in table
-        ]
-        return "\n".join([*lines, *self.closing("ε = ")])
+        return "\n".join([*aligned(table), *self.closing("ε = ")])
 
     def closing(self, epsilon: str) -> list[str]:
         """The lines below the table: what does not apply, and what to change for a smaller ε.

@@ -29,7 +29,7 @@ from pabi.describe.moduli import (
     parts_of,
 )
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, NotApplicable
+from pabi.numbers.errors import InvalidInput, NotApplicable, require
 from pabi.numbers.rounding import EPS_LONG, Array
 
 # Steps of one stretch, where the shifts are solved for numerically.
@@ -164,8 +164,7 @@ def _checked(
 ) -> tuple[Modulus, float, float]:
     """(modulus of a step, D, σ²)."""
     checked_loss(loss)
-    if diameter is None:
-        raise InvalidInput("diameter", "missing: chains far apart need long to meet")
+    require(diameter is not None, "diameter", "missing: chains far apart need long to meet")
     d = validate.number("diameter", diameter, above=0.0)
     eta = validate.number("step_size", step_size, above=0.0)
     beta = validate.number("inverse_temperature", inverse_temperature, above=0.0)

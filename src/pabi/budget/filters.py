@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 from pabi.convert.gdp import gdp_epsilon_bounds, gdp_to_delta, gdp_to_epsilon
 from pabi.convert.rdp import rdp_to_epsilon
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.rounding import fraction_down, fraction_up, root_of_fraction_up
 from pabi.numbers.search import bisected
 from pabi.tradeoff import Best, Grouped, Product, Selected, TradeOff
@@ -45,38 +45,6 @@ _ORDERS = (
     64.0,
 )
 _LARGEST = 1e6  # μ or nats of a budget: more promises nothing
-
-
-class Filter(Protocol):
-    """What a ledger charges, and its limit. `symbol`: of the unit that is charged."""
-
-    kind: ClassVar[str]
-    symbol: ClassVar[str]
-
-    @property
-    def limit(self) -> Fraction:
-        """What the sizes of all charges may add up to."""
-
-    def charge(self, curve: TradeOff) -> float:
-        """What a release with this trade-off function is charged with; ∞ where nothing finite bounds it."""
-
-    def size(self, charge: float) -> Fraction:
-        """What a charge counts in the sum."""
-
-    def left(self, spent: Fraction) -> float:
-        """The largest charge that is still granted, a double."""
-
-    def epsilon(self, spent: Fraction, delta: float) -> float:
-        """ε at `delta` of releases that were fixed beforehand and add up to `spent`, an upper bound."""
-
-    def epsilon_left(self, spent: Fraction, delta: float) -> float:
-        """ε at `delta` of the largest Gaussian release that is still granted, a lower bound."""
-
-    def meets(self, epsilon: float, delta: float) -> bool:
-        """Whether what it lets through is (ε, δ)-DP."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """The filter as JSON."""
 
 
 @dataclass(frozen=True)
@@ -229,8 +197,7 @@ def read_filter(data: Any) -> GaussianFilter | RenyiFilter:
     if not isinstance(kind, str) or kind not in _FIELDS:
         raise InvalidInput("filter", f"expected one of {', '.join(_FIELDS)}, got {kind!r}")
     cls, names = _FIELDS[kind]
-    if set(data) != {"kind", *names}:
-        raise InvalidInput("filter", f"expected {', '.join(names)}")
+    require(set(data) == {"kind", *names}, "filter", f"expected {', '.join(names)}")
     return cls(*(validate.number(name, data[name], at_least=0.0) for name in names))
 
 

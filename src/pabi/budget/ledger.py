@@ -26,9 +26,9 @@ from pabi.budget.lines import (
 )
 from pabi.budget.reports import LedgerReport, report_of
 from pabi.describe.accounted import RETRAINED, checked_protected
-from pabi.guarantees.guarantee import TESTING, Guarantee
+from pabi.guarantees.guarantee import SEVERAL, TESTING, Guarantee, require_guarantee
 from pabi.numbers import showing, validate
-from pabi.numbers.errors import BudgetExceeded, InvalidInput
+from pabi.numbers.errors import BudgetExceeded, InvalidInput, must_be, require
 from pabi.numbers.showing import exact, shown, shown_down
 
 _ANY = 2.0  # an order: a divergence that is finite at it may be charged
@@ -142,11 +142,9 @@ class Ledger:
         """
         limit = validate.number("epsilon", epsilon, above=0.0)
         at = validate.number("delta", delta, above=0.0, below=1.0)
-        curves = []
         for one in guarantees:
-            validate.exactly("guarantees", one, Guarantee, "pabi.Guarantee objects")
-            curves.append(one.curve)
-        return best_order(curves, limit, at)
+            require_guarantee("guarantees", one, SEVERAL)
+        return best_order([one.curve for one in guarantees], limit, at)
 
     # Spending.
 
@@ -205,8 +203,13 @@ class Ledger:
         refuse_another_unit(self._unit, guarantee.unit)
         charge = _charge(self._read(), guarantee)
         with self._writing() as (book, enter):
-            if book.adjacency is not None:
-                _refuse_another_adjacency(book.adjacency, guarantee.adjacency)
+            first = book.adjacency or guarantee.adjacency
+            must_be(
+                guarantee.adjacency == first,
+                "adjacency",
+                f"{first!r}, that of the ledger's first entry",
+                guarantee.adjacency,
+            )
             _refuse_above(book, charge, guarantee)
             number = len(book.granted) + 1
             enter(Line(entry, number, now(), testing, charge, table))
@@ -285,8 +288,7 @@ class Ledger:
             with named(self._path):
                 book = brought_up_to_date(held, self._book, self._path)
             if book is None:
-                if not create:
-                    raise InvalidInput(str(self._path), "expected a ledger, got an empty file")
+                require(create, str(self._path), "expected a ledger, got an empty file")
                 filters = filter_of(self._epsilon, self._delta, self._order)
                 opening = Opening(self._epsilon, self._delta, filters, unit=self._unit)
                 line = sealed(opening.body(), START)
@@ -342,11 +344,10 @@ class Ledger:
             return showing.element("p", bad)
 
     def __repr__(self) -> str:
-        fields = [repr(str(self._path)), f"epsilon={exact(self.epsilon)}"]
-        fields += [f"delta={exact(self.delta)}"]
-        fields += [] if self._order is None else [f"order={exact(self._order)}"]
-        fields += [] if self._unit == "record" else [f"unit={self._unit!r}"]
-        return f"Ledger({', '.join(fields)})"
+        order = "" if self._order is None else f", order={exact(self._order)}"
+        unit = "" if self._unit == "record" else f", unit={self._unit!r}"
+        budget = f"epsilon={exact(self.epsilon)}, delta={exact(self.delta)}"
+        return f"Ledger({str(self._path)!r}, {budget}{order}{unit})"
 
 
 class Reservation:
@@ -434,13 +435,13 @@ def _verified(guarantee: Guarantee) -> dict[str, Any]:
     """A guarantee with its certificate as JSON. Raises InvalidInput unless the checker accepts it."""
     from pabi.verification import verify
 
-    validate.exactly("guarantee", guarantee, Guarantee, "a pabi.Guarantee")
-    if guarantee.adjacency == RETRAINED:
-        raise InvalidInput(
-            "adjacency",
-            "expected that of a training, got 'retrained': what is promised of forgetting supposes that no "
-            "request reacts to a release, and a ledger is for what does",
-        )
+    require_guarantee("guarantee", guarantee)
+    require(
+        guarantee.adjacency != RETRAINED,
+        "adjacency",
+        "expected that of a training, got 'retrained': what is promised of forgetting supposes that no "
+        "request reacts to a release, and a ledger is for what does",
+    )
     if TESTING in guarantee.assumptions:
         raise InvalidInput(
             "guarantee", f"expected one that protects somebody, got one of {TESTING!r}"
@@ -465,14 +466,6 @@ def refuse_another_unit(own: str, other: str) -> None:
         "ledger",
         f"expected a release that protects a {own}, as its budget does, got unit {other!r}{rest}",
     )
-
-
-def _refuse_another_adjacency(first: str, own: str) -> None:
-    """Raises InvalidInput unless a release has the adjacency of the first entry."""
-    if own != first:
-        raise InvalidInput(
-            "adjacency", f"expected {first!r}, that of the ledger's first entry, got {own!r}"
-        )
 
 
 def _charge(book: Book, guarantee: Guarantee) -> float:

@@ -14,17 +14,15 @@ from typing import Any, assert_never
 from pabi.budget.filters import GaussianFilter, RenyiFilter, read_filter
 from pabi.describe.accounted import checked_protected
 from pabi.guarantees.guarantee import INDEPENDENT, Guarantee
-from pabi.guarantees.proof import Proof
 from pabi.guarantees.selection import (
     ENTERED,
-    AdaptivelyComposed,
-    AdaptivelyComposedDivergences,
+    adaptively_composed,
     refusing_above,
     refusing_divergences_above,
 )
 from pabi.numbers import validate
 from pabi.numbers.encoding import parse_json
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.showing import exact
 from pabi.tradeoff import Gaussian, RenyiDP, TradeOff
 
@@ -197,8 +195,7 @@ class Book:
 
 def book_of(data: bytes) -> Book:
     """The book of a file with these whole lines, at least one. Raises InvalidInput."""
-    if not data.startswith(BEGINNING):
-        raise InvalidInput("format", "expected a ledger, got another file")
+    require(data.startswith(BEGINNING), "format", "expected a ledger, got another file")
     first, _, rest = data.partition(b"\n")
     body, seal = next(_bodies(first + b"\n", START, 0))
     return Book(Opening.read(body), seal=seal, length=len(first) + 1).with_lines(rest)
@@ -213,19 +210,16 @@ def _bodies(data: bytes, seal: str, before: int) -> Iterator[tuple[dict[str, Any
             raise InvalidInput(f"line {number}", "it was changed, or one before it was taken away")
         seal = own[len(_KEY) : -2]
         content = parse_json(body)
-        if not isinstance(content, dict):
-            raise InvalidInput(f"line {number}", "expected an object")
+        require(isinstance(content, dict), f"line {number}", "expected an object")
         yield content, seal
 
 
 def _require(body: dict[str, Any], keys: tuple[str, ...]) -> None:
     """Raises InvalidInput unless these are the keys."""
     for key in keys:
-        if key not in body:
-            raise InvalidInput(key, "missing")
+        require(key in body, key, "missing")
     for key in body:
-        if key not in keys:
-            raise InvalidInput(str(key), "unknown key")
+        require(key in keys, str(key), "unknown key")
 
 
 # What all releases of a ledger cost together: its budget, with a proof (docs, "Theory", 16).
@@ -242,19 +236,17 @@ def guarantee_of(book: Book) -> Guarantee:
 
     Raises InvalidInput without any entry.
     """
-    if not book.granted:
-        raise InvalidInput("ledger", "expected an entry: without any there is no adjacency")
+    require(book.granted, "ledger", "expected an entry: without any there is no adjacency")
     parts = [Guarantee.from_dict(line.guarantee) for line in book.granted]
     curve: TradeOff
-    proof: Proof
     match book.opening.filter:
         case GaussianFilter(mu=mu):
             curve, bound, title = Gaussian(mu), refusing_above(mu), (NAME, SOURCE)
-            proof = AdaptivelyComposed(parts, mu)
+            proof = adaptively_composed(NAME, parts, mu=mu)
         case RenyiFilter(order=order, rho=rho):
             curve, title = RenyiDP(order, rho), (NAME_RENYI, SOURCE_RENYI)
             bound = refusing_divergences_above(order, rho)
-            proof = AdaptivelyComposedDivergences(parts, order, rho)
+            proof = adaptively_composed(NAME_RENYI, parts, tradeoff=curve.to_dict())
         case _:
             assert_never(book.opening.filter)
     sentences = [sentence for part in parts for sentence in part.assumptions]

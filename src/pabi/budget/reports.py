@@ -8,7 +8,7 @@ from typing import Any
 
 from pabi.budget.lines import Book
 from pabi.numbers import showing
-from pabi.numbers.showing import exact, shown, shown_down
+from pabi.numbers.showing import aligned, exact, shown, shown_down
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,8 @@ class LedgerReport:
         rows: list[tuple[str, ...]] = [("", "when", "method", self.symbol, last, "")]
         for e in self.entries:
             numbers = shown(e.charge), shown(e.epsilon)
-            rows.append((str(e.number), e.at, e.method, *numbers, ", ".join(_remarks(e))))
+            remarks = ["not committed"] * (not e.committed) + ["testing"] * e.testing
+            rows.append((str(e.number), e.at, e.method, *numbers, ", ".join(remarks)))
         return rows
 
     def _head(self) -> list[tuple[str, str]]:
@@ -134,18 +135,8 @@ class LedgerReport:
         return showing.facts(self._head()) + showing.folded(title, showing.table(header, rows))
 
     def __str__(self) -> str:
-        rows = self._rows()
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        table = [
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in rows
-        ]
-        head = [f"{name:<11}{value}" for name, value in self._head()]
-        return "\n".join([*head, *(table if self.entries else ["nothing is entered yet"])])
-
-
-def _remarks(entry: LedgerEntry) -> list[str]:
-    return ([] if entry.committed else ["not committed"]) + ["testing"] * entry.testing
+        table = aligned(self._rows()) if self.entries else ["nothing is entered yet"]
+        return "\n".join([*(f"{name:<11}{value}" for name, value in self._head()), *table])
 
 
 def report_of(book: Book) -> LedgerReport:

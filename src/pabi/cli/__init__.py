@@ -31,7 +31,6 @@ from pabi.cli.reading import (
 from pabi.cli.training import plan, schema, train
 from pabi.cli.verifying import verify
 from pabi.cli.writing import (
-    aligned,
     basis,
     complain,
     emit,
@@ -46,8 +45,10 @@ from pabi.numbers.errors import (
     NotApplicable,
     PrivacyWarning,
     TargetUnreachable,
+    must_be,
+    require,
 )
-from pabi.numbers.showing import shown, shown_down
+from pabi.numbers.showing import aligned, shown, shown_down
 
 if TYPE_CHECKING:
     from pabi.account.explanation import Explanation
@@ -174,8 +175,8 @@ def account(
             complain("gate", verdict)
     else:
         lines = [f"gate         {verdict}"] if gate else []
-        lines += [headline, *origin(best)]
-        lines.append(f"composition  {_compared(best, cost, at, reads_delta=delta is None)}")
+        compared = _compared(best, cost, at, reads_delta=delta is None)
+        lines += [headline, *origin(best), f"composition  {compared}"]
         emit("\n".join(lines + basis(best.adjacency, best.assumptions)))
     if not passed:
         raise typer.Exit(1)
@@ -276,22 +277,21 @@ def calibrate(
       pabi calibrate run.toml --epsilon 1 --delta 1e-5 > private.toml
       pabi calibrate run.toml --epsilon 1 --delta 1e-5 --parameter epochs | pabi account - --delta 1e-5
     """
-    from pabi.account.calibration import PARAMETERS
     from pabi.account.calibration import calibrate as calibrated
+    from pabi.account.calibration import calibrated_of
     from pabi.describe.files import run_file, to_dict
     from pabi.describe.iteration import NoisyIteration
 
     target, at = read_target(epsilon, delta)
     start: Any = describe(file)
-    if isinstance(start, NoisyIteration):
-        raise InvalidInput(
-            file_name(file),
-            'kind: expected "noisy_sgd", a sampler or a mechanism, got "noisy_iteration"',
-        )
-    names = PARAMETERS[type(start)]
+    require(
+        not isinstance(start, NoisyIteration),
+        file_name(file),
+        'kind: expected "noisy_sgd", a sampler or a mechanism, got "noisy_iteration"',
+    )
+    names = calibrated_of(start)
     parameter = names[0] if parameter is None else parameter
-    if parameter not in names:
-        raise InvalidInput("--parameter", f"expected one of {', '.join(names)}, got {parameter!r}")
+    must_be(parameter in names, "--parameter", f"one of {', '.join(names)}", parameter)
     run = calibrated(start, target, at, parameter)
     _, best = _explained(run, at)
     cost, table = best.epsilon(at), to_dict(run)

@@ -15,16 +15,16 @@ import typer
 from pabi.cli.reading import (
     LEDGER,
     RUN,
-    describe,
-    file_name,
+    noisy_sgd,
     read_delta,
     read_text,
     read_whole,
     refuse_other_kinds,
     required,
 )
-from pabi.cli.writing import aligned, emit, emit_json
-from pabi.numbers.errors import InvalidInput, expect
+from pabi.cli.writing import emit, emit_json
+from pabi.numbers.errors import InvalidInput, expect, require
+from pabi.numbers.showing import aligned
 
 # `pabi audit`: attack a run on the worst instance that is known, and show what that refutes.
 
@@ -68,27 +68,17 @@ def audit(
 
     count = read_whole("--trainings", trainings, _FEWEST)
     if only_reach:
-        within_reach = reach(_run(file), trainings=count)
+        within_reach = reach(noisy_sgd(file, "audited"), trainings=count)
         emit_json(within_reach.to_dict()) if as_json else emit(str(within_reach))
         return
     at = required("--delta", read_delta(delta))
-    result = audited(_run(file), trainings=count, delta=at)
+    result = audited(noisy_sgd(file, "audited"), trainings=count, delta=at)
     if as_json:
         emit_json(result.to_dict())
     else:
         emit(str(result))
     if result.refuted:
         raise typer.Exit(1)
-
-
-def _run(file: str) -> Any:
-    """The run of noisy SGD in a file."""
-    from pabi.describe.runs import NoisySGD
-
-    run = describe(file)
-    if type(run) is not NoisySGD:
-        raise InvalidInput(file_name(file), 'kind: expected "noisy_sgd", which alone is audited')
-    return run
 
 
 def explore(
@@ -123,8 +113,7 @@ def explore(
       pabi explore --no-browser --port 8765
     """
     start = _start(file)
-    if file is not None and link is not None:
-        raise InvalidInput("--open", "expected a link or a run file, not both")
+    require(file is None or link is None, "--open", "expected a link or a run file, not both")
     book = _book(ledger)
     expect("anyio", "explore")
     expect("uvicorn", "explore")
@@ -161,8 +150,7 @@ def _book(ledger: str | None) -> Path | None:
     if ledger is None:
         return None
     book = Path(ledger)
-    if not book.is_file():
-        raise InvalidInput(ledger, "expected a ledger: no such file")
+    require(book.is_file(), ledger, "expected a ledger: no such file")
     refuse_other_kinds(book, LEDGER)
     return book
 
@@ -219,10 +207,8 @@ def reproduce(
         lines = [[n, a.title + (" (trains)" if a.trains else "")] for n, a in artefacts.items()]
         emit("\n".join(aligned(lines)))
         return
-    if not names and not everything:
-        raise InvalidInput("name", "expected the name of a table or figure, --all or --list")
-    if names and everything:
-        raise InvalidInput("name", "expected names or --all, got both")
+    require(names or everything, "name", "expected the name of a table or figure, --all or --list")
+    require(not names or not everything, "name", "expected names or --all, got both")
     for field, value in (("runs", runs), ("jobs", jobs)):
         validate.integer(field, value, at_least=1)
     try:

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from pabi.cli.ledgers import opened
 from pabi.cli.reading import (
-    describe,
-    file_name,
+    noisy_sgd,
     read_delta,
     read_epsilon,
     read_target,
@@ -29,13 +28,13 @@ from pabi.cli.writing import (
     basis,
     emit,
     emit_json,
-    json_text,
     one_line,
     origin,
     partial_files,
     reading,
+    write_model,
 )
-from pabi.numbers.errors import InvalidInput, extra
+from pabi.numbers.errors import InvalidInput, extra, must_be, require
 from pabi.numbers.showing import shown
 
 if TYPE_CHECKING:
@@ -67,13 +66,6 @@ class Way(NamedTuple):
     ledger: Ledger | None
 
 
-def required_file(name: str, value: str | None) -> str:
-    """The file that the option `name` states. Raises InvalidInput where it is left out."""
-    if value is None:
-        raise InvalidInput(name, "missing: this command needs it")
-    return value
-
-
 def plan_request(
     state: StateFile, rows: str | None, target: tuple[float, float], *, as_json: bool
 ) -> None:
@@ -82,14 +74,16 @@ def plan_request(
     from pabi.learn.forgetting import checked_rows, planned_for
 
     held = state_in(state)
-    numbers = checked_rows(_numbers(required_file("--rows", rows)), held.run.n, held.forgotten)
+    numbers = checked_rows(_numbers(required("--rows", rows)), held.run.n, held.forgotten)
     plan = planned_for(held, len(numbers), *target)
     proven, at = plan.guarantee, target[1]
     cost = proven.epsilon(at)
     if as_json:
         emit_json(reading(proven, cost, at, epochs=plan.epochs, records=len(numbers)))
         return
-    lines = [f"epochs       {plan.epochs} after the request, {_forgetting(held, len(numbers))}"]
+    lines = [
+        f"epochs       {plan.epochs} after the request, to forget {len(numbers)} of {held.run.n} records"
+    ]
     lines.append(f"epsilon      {shown(cost)} at delta {at!r}")
     lines += staying(proven)
     emit("\n".join(lines + origin(proven) + basis(proven.adjacency, proven.assumptions)))
@@ -119,28 +113,24 @@ def meet_request(
 ) -> None:
     """Goes on or retrains without the rows, and writes the model and what is promised of it."""
     from pabi.forgetting.state_files import state_in
-    from pabi.learn.pipelines import note_of_whole
 
-    skops = extra("skops.io", "train")
-    if not data:
-        raise InvalidInput("DATA", "missing: expected the table of the training")
+    extra("skops.io", "train")
+    require(data, "DATA", "missing: expected the table of the training")
     tables = table_files(data)
     held = state_in(state)
     numbers = _numbers(rows)
-    with partial_files((files.model, files.guarantee), files.force, unlike=[*unlike, *tables]) as (
-        model_file,
-        guarantee_file,
-    ):
+    names, at = (files.model, files.guarantee), target[1]
+    with partial_files(names, files.force, unlike=[*unlike, *tables]) as parts:
         encoder, newer = _forgot(state, held, tables, numbers, target, way)
-        whole = _pipeline(encoder, newer)
-        skops.dump(whole, model_file)
-        proven, at = _promised(newer, way.retrain).noting(note_of_whole(whole)), target[1]
-        text = json_text(reading(proven, proven.epsilon(at), at))
-        guarantee_file.write_text(f"{text}\n", encoding="utf-8")
-    lines = [f"forgotten    {_counted(held, len(numbers))}{', exactly' if way.retrain else ''}"]
-    lines.append(f"epsilon      {shown(proven.epsilon(at))} at delta {at!r}")
-    lines.append(f"model        {one_line(files.model)}")
-    lines += staying(proven)
+        promised = _promised(newer, way.retrain)
+        proven = write_model(_pipeline(encoder, newer), promised, at, parts)
+    counted = f"{len(numbers)} of {held.run.n} records, {len(numbers) + len(held.forgotten)} in all"
+    lines = [
+        f"forgotten    {counted}{', exactly' if way.retrain else ''}",
+        f"epsilon      {shown(proven.epsilon(at))} at delta {at!r}",
+        f"model        {one_line(files.model)}",
+        *staying(proven),
+    ]
     emit("\n".join(lines + origin(proven) + basis(proven.adjacency, proven.assumptions)))
 
 
@@ -159,23 +149,18 @@ def _promised(fitted: Any, retrained: bool) -> Guarantee:
 def write_again(state: StateFile, files: Outputs, way: Way, *, unlike: Sequence[str]) -> None:
     """Writes the model of a state once more, and what was promised of it."""
     from pabi.forgetting.state_files import state_in
-    from pabi.learn.pipelines import note_of_whole
 
-    skops = extra("skops.io", "train")
+    extra("skops.io", "train")
     held = state_in(state)
     origin_of = _origin(state, held)
     names = (files.model, files.guarantee)
-    with partial_files(names, files.force, unlike=unlike) as (model_file, guarantee_file):
+    with partial_files(names, files.force, unlike=unlike) as parts:
         schema = origin_of.declared
         fitted = schema.estimator(**origin_of.arguments, ledger=way.ledger).restored(state)
         _as_train_does(fitted)
+        promised = _promised(fitted, held.log[-1].retrained) if held.log else fitted.guarantee_
         whole = _pipeline(schema.encoder, fitted)
-        skops.dump(whole, model_file)
-        proven = _promised(fitted, held.log[-1].retrained) if held.log else fitted.guarantee_
-        proven = proven.noting(note_of_whole(whole))
-        at = origin_of.arguments["delta"]
-        text = json_text(reading(proven, proven.epsilon(at), at))
-        guarantee_file.write_text(f"{text}\n", encoding="utf-8")
+        write_model(whole, promised, origin_of.arguments["delta"], parts)
     emit(
         f"model        {one_line(files.model)}, written again: {len(held.forgotten)} rows forgotten"
     )
@@ -201,12 +186,12 @@ def _forgot(
     with warnings.catch_warnings():
         warnings.filterwarnings("always", ".*keep it to yourself")  # for whoever holds the data
         table = read_encoded(tables, encoder, [origin_of.target])
-        if table.records != held.run.n:
-            raise InvalidInput(
-                "DATA",
-                f"expected {held.run.n} rows as in the training, forgotten ones may be blank, got "
-                f"{table.records}",
-            )
+        require(
+            table.records == held.run.n,
+            "DATA",
+            f"expected {held.run.n} rows as in the training, forgotten ones may be blank, got "
+            f"{table.records}",
+        )
         targets = schema.targets(origin_of.target, table.others[origin_of.target], blank)
         newer = estimator.forget(
             table.features,
@@ -245,14 +230,6 @@ def _numbers(file: str) -> NDArray[np.intp]:
     """The whole numbers in a file, one a line. Raises InvalidInput."""
     lines = read_text(file, "a list of rows", _MOST).split()
     return np.array([read_whole(file, line, 0) for line in lines], dtype=np.intp)
-
-
-def _forgetting(held: SecretState, rows: int) -> str:
-    return f"to forget {rows} of {held.run.n} records"
-
-
-def _counted(held: SecretState, rows: int) -> str:
-    return f"{rows} of {held.run.n} records, {rows + len(held.forgotten)} in all"
 
 
 def forget(
@@ -366,7 +343,7 @@ def forget(
             return
         used = [] if ledger is None else [ledger]
         way = Way(retrain, accept_loss, None if ledger is None else opened(ledger))
-        files = Outputs(required_file("--out", out), required_file("--guarantee", guarantee), force)
+        files = Outputs(required("--out", out), required("--guarantee", guarantee), force)
         if rows is None:
             write_again(state, files, way, unlike=[file, key_file, *used])
             return
@@ -380,10 +357,9 @@ def forget(
             unlike=[file, key_file, rows, *used],
         )
         return
-    if not plan:
-        raise InvalidInput(
-            "--plan", "missing: a run file is planned with; a secret state comes with --key-file"
-        )
+    require(
+        plan, "--plan", "missing: a run file is planned with; a secret state comes with --key-file"
+    )
     for name, value in (
         ("DATA", data),
         ("--rows", rows),
@@ -400,8 +376,7 @@ def forget(
 
 
 def _refuse(name: str, value: Any, reason: str) -> None:
-    if value is not None and value != []:
-        raise InvalidInput(name, f"expected none: {reason}")
+    require(value is None or value == [], name, f"expected none: {reason}")
 
 
 def _plan_of_run(
@@ -418,9 +393,8 @@ def _plan_of_run(
     if (epochs is None) == (target is None):
         raise InvalidInput("--epochs", "expected exactly one of --epochs and --epsilon")
     count = read_whole("--records", records, 1)
-    run = _run(file)
-    if target is not None and target == 0.0:
-        raise InvalidInput("--epsilon", f"expected a number > 0, got {epsilon!r}")
+    run = noisy_sgd(file, "made to forget")
+    must_be(target is None or target != 0.0, "--epsilon", "a number > 0", epsilon)
     later = (
         run.epochs_to_forget(target, at, count)
         if epochs is None
@@ -439,15 +413,3 @@ def _plan_of_run(
         *basis(guarantee.adjacency, guarantee.assumptions),
     ]
     emit("\n".join(lines))
-
-
-def _run(file: str) -> Any:
-    """The run of noisy SGD in a file."""
-    from pabi.describe.runs import NoisySGD
-
-    run = describe(file)
-    if type(run) is not NoisySGD:
-        raise InvalidInput(
-            file_name(file), 'kind: expected "noisy_sgd", which alone is made to forget'
-        )
-    return run

@@ -25,7 +25,7 @@ from pabi.cli.reading import (
     within_seconds,
 )
 from pabi.cli.writing import emit, emit_json, one_line, partial_files
-from pabi.numbers.errors import BudgetExceeded, InvalidInput
+from pabi.numbers.errors import BudgetExceeded, must_be, require
 from pabi.numbers.showing import exact, shown, shown_down
 
 if TYPE_CHECKING:
@@ -107,8 +107,7 @@ def _open(
 
     budget, at = read_target(epsilon, delta)
     number = read_positive("--order", order)
-    if number is not None and number <= 1.0:
-        raise InvalidInput("--order", f"expected a number > 1, got {order!r}")
+    must_be(number is None or number > 1.0, "--order", "a number > 1", order)
     Ledger(file, budget, at, order=number, unit="record" if unit is None else unit)
 
 
@@ -125,11 +124,11 @@ def opened(file: str) -> Ledger:
     """The ledger in a file that is there. Raises InvalidInput."""
     from pabi.budget.ledger import Ledger
 
-    if not Path(file).exists():
-        raise InvalidInput(
-            file,
-            "expected a ledger: no such file; pabi ledger FILE --epsilon E --delta D opens one",
-        )
+    require(
+        Path(file).exists(),
+        file,
+        "expected a ledger: no such file; pabi ledger FILE --epsilon E --delta D opens one",
+    )
     return Ledger(file)
 
 

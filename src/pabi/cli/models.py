@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,7 +15,7 @@ from pabi.cli.table_files import STANDARD_INPUT, table_files
 from pabi.cli.tables import frames, whole_frames
 from pabi.cli.training import Data
 from pabi.cli.writing import emit, one_line, partial_files
-from pabi.numbers.errors import InvalidInput, extra
+from pabi.numbers.errors import InvalidInput, extra, require
 
 _EXPECTED = (
     "expected a model that pabi train wrote, or a pipeline that ends with a fitted estimator of "
@@ -82,19 +82,28 @@ def load_model(file: str) -> LoadedModel:
 
     skops itself refuses every type that is neither its own, scikit-learn's or numpy's, nor among `TRUSTED`.
     """
+    extra("skops.io", "train")
+    require(Path(file).is_file(), file, f"{_EXPECTED}: no such file")
+    model = read_skops(
+        file,
+        lambda foreign: f"{_EXPECTED}, got one that holds a {foreign}: not loaded",
+        lambda bad: f"{_EXPECTED}: {type(bad).__name__}: {bad}",
+    )
+    return _parts(file, model)
+
+
+def read_skops(file: str, foreign: Callable[[str], str], unread: Callable[[Exception], str]) -> Any:
+    """What a skops file holds. Raises InvalidInput, with what is said of a type not trusted and of errors."""
     io = extra("skops.io", "train")
-    if not Path(file).is_file():
-        raise InvalidInput(file, f"{_EXPECTED}: no such file")
     try:
-        foreign = sorted(set(io.get_untrusted_types(file=file)) - TRUSTED)
-        if foreign:
-            raise InvalidInput(file, f"{_EXPECTED}, got one that holds a {foreign[0]}: not loaded")
-        model = io.load(file, trusted=sorted(TRUSTED))
+        types = sorted(set(io.get_untrusted_types(file=file)) - TRUSTED)
+        if types:
+            raise InvalidInput(file, foreign(types[0]))
+        return io.load(file, trusted=sorted(TRUSTED))
     except InvalidInput:
         raise
     except Exception as bad:  # of whatever kind: the file is a stranger's
-        raise InvalidInput(file, f"{_EXPECTED}: {type(bad).__name__}: {bad}") from None
-    return _parts(file, model)
+        raise InvalidInput(file, unread(bad)) from None
 
 
 def _parts(file: str, model: Any) -> LoadedModel:
@@ -135,11 +144,11 @@ def refuse_another_schema(schema: str, encoder: Any) -> None:
     if stated.keys() == theirs.keys() and [*stated] != [*theirs]:
         raise InvalidInput(schema, f"columns: expected the order {', '.join(map(repr, theirs))}")
     for name in dict.fromkeys((*theirs, *stated)):
-        if stated.get(name) != theirs.get(name):
-            raise InvalidInput(
-                schema,
-                f"columns.{name}: expected what the model was trained with, {theirs.get(name)!r}",
-            )
+        require(
+            stated.get(name) == theirs.get(name),
+            schema,
+            f"columns.{name}: expected what the model was trained with, {theirs.get(name)!r}",
+        )
 
 
 # `pabi predict`: predictions of a model that `pabi train` wrote, for a table without the target.

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from pabi.describe.accounted import USUAL_DELTA as USUAL_DELTA
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, must_be, require
 from pabi.numbers.showing import exact
 
 if TYPE_CHECKING:
@@ -168,6 +168,8 @@ OneRowEach = Annotated[
 ]
 Epochs = Annotated[str | None, typer.Option("--epochs", metavar="N", help="Passes over the data.")]
 
+T = TypeVar("T")
+
 SECONDS = 9.0  # of processor time for a stranger's file, if not stated: those of `pabi.verify`
 _MOST_BYTES = 1 << 29  # of a file; stops at once on an endless one
 # Of a certificate: twice what the characters that `verify` reads take in any script.
@@ -196,8 +198,7 @@ def read_text(
         reason = "it is closed" if sys.stdin is None and file == "-" else str(bad)
         reason = getattr(bad, "strerror", None) or reason
         raise InvalidInput(file_name(file), f"expected {what}: {reason}") from None
-    if len(raw) > most:
-        raise InvalidInput(file_name(file), f"expected {what} of at most {most >> 20} MiB")
+    require(len(raw) <= most, file_name(file), f"expected {what} of at most {most >> 20} MiB")
     if kinds:
         refuse_another(file_name(file), raw, *kinds)
     try:
@@ -207,11 +208,6 @@ def read_text(
             file_name(file),
             f"expected {what} in UTF-8, got {bad.object[bad.start]:#04x} at byte {bad.start}",
         ) from None
-
-
-def parsed_toml(file: str, what: str, kind: FileKind) -> dict[str, Any]:
-    """The tables of a TOML file of this kind."""
-    return toml_tables(file, read_text(file, what, kinds=(kind,)))
 
 
 def toml_tables(file: str, text: str) -> dict[str, Any]:
@@ -224,6 +220,17 @@ def toml_tables(file: str, text: str) -> dict[str, Any]:
 def describe(file: str) -> Description:
     """The description in a run file."""
     return described(file, read_text(file, "a run file (TOML)", kinds=(RUN,)))
+
+
+def noisy_sgd(file: str, what: str) -> Any:
+    """The run of noisy SGD in a file, which alone is "audited" or "made to forget"."""
+    from pabi.describe.runs import NoisySGD
+
+    run = describe(file)
+    require(
+        type(run) is NoisySGD, file_name(file), f'kind: expected "noisy_sgd", which alone is {what}'
+    )
+    return run
 
 
 def described(file: str, text: str) -> Description:
@@ -245,8 +252,7 @@ def _option(name: str, text: str | None, kind: str, ok: Callable[[float], bool])
         value = float(text)
     except ValueError:
         value = math.nan
-    if not ok(value):
-        raise InvalidInput(name, f"expected {kind}, got {text!r}")
+    must_be(ok(value), name, f"{kind}", text)
     return value
 
 
@@ -272,7 +278,7 @@ def read_whole(name: str, text: str, at_least: int) -> int:
     return int(text)
 
 
-def required(name: str, value: float | None) -> float:
+def required(name: str, value: T | None) -> T:
     """The value of the option `name`. Raises InvalidInput where it is left out."""
     if value is None:
         raise InvalidInput(name, "missing: this command needs it")
@@ -284,8 +290,7 @@ def read_target(epsilon: str | None, delta: str | None) -> tuple[float, float]:
     target = required("--epsilon", read_epsilon(epsilon))
     at = required("--delta", read_delta(delta))
     for name, text, value in (("--epsilon", epsilon, target), ("--delta", delta, at)):
-        if value == 0.0:
-            raise InvalidInput(name, f"expected a number > 0, got {text!r}")
+        must_be(value != 0.0, name, "a number > 0", text)
     return target, at
 
 
@@ -361,6 +366,4 @@ def notes_of(data: dict[str, Any]) -> dict[str, Any]:
 
 def notes_text(notes: dict[str, Any]) -> list[str]:
     """Notes, a line each."""
-    import json
-
     return [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in notes.items()]

@@ -23,7 +23,7 @@ from pabi.execute.source_files import LargeColumn, column_at, stamps
 from pabi.execute.sources import Steady
 from pabi.features.cells import PLAIN, cells_of, joined, refuse_other_types, text_of, texts_of
 from pabi.learn.schema import MISSING, SchemaEncoder, numbers, read_columns, read_levels, read_range
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, must_be, require
 from pabi.numbers.rounding import Array
 
 MODELS = {
@@ -132,12 +132,10 @@ def _schema(tables: dict[str, Any], model: str) -> Schema:
         if key in arguments[model]:
             continue
         owner = next((m for m in MODELS if key in arguments[m]), None)
-        if owner is not None:
-            raise InvalidInput(f"model.{key}", f"belongs to --model {owner}, not to {model}")
+        require(owner is None, f"model.{key}", f"belongs to --model {owner}, not to {model}")
         _refuse(key, "[model]", homes["model"], homes)
     intercept = settings.get("fit_intercept", True)
-    if not isinstance(intercept, bool):
-        raise InvalidInput("model.fit_intercept", f"expected true or false, got {intercept!r}")
+    must_be(isinstance(intercept, bool), "model.fit_intercept", "true or false", intercept)
     if settings.get("batches", "auto") != "auto":
         settings["batches"] = _read_batches(settings["batches"])
     assert columns is not None
@@ -146,11 +144,11 @@ def _schema(tables: dict[str, Any], model: str) -> Schema:
 
 def _read_batches(value: Any) -> Batches:
     for key in value if isinstance(value, Mapping) else ():
-        if key not in ("kind", "size", "cap"):
-            raise InvalidInput(
-                f"model.batches.{key}",
-                "unknown key: expected kind, size and cap; settings go above it",
-            )
+        require(
+            key in ("kind", "size", "cap"),
+            f"model.batches.{key}",
+            "unknown key: expected kind, size and cap; settings go above it",
+        )
     return _batches(value)
 
 
@@ -172,8 +170,7 @@ def _target(
     """(levels, range), the one that does not go with the model None."""
     classifies = model in CLASSIFIERS
     other = "range" if classifies else "levels"
-    if other in table:
-        raise InvalidInput(f"target.{other}", f"does not go with --model {model}")
+    require(other not in table, f"target.{other}", f"does not go with --model {model}")
     if classifies and "levels" not in table:
         return None, None
     if classifies:
@@ -183,8 +180,7 @@ def _target(
             "target.range", f"missing: --model {model} needs the public range of the target"
         )
     low, high = read_range("target.range", table["range"])
-    if model == "poisson" and low != 0.0:
-        raise InvalidInput("target.range", f"expected [0, largest count], got {table['range']!r}")
+    must_be(model != "poisson" or low == 0.0, "target.range", "[0, largest count]", table["range"])
     return None, (low, high)
 
 
@@ -195,8 +191,7 @@ def _labels(name: str, cells: NDArray[Any], levels: list[Any] | None) -> NDArray
     if levels is None:
         if any(label.lower() in MISSING for label in seen):
             raise InvalidInput(name, "expected a label in every row of the target, some lack it")
-        if len(seen) < 2:
-            raise InvalidInput(name, "expected at least two classes, got one class only")
+        require(len(seen) >= 2, name, "expected at least two classes, got one class only")
         whole = all(re.fullmatch("0|-?[1-9][0-9]{0,17}", label) for label in seen)
         return np.array(labels).astype(np.int64) if whole else np.array(labels)
     declared = {text_of(level): level for level in levels}
@@ -254,8 +249,7 @@ def read_encoded(
         _stacked(parts), arrays | {name: joined(some) for name, some in cells.items()}
     )
     for name, array in arrays.items():
-        if len(array) != table.records:
-            raise InvalidInput(name, "expected as many rows as the table has")
+        require(len(array) == table.records, name, "expected as many rows as the table has")
     return table
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pabi.cli.reading import TABLE, refuse_other_kinds
 from pabi.execute.array_names import is_zarr
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 
 CSV, PARQUET, ARROW = (".csv", ".csv.gz"), (".parquet", ".pq"), (".feather", ".arrow")
 ARRAY = (".npy", ".zarr")
@@ -72,8 +72,7 @@ def _tables_below(folder: Path) -> Iterator[str]:
 
 
 def _nonempty(name: str, files: list[str], otherwise: str) -> list[str]:
-    if not files:
-        raise InvalidInput(name, f"{otherwise}: got none")
+    require(files, name, f"{otherwise}: got none")
     for file in files:
         ending_of(file)
     return files

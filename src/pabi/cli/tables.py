@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import difflib
 import gzip
 import io
 import re
@@ -16,7 +15,8 @@ from typing import Any
 from pabi.cli.reading import file_name
 from pabi.cli.table_files import ARRAY, ARROW, CSV, STANDARD_INPUT, ending_of
 from pabi.cli.writing import one_line
-from pabi.numbers.errors import InvalidInput, extra
+from pabi.numbers.errors import InvalidInput, extra, require
+from pabi.numbers.showing import suggestion
 
 ROWS = 1 << 14  # of a table that are in memory as they were read
 # Numbers, amounts, dates and times: no names of columns.
@@ -34,23 +34,22 @@ def frames(files: Sequence[str], columns: Sequence[str]) -> _Frames:
     None has more than 16 384 rows or is empty. Raises InvalidInput naming the file, or the column that it
     lacks, and where there is no row at all.
     """
+    return _some(files, (f for file in files for f in _nonempty_frames(file, columns)))
+
+
+def _some(files: Sequence[str], read: _Frames) -> _Frames:
+    """What is read. Raises InvalidInput after nothing."""
     empty = True
-    for file in files:
-        for frame in _nonempty_frames(file, columns):
-            empty = False
-            yield frame
-    if empty:
-        raise _no_rows(files)
+    for frame in read:
+        empty = False
+        yield frame
+    require(not empty, file_name(files[0]), "expected a table of at least one row, got none")
 
 
 def _nonempty_frames(file: str, columns: Sequence[str]) -> _Frames:
     kind, read = _reader(file)
     with _readable(file, kind):
         yield from (frame for frame in read(file, list(columns)) if len(frame))
-
-
-def _no_rows(files: Sequence[str]) -> InvalidInput:
-    return InvalidInput(file_name(files[0]), "expected a table of at least one row, got none")
 
 
 def whole_frames(files: Sequence[str], columns: Sequence[str]) -> _Frames:
@@ -61,14 +60,8 @@ def whole_frames(files: Sequence[str], columns: Sequence[str]) -> _Frames:
     """
     pandas = extra("pandas", "train")
     parts = ((file, list(_nonempty_frames(file, columns))) for file in files)
-    empty = True
-    for file, some in parts:
-        if some:
-            empty = False
-            frame = pandas.concat(some, ignore_index=True)
-            yield _as_read(frame) if ending_of(file) in CSV else frame
-    if empty:
-        raise _no_rows(files)
+    whole = ((file, pandas.concat(some, ignore_index=True)) for file, some in parts if some)
+    return _some(files, (_as_read(f) if ending_of(file) in CSV else f for file, f in whole))
 
 
 def _as_read(texts: Any) -> Any:
@@ -148,16 +141,16 @@ def _csv_frames(file: str, columns: list[str]) -> _Frames:
                 frame = chunk.iloc[1:]
             frame = frame[[names.index(column) for column in columns]]
             yield frame.set_axis(columns, axis=1)
-    if lines.mixed:
-        raise InvalidInput(
-            file_name(file),
-            "expected lines that all end alike: some end in a carriage return alone, or a cell holds one",
-        )
-    if rows != lines.count:
-        raise InvalidInput(
-            file_name(file),
-            "expected one record in each line: a quoted cell has a line break, or a quote is not closed",
-        )
+    require(
+        not lines.mixed,
+        file_name(file),
+        "expected lines that all end alike: some end in a carriage return alone, or a cell holds one",
+    )
+    require(
+        rows == lines.count,
+        file_name(file),
+        "expected one record in each line: a quoted cell has a line break, or a quote is not closed",
+    )
 
 
 class _Lines(io.RawIOBase):
@@ -206,12 +199,12 @@ def _first_line(file: str) -> list[str]:
         lines = (line.decode("utf-8-sig") for line in stream)  # no further than it has to
         rows = csv.reader(lines, skipinitialspace=True)
         names = [name.strip() for name in next((row for row in rows if row), [])]
-    if any(map(_is_datum, names)):
-        raise InvalidInput(
-            file_name(file),
-            "expected a first line with the names of columns; the first line looks like data: name them "
-            "with --columns",
-        )
+    require(
+        not any(map(_is_datum, names)),
+        file_name(file),
+        "expected a first line with the names of columns; the first line looks like data: name them "
+        "with --columns",
+    )
     return names
 
 
@@ -219,8 +212,7 @@ def _first_line(file: str) -> list[str]:
 def _binary(file: str) -> Iterator[Any]:
     """The bytes of a CSV, unpacked."""
     if file == STANDARD_INPUT:
-        if sys.stdin is None:
-            raise InvalidInput("standard input", "expected a CSV table: it is closed")
+        require(sys.stdin is not None, "standard input", "expected a CSV table: it is closed")
         yield sys.stdin.buffer
         return
     packed = ending_of(file) == ".csv.gz"
@@ -251,8 +243,7 @@ def _require(file: str, columns: list[str], names: list[str]) -> None:
         if names.count(column) > 1:
             raise InvalidInput(file, f"expected one column {column!r}, got several of that name")
         if column not in names:
-            near = difflib.get_close_matches(column, names, n=1, cutoff=0.5)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
+            hint = suggestion(column, names, quoted=True)
             raise InvalidInput(file, f"expected a column {column!r}, it has none{hint}")
 
 

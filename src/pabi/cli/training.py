@@ -35,15 +35,14 @@ from pabi.cli.writing import (
     basis,
     complain,
     emit,
-    json_text,
     one_line,
     origin,
     partial_files,
-    reading,
+    write_model,
 )
 from pabi.execute.array_names import is_array_file
 from pabi.execute.progress import Listener, heard_by
-from pabi.numbers.errors import InvalidInput, extra
+from pabi.numbers.errors import InvalidInput, extra, must_be, require
 from pabi.numbers.showing import shown, shown_down
 
 if TYPE_CHECKING:
@@ -177,7 +176,6 @@ def train(
         "users": users,
     }
     from pabi.cli.schema_file import schema_text
-    from pabi.learn.pipelines import note_of_whole
 
     text = schema_text(schema)
     declared = schema_for(schema, text, model=model, target=target)
@@ -191,22 +189,22 @@ def train(
         raise InvalidInput(
             "--one-row-each", "expected none with --groups, which says whose a row is"
         )
-    skops = extra("skops.io", "train")
+    extra("skops.io", "train")
     budget = None if ledger is None else opened(ledger)
     if budget is not None:
         refuse_beyond(budget, limit, at, "user" if grouped else "record")
     files = table_files(data)
     if not grouped and not one_row_each:
         ask_of_users([*declared.columns, *_header(files[0])], "--groups {}")
-    used = [*files, schema, *(name for name in (ledger, key_file) if name is not None)]
-    used += [target] if is_array_file(target) else []
+    beside = (ledger, key_file, target if is_array_file(target) else None)
+    used = [*files, schema, *(name for name in beside if name is not None)]
     chosen = {name: value for name, value in options.items() if value is not None}
     chosen |= {} if keeping is None else _forgettable(declared)
     origin_of = Origin(text, model, target, {"epsilon": limit, "delta": at, **chosen})
     state = None if keeping is None else replace(keeping, note=origin_of.written())
     unseen = progress is None and not sys.stderr.isatty()
     with (
-        partial_files((out, guarantee), force, unlike=used) as (model_file, guarantee_file),
+        partial_files((out, guarantee), force, unlike=used) as parts,
         heard_by(time_left()) if unseen else contextlib.nullcontext(),
     ):
         fitted, records = _fit(
@@ -221,15 +219,14 @@ def train(
             random_state=seed,
             verbose=progress is not False,
         )
-        proven = fitted[-1].guarantee_.noting(note_of_whole(fitted))
-        skops.dump(fitted, model_file)
-        stated = json_text(reading(proven, proven.epsilon(at), at))
-        guarantee_file.write_text(f"{stated}\n", encoding="utf-8")
+        proven = write_model(fitted, fitted[-1].guarantee_, at, parts)
     features = len(fitted[0].get_feature_names_out())
     about = f"{model}: {one_line(target)} from {len(declared.columns)} columns, {features} features"
     lines = [f"model        {about}", _protected(fitted[-1].run_, records)]
-    lines.append(f"epsilon      {shown(proven.epsilon(at))} at delta {at!r}")
-    lines += [] if budget is None else [_left(budget)]
+    lines += [
+        f"epsilon      {shown(proven.epsilon(at))} at delta {at!r}",
+        *(() if budget is None else (_left(budget),)),
+    ]
     emit("\n".join(lines + origin(proven) + basis(proven.adjacency, proven.assumptions)))
 
 
@@ -251,8 +248,6 @@ def ask_of_users(names: Sequence[str], answer: str) -> None:
 
 def _header(file: str) -> list[str]:
     """The names of a table's columns; none of what can be read once only, or not at all."""
-    from pabi.cli.tables import names_of
-
     with contextlib.suppress(InvalidInput):
         return names_of(file) if os.path.isfile(file) else []
     return []
@@ -288,8 +283,7 @@ def _left(ledger: Ledger) -> str:
 def _keeping(file: str | None, key_file: str | None, schema: Schema) -> StateFile | None:
     """Where to keep the secret state, None where nobody asks for it. Raises InvalidInput."""
     if file is None:
-        if key_file is not None:
-            raise InvalidInput("--keep-state", "missing: --key-file is the key of that file")
+        require(key_file is None, "--keep-state", "missing: --key-file is the key of that file")
         return None
     if key_file is None:
         raise InvalidInput("--key-file", "missing: a secret state is encrypted")
@@ -313,8 +307,7 @@ def schema_for(file: str, text: str, *, model: str, target: str | None) -> Schem
     """
     from pabi.cli.schema_file import MODELS, schema_of
 
-    if model not in MODELS:
-        raise InvalidInput("--model", f"expected one of {', '.join(MODELS)}, got {model!r}")
+    must_be(model in MODELS, "--model", f"one of {', '.join(MODELS)}", model)
     schema = schema_of(file, text, model)
     if target is not None and target in schema.columns:
         raise InvalidInput(
@@ -328,8 +321,7 @@ def _columns_beside(
 ) -> list[str]:
     """The column of users, if there is one. Raises InvalidInput where it has another part to play."""
     if groups is None:
-        if users is not None:
-            raise InvalidInput("--groups", "missing: --users counts the users of that column")
+        require(users is None, "--groups", "missing: --users counts the users of that column")
         return []
     if groups in schema.columns or groups == target:
         raise InvalidInput("--groups", f"expected a column of its own, got {groups!r}")
@@ -469,8 +461,7 @@ def plan(
 def _size(rows: int | None, users: int | None) -> int:
     """How many are protected. Raises InvalidInput unless just one of them says so."""
     sizes = [size for size in (rows, users) if size is not None]
-    if len(sizes) != 1:
-        raise InvalidInput("--rows", "expected either --rows or --users")
+    require(len(sizes) == 1, "--rows", "expected either --rows or --users")
     return sizes[0]
 
 
@@ -521,8 +512,7 @@ def schema(
       pabi schema --columns age,hours,job --target income > schema.toml
     """
     names = _names(data or [], columns)
-    if target is not None and target not in names:
-        raise InvalidInput("--target", f"expected one of the columns, got {target!r}")
+    must_be(target is None or target in names, "--target", "one of the columns", target)
     emit("\n\n".join(_parts(names, target)))
 
 
@@ -543,8 +533,7 @@ def _names(files: list[str], columns: str | None) -> list[str]:
 def _distinct(source: str, names: list[str]) -> list[str]:
     """Those that are not empty. Raises InvalidInput, without any name, for none at all and for one twice."""
     present = [name for name in names if name]
-    if not present:
-        raise InvalidInput(source, "expected the names of columns, got none")
+    require(present, source, "expected the names of columns, got none")
     if len(set(present)) < len(present):
         raise InvalidInput(source, "expected columns of different names, got one name twice")
     return present

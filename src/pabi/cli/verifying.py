@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pabi.cli.models import TRUSTED
+from pabi.cli.models import read_skops
 from pabi.cli.reading import (
     notes_of,
     notes_text,
@@ -21,7 +21,7 @@ from pabi.cli.reading import (
     within_seconds,
 )
 from pabi.cli.writing import emit, emit_json, one_line, shape
-from pabi.numbers.errors import InvalidInput, extra
+from pabi.numbers.errors import require
 from pabi.numbers.showing import shown
 
 if TYPE_CHECKING:
@@ -182,18 +182,22 @@ def _lines(
     mu: str,
 ) -> list[str]:
     lines = [f"WARNING      {one_line(text)}" for text in _warnings(verdict, data)]
-    lines += ["verdict      accepted: the certificate proves what it claims"]
+    lines.append("verdict      accepted: the certificate proves what it claims")
     if reading.met is not None:
         says = "implied: at most" if reading.met else "NOT implied: exceeds"
         lines.append(f"target       {says} epsilon {reading.limit!r} at delta {reading.delta!r}")
     if comparison is not None:
         lines += comparison.lines
-    lines.append(f"proven       {reading.text}; mu {mu}")
-    lines.append(f"scope        {_SCOPES.get(verdict.scope or '', verdict.scope)}")
-    lines.append(f"adjacency    {verdict.adjacency}")
     derived, listed = _parted(verdict, data)
-    lines += ["assumptions", *_sentences(derived)]
-    lines += ["assumptions that only the file's word adds", *_sentences(listed)]
+    lines += [
+        f"proven       {reading.text}; mu {mu}",
+        f"scope        {_SCOPES.get(verdict.scope or '', verdict.scope)}",
+        f"adjacency    {verdict.adjacency}",
+        "assumptions",
+        *_sentences(derived),
+        "assumptions that only the file's word adds",
+        *_sentences(listed),
+    ]
     if further := stated_besides(data, verdict):
         lines += ["assumptions that the guarantee adds to its certificate", *_sentences(further)]
     if notes := notes_of(data):
@@ -297,13 +301,15 @@ def _compared(file: str, data: dict[str, Any]) -> _Comparison:
 
     notes = notes_of(data)
     hashes, models = [one[SHA256] for one in releases_in(notes) if SHA256 in one], models_in(notes)
-    if not hashes:
-        raise InvalidInput("--model", "expected a guarantee that notes a hash, this file has none")
+    require(hashes, "--model", "expected a guarantee that notes a hash, this file has none")
     from pabi.learn.pipelines import guarantee_of, model_hash, released_by
 
-    model = _loaded(file)
-    if not hasattr(model, "fit"):
-        raise InvalidInput(file, f"expected a fitted model, got a {type(model).__name__}")
+    model = read_skops(
+        file,
+        lambda foreign: f"expected a model of pabi's types only, got {foreign}",
+        lambda bad: f"expected a model (skops): {one_line(bad)}",
+    )
+    require(hasattr(model, "fit"), file, f"expected a fitted model, got a {type(model).__name__}")
     try:
         own = [guarantee_of(model), *_of_forgetting(model)]  # refuses what learnt without one
         released, whole = released_by(model), model_hash(model)
@@ -315,13 +321,9 @@ def _compared(file: str, data: dict[str, Any]) -> _Comparison:
         reason = "its released values are others"
     elif models and whole not in models:
         reason = "its steps, settings or fitted values are others"
-    elif models and not any(_within(proof, data) for proof in _proofs(own)):
+    elif models and not any(_within(one._payload, data) for one in own if one.certificate):
         reason = "its own guarantee is another"
     return _Comparison(reason, names, bool(models))
-
-
-def _proofs(guarantees: list[Any]) -> Iterator[Any]:
-    return (one.certificate.payload for one in guarantees if one.certificate is not None)
 
 
 def _of_forgetting(model: Any) -> list[Any]:
@@ -336,18 +338,3 @@ def _within(part: Any, whole: Any) -> bool:
     if isinstance(whole, dict):
         return bool(part == whole) or any(_within(part, one) for one in whole.values())
     return isinstance(whole, list) and any(_within(part, one) for one in whole)
-
-
-def _loaded(file: str) -> Any:
-    """The model in a skops file that holds types of a model's and of those that skops trusts."""
-    skops = extra("skops.io", "train")
-    try:
-        types = skops.get_untrusted_types(file=file)
-        foreign = sorted(set(types) - TRUSTED)
-        if foreign:
-            raise InvalidInput(file, f"expected a model of pabi's types only, got {foreign[0]}")
-        return skops.load(file, trusted=sorted(TRUSTED))
-    except InvalidInput:
-        raise
-    except Exception as bad:  # of whatever kind: the file may be anything
-        raise InvalidInput(file, f"expected a model (skops): {one_line(bad)}") from None

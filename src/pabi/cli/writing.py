@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pabi.guarantees.certificate import stamp
-from pabi.numbers import locking
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers import locking, showing
+from pabi.numbers.errors import InvalidInput, extra, require
 from pabi.numbers.showing import shown
 
 if TYPE_CHECKING:
@@ -37,10 +37,8 @@ def partial_files(
     """
     paths = [locking.only_name(file) for file in files]  # an old model would stay behind a link
     for path in paths:
-        if not path.parent.is_dir():
-            raise InvalidInput(str(path), "expected a file in an existing folder")
-        if path.is_dir():
-            raise InvalidInput(str(path), "expected a file to write, got a folder")
+        require(path.parent.is_dir(), str(path), "expected a file in an existing folder")
+        require(not path.is_dir(), str(path), "expected a file to write, got a folder")
         if path.exists() and not path.is_file():
             raise InvalidInput(str(path), "expected a file to write, got a device")
     _refuse_existing(paths, force)
@@ -128,7 +126,7 @@ _LONGEST_LINE = 700
 
 def one_line(text: object) -> str:
     """`text` without line breaks and control characters, shortened in the middle."""
-    line = " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
+    line = showing.one_line(text)
     if len(line) <= _LONGEST_LINE:
         return line
     half = _LONGEST_LINE // 2
@@ -178,24 +176,24 @@ def reading(guarantee: Guarantee, epsilon: float, delta: float, **notes: Any) ->
     return table | {"epsilon": epsilon, "delta": delta}
 
 
+def write_model(model: Any, promised: Guarantee, delta: float, files: Sequence[Path]) -> Guarantee:
+    """Writes a model and what is promised of it; returns the promise, with a note of the whole model."""
+    from pabi.learn.pipelines import note_of_whole
+
+    promised = promised.noting(note_of_whole(model))
+    extra("skops.io", "train").dump(model, files[0])
+    text = json_text(reading(promised, promised.epsilon(delta), delta))
+    files[1].write_text(f"{text}\n", encoding="utf-8")
+    return promised
+
+
 def _json_ready(value: Any) -> Any:
     """`value` with infinities as "inf", which JSON lacks."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, dict):
         return {str(k): _json_ready(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_json_ready(v) for v in value]
-    return value
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    """A line for each row, with its cells in columns of one width."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
+    return [_json_ready(v) for v in value] if isinstance(value, (list, tuple)) else value
 
 
 def basis(adjacency: str | None, assumptions: Sequence[str]) -> list[str]:

@@ -15,7 +15,7 @@ from pabi.convert import balls
 from pabi.convert.balls import Ball
 from pabi.convert.gdp import array, nonnegative, real_line, start_epsilon
 from pabi.convert.vectorised import delta_and_slope
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.rounding import EIGHT_ROUNDINGS, THREE_ROUNDINGS, Array, fraction_up
 from pabi.numbers.search import bisected, neighbours
 from pabi.numbers.showing import exact
@@ -82,10 +82,9 @@ def gamma_of(mean_trials: float, shape: float) -> float:
     """
     mean, eta = checked_mean(mean_trials), checked_shape(shape)
     _, gamma = bisected(lambda g: balls.upper(mean_of(g, eta)) <= mean, 0.0, 1.0)
-    if gamma < _LEAST:
-        raise InvalidInput(
-            "shape", f"expected one that {exact(mean)} trials allow, got {exact(eta)}"
-        )
+    require(
+        gamma >= _LEAST, "shape", f"expected one that {exact(mean)} trials allow, got {exact(eta)}"
+    )
     return gamma
 
 

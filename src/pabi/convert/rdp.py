@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
 from pabi.convert.gdp import array, nonnegative, real_line
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.rounding import HALF_ULP, THREE_ROUNDINGS, TINY, Array
 from pabi.numbers.search import bisected, largest
 from pabi.numbers.validate import SHARE, choice, integer, number
@@ -232,17 +232,18 @@ def rdp_to_epsilon(
         return _from_rho(nonnegative("rho", rho), delta, method)
     if orders is None or rdp is None:
         raise InvalidInput("rho" if orders is None else "rdp", "expected rho, or orders with rdp")
-    if method == "bun_steinke":
-        raise InvalidInput("method", '"bun_steinke" needs zero-concentrated DP: give rho')
+    require(method != "bun_steinke", "method", '"bun_steinke" needs zero-concentrated DP: give rho')
     a, r = array("orders", orders, above=1.0).ravel(), array("rdp", rdp, at_least=0.0).ravel()
     if a.size == 0 or a.shape != r.shape:
         raise InvalidInput("rdp", f"expected one value per order ({a.size}), got {r.size}")
-    if np.isinf(a).any():
-        raise InvalidInput("orders", "expected finite orders")
+    require(not np.isinf(a).any(), "orders", "expected finite orders")
     log_inverse = -math.log(delta)
-    if method == "best":
-        return min(float(f(a, r, log_inverse).min()) for f in _BY_ORDER.values())
-    return float(_BY_ORDER[method](a, r, log_inverse).min())
+    return min(float(bound(a, r, log_inverse).min()) for bound in _by_order(method))
+
+
+def _by_order(method: str) -> Iterable[Callable[[Array, Array, float], Array]]:
+    """The bound of a method, of "best" all of them."""
+    return _BY_ORDER.values() if method == "best" else (_BY_ORDER[method],)
 
 
 def _mironov(alpha: Array, rdp: Array, log_inverse_delta: float) -> Array:
@@ -293,10 +294,8 @@ def _from_rho(rho: float, delta: float, method: str) -> float:
     log_inverse = -math.log(delta)
     if method == "bun_steinke":
         return _bun_steinke(rho, log_inverse)
-    if method == "best":
-        least = min(_best_order(convert, rho, log_inverse) for convert in _BY_ORDER.values())
-        return min(_bun_steinke(rho, log_inverse), least)
-    return _best_order(_BY_ORDER[method], rho, log_inverse)
+    least = min(_best_order(bound, rho, log_inverse) for bound in _by_order(method))
+    return min(least, _bun_steinke(rho, log_inverse)) if method == "best" else least
 
 
 def _best_order(

@@ -11,8 +11,9 @@ import numpy as np
 
 from pabi.describe.losses import Loss
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, PrivacyWarning, warn_once
+from pabi.numbers.errors import InvalidInput, PrivacyWarning, must_be, warn_once
 from pabi.numbers.showing import plain
+from pabi.numbers.validate import POSITIVE, Checked, by, optional
 
 if TYPE_CHECKING:
     from pabi.account.explanation import Explanation
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 USUAL_DELTA = 1e-5  # at which a guarantee is read that was chosen at none
 
 
-class Accounted:
+class Accounted(Checked):
     """A description: two are equal if they are of one kind and all fields are."""
 
     def guarantee(self, delta: float = 1e-5) -> Guarantee:
@@ -174,9 +175,7 @@ def checked_adjacency(value: Any) -> Adjacency:
 
 def checked_comparison(value: Any) -> Compared:
     """The canonical name of what a guarantee compares. Raises InvalidInput."""
-    if type(value) is str and value == RETRAINED:
-        return RETRAINED
-    return checked_adjacency(value)
+    return RETRAINED if type(value) is str and value == RETRAINED else checked_adjacency(value)
 
 
 def require_alike(field: str, expected: object, other: object) -> None:
@@ -220,11 +219,15 @@ def groups_of(size: int, unit: str) -> str:
 def record_only(value: object) -> Unit:
     """The unit of a sampler or mechanism, which has no users. Raises InvalidInput."""
     unit = checked_unit(value)
-    if unit != "record":
-        raise InvalidInput(
-            "unit", f'expected "record", the only unit of samplers and mechanisms, got {unit!r}'
-        )
+    must_be(unit == "record", "unit", '"record", the only unit of samplers and mechanisms', unit)
     return unit
+
+
+# As fields of descriptions declare them.
+ADJACENCY = by(lambda _, value: checked_adjacency(value))
+UNIT = by(lambda _, value: checked_unit(value))
+IF_ANY = by(optional(POSITIVE))  # a number, or None
+RECORDS = by(lambda _, value: record_only(value))
 
 
 # The sentences about a run that several descriptions share.
@@ -257,6 +260,11 @@ USERS = (
 )
 HIDDEN = "only the last iterate is released; every earlier iterate stays hidden"
 SHOWN = "every iterate may be released"
+
+
+def those_that_hold(*sentences: object) -> tuple[str, ...]:
+    """The sentences among these: one that does not hold stands as False or None."""
+    return tuple(sentence for sentence in sentences if isinstance(sentence, str))
 
 
 def adjacent(adjacency: Adjacency, unit: Unit) -> list[str]:

@@ -25,8 +25,8 @@ from pabi.describe.orders import (
     SecretOrder,
 )
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput
-from pabi.numbers.validate import Check, convert, optional
+from pabi.numbers.errors import InvalidInput, require
+from pabi.numbers.validate import Check, Checked, by, optional
 
 _COUNT: Check = partial(validate.integer, at_least=1)
 _BINARY = 1e-9
@@ -34,7 +34,7 @@ _RATE: Check = partial(validate.number, above=0.0, at_most=1.0)
 
 
 @dataclass(frozen=True)
-class Batches:
+class Batches(Checked):
     """How records are grouped into batches; see the subclasses, of which `SCHEMES` lists all.
 
     Attributes
@@ -67,8 +67,7 @@ class Batches:
             For a `size` above `n`.
         """
         size: int = getattr(self, "size", n)  # a full batch has no size of its own
-        if size > n:
-            raise InvalidInput("size", f"expected an integer in 1..n = {n}, got {size}")
+        require(size <= n, "size", f"expected an integer in 1..n = {n}, got {size}")
         return size
 
     def per_epoch(self, n: int) -> int:
@@ -144,10 +143,7 @@ class FullBatch(_Known):
 
 @dataclass(frozen=True)
 class _Sized(Batches):
-    size: int
-
-    def __post_init__(self) -> None:
-        convert(self, size=_COUNT)
+    size: int = field(metadata=by(_COUNT))
 
 
 @dataclass(frozen=True)
@@ -280,11 +276,10 @@ class _Capped(_Sized):
     A batch of more than `cap` ≥ `size` records is replaced by an empty one.
     """
 
-    cap: int | None = None
+    cap: int | None = field(default=None, metadata=by(optional(_COUNT)))
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        convert(self, cap=optional(_COUNT))
         if self.cap is not None and self.cap < self.size:
             raise InvalidInput("cap", f"expected at least size = {self.size}, got {self.cap}")
 
@@ -324,11 +319,7 @@ class Poisson(_Capped):
         "every step includes each record independently with the same probability, independently "
         "of the data and of all other steps, and the batches stay secret"
     )
-    probability: float | None = field(default=None, kw_only=True)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        convert(self, probability=optional(_RATE))
+    probability: float | None = field(default=None, kw_only=True, metadata=by(optional(_RATE)))
 
     def per_epoch(self, n: int) -> int:
         """The number of batches in which each record is expected to be once.

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import tomllib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
 from inspect import Parameter, signature
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,7 +27,8 @@ from pabi.describe.unlearning import Unlearning
 from pabi.describe.updates import Update
 from pabi.numbers import encoding
 from pabi.numbers.encoding import read_floats
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, must_be, require
+from pabi.numbers.showing import suggestion
 
 Description = (
     NoisySGD
@@ -43,20 +43,31 @@ Description = (
     | Unlearning
 )
 
-_KIND: Mapping[str, type[Description]] = {
-    "noisy_sgd": NoisySGD,
-    "noisy_iteration": NoisyIteration,
-    "langevin_chain": LangevinChain,
-    "langevin_diffusion": LangevinDiffusion,
-    "exponential_mechanism": ExponentialMechanism,
-    "iterated_exponential_mechanism": IteratedExponentialMechanism,
-    "noisy_second_moments": NoisySecondMoments,
-    "noisy_column_statistics": NoisyColumnStatistics,
-    "noisy_accuracy": NoisyAccuracy,
-    "unlearning": Unlearning,
+
+class DescriptionKind(NamedTuple):
+    """A kind of description. `calibrated`: what `pabi.calibrate` may change, the first unless told."""
+
+    of: type[Description]
+    calibrated: tuple[str, ...] = ()
+
+
+KINDS: Mapping[str, DescriptionKind] = {
+    "noisy_sgd": DescriptionKind(
+        NoisySGD, ("noise_std", "noise_multiplier", "epochs", "steps", "clip_norm", "size")
+    ),
+    "noisy_iteration": DescriptionKind(NoisyIteration),
+    "langevin_chain": DescriptionKind(LangevinChain, ("inverse_temperature", "steps", "chains")),
+    "langevin_diffusion": DescriptionKind(LangevinDiffusion, ("inverse_temperature", "time")),
+    "exponential_mechanism": DescriptionKind(
+        ExponentialMechanism, ("inverse_temperature", "epsilon")
+    ),
+    "iterated_exponential_mechanism": DescriptionKind(IteratedExponentialMechanism, ("epsilons",)),
+    "noisy_second_moments": DescriptionKind(NoisySecondMoments, ("noise_std", "noise_multiplier")),
+    "noisy_column_statistics": DescriptionKind(NoisyColumnStatistics, ("noise_std",)),
+    "noisy_accuracy": DescriptionKind(NoisyAccuracy, ("noise_std",)),
+    "unlearning": DescriptionKind(Unlearning, ("noise_std", "noise_multiplier")),
 }
 _KEYS = {"total_steps": "steps"}  # of fields with a name of their own in files
-_NAME = 80  # characters of a name that another could be meant by
 _ARRAYS = {
     "step_size",
     "noise_std",
@@ -168,10 +179,10 @@ def kind_of(description: Description) -> str:
 
     Raises InvalidInput for anything else, subclasses included: nothing is proven of what they override.
     """
-    for kind, cls in _KIND.items():
-        if type(description) is cls:
-            return kind
-    names = ", ".join(cls.__name__ for cls in _KIND.values())
+    for name, kind in KINDS.items():
+        if type(description) is kind.of:
+            return name
+    names = ", ".join(kind.of.__name__ for kind in KINDS.values())
     name = type(description).__name__
     raise InvalidInput("description", f"expected one of pabi's {names}, got a {name}")
 
@@ -198,12 +209,11 @@ def from_dict(table: Mapping[str, Any]) -> Description:
     ----------
     docs, "A run file".
     """
-    if not isinstance(table, Mapping):
-        raise InvalidInput("run", f"expected a table, got {table!r}")
+    must_be(isinstance(table, Mapping), "run", "a table", table)
     kind = table.get("kind", "noisy_sgd")
-    if not isinstance(kind, str) or kind not in _KIND:
-        raise InvalidInput("kind", f"expected one of {', '.join(_KIND)}, got {kind!r}")
-    cls = _KIND[kind]
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise InvalidInput("kind", f"expected one of {', '.join(KINDS)}, got {kind!r}")
+    cls = KINDS[kind].of
     defaults = _defaults(cls)
     keys = {_KEYS.get(name, name) for name in defaults}
     arguments = {}
@@ -217,8 +227,7 @@ def from_dict(table: Mapping[str, Any]) -> Description:
         if key in _ARRAYS and not isinstance(value, (int, float)):
             arguments[key] = encoding.read_floats(key, value)
     for name, default in defaults.items():
-        if default is MISSING and name not in arguments:
-            raise InvalidInput(name, f"missing: a {kind} needs it")
+        require(default is not MISSING or name in arguments, name, f"missing: a {kind} needs it")
     return cls(**arguments)
 
 
@@ -235,14 +244,12 @@ def _defaults(cls: type[Description]) -> dict[str, Any]:
 
 
 def _unknown(key: str, keys: set[str], where: str = "the top level") -> str:
-    near = difflib.get_close_matches(key[:_NAME], sorted(keys), n=1, cutoff=0.5)
-    hint = f"; did you mean {near[0]}?" if near else f"; known keys: {', '.join(sorted(keys))}"
+    hint = suggestion(key, keys) or f"; known keys: {', '.join(sorted(keys))}"
     return f"unknown key in {where}{hint}"
 
 
 def _check_table(name: str, value: Any, keys: set[str]) -> dict[str, Any]:
-    if not isinstance(value, Mapping):
-        raise InvalidInput(name, f"expected a table [{name}], got {value!r}")
+    must_be(isinstance(value, Mapping), name, f"a table [{name}]", value)
     for key in value:
         if key in keys:
             continue
@@ -257,8 +264,7 @@ def _check_table(name: str, value: Any, keys: set[str]) -> dict[str, Any]:
 def _check_kind(table: str, kind: Any, kinds: Collection[str]) -> str:
     if isinstance(kind, str) and kind in kinds:
         return kind
-    near = difflib.get_close_matches(str(kind)[:_NAME], kinds, n=1, cutoff=0.5)
-    hint = f"; did you mean {near[0]}?" if near else ""
+    hint = suggestion(str(kind), kinds)
     raise InvalidInput("kind", f"expected [{table}] kind in {', '.join(kinds)}, got {kind!r}{hint}")
 
 
@@ -305,8 +311,7 @@ def _prox(value: Any) -> Prox:
 
 def _run(value: Any) -> Description:
     """The run that a description is about."""
-    if not isinstance(value, Mapping):
-        raise InvalidInput("run", f"expected a table [run], got {value!r}")
+    must_be(isinstance(value, Mapping), "run", "a table [run]", value)
     return from_dict(value)
 
 
@@ -350,8 +355,7 @@ def description_in(table: dict[str, Any]) -> Description:
     batches = table.get("batches")
     for where, part in (("the top level", table), ("[batches]", batches)):
         kind = part.get("kind", "") if isinstance(part, dict) else ""
-        if not isinstance(kind, str):
-            raise InvalidInput("kind", f"expected a string in {where}, got {kind!r}")
+        must_be(isinstance(kind, str), "kind", f"a string in {where}", kind)
     try:
         return from_dict(table)
     except InvalidInput:

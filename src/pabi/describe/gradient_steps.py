@@ -37,10 +37,9 @@ from typing import Any
 import numpy as np
 
 from pabi.describe.moduli import Modulus, finite_or_unbounded
-from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, NotApplicable
+from pabi.numbers.errors import InvalidInput, NotApplicable, require
 from pabi.numbers.rounding import Array, fraction_down, fraction_up, one_minus_product, up
-from pabi.numbers.validate import POSITIVE, SHARE, Check
+from pabi.numbers.validate import POSITIVE, SHARE, Check, Checked, by, one_of
 
 # What can be known of a loss, and what a kind of loss has to say of itself.
 #
@@ -111,8 +110,7 @@ def holder_pairs(name: str, value: Any) -> Pairs:
     Raises InvalidInput naming the field.
     """
     expected = "expected at least one pair (exponent in [0, 1], constant > 0)"
-    if not isinstance(value, list | tuple) or not value:
-        raise InvalidInput(name, f"{expected}, got {value!r}")
+    require(isinstance(value, list | tuple) and value, name, f"{expected}, got {value!r}")
     least: dict[float, float] = {}
     for pair in value:
         if not isinstance(pair, list | tuple) or len(pair) != 2:
@@ -175,7 +173,7 @@ _FARTHEST = 28.0  # exponents that are closer than e^−28 to the larger of two 
 
 
 @dataclass(frozen=True)
-class Gradients:
+class Gradients(Checked):
     """One record's gradients as a step uses them: what is known of the loss, and how they are clipped.
 
     `clip_norm`: None where they are not; `clipping`: "norm" or "coordinates", InvalidInput for another.
@@ -183,10 +181,7 @@ class Gradients:
 
     facts: Facts
     clip_norm: float | None = None
-    clipping: str = "norm"
-
-    def __post_init__(self) -> None:
-        validate.choice("clipping", self.clipping, ("norm", "coordinates"))
+    clipping: str = field(default="norm", metadata=by(one_of("norm", "coordinates")))
 
     @property
     def clips(self) -> bool:

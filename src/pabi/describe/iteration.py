@@ -11,27 +11,29 @@ encoded (`Groups`), so that a constant run of 10⁹ steps stays a few numbers.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from pabi.describe.accounted import (
+    ADJACENCY,
     HIDDEN,
+    IF_ANY,
     SHOWN,
+    UNIT,
     Accounted,
     Adjacency,
     Unit,
     adjacent,
-    checked_adjacency,
-    checked_unit,
+    those_that_hold,
 )
 from pabi.describe.moduli import Modulus, known_modulus
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.rounding import Array
-from pabi.numbers.validate import NONNEGATIVE, POSITIVE, convert, keep, optional
+from pabi.numbers.validate import NONNEGATIVE, by, convert, keep, optional
 
 MAX_ARRAY = 50_000_000  # steps beyond which a run-length schedule is never written out
 
@@ -170,16 +172,15 @@ class NoisyIteration(Accounted):
     contraction: Any = None
     step_sensitivity: Any = None
     step_noise_std: Any = None
-    diameter: float | None = None
-    start: float = 0.0
-    adjacency: Adjacency = "replace_one"
+    diameter: float | None = field(default=None, metadata=IF_ANY)
+    start: float = field(default=0.0, metadata=by(NONNEGATIVE))
+    adjacency: Adjacency = field(default="replace_one", metadata=ADJACENCY)
     steps: int | None = None
     moduli: Modulus | Sequence[Modulus] | None = None
-    unit: Unit = "record"
+    unit: Unit = field(default="record", metadata=UNIT)
 
     def __post_init__(self) -> None:
-        keep(self, adjacency=checked_adjacency(self.adjacency), unit=checked_unit(self.unit))
-        convert(self, start=NONNEGATIVE, diameter=optional(POSITIVE))
+        super().__post_init__()
         if isinstance(self.contraction, Column):
             keep(self, steps=len(self.contraction))
             return
@@ -244,8 +245,7 @@ class NoisyIteration(Accounted):
 
 
 def _schedule(name: str, value: Any) -> float | Array:
-    if value is None:
-        raise InvalidInput(name, "missing: a noisy iteration needs it")
+    require(value is not None, name, "missing: a noisy iteration needs it")
     return validate.schedule(name, value, positive=False)
 
 
@@ -268,17 +268,14 @@ def iteration_sentences(
 
     `hidden`: whether it needs the path to stay hidden.
     """
-    sentences = [
+    return those_that_hold(
         *adjacent(adjacency, unit),
         HIDDEN if hidden else SHOWN,
         "moduli of continuity (slopes), step sensitivities and noises are as stated, for the "
         f"worst {unit}",
         "noise is Gaussian, fresh at every step, independent of the data and never revealed",
-    ]
-    if hidden and diameter is not None:
-        sentences.append(
-            f"every map ends in a nonexpansive map onto a set of diameter {diameter!r}"
-        )
-    if hidden and start:
-        sentences.append(f"the starting points are at most {start!r} apart")
-    return tuple(sentences)
+        hidden
+        and diameter is not None
+        and f"every map ends in a nonexpansive map onto a set of diameter {diameter!r}",
+        hidden and start > 0.0 and f"the starting points are at most {start!r} apart",
+    )

@@ -16,6 +16,9 @@ from typing import Any
 import numpy as np
 
 from pabi.describe.accounted import (
+    ADJACENCY,
+    IF_ANY,
+    RECORDS,
     Accounted,
     Adjacency,
     Unit,
@@ -23,18 +26,17 @@ from pabi.describe.accounted import (
     about_mean_loss,
     adjacent,
     changed,
-    checked_adjacency,
-    record_only,
+    those_that_hold,
 )
 from pabi.describe.batches import Batches, FullBatch, order_of
 from pabi.describe.iteration import Group, Groups, NoisyIteration, Stretch
-from pabi.describe.losses import Loss, checked_loss
+from pabi.describe.losses import LOSS, Loss
 from pabi.describe.orders import KnownUses
 from pabi.describe.runs import COUNT, RELEASE, NoisySGD, Prox
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, NotApplicable
+from pabi.numbers.errors import InvalidInput, NotApplicable, must_be, require
 from pabi.numbers.rounding import Array, down, fraction_down, fraction_up
-from pabi.numbers.validate import POSITIVE, convert, keep, optional
+from pabi.numbers.validate import POSITIVE, by, convert
 
 CELLS = 1 << 15  # into which the time of a diffusion of varying temperature is cut
 _MARGIN = 1e-14  # relative, over all roundings of a step's numbers, those of its exponent included
@@ -60,18 +62,6 @@ def gradient_gap_of(
             "missing: nothing bounds one record's gradient; give it, or a loss with a gradient bound",
         )
     return fraction_up(Fraction(bound) * changed(adjacency) / n)
-
-
-def check_common(description: Any) -> None:
-    """Checks `loss`, `n`, `adjacency`, `unit`, `gradient_gap` and `diameter` of a description.
-
-    Numbers become Python's own: numpy's integers overflow in exact arithmetic. Raises InvalidInput.
-    """
-    checked_loss(description.loss)
-    keep(description, unit=record_only(description.unit))
-    convert(description, n=COUNT)
-    keep(description, adjacency=checked_adjacency(description.adjacency))
-    convert(description, gradient_gap=optional(POSITIVE), diameter=optional(POSITIVE))
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,48 +109,46 @@ class LangevinChain(Accounted):
     Bok, Su, Altschuler 2024, §5; Bravo, Flores-Mella, Guzmán, §4.
     """
 
-    loss: Loss
-    n: int
-    inverse_temperature: float
-    step_size: float
-    steps: int
-    gradient_gap: float | None = None
-    adjacency: Adjacency = "replace_one"
+    loss: Loss = field(metadata=LOSS)
+    n: int = field(metadata=by(COUNT))
+    inverse_temperature: float = field(metadata=by(POSITIVE))
+    step_size: float = field(metadata=by(POSITIVE))
+    steps: int = field(metadata=by(COUNT))
+    gradient_gap: float | None = field(default=None, metadata=IF_ANY)
+    adjacency: Adjacency = field(default="replace_one", metadata=ADJACENCY)
     prox: Prox | None = None
-    diameter: float | None = None
-    chains: int = 1
+    diameter: float | None = field(default=None, metadata=IF_ANY)
+    chains: int = field(default=1, metadata=by(COUNT))
     release: str = "last"
     batches: Batches = field(default_factory=FullBatch)
-    unit: Unit = "record"
+    unit: Unit = field(default="record", metadata=RECORDS)
 
     def __post_init__(self) -> None:
-        check_common(self)
-        convert(self, inverse_temperature=POSITIVE, step_size=POSITIVE, chains=COUNT, steps=COUNT)
+        super().__post_init__()
         order = order_of(self.batches, self.n, self.steps)
-        if self.chains > 1 and not isinstance(order, KnownUses):
-            raise InvalidInput(
-                "chains",
-                f"expected 1 with batches drawn at random ({self.batches.kind}), got {self.chains}; "
-                "run them one by one and compose",
-            )
-        if self.gradient_gap is not None and order.fresh:
-            raise InvalidInput(
-                "gradient_gap",
-                f"a {self.batches.kind} batch holds the record in place of others or not at all: expected "
-                "a loss with a gradient bound instead",
-            )
+        require(
+            self.chains <= 1 or isinstance(order, KnownUses),
+            "chains",
+            f"expected 1 with batches drawn at random ({self.batches.kind}), got {self.chains}; "
+            "run them one by one and compose",
+        )
+        require(
+            self.gradient_gap is None or not order.fresh,
+            "gradient_gap",
+            f"a {self.batches.kind} batch holds the record in place of others or not at all: expected "
+            "a loss with a gradient bound instead",
+        )
         gap = gradient_gap_of(self.loss, self.n, self.adjacency, self.gradient_gap)
         if not math.isfinite(gap * self.n):
             raise InvalidInput("gradient_gap", "its product with n leaves the range of numbers")
         if not math.isfinite(self.step_noise_std):
             raise InvalidInput("step_size", "twice it leaves the range of numbers")
-        if not (
+        require(
             0.0 < self.gradient_step < math.inf
-            and self.step_noise_std / self.gradient_step < math.inf
-        ):
-            raise InvalidInput(
-                "inverse_temperature", "its product with step_size leaves the range of numbers"
-            )
+            and self.step_noise_std / self.gradient_step < math.inf,
+            "inverse_temperature",
+            "its product with step_size leaves the range of numbers",
+        )
         _ = self.run
 
     @property
@@ -257,20 +245,18 @@ class LangevinDiffusion(Accounted):
     Ganesh, Thakurta, Upadhyay, (1) and (2).
     """
 
-    loss: Loss
-    n: int
+    loss: Loss = field(metadata=LOSS)
+    n: int = field(metadata=by(COUNT))
     inverse_temperature: Any
-    time: float
-    gradient_gap: float | None = None
-    adjacency: Adjacency = "replace_one"
-    diameter: float | None = None
-    release: str = "last"
-    unit: Unit = "record"
+    time: float = field(metadata=by(POSITIVE))
+    gradient_gap: float | None = field(default=None, metadata=IF_ANY)
+    adjacency: Adjacency = field(default="replace_one", metadata=ADJACENCY)
+    diameter: float | None = field(default=None, metadata=IF_ANY)
+    release: str = field(default="last", metadata=by(RELEASE))
+    unit: Unit = field(default="record", metadata=RECORDS)
 
     def __post_init__(self) -> None:
-        check_common(self)
-        convert(self, time=POSITIVE)
-        RELEASE("release", self.release)
+        super().__post_init__()
         if not callable(self.inverse_temperature):
             convert(self, inverse_temperature=partial(validate.schedule, positive=True))
         _ = self.gap, self.cells
@@ -298,9 +284,7 @@ class LangevinDiffusion(Accounted):
         if isinstance(beta, float):
             both = np.array([beta])
             return both, both
-        if isinstance(beta, np.ndarray):
-            return beta, beta
-        return _read(beta, self.time)
+        return (beta, beta) if isinstance(beta, np.ndarray) else _read(beta, self.time)
 
     def iteration(self, cells: int = CELLS) -> NoisyIteration:
         """An iteration in normal form that is no safer than the diffusion, and as safe in the limit.
@@ -373,11 +357,12 @@ def _read(beta: Callable[[float], float], time: float) -> tuple[Array, Array]:
                 "inverse_temperature", f"expected a number at time {t!r}, got an error: {bad}"
             ) from None
         # β may vanish where the clock starts, as t^a does.
-        if not (0.0 <= value < math.inf):
-            raise InvalidInput(
-                "inverse_temperature",
-                f"expected a finite number ≥ 0 at time {t!r}, got {value!r}",
-            )
+        must_be(
+            0.0 <= value < math.inf,
+            "inverse_temperature",
+            f"a finite number ≥ 0 at time {t!r}",
+            value,
+        )
         values[k] = value
     if not (values > 0.0).any():
         raise InvalidInput("inverse_temperature", "expected a function that is not 0 throughout")
@@ -388,17 +373,12 @@ def _read(beta: Callable[[float], float], time: float) -> tuple[Array, Array]:
 
 def chain_sentences(chain: LangevinChain, of_one: Sequence[str]) -> tuple[str, ...]:
     """What a guarantee of `chain` rests on, where that of one chain as noisy SGD rests on `of_one`."""
-    sentences = list(of_one)
-    if chain.gradient_gap is not None:
-        sentences = [
-            about_gap(chain.gradient_gap, chain.loss) if "(gradient_sensitivity)" in s else s
-            for s in sentences
-        ]
-    if chain.chains > 1:
-        sentences.append(
-            f"the {chain.chains} chains use independent noise, and no others are released"
-        )
-    return tuple(sentences)
+    gap = None if chain.gradient_gap is None else about_gap(chain.gradient_gap, chain.loss)
+    return those_that_hold(
+        *((gap if "(gradient_sensitivity)" in s else None) or s for s in of_one),
+        chain.chains > 1
+        and f"the {chain.chains} chains use independent noise, and no others are released",
+    )
 
 
 FOLLOWED_EXACTLY = (
@@ -409,24 +389,16 @@ FOLLOWED_EXACTLY = (
 def diffusion_sentences(diffusion: LangevinDiffusion, hidden: bool = True) -> tuple[str, ...]:
     """What a guarantee of `diffusion` rests on; `hidden`: whether it needs the path to stay hidden."""
     last = "only the point at the end is released; the path before it stays hidden"
-    sentences = [
+    return those_that_hold(
         *adjacent(diffusion.adjacency, diffusion.unit),
         last if hidden else "the whole path may be released",
         FOLLOWED_EXACTLY,
-    ]
-    if callable(diffusion.inverse_temperature):
-        sentences.append(
-            f"the inverse temperature is monotone on each of {diffusion.cells[0].size} equal parts of the "
-            "time"
-        )
-    sentences += [
+        callable(diffusion.inverse_temperature)
+        and f"the inverse temperature is monotone on each of {diffusion.cells[0].size} equal parts of the "
+        "time",
         "the starting point, the temperature and the time do not depend on the data",
         about_gap(diffusion.gradient_gap, diffusion.loss),
-    ]
-    if hidden:
-        sentences.extend(about_mean_loss(diffusion.loss))
-    if diffusion.diameter is not None:
-        sentences.append(
-            f"the diffusion is reflected at the boundary of a convex set of diameter {diffusion.diameter!r}"
-        )
-    return tuple(sentences)
+        *(about_mean_loss(diffusion.loss) if hidden else ()),
+        diffusion.diameter is not None
+        and f"the diffusion is reflected at the boundary of a convex set of diameter {diffusion.diameter!r}",
+    )

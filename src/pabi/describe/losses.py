@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 from types import MappingProxyType
@@ -28,9 +28,9 @@ from pabi.describe.gradient_steps import (
 from pabi.describe.moduli import Modulus, finite_or_unbounded
 from pabi.describe.vector_losses import LINEAR_LOSSES, kind_of
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, NotApplicable
+from pabi.numbers.errors import InvalidInput, NotApplicable, must_be, require
 from pabi.numbers.rounding import TINY, Array, fraction_up, up
-from pabi.numbers.validate import NONNEGATIVE, POSITIVE, SHARE, convert, flag, keep, optional
+from pabi.numbers.validate import NONNEGATIVE, POSITIVE, SHARE, Checked, by, flag, keep, optional
 
 # The kinds of losses, one row of a table each: parameters, facts, sentences.
 #
@@ -163,23 +163,12 @@ def _about_dissipative(subject: str, p: Parameters, facts: Facts) -> list[str]:
 # Convex–concave functions.
 
 
-def _saddle(p: Parameters) -> Facts:
-    return Facts(gradient_bound=p["constant"], monotone=p.get("smoothness", math.inf))
-
-
 def _about_saddle(subject: str, p: Parameters, _: Facts) -> list[str]:
     smooth = f" and {p['smoothness']!r}-Lipschitz" if "smoothness" in p else ""
     return [
         f"{subject} is convex in the variables that descend and concave in those that ascend; its field is "
         f"of norm at most {p['constant']!r}{smooth}, on {ITERATES}"
     ]
-
-
-# Losses of which nothing is known but perhaps the size of their gradients.
-
-
-def _unknown(p: Parameters) -> Facts:
-    return Facts(None, p.get("gradient_bound"))
 
 
 KINDS: Mapping[str, Kind] = MappingProxyType(
@@ -226,11 +215,17 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
         "saddle": Kind(
             required={"constant": POSITIVE},
             optional={"smoothness": optional(POSITIVE)},
-            facts=_saddle,
+            facts=lambda p: Facts(
+                gradient_bound=p["constant"], monotone=p.get("smoothness", math.inf)
+            ),
             sentences=_about_saddle,
         ),
+        # Nothing is known but perhaps the size of the gradients.
         "unknown": Kind(
-            required={}, optional=_OPTIONS, facts=_unknown, sentences=lambda subject, p, facts: []
+            required={},
+            optional=_OPTIONS,
+            facts=lambda p: Facts(None, p.get("gradient_bound")),
+            sentences=lambda subject, p, facts: [],
         ),
     }
 )
@@ -238,12 +233,10 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
 
 def checked(kind: str, stated: Parameters) -> dict[str, Any]:
     """`stated` with every parameter checked and converted, in the same order. Raises InvalidInput."""
-    if kind not in KINDS:
-        raise InvalidInput("kind", f"expected one of {', '.join(KINDS)}, got {kind!r}")
+    must_be(kind in KINDS, "kind", f"one of {', '.join(KINDS)}", kind)
     row, values = KINDS[kind], dict(stated)
     for name, check in row.required.items():
-        if name not in values:
-            raise InvalidInput(name, f"missing: a {kind} loss needs it")
+        require(name in values, name, f"missing: a {kind} loss needs it")
         values[name] = check(name, values[name])
     for name in sorted(set(values) - {*row.required, *row.optional}):
         raise InvalidInput(name, f"a {kind} loss has no such parameter")
@@ -252,27 +245,49 @@ def checked(kind: str, stated: Parameters) -> dict[str, Any]:
             values[name] = check(name, values[name])
     if row.ordered is not None:
         low, high = row.ordered
-        if values[low] > values[high]:
-            raise InvalidInput(
-                low, f"expected at most {high} = {values[high]!r}, got {values[low]!r}"
-            )
+        must_be(values[low] <= values[high], low, f"at most {high} = {values[high]!r}", values[low])
     return values
 
 
-# The constructors of losses: one for each kind, which is a row of the table in `loss_kinds`.
+CONVEX = ("residual", "ball")  # the ways to clip that make another convex loss of a loss
 
 
+@final
 @dataclass(frozen=True)
-class StatedLoss:
-    """A loss as its constructor says it: kind, parameters and regulariser; see `Loss`."""
+class Loss(Checked):
+    """What is known about one record's loss; build it with a constructor such as `Loss.logistic`.
+
+    Norms are Euclidean. Curvatures have the unit of a gradient over that of the iterate, gradient bounds that
+    of a gradient. `glm`, `separable` and `gradient_bound` are the user's word, and become assumptions. What a
+    kind says stands in one table, `pabi.describe.losses`; a subclass would say something else.
+
+    Parameters
+    ----------
+    kind : str
+        Which loss: the name of its constructor.
+    parameters : tuple of (str, value)
+        The constructor's arguments that say something, `l2` aside.
+    l2 : float, ≥ 0
+        λ of a regulariser (λ/2)‖x‖² that training applies exactly, outside clipping and batch, so that it
+        does not enter the sensitivity.
+
+    Raises
+    ------
+    InvalidInput
+        For constants that are negative, NaN or infinite, or where the derived ones overflow.
+
+    References
+    ----------
+    Bok, Su, Altschuler 2024, Lemma 2.8; docs, "Theory", 7 and 8.
+    """
 
     kind: str
     parameters: tuple[tuple[str, Any], ...] = ()
-    l2: float = 0.0
+    l2: float = field(default=0.0, metadata=by(NONNEGATIVE))
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         keep(self, parameters=tuple(checked(self.kind, dict(self.parameters)).items()))
-        convert(self, l2=NONNEGATIVE)
         facts = self._facts
         for fact in (*(facts.curvature or ()), facts.gradient_bound or 0.0):
             if not math.isfinite(fact):
@@ -996,39 +1011,6 @@ class StatedLoss:
         rest = {k: v for k, v in table.items() if k not in ("kind", "l2")}
         return cls(str(table.get("kind", "")), tuple(rest.items()), table.get("l2", 0.0))
 
-
-CONVEX = ("residual", "ball")  # the ways to clip that make another convex loss of a loss
-
-
-@final
-@dataclass(frozen=True)
-class Loss(StatedLoss):
-    """What is known about one record's loss; build it with a constructor such as `Loss.logistic`.
-
-    Norms are Euclidean. Curvatures have the unit of a gradient over that of the iterate, gradient bounds that
-    of a gradient. `glm`, `separable` and `gradient_bound` are the user's word, and become assumptions. What a
-    kind says stands in one table, `pabi.describe.losses`; a subclass would say something else.
-
-    Parameters
-    ----------
-    kind : str
-        Which loss: the name of its constructor.
-    parameters : tuple of (str, value)
-        The constructor's arguments that say something, `l2` aside.
-    l2 : float, ≥ 0
-        λ of a regulariser (λ/2)‖x‖² that training applies exactly, outside clipping and batch, so that it
-        does not enter the sensitivity.
-
-    Raises
-    ------
-    InvalidInput
-        For constants that are negative, NaN or infinite, or where the derived ones overflow.
-
-    References
-    ----------
-    Bok, Su, Altschuler 2024, Lemma 2.8; docs, "Theory", 7 and 8.
-    """
-
     def _gradients(self, clip_norm: float | None, clipping: str) -> Gradients:
         if clipping not in CONVEX:
             return Gradients(self._facts, clip_norm, clipping)
@@ -1296,3 +1278,6 @@ def checked_loss(value: Any) -> Loss:
     kind = type(value).__name__
     what = f"a {kind}, of which nothing is proven" if isinstance(value, Loss) else repr(value)
     raise InvalidInput("loss", f"expected a pabi.Loss, got {what}")
+
+
+LOSS = by(lambda _, value: checked_loss(value))

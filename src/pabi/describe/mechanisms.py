@@ -5,19 +5,30 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
-from pabi.describe.accounted import Accounted, Adjacency, Unit, about_gap, about_mean_loss, adjacent
-from pabi.describe.langevin import check_common, gradient_gap_of
-from pabi.describe.losses import Loss
+from pabi.describe.accounted import (
+    ADJACENCY,
+    IF_ANY,
+    RECORDS,
+    Accounted,
+    Adjacency,
+    Unit,
+    about_gap,
+    about_mean_loss,
+    adjacent,
+    those_that_hold,
+)
+from pabi.describe.langevin import gradient_gap_of
+from pabi.describe.losses import LOSS, Loss
 from pabi.describe.runs import COUNT
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.rounding import down, fraction_down, fraction_up, up
-from pabi.numbers.validate import POSITIVE, convert, optional
+from pabi.numbers.validate import POSITIVE, by, convert
 
 
 def potential_curvature(loss: Loss) -> float | None:
@@ -32,6 +43,20 @@ def potential_curvature(loss: Loss) -> float | None:
 
 _LARGEST = sys.float_info.max
 _MARGIN = 1.0 + 1e-12  # above the roundings of a radius
+
+
+def _diameter(name: str, value: Any) -> float:
+    require(value is not None, name, "missing: the mechanism needs a bounded set")
+    return validate.number(name, value, above=0.0)
+
+
+def _epsilons(name: str, value: Any) -> tuple[float, ...]:
+    try:
+        numbers = tuple(value)
+    except TypeError:
+        raise InvalidInput(name, f"expected a sequence of numbers, got {value!r}") from None
+    require(numbers, name, "expected at least one number")
+    return tuple(POSITIVE(name, epsilon) for epsilon in numbers)
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,21 +95,20 @@ class ExponentialMechanism(Accounted):
     Ganesh, Thakurta, Upadhyay, Algorithm 2; McSherry, Talwar 2007.
     """
 
-    loss: Loss
-    n: int
-    dimension: int
-    diameter: float
-    epsilon: float | None = None
-    inverse_temperature: float | None = None
-    gradient_gap: float | None = None
-    adjacency: Adjacency = "replace_one"
-    unit: Unit = "record"
+    loss: Loss = field(metadata=LOSS)
+    n: int = field(metadata=by(COUNT))
+    dimension: int = field(metadata=by(COUNT))
+    diameter: float = field(metadata=by(_diameter))
+    epsilon: float | None = field(default=None, metadata=IF_ANY)
+    inverse_temperature: float | None = field(default=None, metadata=IF_ANY)
+    gradient_gap: float | None = field(default=None, metadata=IF_ANY)
+    adjacency: Adjacency = field(default="replace_one", metadata=ADJACENCY)
+    unit: Unit = field(default="record", metadata=RECORDS)
 
     def __post_init__(self) -> None:
-        _check_set(self)
+        super().__post_init__()
         if (self.epsilon is None) == (self.inverse_temperature is None):
             raise InvalidInput("epsilon", "expected exactly one of epsilon and inverse_temperature")
-        convert(self, epsilon=optional(POSITIVE), inverse_temperature=optional(POSITIVE))
         if not 0.0 < self.kappa < math.inf:
             raise InvalidInput("epsilon", "the inverse temperature leaves the range of numbers")
         _ = self.range
@@ -183,25 +207,24 @@ class IteratedExponentialMechanism(Accounted):
     Ganesh, Thakurta, Upadhyay, Algorithm 3 and Theorem E.6; docs, "The iterated exponential mechanism".
     """
 
-    loss: Loss
-    n: int
-    dimension: int
-    diameter: float
-    epsilons: Sequence[float]
-    failure: float
-    adjacency: Adjacency = "replace_one"
+    loss: Loss = field(metadata=LOSS)
+    n: int = field(metadata=by(COUNT))
+    dimension: int = field(metadata=by(COUNT))
+    diameter: float = field(metadata=by(_diameter))
+    epsilons: Sequence[float] = field(metadata=by(_epsilons))
+    failure: float = field(metadata=by(partial(validate.number, above=0.0, below=1.0)))
+    adjacency: Adjacency = field(default="replace_one", metadata=ADJACENCY)
     split: int | None = None
     gradient_gap: None = None
-    unit: Unit = "record"
+    unit: Unit = field(default="record", metadata=RECORDS)
 
     def __post_init__(self) -> None:
-        _check_set(self)
-        convert(self, epsilons=_epsilons, failure=partial(validate.number, above=0.0, below=1.0))
-        if self.gradient_gap is not None:
-            raise InvalidInput(
-                "gradient_gap",
-                "it follows from the loss's gradient bound and the records: leave it out",
-            )
+        super().__post_init__()
+        require(
+            self.gradient_gap is None,
+            "gradient_gap",
+            "it follows from the loss's gradient bound and the records: leave it out",
+        )
         if self.split is not None:
             most = self.n - 1
             convert(self, split=partial(validate.integer, at_least=1, at_most=most, of="n − 1 = "))
@@ -288,8 +311,7 @@ class IteratedExponentialMechanism(Accounted):
             diameter = min(diameter, up(up(2.0 * self.lipschitz / m)))
         extra, shares = 0.0, max(1, k - 1) + (self.split is not None)
         each = down(self.failure / shares)
-        if not each > 0.0:
-            raise InvalidInput("failure", f"too small to be spread over {shares}: {self.failure!r}")
+        require(each > 0.0, "failure", f"too small to be spread over {shares}: {self.failure!r}")
         if self.split is not None:
             extra = self.lipschitz / (m * math.sqrt(self.split))
             extra *= 1.0 + math.sqrt(-2.0 * math.log(each))
@@ -315,45 +337,25 @@ class IteratedExponentialMechanism(Accounted):
         return rounds_sentences(self)
 
 
-def _check_set(mechanism: Any) -> None:
-    """Checks what mechanisms have in common."""
-    if mechanism.diameter is None:
-        raise InvalidInput("diameter", "missing: the mechanism needs a bounded set")
-    check_common(mechanism)
-    convert(mechanism, dimension=COUNT)
-
-
-def _epsilons(name: str, value: Any) -> tuple[float, ...]:
-    try:
-        numbers = tuple(value)
-    except TypeError:
-        raise InvalidInput(name, f"expected a sequence of numbers, got {value!r}") from None
-    if not numbers:
-        raise InvalidInput(name, "expected at least one number")
-    return tuple(POSITIVE(name, epsilon) for epsilon in numbers)
-
-
 _EXACT = "draws are exact: at total-variation error ξ of a draw, (1 + e^ε)·ξ is added to δ"
 
 
 def mechanism_sentences(mechanism: ExponentialMechanism, gibbs: bool = True) -> tuple[str, ...]:
     """What a guarantee of `mechanism` rests on; `gibbs`: whether it uses the loss's curvature."""
-    sentences = [
+    return those_that_hold(
         *adjacent(mechanism.adjacency, mechanism.unit),
         _EXACT,
         "nothing but the draw is released: no normalising constant, cost or number of attempts",
         f"the draw is from a convex set of diameter at most {mechanism.diameter!r} that does not depend on "
         "the data",
         about_gap(mechanism.gradient_gap, mechanism.loss),
-    ]
-    if gibbs:
-        sentences.extend(about_mean_loss(mechanism.loss))
-    return tuple(sentences)
+        *(about_mean_loss(mechanism.loss) if gibbs else ()),
+    )
 
 
 def rounds_sentences(mechanism: IteratedExponentialMechanism) -> tuple[str, ...]:
     """What a guarantee of `mechanism` rests on; its radii use the loss's curvature in any case."""
-    sentences = [
+    return those_that_hold(
         *adjacent(mechanism.adjacency, mechanism.unit),
         _EXACT,
         "nothing but the rounds' draws is released: no normalising constant, cost or number of attempts",
@@ -361,10 +363,7 @@ def rounds_sentences(mechanism: IteratedExponentialMechanism) -> tuple[str, ...]
         "data; every later one is its part within the stated radius of the draw before",
         f"each record's gradient has norm at most {mechanism.loss.gradient_bound!r}",
         *about_mean_loss(mechanism.loss),
-    ]
-    if mechanism.split is not None:
-        sentences.append(
-            f"the first {mechanism.split} records are used by the rounds but the last, the others by the "
-            "last; which is which does not depend on the data"
-        )
-    return tuple(sentences)
+        mechanism.split is not None
+        and f"the first {mechanism.split} records are used by the rounds but the last, the others by the "
+        "last; which is which does not depend on the data",
+    )

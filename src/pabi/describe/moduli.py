@@ -9,7 +9,7 @@ from __future__ import annotations
 import abc
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, ClassVar, TypeGuard, assert_never, get_args, overload
@@ -17,10 +17,10 @@ from typing import Any, ClassVar, TypeGuard, assert_never, get_args, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, must_be, require
 from pabi.numbers.rounding import Array, fraction_up, root_up
 from pabi.numbers.showing import plain
-from pabi.numbers.validate import NONNEGATIVE, convert
+from pabi.numbers.validate import NONNEGATIVE, Checked, by
 
 _UP = 1.0 + 1e-15  # past the roundings of one evaluation
 
@@ -94,8 +94,7 @@ class Modulus(abc.ABC):
             For a negative or NaN distance.
         """
         delta = np.asarray(distance, dtype=np.float64)
-        if np.any(~(delta >= 0.0)):
-            raise InvalidInput("distance", f"expected nonnegative distances, got {distance!r}")
+        must_be(not np.any(~(delta >= 0.0)), "distance", "nonnegative distances", distance)
         values = np.where(delta == 0.0, 0.0, self._evaluate(delta))
         return float(values) if values.ndim == 0 else values
 
@@ -257,13 +256,10 @@ class Modulus(abc.ABC):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class _Constants(Modulus):
+class _Constants(Checked, Modulus):
     """A modulus that its kind and constants ≥ 0 describe, and nothing else."""
 
     kind: ClassVar[str]
-
-    def __post_init__(self) -> None:
-        convert(self, **{f.name: NONNEGATIVE for f in fields(self)})
 
     def to_dict(self) -> dict[str, Any]:
         """The kind and the constants. Raises InvalidInput for a class from elsewhere."""
@@ -271,7 +267,7 @@ class _Constants(Modulus):
         return {"kind": self.kind, **{f.name: getattr(self, f.name) for f in fields(self)}}
 
     def __repr__(self) -> str:
-        constants = ", ".join(repr(getattr(self, field.name)) for field in fields(self))
+        constants = ", ".join(repr(getattr(self, f.name)) for f in fields(self))
         return f"Modulus.{self.kind}({constants})"
 
 
@@ -279,7 +275,7 @@ class _Constants(Modulus):
 class Linear(_Constants):
     """ω(δ) = slope·δ. Slope at most one: nonexpansive; below one: a contraction."""
 
-    slope: float
+    slope: float = field(metadata=by(NONNEGATIVE))
 
     kind: ClassVar[str] = "linear"
 
@@ -299,8 +295,8 @@ class Linear(_Constants):
 class Sqrt(_Constants):
     """ω(δ) = √(κδ² + h), h > 0: nonsmooth, weakly smooth and dissipative losses."""
 
-    kappa: float
-    h: float
+    kappa: float = field(metadata=by(NONNEGATIVE))
+    h: float = field(metadata=by(NONNEGATIVE))
 
     kind: ClassVar[str] = "sqrt"
 
@@ -325,8 +321,8 @@ class Sqrt(_Constants):
 class Affine(_Constants):
     """ω(δ) = slope·δ + shift, shift > 0: gradients of which only a bound is known."""
 
-    slope: float
-    shift: float
+    slope: float = field(metadata=by(NONNEGATIVE))
+    shift: float = field(metadata=by(NONNEGATIVE))
 
     kind: ClassVar[str] = "affine"
 
@@ -386,10 +382,7 @@ class FromFunction(Modulus):
     factor: float = 1.0
 
     def __post_init__(self) -> None:
-        if not callable(self.function):
-            raise InvalidInput(
-                "function", f"expected a function of a distance, got {self.function!r}"
-            )
+        must_be(callable(self.function), "function", "a function of a distance", self.function)
         grid = np.logspace(-9.0, 9.0, 181)
         values = self._evaluate(grid)
         bad = ~(values >= 0.0)
@@ -486,8 +479,7 @@ def finite_or_unbounded(build: Callable[..., Modulus], *constants: float) -> Mod
 def _least(moduli: Iterable[Modulus]) -> Modulus:
     """The pointwise least, without the parts that never are it."""
     flat = [part for modulus in moduli for part in parts_of(modulus)]
-    if not flat:
-        raise InvalidInput("moduli", "expected at least one modulus")
+    require(flat, "moduli", "expected at least one modulus")
     least: list[Part] = []
     for part in flat:
         if not any(_below(other, part) for other in least):
@@ -525,8 +517,7 @@ def _read(table: Any) -> Modulus:
             raise InvalidInput("moduli", f"expected the parts of a minimum, got {table!r}")
         return _least([_read(part) for part in rest["parts"]])
     build, names = _KINDS[table["kind"]]
-    if set(rest) != set(names):
-        raise InvalidInput("moduli", f"expected {', '.join(names)}, got {table!r}")
+    must_be(set(rest) == set(names), "moduli", f"{', '.join(names)}", table)
     return build(**rest)
 
 

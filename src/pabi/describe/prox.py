@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import MISSING, dataclass, field, fields
 from fractions import Fraction
 from functools import cached_property, partial
 from types import MappingProxyType
@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pabi.numbers import encoding, validate
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.rounding import (
     HALF_ULP,
     TINY,
@@ -37,7 +37,7 @@ from pabi.numbers.rounding import (
     two_sum,
 )
 from pabi.numbers.rounding import add_towards as add_towards
-from pabi.numbers.validate import NONNEGATIVE, NUMBER, Check, convert, keep, optional
+from pabi.numbers.validate import NONNEGATIVE, NUMBER, Check, Checked, by, optional
 
 # Parameters of proximal maps: as arguments, in tables and in a repr.
 
@@ -59,16 +59,14 @@ def real_numbers(field: str, value: Any) -> Array:
 def finite_numbers(field: str, value: Any) -> Array:
     """A read-only float64 array of finite numbers. Raises InvalidInput."""
     array = real_numbers(field, value) + 0.0  # no −0, which would compare as another number
-    if not np.all(np.isfinite(array)):
-        raise InvalidInput(field, "expected finite numbers")
+    require(np.all(np.isfinite(array)), field, "expected finite numbers")
     return _frozen(array)
 
 
 def number_or_array(field: str, value: Any) -> Any:
     """A float or a read-only array, infinities allowed. Raises InvalidInput."""
     array = real_numbers(field, value) + 0.0
-    if np.any(np.isnan(array)):
-        raise InvalidInput(field, "expected numbers or infinities, got NaN")
+    require(not np.any(np.isnan(array)), field, "expected numbers or infinities, got NaN")
     return float(array) if array.ndim == 0 else _frozen(array)
 
 
@@ -78,10 +76,10 @@ def _frozen(array: Array) -> Array:
     return array
 
 
-def read_shape(value: Any) -> tuple[int, ...]:
+def read_shape(field: str, value: Any) -> tuple[int, ...]:
     """The shape that an integer or a list of them says. Raises InvalidInput."""
     sizes = tuple(value) if isinstance(value, (list, tuple)) else (value,)
-    return tuple(validate.integer("shape", size, at_least=1, at_most=10**18) for size in sizes)
+    return tuple(validate.integer(field, size, at_least=1, at_most=10**18) for size in sizes)
 
 
 def written(value: Any) -> Any:
@@ -109,7 +107,7 @@ def read(field: str, value: Any, depth: int = 0) -> Any:
     if isinstance(value, Mapping):
         packed = {k: v for k, v in value.items() if k != "shape"}
         flat = encoding.read_floats(field, packed)
-        shape = read_shape(value["shape"]) if "shape" in value else flat.shape
+        shape = read_shape("shape", value["shape"]) if "shape" in value else flat.shape
         if math.prod(shape) != flat.size:
             raise InvalidInput(field, f"expected numbers of shape {shape}, got {flat.size} of them")
         return flat.reshape(shape)
@@ -129,7 +127,7 @@ _LENGTH: Check = partial(validate.number, at_least=TINY, at_most=_LARGEST / 2.0)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ProximalMap:
+class ProximalMap(Checked):
     """A nonexpansive map x ↦ p(x, step_size); see the subclasses for which.
 
     Points and centres have the unit of the iterate. Constructors raise InvalidInput, naming the parameter.
@@ -249,15 +247,7 @@ class ProximalMap:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _Penalty(ProximalMap):
-    """The proximal map of a penalty, whose parameters are all ≥ 0."""
-
-    def __post_init__(self) -> None:
-        convert(self, **{f.name: NONNEGATIVE for f in fields(self)})
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class l1(_Penalty):
+class l1(ProximalMap):
     """Soft thresholding: entries move towards 0 by η·strength, and no further. g = strength·‖u‖₁.
 
     Parameters
@@ -275,14 +265,14 @@ class l1(_Penalty):
     Parikh and Boyd 2014, §6.5.2.
     """
 
-    strength: float
+    strength: float = field(metadata=by(NONNEGATIVE))
 
     def _map(self, x: Array, step_size: float) -> Array:
         return _soft(x, _step(step_size) * self.strength)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class l2(_Penalty):
+class l2(ProximalMap):
     """x/(1 + η·strength): shrinking towards 0. g = (strength/2)‖u‖², as in ridge regression.
 
     The accountant takes this map for nonexpansive and no more. A regulariser that it credits with its
@@ -303,14 +293,14 @@ class l2(_Penalty):
     Parikh and Boyd 2014, §6.1.1.
     """
 
-    strength: float
+    strength: float = field(metadata=by(NONNEGATIVE))
 
     def _map(self, x: Array, step_size: float) -> Array:
         return x / (1.0 + _step(step_size) * self.strength)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class elastic_net(_Penalty):
+class elastic_net(ProximalMap):
     """Soft thresholding by η·l1, then division by 1 + η·l2. g = l1·‖u‖₁ + (l2/2)‖u‖².
 
     Parameters
@@ -328,8 +318,8 @@ class elastic_net(_Penalty):
     Parikh and Boyd 2014, §6.5.3.
     """
 
-    l1: float
-    l2: float
+    l1: float = field(metadata=by(NONNEGATIVE))
+    l2: float = field(metadata=by(NONNEGATIVE))
 
     def _map(self, x: Array, step_size: float) -> Array:
         eta = _step(step_size)
@@ -337,7 +327,7 @@ class elastic_net(_Penalty):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class nuclear_norm(_Penalty):
+class nuclear_norm(ProximalMap):
     """Soft thresholding of the singular values of a matrix. g = strength·(sum of singular values).
 
     The point x must be two-dimensional.
@@ -357,11 +347,10 @@ class nuclear_norm(_Penalty):
     Cai, Candès, Shen 2010, Thm 2.1; Parikh and Boyd 2014, §6.7.3.
     """
 
-    strength: float
+    strength: float = field(metadata=by(NONNEGATIVE))
 
     def _map(self, x: Array, step_size: float) -> Array:
-        if x.ndim != 2:
-            raise InvalidInput("x", f"expected a matrix, got shape {x.shape}")
+        require(x.ndim == 2, "x", f"expected a matrix, got shape {x.shape}")
         threshold = _step(step_size) * self.strength
         if np.isnan(x).any():
             return np.full_like(x, np.nan)  # the decomposition would raise, and so tell
@@ -398,11 +387,11 @@ class ball(ProximalMap):
     Parikh and Boyd 2014, §6.5.1.
     """
 
-    radius: float
-    center: Any = None
+    radius: float = field(metadata=by(_LENGTH))
+    center: Any = field(default=None, metadata=by(optional(finite_numbers)))
 
     def __post_init__(self) -> None:
-        convert(self, radius=_LENGTH, center=optional(finite_numbers))
+        super().__post_init__()
         if self.center is not None:
             peak = float(np.max(np.abs(self.center), initial=0.0))
             if peak > _LARGEST - 2.0 * self.radius:
@@ -455,12 +444,13 @@ class box(ProximalMap):
     Parikh and Boyd 2014, §6.2.4.
     """
 
-    lower: Any
-    upper: Any
-    shape: Any = None
+    lower: Any = field(metadata=by(number_or_array))
+    upper: Any = field(metadata=by(number_or_array))
+    shape: Any = field(default=None, metadata=by(optional(read_shape)))
 
     def __post_init__(self) -> None:
-        lower, upper = number_or_array("lower", self.lower), number_or_array("upper", self.upper)
+        super().__post_init__()
+        lower, upper = self.lower, self.upper
         try:
             shape = np.broadcast_shapes(np.shape(lower), np.shape(upper))
         except ValueError:
@@ -469,13 +459,8 @@ class box(ProximalMap):
             ) from None
         if np.any(np.asarray(lower) > upper) or np.any(np.equal(lower, upper) & np.isinf(lower)):
             raise InvalidInput("lower", "expected at most upper, with a number between them")
-        keep(self, lower=lower, upper=upper)
-        if self.shape is None:
-            return
-        stated = read_shape(self.shape)
-        if shape not in ((), stated):
-            raise InvalidInput("shape", f"expected that of the bounds, {shape}, got {stated}")
-        keep(self, shape=stated)
+        if self.shape is not None and shape not in ((), self.shape):
+            raise InvalidInput("shape", f"expected that of the bounds, {shape}, got {self.shape}")
 
     @property
     def point_shape(self) -> tuple[int, ...] | None:
@@ -523,10 +508,7 @@ class simplex(ProximalMap):
     Parikh and Boyd 2014, §6.2.5; Duchi et al. 2008, Figure 1.
     """
 
-    total: float = 1.0
-
-    def __post_init__(self) -> None:
-        convert(self, total=_LENGTH)
+    total: float = field(default=1.0, metadata=by(_LENGTH))
 
     @property
     def diameter(self) -> float:
@@ -534,8 +516,7 @@ class simplex(ProximalMap):
         return root_of_fraction_up(2 * Fraction(self.total) ** 2)
 
     def _map(self, x: Array, step_size: float) -> Array:
-        if x.size == 0:
-            raise InvalidInput("x", f"expected at least one entry, got shape {x.shape}")
+        require(x.size != 0, "x", f"expected at least one entry, got shape {x.shape}")
         # In units of the total and from the largest entry down; what lies a unit below becomes 0.
         y = np.maximum((x - np.max(x)) / self.total, -1.0)
         descending = np.sort(y, axis=None)[::-1]
@@ -570,15 +551,12 @@ class halfspace(ProximalMap):
     Parikh and Boyd 2014, §6.2.3.
     """
 
-    normal: Any
-    offset: float
+    normal: Any = field(metadata=by(finite_numbers))
+    offset: float = field(metadata=by(NUMBER))
 
     def __post_init__(self) -> None:
-        normal = finite_numbers("normal", self.normal)
-        if not np.any(normal):
-            raise InvalidInput("normal", "expected an entry other than 0")
-        keep(self, normal=normal)
-        convert(self, offset=NUMBER)
+        super().__post_init__()
+        require(np.any(self.normal), "normal", "expected an entry other than 0")
         if not math.isfinite(self._scaled[1]):
             raise InvalidInput(
                 "offset", f"{self.offset!r} puts the boundary beyond the range of doubles"

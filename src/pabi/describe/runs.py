@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, assert_never, runtime_checkable
@@ -12,20 +12,22 @@ import numpy as np
 
 from pabi.describe import batches, updates
 from pabi.describe.accounted import (
+    ADJACENCY,
     HIDDEN,
+    IF_ANY,
     SHOWN,
+    UNIT,
     Accounted,
     Adjacency,
     Unit,
     adjacent,
     changed,
-    checked_adjacency,
-    checked_unit,
     same,
+    those_that_hold,
     warn_of_large_delta,
 )
 from pabi.describe.batches import Batches
-from pabi.describe.losses import CONVEX, Loss, checked_loss, no_residual
+from pabi.describe.losses import CONVEX, LOSS, Loss, no_residual
 from pabi.describe.orders import (
     FixedSizes,
     Fractions,
@@ -39,9 +41,9 @@ from pabi.describe.orders import (
 from pabi.describe.step_sizes import evaluated, stated_by_function
 from pabi.describe.updates import Update
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.rounding import Array, down, fraction_up, times_down, times_up
-from pabi.numbers.validate import POSITIVE, Check, answering, convert, keep, one_of, optional
+from pabi.numbers.validate import Check, answering, by, convert, keep, one_of, optional
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -69,7 +71,7 @@ OTHER_KEYWORDS = {
     "max_grad_norm": "a run calls it clip_norm: write clip_norm={}",
 }
 
-# What the author of a run of noisy SGD states, checked. What follows from it is at the end.
+# What the author of a run of noisy SGD states, checked, and what follows from it.
 
 
 MOST = 10**18  # records or steps
@@ -91,345 +93,7 @@ class Prox(Protocol):
 
 
 @dataclass(frozen=True, eq=False, init=False)
-class StatedRun(Accounted):
-    """The fields of a run, and what their checks need; see `pabi.NoisySGD`."""
-
-    loss: Loss
-    n: int
-    batches: Batches
-    epochs: float | None
-    total_steps: int
-    step_size: Any
-    noise_std: Any
-    noise_multiplier: Any
-    clip_norm: float | None
-    gradient_sensitivity: float | None
-    adjacency: Adjacency
-    prox: Prox | None
-    diameter: float | None
-    cooldown_steps: int
-    update: str | Update
-    release: str
-    clipping: str
-    unit: Unit
-
-    @answering(OTHER_KEYWORDS)
-    def __init__(
-        self,
-        loss: Loss,
-        n: int,
-        batches: Batches,
-        epochs: float | None = None,
-        steps: int | None = None,
-        step_size: Any = None,
-        noise_std: Any = None,
-        noise_multiplier: Any = None,
-        *,
-        clip_norm: float | None = None,
-        gradient_sensitivity: float | None = None,
-        adjacency: Any = "replace_one",
-        prox: Prox | None = None,
-        diameter: float | None = None,
-        cooldown_steps: int = 0,
-        update: str | Update = "sgd",
-        release: str = "last",
-        clipping: str = "norm",
-        unit: str = "record",
-        total_steps: int | None = None,
-    ) -> None:
-        keep(
-            self,
-            loss=loss,
-            n=n,
-            batches=batches,
-            epochs=epochs,
-            step_size=step_size,
-            noise_std=noise_std,
-            noise_multiplier=noise_multiplier,
-            clip_norm=clip_norm,
-            gradient_sensitivity=gradient_sensitivity,
-            adjacency=adjacency,
-            prox=prox,
-            diameter=diameter,
-            cooldown_steps=cooldown_steps,
-            update=update,
-            release=release,
-            clipping=clipping,
-            unit=unit,
-        )
-        self._check_data()
-        self._check_steps(steps, total_steps)
-        self._check_gradients()
-        self._check_rest()
-
-    def _schedule(self, name: str, value: Any) -> Any:
-        if name == "step_size" and stated_by_function(value):
-            return value  # checked where the function was asked, for so many steps
-        schedule = validate.schedule(name, value, positive=True)
-        if isinstance(schedule, np.ndarray) and len(schedule) != self.steps:
-            raise InvalidInput(
-                name,
-                f"expected {self.steps} entries, one per step (cool-down included), got {len(schedule)}",
-            )
-        return schedule
-
-    def _check_data(self) -> None:
-        checked_loss(self.loss)
-        convert(self, n=COUNT)
-        batches.checked(self.batches).batch_size(self.n)
-        keep(self, adjacency=checked_adjacency(self.adjacency))
-
-    def _check_steps(self, steps: int | None, total: int | None) -> None:
-        """Stores how many there are: as `steps` says, or `epochs`, or else as handed on (`total`)."""
-        convert(self, cooldown_steps=partial(validate.integer, at_least=0, at_most=MOST))
-        cooldown = self.cooldown_steps
-        if self.epochs is not None and steps is not None:
-            raise InvalidInput("epochs", "expected exactly one of epochs and steps, got both")
-        if self.epochs is not None:
-            keep(self, total_steps=_steps_of(self.epochs, self.steps_per_epoch) + cooldown)
-            return
-        stated = total if steps is None else steps
-        if stated is None:
-            raise InvalidInput("epochs", "expected exactly one of epochs and steps, got neither")
-        stated = COUNT("steps", stated)
-        most = stated - 1
-        validate.integer("cooldown_steps", cooldown, at_least=0, at_most=most, of="steps − 1 = ")
-        keep(self, total_steps=stated)
-
-    def _check_gradients(self) -> None:
-        if self.noise_std is not None and self.noise_multiplier is not None:
-            raise InvalidInput(
-                "noise_multiplier", "expected at most one of noise_std and noise_multiplier"
-            )
-        convert(self, clip_norm=optional(POSITIVE), gradient_sensitivity=optional(POSITIVE))
-        if self.gradient_sensitivity is not None:
-            for other in ("clip_norm", "noise_multiplier"):
-                if getattr(self, other) is not None:
-                    raise InvalidInput(
-                        "gradient_sensitivity", f"expected it alone, got it together with {other}"
-                    )
-            if not self._sensitivity_may_be_stated:
-                raise InvalidInput(
-                    "gradient_sensitivity",
-                    f"a {self.batches.kind} batch holds the record in place of others or not at all: what "
-                    "the adjacent pair differ by is not enough; give clip_norm, or a loss with a "
-                    "gradient bound",
-                )
-        elif self.record_gradient_bound is None:
-            raise InvalidInput(
-                "clip_norm",
-                "missing: nothing bounds one record's gradient; give clip_norm, gradient_sensitivity, "
-                "or a loss with a gradient bound",
-            )
-
-    @property
-    def _sensitivity_may_be_stated(self) -> bool:
-        """Whether what the adjacent pair differ by bounds what a record adds to a batch."""
-        match self.order:
-            case KnownUses() | SecretOrder():
-                return True
-            case FreshSubsets() as order:
-                return changed(self.adjacency) == 1 and not order.displaces
-            case _:
-                assert_never(self.order)
-
-    def _check_rest(self) -> None:
-        if self.step_size is None:
-            raise InvalidInput("step_size", "missing: a run needs it")
-        schedule = self._schedule
-        keep(self, step_size=evaluated(self.step_size, self.steps))
-        convert(
-            self,
-            step_size=schedule,
-            noise_std=optional(schedule),
-            noise_multiplier=optional(schedule),
-        )
-        if self.prox is not None and not (callable(self.prox) and hasattr(self.prox, "diameter")):
-            raise InvalidInput(
-                "prox", f"expected a map p(x, step_size) with a diameter, got {self.prox!r}"
-            )
-        stated = getattr(self.prox, "diameter", None)
-        for name, value in (("diameter", self.diameter), ("prox.diameter", stated)):
-            if value is not None:
-                validate.number(name, value, above=0.0)
-        if isinstance(self.diameter, np.generic):  # assumptions show it as Python writes it
-            keep(self, diameter=self.diameter.item())
-        keep(self, update=updates.checked(self.update))
-        convert(self, release=RELEASE, clipping=one_of("norm", "coordinates", *CONVEX))
-        keep(self, unit=checked_unit(self.unit))
-        if self.unit == "user" and not self.loss.holds_of_zero:
-            raise InvalidInput(
-                "unit",
-                f'expected "record" for a {self.loss.kind} loss: the mean over the records of a user who has '
-                "none is 0, which is not strongly convex or dissipative; state the loss as convex or "
-                "nonconvex, with its quadratic part in l2",
-            )
-        if self.clipping != "norm" and self.clip_norm is None:
-            raise InvalidInput("clip_norm", f"missing: clipping={self.clipping!r} needs a norm")
-        if self.clipping in CONVEX and not self.loss.has_residual:
-            raise InvalidInput("clipping", no_residual(self.loss.kind))
-        if self.clipping == "ball" and "residual_cap" in dict(self.loss.parameters):
-            raise InvalidInput(
-                "clipping", 'expected "residual" for a loss with a residual_cap, got "ball"'
-            )
-
-    @property
-    def steps(self) -> int:
-        """All steps, cool-down included."""
-        return self.total_steps
-
-    @property
-    def order(self) -> Order:
-        """Which steps use a record, and who knows.
-
-        Raises InvalidInput for batches that pabi does not know.
-        """
-        return batches.order_of(self.batches, self.n, self.data_steps)
-
-    @property
-    def rule(self) -> Update:
-        """The update that every step takes."""
-        return updates.rule_of(self.update)
-
-    @property
-    def batch_size(self) -> int:
-        """b, by which every batch sum is divided."""
-        return self.batches.batch_size(self.n)
-
-    @property
-    def steps_per_epoch(self) -> int:
-        """l = ⌈n/size⌉, the steps of one pass over the data."""
-        return self.batches.per_epoch(self.n)
-
-    @property
-    def data_steps(self) -> int:
-        """Steps that use data: all but the cool-down."""
-        return self.steps - self.cooldown_steps
-
-    @property
-    def record_gradient_bound(self) -> float | None:
-        """The largest norm of one record's (clipped) gradient: the lesser of clip_norm and the loss's."""
-        bounds = [b for b in (self.clip_norm, self.loss.gradient_bound) if b is not None]
-        return min(bounds) if bounds else None
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, StatedRun):
-            return NotImplemented
-        return self.rule == other.rule and all(
-            same(getattr(self, f.name), getattr(other, f.name))
-            for f in fields(self)
-            if f.name != "update"
-        )
-
-    __hash__ = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        """The constructor's arguments, those that are None left out; of step sizes only the numbers."""
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
-        if stated_by_function(self.step_size):
-            values["step_size"] = np.array(self.step_size)
-        return {name: value for name, value in values.items() if value is not None}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        type(self).__init__(self, **state)
-
-
-def _steps_of(epochs: Any, per_epoch: int) -> int:
-    """The number of steps with data in so many passes. Raises InvalidInput."""
-    exact = validate.number("epochs", epochs, above=0.0) * per_epoch
-    if not exact <= MOST:
-        raise InvalidInput("epochs", f"expected at most {MOST} steps in all, got {epochs!r} epochs")
-    whole = round(exact)
-    return whole if abs(exact - whole) <= _BINARY * exact else math.ceil(exact)
-
-
-# The sentences about a run that a guarantee of it rests on.
-
-
-def run_sentences(
-    run: StatedRun, hidden: bool = True, position: int | None = None
-) -> tuple[str, ...]:
-    """What a guarantee of `run` rests on.
-
-    `hidden`: whether it needs the path to stay hidden. `position`: the only batch it speaks of.
-    """
-    loss = run.loss
-    sentences = [*adjacent(run.adjacency, run.unit), HIDDEN if hidden else SHOWN]
-    if position is not None:
-        sentences.append(
-            f"the {run.unit} is one of batch {position} (0-based); no other {run.unit} is spoken of"
-        )
-    sentences += [run.batches.sentence, *_about_sizes(run)]
-    sentences += [
-        f"every batch sum of gradients, the short last one included, is divided by {run.batch_size}",
-        "noise is Gaussian, fresh at every step, independent of the data and never revealed",
-        "the starting point, the schedule and all settings do not depend on the data",
-    ]
-    if run.gradient_sensitivity is not None:
-        sentences.append(
-            f"one {run.unit} moves a batch's gradient sum by at most {run.gradient_sensitivity!r} "
-            "(gradient_sensitivity)"
-        )
-    elif run.clipping in CONVEX:
-        by = {"residual": "by its residual", "ball": "by the norm of its residuals"}[run.clipping]
-        sentences.append(
-            f"each record's loss is clipped convexly, {by}, so that its gradient has norm at most "
-            f"{run.clip_norm!r}"
-        )
-    elif loss.clips(run.clip_norm, run.clipping):
-        how = {"norm": "to norm {c!r}", "coordinates": "coordinate by coordinate to {c!r}/√d"}
-        sentences.append(
-            f"each record's gradient is clipped {how[run.clipping].format(c=run.clip_norm)}"
-        )
-    bound = loss.gradient_bound
-    if run.gradient_sensitivity is None and bound == run.record_gradient_bound:
-        sentences.append(f"each record's gradient has norm at most {loss.gradient_bound!r}")
-    if hidden:
-        sentences.extend(_about_moduli(run))
-    else:
-        sentences.append("each step depends on the data only through the noisy gradients so far")
-    return tuple(sentences)
-
-
-def _about_sizes(run: StatedRun) -> list[str]:
-    """What happens with batches that are too large."""
-    sizes = run.order.sizes
-    match sizes:
-        case FixedSizes() | RandomSizes(cap=None):
-            return []
-        case RandomSizes(cap=cap):
-            sentence = f"a batch of more than {cap} {run.unit}s is replaced by an empty one, never truncated"
-        case _:
-            assert_never(sizes)
-    if changed(run.adjacency) == 1:
-        sentence += (
-            f"; a {run.unit} whose gradient is taken as zero is drawn and counted like any other"
-        )
-    return [sentence]
-
-
-def _about_moduli(run: StatedRun) -> list[str]:
-    loss, sentences = run.loss, list(run.loss.sentences)
-    if loss.l2:
-        sentences.append(
-            f"the regulariser {loss.l2!r}·‖x‖²/2 is applied exactly, outside clipping and batch"
-        )
-    if run.prox is not None:
-        sentences.append(
-            f"the proximal map {run.prox!r} is nonexpansive and does not depend on the data"
-        )
-    proven = getattr(run.prox, "diameter", None)
-    if proven is not None:
-        sentences.append(f"the range of {run.prox!r} has diameter at most {proven!r}")
-    if run.diameter is not None and (proven is None or run.diameter < proven):
-        sentences.append(f"any two iterates are at most {run.diameter!r} apart (diameter)")
-    if run.cooldown_steps:
-        sentences.append(f"the last {run.cooldown_steps} steps use no data")
-    return sentences
-
-
-@dataclass(frozen=True, eq=False, init=False)
-class NoisySGD(StatedRun):
+class NoisySGD(Accounted):
     """A run of noisy SGD, X ← Π(X − η(g(X) + λX + ξ)), of which the last iterate is released.
 
     g is the sum of the batch's (clipped) gradients over `size`, whatever the batch's own length, and
@@ -500,6 +164,233 @@ class NoisySGD(StatedRun):
     ----------
     Bok, Su, Altschuler 2024, §4.
     """
+
+    loss: Loss = field(metadata=LOSS)
+    n: int = field(metadata=by(COUNT))
+    batches: Batches = field(metadata=by(lambda _, value: batches.checked(value)))
+    epochs: float | None
+    total_steps: int
+    step_size: Any
+    noise_std: Any
+    noise_multiplier: Any
+    clip_norm: float | None = field(metadata=IF_ANY)
+    gradient_sensitivity: float | None = field(metadata=IF_ANY)
+    adjacency: Adjacency = field(metadata=ADJACENCY)
+    prox: Prox | None
+    diameter: float | None
+    cooldown_steps: int = field(metadata=by(partial(validate.integer, at_least=0, at_most=MOST)))
+    update: str | Update = field(metadata=by(lambda _, value: updates.checked(value)))
+    release: str = field(metadata=by(RELEASE))
+    clipping: str = field(metadata=by(one_of("norm", "coordinates", *CONVEX)))
+    unit: Unit = field(metadata=UNIT)
+
+    @answering(OTHER_KEYWORDS)
+    def __init__(
+        self,
+        loss: Loss,
+        n: int,
+        batches: Batches,
+        epochs: float | None = None,
+        steps: int | None = None,
+        step_size: Any = None,
+        noise_std: Any = None,
+        noise_multiplier: Any = None,
+        *,
+        clip_norm: float | None = None,
+        gradient_sensitivity: float | None = None,
+        adjacency: Any = "replace_one",
+        prox: Prox | None = None,
+        diameter: float | None = None,
+        cooldown_steps: int = 0,
+        update: str | Update = "sgd",
+        release: str = "last",
+        clipping: str = "norm",
+        unit: str = "record",
+        total_steps: int | None = None,
+    ) -> None:
+        keep(
+            self,
+            loss=loss,
+            n=n,
+            batches=batches,
+            epochs=epochs,
+            step_size=step_size,
+            noise_std=noise_std,
+            noise_multiplier=noise_multiplier,
+            clip_norm=clip_norm,
+            gradient_sensitivity=gradient_sensitivity,
+            adjacency=adjacency,
+            prox=prox,
+            diameter=diameter,
+            cooldown_steps=cooldown_steps,
+            update=update,
+            release=release,
+            clipping=clipping,
+            unit=unit,
+        )
+        self.__post_init__()
+        self._check_steps(steps, total_steps)
+        self._check_gradients()
+        self._check_rest()
+
+    def _schedule(self, name: str, value: Any) -> Any:
+        if name == "step_size" and stated_by_function(value):
+            return value  # checked where the function was asked, for so many steps
+        schedule = validate.schedule(name, value, positive=True)
+        if isinstance(schedule, np.ndarray) and len(schedule) != self.steps:
+            raise InvalidInput(
+                name,
+                f"expected {self.steps} entries, one per step (cool-down included), got {len(schedule)}",
+            )
+        return schedule
+
+    def _check_steps(self, steps: int | None, total: int | None) -> None:
+        """Stores how many there are: as `steps` says, or `epochs`, or else as handed on (`total`)."""
+        cooldown, _ = self.cooldown_steps, self.batch_size
+        if self.epochs is not None and steps is not None:
+            raise InvalidInput("epochs", "expected exactly one of epochs and steps, got both")
+        if self.epochs is not None:
+            keep(self, total_steps=_steps_of(self.epochs, self.steps_per_epoch) + cooldown)
+            return
+        stated = total if steps is None else steps
+        if stated is None:
+            raise InvalidInput("epochs", "expected exactly one of epochs and steps, got neither")
+        stated = COUNT("steps", stated)
+        most = stated - 1
+        validate.integer("cooldown_steps", cooldown, at_least=0, at_most=most, of="steps − 1 = ")
+        keep(self, total_steps=stated)
+
+    def _check_gradients(self) -> None:
+        if self.noise_std is not None and self.noise_multiplier is not None:
+            raise InvalidInput(
+                "noise_multiplier", "expected at most one of noise_std and noise_multiplier"
+            )
+        if self.gradient_sensitivity is not None:
+            for other in ("clip_norm", "noise_multiplier"):
+                if getattr(self, other) is not None:
+                    raise InvalidInput(
+                        "gradient_sensitivity", f"expected it alone, got it together with {other}"
+                    )
+            require(
+                self._sensitivity_may_be_stated,
+                "gradient_sensitivity",
+                f"a {self.batches.kind} batch holds the record in place of others or not at all: what "
+                "the adjacent pair differ by is not enough; give clip_norm, or a loss with a "
+                "gradient bound",
+            )
+        elif self.record_gradient_bound is None:
+            raise InvalidInput(
+                "clip_norm",
+                "missing: nothing bounds one record's gradient; give clip_norm, gradient_sensitivity, "
+                "or a loss with a gradient bound",
+            )
+
+    @property
+    def _sensitivity_may_be_stated(self) -> bool:
+        """Whether what the adjacent pair differ by bounds what a record adds to a batch."""
+        match self.order:
+            case KnownUses() | SecretOrder():
+                return True
+            case FreshSubsets() as order:
+                return changed(self.adjacency) == 1 and not order.displaces
+            case _:
+                assert_never(self.order)
+
+    def _check_rest(self) -> None:
+        require(self.step_size is not None, "step_size", "missing: a run needs it")
+        schedule = self._schedule
+        keep(self, step_size=evaluated(self.step_size, self.steps))
+        convert(
+            self,
+            step_size=schedule,
+            noise_std=optional(schedule),
+            noise_multiplier=optional(schedule),
+        )
+        if self.prox is not None and not (callable(self.prox) and hasattr(self.prox, "diameter")):
+            raise InvalidInput(
+                "prox", f"expected a map p(x, step_size) with a diameter, got {self.prox!r}"
+            )
+        stated = getattr(self.prox, "diameter", None)
+        for name, value in (("diameter", self.diameter), ("prox.diameter", stated)):
+            if value is not None:
+                validate.number(name, value, above=0.0)
+        if isinstance(self.diameter, np.generic):  # assumptions show it as Python writes it
+            keep(self, diameter=self.diameter.item())
+        require(
+            self.unit != "user" or self.loss.holds_of_zero,
+            "unit",
+            f'expected "record" for a {self.loss.kind} loss: the mean over the records of a user who has '
+            "none is 0, which is not strongly convex or dissipative; state the loss as convex or "
+            "nonconvex, with its quadratic part in l2",
+        )
+        if self.clipping != "norm" and self.clip_norm is None:
+            raise InvalidInput("clip_norm", f"missing: clipping={self.clipping!r} needs a norm")
+        if self.clipping in CONVEX and not self.loss.has_residual:
+            raise InvalidInput("clipping", no_residual(self.loss.kind))
+        if self.clipping == "ball" and "residual_cap" in dict(self.loss.parameters):
+            raise InvalidInput(
+                "clipping", 'expected "residual" for a loss with a residual_cap, got "ball"'
+            )
+
+    @property
+    def steps(self) -> int:
+        """All steps, cool-down included."""
+        return self.total_steps
+
+    @property
+    def order(self) -> Order:
+        """Which steps use a record, and who knows.
+
+        Raises InvalidInput for batches that pabi does not know.
+        """
+        return batches.order_of(self.batches, self.n, self.data_steps)
+
+    @property
+    def rule(self) -> Update:
+        """The update that every step takes."""
+        return updates.rule_of(self.update)
+
+    @property
+    def batch_size(self) -> int:
+        """b, by which every batch sum is divided."""
+        return self.batches.batch_size(self.n)
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """l = ⌈n/size⌉, the steps of one pass over the data."""
+        return self.batches.per_epoch(self.n)
+
+    @property
+    def data_steps(self) -> int:
+        """Steps that use data: all but the cool-down."""
+        return self.steps - self.cooldown_steps
+
+    @property
+    def record_gradient_bound(self) -> float | None:
+        """The largest norm of one record's (clipped) gradient: the lesser of clip_norm and the loss's."""
+        bounds = [b for b in (self.clip_norm, self.loss.gradient_bound) if b is not None]
+        return min(bounds) if bounds else None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, NoisySGD):
+            return NotImplemented
+        return self.rule == other.rule and all(
+            same(getattr(self, f.name), getattr(other, f.name))
+            for f in fields(self)
+            if f.name != "update"
+        )
+
+    __hash__ = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The constructor's arguments, those that are None left out; of step sizes only the numbers."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        if stated_by_function(self.step_size):
+            values["step_size"] = np.array(self.step_size)
+        return {name: value for name, value in values.items() if value is not None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        type(self).__init__(self, **state)
 
     @property
     def sensitivity(self) -> float:
@@ -812,3 +703,92 @@ class NoisySGD(StatedRun):
         from pabi.account.forgetting import least_noise
 
         return least_noise(self, epsilon, delta, epochs=epochs, records=records)
+
+
+def _steps_of(epochs: Any, per_epoch: int) -> int:
+    """The number of steps with data in so many passes. Raises InvalidInput."""
+    exact = validate.number("epochs", epochs, above=0.0) * per_epoch
+    require(exact <= MOST, "epochs", f"expected at most {MOST} steps in all, got {epochs!r} epochs")
+    whole = round(exact)
+    return whole if abs(exact - whole) <= _BINARY * exact else math.ceil(exact)
+
+
+# The sentences about a run that a guarantee of it rests on.
+
+
+def run_sentences(
+    run: NoisySGD, hidden: bool = True, position: int | None = None
+) -> tuple[str, ...]:
+    """What a guarantee of `run` rests on.
+
+    `hidden`: whether it needs the path to stay hidden. `position`: the only batch it speaks of.
+    """
+    bound = run.loss.gradient_bound
+    return those_that_hold(
+        *adjacent(run.adjacency, run.unit),
+        HIDDEN if hidden else SHOWN,
+        position is not None
+        and f"the {run.unit} is one of batch {position} (0-based); no other {run.unit} is spoken of",
+        run.batches.sentence,
+        *_about_sizes(run),
+        f"every batch sum of gradients, the short last one included, is divided by {run.batch_size}",
+        "noise is Gaussian, fresh at every step, independent of the data and never revealed",
+        "the starting point, the schedule and all settings do not depend on the data",
+        _about_clipping(run),
+        run.gradient_sensitivity is None
+        and bound == run.record_gradient_bound
+        and f"each record's gradient has norm at most {bound!r}",
+        not hidden and "each step depends on the data only through the noisy gradients so far",
+        *(_about_moduli(run) if hidden else ()),
+    )
+
+
+def _about_clipping(run: NoisySGD) -> str | None:
+    """How far one unit moves a batch, or what is clipped so that it moves no farther; None if nothing is."""
+    if run.gradient_sensitivity is not None:
+        return (
+            f"one {run.unit} moves a batch's gradient sum by at most {run.gradient_sensitivity!r} "
+            "(gradient_sensitivity)"
+        )
+    if run.clipping in CONVEX:
+        by = {"residual": "by its residual", "ball": "by the norm of its residuals"}[run.clipping]
+        return (
+            f"each record's loss is clipped convexly, {by}, so that its gradient has norm at most "
+            f"{run.clip_norm!r}"
+        )
+    how = {"norm": "to norm {c!r}", "coordinates": "coordinate by coordinate to {c!r}/√d"}
+    clipped = f"each record's gradient is clipped {how[run.clipping].format(c=run.clip_norm)}"
+    return clipped if run.loss.clips(run.clip_norm, run.clipping) else None
+
+
+def _about_sizes(run: NoisySGD) -> list[str]:
+    """What happens with batches that are too large."""
+    sizes = run.order.sizes
+    match sizes:
+        case FixedSizes() | RandomSizes(cap=None):
+            return []
+        case RandomSizes(cap=cap):
+            sentence = f"a batch of more than {cap} {run.unit}s is replaced by an empty one, never truncated"
+        case _:
+            assert_never(sizes)
+    if changed(run.adjacency) == 1:
+        sentence += (
+            f"; a {run.unit} whose gradient is taken as zero is drawn and counted like any other"
+        )
+    return [sentence]
+
+
+def _about_moduli(run: NoisySGD) -> tuple[str, ...]:
+    l2, proven = run.loss.l2, getattr(run.prox, "diameter", None)
+    return those_that_hold(
+        *run.loss.sentences,
+        l2 > 0.0
+        and f"the regulariser {l2!r}·‖x‖²/2 is applied exactly, outside clipping and batch",
+        run.prox is not None
+        and f"the proximal map {run.prox!r} is nonexpansive and does not depend on the data",
+        proven is not None and f"the range of {run.prox!r} has diameter at most {proven!r}",
+        run.diameter is not None
+        and (proven is None or run.diameter < proven)
+        and f"any two iterates are at most {run.diameter!r} apart (diameter)",
+        run.cooldown_steps > 0 and f"the last {run.cooldown_steps} steps use no data",
+    )

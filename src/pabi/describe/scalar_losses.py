@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields
 from fractions import Fraction
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pabi.describe.gradient_steps import Constraints, Facts, Parameters
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.rounding import Array, fraction_up, up
-from pabi.numbers.validate import NUMBER, POSITIVE
+from pabi.numbers.validate import NUMBER, POSITIVE, by
 
 # What every loss of a linear model answers: value, derivative, curvature, gradient bound and mean
 # response.
@@ -39,12 +39,10 @@ class LinearLoss(ABC):
     and for vectors y of shape (m, K). Where targets are labels ±1, `z` are the margins ±x·θ and `y` is not
     looked at; values and derivatives are those of the margin.
 
-    `parameters` and `optional`, which need not be given: by name, each with its constraint; a subclass has a
-    field of each name. `largest`: those up to which sums of values and derivatives stay within the doubles.
+    The fields of a subclass are its parameters, each declared with its constraint. `largest`: those up to
+    which sums of values and derivatives stay within the doubles.
     """
 
-    parameters: ClassVar[Constraints] = {}
-    optional: ClassVar[Constraints] = {}
     largest: ClassVar[Mapping[str, float]] = {}
     response: ClassVar[Response]
 
@@ -108,9 +106,17 @@ class LinearLoss(ABC):
     @classmethod
     def of(cls, values: Parameters) -> Self:
         """The loss of these parameters; `values` may hold others, such as `feature_norm`."""
-        build: Callable[..., Self] = cls
-        options = [name for name in cls.optional if name in values]
-        return build(**{name: values[name] for name in (*cls.parameters, *options)})
+        declared = fields(cast("Any", cls))
+        return cls(**{f.name: values[f.name] for f in declared if f.name in values})
+
+    @classmethod
+    def parameters(cls, *, required: bool) -> Constraints:
+        """The constraints of those that must be given, or of those that need not."""
+        return {
+            f.name: f.metadata["check"]
+            for f in fields(cast("Any", cls))
+            if (f.default is MISSING) is required
+        }
 
     def facts(self, feature_norm: float, clip_norm: float | None = None) -> Facts:
         """What holds of one record with ‖x‖ ≤ `feature_norm`, rounded up.
@@ -210,8 +216,7 @@ class _Clipped(LinearLoss):
 class Squared(_Clipped):
     """½(z − y)², the residual clipped at `residual_bound`; ∞ where nobody needs a bound."""
 
-    residual_bound: float
-    parameters: ClassVar[Constraints] = {"residual_bound": POSITIVE}
+    residual_bound: float = field(metadata=by(POSITIVE))
 
     @property
     def bound(self) -> float:
@@ -223,8 +228,7 @@ class Squared(_Clipped):
 class Huber(_Clipped):
     """½(z − y)², linear beyond residuals of size `threshold`: the function of `Squared` by another name."""
 
-    threshold: float
-    parameters: ClassVar[Constraints] = {"threshold": POSITIVE}
+    threshold: float = field(metadata=by(POSITIVE))
 
     @property
     def bound(self) -> float:
@@ -236,8 +240,7 @@ class Huber(_Clipped):
 class SmoothedHinge(LinearLoss):
     """max(0, 1 − z) of the margin z, a parabola for z in [1 − γ, 1], γ = `smoothing`."""
 
-    smoothing: float
-    parameters: ClassVar[Constraints] = {"smoothing": POSITIVE}
+    smoothing: float = field(metadata=by(POSITIVE))
     response = "sign"
     slope = Fraction(1)
 
@@ -267,9 +270,8 @@ class SmoothedHinge(LinearLoss):
 class PoissonLoss(LinearLoss):
     """e^z − yz, continued linearly beyond z = `predictor_bound`; counts are cut off at `count_bound`."""
 
-    predictor_bound: float
-    count_bound: float
-    parameters: ClassVar[Constraints] = {"predictor_bound": NUMBER, "count_bound": POSITIVE}
+    predictor_bound: float = field(metadata=by(NUMBER))
+    count_bound: float = field(metadata=by(POSITIVE))
     largest: ClassVar[Mapping[str, float]] = {"predictor_bound": 700.0}
     response = "number"
 
@@ -321,6 +323,5 @@ class PoissonLoss(LinearLoss):
 
     def admitted(self, y: Array) -> Array:
         """Counts, cut off at `count_bound`. Raises InvalidInput for a negative one."""
-        if np.any(y < 0.0):
-            raise InvalidInput("y", "expected counts ≥ 0")
+        require(not np.any(y < 0.0), "y", "expected counts ≥ 0")
         return np.minimum(y, self.count_bound)

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
 from typing import Literal
 
 from pabi.describe.accounted import (
+    ADJACENCY,
     ADJACENT,
+    IF_ANY,
+    RECORDS,
+    UNIT,
     Accounted,
     Adjacency,
     Unit,
     adjacent,
     changed,
-    checked_adjacency,
-    checked_unit,
-    record_only,
 )
 from pabi.describe.runs import COUNT
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.rounding import fraction_down, fraction_up, root_of_fraction_up
-from pabi.numbers.validate import POSITIVE, convert, flag, keep, one_of, optional
+from pabi.numbers.validate import POSITIVE, by, flag, one_of, optional
 
 # The description of a noisy release of second moments: Σ x·xᵀ over the records, or its diagonal alone.
 #
@@ -73,24 +74,21 @@ class NoisySecondMoments(Accounted):
     Dong, Roth, Su 2022, Theorem 2.7; docs, "Second moments".
     """
 
-    n: int
-    dimension: int
-    feature_norm: float
-    noise_std: float | None = None
-    noise_multiplier: float | None = None
-    adjacency: Adjacency = "replace_one"
-    diagonal: bool = False
-    unit: Unit = "record"
+    n: int = field(metadata=by(COUNT))
+    dimension: int = field(metadata=by(COUNT))
+    feature_norm: float = field(metadata=by(POSITIVE))
+    noise_std: float | None = field(default=None, metadata=IF_ANY)
+    noise_multiplier: float | None = field(default=None, metadata=IF_ANY)
+    adjacency: Adjacency = field(default="replace_one", metadata=ADJACENCY)
+    diagonal: bool = field(default=False, metadata=by(flag))
+    unit: Unit = field(default="record", metadata=UNIT)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.noise_std is not None and self.noise_multiplier is not None:
             raise InvalidInput(
                 "noise_multiplier", "expected at most one of noise_std and noise_multiplier"
             )
-        noise = optional(POSITIVE)
-        convert(self, n=COUNT, dimension=COUNT, feature_norm=POSITIVE)
-        convert(self, noise_std=noise, noise_multiplier=noise, diagonal=flag)
-        keep(self, adjacency=checked_adjacency(self.adjacency), unit=checked_unit(self.unit))
         if not self.sensitivity < math.inf:
             raise InvalidInput("feature_norm", "its square leaves the range of numbers")
         if self.noise_multiplier is not None:
@@ -202,19 +200,17 @@ class NoisyColumnStatistics(Accounted):
     docs, "Theory", 18.
     """
 
-    n: int
-    columns: int
-    statistic: Statistic
-    questions: int = 1
-    noise_std: float | None = None
-    threshold: float | None = None
-    adjacency: Adjacency = "replace_one"
-    unit: Unit = "record"
+    n: int = field(metadata=by(COUNT))
+    columns: int = field(metadata=by(COUNT))
+    statistic: Statistic = field(metadata=by(one_of(*STATISTICS)))
+    questions: int = field(default=1, metadata=by(COUNT))
+    noise_std: float | None = field(default=None, metadata=IF_ANY)
+    threshold: float | None = field(default=None, metadata=by(optional(_THRESHOLD)))
+    adjacency: Adjacency = field(default="replace_one", metadata=ADJACENCY)
+    unit: Unit = field(default="record", metadata=RECORDS)
 
     def __post_init__(self) -> None:
-        convert(self, n=COUNT, columns=COUNT, statistic=one_of(*STATISTICS), questions=COUNT)
-        convert(self, noise_std=optional(POSITIVE), threshold=optional(_THRESHOLD))
-        keep(self, adjacency=checked_adjacency(self.adjacency), unit=record_only(self.unit))
+        super().__post_init__()
         if self.statistic != "counts" and self.questions != 1:
             raise InvalidInput("questions", f"expected 1 for {self.statistic!r}")
         if self.statistic != "levels" and self.threshold is not None:
@@ -234,8 +230,7 @@ class NoisyColumnStatistics(Accounted):
         """
         if self.noise_std is None:
             raise InvalidInput("noise_std", "missing: give noise_std, or calibrate")
-        if not self.noise_std < _LARGEST:
-            raise InvalidInput("noise_std", "it leaves the range of numbers")
+        require(self.noise_std < _LARGEST, "noise_std", "it leaves the range of numbers")
         return self.noise_std
 
     @property
@@ -311,14 +306,10 @@ class NoisyAccuracy(Accounted):
     Dong, Roth, Su 2022, Theorem 2.7.
     """
 
-    n: int
-    noise_std: float | None = None
-    adjacency: Adjacency = "replace_one"
-    unit: Unit = "record"
-
-    def __post_init__(self) -> None:
-        convert(self, n=COUNT, noise_std=optional(POSITIVE))
-        keep(self, adjacency=checked_adjacency(self.adjacency), unit=checked_unit(self.unit))
+    n: int = field(metadata=by(COUNT))
+    noise_std: float | None = field(default=None, metadata=IF_ANY)
+    adjacency: Adjacency = field(default="replace_one", metadata=ADJACENCY)
+    unit: Unit = field(default="record", metadata=UNIT)
 
     @property
     def sensitivity(self) -> float:

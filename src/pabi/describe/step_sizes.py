@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.rounding import Array
 
 MOST_CALLS = 10_000_000  # steps beyond which a function is not asked: some ten seconds, and 80 MB
@@ -85,11 +85,11 @@ class _Rule:
 
     def sizes(self, steps: int) -> StepSizes:
         """(steps,) the function's values at k = 0, …, steps − 1. Raises InvalidInput."""
-        if steps > MOST_CALLS:
-            raise InvalidInput(
-                "step_size",
-                f"expected a number for {steps} steps: a function of k is asked for at most {MOST_CALLS}",
-            )
+        require(
+            steps <= MOST_CALLS,
+            "step_size",
+            f"expected a number for {steps} steps: a function of k is asked for at most {MOST_CALLS}",
+        )
         first = len(self._sizes)
         if first < steps:
             later = [_checked(k, self._function(k)) for k in range(first, steps)]

@@ -10,7 +10,7 @@ A direction is the noisy gradient of a step with its regulariser, Î»x + g(x) + Î
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import partial
 from types import MappingProxyType
 from typing import Any, ClassVar
@@ -20,7 +20,7 @@ import numpy as np
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
-from pabi.numbers.validate import POSITIVE, Check, convert, flag
+from pabi.numbers.validate import POSITIVE, Check, Checked, by, flag
 
 State = tuple[Array, ...]
 """What an update keeps between steps: arrays of the shape of x, as secret as x itself."""
@@ -37,7 +37,7 @@ def _decays(name: str, value: Any) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class Update:
+class Update(Checked):
     """What happens with a step's direction; see the subclasses, of which `RULES` lists all.
 
     Attributes
@@ -204,14 +204,11 @@ class Momentum(Update):
     Sutskever, Martens, Dahl, Hinton 2013, in the form of PyTorch.
     """
 
-    momentum: float = 0.9
-    nesterov: bool = False
+    momentum: float = field(default=0.9, metadata=by(_DECAY))
+    nesterov: bool = field(default=False, metadata=by(flag))
 
     kind = "momentum"
     _arrays = 1
-
-    def __post_init__(self) -> None:
-        convert(self, momentum=_DECAY, nesterov=flag)
 
     def _along(self, direction: Array, state: State, k: int) -> tuple[Array, State]:
         velocity = self.momentum * state[0] + direction
@@ -243,14 +240,11 @@ class Adam(Update):
     Kingma, Ba 2015, Algorithm 1.
     """
 
-    betas: tuple[float, float] = (0.9, 0.999)
-    eps: float = 1e-8
+    betas: tuple[float, float] = field(default=(0.9, 0.999), metadata=by(_decays))
+    eps: float = field(default=1e-8, metadata=by(POSITIVE))
 
     kind = "adam"
     _arrays = 2
-
-    def __post_init__(self) -> None:
-        convert(self, betas=_decays, eps=POSITIVE)
 
     def reaches(self, state: State) -> bool:
         """Whether the moving average of squares is nonnegative.

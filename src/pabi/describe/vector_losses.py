@@ -8,15 +8,15 @@ gradient of a convex loss of z over any convex set of p's, and here it has close
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pabi.describe.gradient_steps import Constraints, Kind, curvature_known
+from pabi.describe.gradient_steps import Kind, curvature_known
 from pabi.describe.joint_clipping import hinge_within, logistic_within, row_norms, softmax_within
 from pabi.describe.scalar_losses import (
     Huber,
@@ -27,10 +27,10 @@ from pabi.describe.scalar_losses import (
     Squared,
 )
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import must_be
 from pabi.numbers.rounding import Array, root_above
 from pabi.numbers.showing import exact
-from pabi.numbers.validate import POSITIVE, Check
+from pabi.numbers.validate import POSITIVE, Check, by
 
 RESIDUAL: Check = partial(validate.number, above=0.0, at_most=1.0)
 CLASSES: Check = partial(validate.integer, at_least=2)
@@ -46,8 +46,7 @@ class Softmax(LinearLoss):
     a·log Σ_{k≠y} e^(z_k) − a·z_y − a·log a − (1 − a)·log(1 − a) there (docs, "Convex clipping").
     """
 
-    residual_cap: float = 1.0
-    optional: ClassVar[Constraints] = {"residual_cap": RESIDUAL}
+    residual_cap: float = field(default=1.0, metadata=by(RESIDUAL))
     response = "class"
 
     @property
@@ -176,10 +175,8 @@ class OneVsRest(LinearLoss):
     derivative, the same multiple for all of them.
     """
 
-    classes: int
-    smoothing: float | None = None
-    parameters: ClassVar[Constraints] = {"classes": CLASSES}
-    optional: ClassVar[Constraints] = {"smoothing": POSITIVE}
+    classes: int = field(metadata=by(CLASSES))
+    smoothing: float | None = field(default=None, metadata=by(POSITIVE))
     response = "class"
 
     @property
@@ -241,8 +238,7 @@ class OneVsRest(LinearLoss):
 class VectorHuber(LinearLoss):
     """½‖z − y‖², linear beyond residuals z − y of norm `threshold`."""
 
-    threshold: float
-    parameters: ClassVar[Constraints] = {"threshold": POSITIVE}
+    threshold: float = field(metadata=by(POSITIVE))
     response = "vector"
     steepness = Fraction(1)
 
@@ -338,19 +334,18 @@ def executable(kind: str, **parameters: Any) -> LinearLoss:
     There may be other parameters, such as `feature_norm`. Raises InvalidInput naming the parameter.
     """
     cls = LINEAR_LOSSES[kind]
-    values = {name: check(name, parameters[name]) for name, check in cls.parameters.items()}
-    values |= {n: check(n, parameters[n]) for n, check in cls.optional.items() if n in parameters}
+    checks = {**cls.parameters(required=True), **cls.parameters(required=False)}
+    values = {n: check(n, parameters[n]) for n, check in checks.items() if n in parameters}
     for name, most in cls.largest.items():
-        if values[name] > most:
-            raise InvalidInput(name, f"expected at most {exact(most)}, got {values[name]!r}")
+        must_be(values[name] <= most, name, f"at most {exact(most)}", values[name])
     return cls.of(values)
 
 
 def kind_of(cls: type[LinearLoss]) -> Kind:
     """Such a loss as the accountant knows it, for rows of norm at most `feature_norm`."""
     return Kind(
-        required={"feature_norm": POSITIVE, **cls.parameters},
-        optional=cls.optional,
+        required={"feature_norm": POSITIVE, **cls.parameters(required=True)},
+        optional=cls.parameters(required=False),
         facts=lambda p: cls.of(p).facts(p["feature_norm"]),
         clipped=lambda p, clip_norm: cls.of(p).facts(p["feature_norm"], clip_norm),
         sentences=curvature_known,

@@ -16,7 +16,7 @@ from pabi.describe.runs import NoisySGD
 from pabi.describe.unlearning import Unlearning
 from pabi.draw.themes import axes_for, legend_within, palette
 from pabi.literature.comparison import OURS, Comparison, Description, Row, compare
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.showing import exact
 
 if TYPE_CHECKING:
@@ -97,8 +97,7 @@ def _lengths(run: Description) -> tuple[list[Any], str]:
     if isinstance(run, Unlearning):
         raise InvalidInput("ax", "forgetting has no picture: plan it for other numbers of epochs")
     if isinstance(run, LangevinDiffusion):
-        if not run.constant:
-            raise InvalidInput("ax", "a diffusion of varying temperature has no picture")
+        require(run.constant, "ax", "a diffusion of varying temperature has no picture")
         return np.geomspace(1e-3 * run.time, run.time, 41).tolist(), "time"
     if isinstance(run, LangevinChain):
         return _lengths(run.run)
@@ -106,8 +105,7 @@ def _lengths(run: Description) -> tuple[list[Any], str]:
         assert run.steps is not None
         total, unit, points = run.steps, "steps", 25
     else:
-        if not run.constant:
-            raise InvalidInput("ax", "a run of varying steps has no picture: its length is fixed")
+        require(run.constant, "ax", "a run of varying steps has no picture: its length is fixed")
         sampled = run.order.fresh
         in_steps = sampled or run.steps_per_epoch == 1
         total = run.data_steps if in_steps else run.data_steps // run.steps_per_epoch
@@ -214,8 +212,9 @@ def _dress(
     about: dict[str, Any] = {
         "title": "solid: sound; dashed: refuted;\ndotted: unverified; dash-dotted: stated",
         "alignment": "left",
+        "title_fontsize": "small",
+        "labelspacing": 0.8,
     }
-    about |= {"title_fontsize": "small", "labelspacing": 0.8}
     if own:
         beside = {"loc": "center left", "bbox_to_anchor": (1.01, 0.5), "fontsize": "small"}
         ax.legend(frameon=False, **beside, **about)

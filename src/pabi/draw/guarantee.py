@@ -19,7 +19,7 @@ from pabi.draw.themes import (
     palette_of,
     style,
 )
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import require
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import shown
 from pabi.tradeoff import Product
@@ -52,8 +52,7 @@ def plot_guarantee(guarantee: Guarantee, ax: Any = None) -> Any:
     """
     ax = axes_for(ax, 1, 2, figsize=(11, 4.8))
     axes = np.ravel(np.asarray(ax, dtype=object))
-    if axes.size != 2:
-        raise InvalidInput("ax", f"expected a pair of axes, got {axes.size}")
+    require(axes.size == 2, "ax", f"expected a pair of axes, got {axes.size}")
     _draw_tradeoff(guarantee, axes[0])
     _draw_epsilon(guarantee, axes[1])
     return axes
@@ -76,15 +75,14 @@ def _draw_tradeoff(guarantee: Guarantee, ax: Any) -> None:
     for curve, label, colour, dashes in _curves(guarantee):
         corners = below_errors(fpr, np.asarray(curve(fpr)))
         ax.plot(*corners, dashes, color=colour, label=label, linewidth=2)
+    about = {"ylabel": "false-negative rate (at least)", "title": "What an attacker must accept"}
+    _finish_errors(ax, **about, yticks=np.linspace(0.0, 1.0, 6))
+
+
+def _finish_errors(ax: Any, **about: Any) -> None:
+    """The line of perfect privacy, axes of error rates, and a legend."""
     ax.plot([0, 1], [1, 0], ":", color=palette().neutral, label="perfect privacy")
-    ax.set(
-        xlabel="attacker's false-positive rate",
-        ylabel="false-negative rate (at least)",
-        title="What an attacker must accept",
-        xlim=(0, 1),
-        ylim=(0, 1.02),
-        yticks=np.linspace(0.0, 1.0, 6),
-    )
+    ax.set(xlabel="attacker's false-positive rate", xlim=(0, 1), ylim=(0, 1.02), **about)
     ax.set_aspect("equal")
     legend_within(ax, loc="upper right")
 
@@ -203,16 +201,7 @@ def plot_audit(audit: Audit, ax: Any = None) -> Any:
         ax.plot(*exact_curve(audit.law), "--", color=colours.other, label="exact instance")
     label = f"{audit.trainings} trainings"
     ax.plot(*audit.curve.T, "o", color=colours.other, markersize=5, label=label)
-    ax.plot([0, 1], [1, 0], ":", color=colours.neutral, label="perfect privacy")
-    ax.set(
-        xlabel="attacker's false-positive rate",
-        ylabel="false-negative rate",
-        title="What an attacker got",
-        xlim=(0, 1),
-        ylim=(0, 1.02),
-    )
-    ax.set_aspect("equal")
-    legend_within(ax, loc="upper right")
+    _finish_errors(ax, ylabel="false-negative rate", title="What an attacker got")
     return ax
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import must_be
 from pabi.numbers.rounding import Array
 
 Theme = Literal["light", "dark"]
@@ -104,8 +104,7 @@ def palette_of(theme: Theme) -> Palette:
     InvalidInput
         For another theme.
     """
-    if theme not in _PALETTES:
-        raise InvalidInput("theme", f"expected 'light' or 'dark', got {theme!r}")
+    must_be(theme in _PALETTES, "theme", "'light' or 'dark'", theme)
     return _PALETTES[theme]
 
 

@@ -15,9 +15,9 @@ from pabi.analyses import exponential
 from pabi.describe.langevin import LangevinDiffusion
 from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, TargetUnreachable
+from pabi.numbers.errors import InvalidInput, TargetUnreachable, require
 from pabi.numbers.rounding import up
-from pabi.numbers.search import GOLDEN, bisected, neighbours
+from pabi.numbers.search import bisected, golden, neighbours
 from pabi.numbers.showing import exact, shown
 
 MARGIN = 1.0 + 1e-9  # above the roundings of everything here
@@ -202,19 +202,9 @@ def least_argument(
     grid = [a + (b - a) * i / (points - 1) for i in range(points)]
     values = [function(math.exp(t)) for t in grid]
     best = min(range(points), key=values.__getitem__)
-    left, right = grid[max(0, best - 1)], grid[min(points - 1, best + 1)]
-    c, d = right - GOLDEN * (right - left), left + GOLDEN * (right - left)
-    fc, fd = function(math.exp(c)), function(math.exp(d))
-    for _ in range(36):
-        if fc <= fd:
-            right, d, fd = d, c, fc
-            c = right - GOLDEN * (right - left)
-            fc = function(math.exp(c))
-        else:
-            left, c, fc = c, d, fd
-            d = left + GOLDEN * (right - left)
-            fd = function(math.exp(d))
-    return math.exp(min((values[best], grid[best]), (fc, c), (fd, d))[1])
+    around = grid[max(0, best - 1)], grid[min(points - 1, best + 1)]
+    *_, ((c, low_c), (d, low_d)) = golden(lambda t: -function(math.exp(t)), *around, 36)
+    return math.exp(min((values[best], grid[best]), (-low_c, c), (-low_d, d))[1])
 
 
 # Uniform stability of Langevin diffusions and Gibbs densities.
@@ -301,8 +291,7 @@ def uniform_stability(
 def _from_total_variation(trivial: float, mu: float | None, advantage: float | None) -> float:
     if trivial == math.inf:
         raise InvalidInput("diameter", "missing: stability of nonconvex losses needs a bounded set")
-    if (mu is None) == (advantage is None):
-        raise InvalidInput("mu", "expected exactly one of mu and advantage")
+    require((mu is None) != (advantage is None), "mu", "expected exactly one of mu and advantage")
     if advantage is not None:
         return up(trivial * validate.number("advantage", advantage, at_least=0.0, at_most=1.0))
     assert mu is not None

@@ -60,8 +60,8 @@ def _integrals(problem: Problem) -> tuple[float, float]:
     scales = [
         problem.mu * r / (problem.gap * math.sqrt(p)),
         r * math.sqrt(problem.n) / problem.lipschitz,
+        problem.diameter / problem.gap,
     ]
-    scales.append(problem.diameter / problem.gap)
     if m:
         scales.append(1.0 / m)
     return min(scales) * 1e-4, max(scales) * 1e4

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, must_be, require
 from pabi.numbers.rounding import Array
 from pabi.numbers.validate import keep
 
@@ -57,21 +57,17 @@ class PackingLoss:
 
     def __post_init__(self) -> None:
         centres, bits = _matrix("centres", self.centres), _matrix("bits", self.bits)
-        if bits.shape[1] != centres.shape[0]:
-            raise InvalidInput(
-                "bits",
-                f"expected one column for each of {centres.shape[0]} centres, got {bits.shape}",
-            )
-        if not ((bits == 0.0) | (bits == 1.0)).all():
-            raise InvalidInput("bits", "expected 0 and 1")
+        require(
+            bits.shape[1] == centres.shape[0],
+            "bits",
+            f"expected one column for each of {centres.shape[0]} centres, got {bits.shape}",
+        )
+        require(((bits == 0.0) | (bits == 1.0)).all(), "bits", "expected 0 and 1")
         validate.number("lipschitz", self.lipschitz, above=0.0)
         half = 0.5 * _least_distance(centres)
         width = half if self.well_radius is None else self.well_radius
         width = validate.number("well_radius", width, above=0.0)
-        if width > half:
-            raise InvalidInput(
-                "well_radius", f"expected at most {half!r}, half of the separation, got {width!r}"
-            )
+        must_be(width <= half, "well_radius", f"at most {half!r}, half of the separation", width)
         keep(self, bits=bits, centres=centres, well_radius=width)
 
     @property
@@ -322,8 +318,7 @@ def _matrix(field: str, value: Any) -> Array:
         raise InvalidInput(field, "expected a two-dimensional array of numbers") from None
     if array.ndim != 2 or array.size == 0:
         raise InvalidInput(field, f"expected a two-dimensional array, got shape {array.shape}")
-    if not np.isfinite(array).all():
-        raise InvalidInput(field, "expected finite numbers")
+    require(np.isfinite(array).all(), field, "expected finite numbers")
     return array
 
 

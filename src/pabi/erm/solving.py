@@ -20,7 +20,7 @@ from pabi.erm.diffusions import AVERAGE
 from pabi.erm.planned import Plan
 from pabi.guarantees.guarantee import Guarantee
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, TargetUnreachable
+from pabi.numbers.errors import InvalidInput, TargetUnreachable, require
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import exact, shown
 
@@ -125,10 +125,9 @@ def solve(
     region = _domain(plan, domain)
     if isinstance(plan.run, LangevinDiffusion):
         return _follow(plan, plan.run, gradient, region, steps, random_state, ledger)
-    if steps is not None:
-        raise InvalidInput(
-            "steps", f"a mechanism is drawn from exactly: expected none, got {steps!r}"
-        )
+    require(
+        steps is None, "steps", f"a mechanism is drawn from exactly: expected none, got {steps!r}"
+    )
     return _draw(plan, loss_value, region, most_evaluations, random_state, ledger)
 
 
@@ -144,12 +143,12 @@ def _domain(plan: Plan, domain: Any) -> Any:
     from pabi.sampling.envelopes import read_region
 
     region = read_region(domain, plan.dimension, diameter)
-    if region.longest > plan.radius * _ROUNDED:
-        raise InvalidInput(
-            "domain",
-            f"expected no point farther than {plan.radius!r} from the origin, the plan's radius, got one at "
-            f"{region.longest!r}",
-        )
+    require(
+        region.longest <= plan.radius * _ROUNDED,
+        "domain",
+        f"expected no point farther than {plan.radius!r} from the origin, the plan's radius, got one at "
+        f"{region.longest!r}",
+    )
     if np.any(domain(np.zeros(plan.dimension), 1.0) != 0.0):
         raise InvalidInput("domain", "expected the origin in it: it is the set's centre")
     return domain
@@ -165,8 +164,7 @@ def _draw(
 ) -> Solution:
     from pabi.sampling import gibbs_rejection
 
-    if not callable(loss_value):
-        raise InvalidInput("loss_value", f"{plan.algorithm} needs it: expected a callable")
+    require(callable(loss_value), "loss_value", f"{plan.algorithm} needs it: expected a callable")
     rho = plan.regulariser
 
     def whole(points: Array, *rows: Any) -> Array:
@@ -201,14 +199,13 @@ def _follow(
 ) -> Solution:
     from pabi.sampling import langevin
 
-    if not callable(gradient):
-        raise InvalidInput("gradient", f"{plan.algorithm} needs it: expected a callable")
-    if plan.only_a_bound:
-        raise InvalidInput(
-            "smoothness",
-            "missing: without it no steps of a chain are known to contract; plan again with smoothness=…, or "
-            'with algorithm="path_average"',
-        )
+    require(callable(gradient), "gradient", f"{plan.algorithm} needs it: expected a callable")
+    require(
+        not plan.only_a_bound,
+        "smoothness",
+        "missing: without it no steps of a chain are known to contract; plan again with smoothness=…, or "
+        'with algorithm="path_average"',
+    )
     count = _steps(plan) if steps is None else validate.integer("steps", steps, at_least=1)
     chain = _private(plan, run, domain, count)
     start = np.zeros(plan.dimension)

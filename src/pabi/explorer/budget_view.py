@@ -13,12 +13,11 @@ from pabi.budget.ledger import Ledger, refuse_another_unit
 from pabi.budget.lines import Book, book_of
 from pabi.budget.reports import LedgerReport, report_of
 from pabi.explorer.check_view import checked
-from pabi.explorer.controls import number, state_in, text_in, text_of
+from pabi.explorer.controls import number_in, state_in, text_in
 from pabi.explorer.run_view import Event, point
 from pabi.explorer.state import read
 from pabi.guarantees.guarantee import Guarantee
-from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.showing import exact, shown, shown_down
 
 
@@ -47,12 +46,9 @@ def events(request: dict[str, Any]) -> Iterator[Event]:
 def _begun(request: dict[str, Any]) -> str:
     """The text of a new ledger, which has an entry for each guarantee."""
     state, released = state_in(request), request["released"]
-    if not isinstance(released, list):
-        raise InvalidInput("released", "expected a list of files")
-    epsilon = number("budget_epsilon", text_of(state, "budget_epsilon", "3"))
-    delta = number("budget_delta", text_of(state, "budget_delta", "1e-5"))
-    validate.number("budget_epsilon", epsilon, above=0.0)
-    validate.number("budget_delta", delta, above=0.0, below=1.0)
+    require(isinstance(released, list), "released", "expected a list of files")
+    epsilon = number_in(state, "budget_epsilon", above=0.0)
+    delta = number_in(state, "budget_delta", above=0.0, below=1.0)
     guarantees = [_proven(one) for one in released]
     unit = guarantees[0].unit if guarantees else "record"
     with TemporaryDirectory() as folder:
@@ -100,16 +96,15 @@ def _ledger(report: LedgerReport) -> dict[str, Any]:
 
 
 def _remark(committed: bool, testing: bool) -> str:
-    texts = ([] if committed else ["reserved, not released yet"]) + ["a test"] * testing
-    return ", ".join(texts)
+    return ", ".join(["reserved, not released yet"] * (not committed) + ["a test"] * testing)
 
 
 def _timeline(report: LedgerReport) -> list[Any]:
-    rows = [point(0.0, 0.0, "0", "opened")]
-    for entry in report.entries:
-        text = f"{exact(entry.number)}: {entry.at}"
-        rows.append(point(float(entry.number), entry.epsilon, shown(entry.epsilon), text))
-    return rows
+    later = (
+        point(float(e.number), e.epsilon, shown(e.epsilon), f"{exact(e.number)}: {e.at}")
+        for e in report.entries
+    )
+    return [point(0.0, 0.0, "0", "opened"), *later]
 
 
 def _what_if(book: Book, report: LedgerReport, request: dict[str, Any]) -> dict[str, Any]:
@@ -124,10 +119,8 @@ def _what_if(book: Book, report: LedgerReport, request: dict[str, Any]) -> dict[
         what = f"the run of this page, ε = {shown(guarantee.epsilon(delta))} at δ = {exact(delta)}"
         unlike = report.adjacency not in (None, guarantee.adjacency)
     else:
-        epsilon = number("what_epsilon", text_of(state, "what_epsilon", "0.5"))
-        at = number("what_delta", text_of(state, "what_delta", "1e-5"))
-        validate.number("what_epsilon", epsilon, above=0.0)
-        validate.number("what_delta", at, above=0.0, below=1.0)
+        epsilon = number_in(state, "what_epsilon", above=0.0)
+        at = number_in(state, "what_delta", above=0.0, below=1.0)
         # Of all mechanisms with this ε a Gaussian one: others may be charged more.
         charge = filters.charge(_gaussian(epsilon, at))
         what = f"a Gaussian release with ε = {exact(epsilon)} at δ = {exact(at)}"

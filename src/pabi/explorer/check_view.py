@@ -74,9 +74,7 @@ def _delta(guarantee: Guarantee, verdict: Verdict) -> float:
 def _trained(guarantee: Guarantee, delta: float) -> list[tuple[str, str]]:
     """What the file says was done, from which everything is proven; nothing where it describes no run."""
     proof = guarantee.to_dict(certificate=True).get("certificate") or {}
-    if "run" not in proof:
-        return []
-    return rows_of(from_dict(proof["run"]), delta)
+    return rows_of(from_dict(proof["run"]), delta) if "run" in proof else []
 
 
 def _verdict(verdict: Verdict, guarantee: Guarantee | None) -> dict[str, Any]:

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from dataclasses import KW_ONLY, asdict, dataclass
 from typing import Any, Literal
 
-from pabi.describe.losses import KINDS
-from pabi.numbers.errors import InvalidInput
+from pabi.describe.losses import parameter_names
+from pabi.numbers import validate
+from pabi.numbers.errors import InvalidInput, require
 
 Choices = tuple[tuple[str, str], ...]
 
@@ -94,22 +95,13 @@ _PARAMETERS: Mapping[str, tuple[str, str, tuple[float, float] | None, str]] = {
 }  # fmt: skip
 
 
-def _loss_controls() -> tuple[Control, ...]:
-    controls = []
-    for name, (label, default, ends, hint) in _PARAMETERS.items():
-        having = tuple(
-            kind
-            for kind, _ in _LOSSES
-            if name in KINDS[kind].required or name in KINDS[kind].optional
-        )
-        kind: Literal["number", "whole"] = "whole" if name == "classes" else "number"
-        only = (("loss", having),)
-        row = Control(
-            name, label, kind, group="Loss", default=default, ends=ends, only=only, hint=hint,
-            table="loss", field=name,
-        )  # fmt: skip
-        controls.append(row)
-    return tuple(controls)
+def _loss_control(name: str) -> Control:
+    label, default, ends, hint = _PARAMETERS[name]
+    having = tuple(kind for kind, _ in _LOSSES if name in parameter_names(kind))
+    return Control(
+        name, label, "whole" if name == "classes" else "number", group="Loss", default=default,
+        ends=ends, only=(("loss", having),), hint=hint, table="loss", field=name,
+    )  # fmt: skip
 
 
 _SIZED = ("cyclic", "shuffle_once", "reshuffle", "balls_in_bins", "fixed_size", "poisson")
@@ -118,7 +110,7 @@ CONTROLS: tuple[Control, ...] = (
     Control("loss", "loss", "choice", group="Loss", default="logistic", choices=_LOSSES, table="loss",
             field="kind",
             hint="What one record adds to what is minimised."),
-    *_loss_controls(),
+    *map(_loss_control, _PARAMETERS),
     Control("l2", "ℓ2 regularisation", "number", group="Loss", default="0.01", ends=(1e-5, 1),
             table="loss", field="l2",
             hint="λ: it pulls models together, so that more is forgotten. May be empty."),
@@ -213,6 +205,7 @@ BESIDES: tuple[Control, ...] = (
 )  # fmt: skip
 
 _LABELS = {control.name: control.label for control in (*CONTROLS, *BESIDES)}
+_DEFAULTS = {control.name: control.default for control in (*CONTROLS, *BESIDES)}
 _NAMES = {"kind": "further", "noise_std": "noise", "noise_multiplier": "noise", "epsilon": "target"}
 
 
@@ -246,9 +239,9 @@ _GROUPS = re.compile(r"[+-]?[1-9]\d{0,2}(\.000)+")  # a thousand to some; nobody
 _LONGEST = 60
 
 
-def text_of(state: Mapping[str, Any], name: str, default: str) -> str:
+def text_of(state: Mapping[str, Any], name: str) -> str:
     """What a control holds. Raises InvalidInput for what is no text."""
-    value = state.get(name, default)
+    value = state.get(name, _DEFAULTS[name])
     if not isinstance(value, str):
         raise InvalidInput(name, "expected a text")
     return value.strip()
@@ -272,9 +265,13 @@ def number(name: str, text: str) -> float:
     if len(plain) > _LONGEST or not _NUMBER.fullmatch(plain):
         raise InvalidInput(name, f"expected a number such as 0.5 or 0,5, got {_short(text)}")
     value = float(plain.replace(",", "."))
-    if not math.isfinite(value):
-        raise InvalidInput(name, f"expected a finite number, got {_short(text)}")
+    require(math.isfinite(value), name, f"expected a finite number, got {_short(text)}")
     return value
+
+
+def number_in(state: Mapping[str, Any], name: str, **bounds: float) -> float:
+    """The number that a control holds, within these bounds. Raises InvalidInput."""
+    return validate.number(name, number(name, text_of(state, name)), **bounds)
 
 
 def whole(name: str, text: str) -> int:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from pabi.execute.progress import heard_by
-from pabi.explorer.controls import number, state_in, text_of
+from pabi.explorer.controls import number_in, state_in, text_of
 from pabi.explorer.run_view import Event, assumptions
 from pabi.explorer.state import state_of
 from pabi.numbers import validate
@@ -29,15 +29,9 @@ _SHARE = 0.25  # of the records, kept to see how well the model does
 def events(request: dict[str, Any]) -> Iterator[Event]:
     """The events of a training. `request`: {"state"}, with `demo_epsilon`, `demo_data` and `demo_delta`."""
     state = state_in(request)
-    epsilon = number("demo_epsilon", text_of(state, "demo_epsilon", "1"))
-    validate.number("demo_epsilon", epsilon, above=0.0)
-    delta = validate.number(
-        "demo_delta",
-        number("demo_delta", text_of(state, "demo_delta", "1e-5")),
-        above=0.0,
-        below=1.0,
-    )
-    kind = validate.choice("demo_data", text_of(state, "demo_data", "cancer"), ("cancer", "digits"))
+    epsilon = number_in(state, "demo_epsilon", above=0.0)
+    delta = number_in(state, "demo_delta", above=0.0, below=1.0)
+    kind = validate.choice("demo_data", text_of(state, "demo_data"), ("cancer", "digits"))
     yield "progress", {"over": 0, "steps": 0, "text": "reading the data and planning"}
     train, test, classes, ranges = _data(kind)
     model = _model(epsilon, delta, classes, ranges)

@@ -8,7 +8,7 @@ from typing import Any
 from pabi.account.best import best_guarantee
 from pabi.account.forgetting import Bill, bill_in_words, bill_of, described
 from pabi.describe.runs import NoisySGD
-from pabi.explorer.controls import number, state_in, text_of, whole
+from pabi.explorer.controls import number_in, state_in, text_of, whole
 from pabi.explorer.run_view import Event, point
 from pabi.explorer.state import read
 from pabi.numbers.errors import InvalidInput, NotApplicable, TargetUnreachable
@@ -24,8 +24,8 @@ def events(request: dict[str, Any]) -> Iterator[Event]:
     run, delta = picked.description, picked.delta
     if not isinstance(run, NoisySGD):
         raise InvalidInput("further", "expected a run of noisy SGD: nothing else forgets here")
-    records = whole("records", text_of(state, "records", "50"))
-    target = number("forget_target", text_of(state, "forget_target", "1"))
+    records = whole("records", text_of(state, "records"))
+    target = number_in(state, "forget_target")
     fewest: int | None = None
     bill: Bill | None = None
     try:

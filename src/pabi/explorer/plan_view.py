@@ -8,8 +8,7 @@ from typing import Any
 
 from pabi.account.calibration import calibrate
 from pabi.describe.runs import NoisySGD
-from pabi.explorer.controls import label_of, state_in, text_of
-from pabi.explorer.controls import number as typed
+from pabi.explorer.controls import label_of, number_in, state_in, text_of
 from pabi.explorer.run_view import OURS, Event, epsilon_curves, number, tradeoff_curves
 from pabi.explorer.state import differences, noise_of, read, rows_of, state_of
 from pabi.numbers import validate
@@ -26,9 +25,10 @@ def events(request: dict[str, Any]) -> Iterator[Event]:
     run = picked.description
     if not isinstance(run, NoisySGD):
         raise InvalidInput("further", "expected a run of noisy SGD; pabi calibrate plans others")
-    target = validate.number("target", typed("target", text_of(state, "target", "1")), above=0.0)
-    what = validate.choice("parameter", text_of(state, "parameter", "noise"), _PARAMETERS)
-    name = _field(run) if what == "noise" else what
+    target = number_in(state, "target", above=0.0)
+    what = validate.choice("parameter", text_of(state, "parameter"), _PARAMETERS)
+    noise = "noise_std" if run.noise_multiplier is None else "noise_multiplier"
+    name = noise if what == "noise" else what
     met = calibrate(run, target, picked.delta, name)
     if what in ("noise", "clip_norm"):
         met = _legible(met, name)
@@ -40,7 +40,7 @@ def events(request: dict[str, Any]) -> Iterator[Event]:
             "parameter": what,
             "label": label_of(what)[1],
             "value": after.get(what, ""),
-            "before": text_of(state, what, ""),
+            "before": text_of({what: ""} | state, what),
             "epsilon": shown(guarantee.epsilon(picked.delta)),
             "target": shown(target),
             "method": guarantee.method,
@@ -49,10 +49,6 @@ def events(request: dict[str, Any]) -> Iterator[Event]:
             "state": after,
         },
     )
-
-
-def _field(run: NoisySGD) -> str:
-    return "noise_multiplier" if run.noise_multiplier is not None else "noise_std"
 
 
 def _legible(run: NoisySGD, name: str) -> NoisySGD:

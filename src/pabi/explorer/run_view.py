@@ -306,19 +306,16 @@ def _peers(picked: Picked) -> list[dict[str, Any]]:
 
 def _analyses(picked: Picked, answers: list[Outcome], guarantee: Guarantee) -> list[dict[str, Any]]:
     """Every analysis, the best on top."""
-    rows = []
-    for answer in answers:
-        proven = answer.guarantee
-        rows.append(
-            {
-                "method": answer.name,
-                "epsilon": None if proven is None else shown(proven.epsilon(picked.delta)),
-                "reason": answer.reason,
-                "best": answer.name == guarantee.method,
-            }
-        )
-    rows.sort(key=lambda row: (not row["best"], row["epsilon"] is None))
-    return rows
+    rows = (
+        {
+            "method": answer.name,
+            "epsilon": answer.guarantee and shown(answer.guarantee.epsilon(picked.delta)),
+            "reason": answer.reason,
+            "best": answer.name == guarantee.method,
+        }
+        for answer in answers
+    )
+    return sorted(rows, key=lambda row: (not row["best"], row["epsilon"] is None))
 
 
 def _changes(picked: Picked, guarantee: Guarantee, seconds: float) -> Event:
@@ -328,16 +325,16 @@ def _changes(picked: Picked, guarantee: Guarantee, seconds: float) -> Event:
 
     delta = picked.delta
     explanation = Explanation((), delta, guarantee, picked.description, seconds)
-    before, rows = state_of(picked.description, delta), []
-    for change in explanation.changes:
-        after = state_of(change.description, delta)
-        rows.append(
-            {
-                "what": differences(before, after) or change.what,
-                "epsilon": shown(change.epsilon),
-                "training": change.training,
-                "state": after,
-            }
-        )
+    before = state_of(picked.description, delta)
+    rows = [
+        {
+            "what": differences(before, after := state_of(change.description, delta))
+            or change.what,
+            "epsilon": shown(change.epsilon),
+            "training": change.training,
+            "state": after,
+        }
+        for change in explanation.changes
+    ]
     tried = seconds <= SLOW or not isinstance(picked.description, NoisySGD)
     return "changes", {"rows": rows, "advice": list(explanation.advice), "tried": tried}

@@ -34,7 +34,7 @@ from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from pabi.explorer.workers import Workers
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, must_be
 
 # Where the explorer is to be found: a socket of this machine, and an address that has the token.
 #
@@ -106,10 +106,7 @@ def query_of(link: str) -> str:
 
     before, mark, after = link.strip().partition("#")[0].partition("?")
     pairs = parse_qsl(after if mark else before, keep_blank_values=True)
-    if not pairs and not mark:
-        raise InvalidInput(
-            "--open", f"expected a link to the page, or what follows its ?, got {link!r}"
-        )
+    must_be(pairs or mark, "--open", "a link to the page, or what follows its ?", link)
     for name, _ in pairs:
         if name not in names():
             raise InvalidInput("--open", f"{name!r} is not on the page; expected such as epochs=50")

@@ -10,8 +10,7 @@ from typing import Any
 
 from pabi.describe.files import Description, description_in, run_file, tables_in, to_dict
 from pabi.describe.runs import NoisySGD
-from pabi.explorer.controls import CONTROLS, Control, number, text_of, whole
-from pabi.numbers import validate
+from pabi.explorer.controls import CONTROLS, Control, number, number_in, text_of, whole
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.showing import exact, shown
 
@@ -44,15 +43,13 @@ class Picked:
 
 def read(state: State) -> Picked:
     """What the controls say. Raises InvalidInput naming a control or a field."""
-    delta = validate.number(
-        "delta", number("delta", text_of(state, "delta", "1e-5")), above=0.0, below=1.0
-    )
-    further = tables_in(text_of(state, "further", ""), "further")
+    delta = number_in(state, "delta", above=0.0, below=1.0)
+    further = tables_in(text_of(state, "further"), "further")
     if further.get("kind", _RUN) != _RUN:
         return Picked(_alone(further), delta, rest=True)
     table = _together(_table(state), further)
     run = description_in(table)
-    shape = text_of(state, "schedule", "constant")
+    shape = text_of(state, "schedule")
     if shape in _SHAPES and "step_size" not in further and isinstance(run, NoisySGD):
         first, steps = float(table["step_size"]), run.steps
         run = replace(run, step_size=lambda k: float(first * _SHAPES[shape](k, steps)))
@@ -73,12 +70,12 @@ def _table(state: State) -> dict[str, Any]:
     for control in CONTROLS:
         if control.name in _NO_FIELD or not _shown(control, state):
             continue
-        value = _value(control, text_of(state, control.name, control.default))
+        value = _value(control, text_of(state, control.name))
         if value is not None:
             (table[control.table] if control.table else table)[control.field] = value
-    noise = text_of(state, "noise", "0.01")
+    noise = text_of(state, "noise")
     if noise:
-        table[text_of(state, "noise_kind", "noise_std")] = number("noise", noise)
+        table[text_of(state, "noise_kind")] = number("noise", noise)
     if "clip_norm" not in table:
         table.pop("clipping", None)
     return table
@@ -86,8 +83,7 @@ def _table(state: State) -> dict[str, Any]:
 
 def _shown(control: Control, state: State) -> bool:
     """Whether a control means something beside the others."""
-    defaults = {other.name: other.default for other in CONTROLS}
-    return all(text_of(state, name, defaults[name]) in values for name, values in control.only)
+    return all(text_of(state, name) in values for name, values in control.only)
 
 
 def _value(control: Control, text: str) -> Any:

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from pabi.describe.accounted import Compared
 from pabi.guarantees.proof import Proof
 from pabi.numbers.encoding import parse_json
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, must_be
 from pabi.numbers.version import __version__
 
 if TYPE_CHECKING:
@@ -219,8 +219,7 @@ def check_format(data: Any, form: str, versions: Sequence[int]) -> dict[str, Any
     """`data` if it is an object of this format and one of these versions."""
     if not isinstance(data, dict):
         raise InvalidInput("json", f"expected an object, got {type(data).__name__}")
-    if data.get("format") != form:
-        raise InvalidInput("format", f"expected {form!r}, got {data.get('format')!r}")
+    must_be(data.get("format") == form, "format", f"{form!r}", data.get("format"))
     if type(data.get("version")) is not int or data["version"] not in versions:
         read = " or ".join(map(str, versions))
         raise InvalidInput(

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
-from typing import TYPE_CHECKING, Any, ClassVar, overload
+from typing import Any, ClassVar, overload
 
 from pabi.describe.accounted import (
     MOST_GROUPED,
@@ -25,10 +25,9 @@ from pabi.describe.accounted import (
 )
 from pabi.describe.losses import Loss
 from pabi.describe.unlearning import Unlearning
-from pabi.guarantees.certificate import notes_of_all
-from pabi.guarantees.proof import Proof
+from pabi.guarantees.certificate import Certificate, check_format, notes_of_all
+from pabi.guarantees.proof import Proof, Written
 from pabi.guarantees.stated import (
-    StatedProof,
     adjacent,
     curve_in_words,
     mu_equivalent,
@@ -40,15 +39,13 @@ from pabi.guarantees.stated import (
     writable,
 )
 from pabi.numbers import showing, validate
-from pabi.numbers.errors import InvalidInput, NotApplicable
+from pabi.numbers.encoding import parse_json
+from pabi.numbers.errors import InvalidInput, NotApplicable, must_be, require
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import exact, shown
 from pabi.tradeoff import Gaussian, TradeOff, grouped
-from pabi.tradeoff.base import decode, encode
+from pabi.tradeoff.base import Readings, decode, encode
 from pabi.tradeoff.kinds import known_curve
-
-if TYPE_CHECKING:
-    from pabi.guarantees.certificate import Certificate
 
 FORMAT, VERSION = "pabi.guarantee", 2
 VERSIONS = (1, VERSION)
@@ -76,7 +73,7 @@ INDEPENDENT = "the releases are computed with independent noise and independent 
 
 
 @dataclass(frozen=True, eq=False)
-class Guarantee:
+class Guarantee(Readings):
     """A proven privacy guarantee: a trade-off function that holds under the listed assumptions.
 
     Built by `guarantee()` of a description, by `compose` or by `from_json`. Readings take ε, δ and rates as
@@ -187,7 +184,10 @@ class Guarantee:
         """
         curve = stated_curve(tradeoff)
         name, origin = words("method", method), words("source", source)
-        proof = StatedProof(curve, name, origin)
+        body = {"mechanism": {"method": name, "source": origin}}
+        proof = Written(
+            "stated mechanism", lambda: {**body, "claim": {"tradeoff": curve.to_dict()}}
+        )
         return cls(
             curve,
             checked_adjacency(adjacency),
@@ -199,6 +199,10 @@ class Guarantee:
         ).assuming(*sentences("assumptions", assumptions))
 
     # Readings.
+
+    @property
+    def _function(self) -> TradeOff:
+        return self.curve
 
     def epsilon(self, delta: float) -> float:
         """The least ε proven at `delta`, an upper bound; ∞ where there is none.
@@ -247,30 +251,6 @@ class Guarantee:
         return self.curve.epsilon_bounds(
             validate.number("delta", delta, at_least=0.0, below=1.0), rtol
         )
-
-    @overload
-    def delta(self, epsilon: float) -> float: ...
-    @overload
-    def delta(self, epsilon: Array | Sequence[float]) -> Array: ...
-    def delta(self, epsilon: Any) -> Any:
-        """The least δ proven at `epsilon`, an upper bound.
-
-        Parameters
-        ----------
-        epsilon : float or array of any shape
-            Any real number; infinite ones are allowed.
-
-        Returns
-        -------
-        float or array
-            δ in [0, 1], of the shape of `epsilon`.
-
-        Raises
-        ------
-        InvalidInput
-            For an `epsilon` that is NaN or no number.
-        """
-        return self.curve.delta(epsilon)
 
     @overload
     def tradeoff(self, fpr: float) -> float: ...
@@ -329,79 +309,10 @@ class Guarantee:
         at = validate.number("delta", delta, above=0.0, below=1.0)
         return mu_equivalent(self.curve, at)
 
-    def rdp(self, order: float) -> float:
-        """An upper bound on the Rényi divergence, in nats; ∞ where there is none.
-
-        Parameters
-        ----------
-        order : float > 1
-            The order of the divergence.
-
-        Returns
-        -------
-        float
-            Nats ≥ 0.
-
-        Raises
-        ------
-        InvalidInput
-            For an `order` that is not above 1.
-        """
-        return self.curve.rdp(order)
-
     @property
     def zcdp(self) -> float:
         """ρ of zero-concentrated DP: the Rényi divergence of every order α is at most ρα."""
         return self.curve.zcdp
-
-    @property
-    def advantage(self) -> float:
-        """The largest TPR − FPR of a membership attack, in [0, 1]: δ at ε = 0."""
-        return self.curve.advantage
-
-    @overload
-    def tpr(self, fpr: float) -> float: ...
-    @overload
-    def tpr(self, fpr: Array | Sequence[float]) -> Array: ...
-    def tpr(self, fpr: Any) -> Any:
-        """The largest true-positive rate of an attack at false-positive rate `fpr`.
-
-        Parameters
-        ----------
-        fpr : float or array of any shape, in [0, 1]
-            The attack's false-positive rate.
-
-        Returns
-        -------
-        float or array
-            Rates in [0, 1], of the shape of `fpr`.
-
-        Raises
-        ------
-        InvalidInput
-            For an `fpr` outside [0, 1].
-        """
-        return self.curve.tpr(fpr)
-
-    def bayes_success(self, prior: float = 0.5) -> float:
-        """The largest probability of guessing right whether the record is in.
-
-        Parameters
-        ----------
-        prior : float in (0, 1)
-            The probability, before the release is seen, that the record is in.
-
-        Returns
-        -------
-        float
-            A probability in [0, 1].
-
-        Raises
-        ------
-        InvalidInput
-            For a `prior` outside (0, 1).
-        """
-        return self.curve.bayes_success(prior)
 
     # Pickling (joblib, skops, copies): as the JSON text, so that a stored model carries the
     # certificate, and nothing of the solver or the run that computed it.
@@ -424,7 +335,6 @@ class Guarantee:
         InvalidInput
             For a theorem that the checker does not know, and for a proof that JSON cannot hold.
         """
-        from pabi.guarantees.certificate import Certificate
         from pabi.verification.theorems import table
 
         match self.proof:
@@ -436,6 +346,11 @@ class Guarantee:
                 raise InvalidInput("theorem", f"nobody could check a proof of {proof.theorem!r}")
             case proof:
                 return Certificate.of(proof, self.adjacency, self.besides, self.unit)
+
+    @property
+    def _payload(self) -> dict[str, Any] | None:
+        """The JSON object of its certificate, a new copy every time; None without one."""
+        return None if self.certificate is None else self.certificate.payload
 
     @property
     def verified(self) -> bool:
@@ -541,13 +456,12 @@ class Guarantee:
         Dong, Roth, Su 2022, Theorem 2.14; docs, "Theory", 19.
         """
         size = validate.integer("size", size, at_least=1, at_most=MOST_GROUPED)
-        if self.unit not in UNITS:
-            raise InvalidInput("unit", f'expected "record" or "user", got {self.unit!r}')
+        must_be(self.unit in UNITS, "unit", '"record" or "user"', self.unit)
         adjacency = _of_data(self.adjacency)
         if size == 1:
             return self
         if adjacency == "zero_out":
-            _refuse_strong(None if self.certificate is None else self.certificate.payload)
+            _refuse_strong(self._payload)
         curve = grouped(self.curve, size)
         sentences = group_sentences(size, self.unit, adjacency)
         return Guarantee(
@@ -559,7 +473,7 @@ class Guarantee:
             self.tuned_at,
             besides=self.besides,
             unit=groups_of(size, self.unit),
-            proof=None if self.proof is None else GroupsProof(self, size, curve),
+            proof=None if self.proof is None else groups_proof(self, size, curve),
         )
 
     # Writing and showing.
@@ -583,7 +497,6 @@ class Guarantee:
         InvalidInput
             With `certificate`, for a proof that cannot be written or checked.
         """
-        proof = self.certificate if certificate else None
         reading, notes = {}, dict(self.notes)
         if self.tuned_at is not None:
             reading = {"epsilon": encode(self.epsilon(self.tuned_at)), "delta": self.tuned_at}
@@ -600,7 +513,7 @@ class Guarantee:
             "method": self.method,
             "source": self.source,
             "assumptions": list(self.assumptions),
-            "certificate": proof.payload if proof else None,
+            "certificate": self._payload if certificate else None,
             **({"notes": notes} if notes else {}),
         }
 
@@ -631,8 +544,6 @@ class Guarantee:
         InvalidInput
             For what is not such a file, naming the field.
         """
-        from pabi.numbers.encoding import parse_json
-
         return cls.from_dict(parse_json(text))
 
     @classmethod
@@ -653,8 +564,6 @@ class Guarantee:
         InvalidInput
             For what is not such an object, naming the field.
         """
-        from pabi.guarantees.certificate import Certificate, check_format
-
         data = check_format(data, FORMAT, VERSIONS)
         notes = notes_in(data)
         for name, kind in (
@@ -663,8 +572,7 @@ class Guarantee:
             ("source", str),
             ("assumptions", list),
         ):
-            if not isinstance(data.get(name), kind):
-                raise InvalidInput(name, f"expected a {kind.__name__}, got {data.get(name)!r}")
+            must_be(isinstance(data.get(name), kind), name, f"a {kind.__name__}", data.get(name))
         proof = data.get("certificate")
         certificate = None if proof is None else Certificate.from_dict(proof)
         guarantee = cls(
@@ -744,9 +652,9 @@ class Guarantee:
 
     def __str__(self) -> str:
         at = self._reading_delta
-        details = [curve_in_words(self.curve), self.adjacency]
-        details += [*(() if self.unit == "record" else (self.unit,)), self.method]
-        details += [TESTING] if TESTING in self.assumptions else []
+        unit = () if self.unit == "record" else (self.unit,)
+        testing = (TESTING,) * (TESTING in self.assumptions)
+        details = (curve_in_words(self.curve), self.adjacency, *unit, self.method, *testing)
         return f"ε = {shown(self.epsilon(at))} at δ = {exact(at)} ({'; '.join(details)})"
 
     def __repr__(self) -> str:
@@ -780,12 +688,12 @@ def _of_data(compared: Compared) -> Adjacency:
     return compared
 
 
-def _require_guarantee(value: Any) -> None:
+SEVERAL = "pabi.Guarantee objects"
+
+
+def require_guarantee(field: str, value: Any, expected: str = "a pabi.Guarantee") -> None:
     """InvalidInput unless `value` is a guarantee of pabi's: nobody checks what a subclass says."""
-    if type(value) is not Guarantee:
-        kind = type(value).__name__
-        apart = ", passed one by one" if isinstance(value, list | tuple) else ""
-        raise InvalidInput("guarantees", f"expected pabi.Guarantee objects{apart}, got a {kind}")
+    require(type(value) is Guarantee, field, f"expected {expected}, got a {type(value).__name__}")
 
 
 def require_same_forgetting(field: str, one: Any, other: Any) -> None:
@@ -799,12 +707,12 @@ def require_same_forgetting(field: str, one: Any, other: Any) -> None:
             field,
             "expected guarantees of forgetting with certificates, which say what is forgotten",
         )
-    if first != second:
-        raise InvalidInput(
-            field,
-            "expected the same to be forgotten throughout, got (how many, what becomes of them, whether "
-            f"models were handed out) {first} and {second}",
-        )
+    require(
+        first == second,
+        field,
+        "expected the same to be forgotten throughout, got (how many, what becomes of them, whether "
+        f"models were handed out) {first} and {second}",
+    )
 
 
 def _compared(value: Any) -> tuple[int, Adjacency, bool] | None:
@@ -812,7 +720,7 @@ def _compared(value: Any) -> tuple[int, Adjacency, bool] | None:
     from pabi.describe.files import from_dict
 
     if isinstance(value, Guarantee):
-        payload = {} if value.certificate is None else value.certificate.payload
+        payload = value._payload or {}
         while "parts" in payload:  # which agree
             payload = payload["parts"][0]
         value = from_dict(payload["run"]) if "run" in payload else None
@@ -846,10 +754,10 @@ def compose(*guarantees: Guarantee) -> Guarantee:
     ----------
     Dong, Roth, Su 2022, Thm 3.2.
     """
-    if not guarantees:
-        raise InvalidInput("guarantees", "expected at least one")
+    require(guarantees, "guarantees", "expected at least one")
     for g in guarantees:
-        _require_guarantee(g)
+        apart = ", passed one by one" if isinstance(g, list | tuple) else ""
+        require_guarantee("guarantees", g, SEVERAL + apart)
     first = guarantees[0]
     for g in guarantees[1:]:
         for name in ("adjacency", "unit"):
@@ -884,9 +792,8 @@ class Composed:
     def written(self) -> dict[str, Any]:
         """The certificate of every part."""
         # Equal parts, as of a release that is made many times, are proven once.
-        certificates = {id(part): part.certificate for part in self.parts}
-        every = [certificates[id(part)] for part in self.parts]
-        return {"parts": [None if c is None else c.payload for c in every]}
+        payloads = {id(part): part._payload for part in self.parts}
+        return {"parts": [payloads[id(part)] for part in self.parts]}
 
 
 def _refuse_strong(payload: dict[str, Any] | None) -> None:
@@ -905,23 +812,13 @@ def _refuse_strong(payload: dict[str, Any] | None) -> None:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class GroupsProof:
+def groups_proof(member: Guarantee, size: int, curve: TradeOff) -> Proof:
     """The proof of a guarantee of groups: that of one member, and what is claimed of so many."""
 
-    member: Guarantee
-    size: int
-    curve: TradeOff
-    theorem: ClassVar[str] = GROUPS
+    def written() -> dict[str, Any]:
+        return {"member": member._payload, "size": size, "claim": {"tradeoff": curve.to_dict()}}
 
-    def written(self) -> dict[str, Any]:
-        """The certificate of a member, the size and the claim."""
-        certificate = self.member.certificate
-        return {
-            "member": None if certificate is None else certificate.payload,
-            "size": self.size,
-            "claim": {"tradeoff": self.curve.to_dict()},
-        }
+    return Written(GROUPS, written)
 
 
 def notes_in(data: dict[str, Any]) -> dict[str, Any]:
@@ -933,8 +830,7 @@ def notes_in(data: dict[str, Any]) -> dict[str, Any]:
     if data["version"] == 1:
         return {key: data[key] for key in data if key in _NOTES_OF_1 and data[key] is not None}
     notes = data.get("notes", {})
-    if not isinstance(notes, dict):
-        raise InvalidInput("notes", f"expected an object, got {type(notes).__name__}")
+    require(isinstance(notes, dict), "notes", f"expected an object, got {type(notes).__name__}")
     return dict(notes)
 
 
@@ -945,8 +841,7 @@ def _read_delta(data: dict[str, Any]) -> float | None:
         return None
     for name in sorted(_READING - stated):
         raise InvalidInput(name, f"missing beside {', '.join(stated)}")
-    if decode("epsilon", data["epsilon"]) < 0.0:
-        raise InvalidInput("epsilon", f"expected a number ≥ 0, got {data['epsilon']!r}")
+    must_be(decode("epsilon", data["epsilon"]) >= 0.0, "epsilon", "a number ≥ 0", data["epsilon"])
     delta = validate.number("delta", data["delta"], at_least=0.0, at_most=1.0)
     return delta if delta < 1.0 else None
 
@@ -954,8 +849,7 @@ def _read_delta(data: dict[str, Any]) -> float | None:
 def _besides(proof: Any) -> tuple[str, ...]:
     """The further assumptions that a certificate carries."""
     listed = proof.get("assumes", []) if proof is not None else []
-    if not isinstance(listed, list):
-        raise InvalidInput("assumes", f"expected a list, got {type(listed).__name__}")
+    require(isinstance(listed, list), "assumes", f"expected a list, got {type(listed).__name__}")
     return tuple(_sentence(a) for a in listed)
 
 

@@ -6,6 +6,8 @@ it without knowing who wrote it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 
@@ -28,3 +30,11 @@ class Proof(Protocol):
         InvalidInput
             For what JSON cannot hold.
         """
+
+
+@dataclass(frozen=True, eq=False)
+class Written:
+    """The proof by a theorem whose body a function writes, once somebody asks for it."""
+
+    theorem: str
+    written: Callable[[], dict[str, Any]]

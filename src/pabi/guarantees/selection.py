@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from pabi.convert.mixtures import checked_shape, gamma_of
 from pabi.describe.accounted import checked_adjacency, require_alike, selection_sentences
-from pabi.guarantees.guarantee import Guarantee
-from pabi.numbers.errors import InvalidInput
+from pabi.guarantees.guarantee import Guarantee, require_guarantee
+from pabi.guarantees.proof import Proof, Written
+from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.rounding import Array, fraction_up
 from pabi.numbers.showing import exact
-from pabi.tradeoff import Gaussian, Mixture, RenyiDP, Selected, TradeOff, average, selected
+from pabi.tradeoff import Gaussian, Mixture, TradeOff, average, selected
 
 # What a guarantee of releases that were chosen one after the other assumes (docs, "Theory", 16).
 
@@ -64,37 +64,9 @@ def refusing_divergences_above(order: float, rho: float) -> str:
     )
 
 
-@dataclass(frozen=True, eq=False)
-class AdaptivelyComposed:
+def adaptively_composed(theorem: str, parts: Sequence[Guarantee], **claim: Any) -> Proof:
     """The proof of releases that were chosen one after the other: those of its parts, and the bound."""
-
-    parts: Sequence[Guarantee]
-    mu: float
-    theorem: ClassVar[str] = "adaptive composition"
-
-    def written(self) -> dict[str, Any]:
-        """The certificate of every part, and the bound, which is the claim."""
-        return {"parts": _payloads(self.parts), "claim": {"mu": self.mu}}
-
-
-@dataclass(frozen=True, eq=False)
-class AdaptivelyComposedDivergences:
-    """The same under a bound on the sum of Rényi divergences of one order."""
-
-    parts: Sequence[Guarantee]
-    order: float
-    rho: float
-    theorem: ClassVar[str] = "adaptive composition of divergences"
-
-    def written(self) -> dict[str, Any]:
-        """The certificate of every part, and the order and the bound, which are the claim."""
-        claim = {"tradeoff": RenyiDP(self.order, self.rho).to_dict()}
-        return {"parts": _payloads(self.parts), "claim": claim}
-
-
-def _payloads(parts: Sequence[Guarantee]) -> list[dict[str, Any] | None]:
-    every = [part.certificate for part in parts]
-    return [None if c is None else c.payload for c in every]
+    return Written(theorem, lambda: {"parts": [part._payload for part in parts], "claim": claim})
 
 
 NAME = "private selection"
@@ -156,6 +128,16 @@ def select(
     curve = selected(base, mean_trials, eta)
     sentences = selection_sentences(eta, gamma, len(trials), scoring is not None)
     proven = all(one.proof is not None for one in every)
+
+    def written() -> dict[str, Any]:
+        return {
+            "trials": [one._payload for one in trials],
+            "scoring": None if scoring is None else scoring._payload,
+            "shape": eta,
+            "gamma": gamma,
+            "claim": {"tradeoff": curve.to_dict()},
+        }
+
     return Guarantee(
         curve,
         trials[0].adjacency,
@@ -165,46 +147,15 @@ def select(
         trials[0].tuned_at,
         besides=tuple(dict.fromkeys(a for one in every for a in one.besides)),
         unit=trials[0].unit,
-        proof=SelectionProof(trials, scoring, gamma, eta, curve) if proven else None,
+        proof=Written(NAME, written) if proven else None,
     )
-
-
-@dataclass(frozen=True, eq=False)
-class SelectionProof:
-    """The proof of a selection: those of the runs, the law of their number, and the claim."""
-
-    trials: Sequence[Guarantee]
-    scoring: Guarantee | None
-    gamma: float
-    shape: float
-    curve: Selected
-    theorem: ClassVar[str] = NAME
-
-    def written(self) -> dict[str, Any]:
-        """The body of the certificate."""
-        return {
-            "trials": [_payload(one) for one in self.trials],
-            "scoring": None if self.scoring is None else _payload(self.scoring),
-            "shape": self.shape,
-            "gamma": self.gamma,
-            "claim": {"tradeoff": self.curve.to_dict()},
-        }
-
-
-def _payload(guarantee: Guarantee) -> dict[str, Any] | None:
-    certificate = guarantee.certificate
-    return None if certificate is None else certificate.payload
 
 
 def _check_alike(guarantees: Sequence[Any]) -> None:
     """InvalidInput unless these are guarantees of pabi's, at least one, with one adjacency and unit."""
-    if not guarantees:
-        raise InvalidInput("guarantee", "expected at least one")
+    require(guarantees, "guarantee", "expected at least one")
     for one in guarantees:
-        if type(one) is not Guarantee:
-            raise InvalidInput(
-                "guarantee", f"expected a pabi.Guarantee, got a {type(one).__name__}"
-            )
+        require_guarantee("guarantee", one)
         for name in ("adjacency", "unit"):
             require_alike(name, getattr(guarantees[0], name), getattr(one, name))
     checked_adjacency(
@@ -217,22 +168,15 @@ def _average(curves: Sequence[TradeOff]) -> TradeOff:
     if all(curve == curves[0] for curve in curves):
         return curves[0]
     share = Fraction(1, len(curves))
-    weights: dict[float, Fraction] = {}
-    for curve in curves:
-        for mu, weight in _cases(curve):
-            weights[mu] = weights.get(mu, Fraction(0)) + share * weight
-    return _mixture(weights)
+    return _mixture((mu, share * weight) for curve in curves for mu, weight in _cases(curve))
 
 
 def _worse(base: TradeOff, scoring: TradeOff) -> TradeOff:
     """A function below both: every case at least as bad as the score's."""
     if not isinstance(scoring, Gaussian):
         raise InvalidInput("scoring", "expected a Gaussian guarantee")
-    weights: dict[float, Fraction] = {}
-    for mu, weight in _cases(base):
-        raised = max(mu, scoring.mu)
-        weights[raised] = weights.get(raised, Fraction(0)) + weight
-    return _mixture(weights)
+    least = scoring.mu
+    return _mixture((max(mu, least), weight) for mu, weight in _cases(base))
 
 
 def _cases(curve: TradeOff) -> list[tuple[float, Fraction]]:
@@ -251,13 +195,19 @@ def _cases(curve: TradeOff) -> list[tuple[float, Fraction]]:
             )
 
 
-def _mixture(weights: dict[float, Fraction]) -> TradeOff:
-    mus = np.array(list(weights))
-    if mus.size > _MOST_PARTS:
-        merged: dict[float, Fraction] = {}
-        for mu, raised in zip(weights, _on_grid(mus).tolist(), strict=True):
-            merged[raised] = merged.get(raised, Fraction(0)) + weights[mu]
-        weights = merged
+def _merged(cases: Iterable[tuple[float, Fraction]]) -> dict[float, Fraction]:
+    """The weight of every μ."""
+    weights: dict[float, Fraction] = {}
+    for mu, weight in cases:
+        weights[mu] = weights.get(mu, Fraction(0)) + weight
+    return weights
+
+
+def _mixture(cases: Iterable[tuple[float, Fraction]]) -> TradeOff:
+    weights = _merged(cases)
+    if len(weights) > _MOST_PARTS:
+        raised = _on_grid(np.array(list(weights))).tolist()
+        weights = _merged(zip(raised, weights.values(), strict=True))
     return average(list(weights), [fraction_up(weight) for weight in weights.values()])
 
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, assert_never
+from typing import Any, assert_never
 
 from pabi.convert.gdp import gdp_epsilon_bounds, gdp_to_delta
 from pabi.describe.accounted import RETRAINED, Compared
@@ -50,13 +49,9 @@ def mu_equivalent(curve: TradeOff, delta: float) -> float:
     if math.isinf(epsilon):
         return math.inf
     if epsilon == 0.0:  # many Gaussians have that: the one that reveals as much at ε = 0
-        return _least(_reaching(curve.delta(0.0)))
+        reached = curve.delta(0.0)  # what is computed of G(μ) is at most an ulp above the truth
+        return _least(lambda mu: reached == 0.0 or down(down(gdp_to_delta(mu, 0.0))) >= reached)
     return _least(lambda mu: gdp_epsilon_bounds(mu, delta)[0] >= epsilon)
-
-
-def _reaching(delta: float) -> Callable[[float], bool]:
-    """Whether G(μ) has at least this δ at ε = 0; what is computed is at most an ulp above the truth."""
-    return lambda mu: delta == 0.0 or down(down(gdp_to_delta(mu, 0.0))) >= delta
 
 
 def _least(holds: Callable[[float], bool]) -> float:
@@ -224,20 +219,3 @@ def writable(curve: TradeOff) -> bool:
             return False
         case other:
             assert_never(other)
-
-
-@dataclass(frozen=True, eq=False)
-class StatedProof:
-    """The certificate of a stated mechanism: its name, and the function that is claimed."""
-
-    curve: TradeOff
-    method: str
-    source: str
-    theorem: ClassVar[str] = "stated mechanism"
-
-    def written(self) -> dict[str, Any]:
-        """The body of the certificate."""
-        return {
-            "mechanism": {"method": self.method, "source": self.source},
-            "claim": {"tradeoff": self.curve.to_dict()},
-        }

@@ -23,8 +23,8 @@ from pabi.literature import (
 )
 from pabi.literature.published import CandidateBound, Published, Status, read
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, NotApplicable
-from pabi.numbers.showing import exact, shown
+from pabi.numbers.errors import InvalidInput, NotApplicable, must_be, require
+from pabi.numbers.showing import aligned, exact, shown
 from pabi.tradeoff import Gaussian, TradeOff
 from pabi.verification import verify
 
@@ -136,13 +136,7 @@ class Comparison:
             mu = "—" if row.mu is None else shown(row.mu)
             note = textwrap.shorten(row.note, 90, placeholder=" …")
             table.append((row.source, row.status, epsilon, mu, note))
-        widths = [max(len(line[i]) for line in table) for i in range(4)]
-        return "\n".join(
-            "  ".join(
-                [*(cell.ljust(w) for cell, w in zip(line, widths, strict=False)), line[4]]
-            ).rstrip()
-            for line in table
-        )
+        return "\n".join(aligned(table))
 
     def plot(self, ax: Any = None) -> Any:
         """Draw ε against the length of the run for every bound that applies.
@@ -216,10 +210,8 @@ def compare(
     `source` of every row; ε by the conversions of `pabi.convert`; docs, "Errata".
     """
     delta = validate.number("delta", delta, above=0.0, below=1.0)
-    if type(run) not in _COVERING:
-        raise InvalidInput("run", f"expected a description, got {type(run).__name__}")
-    rows = [_row(candidate, run, delta) for candidate in _COVERING[type(run)]]
-    rows.append(own_row(run, delta))
+    require(type(run) in _COVERING, "run", f"expected a description, got {type(run).__name__}")
+    rows = [*(_row(one, run, delta) for one in _COVERING[type(run)]), own_row(run, delta)]
     others = _others(also, {row.name for row in rows}, run, delta)
     functions: dict[str, Any] = {name: bound for name, bound in also.items() if _is_function(bound)}
     return Comparison(
@@ -259,20 +251,20 @@ def _other(name: str, bound: Any, run: Description, delta: float) -> Row:
             note = f"{bound.method}, under {bound.adjacency}{_unlike(bound, run)}"
             return Row(name, name, status, True, bound.epsilon(delta), bound.mu, note)
         case Published(kind="gdp" | "tradeoff" | "epsilon"):
-            if bound.status not in get_args(Status):
-                raise InvalidInput(
-                    "also",
-                    f"expected the status of {name!r} to be one of {', '.join(get_args(Status))}, got "
-                    f"{bound.status!r}",
-                )
+            require(
+                bound.status in get_args(Status),
+                "also",
+                f"expected the status of {name!r} to be one of {', '.join(get_args(Status))}, got "
+                f"{bound.status!r}",
+            )
             epsilon, mu = read(bound, delta)
-            _refuse_unless_epsilon(name, epsilon)
+            must_be(epsilon >= 0.0, "also", f"an ε ≥ 0 of {name!r}", epsilon)
             return Row(name, name, bound.status, True, epsilon, mu, bound.note or bound.source)
         case TradeOff():
             mu = bound.mu if isinstance(bound, Gaussian) else None
             return Row(name, name, "stated", True, bound.epsilon(delta), mu, bound.kind)
         case int() | float() if not isinstance(bound, bool):
-            _refuse_unless_epsilon(name, bound)
+            must_be(bound >= 0.0, "also", f"an ε ≥ 0 of {name!r}", bound)
             return Row(name, name, "stated", True, float(bound), None, "ε as stated")
         case Published():
             raise InvalidInput(
@@ -285,11 +277,6 @@ def _other(name: str, bound: Any, run: Description, delta: float) -> Row:
                 "expected a Guarantee, Published, a trade-off function, ε or a function of the description "
                 f"as {name!r}, got {article}",
             )
-
-
-def _refuse_unless_epsilon(name: str, epsilon: float) -> None:
-    if not epsilon >= 0.0:
-        raise InvalidInput("also", f"expected an ε ≥ 0 of {name!r}, got {epsilon!r}")
 
 
 def _unlike(guarantee: Guarantee, run: Description) -> str:

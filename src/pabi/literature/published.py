@@ -132,9 +132,7 @@ def geometric(ratio: float, terms: int) -> float:
     if ratio == 0.0:
         return 1.0
     exponent = terms * math.log(ratio)
-    if exponent > 700.0:
-        return math.inf
-    return math.expm1(exponent) / (ratio - 1.0)
+    return math.inf if exponent > 700.0 else math.expm1(exponent) / (ratio - 1.0)
 
 
 # From published numbers to ε at δ.

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.rounding import Array
 from pabi.numbers.validate import excerpt
 
@@ -61,13 +61,11 @@ def _unpack(field: str, text: Any, words: str) -> bytes:
         raw = unpacker.decompress(base64.b64decode(text, validate=True), room[0] + 1)
     except (TypeError, ValueError, binascii.Error, zlib.error):
         raise InvalidInput(field, "expected base64 of zlib-compressed numbers") from None
-    if len(raw) > room[0]:
-        raise InvalidInput(field, "unpacks to more numbers than are read here (unpacked)")
+    require(len(raw) <= room[0], field, "unpacks to more numbers than are read here (unpacked)")
     if not unpacker.eof or unpacker.unused_data:
         raise InvalidInput(field, "expected base64 of zlib-compressed numbers")
     room[0] -= len(raw)
-    if len(raw) % 8:
-        raise InvalidInput(field, f"expected whole {words}")
+    require(not len(raw) % 8, field, f"expected whole {words}")
     return raw
 
 

@@ -29,6 +29,18 @@ class InvalidInput(ValueError):
         return type(self), (self.field, str(self).removeprefix(f"{self.field}: "))
 
 
+def require(holds: object, field: str, message: str) -> None:
+    """InvalidInput on `field` unless something holds."""
+    if not holds:
+        raise InvalidInput(field, message)
+
+
+def must_be(holds: object, field: str, expected: str, value: object) -> None:
+    """InvalidInput that names field, value and what was expected, unless something holds."""
+    if not holds:
+        raise InvalidInput(field, f"expected {expected}, got {value!r}")
+
+
 class NotApplicable(Exception):
     """An analysis does not cover this run; the message is the reason.
 

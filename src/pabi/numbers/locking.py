@@ -15,7 +15,7 @@ from pathlib import Path
 from time import monotonic, thread_time
 from typing import TypeVar
 
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.showing import exact
 
 # Accounting that takes long: a sign of life, and an end.
@@ -188,11 +188,11 @@ def _wait(file: int, path: Path) -> None:
             with contextlib.suppress(BlockingIOError):
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 return
-            if time.monotonic() > end:
-                raise InvalidInput(
-                    str(path),
-                    f"another process has held this lock for {exact(PATIENCE)} s: end it, and try again",
-                )
+            require(
+                time.monotonic() <= end,
+                str(path),
+                f"another process has held this lock for {exact(PATIENCE)} s: end it, and try again",
+            )
             tick()
             time.sleep(random.uniform(0.001, 0.02))  # those who wait do not ask in step
 

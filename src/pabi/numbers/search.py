@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,12 +90,18 @@ def largest(
     grid = [low + (high - low) * k / (points - 1) for k in range(points)]
     values = [function(x) for x in grid]
     k = max(range(points), key=values.__getitem__)
-    best = values[k]
-    low, high = grid[max(k - 1, 0)], grid[min(k + 1, points - 1)]
+    sections = golden(function, grid[max(k - 1, 0)], grid[min(k + 1, points - 1)], rounds)
+    return max(values[k], *(value for section in sections for _, value in section))
+
+
+def golden(
+    function: Callable[[float], float], low: float, high: float, rounds: int
+) -> Iterator[tuple[tuple[float, float], tuple[float, float]]]:
+    """The two inner points and their values, at first and after every section towards the larger one."""
     x, y = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
     at_x, at_y = function(x), function(y)
     for _ in range(rounds):
-        best = max(best, at_x, at_y)
+        yield (x, at_x), (y, at_y)
         if at_x >= at_y:
             high, y, at_y = y, x, at_x
             x = high - GOLDEN * (high - low)
@@ -104,7 +110,7 @@ def largest(
             low, x, at_x = x, y, at_y
             y = low + GOLDEN * (high - low)
             at_y = function(y)
-    return max(best, at_x, at_y)
+    yield (x, at_x), (y, at_y)
 
 
 def descended(

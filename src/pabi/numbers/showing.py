@@ -10,12 +10,36 @@ All take ints, floats and numpy's scalars. Digits are significant ones, without 
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Iterable, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from html import escape
 from numbers import Integral
 from typing import SupportsFloat
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """A line for each row, with its cells in columns of one width."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+def suggestion(name: str, names: Iterable[str], *, quoted: bool = False) -> str:
+    """ "; did you mean …?", with the one of `names` that is most like `name`; "" where none is."""
+    near = difflib.get_close_matches(name[:_NAME], sorted(names), n=1, cutoff=0.5)
+    return "".join(f"; did you mean {repr(one) if quoted else one}?" for one in near)
+
+
+def one_line(text: object) -> str:
+    """`text` without line breaks and control characters."""
+    return " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
+
+
+_NAME = 80  # characters of a name that another could be meant by
 
 # Text as HTML: everything is escaped here, so that no sentence of a file can become a tag.
 

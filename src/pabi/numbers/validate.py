@@ -8,12 +8,13 @@ import math
 import numbers
 import operator
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from functools import partial
 from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import exact
 
@@ -38,8 +39,7 @@ def number(
     ]
     limits = " and ".join(f"{sign}{exact(bound)}" for bound, sign, _ in bounds if bound is not None)
     expected = f"expected a finite number{' ' + limits if limits else ''}, got {value!r}"
-    if not _is_real(value):
-        raise InvalidInput(field, expected)
+    require(_is_real(value), field, expected)
     try:
         x = float(value)
     except OverflowError:
@@ -61,8 +61,7 @@ def integer(
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, numbers.Integral):
         raise InvalidInput(field, expected)
     k = int(value)
-    if k < at_least or (at_most is not None and k > at_most):
-        raise InvalidInput(field, expected)
+    require(k >= at_least and (at_most is None or k <= at_most), field, expected)
     return k
 
 
@@ -180,6 +179,21 @@ def flag(name: str, value: Any) -> bool:
     return value
 
 
+def by(check: Check) -> Mapping[str, Check]:
+    """The metadata of a dataclass's field that passes what `check` passes; see `Checked`."""
+    return {"check": check}
+
+
+class Checked:
+    """A frozen dataclass whose fields are replaced by what the checks that they declare return, in order."""
+
+    __slots__ = ()
+
+    def __post_init__(self) -> None:
+        declared = ((f.name, f.metadata.get("check")) for f in fields(cast("Any", self)))
+        convert(self, **{name: check for name, check in declared if check is not None})
+
+
 def convert(instance: Any, **checks: Check) -> None:
     """Replaces fields of a frozen instance by what their checks return, in order; see `Check`."""
     for name, check in checks.items():
@@ -231,11 +245,9 @@ def by_column(ranges: Any, names: Any, d: int) -> Any:
         return ranges
     columns = list(range(d)) if names is None else [str(name) for name in names]
     for name in ranges:
-        if name not in columns:
-            raise InvalidInput("feature_ranges", f"there is no column {name!r}")
+        require(name in columns, "feature_ranges", f"there is no column {name!r}")
     for name in columns:
-        if name not in ranges:
-            raise InvalidInput("feature_ranges", f"missing: a range for column {name!r}")
+        require(name in ranges, "feature_ranges", f"missing: a range for column {name!r}")
     try:
         return np.array([ranges[name] for name in columns], dtype=np.float64).reshape(d, 2).T
     except (TypeError, ValueError):

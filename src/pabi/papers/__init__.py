@@ -6,10 +6,10 @@ One package a paper; a module holds the tables and figures that share their runs
 
 from __future__ import annotations
 
-import difflib
 import importlib
 
 from pabi.numbers.errors import InvalidInput
+from pabi.numbers.showing import suggestion
 from pabi.papers.artefact import Artefact
 
 # The module of every table and figure, in the papers' order.
@@ -53,8 +53,7 @@ def names() -> tuple[str, ...]:
 def artefact(name: str) -> Artefact:
     """The table or figure of this name; InvalidInput, with the nearest name, where there is none."""
     if name not in _HOMES:
-        near = difflib.get_close_matches(name, names(), n=1, cutoff=0.5)
-        hint = f"; did you mean {near[0]!r}?" if near else "; see pabi reproduce --list"
+        hint = suggestion(name, names(), quoted=True) or "; see pabi reproduce --list"
         raise InvalidInput("name", f"nothing to reproduce is called {name!r}{hint}")
     artefacts: dict[str, Artefact] = importlib.import_module(f"{__name__}.{_HOMES[name]}").ARTEFACTS
     return artefacts[name.rpartition("/")[2]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -39,9 +39,7 @@ class Entry:
     @cached_property
     def decimals(self) -> int:
         """Decimals that the paper prints (3 where it prints nothing)."""
-        if self.printed is None:
-            return 3
-        return len(_number(self.printed).partition(".")[2])
+        return 3 if self.printed is None else len(_number(self.printed).partition(".")[2])
 
     @property
     def difference(self) -> float | None:
@@ -84,6 +82,13 @@ class PrintedTable:
 
 
 Result = PrintedTable | Figure
+
+
+def printed(
+    entries: Callable[[Mapping[str, Any]], Iterable[Entry]], remark: str = ""
+) -> Callable[[Mapping[str, Any]], PrintedTable]:
+    """What assembles a table from its entries."""
+    return lambda results: PrintedTable(tuple(entries(results)), remark)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import numpy as np
 from pabi.draw.paper_figures import Figure, draw, draw_text
 from pabi.draw.themes import Theme, style
 from pabi.numbers.errors import InvalidInput
-from pabi.numbers.showing import as_printed, exact, plain, shown
+from pabi.numbers.showing import aligned, as_printed, exact, plain, shown
 from pabi.papers.artefact import Artefact, Entry, PrintedTable, Result
 
 # The MNIST digits, from a file or from OpenML.
@@ -134,10 +134,7 @@ def _table(table: PrintedTable) -> list[str]:
     rows = [[*columns, ""]]
     for e, mark in zip(table.entries, marks, strict=True):
         rows.append([*(tell(e) for tell in columns.values()), mark])
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [
-        "  ".join(cell.ljust(w) for cell, w in zip(r, widths, strict=True)).rstrip() for r in rows
-    ]
+    lines = aligned(rows)
     lines.insert(1, "─" * max(map(len, lines)))
     lines += ["", _verdict(table)]
     for k, remark in enumerate(remarks, 1):
@@ -174,9 +171,8 @@ def _figures(value: float, entry: Entry) -> str:
     """With two decimals more than the paper prints, so that a rounding can be checked."""
     if not math.isfinite(value):
         return "∞" if value > 0 else "—"
-    if entry.printed is None:
-        return plain(value, 4)
-    return as_printed(value, _decimals(value, entry))
+    bare = entry.printed is None
+    return plain(value, 4) if bare else as_printed(value, _decimals(value, entry))
 
 
 def _proven(value: float | None, entry: Entry) -> str:

@@ -15,8 +15,8 @@ _TAGS = ("differential-privacy", "pabi")
 
 def as_model_card(report: Report, _: Any = None) -> str:
     """The report as metadata and a section."""
-    lines = ["---", "tags:", *(f"- {tag}" for tag in _TAGS), "differential_privacy:"]
-    lines += [f"  {name}: {yaml(value)}" for name, value in report.metadata]
+    tags, facts = (f"- {tag}" for tag in _TAGS), (f"  {n}: {yaml(v)}" for n, v in report.metadata)
+    lines = ["---", "tags:", *tags, "differential_privacy:", *facts]
     return "\n".join([*lines, "---", "", "# Privacy", "", as_sections(report.sections, "##")])
 
 

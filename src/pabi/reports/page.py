@@ -157,17 +157,17 @@ def as_markdown(report: Report, _: Any = None) -> str:
 
 def as_sections(sections: Iterable[Section], marks: str) -> str:
     """Sections under headings with these `marks`."""
-    parts = []
-    for section in sections:
-        parts.append(f"{marks} {plain_text(section.title)}")
-        parts += [text for block in section.blocks if (text := _marked_down(block))]
-    return "\n\n".join(parts) + "\n"
+    parts = (
+        text
+        for section in sections
+        for text in (f"{marks} {plain_text(section.title)}", *map(_marked_down, section.blocks))
+    )
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def plain_text(text: object) -> str:
     """`text` in one line, with everything escaped that Markdown would take for more than text."""
-    line = " ".join("".join(c if c.isprintable() else " " for c in str(text)).split())
-    escaped = _SPECIAL.sub(lambda match: f"\\{match.group()}", line)
+    escaped = _SPECIAL.sub(lambda match: f"\\{match.group()}", showing.one_line(text))
     return _STARTS.sub(r"\1\\\2", _LINK.sub(lambda match: f"{match.group()}\u200b", escaped))
 
 

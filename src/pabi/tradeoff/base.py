@@ -117,45 +117,13 @@ class KindTable(NamedTuple):
     product: Callable[[Iterable[tuple[TradeOff, int]]], TradeOff]
 
 
-class TradeOff(ABC):
-    """A trade-off function f: what any test between two adjacent outputs must accept.
+class Readings(ABC):
+    """What is read off a trade-off function, by itself or in a guarantee."""
 
-    f(α) is a lower bound on the type II error of every test with type I error at most α. Calling the
-    object evaluates f at α in [0, 1], a number or an array. Everything read off errs on the safe side: δ, ε,
-    Rényi divergences and attack rates are upper bounds, f itself is a lower bound. Objects are immutable
-    and equal by value. Constructors and readings raise InvalidInput for numbers out of range.
-
-    The kinds are a closed table, `pabi.tradeoff.kinds`. A class from elsewhere may be shown by
-    `explain(also=…)`; it is refused where functions are composed, written or read.
-
-    A subclass sets `kind` and implements the abstract methods; `_delta_array` where arrays can be faster,
-    `_epsilon` where the lower bound is not needed, `_compose` and `_power` where a lossless rule exists.
-
-    Attributes
-    ----------
-    kind : str
-        The name under which the class is written to JSON.
-
-    References
-    ----------
-    Dong, Roth, Su 2022, Def. 2.1.
-    """
-
-    kind: ClassVar[str]
-    _table: ClassVar[KindTable]  # set once, by `pabi.tradeoff.kinds`
-
-    @overload
-    def __call__(self, alpha: float) -> float: ...
-    @overload
-    def __call__(self, alpha: Array | Sequence[float]) -> Array: ...
-    def __call__(self, alpha: Any) -> Any:
-        """A lower bound on the type II error at type I error `alpha` in [0, 1], scalar or array."""
-        levels = array("alpha", alpha, at_least=0.0)
-        if (levels > 1.0).any():
-            worst = float(levels.max())
-            raise InvalidInput("alpha", f"expected numbers in [0, 1], got {worst!r}")
-        result = np.clip(self._tradeoff(levels.ravel()), 0.0, 1.0).reshape(levels.shape)
-        return float(result) if levels.ndim == 0 else result
+    @property
+    @abstractmethod
+    def _function(self) -> TradeOff:
+        """That which is read."""
 
     @overload
     def delta(self, epsilon: float) -> float: ...
@@ -183,12 +151,150 @@ class TradeOff(ABC):
         ----------
         Dong, Roth, Su 2022, Prop. 2.12.
         """
+        function = self._function
         if not isinstance(epsilon, (list, tuple, np.ndarray)) and np.ndim(epsilon) == 0:
-            return self._delta(real_line("epsilon", epsilon))
+            return function._delta(real_line("epsilon", epsilon))
         grid = array("epsilon", epsilon)
         if grid.ndim == 0:
-            return self._delta(float(grid))
-        return self._delta_array(grid.ravel()).reshape(grid.shape)
+            return function._delta(float(grid))
+        return function._delta_array(grid.ravel()).reshape(grid.shape)
+
+    def rdp(self, order: float) -> float:
+        """An upper bound on the Rényi divergence.
+
+        Parameters
+        ----------
+        order : float
+            The order α > 1.
+
+        Returns
+        -------
+        float
+            In [0, ∞].
+
+        Raises
+        ------
+        InvalidInput
+            For an order of at most 1.
+
+        References
+        ----------
+        Mironov 2017, Def. 4.
+        """
+        return self._function._rdp(order)
+
+    @property
+    def advantage(self) -> float:
+        """The largest TPR - FPR of a membership attack: δ(0)."""
+        return self.delta(0.0)
+
+    @overload
+    def tpr(self, fpr: float) -> float: ...
+    @overload
+    def tpr(self, fpr: Array | Sequence[float]) -> Array: ...
+    def tpr(self, fpr: Any) -> Any:
+        """The largest true-positive rate of a membership attack: 1 - f.
+
+        Parameters
+        ----------
+        fpr : float or array
+            False-positive rates, in [0, 1].
+
+        Returns
+        -------
+        float or array
+            In [0, 1], of the shape of `fpr`.
+
+        Raises
+        ------
+        InvalidInput
+            For a rate out of range.
+
+        References
+        ----------
+        Dong, Roth, Su 2022, Def. 2.1.
+        """
+        accepted = np.asarray(self._function(fpr))
+        result = 1.0 - accepted
+        # One of the two differences is exact, so that this finds every rounding down.
+        result = np.where(1.0 - result > accepted, np.nextafter(result, 2.0), result)
+        return float(result) if np.ndim(fpr) == 0 else result
+
+    def bayes_success(self, prior: float = 0.5) -> float:
+        """The largest probability of guessing right whether the record is in the data.
+
+        (1 - p) + p·δ(log((1 - p)/p)): for each test the success is p·TPR + (1 - p)·(1 - FPR).
+
+        Parameters
+        ----------
+        prior : float
+            The probability p that it is, in (0, 1).
+
+        Returns
+        -------
+        float
+            In [max(p, 1 - p), 1], rounded up.
+
+        Raises
+        ------
+        InvalidInput
+            For a prior out of range.
+
+        References
+        ----------
+        Dong, Roth, Su 2022, Prop. 2.12.
+        """
+        p = number("prior", prior, above=0.0, below=1.0)
+        size = abs(math.log1p(-p)) + abs(math.log(p))
+        # δ falls with ε: a threshold rounded down errs on the safe side.
+        threshold = math.log1p(-p) - math.log(p) - EIGHT_ROUNDINGS * size if p != 0.5 else 0.0
+        success = 1 - Fraction(p) * (1 - Fraction(self.delta(threshold)))
+        return min(1.0, fraction_up(success))
+
+
+class TradeOff(Readings):
+    """A trade-off function f: what any test between two adjacent outputs must accept.
+
+    f(α) is a lower bound on the type II error of every test with type I error at most α. Calling the
+    object evaluates f at α in [0, 1], a number or an array. Everything read off errs on the safe side: δ, ε,
+    Rényi divergences and attack rates are upper bounds, f itself is a lower bound. Objects are immutable
+    and equal by value. Constructors and readings raise InvalidInput for numbers out of range.
+
+    The kinds are a closed table, `pabi.tradeoff.kinds`. A class from elsewhere may be shown by
+    `explain(also=…)`; it is refused where functions are composed, written or read.
+
+    A subclass sets `kind` and implements the abstract methods; `_delta_array` where arrays can be faster,
+    `_epsilon` where the lower bound is not needed, `_compose` and `_power` where a lossless rule exists.
+
+    Attributes
+    ----------
+    kind : str
+        The name under which the class is written to JSON.
+
+    References
+    ----------
+    Dong, Roth, Su 2022, Def. 2.1.
+    """
+
+    kind: ClassVar[str]
+    _table: ClassVar[KindTable]  # set once, by `pabi.tradeoff.kinds`
+
+    @property
+    def _function(self) -> TradeOff:
+        return self
+
+    @overload
+    def __call__(self, alpha: float) -> float: ...
+    @overload
+    def __call__(self, alpha: Array | Sequence[float]) -> Array: ...
+    def __call__(self, alpha: Any) -> Any:
+        """A lower bound on the type II error at type I error `alpha` in [0, 1], scalar or array."""
+        levels = array("alpha", alpha, at_least=0.0)
+        if (levels > 1.0).any():
+            worst = float(levels.max())
+            raise InvalidInput("alpha", f"expected numbers in [0, 1], got {worst!r}")
+        result = np.clip(self._tradeoff(levels.ravel()), 0.0, 1.0).reshape(levels.shape)
+        return float(result) if levels.ndim == 0 else result
 
     def epsilon(self, delta: float) -> float:
         """An upper bound on the least ε ≥ 0 at `delta`.
@@ -246,102 +352,10 @@ class TradeOff(ABC):
         """
         return self._epsilon_bounds(nonnegative("delta", delta), rtol)
 
-    def rdp(self, order: float) -> float:
-        """An upper bound on the Rényi divergence.
-
-        Parameters
-        ----------
-        order : float
-            The order α > 1.
-
-        Returns
-        -------
-        float
-            In [0, ∞].
-
-        Raises
-        ------
-        InvalidInput
-            For an order of at most 1.
-
-        References
-        ----------
-        Mironov 2017, Def. 4.
-        """
-        return self._rdp(order)
-
     @property
     @abstractmethod
     def zcdp(self) -> float:
         """A ρ such that the Rényi divergence of every order α > 1 is at most ρα."""
-
-    @property
-    def advantage(self) -> float:
-        """The largest TPR - FPR of a membership attack: δ(0)."""
-        return self.delta(0.0)
-
-    @overload
-    def tpr(self, fpr: float) -> float: ...
-    @overload
-    def tpr(self, fpr: Array | Sequence[float]) -> Array: ...
-    def tpr(self, fpr: Any) -> Any:
-        """The largest true-positive rate of a membership attack: 1 - f.
-
-        Parameters
-        ----------
-        fpr : float or array
-            False-positive rates, in [0, 1].
-
-        Returns
-        -------
-        float or array
-            In [0, 1], of the shape of `fpr`.
-
-        Raises
-        ------
-        InvalidInput
-            For a rate out of range.
-
-        References
-        ----------
-        Dong, Roth, Su 2022, Def. 2.1.
-        """
-        accepted = np.asarray(self(fpr))
-        result = 1.0 - accepted
-        # One of the two differences is exact, so that this finds every rounding down.
-        result = np.where(1.0 - result > accepted, np.nextafter(result, 2.0), result)
-        return float(result) if np.ndim(fpr) == 0 else result
-
-    def bayes_success(self, prior: float = 0.5) -> float:
-        """The largest probability of guessing right whether the record is in the data.
-
-        (1 - p) + p·δ(log((1 - p)/p)): for each test the success is p·TPR + (1 - p)·(1 - FPR).
-
-        Parameters
-        ----------
-        prior : float
-            The probability p that it is, in (0, 1).
-
-        Returns
-        -------
-        float
-            In [max(p, 1 - p), 1], rounded up.
-
-        Raises
-        ------
-        InvalidInput
-            For a prior out of range.
-
-        References
-        ----------
-        Dong, Roth, Su 2022, Prop. 2.12.
-        """
-        p = number("prior", prior, above=0.0, below=1.0)
-        size = abs(math.log1p(-p)) + abs(math.log(p))
-        # δ falls with ε: a threshold rounded down errs on the safe side.
-        threshold = math.log1p(-p) - math.log(p) - EIGHT_ROUNDINGS * size if p != 0.5 else 0.0
-        success = 1 - Fraction(p) * (1 - Fraction(self.delta(threshold)))
-        return min(1.0, fraction_up(success))
 
     @property
     def orientation(self) -> Orientation:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -11,7 +11,7 @@ from pabi.describe.batches import Cyclic
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
 from pabi.literature import bok
-from pabi.papers.artefact import Artefact, Entry, PrintedTable
+from pabi.papers.artefact import Artefact, Entry, printed
 from pabi.papers.bok import SOURCE, curves
 
 
@@ -47,18 +47,16 @@ def contracting(epochs: int, batches: int = 20, slope: float = 0.99) -> float:
     )
 
 
-def _table_9(results: Mapping[str, Any]) -> PrintedTable:
-    entries = []
+def _table_9(results: Mapping[str, Any]) -> Iterator[Entry]:
     for epochs, (composition, *rows) in TABLE_9.items():
         where: dict[str, str | float] = {"epochs": epochs, "l": "any", "c": "any"}
         every = composed(epochs, ratio=RATIO)
-        entries.append(Entry(where, "μ, GDP composition", composition, every))
+        yield Entry(where, "μ, GDP composition", composition, every)
         for batches, row in zip(BATCHES, rows, strict=True):
             for slope, bound in zip(SLOPES, row.split(), strict=True):
                 where = {"epochs": epochs, "l": batches, "c": slope}
                 mu = contracting(epochs, batches, slope)
-                entries.append(Entry(where, "μ, the last iterate", bound, mu))
-    return PrintedTable(tuple(entries))
+                yield Entry(where, "μ, the last iterate", bound, mu)
 
 
 # Tables 10 to 12 and Figure 9: convex losses on a bounded domain.
@@ -112,8 +110,7 @@ def bounded(epochs: int, *, batches: int, ratio: float, step_size: float) -> flo
     )
 
 
-def _thresholds(batches: int, results: Mapping[str, Any]) -> PrintedTable:
-    entries = []
+def _thresholds(batches: int, results: Mapping[str, Any]) -> Iterator[Entry]:
     for ratio, row in TABLES_10_TO_12[batches].items():
         for step_size, (epochs, bound) in zip(STEP_SIZES, row, strict=True):
             where = {"L/b": ratio, "η": step_size}
@@ -128,27 +125,30 @@ def _thresholds(batches: int, results: Mapping[str, Any]) -> PrintedTable:
             )
             right = math.ceil((NOISE_STD * float(theorem) / ratio) ** 2 * _BELOW)
             best = bounded(FOREVER, batches=batches, ratio=ratio, step_size=step_size)
-            entries += [
+            yield from (
                 Entry(where, "E*, epochs", epochs, right, remark=SLIP),
                 Entry(where, "μ*", bound, float(theorem), best),
-            ]
-    remark = (
-        'The numbers in the column "ours" are those of Theorem 4.6. The column "pabi" has μ by optimal '
-        "shifts, for any number of epochs."
-    )
-    return PrintedTable(tuple(entries), remark)
+            )
+
+
+_BY_THEOREM = (
+    'The numbers in the column "ours" are those of Theorem 4.6. The column "pabi" has μ by optimal '
+    "shifts, for any number of epochs."
+)
 
 
 EPOCHS = (5, 10, 20, 40, 80, 160, 320)
 ARTEFACTS = {
     "table-9": Artefact(
-        "μ of NoisyCGD, strongly convex losses, L/(bσ) = 0.2", f"{SOURCE}, Table 9", _table_9
+        "μ of NoisyCGD, strongly convex losses, L/(bσ) = 0.2",
+        f"{SOURCE}, Table 9",
+        printed(_table_9),
     ),
     **{
         f"table-{number}": Artefact(
             f"When μ of NoisyCGD stops growing, {batches} batches an epoch, D = 1, σ = 3",
             f"{SOURCE}, Table {number}",
-            partial(_thresholds, batches),
+            printed(partial(_thresholds, batches), _BY_THEOREM),
         )
         for number, batches in zip((10, 11, 12), TABLES_10_TO_12, strict=True)
     },

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,7 @@ from pabi.describe.runs import NoisySGD
 from pabi.draw.paper_figures import Curve, Figure, Panel
 from pabi.literature import bok, ye_shokri
 from pabi.numbers.showing import exact
-from pabi.papers.artefact import Artefact, Entry, PrintedTable
+from pabi.papers.artefact import Artefact, Entry, printed
 from pabi.papers.bok import SOURCE, curves
 
 
@@ -44,16 +44,14 @@ def contracting(steps: int, slope: float = 0.99) -> float:
     )
 
 
-def _table_7(results: Mapping[str, Any]) -> PrintedTable:
-    entries = []
+def _table_7(results: Mapping[str, Any]) -> Iterator[Entry]:
     for steps, (composition, *bounds) in TABLE_7.items():
         every = composed(steps, sensitivity=SENSITIVITY)
         where: dict[str, str | float] = {"steps": steps, "c": "any"}
-        entries.append(Entry(where, "μ, GDP composition", composition, every))
+        yield Entry(where, "μ, GDP composition", composition, every)
         for slope, bound in zip(SLOPES, bounds, strict=True):
             where = {"steps": steps, "c": slope}
-            entries.append(Entry(where, "μ, the last iterate", bound, contracting(steps, slope)))
-    return PrintedTable(tuple(entries))
+            yield Entry(where, "μ, the last iterate", bound, contracting(steps, slope))
 
 
 # Table 8 and Figure 7: convex losses on a bounded domain.
@@ -90,8 +88,7 @@ def threshold(sensitivity: float, step_size: float) -> int:
     return bisect_left(range(FOREVER), True, lo=1, key=lambda steps: mu(steps) >= forever)
 
 
-def _table_8(results: Mapping[str, Any]) -> PrintedTable:
-    entries = []
+def _table_8(results: Mapping[str, Any]) -> Iterator[Entry]:
     for sensitivity, row in TABLE_8.items():
         for step_size, (steps, bound) in zip(STEP_SIZES, row, strict=True):
             where = {"L/n": sensitivity, "η": step_size}
@@ -105,15 +102,16 @@ def _table_8(results: Mapping[str, Any]) -> PrintedTable:
                 steps=settled,
             )
             best = bounded(FOREVER, sensitivity=sensitivity, step_size=step_size)
-            entries += [
+            yield from (
                 Entry(where, "t*, steps", steps, settled),
                 Entry(where, "μ*", bound, float(theorem), best),
-            ]
-    remark = (
-        'The column "ours" has the number of steps at which μ by optimal shifts stops growing, and μ by '
-        'Theorem 4.3. The column "pabi" has μ by optimal shifts for any number of steps.'
-    )
-    return PrintedTable(tuple(entries), remark)
+            )
+
+
+_SETTLED = (
+    'The column "ours" has the number of steps at which μ by optimal shifts stops growing, and μ by '
+    'Theorem 4.3. The column "pabi" has μ by optimal shifts for any number of steps.'
+)
 
 
 # Figure 1: Rényi bounds beside them.
@@ -179,10 +177,14 @@ def _figure_1(results: Mapping[str, Any]) -> Figure:
 STEPS = (10, 20, 40, 80, 160, 320, 640)
 ARTEFACTS = {
     "table-7": Artefact(
-        "μ of NoisyGD, strongly convex losses, L/(nσ) = 0.1", f"{SOURCE}, Table 7", _table_7
+        "μ of NoisyGD, strongly convex losses, L/(nσ) = 0.1",
+        f"{SOURCE}, Table 7",
+        printed(_table_7),
     ),
     "table-8": Artefact(
-        "When μ of NoisyGD stops growing, D = 1, σ = 8", f"{SOURCE}, Table 8", _table_8
+        "When μ of NoisyGD stops growing, D = 1, σ = 8",
+        f"{SOURCE}, Table 8",
+        printed(_table_8, _SETTLED),
     ),
     "figure-1": Artefact(
         "NoisyGD on strongly convex losses: exact against composition",

@@ -53,12 +53,8 @@ def run(probability: float, ratio: float) -> NoisySGD:
 
 
 def _parts(settings: Settings) -> Mapping[str, Part]:
-    work = {}
-    for probability, ratio in PROVEN:
-        described = to_dict(run(probability, ratio))
-        arguments = {"run": described, "delta": curves.DELTA, "fpr": curves.FPR}
-        work[f"{probability} {ratio}"] = Part("tradeoff", arguments)
-    return work
+    at = {"delta": curves.DELTA, "fpr": curves.FPR}
+    return {f"{p} {r}": Part("tradeoff", {"run": to_dict(run(p, r)), **at}) for p, r in PROVEN}
 
 
 def _assemble(results: Mapping[str, Any]) -> Figure:

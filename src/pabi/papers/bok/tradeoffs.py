@@ -61,10 +61,14 @@ def of_pull(share: float) -> tuple[list[float], list[float]]:
 
 def _figure_4(results: Mapping[str, Any]) -> Figure:
     bound = np.asarray(Subsampled(Gaussian(MU), P)(np.array(curves.FPR)))
-    drawn = [Curve(f"C_p(G(μ)), p = {exact(P)}, μ = {exact(MU)}", curves.FPR, bound.tolist(), 0)]
-    for share, colour, dash in ((0.0, 1, "--"), (0.5, 2, "-."), (1.0, 3, ":")):
-        x, y = of_pull(share)
-        drawn.append(Curve(f"f^(λ), λ = {exact(share)}", x, y, colour, dash))
+    pulls = ((0.0, 1, "--"), (0.5, 2, "-."), (1.0, 3, ":"))
+    drawn = [
+        Curve(f"C_p(G(μ)), p = {exact(P)}, μ = {exact(MU)}", curves.FPR, bound.tolist(), 0),
+        *(
+            Curve(f"f^(λ), λ = {exact(share)}", *of_pull(share), colour=colour, dash=dash)
+            for share, colour, dash in pulls
+        ),
+    ]
     return Figure((curves.tradeoffs(drawn),), columns=1, size=(6.4, 5.6))
 
 

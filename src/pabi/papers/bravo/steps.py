@@ -31,10 +31,11 @@ def steps(exponent: float, step_size: float) -> float:
 
 
 def _assemble(results: Mapping[str, Any]) -> Figure:
-    drawn = []
-    for exponent, colour, dash in zip(EXPONENTS, (1, 3, 2, 0), (":", "-.", "--", "-"), strict=True):
-        values = [float(np.log(steps(exponent, float(h)))) for h in STEP_SIZES]
-        drawn.append(Curve(f"p = {exact(exponent)}", STEP_SIZES.tolist(), values, colour, dash))
+    sizes = STEP_SIZES.tolist()
+    drawn = [
+        Curve(f"p = {exact(p)}", sizes, [float(np.log(steps(p, h))) for h in sizes], colour, dash)
+        for p, colour, dash in zip(EXPONENTS, (1, 3, 2, 0), (":", "-.", "--", "-"), strict=True)
+    ]
     panel = Panel("n = 1000, L = 1, M = 2, D = 1", "step size η", "ln(2T̄ + V)", drawn, log="x")
     remark = (
         "The copy of the figure that pabi has is hardly legible. The range of η, 1/n to n^(−1/4), and "

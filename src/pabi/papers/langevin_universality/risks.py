@@ -69,22 +69,22 @@ ROWS: list[tuple[str, str, str, str, float, str, float]] = [
 ]
 
 
+def _problem(objective: str, losses: str, notion: str) -> dict[str, Any]:
+    return {
+        "objective": objective,
+        "losses": LOSSES[losses],
+        "n": N,
+        "dimension": P,
+        "lipschitz": LIPSCHITZ,
+        "diameter": 1.0,
+        "epsilon": EPSILON,
+        "delta": 0.0 if notion == PURE else DELTA,
+        "strong_convexity": CONVEXITY if losses == "m-SC" else None,
+    }
+
+
 def _parts(settings: Settings) -> Mapping[str, Part]:
-    work = {}
-    for objective, losses, notion, *_ in ROWS:
-        problem = {
-            "objective": objective,
-            "losses": LOSSES[losses],
-            "n": N,
-            "dimension": P,
-            "lipschitz": LIPSCHITZ,
-            "diameter": 1.0,
-            "epsilon": EPSILON,
-            "delta": 0.0 if notion == PURE else DELTA,
-            "strong_convexity": CONVEXITY if losses == "m-SC" else None,
-        }
-        work[f"{objective} {losses} {notion}"] = Part("planned", problem)
-    return work
+    return {" ".join(row[:3]): Part("planned", _problem(*row[:3])) for row in ROWS}
 
 
 def _assemble(results: Mapping[str, Any]) -> PrintedTable:

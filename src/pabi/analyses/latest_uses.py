@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from pabi.analyses.secret_order import MAX_WORK, averaged, last_two_epochs, secret_order
-from pabi.analyses.shifted_interpolation import DEFAULT_DELTA, require_hidden_path, run_of
-from pabi.analyses.writing import Case
+from pabi.analyses.secret_order import MAX_WORK, averaged, changing_places, last_two_epochs
+from pabi.analyses.shifted_interpolation import DEFAULT_DELTA
+from pabi.analyses.writing import Case, promised
 from pabi.describe.iteration import NoisyIteration, Steps
-from pabi.describe.orders import FAILING
-from pabi.describe.runs import NoisySGD, run_sentences
+from pabi.describe.runs import NoisySGD
 from pabi.guarantees.guarantee import Guarantee
 from pabi.normal_forms.positions import OrderedView, standing
 from pabi.numbers.errors import NotApplicable
@@ -37,25 +36,15 @@ def apply(
     description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
 ) -> Guarantee:
     """The guarantee of the last iterate when every epoch has a secret order of its own."""
-    run = run_of(description)
-    order = secret_order(run)
-    require_hidden_path(run)
-    if order.once:
-        raise NotApplicable("a record keeps its place in all epochs: see secret order")
-    view = OrderedView(run, FAILING * (delta or DEFAULT_DELTA))
-    if view.nonexpansive and view.later_is_worse:
-        raise NotApplicable("later uses are worse as they are: see secret order")
-    if run.steps > MAX_WORK:
+    view, order = changing_places(description, delta or DEFAULT_DELTA)
+    if view.run.steps > MAX_WORK:
         raise NotApplicable(f"more than {MAX_WORK} steps, whose uses are moved one by one")
-    affordable = _CHECKED // run.steps
+    affordable = _CHECKED // view.run.steps
     most = max(1, min(_MOST_RANGES, affordable))
     before = max(1, min(_MOST_BEFORE, affordable // most))
-    cases = last_two_epochs(view, order, most, before)
     uses = _Uses(view)
-    proof = averaged(NAME, run, [uses.record(case) for case in cases], cases, view.fractions)
-    return Guarantee(
-        proof.curve, run.adjacency, NAME, SOURCE, run_sentences(run), proof=proof, unit=run.unit
-    )
+    solved = [(uses.record(case), case) for case in last_two_epochs(view, order, most, before)]
+    return promised(averaged(NAME, view, solved, view.fractions), SOURCE)
 
 
 class _Uses:

@@ -14,10 +14,10 @@ from typing import Any, Protocol, assert_never
 
 import numpy as np
 
-from pabi.analyses.writing import IterationProof, RunProof, SampledProof
-from pabi.describe.iteration import Groups, NoisyIteration, sentences_of
+from pabi.analyses.writing import IterationProof, RunProof, SampledProof, promised
+from pabi.describe.iteration import Groups, NoisyIteration
 from pabi.describe.orders import FixedSizes, FreshSubsets, KnownUses, RandomSizes, SecretOrder
-from pabi.describe.runs import NoisySGD, run_sentences
+from pabi.describe.runs import NoisySGD
 from pabi.guarantees.guarantee import Guarantee
 from pabi.normal_forms.positions import OrderedView, check_position
 from pabi.normal_forms.sampled import (
@@ -76,7 +76,7 @@ def _run(run: NoisySGD, position: int | None) -> Guarantee:
     order, view = run.order, OrderedView(run)
     match order:
         case KnownUses():
-            records = _worst(view, position)
+            records = worst(view, position)
         case SecretOrder():
             records = _of_any_place(view, order)
         case FreshSubsets():
@@ -85,9 +85,9 @@ def _run(run: NoisySGD, position: int | None) -> Guarantee:
             )
         case _:
             assert_never(order)
-    curve, sentences = Gaussian(max(r.mu for r in records)), run_sentences(run, position=position)
+    curve = Gaussian(max(r.mu for r in records))
     proof = RunProof(NAME, run, curve, [(r, None) for r in records], position, view=view)
-    return Guarantee(curve, run.adjacency, NAME, SOURCE, sentences, proof=proof, unit=run.unit)
+    return promised(proof, SOURCE)
 
 
 def _of_any_place(view: OrderedView, order: SecretOrder) -> list[Record]:
@@ -96,14 +96,14 @@ def _of_any_place(view: OrderedView, order: SecretOrder) -> list[Record]:
         raise NotApplicable("a record's place changes every epoch: see secret order")
     match order.sizes:
         case FixedSizes():
-            return _worst(view, None)
+            return worst(view)
         case RandomSizes():
             raise NotApplicable("how many records a batch has is random: see secret order")
         case _:
             assert_never(order.sizes)
 
 
-def _worst(view: OrderedView, position: int | None) -> list[Record]:
+def worst(view: OrderedView, position: int | None = None) -> list[Record]:
     """The records of one batch, or all that can be the worst."""
     if position is not None:
         return cyclic(view, [check_position(view.run, position)])
@@ -125,11 +125,8 @@ def _iteration(iteration: NoisyIteration) -> Guarantee:
         raise NotApplicable("a step's modulus is not linear")
     diameter = math.inf if iteration.diameter is None else iteration.diameter
     schedule, shifts = solve_schedule(schedule, diameter, iteration.start)
-    mu, sentences = mu_of(energy_of(shifts)), sentences_of(iteration)
-    proof = IterationProof(NAME, iteration, mu, (schedule, shifts))
-    return Guarantee(
-        Gaussian(mu), iteration.adjacency, NAME, SOURCE, sentences, proof=proof, unit=iteration.unit
-    )
+    curve = Gaussian(mu_of(energy_of(shifts)))
+    return promised(IterationProof(NAME, iteration, curve, (schedule, shifts)), SOURCE)
 
 
 # Choosing the free parameters of an analysis of random batches at the δ asked for.
@@ -182,10 +179,7 @@ def tuned_guarantee(
 ) -> Guarantee:
     """The guarantee of the plan of least ε at `delta` > 0. `plan_at`: the best plan for a tilt."""
     best = tuned(plan_at, delta, lambda power: CLEARLY * _composed(run, power))
-    proof = SampledProof(name, run, best.curve, delta, best.to_dict)
-    return Guarantee(
-        best.curve, run.adjacency, name, source, run_sentences(run), proof=proof, unit=run.unit
-    )
+    return promised(SampledProof(name, run, best.curve, delta, best.to_dict), source)
 
 
 def _composed(run: NoisySGD, power: float) -> float:

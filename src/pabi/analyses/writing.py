@@ -15,9 +15,11 @@ from typing import Any, NamedTuple, assert_never
 import numpy as np
 
 from pabi.describe.files import to_dict
-from pabi.describe.iteration import Groups, NoisyIteration, Schedule, Steps
-from pabi.describe.runs import NoisySGD
-from pabi.describe.unlearning import Unlearning
+from pabi.describe.iteration import Groups, NoisyIteration, Schedule, Steps, sentences_of
+from pabi.describe.orders import Fractions
+from pabi.describe.runs import NoisySGD, run_sentences
+from pabi.describe.unlearning import Unlearning, unlearning_sentences
+from pabi.guarantees.guarantee import Guarantee
 from pabi.normal_forms.positions import OrderedView, Uses
 from pabi.numbers import encoding
 from pabi.numbers.rounding import Array
@@ -25,7 +27,7 @@ from pabi.shifts.epochs import Record, Shifts
 from pabi.shifts.nonlinear import StepPayments
 from pabi.shifts.periodic import PeriodicShifts
 from pabi.shifts.start import Start
-from pabi.tradeoff import Gaussian, Mixture, TradeOff
+from pabi.tradeoff import Gaussian, Mixture, Product, TradeOff
 from pabi.tradeoff.base import encode
 from pabi.tradeoff.kinds import known_curve
 
@@ -118,6 +120,32 @@ def _by_block(shifts: Start) -> dict[str, Any]:
     }
 
 
+def promised(
+    proof: RunProof | SampledProof | IterationProof, source: str, *, hidden: bool = True
+) -> Guarantee:
+    """What a proof promises. `hidden`: whether it needs the path to stay hidden."""
+    subject = proof.subject
+    match subject:
+        case NoisySGD():
+            position = proof.position if isinstance(proof, RunProof) else None
+            sentences = run_sentences(subject, hidden, position)
+        case Unlearning():
+            sentences = unlearning_sentences(subject, hidden)
+        case NoisyIteration():
+            sentences = sentences_of(subject, hidden)
+        case _:
+            assert_never(subject)
+    unit, compared = subject.unit, subject.adjacency
+    return Guarantee(
+        proof.curve, compared, proof.theorem, source, sentences, proof=proof, unit=unit
+    )
+
+
+def but_for(curve: TradeOff, sizes: Fractions) -> TradeOff:
+    """The curve, but that nothing is claimed where a batch is larger than `sizes` cover."""
+    return Product([(curve, 1)], sizes.failure) if sizes.failure > 0.0 else curve
+
+
 @dataclass(frozen=True, eq=False)
 class RunProof:
     """The proof of a run in which every record has a place in the epoch. `records` are those that can be
@@ -129,7 +157,7 @@ class RunProof:
     forgetting, which records are in which batches; "uses" where the cases say so."""
 
     theorem: str
-    run: NoisySGD | Unlearning
+    subject: NoisySGD | Unlearning
     curve: TradeOff
     records: Sequence[tuple[Record, Case | None]] = ()
     position: int | None = None
@@ -142,7 +170,7 @@ class RunProof:
     def written(self) -> dict[str, Any]:
         """The body of the certificate: the run, the claim and what proves it of each record."""
         out: dict[str, Any] = {
-            "run": to_dict(self.run),
+            "run": to_dict(self.subject),
             "position": self.position,
             "claim": claim(self.curve),
         }
@@ -186,7 +214,7 @@ class SampledProof:
     `plan` of payments that needs them."""
 
     theorem: str
-    run: NoisySGD | Unlearning
+    subject: NoisySGD | Unlearning
     curve: TradeOff
     delta: float
     plan: Callable[[], dict[str, Any]] = dict
@@ -196,7 +224,7 @@ class SampledProof:
         # Rounded up by more than another grid errs.
         epsilon = self.curve.epsilon(self.delta) * _READING
         return {
-            "run": to_dict(self.run),
+            "run": to_dict(self.subject),
             "position": None,
             "claim": {"product": self.curve.to_dict()},
             "reading": {"delta": self.delta, "epsilon": encode(epsilon)},
@@ -210,15 +238,13 @@ class IterationProof:
     which its shifts were found, None for composition, for which no slope matters."""
 
     theorem: str
-    iteration: NoisyIteration
-    mu: float
+    subject: NoisyIteration
+    curve: Gaussian
     solved: tuple[Schedule, Shifts] | None = None
 
     def written(self) -> dict[str, Any]:
         """The body of the certificate: the steps, the claim and the payments."""
-        schedule = (
-            _without_slopes(self.iteration.schedule) if self.solved is None else self.solved[0]
-        )
+        schedule = _without_slopes(self.subject.schedule) if self.solved is None else self.solved[0]
         steps = (
             {"steps": columns(schedule)}
             if isinstance(schedule, Steps)
@@ -226,9 +252,9 @@ class IterationProof:
         )
         return {
             "run": None,
-            "claim": claim(Gaussian(self.mu)),
-            "diameter": self.iteration.diameter,
-            "start": self.iteration.start,
+            "claim": claim(self.curve),
+            "diameter": self.subject.diameter,
+            "start": self.subject.start,
             **steps,
             "cases": [] if self.solved is None else [shifts_of(self.solved[1])],
         }

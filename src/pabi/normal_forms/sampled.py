@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 from pabi.describe.accounted import changed
 from pabi.describe.orders import FAILING, Fractions, FreshSubsets
 from pabi.describe.runs import NoisySGD
+from pabi.describe.unlearning import Unlearning
+from pabi.normal_forms.demand import Demand
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import TINY, Array, fraction_up, up
 
@@ -145,11 +147,22 @@ class SampledRun:
     """A run that draws every batch afresh. Its numbers hold while no batch exceeds `cap`.
 
     That fails with probability at most `failure`, which may be a share of the target `delta`. Raises
-    NotApplicable where the loss gives no linear modulus.
+    NotApplicable where the loss gives no linear modulus. Several records that are followed are as one that
+    pulls as they all do together, in a batch where any of them is.
     """
 
-    run: NoisySGD
+    description: NoisySGD | Unlearning
     delta: float
+
+    @cached_property
+    def demand(self) -> Demand:
+        """Whom the view follows."""
+        return Demand(self.description)
+
+    @cached_property
+    def run(self) -> NoisySGD:
+        """All steps."""
+        return self.demand.run
 
     @cached_property
     def order(self) -> FreshSubsets:
@@ -158,18 +171,28 @@ class SampledRun:
 
     @cached_property
     def probability(self) -> float:
-        """The probability of a record to be in a batch, rounded up."""
-        return min(1.0, fraction_up(self.order.probability))
+        """The probability that any of the records is in a batch, rounded up. Raises NotApplicable where some
+        batch cannot do without."""
+        none = self.demand.none_in(self.order.probability)
+        if none == 0 and self.demand.forgets:
+            raise NotApplicable(
+                "every batch holds one of the forgotten records: fewer are left than a batch"
+            )
+        return min(1.0, fraction_up(1 - none))
 
     @cached_property
     def record_norm(self) -> float:
-        """The norm of one record's own gradient, or of the change when it takes another's place."""
+        """The norm of the records' own gradients, or of the change when they take others' places."""
         run = self.run
+        alone = run.record_gradient_bound
         if self.order.displaces or run.gradient_sensitivity is not None:
-            return run.sensitivity
-        bound = run.record_gradient_bound
-        assert bound is not None
-        return bound
+            alone = run.sensitivity
+        assert alone is not None
+        return self._of_all(alone)
+
+    def _of_all(self, alone: float) -> float:
+        """What one record does, as all of them together."""
+        return fraction_up(Fraction(alone) * self.demand.records) if alone < math.inf else alone
 
     @property
     def change(self) -> float:
@@ -193,7 +216,7 @@ class SampledRun:
     @cached_property
     def covered(self) -> Fractions:
         """The batches that the moduli must cover."""
-        return self.run.fractions(FAILING * self.delta)
+        return self.demand.fractions(FAILING * self.delta)
 
     @property
     def cap(self) -> int:
@@ -206,11 +229,14 @@ class SampledRun:
         return self.covered.failure
 
     def _columns(self, step: Array, noise: Array) -> tuple[Array, Array, Array, Array, Array]:
-        """(c with data, c in the cool-down, s, σ, ρ) for these step sizes and noises."""
-        run = self.run
-        slopes = [run.loss.slopes(step, run.clip_norm, f, run.clipping) for f in self.covered.full]
-        cool = run.loss.slopes(step, run.clip_norm, Fraction(0))
-        return np.max(slopes, axis=0), cool, *self.pull_columns(step, noise)
+        """(c with data, c without the records, s, σ, ρ) for these step sizes and noises."""
+        run, demand = self.run, self.demand
+        parts = demand.left(self.covered.full, demand.stages[-1].withdrawn)
+        busy, cool = (
+            np.max([run.loss.slopes(step, run.clip_norm, f, run.clipping) for f in kind], axis=0)
+            for kind in (parts, demand.idle(self.covered))
+        )
+        return busy, cool, *self.pull_columns(step, noise)
 
     def pull_columns(self, step: Array, noise: Array) -> tuple[Array, Array, Array]:
         """(s, σ, ρ) for these step sizes and noises."""
@@ -230,11 +256,11 @@ class SampledRun:
         run = self.run
         curvature = run.loss.effective_curvature(run.clip_norm, run.clipping)
         if changed(run.adjacency) == 1:
-            return run.loss.steepness
+            return self._of_all(run.loss.steepness)
         if curvature is None:
-            return 2.0 * run.loss.steepness
+            return self._of_all(2.0 * run.loss.steepness)
         lo, hi = curvature
-        return fraction_up(Fraction(hi) - Fraction(lo))
+        return self._of_all(fraction_up(Fraction(hi) - Fraction(lo)))
 
     @cached_property
     def constants(self) -> tuple[float, float, float, float, float]:

@@ -274,15 +274,16 @@ def record(view: OrderedView, uses: Uses) -> Record:
     """The bound for a record with these uses."""
     if uses.total == 0:
         return Record(uses)
-    schedule, diameter = view.schedule(uses), view.run.range_diameter
-    return Record(uses, *solve_schedule(schedule, diameter, stated=view.stated))
+    schedule = view.schedule(uses)
+    return Record(uses, *solve_schedule(schedule, view.diameter, stated=view.stated))
 
 
 def cyclic(view: OrderedView, positions: Any = None) -> list[Record]:
     """The bounds of the records in each batch of a cyclic run (or of the batches in `positions`)."""
     where = range(view.period) if positions is None else positions
     bounded = math.isfinite(view.run.range_diameter)
-    if not (view.run.constant or bounded or (view.arrays.c == 0.0).any()):
+    one_by_one = view.run.constant or bounded or view.demand.forgets
+    if not (one_by_one or (view.arrays.c == 0.0).any()):
         merged = _EpochSums(view)
         if merged.accurate:
             return [merged.record(j) for j in where]

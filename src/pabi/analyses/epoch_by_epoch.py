@@ -23,7 +23,7 @@ from pabi.guarantees.guarantee import Guarantee
 from pabi.normal_forms.positions import OrderedView, Uses, standing
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import fraction_up
-from pabi.shifts.epochs import Record, Resting, Rests, solve_schedule
+from pabi.shifts.epochs import Record, Resting, Rests, derived
 from pabi.tradeoff import average
 
 NAME = "epoch by epoch"
@@ -117,7 +117,5 @@ class _LastEpoch:
         if where is not None:
             a, b = where
             own[b] = standing(self.steps.c[a : b + 1], self.steps.s[a : b + 1])
-        schedule = self.steps._replace(s=own)
-        start = float(resting.r[-1])
-        _, shifts = solve_schedule(schedule, self.view.run.range_diameter, start, stated=False)
-        return Record(case.uses, shifts=shifts, paid=resting.cost)
+        found = derived(self.view, case.uses, own, self.first, float(resting.r[-1]))
+        return found._replace(paid=resting.cost)

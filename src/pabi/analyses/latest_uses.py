@@ -14,12 +14,12 @@ import numpy as np
 from pabi.analyses.secret_order import MAX_WORK, averaged, changing_places, last_two_epochs
 from pabi.analyses.shifted_interpolation import DEFAULT_DELTA
 from pabi.analyses.writing import Case, promised
-from pabi.describe.iteration import NoisyIteration, Steps
+from pabi.describe.iteration import NoisyIteration
 from pabi.describe.runs import NoisySGD
 from pabi.guarantees.guarantee import Guarantee
 from pabi.normal_forms.positions import OrderedView, standing
 from pabi.numbers.errors import NotApplicable
-from pabi.shifts.epochs import Record, solve_schedule
+from pabi.shifts.epochs import Record, derived
 
 NAME = "latest uses"
 SOURCE = (
@@ -67,16 +67,11 @@ class _Uses:
         return self._sizes[epoch, a, b]
 
     def record(self, case: Case) -> Record:
-        """The bound for a record with these uses. How large they are follows from the description, so that
-        a proof does not write the steps down."""
+        """The bound for a record with these uses."""
         own, period = np.zeros_like(self.steps.s), self.view.period
         own[period - 1 : period * len(self._older) : period] = self._older
         epochs = -(-self.view.run.data_steps // period)
         for epoch, covered in zip((epochs - 2, epochs - 1), case.ranges, strict=True):
             if covered is not None:
                 own[epoch * period + covered[1]] = self.standing(epoch, *covered)
-        if not case.uses.total:
-            return Record(case.uses)
-        schedule = Steps(self.steps.c, own, self.steps.sigma)
-        _, shifts = solve_schedule(schedule, self.view.run.range_diameter, stated=False)
-        return Record(case.uses, shifts=shifts)
+        return derived(self.view, case.uses, own) if case.uses.total else Record(case.uses)

@@ -23,7 +23,6 @@ from pabi.analyses.one_sided_shift import planned
 from pabi.analyses.secret_order import averaged, reshuffled, solved_once
 from pabi.analyses.shifted_interpolation import DEFAULT_DELTA, require_hidden_path, tuned, worst
 from pabi.analyses.writing import RunProof, SampledProof, but_for, promised
-from pabi.describe.iteration import Steps
 from pabi.describe.orders import FAILING, Fractions, FreshSubsets, KnownUses, SecretOrder
 from pabi.describe.unlearning import Unlearning
 from pabi.guarantees.guarantee import Guarantee, least
@@ -32,7 +31,7 @@ from pabi.normal_forms.sampled import SampledRun, require_sampling
 from pabi.normal_forms.step_moduli import StepModuli
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import Array, up
-from pabi.shifts.epochs import Record, Shifts, solve_schedule
+from pabi.shifts.epochs import Record, derived
 from pabi.shifts.nonlinear import MOST_STEPS
 from pabi.shifts.start import Start
 from pabi.tradeoff import Gaussian
@@ -95,22 +94,12 @@ def _of_last(view: OrderedView) -> Guarantee:
 
 def _of_steps(view: OrderedView, owed: Array, demands: str) -> Guarantee:
     """What hiding `owed`, (steps,), costs; after a model that was handed out it begins at the diameter."""
-    c, _, sigma = view.arrays
-    first, diameter = view.demand.begin, view.run.range_diameter
-    steps = Steps(c[first:], owed[first:], sigma[first:])
-    schedule, solved = solve_schedule(steps, diameter, diameter if first else 0.0, stated=False)
-    record = Record(_NO_USES, schedule, _later(solved, first))
+    first = view.demand.begin
+    start = view.run.range_diameter if first else 0.0
+    record = derived(view, _NO_USES, owed[first:], first, start)
+    if isinstance(record.shifts, Start):
+        record = record._replace(shifts=record.shifts.after(first))
     return _proven(SHIFTS, view, [record], view.fractions, demands)
-
-
-def _later(solved: Shifts, steps: int) -> Shifts:
-    """The same shifts, of a run whose first steps were left out."""
-    if not steps:
-        return solved
-    assert isinstance(solved, Start)
-    payments = solved.payments
-    moved = payments._replace(first=payments.first + steps, ends=payments.ends + steps)
-    return solved._replace(tau=solved.tau + steps, payments=moved)
 
 
 def require_given(unlearning: Unlearning) -> None:

@@ -7,14 +7,14 @@ prove its μ; those of random batches which factors there are and what they amou
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, NamedTuple, assert_never
 
 import numpy as np
 
-from pabi.describe.files import to_dict
+from pabi.describe.files import Description, to_dict
 from pabi.describe.iteration import Groups, NoisyIteration, Schedule, Steps, sentences_of
 from pabi.describe.orders import Fractions
 from pabi.describe.runs import NoisySGD, run_sentences
@@ -268,3 +268,20 @@ def _without_slopes(schedule: Schedule) -> Schedule:
         g._replace(stretches=tuple(x._replace(c=float(np.nan_to_num(x.c))) for x in g.stretches))
         for g in schedule
     )
+
+
+@dataclass(frozen=True, eq=False)
+class StatedProof:
+    """The proof of a description that says all there is to check; `stated`: what a certificate has besides.
+    `named`: whether the claim names its curve, whatever it is."""
+
+    theorem: str
+    subject: Description
+    curve: TradeOff
+    stated: Mapping[str, Any] = field(default_factory=dict)
+    named: bool = False
+
+    def written(self) -> dict[str, Any]:
+        """The body of the certificate: the description and the claim."""
+        claimed = {"tradeoff": self.curve.to_dict()} if self.named else claim(self.curve)
+        return {"run": to_dict(self.subject), **self.stated, "claim": claimed}

@@ -278,6 +278,17 @@ def record(view: OrderedView, uses: Uses) -> Record:
     return Record(uses, *solve_schedule(schedule, view.diameter, stated=view.stated))
 
 
+def derived(
+    view: OrderedView, uses: Uses, owed: Array, first: int = 0, start: float = 0.0
+) -> Record:
+    """The bound where every step from `first` on owes `owed` (steps,), from the distance `start` on. How much
+    that is follows from the description, so that a proof does not write the steps down."""
+    c, _, sigma = (x[first:] for x in view.arrays)
+    diameter = view.run.range_diameter
+    _, shifts = solve_schedule(Steps(c, owed, sigma), diameter, start, stated=False)
+    return Record(uses, shifts=shifts)
+
+
 def cyclic(view: OrderedView, positions: Any = None) -> list[Record]:
     """The bounds of the records in each batch of a cyclic run (or of the batches in `positions`)."""
     where = range(view.period) if positions is None else positions

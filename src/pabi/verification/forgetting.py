@@ -13,7 +13,6 @@ speaks for all between.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any, assert_never
@@ -255,14 +254,3 @@ def subject_of_forgetting(
             return ForgettingDraws(unlearning, scheme)
         case _:
             assert_never(scheme)
-
-
-def weights_of(run: ForgettingOrder, shares: Sequence[Any]) -> list[Fraction]:
-    """The probability of each class to be the last one in which any withdrawn record is, where `shares` are
-    those of one record."""
-    beyond, weights = fmpq(0), []
-    for share in reversed(shares):
-        before = run.none_in(beyond)
-        beyond = beyond + share
-        weights.append(before - run.none_in(beyond))
-    return weights[::-1]

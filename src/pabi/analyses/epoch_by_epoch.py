@@ -16,11 +16,11 @@ import numpy as np
 from pabi.analyses.secret_order import Solved, averaged, changing_places, places
 from pabi.analyses.shifted_interpolation import DEFAULT_DELTA
 from pabi.analyses.writing import Case, promised
-from pabi.describe.iteration import NoisyIteration, Steps
+from pabi.describe.iteration import NoisyIteration
 from pabi.describe.orders import SecretOrder
 from pabi.describe.runs import NoisySGD
 from pabi.guarantees.guarantee import Guarantee
-from pabi.normal_forms.positions import OrderedView, Uses, standing
+from pabi.normal_forms.positions import OrderedView, Uses
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import fraction_up
 from pabi.shifts.epochs import Record, Resting, Rests, derived
@@ -91,7 +91,6 @@ class _LastEpoch:
         self.older = -(-view.run.data_steps // view.period) - 1
         self.first = self.older * view.period
         self.length = view.run.data_steps - self.first
-        self.steps = Steps(*(x[self.first :] for x in view.arrays))
 
     def records(self, resting: Resting, most: int) -> list[Solved]:
         """What is proven of a record in each of at most `most` ranges of positions."""
@@ -112,10 +111,9 @@ class _LastEpoch:
         return Uses(self.view.period - 1, self.older, then)
 
     def _record(self, case: Case, resting: Resting) -> Record:
-        own = np.zeros_like(self.steps.s)
+        own = np.zeros(self.view.run.steps - self.first)
         (where,) = case.ranges
         if where is not None:
-            a, b = where
-            own[b] = standing(self.steps.c[a : b + 1], self.steps.s[a : b + 1])
+            own[where[1]] = self.view.standing(self.first + where[0], self.first + where[1])
         found = derived(self.view, case.uses, own, self.first, float(resting.r[-1]))
         return found._replace(paid=resting.cost)

@@ -9,6 +9,8 @@ at step j > i of the sensitivity s_i·Λ_{i+1}⋯Λ_j, Λ_k the slope of step k 
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
 from pabi.analyses.secret_order import MAX_WORK, averaged, changing_places, last_two_epochs
@@ -17,7 +19,7 @@ from pabi.analyses.writing import Case, promised
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.runs import NoisySGD
 from pabi.guarantees.guarantee import Guarantee
-from pabi.normal_forms.positions import OrderedView, standing
+from pabi.normal_forms.positions import OrderedView
 from pabi.numbers.errors import NotApplicable
 from pabi.shifts.epochs import Record, derived
 
@@ -51,27 +53,17 @@ class _Uses:
     """The steps of a run, and how large a use has to be that stands for those of a range."""
 
     def __init__(self, view: OrderedView) -> None:
-        self.view, self.steps = view, view.arrays
-        self._sizes: dict[tuple[int, int, int], float] = {}
-        self._older = [
-            self.standing(e, 0, view.period - 1)
-            for e in range(-(-view.run.data_steps // view.period) - 2)
-        ]
-
-    def standing(self, epoch: int, a: int, b: int) -> float:
-        """The sensitivity at position b of `epoch` that stands for a use at any of a, …, b; rounded up."""
-        if (epoch, a, b) not in self._sizes:
-            first = epoch * self.view.period
-            c, s = (x[first + a : first + b + 1] for x in self.steps[:2])
-            self._sizes[epoch, a, b] = standing(c, s)
-        return self._sizes[epoch, a, b]
+        self.view, self.standing = view, cache(view.standing)
+        self.epochs = -(-view.run.data_steps // view.period)
+        begins = range(0, (self.epochs - 2) * view.period, view.period)
+        self._older = [self.standing(first, first + view.period - 1) for first in begins]
 
     def record(self, case: Case) -> Record:
         """The bound for a record with these uses."""
-        own, period = np.zeros_like(self.steps.s), self.view.period
+        own, period = np.zeros(self.view.run.steps), self.view.period
         own[period - 1 : period * len(self._older) : period] = self._older
-        epochs = -(-self.view.run.data_steps // period)
-        for epoch, covered in zip((epochs - 2, epochs - 1), case.ranges, strict=True):
+        for epoch, covered in enumerate(case.ranges, self.epochs - 2):
             if covered is not None:
-                own[epoch * period + covered[1]] = self.standing(epoch, *covered)
+                first, last = (epoch * period + where for where in covered)
+                own[last] = self.standing(first, last)
         return derived(self.view, case.uses, own) if case.uses.total else Record(case.uses)

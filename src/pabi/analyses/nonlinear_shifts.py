@@ -15,16 +15,16 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, assert_never
+from typing import Any
 
 import numpy as np
 
 from pabi.analyses.secret_order import averaged, shuffled_once
-from pabi.analyses.shifted_interpolation import DEFAULT_DELTA, require_hidden_path
+from pabi.analyses.shifted_interpolation import DEFAULT_DELTA, in_order, require_hidden_path
 from pabi.analyses.writing import IterationProof, RunProof, claim, promised, shifts_of
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.moduli import Linear, Modulus, Unbounded
-from pabi.describe.orders import FAILING, FreshSubsets, KnownUses, SecretOrder
+from pabi.describe.orders import FAILING, SecretOrder
 from pabi.describe.runs import NoisySGD
 from pabi.guarantees.guarantee import Guarantee
 from pabi.normal_forms.positions import OrderedView, Uses, check_position
@@ -56,22 +56,10 @@ def apply(
     if isinstance(description, NoisyIteration):
         return _iteration(description)
     require_hidden_path(description)
-    return _run(description, delta or DEFAULT_DELTA, position)
-
-
-def _run(run: NoisySGD, delta: float, position: int | None) -> Guarantee:
-    order = run.order
-    match order:
-        case KnownUses():
-            return _of_worst(run, position)
-        case SecretOrder():
-            return _averaged(run, order, delta)
-        case FreshSubsets():
-            raise NotApplicable(
-                "batches are drawn afresh at every step: see the one- and two-sided shifts"
-            )
-        case _:
-            assert_never(order)
+    order = in_order(description)
+    if isinstance(order, SecretOrder):
+        return _averaged(description, order, delta or DEFAULT_DELTA)
+    return _of_worst(description, position)
 
 
 def _of_worst(run: NoisySGD, position: int | None) -> Guarantee:

@@ -71,32 +71,34 @@ def require_hidden_path(run: NoisySGD) -> None:
         raise NotApplicable("the update is not plain noisy SGD, so no modulus is known")
 
 
+def in_order(run: NoisySGD) -> KnownUses | SecretOrder:
+    """The order of a run whose batches come in one; NotApplicable for any other."""
+    order = run.order
+    if isinstance(order, FreshSubsets):
+        raise NotApplicable(
+            "batches are drawn afresh at every step: see the one- and two-sided shifts"
+        )
+    return order
+
+
 def _run(run: NoisySGD, position: int | None) -> Guarantee:
     require_hidden_path(run)
-    order, view = run.order, OrderedView(run)
-    match order:
-        case KnownUses():
-            records = worst(view, position)
-        case SecretOrder():
-            records = _of_any_place(view, order)
-        case FreshSubsets():
-            raise NotApplicable(
-                "batches are drawn afresh at every step: see the one- and two-sided shifts"
-            )
-        case _:
-            assert_never(order)
+    order, view = in_order(run), OrderedView(run)
+    if isinstance(order, SecretOrder):
+        _require_one_place(order)
+    records = worst(view, position if isinstance(order, KnownUses) else None)
     curve = Gaussian(max(r.mu for r in records))
     proof = RunProof(NAME, run, curve, [(r, None) for r in records], position, view=view)
     return promised(proof, SOURCE)
 
 
-def _of_any_place(view: OrderedView, order: SecretOrder) -> list[Record]:
-    """The records that can be the worst for an attacker who knows every record's place."""
+def _require_one_place(order: SecretOrder) -> None:
+    """NotApplicable where a record has no place that an attacker may know in all epochs."""
     if not order.once:
         raise NotApplicable("a record's place changes every epoch: see secret order")
     match order.sizes:
         case FixedSizes():
-            return worst(view)
+            pass
         case RandomSizes():
             raise NotApplicable("how many records a batch has is random: see secret order")
         case _:

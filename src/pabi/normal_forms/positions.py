@@ -240,6 +240,11 @@ class OrderedView:
         """The place in the epoch, counted from 0, of the batch processed last."""
         return (self.run.data_steps - 1) % self.period
 
+    def standing(self, first: int, last: int) -> float:
+        """The sensitivity at step `last` that stands for a use at any step from `first` on."""
+        c, s, _ = self.arrays
+        return standing(c[first : last + 1], s[first : last + 1])
+
     def every(self, cap: int) -> Array:
         """What the records may add to the distance, (steps,): in every step as many as fit into a batch of
         `cap` records, whatever the order."""

@@ -26,6 +26,7 @@ from pabi.verification.arithmetic import (
     replay,
 )
 from pabi.verification.bounds import Bounds, JointBound
+from pabi.verification.chains import of_runs
 from pabi.verification.factors.failure import Failure
 from pabi.verification.factors.gaussians import Gaussians, Part, read_mu
 from pabi.verification.limits import Refused, in_time, positions, timed
@@ -36,6 +37,7 @@ from pabi.verification.ordered_runs import (
     check_groups,
     check_uses,
 )
+from pabi.verification.theorem import Payload, ProofCheck, Proven, Theorem, named
 
 # Payments under linear slopes, as a certificate states them: written out, or in blocks of equal steps.
 
@@ -173,6 +175,20 @@ def proven_by(run: OrderedRun, parts: Sequence[Part]) -> Bounds:
     return (JointBound.of(Gaussians(tuple(parts)), Failure(run.scheme.failure)),)
 
 
+def of_cases(
+    method: str, source: str, proven: Callable[[OrderedRun, Payload], list[Part]], *keys: str
+) -> Theorem:
+    """A theorem about batches that come in an order, and a hidden path. `proven`: what is of each case, with
+    its probability; `keys`: what its certificates have besides."""
+
+    def check(run: OrderedRun, payload: Payload) -> Proven:
+        assumptions = run.assumptions(hidden=True)
+        return Proven(assumptions, proven_by(run, proven(run, payload)))
+
+    stated = ("run", "claim", "position", "cases", *keys)
+    return of_runs(ordered=ProofCheck(stated, check, named(method, source)))
+
+
 class CaseCheck(ABC):
     """Checks the payments of one case after another against one run, which they pay for up to step `end`.
 
@@ -272,11 +288,11 @@ def every_position(
     rest = run.data % period  # by last use, positions come in the order rest.., 0..rest − 1
     ranges = [_positions_of(case) for case in cases]
     _check_partition(ranges, period, period)
-    rounded = any(a < b for a, b in ranges)
+    rounded = [[a, b] for a, b in ranges if a < b]
     if later_is_worse is None:
-        later_is_worse = (rounded or run.records > 1) and run.later_is_worse
+        later_is_worse = bool(rounded or run.records > 1) and run.later_is_worse
     if rounded and not later_is_worse:
-        raise Refused("ranges: positions may not be rounded to a later one")
+        raise Refused(f"ranges: positions {rounded[0]} may not be rounded to a later one")
     shares = [run.share((rest + a) % period, (rest + b) % period) for a, b in ranges]
     weights, mus = weights_of(run, shares), []
     for case, weight, (_, b) in timed(list(zip(cases, weights, ranges, strict=True))):

@@ -23,23 +23,17 @@ from flint import arb, fmpq
 from pabi.describe.batches import BallsInBins
 from pabi.describe.unlearning import Unlearning, unlearning_sentences
 from pabi.verification.adjacency import Adjacency
-from pabi.verification.arithmetic import above, exact, fraction_of, integer
+from pabi.verification.arithmetic import above, exact, fraction_of
 from pabi.verification.derivation import Derived, hides_its_path, takes_plain_steps
 from pabi.verification.drawn_runs import DrawnRun
 from pabi.verification.limits import Refused, positions, timed
 from pabi.verification.ordered_runs import OrderedRun
 from pabi.verification.schemes import (
     Drawn,
-    FixedDraws,
     Fractions,
     IndependentDraws,
-    KnownPositions,
     Ordered,
-    SecretEveryEpoch,
-    SecretOnce,
-    scheme_of,
 )
-from pabi.verification.theorem import Payload
 
 
 def left(neighbours: Adjacency, fractions: Fractions, withdrawn: int, size: int) -> Fractions:
@@ -74,7 +68,7 @@ class Forgetting(Derived):
             self.ends.append(self.ends[-1] + steps)
         self.total += sum(k for k, _ in self.requests)
         self.data, self.cooled = self.ends[-1], cooldown > 0
-        self.last, self.batches_drawn = self.total - self.requests[-1][0], self.total - cooldown
+        self.last, self.drawn = self.total - self.requests[-1][0], self.total - cooldown
         own = unlearning.step_size
         alike = own is None or (np.ndim(own) == 0 and own == unlearning.run.step_size)
         self.constant = self.constant and alike and len(self.requests) == 1
@@ -161,8 +155,9 @@ class ForgettingOrder(Forgetting, OrderedRun):
 
     def every(self) -> list[Any]:
         """What withdrawn records may add in every step, as many in each batch as fit."""
-        left = [self.records - self.withdrawn(k) if k < self.data else 0 for k in self._all()]
-        return [self.one(k) * min(m, self.largest) for k, m in zip(self._all(), left, strict=True)]
+        positions("steps", self.total)
+        carried = (self.records - self.withdrawn(k) for k in range(self.total))
+        return [self.one(k) * min(m, self.largest) for k, m in enumerate(carried)]
 
     def last_uses(self) -> list[Any]:
         """The same, where each record is in the batch that uses it last before its request."""
@@ -185,9 +180,6 @@ class ForgettingOrder(Forgetting, OrderedRun):
                 if k % self.period == self.period - 1 or k == end - 1:
                     owed[k] += m * standing
         return owed
-
-    def _all(self) -> range:
-        return range(positions("steps", self.total))
 
 
 def none_of(records: int, share: Fraction, n: int, *, independent: bool) -> Fraction:
@@ -221,36 +213,8 @@ class ForgettingDraws(Forgetting, DrawnRun):
             raise Refused("requests: every batch holds a record that is withdrawn")
         return 1 - none
 
-    @property
-    def drawn(self) -> int:
-        """How many steps draw a batch."""
-        return self.batches_drawn
-
-    @property
-    def together(self) -> int:
-        """How many records pull together."""
-        return self.records
-
     def left(self, fractions: Fractions) -> tuple[Fractions, Fractions]:
         """The parts of a full batch before the last request, and after it."""
         before = self.records - self.requests[-1][1]
         busy = left(self.neighbours, fractions, before, self.size) if before else fractions
         return busy, self.idle_parts(fractions)
-
-
-def subject_of_forgetting(
-    unlearning: Unlearning, payload: Payload
-) -> ForgettingOrder | ForgettingDraws:
-    """What a certificate of forgetting is about."""
-    if payload["position"] is not None:
-        raise Refused("position: forgetting is about all withdrawn records")
-    run = unlearning.run
-    cap = integer("cap", payload["cap"]) if "cap" in payload else None
-    scheme = scheme_of(run.batches, run.n, cap)
-    match scheme:
-        case KnownPositions() | SecretOnce() | SecretEveryEpoch():
-            return ForgettingOrder(unlearning, scheme)
-        case FixedDraws() | IndependentDraws():
-            return ForgettingDraws(unlearning, scheme)
-        case _:
-            assert_never(scheme)

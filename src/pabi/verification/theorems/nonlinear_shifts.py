@@ -15,18 +15,18 @@ from pabi.verification.cases import (
     CaseCheck,
     check_start,
     every_position,
-    proven_by,
+    of_cases,
     worst_position,
 )
-from pabi.verification.chains import of_runs
 from pabi.verification.derivation import Derived
+from pabi.verification.factors.gaussians import Part
 from pabi.verification.iterations import KEYS, claimed_mu, named_with_cells, proven
 from pabi.verification.limits import Refused, positions, timed
 from pabi.verification.moduli import Omega, least_of, pay, stated
 from pabi.verification.ordered_runs import OrderedRun, UseSteps
 from pabi.verification.schemes import KnownPositions, SecretEveryEpoch, SecretOnce
 from pabi.verification.subjects import Iteration
-from pabi.verification.theorem import Payload, ProofCheck, Proven, named
+from pabi.verification.theorem import Payload, ProofCheck, Proven
 from pabi.verification.theorems.diffusions import LAST_POINT
 
 _SOURCE = (
@@ -35,23 +35,21 @@ _SOURCE = (
 )
 
 
-def _ordered(run: OrderedRun, payload: Payload) -> Proven:
+def _ordered(run: OrderedRun, payload: Payload) -> list[Part]:
     """If all steps are taken to be alike, a record used later is never safer."""
-    assumptions = run.assumptions(hidden=True)
     alike, cases = payload["alike"], payload["cases"]
     if not isinstance(alike, bool) or (alike and not (run.constant and run.position is None)):
         raise Refused("alike: steps that vary are not alike, and one position needs none of it")
     check = NonlinearCases(run, alike)
     match run.scheme:
         case KnownPositions():
-            parts = worst_position(run, cases, check, later_is_worse=alike)
+            return worst_position(run, cases, check, later_is_worse=alike)
         case SecretOnce():
-            parts = every_position(run, cases, check, later_is_worse=alike)
+            return every_position(run, cases, check, later_is_worse=alike)
         case SecretEveryEpoch():
             raise Refused("theorem: a record's place changes every epoch")
         case _:
             assert_never(run.scheme)
-    return Proven(assumptions, proven_by(run, parts))
 
 
 class NonlinearCases(CaseCheck):
@@ -167,13 +165,7 @@ def _from_value(k: int, at: float, value: float) -> Omega:
 
 THEOREMS = {
     "nonlinear shifts": {
-        **of_runs(
-            ordered=ProofCheck(
-                ("run", "claim", "position", "cases", "alike"),
-                _ordered,
-                named("nonlinear shifts", _SOURCE),
-            )
-        ),
+        **of_cases("nonlinear shifts", _SOURCE, _ordered, "alike"),
         Iteration: ProofCheck(
             (*KEYS, "moduli", "which"),
             _iteration,

@@ -5,19 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, assert_never
 
-from pabi.verification.cases import LinearCases, every_pair, every_position, proven_by
-from pabi.verification.chains import of_runs
+from pabi.verification.cases import LinearCases, every_pair, every_position, of_cases
 from pabi.verification.factors.gaussians import Part
 from pabi.verification.limits import Refused
 from pabi.verification.ordered_runs import OrderedRun
 from pabi.verification.schemes import KnownPositions, SecretEveryEpoch, SecretOnce
-from pabi.verification.theorem import Payload, ProofCheck, Proven, named
+from pabi.verification.theorem import Payload
 from pabi.verification.theorems.shifted_interpolation import SOURCE
-
-
-def _ordered(run: OrderedRun, payload: Payload) -> Proven:
-    assumptions = run.assumptions(hidden=True)
-    return Proven(assumptions, proven_by(run, averaged(run, payload)))
 
 
 def averaged(run: OrderedRun, payload: Payload) -> list[Part]:
@@ -40,12 +34,5 @@ def _every_pair(run: OrderedRun, cases: Sequence[Any], check: LinearCases) -> li
     return [(weight, check(case, uses)) for case, weight, uses in every_pair(run, cases)]
 
 
-THEOREMS = {
-    "secret order": of_runs(
-        ordered=ProofCheck(
-            ("run", "claim", "position", "cases", "steps"),
-            _ordered,
-            named("secret order", f"{SOURCE}, averaged over the record's position"),
-        )
-    )
-}
+_SOURCE = f"{SOURCE}, averaged over the record's position"
+THEOREMS = {"secret order": of_cases("secret order", _SOURCE, averaged, "steps")}

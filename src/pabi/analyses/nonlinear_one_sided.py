@@ -20,9 +20,8 @@ import numpy as np
 from pabi.analyses.one_sided_shift import SOURCE_POISSON, least_window
 from pabi.analyses.shifted_interpolation import (
     CLEARLY,
-    DEFAULT_DELTA,
     product,
-    sampled_run,
+    sampled_view,
     tuned_guarantee,
 )
 from pabi.describe.iteration import NoisyIteration
@@ -51,10 +50,9 @@ def apply(
     description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
 ) -> Guarantee:
     """The guarantee of the last iterate under random batches, for any modulus. Raises NotApplicable."""
-    run, at = sampled_run(description), delta or DEFAULT_DELTA
-    windows = _Windows(run, at)
-    source = SOURCE_POISSON if windows.view.single else SOURCE
-    return tuned_guarantee(NAME, source, run, windows.planned, at)
+    view = sampled_view(description, delta)
+    source = SOURCE_POISSON if view.single else SOURCE
+    return tuned_guarantee(NAME, source, view, _Windows(view).planned)
 
 
 @dataclass(frozen=True)
@@ -94,9 +92,9 @@ class SharedNoise:
 class _Windows:
     """The windows of a run with random batches, with what they cost."""
 
-    def __init__(self, run: NoisySGD, delta: float) -> None:
-        self.run, self.view = run, SampledRun(run, delta)
-        self.moduli = StepModuli(run, self.view.covered)
+    def __init__(self, view: SampledRun) -> None:
+        self.run, self.view = view.run, view
+        self.moduli = StepModuli(view.run, view.covered)
         self._known: dict[int, Window] = {}
 
     @cached_property

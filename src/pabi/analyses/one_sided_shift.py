@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from pabi.analyses.shifted_interpolation import DEFAULT_DELTA, product, sampled_run, tuned_guarantee
+from pabi.analyses.shifted_interpolation import product, sampled_view, tuned_guarantee
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.runs import NoisySGD
 from pabi.guarantees.guarantee import Guarantee
@@ -49,11 +49,10 @@ def apply(
     description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
 ) -> Guarantee:
     """The guarantee of the last iterate under random batches, for slopes. Raises NotApplicable."""
-    run, at = sampled_run(description), delta or DEFAULT_DELTA
-    view = SampledRun(run, at)
+    view = sampled_view(description, delta)
     view.window(1)  # NotApplicable here, if no modulus is known
     source = SOURCE_POISSON if view.single else SOURCE
-    return tuned_guarantee(NAME, source, run, lambda power: planned(view, power), at)
+    return tuned_guarantee(NAME, source, view, lambda power: planned(view, power))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol, assert_never
+from typing import Any, Protocol, TypeVar, assert_never
 
 import numpy as np
 
@@ -18,17 +18,18 @@ from pabi.analyses.writing import IterationProof, RunProof, SampledProof, promis
 from pabi.describe.iteration import Groups, NoisyIteration
 from pabi.describe.orders import FixedSizes, FreshSubsets, KnownUses, RandomSizes, SecretOrder
 from pabi.describe.runs import NoisySGD
+from pabi.describe.unlearning import Unlearning
 from pabi.guarantees.guarantee import Guarantee
 from pabi.normal_forms.positions import OrderedView, check_position
 from pabi.normal_forms.sampled import (
     Pulls,
     RecordFactor,
+    SampledRun,
     every_step,
-    record_factor,
     require_sampling,
 )
 from pabi.numbers.errors import NotApplicable
-from pabi.numbers.rounding import TINY, Array, fraction_up
+from pabi.numbers.rounding import TINY, Array
 from pabi.shifts.epochs import Record, cyclic, energy_of, mu_of, record, solve_schedule
 from pabi.shifts.random import prices_below
 from pabi.tradeoff import (
@@ -44,6 +45,7 @@ from pabi.tradeoff import (
 
 NAME = "shifted interpolation"
 MOST_SOLVED = 100_000  # positions solved one by one
+D = TypeVar("D", NoisySGD, Unlearning, NoisySGD | Unlearning)
 SOURCE = "Bok, Su, Altschuler 2024, Thm C.3, with optimal shifts"
 
 
@@ -56,8 +58,8 @@ def apply(
     return _run(description, position)
 
 
-def run_of(description: NoisySGD | NoisyIteration) -> NoisySGD:
-    """The description, if it is a run of noisy SGD; NotApplicable for a bare iteration."""
+def run_of(description: D | NoisyIteration) -> D:
+    """The description, if it is one of a run; NotApplicable for a bare iteration."""
     if isinstance(description, NoisyIteration):
         raise NotApplicable("a bare iteration follows one record")
     return description
@@ -167,35 +169,39 @@ class TunedPlan(Protocol):
         """The parameters, for a certificate."""
 
 
-def sampled_run(description: NoisySGD | NoisyIteration) -> NoisySGD:
-    """The description, if it is noisy SGD with random batches of which only the last iterate is released;
-    NotApplicable for any other."""
-    run = run_of(description)
-    require_sampling(run)
-    require_hidden_path(run)
-    return run
+def sampled_view(description: NoisySGD | NoisyIteration | Unlearning, delta: float) -> SampledRun:
+    """Noisy SGD with random batches of which only the last iterate is released; NotApplicable for any other
+    description."""
+    view = SampledRun(run_of(description), delta or DEFAULT_DELTA)
+    require_sampling(view.run)
+    require_hidden_path(view.run)
+    return view
 
 
 def tuned_guarantee(
-    name: str, source: str, run: NoisySGD, plan_at: Callable[[float], TunedPlan], delta: float
+    name: str, source: str, view: SampledRun, plan_at: Callable[[float], TunedPlan]
 ) -> Guarantee:
-    """The guarantee of the plan of least ε at `delta` > 0. `plan_at`: the best plan for a tilt."""
-    best = tuned(plan_at, delta, lambda power: CLEARLY * _composed(run, power))
-    return promised(SampledProof(name, run, best.curve, delta, best.to_dict), source)
+    """The guarantee of the plan of least ε. `plan_at`: the best plan for a tilt."""
+
+    def most(power: float) -> float:
+        return math.inf if view.demand.forgets else CLEARLY * _composed(view, power)
+
+    best = tuned(plan_at, view.delta, most)
+    proof = SampledProof(name, view.description, best.curve, view.delta, best.to_dict)
+    return promised(proof, source)
 
 
-def _composed(run: NoisySGD, power: float) -> float:
+def _composed(view: SampledRun, power: float) -> float:
     """What composition costs at the tilt λ = `power`, or a little less."""
-    order = require_sampling(run)
-    factor, probability = record_factor(run, order), min(1.0, fraction_up(order.probability))
-    sizes, counts = every_step(run, factor)
-    return float(prices_below(factor, probability, power, sizes.apart, _COARSELY) @ counts)
+    sizes, counts = every_step(view.run, view.factor)
+    prices = prices_below(view.factor, view.probability, power, sizes.apart, _COARSELY)
+    return float(prices @ counts)
 
 
 def tuned(
     plan_at: Callable[[float], TunedPlan],
     delta: float,
-    most: Callable[[float], float] = lambda power: math.inf,
+    most: Callable[[float], float],
 ) -> TunedPlan:
     """The plan of least ε at `delta` > 0 among those that are best for a few tilts λ; the first of them, if
     it costs more than `most` at its tilt.

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from pabi.analyses.one_sided_shift import least_window, pay_off_dict, pay_off_factors, pulls_apart
-from pabi.analyses.shifted_interpolation import DEFAULT_DELTA, product, sampled_run, tuned_guarantee
+from pabi.analyses.shifted_interpolation import product, sampled_view, tuned_guarantee
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.runs import NoisySGD
 from pabi.guarantees.guarantee import Guarantee
@@ -42,16 +42,15 @@ def apply(
 ) -> Guarantee:
     """The guarantee of the last iterate under random batches of a constant schedule, where two records pull.
     Raises NotApplicable."""
-    run, at = sampled_run(description), delta or DEFAULT_DELTA
-    view = SampledRun(run, at)
+    view = sampled_view(description, delta)
     if view.single:
         raise NotApplicable("the other data set's record pulls nowhere: see one-sided shift")
-    if not run.constant:
+    if not view.run.constant:
         raise NotApplicable("step sizes or noises vary: see one-sided shift")
     view.window(1)
-    if run.data_steps < 2:
+    if view.run.data_steps < 2:
         raise NotApplicable("one step leaves nothing to lag behind")
-    return tuned_guarantee(NAME, SOURCE, run, lambda power: planned(view, power), at)
+    return tuned_guarantee(NAME, SOURCE, view, lambda power: planned(view, power))
 
 
 @dataclass(frozen=True)

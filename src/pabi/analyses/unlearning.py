@@ -21,13 +21,19 @@ from pabi.analyses import composition
 from pabi.analyses.nonlinear_shifts import MOST_WORK, BentSteps
 from pabi.analyses.one_sided_shift import planned
 from pabi.analyses.secret_order import averaged, reshuffled, solved_once
-from pabi.analyses.shifted_interpolation import DEFAULT_DELTA, require_hidden_path, tuned, worst
+from pabi.analyses.shifted_interpolation import (
+    DEFAULT_DELTA,
+    require_hidden_path,
+    sampled_view,
+    tuned_guarantee,
+    worst,
+)
 from pabi.analyses.writing import RunProof, SampledProof, but_for, promised
 from pabi.describe.orders import FAILING, Fractions, FreshSubsets, KnownUses, SecretOrder
 from pabi.describe.unlearning import Unlearning
 from pabi.guarantees.guarantee import Guarantee, least
 from pabi.normal_forms.positions import OrderedView, Uses
-from pabi.normal_forms.sampled import SampledRun, require_sampling
+from pabi.normal_forms.sampled import SampledRun
 from pabi.normal_forms.step_moduli import StepModuli
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import Array, up
@@ -158,15 +164,10 @@ def any_modulus(unlearning: Unlearning, delta: float, position: int | None = Non
 def random_batches(unlearning: Unlearning, delta: float, position: int | None = None) -> Guarantee:
     """The guarantee of forgetting with batches drawn afresh at every step, for slopes. Raises
     NotApplicable."""
-    run, at = unlearning.whole, delta or DEFAULT_DELTA
-    require_sampling(run)
-    require_hidden_path(run)
+    view = sampled_view(unlearning, delta)
     if unlearning.published:
         raise NotApplicable("no withdrawn record is left in later batches: see unlearning")
-    view = SampledRun(unlearning, at)
-    best = tuned(lambda power: planned(view, power), at)
-    proof = SampledProof(RANDOM, unlearning, best.curve, at, best.to_dict)
-    return promised(proof, SOURCE_RANDOM)
+    return tuned_guarantee(RANDOM, SOURCE_RANDOM, view, lambda power: planned(view, power))
 
 
 def composed(unlearning: Unlearning, delta: float, position: int | None = None) -> Guarantee:

@@ -169,29 +169,18 @@ class RunProof:
 
     def written(self) -> dict[str, Any]:
         """The body of the certificate: the run, the claim and what proves it of each record."""
+        resting = None if self.resting is None else encoding.floats(self.resting)
+        some = {"cap": self.cap, "demands": self.demands, "alike": self.alike, "resting": resting}
         out: dict[str, Any] = {
             "run": to_dict(self.subject),
             "position": self.position,
             "claim": claim(self.curve),
+            **{name: stated for name, stated in some.items() if stated is not None},
         }
-        if self.cap is not None:
-            out["cap"] = self.cap
-        if self.demands is not None:
-            out["demands"] = self.demands
-        if self.alike is not None:
-            out["alike"] = self.alike
-        if self.resting is not None:
-            out["resting"] = encoding.floats(self.resting)
         written_out = any(isinstance(record.schedule, Steps) for record, _ in self.records)
         if self.view is not None and written_out:
-            out["steps"] = _steps_of(self.view)
+            out["steps"] = columns(self.view.arrays) if self.view.stated else None
         return out | {"cases": [_case_of(record, case) for record, case in self.records]}
-
-
-def _steps_of(view: OrderedView) -> dict[str, Any] | None:
-    """The steps of a varying schedule, s as if the record were in every batch; left to the description
-    when they are many."""
-    return columns(view.arrays) if view.stated else None
 
 
 def _case_of(record: Record, case: Case | None) -> dict[str, Any]:

@@ -114,3 +114,20 @@ class Demand:
             beyond += share
             weights.append(before - self.none_in(beyond))
         return weights[::-1]
+
+
+@dataclass(frozen=True)
+class View:
+    """A description step by step, for those whom its guarantee is about."""
+
+    description: NoisySGD | Unlearning
+
+    @cached_property
+    def demand(self) -> Demand:
+        """Whom the view follows."""
+        return Demand(self.description)
+
+    @cached_property
+    def run(self) -> NoisySGD:
+        """All steps."""
+        return self.demand.run

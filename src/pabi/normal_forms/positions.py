@@ -15,7 +15,7 @@ import numpy as np
 from pabi.describe.iteration import Group, Groups, Schedule, Steps, Stretch
 from pabi.describe.losses import Loss
 from pabi.describe.orders import Fractions, KnownUses
-from pabi.normal_forms.demand import Demand
+from pabi.normal_forms.demand import View
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, NotApplicable
 from pabi.numbers.rounding import TINY, Array, fraction_up, times_up, up
@@ -23,7 +23,6 @@ from pabi.numbers.search import bisected
 
 if TYPE_CHECKING:
     from pabi.describe.runs import NoisySGD
-    from pabi.describe.unlearning import Unlearning
 
 _MOST_STATED = 20_000  # steps that proofs state although the description implies them
 _MOST_WRITTEN = 4_000_000  # steps up to which those of forgetting are written out
@@ -78,7 +77,7 @@ def standing(c: Array, s: Array) -> float:
 
 
 @dataclass(frozen=True)
-class OrderedView:
+class OrderedView(View):
     """A run of noisy SGD step by step: slopes, step sensitivities and noises of every kind of step.
 
     `failing`: how likely it may be that a batch of random size is larger than what the slopes cover.
@@ -86,18 +85,7 @@ class OrderedView:
     NotApplicable, with the reason, where the loss gives no linear modulus.
     """
 
-    description: NoisySGD | Unlearning
     failing: float = 0.0
-
-    @cached_property
-    def demand(self) -> Demand:
-        """Whom the view follows."""
-        return Demand(self.description)
-
-    @cached_property
-    def run(self) -> NoisySGD:
-        """All steps."""
-        return self.demand.run
 
     @cached_property
     def period(self) -> int:

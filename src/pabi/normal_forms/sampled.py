@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 from functools import cached_property
-from typing import NamedTuple, assert_never
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from pabi.describe.accounted import changed
 from pabi.describe.orders import FAILING, Fractions, FreshSubsets
 from pabi.describe.runs import NoisySGD
-from pabi.describe.unlearning import Unlearning
-from pabi.normal_forms.demand import Demand
+from pabi.normal_forms.demand import View
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import TINY, Array, fraction_up, up
 
@@ -41,13 +40,18 @@ class RecordFactor(Enum):
     """What a step reveals of a record that may be drawn, as a kind of trade-off function.
 
     Its sizes are `Pulls`: the one, s, by which the record moves the sum on the data set that it is in; the
-    one of what takes its place on the other; and m, how far apart the two can be.
+    one of what takes its place on the other; and m, how far apart the two can be. `other` and `change`: how
+    large these are at one place, as multiples of s.
     """
 
-    PRESENT = "poisson_subsampled"  # drawn or not, on one data set: O_p(m)
-    REPLACED = "poisson_replaced"  # on both data sets, and nobody's place is taken: R_p(m/2)
-    DISPLACING = "subsampled"  # in place of another, on both data sets: C_p(G(m)) where m = s
-    ZEROED = "fixed_size_subsampled"  # in place of another, or of nobody on the other data set
+    PRESENT = "poisson_subsampled", 0.0, 1.0  # drawn or not, on one data set: O_p(m)
+    REPLACED = "poisson_replaced", 1.0, 2.0  # on both, and nobody's place is taken: R_p(m/2)
+    DISPLACING = "subsampled", 1.0, 1.0  # in place of another, on both: C_p(G(m)) where m = s
+    # In place of another, or of nobody on the other data set; s is that of two gradients.
+    ZEROED = "fixed_size_subsampled", 0.5, 0.5
+
+    def __init__(self, kind: str, other: float, change: float) -> None:
+        self.other, self.change = other, change
 
 
 def record_factor(run: NoisySGD, order: FreshSubsets) -> RecordFactor:
@@ -68,19 +72,8 @@ class Pulls(NamedTuple):
     @classmethod
     def of(cls, factor: RecordFactor, norm: Array, apart: Array | None = None) -> Pulls:
         """Those of a record that adds at most `norm`; `apart` is larger for two places than for one."""
-        half = 0.5 * norm
-        match factor:
-            case RecordFactor.PRESENT:
-                other, least = np.zeros_like(norm), norm
-            case RecordFactor.REPLACED:
-                other, least = norm, 2.0 * norm
-            case RecordFactor.DISPLACING:
-                other, least = norm, norm
-            case RecordFactor.ZEROED:  # norm is that of two gradients
-                other, least = half, half
-            case _:
-                assert_never(factor)
-        return cls(least if apart is None else apart, norm, other)
+        other = factor.other * norm if factor.other else np.zeros_like(norm)
+        return cls(factor.change * norm if apart is None else apart, norm, other)
 
     def times(self, factor: Array | float) -> Pulls:
         """So many times larger."""
@@ -143,7 +136,7 @@ class Blocks:
 
 
 @dataclass(frozen=True)
-class SampledRun:
+class SampledRun(View):
     """A run that draws every batch afresh. Its numbers hold while no batch exceeds `cap`.
 
     That fails with probability at most `failure`, which may be a share of the target `delta`. Raises
@@ -151,18 +144,7 @@ class SampledRun:
     pulls as they all do together, in a batch where any of them is.
     """
 
-    description: NoisySGD | Unlearning
     delta: float
-
-    @cached_property
-    def demand(self) -> Demand:
-        """Whom the view follows."""
-        return Demand(self.description)
-
-    @cached_property
-    def run(self) -> NoisySGD:
-        """All steps."""
-        return self.demand.run
 
     @cached_property
     def order(self) -> FreshSubsets:
@@ -200,8 +182,7 @@ class SampledRun:
 
         A record that is drawn independently of others adds s, and two may pull in opposite ways; where it
         displaces another, s stands for two records, of which zeroing changes one."""
-        records = float(changed(self.run.adjacency))
-        return records / 2.0 if self.order.displaces else records
+        return self.factor.change
 
     @property
     def factor(self) -> RecordFactor:

@@ -58,12 +58,12 @@ def _run(run: NoisySGD, delta: float, position: int | None) -> Guarantee:
             return promised(proof, _SOURCES[record_factor(run, order)], hidden=False)
         case KnownUses():
             every = _by_place(run, end)
-            curve = Gaussian(max(p.total.mu for p in every if position is None or p.has(position)))
+            curve = Gaussian(max(p.mu for p in every if position is None or p.has(position)))
         case SecretOrder():
             # A record may keep its place in the secret order: some are used once more than others.
             every = _by_place(run, end) if order.once else [_redrawn(run, end)]
             shares = [fraction_up(order.share(p.first, p.last)) for p in every]
-            curve = average([p.total.mu for p in every], shares)
+            curve = average([p.mu for p in every], shares)
         case _:
             assert_never(order)
     return promised(RunProof(NAME, run, curve, position=position), SOURCE, hidden=False)
@@ -77,26 +77,20 @@ def of_every_step(name: str, view: SampledRun) -> SampledProof:
     return SampledProof(name, view.description, curve, view.delta)
 
 
-class Payment(NamedTuple):
-    """Σ (L/(b·ς_k))² over the uses of a record, and whether there are any."""
-
-    total: float
-    used: bool
-
-    @property
-    def mu(self) -> float:
-        """√total, rounded up past the few roundings of its terms; never 0 for a record that is used."""
-        if not self.used:
-            return 0.0
-        if math.isnan(self.total):
-            return math.inf
-        return up(math.sqrt(max(self.total, TINY)) * _TERMS)
+def _mu(total: float, used: bool) -> float:
+    """√Σ (L/(b·ς_k))² over the uses of a record, rounded up past the few roundings of its terms, and never 0
+    where there are any."""
+    if not used:
+        return 0.0
+    if math.isnan(total):
+        return math.inf
+    return up(math.sqrt(max(total, TINY)) * _TERMS)
 
 
 class Places(NamedTuple):
-    """The positions `first`, …, `last` in the epoch, and what a record in any of them pays in all."""
+    """The positions `first`, …, `last` in the epoch, and the μ that a record in any of them pays."""
 
-    total: Payment
+    mu: float
     first: int
     last: int
 
@@ -109,7 +103,7 @@ def worst(run: NoisySGD, end: int) -> float:
     """μ by step `end` of a record that pays most, whose place in every epoch may be any."""
     order = run.order
     redrawn = isinstance(order, SecretOrder) and not order.once
-    return max(p.total.mu for p in ([_redrawn(run, end)] if redrawn else _by_place(run, end)))
+    return max(p.mu for p in ([_redrawn(run, end)] if redrawn else _by_place(run, end)))
 
 
 def _once(run: NoisySGD, end: int) -> float | Array:
@@ -125,11 +119,11 @@ def _by_place(run: NoisySGD, end: int) -> list[Places]:
     once, period = _once(run, end), run.steps_per_epoch
     epochs, rest = divmod(end, period)
     if not isinstance(once, np.ndarray):
-        late = [Places(Payment((epochs + 1) * once, True), 0, rest - 1)] if rest else []
-        return [*late, Places(Payment(epochs * once, epochs > 0), rest, period - 1)]
+        late = [Places(_mu((epochs + 1) * once, True), 0, rest - 1)] if rest else []
+        return [*late, Places(_mu(epochs * once, epochs > 0), rest, period - 1)]
     used = min(period, end)
-    places = [Places(Payment(_sum(once[j::period]), True), j, j) for j in range(used)]
-    unused = [Places(Payment(0.0, False), used, period - 1)] if used < period else []
+    places = [Places(_mu(_sum(once[j::period]), True), j, j) for j in range(used)]
+    unused = [Places(0.0, used, period - 1)] if used < period else []
     return places + unused
 
 
@@ -140,7 +134,7 @@ def _redrawn(run: NoisySGD, end: int) -> Places:
         total = _sum(np.maximum.reduceat(once, np.arange(0, end, period)))
     else:
         total = -(-end // period) * once
-    return Places(Payment(total, True), 0, period - 1)
+    return Places(_mu(total, True), 0, period - 1)
 
 
 def _sum(terms: Any) -> float:
@@ -150,21 +144,21 @@ def _sum(terms: Any) -> float:
 def _iteration(iteration: NoisyIteration) -> Guarantee:
     if iteration.start > 0.0:
         raise NotApplicable("the runs start apart, which no noisy step has paid for")
-    proof = IterationProof(NAME, iteration, Gaussian(_payment_of(iteration).mu))
+    proof = IterationProof(NAME, iteration, Gaussian(_mu_of(iteration)))
     return promised(proof, SOURCE, hidden=False)
 
 
-def _payment_of(iteration: NoisyIteration) -> Payment:
-    """Σ (s_k/σ_k)² over the steps with s_k > 0; ∞ where one of them has no noise."""
+def _mu_of(iteration: NoisyIteration) -> float:
+    """√Σ (s_k/σ_k)² over the steps with s_k > 0; ∞ where one of them has no noise."""
     schedule = iteration.schedule
     if isinstance(schedule, Groups):
         stretches = [(n, x) for n, x in schedule.stretches() if x.s > 0.0]
         if any(x.sigma == 0.0 for _, x in stretches):
-            return Payment(math.inf, True)
+            return math.inf
         total = sum(n * (x.s / x.sigma) * (x.s / x.sigma) for n, x in stretches)
-        return Payment(total, bool(stretches))
+        return _mu(total, bool(stretches))
     used = schedule.s > 0.0
     s, sigma = schedule.s[used], schedule.sigma[used]
     if (sigma == 0.0).any():
-        return Payment(math.inf, True)
-    return Payment(_sum((s / sigma) * (s / sigma)), bool(used.any()))
+        return math.inf
+    return _mu(_sum((s / sigma) * (s / sigma)), bool(used.any()))

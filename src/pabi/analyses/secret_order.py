@@ -61,17 +61,11 @@ def apply(
 def secret_run(description: NoisySGD | NoisyIteration) -> tuple[NoisySGD, SecretOrder]:
     """A run whose order and path stay secret, and its order; NotApplicable for any other."""
     run = run_of(description)
-    order = secret_order(run)
-    require_hidden_path(run)
-    return run, order
-
-
-def secret_order(run: NoisySGD) -> SecretOrder:
-    """The order of `run` if it is secret; NotApplicable for any other."""
     order = run.order
     match order:
         case SecretOrder():
-            return order
+            require_hidden_path(run)
+            return run, order
         case KnownUses():
             raise NotApplicable("the batches come in a fixed order: there is no secret order")
         case FreshSubsets():

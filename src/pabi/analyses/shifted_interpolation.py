@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol, TypeVar, assert_never
+from typing import Any, Protocol, assert_never
 
 import numpy as np
 
@@ -45,7 +45,6 @@ from pabi.tradeoff import (
 
 NAME = "shifted interpolation"
 MOST_SOLVED = 100_000  # positions solved one by one
-D = TypeVar("D", NoisySGD, Unlearning, NoisySGD | Unlearning)
 SOURCE = "Bok, Su, Altschuler 2024, Thm C.3, with optimal shifts"
 
 
@@ -58,8 +57,8 @@ def apply(
     return _run(description, position)
 
 
-def run_of(description: D | NoisyIteration) -> D:
-    """The description, if it is one of a run; NotApplicable for a bare iteration."""
+def run_of(description: NoisySGD | NoisyIteration) -> NoisySGD:
+    """The description, if it is a run of noisy SGD; NotApplicable for a bare iteration."""
     if isinstance(description, NoisyIteration):
         raise NotApplicable("a bare iteration follows one record")
     return description
@@ -172,7 +171,9 @@ class TunedPlan(Protocol):
 def sampled_view(description: NoisySGD | NoisyIteration | Unlearning, delta: float) -> SampledRun:
     """Noisy SGD with random batches of which only the last iterate is released; NotApplicable for any other
     description."""
-    view = SampledRun(run_of(description), delta or DEFAULT_DELTA)
+    if not isinstance(description, Unlearning):
+        description = run_of(description)
+    view = SampledRun(description, delta or DEFAULT_DELTA)
     require_sampling(view.run)
     require_hidden_path(view.run)
     return view

@@ -15,11 +15,14 @@ from fractions import Fraction
 from functools import cached_property
 from typing import assert_never
 
+import numpy as np
+
 from pabi.describe.accounted import changed
 from pabi.describe.batches import order_of
 from pabi.describe.orders import FixedSizes, Fractions, RandomSizes, fractions
 from pabi.describe.runs import NoisySGD
 from pabi.describe.unlearning import Stage, Unlearning
+from pabi.numbers.rounding import Array
 
 
 @dataclass(frozen=True)
@@ -131,3 +134,10 @@ class View:
     def run(self) -> NoisySGD:
         """All steps."""
         return self.demand.run
+
+    def slopes_over(self, step: Array, parts: Sequence[Fraction]) -> Array:
+        """The largest slopes of steps on batches of these parts of their divisor, and all between: slopes are
+        convex in the part, so that the ends cover what is between."""
+        run = self.run
+        slopes = [run.loss.slopes(step, run.clip_norm, f, run.clipping) for f in parts]
+        return np.asarray(np.max(slopes, axis=0))

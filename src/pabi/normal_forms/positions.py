@@ -121,7 +121,7 @@ class OrderedView(View):
         """Whether all steps have the same slopes with either."""
         step, _ = self.run.schedule(0, 1 if self.run.constant else self.run.steps)
         return all(
-            np.array_equal(self._largest_slopes(step, a), self._largest_slopes(step, b))
+            np.array_equal(self.slopes_over(step, a), self.slopes_over(step, b))
             for a, b in ((one.full, other.full), (one.last, other.last))
         )
 
@@ -133,16 +133,8 @@ class OrderedView(View):
 
     def _slopes(self, step: Array) -> tuple[Array, Array, Array]:
         kinds = self.fractions.full, self.fractions.last, self.demand.idle(self.fractions)
-        full, last, cool = (self._largest_slopes(step, fractions) for fractions in kinds)
+        full, last, cool = (self.slopes_over(step, fractions) for fractions in kinds)
         return full, last, cool
-
-    def _largest_slopes(self, step: Array, fractions: tuple[Fraction, ...]) -> Array:
-        """The largest slopes of steps on batches of these fractions, and all between.
-
-        Slopes are convex in the fraction, so that the ends cover what is between.
-        """
-        loss, clip, how = self.run.loss, self.run.clip_norm, self.run.clipping
-        return np.asarray(np.max([loss.slopes(step, clip, f, how) for f in fractions], axis=0))
 
     @cached_property
     def arrays(self) -> Steps:
@@ -162,7 +154,7 @@ class OrderedView(View):
             here = slice(stage.first, stage.end)
             parts = (self.fractions.full, self.fractions.last)
             full, last = (
-                self._largest_slopes(step[here], demand.left(x, stage.withdrawn)) for x in parts
+                self.slopes_over(step[here], demand.left(x, stage.withdrawn)) for x in parts
             )
             c[here] = np.where(closing[here], last, full)
             share = fraction_up(Fraction(stage.carried, demand.records))

@@ -211,12 +211,9 @@ class SampledRun(View):
 
     def _columns(self, step: Array, noise: Array) -> tuple[Array, Array, Array, Array, Array]:
         """(c with data, c without the records, s, σ, ρ) for these step sizes and noises."""
-        run, demand = self.run, self.demand
+        demand = self.demand
         parts = demand.left(self.covered.full, demand.stages[-1].withdrawn)
-        busy, cool = (
-            np.max([run.loss.slopes(step, run.clip_norm, f, run.clipping) for f in kind], axis=0)
-            for kind in (parts, demand.idle(self.covered))
-        )
+        busy, cool = (self.slopes_over(step, x) for x in (parts, demand.idle(self.covered)))
         return busy, cool, *self.pull_columns(step, noise)
 
     def pull_columns(self, step: Array, noise: Array) -> tuple[Array, Array, Array]:

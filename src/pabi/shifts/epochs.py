@@ -164,21 +164,18 @@ class Rests:
             grids = [r * near if r else np.zeros(1) for r in path[:-1].tolist()]
             better = self._paths([*grids, path[-1:]])
             path = better[0] if better else path
-        return self._costing(np.append(0.0, path))
+        return self.costing(np.append(0.0, path) * self._unit)
 
     def _costs(self, epoch: _Epoch, begin: Array, end: Array, places: slice) -> Array:
         return np.where(end >= self._diameter, 0.0, epoch.costs(begin, end, places))
 
     def costing(self, r: Array) -> Resting:
         """The distances (m + 1,) before the first and after each epoch, with what they cost; rounded up."""
-        return self._costing(r / self._unit)
-
-    def _costing(self, units: Array) -> Resting:
-        total = 0.0
+        units, total = r / self._unit, 0.0
         for k, epoch in enumerate(self._epochs):
             begin, end = units[k : k + 1], units[k + 1 : k + 2]
             total += float(self._costs(epoch, begin, end, slice(None))[0, 0])
-        return Resting(units * self._unit, total * (1.0 + 1e-15 * (len(self._epochs) + 2.0)))
+        return Resting(r, total * (1.0 + 1e-15 * (len(self._epochs) + 2.0)))
 
 
 # What the optimal shifts prove for each record of a run: one solved normal form per position.

@@ -27,14 +27,11 @@ from pabi.tradeoff import Gaussian, TradeOff, average
 NAME = "composition"
 _TERMS = 1.0 + 4e-15  # above the few roundings of (L/(b·ς_k))² and of their sum's root
 SOURCE = "Dong, Roth, Su 2022, Cor. 3.3"
-SOURCE_SAMPLED = "Dong, Roth, Su 2022, Thm 4.2; Bok, Su, Altschuler 2024, Thm 4.8"
-SOURCE_REPLACED = f"{SOURCE}; docs, Random batches (Theorem 32a)"
-SOURCE_ZEROED = f"{SOURCE}; docs, Random batches (Theorem 40)"
 _SOURCES = {
     RecordFactor.PRESENT: SOURCE,
-    RecordFactor.REPLACED: SOURCE_REPLACED,
-    RecordFactor.DISPLACING: SOURCE_SAMPLED,
-    RecordFactor.ZEROED: SOURCE_ZEROED,
+    RecordFactor.REPLACED: f"{SOURCE}; docs, Random batches (Theorem 32a)",
+    RecordFactor.DISPLACING: "Dong, Roth, Su 2022, Thm 4.2; Bok, Su, Altschuler 2024, Thm 4.8",
+    RecordFactor.ZEROED: f"{SOURCE}; docs, Random batches (Theorem 40)",
 }
 
 

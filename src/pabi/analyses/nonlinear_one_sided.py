@@ -76,7 +76,7 @@ class SharedNoise:
     def to_dict(self) -> dict[str, Any]:
         """For a certificate: the payments are those of the last steps."""
         payments = encoding.floats(self.window.payments.a)
-        return {"cap": self.view.cap, "payments": payments, "share": self.share}
+        return {"cap": self.view.covered.cap, "payments": payments, "share": self.share}
 
     @cached_property
     def curve(self) -> Product:
@@ -86,7 +86,7 @@ class SharedNoise:
             gaussian = math.sqrt(window.payments.square / self.share)
         records = window.sizes.times(1.0 / math.sqrt(1.0 - self.share) * _QUOTIENT)
         factors = [(records, np.ones(records.apart.size))]
-        return product(gaussian, factors, view.probability, view.factor, view.failure)
+        return product(gaussian, factors, view.probability, view.factor, view.covered.failure)
 
 
 class _Windows:
@@ -108,7 +108,7 @@ class _Windows:
     @cached_property
     def _distances(self) -> Array:
         """How far apart the runs can be after so many steps, up to where no window begins any more."""
-        run, diameter, change = self.run, self.run.range_diameter, self.view.change
+        run, diameter, change = self.run, self.run.range_diameter, self.view.factor.change
         if run.steps > _FARTHEST:
             raise NotApplicable(f"more than {_FARTHEST} steps, and no diameter")
         s, _, _ = self.view.pull_columns(*run.schedule(0, run.steps))
@@ -141,7 +141,7 @@ class _Windows:
                 math.inf,
                 self._distance(begin),
             )
-            change = self.view.change
+            change = self.view.factor.change
             pull = change * s
             if self.view.order.displaces:
                 # ∞·0 is no number: where nothing bounds ρ, nothing is said of places that coincide.
@@ -191,7 +191,7 @@ class _Windows:
         s, sigma, _ = self._steps
         pulls = np.zeros_like(s)
         busy = s > 0.0
-        pulls[busy] = costs(self.view.change * s[busy] / sigma[busy])
+        pulls[busy] = costs(self.view.factor.change * s[busy] / sigma[busy])
         pulls = pulls[::-1].cumsum()
 
         def worth(steps: int) -> bool:

@@ -76,7 +76,7 @@ class OneSided:
             before["pulls"] = encoding.floats(self.lead)
         if self.law is not None:
             before["drawn"] = self.law.to_dict()
-        return {"cap": self.view.cap, **before, **pay_off_dict(self.blocks, self.split)}
+        return {"cap": self.view.covered.cap, **before, **pay_off_dict(self.blocks, self.split)}
 
     @cached_property
     def curve(self) -> Product:
@@ -89,7 +89,7 @@ class OneSided:
             charged = Pulls.of(view.factor, self.lead / sigma)
             records.append((charged, np.ones(self.lead.size)))
         hidden = split.gaussian if self.law is None else _mixture(split, self.law)
-        return product(hidden, records, view.probability, view.factor, view.failure)
+        return product(hidden, records, view.probability, view.factor, view.covered.failure)
 
 
 def _mixture(split: Split, law: DrawnDistance) -> Mixture:
@@ -113,7 +113,7 @@ def planned(view: SampledRun, power: float) -> OneSided:
 
     def at(window: int) -> OneSided:
         part = view.window(window, pieces=48)
-        start = view.distance(run.steps - window, view.change)
+        start = view.distance(run.steps - window, view.factor.change)
         split = pay_off.best(part, start)
         return OneSided(view, window, part, split, np.zeros(0), split.cost)
 
@@ -237,7 +237,7 @@ def pay_off_factors(
 def pulls_apart(view: SampledRun, sides: float = 1.0) -> Callable[[Blocks, Array], Array]:
     """How far apart the record's pulls on the two data sets can be, over the noise (β = 1), from the distance
     before a block, when each of `sides` runs is that far from its shifted one."""
-    change = view.change
+    change = view.factor.change
     if not view.order.displaces:
         return lambda blocks, before: change * blocks.s / blocks.sigma
 

@@ -71,7 +71,7 @@ class TwoSided:
         """For a certificate: the payments come right before the steps that the blocks cover."""
         payments = encoding.floats(self.descent.payments)
         pay_off = pay_off_dict(self.blocks, self.split)
-        return {"cap": self.view.cap, "payments": payments, **pay_off}
+        return {"cap": self.view.covered.cap, "payments": payments, **pay_off}
 
     @cached_property
     def curve(self) -> Product:
@@ -80,7 +80,7 @@ class TwoSided:
         lagging = stage(view, descent.before[:-1], descent.payments)
         final = pay_off_factors(view, self.blocks, split, 2.0)
         records = [(lagging, np.ones(descent.payments.size)), final]
-        return product(split.gaussian, records, view.probability, view.factor, view.failure)
+        return product(split.gaussian, records, view.probability, view.factor, view.covered.failure)
 
 
 def stage(view: SampledRun, z: Array, a: Array) -> Pulls:
@@ -93,8 +93,8 @@ def stage(view: SampledRun, z: Array, a: Array) -> Pulls:
     if not view.order.displaces:
         return Pulls.of(view.factor, a / sigma)
     owed = c * z + s
-    other = a * (c * z + view.change * s) / (owed * sigma)
-    return Pulls(a * (2.0 * c * z + view.change * s) / (owed * sigma), a / sigma, other)
+    other = a * (c * z + view.factor.change * s) / (owed * sigma)
+    return Pulls(a * (2.0 * c * z + view.factor.change * s) / (owed * sigma), a / sigma, other)
 
 
 def planned(view: SampledRun, power: float) -> TwoSided:

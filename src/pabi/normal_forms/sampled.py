@@ -41,7 +41,9 @@ class RecordFactor(Enum):
 
     Its sizes are `Pulls`: the one, s, by which the record moves the sum on the data set that it is in; the
     one of what takes its place on the other; and m, how far apart the two can be. `other` and `change`: how
-    large these are at one place, as multiples of s.
+    large these are at one place, as multiples of s. A record that is drawn independently of others adds s,
+    and two may pull in opposite ways; where it displaces another, s stands for two records, of which zeroing
+    changes one.
     """
 
     PRESENT = "poisson_subsampled", 0.0, 1.0  # drawn or not, on one data set: O_p(m)
@@ -137,9 +139,9 @@ class Blocks:
 
 @dataclass(frozen=True)
 class SampledRun(View):
-    """A run that draws every batch afresh. Its numbers hold while no batch exceeds `cap`.
+    """A run that draws every batch afresh. Its numbers hold while batches are as `covered` says.
 
-    That fails with probability at most `failure`, which may be a share of the target `delta`. Raises
+    That may fail with a share of the target `delta`. Raises
     NotApplicable where the loss gives no linear modulus. Several records that are followed are as one that
     pulls as they all do together, in a batch where any of them is.
     """
@@ -177,14 +179,6 @@ class SampledRun(View):
         return fraction_up(Fraction(alone) * self.demand.records) if alone < math.inf else alone
 
     @property
-    def change(self) -> float:
-        """How far apart steps from one place can be on the two data sets, as a multiple of s.
-
-        A record that is drawn independently of others adds s, and two may pull in opposite ways; where it
-        displaces another, s stands for two records, of which zeroing changes one."""
-        return self.factor.change
-
-    @property
     def factor(self) -> RecordFactor:
         """What a step reveals of the record that may be drawn."""
         return record_factor(self.run, self.order)
@@ -198,16 +192,6 @@ class SampledRun(View):
     def covered(self) -> Fractions:
         """The batches that the moduli must cover."""
         return self.demand.fractions(FAILING * self.delta)
-
-    @property
-    def cap(self) -> int:
-        """Records in the largest batch that the moduli must cover."""
-        return self.covered.cap
-
-    @property
-    def failure(self) -> float:
-        """A bound on the probability that any batch is larger than `cap`."""
-        return self.covered.failure
 
     def _columns(self, step: Array, noise: Array) -> tuple[Array, Array, Array, Array, Array]:
         """(c with data, c without the records, s, σ, ρ) for these step sizes and noises."""

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from flint import arb, ctx
 
-from pabi.analyses.writing import StatedProof
+from pabi.analyses.writing import DescribedProof
 from pabi.convert.balls import normal_tail, upper
 from pabi.describe.statistics import NoisyColumnStatistics, column_statistics_sentences
 from pabi.guarantees.guarantee import Guarantee
@@ -38,7 +38,7 @@ def apply(
         NAME,
         SOURCE,
         column_statistics_sentences(statistics),
-        proof=StatedProof(NAME, statistics, curve),
+        proof=DescribedProof(NAME, statistics, curve),
     )
 
 

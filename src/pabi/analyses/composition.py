@@ -55,7 +55,8 @@ def _run(run: NoisySGD, delta: float, position: int | None) -> Guarantee:
             return promised(proof, _SOURCES[record_factor(run, order)], hidden=False)
         case KnownUses():
             every = _by_place(run, end)
-            curve = Gaussian(max(p.mu for p in every if position is None or p.has(position)))
+            spoken_of = [p.mu for p in every if position is None or p.first <= position <= p.last]
+            curve = Gaussian(max(spoken_of))
         case SecretOrder():
             # A record may keep its place in the secret order: some are used once more than others.
             every = _by_place(run, end) if order.once else [_redrawn(run, end)]
@@ -90,10 +91,6 @@ class Places(NamedTuple):
     mu: float
     first: int
     last: int
-
-    def has(self, position: int) -> bool:
-        """Whether `position` is one of them."""
-        return self.first <= position <= self.last
 
 
 def worst(run: NoisySGD, end: int) -> float:

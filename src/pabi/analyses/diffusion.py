@@ -16,7 +16,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from pabi.analyses import composition, shifted_interpolation
-from pabi.analyses.writing import StatedProof
+from pabi.analyses.writing import DescribedProof
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.langevin import LangevinDiffusion, diffusion_sentences
 from pabi.describe.losses import Loss
@@ -138,7 +138,7 @@ def _closed(
         name,
         LAST_SOURCE if hidden else PATH_SOURCE,
         diffusion_sentences(diffusion, hidden),
-        proof=StatedProof(name, diffusion, curve, begin),
+        proof=DescribedProof(name, diffusion, curve, begin),
     )
 
 

@@ -115,5 +115,5 @@ class _LastEpoch:
         (where,) = case.ranges
         if where is not None:
             own[where[1]] = self.view.standing(self.first + where[0], self.first + where[1])
-        found = derived(self.view, case.uses, own, self.first, float(resting.r[-1]))
-        return found._replace(paid=resting.cost)
+        record = derived(self.view, case.uses, own, self.first, float(resting.r[-1]))
+        return record._replace(paid=resting.cost)

@@ -15,7 +15,7 @@ from fractions import Fraction
 from functools import reduce
 from typing import Any
 
-from pabi.analyses.writing import StatedProof
+from pabi.analyses.writing import DescribedProof
 from pabi.describe.mechanisms import (
     ExponentialMechanism,
     IteratedExponentialMechanism,
@@ -122,7 +122,7 @@ def _guarantee(mechanism: Mechanism, name: str, curve: TradeOff) -> Guarantee:
         rounds = [[r.diameter, r.inverse_temperature] for r in mechanism.rounds]
         sentences, stated = rounds_sentences(mechanism), {"rounds": rounds}
     source = "; ".join(_SOURCES.values()) if name == BOTH else _SOURCES[name]
-    proof = StatedProof(name, mechanism, curve, stated, named=True)
+    proof = DescribedProof(name, mechanism, curve, stated, named=True)
     return Guarantee(
         curve, mechanism.adjacency, name, source, sentences, proof=proof, unit=mechanism.unit
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from pabi.analyses.writing import StatedProof
+from pabi.analyses.writing import DescribedProof
 from pabi.describe.statistics import NoisyAccuracy, NoisySecondMoments
 from pabi.guarantees.guarantee import Guarantee
 from pabi.numbers.rounding import fraction_up
@@ -41,5 +41,5 @@ def _guarantee(
         source,
         release.assumptions,
         unit=release.unit,
-        proof=StatedProof(NAME, release, curve),
+        proof=DescribedProof(NAME, release, curve),
     )

@@ -260,7 +260,7 @@ def _without_slopes(schedule: Schedule) -> Schedule:
 
 
 @dataclass(frozen=True, eq=False)
-class StatedProof:
+class DescribedProof:
     """The proof of a description that says all there is to check; `stated`: what a certificate has besides.
     `named`: whether the claim names its curve, whatever it is."""
 

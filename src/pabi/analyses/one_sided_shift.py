@@ -57,12 +57,11 @@ def apply(
 
 @dataclass(frozen=True)
 class OneSided:
-    """How the distance is paid off over the last `window` steps, and, for a record that is there or
-    not, which part of its pull each step right before them charges for; τ is before these. `law`: that of the
-    distance, where it is not taken to be the largest."""
+    """How the distance is paid off over the last steps, which `blocks` cover, and, for a record that is
+    there or not, which part of its pull each step right before them charges for; τ is before these. `law`:
+    that of the distance, where it is not taken to be the largest."""
 
     view: SampledRun
-    window: int
     blocks: Blocks
     split: Split
     lead: Array
@@ -70,7 +69,7 @@ class OneSided:
     law: DrawnDistance | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """For a certificate: the blocks cover the last `window` steps."""
+        """For a certificate."""
         before: dict[str, Any] = {}
         if self.lead.size:
             before["pulls"] = encoding.floats(self.lead)
@@ -84,7 +83,7 @@ class OneSided:
         view, split = self.view, self.split
         records = [pay_off_factors(view, self.blocks, split)]
         if self.lead.size:
-            last = view.run.steps - self.window
+            last = view.run.steps - self.blocks.steps
             _, _, sigma = view.columns(last - self.lead.size, last)
             charged = Pulls.of(view.factor, self.lead / sigma)
             records.append((charged, np.ones(self.lead.size)))
@@ -115,20 +114,22 @@ def planned(view: SampledRun, power: float) -> OneSided:
         part = view.window(window, pieces=48)
         start = view.distance(run.steps - window, view.factor.change)
         split = pay_off.best(part, start)
-        return OneSided(view, window, part, split, np.zeros(0), split.cost)
+        return OneSided(view, part, split, np.zeros(0), split.cost)
 
     best = least_window(at, view.most, lambda plan: plan.cost)
     plans = [best]
     if view.single:
         least = max(run.cooldown_steps, 1)
-        shorter = {max(least, round(share * best.window)) for share in _SHORTER}
-        led_in = (_led_in(view, pay_off, best.window, min(n, run.steps)) for n in sorted(shorter))
+        shorter = {max(least, round(share * best.blocks.steps)) for share in _SHORTER}
+        led_in = (
+            _led_in(view, pay_off, best.blocks.steps, min(n, run.steps)) for n in sorted(shorter)
+        )
         plans += [plan for plan in led_in if plan is not None]
 
     def drawn(window: int) -> OneSided:
         return _drawn(view, pay_off, window, power) or best
 
-    plans.append(least_window(drawn, min(4 * best.window, view.most), lambda plan: plan.cost))
+    plans.append(least_window(drawn, min(4 * best.blocks.steps, view.most), lambda plan: plan.cost))
     return min(plans, key=lambda plan: plan.cost)
 
 
@@ -152,7 +153,7 @@ def _drawn(view: SampledRun, pay_off: PayOff, window: int, power: float) -> OneS
         apart, _, _ = pay_off_factors(view, blocks, whole)[0]
         total = hidden + float(pay_off.cost(apart) @ blocks.length)
         if best is None or total < best.cost:
-            best = OneSided(view, window, blocks, whole, np.zeros(0), total, law)
+            best = OneSided(view, blocks, whole, np.zeros(0), total, law)
         if hidden == 0.0:
             break
         distance = math.sqrt(hidden) / each
@@ -183,7 +184,7 @@ def _led_in(view: SampledRun, pay_off: PayOff, window: int, shorter: int) -> One
     if lead is None:
         return None
     charged = np.trim_zeros(lead.pulls, "f")
-    return OneSided(view, shorter, blocks, lead.split, charged, lead.cost)
+    return OneSided(view, blocks, lead.split, charged, lead.cost)
 
 
 def least_window(at: Callable[[int], T], most: int, cost: Callable[[T], float]) -> T:

@@ -61,11 +61,7 @@ class TwoSided:
     descent: Descent
     blocks: Blocks
     split: Split
-
-    @property
-    def cost(self) -> float:
-        """What all of it costs at the tilt that it was planned for."""
-        return self.descent.cost
+    cost: float
 
     def to_dict(self) -> dict[str, Any]:
         """For a certificate: the payments come right before the steps that the blocks cover."""
@@ -141,4 +137,4 @@ def _lagging(
         lambda z, a: pay_off.cost(stage(view, z, a).apart),
     )
     split = pay_off.best(final, float(descent.before[-1]))
-    return TwoSided(view, descent, final, split)
+    return TwoSided(view, descent, final, split, descent.cost)

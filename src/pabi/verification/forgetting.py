@@ -20,7 +20,7 @@ from typing import Any, assert_never
 import numpy as np
 from flint import arb, fmpq
 
-from pabi.describe.batches import BallsInBins
+from pabi.describe.batches import BallsInBins, Poisson
 from pabi.describe.unlearning import Unlearning, unlearning_sentences
 from pabi.verification.adjacency import Adjacency
 from pabi.verification.arithmetic import above, exact, fraction_of
@@ -31,7 +31,6 @@ from pabi.verification.ordered_runs import OrderedRun
 from pabi.verification.schemes import (
     Drawn,
     Fractions,
-    IndependentDraws,
     Ordered,
 )
 
@@ -98,6 +97,17 @@ class Forgetting(Derived):
         pairs = zip(self.ends, self.requests, strict=True)
         return sum(m for end, (_, m) in pairs if k >= end)
 
+    def none_in(self, share: Any) -> Fraction:
+        """The probability that no withdrawn record is where one is with the probability `share`: each by
+        itself, or as one of share·n places that are drawn without replacement."""
+        share, n = fraction_of(fmpq(share)), self.run.n
+        if type(self.run.batches) in (BallsInBins, Poisson):
+            return Fraction((1 - share) ** self.records)
+        places = share * n
+        if places.denominator != 1:
+            raise Refused("ranges: no whole number of records is there")
+        return Fraction(math.comb(n - int(places), self.records), math.comb(n, self.records))
+
     def idle_parts(self, fractions: Fractions) -> Fractions:
         """The parts of a full batch after the last request, the cool-down of the training included."""
         parts = left(self.neighbours, fractions, self.records, self.size)
@@ -148,11 +158,6 @@ class ForgettingOrder(Forgetting, OrderedRun):
         rising = all(a <= b for a, b in pairwise(etas))
         return rising and all(c <= 1 for c in self.slopes[: self.data])
 
-    def none_in(self, share: Any) -> Fraction:
-        """The probability that no withdrawn record is where one is with the probability `share`."""
-        independent = type(self.run.batches) is BallsInBins
-        return none_of(self.records, fraction_of(fmpq(share)), self.run.n, independent=independent)
-
     def every(self) -> list[Any]:
         """What withdrawn records may add in every step, as many in each batch as fit."""
         positions("steps", self.total)
@@ -182,17 +187,6 @@ class ForgettingOrder(Forgetting, OrderedRun):
         return owed
 
 
-def none_of(records: int, share: Fraction, n: int, *, independent: bool) -> Fraction:
-    """The probability that none of so many of n records is where each is with the probability `share`: each
-    by itself, or as one of share·n places that are drawn without replacement."""
-    if independent:
-        return (1 - share) ** records
-    places = share * n
-    if places.denominator != 1:
-        raise Refused("ranges: no whole number of records is there")
-    return Fraction(math.comb(n - int(places), records), math.comb(n, records))
-
-
 class ForgettingDraws(Forgetting, DrawnRun):
     """A run that forgets, with batches that are drawn anew at every step."""
 
@@ -206,9 +200,8 @@ class ForgettingDraws(Forgetting, DrawnRun):
     @property
     def probability(self) -> Fraction:
         """The probability that any withdrawn record is in a batch. Refused where none can be without."""
-        independent = isinstance(self.scheme, IndependentDraws)
-        share = self.scheme.probability
-        none = none_of(self.records, share, self.run.n, independent=independent)
+        p = self.scheme.probability
+        none = self.none_in(fmpq(p.numerator, p.denominator))
         if none == 0:
             raise Refused("requests: every batch holds a record that is withdrawn")
         return 1 - none

@@ -42,6 +42,14 @@ def test_the_chance_that_none_is_there_counts_all_ways(batches, records):
         assert Demand(pabi.Unlearning(run, [(1, records)])).none_in(share) == F(without, len(ways))
 
 
+@every("batches", [pabi.ShuffleOnce(3), pabi.Reshuffle(3), pabi.BallsInBins(3)])
+def test_one_record_is_last_where_it_is(batches):
+    run = run_of(batches)
+    shares = [run.order.share(j, j) for j in range(3)]
+    assert Demand(run).last_in(shares) == shares
+    assert Demand(run).last_in(shares[1:]) == shares[1:]
+
+
 def test_several_records_fill_batches_one_after_another():
     unlearning = pabi.Unlearning(run_of(pabi.Cyclic(3)), [(2, 1), (4, 4)])
     view, unit = OrderedView(unlearning, 1e-5), 0.5 / 3.0

@@ -32,7 +32,7 @@ from pabi.normal_forms.step_moduli import StepModuli
 from pabi.numbers import encoding
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import Array
-from pabi.shifts.nonlinear import StepPayments, solve
+from pabi.shifts.nonlinear import StepPayments, parted, solve
 from pabi.shifts.random import Cost, prices_below
 from pabi.tradeoff import Product
 
@@ -114,11 +114,7 @@ class _Windows:
         s, _, _ = self.view.pull_columns(*run.schedule(0, run.steps))
         s[run.data_steps :] = 0.0
         moduli = self.moduli.shapes(0, run.steps).evaluators()
-        distances, w = [0.0], 0.0
-        for omega, pull in zip(moduli, (change * s).tolist(), strict=True):
-            w = min(diameter, (omega(w) + pull) * _SUM)
-            distances.append(w)
-        return np.array(distances)
+        return parted(moduli, change * s, diameter, 0.0, _SUM)
 
     def _distance(self, steps: int) -> float:
         """How far apart the two runs can be after `steps` steps."""

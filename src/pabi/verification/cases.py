@@ -282,15 +282,16 @@ def every_position(
     run: OrderedRun, cases: Sequence[Any], check: Checked, *, later_is_worse: bool | None = None
 ) -> list[Part]:
     """Every position, by itself or rounded to one that is used later, with the probability that it is the
-    worst of those where the records are. Of several records, positions come in the order of what is proven of
-    them, if not in that of their last use. `later_is_worse`: None if that has to be found out."""
+    worst of those where the records are. They come in the order of their last use; those of withdrawn
+    records, where later uses may be safer, in that of what is proven. `later_is_worse`: None if that has to
+    be found out."""
     period = run.period
     rest = run.data % period  # by last use, positions come in the order rest.., 0..rest − 1
     ranges = [_positions_of(case) for case in cases]
     _check_partition(ranges, period, period)
     rounded = [[a, b] for a, b in ranges if a < b]
     if later_is_worse is None:
-        later_is_worse = bool(rounded or run.records > 1) and run.later_is_worse
+        later_is_worse = bool(rounded or run.withdraws) and run.later_is_worse
     if rounded and not later_is_worse:
         raise Refused(f"ranges: positions {rounded[0]} may not be rounded to a later one")
     shares = [run.share((rest + a) % period, (rest + b) % period) for a, b in ranges]
@@ -298,9 +299,11 @@ def every_position(
     for case, weight, (_, b) in timed(list(zip(cases, weights, ranges, strict=True))):
         check_weight(case, weight)
         mus.append(check(case, run.uses((rest + b) % period)))
-    order: Sequence[Any] = ranges if later_is_worse else mus
-    if run.records > 1 and list(order) != sorted(order):
-        raise Refused("ranges: expected them in order, the worst last")
+    if run.withdraws and not later_is_worse:
+        if mus != sorted(mus):
+            raise Refused("cases: expected them in the order of what is proven")
+    elif ranges != sorted(ranges):
+        raise Refused("ranges: expected them in order")
     return list(zip(weights, mus, strict=True))
 
 

@@ -118,6 +118,7 @@ class ForgettingOrder(Forgetting, OrderedRun):
     """A run that forgets, with batches that come in an order."""
 
     CALLED = "of forgetting with these batches"
+    withdraws = True
 
     def __init__(self, unlearning: Unlearning, scheme: Ordered) -> None:
         OrderedRun.__init__(self, unlearning.run, scheme)

@@ -59,10 +59,11 @@ def check_uses(case: dict[str, Any], uses: UseSteps) -> None:
 
 
 class OrderedRun(Derived):
-    """A run whose scheme is an order. `records`: how many it is followed for, of which the worst counts."""
+    """A run whose scheme is an order. `withdraws`: whether it is followed for records that are withdrawn, of
+    which the worst counts."""
 
     CALLED = "for these batches"
-    records = 1
+    withdraws = False
 
     def __init__(self, run: NoisySGD, scheme: Ordered, position: int | None = None) -> None:
         super().__init__(run, scheme.size)

@@ -111,11 +111,11 @@ class Demand:
     def last_in(self, shares: Sequence[Fraction]) -> list[Fraction]:
         """The probability of each class to be the last one in which any of the records is, where `shares` are
         those of one record. What is left to 1 is the probability that none is in any class."""
-        beyond, weights = Fraction(0), []
+        beyond, none, weights = Fraction(0), Fraction(1), []
         for share in reversed(shares):
-            before = self.none_in(beyond)
-            beyond += share
-            weights.append(before - self.none_in(beyond))
+            beyond, before = beyond + share, none
+            none = self.none_in(beyond)
+            weights.append(before - none)
         return weights[::-1]
 
 

@@ -270,11 +270,11 @@ def worst_position(
 def weights_of(run: OrderedRun, shares: Sequence[Any]) -> list[Fraction]:
     """The probability of each class to be the last one in which any of the records is, where `shares` are
     those of one record."""
-    beyond, weights = fmpq(0), []
+    beyond, none, weights = fmpq(0), Fraction(1), []
     for share in reversed(shares):
-        before = run.none_in(beyond)
-        beyond = beyond + share
-        weights.append(before - run.none_in(beyond))
+        beyond, before = beyond + share, none
+        none = run.none_in(beyond)
+        weights.append(before - none)
     return weights[::-1]
 
 

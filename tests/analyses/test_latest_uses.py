@@ -197,5 +197,5 @@ def test_a_sensitivity_that_stands_for_others_is_never_less_than_any():
     for k in range(LONG - 1, -1, -1):
         largest = max(largest, Fraction(s[k]) * product)
         product *= Fraction(c[k])
-    standing = latest_uses._Uses(view).standing(0, 0, LONG - 1)
+    standing = view.standing(0, LONG - 1)
     assert np.isinf(standing) or Fraction(standing) >= largest

@@ -15,7 +15,7 @@ from pabi import Cyclic, FixedSize, Loss, NoisyIteration, NoisySGD, NotApplicabl
 from pabi.account.best import outcomes
 from pabi.analyses import composition, nonlinear_one_sided, shifted_interpolation
 from pabi.analyses.shifted_interpolation import product
-from pabi.normal_forms.sampled import Pulls, RecordFactor
+from pabi.normal_forms.sampled import Pulls, RecordFactor, SampledRun
 from pabi.numbers.encoding import read_floats
 from support.pairs import pairs
 
@@ -257,7 +257,8 @@ def small_run(loss, batches, **changes):
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.one_in(3)
 def test_no_window_costs_less_than_is_thought_possible(loss, setting, batches):
-    windows = nonlinear_one_sided._Windows(small_run(loss, batches, **SETTINGS[setting]), DELTA)
+    run = small_run(loss, batches, **SETTINGS[setting])
+    windows = nonlinear_one_sided._Windows(SampledRun(run, DELTA))
     for steps in (1, 2, 7, 60, 280):
         assert windows._least_energy(steps) <= windows.window(steps).payments.square * (1 + 1e-9)
 

@@ -260,7 +260,7 @@ def test_where_nothing_is_known_no_payments_beat_composition(
         chosen = nonlinear_shifts.apply(run, DELTA).epsilon(DELTA)
     except NotApplicable:
         chosen = math.inf
-    monkeypatch.setattr(nonlinear_shifts._Records, "require_gain", lambda records: None)
+    monkeypatch.setattr(nonlinear_shifts.BentSteps, "require_gain", lambda steps: None)
     solved = nonlinear_shifts.apply(run, DELTA).epsilon(DELTA)
     assert min(chosen, composed) <= solved * (1.0 + 1e-12)
 

@@ -150,10 +150,10 @@ def test_a_batch_without_cap_may_fail() -> None:
     capped = example(pabi.Poisson(100, cap=160), 0.02)
     open_ended = example(pabi.Poisson(100), 0.02)
     view = SampledRun(open_ended, DELTA)
-    assert 0.0 < view.failure <= 1e-3 * DELTA
-    assert 100 < view.cap < 300
+    assert 0.0 < view.covered.failure <= 1e-3 * DELTA
+    assert 100 < view.covered.cap < 300
     curve = one_sided_shift.apply(open_ended, DELTA).curve
-    assert curve.failure == view.failure  # type: ignore[attr-defined]
+    assert curve.failure == view.covered.failure  # type: ignore[attr-defined]
     assert curve.rdp(2.0) == np.inf
     assert one_sided_shift.apply(capped, DELTA).curve.rdp(2.0) < np.inf
 

@@ -304,11 +304,11 @@ def test_latest_uses_are_offered_where_steps_expand_or_fall():
 @pytest.mark.parametrize(("share", "wrong"), [(1.0, False), (0.5, True)])
 def test_epochs_cost_what_is_said_and_not_half_of_it(count, share, wrong, monkeypatch):
     """With what the older epochs cost halved, some of the same claims are refuted."""
-    costing = Rests._costing
+    costing = Rests.costing
     monkeypatch.setattr(
         Rests,
-        "_costing",
-        lambda self, units: (r := costing(self, units))._replace(cost=share * r.cost),
+        "costing",
+        lambda self, r: (found := costing(self, r))._replace(cost=share * found.cost),
     )
     rng, refutations = np.random.default_rng(count), 0
     for kind in [*KINDS] * -(-count // len(KINDS)):

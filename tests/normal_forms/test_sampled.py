@@ -156,7 +156,7 @@ def test_what_a_record_adds_and_how_far_steps_are_apart(scheme, adjacency):
     else:
         top = max(abs(a) for a in [*one, *others])
     assert view.record_norm == top
-    assert view.change * view.record_norm == apart
+    assert view.factor.change * view.record_norm == apart
     assert view.single == (adjacency == "zero_out" and scheme == "poisson")
 
 
@@ -182,7 +182,7 @@ def test_large_batches_are_as_rare_as_is_allowed(steps):
     from scipy.stats import binom
 
     view = SampledRun(run_of(Poisson(5), n=400, steps=steps, cooldown_steps=0), DELTA)
-    assert steps * binom.sf(view.cap, 400, 5 / 400) <= view.failure <= 1e-3 * DELTA
+    assert steps * binom.sf(view.covered.cap, 400, 5 / 400) <= view.covered.failure <= 1e-3 * DELTA
 
 
 # Sums over blocks.

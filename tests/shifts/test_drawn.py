@@ -38,7 +38,7 @@ def slopes_and_pulls(view: SampledRun, steps: int) -> tuple[np.ndarray, np.ndarr
     """c and the change of each of the first steps, one by one."""
     blocks = view.window(view.run.steps)
     c, s = (np.repeat(x, blocks.length) for x in (blocks.c, blocks.s))
-    return c[:steps], view.change * s[:steps]
+    return c[:steps], view.factor.change * s[:steps]
 
 
 @every("name", RUNS)
@@ -79,7 +79,7 @@ def test_what_lies_further_back_than_is_looked_at_counts_in_full():
     blocks = view.before(2_500)
     assert blocks.steps < 2_500
     law = drawn_distance(view, 2_500)
-    rest = view.distance(2_500 - blocks.steps, view.change) * blocks.contraction
+    rest = view.distance(2_500 - blocks.steps, view.factor.change) * blocks.contraction
     assert law.values[0] > rest
 
 

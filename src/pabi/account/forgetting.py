@@ -13,7 +13,7 @@ from pabi.account.best import best_guarantee
 from pabi.account.calibration import calibrate
 from pabi.analyses.unlearning import require_given
 from pabi.describe.runs import MOST, NoisySGD
-from pabi.describe.unlearning import Unlearning
+from pabi.describe.unlearning import Unlearning, pairs_of
 from pabi.guarantees.guarantee import Guarantee
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, NotApplicable, TargetUnreachable
@@ -53,18 +53,8 @@ def described(
         raise InvalidInput(
             "records", f"expected them in requests, beside the epochs, got {records!r} as well"
         )
-    pairs = _pairs(requests)
-    return Unlearning(run, [(_steps_of(run, k), m) for k, m in pairs], published=published)
-
-
-def _pairs(requests: Any) -> list[tuple[Any, Any]]:
-    try:
-        return [(epochs, records) for epochs, records in requests]
-    except (TypeError, ValueError):
-        raise InvalidInput(
-            "requests",
-            f"expected pairs (epochs after the request, records), got {validate.excerpt(requests)}",
-        ) from None
+    pairs = [(_steps_of(run, k), m) for k, m in pairs_of(requests, "epochs")]
+    return Unlearning(run, pairs, published=published)
 
 
 def _steps_of(run: NoisySGD, epochs: Any) -> int:

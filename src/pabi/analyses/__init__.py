@@ -2,8 +2,8 @@
 
 An analysis raises NotApplicable, with the reason, where it does not cover a description. To add one, add a
 file and a line to the table of what it covers: `RUNS`, `DIFFUSION`, `MECHANISM`, `MOMENTS`, `COLUMNS`,
-`ACCURACY` or `FORGETTING`. Other files help: `cases` and `writing` with proofs, `tuning` with the free
-parameters of random batches, and `langevin_chain` takes the analyses of runs to chains.
+`ACCURACY` or `FORGETTING`. Other files help: `writing` with proofs, and `langevin_chain` takes the
+analyses of runs to chains.
 """
 
 from __future__ import annotations

@@ -7,15 +7,12 @@ columns with probability δ₀ = 1 − (1 − Q(z))^d; apart from that it is the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
 
 from flint import arb, ctx
 
-from pabi.analyses.writing import claim
+from pabi.analyses.writing import DescribedProof
 from pabi.convert.balls import normal_tail, upper
-from pabi.describe.files import to_dict
 from pabi.describe.statistics import NoisyColumnStatistics, column_statistics_sentences
 from pabi.guarantees.guarantee import Guarantee
 from pabi.numbers.rounding import fraction_up
@@ -41,7 +38,7 @@ def apply(
         NAME,
         SOURCE,
         column_statistics_sentences(statistics),
-        proof=ColumnStatisticsProof(statistics, curve),
+        proof=DescribedProof(NAME, statistics, curve),
     )
 
 
@@ -50,16 +47,3 @@ def failure_of(threshold: float, columns: int) -> float:
     with ctx.workprec(_BITS):
         tail = normal_tail(arb(threshold))
         return min(1.0, upper(-(columns * (-tail).log1p()).expm1()))
-
-
-@dataclass(frozen=True, eq=False)
-class ColumnStatisticsProof:
-    """The proof of a release of statistics of columns: all of it follows from the description."""
-
-    statistics: NoisyColumnStatistics
-    curve: TradeOff
-    theorem: ClassVar[str] = NAME
-
-    def written(self) -> dict[str, Any]:
-        """The body of the certificate: the description and the claim."""
-        return {"run": to_dict(self.statistics), "claim": claim(self.curve)}

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple, assert_never
 import numpy as np
 
 from pabi.analyses.shifted_interpolation import DEFAULT_DELTA, product
-from pabi.analyses.writing import IterationProof, RunProof, SampledProof
-from pabi.describe.iteration import Groups, NoisyIteration, sentences_of
+from pabi.analyses.writing import IterationProof, RunProof, SampledProof, promised
+from pabi.describe.iteration import Groups, NoisyIteration
 from pabi.describe.orders import FreshSubsets, KnownUses, SecretOrder
-from pabi.describe.runs import NoisySGD, run_sentences
+from pabi.describe.runs import NoisySGD
 from pabi.guarantees.guarantee import Guarantee
 from pabi.normal_forms.positions import check_position
-from pabi.normal_forms.sampled import RecordFactor, every_step, record_factor
+from pabi.normal_forms.sampled import RecordFactor, SampledRun, every_step, record_factor
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import TINY, Array, fraction_up, up
 from pabi.tradeoff import Gaussian, TradeOff, average
@@ -27,14 +27,11 @@ from pabi.tradeoff import Gaussian, TradeOff, average
 NAME = "composition"
 _TERMS = 1.0 + 4e-15  # above the few roundings of (L/(b·ς_k))² and of their sum's root
 SOURCE = "Dong, Roth, Su 2022, Cor. 3.3"
-SOURCE_SAMPLED = "Dong, Roth, Su 2022, Thm 4.2; Bok, Su, Altschuler 2024, Thm 4.8"
-SOURCE_REPLACED = f"{SOURCE}; docs, Random batches (Theorem 32a)"
-SOURCE_ZEROED = f"{SOURCE}; docs, Random batches (Theorem 40)"
 _SOURCES = {
     RecordFactor.PRESENT: SOURCE,
-    RecordFactor.REPLACED: SOURCE_REPLACED,
-    RecordFactor.DISPLACING: SOURCE_SAMPLED,
-    RecordFactor.ZEROED: SOURCE_ZEROED,
+    RecordFactor.REPLACED: f"{SOURCE}; docs, Random batches (Theorem 32a)",
+    RecordFactor.DISPLACING: "Dong, Roth, Su 2022, Thm 4.2; Bok, Su, Altschuler 2024, Thm 4.8",
+    RecordFactor.ZEROED: f"{SOURCE}; docs, Random batches (Theorem 40)",
 }
 
 
@@ -50,101 +47,88 @@ def apply(
 def _run(run: NoisySGD, delta: float, position: int | None) -> Guarantee:
     if position is not None:
         check_position(run, position)
-    order, sentences = run.order, run_sentences(run, hidden=False, position=position)
+    order, end = run.order, run.data_steps
     curve: TradeOff
     match order:
         case FreshSubsets():
-            return _sampled(run, order, delta, sentences)
+            proof = of_every_step(NAME, SampledRun(run, delta or DEFAULT_DELTA))
+            return promised(proof, _SOURCES[record_factor(run, order)], hidden=False)
         case KnownUses():
-            every = _by_place(run)
-            curve = Gaussian(max(p.total.mu for p in every if position is None or p.has(position)))
+            every = _by_place(run, end)
+            spoken_of = [p.mu for p in every if position is None or p.first <= position <= p.last]
+            curve = Gaussian(max(spoken_of))
         case SecretOrder():
             # A record may keep its place in the secret order: some are used once more than others.
-            every = _by_place(run) if order.once else [_redrawn(run)]
+            every = _by_place(run, end) if order.once else [_redrawn(run, end)]
             shares = [fraction_up(order.share(p.first, p.last)) for p in every]
-            curve = average([p.total.mu for p in every], shares)
+            curve = average([p.mu for p in every], shares)
         case _:
             assert_never(order)
-    proof = RunProof(NAME, run, curve, position=position)
-    return Guarantee(curve, run.adjacency, NAME, SOURCE, sentences, proof=proof, unit=run.unit)
+    return promised(RunProof(NAME, run, curve, position=position), SOURCE, hidden=False)
 
 
-def _sampled(
-    run: NoisySGD, order: FreshSubsets, delta: float, sentences: tuple[str, ...]
-) -> Guarantee:
-    """The guarantee under random batches: one subsampled factor a step, with equal noises together."""
-    factor = record_factor(run, order)
-    probability = min(1.0, fraction_up(order.probability))
-    curve = product(0.0, [every_step(run, factor)], probability, factor, 0.0)
-    source = _SOURCES[factor]
-    proof = SampledProof(NAME, run, curve, delta or DEFAULT_DELTA)
-    return Guarantee(curve, run.adjacency, NAME, source, sentences, proof=proof, unit=run.unit)
+def of_every_step(name: str, view: SampledRun) -> SampledProof:
+    """The proof under random batches: one subsampled factor a step, with equal noises together."""
+    sizes, counts = every_step(view.run, view.factor)
+    pulls = sizes.times(float(view.demand.records))
+    curve = product(0.0, [(pulls, counts)], view.probability, view.factor, 0.0)
+    return SampledProof(name, view.description, curve, view.delta)
 
 
-class Payment(NamedTuple):
-    """Σ (L/(b·ς_k))² over the uses of a record, and whether there are any."""
-
-    total: float
-    used: bool
-
-    @property
-    def mu(self) -> float:
-        """√total, rounded up past the few roundings of its terms; never 0 for a record that is used."""
-        if not self.used:
-            return 0.0
-        if math.isnan(self.total):
-            return math.inf
-        return up(math.sqrt(max(self.total, TINY)) * _TERMS)
+def _mu(total: float, used: bool) -> float:
+    """√Σ (L/(b·ς_k))² over the uses of a record, rounded up past the few roundings of its terms, and never 0
+    where there are any."""
+    if not used:
+        return 0.0
+    if math.isnan(total):
+        return math.inf
+    return up(math.sqrt(max(total, TINY)) * _TERMS)
 
 
 class Places(NamedTuple):
-    """The positions `first`, …, `last` in the epoch, and what a record in any of them pays in all."""
+    """The positions `first`, …, `last` in the epoch, and the μ that a record in any of them pays."""
 
-    total: Payment
+    mu: float
     first: int
     last: int
 
-    def has(self, position: int) -> bool:
-        """Whether `position` is one of them."""
-        return self.first <= position <= self.last
 
-
-def worst(run: NoisySGD) -> float:
-    """μ of a record that pays most, whose place in every epoch may be any."""
+def worst(run: NoisySGD, end: int) -> float:
+    """μ by step `end` of a record that pays most, whose place in every epoch may be any."""
     order = run.order
     redrawn = isinstance(order, SecretOrder) and not order.once
-    return max(p.total.mu for p in ([_redrawn(run)] if redrawn else _by_place(run)))
+    return max(p.mu for p in ([_redrawn(run, end)] if redrawn else _by_place(run, end)))
 
 
-def _once(run: NoisySGD) -> float | Array:
-    """What one use costs: a number, or one for every step with data."""
+def _once(run: NoisySGD, end: int) -> float | Array:
+    """What one use costs: a number, or one for every step before `end`."""
     ratio, noise = run.sensitivity / run.batch_size, run.gradient_noise_std
     if isinstance(noise, np.ndarray):
-        noise = noise[: run.data_steps]
+        noise = noise[:end]
     return (ratio / noise) * (ratio / noise)
 
 
-def _by_place(run: NoisySGD) -> list[Places]:
-    """What a record pays at every position of the epoch, equal positions together."""
-    once, period = _once(run), run.steps_per_epoch
-    epochs, rest = divmod(run.data_steps, period)
+def _by_place(run: NoisySGD, end: int) -> list[Places]:
+    """What a record pays before step `end` at every position of the epoch, equal positions together."""
+    once, period = _once(run, end), run.steps_per_epoch
+    epochs, rest = divmod(end, period)
     if not isinstance(once, np.ndarray):
-        late = [Places(Payment((epochs + 1) * once, True), 0, rest - 1)] if rest else []
-        return [*late, Places(Payment(epochs * once, epochs > 0), rest, period - 1)]
-    used = min(period, run.data_steps)
-    places = [Places(Payment(_sum(once[j::period]), True), j, j) for j in range(used)]
-    unused = [Places(Payment(0.0, False), used, period - 1)] if used < period else []
+        late = [Places(_mu((epochs + 1) * once, True), 0, rest - 1)] if rest else []
+        return [*late, Places(_mu(epochs * once, epochs > 0), rest, period - 1)]
+    used = min(period, end)
+    places = [Places(_mu(_sum(once[j::period]), True), j, j) for j in range(used)]
+    unused = [Places(0.0, used, period - 1)] if used < period else []
     return places + unused
 
 
-def _redrawn(run: NoisySGD) -> Places:
+def _redrawn(run: NoisySGD, end: int) -> Places:
     """What a record pays at most that is used once an epoch anywhere: each epoch at its worst."""
-    once, period = _once(run), run.steps_per_epoch
+    once, period = _once(run, end), run.steps_per_epoch
     if isinstance(once, np.ndarray):
-        total = _sum(np.maximum.reduceat(once, np.arange(0, run.data_steps, period)))
+        total = _sum(np.maximum.reduceat(once, np.arange(0, end, period)))
     else:
-        total = -(-run.data_steps // period) * once
-    return Places(Payment(total, True), 0, period - 1)
+        total = -(-end // period) * once
+    return Places(_mu(total, True), 0, period - 1)
 
 
 def _sum(terms: Any) -> float:
@@ -154,24 +138,21 @@ def _sum(terms: Any) -> float:
 def _iteration(iteration: NoisyIteration) -> Guarantee:
     if iteration.start > 0.0:
         raise NotApplicable("the runs start apart, which no noisy step has paid for")
-    mu = _payment_of(iteration).mu
-    sentences, proof = sentences_of(iteration, hidden=False), IterationProof(NAME, iteration, mu)
-    return Guarantee(
-        Gaussian(mu), iteration.adjacency, NAME, SOURCE, sentences, proof=proof, unit=iteration.unit
-    )
+    proof = IterationProof(NAME, iteration, Gaussian(_mu_of(iteration)))
+    return promised(proof, SOURCE, hidden=False)
 
 
-def _payment_of(iteration: NoisyIteration) -> Payment:
-    """Σ (s_k/σ_k)² over the steps with s_k > 0; ∞ where one of them has no noise."""
+def _mu_of(iteration: NoisyIteration) -> float:
+    """√Σ (s_k/σ_k)² over the steps with s_k > 0; ∞ where one of them has no noise."""
     schedule = iteration.schedule
     if isinstance(schedule, Groups):
         stretches = [(n, x) for n, x in schedule.stretches() if x.s > 0.0]
         if any(x.sigma == 0.0 for _, x in stretches):
-            return Payment(math.inf, True)
+            return math.inf
         total = sum(n * (x.s / x.sigma) * (x.s / x.sigma) for n, x in stretches)
-        return Payment(total, bool(stretches))
+        return _mu(total, bool(stretches))
     used = schedule.s > 0.0
     s, sigma = schedule.s[used], schedule.sigma[used]
     if (sigma == 0.0).any():
-        return Payment(math.inf, True)
-    return Payment(_sum((s / sigma) * (s / sigma)), bool(used.any()))
+        return math.inf
+    return _mu(_sum((s / sigma) * (s / sigma)), bool(used.any()))

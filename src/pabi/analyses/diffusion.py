@@ -12,13 +12,11 @@ window gives βD(2Δ − mD), whatever the sign of m. (For dissipative losses se
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
-from typing import Any
 
 from pabi.analyses import composition, shifted_interpolation
-from pabi.analyses.writing import claim
-from pabi.describe.files import to_dict
+from pabi.analyses.writing import DescribedProof
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.langevin import LangevinDiffusion, diffusion_sentences
 from pabi.describe.losses import Loss
@@ -129,32 +127,19 @@ def _dissipative(diffusion: LangevinDiffusion) -> tuple[float, float] | None:
 def _closed(
     diffusion: LangevinDiffusion, square: float, name: str, begin: dict[str, float | None]
 ) -> Guarantee:
+    """The guarantee of μ² = `square`. `begin`: the "window" that begins at distance D (None: the whole time,
+    from 0), or the "distance" from which paths on a dissipative loss return."""
     mu = math.inf if math.isnan(square) else math.sqrt(square) * _MARGIN
     hidden = name == LAST
+    curve = Gaussian(mu)
     return Guarantee(
-        Gaussian(mu),
+        curve,
         diffusion.adjacency,
         name,
         LAST_SOURCE if hidden else PATH_SOURCE,
         diffusion_sentences(diffusion, hidden),
-        proof=DiffusionProof(name, diffusion, mu, begin),
+        proof=DescribedProof(name, diffusion, curve, begin),
     )
-
-
-@dataclass(frozen=True, eq=False)
-class DiffusionProof:
-    """The proof of a diffusion by a closed form. `start`: the "window" that begins at distance D (None: the
-    whole time, from 0), or the "distance" from which paths on a dissipative loss return."""
-
-    theorem: str
-    diffusion: LangevinDiffusion
-    mu: float
-    start: dict[str, float | None]
-
-    def written(self) -> dict[str, Any]:
-        """The body of the certificate: the diffusion, where its paths begin, and the claim."""
-        claimed = claim(Gaussian(self.mu))
-        return {"run": to_dict(self.diffusion), **self.start, "claim": claimed}
 
 
 def _flat_cells(diffusion: LangevinDiffusion) -> NoisyIteration:

@@ -13,17 +13,17 @@ from functools import cache, partial
 
 import numpy as np
 
-from pabi.analyses.secret_order import averaged, places, secret_order
-from pabi.analyses.shifted_interpolation import DEFAULT_DELTA, require_hidden_path, run_of
-from pabi.analyses.writing import Case
-from pabi.describe.iteration import NoisyIteration, Steps
-from pabi.describe.orders import FAILING, SecretOrder
-from pabi.describe.runs import NoisySGD, run_sentences
+from pabi.analyses.secret_order import Solved, averaged, changing_places, places
+from pabi.analyses.shifted_interpolation import DEFAULT_DELTA
+from pabi.analyses.writing import Case, promised
+from pabi.describe.iteration import NoisyIteration
+from pabi.describe.orders import SecretOrder
+from pabi.describe.runs import NoisySGD
 from pabi.guarantees.guarantee import Guarantee
-from pabi.normal_forms.positions import OrderedView, Uses, standing
+from pabi.normal_forms.positions import OrderedView, Uses
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import fraction_up
-from pabi.shifts.epochs import Record, Resting, Rests, solve_schedule
+from pabi.shifts.epochs import Record, Resting, Rests, derived
 from pabi.tradeoff import average
 
 NAME = "epoch by epoch"
@@ -41,20 +41,14 @@ def apply(
     description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
 ) -> Guarantee:
     """The guarantee of the last iterate when every epoch has a secret order of its own."""
-    run, at = run_of(description), delta or DEFAULT_DELTA
-    order = secret_order(run)
-    require_hidden_path(run)
-    if order.once:
-        raise NotApplicable("a record keeps its place in all epochs: see secret order")
-    if run.steps > _MOST_STEPS:
+    at = delta or DEFAULT_DELTA
+    view, order = changing_places(description, at)
+    if view.run.steps > _MOST_STEPS:
         raise NotApplicable(f"more than {_MOST_STEPS} steps, which are looked at one by one")
-    view = OrderedView(run, FAILING * at)
-    if view.nonexpansive and view.later_is_worse:
-        raise NotApplicable("later uses are worse as they are: see secret order")
     last = _LastEpoch(view, order)
     if not last.older:
         raise NotApplicable("there is one epoch only: see latest uses")
-    rests = Rests(view.arrays, view.period, last.older, run.range_diameter)
+    rests = Rests(view.arrays, view.period, last.older, view.run.range_diameter)
     paths = rests.paths()
     if not paths:
         raise NotApplicable("the distance between the runs overflows")
@@ -62,11 +56,8 @@ def apply(
         [partial(rests.refined, path) for path in paths],
         lambda resting: last.epsilon(resting, at),
     )
-    records, cases = last.records(best, _MOST_RANGES)
-    proof = averaged(NAME, run, records, cases, view.fractions, resting=best.r[1:])
-    return Guarantee(
-        proof.curve, run.adjacency, NAME, SOURCE, run_sentences(run), proof=proof, unit=run.unit
-    )
+    solved = last.records(best, _MOST_RANGES)
+    return promised(averaged(NAME, view, solved, view.fractions, resting=best.r[1:]), SOURCE)
 
 
 def _least(
@@ -100,33 +91,29 @@ class _LastEpoch:
         self.older = -(-view.run.data_steps // view.period) - 1
         self.first = self.older * view.period
         self.length = view.run.data_steps - self.first
-        self.steps = Steps(*(x[self.first :] for x in view.arrays))
 
-    def records(self, resting: Resting, most: int) -> tuple[list[Record], list[Case]]:
+    def records(self, resting: Resting, most: int) -> list[Solved]:
         """What is proven of a record in each of at most `most` ranges of positions."""
         cases = [
             Case(self._uses(where), weight, (where,))
-            for where, weight in places(self.order, self.length, most)
+            for where, weight in places(self.view, self.order, self.length, most)
         ]
-        return [self._record(case, resting) for case in cases], cases
+        return [(self._record(case, resting), case) for case in cases]
 
     def epsilon(self, resting: Resting, delta: float) -> float:
         """About the ε of these distances."""
-        records, cases = self.records(resting, _FEW_RANGES)
-        weights = [fraction_up(case.weight) for case in cases]
-        return average([r.mu for r in records], weights).epsilon(delta)
+        solved = self.records(resting, _FEW_RANGES)
+        weights = [fraction_up(case.weight) for _, case in solved]
+        return average([r.mu for r, _ in solved], weights).epsilon(delta)
 
     def _uses(self, where: tuple[int, int] | None) -> Uses:
         then = () if where is None else (self.first + where[1],)
         return Uses(self.view.period - 1, self.older, then)
 
     def _record(self, case: Case, resting: Resting) -> Record:
-        own = np.zeros_like(self.steps.s)
+        own = np.zeros(self.view.run.steps - self.first)
         (where,) = case.ranges
         if where is not None:
-            a, b = where
-            own[b] = standing(self.steps.c[a : b + 1], self.steps.s[a : b + 1])
-        schedule = self.steps._replace(s=own)
-        start = float(resting.r[-1])
-        _, shifts = solve_schedule(schedule, self.view.run.range_diameter, start, stated=False)
-        return Record(case.uses, shifts=shifts, paid=resting.cost)
+            own[where[1]] = self.view.standing(self.first + where[0], self.first + where[1])
+        record = derived(self.view, case.uses, own, self.first, float(resting.r[-1]))
+        return record._replace(paid=resting.cost)

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
 from typing import Any
 
-from pabi.describe.files import to_dict
+from pabi.analyses.writing import DescribedProof
 from pabi.describe.mechanisms import (
     ExponentialMechanism,
     IteratedExponentialMechanism,
@@ -42,26 +41,25 @@ Mechanism = ExponentialMechanism | IteratedExponentialMechanism
 
 def both(mechanism: Mechanism, delta: float, position: int | None = None) -> Guarantee:
     """The better of both bounds at every ε. Raises NotApplicable for a loss of unknown curvature."""
-    curve = Best((_curve(mechanism, _range), _curve(mechanism, _gaussian)))
-    return _guarantee(mechanism, BOTH, curve)
+    return _guarantee(mechanism, BOTH, Best((_range(mechanism), _gaussian(mechanism))))
 
 
 def bounded_range(mechanism: Mechanism, delta: float, position: int | None = None) -> Guarantee:
     """The guarantee from the range of the log-likelihood ratio."""
-    return _guarantee(mechanism, RANGE, _curve(mechanism, _range))
+    return _guarantee(mechanism, RANGE, _range(mechanism))
 
 
 def gibbs(mechanism: Mechanism, delta: float, position: int | None = None) -> Guarantee:
     """The guarantee from the curvature. Raises NotApplicable for a loss of unknown curvature."""
-    return _guarantee(mechanism, GIBBS, _curve(mechanism, _gaussian))
+    return _guarantee(mechanism, GIBBS, _gaussian(mechanism))
 
 
-def _range(mechanism: ExponentialMechanism) -> TradeOff:
-    return BoundedRange(mechanism.range)
+def _range(mechanism: Mechanism) -> TradeOff:
+    return _curve(mechanism, lambda one: BoundedRange(one.range))
 
 
-def _gaussian(mechanism: ExponentialMechanism) -> TradeOff:
-    return Gaussian(gibbs_mu(mechanism))
+def _gaussian(mechanism: Mechanism) -> TradeOff:
+    return _curve(mechanism, lambda one: Gaussian(gibbs_mu(one)))
 
 
 def _curve(mechanism: Mechanism, once: Callable[[ExponentialMechanism], TradeOff]) -> TradeOff:
@@ -117,29 +115,14 @@ def gibbs_mu(mechanism: ExponentialMechanism) -> float:
 
 
 def _guarantee(mechanism: Mechanism, name: str, curve: TradeOff) -> Guarantee:
-    uses_curvature = name != RANGE
+    stated: dict[str, Any]
     if isinstance(mechanism, ExponentialMechanism):
-        sentences = mechanism_sentences(mechanism, uses_curvature)
+        sentences, stated = mechanism_sentences(mechanism, name != RANGE), {}
     else:
-        sentences = rounds_sentences(mechanism)
+        rounds = [[r.diameter, r.inverse_temperature] for r in mechanism.rounds]
+        sentences, stated = rounds_sentences(mechanism), {"rounds": rounds}
     source = "; ".join(_SOURCES.values()) if name == BOTH else _SOURCES[name]
-    proof = MechanismProof(name, mechanism, curve)
+    proof = DescribedProof(name, mechanism, curve, stated, named=True)
     return Guarantee(
         curve, mechanism.adjacency, name, source, sentences, proof=proof, unit=mechanism.unit
     )
-
-
-@dataclass(frozen=True, eq=False)
-class MechanismProof:
-    """The proof of an exponential mechanism, one or iterated."""
-
-    theorem: str
-    mechanism: Mechanism
-    curve: TradeOff
-
-    def written(self) -> dict[str, Any]:
-        """The body of the certificate: the mechanism, the rounds of an iterated one, and the claim."""
-        out: dict[str, Any] = {"run": to_dict(self.mechanism)}
-        if isinstance(self.mechanism, IteratedExponentialMechanism):
-            out["rounds"] = [[r.diameter, r.inverse_temperature] for r in self.mechanism.rounds]
-        return out | {"claim": {"tradeoff": self.curve.to_dict()}}

@@ -7,12 +7,9 @@ another comes in its place (docs, "Second moments"). One of n records moves an a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar
 
-from pabi.analyses.writing import claim
-from pabi.describe.files import to_dict
+from pabi.analyses.writing import DescribedProof
 from pabi.describe.statistics import NoisyAccuracy, NoisySecondMoments
 from pabi.guarantees.guarantee import Guarantee
 from pabi.numbers.rounding import fraction_up
@@ -44,18 +41,5 @@ def _guarantee(
         source,
         release.assumptions,
         unit=release.unit,
-        proof=ReleaseProof(release, curve),
+        proof=DescribedProof(NAME, release, curve),
     )
-
-
-@dataclass(frozen=True, eq=False)
-class ReleaseProof:
-    """The proof of a release by the Gaussian mechanism: all of it follows from the description."""
-
-    release: NoisySecondMoments | NoisyAccuracy
-    curve: Gaussian
-    theorem: ClassVar[str] = NAME
-
-    def written(self) -> dict[str, Any]:
-        """The body of the certificate: the description and the claim."""
-        return {"run": to_dict(self.release), "claim": claim(self.curve)}

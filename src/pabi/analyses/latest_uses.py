@@ -9,18 +9,19 @@ at step j > i of the sensitivity s_i·Λ_{i+1}⋯Λ_j, Λ_k the slope of step k 
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
-from pabi.analyses.secret_order import MAX_WORK, averaged, last_two_epochs, secret_order
-from pabi.analyses.shifted_interpolation import DEFAULT_DELTA, require_hidden_path, run_of
-from pabi.analyses.writing import Case
-from pabi.describe.iteration import NoisyIteration, Steps
-from pabi.describe.orders import FAILING
-from pabi.describe.runs import NoisySGD, run_sentences
+from pabi.analyses.secret_order import MAX_WORK, averaged, changing_places, last_two_epochs
+from pabi.analyses.shifted_interpolation import DEFAULT_DELTA
+from pabi.analyses.writing import Case, promised
+from pabi.describe.iteration import NoisyIteration
+from pabi.describe.runs import NoisySGD
 from pabi.guarantees.guarantee import Guarantee
-from pabi.normal_forms.positions import OrderedView, standing
+from pabi.normal_forms.positions import OrderedView
 from pabi.numbers.errors import NotApplicable
-from pabi.shifts.epochs import Record, solve_schedule
+from pabi.shifts.epochs import Record, derived
 
 NAME = "latest uses"
 SOURCE = (
@@ -37,57 +38,32 @@ def apply(
     description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
 ) -> Guarantee:
     """The guarantee of the last iterate when every epoch has a secret order of its own."""
-    run = run_of(description)
-    order = secret_order(run)
-    require_hidden_path(run)
-    if order.once:
-        raise NotApplicable("a record keeps its place in all epochs: see secret order")
-    view = OrderedView(run, FAILING * (delta or DEFAULT_DELTA))
-    if view.nonexpansive and view.later_is_worse:
-        raise NotApplicable("later uses are worse as they are: see secret order")
-    if run.steps > MAX_WORK:
+    view, order = changing_places(description, delta or DEFAULT_DELTA)
+    if view.run.steps > MAX_WORK:
         raise NotApplicable(f"more than {MAX_WORK} steps, whose uses are moved one by one")
-    affordable = _CHECKED // run.steps
+    affordable = _CHECKED // view.run.steps
     most = max(1, min(_MOST_RANGES, affordable))
     before = max(1, min(_MOST_BEFORE, affordable // most))
-    cases = last_two_epochs(view, order, most, before)
     uses = _Uses(view)
-    proof = averaged(NAME, run, [uses.record(case) for case in cases], cases, view.fractions)
-    return Guarantee(
-        proof.curve, run.adjacency, NAME, SOURCE, run_sentences(run), proof=proof, unit=run.unit
-    )
+    solved = [(uses.record(case), case) for case in last_two_epochs(view, order, most, before)]
+    return promised(averaged(NAME, view, solved, view.fractions), SOURCE)
 
 
 class _Uses:
     """The steps of a run, and how large a use has to be that stands for those of a range."""
 
     def __init__(self, view: OrderedView) -> None:
-        self.view, self.steps = view, view.arrays
-        self._sizes: dict[tuple[int, int, int], float] = {}
-        self._older = [
-            self.standing(e, 0, view.period - 1)
-            for e in range(-(-view.run.data_steps // view.period) - 2)
-        ]
-
-    def standing(self, epoch: int, a: int, b: int) -> float:
-        """The sensitivity at position b of `epoch` that stands for a use at any of a, …, b; rounded up."""
-        if (epoch, a, b) not in self._sizes:
-            first = epoch * self.view.period
-            c, s = (x[first + a : first + b + 1] for x in self.steps[:2])
-            self._sizes[epoch, a, b] = standing(c, s)
-        return self._sizes[epoch, a, b]
+        self.view, self.standing = view, cache(view.standing)
+        self.epochs = -(-view.run.data_steps // view.period)
+        begins = range(0, (self.epochs - 2) * view.period, view.period)
+        self._older = [self.standing(first, first + view.period - 1) for first in begins]
 
     def record(self, case: Case) -> Record:
-        """The bound for a record with these uses. How large they are follows from the description, so that
-        a proof does not write the steps down."""
-        own, period = np.zeros_like(self.steps.s), self.view.period
+        """The bound for a record with these uses."""
+        own, period = np.zeros(self.view.run.steps), self.view.period
         own[period - 1 : period * len(self._older) : period] = self._older
-        epochs = -(-self.view.run.data_steps // period)
-        for epoch, covered in zip((epochs - 2, epochs - 1), case.ranges, strict=True):
+        for epoch, covered in enumerate(case.ranges, self.epochs - 2):
             if covered is not None:
-                own[epoch * period + covered[1]] = self.standing(epoch, *covered)
-        if not case.uses.total:
-            return Record(case.uses)
-        schedule = Steps(self.steps.c, own, self.steps.sigma)
-        _, shifts = solve_schedule(schedule, self.view.run.range_diameter, stated=False)
-        return Record(case.uses, shifts=shifts)
+                first, last = (epoch * period + where for where in covered)
+                own[last] = self.standing(first, last)
+        return derived(self.view, case.uses, own) if case.uses.total else Record(case.uses)

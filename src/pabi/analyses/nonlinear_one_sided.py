@@ -20,9 +20,8 @@ import numpy as np
 from pabi.analyses.one_sided_shift import SOURCE_POISSON, least_window
 from pabi.analyses.shifted_interpolation import (
     CLEARLY,
-    DEFAULT_DELTA,
     product,
-    sampled_run,
+    sampled_view,
     tuned_guarantee,
 )
 from pabi.describe.iteration import NoisyIteration
@@ -33,7 +32,7 @@ from pabi.normal_forms.step_moduli import StepModuli
 from pabi.numbers import encoding
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import Array
-from pabi.shifts.nonlinear import StepPayments, solve
+from pabi.shifts.nonlinear import StepPayments, parted, solve
 from pabi.shifts.random import Cost, prices_below
 from pabi.tradeoff import Product
 
@@ -51,10 +50,9 @@ def apply(
     description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
 ) -> Guarantee:
     """The guarantee of the last iterate under random batches, for any modulus. Raises NotApplicable."""
-    run, at = sampled_run(description), delta or DEFAULT_DELTA
-    windows = _Windows(run, at)
-    source = SOURCE_POISSON if windows.view.single else SOURCE
-    return tuned_guarantee(NAME, source, run, windows.planned, at)
+    view = sampled_view(description, delta)
+    source = SOURCE_POISSON if view.single else SOURCE
+    return tuned_guarantee(NAME, source, view, _Windows(view).planned)
 
 
 @dataclass(frozen=True)
@@ -78,7 +76,7 @@ class SharedNoise:
     def to_dict(self) -> dict[str, Any]:
         """For a certificate: the payments are those of the last steps."""
         payments = encoding.floats(self.window.payments.a)
-        return {"cap": self.view.cap, "payments": payments, "share": self.share}
+        return {"cap": self.view.covered.cap, "payments": payments, "share": self.share}
 
     @cached_property
     def curve(self) -> Product:
@@ -88,15 +86,15 @@ class SharedNoise:
             gaussian = math.sqrt(window.payments.square / self.share)
         records = window.sizes.times(1.0 / math.sqrt(1.0 - self.share) * _QUOTIENT)
         factors = [(records, np.ones(records.apart.size))]
-        return product(gaussian, factors, view.probability, view.factor, view.failure)
+        return product(gaussian, factors, view.probability, view.factor, view.covered.failure)
 
 
 class _Windows:
     """The windows of a run with random batches, with what they cost."""
 
-    def __init__(self, run: NoisySGD, delta: float) -> None:
-        self.run, self.view = run, SampledRun(run, delta)
-        self.moduli = StepModuli(run, self.view.covered)
+    def __init__(self, view: SampledRun) -> None:
+        self.run, self.view = view.run, view
+        self.moduli = StepModuli(view.run, view.covered)
         self._known: dict[int, Window] = {}
 
     @cached_property
@@ -110,17 +108,13 @@ class _Windows:
     @cached_property
     def _distances(self) -> Array:
         """How far apart the runs can be after so many steps, up to where no window begins any more."""
-        run, diameter, change = self.run, self.run.range_diameter, self.view.change
+        run, diameter, change = self.run, self.run.range_diameter, self.view.factor.change
         if run.steps > _FARTHEST:
             raise NotApplicable(f"more than {_FARTHEST} steps, and no diameter")
         s, _, _ = self.view.pull_columns(*run.schedule(0, run.steps))
         s[run.data_steps :] = 0.0
         moduli = self.moduli.shapes(0, run.steps).evaluators()
-        distances, w = [0.0], 0.0
-        for omega, pull in zip(moduli, (change * s).tolist(), strict=True):
-            w = min(diameter, (omega(w) + pull) * _SUM)
-            distances.append(w)
-        return np.array(distances)
+        return parted(moduli, change * s, diameter, 0.0, _SUM)
 
     def _distance(self, steps: int) -> float:
         """How far apart the two runs can be after `steps` steps."""
@@ -143,7 +137,7 @@ class _Windows:
                 math.inf,
                 self._distance(begin),
             )
-            change = self.view.change
+            change = self.view.factor.change
             pull = change * s
             if self.view.order.displaces:
                 # ∞·0 is no number: where nothing bounds ρ, nothing is said of places that coincide.
@@ -193,7 +187,7 @@ class _Windows:
         s, sigma, _ = self._steps
         pulls = np.zeros_like(s)
         busy = s > 0.0
-        pulls[busy] = costs(self.view.change * s[busy] / sigma[busy])
+        pulls[busy] = costs(self.view.factor.change * s[busy] / sigma[busy])
         pulls = pulls[::-1].cumsum()
 
         def worth(steps: int) -> bool:

@@ -14,19 +14,18 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import Any, ClassVar, assert_never
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from pabi.analyses.secret_order import averaged, shuffled_once
-from pabi.analyses.shifted_interpolation import DEFAULT_DELTA, require_hidden_path
-from pabi.analyses.writing import RunProof, claim, shifts_of
-from pabi.describe.iteration import NoisyIteration, sentences_of
+from pabi.analyses.shifted_interpolation import DEFAULT_DELTA, in_order, require_hidden_path
+from pabi.analyses.writing import IterationProof, RunProof, claim, promised, shifts_of
+from pabi.describe.iteration import NoisyIteration
 from pabi.describe.moduli import Linear, Modulus, Unbounded
-from pabi.describe.orders import FAILING, Fractions, FreshSubsets, KnownUses, SecretOrder
-from pabi.describe.runs import NoisySGD, run_sentences
+from pabi.describe.orders import FAILING, SecretOrder
+from pabi.describe.runs import NoisySGD
 from pabi.guarantees.guarantee import Guarantee
 from pabi.normal_forms.positions import OrderedView, Uses, check_position
 from pabi.normal_forms.step_moduli import Shapes, StepModuli, shapes
@@ -45,7 +44,7 @@ SOURCE = (
 
 _LARGEST = sys.float_info.max  # JSON has no ∞
 _LAST_STEPS = 200_000  # that are looked at, where a diameter bounds what came before
-_WORK = 300_000  # positions times steps up to which every position is solved
+MOST_WORK = 300_000  # positions times steps up to which every position is solved
 _BUCKETS = 12  # of positions under a secret order
 
 
@@ -57,32 +56,21 @@ def apply(
     if isinstance(description, NoisyIteration):
         return _iteration(description)
     require_hidden_path(description)
-    return _run(description, delta or DEFAULT_DELTA, position)
-
-
-def _run(run: NoisySGD, delta: float, position: int | None) -> Guarantee:
-    order = run.order
-    match order:
-        case KnownUses():
-            return _of_worst(run, position)
-        case SecretOrder():
-            return _averaged(run, order, delta)
-        case FreshSubsets():
-            raise NotApplicable(
-                "batches are drawn afresh at every step: see the one- and two-sided shifts"
-            )
-        case _:
-            assert_never(order)
+    order = in_order(description)
+    if isinstance(order, SecretOrder):
+        return _averaged(description, order, delta or DEFAULT_DELTA)
+    return _of_worst(description, position)
 
 
 def _of_worst(run: NoisySGD, position: int | None) -> Guarantee:
-    records = _Records(run, run.fractions(), position)
-    records.require_gain()
-    solved = [records.solved(records.view.uses(j)) for j in records.positions]
-    curve, sentences = Gaussian(max(x.mu for x in solved)), run_sentences(run, position=position)
-    cases = [(x, None) for x in solved]
-    proof = RunProof(NAME, run, curve, cases, position, alike=records.alike)
-    return Guarantee(curve, run.adjacency, NAME, SOURCE, sentences, proof=proof, unit=run.unit)
+    view = OrderedView(run)
+    moduli = StepModuli(run, view.demand.fractions())
+    alike, positions = _worst(view, moduli, position)
+    steps = BentSteps.of(view, moduli, alike)
+    steps.require_gain()
+    solved = [steps.record(view.uses(j)) for j in positions]
+    curve, cases = Gaussian(max(x.mu for x in solved)), [(x, None) for x in solved]
+    return promised(RunProof(NAME, run, curve, cases, position, alike=alike), SOURCE)
 
 
 def _averaged(run: NoisySGD, order: SecretOrder, delta: float) -> Guarantee:
@@ -90,58 +78,64 @@ def _averaged(run: NoisySGD, order: SecretOrder, delta: float) -> Guarantee:
         raise NotApplicable(
             "a record's place changes every epoch: see secret order, latest uses and epoch by epoch"
         )
-    fractions = run.fractions(FAILING * delta)
-    records = _Records(run, fractions, None)
-    if run.data_steps % records.view.period == 0:  # all positions have as many uses
-        records.require_gain()
-    cases = shuffled_once(records.view, order, records.alike, _BUCKETS)
-    solved = [records.solved(case.uses) for case in cases]
-    proof = averaged(NAME, run, solved, cases, fractions)
-    proof = replace(proof, alike=records.alike)
-    return Guarantee(
-        proof.curve, run.adjacency, NAME, SOURCE, run_sentences(run), proof=proof, unit=run.unit
+    view = OrderedView(run)
+    fractions = view.demand.fractions(FAILING * delta)
+    moduli = StepModuli(run, fractions)
+    alike, _ = _worst(view, moduli, None)
+    steps = BentSteps.of(view, moduli, alike)
+    if run.data_steps % view.period == 0:  # all positions have as many uses
+        steps.require_gain()
+    solved = shuffled_once(
+        view, order, lambda js: [steps.record(view.uses(j)) for j in js], alike, _BUCKETS
     )
+    return promised(averaged(NAME, view, solved, fractions, alike=alike), SOURCE)
 
 
-class _Records:
-    """The records of a run, each by its uses. `alike`: whether all steps are taken to be alike, so that a
-    record used later is never safer; cool-down steps are left out then."""
+def _worst(
+    view: OrderedView, moduli: StepModuli, position: int | None
+) -> tuple[bool, Sequence[int]]:
+    """(whether all steps are taken to be alike, so that a record used later is never safer, and cool-down
+    steps are left out; the positions that can be worst)."""
+    run, work = view.run, view.period * view.run.steps
+    if position is not None:
+        return False, [check_position(run, position)]
+    if run.constant and (work > MOST_WORK or moduli.alike):
+        return True, [view.last_position]
+    if work <= MOST_WORK:
+        return False, range(view.period)
+    raise NotApplicable(f"any of {view.period} positions can be the worst: too many to solve")
 
-    def __init__(self, run: NoisySGD, fractions: Fractions, position: int | None) -> None:
-        self.run, self.view, self.moduli = run, OrderedView(run), StepModuli(run, fractions)
-        period, work = self.view.period, self.view.period * run.steps
-        unlike = not self.moduli.alike
-        self.alike = position is None and run.constant and (work > _WORK or not unlike)
-        if position is not None:
-            self.positions = [check_position(run, position)]
-        elif self.alike:
-            self.positions = [self.view.last_position]
-        elif work <= _WORK:
-            self.positions = list(range(period))
-        else:
-            raise NotApplicable(f"any of {period} positions can be the worst: too many to solve")
-        self.end = run.data_steps if self.alike else run.steps
+
+@dataclass(frozen=True)
+class BentSteps:
+    """The steps of a run from `begin` on, whose moduli may have any shape: `s` of a step that uses the
+    records, and σ. Where they do not begin with the run, the two runs are a diameter apart there."""
+
+    view: OrderedView
+    shape: Shapes
+    s: Array
+    sigma: Array
+    begin: int = 0
+
+    @classmethod
+    def of(cls, view: OrderedView, moduli: StepModuli, alike: bool) -> BentSteps:
+        """The last steps that matter. `alike`: whether all steps with data have one modulus above theirs, and
+        the cool-down is left out."""
+        run = view.run
+        end = run.data_steps if alike else run.steps
         bounded = math.isfinite(run.range_diameter)
-        self.begin = max(0, self.end - _LAST_STEPS) if bounded else 0
-        if self.end - self.begin > MOST_STEPS:
+        begin = max(0, end - _LAST_STEPS) if bounded else 0
+        if end - begin > MOST_STEPS:
             raise NotApplicable(f"more than {MOST_STEPS} steps, and no diameter")
-        if self.alike and isinstance(self.moduli.above_data_steps, Unbounded):
+        if not alike:
+            shape = moduli.shapes(begin, end)
+        elif isinstance(moduli.above_data_steps, Unbounded):
             raise NotApplicable(
                 "the last batch of an epoch is short, and nothing covers both lengths"
             )
-
-    @cached_property
-    def _shape(self) -> Shapes:
-        if not self.alike:
-            return self.moduli.shapes(self.begin, self.end)
-        one = shapes([self.moduli.above_data_steps])
-        which = np.zeros(self.end - self.begin, dtype=np.intp)
-        return Shapes(one.slope[:, which], one.root[:, which], one.shift[:, which])
-
-    @cached_property
-    def _steps(self) -> tuple[Array, Array]:
-        """(s of a step that uses the record, σ)."""
-        return self.run.step_constants(*self.run.schedule(self.begin, self.end))
+        else:
+            shape = shapes([moduli.above_data_steps]).of(np.zeros(end - begin, dtype=np.intp))
+        return cls(view, shape, *run.step_constants(*run.schedule(begin, end)), begin)
 
     def require_gain(self) -> None:
         """Raises NotApplicable where no payments beat composition (docs, "Shifts under any modulus").
@@ -149,27 +143,29 @@ class _Records:
         So it is if all noises are equal and being apart adds as much to the distance in every step as a use
         of the record does.
         """
-        run, shape = self.run, self._shape
+        run, shape = self.view.run, self.shape
         if not run.constant or math.isfinite(run.range_diameter):
             return
-        used, _ = self._steps
-        if shape.least_slopes.min() >= 1.0 and shape.least_shifts.min() >= used.max():
+        if shape.least_slopes.min() >= 1.0 and shape.least_shifts.min() >= self.s.max():
             raise NotApplicable(
                 "a step apart costs as much as a use of the record: see composition"
             )
 
-    def solved(self, uses: Uses) -> Record:
+    def record(self, uses: Uses) -> Record:
         """The bound for a record with these uses."""
-        used = uses.steps(self.view.period)
-        used = used[(used >= self.begin) & (used < self.end)] - self.begin
         if not uses.total:
             return Record(uses)
-        every, sigma = self._steps
-        s = np.zeros_like(every)
-        s[used] = every[used]
-        diameter = self.run.range_diameter
+        end, used = self.begin + self.s.size, uses.steps(self.view.period)
+        used = used[(used >= self.begin) & (used < end)] - self.begin
+        s = np.zeros_like(self.s)
+        s[used] = self.s[used]
+        return replace(self, s=s).solved(uses)
+
+    def solved(self, uses: Uses) -> Record:
+        """The bound where every step uses the records; `uses`: what it is told to be about."""
+        diameter = self.view.run.range_diameter
         start = diameter if self.begin else 0.0
-        payments = solve(self._shape, s, sigma, diameter, start)
+        payments = solve(self.shape, self.s, self.sigma, diameter, start)
         return Record(uses, shifts=payments._replace(first=payments.first + self.begin))
 
 
@@ -184,11 +180,8 @@ def _iteration(iteration: NoisyIteration) -> Guarantee:
     diameter = math.inf if iteration.diameter is None else iteration.diameter
     shape, (s, sigma) = shapes(_moduli_of(iteration)), _columns_of(iteration)
     payments = solve(shape, s, sigma, diameter, iteration.start)
-    mu, sentences = mu_of(payments.square), sentences_of(iteration)
-    proof = NonlinearIterationProof(iteration, mu, payments)
-    return Guarantee(
-        Gaussian(mu), iteration.adjacency, NAME, SOURCE, sentences, proof=proof, unit=iteration.unit
-    )
+    curve = Gaussian(mu_of(payments.square))
+    return promised(NonlinearIterationProof(NAME, iteration, curve, payments=payments), SOURCE)
 
 
 def _steps_of(iteration: NoisyIteration) -> int:
@@ -212,23 +205,20 @@ def _columns_of(iteration: NoisyIteration) -> tuple[Array, Array]:
 
 
 @dataclass(frozen=True, eq=False)
-class NonlinearIterationProof:
+class NonlinearIterationProof(IterationProof):
     """The proof of a bare iteration whose moduli are not all linear. A modulus known as a function only is
     written down by its values where they matter."""
 
-    iteration: NoisyIteration
-    mu: float
-    payments: StepPayments
-    theorem: ClassVar[str] = NAME
+    payments: StepPayments = field(kw_only=True)
 
     def written(self) -> dict[str, Any]:
         """The body of the certificate: the steps, the claim and the payments."""
-        iteration, every = self.iteration, _moduli_of(self.iteration)
+        iteration, every = self.subject, _moduli_of(self.subject)
         index = {m: i for i, m in enumerate(dict.fromkeys(every))}
         s, sigma = _columns_of(iteration)
         return {
             "run": None,
-            "claim": claim(Gaussian(self.mu)),
+            "claim": claim(self.curve),
             "diameter": iteration.diameter,
             "start": iteration.start,
             "moduli": [_table(m) for m in index],

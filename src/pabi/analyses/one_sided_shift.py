@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from pabi.analyses.shifted_interpolation import DEFAULT_DELTA, product, sampled_run, tuned_guarantee
+from pabi.analyses.shifted_interpolation import product, sampled_view, tuned_guarantee
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.runs import NoisySGD
 from pabi.guarantees.guarantee import Guarantee
@@ -49,21 +49,19 @@ def apply(
     description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
 ) -> Guarantee:
     """The guarantee of the last iterate under random batches, for slopes. Raises NotApplicable."""
-    run, at = sampled_run(description), delta or DEFAULT_DELTA
-    view = SampledRun(run, at)
+    view = sampled_view(description, delta)
     view.window(1)  # NotApplicable here, if no modulus is known
     source = SOURCE_POISSON if view.single else SOURCE
-    return tuned_guarantee(NAME, source, run, lambda power: planned(view, power), at)
+    return tuned_guarantee(NAME, source, view, lambda power: planned(view, power))
 
 
 @dataclass(frozen=True)
 class OneSided:
-    """How the distance is paid off over the last `window` steps, and, for a record that is there or
-    not, which part of its pull each step right before them charges for; τ is before these. `law`: that of the
-    distance, where it is not taken to be the largest."""
+    """How the distance is paid off over the last steps, which `blocks` cover, and, for a record that is
+    there or not, which part of its pull each step right before them charges for; τ is before these. `law`:
+    that of the distance, where it is not taken to be the largest."""
 
     view: SampledRun
-    window: int
     blocks: Blocks
     split: Split
     lead: Array
@@ -71,13 +69,13 @@ class OneSided:
     law: DrawnDistance | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """For a certificate: the blocks cover the last `window` steps."""
+        """For a certificate."""
         before: dict[str, Any] = {}
         if self.lead.size:
             before["pulls"] = encoding.floats(self.lead)
         if self.law is not None:
             before["drawn"] = self.law.to_dict()
-        return {"cap": self.view.cap, **before, **pay_off_dict(self.blocks, self.split)}
+        return {"cap": self.view.covered.cap, **before, **pay_off_dict(self.blocks, self.split)}
 
     @cached_property
     def curve(self) -> Product:
@@ -85,12 +83,12 @@ class OneSided:
         view, split = self.view, self.split
         records = [pay_off_factors(view, self.blocks, split)]
         if self.lead.size:
-            last = view.run.steps - self.window
+            last = view.run.steps - self.blocks.steps
             _, _, sigma = view.columns(last - self.lead.size, last)
             charged = Pulls.of(view.factor, self.lead / sigma)
             records.append((charged, np.ones(self.lead.size)))
         hidden = split.gaussian if self.law is None else _mixture(split, self.law)
-        return product(hidden, records, view.probability, view.factor, view.failure)
+        return product(hidden, records, view.probability, view.factor, view.covered.failure)
 
 
 def _mixture(split: Split, law: DrawnDistance) -> Mixture:
@@ -114,22 +112,24 @@ def planned(view: SampledRun, power: float) -> OneSided:
 
     def at(window: int) -> OneSided:
         part = view.window(window, pieces=48)
-        start = view.distance(run.steps - window, view.change)
+        start = view.distance(run.steps - window, view.factor.change)
         split = pay_off.best(part, start)
-        return OneSided(view, window, part, split, np.zeros(0), split.cost)
+        return OneSided(view, part, split, np.zeros(0), split.cost)
 
     best = least_window(at, view.most, lambda plan: plan.cost)
     plans = [best]
     if view.single:
         least = max(run.cooldown_steps, 1)
-        shorter = {max(least, round(share * best.window)) for share in _SHORTER}
-        led_in = (_led_in(view, pay_off, best.window, min(n, run.steps)) for n in sorted(shorter))
+        shorter = {max(least, round(share * best.blocks.steps)) for share in _SHORTER}
+        led_in = (
+            _led_in(view, pay_off, best.blocks.steps, min(n, run.steps)) for n in sorted(shorter)
+        )
         plans += [plan for plan in led_in if plan is not None]
 
     def drawn(window: int) -> OneSided:
         return _drawn(view, pay_off, window, power) or best
 
-    plans.append(least_window(drawn, min(4 * best.window, view.most), lambda plan: plan.cost))
+    plans.append(least_window(drawn, min(4 * best.blocks.steps, view.most), lambda plan: plan.cost))
     return min(plans, key=lambda plan: plan.cost)
 
 
@@ -153,7 +153,7 @@ def _drawn(view: SampledRun, pay_off: PayOff, window: int, power: float) -> OneS
         apart, _, _ = pay_off_factors(view, blocks, whole)[0]
         total = hidden + float(pay_off.cost(apart) @ blocks.length)
         if best is None or total < best.cost:
-            best = OneSided(view, window, blocks, whole, np.zeros(0), total, law)
+            best = OneSided(view, blocks, whole, np.zeros(0), total, law)
         if hidden == 0.0:
             break
         distance = math.sqrt(hidden) / each
@@ -184,7 +184,7 @@ def _led_in(view: SampledRun, pay_off: PayOff, window: int, shorter: int) -> One
     if lead is None:
         return None
     charged = np.trim_zeros(lead.pulls, "f")
-    return OneSided(view, shorter, blocks, lead.split, charged, lead.cost)
+    return OneSided(view, blocks, lead.split, charged, lead.cost)
 
 
 def least_window(at: Callable[[int], T], most: int, cost: Callable[[T], float]) -> T:
@@ -238,7 +238,7 @@ def pay_off_factors(
 def pulls_apart(view: SampledRun, sides: float = 1.0) -> Callable[[Blocks, Array], Array]:
     """How far apart the record's pulls on the two data sets can be, over the noise (β = 1), from the distance
     before a block, when each of `sides` runs is that far from its shifted one."""
-    change = view.change
+    change = view.factor.change
     if not view.order.displaces:
         return lambda blocks, before: change * blocks.s / blocks.sigma
 

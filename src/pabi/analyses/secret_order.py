@@ -12,10 +12,9 @@ there are too many positions, a range of them is replaced by its latest one, whe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import assert_never
+from typing import Any, assert_never
 
 from pabi.analyses.shifted_interpolation import (
     DEFAULT_DELTA,
@@ -23,16 +22,16 @@ from pabi.analyses.shifted_interpolation import (
     require_hidden_path,
     run_of,
 )
-from pabi.analyses.writing import Case, RunProof
+from pabi.analyses.writing import Case, RunProof, but_for, promised
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.orders import FAILING, Fractions, FreshSubsets, KnownUses, SecretOrder
-from pabi.describe.runs import NoisySGD, run_sentences
+from pabi.describe.runs import NoisySGD
 from pabi.guarantees.guarantee import Guarantee
 from pabi.normal_forms.positions import OrderedView, Uses
 from pabi.numbers.errors import NotApplicable
-from pabi.numbers.rounding import Array, fraction_up
+from pabi.numbers.rounding import fraction_up
 from pabi.shifts.epochs import Record, cyclic, record
-from pabi.tradeoff import Product, TradeOff, average
+from pabi.tradeoff import average
 
 NAME = "secret order"
 SOURCE = (
@@ -43,38 +42,30 @@ _MAX_POSITIONS = 2048  # positions solved one by one under shuffle-once
 _MAX_LAST, _MAX_PREVIOUS = 256, 4  # under reshuffling, for the last two epochs; pairs are solved
 MAX_WORK = 20_000_000  # steps times solves for schedules that vary
 
+Solved = tuple[Record, Case]
+Place = tuple[
+    tuple[int, int] | None, Fraction
+]  # positions, None for none of them, and a probability
+
 
 def apply(
     description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
 ) -> Guarantee:
     """The guarantee of the last iterate when the order of the batches stays secret."""
-    run = run_of(description)
-    order = secret_order(run)
-    require_hidden_path(run)
+    run, order = secret_run(description)
     view = OrderedView(run, FAILING * (delta or DEFAULT_DELTA))
-    if order.once:
-        if not view.later_is_worse and view.period > MOST_SOLVED:
-            raise NotApplicable(
-                f"any of {view.period} positions can be the worst: too many to solve"
-            )
-        cases = shuffled_once(view, order, view.later_is_worse, _MAX_POSITIONS)
-        records = cyclic(view, [case.uses.first for case in cases])
-    else:
-        cases = reshuffled(view, order)
-        records = [record(view, case.uses) for case in cases]
-    proof = averaged(NAME, run, records, cases, view.fractions)
-    proof = replace(proof, view=view)
-    return Guarantee(
-        proof.curve, run.adjacency, NAME, SOURCE, run_sentences(run), proof=proof, unit=run.unit
-    )
+    solved = solved_once(view, order) if order.once else reshuffled(view, order)
+    return promised(averaged(NAME, view, solved, view.fractions, stated=True), SOURCE)
 
 
-def secret_order(run: NoisySGD) -> SecretOrder:
-    """The order of `run` if it is secret; NotApplicable for any other."""
+def secret_run(description: NoisySGD | NoisyIteration) -> tuple[NoisySGD, SecretOrder]:
+    """A run whose order and path stay secret, and its order; NotApplicable for any other."""
+    run = run_of(description)
     order = run.order
     match order:
         case SecretOrder():
-            return order
+            require_hidden_path(run)
+            return run, order
         case KnownUses():
             raise NotApplicable("the batches come in a fixed order: there is no secret order")
         case FreshSubsets():
@@ -87,19 +78,20 @@ def secret_order(run: NoisySGD) -> SecretOrder:
 
 def averaged(
     name: str,
-    run: NoisySGD,
-    records: Sequence[Record],
-    cases: Sequence[Case],
+    view: OrderedView,
+    solved: Sequence[Solved],
     sizes: Fractions,
-    resting: Array | None = None,
+    *,
+    stated: bool = False,
+    **written: Any,
 ) -> RunProof:
-    """The mixture of G(μ) over the cases, of one record each, and its proof. With the probability that a
-    batch is larger than `sizes` cover, nothing is claimed."""
-    curve: TradeOff = average([r.mu for r in records], [fraction_up(c.weight) for c in cases])
-    if sizes.failure > 0.0:
-        curve = Product([(curve, 1)], sizes.failure)
-    every = list(zip(records, cases, strict=True))
-    return RunProof(name, run, curve, every, cap=sizes.random_cap, resting=resting)
+    """The proof that the mixture of G(μ) over the cases covers a record. With the probability that a batch
+    is larger than `sizes` cover, nothing is claimed. `stated`: whether the steps of `view` may be written
+    out; `written`: what else the proof says."""
+    weights = [fraction_up(case.weight) for _, case in solved]
+    curve = but_for(average([record.mu for record, _ in solved], weights), sizes)
+    steps, cap = view if stated else None, sizes.random_cap
+    return RunProof(name, view.description, curve, solved, cap=cap, view=steps, **written)
 
 
 def buckets(count: int, most: int) -> list[tuple[int, int]]:
@@ -114,33 +106,62 @@ def buckets(count: int, most: int) -> list[tuple[int, int]]:
     return [*wide, *((i, i) for i in range(rest, count))]
 
 
+def solved_once(view: OrderedView, order: SecretOrder) -> list[Solved]:
+    """What is proven of a record whose batch is chosen once for all epochs, case by case."""
+    later = view.later_is_worse
+    if not later and view.period > MOST_SOLVED:
+        raise NotApplicable(f"any of {view.period} positions can be the worst: too many to solve")
+    one_by_one = view.demand.forgets and not view.run.constant
+    most = max(1, MAX_WORK // view.run.steps) if one_by_one else _MAX_POSITIONS
+    return shuffled_once(view, order, lambda js: cyclic(view, js), later, min(most, _MAX_POSITIONS))
+
+
 def shuffled_once(
-    view: OrderedView, order: SecretOrder, later_is_worse: bool, most: int
-) -> list[Case]:
-    """The cases of a record whose batch is chosen once for all epochs, each with its probability.
+    view: OrderedView,
+    order: SecretOrder,
+    solve: Callable[[list[int]], list[Record]],
+    later_is_worse: bool,
+    most: int,
+) -> list[Solved]:
+    """The cases of a record whose batch is chosen once for all epochs, each with its probability; of several
+    records the worst one's batch counts. `solve`: what is proven of a record at each of these positions.
 
     Where records used later are never safer (`later_is_worse`), ranges of positions are replaced by their
     latest one, so that there are at most `most` cases. Sorted by their last use, positions run rest, …,
     period − 1 (last used in the last whole epoch) and then 0, …, rest − 1 (used in the partial one), where
-    rest is the number of batches in the partial epoch. Positions that are never used come first.
+    rest is the number of batches in the partial epoch. Positions that are never used come first. Where
+    later positions may be safer, those of several records are in the order of what is proven.
     """
-    run, period = view.run, view.period
-    rest = run.data_steps % period
-    cases = []
-    for a, b in buckets(period, most if later_is_worse else period):
-        first, last = (rest + a) % period, (rest + b) % period
-        if first <= last:
-            weight = order.share(first, last)
-        else:
-            weight = order.share(first, period - 1) + order.share(0, last)
-        cases.append(Case(view.uses(last), weight, ((a, b),)))
-    return cases
+    period = view.period
+    rest = view.run.data_steps % period
+    ranges = buckets(period, most if later_is_worse else period)
+    records = solve([(rest + b) % period for _, b in ranges])
+    if view.demand.forgets and not later_is_worse:
+        by_mu = sorted(range(period), key=lambda i: records[i].mu)
+        ranges, records = [ranges[i] for i in by_mu], [records[i] for i in by_mu]
+    shares = [_share(order, (rest + a) % period, (rest + b) % period) for a, b in ranges]
+    return [
+        (record, Case(record.uses, weight, (covered,)))
+        for record, weight, covered in zip(
+            records, view.demand.last_in(shares), ranges, strict=True
+        )
+    ]
 
 
-def reshuffled(view: OrderedView, order: SecretOrder) -> list[Case]:
-    """The record's batches in the last two epochs, of which the last may be partial."""
-    run = view.run
-    if not view.nonexpansive:
+def _share(order: SecretOrder, first: int, last: int) -> Fraction:
+    """The probability of the positions `first`, …, `last`, which may go on in the next epoch."""
+    if first <= last:
+        return order.share(first, last)
+    return order.share(first, order.period - 1) + order.share(0, last)
+
+
+def reshuffled(view: OrderedView, order: SecretOrder) -> list[Solved]:
+    """What is proven of a record by its batches in the last two epochs, of which the last may be partial."""
+    if view.demand.forgets and not view.moves_later:
+        raise NotApplicable(
+            "steps that expand, or step sizes that fall: an earlier use can be worse than a later one"
+        )
+    if not (view.demand.forgets or view.nonexpansive):
         raise NotApplicable(
             "with steps that can expand, an earlier use can be worse than a later one"
         )
@@ -148,9 +169,25 @@ def reshuffled(view: OrderedView, order: SecretOrder) -> list[Case]:
         raise NotApplicable(
             "with falling step sensitivities, an earlier use can be worse than a later one"
         )
-    if run.constant:
-        return last_two_epochs(view, order, _MAX_LAST, _MAX_PREVIOUS)
-    return last_two_epochs(view, order, max(1, min(_MAX_LAST, MAX_WORK // run.steps)), 1)
+    most, previous = _MAX_LAST, _MAX_PREVIOUS
+    if not view.run.constant:
+        most, previous = max(1, min(_MAX_LAST, MAX_WORK // view.run.steps)), 1
+    cases = last_two_epochs(view, order, most, previous)
+    return [(record(view, case.uses), case) for case in cases]
+
+
+def changing_places(
+    description: NoisySGD | NoisyIteration, delta: float
+) -> tuple[OrderedView, SecretOrder]:
+    """A run with a secret order for every epoch, in which a later use need not be worse; NotApplicable for
+    any other."""
+    run, order = secret_run(description)
+    if order.once:
+        raise NotApplicable("a record keeps its place in all epochs: see secret order")
+    view = OrderedView(run, FAILING * delta)
+    if view.nonexpansive and view.later_is_worse:
+        raise NotApplicable("later uses are worse as they are: see secret order")
+    return view, order
 
 
 def last_two_epochs(
@@ -159,31 +196,23 @@ def last_two_epochs(
     """A case for every pair of ranges of positions, at most `most` in the last epoch, which may be
     partial, and `most_previous` in the one before; a use in a range stands at its end, and older ones at
     those of their epochs."""
-    run, period = view.run, view.period
-    whole, rest = divmod(run.data_steps, period)
-    epochs = whole + (1 if rest else 0)
-    previous = places(order, period, most_previous) if epochs > 1 else [(None, Fraction(1))]
-    final = places(order, rest or period, most)
+    period = view.period
+    older, rest = -(-view.run.data_steps // period) - 2, view.run.data_steps % period
+    before = places(view, order, period, most_previous) if older >= 0 else [(None, Fraction(1))]
     cases = []
-    for last, p in final:
-        for before, q in previous:
-            then = [
-                epoch * period + where[1]
-                for epoch, where in ((epochs - 2, before), (epochs - 1, last))
-                if where is not None
-            ]
-            older = max(0, epochs - 2)
-            cases.append(Case(Uses(period - 1, older, tuple(then)), p * q, (before, last)))
+    for last, p in places(view, order, rest or period, most):
+        for previous, q in before:
+            epochs = enumerate((previous, last), older)
+            then = tuple(epoch * period + where[1] for epoch, where in epochs if where is not None)
+            uses = Uses(period - 1, max(0, older), then)
+            cases.append(Case(uses, p * q, (previous, last)))
     return cases
 
 
-def places(
-    order: SecretOrder, length: int, most: int
-) -> list[tuple[tuple[int, int] | None, Fraction]]:
-    """Buckets of the first `length` positions with their probabilities, and the chance of none."""
-    cases: list[tuple[tuple[int, int] | None, Fraction]] = [
-        ((a, b), order.share(a, b)) for a, b in buckets(length, most)
-    ]
-    if length == order.period:
-        return cases
-    return [*cases, (None, order.share(length, order.period - 1))]
+def places(view: OrderedView, order: SecretOrder, length: int, most: int) -> list[Place]:
+    """Ranges of the first `length` positions with the probability that the record, or the last of several,
+    is in each, and the probability that none is."""
+    ranges = buckets(length, most)
+    weights = view.demand.last_in([order.share(a, b) for a, b in ranges])
+    cases: list[Place] = list(zip(ranges, weights, strict=True))
+    return cases if length == order.period else [*cases, (None, 1 - sum(weights, Fraction(0)))]

@@ -14,23 +14,17 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import assert_never
 
-from pabi.analyses.secret_order import secret_order, shuffled_once
-from pabi.analyses.shifted_interpolation import (
-    DEFAULT_DELTA,
-    MOST_SOLVED,
-    require_hidden_path,
-    run_of,
-)
-from pabi.analyses.writing import RunProof
+from pabi.analyses.secret_order import secret_run, solved_once
+from pabi.analyses.shifted_interpolation import DEFAULT_DELTA
+from pabi.analyses.writing import RunProof, but_for, promised
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.orders import FAILING, FixedSizes, RandomSizes, SecretOrder
-from pabi.describe.runs import NoisySGD, run_sentences
+from pabi.describe.runs import NoisySGD
 from pabi.guarantees.guarantee import Guarantee
 from pabi.normal_forms.positions import OrderedView
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import fraction_up
-from pabi.shifts.epochs import cyclic
-from pabi.tradeoff import Product, SecretMixture, TradeOff
+from pabi.tradeoff import SecretMixture
 from pabi.tradeoff.secret_mixture import LARGEST_MEAN
 
 NAME = "secret place"
@@ -40,36 +34,24 @@ SOURCE = (
 )
 
 _MOST_PLACES = 48  # of the mixture; more are rounded to larger means
-_MOST_POSITIONS = 2048  # solved one by one
 
 
 def apply(
     description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
 ) -> Guarantee:
     """The guarantee of the last iterate when the record's place moves no other record."""
-    run = run_of(description)
-    order = secret_order(run)
-    require_hidden_path(run)
+    run, order = secret_run(description)
     _require_independent_places(run, order)
     # What one record moves by itself is what it moves if its neighbour is zero.
     view = OrderedView(replace(run, adjacency="zero_out"), FAILING * (delta or DEFAULT_DELTA))
-    if not view.later_is_worse and view.period > MOST_SOLVED:
-        raise NotApplicable(f"any of {view.period} positions can be the worst: too many to solve")
-    cases = shuffled_once(view, order, view.later_is_worse, _MOST_POSITIONS)
-    records = cyclic(view, [case.uses.first for case in cases])
-    places = _merged([(r.mu, c.weight) for r, c in zip(records, cases, strict=True)])
+    solved = solved_once(view, order)
+    places = _merged([(record.mu, case.weight) for record, case in solved])
     if places[-1][0] > LARGEST_MEAN:
         raise NotApplicable("the record moves the model by so much that its place is seen")
     means, weights = zip(*((mean, fraction_up(weight)) for mean, weight in places), strict=True)
-    curve: TradeOff = SecretMixture(means, weights, opposite=run.adjacency == "replace_one")
-    failure = view.fractions.failure
-    if failure > 0.0:
-        curve = Product([(curve, 1)], failure)
-    every = list(zip(records, cases, strict=True))
-    proof = RunProof(NAME, run, curve, every, cap=view.fractions.random_cap, view=view)
-    return Guarantee(
-        curve, run.adjacency, NAME, SOURCE, run_sentences(run), proof=proof, unit=run.unit
-    )
+    mixture = SecretMixture(means, weights, opposite=run.adjacency == "replace_one")
+    curve, cap = but_for(mixture, view.fractions), view.fractions.random_cap
+    return promised(RunProof(NAME, run, curve, solved, cap=cap, view=view), SOURCE)
 
 
 def _require_independent_places(run: NoisySGD, order: SecretOrder) -> None:

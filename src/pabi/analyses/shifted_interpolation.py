@@ -14,21 +14,22 @@ from typing import Any, Protocol, assert_never
 
 import numpy as np
 
-from pabi.analyses.writing import IterationProof, RunProof, SampledProof
-from pabi.describe.iteration import Groups, NoisyIteration, sentences_of
+from pabi.analyses.writing import IterationProof, RunProof, SampledProof, promised
+from pabi.describe.iteration import Groups, NoisyIteration
 from pabi.describe.orders import FixedSizes, FreshSubsets, KnownUses, RandomSizes, SecretOrder
-from pabi.describe.runs import NoisySGD, run_sentences
+from pabi.describe.runs import NoisySGD
+from pabi.describe.unlearning import Unlearning
 from pabi.guarantees.guarantee import Guarantee
 from pabi.normal_forms.positions import OrderedView, check_position
 from pabi.normal_forms.sampled import (
     Pulls,
     RecordFactor,
+    SampledRun,
     every_step,
-    record_factor,
     require_sampling,
 )
 from pabi.numbers.errors import NotApplicable
-from pabi.numbers.rounding import TINY, Array, fraction_up
+from pabi.numbers.rounding import TINY, Array
 from pabi.shifts.epochs import Record, cyclic, energy_of, mu_of, record, solve_schedule
 from pabi.shifts.random import prices_below
 from pabi.tradeoff import (
@@ -71,39 +72,41 @@ def require_hidden_path(run: NoisySGD) -> None:
         raise NotApplicable("the update is not plain noisy SGD, so no modulus is known")
 
 
+def in_order(run: NoisySGD) -> KnownUses | SecretOrder:
+    """The order of a run whose batches come in one; NotApplicable for any other."""
+    order = run.order
+    if isinstance(order, FreshSubsets):
+        raise NotApplicable(
+            "batches are drawn afresh at every step: see the one- and two-sided shifts"
+        )
+    return order
+
+
 def _run(run: NoisySGD, position: int | None) -> Guarantee:
     require_hidden_path(run)
-    order, view = run.order, OrderedView(run)
-    match order:
-        case KnownUses():
-            records = _worst(view, position)
-        case SecretOrder():
-            records = _of_any_place(view, order)
-        case FreshSubsets():
-            raise NotApplicable(
-                "batches are drawn afresh at every step: see the one- and two-sided shifts"
-            )
-        case _:
-            assert_never(order)
-    curve, sentences = Gaussian(max(r.mu for r in records)), run_sentences(run, position=position)
+    order, view = in_order(run), OrderedView(run)
+    if isinstance(order, SecretOrder):
+        _require_one_place(order)
+    records = worst(view, position if isinstance(order, KnownUses) else None)
+    curve = Gaussian(max(r.mu for r in records))
     proof = RunProof(NAME, run, curve, [(r, None) for r in records], position, view=view)
-    return Guarantee(curve, run.adjacency, NAME, SOURCE, sentences, proof=proof, unit=run.unit)
+    return promised(proof, SOURCE)
 
 
-def _of_any_place(view: OrderedView, order: SecretOrder) -> list[Record]:
-    """The records that can be the worst for an attacker who knows every record's place."""
+def _require_one_place(order: SecretOrder) -> None:
+    """NotApplicable where a record has no place that an attacker may know in all epochs."""
     if not order.once:
         raise NotApplicable("a record's place changes every epoch: see secret order")
     match order.sizes:
         case FixedSizes():
-            return _worst(view, None)
+            pass
         case RandomSizes():
             raise NotApplicable("how many records a batch has is random: see secret order")
         case _:
             assert_never(order.sizes)
 
 
-def _worst(view: OrderedView, position: int | None) -> list[Record]:
+def worst(view: OrderedView, position: int | None = None) -> list[Record]:
     """The records of one batch, or all that can be the worst."""
     if position is not None:
         return cyclic(view, [check_position(view.run, position)])
@@ -125,11 +128,8 @@ def _iteration(iteration: NoisyIteration) -> Guarantee:
         raise NotApplicable("a step's modulus is not linear")
     diameter = math.inf if iteration.diameter is None else iteration.diameter
     schedule, shifts = solve_schedule(schedule, diameter, iteration.start)
-    mu, sentences = mu_of(energy_of(shifts)), sentences_of(iteration)
-    proof = IterationProof(NAME, iteration, mu, (schedule, shifts))
-    return Guarantee(
-        Gaussian(mu), iteration.adjacency, NAME, SOURCE, sentences, proof=proof, unit=iteration.unit
-    )
+    curve = Gaussian(mu_of(energy_of(shifts)))
+    return promised(IterationProof(NAME, iteration, curve, (schedule, shifts)), SOURCE)
 
 
 # Choosing the free parameters of an analysis of random batches at the δ asked for.
@@ -168,38 +168,41 @@ class TunedPlan(Protocol):
         """The parameters, for a certificate."""
 
 
-def sampled_run(description: NoisySGD | NoisyIteration) -> NoisySGD:
-    """The description, if it is noisy SGD with random batches of which only the last iterate is released;
-    NotApplicable for any other."""
-    run = run_of(description)
-    require_sampling(run)
-    require_hidden_path(run)
-    return run
+def sampled_view(description: NoisySGD | NoisyIteration | Unlearning, delta: float) -> SampledRun:
+    """Noisy SGD with random batches of which only the last iterate is released; NotApplicable for any other
+    description."""
+    if not isinstance(description, Unlearning):
+        description = run_of(description)
+    view = SampledRun(description, delta or DEFAULT_DELTA)
+    require_sampling(view.run)
+    require_hidden_path(view.run)
+    return view
 
 
 def tuned_guarantee(
-    name: str, source: str, run: NoisySGD, plan_at: Callable[[float], TunedPlan], delta: float
+    name: str, source: str, view: SampledRun, plan_at: Callable[[float], TunedPlan]
 ) -> Guarantee:
-    """The guarantee of the plan of least ε at `delta` > 0. `plan_at`: the best plan for a tilt."""
-    best = tuned(plan_at, delta, lambda power: CLEARLY * _composed(run, power))
-    proof = SampledProof(name, run, best.curve, delta, best.to_dict)
-    return Guarantee(
-        best.curve, run.adjacency, name, source, run_sentences(run), proof=proof, unit=run.unit
-    )
+    """The guarantee of the plan of least ε. `plan_at`: the best plan for a tilt."""
+
+    def most(power: float) -> float:
+        return math.inf if view.demand.forgets else CLEARLY * _composed(view, power)
+
+    best = tuned(plan_at, view.delta, most)
+    proof = SampledProof(name, view.description, best.curve, view.delta, best.to_dict)
+    return promised(proof, source)
 
 
-def _composed(run: NoisySGD, power: float) -> float:
+def _composed(view: SampledRun, power: float) -> float:
     """What composition costs at the tilt λ = `power`, or a little less."""
-    order = require_sampling(run)
-    factor, probability = record_factor(run, order), min(1.0, fraction_up(order.probability))
-    sizes, counts = every_step(run, factor)
-    return float(prices_below(factor, probability, power, sizes.apart, _COARSELY) @ counts)
+    sizes, counts = every_step(view.run, view.factor)
+    prices = prices_below(view.factor, view.probability, power, sizes.apart, _COARSELY)
+    return float(prices @ counts)
 
 
 def tuned(
     plan_at: Callable[[float], TunedPlan],
     delta: float,
-    most: Callable[[float], float] = lambda power: math.inf,
+    most: Callable[[float], float],
 ) -> TunedPlan:
     """The plan of least ε at `delta` > 0 among those that are best for a few tilts λ; the first of them, if
     it costs more than `most` at its tilt.

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from pabi.analyses.one_sided_shift import least_window, pay_off_dict, pay_off_factors, pulls_apart
-from pabi.analyses.shifted_interpolation import DEFAULT_DELTA, product, sampled_run, tuned_guarantee
+from pabi.analyses.shifted_interpolation import product, sampled_view, tuned_guarantee
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.runs import NoisySGD
 from pabi.guarantees.guarantee import Guarantee
@@ -42,16 +42,15 @@ def apply(
 ) -> Guarantee:
     """The guarantee of the last iterate under random batches of a constant schedule, where two records pull.
     Raises NotApplicable."""
-    run, at = sampled_run(description), delta or DEFAULT_DELTA
-    view = SampledRun(run, at)
+    view = sampled_view(description, delta)
     if view.single:
         raise NotApplicable("the other data set's record pulls nowhere: see one-sided shift")
-    if not run.constant:
+    if not view.run.constant:
         raise NotApplicable("step sizes or noises vary: see one-sided shift")
     view.window(1)
-    if run.data_steps < 2:
+    if view.run.data_steps < 2:
         raise NotApplicable("one step leaves nothing to lag behind")
-    return tuned_guarantee(NAME, SOURCE, run, lambda power: planned(view, power), at)
+    return tuned_guarantee(NAME, SOURCE, view, lambda power: planned(view, power))
 
 
 @dataclass(frozen=True)
@@ -62,17 +61,13 @@ class TwoSided:
     descent: Descent
     blocks: Blocks
     split: Split
-
-    @property
-    def cost(self) -> float:
-        """What all of it costs at the tilt that it was planned for."""
-        return self.descent.cost
+    cost: float
 
     def to_dict(self) -> dict[str, Any]:
         """For a certificate: the payments come right before the steps that the blocks cover."""
         payments = encoding.floats(self.descent.payments)
         pay_off = pay_off_dict(self.blocks, self.split)
-        return {"cap": self.view.cap, "payments": payments, **pay_off}
+        return {"cap": self.view.covered.cap, "payments": payments, **pay_off}
 
     @cached_property
     def curve(self) -> Product:
@@ -81,7 +76,7 @@ class TwoSided:
         lagging = stage(view, descent.before[:-1], descent.payments)
         final = pay_off_factors(view, self.blocks, split, 2.0)
         records = [(lagging, np.ones(descent.payments.size)), final]
-        return product(split.gaussian, records, view.probability, view.factor, view.failure)
+        return product(split.gaussian, records, view.probability, view.factor, view.covered.failure)
 
 
 def stage(view: SampledRun, z: Array, a: Array) -> Pulls:
@@ -94,8 +89,8 @@ def stage(view: SampledRun, z: Array, a: Array) -> Pulls:
     if not view.order.displaces:
         return Pulls.of(view.factor, a / sigma)
     owed = c * z + s
-    other = a * (c * z + view.change * s) / (owed * sigma)
-    return Pulls(a * (2.0 * c * z + view.change * s) / (owed * sigma), a / sigma, other)
+    other = a * (c * z + view.factor.change * s) / (owed * sigma)
+    return Pulls(a * (2.0 * c * z + view.factor.change * s) / (owed * sigma), a / sigma, other)
 
 
 def planned(view: SampledRun, power: float) -> TwoSided:
@@ -142,4 +137,4 @@ def _lagging(
         lambda z, a: pay_off.cost(stage(view, z, a).apart),
     )
     split = pay_off.best(final, float(descent.before[-1]))
-    return TwoSided(view, descent, final, split)
+    return TwoSided(view, descent, final, split, descent.cost)

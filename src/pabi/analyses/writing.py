@@ -7,17 +7,19 @@ prove its μ; those of random batches which factors there are and what they amou
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, NamedTuple, assert_never
 
 import numpy as np
 
-from pabi.describe.files import to_dict
-from pabi.describe.iteration import Groups, NoisyIteration, Schedule, Steps
-from pabi.describe.runs import NoisySGD
-from pabi.describe.unlearning import Unlearning
+from pabi.describe.files import Description, to_dict
+from pabi.describe.iteration import Groups, NoisyIteration, Schedule, Steps, sentences_of
+from pabi.describe.orders import Fractions
+from pabi.describe.runs import NoisySGD, run_sentences
+from pabi.describe.unlearning import Unlearning, unlearning_sentences
+from pabi.guarantees.guarantee import Guarantee
 from pabi.normal_forms.positions import OrderedView, Uses
 from pabi.numbers import encoding
 from pabi.numbers.rounding import Array
@@ -25,7 +27,7 @@ from pabi.shifts.epochs import Record, Shifts
 from pabi.shifts.nonlinear import StepPayments
 from pabi.shifts.periodic import PeriodicShifts
 from pabi.shifts.start import Start
-from pabi.tradeoff import Gaussian, Mixture, TradeOff
+from pabi.tradeoff import Gaussian, Mixture, Product, TradeOff
 from pabi.tradeoff.base import encode
 from pabi.tradeoff.kinds import known_curve
 
@@ -118,6 +120,32 @@ def _by_block(shifts: Start) -> dict[str, Any]:
     }
 
 
+def promised(
+    proof: RunProof | SampledProof | IterationProof, source: str, *, hidden: bool = True
+) -> Guarantee:
+    """What a proof promises. `hidden`: whether it needs the path to stay hidden."""
+    subject = proof.subject
+    match subject:
+        case NoisySGD():
+            position = proof.position if isinstance(proof, RunProof) else None
+            sentences = run_sentences(subject, hidden, position)
+        case Unlearning():
+            sentences = unlearning_sentences(subject, hidden)
+        case NoisyIteration():
+            sentences = sentences_of(subject, hidden)
+        case _:
+            assert_never(subject)
+    unit, compared = subject.unit, subject.adjacency
+    return Guarantee(
+        proof.curve, compared, proof.theorem, source, sentences, proof=proof, unit=unit
+    )
+
+
+def but_for(curve: TradeOff, sizes: Fractions) -> TradeOff:
+    """The curve, but that nothing is claimed where a batch is larger than `sizes` cover."""
+    return Product([(curve, 1)], sizes.failure) if sizes.failure > 0.0 else curve
+
+
 @dataclass(frozen=True, eq=False)
 class RunProof:
     """The proof of a run in which every record has a place in the epoch. `records` are those that can be
@@ -129,7 +157,7 @@ class RunProof:
     forgetting, which records are in which batches; "uses" where the cases say so."""
 
     theorem: str
-    run: NoisySGD | Unlearning
+    subject: NoisySGD | Unlearning
     curve: TradeOff
     records: Sequence[tuple[Record, Case | None]] = ()
     position: int | None = None
@@ -141,29 +169,18 @@ class RunProof:
 
     def written(self) -> dict[str, Any]:
         """The body of the certificate: the run, the claim and what proves it of each record."""
+        resting = None if self.resting is None else encoding.floats(self.resting)
+        some = {"cap": self.cap, "demands": self.demands, "alike": self.alike, "resting": resting}
         out: dict[str, Any] = {
-            "run": to_dict(self.run),
+            "run": to_dict(self.subject),
             "position": self.position,
             "claim": claim(self.curve),
+            **{name: stated for name, stated in some.items() if stated is not None},
         }
-        if self.cap is not None:
-            out["cap"] = self.cap
-        if self.demands is not None:
-            out["demands"] = self.demands
-        if self.alike is not None:
-            out["alike"] = self.alike
-        if self.resting is not None:
-            out["resting"] = encoding.floats(self.resting)
         written_out = any(isinstance(record.schedule, Steps) for record, _ in self.records)
         if self.view is not None and written_out:
-            out["steps"] = _steps_of(self.view)
+            out["steps"] = columns(self.view.arrays) if self.view.stated else None
         return out | {"cases": [_case_of(record, case) for record, case in self.records]}
-
-
-def _steps_of(view: OrderedView) -> dict[str, Any] | None:
-    """The steps of a varying schedule, s as if the record were in every batch; left to the description
-    when they are many."""
-    return columns(view.arrays) if view.stated else None
 
 
 def _case_of(record: Record, case: Case | None) -> dict[str, Any]:
@@ -186,7 +203,7 @@ class SampledProof:
     `plan` of payments that needs them."""
 
     theorem: str
-    run: NoisySGD | Unlearning
+    subject: NoisySGD | Unlearning
     curve: TradeOff
     delta: float
     plan: Callable[[], dict[str, Any]] = dict
@@ -196,7 +213,7 @@ class SampledProof:
         # Rounded up by more than another grid errs.
         epsilon = self.curve.epsilon(self.delta) * _READING
         return {
-            "run": to_dict(self.run),
+            "run": to_dict(self.subject),
             "position": None,
             "claim": {"product": self.curve.to_dict()},
             "reading": {"delta": self.delta, "epsilon": encode(epsilon)},
@@ -210,15 +227,13 @@ class IterationProof:
     which its shifts were found, None for composition, for which no slope matters."""
 
     theorem: str
-    iteration: NoisyIteration
-    mu: float
+    subject: NoisyIteration
+    curve: Gaussian
     solved: tuple[Schedule, Shifts] | None = None
 
     def written(self) -> dict[str, Any]:
         """The body of the certificate: the steps, the claim and the payments."""
-        schedule = (
-            _without_slopes(self.iteration.schedule) if self.solved is None else self.solved[0]
-        )
+        schedule = _without_slopes(self.subject.schedule) if self.solved is None else self.solved[0]
         steps = (
             {"steps": columns(schedule)}
             if isinstance(schedule, Steps)
@@ -226,9 +241,9 @@ class IterationProof:
         )
         return {
             "run": None,
-            "claim": claim(Gaussian(self.mu)),
-            "diameter": self.iteration.diameter,
-            "start": self.iteration.start,
+            "claim": claim(self.curve),
+            "diameter": self.subject.diameter,
+            "start": self.subject.start,
             **steps,
             "cases": [] if self.solved is None else [shifts_of(self.solved[1])],
         }
@@ -242,3 +257,20 @@ def _without_slopes(schedule: Schedule) -> Schedule:
         g._replace(stretches=tuple(x._replace(c=float(np.nan_to_num(x.c))) for x in g.stretches))
         for g in schedule
     )
+
+
+@dataclass(frozen=True, eq=False)
+class DescribedProof:
+    """The proof of a description that says all there is to check; `stated`: what a certificate has besides.
+    `named`: whether the claim names its curve, whatever it is."""
+
+    theorem: str
+    subject: Description
+    curve: TradeOff
+    stated: Mapping[str, Any] = field(default_factory=dict)
+    named: bool = False
+
+    def written(self) -> dict[str, Any]:
+        """The body of the certificate: the description and the claim."""
+        claimed = {"tradeoff": self.curve.to_dict()} if self.named else claim(self.curve)
+        return {"run": to_dict(self.subject), **self.stated, "claim": claimed}

@@ -252,15 +252,20 @@ class Unlearning(Accounted):
         type(self).__init__(self, **state)
 
 
-def _requests(value: Any) -> tuple[Request, ...]:
-    """Requests as such. Raises InvalidInput."""
+def pairs_of(requests: Any, passed: str) -> list[tuple[Any, Any]]:
+    """(what has `passed` after it, records) of every request. Raises InvalidInput."""
     try:
-        pairs = [(steps, records) for steps, records in value]
+        return [(after, records) for after, records in requests]
     except (TypeError, ValueError):
         raise InvalidInput(
             "requests",
-            f"expected pairs (steps after the request, records), got {validate.excerpt(value)}",
+            f"expected pairs ({passed} after the request, records), got {validate.excerpt(requests)}",
         ) from None
+
+
+def _requests(value: Any) -> tuple[Request, ...]:
+    """Requests as such. Raises InvalidInput."""
+    pairs = pairs_of(value, "steps")
     if not pairs:
         raise InvalidInput("requests", "expected at least one, got none")
     return tuple(

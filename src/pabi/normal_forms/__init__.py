@@ -1,7 +1,7 @@
 """A description as the numbers that proofs speak of, step by step: moduli ω, sensitivities s, noises σ.
 
-A run has three such views. Who knows which steps use a record (its order), and what shape the moduli have,
-decide which of them an analysis reads.
+`demand` says whom a proof follows: one record, or those that a run forgets. A run has three views. Who knows
+which steps use a record (its order), and what shape the moduli have, decide which of them an analysis reads.
 
 - `positions.OrderedView`: linear moduli, as slopes, of a record with a place in the epoch (`KnownUses`,
   `SecretOrder`). Shifted interpolation, the secret order and the latest uses read it, and so do the

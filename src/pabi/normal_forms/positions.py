@@ -15,15 +15,17 @@ import numpy as np
 from pabi.describe.iteration import Group, Groups, Schedule, Steps, Stretch
 from pabi.describe.losses import Loss
 from pabi.describe.orders import Fractions, KnownUses
+from pabi.normal_forms.demand import View
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput
-from pabi.numbers.rounding import TINY, Array, up
+from pabi.numbers.errors import InvalidInput, NotApplicable
+from pabi.numbers.rounding import TINY, Array, fraction_up, times_up, up
 from pabi.numbers.search import bisected
 
 if TYPE_CHECKING:
     from pabi.describe.runs import NoisySGD
 
 _MOST_STATED = 20_000  # steps that proofs state although the description implies them
+_MOST_WRITTEN = 4_000_000  # steps up to which those of forgetting are written out
 
 
 class Uses(NamedTuple):
@@ -75,14 +77,14 @@ def standing(c: Array, s: Array) -> float:
 
 
 @dataclass(frozen=True)
-class OrderedView:
+class OrderedView(View):
     """A run of noisy SGD step by step: slopes, step sensitivities and noises of every kind of step.
 
-    `failing`: how likely it may be that a batch of random size is larger than what the slopes cover. Raises
+    `failing`: how likely it may be that a batch of random size is larger than what the slopes cover.
+    Sensitivities are those of a step whose batch holds all records that are followed and still used. Raises
     NotApplicable, with the reason, where the loss gives no linear modulus.
     """
 
-    run: NoisySGD
     failing: float = 0.0
 
     @cached_property
@@ -110,70 +112,79 @@ class OrderedView:
         All that is possible is covered where that costs nothing, and otherwise all but what is too rare to
         matter.
         """
-        likely, possible = self._fractions(self.failing), self._fractions(0.0)
+        likely, possible = self.demand.fractions(self.failing), self.demand.fractions()
         if likely.failure == 0.0 or not self._as_steep(possible, likely):
             return likely
         return possible
-
-    def _fractions(self, failing: float) -> Fractions:
-        return self.run.fractions(failing)
 
     def _as_steep(self, one: Fractions, other: Fractions) -> bool:
         """Whether all steps have the same slopes with either."""
         step, _ = self.run.schedule(0, 1 if self.run.constant else self.run.steps)
         return all(
-            np.array_equal(self._largest_slopes(step, a), self._largest_slopes(step, b))
+            np.array_equal(self.slopes_over(step, a), self.slopes_over(step, b))
             for a, b in ((one.full, other.full), (one.last, other.last))
         )
 
-    @property
-    def idle(self) -> tuple[Fraction, ...]:
-        """The records over the divisor in the steps that use no record: none, in the cool-down."""
-        return (Fraction(0),)
-
     def _pulls(self, step: Array, noise: Array) -> tuple[Array, Array]:
-        """(s of a step that uses the record, σ)."""
-        return self.run.step_constants(step, noise)
+        """(s of a step that uses all the records, σ)."""
+        run = self.run
+        together = fraction_up(Fraction(run.sensitivity) * self.demand.records / run.batch_size)
+        return times_up(step, together), run.step_constants(step, noise)[1]
 
     def _slopes(self, step: Array) -> tuple[Array, Array, Array]:
-        kinds = self.fractions.full, self.fractions.last, self.idle
-        full, last, cool = (self._largest_slopes(step, fractions) for fractions in kinds)
+        kinds = self.fractions.full, self.fractions.last, self.demand.idle(self.fractions)
+        full, last, cool = (self.slopes_over(step, fractions) for fractions in kinds)
         return full, last, cool
-
-    def _largest_slopes(self, step: Array, fractions: tuple[Fraction, ...]) -> Array:
-        """The largest slopes of steps on batches of these fractions, and all between.
-
-        Slopes are convex in the fraction, so that the ends cover what is between.
-        """
-        loss, clip, how = self.run.loss, self.run.clip_norm, self.run.clipping
-        return np.asarray(np.max([loss.slopes(step, clip, f, how) for f in fractions], axis=0))
 
     @cached_property
     def arrays(self) -> Steps:
-        """Slopes, the sensitivities of steps that use the record, and noises; s = 0 in the cool-down."""
-        return self._written_out
-
-    @property
-    def _written_out(self) -> Steps:
-        t, data = self.run.steps, self.run.data_steps
+        """Slopes, the sensitivities of steps that use all records that are left, and noises; s = 0 once the
+        records are not used any more."""
+        t, data, demand = self.run.steps, self.run.data_steps, self.demand
+        if demand.forgets and t > _MOST_WRITTEN:
+            raise NotApplicable(f"more than {_MOST_WRITTEN} steps that vary, or several requests")
         step, noise = self.run.schedule(0, t)
         full, last, cool = self._slopes(step)
-        c = full.copy()
-        c[self.period - 1 : data : self.period] = last[self.period - 1 : data : self.period]
+        c, closing = full.copy(), np.arange(t) % self.period == self.period - 1
+        c[closing] = last[closing]
         c[data:] = cool[data:]
         s, sigma = self._pulls(step, noise)
         s[data:] = 0.0
+        for stage in demand.stages[1:]:
+            here = slice(stage.first, stage.end)
+            parts = (self.fractions.full, self.fractions.last)
+            full, last = (
+                self.slopes_over(step[here], demand.left(x, stage.withdrawn)) for x in parts
+            )
+            c[here] = np.where(closing[here], last, full)
+            share = fraction_up(Fraction(stage.carried, demand.records))
+            s[here] = np.nextafter(s[here] * share, np.inf)
         return Steps(c, s, sigma)
 
     @cached_property
     def nonexpansive(self) -> bool:
         """Whether no step that is taken has a slope above one."""
         if self.run.constant:
+            return self.nonexpansive_data and (
+                not self.run.cooldown_steps or self.constants.cool <= 1.0
+            )
+        return bool(np.all(self.arrays.c <= 1.0))
+
+    @cached_property
+    def nonexpansive_data(self) -> bool:
+        """Whether no step that uses records has a slope above one."""
+        if self.run.constant:
             slopes = [self.constants.full] if self.period > 1 else []
             slopes += [self.constants.last] if self.run.data_steps >= self.period else []
-            slopes += [self.constants.cool] if self.run.cooldown_steps else []
             return all(c <= 1.0 for c in slopes)
-        return bool(np.all(self.arrays.c <= 1.0))
+        return bool(np.all(self.arrays.c[: self.run.data_steps] <= 1.0))
+
+    @cached_property
+    def moves_later(self) -> bool:
+        """Whether moving a record's uses to later steps never makes it safer, each use by itself, by rule
+        (ii) of "The worst record"."""
+        step, _ = self.run.schedule(0, 0 if self.run.constant else self.run.data_steps)
+        return self.nonexpansive_data and bool(np.all(np.diff(step) >= 0.0))
 
     @cached_property
     def homogeneous(self) -> bool:
@@ -185,13 +196,19 @@ class OrderedView:
 
     @cached_property
     def later_is_worse(self) -> bool:
-        """Whether a record used later is never safer, by rule (i) or (ii) at the head of this module."""
-        if self.homogeneous:
+        """Whether a record used later is never safer, by rule (i) or (ii) of "The worst record"."""
+        if self.homogeneous or (self.demand.forgets and self.moves_later):
             return True
         if not self.nonexpansive:
             return False
         s = None if self.run.constant else self.arrays.s[: self.run.data_steps]
         return s is None or bool(np.all(np.diff(s) >= 0.0))
+
+    @property
+    def diameter(self) -> float:
+        """D, where several records are no worse in several batches than in one; otherwise none is used."""
+        together = self.demand.records == 1 or self.moves_later
+        return self.run.range_diameter if together else math.inf
 
     def uses(self, position: int) -> Uses:
         """The uses of a record in batch `position` under cyclic batches."""
@@ -202,6 +219,48 @@ class OrderedView:
     def last_position(self) -> int:
         """The place in the epoch, counted from 0, of the batch processed last."""
         return (self.run.data_steps - 1) % self.period
+
+    def standing(self, first: int, last: int) -> float:
+        """The sensitivity at step `last` that stands for a use at any step from `first` on."""
+        c, s, _ = self.arrays
+        return standing(c[first : last + 1], s[first : last + 1])
+
+    def every(self, cap: int) -> Array:
+        """What the records may add to the distance, (steps,): in every step as many as fit into a batch of
+        `cap` records, whatever the order."""
+        count = np.zeros(self.run.steps)
+        for stage in self.demand.stages:
+            count[stage.first : stage.end] = min(stage.carried, cap)
+        return self._times(count)
+
+    def last(self) -> Array:
+        """The same, (steps,), where each record is in the batch that uses it last before its request."""
+        count = np.zeros(self.run.steps)
+        for end, records in self._ends:
+            count[(end - 1) % self.period : end : self.period] += records
+        return self._times(count)
+
+    def latest(self) -> Array:
+        """The same, (steps,), where the use in every epoch stands at its end, or at the last step before the
+        request, as large as it has to be there. It covers every order."""
+        own, period = np.zeros(self.run.steps), self.period
+        c, one = self.arrays.c, self._times(np.ones(self.run.steps))
+        for end, records in self._ends:
+            for a in range(0, end, period):
+                b = min(a + period, end)
+                own[b - 1] = up(own[b - 1] + up(records * standing(c[a:b], one[a:b])))
+        return own
+
+    @property
+    def _ends(self) -> list[tuple[int, int]]:
+        """(the step before which it comes, records) of every request."""
+        pairs = zip(self.demand.stages, self.demand.requests, strict=True)
+        return [(stage.end, records) for stage, (_, records) in pairs]
+
+    def _times(self, count: Array) -> Array:
+        """The sensitivities of steps to so many records, rounded up."""
+        one, _ = self.run.step_constants(*self.run.schedule(0, self.run.steps))
+        return np.where(count > 0.0, np.nextafter(one * count, np.inf), 0.0)
 
     def schedule(self, uses: Uses) -> Schedule:
         """The normal form of a record with these uses."""

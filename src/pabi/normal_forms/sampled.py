@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 from functools import cached_property
-from typing import NamedTuple, assert_never
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from pabi.describe.accounted import changed
 from pabi.describe.orders import FAILING, Fractions, FreshSubsets
 from pabi.describe.runs import NoisySGD
+from pabi.normal_forms.demand import View
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import TINY, Array, fraction_up, up
 
@@ -39,13 +40,20 @@ class RecordFactor(Enum):
     """What a step reveals of a record that may be drawn, as a kind of trade-off function.
 
     Its sizes are `Pulls`: the one, s, by which the record moves the sum on the data set that it is in; the
-    one of what takes its place on the other; and m, how far apart the two can be.
+    one of what takes its place on the other; and m, how far apart the two can be. `other` and `change`: how
+    large these are at one place, as multiples of s. A record that is drawn independently of others adds s,
+    and two may pull in opposite ways; where it displaces another, s stands for two records, of which zeroing
+    changes one.
     """
 
-    PRESENT = "poisson_subsampled"  # drawn or not, on one data set: O_p(m)
-    REPLACED = "poisson_replaced"  # on both data sets, and nobody's place is taken: R_p(m/2)
-    DISPLACING = "subsampled"  # in place of another, on both data sets: C_p(G(m)) where m = s
-    ZEROED = "fixed_size_subsampled"  # in place of another, or of nobody on the other data set
+    PRESENT = "poisson_subsampled", 0.0, 1.0  # drawn or not, on one data set: O_p(m)
+    REPLACED = "poisson_replaced", 1.0, 2.0  # on both, and nobody's place is taken: R_p(m/2)
+    DISPLACING = "subsampled", 1.0, 1.0  # in place of another, on both: C_p(G(m)) where m = s
+    # In place of another, or of nobody on the other data set; s is that of two gradients.
+    ZEROED = "fixed_size_subsampled", 0.5, 0.5
+
+    def __init__(self, kind: str, other: float, change: float) -> None:
+        self.other, self.change = other, change
 
 
 def record_factor(run: NoisySGD, order: FreshSubsets) -> RecordFactor:
@@ -66,19 +74,8 @@ class Pulls(NamedTuple):
     @classmethod
     def of(cls, factor: RecordFactor, norm: Array, apart: Array | None = None) -> Pulls:
         """Those of a record that adds at most `norm`; `apart` is larger for two places than for one."""
-        half = 0.5 * norm
-        match factor:
-            case RecordFactor.PRESENT:
-                other, least = np.zeros_like(norm), norm
-            case RecordFactor.REPLACED:
-                other, least = norm, 2.0 * norm
-            case RecordFactor.DISPLACING:
-                other, least = norm, norm
-            case RecordFactor.ZEROED:  # norm is that of two gradients
-                other, least = half, half
-            case _:
-                assert_never(factor)
-        return cls(least if apart is None else apart, norm, other)
+        other = factor.other * norm if factor.other else np.zeros_like(norm)
+        return cls(factor.change * norm if apart is None else apart, norm, other)
 
     def times(self, factor: Array | float) -> Pulls:
         """So many times larger."""
@@ -141,14 +138,14 @@ class Blocks:
 
 
 @dataclass(frozen=True)
-class SampledRun:
-    """A run that draws every batch afresh. Its numbers hold while no batch exceeds `cap`.
+class SampledRun(View):
+    """A run that draws every batch afresh. Its numbers hold while batches are as `covered` says.
 
-    That fails with probability at most `failure`, which may be a share of the target `delta`. Raises
-    NotApplicable where the loss gives no linear modulus.
+    That may fail with a share of the target `delta`. Raises
+    NotApplicable where the loss gives no linear modulus. Several records that are followed are as one that
+    pulls as they all do together, in a batch where any of them is.
     """
 
-    run: NoisySGD
     delta: float
 
     @cached_property
@@ -158,27 +155,28 @@ class SampledRun:
 
     @cached_property
     def probability(self) -> float:
-        """The probability of a record to be in a batch, rounded up."""
-        return min(1.0, fraction_up(self.order.probability))
+        """The probability that any of the records is in a batch, rounded up. Raises NotApplicable where some
+        batch cannot do without."""
+        none = self.demand.none_in(self.order.probability)
+        if none == 0 and self.demand.forgets:
+            raise NotApplicable(
+                "every batch holds one of the forgotten records: fewer are left than a batch"
+            )
+        return min(1.0, fraction_up(1 - none))
 
     @cached_property
     def record_norm(self) -> float:
-        """The norm of one record's own gradient, or of the change when it takes another's place."""
+        """The norm of the records' own gradients, or of the change when they take others' places."""
         run = self.run
+        alone = run.record_gradient_bound
         if self.order.displaces or run.gradient_sensitivity is not None:
-            return run.sensitivity
-        bound = run.record_gradient_bound
-        assert bound is not None
-        return bound
+            alone = run.sensitivity
+        assert alone is not None
+        return self._of_all(alone)
 
-    @property
-    def change(self) -> float:
-        """How far apart steps from one place can be on the two data sets, as a multiple of s.
-
-        A record that is drawn independently of others adds s, and two may pull in opposite ways; where it
-        displaces another, s stands for two records, of which zeroing changes one."""
-        records = float(changed(self.run.adjacency))
-        return records / 2.0 if self.order.displaces else records
+    def _of_all(self, alone: float) -> float:
+        """What one record does, as all of them together."""
+        return fraction_up(Fraction(alone) * self.demand.records) if alone < math.inf else alone
 
     @property
     def factor(self) -> RecordFactor:
@@ -193,24 +191,14 @@ class SampledRun:
     @cached_property
     def covered(self) -> Fractions:
         """The batches that the moduli must cover."""
-        return self.run.fractions(FAILING * self.delta)
-
-    @property
-    def cap(self) -> int:
-        """Records in the largest batch that the moduli must cover."""
-        return self.covered.cap
-
-    @property
-    def failure(self) -> float:
-        """A bound on the probability that any batch is larger than `cap`."""
-        return self.covered.failure
+        return self.demand.fractions(FAILING * self.delta)
 
     def _columns(self, step: Array, noise: Array) -> tuple[Array, Array, Array, Array, Array]:
-        """(c with data, c in the cool-down, s, σ, ρ) for these step sizes and noises."""
-        run = self.run
-        slopes = [run.loss.slopes(step, run.clip_norm, f, run.clipping) for f in self.covered.full]
-        cool = run.loss.slopes(step, run.clip_norm, Fraction(0))
-        return np.max(slopes, axis=0), cool, *self.pull_columns(step, noise)
+        """(c with data, c without the records, s, σ, ρ) for these step sizes and noises."""
+        demand = self.demand
+        parts = demand.left(self.covered.full, demand.stages[-1].withdrawn)
+        busy, cool = (self.slopes_over(step, x) for x in (parts, demand.idle(self.covered)))
+        return busy, cool, *self.pull_columns(step, noise)
 
     def pull_columns(self, step: Array, noise: Array) -> tuple[Array, Array, Array]:
         """(s, σ, ρ) for these step sizes and noises."""
@@ -230,11 +218,11 @@ class SampledRun:
         run = self.run
         curvature = run.loss.effective_curvature(run.clip_norm, run.clipping)
         if changed(run.adjacency) == 1:
-            return run.loss.steepness
+            return self._of_all(run.loss.steepness)
         if curvature is None:
-            return 2.0 * run.loss.steepness
+            return self._of_all(2.0 * run.loss.steepness)
         lo, hi = curvature
-        return fraction_up(Fraction(hi) - Fraction(lo))
+        return self._of_all(fraction_up(Fraction(hi) - Fraction(lo)))
 
     @cached_property
     def constants(self) -> tuple[float, float, float, float, float]:

@@ -29,6 +29,8 @@ from pabi.describe.moduli import (
 )
 from pabi.describe.orders import Fractions
 from pabi.describe.runs import NoisySGD
+from pabi.describe.unlearning import Unlearning
+from pabi.normal_forms.demand import Demand
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import Array, fraction_up, root_up
 
@@ -112,6 +114,10 @@ class Shapes:
         functions = {k - first: f for k, f in self.functions.items() if first <= k < end}
         s = slice(first, end)
         return Shapes(self.slope[:, s], self.root[:, s], self.shift[:, s], functions)
+
+    def of(self, which: NDArray[np.intp]) -> Shapes:
+        """The moduli of steps of which the k-th has the same as step `which[k]` here; none is a function."""
+        return Shapes(self.slope[:, which], self.root[:, which], self.shift[:, which])
 
     def in_units_of(self, unit: float) -> Shapes:
         """The same moduli, of distances measured in `unit`, a power of two."""
@@ -276,21 +282,20 @@ _MOST_VARYING = 200_000  # steps of a schedule that varies
 
 _FULL, _LAST, _COOL = 0, 1, 2
 _LINEAR = "every modulus is linear: see the other shifts"
-_EMPTY = (Fraction(0),)  # what a step of the cool-down holds
 
 
 class StepModuli:
-    """The moduli of `run`, whose batches are such parts of their divisor as `fractions` says, and `idle` in
-    the steps that use no record.
+    """The moduli of a run, whose batches are such parts of their divisor as `sizes` says.
 
     Raises NotApplicable where a step's modulus is unknown, and where all are linear.
     """
 
-    def __init__(
-        self, run: NoisySGD, fractions: Fractions, idle: tuple[Fraction, ...] = _EMPTY
-    ) -> None:
-        self.run, self.fractions, self.idle = run, fractions, idle
-        self._alike = fractions.full == fractions.last
+    def __init__(self, description: NoisySGD | Unlearning, sizes: Fractions) -> None:
+        demand = Demand(description)
+        self.run, self.idle, withdrawn = demand.run, demand.idle(sizes), demand.stages[-1].withdrawn
+        run = self.run
+        self.full, self.last = (demand.left(x, withdrawn) for x in (sizes.full, sizes.last))
+        self._alike = self.full == self.last
         if not run.constant and run.steps > _MOST_VARYING:
             raise NotApplicable(
                 f"more than {_MOST_VARYING} steps that vary, with moduli not linear"
@@ -310,7 +315,7 @@ class StepModuli:
         """Whether every step of a schedule that varies has a slope of at most 1 − ηλ, and all else that is
         known of it is no less: its modulus is linear then, and need not be written down."""
         run = self.run
-        parts = [f for f in (*self.fractions.full, *self.fractions.last, *self.idle) if f]
+        parts = [f for f in (*self.full, *self.last, *self.idle) if f]
         sizes = np.unique(run.step_size)
         for some in (sizes[-1:], sizes):  # the longest step tells most of those that have none
             least = [fraction_up(1 - Fraction(x) * Fraction(run.loss.l2)) for x in some.tolist()]
@@ -342,7 +347,7 @@ class StepModuli:
 
     def _modulus(self, step: float, kind: int) -> Modulus:
         run = self.run
-        fractions = {_FULL: self.fractions.full, _LAST: self.fractions.last, _COOL: self.idle}[kind]
+        fractions = {_FULL: self.full, _LAST: self.last, _COOL: self.idle}[kind]
         return _above([run.loss.modulus(step, run.clip_norm, f, run.clipping) for f in fractions])
 
     @cached_property
@@ -386,8 +391,7 @@ class StepModuli:
 
     def shapes(self, first: int, end: int) -> Shapes:
         """The moduli of the steps `first`, …, `end` − 1, counted from 0."""
-        which, columns = self._which(first, end), self._columns
-        return Shapes(columns.slope[:, which], columns.root[:, which], columns.shift[:, which])
+        return self._columns.of(self._which(first, end))
 
 
 def _above(moduli: list[Modulus]) -> Modulus:

@@ -164,21 +164,18 @@ class Rests:
             grids = [r * near if r else np.zeros(1) for r in path[:-1].tolist()]
             better = self._paths([*grids, path[-1:]])
             path = better[0] if better else path
-        return self._costing(np.append(0.0, path))
+        return self.costing(np.append(0.0, path) * self._unit)
 
     def _costs(self, epoch: _Epoch, begin: Array, end: Array, places: slice) -> Array:
         return np.where(end >= self._diameter, 0.0, epoch.costs(begin, end, places))
 
     def costing(self, r: Array) -> Resting:
         """The distances (m + 1,) before the first and after each epoch, with what they cost; rounded up."""
-        return self._costing(r / self._unit)
-
-    def _costing(self, units: Array) -> Resting:
-        total = 0.0
+        units, total = r / self._unit, 0.0
         for k, epoch in enumerate(self._epochs):
             begin, end = units[k : k + 1], units[k + 1 : k + 2]
             total += float(self._costs(epoch, begin, end, slice(None))[0, 0])
-        return Resting(units * self._unit, total * (1.0 + 1e-15 * (len(self._epochs) + 2.0)))
+        return Resting(r, total * (1.0 + 1e-15 * (len(self._epochs) + 2.0)))
 
 
 # What the optimal shifts prove for each record of a run: one solved normal form per position.
@@ -274,15 +271,27 @@ def record(view: OrderedView, uses: Uses) -> Record:
     """The bound for a record with these uses."""
     if uses.total == 0:
         return Record(uses)
-    schedule, diameter = view.schedule(uses), view.run.range_diameter
-    return Record(uses, *solve_schedule(schedule, diameter, stated=view.stated))
+    schedule = view.schedule(uses)
+    return Record(uses, *solve_schedule(schedule, view.diameter, stated=view.stated))
+
+
+def derived(
+    view: OrderedView, uses: Uses, owed: Array, first: int = 0, start: float = 0.0
+) -> Record:
+    """The bound where every step from `first` on owes `owed` (steps,), from the distance `start` on. How much
+    that is follows from the description, so that a proof does not write the steps down."""
+    c, _, sigma = (x[first:] for x in view.arrays)
+    diameter = view.run.range_diameter
+    _, shifts = solve_schedule(Steps(c, owed, sigma), diameter, start, stated=False)
+    return Record(uses, shifts=shifts)
 
 
 def cyclic(view: OrderedView, positions: Any = None) -> list[Record]:
     """The bounds of the records in each batch of a cyclic run (or of the batches in `positions`)."""
     where = range(view.period) if positions is None else positions
     bounded = math.isfinite(view.run.range_diameter)
-    if not (view.run.constant or bounded or (view.arrays.c == 0.0).any()):
+    one_by_one = view.run.constant or bounded or view.demand.forgets
+    if not (one_by_one or (view.arrays.c == 0.0).any()):
         merged = _EpochSums(view)
         if merged.accurate:
             return [merged.record(j) for j in where]

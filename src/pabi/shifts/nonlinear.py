@@ -13,6 +13,7 @@ there are such, or else for those at the distance of one use, and those of dynam
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -60,6 +61,17 @@ def solve(shape: Shapes, s: Array, sigma: Array, diameter: float, start: float) 
     return StepPayments(first, z * unit, a * unit, square)
 
 
+def parted(
+    omega: Sequence[Callable[[float], float]], s: Array, diameter: float, start: float, slack: float
+) -> Array:
+    """w_0, …, w_t: how far apart the runs can be before and after each step. `slack`: above the roundings of
+    a modulus and a sum."""
+    w = [start]
+    for modulus, added in zip(omega, s.tolist(), strict=True):
+        w.append(min(diameter, (modulus(w[-1]) + added) * slack))
+    return np.array(w)
+
+
 class _Problem:
     """The steps, lengths measured in a unit near the noise."""
 
@@ -78,7 +90,8 @@ class _Problem:
             first, distance, aims = closed_form(kappa, h, sigma, diameter, start)
             return min(at_once, self.replay(first, aims, distance), key=_cost)
         rough = [Rough(0, at_once.z[1:])]
-        slopes, apart = shape.slopes, self.forward(diameter, start)
+        slopes = shape.slopes
+        apart = parted(self.omega, s, diameter, start, _SUM)[:-1]
         if not np.isnan(slopes).any():
             straight = self._linear(Steps(slopes, s, sigma), diameter, start)
             payments = self.replay(straight.first, straight.aims, float(apart[straight.first]))
@@ -144,14 +157,6 @@ class _Problem:
                     aims = np.concatenate([lead, best.z[1:]])
                 candidates.append(self._polished(self.replay(first, aims, float(apart[first]))))
         return min(candidates, key=_cost)
-
-    def forward(self, diameter: float, start: float) -> Array:
-        """w_0, …, w_{t−1}: how far apart the runs can be before each step."""
-        w, now = [], start
-        for omega, s in zip(self.omega, self.s.tolist(), strict=True):
-            w.append(now)
-            now = min(diameter, (omega(now) + s) * _SUM)
-        return np.array(w)
 
     def _top(self, apart: Array) -> float:
         """The largest distance worth looking at."""

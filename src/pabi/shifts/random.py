@@ -315,13 +315,13 @@ class DrawnDistance:
 def drawn_distance(view: SampledRun, steps: int) -> DrawnDistance | None:
     """The law of the distance after the first `steps` steps; None where it says no more than the largest."""
     blocks, p = view.before(steps), view.probability
-    largest = view.distance(steps, view.change)
+    largest = view.distance(steps, view.factor.change)
     first = steps - blocks.steps
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         # In a block of equal steps the last one counts most, or the first one if they expand.
         grown = np.exp(blocks.later) * np.maximum(1.0, blocks.c ** (blocks.length - 1.0))
-        rest = view.distance(first, view.change) * blocks.contraction if first else 0.0
-        g = view.change * blocks.s * grown * (1.0 + _MARGIN)
+        rest = view.distance(first, view.factor.change) * blocks.contraction if first else 0.0
+        g = view.factor.change * blocks.s * grown * (1.0 + _MARGIN)
     if not (0.0 < float(g.max(initial=0.0)) < math.inf and rest < largest < math.inf):
         return None
     t = np.geomspace(_LEAST, _MOST, _TILTS)[:, None] / float(g.max())

@@ -44,6 +44,12 @@ class Start(NamedTuple):
     payments: BlockPayments
     unit: float = 1.0
 
+    def after(self, steps: int) -> Start:
+        """The same of a run that takes so many steps before."""
+        payments = self.payments
+        moved = payments._replace(first=payments.first + steps, ends=payments.ends + steps)
+        return self._replace(tau=self.tau + steps, payments=moved)
+
 
 def best_start(steps: Steps, diameter: float = math.inf, start: float = 0.0) -> Start:
     """The cheapest feasible start and its payments.
@@ -73,9 +79,7 @@ def _best_start(c: Array, s: Array, v: Array, diameter: float, start: float) -> 
         lo = max(earliest, t - size)
         cheaper = _search(c[lo:], s[lo:], v[lo:], diameter, _cost(best.payments))
         if cheaper is not None:
-            tau, payments = cheaper
-            shifted = payments._replace(first=payments.first + lo, ends=payments.ends + lo)
-            best = Start(tau + lo, diameter, shifted)
+            best = Start(cheaper[0], diameter, cheaper[1]).after(lo)
         # The demands of the window alone bound the cost of every earlier start from below.
         unavoidable = _cost(solve(c[lo:], s[lo:], v[lo:]))
         if lo == earliest or unavoidable >= _cost(best.payments) * _ATTAINED:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from fractions import Fraction
 from itertools import groupby
 from operator import itemgetter
@@ -20,13 +20,13 @@ from pabi.verification.arithmetic import (
     check_cost,
     closed,
     columns,
-    fraction_of,
     groups,
     integer,
     nonnegative,
     replay,
 )
 from pabi.verification.bounds import Bounds, JointBound
+from pabi.verification.chains import of_runs
 from pabi.verification.factors.failure import Failure
 from pabi.verification.factors.gaussians import Gaussians, Part, read_mu
 from pabi.verification.limits import Refused, in_time, positions, timed
@@ -37,6 +37,7 @@ from pabi.verification.ordered_runs import (
     check_groups,
     check_uses,
 )
+from pabi.verification.theorem import Payload, ProofCheck, Proven, Theorem, named
 
 # Payments under linear slopes, as a certificate states them: written out, or in blocks of equal steps.
 
@@ -174,6 +175,20 @@ def proven_by(run: OrderedRun, parts: Sequence[Part]) -> Bounds:
     return (JointBound.of(Gaussians(tuple(parts)), Failure(run.scheme.failure)),)
 
 
+def of_cases(
+    method: str, source: str, proven: Callable[[OrderedRun, Payload], list[Part]], *keys: str
+) -> Theorem:
+    """A theorem about batches that come in an order, and a hidden path. `proven`: what is of each case, with
+    its probability; `keys`: what its certificates have besides."""
+
+    def check(run: OrderedRun, payload: Payload) -> Proven:
+        assumptions = run.assumptions(hidden=True)
+        return Proven(assumptions, proven_by(run, proven(run, payload)))
+
+    stated = ("run", "claim", "position", "cases", *keys)
+    return of_runs(ordered=ProofCheck(stated, check, named(method, source)))
+
+
 class CaseCheck(ABC):
     """Checks the payments of one case after another against one run, which they pay for up to step `end`.
 
@@ -252,94 +267,98 @@ def worst_position(
     return [(Fraction(1), max(mus))]
 
 
+def weights_of(run: OrderedRun, shares: Sequence[Any]) -> list[Fraction]:
+    """The probability of each class to be the last one in which any of the records is, where `shares` are
+    those of one record."""
+    beyond, none, weights = fmpq(0), Fraction(1), []
+    for share in reversed(shares):
+        beyond, before = beyond + share, none
+        none = run.none_in(beyond)
+        weights.append(before - none)
+    return weights[::-1]
+
+
 def every_position(
-    run: OrderedRun, cases: Sequence[Any], check: Checked, *, later_is_worse: bool | None
+    run: OrderedRun, cases: Sequence[Any], check: Checked, *, later_is_worse: bool | None = None
 ) -> list[Part]:
-    """Every position, by itself or rounded to one that is used later, with its probability;
-    `later_is_worse`: None if that has to be found out."""
+    """Every position, by itself or rounded to one that is used later, with the probability that it is the
+    worst of those where the records are. They come in the order of their last use; those of withdrawn
+    records, where later uses may be safer, in that of what is proven. `later_is_worse`: None if that has to
+    be found out."""
     period = run.period
     rest = run.data % period  # by last use, positions come in the order rest.., 0..rest − 1
-    following, proven = 0, []
-    for case in timed(cases):
-        (covered,) = map(read_range, case["ranges"])
-        if covered is None:
-            raise Refused("ranges: every position is in the order, got none")
-        a, b = covered
-        if a != following or not a <= b < period:
-            raise Refused(f"ranges: expected one that begins at {following}, got {[a, b]}")
-        if a < b and later_is_worse is None:
-            later_is_worse = run.later_is_worse
-        if a < b and not later_is_worse:
-            raise Refused(f"ranges: positions {[a, b]} may not be rounded to a later one")
-        following = b + 1
-        weight = fraction_of(run.share((rest + a) % period, (rest + b) % period))
+    ranges = [_positions_of(case) for case in cases]
+    _check_partition(ranges, period, period)
+    rounded = [[a, b] for a, b in ranges if a < b]
+    if later_is_worse is None:
+        later_is_worse = bool(rounded or run.withdraws) and run.later_is_worse
+    if rounded and not later_is_worse:
+        raise Refused(f"ranges: positions {rounded[0]} may not be rounded to a later one")
+    shares = [run.share((rest + a) % period, (rest + b) % period) for a, b in ranges]
+    weights, mus = weights_of(run, shares), []
+    for case, weight, (_, b) in timed(list(zip(cases, weights, ranges, strict=True))):
         check_weight(case, weight)
-        proven.append((weight, check(case, run.uses((rest + b) % period))))
-    if following != period:
-        raise Refused(f"ranges: positions from {following} on are missing")
-    return proven
+        mus.append(check(case, run.uses((rest + b) % period)))
+    if run.withdraws and not later_is_worse:
+        if mus != sorted(mus):
+            raise Refused("cases: expected them in the order of what is proven")
+    elif ranges != sorted(ranges):
+        raise Refused("ranges: expected them in order")
+    return list(zip(weights, mus, strict=True))
 
 
-def every_pair(
-    run: OrderedRun, cases: Sequence[Any]
-) -> Iterator[tuple[dict[str, Any], Fraction, UseSteps]]:
-    """The cases of a place that changes every epoch, each with its probability and uses: one for every
-    pair of ranges of positions in the last two epochs, each range at its end and older uses at those of
-    their epochs."""
-    period, data = run.period, run.data
-    epochs, length = -(-data // period), data % period or period
-    before = sorted({read_range(case["ranges"][0]) for case in cases}, key=str)
-    last = sorted({read_range(case["ranges"][1]) for case in cases}, key=str)
-    _check_partition(before, period if epochs > 1 else 0, period)
-    _check_partition(last, length, period)
-    seen = set()
-    for case in timed(cases):
-        pair = tuple(read_range(r) for r in case["ranges"])
-        if pair in seen:
-            raise Refused(f"ranges: {pair} comes twice")
-        seen.add(pair)
-        weight, then = fmpq(1), []
-        for epoch, where, covered in (
-            (epochs - 2, pair[0], period if epochs > 1 else 0),
-            (epochs - 1, pair[1], length),
-        ):
-            if where is None:
-                weight *= run.share(covered, period - 1)
-            else:
-                weight *= run.share(*where)
-                then.append(epoch * period + where[1])
-        check_weight(case, fraction_of(weight))
-        yield (
-            case,
-            fraction_of(weight),
-            UseSteps(period - 1, max(0, epochs - 2), period=period, then=then),
-        )
-    if len(seen) != len(before) * len(last):
+Weighed = tuple[dict[str, Any], Fraction, UseSteps]  # a case, its probability, and its uses
+
+
+def every_pair(run: OrderedRun, cases: Sequence[Any]) -> Iterator[Weighed]:
+    """The cases of a place that changes every epoch: one for every pair of ranges of positions in the last
+    two epochs, each range at its end and older uses at those of their epochs."""
+    epochs, rest = -(-run.data // run.period), run.data % run.period
+    lengths = [run.period if epochs > 1 else 0, rest or run.period]
+    return _every_choice(run, cases, epochs - 2, lengths)
+
+
+def every_last_place(run: OrderedRun, cases: Sequence[Any]) -> Iterator[Weighed]:
+    """The cases of a place that changes every epoch: one for every range of positions in the last epoch, at
+    its end, and older uses at the ends of their epochs."""
+    older, rest = -(-run.data // run.period) - 1, run.data % run.period
+    return _every_choice(run, cases, older, [rest or run.period])
+
+
+def _every_choice(
+    run: OrderedRun, cases: Sequence[Any], older: int, lengths: Sequence[int]
+) -> Iterator[Weighed]:
+    """One case for every choice of ranges from epochs of these lengths, which come after `older` others."""
+    choices = [tuple(map(read_range, case["ranges"])) for case in cases]
+    chances = [
+        _chances(run, set(ranges), length)
+        for ranges, length in zip(zip(*choices, strict=True), lengths, strict=True)
+    ]
+    if len(set(choices)) != len(choices):
+        raise Refused("ranges: some come twice")
+    if len(choices) != math.prod(map(len, chances)):
         raise Refused("ranges: some pairs are missing")
+    for case, choice in timed(list(zip(cases, choices, strict=True))):
+        weight, then = Fraction(1), []
+        for epoch, (where, chance) in enumerate(zip(choice, chances, strict=True), older):
+            weight *= chance[where]
+            if where is not None:
+                then.append(epoch * run.period + where[1])
+        check_weight(case, weight)
+        yield case, weight, UseSteps(run.period - 1, max(0, older), period=run.period, then=then)
 
 
-def every_last_place(
-    run: OrderedRun, cases: Sequence[Any]
-) -> Iterator[tuple[dict[str, Any], Fraction, UseSteps]]:
-    """The cases of a place that changes every epoch, each with its probability and uses: one for every
-    range of positions in the last epoch, at its end, and older uses at the ends of their epochs."""
-    period, data = run.period, run.data
-    older, length = -(-data // period) - 1, data % period or period
-    ranges = []
-    for case in cases:
-        (covered,) = map(read_range, case["ranges"])
-        ranges.append(covered)
-    if len(set(ranges)) != len(ranges):
-        raise Refused("ranges: one comes twice")
-    _check_partition(ranges, length, period)
-    for case, covered in timed(zip(cases, ranges, strict=True)):
-        share = run.share(length, period - 1) if covered is None else run.share(*covered)
-        then = [] if covered is None else [older * period + covered[1]]
-        check_weight(case, fraction_of(share))
-        yield case, fraction_of(share), UseSteps(period - 1, older, period=period, then=then)
+def _chances(run: OrderedRun, ranges: set[Range], length: int) -> dict[Range, Fraction]:
+    """The probability that the last record among the first `length` positions is in each of these ranges, and
+    that none is there."""
+    _check_partition(ranges, length, run.period)
+    cut = sorted(r for r in ranges if r is not None)
+    weights = weights_of(run, [run.share(a, b) for a, b in cut])
+    chances: dict[Range, Fraction] = dict(zip(cut, weights, strict=True))
+    return chances | ({None: 1 - sum(weights, Fraction(0))} if None in ranges else {})
 
 
-def _check_partition(ranges: Sequence[Range], length: int, period: int) -> None:
+def _check_partition(ranges: Collection[Range], length: int, period: int) -> None:
     """Refuse unless the ranges cut 0..length−1, and None stands for the rest of the epoch."""
     following = 0
     for a, b in sorted(r for r in ranges if r is not None):
@@ -348,6 +367,14 @@ def _check_partition(ranges: Sequence[Range], length: int, period: int) -> None:
         following = b + 1
     if following != length or (None in ranges) != (length < period):
         raise Refused(f"ranges: expected 0..{length - 1} to be covered")
+
+
+def _positions_of(case: dict[str, Any]) -> tuple[int, int]:
+    """The only range of positions that a case is about."""
+    (covered,) = map(read_range, case["ranges"])
+    if covered is None:
+        raise Refused("ranges: every position is in the order, got none")
+    return covered
 
 
 def read_range(value: Any) -> Range:

@@ -192,6 +192,12 @@ class Derived(About):
         """The step size η of step k, a rational."""
         return _at(self.run.step_size, k)
 
+    @property
+    def noises(self) -> Any:
+        """The noise as stated, one number or one for every step."""
+        run = self.run
+        return run.noise_multiplier if run.noise_std is None else run.noise_std
+
     def noise(self, k: int) -> Any:
         """The standard deviation ς of the noise on the gradient at step k, a rational."""
         run = self.run

@@ -57,29 +57,21 @@ class Moved(NamedTuple):
 
 
 class DrawnRun(Derived):
-    """A run whose scheme draws fresh subsets; `pull`: what the drawn record adds to the gradient sum."""
+    """A run whose scheme draws fresh subsets. `pull`: what the drawn record adds to the gradient sum;
+    `records`: how many pull together; `drawn`: how many steps draw a batch."""
 
     CALLED = "for random batches"
+    records = 1
 
     def __init__(self, run: NoisySGD, scheme: Drawn) -> None:
         super().__init__(run, scheme.size)
         self.scheme, self.exchange = scheme, scheme.exchange(self.neighbours)
-        self.pull = self.changed_by(self.exchange.gradients)
+        self.pull, self.drawn = self.changed_by(self.exchange.gradients), self.data
 
     @property
     def probability(self) -> Fraction:
         """The probability that the record is in a batch."""
         return self.scheme.probability
-
-    @property
-    def drawn(self) -> int:
-        """How many steps draw a batch."""
-        return self.data
-
-    @property
-    def together(self) -> int:
-        """How many records pull together."""
-        return 1
 
     @property
     def factor(self) -> str:
@@ -172,7 +164,7 @@ class Capped:
         """How much more two pulls differ per unit of distance, None if nothing bounds it: that of one record
         and its zero, or those of two records."""
         one = self._spread_of_one()
-        return None if one is None else self.run.together * one
+        return None if one is None else self.run.records * one
 
     def _spread_of_one(self) -> Any:
         gradients = self.run.gradients

@@ -13,7 +13,6 @@ speaks for all between.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any, assert_never
@@ -21,26 +20,19 @@ from typing import Any, assert_never
 import numpy as np
 from flint import arb, fmpq
 
-from pabi.describe.batches import BallsInBins
+from pabi.describe.batches import BallsInBins, Poisson
 from pabi.describe.unlearning import Unlearning, unlearning_sentences
 from pabi.verification.adjacency import Adjacency
-from pabi.verification.arithmetic import above, exact, fraction_of, integer
+from pabi.verification.arithmetic import above, exact, fraction_of
 from pabi.verification.derivation import Derived, hides_its_path, takes_plain_steps
 from pabi.verification.drawn_runs import DrawnRun
 from pabi.verification.limits import Refused, positions, timed
 from pabi.verification.ordered_runs import OrderedRun
 from pabi.verification.schemes import (
     Drawn,
-    FixedDraws,
     Fractions,
-    IndependentDraws,
-    KnownPositions,
     Ordered,
-    SecretEveryEpoch,
-    SecretOnce,
-    scheme_of,
 )
-from pabi.verification.theorem import Payload
 
 
 def left(neighbours: Adjacency, fractions: Fractions, withdrawn: int, size: int) -> Fractions:
@@ -75,7 +67,7 @@ class Forgetting(Derived):
             self.ends.append(self.ends[-1] + steps)
         self.total += sum(k for k, _ in self.requests)
         self.data, self.cooled = self.ends[-1], cooldown > 0
-        self.last, self.batches_drawn = self.total - self.requests[-1][0], self.total - cooldown
+        self.last, self.drawn = self.total - self.requests[-1][0], self.total - cooldown
         own = unlearning.step_size
         alike = own is None or (np.ndim(own) == 0 and own == unlearning.run.step_size)
         self.constant = self.constant and alike and len(self.requests) == 1
@@ -105,6 +97,17 @@ class Forgetting(Derived):
         pairs = zip(self.ends, self.requests, strict=True)
         return sum(m for end, (_, m) in pairs if k >= end)
 
+    def none_in(self, share: Any) -> Fraction:
+        """The probability that no withdrawn record is where one is with the probability `share`: each by
+        itself, or as one of share·n places that are drawn without replacement."""
+        share, n = fraction_of(fmpq(share)), self.run.n
+        if type(self.run.batches) in (BallsInBins, Poisson):
+            return Fraction((1 - share) ** self.records)
+        places = share * n
+        if places.denominator != 1:
+            raise Refused("ranges: no whole number of records is there")
+        return Fraction(math.comb(n - int(places), self.records), math.comb(n, self.records))
+
     def idle_parts(self, fractions: Fractions) -> Fractions:
         """The parts of a full batch after the last request, the cool-down of the training included."""
         parts = left(self.neighbours, fractions, self.records, self.size)
@@ -115,6 +118,7 @@ class ForgettingOrder(Forgetting, OrderedRun):
     """A run that forgets, with batches that come in an order."""
 
     CALLED = "of forgetting with these batches"
+    withdraws = True
 
     def __init__(self, unlearning: Unlearning, scheme: Ordered) -> None:
         OrderedRun.__init__(self, unlearning.run, scheme)
@@ -155,15 +159,11 @@ class ForgettingOrder(Forgetting, OrderedRun):
         rising = all(a <= b for a, b in pairwise(etas))
         return rising and all(c <= 1 for c in self.slopes[: self.data])
 
-    def none_in(self, share: Any) -> Fraction:
-        """The probability that no withdrawn record is where one is with the probability `share`."""
-        independent = type(self.run.batches) is BallsInBins
-        return none_of(self.records, fraction_of(fmpq(share)), self.run.n, independent=independent)
-
     def every(self) -> list[Any]:
         """What withdrawn records may add in every step, as many in each batch as fit."""
-        left = [self.records - self.withdrawn(k) if k < self.data else 0 for k in self._all()]
-        return [self.one(k) * min(m, self.largest) for k, m in zip(self._all(), left, strict=True)]
+        positions("steps", self.total)
+        carried = (self.records - self.withdrawn(k) for k in range(self.total))
+        return [self.one(k) * min(m, self.largest) for k, m in enumerate(carried)]
 
     def last_uses(self) -> list[Any]:
         """The same, where each record is in the batch that uses it last before its request."""
@@ -187,20 +187,6 @@ class ForgettingOrder(Forgetting, OrderedRun):
                     owed[k] += m * standing
         return owed
 
-    def _all(self) -> range:
-        return range(positions("steps", self.total))
-
-
-def none_of(records: int, share: Fraction, n: int, *, independent: bool) -> Fraction:
-    """The probability that none of so many of n records is where each is with the probability `share`: each
-    by itself, or as one of share·n places that are drawn without replacement."""
-    if independent:
-        return (1 - share) ** records
-    places = share * n
-    if places.denominator != 1:
-        raise Refused("ranges: no whole number of records is there")
-    return Fraction(math.comb(n - int(places), records), math.comb(n, records))
-
 
 class ForgettingDraws(Forgetting, DrawnRun):
     """A run that forgets, with batches that are drawn anew at every step."""
@@ -215,54 +201,14 @@ class ForgettingDraws(Forgetting, DrawnRun):
     @property
     def probability(self) -> Fraction:
         """The probability that any withdrawn record is in a batch. Refused where none can be without."""
-        independent = isinstance(self.scheme, IndependentDraws)
-        share = self.scheme.probability
-        none = none_of(self.records, share, self.run.n, independent=independent)
+        p = self.scheme.probability
+        none = self.none_in(fmpq(p.numerator, p.denominator))
         if none == 0:
             raise Refused("requests: every batch holds a record that is withdrawn")
         return 1 - none
-
-    @property
-    def drawn(self) -> int:
-        """How many steps draw a batch."""
-        return self.batches_drawn
-
-    @property
-    def together(self) -> int:
-        """How many records pull together."""
-        return self.records
 
     def left(self, fractions: Fractions) -> tuple[Fractions, Fractions]:
         """The parts of a full batch before the last request, and after it."""
         before = self.records - self.requests[-1][1]
         busy = left(self.neighbours, fractions, before, self.size) if before else fractions
         return busy, self.idle_parts(fractions)
-
-
-def subject_of_forgetting(
-    unlearning: Unlearning, payload: Payload
-) -> ForgettingOrder | ForgettingDraws:
-    """What a certificate of forgetting is about."""
-    if payload["position"] is not None:
-        raise Refused("position: forgetting is about all withdrawn records")
-    run = unlearning.run
-    cap = integer("cap", payload["cap"]) if "cap" in payload else None
-    scheme = scheme_of(run.batches, run.n, cap)
-    match scheme:
-        case KnownPositions() | SecretOnce() | SecretEveryEpoch():
-            return ForgettingOrder(unlearning, scheme)
-        case FixedDraws() | IndependentDraws():
-            return ForgettingDraws(unlearning, scheme)
-        case _:
-            assert_never(scheme)
-
-
-def weights_of(run: ForgettingOrder, shares: Sequence[Any]) -> list[Fraction]:
-    """The probability of each class to be the last one in which any withdrawn record is, where `shares` are
-    those of one record."""
-    beyond, weights = fmpq(0), []
-    for share in reversed(shares):
-        before = run.none_in(beyond)
-        beyond = beyond + share
-        weights.append(before - run.none_in(beyond))
-    return weights[::-1]

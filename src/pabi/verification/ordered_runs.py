@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
-from flint import arb
+from flint import arb, fmpq
 
 from pabi.describe.runs import NoisySGD
 from pabi.verification.adjacency import gradients_changed
-from pabi.verification.arithmetic import EqualSteps, Repeated, StepBalls, exact
+from pabi.verification.arithmetic import EqualSteps, Repeated, StepBalls, exact, fraction_of
 from pabi.verification.derivation import NO_DATA, Derived
 from pabi.verification.limits import Refused, positions, timed
+from pabi.verification.moduli import Omega
 from pabi.verification.schemes import Fractions, KnownPositions, Ordered
 
 # Which steps use a record.
@@ -57,9 +59,11 @@ def check_uses(case: dict[str, Any], uses: UseSteps) -> None:
 
 
 class OrderedRun(Derived):
-    """A run whose scheme is an order."""
+    """A run whose scheme is an order. `withdraws`: whether it is followed for records that are withdrawn, of
+    which the worst counts."""
 
     CALLED = "for these batches"
+    withdraws = False
 
     def __init__(self, run: NoisySGD, scheme: Ordered, position: int | None = None) -> None:
         super().__init__(run, scheme.size)
@@ -105,6 +109,10 @@ class OrderedRun(Derived):
             raise Refused("loss: no slope is known of its steps")
         return slope
 
+    def modulus(self, k: int) -> Omega:
+        """The modulus of step k that holds for every batch that it may have."""
+        return self.gradients.modulus(self.step_size(k), tuple(self.fractions(k)))
+
     # All steps.
 
     @cached_property
@@ -144,6 +152,12 @@ class OrderedRun(Derived):
         slopes = self.slopes_by_kind.values() if self.constant else self.slopes
         return all(c <= 1 for c in slopes)
 
+    def moves_later(self) -> bool:
+        """Rule (ii) of "The worst record": moving single uses to later steps never makes a record safer."""
+        if not self.nonexpansive():
+            return False
+        return self.constant or all(a <= b for a, b in pairwise(self.sensitivities))
+
     @cached_property
     def later_is_worse(self) -> bool:
         """Rules (i) and (ii) of "The worst record": no earlier use can be worse than a later one."""
@@ -153,9 +167,7 @@ class OrderedRun(Derived):
             and len(set(self.slopes_by_kind.values())) == 1
         ):
             return True
-        if not self.nonexpansive():
-            return False
-        return self.constant or all(a <= b for a, b in pairwise(self.sensitivities))
+        return self.moves_later()
 
     @cached_property
     def steps(self) -> StepBalls:
@@ -202,6 +214,10 @@ class OrderedRun(Derived):
     def share(self, a: int, b: int) -> Any:
         """The probability that a record is at one of positions a..b, cyclically if b < a."""
         return self.scheme.share(a, b)
+
+    def none_in(self, share: Any) -> Fraction:
+        """The probability that no record is where one is with the probability `share`."""
+        return 1 - fraction_of(fmpq(share))
 
 
 # Whether the steps that a certificate states are at least what the description implies.

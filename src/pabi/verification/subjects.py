@@ -19,7 +19,7 @@ from pabi.verification.adjacency import Compared, Unit, read_adjacency, read_com
 from pabi.verification.arithmetic import closed, integer, nonnegative, sentences
 from pabi.verification.chains import Chains
 from pabi.verification.drawn_runs import DrawnRun
-from pabi.verification.forgetting import ForgettingDraws, ForgettingOrder, subject_of_forgetting
+from pabi.verification.forgetting import ForgettingDraws, ForgettingOrder
 from pabi.verification.limits import Refused, positions
 from pabi.verification.ordered_runs import OrderedRun
 from pabi.verification.samplers import Diffusion, IteratedMechanism, Mechanism
@@ -196,19 +196,28 @@ def subject_of(payload: Payload, check: Check) -> Subject:
     return derive(description, payload, check)
 
 
-def _run(run: NoisySGD, payload: Payload, check: Check) -> OrderedRun | DrawnRun:
+def _run(
+    run: NoisySGD, payload: Payload, check: Check, unlearning: Unlearning | None = None
+) -> OrderedRun | DrawnRun:
+    """A run, or one that forgets, by the scheme of its batches."""
     cap = integer("cap", payload["cap"]) if "cap" in payload else None
     position = payload["position"]
     if position is not None:
         integer("position", position)
+        if unlearning is not None:
+            raise Refused("position: forgetting is about all withdrawn records")
     scheme = scheme_of(run.batches, run.n, cap)
     match scheme:
         case KnownPositions() | SecretOnce() | SecretEveryEpoch():
+            if unlearning is not None:
+                return ForgettingOrder(unlearning, scheme)
             return OrderedRun(run, scheme, position)
         case FixedDraws() | IndependentDraws():
             if position is not None:
                 raise Refused("position: nobody has one in random batches")
-            return DrawnRun(run, scheme)
+            return (
+                DrawnRun(run, scheme) if unlearning is None else ForgettingDraws(unlearning, scheme)
+            )
         case _:
             assert_never(scheme)
 
@@ -225,6 +234,8 @@ _DERIVATIONS: Mapping[type[Any], Callable[[Any, Payload, Check], Subject]] = Map
         NoisySecondMoments: lambda description, payload, check: SecondMoments(description),
         NoisyColumnStatistics: lambda description, payload, check: ColumnStatistics(description),
         NoisyAccuracy: lambda description, payload, check: Accuracy(description),
-        Unlearning: lambda description, payload, check: subject_of_forgetting(description, payload),
+        Unlearning: lambda description, payload, check: _run(
+            description.run, payload, check, description
+        ),
     }
 )

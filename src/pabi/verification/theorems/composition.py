@@ -37,7 +37,7 @@ def _ordered(run: OrderedRun, payload: Payload) -> Proven:
         raise Refused("cases: composition has none")
     if "cap" in payload:
         raise Refused("cap: composition is about batches of any size")
-    totals = _totals(run)
+    totals = totals_of(run, run.data)
     parts: list[Part]
     match run.scheme:
         case KnownPositions() | SecretEveryEpoch():
@@ -51,21 +51,21 @@ def _ordered(run: OrderedRun, payload: Payload) -> Proven:
     return Proven(assumptions, (JointBound.of(Gaussians(tuple(parts))),))
 
 
-def _totals(run: OrderedRun) -> list[tuple[Any, Any]]:
-    """(Σ (s_k/σ_k)², share of the records) for every position, equal ones together."""
-    epochs, rest = divmod(run.data, run.period)
-    if run.constant:
+def totals_of(run: OrderedRun, end: int) -> list[tuple[Any, Any]]:
+    """(Σ (s_k/σ_k)² before step `end`, share of the records) for every position, equal ones together."""
+    epochs, rest = divmod(end, run.period)
+    if not isinstance(run.noises, np.ndarray):
         return _constant_totals(run, epochs, rest)
-    positions("steps", run.data)
-    losses = [run.privacy_loss(k) for k in timed(range(run.data))]
+    positions("steps", end)
+    losses = [run.privacy_loss(k) for k in timed(range(end))]
     if run.position is not None:
         return [(sum(timed(losses[run.position :: run.period]), fmpq(0)), fmpq(1))]
     match run.scheme:
         case SecretEveryEpoch():
-            worst = (max(losses[a : a + run.period]) for a in range(0, run.data, run.period))
+            worst = (max(losses[a : a + run.period]) for a in range(0, end, run.period))
             return [(sum(timed(worst), fmpq(0)), fmpq(1))]
         case KnownPositions() | SecretOnce():
-            used = min(run.period, run.data)
+            used = min(run.period, end)
             totals = [
                 (sum(timed(losses[j :: run.period]), fmpq(0)), run.share(j, j)) for j in range(used)
             ]
@@ -93,15 +93,14 @@ def _constant_totals(run: OrderedRun, epochs: int, rest: int) -> list[tuple[Any,
 # Random batches.
 
 
-def _drawn(run: DrawnRun, payload: Payload) -> Proven:
+def drawn(run: DrawnRun, payload: Payload) -> Proven:
     """One factor for every step with data, of what the record adds to the gradient sum over b·ς."""
     closed("the plan", payload["plan"], ())
-    stated = run.run.noise_std if run.run.noise_std is not None else run.run.noise_multiplier
-    if isinstance(stated, np.ndarray):
-        _, places, counts = np.unique(stated[: run.data], return_index=True, return_counts=True)
+    steps = [(0, run.data)]
+    if isinstance(run.noises, np.ndarray):
+        every = run.noises[np.minimum(np.arange(run.data), len(run.noises) - 1)]
+        _, places, counts = np.unique(every, return_index=True, return_counts=True)
         steps = list(zip(places.tolist(), counts.tolist(), strict=True))
-    else:
-        steps = [(0, run.data)]
     positions("noises", len(steps))
     needed = [run.moved().over(run.size * run.noise(k), n) for k, n in steps]
     return Proven(run.assumptions(hidden=False), (run.bound(needed),))
@@ -165,7 +164,7 @@ THEOREMS = {
             ),
             drawn=ProofCheck(
                 ("run", "claim", "position", "plan", "reading"),
-                _drawn,
+                drawn,
                 _named,
             ),
         ),

@@ -15,28 +15,24 @@ from typing import Any, assert_never
 from flint import arb
 
 from pabi.verification.arithmetic import StepBalls, distances
-from pabi.verification.cases import CaseCheck, every_last_place, proven_by, read_range, replay_case
-from pabi.verification.chains import of_runs
+from pabi.verification.cases import CaseCheck, every_last_place, of_cases, read_range, replay_case
+from pabi.verification.factors.gaussians import Part
 from pabi.verification.limits import Refused, positions, timed
 from pabi.verification.ordered_runs import OrderedRun, UseSteps
 from pabi.verification.schemes import KnownPositions, SecretEveryEpoch, SecretOnce
-from pabi.verification.theorem import Payload, ProofCheck, Proven, named
+from pabi.verification.theorem import Payload
 
 
-def _ordered(run: OrderedRun, payload: Payload) -> Proven:
-    assumptions = run.assumptions(hidden=True)
+def _ordered(run: OrderedRun, payload: Payload) -> list[Part]:
     match run.scheme:
         case SecretEveryEpoch():
             check = _LastEpoch(run, distances("resting", payload["resting"]))
-            parts = [
-                (weight, check(case, uses))
-                for case, weight, uses in every_last_place(run, payload["cases"])
-            ]
+            cases = every_last_place(run, payload["cases"])
+            return [(weight, check(case, uses)) for case, weight, uses in cases]
         case KnownPositions() | SecretOnce():
             raise Refused("theorem: it is about places that change every epoch")
         case _:
             assert_never(run.scheme)
-    return Proven(assumptions, proven_by(run, parts))
 
 
 class _LastEpoch(CaseCheck):
@@ -108,16 +104,8 @@ def _cost(paid: Any, owed: Any, *, before: Any, after: Any) -> Any:
     return cost + early * early / before
 
 
-THEOREMS = {
-    "epoch by epoch": of_runs(
-        ordered=ProofCheck(
-            ("run", "claim", "position", "cases", "resting"),
-            _ordered,
-            named(
-                "epoch by epoch",
-                "Bok, Su, Altschuler 2024, Thm C.3, with shifts within each epoch, averaged over the "
-                "record's last position (docs, Secret order)",
-            ),
-        )
-    )
-}
+_SOURCE = (
+    "Bok, Su, Altschuler 2024, Thm C.3, with shifts within each epoch, averaged over the record's last "
+    "position (docs, Secret order)"
+)
+THEOREMS = {"epoch by epoch": of_cases("epoch by epoch", _SOURCE, _ordered, "resting")}

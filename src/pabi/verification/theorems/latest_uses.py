@@ -7,33 +7,29 @@ it, if it has the largest of these numbers.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, assert_never
 
 from flint import arb
 
-from pabi.verification.cases import CaseCheck, every_pair, proven_by, read_range, replay_case
-from pabi.verification.chains import of_runs
+from pabi.verification.cases import CaseCheck, every_pair, of_cases, read_range, replay_case
+from pabi.verification.factors.gaussians import Part
 from pabi.verification.limits import Refused
 from pabi.verification.ordered_runs import OrderedRun, UseSteps
 from pabi.verification.schemes import KnownPositions, SecretEveryEpoch, SecretOnce
-from pabi.verification.theorem import Payload, ProofCheck, Proven, named
+from pabi.verification.theorem import Payload
 from pabi.verification.theorems.shifted_interpolation import SOURCE
 
 
-def _ordered(run: OrderedRun, payload: Payload) -> Proven:
-    assumptions = run.assumptions(hidden=True)
+def _ordered(run: OrderedRun, payload: Payload) -> list[Part]:
     match run.scheme:
         case SecretEveryEpoch():
-            check = _Latest(run)
-            parts = [
-                (weight, check(case, uses))
-                for case, weight, uses in every_pair(run, payload["cases"])
-            ]
+            check, cases = _Latest(run), every_pair(run, payload["cases"])
+            return [(weight, check(case, uses)) for case, weight, uses in cases]
         case KnownPositions() | SecretOnce():
             raise Refused("theorem: it is about places that change every epoch")
         case _:
             assert_never(run.scheme)
-    return Proven(assumptions, proven_by(run, parts))
 
 
 class _Latest(CaseCheck):
@@ -42,40 +38,20 @@ class _Latest(CaseCheck):
     def __init__(self, run: OrderedRun) -> None:
         super().__init__(run)
         self.steps, self.epochs = run.steps, -(-run.data // run.period)
-        last = run.period - 1
-        self.older = {
-            e * run.period + last: self._standing(e, 0, last) for e in range(self.epochs - 2)
-        }
-        self.largest: dict[tuple[int, int, int], Any] = {}
+        self.standing, last = cache(run.standing), run.period - 1
+        begins = range(0, (self.epochs - 2) * run.period, run.period)
+        self.older = {first + last: run.standing(first, first + last) for first in begins}
 
     def cost(self, case: dict[str, Any], uses: UseSteps, distance: Any) -> Any:
         """Σ (a_k/σ_k)² of the payments, for uses at the ends of the ranges that the case states."""
         run, own = self.run, dict(self.older)
-        for epoch, covered in zip((self.epochs - 2, self.epochs - 1), case["ranges"], strict=True):
-            where = read_range(covered)
-            if where is not None:
-                key = epoch, *where
-                if key not in self.largest:
-                    self.largest[key] = self._standing(*key)
-                own[epoch * run.period + where[1]] = self.largest[key]
+        for epoch, covered in enumerate(map(read_range, case["ranges"]), self.epochs - 2):
+            if covered is not None:
+                first, last = (epoch * run.period + where for where in covered)
+                own[last] = self.standing(first, last)
         demands = [own.get(k, arb(0)) for k in range(run.total)]
         return replay_case(case, self.steps._replace(s=demands), distance)
 
-    def _standing(self, epoch: int, a: int, b: int) -> Any:
-        """The sensitivity at position b of the epoch that stands for a use at any of a..b."""
-        first = epoch * self.run.period
-        return self.run.standing(first + a, first + b)
 
-
-THEOREMS = {
-    "latest uses": of_runs(
-        ordered=ProofCheck(
-            ("run", "claim", "position", "cases"),
-            _ordered,
-            named(
-                "latest uses",
-                f"{SOURCE}, averaged over the record's last two positions (docs, The worst record)",
-            ),
-        )
-    )
-}
+_NAMED = f"{SOURCE}, averaged over the record's last two positions (docs, The worst record)"
+THEOREMS = {"latest uses": of_cases("latest uses", _NAMED, _ordered)}

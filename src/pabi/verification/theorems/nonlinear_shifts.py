@@ -4,6 +4,7 @@ averaged over a secret order."""
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, assert_never
 
 from flint import arb
@@ -14,17 +15,18 @@ from pabi.verification.cases import (
     CaseCheck,
     check_start,
     every_position,
-    proven_by,
+    of_cases,
     worst_position,
 )
-from pabi.verification.chains import of_runs
+from pabi.verification.derivation import Derived
+from pabi.verification.factors.gaussians import Part
 from pabi.verification.iterations import KEYS, claimed_mu, named_with_cells, proven
 from pabi.verification.limits import Refused, positions, timed
 from pabi.verification.moduli import Omega, least_of, pay, stated
 from pabi.verification.ordered_runs import OrderedRun, UseSteps
 from pabi.verification.schemes import KnownPositions, SecretEveryEpoch, SecretOnce
 from pabi.verification.subjects import Iteration
-from pabi.verification.theorem import Payload, ProofCheck, Proven, named
+from pabi.verification.theorem import Payload, ProofCheck, Proven
 from pabi.verification.theorems.diffusions import LAST_POINT
 
 _SOURCE = (
@@ -33,59 +35,74 @@ _SOURCE = (
 )
 
 
-def _ordered(run: OrderedRun, payload: Payload) -> Proven:
+def _ordered(run: OrderedRun, payload: Payload) -> list[Part]:
     """If all steps are taken to be alike, a record used later is never safer."""
-    assumptions = run.assumptions(hidden=True)
     alike, cases = payload["alike"], payload["cases"]
     if not isinstance(alike, bool) or (alike and not (run.constant and run.position is None)):
         raise Refused("alike: steps that vary are not alike, and one position needs none of it")
-    check = _NonlinearCases(run, alike)
+    check = NonlinearCases(run, alike)
     match run.scheme:
         case KnownPositions():
-            parts = worst_position(run, cases, check, later_is_worse=alike)
+            return worst_position(run, cases, check, later_is_worse=alike)
         case SecretOnce():
-            parts = every_position(run, cases, check, later_is_worse=alike)
+            return every_position(run, cases, check, later_is_worse=alike)
         case SecretEveryEpoch():
             raise Refused("theorem: a record's place changes every epoch")
         case _:
             assert_never(run.scheme)
-    return Proven(assumptions, proven_by(run, parts))
 
 
-class _NonlinearCases(CaseCheck):
+class NonlinearCases(CaseCheck):
     """Payments under moduli; `alike`: every step with data has the largest of their moduli, and the cool-down
     is left out."""
 
     PAYMENTS = ("payments",)
 
-    def __init__(self, run: OrderedRun, alike: bool) -> None:
+    def __init__(self, run: OrderedRun, alike: bool = False) -> None:
         super().__init__(run)
         self.alike = alike
         self.end = run.data if alike else run.total
 
     def cost(self, case: dict[str, Any], uses: UseSteps, distance: Any) -> Any:
         """Σ (a_k/σ_k)² of payments at every step from τ on."""
-        paid = read_floats("payments", case["payments"]).tolist()
-        tau = integer("tau", case["tau"])
-        if tau + len(paid) != self.end:
-            raise Refused(f"payments: step {tau + len(paid)}: expected the last at step {self.end}")
-        used, run = set(uses.all()), self.run
+        used = set(uses.all())
         positions("steps", self.end)
-        steps = range(tau, self.end)
-        s = [arb(run.s(k)) if k in used else arb(0) for k in steps]
-        sigma = [arb(run.sigma(k)) for k in timed(steps)]
-        moduli = [self._modulus(k) for k in steps]
-        return pay(moduli, s, sigma, distance=distance, payments=paid, first=tau)
+        return paid_off(
+            self.run,
+            case,
+            self.end,
+            self._modulus,
+            lambda k: arb(self.run.s(k)) if k in used else arb(0),
+            distance,
+        )
 
     def _modulus(self, k: int) -> Omega:
         """The modulus of step k that holds for every batch that it may have."""
         run = self.run
-        if self.alike:
-            kinds = run.kinds(0, min(run.data, run.period))
-            fractions = tuple(sorted({f for j in kinds for f in run.fractions(j)}))
-        else:
-            fractions = run.fractions(k)
+        if not self.alike:
+            return run.modulus(k)
+        kinds = run.kinds(0, min(run.data, run.period))
+        fractions = tuple(sorted({f for j in kinds for f in run.fractions(j)}))
         return run.gradients.modulus(run.step_size(k), fractions)
+
+
+def paid_off(
+    run: Derived,
+    case: dict[str, Any],
+    end: int,
+    modulus: Callable[[int], Omega],
+    owed: Callable[[int], Any],
+    distance: Any,
+) -> Any:
+    """Σ (a_k/σ_k)² of payments at every step from τ to `end`."""
+    paid = read_floats("payments", case["payments"]).tolist()
+    tau = integer("tau", case["tau"])
+    if tau + len(paid) != end:
+        raise Refused(f"payments: step {tau + len(paid)}: expected the last at step {end}")
+    steps = range(tau, end)
+    s, sigma = [owed(k) for k in steps], [arb(run.sigma(k)) for k in timed(steps)]
+    moduli = [modulus(k) for k in steps]
+    return pay(moduli, s, sigma, distance=distance, payments=paid, first=tau)
 
 
 def _iteration(iteration: Iteration, payload: Payload) -> Proven:
@@ -148,13 +165,7 @@ def _from_value(k: int, at: float, value: float) -> Omega:
 
 THEOREMS = {
     "nonlinear shifts": {
-        **of_runs(
-            ordered=ProofCheck(
-                ("run", "claim", "position", "cases", "alike"),
-                _ordered,
-                named("nonlinear shifts", _SOURCE),
-            )
-        ),
+        **of_cases("nonlinear shifts", _SOURCE, _ordered, "alike"),
         Iteration: ProofCheck(
             (*KEYS, "moduli", "which"),
             _iteration,

@@ -38,9 +38,7 @@ def _ordered(run: OrderedRun, payload: Payload) -> Proven:
             assert_never(run.neighbours)
     # Either record by itself against none.
     alone = OrderedRun(replace(run.run, adjacency="zero_out"), run.scheme)
-    parts = every_position(
-        alone, payload["cases"], LinearCases(alone, payload), later_is_worse=None
-    )
+    parts = every_position(alone, payload["cases"], LinearCases(alone, payload))
     mixture = SecretMixtures.single(parts, opposite)
     return Proven(assumptions, (JointBound.of(mixture, Failure(run.scheme.failure)),))
 

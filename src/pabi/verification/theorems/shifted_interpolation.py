@@ -16,38 +16,34 @@ from pabi.verification.cases import (
     check_start,
     demands_within,
     flat,
-    proven_by,
+    of_cases,
     read_blocks,
     replay_case,
     without,
     worst_position,
 )
-from pabi.verification.chains import of_runs
+from pabi.verification.factors.gaussians import Part
 from pabi.verification.iterations import KEYS, claimed_mu, named_with_cells, proven, written_out
 from pabi.verification.limits import Refused, positions
 from pabi.verification.ordered_runs import OrderedRun
 from pabi.verification.schemes import KnownPositions, SecretEveryEpoch, SecretOnce
 from pabi.verification.subjects import Iteration
-from pabi.verification.theorem import Payload, ProofCheck, Proven, named
+from pabi.verification.theorem import Payload, ProofCheck, Proven
 from pabi.verification.theorems.diffusions import LAST_POINT
 
 SOURCE = "Bok, Su, Altschuler 2024, Thm C.3, with optimal shifts"
 
 
-def _ordered(run: OrderedRun, payload: Payload) -> Proven:
+def _ordered(run: OrderedRun, payload: Payload) -> list[Part]:
     """One case, or one for every position that could be the worst."""
-    assumptions = run.assumptions(hidden=True)
     match run.scheme:
         case KnownPositions() | SecretOnce():
-            pass
+            check, later = LinearCases(run, payload), run.position is None and run.later_is_worse
+            return worst_position(run, payload["cases"], check, later_is_worse=later)
         case SecretEveryEpoch():
             raise Refused("theorem: a record's place changes every epoch")
         case _:
             assert_never(run.scheme)
-    later_is_worse = run.position is None and run.later_is_worse
-    check = LinearCases(run, payload)
-    parts = worst_position(run, payload["cases"], check, later_is_worse=later_is_worse)
-    return Proven(assumptions, proven_by(run, parts))
 
 
 def _iteration(iteration: Iteration, payload: Payload) -> Proven:
@@ -78,13 +74,7 @@ def _check_case(iteration: Iteration, payload: Payload, case: dict[str, Any], mu
 
 THEOREMS = {
     "shifted interpolation": {
-        **of_runs(
-            ordered=ProofCheck(
-                ("run", "claim", "position", "cases", "steps"),
-                _ordered,
-                named("shifted interpolation", SOURCE),
-            )
-        ),
+        **of_cases("shifted interpolation", SOURCE, _ordered, "steps"),
         Iteration: ProofCheck(
             KEYS, _iteration, named_with_cells("shifted interpolation", SOURCE, LAST_POINT)
         ),

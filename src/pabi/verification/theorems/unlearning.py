@@ -6,35 +6,32 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, assert_never
+from typing import Any
 
 from flint import arb, fmpq
 
-from pabi.numbers.encoding import read_floats
 from pabi.verification.arithmetic import StepBalls, check_cost, closed, integer
 from pabi.verification.bounds import JointBound
 from pabi.verification.cases import KEYS as PAYMENTS
 from pabi.verification.cases import (
-    CaseCheck,
     LinearCases,
-    Range,
     check_start,
-    check_weight,
     proven_by,
-    read_range,
     replay_case,
     worst_position,
 )
 from pabi.verification.drawn_runs import Capped
 from pabi.verification.factors.failure import Failure
-from pabi.verification.factors.gaussians import Gaussians, Part, read_mu
-from pabi.verification.forgetting import ForgettingDraws, ForgettingOrder, weights_of
-from pabi.verification.limits import Refused, in_time, positions, timed
-from pabi.verification.moduli import Omega, pay
+from pabi.verification.factors.gaussians import Gaussians, read_mu
+from pabi.verification.forgetting import ForgettingDraws, ForgettingOrder
+from pabi.verification.limits import Refused, positions, timed
 from pabi.verification.ordered_runs import UseSteps, check_uses
-from pabi.verification.schemes import KnownPositions, SecretEveryEpoch, SecretOnce
+from pabi.verification.schemes import KnownPositions, SecretEveryEpoch
 from pabi.verification.theorem import Payload, ProofCheck, Proven, named
+from pabi.verification.theorems.composition import drawn, totals_of
+from pabi.verification.theorems.nonlinear_shifts import NonlinearCases, paid_off
 from pabi.verification.theorems.random_batches import proven_shift
+from pabi.verification.theorems.secret_order import averaged
 
 SHIFTS = "docs, Forgetting; Bok, Su, Altschuler 2024, Thm C.3, with optimal shifts"
 RANDOM = "docs, Forgetting; Bok, Su, Altschuler 2024, Thm 4.10, extended"
@@ -48,27 +45,20 @@ Run = ForgettingOrder | ForgettingDraws
 
 def _linear(run: ForgettingOrder, payload: Payload) -> Proven:
     """Payments under slopes."""
-    assumptions, cases = run.assumptions(hidden=True), payload["cases"]
+    assumptions = run.assumptions(hidden=True)
     _check_published(run, payload["demands"])
     if payload["demands"] != "uses":
-        mu = _together(run, payload, _steps_of(run))
+        mu = _together(run, payload)
         return Proven(assumptions, proven_by(run, [(Fraction(1), mu)]))
     if len(run.requests) > 1:
         raise Refused("demands: records of several requests have no uses in common")
     if run.records > 1 and not run.moves_later():
         run.diameter = None  # which of several batches are worst together is not known then
-    later = run.later_is_worse or run.moves_later()
-    check = LinearCases(run, payload)
-    parts: list[Part]
-    match run.scheme:
-        case KnownPositions():
-            parts = worst_position(run, cases, check, later_is_worse=later)
-        case SecretOnce():
-            parts = _once(run, cases, check, later_is_worse=later)
-        case SecretEveryEpoch():
-            parts = _every_epoch(run, cases, check)
-        case _:
-            assert_never(run.scheme)
+    if isinstance(run.scheme, KnownPositions):
+        cases, check = payload["cases"], LinearCases(run, payload)
+        parts = worst_position(run, cases, check, later_is_worse=run.later_is_worse)
+    else:
+        parts = averaged(run, payload)
     return Proven(assumptions, proven_by(run, parts))
 
 
@@ -79,13 +69,6 @@ def _check_published(run: Run, demands: Any) -> None:
     ordered = isinstance(run, ForgettingOrder)
     if run.published and ordered and not isinstance(run.scheme, KnownPositions):
         raise Refused("published: a model that was handed out may tell something of the order")
-
-
-def _steps_of(run: ForgettingOrder) -> StepBalls:
-    positions("steps", run.total)
-    c = [arb(c) for c in run.slopes]
-    sigma = [arb(run.sigma(k)) for k in timed(range(run.total))]
-    return StepBalls(c, [arb(0)] * run.total, sigma)
 
 
 def _owed(run: ForgettingOrder, demands: str) -> list[Any]:
@@ -107,12 +90,12 @@ def _owed(run: ForgettingOrder, demands: str) -> list[Any]:
     return [arb(s) for s in owed]
 
 
-def _together(run: ForgettingOrder, payload: Payload, steps: StepBalls) -> float:
+def _together(run: ForgettingOrder, payload: Payload) -> float:
     """The μ of one case about all withdrawn records."""
     case, mu = _only_case(payload, PAYMENTS)
     LinearCases(run, payload)  # steps that are stated besides are those of the description
     if math.isfinite(mu):
-        steps = steps._replace(s=_owed(run, payload["demands"]))
+        steps = run.steps._replace(s=_owed(run, payload["demands"]))
         check_cost(replay_case(case, steps, _start(run, case)), mu, f"step {run.total}")
     return mu
 
@@ -133,130 +116,7 @@ def _start(run: Run, case: dict[str, Any]) -> Any:
     return arb(check_start(case, run.diameter, 0.0))
 
 
-# Secret orders.
-
-
-def _once(
-    run: ForgettingOrder, cases: Sequence[Any], check: Any, *, later_is_worse: bool
-) -> list[Part]:
-    """Every position with the probability that it is the worst of those where withdrawn records are. In
-    ranges only where later positions are worse; otherwise one by one, in the order of what is proven of
-    them."""
-    period, rest = run.period, run.data % run.period
-    ranges: list[tuple[int, int]] = []
-    mus = []
-    for case in timed(cases):
-        (covered,) = map(read_range, case["ranges"])
-        if covered is None or not 0 <= covered[0] <= covered[1] < period:
-            raise Refused(f"ranges: expected positions of an epoch, got {case['ranges']}")
-        if covered[0] < covered[1] and not later_is_worse:
-            raise Refused(f"ranges: positions {list(covered)} may not be rounded to a later one")
-        ranges.append(covered)
-        mus.append(check(case, run.uses((rest + covered[1]) % period)))
-    _check_cut(sorted(ranges), period)
-    if later_is_worse:
-        if ranges != sorted(ranges):
-            raise Refused("ranges: expected them in order")
-    elif mus != sorted(mus):
-        raise Refused("cases: expected them in the order of what is proven")
-    shares = [run.share((rest + a) % period, (rest + b) % period) for a, b in ranges]
-    return _weighed(cases, weights_of(run, shares), mus)
-
-
-def _check_cut(ranges: Sequence[tuple[int, int]], length: int) -> None:
-    """Refuse unless the ranges cut 0..length−1."""
-    following = 0
-    for a, b in ranges:
-        if a != following or b < a:
-            raise Refused(f"ranges: expected one that begins at {following}, got {[a, b]}")
-        following = b + 1
-    if following != length:
-        raise Refused(f"ranges: positions from {following} on are missing")
-
-
-def _weighed(cases: Sequence[Any], weights: Sequence[Fraction], mus: Sequence[float]) -> list[Part]:
-    for case, weight in zip(cases, weights, strict=True):
-        check_weight(case, weight)
-    return list(zip(weights, mus, strict=True))
-
-
-def _every_epoch(run: ForgettingOrder, cases: Sequence[Any], check: Any) -> list[Part]:
-    """Every pair of ranges, for the last batch of each of the last two epochs that holds a withdrawn record;
-    older uses at the ends of their epochs."""
-    if not run.moves_later():
-        raise Refused("theorem: under reshuffling it needs later uses to be worse")
-    period, data = run.period, run.data
-    epochs, length = -(-data // period), data % period or period
-    pairs = [tuple(map(read_range, case["ranges"])) for case in cases]
-    if len(set(pairs)) != len(pairs):
-        raise Refused("ranges: a pair comes twice")
-    before = _chances(run, {pair[0] for pair in pairs}, period if epochs > 1 else 0)
-    last = _chances(run, {pair[1] for pair in pairs}, length)
-    if len(pairs) != len(before) * len(last):
-        raise Refused("ranges: some pairs are missing")
-    weights, mus = [], []
-    for case, (first, second) in timed(list(zip(cases, pairs, strict=True))):
-        then = [
-            epoch * period + where[1]
-            for epoch, where in ((epochs - 2, first), (epochs - 1, second))
-            if where is not None
-        ]
-        uses = UseSteps(period - 1, max(0, epochs - 2), period=period, then=then)
-        weights.append(before[first] * last[second])
-        mus.append(check(case, uses))
-    return _weighed(cases, weights, mus)
-
-
-def _chances(run: ForgettingOrder, ranges: set[Range], length: int) -> dict[Range, Fraction]:
-    """The probability that the last withdrawn record among the first `length` positions is in each range, and
-    of none there; without an epoch, none for sure."""
-    if length == 0:
-        if ranges != {None}:
-            raise Refused("ranges: there is no epoch before the last")
-        return {None: Fraction(1)}
-    cut = sorted(r for r in ranges if r is not None)
-    _check_cut(cut, length)
-    chances: dict[Range, Fraction] = {}
-    chances.update(zip(cut, weights_of(run, [run.share(a, b) for a, b in cut]), strict=True))
-    if (None in ranges) != (length < run.period):
-        raise Refused(f"ranges: expected 0..{length - 1} to be covered")
-    if None in ranges:
-        chances[None] = 1 - sum(chances.values(), Fraction(0))
-    return chances
-
-
 # Moduli that are not linear.
-
-
-class _BentCases(CaseCheck):
-    """Payments under moduli, for a record whose place is known."""
-
-    PAYMENTS = ("payments",)
-
-    def cost(self, case: dict[str, Any], uses: UseSteps, distance: Any) -> Any:
-        """Σ (a_k/σ_k)² of payments at every step from τ on."""
-        assert isinstance(self.run, ForgettingOrder)
-        positions("steps", self.run.total)
-        used = set(uses.all())
-        owed = [arb(self.run.one(k)) if k in used else arb(0) for k in range(self.run.total)]
-        return _paid(self.run, case, owed, distance)
-
-
-def _paid(run: ForgettingOrder, case: dict[str, Any], owed: Sequence[Any], distance: Any) -> Any:
-    paid = read_floats("payments", case["payments"]).tolist()
-    tau = integer("tau", case["tau"])
-    if tau + len(paid) != run.total:
-        raise Refused(f"payments: step {tau + len(paid)}: expected the last at step {run.total}")
-    positions("steps", run.total)
-    steps = range(tau, run.total)
-    sigma = [arb(run.sigma(k)) for k in timed(steps)]
-    moduli = [_modulus(run, k) for k in steps]
-    return pay(moduli, owed[tau:], sigma, distance=distance, payments=paid, first=tau)
-
-
-def _modulus(run: ForgettingOrder, k: int) -> Omega:
-    """The modulus of step k. Where several requests came, every step with data may lack records."""
-    return run.gradients.modulus(run.step_size(k), tuple(run.fractions(k)))
 
 
 def _bent(run: ForgettingOrder, payload: Payload) -> Proven:
@@ -266,13 +126,15 @@ def _bent(run: ForgettingOrder, payload: Payload) -> Proven:
     if demands == "uses":
         if run.records > 1 or not isinstance(run.scheme, KnownPositions):
             raise Refused("demands: only one record of known place has uses")
-        parts = worst_position(run, payload["cases"], _BentCases(run), later_is_worse=False)
+        parts = worst_position(run, payload["cases"], NonlinearCases(run), later_is_worse=False)
         return Proven(assumptions, proven_by(run, parts))
     case, mu = _only_case(payload, ("payments",))
     if demands not in ("every", "none"):
         raise Refused("demands: under moduli that are not linear, every batch may hold the records")
     if math.isfinite(mu):
-        check_cost(_paid(run, case, _owed(run, demands), _start(run, case)), mu, "the last step")
+        owed, distance = _owed(run, demands), _start(run, case)
+        cost = paid_off(run, case, run.total, run.modulus, owed.__getitem__, distance)
+        check_cost(cost, mu, "the last step")
     return Proven(assumptions, proven_by(run, [(Fraction(1), mu)]))
 
 
@@ -302,18 +164,12 @@ def _given_drawn(run: ForgettingDraws, payload: Payload) -> Proven:
 def _given_cost(run: ForgettingDraws, steps: Capped, case: dict[str, Any], *, bent: bool) -> Any:
     distance, tau = _start(run, case), integer("tau", case["tau"])
     positions("steps", run.total - tau)
-    later = range(tau, run.total)
-    sigma = [arb(run.sigma(k)) for k in timed(later)]
     if bent:
-        paid = read_floats("payments", case["payments"]).tolist()
-        moduli = [steps.modulus(k) for k in later]
-        return pay(
-            moduli, [arb(0)] * len(later), sigma, distance=distance, payments=paid, first=tau
-        )
-    slopes = [steps.at(k).c for k in timed(later)]
-    nothing = [arb(0)] * tau
-    balls = StepBalls([*nothing, *slopes], [arb(0)] * run.total, [*nothing, *sigma])
-    return replay_case(case, balls, distance)
+        return paid_off(run, case, run.total, steps.modulus, lambda k: arb(0), distance)
+    before, later = [arb(0)] * tau, range(tau, run.total)
+    c = [*before, *(steps.at(k).c for k in timed(later))]
+    sigma = [*before, *(arb(run.sigma(k)) for k in timed(later))]
+    return replay_case(case, StepBalls(c, [arb(0)] * run.total, sigma), distance)
 
 
 # Every iterate.
@@ -327,49 +183,19 @@ def _composed(run: ForgettingOrder, payload: Payload) -> Proven:
         raise Refused("demands: composition is about all steps, and about no model handed out")
     mu, total = read_mu(payload["claim"]["mu"]), arb(0)
     for end, (_, m) in zip(run.ends, run.requests, strict=True):
-        total += m * arb(_most_paid(run, end)).sqrt()
+        most = max(paid for paid, _ in totals_of(run, end))
+        total += m * arb(most).sqrt()
     if math.isfinite(mu) and not total <= arb(mu):
         raise Refused(f"mu: the uses cost {total.str(17, radius=False)}, more than {mu!r}")
     bound = JointBound.of(Gaussians(((Fraction(1), mu),)))
     return Proven(run.assumptions(hidden=False), (bound,))
 
 
-def _most_paid(run: ForgettingOrder, end: int) -> Any:
-    """Σ (s/σ)² over the uses before step `end` of one record, whatever its place in every epoch may be."""
-    loss = _loss_at(run)
-    if not isinstance(loss, list):
-        return loss * -(-end // run.period)
-    by_epoch = [loss[a : min(end, a + run.period)] for a in range(0, end, run.period)]
-    if isinstance(run.scheme, SecretEveryEpoch):
-        return sum((max(epoch) for epoch in by_epoch), fmpq(0))
-    places = [sum(loss[j : end : run.period], fmpq(0)) for j in range(min(run.period, end))]
-    return max(places)
-
-
-def _loss_at(run: ForgettingOrder) -> Any:
-    """(s/σ)² of one use: a number, or a list of one for every step where the noise varies."""
-    stated = run.run.noise_std if run.run.noise_std is not None else run.run.noise_multiplier
-    if getattr(stated, "shape", ()) == ():
-        return run.privacy_loss(0)
-    positions("steps", run.data)
-    return [run.privacy_loss(k) for k in timed(range(run.data))]
-
-
 def _composed_drawn(run: ForgettingDraws, payload: Payload) -> Proven:
     """One factor for every step with data, in which all withdrawn records pull together."""
     if run.published:
         raise Refused("published: composition is about no model handed out")
-    closed("the plan", payload["plan"], ())
-    counts: dict[Any, int] = {}
-    positions("steps", 1 if run.constant else run.data)
-    if run.constant:
-        counts[run.noise(0)] = run.data
-    else:
-        for k in timed(range(run.data)):
-            counts[run.noise(k)] = counts.get(run.noise(k), 0) + 1
-    in_time()
-    needed = [run.moved().over(run.size * x, n) for x, n in counts.items()]
-    return Proven(run.assumptions(hidden=False), (run.bound(needed),))
+    return drawn(run, payload)
 
 
 _PLAN = ("run", "claim", "position", "plan", "reading")

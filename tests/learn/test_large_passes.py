@@ -106,8 +106,7 @@ TRANSFORMERS = {
 
 
 def rows_of(table):
-    source, _ = table.features()
-    return np.concatenate(list(source.chunks()))
+    return table.features().together()
 
 
 @pytest.mark.parametrize("name", TRANSFORMERS)
@@ -163,8 +162,8 @@ def test_levels_are_the_same(tmp_path):
         learn.PrivateImputer(4.0, strategy="most_frequent", random_state=1) for _ in range(2)
     ]
     filled = imputers[0].fit(frame).transform(frame)
-    cells, _ = imputers[1].fit(learn.LargeTable(parts)).transform(learn.LargeTable(parts)).cells()
-    assert np.array_equal(np.concatenate(list(cells.chunks())), filled)
+    table = imputers[1].fit(learn.LargeTable(parts)).transform(learn.LargeTable(parts))
+    assert np.array_equal(table.cells().together(), filled)
 
 
 @pytest.mark.parametrize(
@@ -232,14 +231,14 @@ def test_files_that_change_are_refused(tmp_path):
     """Between the pass that counts the rows and the next one, nothing is released."""
     table = table_in("npy", X, tmp_path)
     scaler = learn.PrivateScaler(8.0, random_state=1)
-    fitting = scaler._fitting_table
+    reading = scaler._read
 
-    def and_then(*arguments):
-        read = fitting(*arguments)
+    def and_then(*arguments, **options):
+        read = reading(*arguments, **options).counted()
         np.save(tmp_path / "X.npy", X[:-1])
         return read
 
-    scaler._fitting_table = and_then
+    scaler._read = and_then
     with pytest.raises(InvalidInput, match="X: it changed while it was read.*nothing was released"):
         scaler.fit(table)
     assert not hasattr(scaler, "mean_")
@@ -253,7 +252,7 @@ def test_as_many_passes_as_stated(tmp_path):
         passes.append(1)
         return iter(np.split(X, 5))
 
-    table = learn.LargeTable.with_rows(learn.LargeTable(X), Parts(chunks), 5, None)
+    table = learn.LargeTable(X).with_rows(Parts(chunks, width=5), None)
     learn.PrivateRanges(8.0, random_state=1).fit(table)
     assert len(passes) == 4
     passes.clear()

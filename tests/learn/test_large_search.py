@@ -125,7 +125,7 @@ def test_what_a_search_cannot_do_with_a_large_table_costs_nothing(parts, tmp_pat
 
 
 def rows_of(table):
-    return np.concatenate(list(table.features()[0].chunks()))
+    return table.features().together()
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -144,7 +144,7 @@ def test_a_target_is_no_random_feature(parts):
     table = learn.LargeTable(parts, columns=[*NAMES, "y"])
     made = RandomFeatures((-2, 2), 20).fit(table, "y").transform(table)
     assert made.names[:6] == (*NAMES, "cos0")
-    assert np.array_equal(made.column("y").whole(), Y)
+    assert np.array_equal(made.column("y").together(), Y)
 
 
 def test_columns_of_random_features_are_found_by_name(parts):

@@ -161,7 +161,7 @@ def test_weights_are_divided_by_the_declared_largest(monkeypatch):
     monkeypatch.setattr(
         LinearGradients,
         "weighted",
-        lambda self, w: (seen.append(np.array(w)), weighted(self, w))[1],
+        lambda self, w: (seen.append(w.array), weighted(self, w))[1],
     )
     stated = RNG.uniform(0.0, 4.0, size=M)
     model = PrivateLogisticRegression(

@@ -43,11 +43,12 @@ INNER = {
     "width",
     "cells",
     "introduce",
-    "is_numeric",
+    "beside",
     "made_by",
-    "source_for",
-    "chosen",
     "with_rows",
+    "chosen",
+    "read_by",
+    "without",
 }
 
 

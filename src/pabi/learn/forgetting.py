@@ -27,6 +27,7 @@ from pabi.execute.large_records import RowMap
 from pabi.execute.large_tables import large_table
 from pabi.execute.linear_gradients import LinearGradients
 from pabi.execute.records import LARGEST, Records
+from pabi.execute.sources import Parts
 from pabi.features.cells import cells_of, table_of, typed
 from pabi.forgetting.state_files import (
     StateFile,
@@ -345,7 +346,8 @@ class ForgettingModel:
             else {"unit": mapped.unit, "norm": mapped.norm, "equal": mapped.equal},
         }
         arrays = _public_arrays(self)
-        digests = digests_of(rows.X, rows.targets, rows.weights, key)
+        weights = None if rows.weights is None else rows.weights.array
+        digests = digests_of(rows.X, rows.targets.array, weights, key)
 
         def keep(walk: State, shown: Array) -> None:
             secret = SecretState(
@@ -377,7 +379,7 @@ class ForgettingModel:
         weights = np.ones(held.run.n) if table.weights is None else table.weights.copy()
         weights[blank] = 0.0
         records: Records = self._records(table.X)  # type: ignore[attr-defined]
-        rows = CheckedRows(table.X, records, table.targets, weights)
+        rows = CheckedRows(table.X, records, Parts.of(table.targets), Parts.of(weights))
         states: list[SecretState] = []
         seed, self.random_state = self.random_state, None
         try:
@@ -437,12 +439,13 @@ class ForgettingModel:
                 )
         labels = getattr(self, "classes_", None)
         fill = self._BLANK if labels is None else labels[0]
-        checked_X = self._checked(_with_blanks(X, blank, wiped), reset=False)  # type: ignore[attr-defined]
+        rows: Parts = self._read(_with_blanks(X, blank, wiped))  # type: ignore[attr-defined]
         seen, own = self._seen_targets(_filled(y, blank, fill))
         if weights is not None:
             weights = _filled(weights, blank, 0.0)
         stated = sample_weights(weights, self.max_sample_weight, n, stacklevel=4)
-        return SeenTable(checked_X, seen, times(own, stated))
+        both = times(own, stated)
+        return SeenTable(rows.array, seen.array, None if both is None else both.array)
 
     def _without(
         self, table: SeenTable, held: SecretState, blank: NDArray[np.intp]
@@ -452,7 +455,7 @@ class ForgettingModel:
         seen = records if self.preconditioner_ is None else self.preconditioner_.mapped(records)
         weights = np.ones(records.n) if table.weights is None else table.weights.copy()
         weights[blank] = 0.0
-        return self._gradients(seen, table.targets, held.run.loss).weighted(weights)
+        return self._gradients(seen, Parts.of(table.targets), held.run.loss).weighted(weights)
 
     def _as_of(self, held: SecretState) -> Self:
         """This estimator, fitted as the state has it."""
@@ -474,10 +477,10 @@ class ForgettingModel:
 
     # What the estimators know.
 
-    def _gradients(self, records: Records, targets: NDArray[Any], loss: Loss) -> LinearGradients:
+    def _gradients(self, records: Records, targets: Parts, loss: Loss) -> LinearGradients:
         raise NotImplementedError
 
-    def _seen_targets(self, y: Any) -> tuple[NDArray[Any], Array | None]:
+    def _seen_targets(self, y: Any) -> tuple[Parts, Parts | None]:
         """(targets as training sees them, weights of the records)."""
         raise NotImplementedError
 

@@ -14,11 +14,10 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 
 from pabi.convert.gdp import gdp_to_epsilon
 from pabi.describe.statistics import NoisyColumnStatistics
-from pabi.execute.sources import Cells, changed
+from pabi.execute.sources import Parts
 from pabi.execute.statistics import Asking, Question, column_moments, conclusions
 from pabi.learn.documentation import documented
 from pabi.learn.private_columns import PrivateColumns, onto_unit, root_share
-from pabi.learn.rows import as_it_is_read
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, TargetUnreachable
 from pabi.numbers.rounding import Array
@@ -173,7 +172,7 @@ class RangeSearch(PrivateColumns):
     def _searched(
         self,
         counts: NoisyColumnStatistics,
-        table: Cells,
+        table: Parts,
         generator: np.random.Generator,
         *,
         quantiles: tuple[float, ...],
@@ -301,7 +300,7 @@ class PrivateRanges(
 
     def _learnt(
         self,
-        table: Cells,
+        table: Parts,
         releases: tuple[NoisyColumnStatistics, ...],
         generator: np.random.Generator | None,
     ) -> Mapping[str, Any]:
@@ -313,8 +312,7 @@ class PrivateRanges(
         ends = self._searched(releases[0], table, generator, **how)
         return {"ranges_": self._ranges_from(releases[0], ends, **how)}
 
-    @as_it_is_read
-    def transform(self, X: ArrayLike) -> Array:
+    def transform(self, X: ArrayLike) -> Any:
         """The values within their ranges, mapped onto [−1, 1] if `scaled`.
 
         Parameters
@@ -335,10 +333,12 @@ class PrivateRanges(
         NotFittedError
             `fit` was not called before.
         """
-        values = self._fitted_table(X)
+        return self._images(X)
+
+    def _image(self, cells: Array) -> Array:
         if self.scaled:
-            return onto_unit(values, self.ranges_)
-        return np.asarray(np.clip(values, *self.ranges_))
+            return onto_unit(cells, self.ranges_)
+        return np.asarray(np.clip(cells, *self.ranges_))
 
 
 QUANTILES = (0.01, 0.99)  # of ranges that are bought
@@ -369,7 +369,7 @@ class MomentsInRanges(RangeSearch):
 
     def _moments(
         self,
-        table: Cells,
+        table: Parts,
         releases: tuple[NoisyColumnStatistics, ...],
         generator: np.random.Generator,
     ) -> tuple[Array, Array]:
@@ -381,7 +381,7 @@ class MomentsInRanges(RangeSearch):
             ends = self._searched(before[0], table, generator, **how)
             ranges = self._ranges_from(before[0], ends, **how)
         assert ranges is not None
-        within = changed(table, lambda cells: onto_unit(cells, ranges))
+        within = table.mapped(lambda cells: onto_unit(cells, ranges))
         return ranges, column_moments(moments, within, generator)
 
 
@@ -458,7 +458,7 @@ class PrivateScaler(
 
     def _learnt(
         self,
-        table: Cells,
+        table: Parts,
         releases: tuple[NoisyColumnStatistics, ...],
         generator: np.random.Generator | None,
     ) -> Mapping[str, Any]:
@@ -472,8 +472,7 @@ class PrivateScaler(
         centre, reach = ranges.mean(axis=0), ranges[1] / 2.0 - ranges[0] / 2.0
         return {"ranges_": ranges, "mean_": centre + reach * mean, "scale_": reach * spread}
 
-    @as_it_is_read
-    def transform(self, X: ArrayLike) -> Array:
+    def transform(self, X: ArrayLike) -> Any:
         """The values, centred, scaled and clipped.
 
         Parameters
@@ -494,5 +493,8 @@ class PrivateScaler(
         NotFittedError
             `fit` was not called before.
         """
-        within = np.clip(self._fitted_table(X), *self.ranges_)
+        return self._images(X)
+
+    def _image(self, cells: Array) -> Array:
+        within = np.clip(cells, *self.ranges_)
         return np.asarray(np.clip((within - self.mean_) / self.scale_, -self.bound, self.bound))

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 
 from pabi.execute.large_tables import LargeTable, number_type
 from pabi.execute.source_files import (
-    ArrowColumns,
+    arrow_columns,
     arrow_dataset,
     numeric_columns,
     require_whole_files,
 )
-from pabi.execute.sources import Slices, readable, storage
+from pabi.execute.sources import readable, slices, storage
 from pabi.features.cells import cells_of, joined, typed
 from pabi.numbers.errors import InvalidInput, extra
 
@@ -40,7 +40,7 @@ class Reader(Protocol):
 
 @dataclass(frozen=True)
 class FileRows:
-    """Columns of one Parquet, Feather or Arrow file; see `ArrowColumns`."""
+    """Columns of one Parquet, Feather or Arrow file; see `arrow_columns`."""
 
     file: str
     names: str | Sequence[str]
@@ -48,8 +48,7 @@ class FileRows:
 
     def read(self) -> NDArray[Any]:
         """The rows."""
-        columns = ArrowColumns(arrow_dataset([self.file]), self.names, self.dtype)
-        parts = list(columns.chunks())
+        parts = list(arrow_columns(arrow_dataset([self.file]), self.names, self.dtype).chunks())
         return joined(parts) if parts else self._none()
 
     def _none(self) -> NDArray[Any]:
@@ -254,7 +253,7 @@ def _mapped(array: NDArray[Any], sizes: Sequence[int]) -> Iterator[MappedRows]:
 def _require_its_file(array: Any) -> None:
     """Refuse a mapping that differs from the file of its name, which is what others would read."""
     first = 0
-    for rows in Slices(array).chunks():
+    for rows in slices(array):
         offset = array.offset + first * array.itemsize * math.prod(array.shape[1:])
         own = MappedRows(str(array.filename), array.dtype, rows.shape, offset).read()
         if own.tobytes() != rows.tobytes():

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import sklearn
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import pabi
 from pabi import learn
@@ -258,3 +262,101 @@ def test_as_many_passes_as_stated(tmp_path):
     passes.clear()
     learn.PrivateRanges(8.0, bounds=(-3, 3), random_state=1).fit(table)
     assert len(passes) == 2
+
+
+def people(n=N):
+    rng = np.random.default_rng(3)
+    table = {"age": rng.normal(size=n), "rooms": rng.integers(0, 9, n), "owns": rng.random(n) > 0.5}
+    table |= {"town": rng.choice(["a", "b", None], n), "smokes": rng.integers(0, 2, n)}
+    frame = package("pandas").DataFrame(table)
+    frame.loc[::7, "age"] = np.nan
+    return frame
+
+
+SCHEMA = {
+    "rooms": {"kind": "numeric", "range": [0, 5]},
+    "age": {"kind": "numeric", "range": [-2, 2]},
+    "owns": {"kind": "boolean"},
+    "town": {"kind": "categorical", "levels": ["a"], "other": "level"},
+}
+
+
+@pytest.mark.parametrize("form", ["parquet", "dask"])
+def test_a_schema_encodes_the_same(tmp_path, form):
+    frame = people()
+    encoder = learn.SchemaEncoder(SCHEMA)
+    own = encoder.fit(frame).transform(frame).toarray()
+    table = (
+        learn.LargeTable(write_parts(tmp_path / "parts", frame))
+        if form == "parquet"
+        else package("dask.dataframe").from_pandas(frame, npartitions=3)
+    )
+    large = encoder.fit(table).transform(table)
+    assert np.array_equal(rows_of(large), own)
+    assert large.names == tuple(encoder.get_feature_names_out())
+    assert np.array_equal(large.column("smokes").together(), frame["smokes"])
+
+
+def test_a_schema_names_what_is_wrong_in_a_table_in_passes(tmp_path):
+    """A cell of the last part too, although one of the first is outside of the schema."""
+    frame = people()
+    frame["rooms"] = frame["rooms"].astype(str)
+    frame.loc[N - 1, "rooms"] = "many"
+    table = learn.LargeTable(write_parts(tmp_path / "parts", frame))
+    encoder = learn.SchemaEncoder(SCHEMA)
+    with pytest.raises(InvalidInput, match="^rooms: expected numbers in every row"):
+        encoder.fit(table)
+    with pytest.raises(InvalidInput, match="X: expected a column 'town', as the schema"):
+        encoder.fit(table[:, ["rooms", "age", "owns"]])
+    with pytest.raises(InvalidInput, match="X: expected columns with names"):
+        encoder.fit(table_in("npy", X, tmp_path))
+
+
+NAMED = [
+    pytest.param(
+        (["age"], ["town"], ["rooms", "owns"]),
+        marks=pytest.mark.skipif(
+            int(sklearn.__version__.split(".")[1]) < 9, reason="it asks frames for names"
+        ),
+    ),
+    ([0], [3], slice(1, 3)),
+]
+
+
+@pytest.mark.parametrize("columns", NAMED)
+def test_columns_side_by_side(tmp_path, columns):
+    """As in memory, whatever stands between the columns of the files."""
+    frame = people()
+    names = ["age", "rooms", "owns", "town"]
+    parts = write_parts(tmp_path / "parts", frame[["smokes", *names]])
+
+    def model():
+        steps = (
+            learn.PrivateScaler(4.0, feature_ranges=(-3, 3), random_state=1),
+            learn.PrivateCategories(categories=[["a", "b"]]),
+            "passthrough",
+        )
+        side_by_side = ColumnTransformer(
+            [(str(j), *one) for j, one in enumerate(zip(steps, columns, strict=True))]
+        )
+        gaps = learn.PrivateImputer(strategy="constant")
+        return make_pipeline(
+            side_by_side, gaps, learn.PrivateLogisticRegression(4.0, classes=[0, 1], **SETTINGS)
+        )
+
+    own = model().fit(frame[names], frame["smokes"])
+    table = learn.LargeTable(parts, columns=names)
+    large = model().fit(table, "smokes")
+    assert np.max(np.abs(large[-1].coef_ - own[-1].coef_)) <= 1e-12 * np.max(np.abs(own[-1].coef_))
+    assert np.array_equal(large.predict(table), own.predict(frame[names]))
+    assert large.score(table, "smokes") == own.score(frame[names], frame["smokes"])
+    assert pabi.learn.guarantee_of(large).epsilon(1e-5) == pabi.learn.guarantee_of(own).epsilon(
+        1e-5
+    )
+
+
+@pytest.mark.parametrize("step", [StandardScaler(), OneHotEncoder(), SimpleImputer()])
+def test_steps_that_read_a_table_into_memory_are_refused(tmp_path, step):
+    for table in (table_in("npy", X, tmp_path), table_in("parquet", X, tmp_path)):
+        with pytest.raises(InvalidInput, match="X: expected steps of this library for a large"):
+            step.fit(table)

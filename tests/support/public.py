@@ -46,6 +46,8 @@ INNER = {
     "beside",
     "made_by",
     "with_rows",
+    "columns",
+    "shape",
     "chosen",
     "read_by",
     "without",

@@ -71,7 +71,7 @@ class LargeRecords(Records):
         *,
         without: Sequence[str] = (),
     ) -> None:
-        table = large_table(X) or LargeTable(X)
+        table = X if isinstance(X, LargeTable) else LargeTable(X)
         self._begin(table, table.features(without), feature_norm, intercept_scaling, ranges)
         self.n = self._checked_once()
 

@@ -18,10 +18,18 @@ from pabi.execute.source_files import (
     array_parts,
     arrow_columns,
     arrow_dataset,
+    names_of_columns,
     numeric_columns,
     require_columns,
 )
-from pabi.execute.sources import Change, Parts, dask_blocks, dask_partitions, storage
+from pabi.execute.sources import (
+    Change,
+    Parts,
+    dask_blocks,
+    dask_partitions,
+    row_by_row,
+    storage,
+)
 from pabi.features.cells import cells_of
 from pabi.features.table_parts import PassesTable
 from pabi.features.tables import checked_part
@@ -208,6 +216,68 @@ class LargeTable(PassesTable):
         rows = self.read_by(step).cut().mapped(change, len(names))
         return self.with_rows(rows, names if hasattr(step, "feature_names_in_") else None)
 
+    # What scikit-learn asks of an array or a frame where it takes columns side by side.
+
+    ndim = 2
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, d); rows of which it is not known how many there are take a pass."""
+        if isinstance(self._data, MadeRows) and self._data.beside is not None:
+            return self._data.beside.shape[0], self.width()
+        count = getattr(self._data, "shape", (None,))[0]
+        if _is_dataset(self._data):
+            count = self._data.count_rows()
+        if not isinstance(count, int):
+            count = self.cells().counted().rows
+        return int(count or 0), self.width()
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the features, x0, x1, … of an array."""
+        return list(self.feature_names() or names_of_columns(self.width()))
+
+    def __getitem__(self, key: Any) -> LargeTable:
+        """The same table with these features, by their names or places."""
+        rows, chosen = key
+        if rows != slice(None):
+            raise InvalidInput("X", "expected all rows of a table that is read in passes")
+        names, kind = self.columns, np.asarray(chosen).dtype.kind
+        if not isinstance(chosen, slice):
+            chosen = [names.index(one) if kind in "OU" else one for one in np.ravel(chosen)]
+        places = np.arange(len(names))[chosen].tolist()
+        return (
+            self._taken(places) if self.names is None else self.chosen([names[j] for j in places])
+        )
+
+    def __narwhals_dataframe__(self) -> _Frame:
+        return _Frame(self)
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise InvalidInput(
+            "X", "expected steps of this library for a large table: others read it into memory"
+        )
+
+    def __array_function__(self, function: Any, _: Any, arguments: Any, __: Any) -> Any:
+        """Columns side by side, as numpy's `hstack` has those of arrays, without names."""
+        tables = arguments[0] if function is np.hstack else ()
+        if not tables or not all(isinstance(table, LargeTable) for table in tables):
+            return self.__array__()
+        rows = row_by_row(
+            [table._typed() for table in tables],
+            lambda *parts: np.hstack(parts),
+            "X",
+            sum(table.width() for table in tables),
+        )
+        return self.with_rows(rows, None)
+
+    def _typed(self) -> Parts:
+        """The features as numbers where their types say that they are, else as they are."""
+        try:
+            return self.features()
+        except InvalidInput:
+            return self.cells()
+
     def _require(self, name: str, argument: str) -> None:
         if self.names is None:
             raise InvalidInput(
@@ -232,6 +302,27 @@ class MadeRows:
     def shape(self) -> tuple[int | None, int | None]:
         """(unknown, columns)."""
         return None, self.rows.width
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """A table as narwhals knows frames; scikit-learn finds columns by it from version 1.9 on."""
+
+    _native_frame: LargeTable
+    _version: Any = None
+
+    def __narwhals_dataframe__(self) -> _Frame:
+        return self
+
+    def _with_version(self, version: Any) -> _Frame:
+        return _Frame(self._native_frame, version)
+
+    def __getitem__(self, key: Any) -> _Frame:
+        return _Frame(self._native_frame[key], self._version)
+
+    def __getattr__(self, name: str) -> Any:
+        table = self._native_frame
+        return getattr(table, name) if name in ("columns", "shape") else table.__array__()
 
 
 def large_table(X: Any) -> LargeTable | None:

@@ -241,11 +241,19 @@ class Parts:
         if self.array is not None and other.array is not None:
             return Parts.of(self.array * other.array, self.name)
 
-        def products() -> Chunks:
-            sides = (rechunked(iter(one), repeat(_TOGETHER)) for one in (self, other))
-            return (left * right for left, right in zip(*sides, strict=True))
+        return row_by_row((self, other), lambda left, right: left * right, "sample_weight")
 
-        return Parts(products, "sample_weight")
+
+def row_by_row(
+    sides: Sequence[Parts], change: Callable[..., NDArray[Any]], name: str, width: int | None = None
+) -> Parts:
+    """What becomes of the rows of several sources with as many rows, of those at one place together."""
+
+    def read() -> Chunks:
+        cut = (rechunked(iter(side), repeat(_TOGETHER)) for side in sides)
+        return (change(*rows) for rows in zip(*cut, strict=True))
+
+    return Parts(read, name, tuple, width)  # each side is itself looked at for changes
 
 
 def _bytes(chunk: NDArray[Any]) -> Any:

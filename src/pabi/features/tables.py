@@ -111,8 +111,8 @@ def checked_part(
     """The same of some rows of a large table, of whose columns it is known that they are the right ones."""
     if dtype is None:
         return cells
-    if cells.dtype.kind not in "fiub":
-        raise InvalidInput("X", "expected numbers, got text")
+    if cells.dtype.kind not in PLAIN:
+        cells = doubles_of("X", cells)
     if cells.dtype.kind == "f" and ensure_all_finite is True and not np.all(np.isfinite(cells)):
         raise InvalidInput("X", "expected finite numbers, got NaN or infinity")
     if cells.dtype.kind == "f" and ensure_all_finite == "allow-nan" and np.any(np.isinf(cells)):

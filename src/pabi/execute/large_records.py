@@ -72,7 +72,9 @@ class LargeRecords(Records):
         without: Sequence[str] = (),
     ) -> None:
         table = X if isinstance(X, LargeTable) else LargeTable(X)
-        self._begin(table, table.features(without), feature_norm, intercept_scaling, ranges)
+        self._begin(
+            table, table.without(*without).features(), feature_norm, intercept_scaling, ranges
+        )
         self.n = self._checked_once()
 
     def column(self, cells: Any, argument: str = "y") -> Parts:

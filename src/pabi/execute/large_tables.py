@@ -124,18 +124,18 @@ class LargeTable(PassesTable):
             raise InvalidInput("columns", "expected at least one feature, got none")
         return left
 
-    def width(self, without: Sequence[str] = ()) -> int:
-        """How many columns the features have, but for these."""
-        names = self.feature_names(without)
+    def width(self) -> int:
+        """How many columns the features have."""
+        names = self.feature_names()
         return int(self._data.shape[1]) if names is None else len(names)
 
-    def features(self, without: Sequence[str] = ()) -> Parts:
+    def features(self) -> Parts:
         """The features, which are numbers. Raises InvalidInput where a file lacks one, or one is none."""
-        return _rows(self._data, self.feature_names(without), self._path)
+        return _rows(self._data, self.feature_names(), self._path)
 
-    def cells(self, without: Sequence[str] = ()) -> Parts:
+    def cells(self) -> Parts:
         """The features as they are, objects where columns have names. Raises InvalidInput likewise."""
-        return _rows(self._data, self.feature_names(without), self._path, numeric=False)
+        return _rows(self._data, self.feature_names(), self._path, numeric=False)
 
     def column(self, name: str, argument: str = "y") -> Parts:
         """The cells of one column as they are. Raises InvalidInput, which names the argument."""

@@ -125,11 +125,7 @@ class Parts:
     @classmethod
     def of(cls, cells: Any, name: str = "X") -> Parts:
         """An array, dense or sparse, as one part."""
-
-        def views() -> Chunks:
-            return (cells[i : i + _TOGETHER] for i in range(0, cells.shape[0], _TOGETHER))
-
-        return cls(views, name, array=cells)
+        return cls(tuple, name, array=cells)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -142,7 +138,10 @@ class Parts:
 
     def __iter__(self) -> Chunks:
         """All rows in turn, some at a time, of which the next are read while some are used."""
-        return self.read() if self.array is not None else self._changed(ahead(self.chunks()))
+        if self.array is None:
+            return self._changed(ahead(self.chunks()))
+        firsts = range(0, self.array.shape[0], _TOGETHER)
+        return (self.array[first : first + _TOGETHER] for first in firsts)
 
     def chunks(self) -> Chunks:
         """All rows as they are read. Raises InvalidInput where they are not those of the pass before."""

@@ -187,22 +187,22 @@ class RangeSearch(PrivateColumns):
 
         return conclusions(counts, table, asking, generator)
 
-    def _ranges_from(
+    def _bought(
         self,
         counts: NoisyColumnStatistics,
-        ends: list[tuple[float, ...]],
+        table: Parts,
+        generator: np.random.Generator,
         *,
         quantiles: tuple[float, ...],
         bounds: Array | None,
     ) -> Array:
         """(2, d): the ranges that follow from (low, high) around a low and a high quantile."""
+        ends = self._searched(counts, table, generator, quantiles=quantiles, bounds=bounds)
         margin = margin_of(counts.column_noise_std, counts.columns * counts.questions) / counts.n
         low, high = quantiles
         by = (_widened(low, margin), _widened(1.0 - high, BOTH * margin))
-        rows = []
-        for j, own in enumerate(ends):
-            most = None if bounds is None else (float(bounds[0, j]), float(bounds[1, j]))
-            rows.append(_range(own, by, most))
+        most = [None] * len(ends) if bounds is None else [(a, b) for a, b in bounds.T.tolist()]
+        rows = [_range(own, by, limits) for own, limits in zip(ends, most, strict=True)]
         return np.array(rows, dtype=np.float64).T
 
 
@@ -305,12 +305,13 @@ class PrivateRanges(
         generator: np.random.Generator | None,
     ) -> Mapping[str, Any]:
         assert generator is not None
-        how: Any = {
-            "quantiles": self._quantiles(),
-            "bounds": self._declared(self.bounds, table.shape[1]),
+        bounds = self._declared(self.bounds, table.shape[1])
+        quantiles = self._quantiles()
+        return {
+            "ranges_": self._bought(
+                releases[0], table, generator, quantiles=quantiles, bounds=bounds
+            )
         }
-        ends = self._searched(releases[0], table, generator, **how)
-        return {"ranges_": self._ranges_from(releases[0], ends, **how)}
 
     def transform(self, X: ArrayLike) -> Any:
         """The values within their ranges, mapped onto [−1, 1] if `scaled`.
@@ -377,9 +378,7 @@ class MomentsInRanges(RangeSearch):
         *before, moments = releases
         ranges = self._declared_ranges(table.shape[1])
         if before:
-            how: Any = {"quantiles": QUANTILES, "bounds": None}
-            ends = self._searched(before[0], table, generator, **how)
-            ranges = self._ranges_from(before[0], ends, **how)
+            ranges = self._bought(before[0], table, generator, quantiles=QUANTILES, bounds=None)
         assert ranges is not None
         within = table.mapped(lambda cells: onto_unit(cells, ranges))
         return ranges, column_moments(moments, within, generator)

@@ -186,8 +186,9 @@ def _of_files(table: LargeTable, y: Any, weights: Any) -> PartitionedTable:
     for name in beside:
         table.column(name)  # every file has it
     require_whole_files(data)
-    names = table.feature_names(without=tuple(beside)) or ()
-    table.features(without=tuple(beside))  # and all of these, as numbers
+    table = table.without(*beside)
+    names = table.feature_names() or ()
+    table.features()  # and every file has all of these, as numbers
     dtype = numeric_columns(data, names)
     columns = ((names, dtype), (y, None), (weights, None))
     parts = [

@@ -64,7 +64,11 @@ def assert_same(one, other):
 def test_a_search_on_files_finds_the_model_of_the_table_in_memory(parts):
     found = search().fit(learn.LargeTable(parts, columns=NAMES), "y", **PUBLIC)
     assert_same(found, search().fit(frame_of(X), Y, **PUBLIC))
-    assert found.predict(learn.LargeTable(parts, columns=NAMES)).shape == (N,)
+    table = learn.LargeTable(parts, columns=NAMES)
+    assert found.predict(table).shape == (N,)
+    for scoring in (None, "accuracy", "neg_log_loss"):
+        found.set_params(scoring=scoring)
+        assert found.score(table, "y") == pytest.approx(found.score(frame_of(X), Y), rel=1e-12)
 
 
 @pytest.mark.parametrize("form", ["npy", "dask array"])

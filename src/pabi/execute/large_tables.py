@@ -31,8 +31,7 @@ from pabi.execute.sources import (
     storage,
 )
 from pabi.features.cells import cells_of
-from pabi.features.table_parts import PassesTable
-from pabi.features.tables import checked_part
+from pabi.features.table_parts import PassesTable, checked_part
 from pabi.numbers.errors import InvalidInput
 
 _ENDINGS = (".parquet", ".pq", ".feather", ".arrow")

@@ -99,24 +99,3 @@ def _is_plain(X: Any) -> bool:
         return False
     refuse_other_types("X", dtype)
     return dtype.kind in PLAIN
-
-
-def checked_part(
-    cells: NDArray[Any],
-    *,
-    dtype: Any = _DTYPES,
-    ensure_all_finite: bool | str = True,
-    sparse: bool = True,
-) -> NDArray[Any]:
-    """The same of some rows of a large table, of whose columns it is known that they are the right ones."""
-    if dtype is None:
-        return cells
-    if cells.dtype.kind not in PLAIN:
-        cells = doubles_of("X", cells)
-    if cells.dtype.kind == "f" and ensure_all_finite is True and not np.all(np.isfinite(cells)):
-        raise InvalidInput("X", "expected finite numbers, got NaN or infinity")
-    if cells.dtype.kind == "f" and ensure_all_finite == "allow-nan" and np.any(np.isinf(cells)):
-        raise InvalidInput(
-            "X", "expected finite numbers, or NaN where one is missing, got infinity"
-        )
-    return cells if dtype is _DTYPES else cells.astype(dtype, copy=False)

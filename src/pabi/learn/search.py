@@ -542,10 +542,10 @@ class PrivateSearchCV(PrivateStep, MetaEstimatorMixin, BaseEstimator):  # type: 
 
         Parameters
         ----------
-        X : (m, d) array-like
+        X : (m, d) array-like or LargeTable
             Features.
-        y : (m,) array-like
-            Targets.
+        y : (m,) array-like, or str
+            Targets, or the name of a column of a large table.
 
         Returns
         -------
@@ -558,9 +558,8 @@ class PrivateSearchCV(PrivateStep, MetaEstimatorMixin, BaseEstimator):  # type: 
             `fit` was not called before.
         """
         check_is_fitted(self)
-        return float(
-            check_scoring(self.best_estimator_, scoring=self.scoring)(self.best_estimator_, X, y)
-        )
+        scorer = check_scoring(self.best_estimator_, scoring=self.scoring)
+        return float(scorer(self.best_estimator_, X, in_memory(X, y, "y")))
 
     @property
     def classes_(self) -> NDArray[Any]:

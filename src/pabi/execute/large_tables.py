@@ -257,9 +257,9 @@ class LargeTable(PassesTable):
             "X", "expected steps of this library for a large table: others read it into memory"
         )
 
-    def __array_function__(self, function: Any, _: Any, arguments: Any, __: Any) -> Any:
+    def __array_function__(self, function: Any, *call: Any) -> Any:
         """Columns side by side, as numpy's `hstack` has those of arrays, without names."""
-        tables = arguments[0] if function is np.hstack else ()
+        tables = call[1][0] if function is np.hstack else ()  # beside types and options
         if not tables or not all(isinstance(table, LargeTable) for table in tables):
             return self.__array__()
         rows = row_by_row(

@@ -125,7 +125,7 @@ class Parts:
     @classmethod
     def of(cls, cells: Any, name: str = "X") -> Parts:
         """An array, dense or sparse, as one part."""
-        return cls(tuple, name, array=cells)
+        return cls(lambda: iter(()), name, array=cells)
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -34,7 +34,6 @@ INNER = {
     "dense",
     "dense_of",
     "predictor",
-    "block_of",
     "stored",
     "as_numbers",
     "derived",

@@ -109,18 +109,13 @@ class LargeRecords(Records):
         length = block_length(self.d, MOST_ROWS)
         for first in range(rows.start, rows.stop, length):
             last = min(first + length, rows.stop)
-            yield self.block_of(
-                self.stored(first, last), slice(first - rows.start, last - rows.start)
-            )
+            features = self.as_numbers(self.stored(first, last))
+            part = slice(first - rows.start, last - rows.start)
+            yield RowBlock(part, features, *self._bounded(features))
 
     def _held(self) -> Records:
         """These rows: they are bounded whenever they are read."""
         return self
-
-    def block_of(self, stored: NDArray[Any], part: slice) -> RowBlock:
-        """The block of rows that are held as `stored` has them."""
-        features = self.as_numbers(stored)
-        return RowBlock(part, features, *self._bounded(features))
 
     def as_numbers(self, stored: NDArray[Any]) -> Array:
         """(m, d) float64 rows within the declared ranges, in memory of their own."""

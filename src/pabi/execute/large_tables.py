@@ -353,7 +353,8 @@ def refuse_containers(step: Any) -> None:
 def _opened(data: Any) -> Any:
     """What is read: a dataset, an array or a data frame."""
     if isinstance(data, (str, os.PathLike)):
-        return _at(os.fspath(data))
+        path = os.fspath(data)
+        return array_at(path) if is_array_file(path) else arrow_dataset(_files([path]))
     if isinstance(data, (list, tuple)) and all(isinstance(d, (str, os.PathLike)) for d in data):
         return arrow_dataset(_files([os.fspath(one) for one in data]))
     is_table = (
@@ -369,10 +370,6 @@ def _opened(data: Any) -> Any:
     if len(set(columns)) < len(columns) or not all(isinstance(name, str) for name in columns):
         raise InvalidInput("X", "expected columns with names, each of its own, that are text")
     return data
-
-
-def _at(path: str) -> Any:
-    return array_at(path) if is_array_file(path) else arrow_dataset(_files([path]))
 
 
 def _files(paths: list[str]) -> list[str]:

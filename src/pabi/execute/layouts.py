@@ -133,9 +133,8 @@ class Layout:
             for name, values in cells.items():
                 held[name] = values
             copy_rows(stored, held["x"])
-            block = self.records.block_of(held["x"], slice(0, len(stored)))
-            # Beside the numbers they were found of: nothing that an earlier pass found says what these are.
-            held["scale"], held["norm"] = block.scale, block.norm
+            # Beside the numbers they are found of: nothing that an earlier pass found says what these are.
+            held["scale"], held["norm"] = self.records._bounded(self.records.as_numbers(held["x"]))
             if filled + length > len(room) or first + length >= n:
                 yield room[:filled]
                 filled = 0

@@ -98,7 +98,7 @@ def _same(cells: NDArray[Any]) -> NDArray[Any]:
     return cells
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Parts:
     """Rows of a table, or cells of a column, that come in parts; an array in memory is a source of one.
 
@@ -139,7 +139,7 @@ class Parts:
     def __iter__(self) -> Chunks:
         """All rows in turn, some at a time, of which the next are read while some are used."""
         if self.array is None:
-            return self._changed(ahead(self.chunks()))
+            return ahead(self._changed(self.chunks()))
         firsts = range(0, self.array.shape[0], _TOGETHER)
         return (self.array[first : first + _TOGETHER] for first in firsts)
 

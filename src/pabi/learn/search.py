@@ -94,8 +94,9 @@ class _Tables:
 
     @property
     def cells(self) -> Parts:
-        """The targets."""
-        return _cells(self.X, self.y)
+        """The targets, each as it is."""
+        table = large_table(self.X)
+        return Parts.of(typed(targets_of(self.y))) if table is None else table.beside(self.y)
 
     @property
     def scored(self) -> int:
@@ -672,8 +673,9 @@ def _preceding(model: Pipeline, tables: _Tables) -> tuple[tuple[Guarantee, ...],
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fitted.fit(tables.X, tables.y)
-    image = fitted.transform(_some(tables.X))
-    if large_table(tables.X) is not None and large_table(image) is None:
+    large = large_table(tables.X) is not None
+    image = fitted.transform(tables.X if large else _safe_indexing(tables.X, [0]))
+    if large and large_table(image) is None:
         raise InvalidInput(
             "estimator",
             "expected steps of this library for a large table, one that made an array is among them",
@@ -688,22 +690,11 @@ def _preceding(model: Pipeline, tables: _Tables) -> tuple[tuple[Guarantee, ...],
     return (_of_any_fit(whole),), width
 
 
-def _some(X: Any) -> Any:
-    """One row of a table in memory, a large one as it is."""
-    return _safe_indexing(X, [0]) if large_table(X) is None else X
-
-
 def _width_of(X: Any, y: Any) -> int:
     """How many columns the features have."""
     if (table := large_table(X)) is not None:
         return table.without(y).width()
     return int(np.shape(X)[1])
-
-
-def _cells(X: Any, y: Any) -> Parts:
-    """The targets, each as it is."""
-    table = large_table(X)
-    return Parts.of(typed(targets_of(y)), "y") if table is None else table.beside(y)
 
 
 def _refuse_before(steps: Pipeline) -> None:

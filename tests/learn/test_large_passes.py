@@ -5,15 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import sklearn
-from sklearn.compose import ColumnTransformer
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer, make_column_transformer
 from sklearn.impute import SimpleImputer
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import pabi
 from pabi import learn
 from pabi.execute import sources
 from pabi.execute.sources import Parts
+from pabi.features import RandomFeatures
 from pabi.numbers.errors import InvalidInput
 from support.large import FORMS, NAMES, features, frame_of, labels, package, table_in, write_parts
 
@@ -332,7 +334,7 @@ def test_columns_side_by_side(tmp_path, columns):
 
     def model():
         steps = (
-            learn.PrivateScaler(4.0, feature_ranges=(-3, 3), random_state=1),
+            scaler(),
             learn.PrivateCategories(categories=[["a", "b"]]),
             "passthrough",
         )
@@ -353,6 +355,27 @@ def test_columns_side_by_side(tmp_path, columns):
     assert pabi.learn.guarantee_of(large).epsilon(1e-5) == pabi.learn.guarantee_of(own).epsilon(
         1e-5
     )
+
+
+def scaler():
+    return learn.PrivateScaler(4.0, feature_ranges=(-3, 3), random_state=1)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        FeatureUnion([("one", scaler()), ("other", RandomFeatures((-2, 2), 10))]),
+        make_column_transformer(
+            (make_pipeline(learn.PrivateImputer(strategy="constant"), scaler()), [0, 3]),
+            remainder="passthrough",
+        ),
+    ],
+)
+def test_steps_within_steps(tmp_path, step):
+    own, table = step.fit_transform(X), table_in("npy", X, tmp_path)
+    for large in (clone(step).fit_transform(table), step.transform(table)):
+        assert np.max(np.abs(rows_of(large) - own)) <= 2.0**-22  # random features are float32
+        assert large.shape == own.shape
 
 
 @pytest.mark.parametrize("step", [StandardScaler(), OneHotEncoder(), SimpleImputer()])

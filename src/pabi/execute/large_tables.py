@@ -258,9 +258,10 @@ class LargeTable(PassesTable):
         )
 
     def __array_function__(self, function: Any, *call: Any) -> Any:
-        """Columns side by side, as numpy's `hstack` has those of arrays, without names."""
-        tables = call[1][0] if function is np.hstack else ()  # beside types and options
-        if not tables or not all(isinstance(table, LargeTable) for table in tables):
+        """Columns side by side, as numpy has those of arrays, without names."""
+        _, (tables, *_), options = call
+        beside = function is np.hstack or (function is np.concatenate and options.get("axis") == 1)
+        if not beside or not all(isinstance(table, LargeTable) for table in tables):
             return self.__array__()
         rows = row_by_row(
             [table._typed() for table in tables],

@@ -64,14 +64,10 @@ class Ahead(Generic[T]):
 def ahead(values: Iterator[T]) -> Iterator[T]:
     """The same values, of which the next is made while one is used."""
     with ThreadPoolExecutor(1, thread_name_prefix="pabi-reading") as pool:
-        expected = pool.submit(_next, values)
+        expected = pool.submit(next, values, None)
         while (one := expected.result()) is not None:
-            expected = pool.submit(_next, values)
+            expected = pool.submit(next, values, None)
             yield one
-
-
-def _next(values: Iterator[T]) -> T | None:
-    return next(values, None)
 
 
 Chunks = Iterator[NDArray[Any]]

@@ -15,6 +15,7 @@ from pabi.execute.linear_gradients import (
     SquaredGradients,
 )
 from pabi.execute.records import MOST_ROWS, Records
+from pabi.execute.sources import Parts
 from pabi.execute.statistics import _products, _sums_of_squares
 from pabi.execute.sums import Limit
 from pabi.numbers.errors import InvalidInput
@@ -196,7 +197,7 @@ def test_rows_that_were_laid_out_are_those_that_are_read(tmp_path):
     """What is written to the table after the rows were laid out changes nothing any more."""
     path = tmp_path / "X.npy"
     np.save(path, short_rows("f4"))
-    layout = Layout(LargeRecords(str(path), 1.0), Y, None)
+    layout = Layout(LargeRecords(str(path), 1.0), Parts.of(Y), None)
     (before,) = layout.blocks(slice(0, N))
     features = before.features.copy()
     same_stamp(path, lambda rows: rows.__setitem__(slice(None), LARGE))

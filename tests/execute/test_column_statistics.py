@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 import pabi
+from pabi.execute.sources import Parts
 from pabi.execute.statistics import FINENESS, Question, column_moments, conclusions, level_counts
 from pabi.numbers.errors import InvalidInput
 from support.every_case import every, refused
@@ -32,7 +33,7 @@ def described(statistic, n, columns, **changes):
 def test_moments_are_the_sums_of_rounded_cells():
     X = np.random.default_rng(0).uniform(-1.0, 1.0, (500, 3))
     X[::7, 1] = math.nan
-    sums = column_moments(described("moments", 500, 3), X, SILENT)
+    sums = column_moments(described("moments", 500, 3), Parts.of(X), SILENT)
     for j in range(3):
         x = X[~np.isnan(X[:, j]), j]
         assert sums[0, j] == pytest.approx(x.sum(), abs=len(x) / FINENESS)
@@ -42,7 +43,9 @@ def test_moments_are_the_sums_of_rounded_cells():
 
 def released_of(x):
     """What one cell adds, as whole numbers over 2²⁰."""
-    sums = column_moments(described("moments", 1, 1, noise_std=1e-300), np.array([[x]]), SILENT)
+    sums = column_moments(
+        described("moments", 1, 1, noise_std=1e-300), Parts.of(np.array([[x]])), SILENT
+    )
     return [Fraction(float(value)) for value in sums[:, 0]]
 
 
@@ -63,7 +66,9 @@ def test_rounded_cells_stay_within_the_stated_sensitivity():
 
 
 def test_cells_beyond_the_range_count_as_its_ends():
-    sums = column_moments(described("moments", 3, 1), np.array([[9.0], [-9.0], [1.0]]), SILENT)
+    sums = column_moments(
+        described("moments", 3, 1), Parts.of(np.array([[9.0], [-9.0], [1.0]])), SILENT
+    )
     assert sums[:, 0].tolist() == [1.0, 0.0, 0.0]
 
 
@@ -76,7 +81,7 @@ def test_counts_are_of_values_up_to_the_threshold():
             answers.append((yield Question(threshold)))
         return tuple(answers)
 
-    (answers,) = conclusions(described("counts", 5, 1, questions=3), X, asking, SILENT)
+    (answers,) = conclusions(described("counts", 5, 1, questions=3), Parts.of(X), asking, SILENT)
     assert answers == (0.0, 3.0, 4.0)
 
 
@@ -87,7 +92,9 @@ def test_more_questions_than_described_are_refused():
         return ()
 
     with pytest.raises(InvalidInput, match="questions"):
-        conclusions(described("counts", 4, 1, questions=2), np.zeros((4, 1)), asking, SILENT)
+        conclusions(
+            described("counts", 4, 1, questions=2), Parts.of(np.zeros((4, 1))), asking, SILENT
+        )
 
 
 def test_a_search_sees_noisy_answers_only():
@@ -100,7 +107,7 @@ def test_a_search_sees_noisy_answers_only():
         return ()
 
     one = described("counts", 50, 2, questions=2000, noise_std=3.0)
-    conclusions(one, np.zeros((50, 2)), asking, np.random.default_rng(5))
+    conclusions(one, Parts.of(np.zeros((50, 2))), asking, np.random.default_rng(5))
     noise = (np.array(answers) - 50.0) / 3.0
     assert stats.kstest(noise, "norm").pvalue > 1e-3
     assert abs(np.corrcoef(noise[:-1], noise[1:])[0, 1]) < 0.06
@@ -108,7 +115,9 @@ def test_a_search_sees_noisy_answers_only():
 
 def test_the_noise_on_moments_and_levels_is_the_described_one():
     rng = np.random.default_rng(6)
-    wide = column_moments(described("moments", 4, 1500, noise_std=7.0), np.ones((4, 1500)), rng)
+    wide = column_moments(
+        described("moments", 4, 1500, noise_std=7.0), Parts.of(np.ones((4, 1500))), rng
+    )
     noise = (wide - np.array([[4.0], [0.0], [0.0]])) / 7.0
     assert stats.kstest(noise.ravel(), "norm").pvalue > 1e-3
     names = [[str(k) for k in range(3000)]]

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from pabi.execute.large_records import LargeRecords
-from pabi.execute.large_tables import large_column
-from pabi.execute.sources import DaskArray, Parts, Steady, rechunked
+from pabi.execute.sources import Parts, dask_blocks, rechunked
 from pabi.features.cells import cells_of, texts_of
 from pabi.integrations.dask.blocks import blocks_of
 from pabi.learn import LargeTable
@@ -30,7 +29,7 @@ def dask_array(*blocks, axis=0):
 @every("kind", ["U32", object, "f2", "f8", "g", "i8", "?"])
 def test_the_type_of_a_block_changes_no_cell_of_others(kind, axis):
     third, ones = (X / 3.0).astype("f4"), np.ones((20, 3), kind)
-    steady = LargeTable(dask_array(third, ones, axis=axis)).features()[0]
+    steady = LargeTable(dask_array(third, ones, axis=axis)).features()
     (whole,) = rechunked(steady.chunks(), repeat(100))
     assert whole.dtype == np.float32
     assert np.array_equal(whole, np.concatenate([third, np.ones((20, 3), "f4")], axis))
@@ -46,7 +45,7 @@ def test_a_block_of_no_numbers_is_refused(block, axis):
 
 def test_numbers_too_large_for_their_type_are_infinite():
     """Without a warning, which would show a record."""
-    steady = LargeTable(dask_array(X, X + 1e300)).features()[0]
+    steady = LargeTable(dask_array(X, X + 1e300)).features()
     assert np.isinf(list(steady.chunks())[1]).all()
 
 
@@ -54,7 +53,7 @@ def test_cells_of_parts_of_other_types_are_not_converted():
     (whole,) = rechunked(iter([np.array([0.1, 2.0]), np.array(["a"])]), repeat(3))
     assert whole.tolist() == [0.1, 2.0, "a"]
     beside = dask_array(X, X.astype(str), axis=1)
-    assert next(DaskArray(beside).chunks())[1].tolist() == [3.0, 4.0, 5.0, "3.0", "4.0", "5.0"]
+    assert next(dask_blocks(beside))[1].tolist() == [3.0, 4.0, 5.0, "3.0", "4.0", "5.0"]
 
 
 @pytest.fixture
@@ -83,7 +82,7 @@ def part_with(cell, **others):
 )
 def test_an_odd_cell_of_a_partition_is_a_number(cell, number):
     frame = dask_frame(part_with(0.1), part_with(cell))
-    rows = np.concatenate(list(LargeTable(frame).features()[0].chunks()))
+    rows = np.concatenate(list(LargeTable(frame).features().chunks()))
     assert np.array_equal(rows[:, 0], [0.1, 0.1, 0.1, number, 0.1, 0.1], equal_nan=True)
     assert (rows[:, 1] == 0.5).all()
 
@@ -104,9 +103,8 @@ def test_a_partition_of_something_else_is_refused(part):
 
 def test_a_column_whose_partition_has_no_rows_is_refused():
     with pytest.raises(InvalidInput, match="^y: expected rows in every part"):
-        large_column(
-            LargeTable(X), frames.from_delayed([delayed(1.0)], (None, float), verify_meta=False)
-        ).whole()
+        cells = frames.from_delayed([delayed(1.0)], (None, float), verify_meta=False)
+        LargeTable(X).beside(cells).together()
 
 
 def test_what_a_partition_holds_does_not_make_cells_of_others_text(objects):
@@ -114,7 +112,7 @@ def test_what_a_partition_holds_does_not_make_cells_of_others_text(objects):
     for cell in (0.1, "word", None, 10**20000):
         parts = part_with(cell).infer_objects(), part_with(0.1).infer_objects()
         frame = dask_frame(*parts, like={"a": [], "b": []})
-        (whole,) = rechunked(LargeTable(frame).cells()[0].chunks(), repeat(6))
+        (whole,) = rechunked(LargeTable(frame).cells().chunks(), repeat(6))
         kinds.add(whole.dtype)
         assert whole[1:].tolist() == [[0.1, 0.5]] * 5
     assert kinds == {np.dtype(object)}
@@ -126,7 +124,7 @@ def test_a_failure_to_read_shows_no_record():
         raise ValueError("could not convert string to float: 'SECRET'")
 
     with pytest.raises(InvalidInput, match="^y: fails on records[^\n]*$") as caught:
-        list(Steady(Parts(chunks), "y").chunks())
+        list(Parts(chunks, "y").chunks())
     assert "SECRET" not in str(caught.value)
     assert caught.value.__context__ is None
 
@@ -148,10 +146,11 @@ def test_types_of_pandas_own(name):
     column, numeric = COLUMNS[name]
     frame = pandas.DataFrame({"a": column, "b": [0.5, 1.0]})
     table = LargeTable(frames.from_pandas(frame, npartitions=1))
-    assert table.is_numeric() is numeric
-    (cells,) = table.cells()[0].chunks()
+    (cells,) = table.cells().chunks()
     assert texts_of("a", cells[:, 0]) == texts_of("a", cells_of(frame["a"]))
-    if not numeric:
+    if numeric:
+        assert table.features().width == 2
+    else:
         with pytest.raises(InvalidInput, match="X: expected real numbers in the column 'a'"):
             table.features()
 

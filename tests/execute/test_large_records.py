@@ -7,8 +7,8 @@ from pabi.execute import sources
 from pabi.execute.blocks import copy_rows
 from pabi.execute.large_records import LargeRecords, RowMap, records_of
 from pabi.execute.records import Records
-from pabi.execute.source_files import LargeColumn, applied, column_of, first_of, labels_of, product
-from pabi.execute.sources import Parts, Steady
+from pabi.execute.source_files import array_parts
+from pabi.execute.sources import Parts
 from pabi.learn import LargeTable
 from pabi.numbers.errors import InvalidInput
 from support.every_case import every
@@ -105,9 +105,9 @@ def test_what_is_in_memory_stays_there():
 
 def test_columns_beside_are_no_features(tmp_path):
     parts = write_parts(tmp_path / "parts", frame_of(X, y=np.arange(N)))
-    large = records_of(LargeTable(parts), "y")
+    large = records_of(LargeTable(parts), without=["y"])
     assert np.array_equal(large.dense(slice(0, N)), X)
-    assert np.array_equal(large.column("y").whole(), np.arange(N))
+    assert np.array_equal(large.column("y").together(), np.arange(N))
 
 
 def nan_at_the_end():
@@ -160,9 +160,9 @@ def test_a_column_of_text(tmp_path):
 
 
 def test_made_rows_that_are_no_numbers():
-    rows = Parts(lambda: iter([np.array([[0.5], ["word"]], object)]))
+    rows = Parts(lambda: iter([np.array([[0.5], ["word"]], object)]), width=1)
     with pytest.raises(InvalidInput, match="^X: expected numbers, got text$") as caught:
-        LargeRecords(LargeTable(X).with_rows(rows, 1, None))
+        LargeRecords(LargeTable(X).with_rows(rows, None))
     assert caught.value.__context__ is None
 
 
@@ -203,62 +203,67 @@ def small_parts(monkeypatch):
     monkeypatch.setattr(sources, "READ", 64)
 
 
+def column_of(cells):
+    return array_parts(cells, "y")
+
+
 @every("cells", [CELLS, CELLS.astype(str), CELLS.astype(object)])
 def test_labels(small_parts, cells):
-    assert labels_of(column_of(cells, "y")).tolist() == np.unique(cells).tolist()
-    assert labels_of(cells).tolist() == np.unique(cells).tolist()
+    for parts in (column_of(cells), Parts.of(cells)):
+        assert parts.labels().tolist() == np.unique(cells).tolist()
 
 
 def test_changes_follow_one_another(small_parts):
-    changed = applied(applied(column_of(CELLS, "y"), np.square), lambda cells: cells + 1)
-    assert np.array_equal(changed.whole(), CELLS**2 + 1)
-    assert np.array_equal(applied(CELLS, np.square), CELLS**2)
-    assert first_of(changed)[0] == CELLS[0] ** 2 + 1
+    for cells in (column_of(CELLS), Parts.of(CELLS)):
+        changed = cells.mapped(np.square).mapped(lambda part: part + 1)
+        assert np.array_equal(changed.together(), CELLS**2 + 1)
+        assert changed.first()[0] == CELLS[0] ** 2 + 1
+
+
+def test_an_array_is_one_part_that_nobody_copies():
+    parts = Parts.of(CELLS)
+    assert parts.together() is parts.first() is CELLS
+    assert all(np.shares_memory(part, CELLS) for part in parts)
 
 
 @every("swapped", [False, True])
-def test_products(small_parts, swapped):
-    sides = column_of(CELLS, "y"), np.linspace(0.0, 1.0, 100)
-    result = product(*sides[::-1]) if swapped else product(*sides)
-    assert np.array_equal(result.whole(), CELLS * sides[1])
+@every("cells", [column_of(CELLS), Parts.of(CELLS)])
+def test_products(small_parts, cells, swapped):
+    sides = cells, Parts.of(np.linspace(0.0, 1.0, 100))
+    result = sides[1].times(sides[0]) if swapped else sides[0].times(sides[1])
+    assert np.array_equal(result.together(), CELLS * np.linspace(0.0, 1.0, 100))
 
 
 def test_cells_are_counted_and_checked(small_parts):
-    column = column_of(CELLS, "y")
-    assert column.checked(100) == 100
+    assert column_of(CELLS).counted(100).rows == 100
     with pytest.raises(InvalidInput, match="y: expected as many rows as X has"):
-        column.checked(99)
-
-
-def test_no_cells():
-    empty = LargeColumn(Steady(Parts(lambda: iter([])), "y"))
-    with pytest.raises(InvalidInput, match="y: expected at least one row"):
-        empty.first()
+        column_of(CELLS).counted(99)
 
 
 def parts_of(*parts):
-    return LargeColumn(Steady(Parts(lambda: iter(parts)), "y"))
+    return Parts(lambda: iter(parts), "y")
 
 
 def test_a_part_without_rows_is_nothing():
     """A first part of a cluster's table, or all rows of a part, may be gone."""
     none = CELLS[:0]
+    for parts in ((), (none,)):
+        with pytest.raises(InvalidInput, match="^y: expected at least one row, got none$"):
+            parts_of(*parts).first()
     for parts in ((none, CELLS), (CELLS[:50], none, CELLS[50:]), (CELLS, none)):
         column = parts_of(*parts)
         assert column.first()[0] == CELLS[0]
-        assert np.array_equal(column.whole(), CELLS)
-        assert labels_of(column).tolist() == np.unique(CELLS).tolist()
-    with pytest.raises(InvalidInput, match="^y: expected at least one row, got none$"):
-        parts_of(none).first()
+        assert np.array_equal(column.together(), CELLS)
+        assert column.labels().tolist() == np.unique(CELLS).tolist()
 
 
 def test_cells_of_parts_of_other_types_stay_what_they_are():
     """A gap makes objects of a part, and a word text of an array: neither changes the cells of the others."""
     large = np.array([2**60 + 1, 2**60 + 2])
     for other in (np.array([0.5]), np.array([None], dtype=object), np.array(["word"])):
-        assert parts_of(large, other).whole().tolist() == [*large.tolist(), *other.tolist()]
-    assert parts_of(np.array(["a"]), np.array(["bcd"])).whole().tolist() == ["a", "bcd"]
+        assert parts_of(large, other).together().tolist() == [*large.tolist(), *other.tolist()]
+    assert parts_of(np.array(["a"]), np.array(["bcd"])).together().tolist() == ["a", "bcd"]
     with pytest.raises(
         InvalidInput, match="^y: expected labels that are all text, or all numbers$"
     ):
-        labels_of(parts_of(large, np.array(["word"])))
+        parts_of(large, np.array(["word"])).labels()

@@ -9,6 +9,7 @@ from pabi.execute import batches as secret_orders
 from pabi.execute import layouts as module
 from pabi.execute.batches import drawn_order, whole_order
 from pabi.execute.layouts import Layout, in_a_row
+from pabi.execute.sources import Parts
 from pabi.learn import train
 from pabi.numbers.errors import InvalidInput
 from support.every_case import every
@@ -186,7 +187,7 @@ def test_factors_are_written_beside_rows(tmp_path, small_buckets, norm):
 def test_rows_lie_in_the_secret_order(tmp_path, small_buckets, monkeypatch, gathered):
     """However many of them are gathered at a time."""
     monkeypatch.setattr(module, "_GATHERED", gathered)
-    layout = Layout(learn.LargeRecords(table_in("npy", X, tmp_path)), np.arange(N), None)
+    layout = Layout(learn.LargeRecords(table_in("npy", X, tmp_path)), Parts.of(np.arange(N)), None)
     secret = drawn_order(N, np.random.default_rng(4))
     layout.arrange(secret)
     order = np.concatenate([block.target for block in layout.blocks(slice(0, N))])
@@ -207,7 +208,7 @@ def test_rows_are_in_the_same_order_in_every_epoch(tmp_path, small_buckets, monk
         sorted_buckets.append(bucket)
         return inside(self, bucket, size)
 
-    layout = Layout(learn.LargeRecords(table_in("npy", X, tmp_path)), np.arange(N), None)
+    layout = Layout(learn.LargeRecords(table_in("npy", X, tmp_path)), Parts.of(np.arange(N)), None)
     secret = drawn_order(N, np.random.default_rng(5))
     expected = whole_order(secret, N)
     monkeypatch.setattr(secret_orders.Buckets, "inside", counted)
@@ -224,7 +225,7 @@ def test_rows_are_in_the_same_order_in_every_epoch(tmp_path, small_buckets, monk
 @every("seed", range(4))
 def test_going_back_and_forth_in_an_order_that_is_read_again(tmp_path, small_buckets, seed):
     """Buckets are read ahead into the same few arrays, whichever of them is asked for next."""
-    layout = Layout(learn.LargeRecords(table_in("npy", X, tmp_path)), np.arange(N), None)
+    layout = Layout(learn.LargeRecords(table_in("npy", X, tmp_path)), Parts.of(np.arange(N)), None)
     rng = np.random.default_rng(seed)
     secret = drawn_order(N, rng)
     expected = whole_order(secret, N)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pabi.execute import sources as module
-from pabi.execute.sources import Parts, Slices, Steady, rechunked, storage
+from pabi.execute.sources import Parts, rechunked, slices, storage
 from pabi.learn import LargeTable
 from pabi.numbers.errors import InvalidInput
 from support.every_case import every
@@ -32,7 +32,7 @@ def test_mapped_files_are_read_as_they_are_mapped(tmp_path, monkeypatch, order, 
     monkeypatch.setattr(module, "READ", 100)
     np.save(tmp_path / "X.npy", np.asarray(X, order=order))
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")[part]
-    chunks = list(Slices(mapped).chunks())
+    chunks = list(slices(mapped))
     assert len(chunks) > 1
     assert np.array_equal(np.concatenate(chunks), X[part])
 
@@ -50,7 +50,7 @@ def test_numbers_are_held_without_loss(kind, held):
 
 def changing(*passes):
     rest = iter(passes)
-    return Steady(Parts(lambda: iter(next(rest))), "X")
+    return Parts(lambda: iter(next(rest)))
 
 
 def test_the_same_rows_in_other_parts_are_the_same():
@@ -77,7 +77,7 @@ def test_text_that_changes_is_refused():
 def test_a_file_that_changes_is_refused_before_it_is_read(tmp_path):
     file = tmp_path / "X.npy"
     np.save(file, X)
-    steady = LargeTable(file).features()[0]
+    steady = LargeTable(file).features()
     list(steady.chunks())
     os.utime(file, ns=(1, 1))
     with pytest.raises(InvalidInput, match="X: it changed"):
@@ -91,7 +91,7 @@ def test_what_was_written_to_a_private_mapping_is_read(tmp_path, monkeypatch, pa
     np.save(tmp_path / "X.npy", X)
     mapped = np.load(tmp_path / "X.npy", mmap_mode="c")
     mapped[:] = 0.0
-    steady = LargeTable(mapped[part]).features()[0]
+    steady = LargeTable(mapped[part]).features()
     for _ in range(2):
         assert not np.concatenate(list(steady.chunks())).any()
     assert not mapped.any()
@@ -104,7 +104,7 @@ def test_a_mapping_of_a_file_that_was_replaced_is_read(tmp_path, mode):
     mapped = np.load(file, mmap_mode=mode)
     np.save(tmp_path / "other.npy", X + 1)
     os.replace(tmp_path / "other.npy", file)
-    steady = LargeTable(mapped).features()[0]
+    steady = LargeTable(mapped).features()
     assert np.array_equal(np.concatenate(list(steady.chunks())), X)
 
 
@@ -112,7 +112,7 @@ def test_what_is_written_to_a_shared_mapping_stays(tmp_path):
     np.save(tmp_path / "X.npy", X)
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r+")
     mapped[:] = 7.0
-    assert (np.concatenate(list(Slices(mapped).chunks())) == 7.0).all()
+    assert (np.concatenate(list(slices(mapped))) == 7.0).all()
     assert (mapped == 7.0).all()
 
 
@@ -127,7 +127,7 @@ def test_a_mapped_file_does_not_stay_in_memory(tmp_path):
     np.save(tmp_path / "X.npy", np.ones((1 << 13, 1 << 10)))
     mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
     before = resident()
-    for _ in Slices(mapped).chunks():
+    for _ in slices(mapped):
         pass
     assert resident() - before < 24 << 20
 
@@ -147,7 +147,7 @@ def dataset_of(tmp_path, groups):
 
 @every("groups", [[[0]], [[1, 3]], [[2], [0]], [[0, 1, 2, 3]]])
 def test_a_part_of_a_file_is_read_and_no_more(tmp_path, groups):
-    steady = LargeTable(dataset_of(tmp_path, groups)).features()[0]
+    steady = LargeTable(dataset_of(tmp_path, groups)).features()
     read = np.concatenate(list(steady.chunks())).ravel()
     order = [group for some in groups for group in some]
     assert read.tolist() == [10.0 * group + row for group in order for row in range(10)]
@@ -169,16 +169,16 @@ def test_a_filtered_dataset_is_refused(tmp_path):
 def test_a_file_that_is_cut_off(tmp_path):
     file = tmp_path / "X.npy"
     np.save(file, X)
-    rows = Slices(np.load(file, mmap_mode="r"))
+    rows = slices(np.load(file, mmap_mode="r"))
     os.truncate(file, 300)
     with pytest.raises(InvalidInput, match="changed"):
-        list(rows.chunks())
+        list(rows)
 
 
 def test_a_file_that_is_gone(tmp_path):
     file = tmp_path / "X.npy"
     np.save(file, X)
-    rows = LargeTable(file).features()[0]
+    rows = LargeTable(file).features()
     file.unlink()
     with pytest.raises(InvalidInput, match="cannot be read: No such file"):
         list(rows.chunks())
@@ -191,12 +191,12 @@ def test_batches_of_files_are_whole_blocks_of_rows(tmp_path, d, rows):
     table = np.broadcast_to(np.arange(n, dtype=np.float32)[:, None], (n, d))
     names = [f"x{j}" for j in range(d)]
     pandas.DataFrame(table, columns=names).to_parquet(tmp_path / "X.parquet")
-    chunks = list(LargeTable(tmp_path / "X.parquet").features()[0].chunks())
+    chunks = list(LargeTable(tmp_path / "X.parquet").features().chunks())
     assert {len(chunk) for chunk in chunks[:-1]} == {rows}
     assert np.array_equal(np.concatenate(chunks)[:, -1], table[:, -1])
 
 
 def test_short_rows_are_read_some_at_a_time(tmp_path):
     np.save(tmp_path / "y.npy", np.zeros(600_000, np.int8))
-    chunks = list(Slices(np.load(tmp_path / "y.npy", mmap_mode="r")).chunks())
+    chunks = list(slices(np.load(tmp_path / "y.npy", mmap_mode="r")))
     assert [len(chunk) for chunk in chunks] == [1 << 18, 1 << 18, 600_000 - (1 << 19)]

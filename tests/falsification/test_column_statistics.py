@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 import pabi
+from pabi.execute.sources import Parts
 from pabi.execute.statistics import column_moments
 
 NOISE, Z = 0.8, 1.2
@@ -114,7 +115,7 @@ def test_the_best_test_on_moments_reaches_the_claim_and_does_not_beat_it(adjacen
                 n - 1, d, "moments", noise_std=noise, adjacency=adjacency
             )
         )
-        sums = [column_moments(described, table, rng)[0].sum() for _ in range(3000)]
+        sums = [column_moments(described, Parts.of(table), rng)[0].sum() for _ in range(3000)]
         return np.array(sums) / (noise * math.sqrt(d))
 
     without = rest if other is None else np.vstack([rest, np.full((1, d), other)])

@@ -47,7 +47,7 @@ FORMS = {
 def levels_stay(make: Any, usual: Any, odd: Any) -> None:
     for model in (PrivateCategories(1.0), PrivateImputer(1.0, strategy="most_frequent")):
         for first in (usual, odd):
-            counts = level_counters(model._fitting_table(make(rows(usual, first)), None), [0])[0]
+            counts = level_counters(model._read(make(rows(usual, first)), None, reset=True), [0])[0]
             assert counts[text_of(usual)] == M - 1 + (text_of(first) == text_of(usual))
 
 
@@ -128,9 +128,9 @@ def test_one_null_in_a_file_changes_no_other_row(tmp_path: Any, kind: str) -> No
         file = parquet(tmp_path / f"{name}.parquet", [first, *[usual] * (M - 1)], arrow)
         large = LargeTable(file, columns=["a", "b"])
         for make in (PrivateCategories(1.0), PrivateImputer(1.0, strategy="most_frequent")):
-            counts = level_counters(make._fitting_table(large, "y"), [0])[0]
+            counts = level_counters(make._read(large, "y", reset=True), [0])[0]
             assert counts[expected] == M - (first is None)
-        assert texts_of("y", LargeTable(file).column("a").whole())[1:] == [expected] * (M - 1)
+        assert texts_of("y", LargeTable(file).column("a").together())[1:] == [expected] * (M - 1)
         encoder = SchemaEncoder({"a": {"kind": "categorical", "levels": [expected, "z"]}})
         seen.append(read_encoded([file], encoder, ["y"]).features[1:].toarray())
         beside = read_encoded(
@@ -147,7 +147,7 @@ def test_partitions_of_a_cluster_keep_types_of_cells(kind: str) -> None:
     for first in (usual, None):
         cells = pd.DataFrame({"a": pd.Series([first, *[usual] * (M - 1)], dtype=object), "b": 1.5})
         large = LargeTable(frames.from_pandas(cells, npartitions=3))
-        counts = level_counters(PrivateCategories(1.0)._fitting_table(large, None), [0])[0]
+        counts = level_counters(PrivateCategories(1.0)._read(large, None, reset=True), [0])[0]
         assert counts[text_of(usual)] == M - (first is None)
 
 
@@ -156,9 +156,11 @@ def test_files_and_memory_have_the_same_levels(tmp_path: Any) -> None:
     file = parquet(tmp_path / "a.parquet", cells, "bool")
     for strategy in (PrivateCategories(1.0), PrivateImputer(1.0, strategy="most_frequent")):
         of_file = level_counters(
-            strategy._fitting_table(LargeTable(file, columns=["a"]), None), [0]
+            strategy._read(LargeTable(file, columns=["a"]), None, reset=True), [0]
         )
-        in_memory = level_counters(strategy._fitting_table([[cell] for cell in cells], None), [0])
+        in_memory = level_counters(
+            strategy._read([[cell] for cell in cells], None, reset=True), [0]
+        )
         assert of_file == in_memory
         assert dict(in_memory[0]) == {"true": 100, "false": 50, "": 50}
 
@@ -167,12 +169,12 @@ def test_a_text_among_numbers_leaves_them() -> None:
     """Numbers in text are read; what is none is refused in a line."""
     values = [[0.1, 1], [1 / 3, True], [2**53 + 1, 4]]
     scaler = PrivateScaler(feature_ranges=(-1, 1))
-    alone = scaler._table(values, reset=True)
-    beside = scaler._table([*values, ["5", "0.5"]], reset=True)
+    alone = scaler._read(values, reset=True).array
+    beside = scaler._read([*values, ["5", "0.5"]], reset=True).array
     assert np.array_equal(beside[:-1], alone)
     assert beside[-1].tolist() == [5.0, 0.5]
     frame = pd.DataFrame(values)
     mixed = pd.DataFrame([*values, ["5", None]])
-    assert np.array_equal(scaler._table(frame, reset=True), alone)
-    assert np.array_equal(scaler._table(mixed, reset=True)[:-1], alone)
-    assert math.isnan(scaler._table(mixed, reset=True)[-1, 1])
+    assert np.array_equal(scaler._read(frame, reset=True).array, alone)
+    assert np.array_equal(scaler._read(mixed, reset=True).array[:-1], alone)
+    assert math.isnan(scaler._read(mixed, reset=True).array[-1, 1])

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from sklearn.pipeline import make_pipeline
+import sklearn
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer, make_column_transformer
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import pabi
 from pabi import learn
 from pabi.execute import sources
 from pabi.execute.sources import Parts
+from pabi.features import RandomFeatures
 from pabi.numbers.errors import InvalidInput
 from support.large import FORMS, NAMES, features, frame_of, labels, package, table_in, write_parts
 
@@ -106,8 +112,7 @@ TRANSFORMERS = {
 
 
 def rows_of(table):
-    source, _ = table.features()
-    return np.concatenate(list(source.chunks()))
+    return table.features().together()
 
 
 @pytest.mark.parametrize("name", TRANSFORMERS)
@@ -163,8 +168,8 @@ def test_levels_are_the_same(tmp_path):
         learn.PrivateImputer(4.0, strategy="most_frequent", random_state=1) for _ in range(2)
     ]
     filled = imputers[0].fit(frame).transform(frame)
-    cells, _ = imputers[1].fit(learn.LargeTable(parts)).transform(learn.LargeTable(parts)).cells()
-    assert np.array_equal(np.concatenate(list(cells.chunks())), filled)
+    table = imputers[1].fit(learn.LargeTable(parts)).transform(learn.LargeTable(parts))
+    assert np.array_equal(table.cells().together(), filled)
 
 
 @pytest.mark.parametrize(
@@ -232,14 +237,14 @@ def test_files_that_change_are_refused(tmp_path):
     """Between the pass that counts the rows and the next one, nothing is released."""
     table = table_in("npy", X, tmp_path)
     scaler = learn.PrivateScaler(8.0, random_state=1)
-    fitting = scaler._fitting_table
+    reading = scaler._read
 
-    def and_then(*arguments):
-        read = fitting(*arguments)
+    def and_then(*arguments, **options):
+        read = reading(*arguments, **options).counted()
         np.save(tmp_path / "X.npy", X[:-1])
         return read
 
-    scaler._fitting_table = and_then
+    scaler._read = and_then
     with pytest.raises(InvalidInput, match="X: it changed while it was read.*nothing was released"):
         scaler.fit(table)
     assert not hasattr(scaler, "mean_")
@@ -253,9 +258,128 @@ def test_as_many_passes_as_stated(tmp_path):
         passes.append(1)
         return iter(np.split(X, 5))
 
-    table = learn.LargeTable.with_rows(learn.LargeTable(X), Parts(chunks), 5, None)
+    table = learn.LargeTable(X).with_rows(Parts(chunks, width=5), None)
     learn.PrivateRanges(8.0, random_state=1).fit(table)
     assert len(passes) == 4
     passes.clear()
     learn.PrivateRanges(8.0, bounds=(-3, 3), random_state=1).fit(table)
     assert len(passes) == 2
+
+
+def people(n=N):
+    rng = np.random.default_rng(3)
+    table = {"age": rng.normal(size=n), "rooms": rng.integers(0, 9, n), "owns": rng.random(n) > 0.5}
+    table |= {"town": rng.choice(["a", "b", None], n), "smokes": rng.integers(0, 2, n)}
+    frame = package("pandas").DataFrame(table)
+    frame.loc[::7, "age"] = np.nan
+    return frame
+
+
+SCHEMA = {
+    "rooms": {"kind": "numeric", "range": [0, 5]},
+    "age": {"kind": "numeric", "range": [-2, 2]},
+    "owns": {"kind": "boolean"},
+    "town": {"kind": "categorical", "levels": ["a"], "other": "level"},
+}
+
+
+@pytest.mark.parametrize("form", ["parquet", "dask"])
+def test_a_schema_encodes_the_same(tmp_path, form):
+    frame = people()
+    encoder = learn.SchemaEncoder(SCHEMA)
+    own = encoder.fit(frame).transform(frame).toarray()
+    table = (
+        learn.LargeTable(write_parts(tmp_path / "parts", frame))
+        if form == "parquet"
+        else package("dask.dataframe").from_pandas(frame, npartitions=3)
+    )
+    large = encoder.fit(table).transform(table)
+    assert np.array_equal(rows_of(large), own)
+    assert large.names == tuple(encoder.get_feature_names_out())
+    assert np.array_equal(large.column("smokes").together(), frame["smokes"])
+
+
+def test_a_schema_names_what_is_wrong_in_a_table_in_passes(tmp_path):
+    """A cell of the last part too, although one of the first is outside of the schema."""
+    frame = people()
+    frame["rooms"] = frame["rooms"].astype(str)
+    frame.loc[N - 1, "rooms"] = "many"
+    table = learn.LargeTable(write_parts(tmp_path / "parts", frame))
+    encoder = learn.SchemaEncoder(SCHEMA)
+    with pytest.raises(InvalidInput, match="^rooms: expected numbers in every row"):
+        encoder.fit(table)
+    with pytest.raises(InvalidInput, match="X: expected a column 'town', as the schema"):
+        encoder.fit(table[:, ["rooms", "age", "owns"]])
+    with pytest.raises(InvalidInput, match="X: expected columns with names"):
+        encoder.fit(table_in("npy", X, tmp_path))
+
+
+NAMED = [
+    pytest.param(
+        (["age"], ["town"], ["rooms", "owns"]),
+        marks=pytest.mark.skipif(
+            int(sklearn.__version__.split(".")[1]) < 9, reason="it asks frames for names"
+        ),
+    ),
+    ([0], [3], slice(1, 3)),
+]
+
+
+@pytest.mark.parametrize("columns", NAMED)
+def test_columns_side_by_side(tmp_path, columns):
+    """As in memory, whatever stands between the columns of the files."""
+    frame = people()
+    names = ["age", "rooms", "owns", "town"]
+    parts = write_parts(tmp_path / "parts", frame[["smokes", *names]])
+
+    def model():
+        steps = (
+            scaler(),
+            learn.PrivateCategories(categories=[["a", "b"]]),
+            "passthrough",
+        )
+        side_by_side = ColumnTransformer(
+            [(str(j), *one) for j, one in enumerate(zip(steps, columns, strict=True))]
+        )
+        gaps = learn.PrivateImputer(strategy="constant")
+        return make_pipeline(
+            side_by_side, gaps, learn.PrivateLogisticRegression(4.0, classes=[0, 1], **SETTINGS)
+        )
+
+    own = model().fit(frame[names], frame["smokes"])
+    table = learn.LargeTable(parts, columns=names)
+    large = model().fit(table, "smokes")
+    assert np.max(np.abs(large[-1].coef_ - own[-1].coef_)) <= 1e-12 * np.max(np.abs(own[-1].coef_))
+    assert np.array_equal(large.predict(table), own.predict(frame[names]))
+    assert large.score(table, "smokes") == own.score(frame[names], frame["smokes"])
+    assert pabi.learn.guarantee_of(large).epsilon(1e-5) == pabi.learn.guarantee_of(own).epsilon(
+        1e-5
+    )
+
+
+def scaler():
+    return learn.PrivateScaler(4.0, feature_ranges=(-3, 3), random_state=1)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        FeatureUnion([("one", scaler()), ("other", RandomFeatures((-2, 2), 10))]),
+        make_column_transformer(
+            (make_pipeline(learn.PrivateImputer(strategy="constant"), scaler()), [0, 3]),
+            remainder="passthrough",
+        ),
+    ],
+)
+def test_steps_within_steps(tmp_path, step):
+    own, table = step.fit_transform(X), table_in("npy", X, tmp_path)
+    for large in (clone(step).fit_transform(table), step.transform(table)):
+        assert np.max(np.abs(rows_of(large) - own)) <= 2.0**-22  # random features are float32
+        assert large.shape == own.shape
+
+
+@pytest.mark.parametrize("step", [StandardScaler(), OneHotEncoder(), SimpleImputer()])
+def test_steps_that_read_a_table_into_memory_are_refused(tmp_path, step):
+    for table in (table_in("npy", X, tmp_path), table_in("parquet", X, tmp_path)):
+        with pytest.raises(InvalidInput, match="X: expected steps of this library for a large"):
+            step.fit(table)

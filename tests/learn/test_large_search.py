@@ -64,7 +64,11 @@ def assert_same(one, other):
 def test_a_search_on_files_finds_the_model_of_the_table_in_memory(parts):
     found = search().fit(learn.LargeTable(parts, columns=NAMES), "y", **PUBLIC)
     assert_same(found, search().fit(frame_of(X), Y, **PUBLIC))
-    assert found.predict(learn.LargeTable(parts, columns=NAMES)).shape == (N,)
+    table = learn.LargeTable(parts, columns=NAMES)
+    assert found.predict(table).shape == (N,)
+    for scoring in (None, "accuracy", "neg_log_loss"):
+        found.set_params(scoring=scoring)
+        assert found.score(table, "y") == pytest.approx(found.score(frame_of(X), Y), rel=1e-12)
 
 
 @pytest.mark.parametrize("form", ["npy", "dask array"])
@@ -125,7 +129,7 @@ def test_what_a_search_cannot_do_with_a_large_table_costs_nothing(parts, tmp_pat
 
 
 def rows_of(table):
-    return np.concatenate(list(table.features()[0].chunks()))
+    return table.features().together()
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -144,7 +148,7 @@ def test_a_target_is_no_random_feature(parts):
     table = learn.LargeTable(parts, columns=[*NAMES, "y"])
     made = RandomFeatures((-2, 2), 20).fit(table, "y").transform(table)
     assert made.names[:6] == (*NAMES, "cos0")
-    assert np.array_equal(made.column("y").whole(), Y)
+    assert np.array_equal(made.column("y").together(), Y)
 
 
 def test_columns_of_random_features_are_found_by_name(parts):

@@ -13,6 +13,7 @@ from scipy.special import expit, log_softmax
 from pabi.describe.batches import FullBatch
 from pabi.describe.vector_losses import OneVsRest
 from pabi.execute.records import Records
+from pabi.execute.sources import Parts
 from pabi.execute.sums import Limit
 from pabi.learn import (
     PrivateHuberRegressor,
@@ -339,7 +340,7 @@ def test_at_the_probabilities_the_expected_gradient_vanishes(kind, classes, clip
         model.coef_ = theta.T
         probabilities = model.predict_proba(row[None])[0]
         records = Records(np.tile(row, (classes, 1)), 1.0)
-        gradients = model._gradients(records, np.arange(classes), model.run_.loss)
+        gradients = model._gradients(records, Parts.of(np.arange(classes)), model.run_.loss)
         limit = Limit(None, 1.0, residual=clip_norm, in_ball=clipping == "ball")
         at = theta if classes > 2 else theta[:, 0]
         each = [gradients.clipped_sum(at, slice(k, k + 1), limit) for k in range(classes)]

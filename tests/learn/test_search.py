@@ -487,7 +487,7 @@ def test_one_label_changes_no_other(y, kind):
     tables = _Tables(
         X=np.zeros((len(y), 1)), y=kind(y), X_scoring=None, y_scoring=None, rows=len(y)
     )
-    assert tables.cells.tolist()[:-1] == y[:-1]
+    assert tables.cells.array.tolist()[:-1] == y[:-1]
     assert set(map(type, labels.tolist()[:-1])) == {type(y[0])}
 
 

@@ -161,7 +161,7 @@ def test_weights_are_divided_by_the_declared_largest(monkeypatch):
     monkeypatch.setattr(
         LinearGradients,
         "weighted",
-        lambda self, w: (seen.append(np.array(w)), weighted(self, w))[1],
+        lambda self, w: (seen.append(w.array), weighted(self, w))[1],
     )
     stated = RNG.uniform(0.0, 4.0, size=M)
     model = PrivateLogisticRegression(
@@ -190,7 +190,7 @@ def test_a_row_of_weight_zero_is_not_learnt_from():
 def test_weights_beyond_the_largest_are_taken_as_it_with_a_warning():
     assert sample_weights(None, 2.0, 3) is None
     got = sample_weights([0.0, 1.0, 7.0], 2.0, 3)
-    assert got.tolist() == [0.0, 0.5, 1.0]
+    assert got.array.tolist() == [0.0, 0.5, 1.0]
 
 
 @every(

@@ -34,7 +34,6 @@ INNER = {
     "dense",
     "dense_of",
     "predictor",
-    "block_of",
     "stored",
     "as_numbers",
     "derived",
@@ -43,11 +42,14 @@ INNER = {
     "width",
     "cells",
     "introduce",
-    "is_numeric",
+    "beside",
     "made_by",
-    "source_for",
-    "chosen",
     "with_rows",
+    "columns",
+    "shape",
+    "chosen",
+    "read_by",
+    "without",
 }
 
 

@@ -19,8 +19,8 @@ from pabi.describe.batches import Batches
 from pabi.describe.files import _batches, _unknown
 from pabi.execute.array_names import is_array_file
 from pabi.execute.large_tables import LargeTable, MadeRows
-from pabi.execute.source_files import LargeColumn, column_at, stamps
-from pabi.execute.sources import Steady
+from pabi.execute.source_files import column_at, stamps
+from pabi.execute.sources import Parts
 from pabi.features.cells import PLAIN, cells_of, joined, refuse_other_types, text_of, texts_of
 from pabi.learn.schema import MISSING, SchemaEncoder, numbers, read_columns, read_levels, read_range
 from pabi.numbers.errors import InvalidInput, must_be, require
@@ -239,7 +239,7 @@ def read_encoded(
     column or the key of the schema.
     """
     parts: list[Any] = []
-    arrays = {name: column_at(name).whole() for name in others if is_array_file(name)}
+    arrays = {name: column_at(name).together() for name in others if is_array_file(name)}
     cells: dict[str, list[NDArray[Any]]] = {name: [] for name in others if name not in arrays}
     for frame in frames(files, [*encoder.columns, *cells]):
         parts.append(encoder.fit(frame).transform(frame))
@@ -253,65 +253,37 @@ def read_encoded(
     return table
 
 
-@dataclass(eq=False)
-class EncodedRows:
-    """The same rows for a model that takes them in passes: each pass reads the files anew.
-
-    `encoder`: of arrays. It says once what is outside of its schema.
-    """
-
-    files: Sequence[str]
-    encoder: SchemaEncoder
-    _checked: bool = False
-
-    def chunks(self) -> Iterator[NDArray[Any]]:
-        """(m, d) float64, some thousand rows at a time."""
-        for frame in frames(self.files, list(self.encoder.columns)):
-            if not self._checked:
-                self.encoder.fit(frame)
-            yield self.encoder.transform(frame)
-        self._checked = True
-
-    def state(self) -> object:
-        """Sizes and times of the files."""
-        return [stamps(file) for file in self.files]
-
-
-@dataclass(frozen=True)
-class Cells:
-    """A column of the files as it was read."""
-
-    files: Sequence[str]
-    name: str
-
-    def chunks(self) -> Iterator[NDArray[Any]]:
-        """(m,) cells, some thousand at a time."""
-        for frame in frames(self.files, [self.name]):
-            yield cells_of(frame[self.name])
-
-    def state(self) -> object:
-        """Sizes and times of the files."""
-        return [stamps(file) for file in self.files]
-
-
 def large_encoded(
     files: Sequence[str], encoder: SchemaEncoder, scratch: str
-) -> tuple[LargeTable, Callable[[str], LargeColumn]]:
-    """(the encoded table, to be read in passes; a function that returns a column of the files by name, or one
-    that is an array in a file)."""
+) -> tuple[LargeTable, Callable[[str], Parts]]:
+    """The same rows for a model that takes them in passes, each of which reads the files anew.
+
+    Beside the encoded table it returns a function from the name of a column, or of an array in a file, to its
+    cells as they were read. What is outside of the schema is said once.
+    """
     if STANDARD_INPUT in files:
         raise InvalidInput("standard input", "is read once, and --scratch takes passes: give files")
-    encoder.set_params(sparse_output=False).fit(next(frames(files, list(encoder.columns))))
-    rows = EncodedRows(files, encoder)
-    table = LargeTable(MadeRows(rows, len(encoder.get_feature_names_out())), scratch=scratch)
-    return (
-        table,
-        lambda name: (
-            column_at(name)
-            if is_array_file(name)
-            else LargeColumn(Steady(Cells(files, name), name))
-        ),
-    )
+    names = list(encoder.columns)
+    encoder.set_params(sparse_output=False).fit(next(frames(files, names)))
+    passes: list[None] = []
+
+    def encoded() -> Iterator[NDArray[Any]]:
+        for frame in frames(files, names):
+            if not passes:
+                encoder.fit(frame)
+            yield encoder.transform(frame)
+        passes.append(None)
+
+    def state() -> object:
+        return [stamps(file) for file in files]
+
+    def column(name: str) -> Parts:
+        if is_array_file(name):
+            return column_at(name)
+        return Parts(lambda: (cells_of(f[name]) for f in frames(files, [name])), name, state)
+
+    rows = Parts(encoded, state=state, width=len(encoder.get_feature_names_out()))
+    return LargeTable(MadeRows(rows), scratch=scratch), column
 
 
 def _stacked(parts: list[Any]) -> Any:

@@ -294,13 +294,13 @@ def _arrow(file: str, fields: list[int] | None = None) -> Iterator[Any]:
 
 
 def _array_frames(file: str, columns: list[str]) -> _Frames:
-    from pabi.execute.sources import Slices
+    from pabi.execute.sources import slices
 
     pandas = extra("pandas", "train")
     array, names = _array(file)
     _require(file, columns, names)
     numbers = [names.index(column) for column in columns]
-    for rows in Slices(array).chunks():
+    for rows in slices(array):
         for first in range(0, len(rows), ROWS):
             yield pandas.DataFrame(rows[first : first + ROWS][:, numbers], columns=columns)
 

@@ -386,7 +386,7 @@ def _read_in_passes(
         raise InvalidInput("target.levels", "missing: --scratch needs the levels of the target")
     table, column = large_encoded(files, encoder, scratch)
     targets = column(target).mapped(lambda cells: schema.targets(target, cells))
-    users = next((ids_of(column(name).whole()) for name in groups), None)
+    users = next((ids_of(column(name).together()) for name in groups), None)
     return _Table(table, targets, users, None)
 
 

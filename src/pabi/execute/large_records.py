@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pabi.execute.blocks import Rows, block_length, by_row, copy_rows
-from pabi.execute.large_tables import LargeTable, large_column, large_table, names_among
+from pabi.execute.large_tables import LargeTable, large_table
 from pabi.execute.records import MOST_ROWS, SHORTENED, Records, RowBlock
-from pabi.execute.source_files import LargeColumn
-from pabi.execute.sources import Chunks, Parts, Steady, ahead, held_as, rechunked, storage
+from pabi.execute.sources import Chunks, Parts, Read, held_as, rechunked, storage
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
 
@@ -71,34 +71,35 @@ class LargeRecords(Records):
         *,
         without: Sequence[str] = (),
     ) -> None:
-        self._table = table = large_table(X) or LargeTable(X)
-        self._source, d = table.features(without)
-        self.scratch = table.scratch
-        self._begin(d, feature_norm, intercept_scaling, ranges)
+        table = X if isinstance(X, LargeTable) else LargeTable(X)
+        self._begin(
+            table, table.without(*without).features(), feature_norm, intercept_scaling, ranges
+        )
         self.n = self._checked_once()
 
-    def column(self, cells: Any, argument: str = "y") -> LargeColumn:
+    def column(self, cells: Any, argument: str = "y") -> Parts:
         """A column beside the rows: one of the table's, by name, or cells of any kind."""
-        return large_column(self._table, cells, argument)
+        return self._table.beside(cells, argument)
 
     @classmethod
-    def derived(cls, chunks: Parts, of: LargeRecords, width: int, norm: float) -> Self:
+    def derived(cls, read: Read, of: LargeRecords, width: int, norm: float) -> Self:
         """Rows that are made from others anew in every pass, of `width` columns and at most this norm."""
         own = cls.__new__(cls)
-        own._source, own.n, own._table, own.scratch = (
-            Steady(chunks, "X"),
-            of.n,
-            of._table,
-            of.scratch,
-        )
-        own._begin(width, norm, None, None)
+        own._begin(of._table, Parts(read, width=width), norm, None, None)
+        own.n = of.n
         return own
 
     def _begin(
-        self, d: int, feature_norm: float | None, intercept_scaling: float | None, ranges: Any
+        self,
+        table: LargeTable,
+        source: Parts,
+        feature_norm: float | None,
+        intercept_scaling: float | None,
+        ranges: Any,
     ) -> None:
-        self.sparse = False
-        self._declare(d, feature_norm, intercept_scaling, ranges)
+        assert source.width is not None
+        self._table, self._source, self.scratch, self.sparse = table, source, table.scratch, False
+        self._declare(source.width, feature_norm, intercept_scaling, ranges)
         self._pass: _Pass | None = None
 
     def blocks(self, rows: Rows) -> Iterator[RowBlock]:
@@ -108,18 +109,13 @@ class LargeRecords(Records):
         length = block_length(self.d, MOST_ROWS)
         for first in range(rows.start, rows.stop, length):
             last = min(first + length, rows.stop)
-            yield self.block_of(
-                self.stored(first, last), slice(first - rows.start, last - rows.start)
-            )
+            features = self.as_numbers(self.stored(first, last))
+            part = slice(first - rows.start, last - rows.start)
+            yield RowBlock(part, features, *self._bounded(features))
 
     def _held(self) -> Records:
         """These rows: they are bounded whenever they are read."""
         return self
-
-    def block_of(self, stored: NDArray[Any], part: slice) -> RowBlock:
-        """The block of rows that are held as `stored` has them."""
-        features = self.as_numbers(stored)
-        return RowBlock(part, features, *self._bounded(features))
 
     def as_numbers(self, stored: NDArray[Any]) -> Array:
         """(m, d) float64 rows within the declared ranges, in memory of their own."""
@@ -140,8 +136,7 @@ class LargeRecords(Records):
     def _checked_once(self) -> int:
         """How many rows there are, all of which were looked at."""
         n, length = 0, block_length(self.d, MOST_ROWS)
-        for chunk in ahead(self._source.chunks()):
-            self._refuse_other_shapes(chunk)
+        for chunk in self._source:
             numbers = held_as(storage(chunk.dtype), chunk)
             n += len(numbers)
             for first in range(0, len(chunk), length):
@@ -174,27 +169,21 @@ class LargeRecords(Records):
             squares = np.einsum("ij,ij->i", rows, rows)
             return bool(np.max(squares, initial=0.0) <= limit * _WELL_WITHIN)  # NaN is not
 
-    def _refuse_other_shapes(self, chunk: NDArray[Any]) -> None:
-        if chunk.ndim != 2 or chunk.shape[1] != self.d:
-            raise InvalidInput(
-                "X", f"expected {self.d} columns in every part, got {chunk.shape[1:]}"
-            )
 
-
-def records_of(X: Any, *beside: Any) -> Records:
-    """The rows of a table as they are, in memory or not; what names a column `beside` is no feature."""
+def records_of(X: Any, *bounds: Any, without: Sequence[str] = ()) -> Records:
+    """The rows of a table within bounds as of `Records`; `without`: columns that are no features."""
     if (table := large_table(X)) is None:
-        return Records(X)
-    return LargeRecords(table, without=names_among(*beside))
+        return Records(X, *bounds)
+    return LargeRecords(table, *bounds, without=without)
 
 
 class _Pass:
     """A pass over a source, from row `at` on."""
 
-    def __init__(self, source: Steady, at: int) -> None:
+    def __init__(self, source: Parts, at: int) -> None:
         self.at = 0
         self._sizes: list[int] = []
-        self._rows = rechunked(ahead(source.chunks()), iter(self._sizes.pop, None))
+        self._rows = rechunked(iter(source), iter(self._sizes.pop, None))
         while self.at < at:
             self.rows(min(MOST_ROWS, at - self.at))
 
@@ -274,8 +263,8 @@ class RowMap:
     def mapped(self, records: Records, anywhere: bool = False) -> Records:
         """The mapped rows, of a large table in passes of their own; `anywhere`: as of `table`."""
         if isinstance(records, LargeRecords):
-            parts = Parts(lambda: self._tables(records, anywhere))
-            return LargeRecords.derived(parts, records, records.width, self.norm)
+            read = partial(self._tables, records, anywhere)
+            return LargeRecords.derived(read, records, records.width, self.norm)
         return Records._of_own(self.table(records, anywhere), self.norm)
 
     def _tables(self, records: Records, anywhere: bool) -> Chunks:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import glob
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,27 +14,24 @@ import numpy as np
 
 from pabi.execute.array_names import is_array_file
 from pabi.execute.source_files import (
-    ArrayRows,
-    ArrowColumns,
-    LargeColumn,
     array_at,
+    array_parts,
+    arrow_columns,
     arrow_dataset,
-    column_of,
+    names_of_columns,
     numeric_columns,
     require_columns,
 )
 from pabi.execute.sources import (
-    DaskArray,
-    DaskFrame,
-    PartChange,
-    RowsOfChange,
-    Slices,
-    Source,
-    Steady,
-    refuse_containers,
+    Change,
+    Parts,
+    dask_blocks,
+    dask_partitions,
+    row_by_row,
     storage,
 )
-from pabi.features.table_parts import PassesTable
+from pabi.features.cells import cells_of
+from pabi.features.table_parts import PassesTable, checked_part
 from pabi.numbers.errors import InvalidInput
 
 _ENDINGS = (".parquet", ".pq", ".feather", ".arrow")
@@ -125,272 +123,160 @@ class LargeTable(PassesTable):
             raise InvalidInput("columns", "expected at least one feature, got none")
         return left
 
-    def features(self, without: Sequence[str] = ()) -> tuple[Steady, int]:
-        """The features, which are numbers.
-
-        Parameters
-        ----------
-        without : sequence of str
-            Columns that have another part.
-
-        Returns
-        -------
-        Steady
-            The rows.
-        int
-            How many columns they have.
-
-        Raises
-        ------
-        InvalidInput
-            No column is left, a file lacks one, or one is not of numbers.
-        """
-        names = self.feature_names(without)
-        source, width = _features(self._data, names, self._path)
-        return Steady(source, "X"), width
-
-    def width(self, without: Sequence[str] = ()) -> int:
-        """How many columns the features have.
-
-        Parameters
-        ----------
-        without : sequence of str
-            Columns that have another part.
-
-        Returns
-        -------
-        int
-            d.
-
-        Raises
-        ------
-        InvalidInput
-            No column is left.
-        """
-        names = self.feature_names(without)
+    def width(self) -> int:
+        """How many columns the features have."""
+        names = self.feature_names()
         return int(self._data.shape[1]) if names is None else len(names)
 
-    def cells(self, without: Sequence[str] = ()) -> tuple[Steady, int]:
-        """The features as they are, numbers or not.
+    def features(self) -> Parts:
+        """The features, which are numbers. Raises InvalidInput where a file lacks one, or one is none."""
+        return _rows(self._data, self.feature_names(), self._path)
 
-        Parameters
-        ----------
-        without : sequence of str
-            Columns that have another part.
+    def cells(self) -> Parts:
+        """The features as they are, objects where columns have names. Raises InvalidInput likewise."""
+        return _rows(self._data, self.feature_names(), self._path, numeric=False)
 
-        Returns
-        -------
-        Steady
-            The rows, objects where columns are of several types.
-        int
-            How many columns they have.
-
-        Raises
-        ------
-        InvalidInput
-            No column is left, or a file lacks one.
-        """
-        names = self.feature_names(without)
-        if names is None or isinstance(self._data, MadeRows):
-            return self.features(without)
-        if _home(self._data) == "dask":
-            return Steady(DaskFrame(self._data, names), "X"), len(names)
-        require_columns(self._data, names)
-        return Steady(ArrowColumns(self._data, names, None), "X"), len(names)
-
-    def is_numeric(self, without: Sequence[str] = ()) -> bool:
-        """Whether all features are numbers.
-
-        Parameters
-        ----------
-        without : sequence of str
-            Columns that have another part.
-
-        Returns
-        -------
-        bool
-            It follows from the types of columns; no row is read.
-
-        Raises
-        ------
-        InvalidInput
-            No column is left.
-        """
-        self.feature_names(without)
-        try:
-            self.features(without)
-        except InvalidInput:
-            return False
-        return True
-
-    def chosen(self, names: Sequence[str]) -> LargeTable:
-        """The same table with these features.
-
-        Parameters
-        ----------
-        names : sequence of str
-            Columns, in their order; of an array, which has no names, it takes all.
-
-        Returns
-        -------
-        LargeTable
-            It reads the same files.
-
-        Raises
-        ------
-        InvalidInput
-            A column is missing.
-        """
-        if isinstance(self._data, MadeRows):
-            if self.names is not None and self.names != tuple(names):
-                raise InvalidInput("X", f"expected the columns {list(names)!r}")
-            return self
-        missing = [name for name in names if self.names is not None and name not in self.names]
-        if missing:
-            raise InvalidInput("X", f"expected a column {missing[0]!r}, it has none")
-        return (
-            self
-            if self.names is None
-            else LargeTable(self._data, columns=names, scratch=self.scratch)
-        )
-
-    def with_rows(self, source: Source, width: int, names: Sequence[str] | None) -> LargeTable:
-        """A table of other rows beside the columns of this one.
-
-        Parameters
-        ----------
-        source : Source
-            The rows, one for each of this table.
-        width : int
-            How many columns they have.
-        names : sequence of str, optional
-            Their names. None: they have none.
-
-        Returns
-        -------
-        LargeTable
-            Its columns that are no features are those of this table.
-
-        Raises
-        ------
-        InvalidInput
-            The folder for scratch files cannot be written to any more.
-        """
-        named = None if names is None else tuple(names)
-        return LargeTable(MadeRows(source, width, named, self), scratch=self.scratch)
-
-    def introduce(self, transformer: Any, *beside: Any) -> None:
-        """Sets what scikit-learn's checks of X set.
-
-        Parameters
-        ----------
-        transformer : estimator
-            Its `n_features_in_` and `feature_names_in_` are set.
-        *beside : object
-            What stands beside the features. Of it, names are those of columns.
-
-        Raises
-        ------
-        InvalidInput
-            No column is left.
-        """
-        without = names_among(*beside)
-        names = self.feature_names(without)
-        transformer.n_features_in_ = self.width(without)
-        if names is not None:
-            transformer.feature_names_in_ = np.array(names, dtype=object)
-        elif hasattr(transformer, "feature_names_in_"):
-            del transformer.feature_names_in_
-
-    def source_for(
-        self, estimator: Any, read: Callable[[LargeTable], tuple[Steady, int]] | None = None
-    ) -> Steady:
-        """The rows as an estimator was fitted to them.
-
-        Parameters
-        ----------
-        estimator : estimator
-            A fitted one.
-        read : callable, optional
-            What it reads of a table: rows, and how many columns they have. None: its numbers.
-
-        Returns
-        -------
-        Steady
-            The columns by their names, in the order of the fit.
-
-        Raises
-        ------
-        InvalidInput
-            There are other columns.
-        """
-        names = getattr(estimator, "feature_names_in_", None)
-        chosen = self if names is None else self.chosen([str(name) for name in names])
-        source, d = chosen.features() if read is None else read(chosen)
-        if d != estimator.n_features_in_:
-            raise InvalidInput("X", f"expected {estimator.n_features_in_} columns, got {d}")
-        return source
-
-    def made_by(
-        self, transformer: Any, change: PartChange, source: Steady | None = None
-    ) -> LargeTable:
-        """The table of what a transformer makes of the rows.
-
-        Parameters
-        ----------
-        transformer : transformer
-            A fitted one.
-        change : callable
-            What becomes of some rows, each by itself.
-        source : Steady, optional
-            The rows as it was fitted to them. None: the numbers of the columns.
-
-        Returns
-        -------
-        LargeTable
-            It is made anew in every pass.
-
-        Raises
-        ------
-        InvalidInput
-            There are other columns, or `set_output` asks for a frame.
-        """
-        refuse_containers(transformer)
-        own = self.source_for(transformer) if source is None else source
-        rows = RowsOfChange(own, change, transformer.n_features_in_)
-        names = transformer.get_feature_names_out()
-        named = hasattr(transformer, "feature_names_in_")
-        return self.with_rows(rows, len(names), names.tolist() if named else None)
-
-    def column(self, name: str, argument: str = "y") -> LargeColumn:
-        """One column, its cells as they are.
-
-        Parameters
-        ----------
-        name : str
-            The column.
-        argument : str
-            What names it, for the message of an error.
-
-        Returns
-        -------
-        LargeColumn
-            It is read where it is gone through.
-
-        Raises
-        ------
-        InvalidInput
-            There is no such column; the error names the argument.
-        """
+    def column(self, name: str, argument: str = "y") -> Parts:
+        """The cells of one column as they are. Raises InvalidInput, which names the argument."""
         if isinstance(self._data, MadeRows) and self._data.beside is not None:
             return self._data.beside.column(name, argument)
         self._require(name, argument)
-        if _home(self._data) == "dask":
-            source: Source = DaskFrame(self._data[name])
-        else:
-            require_columns(self._data, [name])
-            source = ArrowColumns(self._data, name, None)
-        return LargeColumn(Steady(source, argument))
+        return _rows(self._data, name, None, argument)
+
+    def beside(self, cells: Any, argument: str = "y") -> Parts:
+        """A column beside the features: one of the table's, by name, or cells of any kind."""
+        if isinstance(cells, Parts):
+            return cells
+        if isinstance(cells, str):
+            return self.column(cells, argument)
+        if _home(cells) == "dask":
+            read = dask_blocks if hasattr(cells, "blocks") else dask_partitions
+            return Parts(partial(read, cells), argument)
+        return array_parts(cells if _home(cells) == "zarr" else cells_of(cells), argument)
+
+    def chosen(self, names: Sequence[str]) -> LargeTable:
+        """The same table with these features, in this order; all of an array. Raises InvalidInput."""
+        if self.names is None or self.feature_names() == tuple(names):
+            return self
+        if missing := [name for name in names if name not in self.names]:
+            raise InvalidInput("X", f"expected a column {missing[0]!r}, it has none")
+        if isinstance(self._data, MadeRows):
+            return self._taken([self.names.index(name) for name in names])
+        return LargeTable(self._data, columns=names, scratch=self.scratch)
+
+    def _taken(self, places: list[int]) -> LargeTable:
+        """The same table with the columns at these places, of rows that are made or of an array."""
+        rows = self.features().mapped(lambda cells: cells[:, places], len(places))
+        return self.with_rows(rows, None if self.names is None else [self.names[j] for j in places])
+
+    def without(self, *beside: Any) -> LargeTable:
+        """The same table without the columns among these, which stand beside its features."""
+        names = self.feature_names([cells for cells in beside if isinstance(cells, str)])
+        return self if names is None else self.chosen(names)
+
+    def with_rows(self, rows: Parts, names: Sequence[str] | None) -> LargeTable:
+        """A table of other rows, one for each of this one, beside the columns of this one."""
+        named = None if names is None else tuple(names)
+        return LargeTable(MadeRows(rows, named, self), scratch=self.scratch)
+
+    def read_by(self, step: Any, *beside: Any, reset: bool = False) -> Parts:
+        """The rows as a step reads them, in the columns it was fitted to.
+
+        `reset`: it is to be fitted to all but those that stand `beside`, and notes them. Raises InvalidInput
+        for other columns.
+        """
+        if reset:
+            self.introduce(step, *beside)
+        names = getattr(step, "feature_names_in_", None)
+        chosen = self if names is None else self.chosen([str(name) for name in names])
+        rules: dict[str, Any] = getattr(step, "_rules", dict)()
+        rows = chosen.cells() if rules.get("dtype", float) is None else chosen.features()
+        if rows.width != step.n_features_in_:
+            raise InvalidInput("X", f"expected {step.n_features_in_} columns, got {rows.width}")
+        return rows.mapped(partial(checked_part, **rules))
+
+    def introduce(self, step: Any, *beside: Any) -> None:
+        """Sets what scikit-learn's checks of X set; of what stands `beside`, names are those of columns."""
+        table = self.without(*beside)
+        names = table.feature_names()
+        step.n_features_in_ = table.width()
+        if names is not None:
+            step.feature_names_in_ = np.array(names, dtype=object)
+        elif hasattr(step, "feature_names_in_"):
+            del step.feature_names_in_
+
+    def made_by(self, step: Any, change: Change) -> LargeTable:
+        """The table of what `change` makes of the rows as a step reads them, in every pass anew.
+
+        Raises InvalidInput for other columns, or where `set_output` asks for a frame.
+        """
+        refuse_containers(step)
+        names = step.get_feature_names_out().tolist()
+        rows = self.read_by(step).cut().mapped(change, len(names))
+        return self.with_rows(rows, names if hasattr(step, "feature_names_in_") else None)
+
+    # What scikit-learn asks of an array or a frame where it takes columns side by side.
+
+    ndim = 2
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, d); rows of which it is not known how many there are take a pass."""
+        if isinstance(self._data, MadeRows) and self._data.beside is not None:
+            return self._data.beside.shape[0], self.width()
+        count = getattr(self._data, "shape", (None,))[0]
+        if _is_dataset(self._data):
+            count = self._data.count_rows()
+        if not isinstance(count, int):
+            count = self.cells().counted().rows
+        return int(count or 0), self.width()
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the features, x0, x1, … of an array."""
+        return list(self.feature_names() or names_of_columns(self.width()))
+
+    def __getitem__(self, key: Any) -> LargeTable:
+        """The same table with these features, by their names or places."""
+        rows, chosen = key
+        if rows != slice(None):
+            raise InvalidInput("X", "expected all rows of a table that is read in passes")
+        names, kind = self.columns, np.asarray(chosen).dtype.kind
+        if not isinstance(chosen, slice):
+            chosen = [names.index(one) if kind in "OU" else one for one in np.ravel(chosen)]
+        places = np.arange(len(names))[chosen].tolist()
+        return (
+            self._taken(places) if self.names is None else self.chosen([names[j] for j in places])
+        )
+
+    def __narwhals_dataframe__(self) -> _Frame:
+        return _Frame(self)
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise InvalidInput(
+            "X", "expected steps of this library for a large table: others read it into memory"
+        )
+
+    def __array_function__(self, function: Any, *call: Any) -> Any:
+        """Columns side by side, as numpy has those of arrays, without names."""
+        _, (tables, *_), options = call
+        beside = function is np.hstack or (function is np.concatenate and options.get("axis") == 1)
+        if not beside or not all(isinstance(table, LargeTable) for table in tables):
+            return self.__array__()
+        rows = row_by_row(
+            [table._typed() for table in tables],
+            lambda *parts: np.hstack(parts),
+            "X",
+            sum(table.width() for table in tables),
+        )
+        return self.with_rows(rows, None)
+
+    def _typed(self) -> Parts:
+        """The features as numbers where their types say that they are, else as they are."""
+        try:
+            return self.features()
+        except InvalidInput:
+            return self.cells()
 
     def _require(self, name: str, argument: str) -> None:
         if self.names is None:
@@ -403,20 +289,40 @@ class LargeTable(PassesTable):
 
 @dataclass(frozen=True)
 class MadeRows:
-    """Rows that are made in every pass, such as encoded ones, of `width` numbers each.
+    """Rows that are made in every pass, such as encoded ones.
 
-    `names`: of the numbers. `beside`: the table whose other columns stand beside them.
+    `names`: of their columns. `beside`: the table whose other columns stand beside them.
     """
 
-    source: Source
-    width: int
+    rows: Parts
     names: tuple[str, ...] | None = None
     beside: LargeTable | None = None
 
     @property
-    def shape(self) -> tuple[int | None, int]:
-        """(unknown, width)."""
-        return None, self.width
+    def shape(self) -> tuple[int | None, int | None]:
+        """(unknown, columns)."""
+        return None, self.rows.width
+
+
+@dataclass(frozen=True)
+class _Frame:
+    """A table as narwhals knows frames; scikit-learn finds columns by it from version 1.9 on."""
+
+    _native_frame: LargeTable
+    _version: Any = None
+
+    def __narwhals_dataframe__(self) -> _Frame:
+        return self
+
+    def _with_version(self, version: Any) -> _Frame:
+        return _Frame(self._native_frame, version)
+
+    def __getitem__(self, key: Any) -> _Frame:
+        return _Frame(self._native_frame[key], self._version)
+
+    def __getattr__(self, name: str) -> Any:
+        table = self._native_frame
+        return getattr(table, name) if name in ("columns", "shape") else table.__array__()
 
 
 def large_table(X: Any) -> LargeTable | None:
@@ -426,33 +332,30 @@ def large_table(X: Any) -> LargeTable | None:
     return LargeTable(X) if _home(X) in ("dask", "zarr") or _is_dataset(X) else None
 
 
-def large_column(table: LargeTable, cells: Any, argument: str = "y") -> LargeColumn:
-    """A column beside a table: one of its own, by name, or cells of any kind."""
-    if isinstance(cells, LargeColumn):
-        return cells
-    if isinstance(cells, str):
-        return table.column(cells, argument)
-    if _home(cells) == "dask":
-        return LargeColumn(Steady(_dask_column(cells), argument))
-    if _home(cells) == "zarr":
-        return LargeColumn(Steady(Slices(cells), argument))
-    return column_of(cells, argument)
+def in_memory(X: Any, cells: Any, argument: str) -> Any:
+    """Cells beside a table: as they are, but those of a column, of dask's or of Zarr's, which are read."""
+    table = large_table(X)
+    large = isinstance(cells, (str, Parts)) or _home(cells) in ("dask", "zarr")
+    return cells if table is None or not large else table.beside(cells, argument).together()
 
 
-def is_large(cells: Any) -> bool:
-    """Whether cells are not in memory: a column's name, or one of dask or Zarr."""
-    return isinstance(cells, str) or _home(cells) in ("dask", "zarr")
+def refuse_containers(step: Any) -> None:
+    """Raises InvalidInput where scikit-learn would make a frame of what a transformer returns."""
+    from sklearn import get_config
 
-
-def names_among(*cells: Any) -> tuple[str, ...]:
-    """Those of the arguments that name a column."""
-    return tuple(cell for cell in cells if isinstance(cell, str))
+    own = getattr(step, "_sklearn_output_config", {})
+    container = own.get("transform", get_config()["transform_output"])
+    if container != "default":
+        raise InvalidInput(
+            "set_output", f'expected "default" for a large table, got {container!r}: it is no frame'
+        )
 
 
 def _opened(data: Any) -> Any:
     """What is read: a dataset, an array or a data frame."""
     if isinstance(data, (str, os.PathLike)):
-        return _at(os.fspath(data))
+        path = os.fspath(data)
+        return array_at(path) if is_array_file(path) else arrow_dataset(_files([path]))
     if isinstance(data, (list, tuple)) and all(isinstance(d, (str, os.PathLike)) for d in data):
         return arrow_dataset(_files([os.fspath(one) for one in data]))
     is_table = (
@@ -468,10 +371,6 @@ def _opened(data: Any) -> Any:
     if len(set(columns)) < len(columns) or not all(isinstance(name, str) for name in columns):
         raise InvalidInput("X", "expected columns with names, each of its own, that are text")
     return data
-
-
-def _at(path: str) -> Any:
-    return array_at(path) if is_array_file(path) else arrow_dataset(_files([path]))
 
 
 def _files(paths: list[str]) -> list[str]:
@@ -509,18 +408,36 @@ def _names(data: Any) -> tuple[str, ...] | None:
     return tuple(map(str, data.columns)) if hasattr(data, "columns") else None
 
 
-def _features(data: Any, names: Sequence[str] | None, path: str | None) -> tuple[Source, int]:
+def _rows(
+    data: Any,
+    names: str | Sequence[str] | None,
+    path: str | None,
+    argument: str = "X",
+    *,
+    numeric: bool = True,
+) -> Parts:
+    """Columns of these names, or the cells of one column; all columns of an array."""
     if isinstance(data, MadeRows):
-        return data.source, data.width
+        return data.rows
+    own = _home(data) == "dask"
     if names is None:
         held = storage(number_type(data.dtype))
-        own: Source = DaskArray(data, held) if _home(data) == "dask" else Slices(data)
-        return own if path is None else ArrayRows(path, data), int(data.shape[1])
-    if _home(data) == "dask":
-        kinds = [number_type(data.dtypes[name], name) for name in names]
-        return DaskFrame(data, names, storage(np.result_type(*kinds))), len(names)
-    require_columns(data, names)
-    return ArrowColumns(data, names, numeric_columns(data, names)), len(names)
+        width = int(data.shape[1])
+        return (
+            Parts(partial(dask_blocks, data, held), width=width)
+            if own
+            else array_parts(data, path=path)
+        )
+    one = isinstance(names, str)
+    if not own:
+        require_columns(data, [names] if isinstance(names, str) else names)
+        dtype = numeric_columns(data, names) if numeric and not one else None
+        return arrow_columns(data, names, dtype, argument)
+    if one:
+        return Parts(partial(dask_partitions, data[names]), argument)
+    kinds = [number_type(data.dtypes[name], name) for name in names] if numeric else [object]
+    dtype = storage(np.result_type(*kinds)) if numeric else np.dtype(object)
+    return Parts(partial(dask_partitions, data, names, dtype), width=len(names))
 
 
 def number_type(dtype: Any, name: str | None = None) -> np.dtype[Any]:
@@ -530,10 +447,6 @@ def number_type(dtype: Any, name: str | None = None) -> np.dtype[Any]:
         where = "" if name is None else f" in the column {name!r}"
         raise InvalidInput("X", f"expected real numbers{where}, got dtype {dtype}")
     return kind
-
-
-def _dask_column(cells: Any) -> Source:
-    return DaskArray(cells) if hasattr(cells, "blocks") else DaskFrame(cells)
 
 
 def _home(value: Any) -> str:

@@ -26,8 +26,7 @@ from pabi.execute.batches import BUCKET, Buckets, Secret, sorted_by
 from pabi.execute.blocks import Rows, block_length, copy_rows, rows_in
 from pabi.execute.large_records import LargeRecords
 from pabi.execute.records import MOST_ROWS, RowBlock
-from pabi.execute.source_files import LargeColumn
-from pabi.execute.sources import Ahead, rechunked
+from pabi.execute.sources import Ahead, Parts, rechunked
 from pabi.numbers.errors import InvalidInput
 
 # A file for rows that do not fit into memory, in their secret order.
@@ -72,10 +71,10 @@ _GATHERED = 1 << 20  # bytes of rows, about, that are put beside one another bef
 class Layout:
     """The rows of `records` with what stands beside them, in the order that `arrange` was last given.
 
-    `targets`: (n, …) in memory, or a `LargeColumn`. `weights`: the same, None for all ones.
+    `targets`: (n, …). `weights`: (n,), None for all ones.
     """
 
-    def __init__(self, records: LargeRecords, targets: Any, weights: Any) -> None:
+    def __init__(self, records: LargeRecords, targets: Parts, weights: Parts | None) -> None:
         self.records, self._targets, self._weights = records, targets, weights
         self._shelf: _Shelf | None = None
 
@@ -119,9 +118,9 @@ class Layout:
     def _rows(self) -> Iterator[NDArray[Any]]:
         """All rows in their own order, as they are held, in one array that is overwritten."""
         n, length = self.records.n, block_length(self.records.d, MOST_ROWS)
-        beside = {"target": _parts(self._targets, length)}
+        beside = {"target": rechunked(iter(self._targets), repeat(length))}
         if self._weights is not None:
-            beside["weight"] = _parts(self._weights, length)
+            beside["weight"] = rechunked(iter(self._weights), repeat(length))
         room: NDArray[Any] = np.empty(0)
         filled = 0
         for first in range(0, n, length):
@@ -134,9 +133,8 @@ class Layout:
             for name, values in cells.items():
                 held[name] = values
             copy_rows(stored, held["x"])
-            block = self.records.block_of(held["x"], slice(0, len(stored)))
-            # Beside the numbers they were found of: nothing that an earlier pass found says what these are.
-            held["scale"], held["norm"] = block.scale, block.norm
+            # Beside the numbers they are found of: nothing that an earlier pass found says what these are.
+            held["scale"], held["norm"] = self.records._bounded(self.records.as_numbers(held["x"]))
             if filled + length > len(room) or first + length >= n:
                 yield room[:filled]
                 filled = 0
@@ -160,13 +158,6 @@ def in_a_row(rows: Rows) -> Rows:
     if last - first + 1 == len(rows) and np.array_equal(rows, np.arange(first, last + 1)):
         return slice(first, last + 1)
     return rows
-
-
-def _parts(cells: Any, length: int) -> Iterator[NDArray[Any]]:
-    """Cells in memory or of a `LargeColumn`, so many at a time."""
-    if isinstance(cells, LargeColumn):
-        return rechunked(cells.chunks(), repeat(length))
-    return (cells[i : i + length] for i in range(0, len(cells), length))
 
 
 def _bytes(held: NDArray[Any]) -> memoryview:

@@ -21,7 +21,7 @@ from pabi.execute.blocks import Rows, by_row, part_of
 from pabi.execute.large_records import LargeRecords, records_of
 from pabi.execute.layouts import Layout
 from pabi.execute.records import MOST_ROWS, Records, RowBlock, as_labels
-from pabi.execute.source_files import LargeColumn, first_of
+from pabi.execute.sources import Parts
 from pabi.execute.sums import GradientSum, Limit, Total, UserRows, longest_chain
 from pabi.features.cells import cells_of, doubles_of, table_of
 from pabi.numbers import validate
@@ -76,16 +76,17 @@ class LinearGradients:
     def __init__(
         self,
         X: Any,
-        targets: NDArray[Any],
+        targets: NDArray[Any] | Parts,
         residual: Residual,
         outputs: int | None = None,
         steepness: float | None = None,
     ) -> None:
         self.records = (X if isinstance(X, Records) else records_of(X))._held()
-        self._targets = targets if isinstance(targets, LargeColumn) else np.array(targets)
+        own = targets if isinstance(targets, Parts) else Parts.of(np.asarray(targets), "y")
+        self._targets = own.mapped(np.array)  # which nobody changes afterwards
         self._residual = residual
         self.steepness = steepness
-        self._weights: Any = None
+        self._weights: Parts | None = None
         self.shape = (self.records.width,) if outputs is None else (self.records.width, outputs)
         self.layout = self._new_layout()
 
@@ -95,17 +96,23 @@ class LinearGradients:
         return Layout(self.records, self._targets, self._weights) if large else None  # type: ignore[arg-type]
 
     def _blocks(self, rows: Rows) -> Iterator[RowBlock]:
-        return self.records.blocks(rows) if self.layout is None else self.layout.blocks(rows)
+        """The requested rows, block by block, with their targets and weights."""
+        if self.layout is not None:
+            return self.layout.blocks(rows)
+        return (
+            self._with_cells(block, part_of(rows, block.part))
+            for block in self.records.blocks(rows)
+        )
+
+    def _with_cells(self, block: RowBlock, rows: Rows) -> RowBlock:
+        weight = None if self._weights is None else self._weights.array[rows]
+        return block._replace(target=self._targets.array[rows], weight=weight)
 
     def __call__(self, theta: ArrayLike, rows: NDArray[np.intp]) -> Array:
         """(m, *θ.shape): each gradient at `theta` of the m `rows`, unclipped."""
         point = self._point(theta)
         weights = [
-            self._weighted(
-                self._alike(self.records.predictor(block, point), self._of(rows, block)),
-                rows,
-                block,
-            )
+            _weighted(self._alike(self.records.predictor(block, point), block.target), block)
             for block in self._blocks(rows)
         ]
         weight = np.concatenate(weights) if weights else np.zeros((0, *self.shape[1:]))
@@ -122,8 +129,7 @@ class LinearGradients:
         term = np.zeros(point.shape, order="C" if self.records.sparse else "F")
         for block in self._blocks(rows):
             predictor = self.records.predictor(block, point, limit.anywhere)
-            weight = self._cut(predictor, self._of(rows, block), block.norm, limit)
-            weight = self._weighted(weight, rows, block)
+            weight = _weighted(self._cut(predictor, block.target, block.norm, limit), block)
             # Where a predictor overflows, the record is left out: it must not turn the sum into NaN.
             weight[~np.isfinite(weight)] = 0.0
             if limit.shrink != 1.0:
@@ -142,7 +148,7 @@ class LinearGradients:
         total.add(term)
         return total.value
 
-    def weighted(self, weights: ArrayLike) -> Self:
+    def weighted(self, weights: ArrayLike | Parts) -> Self:
         """The same gradients, each times the weight of its record.
 
         Weights are applied after residuals are clipped. Since no weight is above 1, no gradient is longer and
@@ -163,8 +169,11 @@ class LinearGradients:
         InvalidInput
             `weights`; no message shows them.
         """
+        own = weights if isinstance(weights, Parts) else Parts.of(cells_of(weights), "weights")
         other = copy(self)
-        other._weights = _checked_weights(weights, self.records.n)
+        other._weights = own.mapped(_checked_weights)
+        if own.array is not None and own.array.shape != (self.records.n,):
+            raise InvalidInput("weights", f"expected {self.records.n} numbers, one a row of X")
         other.layout = other._new_layout()
         return other
 
@@ -194,19 +203,6 @@ class LinearGradients:
             )
         return residual
 
-    def _weighted(self, residual: Array, rows: Rows, block: RowBlock) -> Array:
-        if self._weights is not None:
-            weights = block.weight
-            if weights is None:
-                weights = self._weights[part_of(rows, block.part)]
-            residual *= weights if residual.ndim == 1 else weights[:, None]
-        return residual
-
-    def _of(self, rows: Rows, block: RowBlock) -> Any:
-        if self.layout is not None:
-            return block.target
-        return self._targets[part_of(rows, block.part)]
-
     def _point(self, theta: ArrayLike) -> Array:
         point = np.asarray(theta, dtype=np.float64)
         if point.shape != self.shape:
@@ -214,13 +210,16 @@ class LinearGradients:
         return point
 
 
-def _checked_weights(weights: Any, n: int) -> Any:
-    """(n,) float64 weights in [0, 1], or a `LargeColumn` of them. Raises InvalidInput, which shows none."""
-    if isinstance(weights, LargeColumn):
-        return weights.mapped(lambda cells: _checked_weights(cells, len(cells)))
-    values = np.array(doubles_of("weights", cells_of(weights)))  # which nobody changes afterwards
-    if values.shape != (n,):
-        raise InvalidInput("weights", f"expected {n} numbers, one a row of X")
+def _weighted(residual: Array, block: RowBlock) -> Array:
+    """The residuals of a block, each times the weight of its record, where there are weights."""
+    if block.weight is not None:
+        residual *= block.weight if residual.ndim == 1 else block.weight[:, None]
+    return residual
+
+
+def _checked_weights(cells: Any) -> Array:
+    """(m,) float64 weights in [0, 1]. Raises InvalidInput, which shows none."""
+    values = np.array(doubles_of("weights", cells_of(cells)))  # which nobody changes afterwards
     if not np.all((values >= 0.0) & (values <= 1.0)):
         raise InvalidInput("weights", "expected numbers in [0, 1]")
     return values
@@ -245,11 +244,12 @@ class LossGradients(LinearGradients):
     `classes`: K, where targets are classes.
     """
 
-    def __init__(self, loss: LinearLoss, X: Any, y: ArrayLike, classes: int | None = None) -> None:
-        records = X if isinstance(X, Records) else records_of(X, y)
+    def __init__(self, loss: LinearLoss, X: Any, y: Any, classes: int | None = None) -> None:
+        named = (y,) if isinstance(y, str) else ()
+        records = X if isinstance(X, Records) else records_of(X, without=named)
         column = records.column(y) if isinstance(records, LargeRecords) else y
-        targets = targets_of(loss, column, records.n, classes)
-        outputs = first_of(targets).shape[1] if loss.response == "vector" else classes
+        targets = _read_targets(loss, column, records.n, classes)
+        outputs = targets.first().shape[1] if loss.response == "vector" else classes
         super().__init__(records, targets, _residual_of(loss), outputs, fraction_up(loss.steepness))
         self.loss = loss
         self._in_ball = _residual_of(loss.in_ball())
@@ -507,15 +507,8 @@ def _residual_of(loss: LinearLoss) -> Residual:
 # Targets.
 
 
-def targets_of(
-    loss: LinearLoss, y: ArrayLike | LargeColumn, n: int, classes: int | None = None
-) -> Any:
-    """(n,) targets as `loss` reads them: labels ±1, numbers, or class numbers. Raises InvalidInput.
-
-    Those of a `LargeColumn` are a `LargeColumn`; all its cells are checked.
-    """
-    if isinstance(y, LargeColumn):
-        return _column_of_targets(loss, y, n, classes)
+def targets_of(loss: LinearLoss, y: ArrayLike, n: int, classes: int | None = None) -> Any:
+    """(n,) targets as `loss` reads them: labels ±1, numbers, or class numbers. Raises InvalidInput."""
     match loss.response:
         case "sign":
             return signs(y, n)
@@ -529,10 +522,14 @@ def targets_of(
             assert_never(loss.response)
 
 
-def _column_of_targets(loss: LinearLoss, y: LargeColumn, n: int, classes: int | None) -> Any:
+def _read_targets(loss: LinearLoss, y: Any, n: int, classes: int | None) -> Parts:
+    """The targets as `loss` reads them, all of which are checked once."""
+    if not isinstance(y, Parts):
+        return Parts.of(targets_of(loss, y, n, classes), "y")
+    if y.array is not None:
+        return y.mapped(lambda cells: targets_of(loss, cells, n, classes))
     targets = y.mapped(lambda cells: targets_of(loss, cells, len(cells), classes))
-    checked = y.mapped(_OnePair()) if loss.response == "sign" else targets
-    checked.checked(n)
+    (y.mapped(_OnePair()) if loss.response == "sign" else targets).counted(n)
     return targets
 
 

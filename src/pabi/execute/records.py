@@ -10,9 +10,8 @@ from __future__ import annotations
 import mmap
 from collections.abc import Iterator
 from copy import copy
-from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -45,8 +44,7 @@ _FEW_ROUNDINGS, _ROUNDINGS_OF_ENDS = 8.0 * HALF_ULP, 2.0**-40
 SHORTENED = 1.0 - 2.0**-30  # a row whose factor is above it was within the norm, but for roundings
 
 
-@dataclass(frozen=True)
-class RowBlock:
+class RowBlock(NamedTuple):
     """Some rows of the data as float64, dense or CSR, before they are scaled down.
 
     `part`: which of the requested rows. `scale`: (m,) factors ≤ 1 that bring the rows within the

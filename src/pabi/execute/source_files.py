@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import repeat
+from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +16,12 @@ from pabi.execute.sources import (
     READ,
     Chunks,
     Parts,
-    Slices,
-    Steady,
     readable,
-    rechunked,
+    slices,
     stamp,
     storage,
 )
-from pabi.features.cells import cells_of, joined
+from pabi.features.cells import cells_of
 from pabi.numbers.errors import InvalidInput, extra
 
 # Columns of Parquet, Feather and Arrow files, read some rows at a time.
@@ -34,44 +31,33 @@ from pabi.numbers.errors import InvalidInput, extra
 _FEWEST, _MOST = 1 << 12, 1 << 16
 
 
-@dataclass(frozen=True)
-class ArrowColumns:
-    """Columns of a dataset of pyarrow's, or one column.
+def arrow_columns(
+    dataset: Any, names: str | Sequence[str], dtype: np.dtype[Any] | None, argument: str = "X"
+) -> Parts:
+    """Columns of a dataset of pyarrow's, or the cells of one column, file by file.
 
     `names`: a string for one column. `dtype`: of numbers, None for cells as they are, objects where there are
     several columns.
     """
+    one = isinstance(names, str)
+    columns = [names] if isinstance(names, str) else list(names)
+    cell = np.dtype(object) if dtype is None else dtype
+    rows = READ // (cell.itemsize * len(columns)) // _FEWEST * _FEWEST
 
-    dataset: Any
-    names: str | Sequence[str]
-    dtype: np.dtype[Any] | None
+    def read() -> Chunks:
+        for batch in _batches(dataset, columns, min(_MOST, max(_FEWEST, rows))):
+            yield cells_of(batch.column(0)) if one else _rows(batch, cell)
 
-    def chunks(self) -> Chunks:
-        """All rows in turn, file by file."""
-        for batch in _batches(self.dataset, self._columns, self._together):
-            if isinstance(self.names, str):
-                yield cells_of(batch.column(0))
-            else:
-                yield _rows(batch, np.dtype(object) if self.dtype is None else self.dtype)
+    return Parts(read, argument, partial(_state, dataset), width=None if one else len(columns))
 
-    @property
-    def _columns(self) -> list[str]:
-        return [self.names] if isinstance(self.names, str) else list(self.names)
 
-    @property
-    def _together(self) -> int:
-        """How many rows are read together."""
-        cell = np.dtype(object) if self.dtype is None else self.dtype
-        rows = READ // (cell.itemsize * len(self._columns)) // _FEWEST * _FEWEST
-        return min(_MOST, max(_FEWEST, rows))
-
-    def state(self) -> object:
-        """Sizes and times of the files; None where the dataset is in memory."""
-        filesystem = getattr(self.dataset, "filesystem", None)
-        if filesystem is None:
-            return None
-        about = filesystem.get_file_info(list(self.dataset.files))
-        return tuple((one.path, one.size, one.mtime_ns) for one in about)
+def _state(dataset: Any) -> object:
+    """Sizes and times of the files; None where the dataset is in memory."""
+    filesystem = getattr(dataset, "filesystem", None)
+    if filesystem is None:
+        return None
+    about = filesystem.get_file_info(list(dataset.files))
+    return tuple((one.path, one.size, one.mtime_ns) for one in about)
 
 
 def arrow_dataset(files: Any) -> Any:
@@ -188,95 +174,6 @@ def _line(error: BaseException) -> str:
     return str(error).partition("\n")[0]
 
 
-# Targets and weights of rows that do not fit into memory: one column, read some rows at a time.
-
-
-_TOGETHER = 1 << 16  # cells
-
-
-@dataclass(frozen=True, eq=False)
-class LargeColumn:
-    """Cells, one a row or (K,) a row, and what becomes of them row by row.
-
-    `source`: the cells as they are. `change`: (m, …) cells ↦ (m, …), each from itself alone.
-    """
-
-    source: Steady
-    change: Callable[[NDArray[Any]], NDArray[Any]] = np.asarray
-
-    def chunks(self) -> Chunks:
-        """All cells in turn, changed."""
-        return map(self.change, self.source.chunks())
-
-    def mapped(self, change: Callable[[NDArray[Any]], NDArray[Any]]) -> LargeColumn:
-        """The cells, changed once more."""
-        before = self.change
-        return replace(self, change=lambda cells: change(before(cells)))
-
-    def first(self) -> NDArray[Any]:
-        """The first cells, at least one. Raises InvalidInput where there is none."""
-        cells = next(filter(len, self.chunks()), None)  # a part may have no rows
-        if cells is None:
-            raise InvalidInput(self.source.name, "expected at least one row, got none")
-        return cells
-
-    def checked(self, rows: int | None = None) -> int:
-        """The number of cells, all of which were changed once.
-
-        Raises InvalidInput where a change does, or where there are not so many.
-        """
-        count = sum(map(len, self.chunks()))
-        if rows is not None and count != rows:
-            raise InvalidInput(self.source.name, "expected as many rows as X has")
-        return count
-
-    def whole(self) -> NDArray[Any]:
-        """All cells, in memory."""
-        return joined(list(self.chunks()))
-
-
-def column_of(cells: Any, name: str) -> LargeColumn:
-    """The column of an array in memory or memory-mapped."""
-    return LargeColumn(Steady(Slices(cells_of(cells)), name))
-
-
-def applied(cells: Any, change: Callable[[NDArray[Any]], NDArray[Any]]) -> Any:
-    """What becomes of cells in memory, now, or of those of a `LargeColumn`, when they are read."""
-    return cells.mapped(change) if isinstance(cells, LargeColumn) else change(cells)
-
-
-def first_of(cells: Any) -> NDArray[Any]:
-    """Some cells, at least one."""
-    return cells.first() if isinstance(cells, LargeColumn) else np.asarray(cells)
-
-
-def labels_of(cells: Any) -> NDArray[Any]:
-    """The distinct cells, in order; of a `LargeColumn` in one pass."""
-    if not isinstance(cells, LargeColumn):
-        return np.unique(cells)
-    labels: NDArray[Any] | None = None
-    for chunk in cells.chunks():
-        own = np.unique(chunk)
-        try:
-            labels = own if labels is None else np.unique(joined([labels, own]))
-        except TypeError:
-            raise InvalidInput("y", "expected labels that are all text, or all numbers") from None
-    return cells.first() if labels is None else labels
-
-
-def product(one: Any, other: Any) -> Any:
-    """The products of weights, one of which at least is a `LargeColumn`."""
-    columns = [
-        c if isinstance(c, LargeColumn) else column_of(c, "sample_weight") for c in (one, other)
-    ]
-
-    def chunks() -> Chunks:
-        sides = (rechunked(column.chunks(), repeat(_TOGETHER)) for column in columns)
-        return (left * right for left, right in zip(*sides, strict=True))
-
-    return LargeColumn(Steady(Parts(chunks), "sample_weight"))
-
-
 # Arrays in files and folders: `.npy` files, which are mapped, and Zarr arrays.
 
 
@@ -291,29 +188,24 @@ def array_at(path: str, dimensions: tuple[int, ...] = (2,)) -> Any:
     return array
 
 
-def column_at(path: str) -> LargeColumn:
+def column_at(path: str) -> Parts:
     """The (n,) cells of an array in a file. Raises InvalidInput naming the path."""
-    return LargeColumn(Steady(ArrayRows(path, array_at(path, (1,))), path))
+    return array_parts(array_at(path, (1,)), path, path)
 
 
-@dataclass(frozen=True)
-class ArrayRows:
-    """The rows of an array in a file or folder, which is known by the sizes and times of all its files."""
+def array_parts(array: Any, name: str = "X", path: str | None = None) -> Parts:
+    """The rows of an array that is read slice by slice; one in a file is known by the times of all its files.
 
-    path: str
-    array: Any
-
-    def chunks(self) -> Chunks:
-        """All rows in turn."""
-        return Slices(self.array).chunks()
-
-    def state(self) -> object:
-        """Sizes and times of the files."""
-        return stamps(self.path)
+    A mapping may differ from the file of its name, so of others only rows can tell.
+    """
+    width = int(array.shape[1]) if array.ndim == 2 else None
+    return Parts(partial(slices, array), name, partial(stamps, path), width)
 
 
-def stamps(path: str) -> object:
-    """What changes when a file, or a file in a folder, does."""
+def stamps(path: str | None) -> object:
+    """What changes when a file, or a file in a folder, does; None where there is none."""
+    if path is None:
+        return None
     if not is_zarr(path):
         return stamp(path)
     return [stamp(str(file)) for file in sorted(Path(path).rglob("*")) if file.is_file()]

@@ -1,4 +1,4 @@
-"""Where rows come from that are not in memory as a whole, and passes over them."""
+"""Rows that come in parts: of an array, or read in passes from where they lie."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import repeat
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,6 @@ from numpy.typing import NDArray
 from pabi.execute.hiding import unshown
 from pabi.execute.records import MOST_ROWS
 from pabi.features.cells import cells_of, columns_of, doubles_of, joined, unmasked
-from pabi.features.table_parts import TablePart
 from pabi.numbers.errors import InvalidInput, extra
 
 # Reading while something else is computed, by one more thread.
@@ -64,67 +64,191 @@ class Ahead(Generic[T]):
 def ahead(values: Iterator[T]) -> Iterator[T]:
     """The same values, of which the next is made while one is used."""
     with ThreadPoolExecutor(1, thread_name_prefix="pabi-reading") as pool:
-        expected = pool.submit(_next, values)
+        expected = pool.submit(next, values, None)
         while (one := expected.result()) is not None:
-            expected = pool.submit(_next, values)
+            expected = pool.submit(next, values, None)
             yield one
 
 
-def _next(values: Iterator[T]) -> T | None:
-    return next(values, None)
-
-
 Chunks = Iterator[NDArray[Any]]
+Change = Callable[[NDArray[Any]], NDArray[Any]]
+Read = Callable[[], Chunks]
 
 READ = 1 << 22  # bytes of rows that are read together, and more where one chunk has more
 _CELLS = np.dtype(object)  # of cells as they are
 _ROWS = 1 << 18  # that are read together at most: what becomes of short ones may be much longer
+_TOGETHER = 1 << 16  # rows of an array in memory
+_HELD = 1 << 22  # numbers of a part that is cut, unless one block of rows has more
 _CHANGED = (
     "it changed while it was read: expected the same rows in every pass; nothing was released"
 )
+_NONE = "expected at least one row, got none"
+_MIXED = "expected labels that are all text, or all numbers"
 
 
-class Source(Protocol):
-    """Rows, or cells of one column, in an order that is always the same."""
-
-    def chunks(self) -> Chunks:
-        """All rows in turn, some at a time."""
-
-    def state(self) -> object:
-        """What is equal as long as nothing changes, without reading rows; None where only rows can tell."""
+def _untold() -> object:
+    return None
 
 
-@dataclass(eq=False)
-class Steady:
-    """A source that is read several times and must not change.
+def _same(cells: NDArray[Any]) -> NDArray[Any]:
+    return cells
 
-    `name`: of the argument, for messages.
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Parts:
+    """Rows of a table, or cells of a column, that come in parts; an array in memory is a source of one.
+
+    `read`: yields all rows as they are, some at a time, in every pass the same ones. `name`: of the argument,
+    for messages. `state`: what is equal as long as nothing changes, found without reading; None where only
+    rows can tell. `width`: how many columns a table has. `change`: what becomes of some rows, of each from
+    itself alone. `array`: all rows, changed already, where they are in memory. `length`: how many make a
+    part; None for parts as they are read. `rows`: how many there are, where they were counted.
     """
 
-    source: Source
-    name: str
-    _before: list[object] = field(default_factory=list)
-    _passed: list[tuple[int, int]] = field(default_factory=list)
+    read: Read
+    name: str = "X"
+    state: Callable[[], object] = _untold
+    width: int | None = None
+    change: Change = _same
+    array: Any = None
+    length: int | None = None
+    rows: int | None = None
+    _noted: dict[str, object] = field(default_factory=dict)  # of rows before they are changed
+
+    def __post_init__(self) -> None:
+        self._noted.setdefault("width", self.width)
+
+    @classmethod
+    def of(cls, cells: Any, name: str = "X") -> Parts:
+        """An array, dense or sparse, as one part."""
+        return cls(lambda: iter(()), name, array=cells)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, d) of a table that is in memory, or was counted."""
+        if self.array is not None:
+            return self.array.shape  # type: ignore[no-any-return]
+        assert self.rows is not None
+        assert self.width is not None
+        return self.rows, self.width
+
+    def __iter__(self) -> Chunks:
+        """All rows in turn, some at a time, of which the next are read while some are used."""
+        if self.array is None:
+            return ahead(self._changed(self.chunks()))
+        firsts = range(0, self.array.shape[0], _TOGETHER)
+        return (self.array[first : first + _TOGETHER] for first in firsts)
 
     def chunks(self) -> Chunks:
-        """All rows in turn. Raises InvalidInput where they are not those of the pass before."""
-        self._compare(self._before, self.source.state())
+        """All rows as they are read. Raises InvalidInput where they are not those of the pass before."""
+        self._compare("state", self.state())
         rows = check = 0
-        chunks = self.source.chunks()
+        chunks = self.read()
         while (chunk := unshown(self.name, lambda: next(chunks, None))) is not None:
-            if chunk.ndim == 0:
-                raise InvalidInput(self.name, "expected rows in every part, got something else")
+            self._refuse_other_shapes(chunk)
             rows += len(chunk)
-            if self._before[0] is None:
+            if self._noted["state"] is None:
                 check = zlib.crc32(_bytes(chunk), check)
             yield chunk
-        self._compare(self._before, self.source.state())
-        self._compare(self._passed, (rows, check))
+        self._compare("state", self.state())
+        self._compare("rows", (rows, check))
 
-    def _compare(self, before: list[Any], now: object) -> None:
-        before[:] = before or [now]
-        if before[0] != now:
+    def _compare(self, what: str, now: object) -> None:
+        if self._noted.setdefault(what, now) != now:
             raise InvalidInput(self.name, _CHANGED)
+
+    def _refuse_other_shapes(self, chunk: NDArray[Any]) -> None:
+        if chunk.ndim == 0:
+            raise InvalidInput(self.name, "expected rows in every part, got something else")
+        width = self._noted["width"]
+        if width is not None and chunk.shape[1:] != (width,):
+            raise InvalidInput(
+                self.name, f"expected {width} columns in every part, got {chunk.shape[1:]}"
+            )
+
+    def _changed(self, chunks: Chunks) -> Chunks:
+        if self.length is not None:
+            chunks = rechunked(chunks, repeat(self.length))
+        for chunk in chunks:
+            yield unshown(self.name, partial(self.change, chunk))
+
+    def mapped(self, change: Change, width: int | None = None) -> Parts:
+        """The rows, changed once more: those in memory now, others whenever they are read.
+
+        `width`: how many columns they have then, where that changes.
+        """
+        if self.array is not None:
+            return Parts.of(change(self.array), self.name)
+        before = self.change
+        return replace(self, change=lambda cells: change(before(cells)), width=width or self.width)
+
+    def cut(self) -> Parts:
+        """The same rows in parts of a multiple of the rows of a block, of about 4 million numbers."""
+        if self.width is None:
+            return self
+        block = max(1, min(MOST_ROWS, _HELD // (self.width + 1)))
+        return replace(self, length=block * max(1, _HELD // (block * self.width)))
+
+    def together(self, change: Change = _same) -> Any:
+        """What becomes of all rows, in memory. Raises InvalidInput where there are none."""
+        if self.array is not None:
+            return change(self.array)
+        parts = list(self.mapped(change))
+        if not parts:
+            raise InvalidInput(self.name, _NONE)
+        return joined(parts)
+
+    def first(self) -> NDArray[Any]:
+        """Some rows, at least one. Raises InvalidInput where there is none."""
+        if self.array is not None:
+            return np.asarray(self.array)
+        rows = next(filter(len, self._changed(self.chunks())), None)  # a part may have no rows
+        if rows is None:
+            raise InvalidInput(self.name, _NONE)
+        return rows
+
+    def counted(self, expected: int | None = None) -> Parts:
+        """The same, of which it is known how many there are; all were changed once.
+
+        Raises InvalidInput where a change does, where there are none, or not so many.
+        """
+        rows = sum(map(len, self)) if self.array is None else self.array.shape[0]
+        if expected is not None and rows != expected:
+            raise InvalidInput(self.name, "expected as many rows as X has")
+        if not rows:
+            raise InvalidInput(self.name, _NONE)
+        return replace(self, rows=rows)
+
+    def labels(self) -> NDArray[Any]:
+        """The distinct cells, in order."""
+        if self.array is not None:
+            return np.unique(self.array)
+        labels: list[NDArray[Any]] = []
+        for cells in self:
+            try:
+                labels = [np.unique(joined([*labels, np.unique(cells)]))]
+            except TypeError:
+                raise InvalidInput("y", _MIXED) from None
+        return labels[0] if labels else self.first()
+
+    def times(self, other: Parts) -> Parts:
+        """The products with as many numbers."""
+        if self.array is not None and other.array is not None:
+            return Parts.of(self.array * other.array, self.name)
+
+        return row_by_row((self, other), lambda left, right: left * right, "sample_weight")
+
+
+def row_by_row(
+    sides: Sequence[Parts], change: Callable[..., NDArray[Any]], name: str, width: int | None = None
+) -> Parts:
+    """What becomes of the rows of several sources with as many rows, of those at one place together."""
+
+    def read() -> Chunks:
+        cut = (rechunked(iter(side), repeat(_TOGETHER)) for side in sides)
+        return (change(*rows) for rows in zip(*cut, strict=True))
+
+    return Parts(read, name, tuple, width)  # each side is itself looked at for changes
 
 
 def _bytes(chunk: NDArray[Any]) -> Any:
@@ -177,36 +301,11 @@ def frame_rows(part: Any, names: Sequence[str], dtype: np.dtype[Any]) -> NDArray
     return np.column_stack([held_as(dtype, cells) for cells in columns])
 
 
-@dataclass(frozen=True)
-class Parts:
-    """Rows that a function makes anew for every pass."""
-
-    make: Callable[[], Chunks]
-
-    def chunks(self) -> Chunks:
-        """All rows in turn."""
-        return self.make()
-
-    def state(self) -> object:
-        """None: only rows can tell."""
-        return None
-
-
-@dataclass(frozen=True)
-class Slices:
-    """An array that is read slice by slice: of numpy, memory-mapped, or of Zarr."""
-
-    array: Any
-
-    def chunks(self) -> Chunks:
-        """All rows in turn."""
-        length = _rows_together(self.array)
-        for first in range(0, self.array.shape[0], length):
-            yield _slice(self.array, first, length)
-
-    def state(self) -> object:
-        """None: a mapping may differ from the file of its name, so only rows can tell."""
-        return None
+def slices(array: Any) -> Chunks:
+    """All rows of an array that is read slice by slice: of numpy, memory-mapped, or of Zarr."""
+    length = _rows_together(array)
+    for first in range(0, array.shape[0], length):
+        yield _slice(array, first, length)
 
 
 def _rows_together(array: Any) -> int:
@@ -235,52 +334,32 @@ def _slice(array: Any, first: int, length: int) -> NDArray[Any]:
     return rows
 
 
-@dataclass(frozen=True)
-class DaskArray:
-    """An array of dask's, computed one block of rows after another.
+def dask_blocks(array: Any, dtype: np.dtype[Any] | None = None) -> Chunks:
+    """All rows of an array of dask's, one block of rows after another.
 
-    `dtype`: of numbers, None for cells as they are.
+    What a block holds has no say in what becomes of the cells of others. `dtype`: of numbers, None for cells
+    as they are.
     """
-
-    array: Any
-    dtype: np.dtype[Any] | None = None
-
-    def chunks(self) -> Chunks:
-        """All rows in turn. What a block holds has no say in what becomes of the cells of others."""
-        for i in range(self.array.numblocks[0]):
-            beside = self.array.blocks[i].to_delayed().ravel().tolist()
-            blocks = list(map(cells_of, extra("dask", "dask").compute(*beside)))
-            if self.dtype is not None:
-                blocks = [held_as(self.dtype, block) for block in blocks]
-            yield joined(blocks, axis=-1)
-
-    def state(self) -> object:
-        """None: only rows can tell."""
-        return None
+    for i in range(array.numblocks[0]):
+        beside = array.blocks[i].to_delayed().ravel().tolist()
+        blocks = list(map(cells_of, extra("dask", "dask").compute(*beside)))
+        if dtype is not None:
+            blocks = [held_as(dtype, block) for block in blocks]
+        yield joined(blocks, axis=-1)
 
 
-@dataclass(frozen=True)
-class DaskFrame:
-    """Columns of a data frame of dask's, or one column, computed partition by partition.
+def dask_partitions(
+    frame: Any, names: Sequence[str] | None = None, dtype: np.dtype[Any] = _CELLS
+) -> Chunks:
+    """All rows of columns of a data frame of dask's, or the cells of a series, partition by partition.
 
     `names`: None for a series, whose cells are as they are. `dtype`: of the cells of several columns, objects
     where they are as they are: a type that a part had by itself would depend on what stands in it.
     """
-
-    frame: Any
-    names: Sequence[str] | None = None
-    dtype: np.dtype[Any] = _CELLS
-
-    def chunks(self) -> Chunks:
-        """All rows in turn."""
-        chosen = self.frame if self.names is None else self.frame[list(self.names)]
-        for i in range(chosen.npartitions):
-            part = chosen.partitions[i].compute()
-            yield cells_of(part) if self.names is None else frame_rows(part, self.names, self.dtype)
-
-    def state(self) -> object:
-        """None: only rows can tell."""
-        return None
+    chosen = frame if names is None else frame[list(names)]
+    for i in range(chosen.npartitions):
+        part = chosen.partitions[i].compute()
+        yield cells_of(part) if names is None else frame_rows(part, names, dtype)
 
 
 def stamp(file: str) -> object:
@@ -297,112 +376,3 @@ def readable(file: str) -> Iterator[None]:
         yield
     except OSError as bad:
         raise InvalidInput(file, f"cannot be read: {bad.strerror}") from None
-
-
-# Cells that are gone through in passes, of a large table or of one in memory.
-
-
-Change = Callable[[NDArray[Any]], NDArray[Any]]
-
-_TOGETHER = 1 << 16  # rows of a table in memory
-
-
-@dataclass(frozen=True, eq=False)
-class TablePasses:
-    """(n, d) cells of a large table, which are read in every pass.
-
-    `change`: (m, d) cells of some rows ↦ what is seen of them, (m, d), row by row.
-    """
-
-    source: Steady
-    shape: tuple[int, int]
-    change: Change
-
-    @classmethod
-    def counted(cls, source: Steady, d: int, change: Change) -> TablePasses:
-        """The cells of a source with d columns, all of which were changed once.
-
-        Raises InvalidInput where a change does, or where there are no rows.
-        """
-        n = 0
-        for cells in ahead(source.chunks()):
-            if cells.ndim != 2 or cells.shape[1] != d:
-                raise InvalidInput(
-                    "X", f"expected {d} columns in every part, got {cells.shape[1:]}"
-                )
-            n += len(change(cells))
-        if n == 0:
-            raise InvalidInput("X", "expected at least one row, got none")
-        return cls(source, (n, d), change)
-
-    def parts(self) -> Iterator[NDArray[Any]]:
-        """All rows in turn, some at a time."""
-        return map(self.change, ahead(self.source.chunks()))
-
-    def mapped(self, change: Change) -> TablePasses:
-        """The cells, changed once more."""
-        before = self.change
-        return replace(self, change=lambda cells: change(before(cells)))
-
-
-Cells = NDArray[Any] | TablePasses
-
-
-def parts_of(table: Cells) -> Iterator[NDArray[Any]]:
-    """All rows in turn, some at a time."""
-    if isinstance(table, TablePasses):
-        return table.parts()
-    return (table[first : first + _TOGETHER] for first in range(0, len(table), _TOGETHER))
-
-
-def changed(table: Cells, change: Change) -> Cells:
-    """What becomes of the cells row by row: now, or of those of a large table when they are read."""
-    return table.mapped(change) if isinstance(table, TablePasses) else change(table)
-
-
-# Rows that transformers make of those of a large table, anew in every pass.
-
-
-PartChange = Callable[[TablePart], NDArray[Any]]
-
-_HELD = 1 << 22  # numbers of a part, unless one block of rows has more
-
-
-@dataclass(frozen=True, eq=False)
-class RowsOfChange:
-    """What becomes of the rows of a source with d columns, some thousand at a time."""
-
-    rows: Steady
-    change: PartChange
-    d: int
-
-    def chunks(self) -> Chunks:
-        """All rows in turn."""
-        return (np.asarray(self.change(TablePart(part))) for part in row_parts(self.rows, self.d))
-
-    def state(self) -> object:
-        """Of what they are made from."""
-        return self.rows.source.state()
-
-
-def row_parts(source: Steady, d: int) -> Iterator[NDArray[Any]]:
-    """All rows in turn, in parts of a multiple of the rows of a block. Raises InvalidInput for other columns
-    than d."""
-    block = max(1, min(MOST_ROWS, _HELD // (d + 1)))
-    length = block * max(1, _HELD // (block * d))
-    for part in rechunked(ahead(source.chunks()), repeat(length)):
-        if part.ndim != 2 or part.shape[1] != d:
-            raise InvalidInput("X", f"expected {d} columns in every part, got {part.shape[1:]}")
-        yield part
-
-
-def refuse_containers(transformer: Any) -> None:
-    """Raises InvalidInput where scikit-learn would make a frame of what a transformer returns."""
-    from sklearn import get_config
-
-    own = getattr(transformer, "_sklearn_output_config", {})
-    container = own.get("transform", get_config()["transform_output"])
-    if container != "default":
-        raise InvalidInput(
-            "set_output", f'expected "default" for a large table, got {container!r}: it is no frame'
-        )

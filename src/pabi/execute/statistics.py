@@ -15,7 +15,7 @@ from pabi.describe.statistics import NoisyColumnStatistics, NoisySecondMoments
 from pabi.execute.hiding import Terms, on_grid
 from pabi.execute.randomness import Randomness
 from pabi.execute.records import MOST_ROWS, Records, RowBlock, longer_than, seen_norm
-from pabi.execute.sources import Cells, parts_of
+from pabi.execute.sources import Parts
 from pabi.execute.sums import Total, UserRows, checked_groups, rounding_room
 from pabi.guarantees.certificate import released_notes
 from pabi.guarantees.guarantee import Guarantee
@@ -310,7 +310,7 @@ _MOST = 1 << 32  # records, so that sums of units are doubles
 
 def conclusions(
     statistics: NoisyColumnStatistics,
-    values: Cells,
+    values: Parts,
     asking: Callable[[int], Asking],
     generator: np.random.Generator,
 ) -> list[tuple[float, ...]]:
@@ -325,7 +325,7 @@ def conclusions(
     while waiting := [(j, one) for j, one in enumerate(searches) if one.conclusion is None]:
         grids = [(j, one.thresholds()) for j, one in waiting]
         totals = [np.zeros(len(grid), dtype=np.int64) for _, grid in grids]
-        for part in parts_of(values):
+        for part in values:
             for (j, grid), total in zip(grids, totals, strict=True):
                 ordered = np.sort(part[:, j])  # NaN is last, and beyond every threshold
                 total += np.searchsorted(ordered, grid, side="right")
@@ -369,7 +369,7 @@ class _Search:
 
 
 def column_moments(
-    statistics: NoisyColumnStatistics, values: Cells, generator: np.random.Generator
+    statistics: NoisyColumnStatistics, values: Parts, generator: np.random.Generator
 ) -> Array:
     """(3, columns): noisy sums of x and of 1 − x² over the values there are, and numbers of missing ones.
 
@@ -377,7 +377,7 @@ def column_moments(
     """
     _refuse_other_tables(statistics, "moments", *values.shape)
     sums = np.zeros((3, values.shape[1]), dtype=np.int64)
-    for part in parts_of(values):
+    for part in values:
         sums += _units(part)
     exact = sums / np.array([[FINENESS], [FINENESS], [1]])
     noise = statistics.column_noise_std

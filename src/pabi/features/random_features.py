@@ -185,14 +185,13 @@ class RandomFeatures(
         check_is_fitted(self)
         refuse_collection(X)
         if isinstance(X, PassesTable):
-            fitted = copy(self)  # where this one is fitted again, rows stay what they are
-            return X.made_by(self, fitted._features)
-        return self._features(X)
+            # Where this one is fitted again, rows stay what they are.
+            return X.made_by(self, copy(self)._features)
+        return self._features(checked(self, X, reset=False))
 
-    def _features(self, X: Any) -> NDArray[np.float32]:
+    def _features(self, rows: Any) -> NDArray[np.float32]:
         """The features of rows in memory."""
         cosines, sines, length, seed = self._settings()
-        rows = checked(self, X, reset=False)
         drawn = frequencies(seed, self.n_features_in_, cosines)
         beside = self.n_features_in_ if self.linear else 0
         size = _BELOW_ONE * math.sqrt((0.5 if self.linear else 1.0) / cosines)

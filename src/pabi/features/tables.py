@@ -17,7 +17,6 @@ from pabi.features.cells import (
     table_of,
     unmasked,
 )
-from pabi.features.table_parts import TablePart
 from pabi.numbers.errors import InvalidInput
 
 T = TypeVar("T")
@@ -70,8 +69,6 @@ def checked(
 
     No cell changes what becomes of another one, whatever their types.
     """
-    if isinstance(X, TablePart):
-        return _checked_part(X.cells, dtype, kwargs.get("ensure_all_finite", True))
     X = unmasked(X)
     rules = {"accept_sparse": "csr" if sparse else False, "dtype": dtype, **kwargs}
     try:
@@ -125,16 +122,3 @@ def _is_plain(X: Any) -> bool:
         return False
     refuse_other_types("X", dtype)
     return dtype.kind in PLAIN
-
-
-def _checked_part(cells: NDArray[Any], dtype: Any, finite: bool | str) -> NDArray[Any]:
-    """The cells, of real numbers unless `dtype` is None. `finite`: as scikit-learn's `ensure_all_finite`."""
-    if dtype is not None and cells.dtype.kind not in "fiub":
-        raise InvalidInput("X", "expected numbers, got text")
-    if cells.dtype.kind == "f" and finite is True and not np.all(np.isfinite(cells)):
-        raise InvalidInput("X", "expected finite numbers, got NaN or infinity")
-    if cells.dtype.kind == "f" and finite == "allow-nan" and np.any(np.isinf(cells)):
-        raise InvalidInput(
-            "X", "expected finite numbers, or NaN where one is missing, got infinity"
-        )
-    return cells

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
 
 from pabi.describe.losses import Loss
 from pabi.describe.scalar_losses import Logistic
 from pabi.describe.vector_losses import BallSoftmax, OneVsRest, Softmax, VectorHuber, executable
 from pabi.execute.linear_gradients import LinearGradients, LossGradients
 from pabi.execute.records import Records
-from pabi.execute.source_files import LargeColumn, applied, labels_of
+from pabi.execute.sources import Parts
 from pabi.features.tables import tagged
 from pabi.forgetting.state_files import StateFile
 from pabi.learn.documentation import LABELS, WEIGHTS, documented
 from pabi.learn.estimators import PrivateLinearModel
 from pabi.learn.plans import Size, TrainingPlan
-from pabi.learn.rows import AllOrNothing, Given, large_scored, number_or_auto, part_by_part
+from pabi.learn.rows import AllOrNothing, Given, number_or_auto, scored
 from pabi.learn.targets import checked_labels, class_set, class_weights, codes_among, labels_in
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
@@ -104,8 +104,9 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
                 "have to be forgotten",
             )
         with AllOrNothing(self):
-            rows, labels, beside = self._labelled(X, y, Given(groups, sample_weight, keep_state))
-            codes, sentences = self._codes_of(labels)
+            beside = Given(groups, sample_weight, keep_state)
+            rows, cells, beside = self._both(X, y, beside, self._held_labels)
+            codes, sentences = self._codes_of(self._labels_of(cells))
             weights, of_weights = self._weights(codes)
             self._train(
                 rows,
@@ -153,49 +154,43 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         outputs = _outputs(validate.integer("classes", count, at_least=2))
         return self._planned(n, d, outputs, unit)
 
-    def _labelled(self, X: Any, y: Any, beside: Given) -> tuple[Any, Any, Given]:
-        """(rows, labels, what stands beside them), checked as far as they are in memory."""
+    def _labels_of(self, y: Parts) -> Parts:
+        """The labels, all that are in memory checked."""
         declared = self.classes is not None
-        if (rows := self._large(X, y, beside.groups, beside.weights)) is None:
-            X, y = self._checked(X, y=labels_in(y, declared=declared))
-            if not declared:
-                check_classification_targets(y)
-            return X, column_or_1d(y), beside
-        column, beside = self._beside(rows, y, beside)
-        labels = column.mapped(lambda cells: checked_labels(cells, declared=declared))
+        labels = y.mapped(lambda cells: checked_labels(cells, declared=declared))
         if not declared:
             check_classification_targets(labels.first())
-        return rows, labels, beside
+        return labels
 
-    def _gradients(self, records: Records, targets: Any, loss: Loss) -> LinearGradients:
+    def _gradients(self, records: Records, targets: Parts, loss: Loss) -> LinearGradients:
         linear = executable(loss.kind, **dict(loss.parameters))
         classes = len(self.classes_) if linear.response == "class" else None
         return LossGradients(linear, records, targets, classes)
 
-    def _seen_targets(self, y: Any) -> tuple[NDArray[np.intp], Array | None]:
-        codes, _ = self._codes_of(labels_in(y, declared=self.classes is not None))
-        weights: Array | None = self._weights(codes)[0]  # type: ignore[assignment]  # of labels in memory
-        return codes, weights
+    def _held_labels(self, y: Any) -> Any:
+        return labels_in(y, declared=self.classes is not None)
 
-    def _weights(self, codes: Any) -> tuple[Array | LargeColumn | None, tuple[str, ...]]:
+    def _seen_targets(self, y: Any) -> tuple[Parts, Parts | None]:
+        codes, _ = self._codes_of(Parts.of(self._held_labels(y), "y"))
+        return codes, self._weights(codes)[0]
+
+    def _weights(self, codes: Parts) -> tuple[Parts | None, tuple[str, ...]]:
         """(weights of the records in (0, 1], what the guarantee assumes of them), if any are stated."""
         if self.class_weight is None:
             return None, ()
         each = class_weights(self.class_weight, self.classes_)
-        return applied(codes, lambda cells: each[cells]), (WEIGHTS,)
+        return codes.mapped(lambda cells: each[cells]), (WEIGHTS,)
 
-    def _codes_of(self, y: Any) -> tuple[Any, tuple[str, ...]]:
+    def _codes_of(self, labels: Parts) -> tuple[Parts, tuple[str, ...]]:
         """(class numbers, what the guarantee assumes of the labels); sets `classes_`."""
         declared = self.classes is not None
-        self.classes_ = class_set(self.classes) if declared else labels_of(y)
+        self.classes_ = class_set(self.classes) if declared else labels.labels()
         if len(self.classes_) < 2:
             raise InvalidInput("y", "expected at least two classes, got one class only")
-        classes = self.classes_
-        codes = applied(y, lambda cells: codes_among(classes, cells))
+        codes = labels.mapped(partial(codes_among, self.classes_))
         return codes, () if declared else (LABELS,)
 
-    @part_by_part
-    def decision_function(self, X: ArrayLike) -> Array:
+    def decision_function(self, X: ArrayLike) -> Any:
         """The linear predictors of rows brought within the declared bounds.
 
         Parameters
@@ -218,11 +213,13 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         NotFittedError
             `fit` was not called before.
         """
-        scores, _ = self._predictor(X)
+        return self._predicted(X, self._scores)
+
+    def _scores(self, rows: Any) -> Array:
+        scores, _ = self._predictor(rows)
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
-    @part_by_part
-    def predict(self, X: ArrayLike) -> NDArray[Any]:
+    def predict(self, X: ArrayLike) -> Any:
         """The class of the largest predictor of each row.
 
         Parameters
@@ -240,10 +237,13 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         InvalidInput, NotFittedError
             As for `decision_function`.
         """
-        scores = self.decision_function(X)
+        return self._predicted(X, self._chosen)
+
+    def _chosen(self, rows: Any) -> NDArray[Any]:
+        scores = self._scores(rows)
         numbers = (scores > 0.0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
-        predicted: NDArray[Any] = self.classes_[numbers]
-        return predicted
+        chosen: NDArray[Any] = self.classes_[numbers]
+        return chosen
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: Any = None) -> float:
         """The share of rows whose class is predicted.
@@ -269,7 +269,7 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         InvalidInput, NotFittedError
             As for `predict`. scikit-learn raises other ValueErrors where y or the weights are wrong.
         """
-        return large_scored(super().score, X, y=y, sample_weight=sample_weight)
+        return scored(super().score, X, y=y, sample_weight=sample_weight)
 
 
 @documented
@@ -313,8 +313,7 @@ class PrivateLogisticRegression(_LinearClassifier):
             return Loss.one_vs_rest(size.norm, size.outputs), _SIGNAL
         return Loss.softmax(size.norm), _SIGNAL
 
-    @part_by_part
-    def predict_proba(self, X: ArrayLike) -> Array:
+    def predict_proba(self, X: ArrayLike) -> Any:
         """The probability of each class for each row.
 
         Where losses were clipped it is the one at which the expected gradient of the clipped loss vanishes
@@ -336,7 +335,10 @@ class PrivateLogisticRegression(_LinearClassifier):
         InvalidInput, NotFittedError
             As for `decision_function`.
         """
-        scores, norm = self._predictor(X)
+        return self._predicted(X, self._probabilities)
+
+    def _probabilities(self, rows: Any) -> Array:
+        scores, norm = self._predictor(rows)
         most, classes = self._most(norm), len(self.classes_)
         in_ball = self.run_.clipping == "ball"
         link: Callable[..., Array] = (BallSoftmax() if in_ball else Softmax()).mean
@@ -346,7 +348,7 @@ class PrivateLogisticRegression(_LinearClassifier):
             link = OneVsRest(classes).probabilities
         return _in_order(link(scores, most), link(scores))
 
-    def predict_log_proba(self, X: ArrayLike) -> Array:
+    def predict_log_proba(self, X: ArrayLike) -> Any:
         """The logarithms of `predict_proba`.
 
         Parameters
@@ -450,21 +452,20 @@ class PrivateRidgeClassifier(_LinearClassifier):
             return Loss.huber(size.norm, self._longest), _LABEL
         return Loss.vector_huber(size.norm, self._longest), _LABEL
 
-    def _gradients(self, records: Records, targets: Any, loss: Loss) -> LinearGradients:
+    def _gradients(self, records: Records, targets: Parts, loss: Loss) -> LinearGradients:
         classes = len(self.classes_)
 
         def indicators(codes: NDArray[Any]) -> Array:
             return np.where(codes == 1, _LABEL, -_LABEL) if classes == 2 else np.eye(classes)[codes]
 
-        return super()._gradients(records, applied(targets, indicators), loss)
+        return super()._gradients(records, targets.mapped(indicators), loss)
 
     @property
     def _longest(self) -> float:
         stated = number_or_auto("threshold", self.threshold, above=0.0)
         return _THRESHOLD if stated is None else stated
 
-    @part_by_part
-    def predict_proba(self, X: ArrayLike) -> Array:
+    def predict_proba(self, X: ArrayLike) -> Any:
         """The probability of each class for each row.
 
         It is the one at which the expected gradient of the clipped loss vanishes (docs, "Convex clipping").
@@ -485,7 +486,10 @@ class PrivateRidgeClassifier(_LinearClassifier):
         InvalidInput, NotFittedError
             As for `decision_function`.
         """
-        scores, norm = self._predictor(X)
+        return self._predicted(X, self._probabilities)
+
+    def _probabilities(self, rows: Any) -> Array:
+        scores, norm = self._predictor(rows)
         most, threshold = self._most(norm), self._longest
         if len(self.classes_) == 2:
             # One residual r of two classes is the vector (−r, r), √2 as long.

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
 
 from pabi.account.calibration import met
 from pabi.budget.ledger import check_ledger
@@ -19,8 +19,9 @@ from pabi.describe.runs import COUNT, NoisySGD
 from pabi.describe.statistics import NoisySecondMoments
 from pabi.describe.step_sizes import evaluated
 from pabi.execute.engine import TrainOptions, train_and_keep
-from pabi.execute.large_tables import is_large, large_column
-from pabi.execute.source_files import LargeColumn
+from pabi.execute.large_tables import in_memory
+from pabi.execute.sources import Parts
+from pabi.features.tables import checked
 from pabi.guarantees.guarantee import Guarantee
 from pabi.learn import plans
 from pabi.learn.documentation import MOST_WEIGHT, ONE_FIT, PREPROCESSING
@@ -46,7 +47,6 @@ from pabi.learn.plans import (
 from pabi.learn.rows import (
     CheckedRows,
     Given,
-    LargeRows,
     count_fit,
     fitted_before,
     number_or_auto,
@@ -123,11 +123,11 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
     def _train(
         self,
         X: Any,
-        targets: Any,
+        targets: Parts,
         outputs: int = 1,
         *,
         beside: Given,
-        weights: Any = None,
+        weights: Parts | None = None,
         sentences: tuple[str, ...] = (),
     ) -> None:
         """Accounts and executes the run on checked `X` and `targets`; sets what `fit` sets.
@@ -137,8 +137,7 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
         """
         check_ledger(self.ledger)
         records = self._records(X)  # checks the bounds that the norm follows from
-        if isinstance(targets, LargeColumn):
-            targets.checked(records.n)
+        targets.counted(records.n)
         groups, of_groups = users_of_rows(beside.groups, self.users, records.n)
         own = sample_weights(beside.weights, self.max_sample_weight, records.n)
         weights = times(weights, own)
@@ -159,19 +158,24 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
             rows = CheckedRows(X, records, targets, weights, groups)
             self._execute(plan, rows, sentences, keeping)
 
-    def _beside(self, rows: LargeRows, y: Any, beside: Given) -> tuple[LargeColumn, Given]:
-        """(the targets of a large table, users and weights of its rows, which are read into memory)."""
+    def _both(
+        self, X: Any, y: Any, beside: Given, held: Callable[[Any], Any], **kwargs: Any
+    ) -> tuple[Any, Parts, Given]:
+        """(the rows to be fitted to, their targets, users and weights, which are read into memory).
+
+        `held`: what is made of targets in memory before they are checked with X.
+        """
+        if (table := self._large(X, y, beside.groups, beside.weights)) is None:
+            X, y = checked(self, X, held(y), **kwargs)
+            return X, Parts.of(y, "y"), beside
         if beside.state is not None:
             raise InvalidInput(
                 "keep_state",
                 "expected None for a table that is read in passes: it takes one in memory",
             )
-        named = {"groups": beside.groups, "sample_weight": beside.weights}
-        held = (
-            large_column(rows.table, cells, name).whole() if is_large(cells) else cells
-            for name, cells in named.items()
-        )
-        return large_column(rows.table, y), Given(*held)
+        groups = in_memory(table, beside.groups, "groups")
+        weights = in_memory(table, beside.weights, "sample_weight")
+        return table, table.beside(y), Given(groups, weights)
 
     def _execute(
         self,
@@ -357,10 +361,9 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
     def _predictor(self, X: Any) -> tuple[Array, Array]:
         """(linear predictor (n, K), norms (n,)) of the vectors the model sees.
 
-        These are rows brought within the declared bounds, as in training. Raises NotFittedError.
+        These are rows, which were checked, brought within the declared bounds as in training.
         """
-        check_is_fitted(self)
-        records = self._records(self._checked(X, reset=False))
+        records = self._records(X)
         centre, reach = self._map()
         coef, intercept = np.atleast_2d(self.coef_), np.atleast_1d(self.intercept_) - self._offset
         theta = (coef * reach).T

@@ -27,6 +27,7 @@ from pabi.execute.large_records import RowMap
 from pabi.execute.large_tables import large_table
 from pabi.execute.linear_gradients import LinearGradients
 from pabi.execute.records import LARGEST, Records
+from pabi.execute.sources import Parts
 from pabi.features.cells import cells_of, table_of, typed
 from pabi.forgetting.state_files import (
     StateFile,
@@ -328,7 +329,7 @@ class ForgettingModel(BoundedRows):
             else {"unit": mapped.unit, "norm": mapped.norm, "equal": mapped.equal},
         }
         arrays = _public_arrays(self)
-        digests = digests_of(rows.X, rows.targets, rows.weights, key)
+        digests = _digests(rows, key)
 
         def keep(walk: State, shown: Array) -> None:
             secret = SecretState(
@@ -359,7 +360,7 @@ class ForgettingModel(BoundedRows):
         self, held: SecretState, table: CheckedRows, blank: NDArray[np.intp]
     ) -> SecretState:
         """The state of another training, in which these rows have no part. Its noise never follows a seed."""
-        rows = table._replace(weights=_wiped(table, blank))
+        rows = table._replace(weights=Parts.of(_wiped(table, blank)))
         states: list[SecretState] = []
         seed, self.random_state = self.random_state, None
         try:
@@ -368,9 +369,7 @@ class ForgettingModel(BoundedRows):
             )
         finally:
             self.random_state = seed
-        digests = without(
-            digests_of(table.X, table.targets, table.weights, states[0].digest_key), blank
-        )
+        digests = without(_digests(table, states[0].digest_key), blank)
         return replace(states[0], digests=digests)
 
     def _matching(self, held: SecretState) -> Self:
@@ -419,12 +418,12 @@ class ForgettingModel(BoundedRows):
                 )
         labels = getattr(self, "classes_", None)
         fill = self._BLANK if labels is None else labels[0]
-        checked_X = self._checked(_with_blanks(X, blank, wiped), reset=False)
+        rows: Parts = self._read(_with_blanks(X, blank, wiped))
         seen, own = self._seen_targets(_filled(y, blank, fill))
         if weights is not None:
             weights = _filled(weights, blank, 0.0)
         stated = sample_weights(weights, self.max_sample_weight, n)
-        return CheckedRows(checked_X, self._records(checked_X), seen, times(own, stated))
+        return CheckedRows(rows.array, self._records(rows.array), seen, times(own, stated))
 
     def _without(
         self, table: CheckedRows, held: SecretState, blank: NDArray[np.intp]
@@ -455,11 +454,11 @@ class ForgettingModel(BoundedRows):
 
     # What the estimators know.
 
-    def _gradients(self, records: Records, targets: Any, loss: Loss) -> LinearGradients:
+    def _gradients(self, records: Records, targets: Parts, loss: Loss) -> LinearGradients:
         """The gradients of that loss at rows of at most its norm."""
         raise NotImplementedError
 
-    def _seen_targets(self, y: Any) -> tuple[NDArray[Any], Array | None]:
+    def _seen_targets(self, y: Any) -> tuple[Parts, Parts | None]:
         """(targets as training sees them, weights of the records)."""
         raise NotImplementedError
 
@@ -557,13 +556,19 @@ def _settled(held: SecretState, records: int, request: Wanted) -> PlannedRequest
 
 def _wiped(table: CheckedRows, blank: NDArray[np.intp]) -> Array:
     """The weights of the rows, 0 for those that are forgotten."""
-    weights = np.ones(table.records.n) if table.weights is None else table.weights.copy()
+    weights = np.ones(table.records.n) if table.weights is None else table.weights.array.copy()
     weights[blank] = 0.0
     return np.asarray(weights)
 
 
+def _digests(rows: CheckedRows, key: bytes) -> NDArray[Any]:
+    """Digests of rows in memory, with their targets and weights."""
+    weights = None if rows.weights is None else rows.weights.array
+    return digests_of(rows.X, rows.targets.array, weights, key)
+
+
 def _refuse_other_data(held: SecretState, table: CheckedRows, blank: NDArray[np.intp]) -> None:
-    digests = digests_of(table.X, table.targets, table.weights, held.digest_key)
+    digests = _digests(table, held.digest_key)
     if not same_rows(held.digests, digests, blank):
         raise InvalidInput(
             "X",

@@ -14,15 +14,12 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from pabi.analyses.column_statistics import failure_of
 from pabi.describe.statistics import NoisyColumnStatistics
-from pabi.execute.large_tables import LargeTable
-from pabi.execute.sources import Cells, Steady, TablePasses, parts_of
+from pabi.execute.sources import Parts
 from pabi.execute.statistics import level_counts
 from pabi.features.cells import text_of, texts_of
-from pabi.features.table_parts import TablePart
-from pabi.features.tables import checked, tagged
+from pabi.features.tables import tagged
 from pabi.learn.documentation import documented
 from pabi.learn.private_columns import PrivateColumns, gaussian_mu
-from pabi.learn.rows import as_it_is_read, large_rows
 from pabi.learn.scaler import MomentsInRanges, means
 from pabi.learn.schema import read_levels
 from pabi.numbers import validate
@@ -40,6 +37,10 @@ MISSING = ""
 class LevelSearch(PrivateColumns):
     """How transformers count levels: the noise and the threshold, and what cells are as levels."""
 
+    def _rules(self) -> Mapping[str, Any]:
+        """Cells of any kind, as they are."""
+        return {"sparse": False, "dtype": None, "ensure_all_finite": False}
+
     def _level_counts(self, n: int, d: int, *, declared: bool) -> NoisyColumnStatistics:
         """The counts that cost (ε, δ)."""
         if declared:
@@ -49,20 +50,11 @@ class LevelSearch(PrivateColumns):
         left = (self.delta - failure_of(threshold, d)) * (1.0 - _ROUNDING)
         return self._with_noise(blank, gaussian_mu(self.epsilon, left))
 
-    def _cells(self, X: Any, *, reset: bool) -> NDArray[Any]:
-        """X as an array of cells, of whatever kind."""
-        return np.asarray(
-            checked(self, X, sparse=False, dtype=None, ensure_all_finite=False, reset=reset)
-        )
 
-    def _source(self, table: LargeTable, without: Sequence[str] = ()) -> tuple[Steady, int]:
-        return table.cells(without)
-
-
-def level_counters(table: Cells, columns: Sequence[int]) -> list[Counter[str]]:
+def level_counters(table: Parts, columns: Sequence[int]) -> list[Counter[str]]:
     """How many records have each level of these columns."""
     counters: list[Counter[str]] = [Counter() for _ in columns]
-    for part in parts_of(table):
+    for part in table:
         for counter, j in zip(counters, columns, strict=True):
             counter.update(texts_of("X", part[:, j]))
     return counters
@@ -140,7 +132,7 @@ class PrivateCategories(
 
     def _learnt(
         self,
-        table: Cells,
+        table: Parts,
         releases: tuple[NoisyColumnStatistics, ...],
         generator: np.random.Generator | None,
     ) -> Mapping[str, Any]:
@@ -152,11 +144,7 @@ class PrivateCategories(
             levels = [tuple(next(shown)) if own is None else own for own in levels]
         return {"categories_": levels}
 
-    def _table(self, X: Any, *, reset: bool) -> NDArray[Any]:
-        return self._cells(X, reset=reset)
-
-    @as_it_is_read
-    def transform(self, X: ArrayLike) -> Array:
+    def transform(self, X: ArrayLike) -> Any:
         """The features of the cells.
 
         Parameters
@@ -176,9 +164,11 @@ class PrivateCategories(
         NotFittedError
             `fit` was not called before.
         """
-        table = self._fitted_table(X)
+        return self._images(X)
+
+    def _image(self, cells: NDArray[Any]) -> Array:
         return np.hstack(
-            [_indicators(texts_of("X", table[:, j]), own) for j, own in enumerate(self.categories_)]
+            [_indicators(texts_of("X", cells[:, j]), own) for j, own in enumerate(self.categories_)]
         )
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
@@ -318,7 +308,7 @@ class PrivateImputer(
 
     def _learnt(
         self,
-        table: Cells,
+        table: Parts,
         releases: tuple[NoisyColumnStatistics, ...],
         generator: np.random.Generator | None,
     ) -> Mapping[str, Any]:
@@ -356,26 +346,10 @@ class PrivateImputer(
         value = 0.0 if self.fill_value is None else self.fill_value
         return validate.number("fill_value", value) if self._numeric else value
 
-    def _table(self, X: Any, *, reset: bool) -> NDArray[Any]:
-        if self._numeric:
-            return np.asarray(super()._table(X, reset=reset))
-        return self._cells(X, reset=reset)
+    def _rules(self) -> Mapping[str, Any]:
+        return (PrivateColumns if self._numeric else LevelSearch)._rules(self)
 
-    def _fitting_table(self, X: Any, y: Any) -> Any:
-        if self._numeric or (rows := large_rows(self, X, y)) is None:
-            return super()._fitting_table(X, y)
-        source, d = rows.table.cells(
-            rows.without
-        )  # as they are: numbers would not say what is true
-        return TablePasses.counted(
-            source, d, lambda part: self._cells(TablePart(part), reset=False)
-        )
-
-    def _source(self, table: LargeTable, without: Sequence[str] = ()) -> tuple[Steady, int]:
-        return table.features(without) if self._numeric else table.cells(without)
-
-    @as_it_is_read
-    def transform(self, X: ArrayLike) -> NDArray[Any]:
+    def transform(self, X: ArrayLike) -> Any:
         """The table with its gaps filled in, and with indicators of them if `add_indicator`.
 
         Parameters
@@ -396,9 +370,11 @@ class PrivateImputer(
         NotFittedError
             `fit` was not called before.
         """
-        table = self._fitted_table(X)
-        gaps = _gaps(table)
-        whole = np.where(gaps, self.statistics_, table.astype(self.statistics_.dtype))
+        return self._images(X)
+
+    def _image(self, cells: NDArray[Any]) -> NDArray[Any]:
+        gaps = _gaps(cells)
+        whole = np.where(gaps, self.statistics_, cells.astype(self.statistics_.dtype))
         indicators = gaps.astype(np.float64).astype(whole.dtype)
         return np.hstack([whole, indicators]) if self.add_indicator else whole
 

@@ -14,7 +14,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
 
 from pabi.budget.filters import GaussianFilter
 from pabi.budget.ledger import check_ledger, reserved
@@ -23,14 +22,13 @@ from pabi.describe.accounted import checked_adjacency
 from pabi.describe.statistics import NoisyColumnStatistics
 from pabi.execute.hiding import unseen
 from pabi.execute.randomness import randomness_from
-from pabi.execute.sources import TablePasses
-from pabi.features.table_parts import TablePart
-from pabi.features.tables import checked, tagged
+from pabi.execute.sources import Parts
+from pabi.features.tables import tagged
 from pabi.guarantees.guarantee import Guarantee
 from pabi.learn.documentation import ONE_FIT, PREPROCESSING
 from pabi.learn.pipelines import notes_of
 from pabi.learn.plans import together
-from pabi.learn.rows import AllOrNothing, PrivateStep, count_fit, fitted_before, large_rows
+from pabi.learn.rows import AllOrNothing, PrivateStep, count_fit, fitted_before
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array, down, up
@@ -149,7 +147,7 @@ class ColumnsPlan:
 class PrivateColumns(PrivateStep):
     """`fit` and `plan` of a transformer that releases statistics of columns.
 
-    Subclasses say what is planned (`_planned`), how X is read (`_table`), and what is learnt (`_learnt`).
+    Subclasses say what is planned (`_planned`), and what is learnt (`_learnt`).
     """
 
     epsilon: float = 1.0
@@ -220,7 +218,7 @@ class PrivateColumns(PrivateStep):
         """
         with AllOrNothing(self):
             check_ledger(self.ledger)
-            table = self._fitting_table(X, y)
+            table = self._read(X, y, reset=True).counted()
             plan = self.plan(*table.shape)
             around = fitted_before(self, strict=self.strict)
             if plan.guarantee is None:
@@ -250,32 +248,18 @@ class PrivateColumns(PrivateStep):
 
     def _learnt(
         self,
-        table: Any,
+        table: Parts,
         releases: tuple[NoisyColumnStatistics, ...],
         generator: np.random.Generator | None,
     ) -> Mapping[str, Any]:
         """The attributes to be kept, computed from noisy statistics and public numbers alone."""
         raise NotImplementedError
 
-    def _table(self, X: Any, *, reset: bool) -> Any:
-        """X as a checked array: of numbers, NaN where one is missing, unless a subclass reads others."""
-        values = checked(self, X, sparse=False, ensure_all_finite="allow-nan", reset=reset)
-        return np.asarray(values, dtype=np.float64)
-
-    def _fitting_table(self, X: Any, y: Any) -> Any:
-        """The table to learn from, all of which was looked at once."""
-        if (rows := large_rows(self, X, y)) is None:
-            return self._table(X, reset=True)
-        source, d = self._source(rows.table, rows.without)
-        return TablePasses.counted(
-            source, d, lambda part: self._table(TablePart(part), reset=False)
-        )
-
-    def _fitted_table(self, X: Any) -> Any:
-        check_is_fitted(self)
-        return self._table(X, reset=False)
-
     # What they share.
+
+    def _rules(self) -> Mapping[str, Any]:
+        """Numbers, NaN where one is missing."""
+        return {"sparse": False, "dtype": np.float64, "ensure_all_finite": "allow-nan"}
 
     def _with_noise(self, blank: NoisyColumnStatistics, mu: float) -> NoisyColumnStatistics:
         return replace(blank, noise_std=up(up(blank.sensitivity) / mu))

@@ -17,7 +17,7 @@ from pabi.describe.scalar_losses import PoissonLoss
 from pabi.describe.vector_losses import executable
 from pabi.execute.linear_gradients import LinearGradients, LossGradients
 from pabi.execute.records import Records
-from pabi.execute.source_files import applied, first_of
+from pabi.execute.sources import Parts
 from pabi.features.cells import cells_of, doubles_of
 from pabi.features.tables import tagged
 from pabi.forgetting.state_files import StateFile
@@ -25,7 +25,7 @@ from pabi.learn import plans
 from pabi.learn.documentation import documented
 from pabi.learn.estimators import PrivateLinearModel
 from pabi.learn.plans import Size, TrainingPlan
-from pabi.learn.rows import AllOrNothing, Given, large_scored, number_or_auto, part_by_part
+from pabi.learn.rows import AllOrNothing, Given, number_or_auto, scored
 from pabi.learn.schema import read_range
 from pabi.learn.targets import numbers_in
 from pabi.numbers import validate
@@ -145,29 +145,33 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
             `ledger`. Each once in a process.
         """
         with AllOrNothing(self):
-            rows, targets, beside = self._with_amounts(
-                X, y, Given(groups, sample_weight, keep_state)
-            )
-            outputs = first_of(targets).shape[1:]
+            beside = Given(groups, sample_weight, keep_state)
+            several = {"multi_output": self._SEVERAL}
+            rows, cells, beside = self._both(X, y, beside, numbers_in, **several)
+            targets = self._amounts_of(cells)
+            outputs = targets.first().shape[1:]
             scale, ranged = self._scale(), self.target_range is not None
             if not ranged:
                 self._warn_of_unstated_bound()
             self._train(
                 rows,
-                applied(targets, scale.seen),
+                targets.mapped(scale.seen),
                 *outputs,
                 beside=beside,
                 sentences=(RANGE,) * ranged,
             )
         return self
 
-    def _seen_targets(self, y: Any) -> tuple[Array, Array | None]:
-        return self._scale().seen(self._amounts_of(y)), None
+    def _seen_targets(self, y: Any) -> tuple[Parts, Parts | None]:
+        return self._amounts_of(Parts.of(np.asarray(y), "y")).mapped(self._scale().seen), None
 
-    def _amounts_of(self, y: Any) -> Array:
-        """(n,) or (n, K) targets in memory."""
-        several = self._SEVERAL and np.ndim(y) == 2 and np.shape(y)[1] > 1
-        return _amounts(np.asarray(y) if several else column_or_1d(y, warn=True), several)
+    def _amounts_of(self, y: Parts) -> Parts:
+        """(n,) or (n, K) targets."""
+        shape = y.first().shape
+        several = self._SEVERAL and shape[1:] not in ((), (1,))
+        if self._SEVERAL and y.array is not None and shape[1:] == (1,):
+            column_or_1d(y.array, warn=True)
+        return y.mapped(lambda cells: _amounts(cells, several))
 
     def _set_coefficients(self, theta: Array) -> None:
         """`coef_` (d,) or (K, d) and `intercept_`, in units of y."""
@@ -210,15 +214,6 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         outputs = validate.integer("targets", targets, at_least=1, at_most=most)
         return self._planned(n, d, outputs, unit)
 
-    def _with_amounts(self, X: Any, y: Any, beside: Given) -> tuple[Any, Any, Given]:
-        """(rows, targets (n,) or (n, K), what stands beside them), checked as far as they are in memory."""
-        if (rows := self._large(X, y, beside.groups, beside.weights)) is None:
-            X, y = self._checked(X, y=numbers_in(y), multi_output=self._SEVERAL)
-            return X, self._amounts_of(y), beside
-        column, beside = self._beside(rows, y, beside)
-        several = self._SEVERAL and column.first().shape[1:] not in ((), (1,))
-        return rows, column.mapped(lambda cells: _amounts(cells, several)), beside
-
     @property
     def _offset(self) -> float:
         return self._scale().centre
@@ -231,7 +226,7 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         limits = self._limits()
         return _TargetScale() if limits is None else _TargetScale.of(*limits)
 
-    def _gradients(self, records: Records, targets: Any, loss: Loss) -> LinearGradients:
+    def _gradients(self, records: Records, targets: Parts, loss: Loss) -> LinearGradients:
         return LossGradients(executable(loss.kind, **dict(loss.parameters)), records, targets)
 
     def _scale_of_predictors(self) -> float:
@@ -263,8 +258,7 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
                 UserWarning,
             )
 
-    @part_by_part
-    def predict(self, X: ArrayLike) -> Array:
+    def predict(self, X: ArrayLike) -> Any:
         """The linear predictor of rows brought within the declared bounds.
 
         Parameters
@@ -286,7 +280,10 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         NotFittedError
             `fit` was not called before.
         """
-        predictor, _ = self._predictor(X)
+        return self._predicted(X, self._fitted_values)
+
+    def _fitted_values(self, rows: Any) -> Array:
+        predictor, _ = self._predictor(rows)
         return predictor[:, 0] if np.ndim(self.coef_) == 1 else predictor
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: Any = None) -> float:
@@ -313,7 +310,7 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         InvalidInput, NotFittedError
             As for `predict`. scikit-learn raises other ValueErrors where y or the weights are wrong.
         """
-        return large_scored(super().score, X, y=y, sample_weight=sample_weight)
+        return scored(super().score, X, y=y, sample_weight=sample_weight)
 
 
 def _amounts(cells: Any, several: bool) -> Array:
@@ -478,8 +475,7 @@ class PrivatePoissonRegressor(_LinearRegressor):
     def _loss(self, size: Size) -> tuple[Loss, float]:
         return Loss.poisson(size.norm, **self._bounds()), 1.0
 
-    @part_by_part
-    def predict(self, X: ArrayLike) -> Array:
+    def predict(self, X: ArrayLike) -> Any:
         """The expected count of each row, exp of its linear predictor.
 
         Parameters
@@ -531,4 +527,4 @@ class PrivatePoissonRegressor(_LinearRegressor):
         def explained(rows: Any, counts: Any, weight: Any) -> Any:
             return d2_tweedie_score(counts, self.predict(rows), sample_weight=weight, power=1)
 
-        return large_scored(explained, X, y=y, sample_weight=sample_weight)
+        return scored(explained, X, y=y, sample_weight=sample_weight)

@@ -5,25 +5,23 @@ from __future__ import annotations
 import math
 import re
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import copy
 from dataclasses import KW_ONLY, dataclass
-from functools import wraps
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from pabi.describe.runs import COUNT
-from pabi.execute.large_records import LargeRecords
-from pabi.execute.large_tables import LargeTable, is_large, large_column, large_table, names_among
+from pabi.execute.large_records import records_of
+from pabi.execute.large_tables import LargeTable, in_memory, large_table
 from pabi.execute.records import Records, seen_norm
-from pabi.execute.source_files import LargeColumn
-from pabi.execute.sources import Steady, row_parts
+from pabi.execute.sources import Parts
 from pabi.execute.sums import UserRows, are_listed, checked_groups
-from pabi.features.table_parts import TablePart
 from pabi.features.tables import checked, tagged
 from pabi.learn.documentation import AGAIN, ENROLLED
 from pabi.numbers import validate
@@ -43,16 +41,13 @@ class Given(NamedTuple):
 
 
 class CheckedRows(NamedTuple):
-    """Rows that were checked. `X`: an array, CSR or rows that are read in passes. `weights`: in [0, 1], None
-    for all ones. `groups`: None where rows are records.
-
-    Targets and weights of a large table are a `Column`.
-    """
+    """Rows that were checked. `X`: an array, CSR or a large table. `weights`: in [0, 1], None for all ones.
+    `groups`: None where rows are records."""
 
     X: Any
     records: Records
-    targets: Any
-    weights: Any = None
+    targets: Parts
+    weights: Parts | None = None
     groups: UserRows | None = None
 
 
@@ -158,93 +153,52 @@ def _is_id(name: str) -> bool:
     return bool(whose and words[-1] in _KEYS) or together
 
 
-# Estimators and transformers on tables that are read in passes: which rows they read, and what of them.
+# Estimators and transformers on tables, in memory or read in passes: what they read, each row by itself.
 
 
-Method = TypeVar("Method", bound=Callable[..., Any])
+class ReadsTables:
+    """A step that reads a table as its `_rules` say."""
+
+    n_features_in_: int
+    feature_names_in_: NDArray[Any]
+
+    def _rules(self) -> Mapping[str, Any]:
+        """Arguments of `checked`: what cells are, and which are refused."""
+        return {}
+
+    def _read(self, X: Any, *beside: Any, reset: bool = False) -> Parts:
+        """The rows, checked: those of an array now, those of a large table whenever they are read.
+
+        `reset`: the step is to be fitted to them; of what stands `beside`, names are those of columns.
+        """
+        if (table := large_table(X)) is not None:
+            return table.read_by(self, *beside, reset=reset)
+        return Parts.of(checked(self, X, reset=reset, **self._rules()))
+
+    def _predicted(self, X: Any, change: Callable[[Any], NDArray[Any]]) -> Any:
+        """What becomes of all rows, each by itself; a large table is read once."""
+        check_is_fitted(self)
+        return self._read(X).cut().together(change)
+
+    def _images(self, X: Any) -> Any:
+        """The images of the rows, each by itself; of a large table another, made anew in every pass."""
+        check_is_fitted(self)
+        if (table := large_table(X)) is not None:
+            # Where this one is fitted again, rows stay what they are.
+            return table.made_by(self, copy(self)._image)
+        return self._image(self._read(X).array)
+
+    def _image(self, cells: Any) -> Any:
+        """What becomes of some rows."""
+        raise NotImplementedError
 
 
-class LargeRows(NamedTuple):
-    """The rows of a table that is read in passes. `without`: columns that are no features."""
-
-    table: LargeTable
-    without: tuple[str, ...]
-
-
-def large_rows(estimator: Any, X: Any, *beside: Any) -> LargeRows | None:
-    """The rows of a large table that `estimator` is fitted to, None of one in memory.
-
-    Sets what scikit-learn's checks of X set. `beside`: what stands beside the features; of it, names are
-    those of columns.
-    """
-    if (table := large_table(X)) is None:
-        return None
-    table.introduce(estimator, *beside)
-    return LargeRows(table, names_among(*beside))
-
-
-def part_by_part(method: Method) -> Method:
-    """The same method of X alone, which takes a large table in one pass, and joins what comes of its parts.
-
-    What comes of a row has to depend on that row alone.
-    """
-
-    @wraps(method)
-    def whole(self: Any, X: Any) -> Any:
-        if (source := _fitted_source(self, X)) is None:
-            return method(self, X)
-        parts = row_parts(source, self.n_features_in_)
-        results = [method(self, TablePart(part)) for part in parts]
-        if not results:
-            raise InvalidInput("X", "expected at least one row, got none")
-        return np.concatenate(results)
-
-    return whole  # type: ignore[return-value]
-
-
-def as_it_is_read(method: Method) -> Method:
-    """The same method of X alone, which makes a large table of a large table, anew in every pass.
-
-    What comes of a row has to depend on that row alone.
-    """
-
-    @wraps(method)
-    def whole(self: Any, X: Any) -> Any:
-        table, source = large_table(X), _fitted_source(self, X)
-        if table is None or source is None:
-            return method(self, X)
-        fitted = copy(self)  # where this one is fitted again, rows stay what they are
-        return table.made_by(self, lambda part: method(fitted, part), source)
-
-    return whole  # type: ignore[return-value]
-
-
-def large_scored(score: Callable[..., Any], X: Any, *, y: Any, sample_weight: Any) -> float:
+def scored(score: Callable[..., Any], X: Any, *, y: Any, sample_weight: Any) -> float:
     """`score(X, y, sample_weight)`, where targets and weights may be columns of a large table X.
 
     They are read into memory, as what is predicted is.
     """
-    if (table := large_table(X)) is not None:
-        y, sample_weight = _whole(table, y, "y"), _whole(table, sample_weight, "sample_weight")
-    return float(score(X, y, sample_weight))
-
-
-def _whole(table: LargeTable, cells: Any, argument: str) -> Any:
-    if isinstance(cells, LargeColumn) or is_large(cells):
-        return large_column(table, cells, argument).whole()
-    return cells
-
-
-def _fitted_source(estimator: Any, X: Any) -> Steady | None:
-    """The rows of a large table as `estimator` was fitted to them, None of a table in memory.
-
-    Raises InvalidInput where it has other columns.
-    """
-    if (table := large_table(X)) is None:
-        return None
-    check_is_fitted(estimator)
-    source: Steady = table.source_for(estimator, estimator._source)
-    return source
+    return float(score(X, in_memory(X, y, "y"), in_memory(X, sample_weight, "sample_weight")))
 
 
 # Which steps of a pipeline are private: what they learn has a guarantee of its own, that of one fit.
@@ -275,7 +229,7 @@ class AllOrNothing:
             self._estimator.__dict__ = self._before
 
 
-class PrivateStep:
+class PrivateStep(ReadsTables):
     """A step whose `fit` releases what it learns with a guarantee, and learns nothing else.
 
     Its clones count fits together. What travels to another process counts there alone; what comes from
@@ -283,10 +237,6 @@ class PrivateStep:
     """
 
     n_features_in_: int
-
-    def _source(self, table: LargeTable, without: Sequence[str] = ()) -> tuple[Steady, int]:
-        """(the rows that are read of a large table, how many columns they have)."""
-        return table.features(without)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)  # type: ignore[misc]
@@ -394,22 +344,21 @@ class BoundedRows(PrivateStep):
     strict: bool = False
     users: Any = None
 
-    def _checked(self, X: Any, **kwargs: Any) -> Any:
-        return checked(self, X, **kwargs)
-
     def _records(self, X: Any) -> Records:
         """The rows of `X` within the declared bounds."""
         norm, constant = self._row_norm(self.n_features_in_), self._intercept_feature
-        if isinstance(X, LargeRows):
-            return LargeRecords(X.table, norm, constant, self._ranges(), without=X.without)
-        return Records(X, norm, constant, self._ranges())
+        return records_of(X, norm, constant, self._ranges())
 
-    def _large(self, X: Any, *beside: Any) -> LargeRows | None:
-        """The rows of a table that is read in passes, None of one in memory; sets what `_checked` sets.
+    def _large(self, X: Any, *beside: Any) -> LargeTable | None:
+        """A table that is read in passes, to be fitted to, None of one in memory; sets what checks of X set.
 
         `beside`: what stands beside the features; of it, names are those of columns.
         """
-        return large_rows(self, LargeTable(X) if isinstance(X, np.memmap) else X, *beside)
+        table = LargeTable(X) if isinstance(X, np.memmap) else large_table(X)
+        if table is None:
+            return None
+        table.introduce(self, *beside)
+        return table.without(*beside)
 
     def _row_norm(self, d: int) -> float:
         """R for d columns, as stated or √d for features in [−1, 1]; without ranges 1."""

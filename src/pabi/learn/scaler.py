@@ -14,11 +14,10 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 
 from pabi.convert.gdp import gdp_to_epsilon
 from pabi.describe.statistics import NoisyColumnStatistics
-from pabi.execute.sources import Cells, changed
+from pabi.execute.sources import Parts
 from pabi.execute.statistics import Asking, Question, column_moments, conclusions
 from pabi.learn.documentation import documented
 from pabi.learn.private_columns import PrivateColumns, onto_unit, root_share
-from pabi.learn.rows import as_it_is_read
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, TargetUnreachable
 from pabi.numbers.rounding import Array
@@ -172,7 +171,7 @@ class RangeSearch(PrivateColumns):
     def _searched(
         self,
         counts: NoisyColumnStatistics,
-        table: Cells,
+        table: Parts,
         generator: np.random.Generator,
         *,
         quantiles: tuple[float, ...],
@@ -187,22 +186,22 @@ class RangeSearch(PrivateColumns):
 
         return conclusions(counts, table, asking, generator)
 
-    def _ranges_from(
+    def _bought(
         self,
         counts: NoisyColumnStatistics,
-        ends: list[tuple[float, ...]],
+        table: Parts,
+        generator: np.random.Generator,
         *,
         quantiles: tuple[float, ...],
         bounds: Array | None,
     ) -> Array:
         """(2, d): the ranges that follow from (low, high) around a low and a high quantile."""
+        ends = self._searched(counts, table, generator, quantiles=quantiles, bounds=bounds)
         margin = margin_of(counts.column_noise_std, counts.columns * counts.questions) / counts.n
         low, high = quantiles
         by = (_widened(low, margin), _widened(1.0 - high, BOTH * margin))
-        rows = []
-        for j, own in enumerate(ends):
-            most = None if bounds is None else (float(bounds[0, j]), float(bounds[1, j]))
-            rows.append(_range(own, by, most))
+        most = [None] * len(ends) if bounds is None else [(a, b) for a, b in bounds.T.tolist()]
+        rows = [_range(own, by, limits) for own, limits in zip(ends, most, strict=True)]
         return np.array(rows, dtype=np.float64).T
 
 
@@ -293,20 +292,20 @@ class PrivateRanges(
 
     def _learnt(
         self,
-        table: Cells,
+        table: Parts,
         releases: tuple[NoisyColumnStatistics, ...],
         generator: np.random.Generator | None,
     ) -> Mapping[str, Any]:
         assert generator is not None
-        how: Any = {
-            "quantiles": self._quantiles(),
-            "bounds": self._declared(self.bounds, table.shape[1]),
+        bounds = self._declared(self.bounds, table.shape[1])
+        quantiles = self._quantiles()
+        return {
+            "ranges_": self._bought(
+                releases[0], table, generator, quantiles=quantiles, bounds=bounds
+            )
         }
-        ends = self._searched(releases[0], table, generator, **how)
-        return {"ranges_": self._ranges_from(releases[0], ends, **how)}
 
-    @as_it_is_read
-    def transform(self, X: ArrayLike) -> Array:
+    def transform(self, X: ArrayLike) -> Any:
         """The values within their ranges, mapped onto [−1, 1] if `scaled`.
 
         Parameters
@@ -327,10 +326,12 @@ class PrivateRanges(
         NotFittedError
             `fit` was not called before.
         """
-        values = self._fitted_table(X)
+        return self._images(X)
+
+    def _image(self, cells: Array) -> Array:
         if self.scaled:
-            return onto_unit(values, self.ranges_)
-        return np.asarray(np.clip(values, *self.ranges_))
+            return onto_unit(cells, self.ranges_)
+        return np.asarray(np.clip(cells, *self.ranges_))
 
 
 QUANTILES = (0.01, 0.99)  # of ranges that are bought
@@ -362,7 +363,7 @@ class MomentsInRanges(RangeSearch):
 
     def _moments(
         self,
-        table: Cells,
+        table: Parts,
         releases: tuple[NoisyColumnStatistics, ...],
         generator: np.random.Generator,
     ) -> tuple[Array, Array]:
@@ -370,11 +371,9 @@ class MomentsInRanges(RangeSearch):
         *before, moments = releases
         ranges = self._declared_ranges(table.shape[1])
         if before:
-            how: Any = {"quantiles": QUANTILES, "bounds": None}
-            ends = self._searched(before[0], table, generator, **how)
-            ranges = self._ranges_from(before[0], ends, **how)
+            ranges = self._bought(before[0], table, generator, quantiles=QUANTILES, bounds=None)
         assert ranges is not None
-        within = changed(table, lambda cells: onto_unit(cells, ranges))
+        within = table.mapped(lambda cells: onto_unit(cells, ranges))
         return ranges, column_moments(moments, within, generator)
 
 
@@ -442,7 +441,7 @@ class PrivateScaler(
 
     def _learnt(
         self,
-        table: Cells,
+        table: Parts,
         releases: tuple[NoisyColumnStatistics, ...],
         generator: np.random.Generator | None,
     ) -> Mapping[str, Any]:
@@ -456,8 +455,7 @@ class PrivateScaler(
         centre, reach = ranges.mean(axis=0), ranges[1] / 2.0 - ranges[0] / 2.0
         return {"ranges_": ranges, "mean_": centre + reach * mean, "scale_": reach * spread}
 
-    @as_it_is_read
-    def transform(self, X: ArrayLike) -> Array:
+    def transform(self, X: ArrayLike) -> Any:
         """The values, centred, scaled and clipped.
 
         Parameters
@@ -478,5 +476,8 @@ class PrivateScaler(
         NotFittedError
             `fit` was not called before.
         """
-        within = np.clip(self._fitted_table(X), *self.ranges_)
+        return self._images(X)
+
+    def _image(self, cells: Array) -> Array:
+        within = np.clip(cells, *self.ranges_)
         return np.asarray(np.clip((within - self.mean_) / self.scale_, -self.bound, self.bound))

@@ -12,9 +12,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn import get_config
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 
 from pabi.describe.files import _unknown
+from pabi.execute.large_tables import LargeTable, large_table, refuse_containers
+from pabi.execute.sources import Parts
 from pabi.features.cells import PLAIN, cells_of, doubles_of, refuse_other_types, text_of, texts_of
 from pabi.features.tables import tagged
 from pabi.learn.rows import id_columns
@@ -300,8 +302,8 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : data frame or dict of columns
-            The table.
+        X : data frame, dict of columns or LargeTable
+            The table. A large one is read once.
         y : object
             Not looked at.
 
@@ -324,13 +326,14 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             have several rows: that is a question, which does not depend on the data.
         """
         self.feature_names_in_ = np.array(list(self.columns), dtype=object)
-        if any(part.beyond for part in self._encoded(X)):
+        beyond = [part.beyond for rows in self._tables(X) for part in self._encoded(rows)]
+        if any(beyond):
             warn_once(
                 "some cells are outside the declared ranges or levels; this warning depends on the "
                 "data: keep it to yourself",
                 UserWarning,
             )
-        if ids := id_columns(X if isinstance(X, Mapping) else X.columns):
+        if ids := id_columns(X if isinstance(X, Mapping) else (large_table(X) or X).columns):
             warn_once(
                 f"has anybody several rows? {', '.join(ids)} looks like an id: if so, give their ids to the "
                 "fit of the model as groups",
@@ -343,20 +346,34 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
         Parameters
         ----------
-        X : data frame or dict of columns
+        X : data frame, dict of columns or LargeTable
             The table.
 
         Returns
         -------
-        CSR matrix or array
+        CSR matrix, array or LargeTable
             (n, d) float64, sparse where a column is categorical, unless `sparse_output` is False. A data
-            frame of the named features where `set_output` says so.
+            frame of the named features where `set_output` says so. Of a large table another, which is not
+            sparse, and is made anew in every pass.
 
         Raises
         ------
         InvalidInput
             The schema or a column is wrong, as for `fit`; `sparse_output` is no bool.
         """
+        if (table := large_table(X)) is None:
+            rows, categorical = self._features(X)
+            return rows if categorical and self._may_be_sparse else rows.toarray()
+        refuse_containers(self)
+        names, own = self.get_feature_names_out().tolist(), clone(self)
+        rows = self._cells(table).cut()
+        return table.with_rows(
+            rows.mapped(lambda cells: own._features(own._by_name(cells))[0].toarray(), len(names)),
+            names,
+        )
+
+    def _features(self, X: Any) -> tuple[Any, bool]:
+        """(the features as CSR, whether some are of levels)."""
         from scipy.sparse import csr_matrix
 
         columns = read_columns(self.columns)
@@ -370,8 +387,26 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             (data.ravel(), indices.ravel(), p * np.arange(n + 1)), shape=(n, int(first[-1]))
         )
         rows.eliminate_zeros()
-        categorical = any(isinstance(column, Categorical) for column in columns.values())
-        return rows if categorical and self._may_be_sparse else rows.toarray()
+        return rows, any(isinstance(column, Categorical) for column in columns.values())
+
+    def _tables(self, X: Any) -> Iterable[Any]:
+        """The table in memory, or the parts of a large one, each with its columns by name."""
+        table = large_table(X)
+        return [X] if table is None else map(self._by_name, self._cells(table))
+
+    def _cells(self, table: LargeTable) -> Parts:
+        if table.names is None:
+            raise InvalidInput("X", "expected columns with names, got an array without")
+        self._refuse_absent(table.columns)
+        return table.chosen(list(self.columns)).cells()
+
+    def _refuse_absent(self, names: Any) -> None:
+        absent = next((name for name in read_columns(self.columns) if name not in names), None)
+        if absent is not None:
+            raise InvalidInput("X", f"expected a column {absent!r}, as the schema declares")
+
+    def _by_name(self, cells: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        return dict(zip(self.columns, cells.T, strict=True))
 
     @property
     def _may_be_sparse(self) -> bool:
@@ -408,9 +443,7 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             raise InvalidInput(
                 "X", f"expected a data frame or a dict of columns, got a {type(X).__name__}"
             )
-        absent = next((name for name in columns if name not in present), None)
-        if absent is not None:
-            raise InvalidInput("X", f"expected a column {absent!r}, as the schema declares")
+        self._refuse_absent(present)
         for name in columns:
             refuse_other_types(name, getattr(X[name], "dtype", None))
         cells = {name: cells_of(X[name]) for name in columns}

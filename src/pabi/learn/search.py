@@ -21,7 +21,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from pabi.budget.ledger import Ledger, check_ledger, reserved
 from pabi.execute.hiding import Machines, on_grid, unseen
-from pabi.execute.large_tables import is_large, large_column, large_table, names_among
+from pabi.execute.large_tables import in_memory, large_table
 from pabi.execute.randomness import (
     KEY_BYTES,
     Randomness,
@@ -30,7 +30,7 @@ from pabi.execute.randomness import (
     keyed_generator,
     randomness_from,
 )
-from pabi.execute.source_files import first_of, labels_of
+from pabi.execute.sources import Parts
 from pabi.execute.sums import UserRows
 from pabi.features.cells import cells_of, typed
 from pabi.guarantees.guarantee import Composed, Guarantee
@@ -90,14 +90,13 @@ class _Tables:
     @property
     def width(self) -> int:
         """How many columns the features have."""
-        table = large_table(self.X)
-        return int(np.shape(self.X)[1]) if table is None else table.width(names_among(self.y))
+        return _width_of(self.X, self.y)
 
     @property
-    def cells(self) -> Any:
-        """The targets: an array, or the column that is read."""
+    def cells(self) -> Parts:
+        """The targets, each as it is."""
         table = large_table(self.X)
-        return typed(targets_of(self.y)) if table is None else large_column(table, self.y)
+        return Parts.of(typed(targets_of(self.y))) if table is None else table.beside(self.y)
 
     @property
     def scored(self) -> int:
@@ -410,7 +409,7 @@ class PrivateSearchCV(PrivateStep, MetaEstimatorMixin, BaseEstimator):  # type: 
         if isinstance(model, Pipeline):
             before, d = _preceding(model, tables)
         width = tables.width if d is None else d
-        outputs = _outputs(tables.cells) if classes is None else len(classes)
+        outputs = _outputs(tables.cells.first()) if classes is None else len(classes)
         if tables.groups is not None:
             last_step(model).set_params(users=tables.groups.users)
         unit = "record" if tables.groups is None else "user"
@@ -431,8 +430,8 @@ class PrivateSearchCV(PrivateStep, MetaEstimatorMixin, BaseEstimator):  # type: 
             return np.unique(np.asarray(last.classes))
         try:
             if self.validation_share is None:
-                return labels_of(tables.cells)
-            every = [cells.astype(object) for cells in (tables.cells, tables.y_scoring)]
+                return tables.cells.labels()
+            every = [cells.astype(object) for cells in (tables.cells.array, tables.y_scoring)]
             return np.unique(typed(np.concatenate(every)))
         except TypeError:
             raise InvalidInput("y", "expected labels of one kind") from None
@@ -527,10 +526,10 @@ class PrivateSearchCV(PrivateStep, MetaEstimatorMixin, BaseEstimator):  # type: 
 
         Parameters
         ----------
-        X : (m, d) array-like
+        X : (m, d) array-like or LargeTable
             Features.
-        y : (m,) array-like
-            Targets.
+        y : (m,) array-like, or str
+            Targets, or the name of a column of a large table.
 
         Returns
         -------
@@ -543,9 +542,8 @@ class PrivateSearchCV(PrivateStep, MetaEstimatorMixin, BaseEstimator):  # type: 
             `fit` was not called before.
         """
         check_is_fitted(self)
-        return float(
-            check_scoring(self.best_estimator_, scoring=self.scoring)(self.best_estimator_, X, y)
-        )
+        scorer = check_scoring(self.best_estimator_, scoring=self.scoring)
+        return float(scorer(self.best_estimator_, X, in_memory(X, y, "y")))
 
     @property
     def classes_(self) -> NDArray[Any]:
@@ -616,12 +614,10 @@ def fit_on(
         public = search._scored_publicly(X_public, y_public)
         unknown = assumed_unknown(search.estimator, strict=False)
         generator = source.generator()
-        table = large_table(X)
-        if table is not None:
+        if large_table(X) is not None:
             _refuse_large(machines, public)
-        rows = _rows_of(X, y) if table is None else large_column(table, y).checked()
-        if table is not None and is_large(groups):
-            groups = large_column(table, groups, "groups").whole()
+        rows = _rows_of(X, y)
+        groups = in_memory(X, groups, "groups")
         users, of_users = search._users(groups, rows)
         tables = (
             _Tables(X=X, y=y, X_scoring=X_public, y_scoring=y_public, rows=rows, groups=users)
@@ -673,10 +669,14 @@ def _preceding(model: Pipeline, tables: _Tables) -> tuple[tuple[Guarantee, ...],
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fitted.fit(tables.X, tables.y)
-    if large_table(tables.X) is None:
-        width = int(fitted.transform(_safe_indexing(tables.X, [0])).shape[1])
-    else:
-        width = _width_of(fitted.transform(tables.X), tables.y)
+    large = large_table(tables.X) is not None
+    image = fitted.transform(tables.X if large else _safe_indexing(tables.X, [0]))
+    if large and large_table(image) is None:
+        raise InvalidInput(
+            "estimator",
+            "expected steps of this library for a large table, one that made an array is among them",
+        )
+    width = _width_of(image, tables.y)
     try:
         whole = guarantee_of(fitted, strict=False)
     except InvalidInput as no:
@@ -686,14 +686,11 @@ def _preceding(model: Pipeline, tables: _Tables) -> tuple[tuple[Guarantee, ...],
     return (_of_any_fit(whole),), width
 
 
-def _width_of(rows: Any, y: Any) -> int:
-    """How many columns beside `y` a large table has that a transformer made."""
-    if (table := large_table(rows)) is None:
-        raise InvalidInput(
-            "estimator",
-            "expected steps of this library for a large table, one that made an array is among them",
-        )
-    return table.width(names_among(y))
+def _width_of(X: Any, y: Any) -> int:
+    """How many columns the features have."""
+    if (table := large_table(X)) is not None:
+        return table.without(y).width()
+    return int(np.shape(X)[1])
 
 
 def _refuse_before(steps: Pipeline) -> None:
@@ -723,7 +720,9 @@ def _of_any_fit(guarantee: Guarantee) -> Guarantee:
 
 
 def _rows_of(X: Any, y: Any) -> int:
-    """How many rows a table in memory has. Raises InvalidInput unless it has columns, and y as many rows."""
+    """How many rows a table has. Raises InvalidInput unless it has columns, and y as many rows."""
+    if (table := large_table(X)) is not None:
+        return table.beside(y).counted().rows or 0
     shape = np.shape(X)
     if len(shape) != 2:
         raise InvalidInput("X", f"expected shape (n, d), got {shape}")
@@ -766,9 +765,8 @@ def _share_of(hits: NDArray[np.bool_], tables: _Tables) -> float:
     return math.fsum((hits * tables.groups_scoring.shares).tolist()) / tables.scored
 
 
-def _outputs(y: Any) -> int:
+def _outputs(table: NDArray[Any]) -> int:
     """How many targets a record has."""
-    table = first_of(y)
     return 1 if table.ndim == 1 else int(table.shape[1])
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.multiclass import type_of_target
 
-from pabi.execute.source_files import LargeColumn, product
+from pabi.execute.sources import Parts
 from pabi.features.cells import PLAIN, cells_of, columns_of, doubles_of, is_missing, table_of, typed
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, warn_once
@@ -137,7 +137,7 @@ _BEYOND = (
 )
 
 
-def sample_weights(stated: Any, most: Any, rows: int) -> Array | None:
+def sample_weights(stated: Any, most: Any, rows: int) -> Parts | None:
     """(rows,) weights in [0, 1], the stated ones over `most`; None where none are stated.
 
     Warns where a weight is above `most`. Raises InvalidInput naming
@@ -154,7 +154,8 @@ def sample_weights(stated: Any, most: Any, rows: int) -> Array | None:
     weights = _numbers(stated, rows)
     if (weights > largest).any():
         warn_once(_BEYOND, UserWarning)
-    return np.minimum(np.minimum(weights, largest) / largest, 1.0)
+    within = np.minimum(np.minimum(weights, largest) / largest, 1.0)
+    return Parts.of(within, "sample_weight")
 
 
 def _numbers(stated: Any, rows: int) -> Array:
@@ -166,10 +167,8 @@ def _numbers(stated: Any, rows: int) -> Array:
     return weights
 
 
-def times(one: Any, other: Array | None) -> Any:
+def times(one: Parts | None, other: Parts | None) -> Parts | None:
     """The product of weights, where there are some."""
     if one is None or other is None:
         return other if one is None else one
-    if isinstance(one, LargeColumn):
-        return product(one, other)
-    return np.asarray(one * other)
+    return one.times(other)

@@ -7,23 +7,21 @@ from typing import Any, Self
 
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
 
 from pabi.budget.ledger import check_ledger
 from pabi.describe.statistics import NoisySecondMoments
 from pabi.execute.hiding import Terms
-from pabi.execute.large_tables import is_large, large_column
+from pabi.execute.large_tables import in_memory
 from pabi.execute.randomness import randomness_from
 from pabi.execute.records import LARGEST, Records
 from pabi.execute.sums import UserRows
-from pabi.features.tables import tagged
+from pabi.features.tables import checked, tagged
 from pabi.learn.documentation import ONE_FIT, PREPROCESSING, documented
 from pabi.learn.pipelines import notes_of
 from pabi.learn.plans import planned, released_moments, resolves, resolving, whitening
 from pabi.learn.rows import (
     AllOrNothing,
     BoundedRows,
-    as_it_is_read,
     count_fit,
     fitted_before,
     users_of_rows,
@@ -136,10 +134,9 @@ class PrivateWhitener(
         """
         with AllOrNothing(self):
             check_ledger(self.ledger)
-            rows = self._large(X, y, groups)
-            records = self._records(self._checked(X) if rows is None else rows)
-            if rows is not None and is_large(groups):
-                groups = large_column(rows.table, groups, "groups").whole()
+            table = self._large(X, y, groups)
+            records = self._records(checked(self, X) if table is None else table)
+            groups = in_memory(table, groups, "groups")
             equal = validate.flag("equal_norms", self.equal_norms)
             output = validate.number(
                 "output_norm", self.output_norm, at_least=1.0 / LARGEST, at_most=LARGEST
@@ -188,7 +185,6 @@ class PrivateWhitener(
             least,
         )
 
-    @as_it_is_read
     def transform(self, X: ArrayLike) -> Any:
         """The rows within the declared bounds, mapped.
 
@@ -213,7 +209,9 @@ class PrivateWhitener(
         NotFittedError
             `fit` was not called before.
         """
-        check_is_fitted(self)
+        return self._images(X)
+
+    def _image(self, cells: Any) -> Any:
         return self.preconditioner_.table(
-            self._records(self._checked(X, reset=False)), anywhere=self.moments_.unit == "user"
+            self._records(cells), anywhere=self.moments_.unit == "user"
         )

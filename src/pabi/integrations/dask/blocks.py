@@ -5,23 +5,26 @@ from __future__ import annotations
 import math
 import mmap
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pabi.execute.large_tables import LargeTable, number_type
 from pabi.execute.source_files import (
-    ArrowColumns,
+    arrow_columns,
     arrow_dataset,
     numeric_columns,
     require_whole_files,
 )
-from pabi.execute.sources import Slices, readable, storage
+from pabi.execute.sources import readable, slices, storage
 from pabi.features.cells import cells_of, joined, typed
 from pabi.numbers.errors import InvalidInput, extra
+
+Read = Callable[[], NDArray[Any]]
 
 _TOGETHER = 1 << 26  # bytes of a mapped array in one partition
 _EXPECTED = (
@@ -30,50 +33,25 @@ _EXPECTED = (
 )
 
 
-@runtime_checkable
-class Reader(Protocol):
-    """Rows that a worker reads by itself."""
-
-    def read(self) -> NDArray[Any]:
-        """The rows."""
+# Rows that a worker reads by itself: it calls what comes in their place.
 
 
-@dataclass(frozen=True)
-class FileRows:
-    """Columns of one Parquet, Feather or Arrow file; see `ArrowColumns`."""
-
-    file: str
-    names: str | Sequence[str]
-    dtype: np.dtype[Any] | None
-
-    def read(self) -> NDArray[Any]:
-        """The rows."""
-        columns = ArrowColumns(arrow_dataset([self.file]), self.names, self.dtype)
-        parts = list(columns.chunks())
-        return joined(parts) if parts else self._none()
-
-    def _none(self) -> NDArray[Any]:
-        """No rows, of the shape of some."""
-        return np.empty((0,) if self.dtype is None else (0, len(self.names)), self.dtype)
+def file_rows(file: str, names: str | Sequence[str], dtype: np.dtype[Any] | None) -> NDArray[Any]:
+    """Columns of one Parquet, Feather or Arrow file; see `arrow_columns`."""
+    parts = list(arrow_columns(arrow_dataset([file]), names, dtype).chunks())
+    return joined(parts) if parts else np.empty((0,) if dtype is None else (0, len(names)), dtype)
 
 
-@dataclass(frozen=True)
-class MappedRows:
-    """Some rows of an array that is a file, such as an `.npy` file."""
-
-    file: str
-    dtype: np.dtype[Any]
-    shape: tuple[int, ...]
-    offset: int
-
-    def read(self) -> NDArray[Any]:
-        """The rows. Raises InvalidInput where the file ends before them."""
-        count = math.prod(self.shape)
-        with readable(self.file):
-            flat = np.fromfile(self.file, self.dtype, count, offset=self.offset)
-        if len(flat) < count:
-            raise InvalidInput(self.file, "it is shorter than it was; nothing was released")
-        return flat.reshape(self.shape)
+def mapped_rows(
+    file: str, dtype: np.dtype[Any], shape: tuple[int, ...], offset: int
+) -> NDArray[Any]:
+    """Some rows of an array that is a file. Raises InvalidInput where it ends before them."""
+    count = math.prod(shape)
+    with readable(file):
+        flat = np.fromfile(file, dtype, count, offset=offset)
+    if len(flat) < count:
+        raise InvalidInput(file, "it is shorter than it was; nothing was released")
+    return flat.reshape(shape)
 
 
 @dataclass(frozen=True)
@@ -95,10 +73,10 @@ class Columns:
 class PartitionedTable:
     """(features, targets, weights) of every partition.
 
-    Delayed values of dask's, `Reader`s, or targets and weights in memory; None for no weights.
+    Delayed values of dask's, functions that read them, or targets and weights in memory; None for no weights.
     """
 
-    parts: list[tuple[Any, Any, Any]]
+    parts: list[tuple[Any, ...]]
     columns: Columns
 
 
@@ -208,15 +186,13 @@ def _of_files(table: LargeTable, y: Any, weights: Any) -> PartitionedTable:
     for name in beside:
         table.column(name)  # every file has it
     require_whole_files(data)
-    names = table.feature_names(without=tuple(beside)) or ()
-    table.features(without=tuple(beside))  # and all of these, as numbers
+    table = table.without(*beside)
+    names = table.feature_names() or ()
+    table.features()  # and every file has all of these, as numbers
     dtype = numeric_columns(data, names)
+    columns = ((names, dtype), (y, None), (weights, None))
     parts = [
-        (
-            FileRows(file, names, dtype),
-            FileRows(file, y, None),
-            None if weights is None else FileRows(file, weights, None),
-        )
+        tuple(None if own is None else partial(file_rows, file, own, kind) for own, kind in columns)
         for file in files
     ]
     return PartitionedTable(parts, Columns(dtype=dtype))
@@ -239,7 +215,7 @@ def _beside_mapped(field: str, cells: Any, sizes: Sequence[int]) -> list[Any]:
     return list(_mapped(values, sizes))
 
 
-def _mapped(array: NDArray[Any], sizes: Sequence[int]) -> Iterator[MappedRows]:
+def _mapped(array: NDArray[Any], sizes: Sequence[int]) -> Iterator[Read]:
     whole = isinstance(array, np.memmap) and isinstance(array.base, mmap.mmap)
     if not (isinstance(array, np.memmap) and whole and array.flags.c_contiguous):
         raise InvalidInput("X", "expected a whole file, its rows one after the other")
@@ -247,16 +223,16 @@ def _mapped(array: NDArray[Any], sizes: Sequence[int]) -> Iterator[MappedRows]:
     row, offset = array.itemsize * math.prod(array.shape[1:]), array.offset
     for size in sizes:
         file = os.path.realpath(str(array.filename))
-        yield MappedRows(file, array.dtype, (size, *array.shape[1:]), offset)
+        yield partial(mapped_rows, file, array.dtype, (size, *array.shape[1:]), offset)
         offset += size * row
 
 
 def _require_its_file(array: Any) -> None:
     """Refuse a mapping that differs from the file of its name, which is what others would read."""
     first = 0
-    for rows in Slices(array).chunks():
+    for rows in slices(array):
         offset = array.offset + first * array.itemsize * math.prod(array.shape[1:])
-        own = MappedRows(str(array.filename), array.dtype, rows.shape, offset).read()
+        own = mapped_rows(str(array.filename), array.dtype, rows.shape, offset)
         if own.tobytes() != rows.tobytes():
             raise InvalidInput("X", "expected the rows of its file: the mapped array has others")
         first += len(rows)

@@ -22,7 +22,7 @@ from pabi.execute.records import Records, numbers_of
 from pabi.execute.sources import frame_rows
 from pabi.execute.sums import GradientSum, RemoteGradients, Total, UserRows
 from pabi.features.cells import PLAIN, cells_of, typed
-from pabi.integrations.dask.blocks import Columns, PartitionedTable, Reader
+from pabi.integrations.dask.blocks import Columns, PartitionedTable
 from pabi.integrations.dask.tasks import Hidden, Refusal
 from pabi.integrations.dask.workers import arithmetic, check_alike, gathered, release, trusted
 from pabi.numbers.errors import InvalidInput, extra
@@ -124,7 +124,7 @@ class PartialSum:
 
 
 def held(recipe: Recipe, number: int, *cells: Any) -> Partition | Refusal:
-    """A partition of these features, targets and weights, or of what `Reader`s read."""
+    """A partition of these features, targets and weights, or of what functions in their place read."""
     try:
         return _held(recipe, number, *cells)
     except InvalidInput as no:
@@ -170,7 +170,7 @@ def _each_its_own(rows: Rows, shares: Array, count: int) -> UserRows:
 
 
 def _held(recipe: Recipe, number: int, *cells: Any) -> Partition:
-    features, *beside = (part.read() if isinstance(part, Reader) else part for part in cells)
+    features, *beside = (part() if callable(part) else part for part in cells)
     if recipe.columns.names is not None:
         features, *beside = _cells(recipe.columns, features, *beside)
     X, y, *rest = (np.ascontiguousarray(part) for part in (features, *beside) if part is not None)

@@ -18,6 +18,7 @@ from pabi.tradeoff.approx_dp import ApproxDP
 from pabi.tradeoff.base import TradeOff
 from pabi.tradeoff.best import Best
 from pabi.tradeoff.bounded_range import BoundedRange
+from pabi.tradeoff.displaced import FixedSizeSubsampled
 from pabi.tradeoff.gaussian import Gaussian
 from pabi.tradeoff.kinds import known_curve
 from pabi.tradeoff.laplace import Laplace
@@ -58,6 +59,8 @@ def gaussian_below(curve: TradeOff) -> float:
             return mu
         case Mixture(parts=parts):
             return parts[-1].mu
+        case FixedSizeSubsampled(apart=apart, largest=mu):
+            return max(mu, apart) if mu > 0.0 else 0.0
         case OfLaw(largest=mu):
             return mu
         case Laplace(epsilon_0=epsilon, probability=p):

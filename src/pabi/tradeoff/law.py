@@ -33,6 +33,7 @@ from pabi.tradeoff.pairs import (
     mirrored,
     normal_mass,
     order_above,
+    short_mass,
 )
 
 # Privacy losses above 0 of mixtures of Gaussians.
@@ -45,6 +46,7 @@ from pabi.tradeoff.pairs import (
 APART = 100.0  # the size from which the parts are: e^(-100²/8) is less than 1e-540
 _FAR = 60.0  # Φ(-60) is below every positive double
 _GREAT = 700.0  # whose power of e is a double
+_SHORT = 1e-3  # a distance across which differences of normal probabilities cancel
 _LARGE = 30.0  # e^30 - 1 is e^30 to 13 digits
 _VAST = 1e6  # μ of a Gaussian, whose losses are about μ²/2
 _TABLE = 0.05  # spacing of the places between which Newton's method begins
@@ -52,6 +54,11 @@ _ROUNDS, _NEAR = 80, 1e-9  # of Newton's method, and by how much the last one mo
 _SAME = 1e-15  # relative: a bracket so short that nothing in it is told apart
 _ENTRIES = 1 << 20  # of a working array
 _LOSS = 2e-12  # more than a loss of up to 1600 is off by, relative to the terms of a small one
+
+
+def _total(x: Array) -> Array:
+    """The sum over all parts."""
+    return np.asarray(x[0] if len(x) == 1 else x.sum(axis=0))
 
 
 class Seen(NamedTuple):
@@ -72,6 +79,38 @@ class Seen(NamedTuple):
         return np.where(step > 0.0, larger, larger - gap), np.copysign(gap, step)
 
 
+class Moved(NamedTuple):
+    """One part: m_j, a_j, b_j, w_j, and how far places are from a_j and from b_j."""
+
+    apart: float
+    one: float
+    two: float
+    weight: float
+    from_p: Array
+    from_q: Array
+
+    @property
+    def density(self) -> Array:
+        """That of P's part, over that of N(0, 1) at 0."""
+        return np.asarray(self.weight * np.exp(-0.5 * np.square(self.from_p)))
+
+    @property
+    def between(self) -> Array:
+        """The mass of N(0, 1) between the two."""
+        if self.apart <= _SHORT:
+            return short_mass(self.from_p, self.apart)
+        return normal_mass(self.from_p, self.from_q)
+
+    def surplus(self, loss: Array) -> Array:
+        """By how much it is more than e^l times that of Q's part."""
+        less = loss - 0.5 * self.apart * (self.from_p + self.from_q)
+        near = -self.density * np.expm1(np.minimum(less, 1.0))
+        if less.max(initial=0.0) < 1.0:
+            return near
+        far = self.density - self.weight * np.exp(loss - 0.5 * np.square(self.from_q))
+        return np.where(less < 1.0, near, far)
+
+
 @dataclass(frozen=True, eq=False)
 class Parts:
     """The parts of a half, or of several halves of one part each: arrays (parts, …) that broadcast with t."""
@@ -84,15 +123,21 @@ class Parts:
     origin: Array
 
     @classmethod
-    def rows(cls, halves: Sequence[Half]) -> Parts:
+    def of(cls, *halves: Half) -> Parts:
         """One half, arrays (parts, 1, 1), or several of one part, (1, halves, 1)."""
-        parts = [np.concatenate(x, axis=-1) for x in zip(*(h.columns for h in halves), strict=True)]
-        return cls(*(x[..., None] for x in parts))
+        parts = np.array([part for half in halves for part in half.parts], dtype=np.float64).T
+        rests = np.array([(half.rest, half.log_rest, half.origin) for half in halves]).T
+        each = parts.reshape(3, -1, len(halves), 1)
+        return cls(*each, *rests[..., None])
 
     def at(self, index: Indices) -> Parts:
         """Those of these halves, of the only one for all of them."""
-        every = (self.one, self.apart, self.weight, self.rest, self.log_rest, self.origin)
-        return Parts(*(x if x.shape[-2] == 1 else x[..., index, :] for x in every))
+        return Parts(*(x if x.shape[-2] == 1 else x[..., index, :] for x in self.fields))
+
+    @property
+    def fields(self) -> tuple[Array, ...]:
+        """All of them."""
+        return self.one, self.apart, self.weight, self.rest, self.log_rest, self.origin
 
     @cached_property
     def two(self) -> Array:
@@ -125,9 +170,9 @@ class Parts:
         part = part - log_q
         # e^loss - 1 is the sum of part·(e^more - 1), over e^top so that no term overflows.
         exponent = part + np.maximum(more, 0.0)
-        top = np.maximum(exponent.max(axis=0), 0.0)
+        top = np.maximum(exponent[0] if len(exponent) == 1 else exponent.max(axis=0), 0.0)
         terms = np.copysign(np.exp(exponent - top) * -np.expm1(-np.abs(more)), more)
-        total = np.maximum(terms.sum(axis=0), 0.0)
+        total = np.maximum(_total(terms), 0.0)
         with np.errstate(divide="ignore"):
             far, near = top + np.log(total), np.log1p(np.exp(np.minimum(top, _LARGE)) * total)
         return Seen(more, part, np.where(top > _LARGE, far, near), log_q)
@@ -135,7 +180,7 @@ class Parts:
     def slope(self, seen: Seen) -> Array:
         """The derivative of the loss."""
         own, gap = seen.shares
-        return np.asarray((own * self.apart + gap * self.two).sum(axis=0))
+        return _total(own * self.apart + gap * self.two)
 
 
 class _Table(NamedTuple):
@@ -163,18 +208,10 @@ class Half:
         return Half(tuple((m - a, m, w) for a, m, w in self.parts))
 
     @cached_property
-    def columns(self) -> tuple[Array, ...]:
-        """The fields of `Parts`, (parts, 1) or (1,)."""
-        one, apart, weight = (
-            np.array(x, dtype=np.float64)[:, None] for x in zip(*self.parts, strict=True)
-        )
-        rest, origin = np.array([self.rest]), np.array([self.origin])
-        return one, apart, weight, rest, np.array([self.log_rest]), origin
-
-    @cached_property
     def arrays(self) -> Parts:
         """The parts as arrays (parts, 1)."""
-        return Parts(*self.columns)
+        parts = Parts.of(self)
+        return Parts(*(x[..., 0] for x in parts.fields))
 
     @cached_property
     def rest(self) -> float:
@@ -190,7 +227,7 @@ class Half:
         return len(self.parts) == 1 and a in (0.0, m)
 
     @property
-    def moved(self) -> float:
+    def share(self) -> float:
         """1 - c."""
         return math.fsum(float(w) for _, _, w in self.parts)
 
@@ -198,7 +235,7 @@ class Half:
     def log_rest(self) -> float:
         """log c."""
         if self.rest > 0.5:
-            return math.log1p(-self.moved)
+            return math.log1p(-self.share)
         return math.log(self.rest) if self.rest > 0.0 else -math.inf
 
     @property
@@ -240,13 +277,14 @@ class Half:
         """A z beyond which P and Q have less than every double."""
         return self.highest + _FAR
 
-    def doubt(self, t: Array) -> Array:
-        """More than losses at places are off by: as their terms, which may cancel."""
-        seen = self.arrays.seen(t)
-        terms = np.exp(np.minimum(seen.part + np.maximum(seen.more, 0.0), 0.0))
-        return np.asarray(
-            _LOSS * np.minimum(1.0, (terms * -np.expm1(-np.abs(seen.more))).sum(axis=0))
-        )
+    def doubt(self, losses: Array) -> Array:
+        """More than losses of places are off by: as their terms, which may cancel where they are several."""
+        terms = np.expm1(np.minimum(losses, 1.0))
+        if len(self.parts) > 1:
+            seen = self.arrays.seen(self.place(losses))
+            size = np.exp(np.minimum(seen.part + np.maximum(seen.more, 0.0), 0.0))
+            terms = _total(size * -np.expm1(-np.abs(seen.more)))
+        return np.asarray(_LOSS * np.minimum(1.0, terms))
 
     def loss(self, t: Array) -> Array:
         """The loss at `t` ≥ 0."""
@@ -254,9 +292,11 @@ class Half:
 
     def place(self, losses: Array) -> Array:
         """The t of these losses ≥ 0; that of the largest place beyond it."""
+        a, m, weight = self.parts[0]
+        if len(self.parts) == 1 and 2.0 * a == m:
+            return self._opposed(losses)
         if not self.plain:
             return self._chunked(self._sought, losses)
-        ((a, m, weight),) = self.parts
         p, sign = float(weight), 1.0 if a else -1.0
         with np.errstate(divide="ignore", over="ignore"):
             small = sign * np.log1p(
@@ -267,6 +307,16 @@ class Half:
                 small = np.where(losses > _LARGE, losses - math.log(p) + rest, small)
         more = losses if p == 1.0 else small
         return np.asarray(np.minimum(more / m, self.farthest - self.origin))
+
+    def _opposed(self, losses: Array) -> Array:
+        """`place` where b is -a: sinh(at - y/2) = κ·sinh(y/2), in logarithms."""
+        ((a, _, p),), half = self.parts, 0.5 * losses
+        with np.errstate(divide="ignore", under="ignore"):
+            log_sinh = half + np.log(-0.5 * np.expm1(-losses))
+            log_right = 0.5 * a * a + self.log_rest - math.log(p) + log_sinh
+            small = np.arcsinh(np.exp(np.minimum(log_right, _LARGE)))
+        more = half + np.where(log_right > _LARGE, log_right + math.log(2.0), small)
+        return np.asarray(np.minimum(more / a, self.farthest))
 
     def _chunked(self, function: Callable[[Array], Array], x: Array) -> Array:
         size = max(1, _ENTRIES // len(self.parts))
@@ -310,7 +360,7 @@ class Half:
         size = width * (np.maximum(z[:-1], z[1:]) + self._sizes + 1.0)
 
         def quadrature(now: Indices, rule: Rule) -> tuple[Array, Array]:
-            return self._by_quadrature(left[now], width[now], rule)
+            return self._by_quadrature(left[now], width[now], edges[:-1][now], rule)
 
         def difference(wide: Indices) -> tuple[Array, Array]:
             own, other, gap = self._between(left[wide], t[1:][wide])
@@ -322,52 +372,50 @@ class Half:
     def _sizes(self) -> float:
         return max(abs(a) + abs(a - m) for a, m, _ in self.parts)
 
-    def _by_quadrature(self, left: Array, width: Array, rule: Rule) -> tuple[Array, Array]:
-        parts, z = self.arrays, self.origin + left
-        with np.errstate(under="ignore"):
-            own, gap = parts.seen(left).shares
-            density = (parts.weight * np.exp(-0.5 * np.square(z - parts.one))).sum(axis=0)
-            density += self.rest * np.exp(-0.5 * z * z)
-            mass, excess = np.zeros_like(left), np.zeros_like(left)
-            for node, weight in zip(rule.nodes, rule.weights, strict=True):
-                step = node * width
-                fall = weight * np.exp(-step * (z + 0.5 * step))
-                # P over `density` is (1 + grown)·fall, and P less e^l·Q, l the loss at the left end,
-                # what the parts of P have grown by more than those of Q.
-                apart, two = np.expm1(parts.apart * step), np.expm1(parts.two * step)
-                rest = (own * (1.0 + two) * apart + gap * two).sum(axis=0)
-                grown = (own * (apart + two + apart * two)).sum(axis=0)
-                mass += fall * (1.0 + grown)
-                excess += fall * np.maximum(rest, 0.0)
-        share = density * width / SQRT_2PI
-        return mass * share, excess * share
+    def _by_quadrature(
+        self, left: Array, width: Array, loss: Array, rule: Rule
+    ) -> tuple[Array, Array]:
+        z, step = self.origin + left, rule.nodes[:, None] * width
+        excess = np.zeros_like(step)
+        with np.errstate(under="ignore", over="ignore"):
+            mass = self.rest * np.exp(-0.5 * z * z) + excess
+            # P at the left end, where it is e^l·Q, and what its parts have grown by are to be multiplied by
+            # `fall`; what they have grown by more than those of e^l·Q is the excess.
+            fall = np.exp(-step * (z + 0.5 * step))
+            for part in self.moved(left):
+                own, surplus, b = part.density, part.surplus(loss), part.two
+                apart = np.expm1(part.apart * step)
+                two = np.expm1(b * step) if b else np.zeros(1)
+                mass += own * (1.0 + apart + two + apart * two)
+                excess += own * (1.0 + two) * apart + (surplus * two if b else 0.0)
+        mass, excess = mass * fall, np.maximum(excess, 0.0) * fall
+        share = width / SQRT_2PI
+        return rule.weights @ mass * share, rule.weights @ excess * share
 
     def masses(self, low: Array, high: Array) -> Masses:
         """The masses of the losses ≥ 0 between `low` and `high`."""
         return self._between(self.place(low), self.place(high))
 
     def _between(self, left: Array, right: Array) -> Masses:
-        plain = self.rest * normal_mass(self.origin + left, self.origin + right)
-        own, other, gap = plain, plain, np.zeros_like(plain)
-        for (w, p, q), (_, *ends) in zip(
-            self.moved_from(left), self.moved_from(right), strict=True
-        ):
-            one, two = (w * normal_mass(low, high) for low, high in zip((p, q), ends, strict=True))
+        plain = normal_mass(self.origin + left, self.origin + right)
+        own = other = self.rest * plain
+        gap = np.zeros_like(plain)
+        for low, high in zip(self.moved(left), self.moved(right), strict=True):
+            one = low.weight * (normal_mass(low.from_p, high.from_p) if low.one else plain)
+            two = low.weight * (normal_mass(low.from_q, high.from_q) if low.two else plain)
             own, other, gap = own + one, other + two, gap + (one - two)
         return Masses(own, other, gap)
 
     def _beyond(self, t: Array) -> Masses:
         own, other, _ = self._between(t, np.full_like(t, np.inf))
-        gaps = (w * normal_mass(p, q) for w, p, q in self.moved_from(t))  # without cancellation
-        return Masses(own, other, np.asarray(sum(gaps)))
+        gaps = (x.weight * x.between for x in self.moved(t))
+        return Masses(own, other, np.asarray(sum(gaps)))  # without cancellation
 
-    def moved_from(self, t: Array) -> Iterator[tuple[float, Array, Array]]:
-        """Of every part w_j, and how far a place lies from a_j and from b_j."""
-        parts = self.arrays
-        for m, w, shift in zip(
-            *map(np.ravel, (parts.apart, parts.weight, parts.shift)), strict=True
-        ):
-            yield w, t + shift - 0.5 * m, t + shift + 0.5 * m
+    def moved(self, t: Array) -> Iterator[Moved]:
+        """How far places are from each of the parts."""
+        shifts = np.ravel(self.arrays.shift).tolist()
+        for (a, m, w), shift in zip(self.parts, shifts, strict=True):
+            yield Moved(m, a, a - m, float(w), t + shift - 0.5 * m, t + shift + 0.5 * m)
 
     def above(self, y: float) -> tuple[float, float]:
         """(mass, excess) of the losses above `y` ≥ 0."""
@@ -503,7 +551,7 @@ def _places(rows: Parts, far: Array, orders: Sequence[float]) -> Array:
 @lru_cache(maxsize=32)
 def _nodes(halves: tuple[Half, ...], *orders: float) -> Nodes:
     """Panels for all orders s between the two."""
-    rows = Parts.rows(halves)
+    rows = Parts.of(*halves)
     scan = _places(rows, (1.0 + 2.0 * (orders[-1] - 1.0)) * rows.size + 40.0, orders)
     seen = rows.seen(scan)
     log_q = seen.log_q - 0.5 * np.square(rows.origin + scan)
@@ -668,13 +716,13 @@ class Law(Pair):
             return self
         rest, log_rest = self.upper.rest, self.upper.log_rest
         if self.symmetric:
-            return Labelled((0.0, math.inf), (rest, self.upper.moved))
+            return Labelled((0.0, math.inf), (rest, self.upper.share))
         if self.upper.most < math.inf:
             return Discrete(np.array([-log_rest]), np.array([1.0]))
-        return Discrete(np.array([log_rest]), np.array([rest]), self.upper.moved)
+        return Discrete(np.array([log_rest]), np.array([rest]), self.upper.share)
 
     def cells(self, edges: Array) -> LossCells:
-        """The cells of both halves; what lies at 0 is in the cell on its right, or of a symmetric pair nowhere."""
+        """The cells of both halves; what lies at 0 is in the cell on its right, or nowhere if symmetric."""
         split = int(np.searchsorted(edges, 0.0))
         inside = 0 < split < edges.size and edges[split] > 0.0
         cut = np.insert(edges, split, 0.0) if inside else edges

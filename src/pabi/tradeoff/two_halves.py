@@ -18,21 +18,20 @@ from pabi.convert.vectorised import TAIL_FLOOR, both_signs
 from pabi.numbers.rounding import EIGHT_ROUNDINGS, Array, up
 from pabi.numbers.search import bisected, sectioned
 from pabi.numbers.validate import number
-from pabi.tradeoff.base import TradeOff, chosen, supported
+from pabi.tradeoff.base import TradeOff, chosen, one_order, supported
 from pabi.tradeoff.gaussian import Gaussian
 from pabi.tradeoff.law import APART, Half, Law
 from pabi.tradeoff.pairs import Pair, worst_divergence
 
 _BITS = 400  # of ball arithmetic
 _TAILS = 1e-12  # relative: scipy's normal tails, and their differences
-_CLOSE = (
-    1e-12  # relative: how far apart the bounds on ε may be, and a double's place from the exact one
+_CLOSE = 1e-12  # relative: how far apart the bounds on ε may be
+# Relative: how near that of the arrays may be to the least ε.
+_AROUND = 1e-11, 1e-9, 1e-6, 1e-3, 1.0
+_MOVED = (
+    1e-10  # relative: how far a double's place is from the exact one, or else that is not sought
 )
-_NEARLY = 1e-9  # relative: how near to the least ε that of the arrays is as a rule
-_CLOSER = 2  # Newton's steps from a double's place, in balls
-# Relative: the first half width of an enclosed place, by what it grows, and how often.
-_SURE, _WIDER, _WIDENED = 2.0**-100, 2**20, 16
-_DENSITY = 0.4  # more than any density of N(0, 1)
+_STEPS = [2.0**k for k in range(-90, 120, 14)]  # relative: half the width of an enclosed place
 _POINTS = 4001  # at which the curve is supported
 _FARTHEST = 600.0  # the largest ε of arrays: its power of e is a double
 _LEAST_DELTA = 1e-17
@@ -41,9 +40,8 @@ _LEAST_DELTA = 1e-17
 class OfLaw(TradeOff):
     """A trade-off function of mixtures of Gaussians, one of which is `_plain` or else has a `_law`."""
 
-    seen_from: ClassVar[float] = (
-        sys.float_info.max
-    )  # sizes above which parts are taken to be in sight
+    # Sizes above which parts are taken to be in sight.
+    seen_from: ClassVar[float] = sys.float_info.max
 
     @property
     @abstractmethod
@@ -105,14 +103,14 @@ class TwoHalves(OfLaw):
         _, near = sectioned(
             lambda e: self._delta_array(e) > delta, 0.0, min(most, _FARTHEST), points=31, rounds=12
         )
-        low, high = near * (1.0 - _NEARLY), near * (1.0 + _NEARLY)
-        if self._delta(low) <= delta:  # where δ is less than the arrays' margin
-            low, high = 0.0, low
-        elif not self._delta(high) <= delta:
-            low, high = high, most
-        low, high = bisected(
-            lambda e: self._delta(e) <= delta, low, high, close=lambda a, b: b - a <= _CLOSE * b
-        )
+
+        def holds(epsilon: float) -> bool:
+            return self._delta(epsilon) <= delta
+
+        # What arrays say is too large by their margin, which matters for a very small δ.
+        low = next(e for x in _AROUND if (e := near * (1.0 - x)) == 0.0 or not holds(e))
+        high = next((e for x in _AROUND if holds(e := near * (1.0 + x))), most)
+        low, high = bisected(holds, low, high, close=lambda a, b: b - a <= _CLOSE * b)
         # A δ of 1 may be one of which nothing is known.
         return low * (1.0 - _CLOSE) if self._delta(low) < 1.0 else 0.0, min(most, high)
 
@@ -121,7 +119,9 @@ class TwoHalves(OfLaw):
             return self._plain._tradeoff(alpha)
         end = self._epsilon(min(1.0, up(self._delta(math.inf)) + _LEAST_DELTA))
         grid = np.linspace(0.0, min(end, _FARTHEST), _POINTS)
-        left, right = (self._forward_array(grid, positive=x) for x in (False, True))
+        left = right = self._forward_array(grid, positive=True)
+        if one_order(self.orientation):
+            left = self._forward_array(grid, positive=False)
         return np.where(alpha == 0.0, 1.0, supported(alpha, grid, left=left, right=right))
 
     def _delta(self, epsilon: float) -> float:
@@ -130,7 +130,7 @@ class TwoHalves(OfLaw):
         if epsilon == -math.inf:
             return 1.0
         if self._law.size > APART:
-            forward = self._law.upper.moved
+            forward = self._law.upper.share
         elif epsilon == math.inf:
             forward = 0.0
         else:
@@ -151,7 +151,7 @@ class TwoHalves(OfLaw):
     def _forward_array(self, size: Array, *, positive: bool) -> Array:
         """δ at ε = `size` ≥ 0 in doubles, with a margin."""
         if self._law.size > APART:
-            return np.full_like(size, self._law.upper.moved)
+            return np.full_like(size, self._law.upper.share)
         deltas = [_deltas_above(half, size) for half in self._halves(positive=positive)]
         return np.asarray(np.max(deltas, axis=0))
 
@@ -161,15 +161,16 @@ def _deltas_above(half: Half, size: Array) -> Array:
 
     Where the loss is ε less twice what losses are off by, at most, all beyond are hardly less than ε.
     """
-    doubt = half.doubt(half.place(size))
+    doubt = half.doubt(size)
     t = half.place(np.maximum(size - doubt, 0.0))
     plain = half.rest * np.maximum(scipy.special.ndtr(-half.origin - t) - TAIL_FLOOR, 0.0)
     with np.errstate(under="ignore"):
         level, above, below = np.exp(size), np.zeros_like(size), np.expm1(size) * plain
         doubtful = doubt * level * plain
-        for w, from_p, from_q in half.moved_from(t):
-            above += w * scipy.special.ndtr(-from_p)
-            below += w * level * np.maximum(scipy.special.ndtr(-from_q) - TAIL_FLOOR, 0.0)
+        for part in half.moved(t):
+            tail = np.maximum(scipy.special.ndtr(-part.from_q) - TAIL_FLOOR, 0.0)
+            above += part.weight * scipy.special.ndtr(-part.from_p)
+            below += part.weight * level * tail
         value = above - below + (_TAILS + 2.0 * doubt) * (above + below) + 2.0 * doubtful
     value = np.where(value > 0.0, value, 0.0) * (1.0 + EIGHT_ROUNDINGS) + TAIL_FLOOR
     return np.asarray(np.minimum(1.0, value))
@@ -183,64 +184,63 @@ def _delta_above(half: Half, size: float) -> float:
     least = min(m for _, m, _ in half.parts)
     bits = _BITS - min(0, math.frexp(size)[1]) - min(0, math.frexp(least)[1])
     with ctx.workprec(bits):
-        return min(1.0, max(0.0, balls.upper(_Enclosed(half).supremum(arb(size)))))
+        return min(1.0, max(0.0, balls.upper(_Enclosed(half, size).supremum())))
 
 
 class _Enclosed:
-    """P and Q of a half in balls."""
+    """P and Q of a half in balls; `level` is e^ε, `above` e^ε - 1."""
 
-    def __init__(self, half: Half) -> None:
-        self.half = half
+    def __init__(self, half: Half, size: float) -> None:
+        self.half, self.level, self.above = half, arb(size).exp(), arb(size).expm1()
         self.parts = [
             (arb(fmpq(*w.as_integer_ratio())), arb(a), arb(a) - arb(m)) for a, m, w in half.parts
         ]
         self.rest = 1 - sum((w for w, _, _ in self.parts), arb(0))
+        self.near = arb(half.origin) + arb(float(half.place(np.array([size]))[0]))
 
-    def supremum(self, size: Any) -> Any:
-        """A ball around or above sup_z P(> z) - e^ε·Q(> z), ε = `size`."""
+    def supremum(self) -> Any:
+        """A ball around or above sup_z P(> z) - e^ε·Q(> z)."""
         far = arb(self.half.farthest)
-        if self.ratio(far) <= size.exp():  # the supremum is beyond that
+        if (self.near > far - 1 or self.half.most < math.inf) and self.ratio(far) <= self.level:
+            # The supremum is beyond that.
             return self.rest * balls.normal_tail(far) + self.tail(far, 1)
-        places = self.around(size)
+        places = self.around()
         if places is None:
             return arb(1)
         low, high = places
-        value = self.tail(low, 1) - size.exp() * self.tail(low, 2)
-        value -= self.rest * size.expm1() * balls.normal_tail(low)
+        value = self.tail(low, 1) - self.level * self.tail(low, 2)
+        value -= self.rest * self.above * balls.normal_tail(low)
         # Up to the supremum it grows by the integral of q·(e^ε - L) at most, and q falls beyond all means.
         falls = low > 0 and all(low > b for _, _, b in self.parts)
-        density = self.density(low, 2) if falls else arb(_DENSITY)
-        return value + (high - low) * density * (size.exp() - self.ratio(low))
+        density = self.seen(low, 2)[0] * (-(low**2) / 2).exp() if falls else 1
+        return value + (high - low) * density * (self.level - self.ratio(low))
 
-    def around(self, size: Any) -> tuple[Any, Any] | None:
-        """Places between which the loss is reached, if they are found."""
-        t = self.half.place(np.array([float(size.mid())]))
-        slope = float(self.half.arrays.slope(self.half.arrays.seen(t))[0])
-        z, level = arb(self.half.origin) + arb(float(t[0])), size.exp()
+    def around(self) -> tuple[Any, Any] | None:
+        """Places between which the likelihood ratio is e^ε, if they are found."""
+        z, ends = self.near, []
+        (p, p_slope), (q, q_slope) = self.seen(z, 1), self.seen(z, 2)
+        move = (p / (q * self.level)).log() / (p_slope / p - q_slope / q)
         width = 1 + abs(z)
-        for _ in range(_CLOSER):
-            move = (self.ratio(z).log() - size) / slope if slope > 0.0 else arb(1)
-            if not abs(move) < _CLOSE * width:
-                break
+        if abs(move) < _MOVED * width:  # Newton's step
             z = (z - move).mid()
-        ends = []
         for sign in (-1, 1):
-            steps = (sign * width * _SURE * arb(_WIDER) ** k for k in range(_WIDENED))
-            end = next((z + x for x in steps if sign * (self.ratio(z + x) - level) >= 0), None)
+            tried = ((z + sign * width * step).mid() for step in _STEPS)
+            end = next((x for x in tried if sign * (self.ratio(x) - self.level) >= 0), None)
             if end is None:
                 return None
-            ends.append(end.mid())
+            ends.append(end)
         return ends[0], ends[1]
+
+    def ratio(self, z: Any) -> Any:
+        """The likelihood ratio."""
+        return self.seen(z, 1)[0] / self.seen(z, 2)[0]
+
+    def seen(self, z: Any, place: int) -> tuple[Any, Any]:
+        """The density of P, `place` 1, or of Q, 2, over that of N(0, 1), and its derivative."""
+        terms = [(x[0] * (x[place] * (z - x[place] / 2)).exp(), x[place]) for x in self.parts]
+        total = sum((term for term, _ in terms), self.rest)
+        return total, sum((a * term for term, a in terms), arb(0))
 
     def tail(self, z: Any, place: int) -> Any:
         """What the moved parts of P, `place` 1, or of Q, 2, have beyond z."""
-        return sum((part[0] * balls.normal_tail(z - part[place]) for part in self.parts), arb(0))
-
-    def ratio(self, z: Any) -> Any:
-        """A ball around the likelihood ratio at z."""
-        return self.density(z, 1) / self.density(z, 2)
-
-    def density(self, z: Any, place: int) -> Any:
-        """That of P, `place` 1, or of Q, 2, over that of N(0, 1) at 0."""
-        parts = (part[0] * (-((z - part[place]) ** 2) / 2).exp() for part in self.parts)
-        return self.rest * (-(z**2) / 2).exp() + sum(parts, arb(0))
+        return sum((x[0] * balls.normal_tail(z - x[place]) for x in self.parts), arb(0))

@@ -70,14 +70,6 @@ class Seen(NamedTuple):
     loss: Array
     log_q: Array
 
-    @property
-    def shares(self) -> tuple[Array, Array]:
-        """(the shares of the parts in P, by how much they are more than those in Q)."""
-        step = self.more - self.loss
-        larger = np.exp(self.part + np.maximum(step, 0.0))
-        gap = -np.expm1(-np.abs(step)) * larger
-        return np.where(step > 0.0, larger, larger - gap), np.copysign(gap, step)
-
 
 class Moved(NamedTuple):
     """One part: m_j, a_j, b_j, w_j, and how far places are from a_j and from b_j."""
@@ -179,15 +171,11 @@ class Parts:
 
     def slope(self, seen: Seen) -> Array:
         """The derivative of the loss."""
-        own, gap = seen.shares
+        step = seen.more - seen.loss
+        larger = np.exp(seen.part + np.maximum(step, 0.0))  # of the shares of a part in P and in Q
+        gap = np.copysign(-np.expm1(-np.abs(step)) * larger, step)
+        own = np.where(step > 0.0, larger, larger + gap)
         return _total(own * self.apart + gap * self.two)
-
-
-class _Table(NamedTuple):
-    """Losses at places."""
-
-    place: Array
-    loss: Array
 
 
 @dataclass(frozen=True)
@@ -205,7 +193,7 @@ class Half:
     @cached_property
     def turned(self) -> Half:
         """The losses below 0 in the other order, if `a_j` - `m_j` are doubles."""
-        return Half(tuple((m - a, m, w) for a, m, w in self.parts))
+        return Half(tuple((0.0 if a == m else m - a, m, w) for a, m, w in self.parts))
 
     @cached_property
     def arrays(self) -> Parts:
@@ -442,12 +430,13 @@ class Half:
 
 
 @lru_cache(maxsize=1024)
-def _table(half: Half) -> _Table:
+def _table(half: Half) -> tuple[Array, Array]:
+    """Places, and the losses there."""
     end = half.farthest - half.origin
     t = _TABLE * np.arange(math.ceil(end / _TABLE) + 1, dtype=np.float64)
     values = np.maximum.accumulate(half.loss(t))
     values[0] = 0.0
-    return _Table(t, values)
+    return t, values
 
 
 # Moments, of many pairs at once.

@@ -11,7 +11,7 @@ from mpmath import mp
 from pabi.tradeoff import PrivacyLossDistribution, Product, SecretMixture
 from pabi.tradeoff.grids import MISSING, optimistic, pessimistic
 from pabi.tradeoff.laplace import LaplaceLoss, SampledLaplace, TurnedLaplace
-from pabi.tradeoff.law import Half, Labelled, Law
+from pabi.tradeoff.law import Half, Labelled, MixtureLaw
 from pabi.tradeoff.pairs import ExponentialLoss, LossCells
 from support.every_case import every
 
@@ -19,20 +19,20 @@ from support.every_case import every
 def twice(place, apart, weight):
     """The law of two equal halves of one part."""
     half = Half.single(place, apart, weight)
-    return Law(half, half)
+    return MixtureLaw(half, half)
 
 
 FLAT = (0.0, 19.5), (0.97, 0.03)  # between the two means the loss is 0 to all digits
 LAWS = [
-    Law.of(Half.single(1.0, 1.0, 0.1)),
+    MixtureLaw.of(Half.single(1.0, 1.0, 0.1)),
     twice(3.0, 3.0, 0.01),
-    Law.of(Half.single(2.0, 2.0, 0.3)).reversed,
+    MixtureLaw.of(Half.single(2.0, 2.0, 0.3)).reversed,
     Labelled((0.0, 0.5, 3.0), (0.5, 0.25, 0.25)),
     *(SecretMixture((0.0, 1.0), (0.1, 0.9), opposite).losses()[0] for opposite in (False, True)),
     *(SecretMixture(*FLAT, opposite).losses()[0] for opposite in (False, True)),
     SecretMixture((1e-3, 20.0), (0.0373, 0.9627)).losses()[1],
     twice(1.0, 2.0, 0.1),
-    Law(Half.single(2.0, 1.0, 0.1), Half.single(1.0, 1.0, 0.1)),
+    MixtureLaw(Half.single(2.0, 1.0, 0.1), Half.single(1.0, 1.0, 0.1)),
     twice(1.0, 1.5, 0.1),
     ExponentialLoss(2.0),
     LaplaceLoss(1.5),
@@ -53,7 +53,7 @@ def test_all_masses_add_to_one(pair, cells):
 
 
 @dataclass(frozen=True)
-class Leaking(Law):
+class Leaking(MixtureLaw):
     """A law whose cells lose some of what they hold."""
 
     lost: float = 0.01

@@ -21,7 +21,7 @@ from pabi.tradeoff import (
     Product,
     Subsampled,
 )
-from pabi.tradeoff.law import Half, Law
+from pabi.tradeoff.law import Half, MixtureLaw
 from support.every_case import every
 
 
@@ -34,8 +34,8 @@ def log_moment(mu, p, power, symmetrised=False):
     """log E_Q L^(1 + power), or log E e^(power·Y) of the symmetrised pair."""
     half = Half.single(mu, mu, p)
     if symmetrised:
-        return Law(half, half).log_moment(power)
-    law = Law.of(half)
+        return MixtureLaw(half, half).log_moment(power)
+    law = MixtureLaw.of(half)
     return law.log_moment(power) if power > 0.0 else law.reversed.log_moment(-1.0 - power)
 
 

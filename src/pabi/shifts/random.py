@@ -15,7 +15,7 @@ from pabi.normal_forms.sampled import Blocks, RecordFactor, SampledRun
 from pabi.numbers import encoding
 from pabi.numbers.locking import tick
 from pabi.numbers.rounding import Array, fraction_up
-from pabi.tradeoff.law import Half, Law, log_moments
+from pabi.tradeoff.law import Half, MixtureLaw, log_moments
 
 # Shares 1 - u of a step's noise that may hide the shift; β = 1/√u multiplies the record's factor.
 _FEW = np.concatenate([[0.0], np.geomspace(1e-5, 0.05, 10), np.linspace(0.1, 0.9, 9)])
@@ -35,17 +35,17 @@ def price(factor: RecordFactor, probability: float, power: float, mus: Array) ->
     return np.asarray(2.0 / (power * (power + 1.0)) * log_moments(laws, power))
 
 
-def _law(factor: RecordFactor, mu: float, p: float) -> Law:
+def _law(factor: RecordFactor, mu: float, p: float) -> MixtureLaw:
     """The losses of the factor where with the record drawn the sums are `mu` > 0 apart."""
     match factor:
         case RecordFactor.PRESENT:
-            return Law.of(Half.single(mu, mu, p))
+            return MixtureLaw.of(Half.single(mu, mu, p))
         case RecordFactor.DISPLACING:
-            return Law(Half.single(mu, mu, p), Half.single(mu, mu, p))
+            return MixtureLaw(Half.single(mu, mu, p), Half.single(mu, mu, p))
         case RecordFactor.REPLACED:
-            return Law(Half.single(0.5 * mu, mu, p), Half.single(0.5 * mu, mu, p))
+            return MixtureLaw(Half.single(0.5 * mu, mu, p), Half.single(0.5 * mu, mu, p))
         case RecordFactor.ZEROED:
-            return Law(Half.single(2.0 * mu, mu, p), Half.single(mu, mu, p))
+            return MixtureLaw(Half.single(2.0 * mu, mu, p), Half.single(mu, mu, p))
         case _:
             assert_never(factor)
 

@@ -13,7 +13,7 @@ from pabi.numbers.rounding import up
 from pabi.numbers.validate import SHARE, convert, one_of
 from pabi.tradeoff.base import DIRECTIONS, Direction, Orientation, decode, encode, opposite
 from pabi.tradeoff.gaussian import Gaussian
-from pabi.tradeoff.law import Half, Law
+from pabi.tradeoff.law import Half, MixtureLaw
 from pabi.tradeoff.two_halves import TwoHalves
 
 
@@ -77,7 +77,7 @@ class FixedSizeSubsampled(TwoHalves):
         return min(self.apart, up(self.norm + self.other))
 
     @property
-    def largest(self) -> float:
+    def _largest(self) -> float:
         """The M for which C_p(G(M)) is never above the function, or 0."""
         return max(self.norm, self.other, self._within) if self.probability else 0.0
 
@@ -115,9 +115,9 @@ class FixedSizeSubsampled(TwoHalves):
         return replace(self, direction="both")
 
     @cached_property
-    def _law(self) -> Law:
+    def _law(self) -> MixtureLaw:
         sizes = self.norm, self.other
-        return Law(*(Half.single(a, self._within, self.probability) for a in sizes))
+        return MixtureLaw(*(Half.single(a, self._within, self.probability) for a in sizes))
 
     def _halves(self, *, positive: bool) -> Sequence[Half]:
         """D(a, m) is worse for a larger a."""

@@ -59,9 +59,9 @@ def gaussian_below(curve: TradeOff) -> float:
             return mu
         case Mixture(parts=parts):
             return parts[-1].mu
-        case FixedSizeSubsampled(apart=apart, largest=mu):
+        case FixedSizeSubsampled(apart=apart, _largest=mu):
             return max(mu, apart) if mu > 0.0 else 0.0
-        case OfLaw(largest=mu):
+        case OfLaw(_largest=mu):
             return mu
         case Laplace(epsilon_0=epsilon, probability=p):
             return _between_halves(epsilon) if p > 0.0 else 0.0

@@ -71,7 +71,7 @@ class Seen(NamedTuple):
     log_q: Array
 
 
-class Moved(NamedTuple):
+class MovedPart(NamedTuple):
     """One part: m_j, a_j, b_j, w_j, and how far places are from a_j and from b_j."""
 
     apart: float
@@ -104,32 +104,43 @@ class Moved(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Parts:
+class HalfParts:
     """The parts of a half, or of several halves of one part each: arrays (parts, …) that broadcast with t."""
 
-    one: Array
-    apart: Array
-    weight: Array
-    rest: Array
-    log_rest: Array
-    origin: Array
+    parts: Array  # a_j, m_j and w_j
+    rests: Array  # log c and z_0
 
     @classmethod
-    def of(cls, *halves: Half) -> Parts:
+    def of(cls, *halves: Half) -> HalfParts:
         """One half, arrays (parts, 1, 1), or several of one part, (1, halves, 1)."""
         parts = np.array([part for half in halves for part in half.parts], dtype=np.float64).T
-        rests = np.array([(half.rest, half.log_rest, half.origin) for half in halves]).T
-        each = parts.reshape(3, -1, len(halves), 1)
-        return cls(*each, *rests[..., None])
+        rests = np.array([(half.log_rest, half.origin) for half in halves]).T
+        return cls(parts.reshape(3, -1, len(halves), 1), rests[..., None])
 
-    def at(self, index: Indices) -> Parts:
+    def at(self, index: Indices) -> HalfParts:
         """Those of these halves, of the only one for all of them."""
-        return Parts(*(x if x.shape[-2] == 1 else x[..., index, :] for x in self.fields))
+        fields = self.parts, self.rests
+        return HalfParts(*(x if x.shape[-2] == 1 else x[..., index, :] for x in fields))
 
     @property
-    def fields(self) -> tuple[Array, ...]:
-        """All of them."""
-        return self.one, self.apart, self.weight, self.rest, self.log_rest, self.origin
+    def one(self) -> Array:
+        """The a_j."""
+        return np.asarray(self.parts[0])
+
+    @property
+    def apart(self) -> Array:
+        """The m_j."""
+        return np.asarray(self.parts[1])
+
+    @property
+    def log_rest(self) -> Array:
+        """The log c."""
+        return np.asarray(self.rests[0])
+
+    @property
+    def origin(self) -> Array:
+        """The z_0."""
+        return np.asarray(self.rests[1])
 
     @cached_property
     def two(self) -> Array:
@@ -145,7 +156,7 @@ class Parts:
     @cached_property
     def log_weight(self) -> Array:
         """The log w_j."""
-        return np.log(self.weight)
+        return np.asarray(np.log(self.parts[2]))
 
     @property
     def size(self) -> Array:
@@ -158,7 +169,9 @@ class Parts:
         z, two = self.origin + t, self.two
         more = self.apart * (t + self.shift)
         part = self.log_weight + two * z - 0.5 * two * two
-        log_q = functools.reduce(np.logaddexp, part, self.log_rest + 0.0 * z)
+        log_q = 0.0 * z
+        if two.any():  # else Q is N(0, 1)
+            log_q = functools.reduce(np.logaddexp, part, self.log_rest + log_q)
         part = part - log_q
         # e^loss - 1 is the sum of part·(e^more - 1), over e^top so that no term overflows.
         exponent = part + np.maximum(more, 0.0)
@@ -167,7 +180,8 @@ class Parts:
         total = np.maximum(_total(terms), 0.0)
         with np.errstate(divide="ignore"):
             far, near = top + np.log(total), np.log1p(np.exp(np.minimum(top, _LARGE)) * total)
-        return Seen(more, part, np.where(top > _LARGE, far, near), log_q)
+        loss = np.where(top > _LARGE, far, near)
+        return Seen(more=more, part=part, loss=loss, log_q=log_q)
 
     def slope(self, seen: Seen) -> Array:
         """The derivative of the loss."""
@@ -196,10 +210,10 @@ class Half:
         return Half(tuple((0.0 if a == m else m - a, m, w) for a, m, w in self.parts))
 
     @cached_property
-    def arrays(self) -> Parts:
+    def arrays(self) -> HalfParts:
         """The parts as arrays (parts, 1)."""
-        parts = Parts.of(self)
-        return Parts(*(x[..., 0] for x in parts.fields))
+        rows = HalfParts.of(self)
+        return HalfParts(rows.parts[..., 0], rows.rests[..., 0])
 
     @cached_property
     def rest(self) -> float:
@@ -399,11 +413,18 @@ class Half:
         gaps = (x.weight * x.between for x in self.moved(t))
         return Masses(own, other, np.asarray(sum(gaps)))  # without cancellation
 
-    def moved(self, t: Array) -> Iterator[Moved]:
+    def moved(self, t: Array) -> Iterator[MovedPart]:
         """How far places are from each of the parts."""
         shifts = np.ravel(self.arrays.shift).tolist()
         for (a, m, w), shift in zip(self.parts, shifts, strict=True):
-            yield Moved(m, a, a - m, float(w), t + shift - 0.5 * m, t + shift + 0.5 * m)
+            yield MovedPart(
+                apart=m,
+                one=a,
+                two=a - m,
+                weight=float(w),
+                from_p=t + shift - 0.5 * m,
+                from_q=t + shift + 0.5 * m,
+            )
 
     def above(self, y: float) -> tuple[float, float]:
         """(mass, excess) of the losses above `y` ≥ 0."""
@@ -470,7 +491,7 @@ class Nodes(NamedTuple):
     each: Indices
 
 
-def log_moments(laws: Sequence[Law], power: float) -> Array:
+def log_moments(laws: Sequence[MixtureLaw], power: float) -> Array:
     """log E e^(λY) of every law, λ = `power` > 0."""
     share, exact = order_above(power)
     near = [i for i, law in enumerate(laws) if law.within(exact)]
@@ -514,15 +535,15 @@ def _log_integrals(halves: tuple[Half, ...], order: float) -> Array:
         return np.asarray(level + np.log(np.add.reduceat(terms, nodes.first)))
 
 
-def _range(order: float, size: float) -> tuple[float, float]:
+def _range(order: float, size: float) -> tuple[float, ...]:
     """Orders that one set of nodes serves: from a power of 2 to the next, if modes are not too far apart."""
     if order < 1.0:
-        return 1.0, 1.0
+        return (1.0,)
     high = 2.0 ** math.ceil(math.log2(order))
-    return (0.5 * high, high) if high * size <= _FAR else (order, order)
+    return (0.5 * high, high) if high * size <= _FAR else (order,)
 
 
-def _places(rows: Parts, far: Array, orders: Sequence[float]) -> Array:
+def _places(rows: HalfParts, far: Array, orders: Sequence[float]) -> Array:
     """Places, (halves, …), that show where Q·x^order matters. It may have a mode where x grows as e^(at),
     e^(mt) or not at all, and where it changes from one to the next: where e^(at) or e^(bt) is κ."""
     if rows.one.shape[0] > 1:
@@ -531,7 +552,8 @@ def _places(rows: Parts, far: Array, orders: Sequence[float]) -> Array:
     k = rows.log_rest - rows.log_weight[0] - 0.5 * a * b
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         turns = [np.where(x != 0.0, k / x, 0.0) for x in (a, b)]
-        modes = [order * x + y - rows.origin for order in orders for x, y in ((a, 0.0), (m, b))]
+        grows = ((m, b),) if (a == m).all() else ((a, 0.0), (m, b))
+        modes = [order * x + y - rows.origin for order in orders for x, y in grows]
     centres = [np.clip(c, 0.0, far) + _WINDOW for c in (*modes, *turns)]
     scan = np.concatenate([_CLOSE + 0.0 * far, 40.0 * (far / 40.0) ** _BEYOND, *centres], axis=1)
     return np.sort(np.maximum(scan, 0.0), axis=1)
@@ -539,8 +561,8 @@ def _places(rows: Parts, far: Array, orders: Sequence[float]) -> Array:
 
 @lru_cache(maxsize=32)
 def _nodes(halves: tuple[Half, ...], *orders: float) -> Nodes:
-    """Panels for all orders s between the two."""
-    rows = Parts.of(*halves)
+    """Panels for these orders s, and all between them."""
+    rows = HalfParts.of(*halves)
     scan = _places(rows, (1.0 + 2.0 * (orders[-1] - 1.0)) * rows.size + 40.0, orders)
     seen = rows.seen(scan)
     log_q = seen.log_q - 0.5 * np.square(rows.origin + scan)
@@ -654,7 +676,7 @@ NOTHING = Labelled((0.0,), (1.0,))  # the loss of what reveals nothing
 
 
 @dataclass(frozen=True)
-class Law(Pair):
+class MixtureLaw(Pair):
     """The pair with the losses of `upper` above 0 and, below 0, those of `lower` in the other order; the
     rest of the mass lies at 0. Parts are in sight where sizes are more than 100."""
 

@@ -10,7 +10,7 @@ from pabi.convert.gdp import nonnegative
 from pabi.numbers.validate import SHARE, convert
 from pabi.tradeoff.base import decode, encode
 from pabi.tradeoff.gaussian import Gaussian
-from pabi.tradeoff.law import Half, Law
+from pabi.tradeoff.law import Half, MixtureLaw
 from pabi.tradeoff.two_halves import TwoHalves
 
 
@@ -50,14 +50,14 @@ class PoissonReplaced(TwoHalves):
         return Gaussian(2.0 * self.mu) if self.probability == 1.0 else None
 
     @property
-    def largest(self) -> float:
+    def _largest(self) -> float:
         """That of G(2μ), or 0."""
         return 2.0 * self.mu if self.probability else 0.0
 
     @cached_property
-    def _law(self) -> Law:
+    def _law(self) -> MixtureLaw:
         half = Half.single(self.mu, 2.0 * self.mu, self.probability)
-        return Law(half, half)
+        return MixtureLaw(half, half)
 
     def _fields(self) -> dict[str, Any]:
         return {"mu": encode(self.mu), "probability": self.probability}

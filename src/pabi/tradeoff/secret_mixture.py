@@ -15,7 +15,7 @@ from pabi.numbers.rounding import fraction_up
 from pabi.numbers.validate import NONNEGATIVE, keep, number
 from pabi.tradeoff.base import Orientation
 from pabi.tradeoff.gaussian import Gaussian
-from pabi.tradeoff.law import Half, Law
+from pabi.tradeoff.law import Half, MixtureLaw
 from pabi.tradeoff.two_halves import TwoHalves
 
 LARGEST_MEAN = 20.0
@@ -97,7 +97,7 @@ class SecretMixture(TwoHalves):
         return 2.0 if self.opposite else 1.0
 
     @property
-    def largest(self) -> float:
+    def _largest(self) -> float:
         """That of the largest mean."""
         return self._apart * self.means[-1]
 
@@ -107,8 +107,8 @@ class SecretMixture(TwoHalves):
         return Gaussian(self._apart * self._shares[0][0]) if len(self._shares) == 1 else None
 
     @cached_property
-    def _law(self) -> Law:
-        return Law.of(Half(tuple((m, self._apart * m, w) for m, w in self._shares if m)))
+    def _law(self) -> MixtureLaw:
+        return MixtureLaw.of(Half(tuple((m, self._apart * m, w) for m, w in self._shares if m)))
 
     def _fields(self) -> dict[str, Any]:
         return {

@@ -38,7 +38,7 @@ from pabi.tradeoff.base import (
     support_lines,
 )
 from pabi.tradeoff.gaussian import Gaussian
-from pabi.tradeoff.law import Half, Law
+from pabi.tradeoff.law import Half, MixtureLaw
 from pabi.tradeoff.two_halves import OfLaw
 
 _BITS = 200  # of ball arithmetic: no answer here is wider than one double
@@ -101,14 +101,14 @@ class Subsampled(OfLaw):
         return _plain(self.base.mu, self.probability)
 
     @property
-    def largest(self) -> float:
+    def _largest(self) -> float:
         """The μ of the Gaussian, or 0."""
         return self.base.mu if self.probability else 0.0
 
     @cached_property
-    def _law(self) -> Law:
+    def _law(self) -> MixtureLaw:
         half = Half.single(self.base.mu, self.base.mu, self.probability)
-        return Law(half, half)
+        return MixtureLaw(half, half)
 
     def _tradeoff(self, alpha: Array) -> Array:
         """The two lines at the ε where the likelihood-ratio test has type I error α, or its mirror."""
@@ -256,13 +256,13 @@ class PoissonSubsampled(OfLaw):
         return _plain(self.mu, self.probability)
 
     @property
-    def largest(self) -> float:
+    def _largest(self) -> float:
         """The μ of the Gaussian without sampling, or 0."""
-        return self._worse.largest
+        return self._worse._largest
 
     @cached_property
-    def _law(self) -> Law:
-        return Law.of(self._worse._law.upper)
+    def _law(self) -> MixtureLaw:
+        return MixtureLaw.of(self._worse._law.upper)
 
     def _tradeoff(self, alpha: Array) -> Array:
         return self._reader(positive=False)._tradeoff(alpha)

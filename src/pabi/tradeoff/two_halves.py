@@ -20,7 +20,7 @@ from pabi.numbers.search import bisected, sectioned
 from pabi.numbers.validate import number
 from pabi.tradeoff.base import TradeOff, chosen, one_order, supported
 from pabi.tradeoff.gaussian import Gaussian
-from pabi.tradeoff.law import APART, Half, Law
+from pabi.tradeoff.law import APART, Half, MixtureLaw
 from pabi.tradeoff.pairs import Pair, worst_divergence
 
 _BITS = 400  # of ball arithmetic
@@ -41,7 +41,7 @@ class OfLaw(TradeOff):
     """A trade-off function of mixtures of Gaussians, one of which is `_plain` or else has a `_law`."""
 
     # Sizes above which parts are taken to be in sight.
-    seen_from: ClassVar[float] = sys.float_info.max
+    _seen_from: ClassVar[float] = sys.float_info.max
 
     @property
     @abstractmethod
@@ -50,18 +50,18 @@ class OfLaw(TradeOff):
 
     @property
     @abstractmethod
-    def _law(self) -> Law:
+    def _law(self) -> MixtureLaw:
         """The losses of the first order; of the other they are reversed."""
 
     @property
     @abstractmethod
-    def largest(self) -> float:
+    def _largest(self) -> float:
         """A μ for which G(μ) is never above the function, nor is any below it of another μ."""
 
     @property
     def zcdp(self) -> float:
         """The ρ of a Gaussian that the function is never below; no smaller ρ suits large orders."""
-        return gdp_to_zcdp(self.largest)
+        return gdp_to_zcdp(self._largest)
 
     def losses(self) -> tuple[Pair, ...]:
         """The losses of the orders that differ, one or two."""
@@ -69,7 +69,7 @@ class OfLaw(TradeOff):
             return self._plain.losses()
         law, orientation = self._law, self.orientation
         laws = (law,) if orientation == "symmetric" else chosen(orientation, law, law.reversed)
-        return tuple(law.simplified for law in laws) if law.size > self.seen_from else laws
+        return tuple(law.simplified for law in laws) if law.size > self._seen_from else laws
 
     def _rdp(self, order: float) -> float:
         power = number("order", order, above=1.0) - 1.0
@@ -79,7 +79,7 @@ class OfLaw(TradeOff):
 class TwoHalves(OfLaw):
     """One that is read off its two halves; where a size is above 100 a part is seen, or not drawn."""
 
-    seen_from = APART
+    _seen_from = APART
 
     def _halves(self, *, positive: bool) -> Sequence[Half]:
         """The halves of which the worst counts at ε ≥ 0, or below 0."""
@@ -93,10 +93,10 @@ class TwoHalves(OfLaw):
             return self._plain.epsilon_bounds(delta, rtol)
         if delta >= 1.0 or self._delta(0.0) <= delta:
             return 0.0, 0.0
-        if delta == 0.0 or self.largest == math.inf:
+        if delta == 0.0 or self._largest == math.inf:
             return math.inf, math.inf
         # Without sampling, and at the largest μ, δ is never less.
-        most = Gaussian(self.largest).epsilon(delta)
+        most = Gaussian(self._largest).epsilon(delta)
         if self._law.size > APART:
             return 0.0, most
         # Twelve rounds of 32 sections are 60 halvings.

@@ -9,35 +9,31 @@ import pytest
 from mpmath import mp
 
 from pabi.tradeoff import PrivacyLossDistribution, Product, SecretMixture
-from pabi.tradeoff.displaced_losses import DisplacedLoss, Half, SymmetricDisplacedLoss
 from pabi.tradeoff.grids import MISSING, optimistic, pessimistic
 from pabi.tradeoff.laplace import LaplaceLoss, SampledLaplace, TurnedLaplace
-from pabi.tradeoff.pairs import (
-    ExponentialLoss,
-    Labelled,
-    LossCells,
-    Reversed,
-    SampledGaussian,
-    Symmetrised,
-)
-from pabi.tradeoff.replaced import ReplacedLoss
-from pabi.tradeoff.secret_losses import OppositeLoss, SecretLoss, SwappedLoss
+from pabi.tradeoff.law import Half, Labelled, MixtureLaw
+from pabi.tradeoff.pairs import ExponentialLoss, LossCells
 from support.every_case import every
+
+
+def twice(place, apart, weight):
+    """The law of two equal halves of one part."""
+    half = Half.single(place, apart, weight)
+    return MixtureLaw(half, half)
+
 
 FLAT = (0.0, 19.5), (0.97, 0.03)  # between the two means the loss is 0 to all digits
 LAWS = [
-    SampledGaussian(1.0, 0.1),
-    Symmetrised(3.0, 0.01),
-    Reversed(SampledGaussian(2.0, 0.3)),
+    MixtureLaw.of(Half.single(1.0, 1.0, 0.1)),
+    twice(3.0, 3.0, 0.01),
+    MixtureLaw.of(Half.single(2.0, 2.0, 0.3)).reversed,
     Labelled((0.0, 0.5, 3.0), (0.5, 0.25, 0.25)),
-    SecretLoss((0.0, 1.0), (0.1, 0.9)),
-    SecretLoss(*FLAT),
-    SwappedLoss(SecretLoss((1e-3, 20.0), (0.0373, 0.9627))),
-    OppositeLoss((0.0, 1.0), (0.1, 0.9)),
-    OppositeLoss(*FLAT),
-    ReplacedLoss(1.0, 0.1),
-    DisplacedLoss(Half(2.0, 1.0, 0.1), Half(1.0, 1.0, 0.1)),
-    SymmetricDisplacedLoss(Half(1.0, 1.5, 0.1), Half(1.0, 1.5, 0.1)),
+    *(SecretMixture((0.0, 1.0), (0.1, 0.9), opposite).losses()[0] for opposite in (False, True)),
+    *(SecretMixture(*FLAT, opposite).losses()[0] for opposite in (False, True)),
+    SecretMixture((1e-3, 20.0), (0.0373, 0.9627)).losses()[1],
+    twice(1.0, 2.0, 0.1),
+    MixtureLaw(Half.single(2.0, 1.0, 0.1), Half.single(1.0, 1.0, 0.1)),
+    twice(1.0, 1.5, 0.1),
     ExponentialLoss(2.0),
     LaplaceLoss(1.5),
     SampledLaplace(2.0, 0.1),
@@ -57,7 +53,7 @@ def test_all_masses_add_to_one(pair, cells):
 
 
 @dataclass(frozen=True)
-class Leaking(SecretLoss):
+class Leaking(MixtureLaw):
     """A law whose cells lose some of what they hold."""
 
     lost: float = 0.01
@@ -67,22 +63,22 @@ class Leaking(SecretLoss):
         return LossCells(mass * (1.0 - self.lost), excess * (1.0 - self.lost))
 
 
-class LeakingOpposite(Leaking, OppositeLoss):
-    """The same, of two orders that are one."""
+MEANS = (0.5, 1.0), (0.1, 0.9)
 
 
-@every("kind", [Leaking, LeakingOpposite])
-def test_what_no_cell_has_is_infinite(kind):
-    pair = kind((0.5, 1.0), (0.1, 0.9))
-    losses = pessimistic(pair, 0.05, 1e-12, 1e-9)
+@every("opposite", [False, True])
+def test_what_no_cell_has_is_infinite(opposite):
+    law = SecretMixture(*MEANS, opposite)._law
+    losses = pessimistic(Leaking(law.upper, law.lower), 0.05, 1e-12, 1e-9)
     assert losses.infinity >= 0.005
     assert losses.p.sum() + losses.infinity == pytest.approx(1.0, abs=1e-11)
 
 
-@pytest.mark.parametrize("kind", [Leaking, LeakingOpposite])
-def test_no_listed_distribution_spreads_what_is_missing(monkeypatch, kind):
-    monkeypatch.setattr(SecretMixture, "_pair", kind((0.5, 1.0), (0.1, 0.9)))
-    curve = SecretMixture([0.5, 1.0], [0.1, 0.9], kind is LeakingOpposite)
+@pytest.mark.parametrize("opposite", [False, True])
+def test_no_listed_distribution_spreads_what_is_missing(monkeypatch, opposite):
+    law = SecretMixture(*MEANS, opposite)._law
+    monkeypatch.setattr(SecretMixture, "_law", Leaking(law.upper, law.lower))
+    curve = SecretMixture(*MEANS, opposite)
     assert PrivacyLossDistribution.pessimistic(curve, 0.05).infinity_mass >= 0.005
     assert PrivacyLossDistribution.optimistic(curve, 0.05).infinity_mass == 0.0
 
@@ -113,25 +109,25 @@ def test_two_opposite_mixtures_are_not_below_the_truth(means, weights, epsilon):
 
 def test_the_place_of_no_loss_is_exact():
     for means, weights in [((0.0, 1.0), (0.1, 0.9)), ((0.3, 2.0), (0.5, 0.5)), FLAT]:
-        pair = OppositeLoss(means, weights)
-        assert pair.places(np.array([0.0]))[0] == 0.0
-        assert pair.above(0.0)[0] == pytest.approx(pair.mass_p(np.zeros(1), np.array([np.inf]))[0])
+        law = SecretMixture(means, weights, True)._law
+        assert law.upper.origin == law.upper.place(np.array([0.0]))[0] == 0.0
+        assert law.above(0.0)[0] == pytest.approx(1.0 - law.above(0.0)[0] + law.above(0.0)[1])
 
 
-@every("pair", [OppositeLoss(*FLAT), SecretLoss((1e-3, 20.0), (0.0373, 0.9627))])
-def test_places_are_found_where_the_loss_is_nearly_flat(pair):
+@every("means, weights, opposite", [(*FLAT, True), ((1e-3, 20.0), (0.0373, 0.9627), False)])
+def test_places_are_found_where_the_loss_is_nearly_flat(means, weights, opposite):
     """To the digits that a loss has there."""
-    _, high = pair.reach(1e-12, 1e-9)
-    losses = np.linspace(-3.2 if not pair.symmetric else 0.0, high, 101)[1:]
-    with mp.workdps(40):
-        for loss, z in zip(losses.tolist(), pair.places(losses).tolist(), strict=True):
-            up = mp.fsum(
-                w * mp.exp(m * mp.mpf(z) - mp.mpf(m) ** 2 / 2)
-                for m, w in zip(pair.means, pair.weights, strict=True)
-            )
-            down = mp.fsum(
-                w * mp.exp(-m * mp.mpf(z) - mp.mpf(m) ** 2 / 2)
-                for m, w in zip(pair.means, pair.weights, strict=True)
-            )
-            exact = float(mp.log(up / down if pair.symmetric else up))
-            assert exact == pytest.approx(loss, rel=1e-12, abs=1e-12)
+    law = SecretMixture(means, weights, opposite)._law
+    for half, sign in ((law.upper, 1), (law.lower, -1)):
+        losses = np.linspace(0.0, min(half.high(1e-12), 3.2 if sign < 0 else 1e9), 101)[1:]
+        with mp.workdps(40):
+            for loss, t in zip(losses.tolist(), half.place(losses).tolist(), strict=True):
+                z = sign * (half.origin + mp.mpf(t))
+
+                def level(side, z=z):
+                    parts = zip(means, weights, strict=True)
+                    return mp.fsum(w * mp.exp(side * m * z - mp.mpf(m) ** 2 / 2) for m, w in parts)
+
+                exact = sign * float(mp.log(level(1) / (level(-1) if opposite else 1)))
+                if not opposite or sign > 0:
+                    assert exact == pytest.approx(loss, rel=1e-12, abs=1e-12)

@@ -18,9 +18,6 @@ from pabi.tradeoff import (
     SecretMixture,
 )
 from pabi.tradeoff.gaussian_below import gaussian_below
-from pabi.tradeoff.pairs import Reversed, SampledGaussian
-from pabi.tradeoff.replaced import ReplacedLoss
-from pabi.tradeoff.secret_losses import OppositeLoss, SecretLoss, SwappedLoss
 from support.every_case import every
 from support.normal_mixtures import (
     DIGITS,
@@ -138,12 +135,15 @@ def test_divergences_are_those_of_a_fine_sum(chosen, order):
 
 
 HALF, SHARE = secret(MEANS, WEIGHTS, False)[1], 1.0 - 2.0**-53
-NEARLY_SURE = Reversed(SampledGaussian(3.0, SHARE))
+NEARLY_SURE = PoissonSubsampled(3.0, SHARE, "add").losses()[0]
 CELLS = [
-    *((ReplacedLoss(mu, p), drawn(p, mu), drawn(p, -mu), False) for mu, p in REPLACED),
-    (SecretLoss(MEANS, WEIGHTS), HALF, PLAIN, False),
-    (SwappedLoss(SecretLoss(MEANS, WEIGHTS)), HALF, PLAIN, True),
-    (OppositeLoss(MEANS, WEIGHTS), HALF, opposed(MEANS, WEIGHTS), False),
+    *(
+        (PoissonReplaced(mu, p).losses()[0], drawn(p, mu), drawn(p, -mu), False)
+        for mu, p in REPLACED
+    ),
+    *((PoissonSubsampled(1.0, 0.1).losses()[i], drawn(0.1, 1.0), PLAIN, i == 1) for i in (0, 1)),
+    *((SecretMixture(MEANS, WEIGHTS).losses()[i], HALF, PLAIN, i == 1) for i in (0, 1)),
+    (SecretMixture(MEANS, WEIGHTS, True).losses()[0], HALF, opposed(MEANS, WEIGHTS), False),
     (NEARLY_SURE, drawn(SHARE, 3.0), PLAIN, True),
 ]
 
@@ -164,16 +164,17 @@ def test_cells_are_the_masses_of_intervals(pair, one, two, swapped):
 
 def test_moments_of_negative_order_are_those_of_poisson_batches():
     """In the swapped order a moment takes the ratio to a negative power; in 30 digits."""
-    batch = SecretLoss((0.0, 1.0), (0.9, 0.1))
+    batch, known = SecretMixture((0.0, 1.0), (0.9, 0.1)), PoissonSubsampled(1.0, 0.1, "add")
     with mp.workdps(30):
         for order in (-1.5, -8.0):
 
             def power(z, order=order):
                 return mp.npdf(z) * (0.9 + 0.1 * mp.exp(z - 0.5)) ** order
 
-            truth = mp.log(mp.quad(power, list(range(-30, 31, 3))))
-            assert batch.log_moment_of_q(order) == pytest.approx(float(truth), rel=1e-10)
-    assert SwappedLoss(batch).most == pytest.approx(Reversed(SampledGaussian(1.0, 0.1)).most)
+            truth = float(mp.log(mp.quad(power, list(range(-30, 31, 3)))))
+            for loss in (batch.losses()[1], *known.losses()):
+                assert loss.log_moment(-order) == pytest.approx(truth, rel=1e-10)
+    assert batch.losses()[1].most == pytest.approx(known.losses()[0].most)
 
 
 def test_one_mean_is_a_gaussian():

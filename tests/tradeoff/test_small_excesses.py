@@ -23,6 +23,7 @@ from pabi.tradeoff import (
 )
 from pabi.tradeoff.numerical import ComposedLoss
 from support.every_case import every
+from support.normal_mixtures import drawn, hockey_stick
 
 NEARLY_ONE = 1.0 - 2.0**-53
 
@@ -160,6 +161,9 @@ def test_moments_of_which_nothing_is_known_are_infinite():
     assert bounded.rdp(1.7e308) >= 199.0
 
 
-def test_a_loss_whose_place_is_not_enclosed_bounds_nothing_from_below():
-    low, high = t.FixedSizeSubsampled(0.01, 0.01, 0.02, 1e-6).epsilon_bounds(1e-12)
-    assert low < 1e-4 < high
+def test_epsilon_of_tiny_losses_is_that_of_many_digits():
+    p, mu, delta = 1e-6, 0.01, 1e-12
+    low, high = t.FixedSizeSubsampled(mu, mu, 2.0 * mu, p).epsilon_bounds(delta)
+    truth = hockey_stick(drawn(p, mu), drawn(p, -mu))
+    assert truth(low * (1.0 - 1e-9)) >= delta >= truth(high)
+    assert low <= high <= low * (1.0 + 1e-9)

@@ -15,9 +15,7 @@ from pabi.normal_forms.sampled import Blocks, RecordFactor, SampledRun
 from pabi.numbers import encoding
 from pabi.numbers.locking import tick
 from pabi.numbers.rounding import Array, fraction_up
-from pabi.tradeoff.displaced import log_moments as displaced_log_moments
-from pabi.tradeoff.pairs import log_moments
-from pabi.tradeoff.replaced import log_moments as replaced_log_moments
+from pabi.tradeoff.law import Half, MixtureLaw, log_moments
 
 # Shares 1 - u of a step's noise that may hide the shift; β = 1/√u multiplies the record's factor.
 _FEW = np.concatenate([[0.0], np.geomspace(1e-5, 0.05, 10), np.linspace(0.1, 0.9, 9)])
@@ -31,17 +29,25 @@ _RANGE, _KNOTS, _TABLE = 7.0, 100, 4000  # of log μ, where moments are computed
 def price(factor: RecordFactor, probability: float, power: float, mus: Array) -> Array:
     """2·log-moment/(λ(λ+1)) of the factor, shape (m,), at one place, where with the record drawn the sums
     are μ > 0 apart."""
+    if probability == 1.0:
+        return np.square(mus)
+    laws = [_law(factor, mu, probability) for mu in mus.tolist()]
+    return np.asarray(2.0 / (power * (power + 1.0)) * log_moments(laws, power))
+
+
+def _law(factor: RecordFactor, mu: float, p: float) -> MixtureLaw:
+    """The losses of the factor where with the record drawn the sums are `mu` > 0 apart."""
     match factor:
-        case RecordFactor.PRESENT | RecordFactor.DISPLACING:
-            symmetrised = factor is RecordFactor.DISPLACING
-            moments = log_moments(mus, probability, power, symmetrised)
+        case RecordFactor.PRESENT:
+            return MixtureLaw.of(Half.single(mu, mu, p))
+        case RecordFactor.DISPLACING:
+            return MixtureLaw(Half.single(mu, mu, p), Half.single(mu, mu, p))
         case RecordFactor.REPLACED:
-            moments = replaced_log_moments(0.5 * mus, probability, power)
+            return MixtureLaw(Half.single(0.5 * mu, mu, p), Half.single(0.5 * mu, mu, p))
         case RecordFactor.ZEROED:
-            moments = displaced_log_moments(mus, probability, power)
+            return MixtureLaw(Half.single(2.0 * mu, mu, p), Half.single(mu, mu, p))
         case _:
             assert_never(factor)
-    return 2.0 / (power * (power + 1.0)) * moments
 
 
 def prices_below(

@@ -15,7 +15,8 @@ from pabi.convert.gdp import nonnegative
 from pabi.numbers.rounding import EIGHT_ROUNDINGS, Array, fraction_up
 from pabi.numbers.validate import SHARE, keep, number
 from pabi.tradeoff.base import TradeOff, decode, encode
-from pabi.tradeoff.pairs import Labelled, Pair, Response
+from pabi.tradeoff.law import Labelled
+from pabi.tradeoff.pairs import Pair, Response
 
 _BITS = 400  # of ball arithmetic: no answer here is wider than one double
 _DIFFERENCE = 2e-16  # absolute: one rounding of a number in [0, 1]

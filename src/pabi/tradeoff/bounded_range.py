@@ -14,7 +14,8 @@ from pabi.convert.vectorised import FLOOR, both_signs
 from pabi.numbers.rounding import THREE_ROUNDINGS, Array
 from pabi.numbers.validate import NONNEGATIVE, keep, number
 from pabi.tradeoff.base import TradeOff, support_lines
-from pabi.tradeoff.pairs import ExponentialLoss, Labelled, Pair
+from pabi.tradeoff.law import Labelled
+from pabi.tradeoff.pairs import ExponentialLoss, Pair
 
 _LEAST = 1e-290  # grids finer than that leave the range of doubles; a larger range is sound
 _BITS = 400  # of ball arithmetic: no answer here is wider than one double

@@ -22,7 +22,8 @@ from pabi.convert.vectorised import gaussian_delta
 from pabi.numbers.rounding import Array
 from pabi.numbers.validate import convert
 from pabi.tradeoff.base import TradeOff, decode, encode
-from pabi.tradeoff.pairs import Labelled, Pair, Symmetrised
+from pabi.tradeoff.law import Labelled
+from pabi.tradeoff.pairs import Pair
 
 # Relative errors allowed for scipy's ndtri and ndtr, several times what was measured against ball
 # arithmetic (5e-16 and 2.4e-13).
@@ -80,8 +81,6 @@ class Gaussian(TradeOff):
 
     def losses(self) -> tuple[Pair, ...]:
         """The loss N(μ²/2, μ²), the same in both orders."""
-        if 0.0 < self.mu < math.inf:
-            return (Symmetrised(self.mu, 1.0),)
         return (Labelled((self.mu,), (1.0,)),)
 
     def _compose(self, other: TradeOff) -> TradeOff | None:

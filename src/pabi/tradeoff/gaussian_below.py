@@ -24,9 +24,7 @@ from pabi.tradeoff.kinds import known_curve
 from pabi.tradeoff.laplace import Laplace
 from pabi.tradeoff.mixture import Mixture
 from pabi.tradeoff.product import Product
-from pabi.tradeoff.replaced import PoissonReplaced
-from pabi.tradeoff.secret_mixture import SecretMixture
-from pabi.tradeoff.subsampled import PoissonSubsampled, Subsampled
+from pabi.tradeoff.two_halves import OfLaw
 
 _BITS = 200
 _LARGE = 600.0  # e^-600 is a double with room to spare
@@ -61,16 +59,10 @@ def gaussian_below(curve: TradeOff) -> float:
             return mu
         case Mixture(parts=parts):
             return parts[-1].mu
-        case Subsampled(base=base, probability=p):
-            return base.mu if p > 0.0 else 0.0
-        case PoissonSubsampled(mu=mu, probability=p):
-            return mu if p > 0.0 else 0.0
-        case PoissonReplaced(mu=mu, probability=p):
-            return 2.0 * mu if p > 0.0 else 0.0
-        case SecretMixture(means=means, opposite=opposite):
-            return 2.0 * means[-1] if opposite else means[-1]
-        case FixedSizeSubsampled(norm=norm, other=other, apart=apart, probability=p):
-            return max(norm, other, apart) if p > 0.0 else 0.0
+        case FixedSizeSubsampled(apart=apart, _largest=mu):
+            return max(mu, apart) if mu > 0.0 else 0.0
+        case OfLaw(_largest=mu):
+            return mu
         case Laplace(epsilon_0=epsilon, probability=p):
             return _between_halves(epsilon) if p > 0.0 else 0.0
         case BoundedRange(epsilon_0=length):

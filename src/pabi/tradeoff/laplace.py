@@ -16,10 +16,10 @@ from pabi.convert.vectorised import FLOOR, both_signs
 from pabi.numbers.rounding import EIGHT_ROUNDINGS, Array
 from pabi.numbers.validate import NONNEGATIVE, SHARE, convert, number
 from pabi.tradeoff.base import Orientation, TradeOff, support_lines, supported
+from pabi.tradeoff.law import Labelled
 from pabi.tradeoff.pairs import (
     BEYOND,
     Discrete,
-    Labelled,
     LossCells,
     Pair,
     convex_part,

@@ -33,7 +33,8 @@ from pabi.numbers.search import bisected_arrays
 from pabi.numbers.validate import NONNEGATIVE, keep
 from pabi.tradeoff.base import TradeOff, decode, encode
 from pabi.tradeoff.gaussian import Gaussian
-from pabi.tradeoff.pairs import Labelled, Pair
+from pabi.tradeoff.law import Labelled
+from pabi.tradeoff.pairs import Pair
 
 # The product of two mixtures of Gaussian pairs, kept to a bounded number of parts.
 #

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, ClassVar, Self, assert_never
 
 import numpy as np
@@ -12,7 +13,7 @@ import scipy  # its parts are loaded on first use
 from flint import arb, ctx
 
 from pabi.convert import balls
-from pabi.convert.gdp import gdp_epsilon_bounds, gdp_to_delta, gdp_to_zcdp, nonnegative
+from pabi.convert.gdp import gdp_epsilon_bounds, gdp_to_delta, nonnegative
 from pabi.convert.vectorised import both_signs, gaussian_delta
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import (
@@ -24,13 +25,12 @@ from pabi.numbers.rounding import (
     times_up,
 )
 from pabi.numbers.search import bisected_arrays
-from pabi.numbers.validate import SHARE, convert, number, one_of
+from pabi.numbers.validate import SHARE, convert, one_of
 from pabi.tradeoff.base import (
     DIRECTIONS,
     Direction,
     Orientation,
     TradeOff,
-    chosen,
     decode,
     encode,
     one_order,
@@ -38,16 +38,8 @@ from pabi.tradeoff.base import (
     support_lines,
 )
 from pabi.tradeoff.gaussian import Gaussian
-from pabi.tradeoff.pairs import (
-    Discrete,
-    Labelled,
-    Pair,
-    Reversed,
-    SampledGaussian,
-    Symmetrised,
-    log_ratio,
-    worst_divergence,
-)
+from pabi.tradeoff.law import Half, MixtureLaw
+from pabi.tradeoff.two_halves import OfLaw
 
 _BITS = 200  # of ball arithmetic: no answer here is wider than one double
 _FARTHEST = 40.0  # Φ(-40) is below every positive double
@@ -64,7 +56,7 @@ def _gaussian(name: str, value: Any) -> Gaussian:
 
 
 @dataclass(frozen=True)
-class Subsampled(TradeOff):
+class Subsampled(OfLaw):
     """C_p(f) = min{f_p, f_p^-1}**, f_p = p·f + (1 - p)·Id, of a Gaussian f.
 
     A mechanism that is f-DP under replacement of a record, run on a uniformly random subset of the
@@ -104,18 +96,19 @@ class Subsampled(TradeOff):
         high = gdp_epsilon_bounds(mu, fraction_down(share))[1]
         return _amplified(low, p)[0], _amplified(high, p)[1]
 
-    def _rdp(self, order: float) -> float:
-        power = number("order", order, above=1.0) - 1.0
-        return worst_divergence((pair.log_moment(power) for pair in self.losses()), power)
+    @property
+    def _plain(self) -> Gaussian | None:
+        return _plain(self.base.mu, self.probability)
 
     @property
-    def zcdp(self) -> float:
-        """The ρ of the Gaussian, which C_p(G(μ)) is never below; no smaller ρ suits large orders."""
-        return 0.0 if self.probability == 0.0 else gdp_to_zcdp(self.base.mu)
+    def _largest(self) -> float:
+        """The μ of the Gaussian, or 0."""
+        return self.base.mu if self.probability else 0.0
 
-    def losses(self) -> tuple[Pair, ...]:
-        """The loss of C_p(G(μ)), the same in both orders."""
-        return (_symmetric(self.base.mu, self.probability),)
+    @cached_property
+    def _law(self) -> MixtureLaw:
+        half = Half.single(self.base.mu, self.base.mu, self.probability)
+        return MixtureLaw(half, half)
 
     def _tradeoff(self, alpha: Array) -> Array:
         """The two lines at the ε where the likelihood-ratio test has type I error α, or its mirror."""
@@ -128,7 +121,8 @@ class Subsampled(TradeOff):
             )
         with np.errstate(divide="ignore", over="ignore"):
             z = -scipy.special.ndtri(alpha)  # on the left, α = Q(Z > z)
-            left = log_ratio(mu, p, z)
+            half = self._law.upper
+            left = half.loss(np.clip(z - half.origin, 0.0, _FARTHEST))
             # On the right f = x and α = p·f(x) + (1 - p)(1 - x): a bisection in z finds x.
             x, _ = bisected_arrays(
                 lambda z: (
@@ -138,11 +132,10 @@ class Subsampled(TradeOff):
                 np.full_like(z, _FARTHEST + mu),
                 rounds=60,
             )
-            right = log_ratio(mu, p, x)
+            right = half.loss(np.clip(x - half.origin, 0.0, _FARTHEST + mu))
         result = np.zeros_like(alpha)
         for epsilon in (left, right, np.zeros_like(alpha)):
-            epsilon = np.nan_to_num(epsilon, posinf=_LARGEST_EXPONENT)
-            epsilon = np.clip(epsilon, 0.0, _LARGEST_EXPONENT)
+            epsilon = np.minimum(epsilon, _LARGEST_EXPONENT)
             result = np.maximum(result, support_lines(alpha, epsilon, self._delta_array(epsilon)))
         return np.where(alpha == 0.0, 1.0, result)
 
@@ -181,7 +174,7 @@ class Subsampled(TradeOff):
 
 
 @dataclass(frozen=True)
-class PoissonSubsampled(TradeOff):
+class PoissonSubsampled(OfLaw):
     """The Gaussian mechanism on a Poisson batch: O_p(μ) = T(p·N(μ, 1) + (1 - p)·N(0, 1), N(0, 1)).
 
     Of one release the worse direction is C_p(G(μ)); of several it is not, and each direction is composed by
@@ -214,8 +207,7 @@ class PoissonSubsampled(TradeOff):
     @property
     def orientation(self) -> Orientation:
         """The direction; "symmetric" where nothing is random or nothing revealed."""
-        trivial = self.probability in (0.0, 1.0) or self.mu == 0.0
-        return "symmetric" if trivial else self.direction
+        return "symmetric" if self._plain is not None else self.direction
 
     @property
     def _worse(self) -> Subsampled:
@@ -259,29 +251,18 @@ class PoissonSubsampled(TradeOff):
     def _epsilon_bounds(self, delta: float, rtol: float) -> tuple[float, float]:
         return self._reader(positive=True).epsilon_bounds(delta, rtol)
 
-    def _rdp(self, order: float) -> float:
-        power = number("order", order, above=1.0) - 1.0
-        return worst_divergence((pair.log_moment(power) for pair in self.losses()), power)
+    @property
+    def _plain(self) -> Gaussian | None:
+        return _plain(self.mu, self.probability)
 
     @property
-    def zcdp(self) -> float:
-        """The ρ of the Gaussian without sampling, which the function is never below."""
-        return self._worse.zcdp
+    def _largest(self) -> float:
+        """The μ of the Gaussian without sampling, or 0."""
+        return self._worse._largest
 
-    def losses(self) -> tuple[Pair, ...]:
-        """The losses of the directions, one or two."""
-        mu, p = self.mu, self.probability
-        if self.orientation == "symmetric":
-            return (_symmetric(mu, p),)
-        pair: Pair
-        if mu == math.inf:  # the record is seen, or was not drawn
-            absent = math.log1p(-p)
-            pair = Discrete(np.array([absent]), np.array([1.0 - p]), p)
-            swapped: Pair = Discrete(np.array([-absent]), np.array([1.0]))
-        else:
-            pair = SampledGaussian(mu, p)
-            swapped = Reversed(pair)
-        return chosen(self.direction, pair, swapped)
+    @cached_property
+    def _law(self) -> MixtureLaw:
+        return MixtureLaw.of(self._worse._law.upper)
 
     def _tradeoff(self, alpha: Array) -> Array:
         return self._reader(positive=False)._tradeoff(alpha)
@@ -303,13 +284,11 @@ class PoissonSubsampled(TradeOff):
         return cls(mu, p, fields.pop("direction", "both"))
 
 
-def _symmetric(mu: float, p: float) -> Pair:
-    """The pair of C_p(G(μ)) for any μ and p."""
-    if p == 0.0 or mu == 0.0:
-        return Labelled((0.0,), (1.0,))
-    if mu == math.inf:
-        return Labelled((0.0, math.inf), (1.0 - p, p))
-    return Symmetrised(mu, p)
+def _plain(mu: float, p: float) -> Gaussian | None:
+    """The Gaussian that a random batch is where nothing is random or nothing revealed."""
+    if p in (0.0, 1.0) or mu == 0.0:
+        return Gaussian(mu if p else 0.0)
+    return None
 
 
 def _amplified(epsilon: float, p: float) -> tuple[float, float]:

@@ -15,7 +15,7 @@ import pytest
 
 import pabi
 from pabi.audits import audit_outputs
-from pabi.execute import engine, sums
+from pabi.execute import engine, hiding, sums
 from pabi.execute.randomness import Randomness
 from pabi.integrations.dask import langevin, train
 from pabi.integrations.dask import sums as partitions
@@ -232,16 +232,16 @@ def test_chains_are_not_refuted(client):
 
 
 def test_half_the_noise_of_chains_is_caught(client, monkeypatch):
-    follow = chains.follow
+    values = chains.Walks.values
 
-    def silent(mean, project, x, sizes, noise_std, *rest):
-        return follow(mean, project, x, sizes, 0.5 * noise_std, *rest)
+    def silent(walks, generator):
+        return values(replace(walks, noise_std=0.5 * walks.noise_std), generator)
 
-    monkeypatch.setattr(chains, "follow", silent)
+    monkeypatch.setattr(chains.Walks, "values", silent)
     assert audited_chains(client).refuted
 
 
 def test_keys_that_are_used_again_are_caught(client, monkeypatch):
     assert not audited_chains(client, less=resting(client)).refuted
-    monkeypatch.setattr(chains, "randomness_from", lambda state, **_: Fixed(None))
+    monkeypatch.setattr(hiding, "randomness_from", lambda state: Fixed(None))
     assert audited_chains(client, less=resting(client)).refuted

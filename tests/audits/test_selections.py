@@ -29,7 +29,7 @@ def selections(shift, models):
     """(models,) the best of so many Gaussian trials as the shipped law draws."""
     rng = np.random.default_rng()
     promised = pabi.select(pabi.NoisyAccuracy(1, 1.0 / MU).guarantee(DELTA), MEAN, SHAPE)
-    law = TrialLaw(promised.proof.gamma, SHAPE)
+    law = TrialLaw(promised.proof.written()["gamma"], SHAPE)
     numbers = np.array([law.draw(rng) for _ in range(models)])
     releases = rng.standard_normal(numbers.sum()) + shift
     return promised, np.maximum.reduceat(releases, np.cumsum(numbers) - numbers)

@@ -32,8 +32,9 @@ from sklearn.datasets import load_breast_cancer, load_diabetes
 
 import pabi
 from pabi import showing
-from pabi.erm import Plan, bounds, diffusions, packing_loss, plan
+from pabi.erm import Plan, packing_loss, plan
 from pabi.literature import langevin_universality
+from pabi.sampling import erm_algorithms, erm_bounds
 
 Array = np.ndarray
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
@@ -134,7 +135,7 @@ def exact(data: Data, made: Plan, l2: float, draws: int) -> Row:
 def averaged(data: Data, made: Plan, draws: int) -> Row:
     """Of averages of independent chains' paths."""
     run = made.run
-    steps = max(1000, diffusions.enough_steps(made))
+    steps = max(1000, erm_algorithms.enough_steps(made))
     ball = pabi.prox.ball(RADIUS)
     one = {
         "inverse_temperature": run.inverse_temperature,
@@ -150,7 +151,7 @@ def averaged(data: Data, made: Plan, draws: int) -> Row:
         chain = pabi.LangevinChain(run.loss, len(data.x), chains=together, **one)
         paths = pabi.sampling.langevin(chain, data.gradient, np.zeros(P), random_state=SEED + first)
         for path in paths.values:
-            point, found = diffusions.of_path(made, chain, path)
+            point, found = erm_algorithms.of_path(made, chain, path)
             assert found is not None
             bound = found
             excess.append(data.mean(point[None])[0] - least)
@@ -271,7 +272,7 @@ def wells(draws: int) -> list[tuple[float, float, float, float, float, float]]:
             made.run, problem.value, random_state=SEED, draws=draws, most_evaluations=10**10
         )
         values = problem.value(drawn.values[0]) - problem.minimum
-        free = bounds.free_energy(2, kappa * 2.0) / kappa
+        free = erm_bounds.free_energy(2, kappa * 2.0) / kappa
         error = float(values.std(ddof=1) / math.sqrt(draws))
         found.append((epsilon, made.risk_bound, free, truth, float(values.mean()), error))
     return found

@@ -19,8 +19,16 @@ from rich.table import Table
 import datasets
 import pabi
 from pabi.learn import Records, SoftmaxGradients, train
-from pabi.papers.bok.accuracies import OUR_CONSTANT, OUR_ROW_NORM, TABLE_6, bounded
-from pabi.papers.bok.logistic import DELTA, EPOCHS, SIZE, TABLE_4
+from pabi.literature.papers.bok_runs import (
+    DELTA,
+    EPOCHS,
+    OUR_CONSTANT,
+    OUR_ROW_NORM,
+    SIZE,
+    TABLE_4,
+    TABLE_6,
+)
+from pabi.literature.papers.bok_runs import bounded_accuracies as bounded
 from pabi.showing import accuracy, plain, shown
 
 

@@ -20,9 +20,9 @@ from rich.table import Table
 
 import pabi
 from pabi import Modulus, NoisyIteration
-from pabi.analyses.nonlinear_shifts import apply
-from pabi.normal_forms.step_moduli import shapes
-from pabi.shifts.nonlinear import solve
+from pabi.account.analyses.nonlinear_shifts import apply
+from pabi.account.facts.step_moduli import shapes
+from pabi.account.shifts.nonlinear import solve
 from pabi.showing import plain, shown
 
 DELTA = 1e-5

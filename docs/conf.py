@@ -55,9 +55,10 @@ nitpick_ignore_regex = [
     ("py:.*", r"(numpy|np|scipy|matplotlib|sklearn|pandas|typer|xarray|flint)\b.*"),
     (
         "py:class",
-        r"Array|Fraction|Kind|Part|Status|pabi\.account\.calibration\.Calibrated|pabi\.execute\.groups\.UserRows"
-        r"|pabi\.execute\.sums\.RemoteGradients|OwnGradients",
-    ),  # not classes
+        r"Array|Fraction|Kind|Part|Status|pabi\.account\.calibration\.Calibrated|pabi\.execute\.sums\.UserRows"
+        r"|pabi\.execute\.sums\.RemoteGradients|OwnGradients|pabi\.execute\.sources\.Parts"
+        r"|pabi\.tradeoff\.base\.Readings|pabi\.tradeoff\.two_halves\.\w+",
+    ),  # not classes, or classes that stay inside
     ("py:.*", r"(collections|typing|typing_extensions|fractions|pathlib|abc|os)\..*"),
 ]
 

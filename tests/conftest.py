@@ -16,13 +16,17 @@ import gc
 import os
 from collections import Counter
 
+import mpmath
 import pytest
 from hypothesis import HealthCheck, settings
 
-from pabi.analyses import nonlinear_one_sided, shifted_interpolation
+from pabi.account.analyses import nonlinear_shifts, shifted_interpolation
 from support.computed_once import forget_other_sources
 from support.daily import has_its_day, one_in, seed
 from support.once_a_process import commands_once, laws_once
+
+# Digits of what truths are computed with, in all files alike.
+mpmath.mp.dps = 60
 
 # How long an example takes says more of what else the machine does.
 ANY_TIME = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
@@ -89,7 +93,7 @@ def pytest_terminal_summary(terminalreporter):
 @pytest.fixture
 def all_windows(monkeypatch):
     """The nonlinear one-sided shift solves every window, whether it can win or not."""
-    for module in (nonlinear_one_sided, shifted_interpolation):
+    for module in (nonlinear_shifts, shifted_interpolation):
         monkeypatch.setattr(module, "CLEARLY", 1e300)
 
 

@@ -17,15 +17,15 @@ import pytest
 
 import pabi
 from pabi import updates
+from pabi.account.analyses.writing import RunProof
 from pabi.account.best import Outcome, best_guarantee, best_of
-from pabi.account.explanation import explain
-from pabi.analyses.writing import RunProof
+from pabi.account.changes import explain
 from pabi.cli import main
 from pabi.describe.files import from_dict, to_dict
-from pabi.guarantees.certificate import Certificate
 from pabi.learn import train
 from pabi.numbers.errors import InvalidInput, NotApplicable
 from pabi.tradeoff import Gaussian
+from pabi.tradeoff.certificate import Certificate
 from support.every_case import every
 
 DELTA = 1e-5

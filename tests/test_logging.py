@@ -12,7 +12,7 @@ import pytest
 from scipy.special import expit
 
 import pabi
-from pabi.analyses import analyses_of
+from pabi.account.analyses import analyses_of
 from pabi.learn import (
     LogisticGradients,
     PrivateLinearRegression,

@@ -21,7 +21,7 @@ def test_every_public_name_resolves_and_is_documented():
 def test_functions_are_not_shadowed_by_modules():
     """`pabi.verify` stays a function whatever has been imported."""
     import pabi.account.calibration
-    import pabi.account.explanation
+    import pabi.account.changes
     import pabi.verification
 
     assert callable(pabi.verify)

@@ -23,9 +23,9 @@ from pabi.learn import LogisticGradients, PrivateLogisticRegression, bound_rows,
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SOLVERS = {
-    "linear": ("pabi.shifts.isotonic.solve", "pabi.shifts.periodic.best_start"),
-    "bent": ("pabi.shifts.nonlinear.solve",),
-    "random": ("pabi.shifts.random.lead_in", "pabi.shifts.random.two_sided"),
+    "linear": ("pabi.account.shifts.isotonic.solve", "pabi.account.shifts.periodic.best_start"),
+    "bent": ("pabi.account.shifts.nonlinear.solve",),
+    "random": ("pabi.account.shifts.random.lead_in", "pabi.account.shifts.random.two_sided"),
     "convolution": ("pabi.tradeoff.convolution.profile",),
 }
 READINGS = 12  # noise levels that a search may try: secants need about half as many

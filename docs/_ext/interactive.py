@@ -23,10 +23,10 @@ from docutils.parsers.rst import directives
 from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
-from pabi.draw.themes import palette_of
+from pabi.show.themes import palette_of
 from pabi.showing import exact
 
-VEGA = Path(__file__).parents[2] / "src" / "pabi" / "explorer" / "static" / "vega"
+VEGA = Path(__file__).parents[2] / "src" / "pabi" / "cli" / "explorer" / "static" / "vega"
 SCRIPTS = ("vega/vega.min.js", "vega/vega-lite.min.js", "interactive.js")
 DASHES = ([], [8, 3], [2, 3], [8, 3, 2, 3], [14, 4])  # as pabi's pictures have them
 ROWS = 16  # of the table, at least, where the figure has as many places

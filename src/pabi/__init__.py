@@ -50,9 +50,9 @@ if TYPE_CHECKING:
     from pabi.account.mixing import mixing_time
     from pabi.audits.auditing import audit
     from pabi.budget.ledger import Ledger
-    from pabi.guarantees.certificate import Certificate
-    from pabi.guarantees.guarantee import Guarantee, compose
-    from pabi.guarantees.selection import select
+    from pabi.tradeoff.certificate import Certificate
+    from pabi.tradeoff.guarantee import Guarantee, compose
+    from pabi.tradeoff.selection import select
     from pabi.verification import Verdict, verify
 
 # Silent unless the application configures logging.
@@ -109,16 +109,16 @@ __all__ = [
 
 # Imported on first use, so that `import pabi` stays quick.
 _LAZY = {
-    "Certificate": "pabi.guarantees.certificate",
-    "Guarantee": "pabi.guarantees.guarantee",
+    "Certificate": "pabi.tradeoff.certificate",
+    "Guarantee": "pabi.tradeoff.guarantee",
     "Ledger": "pabi.budget.ledger",
     "Verdict": "pabi.verification",
     "audit": "pabi.audits.auditing",
     "audits": "",
     "calibrate": "pabi.account.calibration",
-    "compose": "pabi.guarantees.guarantee",
+    "compose": "pabi.tradeoff.guarantee",
     "mixing_time": "pabi.account.mixing",
-    "select": "pabi.guarantees.selection",
+    "select": "pabi.tradeoff.selection",
     "verify": "pabi.verification",
     "convert": "",
     "erm": "",

@@ -6,10 +6,10 @@ the function's first paragraph says "numerical" or "approximation".
 
 from __future__ import annotations
 
-from pabi.convert.gdp import gdp_to_delta, gdp_to_epsilon, gdp_to_rdp, gdp_to_zcdp
-from pabi.convert.mixtures import mixture_to_delta, mixture_to_epsilon, mixture_to_rdp
-from pabi.convert.rdp import clt_mu, delta_to_tradeoff, rdp_to_epsilon, tradeoff_to_delta
-from pabi.convert.vectorised import gaussian_delta
+from pabi.numbers.gaussian import gdp_to_delta, gdp_to_epsilon, gdp_to_rdp, gdp_to_zcdp
+from pabi.numbers.mixtures import mixture_to_delta, mixture_to_epsilon, mixture_to_rdp
+from pabi.numbers.renyi import clt_mu, delta_to_tradeoff, rdp_to_epsilon, tradeoff_to_delta
+from pabi.numbers.vectorised import gaussian_delta
 
 __all__ = [
     "clt_mu",

@@ -1,10 +1,9 @@
 """Private empirical risk minimisation and stochastic convex optimisation: plans with proven risk."""
 
-from pabi.erm.bounds import uniform_stability
-from pabi.erm.packing import PackingLoss, packing_centres, packing_loss
-from pabi.erm.planned import Plan
-from pabi.erm.planning import plan
-from pabi.erm.solving import Solution, solve
+from pabi.sampling.erm_bounds import uniform_stability
+from pabi.sampling.erm_plans import Solution, plan, solve
+from pabi.sampling.erm_problem import Plan
+from pabi.sampling.packing import PackingLoss, packing_centres, packing_loss
 
 __all__ = [
     "PackingLoss",

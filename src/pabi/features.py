@@ -8,14 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pabi.features.random_features import RandomFeatures
-    from pabi.features.scattering import Scattering
+    from pabi.learn.random_features import RandomFeatures
+    from pabi.learn.scattering import Scattering
 
 __all__ = ["RandomFeatures", "Scattering"]
 
 _LAZY = {
-    "RandomFeatures": "pabi.features.random_features",
-    "Scattering": "pabi.features.scattering",
+    "RandomFeatures": "pabi.learn.random_features",
+    "Scattering": "pabi.learn.scattering",
 }
 
 

@@ -2,7 +2,7 @@
 
 from pabi.account.mixing import __doc__ as __doc__
 from pabi.account.mixing import mixing_time, total_variation_bound
-from pabi.draw.draws import Estimate, plot, total_variation_estimate
+from pabi.show.pictures import Estimate, plot, total_variation_estimate
 
 __all__ = [
     "Estimate",

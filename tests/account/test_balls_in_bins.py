@@ -11,7 +11,7 @@ from scipy.stats import binom
 import pabi
 from pabi import BallsInBins, Cyclic, Loss, NoisySGD, ShuffleOnce
 from pabi.account.best import outcomes
-from pabi.normal_forms.positions import OrderedView
+from pabi.account.facts.positions import OrderedView
 from pabi.numbers.errors import InvalidInput
 from pabi.tradeoff import Mixture, Product
 from support.every_case import every
@@ -197,7 +197,7 @@ def test_schedules_that_vary_are_verified_where_sizes_matter(changes):
 @every("scheme", [BallsInBins, pabi.Poisson])
 def test_as_many_records_as_a_run_may_have(scheme):
     """Up to 10¹⁸ of them: the bound on the failure may be useless there, but is no error."""
-    from pabi.describe.orders import binomial_tail
+    from pabi.describe.batches import binomial_tail
 
     assert 0.0 <= binomial_tail(10**17, 1e-3, 2 * 10**14) <= 1.0
     run = a_run(n=10**17, batches=scheme(10**14), epochs=0.003)

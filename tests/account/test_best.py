@@ -12,10 +12,10 @@ from scipy.stats import norm
 
 import pabi
 from pabi import Cyclic, InvalidInput, Loss, NoisyIteration, NoisySGD, NotApplicable
+from pabi.account.analyses import analyses_of
 from pabi.account.best import Outcome, best_guarantee, best_of, outcomes
-from pabi.analyses import analyses_of
-from pabi.guarantees.guarantee import Guarantee
 from pabi.tradeoff import ApproxDP, Gaussian
+from pabi.tradeoff.guarantee import Guarantee
 
 DELTA = 1e-5
 

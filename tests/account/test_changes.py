@@ -11,8 +11,8 @@ import pytest
 
 import pabi
 from pabi.account import changes as module
+from pabi.account.facts.positions import OrderedView
 from pabi.describe.files import from_dict, to_dict
-from pabi.normal_forms.positions import OrderedView
 
 DELTA = 1e-6
 FALLING = np.linspace(1.0, 0.1, 800)

@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import norm
 
 from pabi import Cyclic, FixedSize, Loss, NoisyIteration, NoisySGD, Poisson, Reshuffle, ShuffleOnce
-from pabi.analyses import composition
+from pabi.account.analyses import composition
 from pabi.numbers.errors import InvalidInput, NotApplicable
 from pabi.tradeoff import Gaussian
 from support.every_case import every

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import pabi
-from pabi.normal_forms.sampled import SampledRun
-from pabi.shifts.random import drawn_distance
+from pabi.account.facts.sampled import SampledRun
+from pabi.account.shifts.random import drawn_distance
 from support.every_case import every
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from pabi.account.shifts.epochs import Rests, _Epoch
+from pabi.account.shifts.start import best_start
 from pabi.describe.iteration import Steps
-from pabi.shifts.epochs import Rests, _Epoch
-from pabi.shifts.start import best_start
 from support.every_case import every
 
 EVERY = slice(None)

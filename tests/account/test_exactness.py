@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.optimize import isotonic_regression
 
+from pabi.account.shifts.start import best_start
 from pabi.describe.iteration import Steps
-from pabi.shifts.start import best_start
 from support.falsification.affine_maps import exact_mu
 
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import pabi
-from pabi.normal_forms.demand import Demand
-from pabi.normal_forms.positions import OrderedView
+from pabi.account.facts.demand import Demand
+from pabi.account.facts.positions import OrderedView
 from support.every_case import every
 
 

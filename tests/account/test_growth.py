@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pabi import Loss
-from pabi.normal_forms.positions import Growth, growth_of
+from pabi.account.facts.positions import Growth, growth_of
 from support.every_case import every
 
 size = st.floats(0.05, 20.0)

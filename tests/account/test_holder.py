@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import pabi
-import pabi.analyses
+import pabi.account.analyses
 from pabi import Loss, NoisySGD
 from pabi.describe.moduli import Modulus
 from support.every_case import every

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from mpmath import mp, mpf
 
-from pabi.shifts import isotonic
-from pabi.shifts.epochs import mu_of
+from pabi.account.shifts import isotonic
+from pabi.account.shifts.epochs import mu_of
 from support.every_case import every
 
 from .closed_forms import replay

@@ -13,12 +13,12 @@ import pytest
 
 import pabi
 from pabi import Loss, NoisySGD, Reshuffle, ShuffleOnce
+from pabi.account.analyses import composition, secret_order
 from pabi.account.best import outcomes
-from pabi.analyses import composition, latest_uses
+from pabi.account.facts.positions import OrderedView
+from pabi.account.shifts.epochs import energy_of, mu_of, solve_schedule
 from pabi.describe.iteration import Steps
-from pabi.normal_forms.positions import OrderedView
 from pabi.numbers.errors import NotApplicable
-from pabi.shifts.epochs import energy_of, mu_of, solve_schedule
 
 DELTA = 1e-5
 
@@ -60,7 +60,7 @@ def mu_of_places(run, places):
 @pytest.mark.parametrize("name", RUNS)
 def test_every_choice_of_places_is_covered_by_its_case(name):
     run = a_run(**RUNS[name])
-    g = latest_uses.apply(run, DELTA)
+    g = secret_order.latest_uses(run, DELTA)
     period, epochs = run.steps_per_epoch, math.ceil(run.data_steps / run.steps_per_epoch)
     in_last = run.data_steps - (epochs - 1) * period
     for places in itertools.product(range(period), repeat=epochs):
@@ -79,7 +79,7 @@ def test_every_choice_of_places_is_covered_by_its_case(name):
 @pytest.mark.parametrize("name", RUNS)
 def test_it_is_verified_and_better_than_composition(name):
     run = a_run(**RUNS[name])
-    g = latest_uses.apply(run, DELTA)
+    g = secret_order.latest_uses(run, DELTA)
     verdict = pabi.verify(g.to_json())
     assert verdict.ok, verdict.reason
     assert math.fsum(g.curve.weights) == pytest.approx(1.0, abs=1e-12)
@@ -97,19 +97,19 @@ def test_where_nothing_is_moved_secret_order_says_it():
         (a_run(Loss.lipschitz(1.0), **FALLING), "no slope"),
     ):
         with pytest.raises(NotApplicable, match=reason):
-            latest_uses.apply(run, DELTA)
+            secret_order.latest_uses(run, DELTA)
 
 
 def test_almost_constant_steps_cost_almost_what_constant_ones_do():
     """Rule (ii) holds for one and not for the other, and nothing jumps."""
     steps = 0.5 - 1e-9 * np.arange(12)
     (row,) = [o for o in outcomes(a_run(), DELTA) if o.name == "secret order"]
-    found = latest_uses.apply(a_run(step_size=steps), DELTA).epsilon(DELTA)
+    found = secret_order.latest_uses(a_run(step_size=steps), DELTA).epsilon(DELTA)
     assert found == pytest.approx(row.guarantee.epsilon(DELTA), rel=1e-6)
 
 
 def test_other_certificates_are_refused():
-    certified = latest_uses.apply(a_run(**FALLING), DELTA).certificate.payload
+    certified = secret_order.latest_uses(a_run(**FALLING), DELTA).certificate.payload
     for theorem in ("secret order", "shifted interpolation", "composition"):
         assert not pabi.verify({**certified, "theorem": theorem}).ok
     for kind in ("cyclic", "shuffle_once", "balls_in_bins"):

@@ -11,9 +11,9 @@ from scipy.special import ndtr
 import pabi
 from pabi.account.mixing import mixing_time, total_variation_bound
 from pabi.describe.losses import Loss
-from pabi.draw.draws import total_variation_estimate
 from pabi.literature import bravo
 from pabi.numbers.errors import InvalidInput, NotApplicable
+from pabi.show.pictures import total_variation_estimate
 from support.every_case import every
 
 CONVEX = Loss.convex(1.0)

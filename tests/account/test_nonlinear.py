@@ -13,11 +13,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import pabi
-from pabi.analyses import nonlinear_shifts
+from pabi.account.analyses import nonlinear_shifts
+from pabi.account.facts.step_moduli import shapes
+from pabi.account.shifts.nonlinear import StepPayments, _Problem, solve
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.moduli import Modulus
-from pabi.normal_forms.step_moduli import shapes
-from pabi.shifts.nonlinear import StepPayments, _Problem, solve
 from support.every_case import every
 
 from .closed_forms import least
@@ -71,7 +71,7 @@ def linear_mu(c, s, sigma, diameter, start):
     iteration = NoisyIteration(
         contraction=c, step_sensitivity=s, step_noise_std=sigma, diameter=diameter, start=start
     )
-    from pabi.analyses.shifted_interpolation import apply
+    from pabi.account.analyses.shifted_interpolation import apply
 
     return apply(iteration, 1e-5).mu
 

@@ -12,10 +12,10 @@ import pytest
 
 import pabi
 from pabi import Cyclic, FixedSize, Loss, NoisyIteration, NoisySGD, NotApplicable, Poisson
+from pabi.account.analyses import composition, nonlinear_shifts, shifted_interpolation
+from pabi.account.analyses.shifted_interpolation import product
 from pabi.account.best import outcomes
-from pabi.analyses import composition, nonlinear_one_sided, shifted_interpolation
-from pabi.analyses.shifted_interpolation import product
-from pabi.normal_forms.sampled import Pulls, RecordFactor, SampledRun
+from pabi.account.facts.sampled import Pulls, RecordFactor, SampledRun
 from pabi.numbers.encoding import read_floats
 from support.pairs import pairs
 
@@ -128,7 +128,7 @@ def test_the_factors_are_those_worked_out_by_hand(all_windows, seed):
     """Parameters are rounded up into bins of which there are fewer: ε by hand is less, but for the two
     readings of ε, each up to 10⁻³ above the truth, and is nearly all of it."""
     run = random_run(np.random.default_rng(seed))
-    g = nonlinear_one_sided.apply(run, DELTA)
+    g = nonlinear_shifts.nonlinear_one_sided(run, DELTA)
     plan = g.certificate.payload["plan"]
     found = by_hand(run, plan)
     assert found is not None
@@ -168,7 +168,7 @@ def test_records_of_unbounded_curvature_are_charged_for(all_windows, loss, adjac
         run = a_run(loss=loss, steps=steps, clip_norm=1.0, adjacency=adjacency)
         least = composition.apply(replace(run, steps=1), DELTA).epsilon(DELTA)
         assert run.guarantee(DELTA).epsilon(DELTA) >= least * (1.0 - 2e-3)
-        g = nonlinear_one_sided.apply(run, DELTA)
+        g = nonlinear_shifts.nonlinear_one_sided(run, DELTA)
         assert g.epsilon(DELTA) >= least * (1.0 - 2e-3)
         claim = g.certificate.payload["claim"]["product"]["factors"]
         assert sum(f["count"] for f in claim if f["kind"] == "fixed_size_subsampled") >= 1
@@ -258,7 +258,7 @@ def small_run(loss, batches, **changes):
 @pytest.mark.one_in(3)
 def test_no_window_costs_less_than_is_thought_possible(loss, setting, batches):
     run = small_run(loss, batches, **SETTINGS[setting])
-    windows = nonlinear_one_sided._Windows(SampledRun(run, DELTA))
+    windows = nonlinear_shifts._Windows(SampledRun(run, DELTA))
     for steps in (1, 2, 7, 60, 280):
         assert windows._least_energy(steps) <= windows.window(steps).payments.square * (1 + 1e-9)
 
@@ -269,12 +269,12 @@ def test_what_is_not_solved_would_have_lost(loss, setting, monkeypatch):
 
     def epsilon():
         try:
-            return nonlinear_one_sided.apply(run, DELTA).epsilon(DELTA)
+            return nonlinear_shifts.nonlinear_one_sided(run, DELTA).epsilon(DELTA)
         except NotApplicable:
             return math.inf
 
     chosen = epsilon()
-    monkeypatch.setattr(nonlinear_one_sided, "CLEARLY", 1e300)
+    monkeypatch.setattr(nonlinear_shifts, "CLEARLY", 1e300)
     monkeypatch.setattr(shifted_interpolation, "_MOST_MU", 1e300)
     solved = epsilon()
     composed = composition.apply(run, DELTA).epsilon(DELTA)
@@ -282,7 +282,7 @@ def test_what_is_not_solved_would_have_lost(loss, setting, monkeypatch):
 
 
 def test_nothing_is_solved_where_nothing_is_known(monkeypatch):
-    monkeypatch.setattr(nonlinear_one_sided, "solve", None)
+    monkeypatch.setattr(nonlinear_shifts, "solve", None)
     run = a_run(loss=Loss.unknown(), batches=Poisson(20), clip_norm=1.0, adjacency="zero_out")
     with pytest.raises(NotApplicable, match="alone costs more than composition"):
-        nonlinear_one_sided.apply(run, DELTA)
+        nonlinear_shifts.nonlinear_one_sided(run, DELTA)

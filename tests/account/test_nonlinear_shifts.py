@@ -20,11 +20,11 @@ from pabi import (
     NotApplicable,
     ShuffleOnce,
 )
+from pabi.account.analyses import composition, nonlinear_shifts
 from pabi.account.best import outcomes
-from pabi.analyses import composition, nonlinear_shifts
-from pabi.normal_forms.positions import OrderedView
-from pabi.normal_forms.step_moduli import shapes
-from pabi.shifts.nonlinear import solve
+from pabi.account.facts.positions import OrderedView
+from pabi.account.facts.step_moduli import shapes
+from pabi.account.shifts.nonlinear import solve
 
 DELTA = 1e-5
 # A setting in which hiding the path pays: many epochs, small batches, and noise of the size of a gradient.

@@ -14,10 +14,10 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from mpmath import mp, mpf
 
+from pabi.account.shifts import isotonic, periodic
+from pabi.account.shifts.epochs import energy_of, mu_of, solve_schedule
+from pabi.account.shifts.start import best_start
 from pabi.describe.iteration import Group, Groups, Steps, Stretch
-from pabi.shifts import isotonic, periodic
-from pabi.shifts.epochs import energy_of, mu_of, solve_schedule
-from pabi.shifts.start import best_start
 from support.every_case import every
 
 # Shrinking a schedule takes a minute.

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from pabi import BallsInBins, Cyclic, FullBatch, Loss, NoisySGD, Poisson, Reshuffle
+from pabi.account.facts.positions import OrderedView, Uses, check_position
 from pabi.describe.iteration import Groups, Steps
-from pabi.normal_forms.positions import OrderedView, Uses, check_position
 from support.every_case import every, refused
 from support.quadratic_programs import least_payments
 

@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pabi import Modulus
-from pabi.normal_forms.step_moduli import shapes
-from pabi.shifts.programming import _CLOSE, _COARSE, _DECADES, roughly
+from pabi.account.facts.step_moduli import shapes
+from pabi.account.shifts.start import _CLOSE, _COARSE, _DECADES, roughly
 from support.every_case import every
 
 

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from pabi.normal_forms.sampled import Blocks, RecordFactor
-from pabi.shifts.random import Cost, PayOff, distances, lead_in, two_sided
+from pabi.account.facts.sampled import Blocks, RecordFactor
+from pabi.account.shifts.random import Cost, PayOff, distances, lead_in, two_sided
 from support.every_case import every
 
 GRID = 0.0102  # between shares that are tried, from 0.05 to 0.97

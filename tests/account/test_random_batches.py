@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import pabi
-from pabi.analyses import RUNS, one_sided_shift
-from pabi.analyses.shifted_interpolation import binned
-from pabi.normal_forms.sampled import SampledRun
+from pabi.account.analyses import RUNS, random_batches
+from pabi.account.analyses.shifted_interpolation import binned
+from pabi.account.facts.sampled import SampledRun
 from pabi.numbers.errors import InvalidInput
 from pabi.tradeoff import Gaussian, PoissonSubsampled, Subsampled
 
@@ -152,10 +152,10 @@ def test_a_batch_without_cap_may_fail() -> None:
     view = SampledRun(open_ended, DELTA)
     assert 0.0 < view.covered.failure <= 1e-3 * DELTA
     assert 100 < view.covered.cap < 300
-    curve = one_sided_shift.apply(open_ended, DELTA).curve
+    curve = random_batches.apply(open_ended, DELTA).curve
     assert curve.failure == view.covered.failure  # type: ignore[attr-defined]
     assert curve.rdp(2.0) == np.inf
-    assert one_sided_shift.apply(capped, DELTA).curve.rdp(2.0) < np.inf
+    assert random_batches.apply(capped, DELTA).curve.rdp(2.0) < np.inf
 
 
 def test_rdp_and_the_moments_route() -> None:

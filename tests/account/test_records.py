@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pabi import Cyclic, Loss, NoisySGD
+from pabi.account.facts.positions import OrderedView, Uses
+from pabi.account.shifts.epochs import Record, cyclic, energy_of, mu_of, record, solve_schedule
 from pabi.describe.iteration import Group, Groups, Steps, Stretch
-from pabi.normal_forms.positions import OrderedView, Uses
-from pabi.shifts.epochs import Record, cyclic, energy_of, mu_of, record, solve_schedule
 from support.every_case import every
 from support.quadratic_programs import least_payments
 

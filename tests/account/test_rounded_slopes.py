@@ -11,7 +11,7 @@ import pytest
 import pabi
 from pabi import Cyclic, Loss, NoisySGD, Reshuffle, ShuffleOnce
 from pabi.account.best import outcomes
-from pabi.normal_forms import positions
+from pabi.account.facts import positions
 
 DELTA, STEPS = 1e-5, 1200
 

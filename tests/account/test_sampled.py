@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pabi import BallsInBins, Cyclic, FixedSize, Loss, NoisySGD, NotApplicable, Poisson, Reshuffle
-from pabi.normal_forms.sampled import Blocks, SampledRun, require_sampling
+from pabi.account.facts.sampled import Blocks, SampledRun, require_sampling
 from support.every_case import every
 
 ULP = Fraction(1, 2**52)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pabi import Cyclic, FixedSize, Loss, NoisyIteration, NoisySGD, Poisson
-from pabi.analyses import composition, one_sided_shift, two_sided_shift
+from pabi.account.analyses import composition, random_batches
 from pabi.literature import bok
 from pabi.numbers.encoding import read_floats
 from pabi.numbers.errors import NotApplicable
@@ -20,7 +20,7 @@ DELTA = 1e-5
 READINGS = 1.0 + 2.5e-3  # two readings of ε, each up to 1e-3 above what it reads
 LOSS = Loss.convex(1.0, gradient_bound=1.0, glm=True, l2=1.0)
 PARABOLA = Loss.strongly_convex(1.0, 1.0, gradient_bound=1.0)
-SHIFTS = one_sided_shift, two_sided_shift
+SHIFTS = random_batches.apply, random_batches.two_sided_shift
 
 
 def a_run(batches=None, **changes):
@@ -36,7 +36,7 @@ def test_linear_losses_are_never_safer_than_proven(batches, adjacency):
     for changes in ({}, {"noise_std": 0.1, "cooldown_steps": 2}, {"loss": LOSS.with_l2(0.0)}):
         run = a_run(batches, adjacency=adjacency, **changes)
         shifts = SHIFTS[:1] if there_or_not else SHIFTS
-        curves = [shift.apply(run, DELTA).curve for shift in shifts]
+        curves = [shift(run, DELTA).curve for shift in shifts]
         for epsilon in (0.0, 0.5, 2.0):
             assert truth(run, epsilon) <= min(curve.delta(epsilon) for curve in curves)
 
@@ -44,7 +44,7 @@ def test_linear_losses_are_never_safer_than_proven(batches, adjacency):
 def test_one_step_of_poisson_batches_is_exact():
     """The record is there or not, and all noise hides it."""
     run = a_run(Poisson(4), steps=1, adjacency="zero_out", noise_std=0.3)
-    curve = one_sided_shift.apply(run, DELTA).curve
+    curve = random_batches.apply(run, DELTA).curve
     for epsilon in (0.0, 0.2, 0.5):
         exact = truth(run, epsilon)
         assert exact <= curve.delta(epsilon) <= exact * (1.0 + 1e-2) + DELTA
@@ -55,7 +55,7 @@ def test_a_long_cool_down_hides_a_full_batch_by_its_own_noise(adjacency):
     """A record in every batch: the last iterate is Gaussian, and most of its variance the cool-down's."""
     loss = LOSS.with_l2(0.0)
     run = a_run(FixedSize(20), loss=loss, steps=69, cooldown_steps=64, adjacency=adjacency)
-    curve = one_sided_shift.apply(run, DELTA).curve
+    curve = random_batches.apply(run, DELTA).curve
     apart = 5.0 * (2.0 if adjacency == "replace_one" else 1.0) / (20.0 * 0.5)
     exact, cool_down = Gaussian(apart / math.sqrt(69.0)), Gaussian(apart / math.sqrt(64.0))
     for epsilon in (0.0, 0.1, 0.2):
@@ -69,19 +69,19 @@ def test_steps_that_forget_everything_cost_one(steps):
     run = a_run(loss=PARABOLA, clip_norm=None, steps=steps, step_size=1.0)
     once = composition.apply(a_run(steps=1), DELTA).epsilon(DELTA)
     for shift in SHIFTS:
-        assert shift.apply(run, DELTA).epsilon(DELTA) <= once * READINGS
+        assert shift(run, DELTA).epsilon(DELTA) <= once * READINGS
 
 
 def test_never_above_the_published_bounds():
     """Bok, Su, Altschuler 2024, Thms 4.10 and 4.9, at every length of the window."""
     given = {"n": 1000, "noise_std": 0.12, "step_size": 0.1, "diameter": 0.3, "steps": 100_000}
     run = a_run(FixedSize(50), loss=LOSS.with_l2(0.0), **given)
-    ours = one_sided_shift.apply(run, DELTA).epsilon(DELTA)
+    ours = random_batches.apply(run, DELTA).epsilon(DELTA)
     for window in (30, 100, 300, 1000):
         published = bok.theorem_4_10(L=2.0, b=50, start=100_000 - window, **given)
         assert ours <= published.value.epsilon(DELTA) * READINGS
     given = {"n": 5000, "steps": 2000, "noise_std": 0.02}
-    ours = two_sided_shift.apply(a_run(FixedSize(100), step_size=0.1, **given), DELTA)
+    ours = random_batches.two_sided_shift(a_run(FixedSize(100), step_size=0.1, **given), DELTA)
     for window in (1, 3, 10, 30, 100):
         published = bok.theorem_4_9(L=2.0, b=100, slope=0.9, start=2000 - window, **given)
         assert ours.epsilon(DELTA) <= published.value.epsilon(DELTA) * READINGS
@@ -90,7 +90,7 @@ def test_never_above_the_published_bounds():
 def test_the_certificate_says_how_the_distance_is_paid_off():
     """Every step of the window has a factor of its own, and a part of its noise hides the shift."""
     run = a_run(Poisson(4), adjacency="zero_out", steps=400, noise_std=0.2)
-    guarantee = one_sided_shift.apply(run, DELTA)
+    guarantee = random_batches.apply(run, DELTA)
     plan = guarantee.certificate.payload["plan"]
     lengths, shares = plan["lengths"], read_floats("shares", plan["shares"])
     assert len(lengths) == len(shares)
@@ -103,7 +103,7 @@ def test_the_certificate_says_how_the_distance_is_paid_off():
 def test_lagging_pays_at_most_what_the_record_pulls():
     """Payments a ≤ s: on the branch without the record nothing is shifted."""
     run = a_run(FixedSize(100), n=5000, steps=2000, step_size=0.1, noise_std=0.02)
-    plan = two_sided_shift.apply(run, DELTA).certificate.payload["plan"]
+    plan = random_batches.two_sided_shift(run, DELTA).certificate.payload["plan"]
     payments = read_floats("payments", plan["payments"])
     assert payments.size > 10
     assert ((payments >= 0.0) & (payments <= 0.1 * 2.0 / 100 * (1.0 + 1e-12))).all()
@@ -125,4 +125,4 @@ def test_what_is_refused():
     ):
         for shift in shifts:
             with pytest.raises(NotApplicable, match=reason):
-                shift.apply(description, DELTA)
+                shift(description, DELTA)

@@ -19,8 +19,8 @@ from scipy.special import ndtr
 
 import pabi
 from pabi import Cyclic, FullBatch, Loss, NoisySGD, NotApplicable, Reshuffle, ShuffleOnce
-from pabi.analyses import secret_order, shifted_interpolation
-from pabi.normal_forms.positions import OrderedView
+from pabi.account.analyses import secret_order, shifted_interpolation
+from pabi.account.facts.positions import OrderedView
 from support.every_case import every
 
 DELTA = 0.01

@@ -11,7 +11,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from pabi import Modulus
-from pabi.normal_forms.step_moduli import shapes
+from pabi.account.facts.step_moduli import shapes
 from support.every_case import every
 
 ROUNDINGS = 1e-14  # relative: a few of them

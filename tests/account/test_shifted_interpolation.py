@@ -20,7 +20,7 @@ from pabi import (
     Reshuffle,
     ShuffleOnce,
 )
-from pabi.analyses import composition, shifted_interpolation
+from pabi.account.analyses import composition, shifted_interpolation
 from pabi.numbers.errors import NotApplicable
 from support.every_case import every
 

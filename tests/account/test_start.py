@@ -11,10 +11,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from pabi.account.shifts import isotonic
+from pabi.account.shifts.epochs import mu_of
+from pabi.account.shifts.start import best_start
 from pabi.describe.iteration import Steps
-from pabi.shifts import isotonic
-from pabi.shifts.epochs import mu_of
-from pabi.shifts.start import best_start
 from support.every_case import every
 from support.quadratic_programs import least_payments
 

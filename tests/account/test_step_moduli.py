@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from pabi import Cyclic, Loss, NoisySGD, NotApplicable, Poisson
-from pabi.describe.orders import Fractions
-from pabi.normal_forms.step_moduli import StepModuli
+from pabi.account.facts.step_moduli import StepModuli
+from pabi.describe.batches import Fractions
 from support.every_case import every
 
 ETA, BOUND, L2 = 0.4, 1.25, 0.5

@@ -12,9 +12,9 @@ import pytest
 import pabi
 from pabi.audits import audit_outputs, canary_pair
 from pabi.convert import gdp_to_epsilon
-from pabi.guarantees.guarantee import Guarantee
 from pabi.numbers.errors import InvalidInput
 from pabi.tradeoff import Gaussian
+from pabi.tradeoff.guarantee import Guarantee
 from support.every_case import every
 
 SURE = 1.0 - 1e-6

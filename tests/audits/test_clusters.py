@@ -16,7 +16,7 @@ import pytest
 import pabi
 from pabi.audits import audit_outputs
 from pabi.execute import engine, hiding, sums
-from pabi.execute.randomness import Randomness
+from pabi.execute.checkpoint import Randomness
 from pabi.integrations.dask import langevin, train
 from pabi.integrations.dask import sums as partitions
 from pabi.integrations.dask.sums import ClusterGradients

@@ -14,8 +14,7 @@ import pytest
 
 import pabi
 from pabi.audits import audit_outputs
-from pabi.execute import continuing, engine, sums
-from pabi.execute import sums as groups
+from pabi.execute import engine, sums
 from pabi.learn import PrivateLogisticRegression, StateFile, forgetting
 from support.computed_once import computed_once
 from support.frameworks import framework
@@ -86,13 +85,13 @@ def test_a_fit_on_users_is_not_refuted():
 
 def test_users_bounded_by_their_records_are_caught(monkeypatch):
     """Every record counts whole, in place of its user's mean."""
-    of = groups.UserRows.of.__func__
+    of = sums.UserRows.of.__func__
 
     def counted(cls, ids, users=None):
         rows = of(cls, ids, users)
         return replace(rows, shares=np.ones_like(rows.shares))
 
-    monkeypatch.setattr(groups.UserRows, "of", classmethod(counted))
+    monkeypatch.setattr(sums.UserRows, "of", classmethod(counted))
     assert classified(rows=3).refuted
 
 
@@ -112,12 +111,14 @@ def forgotten(pulls, tmp_path, number, **changes):
     return newer.unlearning_guarantee_, newer.coef_[0, 0], newer.n_iter_ - model.n_iter_, model.run_
 
 
-def audited_forgetting(tmp_path, models, explained=lambda steps, run: 0.0):
+def audited_forgetting(tmp_path, models, explained=lambda training, run: 0.0):
     """`explained`: what an attacker knows of the release, and subtracts."""
     null, other = (
         [forgotten(pulls, tmp_path, number) for number in range(models)] for pulls in (False, True)
     )
-    releases = [[x - explained(steps, run) for _, x, steps, run in some] for some in (null, other)]
+    releases = [
+        [x - explained(training, run) for _, x, training, run in some] for some in (null, other)
+    ]
     return audit_outputs(null[0][0], *releases, delta=DELTA, confidence=SURE)
 
 
@@ -144,11 +145,11 @@ def test_too_few_steps_are_caught(monkeypatch, tmp_path):
 def test_noise_that_forgetting_uses_again_is_caught(monkeypatch, tmp_path):
     """Whoever knows it has the iterate that was to be forgotten."""
     computed_once(monkeypatch)
-    monkeypatch.setattr(continuing, "secret_generator", lambda: np.random.default_rng(7))
+    monkeypatch.setattr(engine, "secret_generator", lambda: np.random.default_rng(7))
 
-    def explained(steps, run):
+    def explained(training, run):
         generator, x = np.random.default_rng(7), 0.0
-        for _ in range(steps):
+        for _ in range(training):
             noise = run.noise_std * generator.standard_normal(1)[0]
             x = (1.0 - run.step_size * run.loss.l2) * x - run.step_size * noise
         return x
@@ -192,10 +193,8 @@ def test_the_order_of_a_fit_is_that_of_its_requests(tmp_path):
 
 def test_an_order_that_is_redrawn_is_caught(monkeypatch, tmp_path):
     """By the order itself: no release is known to show that it was drawn again."""
-    rows = continuing.batch_rows
-    monkeypatch.setattr(
-        continuing, "batch_rows", lambda run, source, secret: rows(run, source, None)
-    )
+    rows = engine.batch_rows
+    monkeypatch.setattr(engine, "batch_rows", lambda run, source, secret: rows(run, source, None))
     assert kept_orders(tmp_path) < 3  # three of five with probability 10⁻¹⁰
 
 
@@ -302,13 +301,13 @@ def test_a_layer_that_is_not_clipped_is_caught(monkeypatch, train):
 
     monkeypatch.setattr(sums, "clip_norms", of_the_first)
     if train is with_jax:
-        from pabi.integrations.jax import training as steps
+        from pabi.integrations.jax import training
 
-        clipped = steps._clipped
+        clipped = training._clipped
 
         def of_a_part(jax, gradient, limit):
             first = clipped(jax, gradient[:RECORDS], limit)
             return jax.numpy.concatenate([first, gradient[RECORDS:]])
 
-        monkeypatch.setattr(steps, "_clipped", of_a_part)
+        monkeypatch.setattr(training, "_clipped", of_a_part)
     assert train().refuted

@@ -13,7 +13,7 @@ import pytest
 
 import pabi
 from pabi.audits import audit_outputs
-from pabi.execute.randomness import TrialLaw
+from pabi.execute.checkpoint import TrialLaw
 from pabi.learn import PrivateLogisticRegression, PrivateSearchCV
 from support.computed_once import computed_once
 

@@ -16,7 +16,7 @@ import pytest
 import pabi
 from pabi.audits import audit_outputs
 from pabi.execute import engine, sums
-from pabi.execute.randomness import Randomness
+from pabi.execute.checkpoint import Randomness
 from pabi.learn import LogisticGradients, PrivateLogisticRegression, train
 from support.computed_once import computed_once
 from support.wide_runs import LONG, gradients, narrow, trained, wide

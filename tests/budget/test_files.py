@@ -12,7 +12,7 @@ import pytest
 
 import pabi
 from pabi.budget import files
-from pabi.budget.lines import START, sealed
+from pabi.budget.filters import START, sealed
 from pabi.numbers import locking
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
 from support.every_case import every

@@ -20,10 +20,8 @@ from sklearn.model_selection import GridSearchCV
 
 import pabi
 from pabi.budget.files import read_book
-from pabi.budget.lines import guarantee_of
+from pabi.budget.filters import guarantee_of
 from pabi.convert import gdp_to_delta, gdp_to_epsilon
-from pabi.guarantees.guarantee import INDEPENDENT, TESTING, Guarantee
-from pabi.guarantees.selection import ENTERED, refusing_above
 from pabi.learn import (
     PrivateLinearRegression,
     PrivateLogisticRegression,
@@ -35,6 +33,8 @@ from pabi.learn import (
 from pabi.numbers.errors import BudgetExceeded, InvalidInput, PrivacyWarning
 from pabi.numbers.showing import shown, shown_down
 from pabi.sampling import diffusion, gibbs_rejection, langevin, mean_gradient, mean_loss
+from pabi.tradeoff.guarantee import INDEPENDENT, TESTING, Guarantee
+from pabi.tradeoff.selection import ENTERED, refusing_above
 from support.every_case import every
 from support.ledgers import DELTA, release, that_may_fail
 

@@ -11,8 +11,8 @@ import pytest
 
 import pabi
 from pabi.account.forgetting import bill_in_words, read_bill
+from pabi.cli.explorer.workers import events
 from pabi.describe.files import from_dict, to_dict
-from pabi.explorer.jobs import events
 from pabi.literature import compare
 from pabi.showing import exact, shown, shown_down
 from support.every_case import every
@@ -400,13 +400,13 @@ def test_a_demo_shows_steps_and_nothing_of_the_model():
 
 
 def test_nothing_of_an_unexpected_error_is_lost(monkeypatch):
-    from pabi.explorer import jobs
+    from pabi.cli.explorer import workers
 
     def broken(_):
         yield "number", {}
         raise RuntimeError("odd")
 
-    monkeypatch.setattr(jobs, "calculation", lambda _: broken)
+    monkeypatch.setattr(workers, "calculation", lambda _: broken)
     assert "report this as a defect" in refusal("run", {})["message"]
 
 

@@ -7,8 +7,8 @@ import json
 import pytest
 
 import pabi
-from pabi.guarantees.guarantee import Guarantee
 from pabi.tradeoff import Gaussian
+from pabi.tradeoff.guarantee import Guarantee
 from support.run_files import sampler, toml
 from support.tables import assert_one_line, run
 

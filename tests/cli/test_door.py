@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pabi.explorer.controls import names
-from pabi.explorer.server import LONGEST, address, listening, query_of
+from pabi.cli.explorer.server import LONGEST, address, listening, query_of
+from pabi.cli.explorer.state import names
 from pabi.numbers.errors import InvalidInput
 from support.every_case import every
 
@@ -61,7 +61,7 @@ def test_an_address_keeps_its_token_after_the_number_sign():
 def test_the_page_and_the_command_have_one_limit():
     from pathlib import Path
 
-    import pabi.explorer
+    import pabi.cli.explorer
 
-    script = Path(pabi.explorer.__file__).parent / "static" / "state.js"
+    script = Path(pabi.cli.explorer.__file__).parent / "static" / "state.js"
     assert f"LONGEST = {LONGEST};" in script.read_text("utf-8")

@@ -16,8 +16,8 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
-from pabi.explorer import server
-from pabi.explorer.server import Guard, application, listening
+from pabi.cli.explorer import server
+from pabi.cli.explorer.server import Guard, application, listening
 from pabi.numbers.errors import InvalidInput
 from support.every_case import every
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-import pabi.explorer
+import pabi.cli.explorer
 from support.every_case import every
 
 ROOT = Path(__file__).resolve().parents[2]
-STATIC = Path(pabi.explorer.__file__).parent / "static"
+STATIC = Path(pabi.cli.explorer.__file__).parent / "static"
 OURS = sorted(p for p in STATIC.rglob("*") if p.is_file() and p.parent.name != "vega")
 SCRIPTS = [p for p in OURS if p.suffix == ".js"]
 
@@ -80,12 +80,12 @@ def test_what_scripts_import_is_there(path):
 
 
 def test_the_page_asks_only_for_calculations_that_there_are():
-    from pabi.explorer import jobs, server
+    from pabi.cli.explorer import server, workers
 
-    assert set(server._JOBS) == jobs.NAMES
+    assert set(server._JOBS) == workers.NAMES
     asked = set()
     for path in SCRIPTS:
         asked |= set(
             re.findall(r'\b(?:ask|question|planning|comparing)\("(\w+)"', path.read_text("utf-8"))
         )
-    assert asked <= jobs.NAMES
+    assert asked <= workers.NAMES

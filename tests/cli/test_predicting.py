@@ -18,7 +18,7 @@ from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import pabi
-from pabi.cli import models, tables
+from pabi.cli import tables, training
 from pabi.learn import (
     PrivateCategories,
     PrivateImputer,
@@ -295,11 +295,11 @@ def test_models_of_strangers_are_not_used(folder, tmp_path):
 
 def test_what_is_trusted_is_what_models_consist_of():
     """Classes of pabi, each of them there, and no function: skops calls what a file names."""
-    for name in models.TRUSTED:
+    for name in training.TRUSTED:
         module, _, kind = name.rpartition(".")
         # Of those that are not pabi's, later releases of their packages have some no more.
         cls = getattr(import_module(module), kind, UserList)
-        if name in models.TYPES:
+        if name in training.TYPES:
             assert module.startswith("pabi.")
             assert isinstance(cls, type)
             assert cls.__module__ == module

@@ -8,8 +8,8 @@ import re
 import pytest
 
 import pabi
-from pabi.guarantees.guarantee import TESTING
 from pabi.showing import shown
+from pabi.tradeoff.guarantee import TESTING
 from support import run_files
 from support.run_files import toml
 from support.tables import assert_one_line

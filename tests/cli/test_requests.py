@@ -12,8 +12,8 @@ import pytest
 
 import pabi
 from pabi.cli import main
-from pabi.cli.models import load_model
-from pabi.forgetting.state_files import state_in, write_state
+from pabi.cli.training import load_model
+from pabi.execute.state_files import state_in, write_state
 from pabi.learn import StateFile
 from support.every_case import every
 

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 import pabi
+from pabi.cli.explorer.state import BESIDES, CONTROLS, differences, label_of, page, read, state_of
 from pabi.describe.files import to_dict
 from pabi.describe.losses import KINDS
-from pabi.explorer.controls import BESIDES, CONTROLS, label_of, page
-from pabi.explorer.state import differences, read, state_of
 from pabi.numbers.errors import InvalidInput
 from support.every_case import every
 

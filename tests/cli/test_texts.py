@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pabi.explorer.controls import number, whole
+from pabi.cli.explorer.state import number, whole
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.showing import exact
 from support.every_case import every

@@ -9,7 +9,7 @@ import pytest
 
 import pabi
 from pabi.cli.schema_file import ids_of
-from pabi.features.cells import joined
+from pabi.execute.cells import joined
 from support.tables import assert_one_line, files, run, train
 
 SCHEMA = """

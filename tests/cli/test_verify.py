@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 
 import pabi
 from pabi.learn import PrivateLogisticRegression, PrivateRanges, guarantee_of
-from pabi.learn.documentation import LEARNT, ONE_FIT, PREPROCESSING
+from pabi.learn.plans import LEARNT, ONE_FIT, PREPROCESSING
 from pabi.showing import shown
 from support.every_case import every
 from support.tables import assert_one_line, run

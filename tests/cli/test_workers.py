@@ -12,7 +12,7 @@ pytest.importorskip("anyio")
 
 import anyio
 
-from pabi.explorer.workers import END, Workers
+from pabi.cli.explorer.workers import END, Workers
 
 # Every proof of these batches takes tenths of a second and more.
 SLOW = {"state": {"batches": "poisson", "epochs": "400", "n": "600000"}}

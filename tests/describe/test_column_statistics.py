@@ -9,7 +9,7 @@ import mpmath
 import pytest
 
 import pabi
-from pabi.analyses.column_statistics import failure_of
+from pabi.account.analyses.mechanisms import failure_of
 from pabi.describe.files import from_dict, to_dict
 from pabi.numbers.errors import InvalidInput
 from support.every_case import every, refused, refuses

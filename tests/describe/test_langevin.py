@@ -11,7 +11,7 @@ import pytest
 
 import pabi
 from pabi import Loss
-from pabi.analyses import diffusion as analysis
+from pabi.account.analyses import mechanisms as analysis
 from pabi.describe.files import from_dict, to_dict
 from pabi.describe.langevin import CELLS
 from pabi.numbers.errors import InvalidInput, NotApplicable, PrivacyWarning

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import pabi
+from pabi.account.facts.step_moduli import shapes
 from pabi.describe.moduli import Linear, Minimum, Modulus, Sqrt, above_both, known_modulus
-from pabi.normal_forms.step_moduli import shapes
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
 from support.every_case import every, refused, refuses

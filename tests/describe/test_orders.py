@@ -24,8 +24,7 @@ from pabi import (
     Reshuffle,
     ShuffleOnce,
 )
-from pabi.describe.batches import order_of
-from pabi.describe.orders import (
+from pabi.describe.batches import (
     FixedSizes,
     FreshSubsets,
     KnownUses,
@@ -34,6 +33,7 @@ from pabi.describe.orders import (
     SecretOrder,
     binomial_tail,
     fractions,
+    order_of,
 )
 from support.every_case import every
 

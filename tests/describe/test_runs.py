@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pabi.account.facts.positions import OrderedView
+from pabi.account.shifts.epochs import cyclic, record
 from pabi.describe.batches import Cyclic, FullBatch, Reshuffle, ShuffleOnce
 from pabi.describe.iteration import Groups
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
-from pabi.normal_forms.positions import OrderedView
 from pabi.numbers.errors import InvalidInput, NotApplicable
-from pabi.shifts.epochs import cyclic, record
 from support.every_case import every, refused, refuses
 
 LOGISTIC = Loss.logistic(1.0)

@@ -15,7 +15,7 @@ import pytest
 
 import pabi
 from pabi.describe.files import from_dict, to_dict
-from pabi.describe.step_sizes import MOST_CALLS
+from pabi.describe.updates import MOST_CALLS
 from pabi.numbers.errors import InvalidInput
 from support.every_case import every, refused
 

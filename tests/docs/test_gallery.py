@@ -43,7 +43,7 @@ def test_nothing_sticks_out():
     import matplotlib.pyplot as plt
     from matplotlib.text import Text
 
-    from pabi.draw.themes import style
+    from pabi.show.themes import style
 
     for name in QUICK:
         with style("light"):

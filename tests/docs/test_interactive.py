@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import pabi
-from pabi.draw.themes import palette_of
+from pabi.show.themes import palette_of
 
 ROOT = Path(__file__).parents[2]
 FIGURES = ROOT / "docs" / "figures"

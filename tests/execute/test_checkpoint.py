@@ -20,12 +20,11 @@ import pabi
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
 from pabi.execute import checkpoint as checkpoint_module
-from pabi.execute.checkpoint import Checkpoint, State
+from pabi.execute.checkpoint import Checkpoint, State, secret_generator
 from pabi.execute.engine import CLIPS_ITSELF, RESUMED
-from pabi.execute.randomness import secret_generator
-from pabi.guarantees.guarantee import TESTING
 from pabi.learn import train
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
+from pabi.tradeoff.guarantee import TESTING
 from support.every_case import every
 from support.execution import Crash, frames_of, held, spoil
 
@@ -454,7 +453,7 @@ def test_noise_after_a_crash_was_never_drawn_before(unpriced, monkeypatch, tmp_p
         generators.append(Noted())
         return generators[-1]
 
-    monkeypatch.setattr("pabi.execute.randomness.secret_generator", fresh)
+    monkeypatch.setattr("pabi.execute.checkpoint.secret_generator", fresh)
     run, path = run_of(), tmp_path / "run.ckpt"
     interrupted(run, path, 5)
     content = path.read_bytes()

@@ -9,9 +9,8 @@ from scipy.stats import beta, hypergeom, norm
 
 import pabi
 from pabi.describe.unlearning import Unlearning
-from pabi.execute import continuing
-from pabi.execute.continuing import enforceable, go_on
-from pabi.execute.engine import TrainOptions, train_and_keep
+from pabi.execute import engine
+from pabi.execute.engine import TrainOptions, enforceable, go_on, train_and_keep
 from pabi.execute.hiding import grid_of
 from pabi.learn import LogisticGradients, Records, train
 from pabi.numbers.errors import InvalidInput
@@ -363,4 +362,4 @@ def test_membership_in_a_hundred_dimensions(free, monkeypatch, later, caught):
         for score, model in zip(scores, (shown, again), strict=True):
             score.append(float(np.sum(X[:CANARIES] @ model)))
     assert (canary_attack(*map(np.array, scores)) > claim.advantage) is caught
-    assert continuing.go_on is go_on
+    assert engine.go_on is go_on

@@ -20,7 +20,7 @@ import pytest
 
 import pabi
 from pabi.execute import checkpoint
-from pabi.forgetting.state_files import locked, state_in
+from pabi.execute.state_files import locked, state_in
 from pabi.learn import PrivateLogisticRegression, StateFile
 
 pytestmark = [

@@ -5,9 +5,9 @@ from itertools import repeat
 import numpy as np
 import pytest
 
+from pabi.execute.cells import cells_of, texts_of
 from pabi.execute.large_records import LargeRecords
 from pabi.execute.sources import Parts, dask_blocks, rechunked
-from pabi.features.cells import cells_of, texts_of
 from pabi.integrations.dask.blocks import blocks_of
 from pabi.learn import LargeTable
 from pabi.numbers.errors import InvalidInput

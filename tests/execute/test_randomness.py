@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import binom, kstest, norm
 
 from pabi import InvalidInput, PrivacyWarning
-from pabi.execute.randomness import (
+from pabi.execute.checkpoint import (
     KEY_BYTES,
     Randomness,
     drawn_from,

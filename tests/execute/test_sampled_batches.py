@@ -13,9 +13,8 @@ from scipy.stats import binom
 
 import pabi
 from pabi import learn
-from pabi.describe.batches import Cyclic, FixedSize, FullBatch, Poisson, ShuffleOnce
+from pabi.describe.batches import Cyclic, FixedSize, FreshSubsets, FullBatch, Poisson, ShuffleOnce
 from pabi.describe.losses import Loss
-from pabi.describe.orders import FreshSubsets
 from pabi.describe.runs import NoisySGD
 from pabi.execute import sums as sums_module
 from pabi.execute.batches import Binomial, batch_rows

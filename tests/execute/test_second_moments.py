@@ -12,8 +12,8 @@ from scipy import sparse, stats
 import pabi
 from pabi.execute import statistics as module
 from pabi.execute.statistics import noise_factor, second_moments
-from pabi.guarantees.guarantee import TESTING
 from pabi.learn import Records
+from pabi.tradeoff.guarantee import TESTING
 from support.every_case import every, refused
 from support.execution import frames_of
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
-from pabi.forgetting import state_files
-from pabi.forgetting.state_files import locked, state_in, write_state
-from pabi.forgetting.states import digests_of, read_state, same_rows, without, written
+from pabi.execute import state_files as state_files
+from pabi.execute.state_files import locked, state_in, write_state
+from pabi.execute.states import digests_of, read_state, same_rows, without, written
 from pabi.learn import PrivateLogisticRegression, StateFile
 from pabi.numbers.errors import InvalidInput
 from support.every_case import every

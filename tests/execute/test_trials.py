@@ -10,7 +10,7 @@ from tests.support.falsification.selections import masses
 
 from pabi.execute import batches as module
 from pabi.execute.batches import Buckets, drawn_order, is_order, whole_order
-from pabi.execute.randomness import TrialLaw, secret_generator
+from pabi.execute.checkpoint import TrialLaw, secret_generator
 from support.every_case import every, refused
 
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 import pabi
-from pabi.guarantees.certificate import Certificate
 from pabi.tradeoff import Gaussian
+from pabi.tradeoff.certificate import Certificate
 from support.falsification.altered_files import MOST_MEGABYTES, MOST_SECONDS
 from support.falsification.honest_files import honest_files
 from support.falsification.hostile_files import FILES, OFTEN

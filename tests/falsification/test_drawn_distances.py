@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import pabi
-from pabi.analyses.one_sided_shift import _drawn, pulls_apart
-from pabi.normal_forms.sampled import SampledRun
-from pabi.shifts import random
-from pabi.shifts.random import Cost, PayOff
+from pabi.account.analyses.random_batches import _drawn, pulls_apart
+from pabi.account.facts.sampled import SampledRun
+from pabi.account.shifts import random
+from pabi.account.shifts.random import Cost, PayOff
 from support.last_iterates import delta, histogram
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
@@ -99,7 +99,7 @@ def test_a_distance_that_is_too_small_is_found(monkeypatch):
         law = honest(view, steps)
         return None if law is None else replace(law, values=0.5 * law.values)
 
-    monkeypatch.setattr("pabi.analyses.one_sided_shift.drawn_distance", smaller)
+    monkeypatch.setattr("pabi.account.analyses.random_batches.drawn_distance", smaller)
     _, won = attacks(12, 0, with_a_long_cool_down)
     assert won > 0
 

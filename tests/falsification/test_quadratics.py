@@ -15,12 +15,12 @@ import math
 import numpy as np
 import pytest
 
+from pabi.account.facts.positions import OrderedView
+from pabi.account.shifts.epochs import cyclic, energy_of, mu_of, record, solve_schedule
 from pabi.describe.batches import Cyclic, FullBatch, ShuffleOnce
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
-from pabi.normal_forms.positions import OrderedView
-from pabi.shifts.epochs import cyclic, energy_of, mu_of, record, solve_schedule
 from support.falsification.affine_maps import exact_mu
 
 ROUNDING = 1.0 - 1e-13  # of the few hundred additions in the truth below

@@ -13,7 +13,7 @@ from scipy.special import ndtr
 from scipy.stats import binom
 
 from pabi import FixedSize, Loss, NoisySGD, Poisson
-from pabi.analyses import composition
+from pabi.account.analyses import composition
 from pabi.tradeoff import FixedSizeSubsampled, Gaussian, Subsampled
 from support.falsification.claims import EPSILONS, exceeding, guarantees
 from support.falsification.random_batches import (

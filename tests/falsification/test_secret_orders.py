@@ -13,9 +13,9 @@ from scipy.stats import norm
 import pabi
 from pabi import Reshuffle, ShuffleOnce
 from pabi.account.best import outcomes
+from pabi.account.shifts.epochs import Rests
+from pabi.account.shifts.start import best_start
 from pabi.describe.iteration import Steps
-from pabi.shifts.epochs import Rests
-from pabi.shifts.start import best_start
 from support.falsification.claims import EPSILONS, deltas, guarantees, refuted
 from support.falsification.mixtures import Mixture, hockey_sticks
 from support.falsification.secret_orders import (

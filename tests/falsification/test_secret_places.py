@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import norm
 
 import pabi
-from pabi.analyses import secret_place
+from pabi.account.analyses import secret_order
 from pabi.tradeoff import SecretMixture
 from support.falsification.claims import EPSILONS, ROUNDING, deltas, refuted
 from support.falsification.mixtures import Mixture, hockey_sticks
@@ -136,7 +136,7 @@ def test_secret_places_are_never_safer_than_guaranteed(zero_out, kind, count):
     for _ in range(count):
         found = instance(rng, kind, zero_out)
         try:
-            claim = secret_place.apply(described(found), float(10 ** rng.uniform(-5, -1)))
+            claim = secret_order.secret_place(described(found), float(10 ** rng.uniform(-5, -1)))
         except pabi.NotApplicable:
             continue
         proven += 1
@@ -157,7 +157,7 @@ def test_the_bound_is_nearly_met():
     """Two places of which one is forgotten for the most part: what is left is the mixture itself."""
     for zero_out, epochs in itertools.product([False, True], [1, 2]):
         found = replace(linear(2, epochs, zero_out, 1.2), l2=0.95)
-        truth, claim = exact(found), deltas(secret_place.apply(described(found), 1e-3))
+        truth, claim = exact(found), deltas(secret_order.secret_place(described(found), 1e-3))
         assert np.all(truth <= claim + ROUNDING), (zero_out, epochs)
         assert np.all(truth[:4] > 0.9 * claim[:4]), (zero_out, epochs)
 
@@ -168,7 +168,7 @@ def test_the_bound_is_nearly_met():
 def test_smaller_means_and_rarer_places_are_caught():
     for zero_out in [False, True]:
         found = replace(linear(2, 1, zero_out, 1.2), l2=0.95)
-        truth, curve = exact(found), secret_place.apply(described(found), 1e-3).curve
+        truth, curve = exact(found), secret_order.secret_place(described(found), 1e-3).curve
         assert isinstance(curve, SecretMixture), zero_out
         low, high = curve.means
         for means, weights in (((low, 0.9 * high), (0.5, 0.5)), ((low, high), (0.6, 0.4))):
@@ -178,7 +178,7 @@ def test_smaller_means_and_rarer_places_are_caught():
 def test_another_record_in_place_of_zero_is_caught():
     """What holds against a record that is zero does not against one that pulls the other way."""
     found = replace(linear(2, 1, False, 1.2), l2=0.95)
-    claim = secret_place.apply(described(replace(found, other=0.0, zero_out=True)), 1e-3)
+    claim = secret_order.secret_place(described(replace(found, other=0.0, zero_out=True)), 1e-3)
     assert refuted(exact(found), claim)
 
 
@@ -186,7 +186,7 @@ def test_a_place_that_displaces_another_record_is_caught():
     """In a permutation the other record is where this one is not. It pulls the other way: on the one data set
     the two places differ twice as much."""
     found = replace(linear(2, 1, True, 2.0), pull=np.array([2.0, -2.0]), l2=0.95)
-    claim = secret_place.apply(described(found), 1e-3)
+    claim = secret_order.secret_place(described(found), 1e-3)
     assert not refuted(exact(found), claim)
     assert refuted(found.truth(reshuffled(2, 1, 2), EPSILONS), claim)
 
@@ -194,16 +194,16 @@ def test_a_place_that_displaces_another_record_is_caught():
 def test_places_that_displace_others_are_refused():
     for batches in [pabi.ShuffleOnce(1), pabi.Reshuffle(1)]:
         with pytest.raises(pabi.NotApplicable, match="takes the place of another"):
-            secret_place.apply(linear(3, 2, True).run(batches), 1e-3)
+            secret_order.secret_place(linear(3, 2, True).run(batches), 1e-3)
 
 
 def test_bins_with_a_cap_are_refused():
     """With a cap of one a record empties the bin that holds the other, which is seen."""
     run = replace(described(linear(3, 2, True)), batches=pabi.BallsInBins(1, cap=2))
     with pytest.raises(pabi.NotApplicable, match="above the cap"):
-        secret_place.apply(run, 1e-3)
+        secret_order.secret_place(run, 1e-3)
 
 
 def test_a_stated_change_of_two_records_is_refused():
     with pytest.raises(pabi.NotApplicable, match="not what one of them moves"):
-        secret_place.apply(linear(3, 2, False).run(pabi.BallsInBins(1)), 1e-3)
+        secret_order.secret_place(linear(3, 2, False).run(pabi.BallsInBins(1)), 1e-3)

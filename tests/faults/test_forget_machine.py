@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 import pabi
-from pabi.execute import continuing
-from pabi.forgetting.state_files import locked, state_in
+from pabi.execute import engine
+from pabi.execute.state_files import locked, state_in
 from pabi.learn import PrivateLogisticRegression, StateFile
 from support.interrupted import ONCE, killed_at, with_a_bit_changed
 
@@ -187,6 +187,6 @@ TestForgetMachine.settings = settings(
 
 @pytest.mark.nightly
 def test_the_machine_notices_noise_that_is_used_again(monkeypatch):
-    monkeypatch.setattr(continuing, "secret_generator", lambda: np.random.default_rng(7))
+    monkeypatch.setattr(engine, "secret_generator", lambda: np.random.default_rng(7))
     with pytest.raises(AssertionError, match="one noise"):
         run_state_machine_as_test(ForgetMachine, settings=ONCE)

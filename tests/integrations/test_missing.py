@@ -41,7 +41,7 @@ def test_importing_pabi_loads_no_framework():
 
 
 SELECT = "from pabi.integrations.jax import from_batch_selection as f; f(1, n=1, divisor=1)"
-CHECK = "from pabi.integrations.dask.workers import check_client as f; f(1)"
+CHECK = "from pabi.integrations.dask.tasks import check_client as f; f(1)"
 MISSING = [
     ("import pabi.integrations.opacus", "torch", "opacus"),
     ("import pabi.integrations.opacus", "opacus", "opacus"),

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from pabi.features.scattering import cascade, low_band, low_pass, morlets, paths, scattered
+from pabi.learn.scattering import cascade, low_band, low_pass, morlets, paths, scattered
 from support.every_case import every
 
 # Single precision: a coefficient's error is some units of 2⁻²⁴ of the largest pixel.

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 import pabi
-from pabi.analyses.column_statistics import failure_of
+from pabi.account.analyses.mechanisms import failure_of
 from pabi.learn import PrivateCategories
 from pabi.learn.imputer import threshold_of
 from support.every_case import every

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from pabi.cli.schema_file import read_encoded
-from pabi.features.cells import text_of, texts_of
+from pabi.execute.cells import text_of, texts_of
 from pabi.learn import LargeTable, PrivateCategories, PrivateImputer, PrivateScaler, SchemaEncoder
 from pabi.learn.imputer import level_counters
 from support.large import package

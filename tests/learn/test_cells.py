@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pabi.features.cells import cells_of, doubles_of, number_of, table_of, text_of, texts_of
+from pabi.execute.cells import cells_of, doubles_of, number_of, table_of, text_of, texts_of
 from pabi.numbers.errors import InvalidInput
 from support.every_case import every
 

@@ -12,7 +12,7 @@ import pabi
 from pabi import learn
 from pabi.describe.batches import FullBatch
 from pabi.execute.sums import Limit
-from pabi.learn.targets import class_weights
+from pabi.learn.schema import class_weights
 from pabi.numbers.errors import InvalidInput
 from support.estimators import CLASSIFIERS
 from support.every_case import every

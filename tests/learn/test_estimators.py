@@ -18,9 +18,9 @@ import pabi
 from pabi import learn
 from pabi.describe.batches import Cyclic, FullBatch, Reshuffle, ShuffleOnce
 from pabi.execute import engine as engine_module
-from pabi.guarantees.certificate import MODELS
 from pabi.learn import estimators as estimators_module
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
+from pabi.tradeoff.certificate import MODELS
 from support.estimators import ALL, CLASSIFIERS, each_estimator
 from support.every_case import every
 from support.linear_problems import QUICK, QUIET, problem, within

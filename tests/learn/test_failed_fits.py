@@ -72,13 +72,13 @@ def at_the_table(patch, error):
 
 def after_the_moments(patch, error):
     patch.setattr(estimators_module, "train_and_keep", raising(error))
-    patch.setattr(learn.whitener, "whitening", raising(error))
+    patch.setattr(learn.scaler, "whitening", raising(error))
     patch.setattr(learn.search, "reserved", raising(error))
     patch.setattr(columns_module, "unseen", raising(error))
 
 
 def at_the_end(patch, error):
-    for module in (estimators_module, learn.whitener, columns_module, learn.search):
+    for module in (estimators_module, learn.scaler, columns_module, learn.search):
         patch.setattr(module, "notes_of", raising(error))
 
 

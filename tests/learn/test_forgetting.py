@@ -71,12 +71,12 @@ def test_requests_add_up(file):
 
 def test_forgotten_records_have_no_say(file, monkeypatch):
     """With the noise of a list, what stands in forgotten rows does not change the model by a bit."""
-    from pabi.execute import continuing
+    from pabi.execute import engine
 
     fitted(file).forget(X, Y, [20], TARGET, DELTA, state=file)
     content, models = Path(file.path).read_bytes(), []
     for value in (0.0, 0.5, -1e9, np.nan, np.inf):
-        monkeypatch.setattr(continuing, "secret_generator", lambda: np.random.default_rng(3))
+        monkeypatch.setattr(engine, "secret_generator", lambda: np.random.default_rng(3))
         put_back(file, content)
         table, labels = X.copy(), Y.astype(float)
         table[[3, 4, 20]], labels[[3, 20]] = value, value
@@ -87,7 +87,7 @@ def test_forgotten_records_have_no_say(file, monkeypatch):
         )
     assert all(np.array_equal(model, models[0]) for model in models)
     # The same noise and another record less: another model.
-    monkeypatch.setattr(continuing, "secret_generator", lambda: np.random.default_rng(3))
+    monkeypatch.setattr(engine, "secret_generator", lambda: np.random.default_rng(3))
     put_back(file, content)
     other = estimator().forget(X, Y, [3, 5], TARGET, DELTA, state=file, accept_loss=True)
     assert not np.array_equal(other.coef_, models[0])
@@ -277,7 +277,7 @@ def test_bad_input_is_one_line_and_changes_nothing(rows, changes, field, file):
 
 def test_errors_show_no_secret(file, monkeypatch):
     """Frames of an error are shown by debuggers: none holds the state, a table's digests or an iterate."""
-    from pabi.forgetting.states import SecretState
+    from pabi.execute.states import SecretState
     from pabi.learn import forgetting
 
     model = fitted(file)

@@ -11,7 +11,7 @@ import pytest
 
 import pabi
 from pabi.account.forgetting import BILL, read_bill
-from pabi.forgetting.state_files import state_in
+from pabi.execute.state_files import state_in
 from pabi.learn import PrivateLogisticRegression, StateFile
 from pabi.learn.forgetting import checked_rows
 from pabi.numbers.errors import BudgetExceeded, InvalidInput

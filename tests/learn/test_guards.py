@@ -54,8 +54,8 @@ import pabi
 from pabi import learn
 from pabi.describe.batches import FullBatch
 from pabi.features import RandomFeatures, Scattering
-from pabi.learn.documentation import AGAIN, ONE_FIT, UNCLEAR, not_covered
 from pabi.learn.guards import _ROW_BY_ROW, public_name
+from pabi.learn.plans import AGAIN, ONE_FIT, UNCLEAR, not_covered
 from pabi.learn.rows import PrivateStep
 from pabi.numbers import errors as warning_module
 from pabi.numbers.errors import InvalidInput, PrivacyWarning

@@ -14,7 +14,6 @@ from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import make_pipeline
 
 import pabi
-from pabi.guarantees.certificate import digest
 from pabi.learn import (
     LogisticGradients,
     PrivateCategories,
@@ -35,6 +34,7 @@ from pabi.learn import (
     second_moments,
     train,
 )
+from pabi.tradeoff.certificate import digest
 from support.every_case import every
 
 CLASSIFIERS = (PrivateLogisticRegression, PrivateLinearSVC, PrivateRidgeClassifier)

@@ -12,7 +12,7 @@ import pytest
 from sklearn.base import clone
 
 from pabi import learn
-from pabi.features.scattering import Scattering
+from pabi.learn.scattering import Scattering
 from pabi.learn.schema import Boolean
 from pabi.numbers.errors import InvalidInput
 from support.every_case import every

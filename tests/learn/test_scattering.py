@@ -19,7 +19,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 import pabi
 from pabi.features import Scattering
-from pabi.features.scattering import cascade, group_normalised, paths, scattered
+from pabi.learn.scattering import cascade, group_normalised, paths, scattered
 from support.every_case import every
 
 SMALL = Scattering((8, 8), J=1, groups=3, scale=16.0)
@@ -96,7 +96,7 @@ def test_more_images_than_are_transformed_at_once(monkeypatch):
     transformer = Scattering((28, 28), scale=255.0)
     truth = transformer.transform(x)
     for most in (1, 28 * 28 * 2, 28 * 28 * 9):
-        monkeypatch.setattr("pabi.features.scattering._BATCH", most)
+        monkeypatch.setattr("pabi.learn.scattering._BATCH", most)
         assert np.array_equal(transformer.transform(x), truth)
 
 

@@ -11,11 +11,11 @@ from scipy.optimize import brentq
 from scipy.special import gamma, gammainc
 
 import pabi
+from pabi.account.shifts.isotonic import solve
 from pabi.describe.batches import FullBatch
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
 from pabi.learn.plans import budget
-from pabi.shifts.isotonic import solve
 from support.every_case import every
 
 # In units in which S = 1 and C/n = 1; x stands for λS.

@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 
 import pabi
 from pabi import learn
-from pabi.execute.randomness import TrialLaw
+from pabi.execute.checkpoint import TrialLaw
 from pabi.learn.search import _labels, _Tables
 from pabi.learn.search_plans import scored
 from pabi.numbers.errors import BudgetExceeded, InvalidInput, PrivacyWarning, TargetUnreachable

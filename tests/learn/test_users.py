@@ -24,8 +24,8 @@ from pabi.learn import (
     guarantee_of,
     id_columns,
 )
-from pabi.learn.documentation import ENROLLED, MOST_WEIGHT
-from pabi.learn.targets import sample_weights
+from pabi.learn.plans import ENROLLED, MOST_WEIGHT
+from pabi.learn.schema import sample_weights
 from support.estimators import ALL
 from support.every_case import every
 

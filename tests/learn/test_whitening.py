@@ -10,8 +10,8 @@ import pytest
 
 import pabi
 from pabi.convert import gdp_to_epsilon
+from pabi.execute.checkpoint import randomness_from
 from pabi.execute.hiding import Terms
-from pabi.execute.randomness import randomness_from
 from pabi.execute.records import Records
 from pabi.learn.plans import (
     WIDEST,

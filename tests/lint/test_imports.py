@@ -23,13 +23,13 @@ TRUSTED = {
     ("__init__.py", "f'pabi.{name}'"): "public modules, on first use",
     ("__init__.py", "_LAZY[name]"): "public names, on first use",
     ("learn/__init__.py", "_LAZY[name]"): "the room's own estimators, on first use",
-    ("features/__init__.py", "_LAZY[name]"): "the room's own transformers, on first use",
-    ("papers/__init__.py", "f'{__name__}.{_HOMES[name]}'"): "the room's own files",
+    ("features.py", "_LAZY[name]"): "the room's own transformers, on first use",
+    ("literature/papers/__init__.py", "f'{__name__}.{_HOMES[name]}'"): "the room's own files",
     ("verification/discovery.py", "f'{package}.{file}'"): "a folder's own files, see below",
     ("numbers/errors.py", "module"): "other packages, see below",
     (
-        "explorer/jobs.py",
-        "f'pabi.explorer.{module}'",
+        "cli/explorer/workers.py",
+        "f'pabi.cli.explorer.{module}'",
     ): "the table of jobs above it, of its own room",
 }
 

@@ -8,13 +8,13 @@ import json
 import numpy as np
 import pytest
 
-from pabi import papers
 from pabi.cli import main
 from pabi.describe.files import to_dict
-from pabi.papers import work
-from pabi.papers.artefact import Artefact, Entry, Part, PrintedTable
-from pabi.papers.running import key, run_parts
-from pabi.papers.writing import read_digits
+from pabi.literature import papers
+from pabi.literature.papers import work
+from pabi.literature.papers.artefact import Artefact, Entry, Part, PrintedTable
+from pabi.literature.papers.running import key, run_parts
+from pabi.literature.papers.writing import read_digits
 from support.data import data_file
 
 
@@ -116,7 +116,7 @@ def test_a_second_call_writes_nothing(tmp_path, capsys, monkeypatch):
         raise AssertionError("what is there is written again")
 
     with monkeypatch.context() as patched:
-        patched.setattr("pabi.papers.writing.write", never)
+        patched.setattr("pabi.literature.papers.writing.write", never)
         assert said(capsys, *arguments) == first
     light = (tmp_path / "bok/table-8.svg").read_bytes()
     said(capsys, *arguments, "--dark")
@@ -190,10 +190,10 @@ def test_processes_and_one_process_agree(tmp_path):
 def test_training_on_mnist():
     """Two epochs as the paper trains reach 78 to 85 % (200 epochs: 91 %); the same seed gives the same."""
     file = data_file("mnist.npz")
-    from pabi.papers.bok import accuracies
+    from pabi.literature.papers import bok_runs
 
-    run = to_dict(accuracies.clipped("NoisyCGD", 2, 0.002))
-    found = work.trained(run, str(file), accuracies.ROW_NORM, accuracies.CONSTANT, 0)
+    run = to_dict(bok_runs.clipped("NoisyCGD", 2, 0.002))
+    found = work.trained(run, str(file), bok_runs.ROW_NORM, bok_runs.CONSTANT, 0)
     assert 75.0 < found["train"] < 88.0
     assert 75.0 < found["test"] < 88.0
     digits = read_digits(str(file))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pabi import papers
-from pabi.describe.orders import FreshSubsets
-from pabi.draw.paper_figures import Figure
-from pabi.papers.artefact import Entry, PrintedTable, Settings
-from pabi.papers.bok import accuracies, processes
-from pabi.papers.running import key, run_parts
+from pabi.describe.batches import FreshSubsets
+from pabi.literature import papers
+from pabi.literature.papers import bok_curves, bok_runs
+from pabi.literature.papers.artefact import Entry, PrintedTable, Settings
+from pabi.literature.papers.running import key, run_parts
+from pabi.show.themes import Figure
 from support.bok_tables import TABLE_7, TABLE_8, TABLE_9, TABLES_10_TO_12
 
 SLOW = {"bok/figure-10"}  # random batches, half a minute
@@ -127,23 +127,23 @@ def test_the_last_iterate_is_never_charged_more_than_the_path(kept):
 
 def test_the_shifted_process_leads_from_one_run_to_the_other():
     for start in [1, 6, 13]:
-        paths = processes.full_batches(start)
+        paths = bok_curves.full_batches(start)
         assert paths.shifted[start] == paths.other[start], start
         assert paths.shifted[-1] == pytest.approx(paths.x[-1], abs=1e-12), start
         assert np.isnan(paths.shifted[:start]).all(), start
 
 
 def test_the_shifted_processes_of_random_batches():
-    paths = processes.two_sided()
+    paths = bok_curves.two_sided()
     assert paths.other_shifted is not None
     assert paths.shifted[-1] == paths.x[-1]
     assert paths.other_shifted[-1] == paths.other[-1]
     assert paths.shifted[0] == paths.other_shifted[0]
     apart = np.abs(paths.x - paths.shifted)[:-1]
     assert (
-        0.0 < apart.max() <= (1.0 - 0.8) / (1.0 - processes.SLOPE)
+        0.0 < apart.max() <= (1.0 - 0.8) / (1.0 - bok_curves.SLOPE)
     )  # z never exceeds Σ c^k·(s − a)
-    paths = processes.one_sided(6)
+    paths = bok_curves.one_sided(6)
     assert paths.shifted[6] == paths.other[6]
     assert paths.shifted[-1] == pytest.approx(paths.x[-1], abs=1e-12)
 
@@ -163,9 +163,9 @@ def test_accuracies_are_means_over_the_trainings():
 
 
 def test_the_paper_trains_with_clipping_and_pabi_with_bounded_features():
-    theirs = accuracies.clipped("NoisySGD", 50, 0.002)
+    theirs = bok_runs.clipped("NoisySGD", 50, 0.002)
     assert theirs.clip_norm == 5.0
     assert isinstance(theirs.order, FreshSubsets)
-    ours = accuracies.bounded(50)
+    ours = bok_runs.bounded_accuracies(50)
     assert ours.clip_norm is None
     assert ours.guarantee(1e-5).epsilon(1e-5) <= 4.34

@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from pabi.convert import balls
-from pabi.convert.mixtures import gamma_of, mean_of
-from pabi.convert.vectorised import delta_and_slope, gaussian_delta
+from pabi.numbers import gaussian
+from pabi.numbers.mixtures import gamma_of, mean_of
+from pabi.numbers.vectorised import delta_and_slope, gaussian_delta
 from support.every_case import every, refused
 
 
@@ -58,7 +58,7 @@ def test_ends_are_the_nearest_doubles_on_the_right_side(middle, exponent, radius
     ball = arb(middle) * arb(2) ** exponent
     ball = arb(ball, arb(radius) * arb(2) ** spread)
     low, high = ends(ball)
-    top, bottom = balls.upper(ball), balls.lower(ball)
+    top, bottom = gaussian.upper(ball), gaussian.lower(ball)
     largest = Fraction(1.7976931348623157e308)
     assert top == math.inf or Fraction(top) >= high
     assert bottom == -math.inf or Fraction(bottom) <= low
@@ -71,14 +71,14 @@ def test_ends_are_the_nearest_doubles_on_the_right_side(middle, exponent, radius
 
 def test_a_ball_that_says_nothing_bounds_nothing():
     for ball in (arb("nan"), arb("inf"), arb(0, "inf")):
-        assert balls.upper(ball) == math.inf
-        assert balls.lower(ball) == -math.inf
+        assert gaussian.upper(ball) == math.inf
+        assert gaussian.lower(ball) == -math.inf
 
 
 def test_tiny_is_positive_and_below_every_double():
-    low, high = ends(balls.tiny())
+    low, high = ends(gaussian.tiny())
     assert low <= 0 < Fraction(1, 2**2000) <= high <= Fraction(1, 2**1998)
-    assert balls.upper(balls.tiny()) == 5e-324
+    assert gaussian.upper(gaussian.tiny()) == 5e-324
 
 
 @settings(deadline=None)
@@ -90,7 +90,7 @@ def test_tiny_is_positive_and_below_every_double():
 def test_delta_and_its_slope_are_held(mu, a, bits):
     """ε = μ(a + μ/2), where δ is anything from nearly 1 to 10⁻¹⁵; of either sign."""
     epsilon = mu * (a + mu / 2)
-    delta, slope = balls.gaussian(mu, epsilon, bits)
+    delta, slope = gaussian.gaussian(mu, epsilon, bits)
     exact, steep = truth(mu, epsilon)
     assert holds(delta, exact)
     assert holds(slope, steep)
@@ -101,7 +101,7 @@ def test_delta_and_its_slope_are_held(mu, a, bits):
 def test_far_out_they_are_held_as_well(mu, epsilon):
     """Beyond a thousand standard deviations, on either side, an asymptotic series or a tiny ball is all."""
     for signed in (epsilon, -epsilon):
-        delta, slope = balls.gaussian(mu, signed)
+        delta, slope = gaussian.gaussian(mu, signed)
         exact, steep = truth(mu, signed, 300)
         assert holds(delta, exact)
         assert holds(slope, steep)
@@ -112,13 +112,13 @@ def test_far_out_they_are_held_as_well(mu, epsilon):
     [(math.inf, 3.0, 1), (1.0, -math.inf, 1), (1.0, math.inf, 0), (0.0, 2.0, 0), (0.0, 0.0, 0)],
 )
 def test_limits_are_exact(mu, epsilon, delta):
-    assert balls.gaussian(mu, epsilon) == (delta, 0)
+    assert gaussian.gaussian(mu, epsilon) == (delta, 0)
 
 
 def test_without_privacy_loss_delta_is_that_of_equal_laws():
     """μ = 0: δ(ε) = max(0, 1 − e^ε)."""
     with ctx.workprec(200):
-        found, slope = balls.gaussian(0.0, -0.75)
+        found, slope = gaussian.gaussian(0.0, -0.75)
         assert found.overlaps(1 - arb(-0.75).exp())
         assert slope.overlaps(arb(-0.75).exp())
 
@@ -136,19 +136,19 @@ def test_a_guess_moves_until_it_is_proven_or_refuted(off):
     """By doubling steps: at most twice as far up, or thrice as far down, as need be."""
     guess, ulp = 1.5, math.ulp(1.5)
     at = guess + off * ulp
-    found = balls.prove_upward(guess, falling(at), 0.5)
+    found = gaussian.prove_upward(guess, falling(at), 0.5)
     assert at <= found <= guess + (2 * off + 1) * ulp
     assert (found == guess) == (off == 0)
     if off > 0:
         at = guess - off * ulp
-        found = balls.refute_downward(guess, falling(at), 0.5)
+        found = gaussian.refute_downward(guess, falling(at), 0.5)
         assert guess - (3 * off + 3) * ulp <= found < at
 
 
 def test_what_is_never_proven_is_infinite_and_what_is_never_refuted_nothing():
-    assert balls.prove_upward(1.0, lambda e: arb(1), 0.5) == math.inf
-    assert balls.prove_upward(1.0, lambda e: arb(0.5, 0.1), 0.5) == math.inf
-    assert balls.refute_downward(1.5, lambda e: arb(0), 0.5) == 0.0
+    assert gaussian.prove_upward(1.0, lambda e: arb(1), 0.5) == math.inf
+    assert gaussian.prove_upward(1.0, lambda e: arb(0.5, 0.1), 0.5) == math.inf
+    assert gaussian.refute_downward(1.5, lambda e: arb(0), 0.5) == 0.0
 
 
 # Many Gaussian pairs at once.
@@ -201,9 +201,9 @@ def test_means_of_the_laws_that_scipy_has(gamma):
     law = stats.nbinom(2.5, gamma)
     truncated = law.mean() / (1.0 - law.pmf(0))
     geometric, logarithmic = stats.geom(gamma).mean(), stats.logser(1 - gamma).mean()
-    assert balls.upper(mean_of(gamma, 1.0)) == pytest.approx(geometric, rel=1e-14)
-    assert balls.upper(mean_of(gamma, 0.0)) == pytest.approx(logarithmic, rel=1e-14)
-    assert balls.upper(mean_of(gamma, 2.5)) == pytest.approx(truncated, rel=1e-12)
+    assert gaussian.upper(mean_of(gamma, 1.0)) == pytest.approx(geometric, rel=1e-14)
+    assert gaussian.upper(mean_of(gamma, 0.0)) == pytest.approx(logarithmic, rel=1e-14)
+    assert gaussian.upper(mean_of(gamma, 2.5)) == pytest.approx(truncated, rel=1e-12)
 
 
 @every("shape", [-0.9, -0.5, 0.0, 1e-6, 0.5, 1.0, 10.0])
@@ -211,8 +211,8 @@ def test_gamma_is_the_least_double_whose_mean_is_small_enough(shape):
     for mean in (1.01, 2.0, 10.0, 1000.0):
         gamma = gamma_of(mean, shape)
         assert 0.0 < gamma < 1.0, mean
-        assert balls.upper(mean_of(gamma, shape)) <= mean
-        assert balls.upper(mean_of(np.nextafter(gamma, 0.0), shape)) > mean
+        assert gaussian.upper(mean_of(gamma, shape)) <= mean
+        assert gaussian.upper(mean_of(np.nextafter(gamma, 0.0), shape)) > mean
 
 
 def test_laws_that_there_are_not():

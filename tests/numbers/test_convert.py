@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from scipy.special import ndtr, ndtri
 
 from pabi import convert
-from pabi.convert.gdp import gdp_epsilon_bounds
-from pabi.convert.mixtures import mixture_epsilon_bounds
+from pabi.numbers.gaussian import gdp_epsilon_bounds
+from pabi.numbers.mixtures import mixture_epsilon_bounds
 from support.every_case import every, refused
 
 INF = math.inf

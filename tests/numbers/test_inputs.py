@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pabi import InvalidInput
-from pabi.convert.gdp import array, extended, real_line
+from pabi.numbers.gaussian import array, extended, real_line
 from pabi.tradeoff import Gaussian
 from support.every_case import every, refused
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pabi.convert import gdp_to_epsilon, gdp_to_rdp, gdp_to_zcdp, rdp_to_epsilon
-from pabi.convert.gdp import gdp_epsilon_bounds
+from pabi.numbers.gaussian import gdp_epsilon_bounds
 from support.every_case import every, refused
 
 

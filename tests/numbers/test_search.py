@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pabi.numbers.search import bisected, bisected_arrays, descended, largest, mean, sectioned
+from pabi.numbers.rounding import bisected, bisected_arrays, descended, largest, mean, sectioned
 from support.every_case import every
 
 POSITIVE = st.floats(1e-300, 1e300)

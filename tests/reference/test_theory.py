@@ -11,7 +11,7 @@ from scipy.stats import gamma
 import pabi
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.moduli import Modulus
-from pabi.erm import bounds
+from pabi.sampling import erm_bounds
 from pabi.tradeoff import BoundedRange, Gaussian, Mixture, PoissonSubsampled, Product, Subsampled
 from support.every_case import every
 
@@ -160,14 +160,14 @@ def test_what_the_last_point_saves():
 def test_examples_of_private_optimisation():
     """docs/erm.md: a quantile of Gamma(2, 1)/10, and x at p = 10, r = 1, T = 0.1."""
     assert gamma.ppf(0.95, 2) / 10.0 == pytest.approx(0.474, abs=5e-4)
-    found = bounds.last_point(10, inverse_temperature=10.0, time=0.1, radius=1.0)
+    found = erm_bounds.last_point(10, inverse_temperature=10.0, time=0.1, radius=1.0)
     assert found == pytest.approx(1.88, abs=5e-3)
 
 
 @every(("p", "x"), [(1, 3.0), (3, 20.0), (5, 60.0)])
 def test_the_root_of_the_cone_with_a_plateau(p, x):
     """docs/erm.md: E φ(min(Y₀, h)) = 0 by quadrature, φ(y) = (y − h + 1)e^(−y), Y₀ = xV^(1/p)."""
-    h = bounds.gibbs_any(p, x) + 1.0
+    h = erm_bounds.gibbs_any(p, x) + 1.0
     assert 1.0 < h < x
     nodes, weights = np.polynomial.legendre.leggauss(60)
     y = 0.5 * h * (nodes + 1.0)

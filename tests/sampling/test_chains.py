@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import pabi
-from pabi.guarantees.guarantee import TESTING
 from pabi.learn import train
 from pabi.numbers.errors import NotApplicable, PrivacyWarning
 from pabi.sampling import Draws, langevin, mean_gradient
 from pabi.sampling.chains import TAKEN
+from pabi.tradeoff.guarantee import TESTING
 from support.every_case import every, refused
 
 from .laws import Recorder

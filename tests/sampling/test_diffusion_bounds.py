@@ -12,8 +12,8 @@ from scipy.integrate import quad
 from scipy.linalg import expm
 from scipy.special import lambertw
 
-from pabi.erm import bounds
 from pabi.literature import langevin_universality
+from pabi.sampling import erm_bounds
 from support.every_case import every
 
 Array = np.ndarray
@@ -21,7 +21,7 @@ Array = np.ndarray
 
 @every("k", [1e-12, 1e-6, 1e-3, 0.009, 0.1, 1.2563, 5.0, 600.0])
 def test_entropy_factor_is_the_other_branch_of_lambert(k: float) -> None:
-    x = bounds.entropy_factor(k)
+    x = erm_bounds.entropy_factor(k)
     if 1e-5 < k < 700.0:
         assert x == pytest.approx(-lambertw(-math.exp(-1.0 - k), -1).real, rel=1e-9)
     with mpmath.workdps(50):
@@ -31,11 +31,11 @@ def test_entropy_factor_is_the_other_branch_of_lambert(k: float) -> None:
 
 
 def test_entropy_factor_at_the_best_time_of_path_accounting() -> None:
-    assert bounds.entropy_factor(1.2563) == pytest.approx(3.5126, abs=2e-4)
+    assert erm_bounds.entropy_factor(1.2563) == pytest.approx(3.5126, abs=2e-4)
     # The best x of x/√(x − 1 − ln x) solves x − 1 = 2 ln x.
     best = 3.5128624172523393
     assert best - 1.0 == pytest.approx(2.0 * math.log(best), abs=1e-12)
-    assert bounds.entropy_factor(best - 1.0 - math.log(best)) == pytest.approx(best, rel=1e-9)
+    assert erm_bounds.entropy_factor(best - 1.0 - math.log(best)) == pytest.approx(best, rel=1e-9)
     assert best / math.sqrt(8.0 * (best - 1.0 - math.log(best))) == pytest.approx(1.108, abs=5e-4)
 
 
@@ -77,7 +77,7 @@ def test_last_point_of_reflected_diffusions_on_a_line(name: str, beta: float) ->
         law = reflected(values, beta, time, width, start)
         radius = max(x[start] + 1.0, 1.0 - x[start]) + width
         for assumed in {0.0, m}:
-            bound = bounds.last_point(
+            bound = erm_bounds.last_point(
                 1, inverse_temperature=beta, time=time, radius=radius, strong_convexity=assumed
             )
             # The loss is 1-Lipschitz: a cell's points differ by at most its width.
@@ -99,7 +99,7 @@ def test_last_point_of_ornstein_uhlenbeck_processes(
     truth = 0.5 * m * (p * variance + (start * decay) ** 2)
     # r² stands for the mean squared distance of the start from a draw of the Gibbs law.
     radius = math.sqrt(start**2 + p / (beta * m))
-    bound = bounds.last_point(
+    bound = erm_bounds.last_point(
         p, inverse_temperature=beta, time=time, radius=radius, strong_convexity=m
     )
     assert truth <= bound
@@ -114,16 +114,16 @@ def test_entropy_of_the_bound_is_attained_by_ornstein_uhlenbeck_processes() -> N
     said = beta * m * apart**2 / (2.0 * math.expm1(2.0 * beta * m * time))
     assert said == pytest.approx(entropy, rel=1e-12)
     p = 4
-    expected = p / beta * bounds.entropy_factor(entropy / p)
-    bound = bounds.last_point(
+    expected = p / beta * erm_bounds.entropy_factor(entropy / p)
+    bound = erm_bounds.last_point(
         p, inverse_temperature=beta, time=time, radius=apart, strong_convexity=m
     )
     assert bound == pytest.approx(expected, rel=1e-8)
-    flat = bounds.last_point(p, inverse_temperature=beta, time=time, radius=apart)
+    flat = erm_bounds.last_point(p, inverse_temperature=beta, time=time, radius=apart)
     assert flat == pytest.approx(
-        p / beta * bounds.entropy_factor(apart**2 / (4 * p * time)), rel=1e-8
+        p / beta * erm_bounds.entropy_factor(apart**2 / (4 * p * time)), rel=1e-8
     )
-    tiny = bounds.last_point(
+    tiny = erm_bounds.last_point(
         p, inverse_temperature=beta, time=time, radius=apart, strong_convexity=1e-9
     )
     assert tiny == pytest.approx(flat, rel=1e-7)
@@ -134,7 +134,7 @@ def test_last_point_is_at_most_what_the_paper_says() -> None:
         said = langevin_universality.equation_33(
             inverse_temperature=beta, dimension=p, diameter=d, time=time
         ).value
-        assert bounds.last_point(p, inverse_temperature=beta, time=time, radius=d) <= said
+        assert erm_bounds.last_point(p, inverse_temperature=beta, time=time, radius=d) <= said
 
 
 @every(("p", "m", "beta", "time"), list(product((1, 8), (0.3, 2.0), (1.0, 9.0), (0.2, 1.0))))
@@ -151,7 +151,7 @@ def test_weighted_mean_of_the_excess_along_ornstein_uhlenbeck_paths(
     mean, _ = quad(
         lambda t: 0.5 * m * squared(t) * m * beta * math.exp(m * beta * t), 0.0, time, epsrel=1e-12
     )
-    bound = bounds.path_average(
+    bound = erm_bounds.path_average(
         p, inverse_temperature=beta, time=time, radius=start, strong_convexity=m
     )
     left_out = 0.5 * m * squared(time) * math.exp(m * beta * time) / grown
@@ -164,7 +164,7 @@ def test_path_average_against_the_printed_42() -> None:
     said = langevin_universality.equation_42(
         m=m, dimension=p, squared_distance=phi, time=time, power=0.0
     ).value
-    ours = bounds.path_average(
+    ours = erm_bounds.path_average(
         p, inverse_temperature=1.0, time=time, radius=math.sqrt(phi), strong_convexity=m
     )
     assert said - ours == pytest.approx(0.5 * m * phi / math.expm1(m * time), rel=1e-6)
@@ -172,9 +172,9 @@ def test_path_average_against_the_printed_42() -> None:
 
 def test_path_average_of_convex_losses_is_the_limit() -> None:
     for beta, time in product((0.5, 30.0), (0.01, 2.0)):
-        flat = bounds.path_average(3, inverse_temperature=beta, time=time, radius=1.1)
+        flat = erm_bounds.path_average(3, inverse_temperature=beta, time=time, radius=1.1)
         assert flat == pytest.approx(1.21 / (2.0 * beta * time) + 3.0 / beta, rel=1e-8)
-        near = bounds.path_average(
+        near = erm_bounds.path_average(
             3, inverse_temperature=beta, time=time, radius=1.1, strong_convexity=1e-10
         )
         assert near == pytest.approx(flat, rel=1e-7)

@@ -11,10 +11,10 @@ from scipy.special import gammainc
 from scipy.stats import chi2, chisquare, kstest
 
 import pabi
-from pabi.guarantees.guarantee import TESTING
 from pabi.numbers.errors import NotApplicable, PrivacyWarning
 from pabi.sampling import exact, gibbs_rejection, mean_loss
 from pabi.sampling.envelopes import Envelope, LossBounds, read_region
+from pabi.tradeoff.guarantee import TESTING
 from support.every_case import every, refused, refuses
 
 from .laws import LEVEL

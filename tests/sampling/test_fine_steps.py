@@ -11,8 +11,7 @@ import pytest
 
 import pabi
 from pabi.sampling import diffusion, langevin
-from pabi.sampling.chains import TAKEN
-from pabi.sampling.fine_steps import executed
+from pabi.sampling.chains import TAKEN, executed
 from support.every_case import every, refused
 
 from .laws import Recorder

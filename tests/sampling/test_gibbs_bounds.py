@@ -12,7 +12,7 @@ from scipy.integrate import quad
 from scipy.special import gammainc
 from scipy.stats import chi, gamma
 
-from pabi.erm import bounds
+from pabi.sampling import erm_bounds
 from support.every_case import every
 
 Array = np.ndarray
@@ -78,7 +78,7 @@ def test_gamma_law_of_index_one_dominates_on_a_line(name: str, kappa: float) -> 
     x, w = line()
     least = float(np.min(loss(np.linspace(-1.0, 1.0, 17))))  # every minimiser is a multiple of 1/8
     scaled, mass = excess(loss(x), w, kappa, least)
-    assert scaled @ mass <= bounds.gibbs_convex(1, 2.0 * kappa * lipschitz)
+    assert scaled @ mass <= erm_bounds.gibbs_convex(1, 2.0 * kappa * lipschitz)
     for level in (0.2, 0.5, 0.9, 0.99, 0.9999):
         quantile = gamma.ppf(level, 1)
         # The level is crossed at most twice, each time between two nodes.
@@ -92,7 +92,7 @@ def test_gamma_law_of_index_two_dominates_on_a_disc(name: str, kappa: float) -> 
     least = float(loss(np.array([[at[0]], [at[1]]]))[0])
     scaled, mass = excess(loss(x), w, kappa, least)
     assert scaled.min() >= -1e-12
-    assert scaled @ mass <= bounds.gibbs_convex(2, 2.0 * kappa * lipschitz)
+    assert scaled @ mass <= erm_bounds.gibbs_convex(2, 2.0 * kappa * lipschitz)
     levels = np.linspace(0.0, 12.0, 40)
     above = np.array([mass[scaled > level].sum() for level in levels])
     assert (above <= gamma.sf(levels, 2) + crossed(mass)).all()
@@ -118,16 +118,16 @@ def test_a_cone_attains_the_convex_bound(p: int, x: float) -> None:
         )
 
     truth = part(1.0) / part(0.0)
-    assert bounds.gibbs_convex(p, x) == pytest.approx(truth, rel=3e-9)
-    assert bounds.gibbs_convex(p, x) >= truth * (1.0 - 1e-10)
+    assert erm_bounds.gibbs_convex(p, x) == pytest.approx(truth, rel=3e-9)
+    assert erm_bounds.gibbs_convex(p, x) >= truth * (1.0 - 1e-10)
 
 
 def test_the_convex_bound_is_p_without_a_boundary_and_never_above_x() -> None:
     for p in (1, 3, 100, 10**6):
-        assert bounds.gibbs_convex(p) == p
-        assert bounds.gibbs_convex(p, 1e9) <= p * (1.0 + 1e-8)
+        assert erm_bounds.gibbs_convex(p) == p
+        assert erm_bounds.gibbs_convex(p, 1e9) <= p * (1.0 + 1e-8)
         for x in (1e-12, 1e-3, 0.5 * p, p, 2.0 * p):
-            assert 0.0 < bounds.gibbs_convex(p, x) <= x
+            assert 0.0 < erm_bounds.gibbs_convex(p, x) <= x
 
 
 @every(("kappa", "m"), list(product((1.0, 10.0, 300.0), (0.5, 2.0))))
@@ -162,8 +162,8 @@ def test_bound_without_convexity_holds_for_wells_on_a_line(seed: int) -> None:
     values, w, least = wells_1d(np.random.default_rng(seed))
     for kappa in (0.5, 3.0, 20.0, 200.0, 2000.0):
         scaled, mass = excess(values, w, kappa, least)
-        bound = bounds.gibbs_any(1, 2.0 * kappa)
-        free = bounds.free_energy(1, 2.0 * kappa)
+        bound = erm_bounds.gibbs_any(1, 2.0 * kappa)
+        free = erm_bounds.free_energy(1, 2.0 * kappa)
         assert scaled @ mass <= bound <= free
         for t in (0.5, 1.0, 3.0):
             assert mass[scaled > free + t].sum() <= math.exp(-t)
@@ -183,7 +183,7 @@ def test_bound_without_convexity_holds_for_wells_on_a_disc() -> None:
         for kappa in (2.0, 10.0):  # as steep as the nodes resolve
             # The least value may lie between nodes; the true one is lower, by less than −max depth.
             scaled, mass = excess(values, w, kappa, -float(depths.max()))
-            assert scaled @ mass <= bounds.gibbs_any(2, 2.0 * kappa)
+            assert scaled @ mass <= erm_bounds.gibbs_any(2, 2.0 * kappa)
 
 
 def plateau_mean(p: int, x: float, h: float) -> float:
@@ -201,24 +201,24 @@ def test_a_cone_with_a_plateau_attains_the_bound_without_convexity(p: int, x: fl
     best = int(np.argmax(means))
     near = np.linspace(heights[max(0, best - 1)], heights[min(999, best + 1)], 2001)
     truth = max(plateau_mean(p, x, float(h)) for h in near)
-    bound = bounds.gibbs_any(p, x)
+    bound = erm_bounds.gibbs_any(p, x)
     assert truth <= bound
     assert bound == pytest.approx(truth, rel=1e-6)  # of the grid: the mean is flat at its largest
-    assert bounds.gibbs_convex(p, x) * (1.0 - 1e-8) <= bound
-    assert bound <= bounds.free_energy(p, x) * (1.0 + 1e-8)
+    assert erm_bounds.gibbs_convex(p, x) * (1.0 - 1e-8) <= bound
+    assert bound <= erm_bounds.free_energy(p, x) * (1.0 + 1e-8)
 
 
 def test_free_energy_is_the_sharpened_theorem_d_5() -> None:
     for p, x in product((1, 4, 30), (0.1, 5.0, 80.0)):
         volume, _ = quad(lambda t, p=p, x=x: p * t ** (p - 1) * math.exp(-x * t), 0.0, 1.0)
-        assert bounds.free_energy(p, x) == pytest.approx(-math.log(volume), rel=1e-7)
+        assert erm_bounds.free_energy(p, x) == pytest.approx(-math.log(volume), rel=1e-7)
         printed = math.gamma(p + 1) * gammainc(p, x) / x**p
-        assert bounds.free_energy(p, x) == pytest.approx(-math.log(printed), rel=1e-7)
+        assert erm_bounds.free_energy(p, x) == pytest.approx(-math.log(printed), rel=1e-7)
 
 
 def test_bounds_stay_finite_where_numbers_under_and_overflow() -> None:
     for p, x in product((1, 10**3, 10**6, 10**8), (1e-12, 1.0, 1e3, 1e8, 1e300)):
-        convex, other = bounds.gibbs_convex(p, x), bounds.gibbs_any(p, x)
+        convex, other = erm_bounds.gibbs_convex(p, x), erm_bounds.gibbs_any(p, x)
         assert 0.0 < convex <= x
         assert convex * (1.0 - 1e-8) <= other <= x
-        assert other <= bounds.free_energy(p, x) * (1.0 + 1e-8)
+        assert other <= erm_bounds.free_energy(p, x) * (1.0 + 1e-8)

@@ -9,7 +9,7 @@ import pytest
 
 import pabi
 from pabi.erm import plan
-from pabi.erm.planned import Plan
+from pabi.sampling.erm_problem import Plan
 from support.every_case import every
 
 M = 0.5

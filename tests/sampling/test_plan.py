@@ -17,8 +17,8 @@ import pabi
 from pabi import InvalidInput, NotApplicable
 from pabi.convert import gdp_to_epsilon
 from pabi.erm import Plan, plan
-from pabi.erm.bounds import largest_mu, largest_range
 from pabi.literature import langevin_universality
+from pabi.sampling.erm_bounds import largest_mu, largest_range
 from pabi.tradeoff import BoundedRange
 from support.every_case import every
 

@@ -11,7 +11,8 @@ import pytest
 from scipy.stats import kstest
 
 import pabi
-from pabi.erm import Plan, Solution, diffusions, packing_loss, plan, solve
+from pabi.erm import Plan, Solution, packing_loss, plan, solve
+from pabi.sampling import erm_algorithms
 from support.every_case import every
 
 Array = np.ndarray
@@ -168,7 +169,7 @@ def test_the_average_s_bound_holds_along_exact_chains(known: float | None, m: fl
     )
     # How the average depends on a path: linearly, found by giving it unit paths.
     weights = np.array(
-        [diffusions.of_path(found, chain, np.eye(steps)[:, [k]])[0][0] for k in range(steps)]
+        [erm_algorithms.of_path(found, chain, np.eye(steps)[:, [k]])[0][0] for k in range(steps)]
     )
     assert 0.0 < weights.sum() <= 1.0 + 1e-12
     kept = weights[weights > 0.0]  # without the first point, or with all of them
@@ -180,7 +181,7 @@ def test_the_average_s_bound_holds_along_exact_chains(known: float | None, m: fl
     smooth = noise_term / (1.0 - 0.5 * chain.gradient_step) if known else math.inf
     rough = noise_term + 0.5 * chain.gradient_step
     expected = start + min(smooth, rough)
-    _, said = diffusions.of_path(found, chain, np.zeros((steps, 2)))
+    _, said = erm_algorithms.of_path(found, chain, np.zeros((steps, 2)))
     assert said == pytest.approx(min(expected, found.trivial_bound), rel=1e-5)  # grid of release
     h, noise = chain.gradient_step, 2.0 * chain.step_size
     a = 1.0 - 0.5 * h
@@ -190,7 +191,7 @@ def test_the_average_s_bound_holds_along_exact_chains(known: float | None, m: fl
     response = np.array([weights[k:] @ a ** np.arange(steps - k) for k in range(steps)])
     variance = noise * float(response @ response)
     truth = 0.25 * (float(((mean - target) ** 2).sum()) + 2.0 * variance)
-    _, bound = diffusions.of_path(found, chain, np.zeros((steps, 2)))
+    _, bound = erm_algorithms.of_path(found, chain, np.zeros((steps, 2)))
     assert bound is not None
     assert truth <= bound
     assert truth >= 0.005 * bound
@@ -221,10 +222,11 @@ def test_stability_of_a_chain_s_average_is_that_of_its_points(m: float) -> None:
     )
     path = np.zeros((steps, 2))
     added = (
-        diffusions.of_path(found, chain, path)[1] - diffusions.of_path(empirical, chain, path)[1]
+        erm_algorithms.of_path(found, chain, path)[1]
+        - erm_algorithms.of_path(empirical, chain, path)[1]
     )
     weights = np.array(
-        [diffusions.of_path(found, chain, np.eye(steps)[:, [k]])[0][0] for k in range(steps)]
+        [erm_algorithms.of_path(found, chain, np.eye(steps)[:, [k]])[0][0] for k in range(steps)]
     )
     apart, points = 0.0, []
     for _ in range(steps):
@@ -361,7 +363,7 @@ def test_too_few_steps_are_told_how_many_are_enough() -> None:
     with pytest.raises(pabi.TargetUnreachable, match="path_average") as caught:
         solve(found, gradient=gradient, steps=200)
     advised = int(str(caught.value).split("take ")[1].split(",")[0])
-    assert advised == diffusions.contracting_steps(found) > 200
+    assert advised == erm_algorithms.contracting_steps(found) > 200
     assert solve(found, gradient=gradient, steps=advised).guarantee.epsilon(1e-6) <= 1.0
 
 

@@ -11,7 +11,7 @@ from scipy.stats import norm
 
 from pabi import InvalidInput
 from pabi.erm import uniform_stability
-from pabi.erm.bounds import average_stability
+from pabi.sampling.erm_bounds import average_stability
 from support.every_case import every
 
 

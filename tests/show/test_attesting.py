@@ -10,11 +10,11 @@ import numpy as np
 import pabi
 from pabi.describe.accounted import HIDDEN
 from pabi.execute.engine import CLIPS_ITSELF
-from pabi.guarantees.guarantee import INDEPENDENT
-from pabi.guarantees.selection import ENTERED
-from pabi.learn.documentation import LABELS, ONE_FIT, PREPROCESSING
-from pabi.reports import contents as table
-from pabi.reports.contents import Attests, attesting, hidden
+from pabi.learn.plans import LABELS, ONE_FIT, PREPROCESSING
+from pabi.show import report as table
+from pabi.show.report import Attests, attesting, hidden
+from pabi.tradeoff.guarantee import INDEPENDENT
+from pabi.tradeoff.selection import ENTERED
 from support.every_case import every
 from support.falsification.honest_files import honest_files
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pabi.reports.page import folded
+from pabi.show.report import folded
 
 
 def test_sentences_that_differ_in_one_number_are_told_once():

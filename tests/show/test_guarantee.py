@@ -17,8 +17,7 @@ import pytest
 import yaml
 
 import pabi
-from pabi.guarantees.guarantee import TESTING
-from pabi.learn.documentation import LEARNT, ONE_FIT, REPEATED, UNCLEAR, WORKER
+from pabi.learn.plans import LEARNT, ONE_FIT, REPEATED, UNCLEAR, WORKER
 from pabi.showing import shown
 from pabi.tradeoff import (
     ApproxDP,
@@ -31,10 +30,10 @@ from pabi.tradeoff import (
     Subsampled,
     selected,
 )
+from pabi.tradeoff.guarantee import TESTING
 from support.every_case import every
 from support.falsification.honest_files import honest_files
 
-mpmath.mp.dps = 40
 DELTA = 1e-6
 RUN = pabi.NoisySGD(
     pabi.Loss.logistic(feature_norm=1.0, l2=0.01),

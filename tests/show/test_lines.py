@@ -10,8 +10,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import pabi
-from pabi.draw.themes import above_epsilons, below_errors
-from pabi.explorer.run_view import epsilon_curves, first_curves, tradeoff_curves
+from pabi.cli.explorer.run_view import epsilon_curves, first_curves, tradeoff_curves
+from pabi.show.themes import above_epsilons, below_errors
 from pabi.tradeoff import Gaussian
 
 BETWEEN = np.linspace(0.02, 0.98, 13)  # of the way from a corner to the next one

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import pabi
-from pabi.draw.themes import palette, style
+from pabi.show.themes import palette, style
 
 matplotlib.use("Agg")
 

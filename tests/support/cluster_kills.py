@@ -72,11 +72,11 @@ def coordinate(address: str, folder: str) -> None:
     from distributed import Client
 
     import pabi
-    from pabi.execute import engine, randomness
+    from pabi.execute import checkpoint, engine
     from pabi.integrations.dask import blocks, train
 
     home = Path(folder)
-    secret_generator = randomness.secret_generator
+    secret_generator = checkpoint.secret_generator
 
     class Recorded(np.random.Generator):
         def standard_normal(self, *args, **options):
@@ -85,7 +85,7 @@ def coordinate(address: str, folder: str) -> None:
                 file.write(hashlib.sha256(noise.tobytes()).hexdigest() + "\n")
             return noise
 
-    randomness.secret_generator = lambda: Recorded(secret_generator().bit_generator)
+    checkpoint.secret_generator = lambda: Recorded(secret_generator().bit_generator)
     engine.noise_factor = lambda run: 0.0
     blocks._TOGETHER = ROWS * COLUMNS * 8 // PARTS
     run = pabi.NoisySGD(

@@ -16,7 +16,7 @@ import numpy as np
 
 from pabi.budget.files import read_book
 from pabi.cli import main
-from pabi.forgetting.state_files import StateFile, state_in
+from pabi.execute.state_files import StateFile, state_in
 from pabi.numbers.errors import InvalidInput
 from support.crowds import Ended
 

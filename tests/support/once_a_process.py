@@ -8,7 +8,7 @@ import pytest
 import typer.main
 import typer.testing
 
-from pabi.verification import limits, products
+from pabi.verification import arithmetic, products
 
 _MOST = 1000  # laws, of some kilobytes each
 
@@ -23,7 +23,7 @@ def laws_once(patch: pytest.MonkeyPatch) -> None:
     law = functools.lru_cache(_MOST)(products._law)
 
     def remembered(factor: products.Sampled, tail: float, spacing: float) -> products.Law:
-        limits.in_time()
+        arithmetic.in_time()
         found = law(factor, tail, spacing)
         for array in (found.y, found.p):
             array.flags.writeable = False

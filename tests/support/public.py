@@ -13,7 +13,7 @@ import pabi
 FURTHER = [
     "pabi.describe.files.from_dict",
     "pabi.describe.files.to_dict",
-    "pabi.account.explanation.Explanation",
+    "pabi.account.changes.Explanation",
     "pabi.mixing.total_variation_bound",
     "pabi.mixing.plot",
 ]

@@ -17,7 +17,6 @@ from pabi import tradeoff as t
 from support.every_case import every
 from support.normal_mixtures import PLAIN, drawn, gaussian_tradeoff, hockey_stick, tail, turned
 
-mp.mp.dps = 60
 M = mp.mpf
 INF = math.inf
 SLACK = M(10) ** -35  # relative: the error of the truth

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pabi import InvalidInput
-from pabi.guarantees.certificate import FORMAT, VERSION, VERSIONS, Certificate, check_format
+from pabi.tradeoff.certificate import FORMAT, VERSION, VERSIONS, Certificate, check_format
 from support.every_case import every
 
 sentences = st.lists(st.sampled_from(["a", "b", "c", "d é"]), max_size=5)

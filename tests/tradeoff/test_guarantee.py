@@ -35,7 +35,6 @@ from pabi.tradeoff import ApproxDP, Best, Gaussian
 from support.every_case import every
 
 DELTA = 1e-4
-mpmath.mp.dps = 40
 
 
 def make(**changes):

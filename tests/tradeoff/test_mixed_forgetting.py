@@ -10,8 +10,8 @@ import pytest
 
 import pabi
 from pabi import Cyclic, InvalidInput, Loss, NoisySGD, NotApplicable
-from pabi.guarantees.guarantee import Guarantee
 from pabi.tradeoff import Gaussian, SecretMixture
+from pabi.tradeoff.guarantee import Guarantee
 from support.every_case import every
 
 DELTA = 1e-4

@@ -10,8 +10,8 @@ import struct
 import numpy as np
 
 import pabi
-from pabi.guarantees import certificate
-from pabi.guarantees.certificate import digest, notes_of_all, released_notes, releases_in
+from pabi.tradeoff import certificate as certificate
+from pabi.tradeoff.certificate import digest, notes_of_all, released_notes, releases_in
 from support.every_case import every
 
 RUN = pabi.NoisySGD(

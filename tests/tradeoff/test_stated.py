@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import pabi
-from pabi.guarantees.stated import stated_sentence
 from pabi.numbers.errors import InvalidInput
 from pabi.tradeoff import (
     ApproxDP,
@@ -31,6 +30,7 @@ from pabi.tradeoff import (
     TradeOff,
     randomised_response,
 )
+from pabi.tradeoff.certificate import stated_sentence
 from support.every_case import every
 
 DELTA = 1e-5

@@ -9,16 +9,16 @@ import math
 import pytest
 
 import pabi
-from pabi.guarantees.certificate import Certificate
-from pabi.guarantees.guarantee import INDEPENDENT
-from pabi.guarantees.selection import (
+from pabi.tradeoff import Gaussian, RenyiDP
+from pabi.tradeoff.certificate import Certificate
+from pabi.tradeoff.gaussian_below import gaussian_below
+from pabi.tradeoff.guarantee import INDEPENDENT
+from pabi.tradeoff.selection import (
     ENTERED,
     adaptively_composed,
     refusing_above,
     refusing_divergences_above,
 )
-from pabi.tradeoff import Gaussian, RenyiDP
-from pabi.tradeoff.gaussian_below import gaussian_below
 from support.certificates import LITTLE_LESS, guarantee_of, refused
 from support.ledgers import DELTA, release, that_may_fail
 

@@ -11,18 +11,18 @@ from flint import ctx
 from pabi.tradeoff import Gaussian, Mixture, TradeOff
 from pabi.verification import factors
 from pabi.verification.arithmetic import BITS
-from pabi.verification.bounds import JointBound, all_together, best_curve, uncovered
-from pabi.verification.claims import read_bounds
-from pabi.verification.factors.bounded_ranges import BoundedRanges
-from pabi.verification.factors.divergences import Divergence, Divergences
-from pabi.verification.factors.failure import Failure
-from pabi.verification.factors.gaussians import Gaussians
-from pabi.verification.factors.groups import AdjacentChain, GroupFactors
-from pabi.verification.factors.laplaces import Laplaces
-from pabi.verification.factors.pure import PureFactors
-from pabi.verification.factors.sampled import SampledGaussians
-from pabi.verification.factors.secret_mixtures import SecretMixtures
-from pabi.verification.factors.selections import Selection, Selections
+from pabi.verification.bounds import JointBound, all_together, best_curve, read_bounds, uncovered
+from pabi.verification.factors.closed_forms import (
+    AdjacentChain,
+    BoundedRanges,
+    Failure,
+    Gaussians,
+    GroupFactors,
+    Laplaces,
+    PureFactors,
+)
+from pabi.verification.factors.divergences import Divergence, Divergences, Selection, Selections
+from pabi.verification.factors.mixtures import SampledGaussians, SecretMixtures
 from pabi.verification.products import Sampled
 
 GAUSSIAN = '{"kind": "gaussian", "mu": 0.5}'

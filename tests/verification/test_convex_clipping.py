@@ -25,9 +25,8 @@ from pabi import (
     ShuffleOnce,
 )
 from pabi.describe.files import from_dict
-from pabi.verification.arithmetic import exact, fraction_of
+from pabi.verification.arithmetic import Refused, exact, fraction_of
 from pabi.verification.derivation import ClippedGradients
-from pabi.verification.limits import Refused
 from pabi.verification.losses import clipped_facts_of
 from support.pairs import pairs
 

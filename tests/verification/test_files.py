@@ -17,12 +17,12 @@ import pabi
 from pabi.describe.batches import Cyclic, FixedSize, ShuffleOnce
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
-from pabi.guarantees.certificate import Certificate
-from pabi.guarantees.guarantee import FORMAT, TESTING, Guarantee
 from pabi.learn import PrivateLogisticRegression
 from pabi.learn.estimators import ONE_FIT, PREPROCESSING
 from pabi.numbers.encoding import parse_json
 from pabi.numbers.errors import InvalidInput
+from pabi.tradeoff.certificate import Certificate
+from pabi.tradeoff.guarantee import FORMAT, TESTING, Guarantee
 
 OLD = Path(__file__).parents[1] / "data" / "v0.1.0"
 OLD_FILES = sorted(OLD.glob("*.json"))
@@ -439,7 +439,7 @@ def test_the_command_line_reads_nothing_of_what_is_refused(tmp_path, monkeypatch
         raise AssertionError("it was read")
 
     monkeypatch.setattr(encoding, "parse_json", read)
-    monkeypatch.setattr("pabi.verification.limits.parse_json", read)
+    monkeypatch.setattr("pabi.verification.arithmetic.parse_json", read)
     assert cli.main(["verify", str(file)]) == 1
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from pabi.numbers import encoding
 from pabi.verification import certificates, theorems
-from pabi.verification.factors.gaussians import Gaussians
-from pabi.verification.theorems import diffusions
+from pabi.verification.factors.closed_forms import Gaussians
+from pabi.verification.theorems import mechanisms
 from support.falsification.forgeries import SAMPLED, drawn, files_of, problem_with, problems
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
@@ -77,8 +77,8 @@ def _a_condition_left_out(patch):
 
 def _a_wrong_sign(patch):
     """What steps cost counts as a gain."""
-    check_cost = diffusions.check_cost
-    patch.setattr(diffusions, "check_cost", lambda cost, mu, at: check_cost(-cost, mu, at))
+    check_cost = mechanisms.check_cost
+    patch.setattr(mechanisms, "check_cost", lambda cost, mu, at: check_cost(-cost, mu, at))
 
 
 def _an_ignored_key(patch):

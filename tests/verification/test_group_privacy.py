@@ -126,7 +126,7 @@ def test_a_smaller_base_is_refused():
 
 def test_strong_convexity_is_refused_by_the_checker_as_well():
     """A proof object that nobody refused to make."""
-    from pabi.guarantees.guarantee import groups_proof
+    from pabi.tradeoff.guarantee import groups_proof
 
     run = NoisySGD(
         Loss.strongly_convex(0.1, 1.0, gradient_bound=1.0), 100, FullBatch(), epochs=2, step_size=0.5,

@@ -7,7 +7,7 @@ import copy
 import pytest
 
 import pabi
-from pabi.guarantees.certificate import Certificate
+from pabi.tradeoff.certificate import Certificate
 from support.certificates import DELTA, RUNS, guarantee_of, payload_of, sgd, too_small
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")

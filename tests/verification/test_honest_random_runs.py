@@ -19,7 +19,7 @@ from pabi import (
     Reshuffle,
     ShuffleOnce,
 )
-from pabi.describe.orders import KnownUses
+from pabi.describe.batches import KnownUses
 from support.certificates import DELTA
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")

@@ -21,10 +21,15 @@ DATA = sorted((Path(__file__).parents[1] / "data" / "v0.1.0").glob("*.json"))
 
 SHARED = {
     # What certificates and guarantees are called, and their text.
-    "pabi.guarantees.certificate": {"Certificate", "FORMAT", "VERSIONS", "check_format"},
-    "pabi.guarantees.guarantee": {"FORMAT", "Guarantee", "INDEPENDENT", "VERSIONS"},
-    "pabi.guarantees.selection": {"ENTERED", "refusing_above", "refusing_divergences_above"},
-    "pabi.guarantees.stated": {"stated_sentence"},
+    "pabi.tradeoff.certificate": {
+        "Certificate",
+        "FORMAT",
+        "VERSIONS",
+        "check_format",
+        "stated_sentence",
+    },
+    "pabi.tradeoff.guarantee": {"FORMAT", "Guarantee", "INDEPENDENT", "VERSIONS"},
+    "pabi.tradeoff.selection": {"ENTERED", "refusing_above", "refusing_divergences_above"},
     "pabi.numbers.encoding": {
         "nesting",
         "parse_json",

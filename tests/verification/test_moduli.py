@@ -34,12 +34,12 @@ from pabi import (
     ShuffleOnce,
     prox,
 )
-from pabi.analyses import nonlinear_one_sided, nonlinear_shifts
+from pabi.account.analyses import nonlinear_shifts
 from pabi.describe.files import from_dict
 from pabi.numbers import encoding
 from pabi.verification.arithmetic import BITS, above, exact
 from pabi.verification.derivation import ClippedGradients
-from pabi.verification.moduli import least_of
+from pabi.verification.losses import least_of
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 
@@ -888,8 +888,8 @@ SAMPLED_OR_LATER = [
 
 @functools.cache
 def sampled_guarantee(name):
-    with mock.patch.object(nonlinear_one_sided, "CLEARLY", 1e300):  # whether it can win or not
-        return nonlinear_one_sided.apply(SAMPLED[name], DELTA)
+    with mock.patch.object(nonlinear_shifts, "CLEARLY", 1e300):  # whether it can win or not
+        return nonlinear_shifts.nonlinear_one_sided(SAMPLED[name], DELTA)
 
 
 def sampled_payload(name):

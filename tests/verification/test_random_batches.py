@@ -25,11 +25,11 @@ from scipy.stats import binom
 
 import pabi
 from pabi import Cyclic, FixedSize, Loss, NoisySGD, Poisson, ShuffleOnce
-from pabi.analyses import composition, one_sided_shift, two_sided_shift
+from pabi.account.analyses import composition, random_batches
 from pabi.describe.files import from_dict, to_dict
-from pabi.guarantees.certificate import FORMAT, VERSION, VERSIONS, Certificate
 from pabi.numbers import encoding
 from pabi.numbers.showing import shown
+from pabi.tradeoff.certificate import FORMAT, VERSION, VERSIONS, Certificate
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 
@@ -442,17 +442,17 @@ def test_many_steps_of_a_constant_schedule_are_as_quick_as_few():
 
 SOLVED = {
     "fixed size": composition.apply,
-    "poisson, zero out": one_sided_shift.apply,
-    "cool-down, zero out": one_sided_shift.apply,
-    "cool-down, poisson": two_sided_shift.apply,
-    "diameter": one_sided_shift.apply,
-    "rising": one_sided_shift.apply,
+    "poisson, zero out": random_batches.apply,
+    "cool-down, zero out": random_batches.apply,
+    "cool-down, poisson": random_batches.two_sided_shift,
+    "diameter": random_batches.apply,
+    "rising": random_batches.apply,
     "noise falls": composition.apply,
     "noise falls for long": composition.apply,
-    "expansive, cool-down, diameter": one_sided_shift.apply,
+    "expansive, cool-down, diameter": random_batches.apply,
     "multipliers": composition.apply,
     "multipliers for long": composition.apply,
-    "everybody": two_sided_shift.apply,
+    "everybody": random_batches.two_sided_shift,
 }
 
 

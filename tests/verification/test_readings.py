@@ -16,10 +16,9 @@ import pabi
 from pabi.cli import main
 from pabi.numbers.showing import shown
 from pabi.verification import _misread, _read
-from pabi.verification.bounds import JointBound, best_curve
-from pabi.verification.claims import read_bound
-from pabi.verification.factors.secret_mixtures import SecretParts
-from pabi.verification.limits import Limits, Refused, within
+from pabi.verification.arithmetic import Limits, Refused, within
+from pabi.verification.bounds import JointBound, best_curve, read_bound
+from pabi.verification.factors.mixtures import SecretParts
 from pabi.verification.secret_laws import laws_of
 
 DELTA = 1e-5

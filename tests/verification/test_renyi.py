@@ -27,7 +27,7 @@ from pabi.tradeoff import (
     Subsampled,
 )
 from pabi.verification.arithmetic import BITS
-from pabi.verification.claims import read_bounds
+from pabi.verification.bounds import read_bounds
 from pabi.verification.factors.divergences import epsilon_of
 from pabi.verification.renyi import least_divergence
 

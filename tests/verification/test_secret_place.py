@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import pabi
-from pabi.analyses import secret_place
+from pabi.account.analyses import secret_order
 from pabi.tradeoff import Gaussian, Product, SecretMixture
 from pabi.verification.bounds import JointBound
-from pabi.verification.factors.gaussians import Gaussians
-from pabi.verification.factors.secret_mixtures import SecretMixtures
+from pabi.verification.factors.closed_forms import Gaussians
+from pabi.verification.factors.mixtures import SecretMixtures
 
 DELTA = 1e-5
 
@@ -47,7 +47,7 @@ RUNS = {
 
 @pytest.mark.parametrize("name", RUNS)
 def test_what_is_proven_is_accepted(name):
-    guarantee = secret_place.apply(run(**RUNS[name]), DELTA)
+    guarantee = secret_order.secret_place(run(**RUNS[name]), DELTA)
     assert isinstance(guarantee.curve, SecretMixture | Product)
     verdict = pabi.verify(guarantee.to_json())
     assert verdict.ok, verdict.reason

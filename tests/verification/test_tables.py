@@ -14,18 +14,15 @@ import pabi
 from pabi import Cyclic, Loss, NoisySGD, Poisson, Reshuffle, ShuffleOnce
 from pabi.describe.batches import SCHEMES as BATCHES
 from pabi.verification import certificates, factors, losses, schemes, subjects, theorems
-from pabi.verification.adjacency import gradients_changed, read_adjacency
-from pabi.verification.arithmetic import BITS, exact
+from pabi.verification.arithmetic import BITS, Refused, exact
 from pabi.verification.bounds import JointBound
 from pabi.verification.derivation import ClippedGradients, takes_plain_steps
-from pabi.verification.factors.failure import Failure
-from pabi.verification.factors.gaussians import Gaussians
-from pabi.verification.limits import Refused
-from pabi.verification.losses import DerivedFacts, facts_of
-from pabi.verification.moduli import Function, least_of
+from pabi.verification.factors.closed_forms import Failure, Gaussians
+from pabi.verification.losses import DerivedFacts, Function, facts_of, least_of
 from pabi.verification.ordered_runs import OrderedRun
 from pabi.verification.schemes import KnownPositions, SecretOnce, scheme_of
 from pabi.verification.subjects import subject_of
+from pabi.verification.theorem import gradients_changed, read_adjacency
 
 DATA = Path(__file__).parents[1] / "data" / "v0.1.0"
 DELTA = 1e-5
@@ -265,16 +262,16 @@ def test_a_file_that_declares_nothing_is_an_error(tmp_path, monkeypatch):
 
 
 STAIRCASE = """
-from pabi.verification.factors.pure import PureFactors
+from pabi.verification.factors.closed_forms import PureFactors
 
 class Staircases(PureFactors):
     CURVES = {"%s": ("epsilon", "delta")}
 
-FACTOR = Staircases
+FACTORS = (Staircases,)
 """
 
 
-def test_a_new_kind_of_factor_is_one_new_file(tmp_path, monkeypatch):
+def test_a_new_kind_of_factor_needs_no_line_elsewhere(tmp_path, monkeypatch):
     (tmp_path / "staircases.py").write_text(STAIRCASE % "staircase")
     monkeypatch.setattr(factors, "__path__", [*factors.__path__, str(tmp_path)])
     for cached in (factors.kinds, factors._by_curve, factors._by_key):

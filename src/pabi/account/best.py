@@ -10,19 +10,19 @@ from typing import Any, assert_never
 
 import numpy as np
 
-from pabi.analyses import EVERY_ITERATE, analyses_of
-from pabi.analyses.shifted_interpolation import DEFAULT_DELTA
+from pabi.account.analyses import EVERY_ITERATE, analyses_of
+from pabi.account.analyses.shifted_interpolation import DEFAULT_DELTA
+from pabi.account.facts.positions import OrderedView, Uses, check_position
+from pabi.account.shifts.epochs import cyclic
+from pabi.describe.batches import FreshSubsets, KnownUses, SecretOrder
 from pabi.describe.files import Description, understood
 from pabi.describe.iteration import Groups, NoisyIteration
 from pabi.describe.moduli import Modulus
-from pabi.describe.orders import FreshSubsets, KnownUses, SecretOrder
 from pabi.describe.runs import NoisySGD
-from pabi.guarantees.guarantee import Guarantee, least
-from pabi.normal_forms.positions import OrderedView, Uses, check_position
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, NotApplicable, require
 from pabi.numbers.locking import tick, waiting
-from pabi.shifts.epochs import cyclic
+from pabi.tradeoff.guarantee import Guarantee, least
 
 # Nothing but the names of analyses and of classes of descriptions, and times: see docs, "Logging".
 _LOGGER = logging.getLogger("pabi")

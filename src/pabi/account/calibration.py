@@ -19,19 +19,14 @@ from pabi.describe.accounted import warn_of_large_delta
 from pabi.describe.files import KINDS, Description
 from pabi.describe.langevin import LangevinChain
 from pabi.describe.runs import NoisySGD
-from pabi.describe.step_sizes import stated_by_function
 from pabi.describe.unlearning import Unlearning
-from pabi.guarantees.guarantee import (
-    SEVERAL,
-    Guarantee,
-    require_guarantee,
-    require_same_forgetting,
-)
+from pabi.describe.updates import stated_by_function
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, TargetUnreachable, must_be, require
 from pabi.numbers.locking import waiting
 from pabi.numbers.showing import exact, plain, shown
 from pabi.tradeoff import Gaussian, Mixture, TradeOff
+from pabi.tradeoff.guarantee import SEVERAL, Guarantee, require_guarantee, require_same_forgetting
 
 Calibrated = TypeVar("Calibrated", bound=Description)
 

@@ -9,18 +9,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from pabi.account.analyses.unlearning import require_given
 from pabi.account.best import best_guarantee
 from pabi.account.calibration import calibrate
-from pabi.analyses.unlearning import require_given
 from pabi.describe.runs import MOST, NoisySGD
 from pabi.describe.unlearning import Unlearning, pairs_of
-from pabi.guarantees.guarantee import Guarantee
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, NotApplicable, TargetUnreachable
 from pabi.numbers.locking import waiting
 from pabi.numbers.showing import exact, plain, shown
 from pabi.tradeoff import TradeOff
 from pabi.tradeoff.base import decode, encode
+from pabi.tradeoff.guarantee import Guarantee
 
 _MOST_STEPS, _MOST_VARYING = 1 << 40, 1_000_000  # beyond which a target counts as out of reach
 _DOUBLINGS = 5  # of the epochs without less ε, after which it does as well

@@ -316,8 +316,8 @@ def _of_root(*, kappa: float, h: float, diameter: float, variance: float) -> Cal
 
 def _solved(modulus: Modulus, diameter: float, variance: float, steps: int) -> float:
     """μ² of the best shifts found for any modulus."""
-    from pabi.normal_forms.step_moduli import shapes
-    from pabi.shifts.nonlinear import solve
+    from pabi.account.facts.step_moduli import shapes
+    from pabi.account.shifts.nonlinear import solve
 
     sigma = np.full(steps, math.sqrt(variance))
     with np.errstate(all="ignore"):

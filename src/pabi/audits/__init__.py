@@ -1,7 +1,6 @@
 """Audits: what an attacker who knows the worst instance of a description gets, beside what is promised."""
 
-from pabi.audits.audit import Audit
-from pabi.audits.auditing import OneRunAudit, audit_outputs, one_run
+from pabi.audits.auditing import Audit, OneRunAudit, audit_outputs, one_run
 from pabi.audits.conformity import Conformity, Reach, Reachable, reach
 from pabi.audits.laws import LawPair, Point
 from pabi.audits.probes import CanaryData, canary_pair

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pabi.audits.instance import LineRun, by_place, places
 from pabi.audits.laws import Choice, LawPair, SumCase, pair_of_mixtures
 from pabi.audits.walks import GradientRange, Strips, Visit, strips
-from pabi.describe.orders import FixedSizes, FreshSubsets, KnownUses, SecretOrder
+from pabi.describe.batches import FixedSizes, FreshSubsets, KnownUses, SecretOrder
 from pabi.describe.runs import NoisySGD
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import shown

@@ -22,7 +22,7 @@ from scipy.stats import binom
 
 from pabi.audits.laws import Choice, LawPair, pair_of_sums
 from pabi.audits.walks import AffineStep, WalledWalk, pair_between_walls
-from pabi.describe.orders import (
+from pabi.describe.batches import (
     FixedSizes,
     FreshSubsets,
     KnownUses,

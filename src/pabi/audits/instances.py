@@ -12,7 +12,7 @@ from pabi.audits.drifts import Drift, LossClass, drifts
 from pabi.audits.instance import Instance, by_place, line_of
 from pabi.audits.laws import LawPair, pair_of_sums
 from pabi.describe.accounted import changed
-from pabi.describe.orders import FixedSizes, KnownUses, RandomSizes
+from pabi.describe.batches import FixedSizes, KnownUses, RandomSizes
 from pabi.describe.runs import NoisySGD
 from pabi.describe.updates import SGD, Momentum
 from pabi.numbers.errors import NotApplicable

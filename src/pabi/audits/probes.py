@@ -18,11 +18,15 @@ from pabi.describe.batches import (
     Batches,
     Cyclic,
     FixedSize,
+    FixedSizes,
+    FreshSubsets,
+    KnownUses,
     Poisson,
+    RandomSizes,
     Reshuffle,
+    SecretOrder,
     ShuffleOnce,
 )
-from pabi.describe.orders import FixedSizes, FreshSubsets, KnownUses, RandomSizes, SecretOrder
 from pabi.describe.prox import ball, box, elastic_net, l1, l2
 from pabi.describe.runs import NoisySGD
 from pabi.describe.scalar_losses import LinearLoss

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from pabi.budget.lines import BEGINNING, START, Book, book_of, seal_of
+from pabi.budget.filters import BEGINNING, START, Book, book_of, seal_of
 from pabi.numbers import locking
 from pabi.numbers.errors import InvalidInput, PrivacyWarning, warn
 

@@ -18,7 +18,6 @@ import typer
 from pabi.cli.exploring import audit, explore, reproduce
 from pabi.cli.forgetting import forget
 from pabi.cli.ledgers import ledger, report
-from pabi.cli.models import predict
 from pabi.cli.reading import (
     USUAL_DELTA,
     describe,
@@ -28,7 +27,7 @@ from pabi.cli.reading import (
     read_target,
     required,
 )
-from pabi.cli.training import plan, schema, train
+from pabi.cli.training import plan, predict, schema, train
 from pabi.cli.verifying import verify
 from pabi.cli.writing import (
     basis,
@@ -51,9 +50,9 @@ from pabi.numbers.errors import (
 from pabi.numbers.showing import aligned, shown, shown_down
 
 if TYPE_CHECKING:
-    from pabi.account.explanation import Explanation
+    from pabi.account.changes import Explanation
     from pabi.describe.files import Description
-    from pabi.guarantees.guarantee import Guarantee
+    from pabi.tradeoff.guarantee import Guarantee
 
 
 app = typer.Typer(

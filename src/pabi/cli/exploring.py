@@ -118,11 +118,11 @@ def explore(
     expect("anyio", "explore")
     expect("uvicorn", "explore")
     expect("starlette", "explore")
-    from pabi.explorer.server import address, listening, private_page, query_of
+    from pabi.cli.explorer.server import address, listening, private_page, query_of
 
     query = "" if link is None else query_of(link)
     stream = listening(port)
-    from pabi.explorer.workers import Workers
+    from pabi.cli.explorer.workers import Workers
 
     workers = Workers()
     workers.begin()  # it loads the first answer while the browser starts and this process loads the server
@@ -132,7 +132,7 @@ def explore(
     with contextlib.ExitStack() as stack:
         if browser:
             webbrowser.open(stack.enter_context(private_page(place)))
-        from pabi.explorer.server import serve
+        from pabi.cli.explorer.server import serve
 
         serve(stream, token, start=start, ledger=book, workers=workers)
     emit("ended")
@@ -199,7 +199,7 @@ def reproduce(
       pabi reproduce bok/table-4
       pabi reproduce --all --jobs 2 --mnist mnist.npz
     """
-    from pabi import papers
+    from pabi.literature import papers
     from pabi.numbers import validate
 
     if listed:
@@ -238,11 +238,11 @@ def _reproduce(
     names: list[str], out: Path, mnist: str | None, runs: int, jobs: int, fresh: bool, theme: Any
 ) -> bool:
     """Whether every entry agrees, or a remark says why it does not."""
-    from pabi import papers
     from pabi.execute.progress import progress_bar
-    from pabi.papers import running
-    from pabi.papers.artefact import PrintedTable, Settings
-    from pabi.papers.writing import write, written
+    from pabi.literature import papers
+    from pabi.literature.papers import running
+    from pabi.literature.papers.artefact import PrintedTable, Settings
+    from pabi.literature.papers.writing import write, written
 
     store, settings = out / "kept", Settings(mnist, runs)
     artefacts = {name: papers.artefact(name) for name in names}

@@ -39,9 +39,9 @@ from pabi.numbers.showing import shown
 
 if TYPE_CHECKING:
     from pabi.budget.ledger import Ledger
-    from pabi.forgetting.state_files import StateFile
-    from pabi.forgetting.states import SecretState
-    from pabi.guarantees.guarantee import Guarantee
+    from pabi.execute.state_files import StateFile
+    from pabi.execute.states import SecretState
+    from pabi.tradeoff.guarantee import Guarantee
 
 # Requests to forget, met and planned from the state that `pabi train --keep-state` wrote.
 
@@ -70,7 +70,7 @@ def plan_request(
     state: StateFile, rows: str | None, target: tuple[float, float], *, as_json: bool
 ) -> None:
     """Says how a request would be met."""
-    from pabi.forgetting.state_files import state_in
+    from pabi.execute.state_files import state_in
     from pabi.learn.forgetting import checked_rows, planned_for
 
     held = state_in(state)
@@ -112,7 +112,7 @@ def meet_request(
     unlike: Sequence[str],
 ) -> None:
     """Goes on or retrains without the rows, and writes the model and what is promised of it."""
-    from pabi.forgetting.state_files import state_in
+    from pabi.execute.state_files import state_in
 
     extra("skops.io", "train")
     require(data, "DATA", "missing: expected the table of the training")
@@ -148,7 +148,7 @@ def _promised(fitted: Any, retrained: bool) -> Guarantee:
 
 def write_again(state: StateFile, files: Outputs, way: Way, *, unlike: Sequence[str]) -> None:
     """Writes the model of a state once more, and what was promised of it."""
-    from pabi.forgetting.state_files import state_in
+    from pabi.execute.state_files import state_in
 
     extra("skops.io", "train")
     held = state_in(state)

@@ -30,7 +30,7 @@ from pabi.numbers.showing import exact, shown, shown_down
 
 if TYPE_CHECKING:
     from pabi.budget.ledger import Ledger
-    from pabi.guarantees.guarantee import Guarantee
+    from pabi.tradeoff.guarantee import Guarantee
     from pabi.verification import Verdict
 
 # Calibration stops a little below its target, and so may what it is charged.
@@ -84,7 +84,7 @@ def ledger(
       pabi ledger people.ledger --guarantee whole.json
     """
     from pabi.budget.files import read_book
-    from pabi.budget.reports import report_of
+    from pabi.budget.ledger import report_of
 
     refuse_other_kinds(Path(file), LEDGER)
     if (epsilon, delta, order, unit) != (None, None, None, None):
@@ -114,7 +114,7 @@ def _open(
 def whole_of(file: str) -> Guarantee:
     """The guarantee of all releases of the ledger in a file, which is read and not locked."""
     from pabi.budget.files import named, read_book
-    from pabi.budget.lines import guarantee_of
+    from pabi.budget.filters import guarantee_of
 
     with named(Path(file)):
         return guarantee_of(read_book(Path(file)))
@@ -216,7 +216,7 @@ def report(
       pabi report run.toml --delta 1e-6
       pabi report people.ledger
     """
-    from pabi.reports.guarantee import report_on
+    from pabi.show.report import report_on
     from pabi.verification import verify
 
     at = read_delta(delta)
@@ -254,7 +254,7 @@ def _read(
     file: str, source: Guarantee | str, limits: dict[str, Any]
 ) -> tuple[Guarantee | None, Verdict]:
     """The guarantee, None where its proof is refused; and the verdict."""
-    from pabi.reports.guarantee import stated_in
+    from pabi.show.report import stated_in
     from pabi.verification import verify
 
     if isinstance(source, str):

@@ -324,8 +324,8 @@ def verdict_on(file: str, **limits: Any) -> tuple[Verdict, dict[str, Any], float
 
 def verdict_on_text(file: str, text: str, **limits: Any) -> tuple[Verdict, dict[str, Any], float]:
     """`verdict_on` of the text of a file."""
-    from pabi.guarantees.guarantee import FORMAT
     from pabi.numbers.encoding import parse_json
+    from pabi.tradeoff.guarantee import FORMAT
     from pabi.verification import verify as check
 
     try:
@@ -351,7 +351,7 @@ def _no_certificate(text: str, bad: InvalidInput) -> str:
 
 def stated_besides(data: dict[str, Any], verdict: Verdict) -> list[str]:
     """The assumptions of an accepted guarantee that its description does not imply."""
-    from pabi.guarantees.guarantee import FORMAT
+    from pabi.tradeoff.guarantee import FORMAT
 
     stated = data["assumptions"] if data["format"] == FORMAT else ()
     return [sentence for sentence in stated if sentence not in verdict.assumptions]
@@ -359,7 +359,7 @@ def stated_besides(data: dict[str, Any], verdict: Verdict) -> list[str]:
 
 def notes_of(data: dict[str, Any]) -> dict[str, Any]:
     """What a file says beside what is proven."""
-    from pabi.guarantees.guarantee import FORMAT, notes_in
+    from pabi.tradeoff.guarantee import FORMAT, notes_in
 
     return notes_in(data) if data["format"] == FORMAT else {}
 

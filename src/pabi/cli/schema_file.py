@@ -17,11 +17,11 @@ from pabi.cli.table_files import STANDARD_INPUT
 from pabi.cli.tables import frames
 from pabi.describe.batches import Batches
 from pabi.describe.files import _batches, _unknown
-from pabi.execute.array_names import is_array_file
+from pabi.execute.cells import PLAIN, cells_of, joined, refuse_other_types, text_of, texts_of
 from pabi.execute.large_tables import LargeTable, MadeRows
+from pabi.execute.progress import is_array_file
 from pabi.execute.source_files import column_at, stamps
 from pabi.execute.sources import Parts
-from pabi.features.cells import PLAIN, cells_of, joined, refuse_other_types, text_of, texts_of
 from pabi.learn.schema import MISSING, SchemaEncoder, numbers, read_columns, read_levels, read_range
 from pabi.numbers.errors import InvalidInput, must_be, require
 from pabi.numbers.rounding import Array

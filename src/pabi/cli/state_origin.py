@@ -12,7 +12,7 @@ from pabi.numbers.errors import InvalidInput
 
 if TYPE_CHECKING:
     from pabi.cli.schema_file import Schema
-    from pabi.forgetting.state_files import StateFile
+    from pabi.execute.state_files import StateFile
 
 _DIGITS = re.compile(r"\s*([0-9a-fA-F]{64})\s*")
 
@@ -51,7 +51,7 @@ class Origin:
 
 def state_file(file: str, key_file: str) -> StateFile:
     """The state in a file, with the key in another. Raises InvalidInput."""
-    from pabi.forgetting.state_files import StateFile
+    from pabi.execute.state_files import StateFile
 
     digits = _DIGITS.fullmatch(read_text(key_file, "a key file", most=4096))
     if digits is None:

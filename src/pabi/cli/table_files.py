@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pabi.cli.reading import TABLE, refuse_other_kinds
-from pabi.execute.array_names import is_zarr
+from pabi.execute.progress import is_zarr
 from pabi.numbers.errors import InvalidInput, require
 
 CSV, PARQUET, ARROW = (".csv", ".csv.gz"), (".parquet", ".pq"), (".feather", ".arrow")

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pabi.cli.models import read_skops
 from pabi.cli.reading import (
     notes_of,
     notes_text,
@@ -20,6 +19,7 @@ from pabi.cli.reading import (
     verdict_on,
     within_seconds,
 )
+from pabi.cli.training import read_skops
 from pabi.cli.writing import emit, emit_json, one_line, shape
 from pabi.numbers.errors import require
 from pabi.numbers.showing import shown
@@ -207,7 +207,7 @@ def _lines(
 
 def _warnings(verdict: Verdict, data: dict[str, Any]) -> tuple[str, ...]:
     """The assumptions that tell of other uses of the same data: no proof can cover those."""
-    from pabi.learn.documentation import not_covered
+    from pabi.learn.plans import not_covered
 
     return not_covered((*verdict.assumptions, *stated_besides(data, verdict)))
 
@@ -297,7 +297,7 @@ class _Comparison:
 
 def _compared(file: str, data: dict[str, Any]) -> _Comparison:
     """Whether the notes have the hash of a model; earlier versions noted those of what its steps release."""
-    from pabi.guarantees.certificate import SHA256, digest, models_in, releases_in
+    from pabi.tradeoff.certificate import SHA256, digest, models_in, releases_in
 
     notes = notes_of(data)
     hashes, models = [one[SHA256] for one in releases_in(notes) if SHA256 in one], models_in(notes)

@@ -12,14 +12,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pabi.guarantees.certificate import stamp
 from pabi.numbers import locking, showing
 from pabi.numbers.errors import InvalidInput, extra, require
 from pabi.numbers.showing import shown
 
 if TYPE_CHECKING:
-    from pabi.guarantees.guarantee import Guarantee
     from pabi.tradeoff import TradeOff
+    from pabi.tradeoff.guarantee import Guarantee
 
 # Files that commands write: all of them or none, and never over one that is there unless asked.
 
@@ -171,6 +170,8 @@ def json_text(value: dict[str, Any], plain: bool = False) -> str:
 
 def reading(guarantee: Guarantee, epsilon: float, delta: float, **notes: Any) -> dict[str, Any]:
     """A guarantee with its certificate, what it says at one δ, and notes beside it."""
+    from pabi.tradeoff.certificate import stamp
+
     table = guarantee.to_dict(certificate=True)
     table["notes"] = table.get("notes", {}) | notes | {"written": stamp()}
     return table | {"epsilon": epsilon, "delta": delta}
@@ -213,8 +214,8 @@ def origin(guarantee: Guarantee) -> list[str]:
 
 def shape(curve: TradeOff) -> str:
     """μ of a Gaussian curve; of any other kind that there is none, and what it is. Raises InvalidInput."""
-    from pabi.guarantees.stated import curve_in_words
     from pabi.tradeoff import Best, Gaussian, Mixture, RenyiDP
+    from pabi.tradeoff.certificate import curve_in_words
     from pabi.tradeoff.kinds import known_curve
 
     curve = known_curve(curve)

@@ -16,8 +16,8 @@ from pabi.numbers.showing import plain
 from pabi.numbers.validate import POSITIVE, Checked, by, optional
 
 if TYPE_CHECKING:
-    from pabi.account.explanation import Explanation
-    from pabi.guarantees.guarantee import Guarantee
+    from pabi.account.changes import Explanation
+    from pabi.tradeoff.guarantee import Guarantee
 
 USUAL_DELTA = 1e-5  # at which a guarantee is read that was chosen at none
 
@@ -83,7 +83,7 @@ class Accounted(Checked):
         PrivacyWarning
             When `delta` exceeds 1/n.
         """
-        from pabi.account.explanation import explain
+        from pabi.account.changes import explain
 
         warn_of_large_delta(getattr(self, "n", None), delta)
         return explain(cast("Any", self), delta, also)

@@ -28,10 +28,9 @@ from pabi.describe.accounted import (
     changed,
     those_that_hold,
 )
-from pabi.describe.batches import Batches, FullBatch, order_of
+from pabi.describe.batches import Batches, FullBatch, KnownUses, order_of
 from pabi.describe.iteration import Group, Groups, NoisyIteration, Stretch
 from pabi.describe.losses import LOSS, Loss
-from pabi.describe.orders import KnownUses
 from pabi.describe.runs import COUNT, RELEASE, NoisySGD, Prox
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, NotApplicable, must_be, require

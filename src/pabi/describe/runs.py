@@ -26,9 +26,8 @@ from pabi.describe.accounted import (
     those_that_hold,
     warn_of_large_delta,
 )
-from pabi.describe.batches import Batches
-from pabi.describe.losses import CONVEX, LOSS, Loss, no_residual
-from pabi.describe.orders import (
+from pabi.describe.batches import (
+    Batches,
     FixedSizes,
     Fractions,
     FreshSubsets,
@@ -38,8 +37,8 @@ from pabi.describe.orders import (
     SecretOrder,
     fractions,
 )
-from pabi.describe.step_sizes import evaluated, stated_by_function
-from pabi.describe.updates import Update
+from pabi.describe.losses import CONVEX, LOSS, Loss, no_residual
+from pabi.describe.updates import Update, evaluated, stated_by_function
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.rounding import Array, down, fraction_up, times_down, times_up
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from pabi.describe.iteration import NoisyIteration
-    from pabi.guarantees.guarantee import Guarantee
+    from pabi.tradeoff.guarantee import Guarantee
 
 # What other libraries call the fields of a run, with what a run calls them.
 

@@ -19,14 +19,14 @@ import numpy as np
 
 from pabi.describe.accounted import RETRAINED, SHOWN, Accounted, Adjacency, Compared, Unit, adjacent
 from pabi.describe.runs import MOST, NoisySGD, run_sentences
-from pabi.describe.step_sizes import stated_by_function
+from pabi.describe.updates import stated_by_function
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
 from pabi.numbers.validate import flag, keep
 
 if TYPE_CHECKING:
-    from pabi.guarantees.guarantee import Guarantee
+    from pabi.tradeoff.guarantee import Guarantee
 
 _RETRAINED = (
     "the model is compared with one retrained for as many steps, in the same batches, in which "

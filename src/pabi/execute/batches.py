@@ -14,7 +14,7 @@ from typing import Protocol, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from pabi.describe.orders import FixedSizes, FreshSubsets, KnownUses, RandomSizes, SecretOrder
+from pabi.describe.batches import FixedSizes, FreshSubsets, KnownUses, RandomSizes, SecretOrder
 from pabi.describe.runs import NoisySGD
 from pabi.execute.blocks import Rows
 from pabi.numbers.errors import InvalidInput

@@ -1,15 +1,4 @@
-"""Cells of tables: what is made of a cell depends on that cell alone, never on what stands beside it.
-
-Containers have one type for all of their cells, which numpy and pandas choose by looking at all of them: one
-text among numbers makes text of all, one gap makes floats of integers. So cells are taken one by one, and
-their text follows from a rule that such changes of type leave as it is. Of truth values beside numbers numpy
-makes numbers, whose text is another.
-
-The text of a cell is "" where it is missing: None, NaN, NaT, pandas' NA and what a numpy array masks. Text is
-taken without outer blanks. A number, and text that reads as one, is written the same whatever its type: 1,
-1.0, "1.0" and "01" are "1". True, False and text that reads so, of any case, are "true" and "false". Anything
-else is what `str` makes of it.
-"""
+"""None"""
 
 from __future__ import annotations
 
@@ -17,7 +6,8 @@ import contextlib
 import math
 import re
 import sys
-from collections.abc import Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -27,6 +17,19 @@ from numpy.typing import NDArray
 
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
+
+# Cells of tables: what is made of a cell depends on that cell alone, never on what stands beside it.
+#
+# Containers have one type for all of their cells, which numpy and pandas choose by looking at all of
+# them: one text among numbers makes text of all, one gap makes floats of integers. So cells are taken one
+# by one, and their text follows from a rule that such changes of type leave as it is. Of truth values
+# beside numbers numpy makes numbers, whose text is another.
+#
+# The text of a cell is "" where it is missing: None, NaN, NaT, pandas' NA and what a numpy array masks.
+# Text is taken without outer blanks. A number, and text that reads as one, is written the same whatever
+# its type: 1, 1.0, "1.0" and "01" are "1". True, False and text that reads so, of any case, are "true"
+# and "false". Anything else is what `str` makes of it.
+
 
 PLAIN = "biuf"  # kinds of numpy's types whose cells are what they are, whatever stands beside them
 _READ = "OTU" + PLAIN
@@ -302,3 +305,45 @@ def doubles_of(name: str, cells: NDArray[Any]) -> Array:
     except ValueError:
         refused = InvalidInput(name, "expected numbers, got text")
     raise refused  # outside of the handlers: what Python says shows the cell
+
+
+# Tables that are read in passes, as transformers know them that learn nothing from their rows.
+
+
+class PassesTable(ABC):
+    """A table that is read in passes."""
+
+    @abstractmethod
+    def introduce(self, step: Any, *beside: Any) -> None:
+        """Sets what scikit-learn's checks of X set: how many columns there are, and their names.
+
+        `beside`: what stands beside the features; of it, names are those of columns.
+        """
+
+    @abstractmethod
+    def made_by(self, step: Any, change: Callable[[NDArray[Any]], NDArray[Any]]) -> PassesTable:
+        """The table of what `change` makes of some rows, of each by itself, anew in every pass.
+
+        Raises InvalidInput where this table has other columns than the one that was introduced.
+        """
+
+
+def checked_part(
+    cells: NDArray[Any],
+    *,
+    dtype: Any = (),
+    ensure_all_finite: bool | str = True,
+    sparse: bool = True,
+) -> NDArray[Any]:
+    """What `checked` returns of some rows of a large table, whose columns are the right ones."""
+    if dtype is None:
+        return cells
+    if cells.dtype.kind not in PLAIN:
+        cells = doubles_of("X", cells)
+    if cells.dtype.kind == "f" and ensure_all_finite is True and not np.all(np.isfinite(cells)):
+        raise InvalidInput("X", "expected finite numbers, got NaN or infinity")
+    if cells.dtype.kind == "f" and ensure_all_finite == "allow-nan" and np.any(np.isinf(cells)):
+        raise InvalidInput(
+            "X", "expected finite numbers, or NaN where one is missing, got infinity"
+        )
+    return cells if dtype == () else cells.astype(dtype, copy=False)

@@ -17,13 +17,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from pabi.budget.ledger import Ledger, reserved
 from pabi.describe.accounted import checked_unit
+from pabi.describe.batches import KnownUses
 from pabi.describe.losses import CONVEX
-from pabi.describe.orders import KnownUses
 from pabi.describe.runs import NoisySGD
+from pabi.describe.unlearning import Unlearning
 from pabi.describe.updates import Update
 from pabi.describe.vector_losses import executable
 from pabi.execute.batches import BatchRows, batch_rows
-from pabi.execute.checkpoint import Checkpoint, State
+from pabi.execute.checkpoint import Checkpoint, State, randomness_from, secret_generator
 from pabi.execute.hiding import (
     Terms,
     checked,
@@ -38,7 +39,6 @@ from pabi.execute.hiding import (
 from pabi.execute.layouts import Layout
 from pabi.execute.linear_gradients import LinearGradients, LossGradients, fast_sum
 from pabi.execute.progress import progress_bar
-from pabi.execute.randomness import randomness_from
 from pabi.execute.records import Records, longer_than, seen_norm
 from pabi.execute.sums import (
     GradientSum,
@@ -49,11 +49,11 @@ from pabi.execute.sums import (
     per_record_sum,
     stated_sum,
 )
-from pabi.guarantees.certificate import released_notes
-from pabi.guarantees.guarantee import TESTING, Guarantee
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
+from pabi.tradeoff.certificate import released_notes
+from pabi.tradeoff.guarantee import TESTING, Guarantee
 
 PerRecordGradients = Callable[[Array, NDArray[np.intp]], ArrayLike]
 ClippedGradientSum = Callable[[Array, NDArray[np.intp], float | None], ArrayLike]
@@ -549,3 +549,44 @@ def walked(
     return np.array(
         shown, dtype=np.float64
     ), state  # its own memory, not a view of something hidden
+
+
+# Goes on with a run that was trained, as the description of its forgetting says.
+#
+# The steps follow on the last iterate as it was before rounding, in the order that the run drew, with
+# noise that is drawn afresh. What the gradients are of withdrawn records is the caller's: zero.
+
+
+def go_on(
+    unlearning: Unlearning,
+    gradients: PerRecordGradients,
+    state: State,
+    generator: np.random.Generator | None = None,
+) -> tuple[Array, State]:
+    """(the last iterate as it is released, the secret state as it is) after the last request's steps.
+
+    `gradients`: of the loss's records, as for `train`; zero for all that are withdrawn. `state`: before the
+    last request's steps. `generator`: None for noise from the operating system. Raises InvalidInput.
+    """
+    run = unlearning.run
+    if state.step != unlearning.last or state.step == unlearning.steps:
+        raise InvalidInput(
+            "state",
+            f"expected one after {unlearning.last} steps, of {unlearning.steps}, got one after {state.step}",
+        )
+    gradient_sum = gradient_sum_of(run, gradients)
+    walked_steps = WalkedSteps(run, unlearning.whole, lambda k: k - run.cooldown_steps)
+
+    def execute() -> tuple[Array, State]:
+        source = secret_generator() if generator is None else generator
+        batches = batch_rows(run, source, state.secret)
+        return walked(
+            walked_steps, gradient_sum, state, batches, generator=source, after_step=lambda _: None
+        )
+
+    return unseen(execute)
+
+
+def enforceable(guarantee: Guarantee, unlearning: Unlearning, start: Array) -> Guarantee:
+    """A guarantee of this forgetting, where its proof survives doubles. Raises InvalidInput."""
+    return checked(guarantee, *walk_of(unlearning.whole, start[None]))

@@ -15,16 +15,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pabi.budget.ledger import Ledger, reserved
-from pabi.describe.orders import FixedSizes, RandomSizes
+from pabi.describe.batches import FixedSizes, RandomSizes
 from pabi.describe.prox import KINDS
 from pabi.describe.runs import NoisySGD
 from pabi.describe.updates import rule_of
-from pabi.execute.randomness import Randomness, is_secret, randomness_from
-from pabi.guarantees.guarantee import Guarantee
+from pabi.execute.checkpoint import Randomness, is_secret, randomness_from
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import LEAST_SCALED, Array
 from pabi.numbers.showing import plain
+from pabi.tradeoff.guarantee import Guarantee
 
 T = TypeVar("T")
 GRID = 2.0**-20  # of the last step's noise: the spacing of what is released

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from pabi.execute.array_names import is_array_file
+from pabi.execute.cells import PassesTable, cells_of, checked_part
+from pabi.execute.progress import is_array_file
 from pabi.execute.source_files import (
     array_at,
     array_parts,
@@ -30,8 +31,6 @@ from pabi.execute.sources import (
     row_by_row,
     storage,
 )
-from pabi.features.cells import cells_of
-from pabi.features.table_parts import PassesTable, checked_part
 from pabi.numbers.errors import InvalidInput
 
 _ENDINGS = (".parquet", ".pq", ".feather", ".arrow")

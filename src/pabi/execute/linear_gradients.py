@@ -18,12 +18,12 @@ from pabi.describe.runs import NoisySGD
 from pabi.describe.scalar_losses import LinearLoss, Logistic
 from pabi.describe.vector_losses import executable
 from pabi.execute.blocks import Rows, by_row, part_of
+from pabi.execute.cells import cells_of, doubles_of, table_of
 from pabi.execute.large_records import LargeRecords, records_of
 from pabi.execute.layouts import Layout
 from pabi.execute.records import MOST_ROWS, Records, RowBlock, as_labels
 from pabi.execute.sources import Parts
 from pabi.execute.sums import GradientSum, Limit, Total, UserRows, longest_chain
-from pabi.features.cells import cells_of, doubles_of, table_of
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import HALF_ULP, Array, fraction_up

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
+from pathlib import Path
 
 Listener = Callable[[int, int], None]
 
@@ -72,3 +73,19 @@ def _bar(steps: int, first: int, label: str) -> Iterator[Callable[[], None]]:
     with Progress(*columns, console=Console(stderr=True)) as bar:
         task = bar.add_task(label, total=steps, completed=first)
         yield lambda: bar.advance(task)
+
+
+# Which paths are of arrays: `.npy` files, and folders of Zarr arrays. No array is opened.
+
+
+_OF_ZARR = ("zarr.json", ".zarray")
+
+
+def is_array_file(path: str) -> bool:
+    """Whether it is the name of an `.npy` file, or a folder with a Zarr array in it."""
+    return path.lower().endswith(".npy") or is_zarr(path)
+
+
+def is_zarr(path: str) -> bool:
+    """Whether it is a folder with a Zarr array in it."""
+    return any((Path(path) / name).is_file() for name in _OF_ZARR)

@@ -28,7 +28,7 @@ from pabi.execute.blocks import (
     predictors,
     rows_in,
 )
-from pabi.features.cells import PLAIN, cells_of, doubles_of, table_of, typed
+from pabi.execute.cells import PLAIN, cells_of, doubles_of, table_of, typed
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import HALF_ULP, Array, up

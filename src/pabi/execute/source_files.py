@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pabi.execute.array_names import is_zarr
+from pabi.execute.cells import cells_of
+from pabi.execute.progress import is_zarr
 from pabi.execute.sources import (
     READ,
     Chunks,
@@ -21,7 +22,6 @@ from pabi.execute.sources import (
     stamp,
     storage,
 )
-from pabi.features.cells import cells_of
 from pabi.numbers.errors import InvalidInput, extra
 
 # Columns of Parquet, Feather and Arrow files, read some rows at a time.

@@ -17,9 +17,9 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pabi.execute.cells import cells_of, columns_of, doubles_of, joined, unmasked
 from pabi.execute.hiding import unshown
 from pabi.execute.records import MOST_ROWS
-from pabi.features.cells import cells_of, columns_of, doubles_of, joined, unmasked
 from pabi.numbers.errors import InvalidInput, extra
 
 # Reading while something else is computed, by one more thread.

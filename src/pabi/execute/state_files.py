@@ -1,9 +1,4 @@
-"""The file of a secret state: encrypted with the holder's key, and at any moment the old one or the new one.
-
-ChaCha20-Poly1305 of the package `cryptography`, with a key and a nonce for every writing that HKDF-SHA256
-derives from the holder's key and fresh random salt. What is not encrypted, the format and the salt, is
-authenticated with the rest: a byte that changed is noticed.
-"""
+"""None"""
 
 from __future__ import annotations
 
@@ -17,7 +12,7 @@ from typing import Any
 from pabi.budget.ledger import Ledger, entries_noting, name_of
 from pabi.execute.checkpoint import write_secret
 from pabi.execute.hiding import unseen
-from pabi.forgetting.states import FORMAT, ForgottenRequest, SecretState, read_state, written
+from pabi.execute.states import FORMAT, ForgottenRequest, SecretState, read_state, written
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, extra
 from pabi.numbers.locking import only_name

@@ -1,7 +1,4 @@
-"""What a trained run leaves behind for later requests, as bytes. All of it is secret but the description.
-
-It holds no state of a random generator: noise after a request is drawn afresh, and past noise is nowhere.
-"""
+"""None"""
 
 from __future__ import annotations
 
@@ -26,12 +23,12 @@ from pabi.describe.statistics import NoisySecondMoments
 from pabi.describe.unlearning import Request, Unlearning
 from pabi.execute.batches import fits
 from pabi.execute.checkpoint import State
-from pabi.guarantees.guarantee import INDEPENDENT, Guarantee
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, TargetUnreachable
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import exact, shown
 from pabi.tradeoff import Gaussian, TradeOff
+from pabi.tradeoff.guarantee import INDEPENDENT, Guarantee
 
 # Keyed digests of records, by which a table is known to be the one that a run was trained on.
 #

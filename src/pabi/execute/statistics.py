@@ -12,16 +12,16 @@ from numpy.typing import ArrayLike
 
 from pabi.budget.ledger import Ledger
 from pabi.describe.statistics import NoisyColumnStatistics, NoisySecondMoments
+from pabi.execute.checkpoint import Randomness
 from pabi.execute.hiding import Terms, on_grid
-from pabi.execute.randomness import Randomness
 from pabi.execute.records import MOST_ROWS, Records, RowBlock, longer_than, seen_norm
 from pabi.execute.sources import Parts
 from pabi.execute.sums import Total, UserRows, checked_groups, rounding_room
-from pabi.guarantees.certificate import released_notes
-from pabi.guarantees.guarantee import Guarantee
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import EIGHT_ROUNDINGS, Array, up
+from pabi.tradeoff.certificate import released_notes
+from pabi.tradeoff.guarantee import Guarantee
 
 # Releases the noisy second moments that were accounted: the same description, executed on bounded rows.
 #

@@ -38,9 +38,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from pabi.describe.runs import COUNT, NoisySGD
 from pabi.execute.blocks import Rows, clip_coordinates, clip_norms
+from pabi.execute.cells import cells_of, is_missing
 from pabi.execute.hiding import read_only, returned, unshown
 from pabi.execute.records import MOST_ROWS, numbers_of
-from pabi.features.cells import cells_of, is_missing
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import EIGHT_ROUNDINGS, HALF_ULP, TINY, Array, up
 

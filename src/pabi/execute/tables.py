@@ -1,4 +1,4 @@
-"""scikit-learn's checks of tables, without the data that some of its complaints show."""
+"""None"""
 
 from __future__ import annotations
 
@@ -9,14 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, check_X_y, validate_data
 
-from pabi.features.cells import (
-    PLAIN,
-    columns_of,
-    doubles_of,
-    refuse_other_types,
-    table_of,
-    unmasked,
-)
+from pabi.execute.cells import PLAIN, columns_of, doubles_of, refuse_other_types, table_of, unmasked
 from pabi.numbers.errors import InvalidInput
 
 T = TypeVar("T")

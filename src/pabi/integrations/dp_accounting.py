@@ -15,7 +15,6 @@ from types import MappingProxyType
 from typing import Any, NoReturn
 
 from pabi.describe.accounted import Adjacency, changed, checked_adjacency
-from pabi.guarantees.guarantee import Guarantee
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, extra
 from pabi.numbers.rounding import fraction_down, fraction_up
@@ -35,6 +34,7 @@ from pabi.tradeoff import (
     randomised_response,
     selected,
 )
+from pabi.tradeoff.guarantee import Guarantee
 from pabi.tradeoff.kinds import known_curve
 
 # The trade-off functions of dp-accounting's events, each proven, or refused by name (docs, "Theory", 20).

@@ -26,8 +26,8 @@ from pabi.execute.records import Records, bound_rows, with_intercept
 from pabi.execute.statistics import ReleasedMoments, second_moments
 
 if TYPE_CHECKING:
-    from pabi.forgetting.state_files import StateFile
-    from pabi.forgetting.states import ForgottenRequest
+    from pabi.execute.state_files import StateFile
+    from pabi.execute.states import ForgottenRequest
     from pabi.learn.classifiers import (
         PrivateLinearSVC,
         PrivateLogisticRegression,
@@ -43,10 +43,9 @@ if TYPE_CHECKING:
         PrivatePoissonRegressor,
     )
     from pabi.learn.rows import id_columns
-    from pabi.learn.scaler import PrivateRanges, PrivateScaler
+    from pabi.learn.scaler import PrivateRanges, PrivateScaler, PrivateWhitener
     from pabi.learn.schema import SchemaEncoder
     from pabi.learn.search import PrivateSearchCV
-    from pabi.learn.whitener import PrivateWhitener
 
 __all__ = [
     "ForgottenRequest",
@@ -110,7 +109,7 @@ _LAZY = {
     "PrivatePoissonRegressor": "pabi.learn.regressors",
     "PrivateRidgeClassifier": "pabi.learn.classifiers",
     "PrivateSearchCV": "pabi.learn.search",
-    "PrivateWhitener": "pabi.learn.whitener",
+    "PrivateWhitener": "pabi.learn.scaler",
     "check_pipeline": "pabi.learn.guards",
     "guarantee_of": "pabi.learn.pipelines",
     "id_columns": "pabi.learn.rows",

@@ -18,13 +18,12 @@ from pabi.describe.vector_losses import BallSoftmax, OneVsRest, Softmax, VectorH
 from pabi.execute.linear_gradients import LinearGradients, LossGradients
 from pabi.execute.records import Records
 from pabi.execute.sources import Parts
-from pabi.features.tables import tagged
-from pabi.forgetting.state_files import StateFile
-from pabi.learn.documentation import LABELS, WEIGHTS, documented
+from pabi.execute.state_files import StateFile
+from pabi.execute.tables import tagged
 from pabi.learn.estimators import PrivateLinearModel
-from pabi.learn.plans import Size, TrainingPlan
+from pabi.learn.plans import LABELS, WEIGHTS, Size, TrainingPlan, documented
 from pabi.learn.rows import AllOrNothing, Given, number_or_auto, scored
-from pabi.learn.targets import checked_labels, class_set, class_weights, codes_among, labels_in
+from pabi.learn.schema import checked_labels, class_set, class_weights, codes_among, labels_in
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array

@@ -17,14 +17,12 @@ from pabi.describe.batches import Batches
 from pabi.describe.losses import CONVEX, Loss
 from pabi.describe.runs import COUNT, NoisySGD
 from pabi.describe.statistics import NoisySecondMoments
-from pabi.describe.step_sizes import evaluated
+from pabi.describe.updates import evaluated
 from pabi.execute.engine import TrainOptions, train_and_keep
 from pabi.execute.large_tables import in_memory
 from pabi.execute.sources import Parts
-from pabi.features.tables import checked
-from pabi.guarantees.guarantee import Guarantee
+from pabi.execute.tables import checked
 from pabi.learn import plans
-from pabi.learn.documentation import MOST_WEIGHT, ONE_FIT, PREPROCESSING
 from pabi.learn.forgetting import (
     ForgettingModel,
     Keeping,
@@ -34,6 +32,9 @@ from pabi.learn.forgetting import (
 )
 from pabi.learn.pipelines import notes_of
 from pabi.learn.plans import (
+    MOST_WEIGHT,
+    ONE_FIT,
+    PREPROCESSING,
     SHARE,
     TOO_NOISY,
     Size,
@@ -53,10 +54,11 @@ from pabi.learn.rows import (
     users_of_rows,
     warn_if_shortened,
 )
-from pabi.learn.targets import sample_weights, times
+from pabi.learn.schema import sample_weights, times
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, warn_once
 from pabi.numbers.rounding import TINY, Array
+from pabi.tradeoff.guarantee import Guarantee
 
 _ROOTS = 200_000  # records times classes for which roots are found in some seconds
 _LEAST_LEFT = 1e-6  # of a budget

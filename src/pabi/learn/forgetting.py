@@ -19,17 +19,16 @@ from pabi.describe.files import to_dict
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
 from pabi.describe.statistics import NoisySecondMoments
+from pabi.execute.cells import cells_of, table_of, typed
 from pabi.execute.checkpoint import State
-from pabi.execute.continuing import enforceable, go_on
-from pabi.execute.engine import Keep
+from pabi.execute.engine import Keep, enforceable, go_on
 from pabi.execute.hiding import checked, unseen, walk_of
 from pabi.execute.large_records import RowMap
 from pabi.execute.large_tables import large_table
 from pabi.execute.linear_gradients import LinearGradients
 from pabi.execute.records import LARGEST, Records
 from pabi.execute.sources import Parts
-from pabi.features.cells import cells_of, table_of, typed
-from pabi.forgetting.state_files import (
+from pabi.execute.state_files import (
     StateFile,
     first_name,
     locked,
@@ -40,7 +39,7 @@ from pabi.forgetting.state_files import (
     state_in,
     write_state,
 )
-from pabi.forgetting.states import (
+from pabi.execute.states import (
     DIGEST_KEY_BYTES,
     ForgottenRequest,
     PlannedRequest,
@@ -52,15 +51,14 @@ from pabi.forgetting.states import (
     same_rows,
     without,
 )
-from pabi.guarantees.guarantee import Guarantee
-from pabi.learn.documentation import ONE_FIT, PREPROCESSING
 from pabi.learn.pipelines import notes_of
-from pabi.learn.plans import TrainingPlan, together
+from pabi.learn.plans import ONE_FIT, PREPROCESSING, TrainingPlan, together
 from pabi.learn.rows import BoundedRows, CheckedRows, take_turn
-from pabi.learn.targets import sample_weights, times
+from pabi.learn.schema import sample_weights, times
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
+from pabi.tradeoff.guarantee import Guarantee
 
 BY_ITSELF = (
     "the model is looked at by itself: no earlier model of the same state was handed out, or whoever has it "

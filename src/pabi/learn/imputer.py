@@ -12,13 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
-from pabi.analyses.column_statistics import failure_of
+from pabi.account.analyses.mechanisms import failure_of
 from pabi.describe.statistics import NoisyColumnStatistics
+from pabi.execute.cells import text_of, texts_of
 from pabi.execute.sources import Parts
 from pabi.execute.statistics import level_counts
-from pabi.features.cells import text_of, texts_of
-from pabi.features.tables import tagged
-from pabi.learn.documentation import documented
+from pabi.execute.tables import tagged
+from pabi.learn.plans import documented
 from pabi.learn.private_columns import PrivateColumns, gaussian_mu
 from pabi.learn.scaler import MomentsInRanges, means
 from pabi.learn.schema import read_levels

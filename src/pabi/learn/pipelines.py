@@ -17,12 +17,9 @@ from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import Pipeline
 
 from pabi.budget.ledger import Ledger
-from pabi.describe.step_sizes import StepSizes
+from pabi.describe.updates import StepSizes
 from pabi.execute.engine import Trained
 from pabi.execute.statistics import ReleasedMoments
-from pabi.guarantees.certificate import MODELS, digest, models_in, released_notes
-from pabi.guarantees.guarantee import Guarantee
-from pabi.learn.documentation import DENSITY, SELECTED, TYPES, UNCLEAR
 from pabi.learn.guards import (
     UNKNOWN,
     StepFinding,
@@ -35,10 +32,12 @@ from pabi.learn.guards import (
     refuse_out_of_turn,
     steps_within,
 )
-from pabi.learn.plans import together
+from pabi.learn.plans import DENSITY, SELECTED, TYPES, UNCLEAR, together
 from pabi.learn.rows import is_private
 from pabi.numbers.errors import InvalidInput, PrivacyWarning, warn_once
 from pabi.numbers.validate import flag
+from pabi.tradeoff.certificate import MODELS, digest, models_in, released_notes
+from pabi.tradeoff.guarantee import Guarantee
 
 # The hash of a model's parameters, with which an auditor tells whether a file speaks of this model.
 

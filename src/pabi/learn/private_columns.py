@@ -17,22 +17,21 @@ from numpy.typing import ArrayLike
 
 from pabi.budget.filters import GaussianFilter
 from pabi.budget.ledger import check_ledger, reserved
-from pabi.convert.gdp import gdp_epsilon_bounds
 from pabi.describe.accounted import checked_adjacency
 from pabi.describe.statistics import NoisyColumnStatistics
+from pabi.execute.checkpoint import randomness_from
 from pabi.execute.hiding import unseen
-from pabi.execute.randomness import randomness_from
 from pabi.execute.sources import Parts
-from pabi.features.tables import tagged
-from pabi.guarantees.guarantee import Guarantee
-from pabi.learn.documentation import ONE_FIT, PREPROCESSING
+from pabi.execute.tables import tagged
 from pabi.learn.pipelines import notes_of
-from pabi.learn.plans import together
+from pabi.learn.plans import ONE_FIT, PREPROCESSING, together
 from pabi.learn.rows import AllOrNothing, PrivateStep, count_fit, fitted_before
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
+from pabi.numbers.gaussian import gdp_epsilon_bounds
 from pabi.numbers.rounding import Array, down, up
 from pabi.numbers.showing import exact, plain, shown
+from pabi.tradeoff.guarantee import Guarantee
 
 # Sharing a budget among the steps of a pipeline, before any of them sees data.
 

@@ -1,4 +1,4 @@
-"""Random features of tables as a scikit-learn transformer: a public seed, and nothing learnt."""
+"""None"""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from scipy.sparse import csr_matrix, issparse
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from pabi.features.table_parts import PassesTable
-from pabi.features.tables import checked, refuse_collection, tagged
+from pabi.execute.cells import PassesTable
+from pabi.execute.tables import checked, refuse_collection, tagged
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array

@@ -15,19 +15,17 @@ from pabi.describe.accounted import changed, checked_adjacency
 from pabi.describe.losses import Loss
 from pabi.describe.scalar_losses import PoissonLoss
 from pabi.describe.vector_losses import executable
+from pabi.execute.cells import cells_of, doubles_of
 from pabi.execute.linear_gradients import LinearGradients, LossGradients
 from pabi.execute.records import Records
 from pabi.execute.sources import Parts
-from pabi.features.cells import cells_of, doubles_of
-from pabi.features.tables import tagged
-from pabi.forgetting.state_files import StateFile
+from pabi.execute.state_files import StateFile
+from pabi.execute.tables import tagged
 from pabi.learn import plans
-from pabi.learn.documentation import documented
 from pabi.learn.estimators import PrivateLinearModel
-from pabi.learn.plans import Size, TrainingPlan
+from pabi.learn.plans import Size, TrainingPlan, documented
 from pabi.learn.rows import AllOrNothing, Given, number_or_auto, scored
-from pabi.learn.schema import read_range
-from pabi.learn.targets import numbers_in
+from pabi.learn.schema import numbers_in, read_range
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, warn_once
 from pabi.numbers.rounding import Array

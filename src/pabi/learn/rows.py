@@ -22,8 +22,8 @@ from pabi.execute.large_tables import LargeTable, in_memory, large_table
 from pabi.execute.records import Records, seen_norm
 from pabi.execute.sources import Parts
 from pabi.execute.sums import UserRows, are_listed, checked_groups
-from pabi.features.tables import checked, tagged
-from pabi.learn.documentation import AGAIN, ENROLLED
+from pabi.execute.tables import checked, tagged
+from pabi.learn.plans import AGAIN, ENROLLED
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, PrivacyWarning, warn_once
 from pabi.numbers.rounding import HALF_ULP, Array

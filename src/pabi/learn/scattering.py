@@ -1,4 +1,4 @@
-"""The scattering transform as a scikit-learn transformer: public settings, and nothing learnt."""
+"""None"""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import validate_data
 
-from pabi.features.cells import doubles_of, unmasked
-from pabi.features.tables import tagged
+from pabi.execute.cells import doubles_of, unmasked
+from pabi.execute.tables import tagged
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array

@@ -20,9 +20,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from pabi.budget.ledger import Ledger, check_ledger, reserved
-from pabi.execute.hiding import Machines, on_grid, unseen
-from pabi.execute.large_tables import in_memory, large_table
-from pabi.execute.randomness import (
+from pabi.execute.cells import cells_of, typed
+from pabi.execute.checkpoint import (
     KEY_BYTES,
     Randomness,
     TrialLaw,
@@ -30,14 +29,14 @@ from pabi.execute.randomness import (
     keyed_generator,
     randomness_from,
 )
+from pabi.execute.hiding import Machines, on_grid, unseen
+from pabi.execute.large_tables import in_memory, large_table
 from pabi.execute.sources import Parts
 from pabi.execute.sums import UserRows
-from pabi.features.cells import cells_of, typed
-from pabi.guarantees.guarantee import Composed, Guarantee
-from pabi.learn.documentation import LABELS, ONE_FIT, PREPROCESSING, WEIGHTS
 from pabi.learn.guards import counted_apart
 from pabi.learn.imputer import PrivateCategories, learns_levels
 from pabi.learn.pipelines import assumed_unknown, guarantee_of, keep_whole, notes_of
+from pabi.learn.plans import LABELS, ONE_FIT, PREPROCESSING, WEIGHTS
 from pabi.learn.rows import (
     AllOrNothing,
     PrivateStep,
@@ -46,6 +45,7 @@ from pabi.learn.rows import (
     turns_hidden,
     users_of_rows,
 )
+from pabi.learn.schema import targets_of
 from pabi.learn.search_plans import (
     SearchPlan,
     Settings,
@@ -57,9 +57,9 @@ from pabi.learn.search_plans import (
     planned,
     with_settings,
 )
-from pabi.learn.targets import targets_of
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
+from pabi.tradeoff.guarantee import Composed, Guarantee
 
 SCORED_PUBLICLY = "the records that score the trials are public"
 SCORED_ALONE = (

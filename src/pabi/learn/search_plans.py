@@ -12,18 +12,18 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
-from pabi.convert.mixtures import checked_mean, checked_shape, gamma_of
 from pabi.describe.accounted import checked_adjacency, checked_unit
 from pabi.describe.statistics import NoisyAccuracy
-from pabi.execute.randomness import TrialLaw
-from pabi.guarantees.guarantee import Guarantee, compose
-from pabi.guarantees.selection import select
+from pabi.execute.checkpoint import TrialLaw
 from pabi.learn.estimators import PrivateLinearModel
 from pabi.learn.plans import TrainingPlan, together
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, TargetUnreachable
+from pabi.numbers.mixtures import checked_mean, checked_shape, gamma_of
 from pabi.numbers.showing import exact, plain, shown
 from pabi.tradeoff import Gaussian, Mixture
+from pabi.tradeoff.guarantee import Guarantee, compose
+from pabi.tradeoff.selection import select
 
 # Settings that change what a trial costs, or how it draws: the search decides them.
 FORBIDDEN = ("epsilon", "delta", "adjacency", "noise_std", "random_state", "ledger", "users")

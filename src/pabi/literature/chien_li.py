@@ -19,7 +19,7 @@ import math
 from collections.abc import Callable
 
 from pabi.literature.published import published, require
-from pabi.numbers.search import bisected
+from pabi.numbers.rounding import bisected
 
 PAPER = "Chien, Li 2024"
 _BISECTIONS = 60

@@ -1,4 +1,4 @@
-"""Mixtures of Gaussian pairs with a public label: P(label = j) = w_j, then G(μ_j)."""
+"""None"""
 
 from __future__ import annotations
 
@@ -11,15 +11,20 @@ from typing import Any, overload
 import numpy as np
 from flint import arb, ctx
 
-from pabi.convert import balls
-from pabi.convert.balls import Ball
-from pabi.convert.gdp import array, nonnegative, real_line, start_epsilon
-from pabi.convert.vectorised import delta_and_slope
+from pabi.numbers import gaussian as balls
 from pabi.numbers.errors import InvalidInput, require
-from pabi.numbers.rounding import EIGHT_ROUNDINGS, THREE_ROUNDINGS, Array, fraction_up
-from pabi.numbers.search import bisected, neighbours
+from pabi.numbers.gaussian import Ball, array, nonnegative, real_line, start_epsilon
+from pabi.numbers.rounding import (
+    EIGHT_ROUNDINGS,
+    THREE_ROUNDINGS,
+    Array,
+    bisected,
+    fraction_up,
+    neighbours,
+)
 from pabi.numbers.showing import exact
 from pabi.numbers.validate import number
+from pabi.numbers.vectorised import delta_and_slope
 
 # How often a private selection tries: the truncated negative binomial law of the number of trials.
 #

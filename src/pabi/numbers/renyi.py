@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from pabi.convert.gdp import array, nonnegative, real_line
 from pabi.numbers.errors import InvalidInput, require
-from pabi.numbers.rounding import HALF_ULP, THREE_ROUNDINGS, TINY, Array
-from pabi.numbers.search import bisected, largest
+from pabi.numbers.gaussian import array, nonnegative, real_line
+from pabi.numbers.rounding import HALF_ULP, THREE_ROUNDINGS, TINY, Array, bisected, largest
 from pabi.numbers.validate import SHARE, choice, integer, number
 
 # Trade-off functions and privacy profiles given as plain callables; the CLT approximation.

@@ -10,10 +10,9 @@ One draw is the product: every further one is another release, and all of them c
 
 from __future__ import annotations
 
-from pabi.sampling.chains import langevin
+from pabi.sampling.chains import diffusion, langevin
 from pabi.sampling.draws import Diagnostics, Draws, ExactDraws
 from pabi.sampling.exact import gibbs_rejection
-from pabi.sampling.fine_steps import diffusion
 from pabi.sampling.linear_models import Posterior, from_log_density, mean_gradient, mean_loss
 
 __all__ = [

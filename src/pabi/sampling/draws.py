@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 
+from pabi.execute.checkpoint import Randomness, keyed_generator
 from pabi.execute.hiding import Machines
-from pabi.execute.randomness import Randomness, keyed_generator
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, NotApplicable, extra
 from pabi.numbers.rounding import Array
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pabi.describe.iteration import NoisyIteration
     from pabi.describe.langevin import LangevinChain
     from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
-    from pabi.guarantees.guarantee import Guarantee
+    from pabi.tradeoff.guarantee import Guarantee
 
 _FEWEST = 4  # draws a chain, for halves to have a variance
 
@@ -176,7 +176,7 @@ class Draws(_Released):
         InvalidInput
             `discard` leaves no draw of a path, or `ax` or `names` do not fit the coordinates.
         """
-        from pabi.draw.draws import plot_path, plot_posterior
+        from pabi.show.pictures import plot_path, plot_posterior
 
         if self.release == "path":
             self._after(discard)
@@ -229,7 +229,7 @@ class ExactDraws(_Released):
         InvalidInput
             `ax` or `names` do not fit the coordinates.
         """
-        from pabi.draw.draws import plot_posterior
+        from pabi.show.pictures import plot_posterior
 
         return plot_posterior(self.values, ax, names)
 

@@ -1,8 +1,4 @@
-"""Bounds on the excess of a Gibbs density and of a Langevin diffusion, in units of the temperature.
-
-π is the density ∝ exp(−κf) on a convex set of dimension p; f = L − min L is the excess loss, between 0 and
-x/κ. Proofs: docs, "Private optimisation".
-"""
+"""None"""
 
 from __future__ import annotations
 
@@ -10,14 +6,13 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
+from pabi.account.analyses import mechanisms as exponential
 from pabi.account.best import best_guarantee
-from pabi.analyses import exponential
 from pabi.describe.langevin import LangevinDiffusion
 from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, TargetUnreachable, require
-from pabi.numbers.rounding import up
-from pabi.numbers.search import bisected, golden, neighbours
+from pabi.numbers.rounding import bisected, golden, neighbours, up
 from pabi.numbers.showing import exact, shown
 
 MARGIN = 1.0 + 1e-9  # above the roundings of everything here
@@ -331,7 +326,7 @@ def largest_range(epsilon: float, delta: float) -> float:
 
 def largest_mu(epsilon: float, delta: float) -> float:
     """μ such that whatever is μ-Gaussian-DP is about (ε, δ)-private; 0 at δ = 0."""
-    from pabi.convert.gdp import gdp_to_epsilon
+    from pabi.numbers.gaussian import gdp_to_epsilon
 
     if delta == 0.0:
         return 0.0

@@ -1,10 +1,11 @@
-"""Running a plan on data: exact draws of mechanisms, fine steps in place of diffusions."""
+"""Plans of private risk minimisation with proven risk, and their execution."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -13,19 +14,257 @@ from numpy.typing import ArrayLike
 from pabi.account.best import best_guarantee
 from pabi.budget.ledger import Ledger
 from pabi.describe import prox
+from pabi.describe.accounted import checked_adjacency, warn_of_large_delta
 from pabi.describe.langevin import LangevinChain, LangevinDiffusion
+from pabi.describe.losses import Loss
 from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
-from pabi.erm import diffusions
-from pabi.erm.diffusions import AVERAGE
-from pabi.erm.planned import Plan
-from pabi.guarantees.guarantee import Guarantee
+from pabi.describe.runs import MOST
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, TargetUnreachable, require
-from pabi.numbers.rounding import Array
+from pabi.numbers.errors import InvalidInput, NotApplicable, TargetUnreachable, require
+from pabi.numbers.rounding import Array, up
 from pabi.numbers.showing import exact, shown
+from pabi.sampling import erm_algorithms
+from pabi.sampling.erm_algorithms import AVERAGE
+from pabi.sampling.erm_bounds import CLASSES, FEW_ROUNDINGS, within
+from pabi.sampling.erm_problem import UNKNOWN, Draft, Plan, Problem, total
+from pabi.tradeoff.guarantee import Guarantee
+
+# Choosing how to minimise a loss privately: every way that applies, and the one with the least bound.
+
+
+ALGORITHMS = (
+    erm_algorithms.ALGORITHM_GIBBS,
+    erm_algorithms.ALGORITHM,
+    erm_algorithms.LAST,
+    erm_algorithms.AVERAGE,
+)
+_ROUNDED = 1.0 - 1e-12  # a radius may be half of a diameter but for roundings
+_FAMILIES = (
+    erm_algorithms.gibbs_drafts,
+    erm_algorithms.iterated_drafts,
+    erm_algorithms.diffusion_drafts,
+)
+
+
+def plan(
+    objective: str = "erm",
+    losses: str = "convex",
+    *,
+    n: int,
+    dimension: int,
+    lipschitz: float,
+    diameter: float,
+    epsilon: float,
+    delta: float = 0.0,
+    strong_convexity: float | None = None,
+    smoothness: float | None = None,
+    radius: float | None = None,
+    adjacency: str = "replace_one",
+    algorithm: str = "auto",
+) -> Plan:
+    """The private way to minimise a mean loss whose proven excess risk is least.
+
+    Parameters
+    ----------
+    objective : str
+        "erm": the expected excess of the mean loss of the n records over its least value on the
+        set. "sco": that of the population's mean loss, the records being independent draws from it.
+    losses : str
+        "convex", "strongly_convex" or "nonconvex": every record's loss on the set.
+    n : int, at least 1
+        Number of records.
+    dimension : int, in 1..10⁸
+        p, that of the set's affine hull.
+    lipschitz : float, above 0
+        L: every record's loss changes by at most L per unit of distance on the set.
+    diameter : float, above 0
+        D, of the convex set; a bound will do. m-strongly convex losses have D ≤ 2L/m, which is
+        used.
+    epsilon : float, above 0
+        ε of the privacy target.
+    delta : float, in [0, 1)
+        δ of the privacy target; 0 (default) is pure.
+    strong_convexity : float, above 0
+        m, of every record's loss; only and always with "strongly_convex".
+    smoothness : float, above 0, optional
+        M, a bound on the curvature's size. It lowers no risk bound of a convex loss; the chain that
+        `solve` runs in a diffusion's place is accounted with it, and cannot follow a strongly
+        convex loss to a last point without it.
+    radius : float, at least D/2, optional
+        r: the set has a point, its centre, from which no other is farther away; D/2 for a ball. The
+        default, D·√(p/(2p + 2)), is that of the centre of the smallest ball that holds the set
+        (Jung 1901).
+    adjacency : str
+        "replace_one" (default) or "zero_out".
+    algorithm : str
+        "auto" (default): whichever has the least bound; or one of "exponential_mechanism",
+        "iterated_exponential_mechanism", "last_point", "path_average".
+
+    Returns
+    -------
+    Plan
+        The run, and the bound on its risk.
+
+    Raises
+    ------
+    InvalidInput
+        Naming the field that is wrong.
+    NotApplicable
+        For an algorithm that does not apply: diffusions need δ > 0 and convexity, iterated
+        mechanisms strong convexity.
+
+    Warns
+    -----
+    PrivacyWarning
+        For δ above 1/n.
+
+    References
+    ----------
+    Ganesh, Thakurta, Upadhyay, Table 1; docs, "Private optimisation".
+    """
+    problem = _problem(
+        objective=objective,
+        losses=losses,
+        n=n,
+        dimension=dimension,
+        lipschitz=lipschitz,
+        diameter=diameter,
+        epsilon=epsilon,
+        delta=delta,
+        strong_convexity=strong_convexity,
+        smoothness=smoothness,
+        radius=radius,
+        adjacency=adjacency,
+    )
+    validate.choice("algorithm", algorithm, ("auto", *ALGORITHMS))
+    drafts = [draft for family in _FAMILIES for draft in family(problem)]
+    drafts = sorted((d for d in drafts if math.isfinite(d.risk)), key=attrgetter("risk"))
+    best = next((d for d in drafts if algorithm in ("auto", d.algorithm)), None)
+    if best is None:
+        raise NotApplicable(_why_not(problem, algorithm))
+    considered: dict[str, float] = {}
+    for draft in drafts:
+        considered.setdefault(draft.algorithm, min(draft.risk, problem.trivial))
+    result = _plan(problem, best, tuple(considered.items()))
+    warn_of_large_delta(problem.n, problem.delta)
+    return result
+
+
+def _plan(problem: Problem, draft: Draft, considered: tuple[tuple[str, float], ...]) -> Plan:
+    run = within(draft.run, problem.epsilon, problem.delta)
+    terms = draft.terms(run)
+    m = None if problem.m is None else problem.m + draft.regulariser
+    return Plan(
+        algorithm=draft.algorithm,
+        run=run,
+        risk_bound=min(total(terms), problem.trivial),
+        kind="explicit",
+        source=draft.source,
+        objective=problem.objective,
+        losses=problem.losses,
+        dimension=problem.dimension,
+        epsilon=problem.epsilon,
+        delta=problem.delta,
+        lipschitz=problem.lipschitz,
+        radius=problem.radius,
+        terms=terms,
+        regulariser=draft.regulariser,
+        strong_convexity=m,
+        considered=considered,
+        _quantile=draft.quantile,
+    )
+
+
+def _why_not(problem: Problem, algorithm: str) -> str:
+    if algorithm == erm_algorithms.ALGORITHM and problem.m:
+        return "no second round lowers the bound, or too few records to split"
+    needs = (
+        "strongly convex losses"
+        if algorithm == erm_algorithms.ALGORITHM
+        else "convex losses and δ > 0"
+    )
+    return f"{algorithm} needs {needs}"
+
+
+def _problem(
+    *,
+    objective: str,
+    losses: str,
+    n: int,
+    dimension: int,
+    lipschitz: float,
+    diameter: float,
+    epsilon: float,
+    delta: float,
+    strong_convexity: float | None,
+    smoothness: float | None,
+    radius: float | None,
+    adjacency: str,
+) -> Problem:
+    validate.choice("objective", objective, ("erm", "sco"))
+    validate.choice("losses", losses, CLASSES)
+    n = validate.integer("n", n, at_least=1, at_most=MOST)
+    p = validate.integer("dimension", dimension, at_least=1, at_most=10**8)
+    bound = validate.number("lipschitz", lipschitz, above=0.0)
+    wide = validate.number("diameter", diameter, above=0.0)
+    epsilon = validate.number("epsilon", epsilon, above=0.0)
+    delta = validate.number("delta", delta, at_least=0.0, below=1.0)
+    m, loss = _loss(losses, bound, strong_convexity, smoothness)
+    if m:
+        wide = min(wide, up(up(2.0 * bound / m)))
+    jung = wide * math.sqrt(0.5 * p / (p + 1.0)) * FEW_ROUNDINGS
+    far = jung if radius is None else validate.number("radius", radius, above=0.0)
+    if far < 0.5 * diameter * _ROUNDED and radius is not None:
+        raise InvalidInput(
+            "radius", f"expected at least diameter/2 = {0.5 * diameter!r}, got {far!r}"
+        )
+    return Problem(
+        objective=objective,
+        losses=losses,
+        n=n,
+        dimension=p,
+        lipschitz=bound,
+        diameter=wide,
+        radius=min(far, wide),
+        epsilon=epsilon,
+        delta=delta,
+        m=m,
+        loss=loss,
+        adjacency=checked_adjacency(adjacency),
+    )
+
+
+def _loss(
+    losses: str, bound: float, strong_convexity: float | None, smoothness: float | None
+) -> tuple[float | None, Loss]:
+    """(m, the loss): m is 0 for what is merely convex, None where nothing is known to be."""
+    if losses != "strongly_convex" and strong_convexity is not None:
+        raise InvalidInput(
+            "strong_convexity", f'expected none with losses="{losses}", got {strong_convexity!r}'
+        )
+    if smoothness is not None:
+        smoothness = validate.number("smoothness", smoothness, above=0.0)
+    if losses == "nonconvex":
+        if smoothness is None:
+            return None, Loss.unknown(gradient_bound=bound)
+        return None, Loss.nonconvex(smoothness, gradient_bound=bound)
+    if losses == "convex":
+        if smoothness is None:
+            return 0.0, Loss.lipschitz(bound)
+        return 0.0, Loss.convex(smoothness, gradient_bound=bound)
+    if strong_convexity is None:
+        raise InvalidInput("strong_convexity", 'missing: losses="strongly_convex" needs it')
+    m = validate.number("strong_convexity", strong_convexity, above=0.0)
+    # No bound here depends on the smoothness of a strongly convex loss, so that any number will do.
+    most = UNKNOWN if smoothness is None else smoothness
+    return m, Loss.strongly_convex(m, most, gradient_bound=bound)
+
+
+# Running a plan on data: exact draws of mechanisms, fine steps in place of diffusions.
+
 
 _MOST_STEPS, _MOST_NUMBERS = 2_000_000, 50_000_000
-_ROUNDED = 1.0 + 1e-12  # a corner of a box may be rounded beyond the radius
+_ROUNDED_SOLVING = 1.0 + 1e-12  # a corner of a box may be rounded beyond the radius
 _WARMER = (1.0, 1.0 - 1e-12, 1.0 - 1e-9, 0.999, 0.99, 0.97, 0.9, 0.8, 0.65, 0.5)
 
 
@@ -144,7 +383,7 @@ def _domain(plan: Plan, domain: Any) -> Any:
 
     region = read_region(domain, plan.dimension, diameter)
     require(
-        region.longest <= plan.radius * _ROUNDED,
+        region.longest <= plan.radius * _ROUNDED_SOLVING,
         "domain",
         f"expected no point farther than {plan.radius!r} from the origin, the plan's radius, got one at "
         f"{region.longest!r}",
@@ -214,7 +453,7 @@ def _follow(
         x = np.array(draws.values[0, -1])
         bound = None
     else:
-        x, bound = diffusions.of_path(plan, chain, draws.values[0])
+        x, bound = erm_algorithms.of_path(plan, chain, draws.values[0])
         # Of points of the set, but for the rounding of the average.
         x = np.array(domain(x, 1.0))
     x.flags.writeable = False
@@ -239,7 +478,7 @@ def _private(plan: Plan, run: LangevinDiffusion, domain: Any, steps: int) -> Lan
         if spent <= plan.epsilon:
             return chain
         best = min(best, spent)
-    more = diffusions.contracting_steps(plan)
+    more = erm_algorithms.contracting_steps(plan)
     advice = f"{more}, which contract," if steps < more else "more"
     raise TargetUnreachable(
         f"epsilon = {exact(plan.epsilon)} at delta = {exact(plan.delta)} cannot be met by {steps} steps: "
@@ -251,7 +490,7 @@ def _private(plan: Plan, run: LangevinDiffusion, domain: Any, steps: int) -> Lan
 
 def _steps(plan: Plan) -> int:
     """As many as keep what discretisation adds to the bound at a tenth of it, at least 1000."""
-    needed = max(1000, diffusions.enough_steps(plan))
+    needed = max(1000, erm_algorithms.enough_steps(plan))
     if needed > min(_MOST_STEPS, _MOST_NUMBERS // plan.dimension):
         raise InvalidInput(
             "steps", f"missing: the bound would need {needed}, which is many; say how many to take"

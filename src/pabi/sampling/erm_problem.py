@@ -1,4 +1,4 @@
-"""What a plan is: the run that is accounted, and what is proven of its risk."""
+"""None"""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from pabi.describe.accounted import Adjacency
 from pabi.describe.langevin import LangevinDiffusion, gradient_gap_of
 from pabi.describe.losses import Loss
 from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
-from pabi.erm.bounds import FEW_ROUNDINGS, MARGIN, Run, largest_mu, largest_range
-from pabi.guarantees.guarantee import Guarantee
 from pabi.numbers import validate
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.showing import exact, plain, shown
+from pabi.sampling.erm_bounds import FEW_ROUNDINGS, MARGIN, Run, largest_mu, largest_range
+from pabi.tradeoff.guarantee import Guarantee
 
 # What is to be solved, and a way to solve it that has yet to be chosen.
 

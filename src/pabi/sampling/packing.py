@@ -1,7 +1,4 @@
-"""A nonconvex test problem: wells at the points of a packing, as deep as the data say.
-
-Finding the deepest is selecting the most frequent of s attributes, which is as hard as private selection.
-"""
+"""None"""
 
 from __future__ import annotations
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pabi.tradeoff.kinds  # noqa: F401 - closes the table of kinds, for all that follow
 from pabi.tradeoff.answers import discrete_laplace, randomised_response
-from pabi.tradeoff.approx_dp import ApproxDP
+from pabi.tradeoff.approx_dp import ApproxDP, BoundedRange
 from pabi.tradeoff.base import TradeOff
 from pabi.tradeoff.best import Best
-from pabi.tradeoff.bounded_range import BoundedRange
 from pabi.tradeoff.displaced import FixedSizeSubsampled
 from pabi.tradeoff.gaussian import Gaussian, Identity
-from pabi.tradeoff.grouped import Grouped, grouped
+from pabi.tradeoff.grouped import Grouped, Selected, grouped, selected
 from pabi.tradeoff.laplace import Laplace
 from pabi.tradeoff.mixture import Mixture, average
 from pabi.tradeoff.privacy_loss import PrivacyLossDistribution
@@ -18,7 +17,6 @@ from pabi.tradeoff.product import Product
 from pabi.tradeoff.renyi import RenyiDP
 from pabi.tradeoff.replaced import PoissonReplaced
 from pabi.tradeoff.secret_mixture import SecretMixture
-from pabi.tradeoff.selected import Selected, selected
 from pabi.tradeoff.subsampled import PoissonSubsampled, Subsampled
 
 __all__ = [

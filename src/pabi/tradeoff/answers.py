@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from flint import arb, ctx, fmpq
 
-from pabi.convert import balls
+from pabi.numbers import gaussian
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.validate import integer, number
 from pabi.tradeoff.approx_dp import ApproxDP
@@ -95,7 +95,7 @@ def randomised_response(noise: float, answers: int, *, blank: bool = False) -> T
         return PrivacyLossDistribution([float(x) for x in one], [float(x) for x in other])
     if k == 2:
         with ctx.workprec(_BITS):
-            return ApproxDP(balls.upper(arb(_ratio(true / each)).log()))
+            return ApproxDP(gaussian.upper(arb(_ratio(true / each)).log()))
     rest = float((k - 2) * each)
     return PrivacyLossDistribution(
         [float(true), float(each), rest], [float(each), float(true), rest]

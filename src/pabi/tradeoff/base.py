@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Literal, NamedTuple, Self, TypeVar, assert_nev
 
 import numpy as np
 
-from pabi.convert.gdp import array, extended, nonnegative, real_line
 from pabi.numbers.errors import InvalidInput
+from pabi.numbers.gaussian import array, extended, nonnegative, real_line
 from pabi.numbers.locking import tick
 from pabi.numbers.rounding import EIGHT_ROUNDINGS, THREE_ROUNDINGS, Array, fraction_up
 from pabi.numbers.validate import integer, number

@@ -19,8 +19,7 @@ import scipy  # its parts are loaded on first use
 from numpy.typing import NDArray
 
 from pabi.numbers.locking import tick, ticking
-from pabi.numbers.rounding import MANY_ROUNDINGS, Array
-from pabi.numbers.search import bisected, mean
+from pabi.numbers.rounding import MANY_ROUNDINGS, Array, bisected, mean
 from pabi.tradeoff.grids import Losses
 
 Complex = NDArray[np.complex128]

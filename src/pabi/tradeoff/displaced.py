@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
-from pabi.convert.gdp import nonnegative
 from pabi.numbers.errors import InvalidInput
+from pabi.numbers.gaussian import nonnegative
 from pabi.numbers.rounding import up
 from pabi.numbers.validate import SHARE, convert, one_of
 from pabi.tradeoff.base import DIRECTIONS, Direction, Orientation, decode, encode, opposite

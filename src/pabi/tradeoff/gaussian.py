@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import scipy  # its parts are loaded on first use
 
-from pabi.convert.gdp import (
+from pabi.numbers.gaussian import (
     gdp_epsilon_bounds,
     gdp_to_delta,
     gdp_to_epsilon,
@@ -18,9 +18,9 @@ from pabi.convert.gdp import (
     gdp_to_zcdp,
     nonnegative,
 )
-from pabi.convert.vectorised import gaussian_delta
 from pabi.numbers.rounding import Array
 from pabi.numbers.validate import convert
+from pabi.numbers.vectorised import gaussian_delta
 from pabi.tradeoff.base import TradeOff, decode, encode
 from pabi.tradeoff.law import Labelled
 from pabi.tradeoff.pairs import Pair

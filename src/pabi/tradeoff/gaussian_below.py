@@ -14,10 +14,9 @@ from typing import Any
 from flint import arb, ctx
 
 from pabi.numbers.rounding import root_of_fraction_up
-from pabi.tradeoff.approx_dp import ApproxDP
+from pabi.tradeoff.approx_dp import ApproxDP, BoundedRange
 from pabi.tradeoff.base import TradeOff
 from pabi.tradeoff.best import Best
-from pabi.tradeoff.bounded_range import BoundedRange
 from pabi.tradeoff.displaced import FixedSizeSubsampled
 from pabi.tradeoff.gaussian import Gaussian
 from pabi.tradeoff.kinds import known_curve

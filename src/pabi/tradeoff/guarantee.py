@@ -1,4 +1,4 @@
-"""What was proven, and everything that can be read from it."""
+"""None"""
 
 from __future__ import annotations
 
@@ -25,19 +25,6 @@ from pabi.describe.accounted import (
 )
 from pabi.describe.losses import Loss
 from pabi.describe.unlearning import Unlearning
-from pabi.guarantees.certificate import Certificate, check_format, notes_of_all
-from pabi.guarantees.proof import Proof, Written
-from pabi.guarantees.stated import (
-    adjacent,
-    curve_in_words,
-    mu_equivalent,
-    sentences,
-    stated_curve,
-    stated_sentence,
-    whom,
-    words,
-    writable,
-)
 from pabi.numbers import showing, validate
 from pabi.numbers.encoding import parse_json
 from pabi.numbers.errors import InvalidInput, NotApplicable, must_be, require
@@ -45,6 +32,22 @@ from pabi.numbers.rounding import Array
 from pabi.numbers.showing import exact, shown
 from pabi.tradeoff import Gaussian, TradeOff, grouped
 from pabi.tradeoff.base import Readings, decode, encode
+from pabi.tradeoff.certificate import (
+    Certificate,
+    Proof,
+    Written,
+    adjacent,
+    check_format,
+    curve_in_words,
+    mu_equivalent,
+    notes_of_all,
+    sentences,
+    stated_curve,
+    stated_sentence,
+    whom,
+    words,
+    writable,
+)
 from pabi.tradeoff.kinds import known_curve
 
 FORMAT, VERSION = "pabi.guarantee", 2
@@ -610,7 +613,7 @@ class Guarantee(Readings):
         InvalidInput
             For an `ax` that is not a pair.
         """
-        from pabi.draw.guarantee import plot_guarantee
+        from pabi.show.pictures import plot_guarantee
 
         return plot_guarantee(self, ax)
 
@@ -641,7 +644,7 @@ class Guarantee(Readings):
         ----------
         docs, "Report a guarantee".
         """
-        from pabi.reports.guarantee import report_on
+        from pabi.show.report import report_on
 
         return report_on(self, format, delta)
 

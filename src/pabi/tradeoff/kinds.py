@@ -11,13 +11,12 @@ from types import MappingProxyType
 from typing import TypeGuard, assert_never, get_args
 
 from pabi.numbers.errors import InvalidInput
-from pabi.tradeoff.approx_dp import ApproxDP
+from pabi.tradeoff.approx_dp import ApproxDP, BoundedRange
 from pabi.tradeoff.base import KindTable, TradeOff
 from pabi.tradeoff.best import Best
-from pabi.tradeoff.bounded_range import BoundedRange
 from pabi.tradeoff.displaced import FixedSizeSubsampled
 from pabi.tradeoff.gaussian import Gaussian
-from pabi.tradeoff.grouped import Grouped
+from pabi.tradeoff.grouped import Grouped, Selected
 from pabi.tradeoff.laplace import Laplace
 from pabi.tradeoff.mixture import Mixture
 from pabi.tradeoff.privacy_loss import PrivacyLossDistribution
@@ -25,7 +24,6 @@ from pabi.tradeoff.product import Product
 from pabi.tradeoff.renyi import RenyiDP
 from pabi.tradeoff.replaced import PoissonReplaced
 from pabi.tradeoff.secret_mixture import SecretMixture
-from pabi.tradeoff.selected import Selected
 from pabi.tradeoff.subsampled import PoissonSubsampled, Subsampled
 
 Curve = (

@@ -11,10 +11,10 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from flint import arb, ctx, fmpq
 
-from pabi.convert import balls
-from pabi.convert.vectorised import FLOOR, both_signs
+from pabi.numbers import gaussian
 from pabi.numbers.rounding import EIGHT_ROUNDINGS, Array
 from pabi.numbers.validate import NONNEGATIVE, SHARE, convert, number
+from pabi.numbers.vectorised import FLOOR, both_signs
 from pabi.tradeoff.base import Orientation, TradeOff, support_lines, supported
 from pabi.tradeoff.law import Labelled
 from pabi.tradeoff.pairs import (
@@ -361,7 +361,7 @@ class Laplace(TradeOff):
         if self._nothing:
             return 0.0
         with ctx.workprec(_BITS):
-            return balls.upper(_sampled(arb(self.epsilon_0), self.probability))
+            return gaussian.upper(_sampled(arb(self.epsilon_0), self.probability))
 
     def _epsilon_bounds(self, delta: float, rtol: float) -> tuple[float, float]:
         share = Fraction(delta) / Fraction(self.probability) if self.probability else Fraction(1)
@@ -374,7 +374,7 @@ class Laplace(TradeOff):
             if not inner > 0:
                 return 0.0, 0.0 if inner <= 0 else self._most
             root = _sampled(inner, self.probability)
-            return max(0.0, balls.lower(root)), min(self._most, balls.upper(root))
+            return max(0.0, gaussian.lower(root)), min(self._most, gaussian.upper(root))
 
     def _rdp(self, order: float) -> float:
         power = number("order", order, above=1.0) - 1.0
@@ -427,7 +427,7 @@ class Laplace(TradeOff):
             value = self._forward(size)
             if epsilon < 0.0:
                 value = value * (-size).exp() - (-size).expm1()
-            return min(1.0, max(0.0, balls.upper(value)))
+            return min(1.0, max(0.0, gaussian.upper(value)))
 
     def _forward(self, size: Any) -> Any:
         """A ball of δ at a ball of ε ≥ 0."""

@@ -13,24 +13,24 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from pabi.convert.mixtures import (
+from pabi.numbers.errors import InvalidInput
+from pabi.numbers.mixtures import (
     TOTAL,
     mixture_epsilon_bounds,
     mixture_to_delta,
     mixture_to_epsilon,
     mixture_to_rdp,
 )
-from pabi.convert.vectorised import gaussian_delta
-from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import (
     EIGHT_ROUNDINGS,
     MANY_ROUNDINGS,
     THREE_ROUNDINGS,
     Array,
+    bisected_arrays,
     fraction_up,
 )
-from pabi.numbers.search import bisected_arrays
 from pabi.numbers.validate import NONNEGATIVE, keep
+from pabi.numbers.vectorised import gaussian_delta
 from pabi.tradeoff.base import TradeOff, decode, encode
 from pabi.tradeoff.gaussian import Gaussian
 from pabi.tradeoff.law import Labelled

@@ -11,8 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pabi.numbers.locking import tick, ticking
-from pabi.numbers.rounding import EIGHT_ROUNDINGS, MANY_ROUNDINGS, Array
-from pabi.numbers.search import descended
+from pabi.numbers.rounding import EIGHT_ROUNDINGS, MANY_ROUNDINGS, Array, descended
 from pabi.tradeoff.answers import Memo
 from pabi.tradeoff.convolution import Profile, Sum, Term, crossing, profile
 from pabi.tradeoff.grids import optimistic, pessimistic

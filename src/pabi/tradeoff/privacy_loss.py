@@ -10,8 +10,8 @@ from typing import Any, ClassVar, NamedTuple, Self, assert_never
 
 import numpy as np
 
-from pabi.convert.gdp import array
 from pabi.numbers.errors import InvalidInput
+from pabi.numbers.gaussian import array
 from pabi.numbers.rounding import MANY_ROUNDINGS, THREE_ROUNDINGS, Array
 from pabi.numbers.validate import choice, keep, number
 from pabi.tradeoff.base import (

@@ -10,15 +10,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from flint import arb, ctx
 
-from pabi.convert import balls
-from pabi.convert.gdp import nonnegative
-from pabi.convert.rdp import rdp_to_epsilon
-from pabi.convert.vectorised import both_signs
-from pabi.numbers.rounding import Array
-from pabi.numbers.search import bisected
+from pabi.numbers import gaussian
+from pabi.numbers.gaussian import nonnegative
+from pabi.numbers.renyi import rdp_to_epsilon
+from pabi.numbers.rounding import Array, bisected
 from pabi.numbers.validate import keep, number
+from pabi.numbers.vectorised import both_signs
 from pabi.tradeoff.base import Corner, TradeOff, decode, encode, levels, supported
-from pabi.tradeoff.hulls import pair_above
+from pabi.tradeoff.grids import pair_above
 from pabi.tradeoff.pairs import Discrete, Pair
 
 _BITS = 200  # of ball arithmetic
@@ -92,10 +91,10 @@ class RenyiDP(TradeOff):
         with ctx.workprec(_BITS):
             a, rho, e = arb(self.order), arb(self.rho), arb(epsilon)
             gain = (a - 1) * (a - 1).log() - a * a.log()
-            least = balls.upper(((a - 1) * (rho - e) + gain).exp())
+            least = gaussian.upper(((a - 1) * (rho - e) + gain).exp())
             if epsilon > 0.0:
                 ratio = ((a - 1) * rho).expm1() / ((a - 1) * e).expm1() / a
-                least = min(least, balls.upper(ratio) if ratio.is_finite() else 1.0)
+                least = min(least, gaussian.upper(ratio) if ratio.is_finite() else 1.0)
             return min(1.0, least)
 
     @cached_property

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
-from pabi.convert.gdp import nonnegative
+from pabi.numbers.gaussian import nonnegative
 from pabi.numbers.validate import SHARE, convert
 from pabi.tradeoff.base import decode, encode
 from pabi.tradeoff.gaussian import Gaussian

@@ -9,8 +9,8 @@ from functools import cached_property
 from math import fsum
 from typing import Any, ClassVar, Self
 
-from pabi.convert.mixtures import TOTAL
 from pabi.numbers.errors import InvalidInput
+from pabi.numbers.mixtures import TOTAL
 from pabi.numbers.rounding import fraction_up
 from pabi.numbers.validate import NONNEGATIVE, keep, number
 from pabi.tradeoff.base import Orientation

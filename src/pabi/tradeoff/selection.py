@@ -1,4 +1,4 @@
-"""Private selection: the guarantee of releasing only the best of a random number of runs."""
+"""None"""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from pabi.convert.mixtures import checked_shape, gamma_of
 from pabi.describe.accounted import checked_adjacency, require_alike, selection_sentences
-from pabi.guarantees.guarantee import Guarantee, require_guarantee
-from pabi.guarantees.proof import Proof, Written
 from pabi.numbers.errors import InvalidInput, require
+from pabi.numbers.mixtures import checked_shape, gamma_of
 from pabi.numbers.rounding import Array, fraction_up
 from pabi.numbers.showing import exact
 from pabi.tradeoff import Gaussian, Mixture, TradeOff, average, selected
+from pabi.tradeoff.certificate import Proof, Written
+from pabi.tradeoff.guarantee import Guarantee, require_guarantee
 
 # What a guarantee of releases that were chosen one after the other assumes (docs, "Theory", 16).
 

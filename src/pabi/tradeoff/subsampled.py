@@ -12,20 +12,20 @@ import numpy as np
 import scipy  # its parts are loaded on first use
 from flint import arb, ctx
 
-from pabi.convert import balls
-from pabi.convert.gdp import gdp_epsilon_bounds, gdp_to_delta, nonnegative
-from pabi.convert.vectorised import both_signs, gaussian_delta
+from pabi.numbers import gaussian
 from pabi.numbers.errors import InvalidInput
+from pabi.numbers.gaussian import gdp_epsilon_bounds, gdp_to_delta, nonnegative
 from pabi.numbers.rounding import (
     EIGHT_ROUNDINGS,
     THREE_ROUNDINGS,
     Array,
+    bisected_arrays,
     fraction_down,
     fraction_up,
     times_up,
 )
-from pabi.numbers.search import bisected_arrays
 from pabi.numbers.validate import SHARE, convert, one_of
+from pabi.numbers.vectorised import both_signs, gaussian_delta
 from pabi.tradeoff.base import (
     DIRECTIONS,
     Direction,
@@ -297,7 +297,7 @@ def _amplified(epsilon: float, p: float) -> tuple[float, float]:
         return epsilon, epsilon
     with ctx.workprec(_BITS):
         value = (arb(p) * arb(epsilon).expm1()).log1p()
-        return balls.lower(value), balls.upper(value)
+        return gaussian.lower(value), gaussian.upper(value)
 
 
 def _forward_delta(mu: float, p: float, epsilon: float) -> float:
@@ -305,5 +305,5 @@ def _forward_delta(mu: float, p: float, epsilon: float) -> float:
     if epsilon == math.inf:
         return p if mu == math.inf else 0.0
     with ctx.workprec(_BITS):
-        place = balls.lower((arb(epsilon).expm1() / arb(p)).log1p())
+        place = gaussian.lower((arb(epsilon).expm1() / arb(p)).log1p())
     return min(1.0, fraction_up(Fraction(p) * Fraction(gdp_to_delta(mu, place))))

@@ -12,12 +12,11 @@ import numpy as np
 import scipy  # its parts are loaded on first use
 from flint import arb, ctx, fmpq
 
-from pabi.convert import balls
-from pabi.convert.gdp import gdp_to_zcdp
-from pabi.convert.vectorised import TAIL_FLOOR, both_signs
-from pabi.numbers.rounding import EIGHT_ROUNDINGS, Array, up
-from pabi.numbers.search import bisected, sectioned
+from pabi.numbers import gaussian
+from pabi.numbers.gaussian import gdp_to_zcdp
+from pabi.numbers.rounding import EIGHT_ROUNDINGS, Array, bisected, sectioned, up
 from pabi.numbers.validate import number
+from pabi.numbers.vectorised import TAIL_FLOOR, both_signs
 from pabi.tradeoff.base import TradeOff, chosen, one_order, supported
 from pabi.tradeoff.gaussian import Gaussian
 from pabi.tradeoff.law import APART, Half, MixtureLaw
@@ -184,7 +183,7 @@ def _delta_above(half: Half, size: float) -> float:
     least = min(m for _, m, _ in half.parts)
     bits = _BITS - min(0, math.frexp(size)[1]) - min(0, math.frexp(least)[1])
     with ctx.workprec(bits):
-        return min(1.0, max(0.0, balls.upper(_Enclosed(half, size).supremum())))
+        return min(1.0, max(0.0, gaussian.upper(_Enclosed(half, size).supremum())))
 
 
 class _Enclosed:
@@ -203,13 +202,13 @@ class _Enclosed:
         far = arb(self.half.farthest)
         if (self.near > far - 1 or self.half.most < math.inf) and self.ratio(far) <= self.level:
             # The supremum is beyond that.
-            return self.rest * balls.normal_tail(far) + self.tail(far, 1)
+            return self.rest * gaussian.normal_tail(far) + self.tail(far, 1)
         places = self.around()
         if places is None:
             return arb(1)
         low, high = places
         value = self.tail(low, 1) - self.level * self.tail(low, 2)
-        value -= self.rest * self.above * balls.normal_tail(low)
+        value -= self.rest * self.above * gaussian.normal_tail(low)
         # Up to the supremum it grows by the integral of q·(e^ε - L) at most, and q falls beyond all means.
         falls = low > 0 and all(low > b for _, _, b in self.parts)
         density = self.seen(low, 2)[0] * (-(low**2) / 2).exp() if falls else 1
@@ -243,4 +242,4 @@ class _Enclosed:
 
     def tail(self, z: Any, place: int) -> Any:
         """What the moved parts of P, `place` 1, or of Q, 2, have beyond z."""
-        return sum((x[0] * balls.normal_tail(z - x[place]) for x in self.parts), arb(0))
+        return sum((x[0] * gaussian.normal_tail(z - x[place]) for x in self.parts), arb(0))

@@ -21,17 +21,13 @@ from typing import Any
 import numpy as np
 from flint import ctx
 
-from pabi.guarantees.certificate import Certificate
-from pabi.guarantees.guarantee import FORMAT, Guarantee
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.showing import exact, shown
 from pabi.tradeoff import Best, Product, TradeOff
-from pabi.verification.arithmetic import BITS
-from pabi.verification.bounds import Bounds, JointBound
-from pabi.verification.certificates import check
-from pabi.verification.claims import implied
-from pabi.verification.factors.gaussians import Gaussians, Part
-from pabi.verification.limits import (
+from pabi.tradeoff.certificate import Certificate
+from pabi.tradeoff.guarantee import FORMAT, Guarantee
+from pabi.verification.arithmetic import (
+    BITS,
     Limits,
     NoCertificate,
     positions,
@@ -40,6 +36,9 @@ from pabi.verification.limits import (
     short,
     within,
 )
+from pabi.verification.bounds import Bounds, JointBound, implied
+from pabi.verification.certificates import check
+from pabi.verification.factors.closed_forms import Gaussians, Part
 from pabi.verification.theorem import Finding, Names
 
 __all__ = ["Verdict", "implied", "not_implied", "verify"]

@@ -1,8 +1,4 @@
-"""What is proven or claimed together, and when one implies the other.
-
-A bound is a list of factors, one object for every kind that it has; several bounds on one release hold at
-the same time. Nothing here knows the kinds but `epsilon`, whose method composes some of them.
-"""
+"""What is proven of a curve, from above and from below, beside what is claimed."""
 
 from __future__ import annotations
 
@@ -11,18 +7,34 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from statistics import NormalDist
 from typing import Any, TypeVar
 
-from flint import arb, ctx
+from flint import arb, ctx, fmpq
 
-from pabi.verification.arithmetic import BITS, double_above, double_below
-from pabi.verification.factors import Factor, nothing
+from pabi.verification.arithmetic import (
+    BITS,
+    Refused,
+    closed,
+    double_above,
+    double_below,
+    exact,
+    nonnegative,
+    timed,
+)
+from pabi.verification.factors import Factor, nothing, read_alone, read_counted, read_keys
+from pabi.verification.factors.closed_forms import (
+    BoundedRanges,
+    Failure,
+    Gaussians,
+    Laplaces,
+    Part,
+    PureFactors,
+    read_mu,
+    read_parts,
+)
 from pabi.verification.factors.divergences import Divergences
-from pabi.verification.factors.failure import Failure
-from pabi.verification.factors.gaussians import Gaussians, Part
-from pabi.verification.factors.sampled import SampledGaussians
-from pabi.verification.factors.secret_mixtures import SecretMixtures, SecretParts
-from pabi.verification.limits import timed
+from pabi.verification.factors.mixtures import SampledGaussians, SecretMixtures, SecretParts
 from pabi.verification.products import Sampled, epsilon_bound, whole_mu
 from pabi.verification.secret_laws import advantage, epsilon_alone, laws_of, orders_of
 
@@ -237,3 +249,157 @@ def several_releases(parts: Sequence[Bounds]) -> Bounds:
     for one in parts:
         total = all_together(total, one)
     return total
+
+
+# Which Gaussian lies below what is proven: G(μ) ≤ f (docs, "Theory", 16).
+
+
+_LARGE = 600.0
+
+
+def square_below(bound: JointBound) -> Any:
+    """A rational μ² with G(μ) below the bound; None where no finite one is known."""
+    return _total([(1, _square(factor)) for factor in bound.factors])
+
+
+def _square(factor: Factor) -> Any:
+    match factor:
+        case Gaussians(parts=parts):
+            # The worst case of a mixture; claimed cases of no weight are left out.
+            return _of_mu(max((mu for weight, mu in parts if weight > 0), default=math.inf))
+        case SampledGaussians(entries=entries):
+            # A record that is in the batch for sure reveals no less.
+            used = [f for f in timed(entries) if f.times and f.probability > 0.0]
+            return _total([(f.times, _of_mu(whole_mu(f))) for f in used])
+        case BoundedRanges(entries=entries):
+            return _total([(n, _of_mu(_between_logits(0.5 * e))) for e, n in timed(entries) if n])
+        case PureFactors(entries=entries):
+            return _total([(n, _of_mu(_between_logits(e))) for e, n in timed(entries) if n])
+        case Laplaces(entries=entries):
+            return _total([(n, _of_mu(_between_halves(e))) for e, n in timed(entries) if n])
+        case _:  # a probability with which nothing is promised
+            return None
+
+
+def _total(squares: Sequence[tuple[int, Any]]) -> Any:
+    """Σ times·μ², None where one is None."""
+    if any(square is None for _, square in squares):
+        return None
+    return sum((times * square for times, square in squares), fmpq(0))
+
+
+def _of_mu(mu: float) -> Any:
+    return None if math.isinf(mu) else exact(mu) * exact(mu)
+
+
+def _between_logits(x: float) -> float:
+    """A double μ with Φ(−μ/2) ≤ 1/(1 + e^x), which is what the pair of logit distance x lies above."""
+    if x == 0.0:
+        return 0.0
+    if not x < _LARGE:  # Φ(−t) ≤ e^(−t²/2)/2 at t = √2x
+        return math.nextafter(2.0 * math.sqrt(2.0 * x), math.inf)
+    return _of_tail(1.0 / (1.0 + math.exp(x)), 1 / (1 + arb(x).exp()), x)
+
+
+def _between_halves(x: float) -> float:
+    """A double μ with Φ(−μ/2) ≤ e^(−x/2)/2, which is what the Laplace pair of distance x lies above."""
+    if x == 0.0:
+        return 0.0
+    if not x < _LARGE:  # Φ(−t) ≤ e^(−t²/2)/2 at t = √x
+        return math.nextafter(2.0 * math.sqrt(x), math.inf)
+    return _of_tail(0.5 * math.exp(-0.5 * x), (arb(x) / -2).exp() / 2, x)
+
+
+def _of_tail(near: float, tail: Any, x: float) -> float:
+    """A double μ with Φ(−μ/2) ≤ `tail`, a ball around `near`."""
+    mu, step = -2.0 * NormalDist().inv_cdf(near), 1.0
+    root8 = arb(8).sqrt()
+    while not (arb(mu) / root8).erfc() / 2 <= tail:
+        mu += step * math.ulp(max(mu, math.ulp(1.0) * x))
+        step *= 2.0
+    return mu
+
+
+# Reading what is claimed, and whether what is proven implies it.
+
+
+def read_bounds(curve: Any) -> Bounds:
+    """The bounds that a trade-off function in JSON is the best of."""
+    if curve["kind"] != "best":
+        return (read_bound(curve),)
+    closed("a best", curve, ("kind", "parts"))
+    if not curve["parts"]:
+        raise Refused("parts: expected at least one")
+    return tuple(read_bound(part) for part in curve["parts"])
+
+
+def read_bound(curve: Any) -> JointBound:
+    """The bound that a trade-off function in JSON states."""
+    if curve["kind"] != "product":
+        return JointBound.of(read_alone(curve))
+    beside = read_keys(curve)
+    return JointBound.of(*map(read_counted, timed(curve["factors"])), *beside)
+
+
+def _read_claim(claim: Any) -> Bounds:
+    stated: Any
+    name, stated = next(iter(claim.items())) if len(claim) == 1 else ("", None)
+    match name:
+        case "mu":
+            return (JointBound.gaussian(read_mu(stated)),)
+        case "mixture":
+            return (JointBound.of(Gaussians(read_parts(stated))),)
+        case "product":
+            return (read_bound(stated),)
+        case "tradeoff":
+            return read_bounds(stated)
+        case _:
+            raise Refused("claim: expected one of mu, mixture, product and tradeoff, alone")
+
+
+def check_claim(claim: Any, proven: Bounds) -> Bounds:
+    """The bounds that are claimed. Refused unless those that are proven imply them."""
+    claimed = _read_claim(claim)
+    gap = uncovered(proven, claimed)
+    if gap is not None:
+        raise Refused(gap)
+    return claimed
+
+
+def check_reading(reading: Any, claimed: JointBound) -> tuple[float, float]:
+    """The claimed (ε, δ). Refused unless the claimed factors imply it."""
+    closed("the reading", reading, ("delta", "epsilon"))
+    delta, epsilon = nonnegative("delta", reading["delta"]), reading["epsilon"]
+    if not 0.0 < delta < 1.0:
+        raise Refused(f"delta: expected a number above 0 and below 1, got {delta!r}")
+    if epsilon == "inf":
+        return math.inf, delta
+    epsilon = nonnegative("epsilon", epsilon)
+    proven_epsilon = claimed.epsilon(delta, epsilon)
+    if not proven_epsilon <= epsilon:
+        what = f"only ε = {proven_epsilon!r}" if math.isfinite(proven_epsilon) else "no finite ε"
+        raise Refused(f"reading: {what} could be proven at δ = {delta!r}, not {epsilon!r}")
+    return epsilon, delta
+
+
+def implied(
+    proven: Bounds,
+    adjacency: str | None,
+    assumptions: Sequence[str],
+    guarantee: dict[str, Any],
+) -> str | None:
+    """None if what is proven implies a guarantee (as a dictionary), or the reason why not."""
+    try:
+        claimed = read_bounds(guarantee["tradeoff"])
+    except Refused as refusal:
+        return str(refusal)
+    gap = uncovered(proven, claimed)
+    if gap is not None:
+        return f"tradeoff: the certificate proves less than the guarantee claims ({gap})"
+    if guarantee["adjacency"] != adjacency:
+        return f"adjacency: the certificate is for {adjacency!r}, not {guarantee['adjacency']!r}"
+    listed = set(guarantee["assumptions"])
+    for sentence in assumptions:
+        if sentence not in listed:
+            return f"assumptions: the guarantee keeps silent about: {sentence}"
+    return None

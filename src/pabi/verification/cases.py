@@ -14,6 +14,7 @@ from flint import arb, fmpq
 
 from pabi.numbers.encoding import read_floats, read_integers
 from pabi.verification.arithmetic import (
+    Refused,
     Repeated,
     StepBalls,
     block_cost,
@@ -21,15 +22,15 @@ from pabi.verification.arithmetic import (
     closed,
     columns,
     groups,
+    in_time,
     integer,
     nonnegative,
+    positions,
     replay,
+    timed,
 )
 from pabi.verification.bounds import Bounds, JointBound
-from pabi.verification.chains import of_runs
-from pabi.verification.factors.failure import Failure
-from pabi.verification.factors.gaussians import Gaussians, Part, read_mu
-from pabi.verification.limits import Refused, in_time, positions, timed
+from pabi.verification.factors.closed_forms import Failure, Gaussians, Part, read_mu
 from pabi.verification.ordered_runs import (
     OrderedRun,
     UseSteps,
@@ -37,6 +38,7 @@ from pabi.verification.ordered_runs import (
     check_groups,
     check_uses,
 )
+from pabi.verification.subjects import of_runs
 from pabi.verification.theorem import Payload, ProofCheck, Proven, Theorem, named
 
 # Payments under linear slopes, as a certificate states them: written out, or in blocks of equal steps.

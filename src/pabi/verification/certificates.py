@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from pabi.guarantees.certificate import FORMAT, VERSIONS, check_format
-from pabi.verification.arithmetic import HEADER, closed, sentences
-from pabi.verification.claims import check_claim, check_reading
-from pabi.verification.limits import Refused
+from pabi.tradeoff.certificate import FORMAT, VERSIONS, check_format
+from pabi.verification.arithmetic import HEADER, Refused, closed, sentences
+from pabi.verification.bounds import check_claim, check_reading
 from pabi.verification.theorem import Finding, Payload, ProofCheck, Theorem
 from pabi.verification.theorems import keys_of, table
 

@@ -15,12 +15,19 @@ from flint import arb, fmpq
 
 from pabi.describe.runs import NoisySGD, run_sentences
 from pabi.describe.updates import SGD
-from pabi.verification.adjacency import Compared, read_adjacency
-from pabi.verification.arithmetic import above, exact
-from pabi.verification.limits import Refused
-from pabi.verification.losses import DerivedFacts, clipped_facts_of, facts_of
-from pabi.verification.moduli import ModulusRow, Omega, Root, largest_of, least_of, linear
-from pabi.verification.theorem import About
+from pabi.verification.arithmetic import Refused, above, exact
+from pabi.verification.losses import (
+    DerivedFacts,
+    ModulusRow,
+    Omega,
+    Root,
+    clipped_facts_of,
+    facts_of,
+    largest_of,
+    least_of,
+    linear,
+)
+from pabi.verification.theorem import About, Compared, read_adjacency
 
 # What one step on a batch's gradients, as a run clips them, does to the distance of two points.
 #

@@ -16,14 +16,20 @@ from typing import Any, NamedTuple, assert_never
 from flint import arb, fmpq
 
 from pabi.describe.runs import NoisySGD
-from pabi.verification.arithmetic import above, geometric, root_up
+from pabi.verification.arithmetic import (
+    Refused,
+    above,
+    geometric,
+    in_time,
+    positions,
+    root_up,
+    timed,
+)
 from pabi.verification.bounds import JointBound
 from pabi.verification.derivation import NO_DATA, Derived
-from pabi.verification.factors.failure import Failure
-from pabi.verification.factors.gaussians import Gaussians
-from pabi.verification.factors.sampled import SampledGaussians
-from pabi.verification.limits import Refused, in_time, positions, timed
-from pabi.verification.moduli import Omega
+from pabi.verification.factors.closed_forms import Failure, Gaussians
+from pabi.verification.factors.mixtures import SampledGaussians
+from pabi.verification.losses import Omega
 from pabi.verification.products import DISPLACING, PRESENT, REPLACED, Sampled
 from pabi.verification.schemes import Drawn, Exchange, Fractions
 from pabi.verification.theorem import Names

@@ -22,17 +22,16 @@ from flint import arb, fmpq
 
 from pabi.describe.batches import BallsInBins, Poisson
 from pabi.describe.unlearning import Unlearning, unlearning_sentences
-from pabi.verification.adjacency import Adjacency
-from pabi.verification.arithmetic import above, exact, fraction_of
+from pabi.verification.arithmetic import Refused, above, exact, fraction_of, positions, timed
 from pabi.verification.derivation import Derived, hides_its_path, takes_plain_steps
 from pabi.verification.drawn_runs import DrawnRun
-from pabi.verification.limits import Refused, positions, timed
 from pabi.verification.ordered_runs import OrderedRun
 from pabi.verification.schemes import (
     Drawn,
     Fractions,
     Ordered,
 )
+from pabi.verification.theorem import Adjacency
 
 
 def left(neighbours: Adjacency, fractions: Fractions, withdrawn: int, size: int) -> Fractions:

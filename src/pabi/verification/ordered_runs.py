@@ -11,12 +11,20 @@ from typing import Any
 from flint import arb, fmpq
 
 from pabi.describe.runs import NoisySGD
-from pabi.verification.adjacency import gradients_changed
-from pabi.verification.arithmetic import EqualSteps, Repeated, StepBalls, exact, fraction_of
+from pabi.verification.arithmetic import (
+    EqualSteps,
+    Refused,
+    Repeated,
+    StepBalls,
+    exact,
+    fraction_of,
+    positions,
+    timed,
+)
 from pabi.verification.derivation import NO_DATA, Derived
-from pabi.verification.limits import Refused, positions, timed
-from pabi.verification.moduli import Omega
+from pabi.verification.losses import Omega
 from pabi.verification.schemes import Fractions, KnownPositions, Ordered
+from pabi.verification.theorem import gradients_changed
 
 # Which steps use a record.
 

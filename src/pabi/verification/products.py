@@ -28,8 +28,7 @@ import numpy as np
 from flint import arb, ctx
 from numpy.typing import NDArray
 
-from pabi.verification.arithmetic import BITS
-from pabi.verification.limits import Refused, in_time, timed
+from pabi.verification.arithmetic import BITS, Refused, in_time, timed
 
 Array = NDArray[np.float64]
 

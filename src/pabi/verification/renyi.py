@@ -15,18 +15,12 @@ from typing import Any, NamedTuple
 
 from flint import acb, arb, ctx, fmpq
 
-from pabi.verification.arithmetic import above, exact
-from pabi.verification.bounds import Bounds, JointBound
-from pabi.verification.claims import read_bounds
+from pabi.verification.arithmetic import above, exact, in_time, timed
+from pabi.verification.bounds import Bounds, JointBound, read_bounds
 from pabi.verification.factors import Factor
-from pabi.verification.factors.bounded_ranges import BoundedRanges
-from pabi.verification.factors.divergences import Divergences
-from pabi.verification.factors.gaussians import Gaussians
-from pabi.verification.factors.laplaces import Laplaces
-from pabi.verification.factors.pure import PureFactors
-from pabi.verification.factors.sampled import SampledGaussians
-from pabi.verification.factors.selections import Selection, Selections
-from pabi.verification.limits import in_time, timed
+from pabi.verification.factors.closed_forms import BoundedRanges, Gaussians, Laplaces, PureFactors
+from pabi.verification.factors.divergences import Divergences, Selection, Selections
+from pabi.verification.factors.mixtures import SampledGaussians
 from pabi.verification.products import DISPLACING, REPLACED, Sampled, whole_mu
 
 _PRECISION = 128  # bits, of integrals

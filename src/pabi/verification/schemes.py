@@ -31,9 +31,8 @@ from pabi.describe.batches import (
     Reshuffle,
     ShuffleOnce,
 )
-from pabi.verification.adjacency import Adjacency
-from pabi.verification.arithmetic import above, fraction_of
-from pabi.verification.limits import Refused
+from pabi.verification.arithmetic import Refused, above, fraction_of
+from pabi.verification.theorem import Adjacency
 
 Fractions = tuple[Any, ...]  # a batch is one of these, or lies between them
 

@@ -16,9 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from flint import arb, ctx, fmpq
 
-from pabi.verification.arithmetic import BITS
-from pabi.verification.factors.secret_mixtures import SecretParts
-from pabi.verification.limits import in_time, timed
+from pabi.verification.arithmetic import BITS, in_time, timed
+from pabi.verification.factors.mixtures import SecretParts
 from pabi.verification.products import Law, Sampled, reach_of, reversed_masses
 
 _MOST_PLACES = 4_000

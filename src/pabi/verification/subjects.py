@@ -1,28 +1,53 @@
-"""What a certificate is about: a table from the type of a description to what is derived from it.
-
-It compares exact types. Without a description there is a bare iteration, or there are several releases.
-"""
+"""What a certificate is about: runs, chains, iterations, mechanisms, derived again."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, assert_never
 
+import numpy as np
+
 from pabi.describe.files import from_dict
-from pabi.describe.langevin import FOLLOWED_EXACTLY, LangevinChain, LangevinDiffusion
+from pabi.describe.iteration import iteration_sentences
+from pabi.describe.langevin import (
+    FOLLOWED_EXACTLY,
+    LangevinChain,
+    LangevinDiffusion,
+    chain_sentences,
+)
 from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
 from pabi.describe.runs import NoisySGD
 from pabi.describe.statistics import NoisyAccuracy, NoisyColumnStatistics, NoisySecondMoments
 from pabi.describe.unlearning import Unlearning
-from pabi.verification.adjacency import Compared, Unit, read_adjacency, read_compared, read_unit
-from pabi.verification.arithmetic import closed, integer, nonnegative, sentences
-from pabi.verification.chains import Chains
+from pabi.verification.arithmetic import (
+    Refused,
+    Repeated,
+    closed,
+    columns,
+    exact,
+    groups,
+    integer,
+    nonnegative,
+    positions,
+    root_up,
+    sentences,
+)
+from pabi.verification.bounds import JointBound
+from pabi.verification.derivation import takes_plain_steps
 from pabi.verification.drawn_runs import DrawnRun
+from pabi.verification.factors.closed_forms import Gaussians, read_mu
 from pabi.verification.forgetting import ForgettingDraws, ForgettingOrder
-from pabi.verification.limits import Refused, positions
 from pabi.verification.ordered_runs import OrderedRun
-from pabi.verification.samplers import Diffusion, IteratedMechanism, Mechanism
+from pabi.verification.samplers import (
+    Accuracy,
+    ColumnStatistics,
+    Diffusion,
+    IteratedMechanism,
+    Mechanism,
+    SecondMoments,
+)
 from pabi.verification.schemes import (
     FixedDraws,
     IndependentDraws,
@@ -31,8 +56,103 @@ from pabi.verification.schemes import (
     SecretOnce,
     scheme_of,
 )
-from pabi.verification.statistics import Accuracy, ColumnStatistics, SecondMoments
-from pabi.verification.theorem import About, Check, Finding, Payload
+from pabi.verification.theorem import (
+    About,
+    Check,
+    Compared,
+    Finding,
+    Names,
+    Payload,
+    ProofCheck,
+    Proven,
+    Theorem,
+    Unit,
+    read_adjacency,
+    read_compared,
+    read_unit,
+)
+
+# Langevin chains: each is a run of noisy SGD, whose certificate is part of theirs.
+
+
+class Chains(About):
+    """Chains that a description speaks of, and what was found of one; the certificate of one must be about
+    the run that the description implies."""
+
+    CALLED = "of a Langevin chain"
+
+    def __init__(self, chain: LangevinChain, payload: Payload, check: Check) -> None:
+        one = payload["one"]
+        if one["theorem"] != payload["theorem"]:
+            raise Refused(f"theorem: expected {payload['theorem']!r}, as of one chain")
+        run = from_dict(one["run"])
+        if type(run) is not NoisySGD:
+            raise Refused("one: expected a run of noisy SGD")
+        _check_same(chain, run)
+        self.chain, self.one = chain, check(one)
+        self.adjacency, self.nulls = read_adjacency(chain.adjacency), self.one.nulls
+
+
+def _check_same(chain: LangevinChain, run: NoisySGD) -> None:
+    """Refuse unless `run` takes the chain's steps, with no more noise and no less sensitivity."""
+    for name in ("loss", "n", "batches", "steps", "adjacency", "diameter", "release"):
+        if getattr(chain, name) != getattr(run, name):
+            raise Refused(f"{name}: one chain's run differs from the description")
+    of_chain, of_run = ((repr(p), getattr(p, "diameter", None)) for p in (chain.prox, run.prox))
+    if of_chain != of_run:
+        raise Refused("prox: one chain's run differs from the description")
+    for name in ("clip_norm", "noise_multiplier"):
+        if getattr(run, name) is not None:
+            raise Refused(f"{name}: a Langevin chain has none")
+    if run.cooldown_steps or not takes_plain_steps(run.update):
+        raise Refused("update: a Langevin chain takes plain steps, all of them with data")
+    # The chain multiplies the gradient by the double nearest to η·β: that is part of its description.
+    if run.step_size != float(chain.step_size) * float(chain.inverse_temperature):
+        raise Refused("step_size: expected step_size·inverse_temperature")
+    if not isinstance(run.noise_std, float):
+        raise Refused("noise_std: expected a number")
+    sigma = exact(run.step_size) * exact(run.noise_std)
+    if sigma * sigma > 2 * exact(chain.step_size):
+        raise Refused("noise_std: expected at most √(2·step_size) on the iterate")
+    stated, sensitivity = chain.gradient_gap, run.gradient_sensitivity
+    if stated is None or sensitivity is None:
+        enough = stated is None and sensitivity is None
+    else:
+        enough = exact(sensitivity) >= exact(stated) * chain.n
+    if not enough:
+        raise Refused("gradient_sensitivity: expected at least n·gradient_gap")
+
+
+def _check(chains: Chains, payload: Payload) -> Proven:
+    """What is proven of one chain, for all of them."""
+    chain, one = chains.chain, chains.one
+    assumptions = chain_sentences(chain, one.assumptions)
+    if chain.chains == 1:
+        return Proven(assumptions, one.proven)
+    (alone,) = one.proven
+    gaussians = alone.only(Gaussians)
+    if gaussians is None or len(gaussians.parts) != 1:
+        raise Refused("chains: several are checked for Gaussian bounds only")
+    mu = gaussians.parts[0][1]
+    many = mu if math.isinf(mu) else root_up(chain.chains * exact(mu) * exact(mu))
+    return Proven(assumptions, (JointBound.gaussian(many),))
+
+
+def _names(chains: Chains) -> tuple[Names, ...]:
+    return chains.one.names
+
+
+def of_runs(*, ordered: ProofCheck | None = None, drawn: ProofCheck | None = None) -> Theorem:
+    """A theorem about runs of noisy SGD, and so about Langevin chains."""
+    of: dict[type, ProofCheck] = {
+        Chains: ProofCheck(("run", "claim", "one", "reading"), _check, _names)
+    }
+    if ordered is not None:
+        of[OrderedRun] = ordered
+    if drawn is not None:
+        of[DrawnRun] = drawn
+    return of
+
 
 _MOST_GROUPED = 10**9
 
@@ -239,3 +359,64 @@ _DERIVATIONS: Mapping[type[Any], Callable[[Any, Payload, Check], Subject]] = Map
         ),
     }
 )
+
+# Certificates of bare iterations: the steps are taken as stated, the arithmetic is checked.
+
+
+# Of a certificate beside those that all have.
+KEYS = ("run", "claim", "diameter", "start", "steps", "groups", "cases")
+
+
+def claimed_mu(
+    payload: Payload, *, cases: int, case: tuple[str, ...], steps: tuple[str, ...]
+) -> float:
+    """The μ that is claimed, if the certificate has so many `cases` with no other keys than `case`, and its
+    steps no other columns than `steps`."""
+    closed("the claim", payload["claim"], ("mu",))
+    if "steps" in payload:
+        closed("steps", payload["steps"], steps)
+    if "steps" in payload and "groups" in payload:
+        raise Refused("groups: the steps are stated twice")
+    if not isinstance(payload["cases"], list) or len(payload["cases"]) != cases:
+        raise Refused(f"cases: expected a list of {cases}")
+    for one in payload["cases"]:
+        closed("a case", one, case)
+    return read_mu(payload["claim"]["mu"])
+
+
+def proven(iteration: Iteration, mu: float, *, hidden: bool) -> Proven:
+    """The proof of μ for an iteration whose steps are taken as stated, with what it assumes."""
+    assumptions = iteration_sentences(
+        read_adjacency(iteration.adjacency),
+        iteration.diameter,
+        iteration.start,
+        hidden,
+        unit=iteration.unit,
+    )
+    return Proven(assumptions, (JointBound.gaussian(mu),))
+
+
+def named_with_cells(
+    method: str, source: str, diffusion: Names
+) -> Callable[[Iteration], tuple[Names, ...]]:
+    """A name for every iteration, and that of a `diffusion` for those that may be its cells."""
+    names = Names(method, source)
+    return lambda iteration: (names, diffusion) if iteration.followed else (names,)
+
+
+def written_out(payload: Payload) -> tuple[Any, Any, Any]:
+    """Arrays of the slopes, the sensitivities and the noises of all steps."""
+    if "steps" in payload:
+        c, s, sigma = columns(payload["steps"])
+        return c, s, sigma
+    return _expanded(groups(payload["groups"]))
+
+
+def _expanded(stated: list[Repeated]) -> tuple[Any, Any, Any]:
+    positions("steps", sum(m * sum(x.n for x in stretches) for m, stretches in stated))
+    parts = [
+        np.tile(np.repeat([x[1:] for x in stretches], [x.n for x in stretches], axis=0), (times, 1))
+        for times, stretches in stated
+    ]
+    table = np.concatenate(parts)
+    return table[:, 0], table[:, 1], table[:, 2]

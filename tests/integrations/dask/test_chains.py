@@ -11,14 +11,13 @@ import pytest
 
 import pabi
 from pabi import sampling
+from pabi.execute.checkpoint import Randomness, keyed_generator
 from pabi.execute.hiding import Machines
-from pabi.execute.randomness import Randomness, keyed_generator
-from pabi.guarantees.guarantee import TESTING
 from pabi.integrations.dask import diffusion, gibbs_rejection, langevin
-from pabi.integrations.dask.tasks import Answer, Cluster
-from pabi.integrations.dask.workers import trusted
+from pabi.integrations.dask.tasks import Answer, Cluster, trusted
 from pabi.numbers.errors import BudgetExceeded, InvalidInput
 from pabi.sampling.draws import drawn
+from pabi.tradeoff.guarantee import TESTING
 from support.clusters import assert_forgotten
 from support.every_case import every
 
@@ -202,11 +201,14 @@ def test_answers_to_other_questions_and_of_other_arithmetic_are_refused(client, 
     def other(function, place, part):
         return Answer((place[0], place[1] + 1), "", function.value(part.value))
 
+    def elsewhere(function, place, part):
+        return Answer(place, "sums 2", function.value(part.value))
+
     changes = {
-        "answer": (other, "a worker answered another question"),
-        "arithmetic": (lambda: "sums 2", "expected workers that compute alike"),
+        other: "a worker answered another question",
+        elsewhere: "expected workers that compute alike",
     }
-    for name, (function, line) in changes.items():
+    for function, line in changes.items():
         with monkeypatch.context() as patch, pytest.raises(InvalidInput, match=f"^client: {line}"):
-            patch.setattr(f"pabi.integrations.dask.tasks.{name}", function)
+            patch.setattr("pabi.integrations.dask.tasks.answer", function)
             langevin(CHAIN, gradient(), np.zeros(3), client=client)

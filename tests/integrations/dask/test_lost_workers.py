@@ -19,7 +19,7 @@ import pytest
 
 import pabi
 from pabi import sampling
-from pabi.execute.randomness import Randomness, keyed_generator
+from pabi.execute.checkpoint import Randomness, keyed_generator
 from pabi.integrations.dask import fit_search, langevin, train
 from pabi.learn import PrivateLogisticRegression, PrivateSearchCV
 from pabi.numbers.errors import InvalidInput

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import pabi
-from pabi.integrations.dask import sums, tasks, train, workers
+from pabi.integrations.dask import sums, tasks, train
 from pabi.integrations.dask.blocks import blocks_of
 from pabi.integrations.dask.sums import ClusterGradients, Declared, PartialSum, Recipe
 from pabi.integrations.dask.tasks import Hidden
@@ -162,7 +162,7 @@ def test_bad_settings_are_refused(client, options, line):
 
 def test_bad_clients_are_refused(client, monkeypatch):
     assert refusal_of(None, array(X), Y) == "client: expected a distributed.Client, got a NoneType"
-    monkeypatch.setattr(workers, "__version__", "0.0.9")
+    monkeypatch.setattr(tasks, "__version__", "0.0.9")
     assert "client: expected pabi 0.0.9 on every worker" in refusal_of(client, array(X), Y)
 
 
@@ -173,11 +173,11 @@ def test_workers_that_compute_in_other_ways_are_refused(client, monkeypatch):
 
 
 def test_arithmetic_is_the_same_in_another_process():
-    script = "from pabi.integrations.dask.workers import arithmetic; print(arithmetic())"
+    script = "from pabi.integrations.dask.tasks import arithmetic; print(arithmetic())"
     other = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
-    assert other.stdout.strip() == workers.arithmetic()
+    assert other.stdout.strip() == tasks.arithmetic()
 
 
 def gradients_of(client, table, y):
@@ -230,8 +230,8 @@ def test_a_cluster_that_is_gone_is_one_line():
 
 def test_workers_that_are_all_gone_are_waited_for_so_long(monkeypatch):
     """They were there when they were looked for; nobody makes the rest of the work."""
-    monkeypatch.setattr(workers, "_PATIENCE", 0.2)
-    monkeypatch.setattr(workers, "_LOOK", 0.1)
+    monkeypatch.setattr(tasks, "_PATIENCE", 0.2)
+    monkeypatch.setattr(tasks, "_LOOK", 0.1)
     line = r"^client: expected workers, got none for 0.2"
     with small_cluster(1) as (cluster, client):
         parts = tasks.Cluster(client, "part", "nothing")
@@ -244,7 +244,7 @@ def test_workers_that_are_all_gone_are_waited_for_so_long(monkeypatch):
 
 
 def test_no_workers_at_all(monkeypatch):
-    monkeypatch.setattr(workers, "_PATIENCE", 0.2)
+    monkeypatch.setattr(tasks, "_PATIENCE", 0.2)
     with small_cluster(0) as (_, client):
         line = "client: expected a worker within 0.2 seconds, got none"
         assert refusal_of(client, array(X), Y) == line

@@ -9,11 +9,11 @@ import pytest
 from sklearn.pipeline import make_pipeline
 
 import pabi
-from pabi.guarantees.guarantee import TESTING
 from pabi.integrations.dask import fit_search
-from pabi.integrations.dask.workers import trusted
+from pabi.integrations.dask.tasks import trusted
 from pabi.learn import PrivateLogisticRegression, PrivateRanges, PrivateSearchCV, search
 from pabi.numbers.errors import BudgetExceeded, InvalidInput
+from pabi.tradeoff.guarantee import TESTING
 from support.clusters import assert_forgotten
 from support.computed_once import computed_once
 

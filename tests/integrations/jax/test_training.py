@@ -140,7 +140,7 @@ def test_noise_is_fresh_and_as_described():
     std = float(run.step_size * run.gradient_noise_std)
     assert np.std(one.params) == pytest.approx(std, rel=5.0 / math.sqrt(40_000))
     assert np.std(one.params - other.params) == pytest.approx(math.sqrt(2) * std, rel=0.03)
-    assert pabi.guarantees.guarantee.TESTING not in one.guarantee.assumptions
+    assert pabi.tradeoff.guarantee.TESTING not in one.guarantee.assumptions
 
 
 def test_parameters_of_any_structure():
@@ -168,7 +168,7 @@ def test_the_guarantee_is_that_of_the_run():
         added = set(result.guarantee.assumptions) - set(expected.assumptions)
         assert added == {OF_ITS_OWN, *([PLACES] if run.order.fresh else [])}
     seeded = train(START, logistic, (X, Y), run, random_state=1)
-    assert pabi.guarantees.guarantee.TESTING in seeded.guarantee.assumptions
+    assert pabi.tradeoff.guarantee.TESTING in seeded.guarantee.assumptions
 
 
 def test_a_ledger_is_charged_before_training(tmp_path):

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from pabi import InvalidInput, Loss
-from pabi.guarantees.guarantee import TESTING
+from pabi.tradeoff.guarantee import TESTING
 from support.every_case import every, refused
 from support.frameworks import framework
 

@@ -13,8 +13,8 @@ from scipy.stats import beta, norm
 
 import pabi
 from pabi.describe.vector_losses import executable
+from pabi.execute.checkpoint import secret_generator
 from pabi.execute.linear_gradients import LossGradients
-from pabi.execute.randomness import secret_generator
 from pabi.learn import Records, parameters_hash, second_moments
 from pabi.learn import train as train_described
 from pabi.learn.plans import whitening

@@ -9,8 +9,8 @@ import pytest
 from scipy.stats import beta
 
 import pabi
+from pabi.execute.checkpoint import secret_generator
 from pabi.execute.linear_gradients import LogisticGradients, SoftmaxGradients, SquaredGradients
-from pabi.execute.randomness import secret_generator
 from pabi.execute.sums import Limit
 from pabi.integrations.torch import library
 from pabi.integrations.torch.library import DeviceRecords, multiplies, refuse_emulation
@@ -22,13 +22,9 @@ from support.unpriced import Unpriced
 
 torch = framework("torch")
 from pabi.integrations import torch as integration  # noqa: E402
-from pabi.integrations.torch import (  # noqa: E402
-    head_training,
-    per_record,
-)
-from pabi.integrations.torch import per_record as module_training  # noqa: E402
+from pabi.integrations.torch import head_training, training  # noqa: E402
 from pabi.integrations.torch.datasets import Pairs  # noqa: E402
-from pabi.integrations.torch.per_record import ModuleGradients  # noqa: E402
+from pabi.integrations.torch.training import ModuleGradients  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 
@@ -156,7 +152,7 @@ def test_hidden_paths_are_trained_in_doubles(monkeypatch):
             super().__init__(module, *arguments, **keywords)
             seen.append({p.dtype for p in module.parameters()})
 
-    monkeypatch.setattr(module_training, "ModuleGradients", Noted)
+    monkeypatch.setattr(training, "ModuleGradients", Noted)
     convex = pabi.Loss.convex(smoothness=4.0, gradient_bound=9.0, l2=0.1)
     module = torch.nn.Sequential(torch.nn.Linear(D, 1, bias=False)).float()
     dataset = pairs(X.astype(np.float32), X[:, :1].astype(np.float32))
@@ -193,7 +189,7 @@ def test_dropout_draws_for_every_record():
 
 def test_records_of_a_call_are_bounded_by_memory_and_data(monkeypatch):
     assert gradients(network()).chunk == N
-    monkeypatch.setattr(per_record, "_HELD", 300)
+    monkeypatch.setattr(training, "_HELD", 300)
     assert gradients(network()).chunk == 300 // gradients(network()).start.size
 
 

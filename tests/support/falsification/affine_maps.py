@@ -21,9 +21,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from pabi import Modulus
+from pabi.account.shifts import isotonic
+from pabi.account.shifts.start import best_start
 from pabi.describe.iteration import Steps
-from pabi.shifts import isotonic
-from pabi.shifts.start import best_start
 from support.falsification.solver import solved_mu
 
 FAR = 8.0

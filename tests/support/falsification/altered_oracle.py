@@ -18,9 +18,9 @@ import mpmath
 import numpy as np
 
 import pabi
+from pabi.account.analyses import nonlinear_shifts
 from pabi.account.best import outcomes
-from pabi.analyses import nonlinear_one_sided
-from pabi.budget import lines
+from pabi.budget import filters
 from pabi.describe.files import from_dict
 from pabi.describe.iteration import iteration_sentences
 from pabi.describe.langevin import chain_sentences, diffusion_sentences
@@ -33,11 +33,11 @@ from pabi.describe.statistics import (
     second_moments_sentences,
 )
 from pabi.describe.unlearning import unlearning_sentences
-from pabi.guarantees.guarantee import INDEPENDENT
-from pabi.guarantees.selection import ENTERED, refusing_above, refusing_divergences_above
 from pabi.numbers import encoding
 from pabi.tradeoff import Gaussian, Mixture, RenyiDP, TradeOff
 from pabi.tradeoff.gaussian_below import gaussian_below
+from pabi.tradeoff.guarantee import INDEPENDENT
+from pabi.tradeoff.selection import ENTERED, refusing_above, refusing_divergences_above
 from support.falsification.honest_files import certificate_in, honest_files
 
 EXACT, IMPROVABLE = 1e-9, 1e-2
@@ -228,8 +228,8 @@ def _names(proof):
         return found
     if proof["theorem"] in LEDGERS:
         names = (
-            (lines.NAME, lines.SOURCE),
-            (lines.NAME_RENYI, lines.SOURCE_RENYI),
+            (filters.NAME, filters.SOURCE),
+            (filters.NAME_RENYI, filters.SOURCE_RENYI),
         )
         return {names[LEDGERS.index(proof["theorem"])]}
     found = {(g.method, g.source) for g in _guarantees(proof) or () if g.method == proof["theorem"]}
@@ -470,7 +470,7 @@ def _times(guarantee, k):
 @functools.lru_cache(512)
 def _of_description(text, delta, position):
     # Files hold proofs that lose against composition, too.
-    with mock.patch.object(nonlinear_one_sided, "CLEARLY", 1e300):
+    with mock.patch.object(nonlinear_shifts, "CLEARLY", 1e300):
         found = outcomes(from_dict(json.loads(text)), delta, position)
     return [o.guarantee for o in found if o.guarantee is not None]
 

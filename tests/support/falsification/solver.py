@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from pabi import Modulus
-from pabi.normal_forms.step_moduli import shapes
-from pabi.shifts.nonlinear import solve
+from pabi.account.facts.step_moduli import shapes
+from pabi.account.shifts.nonlinear import solve
 
 
 def solved_mu(moduli: Sequence[Modulus], s, sigma, diameter: float, start: float) -> float:

@@ -14,24 +14,16 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
-from pabi.analyses import (
-    column_statistics,
+from pabi.account.analyses import (
     composition,
-    diffusion,
-    epoch_by_epoch,
-    exponential,
-    gaussian_mechanism,
-    latest_uses,
-    nonlinear_one_sided,
+    mechanisms,
     nonlinear_shifts,
-    one_sided_shift,
+    random_batches,
     secret_order,
-    secret_place,
     shifted_interpolation,
-    two_sided_shift,
     unlearning,
 )
-from pabi.analyses.langevin_chain import of_chain
+from pabi.account.analyses.mechanisms import of_chain
 from pabi.describe.files import Description, kind_of
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.langevin import LangevinChain, LangevinDiffusion
@@ -39,7 +31,7 @@ from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMe
 from pabi.describe.runs import NoisySGD
 from pabi.describe.statistics import NoisyAccuracy, NoisyColumnStatistics, NoisySecondMoments
 from pabi.describe.unlearning import Unlearning
-from pabi.guarantees.guarantee import Guarantee
+from pabi.tradeoff.guarantee import Guarantee
 
 
 @dataclass(frozen=True)
@@ -55,34 +47,34 @@ RUNS = (
     Analysis("composition", composition.apply),
     Analysis("shifted interpolation", shifted_interpolation.apply),
     Analysis("secret order", secret_order.apply),
-    Analysis("secret place", secret_place.apply),
-    Analysis("latest uses", latest_uses.apply),
-    Analysis("epoch by epoch", epoch_by_epoch.apply),
+    Analysis("secret place", secret_order.secret_place),
+    Analysis("latest uses", secret_order.latest_uses),
+    Analysis("epoch by epoch", secret_order.epoch_by_epoch),
     Analysis("nonlinear shifts", nonlinear_shifts.apply),
-    Analysis("one-sided shift", one_sided_shift.apply),
-    Analysis("two-sided shift", two_sided_shift.apply),
-    Analysis("nonlinear one-sided shift", nonlinear_one_sided.apply),
+    Analysis("one-sided shift", random_batches.apply),
+    Analysis("two-sided shift", random_batches.two_sided_shift),
+    Analysis("nonlinear one-sided shift", nonlinear_shifts.nonlinear_one_sided),
 )
 DIFFUSION = (
-    Analysis(diffusion.PATH, diffusion.path),
-    Analysis(diffusion.LAST, diffusion.last_point),
+    Analysis(mechanisms.PATH, mechanisms.path),
+    Analysis(mechanisms.LAST, mechanisms.last_point),
 )
 # The best of both comes first: where they agree at the δ asked for, it is better at others.
 MECHANISM = (
-    Analysis(exponential.BOTH, exponential.both),
-    Analysis(exponential.RANGE, exponential.bounded_range),
-    Analysis(exponential.GIBBS, exponential.gibbs),
+    Analysis(mechanisms.BOTH, mechanisms.both),
+    Analysis(mechanisms.RANGE, mechanisms.bounded_range),
+    Analysis(mechanisms.GIBBS, mechanisms.gibbs),
 )
-MOMENTS = (Analysis(gaussian_mechanism.NAME, gaussian_mechanism.of_moments),)
-ACCURACY = (Analysis(gaussian_mechanism.NAME, gaussian_mechanism.of_accuracy),)
-COLUMNS = (Analysis(column_statistics.NAME, column_statistics.apply),)
+MOMENTS = (Analysis(mechanisms.GAUSSIAN, mechanisms.of_moments),)
+ACCURACY = (Analysis(mechanisms.GAUSSIAN, mechanisms.of_accuracy),)
+COLUMNS = (Analysis(mechanisms.COLUMNS, mechanisms.column_statistics),)
 FORGETTING = (
     Analysis(unlearning.COMPOSED, unlearning.composed),
     Analysis(unlearning.SHIFTS, unlearning.shifts),
     Analysis(unlearning.NONLINEAR, unlearning.any_modulus),
     Analysis(unlearning.RANDOM, unlearning.random_batches),
 )
-EVERY_ITERATE = (composition.NAME, diffusion.PATH, unlearning.COMPOSED)  # those which hide nothing
+EVERY_ITERATE = (composition.NAME, mechanisms.PATH, unlearning.COMPOSED)  # those which hide nothing
 
 
 def _chain(

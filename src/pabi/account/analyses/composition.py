@@ -12,17 +12,17 @@ from typing import Any, NamedTuple, assert_never
 
 import numpy as np
 
-from pabi.analyses.shifted_interpolation import DEFAULT_DELTA, product
-from pabi.analyses.writing import IterationProof, RunProof, SampledProof, promised
+from pabi.account.analyses.shifted_interpolation import DEFAULT_DELTA, product
+from pabi.account.analyses.writing import IterationProof, RunProof, SampledProof, promised
+from pabi.account.facts.positions import check_position
+from pabi.account.facts.sampled import RecordFactor, SampledRun, every_step, record_factor
+from pabi.describe.batches import FreshSubsets, KnownUses, SecretOrder
 from pabi.describe.iteration import Groups, NoisyIteration
-from pabi.describe.orders import FreshSubsets, KnownUses, SecretOrder
 from pabi.describe.runs import NoisySGD
-from pabi.guarantees.guarantee import Guarantee
-from pabi.normal_forms.positions import check_position
-from pabi.normal_forms.sampled import RecordFactor, SampledRun, every_step, record_factor
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import TINY, Array, fraction_up, up
 from pabi.tradeoff import Gaussian, TradeOff, average
+from pabi.tradeoff.guarantee import Guarantee
 
 NAME = "composition"
 _TERMS = 1.0 + 4e-15  # above the few roundings of (L/(b·ς_k))² and of their sum's root

@@ -1,30 +1,247 @@
-"""Langevin diffusions: the path, and the last point, whose privacy loss converges.
-
-The distance z of two paths that share their noise obeys z' ≤ −mβz + βΔ, m the least curvature of L and Δ the
-gap of the gradients; shifting one path towards the other at the rate a costs ∫a²/2 dt (the limit of noisy
-iterations with σ² = 2η). With e = e^(−βmR), over a window R that ends at T and begins at distance w the
-best shifts cost μ² = βm(w·e + (Δ/m)(1 − e))²/(1 − e²). From w = 0 at R = T that is
-(Δ²β/m)·tanh(βmT/2) for m > 0, while for m ≤ 0 paying at once, (Δ²/2)·β²T, is best; from w = D the best
-window gives βD(2Δ − mD), whatever the sign of m. (For dissipative losses see
-`pabi.normal_forms.positions`.) Proofs: docs, "Diffusions".
-"""
+"""Mechanisms without steps of their own, and chains and diffusions of Langevin."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import reduce
+from typing import Any
 
-from pabi.analyses import composition, shifted_interpolation
-from pabi.analyses.writing import DescribedProof
+from flint import arb, ctx
+
+from pabi.account.analyses import composition, shifted_interpolation
+from pabi.account.analyses.writing import DescribedProof
+from pabi.account.facts.positions import growth_of
+from pabi.describe.files import to_dict
 from pabi.describe.iteration import NoisyIteration
-from pabi.describe.langevin import LangevinDiffusion, diffusion_sentences
+from pabi.describe.langevin import (
+    LangevinChain,
+    LangevinDiffusion,
+    chain_sentences,
+    diffusion_sentences,
+)
 from pabi.describe.losses import Loss
-from pabi.guarantees.guarantee import Guarantee
-from pabi.normal_forms.positions import growth_of
+from pabi.describe.mechanisms import (
+    ExponentialMechanism,
+    IteratedExponentialMechanism,
+    mechanism_sentences,
+    rounds_sentences,
+)
+from pabi.describe.runs import NoisySGD
+from pabi.describe.statistics import (
+    NoisyAccuracy,
+    NoisyColumnStatistics,
+    NoisySecondMoments,
+    column_statistics_sentences,
+)
 from pabi.numbers.errors import NotApplicable
-from pabi.numbers.rounding import fraction_down, fraction_up
-from pabi.tradeoff import Gaussian
+from pabi.numbers.gaussian import normal_tail, upper
+from pabi.numbers.rounding import fraction_down, fraction_up, up
+from pabi.tradeoff import ApproxDP, Best, BoundedRange, Gaussian, Product, TradeOff
+from pabi.tradeoff.certificate import Certificate, Proof
+from pabi.tradeoff.guarantee import Guarantee
+
+# Statistics of columns: a Gaussian mechanism, and for levels that are not declared a probability of
+# failure.
+#
+# One record moves all numbers together by s, which is G(s/σ), whatever thresholds were chosen by earlier
+# answers. A level that one record alone brings is shown with probability Q(z) in a column, and in some of
+# d columns with probability δ₀ = 1 − (1 − Q(z))^d; apart from that it is the same Gaussian (docs,
+# "Theory", 18).
+
+
+COLUMNS = "column statistics"
+COLUMNS_SOURCE = "Dong, Roth, Su 2022, Thm 2.7 and Cor. 3.3; docs, Theory, 18"
+_BITS = 400
+
+
+def column_statistics(
+    statistics: NoisyColumnStatistics, delta: float, position: int | None = None
+) -> Guarantee:
+    """The guarantee of one release of noisy statistics of columns."""
+    noise = Fraction(statistics.column_noise_std)
+    gaussian = Gaussian(fraction_up(Fraction(statistics.sensitivity) / noise))
+    curve: TradeOff = gaussian
+    if statistics.threshold is not None:
+        curve = Product([(gaussian, 1)], failure_of(statistics.threshold, statistics.columns))
+    return Guarantee(
+        curve,
+        statistics.adjacency,
+        COLUMNS,
+        COLUMNS_SOURCE,
+        column_statistics_sentences(statistics),
+        proof=DescribedProof(COLUMNS, statistics, curve),
+    )
+
+
+def failure_of(threshold: float, columns: int) -> float:
+    """δ₀ = 1 − (1 − Q(z))^d, rounded up: some level of d that one record alone has is shown."""
+    with ctx.workprec(_BITS):
+        tail = normal_tail(arb(threshold))
+        return min(1.0, upper(-(columns * (-tail).log1p()).expm1()))
+
+
+# The Gaussian mechanism: what one record moves by s, released with Gaussian noise of σ, is G(s/σ).
+#
+# The noise on second moments is the same in every direction of the space that they lie in, symmetric
+# matrices with the Frobenius norm or vectors of sums of squares. One record moves them by R² at most, or
+# by √2·R² if another comes in its place (docs, "Second moments"). One of n records moves an accuracy by
+# 1/n.
+
+
+GAUSSIAN = "Gaussian mechanism"
+GAUSSIAN_SOURCE = "Dong, Roth, Su 2022, Thm 2.7"
+OF_MOMENTS = f"{GAUSSIAN_SOURCE}; docs, Second moments"
+
+
+def of_moments(moments: NoisySecondMoments, delta: float, position: int | None = None) -> Guarantee:
+    """The guarantee of one release of noisy second moments, Gaussian and exact but for roundings."""
+    return _guarantee_gaussian(moments, moments.moment_noise_std, OF_MOMENTS)
+
+
+def of_accuracy(accuracy: NoisyAccuracy, delta: float, position: int | None = None) -> Guarantee:
+    """The guarantee of one release of a noisy accuracy, Gaussian and exact but for roundings."""
+    return _guarantee_gaussian(accuracy, accuracy.accuracy_noise_std, GAUSSIAN_SOURCE)
+
+
+def _guarantee_gaussian(
+    release: NoisySecondMoments | NoisyAccuracy, noise_std: float, source: str
+) -> Guarantee:
+    curve = Gaussian(fraction_up(Fraction(release.sensitivity) / Fraction(noise_std)))
+    return Guarantee(
+        curve,
+        release.adjacency,
+        GAUSSIAN,
+        source,
+        release.assumptions,
+        unit=release.unit,
+        proof=DescribedProof(GAUSSIAN, release, curve),
+    )
+
+
+# The exponential mechanism: a bounded range whatever the loss, and a Gaussian bound from its curvature.
+#
+# Adjacent densities ∝ exp(−κL) on a set of diameter D have a log-likelihood ratio within an interval of
+# length κ·(sup − inf)(L_D − L_D') ≤ κΔD: a bounded range (Dong, Durfee, Rogers 2020). As the stationary
+# law of a reflected diffusion of inverse temperature κ it is Gaussian-DP as well, μ² = κD'(2Δ − mD'), D'
+# = min(D, Δ/m) (docs, "Diffusions"; for dissipative losses see `pabi.account.facts.positions`). Both
+# hold, so that the least δ of both does at every ε.
+
+
+BOTH, RANGE, GIBBS = "bounded range and Gibbs measure", "bounded range", "Gibbs measure"
+_SOURCES = {
+    RANGE: "McSherry, Talwar 2007; Dong, Durfee, Rogers 2020, Lemma 3",
+    GIBBS: "docs, Diffusions; Bok, Su, Altschuler 2024, Cor. 5.2 and 5.4",
+}
+_BELOW_LIMIT_EXPONENTIAL = (
+    1.0 - 1e-12
+)  # of z*: the spread's slope is 0 there, so that nothing is lost
+_SPREAD = 1.0 + 1e-11  # above the roundings of a spread, which has sums and differences
+_SMALLEST_EXPONENTIAL = 1e-290  # below it a spread loses digits
+Mechanism = ExponentialMechanism | IteratedExponentialMechanism
+
+
+def both(mechanism: Mechanism, delta: float, position: int | None = None) -> Guarantee:
+    """The better of both bounds at every ε. Raises NotApplicable for a loss of unknown curvature."""
+    return _guarantee(mechanism, BOTH, Best((_range(mechanism), _gaussian(mechanism))))
+
+
+def bounded_range(mechanism: Mechanism, delta: float, position: int | None = None) -> Guarantee:
+    """The guarantee from the range of the log-likelihood ratio."""
+    return _guarantee(mechanism, RANGE, _range(mechanism))
+
+
+def gibbs(mechanism: Mechanism, delta: float, position: int | None = None) -> Guarantee:
+    """The guarantee from the curvature. Raises NotApplicable for a loss of unknown curvature."""
+    return _guarantee(mechanism, GIBBS, _gaussian(mechanism))
+
+
+def _range(mechanism: Mechanism) -> TradeOff:
+    return _curve(mechanism, lambda one: BoundedRange(one.range))
+
+
+def _gaussian(mechanism: Mechanism) -> TradeOff:
+    return _curve(mechanism, lambda one: Gaussian(gibbs_mu(one)))
+
+
+def _curve(mechanism: Mechanism, once: Callable[[ExponentialMechanism], TradeOff]) -> TradeOff:
+    """What `once` says of one mechanism; of an iterated one, of all its rounds together."""
+    if isinstance(mechanism, ExponentialMechanism):
+        return once(mechanism)
+    rounds = range(len(mechanism.epsilons))
+    return _composed(mechanism, [once(mechanism.mechanism(i)) for i in rounds])
+
+
+def _composed(mechanism: IteratedExponentialMechanism, curves: list[TradeOff]) -> TradeOff:
+    """The curve of all rounds. With split records a part that the record is not in is free, and the worse
+    part counts.
+
+    Both parts are max(Σ_{i<k} ε_i, ε_k)-differentially private; and both are covered by the product of the
+    earlier rounds with ε_k in place of the largest where that is smaller.
+    """
+    *before, last = curves
+    if mechanism.split is None or not before:
+        return reduce(TradeOff.compose, curves)
+    first = reduce(TradeOff.compose, before)
+    if isinstance(first, Gaussian) and isinstance(last, Gaussian):
+        return Gaussian(max(first.mu, last.mu))
+    ranges = [c.epsilon_0 for c in before if isinstance(c, BoundedRange)]
+    assert isinstance(last, BoundedRange)
+    if last.epsilon_0 <= max(ranges):
+        return first
+    total = fraction_up(sum(map(Fraction, ranges), Fraction(0)))
+    if len(before) == 1:
+        return last
+    pure = ApproxDP(max(total, last.epsilon_0), 0.0)
+    largest = ranges.index(max(ranges))
+    exchanged = [*before[:largest], last, *before[largest + 1 :]]
+    return Best((pure, reduce(TradeOff.compose, exchanged)))
+
+
+def gibbs_mu(mechanism: ExponentialMechanism) -> float:
+    """√(κD'(2Δ − mD')), D' = min(D, Δ/m), rounded up. Raises NotApplicable without a curvature."""
+    lo = mechanism.least_curvature
+    if lo is None:
+        raise NotApplicable(f"nothing is known of the curvature of a {mechanism.loss.kind} loss")
+    m = Fraction(lo)
+    gap, d = Fraction(mechanism.gap), Fraction(mechanism.diameter)
+    within = d if m <= 0 else min(d, gap / m)
+    square = fraction_up(Fraction(mechanism.kappa) * within * (2 * gap - m * within))
+    growth = growth_of(mechanism.loss, mechanism.gap)
+    if growth is not None:
+        spread = growth.spread(min(mechanism.diameter, growth.limit * _BELOW_LIMIT_EXPONENTIAL))
+        if spread > _SMALLEST_EXPONENTIAL:
+            from_spread = fraction_up(2 * Fraction(mechanism.kappa) * Fraction(spread))
+            square = min(square, from_spread * _SPREAD)
+    return up(math.sqrt(square))
+
+
+def _guarantee(mechanism: Mechanism, name: str, curve: TradeOff) -> Guarantee:
+    stated: dict[str, Any]
+    if isinstance(mechanism, ExponentialMechanism):
+        sentences, stated = mechanism_sentences(mechanism, name != RANGE), {}
+    else:
+        rounds = [[r.diameter, r.inverse_temperature] for r in mechanism.rounds]
+        sentences, stated = rounds_sentences(mechanism), {"rounds": rounds}
+    source = "; ".join(_SOURCES.values()) if name == BOTH else _SOURCES[name]
+    proof = DescribedProof(name, mechanism, curve, stated, named=True)
+    return Guarantee(
+        curve, mechanism.adjacency, name, source, sentences, proof=proof, unit=mechanism.unit
+    )
+
+
+# Langevin diffusions: the path, and the last point, whose privacy loss converges.
+#
+# The distance z of two paths that share their noise obeys z' ≤ −mβz + βΔ, m the least curvature of L and
+# Δ the gap of the gradients; shifting one path towards the other at the rate a costs ∫a²/2 dt (the limit
+# of noisy iterations with σ² = 2η). With e = e^(−βmR), over a window R that ends at T and begins at
+# distance w the best shifts cost μ² = βm(w·e + (Δ/m)(1 − e))²/(1 − e²). From w = 0 at R = T that is
+# (Δ²β/m)·tanh(βmT/2) for m > 0, while for m ≤ 0 paying at once, (Δ²/2)·β²T, is best; from w = D the best
+# window gives βD(2Δ − mD), whatever the sign of m. (For dissipative losses see
+# `pabi.account.facts.positions`.) Proofs: docs, "Diffusions".
+
 
 PATH, LAST = "path", "last point"
 PATH_SOURCE = "Ganesh, Thakurta, Upadhyay, Lemma C.1, as Gaussian DP"
@@ -156,3 +373,46 @@ def _relabelled(
     sentences = dict.fromkeys((*of_diffusion, *cells.assumptions))
     assumed = cells.assuming(*of_diffusion)
     return replace(assumed, method=name, source=source, assumptions=tuple(sentences))
+
+
+# Langevin chains: every chain is a run of noisy SGD, and independent chains compose.
+#
+# x ← Π(x − ηβ∇L(x) + √(2η)Z) takes gradient steps of size ηβ with noise σ² = 2η. Source: Bok, Su,
+# Altschuler 2024, Prop. 5.1; Dong, Roth, Su 2022, Thm 3.2 for several chains.
+
+
+Analysis = Callable[[NoisySGD, float, None], Guarantee]
+
+
+@dataclass(frozen=True, eq=False)
+class ChainProof:
+    """The proof of independent chains. `one`: that of one of them as noisy SGD."""
+
+    chain: LangevinChain
+    one: Proof
+    curve: TradeOff
+
+    @property
+    def theorem(self) -> str:
+        """The theorem of one chain's proof."""
+        return self.one.theorem
+
+    def written(self) -> dict[str, Any]:
+        """The body of the certificate: the chains, the certificate of one, and what is claimed of all."""
+        one = Certificate.of(self.one, self.chain.adjacency).payload
+        out = {"run": to_dict(self.chain), "one": one}
+        if "reading" in one:
+            return out | {name: one[name] for name in ("claim", "reading")}
+        return out | {"claim": {"tradeoff": self.curve.to_dict()}}
+
+
+def of_chain(chain: LangevinChain, analysis: Analysis, delta: float) -> Guarantee:
+    """The guarantee of all chains together, from what `analysis` proves of one."""
+    one = analysis(chain.run, delta, None)
+    assert one.proof is not None
+    assert not isinstance(one.proof, Certificate)
+    curve = one.curve if chain.chains == 1 else one.curve.self_compose(chain.chains)
+    proof = ChainProof(chain, one.proof, curve)
+    return replace(
+        one, curve=curve, assumptions=chain_sentences(chain, one.assumptions), proof=proof
+    )

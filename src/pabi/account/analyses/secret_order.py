@@ -1,37 +1,40 @@
-"""Secret order: average over where in the shuffled order the record fell.
-
-The order is drawn uniformly, independently of the data, and never revealed, so that the release is a
-mixture over the record's position J, and by joint convexity δ(ε) = Σ_j P(J = j)·δ_{G(μ_j)}(ε), μ_j
-from the optimal shifts for position j (docs, "Secret order").
-
-With one permutation for all epochs, or with records thrown into batches once, J is the batch. With a
-fresh permutation every epoch, J are the batches of the last two epochs, and every older epoch uses the
-record at its very end, which is worst when steps do not expand and step sensitivities do not fall. If
-there are too many positions, a range of them is replaced by its latest one, where that is never safer.
-"""
+"""Secret orders: a record in one of several places, once or anew in every epoch."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from fractions import Fraction
+from functools import cache, partial
 from typing import Any, assert_never
 
-from pabi.analyses.shifted_interpolation import (
+import numpy as np
+
+from pabi.account.analyses.shifted_interpolation import (
     DEFAULT_DELTA,
     MOST_SOLVED,
     require_hidden_path,
     run_of,
 )
-from pabi.analyses.writing import Case, RunProof, but_for, promised
+from pabi.account.analyses.writing import Case, RunProof, but_for, promised
+from pabi.account.facts.positions import OrderedView, Uses
+from pabi.account.shifts.epochs import Record, Resting, Rests, cyclic, derived, record
+from pabi.describe.batches import (
+    FAILING,
+    FixedSizes,
+    Fractions,
+    FreshSubsets,
+    KnownUses,
+    RandomSizes,
+    SecretOrder,
+)
 from pabi.describe.iteration import NoisyIteration
-from pabi.describe.orders import FAILING, Fractions, FreshSubsets, KnownUses, SecretOrder
 from pabi.describe.runs import NoisySGD
-from pabi.guarantees.guarantee import Guarantee
-from pabi.normal_forms.positions import OrderedView, Uses
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import fraction_up
-from pabi.shifts.epochs import Record, cyclic, record
-from pabi.tradeoff import average
+from pabi.tradeoff import SecretMixture, average
+from pabi.tradeoff.guarantee import Guarantee
+from pabi.tradeoff.secret_mixture import LARGEST_MEAN
 
 NAME = "secret order"
 SOURCE = (
@@ -216,3 +219,231 @@ def places(view: OrderedView, order: SecretOrder, length: int, most: int) -> lis
     weights = view.demand.last_in([order.share(a, b) for a, b in ranges])
     cases: list[Place] = list(zip(ranges, weights, strict=True))
     return cases if length == order.period else [*cases, (None, 1 - sum(weights, Fraction(0)))]
+
+
+# Secret place: what the noise hides of a record that is in one batch or another, and nobody knows which.
+#
+# Where all other records are does not depend on where the record is (balls in bins). So the run without
+# the record is the same whatever its place j, and each place moves that run by shifts of its own, of size
+# m_j. Nobody sees j: what is released reveals no more than one number moved by m_j with probability w_j,
+# which is compared with the number as it is (zero_out), or with one that another record moves the other
+# way (replace_one). `secret_order` has j in sight (docs, "Theory", 6.1).
+
+
+PLACE = "secret place"
+PLACE_SOURCE = (
+    "Bok, Su, Altschuler 2024, Thm C.3, with optimal shifts, by a label that stays secret (docs, Secret "
+    "places)"
+)
+
+_MOST_PLACES = 48  # of the mixture; more are rounded to larger means
+
+
+def secret_place(
+    description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
+) -> Guarantee:
+    """The guarantee of the last iterate when the record's place moves no other record."""
+    run, order = secret_run(description)
+    _require_independent_places(run, order)
+    # What one record moves by itself is what it moves if its neighbour is zero.
+    view = OrderedView(replace(run, adjacency="zero_out"), FAILING * (delta or DEFAULT_DELTA))
+    solved = solved_once(view, order)
+    places = _merged([(record.mu, case.weight) for record, case in solved])
+    if places[-1][0] > LARGEST_MEAN:
+        raise NotApplicable("the record moves the model by so much that its place is seen")
+    means, weights = zip(*((mean, fraction_up(weight)) for mean, weight in places), strict=True)
+    mixture = SecretMixture(means, weights, opposite=run.adjacency == "replace_one")
+    curve, cap = but_for(mixture, view.fractions), view.fractions.random_cap
+    return promised(RunProof(PLACE, run, curve, solved, cap=cap, view=view), PLACE_SOURCE)
+
+
+def _require_independent_places(run: NoisySGD, order: SecretOrder) -> None:
+    """NotApplicable unless all other records are where they are whatever the place of this one."""
+    match order.sizes:
+        case FixedSizes():
+            raise NotApplicable(
+                "a record takes the place of another, whose batch tells something about its own"
+            )
+        case RandomSizes(cap=cap):
+            if cap is not None:
+                raise NotApplicable("the record's place can bring a batch above the cap")
+        case _:
+            assert_never(order.sizes)
+    if run.adjacency == "replace_one" and run.gradient_sensitivity is not None:
+        raise NotApplicable(
+            "the stated sensitivity says how far two records are apart, not what one of them moves"
+        )
+
+
+def _merged(places: Sequence[tuple[float, Fraction]]) -> list[tuple[float, Fraction]]:
+    """(m_j, w_j) in increasing order; where they are many, the lower half in ranges, each at its largest."""
+    ordered = sorted(places)
+    single = max(0, len(ordered) - _MOST_PLACES // 2)
+    if len(ordered) <= _MOST_PLACES:
+        return ordered
+    count = _MOST_PLACES // 2
+    merged = []
+    for i in range(count):
+        part = ordered[i * single // count : (i + 1) * single // count]
+        merged.append((part[-1][0], sum((w for _, w in part), Fraction(0))))
+    return [*merged, *ordered[single:]]
+
+
+# Latest uses: a secret order for every epoch where steps expand, or sensitivities fall.
+#
+# As in `secret_order` the last two epochs are averaged over, and all older uses are taken to be at the
+# ends of their epochs. That a later use is worse holds for steps that do not expand and sensitivities
+# that do not fall. In general it does once the later use is made large enough: a use at step i is no
+# worse than one at step j > i of the sensitivity s_i·Λ_{i+1}⋯Λ_j, Λ_k the slope of step k (docs, "The
+# worst record", rule (ii)). So a use anywhere in a range of steps stands at the range's end, with the
+# largest of these numbers.
+
+
+LATEST = "latest uses"
+LATEST_SOURCE = (
+    "Bok, Su, Altschuler 2024, Thm C.3, with optimal shifts, averaged over the record's last two positions "
+    "(docs, The worst record)"
+)
+
+_MOST_RANGES, _MOST_BEFORE = 64, 8  # of positions in the last epoch and in the one before
+# Steps times cases, which a checker goes through one by one. Fewer cases cost less than 0.1 % of ε.
+_CHECKED = 4_000_000
+
+
+def latest_uses(
+    description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
+) -> Guarantee:
+    """The guarantee of the last iterate when every epoch has a secret order of its own."""
+    view, order = changing_places(description, delta or DEFAULT_DELTA)
+    if view.run.steps > MAX_WORK:
+        raise NotApplicable(f"more than {MAX_WORK} steps, whose uses are moved one by one")
+    affordable = _CHECKED // view.run.steps
+    most = max(1, min(_MOST_RANGES, affordable))
+    before = max(1, min(_MOST_BEFORE, affordable // most))
+    uses = _Uses(view)
+    solved = [(uses.record(case), case) for case in last_two_epochs(view, order, most, before)]
+    return promised(averaged(LATEST, view, solved, view.fractions), LATEST_SOURCE)
+
+
+class _Uses:
+    """The steps of a run, and how large a use has to be that stands for those of a range."""
+
+    def __init__(self, view: OrderedView) -> None:
+        self.view, self.standing = view, cache(view.standing)
+        self.epochs = -(-view.run.data_steps // view.period)
+        begins = range(0, (self.epochs - 2) * view.period, view.period)
+        self._older = [self.standing(first, first + view.period - 1) for first in begins]
+
+    def record(self, case: Case) -> Record:
+        """The bound for a record with these uses."""
+        own, period = np.zeros(self.view.run.steps), self.view.period
+        own[period - 1 : period * len(self._older) : period] = self._older
+        for epoch, covered in enumerate(case.ranges, self.epochs - 2):
+            if covered is not None:
+                first, last = (epoch * period + where for where in covered)
+                own[last] = self.standing(first, last)
+        return derived(self.view, case.uses, own) if case.uses.total else Record(case.uses)
+
+
+# Epoch by epoch: a secret order for every epoch, whatever the steps do, at distances fixed between
+# epochs.
+#
+# Whoever knows the record's place in every epoch but the last may pay accordingly. So fix how far apart
+# the runs may be after each of these epochs; wherever the record is in one, payments bring the distance
+# before it to that after it, at the cost of the dearest place (docs, "Secret order"). The last epoch
+# begins at the last of these distances and is averaged over, as in `secret_order`.
+
+
+EPOCHS = "epoch by epoch"
+EPOCHS_SOURCE = (
+    "Bok, Su, Altschuler 2024, Thm C.3, with shifts within each epoch, averaged over the record's last "
+    "position (docs, Secret order)"
+)
+
+_MOST_STEPS = 1_000_000
+# Ranges of positions in the last epoch: of the proof, and where distances are compared.
+_MOST_RANGES_EPOCHS, _FEW_RANGES = 64, 12
+
+
+def epoch_by_epoch(
+    description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
+) -> Guarantee:
+    """The guarantee of the last iterate when every epoch has a secret order of its own."""
+    at = delta or DEFAULT_DELTA
+    view, order = changing_places(description, at)
+    if view.run.steps > _MOST_STEPS:
+        raise NotApplicable(f"more than {_MOST_STEPS} steps, which are looked at one by one")
+    last = _LastEpoch(view, order)
+    if not last.older:
+        raise NotApplicable("there is one epoch only: see latest uses")
+    rests = Rests(view.arrays, view.period, last.older, view.run.range_diameter)
+    paths = rests.paths()
+    if not paths:
+        raise NotApplicable("the distance between the runs overflows")
+    best = _least(
+        [partial(rests.refined, path) for path in paths],
+        lambda resting: last.epsilon(resting, at),
+    )
+    solved = last.records(best, _MOST_RANGES_EPOCHS)
+    return promised(
+        averaged(EPOCHS, view, solved, view.fractions, resting=best.r[1:]), EPOCHS_SOURCE
+    )
+
+
+def _least(
+    choices: Sequence[Callable[[], Resting]], epsilon: Callable[[Resting], float]
+) -> Resting:
+    """The one of least ε, if that falls and then rises along the list."""
+
+    @cache
+    def choice(i: int) -> Resting:
+        return choices[i]()
+
+    @cache
+    def at(i: int) -> float:
+        return epsilon(choice(i))
+
+    low, high = 0, len(choices) - 1
+    while low < high:
+        middle = (low + high) // 2
+        if at(middle) <= at(middle + 1):
+            high = middle
+        else:
+            low = middle + 1
+    return choice(low)
+
+
+class _LastEpoch:
+    """The last epoch, which may be partial, and the cool-down."""
+
+    def __init__(self, view: OrderedView, order: SecretOrder) -> None:
+        self.view, self.order = view, order
+        self.older = -(-view.run.data_steps // view.period) - 1
+        self.first = self.older * view.period
+        self.length = view.run.data_steps - self.first
+
+    def records(self, resting: Resting, most: int) -> list[Solved]:
+        """What is proven of a record in each of at most `most` ranges of positions."""
+        cases = [
+            Case(self._uses(where), weight, (where,))
+            for where, weight in places(self.view, self.order, self.length, most)
+        ]
+        return [(self._record(case, resting), case) for case in cases]
+
+    def epsilon(self, resting: Resting, delta: float) -> float:
+        """About the ε of these distances."""
+        solved = self.records(resting, _FEW_RANGES)
+        weights = [fraction_up(case.weight) for _, case in solved]
+        return average([r.mu for r, _ in solved], weights).epsilon(delta)
+
+    def _uses(self, where: tuple[int, int] | None) -> Uses:
+        then = () if where is None else (self.first + where[1],)
+        return Uses(self.view.period - 1, self.older, then)
+
+    def _record(self, case: Case, resting: Resting) -> Record:
+        own = np.zeros(self.view.run.steps - self.first)
+        (where,) = case.ranges
+        if where is not None:
+            own[where[1]] = self.view.standing(self.first + where[0], self.first + where[1])
+        record = derived(self.view, case.uses, own, self.first, float(resting.r[-1]))
+        return record._replace(paid=resting.cost)

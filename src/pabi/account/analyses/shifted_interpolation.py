@@ -2,7 +2,7 @@
 
 The two runs are joined by a third that starts on the second and is shifted, step by step, onto the
 first; only the shifts cost, and a contraction forgets (Bok, Su, Altschuler 2024, Thm C.3, here with the
-optimal shifts of `pabi.shifts`). With a secret order of batches this is the bound for a record whose
+optimal shifts of `pabi.account.shifts`). With a secret order of batches this is the bound for a record whose
 place the attacker knows.
 """
 
@@ -14,24 +14,23 @@ from typing import Any, Protocol, assert_never
 
 import numpy as np
 
-from pabi.analyses.writing import IterationProof, RunProof, SampledProof, promised
-from pabi.describe.iteration import Groups, NoisyIteration
-from pabi.describe.orders import FixedSizes, FreshSubsets, KnownUses, RandomSizes, SecretOrder
-from pabi.describe.runs import NoisySGD
-from pabi.describe.unlearning import Unlearning
-from pabi.guarantees.guarantee import Guarantee
-from pabi.normal_forms.positions import OrderedView, check_position
-from pabi.normal_forms.sampled import (
+from pabi.account.analyses.writing import IterationProof, RunProof, SampledProof, promised
+from pabi.account.facts.positions import OrderedView, check_position
+from pabi.account.facts.sampled import (
     Pulls,
     RecordFactor,
     SampledRun,
     every_step,
     require_sampling,
 )
+from pabi.account.shifts.epochs import Record, cyclic, energy_of, mu_of, record, solve_schedule
+from pabi.account.shifts.random import prices_below
+from pabi.describe.batches import FixedSizes, FreshSubsets, KnownUses, RandomSizes, SecretOrder
+from pabi.describe.iteration import Groups, NoisyIteration
+from pabi.describe.runs import NoisySGD
+from pabi.describe.unlearning import Unlearning
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import TINY, Array
-from pabi.shifts.epochs import Record, cyclic, energy_of, mu_of, record, solve_schedule
-from pabi.shifts.random import prices_below
 from pabi.tradeoff import (
     FixedSizeSubsampled,
     Gaussian,
@@ -42,6 +41,7 @@ from pabi.tradeoff import (
     Subsampled,
     TradeOff,
 )
+from pabi.tradeoff.guarantee import Guarantee
 
 NAME = "shifted interpolation"
 MOST_SOLVED = 100_000  # positions solved one by one
@@ -162,7 +162,7 @@ class TunedPlan(Protocol):
 
     @property
     def cost(self) -> float:
-        """What they cost at the tilt that they are best for, as `pabi.shifts.random` has it."""
+        """What they cost at the tilt that they are best for, as `pabi.account.shifts.random` has it."""
 
     def to_dict(self) -> dict[str, Any]:
         """The parameters, for a certificate."""

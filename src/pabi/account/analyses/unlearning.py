@@ -2,7 +2,7 @@
 
 A run that goes on without some records is compared with one of as many steps that never saw them. The two
 are a noisy iteration as any other: withdrawn records move a step by at most s until their request, and not
-at all afterwards. So the optimal shifts of `pabi.shifts` prove a bound, whose payments may wait for the
+at all afterwards. So the optimal shifts of `account.shifts` prove a bound, whose payments may wait for the
 steps after the last request (docs, "Forgetting"; the interpolation is that of Bok, Su, Altschuler 2024, Thm
 C.3).
 
@@ -17,30 +17,30 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import assert_never
 
-from pabi.analyses import composition
-from pabi.analyses.nonlinear_shifts import MOST_WORK, BentSteps
-from pabi.analyses.one_sided_shift import planned
-from pabi.analyses.secret_order import averaged, reshuffled, solved_once
-from pabi.analyses.shifted_interpolation import (
+from pabi.account.analyses import composition
+from pabi.account.analyses.nonlinear_shifts import MOST_WORK, BentSteps
+from pabi.account.analyses.random_batches import one_sided_plan as planned
+from pabi.account.analyses.secret_order import averaged, reshuffled, solved_once
+from pabi.account.analyses.shifted_interpolation import (
     DEFAULT_DELTA,
     require_hidden_path,
     sampled_view,
     tuned_guarantee,
     worst,
 )
-from pabi.analyses.writing import RunProof, SampledProof, but_for, promised
-from pabi.describe.orders import FAILING, Fractions, FreshSubsets, KnownUses, SecretOrder
+from pabi.account.analyses.writing import RunProof, SampledProof, but_for, promised
+from pabi.account.facts.positions import OrderedView, Uses
+from pabi.account.facts.sampled import SampledRun
+from pabi.account.facts.step_moduli import StepModuli
+from pabi.account.shifts.epochs import Record, derived
+from pabi.account.shifts.nonlinear import MOST_STEPS
+from pabi.account.shifts.start import Start
+from pabi.describe.batches import FAILING, Fractions, FreshSubsets, KnownUses, SecretOrder
 from pabi.describe.unlearning import Unlearning
-from pabi.guarantees.guarantee import Guarantee, least
-from pabi.normal_forms.positions import OrderedView, Uses
-from pabi.normal_forms.sampled import SampledRun
-from pabi.normal_forms.step_moduli import StepModuli
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import Array, up
-from pabi.shifts.epochs import Record, derived
-from pabi.shifts.nonlinear import MOST_STEPS
-from pabi.shifts.start import Start
 from pabi.tradeoff import Gaussian
+from pabi.tradeoff.guarantee import Guarantee, least
 
 SHIFTS, NONLINEAR = "unlearning", "unlearning, any modulus"
 RANDOM, COMPOSED = "unlearning, random batches", "unlearning, composition"

@@ -14,21 +14,21 @@ from typing import Any, NamedTuple, assert_never
 
 import numpy as np
 
+from pabi.account.facts.positions import OrderedView, Uses
+from pabi.account.shifts.epochs import Record, Shifts
+from pabi.account.shifts.nonlinear import StepPayments
+from pabi.account.shifts.periodic import PeriodicShifts
+from pabi.account.shifts.start import Start
+from pabi.describe.batches import Fractions
 from pabi.describe.files import Description, to_dict
 from pabi.describe.iteration import Groups, NoisyIteration, Schedule, Steps, sentences_of
-from pabi.describe.orders import Fractions
 from pabi.describe.runs import NoisySGD, run_sentences
 from pabi.describe.unlearning import Unlearning, unlearning_sentences
-from pabi.guarantees.guarantee import Guarantee
-from pabi.normal_forms.positions import OrderedView, Uses
 from pabi.numbers import encoding
 from pabi.numbers.rounding import Array
-from pabi.shifts.epochs import Record, Shifts
-from pabi.shifts.nonlinear import StepPayments
-from pabi.shifts.periodic import PeriodicShifts
-from pabi.shifts.start import Start
 from pabi.tradeoff import Gaussian, Mixture, Product, TradeOff
 from pabi.tradeoff.base import encode
+from pabi.tradeoff.guarantee import Guarantee
 from pabi.tradeoff.kinds import known_curve
 
 # The cases that a proof under a secret order distinguishes.

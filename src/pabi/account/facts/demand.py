@@ -18,8 +18,7 @@ from typing import assert_never
 import numpy as np
 
 from pabi.describe.accounted import changed
-from pabi.describe.batches import order_of
-from pabi.describe.orders import FixedSizes, Fractions, RandomSizes, fractions
+from pabi.describe.batches import FixedSizes, Fractions, RandomSizes, fractions, order_of
 from pabi.describe.runs import NoisySGD
 from pabi.describe.unlearning import Stage, Unlearning
 from pabi.numbers.rounding import Array

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from pabi.account.facts.demand import View
+from pabi.describe.batches import Fractions, KnownUses
 from pabi.describe.iteration import Group, Groups, Schedule, Steps, Stretch
 from pabi.describe.losses import Loss
-from pabi.describe.orders import Fractions, KnownUses
-from pabi.normal_forms.demand import View
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, NotApplicable
-from pabi.numbers.rounding import TINY, Array, fraction_up, times_up, up
-from pabi.numbers.search import bisected
+from pabi.numbers.rounding import TINY, Array, bisected, fraction_up, times_up, up
 
 if TYPE_CHECKING:
     from pabi.describe.runs import NoisySGD

@@ -17,10 +17,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pabi.account.facts.demand import View
 from pabi.describe.accounted import changed
-from pabi.describe.orders import FAILING, Fractions, FreshSubsets
+from pabi.describe.batches import FAILING, Fractions, FreshSubsets
 from pabi.describe.runs import NoisySGD
-from pabi.normal_forms.demand import View
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import TINY, Array, fraction_up, up
 

@@ -16,6 +16,8 @@ from typing import Any, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
+from pabi.account.facts.demand import Demand
+from pabi.describe.batches import Fractions
 from pabi.describe.moduli import (
     Affine,
     FromFunction,
@@ -27,10 +29,8 @@ from pabi.describe.moduli import (
     above_both,
     parts_of,
 )
-from pabi.describe.orders import Fractions
 from pabi.describe.runs import NoisySGD
 from pabi.describe.unlearning import Unlearning
-from pabi.normal_forms.demand import Demand
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import Array, fraction_up, root_up
 

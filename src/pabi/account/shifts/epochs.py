@@ -19,14 +19,14 @@ from typing import Any, NamedTuple, assert_never
 
 import numpy as np
 
+from pabi.account.facts.positions import OrderedView, Uses
+from pabi.account.shifts import isotonic, periodic
+from pabi.account.shifts.nonlinear import StepPayments
+from pabi.account.shifts.periodic import PeriodicShifts
+from pabi.account.shifts.start import Start, best_start
 from pabi.describe.iteration import Groups, Schedule, Steps
-from pabi.normal_forms.positions import OrderedView, Uses
 from pabi.numbers.locking import tick
 from pabi.numbers.rounding import TINY, Array, power_of_two_near, up
-from pabi.shifts import isotonic, periodic
-from pabi.shifts.nonlinear import StepPayments
-from pabi.shifts.periodic import PeriodicShifts
-from pabi.shifts.start import Start, best_start
 
 _LEAST, _MOST = 0.02, 8.0  # distances that are tried, in the largest sensitivity of the epoch
 _FARTHER = 12  # distances beyond, up to the one that nothing has to be paid for

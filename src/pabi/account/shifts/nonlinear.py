@@ -18,13 +18,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from pabi.account.facts.step_moduli import Shapes
+from pabi.account.shifts import start as linear
+from pabi.account.shifts.isotonic import closed_form
+from pabi.account.shifts.start import Rough, roughly
 from pabi.describe.iteration import Steps
-from pabi.normal_forms.step_moduli import Shapes
 from pabi.numbers.locking import tick
 from pabi.numbers.rounding import TINY, Array, power_of_two_near
-from pabi.shifts import start as linear
-from pabi.shifts.isotonic import closed_form
-from pabi.shifts.programming import Rough, roughly
 
 MOST_STEPS = 1_000_000  # that are looked at
 _ROUNDS = 60  # of Newton's method

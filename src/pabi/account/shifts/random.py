@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from pabi.normal_forms.sampled import Blocks, RecordFactor, SampledRun
+from pabi.account.facts.sampled import Blocks, RecordFactor, SampledRun
 from pabi.numbers import encoding
 from pabi.numbers.locking import tick
 from pabi.numbers.rounding import Array, fraction_up

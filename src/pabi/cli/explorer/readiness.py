@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 
-from pabi.explorer.jobs import NAMES, calculation, events
+from pabi.cli.explorer.workers import NAMES, calculation, events
 
 # Runs that take hundredths of a second each; between them they load what the accounting of any run loads.
 _RUNS: tuple[dict[str, str], ...] = (

@@ -1,7 +1,4 @@
-"""What a run costs: ε first, then the curves and all else, as fast as each is known.
-
-What only later events need is loaded when they are due, so that the first number does not wait for it.
-"""
+"""The view of a run, and that of a plan."""
 
 from __future__ import annotations
 
@@ -14,24 +11,37 @@ from typing import Any
 
 import numpy as np
 
+from pabi.account.analyses import analyses_of
 from pabi.account.best import Outcome, best_of, outcomes
-from pabi.analyses import analyses_of
+from pabi.account.calibration import calibrate
+from pabi.cli.explorer.state import (
+    CONTROLS,
+    Picked,
+    differences,
+    label_of,
+    noise_of,
+    number_in,
+    read,
+    rows_of,
+    state_in,
+    state_of,
+    text_of,
+)
 from pabi.describe.langevin import LangevinChain, LangevinDiffusion
 from pabi.describe.mechanisms import ExponentialMechanism
 from pabi.describe.runs import NoisySGD
-from pabi.draw.themes import above_epsilons, below_errors
-from pabi.explorer.controls import CONTROLS, state_in
-from pabi.explorer.state import Picked, differences, read, rows_of, state_of
-from pabi.guarantees.guarantee import Guarantee
+from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, NotApplicable
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import exact, plain, shown, shown_down
+from pabi.show.themes import above_epsilons, below_errors
 from pabi.tradeoff import TradeOff
+from pabi.tradeoff.guarantee import Guarantee
 
 # Points of curves, finer with every event, until a second is over.
 #
 # A point's number is rounded as the page shows it, so that what is drawn is what stands in the table.
-# Where a line is drawn it has corners of its own (`pabi.draw.themes`): between two points it promises
+# Where a line is drawn it has corners of its own (`pabi.show.themes`): between two points it promises
 # nothing that is not proven.
 
 
@@ -225,7 +235,7 @@ def _composition(guarantee: Guarantee, epsilon: float, delta: float) -> str | No
 
 def assumptions(guarantee: Guarantee) -> list[dict[str, str]]:
     """Every assumption, and who stands behind it."""
-    from pabi.reports.contents import attesting
+    from pabi.show.report import attesting
 
     every = guarantee.assumptions
     return [{"text": text, "who": attesting(text, every).value} for text in every]
@@ -233,7 +243,7 @@ def assumptions(guarantee: Guarantee) -> list[dict[str, str]]:
 
 def attack_texts(guarantee: Guarantee) -> list[str]:
     """What an attacker gains at most, in sentences: those of reports."""
-    from pabi.reports.guarantee import attacks
+    from pabi.show.report import attacks
 
     opening, items = attacks(guarantee)
     return [opening.text, *items.texts]
@@ -320,8 +330,7 @@ def _analyses(picked: Picked, answers: list[Outcome], guarantee: Guarantee) -> l
 
 def _changes(picked: Picked, guarantee: Guarantee, seconds: float) -> Event:
     """The changes that would lower ε most, tried unless accounting took too long."""
-    from pabi.account.changes import SLOW
-    from pabi.account.explanation import Explanation
+    from pabi.account.changes import SLOW, Explanation
 
     delta = picked.delta
     explanation = Explanation((), delta, guarantee, picked.description, seconds)
@@ -338,3 +347,80 @@ def _changes(picked: Picked, guarantee: Guarantee, seconds: float) -> Event:
     ]
     tried = seconds <= SLOW or not isinstance(picked.description, NoisySGD)
     return "changes", {"rows": rows, "advice": list(explanation.advice), "tried": tried}
+
+
+# The setting that meets a target, and two runs side by side.
+
+
+_PARAMETERS = ("noise", "epochs", "size", "clip_norm")
+
+
+def plan_events(request: dict[str, Any]) -> Iterator[Event]:
+    """The events of a plan. `request`: {"state": what the controls hold, the target among them}."""
+    state = state_in(request)
+    picked = read(state)
+    run = picked.description
+    if not isinstance(run, NoisySGD):
+        raise InvalidInput("further", "expected a run of noisy SGD; pabi calibrate plans others")
+    target = number_in(state, "target", above=0.0)
+    what = validate.choice("parameter", text_of(state, "parameter"), _PARAMETERS)
+    noise = "noise_std" if run.noise_multiplier is None else "noise_multiplier"
+    name = noise if what == "noise" else what
+    met = calibrate(run, target, picked.delta, name)
+    if what in ("noise", "clip_norm"):
+        met = _legible(met, name)
+    guarantee = met.guarantee(picked.delta)
+    after = state_of(met, picked.delta)
+    yield (
+        "plan",
+        {
+            "parameter": what,
+            "label": label_of(what)[1],
+            "value": after.get(what, ""),
+            "before": text_of({what: ""} | state, what),
+            "epsilon": shown(guarantee.epsilon(picked.delta)),
+            "target": shown(target),
+            "method": guarantee.method,
+            "noise": noise_of(met),
+            "rows": rows_of(met, picked.delta),
+            "state": after,
+        },
+    )
+
+
+def _legible(run: NoisySGD, name: str) -> NoisySGD:
+    """The run with more noise, or a smaller clip norm, of six digits, which people can read and copy."""
+    value = getattr(run, name)
+    rounded = shown_down(value) if name == "clip_norm" else shown(value)
+    changes: dict[str, Any] = {name: float(rounded)}
+    return replace(run, **changes)
+
+
+def comparison(request: dict[str, Any]) -> Iterator[Event]:
+    """Two runs: {"a": what the controls hold, "b": the same of the other}."""
+    sides = {side: read(state_in(request, side)) for side in ("a", "b")}
+    states = {s: state_of(picked.description, picked.delta) for s, picked in sides.items()}
+    for side, other in (("a", "b"), ("b", "a")):
+        picked = sides[side]
+        guarantee = picked.description.guarantee(picked.delta)
+        readings = {
+            "members that an attacker finds at most, with 1 % false alarms": shown(
+                guarantee.tpr(0.01), decimals=2, percent=True
+            ),
+            "advantage of an attacker at most": shown(
+                guarantee.advantage, decimals=2, percent=True
+            ),
+        }
+        yield (
+            "side",
+            {
+                "side": side,
+                "number": number(guarantee, picked, final=True),
+                "readings": readings,
+                "differs": differences(states[other], states[side]) or "nothing",
+            },
+        )
+        for source in (tradeoff_curves(guarantee), epsilon_curves(guarantee)):
+            for name, data in source:
+                if data["series"] == OURS:
+                    yield name, data | {"series": side.upper()}

@@ -33,7 +33,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from pabi.explorer.workers import Workers
+from pabi.cli.explorer.workers import Workers
 from pabi.numbers.errors import InvalidInput, must_be
 
 # Where the explorer is to be found: a socket of this machine, and an address that has the token.
@@ -102,7 +102,7 @@ def query_of(link: str) -> str:
     InvalidInput
         For what names no control of the page, or more than an address can hold.
     """
-    from pabi.explorer.controls import names
+    from pabi.cli.explorer.state import names
 
     before, mark, after = link.strip().partition("#")[0].partition("?")
     pairs = parse_qsl(after if mark else before, keep_blank_values=True)
@@ -337,7 +337,7 @@ def application(
             workers.end()
 
     async def opening(_: Request) -> Response:
-        from pabi.explorer.controls import page
+        from pabi.cli.explorer.state import page
 
         name = None if ledger is None else ledger.name
         return JSONResponse({"controls": page(), "start": start or {}, "ledger": name})
@@ -386,7 +386,7 @@ async def _lines(events: AsyncGenerator[tuple[str, dict[str, Any]], None]) -> As
 
 def _static_routes() -> Iterator[Route]:
     """A route for every file of the page. What the client names is looked up, and never opened."""
-    root = files("pabi.explorer") / "static"
+    root = files("pabi.cli.explorer") / "static"
     for path, file in _below(root, ""):
         suffix = Path(path).suffix
         if suffix in _TYPES:

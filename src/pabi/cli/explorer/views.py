@@ -1,27 +1,139 @@
-"""A ledger as a timeline, and what one more release would take of its budget."""
+"""The views of the page beside the run: budget, check, files, forgetting, demo."""
 
 from __future__ import annotations
 
+import contextvars
+import json
+import math
+import queue
+import threading
 from collections.abc import Iterator
 from fractions import Fraction
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from time import perf_counter
 from typing import Any
 
-from pabi.budget.filters import GaussianFilter
-from pabi.budget.ledger import Ledger, refuse_another_unit
-from pabi.budget.lines import Book, book_of
-from pabi.budget.reports import LedgerReport, report_of
-from pabi.explorer.check_view import checked
-from pabi.explorer.controls import number_in, state_in, text_in
-from pabi.explorer.run_view import Event, point
-from pabi.explorer.state import read
-from pabi.guarantees.guarantee import Guarantee
-from pabi.numbers.errors import InvalidInput, require
-from pabi.numbers.showing import exact, shown, shown_down
+import numpy as np
+
+from pabi.account.best import best_guarantee
+from pabi.account.forgetting import Bill, bill_in_words, bill_of, described
+from pabi.budget.filters import Book, GaussianFilter, book_of
+from pabi.budget.ledger import Ledger, LedgerReport, refuse_another_unit, report_of
+from pabi.cli.explorer.run_view import (
+    Event,
+    assumptions,
+    attack_texts,
+    epsilon_curves,
+    point,
+    tradeoff_curves,
+)
+from pabi.cli.explorer.state import (
+    number_in,
+    read,
+    rows_of,
+    state_in,
+    state_of,
+    state_of_table,
+    text_in,
+    text_of,
+    whole,
+)
+from pabi.describe.accounted import USUAL_DELTA
+from pabi.describe.files import description_in, from_dict, run_file, tables_in, to_dict
+from pabi.describe.runs import NoisySGD
+from pabi.execute.progress import heard_by
+from pabi.numbers import validate
+from pabi.numbers.errors import InvalidInput, NotApplicable, TargetUnreachable, require
+from pabi.numbers.showing import accuracy, exact, plain, shown, shown_down
+from pabi.show.report import report_on, stated_in
+from pabi.tradeoff.certificate import whom
+from pabi.tradeoff.guarantee import Guarantee
+from pabi.verification import Verdict, verify
+
+# Whether a file's guarantee is to be trusted: the verdict, and what people have to stand behind.
 
 
-def events(request: dict[str, Any]) -> Iterator[Event]:
+_SCOPES = {
+    "run": "everything was derived again from the description of the training",
+    "iteration": "only the arithmetic was checked; the steps were taken as stated",
+    None: "",
+}
+_USUAL_DELTA = 1e-5
+
+
+def check_events(request: dict[str, Any]) -> Iterator[Event]:
+    """The events of a file that was dropped. `request`: {"text": that of the file}."""
+    guarantee, verdict = checked(text_in(request))
+    yield "verdict", _verdict(verdict, guarantee)
+    if guarantee is None:
+        return
+    yield "training", {"rows": _trained_check(guarantee, _delta(guarantee, verdict))}
+    yield "assumptions", {"rows": assumptions(guarantee)}
+    yield "attacks", {"texts": attack_texts(guarantee)}
+    yield from tradeoff_curves(guarantee)
+    yield from epsilon_curves(guarantee)
+
+
+def checked(text: str) -> tuple[Guarantee | None, Verdict]:
+    """The guarantee in a file, None where its proof is refused; and the verdict. Raises InvalidInput."""
+    if text.lstrip()[:1] != "{":
+        raise InvalidInput(
+            "file", "expected a guarantee or certificate (JSON); run files are opened under Run"
+        )
+    try:
+        verdict = verify(text)
+    except InvalidInput as bad:
+        reason = str(bad) if '"format"' in text else "it has no format"
+        raise InvalidInput(
+            "file", f"expected a guarantee or certificate of pabi: {reason}"
+        ) from None
+    try:
+        return stated_in(text, verdict), verdict
+    except InvalidInput:  # it cannot even be taken apart, as the verdict says
+        return None, verdict
+
+
+def reported_check(text: str) -> str:
+    """The report on the guarantee in a file, a page."""
+    guarantee, verdict = checked(text)
+    if guarantee is None:
+        raise InvalidInput(
+            "file", f"its proof is refused, so that there is no report: {verdict.reason}"
+        )
+    return report_on(guarantee, "html", _delta(guarantee, verdict), verdict)
+
+
+def _delta(guarantee: Guarantee, verdict: Verdict) -> float:
+    stated = guarantee.tuned_at if verdict.reading is None else verdict.reading[1]
+    return stated if stated is not None and 0.0 < stated < 1.0 else _USUAL_DELTA
+
+
+def _trained_check(guarantee: Guarantee, delta: float) -> list[tuple[str, str]]:
+    """What the file says was done, from which everything is proven; nothing where it describes no run."""
+    proof = guarantee.to_dict(certificate=True).get("certificate") or {}
+    return rows_of(from_dict(proof["run"]), delta) if "run" in proof else []
+
+
+def _verdict(verdict: Verdict, guarantee: Guarantee | None) -> dict[str, Any]:
+    base = {"ok": verdict.ok, "reason": verdict.reason, "scope": _SCOPES[verdict.scope]}
+    if guarantee is None:
+        return base
+    delta = _delta(guarantee, verdict)
+    return base | {
+        "epsilon": shown(guarantee.epsilon(delta)),
+        "delta": exact(delta),
+        "mu": None if guarantee.mu is None else shown(guarantee.mu),
+        "protects": whom(guarantee.adjacency, guarantee.unit),
+        "method": guarantee.method,
+        "source": guarantee.source,
+    }
+
+
+# A ledger as a timeline, and what one more release would take of its budget.
+
+
+def budget_events(request: dict[str, Any]) -> Iterator[Event]:
     """The events of a ledger. `request`: {"text": its file's, "what": "target", "run" or "", "state"}.
 
     {"released": guarantees as [name, text], "state"} is a new ledger with their releases, as a file first.
@@ -150,3 +262,208 @@ def _more(filters: Any, spent: Fraction, charge: float) -> str:
     """How many such releases fit."""
     size = filters.size(charge)
     return "any number of" if size == 0 else exact((filters.limit - spent) // size)
+
+
+# Files of a run: in, as what stands in the controls; out, as a run file, a guarantee or a report.
+
+
+def imported(request: dict[str, Any]) -> Iterator[Event]:
+    """{"text": a run file} as {"state": what the controls hold}."""
+    table = tables_in(text_in(request), "run file")
+    description_in(table)  # or its first mistake
+    yield "state", {"state": state_of_table(table, USUAL_DELTA)}
+
+
+def exported(request: dict[str, Any]) -> Iterator[Event]:
+    """{"state"} as a run file that `pabi account` reads, and as a guarantee with its certificate."""
+    picked = read(state_in(request))
+    guarantee = picked.description.guarantee(picked.delta)
+    comments = [
+        f"epsilon {shown(guarantee.epsilon(picked.delta))} at delta {exact(picked.delta)}, "
+        f"{guarantee.method}",
+        f"adjacency {guarantee.adjacency}",
+        f"what it costs: pabi account run.toml --delta {exact(picked.delta)}",
+        "delta is no part of a run; to train: pabi.description.from_dict reads this file, and docs, Train, "
+        "says which trainers take what it returns",
+    ]
+    yield "file", {"name": "run.toml", "text": run_file(to_dict(picked.description), comments)}
+    table = guarantee.to_dict(certificate=True)
+    yield "file", {"name": "guarantee.json", "text": json.dumps(table)}
+
+
+def reported(request: dict[str, Any]) -> Iterator[Event]:
+    """{"state"}, or {"text": a guarantee}, as a report: a page that can be kept, printed and signed."""
+    if "text" in request:
+        text = reported_check(text_in(request))
+    else:
+        picked = read(state_in(request))
+        guarantee = picked.description.guarantee(picked.delta)
+        text = report_on(guarantee, "html", picked.delta, verify(guarantee))
+    yield "file", {"name": "report.html", "text": text}
+
+
+# What forgetting takes: epochs after a request against ε.
+
+
+_MOST = 16  # numbers of epochs that are drawn
+
+
+def forget_events(request: dict[str, Any]) -> Iterator[Event]:
+    """The events of a request to forget. `request`: {"state": what the controls hold}."""
+    state = state_in(request)
+    picked = read(state)
+    run, delta = picked.description, picked.delta
+    if not isinstance(run, NoisySGD):
+        raise InvalidInput("further", "expected a run of noisy SGD: nothing else forgets here")
+    records = whole("records", text_of(state, "records"))
+    target = number_in(state, "forget_target")
+    fewest: int | None = None
+    bill: Bill | None = None
+    try:
+        fewest = run.epochs_to_forget(target, delta, records)
+    except TargetUnreachable as no:
+        text = (
+            f"no number of epochs is proven to reach it; the best is ε = {shown(no.best)}. "
+            "Training anew without them always does"
+        )
+    else:
+        forgetting = described(run, epochs=fewest, records=records)
+        text = _sentence(fewest, best_guarantee(forgetting, delta).epsilon(delta))
+        bill = bill_of(forgetting, delta)
+    yield (
+        "forget",
+        {
+            "epochs": None if fewest is None else exact(fewest),
+            "text": text,
+            "records": exact(records),
+            "target": exact(target),
+            "limit": target,
+            "delta": exact(delta),
+            "steps": None if fewest is None else exact(fewest * run.steps_per_epoch),
+            "staying": [] if bill is None else list(bill_in_words(bill)),
+            "dear": bill is not None and bill.dear,
+        },
+    )
+    points = []
+    for epochs in _grid(fewest):
+        try:
+            forgetting = described(run, epochs=epochs, records=records)
+            epsilon = best_guarantee(forgetting, delta).epsilon(delta)
+        except NotApplicable:
+            continue
+        points.append(point(float(epochs), epsilon, shown(epsilon), exact(epochs)))
+        yield "curve", {"chart": "forget", "series": "after the request", "points": points}
+
+
+def _sentence(epochs: int, cost: float) -> str:
+    if epochs == 0:
+        return f"the model is as good as retrained already: ε = {shown(cost)}"
+    return f"then the model is as good as retrained up to ε = {shown(cost)}"
+
+
+def _grid(fewest: int | None) -> list[int]:
+    """Numbers of epochs from 0 to twice those that are enough."""
+    top = 2 * max(fewest or 10, 4)
+    every = max(1, -(-top // _MOST))
+    return sorted({*range(0, top + 1, every), *([] if fewest is None else [fewest])})
+
+
+# A training on public data that come with scikit-learn, at an ε of the page.
+#
+# While it runs it shows steps and time, and nothing of the model, which a training has to keep to itself.
+
+
+_PAUSE = 0.1  # seconds between two signs of life
+_SHARE = 0.25  # of the records, kept to see how well the model does
+
+
+def demo_events(request: dict[str, Any]) -> Iterator[Event]:
+    """The events of a training. `request`: {"state"}, with `demo_epsilon`, `demo_data` and `demo_delta`."""
+    state = state_in(request)
+    epsilon = number_in(state, "demo_epsilon", above=0.0)
+    delta = number_in(state, "demo_delta", above=0.0, below=1.0)
+    kind = validate.choice("demo_data", text_of(state, "demo_data"), ("cancer", "digits"))
+    yield "progress", {"over": 0, "steps": 0, "text": "reading the data and planning"}
+    train, test, classes, ranges = _data(kind)
+    model = _model(epsilon, delta, classes, ranges)
+    yield from _trained(model, train)
+    x, y = test
+    share = float(np.mean(model.predict(x) == y))
+    plainly = _without_privacy(train, test)
+    width = math.sqrt(max(share * (1.0 - share), 0.25 / len(y)) / len(y))
+    run = model.run_
+    yield (
+        "trained",
+        {
+            "epsilon": shown(model.guarantee_.epsilon(delta)),
+            "delta": exact(delta),
+            "target": exact(epsilon),
+            "accuracy": accuracy(share, width),
+            "without": accuracy(plainly, width),
+            "records": exact(len(train[1])),
+            "tested": exact(len(y)),
+            "epochs": exact(run.epochs) if run.epochs is not None else exact(run.steps),
+            "before": model.moments_ is not None,
+            "method": model.guarantee_.method,
+            "state": state_of(run, delta),
+        },
+    )
+    yield "assumptions", {"rows": assumptions(model.guarantee_)}
+
+
+def _data(kind: str) -> tuple[Any, Any, list[int], Any]:
+    """Records to train with and to test on, the classes, and the public ranges of the features."""
+    from sklearn import datasets
+    from sklearn.model_selection import train_test_split
+
+    bunch = datasets.load_digits() if kind == "digits" else datasets.load_breast_cancer()
+    x = np.asarray(bunch.data, dtype=np.float64)
+    # Public knowledge about public data; of data of one's own the ranges must not be looked up in them.
+    low, high = (0.0, 16.0) if kind == "digits" else (x.min(axis=0), x.max(axis=0))
+    scaled = (x - low) / (high - low) - 0.5
+    a, b, c, d = train_test_split(scaled, bunch.target, test_size=_SHARE, random_state=0)
+    return (
+        (a, c),
+        (b, d),
+        list(range(len(bunch.target_names))),
+        float(np.max(np.linalg.norm(scaled, axis=1))),
+    )
+
+
+def _model(epsilon: float, delta: float, classes: list[int], norm: float) -> Any:
+    from pabi.learn import PrivateLogisticRegression
+
+    return PrivateLogisticRegression(
+        epsilon=epsilon, delta=delta, feature_norm=norm, classes=classes, verbose=True
+    )
+
+
+def _trained(model: Any, train: tuple[Any, Any]) -> Iterator[Event]:
+    """Fits the model in a thread, and tells how far it is."""
+    signs: queue.Queue[tuple[int, int] | Exception | None] = queue.Queue()
+
+    def fit() -> None:
+        try:
+            with heard_by(lambda over, steps: signs.put((over, steps))):
+                model.fit(*train)
+        except Exception as bad:
+            signs.put(bad)
+        signs.put(None)
+
+    begin, last = perf_counter(), 0.0
+    threading.Thread(target=contextvars.copy_context().run, args=(fit,), daemon=True).start()
+    while (sign := signs.get()) is not None:
+        if isinstance(sign, Exception):
+            raise sign
+        spent = perf_counter() - begin
+        if spent - last > _PAUSE or sign[0] == sign[1]:
+            last = spent
+            text = f"step {exact(sign[0])} of {exact(sign[1])}, {plain(spent, decimals=1)} s"
+            yield "progress", {"over": sign[0], "steps": sign[1], "text": text}
+
+
+def _without_privacy(train: tuple[Any, Any], test: tuple[Any, Any]) -> float:
+    """How well the same kind of model does that protects nobody."""
+    from sklearn.linear_model import LogisticRegression
+
+    return float(LogisticRegression(max_iter=1000).fit(*train).score(*test))

@@ -1,13 +1,4 @@
-"""Processes that calculate, each one job at a time, so that a slow one neither blocks others nor has to end.
-
-A job is a generator of events. Where nobody waits for it any more it stops at its next event, or its process
-is ended.
-
-The first process is made at once and loads what the first answer needs. All others are forked from a server
-(`multiprocessing.forkserver`) that has loaded everything and has accounted for runs of each kind, so that
-they have nothing left to load. That server begins when the first answer is given, because both would want
-the same processors.
-"""
+"""Processes that compute for the page, and the calculations by name."""
 
 from __future__ import annotations
 
@@ -16,18 +7,32 @@ import multiprocessing
 import signal
 import sys
 import threading
-from collections.abc import AsyncGenerator, Iterator
+import warnings
+from collections.abc import AsyncGenerator, Iterator, Mapping
+from importlib import import_module
 from multiprocessing.connection import Connection
 from time import monotonic
+from types import MappingProxyType
 from typing import Any
 
 import anyio
+import numpy as np
 from anyio.to_thread import run_sync
+
+from pabi.cli.explorer.state import label_of
+from pabi.numbers.errors import (
+    BudgetExceeded,
+    InvalidInput,
+    NotApplicable,
+    PrivacyWarning,
+    TargetUnreachable,
+)
+from pabi.numbers.showing import shown
 
 Event = tuple[str, dict[str, Any]]
 
 # A new process imports again what was started; that is free where it was preloaded.
-_PRELOAD = ["__main__", "pabi.cli", "pabi.explorer.readiness"]
+_PRELOAD = ["__main__", "pabi.cli", "pabi.cli.explorer.readiness"]
 END, STOP = "end", "stop"
 _LOOK = 0.05  # seconds between two looks at whether somebody left
 _PATIENCE = 0.3  # seconds that a job may take to notice that nobody waits for it
@@ -204,7 +209,6 @@ def serve(pipe: Connection, other: Connection | None = None) -> None:
     if other is not None:
         other.close()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # where `_deaf` can do nothing
-    from pabi.explorer.jobs import events
 
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
         while True:
@@ -216,3 +220,66 @@ def serve(pipe: Connection, other: Connection | None = None) -> None:
                 if pipe.poll():
                     break
             pipe.send((END, {}))
+
+
+# The calculations by name, and their errors as events: what a process of `pabi.cli.explorer.workers`
+# runs.
+
+
+# The module and the function of each. A module is loaded when its job is first asked for, so that the first
+# picture does not wait for those of other views.
+_JOBS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "run": ("run_view", "events"),
+        "plan": ("run_view", "plan_events"),
+        "compare": ("run_view", "comparison"),
+        "check": ("views", "check_events"),
+        "budget": ("views", "budget_events"),
+        "forget": ("views", "forget_events"),
+        "demo": ("views", "demo_events"),
+        "export": ("views", "exported"),
+        "report": ("views", "reported"),
+        "import": ("views", "imported"),
+    }
+)
+NAMES = frozenset(_JOBS)
+
+
+def calculation(job: str) -> Any:
+    """The function of a job, from a request to its events."""
+    module, function = _JOBS[job]
+    return getattr(import_module(f"pabi.cli.explorer.{module}"), function)
+
+
+def events(job: str, request: dict[str, Any]) -> Iterator[Event]:
+    """What a job yields; an error ends it with one event that says why in a sentence."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", PrivacyWarning)
+        try:
+            with np.errstate(all="ignore"):
+                yield from calculation(job)(request)
+        except Exception as bad:
+            yield "error", _problem(bad)
+        texts = list(dict.fromkeys(str(warning.message) for warning in caught))
+    if texts:
+        yield "warning", {"messages": texts}
+
+
+def _problem(bad: Exception) -> dict[str, Any]:
+    """An error for the page: which control, its label, and the sentence."""
+    match bad:
+        case InvalidInput():
+            reason = str(bad).removeprefix(f"{bad.field}: ")
+            control, label = label_of(bad.field)
+            return {"control": control, "message": f"{label}: {reason}"}
+        case TargetUnreachable():
+            best = "" if "best" in str(bad) else f"; the best reachable ε is {shown(bad.best)}"
+            return {"message": f"{bad}{best}"}
+        case NotApplicable() | BudgetExceeded():
+            return {"message": str(bad)}
+        case MemoryError():
+            return {"message": "there is not enough memory for this description"}
+        case _:
+            name = type(bad).__name__
+            return {"message": f"unexpected {name}: {bad}; please report this as a defect of pabi"}

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pabi.execute.cells import cells_of, joined, typed
 from pabi.execute.large_tables import LargeTable, number_type
 from pabi.execute.source_files import (
     arrow_columns,
@@ -21,7 +22,6 @@ from pabi.execute.source_files import (
     require_whole_files,
 )
 from pabi.execute.sources import readable, slices, storage
-from pabi.features.cells import cells_of, joined, typed
 from pabi.numbers.errors import InvalidInput, extra
 
 Read = Callable[[], NDArray[Any]]

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from pabi.describe.runs import NoisySGD
 from pabi.describe.scalar_losses import LinearLoss
 from pabi.execute.blocks import Rows, rows_in
+from pabi.execute.cells import PLAIN, cells_of, typed
 from pabi.execute.engine import PerRecordGradients, clipped_sum
 from pabi.execute.hiding import read_only, returned
 from pabi.execute.layouts import in_a_row
@@ -21,10 +22,16 @@ from pabi.execute.linear_gradients import LossGradients
 from pabi.execute.records import Records, numbers_of
 from pabi.execute.sources import frame_rows
 from pabi.execute.sums import GradientSum, RemoteGradients, Total, UserRows
-from pabi.features.cells import PLAIN, cells_of, typed
 from pabi.integrations.dask.blocks import Columns, PartitionedTable
-from pabi.integrations.dask.tasks import Hidden, Refusal
-from pabi.integrations.dask.workers import arithmetic, check_alike, gathered, release, trusted
+from pabi.integrations.dask.tasks import (
+    Hidden,
+    Refusal,
+    arithmetic,
+    check_alike,
+    gathered,
+    release,
+    trusted,
+)
 from pabi.numbers.errors import InvalidInput, extra
 from pabi.numbers.rounding import Array
 

@@ -16,7 +16,7 @@ from pabi.execute.engine import Trained, TrainOptions, train_and_keep
 from pabi.execute.hiding import refuse_unenforceable
 from pabi.integrations.dask.blocks import Columns, blocks_of
 from pabi.integrations.dask.sums import ClusterGradients, Declared, OwnGradients, Recipe
-from pabi.integrations.dask.workers import check_client
+from pabi.integrations.dask.tasks import check_client
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 

@@ -19,11 +19,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pabi.budget.ledger import Ledger
-from pabi.describe.orders import FixedSizes
-from pabi.describe.runs import NoisySGD
+from pabi.describe.batches import BallsInBins, Batches, FixedSize, FixedSizes, Poisson
+from pabi.describe.runs import COUNT, NoisySGD
 from pabi.describe.updates import SGD, Adam, Momentum, Other, Update
 from pabi.execute.batches import batch_rows
 from pabi.execute.blocks import refuse_small
+from pabi.execute.checkpoint import Randomness
 from pabi.execute.hiding import (
     Terms,
     checked,
@@ -34,13 +35,12 @@ from pabi.execute.hiding import (
     unshown,
     walk_of,
 )
-from pabi.execute.randomness import Randomness
 from pabi.execute.records import numbers_of
 from pabi.execute.sums import Limit, noise_factor
-from pabi.guarantees.guarantee import Guarantee
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, extra
 from pabi.numbers.rounding import HALF_ULP, Array
+from pabi.tradeoff.guarantee import Guarantee
 
 # The parts of a step that JAX traces: clipped sums, noisy directions, updates.
 
@@ -470,3 +470,77 @@ def _filled(batches: list[Any], width: int) -> Array:
     for filled, batch in zip(rows, batches, strict=True):
         filled[: len(batch)] = batch
     return rows
+
+
+# The batch selection of jax-privacy as batch schemes of pabi.
+
+
+def from_batch_selection(strategy: Any, *, n: int, divisor: int) -> Batches:
+    """The batch scheme that a strategy of jax-privacy draws.
+
+    Parameters
+    ----------
+    strategy : jax_privacy.batch_selection.BatchSelectionStrategy
+        `CyclicPoissonSampling` with cycle_length=1, `BallsInBinsSampling` or `FixedBatchSampling`.
+    n : int
+        Records.
+    divisor : int
+        What the training divides a batch's sum by, whatever the batch's own length.
+
+    Returns
+    -------
+    Batches
+        `Poisson`, `BallsInBins` or `FixedSize`. A run has as many steps as `strategy.iterations` says.
+
+    Raises
+    ------
+    InvalidInput
+        For a strategy that no scheme fits: cycles of Poisson batches, b-min-sep sampling, batches that are
+        cut, draws with replacement, and a divisor other than the size of fixed batches, or one of which
+        ⌈n/divisor⌉ is not the number of bins.
+
+    References
+    ----------
+    docs, "I use optax".
+    """
+    selection = extra("jax_privacy.batch_selection", "jax")
+    n, divisor = COUNT("n", n), COUNT("divisor", divisor)
+    if type(strategy) is selection.CyclicPoissonSampling:
+        return _poisson(strategy, divisor)
+    if type(strategy) is selection.BallsInBinsSampling:
+        return _bins(strategy, n, divisor)
+    if type(strategy) is selection.FixedBatchSampling:
+        return _fixed(strategy, divisor)
+    raise _refusal(f"a {type(strategy).__name__}")
+
+
+def _refusal(what: str) -> InvalidInput:
+    return InvalidInput("strategy", f"expected batches that pabi has a scheme for, got {what}")
+
+
+def _poisson(strategy: Any, divisor: int) -> Poisson:
+    if strategy.cycle_length != 1:
+        raise _refusal(f"Poisson sampling in a cycle of {strategy.cycle_length}")
+    if strategy.truncated_batch_size is not None:
+        raise _refusal("batches that are cut: one record's membership then depends on the others")
+    return Poisson(divisor, probability=strategy.sampling_prob)
+
+
+def _bins(strategy: Any, n: int, divisor: int) -> BallsInBins:
+    bins = BallsInBins(divisor)
+    if bins.per_epoch(n) != strategy.cycle_length:
+        raise InvalidInput(
+            "divisor",
+            f"expected one with ⌈n/divisor⌉ = {strategy.cycle_length}, the number of bins, got {divisor}",
+        )
+    return bins
+
+
+def _fixed(strategy: Any, divisor: int) -> FixedSize:
+    if strategy.replace:
+        raise _refusal("draws with replacement: a record can be in a batch twice")
+    if strategy.batch_size != divisor:
+        raise InvalidInput(
+            "divisor", f"expected {strategy.batch_size}, the size of batches, got {divisor}"
+        )
+    return FixedSize(divisor)

@@ -10,13 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from pabi.describe.batches import Poisson
+from pabi.describe.batches import FixedSizes, Poisson
 from pabi.describe.files import from_dict, to_dict
-from pabi.describe.orders import FixedSizes
 from pabi.describe.runs import NoisySGD
 from pabi.describe.updates import Other
 from pabi.describe.vector_losses import LINEAR_LOSSES
-from pabi.guarantees.guarantee import TESTING, Guarantee
 from pabi.integrations.opacus.describing import (
     NOTE,
     WRONG,
@@ -37,6 +35,7 @@ from pabi.integrations.opacus.optimizers import (
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, PrivacyWarning, extra, warn_once
 from pabi.numbers.showing import exact
+from pabi.tradeoff.guarantee import TESTING, Guarantee
 
 _accountants: Any = extra("opacus.accountants", "opacus")
 

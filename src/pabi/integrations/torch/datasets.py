@@ -16,11 +16,11 @@ import numpy as np
 from pabi.describe.runs import NoisySGD
 from pabi.execute.engine import PerRecordGradients, Trained, TrainOptions, train_and_keep
 from pabi.execute.hiding import unshown
-from pabi.guarantees.guarantee import Guarantee
 from pabi.integrations.torch.library import same_draws, torch
 from pabi.learn.plans import together
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
+from pabi.tradeoff.guarantee import Guarantee
 
 _PAIRS = "expected a map-style dataset of pairs (input tensor, target)"
 

@@ -24,7 +24,6 @@ from pabi.execute.hiding import unshown
 from pabi.execute.large_records import RowMap
 from pabi.execute.linear_gradients import LossGradients
 from pabi.execute.records import Records
-from pabi.guarantees.guarantee import Guarantee
 from pabi.integrations.torch.datasets import (
     BY_RECORD,
     FROZEN,
@@ -46,12 +45,12 @@ from pabi.integrations.torch.library import (
     refuse_emulation,
     torch,
 )
-from pabi.learn.documentation import PREPROCESSING
-from pabi.learn.plans import released_moments, together, whitening
+from pabi.learn.plans import PREPROCESSING, released_moments, together, whitening
 from pabi.learn.rows import warn_if_shortened
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array, down
+from pabi.tradeoff.guarantee import Guarantee
 
 # A linear layer at the end of a module: the features that it sees, its weights in and out.
 

@@ -1,6 +1,6 @@
 """The tables and figures of the papers behind pabi, computed anew: `pabi reproduce`.
 
-One package a paper; a module holds the tables and figures that share their runs, and lists them in its
+A module holds the tables and figures of one paper, or those that share their runs, and lists them in its
 `ARTEFACTS`. Only the command imports this package.
 """
 
@@ -8,40 +8,40 @@ from __future__ import annotations
 
 import importlib
 
+from pabi.literature.papers.artefact import Artefact
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.showing import suggestion
-from pabi.papers.artefact import Artefact
 
 # The module of every table and figure, in the papers' order.
 _HOMES = {
-    "bravo/table-1": "bravo.classes",
-    "bravo/figure-1": "bravo.steps",
-    "bravo/figure-2": "bravo.shape",
-    "bok/table-1": "bok.logistic",
-    "bok/table-2": "bok.accuracies",
-    "bok/table-3": "bok.logistic",
-    "bok/table-4": "bok.logistic",
-    "bok/table-5": "bok.accuracies",
-    "bok/table-6": "bok.accuracies",
-    "bok/table-7": "bok.full_batches",
-    "bok/table-8": "bok.full_batches",
-    "bok/table-9": "bok.cyclic",
-    "bok/table-10": "bok.cyclic",
-    "bok/table-11": "bok.cyclic",
-    "bok/table-12": "bok.cyclic",
-    "bok/figure-1": "bok.full_batches",
-    "bok/figure-2": "bok.tradeoffs",
-    "bok/figure-3": "bok.processes",
-    "bok/figure-4": "bok.tradeoffs",
-    "bok/figure-5": "bok.processes",
-    "bok/figure-6": "bok.full_batches",
-    "bok/figure-7": "bok.full_batches",
-    "bok/figure-8": "bok.cyclic",
-    "bok/figure-9": "bok.cyclic",
-    "bok/figure-10": "bok.random_batches",
-    "kong-ribero/table-1": "kong_ribero",
-    "langevin-universality/table-1": "langevin_universality.risks",
-    "langevin-universality/figure-1": "langevin_universality.balance",
+    "bravo/table-1": "other_tables",
+    "bravo/figure-1": "other_tables",
+    "bravo/figure-2": "other_tables",
+    "bok/table-1": "bok_runs",
+    "bok/table-2": "bok_runs",
+    "bok/table-3": "bok_runs",
+    "bok/table-4": "bok_runs",
+    "bok/table-5": "bok_runs",
+    "bok/table-6": "bok_runs",
+    "bok/table-7": "bok_runs",
+    "bok/table-8": "bok_runs",
+    "bok/table-9": "bok_curves",
+    "bok/table-10": "bok_curves",
+    "bok/table-11": "bok_curves",
+    "bok/table-12": "bok_curves",
+    "bok/figure-1": "bok_runs",
+    "bok/figure-2": "bok_curves",
+    "bok/figure-3": "bok_curves",
+    "bok/figure-4": "bok_curves",
+    "bok/figure-5": "bok_curves",
+    "bok/figure-6": "bok_runs",
+    "bok/figure-7": "bok_runs",
+    "bok/figure-8": "bok_curves",
+    "bok/figure-9": "bok_curves",
+    "bok/figure-10": "bok_curves",
+    "kong-ribero/table-1": "other_tables",
+    "langevin-universality/table-1": "other_tables",
+    "langevin-universality/figure-1": "other_tables",
 }
 
 
@@ -56,4 +56,4 @@ def artefact(name: str) -> Artefact:
         hint = suggestion(name, names(), quoted=True) or "; see pabi reproduce --list"
         raise InvalidInput("name", f"nothing to reproduce is called {name!r}{hint}")
     artefacts: dict[str, Artefact] = importlib.import_module(f"{__name__}.{_HOMES[name]}").ARTEFACTS
-    return artefacts[name.rpartition("/")[2]]
+    return artefacts[name]

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from pabi.draw.paper_figures import Figure
+from pabi.show.themes import Figure
 
 # What the reproduction of a table or a figure consists of: numbers beside numbers, or curves.
 
@@ -93,7 +93,7 @@ def printed(
 
 @dataclass(frozen=True)
 class Part:
-    """A piece of work that takes time: a function of `pabi.papers.work` by name, and plain data for it."""
+    """A piece of work that takes time: a function of `literature.papers.work` by name, and its plain data."""
 
     function: str
     arguments: Mapping[str, Any]

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pabi
-from pabi.papers import work
-from pabi.papers.artefact import Part
+from pabi.literature.papers import work
+from pabi.literature.papers.artefact import Part
 
 
 def run_parts(

@@ -10,8 +10,8 @@ import numpy as np
 
 from pabi.describe.files import from_dict
 from pabi.describe.runs import NoisySGD
+from pabi.literature.papers.writing import Digits, read_digits
 from pabi.numbers.errors import PrivacyWarning
-from pabi.papers.writing import Digits, read_digits
 
 CLASSES = 10
 

@@ -15,11 +15,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pabi.draw.paper_figures import Figure, draw, draw_text
-from pabi.draw.themes import Theme, style
+from pabi.literature.papers.artefact import Artefact, Entry, PrintedTable, Result
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.showing import aligned, as_printed, exact, plain, shown
-from pabi.papers.artefact import Artefact, Entry, PrintedTable, Result
+from pabi.show.themes import Figure, Theme, draw, draw_text, style
 
 # The MNIST digits, from a file or from OpenML.
 

@@ -1,6 +1,6 @@
-"""The kinds of factors that a bound is made of: one file a kind, which knows all about it.
+"""The kinds of factors that a bound is made of: one class a kind, which knows all about it.
 
-Each file declares its class as `FACTOR`; a new kind is one new file in this folder.
+Each file declares its classes as `FACTORS`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ from functools import cache
 from types import MappingProxyType
 from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar
 
-from pabi.verification.arithmetic import Weighted, closed, dominated, integer
+from pabi.verification.arithmetic import Refused, Weighted, closed, dominated, integer
 from pabi.verification.discovery import declared
-from pabi.verification.limits import Refused
 
 _NO_FACTORS = ("product", "best")  # trade-off functions that are no factors
 
@@ -151,8 +150,8 @@ class Epsilons(Listed[tuple[float, int]]):
 
 @cache
 def kinds() -> tuple[type[Factor], ...]:
-    """The classes of all kinds of factors, one a file of this folder."""
-    return tuple(declared(__name__, __path__, "FACTOR"))
+    """The classes of all kinds of factors."""
+    return tuple(kind for kinds in declared(__name__, __path__, "FACTORS") for kind in kinds)
 
 
 def _readers(names: Callable[[type[Factor]], Iterable[str]]) -> Mapping[str, type[Factor]]:

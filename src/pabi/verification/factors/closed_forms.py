@@ -1,23 +1,33 @@
-"""Mixtures of Gaussians: (probability, μ) for every case.
-
-δ_{G(μ)}(ε) grows with μ at every ε, so that moving probability to larger μ, or adding some, can only weaken a
-guarantee.
-"""
+"""Kinds of factors that have closed forms: Gaussians, groups, failures, Laplaces, ranges, pure ones."""
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from flint import arb, fmpq
 
-from pabi.verification.arithmetic import dominated, double_above, root_up
-from pabi.verification.factors import Factor, several
-from pabi.verification.limits import Refused, timed
+from pabi.verification.arithmetic import (
+    Refused,
+    dominated,
+    double_above,
+    integer,
+    nonnegative,
+    root_up,
+    timed,
+)
+from pabi.verification.factors import Epsilons, Factor, Repeated, several
+
+# Mixtures of Gaussians: (probability, μ) for every case.
+#
+# δ_{G(μ)}(ε) grows with μ at every ε, so that moving probability to larger μ, or adding some, can only
+# weaken a guarantee.
+
 
 Part = tuple[Fraction, float]
 
@@ -158,4 +168,198 @@ def _hypotenuse(a: float, b: float) -> float:
     return root_up(arb(a) * arb(a) + arb(b) * arb(b))
 
 
-FACTOR = Gaussians
+# Groups of units: the trade-off function of a chain of adjacent data sets, from that of one link.
+
+
+class AdjacentChain(NamedTuple):
+    """`times` chains of `size` links, and one link's trade-off function as JSON text."""
+
+    base: str
+    size: int
+    times: int
+
+
+class GroupFactors(Repeated[AdjacentChain]):
+    """Chains, each of links whose function is claimed as it is written."""
+
+    CURVES = MappingProxyType({"grouped": ("base", "size")})
+
+    @classmethod
+    def read(cls, curve: Any, count: int) -> Self:
+        """`count` chains as a trade-off function in JSON states them. What one link proves is compared by its
+        text, which the theorem has checked."""
+        several(curve, count)
+        size = integer("size", curve["size"])
+        if size < 2:
+            raise Refused(f"size: expected at least 2, got {size}")
+        return cls((AdjacentChain(json.dumps(curve["base"], sort_keys=True), size, count),))
+
+    def missing(self, claimed: Self) -> str | None:
+        """A sentence if some chain is not among the claimed ones as often; else None."""
+        for one in dict.fromkeys((entry.base, entry.size) for entry in self.entries):
+            if claimed._count(one) < self._count(one):
+                return f"factors: a group of {one[1]} is not covered by the claimed ones"
+        return None
+
+    def _count(self, chain: tuple[str, int]) -> int:
+        """How often a chain of this link and length is listed."""
+        return sum(one.times for one in self.entries if (one.base, one.size) == chain)
+
+    def write(self, product: dict[str, Any]) -> None:
+        """Adds an entry for every chain to the `factors` of a product in JSON."""
+        for one in self.entries:
+            curve = {"kind": "grouped", "base": json.loads(one.base), "size": one.size}
+            product["factors"].append(curve | {"count": one.times})
+
+    @property
+    def text(self) -> str:
+        """The first chain, in words."""
+        return f"groups of {self.entries[0].size}"
+
+
+# A probability with which nothing is promised: it is added to δ at every ε.
+
+
+@dataclass(frozen=True)
+class Failure(Factor):
+    """The probability with which nothing is promised; those of several releases add up."""
+
+    probability: Fraction = Fraction(0)
+
+    KEY = "failure"
+
+    @classmethod
+    def read(cls, curve: Any, count: int) -> Self:
+        """The failure that a product in JSON states."""
+        return cls(Fraction(nonnegative("failure", curve)))
+
+    @classmethod
+    def merged(cls, factors: Sequence[Self]) -> Self:
+        """The failure of several releases, whose probabilities add up."""
+        return cls(sum((factor.probability for factor in factors), Fraction(0)))
+
+    def missing(self, claimed: Self) -> str | None:
+        """A sentence if the claimed probability is less; else None."""
+        if self.probability <= claimed.probability:
+            return None
+        needed, stated = float(self.probability), float(claimed.probability)
+        return f"failure: expected at least {needed!r}, got {stated!r}"
+
+    def write(self, product: dict[str, Any]) -> None:
+        """States the probability in a product in JSON, rounded up and at most 1."""
+        product["failure"] = double_above(min(self.probability, Fraction(1)))
+
+    @property
+    def size(self) -> int:
+        """0, as a failure is no factor."""
+        return 0
+
+    @property
+    def revealed(self) -> float:
+        """0, as a failure does not tell bounds on one release apart."""
+        return 0.0
+
+    @property
+    def text(self) -> str:
+        """The failure and its probability, in words."""
+        return f"nothing with probability {float(self.probability)!r}"
+
+
+# Laplace mechanisms: noise whose scale is 1/ε of what a record moves.
+
+
+class Laplaces(Epsilons):
+    """Laplace mechanisms of several ε, on all records."""
+
+    CURVES = MappingProxyType({"laplace": ("epsilon", "probability")})
+    CALLED = "Laplace mechanisms"
+
+    @classmethod
+    def read(cls, curve: Any, count: int) -> Self:
+        """`count` mechanisms of the ε that a trade-off function in JSON states. Refused on random batches."""
+        several(curve, count)
+        if nonnegative("probability", curve["probability"]) != 1.0:
+            raise Refused(f"probability: expected 1, got {curve['probability']!r}")
+        return cls(((nonnegative("epsilon", curve["epsilon"]), count),))
+
+    @staticmethod
+    def curve(epsilon: float) -> dict[str, Any]:
+        """The trade-off function of the Laplace mechanism of ε, in JSON."""
+        return {"kind": "laplace", "epsilon": epsilon, "probability": 1.0}
+
+    @property
+    def revealed(self) -> float:
+        """About the zero-concentrated privacy: the lesser of ε and ε²/2 for each."""
+        return sum(n * min(e, 0.5 * e * e) for e, n in self.entries)
+
+    @property
+    def text(self) -> str:
+        """The first mechanism, in words."""
+        return f"a Laplace mechanism of ε = {self.entries[0][0]!r}"
+
+
+# Bounded ranges: mechanisms whose log-likelihood ratios lie in an interval of length ε.
+
+
+class BoundedRanges(Epsilons):
+    """Bounded ranges of several lengths ε."""
+
+    CURVES = MappingProxyType({"bounded_range": ("epsilon",)})
+    CALLED = "bounded ranges"
+
+    @classmethod
+    def read(cls, curve: Any, count: int) -> Self:
+        """`count` bounded ranges of the ε that a trade-off function in JSON states."""
+        several(curve, count)
+        return cls(((nonnegative("epsilon", curve["epsilon"]), count),))
+
+    @staticmethod
+    def curve(epsilon: float) -> dict[str, Any]:
+        """The trade-off function of a bounded range of length ε, in JSON."""
+        return {"kind": "bounded_range", "epsilon": epsilon}
+
+    @property
+    def revealed(self) -> float:
+        """About the zero-concentrated privacy: the lesser of ε and ε²/8 for each."""
+        return sum(n * min(e, e * e / 8.0) for e, n in self.entries)
+
+    @property
+    def text(self) -> str:
+        """The first bounded range, in words."""
+        return f"a bounded range of {self.entries[0][0]!r}"
+
+
+# Pure differential privacy: ε at δ = 0.
+
+
+class PureFactors(Epsilons):
+    """Releases that are ε-DP."""
+
+    CURVES = MappingProxyType({"approx_dp": ("epsilon", "delta")})
+    CALLED = "pure factors"
+
+    @classmethod
+    def read(cls, curve: Any, count: int) -> Self:
+        """`count` factors of the ε that a trade-off function in JSON states. Refused unless δ is 0."""
+        several(curve, count)
+        if nonnegative("delta", curve["delta"]) > 0.0:
+            raise Refused(f"delta: expected 0, got {curve['delta']!r}")
+        return cls(((nonnegative("epsilon", curve["epsilon"]), count),))
+
+    @staticmethod
+    def curve(epsilon: float) -> dict[str, Any]:
+        """The trade-off function of ε-DP, in JSON."""
+        return {"kind": "approx_dp", "epsilon": epsilon, "delta": 0.0}
+
+    @property
+    def revealed(self) -> float:
+        """About the zero-concentrated privacy: the lesser of ε and ε²/2 for each."""
+        return sum(n * min(e, 0.5 * e * e) for e, n in self.entries)
+
+    @property
+    def text(self) -> str:
+        """The first factor, in words."""
+        return f"ε = {self.entries[0][0]!r} at δ = 0"
+
+
+FACTORS = (Gaussians, GroupFactors, Failure, Laplaces, BoundedRanges, PureFactors)

@@ -1,7 +1,7 @@
-"""The theorems that the checker knows: one file each, or for a family that shares a proof.
+"""The theorems that the checker knows, by families that share a proof.
 
 Each file declares `THEOREMS`: the name in a certificate → the subjects that it speaks of, and how it is
-checked for them. A new theorem is one new file in this folder.
+checked for them. A new theorem needs no line elsewhere.
 """
 
 from __future__ import annotations

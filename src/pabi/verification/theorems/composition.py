@@ -1,26 +1,65 @@
-"""Composition: every step is charged for what it reveals, Σ (s_k/σ_k)² over the uses of a record."""
+"""Composition, of all kinds, and privacy of groups."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
+from itertools import product
 from typing import Any, assert_never
 
 import numpy as np
 from flint import arb, fmpq
 
-from pabi.verification.arithmetic import check_cost, closed, columns, fraction_of, groups, root_up
-from pabi.verification.bounds import JointBound
-from pabi.verification.chains import of_runs
+from pabi.describe.accounted import group_sentences
+from pabi.tradeoff.certificate import stated_sentence
+from pabi.tradeoff.guarantee import INDEPENDENT
+from pabi.tradeoff.selection import ENTERED, refusing_above, refusing_divergences_above
+from pabi.verification.arithmetic import (
+    Refused,
+    check_cost,
+    closed,
+    columns,
+    double_above,
+    exact,
+    fraction_of,
+    groups,
+    positions,
+    root_up,
+    timed,
+)
+from pabi.verification.bounds import (
+    Bounds,
+    JointBound,
+    read_bounds,
+    several_releases,
+    square_below,
+    uncovered,
+)
 from pabi.verification.drawn_runs import DrawnRun
-from pabi.verification.factors.gaussians import Gaussians, Part, read_mu
-from pabi.verification.iterations import KEYS, claimed_mu, named_with_cells
-from pabi.verification.iterations import proven as proven_of_iteration
-from pabi.verification.limits import Refused, positions, timed
+from pabi.verification.factors.closed_forms import (
+    Gaussians,
+    GroupFactors,
+    Part,
+    PureFactors,
+    read_mu,
+)
+from pabi.verification.factors.divergences import Divergences, read_order
 from pabi.verification.ordered_runs import OrderedRun
+from pabi.verification.renyi import least_divergence
 from pabi.verification.schemes import Exchange, KnownPositions, SecretEveryEpoch, SecretOnce
-from pabi.verification.subjects import Iteration
-from pabi.verification.theorem import Names, Payload, ProofCheck, Proven, named
-from pabi.verification.theorems.diffusions import PATH
+from pabi.verification.subjects import (
+    KEYS,
+    Iteration,
+    Members,
+    Releases,
+    StatedMechanism,
+    claimed_mu,
+    named_with_cells,
+    of_runs,
+)
+from pabi.verification.subjects import proven as proven_of_iteration
+from pabi.verification.theorem import Finding, Names, Payload, ProofCheck, Proven, named
+from pabi.verification.theorems.mechanisms import PATH
 
 _GAUSSIANS = "Dong, Roth, Su 2022, Cor. 3.3"
 _REPLACED = f"{_GAUSSIANS}; docs, Random batches (Theorem 32a)"
@@ -156,7 +195,7 @@ def _paid(s: float, sigma: float) -> Any:
     return ratio * ratio
 
 
-THEOREMS = {
+_COMPOSITION = {
     "composition": {
         **of_runs(
             ordered=ProofCheck(
@@ -171,3 +210,210 @@ THEOREMS = {
         Iteration: ProofCheck(KEYS, _iteration, named_with_cells("composition", _GAUSSIANS, PATH)),
     }
 }
+
+# Releases that were chosen one after the other, under a bound on what they add up to (docs, "Theory",
+# 16).
+#
+# The bound was fixed beforehand and is what is claimed: what the releases listed here amount to says
+# nothing of those that other outcomes would have led to. The sum is one of μ², or of Rényi divergences of
+# one order, which was fixed beforehand as well.
+
+
+def _of_squares(releases: Releases, payload: Payload) -> Proven:
+    claim = payload["claim"]
+    closed("the claim", claim, ("mu",))
+    mu = _finite("mu", claim["mu"])
+    total = _sum(releases, _square, "no Gaussian is known to lie below what it proves")
+    if not total <= exact(mu) * exact(mu):
+        raise Refused(f"mu: the parts amount to more than the bound {mu!r}")
+    return _proven(releases, refusing_above(mu), JointBound.gaussian(mu))
+
+
+def _of_divergences(releases: Releases, payload: Payload) -> Proven:
+    claim = payload["claim"]
+    closed("the claim", claim, ("tradeoff",))
+    closed("the trade-off function", claim["tradeoff"], ("kind", "order", "rho"))
+    order, rho = read_order(claim["tradeoff"]["order"]), _finite("rho", claim["tradeoff"]["rho"])
+    total = _sum(
+        releases,
+        lambda bounds: least_divergence(bounds, order),
+        f"no finite divergence of order {order!r} follows from what it proves",
+    )
+    if not total <= exact(rho):
+        raise Refused(f"rho: the parts amount to more than the bound {rho!r}")
+    bound = JointBound.of(Divergences.single(order, rho))
+    return _proven(releases, refusing_divergences_above(order, rho), bound)
+
+
+def _sum(releases: Releases, charge: Callable[[Bounds], Any], unknown: str) -> Any:
+    """What all parts are charged with, a rational number. Refused where one has no finite charge."""
+    if releases.adjacency == "retrained":
+        raise Refused("adjacency: forgetting supposes that no request reacts to a release")
+    total: Any = fmpq(0)
+    charges: dict[Bounds, Any] = {}
+    for i, finding in enumerate(timed(releases.findings)):
+        bounds = finding.claimed
+        if bounds not in charges:  # many releases are alike
+            charges[bounds] = charge(bounds)
+        if charges[bounds] is None:
+            raise Refused(f"part {i + 1}: {unknown}")
+        total += charges[bounds]
+    return total
+
+
+def _square(bounds: Bounds) -> Any:
+    """The least μ² with G(μ) below one of the bounds; None where none is known."""
+    squares = [s for bound in bounds if (s := square_below(bound)) is not None]
+    return min(squares, default=None)
+
+
+def _finite(name: str, value: Any) -> float:
+    bound = read_mu(value)
+    if not bound < float("inf"):
+        raise Refused(f"{name}: expected a finite bound")
+    return bound
+
+
+def _proven(releases: Releases, sentence: str, bound: JointBound) -> Proven:
+    assumptions = [own for one in releases.findings for own in one.assumptions]
+    return Proven((*assumptions, INDEPENDENT, ENTERED, sentence), (bound,))
+
+
+_SQUARES, _DIVERGENCES = "adaptive composition", "adaptive composition of divergences"
+
+_ADAPTIVE = {
+    _SQUARES: {
+        Releases: ProofCheck(
+            ("parts", "claim"),
+            _of_squares,
+            named(_SQUARES, "Smith, Thakurta 2022; docs, Theory, 16"),
+        )
+    },
+    _DIVERGENCES: {
+        Releases: ProofCheck(
+            ("parts", "claim"),
+            _of_divergences,
+            named(_DIVERGENCES, "Feldman, Zrnic 2021; docs, Theory, 16"),
+        )
+    },
+}
+
+# Several releases from the same data, with independent randomness: their trade-off functions multiply.
+
+
+_SOURCE_COMPOSED = "Dong, Roth, Su 2022, Thm 3.2"
+_MOST = 64  # ways to name one composition
+
+
+def _check_composed(releases: Releases, payload: Payload) -> Proven:
+    assumptions = [sentence for one in releases.findings for sentence in one.assumptions]
+    bounds = several_releases([_carried(finding) for finding in releases.findings])
+    return Proven((*assumptions, INDEPENDENT), bounds)
+
+
+def _carried(finding: Finding) -> Bounds:
+    """What a composition goes on with: what is proven, or what is claimed where that is in finer pieces."""
+    fine = any(factor.FINE for bound in finding.claimed for factor in bound.factors)
+    return finding.claimed if fine else finding.proven
+
+
+def _names_composed(releases: Releases) -> tuple[Names, ...]:
+    names = [finding.names for finding in releases.findings]
+    ways = 1
+    for one in names:
+        ways *= len(one)
+        if ways > _MOST:
+            raise Refused(f"parts: {len(names)} that may be named in too many ways")
+    joined = []
+    for choice in product(*names):
+        sources = dict.fromkeys(n.source for n in choice)
+        joined.append(
+            Names(" + ".join(n.method for n in choice), "; ".join((*sources, _SOURCE_COMPOSED)))
+        )
+    if releases.alike:
+        joined += [Names(f"{n.method}, {len(names)} times", n.source) for n in names[0]]
+    return tuple(joined)
+
+
+_COMPOSED = {"composed": {Releases: ProofCheck(("parts",), _check_composed, _names_composed)}}
+
+# Group privacy: data sets that differ in k units are joined by a chain of k adjacent pairs.
+#
+# Of a Gaussian link with μ the chain proves G(kμ), of ε-DP it proves kε-DP, and of any other the k-fold
+# function of the link's (docs, "Theory", 19).
+
+
+_METHOD = "group privacy"
+_SOURCE = "Dong, Roth, Su 2022, Thm 2.14; docs, Theory, 19"
+
+
+def _check_group(subject: Members, payload: Payload) -> Proven:
+    if subject.neighbours == "zero_out" and not subject.base.nulls:
+        raise Refused(
+            "member: it says more of a record than is true of one whose contribution is 0"
+        )
+    closed("the claim", payload["claim"], ("tradeoff",))
+    curve = payload["claim"]["tradeoff"]
+    bounds = (_numerical(subject, curve),) if curve["kind"] == "grouped" else _closed(subject)
+    sentences = group_sentences(subject.size, subject.base.unit, subject.neighbours)
+    return Proven((*subject.base.assumptions, *sentences), bounds)
+
+
+def _numerical(subject: Members, curve: Any) -> JointBound:
+    """The k-fold function of what a member's certificate claims."""
+    gap = uncovered(subject.base.claimed, read_bounds(curve["base"]))
+    if gap is not None:
+        raise Refused(f"base: {gap}")
+    if curve["size"] != subject.size:
+        raise Refused(f"size: expected {subject.size} in the claim, got {curve['size']!r}")
+    return JointBound.of(GroupFactors.read(curve, 1))
+
+
+def _closed(subject: Members) -> tuple[JointBound, ...]:
+    """What follows in closed form from the bounds on one member."""
+    bounds = []
+    for one in (*subject.base.proven, *subject.base.claimed):
+        gaussians, pure = one.only(Gaussians), one.only(PureFactors)
+        if gaussians is not None and len(gaussians.parts) == 1:
+            bounds.append(JointBound.gaussian(_times(gaussians.mu, subject.size)))
+        elif pure is not None and pure.size == 1:
+            epsilon = _times(pure.entries[0][0], subject.size)
+            bounds.append(JointBound.of(PureFactors(((epsilon, 1),))))
+    if not bounds:
+        raise Refused("claim: a chain of such links has no closed form")
+    return tuple(bounds)
+
+
+def _times(x: float | None, size: int) -> float:
+    """size·x, rounded up."""
+    if x is None or x == float("inf"):
+        return float("inf")
+    return double_above(size * Fraction(x))
+
+
+_GROUP = {
+    _METHOD: {
+        Members: ProofCheck(("member", "size", "claim"), _check_group, named(_METHOD, _SOURCE))
+    }
+}
+
+# A mechanism that somebody states by its trade-off function.
+#
+# Nothing is derived. The sentence among the assumptions says that the function is taken as it is stated;
+# what is checked is that a guarantee says no more than that.
+
+
+def _check(subject: StatedMechanism, payload: Payload) -> Proven:
+    bounds = read_bounds(payload["claim"]["tradeoff"])
+    return Proven((stated_sentence(subject.method, subject.source),), bounds)
+
+
+def _names(subject: StatedMechanism) -> tuple[Names, ...]:
+    return (Names(subject.method, subject.source),)
+
+
+_STATED = {
+    "stated mechanism": {StatedMechanism: ProofCheck(("mechanism", "claim"), _check, _names)}
+}
+
+THEOREMS = {**_COMPOSITION, **_ADAPTIVE, **_COMPOSED, **_GROUP, **_STATED}

@@ -10,7 +10,7 @@ from typing import Any, assert_never
 from flint import arb
 
 from pabi.numbers.encoding import read_floats
-from pabi.verification.arithmetic import check_cost, columns, integer
+from pabi.verification.arithmetic import Refused, check_cost, columns, integer, positions, timed
 from pabi.verification.cases import (
     CaseCheck,
     check_start,
@@ -19,15 +19,13 @@ from pabi.verification.cases import (
     worst_position,
 )
 from pabi.verification.derivation import Derived
-from pabi.verification.factors.gaussians import Part
-from pabi.verification.iterations import KEYS, claimed_mu, named_with_cells, proven
-from pabi.verification.limits import Refused, positions, timed
-from pabi.verification.moduli import Omega, least_of, pay, stated
+from pabi.verification.factors.closed_forms import Part
+from pabi.verification.losses import Omega, least_of, pay, stated
 from pabi.verification.ordered_runs import OrderedRun, UseSteps
 from pabi.verification.schemes import KnownPositions, SecretEveryEpoch, SecretOnce
-from pabi.verification.subjects import Iteration
+from pabi.verification.subjects import KEYS, Iteration, claimed_mu, named_with_cells, proven
 from pabi.verification.theorem import Payload, ProofCheck, Proven
-from pabi.verification.theorems.diffusions import LAST_POINT
+from pabi.verification.theorems.mechanisms import LAST_POINT
 
 _SOURCE = (
     "Bok, Su, Altschuler 2024, Thm C.3, for any modulus (docs, Shifts imply GDP); "

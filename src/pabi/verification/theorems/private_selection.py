@@ -13,15 +13,10 @@ from typing import Any
 from flint import arb, fmpq
 
 from pabi.describe.accounted import selection_sentences
-from pabi.verification.arithmetic import closed, double_below, nonnegative
-from pabi.verification.bounds import Bounds, JointBound, uncovered
-from pabi.verification.claims import read_bounds
-from pabi.verification.factors.bounded_ranges import BoundedRanges
-from pabi.verification.factors.gaussians import Gaussians
-from pabi.verification.factors.laplaces import Laplaces
-from pabi.verification.factors.pure import PureFactors
-from pabi.verification.factors.selections import Selections
-from pabi.verification.limits import Refused, timed
+from pabi.verification.arithmetic import Refused, closed, double_below, nonnegative, timed
+from pabi.verification.bounds import Bounds, JointBound, read_bounds, uncovered
+from pabi.verification.factors.closed_forms import BoundedRanges, Gaussians, Laplaces, PureFactors
+from pabi.verification.factors.divergences import Selections
 from pabi.verification.subjects import Trials
 from pabi.verification.theorem import Finding, Payload, ProofCheck, Proven, named
 

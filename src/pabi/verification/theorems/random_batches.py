@@ -1,10 +1,4 @@
-"""One-sided and two-sided shifts under random batches: the last steps hide a distance, each besides what the
-record adds to it.
-
-They share the blocks at the end of the run. One-sided, the distance of one run from where it would be without
-the record is hidden; two-sided, that of either of two runs. A one-sided distance is the largest there may be,
-or one of a law that is at least as large as that of what was drawn.
-"""
+"""Batches drawn anew in every step: shifts that noise and chance hide, with moduli of any shape."""
 
 from __future__ import annotations
 
@@ -17,8 +11,16 @@ from typing import Any, NamedTuple, assert_never
 from flint import arb, fmpq
 
 from pabi.numbers.encoding import read_floats
-from pabi.verification.arithmetic import above, closed, fraction_of, geometric, integer
-from pabi.verification.chains import of_runs
+from pabi.verification.arithmetic import (
+    Refused,
+    above,
+    closed,
+    fraction_of,
+    geometric,
+    integer,
+    positions,
+    timed,
+)
 from pabi.verification.drawn_runs import (
     Capped,
     DrawnRun,
@@ -28,9 +30,10 @@ from pabi.verification.drawn_runs import (
     named_by_exchange,
     root_above,
 )
-from pabi.verification.factors.gaussians import Gaussians, Part
-from pabi.verification.limits import Refused, positions, timed
+from pabi.verification.factors.closed_forms import Gaussians, Part
+from pabi.verification.losses import check_paid_off, pay_once
 from pabi.verification.schemes import Exchange
+from pabi.verification.subjects import of_runs
 from pabi.verification.theorem import Payload, ProofCheck, Proven, named
 
 KEYS = ("run", "claim", "position", "plan", "reading")
@@ -258,7 +261,7 @@ def proven_shift(run: DrawnRun, payload: Payload) -> Proven:
     return _check(run, payload, keys=("pulls", "drawn"), before=_started, sides=1)
 
 
-THEOREMS = {
+_RANDOM_BATCHES = {
     "one-sided shift": of_runs(
         drawn=ProofCheck(
             KEYS,
@@ -274,3 +277,43 @@ THEOREMS = {
         )
     ),
 }
+
+# The one-sided shift under random batches, with payments under moduli that need not be linear.
+
+
+_SOURCE = "Bok, Su, Altschuler 2024, Thm 4.10, for any modulus (docs, Random batches)"
+
+
+def _check_nonlinear_one_sided(run: DrawnRun, payload: Payload) -> Proven:
+    """Payments of the last steps. Every step with data gives the shift the same share of its noise variance,
+    and so do those of the cool-down."""
+    plan, assumptions = payload["plan"], run.assumptions(hidden=True)
+    closed("the plan", plan, ("cap", "payments", "share"))
+    steps = Capped(run, integer("cap", plan["cap"]))
+    paid = read_floats("payments", plan["payments"]).tolist()
+    share, first = plan["share"], run.total - len(paid)
+    if not (isinstance(share, float) and 0.0 < share < 1.0) or not 0 <= first < run.total:
+        raise Refused(
+            f"share: expected a number in (0, 1), and payments of some steps, got {share!r}"
+        )
+    z = steps.bent_distance(first)
+    total, needed = arb(0), list[Needed]()
+    for k, a in timed(enumerate(paid, first)):
+        step, omega = steps.at(k, bent=True), steps.modulus(k)
+        if not step.s.is_zero():
+            needed.append(steps.moved(step, z).over(step.sigma, 1, 1 - arb(share)))
+        cost, z = pay_once(omega, arb(0), step.sigma, z, a, k)
+        total += cost
+    check_paid_off(z, run.total)
+    gaussian = root_above(total / arb(share))
+    return Proven(
+        assumptions, (run.bound(needed, hidden=Gaussians.single(gaussian), failure=steps.failure),)
+    )
+
+
+_NAMED = named_by_exchange("nonlinear one-sided shift", _SOURCE, PRESENCE_SOURCE)
+_NONLINEAR_ONE_SIDED = {
+    "nonlinear one-sided shift": of_runs(drawn=ProofCheck(KEYS, _check_nonlinear_one_sided, _NAMED))
+}
+
+THEOREMS = {**_RANDOM_BATCHES, **_NONLINEAR_ONE_SIDED}

@@ -1,16 +1,33 @@
-"""Secret order: payments under linear slopes for every position that a record may be at, averaged."""
+"""Secret orders: a record in one of several places, once or anew in every epoch."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import accumulate
 from typing import Any, assert_never
 
-from pabi.verification.cases import LinearCases, every_pair, every_position, of_cases
-from pabi.verification.factors.gaussians import Part
-from pabi.verification.limits import Refused
-from pabi.verification.ordered_runs import OrderedRun
+from flint import arb
+
+from pabi.verification.arithmetic import Refused, StepBalls, distances, positions, timed
+from pabi.verification.bounds import JointBound
+from pabi.verification.cases import (
+    CaseCheck,
+    LinearCases,
+    every_last_place,
+    every_pair,
+    every_position,
+    of_cases,
+    read_range,
+    replay_case,
+)
+from pabi.verification.factors.closed_forms import Failure, Part
+from pabi.verification.factors.mixtures import SecretMixtures
+from pabi.verification.ordered_runs import OrderedRun, UseSteps
 from pabi.verification.schemes import KnownPositions, SecretEveryEpoch, SecretOnce
-from pabi.verification.theorem import Payload
+from pabi.verification.subjects import of_runs
+from pabi.verification.theorem import Payload, ProofCheck, Proven, named
 from pabi.verification.theorems.shifted_interpolation import SOURCE
 
 
@@ -35,4 +52,185 @@ def _every_pair(run: OrderedRun, cases: Sequence[Any], check: LinearCases) -> li
 
 
 _SOURCE = f"{SOURCE}, averaged over the record's position"
-THEOREMS = {"secret order": of_cases("secret order", _SOURCE, averaged, "steps")}
+_SECRET_ORDER = {"secret order": of_cases("secret order", _SOURCE, averaged, "steps")}
+
+# Secret place: payments under linear slopes for every place of a record that no other record depends on.
+
+
+def _ordered_secret_place(run: OrderedRun, payload: Payload) -> Proven:
+    assumptions = run.assumptions(hidden=True)
+    match run.scheme:
+        case SecretOnce():
+            if not run.scheme.independent:
+                raise Refused("theorem: a record's place changes those of others")
+        case SecretEveryEpoch() | KnownPositions():
+            raise Refused("theorem: it needs a place that is drawn once, in secret")
+        case _:
+            assert_never(run.scheme)
+    match run.neighbours:
+        case "zero_out":
+            opposite = False
+        case "replace_one":
+            opposite = True
+            if run.run.gradient_sensitivity is not None:
+                raise Refused("gradient_sensitivity: it does not say what one record moves")
+        case _:
+            assert_never(run.neighbours)
+    # Either record by itself against none.
+    alone = OrderedRun(replace(run.run, adjacency="zero_out"), run.scheme)
+    parts = every_position(alone, payload["cases"], LinearCases(alone, payload))
+    mixture = SecretMixtures.single(parts, opposite)
+    return Proven(assumptions, (JointBound.of(mixture, Failure(run.scheme.failure)),))
+
+
+_SECRET_PLACE = {
+    "secret place": of_runs(
+        ordered=ProofCheck(
+            ("run", "claim", "position", "cases", "steps"),
+            _ordered_secret_place,
+            named("secret place", f"{SOURCE}, by a label that stays secret (docs, Secret places)"),
+        )
+    )
+}
+
+# Latest uses: a place that changes every epoch, whatever the steps do, each use at the end of its range.
+#
+# A use at step i is no worse than one at step j > i of the sensitivity s_i·Λ_{i+1}⋯Λ_j, Λ_k the slope of
+# step k (docs, "The worst record", rule (ii)). So one at the end of a range stands for a use anywhere in
+# it, if it has the largest of these numbers.
+
+
+def _ordered_latest_uses(run: OrderedRun, payload: Payload) -> list[Part]:
+    match run.scheme:
+        case SecretEveryEpoch():
+            check, cases = _Latest(run), every_pair(run, payload["cases"])
+            return [(weight, check(case, uses)) for case, weight, uses in cases]
+        case KnownPositions() | SecretOnce():
+            raise Refused("theorem: it is about places that change every epoch")
+        case _:
+            assert_never(run.scheme)
+
+
+class _Latest(CaseCheck):
+    """Payments written out, for uses as large as they have to be."""
+
+    def __init__(self, run: OrderedRun) -> None:
+        super().__init__(run)
+        self.steps, self.epochs = run.steps, -(-run.data // run.period)
+        self.standing, last = cache(run.standing), run.period - 1
+        begins = range(0, (self.epochs - 2) * run.period, run.period)
+        self.older = {first + last: run.standing(first, first + last) for first in begins}
+
+    def cost(self, case: dict[str, Any], uses: UseSteps, distance: Any) -> Any:
+        """Σ (a_k/σ_k)² of the payments, for uses at the ends of the ranges that the case states."""
+        run, own = self.run, dict(self.older)
+        for epoch, covered in enumerate(map(read_range, case["ranges"]), self.epochs - 2):
+            if covered is not None:
+                first, last = (epoch * run.period + where for where in covered)
+                own[last] = self.standing(first, last)
+        demands = [own.get(k, arb(0)) for k in range(run.total)]
+        return replay_case(case, self.steps._replace(s=demands), distance)
+
+
+_NAMED = f"{SOURCE}, averaged over the record's last two positions (docs, The worst record)"
+_LATEST_USES = {"latest uses": of_cases("latest uses", _NAMED, _ordered_latest_uses)}
+
+# Epoch by epoch: a place that changes every epoch, whatever the steps do, at stated distances in between.
+#
+# Payments may depend on the record's place in every epoch but the last. With W_k the product of the
+# slopes after step k of an epoch, V₁ and V₂ the sums of (σ_k·W_k)² before and from its use i on, D = r·Πc
+# of the distance r before the epoch and Y = D + s_i·W_i − r′ for the distance r′ after it, payments in
+# proportion to σ_k²·W_k that take y ≤ D off before the use and Y − y from it on cost y²/V₁ + (Y − y)²/V₂
+# (docs, "Secret order").
+
+
+def _ordered(run: OrderedRun, payload: Payload) -> list[Part]:
+    match run.scheme:
+        case SecretEveryEpoch():
+            check = _LastEpoch(run, distances("resting", payload["resting"]))
+            cases = every_last_place(run, payload["cases"])
+            return [(weight, check(case, uses)) for case, weight, uses in cases]
+        case KnownPositions() | SecretOnce():
+            raise Refused("theorem: it is about places that change every epoch")
+        case _:
+            assert_never(run.scheme)
+
+
+class _LastEpoch(CaseCheck):
+    """Payments of the last epoch written out, on top of what the others cost at the stated distances."""
+
+    def __init__(self, run: OrderedRun, resting: list[float]) -> None:
+        older = -(-run.data // run.period) - 1
+        if len(resting) != older:
+            raise Refused(f"resting: expected {older} distances, got {len(resting)}")
+        super().__init__(run, resting[-1] if resting else 0.0)
+        positions("steps", run.total)
+        begins = [0.0, *resting[:-1]]
+        self.first = older * run.period
+        self.older = arb(0)
+        for e, (begin, end) in enumerate(zip(begins, resting, strict=True)):
+            if run.diameter is None or end < run.diameter:  # no iterates are further apart
+                part = self._steps(e * run.period, (e + 1) * run.period)
+                self.older += _dearest(part, arb(begin), arb(end))
+        self.last = self._steps(self.first, run.total)
+
+    def _steps(self, begin: int, end: int) -> StepBalls:
+        return StepBalls(*(x[begin:end] for x in self.run.steps))
+
+    def cost(self, case: dict[str, Any], uses: UseSteps, distance: Any) -> Any:
+        """Σ (a_k/σ_k)² of all payments, for a use at the end of the range that the case states."""
+        own = [arb(0)] * len(self.last.c)
+        (covered,) = map(read_range, case["ranges"])
+        if covered is not None:
+            a, b = covered
+            own[b] = self.run.standing(self.first + a, self.first + b)
+        return self.older + replay_case(case, self.last._replace(s=own), distance)
+
+
+def _dearest(steps: StepBalls, begin: Any, end: Any) -> Any:
+    """The cost of the dearest place in one epoch, from the distance before it to that after it."""
+    later, whole = [], arb(1)
+    for c in reversed(steps.c):
+        later.append(whole)
+        whole *= c
+    later.reverse()
+    squares = [(sigma * w) ** 2 for sigma, w in zip(steps.sigma, later, strict=True)]
+    # Sums of their own from both ends: a difference of two may have no digits left.
+    rooms = list(accumulate(reversed(squares), initial=arb(0)))[:0:-1]
+    before, owed, worst = arb(0), begin * whole, arb(0)
+    for s, w, square, after in timed(zip(steps.s, later, squares, rooms, strict=True)):
+        paid = (owed + s * w - end).max(arb(0))
+        if not paid.is_zero():
+            worst = worst.max(_cost(paid, owed, before=before, after=after))
+        before += square
+    return worst
+
+
+def _cost(paid: Any, owed: Any, *, before: Any, after: Any) -> Any:
+    """What taking `paid` off costs, of which no more than `owed` before the use."""
+    total = before + after
+    if not total > 0:
+        raise Refused("resting: there is no noise to pay with")
+    even = paid * before / total
+    if even <= owed:
+        return paid * paid / total
+    early = even.min(owed)
+    if not after > 0:
+        raise Refused("resting: there is no noise to pay with")
+    cost = (paid - early) ** 2 / after
+    if early.is_zero():
+        return cost
+    if not before > 0:
+        raise Refused("resting: there is no noise to pay with")
+    return cost + early * early / before
+
+
+_SOURCE_EPOCH_BY_EPOCH = (
+    "Bok, Su, Altschuler 2024, Thm C.3, with shifts within each epoch, averaged over the record's last "
+    "position (docs, Secret order)"
+)
+_EPOCH_BY_EPOCH = {
+    "epoch by epoch": of_cases("epoch by epoch", _SOURCE_EPOCH_BY_EPOCH, _ordered, "resting")
+}
+
+THEOREMS = {**_SECRET_ORDER, **_SECRET_PLACE, **_LATEST_USES, **_EPOCH_BY_EPOCH}

@@ -7,7 +7,7 @@ from typing import Any, assert_never
 
 from flint import arb
 
-from pabi.verification.arithmetic import StepBalls, check_cost, groups, integer
+from pabi.verification.arithmetic import Refused, StepBalls, check_cost, groups, integer, positions
 from pabi.verification.cases import KEYS as PAYMENTS
 from pabi.verification.cases import (
     LinearCases,
@@ -22,14 +22,19 @@ from pabi.verification.cases import (
     without,
     worst_position,
 )
-from pabi.verification.factors.gaussians import Part
-from pabi.verification.iterations import KEYS, claimed_mu, named_with_cells, proven, written_out
-from pabi.verification.limits import Refused, positions
+from pabi.verification.factors.closed_forms import Part
 from pabi.verification.ordered_runs import OrderedRun
 from pabi.verification.schemes import KnownPositions, SecretEveryEpoch, SecretOnce
-from pabi.verification.subjects import Iteration
+from pabi.verification.subjects import (
+    KEYS,
+    Iteration,
+    claimed_mu,
+    named_with_cells,
+    proven,
+    written_out,
+)
 from pabi.verification.theorem import Payload, ProofCheck, Proven
-from pabi.verification.theorems.diffusions import LAST_POINT
+from pabi.verification.theorems.mechanisms import LAST_POINT
 
 SOURCE = "Bok, Su, Altschuler 2024, Thm C.3, with optimal shifts"
 

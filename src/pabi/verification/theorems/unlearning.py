@@ -10,7 +10,15 @@ from typing import Any
 
 from flint import arb, fmpq
 
-from pabi.verification.arithmetic import StepBalls, check_cost, closed, integer
+from pabi.verification.arithmetic import (
+    Refused,
+    StepBalls,
+    check_cost,
+    closed,
+    integer,
+    positions,
+    timed,
+)
 from pabi.verification.bounds import JointBound
 from pabi.verification.cases import KEYS as PAYMENTS
 from pabi.verification.cases import (
@@ -21,10 +29,8 @@ from pabi.verification.cases import (
     worst_position,
 )
 from pabi.verification.drawn_runs import Capped
-from pabi.verification.factors.failure import Failure
-from pabi.verification.factors.gaussians import Gaussians, read_mu
+from pabi.verification.factors.closed_forms import Failure, Gaussians, read_mu
 from pabi.verification.forgetting import ForgettingDraws, ForgettingOrder
-from pabi.verification.limits import Refused, positions, timed
 from pabi.verification.ordered_runs import UseSteps, check_uses
 from pabi.verification.schemes import KnownPositions, SecretEveryEpoch
 from pabi.verification.theorem import Payload, ProofCheck, Proven, named

@@ -1,1 +1,0 @@
-"""Every picture, and the themes that they are drawn in."""

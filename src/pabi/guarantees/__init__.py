@@ -1,1 +1,0 @@
-"""What has been proven: a guarantee with its readings, its proof, and the certificate for strangers."""

@@ -1,3 +1,0 @@
-"""Bravo, Flores-Mella, Guzmán."""
-
-SOURCE = "Bravo, Flores-Mella, Guzmán"

@@ -1,3 +1,0 @@
-"""Ganesh, Thakurta, Upadhyay."""
-
-SOURCE = "Ganesh, Thakurta, Upadhyay"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import csv
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from pabi.describe.files import to_dict
 from pabi.literature import papers
 from pabi.literature.papers import work
 from pabi.literature.papers.artefact import Artefact, Entry, Part, PrintedTable
-from pabi.literature.papers.running import key, run_parts
+from pabi.literature.papers.running import COMPUTING, key, run_parts
 from pabi.literature.papers.writing import read_digits
 from support.data import data_file
 
@@ -161,6 +163,15 @@ def test_a_half_written_result_is_computed_again(tmp_path, monkeypatch):
     file.write_text('{"function": "squ')
     assert run_parts([part], tmp_path)[key(part)] == {"square": 4.0}
     assert len(calls) == 2
+
+
+def test_results_are_of_the_files_that_compute_them():
+    own = {name.removesuffix(".py") for name in COMPUTING}
+    assert all((Path(work.__file__).parent / name).exists() for name in COMPUTING)
+    tree = ast.parse(Path(work.__file__).read_text("utf-8"))
+    used = [node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    beside = {name.rpartition(".")[2] for name in used if name.startswith(papers.__name__)}
+    assert beside <= own
 
 
 def test_other_data_are_another_description(tmp_path):

@@ -357,3 +357,22 @@ def test_compositions():
     for _ in range(5000):
         payload = payload | {"parts": [payload]}
     assert not pabi.verify(payload).ok
+
+
+def test_a_case_has_a_range_for_each_of_the_last_epochs():
+    run = pabi.NoisySGD(
+        pabi.Loss.logistic(1.0, l2=0.01),
+        n=500,
+        batches=pabi.Reshuffle(50),
+        epochs=3,
+        step_size=0.5,
+        noise_std=1.0,
+    )
+    guarantee = run.guarantee(1e-5)
+    assert guarantee.method == "secret order"
+    payload = guarantee.certificate.payload
+    assert pabi.verify(payload).ok
+    for ranges in ([], [[0, 3]], [[0, 3]] * 3):
+        forged = copy.deepcopy(payload)
+        forged["cases"][0]["ranges"] = ranges
+        assert pabi.verify(forged).reason.startswith("ranges: expected cases of 2 each")

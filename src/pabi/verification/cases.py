@@ -332,6 +332,8 @@ def _every_choice(
 ) -> Iterator[Weighed]:
     """One case for every choice of ranges from epochs of these lengths, which come after `older` others."""
     choices = [tuple(map(read_range, case["ranges"])) for case in cases]
+    if {len(choice) for choice in choices} != {len(lengths)}:
+        raise Refused(f"ranges: expected cases of {len(lengths)} each, one for an epoch")
     chances = [
         _chances(run, set(ranges), length)
         for ranges, length in zip(zip(*choices, strict=True), lengths, strict=True)

@@ -99,6 +99,9 @@ def _digest(code: str, data: Any) -> str:
     return hashlib.sha256(f"{code}\n{text}".encode()).hexdigest()[:32]
 
 
+COMPUTING = ("work.py", "writing.py")  # files of this folder: the work, and what reads its data
+
+
 @cache
 def _this_pabi(whole: bool = False) -> str:
     """The digest of what computes: a number that other code computed is not shown as this code's.
@@ -106,10 +109,10 @@ def _this_pabi(whole: bool = False) -> str:
     `whole`: with what only tabulates and draws.
     """
     root = Path(pabi.__file__).parent
-    papers = root / "papers"
+    papers = Path(__file__).parent
     digest = hashlib.sha256()
     for file in sorted(root.rglob("*.py")):
-        if whole or papers not in file.parents or file.name in ("work.py", "mnist.py"):
+        if whole or papers not in file.parents or file.name in COMPUTING:
             digest.update(str(file.relative_to(root)).encode() + file.read_bytes())
     return digest.hexdigest()
 

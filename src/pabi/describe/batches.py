@@ -148,7 +148,8 @@ class SecretOrder:
     independently.
 
     Given where all other records are, the steps are those of `KnownUses`. `each`: the probability of
-    every batch but the last, `last`: that of the last one.
+    every batch but the last, `last`: that of the last one. With what is missing of 1, `spare`, the record is
+    in none of them.
     """
 
     period: int
@@ -170,6 +171,11 @@ class SecretOrder:
                 return False
             case _:
                 assert_never(self.redrawn)
+
+    @property
+    def spare(self) -> Fraction:
+        """The probability that the record is in no batch."""
+        return 1 - self.share(0, self.period - 1)
 
     def share(self, first: int, last: int) -> Fraction:
         """The probability of the batches `first`, …, `last`."""
@@ -227,6 +233,8 @@ def binomial_tail(n: int, p: float, cap: int) -> float:
 
 
 _COUNT: Check = partial(validate.integer, at_least=1)
+_SPARE: Check = partial(validate.integer, at_least=0)
+_MOST = {False: "n = ", True: "n - spare = "}  # what a size is at most
 _BINARY = 1e-9
 _RATE: Check = partial(validate.number, above=0.0, at_most=1.0)
 
@@ -265,8 +273,15 @@ class Batches(Checked):
             For a `size` above `n`.
         """
         size: int = getattr(self, "size", n)  # a full batch has no size of its own
-        require(size <= n, "size", f"expected an integer in 1..n = {n}, got {size}")
+        most = self._drawn(n)
+        require(
+            size <= most, "size", f"expected an integer in 1..{_MOST[most < n]}{most}, got {size}"
+        )
         return size
+
+    def _drawn(self, n: int) -> int:
+        """The places of a list of the records that batches are cut from."""
+        return n
 
     def per_epoch(self, n: int) -> int:
         """The number of batches in one pass over all records.
@@ -279,14 +294,14 @@ class Batches(Checked):
         Returns
         -------
         int
-            ⌈n/size⌉.
+            ⌈n/size⌉, of which a spare is not counted.
 
         Raises
         ------
         InvalidInput
             For a `size` above `n`.
         """
-        return -(-n // self.batch_size(n))
+        return -(-self._drawn(n) // self.batch_size(n))
 
     def order(self, n: int, steps: int) -> Order:
         """Which of the steps use a record, and who knows.
@@ -316,7 +331,7 @@ class Batches(Checked):
     def _sizes(self, n: int) -> FixedSizes:
         """The sizes of batches that are cut from a list of the records."""
         size = self.batch_size(n)
-        return FixedSizes(size, n - (self.per_epoch(n) - 1) * size)
+        return FixedSizes(size, self._drawn(n) - (self.per_epoch(n) - 1) * size)
 
 
 class _Known(Batches):
@@ -346,9 +361,13 @@ class _Sized(Batches):
 
 @dataclass(frozen=True)
 class _Permuted(_Sized):
-    """A list of the records in a random order, cut into batches."""
+    """A list of the records in a random order, cut into batches but for the `spare` last ones."""
 
     redrawn: ClassVar[Redrawn]
+    spare: int = field(default=0, metadata=by(_SPARE))
+
+    def _drawn(self, n: int) -> int:
+        return n - self.spare
 
     def _order(self, n: int, steps: int) -> Order:
         sizes = self._sizes(n)
@@ -390,10 +409,15 @@ class ShuffleOnce(_Permuted):
     size : int, ≥ 1
         Records of a batch, and the number that its sum is divided by.
 
+    spare : int, ≥ 0
+        Records that are in no batch, the last ones of the permutation. With one or
+        more the secret order is worth something for every loss, all iterates released, and n − size·l of them
+        are what `DataLoader(shuffle=True, drop_last=True)` leaves out.
+
     Raises
     ------
     InvalidInput
-        For a `size` below 1. A run refuses a `size` above n.
+        For a `size` below 1 or a `spare` below 0. A run refuses a `size` above n − spare.
 
     References
     ----------
@@ -419,10 +443,15 @@ class Reshuffle(_Permuted):
     size : int, ≥ 1
         Records of a batch, and the number that its sum is divided by.
 
+    spare : int, ≥ 0
+        Records that are in no batch, the last ones of the permutation: others in every epoch. With one or
+        more the secret order is worth something for every loss, all iterates released, and n − size·l of them
+        are what `DataLoader(shuffle=True, drop_last=True)` leaves out.
+
     Raises
     ------
     InvalidInput
-        For a `size` below 1. A run refuses a `size` above n.
+        For a `size` below 1 or a `spare` below 0. A run refuses a `size` above n − spare.
 
     References
     ----------
@@ -554,11 +583,11 @@ class Poisson(_Capped):
 
 @dataclass(frozen=True)
 class BallsInBins(_Capped):
-    """Every record is put into one of ⌈n/size⌉ batches uniformly at random, once, and in secret.
+    """Every record is put into one of ⌈n/size⌉ batches uniformly at random, in secret.
 
-    Records are placed independently of the data and of one another. The batches are visited cyclically.
-    Without a cap the accountant allows, once, for the small probability of a batch too large for the loss's
-    modulus.
+    Records are placed independently of the data and of one another, once or in every epoch anew. The batches
+    are visited cyclically. Without a cap the accountant allows for the small probability of a batch too large
+    for the loss's modulus.
 
     Parameters
     ----------
@@ -566,11 +595,13 @@ class BallsInBins(_Capped):
         Every sum is divided by it, however many records a batch has.
     cap : int, optional, ≥ size
         A batch of more than `cap` records is replaced by an empty one, never truncated.
+    redraw : str
+        "once": a record keeps its batch in all epochs. "epoch": it is put into one anew in every epoch.
 
     Raises
     ------
     InvalidInput
-        For a `size` below 1 or a `cap` below `size`. A run refuses a `size` above n.
+        For a `size` below 1, a `cap` below `size` or another `redraw`. A run refuses a `size` above n.
 
     References
     ----------
@@ -584,11 +615,15 @@ class BallsInBins(_Capped):
         "and of all other records, and which one stays secret"
     )
 
+    redraw: str = field(default="once", kw_only=True, metadata=by(validate.one_of("once", "epoch")))
+
     def _order(self, n: int, steps: int) -> Order:
         period = self.per_epoch(n)
-        each = Fraction(1, period)
-        sizes = RandomSizes(n, each, period, self.cap)
-        return SecretOrder(period, Redrawn.ONCE, each, each, sizes)
+        each, epochs = Fraction(1, period), -(-steps // period)
+        redrawn = Redrawn.ONCE if self.redraw == "once" else Redrawn.EVERY_EPOCH
+        draws = period if self.redraw == "once" else period * max(epochs, 1)
+        sizes = RandomSizes(n, each, draws, self.cap)
+        return SecretOrder(period, redrawn, each, each, sizes)
 
 
 SCHEMES: Mapping[str, type[Batches]] = MappingProxyType(

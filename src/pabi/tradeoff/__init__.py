@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pabi.tradeoff.kinds  # noqa: F401 - closes the table of kinds, for all that follow
+from pabi.tradeoff.allocation import RandomAllocation
 from pabi.tradeoff.answers import discrete_laplace, randomised_response
 from pabi.tradeoff.approx_dp import ApproxDP, BoundedRange
 from pabi.tradeoff.base import TradeOff
@@ -33,6 +34,7 @@ __all__ = [
     "PoissonSubsampled",
     "PrivacyLossDistribution",
     "Product",
+    "RandomAllocation",
     "RenyiDP",
     "SecretMixture",
     "Selected",

@@ -27,6 +27,7 @@ Complex = NDArray[np.complex128]
 MOST_POINTS = 1 << 24
 _OUTSIDE = 1e-9  # tilted mass that may lie outside the window
 _ULP = 2.0**-53
+_GREATEST = 700.0  # whose power of e is a double
 _ODD = (1, 3, 5, 9, 15, 25, 27, 45, 75, 81)
 
 
@@ -47,8 +48,7 @@ class Sum:
 
     def grid(self, term: Term) -> Array:
         """The losses of one term, shape (points,)."""
-        indices = np.arange(term.losses.first, term.losses.first + term.losses.p.size)
-        return np.asarray(indices * self.step + term.losses.offset)
+        return np.asarray(term.losses.indices * self.step + term.losses.offset)
 
     @property
     def infinity(self) -> float:
@@ -129,16 +129,24 @@ class Profile(NamedTuple):
         return float(self.epsilon[good[0]]), float(self.epsilon[good[-1]])
 
 
-def profile(total: Sum, power: float, reach: float = math.inf) -> Profile:
-    """δ around the tilted mean at λ = `power`, up to `reach` standard deviations from it. Raises
-    MemoryError for more than `MOST_POINTS`."""
+class Tilted(NamedTuple):
+    """Masses of a sum under the law tilted by `power`, on the points (begin + i)·step + offset of its grid, and
+    a bound on the error of each."""
+
+    begin: int
+    offset: float
+    mass: Array
+    error: float
+
+
+def transformed(total: Sum, power: float) -> Tilted:
+    """The tilted masses within the window. Raises MemoryError for more than `MOST_POINTS`."""
     tick()
     step = total.step
     low, high = total.window(power)
     size = _fast_length(max(16, math.ceil((high - low) / step) + 2))
     if size > MOST_POINTS:
         raise MemoryError(f"{size} points")
-    log_moment = total.log_moment(power)
     spectra: list[tuple[Complex, int]] = []
     shift, offset = 0, 0.0
     amplification, log_size = np.zeros(size // 2 + 1), np.zeros(size // 2 + 1)
@@ -148,7 +156,7 @@ def profile(total: Sum, power: float, reach: float = math.inf) -> Profile:
         centre = round(float(q @ y - term.losses.offset) / step)
         shift += term.count * centre
         offset += term.count * term.losses.offset
-        ring = np.bincount((term.losses.first - centre + np.arange(q.size)) % size, q, size)
+        ring = np.bincount((term.losses.indices - centre) % size, q, size)
         spectrum = scipy.fft.rfft(ring)
         magnitude = np.abs(spectrum)
         noise = (
@@ -167,22 +175,45 @@ def profile(total: Sum, power: float, reach: float = math.inf) -> Profile:
     mass = scipy.fft.irfft(transform, size)
     begin = math.floor((low - offset) / step)
     mass = np.roll(mass, -((begin - shift) % size))
-    first, last = 0, size
+    return Tilted(begin, offset, np.maximum(mass, 0.0), error)
+
+
+def profile(total: Sum, power: float, reach: float = math.inf) -> Profile:
+    """δ around the tilted mean at λ = `power`, up to `reach` standard deviations from it. Raises
+    MemoryError for more than `MOST_POINTS`."""
+    begin, offset, mass, error = transformed(total, power)
+    step, first, last = total.step, 0, mass.size
     if reach < math.inf:
         _, mean, variance = total.tilted(power)
         middle, near = (mean - offset) / step - begin, reach * (math.sqrt(variance) / step + 1.0)
-        first = min(max(first, math.floor(middle - near)), size - 1)
+        first = min(max(first, math.floor(middle - near)), mass.size - 1)
         last = max(min(last, math.ceil(middle + near)), first + 1)
     epsilon = (begin + np.arange(first, last, dtype=np.float64)) * step + offset
     return _read(
         epsilon,
-        np.maximum(mass[first:], 0.0),
+        mass[first:],
         error=error,
         power=power,
-        log_moment=log_moment,
+        log_moment=total.log_moment(power),
         infinity=total.infinity,
         step=step,
     )
+
+
+def mean_excess(total: Sum, power: float, at: float) -> float:
+    """An upper bound on E(sum - at)⁺ over the finite values, sharp where λ = `power` > 0 tilts the mean to about
+    `at`. Raises MemoryError for more than `MOST_POINTS`."""
+    begin, offset, mass, error = transformed(total, power)
+    base, step = total.log_moment(power), total.step
+    beyond = (begin + np.arange(mass.size, dtype=np.float64)) * step + offset - at
+    mass, beyond = mass[beyond > 0.0], beyond[beyond > 0.0]
+    with np.errstate(under="ignore"):
+        gain = beyond * np.exp(-power * beyond)
+    # x·e^(-λx) is at most 1/(eλ); the same error at every point adds up to less than the sum of all gains.
+    value = float(mass @ gain) + _OUTSIDE / (math.e * power) + error * float(gain.sum())
+    log_scale = base - power * at
+    rounding = 1.0 + 64.0 * _ULP * (8.0 + abs(base) + power * abs(at))
+    return math.exp(log_scale) * value * rounding if log_scale < _GREATEST else math.inf
 
 
 def _fast_length(least: int) -> int:

@@ -29,12 +29,21 @@ _MOST_BELOW = 1 << 22  # cells below the highest loss of a pair that is not symm
 
 
 class Losses(NamedTuple):
-    """Mass `p[i]` at loss offset + (first + i)·step, and the mass of the infinite loss."""
+    """Mass `p[i]` at loss offset + (first + i)·step, or offset + `places[i]`·step where these are far between,
+    and the mass of the infinite loss."""
 
     first: int
     p: Array
     infinity: float
     offset: float = 0.0
+    places: NDArray[np.intp] | None = None
+
+    @property
+    def indices(self) -> NDArray[np.intp]:
+        """The multiples of the step, (points,)."""
+        if self.places is not None:
+            return self.places
+        return np.arange(self.first, self.first + self.p.size)
 
 
 def pessimistic(pair: Pair, step: float, tail: float, slack: float = 0.0) -> Losses:
@@ -230,15 +239,16 @@ def checked_both_orders(base: TradeOff) -> TradeOff:
     return curve
 
 
-def pair_above(half: Array, delta: Array) -> Discrete:
+def pair_above(half: Array, delta: Array, other: Array | None = None) -> Discrete:
     """The pair whose δ, as a function of e^ε, is the lower hull of points above the curve.
 
-    `half`: increasing ε from 0 on. `delta`: upper bounds there on a δ that is the same in both orders. The
-    true δ is convex in e^ε and 1 at 0, so that it is below the hull. A kink of the hull at e^ε is an outcome
-    of loss ε whose probability under Q is by how much the slope rises there.
+    `half`: increasing ε from 0 on. `delta`: upper bounds there on δ; `other`: those in the other order, where
+    it has others. The true δ is convex in e^ε and 1 at 0, so that it is below the hull. A kink of the hull at
+    e^ε is an outcome of loss ε whose probability under Q is by how much the slope rises there.
     """
     epsilon = np.concatenate([-half[:0:-1], half])
-    every = both_signs(epsilon, np.concatenate([delta[:0:-1], delta]))
+    turned = delta if other is None else other
+    every = both_signs(epsilon, np.concatenate([turned[:0:-1], delta]))
     height = np.minimum(every * (1.0 + SLACK), 1.0)
     x, y = np.concatenate([[0.0], np.exp(epsilon)]), np.concatenate([[1.0], height])
     corners = lower_hull(x, y)

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TypeGuard, assert_never, get_args
 
 from pabi.numbers.errors import InvalidInput
+from pabi.tradeoff.allocation import RandomAllocation
 from pabi.tradeoff.approx_dp import ApproxDP, BoundedRange
 from pabi.tradeoff.base import KindTable, TradeOff
 from pabi.tradeoff.best import Best
@@ -39,6 +40,7 @@ Curve = (
     | PoissonSubsampled
     | PrivacyLossDistribution
     | Product
+    | RandomAllocation
     | RenyiDP
     | SecretMixture
     | Selected
@@ -85,6 +87,7 @@ def _parts_are_known(curve: Curve) -> bool:
             | PoissonReplaced()
             | PoissonSubsampled()
             | PrivacyLossDistribution()
+            | RandomAllocation()
             | RenyiDP()
             | SecretMixture()
         ):

@@ -1,0 +1,110 @@
+"""Secret steps: every iterate is released, and nobody knows which of the steps use the record.
+
+Nothing is asked of the loss. Where the places of the other records do not depend on the record's own (balls
+in bins), a step is moved by what the record adds, and only the steps of one secret batch are. Where the
+record takes the place of another (shuffles), a place that is in no batch is what the two exchange, so that
+again one secret batch is moved, by two contributions (docs, "Theory", 6.3).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any, NamedTuple, assert_never
+
+import numpy as np
+
+from pabi.account.analyses.composition import SOURCE as COMPOSED
+from pabi.account.analyses.composition import paid_once, root_of_uses
+from pabi.account.analyses.shifted_interpolation import DEFAULT_DELTA, run_of
+from pabi.account.analyses.writing import SampledProof, promised
+from pabi.describe.batches import (
+    FixedSizes,
+    FreshSubsets,
+    KnownUses,
+    RandomSizes,
+    SecretOrder,
+    binomial_tail,
+)
+from pabi.describe.iteration import NoisyIteration
+from pabi.describe.runs import NoisySGD
+from pabi.numbers.errors import NotApplicable
+from pabi.numbers.rounding import fraction_up
+from pabi.tradeoff import Gaussian, Product, RandomAllocation, TradeOff
+from pabi.tradeoff.guarantee import Guarantee
+
+NAME = "secret steps"
+_BINS = "docs, Theory, 6.3 (Theorem 53)"
+_SHUFFLED = "docs, Theory, 6.3 (Theorem 54)"
+
+_MOST_SIZES = 8  # different sizes of labels in one factor, and different factors
+
+
+class Batch(NamedTuple):
+    """A batch that the record may be in: with which probability, and how far its steps move, over the noise."""
+
+    share: Fraction
+    size: float
+
+
+def apply(
+    description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
+) -> Guarantee:
+    """The guarantee of releasing every iterate when the record's batch stays secret."""
+    run = run_of(description)
+    order = _secret(run)
+    displaces = isinstance(order.sizes, FixedSizes)
+    factors = _factors(run, order, displaces)
+    source = _SHUFFLED if displaces else _BINS
+    if any(isinstance(factor, Gaussian) for factor in factors):
+        source = f"{source}; {COMPOSED}"
+    failure = _failure(order.sizes)
+    curve: TradeOff = Product(factors.items(), failure)
+    if failure == 0.0 and factors.total() == 1:
+        (curve,) = factors
+    return promised(SampledProof(NAME, run, curve, delta or DEFAULT_DELTA), source, hidden=False)
+
+
+def _secret(run: NoisySGD) -> SecretOrder:
+    """The order of a run that the theorems are about; NotApplicable for any other."""
+    order = run.order
+    match order:
+        case SecretOrder():
+            pass
+        case KnownUses():
+            raise NotApplicable("the batches come in a fixed order: everybody may know the steps")
+        case FreshSubsets():
+            raise NotApplicable("the batches are drawn afresh at every step: see composition")
+        case _:
+            assert_never(order)
+    if run.adjacency == "replace_one" and run.gradient_sensitivity is not None:
+        raise NotApplicable(
+            "the stated sensitivity says how far two records are apart, not what one of them moves"
+        )
+    return order
+
+
+def _factors(run: NoisySGD, order: SecretOrder, displaces: bool) -> Counter[TradeOff]:
+    """What a record reveals at most: one factor, or one of every epoch."""
+    opposite = run.adjacency == "replace_one"
+
+    def factor(batches: Sequence[Batch]) -> TradeOff:
+        if displaces and sum(batch.share for batch in batches) == 1:
+            # No place is left out: the place is seen.
+            return Gaussian((2.0 if opposite else 1.0) * max(batch.size for batch in batches))
+        groups = Counter(batches)
+        shares = [fraction_up(batch.share * n) for batch, n in groups.items()]
+        sizes = [batch.size for batch in groups]
+        return RandomAllocation(shares, sizes, list(groups.values()), opposite, displaces)
+
+    # What one record moves by itself is what it moves if its neighbour is zero.
+    epochs = _by_epoch(replace(run, adjacency="zero_out"), order)
+    factors = Counter(factor(batches) for batches, times in epochs for _ in range(times))
+    if not any(isinstance(curve, RandomAllocation) for curve in factors):
+        raise NotApplicable(
+            "every place of the permutation is in some batch: with one spare place the order would hide"
+        )
+    return factors

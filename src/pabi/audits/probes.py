@@ -230,10 +230,7 @@ def many_canaries(run: NoisySGD, included: NDArray[np.bool_], target: float = 1.
 
 
 def coefficients(model: Any) -> Array:
-    """(d,) what a trainer returned: an array, or a fitted estimator with `coef_`.
-
-    Raises InvalidInput for what is neither, or not finite.
-    """
+    """(d,) what a trainer returned: an array, or a fitted estimator with `coef_`."""
     values = getattr(model, "coef_", model)
     try:
         flat = np.asarray(values, dtype=np.float64).ravel()

@@ -258,10 +258,7 @@ class _Walls:
 
 
 def pair_between_walls(diameter: float, one: WalledWalk, other: WalledWalk) -> LawPair:
-    """The laws of what walks release on two data sets.
-
-    Raises NotApplicable where the domain is so wide that there would be too many nodes.
-    """
+    """The laws of what walks release on two data sets."""
     half = 0.5 * diameter
     steps = [*one.plain, *one.moved, *other.moved]
     edges = np.linspace(-half, half, 1 + max(2, math.ceil(diameter / one.plain[-1].std * _FINE)))

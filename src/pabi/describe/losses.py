@@ -110,10 +110,7 @@ def _holder(p: Parameters) -> Facts:
 
 
 def _holder_rows(p: Parameters, step: Fraction, clips: bool) -> list[Modulus]:
-    """Tangents of δ + eMδ^p, which is concave.
-
-    A clip moves no two gradients apart, so that it survives any.
-    """
+    """Tangents of δ + eMδ^p, which is concave. A clip moves no two gradients apart: it survives any."""
     exponent, product = p["exponent"], fraction_up(step * Fraction(p["constant"]))
     if exponent == 1.0:
         return [

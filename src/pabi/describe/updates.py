@@ -355,10 +355,7 @@ def stated_by_function(value: Any) -> bool:
 
 
 def evaluated(value: Any, steps: int) -> Any:
-    """Step sizes from their function as `StepSizes`; everything else as it is.
-
-    Raises InvalidInput naming `step_size`.
-    """
+    """Step sizes from their function as `StepSizes`; everything else as it is."""
     rule = value._rule if isinstance(value, StepSizes) else None
     if rule is None and not callable(value):
         return value

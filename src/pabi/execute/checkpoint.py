@@ -291,7 +291,7 @@ def randomness_from(random_state: Any) -> Randomness:
     """The source of randomness that `random_state` stands for.
 
     `random_state`: None for `secret_generator`; an int ≥ 0 or a numpy Generator for tests, with a
-    PrivacyWarning, because whoever knows it can subtract the noise. Raises InvalidInput otherwise.
+    PrivacyWarning, because whoever knows it can subtract the noise.
     """
     if random_state is None:
         return Randomness(None)

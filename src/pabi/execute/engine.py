@@ -566,7 +566,7 @@ def go_on(
     """(the last iterate as it is released, the secret state as it is) after the last request's steps.
 
     `gradients`: of the loss's records, as for `train`; zero for all that are withdrawn. `state`: before the
-    last request's steps. `generator`: None for noise from the operating system. Raises InvalidInput.
+    last request's steps. `generator`: None for noise from the operating system.
     """
     run = unlearning.run
     if state.step != unlearning.last or state.step == unlearning.steps:

@@ -396,8 +396,7 @@ def small_enough(noise_std: float | Array) -> str:
 def checked(guarantee: Guarantee, walk: Walk, bounded: bool) -> Guarantee:
     """`guarantee` of a run that takes this walk, where its proof survives doubles.
 
-    `bounded`: whether `walk.pull` is known. If not, an assumption says what is needed. Raises InvalidInput
-    where the proof does not survive.
+    `bounded`: whether `walk.pull` is known. If not, an assumption says what is needed.
     """
     if guarantee.method == EVERY_ITERATE:
         return guarantee

@@ -208,10 +208,7 @@ class Parts:
         return rows
 
     def counted(self, expected: int | None = None) -> Parts:
-        """The same, of which it is known how many there are; all were changed once.
-
-        Raises InvalidInput where a change does, where there are none, or not so many.
-        """
+        """The same, of which it is known how many there are; all were changed once."""
         rows = sum(map(len, self)) if self.array is None else self.array.shape[0]
         if expected is not None and rows != expected:
             raise InvalidInput(self.name, "expected as many rows as X has")

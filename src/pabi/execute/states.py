@@ -201,10 +201,7 @@ class SecretState:
 
     @property
     def forgettable(self) -> NoisySGD:
-        """The training as it forgets: contributions of withdrawn records become zero.
-
-        Raises InvalidInput where the run with that adjacency has other noise.
-        """
+        """The training as it forgets: contributions of withdrawn records become zero."""
         run = replace(self.run, adjacency="zero_out")
         if not np.array_equal(run.gradient_noise_std, self.run.gradient_noise_std):
             raise InvalidInput("noise_multiplier", "expected noise that is stated as noise_std")

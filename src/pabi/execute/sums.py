@@ -128,10 +128,7 @@ class UserRows:
 
 
 def checked_groups(groups: UserRows | ArrayLike, users: Any, rows: int | None = None) -> UserRows:
-    """The groups of so many enrolled users, which have as many ids as there are rows.
-
-    Raises InvalidInput naming `groups`, or `n` where groups that were made before have other users.
-    """
+    """The groups of so many enrolled users, which have as many ids as there are rows."""
     own = groups if isinstance(groups, UserRows) else UserRows.of(groups, users)
     if users is not None and own.users != users:
         raise InvalidInput("n", f"expected {own.users}, the number of users, got {users}")

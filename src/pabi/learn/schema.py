@@ -559,10 +559,7 @@ _EXPECTED = (
 
 
 def class_weights(stated: Any, classes: NDArray[Any]) -> Array:
-    """(K,) weights in (0, 1], the largest 1, of the `classes` in their order.
-
-    Raises InvalidInput naming `class_weight`.
-    """
+    """(K,) weights in (0, 1], the largest 1, of the `classes` in their order."""
     if not isinstance(stated, Mapping):
         counted = isinstance(stated, str) and stated == "balanced"
         why = ': "balanced" counts the labels, which are private' if counted else ""

@@ -357,7 +357,7 @@ def spent(run: Run, delta: float) -> float:
 def within(run: Run, epsilon: float, delta: float) -> Run:
     """`run`, made warmer by as little as its guarantee needs to be (ε, δ).
 
-    It starts at the boundary to within roundings. Raises TargetUnreachable where that is not so.
+    It starts at the boundary to within roundings.
     """
     warmer = run
     for k in range(40):

@@ -130,8 +130,7 @@ class Profile(NamedTuple):
 
 
 def profile(total: Sum, power: float, reach: float = math.inf) -> Profile:
-    """δ around the tilted mean at λ = `power`, up to `reach` standard deviations from it. Raises
-    MemoryError for more than `MOST_POINTS`."""
+    """δ around the tilted mean at λ = `power`, up to `reach` standard deviations from it."""
     tick()
     step = total.step
     low, high = total.window(power)

@@ -418,10 +418,7 @@ class _Windows:
         return worth
 
     def planned(self, power: float) -> SharedNoise:
-        """The best window and share for the tilt λ = `power`.
-
-        Raises NotApplicable where every window costs clearly more than composition.
-        """
+        """The best window and share for the tilt λ = `power`."""
         run, view = self.run, self.view
         # Where one window has been solved, it is too late to save work.
         worth = (lambda steps: True) if self._known else self._worth_solving(power)

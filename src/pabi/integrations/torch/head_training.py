@@ -60,10 +60,7 @@ AT_ONCE = 256  # rows that go through a module together
 
 @dataclass(frozen=True, eq=False)
 class Head:
-    """A module and the linear layer that ends it.
-
-    `name`: of the layer in the module, "" where it is the module itself.
-    """
+    """A module and the linear layer that ends it, by its `name` in the module ("": the module itself)."""
 
     module: Any
     name: str

@@ -1,4 +1,8 @@
-"""The lines of a ledger's file, and what they cost together."""
+"""The lines of a ledger's file, and what they cost together (docs, "Theory", 16).
+
+What is charged is a double above the truth, sums are rational numbers, and limits are rounded down, so that
+no rounding grants anything.
+"""
 
 from __future__ import annotations
 

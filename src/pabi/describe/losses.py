@@ -1,4 +1,7 @@
-"""Losses: one row a kind, constructors, and what a loss says about one gradient step."""
+"""Losses: one row a kind, constructors, and what a loss says about one gradient step.
+
+Losses of linear models are classes, in `scalar_losses` and `vector_losses`; the latter has their table.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""What a trainer does with noisy gradients: updates, and step sizes."""
+"""What a trainer does with noisy gradients: updates, and step sizes.
+
+The accountant knows a modulus of plain descent alone. What any other update does to the noisy gradients is
+post-processing of them, so that a run with one costs what releasing every noisy gradient costs: composition.
+A direction is the noisy gradient of a step with its regulariser, λx + g(x) + ξ.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""Random numbers of a run, and the files from which it goes on."""
+"""Random numbers of a run, and the files from which it goes on.
+
+A checkpoint holds a hidden iterate and the secret order of the records. Whoever reads it knows more than the
+guarantee allows, so the file is readable by its owner only and is removed when the run ends. It holds what
+the guarantee rests on beside the description, noise that can be reproduced among it: what was assumed of one
+part of a run is assumed of the whole. It holds no state of the random generator: noise and sampled batches
+after a restart are drawn afresh, so that no draw is ever used twice, not even when one checkpoint is resumed
+twice.
+"""
 
 from __future__ import annotations
 

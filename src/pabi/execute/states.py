@@ -1,4 +1,7 @@
-"""None"""
+"""What a trained run leaves behind for later requests, as bytes. All of it is secret but the description.
+
+It holds no state of a random generator: noise after a request is drawn afresh, and past noise is nowhere.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""None"""
+"""Mixtures of Gaussian pairs with a public label: P(label = j) = w_j, then G(μ_j).
+
+And the law of how often a private selection tries.
+"""
 
 from __future__ import annotations
 

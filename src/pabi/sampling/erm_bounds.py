@@ -1,4 +1,8 @@
-"""None"""
+"""Bounds on the excess of a Gibbs density and of a Langevin diffusion, in units of the temperature.
+
+π is the density ∝ exp(−κf) on a convex set of dimension p; f = L − min L is the excess loss, between 0 and
+x/κ. Proofs: docs, "Private optimisation".
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""None"""
+"""Private selection, and releases chosen one after the other: what is guaranteed of all together."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""One proof technique a file, each a pure function from a description to a guarantee.
+"""One family of proofs a file, each a pure function from a description to a guarantee.
 
 An analysis raises NotApplicable, with the reason, where it does not cover a description. To add one, add a
 file and a line to the table of what it covers: `RUNS`, `DIFFUSION`, `MECHANISM`, `MOMENTS`, `COLUMNS`,
-`ACCURACY` or `FORGETTING`. Other files help: `writing` with proofs, and `langevin_chain` takes the
-analyses of runs to chains.
+`ACCURACY` or `FORGETTING`. Other functions help: `writing.promised` makes the guarantee of a proof, and
+`mechanisms.of_chain` takes the analyses of runs to chains.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""Batches drawn anew in every step: shifts that noise and chance hide, from one side and from both."""
+"""Batches drawn anew in every step: shifts that noise and chance hide, from one side and from both.
+
+Those of a shuffled order are in `secret_order`.
+"""
 
 from __future__ import annotations
 

@@ -370,8 +370,7 @@ def _mapped(run: NoisySGD, x: Array, step_size: float) -> Array:
 class Fault:
     """Runs that a trainer may do in place of the one that is promised, from hardly different to very.
 
-    `kind`: what is changed. `sizes`: by how much, in words. `runs`: what is then done. `usual`: which of
-    them the tests are made for.
+    `sizes`: by how much, in words. `usual`: which of them the tests are made for.
     """
 
     kind: str

@@ -30,8 +30,8 @@ class Visit(NamedTuple):
 
     `owner`: the number of the gradient. `rate`: step size times batch fraction, what the gradient is
     multiplied with. `decay`: what the regulariser leaves of the iterate, 1 − ηλ. `curvature`: of the gradient
-    there. `std`: of the noise. `slope`: the largest that the step may have. `least`, `most`: what the special
-    record may add to the iterate, and `opens`: whether an epoch begins in which it does so once at most.
+    there. `slope`: the largest that the step may have. `least`, `most`: what the special record may add to
+    the iterate, and `opens`: whether an epoch begins in which it does so once at most.
     """
 
     owner: int
@@ -131,7 +131,7 @@ def strips(
 ) -> Strips | None:
     """Gradients that have the curvature of every visit, for `reach` standard deviations about the way.
 
-    `begin`: where the iterate starts. None where there is no room for them.
+    None where there is no room for them.
     """
     owners = [_Pieces(limits.start) for _ in range(1 + max(visit.owner for visit in visits))]
     x, variance, path, pulls = begin, 0.0, [begin], []

@@ -346,7 +346,7 @@ class Book:
     """What was read of a file so far.
 
     `granted`: the reservations in order. `committed`: the numbers of those that were. `spent`: the sum of the
-    sizes of their charges. `seal`: the hash of the last line. `length`: in bytes.
+    sizes of their charges. `seal`: the hash of the last line.
     """
 
     opening: Opening

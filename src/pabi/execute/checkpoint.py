@@ -73,8 +73,7 @@ _UPDATE = "update_"  # of the names of what the update keeps
 class State:
     """What a run is after `step` steps: all that the next step depends on.
 
-    `x`: the iterate. `secret`: the secret order in force. `assumed`: the assumptions so far beside what the
-    description implies. `update`: what the update keeps.
+    `assumed`: the assumptions so far beside what the description implies.
     """
 
     step: int

@@ -497,8 +497,8 @@ class _Aftermath:
 class WalkedSteps:
     """The steps that are taken.
 
-    `run`: what a step does. `whole`: the run whose schedule the steps are of, up to its end. `draw`: the
-    batch of a step, as the orders count them, None where it uses no data.
+    `whole`: the run whose schedule the steps are of, up to its end. `draw`: the batch of a step, as the
+    orders count them, None where it uses no data.
     """
 
     run: NoisySGD

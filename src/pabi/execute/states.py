@@ -166,9 +166,9 @@ class ForgottenRequest:
 class SecretState:
     """A trained run as it stands, and what it has forgotten.
 
-    `run`: the training. `walk`: after its last step, as it was before rounding. `start`: where the training
-    began. `shown`: the iterate as it was released. `digests`, `digest_key`: of the records. `log`: the
-    requests so far. `facts`: what an estimator has to know, for JSON; `arrays`: the same that are arrays.
+    `walk`: after its last step, as it was before rounding. `start`: where the training began. `shown`: the
+    iterate as it was released. `digests`, `digest_key`: of the records. `facts`: what an estimator has to
+    know, for JSON; `arrays`: the same that are arrays.
     """
 
     run: NoisySGD

@@ -374,9 +374,8 @@ class GradientSum(Protocol):
 class RemoteGradients(ABC):
     """Gradients of records that are on other machines: only clipped sums of them come here.
 
-    `n`: how many records there are. `example`: the gradients of a public record, by the code that runs there;
-    what is refused of gradients in memory is refused of them. `assumed`: what a guarantee assumes of the
-    other machines.
+    `example`: the gradients of a public record, by the code that runs there; what is refused of gradients in
+    memory is refused of them. `assumed`: what a guarantee assumes of the other machines.
     """
 
     n: int

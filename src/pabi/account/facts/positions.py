@@ -409,7 +409,7 @@ def _narrow(low: float, high: float) -> bool:
 def growth_of(loss: Loss, gap: float) -> Growth | None:
     """The growth on the mean loss with its regulariser; None where it is not dissipative, or convex anyway.
 
-    `gap`: Δ. Rounding is covered by the margin of whoever reads the result.
+    Rounding is covered by the margin of whoever reads the result.
     """
     m = loss.least_curvature
     if loss.dissipativity is None or m is None:

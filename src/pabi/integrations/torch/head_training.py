@@ -287,7 +287,7 @@ class Preparation:
     """What becomes of features before the head is trained.
 
     `scaling`: of the constant feature whose weight is the bias, None where there is none. `moments`: the
-    release by which rows are mapped, None where they are not. `device`: where the module computes.
+    release by which rows are mapped, None where they are not.
     """
 
     scaling: float | None

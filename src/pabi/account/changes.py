@@ -77,26 +77,8 @@ def changes(
 ) -> tuple[Change, ...]:
     """At most three changes of a run that lower its ε at `delta` by more than 5 %, the best first.
 
-    Parameters
-    ----------
-    description : Description
-        What was explained. Only runs of noisy SGD have changes.
-    delta : float in [0, 1)
-        Where ε is read.
-    epsilon : float
-        The ε of `description` there, ∞ if none is proven.
-    seconds : float
-        What all its analyses took. Above `SLOW` nothing is tried, and no change is begun that would likely
-        end later than after twice as long, or a second.
-
-    Returns
-    -------
-    tuple of Change
-
-    Raises
-    ------
-    Nothing
-        What cannot be described or proven is no change.
+    `seconds`: what all its analyses took. Above `SLOW` nothing is tried, and no change is begun that would
+    likely end later than after twice as long, or a second.
     """
     if not isinstance(description, NoisySGD) or seconds > SLOW:
         return ()
@@ -421,26 +403,7 @@ def explain(
 ) -> Explanation:
     """Every analysis of `description` with its ε at `delta`.
 
-    Parameters
-    ----------
-    description : Description
-        What was done: noisy SGD, a noisy iteration, a sampler or a mechanism.
-    delta : float in [0, 1)
-        The δ at which every ε is read.
-    also : sequence of callables, or mapping of str to callable
-        Bounds of one's own: functions of the description that return a trade-off function or a guarantee, and
-        may raise NotApplicable. A row is named after the function, or as the mapping says. These bounds are
-        shown for comparison and never become the guarantee.
-
-    Returns
-    -------
-    Explanation
-
-    Raises
-    ------
-    InvalidInput
-        For a `delta` outside [0, 1), for what is no description of pabi's, and for a function in `also` that
-        returns something else.
+    `also`: bounds of one's own, by name. They are shown for comparison and never become the guarantee.
     """
     started = perf_counter()
     answers = outcomes(description, delta)

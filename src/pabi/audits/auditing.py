@@ -466,10 +466,7 @@ def audit_outputs(
 
 
 def worst(run: NoisySGD, delta: float) -> tuple[Known, LawPair]:
-    """The instance of a run with the largest ε at `delta`, in the worse order, and its laws.
-
-    Raises NotApplicable where no laws are known.
-    """
+    """The instance of a run with the largest ε at `delta`, in the worse order, and its laws."""
     costs, refusal = _costs(instances(run), delta)
     if not costs:
         raise refusal or NotApplicable("no worst instance is known")
@@ -704,27 +701,9 @@ def one_run(
 
 
 def chance(canaries: int, guesses: int, correct: int, *, epsilon: float, delta: float) -> float:
-    """How likely at most so many guesses are right, or more, if training is (ε, δ)-private.
+    """An upper bound on the probability of so many right guesses or more, if training is (ε, δ)-private.
 
-    Parameters
-    ----------
-    canaries, guesses, correct : int
-        How many there are, how many are guessed, and the right ones.
-    epsilon, delta : float
-        What is tested.
-
-    Returns
-    -------
-    float
-        An upper bound on the probability of `correct` right guesses or more.
-
-    Raises
-    ------
-    Nothing.
-
-    References
-    ----------
-    Steinke, Nasr, Jagielski 2023, Thm 5.2.
+    Source: Steinke, Nasr, Jagielski 2023, Thm 5.2.
     """
     right = 1.0 / (1.0 + np.exp(-epsilon))
     fewer = binom.pmf(np.arange(correct - 1, -1, -1), guesses, right)
@@ -736,29 +715,10 @@ def chance(canaries: int, guesses: int, correct: int, *, epsilon: float, delta: 
 def refuted_epsilon(
     canaries: int, guesses: int, correct: int, *, delta: float, error: float
 ) -> float:
-    """The largest ε that so many right guesses refute; 0 where they refute none.
+    """The largest ε that so many right guesses refute, too large with probability `error` at most; 0 for
+    none.
 
-    Parameters
-    ----------
-    canaries, guesses, correct : int
-        How many there are, how many are guessed, and the right ones.
-    delta : float, in [0, 1)
-        The δ.
-    error : float, in (0, 1)
-        How likely the bound may be too large.
-
-    Returns
-    -------
-    float
-        A lower bound on ε.
-
-    Raises
-    ------
-    Nothing.
-
-    References
-    ----------
-    Steinke, Nasr, Jagielski 2023, Thm 5.2.
+    Source: Steinke, Nasr, Jagielski 2023, Thm 5.2.
     """
 
     def refuted(epsilon: float) -> bool:

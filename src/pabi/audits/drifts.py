@@ -331,7 +331,7 @@ class Drift(Pulled):
     def trained(self, gradient: float, trainings: int, generator: np.random.Generator) -> Array:
         """(trainings,) how far releases are from the way without noise, all trained side by side.
 
-        `gradient`: of the record. The losses are those of the strips, wherever an iterate goes.
+        The losses are those of the strips, wherever an iterate goes.
         """
         run, (eta, noise) = self.run, self.schedule
         x, member = np.full(trainings, self.others.path[0]), self.membership(trainings, generator)

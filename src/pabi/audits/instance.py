@@ -359,10 +359,7 @@ class Instance(LineRun):
         return self.slopes, self.drift, self.stds
 
     def trained(self, gradient: float, trainings: int, generator: np.random.Generator) -> Array:
-        """(trainings,) releases, all trained side by side, step by step.
-
-        `gradient`: of the record.
-        """
+        """(trainings,) releases, all trained side by side, step by step, with this gradient of the record."""
         moves, (slopes, drift, stds) = self.moves(gradient), self._schedules
         half = 0.5 * self.line.width
         x, inside = np.full(trainings, self.start), self.membership(trainings, generator)

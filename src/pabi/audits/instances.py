@@ -69,10 +69,7 @@ class SumInstance(Instance):
         return pair_of_sums(one, other, std)
 
     def trained(self, gradient: float, trainings: int, generator: np.random.Generator) -> Array:
-        """(trainings,) sums, all trained side by side, step by step.
-
-        `gradient`: of the record.
-        """
+        """(trainings,) sums, all trained side by side, step by step, with this gradient of the record."""
         inside, moves, stds = self.membership(trainings, generator), self.moves(gradient), self.stds
         eta, _ = self.schedule
         later, total = self.later, np.zeros(trainings)
@@ -117,10 +114,7 @@ _STARTS = (0.25, 0.5, 0.75, 1.0)  # in halves of the domain
 
 
 def instances(run: NoisySGD) -> list[Known]:
-    """Those that are known for a run.
-
-    Raises NotApplicable where there are none.
-    """
+    """Those that are known for a run."""
     _refuse_unknown(run)
     summed = not run.rule.plain or run.release != "last"
     within: list[Known] = [

@@ -313,29 +313,9 @@ class Point:
 
 
 def above(counts: Counts | int, trials: int, error: float) -> Array:
-    """Upper bounds on probabilities, each wrong with a probability of at most `error`.
+    """Upper bounds on probabilities, each too small with a probability of at most `error`.
 
-    Parameters
-    ----------
-    counts : (m,) array of int, or int
-        How often each happened.
-    trials : int
-        Out of how many independent trials.
-    error : float, in (0, 1)
-        How likely a bound may be too small.
-
-    Returns
-    -------
-    array
-        Of the shape of `counts`, in [0, 1].
-
-    Raises
-    ------
-    Nothing.
-
-    References
-    ----------
-    Clopper, Pearson 1934.
+    Source: Clopper, Pearson 1934.
     """
     k = np.asarray(counts, dtype=np.float64)
     bounds = betaincinv(k + 1.0, np.maximum(trials - k, 1.0), 1.0 - error)
@@ -409,10 +389,7 @@ class Aims:
         return 2 * len(self.deltas) + 2
 
     def thresholds(self, scores: Array, fpr: Array, fnr: Array) -> list[float]:
-        """The ones that are expected to refute the most, of those whose errors are known or guessed.
-
-        `scores`: (m,) thresholds, `fpr` and `fnr` their errors.
-        """
+        """The ones that are expected to refute the most, of those whose errors are known or guessed."""
         inside = _spread(fpr, fnr)
         scores, fpr, fnr = scores[inside], fpr[inside], fnr[inside]
         error = (1.0 - self.confidence) / (2.0 * self.most)

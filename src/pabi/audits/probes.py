@@ -230,10 +230,7 @@ def many_canaries(run: NoisySGD, included: NDArray[np.bool_], target: float = 1.
 
 
 def coefficients(model: Any) -> Array:
-    """(d,) what a trainer returned: an array, or a fitted estimator with `coef_`.
-
-    Raises InvalidInput for what is neither, or not finite.
-    """
+    """(d,) what a trainer returned: an array, or a fitted estimator with `coef_`."""
     values = getattr(model, "coef_", model)
     try:
         flat = np.asarray(values, dtype=np.float64).ravel()
@@ -373,8 +370,7 @@ def _mapped(run: NoisySGD, x: Array, step_size: float) -> Array:
 class Fault:
     """Runs that a trainer may do in place of the one that is promised, from hardly different to very.
 
-    `kind`: what is changed. `sizes`: by how much, in words. `runs`: what is then done. `usual`: which of
-    them the tests are made for.
+    `sizes`: by how much, in words. `usual`: which of them the tests are made for.
     """
 
     kind: str

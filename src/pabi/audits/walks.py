@@ -30,8 +30,8 @@ class Visit(NamedTuple):
 
     `owner`: the number of the gradient. `rate`: step size times batch fraction, what the gradient is
     multiplied with. `decay`: what the regulariser leaves of the iterate, 1 − ηλ. `curvature`: of the gradient
-    there. `std`: of the noise. `slope`: the largest that the step may have. `least`, `most`: what the special
-    record may add to the iterate, and `opens`: whether an epoch begins in which it does so once at most.
+    there. `slope`: the largest that the step may have. `least`, `most`: what the special record may add to
+    the iterate, and `opens`: whether an epoch begins in which it does so once at most.
     """
 
     owner: int
@@ -131,7 +131,7 @@ def strips(
 ) -> Strips | None:
     """Gradients that have the curvature of every visit, for `reach` standard deviations about the way.
 
-    `begin`: where the iterate starts. None where there is no room for them.
+    None where there is no room for them.
     """
     owners = [_Pieces(limits.start) for _ in range(1 + max(visit.owner for visit in visits))]
     x, variance, path, pulls = begin, 0.0, [begin], []
@@ -258,10 +258,7 @@ class _Walls:
 
 
 def pair_between_walls(diameter: float, one: WalledWalk, other: WalledWalk) -> LawPair:
-    """The laws of what walks release on two data sets.
-
-    Raises NotApplicable where the domain is so wide that there would be too many nodes.
-    """
+    """The laws of what walks release on two data sets."""
     half = 0.5 * diameter
     steps = [*one.plain, *one.moved, *other.moved]
     edges = np.linspace(-half, half, 1 + max(2, math.ceil(diameter / one.plain[-1].std * _FINE)))

@@ -1,4 +1,8 @@
-"""The lines of a ledger's file, and what they cost together."""
+"""The lines of a ledger's file, and what they cost together (docs, "Theory", 16).
+
+What is charged is a double above the truth, sums are rational numbers, and limits are rounded down, so that
+no rounding grants anything.
+"""
 
 from __future__ import annotations
 
@@ -342,7 +346,7 @@ class Book:
     """What was read of a file so far.
 
     `granted`: the reservations in order. `committed`: the numbers of those that were. `spent`: the sum of the
-    sizes of their charges. `seal`: the hash of the last line. `lines`: how many. `length`: in bytes.
+    sizes of their charges. `seal`: the hash of the last line.
     """
 
     opening: Opening

@@ -568,8 +568,7 @@ def reserved(
 ) -> AbstractContextManager[Any]:
     """For trainers: the reservation of a release in `ledger`, nothing to be done without one.
 
-    `guarantee`: of the release as if its noise were secret. `secret`: whether it is. Raises InvalidInput for
-    what is no ledger, and as `Ledger.reserve` does.
+    `guarantee`: of the release as if its noise were secret. `secret`: whether it is.
     """
     check_ledger(ledger)
     if ledger is None:

@@ -184,7 +184,7 @@ def file_name(file: str) -> str:
 def read_text(
     file: str, what: str, most: int = _MOST_BYTES, *, kinds: tuple[FileKind, ...] = ()
 ) -> str:
-    """The text of a file of at most `most` bytes. Raises InvalidInput, which says that `what` is expected.
+    """The text of a file of at most `most` bytes.
 
     `kinds`: what it may be; one of pabi's other files is told where it belongs. None: whatever it is.
     """
@@ -297,7 +297,7 @@ def read_target(epsilon: str | None, delta: str | None) -> tuple[float, float]:
 @contextmanager
 def within_seconds(text: str | None) -> Iterator[dict[str, Any]]:
     """The limits of a verification that --seconds states, on a clock that goes on for all that is read from
-    the file in the body. Raises InvalidInput where the time is over."""
+    the file in the body."""
     from pabi.numbers.locking import OutOfTime, until
 
     seconds = read_positive("--seconds", text) or SECONDS

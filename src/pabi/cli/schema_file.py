@@ -214,10 +214,8 @@ def _amounts(name: str, cells: NDArray[Any]) -> Array:
 
 @dataclass(frozen=True)
 class EncodedTable:
-    """The rows of a table: `features` (n, d) as the schema encodes them, other columns as they were read.
-
-    `others`: (n,) cells by name, that are not features.
-    """
+    """The rows of a table: `features` (n, d) as the schema encodes them; `others`, (n,) cells by name, as
+    they were read."""
 
     features: Any
     others: dict[str, NDArray[Any]]

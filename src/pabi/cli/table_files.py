@@ -25,7 +25,6 @@ def table_files(names: Sequence[str]) -> list[str]:
     """The files that `names` stand for, in order; those of a folder or a pattern by name.
 
     A folder stands for all tables in it and below it, but hidden ones; a pattern is one of the shell's.
-    Raises InvalidInput where there is none, or where one table would be read twice.
     """
     files = [file for name in names for file in _files_of(name)]
     if STANDARD_INPUT in files and len(files) > 1:

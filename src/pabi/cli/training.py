@@ -295,10 +295,7 @@ def _forgettable(schema: Schema) -> dict[str, Any]:
 
 
 def schema_for(file: str, text: str, *, model: str, target: str | None) -> Schema:
-    """The schema in the text of a file, for one model.
-
-    Raises InvalidInput, also where `target` is one of its features.
-    """
+    """The schema in the text of a file, for one model."""
     from pabi.cli.schema_file import MODELS, schema_of
 
     must_be(model in MODELS, "--model", f"one of {', '.join(MODELS)}", model)
@@ -615,7 +612,7 @@ class LoadedModel:
 
 
 def load_model(file: str) -> LoadedModel:
-    """The model in a file. Raises InvalidInput naming the file.
+    """The model in a file.
 
     skops itself refuses every type that is neither its own, scikit-learn's or numpy's, nor among `TRUSTED`.
     """

@@ -270,8 +270,7 @@ def _assumed(value: Any) -> Iterator[str]:
 class _Comparison:
     """Whether a model is the one that the notes speak of, and by which names of values.
 
-    `reason`: why it is not. `whole`: whether all of it was compared, or what its steps release, as files of
-    earlier versions have it.
+    `whole`: whether all of it was compared, or what its steps release, as files of earlier versions have it.
     """
 
     reason: str | None

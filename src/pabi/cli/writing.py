@@ -32,7 +32,7 @@ def partial_files(
 ) -> Iterator[list[Path]]:
     """Paths to write to, which take the names in `files` all together, once nothing went wrong.
 
-    `unlike`: files that are read. Raises InvalidInput naming the file.
+    `unlike`: files that are read.
     """
     paths = [locking.only_name(file) for file in files]  # an old model would stay behind a link
     for path in paths:

@@ -137,8 +137,7 @@ _GROUPS = re.compile(r"groups of ([2-9]|[1-9][0-9]{1,9}) (record|user)s")
 
 
 def changed(adjacency: Adjacency) -> int:
-    """How many contributions differ between adjacent data sets: one is replaced by another, or becomes
-    zero."""
+    """How many contributions differ between adjacent data sets: one is replaced, or becomes zero."""
     match adjacency:
         case "replace_one":
             return 2

@@ -106,10 +106,8 @@ class Fractions(NamedTuple):
 
 
 def fractions(sizes: Sizes, divisor: int, allowed: float) -> Fractions:
-    """The fractions of batches of these sizes, whose sums are divided by `divisor`.
-
-    `allowed`: the largest probability of failure.
-    """
+    """The fractions of batches of these sizes over `divisor`, but for a failure of probability `allowed` at
+    most."""
     match sizes:
         case FixedSizes():
             full, last = Fraction(sizes.size, divisor), Fraction(sizes.last, divisor)

@@ -53,24 +53,14 @@ Parameters = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Facts:
-    """What a loss guarantees of one record.
+    """What a loss guarantees of one record; None where nothing is known.
 
-    Attributes
-    ----------
-    curvature : (float, float) or None
-        [lo, hi]; None if nothing is known.
-    gradient_bound : float or None
-        The largest norm of its gradient; None if unknown.
-    glm, separable : bool
-        Whether its gradient is a scalar function of the parameters times a fixed vector, and whether it is a
-        sum of functions of one coordinate each. That makes clipping of norms, and of coordinates, harmless.
-    convex_holder : tuple of (float, float)
-        Pairs (p, M): the loss is convex on all of ℝ^d with a p-Hölder gradient of constant M.
-    dissipative : (float, float) or None
-        (λ, κ) with ⟨∇f(x) − ∇f(y), x − y⟩ ≥ κ‖x − y‖² − λ.
-    monotone : float or None
-        The smoothness β, ∞ if there is none, of what is no gradient but a monotone field, that of
-        convex–concave descent–ascent.
+    `curvature`: [lo, hi]. `glm`, `separable`: whether its gradient is a scalar function times a fixed vector,
+    and whether it is a sum of functions of one coordinate each. That makes clipping of norms, and of
+    coordinates, harmless. `convex_holder`: pairs (p, M) where it is convex on all of ℝ^d with a p-Hölder
+    gradient of constant M. `dissipative`: (λ, κ) with ⟨∇f(x) − ∇f(y), x − y⟩ ≥ κ‖x − y‖² − λ. `monotone`: the
+    smoothness β, ∞ if there is none, of what is no gradient but a monotone field, that of convex–concave
+    descent–ascent.
     """
 
     curvature: tuple[float, float] | None = None
@@ -105,10 +95,7 @@ Constraints = Mapping[str, Check]
 
 
 def holder_pairs(name: str, value: Any) -> Pairs:
-    """The pairs (exponent in [0, 1], constant > 0) by increasing exponent, of equal ones the least constant.
-
-    Raises InvalidInput naming the field.
-    """
+    """Pairs (exponent in [0, 1], constant > 0) by increasing exponent, of equal ones the least constant."""
     expected = "expected at least one pair (exponent in [0, 1], constant > 0)"
     require(isinstance(value, list | tuple) and value, name, f"{expected}, got {value!r}")
     least: dict[float, float] = {}

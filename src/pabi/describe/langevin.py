@@ -48,10 +48,7 @@ def gradient_gap_of(
     gradient_gap: float | None,
     missing: str = "gradient_gap",
 ) -> float:
-    """Δ: how far ∇L of two adjacent data sets can be apart, stated or from the loss's gradient bound.
-
-    Raises InvalidInput naming `missing` where neither is there.
-    """
+    """Δ: how far ∇L of two adjacent data sets can be apart, stated or from the loss's gradient bound."""
     if gradient_gap is not None:
         return gradient_gap
     bound = loss.gradient_bound

@@ -1,4 +1,7 @@
-"""Losses: one row a kind, constructors, and what a loss says about one gradient step."""
+"""Losses: one row a kind, constructors, and what a loss says about one gradient step.
+
+Losses of linear models are classes, in `scalar_losses` and `vector_losses`; the latter has their table.
+"""
 
 from __future__ import annotations
 
@@ -110,10 +113,7 @@ def _holder(p: Parameters) -> Facts:
 
 
 def _holder_rows(p: Parameters, step: Fraction, clips: bool) -> list[Modulus]:
-    """Tangents of δ + eMδ^p, which is concave.
-
-    A clip moves no two gradients apart, so that it survives any.
-    """
+    """Tangents of δ + eMδ^p, which is concave. A clip moves no two gradients apart: it survives any."""
     exponent, product = p["exponent"], fraction_up(step * Fraction(p["constant"]))
     if exponent == 1.0:
         return [

@@ -1,4 +1,9 @@
-"""What a trainer does with noisy gradients: updates, and step sizes."""
+"""What a trainer does with noisy gradients: updates, and step sizes.
+
+The accountant knows a modulus of plain descent alone. What any other update does to the noisy gradients is
+post-processing of them, so that a run with one costs what releasing every noisy gradient costs: composition.
+A direction is the noisy gradient of a step with its regulariser, λx + g(x) + ξ.
+"""
 
 from __future__ import annotations
 
@@ -355,10 +360,7 @@ def stated_by_function(value: Any) -> bool:
 
 
 def evaluated(value: Any, steps: int) -> Any:
-    """Step sizes from their function as `StepSizes`; everything else as it is.
-
-    Raises InvalidInput naming `step_size`.
-    """
+    """Step sizes from their function as `StepSizes`; everything else as it is."""
     rule = value._rule if isinstance(value, StepSizes) else None
     if rule is None and not callable(value):
         return value

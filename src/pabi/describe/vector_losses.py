@@ -331,7 +331,7 @@ LINEAR_LOSSES: dict[str, type[LinearLoss]] = {
 def executable(kind: str, **parameters: Any) -> LinearLoss:
     """The loss of this kind and these parameters, checked, for trainers and samplers to compute with.
 
-    There may be other parameters, such as `feature_norm`. Raises InvalidInput naming the parameter.
+    There may be other parameters, such as `feature_norm`.
     """
     cls = LINEAR_LOSSES[kind]
     checks = {**cls.parameters(required=True), **cls.parameters(required=False)}

@@ -302,10 +302,7 @@ class _Permuted(_Listed):
 
 
 class _Binned(BatchRows):
-    """Rows in the batch that each was put into, once, independently of all others.
-
-    A batch beyond the cap is empty.
-    """
+    """Rows in the batch that each was put into once, independently of all others; empty beyond the cap."""
 
     def __init__(
         self,

@@ -92,8 +92,8 @@ def dense_blocks(
 ) -> Iterator[tuple[slice, Array]]:
     """(part, (m, d) float64) of the requested rows of (n, d) `X`, m ≤ `most`.
 
-    `rows`: numbers of 0..n − 1, or a slice with both ends. `own`: whether blocks may be changed. The next
-    block overwrites the one before it, but parts of a float64 `X` are not copied unless they must be.
+    `rows`: numbers of 0..n − 1, or a slice with both ends. The next block overwrites the one before it, but
+    parts of a float64 `X` are not copied unless they must be.
     """
     count, d = rows_in(rows), X.shape[1]
     length = block_length(d, most)

@@ -1,4 +1,4 @@
-"""None"""
+"""Cells of tables, each taken by itself, and tables in passes, for transformers that learn nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,12 @@
-"""Random numbers of a run, and the files from which it goes on."""
+"""Random numbers of a run, and the files from which it goes on.
+
+A checkpoint holds a hidden iterate and the secret order of the records. Whoever reads it knows more than the
+guarantee allows, so the file is readable by its owner only and is removed when the run ends. It holds what
+the guarantee rests on beside the description, noise that can be reproduced among it: what was assumed of one
+part of a run is assumed of the whole. It holds no state of the random generator: noise and sampled batches
+after a restart are drawn afresh, so that no draw is ever used twice, not even when one checkpoint is resumed
+twice.
+"""
 
 from __future__ import annotations
 
@@ -65,8 +73,7 @@ _UPDATE = "update_"  # of the names of what the update keeps
 class State:
     """What a run is after `step` steps: all that the next step depends on.
 
-    `x`: the iterate. `secret`: the secret order in force. `assumed`: the assumptions so far beside what the
-    description implies. `update`: what the update keeps.
+    `assumed`: the assumptions so far beside what the description implies.
     """
 
     step: int
@@ -291,7 +298,7 @@ def randomness_from(random_state: Any) -> Randomness:
     """The source of randomness that `random_state` stands for.
 
     `random_state`: None for `secret_generator`; an int ≥ 0 or a numpy Generator for tests, with a
-    PrivacyWarning, because whoever knows it can subtract the noise. Raises InvalidInput otherwise.
+    PrivacyWarning, because whoever knows it can subtract the noise.
     """
     if random_state is None:
         return Randomness(None)

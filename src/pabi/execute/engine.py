@@ -497,8 +497,8 @@ class _Aftermath:
 class WalkedSteps:
     """The steps that are taken.
 
-    `run`: what a step does. `whole`: the run whose schedule the steps are of, up to its end. `draw`: the
-    batch of a step, as the orders count them, None where it uses no data.
+    `whole`: the run whose schedule the steps are of, up to its end. `draw`: the batch of a step, as the
+    orders count them, None where it uses no data.
     """
 
     run: NoisySGD
@@ -566,7 +566,7 @@ def go_on(
     """(the last iterate as it is released, the secret state as it is) after the last request's steps.
 
     `gradients`: of the loss's records, as for `train`; zero for all that are withdrawn. `state`: before the
-    last request's steps. `generator`: None for noise from the operating system. Raises InvalidInput.
+    last request's steps. `generator`: None for noise from the operating system.
     """
     run = unlearning.run
     if state.step != unlearning.last or state.step == unlearning.steps:

@@ -221,9 +221,8 @@ class Machines(ABC):
 class Terms:
     """The terms of a release.
 
-    `delta`: at which its guarantee is chosen. `random_state`: None for secret noise. `ledger`: in which it is
-    reserved, if anywhere. `machines`: which compute it, None for this one. `proven`: its guarantee, where it
-    was accounted before.
+    `delta`: at which its guarantee is chosen. `ledger`: in which it is reserved, if anywhere. `machines`:
+    which compute it, None for this one. `proven`: its guarantee, where it was accounted before.
     """
 
     delta: float = 1e-5
@@ -289,8 +288,8 @@ class Walk:
     """The public numbers of x ← Π(x − ηλx − ηg + Z), Z ~ N(0, σ²I).
 
     `start`: ‖x_0‖. `factor`: |1 − ηλ|, and `pull`: the largest ‖ηg‖, each a number or one per step.
-    `noise_std`: σ, likewise. `origin`: ‖Π(0)‖ at most. `diameter`: of the range of Π, ∞ if unbounded.
-    `dimension`: of x. `paths`: how many walks there are. Norms are Euclidean, in units of x.
+    `noise_std`: σ, likewise. `origin`: ‖Π(0)‖ at most. `diameter`: of the range of Π, ∞ if unbounded. Norms
+    are Euclidean, in units of x.
     """
 
     steps: int
@@ -396,8 +395,7 @@ def small_enough(noise_std: float | Array) -> str:
 def checked(guarantee: Guarantee, walk: Walk, bounded: bool) -> Guarantee:
     """`guarantee` of a run that takes this walk, where its proof survives doubles.
 
-    `bounded`: whether `walk.pull` is known. If not, an assumption says what is needed. Raises InvalidInput
-    where the proof does not survive.
+    `bounded`: whether `walk.pull` is known. If not, an assumption says what is needed.
     """
     if guarantee.method == EVERY_ITERATE:
         return guarantee

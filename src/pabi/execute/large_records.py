@@ -221,21 +221,9 @@ _SINGLE_MAPPED = (
 class RowMap:
     """x ↦ s·R·P·x/U, x as a linear model sees it, the constant of an intercept included.
 
-    Parameters
-    ----------
-    matrix : (w, w) symmetric or (w,) array
-        P, or its diagonal.
-    unit : float, > 0
-        U, the largest norm of a row before it is mapped.
-    norm : float, > 0
-        R, the largest norm of a mapped row.
-    equal : bool
-        Whether s brings every row to the norm R, less what single precision rounds by; 0 stays 0. If not, s
-        is 1, or less for rows that would be longer than that.
-
-    References
-    ----------
-    docs, "Private preconditioning".
+    `matrix`: P, (w, w) and symmetric, or its diagonal. `unit`, `norm`: U and R, the largest norms of rows
+    before and after. `equal`: whether s brings every row to the norm R, less what single precision rounds by.
+    If not, s is 1, or less for rows that would be longer. Source: docs, "Private preconditioning".
     """
 
     matrix: Array

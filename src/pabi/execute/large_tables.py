@@ -290,7 +290,7 @@ class LargeTable(PassesTable):
 class MadeRows:
     """Rows that are made in every pass, such as encoded ones.
 
-    `names`: of their columns. `beside`: the table whose other columns stand beside them.
+    `beside`: the table whose other columns stand beside them.
     """
 
     rows: Parts

@@ -28,7 +28,7 @@ def progress_bar(
 ) -> Iterator[Callable[[], None]]:
     """A function to call after every step, which with `shown` moves a bar on standard error.
 
-    `first`: how many of `steps` are over at the start. `label`: the name of the bar.
+    `first`: how many of `steps` are over at the start.
     """
     listener = _listener.get()
     if not shown:

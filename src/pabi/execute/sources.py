@@ -98,11 +98,11 @@ def _same(cells: NDArray[Any]) -> NDArray[Any]:
 class Parts:
     """Rows of a table, or cells of a column, that come in parts; an array in memory is a source of one.
 
-    `read`: yields all rows as they are, some at a time, in every pass the same ones. `name`: of the argument,
-    for messages. `state`: what is equal as long as nothing changes, found without reading; None where only
-    rows can tell. `width`: how many columns a table has. `change`: what becomes of some rows, of each from
-    itself alone. `array`: all rows, changed already, where they are in memory. `length`: how many make a
-    part; None for parts as they are read. `rows`: how many there are, where they were counted.
+    `read`: yields all rows as they are, some at a time, in every pass the same ones. `state`: what is equal
+    as long as nothing changes, found without reading; None where only rows can tell. `width`: how many
+    columns a table has. `change`: what becomes of some rows, of each from itself alone. `array`: all rows,
+    changed already, where they are in memory. `length`: how many make a part; None for parts as they are
+    read. `rows`: how many there are, where they were counted.
     """
 
     read: Read
@@ -208,10 +208,7 @@ class Parts:
         return rows
 
     def counted(self, expected: int | None = None) -> Parts:
-        """The same, of which it is known how many there are; all were changed once.
-
-        Raises InvalidInput where a change does, where there are none, or not so many.
-        """
+        """The same, of which it is known how many there are; all were changed once."""
         rows = sum(map(len, self)) if self.array is None else self.array.shape[0]
         if expected is not None and rows != expected:
             raise InvalidInput(self.name, "expected as many rows as X has")

@@ -1,4 +1,9 @@
-"""None"""
+"""The file of a secret state: encrypted with the holder's key, and at any moment the old one or the new one.
+
+ChaCha20-Poly1305 of the package `cryptography`, with a key and a nonce for every writing that HKDF-SHA256
+derives from the holder's key and fresh random salt. What is not encrypted, the format and the salt, is
+authenticated with the rest: a byte that changed is noticed.
+"""
 
 from __future__ import annotations
 

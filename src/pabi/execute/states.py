@@ -1,4 +1,7 @@
-"""None"""
+"""What a trained run leaves behind for later requests, as bytes. All of it is secret but the description.
+
+It holds no state of a random generator: noise after a request is drawn afresh, and past noise is nowhere.
+"""
 
 from __future__ import annotations
 
@@ -163,9 +166,9 @@ class ForgottenRequest:
 class SecretState:
     """A trained run as it stands, and what it has forgotten.
 
-    `run`: the training. `walk`: after its last step, as it was before rounding. `start`: where the training
-    began. `shown`: the iterate as it was released. `digests`, `digest_key`: of the records. `log`: the
-    requests so far. `facts`: what an estimator has to know, for JSON; `arrays`: the same that are arrays.
+    `walk`: after its last step, as it was before rounding. `start`: where the training began. `shown`: the
+    iterate as it was released. `digests`, `digest_key`: of the records. `facts`: what an estimator has to
+    know, for JSON; `arrays`: the same that are arrays.
     """
 
     run: NoisySGD
@@ -201,10 +204,7 @@ class SecretState:
 
     @property
     def forgettable(self) -> NoisySGD:
-        """The training as it forgets: contributions of withdrawn records become zero.
-
-        Raises InvalidInput where the run with that adjacency has other noise.
-        """
+        """The training as it forgets: contributions of withdrawn records become zero."""
         run = replace(self.run, adjacency="zero_out")
         if not np.array_equal(run.gradient_noise_std, self.run.gradient_noise_std):
             raise InvalidInput("noise_multiplier", "expected noise that is stated as noise_std")

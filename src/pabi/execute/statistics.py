@@ -143,8 +143,7 @@ def _roots(users: UserRows) -> Array:
 def noise_factor(n: int, chain: int | None = None) -> float:
     """What the noise on sums over n records is multiplied by, at least 1, to hide what rounding may add.
 
-    `chain`: of additions in a row, where it is not that of n rows. Raises InvalidInput naming `n` where there
-    are too many for sums in float64.
+    `chain`: of additions in a row, where it is not that of n rows.
     """
     room = rounding_room(n, min(n, MOST_ROWS) if chain is None else chain)
     if not room < 0.5:

@@ -128,10 +128,7 @@ class UserRows:
 
 
 def checked_groups(groups: UserRows | ArrayLike, users: Any, rows: int | None = None) -> UserRows:
-    """The groups of so many enrolled users, which have as many ids as there are rows.
-
-    Raises InvalidInput naming `groups`, or `n` where groups that were made before have other users.
-    """
+    """The groups of so many enrolled users, which have as many ids as there are rows."""
     own = groups if isinstance(groups, UserRows) else UserRows.of(groups, users)
     if users is not None and own.users != users:
         raise InvalidInput("n", f"expected {own.users}, the number of users, got {users}")
@@ -377,9 +374,8 @@ class GradientSum(Protocol):
 class RemoteGradients(ABC):
     """Gradients of records that are on other machines: only clipped sums of them come here.
 
-    `n`: how many records there are. `example`: the gradients of a public record, by the code that runs there;
-    what is refused of gradients in memory is refused of them. `assumed`: what a guarantee assumes of the
-    other machines.
+    `example`: the gradients of a public record, by the code that runs there; what is refused of gradients in
+    memory is refused of them. `assumed`: what a guarantee assumes of the other machines.
     """
 
     n: int

@@ -1,4 +1,4 @@
-"""None"""
+"""scikit-learn's checks of tables, without the data that some of its complaints show."""
 
 from __future__ import annotations
 

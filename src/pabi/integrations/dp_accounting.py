@@ -76,24 +76,7 @@ class UnsupportedEvent(InvalidInput):
 
 
 def curve_of(event: Any, relation: Any) -> TradeOff:
-    """The trade-off function of an event between data sets of this relation, for both orders of them.
-
-    Parameters
-    ----------
-    event : DpEvent
-        One of dp-accounting's.
-    relation : NeighboringRelation
-        Which data sets are neighbours.
-
-    Returns
-    -------
-    TradeOff
-
-    Raises
-    ------
-    UnsupportedEvent
-        For an event, or a part of it, for which there is no proof under this relation.
-    """
+    """The trade-off function of an event between data sets of this relation, for both orders of them."""
     if type(event) not in _RULES:
         raise UnsupportedEvent(event, _REFUSED.get(type(event), "there is no proof for it"))
     try:
@@ -105,17 +88,7 @@ def curve_of(event: Any, relation: Any) -> TradeOff:
 
 
 def composed(factors: Iterable[tuple[TradeOff, int]]) -> TradeOff:
-    """The product of trade-off functions, each so many times; in closed form where there is one.
-
-    Parameters
-    ----------
-    factors : iterable of pairs of TradeOff and int
-        (f, k), k ≥ 1. None at all reveal nothing.
-
-    Returns
-    -------
-    TradeOff
-    """
+    """The product of f^⊗k for all (f, k), in closed form where there is one. None at all reveal nothing."""
     product = Product(factors)
     (curve, count), *others = product.factors
     return curve if count == 1 and not others and product.failure == 0.0 else product

@@ -401,7 +401,7 @@ class ForgettingModel(BoundedRows):
         wiped: bool = False,
     ) -> CheckedRows:
         """The table, zeros in the rows that are forgotten, at least where they are no numbers; `wiped`: in
-        all of them. Raises InvalidInput."""
+        all of them."""
         n = held.run.n
         if large_table(X) is not None:
             raise InvalidInput(

@@ -60,10 +60,7 @@ def planned(
     noise_std: float | None = None,
     unit: Unit = "record",
 ) -> NoisySecondMoments:
-    """The release of second moments that costs a share of the budget's μ², or has this noise.
-
-    `n`, `width`: of the table as the model sees it. `norm`: the largest of a row's.
-    """
+    """The release of second moments that costs a share of the budget's μ², or has this noise."""
     blank = NoisySecondMoments(
         n,
         width,

@@ -1,4 +1,4 @@
-"""None"""
+"""Random features of tables as a scikit-learn transformer: a public seed, and nothing learnt."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class CheckedRows(NamedTuple):
 def users_of_rows(ids: Any, users: Any, rows: int) -> tuple[UserRows | None, tuple[str, ...]]:
     """(the rows of every user, what the guarantee assumes of them); None where rows are records.
 
-    `users`: how many are enrolled, their ids, or None for those who have rows. Raises InvalidInput.
+    `users`: how many are enrolled, their ids, or None for those who have rows.
     """
     declared = users if users is None or are_listed(users) else COUNT("users", users)
     if ids is None:

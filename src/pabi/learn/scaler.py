@@ -180,10 +180,7 @@ class RangeSearch(PrivateColumns):
     def _range_counts(
         self, n: int, d: int, share: float, *, quantiles: tuple[float, ...], bounded: bool
     ) -> NoisyColumnStatistics:
-        """The counts that cost a share of the budget's μ².
-
-        Raises TargetUnreachable where noise hides all that they could show.
-        """
+        """The counts that cost a share of the budget's μ²."""
         questions = questions_of(len(quantiles), bounded=bounded)
         blank = self._blank(n, d, "counts", questions=questions)
         counts = self._with_noise(blank, root_share(self._mu(), share))

@@ -1,4 +1,4 @@
-"""None"""
+"""The scattering transform as a scikit-learn transformer: public settings, and nothing learnt."""
 
 from __future__ import annotations
 

@@ -475,7 +475,7 @@ _MIXED = "expected labels that are all text, or all numbers"
 def labels_in(y: Any, *, declared: bool) -> Any:
     """The labels of a table in memory: of one type, or as they are where scikit-learn's checks refuse them.
 
-    `declared`: whether the classes are. Raises InvalidInput naming `y`, and no label.
+    Raises InvalidInput naming `y`, and no label.
     """
     if y is None or columns_of(y) is not None or hasattr(y, "tocsr"):
         return y
@@ -559,10 +559,7 @@ _EXPECTED = (
 
 
 def class_weights(stated: Any, classes: NDArray[Any]) -> Array:
-    """(K,) weights in (0, 1], the largest 1, of the `classes` in their order.
-
-    Raises InvalidInput naming `class_weight`.
-    """
+    """(K,) weights in (0, 1], the largest 1, of the `classes` in their order."""
     if not isinstance(stated, Mapping):
         counted = isinstance(stated, str) and stated == "balanced"
         why = ': "balanced" counts the labels, which are private' if counted else ""

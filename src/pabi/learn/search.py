@@ -69,10 +69,7 @@ SCORED_ALONE = (
 
 @dataclass(frozen=True, kw_only=True)
 class _Tables:
-    """What trains, and what scores: public records, or a private part of the data.
-
-    `rows`: how many train.
-    """
+    """What trains, `rows` of them, and what scores: public records, or a private part of the data."""
 
     X: Any
     y: Any

@@ -140,10 +140,7 @@ class Target:
 
 
 def planned(target: Target, sized: Sequence[Sized]) -> SearchPlan:
-    """The plan for these settings whose selection meets the target.
-
-    Raises TargetUnreachable where steps before the estimator cost too much.
-    """
+    """The plan for these settings whose selection meets the target."""
     mean, shape = checked_mean(target.mean_trials), checked_shape(target.shape)
     if shape < _LEAST_SHAPE:
         raise InvalidInput(

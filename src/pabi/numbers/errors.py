@@ -135,8 +135,7 @@ def _outside() -> tuple[int, FrameType]:
 
 
 def _action(message: str, category: type[Warning], frame: FrameType) -> str:
-    """What the first filter that matches a warning of this frame says; "default" where none does, as Python
-    has it."""
+    """What the first filter that matches a warning of this frame says; as in Python "default" without one."""
     module, line = frame.f_globals.get("__name__", "<string>"), frame.f_lineno
     for action, text, kind, home, where in warnings.filters:
         fits = _fits(text, message) and _fits(home, module) and where in (0, line)

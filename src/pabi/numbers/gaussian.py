@@ -157,10 +157,7 @@ def real_line(field: str, value: Any) -> float:
 def array(
     field: str, value: Any, *, at_least: float = -math.inf, above: float = -math.inf
 ) -> Array:
-    """`value` as an array of doubles of its shape, all ≥ `at_least` and > `above`; +∞ is allowed, NaN is not.
-
-    Raises InvalidInput naming `field` and the first wrong number.
-    """
+    """`value` as an array of doubles of its shape, all ≥ `at_least` and > `above`; +∞ is allowed, not NaN."""
     try:
         result = reals(value)
     except (TypeError, ValueError, OverflowError):

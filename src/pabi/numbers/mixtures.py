@@ -1,4 +1,7 @@
-"""None"""
+"""Mixtures of Gaussian pairs with a public label: P(label = j) = w_j, then G(μ_j).
+
+And the law of how often a private selection tries.
+"""
 
 from __future__ import annotations
 
@@ -62,28 +65,9 @@ def mean_of(gamma: float, shape: float) -> Ball:
 
 
 def gamma_of(mean_trials: float, shape: float) -> float:
-    """The γ at which E[K] is `mean_trials`, rounded up, so that the mean is not above it.
+    """The γ at which E[K] is `mean_trials`, rounded up, so that the mean is proven to be not above it.
 
-    Parameters
-    ----------
-    mean_trials : float
-        E[K], in [1.01, 10⁶].
-    shape : float
-        η in (-1, 10].
-
-    Returns
-    -------
-    float
-        γ in (0, 1): a double at which E[K] is proven to be at most `mean_trials`.
-
-    Raises
-    ------
-    InvalidInput
-        For numbers out of range, and for a shape so near to -1 that γ is no double.
-
-    References
-    ----------
-    Papernot, Steinke 2022, Definition 1.
+    Source: Papernot, Steinke 2022, Definition 1.
     """
     mean, eta = checked_mean(mean_trials), checked_shape(shape)
     _, gamma = bisected(lambda g: balls.upper(mean_of(g, eta)) <= mean, 0.0, 1.0)

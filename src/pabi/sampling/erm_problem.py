@@ -1,4 +1,4 @@
-"""None"""
+"""What is to be solved, and what a plan is: the run that is accounted, and what is proven of its risk."""
 
 from __future__ import annotations
 

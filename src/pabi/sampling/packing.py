@@ -1,4 +1,7 @@
-"""None"""
+"""A nonconvex test problem: wells at the points of a packing, as deep as the data say.
+
+Finding the deepest is selecting the most frequent of s attributes, which is as hard as private selection.
+"""
 
 from __future__ import annotations
 

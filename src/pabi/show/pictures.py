@@ -520,24 +520,7 @@ def _set(colours: Palette) -> str:
 
 
 def plot_audit(audit: Audit, ax: Any = None) -> Any:
-    """Draw the trade-off curves of the guarantee and of the instance, and the points of the trainings.
-
-    Parameters
-    ----------
-    audit : Audit
-        What to draw.
-    ax : matplotlib axes, optional
-        Where to draw; the default is a new figure.
-
-    Returns
-    -------
-    matplotlib axes
-        Those that were drawn on.
-
-    Raises
-    ------
-    Nothing.
-    """
+    """Draw the trade-off curves of the guarantee and of the instance, and the points of the trainings."""
     ax = axes_for(ax, 1, 1, figsize=(5.6, 5.2))
     colours = palette()
     fpr = np.concatenate(([0.0], np.logspace(-6, -2, 60), np.linspace(0.011, 1.0, 280)))

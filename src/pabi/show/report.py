@@ -104,21 +104,7 @@ class Report:
 
 @dataclass(frozen=True)
 class Wording:
-    """The sentences that depend on what is compared.
-
-    Attributes
-    ----------
-    promise : str
-        What ε and δ mean, with a place for what is compared.
-    outright : str
-        Why δ has to be small.
-    attacker : str
-        What an attacker knows and decides, with a place for the unit where it is named.
-    few, even : str
-        What is found at a rate of false positives, and where both are as likely, with places for numbers.
-    nothing_else : str
-        What may not be released besides.
-    """
+    """The sentences that depend on what is compared, some with a place for it, the unit or numbers."""
 
     promise: str
     outright: str
@@ -492,10 +478,7 @@ _TOGETHER = (
 def report_on(
     guarantee: Guarantee, form: str, delta: float | None, verdict: Verdict | None = None
 ) -> str:
-    """The report on a guarantee in one of `FORMATS`. `verdict`: what the checker says of it, if it was asked.
-
-    Raises InvalidInput naming `format` or `delta`.
-    """
+    """The report on a guarantee in one of `FORMATS`. `verdict`: the checker's, if it was asked."""
     written = _FORMATS[validate.choice("format", form, FORMATS)]
     at = guarantee.tuned_at or USUAL_DELTA if delta is None else delta
     at = validate.number("delta", at, above=0.0, below=1.0)

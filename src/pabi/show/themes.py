@@ -92,22 +92,7 @@ _PALETTES: dict[Theme, Palette] = {
 
 
 def palette_of(theme: Theme) -> Palette:
-    """The palette of a theme, whatever matplotlib's background is.
-
-    Parameters
-    ----------
-    theme : str
-        "light" or "dark".
-
-    Returns
-    -------
-    Palette
-
-    Raises
-    ------
-    InvalidInput
-        For another theme.
-    """
+    """The palette of a theme, whatever matplotlib's background is."""
     must_be(theme in _PALETTES, "theme", "'light' or 'dark'", theme)
     return _PALETTES[theme]
 
@@ -213,10 +198,7 @@ def axes_for(ax: Any, *shape: int, figsize: tuple[float, float]) -> Any:
 
 def legend_within(ax: Any, **options: Any) -> Any:
     """A legend that leaves no panel and covers no curve; where there is too little room, in smaller type and
-    above the curves, which then end lower.
-
-    `options`: of `ax.legend`.
-    """
+    above the curves, which then end lower."""
     for size in _SIZES:
         sizes = {"fontsize": size} | ({"title_fontsize": size} if "title" in options else {})
         legend = ax.legend(frameon=False, **(options | sizes))
@@ -286,20 +268,10 @@ _ROUNDING = 1e-12  # of a corner, relative: more than a few operations in float6
 
 
 def above_epsilons(deltas: Array, epsilons: Array) -> tuple[Array, Array]:
-    """Corners of a line that is nowhere below what is proven between these numbers.
+    """Corners (δ, ε) of a line that is nowhere below what is proven between these numbers, which are among
+    them.
 
-    Parameters
-    ----------
-    deltas : ndarray, (n,)
-        Increasing, above 0.
-    epsilons : ndarray, (n,)
-        An ε that is proven at each; ∞ and 0 are left out.
-
-    Returns
-    -------
-    (ndarray, ndarray)
-        δ and ε of the corners, to be joined where δ has a logarithmic axis, and ε one of either kind. The
-        proven numbers are among them. Source: theory, Lemma 24.1.
+    δ is to be drawn on a logarithmic axis, ε on one of either kind. Source: theory, Lemma 24.1.
     """
     # What is proven at a δ is proven at every larger one.
     proven = np.minimum.accumulate(epsilons)
@@ -328,17 +300,7 @@ def above_epsilons(deltas: Array, epsilons: Array) -> tuple[Array, Array]:
 def below_errors(rates: Array, errors: Array) -> tuple[Array, Array]:
     """Corners of a line that is nowhere above a curve which falls, such as a trade-off function.
 
-    Parameters
-    ----------
-    rates : ndarray, (n,)
-        Increasing, the last one 1.
-    errors : ndarray, (n,)
-        The least errors at them.
-
-    Returns
-    -------
-    (ndarray, ndarray)
-        The same rates, each with the error at the next one. Source: theory, Lemma 24.2.
+    Source: theory, Lemma 24.2.
     """
     return rates, np.append(errors[1:], 0.0)
 

@@ -33,6 +33,7 @@ from pabi.tradeoff import (
     PoissonSubsampled,
     PrivacyLossDistribution,
     Product,
+    RandomAllocation,
     RenyiDP,
     SecretMixture,
     Selected,
@@ -141,17 +142,7 @@ _MOST_SECRET = 64  # equal mixtures of which a label stays secret, in one certif
 
 
 def stated_sentence(method: str, source: str) -> str:
-    """The sentence that nobody but its owner vouches for a mechanism.
-
-    Parameters
-    ----------
-    method, source : str
-        What the mechanism is called, and where its trade-off function comes from.
-
-    Returns
-    -------
-    str
-    """
+    """The sentence that nobody but its owner vouches for a mechanism."""
     return (
         f"the mechanism {method!r} reveals no more than the stated trade-off function, whatever was "
         f"released before it: so says {source!r}, and no checker derives it"
@@ -162,21 +153,6 @@ def stated_curve(tradeoff: object) -> Curve:
     """`tradeoff` if a mechanism may be stated by it: of a known kind, and for both orders of the data sets.
 
     A random batch is a product of one factor.
-
-    Parameters
-    ----------
-    tradeoff : object
-        What the owner of a mechanism states.
-
-    Returns
-    -------
-    TradeOff
-        The same function.
-
-    Raises
-    ------
-    InvalidInput
-        For anything else.
     """
     curve = known_curve(tradeoff)
     if isinstance(curve, _DRAWN):
@@ -210,7 +186,7 @@ def writable(curve: TradeOff) -> bool:
             return True
         case Subsampled() | PoissonSubsampled() | PoissonReplaced() | FixedSizeSubsampled():
             return True
-        case SecretMixture():
+        case SecretMixture() | RandomAllocation():
             return True
         case Selected(base=base) | Grouped(base=base):
             return writable(base)

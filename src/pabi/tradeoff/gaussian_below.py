@@ -30,28 +30,11 @@ _LARGE = 600.0  # e^-600 is a double with room to spare
 
 
 def gaussian_below(curve: TradeOff) -> float:
-    """A μ with G(μ) ≤ f, rounded up; ∞ where no finite one is known.
+    """A μ with G(μ) ≤ f, rounded up; ∞ where no finite one is known. Source: docs, "Theory", 16.
 
-    Parameters
-    ----------
-    curve : TradeOff
-        f, of a class in `pabi.tradeoff`.
-
-    Returns
-    -------
-    float
-        μ in [0, ∞]: that of a Gaussian, the largest of a mixture, secret or not, and of a sampled Gaussian,
-        twice that of one of which a record is replaced or whose means are opposite, the largest size of one
-        that displaces others, the least of several bounds, of a product the root of the sum of squares.
-
-    Raises
-    ------
-    InvalidInput
-        For a class that is not in `pabi.tradeoff`.
-
-    References
-    ----------
-    docs, "Theory", 16.
+    That of a Gaussian, the largest of a mixture, secret or not, and of a sampled Gaussian, twice that of one
+    of which a record is replaced or whose means are opposite, the largest size of one that displaces others,
+    the least of several bounds, of a product the root of the sum of squares.
     """
     match known_curve(curve):
         case Gaussian(mu=mu):

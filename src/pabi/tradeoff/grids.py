@@ -1,4 +1,12 @@
-"""Losses on grids, and hulls of points."""
+"""Losses on grids, and hulls of points.
+
+The likelihood ratio e^-Y is a martingale under garbling: what spreads it, keeping its mean under P, makes a
+pair easier to tell apart, and what merges outcomes makes it harder. Pessimistic (Doroshenko, Ghazi, Kamath,
+Kumar, Manurangsi 2022, "connect the dots"): the mass of a cell goes to the two ends of the cell, so that the
+masses under both P and Q are kept. Optimistic: the cell around a grid point is merged to one outcome, whose
+loss lies near that point; what it lacks is taken from the neighbouring point, on the tangents of h, or where
+there is too little to take, the loss is rounded down. Either errs by O(step²) per release.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""What groups of records and selections among runs cost."""
+"""What groups of records and selections among runs cost.
+
+Data sets that differ in k records are a chain P_0, …, P_k of adjacent pairs. For all real x and y
+P_0(S) ≤ e^x·P_a(S) + δ_a(x) and, with b = k - a, P_a(S) ≤ e^y·P_k(S) + δ_b(y). So
+δ_k(x + y) ≤ δ_a(x) + e^x·δ_b(y). The least of these over all x is the function of 1 - (1 - f)∘…∘(1 - f)
+exactly; here it is taken over the points of a grid.
+"""
 
 from __future__ import annotations
 

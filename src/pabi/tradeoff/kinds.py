@@ -53,10 +53,7 @@ KINDS: Mapping[str, type[TradeOff]] = MappingProxyType({one.kind: one for one in
 
 
 def known_curve(curve: object, field: str = "tradeoff") -> Curve:
-    """`curve`, if its class and those of its parts are in the table; a subclass of one of them is not.
-
-    Raises InvalidInput naming `field`.
-    """
+    """`curve`, if its class and those of its parts are in the table; a subclass of one of them is not."""
     if not _is_known(curve):
         raise InvalidInput(field, f"expected a trade-off function of pabi.tradeoff, got {curve!r}")
     return curve

@@ -35,8 +35,8 @@ _LEAST_MOMENT, _GREATEST_MOMENT = 1e-300, 1e12  # between which a moment says wh
 class Grid(NamedTuple):
     """All that the losses on a grid depend on, beside the losses themselves.
 
-    `step`: the distance of its points. `slack`: by how much raising the lowest losses may move the mean of
-    one release. `delta`: the δ to be read; what is cut off is a millionth of it.
+    `slack`: by how much raising the lowest losses may move the mean of one release. `delta`: the δ to be
+    read; what is cut off is a millionth of it.
     """
 
     step: float

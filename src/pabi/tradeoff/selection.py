@@ -1,4 +1,4 @@
-"""None"""
+"""Private selection, and releases chosen one after the other: what is guaranteed of all together."""
 
 from __future__ import annotations
 
@@ -27,17 +27,7 @@ ENTERED = (
 
 
 def refusing_above(mu: float) -> str:
-    """The sentence that a ledger refused whatever would have brought Σμ² above the square of `mu`.
-
-    Parameters
-    ----------
-    mu : float
-        The bound, μ ≥ 0.
-
-    Returns
-    -------
-    str
-    """
+    """The sentence that a ledger refused whatever would have brought Σμ² above the square of `mu`."""
     return (
         f"the ledger refused every release that would have brought the sum of μ² above {exact(mu)}², a bound "
         "fixed before the first of them"
@@ -45,19 +35,7 @@ def refusing_above(mu: float) -> str:
 
 
 def refusing_divergences_above(order: float, rho: float) -> str:
-    """The sentence that a ledger refused whatever would have brought the sum of divergences above `rho`.
-
-    Parameters
-    ----------
-    order : float
-        The order of the Rényi divergences, > 1.
-    rho : float
-        The bound, ≥ 0.
-
-    Returns
-    -------
-    str
-    """
+    """The sentence that a ledger refused whatever would have brought the sum of divergences above `rho`."""
     return (
         "the ledger refused every release that would have brought the sum of Rényi divergences of order "
         f"{exact(order)} above {exact(rho)}, both fixed before the first of them"

@@ -4,11 +4,12 @@ It shares no code with the solvers. Slopes, sensitivities and noises are derived
 description, in exact rational arithmetic, and payments are replayed in ball arithmetic, so that a "yes" does
 not depend on floating-point rounding. It is written to be read:
 
-- `intake` takes in what a stranger sends; `certificates` checks one certificate;
-- `subjects` tells what it is about, and `derivation`, `ordered_runs`, `drawn_runs`, `chains`, `samplers` what
-  the description says of it; `schemes` is all that is known of batches, `losses` of losses;
-- `theorems` holds a file for each theorem, `factors` one for each kind of what bounds are made of;
-- `bounds` and `claims` compare what is claimed with what is proven.
+- `arithmetic` takes in what a stranger sends; `certificates` checks one certificate;
+- `subjects` tells what it is about, and `derivation`, `ordered_runs`, `drawn_runs`, `forgetting`, `samplers`
+  what the description says of it; `schemes` is all that is known of batches, `losses` of losses;
+- `theorems` holds a file for each family of theorems, `cases` goes through the places of a secret order;
+- `factors` holds the kinds of what bounds are made of;
+- `bounds` compares what is claimed with what is proven.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""What is proven of a curve, from above and from below, beside what is claimed."""
+"""What is proven of a curve, from above and from below, beside what is claimed.
+
+A bound is a list of factors; several bounds on one release hold at the same time.
+"""
 
 from __future__ import annotations
 

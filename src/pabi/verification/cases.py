@@ -194,7 +194,7 @@ def of_cases(
 class CaseCheck(ABC):
     """Checks the payments of one case after another against one run, which they pay for up to step `end`.
 
-    `start`: how far apart the runs are where the payments begin. `PAYMENTS`: the keys that state them.
+    `start`: how far apart the runs are where the payments begin.
     """
 
     PAYMENTS: ClassVar[tuple[str, ...]] = KEYS

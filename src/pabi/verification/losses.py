@@ -1,4 +1,7 @@
-"""What is known of losses, and the moduli of their steps, derived again."""
+"""What is known of losses, and the moduli of their steps, derived again.
+
+A loss that the table does not hold is refused, and so is a parameter that nobody reads.
+"""
 
 from __future__ import annotations
 

@@ -35,8 +35,7 @@ def read_adjacency(value: Any) -> Adjacency:
 
 
 def read_unit(value: Any) -> Unit:
-    """Whom adjacent data sets differ in: one "record", or all records of one "user". Refused for any other
-    text."""
+    """Whom adjacent data sets differ in: one "record", or all records of one "user"."""
     match value:
         case "record":
             return "record"

@@ -1,9 +1,9 @@
-"""One proof technique a file, each a pure function from a description to a guarantee.
+"""One family of proofs a file, each a pure function from a description to a guarantee.
 
 An analysis raises NotApplicable, with the reason, where it does not cover a description. To add one, add a
 file and a line to the table of what it covers: `RUNS`, `DIFFUSION`, `MECHANISM`, `MOMENTS`, `COLUMNS`,
-`ACCURACY` or `FORGETTING`. Other files help: `writing` with proofs, and `langevin_chain` takes the
-analyses of runs to chains.
+`ACCURACY` or `FORGETTING`. Other functions help: `writing.promised` makes the guarantee of a proof, and
+`mechanisms.of_chain` takes the analyses of runs to chains.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pabi.account.analyses import (
     nonlinear_shifts,
     random_batches,
     secret_order,
+    secret_steps,
     shifted_interpolation,
     unlearning,
 )
@@ -45,6 +46,7 @@ class Analysis:
 # Of noisy SGD and bare iterations; those of a Langevin chain are the same, of one chain.
 RUNS = (
     Analysis("composition", composition.apply),
+    Analysis(secret_steps.NAME, secret_steps.apply),
     Analysis("shifted interpolation", shifted_interpolation.apply),
     Analysis("secret order", secret_order.apply),
     Analysis("secret place", secret_order.secret_place),

@@ -75,7 +75,7 @@ def of_every_step(name: str, view: SampledRun) -> SampledProof:
     return SampledProof(name, view.description, curve, view.delta)
 
 
-def _mu(total: float, used: bool) -> float:
+def root_of_uses(total: float, used: bool) -> float:
     """√Σ (L/(b·ς_k))² over the uses of a record, rounded up past the few roundings of its terms, and never 0
     where there are any."""
     if not used:
@@ -100,7 +100,7 @@ def worst(run: NoisySGD, end: int) -> float:
     return max(p.mu for p in ([_redrawn(run, end)] if redrawn else _by_place(run, end)))
 
 
-def _once(run: NoisySGD, end: int) -> float | Array:
+def paid_once(run: NoisySGD, end: int) -> float | Array:
     """What one use costs: a number, or one for every step before `end`."""
     ratio, noise = run.sensitivity / run.batch_size, run.gradient_noise_std
     if isinstance(noise, np.ndarray):
@@ -110,25 +110,25 @@ def _once(run: NoisySGD, end: int) -> float | Array:
 
 def _by_place(run: NoisySGD, end: int) -> list[Places]:
     """What a record pays before step `end` at every position of the epoch, equal positions together."""
-    once, period = _once(run, end), run.steps_per_epoch
+    once, period = paid_once(run, end), run.steps_per_epoch
     epochs, rest = divmod(end, period)
     if not isinstance(once, np.ndarray):
-        late = [Places(_mu((epochs + 1) * once, True), 0, rest - 1)] if rest else []
-        return [*late, Places(_mu(epochs * once, epochs > 0), rest, period - 1)]
+        late = [Places(root_of_uses((epochs + 1) * once, True), 0, rest - 1)] if rest else []
+        return [*late, Places(root_of_uses(epochs * once, epochs > 0), rest, period - 1)]
     used = min(period, end)
-    places = [Places(_mu(_sum(once[j::period]), True), j, j) for j in range(used)]
+    places = [Places(root_of_uses(_sum(once[j::period]), True), j, j) for j in range(used)]
     unused = [Places(0.0, used, period - 1)] if used < period else []
     return places + unused
 
 
 def _redrawn(run: NoisySGD, end: int) -> Places:
     """What a record pays at most that is used once an epoch anywhere: each epoch at its worst."""
-    once, period = _once(run, end), run.steps_per_epoch
+    once, period = paid_once(run, end), run.steps_per_epoch
     if isinstance(once, np.ndarray):
         total = _sum(np.maximum.reduceat(once, np.arange(0, end, period)))
     else:
         total = -(-end // period) * once
-    return Places(_mu(total, True), 0, period - 1)
+    return Places(root_of_uses(total, True), 0, period - 1)
 
 
 def _sum(terms: Any) -> float:
@@ -150,9 +150,9 @@ def _mu_of(iteration: NoisyIteration) -> float:
         if any(x.sigma == 0.0 for _, x in stretches):
             return math.inf
         total = sum(n * (x.s / x.sigma) * (x.s / x.sigma) for n, x in stretches)
-        return _mu(total, bool(stretches))
+        return root_of_uses(total, bool(stretches))
     used = schedule.s > 0.0
     s, sigma = schedule.s[used], schedule.sigma[used]
     if (sigma == 0.0).any():
         return math.inf
-    return _mu(_sum((s / sigma) * (s / sigma)), bool(used.any()))
+    return root_of_uses(_sum((s / sigma) * (s / sigma)), bool(used.any()))

@@ -265,8 +265,7 @@ def path(diffusion: LangevinDiffusion, delta: float, position: int | None = None
 def last_point(
     diffusion: LangevinDiffusion, delta: float, position: int | None = None
 ) -> Guarantee:
-    """The guarantee of the point at the end. Raises NotApplicable where the path is released, and for a loss
-    of unknown curvature."""
+    """The guarantee of the point at the end."""
     if diffusion.release != "last":
         raise NotApplicable("the path is released, so nothing is forgotten")
     if diffusion.least_curvature is None:

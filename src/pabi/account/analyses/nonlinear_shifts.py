@@ -1,4 +1,11 @@
-"""Moduli of any shape: shifts of runs in an order, and of batches drawn anew."""
+"""Moduli of any shape: shifts of runs in an order, and of batches drawn anew.
+
+Steps on nonsmooth, weakly smooth, dissipative, nonconvex or clipped losses may push two near points apart and
+still keep far ones together. Which record is worst (docs, "The worst record"): if all steps are alike, the
+one used last, for any modulus. Otherwise every position is solved; or, where that is too much, steps that
+differ because an epoch's last batch is short are taken to be alike, with a modulus above both, and cool-down
+steps are left out.
+"""
 
 from __future__ import annotations
 
@@ -418,10 +425,7 @@ class _Windows:
         return worth
 
     def planned(self, power: float) -> SharedNoise:
-        """The best window and share for the tilt λ = `power`.
-
-        Raises NotApplicable where every window costs clearly more than composition.
-        """
+        """The best window and share for the tilt λ = `power`."""
         run, view = self.run, self.view
         # Where one window has been solved, it is too late to save work.
         worth = (lambda steps: True) if self._known else self._worth_solving(power)

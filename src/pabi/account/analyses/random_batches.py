@@ -1,4 +1,7 @@
-"""Batches drawn anew in every step: shifts that noise and chance hide, from one side and from both."""
+"""Batches drawn anew in every step: shifts that noise and chance hide, from one side and from both.
+
+Those of a shuffled order are in `secret_order`.
+"""
 
 from __future__ import annotations
 
@@ -229,8 +232,7 @@ def least_window(at: Callable[[int], T], most: int, cost: Callable[[T], float]) 
 
 
 def pay_off_dict(blocks: Blocks, split: Split) -> dict[str, Any]:
-    """For a certificate: how many steps each block has, and the share of its noise that hides the
-    shift."""
+    """For a certificate: how many steps each block has, and the share of its noise that hides the shift."""
     return {
         "lengths": [int(n) for n in blocks.length],
         "shares": encoding.floats(split.share),
@@ -290,8 +292,7 @@ _SHORTER_TWO_SIDED = (
 def two_sided_shift(
     description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
 ) -> Guarantee:
-    """The guarantee of the last iterate under random batches of a constant schedule, where two records pull.
-    Raises NotApplicable."""
+    """The guarantee of the last iterate under random batches, where two records pull; constant schedules."""
     view = sampled_view(description, delta)
     if view.single:
         raise NotApplicable("the other data set's record pulls nowhere: see one-sided shift")

@@ -1,4 +1,14 @@
-"""Secret orders: a record in one of several places, once or anew in every epoch."""
+"""Secret orders, as of shuffled batches: average over where in the order the record fell.
+
+The order is drawn uniformly, independently of the data, and never revealed, so that the release is a mixture
+over the record's position J, and by joint convexity δ(ε) = Σ_j P(J = j)·δ_{G(μ_j)}(ε), μ_j from the optimal
+shifts for position j (docs, "Secret order").
+
+With one permutation for all epochs, or with records thrown into batches once, J is the batch. With a fresh
+permutation every epoch, J are the batches of the last two epochs, and every older epoch uses the record at
+its very end, which is worst when steps do not expand and step sensitivities do not fall. If there are too
+many positions, a range of them is replaced by its latest one, where that is never safer.
+"""
 
 from __future__ import annotations
 

@@ -108,3 +108,51 @@ def _factors(run: NoisySGD, order: SecretOrder, displaces: bool) -> Counter[Trad
             "every place of the permutation is in some batch: with one spare place the order would hide"
         )
     return factors
+
+
+def _failure(sizes: FixedSizes | RandomSizes) -> float:
+    """The probability that the record may bring a batch above the cap, where there is one."""
+    match sizes:
+        case RandomSizes(cap=int(cap)):
+            p = min(1.0, fraction_up(sizes.probability))
+            return min(1.0, sizes.draws * binomial_tail(sizes.n, p, cap - 1))
+        case FixedSizes() | RandomSizes():
+            return 0.0
+        case _:
+            assert_never(sizes)
+
+
+def _by_epoch(run: NoisySGD, order: SecretOrder) -> list[tuple[list[Batch], int]]:
+    """(the batches in which a place is drawn, how often it is drawn): once for all epochs, or for each."""
+    once, end, period = paid_once(run, run.data_steps), run.data_steps, order.period
+    epochs, rest = divmod(end, period)
+    if order.once:
+        if isinstance(once, np.ndarray):
+            used = min(period, end)
+            return [(_batches(order, [once[j::period].sum() for j in range(used)]), 1)]
+        late = [(epochs + 1) * once] * rest
+        return [(_batches(order, late + [epochs * once] * (period - rest if epochs else 0)), 1)]
+    if isinstance(once, np.ndarray):
+        # An epoch whose noise varies counts as one of its least noise.
+        worst = np.maximum.reduceat(once, np.arange(0, end, period)).tolist()
+        sums = _few(worst[:epochs])
+        drawn = [(_batches(order, [x] * period), n) for x, n in Counter(sums).items()]
+        return drawn + ([(_batches(order, worst[-1:] * rest), 1)] if rest else [])
+    drawn = [(_batches(order, [once] * period), epochs)] if epochs else []
+    return drawn + ([(_batches(order, [once] * rest), 1)] if rest else [])
+
+
+def _batches(order: SecretOrder, sums: Iterable[Any]) -> list[Batch]:
+    """The first batches of an epoch, from Σ (L/(b·ς_k))² of the steps of each."""
+    sizes = [root_of_uses(float(x), True) for x in _few(sums)]
+    return [Batch(order.share(j, j), size) for j, size in enumerate(sizes)]
+
+
+def _few(sums: Iterable[Any]) -> list[float]:
+    """The numbers, some of them raised where they are many different ones."""
+    values = np.array([float(x) for x in sums])
+    ends = np.unique(values)
+    if ends.size > _MOST_SIZES and ends[0] > 0.0:
+        ends = np.geomspace(ends[0], ends[-1], _MOST_SIZES) * (1.0 + 1e-12)
+        return np.asarray(ends[np.searchsorted(ends, values)]).tolist()
+    return values.tolist()

@@ -207,11 +207,8 @@ def tuned(
     """The plan of least ε at `delta` > 0 among those that are best for a few tilts λ; the first of them, if
     it costs more than `most` at its tilt.
 
-    Raises NotApplicable where the first of them reveals all.
-
-    The first tilt is that of G(1), whatever the run, so that runs that differ only in what is forgotten
-    are treated alike. Then it is that of the exact composition of the plan before, as long as that
-    helps.
+    The first tilt is that of G(1), whatever the run, so that runs that differ only in what is forgotten are
+    treated alike. Then it is that of the exact composition of the plan before, as long as that helps.
     """
     power = math.sqrt(2.0 * math.log(1.0 / delta))
     best, least = plan_at(power), math.inf
@@ -318,8 +315,7 @@ def _by_weight(values: Array, totals: Array, most: int) -> tuple[Array, Array]:
 
 
 def _by_cost(values: Array, totals: Array, most: int) -> tuple[Array, Array]:
-    """(values, totals) of at most `most` values: time and again the one that costs least is raised to the
-    next."""
+    """(values, totals) of at most `most` values: time and again the cheapest is raised to the next."""
     values, totals = values.copy(), totals.copy()
     price = np.expm1(np.minimum(values[:, 0] ** 2, 100.0))  # about what one factor costs
     while totals.size > most:

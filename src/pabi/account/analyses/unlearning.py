@@ -53,8 +53,7 @@ _DRAWN = "the batches are drawn afresh at every step: see unlearning, random bat
 
 
 def shifts(unlearning: Unlearning, delta: float, position: int | None = None) -> Guarantee:
-    """The guarantee of forgetting for linear moduli and batches that come in an order. Raises
-    NotApplicable."""
+    """The guarantee of forgetting for linear moduli and batches that come in an order."""
     run, at = unlearning.whole, delta or DEFAULT_DELTA
     require_hidden_path(run)
     view = OrderedView(unlearning, FAILING * at)
@@ -162,8 +161,7 @@ def any_modulus(unlearning: Unlearning, delta: float, position: int | None = Non
 
 
 def random_batches(unlearning: Unlearning, delta: float, position: int | None = None) -> Guarantee:
-    """The guarantee of forgetting with batches drawn afresh at every step, for slopes. Raises
-    NotApplicable."""
+    """The guarantee of forgetting with batches drawn afresh at every step, for slopes."""
     view = sampled_view(unlearning, delta)
     if unlearning.published:
         raise NotApplicable("no withdrawn record is left in later batches: see unlearning")
@@ -172,10 +170,7 @@ def random_batches(unlearning: Unlearning, delta: float, position: int | None = 
 
 def composed(unlearning: Unlearning, delta: float, position: int | None = None) -> Guarantee:
     """The guarantee of forgetting if every iterate is released: what the records have paid until their
-    requests.
-
-    Raises NotApplicable.
-    """
+    requests."""
     if unlearning.published:
         raise NotApplicable("given a model that was handed out, nothing was paid for")
     proof: RunProof | SampledProof

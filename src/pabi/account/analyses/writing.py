@@ -1,4 +1,4 @@
-"""The words that proofs of several analyses are written in (docs, "Certificates").
+"""What proofs of several analyses say (docs, "Certificates"), and the guarantee of each: `promised`.
 
 Proofs of runs of noisy SGD say for each case, a record's position with its probability, which payments
 prove its μ; those of random batches which factors there are and what they amount to.

@@ -9,7 +9,7 @@ which steps use a record (its order), and what shape the moduli have, decide whi
 - `sampled.SampledRun`: batches drawn afresh at every step (`FreshSubsets`), seen from the end of the run. The
   one-sided and two-sided shifts read it.
 - `step_moduli.StepModuli`: moduli of any shape, whoever is in a batch. The nonlinear analyses read it, beside
-  what they need of one of the others. `shapes` holds such moduli as arrays, for the solvers.
+  what they need of one of the others. `Shapes` holds such moduli as arrays, for the solvers.
 
-`growth` is no view of a run: it says how two paths of a diffusion part on a dissipative loss.
+`positions.Growth` is no view of a run: it says how two paths of a diffusion part on a dissipative loss.
 """

@@ -317,10 +317,7 @@ class OrderedView(View):
 
 
 def check_position(run: NoisySGD, position: int) -> int:
-    """`position`, if the run has batches of known position and one there.
-
-    Raises InvalidInput naming `position`.
-    """
+    """`position`, if the run has batches of known position and one there."""
     if not isinstance(run.order, KnownUses):
         raise InvalidInput(
             "position", f"a {run.batches.kind} run has no known positions, got {position!r}"
@@ -350,18 +347,8 @@ _WIDTH = 1e-13  # of the bracket of a distance, relative
 class Growth(NamedTuple):
     """How fast two paths part, from the constants of the mean loss with its regulariser.
 
-    Distances d are in [0, `limit`), and times are multiplied by β.
-
-    Attributes
-    ----------
-    expansion : float, > 0
-        M = −m.
-    rate : float, > 0
-        κ.
-    offset : float, > 0
-        λ.
-    gap : float
-        Δ, how far the gradients of adjacent data sets are apart.
+    Distances d are in [0, `limit`), and times are multiplied by β. `expansion`: M = −m. `rate`: κ. `offset`:
+    λ. `gap`: Δ, how far the gradients of adjacent data sets are apart.
     """
 
     expansion: float
@@ -422,7 +409,7 @@ def _narrow(low: float, high: float) -> bool:
 def growth_of(loss: Loss, gap: float) -> Growth | None:
     """The growth on the mean loss with its regulariser; None where it is not dissipative, or convex anyway.
 
-    `gap`: Δ. Rounding is covered by the margin of whoever reads the result.
+    Rounding is covered by the margin of whoever reads the result.
     """
     m = loss.least_curvature
     if loss.dissipativity is None or m is None:

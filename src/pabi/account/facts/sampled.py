@@ -83,8 +83,7 @@ class Pulls(NamedTuple):
 
 
 def every_step(run: NoisySGD, factor: RecordFactor) -> tuple[Pulls, Array]:
-    """(sizes of the factors of all steps under random batches, how often each occurs), arrays of one
-    length."""
+    """(sizes of the factors of all steps under random batches, how often each occurs), of one length."""
     ratio = fraction_up(Fraction(run.sensitivity) / run.batch_size)
     if factor is RecordFactor.REPLACED:  # of two records each adds half of that
         ratio = max(0.5 * ratio, TINY)
@@ -155,8 +154,7 @@ class SampledRun(View):
 
     @cached_property
     def probability(self) -> float:
-        """The probability that any of the records is in a batch, rounded up. Raises NotApplicable where some
-        batch cannot do without."""
+        """The probability that any of the records is in a batch, rounded up."""
         none = self.demand.none_in(self.order.probability)
         if none == 0 and self.demand.forgets:
             raise NotApplicable(

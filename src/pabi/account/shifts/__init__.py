@@ -8,11 +8,11 @@ Slopes known (linear moduli):
 `isotonic`     the best payments from a given start, for arrays (weighted isotonic regression)
 `start`        the best start, for arrays
 `periodic`     both, for run-length encoded schedules, without writing them out
-`records`      the shifts of the record with given uses, by whichever of these suits the schedule
+`epochs`       the shifts of the record with given uses, by whichever of these suits the schedule
 
 Any moduli:
-`quadratic`    the closed form for moduli √(κδ² + h) without sensitivities
-`programming`  a first plan on a grid of distances
+`isotonic`     the closed form for moduli √(κδ² + h) without sensitivities
+`start`        a first plan on a grid of distances
 `nonlinear`    the plan improved by Newton's method, and cut down to what is feasible
 
 Batches drawn afresh:

@@ -1,4 +1,19 @@
-"""Where to start paying: the best start for linear moduli, and a first plan for any."""
+"""Where to start paying: the best start for linear moduli, and a first plan for any.
+
+Starting at τ costs J(τ): the two runs may be a diameter apart there, and that and all later demands have to
+be paid. J is found for every τ at once, up to a lower bound that a few solves make exact.
+
+Let h be a step at which some solved path has distance zero, E the cost of its payments from h on and q its
+slope there. Every path from an earlier τ has to end like a path through or above that point, and the cost of
+its end is convex with derivative 2q at it, so with ΔP what is to be paid between τ and h, and Δx the capacity
+there,
+
+    J(τ) ≥ E + ΔP²/Δx  if ΔP/Δx ≤ q,   J(τ) ≥ E + 2qΔP − q²Δx  otherwise,
+
+with equality in the first case when h is where the best path from τ first returns to zero. So: solve the τ
+with the least bound, add the bounds of its path, drop every τ whose bound exceeds the best cost, and repeat
+until the least bound is attained. The loop ends at the exact optimum.
+"""
 
 from __future__ import annotations
 

@@ -181,7 +181,7 @@ def events(request: dict[str, Any]) -> Iterator[Event]:
 def growing(picked: Picked, answers: list[Outcome]) -> Iterator[tuple[Guarantee, bool]]:
     """The best guarantee so far after each analysis, and whether all were asked; `answers` gets them all.
 
-    Every one of them is a guarantee. Raises NotApplicable where there is none.
+    Raises NotApplicable where there is none.
     """
     description, delta = picked.description, picked.delta
     names = [analysis.name for analysis in analyses_of(description)]

@@ -87,20 +87,7 @@ def private_page(place: str) -> Iterator[str]:
 def query_of(link: str) -> str:
     """What a link to another explorer sets, as the address of this one has it.
 
-    Parameters
-    ----------
-    link : str
-        The link, or what stands after its question mark.
-
-    Returns
-    -------
-    str
-        Names and texts, encoded anew; whose server it was and its token are left out.
-
-    Raises
-    ------
-    InvalidInput
-        For what names no control of the page, or more than an address can hold.
+    Whose server it was and its token are left out.
     """
     from pabi.cli.explorer.state import names
 
@@ -154,16 +141,8 @@ _PATIENCE = 60.0  # seconds for the body of a request
 class Guard:
     """An application in front of another one, which gets what may pass.
 
-    Parameters
-    ----------
-    app : App
-        What answers.
-    token : str
-        What the page has to show, as `Authorization: Bearer`, to ask for anything but its own files.
-    port : int
-        That of the server.
-    limits : mapping of str to int
-        The most bytes of requests to these paths; 1 MiB to others.
+    `token`: what the page shows, as `Authorization: Bearer`, to ask for anything but its own files. `limits`:
+    the most bytes of requests to these paths; 1 MiB to others.
     """
 
     def __init__(self, app: App, token: str, port: int, limits: Mapping[str, int]) -> None:
@@ -309,23 +288,7 @@ def application(
 ) -> Guard:
     """The page and its answers.
 
-    Parameters
-    ----------
-    port : int
-        That of the server, which is part of its name.
-    token : str
-        What a page has to know.
-    start : dict, optional
-        What the page opens with: {"name": that of a run file, "text": what stands in it}.
-    ledger : Path, optional
-        A ledger whose file is read anew for every answer.
-    workers : Workers, optional
-        What calculates, where it was begun already.
-
-    Returns
-    -------
-    Guard
-        An ASGI application.
+    `start`: what the page opens with, a run file's {"name", "text"}. `ledger`: read anew for every answer.
     """
     workers = workers or Workers()
 

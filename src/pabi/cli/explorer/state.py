@@ -26,28 +26,8 @@ Choices = tuple[tuple[str, str], ...]
 class Control:
     """One control.
 
-    Attributes
-    ----------
-    name : str
-        Its name in the page's address.
-    label : str
-        What stands before it.
-    kind : str
-        "number", "whole", "choice" or "lines".
-    group : str
-        The heading it stands under.
-    default : str
-        What it holds at first; "" for nothing.
-    choices : tuple of (str, str)
-        Value and text of each choice.
-    ends : (float, float) or None
-        Those of its slider, which is logarithmic; None for a control without one.
-    only : tuple of (str, tuple of str)
-        The controls, and their values, with which it means something.
-    hint : str
-        What it means, in a sentence.
-    table, field : str
-        Where a run file has it: the table, "" for the top level, and the key.
+    `kind`: "number", "whole", "choice" or "lines". `ends`: those of a logarithmic slider. `only`: controls,
+    and their values, with which it means something. `table`, `field`: where a run file has it.
     """
 
     name: str

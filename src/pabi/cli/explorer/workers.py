@@ -1,4 +1,10 @@
-"""Processes that compute for the page, and the calculations by name."""
+"""Processes that compute for the page, and the calculations by name.
+
+A job is a generator of events. Where nobody waits for it any more it stops at its next event, or its process
+is ended. The first process is made at once and loads what the first answer needs. All others are forked from
+a server that has loaded everything and has accounted for runs of each kind. That server begins when the first
+answer is given, because both would want the same processors.
+"""
 
 from __future__ import annotations
 

@@ -59,8 +59,7 @@ class Declared:
 class Recipe:
     """How gradients follow from the rows of a partition.
 
-    `loss`: of a linear model, with so many `classes`; None where `own` computes the gradients. `weighted`:
-    whether records have weights.
+    `loss`: of a linear model, with so many `classes`; None where `own` computes the gradients.
     """
 
     run: NoisySGD
@@ -120,7 +119,7 @@ class Summary:
 class PartialSum:
     """The sum of the clipped gradients of some rows of a partition.
 
-    `place`: which sum of which training it is a part of. `count`: of the rows.
+    `place`: which sum of which training it is a part of.
     """
 
     place: Place
@@ -334,8 +333,8 @@ class ClusterGradients(RemoteGradients):
     ) -> list[Any]:
         """What the function returns on the workers, of each of these partitions once, in their order.
 
-        `arguments`: beside the partition, one each. `options`: the same for all. Raises InvalidInput
-        where the cluster fails, or in the place of a refusal.
+        `arguments`: beside the partition, one each. Raises InvalidInput where the cluster fails, or in the
+        place of a refusal.
         """
         if not partitions:  # a batch of users without rows
             return []

@@ -232,7 +232,7 @@ class Cluster(Machines):
     ) -> Iterator[Result]:
         """What the function makes of every part, each once, in their order.
 
-        Only a few tasks for each thread are asked for at once. Raises InvalidInput.
+        Only a few tasks for each thread are asked for at once.
         """
         work, questions, count = uuid.uuid4().hex, enumerate(parts), 0
         shared = self._submit(f"{self._noun}s-{work}", itself, Hidden(function))

@@ -145,10 +145,7 @@ def require_loader(loader: Any) -> None:
 
 
 def drawn_by(loader: Any) -> DrawnBatches:
-    """How a loader draws batches. The size of Poisson batches is the expected one, rounded down.
-
-    Raises InvalidInput, naming `loader`, for what is no scheme of pabi.
-    """
+    """How a loader draws batches. The size of Poisson batches is the expected one, rounded down."""
     require_loader(loader)
     if isinstance(loader.dataset, _data.IterableDataset):
         raise _refusal("an IterableDataset, whose order and batches nobody can say")

@@ -215,9 +215,8 @@ Group = dict[str, Any]
 class StepSettings:
     """What the next step of an optimiser does. Nothing in it depends on data.
 
-    `clipping`: how gradients are clipped. `secure`: whether noise comes from Opacus' secure generator.
-    `accumulated`: batches that were summed into one step. `shapes`: of the parameters. `seeded`: whether
-    somebody may know the noise.
+    `secure`: whether noise comes from Opacus' secure generator. `accumulated`: batches that were summed into
+    one step. `seeded`: whether somebody may know the noise.
     """
 
     noise_multiplier: float
@@ -332,7 +331,7 @@ def learning_rates(
     """The rates of so many passes of `steps` steps each, and the update that all of them take.
 
     A copy of the scheduler is run ahead on a stand-in without parameters; the optimiser does not change.
-    `every`: what the training loop calls `scheduler.step()` after. Raises InvalidInput.
+    `every`: what the training loop calls `scheduler.step()` after.
     """
     inner = optimizer.original_optimizer
     if scheduler is None:

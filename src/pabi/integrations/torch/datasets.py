@@ -260,8 +260,8 @@ def refuse_dependent(
 ) -> None:
     """Raises InvalidInput where what `through` makes of a row depends on other rows, or the module on rows.
 
-    `like`: inputs, of which only shape and type are looked at. `mode`: the module's, for the message.
-    `count`: how many rows go through it together, as they will in earnest.
+    `like`: inputs, of which only shape and type are looked at. `count`: how many rows go through it together,
+    as they will in earnest.
     """
     refuse_batch_statistics(module)
     rows, others = made_up(like, count, 0), made_up(like, count, 1)

@@ -60,10 +60,7 @@ AT_ONCE = 256  # rows that go through a module together
 
 @dataclass(frozen=True, eq=False)
 class Head:
-    """A module and the linear layer that ends it.
-
-    `name`: of the layer in the module, "" where it is the module itself.
-    """
+    """A module and the linear layer that ends it, by its `name` in the module ("": the module itself)."""
 
     module: Any
     name: str
@@ -290,7 +287,7 @@ class Preparation:
     """What becomes of features before the head is trained.
 
     `scaling`: of the constant feature whose weight is the bias, None where there is none. `moments`: the
-    release by which rows are mapped, None where they are not. `device`: where the module computes.
+    release by which rows are mapped, None where they are not.
     """
 
     scaling: float | None

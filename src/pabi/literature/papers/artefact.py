@@ -109,7 +109,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Artefact:
-    """`title` says what it shows, `source` where it is printed.
+    """A table or figure of a paper, and the work that computes it.
 
     `parts`: the work by name; `assemble` turns its results, by the same names, into a `PrintedTable` or a
     `Figure`. `trains`: whether it needs MNIST, and time.

@@ -26,8 +26,7 @@ def run_parts(
 ) -> dict[str, Any]:
     """The results of `parts` by `key`.
 
-    `folder`: of earlier results, one file a part, which are not read with `fresh`. `jobs`:
-    processes. `advance` is called after every part.
+    `folder`: of earlier results, one file a part, which are not read with `fresh`.
     """
     missing = {key(part): part for part in parts}
     results: dict[str, Any] = {}

@@ -1,4 +1,9 @@
-"""Batches drawn anew in every step: shifts that noise and chance hide, with moduli of any shape."""
+"""Batches drawn anew in every step: shifts that noise and chance hide, with moduli of any shape.
+
+The last steps hide a distance, each besides what the record adds to it: one-sided, of one run from where it
+would be without the record; two-sided, of either of two runs. A one-sided distance is the largest there may
+be, or one of a law that is at least as large as that of what was drawn.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Secret orders: a record in one of several places, once or anew in every epoch."""
+"""Secret orders: a record in one of several places, once or anew in every epoch.
+
+`verification.cases` goes through the places and replays what is paid for each.
+"""
 
 from __future__ import annotations
 

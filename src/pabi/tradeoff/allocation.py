@@ -24,7 +24,7 @@ from pabi.tradeoff.convolution import Sum, Term, mean_excess
 from pabi.tradeoff.gaussian import Gaussian
 from pabi.tradeoff.grids import Losses, pair_above
 from pabi.tradeoff.mixture import Mixture, average
-from pabi.tradeoff.pairs import Discrete, Indices, Pair, normal_mass
+from pabi.tradeoff.pairs import SQRT_2PI, Discrete, Indices, Pair, normal_mass
 
 # What a label adds.
 #
@@ -40,6 +40,11 @@ class Difference(NamedTuple):
 
     x: int
     y: int
+
+    def at(self, z: Array, size: float, epsilon: float) -> Array:
+        """Its values at `z`."""
+        x, y = self.x * size, self.y * size
+        return np.asarray(np.exp(x * z - 0.5 * x * x) - np.exp(epsilon + y * z - 0.5 * y * y))
 
 
 class Gain(NamedTuple):
@@ -69,19 +74,21 @@ _ROUNDED = 4e-16  # relative: more than a division errs
 _TAIL = 4e-16  # relative: more than a normal probability errs
 _PLACE = 1e-13  # relative: more than the value at a place errs
 _SPREADS = 9.0  # standard deviations that a grid reaches beyond where the sum is read
+_RARE, _PLACES = 0.01, 401  # how many labels have a value that is left out of a spread; points
 _GROWTH = 0.02  # relative: by how much far points of the grid are apart
 _FINE, _ROUGH = 1e-4, 4e-4  # relative: by how much a grid may raise the variance
 _LEAST_SIZE, _GREATEST_SIZE = 1e-4, 8.0  # between which labels are worth hiding
 _LEAST_TILT = 0.01  # for a spread of 1: it keeps what lies outside the window small
 _MOST_POINTS, _COARSER = 1 << 17, 3  # of a transform, and how often a coarser grid is tried
 _SETTLED = 2e-5  # relative: how near to the least ε
-_STATED = 1e-4  # relative: by how much ε is raised, so that coarser grids confirm it
+_STATED = 1e-4  # relative: by how much ε is raised
 _POINTS = 24  # of a pair's grid on the scale of its losses
 _FARTHEST = 600.0  # the end of a grid: e^600 is a double
 _ENDS = 1e-19  # the δ at which a pair's grid ends
 
 
-class Labels(NamedTuple):
+@dataclass(frozen=True)
+class Labels:
     """`count` labels of one weight w and size a."""
 
     weight: float
@@ -89,9 +96,8 @@ class Labels(NamedTuple):
     count: int
 
 
-def _place(difference: Difference, size: float, epsilon: float, value: Array) -> Array:
-    """Where the difference has these values: above 0, or below, as only one of its two ends does; NaN for values
-    that it has nowhere."""
+def _place(difference: Difference, size: float, epsilon: float, value: Any) -> Array:
+    """Where the difference has these values, on the way to larger ones of their sign, or NaN."""
     x, y = difference
     with np.errstate(all="ignore"):
         if y == 0:  # L_x = κ + value
@@ -182,8 +188,8 @@ class _Window(NamedTuple):
 
 
 def _law(gain: Gain, labels: Labels, epsilon: float, step: float, window: _Window) -> _Law:
-    """The value of a label. What is beyond the window is moved to its end: where the sum is read nothing depends
-    on how far below it is, and above it counts by its mean."""
+    """The value of a label. What is beyond the window is moved to its end: below, how far it is does not matter
+    where the sum is read, and above it counts by its mean."""
     above, below = (_points(max(1, math.ceil(end / step))) for end in window)
     up = _side(gain.above, labels, epsilon, above, step, sign=1)
     low = _side(gain.below, labels, epsilon, below, step, sign=-1)
@@ -193,30 +199,26 @@ def _law(gain: Gain, labels: Labels, epsilon: float, step: float, window: _Windo
     return _Law(Losses(int(places[0]), p, 0.0, 0.0, places), labels.weight * up.beyond)
 
 
-def _spread(gain: Gain, labels: Sequence[Labels], epsilon: float) -> tuple[float, _Window]:
-    """The standard deviation of the sum of values within a window, which is a few of them wide, and that."""
-    heaviest, rise = max(one.weight for one in labels), math.expm1(epsilon)
-    window, before = _Window(rise + heaviest, rise + heaviest), 0.0
-    for _ in range(6):
-        variance = 0.0
-        for one in labels:
-            step = 0.25 * one.weight * one.size
-            losses, _ = _law(gain, one, epsilon, step, window)
-            y = losses.indices * step
-            variance += one.count * float(losses.p @ np.square(y - float(losses.p @ y)))
-        spread = math.sqrt(variance)
-        reach = _SPREADS * spread
-        window = _Window(rise + reach, heaviest * (1.0 + rise) + reach)
-        if abs(spread - before) < 0.03 * spread:
-            break
-        before = spread
-    return spread, window
+def _spread(gain: Gain, labels: Sequence[Labels], epsilon: float) -> float:
+    """About the standard deviation of the sum, without values that hardly one label in all has."""
+    variance = 0.0
+    for one in labels:
+        far = -float(scipy.special.ndtri(_RARE / one.count))
+        z, width = np.linspace(-far, far, _PLACES, retstep=True)
+        p = np.exp(-0.5 * z * z) * (width / SQRT_2PI)
+        above = np.maximum(gain.above.at(z, one.size, epsilon), 0.0)
+        below = np.minimum(gain.below.at(z, one.size, epsilon), 0.0)
+        square, mean = p @ (above * above + below * below), p @ (above + below)
+        variance += one.count * one.weight**2 * max(float(square - mean * mean), 0.0)
+    return math.sqrt(variance)
 
 
 def _excess(gain: Gain, labels: Sequence[Labels], epsilon: float, tolerance: float) -> float:
     """An upper bound on E(Σ w_j·Y_j + w_0·(1 - κ))⁺ at `epsilon` ≥ 0."""
-    (spread, window), rise = _spread(gain, labels, epsilon), math.expm1(epsilon)
-    count = sum(one.count for one in labels)
+    spread, rise = _spread(gain, labels, epsilon), math.expm1(epsilon)
+    heaviest, count = max(one.weight for one in labels), sum(one.count for one in labels)
+    reach = _SPREADS * spread
+    window = _Window(rise + reach, heaviest * (1.0 + rise) + reach)
     at = (1.0 - math.fsum(one.weight * one.count for one in labels)) * rise
     at -= _PLACE * (1.0 + rise)
     step = max(spread * math.sqrt(6.0 * tolerance / count), sum(window) / _MOST_POINTS)
@@ -229,7 +231,9 @@ def _excess(gain: Gain, labels: Sequence[Labels], epsilon: float, tolerance: flo
         low, high = total.window(power)
         if high - low <= _MOST_POINTS * step:
             break
-        step = (high - low) / _MOST_POINTS  # few places say little about the rest: then a rough grid will do
+        step = (
+            high - low
+        ) / _MOST_POINTS  # few places say little about the rest: then a rough grid will do
     value = mean_excess(total, power, at)
     return value + math.fsum(one.count * law.lost for law, one in zip(laws, labels, strict=True))
 
@@ -252,13 +256,13 @@ class _Above(Discrete):
 class RandomAllocation(TradeOff):
     """One record in one of many secret places, whose noisy outputs are all released.
 
-    A label is drawn, and only its own outputs are moved, by `size` standard deviations in all. Groups of labels
-    have the same size and the same probability; with what is left of 1 nothing is moved. The function is a
-    bound for all movements that depend on earlier outputs, and of balls in bins the best one.
+    A label is drawn, and only its own outputs are moved, by `size` standard deviations in all. Labels of one
+    group have the same size and probability; with what is left of 1 nothing is moved. The function is a bound
+    for all movements that depend on earlier outputs, and of balls in bins the best one.
 
-    Readings are computed by transforms on grids that err upwards; ε is raised by a further 1e-4 (relative), so
-    that a verification with a coarser grid can confirm it. From below they are 0. A size below 1e-4 or above 8
-    counts as one whose place is seen.
+    Readings are computed by transforms on grids that err upwards, and ε is raised by a further 1e-4
+    (relative). From below they are 0. Where the largest size is below 1e-4 or above 8, the place is taken to
+    be seen.
 
     Parameters
     ----------
@@ -359,7 +363,7 @@ class RandomAllocation(TradeOff):
 
     @cached_property
     def _labels(self) -> tuple[Labels, ...]:
-        """The labels that move something; none where their place is seen, or there is hardly anything to see."""
+        """The labels that move something; none where their place is taken to be seen."""
         if not _LEAST_SIZE <= max(self.sizes) <= _GREATEST_SIZE:
             return ()
         groups = zip(self.shares, self.sizes, self.counts, strict=True)

@@ -130,8 +130,8 @@ class Profile(NamedTuple):
 
 
 class Tilted(NamedTuple):
-    """Masses of a sum under the law tilted by `power`, on the points (begin + i)·step + offset of its grid, and
-    a bound on the error of each."""
+    """Masses of a sum under its tilted law, on the points (begin + i)·step + offset of its grid, and a bound
+    on the error of each."""
 
     begin: int
     offset: float
@@ -201,8 +201,8 @@ def profile(total: Sum, power: float, reach: float = math.inf) -> Profile:
 
 
 def mean_excess(total: Sum, power: float, at: float) -> float:
-    """An upper bound on E(sum - at)⁺ over the finite values, sharp where λ = `power` > 0 tilts the mean to about
-    `at`. Raises MemoryError for more than `MOST_POINTS`."""
+    """An upper bound on E(sum - at)⁺ over the finite values, sharp where `power` > 0 tilts the mean to `at`.
+    Raises MemoryError for more than `MOST_POINTS`."""
     begin, offset, mass, error = transformed(total, power)
     base, step = total.log_moment(power), total.step
     beyond = (begin + np.arange(mass.size, dtype=np.float64)) * step + offset - at

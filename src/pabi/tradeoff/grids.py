@@ -37,7 +37,7 @@ _MOST_BELOW = 1 << 22  # cells below the highest loss of a pair that is not symm
 
 
 class Losses(NamedTuple):
-    """Mass `p[i]` at loss offset + (first + i)·step, or offset + `places[i]`·step where these are far between,
+    """Mass `p[i]` at loss offset + (first + i)·step, or offset + `places[i]`·step where there are `places`,
     and the mass of the infinite loss."""
 
     first: int

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from flint import arb, ctx, fmpq
 
+from pabi.verification import allocations
 from pabi.verification.arithmetic import (
     BITS,
     Refused,
@@ -37,7 +38,12 @@ from pabi.verification.factors.closed_forms import (
     read_parts,
 )
 from pabi.verification.factors.divergences import Divergences
-from pabi.verification.factors.mixtures import SampledGaussians, SecretMixtures, SecretParts
+from pabi.verification.factors.mixtures import (
+    Allocations,
+    SampledGaussians,
+    SecretMixtures,
+    SecretParts,
+)
 from pabi.verification.products import Sampled, epsilon_bound, whole_mu
 from pabi.verification.secret_laws import advantage, epsilon_alone, laws_of, orders_of
 
@@ -159,18 +165,24 @@ class JointBound:
             return divergence.epsilon(rest)
         sampled = [f for f in self.get(SampledGaussians).entries if f.mu > 0.0 and f.times]
         secret = Counter(self.get(SecretMixtures).entries)
+        allocated = [one for one in self.get(Allocations).entries if one.seen > 0.0]
         gaussians = self.get(Gaussians)
-        if not (sampled or secret):
+        if not (sampled or secret or allocated):
             with ctx.workprec(BITS):
                 if gaussians.delta(enough) <= rest:
                     return enough
         elif not any(math.isinf(max(f.mu, *f.sizes)) for f in sampled):
+            if not all(map(allocations.composed, allocated)):
+                return math.inf
             if self._advantage(sampled, secret, rest) <= rest:
                 return 0.0
             every = [(f, f.times) for f in sampled] + list(secret.items())
-            if len(every) == 1 and every[0][1] == 1 and not gaussians.size:
+            if self.size == 1 and every:
                 return epsilon_alone(orders_of(every[0][0]), rest, enough)
+            if self.size == 1:
+                return allocations.epsilon_alone(allocated[0], rest, enough)
         others = [(laws_of(mixture), times) for mixture, times in secret.items()]
+        others += [(allocations.laws_of(one), one.times) for one in allocated]
         return epsilon_bound(self.parts, sampled, rest, enough, others)
 
     def _advantage(
@@ -187,6 +199,9 @@ class JointBound:
             for mixture, times in secret.items():
                 if total <= most:
                     total += times * advantage(orders_of(mixture))
+            for one in timed(self.get(Allocations).entries):
+                if total <= most:
+                    total += one.times * arb(allocations.advantage(one))
             return total
 
     def curve(self) -> dict[str, Any]:
@@ -202,7 +217,7 @@ class JointBound:
         return {key: value for key, value in first.items() if key != "count"}
 
 
-_COMPOSED = (Gaussians, SampledGaussians, SecretMixtures, Failure)
+_COMPOSED = (Gaussians, SampledGaussians, SecretMixtures, Allocations, Failure)
 
 # Several bounds on one release, all of which hold.
 Bounds = tuple[JointBound, ...]
@@ -274,6 +289,8 @@ def _square(factor: Factor) -> Any:
             # A record that is in the batch for sure reveals no less.
             used = [f for f in timed(entries) if f.times and f.probability > 0.0]
             return _total([(f.times, _of_mu(whole_mu(f))) for f in used])
+        case Allocations(entries=entries):
+            return _total([(one.times, _of_mu(one.seen)) for one in timed(entries)])
         case BoundedRanges(entries=entries):
             return _total([(n, _of_mu(_between_logits(0.5 * e))) for e, n in timed(entries) if n])
         case PureFactors(entries=entries):

@@ -454,8 +454,8 @@ class _Sum:
         in_time()
         half = 0.5 * power * (power + 1.0)
         total = half * self.mixture.least
-        total += _log_sum(half * self.mixture.more, self.mixture.weights)
-        return total + math.fsum(law.times * _log_sum(power * law.y, law.p) for law in self.laws)
+        total += log_sum(half * self.mixture.more, self.mixture.weights)
+        return total + math.fsum(law.times * log_sum(power * law.y, law.p) for law in self.laws)
 
     def epsilon(self, delta: float, rise: float) -> float:
         """The least ε for which δ(ε) ≤ `delta` can be shown; ∞ if there is none."""
@@ -469,7 +469,7 @@ class _Sum:
             """log of the δ that follows at the ε found so far."""
             return power * chernoff(power) - power * best
 
-        power = _minimiser(chernoff)
+        power = minimiser(chernoff)
         best, around = math.inf, max(1.01 * chernoff(power), 0.1 / power)
         # Moments are far from the truth where rare outcomes reveal much: then again, around what was found.
         while best == math.inf or best < _FAR * around:
@@ -480,7 +480,7 @@ class _Sum:
             best = epsilon
             if best == 0.0:
                 break
-            power = _minimiser(delta_there)
+            power = minimiser(delta_there)
         return best
 
     def _least(self, power: float, most: float, delta: float, *, rise: float) -> float | None:
@@ -513,25 +513,13 @@ class _Sum:
         s = power + 1j * omega
         size: Any = -0.5 * square * omega**2 - np.log(np.abs(s * (s + 1.0)))
         angle = square * (power + 0.5) * omega - np.angle(s) - np.angle(s + 1.0)
-        doubt, turn, slack = np.zeros(last + 1), 8.0 + 4.0 * np.abs(angle), 8.0 * half * square
-        for value, error, times in self._transforms(power, omega):
-            modulus = np.maximum(np.abs(value), 1e-300)
-            size += times * np.log(modulus)
-            angle += times * np.angle(value)
-            # |(v + e)^n − v^n| ≤ (|v| + |e|)^n − |v|^n
-            doubt += times * (np.log1p(error / modulus) + _ULP * (4.0 - 2.0 * np.log(modulus)))
-            turn += times * 16.0
-            slack += times * 2.0 * error[0] / _ULP
-        with np.errstate(under="ignore"):
-            weight = np.exp(size) * step / math.pi
-            error = np.exp(size + doubt) * -np.expm1(-doubt) * step / math.pi
-        weight[0], error[0] = 0.5 * weight[0], 0.5 * error[0]
-        error += weight * _ULP * (turn + last)
+        weight, angle, error, doubt = Spectrum.of(size, angle, self._transforms(power, omega), step)
+        slack = 8.0 * half * square + doubt
         beyond = math.exp(-0.5 * square * omega[-1] ** 2) / (math.pi * omega[-1])
 
         def bound(epsilon: float) -> float:
             total = float(weight @ np.cos(angle - omega * epsilon)) + beyond
-            total += float(error.sum() + weight @ omega * (4.0 * _ULP * epsilon))
+            total += error + float(weight @ omega) * (4.0 * _ULP * epsilon)
             log_scale = base - power * epsilon
             log_scale += _ULP * (slack + 16.0 + 8.0 * (abs(base) + power * epsilon))
             if log_scale > 700.0:
@@ -555,18 +543,50 @@ class _Sum:
         _, more, weights, _ = self.mixture
         if more.any():
             y = (power + 0.5) * more
-            w, error = _tilted(
+            w, error = tilted(
                 0.5 * power * (power + 1.0) * more, y, weights, omega=omega, power=power
             )
             value = [w @ np.exp(1j * o * y - 0.5 * more * o * o) for o in omega.tolist()]
             yield np.array(value), error, 1
         for law in self.laws:
             in_time()
-            w, error = _tilted(power * law.y, law.y, law.p, omega=omega, power=power)
-            yield _characteristic(law.y, w, omega), error, law.times
+            w, error = tilted(power * law.y, law.y, law.p, omega=omega, power=power)
+            yield characteristic(law.y, w, omega), error, law.times
 
 
-def _tilted(
+class Spectrum(NamedTuple):
+    """What stands at every frequency, times the distance of two over π: sizes and angles; a bound on the error
+    of all together, and how many ulps the logarithm of the whole is off by."""
+
+    weight: Any
+    angle: Any
+    error: float
+    slack: float
+
+    @classmethod
+    def of(
+        cls, size: Any, angle: Any, transforms: Iterable[tuple[Any, Array, int]], step: float
+    ) -> Spectrum:
+        """That of a factor, given by the logarithms of its sizes and by its angles, and of characteristic
+        functions, each with a bound on its error and how often it occurs."""
+        doubt, turn, slack = np.zeros(size.size), 8.0 + 4.0 * np.abs(angle), 0.0
+        for value, error, times in transforms:
+            modulus = np.maximum(np.abs(value), 1e-300)
+            size = size + times * np.log(modulus)
+            angle = angle + times * np.angle(value)
+            # |(v + e)^n − v^n| ≤ (|v| + |e|)^n − |v|^n
+            doubt += times * (np.log1p(error / modulus) + _ULP * (4.0 - 2.0 * np.log(modulus)))
+            turn += times * 16.0
+            slack += times * 2.0 * float(error[0]) / _ULP
+        with np.errstate(under="ignore"):
+            weight = np.exp(size) * step / math.pi
+            wrong = np.exp(size + doubt) * -np.expm1(-doubt) * step / math.pi
+        weight[0], wrong[0] = 0.5 * weight[0], 0.5 * wrong[0]
+        wrong += weight * _ULP * (turn + size.size)
+        return cls(weight, angle, float(wrong.sum()), slack)
+
+
+def tilted(
     exponent: Array, y: Array, p: Array, *, omega: Array, power: float
 ) -> tuple[Array, Array]:
     """p·e^exponent, normalised, and a bound on the error of its characteristic function."""
@@ -578,7 +598,7 @@ def _tilted(
     return w, _ULP * (4.0 * y.size + 100.0 + 8.0 * abs(top) + 16.0 * (power + omega) * mean)
 
 
-def _characteristic(y: Array, w: Array, omega: Array) -> Any:
+def characteristic(y: Array, w: Array, omega: Array) -> Any:
     """Σ w·e^(iωy) at the multiples ω of a step, as products of e^(iωy) at few and at many steps."""
     few, step = 64, float(omega[1])
     near = np.exp(1j * step * np.outer(np.arange(few), y))
@@ -591,7 +611,7 @@ def _characteristic(y: Array, w: Array, omega: Array) -> Any:
     return np.concatenate(value, axis=1).T.ravel()[: omega.size]
 
 
-def _log_sum(exponent: Array, p: Array) -> float:
+def log_sum(exponent: Array, p: Array) -> float:
     """log Σ p·e^exponent."""
     if p.size == 0:
         return 0.0
@@ -600,7 +620,7 @@ def _log_sum(exponent: Array, p: Array) -> float:
         return top + math.log(float(p @ np.exp(exponent - top)))
 
 
-def _minimiser(function: Callable[[float], float]) -> float:
+def minimiser(function: Callable[[float], float]) -> float:
     """About where a function of λ > 0 that falls and then rises is least."""
     grid = np.exp(np.arange(-14.0, 36.0)).tolist()
     best = min(range(len(grid)), key=lambda i: function(grid[i]))

@@ -8,7 +8,6 @@ again one secret batch is moved, by two contributions (docs, "Theory", 6.3).
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -32,7 +31,7 @@ from pabi.describe.batches import (
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.runs import NoisySGD
 from pabi.numbers.errors import NotApplicable
-from pabi.numbers.rounding import fraction_up
+from pabi.numbers.rounding import MANY_ROUNDINGS, fraction_up
 from pabi.tradeoff import Gaussian, Product, RandomAllocation, TradeOff
 from pabi.tradeoff.guarantee import Guarantee
 
@@ -44,7 +43,7 @@ _MOST_SIZES = 8  # different sizes of labels in one factor, and different factor
 
 
 class Batch(NamedTuple):
-    """A batch that the record may be in: with which probability, and how far its steps move, over the noise."""
+    """A batch that the record may be in: how likely it is, and how far its steps move, over the noise."""
 
     share: Fraction
     size: float
@@ -150,9 +149,9 @@ def _batches(order: SecretOrder, sums: Iterable[Any]) -> list[Batch]:
 
 def _few(sums: Iterable[Any]) -> list[float]:
     """The numbers, some of them raised where they are many different ones."""
-    values = np.array([float(x) for x in sums])
+    values = [float(x) for x in sums]
     ends = np.unique(values)
-    if ends.size > _MOST_SIZES and ends[0] > 0.0:
-        ends = np.geomspace(ends[0], ends[-1], _MOST_SIZES) * (1.0 + 1e-12)
-        return np.asarray(ends[np.searchsorted(ends, values)]).tolist()
-    return values.tolist()
+    if ends.size <= _MOST_SIZES or ends[0] == 0.0:
+        return values
+    ends = np.geomspace(ends[0], ends[-1], _MOST_SIZES) * (1.0 + MANY_ROUNDINGS)
+    return [float(ends[i]) for i in np.searchsorted(ends, values)]

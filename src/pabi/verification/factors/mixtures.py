@@ -9,11 +9,13 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
+from pabi.verification.allocations import Allocation, Labels, uncovered
 from pabi.verification.arithmetic import (
     Refused,
     Weighted,
     dominated,
     double_above,
+    integer,
     nonnegative,
     timed,
 )
@@ -245,4 +247,72 @@ def _exactly(parts: Sequence[Part]) -> tuple[Part, ...]:
     return (*exact, (weight + left, mean))
 
 
-FACTORS = (SampledGaussians, SecretMixtures)
+_WHOLE = 1 + Fraction(1, 10**9)
+
+
+def _count(value: Any) -> int:
+    if (count := integer("counts", value)) < 1:
+        raise Refused(f"counts: expected at least 1, got {count}")
+    return count
+
+
+# One record in one of many secret batches, all of whose outputs are released (docs, "Theory", 6.3).
+
+
+class Allocations(Repeated[Allocation]):
+    """Allocations of independent releases."""
+
+    CURVES = MappingProxyType(
+        {"random_allocation": ("shares", "sizes", "counts", "opposite", "displaces")}
+    )
+
+    @classmethod
+    def read(cls, curve: Any, count: int) -> Self:
+        """`count` allocations as a trade-off function in JSON states them."""
+        several(curve, count)
+        for name in ("opposite", "displaces"):
+            if not isinstance(curve[name], bool):
+                raise Refused(f"{name}: expected true or false, got {curve[name]!r}")
+        columns = [curve[name] for name in ("shares", "sizes", "counts")]
+        if not columns[0] or len({len(column) for column in columns}) != 1:
+            raise Refused("shares: expected one share, size and count for each group of labels")
+        labels = tuple(
+            Labels(Fraction(nonnegative("shares", share)), read_mu(size), _count(n))
+            for share, size, n in timed(zip(*columns, strict=True))
+        )
+        if not sum(one.share for one in labels) <= _WHOLE:
+            raise Refused("shares: expected a sum of at most 1")
+        return cls((Allocation(labels, curve["opposite"], curve["displaces"], count),))
+
+    def missing(self, claimed: Self) -> str | None:
+        """A sentence if an allocation has no claimed one of its own that covers it; else None."""
+        count = uncovered(
+            [(one, one.times) for one in self.entries],
+            [(one, one.times) for one in claimed.entries],
+        )
+        if not count:
+            return None
+        return f"factors: {count} random allocations are not covered by the claimed ones"
+
+    def write(self, product: dict[str, Any]) -> None:
+        """Adds an entry for every allocation to the `factors` of a product in JSON."""
+        for one in self.entries:
+            product["factors"].append(
+                {
+                    "kind": "random_allocation",
+                    "shares": [double_above(labels.share) for labels in one.labels],
+                    "sizes": [_written(labels.size) for labels in one.labels],
+                    "counts": [labels.count for labels in one.labels],
+                    "opposite": one.opposite,
+                    "displaces": one.displaces,
+                    "count": one.times,
+                }
+            )
+
+    @property
+    def text(self) -> str:
+        """How many batches stay secret, in words."""
+        return f"one of {sum(one.count for one in self.entries[0].labels)} secret batches"
+
+
+FACTORS = (SampledGaussians, SecretMixtures, Allocations)

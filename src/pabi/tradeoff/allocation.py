@@ -188,8 +188,8 @@ class _Window(NamedTuple):
 
 
 def _law(gain: Gain, labels: Labels, epsilon: float, step: float, window: _Window) -> _Law:
-    """The value of a label. What is beyond the window is moved to its end: below, how far it is does not matter
-    where the sum is read, and above it counts by its mean."""
+    """The value of a label. What is beyond the window is moved to its end: below, it does not matter how far
+    it is, and above it counts by its mean."""
     above, below = (_points(max(1, math.ceil(end / step))) for end in window)
     up = _side(gain.above, labels, epsilon, above, step, sign=1)
     low = _side(gain.below, labels, epsilon, below, step, sign=-1)

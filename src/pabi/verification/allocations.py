@@ -6,8 +6,8 @@ L_x − κ·L_y is, and below 0 what another such difference is (docs, "Theory",
 
 1. *Finitely many values.* What lies between two places has values between those there. It is replaced by
    two values, one at either place or a little above, with the mean that it has, or more: no convex function
-   has a smaller mean then. Beyond the values that matter, all are put at the last one; how much more they are in the
-   mean is added to the result.
+   has a smaller mean then. Beyond the values that matter, all are put at the last one; how much more they
+   are in the mean is added to the result.
 2. *Inversion.* With M(s) = E e^(sS) and any λ > 0,
 
        e^(λt)·E(S − t)⁺ = 1/(2π)·∫ e^(−iωt)·M(λ + iω)/(λ + iω)² dω.

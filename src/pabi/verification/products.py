@@ -555,8 +555,8 @@ class _Sum:
 
 
 class Spectrum(NamedTuple):
-    """What stands at every frequency, times the distance of two over π: sizes and angles; a bound on the error
-    of all together, and how many ulps the logarithm of the whole is off by."""
+    """What stands at every frequency, times the distance of two over π: sizes and angles; a bound on the
+    error of all together, and how many ulps the logarithm of the whole is off by."""
 
     weight: Any
     angle: Any

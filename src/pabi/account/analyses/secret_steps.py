@@ -74,9 +74,11 @@ def _secret(run: NoisySGD) -> SecretOrder:
         case SecretOrder():
             pass
         case KnownUses():
-            raise NotApplicable("the batches come in a fixed order: everybody may know the steps")
+            raise NotApplicable("the batches come in a fixed order: there is no secret order")
         case FreshSubsets():
-            raise NotApplicable("the batches are drawn afresh at every step: see composition")
+            raise NotApplicable(
+                "the batches are drawn afresh at every step: there is no secret order"
+            )
         case _:
             assert_never(order)
     if run.adjacency == "replace_one" and run.gradient_sensitivity is not None:

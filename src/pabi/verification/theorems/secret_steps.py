@@ -49,8 +49,8 @@ def _ordered(run: OrderedRun, payload: Payload) -> Proven:
 
 
 def _factor(labels: Counter[Label], times: int, opposite: bool, displaces: bool) -> Factor:
-    """What is revealed of a place that is drawn so many times. Where the record takes the place of another and
-    none is left out, the place is taken to be seen."""
+    """What is revealed of a place that is drawn so many times. Where the record takes the place of another
+    and none is left out, the place is taken to be seen."""
     if displaces and sum(share * n for (share, _), n in labels.items()) == 1:
         largest = max(square for _, square in labels)
         return Gaussians.single(root_up(times * largest * (4 if opposite else 1)))

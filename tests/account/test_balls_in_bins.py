@@ -10,7 +10,7 @@ from scipy.stats import binom
 
 import pabi
 from pabi import BallsInBins, Cyclic, Loss, NoisySGD, ShuffleOnce
-from pabi.account.best import outcomes
+from pabi.account.best import best_of, outcomes
 from pabi.account.facts.positions import OrderedView
 from pabi.numbers.errors import InvalidInput
 from pabi.tradeoff import Mixture, Product
@@ -52,8 +52,11 @@ def proven(run, name):
     ids=repr,
 )
 def test_it_is_one_secret_shuffle_where_sizes_do_not_matter(adjacency, cap, changes):
-    """Steps on a convex loss are nonexpansive for batches of 0 to n = 1000 records: ηM·n/size ≤ 1.25."""
-    once = a_run(batches=ShuffleOnce(100), adjacency=adjacency, **changes).guarantee(DELTA)
+    """Steps on a convex loss are nonexpansive for batches of 0 to n = 1000 records: ηM·n/size ≤ 1.25.
+
+    Secret steps are worth more in bins."""
+    shuffled = outcomes(a_run(batches=ShuffleOnce(100), adjacency=adjacency, **changes), DELTA)
+    once = best_of([one for one in shuffled if one.name != "secret steps"], DELTA)
     run = a_run(batches=BallsInBins(100, cap), adjacency=adjacency, **changes)
     bins = proven(run, once.method)
     for epsilon in EPSILONS:

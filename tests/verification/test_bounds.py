@@ -10,6 +10,7 @@ from flint import ctx
 
 from pabi.tradeoff import Gaussian, Mixture, TradeOff
 from pabi.verification import factors
+from pabi.verification.allocations import Allocation, LabelGroup
 from pabi.verification.arithmetic import BITS
 from pabi.verification.bounds import JointBound, all_together, best_curve, read_bounds, uncovered
 from pabi.verification.factors.closed_forms import (
@@ -22,7 +23,7 @@ from pabi.verification.factors.closed_forms import (
     PureFactors,
 )
 from pabi.verification.factors.divergences import Divergence, Divergences, Selection, Selections
-from pabi.verification.factors.mixtures import SampledGaussians, SecretMixtures
+from pabi.verification.factors.mixtures import Allocations, SampledGaussians, SecretMixtures
 from pabi.verification.products import Sampled
 
 GAUSSIAN = '{"kind": "gaussian", "mu": 0.5}'
@@ -38,6 +39,7 @@ ONE = {
     Selections: Selections((Selection(GAUSSIAN, 10.0, 0.5, 1),)),
     GroupFactors: GroupFactors((AdjacentChain(LINK, 3, 1),)),
     SecretMixtures: SecretMixtures.single(((Fraction(1, 2), 0.5), (Fraction(1, 2), 1.0)), False),
+    Allocations: Allocations((Allocation((LabelGroup(Fraction(3, 4), 0.5, 9),), False, True, 2),)),
 }
 MORE = {
     Gaussians: Gaussians(((Fraction(1, 2), 0.5), (Fraction(1, 2), 2.0))),
@@ -50,6 +52,7 @@ MORE = {
     Selections: Selections((Selection(GAUSSIAN, 20.0, 0.75, 2),)),
     GroupFactors: GroupFactors((AdjacentChain(LINK, 4, 2),)),
     SecretMixtures: SecretMixtures.single(((Fraction(1, 4), 0.25), (Fraction(3, 4), 2.0)), True),
+    Allocations: Allocations((Allocation((LabelGroup(Fraction(1), 0.25, 9),), True, False, 3),)),
 }
 
 

@@ -56,7 +56,8 @@ def test_what_is_proven_is_accepted(name):
 
 
 def payload_of(**changes):
-    return json.loads(run(**changes).guarantee(DELTA).certificate.to_json())
+    guarantee = secret_order.secret_place(run(**changes), DELTA)
+    return json.loads(guarantee.certificate.to_json())
 
 
 def mixture_of(payload):

@@ -81,7 +81,7 @@ _LEAST_SIZE, _GREATEST_SIZE = 1e-4, 8.0  # between which labels are worth hiding
 _LEAST_TILT = 0.01  # for a spread of 1: it keeps what lies outside the window small
 _MOST_POINTS, _COARSER = 1 << 17, 3  # of a transform, and how often a coarser grid is tried
 _SETTLED = 2e-5  # relative: how near to the least ε
-_STATED = 1e-4  # relative: by how much ε is raised
+_STATED = 2e-4  # relative: by how much ε is raised
 _POINTS = 24  # of a pair's grid on the scale of its losses
 _FARTHEST = 600.0  # the end of a grid: e^600 is a double
 _ENDS = 1e-19  # the δ at which a pair's grid ends
@@ -260,7 +260,7 @@ class RandomAllocation(TradeOff):
     group have the same size and probability; with what is left of 1 nothing is moved. The function is a bound
     for all movements that depend on earlier outputs, and of balls in bins the best one.
 
-    Readings are computed by transforms on grids that err upwards, and ε is raised by a further 1e-4
+    Readings are computed by transforms on grids that err upwards, and ε is raised by a further 2e-4
     (relative). From below they are 0. Where the largest size is below 1e-4 or above 8, the place is taken to
     be seen.
 

@@ -44,8 +44,8 @@ from pabi.verification.products import (
 )
 
 # How far apart places are; how much noise is added, times λ; points of a pair for the spread of its losses.
-_LEVELS = ((0.05, 0.12, 16), (0.03, 0.06, 32), (0.01, 0.03, 48))
-_SPACINGS = 0.05, 0.02  # of products: below which the next level is taken
+_LEVELS = ((0.05, 0.12, 16), (0.03, 0.06, 32), (0.01, 0.03, 48), (0.004, 0.01, 64))
+_SPACINGS = 0.05, 0.02, 0.01  # of products: below which the next level is taken
 _NEGLIGIBLE = 1e-4  # of a tail
 _ULP = 2.0**-53
 _VALUE = 1e-12  # relative: more than a value of L errs
@@ -84,14 +84,14 @@ def uncovered(needed: Sequence[tuple[T, int]], offered: Sequence[tuple[T, int]])
 
 
 @dataclass(frozen=True)
-class Labels:
+class LabelGroup:
     """`count` labels of the probability `share` together, each of which moves its outputs by `size`."""
 
     share: Fraction
     size: float
     count: int
 
-    def covers(self, needed: Labels, /) -> bool:
+    def covers(self, needed: LabelGroup, /) -> bool:
         """Whether a label of these is no less likely, and moves no less, than one of those."""
         return self.size >= needed.size and self.share * needed.count >= needed.share * self.count
 
@@ -128,7 +128,7 @@ class Allocation(NamedTuple):
     """One record in one of many batches. `opposite`: whether another record moves the outputs on the other
     data set; `displaces`: whether it takes the place of another record; `times`: how many there are."""
 
-    labels: tuple[Labels, ...]
+    labels: tuple[LabelGroup, ...]
     opposite: bool
     displaces: bool
     times: int = 1
@@ -143,9 +143,9 @@ class Allocation(NamedTuple):
         if (self.opposite, self.displaces) != (needed.opposite, needed.displaces):
             return False
         offered = sorted(self.labels, key=lambda labels: labels.size)
-        wanted = sorted(needed.labels, key=lambda labels: -labels.size)
+        demands = sorted(needed.labels, key=lambda labels: -labels.size)
         return not uncovered(
-            [(one, one.count) for one in wanted], [(one, one.count) for one in offered]
+            [(one, one.count) for one in demands], [(one, one.count) for one in offered]
         )
 
 
@@ -161,7 +161,7 @@ class _Values(NamedTuple):
 class _Places:
     """Places, and what labels of one size have between and beyond them."""
 
-    def __init__(self, labels: Labels, spacing: float) -> None:
+    def __init__(self, labels: LabelGroup, spacing: float) -> None:
         self.size, self.count = labels.size, labels.count
         reach = _REACH + 2.0 * self.size
         self.z = np.arange(-reach, reach + spacing, spacing)
@@ -368,12 +368,12 @@ class _Total:
         return 1.05 * max(after, before, self.spread)
 
     def _transforms(self, power: float, omega: Array) -> list[tuple[Any, Array, int]]:
-        found = []
+        transforms = []
         for y, p, n in self.laws:
             in_time()
             w, error = tilted(power * y, y, p, omega=omega, power=power)
-            found.append((characteristic(y, w, omega), error, n))
-        return found
+            transforms.append((characteristic(y, w, omega), error, n))
+        return transforms
 
 
 def _law_below(x: Array, y: Array, losses: Array) -> Law:

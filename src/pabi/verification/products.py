@@ -40,6 +40,7 @@ _MOST_FREQUENCIES = 2_000_000  # of one sum: 300 MB
 _MOST_LOSSES = 20_000  # of one factor
 _FAR = 0.8  # of the ε around which a sum was taken: one below is looked at anew
 _ULP = 2.0**-53
+_BLOCK, _STRIDE = 128, 16_384  # terms that are added one after the other; columns at once
 _SUMMED = 1.0 + 1e-12  # more than the rounding errors of a sum of probabilities
 _WHOLE = 1.0 - 1e-9  # less than the masses of a law, each rounded up, add to
 _ADDED = 1.0 + 1e-14  # more than the rounding errors of two additions
@@ -595,20 +596,22 @@ def tilted(
         w = p * np.exp(exponent - top)
     w = w / w.sum()
     mean = float(w @ np.abs(y))
-    return w, _ULP * (4.0 * y.size + 100.0 + 8.0 * abs(top) + 16.0 * (power + omega) * mean)
+    terms = _BLOCK + y.size / _BLOCK  # one after the other, in `characteristic`
+    return w, _ULP * (4.0 * terms + 100.0 + 8.0 * abs(top) + 16.0 * (power + omega) * mean)
 
 
 def characteristic(y: Array, w: Array, omega: Array) -> Any:
     """Σ w·e^(iωy) at the multiples ω of a step, as products of e^(iωy) at few and at many steps."""
     few, step = 64, float(omega[1])
-    near = np.exp(1j * step * np.outer(np.arange(few), y))
     many = np.arange(0, omega.size, few)
-    stride = max(1, 2_000_000 // y.size)
-    value = [
-        near @ (w[:, None] * np.exp(1j * step * np.outer(y, many[i : i + stride])))
-        for i in timed(range(0, many.size, stride))
-    ]
-    return np.concatenate(value, axis=1).T.ravel()[: omega.size]
+    value: Any = np.zeros((few, many.size), dtype=np.complex128)
+    for first in timed(range(0, y.size, _BLOCK)):
+        part, weight = y[first : first + _BLOCK], w[first : first + _BLOCK, None]
+        near = np.exp(1j * step * np.outer(np.arange(few), part))
+        for i in range(0, many.size, _STRIDE):
+            far = weight * np.exp(1j * step * np.outer(part, many[i : i + _STRIDE]))
+            value[:, i : i + _STRIDE] += near @ far
+    return value.T.ravel()[: omega.size]
 
 
 def log_sum(exponent: Array, p: Array) -> float:
@@ -617,7 +620,7 @@ def log_sum(exponent: Array, p: Array) -> float:
         return 0.0
     top = float(exponent.max())
     with np.errstate(under="ignore"):
-        return top + math.log(float(p @ np.exp(exponent - top)))
+        return top + math.log(float(np.sum(p * np.exp(exponent - top))))  # in pairs
 
 
 def minimiser(function: Callable[[float], float]) -> float:

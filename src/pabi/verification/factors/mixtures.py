@@ -9,7 +9,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import Any, NamedTuple, Self
 
-from pabi.verification.allocations import Allocation, Labels, uncovered
+from pabi.verification.allocations import Allocation, LabelGroup, uncovered
 from pabi.verification.arithmetic import (
     Refused,
     Weighted,
@@ -277,7 +277,7 @@ class Allocations(Repeated[Allocation]):
         if not columns[0] or len({len(column) for column in columns}) != 1:
             raise Refused("shares: expected one share, size and count for each group of labels")
         labels = tuple(
-            Labels(Fraction(nonnegative("shares", share)), read_mu(size), _count(n))
+            LabelGroup(Fraction(nonnegative("shares", share)), read_mu(size), _count(n))
             for share, size, n in timed(zip(*columns, strict=True))
         )
         if not sum(one.share for one in labels) <= _WHOLE:

@@ -11,7 +11,7 @@ import numpy as np
 from flint import fmpq
 
 from pabi.describe.batches import BallsInBins
-from pabi.verification.allocations import Allocation, Labels
+from pabi.verification.allocations import Allocation, LabelGroup
 from pabi.verification.arithmetic import Refused, closed, fraction_of, positions, root_up, timed
 from pabi.verification.bounds import JointBound
 from pabi.verification.factors import Factor
@@ -54,7 +54,7 @@ def _factor(labels: Counter[Label], times: int, opposite: bool, displaces: bool)
     if displaces and sum(share * n for (share, _), n in labels.items()) == 1:
         largest = max(square for _, square in labels)
         return Gaussians.single(root_up(times * largest * (4 if opposite else 1)))
-    groups = tuple(Labels(share * n, root_up(x), n) for (share, x), n in labels.items())
+    groups = tuple(LabelGroup(share * n, root_up(x), n) for (share, x), n in labels.items())
     return Allocations((Allocation(groups, opposite, displaces, times),))
 
 

@@ -436,7 +436,8 @@ class NoisySGD(Accounted):
     @property
     def constant(self) -> bool:
         """Whether step size and noise are the same at every step."""
-        return not any(isinstance(x, np.ndarray) for x in (self.step_size, self.gradient_noise_std))
+        varied = isinstance(self.step_size, np.ndarray)
+        return not (varied or isinstance(self.gradient_noise_std, np.ndarray))
 
     def fractions(self, failing: float = 0.0) -> Fractions:
         """The records of a batch over what its sum is divided by.

@@ -6,7 +6,6 @@ import functools
 import inspect
 import math
 import numbers
-import operator
 from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import partial
@@ -31,22 +30,24 @@ def number(
     at_most: float | None = None,
 ) -> float:
     """`value` as a finite float within the bounds. Raises InvalidInput naming `field`."""
-    bounds: list[tuple[float | None, str, Callable[[float, float], bool]]] = [
-        (above, "> ", operator.gt),
-        (at_least, "≥ ", operator.ge),
-        (below, "< ", operator.lt),
-        (at_most, "≤ ", operator.le),
-    ]
-    limits = " and ".join(f"{sign}{exact(bound)}" for bound, sign, _ in bounds if bound is not None)
-    expected = f"expected a finite number{' ' + limits if limits else ''}, got {value!r}"
-    require(_is_real(value), field, expected)
     try:
-        x = float(value)
+        x = float(value) if _is_real(value) else math.nan
     except OverflowError:
-        raise InvalidInput(field, expected) from None
-    if not math.isfinite(x) or any(b is not None and not ok(x, b) for b, _, ok in bounds):
-        raise InvalidInput(field, expected)
-    return x
+        x = math.inf
+    within = (
+        math.isfinite(x)
+        and (above is None or x > above)
+        and (at_least is None or x >= at_least)
+        and (below is None or x < below)
+        and (at_most is None or x <= at_most)
+    )
+    if within:
+        return x
+    bounds = {"> ": above, "≥ ": at_least, "< ": below, "≤ ": at_most}
+    limits = " and ".join(f"{sign}{exact(x)}" for sign, x in bounds.items() if x is not None)
+    raise InvalidInput(
+        field, f"expected a finite number{' ' + limits if limits else ''}, got {value!r}"
+    )
 
 
 def integer(
@@ -187,14 +188,16 @@ class Checked:
     __slots__ = ()
 
     def __post_init__(self) -> None:
-        declared = ((f.name, f.metadata.get("check")) for f in fields(cast("Any", self)))
-        convert(self, **{name: check for name, check in declared if check is not None})
+        for f in fields(cast("Any", self)):
+            if "check" in f.metadata:
+                checked = f.metadata["check"](f.name, getattr(self, f.name))
+                object.__setattr__(self, f.name, checked)
 
 
 def convert(instance: Any, **checks: Check) -> None:
     """Replaces fields of a frozen instance by what their checks return, in order; see `Check`."""
     for name, check in checks.items():
-        keep(instance, **{name: check(name, getattr(instance, name))})
+        object.__setattr__(instance, name, check(name, getattr(instance, name)))
 
 
 def keep(instance: Any, **values: Any) -> None:

@@ -93,8 +93,8 @@ class SecretSampler:
         InvalidInput
             For a `used` above what was handed out.
         """
-        given = self._given
-        count = given if used is None else validate.integer("used", used, at_least=0, at_most=given)
+        most = self._given
+        count = most if used is None else validate.integer("used", used, at_least=0, at_most=most)
         count %= self._per_epoch
         secret = self._batches.secret
         order = None if secret is None or not self._keeps(count) else secret.tolist()

@@ -67,19 +67,56 @@ def test_rows_in_order_need_no_randomness(n, size):
         assert order.secret is None
 
 
-@pytest.mark.parametrize(("n", "size"), [(3, 1), (4, 1), (4, 2), (5, 2), (4, 3)])
+@pytest.mark.parametrize(
+    ("n", "size", "spare"),
+    [*((3, 1, 0), (4, 1, 0), (4, 2, 0), (5, 2, 0), (4, 3, 0)), (3, 1, 1), (5, 2, 1), (5, 2, 2)],
+)
 @pytest.mark.parametrize("kind", [pabi.ShuffleOnce, pabi.Reshuffle])
-def test_all_partitions_in_order_are_equally_likely(kind, n, size):
-    found, run, steps = [], run_of(n, kind(size)), range(-(-n // size))
+def test_all_partitions_in_order_are_equally_likely(kind, n, size, spare):
+    """Of all records but so many, all of which are equally likely to be left out."""
+    drawn, found, run = n - spare, [], run_of(n, kind(size, spare))
     for seed in range(3000):
         order = batch_rows(run, np.random.default_rng(seed))
-        epoch = [rows_of(order.batch(k), n) for k in steps]
-        assert sorted(itertools.chain(*epoch)) == list(range(n))
-        assert [len(b) for b in epoch] == [len(b) for b in cut(range(n), size)]
+        epoch = [rows_of(order.batch(k), n) for k in range(-(-drawn // size))]
+        assert len(set(itertools.chain(*epoch))) == drawn
+        assert [len(b) for b in epoch] == [len(b) for b in cut(range(drawn), size)]
         found.append(tuple(frozenset(b) for b in epoch))
-    orders = itertools.permutations(range(n))
+    orders = itertools.permutations(range(n), drawn)
     partitions = {tuple(frozenset(b) for b in cut(p, size)) for p in orders}
     assert_law(found, dict.fromkeys(partitions, 1 / len(partitions)))
+
+
+@every("kind", [pabi.ShuffleOnce, pabi.Reshuffle])
+@every("n, size, spare", [(7, 3, 1), (8, 3, 2), (9, 2, 3), (12, 4, 8)])
+def test_spare_records_are_the_last_of_the_permutation(kind, n, size, spare):
+    """The same ones in all epochs, or others in each. So many records have to be left for a batch."""
+    drawn = n - spare
+    run = run_of(n, kind(size, spare), steps=40)
+    order, period = batch_rows(run, np.random.default_rng(2)), -(-drawn // size)
+    left_out = []
+    for first in range(0, 8 * period, period):
+        epoch = [rows_of(order.batch(k), n) for k in range(first, first + period)]
+        assert epoch == cut(order.secret[:drawn].tolist(), size)
+        left_out.append(frozenset(range(n)) - set(itertools.chain(*epoch)))
+        assert left_out[-1] == set(order.secret[drawn:].tolist())
+    assert (len(set(left_out)) == 1) is (kind is pabi.ShuffleOnce)
+    with pytest.raises(pabi.InvalidInput, match="size"):
+        run_of(n, kind(size, n))
+
+
+@every("kind", [pabi.ShuffleOnce, pabi.Reshuffle])
+def test_gradients_of_spare_records_are_never_asked_for(kind):
+    """In training. The gradients of all others are, once an epoch."""
+    asked = Counter()
+
+    def gradients(x, rows):
+        asked.update(rows.tolist())
+        return np.zeros((len(rows), 1))
+
+    run = run_of(7, kind(3, 4), steps=30)
+    train(run, gradients, [0.0], 5)
+    assert sum(asked.values()) == 30 * 3
+    assert set(asked.values()) == {30} if kind is pabi.ShuffleOnce else len(asked) == 7
 
 
 def test_orders_of_different_epochs_are_independent():
@@ -111,6 +148,49 @@ def test_a_run_goes_on_in_its_order(kind, step):
         assert not np.array_equal(order.secret, secret)  # of 120, with this seed
 
 
+BINS_AFRESH = pabi.BallsInBins(2, redraw="epoch")
+
+
+@pytest.mark.parametrize("apart", [1, 2])
+def test_bins_of_different_epochs_are_independent(apart):
+    """All 64 pairs of ways to put three records into two bins, one epoch and two apart."""
+    epochs = epochs_of(3, BINS_AFRESH, 9000, seed=4)
+    ways = [tuple(int(i in epoch[1]) for i in range(3)) for epoch in epochs]
+    pairs = list(itertools.product(itertools.product(range(2), repeat=3), repeat=2))
+    found = list(zip(ways[:: apart + 1], ways[apart :: apart + 1], strict=True))
+    assert_law(found, dict.fromkeys(pairs, 1 / 64))
+
+
+@every("cap", [None, 5])
+def test_every_record_is_in_one_bin_an_epoch(cap):
+    """But where its bin is beyond the cap, and empty; the secret in force is that of the epoch."""
+    run = run_of(10, pabi.BallsInBins(4, cap, redraw="epoch"), steps=90)
+    order, secrets = batch_rows(run, np.random.default_rng(1)), []
+    for first in range(0, 90, 3):
+        epoch = []
+        for k in range(first, first + 3):
+            rows = order.batch(k)
+            epoch.append([] if rows is None else rows.tolist())
+            secrets.append(order.secret)
+        bins = [np.flatnonzero(order.secret == j).tolist() for j in range(3)]
+        assert epoch == [rows if len(rows) <= (cap or 10) else [] for rows in bins]
+        assert all(np.array_equal(secret, secrets[-1]) for secret in secrets[-3:])
+    assert len({secret.tobytes() for secret in secrets}) == 30
+
+
+@every("redraw", ["once", "epoch"])
+@every("step", range(1, 5))
+def test_a_run_goes_on_in_its_bins(redraw, step):
+    """Within an epoch in those that it was in; a new epoch may have new ones."""
+    secret = np.array([1, 0, 0, 1, 0, 1, 1, 1])
+    run = run_of(8, pabi.BallsInBins(4, redraw=redraw))
+    order = batch_rows(run, np.random.default_rng(0), secret)
+    rows = order.batch(step)
+    kept = redraw == "once" or step % 2 == 1
+    assert np.array_equal(order.secret, secret) is kept  # of 256, with this seed
+    assert np.array_equal(rows, np.flatnonzero(order.secret == step % 2))
+
+
 @every("n", [1, 2, 3])
 @every("kind", [pabi.ShuffleOnce, pabi.Reshuffle])
 def test_a_secret_order_is_a_permutation(n, kind):
@@ -123,8 +203,9 @@ def test_a_secret_order_is_a_permutation(n, kind):
 
 
 @every(("n", "size"), [(1, 1), (3, 2), (3, 1)])
-def test_secret_bins_are_any_numbers_of_batches(n, size):
-    run, bins = run_of(n, pabi.BallsInBins(size)), -(-n // size)
+@every("redraw", ["once", "epoch"])
+def test_secret_bins_are_any_numbers_of_batches(n, size, redraw):
+    run, bins = run_of(n, pabi.BallsInBins(size, redraw=redraw)), -(-n // size)
     every = itertools.product(range(-1, bins + 1), repeat=n)
     taken = [secret for secret in every if fits(run, np.array(secret))]
     assert taken == list(itertools.product(range(bins), repeat=n))
@@ -150,11 +231,12 @@ KEPT = 0.9  # of the clock at every step
 START = [1.0, 0.0]
 
 
-def bins_run(n, size, cap=None, **changes):
+def bins_run(n, size, cap=None, redraw="once", **changes):
     given = {"epochs": 3, "step_size": 0.1, "noise_std": 1e-6}
     given |= {"gradient_sensitivity": 1.0} | changes
     loss = pabi.Loss.convex(smoothness=1.0, l2=(1.0 - KEPT) / 0.1)
-    return pabi.NoisySGD(loss, n=n, batches=pabi.BallsInBins(size, cap), **given)
+    batches = pabi.BallsInBins(size, cap, redraw=redraw)
+    return pabi.NoisySGD(loss, n=n, batches=batches, **given)
 
 
 class Noted:
@@ -236,6 +318,24 @@ def test_a_resumed_run_goes_on_with_the_same_bins(tmp_path, n, size, cap, at):
         assert all(rows == steps[k % 4] for k, rows in enumerate(steps))
         if cap is None:
             assert sorted(itertools.chain(*steps[:4])) == list(range(n))
+
+
+@every("n, size", [(40, 10), (5, 1)])
+@every("at", [1, 3, 5, 8])
+def test_a_resumed_run_goes_on_with_the_bins_of_its_epoch(tmp_path, n, size, at):
+    """Every record is used once in every epoch, the one with the crash included."""
+    run = bins_run(n, size, redraw="epoch", epochs=4)
+    for seed in range(5):
+        path, before, after = tmp_path / f"{seed}.ckpt", Noted(at), Noted()
+        try:
+            train(run, before, START, seed, checkpoint=path, checkpoint_seconds=0.0)
+        except Crash:
+            train(run, after, START, 1000 + seed, resume=path)
+        steps = [sorted((before.steps | after.steps).get(k, [])) for k in range(run.steps)]
+        period = run.steps_per_epoch
+        epochs = [steps[first : first + period] for first in range(0, run.steps, period)]
+        assert all(sorted(itertools.chain(*epoch)) == list(range(n)) for epoch in epochs)
+        assert all(one != other for one, other in itertools.combinations(epochs, 2)) or n < 10
 
 
 def test_bins_come_from_the_operating_system():

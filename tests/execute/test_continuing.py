@@ -21,8 +21,10 @@ pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 
 BATCHES = [
     *(pabi.FullBatch(), pabi.Cyclic(3), pabi.ShuffleOnce(3), pabi.Reshuffle(3)),
-    *(pabi.BallsInBins(4), pabi.FixedSize(3), pabi.Poisson(4)),
+    *(pabi.ShuffleOnce(2, 3), pabi.Reshuffle(3, 2)),
+    *(pabi.BallsInBins(4), pabi.BallsInBins(4, redraw="epoch"), pabi.FixedSize(3), pabi.Poisson(4)),
 ]
+LISTED = BATCHES[:7]
 
 
 class Normals:
@@ -99,7 +101,7 @@ def test_steps_are_those_of_the_description(free, batches, steps):
     assert period * 3 == run.steps
 
 
-@every("batches", BATCHES[:5])
+@every("batches", LISTED)
 def test_the_order_is_the_one_that_was_drawn(free, batches):
     """Batches after the request repeat those of the epochs before, where the order was drawn once."""
     run, asked = small_run(batches), []
@@ -111,11 +113,21 @@ def test_the_order_is_the_one_that_was_drawn(free, batches):
     once = not isinstance(batches, pabi.Reshuffle)
     assert (asked[before:] == 2 * asked[:period]) is once
     for first in range(before, len(asked), period):
-        assert sorted(row for rows in asked[first : first + period] for row in rows) == list(
-            range(8)
-        )
+        rows = [row for rows in asked[first : first + period] for row in rows]
+        assert len(rows) == len(set(rows)) == 8 - getattr(batches, "spare", 0)
     if state.secret is not None and once:
         assert np.array_equal(state.secret, after.secret)
+
+
+def test_bins_of_a_new_epoch_are_drawn_anew_after_a_request(free):
+    """Those of the epoch that the request falls into are kept to its end."""
+    run = small_run(pabi.BallsInBins(2, redraw="epoch"), epochs=None, steps=6)
+    gradients = constant(np.zeros(8))
+    _, state = trained(run, gradients)
+    _, same = go_on(Unlearning(run, [(2, 1)]), gradients, state)
+    assert np.array_equal(same.secret, state.secret)
+    _, other = go_on(Unlearning(run, [(30, 1)]), gradients, state)
+    assert not np.array_equal(other.secret, state.secret)
 
 
 def test_a_request_in_the_middle_of_an_epoch_goes_on_in_the_next_batch(free):

@@ -23,7 +23,8 @@ CLASSES = np.digitize(X[:, 0], [-0.2, 0.2])
 LOGISTIC = pabi.Loss.logistic(feature_norm=1.0)
 SCHEMES = [
     *(pabi.ShuffleOnce(B), pabi.Reshuffle(B), pabi.FullBatch(), pabi.Cyclic(B), pabi.FixedSize(B)),
-    *(pabi.Poisson(B), pabi.BallsInBins(B, cap=2 * B)),
+    *(pabi.Poisson(B), pabi.BallsInBins(B, cap=2 * B), pabi.BallsInBins(B, redraw="epoch")),
+    *(pabi.ShuffleOnce(B, 1), pabi.ShuffleOnce(B, 3 * B), pabi.Reshuffle(B, N % B)),
 ]
 
 
@@ -65,7 +66,7 @@ def test_every_source_trains_the_same(tmp_path, small_buckets, form):
 
 
 @pytest.mark.parametrize("batches", SCHEMES, ids=lambda scheme: scheme.kind)
-def test_every_scheme_trains_the_same(tmp_path, small_buckets, batches):
+def test_every_scheme_trains_the_same(unpriced, tmp_path, small_buckets, batches):
     run = run_of(batches=batches)
     large = learn.LargeRecords(table_in("npy", X, tmp_path, scratch=tmp_path), 1.0)
     assert_same(trained(run, learn.LogisticGradients(large, Y)), in_memory(run))

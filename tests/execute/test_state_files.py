@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_matrix
 
+import pabi
 from pabi.execute import state_files as state_files
 from pabi.execute.state_files import locked, state_in, write_state
 from pabi.execute.states import digests_of, read_state, same_rows, without, written
@@ -93,6 +94,25 @@ def test_a_state_comes_back_as_it_was(state):
     assert np.array_equal(again.walk.x, held.walk.x)
     assert again.run.guarantee(1e-3).epsilon(1e-3) == held.run.guarantee(1e-3).epsilon(1e-3)
     assert (again.digest_key, again.facts, again.log) == (held.digest_key, held.facts, held.log)
+
+
+ORDERS = [
+    (pabi.BallsInBins(40, redraw="epoch"), np.arange(120) % 3),
+    (pabi.Reshuffle(40, 30), np.arange(120)[::-1]),
+    (pabi.ShuffleOnce(40, 1), np.arange(120)[::-1]),
+]
+
+
+@every("batches, secret", ORDERS)
+def test_a_state_has_the_order_in_force(state, batches, secret):
+    held = state_in(state)
+    run = replace(held.run, batches=batches, total_steps=held.run.steps, epochs=None)
+    held = replace(held, run=run, walk=replace(held.walk, secret=secret))
+    again = read_state(written(held))
+    assert again.run.batches == batches
+    assert np.array_equal(again.walk.secret, secret)
+    with pytest.raises(InvalidInput, match="^state: it is one that no run can be in"):
+        read_state(written(replace(held, walk=replace(held.walk, secret=secret[1:]))))
 
 
 def test_a_changed_byte_or_a_file_that_is_cut_off_is_noticed(state, tmp_path):

@@ -86,6 +86,7 @@ def test_data_of_one_shape_get_one_run(kind, count):
         (Fixed(batches=Cyclic(1000), cooldown_epochs=0.0), {"cooldown_steps": 0}),
         (Fixed(batches=Cyclic(1000), cooldown_epochs=0.25), {"cooldown_steps": 3}),
         (Fixed(batches=FullBatch(), cooldown_epochs=2.0), {"cooldown_steps": 2}),
+        (Fixed(batches=Reshuffle(1000, 999), cooldown_epochs=2.0), {"cooldown_steps": 20}),
         (
             Fixed(ShuffleOnce(500), 3.0, 0.5, 1.0),
             {"batches": ShuffleOnce(500), "epochs": 3.0, "step_size": 0.5, "cooldown_steps": 20},

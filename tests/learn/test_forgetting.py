@@ -18,6 +18,7 @@ from pabi import learn
 from pabi.describe.unlearning import Unlearning
 from pabi.numbers.errors import InvalidInput, TargetUnreachable
 from support.estimators import each_estimator
+from support.every_case import every
 from support.forgetting import DELTA, TARGET, D, N, X, Y, put_back, that_forgets
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -67,6 +68,16 @@ def test_requests_add_up(file):
     table = json.loads(json.dumps(lines[0].to_dict()))
     again = learn.ForgottenRequest.from_dict(table)
     assert (again.rows, again.steps, again.time) == (lines[0].rows, lines[0].steps, lines[0].time)
+
+
+@every("batches", [pabi.Reshuffle(50), pabi.BallsInBins(50, redraw="epoch")])
+def test_orders_that_are_drawn_every_epoch(batches, tmp_path_factory):
+    """The one in force lies in the file, and the steps that follow go on from it."""
+    file = learn.StateFile(tmp_path_factory.mktemp("state") / "s", learn.StateFile.new_key())
+    model = fitted(file, batches=batches)
+    newer = model.forget(X, Y, [3, 4], TARGET, DELTA, state=file, accept_loss=True)
+    assert newer.n_iter_ == model.n_iter_ + file.requests()[0].steps
+    assert newer.n_iter_ % model.run_.steps_per_epoch == 0
 
 
 def test_forgotten_records_have_no_say(file, monkeypatch):

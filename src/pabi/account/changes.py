@@ -16,9 +16,11 @@ from pabi.account.analyses.shifted_interpolation import DEFAULT_DELTA
 from pabi.account.best import best_guarantee, best_of, outcomes
 from pabi.describe.batches import (
     FAILING,
+    BallsInBins,
     Cyclic,
     FixedSize,
     FreshSubsets,
+    FullBatch,
     KnownUses,
     Poisson,
     Reshuffle,
@@ -107,7 +109,8 @@ def advice(description: Description) -> tuple[str, ...]:
     """Sentences about changes that have no number, because it depends on what only the user knows."""
     if isinstance(description, NoisySGD) and description.loss.kind == "unknown":
         return (
-            "nothing is known of this loss, so that no step is known to forget; forgetting would count for "
+            "nothing is known of this loss, so that no step is known to forget, and only batches can hide a "
+            "record, best in bins that are drawn in every epoch anew; forgetting would count for "
             "another model, a linear one such as a head on frozen features (Loss.logistic(feature_norm)); of "
             "a network no bound on the curvature is known: state none",
         )
@@ -142,11 +145,12 @@ def _edits(run: NoisySGD, delta: float) -> tuple[_Edit | None, Iterator[_Edit]]:
     whatever else changes.
     """
     first = _together([edit for rule in _BLOCKING if (edit := rule(run, delta)) is not None])
+    alone = (edit for rule in _OF_ANY_LOSS if (edit := rule(run)) is not None)
     others = (edit for rule in _RULES if (edit := rule(run)) is not None)
     if first is None:
-        return None, others
+        return None, chain(alone, others)
     both = ([first, edit] for edit in others if not first.fields.keys() & edit.fields.keys())
-    return first, (edit for pair in both if (edit := _together(pair)) is not None)
+    return first, chain(alone, (edit for pair in both if (edit := _together(pair)) is not None))
 
 
 def _together(edits: list[_Edit]) -> _Edit | None:
@@ -174,6 +178,31 @@ def _shuffled_once(run: NoisySGD) -> _Edit | None:
         case _:
             return None
     return _Edit(f"batches=ShuffleOnce({size})", training, {"batches": ShuffleOnce(size)})
+
+
+def _binned(run: NoisySGD) -> _Edit | None:
+    """Bins that are drawn in every epoch anew: of all batches they hide a record best if steps are seen."""
+    scheme = run.batches
+    if isinstance(scheme, FullBatch) or scheme == BallsInBins(run.batch_size, redraw="epoch"):
+        return None
+    training = "your loader must put every record into a batch by itself, in every epoch anew"
+    what = f'batches=BallsInBins({run.batch_size}, redraw="epoch")'
+    return _Edit(what, training, {"batches": BallsInBins(run.batch_size, redraw="epoch")})
+
+
+def _spared(run: NoisySGD) -> _Edit | None:
+    """Records that are left out: at least those that do not fill a batch."""
+    match run.batches:
+        case ShuffleOnce(size=size, spare=0) | Reshuffle(size=size, spare=0):
+            kind = type(run.batches)
+        case _:
+            return None
+    size -= run.n % size == 0  # so that there are some
+    if size < 1 or not (spare := run.n % size):
+        return None
+    training = "your loader must leave out the records that do not fill a batch (drop_last)"
+    what = f"batches={kind.__name__}({size}, spare={spare})"
+    return _Edit(what, training, {"batches": kind(size, spare=spare)})
 
 
 def _nonexpansive(run: NoisySGD, delta: float) -> _Edit | None:
@@ -270,6 +299,8 @@ _BLOCKING: tuple[Callable[[NoisySGD, float], _Edit | None], ...] = (
     _smoothed,
     _nonexpansive,
 )
+# What helps whatever the loss is, and if every iterate is shown.
+_OF_ANY_LOSS: tuple[Callable[[NoisySGD], _Edit | None], ...] = (_binned, _spared)
 _RULES: tuple[Callable[[NoisySGD], _Edit | None], ...] = (_constant, _shuffled_once, _cooled)
 
 # Every analysis of a description side by side, with its result or the reason why it does not apply.

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from pabi.describe.batches import FixedSizes, FreshSubsets, KnownUses, RandomSizes, SecretOrder
 from pabi.describe.runs import NoisySGD
 from pabi.execute.blocks import Rows
-from pabi.numbers.errors import InvalidInput
 
 # Binomial numbers without the small errors of floating-point samplers.
 
@@ -260,6 +259,10 @@ class _Listed(BatchRows):
 
     def __init__(self, run: NoisySGD) -> None:
         self._n, self._size, self._per_epoch = run.n, run.batch_size, run.steps_per_epoch
+        sizes = run.order.sizes
+        assert isinstance(sizes, FixedSizes)
+        # Less than n where the last places of the order are spare.
+        self._end = (self._per_epoch - 1) * sizes.size + sizes.last
 
     def batch(self, step: int) -> Rows | None:
         return self._places(step)
@@ -267,11 +270,11 @@ class _Listed(BatchRows):
     def _places(self, step: int) -> slice:
         """Where in the order the batch lies."""
         first = step % self._per_epoch * self._size
-        return slice(first, min(first + self._size, self._n))
+        return slice(first, min(first + self._size, self._end))
 
 
 class _Permuted(_Listed):
-    """Rows in an order drawn once, or afresh for every epoch."""
+    """Rows in an order drawn once, or afresh for every epoch. Those at its spare places are in no batch."""
 
     def __init__(
         self,
@@ -302,7 +305,10 @@ class _Permuted(_Listed):
 
 
 class _Binned(BatchRows):
-    """Rows in the batch that each was put into once, independently of all others; empty beyond the cap."""
+    """Rows in the batch that each was put into, independently of all others: once, or afresh for every epoch.
+
+    A batch beyond the cap is empty.
+    """
 
     def __init__(
         self,
@@ -311,17 +317,23 @@ class _Binned(BatchRows):
         generator: np.random.Generator,
         secret: Secret | None,
     ) -> None:
-        if not order.once:
-            raise InvalidInput("batches", "expected bins that are drawn once")
-        self._per_epoch, self._most = order.period, order.sizes.most
-        self.secret = generator.integers(order.period, size=run.n) if secret is None else secret
-        self._rows = np.argsort(self.secret, kind="stable")  # ascending within each batch
-        self._ends = np.cumsum(np.bincount(self.secret, minlength=order.period))
+        self._n, self._per_epoch, self._once = run.n, order.period, order.once
+        self._most, self._generator = order.sizes.most, generator
+        self.secret = secret
+        if secret is not None:
+            self._sort(secret)
 
     def batch(self, step: int) -> Rows | None:
+        if self.secret is None or (step % self._per_epoch == 0 and not self._once):
+            self.secret = self._generator.integers(self._per_epoch, size=self._n)
+            self._sort(self.secret)
         j = step % self._per_epoch
         rows = self._rows[self._ends[j - 1] if j else 0 : self._ends[j]]
         return rows if 0 < rows.size <= self._most else None
+
+    def _sort(self, secret: Secret) -> None:
+        self._rows = np.argsort(secret, kind="stable")  # ascending within each batch
+        self._ends = np.cumsum(np.bincount(secret, minlength=self._per_epoch))
 
 
 class _Sampled(BatchRows):

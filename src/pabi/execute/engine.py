@@ -128,9 +128,9 @@ def train(
     ----------
     run : NoisySGD
         What to do. Batch j of an epoch holds rows jb..(j+1)b − 1 of 0..n − 1, permuted once
-        (`ShuffleOnce`) or afresh every epoch (`Reshuffle`). Or every row draws its batch, once
-        (`BallsInBins`); or every step draws its batch, b rows (`FixedSize`) or each row with
-        probability b/n (`Poisson`).
+        (`ShuffleOnce`) or afresh every epoch (`Reshuffle`); the last `spare` of a permutation are in
+        none. Or every row draws its batch, once or afresh every epoch (`BallsInBins`); or every step
+        draws its batch, b rows (`FixedSize`) or each row with probability b/n (`Poisson`).
     per_record_gradients : callable
         (x, rows) ↦ (len(rows), *x.shape): each record's gradient at x, unclipped and without the
         regulariser, for the (m,) integer array `rows`, a batch or a part of one, never empty. Each

@@ -344,7 +344,7 @@ def settings(task: Task, fixed: Fixed = Fixed()) -> Schedule:
     """The schedule that respects `fixed`: step sizes near 1/M, and batches of the size that this leaves."""
     n, epochs = task.n, EPOCHS if fixed.epochs is None else fixed.epochs
     batches = fixed.batches or _batches(task, epochs, fixed.step_size)
-    per_epoch = -(-n // batches.batch_size(n))
+    per_epoch = batches.per_epoch(n)
     waiting = fixed.cooldown_epochs
     if waiting is None:  # with one batch every record is in every step: waiting helps nobody
         waiting = 0.0

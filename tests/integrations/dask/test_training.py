@@ -113,6 +113,8 @@ RUNS = {
     "fixed size": case(batches=pabi.FixedSize(B)),
     "Poisson": case(batches=pabi.Poisson(B)),
     "bins": case(batches=pabi.BallsInBins(B, cap=2 * B)),
+    "bins afresh": case(batches=pabi.BallsInBins(B, redraw="epoch"), epochs=2),
+    "spare": case(batches=pabi.Reshuffle(B, N % B), epochs=2),
     "momentum": case(update=pabi.updates.Momentum(0.9), batches=pabi.Poisson(B)),
     "coordinates": case(clip_norm=0.3, clipping="coordinates"),
     "softmax": case(

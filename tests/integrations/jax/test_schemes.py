@@ -57,11 +57,13 @@ def test_fixed_sizes():
 def test_bins():
     strategy = selection.BallsInBinsSampling(iterations=14, cycle_length=7)
     scheme = from_batch_selection(strategy, n=N, divisor=6)
-    assert scheme == BallsInBins(6)
+    assert scheme == BallsInBins(6, redraw="once")
     assert scheme.order(N, 14).period == 7
     found, sizes = shares(strategy)
     assert np.all(found == 1 / 7)
     assert sizes[:7] == sizes[7:]
+    batches = [set(batch.tolist()) for batch in strategy.batch_iterator(N, 3)]
+    assert batches[:7] == batches[7:]
 
 
 REFUSED = [

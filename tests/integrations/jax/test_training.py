@@ -74,6 +74,9 @@ RUNS = {
     "cap": {"batches": pabi.Poisson(25, cap=27)},
     "probability": {"batches": pabi.Poisson(7, probability=0.1), "steps": 20, "epochs": None},
     "bins": {"batches": pabi.BallsInBins(25)},
+    "bins afresh": {"batches": pabi.BallsInBins(25, redraw="epoch")},
+    "spare once": {"batches": pabi.ShuffleOnce(25, 20)},
+    "spare": {"batches": pabi.Reshuffle(25, 1)},
     "cool-down": {"cooldown_steps": 3},
     "schedule": {
         "step_size": np.linspace(0.5, 0.1, 15),

@@ -26,10 +26,22 @@ from opacus.accountants import PRVAccountant, create_accountant
 from opacus.accountants.utils import get_noise_multiplier
 from opacus.schedulers import ExponentialGradClip, ExponentialNoise
 from torch.optim import lr_scheduler
+from torch.utils.data import DataLoader
 
 from pabi.integrations.opacus import PabiAccountant
 from pabi.integrations.opacus.accountant import INSECURE, LINEAR, LOADER, LOOP, PRECISION
-from support.opacus_runs import ADAPTIVE, DELTA, HEAD, WITH_BIAS, described_run, opacus_run
+from pabi.integrations.torch import BallsInBinsSampler, collate_like
+from pabi.tradeoff.guarantee import TESTING
+from support.opacus_runs import (
+    ADAPTIVE,
+    DELTA,
+    HEAD,
+    WITH_BIAS,
+    described_run,
+    opacus_run,
+    records,
+)
+from support.unpriced import Unpriced
 
 
 def trained(epochs=2, scheduler=None, **arguments):
@@ -220,6 +232,41 @@ def test_every_field_that_deviates_is_named(field, change, message):
 def test_nothing_deviates_where_nothing_changes():
     assert asked(halfway(lambda run: None)) > 0.0
     assert asked(halfway(lambda run: None, poisson_sampling=False)) > 0.0
+
+
+def loaders():
+    """Some of 59 records are left out, others every epoch or always the same; bins, drawn every epoch."""
+    data = records(59, 3)
+    for shuffle in (True, False):
+        yield DataLoader(data, batch_size=12, shuffle=shuffle, drop_last=True)
+    sampler = BallsInBinsSampler(59, 5, redraw="epoch")
+    yield DataLoader(data, batch_sampler=sampler, collate_fn=collate_like(data[0]))
+
+
+@every("loader", loaders())
+def test_a_training_under_such_a_loader_is_the_one_described(monkeypatch, loader):
+    """Divisors, rates and schemes: the run that is priced is the description, whatever it costs."""
+    priced = []
+
+    def guarantee(self, delta):
+        priced.append(self)
+        return Unpriced()
+
+    monkeypatch.setattr(NoisySGD, "guarantee", guarantee)
+    run, description = trained(loader=loader, poisson_sampling=False, look=True, settings=DECAY)
+    run.engine.accountant.guarantee(DELTA)
+    assert priced == [description]
+
+
+@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
+def test_a_seed_of_a_sampler_is_for_tests():
+    data = records(60, 3)
+    for seed in (None, 1):
+        sampler = BallsInBinsSampler(60, 12, random_state=seed)
+        loader = DataLoader(data, batch_sampler=sampler, collate_fn=collate_like(data[0]))
+        run, _ = trained(loader=loader, poisson_sampling=False, look=True)
+        found = run.engine.accountant.guarantee(DELTA).assumptions
+        assert (TESTING in found) is (seed is not None)
 
 
 def test_sums_in_place_of_means_of_shuffled_batches():

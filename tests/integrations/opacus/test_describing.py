@@ -9,7 +9,7 @@ import math
 import numpy as np
 import pytest
 
-from pabi import InvalidInput, Loss, Poisson, Reshuffle
+from pabi import BallsInBins, Cyclic, InvalidInput, Loss, Poisson, Reshuffle
 from pabi.updates import SGD, Adam, Momentum, Other
 from support.every_case import every, refused, refuses
 from support.frameworks import framework
@@ -22,6 +22,7 @@ from torch.utils.data import DataLoader
 
 from pabi.integrations.opacus import from_opacus
 from pabi.integrations.opacus.optimizers import settings_of
+from pabi.integrations.torch import BallsInBinsSampler, collate_like
 from support.opacus_runs import ADAPTIVE, HEAD, WITH_BIAS, opacus_run, records
 
 
@@ -63,8 +64,15 @@ def without_noise(run, scheduler=None, every="epoch", epochs=2):
     return batches, run.x
 
 
+def dropping(n, shuffle=True):
+    """The last 11 of 59 records are left out, and sums divided by ⌊59/4⌋ = 14."""
+    return DataLoader(records(n, 3), batch_size=12, shuffle=shuffle, drop_last=True)
+
+
 STEPS = {
     "sgd": {},
+    "left out": {"loader": dropping(59), "settings": {"weight_decay": 0.3, "momentum": 0.5}},
+    "never used": {"loader": dropping(59, shuffle=False), "settings": {"weight_decay": 0.3}},
     "weight decay": {"settings": {"weight_decay": 0.3}},
     "momentum": {"settings": {"momentum": 0.8, "weight_decay": 0.3}},
     "nesterov": {"settings": {"momentum": 0.8, "nesterov": True}},
@@ -186,6 +194,36 @@ def test_updates(arguments, update):
     assert description.rule == update
     if not update.plain:
         assert description.guarantee(1e-3).method == "composition"
+
+
+@every("shuffle, n, batches", [(True, 59, Reshuffle(12, 11)), (False, 48, Cyclic(12))])
+def test_records_that_are_left_out(shuffle, n, batches):
+    """The run has those that are left out for an epoch, and not those that never come. Opacus counts both."""
+    run = opacus_run(loader=dropping(59, shuffle), poisson_sampling=False)
+    description = described(run)
+    assert (description.n, description.batches, description.steps) == (n, batches, 8)
+    assert run.optimizer.expected_batch_size == 14
+    assert description.step_size == pytest.approx(0.5 * 12 / 14, rel=1e-15)
+    assert description.step_size * description.gradient_noise_std == pytest.approx(
+        0.5 * 2.0 * 0.3 / 14, rel=1e-14
+    )
+
+
+@every("redraw", ["once", "epoch"])
+def test_bins_some_of_which_are_empty(redraw):
+    """A loop of Opacus goes through them, and steps by noise alone where there is no record."""
+    data = records(12, 3)
+    sampler = BallsInBinsSampler(12, 1, redraw=redraw)
+    loader = DataLoader(data, batch_sampler=sampler, collate_fn=collate_like(data[0]))
+    run = opacus_run(loader=loader, poisson_sampling=False)
+    description = described(run, epochs=4)
+    assert (description.n, description.batches) == (12, BallsInBins(1, redraw=redraw))
+    batches, x = without_noise(run, epochs=4)
+    assert len(batches) == description.steps == 48
+    sizes = [len(rows) for rows, _ in batches]
+    assert min(sizes) == 0
+    assert (sizes == sizes[:12] * 4) is (redraw == "once")
+    np.testing.assert_allclose(replayed(description, run.first, batches), x, rtol=0, atol=1e-12)
 
 
 # Numbers and schemes.

@@ -12,7 +12,15 @@ import numpy as np
 import pytest
 
 import pabi
-from pabi import Cyclic, FullBatch, InvalidInput, Poisson, Reshuffle, ShuffleOnce
+from pabi import (
+    BallsInBins,
+    Cyclic,
+    FullBatch,
+    InvalidInput,
+    Poisson,
+    Reshuffle,
+    ShuffleOnce,
+)
 from support.every_case import every, refused
 from support.frameworks import framework
 
@@ -35,7 +43,7 @@ from torch.utils.data import (
 
 from pabi.integrations.opacus import PabiAccountant, check_loader
 from pabi.integrations.opacus.describing import drawn_by, probability_of
-from pabi.integrations.torch import PoissonSampler
+from pabi.integrations.torch import BallsInBinsSampler, PoissonSampler, ReshuffleSampler
 
 
 def numbers(n):
@@ -80,6 +88,26 @@ def test_what_a_fixed_order_leaves_out_is_no_record_of_the_run():
     drawn = drawn_by(loader)
     assert (drawn.batches, drawn.n, drawn.steps) == (Cyclic(12), 60, 5)
     assert sorted(chain.from_iterable(epoch_of(loader))) == list(range(60))
+
+
+@every("n, batch, spare", [(61, 12, 1), (59, 12, 11), (60, 12, 0), (7, 4, 3)])
+def test_what_a_shuffle_leaves_out_is_spare(n, batch, spare):
+    """The run has all records, as each is used in some epochs: others are left out in every one."""
+    loader = shuffled(n, batch, drop_last=True)
+    drawn = drawn_by(loader)
+    assert (drawn.batches, drawn.n) == (Reshuffle(batch, spare), n)
+    epochs = [epoch_of(loader) for _ in range(40)]
+    assert all(len(epoch) == len(loader) == drawn.steps == n // batch for epoch in epochs)
+    assert all([len(b) for b in epoch] == [batch] * len(epoch) for epoch in epochs)
+    used = [set(chain.from_iterable(epoch)) for epoch in epochs]
+    assert {len(each) for each in used} == {n - spare}
+    assert set.union(*used) == set(range(n))
+
+
+@every("sampler", [BallsInBinsSampler(20, 4, redraw="epoch"), ReshuffleSampler(21, 4, spare=1)])
+def test_samplers_of_pabi_are_what_they_say(sampler):
+    drawn = drawn_by(DataLoader(numbers(sampler.n), batch_sampler=sampler))
+    assert (drawn.batches, drawn.n, drawn.steps) == (sampler.scheme, sampler.n, 5)
 
 
 @every("n, batch, length", [(60_000, 256, 235), (60, 12, 5), (930, 10, 92)])
@@ -141,7 +169,7 @@ def of_batches(sampler):
 
 
 def left_out():
-    return DataLoader(numbers(61), batch_size=12, shuffle=True, drop_last=True)
+    return shuffled(61, 12, drop_last=True)
 
 
 def replaced():
@@ -155,7 +183,8 @@ def of_a_worker():
 REFUSED = [
     (lambda: [1], "expected a torch.utils.data.DataLoader, got a list"),
     (lambda: DataLoader(_Stream(), batch_size=2), "an IterableDataset"),
-    (left_out, "drop_last=True with 1 records left out"),
+    (lambda: of_20(batch_size=21, drop_last=True), "20 records are fewer than 21"),
+    (lambda: of_20(batch_size=21, drop_last=True, shuffle=True), "20 records are fewer than 21"),
     (replaced, "drawn with replacement"),
     (
         lambda: of_20(sampler=RandomSampler(range(20), num_samples=10)),
@@ -188,6 +217,14 @@ def accountant_of(**changes):
     noise = {"clip_norm": 1.0, "noise_multiplier": 1.0}
     accountant.describe(pabi.NoisySGD(pabi.Loss.unknown(), **fields, **noise))
     return accountant
+
+
+def of_spare(spare):
+    return accountant_of(n=60 + spare, batches=Reshuffle(12, spare))
+
+
+def of_bins(n=60, size=7, **settings):
+    return DataLoader(numbers(n), batch_sampler=BallsInBinsSampler(n, size, **settings))
 
 
 def shuffled(n=60, batch=12, **settings):
@@ -226,7 +263,16 @@ FOUND = [
         ("sampling", "wrong"),
     ),
     (shuffled, PabiAccountant, ("run", "unknown")),
-    (left_out, PRVAccountant, ("drop_last", "wrong")),
+    (left_out, lambda: of_spare(1), ("drop_last", "note")),
+    (left_out, lambda: accountant_of(n=61, steps=6), ("sampling", "wrong"), ("drop_last", "note")),
+    (left_out, PRVAccountant, ("sampling", "wrong"), ("drop_last", "note")),
+    (lambda: shuffled(drop_last=True), accountant_of, ("drop_last", "note")),
+    (
+        lambda: of_bins(redraw="epoch"),
+        lambda: accountant_of(batches=BallsInBins(7)),
+        ("sampling", "wrong"),
+    ),
+    (lambda: of_bins(redraw="epoch"), PRVAccountant, ("sampling", "wrong")),
     (replaced, PRVAccountant, ("sampler", "wrong")),
     (of_a_worker, PRVAccountant, ("sampler", "unknown")),
     (lambda: shuffled(n=61), lambda: accountant_of(n=61, steps=6), ("last batch", "note")),
@@ -239,13 +285,37 @@ FOUND = [
 ]
 
 
-@every("make, accountant, expected", FOUND)
-def test_findings(make, accountant, expected):
+@every("case", FOUND)
+def test_findings(case):
+    make, accountant, *expected = case
     findings = check_loader(make(), accountant())
-    assert [(found.subject, found.severity) for found in findings] == [expected]
-    assert "\n" not in str(findings)
-    if expected[1] == "note":
+    assert [(found.subject, found.severity) for found in findings] == expected
+    assert str(findings).count("\n") == len(expected) - 1
+    if {severity for _, severity in expected} == {"note"}:
         assert check_loader(make(), accountant(), strict=True) == findings
+
+
+@every(
+    "n, batch, message",
+    [
+        (61, 12, "1 of 61 records are in no batch of an epoch, others every epoch: the run has 61"),
+        (60, 12, "batches of 12 leave none of 60 records out, and batches of 13 would leave some"),
+        (12, 3, "batches of 5 would leave some"),
+        (2, 1, None),
+    ],
+)
+def test_what_is_left_out_is_said(n, batch, message):
+    found = [f.message for f in check_loader(shuffled(n, batch, drop_last=True))][1:]
+    assert found == [] if message is None else message in found[0]
+    # Nobody who wants the short batch is told to drop it.
+    assert "drop_last" not in str(check_loader(shuffled(n, batch)))
+
+
+def test_bins_have_no_short_last_batch():
+    """Ten records in batches of 4, which are not cut from a list."""
+    assert check_loader(of_bins(n=10, size=4), accountant_of(n=10, batches=BallsInBins(4))) == ()
+    (finding,) = check_loader(of_bins(redraw="epoch"))
+    assert "puts every record into one of the batches, anew in every epoch" in finding.message
 
 
 def test_nothing_of_the_records_is_looked_at():

@@ -124,8 +124,13 @@ def by_hand(described, module, seed):
 
 @pytest.mark.parametrize(
     ("batches", "chunk"),
-    [(pabi.Poisson(16), 1), (pabi.ShuffleOnce(16), None)],
-    ids=["poisson", "shuffled"],
+    [
+        (pabi.Poisson(16), 1),
+        (pabi.ShuffleOnce(16), None),
+        (pabi.Reshuffle(16, N % 16), None),
+        (pabi.BallsInBins(16, redraw="epoch"), None),
+    ],
+    ids=["poisson", "shuffled", "spare", "bins"],
 )
 def test_iterates_are_those_of_numpy_with_gradients_one_by_one(batches, chunk):
     """From batches drawn anew in chunks of one: last bits may depend on the place in a chunk."""

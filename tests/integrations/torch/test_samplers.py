@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import copy
 import itertools
+import json
 import math
 import pickle
 from collections import Counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from scipy.stats import chisquare
 
 import pabi
 from pabi.integrations.torch import (
@@ -19,6 +21,7 @@ from pabi.integrations.torch import (
     ReshuffleSampler,
     ShuffleOnceSampler,
     collate,
+    collate_like,
 )
 from support.every_case import every, refused
 from support.frameworks import framework
@@ -46,15 +49,27 @@ def two_epochs() -> Any:
     return permutation_of(sampler), permutation_of(sampler)
 
 
-@every(
-    "drawn, outcomes",
-    [(lambda: permutation_of(ShuffleOnceSampler(3, 2)), 6), (bins, 2**3), (two_epochs, 4)],
-)
-def test_every_outcome_is_as_likely(drawn, outcomes):
-    """Permutations, the bin of every record by itself, and the permutation of every epoch."""
+def two_epochs_of_bins() -> Any:
+    sampler = BallsInBinsSampler(3, 2, redraw="epoch")
+    return tuple(tuple(map(tuple, sampler)) for _ in range(2))
+
+
+OUTCOMES = {
+    "permutations": (lambda: permutation_of(ShuffleOnceSampler(3, 2)), 6),
+    "of all but one": (lambda: permutation_of(ShuffleOnceSampler(4, 2, spare=1)), 24),
+    "of all but two": (lambda: permutation_of(ReshuffleSampler(4, 2, spare=2)), 12),
+    "bins of every record": (bins, 2**3),
+    "permutations of two epochs": (two_epochs, 4),
+    "bins of two epochs": (two_epochs_of_bins, 2**6),
+}
+
+
+@pytest.mark.parametrize("name", OUTCOMES)
+def test_every_outcome_is_as_likely(name):
+    drawn, outcomes = OUTCOMES[name]
     counts = Counter(drawn() for _ in range(DRAWS))
     assert len(counts) == outcomes
-    assert all(within(count, 1 / outcomes) for count in counts.values())
+    assert chisquare(list(counts.values())).pvalue > 1e-9
 
 
 def test_every_poisson_batch_is_drawn_by_itself():
@@ -80,6 +95,13 @@ SCHEMES = [
     (lambda: ReshuffleSampler(10, 4), pabi.Reshuffle(4)),
     (lambda: BallsInBinsSampler(10, 4), pabi.BallsInBins(4)),
     (lambda: BallsInBinsSampler(10, 4, cap=5), pabi.BallsInBins(4, cap=5)),
+    (lambda: BallsInBinsSampler(10, 4, redraw="epoch"), pabi.BallsInBins(4, redraw="epoch")),
+    (
+        lambda: BallsInBinsSampler(10, 4, cap=5, redraw="epoch"),
+        pabi.BallsInBins(4, cap=5, redraw="epoch"),
+    ),
+    (lambda: ShuffleOnceSampler(10, 4, spare=3), pabi.ShuffleOnce(4, 3)),
+    (lambda: ReshuffleSampler(10, 4, spare=2), pabi.Reshuffle(4, 2)),
     (lambda: PoissonSampler(10, 4), pabi.Poisson(4)),
     (lambda: PoissonSampler(10, 4, cap=5), pabi.Poisson(4, cap=5)),
 ]
@@ -98,15 +120,20 @@ def test_an_epoch_is_that_of_the_scheme(sampler, scheme):
     sizes = {len(batch) for epoch in epochs for batch in epoch}
     rows = [sorted(itertools.chain(*epoch)) for epoch in epochs]
     cap = getattr(scheme, "cap", None)
+    spare = getattr(scheme, "spare", 0)
     if isinstance(scheme, pabi.ShuffleOnce | pabi.Reshuffle):  # the short batch is not dropped
-        assert all([len(batch) for batch in epoch] == [4, 4, 2] for epoch in epochs)
+        lengths = {0: [4, 4, 2], 2: [4, 4], 3: [4, 3]}[spare]
+        assert all([len(batch) for batch in epoch] == lengths for epoch in epochs)
     if isinstance(scheme, pabi.Poisson):
         assert len(sizes) > 2
     elif cap is None:
-        assert all(each == list(range(10)) for each in rows)
+        assert all(len(each) == 10 - spare for each in rows)
     assert max(sizes) <= (cap or 10)
     assert all(len(set(each)) == len(each) for each in rows) or isinstance(scheme, pabi.Poisson)
+    if spare:
+        assert any(one != other for one, other in itertools.pairwise(rows))
     afresh = isinstance(scheme, pabi.Reshuffle | pabi.Poisson)
+    afresh = afresh or getattr(scheme, "redraw", "once") == "epoch"
     assert any(one != other for one, other in pairs) is afresh
 
 
@@ -121,7 +148,7 @@ def test_the_order_is_the_one_that_train_would_use():
 
 def test_a_secret_order_is_not_shown_copied_or_stored():
     sampler = ShuffleOnceSampler(10, 4)
-    assert repr(sampler) == "ShuffleOnceSampler(n=10, scheme=ShuffleOnce(size=4))"
+    assert repr(sampler) == f"ShuffleOnceSampler(n=10, scheme={pabi.ShuffleOnce(4)!r})"
     for store in (pickle.dumps, copy.copy, copy.deepcopy):
         with pytest.raises(pabi.InvalidInput, match="secret"):
             store(sampler)
@@ -139,6 +166,10 @@ def test_arguments_are_refused_by_name():
         refused("size", sampler, 3, size)
     for sampler in (BallsInBinsSampler, PoissonSampler):
         refused("cap", sampler, 10, 4, cap=3)
+    for sampler in (ShuffleOnceSampler, ReshuffleSampler):
+        refused("spare", sampler, 10, 4, spare=-1)
+        refused("size", sampler, 10, 4, spare=7)
+    refused("redraw", BallsInBinsSampler, 10, 4, redraw="step")
 
 
 def test_a_loader_takes_them_empty_batches_included():
@@ -154,6 +185,182 @@ def test_a_loader_takes_them_empty_batches_included():
         assert rows == list(sampler)
         seen |= {len(batch) for batch in rows}
     assert {0, 1, 2} <= seen
+
+
+def test_the_bins_of_a_record_and_of_two_are_uniform():
+    """Over 3000 epochs: every bin of a record, every pair of bins of two, of one in two epochs in a row."""
+    sampler, bins_of = BallsInBinsSampler(12, 3, redraw="epoch"), []
+    for _ in range(3000):
+        found = np.zeros(12, dtype=int)
+        for j, batch in enumerate(sampler):
+            found[batch] += j + 1  # beyond 4 if a record were in two
+        bins_of.append(found - 1)
+    table = np.array(bins_of)
+    assert set(table.ravel().tolist()) == {0, 1, 2, 3}
+    pairs = [table[:, 0] * 4 + table[:, 7], table[:-1, 2] * 4 + table[1:, 2]]
+    for cells, count in [*((column, 4) for column in table.T), *((pair, 16) for pair in pairs)]:
+        assert chisquare(np.bincount(cells, minlength=count)).pvalue > 1e-10  # of fourteen tests
+
+
+RESUMED = [
+    lambda **given: ShuffleOnceSampler(20, 4, **given),
+    lambda **given: ShuffleOnceSampler(20, 4, spare=3, **given),
+    lambda **given: ReshuffleSampler(20, 4, **given),
+    lambda **given: ReshuffleSampler(21, 4, spare=1, **given),
+    lambda **given: BallsInBinsSampler(20, 4, **given),
+    lambda **given: BallsInBinsSampler(20, 4, cap=5, redraw="epoch", **given),
+]
+
+
+@every("make", RESUMED)
+@every("used", range(6))
+def test_an_epoch_goes_on_where_it_was(make, used):
+    """To the last record: through a state on a disk, however many batches were asked for before."""
+    before, after = make(), make()
+    list(before)
+    epoch = list(before)
+    after.load_state_dict(json.loads(json.dumps(before.state_dict(used=used))))
+    assert after.state_dict()["used"] == used % 5
+    rest, once = list(after), before.scheme.order(before.n, 1).once
+    assert len(after) == len(before) == 5
+    if used in (0, 5):  # a whole epoch
+        assert (rest == epoch) is once
+        rest, used = list(after), 0
+    else:
+        assert epoch[:used] + rest == epoch
+    assert (list(after) == epoch) is once
+
+
+def test_a_state_holds_no_more_than_is_needed():
+    """No order that was never used, nor one that is used up."""
+    sampler = BallsInBinsSampler(20, 4, redraw="epoch")
+    assert sampler.state_dict() == {
+        "batches": {"kind": "balls_in_bins", "size": 4, "redraw": "epoch"},
+        "n": 20,
+        "order": None,
+        "secret": True,
+        "used": 0,
+    }
+    asked = iter(sampler)
+    next(asked)
+    assert sampler.state_dict()["used"] == 1
+    assert len(sampler.state_dict()["order"]) == 20
+    list(asked)
+    assert sampler.state_dict()["order"] is sampler.state_dict(used=0)["order"] is None
+    once = ShuffleOnceSampler(20, 4)
+    assert once.state_dict()["order"] is None
+    list(once)
+    assert sorted(once.state_dict()["order"]) == list(range(20))
+    poisson = PoissonSampler(20, 4)
+    next(iter(poisson))
+    after = PoissonSampler(20, 4)
+    after.load_state_dict(poisson.state_dict())
+    assert poisson.state_dict()["order"] is None
+    assert len(list(after)) == 4
+
+
+@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
+def test_a_sampler_remembers_that_it_was_seeded():
+    sampler, other = ReshuffleSampler(9, 3, random_state=1), ReshuffleSampler(9, 3)
+    next(iter(sampler))
+    other.load_state_dict(sampler.state_dict())
+    assert not other.secret
+    assert not other.state_dict()["secret"]
+
+
+STATE = {"batches": {"kind": "reshuffle", "size": 3, "spare": 0}, "n": 9, "secret": True}
+GOOD = {**STATE, "order": list(range(9)), "used": 1}
+SPOILT = [
+    *({**GOOD, "order": order} for order in (None, [0] * 9, [0, 1], "012345678", [0.0] * 9)),
+    {**GOOD, "order": [2**80, *range(1, 9)]},
+    *({**GOOD, "used": used} for used in (-1, 3, 1.0, True, None, 0)),
+    {**GOOD, "n": 10},
+    {**GOOD, "batches": {"kind": "shuffle_once", "size": 3, "spare": 0}},
+    {**GOOD, "batches": {"kind": "reshuffle", "size": 3, "spare": 1}},
+    {**GOOD, "more": 0},
+    *(STATE, {}, None),
+]
+
+
+@every("state", SPOILT)
+def test_states_of_something_else_are_refused_and_change_nothing(state):
+    sampler = ReshuffleSampler(9, 3)
+    sampler.load_state_dict(GOOD)
+    asked = iter(sampler)
+    assert next(asked) == [3, 4, 5]
+    refused("state_dict", sampler.load_state_dict, state)
+    assert list(asked) == [[6, 7, 8]]
+    refused("used", sampler.state_dict, 4)
+
+
+def test_a_pass_ends_where_another_one_begins():
+    """The order of a new epoch would take the place of the old one's in its middle."""
+    sampler = BallsInBinsSampler(9, 3, redraw="epoch")
+    first, second = iter(sampler), iter(sampler)
+    next(first)
+    next(second)
+    with pytest.raises(pabi.InvalidInput, match="one pass at a time"):
+        next(first)
+    assert len(list(second)) == 2
+
+
+@every("workers, persistent", [(0, False), (2, True)])
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning", "ignore:.*fork:RuntimeWarning")
+def test_a_loader_with_workers_has_every_record_once_an_epoch(workers, persistent):
+    """Epochs differ, and a loop that stops in the middle of one goes on with what it had not used, though
+    workers were handed more."""
+    torch = framework("torch")
+    dataset = torch.utils.data.TensorDataset(torch.arange(30))
+
+    def loader_of(sampler):
+        return torch.utils.data.DataLoader(
+            dataset,
+            batch_sampler=sampler,
+            collate_fn=collate_like(dataset[0]),
+            num_workers=workers,
+            persistent_workers=persistent,
+        )
+
+    sampler = BallsInBinsSampler(30, 2, redraw="epoch")
+    loader = loader_of(sampler)
+    epochs = [[rows.tolist() for (rows,) in loader] for _ in range(3)]
+    assert all(len(epoch) == len(loader) == 15 for epoch in epochs)
+    assert all(sorted(itertools.chain(*epoch)) == list(range(30)) for epoch in epochs)
+    assert all(one != other for one, other in itertools.combinations(epochs, 2))
+    used = [rows.tolist() for (rows,) in itertools.islice(loader, 4)]
+    state = sampler.state_dict(used=len(used))
+    assert state["used"] == 4 <= sampler.state_dict()["used"] <= 4 + 2 * workers
+    other = BallsInBinsSampler(30, 2, redraw="epoch")
+    other.load_state_dict(state)
+    rest = [
+        rows.tolist()
+        for (rows,) in torch.utils.data.DataLoader(
+            dataset, batch_sampler=other, collate_fn=collate_like(dataset[0])
+        )
+    ]
+    assert len(rest) == 11
+    assert sorted(itertools.chain(*used, *rest)) == list(range(30))
+
+
+class Named(NamedTuple):
+    row: Any
+    label: int
+
+
+def test_an_empty_batch_has_the_form_of_others():
+    torch = framework("torch")
+    row = torch.ones(2, 3, dtype=torch.float64)
+    example = {"x": (row, 1), "y": Named(row, 2), "name": "text", "z": [0.5, np.float32(2)]}
+    make = pickle.loads(pickle.dumps(collate_like(example)))  # as spawned workers do
+    full, empty = make([example, example]), make([])
+    assert (full["x"][0].shape, empty["x"][0].shape) == ((2, 2, 3), (0, 2, 3))
+    assert empty["x"][0].dtype == torch.float64
+    assert (empty["x"][1].shape, empty["x"][1].dtype) == ((0,), full["x"][1].dtype)
+    assert isinstance(empty["y"], Named)
+    assert empty["y"].row.shape == (0, 2, 3)
+    assert (full["name"], empty["name"]) == (["text", "text"], [])
+    assert [part.shape for part in empty["z"]] == [(0,), (0,)]
+    assert collate([]) is None
 
 
 @every("sampler", [ShuffleOnceSampler, ReshuffleSampler])

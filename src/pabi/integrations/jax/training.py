@@ -490,7 +490,8 @@ def from_batch_selection(strategy: Any, *, n: int, divisor: int) -> Batches:
     Returns
     -------
     Batches
-        `Poisson`, `BallsInBins` or `FixedSize`. A run has as many steps as `strategy.iterations` says.
+        `Poisson`, `BallsInBins`, whose bins are drawn once for all cycles, or `FixedSize`. A run has as many
+        steps as `strategy.iterations` says.
 
     Raises
     ------

@@ -10,7 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from pabi.describe.batches import Batches, Cyclic, FullBatch, Poisson, Reshuffle
+from pabi.describe.batches import (
+    BallsInBins,
+    Batches,
+    Cyclic,
+    FixedSizes,
+    FullBatch,
+    Poisson,
+    Reshuffle,
+)
 from pabi.describe.losses import Loss, checked_loss
 from pabi.describe.runs import NoisySGD
 from pabi.describe.updates import Momentum, Other, Update
@@ -44,15 +52,27 @@ _HOW = {
     "cyclic": "goes through the records in a fixed order",
     "reshuffle": "shuffles the records every epoch",
     "shuffle_once": "shuffles the records once",
-    "balls_in_bins": "puts every record into one of the batches, once",
+    "balls_in_bins": "puts every record into one of the batches",
     "fixed_size": "draws batches of a fixed size",
     "poisson": "draws each record by itself",
 }
 
 
+def _how(batches: Batches) -> str:
+    """What a loader of these batches does."""
+    when = ""
+    if isinstance(batches, BallsInBins):
+        when = ", once" if batches.redraw == "once" else ", anew in every epoch"
+    return _HOW[batches.kind] + when
+
+
 @dataclass(frozen=True)
 class DrawnBatches:
-    """What a loader draws: `batches` of `n` records, `steps` of them in one pass over the loader."""
+    """What a loader draws: `batches` of `n` records, `steps` of them in one pass over the loader.
+
+    Records that a loader leaves out, others in every epoch, are spare ones of the n, as each may be used.
+    Those that a fixed order never comes to are no records of the run.
+    """
 
     batches: Batches
     n: int
@@ -213,14 +233,14 @@ def _listed(batches: Any, n: int) -> DrawnBatches:
         raise _refusal(f"a sampler of {len(sampler)} of {n} records")
     shuffled = type(sampler) is _data.RandomSampler
     rest = n % size if batches.drop_last else 0
-    if rest and shuffled:
-        raise _refusal(
-            f"drop_last=True with {rest} records left out, others every epoch: leave them out once, before"
-        )
+    if rest == n:
+        raise _refusal(f"no batches: drop_last=True, and {n} records are fewer than {size}")
     if size >= n:
         return DrawnBatches(FullBatch(), n, 1)
-    scheme = Reshuffle(size) if shuffled else Cyclic(size)
-    return DrawnBatches(scheme, n - rest, scheme.per_epoch(n - rest))
+    if shuffled:
+        reshuffled = Reshuffle(size, spare=rest)
+        return DrawnBatches(reshuffled, n, reshuffled.per_epoch(n))
+    return DrawnBatches(Cyclic(size), n - rest, Cyclic(size).per_epoch(n - rest))
 
 
 # Findings.
@@ -240,14 +260,13 @@ def _of_batches(loader: Any, accountant: Any) -> list[LoaderFinding]:
     if run is not None:
         return _against(run, drawn)
     name = "the accountant" if accountant is None else f'the accountant "{accountant.mechanism()}"'
-    kind = drawn.batches.kind
-    if kind == "poisson":
+    if isinstance(drawn.batches, Poisson):
         return []
     return [
         LoaderFinding(
             "sampling",
             WRONG,
-            f"the loader {_HOW[kind]}, and {name} charges for Poisson sampling; {_POISSON}",
+            f"the loader {_how(drawn.batches)}, and {name} charges for Poisson sampling; {_POISSON}",
         )
     ]
 
@@ -266,7 +285,7 @@ def _against(run: NoisySGD, drawn: DrawnBatches) -> list[LoaderFinding]:
         message = f"the run is of {run.n} records, and the loader has {drawn.n}"
         findings.append(LoaderFinding("run", WRONG, message))
     if run.batches.kind != drawn.batches.kind:
-        message = f"the loader {_HOW[drawn.batches.kind]}, and the run {_HOW[run.batches.kind]}"
+        message = f"the loader {_how(drawn.batches)}, and the run {_how(run.batches)}"
         findings.append(LoaderFinding("sampling", WRONG, message))
     elif run.n == drawn.n and _apart(run, drawn):
         findings.append(
@@ -307,20 +326,46 @@ def _of_sizes(loader: Any) -> list[LoaderFinding]:
     n, batches = drawn.n, drawn.batches
     if isinstance(batches, Poisson):
         return _of_rate(loader)
-    size = batches.batch_size(n)
     findings = []
-    if n < len(loader.dataset):
-        left = len(loader.dataset) - n
-        message = f"the last {left} records are never used, and the run has {n}"
-        findings.append(LoaderFinding("drop_last", NOTE, message))
-    if n % size:
-        divisor = int(n * (1.0 / drawn.steps))
+    left_out = _of_left_out(loader, drawn)
+    if left_out:
+        findings.append(LoaderFinding("drop_last", NOTE, left_out))
+    sizes = batches.order(n, drawn.steps).sizes
+    if isinstance(sizes, FixedSizes) and sizes.last != sizes.size:
+        divisor = int(len(loader.dataset) * (1.0 / drawn.steps))
         message = (
-            f"the last batch of an epoch has {n % size} records, and its sum is divided by "
-            f"{divisor} like that of the others, which have {size}: from_opacus describes that"
+            f"the last batch of an epoch has {sizes.last} records, and its sum is divided by "
+            f"{divisor} like that of the others, which have {sizes.size}: from_opacus describes that"
         )
         findings.append(LoaderFinding("last batch", NOTE, message))
     return findings
+
+
+def _of_left_out(loader: Any, drawn: DrawnBatches) -> str:
+    """What is to be known of the records that no batch of an epoch has; "" where that is nothing."""
+    n, batches = drawn.n, drawn.batches
+    left = len(loader.dataset) - n
+    if left:
+        return f"the last {left} records are never used, and the run has {n}"
+    if not isinstance(batches, Reshuffle) or not getattr(loader.batch_sampler, "drop_last", False):
+        return ""
+    if batches.spare:
+        return (
+            f"{batches.spare} of {n} records are in no batch of an epoch, others every epoch: the run has "
+            f"{n}, and {batches}, as from_opacus describes it"
+        )
+    other = _next_that_leaves_some(n, batches.size)
+    if other is None:
+        return ""
+    return (
+        f"batches of {batches.size} leave none of {n} records out, and batches of {other} would leave some: "
+        "their secret order is worth something where every iterate is released, too"
+    )
+
+
+def _next_that_leaves_some(n: int, size: int) -> int | None:
+    """The next larger size of which n is no multiple, None where there is none below n."""
+    return next((other for other in range(size + 1, n) if n % other), None)
 
 
 def _of_rate(loader: Any) -> list[LoaderFinding]:
@@ -365,8 +410,9 @@ def from_opacus(
         SGD, with momentum or without, and Adam become the updates of these names, everything else "other".
         Clipping per layer and ghost clipping are accounted by composition alone.
     loader : torch.utils.data.DataLoader
-        A `DPDataLoader` is `Poisson`. A loader that shuffles is `Reshuffle`, one that does not is `Cyclic`,
-        and one with a sampler of `pabi.integrations.torch` is what that says.
+        A `DPDataLoader` is `Poisson`. A loader that shuffles is `Reshuffle`, with n % size spare records if
+        `drop_last=True`; one that does not shuffle is `Cyclic`, and one with a sampler of
+        `pabi.integrations.torch` is what that says.
     loss : Loss
         What is known of one record's loss, before clipping. The regulariser is the optimiser's
         `weight_decay`; a loss that states an `l2` has to state the same. Opacus scales whole gradients down.
@@ -393,9 +439,9 @@ def from_opacus(
     ------
     InvalidInput
         For an optimiser or a loader that no description fits, naming which: adaptive clipping, distributed
-        training, sampling with replacement, `drop_last=True` with a remainder under shuffling, a scheduler
-        that follows a metric, no noise. Parameters of less than single precision. `loss` is that of a linear
-        model, and another module is trained; `feature_norm` of at most 1 where a bias is trained.
+        training, sampling with replacement, a scheduler that follows a metric, no noise. Parameters of less
+        than single precision. `loss` is that of a linear model, and another module is trained;
+        `feature_norm` of at most 1 where a bias is trained.
 
     References
     ----------

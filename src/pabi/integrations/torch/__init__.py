@@ -7,17 +7,15 @@ one's own. PyTorch is loaded when something here is first used.
 from __future__ import annotations
 
 from pabi.integrations.torch.head_training import features
-from pabi.integrations.torch.training import (
+from pabi.integrations.torch.samplers import (
     BallsInBinsSampler,
     PoissonSampler,
     ReshuffleSampler,
     ShuffleOnceSampler,
-    TrainedModule,
     collate,
-    load,
-    save,
-    train,
+    collate_like,
 )
+from pabi.integrations.torch.training import TrainedModule, load, save, train
 
 __all__ = [
     "BallsInBinsSampler",
@@ -26,6 +24,7 @@ __all__ = [
     "ShuffleOnceSampler",
     "TrainedModule",
     "collate",
+    "collate_like",
     "features",
     "load",
     "save",

@@ -47,7 +47,8 @@ class Epochs:
     `usual`: the fractions that the batch at a position may be, `last`: those of the last of an epoch (none
     where a certificate has to state a cap and does not). `usual_share`, `last_share`: the probability that a
     record, given all others, is at such a position; what is missing of 1 is that it is at none.
-    `tail`: a bound on the probability that one batch is not one of its fractions. `keys`: what a certificate states of the batches beside the description.
+    `tail`: a bound on the probability that one batch is not one of its fractions. `keys`: what a certificate
+    states of the batches beside the description.
     `independent`: whether where a record is changes nothing about which other records are in which batch, but
     for such a batch.
     """

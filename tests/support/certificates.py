@@ -88,7 +88,7 @@ RUNS = {
     "spare, path, reshuffle": sgd(release="path", epochs=2.5, batches=Reshuffle(7, spare=5)),
     "bins every epoch": sgd(batches=BallsInBins(8, redraw="epoch")),
     "bins every epoch, expansive": sgd(
-        loss=Loss.nonconvex(0.5), batches=BallsInBins(8, redraw="epoch"), adjacency="zero_out"
+        loss=Loss.nonconvex(0.5), batches=BallsInBins(8, 16, redraw="epoch"), adjacency="zero_out"
     ),
     "one batch": sgd(batches=ShuffleOnce(40), gradient_sensitivity=40.0),
     "cool-down": sgd(cooldown_steps=9),

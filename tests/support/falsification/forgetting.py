@@ -194,6 +194,7 @@ def random_secret(rng, order: str) -> tuple[Forgetting, np.ndarray, np.ndarray]:
     """A case with the weights and the members of everything that its batches can be."""
     fresh = order in ("fixed size", "poisson", STATED)
     n, size = (int(rng.integers(3, 5)), 2) if fresh else (int(rng.integers(3, 6)), 2)
+    n = min(n, 4) if order == REDRAWN else n  # in every epoch each is anywhere
     spare = int(rng.integers(1, n - size + 1)) if order in SPARED else 0
     per_epoch = -(-(n - spare) // size)
     t = int(rng.integers(1, 3 if fresh else 2 * per_epoch + 1))

@@ -250,8 +250,6 @@ def secret_place(
 ) -> Guarantee:
     """The guarantee of the last iterate when the record's place moves no other record."""
     run, order = secret_run(description)
-    if not order.once:
-        raise NotApplicable("a record's place changes every epoch: see secret order")
     _require_independent_places(run, order)
     # What one record moves by itself is what it moves if its neighbour is zero.
     view = OrderedView(replace(run, adjacency="zero_out"), FAILING * (delta or DEFAULT_DELTA))
@@ -266,7 +264,7 @@ def secret_place(
 
 
 def _require_independent_places(run: NoisySGD, order: SecretOrder) -> None:
-    """NotApplicable unless all other records are where they are whatever the place of this one."""
+    """NotApplicable unless the record has one place, and all others are where they are whatever it is."""
     match order.sizes:
         case FixedSizes():
             raise NotApplicable(
@@ -277,6 +275,8 @@ def _require_independent_places(run: NoisySGD, order: SecretOrder) -> None:
                 raise NotApplicable("the record's place can bring a batch above the cap")
         case _:
             assert_never(order.sizes)
+    if not order.once:
+        raise NotApplicable("a record's place changes every epoch: see secret order")
     if run.adjacency == "replace_one" and run.gradient_sensitivity is not None:
         raise NotApplicable(
             "the stated sensitivity says how far two records are apart, not what one of them moves"

@@ -72,6 +72,34 @@ def test_a_secret_place_is_averaged_over():
         assert curve.delta(epsilon) == pytest.approx(float(shares @ deltas), rel=1e-9)
 
 
+@every(
+    "changes", [{}, {"epochs": 2.5}, {"epochs": 0.5}, {"noise_std": np.array([0.5, 0.7, 1.1, 0.9])}]
+)
+def test_records_left_out_pay_nothing(changes):
+    """Two batches of 2 of n = 7 records, 4 steps: 3/7 of δ is that of G(0), whatever else is."""
+    given = {"n": 7, "epochs": 2, **changes}
+    run = a_run(ShuffleOnce(2, spare=3), **given)
+    curve = composition.apply(run, DELTA).curve
+    noise = np.broadcast_to(run.gradient_noise_std, run.steps)
+    mus = [math.sqrt(float(np.sum((2.0 / 2.0 / noise[j::2]) ** 2))) for j in range(2)]
+    for epsilon in (0.1, 0.5, 3.0):
+        deltas = [
+            norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)
+            for mu in mus
+            if mu
+        ]
+        assert curve.delta(epsilon) == pytest.approx(2 / 7 * sum(deltas), rel=1e-9)
+
+
+def test_records_left_out_of_some_epochs_pay_for_all():
+    """That they are in no batch of one epoch says nothing of the next."""
+    run = a_run(Reshuffle(2, spare=4), epochs=4)
+    assert (
+        composition.apply(run, DELTA).mu
+        == composition.apply(a_run(Reshuffle(2), epochs=4), DELTA).mu
+    )
+
+
 def test_a_place_drawn_anew_is_the_worst_of_every_epoch():
     noise = np.array([0.5, 0.7, 0.9, 0.4, 0.3, 0.6])
     run = a_run(Reshuffle(4), n=12, epochs=2, noise_std=noise)

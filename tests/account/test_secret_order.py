@@ -16,10 +16,12 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from scipy.special import ndtr
+from scipy.stats import norm
 
 import pabi
 from pabi import Cyclic, FullBatch, Loss, NoisySGD, NotApplicable, Reshuffle, ShuffleOnce
 from pabi.account.analyses import secret_order, shifted_interpolation
+from pabi.account.best import outcomes
 from pabi.account.facts.positions import OrderedView
 from support.every_case import every
 
@@ -28,9 +30,9 @@ EPSILONS = (0.0, 0.1, 0.5, 1.0, 2.0, 4.0)
 ROUNDING = 1e-11  # of means kept to 13 digits, and of sums
 
 
-def orders(n, size):
-    """All partitions of the records into an ordered list of batches, equally likely."""
-    cuts = [min(size, n - a) for a in range(0, n, size)]
+def orders(n, size, spare):
+    """All partitions of the records but so many into an ordered list of batches, equally likely."""
+    cuts = [min(size, n - spare - a) for a in range(0, n - spare, size)]
     found = set()
     for permutation in itertools.permutations(range(n)):
         parts, a = [], 0
@@ -43,7 +45,7 @@ def orders(n, size):
 
 def order_sequences(run):
     """Every equally likely sequence of batches, one entry per step with data."""
-    one = orders(run.n, run.batch_size)
+    one = orders(run.n, run.batch_size, run.batches.spare)
     period, data = run.steps_per_epoch, run.data_steps
     epochs = -(-data // period)
     if run.batches.kind == "reshuffle":
@@ -115,18 +117,20 @@ def schedules(rng, steps, kind):
     return step, rng.uniform(0.3, 2.0, steps)
 
 
-def random_run(rng, batches, kind, n, size, epochs=None, steps=None, cooldown=0, smoothness=None):
+def random_run(
+    rng, batches, kind, n, size, epochs=None, steps=None, cooldown=0, smoothness=None, spare=0
+):
     loss = Loss.convex(
         smoothness=float(smoothness or rng.uniform(0.1, 1.3)),
         l2=float(rng.choice([0.0, rng.uniform(0.0, 0.3)])),
     )
     sensitivity = float(rng.uniform(0.3, 4.0))
-    period = -(-n // size)
+    period = -(-(n - spare) // size)
     total = (epochs * period if steps is None else steps) + cooldown
     step, noise = schedules(rng, total, kind)
     given = {"steps": total, "step_size": step, "noise_std": noise}
     given |= {"gradient_sensitivity": sensitivity, "cooldown_steps": cooldown}
-    return NoisySGD(loss, n, batches(size), **given)
+    return NoisySGD(loss, n, batches(size, spare), **given)
 
 
 def data(rng, run, case):
@@ -186,6 +190,36 @@ class TestTruth:
             exact = truth(run, *data(rng, run, "mixed"), run.gradient_sensitivity)
             g = run.guarantee(delta=DELTA)
             assert np.all(g.delta(np.array(EPSILONS)) >= exact - ROUNDING), run
+
+    @pytest.mark.parametrize("case", ["same", "revealing", "mixed"])
+    @pytest.mark.parametrize("batches", [ShuffleOnce, Reshuffle])
+    @pytest.mark.parametrize("kind", ["constant", "rising", "falling"])
+    def test_records_may_be_left_out(self, case, batches, kind):
+        rng = np.random.default_rng([14, len(case), len(kind), batches is Reshuffle])
+        for n, size, steps, spare in [(3, 1, 4, 1), (4, 2, 2, 2), (4, 1, 3, 2), (5, 2, 3, 2)]:
+            smoothness = float(rng.choice([1.0, 6.0]))
+            run = random_run(
+                rng, batches, kind, n, size, steps=steps, smoothness=smoothness, spare=spare
+            )
+            exact = truth(run, *data(rng, run, case), run.gradient_sensitivity)
+            for row in outcomes(run, DELTA):
+                if row.guarantee is not None:
+                    claimed = row.guarantee.delta(np.array(EPSILONS))
+                    assert np.all(claimed >= exact - ROUNDING), (row.name, run)
+                    assert pabi.verify(row.guarantee).ok
+
+    @pytest.mark.parametrize("batches", [ShuffleOnce, Reshuffle])
+    def test_one_step_with_records_left_out_is_the_mixture_by_hand(self, batches):
+        """A step on 2 of 5 records: δ = 2/5·δ_μ, μ = L/(b·ς), which is attained with the batch in sight."""
+        given = {"epochs": 1, "step_size": 1.0, "noise_std": 1.0, "gradient_sensitivity": 3.0}
+        run = NoisySGD(Loss.convex(1.0), 5, batches(2, spare=3), **given)
+        mu = 3.0 / 2.0
+        for epsilon in EPSILONS:
+            one = norm.cdf(mu / 2 - epsilon / mu) - math.exp(epsilon) * norm.cdf(
+                -mu / 2 - epsilon / mu
+            )
+            g = secret_order.apply(run, DELTA)
+            assert g.delta(epsilon) == pytest.approx(0.4 * one, rel=1e-9)
 
     def test_the_truth_is_not_vacuous(self):
         """With the order revealed by the other records and one epoch, the bound is nearly attained."""

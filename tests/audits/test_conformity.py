@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 from fractions import Fraction
 from math import comb
 
 import numpy as np
 import pytest
-from scipy.stats import binom, ks_2samp
+from scipy.stats import binom, hypergeom, ks_2samp
 
 import pabi
 from pabi.audits import conformity, probes, reach
@@ -266,6 +267,31 @@ def test_every_row_is_used_once_an_epoch(scheme):
     epochs = [sum(uses.at(5 * epoch + j) for j in range(5)) for epoch in range(2)]
     for total in epochs:
         assert (total == np.array([7, 7, 6])[:, None]).all()
+
+
+@pytest.mark.parametrize("scheme", [pabi.ShuffleOnce, pabi.Reshuffle])
+def test_rows_left_out_are_not_used(scheme):
+    """Seven of 20 rows, so that batches have 4, 4, 4 and 1; how many of a kind are in is hypergeometric."""
+    run, count = described("once", batches=scheme(SIZE, spare=7)), 20_000
+    uses = BatchCounts(run, np.arange(N) % 2, 1, count, np.random.default_rng(0))
+    epochs = [[uses.at(4 * epoch + j) for j in range(4)] for epoch in range(2)]
+    for epoch in epochs:
+        assert [set(batch.sum(axis=0).tolist()) for batch in epoch] == [{4}, {4}, {4}, {1}]
+        for kind in range(2):
+            found = np.bincount(sum(epoch)[kind], minlength=11) / count
+            truth = hypergeom.pmf(np.arange(11), N, 10, 13)
+            assert found == pytest.approx(truth, abs=5.0 * 0.5 / math.sqrt(count))
+    same = all(np.array_equal(a, b) for a, b in zip(*epochs, strict=True))
+    assert same == (scheme is pabi.ShuffleOnce)
+
+
+def test_bins_may_be_drawn_anew():
+    run = described("bins", batches=pabi.BallsInBins(SIZE, redraw="epoch"))
+    uses = BatchCounts(run, np.arange(N) % 3, 2, 50, np.random.default_rng(0))
+    epochs = [[uses.at(5 * epoch + j) for j in range(5)] for epoch in range(2)]
+    for epoch in epochs:
+        assert (sum(epoch) == np.array([7, 7, 6])[:, None]).all()
+    assert not np.array_equal(*epochs)
 
 
 def test_p_values_are_those_of_counting():

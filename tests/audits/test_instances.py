@@ -24,10 +24,21 @@ ORDERS = [
     pabi.ShuffleOnce(7),
     pabi.Reshuffle(7),
     pabi.BallsInBins(7),
+    pabi.ShuffleOnce(7, spare=10),
+    pabi.Reshuffle(7, spare=10),
+    pabi.BallsInBins(7, redraw="epoch"),
     pabi.Poisson(7),
     pabi.FixedSize(7),
 ]
-each_order = pytest.mark.parametrize("batches", ORDERS, ids=lambda b: type(b).__name__)
+
+
+def named(batches):
+    """The type; with options, the whole."""
+    options = getattr(batches, "spare", 0) or getattr(batches, "redraw", "once") != "once"
+    return repr(batches) if options else type(batches).__name__
+
+
+each_order = pytest.mark.parametrize("batches", ORDERS, ids=named)
 each_adjacency = pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
 BALL = pabi.prox.ball(0.2)
 KINDS = {

@@ -140,9 +140,19 @@ ORDERS = [
     pabi.ShuffleOnce(4),
     pabi.Reshuffle(4),
     pabi.BallsInBins(4),
+    pabi.ShuffleOnce(4, spare=7),
+    pabi.Reshuffle(4, spare=7),
+    pabi.BallsInBins(4, redraw="epoch"),
+    pabi.BallsInBins(4, cap=5, redraw="epoch"),
     pabi.Poisson(4),
     pabi.FixedSize(4),
 ]
+
+
+def named(batches):
+    """The type; with options, the whole."""
+    options = getattr(batches, "spare", 0) or getattr(batches, "redraw", "once") != "once"
+    return repr(batches) if options else type(batches).__name__
 
 
 def run_of(batches, **changes):
@@ -151,7 +161,7 @@ def run_of(batches, **changes):
     return pabi.NoisySGD(loss, batches=batches, **{**fields, **changes})
 
 
-@pytest.mark.parametrize("batches", ORDERS, ids=lambda b: type(b).__name__)
+@pytest.mark.parametrize("batches", ORDERS, ids=named)
 def test_walls_out_of_reach_change_nothing(batches):
     """Two ways to the same law: sums of choices, and a walk that meets no wall."""
     for instance in (i for i in instances(run_of(batches)) if isinstance(i, Instance)):
@@ -185,7 +195,7 @@ def test_a_place_that_is_drawn_afresh_is_the_average_over_places():
 
 
 @pytest.mark.parametrize("diameter", [None, 0.5])
-@pytest.mark.parametrize("batches", ORDERS, ids=lambda b: type(b).__name__)
+@pytest.mark.parametrize("batches", ORDERS, ids=named)
 def test_what_is_trained_has_the_law(batches, diameter):
     """Pearson's χ² over some forty cells; a false alarm has a probability of 1e-6 for each."""
     rng = np.random.default_rng(5)

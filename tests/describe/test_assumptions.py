@@ -29,6 +29,7 @@ from support.every_case import every
 SCHEMES = [
     FullBatch(),
     *(kind(10) for kind in (Cyclic, ShuffleOnce, BallsInBins, Reshuffle, FixedSize, Poisson)),
+    *(ShuffleOnce(10, spare=5), Reshuffle(10, spare=5), BallsInBins(10, redraw="epoch")),
 ]
 LOSS = Loss.convex(2.0, gradient_bound=1.5)
 

@@ -35,6 +35,11 @@ batches = st.one_of(
     st.just(pabi.FullBatch()),
     *(st.builds(kind, st.integers(1, 50)) for kind in KINDS),
     *(
+        st.builds(kind, st.integers(1, 50), st.integers(0, 9))
+        for kind in (pabi.ShuffleOnce, pabi.Reshuffle)
+    ),
+    st.builds(pabi.BallsInBins, st.integers(1, 50), redraw=st.sampled_from(["once", "epoch"])),
+    *(
         st.builds(
             lambda size, more, kind=kind: kind(size, size + more),
             st.integers(1, 50),

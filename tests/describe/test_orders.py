@@ -20,6 +20,8 @@ from pabi import (
     FixedSize,
     FullBatch,
     InvalidInput,
+    Loss,
+    NoisySGD,
     Poisson,
     Reshuffle,
     ShuffleOnce,
@@ -35,6 +37,7 @@ from pabi.describe.batches import (
     fractions,
     order_of,
 )
+from pabi.describe.files import from_dict, to_dict
 from support.every_case import every
 
 SMALL = [(n, size) for n in range(1, 6) for size in range(1, n + 1)]
@@ -85,6 +88,76 @@ def test_permutations_put_a_record_anywhere(scheme, redrawn, n, size):
         exact = Fraction(sum(places[k] for k in range(i, j + 1)), math.factorial(n))
         assert order.share(i, j) == exact
     assert order.share(0, order.period - 1) == 1
+
+
+@every(("scheme", "redrawn"), [(ShuffleOnce, True), (Reshuffle, False)])
+@every(("n", "size", "spare"), [(n, size, m) for n, size in SMALL for m in range(1, n - size + 1)])
+def test_the_last_places_are_in_no_batch(scheme, redrawn, n, size, spare):
+    """All permutations, of which only the first n − spare places are cut into batches."""
+    order = order_of(scheme(size, spare=spare), n, 7)
+    assert order.once is redrawn
+    batches, places = cut(range(n - spare), size), Counter()
+    for permutation in itertools.permutations(range(n)):
+        place = permutation.index(0)
+        places[place // size if place < n - spare else None] += 1
+    assert order.period == len(batches)
+    assert sizes_of(order) == (size, len(batches[-1]))
+    total = math.factorial(n)
+    assert [order.share(j, j) for j in range(order.period)] == [
+        Fraction(places[j], total) for j in range(order.period)
+    ]
+    assert order.spare == Fraction(places[None], total) == Fraction(spare, n)
+
+
+@every(("spare", "size", "named"), [(10, 1, "spare"), (12, 1, "spare"), (4, 7, "size")])
+@every("scheme", [ShuffleOnce, Reshuffle])
+def test_what_leaves_no_batch_is_refused(scheme, spare, size, named):
+    with pytest.raises(InvalidInput) as refusal:
+        order_of(scheme(size, spare), 10, 3)
+    assert refusal.value.field == named
+    assert "\n" not in str(refusal.value)
+
+
+@every("value", [-1, 1.5, "2", None, True])
+def test_a_spare_is_a_number_of_records(value):
+    with pytest.raises(InvalidInput) as refusal:
+        Reshuffle(2, spare=value)
+    assert refusal.value.field == "spare"
+
+
+@every("value", ["every epoch", "", None, 1, True])
+def test_bins_are_drawn_once_or_every_epoch(value):
+    with pytest.raises(InvalidInput) as refusal:
+        BallsInBins(2, redraw=value)
+    assert refusal.value.field == "redraw"
+
+
+@every("steps", [0, 1, 3, 4, 10])
+def test_bins_that_are_drawn_anew_have_a_batch_for_every_step(steps):
+    order = order_of(BallsInBins(2, redraw="epoch"), 8, steps)
+    assert order.redrawn is Redrawn.EVERY_EPOCH
+    assert order.spare == 0
+    assert order.sizes == RandomSizes(8, Fraction(1, 4), steps, None)
+
+
+def test_options_are_shown_and_written_where_they_are_taken():
+    assert repr(ShuffleOnce(3)) == "ShuffleOnce(size=3)"
+    assert repr(Reshuffle(3, 2)) == "Reshuffle(size=3, spare=2)"
+    assert repr(BallsInBins(3)) == "BallsInBins(size=3, cap=None)"
+    drawn = BallsInBins(3, 5, redraw="epoch")
+    assert repr(drawn) == "BallsInBins(size=3, cap=5, redraw='epoch')"
+    assert _written(BallsInBins(3)) == {"kind": "balls_in_bins", "size": 3}
+    assert _written(ShuffleOnce(3, 0)) == {"kind": "shuffle_once", "size": 3}
+    assert _written(Reshuffle(3, 2)) == {"kind": "reshuffle", "size": 3, "spare": 2}
+    assert _written(drawn) == {"kind": "balls_in_bins", "size": 3, "cap": 5, "redraw": "epoch"}
+
+
+def _written(batches):
+    run = NoisySGD(
+        Loss.convex(1.0), 10, batches, epochs=1, step_size=0.1, noise_std=1.0, clip_norm=1.0
+    )
+    assert from_dict(to_dict(run)).batches == batches
+    return to_dict(run)["batches"]
 
 
 @every(("n", "size"), SMALL)

@@ -12,6 +12,7 @@ from scipy.special import log_ndtr
 
 import pabi
 from pabi import (
+    BallsInBins,
     Cyclic,
     FullBatch,
     InvalidInput,
@@ -77,6 +78,18 @@ RUNS = {
     "short last batch": sgd(batches=Cyclic(7)),
     "short last batch, shuffle once": sgd(batches=ShuffleOnce(7)),
     "short last batch, reshuffle": sgd(batches=Reshuffle(7)),
+    "spare, shuffle once": sgd(batches=ShuffleOnce(7, spare=5)),
+    "spare, reshuffle": sgd(batches=Reshuffle(7, spare=5)),
+    "spare, partial epochs": sgd(epochs=3.4, batches=Reshuffle(8, spare=16)),
+    "spare, less than an epoch": sgd(epochs=0.5, batches=ShuffleOnce(7, spare=3)),
+    "spare, expansive": sgd(loss=Loss.nonconvex(0.5), batches=ShuffleOnce(7, spare=12)),
+    "spare, expansive, reshuffle": sgd(loss=Loss.nonconvex(0.5), batches=Reshuffle(7, spare=12)),
+    "spare, path": sgd(release="path", epochs=2.5, batches=ShuffleOnce(7, spare=5)),
+    "spare, path, reshuffle": sgd(release="path", epochs=2.5, batches=Reshuffle(7, spare=5)),
+    "bins every epoch": sgd(batches=BallsInBins(8, redraw="epoch")),
+    "bins every epoch, expansive": sgd(
+        loss=Loss.nonconvex(0.5), batches=BallsInBins(8, 16, redraw="epoch"), adjacency="zero_out"
+    ),
     "one batch": sgd(batches=ShuffleOnce(40), gradient_sensitivity=40.0),
     "cool-down": sgd(cooldown_steps=9),
     "cool-down, shuffle once": sgd(cooldown_steps=9, batches=ShuffleOnce(7)),

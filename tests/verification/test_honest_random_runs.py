@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import pabi
 from pabi import (
+    BallsInBins,
     Cyclic,
     FullBatch,
     InvalidInput,
@@ -52,8 +53,17 @@ def losses(draw):
     return Loss.convex(norm, l2)
 
 
+def _scheme(draw, batches, size, n):
+    if batches is FullBatch:
+        return FullBatch()
+    if batches is BallsInBins:
+        return BallsInBins(size, redraw=draw(st.sampled_from(["once", "epoch"])))
+    spare = draw(st.sampled_from([0, 0, n - size, (n - size) // 2]))
+    return batches(size) if batches is Cyclic else batches(size, spare)
+
+
 @st.composite
-def runs(draw, schemes=(Cyclic, ShuffleOnce, Reshuffle, FullBatch)):
+def runs(draw, schemes=(Cyclic, ShuffleOnce, Reshuffle, BallsInBins, FullBatch)):
     loss = draw(losses())
     n = draw(st.integers(1, 30))
     batches = draw(st.sampled_from(schemes))
@@ -79,7 +89,7 @@ def runs(draw, schemes=(Cyclic, ShuffleOnce, Reshuffle, FullBatch)):
     return NoisySGD(
         loss,
         n=n,
-        batches=FullBatch() if batches is FullBatch else batches(size),
+        batches=_scheme(draw, batches, size, n),
         steps=steps,
         step_size=schedule(1e-3, 3.0),
         adjacency=draw(st.sampled_from(["replace_one", "zero_out"])),

@@ -306,7 +306,7 @@ def bins(batches, n, cap):
         last=fractions,
         usual_share=share,
         last_share=share,
-        failure=Fraction(0) if cap is None else Fraction(1, 8),
+        tail=Fraction(0) if cap is None else Fraction(1, 8 * period),
         keys=("cap",),
     )
 

@@ -433,7 +433,8 @@ class _Search:
 
         if run.epochs is not None:
             _refuse_schedules(run, "the steps per epoch and so size")
-        most = min(run.n, getattr(run.batches, "cap", None) or run.n)
+        places = run.n - getattr(run.batches, "spare", 0)
+        most = min(places, getattr(run.batches, "cap", None) or places)
         first, last = self.epsilon(of(1), 1), self.epsilon(of(most), most)
         good, bad = (most, 1) if last < first else (1, most)
         if min(first, last) > self.target:

@@ -168,8 +168,9 @@ def _together(edits: list[_Edit]) -> _Edit | None:
 
 
 def _shuffled_once(run: NoisySGD) -> _Edit | None:
+    spare = 0
     match run.batches:
-        case Reshuffle(size=size):
+        case Reshuffle(size=size, spare=spare):
             training = "your loader must shuffle once, not every epoch"
         case Cyclic(size=size):
             training = "your loader must shuffle once, in secret"
@@ -177,7 +178,8 @@ def _shuffled_once(run: NoisySGD) -> _Edit | None:
             training = "your loader must shuffle once, in place of drawing every batch"
         case _:
             return None
-    return _Edit(f"batches=ShuffleOnce({size})", training, {"batches": ShuffleOnce(size)})
+    stated = f"{size}, spare={spare}" if spare else f"{size}"
+    return _Edit(f"batches=ShuffleOnce({stated})", training, {"batches": ShuffleOnce(size, spare)})
 
 
 def _binned(run: NoisySGD) -> _Edit | None:

@@ -291,15 +291,15 @@ class Drift(Pulled):
             case KnownUses():
                 yield self._case(1.0, gradient, self.steps_in(self.last_place))
             case SecretOrder(once=True) as order:
-                for place, chance in enumerate(places(order)):
-                    yield self._case(float(chance), gradient, self.steps_in(place))
+                for place, chance in _possible(order):
+                    yield self._case(chance, gradient, self.steps_in(place))
             case SecretOrder() as order:
                 # Only the last epoch is curved, so that the slopes depend on the place in it alone.
                 first = (self.run.data_steps - 1) // order.period * order.period
                 in_last = np.arange(self.run.steps) >= first
-                for place, chance in enumerate(places(order)):
+                for place, chance in _possible(order):
                     uses = self.steps_in(place) & in_last
-                    yield self._case(float(chance), gradient, uses, order)
+                    yield self._case(chance, gradient, uses, order)
             case FreshSubsets():
                 raise AssertionError("fresh subsets are not followed in strips")
             case order:
@@ -320,7 +320,7 @@ class Drift(Pulled):
         choices = [Choice(np.ones(1), np.array([float(moved @ uses)]))]
         if order is not None:
             epochs = by_place(moved[: self.run.data_steps], order.period)[:-1]
-            choices += [Choice(places(order), epoch) for epoch in epochs]
+            choices += [Choice(places(order), np.append(epoch, 0.0)) for epoch in epochs]
         return SumCase(chance, choices, math.sqrt(float(np.square(later) @ np.square(eta * noise))))
 
     def _moves(self, gradient: float) -> Array:
@@ -344,6 +344,13 @@ class Drift(Pulled):
                 pull = pull + (theirs + inside * gradient) / run.batch_size
             x = x - eta[k] * (pull + noise[k] * generator.standard_normal(trainings))
         return np.asarray(x - self.others.path[-1])
+
+
+def _possible(order: SecretOrder) -> Iterator[tuple[int, float]]:
+    """(place, probability) of the batches that a record may be in; the period stands for none."""
+    for place, chance in enumerate(places(order).tolist()):
+        if chance > 0.0:
+            yield place, chance
 
 
 def drifts(run: NoisySGD, kind: LossClass) -> Iterator[Drift]:

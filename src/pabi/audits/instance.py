@@ -48,17 +48,17 @@ def by_place(moved: Array, period: int) -> Array:
 
 
 def places(order: SecretOrder) -> Array:
-    """(period,) the probability of every batch."""
-    weights = np.full(order.period, float(order.each))
-    weights[-1] = float(order.last)
+    """(period + 1,) the probability of every batch, and that of none."""
+    weights = np.full(order.period + 1, float(order.each))
+    weights[-2:] = float(order.last), float(order.spare)
     return np.asarray(weights / weights.sum())
 
 
 def drawn_places(
     order: SecretOrder, count: int, generator: np.random.Generator
 ) -> NDArray[np.int64]:
-    """(count,) batches, drawn independently."""
-    return generator.choice(order.period, count, p=places(order))
+    """(count,) batches, drawn independently; `order.period` for none."""
+    return generator.choice(order.period + 1, count, p=places(order))
 
 
 # When the record takes part: in which steps, and in batches that are not too large to be summed.
@@ -73,6 +73,15 @@ def counted_share(order: Order) -> float:
             return 1.0 if cap is None else float(binom.cdf(cap - 1, n - 1, float(p)))
         case sizes:
             assert_never(sizes)
+
+
+def in_counted(order: SecretOrder) -> Array:
+    """(period + 1,) the probability that the record is in each batch, and that this is summed; what is left
+    comes last."""
+    counted = counted_share(order)
+    chances = counted * places(order)
+    chances[-1] += 1.0 - counted
+    return np.asarray(chances)
 
 
 class Membership:
@@ -313,11 +322,12 @@ class Instance(LineRun):
                 return [Choice(np.ones(1), sums[[self.place]])]
             case SecretOrder(period=period) as order:
                 epochs = by_place(moved[:data], period)
-                chances, moved_by = places(order), [epochs.sum(axis=0)] if order.once else epochs
-                if counted == 1.0:
-                    return [Choice(chances, sums) for sums in moved_by]
-                chances = np.append(counted * chances, 1.0 - counted)
-                return [Choice(chances, np.append(sums, 0.0)) for sums in moved_by]
+                chances, moved_by = (
+                    in_counted(order),
+                    [epochs.sum(axis=0)] if order.once else epochs,
+                )
+                used = chances > 0.0
+                return [Choice(chances[used], np.append(sums, 0.0)[used]) for sums in moved_by]
             case FreshSubsets(probability=p):
                 share = counted * float(p)
                 out_or_in = np.array([1.0 - share, share])
@@ -342,11 +352,11 @@ class Instance(LineRun):
             case SecretOrder(once=True) as order:
                 chances = data * (at[:, None] == np.arange(order.period))
                 never = np.append(chances, 0.0 * data, axis=1).astype(float)
-                cases = np.append(counted * places(order), 1.0 - counted)
+                cases = in_counted(order)
                 used = cases > 0.0
                 return WalledWalk(plain, moved, never[:, used], cases[used], start=start)
             case SecretOrder() as order:
-                chances = np.asarray(counted * data * places(order)[at][:, None])
+                chances = np.asarray(data * in_counted(order)[at][:, None])
                 return WalledWalk(plain, moved, chances, np.ones(1), order.period, start)
             case FreshSubsets(probability=p):
                 chances = np.where(data, counted * float(p), 0.0)

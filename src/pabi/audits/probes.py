@@ -97,11 +97,12 @@ class BatchCounts:
 
     def _taken(self, order: SecretOrder, place: int) -> Counts:
         """What the batch in this place takes of the rows that are left."""
-        if place == order.period - 1:
+        closes = place == order.period - 1
+        if closes and not order.spare:
             return self._left.copy()
         match order.sizes:
-            case FixedSizes(size=size):
-                return self._without_replacement(self._left, size)
+            case FixedSizes(size=size, last=last):
+                return self._without_replacement(self._left, last if closes else size)
             case RandomSizes():
                 share = 1.0 / (order.period - place)
                 return self._generator.binomial(self._left, share)

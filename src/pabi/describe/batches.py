@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import Enum
 from fractions import Fraction
 from functools import partial
@@ -232,6 +232,7 @@ def binomial_tail(n: int, p: float, cap: int) -> float:
 
 _COUNT: Check = partial(validate.integer, at_least=1)
 _SPARE: Check = partial(validate.integer, at_least=0)
+_REDRAW = validate.one_of("once", "epoch")
 _MOST = {False: "n = ", True: "n - spare = "}  # what a size is at most
 _BINARY = 1e-9
 _RATE: Check = partial(validate.number, above=0.0, at_most=1.0)
@@ -245,12 +246,20 @@ class Batches(Checked):
     ----------
     kind : str
         The name of the scheme in run files.
-    sentence : str
-        What a guarantee assumes of the order of records.
     """
 
     kind: ClassVar[str]
-    sentence: ClassVar[str]
+    _sentence: ClassVar[str]
+
+    @property
+    def sentence(self) -> str:
+        """What a guarantee assumes of the order of records."""
+        return self._sentence
+
+    def __repr__(self) -> str:
+        """The scheme, with the options that are taken."""
+        shown = [f for f in fields(self) if f.repr or getattr(self, f.name) != f.default]
+        return f"{type(self).__name__}({', '.join(f'{f.name}={getattr(self, f.name)!r}' for f in shown)})"
 
     def batch_size(self, n: int) -> int:
         """The number that every batch sum is divided by.
@@ -292,7 +301,7 @@ class Batches(Checked):
         Returns
         -------
         int
-            ⌈n/size⌉, of which a spare is not counted.
+            ⌈n/size⌉, or ⌈(n − spare)/size⌉ where some records are in no batch.
 
         Raises
         ------
@@ -349,22 +358,35 @@ class FullBatch(_Known):
     """
 
     kind = "full_batch"
-    sentence = "every step uses all records"
+    _sentence = "every step uses all records"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class _Sized(Batches):
     size: int = field(metadata=by(_COUNT))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class _Permuted(_Sized):
     """A list of the records in a random order, cut into batches but for the `spare` last ones."""
 
     redrawn: ClassVar[Redrawn]
-    spare: int = field(default=0, metadata=by(_SPARE))
+    spare: int = field(default=0, repr=False, metadata=by(_SPARE))
+
+    @property
+    def sentence(self) -> str:
+        """What a guarantee assumes of the order of records."""
+        if not self.spare:
+            return self._sentence
+        return f"{self._sentence}; the records in its last {self.spare} places are in no batch"
 
     def _drawn(self, n: int) -> int:
+        most = n - 1
+        require(
+            self.spare <= most,
+            "spare",
+            f"expected an integer in 0..n - 1 = {most}, got {self.spare}",
+        )
         return n - self.spare
 
     def _order(self, n: int, steps: int) -> Order:
@@ -393,10 +415,10 @@ class Cyclic(_Sized, _Known):
     """
 
     kind = "cyclic"
-    sentence = "the partition into batches and their order do not depend on the data"
+    _sentence = "the partition into batches and their order do not depend on the data"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ShuffleOnce(_Permuted):
     """One random permutation of the records for all epochs, cut into batches that are visited cyclically.
 
@@ -406,16 +428,14 @@ class ShuffleOnce(_Permuted):
     ----------
     size : int, ≥ 1
         Records of a batch, and the number that its sum is divided by.
-
     spare : int, ≥ 0
-        Records that are in no batch, the last ones of the permutation. With one or
-        more the secret order is worth something for every loss, all iterates released, and n − size·l of them
-        are what `DataLoader(shuffle=True, drop_last=True)` leaves out.
+        Records that are never in a batch, the last ones of the permutation.
 
     Raises
     ------
     InvalidInput
-        For a `size` below 1 or a `spare` below 0. A run refuses a `size` above n − spare.
+        For a `size` below 1 or a `spare` below 0. A run refuses a `spare` of n or more, and a `size` above
+        n − spare.
 
     References
     ----------
@@ -423,14 +443,14 @@ class ShuffleOnce(_Permuted):
     """
 
     kind = "shuffle_once"
-    sentence = (
+    _sentence = (
         "one permutation is drawn uniformly, independently of the data, is used in every epoch, and stays "
         "secret"
     )
     redrawn = Redrawn.ONCE
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Reshuffle(_Permuted):
     """A fresh random permutation of the records every epoch, cut into batches.
 
@@ -440,16 +460,15 @@ class Reshuffle(_Permuted):
     ----------
     size : int, ≥ 1
         Records of a batch, and the number that its sum is divided by.
-
     spare : int, ≥ 0
-        Records that are in no batch, the last ones of the permutation: others in every epoch. With one or
-        more the secret order is worth something for every loss, all iterates released, and n − size·l of them
-        are what `DataLoader(shuffle=True, drop_last=True)` leaves out.
+        Records that are in no batch of an epoch, the last ones of its permutation. The remainder of n by
+        `size` is what `DataLoader(shuffle=True, drop_last=True)` leaves out.
 
     Raises
     ------
     InvalidInput
-        For a `size` below 1 or a `spare` below 0. A run refuses a `size` above n − spare.
+        For a `size` below 1 or a `spare` below 0. A run refuses a `spare` of n or more, and a `size` above
+        n − spare.
 
     References
     ----------
@@ -457,7 +476,7 @@ class Reshuffle(_Permuted):
     """
 
     kind = "reshuffle"
-    sentence = (
+    _sentence = (
         "a fresh permutation is drawn uniformly every epoch, independently of the data, and stays "
         "secret"
     )
@@ -484,7 +503,7 @@ class FixedSize(_Sized):
     """
 
     kind = "fixed_size"
-    sentence = (
+    _sentence = (
         "every step draws its batch uniformly without replacement, independently of the data "
         "and of all other steps, and the batches stay secret"
     )
@@ -494,7 +513,7 @@ class FixedSize(_Sized):
         return FreshSubsets(Fraction(size, n), FixedSizes(size, size))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class _Capped(_Sized):
     """Batches whose sizes are random.
 
@@ -540,7 +559,7 @@ class Poisson(_Capped):
     """
 
     kind = "poisson"
-    sentence = (
+    _sentence = (
         "every step includes each record independently with the same probability, independently "
         "of the data and of all other steps, and the batches stay secret"
     )
@@ -579,7 +598,7 @@ class Poisson(_Capped):
         return FreshSubsets(probability, RandomSizes(n, probability, steps, self.cap))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class BallsInBins(_Capped):
     """Every record is put into one of ⌈n/size⌉ batches uniformly at random, in secret.
 
@@ -608,20 +627,33 @@ class BallsInBins(_Capped):
     """
 
     kind = "balls_in_bins"
-    sentence = (
+    _sentence = (
         "every record is put into one of the batches uniformly at random, once, independently of the data "
         "and of all other records, and which one stays secret"
     )
+    redraw: str = field(default="once", kw_only=True, repr=False, metadata=by(_REDRAW))
 
-    redraw: str = field(default="once", kw_only=True, metadata=by(validate.one_of("once", "epoch")))
+    @property
+    def sentence(self) -> str:
+        """What a guarantee assumes of the order of records."""
+        if self._redrawn is Redrawn.ONCE:
+            return self._sentence
+        return (
+            "every record is put into one of the batches uniformly at random, anew in every epoch, "
+            "independently of the data, of all other records and of all other epochs, and which one stays "
+            "secret"
+        )
+
+    @property
+    def _redrawn(self) -> Redrawn:
+        return {"once": Redrawn.ONCE, "epoch": Redrawn.EVERY_EPOCH}[self.redraw]
 
     def _order(self, n: int, steps: int) -> Order:
         period = self.per_epoch(n)
-        each, epochs = Fraction(1, period), -(-steps // period)
-        redrawn = Redrawn.ONCE if self.redraw == "once" else Redrawn.EVERY_EPOCH
-        draws = period if self.redraw == "once" else period * max(epochs, 1)
-        sizes = RandomSizes(n, each, draws, self.cap)
-        return SecretOrder(period, redrawn, each, each, sizes)
+        each, once = Fraction(1, period), self._redrawn is Redrawn.ONCE
+        # A batch that is drawn anew in every epoch has one step.
+        sizes = RandomSizes(n, each, period if once else steps, self.cap)
+        return SecretOrder(period, self._redrawn, each, each, sizes)
 
 
 SCHEMES: Mapping[str, type[Batches]] = MappingProxyType(

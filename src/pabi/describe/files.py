@@ -147,8 +147,9 @@ def _written(name: str, value: Any) -> Any:
     if name == "epsilons":
         return list(value)
     if isinstance(value, Batches):
-        numbers = {n: getattr(value, n) for n in _names(type(value))}
-        return {"kind": value.kind, **{n: x for n, x in numbers.items() if x is not None}}
+        own = {f.name: getattr(value, f.name) for f in fields(value)}
+        stated = {f.name for f in fields(value) if own[f.name] != f.default}
+        return {"kind": value.kind, **{name: x for name, x in own.items() if name in stated}}
     if isinstance(value, (np.ndarray, Column)):
         return encoding.floats(np.asarray(value))
     if name == "prox":

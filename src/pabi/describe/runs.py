@@ -105,9 +105,9 @@ class NoisySGD(Accounted):
     n : int
         Records, or enrolled users.
     batches : Batches
-        `FullBatch()`, `Cyclic(size)`, `ShuffleOnce(size)`, `BallsInBins(size, cap=None)`,
-        `Reshuffle(size)`, `FixedSize(size)` or `Poisson(size, cap=None)`. An epoch is ⌈n/size⌉ steps,
-        or as many as a Poisson scheme states.
+        `FullBatch()`, `Cyclic(size)`, `ShuffleOnce(size, spare=0)`, `BallsInBins(size, cap=None)`,
+        `Reshuffle(size, spare=0)`, `FixedSize(size)` or `Poisson(size, cap=None)`. An epoch is ⌈n/size⌉
+        steps, ⌈(n − spare)/size⌉ where some records are in no batch, or as many as a Poisson scheme states.
     epochs : float, optional
         Passes over the data, rounded up to whole batches. Cool-down steps come on top.
     steps : int, optional

@@ -174,7 +174,7 @@ Checked = Callable[[dict[str, Any], UseSteps], float]  # the μ of a case about 
 def proven_by(run: OrderedRun, parts: Sequence[Part]) -> Bounds:
     """What these cases prove that rest on the slopes or moduli of the steps: they hold for the batches that
     the scheme says, but for its failure."""
-    return (JointBound.of(Gaussians(tuple(parts)), Failure(run.scheme.failure)),)
+    return (JointBound.of(Gaussians(tuple(parts)), Failure(run.failure)),)
 
 
 def of_cases(
@@ -285,12 +285,13 @@ def every_position(
 ) -> list[Part]:
     """Every position, by itself or rounded to one that is used later, with the probability that it is the
     worst of those where the records are. They come in the order of their last use; those of withdrawn
-    records, where later uses may be safer, in that of what is proven. `later_is_worse`: None if that has to
-    be found out."""
+    records, where later uses may be safer, in that of what is proven. Before them comes the case of records
+    that are in no batch, where there may be such. `later_is_worse`: None if that has to be found out."""
     period = run.period
     rest = run.data % period  # by last use, positions come in the order rest.., 0..rest − 1
+    never, cases = (cases[:1], cases[1:]) if run.spare else ((), cases)
     ranges = [_positions_of(case) for case in cases]
-    _check_partition(ranges, period, period)
+    _check_partition(ranges, period, missed=False)
     rounded = [[a, b] for a, b in ranges if a < b]
     if later_is_worse is None:
         later_is_worse = bool(rounded or run.withdraws) and run.later_is_worse
@@ -306,7 +307,18 @@ def every_position(
             raise Refused("cases: expected them in the order of what is proven")
     elif ranges != sorted(ranges):
         raise Refused("ranges: expected them in order")
-    return list(zip(weights, mus, strict=True))
+    beside = 1 - sum(weights, Fraction(0))
+    return [_in_no_batch(run, case, beside, check) for case in never] + list(
+        zip(weights, mus, strict=True)
+    )
+
+
+def _in_no_batch(run: OrderedRun, case: dict[str, Any], weight: Fraction, check: Checked) -> Part:
+    """The case of records that no step uses."""
+    if list(map(read_range, case["ranges"])) != [None]:
+        raise Refused(f"ranges: expected none, of records in no batch, got {case['ranges']}")
+    check_weight(case, weight)
+    return weight, check(case, UseSteps(0, 0, period=run.period))
 
 
 Weighed = tuple[dict[str, Any], Fraction, UseSteps]  # a case, its probability, and its uses
@@ -355,21 +367,21 @@ def _every_choice(
 def _chances(run: OrderedRun, ranges: set[Range], length: int) -> dict[Range, Fraction]:
     """The probability that the last record among the first `length` positions is in each of these ranges, and
     that none is there."""
-    _check_partition(ranges, length, run.period)
+    _check_partition(ranges, length, missed=length < run.period or bool(run.spare))
     cut = sorted(r for r in ranges if r is not None)
     weights = weights_of(run, [run.share(a, b) for a, b in cut])
     chances: dict[Range, Fraction] = dict(zip(cut, weights, strict=True))
     return chances | ({None: 1 - sum(weights, Fraction(0))} if None in ranges else {})
 
 
-def _check_partition(ranges: Collection[Range], length: int, period: int) -> None:
-    """Refuse unless the ranges cut 0..length−1, and None stands for the rest of the epoch."""
+def _check_partition(ranges: Collection[Range], length: int, *, missed: bool) -> None:
+    """Refuse unless the ranges cut 0..length−1, and None stands for being elsewhere, if that may be."""
     following = 0
     for a, b in sorted(r for r in ranges if r is not None):
         if a != following or b < a:
             raise Refused(f"ranges: expected one that begins at {following}, got {[a, b]}")
         following = b + 1
-    if following != length or (None in ranges) != (length < period):
+    if following != length or (None in ranges) != missed:
         raise Refused(f"ranges: expected 0..{length - 1} to be covered")
 
 

@@ -76,7 +76,7 @@ class OrderedRun(Derived):
     def __init__(self, run: NoisySGD, scheme: Ordered, position: int | None = None) -> None:
         super().__init__(run, scheme.size)
         self.scheme, self.period, self.position = scheme, scheme.period, position
-        self.keys = scheme.keys
+        self.keys, self.drawn = scheme.keys, self.data
         self.sensitivity = self.changed_by(gradients_changed(self.neighbours))
         if position is None:
             return
@@ -222,6 +222,16 @@ class OrderedRun(Derived):
     def share(self, a: int, b: int) -> Any:
         """The probability that a record is at one of positions a..b, cyclically if b < a."""
         return self.scheme.share(a, b)
+
+    @property
+    def spare(self) -> Any:
+        """The probability that a record is in no batch of an epoch."""
+        return self.scheme.spare
+
+    @property
+    def failure(self) -> Fraction:
+        """The probability that any batch is not as large as the scheme says."""
+        return self.scheme.failure(self.drawn)
 
     def none_in(self, share: Any) -> Fraction:
         """The probability that no record is where one is with the probability `share`."""

@@ -46,11 +46,11 @@ class Epochs:
 
     `usual`: the fractions that the batch at a position may be, `last`: those of the last of an epoch (none
     where a certificate has to state a cap and does not). `usual_share`, `last_share`: the probability that a
-    record, given all others, is at such a position.
-    `failure`: the probability that any batch is not one of its fractions, which is added to δ once wherever
-    slopes or moduli are used. `keys`: what a certificate states of the batches beside the description.
+    record, given all others, is at such a position; what is missing of 1 is that it is at none.
+    `tail`: a bound on the probability that one batch is not one of its fractions. `keys`: what a certificate
+    states of the batches beside the description.
     `independent`: whether where a record is changes nothing about which other records are in which batch, but
-    for that failure.
+    for such a batch.
     """
 
     size: int
@@ -59,7 +59,7 @@ class Epochs:
     last: Fractions
     usual_share: Any
     last_share: Any
-    failure: Fraction = Fraction(0)
+    tail: Fraction = Fraction(0)
     keys: tuple[str, ...] = ()
     independent: bool = False
 
@@ -74,6 +74,20 @@ class Epochs:
         less = self.usual_share - self.last_share if b == self.period - 1 else 0
         return (b - a + 1) * self.usual_share - less
 
+    @property
+    def spare(self) -> Any:
+        """The probability that a record is in no batch of an epoch."""
+        return 1 - self.share(0, self.period - 1)
+
+    def failure(self, steps: int) -> Fraction:
+        """The probability that the batch of any of so many steps is not one of its fractions, which is added
+        to δ once wherever slopes or moduli are used."""
+        return min(Fraction(1), self._different(steps) * self.tail)
+
+    def _different(self, steps: int) -> int:
+        """How many batches so many steps have at most: they come back in every epoch."""
+        return self.period
+
 
 class KnownPositions(Epochs):
     """Everybody knows which batch a record is in."""
@@ -85,6 +99,10 @@ class SecretOnce(Epochs):
 
 class SecretEveryEpoch(Epochs):
     """A record's position is drawn anew every epoch, in secret."""
+
+    def _different(self, steps: int) -> int:
+        """No batch comes back."""
+        return steps
 
 
 # Batches that are drawn anew at every step.
@@ -216,10 +234,12 @@ def scheme_of(batches: Batches, n: int, cap: int | None = None) -> Scheme:
 E = TypeVar("E", bound=Epochs)
 
 
-def _partition(kind: type[E], n: int, size: int) -> E:
-    """Epochs of all records in batches of `size`, but for a last one that may be short."""
-    period = -(-n // size)
-    rest = n - (period - 1) * size
+def _partition(kind: type[E], n: int, size: int, spare: int = 0) -> E:
+    """Epochs of all records but `spare` in batches of `size`, but for a last one that may be short."""
+    if not 0 <= spare <= n - size:
+        raise Refused(f"spare: {spare} of {n} records leave no batch of {size}")
+    period = -(-(n - spare) // size)
+    rest = n - spare - (period - 1) * size
     return kind(
         size=size,
         period=period,
@@ -230,34 +250,41 @@ def _partition(kind: type[E], n: int, size: int) -> E:
     )
 
 
-def _of_size(kind: type[E]) -> Callable[[Any, int, int | None], E]:
-    """What batches of a stated size in this kind of order are."""
-    return lambda batches, n, cap: _partition(kind, n, int(batches.size))
+def _permuted(kind: type[E]) -> Callable[[Any, int, int | None], E]:
+    """What batches are that are cut from the records in an order, but for those in its last places."""
+    return lambda batches, n, cap: _partition(kind, n, int(batches.size), int(batches.spare))
 
 
-def _balls_in_bins(batches: BallsInBins, n: int, cap: int | None) -> SecretOnce:
+_REDRAWN: Mapping[str, type[SecretOnce] | type[SecretEveryEpoch]] = MappingProxyType(
+    {"once": SecretOnce, "epoch": SecretEveryEpoch}
+)
+
+
+def _balls_in_bins(batches: BallsInBins, n: int, cap: int | None) -> SecretOnce | SecretEveryEpoch:
     """Every record is in each of the bins with the same probability, wherever the others are. A bin holds any
     number of them up to the cap, or is taken as empty: then a record can empty a bin. Without a cap in the
     description all numbers are covered, or those up to the one that the certificate states, but for a
-    failure, which is at least as likely as that so many other records are in one bin."""
+    tail, which is at least as likely as that so many other records are in one bin."""
     size = int(batches.size)
     period = -(-n // size)
-    share, covered, failure = fmpq(1, period), n, Fraction(0)
+    share, covered, tail = fmpq(1, period), n, Fraction(0)
+    if batches.redraw not in _REDRAWN:
+        raise Refused(f"redraw: the checker knows no {batches.redraw!r}")
     if batches.cap is not None:
         covered = min(batches.cap, n)
         _check_cap(covered if cap is None else cap, covered)
     elif cap is not None:
         covered = cap
-        failure = min(Fraction(1), period * binomial_tail(n, share, cap))
+        tail = binomial_tail(n, share, cap)
     fractions = fmpq(0), fmpq(covered, size)
-    return SecretOnce(
+    return _REDRAWN[batches.redraw](
         size=size,
         period=period,
         usual=fractions,
         last=fractions,
         usual_share=share,
         last_share=share,
-        failure=failure,
+        tail=tail,
         keys=("cap",),
         independent=batches.cap is None,
     )
@@ -275,9 +302,9 @@ def _poisson(batches: Poisson, n: int, cap: int | None) -> IndependentDraws:
 _SCHEMES: Mapping[type[Batches], Callable[[Any, int, int | None], Scheme]] = MappingProxyType(
     {
         FullBatch: lambda batches, n, cap: _partition(KnownPositions, n, n),
-        Cyclic: _of_size(KnownPositions),
-        ShuffleOnce: _of_size(SecretOnce),
-        Reshuffle: _of_size(SecretEveryEpoch),
+        Cyclic: lambda batches, n, cap: _partition(KnownPositions, n, int(batches.size)),
+        ShuffleOnce: _permuted(SecretOnce),
+        Reshuffle: _permuted(SecretEveryEpoch),
         BallsInBins: _balls_in_bins,
         FixedSize: lambda batches, n, cap: FixedDraws(int(batches.size), n),
         Poisson: _poisson,

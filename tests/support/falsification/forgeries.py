@@ -46,6 +46,11 @@ def _descriptions():
     return {
         "cyclic": _small(pabi.Cyclic(5)),
         "bins": _small(pabi.BallsInBins(4)),
+        "bins, every epoch": _small(
+            pabi.BallsInBins(4, redraw="epoch"), step_size=np.linspace(0.9, 0.1, 9), noise_std=3.0
+        ),
+        "shuffled, some left out": _small(pabi.ShuffleOnce(4, spare=3), **zeroed),
+        "reshuffled, some left out": _small(pabi.Reshuffle(4, spare=3)),
         "reshuffled": _small(pabi.Reshuffle(4), step_size=np.linspace(0.5, 0.1, 9)),
         "fixed size": _small(pabi.FixedSize(4), diameter=2.0),
         "poisson": drawn,

@@ -183,14 +183,20 @@ def _leaving(rng, unlearning) -> np.ndarray:
 # Secret orders and random batches, over all that can be.
 
 STATED = "poisson, stated"  # with a probability beside the divisor
+# Some records in no batch, and bins that are drawn anew in every epoch.
+SPARED = ("shuffle once, spare", "reshuffle, spare")
+REDRAWN = "balls in bins, redrawn"
 SECRET = ("shuffle once", "reshuffle", "balls in bins", "fixed size", "poisson", STATED)
+SECRET += (*SPARED, REDRAWN)
 
 
 def random_secret(rng, order: str) -> tuple[Forgetting, np.ndarray, np.ndarray]:
     """A case with the weights and the members of everything that its batches can be."""
     fresh = order in ("fixed size", "poisson", STATED)
     n, size = (int(rng.integers(3, 5)), 2) if fresh else (int(rng.integers(3, 6)), 2)
-    per_epoch = -(-n // size)
+    n = min(n, 4) if order == REDRAWN else n  # in every epoch each is anywhere
+    spare = int(rng.integers(1, n - size + 1)) if order in SPARED else 0
+    per_epoch = -(-(n - spare) // size)
     t = int(rng.integers(1, 3 if fresh else 2 * per_epoch + 1))
     later = int(rng.integers(0, 2 if fresh else per_epoch + 1))
     eta, m = float(np.exp(rng.uniform(-2.0, 0.0))), int(rng.integers(1, 3))
@@ -201,6 +207,9 @@ def random_secret(rng, order: str) -> tuple[Forgetting, np.ndarray, np.ndarray]:
         "shuffle once": ShuffleOnce(size),
         "reshuffle": Reshuffle(size),
         "balls in bins": BallsInBins(size),
+        SPARED[0]: ShuffleOnce(size, spare),
+        SPARED[1]: Reshuffle(size, spare),
+        REDRAWN: BallsInBins(size, redraw="epoch"),
         "fixed size": FixedSize(size),
         "poisson": Poisson(size),
         STATED: Poisson(size, probability=p),
@@ -220,16 +229,18 @@ def random_secret(rng, order: str) -> tuple[Forgetting, np.ndarray, np.ndarray]:
     curvature = np.where(leaves[:, None] == 0, 0.0, float(rng.choice([0.0, top])))
     offsets = np.where(leaves[:, None] == 0, clip, 0.0)
     case = Forgetting(unlearning, np.broadcast_to(curvature, (n, 1)), offsets, leaves)
-    return case, *_members(order, n, size, t + later, p=p)
+    return case, *_members(order, n, size, t + later, p=p, spare=spare)
 
 
-def _members(order: str, n: int, size: int, t: int, *, p: float) -> tuple[np.ndarray, np.ndarray]:
-    per_epoch = -(-n // size)
+def _members(
+    order: str, n: int, size: int, t: int, *, p: float, spare: int
+) -> tuple[np.ndarray, np.ndarray]:
+    per_epoch = -(-(n - spare) // size)
     match order:
-        case "balls in bins":
+        case "balls in bins" | "balls in bins, redrawn":
             one = np.array(list(itertools.product(range(per_epoch), repeat=n)))
-        case "shuffle once" | "reshuffle":
-            places = np.arange(n) // size
+        case "shuffle once" | "reshuffle" | "shuffle once, spare" | "reshuffle, spare":
+            places = np.where(np.arange(n) < n - spare, np.arange(n) // size, -1)
             one = np.array(sorted(set(itertools.permutations(places.tolist()))))
         case "fixed size":
             rows = [np.isin(np.arange(n), c) for c in itertools.combinations(range(n), size)]
@@ -238,7 +249,7 @@ def _members(order: str, n: int, size: int, t: int, *, p: float) -> tuple[np.nda
             rows = list(itertools.product((0, 1), repeat=n))
             weights = [math.prod(p if x else 1.0 - p for x in row) for row in rows]
             return _independent(np.array(weights), np.array(rows), t)
-    if order == "reshuffle":
+    if order in ("reshuffle", "reshuffle, spare", REDRAWN):
         epochs = -(-t // per_epoch)
         ways = np.array(list(itertools.product(range(len(one)), repeat=epochs)))
         batch = one[ways]  # (cases, epochs, n)

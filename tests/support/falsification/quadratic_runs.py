@@ -29,7 +29,8 @@ class Quadratic:
         """(d, t) factors of the steps of a cyclic run."""
         run, (batches, d) = self.run, self.curvature.shape
         eta = np.broadcast_to(run.step_size, run.steps)
-        sizes = [run.batch_size] * (batches - 1) + [run.n - (batches - 1) * run.batch_size]
+        in_batches = run.n - getattr(run.batches, "spare", 0)
+        sizes = [run.batch_size] * (batches - 1) + [in_batches - (batches - 1) * run.batch_size]
         found = np.empty((d, run.steps))
         for k in range(run.steps):
             pull = np.zeros(d)
@@ -86,6 +87,7 @@ def random_quadratic(rng, kind: str, order: str) -> Quadratic:
     size = int(rng.integers(1, 5))
     batches = 1 if order == "full" else int(rng.integers(1, 4 if order == "reshuffled" else 7))
     n = size * batches - (int(rng.integers(0, size)) if batches > 1 and rng.random() < 0.5 else 0)
+    spare = int(rng.integers(1, 4)) if order.endswith("shuffled") and rng.random() < 0.4 else 0
     epochs = rng.integers(1, 4)
     cooldown = int(rng.integers(1, 5)) if rng.random() < 0.3 else 0
     t = int(batches * epochs + rng.integers(-batches + 1, 1))
@@ -104,12 +106,12 @@ def random_quadratic(rng, kind: str, order: str) -> Quadratic:
     alike = len(set(etas)) == len(set(noises)) == 1 and rng.random() < 0.5
     run = NoisySGD(
         loss,
-        n=n,
+        n=n + spare,
         batches={
             "full": FullBatch(),
             "cyclic": Cyclic(size),
-            "shuffled": ShuffleOnce(size),
-            "reshuffled": Reshuffle(size),
+            "shuffled": ShuffleOnce(size, spare),
+            "reshuffled": Reshuffle(size, spare),
         }[order],
         steps=t,
         step_size=eta if alike else etas,
@@ -132,19 +134,20 @@ def secret_laws(found: Quadratic) -> list[Gaussians]:
     run, batches = found.run, len(found.curvature)
     a, stds = found.slopes()[0], found.stds
     later = np.append(np.cumprod(a[:0:-1])[::-1], 1.0)
+    out = run.batches.spare / run.n  # of the records, which move nothing
     share = [run.batch_size / run.n] * (batches - 1)
-    share.append(1.0 - sum(share))
-    moved = [float(later @ found.uses(j)) for j in range(batches)]
+    share += [1.0 - sum(share) - out, out]
+    moved = [float(later @ found.uses(j)) for j in range(batches)] + [0.0]
     if run.batches.kind == "shuffle_once":
         weights, sums = np.array(share), np.array(moved)
     else:
         epochs = -(-run.steps // batches)
         each = np.arange(run.steps) // batches
         place = [
-            [float(later @ np.where(each == e, found.uses(j), 0.0)) for j in range(batches)]
+            [float(later @ np.where(each == e, found.uses(j), 0.0)) for j in range(batches)] + [0.0]
             for e in range(epochs)
         ]
-        every = list(itertools.product(range(batches), repeat=epochs))
+        every = list(itertools.product(range(batches + 1), repeat=epochs))
         weights = np.array([math.prod(share[j] for j in js) for js in every])
         sums = np.array([sum(place[e][j] for e, j in enumerate(js)) for js in every])
     std = math.sqrt(float(later**2 @ stds**2))

@@ -67,16 +67,17 @@ def batches_of(rng: random.Random, n: int) -> Callable[[], Any]:
     """Of any kind, made when they are called for."""
     size = rng.randint(1, n) if rng.random() < 0.98 else n + 1
     cap = rng.choice((None, None, size + rng.randint(0, 3)))
+    spare = 0 if rng.random() < 0.6 else rng.randint(0, max(0, n - size))
     ordered = (
         pabi.FullBatch,
         lambda: pabi.Cyclic(size),
-        lambda: pabi.ShuffleOnce(size),
-        lambda: pabi.Reshuffle(size),
+        lambda: pabi.ShuffleOnce(size, spare),
+        lambda: pabi.Reshuffle(size, spare),
     )
     sampled = (
         lambda: pabi.FixedSize(size),
         lambda: pabi.Poisson(size, cap),
-        lambda: pabi.BallsInBins(size, cap),
+        lambda: pabi.BallsInBins(size, cap, redraw=rng.choice(("once", "epoch"))),
     )
     return rng.choice(sampled if rng.random() < SAMPLED else ordered)
 

@@ -58,13 +58,20 @@ def _run(run: NoisySGD, delta: float, position: int | None) -> Guarantee:
             spoken_of = [p.mu for p in every if position is None or p.first <= position <= p.last]
             curve = Gaussian(max(spoken_of))
         case SecretOrder():
-            # A record may keep its place in the secret order: some are used once more than others.
-            every = _by_place(run, end) if order.once else [_redrawn(run, end)]
-            shares = [fraction_up(order.share(p.first, p.last)) for p in every]
-            curve = average([p.mu for p in every], shares)
+            # A record may keep its place in the secret order: some are used once more than others, or never.
+            curve = _kept(run, order) if order.once else Gaussian(_redrawn(run, end).mu)
         case _:
             assert_never(order)
     return promised(RunProof(NAME, run, curve, position=position), SOURCE, hidden=False)
+
+
+def _kept(run: NoisySGD, order: SecretOrder) -> TradeOff:
+    """What a record pays on average that keeps its place, or is in no batch at all."""
+    every = _by_place(run, run.data_steps)
+    mus, shares = [p.mu for p in every], [order.share(p.first, p.last) for p in every]
+    if order.spare:
+        mus, shares = [*mus, 0.0], [*shares, order.spare]
+    return average(mus, [fraction_up(share) for share in shares])
 
 
 def of_every_step(name: str, view: SampledRun) -> SampledProof:

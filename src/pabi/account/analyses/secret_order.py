@@ -142,8 +142,9 @@ def shuffled_once(
     Where records used later are never safer (`later_is_worse`), ranges of positions are replaced by their
     latest one, so that there are at most `most` cases. Sorted by their last use, positions run rest, …,
     period − 1 (last used in the last whole epoch) and then 0, …, rest − 1 (used in the partial one), where
-    rest is the number of batches in the partial epoch. Positions that are never used come first. Where
-    later positions may be safer, those of several records are in the order of what is proven.
+    rest is the number of batches in the partial epoch. Positions that are never used come first, and before
+    them records that are in no batch. Where later positions may be safer, those of several records are in the
+    order of what is proven.
     """
     period = view.period
     rest = view.run.data_steps % period
@@ -153,12 +154,15 @@ def shuffled_once(
         by_mu = sorted(range(period), key=lambda i: records[i].mu)
         ranges, records = [ranges[i] for i in by_mu], [records[i] for i in by_mu]
     shares = [_share(order, (rest + a) % period, (rest + b) % period) for a, b in ranges]
-    return [
+    weights = view.demand.last_in(shares)
+    solved = [
         (record, Case(record.uses, weight, (covered,)))
-        for record, weight, covered in zip(
-            records, view.demand.last_in(shares), ranges, strict=True
-        )
+        for record, weight, covered in zip(records, weights, ranges, strict=True)
     ]
+    if not order.spare:
+        return solved
+    never = Record(Uses(0, 0))
+    return [(never, Case(never.uses, 1 - sum(weights, Fraction(0)), (None,))), *solved]
 
 
 def _share(order: SecretOrder, first: int, last: int) -> Fraction:
@@ -228,7 +232,9 @@ def places(view: OrderedView, order: SecretOrder, length: int, most: int) -> lis
     ranges = buckets(length, most)
     weights = view.demand.last_in([order.share(a, b) for a, b in ranges])
     cases: list[Place] = list(zip(ranges, weights, strict=True))
-    return cases if length == order.period else [*cases, (None, 1 - sum(weights, Fraction(0)))]
+    if length == order.period and not order.spare:
+        return cases
+    return [*cases, (None, 1 - sum(weights, Fraction(0)))]
 
 
 # Secret place: what the noise hides of a record that is in one batch or another, and nobody knows which.
@@ -268,7 +274,7 @@ def secret_place(
 
 
 def _require_independent_places(run: NoisySGD, order: SecretOrder) -> None:
-    """NotApplicable unless all other records are where they are whatever the place of this one."""
+    """NotApplicable unless the record has one place, and all others are where they are whatever it is."""
     match order.sizes:
         case FixedSizes():
             raise NotApplicable(
@@ -279,6 +285,8 @@ def _require_independent_places(run: NoisySGD, order: SecretOrder) -> None:
                 raise NotApplicable("the record's place can bring a batch above the cap")
         case _:
             assert_never(order.sizes)
+    if not order.once:
+        raise NotApplicable("a record's place changes every epoch: see secret order")
     if run.adjacency == "replace_one" and run.gradient_sensitivity is not None:
         raise NotApplicable(
             "the stated sensitivity says how far two records are apart, not what one of them moves"

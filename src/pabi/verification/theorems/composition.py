@@ -110,7 +110,7 @@ def totals_of(run: OrderedRun, end: int) -> list[tuple[Any, Any]]:
             ]
             if used < run.period:
                 totals.append((fmpq(0), run.share(used, run.period - 1)))
-            return totals
+            return [*totals, (fmpq(0), run.spare)]
         case _:
             assert_never(run.scheme)
 
@@ -123,8 +123,9 @@ def _constant_totals(run: OrderedRun, epochs: int, rest: int) -> list[tuple[Any,
         case SecretEveryEpoch():
             return [(once * (epochs + more), fmpq(1))]
         case KnownPositions() | SecretOnce():
-            late = run.share(0, rest - 1) if rest else fmpq(1)
-            return [(once * (epochs + more), late), (once * epochs, 1 - late)]
+            late = run.share(0, (rest or run.period) - 1)
+            early = run.share(rest, run.period - 1) if rest else fmpq(0)
+            return [(once * (epochs + more), late), (once * epochs, early), (fmpq(0), run.spare)]
         case _:
             assert_never(run.scheme)
 

@@ -83,7 +83,7 @@ def _ordered_secret_place(run: OrderedRun, payload: Payload) -> Proven:
     alone = OrderedRun(replace(run.run, adjacency="zero_out"), run.scheme)
     parts = every_position(alone, payload["cases"], LinearCases(alone, payload))
     mixture = SecretMixtures.single(parts, opposite)
-    return Proven(assumptions, (JointBound.of(mixture, Failure(run.scheme.failure)),))
+    return Proven(assumptions, (JointBound.of(mixture, Failure(run.failure)),))
 
 
 _SECRET_PLACE = {

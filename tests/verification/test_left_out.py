@@ -1,0 +1,194 @@
+"""Certificates of records that are in no batch, and of bins that are drawn anew in every epoch."""
+
+from __future__ import annotations
+
+import copy
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import pabi
+from pabi import BallsInBins, Loss, NoisySGD, Reshuffle, ShuffleOnce
+from pabi.account.analyses import secret_order
+from pabi.account.best import outcomes
+from pabi.numbers.errors import NotApplicable
+from pabi.verification.schemes import SecretEveryEpoch, SecretOnce, scheme_of
+from support.certificates import refused
+from support.every_case import every
+
+DELTA = 1e-5
+STEEP = {"loss": Loss.logistic(1.0, l2=0.05), "step_size": 3.0}
+FALLING = {"step_size": np.linspace(0.5, 0.1, 14), "epochs": None, "steps": 14}
+
+
+def run_of(batches, **changes):
+    given = {"loss": Loss.logistic(1.0, l2=0.05), "n": 40, "epochs": 3, "step_size": 0.2}
+    return NoisySGD(batches=batches, **{**given, "noise_std": 1.0, "clip_norm": 1.0, **changes})
+
+
+def payload_of(run, name):
+    (found,) = (one.guarantee for one in outcomes(run, DELTA) if one.name == name)
+    return found.certificate.payload
+
+
+SCHEMES = [ShuffleOnce(7, 5), Reshuffle(7, 5), Reshuffle(8, 24), BallsInBins(7, redraw="epoch")]
+SCHEMES.append(BallsInBins(7, 9, redraw="epoch"))
+CHANGES = [{}, {"epochs": 2.4}, {"epochs": 0.5}, {"loss": Loss.nonconvex(0.5)}, FALLING, STEEP]
+CHANGES += [{"release": "path"}, {"cooldown_steps": 3}, {"diameter": 0.5, "epochs": 20}]
+
+
+@every(("batches", "changes"), [(one, more) for one in SCHEMES for more in CHANGES])
+@every("adjacency", ["replace_one", "zero_out"])
+def test_all_that_is_proven_is_accepted(batches, changes, adjacency):
+    run, proven = run_of(batches, adjacency=adjacency, **changes), 0
+    for one in outcomes(run, DELTA):
+        if one.guarantee is not None:
+            verdict = pabi.verify(one.guarantee)
+            assert verdict.ok, (one.name, verdict.reason)
+            assert batches.sentence in verdict.assumptions
+            proven += 1
+    assert proven
+
+
+@every("requests", [[(9, 1)], [(9, 2)], [(4, 1), (9, 2)]])
+@every("batches", SCHEMES)
+def test_forgetting_is_accepted(batches, requests):
+    for loss in (Loss.logistic(1.0, l2=0.05), Loss.nonconvex(0.5)):
+        unlearning = pabi.Unlearning(run_of(batches, loss=loss), requests)
+        for one in outcomes(unlearning, DELTA):
+            if one.guarantee is not None:
+                verdict = pabi.verify(one.guarantee)
+                assert verdict.ok, (one.name, verdict.reason)
+
+
+def never_likelier(payload):
+    payload["cases"][0]["weight"] = [1, 4]
+
+
+def never_missing(payload):
+    del payload["cases"][0]
+
+
+def never_twice(payload):
+    payload["cases"].insert(0, copy.deepcopy(payload["cases"][0]))
+
+
+def never_last(payload):
+    payload["cases"].append(payload["cases"].pop(0))
+
+
+def never_for_a_place(payload):
+    payload["cases"][1]["ranges"] = [None]
+
+
+def with_uses(payload):
+    payload["cases"][0]["uses"] = [0, 1, []]
+
+
+def more_left_out(payload):
+    payload["run"]["batches"]["spare"] = 6
+
+
+def none_left_out(payload):
+    del payload["run"]["batches"]["spare"]
+
+
+def claimed_likelier(payload):
+    pairs = payload["claim"]["mixture"]
+    assert pairs[0][1] == 0.0
+    pairs[0][0] += 0.01
+    pairs[-1][0] -= 0.01
+
+
+FORGED = {
+    never_likelier: "weight: expected 1/8",
+    never_missing: "ranges: expected one that begins at 0",
+    never_twice: "ranges: every position is in the order",
+    never_last: "ranges: every position is in the order",
+    never_for_a_place: "ranges: every position is in the order",
+    with_uses: "uses: expected [0, 0, []]",
+    more_left_out: "weight: expected 3/20",
+    none_left_out: "ranges",
+    claimed_likelier: "",
+}
+
+
+@pytest.mark.parametrize("forge", FORGED, ids=lambda forge: forge.__name__)
+def test_what_is_not_so_of_one_shuffle_is_refused(forge):
+    payload = payload_of(run_of(ShuffleOnce(7, 5)), "secret order")
+    assert pabi.verify(copy.deepcopy(payload)).ok
+    forge(payload)
+    refused(payload, FORGED[forge])
+
+
+def test_a_case_of_no_batch_is_one_where_some_are_left_out_alone():
+    payload = payload_of(run_of(ShuffleOnce(7)), "secret order")
+    left_out = payload_of(run_of(ShuffleOnce(7, 5)), "secret order")
+    payload["cases"].insert(0, left_out["cases"][0])
+    refused(payload, "ranges: every position is in the order, got none")
+
+
+@pytest.mark.parametrize("name", ["secret order", "latest uses", "epoch by epoch"])
+def test_missed_epochs_have_the_weight_of_the_spare(name):
+    changes = {} if name == "secret order" else FALLING
+    payload = payload_of(run_of(Reshuffle(7, 5), **changes), name)
+    assert pabi.verify(copy.deepcopy(payload)).ok
+    missed = [case for case in payload["cases"] if None in case["ranges"]]
+    found = sum(Fraction(*case["weight"]) for case in missed if case["ranges"][-1] is None)
+    used = payload["run"].get("steps") or 15
+    assert found == 1 - Fraction(7 * (used % 5 or 5), 40)
+    for case in missed:
+        forged = copy.deepcopy(payload)
+        forged["cases"].remove(case)
+        refused(forged, "ranges")
+        forged = copy.deepcopy(payload)
+        where = payload["cases"].index(case)
+        up = Fraction(*case["weight"]) + Fraction(1, 100)
+        forged["cases"][where]["weight"] = [up.numerator, up.denominator]
+        refused(forged, "weight: expected")
+
+
+def test_bins_that_are_drawn_anew_are_no_bins_that_stay():
+    once = run_of(BallsInBins(7), epochs=2.4, **STEEP)
+    reasons = {
+        "secret order": "under reshuffling",
+        "secret place": "drawn once",
+        "composition": "claim",
+    }
+    for name, reason in reasons.items():
+        payload = payload_of(once, name)
+        payload["run"]["batches"]["redraw"] = "epoch"
+        refused(payload, reason)
+    for other in ("never", 1, None):
+        payload = payload_of(once, "secret order")
+        payload["run"]["batches"]["redraw"] = other
+        refused(payload, "redraw")
+
+
+def test_the_place_in_bins_drawn_anew_does_not_stay_secret():
+    with pytest.raises(NotApplicable, match="a record's place changes every epoch"):
+        secret_order.secret_place(run_of(BallsInBins(7, redraw="epoch")), DELTA)
+
+
+def test_every_step_may_have_a_batch_that_is_too_large():
+    """The failure of bins that are drawn anew counts steps, of bins that stay bins."""
+    n, bins, cap = 40, 6, 20
+    once, anew = (scheme_of(BallsInBins(7, redraw=when), n, cap) for when in ("once", "epoch"))
+    assert type(once) is SecretOnce
+    assert type(anew) is SecretEveryEpoch
+    assert once.tail == anew.tail > 0
+    assert [once.failure(t) for t in (3, 60)] == [bins * once.tail] * 2
+    assert [anew.failure(t) for t in (3, 60)] == [3 * once.tail, 60 * once.tail]
+    run = run_of(BallsInBins(7, redraw="epoch"), n=1000, epochs=10, **STEEP)
+    sizes = run.fractions(1e-6)
+    assert sizes.failure <= 1e-6
+    scheme = scheme_of(run.batches, 1000, sizes.cap)
+    assert 0.99 * sizes.failure <= float(scheme.failure(run.steps)) <= sizes.failure
+
+
+@pytest.mark.parametrize("spare", [-1, 34, 40])
+def test_a_spare_that_leaves_no_batch_is_refused(spare):
+    payload = payload_of(run_of(ShuffleOnce(7, 5)), "secret order")
+    payload["run"]["batches"]["spare"] = spare
+    refused(payload, "spare" if spare != 34 else "size")

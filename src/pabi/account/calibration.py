@@ -25,7 +25,7 @@ from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, TargetUnreachable, must_be, require
 from pabi.numbers.locking import waiting
 from pabi.numbers.showing import exact, plain, shown
-from pabi.tradeoff import Gaussian, Mixture, TradeOff
+from pabi.tradeoff import Gaussian, Mixture, Product, RandomAllocation, TradeOff
 from pabi.tradeoff.guarantee import SEVERAL, Guarantee, require_guarantee, require_same_forgetting
 
 Calibrated = TypeVar("Calibrated", bound=Description)
@@ -234,6 +234,8 @@ class _Search:
 
     def _in_all(self, guarantee: Guarantee) -> float:
         """ε of a candidate together with what is spent."""
+        if isinstance(guarantee.curve, RandomAllocation | Product):
+            self.close = _RELATIVE_COMPOSED
         if self.spent is None:
             return guarantee.epsilon(self.delta)
         curve = self.spent.compose(guarantee.curve)

@@ -76,13 +76,14 @@ _PLACE = 1e-13  # relative: more than the value at a place errs
 _SPREADS = 9.0  # standard deviations that a grid reaches beyond where the sum is read
 _RARE, _PLACES = 0.01, 401  # how many labels have a value that is left out of a spread; points
 _GROWTH = 0.02  # relative: by how much far points of the grid are apart
-_FINE, _ROUGH = 1e-4, 4e-4  # relative: by how much a grid may raise the variance
+_FINE, _ROUGH = 1e-4, 1e-3  # relative: by how much a grid may raise the variance
 _LEAST_SIZE, _GREATEST_SIZE = 1e-4, 8.0  # between which labels are worth hiding
 _LEAST_TILT = 0.01  # for a spread of 1: it keeps what lies outside the window small
 _MOST_POINTS, _COARSER = 1 << 17, 3  # of a transform, and how often a coarser grid is tried
 _SETTLED = 2e-5  # relative: how near to the least ε
 _STATED = 2e-4  # relative: by how much ε is raised
-_POINTS = 24  # of a pair's grid on the scale of its losses
+_RAISED = 5e-4  # relative: by how much δ is, where several are composed
+_POINTS = 16  # of a pair's grid on the scale of its losses
 _FARTHEST = 600.0  # the end of a grid: e^600 is a double
 _ENDS = 1e-19  # the δ at which a pair's grid ends
 
@@ -435,7 +436,7 @@ class RandomAllocation(TradeOff):
         points = math.ceil(_POINTS * math.asinh(end / scale))
         epsilon = scale * np.sinh(np.linspace(0.0, math.asinh(end / scale), points + 1))
         return epsilon, tuple(
-            np.array([self._in_order(gain, e, _ROUGH) for e in epsilon.tolist()])
+            np.array([self._in_order(gain, e, _ROUGH) for e in epsilon.tolist()]) * (1.0 + _RAISED)
             for gain in self._gains
         )
 

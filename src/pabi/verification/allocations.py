@@ -44,7 +44,7 @@ from pabi.verification.products import (
 )
 
 # How far apart places are; how much noise is added, times λ; points of a pair for the spread of its losses.
-_LEVELS = ((0.05, 0.12, 16), (0.03, 0.06, 32), (0.01, 0.03, 48), (0.004, 0.01, 64))
+_LEVELS = ((0.05, 0.12, 16), (0.02, 0.04, 32), (0.01, 0.03, 48), (0.004, 0.01, 64))
 _SPACINGS = 0.05, 0.02, 0.01  # of products: below which the next level is taken
 _NEGLIGIBLE = 1e-4  # of a tail
 _ULP = 2.0**-53

@@ -107,9 +107,8 @@ def _above_cap(run: OrderedRun) -> Fraction:
     cap = batches.cap if isinstance(batches, BallsInBins) else None
     if cap is None:
         return Fraction(0)
-    epochs = 1 if isinstance(run.scheme, SecretOnce) else -(-run.data // run.period)
-    tail = binomial_tail(run.run.n, fmpq(1, run.period), cap - 1)
-    return min(Fraction(1), epochs * run.period * tail)
+    bins = run.period if isinstance(run.scheme, SecretOnce) else run.data
+    return min(Fraction(1), bins * binomial_tail(run.run.n, fmpq(1, run.period), cap - 1))
 
 
 def _named(run: OrderedRun) -> tuple[Names, ...]:

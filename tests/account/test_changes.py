@@ -41,6 +41,10 @@ RUNS = {
     "Poisson": a_run(batches=pabi.Poisson(500, cap=800)),
     "fixed size": a_run(batches=pabi.FixedSize(500)),
     "balls in bins": a_run(batches=pabi.BallsInBins(500)),
+    "bins, every epoch": a_run(
+        batches=pabi.BallsInBins(500, 700, redraw="epoch"), step_size=FALLING
+    ),
+    "some left out": a_run(batches=pabi.Reshuffle(500, spare=200), step_size=FALLING),
     "full": a_run(batches=pabi.FullBatch()),
     "path": a_run(release="path"),
     "momentum": a_run(update=pabi.updates.Momentum()),
@@ -91,6 +95,15 @@ def test_every_change_is_a_run_that_costs_as_much(name):
 
 def by_what(run):
     return {change.what: change for change in run.explain(DELTA).changes}
+
+
+def test_one_order_for_all_epochs_keeps_what_else_is_said():
+    run = RUNS["some left out"]
+    once = by_what(run)["batches=ShuffleOnce(500, spare=200)"].description
+    assert once == replace(run, batches=pabi.ShuffleOnce(500, spare=200))
+    run = RUNS["bins, every epoch"]
+    once = by_what(run)["batches=BallsInBins(500, cap=700)"].description
+    assert once == replace(run, batches=pabi.BallsInBins(500, 700))
 
 
 def test_the_fields_that_change_are_those_that_are_named():

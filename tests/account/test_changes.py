@@ -13,6 +13,7 @@ import pabi
 from pabi.account import changes as module
 from pabi.account.facts.positions import OrderedView
 from pabi.describe.files import from_dict, to_dict
+from support.every_case import every
 
 DELTA = 1e-6
 FALLING = np.linspace(1.0, 0.1, 800)
@@ -97,13 +98,23 @@ def by_what(run):
     return {change.what: change for change in run.explain(DELTA).changes}
 
 
-def test_one_order_for_all_epochs_keeps_what_else_is_said():
-    run = RUNS["some left out"]
-    once = by_what(run)["batches=ShuffleOnce(500, spare=200)"].description
-    assert once == replace(run, batches=pabi.ShuffleOnce(500, spare=200))
-    run = RUNS["bins, every epoch"]
-    once = by_what(run)["batches=BallsInBins(500, cap=700)"].description
-    assert once == replace(run, batches=pabi.BallsInBins(500, 700))
+@every(
+    ("batches", "other", "what"),
+    [
+        (pabi.Reshuffle(500, 200), pabi.ShuffleOnce(500, 200), "ShuffleOnce(500, spare=200)"),
+        (
+            pabi.BallsInBins(500, 700, redraw="epoch"),
+            pabi.BallsInBins(500, 700),
+            "BallsInBins(500, cap=700)",
+        ),
+        (pabi.BallsInBins(500, redraw="epoch"), pabi.BallsInBins(500), "BallsInBins(500)"),
+    ],
+)
+def test_one_order_for_all_epochs_keeps_what_else_is_said(batches, other, what):
+    edit = module._drawn_once(a_run(batches=batches))
+    assert edit.what == f"batches={what}"
+    assert edit.fields == {"batches": other}
+    assert module._drawn_once(a_run(batches=other)) is None
 
 
 def test_the_fields_that_change_are_those_that_are_named():

@@ -127,6 +127,17 @@ def test_sizes_beyond_the_cap_are_not_tried(monkeypatch, cap, most, rising):
     assert (min(asked), max(asked)) == (1, most)
 
 
+@pytest.mark.parametrize("kind", [pabi.ShuffleOnce, pabi.Reshuffle])
+def test_sizes_of_more_than_is_left_are_not_tried(kind):
+    """60 of 100 records left out: no batch has more than 40."""
+    run = a_run(kind(5, spare=60), n=100, epochs=2, noise_std=0.1)
+    least, most = sorted(epsilon(replace(run, batches=kind(size, 60))) for size in (1, 40))
+    assert pabi.calibrate(run, most, DELTA, "size").batches.size in (1, 40)
+    between = pabi.calibrate(run, 0.5 * (least + most), DELTA, "size")
+    assert 1 <= between.batches.size <= 40
+    assert between.batches.spare == 60
+
+
 def test_unreachable_says_what_is_reachable():
     run = a_run()
     for parameter, best in (("epochs", replace(run, epochs=1)), ("size", None)):

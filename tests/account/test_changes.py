@@ -13,6 +13,7 @@ import pabi
 from pabi.account import changes as module
 from pabi.account.facts.positions import OrderedView
 from pabi.describe.files import from_dict, to_dict
+from support.every_case import every
 
 DELTA = 1e-6
 FALLING = np.linspace(1.0, 0.1, 800)
@@ -41,6 +42,10 @@ RUNS = {
     "Poisson": a_run(batches=pabi.Poisson(500, cap=800)),
     "fixed size": a_run(batches=pabi.FixedSize(500)),
     "balls in bins": a_run(batches=pabi.BallsInBins(500)),
+    "bins, every epoch": a_run(
+        batches=pabi.BallsInBins(500, 700, redraw="epoch"), step_size=FALLING
+    ),
+    "some left out": a_run(batches=pabi.Reshuffle(500, spare=200), step_size=FALLING),
     "full": a_run(batches=pabi.FullBatch()),
     "path": a_run(release="path"),
     "momentum": a_run(update=pabi.updates.Momentum()),
@@ -91,6 +96,25 @@ def test_every_change_is_a_run_that_costs_as_much(name):
 
 def by_what(run):
     return {change.what: change for change in run.explain(DELTA).changes}
+
+
+@every(
+    ("batches", "other", "what"),
+    [
+        (pabi.Reshuffle(500, 200), pabi.ShuffleOnce(500, 200), "ShuffleOnce(500, spare=200)"),
+        (
+            pabi.BallsInBins(500, 700, redraw="epoch"),
+            pabi.BallsInBins(500, 700),
+            "BallsInBins(500, cap=700)",
+        ),
+        (pabi.BallsInBins(500, redraw="epoch"), pabi.BallsInBins(500), "BallsInBins(500)"),
+    ],
+)
+def test_one_order_for_all_epochs_keeps_what_else_is_said(batches, other, what):
+    edit = module._drawn_once(a_run(batches=batches))
+    assert edit.what == f"batches={what}"
+    assert edit.fields == {"batches": other}
+    assert module._drawn_once(a_run(batches=other)) is None
 
 
 def test_the_fields_that_change_are_those_that_are_named():

@@ -154,7 +154,7 @@ def test_bins_that_are_drawn_anew_are_no_bins_that_stay():
     reasons = {
         "secret order": "under reshuffling",
         "secret place": "drawn once",
-        "composition": "claim",
+        "composition": "mu",
     }
     for name, reason in reasons.items():
         payload = payload_of(once, name)

@@ -182,6 +182,12 @@ def _refuse_schedules(run: Any, reason: str) -> None:
             raise InvalidInput(field, f"given one per step, it fixes {reason}{hint}")
 
 
+def _composes_allocations(curve: TradeOff) -> bool:
+    """Whether it is composed of random allocations, which takes a second and is read to 1e-3."""
+    factors = curve.factors if isinstance(curve, Product) else ()
+    return any(isinstance(factor, RandomAllocation) for factor, _ in factors)
+
+
 class _Search:
     """Accounts candidates and remembers the least ε."""
 
@@ -234,7 +240,7 @@ class _Search:
 
     def _in_all(self, guarantee: Guarantee) -> float:
         """ε of a candidate together with what is spent."""
-        if isinstance(guarantee.curve, RandomAllocation | Product):
+        if _composes_allocations(guarantee.curve):
             self.close = _RELATIVE_COMPOSED
         if self.spent is None:
             return guarantee.epsilon(self.delta)

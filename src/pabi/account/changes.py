@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from itertools import chain
 from time import perf_counter
@@ -17,6 +17,7 @@ from pabi.account.best import best_guarantee, best_of, outcomes
 from pabi.describe.batches import (
     FAILING,
     BallsInBins,
+    Batches,
     Cyclic,
     FixedSize,
     FreshSubsets,
@@ -167,44 +168,56 @@ def _together(edits: list[_Edit]) -> _Edit | None:
 # The changes, each for the runs that it says something to.
 
 
-def _shuffled_once(run: NoisySGD) -> _Edit | None:
-    spare = 0
+def _drawn_once(run: NoisySGD) -> _Edit | None:
+    """A secret order that every epoch has in common."""
+    batches: Batches
     match run.batches:
         case Reshuffle(size=size, spare=spare):
+            batches = ShuffleOnce(size, spare)
             training = "your loader must shuffle once, not every epoch"
+        case BallsInBins(redraw="epoch"):
+            batches = replace(run.batches, redraw="once")
+            training = "your loader must put every record into a batch once, not every epoch"
         case Cyclic(size=size):
+            batches = ShuffleOnce(size)
             training = "your loader must shuffle once, in secret"
         case Poisson(size=size) | FixedSize(size=size):
+            batches = ShuffleOnce(size)
             training = "your loader must shuffle once, in place of drawing every batch"
         case _:
             return None
-    stated = f"{size}, spare={spare}" if spare else f"{size}"
-    return _Edit(f"batches=ShuffleOnce({stated})", training, {"batches": ShuffleOnce(size, spare)})
+    return _Edit(f"batches={_called(batches)}", training, {"batches": batches})
+
+
+def _called(batches: Batches) -> str:
+    """The constructor's call, with what has to be stated."""
+    own = {f.name: getattr(batches, f.name) for f in fields(batches)}
+    options = [f.name for f in fields(batches) if f.name != "size" and own[f.name] != f.default]
+    stated = [str(own["size"]), *(f"{name}={own[name]!r}" for name in options)]
+    return f"{type(batches).__name__}({', '.join(stated)})"
 
 
 def _binned(run: NoisySGD) -> _Edit | None:
     """Bins that are drawn in every epoch anew: of all batches they hide a record best if steps are seen."""
-    scheme = run.batches
-    if isinstance(scheme, FullBatch) or scheme == BallsInBins(run.batch_size, redraw="epoch"):
+    batches = BallsInBins(run.batch_size, redraw="epoch")
+    if isinstance(run.batches, FullBatch) or run.batches == batches:
         return None
     training = "your loader must put every record into a batch by itself, in every epoch anew"
-    what = f'batches=BallsInBins({run.batch_size}, redraw="epoch")'
-    return _Edit(what, training, {"batches": BallsInBins(run.batch_size, redraw="epoch")})
+    return _Edit(f"batches={_called(batches)}", training, {"batches": batches})
 
 
 def _spared(run: NoisySGD) -> _Edit | None:
     """Records that are left out: at least those that do not fill a batch."""
     match run.batches:
         case ShuffleOnce(size=size, spare=0) | Reshuffle(size=size, spare=0):
-            kind = type(run.batches)
+            size -= run.n % size == 0  # so that there are some
         case _:
             return None
-    size -= run.n % size == 0  # so that there are some
     if size < 1 or not (spare := run.n % size):
         return None
+    batches = type(run.batches)(size, spare=spare)
     training = "your loader must leave out the records that do not fill a batch (drop_last)"
-    what = f"batches={kind.__name__}({size}, spare={spare})"
-    return _Edit(what, training, {"batches": kind(size, spare=spare)})
+    return _Edit(f"batches={_called(batches)}", training, {"batches": batches})
 
 
 def _nonexpansive(run: NoisySGD, delta: float) -> _Edit | None:
@@ -303,7 +316,7 @@ _BLOCKING: tuple[Callable[[NoisySGD, float], _Edit | None], ...] = (
 )
 # What helps whatever the loss is, and if every iterate is shown.
 _OF_ANY_LOSS: tuple[Callable[[NoisySGD], _Edit | None], ...] = (_binned, _spared)
-_RULES: tuple[Callable[[NoisySGD], _Edit | None], ...] = (_constant, _shuffled_once, _cooled)
+_RULES: tuple[Callable[[NoisySGD], _Edit | None], ...] = (_constant, _drawn_once, _cooled)
 
 # Every analysis of a description side by side, with its result or the reason why it does not apply.
 

@@ -458,6 +458,9 @@ class RandomAllocation(TradeOff):
     def _rdp(self, order: float) -> float:
         return self._seen._rdp(order)
 
+    def __str__(self) -> str:
+        return f"one of {sum(self.counts)} secret batches"
+
     def _fields(self) -> dict[str, Any]:
         return {
             "shares": list(self.shares),

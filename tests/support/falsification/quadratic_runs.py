@@ -136,18 +136,20 @@ def secret_laws(found: Quadratic) -> list[Gaussians]:
     later = np.append(np.cumprod(a[:0:-1])[::-1], 1.0)
     out = run.batches.spare / run.n  # of the records, which move nothing
     share = [run.batch_size / run.n] * (batches - 1)
-    share += [1.0 - sum(share) - out, out]
-    moved = [float(later @ found.uses(j)) for j in range(batches)] + [0.0]
+    share.append(1.0 - sum(share) - out)
+    share, beside = ([*share, out], [0.0]) if out else (share, [])
+    moved = [float(later @ found.uses(j)) for j in range(batches)] + beside
     if run.batches.kind == "shuffle_once":
         weights, sums = np.array(share), np.array(moved)
     else:
         epochs = -(-run.steps // batches)
         each = np.arange(run.steps) // batches
         place = [
-            [float(later @ np.where(each == e, found.uses(j), 0.0)) for j in range(batches)] + [0.0]
+            [float(later @ np.where(each == e, found.uses(j), 0.0)) for j in range(batches)]
+            + beside
             for e in range(epochs)
         ]
-        every = list(itertools.product(range(batches + 1), repeat=epochs))
+        every = list(itertools.product(range(len(share)), repeat=epochs))
         weights = np.array([math.prod(share[j] for j in js) for js in every])
         sums = np.array([sum(place[e][j] for e, j in enumerate(js)) for js in every])
     std = math.sqrt(float(later**2 @ stds**2))

@@ -59,13 +59,13 @@ def _run(run: NoisySGD, delta: float, position: int | None) -> Guarantee:
             curve = Gaussian(max(spoken_of))
         case SecretOrder():
             # A record may keep its place in the secret order: some are used once more than others, or never.
-            curve = _kept(run, order) if order.once else Gaussian(_redrawn(run, end).mu)
+            curve = _by_own_place(run, order) if order.once else Gaussian(_redrawn(run, end).mu)
         case _:
             assert_never(order)
     return promised(RunProof(NAME, run, curve, position=position), SOURCE, hidden=False)
 
 
-def _kept(run: NoisySGD, order: SecretOrder) -> TradeOff:
+def _by_own_place(run: NoisySGD, order: SecretOrder) -> TradeOff:
     """What a record pays on average that keeps its place, or is in no batch at all."""
     every = _by_place(run, run.data_steps)
     mus, shares = [p.mu for p in every], [order.share(p.first, p.last) for p in every]

@@ -95,7 +95,13 @@ def test_one_row_each_is_what_it_was_without_users():
     assert one.guarantee.epsilon(1e-3) == other.guarantee.epsilon(1e-3)
 
 
-@every("batches", [ShuffleOnce(5), Poisson(5), pabi.Reshuffle(5), Cyclic(5)])
+@every(
+    "batches",
+    [
+        *(ShuffleOnce(5), Poisson(5), pabi.Reshuffle(5), Cyclic(5)),
+        pabi.BallsInBins(5, redraw="epoch"),
+    ],
+)
 def test_every_scheme_draws_users(batches):
     """Almost without noise the sum over an epoch of ones is that of the users with rows."""
     loss = Loss.convex(1.0, gradient_bound=1.0)

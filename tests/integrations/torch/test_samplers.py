@@ -268,17 +268,18 @@ def test_a_sampler_remembers_that_it_was_seeded():
     assert not other.state_dict()["secret"]
 
 
-STATE = {"batches": {"kind": "reshuffle", "size": 3, "spare": 0}, "n": 9, "secret": True}
-GOOD = {**STATE, "order": list(range(9)), "used": 1}
+FIRST = ReshuffleSampler(9, 3).state_dict()
+GOOD = {**FIRST, "order": list(range(9)), "used": 1}
 SPOILT = [
     *({**GOOD, "order": order} for order in (None, [0] * 9, [0, 1], "012345678", [0.0] * 9)),
     {**GOOD, "order": [2**80, *range(1, 9)]},
     *({**GOOD, "used": used} for used in (-1, 3, 1.0, True, None, 0)),
     {**GOOD, "n": 10},
-    {**GOOD, "batches": {"kind": "shuffle_once", "size": 3, "spare": 0}},
-    {**GOOD, "batches": {"kind": "reshuffle", "size": 3, "spare": 1}},
+    {**GOOD, "batches": ShuffleOnceSampler(9, 3).state_dict()["batches"]},
+    {**GOOD, "batches": ReshuffleSampler(9, 3, spare=1).state_dict()["batches"]},
     {**GOOD, "more": 0},
-    *(STATE, {}, None),
+    {name: value for name, value in GOOD.items() if name != "order"},
+    *({}, None, []),
 ]
 
 

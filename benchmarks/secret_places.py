@@ -1,8 +1,8 @@
 """Exact worlds against what a secret batch is said to be worth if every output is released (theory, 6.3).
 
-In a world a few records are cut into two or three batches, by bins or by a permutation that leaves one out, once
-or twice. Every record's contribution is a number in [-1, 1] that depends on the outputs so far. All ways to cut
-are enumerated, and δ is integrated on a grid. A bound is refuted where δ is above it.
+In a world a few records are cut into two or three batches, by bins or by a permutation that leaves one out,
+once or twice. Every record's contribution is a number in [-1, 1] that depends on the outputs so far. All ways
+to cut are enumerated, and δ is integrated on a grid. A bound is refuted where δ is above it.
 
     python benchmarks/secret_places.py --instances 2000 --seed 0
 """
@@ -79,13 +79,13 @@ KINDS = (
     Kind(True, 2, 1, passes=2),
     Kind(True, 2, 1, passes=2, fresh=True),
 )
-POINTS = {2: 141, 3: 61, 4: 31}  # of a grid in so many dimensions
+POINTS = {2: 161, 3: 81, 4: 35}  # of a grid in so many dimensions
 
 
 @dataclass(frozen=True)
 class World:
-    """Contributions at every step after every sign of the outputs so far, the last record's on both data sets:
-    `tables[k]`: (2^k, records + 1), of which the last column is the record on the other data set."""
+    """Contributions at every step, after every sign of the outputs so far. `tables[k]`: (2^k, records + 1), in
+    the first column of the first record, in the last one of it on the other data set."""
 
     kind: Kind
     sigma: float
@@ -119,21 +119,22 @@ class World:
         """(orders, ε): δ between the two data sets, integrated on a grid."""
         kind, steps = self.kind, len(self.tables)
         largest = float(kind.records)
-        axis = np.linspace(
-            -largest - REACH * self.sigma, largest + REACH * self.sigma, POINTS[steps]
-        )
-        cell = (float(axis[1] - axis[0]) / self.sigma) ** steps
-        one, other = (self._density(axis, column) for column in (0, kind.records))
+        step = 2.0 * (largest + REACH * self.sigma) / POINTS[steps]
+        places = step * np.arange(-(POINTS[steps] // 2) - 0.5, POINTS[steps] // 2 + 1.0)
+        # Where a contribution changes is midway between two points of a grid.
+        axes = [places + (t - round(t / step) * step) for t in self.thresholds.tolist()]
+        cell = (step / self.sigma) ** steps
+        one, other = (self._density(axes, column) for column in (0, kind.records))
         kappa = np.exp(np.array(EPSILONS))
         pairs = ((one, other), (other, one))
         return np.array(
             [[float(np.maximum(p - x * q, 0.0).sum()) * cell for x in kappa] for p, q in pairs]
         )
 
-    def _density(self, axis: Array, column: int) -> Array:
+    def _density(self, axes: list[Array], column: int) -> Array:
         """The density of the outputs, with this column for the contributions of the first record."""
         steps, total = len(self.tables), 0.0
-        signs = [(axis > t).astype(int) for t in self.thresholds]
+        signs = [(axis > t).astype(int) for axis, t in zip(axes, self.thresholds, strict=True)]
         for probability, cut in self.kind.cuts():
             density: Array = np.ones(())
             before = np.zeros((), dtype=int)
@@ -146,7 +147,7 @@ class World:
                 table = self.tables[k]
                 columns = [column if i == 0 else i for i in taken]
                 sums = table[:, columns].sum(axis=1)[before]
-                z = (axis - sums[..., None]) / self.sigma
+                z = (axes[k] - sums[..., None]) / self.sigma
                 density = density[..., None] * np.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
                 before = 2 * before[..., None] + signs[k]
             total = total + probability * density

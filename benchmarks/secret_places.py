@@ -84,7 +84,7 @@ POINTS = {2: 161, 3: 81, 4: 35}  # of a grid in so many dimensions
 
 @dataclass(frozen=True)
 class World:
-    """Contributions at every step, after every sign of the outputs so far. `tables[k]`: (2^k, records + 1), in
+    """Contributions at every step, after every sign of the outputs so far. `tables[k]` (2^k, records + 1): in
     the first column of the first record, in the last one of it on the other data set."""
 
     kind: Kind

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pabi.showing import shown
 from pabi.tradeoff import RandomAllocation
 
 Array = NDArray[np.float64]
@@ -180,7 +181,7 @@ def main() -> None:
         print(
             f"{'shuffle' if kind.displaces else 'bins':8} {kind.batches} batches of {kind.size}, "
             f"{kind.passes} passes{' anew' if kind.fresh else ''}: {options.instances} worlds, "
-            f"{violations} above the bound, {near} above .9 of it, largest {largest:.4f}",
+            f"{violations} above the bound, {near} above .9 of it, largest {shown(largest, 4)}",
             flush=True,
         )
 

@@ -194,7 +194,9 @@ def test_the_order_of_a_fit_is_that_of_its_requests(tmp_path):
 def test_an_order_that_is_redrawn_is_caught(monkeypatch, tmp_path):
     """By the order itself: no release is known to show that it was drawn again."""
     rows = engine.batch_rows
-    monkeypatch.setattr(engine, "batch_rows", lambda run, source, secret: rows(run, source, None))
+    monkeypatch.setattr(
+        engine, "batch_rows", lambda run, source, secret=None, *more: rows(run, source, None, *more)
+    )
     assert kept_orders(tmp_path) < 3  # three of five with probability 10⁻¹⁰
 
 

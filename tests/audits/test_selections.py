@@ -15,6 +15,7 @@ import pabi
 from pabi.audits import audit_outputs
 from pabi.execute.checkpoint import TrialLaw
 from pabi.learn import PrivateLogisticRegression, PrivateSearchCV
+from pabi.learn import search as trials
 from support.computed_once import computed_once
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -84,18 +85,18 @@ def fitted(label, **options):
 def quick(monkeypatch):
     """Plans are computed once, and so is the fit of a trial: what differs are its data and its noise."""
     computed_once(monkeypatch)
-    fit, made = PrivateSearchCV._fitted, []
+    fit, made = trials._Trials._fitted, []
 
-    def drawn(self, sized, tables, source, generator):
-        made or made.append(fit(self, sized, tables, source, generator))
+    def drawn(self, place, generator):
+        made or made.append(fit(self, place, generator))
         model = copy.copy(made[0])
-        run, pulls = model.run_, 2.0 * np.asarray(tables.y) - 1.0
-        gradient = -run.clip_norm / run.n * float(pulls @ tables.X[:, 0])
+        run, pulls = model.run_, 2.0 * np.asarray(self.tables.y) - 1.0
+        gradient = -run.clip_norm / run.n * float(pulls @ self.tables.X[:, 0])
         noise = run.noise_std * generator.standard_normal()
         model.coef_ = np.array([[-run.step_size * (gradient + noise)]])
         return model
 
-    monkeypatch.setattr(PrivateSearchCV, "_fitted", drawn)
+    monkeypatch.setattr(trials._Trials, "_fitted", drawn)
     yield
     made.clear()
 

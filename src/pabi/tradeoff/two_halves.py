@@ -203,7 +203,7 @@ class _Enclosed:
         if (self.near > far - 1 or self.half.most < math.inf) and self.ratio(far) <= self.level:
             # The supremum is beyond that.
             return self.rest * gaussian.normal_tail(far) + self.tail(far, 1)
-        places = self.around()
+        places = self.bracket()
         if places is None:
             return arb(1)
         low, high = places
@@ -214,7 +214,7 @@ class _Enclosed:
         density = self.seen(low, 2)[0] * (-(low**2) / 2).exp() if falls else 1
         return value + (high - low) * density * (self.level - self.ratio(low))
 
-    def around(self) -> tuple[Any, Any] | None:
+    def bracket(self) -> tuple[Any, Any] | None:
         """Places between which the likelihood ratio is e^ε, if they are found."""
         z, ends = self.near, []
         (p, p_slope), (q, q_slope) = self.seen(z, 1), self.seen(z, 2)

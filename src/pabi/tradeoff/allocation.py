@@ -78,7 +78,7 @@ _RARE, _PLACES = 0.01, 401  # how many labels have a value that is left out of a
 _GROWTH = 0.02  # relative: by how much far points of the grid are apart
 _FINE, _ROUGH = 1e-4, 1e-3  # relative: by how much a grid may raise the variance
 _LEAST_SIZE, _GREATEST_SIZE = 1e-4, 8.0  # between which labels are worth hiding
-_LEAST_TILT = 0.01  # for a spread of 1: it keeps what lies outside the window small
+_LEAST_TILT = 1e-4  # for a spread of 1: it keeps what lies outside the window small
 _MOST_POINTS, _COARSER = 1 << 17, 3  # of a transform, and how often a coarser grid is tried
 _SETTLED = 2e-5  # relative: how near to the least ε
 _STATED = 2e-4  # relative: by how much ε is raised
@@ -217,6 +217,8 @@ def _spread(gain: Gain, labels: Sequence[Labels], epsilon: float) -> float:
 def _excess(gain: Gain, labels: Sequence[Labels], epsilon: float, tolerance: float) -> float:
     """An upper bound on E(Σ w_j·Y_j + w_0·(1 - κ))⁺ at `epsilon` ≥ 0."""
     spread, rise = _spread(gain, labels, epsilon), math.expm1(epsilon)
+    if spread == 0.0:  # hardly any label has a value
+        return math.inf
     heaviest, count = max(one.weight for one in labels), sum(one.count for one in labels)
     reach = _SPREADS * spread
     window = _Window(rise + reach, heaviest * (1.0 + rise) + reach)

@@ -81,9 +81,15 @@ def _secret(run: NoisySGD) -> SecretOrder:
             )
         case _:
             assert_never(order)
-    if run.adjacency == "replace_one" and run.gradient_sensitivity is not None:
+    if run.gradient_sensitivity is None:
+        return order
+    if run.adjacency == "replace_one":
         raise NotApplicable(
             "the stated sensitivity says how far two records are apart, not what one of them moves"
+        )
+    if isinstance(order.sizes, FixedSizes):
+        raise NotApplicable(
+            "the stated sensitivity says nothing of the records whose places the record takes"
         )
     return order
 
@@ -103,7 +109,9 @@ def _factors(run: NoisySGD, order: SecretOrder, displaces: bool) -> Counter[Trad
 
     # What one record moves by itself is what it moves if its neighbour is zero.
     epochs = _by_epoch(replace(run, adjacency="zero_out"), order)
-    factors = Counter(factor(batches) for batches, times in epochs for _ in range(times))
+    factors: Counter[TradeOff] = Counter()
+    for batches, times in epochs:
+        factors[factor(batches)] += times
     if not any(isinstance(curve, RandomAllocation) for curve in factors):
         raise NotApplicable(
             "every place of the permutation is in some batch: with one spare place the order would hide"

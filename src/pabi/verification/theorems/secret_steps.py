@@ -40,8 +40,10 @@ def _ordered(run: OrderedRun, payload: Payload) -> Proven:
                 raise Refused("gradient_sensitivity: it does not say what one record moves")
         case _:
             assert_never(run.neighbours)
-    alone = OrderedRun(replace(run.run, adjacency="zero_out"), run.scheme)
     displaces = type(run.run.batches) is not BallsInBins
+    if displaces and run.run.gradient_sensitivity is not None:
+        raise Refused("gradient_sensitivity: it says nothing of the records that are displaced")
+    alone = OrderedRun(replace(run.run, adjacency="zero_out"), run.scheme)
     factors = [
         _factor(labels, times, opposite, displaces) for labels, times in _drawn(alone) if labels
     ]

@@ -109,6 +109,8 @@ def test_sizes_beyond_the_cap_are_not_tried(monkeypatch, cap, most, rising):
     asked = []
 
     class Cost:
+        curve = None
+
         def __init__(self, size):
             self.size = size
 

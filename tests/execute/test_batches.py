@@ -100,7 +100,7 @@ def test_spare_records_are_the_last_of_the_permutation(kind, n, size, spare):
         left_out.append(frozenset(range(n)) - set(itertools.chain(*epoch)))
         assert left_out[-1] == set(order.secret[drawn:].tolist())
     assert (len(set(left_out)) == 1) is (kind is pabi.ShuffleOnce)
-    with pytest.raises(pabi.InvalidInput, match="size"):
+    with pytest.raises(pabi.InvalidInput, match="spare"):
         run_of(n, kind(size, n))
 
 

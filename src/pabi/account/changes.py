@@ -149,9 +149,9 @@ def _edits(run: NoisySGD, delta: float) -> tuple[_Edit | None, Iterator[_Edit]]:
     alone = (edit for rule in _OF_ANY_LOSS if (edit := rule(run)) is not None)
     others = (edit for rule in _RULES if (edit := rule(run)) is not None)
     if first is None:
-        return None, chain(alone, others)
+        return None, chain(others, alone)
     both = ([first, edit] for edit in others if not first.fields.keys() & edit.fields.keys())
-    return first, chain(alone, (edit for pair in both if (edit := _together(pair)) is not None))
+    return first, chain((edit for pair in both if (edit := _together(pair)) is not None), alone)
 
 
 def _together(edits: list[_Edit]) -> _Edit | None:
@@ -314,7 +314,7 @@ _BLOCKING: tuple[Callable[[NoisySGD, float], _Edit | None], ...] = (
     _smoothed,
     _nonexpansive,
 )
-# What helps whatever the loss is, and if every iterate is shown.
+# What helps whatever the loss is, and if every iterate is shown. It takes longest to account for.
 _OF_ANY_LOSS: tuple[Callable[[NoisySGD], _Edit | None], ...] = (_binned, _spared)
 _RULES: tuple[Callable[[NoisySGD], _Edit | None], ...] = (_constant, _drawn_once, _cooled)
 

@@ -106,7 +106,8 @@ def delta_of_many(groups, epsilon, opposite, displaces, order, step, points=1 <<
     """About δ at ε ≥ 0 of groups (weight of a label, size, count), by convolution on a grid.
 
     Values go to the two grid points around them, so that means are kept. Those above the end of the grid
-    are moved there; what their mean loses is added in the end. Absolute errors are about 1e-14."""
+    are moved there; what their mean loses is added in the end. So far below its end nothing matters.
+    Absolute errors are about 1e-14."""
     transform, lost = np.ones(points // 2 + 1, dtype=complex), 0.0
     end = points // 2
     for weight, size, count in groups:
@@ -114,7 +115,7 @@ def delta_of_many(groups, epsilon, opposite, displaces, order, step, points=1 <<
         y = weight * y / step
         over = y > end / 2
         lost += count * step * float(p[over] @ (y[over] - end / 2))
-        y = np.where(over, end / 2, y)
+        y = np.where(over, end / 2, np.maximum(y, -end / 2))
         floor = np.floor(y)
         up = y - floor
         i = floor.astype(int) % points

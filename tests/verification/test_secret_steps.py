@@ -92,7 +92,7 @@ def test_laws_of_few_labels(opposite, displaces):
             # `p` are the masses of losses under the first data set.
             gain = np.maximum(-np.expm1(epsilon - law.y), 0.0)
             found = float(law.p @ gain) + law.infinity
-            assert least * (1.0 - 1e-9) <= found <= 1.02 * least + 1e-7
+            assert least * (1.0 - 1e-9) <= found <= (1.15 if displaces else 1.07) * least + 1e-7
 
 
 # Honest certificates.
@@ -148,6 +148,9 @@ RUNS = {
     "large": {"epochs": 4, "noise_multiplier": 1.0, **REPLACED},
     "large, zeroed": {"noise_multiplier": 0.4, "batches": pabi.BallsInBins(500)},
     "seen": {"epochs": 16, "noise_multiplier": 1.0},
+    "far in sight": {"epochs": 16, "noise_multiplier": 0.3},
+    "one step": {"epochs": None, "steps": 1},
+    "next to nothing": {"noise_multiplier": 1e6},
 }
 
 
@@ -324,7 +327,7 @@ def test_the_failure_of_a_cap_cannot_be_left_out():
     payload = payload_of("capped")
     failure = payload["claim"]["product"]["failure"]
     assert failure > 0.0
-    for less in (0.0, failure / 2.0, failure * (1.0 - 1e-9)):
+    for less in (0.0, failure / 2.0, failure * (1.0 - 1e-6)):
         changed = copy.deepcopy(payload)
         changed["claim"]["product"]["failure"] = less
         assert not pabi.verify(changed).ok

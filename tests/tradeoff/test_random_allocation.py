@@ -277,11 +277,11 @@ def test_with_a_gaussian_beside_it(opposite):
 
 def shown(share, size, count, epsilon, opposite):
     """max P(A) − e^ε·Q(A) over events that some output exceeds x, for bins."""
-    x = np.linspace(-8.0, 12.0, 4001)
+    x = np.linspace(-4.0, 12.0, 4001)
     quiet = np.log1p(-ndtr(-x))
 
     def some(mean):
-        label = np.log1p(-ndtr(mean * size - x))
+        label = np.log1p(-np.minimum(ndtr(mean * size - x), 1.0 - 1e-15))
         return share * -np.expm1((count - 1) * quiet + label) - (1.0 - share) * np.expm1(
             count * quiet
         )
@@ -291,13 +291,13 @@ def shown(share, size, count, epsilon, opposite):
 
 
 EXTREMES = list(
-    itertools.product((1, 3, 100, 10**6), (1e-4, 0.01, 1.0, 3.0), (1e-12, 1e-3, 1.0), KINDS)
+    itertools.product((1, 100, 10**6), (1e-4, 0.01, 1.0, 8.0), (1e-12, 1e-3, 1.0))
 )
 
 
-@every("count, size, share, kind", EXTREMES)
-def test_extremes(count, size, share, kind):
-    opposite, displaces = kind
+@pytest.mark.parametrize(("opposite", "displaces"), KINDS)
+@every("count, size, share", EXTREMES)
+def test_extremes(count, size, share, opposite, displaces):
     begin = time.process_time()
     curve = RandomAllocation([share], [size], [count], opposite, displaces)
     for delta in (1e-12, 0.5):

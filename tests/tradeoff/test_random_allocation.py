@@ -245,7 +245,10 @@ def test_the_way_through_json(curve):
 @pytest.mark.parametrize("mu", [0.2, 1.0, 3.0])
 def test_one_label_for_sure_is_a_gaussian(mu):
     for opposite in (False, True):
-        curve, gaussian = RandomAllocation([1.0], [mu], [1], opposite), Gaussian((1 + opposite) * mu)
+        curve, gaussian = (
+            RandomAllocation([1.0], [mu], [1], opposite),
+            Gaussian((1 + opposite) * mu),
+        )
         assert curve.epsilon(1e-5) == pytest.approx(gaussian.epsilon(1e-5), rel=3e-4)
         assert curve.delta(0.5) == pytest.approx(gaussian.delta(0.5), rel=1e-3)
         assert curve.delta(0.5) >= gaussian.delta(0.5) * (1.0 - 1e-12)
@@ -290,9 +293,7 @@ def shown(share, size, count, epsilon, opposite):
     return float((some(1.0) - np.exp(epsilon) * other).max())
 
 
-EXTREMES = list(
-    itertools.product((1, 100, 10**6), (1e-4, 0.01, 1.0, 8.0), (1e-12, 1e-3, 1.0))
-)
+EXTREMES = list(itertools.product((1, 100, 10**6), (1e-4, 0.01, 1.0, 8.0), (1e-12, 1e-3, 1.0)))
 
 
 @pytest.mark.parametrize(("opposite", "displaces"), KINDS)

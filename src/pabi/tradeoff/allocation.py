@@ -75,6 +75,8 @@ _TAIL = 4e-16  # relative: more than a normal probability errs
 _PLACE = 1e-13  # relative: more than the value at a place errs
 _SPREADS = 9.0  # standard deviations that a grid reaches beyond where the sum is read
 _RARE, _PLACES = 0.01, 401  # how many labels have a value that is left out of a spread; points
+_HARDLY = 0.01  # of the largest value
+_MANY = 100  # labels: a grid for fewer is as fine
 _GROWTH = 0.02  # relative: by how much far points of the grid are apart
 _FINE, _ROUGH = 1e-4, 1e-3  # relative: by how much a grid may raise the variance
 _LEAST_SIZE, _GREATEST_SIZE = 1e-4, 8.0  # between which labels are worth hiding
@@ -217,14 +219,14 @@ def _spread(gain: Gain, labels: Sequence[Labels], epsilon: float) -> float:
 def _excess(gain: Gain, labels: Sequence[Labels], epsilon: float, tolerance: float) -> float:
     """An upper bound on E(Σ w_j·Y_j + w_0·(1 - κ))⁺ at `epsilon` ≥ 0."""
     spread, rise = _spread(gain, labels, epsilon), math.expm1(epsilon)
-    if spread == 0.0:  # hardly any label has a value
-        return math.inf
     heaviest, count = max(one.weight for one in labels), sum(one.count for one in labels)
+    spread = spread or _HARDLY * (rise + heaviest)  # 0 where hardly any label has a value
     reach = _SPREADS * spread
     window = _Window(rise + reach, heaviest * (1.0 + rise) + reach)
     at = (1.0 - math.fsum(one.weight * one.count for one in labels)) * rise
     at -= _PLACE * (1.0 + rise)
-    step = max(spread * math.sqrt(6.0 * tolerance / count), sum(window) / _MOST_POINTS)
+    step = spread * math.sqrt(6.0 * tolerance / max(count, _MANY))
+    step = max(step, sum(window) / _MOST_POINTS)
     for _ in range(_COARSER):
         tick()
         laws = [_law(gain, one, epsilon, step, window) for one in labels]

@@ -44,7 +44,7 @@ from pabi.verification.products import (
 )
 
 # How far apart places are; how much noise is added, times λ; points of a pair for the spread of its losses.
-_LEVELS = ((0.05, 0.12, 16), (0.02, 0.04, 32), (0.01, 0.03, 48), (0.004, 0.01, 64))
+_LEVELS = ((0.05, 0.12, 16), (0.02, 0.04, 32), (0.01, 0.01, 48), (0.004, 0.002, 64))
 _SPACINGS = 0.05, 0.02, 0.01  # of products: below which the next level is taken
 _NEGLIGIBLE = 1e-4  # of a tail
 _ULP = 2.0**-53
@@ -54,10 +54,12 @@ _REACH = 9.5  # of places, beyond the largest move
 _FAR = 10.0  # spreads of the sum that matter on either side
 _RARE = 4.0  # standard deviations within which the spread is looked at
 _SMALL = 36.0  # nats: what aliases and what lies beyond the last frequency are smaller by
-_TILTS = 1e-4, 1e4  # times the inverse of the spread: between which λ is sought
+_TILTS, _STRIDE = (1e-4, 1e3), 0.5  # over the spread: between which λ is sought; in logarithms
 _MOST_FREQUENCIES = 400_000
 _LEAST, _GREATEST = 1e-5, 9.0  # sizes that are looked at here
 _FARTHEST = 300.0
+_ABOVE = 1.0 + 1e-9  # relative: more than the largest sum is off by
+_LOOSE = 1e-6  # more than the logarithm of Chernoff's bound is off by
 _CLOSE = 1e-4
 
 
@@ -261,7 +263,8 @@ class Orders:
         spacing, self.noise, self.points = _LEVELS[min(level, len(_LEVELS) - 1)]
         sides = _SIDES[allocation.opposite, allocation.displaces]
         self.sides = [(Side(*above), Side(*below)) for above, below in sides]
-        self.places = [_Places(one, spacing) for one in allocation.labels]
+        self.allocation, self.composed = allocation, composed(allocation)
+        self.places = [_Places(one, spacing) for one in allocation.labels if self.composed]
         # Of this sign or the other, where shares add to a little more than 1.
         self.rest = 1.0 - math.fsum(one.weight * one.count for one in self.places)
         self._deltas: dict[tuple[int, float], float] = {}
@@ -274,8 +277,29 @@ class Orders:
         """An upper bound on δ at ε ≥ 0 in one order."""
         if (order, epsilon) not in self._deltas:
             in_time()
-            self._deltas[order, epsilon] = min(1.0, self._delta(*self.sides[order], epsilon))
+            most = self._seen(epsilon)
+            if self.composed:
+                most = min(most, self._delta(*self.sides[order], epsilon))
+            self._deltas[order, epsilon] = min(1.0, most)
         return self._deltas[order, epsilon]
+
+    def _seen(self, epsilon: float) -> float:
+        """δ with the place in sight, which is no less."""
+        times = 2 if self.allocation.opposite else 1
+        with ctx.workprec(BITS):
+            total: Any = arb(0)
+            kappa = arb(epsilon).exp()
+            for one in self.allocation.labels:
+                if math.isinf(one.size):
+                    return 1.0
+                mu, root = times * arb(one.size), arb(2).sqrt()
+                share = arb(one.share.numerator) / one.share.denominator
+                if mu > 0:
+                    near, far = (
+                        ((arb(epsilon) / mu + s * mu / 2) / root).erfc() / 2 for s in (-1, 1)
+                    )
+                    total += share * (near - kappa * far)
+            return max(0.0, _up(total))
 
     def _delta(self, above: Side, below: Side, epsilon: float) -> float:
         kappa, rise = math.exp(epsilon), math.expm1(epsilon)
@@ -333,12 +357,16 @@ class _Total:
     def excess(self) -> float:
         """An upper bound on E(S − t)⁺."""
         power, at, square = self.power, self.at, self.square
+        if at > math.fsum(n * float(y.max()) for y, _, n in self.laws) * _ABOVE:
+            return 0.0
         base = self.log_moment(power)
+        # x⁺ ≤ e^(λx)/(eλ): close where t is so far out that an inversion would take too long.
+        chernoff = _power(base - power * at - 1.0 - math.log(power) + _LOOSE)
         step = 2.0 * math.pi / self._period(base)
-        last = math.ceil(math.sqrt(2.0 * _SMALL / square) / step)
-        if last > _MOST_FREQUENCIES:
-            return math.inf
-        omega: Array = step * np.arange(last + 1.0)
+        last = math.sqrt(2.0 * _SMALL) / (step * math.sqrt(square)) if square > 0.0 else math.inf
+        if not last < _MOST_FREQUENCIES:
+            return chernoff
+        omega: Array = step * np.arange(math.ceil(last) + 1.0)
         s = power + 1j * omega
         size = -0.5 * square * omega**2 - 2.0 * np.log(np.abs(s))
         angle = square * power * omega - 2.0 * np.angle(s)
@@ -349,11 +377,16 @@ class _Total:
         log_scale = base - power * at
         rounding = slack + 16.0 + 8.0 * (abs(base) + power * abs(at) + power * power * square)
         log_scale += _ULP * rounding
-        return math.exp(log_scale) * total if log_scale < _FARTHEST else math.inf
+        return float(min(chernoff, _power(log_scale) * total))
 
     def _tilt(self) -> float:
         """About the λ of the least bound e^(K(λ) − λt)/(eλ)."""
-        grid = np.geomspace(_TILTS[0] / self.spread, _TILTS[1] / self.spread, 40).tolist()
+        # What S can exceed t by may be far less than its spread.
+        room = math.fsum(n * float(y.max()) for y, _, n in self.laws) - self.at
+        room = min(self.spread, room) if room > _VALUE * self.spread else self.spread
+        least, most = _TILTS[0] / self.spread, _TILTS[1] / room
+        count = math.ceil(math.log(most / least) / _STRIDE) + 1
+        grid = np.geomspace(least, most, count).tolist()
         bounds = [self.log_moment(x) - x * self.at - math.log(x) for x in grid]
         return float(grid[min(range(len(grid)), key=bounds.__getitem__)])
 
@@ -391,6 +424,10 @@ def _law_below(x: Array, y: Array, losses: Array) -> Law:
     masses = x[at[1:]] * np.maximum(np.diff(slopes), 0.0)
     masses += 8.0 * _ULP * x[at[1:]] * (np.abs(slopes[:-1]) + np.abs(slopes[1:]))
     return Law(losses[at[1:]], masses, float(y[at[-1]]), 1, turns=False)
+
+
+def _power(x: float) -> float:
+    return math.exp(x) if x < _FARTHEST else math.inf
 
 
 def _doubles(balls: Sequence[Any]) -> Array:

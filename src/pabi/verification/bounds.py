@@ -172,8 +172,6 @@ class JointBound:
                 if gaussians.delta(enough) <= rest:
                     return enough
         elif not any(math.isinf(max(f.mu, *f.sizes)) for f in sampled):
-            if not all(map(allocations.composed, allocated)):
-                return math.inf
             if self._advantage(sampled, secret, rest) <= rest:
                 return 0.0
             every = [(f, f.times) for f in sampled] + list(secret.items())

@@ -51,6 +51,8 @@ def _descriptions():
         ),
         "shuffled, some left out": _small(pabi.ShuffleOnce(4, spare=3), **zeroed),
         "reshuffled, some left out": _small(pabi.Reshuffle(4, spare=3)),
+        "bins, replaced": _small(pabi.BallsInBins(4, 9), adjacency="replace_one", noise_std=2.0),
+        "part of a shuffle": _small(pabi.Reshuffle(4), epochs=None, steps=2, noise_std=2.0),
         "reshuffled": _small(pabi.Reshuffle(4), step_size=np.linspace(0.5, 0.1, 9)),
         "fixed size": _small(pabi.FixedSize(4), diameter=2.0),
         "poisson": drawn,

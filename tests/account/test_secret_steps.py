@@ -1,0 +1,248 @@
+"""Secret steps: which labels a run has, what they are worth, and which runs have none."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import pabi
+from pabi import BallsInBins, NotApplicable, Reshuffle, ShuffleOnce
+from pabi.account.analyses import secret_steps
+from pabi.account.best import outcomes
+from pabi.tradeoff import Gaussian, Product, RandomAllocation
+from support.every_case import every
+
+DELTA = 1e-5
+EPSILONS = (0.0, 0.1, 0.5, 1.0)
+
+
+def run(**changes):
+    fields = {
+        "loss": pabi.Loss.unknown(),
+        "n": 1000,
+        "batches": BallsInBins(100),
+        "epochs": 1,
+        "step_size": 0.1,
+        "clip_norm": 1.0,
+        "noise_multiplier": 2.0,
+        "adjacency": "zero_out",
+    }
+    return pabi.NoisySGD(**{**fields, **changes})
+
+
+def curve_of(**changes):
+    return secret_steps.apply(run(**changes), DELTA).curve
+
+
+def factors_of(**changes):
+    """[(factor, times)], of an allocation alone as well."""
+    curve = curve_of(**changes)
+    return list(curve.factors) if isinstance(curve, Product) else [(curve, 1)]
+
+
+def labels_of(curve):
+    """Sorted (size, share of a label, count)."""
+    groups = zip(curve.sizes, curve.shares, curve.counts, strict=True)
+    return sorted((a, w / n, n) for w, a, n in ((w, a, n) for a, w, n in groups))
+
+
+def near(*labels):
+    return [pytest.approx(label, rel=1e-9) for label in labels]
+
+
+# Labels.
+
+
+@pytest.mark.parametrize(("adjacency", "opposite"), [("zero_out", False), ("replace_one", True)])
+def test_bins_of_one_epoch(adjacency, opposite):
+    curve = curve_of(adjacency=adjacency)
+    assert (curve.opposite, curve.displaces) == (opposite, False)
+    assert labels_of(curve) == near((0.5, 0.1, 10))
+
+
+def test_bins_are_seen_again_in_every_epoch():
+    assert labels_of(curve_of(epochs=4)) == near((1.0, 0.1, 10))
+    late = labels_of(curve_of(epochs=2.6))
+    assert late == near((math.sqrt(0.5), 0.1, 4), (math.sqrt(0.75), 0.1, 6))
+
+
+def test_bins_that_are_not_reached():
+    curve = curve_of(epochs=0.5)
+    assert labels_of(curve) == near((0.5, 0.1, 5))
+    assert math.fsum(curve.shares) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize("adjacency", ["zero_out", "replace_one"])
+def test_bins_drawn_anew(adjacency):
+    ((full, times), (part, once)) = sorted(
+        factors_of(batches=BallsInBins(100, redraw="epoch"), epochs=3.4, adjacency=adjacency),
+        key=lambda factor: -factor[1],
+    )
+    assert (times, once) == (3, 1)
+    assert labels_of(full) == near((0.5, 0.1, 10))
+    assert labels_of(part) == near((0.5, 0.1, 4))
+
+
+def test_a_short_last_batch():
+    """It is divided by the size of the others, and less likely."""
+    curve = curve_of(batches=Reshuffle(300, spare=50))
+    assert curve.displaces
+    assert labels_of(curve) == near((0.5, 0.05, 1), (0.5, 0.3, 3))
+
+
+@pytest.mark.parametrize("batches", [Reshuffle(100, spare=1), ShuffleOnce(100, spare=1)])
+def test_a_spare_place(batches):
+    changes = {"batches": batches, "n": 1001, "epochs": 3}
+    ((curve, times),) = factors_of(**changes)
+    size, expected = (0.5, 3) if batches.kind == "reshuffle" else (math.sqrt(0.75), 1)
+    assert times == expected
+    assert labels_of(curve) == near((size, 100.0 / 1001.0, 10))
+
+
+def test_an_epoch_of_a_shuffle_that_ends_early_has_spare_places():
+    """The full one before it is in sight."""
+    factors = dict(factors_of(batches=Reshuffle(100), epochs=1.5))
+    (seen,) = [f for f in factors if isinstance(f, Gaussian)]
+    assert seen.mu == pytest.approx(0.5)
+    (curve,) = [f for f in factors if isinstance(f, RandomAllocation)]
+    assert labels_of(curve) == near((0.5, 0.1, 5))
+
+
+def test_noise_that_varies():
+    noise = [2.0] * 10 + [4.0] * 5 + [2.0] * 5
+    varied = {"epochs": None, "steps": 20, "noise_multiplier": noise}
+    assert labels_of(curve_of(**varied)) == near(
+        (math.sqrt(0.3125), 0.1, 5), (math.sqrt(0.5), 0.1, 5)
+    )
+    # An epoch drawn anew counts as one of its least noise.
+    ((curve, times),) = factors_of(batches=BallsInBins(100, redraw="epoch"), **varied)
+    assert times == 2
+    assert labels_of(curve) == near((0.5, 0.1, 10))
+
+
+def test_many_sizes_are_rounded_up_to_a_few():
+    noise = np.linspace(2.0, 3.0, 10).tolist()
+    curve = curve_of(epochs=None, steps=10, noise_multiplier=noise)
+    assert len(set(curve.sizes)) <= 8
+    assert sum(curve.counts) == 10
+    assert math.fsum(curve.shares) == pytest.approx(1.0)
+    found = sorted(a for a, _, n in labels_of(curve) for _ in range(n))
+    exact = sorted(1.0 / x for x in noise)
+    assert all(a >= b * (1.0 - 1e-12) for a, b in zip(found, exact, strict=True))
+    assert found[-1] == pytest.approx(exact[-1], rel=1e-9)
+    assert max(a / b for a, b in zip(found, exact, strict=True)) <= 1.5 ** (1.0 / 7.0) * 1.0001
+
+
+def test_a_cap_may_fail():
+    capped = curve_of(batches=BallsInBins(100, 150))
+    failure = capped.failure
+    assert 1e-6 < failure < 1e-4
+    anew = curve_of(batches=BallsInBins(100, 150, redraw="epoch"), epochs=3).failure
+    assert anew == pytest.approx(3.0 * failure, rel=1e-9)
+    assert capped.epsilon(DELTA) > curve_of().epsilon(DELTA)
+    assert capped.epsilon(failure / 2.0) == math.inf
+
+
+# Refusals.
+
+
+@every(
+    "changes, why",
+    [
+        ({"batches": pabi.Cyclic(100)}, "fixed order"),
+        ({"batches": pabi.FullBatch()}, "fixed order"),
+        ({"batches": pabi.Poisson(100)}, "drawn afresh"),
+        ({"batches": pabi.FixedSize(100)}, "drawn afresh"),
+        ({"batches": Reshuffle(100)}, "spare"),
+        ({"batches": ShuffleOnce(100), "epochs": 3}, "spare"),
+        (
+            {
+                "adjacency": "replace_one",
+                "clip_norm": None,
+                "gradient_sensitivity": 1.0,
+                "noise_multiplier": None,
+                "noise_std": 0.1,
+            },
+            "stated sensitivity",
+        ),
+    ],
+)
+def test_runs_without_secret_steps(changes, why):
+    with pytest.raises(NotApplicable, match=why):
+        secret_steps.apply(run(**changes), DELTA)
+
+
+def test_bare_iterations_have_none():
+    with pytest.raises(NotApplicable):
+        secret_steps.apply(pabi.NoisyIteration(0.9, 1.0, 2.0, steps=30), DELTA)
+
+
+# What is proven.
+
+
+def proven(of, name):
+    (found,) = [one.guarantee for one in outcomes(of, DELTA) if one.name == name]
+    return found
+
+
+@pytest.mark.parametrize("adjacency", ["zero_out", "replace_one"])
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"epochs": 4},
+        {"epochs": 0.5},
+        {"epochs": 2.6},
+        {"batches": BallsInBins(100, redraw="epoch"), "epochs": 2},
+        {"batches": Reshuffle(100), "epochs": 0.5, "noise_multiplier": 4.0},
+        {"noise_multiplier": 0.2},
+        {"epochs": 16, "noise_multiplier": 1.0},
+    ],
+    ids=str,
+)
+def test_never_above_composition(changes, adjacency):
+    description = run(adjacency=adjacency, **changes)
+    secret, known = (proven(description, name) for name in ("secret steps", "composition"))
+    for delta in (1e-2, DELTA):
+        assert secret.epsilon(delta) <= known.epsilon(delta) * (1.0 + 3e-4) + 1e-9
+    for epsilon in EPSILONS:
+        assert secret.delta(epsilon) <= known.delta(epsilon) * (1.0 + 2e-3)
+    assert description.guarantee(DELTA).epsilon(DELTA) <= known.epsilon(DELTA) * (1.0 + 1e-9)
+
+
+@pytest.mark.parametrize("epochs", [1, 3.4])
+def test_more_is_revealed_by_more_steps_and_less_noise(epochs):
+    here = curve_of(epochs=epochs).epsilon(DELTA)
+    assert here < curve_of(epochs=epochs + 0.2).epsilon(DELTA) or epochs == 1
+    assert here < curve_of(epochs=epochs, noise_multiplier=1.9).epsilon(DELTA)
+    assert here < curve_of(epochs=epochs, batches=BallsInBins(200)).epsilon(DELTA)
+    assert here < curve_of(epochs=epochs, adjacency="replace_one").epsilon(DELTA)
+
+
+@pytest.mark.parametrize("adjacency", ["zero_out", "replace_one"])
+def test_it_is_worth_as_much_for_the_path_as_for_the_last_iterate(adjacency):
+    last, path = (run(adjacency=adjacency, release=what) for what in ("last", "path"))
+    assert path.guarantee(DELTA).method == "secret steps"
+    assert path.guarantee(DELTA).epsilon(DELTA) == last.guarantee(DELTA).epsilon(DELTA)
+    assert secret_steps.apply(path, DELTA).curve == secret_steps.apply(last, DELTA).curve
+
+
+def test_a_hidden_path_may_be_worth_more():
+    """Of a strongly convex loss, many epochs."""
+    convex = {"loss": pabi.Loss.logistic(1.0, l2=0.5), "epochs": 100, "step_size": 0.5}
+    last, path = run(**convex), run(**convex, release="path")
+    hidden = last.guarantee(DELTA)
+    assert hidden.method not in ("secret steps", "composition")
+    assert hidden.epsilon(DELTA) < secret_steps.apply(last, DELTA).epsilon(DELTA)
+    assert hidden.epsilon(DELTA) < path.guarantee(DELTA).epsilon(DELTA)
+
+
+def test_what_the_guarantee_rests_on():
+    guarantee = run().guarantee(DELTA)
+    assert guarantee.method == "secret steps"
+    assert "Theorem 53" in guarantee.source
+    assert any("secret" in sentence for sentence in guarantee.assumptions)
+    shuffled = run(batches=Reshuffle(100), epochs=0.5, noise_multiplier=4.0).guarantee(DELTA)
+    assert "Theorem 54" in shuffled.source

@@ -1,0 +1,372 @@
+"""Secret steps: what the checker makes of them, what it asks for and what it refuses."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import json
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import pabi
+from pabi.account.analyses import secret_steps
+from pabi.tradeoff import RandomAllocation
+from pabi.verification import allocations
+from pabi.verification.allocations import Allocation, LabelGroup, Orders
+from support.allocations import KINDS, delta_of_few, orders
+from support.every_case import every
+
+DELTA = 1e-5
+
+# Sizes and weights of one to three labels.
+FEW = [
+    ((1.0,), (1.0,)),
+    ((0.3,), (0.6,)),
+    ((0.05, 0.05), (0.5, 0.5)),
+    ((1.2, 0.3), (0.2, 0.7)),
+    ((0.4, 0.2, 0.4), (0.3, 0.3, 0.3)),
+]
+# Levels of Orders: by how much δ may be above the truth.
+LEVELS = ((0, 0.12), (1, 0.04), (2, 0.03), (3, 0.02))
+
+
+def allocation(sizes, weights, opposite, displaces):
+    labels = [LabelGroup(Fraction(w), a, 1) for a, w in zip(sizes, weights, strict=True)]
+    return Allocation(tuple(labels), opposite, displaces)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("level", "loose"), LEVELS)
+@pytest.mark.parametrize(("opposite", "displaces"), KINDS)
+def test_delta_of_few_labels_at_every_level(opposite, displaces, level, loose):
+    """In either order: never below the truth, and for bins a little above it.
+
+    Displaced records are hidden well among many only."""
+    for sizes, weights in FEW:
+        found = Orders(allocation(sizes, weights, opposite, displaces), level)
+        for order in orders(opposite):
+            for epsilon in (0.0, 0.1, 0.7, 2.0):
+                least = delta_of_few(
+                    weights, sizes, epsilon, opposite, displaces, order, (20000, 1500, 100)
+                )
+                delta = found.delta(order, epsilon)
+                assert delta >= least * (1.0 - 1e-9)
+                if least > 1e-7 and not displaces:
+                    assert delta <= (1.0 + loose) * least + 1e-10
+
+
+@every(
+    "opposite, displaces, groups",
+    [
+        (*kind, groups)
+        for kind in KINDS
+        for groups in ([(0.99, 0.5, 100)], [(0.999, 0.3, 10)], [(0.5, 0.4, 9), (0.4, 0.2, 40)])
+    ],
+)
+def test_many_labels_against_the_accountant(opposite, displaces, groups):
+    """Which computes on grids of its own kind: neither is far below the other."""
+    shares, sizes, counts = zip(*groups, strict=True)
+    curve = RandomAllocation(shares, sizes, counts, opposite, displaces)
+    labels = tuple(LabelGroup(Fraction(w), a, n) for w, a, n in groups)
+    found = Orders(Allocation(labels, opposite, displaces), 2)
+    for epsilon in (0.0, 0.5 * curve.epsilon(DELTA), curve.epsilon(DELTA)):
+        assert found.worst(epsilon) == pytest.approx(curve.delta(epsilon), rel=1e-2)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("opposite", "displaces"), KINDS)
+def test_finer_laws_are_nearer(opposite, displaces):
+    """What is left at infinite losses is next to nothing at every spacing."""
+    laws = allocations.laws_of(allocation((0.4, 0.8), (0.3, 0.6), opposite, displaces))
+    for spacing in (0.1, 0.03, 0.015):
+        assert all(law.infinity <= 1e-6 for law in laws(1e-9, spacing))
+
+
+@pytest.mark.parametrize(("opposite", "displaces"), KINDS)
+def test_laws_of_few_labels(opposite, displaces):
+    """Their δ at every ε of either sign is above the truth."""
+    sizes, weights = (0.4, 0.8), (0.3, 0.6)
+    forth, back = allocations.laws_of(allocation(sizes, weights, opposite, displaces))(1e-9, 0.1)
+    last = len(orders(opposite)) - 1
+    for law, order in ((forth, 0), (back, last)):
+        for epsilon in (-1.0, -0.2, 0.0, 0.3, 1.0, 2.0):
+            # The accountant's δ(−ε) = 1 − e^−ε + e^−ε·δ(ε) of the other order.
+            way = order if epsilon >= 0.0 else last - order
+            least = delta_of_few(weights, sizes, abs(epsilon), opposite, displaces, way)
+            if epsilon < 0.0:
+                least = -math.expm1(epsilon) + math.exp(epsilon) * least
+            # `p` are the masses of losses under the first data set.
+            gain = np.maximum(-np.expm1(epsilon - law.y), 0.0)
+            found = float(law.p @ gain) + law.infinity
+            assert found >= least * (1.0 - 1e-9)
+            if least > 1e-4 and not displaces:
+                assert found <= 1.2 * least
+
+
+# Honest certificates.
+
+
+def run(**changes):
+    fields = {
+        "loss": pabi.Loss.unknown(),
+        "n": 1000,
+        "batches": pabi.BallsInBins(100),
+        "epochs": 1,
+        "step_size": 0.1,
+        "clip_norm": 1.0,
+        "noise_multiplier": 2.0,
+        "adjacency": "zero_out",
+    }
+    return pabi.NoisySGD(**{**fields, **changes})
+
+
+def varied(steps, values=(2.0, 2.5)):
+    """Noise that takes these values in turn, from one pass to the next."""
+    return {
+        "epochs": None,
+        "steps": steps,
+        "noise_multiplier": [values[k // 10 % len(values)] for k in range(steps)],
+    }
+
+
+REPLACED = {"adjacency": "replace_one"}
+RUNS = {
+    "bins": {},
+    "bins, replaced": REPLACED,
+    "four epochs": {"epochs": 4},
+    "part of an epoch": {"epochs": 2.6},
+    "never reached": {"epochs": 0.5},
+    "never reached, replaced": {"epochs": 0.5, **REPLACED},
+    "capped": {"batches": pabi.BallsInBins(100, 200)},
+    "capped, replaced": {"batches": pabi.BallsInBins(100, 200), **REPLACED},
+    "varied": varied(30),
+    "half a shuffle": {"batches": pabi.Reshuffle(100), "epochs": 0.5, "noise_multiplier": 4.0},
+    "half a shuffle once, replaced": {
+        "batches": pabi.ShuffleOnce(100),
+        "epochs": 0.5,
+        "noise_multiplier": 4.0,
+        **REPLACED,
+    },
+    "a shuffle and a half": {
+        "batches": pabi.Reshuffle(100),
+        "epochs": 1.5,
+        "noise_multiplier": 4.0,
+    },
+    "path": {"release": "path"},
+    "large": {"epochs": 4, "noise_multiplier": 1.0, **REPLACED},
+    "large, zeroed": {"noise_multiplier": 0.4, "batches": pabi.BallsInBins(500)},
+    "seen": {"epochs": 16, "noise_multiplier": 1.0},
+    "far in sight": {"epochs": 16, "noise_multiplier": 0.3},
+    "one step": {"epochs": None, "steps": 1},
+    "next to nothing": {"noise_multiplier": 1e6},
+}
+
+
+@functools.cache
+def guarantee_of(name):
+    return secret_steps.apply(run(**RUNS[name]), DELTA)
+
+
+def payload_of(name):
+    return json.loads(guarantee_of(name).certificate.to_json())
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_what_is_proven_is_accepted(name):
+    guarantee = guarantee_of(name)
+    assert guarantee.method == "secret steps"
+    verdict = pabi.verify(guarantee.to_json())
+    assert verdict.ok, verdict.reason
+    assert verdict.adjacency == guarantee.adjacency
+    assert verdict.assumptions == guarantee.assumptions
+    assert pabi.verify(payload_of(name)).ok
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", ["bins", "bins, replaced", "part of an epoch", "half a shuffle"])
+def test_the_reading_is_near_the_checkers_own(name):
+    """A reading below what the checker finds, or a share of it, is refused."""
+    payload = payload_of(name)
+    stated = payload["reading"]["epsilon"]
+    for factor in (0.0, 0.5, 0.98):
+        payload["reading"]["epsilon"] = factor * stated
+        assert not pabi.verify(payload).ok
+    payload["reading"]["epsilon"] = 1.01 * stated
+    assert pabi.verify(payload).ok
+
+
+# Forgeries.
+
+
+def curve_of(payload):
+    """The claimed allocation, alone or in a product."""
+    curve = payload["claim"]["product"]
+    factors = [f for f in curve.get("factors", [curve]) if f["kind"] == "random_allocation"]
+    return factors[0]
+
+
+def smaller(payload):
+    curve_of(payload)["sizes"][-1] *= 1.0 - 1e-9
+
+
+def rarer(payload):
+    curve_of(payload)["shares"][-1] *= 1.0 - 1e-9
+
+
+def more_labels(payload):
+    curve_of(payload)["counts"][-1] += 1
+
+
+def nothing_moved(payload):
+    curve_of(payload)["sizes"][-1] = 0.0
+
+
+def one_sided(payload):
+    curve_of(payload)["opposite"] = not curve_of(payload)["opposite"]
+
+
+def displacing(payload):
+    curve_of(payload)["displaces"] = not curve_of(payload)["displaces"]
+
+
+def shuffled(payload):
+    payload["run"]["batches"] = {"kind": "shuffle_once", "size": 100}
+
+
+def drawn(payload):
+    payload["run"]["batches"] = {"kind": "poisson", "size": 100}
+
+
+def in_order(payload):
+    payload["run"]["batches"] = {"kind": "cyclic", "size": 100}
+
+
+def larger_batches(payload):
+    payload["run"]["batches"]["size"] = 200
+
+
+def fewer_records(payload):
+    payload["run"]["n"] = 500
+
+
+def another_epoch(payload):
+    payload["run"]["epochs"] += 1
+
+
+def less_noise(payload):
+    payload["run"]["noise_multiplier"] *= 1.0 - 1e-9
+
+
+def longer(payload):
+    payload["run"]["steps"] = payload["run"].get("steps", 10) + 10
+
+
+def by_users(payload):
+    payload["run"]["unit"] = payload["unit"] = "user"
+
+
+def other_neighbours(payload):
+    other = {"zero_out": "replace_one", "replace_one": "zero_out"}[payload["adjacency"]]
+    payload["run"]["adjacency"] = payload["adjacency"] = other
+
+
+def known_change(payload):
+    payload["run"]["gradient_sensitivity"] = 1.0
+
+
+def as_composition(payload):
+    payload["theorem"] = "composition"
+
+
+CHANGES = (
+    smaller,
+    rarer,
+    more_labels,
+    nothing_moved,
+    one_sided,
+    displacing,
+    shuffled,
+    drawn,
+    in_order,
+    larger_batches,
+    fewer_records,
+    less_noise,
+    longer,
+    other_neighbours,
+    as_composition,
+)
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_is_not_proven_is_refused(change):
+    payload = payload_of("bins")
+    change(payload)
+    verdict = pabi.verify(payload)
+    assert not verdict.ok
+    assert verdict.reason
+
+
+@pytest.mark.parametrize(
+    "change", [smaller, rarer, more_labels, one_sided, displacing, shuffled, known_change]
+)
+def test_what_is_not_proven_of_replaced_records_is_refused(change):
+    payload = payload_of("bins, replaced")
+    change(payload)
+    assert not pabi.verify(payload).ok
+
+
+@pytest.mark.parametrize("name", ["half a shuffle", "half a shuffle once, replaced"])
+@pytest.mark.parametrize("change", [smaller, rarer, more_labels, one_sided, displacing])
+def test_what_is_not_proven_of_shuffles_is_refused(name, change):
+    payload = payload_of(name)
+    change(payload)
+    assert not pabi.verify(payload).ok
+
+
+def test_other_flags_are_refused():
+    for name in ("opposite", "displaces"):
+        for value in (0, None, "false"):
+            payload = payload_of("bins")
+            curve_of(payload)[name] = value
+            assert not pabi.verify(payload).ok
+
+
+def test_the_failure_of_a_cap_cannot_be_left_out():
+    payload = payload_of("capped")
+    failure = payload["claim"]["product"]["failure"]
+    assert failure > 0.0
+    for less in (0.0, failure / 2.0, failure * (1.0 - 1e-6)):
+        changed = copy.deepcopy(payload)
+        changed["claim"]["product"]["failure"] = less
+        assert not pabi.verify(changed).ok
+    # A lower cap is exceeded more often.
+    payload["run"]["batches"]["cap"] = 190
+    assert not pabi.verify(payload).ok
+
+
+def test_claims_that_reveal_more_are_accepted():
+    """Larger sizes and shares, fewer labels and a larger ε follow from what is proven."""
+    payload = payload_of("part of an epoch")
+    curve = curve_of(payload)
+    assert len(curve["sizes"]) == 2
+    curve["sizes"] = [max(curve["sizes"])] * 2
+    payload["reading"]["epsilon"] *= 1.5
+    assert pabi.verify(payload).ok
+
+
+def test_covering_takes_every_label_once():
+    half = LabelGroup(Fraction(1, 2), 1.0, 5)
+    small = LabelGroup(Fraction(1, 2), 0.5, 5)
+    both = Allocation((half, small), False, False)
+    assert both.covers(both)
+    assert Allocation((half, half), False, False).covers(both)
+    assert not both.covers(Allocation((half, half), False, False))
+    assert not Allocation((half,), False, False).covers(both)
+    assert not both.covers(both._replace(opposite=True))
+    assert not both.covers(both._replace(displaces=True))
+    likelier = LabelGroup(Fraction(3, 4), 1.0, 5)
+    assert Allocation((likelier, small), False, False).covers(both)
+    assert not Allocation((likelier,), False, False).covers(both)

@@ -53,6 +53,7 @@ bench: .venv/ready
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/schedules.py
 	$(BIN)/python benchmarks/erm.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/tightness.py
+	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/networks.py
 	OMP_NUM_THREADS=1 $(BIN)/python benchmarks/large.py
 	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python benchmarks/explorer.py
 	$(BIN)/python benchmarks/reproduction.py

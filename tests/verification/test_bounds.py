@@ -39,7 +39,9 @@ ONE = {
     Selections: Selections((Selection(GAUSSIAN, 10.0, 0.5, 1),)),
     GroupFactors: GroupFactors((AdjacentChain(LINK, 3, 1),)),
     SecretMixtures: SecretMixtures.single(((Fraction(1, 2), 0.5), (Fraction(1, 2), 1.0)), False),
-    Allocations: Allocations((Allocation((LabelGroup(Fraction(3, 4), 0.5, 9),), False, True, 2),)),
+    Allocations: Allocations(
+        (Allocation((LabelGroup(Fraction(3, 4), (0.5,), 9),), False, True, 2),)
+    ),
 }
 MORE = {
     Gaussians: Gaussians(((Fraction(1, 2), 0.5), (Fraction(1, 2), 2.0))),
@@ -52,7 +54,7 @@ MORE = {
     Selections: Selections((Selection(GAUSSIAN, 20.0, 0.75, 2),)),
     GroupFactors: GroupFactors((AdjacentChain(LINK, 4, 2),)),
     SecretMixtures: SecretMixtures.single(((Fraction(1, 4), 0.25), (Fraction(3, 4), 2.0)), True),
-    Allocations: Allocations((Allocation((LabelGroup(Fraction(1), 0.25, 9),), True, False, 3),)),
+    Allocations: Allocations((Allocation((LabelGroup(Fraction(1), (0.25,), 9),), True, False, 3),)),
 }
 
 

@@ -34,7 +34,7 @@ LEVELS = ((0, 0.12), (1, 0.04), (2, 0.03), (3, 0.02))
 
 
 def allocation(sizes, weights, opposite, displaces):
-    labels = [LabelGroup(Fraction(w), a, 1) for a, w in zip(sizes, weights, strict=True)]
+    labels = [LabelGroup(Fraction(w), (a,), 1) for a, w in zip(sizes, weights, strict=True)]
     return Allocation(tuple(labels), opposite, displaces)
 
 
@@ -70,7 +70,7 @@ def test_many_labels_against_the_accountant(opposite, displaces, groups):
     """Which computes on grids of its own kind: neither is far below the other."""
     shares, sizes, counts = zip(*groups, strict=True)
     curve = RandomAllocation(shares, sizes, counts, opposite, displaces)
-    labels = tuple(LabelGroup(Fraction(w), a, n) for w, a, n in groups)
+    labels = tuple(LabelGroup(Fraction(w), (a,), n) for w, a, n in groups)
     found = Orders(Allocation(labels, opposite, displaces), 2)
     for epsilon in (0.0, 0.5 * curve.epsilon(DELTA), curve.epsilon(DELTA)):
         assert found.worst(epsilon) == pytest.approx(curve.delta(epsilon), rel=1e-2)
@@ -358,8 +358,8 @@ def test_claims_that_reveal_more_are_accepted():
 
 
 def test_covering_takes_every_label_once():
-    half = LabelGroup(Fraction(1, 2), 1.0, 5)
-    small = LabelGroup(Fraction(1, 2), 0.5, 5)
+    half = LabelGroup(Fraction(1, 2), (1.0,), 5)
+    small = LabelGroup(Fraction(1, 2), (0.5,), 5)
     both = Allocation((half, small), False, False)
     assert both.covers(both)
     assert Allocation((half, half), False, False).covers(both)
@@ -367,6 +367,6 @@ def test_covering_takes_every_label_once():
     assert not Allocation((half,), False, False).covers(both)
     assert not both.covers(both._replace(opposite=True))
     assert not both.covers(both._replace(displaces=True))
-    likelier = LabelGroup(Fraction(3, 4), 1.0, 5)
+    likelier = LabelGroup(Fraction(3, 4), (1.0,), 5)
     assert Allocation((likelier, small), False, False).covers(both)
     assert not Allocation((likelier,), False, False).covers(both)

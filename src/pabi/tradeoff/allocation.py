@@ -243,6 +243,16 @@ def _excess(gain: Gain, labels: Sequence[Labels], epsilon: float, tolerance: flo
     return value + math.fsum(one.count * law.lost for law, one in zip(laws, labels, strict=True))
 
 
+def _each(sizes: float | Sequence[float]) -> tuple[float, ...]:
+    """Those of a group in every draw."""
+    return (sizes,) if isinstance(sizes, float | int | str) else tuple(sizes)
+
+
+def _shown(sizes: list[float]) -> float | tuple[float, ...]:
+    """The inverse."""
+    return tuple(sizes) if sizes[1:] else sizes[0]
+
+
 class _Above(Discrete):
     """A pair of finitely many outcomes that reveals no less, of which nothing follows from below."""
 
@@ -263,7 +273,8 @@ class RandomAllocation(TradeOff):
 
     A label is drawn, and only its own outputs are moved, by `size` standard deviations in all. Labels of one
     group have the same size and probability; with what is left of 1 nothing is moved. The function is a bound
-    for all movements that depend on earlier outputs, and of balls in bins the best one.
+    for all movements that depend on earlier outputs, and of balls in bins the best one. How far labels move
+    their outputs may depend on a draw that everybody sees.
 
     Readings are computed by transforms on grids that err upwards, and ε is raised by a further 2e-4
     (relative). From below they are 0. Where the largest size is below 1e-4 or above 8, the place is taken to
@@ -273,8 +284,8 @@ class RandomAllocation(TradeOff):
     ----------
     shares : sequence of float
         The probability of each group of labels, > 0; they sum to at most 1.
-    sizes : sequence of float
-        a ≥ 0 of each group.
+    sizes : sequence of float, or of sequences of float
+        a ≥ 0 of each group, or one for each of several equally likely draws.
     counts : sequence of int
         How many labels are in each group, from 1 to 10⁹.
     opposite : bool
@@ -288,7 +299,7 @@ class RandomAllocation(TradeOff):
     """
 
     shares: tuple[float, ...]
-    sizes: tuple[float, ...]
+    sizes: tuple[float | tuple[float, ...], ...]
     counts: tuple[int, ...]
     opposite: bool
     displaces: bool
@@ -298,21 +309,27 @@ class RandomAllocation(TradeOff):
     def __init__(
         self,
         shares: Sequence[float],
-        sizes: Sequence[float],
+        sizes: Sequence[float | Sequence[float]],
         counts: Sequence[int],
         opposite: bool = False,
         displaces: bool = False,
     ) -> None:
-        groups = (tuple(shares), tuple(sizes), tuple(counts))
+        groups = (tuple(shares), tuple(map(_each, sizes)), tuple(counts))
         require(
             len({len(group) for group in groups}) == 1 and bool(groups[0]),
             "shares",
             f"expected one share, size and count a group, got {tuple(map(len, groups))}",
         )
+        draws = {len(one) for one in groups[1]}
+        require(
+            len(draws) == 1 and 0 not in draws,
+            "sizes",
+            f"expected as many for every group, got {sorted(draws)}",
+        )
         keep(
             self,
             shares=tuple(NONNEGATIVE("shares", x) for x in groups[0]),
-            sizes=tuple(nonnegative("sizes", x) for x in groups[1]),
+            sizes=tuple(_shown([nonnegative("sizes", x) for x in one]) for one in groups[1]),
             counts=tuple(integer("counts", x, at_least=1, at_most=10**9) for x in groups[2]),
             opposite=flag("opposite", opposite),
             displaces=flag("displaces", displaces),
@@ -362,16 +379,31 @@ class RandomAllocation(TradeOff):
     @cached_property
     def _seen(self) -> Gaussian | Mixture:
         """With the place in sight, which reveals no less."""
-        apart = 2.0 if self.opposite else 1.0
+        return self._in_sight(*self._drawn_sizes)
+
+    def _in_sight(self, *draws: Sequence[float]) -> Gaussian | Mixture:
+        """What draws reveal with the place in sight."""
+        apart, n = 2.0 if self.opposite else 1.0, len(draws)
         rest = max(0.0, 1.0 - math.fsum(self.shares))
-        return average([0.0, *(apart * a for a in self.sizes)], [rest, *self.shares])
+        means = [apart * a for sizes in draws for a in sizes]
+        return average([0.0, *means], [rest, *(share / n for share in self.shares * n)])
 
     @cached_property
-    def _labels(self) -> tuple[Labels, ...]:
-        """The labels that move something; none where their place is taken to be seen."""
-        if not _LEAST_SIZE <= max(self.sizes) <= _GREATEST_SIZE:
+    def _draws(self) -> tuple[tuple[Gaussian | Mixture, tuple[Labels, ...]], ...]:
+        """Of every draw, what it reveals with the place in sight, and the labels that move something; none
+        where their place is taken to be seen."""
+        draws = self._drawn_sizes
+        return tuple((self._in_sight(sizes), self._labels(sizes)) for sizes in draws)
+
+    @property
+    def _drawn_sizes(self) -> tuple[tuple[float, ...], ...]:
+        """Those of all groups, for every draw."""
+        return tuple(zip(*map(_each, self.sizes), strict=True))
+
+    def _labels(self, sizes: Sequence[float]) -> tuple[Labels, ...]:
+        if not _LEAST_SIZE <= max(sizes) <= _GREATEST_SIZE:
             return ()
-        groups = zip(self.shares, self.sizes, self.counts, strict=True)
+        groups = zip(self.shares, sizes, self.counts, strict=True)
         return tuple(
             Labels(share / n * (1.0 + _ROUNDED), max(a, _LEAST_SIZE), n)
             for share, a, n in groups
@@ -382,12 +414,23 @@ class RandomAllocation(TradeOff):
         return max(self._in_order(gain, epsilon, _FINE) for gain in self._gains)
 
     def _in_order(self, gain: Gain, epsilon: float, tolerance: float) -> float:
-        """δ at `epsilon` ≥ 0 in one order of the data sets."""
-        seen = self._seen._delta(epsilon)
-        if not self._labels or epsilon > _FARTHEST or seen == 0.0:
+        """δ at `epsilon` ≥ 0 in one order of the data sets, the mean over all draws."""
+        deltas = [self._drawn(*draw, gain, epsilon, tolerance) for draw in self._draws]
+        return math.fsum(deltas) / len(deltas) * (1.0 + _ROUNDED) if deltas[1:] else deltas[0]
+
+    def _drawn(
+        self,
+        in_sight: TradeOff,
+        labels: Sequence[Labels],
+        gain: Gain,
+        epsilon: float,
+        tolerance: float,
+    ) -> float:
+        seen = in_sight.delta(epsilon)
+        if not labels or epsilon > _FARTHEST or seen == 0.0:
             return seen
         try:
-            return min(seen, _excess(gain, self._labels, epsilon, tolerance))
+            return min(seen, _excess(gain, labels, epsilon, tolerance))
         except MemoryError:
             return seen
 
@@ -468,7 +511,10 @@ class RandomAllocation(TradeOff):
     def _fields(self) -> dict[str, Any]:
         return {
             "shares": list(self.shares),
-            "sizes": [encode(a) for a in self.sizes],
+            "sizes": [
+                encode(one) if isinstance(one, float) else list(map(encode, one))
+                for one in self.sizes
+            ],
             "counts": list(self.counts),
             "opposite": self.opposite,
             "displaces": self.displaces,
@@ -480,6 +526,6 @@ class RandomAllocation(TradeOff):
         groups = {name: fields.pop(name) for name in names}
         for name, group in groups.items():
             require(isinstance(group, list), name, f"expected a list, got {group!r}")
-        sizes = [decode("sizes", a) for a in groups["sizes"]]
+        sizes = [[decode("sizes", a) for a in _each(one)] for one in groups["sizes"]]
         flags = fields.pop("opposite"), fields.pop("displaces")
         return cls(groups["shares"], sizes, groups["counts"], *flags)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -21,11 +22,13 @@ from numpy.typing import NDArray
 from pabi.numbers.locking import tick, ticking
 from pabi.numbers.rounding import MANY_ROUNDINGS, Array, bisected, mean
 from pabi.tradeoff.grids import Losses
+from pabi.tradeoff.pairs import Indices
 
 Complex = NDArray[np.complex128]
 
 MOST_POINTS = 1 << 24
 _OUTSIDE = 1e-9  # tilted mass that may lie outside the window
+_ROUNDED = 0.05  # nats: more than K errs where it is only about right
 _ULP = 2.0**-53
 _GREATEST = 700.0  # whose power of e is a double
 _ODD = (1, 3, 5, 9, 15, 25, 27, 45, 75, 81)
@@ -63,17 +66,20 @@ class Sum:
             t.count * _log_moment(t.losses.p, self.grid(t), power) for t in ticking(self.terms)
         )
 
+    @cached_property
+    def _joined(self) -> _Joined:
+        likely = [term.losses.p > 0.0 for term in self.terms]
+        grids = [self.grid(term)[here] for term, here in zip(self.terms, likely, strict=True)]
+        p = [term.losses.p[here] for term, here in zip(self.terms, likely, strict=True)]
+        lengths = np.array([y.size for y in grids])
+        counts = np.array([float(term.count) for term in self.terms])
+        begins = np.cumsum(lengths) - lengths
+        return _Joined(np.concatenate(p), np.concatenate(grids), begins, lengths, counts)
+
     def tilted(self, power: float) -> tuple[float, float, float]:
-        """(K, mean, variance) of the law tilted by λ."""
-        total = [0.0, 0.0, 0.0]
-        for term in ticking(self.terms):
-            y = self.grid(term)
-            q = _tilt(term.losses.p, y, power)
-            mean = float(q @ y)
-            variance = float(q @ np.square(y - mean))
-            for i, part in enumerate((_log_moment(term.losses.p, y, power), mean, variance)):
-                total[i] += term.count * part
-        return total[0], total[1], total[2]
+        """About (K, mean, variance) of the law tilted by λ."""
+        tick()
+        return self._joined.tilted(power)
 
     def saddle(self, epsilon: float, guess: float = 1.0) -> float:
         """The λ ≥ 0 at which the tilted mean is `epsilon`, roughly; 0 if the mean is above it."""
@@ -97,13 +103,36 @@ class Sum:
         """(low, high) outside which there is at most half of `_OUTSIDE` on either side, tilted."""
         base, mean, variance = self.tilted(power)
         spread = math.sqrt(variance) + self.step
-        room = math.log(2.0 / _OUTSIDE)
+        room = math.log(2.0 / _OUTSIDE) + _ROUNDED
         high, low = math.inf, -math.inf
         for factor in (0.5, 1.0, 2.0, 3.5, 5.0, 7.0, 10.0):
             theta = factor / spread
-            high = min(high, (self.log_moment(power + theta) - base + room) / theta)
-            low = max(low, (base - self.log_moment(power - theta) - room) / theta)
+            high = min(high, (self.tilted(power + theta)[0] - base + room) / theta)
+            low = max(low, (base - self.tilted(power - theta)[0] - room) / theta)
         return min(low, mean), max(high, mean)
+
+
+class _Joined(NamedTuple):
+    """The losses of several terms one after the other, each term from its index in `begins` on."""
+
+    p: Array
+    y: Array
+    begins: Indices
+    lengths: Indices
+    counts: Array
+
+    def tilted(self, power: float) -> tuple[float, float, float]:
+        """About (K, mean, variance) of the sum's law tilted by λ."""
+        begins, scaled = self.begins, power * self.y
+        top = np.maximum.reduceat(scaled, begins)
+        with np.errstate(under="ignore"):
+            q = self.p * np.exp(scaled - np.repeat(top, self.lengths))
+        total = np.add.reduceat(q, begins)
+        mean = np.add.reduceat(q * self.y, begins) / total
+        apart = self.y - np.repeat(mean, self.lengths)
+        variance = np.add.reduceat(q * (apart * apart), begins) / total
+        log_moment = top + np.log(total)
+        return tuple(float(self.counts @ x) for x in (log_moment, mean, variance))  # type: ignore[return-value]
 
 
 def _middle(low: float, high: float) -> float:

@@ -44,7 +44,7 @@ from pabi.verification.products import (
 )
 
 # How far apart places are; how much noise is added, times λ; points of a pair for the spread of its losses.
-_LEVELS = ((0.05, 0.12, 16), (0.02, 0.04, 32), (0.01, 0.01, 48), (0.004, 0.002, 64))
+_LEVELS = ((0.05, 0.04, 16), (0.02, 0.02, 32), (0.01, 0.01, 48), (0.004, 0.002, 64))
 _SPACINGS = 0.05, 0.02, 0.01  # of products: below which the next level is taken
 _NEGLIGIBLE = 1e-4  # of a tail
 _ULP = 2.0**-53
@@ -87,15 +87,20 @@ def uncovered(needed: Sequence[tuple[T, int]], offered: Sequence[tuple[T, int]])
 
 @dataclass(frozen=True)
 class LabelGroup:
-    """`count` labels of the probability `share` together, each of which moves its outputs by `size`."""
+    """`count` labels of the probability `share` together, each of which moves its outputs by one of `sizes`:
+    by which, is drawn for all of them, and everybody sees it."""
 
     share: Fraction
-    size: float
+    sizes: tuple[float, ...]
     count: int
 
     def covers(self, needed: LabelGroup, /) -> bool:
         """Whether a label of these is no less likely, and moves no less, than one of those."""
-        return self.size >= needed.size and self.share * needed.count >= needed.share * self.count
+        return (
+            len(self.sizes) == len(needed.sizes)
+            and all(a >= b for a, b in zip(self.sizes, needed.sizes, strict=True))
+            and self.share * needed.count >= needed.share * self.count
+        )
 
 
 class Side(NamedTuple):
@@ -138,14 +143,14 @@ class Allocation(NamedTuple):
     @property
     def seen(self) -> float:
         """A μ whose Gaussian reveals no less: that of the batch in sight."""
-        return max(one.size for one in self.labels) * (2.0 if self.opposite else 1.0)
+        return max(max(one.sizes) for one in self.labels) * (2.0 if self.opposite else 1.0)
 
     def covers(self, needed: Allocation, /) -> bool:
         """Whether this reveals no less: for every label it has one of its own that covers it."""
         if (self.opposite, self.displaces) != (needed.opposite, needed.displaces):
             return False
-        offered = sorted(self.labels, key=lambda labels: labels.size)
-        demands = sorted(needed.labels, key=lambda labels: -labels.size)
+        offered = sorted(self.labels, key=lambda labels: labels.sizes)
+        demands = sorted(needed.labels, key=lambda labels: labels.sizes, reverse=True)
         return not uncovered(
             [(one, one.count) for one in demands], [(one, one.count) for one in offered]
         )
@@ -163,8 +168,8 @@ class _Values(NamedTuple):
 class _Places:
     """Places, and what labels of one size have between and beyond them."""
 
-    def __init__(self, labels: LabelGroup, spacing: float) -> None:
-        self.size, self.count = labels.size, labels.count
+    def __init__(self, labels: LabelGroup, draw: int, spacing: float) -> None:
+        self.size, self.count = max(labels.sizes[draw], _LEAST), labels.count
         reach = _REACH + 2.0 * self.size
         self.z = np.arange(-reach, reach + spacing, spacing)
         with ctx.workprec(BITS):
@@ -264,9 +269,8 @@ class Orders:
         sides = _SIDES[allocation.opposite, allocation.displaces]
         self.sides = [(Side(*above), Side(*below)) for above, below in sides]
         self.allocation, self.composed = allocation, composed(allocation)
-        self.places = [_Places(one, spacing) for one in allocation.labels if self.composed]
-        # Of this sign or the other, where shares add to a little more than 1.
-        self.rest = 1.0 - math.fsum(one.weight * one.count for one in self.places)
+        draws = range(len(allocation.labels[0].sizes) if self.composed else 0)
+        self.draws = [[_Places(one, i, spacing) for one in allocation.labels] for i in draws]
         self._deltas: dict[tuple[int, float], float] = {}
 
     def worst(self, epsilon: float) -> float:
@@ -279,7 +283,9 @@ class Orders:
             in_time()
             most = self._seen(epsilon)
             if self.composed:
-                most = min(most, self._delta(*self.sides[order], epsilon))
+                sides = self.sides[order]
+                deltas = [self._delta(places, *sides, epsilon) for places in self.draws]
+                most = min(most, math.fsum(deltas) / len(deltas) * (1.0 + 2.0 * _ULP))
             self._deltas[order, epsilon] = min(1.0, most)
         return self._deltas[order, epsilon]
 
@@ -290,27 +296,30 @@ class Orders:
             total: Any = arb(0)
             kappa = arb(epsilon).exp()
             for one in self.allocation.labels:
-                if math.isinf(one.size):
-                    return 1.0
-                mu, root = times * arb(one.size), arb(2).sqrt()
-                share = arb(one.share.numerator) / one.share.denominator
-                if mu > 0:
-                    near, far = (
-                        ((arb(epsilon) / mu + s * mu / 2) / root).erfc() / 2 for s in (-1, 1)
-                    )
-                    total += share * (near - kappa * far)
+                share = arb(one.share.numerator) / one.share.denominator / len(one.sizes)
+                for size in one.sizes:
+                    if math.isinf(size):
+                        return 1.0
+                    mu, root = times * arb(size), arb(2).sqrt()
+                    if mu > 0:
+                        near, far = (
+                            ((arb(epsilon) / mu + s * mu / 2) / root).erfc() / 2 for s in (-1, 1)
+                        )
+                        total += share * (near - kappa * far)
             return max(0.0, _up(total))
 
-    def _delta(self, above: Side, below: Side, epsilon: float) -> float:
+    def _delta(self, places: Sequence[_Places], above: Side, below: Side, epsilon: float) -> float:
+        """δ of one draw."""
         kappa, rise = math.exp(epsilon), math.expm1(epsilon)
-        spread = math.sqrt(math.fsum(x.variance(above, below, epsilon) for x in self.places))
-        heaviest = max(x.weight for x in self.places)
+        spread = math.sqrt(math.fsum(x.variance(above, below, epsilon) for x in places))
+        heaviest = max(x.weight for x in places)
         ends = rise + _FAR * spread, heaviest * kappa + _FAR * spread
-        values = [x.values(above, below, epsilon, ends) for x in self.places]
-        laws = [(v.y, v.p, x.count) for v, x in zip(values, self.places, strict=True)]
-        at = self.rest * rise - _VALUE * rise
-        excess = _Total(laws, at, spread, self.noise).excess()
-        beyond = math.fsum(x.count * v.beyond for v, x in zip(values, self.places, strict=True))
+        values = [x.values(above, below, epsilon, ends) for x in places]
+        laws = [(v.y, v.p, x.count) for v, x in zip(values, places, strict=True)]
+        # Of this sign or the other, where shares add to a little more than 1.
+        rest = 1.0 - math.fsum(x.weight * x.count for x in places)
+        excess = _Total(laws, rest * rise - _VALUE * rise, spread, self.noise).excess()
+        beyond = math.fsum(x.count * v.beyond for v, x in zip(values, places, strict=True))
         return (excess + beyond) * _SUMMED
 
     def law(self, order: int, tail: float) -> Law:
@@ -439,8 +448,9 @@ def _up(ball: Any) -> float:
 
 
 def composed(allocation: Allocation) -> bool:
-    """Whether all sizes are among those that are looked at here."""
-    return all(_LEAST <= one.size <= _GREATEST for one in allocation.labels)
+    """Whether the largest sizes are among those that are looked at here."""
+    draws = zip(*(one.sizes for one in allocation.labels), strict=True)
+    return all(_LEAST <= max(sizes) <= _GREATEST for sizes in draws)
 
 
 def laws_of(allocation: Allocation) -> Callable[[float, float], tuple[Law, Law]]:

@@ -184,7 +184,7 @@ class OrderedRun(Derived):
         if self.constant:
             by_kind = [arb(self.slope(k)) for k in self._one_of_each()]
             return StepBalls(
-                [by_kind[self._kind(k)] for k in range(self.total)],
+                [by_kind[self.kind(k)] for k in range(self.total)],
                 [arb(self.s(0))] * self.total,
                 [arb(self.sigma(0))] * self.total,
             )
@@ -202,14 +202,14 @@ class OrderedRun(Derived):
             largest = self.steps.s[k].max(largest * self.steps.c[k])
         return largest
 
-    def _kind(self, k: int) -> int:
+    def kind(self, k: int) -> int:
         if k >= self.data:
             return 2
         return 1 if k % self.period == self.period - 1 else 0
 
     def _one_of_each(self) -> list[int]:
         """A step of every kind, or step 0 where there is none of a kind (never looked up then)."""
-        step_of_kind = {self._kind(k): k for k in self.kinds(0, self.total)}
+        step_of_kind = {self.kind(k): k for k in self.kinds(0, self.total)}
         return [step_of_kind.get(i, 0) for i in range(3)]
 
     # A record.

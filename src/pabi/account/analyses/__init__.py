@@ -47,6 +47,7 @@ class Analysis:
 RUNS = (
     Analysis("composition", composition.apply),
     Analysis(secret_steps.NAME, secret_steps.apply),
+    Analysis(secret_steps.GROUPS, secret_steps.groups),
     Analysis("shifted interpolation", shifted_interpolation.apply),
     Analysis("secret order", secret_order.apply),
     Analysis("secret place", secret_order.secret_place),

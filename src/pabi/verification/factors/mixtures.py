@@ -248,12 +248,25 @@ def _exactly(parts: Sequence[Part]) -> tuple[Part, ...]:
 
 
 _WHOLE = 1 + Fraction(1, 10**9)
+_MOST_DRAWS = 64
 
 
 def _count(value: Any) -> int:
     if (count := integer("counts", value)) < 1:
         raise Refused(f"counts: expected at least 1, got {count}")
     return count
+
+
+def _sizes(stated: Any) -> tuple[float, ...]:
+    if not isinstance(stated, list):
+        return (read_mu(stated),)
+    if not 2 <= len(stated) <= _MOST_DRAWS:
+        raise Refused(f"sizes: expected one, or 2 to {_MOST_DRAWS}, got {len(stated)}")
+    return tuple(map(read_mu, stated))
+
+
+def _written_sizes(sizes: tuple[float, ...]) -> Any:
+    return [_written(size) for size in sizes] if sizes[1:] else _written(sizes[0])
 
 
 # One record in one of many secret batches, all of whose outputs are released (docs, "Theory", 6.3).
@@ -277,9 +290,11 @@ class Allocations(Repeated[Allocation]):
         if not columns[0] or len({len(column) for column in columns}) != 1:
             raise Refused("shares: expected one share, size and count for each group of labels")
         labels = tuple(
-            LabelGroup(Fraction(nonnegative("shares", share)), read_mu(size), _count(n))
+            LabelGroup(Fraction(nonnegative("shares", share)), _sizes(size), _count(n))
             for share, size, n in timed(zip(*columns, strict=True))
         )
+        if len({len(one.sizes) for one in labels}) != 1:
+            raise Refused("sizes: expected as many for every group")
         if not sum(one.share for one in labels) <= _WHOLE:
             raise Refused("shares: expected a sum of at most 1")
         return cls((Allocation(labels, curve["opposite"], curve["displaces"], count),))
@@ -301,7 +316,7 @@ class Allocations(Repeated[Allocation]):
                 {
                     "kind": "random_allocation",
                     "shares": [double_above(labels.share) for labels in one.labels],
-                    "sizes": [_written(labels.size) for labels in one.labels],
+                    "sizes": [_written_sizes(labels.sizes) for labels in one.labels],
                     "counts": [labels.count for labels in one.labels],
                     "opposite": one.opposite,
                     "displaces": one.displaces,

@@ -1,18 +1,32 @@
-"""Secret steps: every iterate is released, and nobody knows in which of the batches the record is."""
+"""Secret steps: every iterate is released, and nobody knows in which of the batches the record is.
+
+Secret groups: the same of the last iterate, where the batches of an epoch are cut into groups.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from fractions import Fraction
+from functools import reduce
+from itertools import accumulate, pairwise
 from typing import Any, assert_never
 
 import numpy as np
-from flint import fmpq
+from flint import arb, fmpq
 
 from pabi.describe.batches import BallsInBins
 from pabi.verification.allocations import Allocation, LabelGroup
-from pabi.verification.arithmetic import Refused, closed, fraction_of, positions, root_up, timed
+from pabi.verification.arithmetic import (
+    Refused,
+    closed,
+    fraction_of,
+    integer,
+    positions,
+    root_up,
+    timed,
+)
 from pabi.verification.bounds import JointBound
 from pabi.verification.factors import Factor
 from pabi.verification.factors.closed_forms import Failure, Gaussians
@@ -20,10 +34,14 @@ from pabi.verification.factors.mixtures import Allocations
 from pabi.verification.ordered_runs import OrderedRun
 from pabi.verification.schemes import KnownPositions, SecretEveryEpoch, SecretOnce, binomial_tail
 from pabi.verification.subjects import of_runs
-from pabi.verification.theorem import Names, Payload, ProofCheck, Proven
+from pabi.verification.theorem import Names, Payload, ProofCheck, Proven, named
 
 _BINS, _SHUFFLED = (f"docs, Theory, 6.3 (Theorem {number})" for number in (53, 54))
 _COMPOSED = "Dong, Roth, Su 2022, Cor. 3.3"
+
+_LONGEST = 4096  # steps that pay for one use
+_LEAST_SLOPE = 1e-6  # smaller ones count as this
+_MOST_RANGES = 64
 
 Label = tuple[Fraction, Any]  # its probability, and Σ (s_k/σ_k)² of its steps
 
@@ -31,23 +49,29 @@ Label = tuple[Fraction, Any]  # its probability, and Σ (s_k/σ_k)² of its step
 def _ordered(run: OrderedRun, payload: Payload) -> Proven:
     closed("the plan", payload["plan"], ())
     assumptions = run.assumptions(hidden=False)
+    displaces = type(run.run.batches) is not BallsInBins
+    alone, opposite = _alone(run, displaces)
+    factors = [
+        _factor(labels, times, opposite, displaces) for labels, times in _drawn(alone) if labels
+    ]
+    return Proven(assumptions, (JointBound.of(*factors, Failure(_above_cap(run))),))
+
+
+def _alone(run: OrderedRun, displaces: bool) -> tuple[OrderedRun, bool]:
+    """(the run with one record against none, whether another record moves the other data set's)."""
+    stated = run.run.gradient_sensitivity is not None
     match run.neighbours:
         case "zero_out":
             opposite = False
         case "replace_one":
             opposite = True
-            if run.run.gradient_sensitivity is not None:
+            if stated:
                 raise Refused("gradient_sensitivity: it does not say what one record moves")
         case _:
             assert_never(run.neighbours)
-    displaces = type(run.run.batches) is not BallsInBins
-    if displaces and run.run.gradient_sensitivity is not None:
+    if displaces and stated:
         raise Refused("gradient_sensitivity: it says nothing of the records that are displaced")
-    alone = OrderedRun(replace(run.run, adjacency="zero_out"), run.scheme)
-    factors = [
-        _factor(labels, times, opposite, displaces) for labels, times in _drawn(alone) if labels
-    ]
-    return Proven(assumptions, (JointBound.of(*factors, Failure(_above_cap(run))),))
+    return OrderedRun(replace(run.run, adjacency="zero_out"), run.scheme), opposite
 
 
 def _factor(labels: Counter[Label], times: int, opposite: bool, displaces: bool) -> Factor:
@@ -56,7 +80,7 @@ def _factor(labels: Counter[Label], times: int, opposite: bool, displaces: bool)
     if displaces and sum(share * n for (share, _), n in labels.items()) == 1:
         largest = max(square for _, square in labels)
         return Gaussians.single(root_up(times * largest * (4 if opposite else 1)))
-    groups = tuple(LabelGroup(share * n, root_up(x), n) for (share, x), n in labels.items())
+    groups = tuple(LabelGroup(share * n, (root_up(x),), n) for (share, x), n in labels.items())
     return Allocations((Allocation(groups, opposite, displaces, times),))
 
 
@@ -118,8 +142,194 @@ def _named(run: OrderedRun) -> tuple[Names, ...]:
     return tuple(Names("secret steps", text) for text in (source, f"{source}; {_COMPOSED}"))
 
 
-THEOREMS = {
+_STEPS = {
     "secret steps": of_runs(
         ordered=ProofCheck(("run", "claim", "position", "plan", "reading"), _ordered, _named)
     )
 }
+
+# Secret groups. Everybody may know a part U of 1, and the record, if it is in group g of the batches, is in
+# the batch where that part of the group's places ends. Its use is paid for by the noise up to the batch of
+# the next group (docs, "Theory", 6.3). Ranges of U count with their worst, which is where they begin or where
+# the batch moves on.
+
+
+class _Groups:
+    """The first batches of an epoch, cut into groups: for every group and every range of U, in which batch
+    the use can be, and in which one the next group's. Those of the next epoch count on."""
+
+    def __init__(self, run: OrderedRun, groups: list[int], ranges: int) -> None:
+        length, records = sum(groups), run.run.n
+        positions("batches", length)
+        begins = list(accumulate(groups, initial=0))
+        self.shares = [fraction_of(run.scheme.share(a, b - 1)) for a, b in pairwise(begins)]
+        places = [share * records for share in self.shares]
+        batch = fraction_of(run.scheme.share(0, 0)) * records
+        self.cases: list[list[list[tuple[int, int]]]] = []
+        for g, size in timed(enumerate(groups)):
+            h = (g + 1) % len(groups)
+            beyond = begins[h] if h else length
+            moves = [j * batch / places[g] for j in range(1, size)]
+            edges = [Fraction(i, ranges) for i in range(ranges + 1)]
+            self.cases.append(
+                [
+                    [
+                        (begins[g] + u * places[g] // batch, beyond + u * places[h] // batch)
+                        for u in (low, *(x for x in moves if low < x < high))
+                    ]
+                    for low, high in pairwise(edges)
+                ]
+            )
+
+
+class _Uses:
+    """What uses cost that are paid for by the noise from their step on."""
+
+    def __init__(self, run: OrderedRun) -> None:
+        self.run, self.known = run, dict[Any, Any]()
+        self.kinds = dict[int, tuple[Any, Any]]()
+
+    def square(self, start: int, end: int) -> Any:
+        """(s/σ)² of a use at step `start` paid for before `end`: s²/Σ(σ_k/W_k)², W_k the product of the
+        slopes after the use."""
+        end = min(end, start + _LONGEST)
+        key = self._key(start, end)
+        if key not in self.known:
+            energy, product = arb(0), arb(1)
+            for k in timed(range(start, end)):
+                slope, sigma = self._step(k)
+                if k > start:
+                    product *= slope
+                energy += (sigma / product) ** 2
+            if not energy > 0:
+                raise Refused(f"step {start + 1}: there is no noise to pay with")
+            self.known[key] = arb(self.run.s(start)) ** 2 / energy
+        return self.known[key]
+
+    def _key(self, start: int, end: int) -> Any:
+        """What the cost depends on: of a constant schedule, where an epoch ends and where the cool-down
+        begins."""
+        if not self.run.constant:
+            return start, end
+        closing = self.run.period - 1 - start % self.run.period
+        return min(closing, end - start), end - start, min(end, self.run.data) - start
+
+    def _step(self, k: int) -> tuple[Any, Any]:
+        """(slope, noise) of step k."""
+        kind = self.run.kind(k) if self.run.constant else k
+        if kind not in self.kinds:
+            slope = arb(self.run.slope(k)).max(arb(_LEAST_SLOPE))
+            self.kinds[kind] = slope, arb(self.run.sigma(k))
+        return self.kinds[kind]
+
+
+def _grouped(run: OrderedRun, payload: Payload) -> Proven:
+    plan = payload["plan"]
+    closed("the plan", plan, ("offsets", "groups"))
+    assumptions = run.assumptions(hidden=True)
+    if type(run.run.batches) is BallsInBins:
+        raise Refused("theorem: a record's place changes those of no others")
+    alone, opposite = _alone(run, True)
+    if not run.spare > 0:
+        raise Refused("theorem: no place of the permutation is left out")
+    ranges = integer("offsets", plan["offsets"])
+    if not 1 <= ranges <= _MOST_RANGES:
+        raise Refused(f"offsets: expected 1 to {_MOST_RANGES}, got {ranges}")
+    stated = {sum(groups): groups for groups in map(_read_groups, plan["groups"])}
+    factors = []
+    for labels, times in _in_groups(alone, stated, ranges):
+        kinds = Counter(labels)
+        groups = tuple(LabelGroup(share * n, sizes, n) for (share, sizes), n in kinds.items())
+        factors.append(Allocations((Allocation(groups, opposite, True, times),)))
+    return Proven(assumptions, (JointBound.of(*factors),))
+
+
+def _read_groups(stated: Any) -> list[int]:
+    if not isinstance(stated, list) or not stated:
+        raise Refused("groups: expected lists of numbers of batches")
+    sizes = [integer("groups", size) for size in stated]
+    if not all(sizes):
+        raise Refused("groups: expected at least one batch in each")
+    return sizes
+
+
+_Sized = tuple[Fraction, tuple[float, ...]]  # a label's share, and its size in every range of U
+
+
+def _in_groups(
+    run: OrderedRun, stated: dict[int, list[int]], ranges: int
+) -> list[tuple[list[_Sized], int]]:
+    """(the labels of a place, how often it is drawn)."""
+    period, data, uses = run.period, run.data, _Uses(run)
+
+    def groups_of(length: int) -> _Groups:
+        if length not in stated:
+            raise Refused(f"groups: expected some of {length} batches in all")
+        return _Groups(run, stated[length], ranges)
+
+    def labels(groups: _Groups, square: Callable[[int, int], Any]) -> list[_Sized]:
+        return [
+            (share, tuple(root_up(_largest(square(*case) for case in cases)) for cases in parts))
+            for share, parts in timed(zip(groups.shares, groups.cases, strict=True))
+        ]
+
+    whole_epochs, rest = divmod(data, period)
+    match run.scheme:
+        case SecretOnce():
+            epochs = -(-data // period)
+            # Of a constant schedule, all epochs but the last two are alike.
+            alike = max(0, whole_epochs - 1) if run.constant else 0
+            times = ({0: alike} if alike else {}) | dict.fromkeys(range(alike, epochs), 1)
+
+            def in_all(start: int, end: int) -> Any:
+                total = arb(0)
+                for first, n in ((epoch * period, n) for epoch, n in times.items()):
+                    if first + start < data:
+                        after = first + end if first + end < data else run.total
+                        total += n * uses.square(first + start, after)
+                return total
+
+            return [(labels(groups_of(period), in_all), 1)]
+        case SecretEveryEpoch():
+            pass
+        case KnownPositions():
+            raise Refused("theorem: everybody knows in which batch a record is")
+        case _:
+            assert_never(run.scheme)
+
+    def within(epochs: range, length: int, until: int) -> Callable[[int, int], Any]:
+        """The largest square in these epochs, in which nothing is paid from step `until` on."""
+
+        def square(start: int, end: int) -> Any:
+            after = end if end < length else until
+            begins = (epoch * period for epoch in epochs)
+            return _largest(uses.square(first + start, first + after) for first in begins)
+
+        return square
+
+    drawn = []
+    if whole_epochs:
+        some = range(1) if run.constant else range(whole_epochs)
+        until = run.total if data == period else period
+        drawn.append((labels(groups_of(period), within(some, period, until)), whole_epochs))
+    if rest:
+        some, left = range(whole_epochs, whole_epochs + 1), run.total - whole_epochs * period
+        drawn.append((labels(groups_of(rest), within(some, rest, left)), 1))
+    return drawn
+
+
+def _largest(squares: Iterable[Any]) -> Any:
+    return reduce(lambda a, b: a.max(b), squares)
+
+
+_GROUPS = {
+    "secret groups": of_runs(
+        ordered=ProofCheck(
+            ("run", "claim", "position", "plan", "reading"),
+            _grouped,
+            named("secret groups", "docs, Theory, 6.3 (Theorem 56)"),
+        )
+    )
+}
+
+THEOREMS = {**_STEPS, **_GROUPS}

@@ -31,12 +31,20 @@ class Pair:
         slopes = (self.u, self.v)[which]
         return np.concatenate([[0.0], np.cumsum(slopes) * (self.width / slopes.size)])
 
+    def finer(self, times: int) -> Pair:
+        """The same potentials on a finer grid."""
+        return Pair(np.repeat(self.u, times), np.repeat(self.v, times), self.width)
+
     def gibbs(self, which: int, kappa: float) -> np.ndarray:
         """The masses of the density ∝ e^(−κU), by the trapezoidal rule."""
         height = -kappa * self.potential(which)
         mass = np.exp(height - height.max())
         mass[[0, -1]] *= 0.5
         return mass / mass.sum()
+
+    def diffusions(self, parts: list[tuple[float, float]], start: int) -> list[np.ndarray]:
+        """Those of both."""
+        return [self.diffusion(which, parts, start) for which in (0, 1)]
 
     def diffusion(self, which: int, parts: list[tuple[float, float]], start: int) -> np.ndarray:
         """The masses at the end, from grid point `start`; `parts`: (β, how long)."""

@@ -143,6 +143,50 @@ def test_shuffles_have_their_known_numbers(count, noise, delta, n, zeroed, repla
         assert found == pytest.approx(known, rel=1e-3)
 
 
+def simulated(count, size, epsilon, opposite, draws=4000):
+    """δ of balls in bins with its standard error: all but the label of the largest value are drawn."""
+    kappa, rng = math.exp(epsilon), np.random.default_rng(1)
+
+    def value(z):
+        less = np.exp(-size * z - 0.5 * size**2) if opposite else 1.0
+        return np.exp(size * z - 0.5 * size**2) - kappa * less
+
+    z = np.linspace(-9.0, 9.0 + 2.0 * size, 6000)  # values grow with it
+    y, p = value(z), np.exp(-0.5 * z * z) * (z[1] - z[0]) / math.sqrt(2.0 * math.pi)
+    above = np.append(np.cumsum(p[::-1])[::-1], 0.0)
+    moment = np.append(np.cumsum((p * y)[::-1])[::-1], 0.0)
+    results = []
+    for part in np.array_split(np.arange(draws), max(1, draws * count // 2_000_000)):
+        others = value(rng.standard_normal((part.size, count - 1)))
+        rest, most = others.sum(axis=1), others.max(axis=1)
+        first = np.searchsorted(y, np.maximum(-rest, most))
+        results.append(moment[first] + rest * above[first])
+    found = np.concatenate(results)
+    return found.mean(), found.std() / math.sqrt(draws)
+
+
+@pytest.mark.parametrize(
+    ("size", "count", "delta", "opposite"),
+    [
+        (4.0, 10, 1e-6, False),
+        (2.5, 500, 1e-5, False),
+        (4.0, 10_000, 1e-12, False),
+        (2.5, 10, 1e-5, True),
+        (2.0, 100, 1e-12, True),
+        (3.0, 500, 1e-5, True),
+        (4.0, 10_000, 1e-5, True),
+    ],
+)
+def test_large_sizes_against_a_simulation(size, count, delta, opposite):
+    """The rarest values do not set how sharp the bound is: with the place in sight ε is up to 6 times as
+    large."""
+    epsilon = RandomAllocation([1.0], [size], [count], opposite).epsilon(delta)
+    draws = 400 if count == 10_000 else 4000
+    found, error = simulated(count, size, epsilon, opposite, draws)
+    assert found - 4.0 * error <= delta
+    assert found + 4.0 * error >= 0.95 * delta
+
+
 def test_one_epoch_of_bins_is_between_published_bounds():
     """Feldman and Shenfeld 2026, for 100 bins and a multiplier of 1."""
     assert 0.6175 <= RandomAllocation([1.0], [1.0], [100]).epsilon(1e-5) <= 0.6242

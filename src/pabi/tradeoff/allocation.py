@@ -20,7 +20,7 @@ from pabi.numbers.validate import NONNEGATIVE, flag, integer, keep
 from pabi.numbers.vectorised import both_signs
 from pabi.tradeoff.answers import Memo
 from pabi.tradeoff.base import Orientation, TradeOff, decode, encode, supported
-from pabi.tradeoff.convolution import Sum, Term, mean_excess
+from pabi.tradeoff.convolution import Excess, Sum, Term, mean_excess
 from pabi.tradeoff.gaussian import Gaussian
 from pabi.tradeoff.grids import Losses, pair_above
 from pabi.tradeoff.mixture import Mixture, average
@@ -70,6 +70,8 @@ _GAINS: dict[tuple[bool, bool], tuple[Gain, ...]] = {
     (True, True): (Gain(Difference(2, 0), Difference(0, 2)),),
 }
 
+_ADDED = Gain.same(0, 1)
+
 _ROUNDED = 4e-16  # relative: more than a division errs
 _TAIL = 4e-16  # relative: more than a normal probability errs
 _PLACE = 1e-13  # relative: more than the value at a place errs
@@ -82,10 +84,16 @@ _FINE, _ROUGH = 1e-4, 1e-3  # relative: by how much a grid may raise the varianc
 _LEAST_SIZE, _GREATEST_SIZE = 1e-4, 8.0  # between which labels are worth hiding
 _LEAST_TILT = 1e-4  # for a spread of 1: it keeps what lies outside the window small
 _MOST_POINTS, _COARSER = 1 << 17, 3  # of a transform, and how often a coarser grid is tried
+# Of large sizes the rarest values set how wide and how rough a grid is: then parts of it are tried as well.
+_WINDOWS = 1.0, 0.25, 0.06, 0.015, 0.004, 0.001, 0.00025
+_DOUBTED = 0.01  # relative: how much of δ rounding may make up
+_TYPICAL = (
+    0.25  # of the spread: if values that no label has as a rule make up the rest, it is rough
+)
 _SETTLED = 2e-5  # relative: how near to the least ε
 _STATED = 2e-4  # relative: by how much ε is raised
 _RAISED = 5e-4  # relative: by how much δ is, where several are composed
-_POINTS = 16  # of a pair's grid on the scale of its losses
+_POINTS = 24  # of a pair's grid on the scale of its losses
 _FARTHEST = 600.0  # the end of a grid: e^600 is a double
 _ENDS = 1e-19  # the δ at which a pair's grid ends
 
@@ -202,11 +210,11 @@ def _law(gain: Gain, labels: Labels, epsilon: float, step: float, window: _Windo
     return _Law(Losses(int(places[0]), p, 0.0, 0.0, places), labels.weight * up.beyond)
 
 
-def _spread(gain: Gain, labels: Sequence[Labels], epsilon: float) -> float:
-    """About the standard deviation of the sum, without values that hardly one label in all has."""
+def _spread(gain: Gain, labels: Sequence[Labels], epsilon: float, rare: float) -> float:
+    """About the standard deviation of the sum, without values that fewer labels than `rare` in all have."""
     variance = 0.0
     for one in labels:
-        far = -float(scipy.special.ndtri(_RARE / one.count))
+        far = -float(scipy.special.ndtri(min(0.1, rare / one.count)))
         z, width = np.linspace(-far, far, _PLACES, retstep=True)
         p = np.exp(-0.5 * z * z) * (width / SQRT_2PI)
         above = np.maximum(gain.above.at(z, one.size, epsilon), 0.0)
@@ -218,14 +226,40 @@ def _spread(gain: Gain, labels: Sequence[Labels], epsilon: float) -> float:
 
 def _excess(gain: Gain, labels: Sequence[Labels], epsilon: float, tolerance: float) -> float:
     """An upper bound on E(Σ w_j·Y_j + w_0·(1 - κ))⁺ at `epsilon` ≥ 0."""
-    spread, rise = _spread(gain, labels, epsilon), math.expm1(epsilon)
+    # Whatever part of the values is looked at, that is an upper bound, as what is beyond counts by its mean.
+    # With narrower ones the law can be tilted more, which keeps digits, and the grid is as much finer.
+    least = _all_low(labels, epsilon) if gain == _ADDED else math.inf
+    spread = _spread(gain, labels, epsilon, _RARE)
+    # Where the grid has not enough points, or only rare values spread it, it is rough.
+    count = sum(one.count for one in labels)
+    rough = _SPREADS > _fineness(count, tolerance) * _MOST_POINTS / 2.0
+    rough = rough or _spread(gain, labels, epsilon, 1.0) < _TYPICAL * spread
+    for part in _WINDOWS:
+        value, doubt = _excess_within(gain, labels, epsilon, tolerance, spread, part)
+        gained = value < least * (1.0 - _DOUBTED)
+        least = min(least, value)
+        if doubt <= _DOUBTED * least and not (rough and gained):
+            break
+    return least
+
+
+def _excess_within(
+    gain: Gain,
+    labels: Sequence[Labels],
+    epsilon: float,
+    tolerance: float,
+    spread: float,
+    part: float,
+) -> Excess:
+    """An upper bound, from this `part` of the values that matter, and how much of it is the transform's."""
+    rise = math.expm1(epsilon)
     heaviest, count = max(one.weight for one in labels), sum(one.count for one in labels)
     spread = spread or _HARDLY * (rise + heaviest)  # 0 where hardly any label has a value
     reach = _SPREADS * spread
-    window = _Window(rise + reach, heaviest * (1.0 + rise) + reach)
+    window = _Window(part * (rise + reach), heaviest * (1.0 + rise) + part * reach)
     at = (1.0 - math.fsum(one.weight * one.count for one in labels)) * rise
     at -= _PLACE * (1.0 + rise)
-    step = spread * math.sqrt(6.0 * tolerance / max(count, _MANY))
+    step = part * spread * _fineness(count, tolerance)
     step = max(step, sum(window) / _MOST_POINTS)
     for _ in range(_COARSER):
         tick()
@@ -236,11 +270,29 @@ def _excess(gain: Gain, labels: Sequence[Labels], epsilon: float, tolerance: flo
         low, high = total.window(power)
         if high - low <= _MOST_POINTS * step:
             break
-        step = (
-            high - low
-        ) / _MOST_POINTS  # few places say little about the rest: then a rough grid will do
-    value = mean_excess(total, power, at)
-    return value + math.fsum(one.count * law.lost for law, one in zip(laws, labels, strict=True))
+        # Few places say little about the rest: then a rough grid will do.
+        step = (high - low) / _MOST_POINTS
+    value, doubt = mean_excess(total, power, at)
+    beyond = math.fsum(one.count * law.lost for law, one in zip(laws, labels, strict=True))
+    return Excess(value + beyond, doubt)
+
+
+def _fineness(count: int, tolerance: float) -> float:
+    """Spreads between the points of a grid for so many labels."""
+    return math.sqrt(6.0 * tolerance / max(count, _MANY))
+
+
+def _all_low(labels: Sequence[Labels], epsilon: float) -> float:
+    """An upper bound on E(1 - κ·(Σ w_j·L_j + w_0))⁺: the probability that no term alone makes it 0."""
+    rest = 1.0 - math.fsum(one.weight * one.count for one in labels)
+    most = math.exp(-epsilon) - rest + _PLACE
+    if most <= 0.0:
+        return 0.0
+    log = 0.0
+    for one in labels:
+        z = (math.log(most / one.weight) + _PLACE) / one.size + 0.5 * one.size
+        log += one.count * float(scipy.special.log_ndtr(z + _PLACE * (1.0 + abs(z))))
+    return math.exp(log * (1.0 - _PLACE))
 
 
 def _each(sizes: float | Sequence[float]) -> tuple[float, ...]:

@@ -186,7 +186,9 @@ def transformed(total: Sum, power: float) -> Tilted:
         shift += term.count * centre
         offset += term.count * term.losses.offset
         ring = np.bincount((term.losses.indices - centre) % size, q, size)
-        spectrum = scipy.fft.rfft(ring)
+        # What stands still needs no transform, and adds nothing to its rounding.
+        still, ring[0] = float(ring[0]), 0.0
+        spectrum = scipy.fft.rfft(ring) + still
         magnitude = np.abs(spectrum)
         noise = (
             32.0 * _ULP * math.log2(size) * max(float(np.linalg.norm(ring)), 1.0 / math.sqrt(size))
@@ -229,20 +231,33 @@ def profile(total: Sum, power: float, reach: float = math.inf) -> Profile:
     )
 
 
-def mean_excess(total: Sum, power: float, at: float) -> float:
+class Excess(NamedTuple):
+    """An upper bound, and how much of it stands for what the transform may have lost."""
+
+    value: float
+    doubt: float
+
+
+def mean_excess(total: Sum, power: float, at: float) -> Excess:
     """An upper bound on E(sum - at)⁺ over the finite values, sharp where `power` > 0 tilts the mean to `at`.
     Raises MemoryError for more than `MOST_POINTS`."""
     begin, offset, mass, error = transformed(total, power)
     base, step = total.log_moment(power), total.step
     beyond = (begin + np.arange(mass.size, dtype=np.float64)) * step + offset - at
+    # x·e^(-λx) is largest at 1/λ, and what lies above the window counts by less than its end, if that is
+    # farther. What lies below it does not count, if the window reaches down to `at`.
+    end = max(float(beyond[-1]) if beyond[0] <= 0.0 else 0.0, 1.0 / power)
     mass, beyond = mass[beyond > 0.0], beyond[beyond > 0.0]
     with np.errstate(under="ignore"):
         gain = beyond * np.exp(-power * beyond)
-    # x·e^(-λx) is at most 1/(eλ); the same error at every point adds up to less than the sum of all gains.
-    value = float(mass @ gain) + _OUTSIDE / (math.e * power) + error * float(gain.sum())
+        outside = _OUTSIDE * end * math.exp(-power * end)
+    # The same error at every point adds up to less than the sum of all gains.
+    doubt = outside + error * float(gain.sum())
     log_scale = base - power * at
-    rounding = 1.0 + 64.0 * _ULP * (8.0 + abs(base) + power * abs(at))
-    return math.exp(log_scale) * value * rounding if log_scale < _GREATEST else math.inf
+    if not log_scale < _GREATEST:
+        return Excess(math.inf, math.inf)
+    scale = math.exp(log_scale) * (1.0 + 64.0 * _ULP * (8.0 + abs(base) + power * abs(at)))
+    return Excess((float(mass @ gain) + doubt) * scale, doubt * scale)
 
 
 def _fast_length(least: int) -> int:

@@ -35,6 +35,7 @@ COUNTS = {
     "column statistics": 1000,
     "private selection": 400,
     "secret order": 200,
+    "secret groups": 30,
     "secret steps": 30,
     "two-sided shift": 8,
     "unlearning, random batches": 4,

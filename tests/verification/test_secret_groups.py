@@ -34,6 +34,9 @@ RUNS = {
     "anew, and a half": run(Reshuffle(100, spare=3), steps=15, cooldown_steps=2),
     "anew, falling": run(Reshuffle(100, spare=3), epochs=3, step_size=FALLING),
     "one batch": run(ShuffleOnce(1000, spare=3), epochs=1),
+    "hardly any noise": run(
+        ShuffleOnce(1, spare=1), 2, epochs=1, noise_multiplier=0.23, adjacency="replace_one"
+    ),
     "far": run(ShuffleOnce(100, spare=903), epochs=1),
 }
 

@@ -52,6 +52,7 @@ _VALUE = 1e-12  # relative: more than a value of L errs
 _SUMMED = 1.0 + 1e-10
 _REACH = 9.5  # of places, beyond the largest move
 _FAR = 10.0  # spreads of the sum that matter on either side
+_HARDLY = 0.01  # of the largest value
 _RARE = 4.0  # standard deviations within which the spread is looked at
 _SMALL = 36.0  # nats: what aliases and what lies beyond the last frequency are smaller by
 _TILTS, _STRIDE = (1e-4, 1e3), 0.5  # over the spread: between which λ is sought; in logarithms
@@ -313,6 +314,7 @@ class Orders:
         kappa, rise = math.exp(epsilon), math.expm1(epsilon)
         spread = math.sqrt(math.fsum(x.variance(above, below, epsilon) for x in places))
         heaviest = max(x.weight for x in places)
+        spread = spread or _HARDLY * (rise + heaviest)  # 0 where hardly any label has a value
         ends = rise + _FAR * spread, heaviest * kappa + _FAR * spread
         values = [x.values(above, below, epsilon, ends) for x in places]
         laws = [(v.y, v.p, x.count) for v, x in zip(values, places, strict=True)]

@@ -232,7 +232,7 @@ def _excess(gain: Gain, labels: Sequence[Labels], epsilon: float, tolerance: flo
     spread = _spread(gain, labels, epsilon, _RARE)
     # Where the grid has not enough points, or only rare values spread it, it is rough.
     count = sum(one.count for one in labels)
-    rough = _SPREADS > _fineness(count, tolerance) * _MOST_POINTS / 2.0
+    rough = _fineness(count, tolerance) * _MOST_POINTS / 2.0 < _SPREADS
     rough = rough or _spread(gain, labels, epsilon, 1.0) < _TYPICAL * spread
     for part in _WINDOWS:
         value, doubt = _excess_within(gain, labels, epsilon, tolerance, spread, part)

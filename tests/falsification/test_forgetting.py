@@ -53,7 +53,11 @@ def test_secret_orders_are_never_less_forgotten_than_proven(order, count):
     for _ in range(count):
         case, weights, members = random_secret(rng, order)
         guarantee = case.unlearning.guarantee(float(10 ** rng.uniform(-6, -1)))
-        if guarantee.method == "unlearning, composition" and order == "fixed size" and case.curvature.any():
+        if (
+            guarantee.method == "unlearning, composition"
+            and order == "fixed size"
+            and case.curvature.any()
+        ):
             continue  # others' gradients exceed the bound, which counts where one is displaced
         truth = hockey_sticks(*case.mixtures(weights, members), EPSILONS).max(axis=0)
         for epsilon, true in zip(EPSILONS.tolist(), truth.tolist(), strict=True):

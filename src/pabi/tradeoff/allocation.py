@@ -235,7 +235,7 @@ def _excess(gain: Gain, labels: Sequence[Labels], epsilon: float, tolerance: flo
     rough = _fineness(count, tolerance) * _MOST_POINTS / 2.0 < _SPREADS
     rough = rough or _spread(gain, labels, epsilon, 1.0) < _TYPICAL * spread
     for part in _WINDOWS:
-        value, doubt = _excess_within(gain, labels, epsilon, tolerance, spread, part)
+        value, doubt = _excess_within(gain, labels, epsilon, tolerance, spread=spread, part=part)
         gained = value < least * (1.0 - _DOUBTED)
         least = min(least, value)
         if doubt <= _DOUBTED * least and not (rough and gained):
@@ -248,6 +248,7 @@ def _excess_within(
     labels: Sequence[Labels],
     epsilon: float,
     tolerance: float,
+    *,
     spread: float,
     part: float,
 ) -> Excess:

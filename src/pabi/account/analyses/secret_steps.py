@@ -288,7 +288,7 @@ class _Segments(NamedTuple):
             beyond = begins[g + 1] if following else length
 
             def segment(
-                part: int, of: int, g: int = g, n: int = following, to: int = beyond
+                part: int, of: int, *, g: int = g, n: int = following, to: int = beyond
             ) -> Any:
                 start, end = (part * places[i] // (of * batch) for i in (g, n))
                 return begins[g] + start, to + end

@@ -34,7 +34,7 @@ def test_rows_agree_with_the_guarantee():
         "composition",
     ]
     assert [row.epsilon for row in applied] == sorted(row.epsilon for row in applied)
-    assert [row.applies for row in explanation] == [True] * 3 + [False] * 8
+    assert [row.applies for row in explanation] == [True] * 3 + [False] * 9
     assert all(row.reason is None for row in applied)
     guarantee = run.guarantee(1e-5)
     assert guarantee.method == "secret order"

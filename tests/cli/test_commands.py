@@ -195,7 +195,7 @@ def test_explain_lists_every_analysis():
     assert any(line.startswith("composition") and "30.5063" in line for line in lines)
     assert any(line.startswith("shifted interpolation") and "4.33916" in line for line in lines)
     assert any(
-        line.startswith("  secret steps, secret order") and "no secret order" in line
+        line.startswith("  secret steps, secret groups, secret order") and "no secret order" in line
         for line in lines
     )
     assert lines[1].startswith("shifted interpolation")

@@ -219,8 +219,10 @@ def _spread(gain: Gain, labels: Sequence[Labels], epsilon: float, rare: float) -
         p = np.exp(-0.5 * z * z) * (width / SQRT_2PI)
         above = np.maximum(gain.above.at(z, one.size, epsilon), 0.0)
         below = np.minimum(gain.below.at(z, one.size, epsilon), 0.0)
-        square, mean = p @ (above * above + below * below), p @ (above + below)
-        variance += one.count * one.weight**2 * max(float(square - mean * mean), 0.0)
+        with np.errstate(over="ignore", invalid="ignore"):
+            square, mean = p @ (above * above + below * below), p @ (above + below)
+            square -= mean * mean
+        variance += one.count * one.weight**2 * max(float(square), 0.0)
     return math.sqrt(variance)
 
 
@@ -230,6 +232,8 @@ def _excess(gain: Gain, labels: Sequence[Labels], epsilon: float, tolerance: flo
     # With narrower ones the law can be tilted more, which keeps digits, and the grid is as much finer.
     least = _all_low(labels, epsilon) if gain == _ADDED else math.inf
     spread = _spread(gain, labels, epsilon, _RARE)
+    if not math.isfinite(spread):
+        return least  # so large that the place is seen
     # Where the grid has not enough points, or only rare values spread it, it is rough.
     count = sum(one.count for one in labels)
     rough = _fineness(count, tolerance) * _MOST_POINTS / 2.0 < _SPREADS

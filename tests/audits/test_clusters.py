@@ -27,7 +27,7 @@ from support.wide_runs import LONG, narrow, wide
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 SURE = 1.0 - 1e-6
-MODELS = 5_000
+MODELS = 20_000
 SECONDS = 60.0  # that a mistake may take to be caught
 ROWS = 15  # of a partition: forty records are in three
 CYCLIC = narrow(batches=pabi.Cyclic(10), epochs=1, noise_std=0.2)

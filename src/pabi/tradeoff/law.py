@@ -435,10 +435,9 @@ class Half:
         return float(own[0]), float(excess_of(gap, loss, own=own, other=other)[0])
 
     def high(self, tail: float) -> float:
-        """A loss above which the excess is `tail` at most, or the largest."""
-        if self.most < math.inf:
-            return self.most
-        return self._loss_beyond(self.highest, tail)
+        """A loss above which the excess is `tail` at most; the largest where that is not far beyond."""
+        beyond = self._loss_beyond(self.highest, tail)
+        return self.most if self.most <= 8.0 * beyond else beyond
 
     def depth(self, slack: float) -> float:
         """A loss beyond which Q's mass is so small that raising it to there adds about `slack` or less."""

@@ -1065,6 +1065,12 @@ class Loss(Checked):
         return self._facts.glm
 
     @property
+    def cone(self) -> Fraction | None:
+        """cos² of the angle of a cone in which a record's gradient stays, around a direction that does not
+        change; None if any direction is possible."""
+        return self._facts.cone
+
+    @property
     def has_potential(self) -> bool:
         """Whether steps follow the gradient of the function itself, not the field of descent–ascent."""
         return self._facts.monotone is None

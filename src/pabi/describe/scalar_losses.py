@@ -47,6 +47,12 @@ class LinearLoss(ABC):
     response: ClassVar[Response]
 
     @property
+    def cone(self) -> Fraction | None:
+        """cos² of the angle of a cone in which a record's derivatives stay, clipped or not, around a direction
+        that its target says: losses of a margin fall. None where any direction is possible."""
+        return Fraction(1) if self.response == "sign" else None
+
+    @property
     @abstractmethod
     def steepness(self) -> Fraction:
         """An upper bound on the curvature in z (the largest eigenvalue, for classes)."""
@@ -131,7 +137,8 @@ class LinearLoss(ABC):
         hi, bound = fraction_up(r * r * steepness), fraction_up(r * slope)
         # A record's gradient is one number times x, but for classes, where it is K of them.
         scalar = self.response in ("sign", "number")
-        return Facts((0.0, hi), bound, scalar, convex_holder=((0.0, 2.0 * bound), (1.0, hi)))
+        pairs = ((0.0, 2.0 * bound), (1.0, hi))
+        return Facts((0.0, hi), bound, scalar, convex_holder=pairs, cone=self.cone)
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,11 @@ class Softmax(LinearLoss):
     response = "class"
 
     @property
+    def cone(self) -> Fraction:
+        """1/2, around −e_y: what y lacks is what the others have, so that its square is half of the norm's."""
+        return Fraction(1, 2)
+
+    @property
     def steepness(self) -> Fraction:
         """1/2; 2a(1 − a) for a ≤ 1/2, since the variance under q is at most twice that of y being hit."""
         cap = min(Fraction(self.residual_cap), Fraction(1, 2))
@@ -178,6 +183,11 @@ class OneVsRest(LinearLoss):
     classes: int = field(metadata=by(CLASSES))
     smoothing: float | None = field(default=None, metadata=by(POSITIVE))
     response = "class"
+
+    @property
+    def cone(self) -> Fraction:
+        """1/K, around the signs of the margins: no derivative has another sign."""
+        return Fraction(1, self.classes)
 
     @property
     def base(self) -> Logistic | SmoothedHinge:

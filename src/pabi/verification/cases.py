@@ -269,6 +269,20 @@ def worst_position(
     return [(Fraction(1), max(mus))]
 
 
+def last_to_first(
+    run: OrderedRun, cases: Sequence[Any]
+) -> Iterator[tuple[dict[str, Any], UseSteps]]:
+    """Every position of a known order, by itself or rounded to one that is used later."""
+    period, rest = run.period, run.data % run.period
+    ranges = [_positions_of(case) for case in cases]
+    _check_partition(ranges, period, missed=False)
+    if any(a < b for a, b in ranges) and not run.later_is_worse:
+        raise Refused("ranges: a position may not be rounded to a later one")
+    for case, (_, last) in zip(cases, ranges, strict=True):
+        check_weight(case, Fraction(1))
+        yield case, run.uses((rest + last) % period)
+
+
 def weights_of(run: OrderedRun, shares: Sequence[Any]) -> list[Fraction]:
     """The probability of each class to be the last one in which any of the records is, where `shares` are
     those of one record."""

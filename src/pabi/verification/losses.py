@@ -182,7 +182,8 @@ class DerivedFacts(NamedTuple):
     None if there is none. `scalar`: whether the gradient is a scalar times a fixed vector. `separable`:
     whether it is a sum of functions of one coordinate each. `convex`: whether it is a convex loss's at all.
     `monotone`: whether it is no gradient but a monotone field, and `lipschitz` the Lipschitz constant of that
-    (None: unknown). `dissipative`: (offset, rate). `moduli`: further ones of x ↦ x − e·(mean of the
+    (None: unknown). `dissipative`: (offset, rate). `cone`: cos² of the angle of a cone around a fixed direction that
+    the gradient, clipped or not, never leaves. `moduli`: further ones of x ↦ x − e·(mean of the
     gradients), a row for every e > 0; `as_they_are` only if no gradient is clipped, `however_clipped` in any
     case.
     """
@@ -195,6 +196,7 @@ class DerivedFacts(NamedTuple):
     monotone: bool = False
     lipschitz: Any = None
     dissipative: tuple[Any, Any] | None = None
+    cone: Any = None
     as_they_are: tuple[Callable[[Any], ModulusRow], ...] = ()
     however_clipped: tuple[Callable[[Any], ModulusRow], ...] = ()
 
@@ -219,7 +221,8 @@ def clipped_facts_of(loss: Loss, norm: Any) -> DerivedFacts:
     own = kind.facts(parameters)
     assert own.curvature is not None
     hi = min(own.curvature[1], kind.clipped(parameters, exact(parameters["feature_norm"]), norm))
-    return _convex(hi, min(own.bound, norm), scalar=own.scalar)
+    clipped = _convex(hi, min(own.bound, norm), scalar=own.scalar)
+    return clipped._replace(cone=own.cone)
 
 
 def _read(loss: Loss) -> tuple[_Kind, dict[str, Any]]:
@@ -326,13 +329,16 @@ def _linear(
     parameters: tuple[str, ...],
     limits: Callable[..., tuple[Any, Any]],
     clipped: Callable[[Parameters, Any, Any], Any],
+    *,
     scalar: bool = True,
+    falling: bool = False,
 ) -> _Kind:
-    """A loss of a linear predictor; `limits`: exact parameters ↦ (largest curvature, gradient bound)."""
+    """A loss of a linear predictor; `limits`: exact parameters ↦ (largest curvature, gradient bound).
+    `falling`: whether it falls with the margin of a label."""
 
     def facts(p: Parameters) -> DerivedFacts:
         hi, bound = limits(*(exact(p[name]) for name in parameters))
-        return _convex(hi, bound, scalar=scalar)
+        return _convex(hi, bound, scalar=scalar)._replace(cone=fmpq(1) if falling else None)
 
     return _Kind(parameters, facts, clipped)
 
@@ -362,7 +368,8 @@ def _softmax(p: Parameters) -> DerivedFacts:
     if not 0 < cap <= 1:
         raise Refused("residual_cap: expected a number in (0, 1]")
     hi = r * r * (2 * cap * (1 - cap) if 2 * cap <= 1 else fmpq(1, 2))
-    return _convex(hi, above(cap * arb(2).sqrt() * arb(r)), scalar=False)
+    facts = _convex(hi, above(cap * arb(2).sqrt() * arb(r)), scalar=False)
+    return facts._replace(cone=fmpq(1, 2))  # half of the square is the class's own
 
 
 def _softmax_within(p: Parameters, r: Any, norm: Any) -> Any:
@@ -378,7 +385,8 @@ def _one_vs_rest(p: Parameters) -> DerivedFacts:
     if not classes >= 2:
         raise Refused("classes: expected at least 2")
     hi = r * r / 4 if p.get("smoothing") is None else _hinge_within(p, r, None)
-    return _convex(hi, above(arb(classes).sqrt() * arb(r)), scalar=False)
+    facts = _convex(hi, above(arb(classes).sqrt() * arb(r)), scalar=False)
+    return facts._replace(cone=1 / classes)  # every margin's derivative has one sign
 
 
 def _one_vs_rest_within(p: Parameters, r: Any, norm: Any) -> Any:
@@ -410,7 +418,9 @@ def _smooth(
 
 _KINDS: Mapping[str, _Kind] = MappingProxyType(
     {
-        "logistic": _linear(("feature_norm",), lambda r: (r * r / 4, r), _logistic_within),
+        "logistic": _linear(
+            ("feature_norm",), lambda r: (r * r / 4, r), _logistic_within, falling=True
+        ),
         "softmax": _Kind(("feature_norm", "residual_cap"), _softmax, _softmax_within),
         "one_vs_rest": _Kind(
             ("feature_norm", "classes", "smoothing"), _one_vs_rest, _one_vs_rest_within
@@ -419,7 +429,10 @@ _KINDS: Mapping[str, _Kind] = MappingProxyType(
         "huber": _linear(("feature_norm", "threshold"), _quadratic, _as_steep),
         "vector_huber": _linear(("feature_norm", "threshold"), _quadratic, _as_steep, scalar=False),
         "smoothed_hinge": _linear(
-            ("feature_norm", "smoothing"), lambda r, h: (r * r / h, r), _hinge_within
+            ("feature_norm", "smoothing"),
+            lambda r, h: (r * r / h, r),
+            _hinge_within,
+            falling=True,
         ),
         "poisson": _linear(
             ("feature_norm", "predictor_bound", "count_bound"), _poisson, _poisson_within

@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from pabi.account.analyses import (
+    advance,
     composition,
     mechanisms,
     nonlinear_shifts,
@@ -49,6 +50,7 @@ RUNS = (
     Analysis(secret_steps.NAME, secret_steps.apply),
     Analysis(secret_steps.GROUPS, secret_steps.groups),
     Analysis("shifted interpolation", shifted_interpolation.apply),
+    Analysis(advance.NAME, advance.apply),
     Analysis("secret order", secret_order.apply),
     Analysis("secret place", secret_order.secret_place),
     Analysis("latest uses", secret_order.latest_uses),

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, assert_never
 import numpy as np
 
 from pabi.account.facts.positions import OrderedView, Uses
-from pabi.account.shifts.epochs import Record, Shifts
+from pabi.account.shifts.epochs import Advance, Record, Shifts
 from pabi.account.shifts.nonlinear import StepPayments
 from pabi.account.shifts.periodic import PeriodicShifts
 from pabi.account.shifts.start import Start
@@ -81,6 +81,8 @@ def shifts_of(shifts: Shifts) -> dict[str, Any]:
             return _by_block(shifts)
         case StepPayments():
             return _by_step(shifts)
+        case Advance():
+            return _in_advance(shifts)
         case _:
             assert_never(shifts)
 
@@ -104,6 +106,15 @@ def _by_step(payments: StepPayments) -> dict[str, Any]:
         "distance": float(payments.z[0]),
         "payments": encoding.floats(payments.a),
     }
+
+
+def _in_advance(shifts: Advance) -> dict[str, Any]:
+    """The payments before the others begin, and where the difference is after each step, as JSON."""
+    before = shifts.before and shifts.before.shifts
+    out = {"tau": 0, "distance": 0.0} if before is None else shifts_of(before)
+    n, z, _ = shifts.between
+    stated = {"begin": shifts.begin, "ahead": shifts.ahead}
+    return out | stated | {"n": encoding.floats(n), "z": encoding.floats(z)}
 
 
 def _by_block(shifts: Start) -> dict[str, Any]:

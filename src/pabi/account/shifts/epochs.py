@@ -21,6 +21,7 @@ import numpy as np
 
 from pabi.account.facts.positions import OrderedView, Uses
 from pabi.account.shifts import isotonic, periodic
+from pabi.account.shifts.advance import Between
 from pabi.account.shifts.nonlinear import StepPayments
 from pabi.account.shifts.periodic import PeriodicShifts
 from pabi.account.shifts.start import Start, best_start
@@ -187,7 +188,19 @@ _EXCESS, _EXCESS_ABOVE = 2.0**-52, 2.0**-50
 _SURE = 1.0 + 2.0**-50  # more than the roundings of a few products
 _WRITE_OUT = 4_000_000  # steps up to which a run-length schedule may be expanded
 
-Shifts = PeriodicShifts | Start | StepPayments
+
+class Advance(NamedTuple):
+    """Payments in advance from step `begin` on, of which the last `ahead` uses are known to pull to one side;
+    `before`: those for the uses before it, None where there are none. `square`: μ² in all."""
+
+    begin: int
+    ahead: int
+    before: Record | None
+    between: Between
+    square: float
+
+
+Shifts = PeriodicShifts | Start | StepPayments | Advance
 
 
 class Record(NamedTuple):
@@ -218,7 +231,7 @@ def energy_of(shifts: Shifts) -> float:
             return shifts.energy
         case Start():
             return shifts.payments.energy
-        case StepPayments():
+        case StepPayments() | Advance():
             return shifts.square
         case _:
             assert_never(shifts)

@@ -1,0 +1,176 @@
+"""Payments in advance: uses that are known to pull to one side, in batches that come in an order.
+
+A use moves the run by at most s in a cone around g, a unit vector of the record, so that it is within u of
+q·g. With the difference of the two runs within z of −n·g, n = z = 0 before the first step and after the last
+one, a step of slopes in [low, high] and noise σ costs (p/σ)²,
+
+    p = (A + B)⁺ + 2·(−A)⁺,   A = n′ − c·n + q,   B = h·z + r·n + u − z′,
+
+where n′, z′ come after it, c is the middle of the slopes, r half of their distance and h the largest size of
+one (docs, "Payments in advance"). Uses before the step `begin` are paid for before it, each after it is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any, assert_never
+
+import numpy as np
+from flint import arb, fmpq
+
+from pabi.describe.runs import NoisySGD
+from pabi.verification.arithmetic import Refused, distances, exact, integer, positions, timed
+from pabi.verification.cases import (
+    KEYS,
+    CaseCheck,
+    LinearCases,
+    every_position,
+    last_to_first,
+    of_cases,
+    read_range,
+)
+from pabi.verification.factors.closed_forms import Part
+from pabi.verification.ordered_runs import OrderedRun, UseSteps
+from pabi.verification.schemes import KnownPositions, SecretEveryEpoch, SecretOnce
+from pabi.verification.theorem import Payload
+
+SOURCE = "docs, Theory, 4.5 (Theorem 57)"
+
+
+def _ordered(run: OrderedRun, payload: Payload) -> list[Part]:
+    _check_one_side(run)
+    cases, check = payload["cases"], _InAdvance(run)
+    match run.scheme:
+        case KnownPositions() if run.position is not None:
+            if len(cases) != 1:
+                raise Refused(f"cases: expected 1, got {len(cases)}")
+            return [(Fraction(1), check(cases[0], run.uses(run.position)))]
+        case KnownPositions():
+            mus = [check(case, uses) for case, uses in last_to_first(run, cases)]
+            return [(Fraction(1), max(mus))]
+        case SecretOnce():
+            if run.scheme.independent:
+                raise Refused("theorem: a record's place changes those of no others")
+            return every_position(run, cases, check)
+        case SecretEveryEpoch():
+            raise Refused("theorem: a record's place changes every epoch")
+        case _:
+            assert_never(run.scheme)
+
+
+def _check_one_side(run: OrderedRun) -> None:
+    """Refuse unless every use moves the run within a cone around one direction."""
+    gradients, described = run.gradients, run.run
+    if gradients.facts.cone is None:
+        raise Refused("loss: its gradients may have any direction")
+    if described.clipping == "coordinates" and described.clip_norm is not None:
+        raise Refused("clipping: of coordinates, it changes the direction of a gradient")
+    if described.prox is not None:
+        raise Refused("prox: it moves what was paid in advance")
+    if run.unit != "record":
+        raise Refused("unit: several records together pull in several directions")
+    if run.neighbours == "replace_one" and described.gradient_sensitivity is not None:
+        raise Refused("gradient_sensitivity: it does not say what one record moves")
+    if gradients.curvature is None or gradients.curvature[0] < 0:
+        raise Refused("loss: it is not convex")
+
+
+class _InAdvance(CaseCheck):
+    """Payments after the uses up to a step, and in advance from there on."""
+
+    PAYMENTS = (*KEYS, "begin", "ahead", "n", "z")
+
+    def __init__(self, run: OrderedRun) -> None:
+        super().__init__(run)
+        self.kinds: dict[int, tuple[Any, Any, Any]] = {}
+        self.ball = _ball(run.gradients.facts.cone)
+
+    def cost(self, case: dict[str, Any], uses: UseSteps, distance: Any) -> Any:
+        """Σ (p/σ)² of all payments."""
+        begin, end = integer("begin", case["begin"]), self.run.total
+        n, z = (distances(name, case[name]) for name in ("n", "z"))
+        if begin > end:
+            raise Refused(f"begin: expected at most {end}, got {begin}")
+        if not len(n) == len(z) == max(0, end - begin - 1):
+            raise Refused(f"n, z: expected one for every step from {begin + 1} on but the last")
+        covered = [read_range(where) for where in case.get("ranges", [])]
+        if begin < end and any(where is not None and where[0] < where[1] for where in covered):
+            raise Refused("ranges: what is paid in advance depends on the position")
+        before = self._before(case, uses, begin, distance)
+        if begin == end:
+            return before
+        return before + self._in_advance(uses, begin, integer("ahead", case["ahead"]), n, z)
+
+    def _before(self, case: dict[str, Any], uses: UseSteps, begin: int, distance: Any) -> Any:
+        """What is paid for the uses before step `begin`."""
+        run, count = self.run, max(0, -(-(begin - uses.first) // uses.period))
+        earlier = UseSteps(uses.first, min(uses.count, count), period=uses.period)
+        if uses.then:
+            raise Refused("uses: expected one place in all epochs")
+        if not earlier.total:
+            if not distance.is_zero():
+                raise Refused("distance: there is nothing to be paid before the first step")
+            return arb(0)
+        whole = begin == run.total
+        part = run if whole else OrderedRun(_until(run.run, begin), run.scheme)
+        return LinearCases(part, {}).cost(case, earlier, distance)
+
+    def _in_advance(
+        self, uses: UseSteps, begin: int, ahead: int, n: list[float], z: list[float]
+    ) -> Any:
+        """What is paid from step `begin` on, if of the last `ahead` uses it is known where they pull to."""
+        run, used, total = self.run, list(uses.all()), arb(0)
+        balls = dict.fromkeys(used, (arb(0), arb(1)))
+        balls |= dict.fromkeys(used[max(0, len(used) - ahead) :], self.ball)
+        nothing = arb(0), arb(0)
+        positions("steps", run.total - begin)
+        ends = zip([*n, 0.0], [*z, 0.0], strict=True)
+        at, within = arb(0), arb(0)
+        for k, (to, away) in timed(list(enumerate(ends, begin))):
+            after, beyond = arb(to), arb(away)
+            low, high, sigma = self._step(k)
+            centre, radius = (x * arb(run.s(k)) for x in balls[k]) if k in balls else nothing
+            moved = after - (low + high) / 2 * at + centre
+            left = abs(low).max(abs(high)) * within + (high - low) / 2 * at + radius - beyond
+            paid = (moved + left).max(arb(0)) + 2 * (-moved).max(arb(0))
+            total += (paid / sigma) ** 2
+            at, within = after, beyond
+        return total
+
+    def _step(self, k: int) -> tuple[Any, Any, Any]:
+        """(the least slope, the largest, the noise) of a step, whatever is in its batch."""
+        kind = self.run.kind(k) if self.run.constant else k
+        if kind not in self.kinds:
+            run, eta = self.run, self.run.step_size(k)
+            fractions, curvature = run.fractions(k), run.gradients.curvature
+            assert curvature is not None  # as was checked
+            steepest = max(fractions) * curvature[1]
+            l2 = run.gradients.l2
+            low, high = 1 - eta * (l2 + steepest), 1 - eta * l2
+            self.kinds[kind] = arb(low), arb(high), arb(run.sigma(k))
+        return self.kinds[kind]
+
+
+def _ball(cone: Any) -> tuple[Any, Any]:
+    """(where on its axis, how large) a ball around the cone's part of the unit ball is. Every point of that of
+    norm t is at a distance from q whose square is at most t² − 2qt·cos + q²."""
+    cosine = arb(cone).sqrt()
+    centre = 1 / (2 * cosine) if cone >= fmpq(1, 2) else cosine
+    return centre, centre.max((1 - 2 * centre * cosine + centre * centre).max(arb(0)).sqrt())
+
+
+def _until(run: NoisySGD, end: int) -> NoisySGD:
+    """The run that takes the steps before `end` only, all of them with data."""
+    cut = {
+        name: schedule[:end]
+        for name in ("step_size", "noise_std", "noise_multiplier")
+        if isinstance(schedule := getattr(run, name), np.ndarray)
+    }
+    if end > run.steps - run.cooldown_steps:
+        raise Refused(f"begin: expected a step with data, or {run.steps}")
+    return replace(run, epochs=None, total_steps=end, cooldown_steps=0, **cut)
+
+
+THEOREMS = {"payments in advance": of_cases("payments in advance", SOURCE, _ordered)}

@@ -48,8 +48,8 @@ class LinearLoss(ABC):
 
     @property
     def cone(self) -> Fraction | None:
-        """cos² of the angle of a cone in which a record's derivatives stay, clipped or not, around a direction
-        that its target says: losses of a margin fall. None where any direction is possible."""
+        """cos² of the angle of a cone in which a record's derivatives stay, clipped or not, around what its
+        target says: losses of a margin fall. None where any direction is possible."""
         return Fraction(1) if self.response == "sign" else None
 
     @property

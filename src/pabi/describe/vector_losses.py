@@ -51,7 +51,7 @@ class Softmax(LinearLoss):
 
     @property
     def cone(self) -> Fraction:
-        """1/2, around −e_y: what y lacks is what the others have, so that its square is half of the norm's."""
+        """1/2, around −e_y: what y lacks the others have, so that its square is half of the norm's."""
         return Fraction(1, 2)
 
     @property

@@ -182,10 +182,10 @@ class DerivedFacts(NamedTuple):
     None if there is none. `scalar`: whether the gradient is a scalar times a fixed vector. `separable`:
     whether it is a sum of functions of one coordinate each. `convex`: whether it is a convex loss's at all.
     `monotone`: whether it is no gradient but a monotone field, and `lipschitz` the Lipschitz constant of that
-    (None: unknown). `dissipative`: (offset, rate). `cone`: cos² of the angle of a cone around a fixed direction that
-    the gradient, clipped or not, never leaves. `moduli`: further ones of x ↦ x − e·(mean of the
-    gradients), a row for every e > 0; `as_they_are` only if no gradient is clipped, `however_clipped` in any
-    case.
+    (None: unknown). `dissipative`: (offset, rate). `cone`: cos² of the angle of a cone around a fixed
+    direction that the gradient, clipped or not, never leaves. `moduli`: further ones of x ↦ x − e·(mean of
+    the gradients), a row for every e > 0; `as_they_are` only if no gradient is clipped, `however_clipped` in
+    any case.
     """
 
     curvature: tuple[Any, Any] | None = None

@@ -1,9 +1,9 @@
 """Payments in advance: half of a use is paid before it, where it is known to pull to one side.
 
-The gradient of a record whose loss falls with its margin is a multiple of one vector, and always on the same
-side of 0; those of several classes stay in a cone. So a use moves the run by something between 0 and s along a
-line, and whoever moves the other run by half of that beforehand leaves s/2 to be paid afterwards. The last
-uses, which have few steps after them, gain most; those before are paid for as in `shifted_interpolation`
+The gradient of a record whose loss falls with its margin is a multiple of one vector, always on the same side
+of 0; that of one with several classes stays in a cone. So a use moves the run by something between 0 and s
+along a line, and whoever moves the other run by half of that beforehand leaves s/2 to be paid afterwards. The
+last uses, which have few steps after them, gain most; those before are paid for as in `shifted_interpolation`
 (docs, "Payments in advance").
 """
 
@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any, assert_never
+from typing import Any, NamedTuple, assert_never
 
 import numpy as np
 
@@ -42,9 +42,11 @@ from pabi.tradeoff.guarantee import Guarantee
 NAME = "payments in advance"
 SOURCE = "docs, Theory, 4.5 (Theorem 57)"
 
-_LAST_USES, _FEW_USES, _LONG = 3, 2, 30  # that are paid for in advance; batches from which on fewer are
-_MOST_STEPS = 60_000  # of all positions together that are paid for in advance
-_KNOWN = 8  # last positions of a known order: the others have steps enough after their last use
+_AHEAD = 400  # steps before the last use from which on it is paid for in advance
+_LEFT = (0, 1, 3, 10, 30, 10**9)  # uses before that with which nothing is done until then
+_PLACES = 24  # last positions: the others have steps enough after their last use
+_MOST_POSITIONS = 512  # of a secret order
+_MOST_STEPS = 60_000  # of all these positions together
 _SLOPE = 8.0 * 2.0**-52  # more than a slope is off by
 _SURE = 1.0 + 1e-9  # relative: above the roundings of whoever checks it
 
@@ -68,7 +70,11 @@ def apply(
             _require_one_place(order)
             most = _most(view)
             places = shuffled_once(
-                view, order, lambda js: _records(view, js, most), view.later_is_worse, 2 * most
+                view,
+                order,
+                lambda js: _records(view, js, most),
+                view.later_is_worse,
+                _MOST_POSITIONS,
             )
             return promised(averaged(NAME, view, places, view.fractions), SOURCE)
         case _:
@@ -85,6 +91,8 @@ def _require_one_side(run: NoisySGD) -> None:
         raise NotApplicable("a proximal map moves what was paid in advance")
     if run.unit != "record":
         raise NotApplicable("several records together pull in several directions")
+    if run.loss.effective_curvature(run.clip_norm, run.clipping) is None:
+        raise NotApplicable("clipped gradients need not be those of a loss: clip the loss instead")
     if run.clipping == "coordinates" and run.clip_norm is not None:
         raise NotApplicable("clipped coordinates change the direction of a gradient")
     if run.adjacency == "replace_one" and run.gradient_sensitivity is not None:
@@ -105,7 +113,7 @@ def _known(view: OrderedView) -> list[tuple[Record, Case]]:
     """What is proven of a record in each batch of a known order, the last ones in advance and the others, as
     one range that stands at its end, afterwards."""
     period, rest = view.period, view.run.data_steps % view.period
-    others = period - min(period, _KNOWN, _most(view))
+    others = period - _most(view)
     ranges = [(0, others - 1)] if others else []
     ranges += [(i, i) for i in range(others, period)]
     records = _records(view, [(rest + last) % period for _, last in ranges], period - others)
@@ -118,67 +126,124 @@ def _known(view: OrderedView) -> list[tuple[Record, Case]]:
 def _most(view: OrderedView) -> int:
     """How many positions are paid for in advance. NotApplicable where that is none, or where any of the
     others can be the worst."""
-    run = view.run
-    epochs = min(_uses(view) + 1, -(-run.data_steps // view.period))
-    most = _MOST_STEPS // (epochs * view.period + run.cooldown_steps)
+    window = _AHEAD + _PLACES + view.run.cooldown_steps
+    most = min(view.period, _PLACES, _MOST_STEPS // window)
     if most == 0:
-        raise NotApplicable(f"more than {_MOST_STEPS} steps from the last uses on")
+        raise NotApplicable(f"more than {_MOST_STEPS} steps after the last use")
     if most < view.period and not view.later_is_worse:
         raise NotApplicable("an earlier use can be worse than a later one: too many to solve")
     return most
 
 
-def _uses(view: OrderedView) -> int:
-    """How many uses of a record are paid for in advance."""
-    return _LAST_USES if view.period <= _LONG else _FEW_USES
-
-
 def _records(view: OrderedView, positions: Sequence[int], most: int) -> list[Record]:
     """What is proven of records in these batches, of the last `most` in advance where that is better."""
     several = [view.uses(j) for j in positions]
-    records = [_afterwards(view, uses) for uses in several]
+    records = [_joined(view, uses, _Window.none(view), _NOTHING) for uses in several]
     late = max(0, len(positions) - most)
     better = _in_advance(view, several[late:])
     pairs = zip(records[late:], better, strict=True)
     return records[:late] + [min(pair, key=lambda found: found.mu) for pair in pairs]
 
 
-def _afterwards(view: OrderedView, uses: Uses) -> Record:
-    """What payments after the uses prove."""
-    nothing = Between(np.zeros(0), np.zeros(0), 0.0)
-    return _joined(view, uses, view.run.steps, 0, nothing)
+_NOTHING = Between(np.zeros(0), np.zeros(0), 0.0)
+
+
+class _Plan(NamedTuple):
+    """How many steps before the last use the payments in advance begin, and how many of the uses before that
+    are left to them, with nothing paid in between."""
+
+    reach: int
+    left: int
+
+
+class _Window(NamedTuple):
+    """Uses before step `paid` are paid for before it, those from there on from step `begin` on, the last
+    `ahead` of them in advance."""
+
+    paid: int
+    begin: int
+    ahead: int
+
+    @classmethod
+    def none(cls, view: OrderedView) -> _Window:
+        """All uses are paid for afterwards."""
+        return cls(view.run.steps, view.run.steps, 0)
+
+    @classmethod
+    def of(cls, view: OrderedView, uses: Uses, plan: _Plan) -> _Window:
+        """That of a record that is used."""
+        steps = uses.steps(view.period)
+        begin = max(0, int(steps[-1]) - plan.reach)
+        late = steps.size - int((steps >= begin).sum())
+        if begin and steps.size - late > 1:
+            begin = int(steps[late])  # where a use is, everything before it may be paid for
+        if plan.left >= late:
+            return cls(0, begin, steps.size - late)
+        return cls(int(steps[late - plan.left]) if plan.left else begin, begin, steps.size - late)
 
 
 def _in_advance(view: OrderedView, several: Sequence[Uses]) -> list[Record]:
-    """What payments in advance of the last uses prove, and payments after those before them."""
-    tried = [(i, *window) for i, uses in enumerate(several) for window in _windows(view, uses)]
-    chains = [_pulled(view, several[i], begin, ahead) for i, begin, ahead in tried]
-    best = [Record(uses) for uses in several]
-    for (i, begin, ahead), found in zip(tried, solve(chains) if chains else [], strict=True):
-        record = _joined(view, several[i], begin, ahead, found)
-        if best[i].shifts is None or record.mu < best[i].mu:
-            best[i] = record
-    return best
+    """What payments in advance of the last uses prove, by the plan that is best for the last record."""
+    used = [uses for uses in several if uses.total]
+    if not used:
+        return [Record(uses) for uses in several]
+    reaches = {_AHEAD, min(_AHEAD, 2 * view.period)}
+    plans = [_Plan(reach, left) for reach in reaches for left in _LEFT]
+    proven = _solved(view, [used[-1]] * len(plans), plans)
+    best = min(zip(proven, plans, strict=True), key=lambda found: found[0].mu)[1]
+    found = iter(_solved(view, used, [best] * len(used)))
+    return [next(found) if uses.total else Record(uses) for uses in several]
 
 
-def _windows(view: OrderedView, uses: Uses) -> list[tuple[int, int]]:
-    """Steps from which uses may be paid for in advance, each with how many of the last uses are. A cone that
-    is no half-line has more in its ball than itself: then the last use alone is tried as well."""
-    steps, count = uses.steps(view.period).tolist(), _uses(view)
-    if not steps:
-        return []
-    begin = steps[-count] if len(steps) > count else 0
-    count = min(count, len(steps))
-    return [(begin, ahead) for ahead in ([count] if view.run.loss.cone == 1 else {1, count})]
+def _solved(view: OrderedView, several: Sequence[Uses], plans: Sequence[_Plan]) -> list[Record]:
+    """What each plan proves of a record with these uses. A cone that is no half-line has more in its ball
+    than itself: then to pay the last use alone in advance is tried as well."""
+    tried, chains = [], []
+    for i, (uses, plan) in enumerate(zip(several, plans, strict=True)):
+        every = _Window.of(view, uses, plan)
+        for ahead in {every.ahead} if view.run.loss.cone == 1 else {1, every.ahead}:
+            window = every._replace(ahead=ahead)
+            tried.append((i, window))
+            chains.append(_pulled(view, uses, window))
+    best: dict[int, Record] = {}
+    for (i, window), between in zip(tried, solve(chains), strict=True):
+        found = _joined(view, several[i], window, between)
+        if i not in best or found.mu < best[i].mu:
+            best[i] = found
+    return [best[i] for i in range(len(several))]
 
 
-def _joined(view: OrderedView, uses: Uses, begin: int, ahead: int, between: Between) -> Record:
-    """A record whose uses before step `begin` are paid for afterwards, and the others as said."""
+def _joined(view: OrderedView, uses: Uses, window: _Window, between: Between) -> Record:
+    """A record whose uses are paid for as said."""
     if not uses.total:
         return Record(uses)
-    before = _paid_before(view, uses, begin)
+    before = _paid_before(view, uses, window.paid)
     square = between.square + (0.0 if before is None else energy_of(_shifts(before)))
-    return Record(uses, shifts=Advance(begin, ahead, before, between, square * _SURE))
+    return Record(uses, shifts=Advance(*window, before, between, square * _SURE))
+
+
+def _apart(view: OrderedView, uses: Uses, window: _Window) -> float:
+    """How far apart the runs are where nothing is paid between `paid` and `begin`; rounded up."""
+    paid, begin, _ = window
+    steps = uses.steps(view.period)
+    steps = steps[(steps >= paid) & (steps < begin)]
+    if not steps.size:
+        return 0.0
+    first, last, sure = int(steps[0]), int(steps[-1]), 1.0 + _SLOPE * (begin + 16.0)
+    if not view.run.constant:
+        c, s, _ = (x[first:begin] for x in view.steps(uses))
+        later = np.append(np.cumprod(c[:0:-1])[::-1], 1.0)
+        return float(s @ later) * sure
+    # From one use to the next all distances grow alike.
+    full, closing, _, one, _ = view.constants
+    epoch, count = full ** (view.period - 1) * closing, int(steps.size)
+    if epoch in (0.0, 1.0):
+        total = float(count) if epoch else 1.0
+    else:
+        total = math.expm1(count * math.log1p(epoch - 1.0)) / (epoch - 1.0)
+    rest = begin - last - 1
+    ends = sum(k % view.period == view.period - 1 for k in range(last + 1, begin))
+    return one * total * full ** (rest - ends) * closing**ends * sure
 
 
 def _shifts(found: Record) -> Shifts:
@@ -194,42 +259,44 @@ def _paid_before(view: OrderedView, uses: Uses, end: int) -> Record | None:
     if not earlier.total:
         return None
     if end < view.run.steps:
-        view = OrderedView(until(view.run, end))
+        view = OrderedView(_until(view.run, end))
     if view.run.constant:
         return record(view, earlier)
     return derived(view, earlier, view.steps(earlier).s)
 
 
-def until(run: NoisySGD, end: int) -> NoisySGD:
-    """The first steps of a run."""
-
-    def part(x: Any) -> Any:
-        return x[:end] if isinstance(x, np.ndarray) else x
-
-    names = "step_size", "noise_std", "noise_multiplier"
-    schedules = {name: part(getattr(run, name)) for name in names}
-    idle = max(0, end - run.data_steps)
-    return replace(run, epochs=None, total_steps=end, cooldown_steps=idle, **schedules)
+def _until(run: NoisySGD, end: int) -> NoisySGD:
+    """The first steps of a run, all of them with data."""
+    cut: dict[str, Any] = {
+        name: schedule[:end]
+        for name in ("step_size", "noise_std", "noise_multiplier")
+        if isinstance(schedule := getattr(run, name), np.ndarray)
+    }
+    return replace(run, epochs=None, total_steps=end, cooldown_steps=0, **cut)
 
 
-def _pulled(view: OrderedView, uses: Uses, begin: int, ahead: int) -> PulledSteps:
-    """The steps from `begin` on, of which the last `ahead` uses are known to pull to one side."""
-    run, parts = view.run, view.fractions
+def _pulled(view: OrderedView, uses: Uses, window: _Window) -> PulledSteps:
+    """The steps from `begin` on, where the last `ahead` uses are known to pull to one side."""
+    run, parts, (_, begin, ahead) = view.run, view.fractions, window
     k = np.arange(begin, run.steps)
     closing = k % view.period == view.period - 1
     part = np.where(closing, _most_of(parts.last), _most_of(parts.full))
     part[k >= run.data_steps] = 0.0
     eta, noise = run.schedule(begin, run.steps)
     s, sigma = run.step_constants(eta, noise)
+    if not sigma.all():
+        raise NotApplicable("a step has no noise")
     used = uses.steps(view.period)
     s[~np.isin(k, used)] = 0.0
-    centre, radius = (np.where(k >= used[-ahead], x, y) for x, y in zip(_ball(run.loss), (0, 1)))
+    centre, radius = _ball(run.loss)
+    known = k >= used[-ahead]
     curvature = run.loss.effective_curvature(run.clip_norm, run.clipping)
-    assert curvature is not None and curvature[0] >= 0.0  # of a loss that falls with the margin
+    assert curvature is not None  # of a loss of linear predictors that is clipped as it may be
     pull = eta * (run.loss.l2 + part * curvature[1])
-    low, high = (1.0 - pull) - _SLOPE * (1.0 + pull), 1.0 - eta * run.loss.l2
-    high = high + _SLOPE * (1.0 + pull)
-    return PulledSteps(low, high, s * centre, s * radius, sigma)
+    low = (1.0 - pull) - _SLOPE * (1.0 + pull)
+    high = (1.0 - eta * run.loss.l2) + _SLOPE * (1.0 + pull)
+    q, u = s * np.where(known, centre, 0.0), s * np.where(known, radius, 1.0)
+    return PulledSteps(low, high, q, u, sigma, _apart(view, uses, window))
 
 
 def _ball(loss: Loss) -> tuple[float, float]:

@@ -113,7 +113,7 @@ def _in_advance(shifts: Advance) -> dict[str, Any]:
     before = shifts.before and shifts.before.shifts
     out = {"tau": 0, "distance": 0.0} if before is None else shifts_of(before)
     n, z, _ = shifts.between
-    stated = {"begin": shifts.begin, "ahead": shifts.ahead}
+    stated = {"paid": shifts.paid, "begin": shifts.begin, "ahead": shifts.ahead}
     return out | stated | {"n": encoding.floats(n), "z": encoding.floats(z)}
 
 

@@ -1,8 +1,8 @@
 """Payments in advance: what a use costs that is known to pull to one side.
 
 A use moves the one run to within u of q·g, g a unit vector. So the difference of the two runs can be kept
-within z of −n·g: whoever pays before the use lets n grow, and what is left to be paid after it is q − n and u.
-From (n, z) before a step of slopes in [low, high] to (n′, z′) after it one pays
+within z of −n·g: whoever pays before the use lets n grow, and q − n and u are left to be paid after it.
+From (n, z), at first (0, start), before a step of slopes in [low, high] to (n′, z′) after it one pays
 
     p = (A + B)⁺ + 2·(−A)⁺,   A = n′ − c·n + q,   B = h·z + r·n + u − z′,
 
@@ -24,7 +24,7 @@ from pabi.numbers.locking import tick
 from pabi.numbers.rounding import Array
 
 _ROUNDS = 60
-_CLOSE = 1e-7  # relative: how near to the least cost
+_CLOSE = 1e-5  # relative: how near to the least cost
 _FEASIBLE = 1e-9  # in the largest sensitivity: by how much a solution may miss
 _INSIDE = 0.995  # of the way to the nearest bound
 _SURE = 16.0 * 2.0**-52  # relative: more than a sum of six terms errs
@@ -32,14 +32,15 @@ _RIDGE = 1.0 + 1e-14  # of a diagonal, against rounding
 
 
 class PulledSteps(NamedTuple):
-    """Steps whose uses pull to one side, (steps,): the least and the largest slope, where uses move the run to
-    and within what distance of it, and the noise."""
+    """Steps whose uses pull to one side, (steps,): the least and the largest slope, where uses move the run
+    to and within what distance of it, and the noise. `start`: how far apart the runs are before them."""
 
     low: Array
     high: Array
     q: Array
     u: Array
     sigma: Array
+    start: float = 0.0
 
 
 class Between(NamedTuple):
@@ -52,7 +53,7 @@ class Between(NamedTuple):
 
 
 def solve(chains: list[PulledSteps]) -> list[Between]:
-    """The best n and z of each of several runs, both 0 before the first step and after the last one."""
+    """The best n and z of each of several runs."""
     lengths = [chain.q.size for chain in chains]
     ends = np.cumsum(lengths)
     n, z = _Programme(chains).solved()
@@ -62,8 +63,8 @@ def solve(chains: list[PulledSteps]) -> list[Between]:
 
 def costing(n: Array, z: Array, steps: PulledSteps) -> Between:
     """These n and z, and what they cost."""
-    low, high, q, u, sigma = steps
-    before_n, before_z = np.append(0.0, n), np.append(0.0, z)
+    low, high, q, u, sigma, start = steps
+    before_n, before_z = np.append(0.0, n), np.append(start, z)
     after_n, after_z = np.append(n, 0.0), np.append(z, 0.0)
     middle, half = 0.5 * (low + high), 0.5 * (high - low)
     ahead = [after_n, -middle * before_n, q]
@@ -85,13 +86,15 @@ class _Programme:
     n₋, z₋ those of the step before. All runs stand one after the other."""
 
     def __init__(self, chains: list[PulledSteps]) -> None:
-        low, high, q, u, sigma = map(np.concatenate, zip(*chains, strict=True))
-        self.unit = float(np.maximum(q, u).max()) or 1.0
+        *columns, starts = zip(*chains, strict=True)
+        low, high, q, u, sigma = map(np.concatenate, columns)
         self.weight = (sigma.max() / sigma) ** 2
         ends = np.cumsum([chain.q.size for chain in chains])
         first, last = np.append(0, ends[:-1]), ends - 1
         self.c, self.r = 0.5 * (low + high), 0.5 * (high - low)
         self.h = np.maximum(np.abs(low), np.abs(high))
+        u[first] += self.h[first] * starts
+        self.unit = float(np.maximum(q, u).max()) or 1.0
         for column in (self.c, self.r, self.h):
             column[first] = 0.0
         self.free = np.ones((q.size, 5))

@@ -190,9 +190,11 @@ _WRITE_OUT = 4_000_000  # steps up to which a run-length schedule may be expande
 
 
 class Advance(NamedTuple):
-    """Payments in advance from step `begin` on, of which the last `ahead` uses are known to pull to one side;
-    `before`: those for the uses before it, None where there are none. `square`: μ² in all."""
+    """Uses before step `paid` are paid for before it, those from there on from step `begin` on, of which the
+    last `ahead` in advance, as they are known to pull to one side. `before`: the payments for the first ones,
+    None where there are none. `square`: μ² in all."""
 
+    paid: int
     begin: int
     ahead: int
     before: Record | None

@@ -12,7 +12,7 @@ one (docs, "Payments in advance"). Uses before the step `begin` are paid for bef
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, assert_never
@@ -21,7 +21,14 @@ import numpy as np
 from flint import arb, fmpq
 
 from pabi.describe.runs import NoisySGD
-from pabi.verification.arithmetic import Refused, distances, exact, integer, positions, timed
+from pabi.verification.arithmetic import (
+    Refused,
+    distances,
+    geometric,
+    integer,
+    positions,
+    timed,
+)
 from pabi.verification.cases import (
     KEYS,
     CaseCheck,
@@ -35,6 +42,10 @@ from pabi.verification.factors.closed_forms import Part
 from pabi.verification.ordered_runs import OrderedRun, UseSteps
 from pabi.verification.schemes import KnownPositions, SecretEveryEpoch, SecretOnce
 from pabi.verification.theorem import Payload
+
+Pulls = dict[
+    int, tuple[Any, Any]
+]  # of the steps that use the record: a ball around each, in units of s
 
 SOURCE = "docs, Theory, 4.5 (Theorem 57)"
 
@@ -78,63 +89,97 @@ def _check_one_side(run: OrderedRun) -> None:
 
 
 class _InAdvance(CaseCheck):
-    """Payments after the uses up to a step, and in advance from there on."""
+    """Uses before step `paid` are paid for before it, those from there on from step `begin` on, of which the
+    last `ahead` in advance."""
 
-    PAYMENTS = (*KEYS, "begin", "ahead", "n", "z")
+    PAYMENTS = (*KEYS, "paid", "begin", "ahead", "n", "z")
 
     def __init__(self, run: OrderedRun) -> None:
         super().__init__(run)
         self.kinds: dict[int, tuple[Any, Any, Any]] = {}
+        self.alike: dict[int, int] = {}  # a step of each kind
         self.ball = _ball(run.gradients.facts.cone)
 
     def cost(self, case: dict[str, Any], uses: UseSteps, distance: Any) -> Any:
         """Σ (p/σ)² of all payments."""
-        begin, end = integer("begin", case["begin"]), self.run.total
+        paid, begin, ahead = (integer(name, case[name]) for name in ("paid", "begin", "ahead"))
         n, z = (distances(name, case[name]) for name in ("n", "z"))
-        if begin > end:
-            raise Refused(f"begin: expected at most {end}, got {begin}")
-        if not len(n) == len(z) == max(0, end - begin - 1):
+        if not paid <= begin <= self.end:
+            raise Refused(f"begin: expected from {paid} to {self.end}, got {begin}")
+        if not len(n) == len(z) == max(0, self.end - begin - 1):
             raise Refused(f"n, z: expected one for every step from {begin + 1} on but the last")
-        covered = [read_range(where) for where in case.get("ranges", [])]
-        if begin < end and any(where is not None and where[0] < where[1] for where in covered):
-            raise Refused("ranges: what is paid in advance depends on the position")
-        before = self._before(case, uses, begin, distance)
-        if begin == end:
-            return before
-        return before + self._in_advance(uses, begin, integer("ahead", case["ahead"]), n, z)
-
-    def _before(self, case: dict[str, Any], uses: UseSteps, begin: int, distance: Any) -> Any:
-        """What is paid for the uses before step `begin`."""
-        run, count = self.run, max(0, -(-(begin - uses.first) // uses.period))
-        earlier = UseSteps(uses.first, min(uses.count, count), period=uses.period)
         if uses.then:
             raise Refused("uses: expected one place in all epochs")
-        if not earlier.total:
+        before = self._before(case, _part(uses, 0, paid), paid, distance)
+        if begin == self.end:
+            if paid < begin:
+                raise Refused("paid: what is left is never paid for")
+            return before
+        covered = [read_range(where) for where in case.get("ranges", [])]
+        if any(where is not None and where[0] < where[1] for where in covered):
+            raise Refused("ranges: what is paid in advance depends on the position")
+        apart = self._apart(_part(uses, paid, begin), begin)
+        steps = range(begin, self.end)
+        pulls = dict.fromkeys(uses.all(), (arb(0), arb(1)))
+        pulls |= dict.fromkeys(list(pulls)[max(0, len(pulls) - ahead) :], self.ball)
+        positions("steps", len(steps))
+        ends = zip([*n, 0.0], [*z, 0.0], strict=True)
+        return before + self._in_advance(steps, pulls, ends, apart)
+
+    def _before(self, case: dict[str, Any], uses: UseSteps, end: int, distance: Any) -> Any:
+        """What is paid before step `end` for these uses."""
+        if not uses.total:
             if not distance.is_zero():
                 raise Refused("distance: there is nothing to be paid before the first step")
             return arb(0)
-        whole = begin == run.total
-        part = run if whole else OrderedRun(_until(run.run, begin), run.scheme)
-        return LinearCases(part, {}).cost(case, earlier, distance)
+        whole = end == self.run.total
+        part = self.run if whole else OrderedRun(_until(self.run.run, end), self.run.scheme)
+        return LinearCases(part, {}).cost(case, uses, distance)
 
-    def _in_advance(
-        self, uses: UseSteps, begin: int, ahead: int, n: list[float], z: list[float]
-    ) -> Any:
-        """What is paid from step `begin` on, if of the last `ahead` uses it is known where they pull to."""
-        run, used, total = self.run, list(uses.all()), arb(0)
-        balls = dict.fromkeys(used, (arb(0), arb(1)))
-        balls |= dict.fromkeys(used[max(0, len(used) - ahead) :], self.ball)
-        nothing = arb(0), arb(0)
-        positions("steps", run.total - begin)
-        ends = zip([*n, 0.0], [*z, 0.0], strict=True)
-        at, within = arb(0), arb(0)
-        for k, (to, away) in timed(list(enumerate(ends, begin))):
-            after, beyond = arb(to), arb(away)
+    def _apart(self, uses: UseSteps, end: int) -> Any:
+        """How far apart these uses bring the runs before step `end`, where nothing is paid."""
+        run, distance = self.run, arb(0)
+        if not uses.count:
+            return distance
+        if run.constant:
+            # From one use to the next all distances grow alike.
+            last = uses.first + (uses.count - 1) * uses.period
+            epoch = self._grown(range(uses.first + 1, uses.first + 1 + uses.period))
+            rest = self._grown(range(last + 1, end))
+            return arb(run.s(uses.first)) * geometric(epoch, uses.count) * rest
+        positions("steps", end)
+        used = set(uses.all())
+        for k in timed(range(uses.first, end)):
+            distance *= arb(run.slope(k))
+            if k in used:
+                distance += arb(run.s(k))
+        return distance
+
+    def _grown(self, steps: range) -> Any:
+        """The product of the slopes of these steps of a constant schedule."""
+        positions("steps", len(steps))
+        total = arb(1)
+        counts: dict[int, int] = {}
+        for k in timed(steps):
+            kind = self.run.kind(k)
+            self.alike.setdefault(kind, k)
+            counts[kind] = counts.get(kind, 0) + 1
+        for kind, count in counts.items():
+            total *= arb(self.run.slope(self.alike[kind])) ** count
+        return total
+
+    def _in_advance(self, steps: range, pulls: Pulls, ends: Iterable[Any], apart: Any) -> Any:
+        """What is paid in these steps, from the distance `apart` on: `ends` are the n and z after each."""
+        at, within, total, nothing = arb(0), apart, arb(0), arb(0)
+        for k, (n, z) in timed(list(zip(steps, ends, strict=True))):
+            after, beyond = arb(n), arb(z)
             low, high, sigma = self._step(k)
-            centre, radius = (x * arb(run.s(k)) for x in balls[k]) if k in balls else nothing
+            centre, radius = (
+                (x * arb(self.run.s(k)) for x in pulls[k]) if k in pulls else (nothing, nothing)
+            )
             moved = after - (low + high) / 2 * at + centre
             left = abs(low).max(abs(high)) * within + (high - low) / 2 * at + radius - beyond
-            paid = (moved + left).max(arb(0)) + 2 * (-moved).max(arb(0))
+            paid = (moved + left).max(nothing) + 2 * (-moved).max(nothing)
             total += (paid / sigma) ** 2
             at, within = after, beyond
         return total
@@ -153,9 +198,16 @@ class _InAdvance(CaseCheck):
         return self.kinds[kind]
 
 
+def _part(uses: UseSteps, first: int, end: int) -> UseSteps:
+    """The uses in the steps `first`, …, `end` − 1."""
+    begin, stop = (max(0, -(-(k - uses.first) // uses.period)) for k in (first, end))
+    count = max(0, min(uses.count, stop) - begin)
+    return UseSteps(uses.first + begin * uses.period, count, period=uses.period)
+
+
 def _ball(cone: Any) -> tuple[Any, Any]:
-    """(where on its axis, how large) a ball around the cone's part of the unit ball is. Every point of that of
-    norm t is at a distance from q whose square is at most t² − 2qt·cos + q²."""
+    """(where on its axis, how large) a ball around the cone's part of the unit ball is. The square of the
+    distance from q of a point of norm t is at most t² − 2qt·cos + q², which is largest at 0 or 1."""
     cosine = arb(cone).sqrt()
     centre = 1 / (2 * cosine) if cone >= fmpq(1, 2) else cosine
     return centre, centre.max((1 - 2 * centre * cosine + centre * centre).max(arb(0)).sqrt())
@@ -163,7 +215,7 @@ def _ball(cone: Any) -> tuple[Any, Any]:
 
 def _until(run: NoisySGD, end: int) -> NoisySGD:
     """The run that takes the steps before `end` only, all of them with data."""
-    cut = {
+    cut: dict[str, Any] = {
         name: schedule[:end]
         for name in ("step_size", "noise_std", "noise_multiplier")
         if isinstance(schedule := getattr(run, name), np.ndarray)

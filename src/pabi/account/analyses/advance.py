@@ -47,6 +47,8 @@ _LEFT = (0, 1, 3, 10, 30, 10**9)  # uses before that with which nothing is done 
 _PLACES = 24  # last positions: the others have steps enough after their last use
 _MOST_POSITIONS = 512  # of a secret order
 _MOST_STEPS = 60_000  # of all these positions together
+_FAR = 1e4  # uses: what is farther apart before the last ones is not worth paying for
+_LARGE = 700.0  # whose power of e is a double
 _SLOPE = 8.0 * 2.0**-52  # more than a slope is off by
 _SURE = 1.0 + 1e-9  # relative: above the roundings of whoever checks it
 
@@ -63,9 +65,9 @@ def apply(
     match order:
         case KnownUses() if position is not None:
             (found,) = _records(view, [check_position(run, position)], 1)
-            solved = [(found, None)]
+            solved: list[tuple[Record, Case | None]] = [(found, None)]
         case KnownUses():
-            solved = _known(view)
+            solved = [*_known(view)]
         case SecretOrder():
             _require_one_place(order)
             most = _most(view)
@@ -139,10 +141,13 @@ def _records(view: OrderedView, positions: Sequence[int], most: int) -> list[Rec
     """What is proven of records in these batches, of the last `most` in advance where that is better."""
     several = [view.uses(j) for j in positions]
     records = [_joined(view, uses, _Window.none(view), _NOTHING) for uses in several]
-    late = max(0, len(positions) - most)
-    better = _in_advance(view, several[late:])
-    pairs = zip(records[late:], better, strict=True)
-    return records[:late] + [min(pair, key=lambda found: found.mu) for pair in pairs]
+    late = [i for i in range(len(several)) if i >= len(several) - most and several[i].total]
+    if late:
+        plan = _best_plan(view, several[late[-1]])
+        better = _solved(view, [several[i] for i in late], [plan] * len(late))
+        for i, found in zip(late, better, strict=True):
+            records[i] = min(records[i], found or records[i], key=lambda one: one.mu)
+    return records
 
 
 _NOTHING = Between(np.zeros(0), np.zeros(0), 0.0)
@@ -182,35 +187,34 @@ class _Window(NamedTuple):
         return cls(int(steps[late - plan.left]) if plan.left else begin, begin, steps.size - late)
 
 
-def _in_advance(view: OrderedView, several: Sequence[Uses]) -> list[Record]:
-    """What payments in advance of the last uses prove, by the plan that is best for the last record."""
-    used = [uses for uses in several if uses.total]
-    if not used:
-        return [Record(uses) for uses in several]
+def _best_plan(view: OrderedView, uses: Uses) -> _Plan:
+    """The plan that is best for a record."""
     reaches = {_AHEAD, min(_AHEAD, 2 * view.period)}
     plans = [_Plan(reach, left) for reach in reaches for left in _LEFT]
-    proven = _solved(view, [used[-1]] * len(plans), plans)
-    best = min(zip(proven, plans, strict=True), key=lambda found: found[0].mu)[1]
-    found = iter(_solved(view, used, [best] * len(used)))
-    return [next(found) if uses.total else Record(uses) for uses in several]
+    proven = _solved(view, [uses] * len(plans), plans)
+    mus = [math.inf if found is None else found.mu for found in proven]
+    return plans[mus.index(min(mus))]
 
 
-def _solved(view: OrderedView, several: Sequence[Uses], plans: Sequence[_Plan]) -> list[Record]:
-    """What each plan proves of a record with these uses. A cone that is no half-line has more in its ball
-    than itself: then to pay the last use alone in advance is tried as well."""
+def _solved(
+    view: OrderedView, several: Sequence[Uses], plans: Sequence[_Plan]
+) -> list[Record | None]:
+    """What each plan proves of a record with these uses, None where it leaves too much. A cone that is no
+    half-line has more in its ball than itself: then to pay the last use alone in advance is tried as well."""
     tried, chains = [], []
     for i, (uses, plan) in enumerate(zip(several, plans, strict=True)):
         every = _Window.of(view, uses, plan)
         for ahead in {every.ahead} if view.run.loss.cone == 1 else {1, every.ahead}:
-            window = every._replace(ahead=ahead)
-            tried.append((i, window))
-            chains.append(_pulled(view, uses, window))
+            chain = _pulled(view, uses, window := every._replace(ahead=ahead))
+            if chain.start < _FAR * float(np.max(chain.q + chain.u)):
+                tried.append((i, window))
+                chains.append(chain)
     best: dict[int, Record] = {}
-    for (i, window), between in zip(tried, solve(chains), strict=True):
+    for (i, window), between in zip(tried, solve(chains) if chains else [], strict=True):
         found = _joined(view, several[i], window, between)
         if i not in best or found.mu < best[i].mu:
             best[i] = found
-    return [best[i] for i in range(len(several))]
+    return [best.get(i) for i in range(len(several))]
 
 
 def _joined(view: OrderedView, uses: Uses, window: _Window, between: Between) -> Record:
@@ -237,10 +241,13 @@ def _apart(view: OrderedView, uses: Uses, window: _Window) -> float:
     # From one use to the next all distances grow alike.
     full, closing, _, one, _ = view.constants
     epoch, count = full ** (view.period - 1) * closing, int(steps.size)
-    if epoch in (0.0, 1.0):
-        total = float(count) if epoch else 1.0
+    if epoch < 0.5:
+        total = (1.0 - epoch**count) / (1.0 - epoch)
+    elif epoch == 1.0:
+        total = float(count)
     else:
-        total = math.expm1(count * math.log1p(epoch - 1.0)) / (epoch - 1.0)
+        growth = count * math.log1p(epoch - 1.0)
+        total = math.expm1(growth) / (epoch - 1.0) if growth < _LARGE else math.inf
     rest = begin - last - 1
     ends = sum(k % view.period == view.period - 1 for k in range(last + 1, begin))
     return one * total * full ** (rest - ends) * closing**ends * sure

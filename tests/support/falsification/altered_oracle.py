@@ -48,6 +48,7 @@ BENT = (
     "nonlinear shifts",
     "nonlinear one-sided shift",
     "one-sided shift",
+    "payments in advance",
     "two-sided shift",
 )
 LEDGERS = ("adaptive composition", "adaptive composition of divergences")

@@ -50,6 +50,7 @@ def _descriptions():
     chains = {"n": 100, "inverse_temperature": 2.0, "step_size": 0.01, "steps": 300}
     falling = {"epochs": None, "steps": 12, "step_size": np.linspace(0.6, 0.1, 12)}
     bent = {"loss": Loss.lipschitz(1.0), "gradient_sensitivity": None, "diameter": 0.5}
+    pulled = {"gradient_sensitivity": None, "loss": fixed}
     sampled = {"gradient_sensitivity": None, "loss": fixed, "noise_std": 2.0}
     return {
         "new cyclic": _sgd(),
@@ -58,6 +59,8 @@ def _descriptions():
         "new reshuffle": _sgd(batches=Reshuffle(14)),
         "new diameter": _sgd(diameter=0.4, epochs=30),
         "new falling": _sgd(**falling),
+        "new in advance": _sgd(**pulled),
+        "new in advance, shuffled": _sgd(**pulled, batches=ShuffleOnce(14), epochs=7),
         "new path": _sgd(release="path"),
         "new bent": _sgd(**bent, epochs=12),
         "new bent, shuffled": _sgd(**bent, batches=ShuffleOnce(14), epochs=5),

@@ -76,16 +76,14 @@ def _check_one_side(run: OrderedRun) -> None:
     gradients, described = run.gradients, run.run
     if gradients.facts.cone is None:
         raise Refused("loss: its gradients may have any direction")
-    if described.clipping == "coordinates" and described.clip_norm is not None:
-        raise Refused("clipping: of coordinates, it changes the direction of a gradient")
     if described.prox is not None:
         raise Refused("prox: it moves what was paid in advance")
     if run.unit != "record":
         raise Refused("unit: several records together pull in several directions")
-    if run.neighbours == "replace_one" and described.gradient_sensitivity is not None:
-        raise Refused("gradient_sensitivity: it does not say what one record moves")
+    if described.gradient_sensitivity is not None:
+        raise Refused("gradient_sensitivity: it does not say where a record pulls to")
     if gradients.curvature is None or gradients.curvature[0] < 0:
-        raise Refused("loss: it is not convex")
+        raise Refused("loss: its gradients as clipped are not known to be those of a convex loss")
 
 
 class _InAdvance(CaseCheck):

@@ -1,0 +1,189 @@
+"""Payments in advance: exact cases, the known figures, the other solvers, and what is not covered."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import pabi
+from pabi import Loss
+from pabi.account.analyses import advance, secret_order, shifted_interpolation
+from pabi.account.shifts.advance import PulledSteps, costing, solve
+from pabi.account.shifts.start import best_start
+from pabi.describe.iteration import Steps
+from pabi.numbers.errors import NotApplicable
+from support.every_case import every
+
+DELTA = 1e-5
+
+
+def steps(low, high, q, u, sigma=1.0, start=0.0):
+    """Columns of numbers or arrays."""
+    size = np.size(q)
+    return PulledSteps(
+        *(np.broadcast_to(x, size).astype(float) for x in (low, high, q, u, sigma)), start
+    )
+
+
+def one_use(t, i, s=1.0):
+    """Flat steps, of which the i-th, counted from 1, uses a half-line."""
+    pull = np.zeros(t)
+    pull[i - 1] = 0.5 * s
+    return steps(1.0, 1.0, pull, pull)
+
+
+@every("t", [2, 5, 12, 60])
+def test_an_early_use_of_flat_steps_costs_what_a_linear_loss_shows(t):
+    """A linear loss has a pull of s and nothing else: its last iterate is N(s, t) beside N(0, t)."""
+    for i in range(1, t // 2 + 2):
+        (found,) = solve([one_use(t, i)])
+        assert 1.0 / math.sqrt(t) <= math.sqrt(found.square) <= (1.0 + 1e-5) / math.sqrt(t)
+
+
+@every("t", [3, 12, 60])
+def test_a_late_use_costs_half_before_and_half_after(t):
+    for i in range(t // 2 + 2, t + 1):
+        (found,) = solve([one_use(t, i)])
+        most = 0.25 * (1.0 / (i - 1) + 1.0 / (t - i + 1))
+        assert 1.0 / t <= found.square <= most * (1.0 + 1e-5)
+
+
+@every("seed", range(12))
+def test_pulls_to_any_side_cost_what_other_shifts_do(seed):
+    """With q = 0 the theorem is Theorem 1 for slopes, for which there is another solver."""
+    rng = np.random.default_rng(seed)
+    t = int(rng.integers(1, 40))
+    high = rng.uniform(0.7, 1.1, t)
+    s = np.where(rng.random(t) < 0.4, rng.uniform(0.1, 2.0, t), 0.0)
+    s[rng.integers(t)] = 1.0
+    sigma = rng.uniform(0.5, 2.0, t)
+    (found,) = solve([steps(high - rng.uniform(0.0, 0.3, t), high, np.zeros(t), s, sigma)])
+    other = best_start(Steps(high, s, sigma), math.inf, 0.0).payments.energy
+    assert found.square == pytest.approx(other, rel=1e-4)
+
+
+@every("seed", range(8))
+def test_nothing_near_is_better(seed):
+    rng = np.random.default_rng(seed)
+    t = 30
+    q = np.where(np.arange(t) % 7 == 3, 0.5, 0.0)
+    chain = steps(0.9, 0.99, q, q, rng.uniform(0.8, 1.2, t), start=0.3)
+    (found,) = solve([chain])
+    for size in (1e-1, 1e-2, 1e-3):
+        for _ in range(30):
+            n, z = (np.maximum(x + size * rng.normal(size=t - 1), 0.0) for x in (found.n, found.z))
+            assert costing(n, z, chain).square >= found.square * (1.0 - 1e-4)
+
+
+def test_several_runs_are_solved_as_each_alone():
+    chains = [one_use(5, 4), one_use(9, 9), steps(0.9, 0.95, [0.5, 0.0], [0.5, 0.0], start=0.2)]
+    together = solve(chains)
+    for chain, found in zip(chains, together, strict=True):
+        (alone,) = solve([chain])
+        assert found.square == pytest.approx(alone.square, rel=1e-4)
+
+
+def run(batches, epochs, n=500, loss=None, **changes):
+    given = {"step_size": 0.5, "noise_multiplier": 1.5, "clip_norm": 1.0, "adjacency": "zero_out"}
+    return pabi.NoisySGD(
+        loss or Loss.logistic(1.0, l2=0.01), n, batches, epochs=epochs, **given | changes
+    )
+
+
+@every(
+    "case",
+    [
+        ("Cyclic", 2, 1.87),
+        ("Cyclic", 10, 3.17),
+        ("ShuffleOnce", 2, 1.60),
+        ("ShuffleOnce", 10, 2.88),
+    ],
+)
+def test_known_figures(case):
+    """Batches of 50 of 500 records, where Theorem 1 has 2.90, 3.91, 2.49 and 3.40."""
+    scheme, epochs, epsilon = case
+    found = advance.apply(run(getattr(pabi, scheme)(50), epochs), DELTA)
+    assert found.epsilon(DELTA) == pytest.approx(epsilon, rel=0.01)
+
+
+def test_it_is_the_guarantee_of_short_runs():
+    guarantee = run(pabi.ShuffleOnce(50), 2).guarantee(DELTA)
+    assert guarantee.method == "payments in advance"
+    assert any("every earlier iterate stays hidden" in x for x in guarantee.assumptions)
+
+
+RUNS = {
+    "known": run(pabi.Cyclic(50), 3),
+    "full": run(pabi.FullBatch(), 20),
+    "hardly contracting, long": run(pabi.Cyclic(50), 1000, loss=Loss.logistic(1.0, l2=1e-4)),
+    "contracting, long": run(pabi.Cyclic(50), 1000, loss=Loss.logistic(1.0, l2=0.3)),
+    "many batches": run(pabi.Cyclic(5), 3),
+    "cool-down": run(pabi.Cyclic(50), 3, cooldown_steps=7),
+    "steep": run(pabi.Cyclic(50), 3, loss=Loss.smoothed_hinge(1.0, 0.2)),
+    "expanding": run(pabi.Cyclic(50), 3, loss=Loss.smoothed_hinge(1.0, 0.2), step_size=0.6),
+    "several classes": run(
+        pabi.Cyclic(50), 3, loss=Loss.softmax(1.0), clipping="residual", step_size=0.1
+    ),
+    "one against the others": run(
+        pabi.Cyclic(50), 3, loss=Loss.one_vs_rest(1.0, 4), clipping="residual", step_size=0.1
+    ),
+    "falling": run(pabi.Cyclic(49), 3, step_size=np.linspace(0.5, 0.1, 33)),
+    "rising": run(pabi.Cyclic(49), 3, step_size=np.linspace(0.1, 0.5, 33)),
+    "replaced": run(pabi.Cyclic(50), 3, adjacency="replace_one"),
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_no_place_is_above_payments_afterwards(name):
+    other = shifted_interpolation.apply(RUNS[name], DELTA)
+    found = advance.apply(RUNS[name], DELTA)
+    assert found.curve.mu <= other.curve.mu * (1.0 + 1e-8)
+    for position in (0, RUNS[name].steps_per_epoch - 1):
+        one = advance.apply(RUNS[name], DELTA, position)
+        assert one.curve.mu <= found.curve.mu * (1.0 + 1e-4)
+
+
+def test_both_records_cost_twice_what_one_does():
+    one, two = (
+        advance.apply(run(pabi.Cyclic(50), 3, adjacency=a), DELTA)
+        for a in ("zero_out", "replace_one")
+    )
+    assert two.curve.mu == pytest.approx(2.0 * one.curve.mu, rel=1e-4)
+
+
+def test_a_secret_place_costs_no_more_than_a_known_one():
+    for epochs in (1, 2.5):
+        secret = advance.apply(run(pabi.ShuffleOnce(50), epochs), DELTA)
+        known = advance.apply(run(pabi.Cyclic(50), epochs), DELTA)
+        assert secret.epsilon(DELTA) <= known.epsilon(DELTA)
+        other = secret_order.apply(run(pabi.ShuffleOnce(50), epochs), DELTA)
+        assert secret.epsilon(DELTA) <= other.epsilon(DELTA)
+
+
+ELSEWHERE = {
+    "any direction": run(pabi.Cyclic(50), 2, loss=Loss.squared(1.0, 1.0)),
+    "proximal map": run(pabi.Cyclic(50), 2, prox=pabi.prox.ball(3.0)),
+    "in several directions": run(pabi.Cyclic(50), 2, unit="user"),
+    "stated sensitivity": run(
+        pabi.Cyclic(50),
+        2,
+        clip_norm=None,
+        noise_multiplier=None,
+        noise_std=1.0,
+        gradient_sensitivity=1.0,
+    ),
+    "clip the loss": run(pabi.Cyclic(50), 2, loss=Loss.softmax(1.0)),
+    "be those of a loss": run(pabi.Cyclic(50), 2, clipping="coordinates"),
+    "drawn afresh": run(pabi.Poisson(50), 2),
+    "changes every epoch": run(pabi.Reshuffle(50), 2),
+    "of no others": run(pabi.BallsInBins(50), 2),
+    "path is released": run(pabi.Cyclic(50), 2, release="path"),
+}
+
+
+@pytest.mark.parametrize("reason", ELSEWHERE)
+def test_what_is_not_covered_says_why(reason):
+    with pytest.raises(NotApplicable, match=reason):
+        advance.apply(ELSEWHERE[reason], DELTA)

@@ -1,0 +1,181 @@
+"""Payments in advance: honest certificates are accepted, and those that claim or pay less are not."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import json
+
+import numpy as np
+import pytest
+
+import pabi
+from pabi import Cyclic, FullBatch, Loss, ShuffleOnce
+from pabi.account.analyses import advance
+from pabi.numbers import encoding
+
+DELTA = 1e-5
+
+
+def run(batches=None, **changes):
+    given = {"loss": Loss.logistic(1.0, l2=0.01), "step_size": 0.5, "noise_multiplier": 1.5}
+    given |= {"clip_norm": 1.0, "epochs": 3, "adjacency": "zero_out"}
+    return pabi.NoisySGD(n=500, batches=batches or Cyclic(50), **given | changes)
+
+
+FALLING = np.linspace(0.5, 0.1, 33)
+RUNS = {
+    "known": run(),
+    "replaced": run(adjacency="replace_one"),
+    "secret": run(ShuffleOnce(50)),
+    "many, known": run(Cyclic(5)),
+    "many, secret": run(ShuffleOnce(5)),
+    "full": run(FullBatch(), epochs=20),
+    "a spare": run(ShuffleOnce(48, spare=3), epochs=2.5),
+    "cool-down": run(ShuffleOnce(50), cooldown_steps=9),
+    "long": run(epochs=2000),
+    "contracting, long": run(loss=Loss.logistic(1.0, l2=0.3), epochs=2000),
+    "falling": run(Cyclic(49), step_size=FALLING),
+    "falling, secret": run(
+        ShuffleOnce(49), step_size=FALLING[::-1].copy(), noise_multiplier=1.0 + FALLING
+    ),
+    "hinge": run(loss=Loss.smoothed_hinge(1.0, 0.5), step_size=0.1),
+    "several classes": run(loss=Loss.softmax(2.0), clipping="residual", step_size=0.05),
+    "in a ball": run(ShuffleOnce(50), loss=Loss.softmax(2.0), clipping="ball", step_size=0.05),
+    "one against the others": run(
+        loss=Loss.one_vs_rest(1.0, 3, smoothing=0.5), clipping="residual", step_size=0.05
+    ),
+}
+
+
+@functools.cache
+def guarantee_of(name, position=None):
+    return advance.apply(RUNS[name], DELTA, position)
+
+
+def payload_of(name, position=None):
+    return json.loads(guarantee_of(name, position).certificate.to_json())
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_what_is_proven_is_accepted(name):
+    for position in (None, 0, RUNS[name].steps_per_epoch - 1):
+        if position is not None and not isinstance(RUNS[name].batches, Cyclic):
+            continue
+        guarantee = guarantee_of(name, position)
+        verdict = pabi.verify(guarantee.to_json())
+        assert verdict.ok, verdict.reason
+        assert verdict.assumptions == guarantee.assumptions
+
+
+def numbers(case, name):
+    return encoding.read_floats(name, case[name]).copy()
+
+
+def refused(payload, *words):
+    verdict = pabi.verify(payload)
+    assert not verdict.ok
+    for word in words:
+        assert word in verdict.reason, verdict.reason
+
+
+def ahead(payload):
+    """The cases that pay in advance."""
+    return [case for case in payload["cases"] if case.get("ahead")]
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_less_is_refused(name):
+    payload = payload_of(name)
+    for case in payload["cases"]:
+        case["mu"] *= 1.0 - 1e-7
+    claim = payload["claim"]
+    if "mu" in claim:
+        claim["mu"] *= 1.0 - 1e-7
+    else:
+        claim["mixture"] = [[w, mu * (1.0 - 1e-7)] for w, mu in claim["mixture"]]
+    refused(payload, "cost")
+
+
+@pytest.mark.parametrize("name", ["known", "secret", "falling", "several classes"])
+def test_other_distances_cost_more(name):
+    """The best ones are found to 1e-5, so that what is 1 % beside them is paid for."""
+    rng = np.random.default_rng(0)
+    for part in ("n", "z"):
+        payload = payload_of(name)
+        case = ahead(payload)[-1]
+        case[part] = encoding.floats(
+            np.abs(numbers(case, part) + rng.normal(0.0, 0.01, len(numbers(case, part))))
+        )
+        refused(payload, "cost")
+
+
+def test_what_is_left_is_paid_for():
+    payload = payload_of("known")
+    case = ahead(payload)[-1]
+    for change in (
+        {"begin": case["begin"] + 1},
+        {"paid": case["begin"] + 1},
+        {"n": encoding.floats(numbers(case, "n")[:-1])},
+        {"n": encoding.floats(-numbers(case, "n"))},
+        {"n": encoding.floats(np.full(len(numbers(case, "n")), np.inf))},
+        {"begin": 30, "paid": 0, "n": encoding.floats([]), "z": encoding.floats([])},
+        {"begin": 31, "paid": 31},
+        {"distance": 1.0},
+        {"ahead": -1},
+        {"ahead": 1.5},
+    ):
+        other = copy.deepcopy(payload)
+        ahead(other)[-1].update(change)
+        refused(other)
+
+
+def test_uses_cannot_be_handed_to_nobody():
+    payload = payload_of("long")
+    case = ahead(payload)[-1]
+    assert case["paid"] <= case["begin"]
+    later = copy.deepcopy(payload)
+    ahead(later)[-1]["paid"] = case["begin"]
+    if case["paid"] < case["begin"]:
+        refused(later)
+
+
+def test_a_place_in_advance_is_one():
+    payload = payload_of("many, known")
+    wide, first, *rest = payload["cases"]
+    assert wide["ranges"][0][0] == 0
+    first["ranges"] = [[0, first["ranges"][0][1]]]
+    payload["cases"] = [first, *rest]
+    refused(payload, "depends on the position")
+
+
+def test_the_loss_must_pull_to_one_side():
+    other = {
+        "loss": {"kind": "huber", "feature_norm": 1.0, "threshold": 1.0, "l2": 0.01},
+        "prox": {"kind": "ball", "radius": 3.0},
+        "unit": "user",
+        "release": "path",
+        "batches": {"kind": "reshuffle", "size": 50},
+    }
+    for field, value in other.items():
+        payload = payload_of("known")
+        payload["run"][field] = value
+        refused(payload)
+    for kind, curvature in (("squared", {"residual_bound": 1.0}), ("convex", {"smoothness": 0.25})):
+        payload = payload_of("known")
+        payload["run"]["loss"] = {"kind": kind, "l2": 0.01, **curvature}
+        refused(payload)
+
+
+def test_more_curvature_costs_more():
+    payload = payload_of("known")
+    payload["run"]["loss"]["feature_norm"] = 1.2
+    refused(payload, "cost")
+
+
+def test_of_a_cone_the_others_may_be_anywhere():
+    """That more uses are known than was said may be cheaper or not; fewer are dearer where all were."""
+    payload = payload_of("known")
+    for case in ahead(payload):
+        case["ahead"] = 0
+    refused(payload, "cost")

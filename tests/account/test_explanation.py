@@ -29,15 +29,16 @@ def test_rows_agree_with_the_guarantee():
     by_method = {row.method: row for row in explanation}
     applied = [row for row in explanation if row.applies]
     assert [row.method for row in applied] == [
+        "payments in advance",
         "secret order",
         "shifted interpolation",
         "composition",
     ]
     assert [row.epsilon for row in applied] == sorted(row.epsilon for row in applied)
-    assert [row.applies for row in explanation] == [True] * 3 + [False] * 9
+    assert [row.applies for row in explanation] == [True] * 4 + [False] * 9
     assert all(row.reason is None for row in applied)
     guarantee = run.guarantee(1e-5)
-    assert guarantee.method == "secret order"
+    assert guarantee.method == "payments in advance"
     assert min(row.epsilon for row in applied) == guarantee.epsilon(1e-5)
     assert by_method["secret order"].mu is None
     assert by_method["composition"].mu == pytest.approx((10 * (2 / 100 / 0.04) ** 2) ** 0.5)
@@ -88,7 +89,7 @@ def test_own_bounds_are_shown_and_never_believed():
     assert rows["not_mine"].reason == "wrong phase of the moon"
     assert rows["<lambda>"].mu is None
     assert explanation.rows[0].method == explanation.best.method, "not the smaller one of my own"
-    assert [row.method for row in explanation.rows[3:5]] == ["too_good", "<lambda>"]
+    assert [row.method for row in explanation.rows[4:6]] == ["too_good", "<lambda>"]
     assert explanation.rows[-1].method == "not_mine"
     assert explanation.best.epsilon(1e-5) == run.guarantee(1e-5).epsilon(1e-5)
 

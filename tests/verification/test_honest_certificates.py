@@ -46,8 +46,10 @@ def test_the_runs_are_what_their_names_say():
     assert guarantee_of("bare, composition").method == "composition"
     for name in ("reshuffle", "rising, reshuffle", "shuffle once", "falling, shuffle once"):
         assert guarantee_of(name).method == "secret order"
-    for name in ("expansive", "falling", "logistic, clipped", "poisson", "glm, clipped"):
+    for name in ("expansive", "falling", "poisson", "glm, clipped"):
         assert guarantee_of(name).method == "shifted interpolation"
+    for name in ("logistic, clipped", "multiplier array"):
+        assert guarantee_of(name).method == "payments in advance"
 
 
 def test_positions():

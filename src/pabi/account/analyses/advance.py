@@ -11,14 +11,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, NamedTuple, assert_never
 
 import numpy as np
 
 from pabi.account.analyses.secret_order import averaged, shuffled_once
-from pabi.account.analyses.shifted_interpolation import in_order, require_hidden_path, run_of
+from pabi.account.analyses.shifted_interpolation import (
+    DEFAULT_DELTA,
+    in_order,
+    require_hidden_path,
+    run_of,
+)
 from pabi.account.analyses.writing import Case, RunProof, promised
 from pabi.account.facts.positions import OrderedView, Uses, check_position
 from pabi.account.shifts.advance import Between, PulledSteps, solve
@@ -30,7 +36,7 @@ from pabi.account.shifts.epochs import (
     energy_of,
     record,
 )
-from pabi.describe.batches import FixedSizes, KnownUses, SecretOrder
+from pabi.describe.batches import FAILING, Fractions, KnownUses, SecretOrder
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
@@ -61,7 +67,7 @@ def apply(
     require_hidden_path(run)
     order = in_order(run)
     _require_one_side(run)
-    view = OrderedView(run)
+    view = OrderedView(run, FAILING * (delta or DEFAULT_DELTA))
     match order:
         case KnownUses() if position is not None:
             (found,) = _records(view, [check_position(run, position)], 1)
@@ -100,11 +106,9 @@ def _require_one_side(run: NoisySGD) -> None:
 
 
 def _require_one_place(order: SecretOrder) -> None:
-    """NotApplicable where a record has more than one place, or its place changes those of no others."""
+    """NotApplicable where a record has more than one place."""
     if not order.once:
         raise NotApplicable("a record's place changes every epoch: see secret order")
-    if not isinstance(order.sizes, FixedSizes):
-        raise NotApplicable("a record's place changes those of no others: see secret place")
 
 
 def _known(view: OrderedView) -> list[tuple[Record, Case]]:
@@ -186,7 +190,8 @@ class _Window(NamedTuple):
 def _best_plan(view: OrderedView, uses: Uses) -> _Plan:
     """The plan that is best for a record."""
     reaches = {_AHEAD, min(_AHEAD, 2 * view.period)}
-    plans = [_Plan(reach, left) for reach in reaches for left in _LEFT]
+    every = [_Plan(reach, left) for reach in reaches for left in _LEFT]
+    plans = list({_Window.of(view, uses, plan): plan for plan in every}.values())
     proven = _solved(view, [uses] * len(plans), plans)
     mus = [math.inf if found is None else found.mu for found in proven]
     return plans[mus.index(min(mus))]
@@ -254,6 +259,19 @@ def _shifts(found: Record) -> Shifts:
     return found.shifts
 
 
+@dataclass(frozen=True)
+class _Beginning(OrderedView):
+    """The first steps of a run, whose slopes cover the batches that those of all its steps do."""
+
+    whole: OrderedView | None = None
+
+    @cached_property
+    def fractions(self) -> Fractions:
+        """Those of the whole run."""
+        assert self.whole is not None
+        return self.whole.fractions
+
+
 def _paid_before(view: OrderedView, uses: Uses, end: int) -> Record | None:
     """What payments before step `end`, each after its use, prove of the uses before it; None if there are
     none."""
@@ -262,7 +280,7 @@ def _paid_before(view: OrderedView, uses: Uses, end: int) -> Record | None:
     if not earlier.total:
         return None
     if end < view.run.steps:
-        view = OrderedView(_until(view.run, end))
+        view = _Beginning(_until(view.run, end), whole=view)
     if view.run.constant:
         return record(view, earlier)
     return derived(view, earlier, view.steps(earlier).s)

@@ -716,6 +716,12 @@ def _steps_of(epochs: Any, per_epoch: int) -> int:
 # The sentences about a run that a guarantee of it rests on.
 
 
+ONE_SIDE = (
+    "every record has one label, and neither it nor the features change during the training: its gradients "
+    "stay on one side"
+)
+
+
 def run_sentences(
     run: NoisySGD, hidden: bool = True, position: int | None = None
 ) -> tuple[str, ...]:

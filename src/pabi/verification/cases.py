@@ -178,13 +178,17 @@ def proven_by(run: OrderedRun, parts: Sequence[Part]) -> Bounds:
 
 
 def of_cases(
-    method: str, source: str, proven: Callable[[OrderedRun, Payload], list[Part]], *keys: str
+    method: str,
+    source: str,
+    proven: Callable[[OrderedRun, Payload], list[Part]],
+    *keys: str,
+    besides: tuple[str, ...] = (),
 ) -> Theorem:
     """A theorem about batches that come in an order, and a hidden path. `proven`: what is of each case, with
-    its probability; `keys`: what its certificates have besides."""
+    its probability; `keys`, `besides`: what its certificates have, and what it assumes, beyond the others."""
 
     def check(run: OrderedRun, payload: Payload) -> Proven:
-        assumptions = run.assumptions(hidden=True)
+        assumptions = (*run.assumptions(hidden=True), *besides)
         return Proven(assumptions, proven_by(run, proven(run, payload)))
 
     stated = ("run", "claim", "position", "cases", *keys)

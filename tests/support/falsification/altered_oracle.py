@@ -26,7 +26,7 @@ from pabi.describe.iteration import iteration_sentences
 from pabi.describe.langevin import chain_sentences, diffusion_sentences
 from pabi.describe.mechanisms import mechanism_sentences, rounds_sentences
 from pabi.describe.moduli import Modulus
-from pabi.describe.runs import run_sentences
+from pabi.describe.runs import ONE_SIDE, run_sentences
 from pabi.describe.statistics import (
     accuracy_sentences,
     column_statistics_sentences,
@@ -189,6 +189,7 @@ def _sentences(proof):
     assert run.adjacency == proof["adjacency"]
     if isinstance(run, pabi.NoisySGD):
         found = run_sentences(run, hidden, proof["position"])
+        found = [*found, ONE_SIDE] if theorem == "payments in advance" else found
     elif isinstance(run, pabi.LangevinChain):
         one = proof["one"]
         found = chain_sentences(run, run_sentences(from_dict(one["run"]), hidden, one["position"]))

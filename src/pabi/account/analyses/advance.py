@@ -38,8 +38,7 @@ from pabi.account.shifts.epochs import (
 )
 from pabi.describe.batches import FAILING, Fractions, KnownUses, SecretOrder
 from pabi.describe.iteration import NoisyIteration
-from pabi.describe.losses import Loss
-from pabi.describe.runs import NoisySGD
+from pabi.describe.runs import ONE_SIDE, NoisySGD
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import fraction_up
 from pabi.tradeoff import Gaussian
@@ -56,6 +55,7 @@ _MOST_STEPS = 60_000  # of all these positions together
 _FAR = 1e4  # uses: what is farther apart before the last ones is not worth paying for
 _LARGE = 700.0  # whose power of e is a double
 _SLOPE = 8.0 * 2.0**-52  # more than a slope is off by
+_CHAIN, _ROOM = 4096, 32  # additions in a chain of a sum at most, and more than those besides
 _SURE = 1.0 + 1e-9  # relative: above the roundings of whoever checks it
 
 
@@ -84,11 +84,13 @@ def apply(
                 view.later_is_worse,
                 _MOST_POSITIONS,
             )
-            return promised(averaged(NAME, view, places, view.fractions), SOURCE)
+            return promised(
+                averaged(NAME, view, places, view.fractions), SOURCE, besides=(ONE_SIDE,)
+            )
         case _:
             assert_never(order)
     curve = Gaussian(max(found.mu for found, _ in solved))
-    return promised(RunProof(NAME, run, curve, solved, position), SOURCE)
+    return promised(RunProof(NAME, run, curve, solved, position), SOURCE, besides=(ONE_SIDE,))
 
 
 def _require_one_side(run: NoisySGD) -> None:
@@ -309,7 +311,7 @@ def _pulled(view: OrderedView, uses: Uses, window: _Window) -> PulledSteps:
         raise NotApplicable("a step has no noise")
     used = uses.steps(view.period)
     s[~np.isin(k, used)] = 0.0
-    centre, radius = _ball(run.loss)
+    centre, radius = _ball(run)
     known = k >= used[-ahead]
     curvature = run.loss.effective_curvature(run.clip_norm, run.clipping)
     assert curvature is not None  # of a loss of linear predictors that is clipped as it may be
@@ -320,13 +322,15 @@ def _pulled(view: OrderedView, uses: Uses, window: _Window) -> PulledSteps:
     return PulledSteps(low, high, q, u, sigma, _apart(view, uses, window))
 
 
-def _ball(loss: Loss) -> tuple[float, float]:
-    """(where on its axis, how large) a ball around the part of the cone within distance 1 is, rounded up."""
-    assert loss.cone is not None  # as was asked
-    cosine = math.sqrt(loss.cone)
-    centre = 0.5 / cosine if 2 * loss.cone >= 1 else cosine
-    radius = math.sqrt(max(0.0, 1.0 - 2.0 * centre * cosine + centre * centre))
-    return centre, max(centre, radius) * (1.0 + _SLOPE)
+def _ball(run: NoisySGD) -> tuple[float, float]:
+    """(where on its axis, how large) a ball around the part of the cone within distance 1 is, rounded up.
+    Sums that are computed differ by a little more, to any side (docs, "Payments in advance")."""
+    assert run.loss.cone is not None  # as was asked
+    cosine = math.sqrt(run.loss.cone)
+    centre = 0.5 / cosine if 2 * run.loss.cone >= 1 else cosine
+    radius = max(centre, math.sqrt(max(0.0, 1.0 - 2.0 * centre * cosine + centre * centre)))
+    most = run.order.sizes.most
+    return centre, radius * (1.0 + _SLOPE + 8.0 * most * (min(most, _CHAIN) + _ROOM) * 2.0**-53)
 
 
 def _most_of(parts: Sequence[Fraction]) -> float:

@@ -132,9 +132,14 @@ def _by_block(shifts: Start) -> dict[str, Any]:
 
 
 def promised(
-    proof: RunProof | SampledProof | IterationProof, source: str, *, hidden: bool = True
+    proof: RunProof | SampledProof | IterationProof,
+    source: str,
+    *,
+    hidden: bool = True,
+    besides: tuple[str, ...] = (),
 ) -> Guarantee:
-    """What a proof promises. `hidden`: whether it needs the path to stay hidden."""
+    """What a proof promises. `hidden`: whether it needs the path to stay hidden; `besides`: what it assumes
+    beyond what every proof about such a description does."""
     subject = proof.subject
     match subject:
         case NoisySGD():
@@ -148,7 +153,7 @@ def promised(
             assert_never(subject)
     unit, compared = subject.unit, subject.adjacency
     return Guarantee(
-        proof.curve, compared, proof.theorem, source, sentences, proof=proof, unit=unit
+        proof.curve, compared, proof.theorem, source, (*sentences, *besides), proof=proof, unit=unit
     )
 
 

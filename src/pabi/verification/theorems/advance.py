@@ -20,7 +20,7 @@ from typing import Any, assert_never
 import numpy as np
 from flint import arb, fmpq
 
-from pabi.describe.runs import NoisySGD
+from pabi.describe.runs import ONE_SIDE, NoisySGD
 from pabi.verification.arithmetic import (
     Refused,
     distances,
@@ -46,6 +46,11 @@ from pabi.verification.theorem import Payload
 Pulls = dict[
     int, tuple[Any, Any]
 ]  # of the steps that use the record: a ball around each, in units of s
+
+_CHAIN, _BESIDE = (
+    4096,
+    32,
+)  # additions in a chain of a computed sum, and more than what comes besides
 
 SOURCE = "docs, Theory, 4.5 (Theorem 57)"
 
@@ -94,7 +99,7 @@ class _InAdvance(CaseCheck):
         super().__init__(run)
         self.kinds: dict[int, tuple[Any, Any, Any]] = {}
         self.alike: dict[int, int] = {}  # a step of each kind
-        self.ball = _ball(run.gradients.facts.cone)
+        self.ball = _ball(run)
 
     def cost(self, case: dict[str, Any], uses: UseSteps, distance: Any) -> Any:
         """Σ (p/σ)² of all payments."""
@@ -201,12 +206,18 @@ def _part(uses: UseSteps, first: int, end: int) -> UseSteps:
     return UseSteps(uses.first + begin * uses.period, count, period=uses.period)
 
 
-def _ball(cone: Any) -> tuple[Any, Any]:
+def _ball(run: OrderedRun) -> tuple[Any, Any]:
     """(where on its axis, how large) a ball around the cone's part of the unit ball is. The square of the
-    distance from q of a point of norm t is at most t² − 2qt·cos + q², which is largest at 0 or 1."""
+    distance from q of a point of norm t is at most t² − 2qt·cos + q², which is largest at 0 or 1. Sums that
+    are computed may differ by a little more to any side: by r of what a gradient is at most, and a shrunken
+    gradient and its centre leave 2r beside that (docs, "Rounding"); no radius is below ½."""
+    cone = run.gradients.facts.cone
+    most = run.size * max(*run.fractions(0), *run.fractions(run.period - 1), fmpq(0))
     cosine = arb(cone).sqrt()
     centre = 1 / (2 * cosine) if cone >= fmpq(1, 2) else cosine
-    return centre, centre.max((1 - 2 * centre * cosine + centre * centre).max(arb(0)).sqrt())
+    radius = centre.max((1 - 2 * centre * cosine + centre * centre).max(arb(0)).sqrt())
+    room = 2 * most * (min(most, fmpq(_CHAIN)) + _BESIDE) / 2**53
+    return centre, radius * (1 + 4 * arb(room))
 
 
 def _until(run: NoisySGD, end: int) -> NoisySGD:
@@ -221,4 +232,6 @@ def _until(run: NoisySGD, end: int) -> NoisySGD:
     return replace(run, epochs=None, total_steps=end, cooldown_steps=0, **cut)
 
 
-THEOREMS = {"payments in advance": of_cases("payments in advance", SOURCE, _ordered)}
+THEOREMS = {
+    "payments in advance": of_cases("payments in advance", SOURCE, _ordered, besides=(ONE_SIDE,))
+}

@@ -19,6 +19,7 @@ import quadprog
 
 RIDGE = 1e-7  # quadprog wants a definite form
 
+
 @dataclass(frozen=True)
 class Course:
     """(t,) arrays. `held`: steps that end in a map that is not the identity, after which n is 0; `start`: the
@@ -69,7 +70,7 @@ def price(course: Course, nu, tau, zeta) -> float:
 
 
 def plan(course: Course) -> np.ndarray:
-    """(3, t): ν, τ and ζ of a quadratic program, nearly the best; none where its solver fails, which is valid."""
+    """(3, t): ν, τ and ζ, nearly the best; 0 where the solver fails, which is valid."""
     t, size = len(course), 6 * len(course)
     # Columns: ν⁺, τ⁺, ζ, |n|, ν⁻, τ⁻, t of each.
     up, right, less, far, down, left = np.eye(size).reshape(6, t, size)
@@ -90,7 +91,9 @@ def plan(course: Course) -> np.ndarray:
     paid = (up + down + less) / course.sigma[:, None]
     cost = paid.T @ paid + RIDGE * np.eye(size)
     try:
-        x = quadprog.solve_qp(cost, np.zeros(size), np.array(rows).T, np.array(bounds), len(equal))[0]
+        x = quadprog.solve_qp(cost, np.zeros(size), np.array(rows).T, np.array(bounds), len(equal))[
+            0
+        ]
     except ValueError:
         return np.zeros((3, t))
     return np.array([up @ x - down @ x, right @ x - left @ x, less @ x])

@@ -9,7 +9,8 @@ probabilities are sums of normal ones. So what is found is below the truth, but 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.polynomial.legendre import leggauss
@@ -77,7 +78,6 @@ class Mixture:
     means: np.ndarray
     weights: np.ndarray
     sigma: float
-    ends: tuple[float, float] = field(default=(0.0, 0.0))
 
     def density(self, y):
         z = (y[:, None] - self.means) / self.sigma
@@ -93,17 +93,16 @@ def nodes(low: float, high: float, breaks, width: float) -> tuple[np.ndarray, np
     """Points and weights on [low, high], in panels no wider than `width` that end at the breaks."""
     inner = np.unique([b for b in breaks if low < b < high])
     ends = np.concatenate([[low], inner, [high]])
-    parts = [
-        np.linspace(a, b, int(np.ceil((b - a) / width)) + 1)[:-1]
-        for a, b in zip(ends[:-1], ends[1:], strict=True)
-    ]
+    parts = [np.linspace(a, b, int(np.ceil((b - a) / width)) + 1)[:-1] for a, b in pairwise(ends)]
     cuts = np.append(np.concatenate(parts), high)
     half = np.diff(cuts)[:, None] / 2.0
     points = cuts[:-1, None] + half * (1.0 + RULE[0])
     return points.ravel(), (half * RULE[1]).ravel()
 
 
-def last_laws(steps: Sequence[Step], start: float = 0.0, other: float | None = None) -> tuple[Mixture, Mixture]:
+def last_laws(
+    steps: Sequence[Step], start: float = 0.0, other: float | None = None
+) -> tuple[Mixture, Mixture]:
     """Of the run with the record and of the one without, before the last Π, from `start` and from `other`."""
     points = [np.array([start]), np.array([start if other is None else other])]
     weights = [np.ones(1), np.ones(1)]
@@ -139,7 +138,9 @@ def divergence(p: Mixture, q: Mixture, epsilons) -> np.ndarray:
         turn = np.flatnonzero((over[:-1] > 0.0) != (over[1:] > 0.0))
         share = over[turn] / (over[turn] - over[turn + 1])
         edges = y[turn] + share * (y[turn + 1] - y[turn])
-        edges = np.concatenate([[-np.inf] * bool(over[0] > 0.0), edges, [np.inf] * bool(over[-1] > 0.0)])
+        edges = np.concatenate(
+            [[-np.inf] * bool(over[0] > 0.0), edges, [np.inf] * bool(over[-1] > 0.0)]
+        )
         found.append(p.chance(edges) - np.exp(epsilon) * q.chance(edges) if len(edges) else 0.0)
     return np.array(found)
 

@@ -139,9 +139,11 @@ def replaced_ratio(rng, turning: bool) -> float:
         lengths = np.where(rng.random(many) < 0.6, 1.0, rng.random(many))
         return sign / many * np.array([length * turn(rng)[0] for length in lengths])
 
-    pairs = [np.vstack([user(1.0), user(-1.0)])] * len(s)
-    if turning:
-        pairs = [np.vstack([user(1.0), user(-1.0)]) for _ in s]
+    def pair():
+        mine = user(1.0)
+        return np.vstack([mine, mine if rng.random() < 0.4 else user(-1.0)])  # opposites, or any
+
+    pairs = [pair() for _ in s] if turning else [pair()] * len(s)
 
     def pull(k):
         shares = rng.choice([0.0, 1.0, rng.random()], len(pairs[k]))

@@ -18,6 +18,7 @@ from pabi.account.best import outcomes
 from support.advance import Course, best, forward, one_sided
 from support.falsification.claims import EPSILONS, deltas
 from support.falsification.margins import Margins, random_margins
+from support.falsification.planes import Planar, random_planar
 from support.falsification.pulled_lines import (
     ERROR,
     Bent,
@@ -368,8 +369,18 @@ def worst_deltas(found: Margins, epsilons) -> np.ndarray:
     return truth - ERROR * (1.0 + np.exp(epsilons))
 
 
+def said(run, position: int) -> list:
+    """What the library says of a record in that batch and of the worst one."""
+    found = []
+    for where in (position, None):
+        claims = outcomes(run, 1e-5, where)
+        found += [one.guarantee for one in claims if one.name == NAME and one.guarantee is not None]
+        found.append(run.guarantee(1e-5, position=where))
+    return found
+
+
 @pytest.mark.parametrize("adjacency", ["zero_out", "replace_one"])
-@pytest.mark.parametrize("count", [12, pytest.param(1000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("count", [8, pytest.param(1000, marks=pytest.mark.nightly)])
 def test_described_runs_cost_no_more_than_plans(count, adjacency):
     rng = np.random.default_rng([count, len(adjacency)])
     for _ in range(count):
@@ -379,21 +390,49 @@ def test_described_runs_cost_no_more_than_plans(count, adjacency):
 
 
 @pytest.mark.parametrize("adjacency", ["zero_out", "replace_one"])
-@pytest.mark.parametrize("count", [8, pytest.param(400, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("count", [5, pytest.param(400, marks=pytest.mark.nightly)])
 def test_the_library_says_no_less(count, adjacency):
-    """Of the record's place and of the worst one, by the analysis and by all together."""
-    rng = np.random.default_rng([count, len(adjacency), 1])
-    seen = 0
+    rng, seen = np.random.default_rng([count, len(adjacency), 1]), 0
     for _ in range(count):
         found = random_margins(rng, adjacency)
-        truth = worst_deltas(found, EPSILONS)
-        for position in (found.position, None):
-            claims = outcomes(found.run, 1e-5, position)
-            mine = [
-                one.guarantee for one in claims if one.name == NAME and one.guarantee is not None
-            ]
-            for claim in [*mine, found.run.guarantee(1e-5, position=position)]:
-                assert np.all(truth <= deltas(claim)), (found, claim)
-            seen += len(mine)
-    if not seen:
+        truth, claims = worst_deltas(found, EPSILONS), said(found.run, found.position)
+        for claim in claims:
+            assert np.all(truth <= deltas(claim)), (found, claim)
+        seen += len(claims)
+    if seen == 2 * count:
         pytest.skip(f"no analysis is named {NAME!r}: only the guarantee was compared")
+
+
+@pytest.mark.parametrize("adjacency", ["zero_out", "replace_one"])
+@pytest.mark.parametrize("count", [2, pytest.param(200, marks=pytest.mark.nightly)])
+def test_described_planes(count, adjacency):
+    """Several directions, and several predictors: by plans, and by the library."""
+    rng = np.random.default_rng([count, len(adjacency), 2])
+    for _ in range(count):
+        found = random_planar(rng, adjacency)
+        mu = best(found.course())
+        truth = found.deltas(np.concatenate([mu * AT, EPSILONS]))
+        assert np.all(truth[: len(AT)] <= delta(mu, mu * AT)), found
+        for claim in said(found.run, found.position):
+            assert np.all(truth[len(AT) :] <= deltas(claim)), (found, claim)
+
+
+def test_planes_agree_with_lines():
+    """Of records on one line through 0."""
+    rng = np.random.default_rng(3)
+    for adjacency in ["zero_out", "replace_one"]:
+        line = random_margins(rng, adjacency)
+        while (
+            line.smoothing
+            or line.run.clip_norm
+            or line.run.cooldown_steps
+            or line.run.n % line.run.batch_size
+        ):
+            line = random_margins(rng, adjacency)
+        records = line.records[:, None] * np.array([0.6, 0.8])
+        other = None if adjacency == "zero_out" else line.other * np.array([0.6, 0.8])
+        plane = Planar(line.run, line.position, records, other, line.start * np.array([0.6, 0.8]))
+        epsilons = np.array([0.0, 0.3, 1.0])
+        assert plane.deltas(epsilons) == pytest.approx(
+            worst_deltas(line, epsilons), rel=2e-3, abs=1e-6
+        )

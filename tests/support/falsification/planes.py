@@ -20,7 +20,7 @@ SPACING = (
     0.4  # of a grid over which is summed, in standard deviations; and in 2/R, as poles are at π/R
 )
 FINE = 300  # points on each axis of the last grid
-ERROR = 1e-3  # relative, of δ from that; three times what finer grids changed
+ERROR = 3e-3  # relative, of δ from that; three times what finer grids changed
 PLANE = np.array([[1.0, -1.0, 0.0], [1.0, 1.0, -2.0]]) / np.sqrt([[2.0], [6.0]])
 
 
@@ -213,7 +213,7 @@ class Swing:
         return self.straight(w) + pull + np.array([self.q, 0.0])
 
 
-SWITCH = 3.0
+SWITCH = 2.0
 BENDS = {
     "straight": lambda x: x,
     "back": lambda x: -x,

@@ -393,7 +393,7 @@ def random_swinging(rng, climbs: int = 0) -> float:
     return top
 
 
-@pytest.mark.parametrize("count", [2, pytest.param(300, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("count", [2, pytest.param(150, marks=pytest.mark.nightly)])
 def test_swinging_runs(count):
     rng = np.random.default_rng(count)
     assert max(random_swinging(rng) for _ in range(count)) <= ROUNDING

@@ -26,8 +26,11 @@ from pabi.tradeoff.pairs import Discrete, Pair
 
 _ROUNDED = 4e-16  # relative: more than a division errs
 _FINE, _ROUGH = 1e-4, 1e-3  # relative: by how much a grid may raise the variance
-_TRANSFORMS = {_FINE: 16, _ROUGH: 8}  # with a hub, where all grids are rough
-_NEAR, _BELOW = 2e-3, 0.97  # relative: how near to ε a search with a hub comes that is rough, and how far below
+_TRANSFORMS = {_FINE: 20, _ROUGH: 10}  # with a hub, where all grids are rough
+_NEAR, _BELOW = (
+    2e-3,
+    0.97,
+)  # relative: of a rough search, how near it comes and where the next one begins
 _LEAST_SIZE, _GREATEST_SIZE = 1e-4, 8.0  # between which labels are worth hiding
 _SETTLED = 2e-5  # relative: how near to the least ε
 _STATED = 2e-4  # relative: by how much ε is raised
@@ -190,7 +193,9 @@ class RandomAllocation(TradeOff):
         apart, n = 2.0 if self.opposite else 1.0, len(draws)
         rest = max(0.0, 1.0 - math.fsum(self.shares))
         means = [apart * a for sizes in draws for a in sizes]
-        return average([apart * self.hub, *means], [rest, *(share / n for share in self.shares * n)])
+        return average(
+            [apart * self.hub, *means], [rest, *(share / n for share in self.shares * n)]
+        )
 
     @cached_property
     def _draws(self) -> tuple[tuple[Gaussian | Mixture, tuple[Labels, ...]], ...]:

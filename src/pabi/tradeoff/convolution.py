@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy  # its parts are loaded on first use
@@ -191,9 +191,7 @@ def transformed(total: Sum, power: float) -> Tilted:
         still, ring[0] = float(ring[0]), 0.0
         spectrum = scipy.fft.rfft(ring) + still
         magnitude = np.abs(spectrum)
-        noise = (
-            32.0 * _ULP * math.log2(size) * max(_norm(ring), 1.0 / math.sqrt(size))
-        )
+        noise = 32.0 * _ULP * math.log2(size) * max(_norm(ring), 1.0 / math.sqrt(size))
         above = np.maximum(magnitude, noise)
         amplification += term.count * (noise / above + 16.0 * _ULP)
         log_size += term.count * np.log(above)
@@ -261,7 +259,7 @@ def mean_excess(total: Sum, power: float, at: Array) -> Excess:
         # farther. What lies below it does not count, if the window reaches down to t.
         end = np.maximum(np.where(low <= at, last - at, 0.0), 1.0 / power)
         # The same error at every point adds up to less than the sum of all gains.
-        sums = ((y.size - n) * np.minimum(np.maximum(last - at, 0.0), 1.0 / (math.e * power)))
+        sums = (y.size - n) * np.minimum(np.maximum(last - at, 0.0), 1.0 / (math.e * power))
         rest = -math.expm1(-power * step)
         series = np.exp(-power * beyond) * (beyond + step * (1.0 - rest) / rest) / rest
         doubt = _OUTSIDE * end * np.exp(-power * end) + error * np.minimum(sums, series)
@@ -275,7 +273,7 @@ def mean_excess(total: Sum, power: float, at: Array) -> Excess:
         )
 
 
-def _norm(x: Array) -> float:
+def _norm(x: NDArray[Any]) -> float:
     """Not by a product of long vectors, which waits for threads where processors are busy."""
     return math.sqrt(float((x * x).sum()))
 

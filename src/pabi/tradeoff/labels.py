@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -325,10 +325,11 @@ def excess(gain: Gain, labels: Sequence[Labels], epsilon: float, tolerance: floa
 # falls. Between very many ζ it lies below its chords in s, whose means have a closed form.
 
 _SCANNED, _FIRST, _LAST = 73, -8.0, 10.0  # ζ that are tried, from where, and up to where beyond a
-_SPARSE = 18.0  # nats below the most that there is of the integrand
-_RARELY = 0.02  # of the most nodes
+_SPARSE = 12.0  # nats below the most that there is of the integrand
+_RARELY = 0.2  # of the most nodes
 _POWERS, _SEEN, _FEW = (0.03, 100.0, 24), 8.0, 121  # λ over the spread; a label's z
-_GREATEST_LOG = 700.0
+_GREATEST_LOG = 700.0  # of a bound
+_PART = 1e-9  # more than a part of a chord errs
 _FINER = 48  # ζ between two transforms
 
 
@@ -344,7 +345,7 @@ class Hub:
 
     def excess(self, tolerance: float, count: int) -> float:
         """An upper bound, from so many transforms."""
-        gain, labels, a = self.gain, self.labels, self.size
+        labels, a = self.labels, self.size
         z = self._nodes(count)
         z = np.interp(np.arange((count - 1) * _FINER + 1) / _FINER, np.arange(count), z)
         values = self._values(z, tolerance)
@@ -356,12 +357,8 @@ class Hub:
         total = right @ value[1:] + (p - right) @ value[:-1]
         # Above the last ζ all that is above 0 counts, below the first one as much as there.
         total += scipy.special.ndtr(z[0]) * value[0]
-        total += (_rest(labels) + _PLACE) * scipy.special.ndtr(gain.hub.x * a - z[-1])
-        outward = 1.0 if gain.above.x > gain.above.y else -1.0
-        for one in labels:
-            root = float(_place(gain.above, one.size, self.epsilon, 0.0))
-            positive = scipy.special.ndtr(outward * (gain.above.x * one.size - root))
-            total += one.weight * one.count * positive * scipy.special.ndtr(a - z[-1])
+        total += (_rest(labels) + _PLACE) * scipy.special.ndtr(self.gain.hub.x * a - z[-1])
+        total += self._above * scipy.special.ndtr(a - z[-1])
         return float(total) * (1.0 + _PLACE) if total < math.inf else math.inf
 
     def _values(self, z: Array, tolerance: float) -> Array:
@@ -379,9 +376,20 @@ class Hub:
             for i, other in ((near < k, k - _FINER), (near > k, k + _FINER)):
                 if i.any():
                     part = (ratio[near[i]] - ratio[other]) / (ratio[k] - ratio[other])
-                    total[near[i]] += part * found[i]
+                    total[near[i]] += np.minimum(part + _PART, 1.0) * found[i]
             total[k] += found[0]
         return total * scale
+
+    @property
+    def _above(self) -> float:
+        """At least the mean of A."""
+        x, y = self.gain.above
+        outward, total = 1.0 if x > y else -1.0, 0.0
+        for one in self.labels:
+            root = float(_place(self.gain.above, one.size, self.epsilon, 0.0))
+            beyond = scipy.special.ndtr(outward * (x * one.size - root))
+            total += one.weight * one.count * float(beyond)
+        return total * (1.0 + _PLACE)
 
     @property
     def _below(self) -> float:
@@ -399,7 +407,9 @@ class Hub:
         gain, a, epsilon = self.gain, self.size, self.epsilon
         scale, ratio = np.exp(a * z - 0.5 * a * a), np.exp(-2.0 * a * z)
         at = -_rest(self.labels) * gain.hub.at(z, a, epsilon)
-        at -= gain.hub.doubt(z, a, epsilon) + gain.hub.doubt(z, 0.0, epsilon) * (1.0 + ratio) * scale
+        at -= (
+            gain.hub.doubt(z, a, epsilon) + gain.hub.doubt(z, 0.0, epsilon) * (1.0 + ratio) * scale
+        )
         pairs = zip((ratio * (1.0 - _PLACE)).tolist(), (at / scale).tolist(), strict=True)
         return [Asked(gain, self.labels, epsilon, r, t) for r, t in pairs]
 
@@ -407,6 +417,7 @@ class Hub:
         """ζ that are the closer the more there is of the integrand, by Chernoff's bound."""
         z = np.linspace(_FIRST, _LAST + self.size, _SCANNED)
         log = np.array([_chernoff(asked) for asked in self._asked(z)])
+        log = np.minimum(log, math.log(self._above + _rest(self.labels) + _PLACE))
         log += self.size * z - 0.5 * z * z
         here = np.flatnonzero(log >= log.max() - _SPARSE)
         first, last = max(int(here[0]) - 1, 0), min(int(here[-1]) + 2, z.size)

@@ -26,7 +26,7 @@ from pabi.tradeoff.pairs import Discrete, Pair
 
 _ROUNDED = 4e-16  # relative: more than a division errs
 _FINE, _ROUGH = 1e-4, 1e-3  # relative: by how much a grid may raise the variance
-_TRANSFORMS = {_FINE: 20, _ROUGH: 10}  # with a hub, where all grids are rough
+_TRANSFORMS = {_FINE: 20, _ROUGH: 8}  # with a hub, where all grids are rough
 _NEAR, _BELOW = (
     2e-3,
     0.97,
@@ -35,7 +35,7 @@ _LEAST_SIZE, _GREATEST_SIZE = 1e-4, 8.0  # between which labels are worth hiding
 _SETTLED = 2e-5  # relative: how near to the least ε
 _STATED = 2e-4  # relative: by how much ε is raised
 _RAISED = 5e-4  # relative: by how much δ is, where several are composed
-_POINTS = 24  # of a pair's grid on the scale of its losses
+_POINTS, _FEWER = 24, 14  # of a pair's grid on the scale of its losses; with a hub
 _FARTHEST = 600.0  # the end of a grid: e^600 is a double
 _ENDS = 1e-19  # the δ at which a pair's grid ends
 
@@ -314,7 +314,8 @@ class RandomAllocation(TradeOff):
         while end < most and not ended(end):
             end = min(2.0 * end, most)
         _, end = bisected(ended, 0.5 * end, end, close=lambda a, b: b <= 1.1 * a)
-        points = math.ceil(_POINTS * math.asinh(end / scale))
+        each = _FEWER if self.hub else _POINTS
+        points = math.ceil(each * math.asinh(end / scale))
         epsilon = scale * np.sinh(np.linspace(0.0, math.asinh(end / scale), points + 1))
         return epsilon, tuple(
             np.array([self._in_order(gain, e, _ROUGH) for e in epsilon.tolist()]) * (1.0 + _RAISED)

@@ -417,10 +417,13 @@ class Hub:
         """ζ that are the closer the more there is of the integrand, by Chernoff's bound."""
         z = np.linspace(_FIRST, _LAST + self.size, _SCANNED)
         log = np.array([_chernoff(asked) for asked in self._asked(z)])
-        log = np.minimum(log, math.log(self._above + _rest(self.labels) + _PLACE))
-        log += self.size * z - 0.5 * z * z
-        here = np.flatnonzero(log >= log.max() - _SPARSE)
-        first, last = max(int(here[0]) - 1, 0), min(int(here[-1]) + 2, z.size)
+        most = math.log(self._above + _rest(self.labels) + _PLACE)
+        log = np.minimum(log, most) + self.size * z - 0.5 * z * z
+        least = log.max() - _SPARSE
+        # What counts beyond the last one may be far more than what there is.
+        beyond = most + scipy.special.log_ndtr(self.size - z)
+        first = max(int(np.flatnonzero(log >= least)[0]) - 1, 0)
+        last = min(int(np.flatnonzero(np.maximum(log, beyond) >= least)[-1]) + 2, z.size)
         z, log = z[first:last], log[first:last]
         weight = np.maximum(np.exp((log - log.max()) / 3.0), _RARELY)
         total = np.concatenate([[0.0], np.cumsum(0.5 * (weight[1:] + weight[:-1]))])

@@ -34,12 +34,12 @@ from pabi.verification.label_sums import Places, Side, Sides, Total, up
 from pabi.verification.products import Array, Law
 
 # How far apart places are; how much noise is added, times λ; points of a pair for the spread of its losses;
-# how far apart the ζ of a hub are.
+# those with a hub; how far apart its ζ are.
 _LEVELS = (
-    (0.05, 0.04, 16, 0.6),
-    (0.02, 0.02, 32, 0.4),
-    (0.01, 0.01, 48, 0.25),
-    (0.004, 0.002, 64, 0.15),
+    (0.05, 0.04, 16, 12, 0.7),
+    (0.02, 0.02, 32, 20, 0.4),
+    (0.01, 0.01, 48, 32, 0.25),
+    (0.004, 0.002, 64, 48, 0.15),
 )
 _SPACINGS = 0.05, 0.02, 0.01  # of products: below which the next level is taken
 _NEGLIGIBLE = 1e-4  # of a tail
@@ -223,7 +223,8 @@ class Orders:
     """δ of an allocation in both orders of the data sets."""
 
     def __init__(self, allocation: Allocation, level: int) -> None:
-        spacing, self.noise, self.points, apart = _LEVELS[min(level, len(_LEVELS) - 1)]
+        spacing, self.noise, *points, apart = _LEVELS[min(level, len(_LEVELS) - 1)]
+        self.points = points[allocation.hub > 0.0]
         sides = _SIDES[allocation.opposite, allocation.displaces]
         self.sides = [Sides(Side(*above), Side(*below)) for above, below in sides]
         self.allocation, self.composed = allocation, composed(allocation)

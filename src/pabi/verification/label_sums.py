@@ -207,7 +207,7 @@ class Total:
         size = -0.5 * square * omega**2 - 2.0 * np.log(np.abs(s))
         angle = square * power * omega - 2.0 * np.angle(s)
         weight, angle, error, slack = Spectrum.of(size, angle, self._transforms(power, omega), step)
-        total = np.cos(angle - np.multiply.outer(at, omega)) @ weight + error
+        total = _real_sum(weight, angle, step, at) + error + 64.0 * _ULP * float(weight.sum())
         total += float(weight @ omega) * 4.0 * _ULP * np.abs(at)
         total += math.exp(-0.5 * square * omega[-1] ** 2) / (math.pi * omega[-1])
         rounding = slack + 16.0 + 8.0 * (abs(base) + power * np.abs(at) + power * power * square)
@@ -245,6 +245,18 @@ class Total:
             w, error = tilted(power * y, y, p, omega=omega, power=power)
             transforms.append((characteristic(y, w, omega), error, n))
         return transforms
+
+
+def _real_sum(weight: Array, angle: Array, step: float, at: Array) -> Array:
+    """Σ weight·cos(angle − ωt) over the multiples ω of a step, for every t of `at`, as products of e^(−iωt) at
+    few and at many steps."""
+    few = 64
+    many = -(-weight.size // few)
+    terms = np.zeros(many * few, dtype=np.complex128)
+    terms[: weight.size] = weight * np.exp(1j * angle)
+    near = np.exp(-1j * step * np.outer(np.arange(few), at))
+    far = np.exp(-1j * step * few * np.outer(np.arange(many), at))
+    return np.asarray(((terms.reshape(many, few) @ near) * far).sum(axis=0).real)
 
 
 def _power(x: Array) -> Array:

@@ -245,14 +245,14 @@ def mean_excess(total: Sum, power: float, at: Array) -> Excess:
     y = (begin + np.arange(mass.size, dtype=np.float64)) * step + offset
     low, last = float(y[0]), float(y[-1])
     # Σ m·x·e^(-λx) over the points above t, from two sums at the first of them.
-    first = int(np.searchsorted(y, at.min(), side="right"))
+    first = min(int(np.searchsorted(y, at.min(), side="right")), y.size - 1)
     y, mass = y[first:], mass[first:]
     later = _decaying_sum(mass, math.exp(-power * step))
     apart = _decaying_sum(step * (later + mass), math.exp(-power * step))
     n = np.searchsorted(y, at, side="right")
     here = np.minimum(n, y.size - 1)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-        beyond = np.maximum(y[here] - at, 0.0) if y.size else np.zeros(at.size)
+        beyond = np.maximum(y[here] - at, 0.0)
         gain = np.exp(-power * beyond) * (apart[here] + beyond * (later + mass)[here])
         gain = np.where(n < y.size, gain, 0.0)
         # x·e^(-λx) is largest at 1/λ, and what lies above the window counts by less than its end, if that is

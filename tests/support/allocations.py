@@ -102,13 +102,14 @@ def delta_of_few(weights, sizes, epsilon, opposite, displaces, order, cells=(200
     return float(sum(q[i] * (p @ last(at + y + v[i])) for i in range(v.size)))
 
 
-def delta_with_hub(weight, size, hub, epsilon, opposite, order, nodes=400, cells=3000):
-    """δ at ε ≥ 0 of one label and the last batch, hardly below the truth: by Gauss–Hermite over what the
-    last batch shows."""
+def delta_with_hub(weight, size, hub, epsilon, opposite, order, cells=3000):
+    """δ at ε ≥ 0 of one label and the last batch, hardly below the truth: what the last batch shows is
+    summed over, too."""
     y, p = label(size, epsilon, opposite, True, order, cells)
-    z, q = np.polynomial.hermite_e.hermegauss(nodes)
+    edges = np.linspace(-REACH, REACH, 1201)
+    z, q = 0.5 * (edges[1:] + edges[:-1]), _mass(edges[:-1], edges[1:], 0.0)
     total, kappa = 0.0, math.exp(epsilon)
-    for at, mass in zip(z, q / math.sqrt(2.0 * math.pi), strict=True):
+    for at, mass in zip(z, q, strict=True):
         up, down = (math.exp(s * hub * at - 0.5 * hub * hub) for s in (1.0, -1.0))
         first, second = ((up, 1.0), (1.0, down))[order] if not opposite else (up, down)
         last = (1.0 - weight) * (first - kappa * second)

@@ -253,7 +253,8 @@ def _excess(asked: Asked, tolerance: float, at: Array) -> Array:
         least = np.minimum(least, value)
         if doubt[0] <= _DOUBTED * least[0] and not (rough and gained):
             break
-    return least
+    # It rises by no more than t falls.
+    return np.asarray(np.minimum(least, least[0] + np.maximum(at[0] - at, 0.0) * (1.0 + _PLACE)))
 
 
 def _excess_within(

@@ -161,6 +161,8 @@ def _excess(
     laws = [(v.y, v.p, x.count) for v, x in zip(values, places, strict=True)]
     excess = Total(laws, float(at[0]), spread, noise).excess(at)
     beyond = math.fsum(x.count * v.beyond for v, x in zip(values, places, strict=True))
+    # It rises by no more than t falls.
+    excess = np.minimum(excess, excess[0] + np.maximum(at[0] - at, 0.0))
     return np.asarray((excess + beyond) * _SUMMED)
 
 

@@ -364,7 +364,7 @@ class Hub:
 
     def _values(self, z: Array, tolerance: float) -> Array:
         """Upper bounds given ζ, at all `z`."""
-        asked, m = self._asked(z), self._below
+        asked, m, above = self._asked(z), self._below, self._above
         scale = np.exp(self.size * z - 0.5 * self.size**2) * (1.0 + _PLACE)
         ratio, at = np.array([one.ratio for one in asked]), np.array([one.at for one in asked])
         total = np.zeros(z.size)
@@ -374,6 +374,8 @@ class Hub:
             moved = at[near] + (ratio[near] - ratio[k]) * m
             moved -= _PLACE * ratio[near] * m
             found = _excess(asked[k], tolerance, moved)
+            # Where t is far below all values, transforms have no digits.
+            found = np.minimum(found, above + np.maximum(-moved, 0.0))
             for i, other in ((near < k, k - _FINER), (near > k, k + _FINER)):
                 if i.any():
                     part = (ratio[near[i]] - ratio[other]) / (ratio[k] - ratio[other])
@@ -383,13 +385,15 @@ class Hub:
 
     @property
     def _above(self) -> float:
-        """At least the mean of A."""
+        """The mean of A, or a little more."""
         x, y = self.gain.above
         outward, total = 1.0 if x > y else -1.0, 0.0
         for one in self.labels:
             root = float(_place(self.gain.above, one.size, self.epsilon, 0.0))
-            beyond = scipy.special.ndtr(outward * (x * one.size - root))
-            total += one.weight * one.count * float(beyond)
+            first, second = scipy.special.ndtr(outward * (np.array([x, y]) * one.size - root))
+            second *= math.exp(self.epsilon)
+            positive = max(0.0, first - second) + _PLACE * (first + second)
+            total += one.weight * one.count * float(positive)
         return total * (1.0 + _PLACE)
 
     @property

@@ -161,9 +161,10 @@ def _excess(
     laws = [(v.y, v.p, x.count) for v, x in zip(values, places, strict=True)]
     excess = Total(laws, float(at[0]), spread, noise).excess(at)
     beyond = math.fsum(x.count * v.beyond for v, x in zip(values, places, strict=True))
-    # It rises by no more than t falls.
-    excess = np.minimum(excess, excess[0] + np.maximum(at[0] - at, 0.0))
-    return np.asarray((excess + beyond) * _SUMMED)
+    # It rises by no more than t falls, and is at most what all that is above 0 is in the mean.
+    excess = np.minimum(excess, excess[0] + np.maximum(at[0] - at, 0.0)) + beyond
+    above = math.fsum(x.mean_above(sides.above, epsilon) for x in places)
+    return np.asarray(np.minimum(excess, above + np.maximum(-at, 0.0)) * _SUMMED)
 
 
 class _Hub:

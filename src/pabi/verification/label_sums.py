@@ -111,6 +111,17 @@ class Places:
         total = self.count * self.weight
         return total * mean, total * lower, total * self.weight * max(square, 0.0)
 
+    def mean_above(self, side: Side, epsilon: float) -> float:
+        """At least the mean of the values above 0, all labels together."""
+        root = side.root(self.size, epsilon)
+        with ctx.workprec(BITS):
+            one, two = (self._beyond(root, m) for m in side)
+            if side.x < side.y:
+                one, two = 1 - one, 1 - two
+            mean = one - arb(epsilon).exp() * two
+            # The root is not exact.
+            return self.weight * self.count * (max(0.0, up(mean)) + _VALUE)
+
     def values(self, sides: Sides, epsilon: float, ends: tuple[float, float]) -> _Values:
         """Those of a label, up to these ends on either side of 0."""
         ratio = sides.ratio

@@ -37,9 +37,9 @@ from pabi.verification.products import Array, Law
 # those with a hub; how far apart its ζ are.
 _LEVELS = (
     (0.05, 0.04, 16, 12, 0.7),
-    (0.02, 0.02, 32, 20, 0.4),
-    (0.01, 0.01, 48, 32, 0.25),
-    (0.004, 0.002, 64, 48, 0.15),
+    (0.02, 0.02, 32, 20, 0.25),
+    (0.01, 0.01, 48, 32, 0.1),
+    (0.004, 0.002, 64, 48, 0.07),
 )
 _SPACINGS = 0.05, 0.02, 0.01  # of products: below which the next level is taken
 _NEGLIGIBLE = 1e-4  # of a tail

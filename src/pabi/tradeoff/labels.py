@@ -98,7 +98,7 @@ class Labels:
 
 
 @dataclass(frozen=True)
-class Asked:
+class Query:
     """E(Σ w_j·(Y_j⁺ - r·Y_j⁻) - t)⁺ at `epsilon` ≥ 0, with the `ratio` r and t in `at`."""
 
     gain: Gain
@@ -206,49 +206,49 @@ class _Window(NamedTuple):
     below: float
 
 
-def _law(asked: Asked, labels: Labels, step: float, window: _Window) -> _Law:
+def _law(query: Query, labels: Labels, step: float, window: _Window) -> _Law:
     """The value of a label. What is beyond the window is moved to its end: below, it does not matter how far
     it is, and above it counts by its mean."""
-    gain, less = asked.gain, replace(labels, weight=labels.weight * asked.ratio)
+    gain, less = query.gain, replace(labels, weight=labels.weight * query.ratio)
     above, below = (_points(max(1, math.ceil(end / step))) for end in window)
-    up = _side(gain.above, labels, asked.epsilon, above, step, sign=1)
-    low = _side(gain.below, less, asked.epsilon, below, step, sign=-1)
+    up = _side(gain.above, labels, query.epsilon, above, step, sign=1)
+    low = _side(gain.below, less, query.epsilon, below, step, sign=-1)
     rest = max(0.0, 1.0 - up.total - low.total) + low.mass[0] + up.mass[0]
     p = np.concatenate([low.mass[:0:-1], [rest], up.mass[1:]])
     places = np.concatenate([-below[:0:-1], above])
     return _Law(Losses(int(places[0]), p, 0.0, 0.0, places), labels.weight * up.beyond)
 
 
-def _spread(asked: Asked, rare: float) -> float:
+def _spread(query: Query, rare: float) -> float:
     """About the standard deviation of the sum, without values that fewer labels than `rare` in all have."""
-    variance, gain, epsilon = 0.0, asked.gain, asked.epsilon
-    for one in asked.labels:
+    variance, gain, epsilon = 0.0, query.gain, query.epsilon
+    for one in query.labels:
         far = -float(scipy.special.ndtri(min(0.1, rare / one.count)))
         z, width = np.linspace(-far, far, _PLACES, retstep=True)
         p = np.exp(-0.5 * z * z) * (width / SQRT_2PI)
         with np.errstate(over="ignore", invalid="ignore"):
             above = np.maximum(gain.above.at(z, one.size, epsilon), 0.0)
-            below = asked.ratio * np.minimum(gain.below.at(z, one.size, epsilon), 0.0)
+            below = query.ratio * np.minimum(gain.below.at(z, one.size, epsilon), 0.0)
             square, mean = p @ (above * above + below * below), p @ (above + below)
             square -= mean * mean
         variance += one.count * one.weight**2 * max(float(square), 0.0)
     return math.sqrt(variance)
 
 
-def _excess(asked: Asked, tolerance: float, at: Array) -> Array:
-    """Upper bounds for every t of `at`, sharp near that of `asked`, the first one."""
+def _excess(query: Query, tolerance: float, at: Array) -> Array:
+    """Upper bounds for every t of `at`, sharp near that of `query`, the first one."""
     # Whatever part of the values is looked at, that is an upper bound, as what is beyond counts by its mean.
     # With narrower ones the law can be tilted more, which keeps digits, and the grid is as much finer.
-    least = np.full(at.size, _all_low(asked) if asked.gain == _ADDED else math.inf)
-    spread = _spread(asked, _RARE)
+    least = np.full(at.size, _all_low(query) if query.gain == _ADDED else math.inf)
+    spread = _spread(query, _RARE)
     if not math.isfinite(spread):
         return least  # so large that the place is seen
     # Where the grid has not enough points, or only rare values spread it, it is rough.
-    count = sum(one.count for one in asked.labels)
+    count = sum(one.count for one in query.labels)
     rough = _fineness(count, tolerance) * _MOST_POINTS / 2.0 < _SPREADS
-    rough = rough or _spread(asked, 1.0) < _TYPICAL * spread
+    rough = rough or _spread(query, 1.0) < _TYPICAL * spread
     for part in _WINDOWS:
-        value, doubt = _excess_within(asked, tolerance, at, spread=spread, part=part)
+        value, doubt = _excess_within(query, tolerance, at, spread=spread, part=part)
         gained = value[0] < least[0] * (1.0 - _DOUBTED)
         least = np.minimum(least, value)
         if doubt[0] <= _DOUBTED * least[0] and not (rough and gained):
@@ -258,23 +258,23 @@ def _excess(asked: Asked, tolerance: float, at: Array) -> Array:
 
 
 def _excess_within(
-    asked: Asked, tolerance: float, at: Array, *, spread: float, part: float
+    query: Query, tolerance: float, at: Array, *, spread: float, part: float
 ) -> Excess:
     """Upper bounds from this `part` of the values that matter, and how much of them is the transform's."""
-    labels, ratio = asked.labels, asked.ratio
-    rise = math.expm1(asked.epsilon)
+    labels, ratio = query.labels, query.ratio
+    rise = math.expm1(query.epsilon)
     heaviest, count = max(one.weight for one in labels), sum(one.count for one in labels)
     spread = spread or _HARDLY * (rise + heaviest)  # 0 where hardly any label has a value
     reach = _SPREADS * spread
-    window = _Window(part * (asked.room + reach), heaviest * ratio * (1.0 + rise) + part * reach)
+    window = _Window(part * (query.room + reach), heaviest * ratio * (1.0 + rise) + part * reach)
     step = part * spread * _fineness(count, tolerance)
     step = max(step, sum(window) / _MOST_POINTS)
     for _ in range(_COARSER):
         tick()
-        laws = [_law(asked, one, step, window) for one in labels]
+        laws = [_law(query, one, step, window) for one in labels]
         terms = [Term(law.losses, one.count) for law, one in zip(laws, labels, strict=True)]
         total = Sum(tuple(terms), step)
-        power = max(total.saddle(asked.at, 1.0 / spread), _LEAST_TILT / spread)
+        power = max(total.saddle(query.at, 1.0 / spread), _LEAST_TILT / spread)
         low, high = total.window(power)
         if high - low <= _MOST_POINTS * step:
             break
@@ -290,14 +290,14 @@ def _fineness(count: int, tolerance: float) -> float:
     return math.sqrt(6.0 * tolerance / max(count, _MANY))
 
 
-def _all_low(asked: Asked) -> float:
+def _all_low(query: Query) -> float:
     """An upper bound on E(1 - κ·(Σ w_j·L_j + w_0))⁺: the probability that no term alone makes it 0."""
-    rest = _rest(asked.labels)
-    most = math.exp(-asked.epsilon) - rest + _PLACE
+    rest = _rest(query.labels)
+    most = math.exp(-query.epsilon) - rest + _PLACE
     if most <= 0.0:
         return 0.0
     log = 0.0
-    for one in asked.labels:
+    for one in query.labels:
         z = (math.log(most / one.weight) + _PLACE) / one.size + 0.5 * one.size
         log += one.count * float(scipy.special.log_ndtr(z + _PLACE * (1.0 + abs(z))))
     return math.exp(log * (1.0 - _PLACE))
@@ -312,7 +312,7 @@ def excess(gain: Gain, labels: Sequence[Labels], epsilon: float, tolerance: floa
     """An upper bound on E(Σ w_j·Y_j + w_0·(1 - κ))⁺ at `epsilon` ≥ 0."""
     rise = math.expm1(epsilon)
     at = _rest(labels) * rise - _PLACE * (1.0 + rise)
-    return float(_excess(Asked(gain, labels, epsilon, 1.0, at), tolerance, np.array([at]))[0])
+    return float(_excess(Query(gain, labels, epsilon, 1.0, at), tolerance, np.array([at]))[0])
 
 
 # With a hub.
@@ -364,23 +364,23 @@ class Hub:
 
     def _values(self, z: Array, tolerance: float) -> Array:
         """Upper bounds given ζ, at all `z`."""
-        asked, m, above = self._asked(z), self._below, self._above
+        queries, m, above = self._queries(z), self._below, self._above
         scale = np.exp(self.size * z - 0.5 * self.size**2) * (1.0 + _PLACE)
-        ratio, at = np.array([one.ratio for one in asked]), np.array([one.at for one in asked])
+        ratio, at = np.array([one.ratio for one in queries]), np.array([one.at for one in queries])
         total = np.zeros(z.size)
         for k in range(0, z.size, _FINER):
             near = np.arange(max(k - _FINER, 0), min(k + _FINER + 1, z.size))
             near = np.concatenate([[k], near[near != k]])
             moved = at[near] + (ratio[near] - ratio[k]) * m
             moved -= _PLACE * ratio[near] * m
-            found = _excess(asked[k], tolerance, moved)
+            bound = _excess(queries[k], tolerance, moved)
             # Where t is far below all values, transforms have no digits.
-            found = np.minimum(found, above + np.maximum(-moved, 0.0))
+            bound = np.minimum(bound, above + np.maximum(-moved, 0.0))
             for i, other in ((near < k, k - _FINER), (near > k, k + _FINER)):
                 if i.any():
                     part = (ratio[near[i]] - ratio[other]) / (ratio[k] - ratio[other])
-                    total[near[i]] += np.minimum(part + _PART, 1.0) * found[i]
-            total[k] += found[0]
+                    total[near[i]] += np.minimum(part + _PART, 1.0) * bound[i]
+            total[k] += bound[0]
         return total * scale
 
     @property
@@ -407,8 +407,8 @@ class Hub:
             total -= one.weight * one.count * float(p @ below)
         return total
 
-    def _asked(self, z: Array) -> list[Asked]:
-        """What is asked for these ζ, over L_a(ζ)."""
+    def _queries(self, z: Array) -> list[Query]:
+        """What is to be bounded for these ζ, over L_a(ζ)."""
         gain, a, epsilon = self.gain, self.size, self.epsilon
         scale, ratio = np.exp(a * z - 0.5 * a * a), np.exp(-2.0 * a * z)
         at = -_rest(self.labels) * gain.hub.at(z, a, epsilon)
@@ -416,12 +416,12 @@ class Hub:
             gain.hub.doubt(z, a, epsilon) + gain.hub.doubt(z, 0.0, epsilon) * (1.0 + ratio) * scale
         )
         pairs = zip((ratio * (1.0 - _PLACE)).tolist(), (at / scale).tolist(), strict=True)
-        return [Asked(gain, self.labels, epsilon, r, t) for r, t in pairs]
+        return [Query(gain, self.labels, epsilon, r, t) for r, t in pairs]
 
     def _nodes(self, count: int) -> Array:
         """ζ that are the closer the more there is of the integrand, by Chernoff's bound."""
         z = np.linspace(_FIRST, _LAST + self.size, _SCANNED)
-        log = np.array([_chernoff(asked) for asked in self._asked(z)])
+        log = np.array([_chernoff(query) for query in self._queries(z)])
         most = math.log(self._above + _rest(self.labels) + _PLACE)
         log = np.minimum(log, most) + self.size * z - 0.5 * z * z
         least = log.max() - _SPARSE
@@ -435,18 +435,18 @@ class Hub:
         return np.asarray(np.interp(np.linspace(0.0, total[-1], count), total, z))
 
 
-def _chernoff(asked: Asked) -> float:
+def _chernoff(query: Query) -> float:
     """About the logarithm of a bound."""
     with np.errstate(all="ignore"):
-        spread = max(_spread(asked, _RARE), TINY)
+        spread = max(_spread(query, _RARE), TINY)
         power = np.geomspace(*_POWERS) / spread
-        log = -power * asked.at - 1.0 - np.log(power)
+        log = -power * query.at - 1.0 - np.log(power)
         z, width = np.linspace(-_SEEN, _SEEN, _FEW, retstep=True)
         p = np.exp(-0.5 * z * z) * (width / SQRT_2PI)
-        for one in asked.labels:
-            above = np.maximum(asked.gain.above.at(z, one.size, asked.epsilon), 0.0)
-            below = asked.ratio * np.minimum(asked.gain.below.at(z, one.size, asked.epsilon), 0.0)
-            above = np.minimum(one.weight * above, asked.room + _SPREADS * spread)
+        for one in query.labels:
+            above = np.maximum(query.gain.above.at(z, one.size, query.epsilon), 0.0)
+            below = query.ratio * np.minimum(query.gain.below.at(z, one.size, query.epsilon), 0.0)
+            above = np.minimum(one.weight * above, query.room + _SPREADS * spread)
             moment = np.expm1(np.outer(power, above)) @ p
             log += one.count * np.log(moment + np.exp(np.outer(power, one.weight * below)) @ p)
         return float(log.min(where=np.isfinite(log), initial=_GREATEST_LOG))

@@ -30,7 +30,7 @@ import numpy as np
 from flint import arb, ctx
 
 from pabi.verification.arithmetic import BITS, in_time, timed
-from pabi.verification.label_sums import Places, Side, Sides, Total, up
+from pabi.verification.label_sums import LabelPlaces, LabelSum, Side, Sides, up
 from pabi.verification.products import Array, Law
 
 # How far apart places are; how much noise is added, times λ; points of a pair for the spread of its losses;
@@ -147,7 +147,12 @@ class Allocation(NamedTuple):
 
 
 def _excess(
-    places: Sequence[Places], sides: Sides, epsilon: float, noise: float, ratio: float, at: Array
+    places: Sequence[LabelPlaces],
+    sides: Sides,
+    epsilon: float,
+    noise: float,
+    ratio: float,
+    at: Array,
 ) -> Array:
     """E(A − ratio·B − t)⁺ for every t of `at`, best near the first one."""
     in_time()
@@ -159,7 +164,7 @@ def _excess(
     ends = room + _FAR * spread, heaviest * ratio * kappa + _FAR * spread
     values = [x.values(sides, epsilon, ends) for x in places]
     laws = [(v.y, v.p, x.count) for v, x in zip(values, places, strict=True)]
-    excess = Total(laws, float(at[0]), spread, noise).excess(at)
+    excess = LabelSum(laws, float(at[0]), spread, noise).excess(at)
     beyond = math.fsum(x.count * v.beyond for v, x in zip(values, places, strict=True))
     # It rises by no more than t falls, and is at most what all that is above 0 is in the mean.
     excess = np.minimum(excess, excess[0] + np.maximum(at[0] - at, 0.0)) + beyond
@@ -193,21 +198,21 @@ class _Hub:
             self.tail = up(2 * ((arb(z[0]) - a) / root).erfc() / 2)
 
     def delta(
-        self, given: Callable[[float, Array], Array], last: Side, epsilon: float, m: float
+        self, excess: Callable[[float, Array], Array], last: Side, epsilon: float, m: float
     ) -> float:
-        """An upper bound on δ; `given` computes E(A − r·B − t)⁺, and m is about the mean of B."""
+        """An upper bound on δ; `excess` computes E(A − r·B − t)⁺, and m is about the mean of B."""
         z, a = self.z, self.size
         scale, ratio = np.exp(a * z - 0.5 * a * a), np.exp(-2.0 * a * z)
         value, doubt = last.at(z, a, epsilon)
         # Another share of the hub, by a little, moves t by no more than this.
         slack = math.exp(epsilon) * ratio + np.maximum(1.0, 1.0 / scale)
         at = (-self.share * value - doubt) / scale - (_VALUE + float(_LEFT)) * slack
-        total, found = np.zeros(z.size), 0.0
+        total, integral = np.zeros(z.size), 0.0
         for k in range(0, z.size, _FINER):
             near = np.arange(max(k - _FINER, 0), min(k + _FINER + 1, z.size))
             near = np.concatenate([[k], near[near != k]])
             moved = at[near] + (ratio[near] - ratio[k]) * m - _VALUE * (ratio[near] + ratio[k]) * m
-            bound = given(float(ratio[k]) * (1.0 - _VALUE), moved) * scale[near] * _SUMMED
+            bound = excess(float(ratio[k]) * (1.0 - _VALUE), moved) * scale[near] * _SUMMED
             for here, other in ((near < k, k - _FINER), (near > k, k + _FINER)):
                 if here.any():
                     part = (ratio[near[here]] - ratio[other]) / (ratio[k] - ratio[other])
@@ -215,11 +220,11 @@ class _Hub:
             total[k] = bound[0]
             if k:
                 cell = slice(k - _FINER, k)
-                found += float(self.mass[cell] @ total[cell])
+                integral += float(self.mass[cell] @ total[cell])
             rest = self.below[k] * float(bound[0]) + float(self.mass[k] * total[k])
-            if rest <= _ENOUGH * found:
+            if rest <= _ENOUGH * integral:
                 break
-        return (found + rest) * _SUMMED + self.tail
+        return (integral + rest) * _SUMMED + self.tail
 
 
 class Orders:
@@ -234,7 +239,7 @@ class Orders:
         draws = range(len(allocation.labels[0].sizes) if self.composed else 0)
         self.draws = [
             [
-                Places(one.share, max(one.sizes[i], _LEAST), one.count, spacing)
+                LabelPlaces(one.share, max(one.sizes[i], _LEAST), one.count, spacing)
                 for one in allocation.labels
             ]
             for i in draws
@@ -276,17 +281,17 @@ class Orders:
                     total += share * (near - arb(epsilon).exp() * far)
             return max(0.0, up(total))
 
-    def _delta(self, places: Sequence[Places], order: int, epsilon: float) -> float:
+    def _delta(self, places: Sequence[LabelPlaces], order: int, epsilon: float) -> float:
         """δ of one draw."""
-        given = partial(_excess, places, self.sides[order], epsilon, self.noise)
+        excess = partial(_excess, places, self.sides[order], epsilon, self.noise)
         if self.hub is not None:
             below = -math.fsum(x.moments(self.sides[order], epsilon)[1] for x in places)
             last = _LAST[self.allocation.opposite][order]
-            return self.hub.delta(given, Side(*last), epsilon, below)
+            return self.hub.delta(excess, Side(*last), epsilon, below)
         rise = math.expm1(epsilon)
         # Of this sign or the other, where shares add to a little more than 1.
         rest = 1.0 - math.fsum(x.weight * x.count for x in places)
-        return float(given(1.0, np.array([rest * rise - _VALUE * rise]))[0])
+        return float(excess(1.0, np.array([rest * rise - _VALUE * rise]))[0])
 
     def law(self, order: int, tail: float) -> Law:
         """Finitely many losses that reveal no less in one order, up to where δ is below `tail`."""

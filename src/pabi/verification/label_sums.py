@@ -79,8 +79,8 @@ class _Values(NamedTuple):
     beyond: float
 
 
-class Places:
-    """Places, and what labels of one size have between and beyond them."""
+class LabelPlaces:
+    """LabelPlaces, and what labels of one size have between and beyond them."""
 
     def __init__(self, share: Fraction, size: float, count: int, spacing: float) -> None:
         self.size, self.count = size, count
@@ -186,7 +186,7 @@ class Places:
         return float(tails[index[last - 1] if rises else index[-last]])
 
 
-class Total:
+class LabelSum:
     """The sum S of independent values, (values, probabilities, how often), and a normal variable, tilted so
     that its mean is about t."""
 
@@ -259,8 +259,8 @@ class Total:
 
 
 def _real_sum(weight: Array, angle: Array, step: float, at: Array) -> Array:
-    """Σ weight·cos(angle − ωt) over the multiples ω of a step, for every t of `at`, as products of e^(−iωt) at
-    few and at many steps."""
+    """Σ weight·cos(angle − ωt) over the multiples ω of a step, for every t of `at`, as products of e^(−iωt)
+    at few and at many steps."""
     few = 64
     many = -(-weight.size // few)
     terms = np.zeros(many * few, dtype=np.complex128)

@@ -158,7 +158,10 @@ def _named(run: OrderedRun) -> tuple[Names, ...]:
     if run.spare > 0 or run.data < run.period:
         sources = [_SHUFFLED]
     elif run.data % run.period:
-        sources = [_PARTLY_FULL, f"{_SHUFFLED}; {_COMPOSED}"]  # or full epochs are seen, as in older files
+        sources = [
+            _PARTLY_FULL,
+            f"{_SHUFFLED}; {_COMPOSED}",
+        ]  # or full epochs are seen, as in older files
     else:
         sources = [_FULL]
     return tuple(Names("secret steps", source) for source in sources)

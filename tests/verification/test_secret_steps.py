@@ -376,7 +376,7 @@ FULL = "a full shuffle", "a full shuffle once, replaced"
         more_labels,
         one_sided,
         displacing,
-        lower_reading,
+        pytest.param(lower_reading, marks=pytest.mark.nightly),  # until the time is over
     ],
 )
 def test_what_is_not_proven_of_a_full_shuffle_is_refused(name, change):
@@ -427,10 +427,10 @@ def test_a_hub_covers_smaller_hubs_of_its_share():
 def test_a_label_and_a_hub_against_their_definition(weight, size, hub, opposite):
     """In either order: never below the truth, and little above it."""
     labels = (LabelGroup(Fraction(weight), (size,), 1),)
-    found = Orders(Allocation(labels, opposite, True, 1, hub), 0)
+    found = Orders(Allocation(labels, opposite, True, 1, hub), 2)
     for order, epsilon in itertools.product(orders(opposite), (0.1, 0.7)):
         least = delta_with_hub(weight, size, hub, epsilon, opposite, order)
-        assert least * (1.0 - 1e-3) <= found.delta(order, epsilon) <= 1.08 * least
+        assert least * (1.0 - 1e-3) <= found.delta(order, epsilon) <= 1.05 * least
 
 
 def test_other_flags_are_refused():

@@ -20,7 +20,8 @@ from pabi.tradeoff.answers import Memo
 from pabi.tradeoff.base import Orientation, TradeOff, decode, encode, supported
 from pabi.tradeoff.gaussian import Gaussian
 from pabi.tradeoff.grids import pair_above
-from pabi.tradeoff.labels import GAINS, Gain, Hub, Labels, excess
+from pabi.tradeoff.hub import Hub
+from pabi.tradeoff.labels import GAINS, Gain, Labels, excess
 from pabi.tradeoff.mixture import Mixture, average
 from pabi.tradeoff.pairs import Discrete, Pair
 

@@ -11,7 +11,7 @@ import numpy as np
 import scipy  # its parts are loaded on first use
 
 from pabi.numbers.locking import tick
-from pabi.numbers.rounding import TINY, Array
+from pabi.numbers.rounding import Array
 from pabi.tradeoff.convolution import Excess, Sum, Term, mean_excess
 from pabi.tradeoff.grids import Losses
 from pabi.tradeoff.pairs import SQRT_2PI, Indices, normal_mass
@@ -42,7 +42,7 @@ class Difference(NamedTuple):
         """More than they err, and than they change if a share does by a few units in its last place."""
         x, y = self.x * size, self.y * size
         terms = np.exp(x * z - 0.5 * x * x) + np.exp(epsilon + y * z - 0.5 * y * y)
-        return np.asarray(_PLACE * terms)
+        return np.asarray(PLACE * terms)
 
 
 class Gain(NamedTuple):
@@ -72,9 +72,9 @@ GAINS: dict[tuple[bool, bool], tuple[Gain, ...]] = {
 _ADDED = Gain.same(0, 1)
 
 _TAIL = 4e-16  # relative: more than a normal probability errs
-_PLACE = 1e-13  # relative: more than the value at a place errs
-_SPREADS = 9.0  # standard deviations that a grid reaches beyond where the sum is read
-_RARE, _PLACES = 0.01, 401  # how many labels have a value that is left out of a spread; points
+PLACE = 1e-13  # relative: more than the value at a place errs
+SPREADS = 9.0  # standard deviations that a grid reaches beyond where the sum is read
+RARE, _PLACES = 0.01, 401  # how many labels have a value that is left out of a spread; points
 _HARDLY = 0.01  # of the largest value
 _MANY = 100  # labels: a grid for fewer is as fine
 _GROWTH = 0.02  # relative: by how much far points of the grid are apart
@@ -110,12 +110,12 @@ class Query:
     @property
     def room(self) -> float:
         """About from the mean to t, or 0."""
-        share = 1.0 - _rest(self.labels)
+        share = 1.0 - rest_of(self.labels)
         mean = self.ratio * math.expm1(self.epsilon) + max(0.0, self.ratio - 1.0)
         return max(0.0, self.at + share * mean)
 
 
-def _place(difference: Difference, size: float, epsilon: float, value: Any) -> Array:
+def place_of(difference: Difference, size: float, epsilon: float, value: Any) -> Array:
     """Where the difference has these values, on the way to larger ones of their sign, or NaN."""
     x, y = difference
     with np.errstate(all="ignore"):
@@ -160,7 +160,7 @@ def _side(
     x, y = difference.x * labels.size, difference.y * labels.size
     kappa, value = math.exp(epsilon), indices * (step / labels.weight)
     # A cell may hold values that are a little above its upper end: points are put so that none is.
-    z = _place(difference, labels.size, epsilon, sign * value * (1.0 - sign * _PLACE))
+    z = place_of(difference, labels.size, epsilon, sign * value * (1.0 - sign * PLACE))
     outward = 1.0 if (difference.x > difference.y) == (sign > 0) else -1.0
     z = np.where(np.isnan(z), outward * math.inf, z)
     left, right = (z[:-1], z[1:]) if outward > 0.0 else (z[1:], z[:-1])
@@ -219,7 +219,7 @@ def _law(query: Query, labels: Labels, step: float, window: _Window) -> _Law:
     return _Law(Losses(int(places[0]), p, 0.0, 0.0, places), labels.weight * up.beyond)
 
 
-def _spread(query: Query, rare: float) -> float:
+def spread_of(query: Query, rare: float) -> float:
     """About the standard deviation of the sum, without values that fewer labels than `rare` in all have."""
     variance, gain, epsilon = 0.0, query.gain, query.epsilon
     for one in query.labels:
@@ -235,18 +235,18 @@ def _spread(query: Query, rare: float) -> float:
     return math.sqrt(variance)
 
 
-def _excess(query: Query, tolerance: float, at: Array) -> Array:
+def upper_bounds(query: Query, tolerance: float, at: Array) -> Array:
     """Upper bounds for every t of `at`, sharp near that of `query`, the first one."""
     # Whatever part of the values is looked at, that is an upper bound, as what is beyond counts by its mean.
     # With narrower ones the law can be tilted more, which keeps digits, and the grid is as much finer.
     least = np.full(at.size, _all_low(query) if query.gain == _ADDED else math.inf)
-    spread = _spread(query, _RARE)
+    spread = spread_of(query, RARE)
     if not math.isfinite(spread):
         return least  # so large that the place is seen
     # Where the grid has not enough points, or only rare values spread it, it is rough.
     count = sum(one.count for one in query.labels)
-    rough = _fineness(count, tolerance) * _MOST_POINTS / 2.0 < _SPREADS
-    rough = rough or _spread(query, 1.0) < _TYPICAL * spread
+    rough = _fineness(count, tolerance) * _MOST_POINTS / 2.0 < SPREADS
+    rough = rough or spread_of(query, 1.0) < _TYPICAL * spread
     for part in _WINDOWS:
         value, doubt = _excess_within(query, tolerance, at, spread=spread, part=part)
         gained = value[0] < least[0] * (1.0 - _DOUBTED)
@@ -254,7 +254,7 @@ def _excess(query: Query, tolerance: float, at: Array) -> Array:
         if doubt[0] <= _DOUBTED * least[0] and not (rough and gained):
             break
     # It rises by no more than t falls.
-    return np.asarray(np.minimum(least, least[0] + np.maximum(at[0] - at, 0.0) * (1.0 + _PLACE)))
+    return np.asarray(np.minimum(least, least[0] + np.maximum(at[0] - at, 0.0) * (1.0 + PLACE)))
 
 
 def _excess_within(
@@ -265,7 +265,7 @@ def _excess_within(
     rise = math.expm1(query.epsilon)
     heaviest, count = max(one.weight for one in labels), sum(one.count for one in labels)
     spread = spread or _HARDLY * (rise + heaviest)  # 0 where hardly any label has a value
-    reach = _SPREADS * spread
+    reach = SPREADS * spread
     window = _Window(part * (query.room + reach), heaviest * ratio * (1.0 + rise) + part * reach)
     step = part * spread * _fineness(count, tolerance)
     step = max(step, sum(window) / _MOST_POINTS)
@@ -292,18 +292,18 @@ def _fineness(count: int, tolerance: float) -> float:
 
 def _all_low(query: Query) -> float:
     """An upper bound on E(1 - κ·(Σ w_j·L_j + w_0))⁺: the probability that no term alone makes it 0."""
-    rest = _rest(query.labels)
-    most = math.exp(-query.epsilon) - rest + _PLACE
+    rest = rest_of(query.labels)
+    most = math.exp(-query.epsilon) - rest + PLACE
     if most <= 0.0:
         return 0.0
     log = 0.0
     for one in query.labels:
-        z = (math.log(most / one.weight) + _PLACE) / one.size + 0.5 * one.size
-        log += one.count * float(scipy.special.log_ndtr(z + _PLACE * (1.0 + abs(z))))
-    return math.exp(log * (1.0 - _PLACE))
+        z = (math.log(most / one.weight) + PLACE) / one.size + 0.5 * one.size
+        log += one.count * float(scipy.special.log_ndtr(z + PLACE * (1.0 + abs(z))))
+    return math.exp(log * (1.0 - PLACE))
 
 
-def _rest(labels: Sequence[Labels]) -> float:
+def rest_of(labels: Sequence[Labels]) -> float:
     """w_0."""
     return 1.0 - math.fsum(one.weight * one.count for one in labels)
 
@@ -311,142 +311,5 @@ def _rest(labels: Sequence[Labels]) -> float:
 def excess(gain: Gain, labels: Sequence[Labels], epsilon: float, tolerance: float) -> float:
     """An upper bound on E(Σ w_j·Y_j + w_0·(1 - κ))⁺ at `epsilon` ≥ 0."""
     rise = math.expm1(epsilon)
-    at = _rest(labels) * rise - _PLACE * (1.0 + rise)
-    return float(_excess(Query(gain, labels, epsilon, 1.0, at), tolerance, np.array([at]))[0])
-
-
-# With a hub.
-#
-# Given ζ that is L_a(ζ) times another such sum, E(A - r·B - t)⁺ with r = e^(-2aζ). For a fixed number m it is
-# E(A - r·(B - m) - t')⁺ with t' = t + r·m, and convex in r for fixed t': so between a few r it lies below its
-# chords, which hardly differ from it if m is about the mean of B, as B is a sum of many. All t' of one r are
-# read from one transform.
-#
-# In s = e^(-aζ) it is the mean of positive parts of α/s + β + γs with α ≥ 0, so that it is convex, and it
-# falls. Between very many ζ it lies below its chords in s, whose means have a closed form.
-
-_SCANNED, _FIRST, _LAST = 73, -8.0, 10.0  # ζ that are tried, from where, and up to where beyond a
-_SPARSE = 12.0  # nats below the most that there is of the integrand
-_RARELY = 0.2  # of the most nodes
-_POWERS, _SEEN, _FEW = (0.03, 100.0, 24), 8.0, 121  # λ over the spread; a label's z
-_GREATEST_LOG = 700.0  # of a bound
-_PART = 1e-9  # more than a part of a chord errs
-_FINER = 48  # ζ between two transforms
-
-
-@dataclass(frozen=True)
-class Hub:
-    """E(Σ w_j·(Y_j⁺·L_a(ζ) - Y_j⁻·L_-a(ζ)) + w_0·D(ζ))⁺ at `epsilon` ≥ 0, D what a hub of the `size` a
-    adds."""
-
-    gain: Gain
-    labels: Sequence[Labels]
-    epsilon: float
-    size: float
-
-    def excess(self, tolerance: float, count: int) -> float:
-        """An upper bound, from so many transforms."""
-        labels, a = self.labels, self.size
-        z = self._nodes(count)
-        z = np.interp(np.arange((count - 1) * _FINER + 1) / _FINER, np.arange(count), z)
-        values = self._values(z, tolerance)
-        value = np.minimum.accumulate(values[::-1])[::-1]
-        s = np.exp(-a * z)
-        p = normal_mass(z[:-1], z[1:])
-        mean = math.exp(0.5 * a * a) * normal_mass(z[:-1] + a, z[1:] + a)
-        right = np.clip((s[:-1] * p - mean + _PLACE * s[:-1] * p) / -np.diff(s), 0.0, p)
-        total = right @ value[1:] + (p - right) @ value[:-1]
-        # Above the last ζ all that is above 0 counts, below the first one as much as there.
-        total += scipy.special.ndtr(z[0]) * value[0]
-        total += (_rest(labels) + _PLACE) * scipy.special.ndtr(self.gain.hub.x * a - z[-1])
-        total += self._above * scipy.special.ndtr(a - z[-1])
-        return float(total) * (1.0 + _PLACE) if total < math.inf else math.inf
-
-    def _values(self, z: Array, tolerance: float) -> Array:
-        """Upper bounds given ζ, at all `z`."""
-        queries, m, above = self._queries(z), self._below, self._above
-        scale = np.exp(self.size * z - 0.5 * self.size**2) * (1.0 + _PLACE)
-        ratio, at = np.array([one.ratio for one in queries]), np.array([one.at for one in queries])
-        total = np.zeros(z.size)
-        for k in range(0, z.size, _FINER):
-            near = np.arange(max(k - _FINER, 0), min(k + _FINER + 1, z.size))
-            near = np.concatenate([[k], near[near != k]])
-            moved = at[near] + (ratio[near] - ratio[k]) * m
-            moved -= _PLACE * ratio[near] * m
-            bound = _excess(queries[k], tolerance, moved)
-            # Where t is far below all values, transforms have no digits.
-            bound = np.minimum(bound, above + np.maximum(-moved, 0.0))
-            for i, other in ((near < k, k - _FINER), (near > k, k + _FINER)):
-                if i.any():
-                    part = (ratio[near[i]] - ratio[other]) / (ratio[k] - ratio[other])
-                    total[near[i]] += np.minimum(part + _PART, 1.0) * bound[i]
-            total[k] += bound[0]
-        return total * scale
-
-    @property
-    def _above(self) -> float:
-        """The mean of A, or a little more."""
-        x, y = self.gain.above
-        outward, total = 1.0 if x > y else -1.0, 0.0
-        for one in self.labels:
-            root = float(_place(self.gain.above, one.size, self.epsilon, 0.0))
-            first, second = scipy.special.ndtr(outward * (np.array([x, y]) * one.size - root))
-            second *= math.exp(self.epsilon)
-            positive = max(0.0, first - second) + _PLACE * (first + second)
-            total += one.weight * one.count * float(positive)
-        return total * (1.0 + _PLACE)
-
-    @property
-    def _below(self) -> float:
-        """About the mean of B."""
-        total = 0.0
-        z, width = np.linspace(-_SEEN, _SEEN, _FEW, retstep=True)
-        p = np.exp(-0.5 * z * z) * (width / SQRT_2PI)
-        for one in self.labels:
-            below = np.minimum(self.gain.below.at(z, one.size, self.epsilon), 0.0)
-            total -= one.weight * one.count * float(p @ below)
-        return total
-
-    def _queries(self, z: Array) -> list[Query]:
-        """What is to be bounded for these ζ, over L_a(ζ)."""
-        gain, a, epsilon = self.gain, self.size, self.epsilon
-        scale, ratio = np.exp(a * z - 0.5 * a * a), np.exp(-2.0 * a * z)
-        at = -_rest(self.labels) * gain.hub.at(z, a, epsilon)
-        at -= (
-            gain.hub.doubt(z, a, epsilon) + gain.hub.doubt(z, 0.0, epsilon) * (1.0 + ratio) * scale
-        )
-        pairs = zip((ratio * (1.0 - _PLACE)).tolist(), (at / scale).tolist(), strict=True)
-        return [Query(gain, self.labels, epsilon, r, t) for r, t in pairs]
-
-    def _nodes(self, count: int) -> Array:
-        """ζ that are the closer the more there is of the integrand, by Chernoff's bound."""
-        z = np.linspace(_FIRST, _LAST + self.size, _SCANNED)
-        log = np.array([_chernoff(query) for query in self._queries(z)])
-        most = math.log(self._above + _rest(self.labels) + _PLACE)
-        log = np.minimum(log, most) + self.size * z - 0.5 * z * z
-        least = log.max() - _SPARSE
-        # What counts beyond the last one may be far more than what there is.
-        beyond = most + scipy.special.log_ndtr(self.size - z)
-        first = max(int(np.flatnonzero(log >= least)[0]) - 1, 0)
-        last = min(int(np.flatnonzero(np.maximum(log, beyond) >= least)[-1]) + 2, z.size)
-        z, log = z[first:last], log[first:last]
-        weight = np.maximum(np.exp((log - log.max()) / 3.0), _RARELY)
-        total = np.concatenate([[0.0], np.cumsum(0.5 * (weight[1:] + weight[:-1]))])
-        return np.asarray(np.interp(np.linspace(0.0, total[-1], count), total, z))
-
-
-def _chernoff(query: Query) -> float:
-    """About the logarithm of a bound."""
-    with np.errstate(all="ignore"):
-        spread = max(_spread(query, _RARE), TINY)
-        power = np.geomspace(*_POWERS) / spread
-        log = -power * query.at - 1.0 - np.log(power)
-        z, width = np.linspace(-_SEEN, _SEEN, _FEW, retstep=True)
-        p = np.exp(-0.5 * z * z) * (width / SQRT_2PI)
-        for one in query.labels:
-            above = np.maximum(query.gain.above.at(z, one.size, query.epsilon), 0.0)
-            below = query.ratio * np.minimum(query.gain.below.at(z, one.size, query.epsilon), 0.0)
-            above = np.minimum(one.weight * above, query.room + _SPREADS * spread)
-            moment = np.expm1(np.outer(power, above)) @ p
-            log += one.count * np.log(moment + np.exp(np.outer(power, one.weight * below)) @ p)
-        return float(log.min(where=np.isfinite(log), initial=_GREATEST_LOG))
+    at = rest_of(labels) * rise - PLACE * (1.0 + rise)
+    return float(upper_bounds(Query(gain, labels, epsilon, 1.0, at), tolerance, np.array([at]))[0])

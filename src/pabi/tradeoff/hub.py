@@ -79,7 +79,7 @@ class Hub:
             near = np.arange(max(k - _FINER, 0), min(k + _FINER + 1, z.size))
             near = np.concatenate([[k], near[near != k]])
             moved = at[near] + (ratio[near] - ratio[k]) * m
-            moved -= PLACE * ratio[near] * m
+            moved -= PLACE * (ratio[near] + ratio[k]) * m
             bound = upper_bounds(queries[k], tolerance, moved)
             # Where t is far below all values, transforms have no digits.
             bound = np.minimum(bound, above + np.maximum(-moved, 0.0))

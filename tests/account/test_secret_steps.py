@@ -11,7 +11,7 @@ import pabi
 from pabi import BallsInBins, NotApplicable, Reshuffle, ShuffleOnce
 from pabi.account.analyses import secret_steps
 from pabi.account.best import outcomes
-from pabi.tradeoff import Gaussian, Product, RandomAllocation
+from pabi.tradeoff import Product
 from support.every_case import every
 
 DELTA = 1e-5
@@ -102,12 +102,29 @@ def test_a_spare_place(batches):
 
 
 def test_an_epoch_of_a_shuffle_that_ends_early_has_spare_places():
-    """The full one before it is in sight."""
-    factors = dict(factors_of(batches=Reshuffle(100), epochs=1.5))
-    (seen,) = [f for f in factors if isinstance(f, Gaussian)]
-    assert seen.mu == pytest.approx(0.5)
-    (curve,) = [f for f in factors if isinstance(f, RandomAllocation)]
-    assert labels_of(curve) == near((0.5, 0.1, 5))
+    """The last batch of the full one before it is the hub."""
+    early, full = sorted(dict(factors_of(batches=Reshuffle(100), epochs=1.5)), key=lambda f: f.hub)
+    assert (early.hub, full.hub) == (0.0, pytest.approx(0.5))
+    assert labels_of(early) == near((0.5, 0.1, 5))
+    assert labels_of(full) == near((0.5, 0.1, 9))
+
+
+@pytest.mark.parametrize("adjacency", ["zero_out", "replace_one"])
+def test_a_shuffle_of_all_records(adjacency):
+    """Once or anew: as long as every batch is used once, the last one is the hub."""
+    for batches, epochs in ((Reshuffle(100), 3), (ShuffleOnce(100), 1)):
+        ((curve, times),) = factors_of(batches=batches, epochs=epochs, adjacency=adjacency)
+        assert (times, curve.opposite, curve.displaces) == (epochs, adjacency != "zero_out", True)
+        assert curve.hub == pytest.approx(0.5)
+        assert labels_of(curve) == near((0.5, 0.1, 9))
+
+
+def test_a_hub_has_the_noise_and_the_share_of_the_last_batch():
+    """Which may be short, and is then divided by the size of the others."""
+    noise = {"noise_multiplier": [2.0, 4.0, 2.5, 1.5], "steps": 4, "epochs": None}
+    curve = curve_of(batches=ShuffleOnce(300), **noise)
+    assert curve.hub == pytest.approx(1.0 / 1.5)
+    assert labels_of(curve) == near((0.25, 0.3, 1), (0.4, 0.3, 1), (0.5, 0.3, 1))
 
 
 def test_noise_that_varies():
@@ -155,8 +172,9 @@ def test_a_cap_may_fail():
         ({"batches": pabi.FullBatch()}, "fixed order"),
         ({"batches": pabi.Poisson(100)}, "drawn afresh"),
         ({"batches": pabi.FixedSize(100)}, "drawn afresh"),
-        ({"batches": Reshuffle(100)}, "spare"),
-        ({"batches": ShuffleOnce(100), "epochs": 3}, "spare"),
+        ({"batches": Reshuffle(1000)}, "the only one"),
+        ({"batches": ShuffleOnce(100), "epochs": 3}, "several times"),
+        ({"batches": ShuffleOnce(100), "epochs": 1.1}, "several times"),
         (
             {
                 "adjacency": "replace_one",
@@ -197,6 +215,7 @@ def proven(of, name):
         {"epochs": 2.6},
         {"batches": BallsInBins(100, redraw="epoch"), "epochs": 2},
         {"batches": Reshuffle(100), "epochs": 0.5, "noise_multiplier": 4.0},
+        {"batches": Reshuffle(100)},
         {"noise_multiplier": 0.2},
         {"epochs": 16, "noise_multiplier": 1.0},
     ],
@@ -246,3 +265,5 @@ def test_what_the_guarantee_rests_on():
     assert any("secret" in sentence for sentence in guarantee.assumptions)
     shuffled = run(batches=Reshuffle(100), epochs=0.5, noise_multiplier=4.0).guarantee(DELTA)
     assert "Theorem 54" in shuffled.source
+    full = run(batches=Reshuffle(100)).guarantee(DELTA)
+    assert "Theorem 55" in full.source

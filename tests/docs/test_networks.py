@@ -18,7 +18,6 @@ WAYS = (
     pabi.Poisson(500),
     pabi.BallsInBins(500, redraw="epoch"),
     pabi.Reshuffle(499, spare=N % 499),
-    pabi.Reshuffle(500),
 )
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "networks.md"
 ROWS = [
@@ -46,7 +45,7 @@ def cost(batches: Batches, noise_multiplier: float, epochs: int) -> float:
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row[0]:g}-{row[1]:g}")
 def test_the_table_is_what_pabi_computes(row):
-    noise, epochs, *cells = row
+    noise, epochs, *cells, _ = row
     assert cells == [float(shown(cost(way, noise, int(epochs)), 3)) for way in WAYS]
 
 

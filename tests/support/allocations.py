@@ -102,6 +102,21 @@ def delta_of_few(weights, sizes, epsilon, opposite, displaces, order, cells=(200
     return float(sum(q[i] * (p @ last(at + y + v[i])) for i in range(v.size)))
 
 
+def delta_with_hub(weight, size, hub, epsilon, opposite, order, cells=3000):
+    """δ at ε ≥ 0 of one label and the last batch, hardly below the truth: what the last batch shows is
+    summed over, too."""
+    y, p = label(size, epsilon, opposite, True, order, cells)
+    edges = np.linspace(-REACH, REACH, 1201)
+    z, q = 0.5 * (edges[1:] + edges[:-1]), _mass(edges[:-1], edges[1:], 0.0)
+    total, kappa = 0.0, math.exp(epsilon)
+    for at, mass in zip(z, q, strict=True):
+        up, down = (math.exp(s * hub * at - 0.5 * hub * hub) for s in (1.0, -1.0))
+        first, second = ((up, 1.0), (1.0, down))[order] if not opposite else (up, down)
+        last = (1.0 - weight) * (first - kappa * second)
+        total += mass * float(p @ np.maximum(weight * y * np.where(y > 0.0, up, down) + last, 0.0))
+    return total
+
+
 def delta_of_many(groups, epsilon, opposite, displaces, order, step, points=1 << 20):
     """About δ at ε ≥ 0 of groups (weight of a label, size, count), by convolution on a grid.
 

@@ -11,8 +11,23 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from pabi.tradeoff import Gaussian, PoissonSubsampled, Product, RandomAllocation, TradeOff
-from support.allocations import KINDS, delta_of_few, delta_of_many, orders
+from pabi import InvalidInput
+from pabi.tradeoff import (
+    Gaussian,
+    Mixture,
+    PoissonSubsampled,
+    Product,
+    RandomAllocation,
+    TradeOff,
+)
+from support.allocations import (
+    KINDS,
+    delta_of_few,
+    delta_of_many,
+    delta_with_hub,
+    label,
+    orders,
+)
 from support.every_case import every
 
 FEW = [
@@ -141,6 +156,84 @@ def test_shuffles_have_their_known_numbers(count, noise, delta, n, zeroed, repla
         share = (n - 1) / n
         found = RandomAllocation([share], [1.0 / noise], [count], opposite, True).epsilon(delta)
         assert found == pytest.approx(known, rel=1e-3)
+
+
+# Without a spare place.
+
+HUBS = [(0.5, 0.7, 0.7), (0.7, 1.2, 0.4), (0.9, 0.4, 1.5), (0.3, 0.2, 0.2)]
+
+
+@pytest.mark.parametrize("opposite", [False, True])
+@pytest.mark.parametrize(("share", "size", "hub"), HUBS)
+def test_a_label_and_a_hub_against_their_definition(share, size, hub, opposite):
+    """δ is an upper bound, and within a few percent of the truth."""
+    curve = RandomAllocation([share], [size], [1], opposite, True, hub=hub)
+    seen = Mixture(
+        [Gaussian((1 + opposite) * a) for a in (size, hub)], [share, 1.0 - share]
+    )  # in sight of the place
+    for epsilon in (0.1, 0.7):
+        least = max(
+            delta_with_hub(share, size, hub, epsilon, opposite, o) for o in orders(opposite)
+        )
+        found = curve.delta(epsilon)
+        assert least * (1.0 - 1e-3) <= found <= seen.delta(epsilon) * (1.0 + 1e-9)
+        assert found <= 1.04 * least
+
+
+@pytest.mark.parametrize("opposite", [False, True])
+def test_many_labels_and_a_hub_against_a_simulation(opposite):
+    """20 batches: labels are drawn, and what the hub shows is summed over."""
+    share, size, epsilon = 0.95, 0.5, 0.3
+    rng, kappa, w = np.random.default_rng(2), math.exp(epsilon), 0.05
+    z, q = np.polynomial.hermite_e.hermegauss(80)
+    up, down = np.exp(size * z - 0.5 * size**2), np.exp(-size * z - 0.5 * size**2)
+    least, most = 0.0, 0.0
+    for order in orders(opposite):
+        y, p = label(size, epsilon, opposite, True, order, 2000)
+        drawn = rng.choice(y, (20_000, 19), p=p / p.sum())
+        a, b = np.maximum(drawn, 0.0).sum(axis=1), np.minimum(drawn, 0.0).sum(axis=1)
+        first, second = ((up, 1.0), (1.0, down))[order] if not opposite else (up, down)
+        last = w * (first - kappa * second)
+        gain = np.maximum(w * (np.outer(a, up) + np.outer(b, down)) + last, 0.0)
+        each = gain @ q / math.sqrt(2.0 * math.pi)
+        found, error = each.mean(), each.std() / math.sqrt(each.size)
+        least, most = max(least, found - 4.0 * error), max(most, found + 4.0 * error)
+    curve = RandomAllocation([share], [size], [19], opposite, True, hub=size)
+    assert least <= curve.delta(epsilon) <= 1.02 * most
+    assert most <= 1.25 * least
+
+
+@pytest.mark.parametrize(("opposite", "known"), [(False, 1.522), (True, 2.485)])
+def test_a_full_shuffle_has_its_known_number(opposite, known):
+    """100 batches, a multiplier of 2, by Monte Carlo and by another inversion."""
+    curve = RandomAllocation([0.99], [0.5], [99], opposite, True, hub=0.5)
+    assert curve.delta(known * 1.002) <= 1e-6 < curve.delta(known * 0.998)
+
+
+def test_a_hub_that_moves_nothing_is_a_spare_place():
+    """The smaller it is, the nearer."""
+    spare = RandomAllocation([0.9], [0.5], [9], False, True)
+    hubs = [RandomAllocation([0.9], [0.5], [9], False, True, hub=a) for a in (0.0, 1e-3, 0.2)]
+    deltas = [curve.delta(0.5) for curve in hubs]
+    assert hubs[0] == spare
+    assert deltas[0] == spare.delta(0.5)
+    assert deltas[1] == pytest.approx(deltas[0], rel=3e-2)
+    assert deltas[0] < deltas[2]
+    assert "hub" not in spare.to_dict()
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"hub": -1.0}, "hub"),
+        ({"hub": 0.5, "displaces": False}, "hub"),
+        ({"hub": 0.5, "shares": [1.0]}, "shares"),
+    ],
+)
+def test_hubs_that_make_no_sense(changes, field):
+    fields = {"shares": [0.9], "sizes": [0.5], "counts": [9], "displaces": True}
+    with pytest.raises(InvalidInput, match=field):
+        RandomAllocation(**{**fields, **changes})
 
 
 def simulated(count, size, epsilon, opposite, draws=4000):
@@ -277,6 +370,11 @@ def test_errors_of_a_test(curve):
         assert (beta >= asked * (1.0 - 1e-12) - 5e-3).all()
     seen = Gaussian((2.0 if curve.opposite else 1.0) * 0.7)
     assert (beta >= seen(alpha) - 1e-9).all()
+
+
+def test_a_hub_goes_through_json():
+    curve = RandomAllocation([0.9], [0.7], [9], False, True, hub=0.7)
+    assert TradeOff.from_dict(json.loads(json.dumps(curve.to_dict()))) == curve
 
 
 @pytest.mark.parametrize("curve", CURVES, ids=NAMES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import itertools
 import json
 import math
 from fractions import Fraction
@@ -13,10 +14,11 @@ import pytest
 
 import pabi
 from pabi.account.analyses import secret_steps
-from pabi.tradeoff import RandomAllocation
+from pabi.account.analyses.writing import SampledProof, promised
+from pabi.tradeoff import Gaussian, Product, RandomAllocation
 from pabi.verification import allocations
 from pabi.verification.allocations import Allocation, LabelGroup, Orders
-from support.allocations import KINDS, delta_of_few, orders
+from support.allocations import KINDS, delta_of_few, delta_with_hub, orders
 from support.every_case import every
 
 DELTA = 1e-5
@@ -150,6 +152,8 @@ RUNS = {
         "noise_multiplier": 4.0,
         **REPLACED,
     },
+    "a full shuffle": {"batches": pabi.Reshuffle(100)},
+    "a full shuffle once, replaced": {"batches": pabi.ShuffleOnce(300), **REPLACED},
     "a shuffle and a half": {
         "batches": pabi.Reshuffle(100),
         "epochs": 1.5,
@@ -174,7 +178,11 @@ def payload_of(name):
     return json.loads(guarantee_of(name).certificate.to_json())
 
 
-@pytest.mark.parametrize("name", RUNS)
+LONG = ("a shuffle and a half",)  # composed of a shuffle without a spare place
+CASES = [pytest.param(name, marks=[pytest.mark.nightly] * (name in LONG)) for name in RUNS]
+
+
+@pytest.mark.parametrize("name", CASES)
 def test_what_is_proven_is_accepted(name):
     guarantee = guarantee_of(name)
     assert guarantee.method == "secret steps"
@@ -324,6 +332,105 @@ def test_what_is_not_proven_of_shuffles_is_refused(name, change):
     payload = payload_of(name)
     change(payload)
     assert not pabi.verify(payload).ok
+
+
+def no_hub(payload):
+    del curve_of(payload)["hub"]
+
+
+def smaller_hub(payload):
+    curve_of(payload)["hub"] *= 1.0 - 1e-9
+
+
+def likelier_labels(payload):
+    """More than rounding takes from the hub's share."""
+    curve_of(payload)["shares"][-1] *= 1.0 + 1e-9
+
+
+def all_labels(payload):
+    curve_of(payload)["shares"][-1] = 1.0
+
+
+def unknown_hub(payload):
+    curve_of(payload)["hub"] = "last"
+
+
+def lower_reading(payload):
+    payload["reading"]["epsilon"] *= 0.99
+
+
+FULL = "a full shuffle", "a full shuffle once, replaced"
+
+
+@pytest.mark.parametrize("name", FULL)
+@pytest.mark.parametrize(
+    "change",
+    [
+        no_hub,
+        smaller_hub,
+        likelier_labels,
+        all_labels,
+        unknown_hub,
+        smaller,
+        rarer,
+        more_labels,
+        one_sided,
+        displacing,
+        pytest.param(lower_reading, marks=pytest.mark.nightly),  # until the time is over
+    ],
+)
+def test_what_is_not_proven_of_a_full_shuffle_is_refused(name, change):
+    payload = payload_of(name)
+    change(payload)
+    assert not pabi.verify(payload).ok
+
+
+def test_a_hub_is_used_once():
+    payload = payload_of("a full shuffle once, replaced")
+    payload["run"]["epochs"] = 2
+    verdict = pabi.verify(payload)
+    assert not verdict.ok
+    # Not even with another share or size of all.
+    curve_of(payload)["sizes"] = [9.0] * len(curve_of(payload)["sizes"])
+    curve_of(payload)["hub"] = 9.0
+    assert not pabi.verify(payload).ok
+
+
+def test_a_place_in_sight_is_still_accepted():
+    """As older files have it: half a shuffle beside a Gaussian for a full one."""
+    epochs = run(**RUNS["a shuffle and a half"])
+    guarantee = secret_steps.apply(epochs, DELTA)
+    seen, half = Gaussian(0.25), RandomAllocation([0.5], [0.25], [5], False, True)
+    older = promised(
+        SampledProof("secret steps", epochs, Product([(seen, 1), (half, 1)]), DELTA),
+        "docs, Theory, 6.3 (Theorem 54); Dong, Roth, Su 2022, Cor. 3.3",
+        hidden=False,
+    )
+    assert pabi.verify(older.to_json()).ok
+    assert guarantee.assumptions == older.assumptions
+
+
+def test_a_hub_covers_smaller_hubs_of_its_share():
+    labels = (LabelGroup(Fraction(9, 10), (0.5,), 9),)
+    hub, larger = (Allocation(labels, False, True, 1, a) for a in (0.5, 0.6))
+    assert hub.covers(hub)
+    assert larger.covers(hub)
+    assert not hub.covers(larger)
+    assert hub.covers(hub._replace(hub=0.0))
+    assert not hub._replace(hub=0.0).covers(hub)
+    fewer = hub._replace(labels=(LabelGroup(Fraction(8, 10), (0.5,), 9),))
+    assert not hub.covers(fewer)
+
+
+@pytest.mark.parametrize("opposite", [False, True])
+@pytest.mark.parametrize(("weight", "size", "hub"), [(0.5, 0.7, 0.7), (0.9, 0.4, 1.5)])
+def test_a_label_and_a_hub_against_their_definition(weight, size, hub, opposite):
+    """In either order: never below the truth, and little above it."""
+    labels = (LabelGroup(Fraction(weight), (size,), 1),)
+    found = Orders(Allocation(labels, opposite, True, 1, hub), 2)
+    for order, epsilon in itertools.product(orders(opposite), (0.1, 0.7)):
+        least = delta_with_hub(weight, size, hub, epsilon, opposite, order)
+        assert least * (1.0 - 1e-3) <= found.delta(order, epsilon) <= 1.05 * least
 
 
 def test_other_flags_are_refused():

@@ -5,299 +5,40 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, Self
+from functools import cache, cached_property
+from typing import Any, ClassVar, Self
 
 import numpy as np
-import scipy  # its parts are loaded on first use
 
 from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.gaussian import nonnegative
-from pabi.numbers.locking import tick
 from pabi.numbers.mixtures import TOTAL
 from pabi.numbers.rounding import TINY, Array, bisected
 from pabi.numbers.validate import NONNEGATIVE, flag, integer, keep
 from pabi.numbers.vectorised import both_signs
 from pabi.tradeoff.answers import Memo
 from pabi.tradeoff.base import Orientation, TradeOff, decode, encode, supported
-from pabi.tradeoff.convolution import Excess, Sum, Term, mean_excess
 from pabi.tradeoff.gaussian import Gaussian
-from pabi.tradeoff.grids import Losses, pair_above
+from pabi.tradeoff.grids import pair_above
+from pabi.tradeoff.hub import Hub
+from pabi.tradeoff.labels import GAINS, Gain, Labels, excess
 from pabi.tradeoff.mixture import Mixture, average
-from pabi.tradeoff.pairs import SQRT_2PI, Discrete, Indices, Pair, normal_mass
-
-# What a label adds.
-#
-# On the one data set a secret label j, of weight w_j, moves its own steps. With L_x(z) = e^(xz - x²/2), z of
-# N(0, 1) and κ = e^ε, δ(ε) is at most E(Σ_j w_j·Y_j + w_0·(1 - κ))⁺ with independent Y_j, which are above 0
-# what L_x - κ·L_y is, and below 0 what another such difference is (docs, "Theory", 6.3). The x and y are
-# multiples of a_j, how far label j moves its steps.
-
-
-class Difference(NamedTuple):
-    """L_x - κ·L_y, with x and y in multiples of the size: (1, 0), (2, 0) and their negatives, (1, -1), (2, 1)
-    and (1, 2)."""
-
-    x: int
-    y: int
-
-    def at(self, z: Array, size: float, epsilon: float) -> Array:
-        """Its values at `z`."""
-        x, y = self.x * size, self.y * size
-        return np.asarray(np.exp(x * z - 0.5 * x * x) - np.exp(epsilon + y * z - 0.5 * y * y))
-
-
-class Gain(NamedTuple):
-    """Of which differences Y has the law, above 0 and below."""
-
-    above: Difference
-    below: Difference
-
-    @classmethod
-    def same(cls, x: int, y: int) -> Gain:
-        """Those of one difference."""
-        return cls(Difference(x, y), Difference(x, y))
-
-
-# By (opposite, displaces): of the first order of the data sets, and of the second where it is another.
-_GAINS: dict[tuple[bool, bool], tuple[Gain, ...]] = {
-    (False, False): (Gain.same(1, 0), Gain.same(0, 1)),
-    (True, False): (Gain.same(1, -1),),
-    (False, True): (
-        Gain(Difference(2, 1), Difference(0, 1)),
-        Gain(Difference(1, 0), Difference(1, 2)),
-    ),
-    (True, True): (Gain(Difference(2, 0), Difference(0, 2)),),
-}
-
-_ADDED = Gain.same(0, 1)
+from pabi.tradeoff.pairs import Discrete, Pair
 
 _ROUNDED = 4e-16  # relative: more than a division errs
-_TAIL = 4e-16  # relative: more than a normal probability errs
-_PLACE = 1e-13  # relative: more than the value at a place errs
-_SPREADS = 9.0  # standard deviations that a grid reaches beyond where the sum is read
-_RARE, _PLACES = 0.01, 401  # how many labels have a value that is left out of a spread; points
-_HARDLY = 0.01  # of the largest value
-_MANY = 100  # labels: a grid for fewer is as fine
-_GROWTH = 0.02  # relative: by how much far points of the grid are apart
 _FINE, _ROUGH = 1e-4, 1e-3  # relative: by how much a grid may raise the variance
+_TRANSFORMS = {_FINE: 20, _ROUGH: 8}  # with a hub, where all grids are rough
+_NEAR, _BELOW = (
+    2e-3,
+    0.97,
+)  # relative: of a rough search, how near it comes and where the next one begins
 _LEAST_SIZE, _GREATEST_SIZE = 1e-4, 8.0  # between which labels are worth hiding
-_LEAST_TILT = 1e-4  # for a spread of 1: it keeps what lies outside the window small
-_MOST_POINTS, _COARSER = 1 << 17, 3  # of a transform, and how often a coarser grid is tried
-# Of large sizes the rarest values set how wide and how rough a grid is: then parts of it are tried as well.
-_WINDOWS = 1.0, 0.25, 0.06, 0.015, 0.004, 0.001, 0.00025
-_DOUBTED = 0.01  # relative: how much of δ rounding may make up
-_TYPICAL = (
-    0.25  # of the spread: if values that no label has as a rule make up the rest, it is rough
-)
 _SETTLED = 2e-5  # relative: how near to the least ε
 _STATED = 2e-4  # relative: by how much ε is raised
 _RAISED = 5e-4  # relative: by how much δ is, where several are composed
-_POINTS = 24  # of a pair's grid on the scale of its losses
+_POINTS, _FEWER = 24, 14  # of a pair's grid on the scale of its losses; with a hub
 _FARTHEST = 600.0  # the end of a grid: e^600 is a double
 _ENDS = 1e-19  # the δ at which a pair's grid ends
-
-
-@dataclass(frozen=True)
-class Labels:
-    """`count` labels of one weight w and size a."""
-
-    weight: float
-    size: float
-    count: int
-
-
-def _place(difference: Difference, size: float, epsilon: float, value: Any) -> Array:
-    """Where the difference has these values, on the way to larger ones of their sign, or NaN."""
-    x, y = difference
-    with np.errstate(all="ignore"):
-        if y == 0:  # L_x = κ + value
-            return np.asarray(np.log1p(value + math.expm1(epsilon)) + 0.5 * (x * size) ** 2) / (
-                x * size
-            )
-        if x == 0:  # κ·L_y = 1 - value
-            return np.asarray(np.log1p(-value) - epsilon + 0.5 * (y * size) ** 2) / (y * size)
-        # Of q = e^(az) it is one·q^x - two·q^y.
-        one, two = math.exp(-0.5 * (x * size) ** 2), math.exp(epsilon - 0.5 * (y * size) ** 2)
-        if y == -1:
-            root = np.sqrt(value * value + 4.0 * one * two)
-            q = np.where(value >= 0.0, (value + root) / (2.0 * one), 2.0 * two / (root - value))
-        elif x == 2:
-            q = (two + np.sqrt(two * two + 4.0 * one * value)) / (2.0 * one)
-        else:
-            q = (one + np.sqrt(one * one - 4.0 * two * value)) / (2.0 * two)
-        return np.asarray(np.log(q)) / size
-
-
-class _Side(NamedTuple):
-    """Masses at the points of a grid, counted from 0 outwards; what lies beyond the last one has more in the
-    mean by `beyond`, and is there with probability `total` in all."""
-
-    mass: Array
-    beyond: float
-    total: float
-
-
-def _side(
-    difference: Difference,
-    labels: Labels,
-    epsilon: float,
-    indices: Indices,
-    step: float,
-    *,
-    sign: int,
-) -> _Side:
-    """The values above 0 (`sign` 1) or below (-1) of a label, w times the difference, moved to grid points
-    around them so that their mean is kept, or raised a little."""
-    x, y = difference.x * labels.size, difference.y * labels.size
-    kappa, value = math.exp(epsilon), indices * (step / labels.weight)
-    # A cell may hold values that are a little above its upper end: points are put so that none is.
-    z = _place(difference, labels.size, epsilon, sign * value * (1.0 - sign * _PLACE))
-    outward = 1.0 if (difference.x > difference.y) == (sign > 0) else -1.0
-    z = np.where(np.isnan(z), outward * math.inf, z)
-    left, right = (z[:-1], z[1:]) if outward > 0.0 else (z[1:], z[:-1])
-
-    def tail(move: float) -> Array:
-        return np.asarray(scipy.special.ndtr(outward * (move - z)))
-
-    plain, one, two = tail(0.0), tail(x), tail(y)
-    p = normal_mass(left, right)
-    mean = sign * (normal_mass(left - x, right - x) - kappa * normal_mass(left - y, right - y))
-    doubt = _TAIL * (one + kappa * two + value * plain)[:-1]
-    far = (mean - value[:-1] * p + sign * doubt) / np.diff(value)
-    far = np.clip(far, 0.0, p)
-    mass = np.zeros(indices.size)
-    mass[1:] += far
-    mass[:-1] += p - far
-    mass[-1] += plain[-1]
-    beyond = sign * (one[-1] - kappa * two[-1]) - value[-1] * plain[-1] + doubt[-1]
-    return _Side(mass, max(0.0, float(beyond)), float(plain[0]))
-
-
-def _points(count: int) -> Indices:
-    """0, 1, 2, … up to `count`, those far out a few hundredths apart."""
-    near = min(count, round(1.0 / _GROWTH))
-    if count == near:
-        return np.arange(count + 1)
-    steps = math.ceil(math.log(count / near) / math.log1p(_GROWTH))
-    far = np.round(np.geomspace(near, count, steps + 1)).astype(np.intp)
-    return np.unique(np.concatenate([np.arange(near), far]))
-
-
-class _Law(NamedTuple):
-    """The value of a label on a grid, and by how much less its mean is than the true one."""
-
-    losses: Losses
-    lost: float
-
-
-class _Window(NamedTuple):
-    """How far from 0 the values of a label are looked at, above and below."""
-
-    above: float
-    below: float
-
-
-def _law(gain: Gain, labels: Labels, epsilon: float, step: float, window: _Window) -> _Law:
-    """The value of a label. What is beyond the window is moved to its end: below, it does not matter how far
-    it is, and above it counts by its mean."""
-    above, below = (_points(max(1, math.ceil(end / step))) for end in window)
-    up = _side(gain.above, labels, epsilon, above, step, sign=1)
-    low = _side(gain.below, labels, epsilon, below, step, sign=-1)
-    rest = max(0.0, 1.0 - up.total - low.total) + low.mass[0] + up.mass[0]
-    p = np.concatenate([low.mass[:0:-1], [rest], up.mass[1:]])
-    places = np.concatenate([-below[:0:-1], above])
-    return _Law(Losses(int(places[0]), p, 0.0, 0.0, places), labels.weight * up.beyond)
-
-
-def _spread(gain: Gain, labels: Sequence[Labels], epsilon: float, rare: float) -> float:
-    """About the standard deviation of the sum, without values that fewer labels than `rare` in all have."""
-    variance = 0.0
-    for one in labels:
-        far = -float(scipy.special.ndtri(min(0.1, rare / one.count)))
-        z, width = np.linspace(-far, far, _PLACES, retstep=True)
-        p = np.exp(-0.5 * z * z) * (width / SQRT_2PI)
-        above = np.maximum(gain.above.at(z, one.size, epsilon), 0.0)
-        below = np.minimum(gain.below.at(z, one.size, epsilon), 0.0)
-        with np.errstate(over="ignore", invalid="ignore"):
-            square, mean = p @ (above * above + below * below), p @ (above + below)
-            square -= mean * mean
-        variance += one.count * one.weight**2 * max(float(square), 0.0)
-    return math.sqrt(variance)
-
-
-def _excess(gain: Gain, labels: Sequence[Labels], epsilon: float, tolerance: float) -> float:
-    """An upper bound on E(Σ w_j·Y_j + w_0·(1 - κ))⁺ at `epsilon` ≥ 0."""
-    # Whatever part of the values is looked at, that is an upper bound, as what is beyond counts by its mean.
-    # With narrower ones the law can be tilted more, which keeps digits, and the grid is as much finer.
-    least = _all_low(labels, epsilon) if gain == _ADDED else math.inf
-    spread = _spread(gain, labels, epsilon, _RARE)
-    if not math.isfinite(spread):
-        return least  # so large that the place is seen
-    # Where the grid has not enough points, or only rare values spread it, it is rough.
-    count = sum(one.count for one in labels)
-    rough = _fineness(count, tolerance) * _MOST_POINTS / 2.0 < _SPREADS
-    rough = rough or _spread(gain, labels, epsilon, 1.0) < _TYPICAL * spread
-    for part in _WINDOWS:
-        value, doubt = _excess_within(gain, labels, epsilon, tolerance, spread=spread, part=part)
-        gained = value < least * (1.0 - _DOUBTED)
-        least = min(least, value)
-        if doubt <= _DOUBTED * least and not (rough and gained):
-            break
-    return least
-
-
-def _excess_within(
-    gain: Gain,
-    labels: Sequence[Labels],
-    epsilon: float,
-    tolerance: float,
-    *,
-    spread: float,
-    part: float,
-) -> Excess:
-    """An upper bound, from this `part` of the values that matter, and how much of it is the transform's."""
-    rise = math.expm1(epsilon)
-    heaviest, count = max(one.weight for one in labels), sum(one.count for one in labels)
-    spread = spread or _HARDLY * (rise + heaviest)  # 0 where hardly any label has a value
-    reach = _SPREADS * spread
-    window = _Window(part * (rise + reach), heaviest * (1.0 + rise) + part * reach)
-    at = (1.0 - math.fsum(one.weight * one.count for one in labels)) * rise
-    at -= _PLACE * (1.0 + rise)
-    step = part * spread * _fineness(count, tolerance)
-    step = max(step, sum(window) / _MOST_POINTS)
-    for _ in range(_COARSER):
-        tick()
-        laws = [_law(gain, one, epsilon, step, window) for one in labels]
-        terms = [Term(law.losses, one.count) for law, one in zip(laws, labels, strict=True)]
-        total = Sum(tuple(terms), step)
-        power = max(total.saddle(at, 1.0 / spread), _LEAST_TILT / spread)
-        low, high = total.window(power)
-        if high - low <= _MOST_POINTS * step:
-            break
-        # Few places say little about the rest: then a rough grid will do.
-        step = (high - low) / _MOST_POINTS
-    value, doubt = mean_excess(total, power, at)
-    beyond = math.fsum(one.count * law.lost for law, one in zip(laws, labels, strict=True))
-    return Excess(value + beyond, doubt)
-
-
-def _fineness(count: int, tolerance: float) -> float:
-    """Spreads between the points of a grid for so many labels."""
-    return math.sqrt(6.0 * tolerance / max(count, _MANY))
-
-
-def _all_low(labels: Sequence[Labels], epsilon: float) -> float:
-    """An upper bound on E(1 - κ·(Σ w_j·L_j + w_0))⁺: the probability that no term alone makes it 0."""
-    rest = 1.0 - math.fsum(one.weight * one.count for one in labels)
-    most = math.exp(-epsilon) - rest + _PLACE
-    if most <= 0.0:
-        return 0.0
-    log = 0.0
-    for one in labels:
-        z = (math.log(most / one.weight) + _PLACE) / one.size + 0.5 * one.size
-        log += one.count * float(scipy.special.log_ndtr(z + _PLACE * (1.0 + abs(z))))
-    return math.exp(log * (1.0 - _PLACE))
 
 
 def _each(sizes: float | Sequence[float]) -> tuple[float, ...]:
@@ -349,6 +90,9 @@ class RandomAllocation(TradeOff):
         Whether another record moves the outputs on the other data set, by as much.
     displaces : bool
         Whether the record takes the place of another, which then moves nothing.
+    hub : float
+        Where the record displaces another, which then takes its place in the last batch: how far that batch
+        moves its outputs, ≥ 0. Its probability is what is left of 1, and every label is used once.
 
     References
     ----------
@@ -360,6 +104,7 @@ class RandomAllocation(TradeOff):
     counts: tuple[int, ...]
     opposite: bool
     displaces: bool
+    hub: float
 
     kind: ClassVar[str] = "random_allocation"
 
@@ -370,6 +115,8 @@ class RandomAllocation(TradeOff):
         counts: Sequence[int],
         opposite: bool = False,
         displaces: bool = False,
+        *,
+        hub: float = 0.0,
     ) -> None:
         groups = (tuple(shares), tuple(map(_each, sizes)), tuple(counts))
         require(
@@ -390,10 +137,14 @@ class RandomAllocation(TradeOff):
             counts=tuple(integer("counts", x, at_least=1, at_most=10**9) for x in groups[2]),
             opposite=flag("opposite", opposite),
             displaces=flag("displaces", displaces),
+            hub=nonnegative("hub", hub),
         )
         total = math.fsum(self.shares)
         if not 0.0 < total <= 1.0 + TOTAL:
             raise InvalidInput("shares", f"expected a sum above 0 and at most 1, got {total!r}")
+        if self.hub:
+            require(self.displaces, "hub", "expected 0 where no record displaces another")
+            require(total < 1.0, "shares", f"expected a sum below 1 beside a hub, got {total!r}")
 
     @property
     def orientation(self) -> Orientation:
@@ -431,7 +182,7 @@ class RandomAllocation(TradeOff):
     @property
     def _gains(self) -> tuple[Gain, ...]:
         """Those of the orders of the data sets that differ."""
-        return _GAINS[self.opposite, self.displaces]
+        return GAINS[self.opposite, self.displaces]
 
     @cached_property
     def _seen(self) -> Gaussian | Mixture:
@@ -443,7 +194,9 @@ class RandomAllocation(TradeOff):
         apart, n = 2.0 if self.opposite else 1.0, len(draws)
         rest = max(0.0, 1.0 - math.fsum(self.shares))
         means = [apart * a for sizes in draws for a in sizes]
-        return average([0.0, *means], [rest, *(share / n for share in self.shares * n)])
+        return average(
+            [apart * self.hub, *means], [rest, *(share / n for share in self.shares * n)]
+        )
 
     @cached_property
     def _draws(self) -> tuple[tuple[Gaussian | Mixture, tuple[Labels, ...]], ...]:
@@ -458,13 +211,13 @@ class RandomAllocation(TradeOff):
         return tuple(zip(*map(_each, self.sizes), strict=True))
 
     def _labels(self, sizes: Sequence[float]) -> tuple[Labels, ...]:
-        if not _LEAST_SIZE <= max(sizes) <= _GREATEST_SIZE:
+        if not _LEAST_SIZE <= max(*sizes, self.hub) <= _GREATEST_SIZE:
             return ()
         groups = zip(self.shares, sizes, self.counts, strict=True)
         return tuple(
             Labels(share / n * (1.0 + _ROUNDED), max(a, _LEAST_SIZE), n)
             for share, a, n in groups
-            if a > 0.0 and share > 0.0
+            if (a > 0.0 or self.hub > 0.0) and share > 0.0
         )
 
     def _worst(self, epsilon: float) -> float:
@@ -487,7 +240,10 @@ class RandomAllocation(TradeOff):
         if not labels or epsilon > _FARTHEST or seen == 0.0:
             return seen
         try:
-            return min(seen, _excess(gain, labels, epsilon, tolerance))
+            if self.hub:
+                hub = Hub(gain, labels, epsilon, max(self.hub, _LEAST_SIZE))
+                return min(seen, hub.excess(_ROUGH, _TRANSFORMS[tolerance]))
+            return min(seen, excess(gain, labels, epsilon, tolerance))
         except MemoryError:
             return seen
 
@@ -497,31 +253,53 @@ class RandomAllocation(TradeOff):
             return 0.0 if delta > 0.0 and most < math.inf else most
         least = 0.0
         for gain in self._gains:  # the first order is as a rule the worse one
-            if self._in_order(gain, least, _FINE) > delta:
+            if self._in_order(gain, least, _ROUGH if self.hub else _FINE) > delta:
                 least = self._reached(gain, delta, least, most)
         return min(most, least * (1.0 + _STATED))
 
     def _reached(self, gain: Gain, delta: float, low: float, high: float) -> float:
         """An ε from `low` to `high` with at most this δ in one order, next to the least."""
+        if not self.hub:
+            return self._root(gain, delta, low, high, tolerance=_FINE, settled=_SETTLED)
+        # The rough δ is more than the fine one, but falls as fast.
+        near = self._root(gain, delta, low, high, tolerance=_ROUGH, settled=_NEAR)
+        below = max(low, _BELOW * near)
+        while self._in_order(gain, below, _FINE) <= delta:
+            if below == low:
+                return low
+            near, below = below, max(low, _BELOW * below)
+        return self._root(gain, delta, below, near, tolerance=_FINE, settled=_SETTLED)
+
+    def _root(
+        self,
+        gain: Gain,
+        delta: float,
+        low: float,
+        high: float,
+        *,
+        tolerance: float,
+        settled: float,
+    ) -> float:
         from scipy.optimize import brentq
 
+        @cache
         def excess(epsilon: float) -> float:
-            return math.log(max(self._in_order(gain, epsilon, _FINE), TINY) / delta)
+            return math.log(max(self._in_order(gain, epsilon, tolerance), TINY) / delta)
 
         tried = min(max(2.0 * low, self._scale), high)
         while excess(tried) > 0.0:  # from below, as far out transforms are long
             if tried == high:
                 return high
             low, tried = tried, min(2.0 * tried, high)
-        near = float(brentq(excess, low, tried, xtol=TINY, rtol=_SETTLED, full_output=False))
+        near = float(brentq(excess, low, tried, xtol=TINY, rtol=settled, full_output=False))
         while excess(near) > 0.0:
-            near *= 1.0 + _SETTLED
+            near *= 1.0 + settled
         return min(near, tried)
 
     @cached_property
     def _scale(self) -> float:
         """About the standard deviation of the losses: that of a Gaussian's of the same δ(0)."""
-        return 2.5 * self._worst(0.0)
+        return 2.5 * self._delta(0.0)
 
     @cached_property
     def _profile(self) -> tuple[Array, tuple[Array, ...]]:
@@ -537,7 +315,8 @@ class RandomAllocation(TradeOff):
         while end < most and not ended(end):
             end = min(2.0 * end, most)
         _, end = bisected(ended, 0.5 * end, end, close=lambda a, b: b <= 1.1 * a)
-        points = math.ceil(_POINTS * math.asinh(end / scale))
+        each = _FEWER if self.hub else _POINTS
+        points = math.ceil(each * math.asinh(end / scale))
         epsilon = scale * np.sinh(np.linspace(0.0, math.asinh(end / scale), points + 1))
         return epsilon, tuple(
             np.array([self._in_order(gain, e, _ROUGH) for e in epsilon.tolist()]) * (1.0 + _RAISED)
@@ -563,10 +342,10 @@ class RandomAllocation(TradeOff):
         return self._seen._rdp(order)
 
     def __str__(self) -> str:
-        return f"one of {sum(self.counts)} secret batches"
+        return f"one of {sum(self.counts) + (self.hub > 0.0)} secret batches"
 
     def _fields(self) -> dict[str, Any]:
-        return {
+        fields: dict[str, Any] = {
             "shares": list(self.shares),
             "sizes": [
                 encode(one) if isinstance(one, float) else list(map(encode, one))
@@ -576,6 +355,7 @@ class RandomAllocation(TradeOff):
             "opposite": self.opposite,
             "displaces": self.displaces,
         }
+        return fields | ({"hub": encode(self.hub)} if self.hub else {})
 
     @classmethod
     def _from_fields(cls, fields: dict[str, Any]) -> Self:
@@ -585,4 +365,5 @@ class RandomAllocation(TradeOff):
             require(isinstance(group, list), name, f"expected a list, got {group!r}")
         sizes = [[decode("sizes", a) for a in _each(one)] for one in groups["sizes"]]
         flags = fields.pop("opposite"), fields.pop("displaces")
-        return cls(groups["shares"], sizes, groups["counts"], *flags)
+        hub = decode("hub", fields.pop("hub", 0.0))
+        return cls(groups["shares"], sizes, groups["counts"], *flags, hub=hub)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy  # its parts are loaded on first use
@@ -30,6 +30,7 @@ MOST_POINTS = 1 << 24
 _OUTSIDE = 1e-9  # tilted mass that may lie outside the window
 _ROUNDED = 0.05  # nats: more than K errs where it is only about right
 _ULP = 2.0**-53
+_SUMMED = 1e-10  # relative: more than running sums of positive numbers err
 _GREATEST = 700.0  # whose power of e is a double
 _ODD = (1, 3, 5, 9, 15, 25, 27, 45, 75, 81)
 
@@ -190,9 +191,7 @@ def transformed(total: Sum, power: float) -> Tilted:
         still, ring[0] = float(ring[0]), 0.0
         spectrum = scipy.fft.rfft(ring) + still
         magnitude = np.abs(spectrum)
-        noise = (
-            32.0 * _ULP * math.log2(size) * max(float(np.linalg.norm(ring)), 1.0 / math.sqrt(size))
-        )
+        noise = 32.0 * _ULP * math.log2(size) * max(_norm(ring), 1.0 / math.sqrt(size))
         above = np.maximum(magnitude, noise)
         amplification += term.count * (noise / above + 16.0 * _ULP)
         log_size += term.count * np.log(above)
@@ -201,8 +200,8 @@ def transformed(total: Sum, power: float) -> Tilted:
     # Each coefficient may err by its own amplified noise; the sum of all bounds every point.
     with np.errstate(under="ignore"):
         size_of = np.exp(log_size)
-    error = 1e-30 + 2.0 / size * float(size_of @ np.expm1(np.minimum(amplification, 30.0)))
-    error += 32.0 * _ULP * math.log2(size) * float(np.linalg.norm(size_of)) * math.sqrt(2.0) / size
+    error = 1e-30 + 2.0 / size * float((size_of * np.expm1(np.minimum(amplification, 30.0))).sum())
+    error += 32.0 * _ULP * math.log2(size) * _norm(size_of) * math.sqrt(2.0) / size
     mass = scipy.fft.irfft(transform, size)
     begin = math.floor((low - offset) / step)
     mass = np.roll(mass, -((begin - shift) % size))
@@ -232,32 +231,51 @@ def profile(total: Sum, power: float, reach: float = math.inf) -> Profile:
 
 
 class Excess(NamedTuple):
-    """An upper bound, and how much of it stands for what the transform may have lost."""
+    """Upper bounds, and how much of each stands for what the transform may have lost."""
 
-    value: float
-    doubt: float
+    value: Array
+    doubt: Array
 
 
-def mean_excess(total: Sum, power: float, at: float) -> Excess:
-    """An upper bound on E(sum - at)⁺ over the finite values, sharp where `power` > 0 tilts the mean to `at`.
-    Raises MemoryError for more than `MOST_POINTS`."""
+def mean_excess(total: Sum, power: float, at: Array) -> Excess:
+    """Upper bounds on E(sum - t)⁺ over the finite values for every t of `at`, sharp near the one to which
+    `power` > 0 tilts the mean. Raises MemoryError for more than `MOST_POINTS`."""
     begin, offset, mass, error = transformed(total, power)
     base, step = total.log_moment(power), total.step
-    beyond = (begin + np.arange(mass.size, dtype=np.float64)) * step + offset - at
-    # x·e^(-λx) is largest at 1/λ, and what lies above the window counts by less than its end, if that is
-    # farther. What lies below it does not count, if the window reaches down to `at`.
-    end = max(float(beyond[-1]) if beyond[0] <= 0.0 else 0.0, 1.0 / power)
-    mass, beyond = mass[beyond > 0.0], beyond[beyond > 0.0]
-    with np.errstate(under="ignore"):
-        gain = beyond * np.exp(-power * beyond)
-        outside = _OUTSIDE * end * math.exp(-power * end)
-    # The same error at every point adds up to less than the sum of all gains.
-    doubt = outside + error * float(gain.sum())
-    log_scale = base - power * at
-    if not log_scale < _GREATEST:
-        return Excess(math.inf, math.inf)
-    scale = math.exp(log_scale) * (1.0 + 64.0 * _ULP * (8.0 + abs(base) + power * abs(at)))
-    return Excess((float(mass @ gain) + doubt) * scale, doubt * scale)
+    y = (begin + np.arange(mass.size, dtype=np.float64)) * step + offset
+    low, last = float(y[0]), float(y[-1])
+    # Σ m·x·e^(-λx) over the points above t, from two sums at the first of them.
+    first = min(int(np.searchsorted(y, at.min(), side="right")), y.size - 1)
+    y, mass = y[first:], mass[first:]
+    later = _decaying_sum(mass, math.exp(-power * step))
+    apart = _decaying_sum(step * (later + mass), math.exp(-power * step))
+    n = np.searchsorted(y, at, side="right")
+    here = np.minimum(n, y.size - 1)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        beyond = np.maximum(y[here] - at, 0.0)
+        gain = np.exp(-power * beyond) * (apart[here] + beyond * (later + mass)[here])
+        gain = np.where(n < y.size, gain, 0.0)
+        # x·e^(-λx) is largest at 1/λ, and what lies above the window counts by less than its end, if that is
+        # farther. What lies below it does not count, if the window reaches down to t.
+        end = np.maximum(np.where(low <= at, last - at, 0.0), 1.0 / power)
+        # The same error at every point adds up to less than the sum of all gains.
+        sums = (y.size - n) * np.minimum(np.maximum(last - at, 0.0), 1.0 / (math.e * power))
+        rest = -math.expm1(-power * step)
+        series = np.exp(-power * beyond) * (beyond + step * (1.0 - rest) / rest) / rest
+        doubt = _OUTSIDE * end * np.exp(-power * end) + error * np.minimum(sums, series)
+        log_scale = base - power * at
+        scale = np.exp(log_scale) * (1.0 + 64.0 * _ULP * (8.0 + abs(base) + power * np.abs(at)))
+        scale *= 1.0 + _SUMMED
+        usable = log_scale < _GREATEST
+        return Excess(
+            np.where(usable, (gain + doubt) * scale, math.inf),
+            np.where(usable, doubt * scale, math.inf),
+        )
+
+
+def _norm(x: NDArray[Any]) -> float:
+    """Not by a product of long vectors, which waits for threads where processors are busy."""
+    return math.sqrt(float((x * x).sum()))
 
 
 def _fast_length(least: int) -> int:

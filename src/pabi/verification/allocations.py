@@ -1,23 +1,20 @@
 """What a record in one of many secret batches reveals if every output is released, computed anew.
 
-None of this is how the accountant computes. With L_u(z) = e^(uz − u²/2), κ = e^ε and z of N(0, 1), δ(ε) is
-at most E(S − t)⁺ with S = Σ w·Y over all labels and t = (1 − Σ w)·(κ − 1), where Y is above 0 what
-L_x − κ·L_y is, and below 0 what another such difference is (docs, "Theory", 6.3). Every step errs upwards.
+With κ = e^ε, δ(ε) is at most E(S − t)⁺ with S = Σ w·Y over all labels and t = (1 − Σ w)·(κ − 1) (docs,
+"Theory", 6.3), where all that is left of 1 moves nothing.
 
-1. *Finitely many values.* What lies between two places has values between those there. It is replaced by
-   two values, one at either place or a little above, with the mean that it has, or more: no convex function
-   has a smaller mean then. Beyond the values that matter, all are put at the last one; how much more they
-   are in the mean is added to the result.
-2. *Inversion.* With M(s) = E e^(sS) and any λ > 0,
+*With a hub*, the last batch, which has what is left of 1, it is at most
+E(A·L_a(ζ) − B·L_−a(ζ) + w_h·D(ζ))⁺ with ζ of N(0, 1), A and B the parts of S above and below 0, and D a
+difference of ζ. Given ζ that is L_a(ζ)·E(A − r·B − t)⁺, r = e^(−2aζ).
 
-       e^(λt)·E(S − t)⁺ = 1/(2π)·∫ e^(−iωt)·M(λ + iω)/(λ + iω)² dω.
+1. *Few r.* For any number m it is E(A − r(B − m) − t − rm)⁺, where t + rm held fast is convex in r: it lies
+   below its chord between two r. Close to it if m is about the mean of B.
+2. *Many ζ.* It falls in e^(−aζ), and is convex there, as A·L_a is convex and the rest linear: so it lies
+   below its chords between many ζ, which have their means in closed form.
+3. *Ends.* Below the last ζ it counts as there, above the first one by the means of what is above 0.
 
-   Summed over the multiples ω of 2π/T in place of the integral, this is the sum of e^(λx)·E(S − x)⁺ over
-   all x = t + mT, which is no less, because no term is negative.
-3. *A little more noise.* An independent normal variable is added to S, by which E(S − t)⁺ does not fall. It
-   makes M(λ + iω) fall quickly.
-4. *A pair.* For several releases δ is computed at many ε of either sign. Between them it lies below its
-   chords over κ, as the true one is convex, and these chords are the δ of finitely many losses.
+For several releases δ is computed at many ε of either sign. Between them it lies below its chords over κ, as
+the true one is convex, and these chords are the δ of finitely many losses.
 """
 
 from __future__ import annotations
@@ -27,41 +24,38 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, partial
-from itertools import pairwise
 from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 from flint import arb, ctx
 
 from pabi.verification.arithmetic import BITS, in_time, timed
-from pabi.verification.products import (
-    Array,
-    Law,
-    Spectrum,
-    characteristic,
-    log_sum,
-    tilted,
-)
+from pabi.verification.label_sums import LabelPlaces, LabelSum, Side, Sides, up
+from pabi.verification.products import Array, Law
 
-# How far apart places are; how much noise is added, times λ; points of a pair for the spread of its losses.
-_LEVELS = ((0.05, 0.04, 16), (0.02, 0.02, 32), (0.01, 0.01, 48), (0.004, 0.002, 64))
+# How far apart places are; how much noise is added, times λ; points of a pair for the spread of its losses;
+# those with a hub; how far apart its ζ are.
+_LEVELS = (
+    (0.05, 0.04, 16, 12, 0.7),
+    (0.02, 0.02, 32, 20, 0.25),
+    (0.01, 0.01, 48, 32, 0.1),
+    (0.004, 0.002, 64, 48, 0.07),
+)
 _SPACINGS = 0.05, 0.02, 0.01  # of products: below which the next level is taken
 _NEGLIGIBLE = 1e-4  # of a tail
 _ULP = 2.0**-53
 _VALUE = 1e-12  # relative: more than a value of L errs
 _SUMMED = 1.0 + 1e-10
-_REACH = 9.5  # of places, beyond the largest move
 _FAR = 10.0  # spreads of the sum that matter on either side
 _HARDLY = 0.01  # of the largest value
-_RARE = 4.0  # standard deviations within which the spread is looked at
-_SMALL = 36.0  # nats: what aliases and what lies beyond the last frequency are smaller by
-_TILTS, _STRIDE = (1e-4, 1e3), 0.5  # over the spread: between which λ is sought; in logarithms
-_MOST_FREQUENCIES = 400_000
 _LEAST, _GREATEST = 1e-5, 9.0  # sizes that are looked at here
 _FARTHEST = 300.0
-_ABOVE = 1.0 + 1e-9  # relative: more than the largest sum is off by
-_LOOSE = 1e-6  # more than the logarithm of Chernoff's bound is off by
 _CLOSE = 1e-4
+_LEFT = Fraction(1, 10**12)  # by how much less a claimed hub may have, which is made good
+_OUTER, _NEXT, _LOWEST = (9.0, 7.0, 6.0), 5.0, -9.0  # ζ beyond the hub's size, and the least
+_PART = 1e-9  # more than a part of a chord is off by, for sizes that are looked at
+_FINER = 24  # ζ between two r
+_ENOUGH = 1e-5  # of δ may lie below the last ζ
 
 
 class _Covering(Protocol):
@@ -104,24 +98,6 @@ class LabelGroup:
         )
 
 
-class Side(NamedTuple):
-    """Y on one side of 0: L_x − κ·L_y, with x and y in multiples of the size."""
-
-    x: int
-    y: int
-
-    def at(self, z: Any, size: float, epsilon: float) -> tuple[Array, Array]:
-        """(its values, by how much they may be off)."""
-        x, y = self.x * size, self.y * size
-        with np.errstate(under="ignore"):
-            one, two = np.exp(x * z - 0.5 * x * x), np.exp(epsilon + y * z - 0.5 * y * y)
-        return one - two, _VALUE * (one + two)
-
-    def root(self, size: float, epsilon: float) -> float:
-        """Where it is 0."""
-        return epsilon / ((self.x - self.y) * size) + 0.5 * (self.x + self.y) * size
-
-
 # (opposite, displaces) ↦ Y above and below 0, in the first order of the data sets and, if it differs, in the
 # second.
 _SIDES = {
@@ -130,25 +106,38 @@ _SIDES = {
     (False, True): (((2, 1), (0, 1)), ((1, 0), (1, 2))),
     (True, True): (((2, 0), (0, 2)),),
 }
+# opposite ↦ for each order, what a hub adds.
+_LAST = {False: ((1, 0), (0, -1)), True: ((1, -1),)}
 
 
 class Allocation(NamedTuple):
     """One record in one of many batches. `opposite`: whether another record moves the outputs on the other
-    data set; `displaces`: whether it takes the place of another record; `times`: how many there are."""
+    data set; `displaces`: whether it takes the place of another record; `times`: how many there are; `hub`:
+    how far the last batch moves its outputs, where the displaced record goes there. What is left of 1 is the
+    share of the hub."""
 
     labels: tuple[LabelGroup, ...]
     opposite: bool
     displaces: bool
     times: int = 1
+    hub: float = 0.0
 
     @property
     def seen(self) -> float:
         """A μ whose Gaussian reveals no less: that of the batch in sight."""
-        return max(max(one.sizes) for one in self.labels) * (2.0 if self.opposite else 1.0)
+        largest = max(self.hub, *(max(one.sizes) for one in self.labels))
+        return largest * (2.0 if self.opposite else 1.0)
+
+    @property
+    def left(self) -> Fraction:
+        """What is left of 1."""
+        return 1 - sum((one.share for one in self.labels), Fraction(0))
 
     def covers(self, needed: Allocation, /) -> bool:
         """Whether this reveals no less: for every label it has one of its own that covers it."""
         if (self.opposite, self.displaces) != (needed.opposite, needed.displaces):
+            return False
+        if not self.hub >= needed.hub or (self.hub and not self.left >= needed.left - _LEFT):
             return False
         offered = sorted(self.labels, key=lambda labels: labels.sizes)
         demands = sorted(needed.labels, key=lambda labels: labels.sizes, reverse=True)
@@ -157,121 +146,106 @@ class Allocation(NamedTuple):
         )
 
 
-class _Values(NamedTuple):
-    """Values of a label with their probabilities, and by how much less they are in the mean than they should
-    be."""
+def _excess(
+    places: Sequence[LabelPlaces],
+    sides: Sides,
+    epsilon: float,
+    noise: float,
+    ratio: float,
+    at: Array,
+) -> Array:
+    """E(A − ratio·B − t)⁺ for every t of `at`, best near the first one."""
+    in_time()
+    kappa, rise, sides = math.exp(epsilon), math.expm1(epsilon), sides._replace(ratio=ratio)
+    spread = math.sqrt(math.fsum(x.moments(sides, epsilon)[2] for x in places))
+    heaviest, share = max(x.weight for x in places), math.fsum(x.weight * x.count for x in places)
+    spread = spread or _HARDLY * (rise + heaviest)  # 0 where hardly any label has a value
+    room = max(0.0, float(at[0]) + share * (ratio * rise + max(0.0, ratio - 1.0)))
+    ends = room + _FAR * spread, heaviest * ratio * kappa + _FAR * spread
+    values = [x.values(sides, epsilon, ends) for x in places]
+    laws = [(v.y, v.p, x.count) for v, x in zip(values, places, strict=True)]
+    excess = LabelSum(laws, float(at[0]), spread, noise).excess(at)
+    beyond = math.fsum(x.count * v.beyond for v, x in zip(values, places, strict=True))
+    # It rises by no more than t falls, and is at most what all that is above 0 is in the mean.
+    excess = np.minimum(excess, excess[0] + np.maximum(at[0] - at, 0.0)) + beyond
+    above = math.fsum(x.mean_above(sides.above, epsilon) for x in places)
+    return np.asarray(np.minimum(excess, above + np.maximum(-at, 0.0)) * _SUMMED)
 
-    y: Array
-    p: Array
-    beyond: float
 
+class _Hub:
+    """The last batch, of this size and share: ζ from above, and what chords between them give each."""
 
-class _Places:
-    """Places, and what labels of one size have between and beyond them."""
-
-    def __init__(self, labels: LabelGroup, draw: int, spacing: float) -> None:
-        self.size, self.count = max(labels.sizes[draw], _LEAST), labels.count
-        reach = _REACH + 2.0 * self.size
-        self.z = np.arange(-reach, reach + spacing, spacing)
+    def __init__(self, size: float, share: float, apart: float) -> None:
+        self.size, self.share = size, share
+        coarse = [size + x for x in (*_OUTER, *np.arange(_NEXT, _LOWEST - size, -apart))]
+        count = len(coarse)
+        z = np.interp(np.arange((count - 1) * _FINER + 1) / _FINER, np.arange(count), coarse)
+        self.z, a = z, arb(size)
         with ctx.workprec(BITS):
-            share = arb(labels.share.numerator) / labels.share.denominator / labels.count
-            self.weight = _up(share)
-            tails = {m: [self._beyond(z, m) for z in timed(self.z.tolist())] for m in (-1, 0, 1, 2)}
-            self.above = {m: _doubles(tail) for m, tail in tails.items()}
-            self.below = {m: _doubles([1 - x for x in tail]) for m, tail in tails.items()}
-            pairs = {m: pairwise(tail) for m, tail in tails.items()}
-            self.cells = {m: _doubles([a - b for a, b in cells]) for m, cells in pairs.items()}
+            half, root = (a * a / 2).exp(), arb(2).sqrt()
+            s = [(-a * arb(x)).exp() for x in z.tolist()]
+            below = [(-arb(x) / root).erfc() / 2 for x in z.tolist()]
+            moved = [(-(arb(x) + a) / root).erfc() / 2 * half for x in z.tolist()]
+            mass: list[Any] = [arb(0) for _ in s]
+            for i in range(len(s) - 1):
+                # In s, φ has this mass and this mean between two of them.
+                p, mean = below[i] - below[i + 1], moved[i] - moved[i + 1]
+                part = (s[i + 1] * p - mean) / (s[i + 1] - s[i])
+                mass[i] += part
+                mass[i + 1] += p - part
+            self.mass = np.array([max(0.0, up(x)) for x in mass])
+            self.below = [up(x) for x in below]
+            self.tail = up(2 * ((arb(z[0]) - a) / root).erfc() / 2)
 
-    def _beyond(self, z: Any, m: int) -> Any:
-        """P(N(m·size, 1) > z) in a ball."""
-        return ((arb(z) - m * arb(self.size)) / arb(2).sqrt()).erfc() / 2
-
-    def variance(self, above: Side, below: Side, epsilon: float) -> float:
-        """About that of the sum, but for what is rare."""
-        z = self.z[np.abs(self.z) <= _RARE]
-        p = self.cells[0][: self.z.size - 1][np.abs(self.z[:-1]) <= _RARE][: z.size]
-        z = z[: p.size]
-        y = np.maximum(above.at(z, self.size, epsilon)[0], 0.0)
-        less = np.minimum(below.at(z, self.size, epsilon)[0], 0.0)
-        mean = float(p @ (y + less))
-        square = float(p @ (y * y + less * less)) - mean * mean
-        return self.count * self.weight**2 * max(square, 0.0)
-
-    def values(
-        self, above: Side, below: Side, epsilon: float, ends: tuple[float, float]
-    ) -> _Values:
-        """Those of a label, up to these ends on either side of 0."""
-        up, less = (
-            self._side(side, epsilon, end / self.weight, sign)
-            for side, end, sign in ((above, ends[0], 1.0), (below, ends[1], -1.0))
-        )
-        rest = max(0.0, 1.0 - (up.p[1:].sum() + less.p[1:].sum()) * (1.0 - 1e-14))
-        y = np.concatenate([less.y[:0:-1], [max(up.y[0], less.y[0])], up.y[1:]])
-        p = np.concatenate([less.p[:0:-1], [rest], up.p[1:]])
-        return _Values(self.weight * y, p * (1.0 + 4.0 * _ULP), self.weight * up.beyond)
-
-    def _side(self, side: Side, epsilon: float, end: float, sign: float) -> _Values:
-        """The values on one side of 0, the first of which is 0, or a hair above."""
-        root, rises = side.root(self.size, epsilon), (side.x > side.y) == (sign > 0.0)
-        here = self.z > root if rises else self.z < root
-        order = slice(None) if rises else slice(None, None, -1)
-        value, doubt = side.at(np.concatenate([[root], self.z[here][order]]), self.size, epsilon)
-        value = np.maximum.accumulate(np.maximum(sign * value, 0.0))
-        value[0] = 0.0
-        last = min(int(np.searchsorted(value, end)), value.size - 1)
-        masses = {m: self._masses(root, here, rises, m)[:last] for m in {0, side.x, side.y}}
-        kappa, value, doubt = math.exp(epsilon), value[: last + 1], doubt[: last + 1]
-        p, one, two = masses[0], masses[side.x], kappa * masses[side.y]
-        # What is given to the outer end of a cell: too much above 0, too little below.
-        low, width = value[:-1], np.diff(value)
-        error = 8.0 * _ULP * (one + two + low * p) + (doubt[:-1] + doubt[1:]) * p
-        with np.errstate(divide="ignore", invalid="ignore"):
-            outer = (sign * (one - two) - low * p + sign * error) / width
-        outer = np.where(width > 0.0, np.clip(outer, 0.0, p), p if sign > 0.0 else 0.0)
-        mass = np.zeros(value.size)
-        mass[1:] += outer
-        mass[:-1] += p - outer
-        tails = {m: self._tail(root, here, rises, m, last) for m in masses}
-        mass[-1] += tails[0]
-        more = sign * (tails[side.x] - kappa * tails[side.y]) - value[-1] * tails[0]
-        more += 8.0 * _ULP * (tails[side.x] + kappa * tails[side.y] + value[-1] * tails[0])
-        more += doubt[-1] * tails[0]
-        return _Values(
-            sign * value + 4.0 * doubt, mass, max(0.0, float(more)) if sign > 0.0 else 0.0
-        )
-
-    def _masses(self, root: float, here: Any, rises: bool, m: int) -> Array:
-        """What lies between the root and the first place, and between the places after it, outwards."""
-        index = np.flatnonzero(here)
-        if index.size == 0:
-            return np.zeros(0)
-        nearest = index[0] if rises else index[-1]
-        with ctx.workprec(BITS):
-            first = abs(self._beyond(root, m) - self._beyond(float(self.z[nearest]), m))
-        inner = self.cells[m][index[:-1]]
-        return np.concatenate([[_up(first)], inner if rises else inner[::-1]])
-
-    def _tail(self, root: float, here: Any, rises: bool, m: int, last: int) -> float:
-        """What lies beyond the `last` place, counted outwards from the root."""
-        index = np.flatnonzero(here)
-        if last == 0:
-            with ctx.workprec(BITS):
-                beyond = self._beyond(root, m)
-                return _up(beyond if rises else 1 - beyond)
-        tails = self.above[m] if rises else self.below[m]
-        return float(tails[index[last - 1] if rises else index[-last]])
+    def delta(
+        self, excess: Callable[[float, Array], Array], last: Side, epsilon: float, m: float
+    ) -> float:
+        """An upper bound on δ; `excess` computes E(A − r·B − t)⁺, and m is about the mean of B."""
+        z, a = self.z, self.size
+        scale, ratio = np.exp(a * z - 0.5 * a * a), np.exp(-2.0 * a * z)
+        value, doubt = last.at(z, a, epsilon)
+        # Another share of the hub, by a little, moves t by no more than this.
+        slack = math.exp(epsilon) * ratio + np.maximum(1.0, 1.0 / scale)
+        at = (-self.share * value - doubt) / scale - (_VALUE + float(_LEFT)) * slack
+        total, integral = np.zeros(z.size), 0.0
+        for k in range(0, z.size, _FINER):
+            near = np.arange(max(k - _FINER, 0), min(k + _FINER + 1, z.size))
+            near = np.concatenate([[k], near[near != k]])
+            moved = at[near] + (ratio[near] - ratio[k]) * m - _VALUE * (ratio[near] + ratio[k]) * m
+            bound = excess(float(ratio[k]) * (1.0 - _VALUE), moved) * scale[near] * _SUMMED
+            for here, other in ((near < k, k - _FINER), (near > k, k + _FINER)):
+                if here.any():
+                    part = (ratio[near[here]] - ratio[other]) / (ratio[k] - ratio[other])
+                    total[near[here]] += np.minimum(part + _PART, 1.0) * bound[here]
+            total[k] = bound[0]
+            if k:
+                cell = slice(k - _FINER, k)
+                integral += float(self.mass[cell] @ total[cell])
+            rest = self.below[k] * float(bound[0]) + float(self.mass[k] * total[k])
+            if rest <= _ENOUGH * integral:
+                break
+        return (integral + rest) * _SUMMED + self.tail
 
 
 class Orders:
     """δ of an allocation in both orders of the data sets."""
 
     def __init__(self, allocation: Allocation, level: int) -> None:
-        spacing, self.noise, self.points = _LEVELS[min(level, len(_LEVELS) - 1)]
+        spacing, self.noise, *points, apart = _LEVELS[min(level, len(_LEVELS) - 1)]
+        self.points = points[allocation.hub > 0.0]
         sides = _SIDES[allocation.opposite, allocation.displaces]
-        self.sides = [(Side(*above), Side(*below)) for above, below in sides]
+        self.sides = [Sides(Side(*above), Side(*below)) for above, below in sides]
         self.allocation, self.composed = allocation, composed(allocation)
         draws = range(len(allocation.labels[0].sizes) if self.composed else 0)
-        self.draws = [[_Places(one, i, spacing) for one in allocation.labels] for i in draws]
+        self.draws = [
+            [
+                LabelPlaces(one.share, max(one.sizes[i], _LEAST), one.count, spacing)
+                for one in allocation.labels
+            ]
+            for i in draws
+        ]
+        hub = max(allocation.hub, _LEAST) if allocation.hub and self.composed else None
+        self.hub = None if hub is None else _Hub(hub, float(allocation.left), apart)
         self._deltas: dict[tuple[int, float], float] = {}
 
     def worst(self, epsilon: float) -> float:
@@ -284,45 +258,40 @@ class Orders:
             in_time()
             most = self._seen(epsilon)
             if self.composed:
-                sides = self.sides[order]
-                deltas = [self._delta(places, *sides, epsilon) for places in self.draws]
+                deltas = [self._delta(places, order, epsilon) for places in self.draws]
                 most = min(most, math.fsum(deltas) / len(deltas) * (1.0 + 2.0 * _ULP))
             self._deltas[order, epsilon] = min(1.0, most)
         return self._deltas[order, epsilon]
 
     def _seen(self, epsilon: float) -> float:
         """δ with the place in sight, which is no less."""
-        times = 2 if self.allocation.opposite else 1
+        times, labels = 2 if self.allocation.opposite else 1, self.allocation.labels
         with ctx.workprec(BITS):
             total: Any = arb(0)
-            kappa = arb(epsilon).exp()
-            for one in self.allocation.labels:
-                share = arb(one.share.numerator) / one.share.denominator / len(one.sizes)
-                for size in one.sizes:
-                    if math.isinf(size):
-                        return 1.0
-                    mu, root = times * arb(size), arb(2).sqrt()
-                    if mu > 0:
-                        near, far = (
-                            ((arb(epsilon) / mu + s * mu / 2) / root).erfc() / 2 for s in (-1, 1)
-                        )
-                        total += share * (near - kappa * far)
-            return max(0.0, _up(total))
+            cases = [(one.share / len(one.sizes), x) for one in labels for x in one.sizes]
+            for part, size in (*cases, (self.allocation.left, self.allocation.hub)):
+                if math.isinf(size):
+                    return 1.0
+                mu, root = times * arb(size), arb(2).sqrt()
+                if mu > 0 and part > 0:
+                    near, far = (
+                        ((arb(epsilon) / mu + s * mu / 2) / root).erfc() / 2 for s in (-1, 1)
+                    )
+                    share = arb(part.numerator) / part.denominator
+                    total += share * (near - arb(epsilon).exp() * far)
+            return max(0.0, up(total))
 
-    def _delta(self, places: Sequence[_Places], above: Side, below: Side, epsilon: float) -> float:
+    def _delta(self, places: Sequence[LabelPlaces], order: int, epsilon: float) -> float:
         """δ of one draw."""
-        kappa, rise = math.exp(epsilon), math.expm1(epsilon)
-        spread = math.sqrt(math.fsum(x.variance(above, below, epsilon) for x in places))
-        heaviest = max(x.weight for x in places)
-        spread = spread or _HARDLY * (rise + heaviest)  # 0 where hardly any label has a value
-        ends = rise + _FAR * spread, heaviest * kappa + _FAR * spread
-        values = [x.values(above, below, epsilon, ends) for x in places]
-        laws = [(v.y, v.p, x.count) for v, x in zip(values, places, strict=True)]
+        excess = partial(_excess, places, self.sides[order], epsilon, self.noise)
+        if self.hub is not None:
+            below = -math.fsum(x.moments(self.sides[order], epsilon)[1] for x in places)
+            last = _LAST[self.allocation.opposite][order]
+            return self.hub.delta(excess, Side(*last), epsilon, below)
+        rise = math.expm1(epsilon)
         # Of this sign or the other, where shares add to a little more than 1.
         rest = 1.0 - math.fsum(x.weight * x.count for x in places)
-        excess = _Total(laws, rest * rise - _VALUE * rise, spread, self.noise).excess()
-        beyond = math.fsum(x.count * v.beyond for v, x in zip(values, places, strict=True))
-        return (excess + beyond) * _SUMMED
+        return float(excess(1.0, np.array([rest * rise - _VALUE * rise]))[0])
 
     def law(self, order: int, tail: float) -> Law:
         """Finitely many losses that reveal no less in one order, up to where δ is below `tail`."""
@@ -349,77 +318,6 @@ class Orders:
         return [float(e) for e in scale * np.sinh(steps)]
 
 
-class _Total:
-    """The sum S of independent values, (values, probabilities, how often), and a normal variable, tilted so
-    that its mean is about t."""
-
-    def __init__(
-        self, laws: Sequence[tuple[Array, Array, int]], at: float, spread: float, noise: float
-    ) -> None:
-        self.laws, self.at, self.spread, self.square = laws, at, spread, 0.0
-        self.power = self._tilt()
-        self.square = (noise / self.power) ** 2
-
-    def log_moment(self, power: float) -> float:
-        """log E e^(λS)."""
-        total = math.fsum(n * log_sum(power * y, p) for y, p, n in self.laws)
-        return total + 0.5 * power * power * self.square
-
-    def excess(self) -> float:
-        """An upper bound on E(S − t)⁺."""
-        power, at, square = self.power, self.at, self.square
-        if at > math.fsum(n * float(y.max()) for y, _, n in self.laws) * _ABOVE:
-            return 0.0
-        base = self.log_moment(power)
-        # x⁺ ≤ e^(λx)/(eλ): close where t is so far out that an inversion would take too long.
-        chernoff = _power(base - power * at - 1.0 - math.log(power) + _LOOSE)
-        step = 2.0 * math.pi / self._period(base)
-        last = math.sqrt(2.0 * _SMALL) / (step * math.sqrt(square)) if square > 0.0 else math.inf
-        if not last < _MOST_FREQUENCIES:
-            return chernoff
-        omega: Array = step * np.arange(math.ceil(last) + 1.0)
-        s = power + 1j * omega
-        size = -0.5 * square * omega**2 - 2.0 * np.log(np.abs(s))
-        angle = square * power * omega - 2.0 * np.angle(s)
-        weight, angle, error, slack = Spectrum.of(size, angle, self._transforms(power, omega), step)
-        total = float(weight @ np.cos(angle - omega * at)) + error
-        total += float(weight @ omega) * 4.0 * _ULP * abs(at)
-        total += math.exp(-0.5 * square * omega[-1] ** 2) / (math.pi * omega[-1])
-        log_scale = base - power * at
-        rounding = slack + 16.0 + 8.0 * (abs(base) + power * abs(at) + power * power * square)
-        log_scale += _ULP * rounding
-        return float(min(chernoff, _power(log_scale) * total))
-
-    def _tilt(self) -> float:
-        """About the λ of the least bound e^(K(λ) − λt)/(eλ)."""
-        # What S can exceed t by may be far less than its spread.
-        room = math.fsum(n * float(y.max()) for y, _, n in self.laws) - self.at
-        room = min(self.spread, room) if room > _VALUE * self.spread else self.spread
-        least, most = _TILTS[0] / self.spread, _TILTS[1] / room
-        count = math.ceil(math.log(most / least) / _STRIDE) + 1
-        grid = np.geomspace(least, most, count).tolist()
-        bounds = [self.log_moment(x) - x * self.at - math.log(x) for x in grid]
-        return float(grid[min(range(len(grid)), key=bounds.__getitem__)])
-
-    def _period(self, base: float) -> float:
-        """A T for which all but the term m = 0 of step 2 are small."""
-        power, at = self.power, self.at
-        after = min(
-            (self.log_moment(power + x) - base - x * at + _SMALL) / x
-            for x in (f * y for f in (0.2, 0.5, 1.0, 2.0, 4.0) for y in (power, 1.0 / self.spread))
-        )
-        before = (_SMALL + max(0.0, power * at - base) + 10.0) / power
-        return 1.05 * max(after, before, self.spread)
-
-    def _transforms(self, power: float, omega: Array) -> list[tuple[Any, Array, int]]:
-        transforms = []
-        for y, p, n in self.laws:
-            in_time()
-            w, error = tilted(power * y, y, p, omega=omega, power=power)
-            transforms.append((characteristic(y, w, omega), error, n))
-        return transforms
-
-
 def _law_below(x: Array, y: Array, losses: Array) -> Law:
     """The losses whose δ, over κ, is the lower hull of these points, the last of which is what is left."""
     hull: list[int] = []
@@ -437,22 +335,10 @@ def _law_below(x: Array, y: Array, losses: Array) -> Law:
     return Law(losses[at[1:]], masses, float(y[at[-1]]), 1, turns=False)
 
 
-def _power(x: float) -> float:
-    return math.exp(x) if x < _FARTHEST else math.inf
-
-
-def _doubles(balls: Sequence[Any]) -> Array:
-    return np.array([max(0.0, float(ball.mid())) for ball in balls])
-
-
-def _up(ball: Any) -> float:
-    return math.nextafter(float(arb(ball).upper()), math.inf)
-
-
 def composed(allocation: Allocation) -> bool:
     """Whether the largest sizes are among those that are looked at here."""
     draws = zip(*(one.sizes for one in allocation.labels), strict=True)
-    return all(_LEAST <= max(sizes) <= _GREATEST for sizes in draws)
+    return all(_LEAST <= max(*sizes, allocation.hub) <= _GREATEST for sizes in draws)
 
 
 def laws_of(allocation: Allocation) -> Callable[[float, float], tuple[Law, Law]]:

@@ -3,7 +3,8 @@
 Nothing is asked of the loss. Where the places of the other records do not depend on the record's own (balls
 in bins), a step is moved by what the record adds, and only the steps of one secret batch are. Where the
 record takes the place of another (shuffles), a place that is in no batch is what the two exchange, so that
-again one secret batch is moved, by two contributions (docs, "Theory", 6.3).
+again one secret batch is moved, by two contributions. Without such a place it is one of the last batch, the
+hub, which the displaced record moves (docs, "Theory", 6.3).
 
 Secret groups: the same for the last iterate alone. The batches of an epoch are cut into groups, and what a
 record adds to a batch is paid for until the batch of the next group that it might be in.
@@ -22,7 +23,6 @@ from typing import Any, NamedTuple, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from pabi.account.analyses.composition import SOURCE as COMPOSED
 from pabi.account.analyses.composition import paid_once, root_of_uses
 from pabi.account.analyses.shifted_interpolation import (
     DEFAULT_DELTA,
@@ -43,16 +43,19 @@ from pabi.describe.iteration import NoisyIteration
 from pabi.describe.runs import NoisySGD
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import MANY_ROUNDINGS, Array, fraction_up
-from pabi.tradeoff import Gaussian, Product, RandomAllocation, TradeOff
+from pabi.tradeoff import Product, RandomAllocation, TradeOff
 from pabi.tradeoff.guarantee import Guarantee
 
 NAME = "secret steps"
 _BINS = "docs, Theory, 6.3 (Theorem 53)"
 _SHUFFLED = "docs, Theory, 6.3 (Theorem 54)"
+_FULL = "docs, Theory, 6.3 (Theorem 55)"
+_PARTLY_FULL = "docs, Theory, 6.3 (Theorems 54 and 55)"
 
 _NO_SPARE = (
     "every place of the permutation is in some batch: with one spare place the order would hide"
 )
+_SEEN = "every place of the permutation is in some batch, which is used several times or is the only one"
 _MOST_SIZES = 8  # different sizes of labels in one factor, and different factors
 
 
@@ -71,9 +74,9 @@ def apply(
     order = _secret(run)
     displaces = isinstance(order.sizes, FixedSizes)
     factors = _factors(run, order, displaces)
-    source = _SHUFFLED if displaces else _BINS
-    if any(isinstance(factor, Gaussian) for factor in factors):
-        source = f"{source}; {COMPOSED}"
+    hubs = {factor.hub > 0.0 for factor in factors}
+    shuffled = _PARTLY_FULL if len(hubs) == 2 else _FULL if hubs == {True} else _SHUFFLED
+    source = shuffled if displaces else _BINS
     failure = _failure(order.sizes)
     curve: TradeOff = Product(factors.items(), failure)
     if failure == 0.0 and factors.total() == 1:
@@ -108,26 +111,29 @@ def _secret(run: NoisySGD) -> SecretOrder:
     return order
 
 
-def _factors(run: NoisySGD, order: SecretOrder, displaces: bool) -> Counter[TradeOff]:
+def _factors(run: NoisySGD, order: SecretOrder, displaces: bool) -> Counter[RandomAllocation]:
     """What a record reveals at most: one factor, or one of every epoch."""
     opposite = run.adjacency == "replace_one"
 
-    def factor(batches: Sequence[Batch]) -> TradeOff:
+    def factor(batches: Sequence[Batch]) -> RandomAllocation:
+        hub = 0.0
         if displaces and sum(batch.share for batch in batches) == 1:
-            # No place is left out: the place is seen.
-            return Gaussian((2.0 if opposite else 1.0) * max(batch.size for batch in batches))
+            # No place is left out. The displaced record goes to the last batch, after all others.
+            if len(batches) == 1 or (order.once and run.data_steps > order.period):
+                raise NotApplicable(_SEEN)
+            *batches, last = batches
+            hub = last.size
         groups = Counter(batches)
         shares = [fraction_up(batch.share * n) for batch, n in groups.items()]
         sizes = [batch.size for batch in groups]
-        return RandomAllocation(shares, sizes, list(groups.values()), opposite, displaces)
+        counts = list(groups.values())
+        return RandomAllocation(shares, sizes, counts, opposite, displaces, hub=hub)
 
     # What one record moves by itself is what it moves if its neighbour is zero.
     epochs = _by_epoch(replace(run, adjacency="zero_out"), order)
-    factors: Counter[TradeOff] = Counter()
+    factors: Counter[RandomAllocation] = Counter()
     for batches, times in epochs:
         factors[factor(batches)] += times
-    if not any(isinstance(curve, RandomAllocation) for curve in factors):
-        raise NotApplicable(_NO_SPARE)
     return factors
 
 

@@ -276,7 +276,7 @@ class Allocations(Repeated[Allocation]):
     """Allocations of independent releases."""
 
     CURVES = MappingProxyType(
-        {"random_allocation": ("shares", "sizes", "counts", "opposite", "displaces")}
+        {"random_allocation": ("shares", "sizes", "counts", "opposite", "displaces", "hub")}
     )
 
     @classmethod
@@ -297,7 +297,11 @@ class Allocations(Repeated[Allocation]):
             raise Refused("sizes: expected as many for every group")
         if not sum(one.share for one in labels) <= _WHOLE:
             raise Refused("shares: expected a sum of at most 1")
-        return cls((Allocation(labels, curve["opposite"], curve["displaces"], count),))
+        hub = read_mu(curve.get("hub", 0.0))
+        one = Allocation(labels, curve["opposite"], curve["displaces"], count, hub)
+        if hub and not (one.displaces and one.left > 0):
+            raise Refused("hub: expected 0, unless records are displaced and shares are below 1")
+        return cls((one,))
 
     def missing(self, claimed: Self) -> str | None:
         """A sentence if an allocation has no claimed one of its own that covers it; else None."""
@@ -322,12 +326,15 @@ class Allocations(Repeated[Allocation]):
                     "displaces": one.displaces,
                     "count": one.times,
                 }
+                | ({"hub": _written(one.hub)} if one.hub else {})
             )
 
     @property
     def text(self) -> str:
         """How many batches stay secret, in words."""
-        return f"one of {sum(one.count for one in self.entries[0].labels)} secret batches"
+        first = self.entries[0]
+        count = sum(one.count for one in first.labels) + (first.hub > 0.0)
+        return f"one of {count} secret batches"
 
 
 FACTORS = (SampledGaussians, SecretMixtures, Allocations)

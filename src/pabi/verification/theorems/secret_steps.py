@@ -36,7 +36,8 @@ from pabi.verification.schemes import KnownPositions, SecretEveryEpoch, SecretOn
 from pabi.verification.subjects import of_runs
 from pabi.verification.theorem import Names, Payload, ProofCheck, Proven, named
 
-_BINS, _SHUFFLED = (f"docs, Theory, 6.3 (Theorem {number})" for number in (53, 54))
+_BINS, _SHUFFLED, _FULL = (f"docs, Theory, 6.3 (Theorem {number})" for number in (53, 54, 55))
+_PARTLY_FULL = "docs, Theory, 6.3 (Theorems 54 and 55)"
 _COMPOSED = "Dong, Roth, Su 2022, Cor. 3.3"
 
 _LONGEST = 4096  # steps that pay for one use
@@ -51,10 +52,17 @@ def _ordered(run: OrderedRun, payload: Payload) -> Proven:
     assumptions = run.assumptions(hidden=False)
     displaces = type(run.run.batches) is not BallsInBins
     alone, opposite = _alone(run, displaces)
-    factors = [
-        _factor(labels, times, opposite, displaces) for labels, times in _drawn(alone) if labels
-    ]
-    return Proven(assumptions, (JointBound.of(*factors, Failure(_above_cap(run))),))
+    drawn = [(labels, times) for labels, times in _drawn(alone) if labels]
+    cap = Failure(_above_cap(run))
+
+    def bound(hub: bool) -> JointBound:
+        factors = (_factor(*one, opposite, displaces=displaces, hub=hub) for one in drawn)
+        return JointBound.of(*factors, cap)
+
+    seen = bound(False)
+    # With a hub every batch is used once, and all others before the last one.
+    again = type(run.scheme) is SecretOnce and run.data > run.period
+    return Proven(assumptions, (seen,) if again else tuple(dict.fromkeys((bound(True), seen))))
 
 
 def _alone(run: OrderedRun, displaces: bool) -> tuple[OrderedRun, bool]:
@@ -74,18 +82,25 @@ def _alone(run: OrderedRun, displaces: bool) -> tuple[OrderedRun, bool]:
     return OrderedRun(replace(run.run, adjacency="zero_out"), run.scheme), opposite
 
 
-def _factor(labels: Counter[Label], times: int, opposite: bool, displaces: bool) -> Factor:
+def _factor(
+    labels: list[Label], times: int, opposite: bool, *, displaces: bool, hub: bool
+) -> Factor:
     """What is revealed of a place that is drawn so many times. Where the record takes the place of another
-    and none is left out, the place is taken to be seen."""
-    if displaces and sum(share * n for (share, _), n in labels.items()) == 1:
-        largest = max(square for _, square in labels)
-        return Gaussians.single(root_up(times * largest * (4 if opposite else 1)))
-    groups = tuple(LabelGroup(share * n, (root_up(x),), n) for (share, x), n in labels.items())
-    return Allocations((Allocation(groups, opposite, displaces, times),))
+    and none is left out, that one goes to the last batch, the hub, or the place is taken to be seen."""
+    size = 0.0
+    if displaces and sum(share for share, _ in labels) == 1:
+        if not hub or len(labels) == 1:
+            largest = max(square for _, square in labels)
+            return Gaussians.single(root_up(times * largest * (4 if opposite else 1)))
+        *labels, (_, last) = labels
+        size = root_up(last)
+    counts = Counter(labels)
+    groups = tuple(LabelGroup(share * n, (root_up(x),), n) for (share, x), n in counts.items())
+    return Allocations((Allocation(groups, opposite, displaces, times, size),))
 
 
-def _drawn(run: OrderedRun) -> list[tuple[Counter[Label], int]]:
-    """(the labels of a place, how often it is drawn), each label with how many there are like it."""
+def _drawn(run: OrderedRun) -> list[tuple[list[Label], int]]:
+    """(the labels of a place, how often it is drawn)."""
     epochs, rest = divmod(run.data, run.period)
     match run.scheme:
         case SecretOnce():
@@ -109,7 +124,7 @@ def _drawn(run: OrderedRun) -> list[tuple[Counter[Label], int]]:
     ]
 
 
-def _once(run: OrderedRun, epochs: int, rest: int) -> Counter[Label]:
+def _once(run: OrderedRun, epochs: int, rest: int) -> list[Label]:
     used = run.period if epochs else rest
     if not isinstance(run.noises, np.ndarray):
         one = run.privacy_loss(0)
@@ -119,12 +134,12 @@ def _once(run: OrderedRun, epochs: int, rest: int) -> Counter[Label]:
     return _labels(run, [sum(losses[j :: run.period], fmpq(0)) for j in range(used)])
 
 
-def _labels(run: OrderedRun, squares: list[Any]) -> Counter[Label]:
+def _labels(run: OrderedRun, squares: list[Any]) -> list[Label]:
     """The first batches of an epoch."""
     positions("batches", len(squares))
-    return Counter(
+    return [
         (fraction_of(run.scheme.share(j, j)), square) for j, square in timed(enumerate(squares))
-    )
+    ]
 
 
 def _above_cap(run: OrderedRun) -> Fraction:
@@ -138,8 +153,18 @@ def _above_cap(run: OrderedRun) -> Fraction:
 
 
 def _named(run: OrderedRun) -> tuple[Names, ...]:
-    source = _BINS if type(run.run.batches) is BallsInBins else _SHUFFLED
-    return tuple(Names("secret steps", text) for text in (source, f"{source}; {_COMPOSED}"))
+    if type(run.run.batches) is BallsInBins:
+        return (Names("secret steps", _BINS),)
+    if run.spare > 0 or run.data < run.period:
+        sources = [_SHUFFLED]
+    elif run.data % run.period:
+        sources = [
+            _PARTLY_FULL,
+            f"{_SHUFFLED}; {_COMPOSED}",
+        ]  # or full epochs are seen, as in older files
+    else:
+        sources = [_FULL]
+    return tuple(Names("secret steps", source) for source in sources)
 
 
 _STEPS = {

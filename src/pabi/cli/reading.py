@@ -344,7 +344,8 @@ def read_any_target(
     try:
         return Target(**numbers)
     except InvalidInput as bad:
-        raise InvalidInput(f"--{bad.field}", str(bad).removeprefix(f"{bad.field}: ")) from None
+        option = "--epsilon" if bad.field == "target" else f"--{bad.field}"
+        raise InvalidInput(option, str(bad).removeprefix(f"{bad.field}: ")) from None
 
 
 @contextmanager

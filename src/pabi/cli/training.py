@@ -601,6 +601,7 @@ _ESTIMATORS = frozenset(
 # What estimators and transformers are and hold. Each only stores and checks what it is made of: none runs
 # code that a file brings.
 TYPES = _ESTIMATORS | {
+    "pabi.account.targets.Target",
     "pabi.describe.batches.BallsInBins",
     "pabi.describe.batches.Cyclic",
     "pabi.describe.batches.FixedSize",

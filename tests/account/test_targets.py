@@ -59,9 +59,7 @@ def test_what_is_proven_meets_the_target_narrowly(batches):
 @every("name", ["mu", "advantage", "tpr"])
 def test_more_is_allowed_with_less_noise(name):
     at = {"fpr": 0.05} if name == "tpr" else {}
-    stds = [
-        pabi.calibrate(FULL, **{name: most}, **at).noise_std for most in (0.06, 0.1, 0.3, 0.9)
-    ]
+    stds = [pabi.calibrate(FULL, **{name: most}, **at).noise_std for most in (0.06, 0.1, 0.3, 0.9)]
     assert stds == sorted(stds, reverse=True)
 
 

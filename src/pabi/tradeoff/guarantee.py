@@ -658,8 +658,8 @@ class Guarantee(Readings):
         Returns
         -------
         str
-            An entry for each paper that `source` names; its note says which theorems. What pabi knows no paper
-            of, such as the source of a mechanism that somebody stated, is a comment.
+            An entry for each paper that `source` names; its note says which theorems. What pabi has no paper
+            for, such as the source of a mechanism that somebody stated, is a comment.
         """
         from pabi.show.papers import bibtex
 

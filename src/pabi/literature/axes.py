@@ -64,7 +64,7 @@ def axis_of(
 def _checked(name: str, values: Sequence[float]) -> tuple[float, ...]:
     validate.instance("values", values, (Sequence, np.ndarray), "a sequence of numbers")
     if name in _WHOLE:
-        checked = {float(validate.integer("values", v, at_least=1)) for v in values}
+        checked: set[float] = {*(validate.integer("values", v, at_least=1) for v in values)}
     else:
         below = 1.0 if name == "delta" else None
         checked = {validate.number("values", v, above=0.0, below=below) for v in values}

@@ -6,7 +6,7 @@ A DOI or an arXiv identifier is left out where none is known to us.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from pabi.numbers.version import __version__
@@ -327,7 +327,7 @@ def _text(text: str) -> str:
     return re.sub(r"([_%&#$])", r"\\\1", re.sub(r"[{}\\~^\s]+", " ", text)).strip()
 
 
-def _entry(kind: str, key: str, rows: dict[str, str | int | None]) -> str:
+def _entry(kind: str, key: str, rows: Mapping[str, str | int | None]) -> str:
     def lines() -> Iterator[str]:
         for name, value in rows.items():
             if value is not None:

@@ -68,8 +68,8 @@ class Target:
     def __post_init__(self) -> None:
         stated = [name for name in _READ_AT if getattr(self, name) is not None]
         if len(stated) != 1:
-            got = " and ".join(stated) or "none"
-            raise InvalidInput("target", f"expected exactly one of {_NAMES}, got {got}")
+            several = " and ".join(stated) or "none"
+            raise InvalidInput("target", f"expected exactly one of {_NAMES}, got {several}")
         at = _READ_AT[self.name]
         if at is not None and getattr(self, at) is None:
             raise InvalidInput(at, f"missing: {self.name} is read at one")
@@ -116,6 +116,11 @@ class Target:
         -------
         float
             At least 0. It meets the target if it is at most `most`.
+
+        Raises
+        ------
+        Nothing
+            Every such function has each of these readings.
         """
         match self.name:
             case "epsilon":
@@ -128,23 +133,6 @@ class Target:
                 assert self.fpr is not None
                 return of.tpr(self.fpr)
 
-    def like_epsilon(self, delta: float) -> float:
-        """About the ε at `delta` of the Gaussian release that just meets the target; of an ε itself.
-
-        Rules that choose settings take it. What they choose is then calibrated to the target itself.
-        """
-        if self.epsilon is not None:
-            return self.epsilon
-        if self.mu is not None:
-            mu = self.mu
-        elif self.advantage is not None:
-            mu = 2.0 * _NORMAL.inv_cdf(0.5 * (1.0 + self.advantage))
-        else:
-            assert self.tpr is not None
-            assert self.fpr is not None
-            mu = _NORMAL.inv_cdf(self.tpr) - _NORMAL.inv_cdf(self.fpr)
-        return Gaussian(mu).epsilon(delta)
-
     @property
     def place(self) -> str:
         """Words for where it is read: " at delta 1e-05", or none."""
@@ -152,11 +140,29 @@ class Target:
         return "" if at is None else f" at {at} {getattr(self, at)!r}"
 
     def __repr__(self) -> str:
-        given = {f.name: getattr(self, f.name) for f in fields(self)}
-        stated = [f"{name}={value!r}" for name, value in given.items() if value is not None]
-        return f"Target({', '.join(stated)})"
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        words = [f"{name}={value!r}" for name, value in values.items() if value is not None]
+        return f"Target({', '.join(words)})"
 
     def __str__(self) -> str:
         at = _READ_AT[self.name]
         where = "" if at is None else f" at {at} = {exact(getattr(self, at))}"
         return f"{self.name} = {exact(self.most)}{where}"
+
+
+def gaussian_price(target: Target) -> float:
+    """About the ε of the Gaussian release that just meets a target, where its guarantee is chosen.
+
+    Rules that choose settings take it. What they choose is then calibrated to the target itself.
+    """
+    if target.epsilon is not None:
+        return target.epsilon
+    if target.mu is not None:
+        mu = target.mu
+    elif target.advantage is not None:
+        mu = 2.0 * _NORMAL.inv_cdf(0.5 * (1.0 + target.advantage))
+    else:
+        assert target.tpr is not None
+        assert target.fpr is not None
+        mu = _NORMAL.inv_cdf(target.tpr) - _NORMAL.inv_cdf(target.fpr)
+    return Gaussian(mu).epsilon(target.chosen_at)

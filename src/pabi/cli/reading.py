@@ -338,9 +338,9 @@ def read_any_target(
     if all(text is None for text in others.values()):
         limit, at = read_target(epsilon, delta)
         return Target(epsilon=limit, delta=at)
-    given = {"epsilon": epsilon, "delta": delta, **others}
+    every = {"epsilon": epsilon, "delta": delta, **others}
     required("--delta", delta)
-    numbers = {name: read_positive(f"--{name}", text) for name, text in given.items()}
+    numbers = {name: read_positive(f"--{name}", text) for name, text in every.items()}
     try:
         return Target(**numbers)
     except InvalidInput as bad:

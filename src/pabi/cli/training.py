@@ -201,7 +201,9 @@ def train(
     extra("skops.io", "train")
     budget = None if ledger is None else opened(ledger)
     if budget is not None:
-        refuse_beyond(budget, goal.like_epsilon(at), at, "user" if grouped else "record")
+        from pabi.account.targets import gaussian_price
+
+        refuse_beyond(budget, gaussian_price(goal), at, "user" if grouped else "record")
     files = table_files(data)
     if not grouped and not one_row_each:
         ask_of_users([*declared.columns, *_header(files[0])], "--groups {}")
@@ -209,7 +211,7 @@ def train(
     used = [*files, schema, *(name for name in beside if name is not None)]
     chosen = {name: value for name, value in options.items() if value is not None}
     chosen |= {} if keeping is None else _forgettable(declared)
-    origin_of = Origin(text, model, target, {"epsilon": _asked(goal), "delta": at, **chosen})
+    origin_of = Origin(text, model, target, {"epsilon": _argument(goal), "delta": at, **chosen})
     state = None if keeping is None else replace(keeping, note=origin_of.written())
     unseen = progress is None and not sys.stderr.isatty()
     with (
@@ -240,7 +242,7 @@ def train(
     emit("\n".join(lines + origin(proven) + basis(proven.adjacency, proven.assumptions)))
 
 
-def _asked(goal: Target) -> float | Target:
+def _argument(goal: Target) -> float | Target:
     """The argument `epsilon` of an estimator."""
     return replace(goal, delta=None) if goal.epsilon is None else goal.epsilon
 
@@ -467,7 +469,7 @@ def plan(
     declared = schema_for(schema, schema_text(schema), model=model, target=None)
     estimator = declared.estimator(
         **{name: value for name, value in options.items() if value is not None},
-        epsilon=_asked(goal),
+        epsilon=_argument(goal),
         delta=at,
     )
     if declared.range is None and declared.levels is None:

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from pabi.account.calibration import met
-from pabi.account.targets import Target
+from pabi.account.targets import Target, gaussian_price
 from pabi.budget.ledger import check_ledger
 from pabi.describe.accounted import checked_adjacency, checked_unit
 from pabi.describe.batches import Batches
@@ -294,7 +294,7 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
     def _price(self) -> tuple[float, float]:
         """(ε, δ) for the rules that choose settings; of another target those of a Gaussian that meets it."""
         target = self._target()
-        return target.like_epsilon(target.chosen_at), target.chosen_at
+        return gaussian_price(target), target.chosen_at
 
     def _target(self) -> Target:
         """What `fit` may cost."""

@@ -144,6 +144,11 @@ class Comparison:
         -------
         str
             A line for each row.
+
+        Raises
+        ------
+        Nothing
+            Rows are known when they are shown.
         """
         table = [("bound", "status", f"ε at δ = {exact(self.delta)}", "μ", "")]
         folded = 0

@@ -115,7 +115,6 @@ def calibrate(
     ----------
     docs, "Meet a privacy target".
     """
-    _calibrated_names(run)
     target = Target(epsilon=epsilon, delta=delta, mu=mu, advantage=advantage, tpr=tpr, fpr=fpr)
     return _searched(run, target, parameter, besides)[0]
 
@@ -131,21 +130,15 @@ def met(
     return calibrated, best_guarantee(calibrated, target.chosen_at)
 
 
-def _calibrated_names(run: Any) -> tuple[str, ...]:
-    """The parameters of a description that may be calibrated. Raises InvalidInput where there are none."""
+def _searched(
+    run: Calibrated, target: Target, parameter: str | None, besides: Sequence[Guarantee]
+) -> tuple[Calibrated, _Search]:
+    """(what `calibrate` returns, the search that found it)."""
     names = calibrated_of(run)
     if not names:
         raise InvalidInput(
             "run", f"expected a pabi.NoisySGD, a sampler or a mechanism, got {type(run).__name__}"
         )
-    return names
-
-
-def _searched(
-    run: Calibrated, target: Target, parameter: str | None, besides: Sequence[Guarantee]
-) -> tuple[Calibrated, _Search]:
-    """(what `calibrate` returns, the search that found it)."""
-    names = _calibrated_names(run)
     parameter = validate.choice("parameter", names[0] if parameter is None else parameter, names)
     spent = _composed(besides, run)
     if target.delta is not None:

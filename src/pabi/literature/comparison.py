@@ -149,6 +149,10 @@ class Comparison:
         ------
         Nothing
             Rows are known when they are shown.
+
+        References
+        ----------
+        `source` of every row; docs, "Errata".
         """
         table = [("bound", "status", f"ε at δ = {exact(self.delta)}", "μ", "")]
         folded = 0
@@ -186,6 +190,10 @@ class Comparison:
         ------
         InvalidInput
             As of `plot`.
+
+        References
+        ----------
+        `source` of every row; docs, "Errata".
         """
         rows = [
             {**row, "epsilon": _written(row["epsilon"]), "mu": _written(row["mu"])}
@@ -218,6 +226,10 @@ class Comparison:
         ------
         InvalidInput
             As of `plot`.
+
+        References
+        ----------
+        `source` of every row; docs, "Errata".
         """
         rows = self._records(along, values)
         text = io.StringIO()

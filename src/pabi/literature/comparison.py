@@ -177,7 +177,7 @@ class Comparison:
 
         Parameters
         ----------
-        along, values
+        along, values : str and sequence of float, optional
             As of `plot`: the rows at every value, in place of those at the run's own.
 
         Returns
@@ -214,7 +214,7 @@ class Comparison:
         ----------
         path : str or path, optional
             A file to write; one that is there is replaced. None: the text is returned.
-        along, values
+        along, values : str and sequence of float, optional
             As of `plot`: the rows at every value, in place of those at the run's own.
 
         Returns

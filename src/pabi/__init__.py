@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     )
     from pabi.account.calibration import calibrate
     from pabi.account.mixing import mixing_time
+    from pabi.account.targets import Target
     from pabi.audits.auditing import audit
     from pabi.budget.ledger import Ledger
     from pabi.tradeoff.certificate import Certificate
@@ -84,6 +85,7 @@ __all__ = [
     "PrivacyWarning",
     "Reshuffle",
     "ShuffleOnce",
+    "Target",
     "TargetUnreachable",
     "Unlearning",
     "Verdict",
@@ -112,6 +114,7 @@ _LAZY = {
     "Certificate": "pabi.tradeoff.certificate",
     "Guarantee": "pabi.tradeoff.guarantee",
     "Ledger": "pabi.budget.ledger",
+    "Target": "pabi.account.targets",
     "Verdict": "pabi.verification",
     "audit": "pabi.audits.auditing",
     "audits": "",

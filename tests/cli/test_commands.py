@@ -13,6 +13,7 @@ import pytest
 
 import pabi
 from pabi.cli.writing import emit
+from pabi.describe.files import from_dict
 from pabi.numbers.showing import shown
 from support.every_case import every
 from support.run_files import EXAMPLES, ITERATED, RUN, SAMPLERS, read_json, sampler, toml
@@ -248,6 +249,23 @@ def test_calibrated_file_meets_the_target(parameter, epsilon):
 def test_calibrated_noise_is_tight():
     result = run("calibrate", str(SHUFFLED), "--epsilon", "1", "--delta", "1e-6", "--json")
     assert 1 - 1e-6 < read_json(result.out)["epsilon"] <= 1.0
+
+
+@every("target", [{"mu": "0.3"}, {"advantage": "0.1"}, {"tpr": "0.05", "fpr": "0.01"}])
+def test_targets_that_are_no_epsilon(target):
+    options = [word for name, text in target.items() for word in (f"--{name}", text)]
+    words = ("calibrate", "-", *options, "--delta", "1e-5")
+    data = read_json(run(*words, "--json", stdin=toml(RUN)).out)
+    name, most = next((name, float(text)) for name, text in target.items())
+    assert data["target"] == most
+    assert most * (1 - 1e-6) < data[name] <= most
+    result = run(*words, stdin=toml(RUN))
+    assert result.status == 0, result.err
+    assert tomllib.loads(result.out) == data["run"]
+    assert f"{name} " in result.out.splitlines()[0]
+    proven = from_dict(data["run"]).guarantee(1e-5)
+    goal = pabi.Target(**{key: float(text) for key, text in target.items()})
+    assert goal.cost(proven) == data[name]
 
 
 def test_calibrated_schedules_and_prox_round_trip():

@@ -14,6 +14,7 @@ import tomli_w
 import pabi
 from pabi.cli import training
 from pabi.cli.schema_file import read_schema
+from pabi.cli.training import load_model
 from support import tables
 from support.data import data_file
 from support.every_case import every
@@ -241,6 +242,23 @@ def test_files_are_not_overwritten_unless_asked():
 )
 def test_bad_options(changes, mentions):
     assert_refused(train(**changes), *mentions)
+
+
+def test_a_target_that_is_no_epsilon():
+    """The model says what it was asked for, is loaded as any other, and its settings are part of its hash."""
+    write_schema(CLASSES)
+    required = ["--schema", "schema.toml", "--target", "rich", "--delta", "1e-5", "--seed", "1"]
+    words = ["train", "people.csv", *required, "--out", "model.skops", "--guarantee", "g.json"]
+    result = run(*words, "--mu", "0.5", "--no-progress")
+    assert result.status == 0, result.err
+    assert "(target 0.5)" in result.out
+    fitted = load_model("model.skops").last
+    assert fitted.epsilon == pabi.Target(mu=0.5)
+    assert 0.499 < fitted.epsilon.cost(fitted.guarantee_) <= 0.5
+    before = pabi.learn.model_hash(fitted)
+    fitted.epsilon = pabi.Target(mu=0.6)
+    assert pabi.learn.model_hash(fitted) != before
+    assert_one_line(run(*words, "--mu", "0.5", "--keep-state", "s", "--force"), "--keep-state")
 
 
 def test_options_that_are_needed():

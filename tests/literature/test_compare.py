@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import math
-from dataclasses import replace
+from dataclasses import asdict, replace
 from itertools import pairwise
 
 import matplotlib
@@ -13,8 +16,11 @@ import pytest
 import pabi
 from pabi import Cyclic, FixedSize, FullBatch, Loss, NoisyIteration, NoisySGD, Poisson
 from pabi.convert import gdp_to_epsilon, rdp_to_epsilon
+from pabi.describe.files import from_dict
 from pabi.literature import Published, compare
+from pabi.literature.axes import axis_of
 from pabi.tradeoff import Gaussian, Laplace
+from support.every_case import every
 
 matplotlib.use("Agg")
 
@@ -28,6 +34,7 @@ WEAKLY = Loss.weakly_convex(weak_convexity=0.05, smoothness=1.0)
 STRONGLY = Loss.strongly_convex(strong_convexity=1.0, smoothness=2.0, gradient_bound=1.0)
 LOGISTIC = Loss.convex(smoothness=1.0, l2=0.002)
 MNIST = run_of(LOGISTIC, Cyclic(1_500), 60_000, 0.05, 0.01, epochs=200, gradient_sensitivity=10.0)
+MNIST_CLIPPED = replace(MNIST, epochs=50, gradient_sensitivity=None, clip_norm=5.0)
 CONSTRAINED = run_of(LIPSCHITZ, Cyclic(100), 2_000, 0.02, 0.3, epochs=400, diameter=0.1)
 FULL = replace(CONSTRAINED, batches=FullBatch(), n=100, epochs=2_000, diameter=0.2)
 CLIPPED = run_of(WEAKLY, Cyclic(100), 5_000, 0.05, 0.1, epochs=100, clip_norm=1.0, diameter=0.3)
@@ -172,7 +179,7 @@ def test_hypotheses_that_fail_are_named():
 
 def test_the_table():
     comparison = compare(CONSTRAINED, DELTA)
-    text = str(comparison)
+    text = comparison.table(every=True)
     lines = text.splitlines()
     assert len(lines) == len(comparison) + 1
     assert "ε at δ = 1e-05" in lines[0]
@@ -420,3 +427,131 @@ def test_when_the_long_term_bound_takes_over():
         short = universal.lemma_i_2(**given, gradient_gap=1.0, time=at)
         assert (float(universal.lemma_i_1(**given, **long, time=at)) > float(short)) == ahead
     assert universal.switch_of_regimes(**given, **long, gradient_gap=0.1) == math.inf
+
+
+# Rows as data, and along other axes.
+
+
+def test_rows_are_written_and_read_back():
+    found = compare(CLIPPED, DELTA, also={"ours": uses_only})
+    read = list(csv.DictReader(io.StringIO(found.to_csv())))
+    written = json.loads(json.dumps(found.to_dict()))
+    assert from_dict(written["description"]) == CLIPPED
+    assert len(read) == len(written["rows"]) == len(found)
+    for row, line, entry in zip(found, read, written["rows"], strict=True):
+        assert entry == {"delta": DELTA, **asdict(row)}
+        assert (line["name"], line["source"], line["note"]) == (row.name, row.source, row.note)
+        assert line["applies"] == str(row.applies)
+        assert (line["epsilon"] == "") == (row.epsilon is None)
+        assert row.epsilon is None or float(line["epsilon"]) == row.epsilon
+
+
+def test_a_file_of_rows(tmp_path):
+    found = compare(FULL, DELTA)
+    assert found.to_csv(tmp_path / "rows.csv") is None
+    assert (tmp_path / "rows.csv").read_text("utf-8") == found.to_csv()
+
+
+def uses_only(run):
+    uses = math.ceil(run.data_steps / run.steps_per_epoch)
+    return Gaussian(math.sqrt(uses) * run.sensitivity / (run.batch_size * run.gradient_noise_std))
+
+
+@every(
+    ("along", "values"),
+    [
+        ("epochs", [1, 10]),
+        ("steps", [20, 100]),
+        ("noise_multiplier", [1.0, 4.0]),
+        ("n", [3_000, 120_000]),
+        ("delta", [1e-8, 1e-3]),
+    ],
+)
+def test_an_axis_is_what_a_comparison_of_another_run_says(along, values):
+    def changed(value):
+        match along:
+            case "epochs":
+                return replace(MNIST_CLIPPED, epochs=value)
+            case "steps":
+                return replace(MNIST_CLIPPED, epochs=None, total_steps=value)
+            case "noise_multiplier":
+                return replace(MNIST_CLIPPED, noise_std=None, noise_multiplier=value)
+            case _:
+                return replace(MNIST_CLIPPED, n=value) if along == "n" else MNIST_CLIPPED
+
+    found = compare(MNIST_CLIPPED, DELTA, also={"mine": uses_only})
+    rows = found.to_dict(along, values)["rows"]
+    for value in values:
+        delta = value if along == "delta" else DELTA
+        other = compare(changed(value), delta, also={"mine": uses_only})
+        mine = {row["name"]: row for row in rows if row[along] == value}
+        assert set(mine) == {row.name for row in other}
+        for row in other:
+            assert (mine[row.name]["epsilon"], mine[row.name]["delta"]) == (row.epsilon, delta)
+    header = found.to_csv(along=along, values=values).split("\n")[0].split(",")
+    assert header[0] == along
+
+
+@every(
+    ("along", "label", "values"),
+    [
+        ("noise_multiplier", "noise multiplier", [1.0, 2.0, 4.0]),
+        ("delta", "δ", [1e-8, 1e-6, 1e-5]),
+    ],
+)
+def test_pictures_along_other_axes(along, label, values):
+    """More noise, and a larger δ, lessen ε. What is known at the run's own δ only is a marker there."""
+    import matplotlib.pyplot as plt
+
+    ax = compare(MNIST_CLIPPED, DELTA, also={"stated": 1.0}).plot(along=along, values=values)
+    assert ax.get_xlabel() == label
+    [own] = [line for line in ax.get_lines() if line.get_label() == "pabi, shifted interpolation"]
+    x, y = own.get_data()
+    assert list(x) == values
+    assert all(b < a for a, b in pairwise(y))
+    marks = [line.get_xdata()[0] for line in ax.get_lines() if len(line.get_xdata()) == 1]
+    own_multiplier = 0.01 * 1_500 / 5.0
+    assert marks == [pytest.approx(own_multiplier if along == "noise_multiplier" else DELTA)]
+    plt.close(ax.figure)
+
+
+@every("name", ["epochs", "steps", "noise_multiplier", "n", "delta"])
+@every("run", [MNIST_CLIPPED, replace(POISSON, clip_norm=1.0)])
+def test_usual_values_hold_the_runs_own(run, name):
+    axis = axis_of(run, DELTA, name, None)
+    assert list(axis.values) == sorted(set(axis.values))
+    assert any(value == pytest.approx(axis.own) for value in axis.values)
+    changed, delta = axis.at(axis.own)
+    assert delta == pytest.approx(DELTA)
+    assert changed.data_steps == run.data_steps
+    assert changed.gradient_noise_std == pytest.approx(run.gradient_noise_std)
+
+
+@every(
+    ("run", "along", "values", "field"),
+    [
+        (MNIST, "noise_multiplier", None, "along"),  # a sensitivity stands in for the clipping norm
+        (MNIST, "size", None, "along"),
+        (MNIST, "epochs", [0], "values"),
+        (MNIST, "epochs", [], "values"),
+        (MNIST, "epochs", 3, "values"),
+        (MNIST, "delta", [1.0], "values"),
+        (CHAIN, "n", None, "along"),
+    ],
+)
+def test_other_axes_are_refused(run, along, values, field):
+    with pytest.raises(pabi.InvalidInput) as caught:
+        compare(run, DELTA).to_dict(along, values)
+    assert caught.value.field == field
+    assert "\n" not in str(caught.value)
+
+
+def test_what_does_not_apply_is_one_line():
+    found = compare(MNIST, DELTA)
+    lines = str(found).splitlines()
+    applying = [row for row in found if row.applies]
+    assert len(lines) == len(applying) + 2
+    assert lines[-1].startswith(f"{len(found) - len(applying)} bounds do not apply: print(")
+    every_line = found.table(every=True).splitlines()
+    assert len(every_line) == len(found) + 1
+    assert all(row.source in "\n".join(every_line) for row in found)

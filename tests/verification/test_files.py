@@ -85,6 +85,22 @@ def test_whatever_a_file_states_is_proven_or_refused(data):
         no_verdict(json.dumps(data | {key: value}), reason)
 
 
+def test_sources_of_0_1_0_are_those_of_their_own_theorem():
+    """They named no section of the theory. Each still stands for one theorem, and for no other."""
+    old = json.loads((OLD / "shuffle-once.json").read_text("utf-8"))
+    assert old["method"] == "secret order"
+    assert "docs, " not in old["source"]
+    assert pabi.verify(old).ok
+    assert pabi.verify(old | {"source": f"{old['source']} (docs, Theory, 6)"}).ok
+    known = "Bok, Su, Altschuler 2024, Thm C.3, with optimal shifts"
+    for other in (
+        known,
+        f"{known} (docs, Theory, 3, Theorem 1)",
+        f"{old['source']} (docs, Errata)",
+    ):
+        no_verdict(old | {"source": other}, "method: ")
+
+
 def test_notes_say_what_they_like_and_nobody_reads_them(data):
     """Composition stood beside the proven numbers, and read 0.027 for 9.997."""
     data["notes"] = {"composition": {"kind": "gaussian", "mu": 1e-9}, "epsilon": 0.0, "x": [None]}

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from pabi.account.best import best_guarantee, outcomes
+from pabi.account.targets import Target
 from pabi.describe.accounted import warn_of_large_delta
 from pabi.describe.files import KINDS, Description
 from pabi.describe.langevin import LangevinChain
@@ -24,7 +25,7 @@ from pabi.describe.updates import stated_by_function
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, TargetUnreachable, must_be, require
 from pabi.numbers.locking import waiting
-from pabi.numbers.showing import exact, plain, shown
+from pabi.numbers.showing import plain, shown
 from pabi.tradeoff import Gaussian, Mixture, Product, RandomAllocation, TradeOff
 from pabi.tradeoff.guarantee import SEVERAL, Guarantee, require_guarantee, require_same_forgetting
 
@@ -43,25 +44,31 @@ def calibrated_of(run: Any) -> tuple[str, ...]:
 
 def calibrate(
     run: Calibrated,
-    epsilon: float,
-    delta: float,
+    epsilon: float | None = None,
+    delta: float | None = None,
     parameter: str | None = None,
     *,
+    mu: float | None = None,
+    advantage: float | None = None,
+    tpr: float | None = None,
+    fpr: float | None = None,
     besides: Sequence[Guarantee] = (),
 ) -> Calibrated:
-    """`run` with `parameter` changed so that its guarantee at `delta` is at most `epsilon`.
+    """`run` with `parameter` changed so that its guarantee meets a target.
 
-    Continuous parameters meet the boundary to a relative 1e-9; with random batches, and where `besides` are
-    composed with the run numerically, to about 1e-2. Nothing depends on data.
+    The target is one of `epsilon` (with `delta`), `mu`, `advantage` and `tpr` (with `fpr`). It is read from
+    the proven trade-off function, rounded against the run. Continuous parameters meet the boundary to a
+    relative 1e-9; with random batches, and where `besides` are composed with the run numerically, to about
+    1e-2. Nothing depends on data.
 
     Parameters
     ----------
     run : NoisySGD, a sampler, a mechanism, a noisy statistic or Unlearning
         The description to be changed.
-    epsilon : float > 0
-        The target.
-    delta : float in (0, 1)
-        The δ of the target.
+    epsilon : float > 0, optional
+        The largest ε at `delta`.
+    delta : float in (0, 1), optional
+        The δ of `epsilon`. Other targets are met by `run.guarantee(delta)`; 1e-5 if it is not given.
     parameter : str, optional
         What is changed; None for the first one named here. Of noisy SGD the least "noise_std" or
         "noise_multiplier" (a schedule is scaled as a whole), the most "epochs", "steps" or "clip_norm", or
@@ -71,6 +78,15 @@ def calibrate(
         whole. Of second moments the least "noise_std" or "noise_multiplier", of statistics of columns and of
         an accuracy the least "noise_std", and of forgetting the noise of its run. Units are those of the
         parameter.
+    mu : float > 0, optional
+        The largest μ of Gaussian differential privacy. Where the order of batches is secret or random, the
+        known μ is that of the worst order, so that other targets need less noise.
+    advantage : float in (0, 1), optional
+        The largest membership advantage, TPR − FPR.
+    tpr : float in (0, 1), optional
+        The largest true-positive rate of a membership attack at `fpr`.
+    fpr : float in (0, 1), optional
+        The false-positive rate of that attack, below `tpr`.
     besides : sequence of Guarantee
         What other releases from the same data cost, which share the budget: the target is that of
         `pabi.compose(*besides, run.guarantee(delta))`.
@@ -83,12 +99,12 @@ def calibrate(
     Raises
     ------
     TargetUnreachable
-        When no value meets the target, or `besides` exceed it; its `best` is the least ε seen, that of
-        `besides` where they exceed it.
+        When no value meets the target, or `besides` exceed it; its `best` is the least value seen of what the
+        target bounds, that of `besides` where they exceed it.
     InvalidInput
-        Where the parameter cannot change the guarantee, where any number of epochs or steps or any time meets
-        the target, and for an argument that is out of range or of another type; for `besides` of another
-        adjacency or unit than the run's.
+        For no target or several, where the parameter cannot change the guarantee, where any number of epochs
+        or steps or any time meets the target, and for an argument that is out of range or of another type;
+        for `besides` of another adjacency or unit than the run's.
 
     Warns
     -----
@@ -99,24 +115,23 @@ def calibrate(
     ----------
     docs, "Meet a privacy target".
     """
-    return _searched(run, epsilon, delta, parameter, besides)[0]
+    target = Target(epsilon=epsilon, delta=delta, mu=mu, advantage=advantage, tpr=tpr, fpr=fpr)
+    return _searched(run, target, parameter, besides)[0]
 
 
 def met(
-    run: Calibrated, epsilon: float, delta: float, besides: Sequence[Guarantee] = ()
+    run: Calibrated, target: Target, besides: Sequence[Guarantee] = ()
 ) -> tuple[Calibrated, Guarantee]:
-    """(what `calibrate` returns, its guarantee, which is that of the last candidate as a rule)."""
-    calibrated, search = _searched(run, epsilon, delta, None, besides)
+    """(the run that `calibrate` returns, its guarantee, which is that of the last candidate as a rule)."""
+    calibrated, search = _searched(run, target, None, besides)
     candidate, guarantee = search.last
-    return calibrated, guarantee if candidate == calibrated else best_guarantee(calibrated, delta)
+    if candidate == calibrated:
+        return calibrated, guarantee
+    return calibrated, best_guarantee(calibrated, target.chosen_at)
 
 
 def _searched(
-    run: Calibrated,
-    epsilon: float,
-    delta: float,
-    parameter: str | None,
-    besides: Sequence[Guarantee],
+    run: Calibrated, target: Target, parameter: str | None, besides: Sequence[Guarantee]
 ) -> tuple[Calibrated, _Search]:
     """(what `calibrate` returns, the search that found it)."""
     names = calibrated_of(run)
@@ -124,18 +139,16 @@ def _searched(
         raise InvalidInput(
             "run", f"expected a pabi.NoisySGD, a sampler or a mechanism, got {type(run).__name__}"
         )
-    target = validate.number("epsilon", epsilon, above=0.0)
-    validate.number("delta", delta, above=0.0, below=1.0)
     parameter = validate.choice("parameter", names[0] if parameter is None else parameter, names)
     spent = _composed(besides, run)
-    warn_of_large_delta(getattr(run, "n", None), delta)
-    if spent is not None and (cost := spent.epsilon(delta)) > target:
+    if target.delta is not None:
+        warn_of_large_delta(getattr(run, "n", None), target.delta)
+    if spent is not None and (cost := target.cost(spent)) > target.most:
         raise TargetUnreachable(
-            f"epsilon = {exact(target)} at delta = {exact(delta)} cannot be met: the releases in besides "
-            f"alone cost epsilon = {shown(cost)}",
+            f"{target} cannot be met: the releases in besides alone cost {target.name} = {shown(cost)}",
             cost,
         )
-    search = _Search(parameter, target, delta, sampled=_sampled(run), spent=spent)
+    search = _Search(parameter, target, sampled=_sampled(run), spent=spent)
     with waiting(f"calibrating {parameter}"):
         calibrated: Calibrated = search.calibrated(run)
     return calibrated, search
@@ -189,12 +202,12 @@ def _composes_allocations(curve: TradeOff) -> bool:
 
 
 class _Search:
-    """Accounts candidates and remembers the least ε."""
+    """Accounts candidates and remembers the least cost."""
 
     def __init__(
-        self, parameter: str, target: float, delta: float, *, sampled: bool, spent: TradeOff | None
+        self, parameter: str, target: Target, *, sampled: bool, spent: TradeOff | None
     ) -> None:
-        self.parameter, self.target, self.delta = parameter, target, delta
+        self.parameter, self.target = parameter, target
         self.spent = spent
         self.close = _RELATIVE_COMPOSED if sampled else _RELATIVE
         self.best, self.at = math.inf, math.nan
@@ -217,8 +230,8 @@ class _Search:
             return self.most(lambda k: replace(run, chains=k), 1)
         return self.length(run) if sgd or name == "steps" else self.scale(run)
 
-    def epsilon(self, run: Any, at: float) -> float:
-        """ε of a candidate, whose parameter is `at`."""
+    def cost(self, run: Any, at: float) -> float:
+        """What a candidate costs, in the terms of the target, whose parameter is `at`."""
         if (self.method, at) not in self._known:
             self._known[self.method, at] = self._accounted(run, at)
         value = self._known[self.method, at]
@@ -228,26 +241,26 @@ class _Search:
 
     def _accounted(self, run: Any, at: float) -> float:
         if self.method is not None:
-            [alone] = outcomes(run, self.delta, only=self.method)
+            [alone] = outcomes(run, self.target.chosen_at, only=self.method)
             if alone.guarantee is not None:
                 return self._in_all(alone.guarantee)
         return self._in_all(self._best(run))
 
     def _best(self, run: Any) -> Guarantee:
         """The best guarantee of a candidate."""
-        self.last = run, best_guarantee(run, self.delta)
+        self.last = run, best_guarantee(run, self.target.chosen_at)
         return self.last[1]
 
     def _in_all(self, guarantee: Guarantee) -> float:
-        """ε of a candidate together with what is spent."""
+        """What a candidate costs together with what is spent."""
         if _composes_allocations(guarantee.curve):
             self.close = _RELATIVE_COMPOSED
         if self.spent is None:
-            return guarantee.epsilon(self.delta)
+            return self.target.cost(guarantee)
         curve = self.spent.compose(guarantee.curve)
         if not isinstance(curve, (Gaussian, Mixture)):
             self.close = _RELATIVE_COMPOSED
-        return curve.epsilon(self.delta)
+        return self.target.cost(curve)
 
     def best_analysis(self, run: Any, at: float) -> str:
         """The name of the best analysis of a candidate."""
@@ -256,12 +269,16 @@ class _Search:
         return best.method
 
     def unreachable(self) -> TargetUnreachable:
-        """The error that names the least ε seen."""
+        """The error that names the least cost seen."""
+        name = self.target.name
+        reached = (
+            f"no finite {name} is known of what is proven here"
+            if math.isinf(self.best)
+            else f"the best reachable is {name} = {shown(self.best)}, at {self.parameter} = {plain(self.at)}"
+        )
+        also = "" if self.spent is None else ", besides included"
         return TargetUnreachable(
-            f"epsilon = {exact(self.target)} at delta = {exact(self.delta)} cannot be met by "
-            f"{self.parameter}: the best reachable is epsilon = {shown(self.best)}, "
-            f"at {self.parameter} = {plain(self.at)}{'' if self.spent is None else ', besides included'}",
-            self.best,
+            f"{self.target} cannot be met by {self.parameter}: {reached}{also}", self.best
         )
 
     # Continuous parameters.
@@ -299,11 +316,11 @@ class _Search:
             return replace(run, **changes, **{name: _resized(value, x)})
 
         most = _MOST * unit
-        if name == "time" and self.epsilon(scaled(most), most) <= self.target:
-            limit = self.epsilon(scaled(most), most)
+        if name == "time" and self.cost(scaled(most), most) <= self.target.most:
+            limit = self.cost(scaled(most), most)
             raise InvalidInput(
                 name,
-                f"any {name} meets epsilon = {exact(self.target)}: it tends to {shown(limit)}; choose one",
+                f"any {name} meets {self.target}: it tends to {shown(limit)}; choose one",
             )
         return scaled(self._boundary(scaled, unit, rising=True))
 
@@ -321,7 +338,7 @@ class _Search:
         def clipped(x: float) -> NoisySGD:
             return replace(run, clip_norm=x)
 
-        if bound is not None and self.epsilon(clipped(bound), bound) <= self.target:
+        if bound is not None and self.cost(clipped(bound), bound) <= self.target.most:
             return clipped(bound)
         guess = run.clip_norm if run.clip_norm is not None else bound
         assert guess is not None
@@ -341,6 +358,8 @@ class _Search:
         """
         x = guess
         method = self.best_analysis(build(x), x)
+        if self.target.name == "mu" and math.isinf(self._known[method, x]):
+            raise self.unreachable()  # some analyses have no Gaussian below them, whatever the noise
         for _ in range(_ANALYSES):
             self.method = method
             try:
@@ -364,10 +383,10 @@ class _Search:
 
         def excess(log_x: float) -> float:
             x = parameter(log_x)
-            value = self.epsilon(build(x), x)
-            gap = math.log(min(max(value, 1e-300), 1e300)) - math.log(self.target)
+            value = self.cost(build(x), x)
+            gap = math.log(min(max(value, 1e-300), 1e300)) - math.log(self.target.most)
             # The logarithms may round to equal; the comparison itself must not.
-            return max(gap, 1e-300) if value > self.target else min(gap, 0.0)
+            return max(gap, 1e-300) if value > self.target.most else min(gap, 0.0)
 
         step = math.log(4.0)
         a = math.log(guess)
@@ -417,17 +436,17 @@ class _Search:
     def most(self, of: Callable[[int], Any], least: int) -> Any:
         """The description of the largest number that meets the target, from `least` on."""
         name = self.parameter
-        if self.epsilon(of(least), least) > self.target:
+        if self.cost(of(least), least) > self.target.most:
             raise self.unreachable()
         low, high = least, 2 * least
-        while high <= _MOST and self.epsilon(of(high), high) <= self.target:
+        while high <= _MOST and self.cost(of(high), high) <= self.target.most:
             low, high = high, 2 * high
         if high > _MOST:
-            limit = self.epsilon(of(low), low)
+            limit = self.cost(of(low), low)
             raise InvalidInput(
                 name,
-                f"any number of {name} meets epsilon = {exact(self.target)}: "
-                f"after {low} of them it is {shown(limit)}; choose one",
+                f"any number of {name} meets {self.target}: after {low} of them it is {shown(limit)}; "
+                "choose one",
             )
         return of(self._last_good(of, low, high))
 
@@ -443,11 +462,11 @@ class _Search:
             _refuse_schedules(run, "the steps per epoch and so size")
         places = run.n - getattr(run.batches, "spare", 0)
         most = min(places, getattr(run.batches, "cap", None) or places)
-        first, last = self.epsilon(of(1), 1), self.epsilon(of(most), most)
+        first, last = self.cost(of(1), 1), self.cost(of(most), most)
         good, bad = (most, 1) if last < first else (1, most)
-        if min(first, last) > self.target:
+        if min(first, last) > self.target.most:
             raise self.unreachable()
-        if max(first, last) <= self.target:
+        if max(first, last) <= self.target.most:
             return of(bad)
         return of(self._last_good(of, good, bad))
 
@@ -455,7 +474,7 @@ class _Search:
         """The value next to the boundary that meets the target, bisected between `good` and `bad`."""
         while abs(good - bad) > 1:
             middle = (good + bad) // 2
-            if self.epsilon(of(middle), middle) <= self.target:
+            if self.cost(of(middle), middle) <= self.target.most:
                 good = middle
             else:
                 bad = middle

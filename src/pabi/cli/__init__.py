@@ -11,6 +11,7 @@ import signal
 import sys
 import warnings
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -20,11 +21,17 @@ from pabi.cli.forgetting import forget
 from pabi.cli.ledgers import ledger, report
 from pabi.cli.reading import (
     USUAL_DELTA,
+    TargetAdvantage,
+    TargetDelta,
+    TargetEpsilon,
+    TargetFpr,
+    TargetMu,
+    TargetTpr,
     describe,
     file_name,
+    read_any_target,
     read_delta,
     read_epsilon,
-    read_target,
     required,
 )
 from pabi.cli.training import plan, predict, schema, train
@@ -249,12 +256,12 @@ def explain(
 @app.command()
 def calibrate(
     file: File,
-    epsilon: Annotated[
-        str | None, typer.Option("--epsilon", metavar="E", help="The target epsilon. Required.")
-    ] = None,
-    delta: Annotated[
-        str | None, typer.Option("--delta", metavar="D", help="The target's delta. Required.")
-    ] = None,
+    epsilon: TargetEpsilon = None,
+    delta: TargetDelta = None,
+    mu: TargetMu = None,
+    advantage: TargetAdvantage = None,
+    tpr: TargetTpr = None,
+    fpr: TargetFpr = None,
     parameter: Annotated[
         str | None,
         typer.Option(
@@ -268,20 +275,23 @@ def calibrate(
 ) -> None:
     """A run file that meets a privacy target.
 
-    Prints FILE with one parameter changed. Exit 1 if no value meets the target, naming the best
-    reachable epsilon.
+    Prints FILE with one parameter changed. Exit 1 if no value meets the target, naming the best that can be
+    reached. The target is --epsilon, --mu, --advantage, or --tpr with --fpr.
 
     \b
     Examples:
       pabi calibrate run.toml --epsilon 1 --delta 1e-5 > private.toml
       pabi calibrate run.toml --epsilon 1 --delta 1e-5 --parameter epochs | pabi account - --delta 1e-5
+      pabi calibrate run.toml --tpr 0.05 --fpr 0.01 --delta 1e-5 > private.toml
     """
     from pabi.account.calibration import calibrate as calibrated
     from pabi.account.calibration import calibrated_of
     from pabi.describe.files import run_file, to_dict
     from pabi.describe.iteration import NoisyIteration
 
-    target, at = read_target(epsilon, delta)
+    target = read_any_target(
+        epsilon=epsilon, delta=delta, mu=mu, advantage=advantage, tpr=tpr, fpr=fpr
+    )
     start: Any = describe(file)
     require(
         not isinstance(start, NoisyIteration),
@@ -291,20 +301,23 @@ def calibrate(
     names = calibrated_of(start)
     parameter = names[0] if parameter is None else parameter
     must_be(parameter in names, "--parameter", f"one of {', '.join(names)}", parameter)
-    run = calibrated(start, target, at, parameter)
+    run = calibrated(start, parameter=parameter, **asdict(target))
+    at = target.chosen_at
     _, best = _explained(run, at)
-    cost, table = best.epsilon(at), to_dict(run)
-    if cost > target:
-        raise TargetUnreachable(f"epsilon = {target!r} at delta = {at!r} was missed narrowly", cost)
+    cost, table = target.cost(best), to_dict(run)
+    if cost > target.most:
+        raise TargetUnreachable(f"{target} was missed narrowly: the best reached is {cost!r}", cost)
     if as_json:
         own = table.get("run", table)  # of forgetting, what is calibrated is its run
         value = own["batches"]["size"] if parameter == "size" else own[parameter]
-        result = {"parameter": parameter, "value": value, "epsilon": cost, "delta": at}
+        result = {"parameter": parameter, "value": value, target.name: cost, "delta": at}
+        result |= {} if target.fpr is None else {"fpr": target.fpr}
         about = {name: getattr(best, name) for name in ("adjacency", "method", "assumptions")}
-        emit_json({**result, "target": target, **about, "run": table})
+        emit_json({**result, "target": target.most, **about, "run": table})
         return
+    reached = f"{target.name} {shown(cost)}{target.place}"
     lines = [
-        f"{parameter} calibrated: epsilon {shown(cost)} at delta {at!r} (target {target!r}), {best.method}",
+        f"{parameter} calibrated: {reached} (target {target.most!r}), {best.method}",
         *basis(best.adjacency, best.assumptions),
     ]
     emit(run_file(table, lines))

@@ -19,6 +19,7 @@ from pabi.numbers.errors import InvalidInput, must_be, require
 from pabi.numbers.showing import exact
 
 if TYPE_CHECKING:
+    from pabi.account.targets import Target
     from pabi.describe.files import Description
     from pabi.verification import Verdict
 
@@ -142,10 +143,37 @@ def _is_csv(text: str) -> bool:
 
 
 TargetEpsilon = Annotated[
-    str | None, typer.Option("--epsilon", metavar="E", help="The target epsilon. Required.")
+    str | None,
+    typer.Option(
+        "--epsilon",
+        metavar="E",
+        help="The target: the largest epsilon at --delta. Or another target.",
+    ),
 ]
 TargetDelta = Annotated[
-    str | None, typer.Option("--delta", metavar="D", help="The target's delta. Required.")
+    str | None,
+    typer.Option(
+        "--delta",
+        metavar="D",
+        help="The delta of --epsilon, and at which a guarantee is chosen. Required.",
+    ),
+]
+TargetMu = Annotated[
+    str | None,
+    typer.Option("--mu", metavar="M", help="Or the largest mu of Gaussian differential privacy."),
+]
+TargetAdvantage = Annotated[
+    str | None,
+    typer.Option(
+        "--advantage", metavar="A", help="Or the largest TPR - FPR of a membership attack."
+    ),
+]
+TargetTpr = Annotated[
+    str | None,
+    typer.Option("--tpr", metavar="T", help="Or the largest true-positive rate of one, at --fpr."),
+]
+TargetFpr = Annotated[
+    str | None, typer.Option("--fpr", metavar="F", help="The false-positive rate of --tpr.")
 ]
 Model = Annotated[
     str, typer.Option("--model", metavar="M", help="logistic, linear, svc, poisson or huber.")
@@ -292,6 +320,32 @@ def read_target(epsilon: str | None, delta: str | None) -> tuple[float, float]:
     for name, text, value in (("--epsilon", epsilon, target), ("--delta", delta, at)):
         must_be(value != 0.0, name, "a number > 0", text)
     return target, at
+
+
+def read_any_target(
+    *,
+    epsilon: str | None,
+    delta: str | None,
+    mu: str | None,
+    advantage: str | None,
+    tpr: str | None,
+    fpr: str | None,
+) -> Target:
+    """The target that the options state. Raises InvalidInput."""
+    from pabi.account.targets import Target
+
+    others = {"mu": mu, "advantage": advantage, "tpr": tpr, "fpr": fpr}
+    if all(text is None for text in others.values()):
+        limit, at = read_target(epsilon, delta)
+        return Target(epsilon=limit, delta=at)
+    every = {"epsilon": epsilon, "delta": delta, **others}
+    required("--delta", delta)
+    numbers = {name: read_positive(f"--{name}", text) for name, text in every.items()}
+    try:
+        return Target(**numbers)
+    except InvalidInput as bad:
+        option = "--epsilon" if bad.field == "target" else f"--{bad.field}"
+        raise InvalidInput(option, str(bad).removeprefix(f"{bad.field}: ")) from None
 
 
 @contextmanager

@@ -26,10 +26,14 @@ from pabi.cli.reading import (
     FeatureNorm,
     Model,
     OneRowEach,
+    TargetAdvantage,
     TargetDelta,
     TargetEpsilon,
+    TargetFpr,
+    TargetMu,
+    TargetTpr,
+    read_any_target,
     read_positive,
-    read_target,
 )
 from pabi.cli.state_origin import Origin, state_file
 from pabi.cli.table_files import STANDARD_INPUT, table_files
@@ -40,9 +44,11 @@ from pabi.numbers.errors import InvalidInput, extra, must_be, require
 from pabi.numbers.showing import shown, shown_down
 
 if TYPE_CHECKING:
+    from pabi.account.targets import Target
     from pabi.budget.ledger import Ledger
     from pabi.cli.schema_file import Schema
     from pabi.execute.state_files import StateFile
+    from pabi.tradeoff.guarantee import Guarantee
 
 Data = Annotated[
     list[str],
@@ -81,6 +87,10 @@ def train(
     ],
     epsilon: TargetEpsilon = None,
     delta: TargetDelta = None,
+    mu: TargetMu = None,
+    advantage: TargetAdvantage = None,
+    tpr: TargetTpr = None,
+    fpr: TargetFpr = None,
     model: Model = "logistic",
     adjacency: Adjacency = None,
     feature_norm: FeatureNorm = None,
@@ -162,7 +172,10 @@ def train(
       pabi train 'part-*.csv.gz' --schema schema.toml --target income --epsilon 1 --delta 1e-6 \\
         --ledger people.ledger --out model.skops --guarantee guarantee.json
     """
-    limit, at = read_target(epsilon, delta)
+    goal = read_any_target(
+        epsilon=epsilon, delta=delta, mu=mu, advantage=advantage, tpr=tpr, fpr=fpr
+    )
+    at = goal.chosen_at
     options = {
         "adjacency": adjacency,
         "feature_norm": read_positive("--feature-norm", feature_norm),
@@ -177,6 +190,8 @@ def train(
         raise InvalidInput(
             "--scratch", "expected none with --keep-state: forgetting takes a table in memory"
         )
+    if keep_state is not None and goal.epsilon is None:
+        raise InvalidInput("--keep-state", f"expected --epsilon with it, got --{goal.name}")
     keeping = _keeping(keep_state, key_file, declared)
     grouped = _columns_beside(declared, target, groups, users)
     if grouped and one_row_each:
@@ -186,7 +201,9 @@ def train(
     extra("skops.io", "train")
     budget = None if ledger is None else opened(ledger)
     if budget is not None:
-        refuse_beyond(budget, limit, at, "user" if grouped else "record")
+        from pabi.account.targets import gaussian_price
+
+        refuse_beyond(budget, gaussian_price(goal), at, "user" if grouped else "record")
     files = table_files(data)
     if not grouped and not one_row_each:
         ask_of_users([*declared.columns, *_header(files[0])], "--groups {}")
@@ -194,7 +211,7 @@ def train(
     used = [*files, schema, *(name for name in beside if name is not None)]
     chosen = {name: value for name, value in options.items() if value is not None}
     chosen |= {} if keeping is None else _forgettable(declared)
-    origin_of = Origin(text, model, target, {"epsilon": limit, "delta": at, **chosen})
+    origin_of = Origin(text, model, target, {"epsilon": _argument(goal), "delta": at, **chosen})
     state = None if keeping is None else replace(keeping, note=origin_of.written())
     unseen = progress is None and not sys.stderr.isatty()
     with (
@@ -219,9 +236,20 @@ def train(
     lines = [f"model        {about}", _protected(fitted[-1].run_, records)]
     lines += [
         f"epsilon      {shown(proven.epsilon(at))} at delta {at!r}",
+        *(() if goal.epsilon is not None else (_met(goal, proven),)),
         *(() if budget is None else (_left(budget),)),
     ]
     emit("\n".join(lines + origin(proven) + basis(proven.adjacency, proven.assumptions)))
+
+
+def _argument(goal: Target) -> float | Target:
+    """The argument `epsilon` of an estimator."""
+    return replace(goal, delta=None) if goal.epsilon is None else goal.epsilon
+
+
+def _met(goal: Target, proven: Guarantee) -> str:
+    """A line for a target that is no ε."""
+    return f"{goal.name:<12} {shown(goal.cost(proven))}{goal.place} (target {goal.most!r})"
 
 
 def ask_of_users(names: Sequence[str], answer: str) -> None:
@@ -390,6 +418,10 @@ def plan(
     ],
     epsilon: TargetEpsilon = None,
     delta: TargetDelta = None,
+    mu: TargetMu = None,
+    advantage: TargetAdvantage = None,
+    tpr: TargetTpr = None,
+    fpr: TargetFpr = None,
     rows: Annotated[
         int | None, typer.Option("--rows", min=1, metavar="N", help="How many rows there will be.")
     ] = None,
@@ -423,7 +455,10 @@ def plan(
     from pabi.cli.schema_file import schema_text
     from pabi.describe.files import run_file, to_dict
 
-    limit, at = read_target(epsilon, delta)
+    goal = read_any_target(
+        epsilon=epsilon, delta=delta, mu=mu, advantage=advantage, tpr=tpr, fpr=fpr
+    )
+    at = goal.chosen_at
     size = _size(rows, users)
     options: dict[str, Any] = {
         "adjacency": adjacency,
@@ -434,14 +469,14 @@ def plan(
     declared = schema_for(schema, schema_text(schema), model=model, target=None)
     estimator = declared.estimator(
         **{name: value for name, value in options.items() if value is not None},
-        epsilon=limit,
+        epsilon=_argument(goal),
         delta=at,
     )
     if declared.range is None and declared.levels is None:
         raise InvalidInput(schema, "target: expected levels: without data nothing else says them")
     planned = estimator.plan(size, len(declared.encoder.get_feature_names_out()))
     if out is not None:
-        comments = f"planned for epsilon {limit!r} at delta {at!r}, {size} {planned.size.unit}s"
+        comments = f"planned for {goal.name} {goal.most!r}{goal.place}, {size} {planned.size.unit}s"
         with partial_files((out,), force, unlike=(schema,)) as (file,):
             file.write_text(run_file(to_dict(planned.run), [comments]), encoding="utf-8")
     if users is None and not one_row_each:
@@ -568,6 +603,7 @@ _ESTIMATORS = frozenset(
 # What estimators and transformers are and hold. Each only stores and checks what it is made of: none runs
 # code that a file brings.
 TYPES = _ESTIMATORS | {
+    "pabi.account.targets.Target",
     "pabi.describe.batches.BallsInBins",
     "pabi.describe.batches.Cyclic",
     "pabi.describe.batches.FixedSize",

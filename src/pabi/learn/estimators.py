@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from pabi.account.calibration import met
+from pabi.account.targets import Target, gaussian_price
 from pabi.budget.ledger import check_ledger
 from pabi.describe.accounted import checked_adjacency, checked_unit
 from pabi.describe.batches import Batches
@@ -56,7 +57,7 @@ from pabi.learn.rows import (
 )
 from pabi.learn.schema import sample_weights, times
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, warn_once
+from pabi.numbers.errors import InvalidInput, must_be, warn_once
 from pabi.numbers.rounding import TINY, Array
 from pabi.tradeoff.guarantee import Guarantee
 
@@ -230,7 +231,7 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
         if self.precondition is None or (automatic and self.noise_std is not None):
             return None
         share = number_or_auto("precondition", self.precondition, above=0.0, below=1.0)
-        epsilon, delta = self._target()
+        epsilon, delta = self._price()
         moments = planned(
             size.n,
             size.width,
@@ -251,7 +252,7 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
         self, loss: Loss, size: Size, signal: float, before: tuple[Guarantee, ...]
     ) -> tuple[NoisySGD, Guarantee]:
         """The run that the arguments ask for, noise included, after what is released `before`; its cost."""
-        epsilon, delta = self._target()
+        epsilon, delta = self._price()
         n, clip_norm = size.n, self._clip(loss, size.norm)
         clipping = self._way_to_clip(n, size.outputs) if clip_norm is not None else "norm"
         curvature = loss.effective_curvature(clip_norm, clipping) or loss.curvature
@@ -288,11 +289,23 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
         )
         if self.noise_std is not None:
             return run, run.guarantee(delta)
-        return met(run, epsilon, delta, before)
+        return met(run, self._target(), before)
 
-    def _target(self) -> tuple[float, float]:
-        epsilon = validate.number("epsilon", self.epsilon, above=0.0)
-        return epsilon, validate.number("delta", self.delta, above=0.0, below=1.0)
+    def _price(self) -> tuple[float, float]:
+        """(ε, δ) for the rules that choose settings; of another target those of a Gaussian that meets it."""
+        target = self._target()
+        return gaussian_price(target), target.chosen_at
+
+    def _target(self) -> Target:
+        """What `fit` may cost."""
+        delta = validate.number("delta", self.delta, above=0.0, below=1.0)
+        if not isinstance(self.epsilon, Target):
+            epsilon = validate.number("epsilon", self.epsilon, above=0.0)
+            return Target(epsilon=epsilon, delta=delta)
+        for name in ("epsilon", "delta"):
+            value = getattr(self.epsilon, name)
+            must_be(value is None, "epsilon", f"a number, or a Target without {name}", self.epsilon)
+        return replace(self.epsilon, delta=delta)
 
     def _fixed(self, n: int) -> plans.Fixed:
         """The settings that the arguments decide."""

@@ -447,7 +447,8 @@ SHARED = {
     "$TARGET": """\
 epsilon, delta : float, > 0, delta below 1
     The target. Noise is calibrated to meet it exactly. With `noise_std` given, ε is read from
-    `guarantee_` instead and `epsilon` only guides the choice of settings.
+    `guarantee_` instead and `epsilon` only guides the choice of settings. In place of an ε, `epsilon` takes a
+    `pabi.Target` of mu, advantage or tpr; `delta` is then where the guarantee is chosen.
 feature_norm : float, > 0, in units of the features, or "auto"
     R, public. Rows of X longer than R are scaled down to it, in fitting and in predicting. "auto" is √d for
     d columns with `feature_ranges`, so that no row is too long, and 1 without.""",

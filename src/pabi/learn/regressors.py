@@ -244,7 +244,7 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
     def _affordable(self, size: Size) -> float:
         """The widest bound on residuals over half the range with which noise allows the whole path."""
         whole = changed(checked_adjacency(self.adjacency)) * self._ENOUGH * size.width
-        mu = plans.budget(*self._target())
+        mu = plans.budget(*self._price())
         return min(max(self._PARTS[0] * size.n * mu / whole, _NARROW), _WIDE)
 
     def _warn_of_unstated_bound(self) -> None:

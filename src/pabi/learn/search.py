@@ -48,9 +48,9 @@ from pabi.learn.rows import (
 from pabi.learn.schema import targets_of
 from pabi.learn.search_plans import (
     SearchPlan,
+    SearchTarget,
     Settings,
     Sized,
-    Target,
     budgeted,
     drawn_settings,
     last_step,
@@ -299,8 +299,8 @@ class PrivateSearchCV(PrivateStep, MetaEstimatorMixin, BaseEstimator):  # type: 
 
     # What was asked for.
 
-    def _target(self, scored: int) -> Target:
-        return Target(
+    def _target(self, scored: int) -> SearchTarget:
+        return SearchTarget(
             epsilon=validate.number("epsilon", self.epsilon, above=0.0),
             delta=validate.number("delta", self.delta, above=0.0, below=1.0),
             mean_trials=self.mean_trials,

@@ -124,7 +124,7 @@ class SearchPlan:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Target:
+class SearchTarget:
     """What a search is to cost, and how it draws.
 
     `scored`: how many private records score, 0 if public ones do. `besides`: other releases that the target
@@ -139,7 +139,7 @@ class Target:
     besides: tuple[Guarantee, ...] = ()
 
 
-def planned(target: Target, sized: Sequence[Sized]) -> SearchPlan:
+def planned(target: SearchTarget, sized: Sequence[Sized]) -> SearchPlan:
     """The plan for these settings whose selection meets the target."""
     mean, shape = checked_mean(target.mean_trials), checked_shape(target.shape)
     if shape < _LEAST_SHAPE:
@@ -178,7 +178,7 @@ def planned(target: Target, sized: Sequence[Sized]) -> SearchPlan:
     return replace(best, guarantee=whole, total=total)
 
 
-def _largest(cost: Callable[[float], SearchPlan], target: Target) -> SearchPlan:
+def _largest(cost: Callable[[float], SearchPlan], target: SearchTarget) -> SearchPlan:
     """The largest budget of one trial, up to 0.5 %, with which the whole meets the target."""
     best, low, high = None, 0.0, target.epsilon
     guess, least = 0.4 * target.epsilon, math.inf

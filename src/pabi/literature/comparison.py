@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import math
+import os
 import re
 import textwrap
-from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from pabi.describe.iteration import Column, NoisyIteration
+from pabi.describe.files import to_dict
+from pabi.describe.iteration import NoisyIteration
 from pabi.describe.langevin import LangevinChain, LangevinDiffusion
 from pabi.describe.mechanisms import ExponentialMechanism
 from pabi.describe.runs import NoisySGD
 from pabi.describe.unlearning import Unlearning
 from pabi.literature import covering
+from pabi.literature.axes import LABELS, Axis, Description, axis_of
 from pabi.literature.published import CandidateBound, Published, Status, read
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, NotApplicable, must_be, require
 from pabi.numbers.showing import aligned, exact, shown
 from pabi.show.themes import axes_for, legend_within, palette
 from pabi.tradeoff import Gaussian, TradeOff
+from pabi.tradeoff.base import encode
 from pabi.tradeoff.guarantee import Guarantee
 from pabi.verification import verify
 
@@ -31,15 +38,6 @@ if TYPE_CHECKING:
     from pabi.numbers.rounding import Array
 
 OURS = "pabi"
-
-Description = (
-    NoisySGD
-    | NoisyIteration
-    | LangevinChain
-    | LangevinDiffusion
-    | ExponentialMechanism
-    | Unlearning
-)
 
 Beside = Guarantee | Published | TradeOff | float
 
@@ -90,8 +88,8 @@ class Row:
 class Comparison:
     """What the literature says of a run at one δ.
 
-    It iterates as rows and prints as a table. The rows that apply come first, by increasing ε,
-    pabi's own among them; then the others.
+    It iterates as rows and prints as a table of those that apply. These come first, by increasing ε, pabi's
+    own among them; then the others.
 
     Parameters
     ----------
@@ -132,25 +130,158 @@ class Comparison:
         raise KeyError(name)
 
     def __str__(self) -> str:
+        return self.table()
+
+    def table(self, every: bool = False) -> str:
+        """The rows as text, those that do not apply counted in one line.
+
+        Parameters
+        ----------
+        every : bool
+            Whether to show those as well, each with the hypothesis that fails.
+
+        Returns
+        -------
+        str
+            A line for each row.
+
+        Raises
+        ------
+        Nothing
+            Rows are known when they are shown.
+
+        References
+        ----------
+        `source` of every row; docs, "Errata".
+        """
         table = [("bound", "status", f"ε at δ = {exact(self.delta)}", "μ", "")]
+        folded = 0
         for row in self.rows:
+            if not (every or row.applies or row.name == OURS or row.name in self.also):
+                folded += 1
+                continue
             epsilon = "—" if row.epsilon is None else shown(row.epsilon)
             mu = "—" if row.mu is None else shown(row.mu)
             note = textwrap.shorten(row.note, 90, placeholder=" …")
             table.append((row.source, row.status, epsilon, mu, note))
-        return "\n".join(aligned(table))
+        lines = aligned(table)
+        if folded:
+            bounds = "1 bound does not" if folded == 1 else f"{folded} bounds do not"
+            lines.append(f"{bounds} apply: print(comparison.table(every=True)) says why")
+        return "\n".join(lines)
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draw ε against the length of the run for every bound that applies.
+    def to_dict(
+        self, along: str | None = None, values: Sequence[float] | None = None
+    ) -> dict[str, Any]:
+        """All rows, those that do not apply too, as JSON can hold them.
 
-        Sound bounds are solid, refuted ones dashed, unverified ones dotted. Every length is
+        Parameters
+        ----------
+        along, values : str and sequence of float, optional
+            As of `plot`: the rows at every value, in place of those at the run's own.
+
+        Returns
+        -------
+        dict
+            The "description" as in a run file, "delta", and "rows": of each what `Row` has, its "delta", and
+            with `along` the value by that name. An infinite ε or μ is "inf".
+
+        Raises
+        ------
+        InvalidInput
+            As of `plot`.
+
+        References
+        ----------
+        `source` of every row; docs, "Errata".
+        """
+        rows = [
+            {**row, "epsilon": _written(row["epsilon"]), "mu": _written(row["mu"])}
+            for row in self._records(along, values)
+        ]
+        return {"description": to_dict(self.description), "delta": self.delta, "rows": rows}
+
+    def to_csv(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        along: str | None = None,
+        values: Sequence[float] | None = None,
+    ) -> str | None:
+        """All rows, those that do not apply too, as comma-separated values with a header.
+
+        Parameters
+        ----------
+        path : str or path, optional
+            A file to write; one that is there is replaced. None: the text is returned.
+        along, values : str and sequence of float, optional
+            As of `plot`: the rows at every value, in place of those at the run's own.
+
+        Returns
+        -------
+        str or None
+            The text; None where it was written to a file.
+
+        Raises
+        ------
+        InvalidInput
+            As of `plot`.
+
+        References
+        ----------
+        `source` of every row; docs, "Errata".
+        """
+        rows = self._records(along, values)
+        text = io.StringIO()
+        writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
+        if path is None:
+            return text.getvalue()
+        Path(path).write_text(text.getvalue(), encoding="utf-8")
+        return None
+
+    def _records(self, along: str | None, values: Sequence[float] | None) -> list[dict[str, Any]]:
+        """Every row as a dictionary, at every value of an axis, or at the run's own."""
+        if along is None and values is None:
+            return [{"delta": self.delta, **asdict(row)} for row in self.rows]
+        axis = axis_of(self.description, self.delta, along, values)
+        return [
+            {axis.name: value, "delta": delta, **asdict(row)}
+            for value, delta, rows in self._varied(axis)
+            for row in rows
+        ]
+
+    def _varied(self, axis: Axis) -> Iterator[tuple[float, float, tuple[Row, ...]]]:
+        """(value, δ, rows) at every value of an axis."""
+        for value in axis.values:
+            run, delta = axis.at(value)
+            yield value, delta, compare(run, delta, also=self.functions).rows
+
+    def plot(
+        self,
+        ax: Any = None,
+        *,
+        along: str | None = None,
+        values: Sequence[float] | None = None,
+    ) -> Any:
+        """Draw ε against the length of the run, or along another axis, for every bound that applies.
+
+        Sound bounds are solid, refuted ones dashed, unverified ones dotted. Every value is
         accounted anew, which takes some seconds for sampled batches. What stands in `also` is a
-        single marker, at the run's own length, or a line where it is a function.
+        single marker, at the run's own value, or a line where it is a function.
 
         Parameters
         ----------
         ax : matplotlib axes, optional
             Where to draw; the default is a new figure.
+        along : str, optional
+            What varies: of noisy SGD "epochs", "steps", "noise_multiplier", "n" or "delta"; of an iteration
+            "steps" or "delta"; of a chain "steps", "n" or "delta"; of a diffusion "time", "n" or "delta"; of
+            an exponential mechanism "n" or "delta"; of forgetting "delta". None: the length.
+        values : sequence of float, optional
+            The values that it takes, all above 0. None: up to the run's own length, from a quarter to four
+            times its noise or n, or δ from 1e-10 to 1/n.
 
         Returns
         -------
@@ -160,15 +291,19 @@ class Comparison:
         Raises
         ------
         InvalidInput
-            For an exponential mechanism and forgetting, which have no length, and for steps or a
-            temperature that vary.
+            For an exponential mechanism and forgetting, which have no length, for steps or a temperature that
+            vary, for another axis, and for values that it cannot take.
 
         References
         ----------
         `source` of every row; docs, "Errata".
         """
 
-        return draw(self, ax)
+        return draw(self, axis_of(self.description, self.delta, along, values), ax)
+
+
+def _written(value: float | None) -> float | str | None:
+    return None if value is None else encode(value)
 
 
 def compare(
@@ -330,26 +465,23 @@ _STYLES: dict[str, Any] = {
 }
 
 
-def draw(comparison: Comparison, ax: Any = None) -> Any:
+def draw(comparison: Comparison, axis: Axis, ax: Any = None) -> Any:
     """Draw the picture on `ax` (None for a new figure) and return the axes.
 
     Sound bounds are solid, refuted ones dashed, unverified ones dotted, stated ones both, pabi's thick and
     without markers. Bounds that coincide everywhere share a line. What is known at one length only is a
     marker.
     """
-    run, delta = comparison.description, comparison.delta
     own = ax is None
     ax = axes_for(ax, figsize=(10, 5.4))
-    lengths, unit = _lengths(run)
-    functions = comparison.functions
-    columns = [compare(_shortened(run, length), delta, also=functions).rows for length in lengths]
+    columns = [rows for _, _, rows in comparison._varied(axis)]
     names = {row.name for column in columns for row in column if row.applies}
     labels = {row.name: _label(row) for row in comparison.rows}
     curves = {
         name: np.array([_epsilon(column, name) for column in columns]) for name in sorted(names)
     }
     status = {row.name: row.status for row in comparison.rows}
-    x = np.array(lengths, dtype=np.float64)
+    x = np.array(axis.values, dtype=np.float64)
     order = sorted((n for n in names if n != OURS), key=lambda n: _last(curves[n]))
     colours, top = palette(), _top(curves)
     for k, group in enumerate(_merged(order, curves, status)):
@@ -372,66 +504,23 @@ def draw(comparison: Comparison, ax: Any = None) -> Any:
     points = {
         row.name: row
         for row in comparison.rows
-        if row.name in comparison.also and row.name not in functions
+        if row.name in comparison.also
+        and row.name not in comparison.functions
+        and x[0] <= axis.own <= x[-1]
     }
     for k, row in enumerate(points.values()):
         mark = _POINTS[k % len(_POINTS)]
         colour = colours.cycle[1 + (len(order) + k) % (len(colours.cycle) - 1)]
-        place = ([x[-1]], [row.epsilon])
+        place = ([axis.own], [row.epsilon])
         ax.plot(
             *place, mark, color=colour, label=_label(row), markersize=9, clip_on=False, zorder=3
         )
     shown = curves | {name: np.array([_epsilon(comparison.rows, name)]) for name in points}
-    _dress(ax, shown, x, unit, delta, own=own)
+    varies = axis.name == "delta"
+    epsilon = "ε" if varies else f"ε at δ = {exact(comparison.delta)}"
+    ax.set(xlabel=LABELS.get(axis.name, axis.name), ylabel=epsilon)
+    _dress(ax, shown, x, own=own)
     return ax
-
-
-def _lengths(run: Description) -> tuple[list[Any], str]:
-    """Lengths from 1 to the run's own, evenly on a logarithmic scale, and their unit."""
-    if isinstance(run, ExponentialMechanism):
-        raise InvalidInput("ax", "one draw has no length to draw bounds against")
-    if isinstance(run, Unlearning):
-        raise InvalidInput("ax", "forgetting has no picture: plan it for other numbers of epochs")
-    if isinstance(run, LangevinDiffusion):
-        require(run.constant, "ax", "a diffusion of varying temperature has no picture")
-        return np.geomspace(1e-3 * run.time, run.time, 41).tolist(), "time"
-    if isinstance(run, LangevinChain):
-        return _lengths(run.run)
-    if isinstance(run, NoisyIteration):
-        assert run.steps is not None
-        total, unit, points = run.steps, "steps", 25
-    else:
-        require(run.constant, "ax", "a run of varying steps has no picture: its length is fixed")
-        sampled = run.order.fresh
-        in_steps = sampled or run.steps_per_epoch == 1
-        total = run.data_steps if in_steps else run.data_steps // run.steps_per_epoch
-        unit = "steps" if in_steps else "epochs"
-        points = 9 if sampled else 25
-    grid = np.geomspace(1, max(total, 1), points)
-    return sorted({round(float(k)) for k in grid} | {max(total, 1)}), unit
-
-
-def _shortened(run: Description, length: Any) -> Description:
-    if isinstance(run, LangevinDiffusion):
-        return replace(run, time=length)
-    if isinstance(run, LangevinChain):
-        return replace(run, steps=cast("NoisySGD", _shortened(run.run, length)).steps)
-    if isinstance(run, NoisyIteration):
-        return _first_steps(run, length)
-    assert isinstance(run, NoisySGD)
-    if not (run.order.fresh or run.steps_per_epoch == 1):
-        length = length * run.steps_per_epoch
-    return replace(run, epochs=None, total_steps=length + run.cooldown_steps)
-
-
-def _first_steps(it: NoisyIteration, length: int) -> NoisyIteration:
-    def cut(value: Any) -> Any:
-        if isinstance(value, Column):
-            value = np.asarray(value)
-        return value[:length] if isinstance(value, np.ndarray | tuple) else value
-
-    columns = ("contraction", "step_sensitivity", "step_noise_std", "moduli")
-    return replace(it, steps=length, **{name: cut(getattr(it, name)) for name in columns})
 
 
 def _epsilon(rows: tuple[Row, ...], name: str) -> float:
@@ -486,17 +575,13 @@ def _top(curves: dict[str, Array]) -> float:
     return float(np.max(np.concatenate(shown), initial=0.0))
 
 
-def _dress(
-    ax: Any, curves: dict[str, Array], x: Array, unit: str, delta: float, *, own: bool
-) -> None:
+def _dress(ax: Any, curves: dict[str, Array], x: Array, *, own: bool) -> None:
     """Axes, title and legend; `own`: whether the figure is ours, with room beside the axes."""
     ax.set_xscale("log")
     ax.set_yscale("log")
     top = _top(curves)
     low = min(float(np.nanmin(c[np.isfinite(c)], initial=math.inf)) for c in curves.values())
     ax.set(
-        xlabel=unit,
-        ylabel=f"ε at δ = {exact(delta)}",
         title=("What is known of this run, " if own else "What is known of this run,\n")
         + "of which only the last iterate is released",
         xlim=(float(x[0]), float(x[-1])) if x[-1] > x[0] else None,

@@ -61,7 +61,7 @@ class TargetUnreachable(ValueError):
     Attributes
     ----------
     best : float
-        The least ε that was reached.
+        The least value that was reached of what the target bounds, ε as a rule.
     """
 
     def __init__(self, message: str, best: float) -> None:

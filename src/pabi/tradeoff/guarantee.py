@@ -652,6 +652,19 @@ class Guarantee(Readings):
 
         return report_on(self, format, delta)
 
+    def cite(self) -> str:
+        """BibTeX of the papers whose theorems stand behind it, and of pabi where the theorem is its own.
+
+        Returns
+        -------
+        str
+            An entry for each paper that `source` names; its note says which theorems. What pabi has no paper
+            for, such as the source of a mechanism that somebody stated, is a comment.
+        """
+        from pabi.show.papers import bibtex
+
+        return bibtex(self.source)
+
     @property
     def _reading_delta(self) -> float:
         """The δ at which it is shown."""

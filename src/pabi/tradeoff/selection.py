@@ -48,7 +48,7 @@ def adaptively_composed(theorem: str, parts: Sequence[Guarantee], **claim: Any) 
 
 
 NAME = "private selection"
-SOURCE = "docs, Private selection; Papernot, Steinke 2022, Definition 1"
+SOURCE = "docs, Theory, 17 (Theorem 23); Papernot, Steinke 2022, Definition 1"
 _MOST_PARTS = 1024  # of an average over settings; more are raised onto a grid
 
 

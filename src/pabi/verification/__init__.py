@@ -40,7 +40,7 @@ from pabi.verification.arithmetic import (
 from pabi.verification.bounds import Bounds, JointBound, implied
 from pabi.verification.certificates import check
 from pabi.verification.factors.closed_forms import Gaussians, Part
-from pabi.verification.theorem import Finding, Names
+from pabi.verification.theorem import Finding, Names, stated_since
 
 __all__ = ["Verdict", "implied", "not_implied", "verify"]
 
@@ -270,9 +270,10 @@ def not_implied(verdict: Verdict, guarantee: dict[str, Any]) -> str | None:
     stated = guarantee.get("unit", "record")
     if stated != verdict.unit:
         return f"unit: the certificate is about {verdict.unit!r}, not {stated!r}"
-    if Names(guarantee["method"], guarantee["source"]) not in verdict.names:
+    method, source = guarantee["method"], guarantee["source"]
+    if not {Names(method, source), Names(method, stated_since(source))} & {*verdict.names}:
         names = " or ".join(f"{method!r} ({source})" for method, source in verdict.names[:2])
-        return f"method: the certificate proves {names}, not {guarantee['method']!r}, {guarantee['source']!r}"
+        return f"method: the certificate proves {names}, not {method!r}, {source!r}"
     return _misread(guarantee) if "epsilon" in guarantee else None
 
 

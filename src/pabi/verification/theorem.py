@@ -135,6 +135,58 @@ class Finding(NamedTuple):
 Check = Callable[[Payload], Finding]
 
 
+# How pieces of sources ended in pabi 0.1.0, and how they end since: by the number of a theorem.
+_BOK = "Bok, Su, Altschuler 2024"
+_OPTIMAL = f"{_BOK}, Thm C.3, with optimal shifts"
+_LAST = f"{_BOK}, Thm C.3, with shifts within each epoch, averaged over the record's last position"
+_PATH = "Ganesh, Thakurta, Upadhyay, Lemma C.1, as Gaussian DP"
+_BATCHES = "docs, Random batches (Poisson batches, zero_out)"
+_SINCE = {
+    f"{piece}{before}": f"{piece}{since}"
+    for piece, before, since in (
+        (_OPTIMAL, "", " (docs, Theory, 3, Theorem 1)"),
+        (f"{_OPTIMAL}, averaged over the record's position", "", " (docs, Theory, 6)"),
+        (
+            f"{_OPTIMAL}, by a label that stays secret",
+            " (docs, Secret places)",
+            " (docs, Theory, 6.1, Theorem 45)",
+        ),
+        (
+            f"{_OPTIMAL}, averaged over the record's last two positions",
+            " (docs, The worst record)",
+            " (docs, Theory, 5 and 6)",
+        ),
+        (_LAST, " (docs, Secret order)", " (docs, Theory, 6)"),
+        (
+            f"{_BOK}, Thm C.3, for any modulus",
+            " (docs, Shifts imply GDP)",
+            " (docs, Theory, 3, Theorem 1)",
+        ),
+        *(
+            (f"{_BOK}, {theorem}", " (docs, Random batches)", f" (docs, Theory, {own})")
+            for theorem, own in (
+                ("Thm 4.10, extended", "10.4, Theorem 13"),
+                ("Thm 4.10, for any modulus", "10.4, Theorem 13"),
+                ("Thm C.13, sharpened", "10.5, Theorem 14"),
+            )
+        ),
+        (_PATH, "", " (docs, Theory, 12.2, Theorem 16)"),
+        ("", _BATCHES, "docs, Theory, 10.4 (Theorem 13, Poisson batches, zero_out)"),
+        ("", "docs, Random batches (Theorem 32a)", "docs, Theory, 20 (Theorem 32a)"),
+        ("", "docs, Random batches (Theorem 40)", "docs, Theory, 10.2 (Theorem 40)"),
+        ("", "docs, Second moments", "docs, Theory, 13 (Proposition 18)"),
+        ("", "docs, Private selection", "docs, Theory, 17 (Theorem 23)"),
+        ("", "docs, Forgetting", "docs, Theory, 21.1 (Theorem 33)"),
+        ("", "docs, Diffusions", "docs, Theory, 12.2 (Theorem 16)"),
+    )
+}
+
+
+def stated_since(source: str) -> str:
+    """A source with every piece of it as it is stated since pabi 0.1.0."""
+    return "; ".join(_SINCE.get(piece, piece) for piece in source.split("; "))
+
+
 def named(method: str, source: str) -> Callable[[Any], tuple[Names, ...]]:
     """A function that gives every subject the same name."""
     names = (Names(method, source),)

@@ -29,9 +29,9 @@ _TERMS = 1.0 + 4e-15  # above the few roundings of (L/(b·ς_k))² and of their 
 SOURCE = "Dong, Roth, Su 2022, Cor. 3.3"
 _SOURCES = {
     RecordFactor.PRESENT: SOURCE,
-    RecordFactor.REPLACED: f"{SOURCE}; docs, Random batches (Theorem 32a)",
+    RecordFactor.REPLACED: f"{SOURCE}; docs, Theory, 20 (Theorem 32a)",
     RecordFactor.DISPLACING: "Dong, Roth, Su 2022, Thm 4.2; Bok, Su, Altschuler 2024, Thm 4.8",
-    RecordFactor.ZEROED: f"{SOURCE}; docs, Random batches (Theorem 40)",
+    RecordFactor.ZEROED: f"{SOURCE}; docs, Theory, 10.2 (Theorem 40)",
 }
 
 

@@ -93,7 +93,7 @@ def failure_of(threshold: float, columns: int) -> float:
 
 GAUSSIAN = "Gaussian mechanism"
 GAUSSIAN_SOURCE = "Dong, Roth, Su 2022, Thm 2.7"
-OF_MOMENTS = f"{GAUSSIAN_SOURCE}; docs, Second moments"
+OF_MOMENTS = f"{GAUSSIAN_SOURCE}; docs, Theory, 13 (Proposition 18)"
 
 
 def of_moments(moments: NoisySecondMoments, delta: float, position: int | None = None) -> Guarantee:
@@ -133,7 +133,7 @@ def _guarantee_gaussian(
 BOTH, RANGE, GIBBS = "bounded range and Gibbs measure", "bounded range", "Gibbs measure"
 _SOURCES = {
     RANGE: "McSherry, Talwar 2007; Dong, Durfee, Rogers 2020, Lemma 3",
-    GIBBS: "docs, Diffusions; Bok, Su, Altschuler 2024, Cor. 5.2 and 5.4",
+    GIBBS: "docs, Theory, 12.2 (Theorem 16); Bok, Su, Altschuler 2024, Cor. 5.2 and 5.4",
 }
 _BELOW_LIMIT_EXPONENTIAL = (
     1.0 - 1e-12
@@ -244,8 +244,12 @@ def _guarantee(mechanism: Mechanism, name: str, curve: TradeOff) -> Guarantee:
 
 
 PATH, LAST = "path", "last point"
-PATH_SOURCE = "Ganesh, Thakurta, Upadhyay, Lemma C.1, as Gaussian DP"
-LAST_SOURCE = "docs, Diffusions; Bok, Su, Altschuler 2024, Thm C.3 in the limit of small steps"
+PATH_SOURCE = (
+    "Ganesh, Thakurta, Upadhyay, Lemma C.1, as Gaussian DP (docs, Theory, 12.2, Theorem 16)"
+)
+LAST_SOURCE = (
+    "docs, Theory, 12.2 (Theorem 16); Bok, Su, Altschuler 2024, Thm C.3 in the limit of small steps"
+)
 _MARGIN = 1.0 + 1e-13  # above the roundings of the closed forms
 _TIME = 1e-9  # relative, beyond those of the time that a path takes from one distance to another
 _BELOW_LIMIT = 1.0 - 1e-6  # of z*: nearer to it the time has lost its digits

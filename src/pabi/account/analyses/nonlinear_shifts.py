@@ -48,7 +48,7 @@ from pabi.tradeoff.guarantee import Guarantee
 
 NAME = "nonlinear shifts"
 SOURCE = (
-    "Bok, Su, Altschuler 2024, Thm C.3, for any modulus (docs, Shifts imply GDP); Bravo, Flores-Mella, "
+    "Bok, Su, Altschuler 2024, Thm C.3, for any modulus (docs, Theory, 3, Theorem 1); Bravo, Flores-Mella, "
     "Guzmán, Thm 3.4"
 )
 
@@ -266,7 +266,9 @@ def _table(modulus: Modulus) -> dict[str, Any] | None:
 
 
 ONE_SIDED = "nonlinear one-sided shift"
-ONE_SIDED_SOURCE = "Bok, Su, Altschuler 2024, Thm 4.10, for any modulus (docs, Random batches)"
+ONE_SIDED_SOURCE = (
+    "Bok, Su, Altschuler 2024, Thm 4.10, for any modulus (docs, Theory, 10.4, Theorem 13)"
+)
 
 _SUM = 1.0 + 1e-14  # above the roundings of a modulus and of what is added to it
 _QUOTIENT = 1.0 + 1e-15  # above those of a quotient of products

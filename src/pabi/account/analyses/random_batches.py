@@ -50,8 +50,8 @@ from pabi.tradeoff.guarantee import Guarantee
 
 
 NAME = "one-sided shift"
-SOURCE = "Bok, Su, Altschuler 2024, Thm 4.10, extended (docs, Random batches)"
-SOURCE_POISSON = "docs, Random batches (Poisson batches, zero_out)"
+SOURCE = "Bok, Su, Altschuler 2024, Thm 4.10, extended (docs, Theory, 10.4, Theorem 13)"
+SOURCE_POISSON = "docs, Theory, 10.4 (Theorem 13, Poisson batches, zero_out)"
 
 _SHORTER = (0.7, 0.4, 0.2)  # of the best window with a sharp start
 _LONGEST_LEAD = 4000  # steps
@@ -279,7 +279,7 @@ def pulls_apart(view: SampledRun, sides: float = 1.0) -> Callable[[Blocks, Array
 
 
 TWO_SIDED = "two-sided shift"
-TWO_SIDED_SOURCE = "Bok, Su, Altschuler 2024, Thm C.13, sharpened (docs, Random batches)"
+TWO_SIDED_SOURCE = "Bok, Su, Altschuler 2024, Thm C.13, sharpened (docs, Theory, 10.5, Theorem 14)"
 
 _SHORTER_TWO_SIDED = (
     1.0,

@@ -48,7 +48,8 @@ from pabi.tradeoff.secret_mixture import LARGEST_MEAN
 
 NAME = "secret order"
 SOURCE = (
-    "Bok, Su, Altschuler 2024, Thm C.3, with optimal shifts, averaged over the record's position"
+    "Bok, Su, Altschuler 2024, Thm C.3, with optimal shifts, averaged over the record's position "
+    "(docs, Theory, 6)"
 )
 
 _MAX_POSITIONS = 2048  # positions solved one by one under shuffle-once
@@ -248,8 +249,8 @@ def places(view: OrderedView, order: SecretOrder, length: int, most: int) -> lis
 
 PLACE = "secret place"
 PLACE_SOURCE = (
-    "Bok, Su, Altschuler 2024, Thm C.3, with optimal shifts, by a label that stays secret (docs, Secret "
-    "places)"
+    "Bok, Su, Altschuler 2024, Thm C.3, with optimal shifts, by a label that stays secret (docs, "
+    "Theory, 6.1, Theorem 45)"
 )
 
 _MOST_PLACES = 48  # of the mixture; more are rounded to larger means
@@ -320,7 +321,7 @@ def _merged(places: Sequence[tuple[float, Fraction]]) -> list[tuple[float, Fract
 LATEST = "latest uses"
 LATEST_SOURCE = (
     "Bok, Su, Altschuler 2024, Thm C.3, with optimal shifts, averaged over the record's last two positions "
-    "(docs, The worst record)"
+    "(docs, Theory, 5 and 6)"
 )
 
 _MOST_RANGES, _MOST_BEFORE = 64, 8  # of positions in the last epoch and in the one before
@@ -375,7 +376,7 @@ class _Uses:
 EPOCHS = "epoch by epoch"
 EPOCHS_SOURCE = (
     "Bok, Su, Altschuler 2024, Thm C.3, with shifts within each epoch, averaged over the record's last "
-    "position (docs, Secret order)"
+    "position (docs, Theory, 6)"
 )
 
 _MOST_STEPS = 1_000_000

@@ -193,7 +193,7 @@ def _few(sums: Iterable[Any]) -> list[float]:
 
 
 GROUPS = "secret groups"
-_GROUPED = "docs, Theory, 6.3 (Theorem 56)"
+_GROUPED = "docs, Theory, 6.4 (Theorem 56)"
 
 _RANGES, _FEW_RANGES = 4, 2  # of the part, each at its worst; where there are several epochs
 _SHRINKING, _LEAST_GROUP, _MOST_GROUP = 0.65, 2, 100  # groups towards the end of an epoch

@@ -44,9 +44,12 @@ from pabi.tradeoff.guarantee import Guarantee, least
 
 SHIFTS, NONLINEAR = "unlearning", "unlearning, any modulus"
 RANDOM, COMPOSED = "unlearning, random batches", "unlearning, composition"
-SOURCE = "docs, Forgetting; Bok, Su, Altschuler 2024, Thm C.3, with optimal shifts"
-SOURCE_RANDOM = "docs, Forgetting; Bok, Su, Altschuler 2024, Thm 4.10, extended"
-SOURCE_COMPOSED = "docs, Forgetting; Dong, Roth, Su 2022, Cor. 3.3"
+SOURCE = (
+    "docs, Theory, 21.1 (Theorem 33); Bok, Su, Altschuler 2024, Thm C.3, with optimal shifts (docs, "
+    "Theory, 3, Theorem 1)"
+)
+SOURCE_RANDOM = "docs, Theory, 21.1 (Theorem 33); Bok, Su, Altschuler 2024, Thm 4.10, extended"
+SOURCE_COMPOSED = "docs, Theory, 21.1 (Theorem 33); Dong, Roth, Su 2022, Cor. 3.3"
 
 _NO_USES = Uses(0, 0)
 _DRAWN = "the batches are drawn afresh at every step: see unlearning, random batches"

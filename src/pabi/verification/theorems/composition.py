@@ -62,8 +62,8 @@ from pabi.verification.theorem import Finding, Names, Payload, ProofCheck, Prove
 from pabi.verification.theorems.mechanisms import PATH
 
 _GAUSSIANS = "Dong, Roth, Su 2022, Cor. 3.3"
-_REPLACED = f"{_GAUSSIANS}; docs, Random batches (Theorem 32a)"
-_ZEROED = f"{_GAUSSIANS}; docs, Random batches (Theorem 40)"
+_REPLACED = f"{_GAUSSIANS}; docs, Theory, 20 (Theorem 32a)"
+_ZEROED = f"{_GAUSSIANS}; docs, Theory, 10.2 (Theorem 40)"
 _EXCHANGED = "Dong, Roth, Su 2022, Thm 4.2; Bok, Su, Altschuler 2024, Thm 4.8"
 
 

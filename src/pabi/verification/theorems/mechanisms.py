@@ -81,7 +81,7 @@ _COLUMN_STATISTICS = {
 
 _METHOD = "Gaussian mechanism"
 _SOURCE = "Dong, Roth, Su 2022, Thm 2.7"
-_OF_MOMENTS = f"{_SOURCE}; docs, Second moments"
+_OF_MOMENTS = f"{_SOURCE}; docs, Theory, 13 (Proposition 18)"
 
 
 def _of_moments(subject: SecondMoments, payload: Payload) -> Proven:
@@ -113,7 +113,7 @@ _GAUSSIAN = {
 
 
 _RANGE = "McSherry, Talwar 2007; Dong, Durfee, Rogers 2020, Lemma 3"
-_GIBBS = "docs, Diffusions; Bok, Su, Altschuler 2024, Cor. 5.2 and 5.4"
+_GIBBS = "docs, Theory, 12.2 (Theorem 16); Bok, Su, Altschuler 2024, Cor. 5.2 and 5.4"
 
 
 def _one(subject: Mechanism, payload: Payload, *, uses_curvature: bool) -> Proven:
@@ -216,10 +216,12 @@ _EXPONENTIAL = {
 
 
 # At a varying temperature a diffusion is proven as the iteration of its cells, under these names.
-PATH = Names("path", "Ganesh, Thakurta, Upadhyay, Lemma C.1, as Gaussian DP")
+PATH = Names(
+    "path", "Ganesh, Thakurta, Upadhyay, Lemma C.1, as Gaussian DP (docs, Theory, 12.2, Theorem 16)"
+)
 LAST_POINT = Names(
     "last point",
-    "docs, Diffusions; Bok, Su, Altschuler 2024, Thm C.3 in the limit of small steps",
+    "docs, Theory, 12.2 (Theorem 16); Bok, Su, Altschuler 2024, Thm C.3 in the limit of small steps",
 )
 
 

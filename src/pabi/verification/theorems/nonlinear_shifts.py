@@ -28,7 +28,7 @@ from pabi.verification.theorem import Payload, ProofCheck, Proven
 from pabi.verification.theorems.mechanisms import LAST_POINT
 
 _SOURCE = (
-    "Bok, Su, Altschuler 2024, Thm C.3, for any modulus (docs, Shifts imply GDP); "
+    "Bok, Su, Altschuler 2024, Thm C.3, for any modulus (docs, Theory, 3, Theorem 1); "
     "Bravo, Flores-Mella, Guzmán, Thm 3.4"
 )
 

@@ -21,7 +21,7 @@ from pabi.verification.subjects import Trials
 from pabi.verification.theorem import Finding, Payload, ProofCheck, Proven, named
 
 _METHOD = "private selection"
-_SOURCE = "docs, Private selection; Papernot, Steinke 2022, Definition 1"
+_SOURCE = "docs, Theory, 17 (Theorem 23); Papernot, Steinke 2022, Definition 1"
 _GREATEST_SHAPE = 1000.0
 
 

@@ -43,10 +43,10 @@ from pabi.verification.theorem import Payload, ProofCheck, Proven, named
 
 KEYS = ("run", "claim", "position", "plan", "reading")
 # With a record that is there or not.
-PRESENCE_SOURCE = "docs, Random batches (Poisson batches, zero_out)"
+PRESENCE_SOURCE = "docs, Theory, 10.4 (Theorem 13, Poisson batches, zero_out)"
 
-_ONE = "Bok, Su, Altschuler 2024, Thm 4.10, extended (docs, Random batches)"
-_TWO = "Bok, Su, Altschuler 2024, Thm C.13, sharpened (docs, Random batches)"
+_ONE = "Bok, Su, Altschuler 2024, Thm 4.10, extended (docs, Theory, 10.4, Theorem 13)"
+_TWO = "Bok, Su, Altschuler 2024, Thm C.13, sharpened (docs, Theory, 10.5, Theorem 14)"
 _MORE = 1 + arb(2) ** -40  # by so much a payment may exceed s, which is then raised to it
 _MOST_TILTS = 256
 
@@ -286,7 +286,7 @@ _RANDOM_BATCHES = {
 # The one-sided shift under random batches, with payments under moduli that need not be linear.
 
 
-_SOURCE = "Bok, Su, Altschuler 2024, Thm 4.10, for any modulus (docs, Random batches)"
+_SOURCE = "Bok, Su, Altschuler 2024, Thm 4.10, for any modulus (docs, Theory, 10.4, Theorem 13)"
 
 
 def _check_nonlinear_one_sided(run: DrawnRun, payload: Payload) -> Proven:

@@ -31,7 +31,7 @@ from pabi.verification.ordered_runs import OrderedRun, UseSteps
 from pabi.verification.schemes import KnownPositions, SecretEveryEpoch, SecretOnce
 from pabi.verification.subjects import of_runs
 from pabi.verification.theorem import Payload, ProofCheck, Proven, named
-from pabi.verification.theorems.shifted_interpolation import SOURCE
+from pabi.verification.theorems.shifted_interpolation import OPTIMAL
 
 
 def averaged(run: OrderedRun, payload: Payload) -> list[Part]:
@@ -54,7 +54,7 @@ def _every_pair(run: OrderedRun, cases: Sequence[Any], check: LinearCases) -> li
     return [(weight, check(case, uses)) for case, weight, uses in every_pair(run, cases)]
 
 
-_SOURCE = f"{SOURCE}, averaged over the record's position"
+_SOURCE = f"{OPTIMAL}, averaged over the record's position (docs, Theory, 6)"
 _SECRET_ORDER = {"secret order": of_cases("secret order", _SOURCE, averaged, "steps")}
 
 # Secret place: payments under linear slopes for every place of a record that no other record depends on.
@@ -91,7 +91,10 @@ _SECRET_PLACE = {
         ordered=ProofCheck(
             ("run", "claim", "position", "cases", "steps"),
             _ordered_secret_place,
-            named("secret place", f"{SOURCE}, by a label that stays secret (docs, Secret places)"),
+            named(
+                "secret place",
+                f"{OPTIMAL}, by a label that stays secret (docs, Theory, 6.1, Theorem 45)",
+            ),
         )
     )
 }
@@ -135,7 +138,7 @@ class _Latest(CaseCheck):
         return replay_case(case, self.steps._replace(s=demands), distance)
 
 
-_NAMED = f"{SOURCE}, averaged over the record's last two positions (docs, The worst record)"
+_NAMED = f"{OPTIMAL}, averaged over the record's last two positions (docs, Theory, 5 and 6)"
 _LATEST_USES = {"latest uses": of_cases("latest uses", _NAMED, _ordered_latest_uses)}
 
 # Epoch by epoch: a place that changes every epoch, whatever the steps do, at stated distances in between.
@@ -230,7 +233,7 @@ def _cost(paid: Any, owed: Any, *, before: Any, after: Any) -> Any:
 
 _SOURCE_EPOCH_BY_EPOCH = (
     "Bok, Su, Altschuler 2024, Thm C.3, with shifts within each epoch, averaged over the record's last "
-    "position (docs, Secret order)"
+    "position (docs, Theory, 6)"
 )
 _EPOCH_BY_EPOCH = {
     "epoch by epoch": of_cases("epoch by epoch", _SOURCE_EPOCH_BY_EPOCH, _ordered, "resting")

@@ -352,7 +352,7 @@ _GROUPS = {
         ordered=ProofCheck(
             ("run", "claim", "position", "plan", "reading"),
             _grouped,
-            named("secret groups", "docs, Theory, 6.3 (Theorem 56)"),
+            named("secret groups", "docs, Theory, 6.4 (Theorem 56)"),
         )
     )
 }

@@ -36,7 +36,8 @@ from pabi.verification.subjects import (
 from pabi.verification.theorem import Payload, ProofCheck, Proven
 from pabi.verification.theorems.mechanisms import LAST_POINT
 
-SOURCE = "Bok, Su, Altschuler 2024, Thm C.3, with optimal shifts"
+OPTIMAL = "Bok, Su, Altschuler 2024, Thm C.3, with optimal shifts"
+SOURCE = f"{OPTIMAL} (docs, Theory, 3, Theorem 1)"
 
 
 def _ordered(run: OrderedRun, payload: Payload) -> list[Part]:

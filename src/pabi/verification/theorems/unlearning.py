@@ -39,9 +39,12 @@ from pabi.verification.theorems.nonlinear_shifts import NonlinearCases, paid_off
 from pabi.verification.theorems.random_batches import proven_shift
 from pabi.verification.theorems.secret_order import averaged
 
-SHIFTS = "docs, Forgetting; Bok, Su, Altschuler 2024, Thm C.3, with optimal shifts"
-RANDOM = "docs, Forgetting; Bok, Su, Altschuler 2024, Thm 4.10, extended"
-COMPOSED = "docs, Forgetting; Dong, Roth, Su 2022, Cor. 3.3"
+SHIFTS = (
+    "docs, Theory, 21.1 (Theorem 33); Bok, Su, Altschuler 2024, Thm C.3, with optimal shifts (docs, "
+    "Theory, 3, Theorem 1)"
+)
+RANDOM = "docs, Theory, 21.1 (Theorem 33); Bok, Su, Altschuler 2024, Thm 4.10, extended"
+COMPOSED = "docs, Theory, 21.1 (Theorem 33); Dong, Roth, Su 2022, Cor. 3.3"
 KEYS = ("run", "claim", "position", "cases", "steps", "demands")
 _BENT_KEYS = _COMPOSED_KEYS = ("run", "claim", "position", "cases", "demands")
 _DRAWN_KEYS = (*_BENT_KEYS, "cap")

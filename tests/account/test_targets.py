@@ -1,0 +1,142 @@
+"""Targets in other terms than ε: what they mean on Gaussians, and that what is proven meets them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from statistics import NormalDist
+
+import pytest
+
+import pabi
+from pabi.tradeoff import Gaussian
+from support.every_case import every
+
+DELTA = 1e-5
+NORMAL = NormalDist()
+FULL = pabi.NoisySGD(
+    pabi.Loss.convex(smoothness=1.0, gradient_bound=1.0),
+    n=1_000,
+    batches=pabi.FullBatch(),
+    steps=1,
+    step_size=0.5,
+    adjacency="zero_out",
+)
+
+
+def advantage_of(mu):
+    """Dong, Roth, Su 2022: the total variation distance of N(0, 1) and N(μ, 1) is 2Φ(μ/2) − 1."""
+    return 2.0 * NORMAL.cdf(0.5 * mu) - 1.0
+
+
+def power_of(mu, fpr):
+    """That of the Neyman–Pearson test of N(0, 1) against N(μ, 1)."""
+    return NORMAL.cdf(NORMAL.inv_cdf(fpr) + mu)
+
+
+@every("mu", [0.1, 1.0, 3.0])
+def test_one_step_on_all_records_is_gaussian(mu):
+    """One of n contributions of norm 1 becomes 0: μ is 1 over the multiplier, exactly."""
+    targets = [{"mu": mu}, {"advantage": advantage_of(mu)}]
+    targets += [{"tpr": power_of(mu, fpr), "fpr": fpr} for fpr in (1e-4, 0.3)]
+    for target in targets:
+        met = pabi.calibrate(FULL, parameter="noise_multiplier", **target)
+        assert met.noise_multiplier == pytest.approx(1.0 / mu, rel=1e-8), target
+
+
+@every("batches", [pabi.Cyclic(100), pabi.ShuffleOnce(100), pabi.Reshuffle(100), pabi.Poisson(100)])
+def test_what_is_proven_meets_the_target_narrowly(batches):
+    run = replace(FULL, batches=batches, steps=None, epochs=2)
+    for target in ({"advantage": 0.1}, {"tpr": 0.1, "fpr": 0.01}, {"mu": 0.5}):
+        goal = pabi.Target(**target)
+        met = pabi.calibrate(run, **target)
+        assert goal.cost(met.guarantee(DELTA)) <= goal.most
+        # Composed numerically, what is met is the target to about a hundredth.
+        less = 0.97 if batches == pabi.Poisson(100) else 1.0 - 1e-8
+        beyond = replace(met, noise_std=met.noise_std * less)
+        assert goal.cost(beyond.guarantee(DELTA)) > goal.most
+
+
+@every("name", ["mu", "advantage", "tpr"])
+def test_more_is_allowed_with_less_noise(name):
+    at = {"fpr": 0.05} if name == "tpr" else {}
+    stds = [pabi.calibrate(FULL, **{name: most}, **at).noise_std for most in (0.06, 0.1, 0.3, 0.9)]
+    assert stds == sorted(stds, reverse=True)
+
+
+@every("name", ["advantage", "tpr"])
+def test_other_parameters(name):
+    run = replace(FULL, batches=pabi.ShuffleOnce(100), steps=None, epochs=1, noise_std=0.02)
+    target = {name: 0.5} | ({"fpr": 0.05} if name == "tpr" else {})
+    goal, met = pabi.Target(**target), pabi.calibrate(run, parameter="epochs", **target)
+    assert met.epochs > 1
+    assert goal.cost(met.guarantee(DELTA)) <= goal.most
+    longer = replace(met, epochs=met.epochs + 1)
+    assert goal.cost(longer.guarantee(DELTA)) > goal.most
+
+
+def test_what_is_spent_besides_counts():
+    """Half of μ² is spent, so that one step may have the other half."""
+    first = pabi.Guarantee.from_tradeoff(
+        Gaussian(0.5**0.5), adjacency="zero_out", method="another", source="its makers"
+    )
+    met = pabi.calibrate(
+        FULL, advantage=advantage_of(1.0), parameter="noise_multiplier", besides=[first]
+    )
+    assert met.noise_multiplier == pytest.approx(2.0**0.5, rel=1e-8)
+    both = pabi.compose(first, met.guarantee(DELTA))
+    assert both.advantage <= advantage_of(1.0)
+    with pytest.raises(pabi.TargetUnreachable, match=r"besides alone cost mu = 0\.70"):
+        pabi.calibrate(FULL, mu=0.7, besides=[first])
+
+
+def test_what_is_never_reached_is_named():
+    run = replace(FULL, noise_std=1e-5)
+    with pytest.raises(pabi.TargetUnreachable, match="the best reachable is advantage = ") as no:
+        pabi.calibrate(run, advantage=0.01, parameter="steps")
+    assert no.value.best == run.guarantee(DELTA).advantage
+    # No Gaussian is known below what is proven of one epoch of balls in bins.
+    bins = replace(FULL, batches=pabi.BallsInBins(100), steps=None, epochs=1)
+    with pytest.raises(pabi.TargetUnreachable, match="no finite mu is known"):
+        pabi.calibrate(bins, mu=1.0)
+
+
+@every(
+    ("target", "field", "said"),
+    [
+        ({}, "target", "exactly one of .* got none"),
+        ({"epsilon": 1.0, "delta": DELTA, "mu": 1.0}, "target", "got epsilon and mu"),
+        ({"mu": 1.0, "advantage": 0.1, "tpr": 0.5}, "target", "got mu and advantage and tpr"),
+        ({"fpr": 0.1}, "target", "got none"),
+        ({"delta": DELTA}, "target", "got none"),
+        ({"epsilon": 1.0}, "delta", "missing"),
+        ({"tpr": 0.1}, "fpr", "missing"),
+        ({"mu": 1.0, "fpr": 0.1}, "fpr", "expected none with mu"),
+        ({"tpr": 0.1, "fpr": 0.1}, "tpr", "guessing reaches"),
+        ({"tpr": 1.0, "fpr": 0.1}, "tpr", "< 1"),
+        ({"tpr": 0.1, "fpr": 0.0}, "fpr", "> 0"),
+        ({"advantage": 1.0}, "advantage", "< 1"),
+        ({"advantage": 0.0}, "advantage", "> 0"),
+        ({"mu": -1.0}, "mu", "> 0"),
+        ({"mu": float("inf")}, "mu", "finite"),
+    ],
+)
+def test_other_targets_are_refused_in_one_line(target, field, said):
+    for ask in (pabi.Target, lambda **given: pabi.calibrate(FULL, **given)):
+        with pytest.raises(pabi.InvalidInput, match=said) as caught:
+            ask(**target)
+        assert caught.value.field == field
+        assert "\n" not in str(caught.value)
+
+
+def test_estimators_meet_a_target():
+    size = (2_000, 5)
+    for goal in (
+        pabi.Target(mu=0.3),
+        pabi.Target(advantage=0.1),
+        pabi.Target(tpr=0.05, fpr=0.01),
+    ):
+        planned = pabi.learn.PrivateLogisticRegression(goal, DELTA, classes=[0, 1]).plan(*size)
+        assert 0.99 * goal.most <= goal.cost(planned.guarantee) <= goal.most
+    for wrong in (pabi.Target(epsilon=1.0, delta=DELTA), pabi.Target(mu=1.0, delta=DELTA)):
+        with pytest.raises(pabi.InvalidInput, match="or a Target without"):
+            pabi.learn.PrivateLinearRegression(wrong, DELTA).plan(*size)

@@ -45,7 +45,9 @@ from pabi.tradeoff import Gaussian
 from pabi.tradeoff.guarantee import Guarantee
 
 NAME = "payments in advance"
-SOURCE = "docs, Theory, 4.5 (Theorem 57)"
+SOURCE = (
+    "Bok, Su, Altschuler 2024, Thm C.3, with payments in advance (docs, Theory, 4.5, Theorem 57)"
+)
 
 _AHEAD = 400  # steps before the last use from which on it is paid for in advance
 _LEFT = (0, 1, 3, 10, 30, 10**9)  # uses before that with which nothing is done until then
@@ -70,10 +72,10 @@ def apply(
     view = OrderedView(run, FAILING * (delta or DEFAULT_DELTA))
     match order:
         case KnownUses() if position is not None:
-            (found,) = _records(view, [check_position(run, position)], 1)
-            solved: list[tuple[Record, Case | None]] = [(found, None)]
+            (one,) = _records(view, [check_position(run, position)], 1)
+            solved: list[tuple[Record, Case | None]] = [(one, None)]
         case KnownUses():
-            solved = [*_known(view)]
+            solved = [*_in_known_order(view)]
         case SecretOrder():
             _require_one_place(order)
             most = _most(view)
@@ -89,7 +91,7 @@ def apply(
             )
         case _:
             assert_never(order)
-    curve = Gaussian(max(found.mu for found, _ in solved))
+    curve = Gaussian(max(one.mu for one, _ in solved))
     return promised(RunProof(NAME, run, curve, solved, position), SOURCE, besides=(ONE_SIDE,))
 
 
@@ -113,7 +115,7 @@ def _require_one_place(order: SecretOrder) -> None:
         raise NotApplicable("a record's place changes every epoch: see secret order")
 
 
-def _known(view: OrderedView) -> list[tuple[Record, Case]]:
+def _in_known_order(view: OrderedView) -> list[tuple[Record, Case]]:
     """What is proven of a record in each batch of a known order, the last ones in advance and the others, as
     one range that stands at its end, afterwards."""
     period, rest = view.period, view.run.data_steps % view.period
@@ -122,8 +124,8 @@ def _known(view: OrderedView) -> list[tuple[Record, Case]]:
     ranges += [(i, i) for i in range(others, period)]
     records = _records(view, [(rest + last) % period for _, last in ranges], period - others)
     return [
-        (found, Case(found.uses, Fraction(1), (where,)))
-        for found, where in zip(records, ranges, strict=True)
+        (one, Case(one.uses, Fraction(1), (where,)))
+        for one, where in zip(records, ranges, strict=True)
     ]
 
 
@@ -147,8 +149,8 @@ def _records(view: OrderedView, positions: Sequence[int], most: int) -> list[Rec
     if late:
         plan = _best_plan(view, several[late[-1]])
         better = _solved(view, [several[i] for i in late], [plan] * len(late))
-        for i, found in zip(late, better, strict=True):
-            records[i] = min(records[i], found or records[i], key=lambda one: one.mu)
+        for i, other in zip(late, better, strict=True):
+            records[i] = min(records[i], other or records[i], key=lambda one: one.mu)
     return records
 
 
@@ -195,7 +197,7 @@ def _best_plan(view: OrderedView, uses: Uses) -> _Plan:
     every = [_Plan(reach, left) for reach in reaches for left in _LEFT]
     plans = list({_Window.of(view, uses, plan): plan for plan in every}.values())
     proven = _solved(view, [uses] * len(plans), plans)
-    mus = [math.inf if found is None else found.mu for found in proven]
+    mus = [math.inf if one is None else one.mu for one in proven]
     return plans[mus.index(min(mus))]
 
 
@@ -214,9 +216,9 @@ def _solved(
                 chains.append(chain)
     best: dict[int, Record] = {}
     for (i, window), between in zip(tried, solve(chains) if chains else [], strict=True):
-        found = _joined(view, several[i], window, between)
-        if i not in best or found.mu < best[i].mu:
-            best[i] = found
+        one = _joined(view, several[i], window, between)
+        if i not in best or one.mu < best[i].mu:
+            best[i] = one
     return [best.get(i) for i in range(len(several))]
 
 
@@ -256,9 +258,9 @@ def _apart(view: OrderedView, uses: Uses, window: _Window) -> float:
     return one * total * full ** (rest - ends) * closing**ends * sure
 
 
-def _shifts(found: Record) -> Shifts:
-    assert found.shifts is not None  # of a record that is used
-    return found.shifts
+def _shifts(one: Record) -> Shifts:
+    assert one.shifts is not None  # of a record that is used
+    return one.shifts
 
 
 @dataclass(frozen=True)
@@ -312,14 +314,15 @@ def _pulled(view: OrderedView, uses: Uses, window: _Window) -> PulledSteps:
     used = uses.steps(view.period)
     s[~np.isin(k, used)] = 0.0
     centre, radius = _ball(run)
-    known = k >= used[-ahead]
+    sided = k >= used[-ahead]
     curvature = run.loss.effective_curvature(run.clip_norm, run.clipping)
     assert curvature is not None  # of a loss of linear predictors that is clipped as it may be
     pull = eta * (run.loss.l2 + part * curvature[1])
     low = (1.0 - pull) - _SLOPE * (1.0 + pull)
     high = (1.0 - eta * run.loss.l2) + _SLOPE * (1.0 + pull)
-    q, u = s * np.where(known, centre, 0.0), s * np.where(known, radius, 1.0)
-    return PulledSteps(low, high, q, u, sigma, _apart(view, uses, window))
+    q, u = s * np.where(sided, centre, 0.0), s * np.where(sided, radius, 1.0)
+    start = _apart(view, uses, window)
+    return PulledSteps(low=low, high=high, q=q, u=u, sigma=sigma, start=start)
 
 
 def _ball(run: NoisySGD) -> tuple[float, float]:

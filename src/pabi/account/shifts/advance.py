@@ -57,8 +57,8 @@ def solve(chains: list[PulledSteps]) -> list[Between]:
     lengths = [chain.q.size for chain in chains]
     ends = np.cumsum(lengths)
     n, z = _Programme(chains).solved()
-    found = zip(np.split(n, ends[:-1]), np.split(z, ends[:-1]), chains, strict=True)
-    return [costing(own_n[:-1], own_z[:-1], steps) for own_n, own_z, steps in found]
+    parts = zip(np.split(n, ends[:-1]), np.split(z, ends[:-1]), chains, strict=True)
+    return [costing(own_n[:-1], own_z[:-1], steps) for own_n, own_z, steps in parts]
 
 
 def costing(n: Array, z: Array, steps: PulledSteps) -> Between:
@@ -113,7 +113,8 @@ class _Programme:
             missed = self._a(x) - self.b
             if gap <= _CLOSE * max(cost, 1e-30) and np.abs(missed).max() <= _FEASIBLE:
                 break
-            system = _System(self, x, slack, missed, self._q(x) - self._at(y) - slack)
+            residual = self._q(x) - self._at(y) - slack
+            system = _System(self, x, slack, missed=missed, residual=residual)
             x_step, y_step, s_step = system.step(-x * slack)
             reach = _reach(x, x_step, free), _reach(slack, s_step, free)
             after = (x + reach[0] * x_step) * (slack + reach[1] * s_step) * free
@@ -149,7 +150,7 @@ class _System:
     equations of a step have unknowns of this step and the one before."""
 
     def __init__(
-        self, of: _Programme, x: Array, slack: Array, missed: Array, residual: Array
+        self, of: _Programme, x: Array, slack: Array, *, missed: Array, residual: Array
     ) -> None:
         self.of, self.slack, self.missed = of, slack, missed
         self.residual = residual * of.free

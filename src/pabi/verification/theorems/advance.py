@@ -52,7 +52,9 @@ _CHAIN, _BESIDE = (
     32,
 )  # additions in a chain of a computed sum, and more than what comes besides
 
-SOURCE = "docs, Theory, 4.5 (Theorem 57)"
+SOURCE = (
+    "Bok, Su, Altschuler 2024, Thm C.3, with payments in advance (docs, Theory, 4.5, Theorem 57)"
+)
 
 
 def _ordered(run: OrderedRun, payload: Payload) -> list[Part]:

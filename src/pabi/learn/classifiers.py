@@ -201,8 +201,8 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         -------
         array
             (m,) for two classes, else (m, K). For rows within the bounds it is
-            `X @ coef_.T + intercept_`, but for `PrivateLinearSVC` and `PrivateRidgeClassifier`, where rows are
-            mapped: it is then times `preconditioner_.scales`, a positive number for each row.
+            `X @ coef_.T + intercept_`. Of `PrivateLinearSVC` and `PrivateRidgeClassifier`, where rows are
+            mapped, it is that times `preconditioner_.scales`, a positive number for each row.
 
         Raises
         ------
@@ -353,7 +353,7 @@ class PrivateLogisticRegression(_LinearClassifier):
         return (BallSoftmax() if in_ball else Softmax()).mean(scores, most)
 
     def _set_coefficients(self, theta: Array) -> None:
-        """Those of the linear logit nearest to that of the clipped loss, over rows as far as they are known."""
+        """Those of the linear logit nearest to that of the clipped loss, as far as rows are known."""
         seen = theta if self.preconditioner_ is None else self.preconditioner_.applied(theta)
         self.link_ = self._link(seen)
         super()._set_coefficients(theta * self.link_[0])

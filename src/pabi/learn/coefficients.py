@@ -30,7 +30,7 @@ _UNDAMPED = 1e-12  # of a square in one step
 
 
 class RowLaw(NamedTuple):
-    """What is known of rows as a linear model sees them: their mean (w,) and second moments (w, w) or (w,)."""
+    """What is known of rows as a linear model sees them: mean (w,), second moments (w, w) or (w,)."""
 
     mean: Array
     second: Array
@@ -75,8 +75,8 @@ class RowLaw(NamedTuple):
 def nearest_logits(points: Array, shares: Array, *, shifted: bool) -> tuple[float, Array]:
     """(a, b), for which the softmax of a·z + b is nearest to `shares` in the mean over points z.
 
-    Nearest is of the least cross entropy. a > 0, and b sums to 0; it is 0 unless `shifted`. `points`, `shares`:
-    (m, K).
+    Nearest is of the least cross entropy. a > 0, and b sums to 0; it is 0 unless `shifted`. `points` and
+    `shares` are (m, K).
     """
     from scipy.optimize import minimize
     from scipy.special import log_softmax, softmax
@@ -293,11 +293,12 @@ class CoefficientTable:
         ]
         hidden = sum(row["within_noise"] for row in self.rows)
         lines.append(
-            f"Intervals of {plain(100.0 * self.level)} %, of the noise alone: that the records are a sample is "
-            "not in them."
+            f"Intervals of {plain(100.0 * self.level)} %, of the noise alone: that the records are a "
+            "sample is not in them."
         )
         if hidden:
             lines.append(
-                f"{hidden} of {len(self.rows)} coefficients are within the noise: even their signs say nothing."
+                f"{hidden} of {len(self.rows)} coefficients are within the noise: even their signs say "
+                "nothing."
             )
         return "\n".join(lines)

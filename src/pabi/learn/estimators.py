@@ -414,14 +414,14 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
     def summary(self, level: float = 0.95) -> CoefficientTable:
         """The coefficients in the units of the columns, with intervals of the noise.
 
-        Standard deviations follow from the description of the run and from what it releases, so that the table
-        costs nothing. They are those of the training's noise, the map of preconditioning being what it is:
-        v ← (1 − ηh)²·v + (ης)² along each direction, with the curvature h from the released second moments. That is
-        exact for squares of residuals within their bound; for other losses h is that at the end. Where residuals
-        are clipped, less is damped and there is more noise. Without preconditioning, with weights, and for
-        `PrivateLinearSVC` and `PrivateRidgeClassifier` h counts as 0, which is the most that noise can do.
-        Not in them are: that the records are a sample, the order of batches, the noise in the second moments
-        (`moments_` says how much) and what a short training is away from the optimum.
+        Standard deviations are those of the training's noise. They follow from the description of the run
+        and from what it releases, so that the table costs nothing. Along each direction
+        v ← (1 − ηh)²·v + (ης)² at every step, with the curvature h from the released second moments; where
+        losses are not squares it is that at the end. Without preconditioning, with weights, and for
+        `PrivateLinearSVC` and `PrivateRidgeClassifier`, h counts as 0, which is the most that noise can do.
+        Where residuals are clipped less is damped, and the noise may be larger, up to that. Not in the table
+        are: that the records are a sample, the order of batches, what noise in the second moments does to
+        the map (`moments_` says how large it is), and how far a short training is from the optimum.
 
         Parameters
         ----------

@@ -496,7 +496,7 @@ epochs, batches, step_size, cooldown_epochs : number, of `batches` a `Batches`, 
     sizes of regressors then fall to 0 in a straight line.
 clip_norm : float, > 0, None or "auto"
     C: bounds the norm of each record's gradient. None: only by the loss's own bound. "auto" is half the norm
-    of rows as the model sees them for `PrivateLogisticRegression`, and None for the other estimators.
+    of the usual row as the model sees it for `PrivateLogisticRegression`, and None for the other estimators.
 clipping : str
     How. "residual": the loss is clipped convexly, by the record's residual, which leaves every proof for
     convex losses as it is. "ball": the same, but for softmax models by the norm of all K residuals: better at
@@ -594,9 +594,9 @@ classes_ : (K,) array
     "$COEFFICIENTS_OF_LOGITS": """\
 coef_ : (1, d) or (K, d) array
     The weights, in the units of X: one row for two classes, K rows for K > 2 classes. With them
-    `predict_proba` is expit, or the softmax, of X @ coef_.T + intercept_, for every row that is no longer than
-    `feature_norm` and within `feature_ranges`; others count as cut to them. With `feature_ranges` and without
-    `feature_norm` no row is too long.
+    `predict_proba` is expit, or the softmax, of X @ coef_.T + intercept_, for every row that is no longer
+    than `feature_norm` and within `feature_ranges`; others count as cut to them. With `feature_ranges` and
+    without `feature_norm` no row is too long.
 intercept_ : (1,) or (K,) array
     The constant of each row of `coef_`.
 coef_std_, intercept_std_ : arrays of their shapes
@@ -625,8 +625,8 @@ run_ : NoisySGD
 moments_ : NoisySecondMoments or None
     The release before it, for preconditioning.
 preconditioner_ : RowMap or None
-    The map that followed from it. `coef_` and `intercept_` are weights of rows that are not mapped. Where it is
-    `equal` predictors are their values times `preconditioner_.scales`, a positive number for each row.
+    The map that followed from it. `coef_` and `intercept_` are weights of rows that are not mapped. Where it
+    is `equal`, predictors are their values times `preconditioner_.scales`, a positive number for each row.
 n_iter_ : int
     Steps.
 n_features_in_ : int

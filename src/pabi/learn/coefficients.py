@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from pabi.describe.runs import NoisySGD
+from pabi.describe.scalar_losses import LinearLoss
 from pabi.describe.statistics import NoisySecondMoments
-from pabi.describe.vector_losses import LinearLoss
 from pabi.execute.large_records import RowMap
 from pabi.learn.plans import floor_of
 from pabi.numbers.rounding import Array
@@ -26,7 +26,6 @@ _PULL = 1e-6  # towards the identity, where predictors tell nothing
 _STEP = 1e-4  # of difference quotients
 _LEAST_SCALE = 1e-3
 _NO_SPREAD = 1e-12
-_UNDAMPED = 1e-12  # of a square in one step
 
 
 class RowLaw(NamedTuple):
@@ -148,10 +147,11 @@ def noise_variances(run: NoisySGD, curvatures: Array) -> Array:
     for start, count in zip(first, np.diff([*first, run.steps]), strict=True):
         kept = 1.0 - steps[start] * (curvatures * with_data[start] + run.loss.l2)
         less = np.maximum(1.0 - kept**2, 0.0)
-        left = (1.0 - less) ** count
-        damped = less > _UNDAMPED
-        summed = np.where(damped, (1.0 - left) / np.where(damped, less, 1.0), float(count))
-        variances = left * variances + (steps[start] * noise[start]) ** 2 * summed
+        with np.errstate(divide="ignore"):  # where one step takes all away
+            logarithms = count * np.log1p(-np.minimum(less, 1.0))
+        damped = less > 0.0
+        summed = np.where(damped, -np.expm1(logarithms) / np.where(damped, less, 1.0), float(count))
+        variances = np.exp(logarithms) * variances + (steps[start] * noise[start]) ** 2 * summed
     return variances
 
 
@@ -267,30 +267,17 @@ class CoefficientTable:
         return {"level": self.level, "rows": [dict(row) for row in self.rows]}
 
     def __str__(self) -> str:
-        named = [
-            (row["column"] if row["output"] is None else f"{row['output']}: {row['column']}", row)
-            for row in self.rows
-        ]
-        cells = [("", "coefficient", "std", "low", "high", "")]
-        cells += [
-            (
-                name,
-                *(plain(row[key]) for key in ("coefficient", "std", "low", "high")),
-                "within the noise" if row["within_noise"] else "",
-            )
-            for name, row in named
-        ]
+        numbers = ("coefficient", "std", "low", "high")
+        cells = [["", *numbers, ""]]
+        for row in self.rows:
+            of = "" if row["output"] is None else f"{row['output']}: "
+            mark = "within the noise" if row["within_noise"] else ""
+            cells.append([f"{of}{row['column']}", *(plain(row[key]) for key in numbers), mark])
         widths = [max(len(line[i]) for line in cells) for i in range(5)]
-        lines = [
-            "  ".join(
-                [
-                    line[0].ljust(widths[0]),
-                    *(line[i].rjust(widths[i]) for i in range(1, 5)),
-                    line[5],
-                ]
-            ).rstrip()
-            for line in cells
-        ]
+        lines = []
+        for name, *line, mark in cells:
+            aligned = (cell.rjust(width) for cell, width in zip(line, widths[1:], strict=True))
+            lines.append("  ".join([name.ljust(widths[0]), *aligned, mark]).rstrip())
         hidden = sum(row["within_noise"] for row in self.rows)
         lines.append(
             f"Intervals of {plain(100.0 * self.level)} %, of the noise alone: that the records are a "

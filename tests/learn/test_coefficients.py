@@ -19,7 +19,7 @@ from sklearn.preprocessing import OneHotEncoder
 
 import pabi
 from pabi import learn
-from pabi.learn.coefficients import CoefficientTable, nearest_logits, noise_variances
+from pabi.learn.coefficients import nearest_logits, noise_variances, table_of
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
 from support.estimators import REGRESSORS
 from support.every_case import every
@@ -284,9 +284,8 @@ def test_deviations_follow_from_what_is_released():
 
 
 def test_a_summary_says_which_coefficients_are_noise():
-    summary = CoefficientTable.of(
-        0.95, [None], ["age", "intercept"], np.array([[2.0, 0.5]]), np.array([[0.5, 0.3]])
-    )
+    values, stds = np.array([[2.0, 0.5]]), np.array([[0.5, 0.3]])
+    summary = table_of(0.95, [None], ["age", "intercept"], values=values, stds=stds)
     age, intercept = summary.rows
     assert (age["within_noise"], intercept["within_noise"]) == (False, True)
     assert (age["low"], age["high"]) == pytest.approx((2.0 - 0.979982, 2.0 + 0.979982), abs=1e-5)

@@ -94,8 +94,8 @@ def nearest_logits(points: Array, shares: Array, *, shifted: bool) -> tuple[floa
     free = (None, None) if shifted else (0.0, 0.0)
     bounds = [(_LEAST_SCALE, None)] + [free] * classes
     options = {"ftol": 1e-14, "gtol": 1e-9, "maxiter": 500}
-    found = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
-    return float(found.x[0]), found.x[1:] - np.mean(found.x[1:])
+    best = minimize(objective, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    return float(best.x[0]), best.x[1:] - np.mean(best.x[1:])
 
 
 def mean_curvature(loss: LinearLoss, points: Array, shares: Array, most: float | None) -> Array:
@@ -107,14 +107,14 @@ def mean_curvature(loss: LinearLoss, points: Array, shares: Array, most: float |
     points, shares = points[few], shares[few]
     bound = None if most is None else np.full(len(points), most)
     outputs = points.shape[1]
-    found = np.zeros((outputs, outputs))
+    total = np.zeros((outputs, outputs))
     for label in range(shares.shape[1]):
         gradient = _gradient_at(loss, label, bound)
         for k in range(outputs):
             step = _STEP * np.eye(outputs)[k]
             quotient = (gradient(points + step) - gradient(points - step)) / (2.0 * _STEP)
-            found[k] += np.mean(shares[:, label, None] * quotient, axis=0)
-    return (found + found.T) / 2.0
+            total[k] += np.mean(shares[:, label, None] * quotient, axis=0)
+    return (total + total.T) / 2.0
 
 
 def _gradient_at(loss: LinearLoss, label: int, bound: Array | None) -> Callable[[Array], Array]:
@@ -145,8 +145,8 @@ def noise_variances(run: NoisySGD, curvatures: Array) -> Array:
     changed = (np.diff(steps) != 0.0) | (np.diff(noise) != 0.0) | (np.diff(with_data) != 0)
     first = np.concatenate([[0], np.flatnonzero(changed) + 1])
     for start, count in zip(first, np.diff([*first, run.steps]), strict=True):
-        kept = 1.0 - steps[start] * (curvatures * with_data[start] + run.loss.l2)
-        less = np.maximum(1.0 - kept**2, 0.0)
+        factor = 1.0 - steps[start] * (curvatures * with_data[start] + run.loss.l2)
+        less = np.maximum(1.0 - factor**2, 0.0)
         with np.errstate(divide="ignore"):  # where one step takes all away
             logarithms = count * np.log1p(-np.minimum(less, 1.0))
         damped = less > 0.0
@@ -224,34 +224,6 @@ class CoefficientTable:
     level: float
     rows: tuple[dict[str, Any], ...]
 
-    @classmethod
-    def of(
-        cls,
-        level: float,
-        outputs: Sequence[Any],
-        columns: Sequence[str],
-        values: Array,
-        stds: Array,
-    ) -> CoefficientTable:
-        """The table of (K, columns) values and as many standard deviations."""
-        width = NormalDist().inv_cdf((1.0 + level) / 2.0)
-        rows = []
-        for k, output in enumerate(outputs):
-            for column, value, std in zip(columns, values[k], stds[k], strict=True):
-                ends = float(value - width * std), float(value + width * std)
-                rows.append(
-                    {
-                        "output": output,
-                        "column": column,
-                        "coefficient": float(value),
-                        "std": float(std),
-                        "low": ends[0],
-                        "high": ends[1],
-                        "within_noise": ends[0] <= 0.0 <= ends[1],
-                    }
-                )
-        return cls(level, tuple(rows))
-
     def to_dict(self) -> dict[str, Any]:
         """The same as numbers, texts, lists and mappings, for JSON or a data frame.
 
@@ -289,3 +261,18 @@ class CoefficientTable:
                 "nothing."
             )
         return "\n".join(lines)
+
+
+def table_of(
+    level: float, outputs: Sequence[Any], columns: Sequence[str], *, values: Array, stds: Array
+) -> CoefficientTable:
+    """The table of (K, columns) values and as many standard deviations."""
+    width = NormalDist().inv_cdf((1.0 + level) / 2.0)
+    rows = []
+    for k, output in enumerate(outputs):
+        for column, value, std in zip(columns, values[k], stds[k], strict=True):
+            low, high = float(value - width * std), float(value + width * std)
+            row = {"output": output, "column": column, "coefficient": float(value)}
+            row |= {"std": float(std), "low": low, "high": high}
+            rows.append(row | {"within_noise": low <= 0.0 <= high})
+    return CoefficientTable(level, tuple(rows))

@@ -24,7 +24,7 @@ from pabi.execute.large_tables import in_memory
 from pabi.execute.sources import Parts
 from pabi.execute.tables import checked
 from pabi.learn import plans
-from pabi.learn.coefficients import CoefficientTable, Fold, RowLaw
+from pabi.learn.coefficients import CoefficientTable, Fold, RowLaw, table_of
 from pabi.learn.forgetting import (
     ForgettingModel,
     Keeping,
@@ -453,9 +453,8 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
         if self.fit_intercept or self.feature_ranges is not None:
             columns.append("intercept")
         values, spread = values[:, : len(columns)], spread[:, : len(columns)]
-        return CoefficientTable.of(
-            level, self._names_of_outputs(len(values)), columns, values, spread
-        )
+        outputs = self._names_of_outputs(len(values))
+        return table_of(level, outputs, columns, values=values, stds=spread)
 
     def _names_of_outputs(self, outputs: int) -> list[Any]:
         """What each row of `coef_` is of, None where there is one."""

@@ -418,7 +418,8 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
         and from what it releases, so that the table costs nothing. Along each direction
         v ← (1 − ηh)²·v + (ης)² at every step, with the curvature h from the released second moments; where
         losses are not squares it is that at the end. Without preconditioning, with weights, and for
-        `PrivateLinearSVC` and `PrivateRidgeClassifier`, h counts as 0, which is the most that noise can do.
+        `PrivateLinearSVC` and `PrivateRidgeClassifier`, h counts as 0, which is the most that noise can do
+        where no step expands (with clipping="norm" some may, where there are several classes).
         Where residuals are clipped less is damped, and the noise may be larger, up to that. Not in the table
         are: that the records are a sample, the order of batches, what noise in the second moments does to
         the map (`moments_` says how large it is), and how far a short training is from the optimum.

@@ -3,7 +3,7 @@
 The worst pair under `zero_out`: a record of full length against a row of zeros, among others whose gradients
 cancel while residuals are clipped. Given the map, the record adds the same gradient at every step, so that
 the released moments and the last weights are Gaussians that it moves by a known distance. The attacker sees
-`preconditioner_` and `coef_` alone.
+`preconditioner_`, `coef_` and `link_` alone.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def evidence(model):
     sums = mean * moments.n * RADIUS**2 - CROWD.T @ CROWD
     of_moments = sums[0, 0] / moments.moment_noise_std
     direction = P @ ONE / np.linalg.norm(P @ ONE)
-    theta = np.linalg.solve(P, model.coef_[0]) * row_map.unit / row_map.norm
+    theta = np.linalg.solve(P, model.coef_[0] / model.link_[0]) * row_map.unit / row_map.norm
     of_weights = theta @ direction / (STEP_SIZE * run.noise_std * math.sqrt(STEPS))
     return of_moments, of_weights
 

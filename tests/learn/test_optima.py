@@ -11,6 +11,7 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit, log_softmax
 
 from pabi.describe.batches import FullBatch
+from pabi.describe.scalar_losses import Logistic
 from pabi.describe.vector_losses import OneVsRest
 from pabi.execute.records import Records
 from pabi.execute.sources import Parts
@@ -197,34 +198,28 @@ def test_clipped_training_ends_at_the_clipped_optimum(share):
     theta = minimiser(loss, X, y)
     model = converged(PrivateLogisticRegression, 1.5, clip_norm=share * bound).fit(X, y)
     assert (model.run_.clip_norm is not None) == (share < 1.0)
-    found = np.array([*model.coef_[0], *model.intercept_])
+    scale, shift = (
+        model.link_
+    )  # coefficients are those of the linear logit nearest to the clipped one
+    assert (scale[0] == 1.0) == (share >= 1.0)
+    found = np.array([*model.coef_[0], *(model.intercept_ - shift)]) / scale
     assert np.linalg.norm(found - theta[:, 0]) < tolerance(1.5)
 
 
-@every("share", [0.2, 0.35, 0.6, 0.9])
-def test_clipped_probabilities_invert_the_clipped_optimum(share):
+@every("c", [0.2, 0.35, 0.6, 0.9])
+@every("p", [0.02, 0.2, 0.45, 0.55, 0.9])
+def test_clipped_probabilities_invert_the_clipped_optimum(c, p):
     """Where labels are 1 with probability p, the z that minimises the expected clipped loss is the one
-    whose `predict_proba` is p: the link, derived by minimising rather than by differentiating."""
-    X, y = problem(PrivateLogisticRegression)
-    model = PrivateLogisticRegression(**QUICK, noise_std=0.5, clip_norm=share * math.sqrt(2.0)).fit(
-        X, y
-    )
-    # A model whose predictor is 1000·x₀, so that z is anything while rows stay short.
-    model.coef_, model.intercept_ = np.array([[1e3, 0.0, 0.0]]), np.array([0.0])
-    for p in (0.02, 0.2, 0.45, 0.55, 0.9):
-        c = model.run_.clip_norm  # ‖(x, 1)‖ is 1 to 10⁻⁴ here
-        loss = clipped_loss(min(c, 1.0))
-        z = minimize_scalar(
-            lambda z, p=p, loss=loss: p * loss(z) + (1 - p) * loss(-z),
-            bounds=(-20, 20),
-            method="bounded",
-            options={"xatol": 1e-9},
-        ).x
-        got = model.predict_proba([[z / 1e3, 0.0, 0.0]])[0]
-        # The minimum of a function known to 2⁻⁵³ is found to about 2⁻²⁶·√(curvature), a few 10⁻⁷ here, and
-        # the row's norm, √(1 + 10⁻⁶z²) with |z| < 5, moves c by a relative 10⁻⁵.
-        assert got[1] == pytest.approx(p, abs=1e-4)
-        assert got.sum() == pytest.approx(1.0, rel=1e-15)
+    whose mean is p: the link, derived by minimising rather than by differentiating."""
+    loss = clipped_loss(c)
+    z = minimize_scalar(
+        lambda z: p * loss(z) + (1 - p) * loss(-z),
+        bounds=(-20, 20),
+        method="bounded",
+        options={"xatol": 1e-9},
+    ).x
+    # The minimum of a function known to 2⁻⁵³ is found to about 2⁻²⁶·√(curvature), a few 10⁻⁷ here.
+    assert Logistic().mean(np.array([z]), np.array([c]))[0] == pytest.approx(p, abs=1e-5)
 
 
 def test_probabilities_without_clipping_are_the_logistic_model():
@@ -338,7 +333,11 @@ def test_at_the_probabilities_the_expected_gradient_vanishes(kind, classes, clip
     for row, score in zip(rows, scores, strict=True):
         theta = np.outer(row / (row @ row), score)  # whose predictor at the row it is
         model.coef_ = theta.T
-        probabilities = model.predict_proba(row[None])[0]
+        if kind is PrivateRidgeClassifier:
+            probabilities = model.predict_proba(row[None])[0]
+        else:
+            most = np.array([[clip_norm / np.linalg.norm(row)]])
+            probabilities = model._mean(score[None], most, in_ball=clipping == "ball")[0]
         records = Records(np.tile(row, (classes, 1)), 1.0)
         gradients = model._gradients(records, Parts.of(np.arange(classes)), model.run_.loss)
         limit = Limit(None, 1.0, residual=clip_norm, in_ball=clipping == "ball")

@@ -18,7 +18,7 @@ from pabi.learn import estimators as estimators_module
 from pabi.learn import plans as whitening_module
 from pabi.learn.plans import TOO_NOISY
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
-from support.estimators import ALL, CLASSIFIERS, REGRESSORS, each_estimator
+from support.estimators import ALL, CLASSIFIERS, each_estimator
 from support.every_case import every
 from support.linear_problems import QUIET, within
 
@@ -150,7 +150,7 @@ def test_what_runs_is_what_is_accounted(monkeypatch, kind, intercept):
     trained_on = mapped.dense(slice(0, 400))
     lengths = np.linalg.norm(trained_on, axis=1)
     assert np.max(lengths) <= moments.feature_norm
-    if kind in CLASSIFIERS:
+    if model.preconditioner_.equal:
         assert np.min(lengths) >= moments.feature_norm * (1.0 - 2.0**-17)
     assert np.array_equal(trained_on, model.preconditioner_.table(records).astype(np.float64))
 
@@ -186,8 +186,8 @@ BOUNDS = [case for case in BOUNDS if case[0] is not SHIFTED or case[1] != "csr"]
 @every(("ranges", "form"), BOUNDS)
 @every("intercept", [True, False])
 def test_predictors_are_those_of_mapped_rows(kind, ranges, form, intercept):
-    """Scales times X @ coef_.T + intercept_, for rows within the bounds, the scales of `preconditioner_`
-    computed here from its matrix."""
+    """X @ coef_.T + intercept_, for rows within the bounds; times the scales of `preconditioner_`, computed
+    here from its matrix, where all rows are brought to one norm."""
     inside = within(np.random.default_rng(3).uniform(-1, 1, (400, 3)), 0.999)
     X = inside
     if ranges is not None:
@@ -210,30 +210,22 @@ def test_predictors_are_those_of_mapped_rows(kind, ranges, form, intercept):
     seen = np.column_stack([inside, np.full(400, 0.7)]) if intercept else inside
     row_map = model.preconditioner_
     lengths = np.linalg.norm(seen @ row_map.matrix, axis=1) / row_map.unit
-    scales = 1.0 / (lengths if kind in CLASSIFIERS else np.maximum(lengths, 1.0))
-    expected = scales[:, None] * formula(model, X)
+    assert row_map.equal == (kind in (learn.PrivateLinearSVC, learn.PrivateRidgeClassifier))
+    expected = formula(model, X) / (lengths[:, None] if row_map.equal else 1.0)
     size = np.max(np.abs(X) @ np.abs(np.atleast_2d(model.coef_)).T) + np.max(
         np.abs(model.intercept_)
     )
-    np.testing.assert_allclose(scores(model, data), expected, rtol=0.0, atol=2e-5 * (size + 1.0))
-    if kind in REGRESSORS:
-        short = lengths < 0.99
-        assert np.sum(short) > 40
-        np.testing.assert_allclose(
-            scores(model, data)[short],
-            formula(model, X)[short],
-            rtol=0.0,
-            atol=1e-12 * (size + 1.0),
-        )
+    off = (2e-5 if row_map.equal else 1e-13) * (size + 1.0)
+    np.testing.assert_allclose(scores(model, data), expected, rtol=0.0, atol=off)
 
 
 def test_predictions_of_regressors_are_in_units_of_the_target():
-    """Scaling concerns what is added to the centre of the range, not the centre."""
+    """Also for rows that training saw scaled down."""
     X, y = problem(learn.PrivateLinearRegression)
     model = fitted(learn.PrivateLinearRegression, X, 1000.0 + y, target_range=(990.0, 1010.0))
     inside = within(X)
     factors, _ = model.preconditioner_.scales(model._records(inside))
-    expected = 1000.0 + factors * (inside @ model.coef_ + model.intercept_ - 1000.0)
+    expected = inside @ model.coef_ + model.intercept_
     np.testing.assert_allclose(model.predict(inside), expected, rtol=1e-12)
     assert np.min(factors) < 1.0
     blank = model.predict(np.zeros((1, 3)))

@@ -44,8 +44,9 @@ TOO_NOISY = (
     "and nothing is spent on it; give precondition=None, or a larger share of the budget"
 )
 _FLAT = 0.5  # noise over the largest second moment there can be: from it on nothing is seen
+_TOGETHER = 1e-9  # of the largest eigenvalue: eigenvalues that are one
 _FINEST = 2.0**-40  # of the largest second moment: rows are mapped in single precision
-_TYPICAL = 2.0  # R² over the mean square of norms, where rows are not scaled to one norm
+LONGEST = math.sqrt(2.0)  # R over the root mean square of norms, where rows keep their proportions
 
 
 def planned(
@@ -119,25 +120,53 @@ def together(*guarantees: Guarantee) -> Guarantee:
     return guarantees[0] if len(guarantees) == 1 else compose(*guarantees)
 
 
-def whitening(values: Array, moments: NoisySecondMoments, *, norm: float, equal: bool) -> RowMap:
+def floor_of(moments: NoisySecondMoments) -> float:
+    """λ, which is added to second moments over R² before they are inverted."""
+    return max(noise_level(moments), _FINEST)
+
+
+def whitening(
+    values: Array,
+    moments: NoisySecondMoments,
+    *,
+    norm: float,
+    equal: bool,
+    longest: float = LONGEST,
+) -> RowMap:
     """The map from the released `values`, to rows of norm `norm`, all of them (`equal`) or at most.
 
-    Where rows keep their proportions, it is scaled such that the mean square of their norms is about half of
-    `norm`², so that few are longer than that.
+    Where rows keep their proportions, the root mean square of their norms is about `norm`/`longest`, so that
+    few are longer than `norm`.
     """
     mean = values / (moments.n * moments.feature_norm**2)
-    noise = max(noise_level(moments), _FINEST)
+    noise, unit = floor_of(moments), moments.feature_norm
     if moments.diagonal:
-        square = np.maximum(mean, 0.0)
-        matrix = 1.0 / np.sqrt(square + noise)
+        eigenvalues, matrix = mean, 1.0 / np.sqrt(np.maximum(mean, 0.0) + noise)
     else:
         eigenvalues, vectors = np.linalg.eigh(mean)
-        square = np.maximum(eigenvalues, 0.0)
-        matrix = (vectors / np.sqrt(square + noise)) @ vectors.T
+        matrix = (vectors / np.sqrt(np.maximum(eigenvalues, 0.0) + noise)) @ vectors.T
     if not equal:
-        mapped = float(np.sum(square / (square + noise)))  # mean square of norms
-        matrix = matrix / math.sqrt(_TYPICAL * max(mapped, 1.0))
-    return RowMap(matrix, moments.feature_norm, norm, equal)
+        unit *= longest * math.sqrt(max(_mean_square(eigenvalues, moments), 1.0))
+    return RowMap(matrix, unit, norm, equal)
+
+
+def _mean_square(eigenvalues: Array, moments: NoisySecondMoments) -> float:
+    """The mean of ‖P·x/U‖² over the rows, of which noise in the moments makes no more in the mean.
+
+    tr(P²·Σ̃) would be too large, since P follows the noise. By Stein's identity that is σ² times the
+    divergence of Σ̃ ↦ P² (for a symmetric matrix one of derivatives and difference quotients of its
+    eigenvalues), which the eigenvalues tell.
+    """
+    inverse = 1.0 / (np.maximum(eigenvalues, 0.0) + floor_of(moments))
+    slopes = np.where(eigenvalues > 0.0, -np.square(inverse), 0.0)
+    divergence = float(np.sum(slopes))
+    for i in range(0 if moments.diagonal else len(eigenvalues) - 1):
+        gaps = eigenvalues[i + 1 :] - eigenvalues[i]  # ascending
+        apart = gaps > _TOGETHER * abs(eigenvalues[-1])
+        quotients = (inverse[i + 1 :] - inverse[i]) / np.where(apart, gaps, 1.0)
+        divergence += float(np.sum(np.where(apart, quotients, slopes[i])))
+    noise = moments.moment_noise_std / (moments.n * moments.feature_norm**2)
+    return float(inverse @ eigenvalues) - noise**2 * divergence
 
 
 @dataclass(frozen=True)
@@ -468,7 +497,7 @@ epochs, batches, step_size, cooldown_epochs : number, of `batches` a `Batches`, 
     sizes of regressors then fall to 0 in a straight line.
 clip_norm : float, > 0, None or "auto"
     C: bounds the norm of each record's gradient. None: only by the loss's own bound. "auto" is half the norm
-    of rows as the model sees them for `PrivateLogisticRegression`, and None for the other estimators.
+    of the usual row as the model sees it for `PrivateLogisticRegression`, and None for the other estimators.
 clipping : str
     How. "residual": the loss is clipped convexly, by the record's residual, which leaves every proof for
     convex losses as it is. "ball": the same, but for softmax models by the norm of all K residuals: better at
@@ -559,13 +588,36 @@ coef_ : (1, d) or (K, d) array
     The weights, in the units of X: one row for two classes, K rows for K > 2 classes.
 intercept_ : (1,) or (K,) array
     The constant of each row of `coef_`.
+coef_std_, intercept_std_ : arrays of their shapes
+    How far noise moves them, as `summary` shows.
+classes_ : (K,) array
+    The labels, ascending.""",
+    "$COEFFICIENTS_OF_LOGITS": """\
+coef_ : (1, d) or (K, d) array
+    The weights, in the units of X: one row for two classes, K rows for K > 2 classes. With them
+    `predict_proba` is expit, or the softmax, of X @ coef_.T + intercept_, for every row that is no longer
+    than `feature_norm` and within `feature_ranges`; others count as cut to them. With `feature_ranges` and
+    without `feature_norm` no row is too long.
+intercept_ : (1,) or (K,) array
+    The constant of each row of `coef_`.
+coef_std_, intercept_std_ : arrays of their shapes
+    How far noise moves them, as `summary` shows.
+link_ : (float, array)
+    (a, b) that are folded in: a logit is a·z + b, z the predictor that was trained and b of shape (K,). They
+    follow from what is released. Where losses were clipped, a·z + b is the linear logit nearest to that at
+    which the expected gradient of the clipped loss vanishes; else they are 1 and 0.
 classes_ : (K,) array
     The labels, ascending.""",
     "$COEFFICIENTS": """\
 coef_ : (d,) or (K, d) array
-    The weights, in the units of X; a row for each target, where there are several.
+    The weights, in the units of X; a row for each target, where there are several. `predict` is
+    X @ coef_.T + intercept_ (its exponential for counts), for every row that is no longer than `feature_norm`
+    and within `feature_ranges`; others count as cut to them. With `feature_ranges` and without `feature_norm`
+    no row is too long.
 intercept_ : float or (K,) array
-    The constant.""",
+    The constant.
+coef_std_, intercept_std_ : of their shapes
+    How far noise moves them, as `summary` shows.""",
     "$RELEASED": """\
 guarantee_ : Guarantee
     What the release of this model costs; its notes have the version, the date and the hash of the parameters.
@@ -574,8 +626,8 @@ run_ : NoisySGD
 moments_ : NoisySecondMoments or None
     The release before it, for preconditioning.
 preconditioner_ : RowMap or None
-    The map that followed from it. `coef_` and `intercept_` are weights of rows that are not mapped;
-    predictors are their values times `preconditioner_.scales`, a number for each row.
+    The map that followed from it. `coef_` and `intercept_` are weights of rows that are not mapped. Where it
+    is `equal`, predictors are their values times `preconditioner_.scales`, a positive number for each row.
 n_iter_ : int
     Steps.
 n_features_in_ : int

@@ -212,10 +212,6 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         outputs = validate.integer("targets", targets, at_least=1, at_most=most)
         return self._planned(n, d, outputs, unit)
 
-    @property
-    def _offset(self) -> float:
-        return self._scale().centre
-
     def _limits(self) -> tuple[float, float] | None:
         """The range of targets, None where none is stated. Raises InvalidInput naming it."""
         return None if self.target_range is None else read_range("target_range", self.target_range)
@@ -229,6 +225,9 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
 
     def _scale_of_predictors(self) -> float:
         return self._scale().reach
+
+    def _curvature(self, outputs: int) -> Array | None:
+        return np.eye(outputs)
 
     def _residual(self, share: float) -> tuple[float, float]:
         """(bound on residuals, size of predictors) as training sees targets.
@@ -267,8 +266,8 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         Returns
         -------
         array
-            (m,), or (m, K) for K targets, in units of y. For rows within the bounds, which `preconditioner_`
-            does not scale down either, it is `X @ coef_.T + intercept_`.
+            (m,), or (m, K) for K targets, in units of y. For rows within the bounds it is
+            `X @ coef_.T + intercept_`.
 
         Raises
         ------
@@ -472,6 +471,13 @@ class PrivatePoissonRegressor(_LinearRegressor):
 
     def _loss(self, size: Size) -> tuple[Loss, float]:
         return Loss.poisson(size.norm, **self._bounds()), 1.0
+
+    def _curvature(self, outputs: int) -> Array | None:
+        """The mean rate, at most that of the bound, as far as rows are known."""
+        points = np.minimum(
+            self._row_law().points(self._seen_weights()), self._bounds()["predictor_bound"]
+        )
+        return np.array([[np.mean(np.exp(points))]])
 
     def predict(self, X: ArrayLike) -> Any:
         """The expected count of each row, exp of its linear predictor.

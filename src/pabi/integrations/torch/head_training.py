@@ -422,7 +422,7 @@ def _seen(
         return _Seen(records, None, ())
     terms = replace(task.options, ledger=None, proven=before[0])
     release = released_moments(terms, moments, records)
-    # As the estimators do: the size of a row matters to a number, not to a class.
+    # The size of a row matters to a number, not to a class.
     equal = loss.response in ("sign", "class")
     norm = _largest(task.run.loss, None)
     row_map = whitening(release.values, moments, norm=norm, equal=equal)

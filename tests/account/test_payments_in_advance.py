@@ -178,7 +178,6 @@ ELSEWHERE = {
     "be those of a loss": run(pabi.Cyclic(50), 2, clipping="coordinates"),
     "drawn afresh": run(pabi.Poisson(50), 2),
     "changes every epoch": run(pabi.Reshuffle(50), 2),
-    "of no others": run(pabi.BallsInBins(50), 2),
     "path is released": run(pabi.Cyclic(50), 2, release="path"),
 }
 

@@ -49,9 +49,9 @@ SOURCE = (
     "Bok, Su, Altschuler 2024, Thm C.3, with payments in advance (docs, Theory, 4.5, Theorem 57)"
 )
 
-_AHEAD = 400  # steps before the last use from which on it is paid for in advance
-_LEFT = (0, 1, 3, 10, 30, 10**9)  # uses before that with which nothing is done until then
-_PLACES = 24  # last positions: the others have steps enough after their last use
+_AHEAD = 256  # steps before the last use from which on it is paid for in advance
+_LEFT = (0, 1, 5, 10**9)  # uses before that with which nothing is done until then
+_PLACES = 16  # last positions: the others have steps enough after their last use
 _MOST_POSITIONS = 512  # of a secret order
 _MOST_STEPS = 60_000  # of all these positions together
 _FAR = 1e4  # uses: what is farther apart before the last ones is not worth paying for

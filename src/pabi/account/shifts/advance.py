@@ -21,13 +21,14 @@ import numpy as np
 import scipy  # its parts are loaded on first use
 
 from pabi.numbers.locking import tick
-from pabi.numbers.rounding import Array
+from pabi.numbers.rounding import TINY, Array
 
 _ROUNDS = 60
 _CLOSE = 1e-5  # relative: how near to the least cost
 _FEASIBLE = 1e-9  # in the largest sensitivity: by how much a solution may miss
 _INSIDE = 0.995  # of the way to the nearest bound
 _SURE = 16.0 * 2.0**-52  # relative: more than a sum of six terms errs
+_MOST_PATHS = 1000  # that are kept
 _RIDGE = 1.0 + 1e-14  # of a diagonal, against rounding
 
 
@@ -54,11 +55,37 @@ class Between(NamedTuple):
 
 def solve(chains: list[PulledSteps]) -> list[Between]:
     """The best n and z of each of several runs."""
-    lengths = [chain.q.size for chain in chains]
-    ends = np.cumsum(lengths)
-    n, z = _Programme(chains).solved()
-    parts = zip(np.split(n, ends[:-1]), np.split(z, ends[:-1]), chains, strict=True)
-    return [costing(own_n[:-1], own_z[:-1], steps) for own_n, own_z, steps in parts]
+    units = [max(float(np.maximum(chain.q, chain.u).max()), TINY) for chain in chains]
+    # What is best depends on lengths and noises but for one factor each, so that runs with other noise need
+    # not be solved again; and what it costs is computed from the numbers themselves.
+    rough = [_roughly(chain, unit) for chain, unit in zip(chains, units, strict=True)]
+    keys = [b"".join(x.tobytes() for x in part[:-1]) + repr(part.start).encode() for part in rough]
+    paths = {key: path for key in keys if (path := _PATHS.get(key)) is not None}
+    fresh = {key: part for key, part in zip(keys, rough, strict=True) if key not in paths}
+    if fresh:
+        ends = np.cumsum([part.q.size for part in fresh.values()])
+        n, z = _Programme(list(fresh.values())).solved()
+        parts = zip(np.split(n, ends[:-1]), np.split(z, ends[:-1]), strict=True)
+        solved = dict(zip(fresh, parts, strict=True))
+        paths |= solved
+        if len(_PATHS) > _MOST_PATHS:
+            _PATHS.clear()
+        _PATHS.update(solved)
+    several = zip((paths[key] for key in keys), units, chains, strict=True)
+    return [costing(n[:-1] * unit, z[:-1] * unit, steps) for (n, z), unit, steps in several]
+
+
+_PATHS: dict[bytes, tuple[Array, Array]] = {}
+
+
+def _roughly(steps: PulledSteps, unit: float) -> PulledSteps:
+    """The steps in this unit of length, and that of the largest noise, to a few digits."""
+    low, high, q, u, sigma, start = steps
+    columns = (low, high, q / unit, u / unit, sigma / sigma.max())
+    low, high, q, u, sigma = (x.astype(np.float32).astype(np.float64) for x in columns)
+    return PulledSteps(
+        low=low, high=high, q=q, u=u, sigma=sigma, start=float(np.float32(start / unit))
+    )
 
 
 def costing(n: Array, z: Array, steps: PulledSteps) -> Between:

@@ -30,6 +30,11 @@ SOLVERS = {
 }
 READINGS = 12  # noise levels that a search may try: secants need about half as many
 BATCHES = 40
+# Payments in advance: of every position afterwards, of what is before the last uses for the last ones, and
+# for each plan that is tried.
+LATE, PLANS = 16, 8
+ONE = 1 + 1 + 2 * LATE + PLANS
+EVERY = 2 * BATCHES + 1 + LATE + PLANS
 STARTS = 20  # where to begin to pay, among 1000 steps: two problems for each halving
 
 
@@ -48,27 +53,30 @@ CHAIN = LangevinChain(
 GRADIENTS = LogisticGradients(bound_rows(ROWS, 1.0), ROWS[:, 0] > 0)
 FITTED = PrivateLogisticRegression(1.0, 1e-4, feature_norm=2.0, batches=ShuffleOnce(25))
 COMMANDS: dict[str, tuple[Callable[[], Any], dict[str, int]]] = {
-    "a fixed order": (lambda: run(Cyclic(25)).guarantee(1e-6), {"linear": 1}),
-    "all data": (lambda: run(FullBatch()).guarantee(1e-6), {"linear": 1}),
-    "shuffled once": (lambda: SHUFFLED.guarantee(1e-6), {"linear": BATCHES + 1}),
-    "reshuffled": (lambda: run(Reshuffle(25)).guarantee(1e-6), {"linear": 4 * BATCHES}),
+    "a fixed order": (lambda: run(Cyclic(25)).guarantee(1e-6), {"linear": ONE}),
+    "all data": (lambda: run(FullBatch()).guarantee(1e-6), {"linear": ONE}),
+    "shuffled once": (lambda: SHUFFLED.guarantee(1e-6), {"linear": EVERY}),
+    "reshuffled": (
+        lambda: run(Reshuffle(25)).guarantee(1e-6),
+        {"linear": 4 * BATCHES, "convolution": 24},
+    ),
     "Poisson": (lambda: run(Poisson(25)).guarantee(1e-6), {"random": 16, "convolution": 16}),
-    "explain": (lambda: SHUFFLED.explain(1e-6), {"linear": BATCHES + 1}),
+    "explain": (lambda: SHUFFLED.explain(1e-6), {"linear": EVERY}),
     "calibrate": (
         lambda: pabi.calibrate(SHUFFLED, 1.0, 1e-6),
-        {"linear": READINGS * (BATCHES + 1)},
+        {"linear": READINGS * EVERY},
     ),
     "certificate": (
         lambda: SHUFFLED.guarantee(1e-6).certificate.to_json(),
-        {"linear": BATCHES + 1},
+        {"linear": EVERY},
     ),
     "verify": (lambda: pabi.verify(FILE), {}),
-    "a chain": (lambda: CHAIN.guarantee(1e-6), {"linear": STARTS, "bent": 1}),
-    "train": (lambda: train(SHUFFLED, GRADIENTS, np.zeros(3), delta=1e-6), {"linear": BATCHES + 1}),
-    "fit": (lambda: FITTED.fit(ROWS, ROWS[:, 0] > 0), {"linear": READINGS * (BATCHES + 1)}),
+    "a chain": (lambda: CHAIN.guarantee(1e-6), {"linear": STARTS + 2 + PLANS, "bent": 1}),
+    "train": (lambda: train(SHUFFLED, GRADIENTS, np.zeros(3), delta=1e-6), {"linear": EVERY}),
+    "fit": (lambda: FITTED.fit(ROWS, ROWS[:, 0] > 0), {"linear": READINGS * EVERY}),
     "account on the command line": (
         lambda: main(["account", str(EXAMPLES / "mnist-cyclic.toml"), "--delta", "1e-6"]),
-        {"linear": 1},
+        {"linear": ONE},
     ),
 }
 
@@ -103,5 +111,5 @@ def test_no_more_problems_are_solved_than_there_are(name):
 
 
 def test_what_has_to_be_solved_is_counted():
-    assert counted(COMMANDS["a fixed order"][0])["linear"] == 1
+    assert counted(COMMANDS["a fixed order"][0])["linear"] > LATE
     assert counted(COMMANDS["shuffled once"][0])["linear"] >= BATCHES

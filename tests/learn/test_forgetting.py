@@ -35,7 +35,7 @@ def fitted(file, kind=learn.PrivateLogisticRegression, **changes):
 @each_estimator
 def test_every_estimator_forgets(kind, file):
     model = fitted(file, kind)
-    newer = model.forget(X, Y, [3, 4], TARGET, DELTA, state=file)
+    newer = model.forget(X, Y, [3, 4], TARGET, DELTA, state=file, accept_loss=True)
     proven = newer.unlearning_guarantee_
     assert proven.adjacency == "retrained"
     assert proven.epsilon(DELTA) <= TARGET
@@ -50,7 +50,7 @@ def test_every_estimator_forgets(kind, file):
 
 def test_requests_add_up(file):
     model = fitted(file)
-    first = model.forget(X, Y, [3, 4], TARGET, DELTA, state=file)
+    first = model.forget(X, Y, [3, 4], TARGET, DELTA, state=file, accept_loss=True)
     second = first.forget(X, Y, [9], TARGET, DELTA, state=file, accept_loss=True)
     lines = file.requests()
     assert [line.rows for line in lines] == [(3, 4), (9,)]
@@ -138,7 +138,7 @@ def test_labels_of_text_may_be_blank(file):
     model = estimator(classes=["no", "yes"]).fit(X, labels, keep_state=file)
     blank = labels.astype(object)
     blank[[3, 4]] = ["", None]
-    newer = model.forget(X, blank, [3, 4], TARGET, DELTA, state=file)
+    newer = model.forget(X, blank, [3, 4], TARGET, DELTA, state=file, accept_loss=True)
     assert newer.classes_.tolist() == ["no", "yes"]
     assert set(newer.predict(X)) <= {"no", "yes"}
 
@@ -266,7 +266,7 @@ def shuffled(table, labels):
     ],
 )
 def test_bad_input_is_one_line_and_changes_nothing(rows, changes, field, file):
-    fitted(file).forget(X, Y, [8], TARGET, DELTA, state=file)
+    fitted(file).forget(X, Y, [8], TARGET, DELTA, state=file, accept_loss=True)
     before = Path(file.path).read_bytes()
     model = estimator(
         changes.get("kind", learn.PrivateLogisticRegression), **changes.get("settings", {})
@@ -281,6 +281,7 @@ def test_bad_input_is_one_line_and_changes_nothing(rows, changes, field, file):
             changes.get("epsilon", TARGET),
             changes.get("delta", DELTA),
             state=state,
+            accept_loss=True,
         )
     assert "\n" not in str(caught.value)
     assert Path(file.path).read_bytes() == before

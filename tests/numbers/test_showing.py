@@ -385,17 +385,17 @@ def readings(figure) -> list[str]:
 
 
 def test_a_picture_shows_no_epsilon_too_small():
-    """3.48259 was once drawn as 3.48, and 30.50628 as 30.5."""
+    """3.48259 was once drawn as 3.48, and 30.50628 as 30.5; here the first is 3.17091."""
     import matplotlib.pyplot as plt
 
     given = {"n": 60_000, "epochs": 50, "step_size": 0.05, "noise_std": 0.002}
-    loss = pabi.Loss.logistic(feature_norm=1.0, l2=0.002)
+    loss = pabi.Loss.logistic(feature_norm=1.0, l2=0.0018)
     guarantee = pabi.NoisySGD(loss, batches=pabi.ShuffleOnce(1_500), **given).guarantee(1e-5)
     left, _ = guarantee.plot()
     said = readings(left.figure)
     plt.close(left.figure)
     true = [guarantee.epsilon(1e-5), guarantee.composition.epsilon(1e-5)]
-    assert [f"{epsilon:.3g}" for epsilon in true] == ["3.48", "30.5"]  # nearer, and too small
+    assert [f"{epsilon:.3g}" for epsilon in true] == ["3.17", "30.5"]  # nearer, and too small
     assert len(said) == len(true)
     for text, epsilon in zip(said, true, strict=True):
         assert 0 <= Decimal(text) - Decimal(epsilon) < unit(text), (text, epsilon)

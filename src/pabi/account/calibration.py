@@ -431,7 +431,11 @@ class _Search:
             changes: dict[str, Any] = {"epochs": None, "steps": None} if sgd else {}
             return replace(run, **changes | {name: k})
 
-        return self.most(of, run.cooldown_steps + 1 if sgd and name == "steps" else 1)
+        least = run.cooldown_steps + 1 if sgd and name == "steps" else 1
+        if sgd and name == "steps" and self.cost(of(least), least) > self.target.most:
+            # A use that has no step before it is dearer than one late in an epoch.
+            least += run.steps_per_epoch - 1
+        return self.most(of, least)
 
     def most(self, of: Callable[[int], Any], least: int) -> Any:
         """The description of the largest number that meets the target, from `least` on."""

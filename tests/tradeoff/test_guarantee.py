@@ -561,7 +561,7 @@ class TestChoice:
         harmless = make(loss=Loss.logistic(8.0), gradient_sensitivity=None, clip_norm=5.0)
         assert clipped > harmless.guarantee(delta=DELTA).epsilon(DELTA)
         bounded = make(loss=Loss.softmax(feature_norm=1.0), gradient_sensitivity=None)
-        assert bounded.guarantee(delta=DELTA).method == "shifted interpolation"
+        assert bounded.guarantee(delta=DELTA).method == "payments in advance"
 
     @every("batches", [Cyclic(10), ShuffleOnce(10), Reshuffle(10)])
     def test_no_noise(self, batches):

@@ -235,16 +235,12 @@ def _names(proof):
         )
         return {names[LEDGERS.index(proof["theorem"])]}
     found = {(g.method, g.source) for g in _guarantees(proof) or () if g.method == proof["theorem"]}
-    if proof["run"] is None:
-        for text in honest_files().values():
-            other = json.loads(text)
-            own = certificate_in(other)
-            if (
-                own is not other
-                and own.get("run", 0) is None
-                and own["theorem"] == proof["theorem"]
-            ):
-                found.add((other["method"], other["source"]))
+    # Files of 0.1.0 name what it called sources; iterations have no description to account anew.
+    for text in honest_files().values():
+        other = json.loads(text)
+        own = certificate_in(other)
+        if own is not other and own["theorem"] == proof["theorem"]:
+            found.add((other["method"], other["source"]))
     return found
 
 

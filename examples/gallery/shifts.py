@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 import pabi
 
 RUN = pabi.NoisySGD(
-    pabi.Loss.logistic(feature_norm=1.0, l2=0.1),
+    pabi.Loss.convex(0.25, gradient_bound=1.0, l2=0.1),
     n=10_000,
     batches=pabi.Cyclic(size=1_000),
     epochs=5,

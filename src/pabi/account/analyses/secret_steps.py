@@ -55,6 +55,8 @@ _PARTLY_FULL = "docs, Theory, 6.3 (Theorems 54 and 55)"
 _NO_SPARE = (
     "every place of the permutation is in some batch: with one spare place the order would hide"
 )
+_CHECKED = 50  # batches of an epoch from which on several epochs are checked within a few seconds
+_SLOW = f"of several epochs of less than {_CHECKED} batches without a spare place a check takes too long"
 _SEEN = "every place of the permutation is in some batch, which is used several times or is the only one"
 _MOST_SIZES = 8  # different sizes of labels in one factor, and different factors
 
@@ -119,8 +121,11 @@ def _factors(run: NoisySGD, order: SecretOrder, displaces: bool) -> Counter[Rand
         hub = 0.0
         if displaces and sum(batch.share for batch in batches) == 1:
             # No place is left out. The displaced record goes to the last batch, after all others.
-            if len(batches) == 1 or (order.once and run.data_steps > order.period):
+            several = run.data_steps > order.period
+            if len(batches) == 1 or (order.once and several):
                 raise NotApplicable(_SEEN)
+            if several and len(batches) < _CHECKED:
+                raise NotApplicable(_SLOW)
             *batches, last = batches
             hub = last.size
         groups = Counter(batches)

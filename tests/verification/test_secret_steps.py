@@ -396,8 +396,9 @@ def test_a_hub_is_used_once():
     assert not pabi.verify(payload).ok
 
 
-def test_a_place_in_sight_is_still_accepted():
+def test_a_place_in_sight_is_still_accepted(monkeypatch):
     """As older files have it: half a shuffle beside a Gaussian for a full one."""
+    monkeypatch.setattr(secret_steps, "_CHECKED", 0)
     epochs = run(**RUNS["a shuffle and a half"])
     guarantee = secret_steps.apply(epochs, DELTA)
     seen, half = Gaussian(0.25), RandomAllocation([0.5], [0.25], [5], False, True)

@@ -244,8 +244,8 @@ def _apart(view: OrderedView, uses: Uses, window: _Window) -> float:
         later = np.append(np.cumprod(c[:0:-1])[::-1], 1.0)
         return float(s @ later) * sure
     # From one use to the next all distances grow alike.
-    full, closing, _, one, _ = view.constants
-    epoch, count = full ** (view.period - 1) * closing, int(steps.size)
+    full, closing, _, one, _ = map(np.float64, view.constants)  # of which powers overflow to ∞
+    epoch, count = float(full ** (view.period - 1) * closing), int(steps.size)
     if epoch < 0.5:
         total = (1.0 - epoch**count) / (1.0 - epoch)
     elif epoch == 1.0:
@@ -255,7 +255,7 @@ def _apart(view: OrderedView, uses: Uses, window: _Window) -> float:
         total = math.expm1(growth) / (epoch - 1.0) if growth < _LARGE else math.inf
     rest = begin - last - 1
     ends = sum(k % view.period == view.period - 1 for k in range(last + 1, begin))
-    return one * total * full ** (rest - ends) * closing**ends * sure
+    return float(one * total * full ** (rest - ends) * closing**ends * sure)
 
 
 def _shifts(one: Record) -> Shifts:

@@ -22,13 +22,13 @@ import scipy  # its parts are loaded on first use
 
 from pabi.numbers.locking import tick
 from pabi.numbers.rounding import TINY, Array
+from pabi.tradeoff.answers import Memo
 
 _ROUNDS = 60
 _CLOSE = 1e-5  # relative: how near to the least cost
 _FEASIBLE = 1e-9  # in the largest sensitivity: by how much a solution may miss
 _INSIDE = 0.995  # of the way to the nearest bound
 _SURE = 16.0 * 2.0**-52  # relative: more than a sum of six terms errs
-_MOST_PATHS = 1000  # that are kept
 _RIDGE = 1.0 + 1e-14  # of a diagonal, against rounding
 
 
@@ -59,23 +59,14 @@ def solve(chains: list[PulledSteps]) -> list[Between]:
     # What is best depends on lengths and noises but for one factor each, so that runs with other noise need
     # not be solved again; and what it costs is computed from the numbers themselves.
     rough = [_roughly(chain, unit) for chain, unit in zip(chains, units, strict=True)]
-    keys = [b"".join(x.tobytes() for x in part[:-1]) + repr(part.start).encode() for part in rough]
-    paths = {key: path for key in keys if (path := _PATHS.get(key)) is not None}
-    fresh = {key: part for key, part in zip(keys, rough, strict=True) if key not in paths}
-    if fresh:
-        ends = np.cumsum([part.q.size for part in fresh.values()])
-        n, z = _Programme(list(fresh.values())).solved()
-        parts = zip(np.split(n, ends[:-1]), np.split(z, ends[:-1]), strict=True)
-        solved = dict(zip(fresh, parts, strict=True))
-        paths |= solved
-        if len(_PATHS) > _MOST_PATHS:
-            _PATHS.clear()
-        _PATHS.update(solved)
-    several = zip((paths[key] for key in keys), units, chains, strict=True)
-    return [costing(n[:-1] * unit, z[:-1] * unit, steps) for (n, z), unit, steps in several]
+    key = tuple(b"".join(x.tobytes() for x in part[:-1]) for part in rough)
+    n, z = _PATHS((key, tuple(part.start for part in rough)), lambda: _Programme(rough).solved())
+    ends = np.cumsum([chain.q.size for chain in chains])[:-1]
+    several = zip(np.split(n, ends), np.split(z, ends), units, chains, strict=True)
+    return [costing(own_n[:-1] * u, own_z[:-1] * u, steps) for own_n, own_z, u, steps in several]
 
 
-_PATHS: dict[bytes, tuple[Array, Array]] = {}
+_PATHS: Memo[tuple[tuple[bytes, ...], tuple[float, ...]], tuple[Array, Array]] = Memo(16)
 
 
 def _roughly(steps: PulledSteps, unit: float) -> PulledSteps:
@@ -141,7 +132,10 @@ class _Programme:
             if gap <= _CLOSE * max(cost, 1e-30) and np.abs(missed).max() <= _FEASIBLE:
                 break
             residual = self._q(x) - self._at(y) - slack
-            system = _System(self, x, slack, missed=missed, residual=residual)
+            try:
+                system = _System(self, x, slack, missed=missed, residual=residual)
+            except np.linalg.LinAlgError:
+                break  # no digits are left: what is found so far counts
             x_step, y_step, s_step = system.step(-x * slack)
             reach = _reach(x, x_step, free), _reach(slack, s_step, free)
             after = (x + reach[0] * x_step) * (slack + reach[1] * s_step) * free

@@ -17,7 +17,14 @@ from pabi.budget.filters import (
 )
 from pabi.convert import gdp_to_delta, gdp_to_epsilon
 from pabi.numbers.errors import InvalidInput
-from pabi.tradeoff import ApproxDP, Gaussian, Mixture, PoissonSubsampled, Product
+from pabi.tradeoff import (
+    ApproxDP,
+    Gaussian,
+    Mixture,
+    PoissonSubsampled,
+    Product,
+    RandomAllocation,
+)
 from pabi.tradeoff.gaussian_below import gaussian_below
 from support.every_case import every
 
@@ -83,6 +90,16 @@ def test_charges():
     for one in (gaussian, renyi):
         assert one.charge(ApproxDP(0.1, 1e-9)) == math.inf
         assert read_filter(one.to_dict()) == one
+
+
+@pytest.mark.parametrize(("opposite", "mu"), [(False, 0.5), (True, 1.0)])
+def test_a_secret_batch_is_charged_as_if_it_were_seen(opposite, mu):
+    """The last one, the hub, may move the outputs most."""
+    curve = RandomAllocation([0.5, 0.4], [0.2, 0.3], [4, 2], opposite, displaces=True, hub=0.5)
+    charge = filter_of(EPSILON, DELTA, None).charge(curve)
+    assert charge == pytest.approx(mu, rel=1e-12)
+    for epsilon in (0.0, 0.5, 2.0):
+        assert gdp_to_delta(charge, epsilon) >= curve.delta(epsilon)
 
 
 def test_random_batches_are_cheaper_by_their_divergence():

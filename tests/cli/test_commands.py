@@ -285,7 +285,7 @@ def test_unreachable_target_says_what_is_reachable():
     words = ("--epsilon", "0.01", "--delta", "1e-5", "--parameter", "epochs")
     result = run("calibrate", "-", *words, stdin=toml(RUN))
     best = run("account", "-", "--delta", "1e-5", "--json", stdin=toml(RUN, epochs=1)).out
-    assert_one_line(result, f"{read_json(best)['epsilon']:.4g}", status=1)
+    assert_one_line(result, f"epsilon = {shown(read_json(best)['epsilon'])}", status=1)
 
 
 @every("kind", SAMPLERS)

@@ -40,7 +40,7 @@ SHARED = {
     # Descriptions: their parser, their fields, and their sentences.
     "pabi.describe.files": {"from_dict"},
     "pabi.describe.accounted": {"group_sentences", "selection_sentences"},
-    "pabi.describe.runs": {"NoisySGD", "run_sentences"},
+    "pabi.describe.runs": {"NoisySGD", "ONE_SIDE", "run_sentences"},
     "pabi.describe.iteration": {"iteration_sentences"},
     "pabi.describe.batches": {
         "BallsInBins",

@@ -398,7 +398,7 @@ def test_a_hub_is_used_once():
 
 def test_a_place_in_sight_is_still_accepted(monkeypatch):
     """As older files have it: half a shuffle beside a Gaussian for a full one."""
-    monkeypatch.setattr(secret_steps, "_CHECKED", 0)
+    monkeypatch.setattr(secret_steps, "_MOST_EPOCHS", 100)
     epochs = run(**RUNS["a shuffle and a half"])
     guarantee = secret_steps.apply(epochs, DELTA)
     seen, half = Gaussian(0.25), RandomAllocation([0.5], [0.25], [5], False, True)

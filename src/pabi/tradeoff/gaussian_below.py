@@ -14,6 +14,7 @@ from typing import Any
 from flint import arb, ctx
 
 from pabi.numbers.rounding import root_of_fraction_up
+from pabi.tradeoff.allocation import RandomAllocation
 from pabi.tradeoff.approx_dp import ApproxDP, BoundedRange
 from pabi.tradeoff.base import TradeOff
 from pabi.tradeoff.best import Best
@@ -34,7 +35,8 @@ def gaussian_below(curve: TradeOff) -> float:
 
     That of a Gaussian, the largest of a mixture, secret or not, and of a sampled Gaussian, twice that of one
     of which a record is replaced or whose means are opposite, the largest size of one that displaces others,
-    the least of several bounds, of a product the root of the sum of squares.
+    of one in a secret batch that with the batch in sight, the least of several bounds, of a product the root
+    of the sum of squares.
     """
     match known_curve(curve):
         case Gaussian(mu=mu):
@@ -45,6 +47,8 @@ def gaussian_below(curve: TradeOff) -> float:
             return max(mu, apart) if mu > 0.0 else 0.0
         case OfLaw(_largest=mu):
             return mu
+        case RandomAllocation(_seen=seen):
+            return gaussian_below(seen)
         case Laplace(epsilon_0=epsilon, probability=p):
             return _between_halves(epsilon) if p > 0.0 else 0.0
         case BoundedRange(epsilon_0=length):

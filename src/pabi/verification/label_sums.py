@@ -21,7 +21,7 @@ of this is how the accountant computes. Every step errs upwards.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -39,6 +39,7 @@ _RARE = 4.0  # standard deviations within which the spread is looked at
 _SMALL = 36.0  # nats: what aliases and what lies beyond the last frequency are smaller by
 _TILTS, _STRIDE = (1e-4, 1e3), 0.5  # over the spread: between which λ is sought; in logarithms
 _MOST_FREQUENCIES = 400_000
+_SMALLER, _LONG = 5, 300.0  # λ below the best one that are tried where λT is longer
 _LARGE = 300.0
 _ABOVE = 1.0 + 1e-9  # relative: more than the largest sum is off by
 _LOOSE = 1e-6  # more than the logarithm of Chernoff's bound is off by
@@ -193,9 +194,13 @@ class LabelSum:
     def __init__(
         self, laws: Sequence[tuple[Array, Array, int]], at: float, spread: float, noise: float
     ) -> None:
-        self.laws, self.at, self.spread, self.square = laws, at, spread, 0.0
-        self.power = self._tilt()
-        self.square = (noise / self.power) ** 2
+        self.laws, self.at, self.spread = laws, at, spread
+        self.power = self.square = self.period = 0.0
+        for power in self._tilts():
+            self.power, self.square = power, (noise / power) ** 2
+            self.period = self._period(self.log_moment(power))
+            if power * self.period < _LONG:
+                break
 
     def log_moment(self, power: float) -> float:
         """log E e^(λS)."""
@@ -209,7 +214,7 @@ class LabelSum:
         # x⁺ ≤ e^(λx)/(eλ): close where t is so far out that an inversion would take too long.
         chernoff = _power(base - power * at - 1.0 - math.log(power) + _LOOSE)
         bound = np.where(at > largest, 0.0, chernoff)
-        step = 2.0 * math.pi / (self._period(base) + float(np.ptp(at)))
+        step = 2.0 * math.pi / (self.period + float(np.ptp(at)))
         last = math.sqrt(2.0 * _SMALL) / (step * math.sqrt(square)) if square > 0.0 else math.inf
         if not last < _MOST_FREQUENCIES or not bound.any():
             return np.asarray(bound)
@@ -228,16 +233,18 @@ class LabelSum:
     def _largest(self) -> float:
         return math.fsum(n * float(y.max()) for y, _, n in self.laws)
 
-    def _tilt(self) -> float:
-        """About the λ of the least bound e^(K(λ) − λt)/(eλ)."""
+    def _tilts(self) -> Iterator[float]:
+        """λ from about that of the least bound e^(K(λ) − λt)/(eλ) on downwards: with less of the mass put
+        near the largest values, a smaller one may ask for far fewer frequencies."""
         # What S can exceed t by may be far less than its spread.
         room = self._largest() - self.at
         room = min(self.spread, room) if room > _VALUE * self.spread else self.spread
         least, most = _TILTS[0] / self.spread, _TILTS[1] / room
         count = math.ceil(math.log(most / least) / _STRIDE) + 1
-        grid = np.geomspace(least, most, count).tolist()
+        grid: list[float] = np.geomspace(least, most, count).tolist()
         bounds = [self.log_moment(x) - x * self.at - math.log(x) for x in grid]
-        return float(grid[min(range(len(grid)), key=bounds.__getitem__)])
+        best = min(range(count), key=bounds.__getitem__)
+        return reversed(grid[max(best - _SMALLER, 0) : best + 1])
 
     def _period(self, base: float) -> float:
         """A T for which all but the term m = 0 of step 2 are small."""

@@ -43,7 +43,7 @@ from pabi.describe.iteration import NoisyIteration
 from pabi.describe.runs import NoisySGD
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import MANY_ROUNDINGS, Array, fraction_up
-from pabi.tradeoff import Product, RandomAllocation, TradeOff
+from pabi.tradeoff import Gaussian, Product, RandomAllocation, TradeOff
 from pabi.tradeoff.guarantee import Guarantee
 
 NAME = "secret steps"
@@ -55,9 +55,10 @@ _PARTLY_FULL = "docs, Theory, 6.3 (Theorems 54 and 55)"
 _NO_SPARE = (
     "every place of the permutation is in some batch: with one spare place the order would hide"
 )
-_CHECKED = 50  # batches of an epoch from which on several epochs are checked within a few seconds
-_SLOW = f"of several epochs of less than {_CHECKED} batches without a spare place a check takes too long"
-_SEEN = "every place of the permutation is in some batch, which is used several times or is the only one"
+# A hub is checked within a few seconds in a proof of so many epochs, if it moves its steps by at most this,
+# or by this where there are at least `_MANY` batches.
+_MOST_EPOCHS = 1
+_LARGEST, _LARGEST_OF_MANY, _MANY = 0.7, 1.0, 100
 _MOST_SIZES = 8  # different sizes of labels in one factor, and different factors
 
 
@@ -76,8 +77,8 @@ def apply(
     order = _secret(run)
     displaces = isinstance(order.sizes, FixedSizes)
     factors = _factors(run, order, displaces)
-    hubs = {factor.hub > 0.0 for factor in factors}
-    shuffled = _PARTLY_FULL if len(hubs) == 2 else _FULL if hubs == {True} else _SHUFFLED
+    hub = any(isinstance(factor, RandomAllocation) and factor.hub for factor in factors)
+    shuffled = _SHUFFLED if not hub else _FULL if len(factors) == 1 else _PARTLY_FULL
     source = shuffled if displaces else _BINS
     failure = _failure(order.sizes)
     curve: TradeOff = Product(factors.items(), failure)
@@ -113,19 +114,24 @@ def _secret(run: NoisySGD) -> SecretOrder:
     return order
 
 
-def _factors(run: NoisySGD, order: SecretOrder, displaces: bool) -> Counter[RandomAllocation]:
+def _factors(run: NoisySGD, order: SecretOrder, displaces: bool) -> Counter[TradeOff]:
     """What a record reveals at most: one factor, or one of every epoch."""
     opposite = run.adjacency == "replace_one"
+    # What one record moves by itself is what it moves if its neighbour is zero.
+    epochs = _by_epoch(replace(run, adjacency="zero_out"), order)
 
-    def factor(batches: Sequence[Batch]) -> RandomAllocation:
+    used_again = order.once and run.data_steps > order.period
+    several = used_again or sum(times for _, times in epochs) > _MOST_EPOCHS
+
+    def factor(batches: Sequence[Batch]) -> TradeOff:
         hub = 0.0
         if displaces and sum(batch.share for batch in batches) == 1:
-            # No place is left out. The displaced record goes to the last batch, after all others.
-            several = run.data_steps > order.period
-            if len(batches) == 1 or (order.once and several):
-                raise NotApplicable(_SEEN)
-            if several and len(batches) < _CHECKED:
-                raise NotApplicable(_SLOW)
+            # No place is left out.
+            largest = max(batch.size for batch in batches)
+            checked = largest <= (_LARGEST if len(batches) < _MANY else _LARGEST_OF_MANY)
+            if len(batches) == 1 or several or not checked:
+                return Gaussian((2.0 if opposite else 1.0) * largest)
+            # The displaced record goes to the last batch, after all others.
             *batches, last = batches
             hub = last.size
         groups = Counter(batches)
@@ -134,11 +140,11 @@ def _factors(run: NoisySGD, order: SecretOrder, displaces: bool) -> Counter[Rand
         counts = list(groups.values())
         return RandomAllocation(shares, sizes, counts, opposite, displaces, hub=hub)
 
-    # What one record moves by itself is what it moves if its neighbour is zero.
-    epochs = _by_epoch(replace(run, adjacency="zero_out"), order)
-    factors: Counter[RandomAllocation] = Counter()
+    factors: Counter[TradeOff] = Counter()
     for batches, times in epochs:
         factors[factor(batches)] += times
+    if not any(isinstance(curve, RandomAllocation) for curve in factors):
+        raise NotApplicable(_NO_SPARE)
     return factors
 
 

@@ -7,18 +7,25 @@ are made and priced apart from the library (`support.advance`), and so is what a
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from contextlib import suppress
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
 from scipy.special import ndtr
 
+from pabi import Reshuffle
+from pabi.account.analyses import advance
 from pabi.account.best import outcomes
+from pabi.numbers.errors import NotApplicable
+from pabi.tradeoff.guarantee import Guarantee
 from support.advance import Course, best, forward, one_sided
 from support.falsification import planes
 from support.falsification.claims import EPSILONS, deltas
-from support.falsification.margins import Margins, random_margins
+from support.falsification.margins import Margins, Shuffled, random_margins
 from support.falsification.planes import Planar, random_planar, random_swing
 from support.falsification.pulled_lines import (
     ERROR,
@@ -443,6 +450,33 @@ def test_the_library_says_no_less(count, adjacency):
         seen += len(claims)
     if seen == 2 * count:
         pytest.skip(f"no analysis is named {NAME!r}: only the guarantee was compared")
+
+
+def shuffled_deltas(found: Margins, epsilons) -> np.ndarray:
+    """The mean over all places that the record can have in the epochs."""
+    fields = {f.name: getattr(found, f.name) for f in dataclasses.fields(found)}
+    epochs = -(-found.run.data_steps // found.run.steps_per_epoch)
+    every = product(range(found.run.steps_per_epoch), repeat=epochs)
+    return np.mean([worst_deltas(Shuffled(**fields, places=x), epsilons) for x in every], axis=0)
+
+
+def shuffled_run(rng, adjacency: str) -> tuple[Margins, Guarantee]:
+    """At least two epochs of at least two batches, and what is proven where both are shuffled."""
+    while True:
+        found = random_margins(rng, adjacency)
+        run = replace(found.run, batches=Reshuffle(found.run.batch_size))
+        if 1 < run.steps_per_epoch < run.data_steps:
+            with suppress(NotApplicable):
+                return found, advance.apply(run, 1e-5)
+
+
+@pytest.mark.parametrize("adjacency", ["zero_out", "replace_one"])
+@pytest.mark.parametrize("count", [4, pytest.param(300, marks=pytest.mark.nightly)])
+def test_places_that_change_every_epoch(count, adjacency):
+    rng = np.random.default_rng([count, len(adjacency), 4])
+    for _ in range(count):
+        found, claim = shuffled_run(rng, adjacency)
+        assert np.all(shuffled_deltas(found, EPSILONS) <= deltas(claim)), (found, claim)
 
 
 @pytest.mark.parametrize("adjacency", ["zero_out", "replace_one"])

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import pabi
-from pabi import Cyclic, FullBatch, Loss, ShuffleOnce
+from pabi import Cyclic, FullBatch, Loss, Reshuffle, ShuffleOnce
 from pabi.account.analyses import advance
 from pabi.numbers import encoding
 
@@ -33,6 +33,12 @@ RUNS = {
     "full": run(FullBatch(), epochs=20),
     "a spare": run(ShuffleOnce(48, spare=3), epochs=2.5),
     "cool-down": run(ShuffleOnce(50), cooldown_steps=9),
+    "reshuffled": run(Reshuffle(50)),
+    "reshuffled, many": run(Reshuffle(5), epochs=2),
+    "reshuffled, a part": run(Reshuffle(48, spare=3), epochs=2.5, adjacency="replace_one"),
+    "reshuffled, rising": run(Reshuffle(49), step_size=FALLING[::-1].copy()),
+    "reshuffled, once": run(Reshuffle(50), epochs=1, cooldown_steps=3),
+    "drawn anew": run(pabi.BallsInBins(50, cap=120, redraw="epoch")),
     "long": run(epochs=2000),
     "contracting, long": run(loss=Loss.logistic(1.0, l2=0.3), epochs=2000),
     "falling": run(Cyclic(49), step_size=FALLING),
@@ -149,13 +155,34 @@ def test_a_place_in_advance_is_one():
     refused(payload, "depends on the position")
 
 
+def test_a_last_place_in_advance_is_one(monkeypatch):
+    monkeypatch.setattr(advance, "_is_late", lambda view, case, most: True)
+    refused(advance.apply(run(Reshuffle(1), epochs=1), DELTA).to_json(), "depends on the position")
+
+
+def test_places_before_the_last_one_are_paid_for_or_leave_a_distance():
+    payload = payload_of("reshuffled")
+    case = next(case for case in ahead(payload) if case["paid"] < case["begin"])
+    more = case["begin"] - case["paid"]  # so that the use before the last one is among these steps
+    case["begin"] = case["paid"]
+    for part in ("n", "z"):
+        case[part] = encoding.floats(np.concatenate([np.zeros(more), numbers(case, part)]))
+    refused(payload, "after all uses but")
+
+
+def test_places_change_where_later_ones_are_worse():
+    payload = payload_of("reshuffled, rising")
+    payload["run"]["step_size"] = encoding.floats(FALLING)
+    refused(payload, "later uses to be worse")
+
+
 def test_the_loss_must_pull_to_one_side():
     other = {
         "loss": {"kind": "huber", "feature_norm": 1.0, "threshold": 1.0, "l2": 0.01},
         "prox": {"kind": "ball", "radius": 3.0},
         "unit": "user",
         "release": "path",
-        "batches": {"kind": "reshuffle", "size": 50},
+        "batches": {"kind": "fixed_size", "size": 50},
     }
     for field, value in other.items():
         payload = payload_of("known")

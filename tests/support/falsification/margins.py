@@ -110,6 +110,26 @@ class Margins:
         return one_sided(high - eta * share * curvature * r * r, high, eta * noise, s)
 
 
+@dataclass(frozen=True)
+class Shuffled(Margins):
+    """The record is in the batch `places[e]` of epoch e, in exchange for the first one there."""
+
+    places: tuple[int, ...]
+
+    def batch(self, k: int) -> np.ndarray:
+        found = super().batch(k)
+        if k < self.run.data_steps:
+            size, (epoch, j) = self.run.batch_size, divmod(k, self.run.steps_per_epoch)
+            place = self.places[epoch]
+            swapped = {place: self.position, self.position: place}
+            found[0] = swapped.get(j, j) * size
+        return found
+
+    def used(self, k: int) -> bool:
+        epoch, j = divmod(k, self.run.steps_per_epoch)
+        return k < self.run.data_steps and j == self.places[epoch]
+
+
 def random_margins(rng, adjacency: str) -> Margins:
     """Up to six steps, of which the record has one or more; curvature up to twice what a step may have."""
     size, batches = int(rng.integers(1, 3)), int(rng.integers(1, 5))

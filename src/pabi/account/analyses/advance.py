@@ -18,7 +18,12 @@ from typing import Any, NamedTuple, assert_never
 
 import numpy as np
 
-from pabi.account.analyses.secret_order import averaged, shuffled_once
+from pabi.account.analyses.secret_order import (
+    Solved,
+    averaged,
+    in_last_two_epochs,
+    shuffled_once,
+)
 from pabi.account.analyses.shifted_interpolation import (
     DEFAULT_DELTA,
     in_order,
@@ -77,15 +82,7 @@ def apply(
         case KnownUses():
             solved = [*_in_known_order(view)]
         case SecretOrder():
-            _require_one_place(order)
-            most = _most(view)
-            places = shuffled_once(
-                view,
-                order,
-                lambda js: _records(view, js, most),
-                view.later_is_worse,
-                _MOST_POSITIONS,
-            )
+            places = _kept(view, order) if order.once else _changed(view, order)
             return promised(
                 averaged(NAME, view, places, view.fractions), SOURCE, besides=(ONE_SIDE,)
             )
@@ -109,10 +106,41 @@ def _require_one_side(run: NoisySGD) -> None:
         raise NotApplicable("the stated sensitivity does not say where a record pulls to")
 
 
-def _require_one_place(order: SecretOrder) -> None:
-    """NotApplicable where a record has more than one place."""
-    if not order.once:
-        raise NotApplicable("a record's place changes every epoch: see secret order")
+def _kept(view: OrderedView, order: SecretOrder) -> list[Solved]:
+    """What is proven of a record that keeps its place in all epochs."""
+    most = _most(view)
+    return shuffled_once(
+        view, order, lambda js: _records(view, js, most), view.later_is_worse, _MOST_POSITIONS
+    )
+
+
+def _changed(view: OrderedView, order: SecretOrder) -> list[Solved]:
+    """What is proven of a record whose place changes every epoch: its last use is paid for in advance where
+    it is among the last ones. An earlier use that stands at the end of a range is paid for before, or leaves
+    a distance: both are the larger, the later it is."""
+    cases = in_last_two_epochs(view, order)
+    most = _most(view)
+    late = [i for i, case in enumerate(cases) if _is_late(view, case, most)]
+    records = [_joined(view, case.uses, _Window.none(view), _NOTHING) for case in cases]
+    alike: dict[Any, list[int]] = {}
+    for i in late[-_affordable(view) :]:
+        alike.setdefault(cases[i].ranges[0], []).append(i)
+    for several in alike.values():
+        _improve(view, records, several)
+    return list(zip(records, cases, strict=True))
+
+
+def _affordable(view: OrderedView) -> int:
+    """How many places can be paid for in advance."""
+    return _MOST_STEPS // (_AHEAD + _PLACES + view.run.cooldown_steps)
+
+
+def _is_late(view: OrderedView, case: Case, most: int) -> bool:
+    """Whether the last use is in one batch, among the last `most` of the run."""
+    used = [where for where in case.ranges if where is not None]
+    if not used or used[-1][0] < used[-1][1]:
+        return False
+    return case.uses.then[-1] >= view.run.data_steps - most
 
 
 def _in_known_order(view: OrderedView) -> list[tuple[Record, Case]]:
@@ -132,8 +160,7 @@ def _in_known_order(view: OrderedView) -> list[tuple[Record, Case]]:
 def _most(view: OrderedView) -> int:
     """How many positions are paid for in advance. NotApplicable where that is none, or where any of the
     others can be the worst."""
-    window = _AHEAD + _PLACES + view.run.cooldown_steps
-    most = min(view.period, _PLACES, _MOST_STEPS // window)
+    most = min(view.period, _PLACES, _affordable(view))
     if most == 0:
         raise NotApplicable(f"more than {_MOST_STEPS} steps after the last use")
     if most < view.period and not view.later_is_worse:
@@ -146,12 +173,18 @@ def _records(view: OrderedView, positions: Sequence[int], most: int) -> list[Rec
     several = [view.uses(j) for j in positions]
     records = [_joined(view, uses, _Window.none(view), _NOTHING) for uses in several]
     late = [i for i in range(len(several)) if i >= len(several) - most and several[i].total]
-    if late:
-        plan = _best_plan(view, several[late[-1]])
-        better = _solved(view, [several[i] for i in late], [plan] * len(late))
-        for i, other in zip(late, better, strict=True):
-            records[i] = min(records[i], other or records[i], key=lambda one: one.mu)
+    _improve(view, records, late)
     return records
+
+
+def _improve(view: OrderedView, records: list[Record], late: Sequence[int]) -> None:
+    """Put what is proven in advance in place of these records where it is better."""
+    if not late:
+        return
+    plan = _best_plan(view, records[late[-1]].uses)
+    better = _solved(view, [records[i].uses for i in late], [plan] * len(late))
+    for i, other in zip(late, better, strict=True):
+        records[i] = min(records[i], other or records[i], key=lambda one: one.mu)
 
 
 _NOTHING = Between(np.zeros(0), np.zeros(0), 0.0)
@@ -181,14 +214,17 @@ class _Window(NamedTuple):
     @classmethod
     def of(cls, view: OrderedView, uses: Uses, plan: _Plan) -> _Window:
         """That of a record that is used."""
-        steps = uses.steps(view.period)
-        begin = max(0, int(steps[-1]) - plan.reach)
-        late = steps.size - int((steps >= begin).sum())
-        if begin and steps.size - late > 1:
-            begin = int(steps[late])  # where a use is, everything before it may be paid for
+        period, total = view.period, uses.total
+        begin = max(0, uses.step(total - 1, period) - plan.reach)
+        if uses.then and total > 1:  # the others stand at the ends of ranges
+            begin = max(begin, uses.step(total - 2, period) + 1)
+        late = uses.before(begin, period)
+        if begin and total - late > 1:
+            begin = uses.step(late, period)  # where a use is, everything before it may be paid for
         if plan.left >= late:
-            return cls(0, begin, steps.size - late)
-        return cls(int(steps[late - plan.left]) if plan.left else begin, begin, steps.size - late)
+            return cls(0, begin, total - late)
+        paid = uses.step(late - plan.left, period) if plan.left else begin
+        return cls(paid, begin, total - late)
 
 
 def _best_plan(view: OrderedView, uses: Uses) -> _Plan:
@@ -231,21 +267,26 @@ def _joined(view: OrderedView, uses: Uses, window: _Window, between: Between) ->
     return Record(uses, shifts=Advance(*window, before, between, square * _SURE))
 
 
+@np.errstate(over="ignore", invalid="ignore")
 def _apart(view: OrderedView, uses: Uses, window: _Window) -> float:
     """How far apart the runs are where nothing is paid between `paid` and `begin`; rounded up."""
-    paid, begin, _ = window
-    steps = uses.steps(view.period)
-    steps = steps[(steps >= paid) & (steps < begin)]
-    if not steps.size:
+    (paid, begin, _), period = window, view.period
+    start, end = uses.before(paid, period), uses.before(begin, period)
+    if start == end:
         return 0.0
-    first, last, sure = int(steps[0]), int(steps[-1]), 1.0 + _SLOPE * (begin + 16.0)
+    first, sure = uses.step(start, period), 1.0 + _SLOPE * (begin + 16.0)
     if not view.run.constant:
         c, s, _ = (x[first:begin] for x in view.steps(uses))
         later = np.append(np.cumprod(c[:0:-1])[::-1], 1.0)
         return float(s @ later) * sure
-    # From one use to the next all distances grow alike.
     full, closing, _, one, _ = map(np.float64, view.constants)  # of which powers overflow to ∞
-    epoch, count = float(full ** (view.period - 1) * closing), int(steps.size)
+
+    def grown(first: int, end: int) -> np.float64:
+        ends = end // period - first // period
+        return np.float64(full ** (end - first - ends) * closing**ends)
+
+    # From one periodic use to the next all distances grow alike.
+    epoch, count = float(grown(1, period + 1)), max(0, min(end, uses.epochs) - start)
     if epoch < 0.5:
         total = (1.0 - epoch**count) / (1.0 - epoch)
     elif epoch == 1.0:
@@ -253,9 +294,11 @@ def _apart(view: OrderedView, uses: Uses, window: _Window) -> float:
     else:
         growth = count * math.log1p(epoch - 1.0)
         total = math.expm1(growth) / (epoch - 1.0) if growth < _LARGE else math.inf
-    rest = begin - last - 1
-    ends = sum(k % view.period == view.period - 1 for k in range(last + 1, begin))
-    return float(one * total * full ** (rest - ends) * closing**ends * sure)
+    apart, last = one * total, uses.step(start + max(0, count - 1), period)
+    for use in (uses.step(i, period) for i in range(start + count, end)):
+        apart, last = apart * grown(last + 1, use + 1) + one, use
+    found = float(apart * grown(last + 1, begin)) * sure
+    return math.inf if math.isnan(found) else found
 
 
 def _shifts(one: Record) -> Shifts:
@@ -279,8 +322,8 @@ class _Beginning(OrderedView):
 def _paid_before(view: OrderedView, uses: Uses, end: int) -> Record | None:
     """What payments before step `end`, each after its use, prove of the uses before it; None if there are
     none."""
-    left = -(-(end - uses.first) // view.period)
-    earlier = Uses(uses.first, max(0, min(uses.epochs, left)))
+    then = tuple(k for k in uses.then if k < end)
+    earlier = Uses(uses.first, uses.before(end, view.period) - len(then), then)
     if not earlier.total:
         return None
     if end < view.run.steps:
@@ -311,7 +354,8 @@ def _pulled(view: OrderedView, uses: Uses, window: _Window) -> PulledSteps:
     s, sigma = run.step_constants(eta, noise)
     if not sigma.all():
         raise NotApplicable("a step has no noise")
-    used = uses.steps(view.period)
+    first = uses.before(begin, view.period)
+    used = [uses.step(i, view.period) for i in range(first, uses.total)]
     s[~np.isin(k, used)] = 0.0
     centre, radius = _ball(run)
     sided = k >= used[-ahead]

@@ -175,6 +175,12 @@ def _share(order: SecretOrder, first: int, last: int) -> Fraction:
 
 def reshuffled(view: OrderedView, order: SecretOrder) -> list[Solved]:
     """What is proven of a record by its batches in the last two epochs, of which the last may be partial."""
+    return [(record(view, case.uses), case) for case in in_last_two_epochs(view, order)]
+
+
+def in_last_two_epochs(view: OrderedView, order: SecretOrder) -> list[Case]:
+    """The cases of a record whose place changes every epoch; NotApplicable where a later use need not be
+    worse."""
     if view.demand.forgets and not view.moves_later:
         raise NotApplicable(
             "steps that expand, or step sizes that fall: an earlier use can be worse than a later one"
@@ -190,8 +196,7 @@ def reshuffled(view: OrderedView, order: SecretOrder) -> list[Solved]:
     most, previous = _MAX_LAST, _MAX_PREVIOUS
     if not view.run.constant:
         most, previous = max(1, min(_MAX_LAST, MAX_WORK // view.run.steps)), 1
-    cases = last_two_epochs(view, order, most, previous)
-    return [(record(view, case.uses), case) for case in cases]
+    return last_two_epochs(view, order, most, previous)
 
 
 def changing_places(

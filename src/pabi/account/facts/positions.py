@@ -49,6 +49,15 @@ class Uses(NamedTuple):
         out: Any = np.append(periodic, np.array(self.then, dtype=np.int64))
         return out  # type: ignore[no-any-return]
 
+    def step(self, i: int, period: int) -> int:
+        """The step of use i, counted from 0."""
+        return self.first + i * period if i < self.epochs else self.then[i - self.epochs]
+
+    def before(self, k: int, period: int) -> int:
+        """How many uses come before step k."""
+        periodic = max(0, min(self.epochs, -(-(k - self.first) // period)))
+        return periodic + sum(step < k for step in self.then)
+
 
 class Constants(NamedTuple):
     """The numbers of a constant schedule: slopes of a step on a full batch, on the epoch's last batch and in

@@ -33,6 +33,7 @@ from pabi.verification.cases import (
     KEYS,
     CaseCheck,
     LinearCases,
+    every_pair,
     every_position,
     last_to_first,
     of_cases,
@@ -71,7 +72,9 @@ def _ordered(run: OrderedRun, payload: Payload) -> list[Part]:
         case SecretOnce():
             return every_position(run, cases, check)
         case SecretEveryEpoch():
-            raise Refused("theorem: a record's place changes every epoch")
+            if not run.moves_later():
+                raise Refused("theorem: under reshuffling it needs later uses to be worse")
+            return [(weight, check(case, uses)) for case, weight, uses in every_pair(run, cases)]
         case _:
             assert_never(run.scheme)
 
@@ -111,16 +114,12 @@ class _InAdvance(CaseCheck):
             raise Refused(f"begin: expected from {paid} to {self.end}, got {begin}")
         if not len(n) == len(z) == max(0, self.end - begin - 1):
             raise Refused(f"n, z: expected one for every step from {begin + 1} on but the last")
-        if uses.then:
-            raise Refused("uses: expected one place in all epochs")
         before = self._before(case, _part(uses, 0, paid), paid, distance)
         if begin == self.end:
             if paid < begin:
                 raise Refused("paid: what is left is never paid for")
             return before
-        covered = [read_range(where) for where in case.get("ranges", [])]
-        if any(where is not None and where[0] < where[1] for where in covered):
-            raise Refused("ranges: what is paid in advance depends on the position")
+        self._check_places(case, uses, begin)
         apart = self._apart(_part(uses, paid, begin), begin)
         steps = range(begin, self.end)
         pulls = dict.fromkeys(uses.all(), (arb(0), arb(1)))
@@ -128,6 +127,18 @@ class _InAdvance(CaseCheck):
         positions("steps", len(steps))
         ends = zip([*n, 0.0], [*z, 0.0], strict=True)
         return before + self._in_advance(steps, pulls, ends, apart)
+
+    def _check_places(self, case: dict[str, Any], uses: UseSteps, begin: int) -> None:
+        """Refuse unless it is known which steps from `begin` on use the record. Where its place changes every
+        epoch, that is one step at most, and earlier ones stand at the ends of ranges."""
+        covered = [read_range(where) for where in case.get("ranges", [])]
+        places = [where for where in covered if where is not None]
+        if isinstance(self.run.scheme, SecretEveryEpoch):
+            if not places or _part(uses, begin, self.end).total > 1:
+                raise Refused("begin: expected a step after all uses but that of one batch")
+            places = places[-1:]
+        if any(first < last for first, last in places):
+            raise Refused("ranges: what is paid in advance depends on the position")
 
     def _before(self, case: dict[str, Any], uses: UseSteps, end: int, distance: Any) -> Any:
         """What is paid before step `end` for these uses."""
@@ -142,17 +153,23 @@ class _InAdvance(CaseCheck):
     def _apart(self, uses: UseSteps, end: int) -> Any:
         """How far apart these uses bring the runs before step `end`, where nothing is paid."""
         run, distance = self.run, arb(0)
-        if not uses.count:
+        if not uses.total:
             return distance
+        first = uses.first if uses.count else uses.then[0]
         if run.constant:
-            # From one use to the next all distances grow alike.
-            last = uses.first + (uses.count - 1) * uses.period
-            epoch = self._grown(range(uses.first + 1, uses.first + 1 + uses.period))
-            rest = self._grown(range(last + 1, end))
-            return arb(run.s(uses.first)) * geometric(epoch, uses.count) * rest
+            last = first
+            if uses.count:
+                # From one use to the next all distances grow alike.
+                last += (uses.count - 1) * uses.period
+                epoch = self._grown(range(first + 1, first + 1 + uses.period))
+                distance = arb(run.s(first)) * geometric(epoch, uses.count)
+            for use in uses.then:
+                grown = distance * self._grown(range(last + 1, use + 1))
+                distance, last = grown + arb(run.s(use)), use
+            return distance * self._grown(range(last + 1, end))
         positions("steps", end)
         used = set(uses.all())
-        for k in timed(range(uses.first, end)):
+        for k in timed(range(first, end)):
             distance *= arb(run.slope(k))
             if k in used:
                 distance += arb(run.s(k))
@@ -205,7 +222,8 @@ def _part(uses: UseSteps, first: int, end: int) -> UseSteps:
     """The uses in the steps `first`, …, `end` − 1."""
     begin, stop = (max(0, -(-(k - uses.first) // uses.period)) for k in (first, end))
     count = max(0, min(uses.count, stop) - begin)
-    return UseSteps(uses.first + begin * uses.period, count, period=uses.period)
+    then = [k for k in uses.then if first <= k < end]
+    return UseSteps(uses.first + begin * uses.period, count, period=uses.period, then=then)
 
 
 def _ball(run: OrderedRun) -> tuple[Any, Any]:

@@ -35,6 +35,7 @@ BATCHES = 40
 LATE, PLANS = 16, 8
 ONE = 1 + 1 + 2 * LATE + PLANS
 EVERY = 2 * BATCHES + 1 + LATE + PLANS
+BEFORE = 4  # ranges of places in the epoch before the last one
 STARTS = 20  # where to begin to pay, among 1000 steps: two problems for each halving
 
 
@@ -58,7 +59,7 @@ COMMANDS: dict[str, tuple[Callable[[], Any], dict[str, int]]] = {
     "shuffled once": (lambda: SHUFFLED.guarantee(1e-6), {"linear": EVERY}),
     "reshuffled": (
         lambda: run(Reshuffle(25)).guarantee(1e-6),
-        {"linear": 4 * BATCHES, "convolution": 24},
+        {"linear": BEFORE * (2 * BATCHES + LATE + PLANS)},
     ),
     "Poisson": (lambda: run(Poisson(25)).guarantee(1e-6), {"random": 16, "convolution": 16}),
     "explain": (lambda: SHUFFLED.explain(1e-6), {"linear": EVERY}),

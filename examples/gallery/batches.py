@@ -59,7 +59,7 @@ def draw() -> Figure:
         title="What hiding the path saves, by kind of batches",
         xlabel="ε after 50 epochs, δ = 10⁻⁵ (zero-out)",
         xscale="log",
-        xlim=(0.33, 30),
+        xlim=(0.25, 30),
         ylim=(len(KINDS) - 0.6, -0.95),
     )
     ax.set_xticks([0.5, 1, 2, 5, 10, 20], ["0.5", "1", "2", "5", "10", "20"])

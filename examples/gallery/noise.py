@@ -41,7 +41,7 @@ def noises(label: str) -> list[float]:
 def draw() -> Figure:
     colours = pabi.plotting.palette()
     figure, ax = plt.subplots()
-    places = ((9, 0.052), (1.3, 0.0041), (9, 0.00155))
+    places = ((9, 0.052), (1.3, 0.0055), (9, 0.00155))
     for label, index, at in zip(RELEASES, (1, 0, 2), places, strict=True):
         style = {"color": colours.cycle[index], "linestyle": colours.lines[index]}
         ax.loglog(EPOCHS, noises(label), linewidth=3.2 if index == 0 else 2.4, **style)

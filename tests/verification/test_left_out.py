@@ -39,7 +39,7 @@ CHANGES += [{"release": "path"}, {"cooldown_steps": 3}, {"diameter": 0.5, "epoch
 
 
 @every(("batches", "changes"), [(one, more) for one in SCHEMES for more in CHANGES])
-@every("adjacency", ["replace_one", "zero_out"])
+@pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
 def test_all_that_is_proven_is_accepted(batches, changes, adjacency):
     run, proven = run_of(batches, adjacency=adjacency, **changes), 0
     for one in outcomes(run, DELTA):

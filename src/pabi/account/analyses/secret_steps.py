@@ -119,7 +119,6 @@ def _factors(run: NoisySGD, order: SecretOrder, displaces: bool) -> Counter[Trad
     opposite = run.adjacency == "replace_one"
     # What one record moves by itself is what it moves if its neighbour is zero.
     epochs = _by_epoch(replace(run, adjacency="zero_out"), order)
-
     used_again = order.once and run.data_steps > order.period
     several = used_again or sum(times for _, times in epochs) > _MOST_EPOCHS
 

@@ -252,11 +252,13 @@ def oddities(rows: list[Row]) -> list[str]:
         where = f"{one.setting}, ε = {exact(one.epsilon)}"
         for scheme, noise in one.noise.items():
             if noise.growth > _STEADY:
-                lines.append(f"{where}: ε of {scheme} grows with the noise, by {noise.growth:.1e}")
+                lines.append(
+                    f"{where}: ε of {scheme} grows with the noise, by {plain(noise.growth, 2)}"
+                )
             if noise.seconds > 60.0:
                 lines.append(f"{where}: {scheme} took {plain(noise.seconds, 3)} s")
         if one.ratio("bins") > 1.0:
-            lines.append(f"{where}: bins ask for {one.ratio('bins'):.5f} of Poisson's noise")
+            lines.append(f"{where}: bins ask for {plain(one.ratio('bins'), 6)} of Poisson's noise")
     return lines
 
 
@@ -397,7 +399,7 @@ def main() -> int:
                 (plain(x.multiplier, 5), x.evaluations, plain(x.seconds, 2))
                 for x in one.noise.values()
             ]
-            print(one.setting, one.epsilon, *noise, f"{one.above:.1e}", flush=True)
+            print(one.setting, one.epsilon, *noise, plain(one.above, 2), flush=True)
     order = {one: i for i, one in enumerate(ADJACENCIES)}
     rows.sort(key=lambda x: (order[x.setting.adjacency], x.setting.epochs, x.setting.batches))
     console = Console(width=150)

@@ -10,6 +10,7 @@ from scipy.stats import binom
 
 import pabi
 from pabi import BallsInBins, Cyclic, Loss, NoisySGD, ShuffleOnce
+from pabi.account.analyses import secret_order
 from pabi.account.best import best_of, outcomes
 from pabi.account.facts.positions import OrderedView
 from pabi.numbers.errors import InvalidInput
@@ -88,9 +89,9 @@ class TestSizesThatMatter:
         mus = [
             max(
                 p.mu
-                for p in a_run(self.LOSS, BallsInBins(100, cap), **steep)
-                .guarantee(DELTA)
-                .curve.parts
+                for p in secret_order.apply(
+                    a_run(self.LOSS, BallsInBins(100, cap), **steep), DELTA
+                ).curve.parts
             )
             for cap in (100, 200, 250, 300)
         ]

@@ -15,6 +15,7 @@ import pytest
 
 import pabi
 from pabi import Cyclic, FixedSize, FullBatch, Loss, NoisyIteration, NoisySGD, Poisson
+from pabi.audits import auditing
 from pabi.convert import gdp_to_epsilon, rdp_to_epsilon
 from pabi.describe.files import from_dict
 from pabi.literature import Published, compare
@@ -194,6 +195,25 @@ def test_the_table():
     for delta in (0.0, 1.0, math.nan):
         with pytest.raises(pabi.InvalidInput, match="delta"):
             compare(CONSTRAINED, delta)
+
+
+def test_an_exact_instance_refutes_what_is_below_it():
+    found = compare(MNIST, DELTA, also={"too small": 0.1, "enough": 99.0}, instance=True)
+    least = found["exact instance"]
+    assert (least.status, least.applies) == ("attained", True)
+    assert 0.1 < least.epsilon <= found["pabi"].epsilon
+    assert least.epsilon == auditing.worst(MNIST, DELTA)[1].epsilon(DELTA)
+    assert found["too small"].status == "refuted"
+    assert "attain" in found["too small"].note
+    assert found["enough"].status == "stated"
+    assert all(
+        row.epsilon >= least.epsilon for row in found if row.applies and row.status == "sound"
+    )
+    assert "exact instance" in str(found)
+    with pytest.raises(KeyError):
+        compare(MNIST, DELTA)["exact instance"]
+    none = compare(CHAIN, DELTA, instance=True)["exact instance"]
+    assert (none.applies, none.note) == (False, "an exact instance is known of noisy SGD only")
 
 
 def drawn(run):

@@ -9,7 +9,7 @@ import os
 import re
 import textwrap
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -27,7 +27,7 @@ from pabi.literature.axes import LABELS, Axis, Description, axis_of
 from pabi.literature.published import CandidateBound, Published, Status, read
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, NotApplicable, must_be, require
-from pabi.numbers.showing import aligned, exact, shown
+from pabi.numbers.showing import aligned, exact, shown, shown_down
 from pabi.show.themes import axes_for, legend_within, palette
 from pabi.tradeoff import Gaussian, TradeOff
 from pabi.tradeoff.base import encode
@@ -37,7 +37,8 @@ from pabi.verification import verify
 if TYPE_CHECKING:
     from pabi.numbers.rounding import Array
 
-OURS = "pabi"
+OURS, INSTANCE = "pabi", "exact instance"
+_UNLIKE = ": not comparable, the run has "
 
 Beside = Guarantee | Published | TradeOff | float
 
@@ -58,12 +59,13 @@ class Row:
     Parameters
     ----------
     name : str
-        "pabi", or module and theorem, e.g. "bok.theorem_4_5".
+        "pabi", or module and theorem, e.g. "bok.theorem_4_5"; "exact instance" of the worst data sets known.
     source : str
         The paper and the theorem; of pabi's own row the method.
     status : str
         "sound", "refuted" or "unverified". Of what was handed over "stated", unless it is a guarantee of a
-        description that `pabi.verify` accepts, or has a status of its own.
+        description that `pabi.verify` accepts, or has a status of its own. Of the instance "attained": no
+        guarantee can be below it.
     applies : bool
         Whether the run meets the hypotheses of the theorem.
     epsilon : float or None
@@ -72,12 +74,12 @@ class Row:
         μ; None where the bound does not apply or is not Gaussian.
     note : str
         Where the bound does not apply, the hypothesis that fails; otherwise what is wrong with it,
-        if anything.
+        if anything. Of the instance what it is.
     """
 
     name: str
     source: str
-    status: Status | Literal["stated"]
+    status: Status | Literal["stated", "attained"]
     applies: bool
     epsilon: float | None
     mu: float | None
@@ -98,7 +100,7 @@ class Comparison:
     delta : float, in (0, 1)
         δ of every ε.
     rows : tuple of Row
-        One of every bound, one of pabi, and one of everything in `also`.
+        One of every bound, one of pabi, one of everything in `also`, and perhaps one of an instance.
     also : tuple of str
         The names of the rows that were handed over.
     functions : mapping of str to callable
@@ -157,10 +159,11 @@ class Comparison:
         table = [("bound", "status", f"ε at δ = {exact(self.delta)}", "μ", "")]
         folded = 0
         for row in self.rows:
-            if not (every or row.applies or row.name == OURS or row.name in self.also):
+            if not (every or row.applies or row.name in (OURS, INSTANCE, *self.also)):
                 folded += 1
                 continue
-            epsilon = "—" if row.epsilon is None else shown(row.epsilon)
+            show = shown_down if row.name == INSTANCE else shown
+            epsilon = "—" if row.epsilon is None else show(row.epsilon)
             mu = "—" if row.mu is None else shown(row.mu)
             note = textwrap.shorten(row.note, 90, placeholder=" …")
             table.append((row.source, row.status, epsilon, mu, note))
@@ -311,6 +314,7 @@ def compare(
     delta: float = 1e-5,
     *,
     also: Mapping[str, Beside | Callable[[Any], Beside]] = MappingProxyType({}),
+    instance: bool = False,
 ) -> Comparison:
     """What every published bound says of a description, beside pabi's own guarantee.
 
@@ -329,11 +333,14 @@ def compare(
         and numbers, which are ε at this δ. A function gets a description and returns one of these, or raises
         NotApplicable; `plot` asks it at every length. All are shown as they are: whether they are about this
         run is the user's word.
+    instance : bool
+        Whether to put the worst neighbouring data sets that are known beside them, whose ε is exact: what is
+        below it is no guarantee, and is marked as refuted. Takes up to a second or so.
 
     Returns
     -------
     Comparison
-        One row of every bound, one of pabi, and one of everything in `also`.
+        One row of every bound, one of pabi, one of everything in `also`, and that of the instance.
 
     Raises
     ------
@@ -343,16 +350,40 @@ def compare(
 
     References
     ----------
-    `source` of every row; ε by the conversions of `pabi.convert`; docs, "Errata".
+    `source` of every row; ε by the conversions of `pabi.convert`; docs, "Errata" and "Theory", 22.
     """
     delta = validate.number("delta", delta, above=0.0, below=1.0)
     require(type(run) in _COVERING, "run", f"expected a description, got {type(run).__name__}")
     rows = [*(_row(one, run, delta) for one in _COVERING[type(run)]), own_row(run, delta)]
     others = _others(also, {row.name for row in rows}, run, delta)
     functions: dict[str, Any] = {name: bound for name, bound in also.items() if _is_function(bound)}
-    return Comparison(
-        run, delta, tuple(sorted([*rows, *others], key=_rank)), tuple(also), functions
-    )
+    every = [*rows, *others]
+    if validate.flag("instance", instance):
+        every = _beside_instance(every, run, delta)
+    return Comparison(run, delta, tuple(sorted(every, key=_rank)), tuple(also), functions)
+
+
+def _beside_instance(rows: Sequence[Row], run: Description, delta: float) -> list[Row]:
+    """The rows, refuted where an exact instance costs more, and its own."""
+    from pabi.audits.auditing import worst
+
+    try:
+        if not isinstance(run, NoisySGD):
+            raise NotApplicable("an exact instance is known of noisy SGD only")
+        known, law = worst(run, delta)
+    except NotApplicable as no:
+        return [*rows, Row(INSTANCE, INSTANCE, "attained", False, None, None, no.reason)]
+    least = max(law.epsilon(delta), law.swapped().epsilon(delta))
+    note = f"below what data sets attain, {shown_down(least)}"
+
+    def held(row: Row) -> Row:
+        below = row.epsilon is not None and row.epsilon < least and _UNLIKE not in row.note
+        return replace(row, status="refuted", note=note) if below else row
+
+    return [
+        *map(held, rows),
+        Row(INSTANCE, INSTANCE, "attained", True, least, None, known.sentence),
+    ]
 
 
 def _others(also: Any, names: Collection[str], run: Description, delta: float) -> list[Row]:
@@ -422,7 +453,7 @@ def _unlike(guarantee: Guarantee, run: Description) -> str:
         for name in ("adjacency", "unit")
         if (theirs := getattr(run, name, None)) not in (None, getattr(guarantee, name))
     ]
-    return f": not comparable, the run has {' and '.join(others)}" if others else ""
+    return f"{_UNLIKE}{' and '.join(others)}" if others else ""
 
 
 def own_row(run: Description, delta: float) -> Row:
@@ -504,7 +535,7 @@ def draw(comparison: Comparison, axis: Axis, ax: Any = None) -> Any:
     points = {
         row.name: row
         for row in comparison.rows
-        if row.name in comparison.also
+        if row.name in (INSTANCE, *comparison.also)
         and row.name not in comparison.functions
         and x[0] <= axis.own <= x[-1]
     }

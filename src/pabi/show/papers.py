@@ -305,6 +305,12 @@ def cited(source: str) -> tuple[dict[Paper, list[str]], list[str], list[str]]:
     return papers, own, others
 
 
+_TITLE = (
+    "pabi: the tightest provable privacy guarantee for a model of which only the last iterate is "
+    "released"
+)
+
+
 def bibtex(source: str) -> str:
     """BibTeX of all that a source names; what is not in the table is a comment."""
     papers, own, others = cited(source)
@@ -312,8 +318,7 @@ def bibtex(source: str) -> str:
     if own:
         rows = {
             "author": "{The pabi authors}",
-            "title": "{pabi: the tightest provable privacy guarantee for a model of which only the last "
-            "iterate is released}",
+            "title": "{" + _TITLE + "}",
             "version": __version__,
             "note": _text("; ".join(dict.fromkeys(own))),
         }

@@ -401,6 +401,9 @@ def plot_guarantee(guarantee: Guarantee, ax: Any = None) -> Any:
     require(axes.size == 2, "ax", f"expected a pair of axes, got {axes.size}")
     _draw_tradeoff(guarantee, axes[0])
     _draw_epsilon(guarantee, axes[1])
+    # Once both are there: a panel makes room for the other one's labels.
+    for panel, place in zip(axes, ("upper right", "best"), strict=True):
+        legend_within(panel, loc=place)
     return axes
 
 
@@ -426,11 +429,10 @@ def _draw_tradeoff(guarantee: Guarantee, ax: Any) -> None:
 
 
 def _finish_errors(ax: Any, **about: Any) -> None:
-    """The line of perfect privacy, axes of error rates, and a legend."""
+    """The line of perfect privacy, and axes of error rates."""
     ax.plot([0, 1], [1, 0], ":", color=palette().neutral, label="perfect privacy")
     ax.set(xlabel="attacker's false-positive rate", xlim=(0, 1), ylim=(0, 1.02), **about)
     ax.set_aspect("equal")
-    legend_within(ax, loc="upper right")
 
 
 def _draw_epsilon(guarantee: Guarantee, ax: Any) -> None:
@@ -451,7 +453,6 @@ def _draw_epsilon(guarantee: Guarantee, ax: Any) -> None:
     for mark in marks:
         if mark is not None:
             keep_within(ax, mark)
-    legend_within(ax, loc="best")
 
 
 def _mark(guarantee: Guarantee, curve: Any, colour: str, ax: Any) -> Any:
@@ -531,6 +532,7 @@ def plot_audit(audit: Audit, ax: Any = None) -> Any:
     label = f"{audit.trainings} trainings"
     ax.plot(*audit.curve.T, "o", color=colours.other, markersize=5, label=label)
     _finish_errors(ax, ylabel="false-negative rate", title="What an attacker got")
+    legend_within(ax, loc="upper right")
     return ax
 
 

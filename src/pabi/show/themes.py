@@ -199,20 +199,22 @@ def axes_for(ax: Any, *shape: int, figsize: tuple[float, float]) -> Any:
 def legend_within(ax: Any, **options: Any) -> Any:
     """A legend that leaves no panel and covers no curve; where there is too little room, in smaller type and
     above the curves, which then end lower."""
+    low, high = ax.get_ylim()
     for size in _SIZES:
         sizes = {"fontsize": size} | ({"title_fontsize": size} if "title" in options else {})
         legend = ax.legend(frameon=False, **(options | sizes))
         if _free(ax, legend):
-            return legend
-        if _share(ax, legend)[0] <= 1.0:
             break
-    legend.set_loc("upper right")
-    low, high = ax.get_ylim()
-    for _ in range(3):  # a panel of fixed proportions changes with its limits
-        room = 1.0 - min(_MOST, _share(ax, legend)[1] + _GAP)
-        ax.set_ylim(low, _raised(ax, low, high, room))
-        if _free(ax, legend):
-            break
+        if _share(ax, legend)[0] > 1.0:
+            continue
+        legend.set_loc("upper right")
+        for _ in range(3):  # a panel of fixed proportions changes with its limits
+            room = 1.0 - min(_MOST, _share(ax, legend)[1] + _GAP)
+            ax.set_ylim(low, _raised(ax, low, high, room))
+            if _free(ax, legend):
+                return legend
+        if size != _SIZES[-1]:
+            ax.set_ylim(low, high)
     return legend
 
 

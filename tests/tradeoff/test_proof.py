@@ -44,6 +44,7 @@ def run_of(batches, loss=None, **changes):
 DESCRIPTIONS = {
     "cyclic": run_of(Cyclic(5)),
     "shuffled once": run_of(ShuffleOnce(4)),
+    "some left out": run_of(ShuffleOnce(3, spare=2), noise_std=1.0),
     "balls in bins": run_of(BallsInBins(4)),
     "reshuffled": run_of(Reshuffle(4), step_size=np.linspace(0.5, 0.1, 9)),
     "fixed size": run_of(FixedSize(4), diameter=2.0),

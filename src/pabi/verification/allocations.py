@@ -47,6 +47,7 @@ _ULP = 2.0**-53
 _VALUE = 1e-12  # relative: more than a value of L errs
 _SUMMED = 1.0 + 1e-10
 _FAR = 10.0  # spreads of the sum that matter on either side
+_WINDOWS, _DOUBTED = (1.0, 0.1, 0.01), 1e-3  # parts of those; relative: how much may be rounding
 _HARDLY = 0.01  # of the largest value
 _LEAST, _GREATEST = 1e-5, 9.0  # sizes that are looked at here
 _FARTHEST = 300.0
@@ -161,15 +162,24 @@ def _excess(
     heaviest, share = max(x.weight for x in places), math.fsum(x.weight * x.count for x in places)
     spread = spread or _HARDLY * (rise + heaviest)  # 0 where hardly any label has a value
     room = max(0.0, float(at[0]) + share * (ratio * rise + max(0.0, ratio - 1.0)))
-    ends = room + _FAR * spread, heaviest * ratio * kappa + _FAR * spread
-    values = [x.values(sides, epsilon, ends) for x in places]
-    laws = [(v.y, v.p, x.count) for v, x in zip(values, places, strict=True)]
-    excess = LabelSum(laws, float(at[0]), spread, noise).excess(at)
-    beyond = math.fsum(x.count * v.beyond for v, x in zip(values, places, strict=True))
-    # It rises by no more than t falls, and is at most what all that is above 0 is in the mean.
-    excess = np.minimum(excess, excess[0] + np.maximum(at[0] - at, 0.0)) + beyond
     above = math.fsum(x.mean_above(sides.above, epsilon) for x in places)
-    return np.asarray(np.minimum(excess, above + np.maximum(-at, 0.0)) * _SUMMED)
+    found = above + np.maximum(-at, 0.0)
+    # Rare values far out keep a tilt small, and what is sought has few digits then. Whatever part of the
+    # values is looked at, that is an upper bound, as what is beyond counts by its mean.
+    for part in _WINDOWS:
+        reach = part * _FAR * spread
+        ends = room + reach, heaviest * ratio * kappa + reach
+        values = [x.values(sides, epsilon, ends) for x in places]
+        laws = [(v.y, v.p, x.count) for v, x in zip(values, places, strict=True)]
+        total = LabelSum(laws, float(at[0]), spread, noise)
+        # It rises by no more than t falls, and is at most what all that is above 0 is in the mean.
+        excess = total.excess(at)
+        excess = np.minimum(excess, excess[0] + np.maximum(at[0] - at, 0.0))
+        beyond = math.fsum(x.count * v.beyond for v, x in zip(values, places, strict=True))
+        found = np.minimum(found, excess + beyond)
+        if total.doubt <= _DOUBTED:
+            break
+    return np.asarray(found * _SUMMED)
 
 
 class _Hub:
@@ -291,7 +301,23 @@ class Orders:
         rise = math.expm1(epsilon)
         # Of this sign or the other, where shares add to a little more than 1.
         rest = 1.0 - math.fsum(x.weight * x.count for x in places)
-        return float(excess(1.0, np.array([rest * rise - _VALUE * rise]))[0])
+        found = float(excess(1.0, np.array([rest * rise - _VALUE * rise]))[0])
+        if self.sides[order].above == self.sides[order].below == Side(0, 1):
+            return min(found, self._all_low(places, epsilon))
+        return found
+
+    def _all_low(self, places: Sequence[LabelPlaces], epsilon: float) -> float:
+        """At least E(1 − κ·(Σ w·L + w_0))⁺: the probability that no term alone makes it 0."""
+        with ctx.workprec(BITS):
+            left, total = self.allocation.left, arb(1)
+            most = (-arb(epsilon)).exp() - arb(left.numerator) / left.denominator
+            if not most > 0:
+                return 0.0 if most < 0 else 1.0
+            for one, at in zip(self.allocation.labels, places, strict=True):
+                weight = arb(one.share.numerator) / one.share.denominator / one.count
+                z = (most / weight).log() / arb(at.size) + arb(at.size) / 2
+                total *= ((-z / arb(2).sqrt()).erfc() / 2) ** one.count
+            return up(total)
 
     def law(self, order: int, tail: float) -> Law:
         """Finitely many losses that reveal no less in one order, up to where δ is below `tail`."""

@@ -196,6 +196,7 @@ class LabelSum:
     ) -> None:
         self.laws, self.at, self.spread = laws, at, spread
         self.power = self.square = self.period = 0.0
+        self.doubt = 0.0  # relative: how much of an excess at t may be rounding
         for power in self._tilts():
             self.power, self.square = power, (noise / power) ** 2
             self.period = self._period(self.log_moment(power))
@@ -223,8 +224,10 @@ class LabelSum:
         size = -0.5 * square * omega**2 - 2.0 * np.log(np.abs(s))
         angle = square * power * omega - 2.0 * np.angle(s)
         weight, angle, error, slack = Spectrum.of(size, angle, self._transforms(power, omega), step)
-        total = _real_sum(weight, angle, step, at) + error + 64.0 * _ULP * float(weight.sum())
-        total += float(weight @ omega) * 4.0 * _ULP * np.abs(at)
+        rounded: Array = float(weight @ omega) * 4.0 * _ULP * np.abs(at)
+        rounded += error + 64.0 * _ULP * float(weight.sum())
+        total = _real_sum(weight, angle, step, at) + rounded
+        self.doubt = float(rounded[0] / total[0]) if total[0] > 0.0 else 1.0
         total += math.exp(-0.5 * square * omega[-1] ** 2) / (math.pi * omega[-1])
         rounding = slack + 16.0 + 8.0 * (abs(base) + power * np.abs(at) + power * power * square)
         scale = _power(base - power * at + _ULP * rounding)

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
+from pabi.account.analyses.composition import SOURCE as COMPOSED
 from pabi.account.analyses.composition import paid_once, root_of_uses
 from pabi.account.analyses.shifted_interpolation import (
     DEFAULT_DELTA,
@@ -80,6 +81,8 @@ def apply(
     hub = any(isinstance(factor, RandomAllocation) and factor.hub for factor in factors)
     shuffled = _SHUFFLED if not hub else _FULL if len(factors) == 1 else _PARTLY_FULL
     source = shuffled if displaces else _BINS
+    if any(isinstance(factor, Gaussian) for factor in factors):
+        source = f"{source}; {COMPOSED}"
     failure = _failure(order.sizes)
     curve: TradeOff = Product(factors.items(), failure)
     if failure == 0.0 and factors.total() == 1:

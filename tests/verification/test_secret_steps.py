@@ -11,6 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 import pabi
 from pabi.account.analyses import secret_steps
@@ -432,6 +433,25 @@ def test_a_label_and_a_hub_against_their_definition(weight, size, hub, opposite)
     for order, epsilon in itertools.product(orders(opposite), (0.1, 0.7)):
         least = delta_with_hub(weight, size, hub, epsilon, opposite, order)
         assert least * (1.0 - 1e-3) <= found.delta(order, epsilon) <= 1.05 * least
+
+
+@pytest.mark.parametrize("level", range(4))
+def test_a_rare_large_value_keeps_its_digits(level):
+    """One label that moves far: the sum is all but always 0, and δ is in closed form."""
+    share, a, epsilon = Fraction(3, 13), 1.08, 10.7
+    w, kappa = float(share), math.exp(epsilon)
+    least = kappa + (1.0 / w - 1.0) * (kappa - 1.0)  # of L, with 2a
+    z = math.log(least) / (2.0 * a) + a
+    truth = w * (norm.sf(z - 2.0 * a) - least * norm.sf(z))
+    found = Orders(Allocation((LabelGroup(share, (a,), 1),), True, True), level).worst(epsilon)
+    assert truth <= found <= 1.02 * truth
+
+
+def test_a_record_that_is_not_there_is_seen_in_no_label():
+    """Where ε is large: all three have to be far below what is usual."""
+    labels = (LabelGroup(Fraction(1), (5.0,), 3),)
+    found = Orders(Allocation(labels, False, False), 0).delta(1, 30.0)
+    assert 0.0 < found <= 1.001 * norm.cdf((math.log(3.0) - 30.0) / 5.0 + 2.5) ** 3
 
 
 def test_other_flags_are_refused():

@@ -370,7 +370,7 @@ def _beside_instance(rows: Sequence[Row], run: Description, delta: float) -> lis
     try:
         if not isinstance(run, NoisySGD):
             raise NotApplicable("an exact instance is known of noisy SGD only")
-        known, law = worst(run, delta)
+        worst_one, law = worst(run, delta)
     except NotApplicable as no:
         return [*rows, Row(INSTANCE, INSTANCE, "attained", False, None, None, no.reason)]
     least = max(law.epsilon(delta), law.swapped().epsilon(delta))
@@ -382,7 +382,7 @@ def _beside_instance(rows: Sequence[Row], run: Description, delta: float) -> lis
 
     return [
         *map(held, rows),
-        Row(INSTANCE, INSTANCE, "attained", True, least, None, known.sentence),
+        Row(INSTANCE, INSTANCE, "attained", True, least, None, worst_one.sentence),
     ]
 
 

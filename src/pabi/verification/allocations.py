@@ -163,7 +163,7 @@ def _excess(
     spread = spread or _HARDLY * (rise + heaviest)  # 0 where hardly any label has a value
     room = max(0.0, float(at[0]) + share * (ratio * rise + max(0.0, ratio - 1.0)))
     above = math.fsum(x.mean_above(sides.above, epsilon) for x in places)
-    found = above + np.maximum(-at, 0.0)
+    least = above + np.maximum(-at, 0.0)
     # Rare values far out keep a tilt small, and what is sought has few digits then. Whatever part of the
     # values is looked at, that is an upper bound, as what is beyond counts by its mean.
     for part in _WINDOWS:
@@ -176,10 +176,10 @@ def _excess(
         excess = total.excess(at)
         excess = np.minimum(excess, excess[0] + np.maximum(at[0] - at, 0.0))
         beyond = math.fsum(x.count * v.beyond for v, x in zip(values, places, strict=True))
-        found = np.minimum(found, excess + beyond)
+        least = np.minimum(least, excess + beyond)
         if total.doubt <= _DOUBTED:
             break
-    return np.asarray(found * _SUMMED)
+    return np.asarray(least * _SUMMED)
 
 
 class _Hub:
@@ -301,10 +301,10 @@ class Orders:
         rise = math.expm1(epsilon)
         # Of this sign or the other, where shares add to a little more than 1.
         rest = 1.0 - math.fsum(x.weight * x.count for x in places)
-        found = float(excess(1.0, np.array([rest * rise - _VALUE * rise]))[0])
+        bound = float(excess(1.0, np.array([rest * rise - _VALUE * rise]))[0])
         if self.sides[order].above == self.sides[order].below == Side(0, 1):
-            return min(found, self._all_low(places, epsilon))
-        return found
+            return min(bound, self._all_low(places, epsilon))
+        return bound
 
     def _all_low(self, places: Sequence[LabelPlaces], epsilon: float) -> float:
         """At least E(1 − κ·(Σ w·L + w_0))⁺: the probability that no term alone makes it 0."""

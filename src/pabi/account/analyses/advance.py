@@ -82,7 +82,7 @@ def apply(
         case KnownUses():
             solved = [*_in_known_order(view)]
         case SecretOrder():
-            places = _kept(view, order) if order.once else _changed(view, order)
+            places = _at_one_place(view, order) if order.once else _at_any_place(view, order)
             return promised(
                 averaged(NAME, view, places, view.fractions), SOURCE, besides=(ONE_SIDE,)
             )
@@ -106,7 +106,7 @@ def _require_one_side(run: NoisySGD) -> None:
         raise NotApplicable("the stated sensitivity does not say where a record pulls to")
 
 
-def _kept(view: OrderedView, order: SecretOrder) -> list[Solved]:
+def _at_one_place(view: OrderedView, order: SecretOrder) -> list[Solved]:
     """What is proven of a record that keeps its place in all epochs."""
     most = _most(view)
     return shuffled_once(
@@ -114,7 +114,7 @@ def _kept(view: OrderedView, order: SecretOrder) -> list[Solved]:
     )
 
 
-def _changed(view: OrderedView, order: SecretOrder) -> list[Solved]:
+def _at_any_place(view: OrderedView, order: SecretOrder) -> list[Solved]:
     """What is proven of a record whose place changes every epoch: its last use is paid for in advance where
     it is among the last ones. An earlier use that stands at the end of a range is paid for before, or leaves
     a distance: both are the larger, the later it is."""
@@ -297,8 +297,8 @@ def _apart(view: OrderedView, uses: Uses, window: _Window) -> float:
     apart, last = one * total, uses.step(start + max(0, count - 1), period)
     for use in (uses.step(i, period) for i in range(start + count, end)):
         apart, last = apart * grown(last + 1, use + 1) + one, use
-    found = float(apart * grown(last + 1, begin)) * sure
-    return math.inf if math.isnan(found) else found
+    distance = float(apart * grown(last + 1, begin)) * sure
+    return math.inf if math.isnan(distance) else distance
 
 
 def _shifts(one: Record) -> Shifts:

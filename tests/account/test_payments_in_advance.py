@@ -190,6 +190,7 @@ def test_a_place_that_changes_costs_about_what_one_that_stays_does():
 ELSEWHERE = {
     "any direction": run(pabi.Cyclic(50), 2, loss=Loss.squared(1.0, 1.0)),
     "proximal map": run(pabi.Cyclic(50), 2, prox=pabi.prox.ball(3.0)),
+    "within a diameter": run(pabi.Cyclic(50), 2, diameter=3.0),
     "in several directions": run(pabi.Cyclic(50), 2, unit="user"),
     "stated sensitivity": run(
         pabi.Cyclic(50),

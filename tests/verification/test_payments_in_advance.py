@@ -180,6 +180,7 @@ def test_the_loss_must_pull_to_one_side():
     other = {
         "loss": {"kind": "huber", "feature_norm": 1.0, "threshold": 1.0, "l2": 0.01},
         "prox": {"kind": "ball", "radius": 3.0},
+        "diameter": 3.0,
         "unit": "user",
         "release": "path",
         "batches": {"kind": "fixed_size", "size": 50},

@@ -96,8 +96,10 @@ def _require_one_side(run: NoisySGD) -> None:
     """NotApplicable unless every use moves the run within a cone around one direction."""
     if run.loss.cone is None:
         raise NotApplicable("a record's gradient may have any direction")
-    if run.prox is not None:
-        raise NotApplicable("a proximal map moves what was paid in advance")
+    if run.prox is not None or run.diameter is not None:
+        raise NotApplicable(
+            "a proximal map, or what else keeps iterates within a diameter, moves what was paid in advance"
+        )
     if run.unit != "record":
         raise NotApplicable("several records together pull in several directions")
     if run.loss.effective_curvature(run.clip_norm, run.clipping) is None:

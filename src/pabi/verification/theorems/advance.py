@@ -84,8 +84,9 @@ def _check_one_side(run: OrderedRun) -> None:
     gradients, described = run.gradients, run.run
     if gradients.facts.cone is None:
         raise Refused("loss: its gradients may have any direction")
-    if described.prox is not None:
-        raise Refused("prox: it moves what was paid in advance")
+    for field in ("prox", "diameter"):
+        if getattr(described, field) is not None:
+            raise Refused(f"{field}: what keeps iterates together moves what was paid in advance")
     if run.unit != "record":
         raise Refused("unit: several records together pull in several directions")
     if described.gradient_sensitivity is not None:

@@ -129,9 +129,7 @@ def test_sizes_beyond_the_cap_are_not_tried(monkeypatch, cap, most, rising):
     assert (min(asked), max(asked)) == (1, most)
 
 
-@pytest.mark.parametrize(
-    "kind", [pabi.ShuffleOnce, pytest.param(pabi.Reshuffle, marks=pytest.mark.nightly)]
-)
+@pytest.mark.parametrize("kind", [pabi.ShuffleOnce, pabi.Reshuffle])
 def test_sizes_of_more_than_is_left_are_not_tried(kind):
     """60 of 100 records left out: no batch has more than 40."""
     run = a_run(kind(5, spare=60), n=100, epochs=2, noise_std=0.1)

@@ -158,6 +158,7 @@ def test_smaller_steps_expand_nothing_and_are_about_the_largest(name):
 
 def test_what_cannot_help_is_not_listed():
     changes = RUNS["unknown"].explain(DELTA).changes
+    assert changes
     assert all(change.what.startswith("batches=") for change in changes)
     assert "cooldown_steps" not in str(RUNS["cooled"].explain(DELTA))
     assert RUNS["clipped, not linear"].explain(DELTA).advice == ()

@@ -212,6 +212,9 @@ def test_an_exact_instance_refutes_what_is_below_it():
     assert "exact instance" in str(found)
     with pytest.raises(KeyError):
         compare(MNIST, DELTA)["exact instance"]
+    for instance in (False, True):  # a row of that name is rounded down
+        with pytest.raises(pabi.InvalidInput, match="names that no bound has"):
+            compare(MNIST, DELTA, also={"exact instance": 1.0}, instance=instance)
     none = compare(CHAIN, DELTA, instance=True)["exact instance"]
     assert (none.applies, none.note) == (False, "an exact instance is known of noisy SGD only")
 

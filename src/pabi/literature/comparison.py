@@ -335,7 +335,8 @@ def compare(
         run is the user's word.
     instance : bool
         Whether to put the worst neighbouring data sets that are known beside them, whose ε is exact: what is
-        below it is no guarantee, and is marked as refuted. Takes up to a second or so.
+        below it is no guarantee, and is marked as refuted. Takes some seconds, and is done at the run's own
+        values only, not along an axis.
 
     Returns
     -------
@@ -355,7 +356,7 @@ def compare(
     delta = validate.number("delta", delta, above=0.0, below=1.0)
     require(type(run) in _COVERING, "run", f"expected a description, got {type(run).__name__}")
     rows = [*(_row(one, run, delta) for one in _COVERING[type(run)]), own_row(run, delta)]
-    others = _others(also, {row.name for row in rows}, run, delta)
+    others = _others(also, {INSTANCE, *(row.name for row in rows)}, run, delta)
     functions: dict[str, Any] = {name: bound for name, bound in also.items() if _is_function(bound)}
     every = [*rows, *others]
     if validate.flag("instance", instance):

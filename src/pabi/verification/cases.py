@@ -350,6 +350,13 @@ def every_pair(run: OrderedRun, cases: Sequence[Any]) -> Iterator[Weighed]:
     return _every_choice(run, cases, epochs - 2, lengths)
 
 
+def pairs_of_later_uses(run: OrderedRun, cases: Sequence[Any], check: Checked) -> list[Part]:
+    """What is proven of every pair where a use stands for all that may come before it."""
+    if not run.moves_later():
+        raise Refused("theorem: under reshuffling it needs later uses to be worse")
+    return [(weight, check(case, uses)) for case, weight, uses in every_pair(run, cases)]
+
+
 def every_last_place(run: OrderedRun, cases: Sequence[Any]) -> Iterator[Weighed]:
     """The cases of a place that changes every epoch: one for every range of positions in the last epoch, at
     its end, and older uses at the ends of their epochs."""

@@ -218,6 +218,7 @@ class LabelSum:
         step = 2.0 * math.pi / (self.period + float(np.ptp(at)))
         last = math.sqrt(2.0 * _SMALL) / (step * math.sqrt(square)) if square > 0.0 else math.inf
         if not last < _MOST_FREQUENCIES or not bound.any():
+            self.doubt = float(bound.any())
             return np.asarray(bound)
         omega: Array = step * np.arange(math.ceil(last) + 1.0)
         s = power + 1j * omega

@@ -465,6 +465,9 @@ def _times(guarantee, k):
     return replace(guarantee, curve=guarantee.curve.self_compose(k))
 
 
+MOST_STEPS = 10_000_000  # that are written out one by one
+
+
 @functools.lru_cache(512)
 def _of_description(text, delta, position):
     # Files hold proofs that lose against composition, too.
@@ -477,6 +480,9 @@ def _of_description(text, delta, position):
 def _of_iteration(text, delta):
     given = json.loads(text)
     if "groups" in given:
+        steps = sum(times * sum(n for n, *_ in part) for times, part in given["groups"])
+        if steps > MOST_STEPS:
+            raise MemoryError(f"{steps} steps")
         rows = [row for times, part in given["groups"] for _ in range(times) for row in part]
         columns = np.array([row for n, *row in rows for _ in range(n)], dtype=float).T
         if not columns.size:  # no steps hide nothing

@@ -33,10 +33,10 @@ from pabi.verification.cases import (
     KEYS,
     CaseCheck,
     LinearCases,
-    every_pair,
     every_position,
     last_to_first,
     of_cases,
+    pairs_of_later_uses,
     read_range,
 )
 from pabi.verification.factors.closed_forms import Part
@@ -72,9 +72,7 @@ def _ordered(run: OrderedRun, payload: Payload) -> list[Part]:
         case SecretOnce():
             return every_position(run, cases, check)
         case SecretEveryEpoch():
-            if not run.moves_later():
-                raise Refused("theorem: under reshuffling it needs later uses to be worse")
-            return [(weight, check(case, uses)) for case, weight, uses in every_pair(run, cases)]
+            return pairs_of_later_uses(run, cases, check)
         case _:
             assert_never(run.scheme)
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import accumulate
@@ -22,6 +21,7 @@ from pabi.verification.cases import (
     every_pair,
     every_position,
     of_cases,
+    pairs_of_later_uses,
     read_range,
     replay_case,
 )
@@ -41,17 +41,11 @@ def averaged(run: OrderedRun, payload: Payload) -> list[Part]:
         case SecretOnce():
             return every_position(run, cases, check)
         case SecretEveryEpoch():
-            return _every_pair(run, cases, check)
+            return pairs_of_later_uses(run, cases, check)
         case KnownPositions():
             raise Refused("theorem: the order of the batches is not secret")
         case _:
             assert_never(run.scheme)
-
-
-def _every_pair(run: OrderedRun, cases: Sequence[Any], check: LinearCases) -> list[Part]:
-    if not run.moves_later():
-        raise Refused("theorem: under reshuffling it needs later uses to be worse")
-    return [(weight, check(case, uses)) for case, weight, uses in every_pair(run, cases)]
 
 
 _SOURCE = f"{OPTIMAL}, averaged over the record's position (docs, Theory, 6)"

@@ -34,6 +34,7 @@ Calibrated = TypeVar("Calibrated", bound=Description)
 _ANALYSES = 3  # how many are asked alone in turn before all are asked every time
 _MOST = 10**9  # epochs or steps beyond which "any number" is the answer
 _RELATIVE = 1e-10  # how closely a continuous parameter meets its boundary
+_FARTHER, _LEAST_STEP, _MOST_STEP = 1.1, 0.01, math.log(4.0)  # of a walk, in logarithms
 _RELATIVE_COMPOSED = 1e-4  # where ε is composed numerically to 1e-3, as with random batches
 
 
@@ -388,13 +389,14 @@ class _Search:
             # The logarithms may round to equal; the comparison itself must not.
             return max(gap, 1e-300) if value > self.target.most else min(gap, 0.0)
 
-        step = math.log(4.0)
         a = math.log(guess)
         fa = excess(a)
-        # Walk towards the boundary until it is behind us.
-        direction = step if (fa > 0.0) != rising else -step
+        # Walk towards the boundary until it is behind us. As a rule, costs are about proportional.
+        step = min(max(_FARTHER * abs(fa), _LEAST_STEP), _MOST_STEP)
+        direction = 1.0 if (fa > 0.0) != rising else -1.0
         while True:
-            b = a + direction
+            b = a + direction * step
+            step = min(2.0 * step, _MOST_STEP)
             if most is not None and b >= math.log(most):
                 b = math.log(most)
             if not -690.0 < b < 690.0:

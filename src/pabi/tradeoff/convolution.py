@@ -20,7 +20,7 @@ import scipy  # its parts are loaded on first use
 from numpy.typing import NDArray
 
 from pabi.numbers.locking import tick, ticking
-from pabi.numbers.rounding import MANY_ROUNDINGS, Array, bisected, mean
+from pabi.numbers.rounding import MANY_ROUNDINGS, Array, mean
 from pabi.tradeoff.grids import Losses
 from pabi.tradeoff.pairs import Indices
 
@@ -32,6 +32,7 @@ _ROUNDED = 0.05  # nats: more than K errs where it is only about right
 _ULP = 2.0**-53
 _SUMMED = 1e-10  # relative: more than running sums of positive numbers err
 _GREATEST = 700.0  # whose power of e is a double
+_ROUNDS, _BEYOND = 60, 0.005  # of a search for a λ; relative, the least that a step goes beyond
 _ODD = (1, 3, 5, 9, 15, 25, 27, 45, 75, 81)
 
 
@@ -86,22 +87,36 @@ class Sum:
         """The λ ≥ 0 at which the tilted mean is `epsilon`, roughly; 0 if the mean is above it."""
         if self.tilted(0.0)[1] >= epsilon:
             return 0.0
-        low, high = 0.0, max(guess, 1e-9)
-        while self.tilted(high)[1] < epsilon:
-            low, high = high, 4.0 * high
-            if high > 1e12:
+        low, high, power, beyond = 0.0, math.inf, max(guess, 1e-9), _BEYOND
+        for _ in range(_ROUNDS):
+            _, mean, variance = self.tilted(power)
+            rises = mean < epsilon
+            low, high = (power, high) if rises else (low, power)
+            if low > 1e12:
                 return low
-
-        def reaches(power: float) -> bool:
-            return not self.tilted(power)[1] < epsilon
-
-        def close(low: float, high: float) -> bool:
-            return high - low <= 0.02 * high
-
-        return mean(*bisected(reaches, low, high, close=close, middle=_middle, rounds=40))
+            if high - low <= 4.0 * _BEYOND * low:
+                return 0.5 * (low + high)
+            # Newton's step, and a little more, so that the two ends meet; kept from running away.
+            step = (epsilon - mean) / variance if variance > 0.0 else math.inf
+            step += beyond * power if rises else -beyond * power
+            following = min(power + step, 4.0 * power)
+            beyond *= 2.0
+            if not low < following < high:
+                following, beyond = _middle(low, high), _BEYOND
+            power = following
+        return power
 
     def window(self, power: float) -> tuple[float, float]:
         """(low, high) outside which there is at most half of `_OUTSIDE` on either side, tilted."""
+        if power not in self._windows:
+            self._windows[power] = self._window(power)
+        return self._windows[power]
+
+    @cached_property
+    def _windows(self) -> dict[float, tuple[float, float]]:
+        return {}
+
+    def _window(self, power: float) -> tuple[float, float]:
         base, mean, variance = self.tilted(power)
         spread = math.sqrt(variance) + self.step
         room = math.log(2.0 / _OUTSIDE) + _ROUNDED
@@ -244,16 +259,20 @@ def mean_excess(total: Sum, power: float, at: Array) -> Excess:
     base, step = total.log_moment(power), total.step
     y = (begin + np.arange(mass.size, dtype=np.float64)) * step + offset
     low, last = float(y[0]), float(y[-1])
-    # Σ m·x·e^(-λx) over the points above t, from two sums at the first of them.
     first = min(int(np.searchsorted(y, at.min(), side="right")), y.size - 1)
     y, mass = y[first:], mass[first:]
-    later = _decaying_sum(mass, math.exp(-power * step))
-    apart = _decaying_sum(step * (later + mass), math.exp(-power * step))
     n = np.searchsorted(y, at, side="right")
     here = np.minimum(n, y.size - 1)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         beyond = np.maximum(y[here] - at, 0.0)
-        gain = np.exp(-power * beyond) * (apart[here] + beyond * (later + mass)[here])
+        # Σ m·x·e^(-λx) over the points above t; for several t from two sums at the first of them.
+        if at.size == 1:
+            x = np.maximum(y - at, 0.0)
+            gain = np.array([mass @ (x * np.exp(-power * x))])
+        else:
+            later = _decaying_sum(mass, math.exp(-power * step))
+            apart = _decaying_sum(step * (later + mass), math.exp(-power * step))
+            gain = np.exp(-power * beyond) * (apart[here] + beyond * (later + mass)[here])
         gain = np.where(n < y.size, gain, 0.0)
         # x·e^(-λx) is largest at 1/λ, and what lies above the window counts by less than its end, if that is
         # farther. What lies below it does not count, if the window reaches down to t.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,7 +34,7 @@ class Difference(NamedTuple):
     x: int
     y: int
 
-    def at(self, z: Array, size: float, epsilon: float) -> Array:
+    def at(self, z: Array, size: Any, epsilon: float) -> Array:
         """Its values at `z`."""
         x, y = self.x * size, self.y * size
         return np.asarray(np.exp(x * z - 0.5 * x * x) - np.exp(epsilon + y * z - 0.5 * y * y))
@@ -115,7 +116,7 @@ class Query:
         return max(0.0, self.at + share * mean)
 
 
-def place_of(difference: Difference, size: float, epsilon: float, value: Any) -> Array:
+def place_of(difference: Difference, size: Any, epsilon: float, value: Any) -> Array:
     """Where the difference has these values, on the way to larger ones of their sign, or NaN."""
     x, y = difference
     with np.errstate(all="ignore"):
@@ -126,7 +127,7 @@ def place_of(difference: Difference, size: float, epsilon: float, value: Any) ->
         if x == 0:  # κ·L_y = 1 - value
             return np.asarray(np.log1p(-value) - epsilon + 0.5 * (y * size) ** 2) / (y * size)
         # Of q = e^(az) it is one·q^x - two·q^y.
-        one, two = math.exp(-0.5 * (x * size) ** 2), math.exp(epsilon - 0.5 * (y * size) ** 2)
+        one, two = np.exp(-0.5 * (x * size) ** 2), np.exp(epsilon - 0.5 * (y * size) ** 2)
         if y == -1:
             root = np.sqrt(value * value + 4.0 * one * two)
             q = np.where(value >= 0.0, (value + root) / (2.0 * one), 2.0 * two / (root - value))
@@ -138,50 +139,43 @@ def place_of(difference: Difference, size: float, epsilon: float, value: Any) ->
 
 
 class _Side(NamedTuple):
-    """Masses at the points of a grid, counted from 0 outwards; what lies beyond the last one has more in the
-    mean by `beyond`, and is there with probability `total` in all."""
+    """Masses of labels (rows) at the points of a grid, counted from 0 outwards; what lies beyond the last one
+    has more in the mean by `beyond`, and is there with probability `total` in all, one each for a label."""
 
     mass: Array
-    beyond: float
-    total: float
+    beyond: Array
+    total: Array
 
 
 def _side(
-    difference: Difference,
-    labels: Labels,
-    epsilon: float,
-    indices: Indices,
-    step: float,
-    *,
-    sign: int,
+    difference: Difference, query: Query, weight: Array, indices: Indices, step: float, *, sign: int
 ) -> _Side:
-    """The values above 0 (`sign` 1) or below (-1) of a label, w times the difference, moved to grid points
+    """The values above 0 (`sign` 1) or below (-1) of all labels, w times the difference, moved to grid points
     around them so that their mean is kept, or raised a little."""
-    x, y = difference.x * labels.size, difference.y * labels.size
-    kappa, value = math.exp(epsilon), indices * (step / labels.weight)
+    size = np.array([[one.size] for one in query.labels])
+    # Those of 1, L_x and L_y.
+    moves = np.stack([np.zeros(size.shape), difference.x * size, difference.y * size])
+    kappa, value = math.exp(query.epsilon), indices * (step / weight)
     # A cell may hold values that are a little above its upper end: points are put so that none is.
-    z = place_of(difference, labels.size, epsilon, sign * value * (1.0 - sign * PLACE))
+    z = place_of(difference, size, query.epsilon, sign * value * (1.0 - sign * PLACE))
     outward = 1.0 if (difference.x > difference.y) == (sign > 0) else -1.0
     z = np.where(np.isnan(z), outward * math.inf, z)
-    left, right = (z[:-1], z[1:]) if outward > 0.0 else (z[1:], z[:-1])
-
-    def tail(move: float) -> Array:
-        return np.asarray(scipy.special.ndtr(outward * (move - z)))
-
-    plain, one, two = tail(0.0), tail(x), tail(y)
-    p = normal_mass(left, right)
-    mean = sign * (normal_mass(left - x, right - x) - kappa * normal_mass(left - y, right - y))
-    doubt = _TAIL * (one + kappa * two + value * plain)[:-1]
-    far = (mean - value[:-1] * p + sign * doubt) / np.diff(value)
+    left, right = (z[:, :-1], z[:, 1:]) if outward > 0.0 else (z[:, 1:], z[:, :-1])
+    plain, one, two = scipy.special.ndtr(outward * (moves - z))
+    p, near, less = normal_mass(left - moves, right - moves)
+    mean = sign * (near - kappa * less)
+    doubt = _TAIL * (one + kappa * two + value * plain)
+    far = (mean - value[:, :-1] * p + sign * doubt[:, :-1]) / np.diff(value)
     far = np.clip(far, 0.0, p)
-    mass = np.zeros(indices.size)
-    mass[1:] += far
-    mass[:-1] += p - far
-    mass[-1] += plain[-1]
-    beyond = sign * (one[-1] - kappa * two[-1]) - value[-1] * plain[-1] + doubt[-1]
-    return _Side(mass, max(0.0, float(beyond)), float(plain[0]))
+    mass = np.zeros(value.shape)
+    mass[:, 1:] += far
+    mass[:, :-1] += p - far
+    mass[:, -1] += plain[:, -1]
+    beyond = sign * (one - kappa * two)[:, -1] - (value * plain)[:, -1] + doubt[:, -1]
+    return _Side(mass, np.maximum(beyond, 0.0), plain[:, 0])
 
 
+@lru_cache(maxsize=64)
 def _points(count: int) -> Indices:
     """0, 1, 2, … up to `count`, those far out a few hundredths apart."""
     near = min(count, round(1.0 / _GROWTH))
@@ -192,13 +186,6 @@ def _points(count: int) -> Indices:
     return np.unique(np.concatenate([np.arange(near), far]))
 
 
-class _Law(NamedTuple):
-    """The value of a label on a grid, and by how much less its mean is than the true one."""
-
-    losses: Losses
-    lost: float
-
-
 class _Window(NamedTuple):
     """How far from 0 the values of a label are looked at, above and below."""
 
@@ -206,33 +193,37 @@ class _Window(NamedTuple):
     below: float
 
 
-def _law(query: Query, labels: Labels, step: float, window: _Window) -> _Law:
-    """The value of a label. What is beyond the window is moved to its end: below, it does not matter how far
-    it is, and above it counts by its mean."""
-    gain, less = query.gain, replace(labels, weight=labels.weight * query.ratio)
+def _terms(query: Query, step: float, window: _Window) -> tuple[tuple[Term, ...], float]:
+    """(the values of all labels on a grid, by how much less the mean of their sum is than the true one). What
+    is beyond the window is moved to its end: below, it does not matter how far it is, and above it counts by
+    its mean."""
+    gain, weight = query.gain, np.array([[one.weight] for one in query.labels])
+    counts = np.array([one.count for one in query.labels])
     above, below = (_points(max(1, math.ceil(end / step))) for end in window)
-    up = _side(gain.above, labels, query.epsilon, above, step, sign=1)
-    low = _side(gain.below, less, query.epsilon, below, step, sign=-1)
-    rest = max(0.0, 1.0 - up.total - low.total) + low.mass[0] + up.mass[0]
-    p = np.concatenate([low.mass[:0:-1], [rest], up.mass[1:]])
+    up = _side(gain.above, query, weight, above, step, sign=1)
+    low = _side(gain.below, query, weight * query.ratio, below, step, sign=-1)
+    rest = np.maximum(0.0, 1.0 - up.total - low.total) + low.mass[:, 0] + up.mass[:, 0]
+    p = np.hstack([low.mass[:, :0:-1], rest[:, None], up.mass[:, 1:]])
     places = np.concatenate([-below[:0:-1], above])
-    return _Law(Losses(int(places[0]), p, 0.0, 0.0, places), labels.weight * up.beyond)
+    laws = (Losses(int(places[0]), each, 0.0, 0.0, places) for each in p)
+    terms = tuple(Term(law, one.count) for law, one in zip(laws, query.labels, strict=True))
+    return terms, math.fsum((counts * weight[:, 0] * up.beyond).tolist())
 
 
 def spread_of(query: Query, rare: float) -> float:
     """About the standard deviation of the sum, without values that fewer labels than `rare` in all have."""
-    variance, gain, epsilon = 0.0, query.gain, query.epsilon
-    for one in query.labels:
-        far = -float(scipy.special.ndtri(min(0.1, rare / one.count)))
-        z, width = np.linspace(-far, far, _PLACES, retstep=True)
-        p = np.exp(-0.5 * z * z) * (width / SQRT_2PI)
-        with np.errstate(over="ignore", invalid="ignore"):
-            above = np.maximum(gain.above.at(z, one.size, epsilon), 0.0)
-            below = query.ratio * np.minimum(gain.below.at(z, one.size, epsilon), 0.0)
-            square, mean = p @ (above * above + below * below), p @ (above + below)
-            square -= mean * mean
-        variance += one.count * one.weight**2 * max(float(square), 0.0)
-    return math.sqrt(variance)
+    gain, epsilon = query.gain, query.epsilon
+    size, weight, count = np.array([(x.size, x.weight, x.count) for x in query.labels]).T[..., None]
+    far = -scipy.special.ndtri(np.minimum(0.1, rare / count))
+    z = far * np.linspace(-1.0, 1.0, _PLACES)
+    p = np.exp(-0.5 * z * z) * (far * (2.0 / (_PLACES - 1) / SQRT_2PI))
+    with np.errstate(over="ignore", invalid="ignore"):
+        above = np.maximum(gain.above.at(z, size, epsilon), 0.0)
+        below = query.ratio * np.minimum(gain.below.at(z, size, epsilon), 0.0)
+        square = (p * (above * above + below * below)).sum(axis=1)
+        mean = (p * (above + below)).sum(axis=1)
+        each = np.maximum(square - mean * mean, 0.0)
+    return math.sqrt(float((count * weight * weight)[:, 0] @ each))
 
 
 def upper_bounds(query: Query, tolerance: float, at: Array) -> Array:
@@ -271,9 +262,8 @@ def _excess_within(
     step = max(step, sum(window) / _MOST_POINTS)
     for _ in range(_COARSER):
         tick()
-        laws = [_law(query, one, step, window) for one in labels]
-        terms = [Term(law.losses, one.count) for law, one in zip(laws, labels, strict=True)]
-        total = Sum(tuple(terms), step)
+        terms, lost = _terms(query, step, window)
+        total = Sum(terms, step)
         power = max(total.saddle(query.at, 1.0 / spread), _LEAST_TILT / spread)
         low, high = total.window(power)
         if high - low <= _MOST_POINTS * step:
@@ -281,8 +271,7 @@ def _excess_within(
         # Few places say little about the rest: then a rough grid will do.
         step = (high - low) / _MOST_POINTS
     value, doubt = mean_excess(total, power, at)
-    beyond = math.fsum(one.count * law.lost for law, one in zip(laws, labels, strict=True))
-    return Excess(value + beyond, doubt)
+    return Excess(value + lost, doubt)
 
 
 def _fineness(count: int, tolerance: float) -> float:

@@ -83,8 +83,9 @@ class Sum:
         tick()
         return self._joined.tilted(power)
 
-    def saddle(self, epsilon: float, guess: float = 1.0) -> float:
-        """The λ ≥ 0 at which the tilted mean is `epsilon`, roughly; 0 if the mean is above it."""
+    def saddle(self, epsilon: float, guess: float = 1.0, least: float = 0.0) -> float:
+        """The λ ≥ 0 at which the tilted mean is `epsilon`, roughly, or `least` if that is more; 0 if the
+        mean is above it."""
         if self.tilted(0.0)[1] >= epsilon:
             return 0.0
         low, high, power, beyond = 0.0, math.inf, max(guess, 1e-9), _BEYOND
@@ -92,8 +93,8 @@ class Sum:
             _, mean, variance = self.tilted(power)
             rises = mean < epsilon
             low, high = (power, high) if rises else (low, power)
-            if low > 1e12:
-                return low
+            if low > 1e12 or high < least:
+                return max(low, least)
             if high - low <= 4.0 * _BEYOND * low:
                 return 0.5 * (low + high)
             # Newton's step, and a little more, so that the two ends meet; kept from running away.

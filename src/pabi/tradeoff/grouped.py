@@ -29,6 +29,7 @@ from pabi.numbers.rounding import (
 )
 from pabi.numbers.validate import NONNEGATIVE, integer, keep, number
 from pabi.numbers.vectorised import both_signs
+from pabi.tradeoff.allocation import RandomAllocation
 from pabi.tradeoff.approx_dp import ApproxDP
 from pabi.tradeoff.base import Corner, TradeOff, levels, supported
 from pabi.tradeoff.best import Best
@@ -39,7 +40,8 @@ from pabi.tradeoff.pairs import Discrete, Pair
 from pabi.tradeoff.product import Product
 
 _POINTS, _LEAST_DELTA = 1000, 1e-290  # of a link's grid, and what its end leaves
-_FEW_POINTS, _MORE_DELTA = 100, 1e-20  # the same where every δ takes a transform
+_FEW_POINTS, _MORE_DELTA = 100, 1e-20  # the same where every δ takes a transform, if that will do
+_SLOW, _ENDED = Product | Best | RandomAllocation, 1e-13  # it does where a chain ends so
 _MOST = 4000  # points of a chain's grid; of finer ones every second point is kept
 _BITS = 40  # of a spacing: the 2·_MOST points of a sum take the other 13
 _FARTHEST = (
@@ -154,7 +156,19 @@ class Grouped(TradeOff):
     @cached_property
     def _profile(self) -> tuple[Array, Array]:
         """(ε, upper bounds on δ) on a grid from 0 on."""
-        return _Chain.link(self.base).power(self.size).points()
+        short = isinstance(self.base, _SLOW)
+        epsilon, delta = self._points(_MORE_DELTA if short else _LEAST_DELTA)
+        if not short or delta[-1] <= _ENDED or self.base._delta(math.inf) > _ENDED:
+            return epsilon, delta
+        # Farther out, and coarser: at every ε the less of both.
+        more = self._points(_LEAST_DELTA)
+        epsilon, delta = np.append(epsilon, more[0]), np.append(delta, more[1])
+        order = np.lexsort((delta, epsilon))
+        epsilon, first = np.unique(epsilon[order], return_index=True)
+        return epsilon, np.minimum.accumulate(delta[order][first])
+
+    def _points(self, least: float) -> tuple[Array, Array]:
+        return _Chain.link(self.base, least).power(self.size).points()
 
     def _fields(self) -> dict[str, Any]:
         return {"base": self.base.to_dict(), "size": self.size}
@@ -173,10 +187,10 @@ class _Chain:
     delta: Array
 
     @classmethod
-    def link(cls, base: TradeOff) -> _Chain:
-        """The bounds of one link, up to where δ is about what it is at ∞."""
-        slow = isinstance(base, Product | Best)
-        points, least = (_FEW_POINTS, _MORE_DELTA) if slow else (_POINTS, _LEAST_DELTA)
+    def link(cls, base: TradeOff, least: float) -> _Chain:
+        """The bounds of one link, up to where δ is what it is at ∞ but for `least`."""
+        slow = isinstance(base, _SLOW)
+        points = _FEW_POINTS if slow else _POINTS
         end = base._epsilon(min(1.0, base._delta(math.inf) * (1.0 + _SLACK) + least))
         spacing = _short(min(max(end, 1e-9), _FARTHEST) / points)
         read = TradeOff._delta_array if slow else type(base)._delta_array
@@ -420,7 +434,7 @@ class Selected(TradeOff):
     @property
     def _slow(self) -> bool:
         """Whether δ of one run takes a transform: then it is read where it is wanted, and nowhere else."""
-        return isinstance(self.base, Product | Best)
+        return isinstance(self.base, _SLOW)
 
     @cached_property
     def _grid(self) -> Array:

@@ -264,7 +264,8 @@ def _excess_within(
         tick()
         terms, lost = _terms(query, step, window)
         total = Sum(terms, step)
-        power = max(total.saddle(query.at, 1.0 / spread), _LEAST_TILT / spread)
+        least = _LEAST_TILT / spread
+        power = max(total.saddle(query.at, 1.0 / spread, least), least)
         low, high = total.window(power)
         if high - low <= _MOST_POINTS * step:
             break

@@ -249,7 +249,13 @@ class Orders:
         draws = range(len(allocation.labels[0].sizes) if self.composed else 0)
         self.draws = [
             [
-                LabelPlaces(one.share, max(one.sizes[i], _LEAST), one.count, spacing)
+                LabelPlaces(
+                    one.share,
+                    max(one.sizes[i], _LEAST),
+                    one.count,
+                    spacing=spacing,
+                    sides=self.sides,
+                )
                 for one in allocation.labels
             ]
             for i in draws

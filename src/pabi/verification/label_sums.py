@@ -30,7 +30,7 @@ import numpy as np
 from flint import arb, ctx
 
 from pabi.verification.arithmetic import BITS, in_time, timed
-from pabi.verification.products import Array, Spectrum, characteristic, log_sum, tilted
+from pabi.verification.products import Array, Spectrum, characteristic, tilted
 
 _ULP = 2.0**-53
 _VALUE = 1e-12  # relative: more than a value of L errs
@@ -81,16 +81,20 @@ class _Values(NamedTuple):
 
 
 class LabelPlaces:
-    """LabelPlaces, and what labels of one size have between and beyond them."""
+    """Places, and what labels of one size have between and beyond them, as they stand and as `sides` move
+    them."""
 
-    def __init__(self, share: Fraction, size: float, count: int, spacing: float) -> None:
+    def __init__(
+        self, share: Fraction, size: float, count: int, *, spacing: float, sides: Sequence[Sides]
+    ) -> None:
         self.size, self.count = size, count
         reach = _REACH + 2.0 * self.size
         self.z = np.arange(-reach, reach + spacing, spacing)
         with ctx.workprec(BITS):
             weight = arb(share.numerator) / share.denominator / count
             self.weight = up(weight)
-            tails = {m: [self._beyond(z, m) for z in timed(self.z.tolist())] for m in (-1, 0, 1, 2)}
+            moves = {0, *(m for both in sides for side in (both.above, both.below) for m in side)}
+            tails = {m: [self._beyond(z, m) for z in timed(self.z.tolist())] for m in moves}
             self.above = {m: _doubles(tail) for m, tail in tails.items()}
             self.below = {m: _doubles([1 - x for x in tail]) for m, tail in tails.items()}
             pairs = {m: pairwise(tail) for m, tail in tails.items()}
@@ -205,8 +209,18 @@ class LabelSum:
 
     def log_moment(self, power: float) -> float:
         """log E e^(λS)."""
-        total = math.fsum(n * log_sum(power * y, p) for y, p, n in self.laws)
-        return total + 0.5 * power * power * self.square
+        return float(self._log_moments(np.array([power]))[0])
+
+    def _log_moments(self, power: Array) -> Array:
+        """log E e^(λS) for every λ of `power`."""
+        total = 0.5 * power * power * self.square
+        for y, p, n in self.laws:
+            exponent = np.outer(power, y)
+            top = exponent.max(axis=1)
+            with np.errstate(under="ignore"):
+                sums = (p * np.exp(exponent - top[:, None])).sum(axis=1)  # in pairs
+            total += n * (top + np.log(sums))
+        return np.asarray(total)
 
     def excess(self, at: Array) -> Array:
         """Upper bounds on E(S − t)⁺ for every t of `at`."""
@@ -245,20 +259,17 @@ class LabelSum:
         room = min(self.spread, room) if room > _VALUE * self.spread else self.spread
         least, most = _TILTS[0] / self.spread, _TILTS[1] / room
         count = math.ceil(math.log(most / least) / _STRIDE) + 1
-        grid: list[float] = np.geomspace(least, most, count).tolist()
-        bounds = [self.log_moment(x) - x * self.at - math.log(x) for x in grid]
-        best = min(range(count), key=bounds.__getitem__)
-        return reversed(grid[max(best - _SMALLER, 0) : best + 1])
+        grid = np.geomspace(least, most, count)
+        best = int(np.argmin(self._log_moments(grid) - grid * self.at - np.log(grid)))
+        return reversed(grid[max(best - _SMALLER, 0) : best + 1].tolist())
 
     def _period(self, base: float) -> float:
         """A T for which all but the term m = 0 of step 2 are small."""
         power, at = self.power, self.at
-        after = min(
-            (self.log_moment(power + x) - base - x * at + _SMALL) / x
-            for x in (f * y for f in (0.2, 0.5, 1.0, 2.0, 4.0) for y in (power, 1.0 / self.spread))
-        )
+        more = np.outer((power, 1.0 / self.spread), (0.2, 0.5, 1.0, 2.0, 4.0)).ravel()
+        after = ((self._log_moments(power + more) - base - more * at + _SMALL) / more).min()
         before = (_SMALL + max(0.0, power * at - base) + 10.0) / power
-        return 1.05 * max(after, before, self.spread)
+        return 1.05 * max(float(after), before, self.spread)
 
     def _transforms(self, power: float, omega: Array) -> list[tuple[Any, Array, int]]:
         transforms = []

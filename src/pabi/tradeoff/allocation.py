@@ -41,6 +41,10 @@ _FARTHEST = 600.0  # the end of a grid: e^600 is a double
 _ENDS = 1e-19  # the δ at which a pair's grid ends
 
 
+# Searches and explanations meet one law many times.
+_PROFILES: Memo[RandomAllocation, tuple[Array, tuple[Array, ...]]] = Memo(32)
+
+
 def _each(sizes: float | Sequence[float]) -> tuple[float, ...]:
     """Those of a group in every draw."""
     return (sizes,) if isinstance(sizes, float | int | str) else tuple(sizes)
@@ -304,6 +308,9 @@ class RandomAllocation(TradeOff):
     @cached_property
     def _profile(self) -> tuple[Array, tuple[Array, ...]]:
         """(ε from 0 on, δ there in each order)."""
+        return _PROFILES(self, self._computed)
+
+    def _computed(self) -> tuple[Array, tuple[Array, ...]]:
         most, scale = min(self._seen._epsilon(_ENDS), _FARTHEST), self._scale
         if not 0.0 < scale < math.inf:
             return np.zeros(1), (np.array([scale]),) * len(self._gains)

@@ -34,7 +34,7 @@ class Difference(NamedTuple):
     x: int
     y: int
 
-    def at(self, z: Array, size: Any, epsilon: float) -> Array:
+    def at(self, z: Array, size: Array | float, epsilon: float) -> Array:
         """Its values at `z`."""
         x, y = self.x * size, self.y * size
         return np.asarray(np.exp(x * z - 0.5 * x * x) - np.exp(epsilon + y * z - 0.5 * y * y))
@@ -116,7 +116,7 @@ class Query:
         return max(0.0, self.at + share * mean)
 
 
-def place_of(difference: Difference, size: Any, epsilon: float, value: Any) -> Array:
+def place_of(difference: Difference, size: Array | float, epsilon: float, value: Any) -> Array:
     """Where the difference has these values, on the way to larger ones of their sign, or NaN."""
     x, y = difference
     with np.errstate(all="ignore"):

@@ -21,7 +21,7 @@ of this is how the accountant computes. Every step errs upwards.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -251,7 +251,7 @@ class LabelSum:
     def _largest(self) -> float:
         return math.fsum(n * float(y.max()) for y, _, n in self.laws)
 
-    def _tilts(self) -> Iterator[float]:
+    def _tilts(self) -> list[float]:
         """λ from about that of the least bound e^(K(λ) − λt)/(eλ) on downwards: with less of the mass put
         near the largest values, a smaller one may ask for far fewer frequencies."""
         # What S can exceed t by may be far less than its spread.
@@ -261,7 +261,7 @@ class LabelSum:
         count = math.ceil(math.log(most / least) / _STRIDE) + 1
         grid = np.geomspace(least, most, count)
         best = int(np.argmin(self._log_moments(grid) - grid * self.at - np.log(grid)))
-        return reversed(grid[max(best - _SMALLER, 0) : best + 1].tolist())
+        return [float(x) for x in grid[max(best - _SMALLER, 0) : best + 1][::-1]]
 
     def _period(self, base: float) -> float:
         """A T for which all but the term m = 0 of step 2 are small."""

@@ -385,7 +385,9 @@ def timings() -> Table:
 
 def hidden() -> Table:
     """Of the last iterate of shuffles with a spare place, 100 batches an epoch, a convex loss."""
-    table = Table(title="Secret groups: seconds of processor time; calibrate to ε = 2, check within 10 and 9")
+    table = Table(
+        title="Secret groups: seconds of processor time; calibrate to ε = 2, check within 10 and 9"
+    )
     for column in ("adjacency", "epochs", "ε", "guarantee and ε", "check", "calibrate"):
         table.add_column(column)
     for adjacency, epochs in itertools.product(ADJACENCIES, (1, 2, 10)):

@@ -192,7 +192,7 @@ def test_points_of_any_shape():
 
 
 def test_the_guarantee_is_the_chains():
-    chain = small(pabi.Loss.logistic(1.0, l2=0.1), n=1000, chains=3)
+    chain = small(pabi.Loss.logistic(1.0, l2=0.1), n=1000, steps=1500, chains=3)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         draws = langevin(chain, lambda x: x, np.zeros(2))

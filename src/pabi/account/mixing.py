@@ -432,10 +432,8 @@ class Outlook:
     @property
     def path_costs_no_more(self) -> bool:
         """Whether the whole path has, to a hundredth of ε, the price of the last iterate released instead."""
-        own = self.guarantee
-        if own is None or own.composition is None or self.chain.release == "path":
-            return False
-        return own.composition.epsilon(self.delta) <= _AS_MUCH * own.epsilon(self.delta)
+        path, last = self._prices
+        return self.chain.release == "last" and path <= _AS_MUCH * last
 
     def __str__(self) -> str:
         advice = [self.advice, self.offer, self._proven()]
@@ -462,27 +460,35 @@ class Outlook:
             largest = 2.0 * (1.0 - (1.0 + NEAR) ** -2) / self.curvature[1]
             size = plain(0.999 * largest / self.chain.inverse_temperature, 3)
             parts.append(f"with step_size={size} the chain's own law is at most a tenth too wide")
+        if not parts and not self.near:
+            return "no number of steps is known to do"
         return "; ".join(parts)
 
     @property
     def offer(self) -> str:
         """That the whole path costs what is released of it, "" where it costs more."""
-        if self.guarantee is None or not self.path_costs_no_more:
+        if not self.path_costs_no_more:
             return ""
-        prices = self.guarantee.composition.epsilon(self.delta), self.guarantee.epsilon(self.delta)
-        path, last = (shown(price, 3) for price in prices)
+        path, last = (shown(price, 3) for price in self._prices)
         return (
             f'release="path" costs no more than the last iterates (ε = {path} and {last} at δ = '
             f"{exact(self.delta)}) and brings R̂; it is worth {plain(self.effective, 2)} draws a chain"
         )
 
+    @cached_property
+    def _prices(self) -> tuple[float, float]:
+        """ε of the whole path and of what is released of it; (∞, 0) where either is not known."""
+        own = self.guarantee
+        if own is None or own.composition is None:
+            return math.inf, 0.0
+        return own.composition.epsilon(self.delta), own.epsilon(self.delta)
+
     def _said(self) -> str:
         if math.isinf(self.off):
-            return "the steps are so long that it may never settle"
-        wide = self.too_wide
-        said = f"up to {shown(self.off, 2)} standard deviations off"
+            return "the steps are so long that the chain may never settle"
+        off, wide = f"up to {shown(self.off, 2)} standard deviations off", self.too_wide
         return (
-            said if wide is None else f"{said} and {shown(wide, decimals=0, percent=True)} too wide"
+            off if wide is None else f"{off} and {shown(wide, decimals=0, percent=True)} too wide"
         )
 
     def _proven(self) -> str:
@@ -578,9 +584,12 @@ def outlook(
     docs, "How far it is"; of the least curvature on a bounded set Payne, Weinberger 1960.
     """
     validate.instance("chain", chain, LangevinChain, "a pabi.LangevinChain")
-    start = np.asarray(x0, dtype=np.float64)
+    try:
+        start = validate.reals(x0)
+    except (TypeError, ValueError, OverflowError):
+        start = np.array(math.nan)
     if not np.all(np.isfinite(start)):
-        raise InvalidInput("x0", "expected finite numbers")
+        raise InvalidInput("x0", f"expected finite numbers, got {validate.excerpt(x0)}")
     each = start.ndim >= 2 and len(start) == chain.chains
     starts = start.reshape(chain.chains if each else 1, -1)
     try:
@@ -628,7 +637,7 @@ def _curvature_of(chain: LangevinChain) -> tuple[float, float]:
     low = -math.inf if least is None else least + loss.l2
     if low >= 0.0:
         low = max(low, (math.pi / diameter) ** 2 / chain.inverse_temperature)
-    return low, math.inf if loss.curvature is None else loss.curvature[1] + loss.l2
+    return low, math.inf if loss.curvature is None else max(low, loss.curvature[1] + loss.l2)
 
 
 def _farthest(chain: LangevinChain, starts: Array) -> float:

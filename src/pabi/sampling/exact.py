@@ -136,11 +136,11 @@ def expected_evaluations(
     *,
     lipschitz: float | None = None,
 ) -> float:
-    """About how many evaluations of the loss exact draws take at most, from public numbers alone.
+    """About how many evaluations of the loss an exact draw takes, from public numbers alone.
 
-    `gibbs_rejection` refuses what needs more than its `most_evaluations`, and draws of any dimension that
-    need no more. The estimate is for the worst data that the description allows; most take far fewer. It
-    grows with the dimension p as about (D√(κM))^p, M the largest curvature, and on a box no more than that.
+    `gibbs_rejection` refuses what is expected to take more than its `most_evaluations`, in any dimension.
+    The estimate is for the worst data that the description allows; most take far fewer. It grows with the
+    dimension p about as (D√(κM))^p, M the largest curvature.
 
     Parameters
     ----------

@@ -437,7 +437,7 @@ class Outlook:
 
     def __str__(self) -> str:
         advice = [self.advice, self.offer, self._proven()]
-        return "\n".join([f"{self.chain.steps:,} steps: {self._said()}", *filter(None, advice)])
+        return "\n".join([f"{self.chain.steps:,} steps: {self._distances()}", *filter(None, advice)])
 
     @property
     def warning(self) -> str:
@@ -445,7 +445,7 @@ class Outlook:
         if self.near:
             return ""
         count = f"{self.chain.steps:,} steps"
-        return f"draws after {count} may be far from their target, {self._said()}: {self.advice}"
+        return f"draws after {count} may be far from their target, {self._distances()}: {self.advice}"
 
     @property
     def advice(self) -> str:
@@ -454,8 +454,8 @@ class Outlook:
         if self.off > NEAR and self.steps is not None:
             parts.append(f"{self.steps:,} steps do{self._priced(self.steps)}")
         if self.off > NEAR and self.enough is not None:
-            enough, known = plain(self.enough, 3), plain(self.curvature[0], 3)
-            parts.append(f"{now} do if L curves by {enough} or more everywhere (known: {known})")
+            enough, least = plain(self.enough, 3), plain(self.curvature[0], 3)
+            parts.append(f"{now} do if L curves by {enough} or more everywhere (known: {least})")
         if (self.too_wide or 0.0) > NEAR:
             largest = 2.0 * (1.0 - (1.0 + NEAR) ** -2) / self.curvature[1]
             size = plain(0.999 * largest / self.chain.inverse_temperature, 3)
@@ -483,7 +483,7 @@ class Outlook:
             return math.inf, 0.0
         return own.composition.epsilon(self.delta), own.epsilon(self.delta)
 
-    def _said(self) -> str:
+    def _distances(self) -> str:
         if math.isinf(self.off):
             return "the steps are so long that the chain may never settle"
         off, wide = f"up to {shown(self.off, 2)} standard deviations off", self.too_wide

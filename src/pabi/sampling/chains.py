@@ -305,14 +305,14 @@ def langevin_on(
 def _say_how_far(chain: LangevinChain, start: Array, proven: Guarantee, delta: float) -> None:
     """Warns of draws that may be far from their target, and offers a path that costs no more."""
     try:
-        found = outlook_on(chain, start.reshape(len(start), -1), proven, delta)
+        estimate = outlook_on(chain, start.reshape(len(start), -1), proven, delta)
     except NotApplicable as unknown:
         warn(f"how far draws are from their target is not known: {unknown.reason}", SamplingWarning)
         return
-    if found.warning:
-        warn(found.warning, SamplingWarning)
-    if found.offer:
-        warn_once(found.offer, SamplingWarning)
+    if estimate.warning:
+        warn(estimate.warning, SamplingWarning)
+    if estimate.offer:
+        warn_once(estimate.offer, SamplingWarning)
 
 
 def check_gradient(gradient: Any, loss: Loss, n: int, size: int) -> bool:

@@ -144,7 +144,11 @@ def expected_evaluations(
 
     Parameters
     ----------
-    mechanism, domain, lipschitz
+    mechanism : ExponentialMechanism or IteratedExponentialMechanism
+        What would be drawn.
+    domain : pabi.prox.ball or pabi.prox.box, optional
+        The set, as for `gibbs_rejection`.
+    lipschitz : float, optional
         As for `gibbs_rejection`.
 
     Returns

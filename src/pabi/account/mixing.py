@@ -437,7 +437,9 @@ class Outlook:
 
     def __str__(self) -> str:
         advice = [self.advice, self.offer, self._proven()]
-        return "\n".join([f"{self.chain.steps:,} steps: {self._distances()}", *filter(None, advice)])
+        return "\n".join(
+            [f"{self.chain.steps:,} steps: {self._distances()}", *filter(None, advice)]
+        )
 
     @property
     def warning(self) -> str:
@@ -445,7 +447,9 @@ class Outlook:
         if self.near:
             return ""
         count = f"{self.chain.steps:,} steps"
-        return f"draws after {count} may be far from their target, {self._distances()}: {self.advice}"
+        return (
+            f"draws after {count} may be far from their target, {self._distances()}: {self.advice}"
+        )
 
     @property
     def advice(self) -> str:

@@ -561,7 +561,8 @@ def outlook(
     x0 : array
         Where it starts, as for `pabi.sampling.langevin`.
     curvature : float > 0, optional
-        The least curvature of L, regulariser included, around its minimum, as public or simulated data say.
+        The least curvature of L, regulariser included, around its minimum and out to the start, as public or
+        simulated data say.
         By default what the description proves: its lower end, and on a set of diameter D π²/(βD²) for
         convex losses.
     distance : float > 0, optional

@@ -10,7 +10,8 @@ import pytest
 from scipy.special import ndtr
 
 import pabi
-from pabi.account.mixing import NEAR, mixing_time, outlook, total_variation_bound
+from pabi.account.mixing import mixing_time, total_variation_bound
+from pabi.account.outlook import NEAR, outlook
 from pabi.describe.losses import Loss
 from pabi.literature import bravo
 from pabi.numbers.errors import InvalidInput, NotApplicable

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pabi.account.analyses import composition
-from pabi.account.mixing import outlook_on
+from pabi.account.outlook import outlook_on
 from pabi.budget.ledger import Ledger
 from pabi.describe import prox
 from pabi.describe.accounted import about_gap, warn_of_large_delta

@@ -355,8 +355,8 @@ def test_prices_are_those_of_the_guarantees():
     found = outlook(short)
     path = replace(short, release="path").guarantee(1e-5)
     assert short.guarantee(1e-5).composition.epsilon(1e-5) == path.epsilon(1e-5)
-    assert found.path_costs_no_more
-    assert f"ε = {shown(path.epsilon(1e-5), 3)} and" in found.offer
+    assert found.path_costs_as_much
+    assert f"ε = {shown(path.epsilon(1e-5), 3)}, the last" in found.offer
     long = replace(short, steps=found.steps)
     price = shown(long.guarantee(1e-5).epsilon(1e-5), 3)
     assert f"{found.steps:,} steps do (ε = {price} in place of" in found.warning

@@ -114,7 +114,7 @@ class Outlook:
         return self.off <= NEAR and (self.too_wide or 0.0) <= NEAR
 
     @property
-    def path_costs_no_more(self) -> bool:
+    def path_costs_as_much(self) -> bool:
         """Whether the whole path has, to a hundredth of ε, the price of the last iterate released instead."""
         path, last = self._prices
         return self.chain.release == "last" and path <= _AS_MUCH * last
@@ -154,13 +154,13 @@ class Outlook:
 
     @property
     def offer(self) -> str:
-        """That the whole path costs what is released of it, "" where it costs more."""
-        if not self.path_costs_no_more:
+        """What the whole path costs and brings, "" where it costs more than what is released of it."""
+        if not self.path_costs_as_much:
             return ""
         path, last = (shown(price, 3) for price in self._prices)
         return (
-            f'release="path" costs no more than the last iterates (ε = {path} and {last} at δ = '
-            f"{exact(self.delta)}) and brings R̂; it is worth {plain(self.effective, 2)} draws a chain"
+            f'release="path" costs ε = {path}, the last iterates {last}, at δ = {exact(self.delta)}: the path '
+            f"brings R̂ and is worth {plain(self.effective, 2)} draws a chain"
         )
 
     @cached_property

@@ -159,8 +159,8 @@ class Outlook:
             return ""
         path, last = (shown(price, 3) for price in self._prices)
         return (
-            f'release="path" costs ε = {path}, the last iterates {last}, at δ = {exact(self.delta)}: the path '
-            f"brings R̂ and is worth {plain(self.effective, 2)} draws a chain"
+            f'release="path" costs ε = {path}, the last iterates {last}, at δ = {exact(self.delta)}: the '
+            f"path brings R̂ and is worth {plain(self.effective, 2)} draws a chain"
         )
 
     @cached_property

@@ -27,6 +27,7 @@ from pabi.numbers.errors import (
     InvalidInput,
     NotApplicable,
     PrivacyWarning,
+    SamplingWarning,
     TargetUnreachable,
 )
 from pabi.numbers.version import __version__ as __version__
@@ -84,6 +85,7 @@ __all__ = [
     "Poisson",
     "PrivacyWarning",
     "Reshuffle",
+    "SamplingWarning",
     "ShuffleOnce",
     "Target",
     "TargetUnreachable",

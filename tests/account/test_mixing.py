@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,11 +11,13 @@ from scipy.special import ndtr
 
 import pabi
 from pabi.account.mixing import mixing_time, total_variation_bound
+from pabi.account.outlook import NEAR, outlook
 from pabi.describe.losses import Loss
 from pabi.literature import bravo
 from pabi.numbers.errors import InvalidInput, NotApplicable
+from pabi.numbers.showing import shown
 from pabi.show.pictures import total_variation_estimate
-from support.every_case import every
+from support.every_case import every, refused
 
 CONVEX = Loss.convex(1.0)
 
@@ -235,3 +238,131 @@ def test_the_bound_of_roots_covers_the_rounding_of_long_doubles(monkeypatch):
         assert square(steps) >= truth
         short += square(steps) / (1.0 + 3072.0 * mixing.EPS_LONG) < truth
     assert short > 100
+
+
+# Estimates of how far a chain is from its target.
+
+
+def chain(loss, steps=100, **fields):
+    given = {"n": 100, "inverse_temperature": 100.0, "step_size": 0.004, "gradient_gap": 1e-3}
+    return pabi.LangevinChain(loss, steps=steps, **{**given, **fields})
+
+
+BALL = {"prox": pabi.prox.ball(3.0)}
+
+
+@every("steps", [1, 10, 60, 400])
+def test_of_gaussian_targets_the_estimate_is_exact(steps):
+    """Mean and variance step by step, of quadratics of every possible curvature."""
+    described = chain(Loss.convex(0.45, l2=0.03), steps, **BALL)
+    found, h = outlook(described), described.gradient_step
+    curvature = np.geomspace(0.03, 0.48, 20_000)
+    mean, variance = np.full_like(curvature, 3.0), np.zeros_like(curvature)
+    for _ in range(steps):
+        mean = (1.0 - h * curvature) * mean
+        variance = (1.0 - h * curvature) ** 2 * variance + 2.0 * described.step_size
+    unit = np.sqrt(100.0 * curvature)
+    assert found.off == pytest.approx(np.max(mean * unit), rel=1e-6)
+    widths = np.sqrt(variance) * unit
+    assert np.max(widths) <= (1.0 + found.too_wide) * (1.0 + 1e-12)  # roundings
+    if found.off <= NEAR:
+        assert np.max(widths) == pytest.approx(1.0 + found.too_wide, rel=1e-9)
+        assert np.min(widths) >= math.sqrt(1.0 - NEAR**2)
+
+
+def test_how_many_steps_and_which_curvature_are_enough():
+    found = outlook(chain(Loss.convex(0.45, l2=0.03), 100, **BALL))
+    assert found.off > NEAR
+    for count, near in ((found.steps, True), (found.steps - 1, False)):
+        assert (outlook(replace(found.chain, steps=count)).off <= NEAR) == near
+    for curvature, near in ((found.enough, True), (0.99 * found.enough, False)):
+        assert (outlook(found.chain, curvature=curvature).off <= NEAR) == near
+    assert outlook(replace(found.chain, steps=found.steps)).enough == 0.03
+    assert outlook(replace(found.chain, steps=1)).enough is None
+
+
+@every("name", ["quadratic", "flat", "absolute value", "power 1.5"])
+@every("steps", [20, 60, 150])
+def test_measured_means_are_no_farther_off(name, steps):
+    """From one end of an interval to the law that the chain settles in, in standard deviations of that, until
+    it is near. Much later the projection of finite steps, which makes the set wider by about √(2η), shows."""
+    gradient, loss = POTENTIALS[name]
+    described = chain(
+        loss, steps, inverse_temperature=1.0, step_size=0.01, prox=pabi.prox.ball(1.0)
+    )
+    transition = kernel(gradient, 1.0, 0.01, 1.0, 200)
+    places = np.concatenate([[-1.0], np.linspace(-1.0, 1.0, 401)[1::2], [1.0]])
+    moved = np.linalg.matrix_power(transition, steps)[-1]
+    settled = np.linalg.matrix_power(transition, 1 << 14)[0]
+    deviation = math.sqrt(settled @ places**2)
+    found = outlook(described, [1.0])
+    off = moved @ places / deviation
+    assert off <= found.off
+    if name == "flat":  # the slowest of them
+        assert found.off <= math.pi * off
+
+
+@every(
+    ("fields", "known"),
+    [
+        ({"prox": pabi.prox.ball(3.0)}, 6.0),
+        ({"prox": pabi.prox.ball(7.0)}, 7.0 + 5.0),
+        ({"prox": pabi.prox.ball(3.0, center=[3.0, 4.0])}, 3.0),
+        ({"prox": pabi.prox.box(np.zeros(2), np.full(2, 7.0))}, math.hypot(7.0, 7.0)),
+        ({}, 5.0 + 1.0 / 0.05),
+    ],
+)
+def test_how_far_the_start_may_be(fields, known):
+    described = chain(Loss.logistic(1.0, l2=0.05), **fields)
+    assert outlook(described, [3.0, 4.0]).distance == pytest.approx(known)
+    several = replace(described, chains=2)
+    assert outlook(several, [[3.0, 4.0], [3.0, 4.0]]).distance == pytest.approx(known)
+    assert outlook(described, [3.0, 4.0], distance=0.7).distance == 0.7
+
+
+def test_what_is_not_known_is_said():
+    for loss in (Loss.nonconvex(0.3), Loss.unknown(), Loss.convex(0.3)):
+        with pytest.raises(NotApplicable, match="curvature"):
+            outlook(chain(loss))
+    with pytest.raises(NotApplicable, match="distance"):
+        outlook(chain(Loss.strongly_convex(0.1, 0.3)))
+    found = outlook(chain(Loss.nonconvex(0.3)), curvature=0.1, distance=2.0)
+    assert found.curvature == (0.1, 0.3)
+    described = chain(Loss.convex(0.3), **BALL)
+    for field, value in (("curvature", 0.0), ("curvature", 0.4), ("distance", -1.0)):
+        refused(field, outlook, described, **{field: value})
+    for start in ([math.nan], "here"):
+        refused("x0", outlook, described, start)
+    refused("x0", outlook, chain(Loss.convex(0.3), prox=pabi.prox.ball(1.0, [0.0, 1.0])), [0.0] * 3)
+    rough = outlook(chain(Loss.lipschitz(1.0), 5, **BALL))
+    assert rough.too_wide is None
+    assert "too wide" not in rough.warning
+
+
+def test_steps_that_are_too_long_are_said_with_those_that_are_not():
+    found = outlook(chain(Loss.convex(5.0), step_size=0.004, **BALL))
+    assert found.off == found.too_wide == math.inf
+    assert found.steps is None
+    size = float(found.advice.split("step_size=")[1].split()[0])
+    assert outlook(replace(found.chain, step_size=size)).too_wide <= NEAR
+    assert outlook(replace(found.chain, step_size=1.01 * size)).too_wide > NEAR
+
+
+def test_prices_are_those_of_the_guarantees():
+    """What more steps cost, and what the whole path does."""
+    loss = Loss.logistic(1.0, l2=1e-4)
+    short = chain(loss, 200, n=1000, gradient_gap=None, **BALL)
+    found = outlook(short)
+    path = replace(short, release="path").guarantee(1e-5)
+    assert short.guarantee(1e-5).composition.epsilon(1e-5) == path.epsilon(1e-5)
+    assert found.path_costs_as_much
+    assert f"ε = {shown(path.epsilon(1e-5), 3)}, the last" in found.offer
+    long = replace(short, steps=found.steps)
+    price = shown(long.guarantee(1e-5).epsilon(1e-5), 3)
+    assert f"{found.steps:,} steps do (ε = {price} in place of" in found.warning
+    assert "\n" not in found.warning
+    hidden = outlook(replace(long, steps=20 * long.steps))
+    assert hidden.near
+    assert hidden.warning == hidden.offer == outlook(replace(short, release="path")).offer == ""
+    distance = total_variation_bound(loss, 6.0, long.step_size, hidden.chain.steps, 100.0)
+    assert f"total variation {shown(distance, 2)} after" in str(hidden)

@@ -25,7 +25,9 @@ from support.clusters import IN_PROCESS
 from support.large import package
 from support.wide_runs import LONG, narrow, wide
 
-pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::pabi.PrivacyWarning", "ignore::pabi.SamplingWarning"
+)
 SURE = 1.0 - 1e-6
 MODELS = 20_000
 SECONDS = 60.0  # that a mistake may take to be caught

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import re
 import warnings
-from dataclasses import fields
+from dataclasses import fields, replace
 from fractions import Fraction
 
 import numpy as np
@@ -12,8 +13,9 @@ import pytest
 
 import pabi
 from pabi.learn import train
-from pabi.numbers.errors import NotApplicable, PrivacyWarning
-from pabi.sampling import Draws, langevin, mean_gradient
+from pabi.mixing import outlook
+from pabi.numbers.errors import NotApplicable, PrivacyWarning, SamplingWarning
+from pabi.sampling import Draws, diffusion, langevin, mean_gradient
 from pabi.sampling.chains import TAKEN
 from pabi.tradeoff.guarantee import TESTING
 from support.every_case import every, refused
@@ -192,7 +194,7 @@ def test_points_of_any_shape():
 
 
 def test_the_guarantee_is_the_chains():
-    chain = small(pabi.Loss.logistic(1.0, l2=0.1), n=1000, chains=3)
+    chain = small(pabi.Loss.logistic(1.0, l2=0.1), n=1000, steps=1500, chains=3)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         draws = langevin(chain, lambda x: x, np.zeros(2))
@@ -269,6 +271,78 @@ def test_the_data_is_not_touched_before_the_cost_is_known(monkeypatch):
     monkeypatch.setattr(pabi.LangevinChain, "guarantee", no)
     with pytest.raises(NotApplicable):
         langevin(small(), lambda x: pytest.fail("called"), np.zeros(2), random_state=0)
+
+
+# How far draws are from their target, said before the data is touched.
+
+POSTERIOR = pabi.LangevinChain(
+    pabi.Loss.logistic(1.0, l2=0.01),
+    n=1000,
+    inverse_temperature=1000.0,
+    step_size=1e-3,
+    steps=482,
+    prox=pabi.prox.ball(4.0),
+)
+
+
+def said(chain):
+    """What is warned of; every warning is one line."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", SamplingWarning)
+        langevin(chain, lambda x: x, np.zeros(2))
+    assert all("\n" not in str(one.message) and one.filename == __file__ for one in caught)
+    return [str(one.message) for one in caught]
+
+
+def test_draws_that_may_be_far_from_their_target_are_warned_of():
+    assert said(POSTERIOR) == []
+    short = replace(POSTERIOR, steps=481)
+    coarse = replace(POSTERIOR, step_size=1.5e-3)
+    for chain in (short, coarse):
+        assert said(chain) == [outlook(chain, np.zeros(2)).warning]
+    unknown = said(replace(POSTERIOR, loss=pabi.Loss.nonconvex(0.2, gradient_bound=1.0)))
+    assert unknown[0].startswith("how far draws are from their target is not known: no curvature")
+    several = replace(POSTERIOR, prox=pabi.prox.ball(1.0), steps=400, chains=2)
+    starts = np.array([np.zeros(2), [4.0, 0.0]])
+    with pytest.warns(SamplingWarning, match=re.escape(outlook(several, starts).warning)):
+        langevin(several, lambda x: x, starts)
+
+
+def test_where_warnings_are_errors_nothing_is_charged_and_no_data_touched(tmp_path):
+    ledger = pabi.Ledger(tmp_path / "ledger", epsilon=10.0, delta=1e-4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", SamplingWarning)
+        with pytest.raises(SamplingWarning):
+            langevin(
+                replace(POSTERIOR, steps=100),
+                lambda x: pytest.fail("called"),
+                np.zeros(2),
+                ledger=ledger,
+            )
+    assert not ledger.report().entries
+
+
+def test_a_path_that_costs_no_more_is_offered_once():
+    loss = pabi.Loss.logistic(1.0, l2=1e-4)
+    chain = replace(POSTERIOR, loss=loss, step_size=1e-4, steps=100)
+    both = said(chain)
+    assert len(both) == 2
+    assert both[1] == outlook(chain).offer
+    assert len(said(replace(chain, release="path"))) == 1
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default", SamplingWarning)
+        for _ in range(3):
+            langevin(chain, lambda x: x, np.zeros(2))
+    assert sum(str(one.message) == both[1] for one in caught) <= 1
+
+
+def test_a_diffusion_need_not_settle():
+    described = pabi.LangevinDiffusion(
+        POSTERIOR.loss, n=1000, inverse_temperature=1000.0, time=0.01, diameter=8.0
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", SamplingWarning)
+        diffusion(described, lambda x: x, np.zeros(2), POSTERIOR.prox, steps=10)
 
 
 # Refusals.

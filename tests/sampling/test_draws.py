@@ -12,6 +12,7 @@ import pabi
 from pabi.numbers import errors
 from pabi.numbers.errors import InvalidInput, NotApplicable
 from pabi.sampling import Draws, gibbs_rejection, langevin
+from support.every_case import refused
 
 matplotlib.use("Agg")
 
@@ -54,8 +55,23 @@ def test_arviz_has_the_draws_and_their_cost():
 
 def test_the_extra_is_enough_for_a_summary():
     """arviz-stats has functions of trees with its own extra `xarray` only."""
-    table = importlib.import_module("arviz_stats").summary(draws().to_arviz())
-    assert list(table["mean"]) == pytest.approx(draws().values.mean(axis=(0, 1)), abs=0.01)
+    tree = draws().to_arviz(names=["slope", "offset"], discard=100)
+    table = importlib.import_module("arviz_stats").summary(tree)
+    assert list(table.index) == ["slope", "offset"]
+    kept = draws().values[:, 100:].mean(axis=(0, 1))
+    assert list(table["mean"]) == pytest.approx(kept, abs=0.01)
+
+
+def test_arviz_has_the_draws_under_their_names():
+    found = draws(shape=(2, 2))
+    tree = found.to_arviz(names="abcd", discard=399)["posterior"]
+    assert [float(tree[name].values[3, 0]) for name in "abcd"] == list(found.values[3, -1].ravel())
+    for field, given in (
+        ("names", {"names": ["a", "b", "c"]}),
+        ("names", {"names": "abca"}),
+        ("discard", {"discard": 400}),
+    ):
+        assert refused(field, found.to_arviz, **given)
 
 
 @pytest.mark.parametrize("module", ["arviz_base", "arviz_stats.base"])

@@ -10,7 +10,7 @@ from scipy.stats import kstest
 
 import pabi
 from pabi.numbers.errors import InvalidInput, NotApplicable
-from pabi.sampling import exact, gibbs_rejection
+from pabi.sampling import exact, expected_evaluations, gibbs_rejection
 from pabi.sampling.envelopes import read_region
 from support.every_case import every, refused
 
@@ -71,6 +71,23 @@ def test_a_ball_that_a_slope_may_press_against_is_refused_where_a_box_is_not():
     box = pabi.prox.box(-np.ones(3), np.ones(3))
     linear = pabi.Loss.convex(1e-9, gradient_bound=1.0)
     gibbs_rejection(mechanism(1e8, linear, box), counted, box, 0)
+
+
+@every("dimension", [2, 4, 6])
+def test_the_estimate_decides_in_any_dimension(dimension):
+    """Draws of six dimensions are made where public numbers allow as many evaluations, not with one less."""
+    loss = pabi.Loss.convex(0.25, gradient_bound=1.0)
+    m = pabi.ExponentialMechanism(
+        loss, n=100, dimension=dimension, diameter=2.0, inverse_temperature=20.0
+    )
+    most = math.ceil(expected_evaluations(m))
+    counted = Counted(lambda x: 0.125 * np.sum((x - 0.2) ** 2, axis=1), 10 * most)
+    draw = gibbs_rejection(m, counted, most_evaluations=most, random_state=0)
+    assert draw.values.shape == (1, 1, dimension)
+    counted.evaluations = 0
+    with pytest.raises(NotApplicable, match=f"more than {most - 1:,}"):
+        gibbs_rejection(m, counted, most_evaluations=most - 1, random_state=0)
+    assert counted.evaluations == 0
 
 
 def test_a_concave_loss_on_a_ball_costs_its_whole_sphere():
@@ -268,7 +285,7 @@ def check_attack(seed):
     try:
         region = read_region(domain, m.dimension, m.diameter)
         bounds = exact._loss_bounds(m.loss, region, None)
-        expected = exact.expected_evaluations(region, m.diameter, m.kappa, bounds)
+        expected = exact.expected_of(region, m.diameter, m.kappa, bounds)
         counted.most = max(50.0 * expected, FLOOR) if expected <= MOST else 0
         gibbs_rejection(m, counted, domain, 0, most_evaluations=MOST)
     except NotApplicable:

@@ -98,6 +98,10 @@ class PrivacyWarning(UserWarning):
     """A guarantee that holds and yet may protect less than its reader believes."""
 
 
+class SamplingWarning(UserWarning):
+    """Draws that may be far from what they are drawn for, or a path that could be had for their price."""
+
+
 # Warnings that a process shows once, however often what they warn of happens.
 
 

@@ -2,17 +2,18 @@
 
 `langevin` runs the chains of a `pabi.LangevinChain`, `diffusion` the fine steps of a reflected
 `pabi.LangevinDiffusion`, and `gibbs_rejection` draws exactly from the density of a
-`pabi.ExponentialMechanism`. `mean_gradient` and `mean_loss` are what linear models need, and
-`from_log_density` makes a chain of a prior and a likelihood.
+`pabi.ExponentialMechanism`; `expected_evaluations` says beforehand at what cost. `mean_gradient` and
+`mean_loss` are what linear models need, and `from_log_density` makes a chain of a prior and a likelihood.
 
-One draw is the product: every further one is another release, and all of them compose.
+A draw is a release, and all releases compose. `pabi.mixing.outlook` says how far a chain is from its target
+before anything is drawn, and whether its whole path costs what one draw does.
 """
 
 from __future__ import annotations
 
 from pabi.sampling.chains import diffusion, langevin
 from pabi.sampling.draws import Diagnostics, Draws, ExactDraws
-from pabi.sampling.exact import gibbs_rejection
+from pabi.sampling.exact import expected_evaluations, gibbs_rejection
 from pabi.sampling.linear_models import Posterior, from_log_density, mean_gradient, mean_loss
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "ExactDraws",
     "Posterior",
     "diffusion",
+    "expected_evaluations",
     "from_log_density",
     "gibbs_rejection",
     "langevin",

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pabi.account.analyses import composition
+from pabi.account.outlook import outlook_on
 from pabi.budget.ledger import Ledger
 from pabi.describe import prox
 from pabi.describe.accounted import about_gap, warn_of_large_delta
@@ -38,7 +39,7 @@ from pabi.execute.hiding import (
 )
 from pabi.execute.records import numbers_of
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput
+from pabi.numbers.errors import InvalidInput, NotApplicable, SamplingWarning, warn, warn_once
 from pabi.numbers.rounding import HALF_ULP, Array, fraction_up, times_up
 from pabi.sampling.draws import Draws, drawn
 from pabi.sampling.linear_models import MeanGradient
@@ -244,6 +245,10 @@ def langevin(
     PrivacyWarning
         `random_state` is not None, or δ is large for n records.
 
+    SamplingWarning
+        Public numbers leave it possible that the draws are far from the Gibbs law, or say nothing of it
+        (`pabi.mixing.outlook`); or the whole path would cost no more than the last iterates.
+
     Notes
     -----
     The law sampled is the chain's own, which is not the Gibbs law ∝ exp(−βL): see docs, "Sampling".
@@ -257,9 +262,15 @@ def langevin(
 
 
 def langevin_on(
-    terms: Terms, chain: LangevinChain, gradient: Gradient, x0: ArrayLike, thin: int
+    terms: Terms,
+    chain: LangevinChain,
+    gradient: Gradient,
+    x0: ArrayLike,
+    thin: int,
+    *,
+    settles: bool = True,
 ) -> Draws:
-    """What `langevin` returns, on these terms."""
+    """What `langevin` returns, on these terms; `settles`: whether its target is the Gibbs law."""
     validate.instance("chain", chain, LangevinChain, "a pabi.LangevinChain")
     refuse_unenforceable(chain.run)
     every = thinned(chain.release, thin, chain.steps)
@@ -270,6 +281,8 @@ def langevin_on(
     each_chain(chain.prox, start.shape[1:])  # refuses maps of other points
     # Before the data is touched: neither depends on it.
     proven = checked(terms.guarantee_of(chain), *walk_of(chain.run, start))
+    if settles:
+        _say_how_far(chain, start, proven, terms.delta)
     if not enforced:
         proven = proven.assuming(TAKEN)
     # The noise of a step in doubles, not below the one that is accounted.
@@ -287,6 +300,19 @@ def langevin_on(
         thin=every,
     )
     return walks.released(terms, proven, chain, chain.release)
+
+
+def _say_how_far(chain: LangevinChain, start: Array, proven: Guarantee, delta: float) -> None:
+    """Warns of draws that may be far from their target, and offers a path that costs no more."""
+    try:
+        estimate = outlook_on(chain, start.reshape(len(start), -1), proven, delta)
+    except NotApplicable as unknown:
+        warn(f"how far draws are from their target is not known: {unknown.reason}", SamplingWarning)
+        return
+    if estimate.warning:
+        warn(estimate.warning, SamplingWarning)
+    if estimate.offer:
+        warn_once(estimate.offer, SamplingWarning)
 
 
 def check_gradient(gradient: Any, loss: Loss, n: int, size: int) -> bool:
@@ -503,7 +529,7 @@ def diffusion_on(
             chains=chains,
             release=diffusion.release,
         )
-        return langevin_on(terms, chain, gradient, x0, thin)
+        return langevin_on(terms, chain, gradient, x0, thin, settles=False)
     every = thinned(diffusion.release, thin, steps)
     enforced = check_gradient(gradient, diffusion.loss, diffusion.n, diffusion.n)
     sizes, noise_std = _fine_steps(diffusion, steps)

@@ -61,20 +61,32 @@ class _Released:
     values: Array
     guarantee: Guarantee
 
-    def to_arviz(self) -> Any:
+    def to_arviz(self, *, names: Any = None, discard: int = 0) -> Any:
         """The draws as an xarray.DataTree, for ArviZ.
+
+        Parameters
+        ----------
+        names : list of str, optional
+            Names of the coordinates: each becomes a variable of its own.
+        discard : int, ≥ 0
+            First draws of every chain to leave out, the warm-up of a path.
 
         Returns
         -------
         xarray.DataTree
-            Its group `posterior` has a variable `x` of dimensions (chain, draw, …), a copy of the values.
-            What the draws cost is among the group's attributes.
+            Its group `posterior` has a variable `x` of dimensions (chain, draw, …), or with `names` a
+            variable (chain, draw) for each coordinate: copies of the values. What all draws cost, those that
+            are left out included, is among the group's attributes.
 
         Raises
         ------
         InvalidInput
-            The extra `sampling` is not installed.
+            `names` are not one a coordinate, all different, `discard` leaves no draw, or the extra `sampling`
+            is not installed.
         """
+        # Copies: what is made of them elsewhere does not reach into the release.
+        draws = self._after(discard).copy()
+        variables = {"x": draws} if names is None else _by_name(draws, names)
         attributes = {"adjacency": self.guarantee.adjacency, "method": self.guarantee.method}
         if self.guarantee.tuned_at:
             attributes["delta"] = repr(self.guarantee.tuned_at)
@@ -84,10 +96,26 @@ class _Released:
             warnings.filterwarnings(
                 "ignore", "Found chain dimension to be longer than draw", UserWarning
             )
-            # A copy: what is made of it elsewhere does not reach into the release.
             return extra("arviz_base", "sampling").from_dict(
-                {"posterior": {"x": self.values.copy()}}, attrs={"posterior": attributes}
+                {"posterior": variables}, attrs={"posterior": attributes}
             )
+
+    def _after(self, discard: int) -> Array:
+        draws = self.values.shape[1]
+        validate.integer("discard", discard, at_least=0, at_most=draws - 1)
+        return self.values[:, discard:]
+
+
+def _by_name(draws: Array, names: Any) -> dict[str, Array]:
+    """(chains, draws) of every coordinate under its name."""
+    labels = [str(name) for name in names]
+    flat = draws.reshape(*draws.shape[:2], -1)
+    count = flat.shape[2]
+    if len(labels) != count:
+        raise InvalidInput("names", f"expected {count}, one a coordinate, got {len(labels)}")
+    if len(set(labels)) != count:
+        raise InvalidInput("names", f"expected different ones, got {labels!r}")
+    return {label: flat[:, :, i] for i, label in enumerate(labels)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,11 +210,6 @@ class Draws(_Released):
             self._after(discard)
             return plot_path(self.values, ax, discard, names)
         return plot_posterior(self.values, ax, names)
-
-    def _after(self, discard: int) -> Array:
-        draws = self.values.shape[1]
-        validate.integer("discard", discard, at_least=0, at_most=draws - 1)
-        return self.values[:, discard:]
 
 
 @dataclass(frozen=True, eq=False)

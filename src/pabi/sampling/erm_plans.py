@@ -19,6 +19,7 @@ from pabi.describe.langevin import LangevinChain, LangevinDiffusion
 from pabi.describe.losses import Loss
 from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMechanism
 from pabi.describe.runs import MOST
+from pabi.execute.hiding import Terms
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, NotApplicable, TargetUnreachable, require
 from pabi.numbers.rounding import Array, up
@@ -436,7 +437,7 @@ def _follow(
     random_state: int | np.random.Generator | None,
     ledger: Ledger | None,
 ) -> Solution:
-    from pabi.sampling import langevin
+    from pabi.sampling.chains import langevin_on
 
     require(callable(gradient), "gradient", f"{plan.algorithm} needs it: expected a callable")
     require(
@@ -448,7 +449,9 @@ def _follow(
     count = _steps(plan) if steps is None else validate.integer("steps", steps, at_least=1)
     chain = _private(plan, run, domain, count)
     start = np.zeros(plan.dimension)
-    draws = langevin(chain, gradient, start, 1, random_state, delta=plan.delta, ledger=ledger)
+    terms = Terms(delta=plan.delta, random_state=random_state, ledger=ledger)
+    # How near the plan comes to its target is part of its proof.
+    draws = langevin_on(terms, chain, gradient, start, 1, settles=False)
     if plan.algorithm != AVERAGE:
         x = np.array(draws.values[0, -1])
         bound = None

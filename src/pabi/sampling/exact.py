@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, NamedTuple, Self
@@ -27,10 +27,10 @@ from pabi.sampling.envelopes import (
     LossBounds,
     LossValue,
     Region,
-    expected_evaluations,
     read_region,
     rounding,
 )
+from pabi.sampling.envelopes import expected_evaluations as expected_of
 
 MOST_EVALUATIONS = 10_000_000
 _FEWEST, _TOGETHER = 16, 4096  # proposals at once
@@ -130,6 +130,66 @@ def gibbs_rejection(
     )
 
 
+def expected_evaluations(
+    mechanism: ExponentialMechanism | IteratedExponentialMechanism,
+    domain: Any = None,
+    *,
+    lipschitz: float | None = None,
+) -> float:
+    """About how many evaluations of the loss an exact draw takes, from public numbers alone.
+
+    `gibbs_rejection` refuses what is expected to take more than its `most_evaluations`, in any dimension.
+    The estimate is for the worst data that the description allows; most take far fewer. It grows with the
+    dimension p about as (D√(κM))^p, M the largest curvature.
+
+    Parameters
+    ----------
+    mechanism : ExponentialMechanism or IteratedExponentialMechanism
+        What would be drawn.
+    domain : pabi.prox.ball or pabi.prox.box, optional
+        The set, as for `gibbs_rejection`.
+    lipschitz : float, optional
+        As for `gibbs_rejection`.
+
+    Returns
+    -------
+    float
+        Evaluations for the first draw, of all rounds together; ∞ beyond the range of doubles.
+
+    Raises
+    ------
+    InvalidInput
+        As `gibbs_rejection` does of these arguments.
+
+    References
+    ----------
+    docs, "Exact draws".
+    """
+    region, rounds, bounds = _read(mechanism, domain, lipschitz)
+    return math.fsum(
+        expected_of(part, one.diameter, one.kappa, bounds) for part, one in _parts(region, rounds)
+    )
+
+
+def _read(
+    mechanism: ExponentialMechanism | IteratedExponentialMechanism,
+    domain: Any,
+    lipschitz: float | None,
+) -> tuple[Region, list[_Round], LossBounds]:
+    """(the set, the rounds, what is known of the loss) of checked arguments."""
+    validate.instance(
+        "mechanism",
+        mechanism,
+        (ExponentialMechanism, IteratedExponentialMechanism),
+        "a pabi.ExponentialMechanism",
+    )
+    if lipschitz is not None:
+        validate.number("lipschitz", lipschitz, above=0.0)
+    rounds = _rounds(mechanism)
+    region = read_region(domain, mechanism.dimension, rounds[0].diameter)
+    return region, rounds, _loss_bounds(mechanism.loss, region, lipschitz)
+
+
 def gibbs_rejection_on(
     terms: Terms,
     mechanism: ExponentialMechanism | IteratedExponentialMechanism,
@@ -140,20 +200,10 @@ def gibbs_rejection_on(
     most_evaluations: int,
 ) -> ExactDraws:
     """What `gibbs_rejection` returns, on these terms."""
-    validate.instance(
-        "mechanism",
-        mechanism,
-        (ExponentialMechanism, IteratedExponentialMechanism),
-        "a pabi.ExponentialMechanism",
-    )
+    region, rounds, bounds = _read(mechanism, domain, lipschitz)
     validate.function("loss_value", loss_value)
     validate.integer("draws", draws, at_least=1)
     validate.integer("most_evaluations", most_evaluations, at_least=1)
-    if lipschitz is not None:
-        validate.number("lipschitz", lipschitz, above=0.0)
-    rounds = _rounds(mechanism)
-    region = read_region(domain, mechanism.dimension, rounds[0].diameter)
-    bounds = _loss_bounds(mechanism.loss, region, lipschitz)
     _refuse_long(region, rounds, bounds, most_evaluations)
     proven = repeated(terms.guarantee_of(mechanism), draws)  # before the data is touched
     work = _Draws(region, rounds, loss_value, bounds, most_evaluations, draws)
@@ -282,15 +332,20 @@ def _loss_bounds(loss: Loss, region: Region, lipschitz: float | None) -> LossBou
     return LossBounds(lipschitz, curvature)
 
 
-def _refuse_long(region: Region, rounds: list[_Round], bounds: LossBounds, most: int) -> None:
+def _parts(region: Region, rounds: list[_Round]) -> Iterator[tuple[Region, _Round]]:
+    """Every round with its part of the set, the first on all of it and the others about its centre."""
     for i, one in enumerate(rounds):
-        part = region if i == 0 else region.within(region.centre, rounds[i - 1].radius)
+        yield region if i == 0 else region.within(region.centre, rounds[i - 1].radius), one
+
+
+def _refuse_long(region: Region, rounds: list[_Round], bounds: LossBounds, most: int) -> None:
+    for part, one in _parts(region, rounds):
         if rounding(region, rounds[0].diameter, one.kappa, bounds) > ROUNDING:
             raise NotApplicable(
                 f"exact sampling at inverse temperature {plain(one.kappa)}: what rounding does to the loss "
                 "in double precision would show in the density; take a smaller set or a warmer one"
             )
-        expected = expected_evaluations(part, one.diameter, one.kappa, bounds)
+        expected = expected_of(part, one.diameter, one.kappa, bounds)
         if expected > most:
             instead = "" if part.is_box else "take a box, whose sides cost nothing, or "
             raise NotApplicable(

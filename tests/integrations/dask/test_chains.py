@@ -21,7 +21,9 @@ from pabi.tradeoff.guarantee import TESTING
 from support.clusters import assert_forgotten
 from support.every_case import every
 
-pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::pabi.PrivacyWarning", "ignore::pabi.SamplingWarning"
+)
 SECRET, SEED = 4321.125, 3
 N = 200
 X = np.random.default_rng(0).uniform(-0.5, 0.5, (N, 3))

@@ -331,6 +331,8 @@ def langevin(
     -----
     PrivacyWarning
         `random_state` is not None, or δ is large for n records.
+    SamplingWarning
+        As of `pabi.sampling.langevin`.
 
     References
     ----------

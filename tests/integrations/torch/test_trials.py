@@ -134,6 +134,18 @@ def test_last_bits_that_depend_on_a_place_are_refused_where_batches_are_drawn_an
 # Heads and arguments.
 
 
+class Joined(nn.Module):
+    """A head beside a frozen layer, and what a function makes of what both say."""
+
+    def __init__(self, join, start=nn.init.ones_):
+        super().__init__()
+        self.base, self.head, self.join = nn.Linear(D, K), nn.Linear(D, K), join
+        start(self.head.weight)
+
+    def forward(self, x):
+        return self.join(self.base(x), self.head(x))
+
+
 class Twice(nn.Module):
     def __init__(self):
         super().__init__()
@@ -148,7 +160,16 @@ def test_heads_that_are_none():
     shared[1].weight = shared[0].weight
     cases = [
         (nn.Sequential(nn.Linear(D, K), nn.Softmax(1)), "0", "behind"),
-        (alone, "1", "name of a layer"),
+        (alone, "1", r"linear layer of the module \('0'\), got '1'"),
+        (nn.Sequential(nn.ReLU()), "head", "it has none"),
+        (nn.Sequential(*(nn.Linear(D, D) for _ in range(20))), "20", r"\(…, '12', .*'19'\), got"),
+        (Joined(lambda base, own: base + 0.5 * own), "head", "behind"),
+        (Joined(lambda base, own: base + own[:, [1, 0, 2]], nn.init.zeros_), "head", "behind"),
+        (Joined(lambda base, own: base + own.relu(), nn.init.zeros_), "head", "behind"),
+        (Joined(lambda base, own: base * own), "head", "behind"),
+        (Joined(lambda base, own: (base + own)[:, :2]), "head", "behind"),
+        (Joined(lambda base, own: base - base.mean(0) + own), "head", "the other rows"),
+        (Joined(lambda base, own: nn.functional.dropout(base) + own), "head", "behind"),
         (alone, nn.Linear(D, K), "layer of the module"),
         (nn.Sequential(nn.ReLU()), "0", "ReLU"),
         (shared, "1", "share"),
@@ -159,6 +180,12 @@ def test_heads_that_are_none():
     for module, head, words in cases:
         with pytest.raises(pabi.InvalidInput, match=words):
             integration.train(module, pairs(X, CLASSES), HEAD, head=head)
+
+
+def test_features_alone_have_no_offset():
+    module = Joined(lambda base, own: base + own)
+    with pytest.raises(pabi.InvalidInput, match="others add: train the module itself"):
+        integration.features(module, pairs(X, CLASSES), head="head")
 
 
 def test_outputs_go_with_the_loss():

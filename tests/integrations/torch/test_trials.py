@@ -182,6 +182,19 @@ def test_heads_that_are_none():
             integration.train(module, pairs(X, CLASSES), HEAD, head=head)
 
 
+def test_several_processes(monkeypatch):
+    """Modules that sum over processes are refused, and all processes but the first."""
+    inner = nn.Sequential(linear(D, K).float())
+    alone = nn.DataParallel(inner)
+    assert ".module" in refused("module", integration.train, alone, pairs(X, CLASSES), HEAD)
+    rank = [0]
+    for name, value in (("is_initialized", True), ("get_rank", rank)):
+        monkeypatch.setattr(torch.distributed, name, lambda v=value: v[0] if v is rank else v)
+    integration.train(inner, pairs(X, CLASSES), HEAD, head="0")
+    rank[0] = 3
+    refused("rank", integration.train, inner, pairs(X, CLASSES), HEAD, head="0")
+
+
 def test_features_alone_have_no_offset():
     module = Joined(lambda base, own: base + own)
     with pytest.raises(pabi.InvalidInput, match="others add: train the module itself"):
@@ -216,7 +229,7 @@ def test_arguments_are_refused_by_name():
         "n": [{"dataset": pairs(X[:9], CLASSES[:9])}],
         "run": [{"described": "a run"}, {"described": WHOLE, **head}],
         "head": [{}, {**whole, "described": residual}],
-        "device": [{"device": "cupboard", **head}],
+        "device": [{"device": name, **head} for name in ("cupboard", "meta", "cuda:99")],
         "workers": [{"workers": -1, **head}],
         "intercept_scaling": [{"intercept_scaling": 0.0, **head}],
         "feature_norm": [{"intercept_scaling": 2.0, **head}],

@@ -380,6 +380,9 @@ BY_RECORD = (
     "what the dataset, the module and the loss make of a record depends, to the last bit, on that record, "
     "the parameters and draws that are independent of all records; they keep and show nothing of it"
 )
+SAME = (
+    "all parts of an interrupted training used the same module, which made the same of every record"
+)
 COMPOSED = "composition"  # the method that the rounding of gradients does not harm
 
 
@@ -395,6 +398,11 @@ class ModuleTask:
     def proven(self) -> Guarantee:
         """What the run costs. Raises NotApplicable where no analysis covers it."""
         return self.options.guarantee_of(self.run)
+
+    @property
+    def assumed(self) -> tuple[str, ...]:
+        """What is assumed of a module where the training goes on from a file."""
+        return () if self.options.resume is None else (SAME,)
 
     def reserved(
         self, sentences: tuple[str, ...], *before: Guarantee, x0: Array

@@ -370,7 +370,7 @@ def train_head(head: Head, task: ModuleTask, preparation: Preparation, fresh: He
     if products:
         refuse_emulation()
     norm = _norm_beside(_largest(task.run.loss, preparation.moments), preparation.scaling)
-    sentences = _sentences(head, products=products)
+    sentences = (*_sentences(head, products=products), *task.assumed)
     moments = preparation.moments
     before = () if moments is None else (moments.guarantee(task.options.delta),)
     weights = head.weights(preparation.scaling)

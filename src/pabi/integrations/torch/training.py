@@ -40,6 +40,7 @@ from pabi.integrations.torch.library import (
     device_of,
     is_linear,
     refuse_another,
+    refuse_other_ranks,
     torch,
 )
 from pabi.learn.pipelines import note_of_whole
@@ -193,7 +194,7 @@ def train_module(
         working = working.double()
     gradients = ModuleGradients(working, loss, task.pairs, chunk=chunk)
     gradients.refuse_unfit(anywhere=task.run.order.fresh)
-    sentences = (PREPROCESSING, FROZEN, BY_RECORD)
+    sentences = (PREPROCESSING, FROZEN, BY_RECORD, *task.assumed)
     before = Unchanged(working)
     with task.reserved(sentences, x0=gradients.start):
         result = task.execute(gradients, gradients.start)
@@ -327,8 +328,8 @@ def train(
         An argument is wrong, naming it; PyTorch is missing; layers make of a record what depends on other
         records, keep what they see, have hooks or complex numbers; a head that is not linear, not the last
         layer or whose weights are shared; a loss or an option of it that the run does not describe; a loader
-        that is not plain; a checkpoint with `precondition`, whose moments would be released twice; whatever
-        `pabi.learn.train` refuses. No message shows records.
+        that is not plain; a process other than the first of a group; a checkpoint with `precondition`, whose
+        moments would be released twice; whatever `pabi.learn.train` refuses. No message shows records.
     TargetUnreachable
         No noise meets `epsilon`.
     NotApplicable
@@ -349,6 +350,7 @@ def train(
     docs, "I have a PyTorch model", and "Training".
     """
     refuse_unenforceable(run)
+    refuse_other_ranks()
     check_ledger(ledger)
     pairs = Pairs(dataset_of(dataset), validate.integer("workers", workers, at_least=0))
     if len(pairs) != run.n:

@@ -264,7 +264,7 @@ class LossGradients(LinearGradients):
         self.loss = loss
         self._in_ball = _residual_of(loss.in_ball())
 
-    def shifted(self, offsets: Array) -> LossGradients:
+    def shifted(self, offsets: Array) -> Self:
         """The gradients of the losses at x·θ + o, o a fixed offset of each record; those are losses as well.
 
         Whatever o is, ℓ(· + o, y) is as convex, as steep and as curved as ℓ(·, y), clipped or not, since all
@@ -272,12 +272,31 @@ class LossGradients(LinearGradients):
         coarse where the loss is not flat. So an offset of numbers is taken off the target, and one of softmax
         predictors is counted from the record's largest, which leaves probabilities as they are.
 
-        `offsets`: (n,), or (n, K) of K predictors; each depends on its record and public numbers alone. Of a
-        record with numbers that are not finite all are 0.
+        Parameters
+        ----------
+        offsets : (n,) array, or (n, K) of K predictors
+            Each row depends on its record and public numbers alone. One with numbers that are not finite
+            counts as 0.
+
+        Returns
+        -------
+        LossGradients
+            Of the same class.
+
+        Raises
+        ------
+        InvalidInput
+            For rows of a large table, and for an array of another shape.
+
+        References
+        ----------
+        docs, "Theory", section 7.
         """
-        assert self.layout is None  # rows in memory
         shape = (self.records.n, *self.shape[1:])
-        own = np.asarray(offsets, dtype=np.float64).reshape(shape)
+        if self.layout is not None or np.shape(offsets) != shape:
+            expected = f"expected shape {shape}, of rows in memory"
+            raise InvalidInput("offsets", f"{expected}, got {np.shape(offsets)}")
+        own = np.asarray(offsets, dtype=np.float64)
         finite = np.isfinite(own) if own.ndim == 1 else np.isfinite(own).all(axis=1)[:, None]
         own = np.clip(np.where(finite, own, 0.0), -_FAR, _FAR)
         other = copy(self)

@@ -58,7 +58,7 @@ class RowBlock(NamedTuple):
     norm: Array
     target: Any = None
     weight: Array | None = None
-    offset: Array | None = None
+    offset: Any = None
 
 
 class Records:

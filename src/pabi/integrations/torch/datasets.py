@@ -33,28 +33,28 @@ from pabi.tradeoff.guarantee import TESTING, Guarantee
 _PAIRS = "expected a map-style dataset of pairs (input tensor, target)"
 
 
-def dataset_of(given: Any) -> Any:
+def dataset_of(source: Any) -> Any:
     """The dataset of a `DataLoader` that hands on every record once and as it is; anything else as it is.
 
     Batches are those of the run, so the loader's order and the size of its batches do not count. Raises
     InvalidInput for a loader that may choose among records or change them.
     """
     data = torch().utils.data
-    if not isinstance(given, data.DataLoader):
-        return given
-    sampler, dataset = given.sampler, given.dataset
+    if not isinstance(source, data.DataLoader):
+        return source
+    sampler, dataset = source.sampler, source.dataset
     whole = type(sampler) is data.SequentialSampler or (
         type(sampler) is data.RandomSampler
         and not sampler.replacement
         and sampler.num_samples == len(dataset)
     )
     plain = (
-        type(given) is data.DataLoader
+        type(source) is data.DataLoader
         and whole
         and sampler.data_source is dataset
-        and (given.batch_sampler is None or type(given.batch_sampler) is data.BatchSampler)
-        and given.collate_fn in (data.default_collate, data.default_convert)
-        and given.worker_init_fn is None
+        and (source.batch_sampler is None or type(source.batch_sampler) is data.BatchSampler)
+        and source.collate_fn in (data.default_collate, data.default_convert)
+        and source.worker_init_fn is None
     )
     if not plain:
         raise InvalidInput(

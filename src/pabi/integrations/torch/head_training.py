@@ -109,16 +109,16 @@ class Head:
             if scaling is not None:
                 layer.bias.copy_(pytorch.as_tensor(scaling * theta[-1]))
 
-    def _pass(self, inputs: Any, said: float = 0.0) -> tuple[Any, Any, Any]:
+    def _pass(self, inputs: Any, answer: float = 0.0) -> tuple[Any, Any, Any]:
         """(what the layer sees, what it is made to say, what the module makes of that).
 
-        `said`: the mean of its outputs, which are all different unless it is 0.
+        `answer`: the mean of its outputs, which are all different unless it is 0.
         """
         seen: list[tuple[Any, Any]] = []
 
         def hook(_: Any, args: Any, out: Any) -> Any:
             spread = torch().linspace(0.5, 1.5, self.outputs + 2, dtype=out.dtype)[1:-1]
-            out = (said * spread.to(out.device)).expand_as(out)
+            out = (answer * spread.to(out.device)).expand_as(out)
             seen.append((args[0], out))
             return out
 
@@ -162,8 +162,8 @@ class Head:
         """
         seen, none, offset = self._pass(rows)
         _refuse_shape(tuple(seen.shape[1:]), self.width)
-        for said in (0.0, -3.0, 20.0):
-            _, own, output = self._pass(rows, said)
+        for answer in (0.0, -3.0, 20.0):
+            _, own, output = self._pass(rows, answer)
             alike = isinstance(output, torch().Tensor) and output.numel() == own.numel()
             if not (alike and close(output.reshape(own.shape), own + offset.reshape(own.shape))):
                 raise InvalidInput(
@@ -387,7 +387,7 @@ def train_head(head: Head, task: ModuleTask, preparation: Preparation, fresh: He
         gradients = LossGradients(loss, seen.records, targets, _classes(head, loss))
         _refuse_other_targets(gradients, weights)
         if offsets is not None:
-            gradients = gradients.shifted(offsets)
+            gradients = gradients.shifted(offsets.reshape(len(offsets), *gradients.shape[1:]))
         result = task.execute(gradients, seen.start(weights).reshape(gradients.shape))
     fresh.set_weights(seen.end(result.x.reshape(weights.shape)), preparation.scaling)
     whole = together(*seen.before, result.guarantee).assuming(*sentences)

@@ -305,9 +305,14 @@ def train(
         Records whose gradients are computed in one call, without a head. None: up to 64.
     workers : int, ≥ 0
         Processes that load the dataset for a head's features.
-    checkpoint, resume, checkpoint_seconds
-        As in `pabi.learn.train`: a secret file, to go on after an interruption with the same module, run and
-        dataset. Features of a head are computed again. Not with `precondition`.
+    checkpoint : path, optional
+        A secret file that is kept up to date and removed at the end, as of `pabi.learn.train`. Not with
+        `precondition`.
+    resume : path, optional
+        The checkpoint of the same module, run and dataset, from which to go on. Features of a head are
+        computed again. Not with `precondition`.
+    checkpoint_seconds : float, ≥ 0, in seconds
+        The least time between two writings of the checkpoint.
     random_state : None, int or numpy Generator
         None (default): noise and batches from a ChaCha generator keyed by the operating system. Anything else
         is for tests: a PrivacyWarning, and a guarantee that says so.

@@ -297,8 +297,8 @@ class LossGradients(LinearGradients):
             expected = f"expected shape {shape}, of rows in memory"
             raise InvalidInput("offsets", f"{expected}, got {np.shape(offsets)}")
         own = np.asarray(offsets, dtype=np.float64)
-        finite = np.isfinite(own) if own.ndim == 1 else np.isfinite(own).all(axis=1)[:, None]
-        own = np.clip(np.where(finite, own, 0.0), -_FAR, _FAR)
+        finite = np.asarray(np.isfinite(own.reshape(len(own), -1)).all(axis=1))
+        own = np.where(finite if own.ndim == 1 else finite[:, None], own, 0.0).clip(-_FAR, _FAR)
         other = copy(self)
         if self.loss.response == "vector" or isinstance(self.loss, Clipped):
             other._targets = Parts.of(self._targets.array - own, "y")

@@ -10,7 +10,7 @@ import pabi
 from pabi import learn
 from pabi.describe.files import from_dict, to_dict
 from pabi.describe.vector_losses import executable
-from pabi.execute.linear_gradients import LossGradients
+from pabi.execute.linear_gradients import LossGradients, shifted
 from pabi.execute.sums import Limit
 from pabi.learn import train
 from support.every_case import every
@@ -161,7 +161,7 @@ def test_whatever_the_offsets_gradients_are_those_of_a_convex_loss_of_this_curva
         offsets = far * rng.normal(size=(N, *plain.shape[1:]))
         if far < 1e100:
             offsets[i] = rng.normal(size=offsets[i].shape) - rows[i] @ theta
-        moved = plain.shifted(offsets)
+        moved = shifted(plain, offsets)
         with np.errstate(all="ignore"):
             one, other = (moved.clipped_sum(x, np.array([i]), limit) for x in (theta, theta + step))
         assert max(np.linalg.norm(one), np.linalg.norm(other)) <= NORM
@@ -183,7 +183,7 @@ def test_an_offset_moves_the_predictor(name):
     offsets = np.tile(0.5 * theta[-1], (N,) + (1,) * (theta.ndim - 1))
     rows = np.arange(N)
     np.testing.assert_allclose(
-        gradients.shifted(offsets)(without, rows), gradients(theta, rows), rtol=0, atol=1e-12
+        shifted(gradients, offsets)(without, rows), gradients(theta, rows), rtol=0, atol=1e-12
     )
 
 
@@ -191,17 +191,16 @@ def test_offsets_cost_no_digits_and_lose_no_record():
     """What all classes share, and what target and offset share; numbers that are not finite count as 0."""
     softmax, huber = gradients_of("softmax"), gradients_of("huber")
     theta, rows, own = RNG.normal(size=(D, K)), np.arange(N), np.arange(3.0 * N).reshape(N, K)
-    wanted = softmax.shifted(own)(theta, rows)
-    assert np.array_equal(softmax.shifted(own + 2.0**52)(theta, rows), wanted)
-    far = build_huber(np.round(NUMBERS) + 2.0**52).shifted(np.full(N, 2.0**52))
+    wanted = shifted(softmax, own)(theta, rows)
+    assert np.array_equal(shifted(softmax, own + 2.0**52)(theta, rows), wanted)
+    far = shifted(build_huber(np.round(NUMBERS) + 2.0**52), np.full(N, 2.0**52))
     assert np.array_equal(far(theta[:, 0], rows), build_huber(np.round(NUMBERS))(theta[:, 0], rows))
     own[3, 1], own[4] = np.nan, np.inf
     filled = own.copy()
     filled[3], filled[4] = 0.0, 0.0
-    got = softmax.shifted(own)(theta, rows)
-    assert np.array_equal(got, softmax.shifted(filled)(theta, rows))
-    assert huber.shifted(np.full(N, -np.inf)).clipped_sum(theta[:, 0], rows, LIMIT).any()
-    refused("offsets", lambda: softmax.shifted(own[:, 0]))
+    got = shifted(softmax, own)(theta, rows)
+    assert np.array_equal(got, shifted(softmax, filled)(theta, rows))
+    assert shifted(huber, np.full(N, -np.inf)).clipped_sum(theta[:, 0], rows, LIMIT).any()
 
 
 def build_huber(targets):

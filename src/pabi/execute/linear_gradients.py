@@ -264,53 +264,32 @@ class LossGradients(LinearGradients):
         self.loss = loss
         self._in_ball = _residual_of(loss.in_ball())
 
-    def shifted(self, offsets: Array) -> Self:
-        """The gradients of the losses at x·θ + o, o a fixed offset of each record; those are losses as well.
-
-        Whatever o is, ℓ(· + o, y) is as convex, as steep and as curved as ℓ(·, y), clipped or not, since all
-        that is known of a loss holds at every predictor. In doubles a large offset would make the predictor
-        coarse where the loss is not flat. So an offset of numbers is taken off the target, and one of softmax
-        predictors is counted from the record's largest, which leaves probabilities as they are.
-
-        Parameters
-        ----------
-        offsets : (n,) array, or (n, K) of K predictors
-            Each row depends on its record and public numbers alone. One with numbers that are not finite
-            counts as 0.
-
-        Returns
-        -------
-        LossGradients
-            Of the same class.
-
-        Raises
-        ------
-        InvalidInput
-            For rows of a large table, and for an array of another shape.
-
-        References
-        ----------
-        docs, "Theory", section 7.
-        """
-        shape = (self.records.n, *self.shape[1:])
-        if self.layout is not None or np.shape(offsets) != shape:
-            expected = f"expected shape {shape}, of rows in memory"
-            raise InvalidInput("offsets", f"{expected}, got {np.shape(offsets)}")
-        own = np.asarray(offsets, dtype=np.float64)
-        finite = np.asarray(np.isfinite(own.reshape(len(own), -1)).all(axis=1))
-        own = np.where(finite if own.ndim == 1 else finite[:, None], own, 0.0).clip(-_FAR, _FAR)
-        other = copy(self)
-        if self.loss.response == "vector" or isinstance(self.loss, Clipped):
-            other._targets = Parts.of(self._targets.array - own, "y")
-            return other
-        if isinstance(self.loss, Softmax):
-            own -= own.max(axis=1, keepdims=True)
-        other._offsets = own
-        return other
-
     def _cut(self, predictor: Array, target: Any, norm: Array, limit: Limit) -> Array:
         residual = self._in_ball if limit.in_ball else self._residual
         return residual(predictor, target, *limit.of_residuals(norm))
+
+
+def shifted(gradients: LossGradients, offsets: Array) -> LossGradients:
+    """The gradients of the losses at x·θ + o, o a fixed offset of each record; those are losses as well.
+
+    Whatever o is, ℓ(· + o, y) is as convex, as steep and as curved as ℓ(·, y), clipped or not, since all that
+    is known of a loss holds at every predictor (docs, "Theory", section 7). In doubles a large offset would
+    make the predictor coarse where the loss is not flat. So an offset of numbers is taken off the target, and
+    one of softmax predictors is counted from the record's largest, which leaves probabilities as they are.
+
+    `offsets`: (n,), or (n, K) of K predictors; each row depends on its record and public numbers alone, and
+    counts as 0 where it has numbers that are not finite. `gradients`: of rows in memory.
+    """
+    assert gradients.layout is None
+    own = np.array(offsets, dtype=np.float64).reshape(gradients.records.n, *gradients.shape[1:])
+    own[~np.isfinite(own.reshape(len(own), -1)).all(axis=1)] = 0.0
+    own = own.clip(-_FAR, _FAR)
+    other, loss = copy(gradients), gradients.loss
+    if loss.response == "vector" or isinstance(loss, Clipped):
+        other._targets = gradients._targets.mapped(lambda targets: targets - own)
+        return other
+    other._offsets = own - own.max(axis=1, keepdims=True) if isinstance(loss, Softmax) else own
+    return other
 
 
 class LogisticGradients(LossGradients):

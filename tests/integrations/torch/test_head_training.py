@@ -14,7 +14,7 @@ from scipy.stats import beta, norm
 import pabi
 from pabi.describe.vector_losses import executable
 from pabi.execute.checkpoint import secret_generator
-from pabi.execute.linear_gradients import LossGradients
+from pabi.execute.linear_gradients import LossGradients, shifted
 from pabi.learn import Records, parameters_hash, second_moments
 from pabi.learn import train as train_described
 from pabi.learn.plans import whitening
@@ -194,7 +194,7 @@ def test_a_head_is_trained_beside_what_frozen_layers_add(preconditioned):
         row_map = whitening(release.values, stated, norm=1.0, equal=False)
         rows, start = row_map.mapped(rows), np.linalg.solve(row_map.applied(np.eye(D + 1)), start)
     gradients = LossGradients(executable("softmax"), rows, CLASSES, K)
-    x = train_described(described, gradients.shifted(module.offset(X)), start, 7).x
+    x = train_described(described, shifted(gradients, module.offset(X)), start, 7).x
     np.testing.assert_allclose(result.x, x, rtol=0, atol=1e-10)
     wanted = row_map.applied(x) if preconditioned else x
     np.testing.assert_allclose(weights(result.module.head), wanted, rtol=0, atol=1e-10)

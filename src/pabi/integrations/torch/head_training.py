@@ -22,7 +22,7 @@ from pabi.describe.vector_losses import executable
 from pabi.execute.engine import Trained
 from pabi.execute.hiding import unshown
 from pabi.execute.large_records import RowMap
-from pabi.execute.linear_gradients import LossGradients
+from pabi.execute.linear_gradients import LossGradients, shifted
 from pabi.execute.records import Records
 from pabi.integrations.torch.datasets import (
     BY_RECORD,
@@ -387,7 +387,7 @@ def train_head(head: Head, task: ModuleTask, preparation: Preparation, fresh: He
         gradients = LossGradients(loss, seen.records, targets, _classes(head, loss))
         _refuse_other_targets(gradients, weights)
         if offsets is not None:
-            gradients = gradients.shifted(offsets.reshape(len(offsets), *gradients.shape[1:]))
+            gradients = shifted(gradients, offsets)
         result = task.execute(gradients, seen.start(weights).reshape(gradients.shape))
     fresh.set_weights(seen.end(result.x.reshape(weights.shape)), preparation.scaling)
     whole = together(*seen.before, result.guarantee).assuming(*sentences)

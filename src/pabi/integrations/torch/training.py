@@ -540,8 +540,9 @@ def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _loaded(path: str | os.PathLike[str], expected: str) -> Any:
+    pytorch = torch()
     try:
-        return torch().load(path, weights_only=True, map_location="cpu")
+        return pytorch.load(path, weights_only=True, map_location="cpu")
     except OSError:
         raise
     except Exception:  # of whatever kind: the file is a stranger's

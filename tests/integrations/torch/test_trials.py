@@ -195,6 +195,26 @@ def test_several_processes(monkeypatch):
     refused("rank", integration.train, inner, pairs(X, CLASSES), HEAD, head="0")
 
 
+def test_frozen_layers_may_add_in_place_and_to_any_precision():
+    results = []
+    for join in (lambda base, own: base + own, lambda base, own: own.add_(base)):
+        module = Joined(join)
+        for parameter in module.parameters():
+            nn.init.constant_(parameter, 0.25)
+        results += [
+            integration.train(
+                module.to(kind),
+                pairs(torch.as_tensor(X).to(kind), CLASSES),
+                HEAD,
+                head="head",
+                random_state=0,
+            )
+            for kind in (torch.float32, torch.float16)
+        ]
+    assert [np.array_equal(one.x, results[0].x) for one in results] == [True, False, True, False]
+    assert np.allclose(results[0].x, results[1].x, atol=1e-2)
+
+
 def test_features_alone_have_no_offset():
     module = Joined(lambda base, own: base + own)
     with pytest.raises(pabi.InvalidInput, match="others add: train the module itself"):

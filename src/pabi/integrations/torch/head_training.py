@@ -118,9 +118,9 @@ class Head:
 
         def hook(_: Any, args: Any, out: Any) -> Any:
             spread = torch().linspace(0.5, 1.5, self.outputs + 2, dtype=out.dtype)[1:-1]
-            out = (answer * spread.to(out.device)).expand_as(out)
+            out = (answer * spread.to(out.device)).expand_as(out).clone()
             seen.append((args[0], out))
-            return out
+            return out.clone()  # which others may add to in place
 
         handle = self.layer.register_forward_hook(hook)
         try:

@@ -10,7 +10,7 @@ import pabi
 from pabi import learn
 from pabi.describe.files import from_dict, to_dict
 from pabi.describe.vector_losses import executable
-from pabi.execute.linear_gradients import LossGradients
+from pabi.execute.linear_gradients import LossGradients, shifted
 from pabi.execute.sums import Limit
 from pabi.learn import train
 from support.every_case import every
@@ -135,6 +135,79 @@ def test_where_batches_are_drawn_a_share_does_not_depend_on_the_others(name):
                 with np.errstate(all="ignore"):
                     got = some.clipped_sum(theta, slice(0, n), limit)
                 assert np.array_equal(got, wanted)
+
+
+# Fixed offsets of the predictors.
+
+
+@each_kind
+@every("clipping", ["norm", "residual", "ball"])
+@every("far", [1.0, 1e9, 1e300])
+def test_whatever_the_offsets_gradients_are_those_of_a_convex_loss_of_this_curvature(
+    name, clipping, far
+):
+    """⟨∇ − ∇', θ − θ'⟩ ≥ ‖∇ − ∇'‖²/M record by record, M the curvature that the run is accounted with, and
+    norms within the bound: where offsets are made up for by weights as large, and where they are too large.
+    Norms of several derivatives are no convex loss's."""
+    if name == "softmax, capped" and clipping == "ball":
+        clipping = "residual"
+    run = replace(run_of(name, pabi.Poisson(4)), clipping=clipping)
+    plain, size = gradients_of(name), min(far, 1e9)
+    rng = np.random.default_rng(3)
+    limit = Limit.of(run, plain.additions(N))
+    rows = plain.records.dense(slice(0, N))
+    for i in (0, 1, 8, 20):
+        theta, step = (x * rng.normal(size=plain.shape) for x in (size, 0.1))
+        offsets = far * rng.normal(size=(N, *plain.shape[1:]))
+        if far < 1e100:
+            offsets[i] = rng.normal(size=offsets[i].shape) - rows[i] @ theta
+        moved = shifted(plain, offsets)
+        with np.errstate(all="ignore"):
+            one, other = (moved.clipped_sum(x, np.array([i]), limit) for x in (theta, theta + step))
+        assert max(np.linalg.norm(one), np.linalg.norm(other)) <= NORM
+        if clipping != "norm" or len(plain.shape) == 1:
+            change, most = other - one, run.loss.curvature[1]
+            rounding = 1e-12 + 64 * ULP * size * float(np.abs(step).sum())
+            assert np.sum(change * step) >= np.sum(change**2) / most - rounding
+
+
+@each_kind
+def test_an_offset_moves_the_predictor(name):
+    """Of rows with a constant feature it is what one more intercept is."""
+    build, y, _ = KINDS[name]
+    features = np.hstack([np.clip(X, -0.3, 0.3), np.full((N, 1), 0.5)])
+    gradients = build(learn.Records(features, R), y)
+    theta = RNG.normal(size=gradients.shape)
+    theta[-1] *= 3.0
+    without = np.where(np.arange(D + 1)[(...,) + (None,) * (theta.ndim - 1)] < D, theta, 0.0)
+    offsets = np.tile(0.5 * theta[-1], (N,) + (1,) * (theta.ndim - 1))
+    rows = np.arange(N)
+    np.testing.assert_allclose(
+        shifted(gradients, offsets)(without, rows), gradients(theta, rows), rtol=0, atol=1e-12
+    )
+
+
+def test_offsets_cost_no_digits_and_lose_no_record():
+    """What all classes share, and what target and offset share; numbers that are not finite count as 0."""
+    softmax, huber = gradients_of("softmax"), gradients_of("huber")
+    theta, rows, own = RNG.normal(size=(D, K)), np.arange(N), np.arange(3.0 * N).reshape(N, K)
+    wanted = shifted(softmax, own)(theta, rows)
+    assert np.array_equal(shifted(softmax, own + 2.0**52)(theta, rows), wanted)
+    far = shifted(build_huber(np.round(NUMBERS) + 2.0**52), np.full(N, 2.0**52))
+    assert np.array_equal(far(theta[:, 0], rows), build_huber(np.round(NUMBERS))(theta[:, 0], rows))
+    own[3, 1], own[4] = np.nan, np.inf
+    filled = own.copy()
+    filled[3], filled[4] = 0.0, 0.0
+    got = shifted(softmax, own)(theta, rows)
+    assert np.array_equal(got, shifted(softmax, filled)(theta, rows))
+    assert shifted(huber, np.full(N, -np.inf)).clipped_sum(theta[:, 0], rows, LIMIT).any()
+
+
+def build_huber(targets):
+    return learn.SquaredGradients(learn.Records(X, R), targets, 0.7)
+
+
+LIMIT = Limit.of(run_of("huber"), N)
 
 
 BATCHES = [

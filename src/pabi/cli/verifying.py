@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import zipfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -59,7 +60,8 @@ def verify(
         typer.Option(
             "--model",
             metavar="FILE",
-            help="A model (skops): is it the one whose SHA-256 the guarantee notes?",
+            help="A model (skops, or a state that torch saved): is it the one whose SHA-256 the guarantee "
+            "notes?",
         ),
     ] = None,
     seconds: Annotated[
@@ -82,6 +84,7 @@ def verify(
       pabi account run.toml --delta 1e-5 --json | pabi verify -
       pabi verify guarantee.json --epsilon 1 --delta 1e-5
       pabi verify guarantee.json --model model.skops
+      pabi verify guarantee.json --model head.pt
     """
     limit, at = read_epsilon(epsilon), read_delta(delta)
     with within_seconds(seconds) as limits:
@@ -271,11 +274,13 @@ class _Comparison:
     """Whether a model is the one that the notes speak of, and by which names of values.
 
     `whole`: whether all of it was compared, or what its steps release, as files of earlier versions have it.
+    `state`: whether it is a state of PyTorch's, without the code of its layers.
     """
 
     reason: str | None
     names: tuple[str, ...]
     whole: bool
+    state: bool = False
 
     @property
     def same(self) -> bool:
@@ -285,7 +290,9 @@ class _Comparison:
     def lines(self) -> list[str]:
         which = "the one" if self.same else f"NOT the one ({one_line(self.reason)}),"
         what = "all steps, settings and fitted values, and the guarantee"
-        if not self.whole:
+        if self.state:
+            what = "parameters and buffers; not the code of the layers"
+        elif not self.whole:
             listed = ", ".join(self.names) or "released values"
             what = f"{listed}; not settings, nor steps that release nothing: an earlier pabi wrote the file"
         return [
@@ -303,6 +310,8 @@ def _compared(file: str, data: dict[str, Any]) -> _Comparison:
     require(hashes, "--model", "expected a guarantee that notes a hash, this file has none")
     from pabi.learn.pipelines import guarantee_of, model_hash, released_by
 
+    if _of_torch(file):
+        return _compared_state(file, models)
     model = read_skops(
         file,
         lambda foreign: f"expected a model of pabi's types only, got {foreign}",
@@ -323,6 +332,29 @@ def _compared(file: str, data: dict[str, Any]) -> _Comparison:
     elif models and not any(_within(one._payload, data) for one in own if one.certificate):
         reason = "its own guarantee is another"
     return _Comparison(reason, names, bool(models))
+
+
+def _of_torch(file: str) -> bool:
+    """Whether `torch.save` wrote the file, by the names in the archive."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            return any(name.endswith("/data.pkl") for name in archive.namelist())
+    except (OSError, ValueError, zipfile.BadZipFile):
+        return False
+
+
+def _compared_state(file: str, models: list[str]) -> _Comparison:
+    """Whether the notes have the hash of a state, which is loaded without running anything."""
+    from pabi.integrations.torch.training import read_state
+    from pabi.learn.pipelines import model_hash
+
+    state = read_state(file)
+    require(
+        models, "--model", "expected a guarantee that notes the hash of a whole model, got none"
+    )
+    same = model_hash(state) in models
+    reason = None if same else "its parameters or buffers are others"
+    return _Comparison(reason, tuple(sorted(map(one_line, state))), whole=True, state=True)
 
 
 def _of_forgetting(model: Any) -> list[Any]:

@@ -182,7 +182,7 @@ class Logistic(LinearLoss):
         return np.asarray(up / (up + down))
 
 
-class _Clipped(LinearLoss):
+class Clipped(LinearLoss):
     """½(z − y)² with the residual z − y clipped at `bound`: linear beyond it."""
 
     response = "number"
@@ -216,11 +216,11 @@ class _Clipped(LinearLoss):
 
     def covers(self, other: LinearLoss) -> bool:
         """True for one by either name whose residuals are clipped at no more."""
-        return isinstance(other, _Clipped) and other.bound <= self.bound
+        return isinstance(other, Clipped) and other.bound <= self.bound
 
 
 @dataclass(frozen=True)
-class Squared(_Clipped):
+class Squared(Clipped):
     """½(z − y)², the residual clipped at `residual_bound`; ∞ where nobody needs a bound."""
 
     residual_bound: float = field(metadata=by(POSITIVE))
@@ -232,7 +232,7 @@ class Squared(_Clipped):
 
 
 @dataclass(frozen=True)
-class Huber(_Clipped):
+class Huber(Clipped):
     """½(z − y)², linear beyond residuals of size `threshold`: the function of `Squared` by another name."""
 
     threshold: float = field(metadata=by(POSITIVE))

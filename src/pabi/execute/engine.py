@@ -457,6 +457,14 @@ class _Files:
                 file.remove()
 
 
+def assumed_before(run: NoisySGD, x0: ArrayLike, options: TrainOptions) -> tuple[str, ...]:
+    """The assumptions of the parts of the run before an interruption, for trainers that read data first.
+
+    Raises InvalidInput as `train` does where a checkpoint does not serve.
+    """
+    return tuple(unseen(_files(run, starting_point(x0), options).assumed))
+
+
 def _files(run: NoisySGD, start: Array, options: TrainOptions) -> _Files:
     checkpoint, resume, seconds = options.checkpoint, options.resume, options.checkpoint_seconds
     validate.number("checkpoint_seconds", seconds, at_least=0.0)

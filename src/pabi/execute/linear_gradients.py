@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pabi.describe.runs import NoisySGD
-from pabi.describe.scalar_losses import LinearLoss, Logistic
-from pabi.describe.vector_losses import executable
+from pabi.describe.scalar_losses import Clipped, LinearLoss, Logistic
+from pabi.describe.vector_losses import Softmax, executable
 from pabi.execute.blocks import Rows, by_row, part_of
 from pabi.execute.cells import cells_of, doubles_of, table_of
 from pabi.execute.large_records import LargeRecords, records_of
@@ -30,6 +30,7 @@ from pabi.numbers.rounding import HALF_ULP, Array, fraction_up
 
 Residual = Callable[..., Array]
 
+_FAR = 1e100  # beyond it an offset is as good as infinite
 _PAIRS = "expected labels all in {0, 1} or all in {-1, 1}"
 
 
@@ -87,6 +88,7 @@ class LinearGradients:
         self._residual = residual
         self.steepness = steepness
         self._weights: Parts | None = None
+        self._offsets: Array | None = None
         self.shape = (self.records.width,) if outputs is None else (self.records.width, outputs)
         self.layout = self._new_layout()
 
@@ -106,13 +108,21 @@ class LinearGradients:
 
     def _with_cells(self, block: RowBlock, rows: Rows) -> RowBlock:
         weight = None if self._weights is None else self._weights.array[rows]
-        return block._replace(target=self._targets.array[rows], weight=weight)
+        offset = None if self._offsets is None else self._offsets[rows]
+        return block._replace(target=self._targets.array[rows], weight=weight, offset=offset)
+
+    def _predictor(self, block: RowBlock, theta: Array, anywhere: bool = False) -> Array:
+        """(m,) or (m, K): x·θ of the block's rows, and what is added to it."""
+        predictor = self.records.predictor(block, theta, anywhere)
+        if block.offset is not None:
+            predictor += block.offset
+        return predictor
 
     def __call__(self, theta: ArrayLike, rows: NDArray[np.intp]) -> Array:
         """(m, *θ.shape): each gradient at `theta` of the m `rows`, unclipped."""
         point = self._point(theta)
         weights = [
-            _weighted(self._alike(self.records.predictor(block, point), block.target), block)
+            _weighted(self._alike(self._predictor(block, point), block.target), block)
             for block in self._blocks(rows)
         ]
         weight = np.concatenate(weights) if weights else np.zeros((0, *self.shape[1:]))
@@ -128,7 +138,7 @@ class LinearGradients:
         # In the order in memory that products come in.
         term = np.zeros(point.shape, order="C" if self.records.sparse else "F")
         for block in self._blocks(rows):
-            predictor = self.records.predictor(block, point, limit.anywhere)
+            predictor = self._predictor(block, point, limit.anywhere)
             weight = _weighted(self._cut(predictor, block.target, block.norm, limit), block)
             # Where a predictor overflows, the record is left out: it must not turn the sum into NaN.
             weight[~np.isfinite(weight)] = 0.0
@@ -257,6 +267,29 @@ class LossGradients(LinearGradients):
     def _cut(self, predictor: Array, target: Any, norm: Array, limit: Limit) -> Array:
         residual = self._in_ball if limit.in_ball else self._residual
         return residual(predictor, target, *limit.of_residuals(norm))
+
+
+def shifted(gradients: LossGradients, offsets: Array) -> LossGradients:
+    """The gradients of the losses at x·θ + o, o a fixed offset of each record; those are losses as well.
+
+    Whatever o is, ℓ(· + o, y) is as convex, as steep and as curved as ℓ(·, y), clipped or not, since all that
+    is known of a loss holds at every predictor (docs, "Theory", section 7). In doubles a large offset would
+    make the predictor coarse where the loss is not flat. So an offset of numbers is taken off the target, and
+    one of softmax predictors is counted from the record's largest, which leaves probabilities as they are.
+
+    `offsets`: (n,), or (n, K) of K predictors; each row depends on its record and public numbers alone, and
+    counts as 0 where it has numbers that are not finite. `gradients`: of rows in memory.
+    """
+    assert gradients.layout is None
+    own = np.array(offsets, dtype=np.float64).reshape(gradients.records.n, *gradients.shape[1:])
+    own[~np.isfinite(own.reshape(len(own), -1)).all(axis=1)] = 0.0
+    own = own.clip(-_FAR, _FAR)
+    other, loss = copy(gradients), gradients.loss
+    if loss.response == "vector" or isinstance(loss, Clipped):
+        other._targets = gradients._targets.mapped(lambda targets: targets - own)
+        return other
+    other._offsets = own - own.max(axis=1, keepdims=True) if isinstance(loss, Softmax) else own
+    return other
 
 
 class LogisticGradients(LossGradients):

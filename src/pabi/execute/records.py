@@ -49,7 +49,7 @@ class RowBlock(NamedTuple):
 
     `part`: which of the requested rows. `scale`: (m,) factors ≤ 1 that bring the rows within the
     norm, None for all ones. `norm`: (m,) their norms after scaling, rounded up, intercept included. `target`,
-    `weight`: those of the rows, where they are stored with them.
+    `weight`, `offset`: those of the rows, where they are stored with them.
     """
 
     part: slice
@@ -58,6 +58,7 @@ class RowBlock(NamedTuple):
     norm: Array
     target: Any = None
     weight: Array | None = None
+    offset: Any = None
 
 
 class Records:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from types import GetSetDescriptorType, MemberDescriptorType
@@ -147,12 +148,18 @@ def parameters_of(model: Any) -> Mapping[str, Any]:
         arrays[MATRIX] = held["preconditioner_"].matrix
     if held.get("guarantee_") is None or not arrays:
         kind = type(model).__name__
-        raise InvalidInput("model", f"expected a fitted model of pabi's, got a {kind} without one")
+        other = "" if _state_of(model) is None else ": of PyTorch's, model_hash is what notes have"
+        raise InvalidInput(
+            "model", f"expected a fitted model of pabi's, got a {kind} without one{other}"
+        )
     return arrays
 
 
 def model_hash(model: Any) -> str:
     """SHA-256 of everything a fitted model consists of: every step, every setting, all that was fitted.
+
+    Of a module of PyTorch, of what `pabi.integrations.torch.train` returned and of a state dict it is that of
+    the state: parameters and buffers by name, whatever device they are on. The layers' code is no part of it.
 
     Of JSON with sorted keys and without spaces, in ASCII. Numbers are `{"float": HEX}` or whole numbers;
     lists, texts, truth values and null are themselves. An array of numbers is `{"array": [TYPE, SHAPE,
@@ -161,11 +168,12 @@ def model_hash(model: Any) -> str:
     slices `{"slice": …}`, sets `{"set": …}`. Anything else is `{"object": CLASS, "holds": {NAME: …}}`: of an
     estimator what it holds, but for its guarantees and for what says nothing of any output (`ledger`,
     `memory`, `n_jobs`, `random_state`, `strict`, `verbose`, `verbose_feature_names_out_`); of a description
-    its fields that are not the default.
+    its fields that are not the default. A state is `{"state": {NAME: [TYPE, SHAPE, SHA256]}}`, the type as
+    PyTorch writes it ("float32").
 
     Parameters
     ----------
-    model : fitted estimator or transformer, search, or pipeline
+    model : fitted estimator or transformer, search, pipeline, torch.nn.Module, TrainedModule or state dict
         A search counts as its best model.
 
     Returns
@@ -177,14 +185,47 @@ def model_hash(model: Any) -> str:
     ------
     InvalidInput
         An estimator of this library holds an attribute that is no part of it, something in the model has
-        no such form, or a private step was fitted after one behind it.
+        no such form, a state has other entries than tensors, or a private step was fitted after one behind
+        it.
 
     References
     ----------
     docs, "Report a guarantee".
     """
+    if (state := _state_of(model)) is not None:
+        whole = {"state": {name: _tensor(name, value) for name, value in state.items()}}
+        return hashlib.sha256(_text(whole).encode("ascii")).hexdigest()
     refuse_out_of_turn(model)
     return hashlib.sha256(_text(_tree(model)).encode("ascii")).hexdigest()
+
+
+def _state_of(model: Any) -> Mapping[str, Any] | None:
+    """The state dict that it is, or that a module of PyTorch has; None of what is neither."""
+    torch = sys.modules.get("torch")  # without it nothing here is of PyTorch
+    if torch is None:
+        return None
+    module = getattr(model, "module", None) if isinstance(model, Trained) else model
+    if isinstance(module, torch.nn.Module):
+        return module.state_dict()  # type: ignore[no-any-return]
+    named = isinstance(model, Mapping) and model and all(type(key) is str for key in model)
+    return model if named and any(isinstance(v, torch.Tensor) for v in model.values()) else None
+
+
+def _tensor(name: str, value: Any) -> Any:
+    """A tensor of a state as JSON: its type, its shape, and the hash of its bytes."""
+    torch, kind = sys.modules["torch"], type(value).__name__
+    try:
+        if value.is_quantized:
+            raise TypeError  # its bytes are not all of it
+        flat = value.detach().resolve_conj().resolve_neg().cpu().contiguous().reshape(-1)
+        numbers = flat.view(torch.uint8).numpy()
+    except Exception:  # no tensor, or one that is sparse, quantised or without values
+        expected = f"expected dense tensors with values, got {name!r}, a {kind}"
+        raise InvalidInput("model", expected) from None
+    if sys.byteorder == "big":
+        numbers = numbers.reshape(-1, value.element_size())[:, ::-1]
+    total = hashlib.sha256(numbers.tobytes()).hexdigest()
+    return [str(value.dtype).removeprefix("torch."), list(value.shape), total]
 
 
 def notes_of(model: Any) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from pabi.tradeoff.certificate import (
     Certificate,
     adjacent,
     curve_in_words,
+    models_in,
     releases_in,
     stamp,
     whom,
@@ -694,14 +695,19 @@ def _origin(guarantee: Guarantee) -> tuple[Block, ...]:
     for number, one in enumerate(releases_in(guarantee.notes), 1):
         rows.append((f"Release {number}", f"pabi {one.get('pabi')}, {one.get('date')}"))
         rows.append((f"SHA-256 of release {number}", str(one.get(SHA256))))
+    rows += [
+        (f"SHA-256 of model {number}", one)
+        for number, one in enumerate(models_in(guarantee.notes), 1)
+    ]
     if len(rows) == 1:
         return Table(tuple(rows)), Paragraph("The file notes no release of parameters.")
     return (
         Table(tuple(rows)),
         Paragraph(
-            "Version, date and hash of a release are notes of whoever wrote the file. "
-            "`pabi verify guarantee.json --model model.skops` and `pabi.learn.parameters_hash(model)` "
-            "compare the hash with a model."
+            "Version, date and hashes are notes of whoever wrote the file. "
+            "`pabi verify guarantee.json --model FILE` compares them with a model, in a file of skops "
+            "(`model.skops`) or of PyTorch (`model.pt`). In Python `pabi.learn.parameters_hash(model)` is "
+            "that of a release, and `pabi.learn.model_hash(model)` that of a model."
         ),
     )
 

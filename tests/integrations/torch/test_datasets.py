@@ -13,7 +13,7 @@ from support.modules import K, Listed, linear, run
 torch = framework("torch")
 from pabi.integrations import torch as integration  # noqa: E402
 from pabi.integrations.torch import head_training  # noqa: E402
-from pabi.integrations.torch.datasets import Pairs  # noqa: E402
+from pabi.integrations.torch.datasets import Pairs, dataset_of  # noqa: E402
 
 INPUTS = torch.arange(12, dtype=torch.uint8).reshape(4, 3)
 OTHERS = "all of the dtypes and shapes of the first, got others"
@@ -82,6 +82,55 @@ def test_no_record_chooses_the_memory_of_a_batch(odd):
     assert batch.stride() == (24, 8, 2, 1)
     assert not batch.requires_grad
     assert torch.equal(batch, flat.permute(0, 3, 1, 2))
+
+
+# Loaders.
+
+
+class Reversed(torch.utils.data.Sampler):
+    def __init__(self, dataset):
+        self.data_source = dataset
+
+    def __iter__(self):
+        return iter(range(len(self.data_source)))[::-1]
+
+
+@every("options", [{}, {"shuffle": True, "batch_size": 3, "drop_last": True}, {"batch_size": None}])
+def test_of_a_plain_loader_the_dataset_is_taken(options):
+    records = listed()
+    assert dataset_of(torch.utils.data.DataLoader(records, **options)) is records
+    described = run(pabi.Loss.softmax(20.0), n=4, batches=pabi.FullBatch())
+    loader = torch.utils.data.DataLoader(listed(targets=[0, 1, 2, 1]), **options)
+    module = torch.nn.Sequential(Scaled(), linear(3, K))
+    assert integration.train(module, loader, described, head="1").run is described
+    assert len(integration.features(module, loader, head="1")) == 4
+
+
+def test_a_loader_that_chooses_or_changes_records_is_refused():
+    data, records = torch.utils.data, listed()
+
+    class Own(data.DataLoader):
+        pass
+
+    loaders = [
+        Own(records),
+        data.DataLoader(records, collate_fn=lambda rows: rows),
+        data.DataLoader(records, worker_init_fn=print, num_workers=1),
+        data.DataLoader(records, batch_sampler=integration.PoissonSampler(4, 2)),
+        *(
+            data.DataLoader(records, sampler=sampler)
+            for sampler in (
+                Reversed(records),
+                data.SequentialSampler(range(2)),
+                data.SubsetRandomSampler([0, 1]),
+                data.RandomSampler(records, replacement=True),
+                data.RandomSampler(records, num_samples=2),
+                data.WeightedRandomSampler([1.0, 1.0, 1.0, 5.0], 4),
+            )
+        ),
+    ]
+    for loader in loaders:
+        assert "loader.dataset" in refused("dataset", dataset_of, loader)
 
 
 # The features of a head.

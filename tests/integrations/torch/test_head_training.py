@@ -14,7 +14,7 @@ from scipy.stats import beta, norm
 import pabi
 from pabi.describe.vector_losses import executable
 from pabi.execute.checkpoint import secret_generator
-from pabi.execute.linear_gradients import LossGradients
+from pabi.execute.linear_gradients import LossGradients, shifted
 from pabi.learn import Records, parameters_hash, second_moments
 from pabi.learn import train as train_described
 from pabi.learn.plans import whitening
@@ -166,6 +166,41 @@ def test_the_head_may_be_named_or_passed_and_features_computed_once():
     assert np.array_equal(weights(at_once.module[4]), weights(after.module))
 
 
+class Added(torch.nn.Module):
+    """A head and what a frozen layer adds to it."""
+
+    def __init__(self, head, base):
+        super().__init__()
+        self.head, self.base = head, base
+
+    def forward(self, x):
+        return self.base(x).sin() + self.head(x)
+
+    def offset(self, x):
+        return self.base(torch.as_tensor(x)).sin().detach().numpy()
+
+
+@every("preconditioned", [False, True])
+def test_a_head_is_trained_beside_what_frozen_layers_add(preconditioned):
+    """The gradients at x·θ + o, put together by hand; mapped rows keep their sizes, which count beside o."""
+    module = Added(linear(D, K), linear(D, K, seed=5))
+    norm = 1.0 if preconditioned else SEEN
+    described, rows = run(pabi.Loss.softmax(norm)), Records(X, BOUND, 1.0)
+    stated = moments() if preconditioned else None
+    result = trained(module, described=described, head="head", seed=7, precondition=stated)
+    start = weights(module.head)
+    if preconditioned:
+        release = second_moments(stated, rows, np.random.default_rng([1, 7]))
+        row_map = whitening(release.values, stated, norm=1.0, equal=False)
+        rows, start = row_map.mapped(rows), np.linalg.solve(row_map.applied(np.eye(D + 1)), start)
+    gradients = LossGradients(executable("softmax"), rows, CLASSES, K)
+    x = train_described(described, shifted(gradients, module.offset(X)), start, 7).x
+    np.testing.assert_allclose(result.x, x, rtol=0, atol=1e-10)
+    wanted = row_map.applied(x) if preconditioned else x
+    np.testing.assert_allclose(weights(result.module.head), wanted, rtol=0, atol=1e-10)
+    assert torch.equal(result.module.base.weight, module.base.weight)
+
+
 def test_half_precision_becomes_single():
     module = torch.nn.Sequential(torch.nn.Linear(D, 4), torch.nn.Linear(4, K)).bfloat16()
     dataset = pairs(torch.as_tensor(X).bfloat16(), CLASSES)
@@ -187,18 +222,22 @@ TWINS = {
 
 
 @every("name", TWINS)
-def test_a_step_follows_the_gradient_of_the_loss_of_torch(name):
-    """One step on all rows, with noise of a millionth: the mean over the batch, as PyTorch takes it."""
+@every("beside", [False, True])
+def test_a_step_follows_the_gradient_of_the_loss_of_torch(name, beside):
+    """One step on all rows, with noise of a millionth: the mean over the batch, as PyTorch takes it. Alone,
+    and beside a frozen layer."""
     stated, loss, targets, factor = TWINS[name]
     short = X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), BOUND) * BOUND
     layer = linear(D, K if name == "softmax" else 1)
     described = run(stated, batches=pabi.FullBatch(), epochs=1, step_size=0.1, noise_std=1e-6)
-    result = integration.train(layer, pairs(X, targets), described, loss=loss)
-    output = layer(torch.as_tensor(short))
+    module = Added(layer, linear(D, layer.out_features, seed=5)) if beside else layer
+    how = {"head": "head"} if beside else {}
+    result = integration.train(module, pairs(short, targets), described, loss=loss, **how)
+    output = module(torch.as_tensor(short))
     wanted = torch.as_tensor(targets)
     loss(output if name == "softmax" else output[:, 0], wanted).backward()
     gradient = np.vstack([layer.weight.grad.numpy().T, layer.bias.grad.numpy()[None]])
-    moved = (weights(layer) - weights(result.module)) / 0.1
+    moved = (weights(layer) - weights(result.module.head if beside else result.module)) / 0.1
     np.testing.assert_allclose(moved, factor * gradient, rtol=0, atol=1e-5)
 
 

@@ -95,7 +95,7 @@ def test_every_call_has_as_many_rows_as_the_trials(monkeypatch):
     lengths = set()
     module = network(Layer(lambda layer, x: lengths.add(len(x))))
     result = trained(module)
-    assert lengths == {16, 1}  # 1: whether a layer stands behind the head
+    assert lengths == {16}
     with torch.no_grad():
         features = module[:2](torch.as_tensor(X)).numpy()
     seen = integration.features(module, pairs(X, CLASSES), head="2").tensors[0].numpy()

@@ -236,6 +236,23 @@ def test_no_attack_on_extreme_records_beats_composition(monkeypatch):
     assert abs(one.mean() - other.mean() - separation * spread) < 5 * spread * (2 / runs) ** 0.5
 
 
+def test_autocast_shortens_what_composition_covers_alone():
+    """Where the path is hidden gradients are in doubles, with autocast around the call as without."""
+    module = torch.nn.Sequential(linear(D, K).float())
+    loss, results = torch.nn.CrossEntropyLoss(), []
+    composed = run(pabi.Loss.unknown(), clip_norm=1.0)
+    hidden = run(pabi.Loss.convex(smoothness=4.0), clip_norm=1.0, batches=pabi.ShuffleOnce(16))
+    for described in (hidden, composed):
+        for enabled in (False, True):
+            with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
+                result = integration.train(
+                    module, pairs(X, CLASSES), described, loss=loss, random_state=0
+                )
+            results.append(result.x)
+    assert np.array_equal(results[0], results[1])
+    assert not np.array_equal(results[2], results[3])
+
+
 # Where there is no CUDA device, the CPU stands in for one.
 HOST = torch.device("cpu")
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import copy
+import hashlib
+import json
+import struct
+
 import pytest
+from typer.testing import CliRunner
 
 import pabi
+from pabi.cli import app
+from pabi.cli.verifying import _compared
+from pabi.learn import model_hash, parameters_hash
+from support.every_case import every, refused
 from support.frameworks import framework
 from support.modules import D, K, linear, pairs, run, table
 
@@ -80,3 +90,83 @@ def test_a_testing_guarantee_travels_as_one(tmp_path):
     guarantee = integration.load(tmp_path / "test.pt", linear(D, K))
     assert guarantee.assumptions == result.guarantee.assumptions
     assert any("testing only" in sentence for sentence in guarantee.assumptions)
+
+
+# Hashes, and files that are compared with a guarantee.
+
+
+def test_the_hash_of_a_state_follows_its_definition(trained):
+    """Put together again by hand, of a module, what was trained, its state, and that on any device."""
+    state = {"b": torch.tensor(2.5), "a": torch.arange(6, dtype=torch.bfloat16).reshape(2, 3).T}
+    held = {
+        "a": ["bfloat16", [3, 2], struct.pack("<6H", 0, 0x4040, 0x3F80, 0x4080, 0x4000, 0x40A0)],
+        "b": ["float32", [], struct.pack("<f", 2.5)],
+    }
+    held = {name: [*form, hashlib.sha256(x).hexdigest()] for name, (*form, x) in held.items()}
+    text = json.dumps({"state": held}, sort_keys=True, separators=(",", ":"))
+    assert model_hash(state) == hashlib.sha256(text.encode()).hexdigest()
+    hashes = {model_hash(x) for x in (trained, trained.module, trained.module.state_dict())}
+    assert hashes == {*trained.guarantee.notes["models_sha256"]}
+    assert model_hash(linear(D, K)) not in hashes
+    assert "model_hash" in refused("model", parameters_hash, trained.module)
+
+
+@every(
+    "state",
+    [
+        {"a": torch.ones(2), "b": 3},
+        {"a": torch.ones(2).to_sparse()},
+        {"a": torch.ones(2, device="meta")},
+        {"a": torch.quantize_per_tensor(torch.ones(2), 0.1, 0, torch.qint8)},
+    ],
+)
+def test_what_has_no_bytes_has_no_hash(state):
+    refused("model", model_hash, state)
+
+
+def compared(path, guarantee):
+    return _compared(str(path), json.loads(guarantee.to_json()))
+
+
+def test_a_file_of_torch_is_compared_with_the_notes(trained, file, tmp_path):
+    torch.save(trained.module.state_dict(), tmp_path / "state.pt")
+    for path in (file, tmp_path / "state.pt"):
+        comparison = compared(path, trained.guarantee)
+        assert comparison.same
+        assert comparison.names == ("bias", "weight")
+        assert "not the code of the layers" in comparison.lines[1]
+    changed = copy.deepcopy(trained.module)
+    with torch.no_grad():
+        changed.weight[0, 0] = torch.nextafter(changed.weight[0, 0], torch.tensor(9.0).double())
+    torch.save(changed.state_dict(), tmp_path / "changed.pt")
+    assert not compared(tmp_path / "changed.pt", trained.guarantee).same
+    bare = json.loads(trained.guarantee.to_json())
+    del bare["notes"]["models_sha256"]
+    refused("--model", _compared, str(file), bare)
+
+
+def test_a_file_of_torch_runs_nothing(trained, tmp_path, capfd):
+    path = tmp_path / "head.pt"
+    for content in (
+        {"weight": Loud()},
+        trained.module,
+        [1, 2],
+        {},
+        {"weight": 3},
+        {1: torch.ones(1)},
+    ):
+        torch.save(content, path)
+        assert "state_dict" in refused(str(path), compared, path, trained.guarantee)
+    assert "executed" not in capfd.readouterr().out
+
+
+def test_a_head_is_verified_from_the_command_line(trained, file, tmp_path):
+    (tmp_path / "guarantee.json").write_text(trained.guarantee.to_json())
+    asked = ["verify", str(tmp_path / "guarantee.json"), "--model", str(file)]
+    result = CliRunner().invoke(app, asked)
+    assert result.exit_code == 0
+    assert "model        the one whose SHA-256 the notes have" in result.stdout
+    integration.save(integration.train(linear(D, K), pairs(X, CLASSES), trained.run), file)
+    result = CliRunner().invoke(app, asked)
+    assert result.exit_code == 1
+    assert "NOT the one (its parameters or buffers are others)" in result.stdout

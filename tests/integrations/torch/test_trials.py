@@ -134,6 +134,18 @@ def test_last_bits_that_depend_on_a_place_are_refused_where_batches_are_drawn_an
 # Heads and arguments.
 
 
+class Joined(nn.Module):
+    """A head beside a frozen layer, and what a function makes of what both say."""
+
+    def __init__(self, join, start=nn.init.ones_):
+        super().__init__()
+        self.base, self.head, self.join = nn.Linear(D, K), nn.Linear(D, K), join
+        start(self.head.weight)
+
+    def forward(self, x):
+        return self.join(self.base(x), self.head(x))
+
+
 class Twice(nn.Module):
     def __init__(self):
         super().__init__()
@@ -148,7 +160,16 @@ def test_heads_that_are_none():
     shared[1].weight = shared[0].weight
     cases = [
         (nn.Sequential(nn.Linear(D, K), nn.Softmax(1)), "0", "behind"),
-        (alone, "1", "name of a layer"),
+        (alone, "1", r"linear layer of the module \('0'\), got '1'"),
+        (nn.Sequential(nn.ReLU()), "head", "it has none"),
+        (nn.Sequential(*(nn.Linear(D, D) for _ in range(20))), "20", r"\(…, '12', .*'19'\), got"),
+        (Joined(lambda base, own: base + 0.5 * own), "head", "behind"),
+        (Joined(lambda base, own: base + own[:, [1, 0, 2]], nn.init.zeros_), "head", "behind"),
+        (Joined(lambda base, own: base + own.relu(), nn.init.zeros_), "head", "behind"),
+        (Joined(lambda base, own: base * own), "head", "behind"),
+        (Joined(lambda base, own: (base + own)[:, :2]), "head", "behind"),
+        (Joined(lambda base, own: base - base.mean(0) + own), "head", "the other rows"),
+        (Joined(lambda base, own: nn.functional.dropout(base) + own), "head", "behind"),
         (alone, nn.Linear(D, K), "layer of the module"),
         (nn.Sequential(nn.ReLU()), "0", "ReLU"),
         (shared, "1", "share"),
@@ -159,6 +180,45 @@ def test_heads_that_are_none():
     for module, head, words in cases:
         with pytest.raises(pabi.InvalidInput, match=words):
             integration.train(module, pairs(X, CLASSES), HEAD, head=head)
+
+
+def test_several_processes(monkeypatch):
+    """Modules that sum over processes are refused, and all processes but the first."""
+    inner = nn.Sequential(linear(D, K).float())
+    alone = nn.DataParallel(inner)
+    assert ".module" in refused("module", integration.train, alone, pairs(X, CLASSES), HEAD)
+    rank = [0]
+    for name, value in (("is_initialized", True), ("get_rank", rank)):
+        monkeypatch.setattr(torch.distributed, name, lambda v=value: v[0] if v is rank else v)
+    integration.train(inner, pairs(X, CLASSES), HEAD, head="0")
+    rank[0] = 3
+    refused("rank", integration.train, inner, pairs(X, CLASSES), HEAD, head="0")
+
+
+def test_frozen_layers_may_add_in_place_and_to_any_precision():
+    results = []
+    for join in (lambda base, own: base + own, lambda base, own: own.add_(base)):
+        module = Joined(join)
+        for parameter in module.parameters():
+            nn.init.constant_(parameter, 0.25)
+        results += [
+            integration.train(
+                module.to(kind),
+                pairs(torch.as_tensor(X).to(kind), CLASSES),
+                HEAD,
+                head="head",
+                random_state=0,
+            )
+            for kind in (torch.float32, torch.float16)
+        ]
+    assert [np.array_equal(one.x, results[0].x) for one in results] == [True, False, True, False]
+    assert np.allclose(results[0].x, results[1].x, atol=1e-2)
+
+
+def test_features_alone_have_no_offset():
+    module = Joined(lambda base, own: base + own)
+    with pytest.raises(pabi.InvalidInput, match="others add: train the module itself"):
+        integration.features(module, pairs(X, CLASSES), head="head")
 
 
 def test_outputs_go_with_the_loss():
@@ -189,7 +249,7 @@ def test_arguments_are_refused_by_name():
         "n": [{"dataset": pairs(X[:9], CLASSES[:9])}],
         "run": [{"described": "a run"}, {"described": WHOLE, **head}],
         "head": [{}, {**whole, "described": residual}],
-        "device": [{"device": "cupboard", **head}],
+        "device": [{"device": name, **head} for name in ("cupboard", "meta", "cuda:99")],
         "workers": [{"workers": -1, **head}],
         "intercept_scaling": [{"intercept_scaling": 0.0, **head}],
         "feature_norm": [{"intercept_scaling": 2.0, **head}],

@@ -128,7 +128,7 @@ class PabiAccountant(_accountants.IAccountant):  # type: ignore[misc]
 
     References
     ----------
-    docs, "I have an Opacus run".
+    docs, "I have a PyTorch model".
     """
 
     def __init__(self) -> None:

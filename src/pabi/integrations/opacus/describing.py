@@ -445,7 +445,7 @@ def from_opacus(
 
     References
     ----------
-    docs, "I have an Opacus run".
+    docs, "I have a PyTorch model".
     """
     step, drawn = settings_of(optimizer), drawn_by(loader)
     refuse_other_weights(loss, step.shapes)

@@ -13,16 +13,56 @@ from typing import Any
 
 import numpy as np
 
+from pabi.budget.ledger import reserved
 from pabi.describe.runs import NoisySGD
-from pabi.execute.engine import PerRecordGradients, Trained, TrainOptions, train_and_keep
+from pabi.execute.checkpoint import is_secret
+from pabi.execute.engine import (
+    PerRecordGradients,
+    Trained,
+    TrainOptions,
+    assumed_before,
+    train_and_keep,
+)
 from pabi.execute.hiding import unshown
 from pabi.integrations.torch.library import same_draws, torch
 from pabi.learn.plans import together
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
-from pabi.tradeoff.guarantee import Guarantee
+from pabi.tradeoff.guarantee import TESTING, Guarantee
 
 _PAIRS = "expected a map-style dataset of pairs (input tensor, target)"
+
+
+def dataset_of(source: Any) -> Any:
+    """The dataset of a `DataLoader` that hands on every record once and as it is; anything else as it is.
+
+    Batches are those of the run, so the loader's order and the size of its batches do not count. Raises
+    InvalidInput for a loader that may choose among records or change them.
+    """
+    data = torch().utils.data
+    if not isinstance(source, data.DataLoader):
+        return source
+    sampler, dataset = source.sampler, source.dataset
+    whole = type(sampler) is data.SequentialSampler or (
+        type(sampler) is data.RandomSampler
+        and not sampler.replacement
+        and sampler.num_samples == len(dataset)
+    )
+    plain = (
+        type(source) is data.DataLoader
+        and whole
+        and sampler.data_source is dataset
+        and (source.batch_sampler is None or type(source.batch_sampler) is data.BatchSampler)
+        and source.collate_fn in (data.default_collate, data.default_convert)
+        and source.worker_init_fn is None
+    )
+    if not plain:
+        raise InvalidInput(
+            "dataset",
+            "expected loader.dataset, or a plain DataLoader, whose batches the run's take the place of; got "
+            "one with a sampler, a collate_fn or a worker_init_fn of its own",
+        )
+    return dataset
 
 
 @dataclass(frozen=True, eq=False)
@@ -274,7 +314,7 @@ def refuse_dependent(
     before.refuse_buffers(mode)
     if one.shape[:1] != (count,):
         raise InvalidInput("module", f"expected one output a record, got {_shape(one)}")
-    if not _close(one[0], other[0]):
+    if not close(one[0], other[0]):
         raise InvalidInput(
             "module",
             f"what it makes of a row depends on the other rows in {mode} mode: a record would count more "
@@ -285,7 +325,7 @@ def refuse_dependent(
 def refuse_random(through: Callable[[Any], Any], like: Any, count: int) -> None:
     """Raises InvalidInput where `through` makes different things of the same rows."""
     rows = made_up(like, count, 0)
-    if not _close(through(rows), through(rows)):
+    if not close(through(rows), through(rows)):
         raise InvalidInput(
             "module", "expected features without chance in eval mode, got others of the same rows"
         )
@@ -321,7 +361,8 @@ def _same(one: Any, other: Any) -> bool:
     return one.shape == other.shape and bool(torch().equal(one.nan_to_num(), other.nan_to_num()))
 
 
-def _close(one: Any, other: Any) -> bool:
+def close(one: Any, other: Any) -> bool:
+    """Whether they differ by no more than roundings do."""
     one, other = one.detach().double(), other.detach().double()
     size = float(one.abs().nan_to_num(0.0).max()) if one.numel() else 0.0
     return bool(torch().allclose(one, other, rtol=0.0, atol=_TOLERANCE * size, equal_nan=True))
@@ -339,6 +380,9 @@ BY_RECORD = (
     "what the dataset, the module and the loss make of a record depends, to the last bit, on that record, "
     "the parameters and draws that are independent of all records; they keep and show nothing of it"
 )
+SAME = (
+    "all parts of an interrupted training used the same module, which made the same of every record"
+)
 COMPOSED = "composition"  # the method that the rounding of gradients does not harm
 
 
@@ -355,11 +399,23 @@ class ModuleTask:
         """What the run costs. Raises NotApplicable where no analysis covers it."""
         return self.options.guarantee_of(self.run)
 
+    @property
+    def assumed(self) -> tuple[str, ...]:
+        """What is assumed of a module where the training goes on from a file."""
+        return () if self.options.resume is None else (SAME,)
+
     def reserved(
-        self, sentences: tuple[str, ...], *before: Guarantee
+        self, sentences: tuple[str, ...], *before: Guarantee, x0: Array
     ) -> AbstractContextManager[Any]:
-        """The reservation of all that is released, `before` included, which the data wait for."""
-        return self.options.reserved(together(*before, self.proven).assuming(*sentences))
+        """The reservation of all that is released, `before` included, which the data wait for.
+
+        `x0`: the starting point, by which a checkpoint is known. Raises InvalidInput where it does not serve.
+        """
+        assumed = assumed_before(self.run, x0, self.options)
+        secret = is_secret(self.options.random_state) and TESTING not in assumed
+        sentences += tuple(sentence for sentence in assumed if sentence != TESTING)
+        whole = together(*before, self.proven).assuming(*sentences)
+        return reserved(self.options.ledger, whole, secret=secret)
 
     def execute(self, gradients: PerRecordGradients, start: Array) -> Trained:
         """The last iterate, of what is reserved already."""

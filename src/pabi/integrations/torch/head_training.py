@@ -22,7 +22,7 @@ from pabi.describe.vector_losses import executable
 from pabi.execute.engine import Trained
 from pabi.execute.hiding import unshown
 from pabi.execute.large_records import RowMap
-from pabi.execute.linear_gradients import LossGradients
+from pabi.execute.linear_gradients import LossGradients, shifted
 from pabi.execute.records import Records
 from pabi.integrations.torch.datasets import (
     BY_RECORD,
@@ -31,6 +31,9 @@ from pabi.integrations.torch.datasets import (
     Pairs,
     Unchanged,
     apart,
+    close,
+    dataset_of,
+    made_up,
     refuse_dependent,
     refuse_random,
     tried,
@@ -56,6 +59,7 @@ from pabi.tradeoff.guarantee import Guarantee
 
 
 AT_ONCE = 256  # rows that go through a module together
+_NAMED = 8  # layers in a message: the last ones, among which a head is
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,14 +109,20 @@ class Head:
             if scaling is not None:
                 layer.bias.copy_(pytorch.as_tensor(scaling * theta[-1]))
 
-    def features(self, inputs: Any) -> Any:
-        """(m, width) what the layer sees of m inputs."""
-        return inputs if self.bare else self._pass(inputs)[0]
+    def _pass(self, inputs: Any, answer: float = 0.0) -> tuple[Any, Any, Any]:
+        """(what the layer sees, what it is made to say, what the module makes of that).
 
-    def _pass(self, inputs: Any) -> tuple[Any, Any, Any]:
-        """(what the layer sees, what it returns, what the module returns)."""
+        `answer`: the mean of its outputs, which are all different unless it is 0.
+        """
         seen: list[tuple[Any, Any]] = []
-        handle = self.layer.register_forward_hook(lambda _, args, out: seen.append((args[0], out)))
+
+        def hook(_: Any, args: Any, out: Any) -> Any:
+            spread = torch().linspace(0.5, 1.5, self.outputs + 2, dtype=out.dtype)[1:-1]
+            out = (answer * spread.to(out.device)).expand_as(out).clone()
+            seen.append((args[0], out))
+            return out.clone()  # which others may add to in place
+
+        handle = self.layer.register_forward_hook(hook)
         try:
             with torch().inference_mode():
                 output = self.module(inputs)
@@ -124,57 +134,83 @@ class Head:
             )
         return *seen[0], output
 
-    def refuse_unfit(self, pairs: Pairs) -> None:
-        """Raises InvalidInput unless the module maps every row by itself and ends in the layer.
+    def refuse_unfit(self, pairs: Pairs) -> bool:
+        """Whether the module adds something of its frozen layers' to what the layer says.
 
-        Only shape and type of a record are looked at.
+        Raises InvalidInput unless it maps every row by itself and returns what the layer says, alone or with
+        such an addition. Only shape and type of a record are looked at.
         """
         like = pairs.some([0])[0]
         if self.bare:
             _refuse_shape(tuple(like.shape[1:]), self.width)
-            return
+            return False
         on = _on(self.layer.weight.device)
         together = _together(pairs)
         refuse_dependent(self.module, lambda x: self._pass(on(x))[0], like, "eval", together)
         refuse_random(lambda x: self._pass(on(x))[0], like, together)
-        tried(lambda x: self._refuse_layers_behind(on(x)), like[:1])
+        offset = tried(lambda x: self._checked_offset(on(x)), made_up(like, together, 0))
+        if not offset.any():
+            return False
+        refuse_dependent(self.module, lambda x: self._offset(on(x)), like, "eval", together)
+        refuse_random(lambda x: self._offset(on(x)), like, together)
+        return True
 
-    def _refuse_layers_behind(self, rows: Any) -> None:
-        seen, own, output = self._pass(rows)
+    def _checked_offset(self, rows: Any) -> Any:
+        """(m, K) what the module adds to what the layer says. Raises InvalidInput for anything but a sum.
+
+        Training is convex all the same: an offset is what the module returns where the layer says 0.
+        """
+        seen, none, offset = self._pass(rows)
         _refuse_shape(tuple(seen.shape[1:]), self.width)
-        same = isinstance(output, torch().Tensor) and output.numel() == own.numel()
-        if not (same and torch().equal(output.reshape(-1), own.reshape(-1))):
-            raise InvalidInput(
-                "head",
-                f"expected the layer whose output is the module's, got {self.name!r}: what stands behind it "
-                "would change the loss",
-            )
+        for answer in (0.0, -3.0, 20.0):
+            _, own, output = self._pass(rows, answer)
+            alike = isinstance(output, torch().Tensor) and output.numel() == own.numel()
+            if not (alike and close(output.reshape(own.shape), own + offset.reshape(own.shape))):
+                raise InvalidInput(
+                    "head",
+                    f"expected the layer whose output is the module's, or what frozen layers add to it, got "
+                    f"{self.name!r}: what stands behind it would change the loss",
+                )
+        return offset.reshape(none.shape)
 
-    def _of(self, inputs: Any, together: int) -> Any:
-        """The features of some rows, by a call of so many."""
+    def _offset(self, inputs: Any) -> Any:
+        _, none, offset = self._pass(inputs)
+        return offset.reshape(none.shape)
+
+    def _of(self, inputs: Any, together: int, offset: bool) -> tuple[Any, ...]:
+        """The features of some rows, and their offset if there is one, by a call of so many."""
         if self.bare:
-            return inputs
+            return (inputs,)
         missing = together - len(inputs)
         filled = torch().cat([inputs, inputs.new_zeros((missing, *inputs.shape[1:]))])
-        return unshown("module", lambda: self.features(filled))[: len(inputs)]
+        seen, none, output = unshown("module", lambda: self._pass(filled))
+        both = (seen, output.reshape(none.shape)) if offset else (seen,)
+        return tuple(part[: len(inputs)] for part in both)
 
-    def table(self, pairs: Pairs) -> tuple[NDArray[Any], NDArray[Any]]:
-        """((n, width) features, (n, …) targets) of all records, row by row."""
+    def table(
+        self, pairs: Pairs, offset: bool = False
+    ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None]:
+        """((n, width) features, (n, …) targets, (n, K) offsets or None) of all records, row by row."""
         on = _on(self.layer.weight.device)
         if self.bare and pairs.tensors is not None:
             inputs, targets = pairs.tensors
-            return array_of(inputs), _targets(array_of(targets))
-        # Of a type that no record has a say in, and a table of its own: not twice in memory at the end.
-        features = np.empty((len(pairs), self.width), array_of(self.layer.weight[:0]).dtype)
+            return array_of(inputs), _targets(array_of(targets)), None
+        # Of a type that no record has a say in, and tables of their own: not twice in memory at the end.
+        kind = array_of(self.layer.weight[:0]).dtype
+        widths = (self.width, self.outputs) if offset else (self.width,)
+        tables = [np.empty((len(pairs), width), kind) for width in widths]
         first, targets, together, before = 0, [], _together(pairs), Unchanged(self.module)
         for inputs, some in pairs.in_order(together):
-            part = array_of(self._of(on(inputs), together))
-            with np.errstate(all="ignore"):  # a warning of numbers too large would show a record
-                features[first : first + len(part)] = part
-            first += len(part)
+            parts = self._of(on(inputs), together, offset)
+            for table, part in zip(tables, map(array_of, parts), strict=True):
+                with np.errstate(
+                    all="ignore"
+                ):  # a warning of numbers too large would show a record
+                    table[first : first + len(part)] = part
+            first += len(inputs)
             targets.append(array_of(some))
         before.refuse_changed("eval")
-        return features, _targets(np.concatenate(targets))
+        return tables[0], _targets(np.concatenate(targets)), tables[1] if offset else None
 
 
 def _together(pairs: Pairs) -> int:
@@ -190,7 +226,10 @@ def head_name(module: Any, head: Any) -> str | None:
     name = head if isinstance(head, str) else _name_of(module, head)
     layer = dict(module.named_modules()).get(name)
     if layer is None:
-        raise InvalidInput("head", f"expected the name of a layer of the module, got {name!r}")
+        named = [repr(own) for own, each in module.named_modules() if type(each) is linear]
+        listed = ", ".join(["…", *named[-_NAMED:]] if len(named) > _NAMED else named)
+        expected = f"the name of a linear layer of the module ({listed or 'it has none'})"
+        raise InvalidInput("head", f"expected {expected}, got {name!r}")
     if type(layer) is not linear:
         kind = type(layer).__name__
         raise InvalidInput("head", f"expected a torch.nn.Linear, got {name!r}, a {kind}")
@@ -240,8 +279,8 @@ def features(module: Any, dataset: Any, *, head: Any, device: Any = None, worker
     ----------
     module : torch.nn.Module
         The module, used as in `train`: in eval mode, every record by itself. It is left as it is.
-    dataset : torch.utils.data.Dataset
-        Map-style, of pairs (input tensor, target).
+    dataset : torch.utils.data.Dataset or DataLoader
+        As in `train`.
     head : str or torch.nn.Linear
         The linear layer that ends the module, or its name.
     device : str or torch.device, optional
@@ -263,16 +302,21 @@ def features(module: Any, dataset: Any, *, head: Any, device: Any = None, worker
     ----------
     docs, "I have a PyTorch model".
     """
-    pairs = Pairs(dataset, validate.integer("workers", workers, at_least=0))
+    pairs = Pairs(dataset_of(dataset), validate.integer("workers", workers, at_least=0))
     name = head_name(checked_module(module), head)
     if not name:
         raise InvalidInput("head", "expected a linear layer with others before it")
     own = apart(module)
     last = Head(own, name)
     own.train(False).to(device_named(device, own))
-    last.refuse_unfit(pairs)
-    tensors = (torch().as_tensor(part) for part in last.table(pairs))
-    return torch().utils.data.TensorDataset(*tensors)
+    if last.refuse_unfit(pairs):
+        raise InvalidInput(
+            "head",
+            f"expected the layer whose output is the module's, got {name!r}, to which others add: train the "
+            "module itself, which knows what they add",
+        )
+    seen, targets, _ = last.table(pairs)
+    return torch().utils.data.TensorDataset(*map(torch().as_tensor, (seen, targets)))
 
 
 _LARGER = (
@@ -320,24 +364,30 @@ class _Seen:
 def train_head(head: Head, task: ModuleTask, preparation: Preparation, fresh: Head) -> Trained:
     """Trains the layer of `head`, whose module the records go through, and puts the weights into `fresh`."""
     head.module.train(False).to(preparation.device)
-    head.refuse_unfit(task.pairs)
+    offset = head.refuse_unfit(task.pairs)
     loss = _executable(head, task.run.loss)
     products = multiplies(preparation.device, task.run)
     if products:
         refuse_emulation()
     norm = _norm_beside(_largest(task.run.loss, preparation.moments), preparation.scaling)
-    sentences = _sentences(head, products=products)
+    sentences = (*_sentences(head, products=products), *task.assumed)
     moments = preparation.moments
     before = () if moments is None else (moments.guarantee(task.options.delta),)
-    with task.reserved(sentences, *before):
-        features, targets = head.table(task.pairs)
+    weights = head.weights(preparation.scaling)
+    x0 = weights[:, 0] if loss.response in ("sign", "number") else weights
+    with task.reserved(sentences, *before, x0=x0):
+        features, targets, offsets = head.table(task.pairs, offset)
         device = preparation.device if products else None
         records = _records(features, norm, preparation.scaling, device)
         warn_if_shortened(records, _LARGER)
-        seen = _seen(records, task, moments, *before, device=device, loss=loss)
+        # As the estimators do: the size of a row matters to a number, not to a class, unless offsets stand
+        # beside it.
+        equal = loss.response in ("sign", "class") and not offset
+        seen = _seen(records, task, moments, *before, device=device, equal=equal)
         gradients = LossGradients(loss, seen.records, targets, _classes(head, loss))
-        weights = head.weights(preparation.scaling)
         _refuse_other_targets(gradients, weights)
+        if offsets is not None:
+            gradients = shifted(gradients, offsets)
         result = task.execute(gradients, seen.start(weights).reshape(gradients.shape))
     fresh.set_weights(seen.end(result.x.reshape(weights.shape)), preparation.scaling)
     whole = together(*seen.before, result.guarantee).assuming(*sentences)
@@ -415,15 +465,13 @@ def _seen(
     moments: NoisySecondMoments | None,
     *before: Guarantee,
     device: Any,
-    loss: LinearLoss,
+    equal: bool,
 ) -> _Seen:
     """The rows themselves, or their images under the map that second moments are released for."""
     if moments is None:
         return _Seen(records, None, ())
     terms = replace(task.options, ledger=None, proven=before[0])
     release = released_moments(terms, moments, records)
-    # As the estimators do: the size of a row matters to a number, not to a class.
-    equal = loss.response in ("sign", "class")
     norm = _largest(task.run.loss, None)
     row_map = whitening(release.values, moments, norm=norm, equal=equal)
     images = _records(row_map.table(records), norm, None, device)

@@ -27,7 +27,14 @@ def torch() -> Any:
 
 def checked_module(module: Any) -> Any:
     """`module` if it is an `nn.Module` of real parameters. Raises InvalidInput of anything else."""
-    validate.instance("module", module, torch().nn.Module, "a torch.nn.Module")
+    nn = torch().nn
+    validate.instance("module", module, nn.Module, "a torch.nn.Module")
+    if isinstance(module, nn.DataParallel | nn.parallel.DistributedDataParallel):
+        kind = type(module).__name__
+        raise InvalidInput(
+            "module",
+            f"expected what is in the {kind}, its .module: one process computes all of a step",
+        )
     for name, parameter in module.named_parameters():
         if parameter.is_complex():
             raise InvalidInput("module", f"expected real parameters, got {name!r} of complex ones")
@@ -45,13 +52,26 @@ def device_of(module: Any) -> Any:
 
 
 def device_named(device: Any, module: Any) -> Any:
-    """The device of this name, or that of the module for None. Raises InvalidInput for an unknown one."""
+    """The device of this name, or that of the module for None. Raises InvalidInput for one not here."""
     if device is None:
         return device_of(module)
     try:
-        return torch().device(device)
-    except (RuntimeError, TypeError):
-        raise InvalidInput("device", f"expected a device of torch, got {device!r}") from None
+        place = torch().device(device)
+        torch().zeros(1, device=place).tolist()
+    except (RuntimeError, TypeError, AssertionError):
+        expected = "expected a device of torch that is here and holds values"
+        raise InvalidInput("device", f"{expected}, got {str(device)!r}") from None
+    return place
+
+
+def refuse_other_ranks() -> None:
+    """Raises InvalidInput in all processes of a group but the first: each would release a model."""
+    group = torch().distributed
+    if group.is_available() and group.is_initialized() and (rank := group.get_rank()) != 0:
+        raise InvalidInput(
+            "rank",
+            f"expected 0, got {rank}: every process that trains draws noise of its own and releases a model",
+        )
 
 
 def array_of(tensor: Any) -> Any:

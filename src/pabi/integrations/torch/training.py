@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pickle
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -11,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pabi.account.calibration import met
+from pabi.account.targets import Target
 from pabi.budget.ledger import Ledger, check_ledger
 from pabi.describe.runs import NoisySGD
 from pabi.describe.statistics import NoisySecondMoments
@@ -25,6 +26,7 @@ from pabi.integrations.torch.datasets import (
     Pairs,
     Unchanged,
     apart,
+    dataset_of,
     made_up,
     refuse_dependent,
     tried,
@@ -38,8 +40,10 @@ from pabi.integrations.torch.library import (
     device_of,
     is_linear,
     refuse_another,
+    refuse_other_ranks,
     torch,
 )
+from pabi.learn.pipelines import note_of_whole
 from pabi.learn.plans import PREPROCESSING
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
@@ -190,9 +194,9 @@ def train_module(
         working = working.double()
     gradients = ModuleGradients(working, loss, task.pairs, chunk=chunk)
     gradients.refuse_unfit(anywhere=task.run.order.fresh)
-    sentences = (PREPROCESSING, FROZEN, BY_RECORD)
+    sentences = (PREPROCESSING, FROZEN, BY_RECORD, *task.assumed)
     before = Unchanged(working)
-    with task.reserved(sentences):
+    with task.reserved(sentences, x0=gradients.start):
         result = task.execute(gradients, gradients.start)
         before.refuse_changed("train" if working.training else "eval")
     gradients.set_parameters(fresh, result.x)
@@ -237,12 +241,16 @@ def train(
     head: Any = None,
     loss: Any = None,
     device: Any = None,
+    epsilon: float | None = None,
+    delta: float = 1e-5,
     precondition: NoisySecondMoments | None = None,
     intercept_scaling: float = 1.0,
     chunk: int | None = None,
     workers: int = 0,
+    checkpoint: str | os.PathLike[str] | None = None,
+    resume: str | os.PathLike[str] | None = None,
+    checkpoint_seconds: float = 60.0,
     random_state: int | np.random.Generator | None = None,
-    delta: float = 1e-5,
     progress: bool = False,
     ledger: Ledger | None = None,
 ) -> TrainedModule:
@@ -266,13 +274,14 @@ def train(
     ----------
     module : torch.nn.Module
         The module. It is left as it is.
-    dataset : torch.utils.data.Dataset
-        Map-style, of n pairs (input tensor, target). Row i of the run is `dataset[i]`.
+    dataset : torch.utils.data.Dataset or DataLoader
+        Map-style, of n pairs (input tensor, target). Row i of the run is `dataset[i]`. Of a plain
+        `DataLoader` the dataset is taken: batches are those of the run.
     run : NoisySGD
         What to do.
     head : str or torch.nn.Linear, optional
         The head, or its name in the module. None: all of the module is trained, by products if it is an
-        `nn.Linear` itself.
+        `nn.Linear` itself. Frozen layers may add to what the head says, as in `base(x) + head(features)`.
     loss : torch loss, or callable
         Of a head only a check: None, or `CrossEntropyLoss` (softmax), `BCEWithLogitsLoss` (logistic),
         `HuberLoss` (huber or squared, of its delta), `MSELoss` (squared, which is half of it with residuals
@@ -280,6 +289,11 @@ def train(
         (1, …), target (1, …)) ↦ a number, the loss of one record.
     device : str or torch.device, optional
         Where the module computes. None: where its parameters are.
+    epsilon : float, > 0, optional
+        What the release may cost at `delta`, that of `precondition` included. The noise of `run` is then the
+        least that does, found by `pabi.calibrate`, and need not be stated.
+    delta : float
+        At which the guarantee is chosen; it is valid at every δ.
     precondition : NoisySecondMoments, optional
         Only of a head: features are mapped by what this release shows of their second moments, which is
         composed with the run. Its `feature_norm` is that of the features, and `run.loss` states the norm of
@@ -291,11 +305,17 @@ def train(
         Records whose gradients are computed in one call, without a head. None: up to 64.
     workers : int, ≥ 0
         Processes that load the dataset for a head's features.
+    checkpoint : path, optional
+        A secret file that is kept up to date and removed at the end, as of `pabi.learn.train`. Not with
+        `precondition`.
+    resume : path, optional
+        The checkpoint of the same module, run and dataset, from which to go on. Features of a head are
+        computed again. Not with `precondition`.
+    checkpoint_seconds : float, ≥ 0, in seconds
+        The least time between two writings of the checkpoint.
     random_state : None, int or numpy Generator
         None (default): noise and batches from a ChaCha generator keyed by the operating system. Anything else
         is for tests: a PrivacyWarning, and a guarantee that says so.
-    delta : float
-        At which the guarantee is chosen; it is valid at every δ.
     progress : bool
         Whether to show steps and time on standard error.
     ledger : pabi.Ledger, optional
@@ -304,15 +324,19 @@ def train(
     Returns
     -------
     TrainedModule
-        A copy of the module, its guarantee, and `run`.
+        A copy of the module, its guarantee, and `run`, with the noise that was found for `epsilon`. The notes
+        of the guarantee have the hash of the module's state (`pabi.learn.model_hash`).
 
     Raises
     ------
     InvalidInput
         An argument is wrong, naming it; PyTorch is missing; layers make of a record what depends on other
         records, keep what they see, have hooks or complex numbers; a head that is not linear, not the last
-        layer or whose weights are shared; a loss or an option of it that the run does not describe; whatever
-        `pabi.learn.train` refuses. No message shows records.
+        layer or whose weights are shared; a loss or an option of it that the run does not describe; a loader
+        that is not plain; a process other than the first of a group; a checkpoint with `precondition`, whose
+        moments would be released twice; whatever `pabi.learn.train` refuses. No message shows records.
+    TargetUnreachable
+        No noise meets `epsilon`.
     NotApplicable
         No analysis covers the run; nothing has then been computed from the data.
     BudgetExceeded
@@ -331,30 +355,52 @@ def train(
     docs, "I have a PyTorch model", and "Training".
     """
     refuse_unenforceable(run)
+    refuse_other_ranks()
     check_ledger(ledger)
-    pairs = Pairs(dataset, validate.integer("workers", workers, at_least=0))
+    pairs = Pairs(dataset_of(dataset), validate.integer("workers", workers, at_least=0))
     if len(pairs) != run.n:
         raise InvalidInput("n", f"expected {len(pairs)}, the length of the dataset, got {run.n}")
     name = head_name(checked_module(module), head)
+    for field, file in (("checkpoint", checkpoint), ("resume", resume)):
+        if file is not None and precondition is not None:
+            raise InvalidInput(
+                field, "expected None with precondition: second moments would be released twice"
+            )
     own, fresh = (
         apart(module),
         apart(module),
     )  # every record goes through the first, none through the other
     place = device_named(device, own)
-    options = TrainOptions(delta=delta, random_state=random_state, ledger=ledger, progress=progress)
-    task = ModuleTask(run, pairs, options)
     if name is not None:
         _refuse_without_loss(run, loss)
+    else:
+        _refuse_without_head(run, precondition)
+        loss = checked_loss_of_records(loss)
+    proven = None
+    if epsilon is not None:
+        before = () if precondition is None else (precondition.guarantee(delta),)
+        run, proven = met(run, Target(epsilon=epsilon, delta=delta), before)
+    options = TrainOptions(
+        delta=delta,
+        random_state=random_state,
+        ledger=ledger,
+        checkpoint=checkpoint,
+        resume=resume,
+        checkpoint_seconds=checkpoint_seconds,
+        progress=progress,
+        proven=proven,
+    )
+    task = ModuleTask(run, pairs, options)
+    if name is not None:
         scaling = validate.number("intercept_scaling", intercept_scaling, above=0.0)
         last = Head(own, name)
         preparation = Preparation(scaling if last.has_bias else None, precondition, place)
         result = train_head(last, task, preparation, Head(fresh, name))
     else:
-        _refuse_without_head(run, precondition)
         at_once = None if chunk is None else validate.integer("chunk", chunk, at_least=1)
-        loss = checked_loss_of_records(loss)
         result = train_module(own, fresh, loss=loss, task=task, chunk=at_once, device=place)
-    return TrainedModule(result.x, result.guarantee, run, fresh)
+    guarantee = result.guarantee.noting(note_of_whole(fresh))
+    return TrainedModule(result.x, guarantee, run, fresh)
 
 
 def _refuse_without_loss(run: NoisySGD, loss: Any) -> None:
@@ -381,6 +427,7 @@ def _refuse_without_head(run: NoisySGD, precondition: Any) -> None:
 
 FORMAT, VERSION = "pabi.module", 1
 _KEYS = {"format", "version", "state_dict", "guarantee"}
+_SAVED = "expected a file that save wrote"
 
 
 def save(trained: TrainedModule, path: str | os.PathLike[str]) -> None:
@@ -470,14 +517,41 @@ def _state_of(module: Any) -> dict[str, Any]:
     return state
 
 
+def read_state(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The state dict in a file of `save`'s, or of `torch.save(module.state_dict(), path)`.
+
+    Nothing in the file is executed. Raises InvalidInput for anything else.
+    """
+    expected = (
+        "expected a file of pabi.integrations.torch.save, or a state_dict that torch.save wrote"
+    )
+    content = _loaded(path, expected)
+    if isinstance(content, dict) and content.get("format") == FORMAT:
+        content = _checked(path, content)["state_dict"]
+    tensor = torch().Tensor
+    named = isinstance(content, dict) and content and all(type(key) is str for key in content)
+    if not (named and all(isinstance(value, tensor) for value in content.values())):
+        raise InvalidInput(str(os.fspath(path)), expected)
+    return dict(content)
+
+
 def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
-    name = os.fspath(path)
+    return _checked(path, _loaded(path, _SAVED))
+
+
+def _loaded(path: str | os.PathLike[str], expected: str) -> Any:
+    pytorch = torch()
     try:
-        content = torch().load(path, weights_only=True, map_location="cpu")
-    except (pickle.UnpicklingError, RuntimeError, EOFError):
-        raise InvalidInput(str(name), "expected a file that save wrote") from None
+        return pytorch.load(path, weights_only=True, map_location="cpu")
+    except OSError:
+        raise
+    except Exception:  # of whatever kind: the file is a stranger's
+        raise InvalidInput(str(os.fspath(path)), expected) from None
+
+
+def _checked(path: str | os.PathLike[str], content: Any) -> dict[str, Any]:
     if not isinstance(content, dict) or set(content) != _KEYS or content["format"] != FORMAT:
-        raise InvalidInput(str(name), "expected a file that save wrote")
+        raise InvalidInput(str(os.fspath(path)), _SAVED)
     if content["version"] != VERSION:
         raise InvalidInput("version", f"expected {VERSION}, got {content['version']!r}")
     return content

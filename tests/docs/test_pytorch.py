@@ -1,4 +1,4 @@
-"""What the page on networks says that batches cost is what pabi computes."""
+"""What the page on PyTorch says that batches cost is what pabi computes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WAYS = (
     pabi.BallsInBins(500, redraw="epoch"),
     pabi.Reshuffle(499, spare=N % 499),
 )
-PAGE = Path(__file__).parents[2] / "docs" / "howto" / "networks.md"
+PAGE = Path(__file__).parents[2] / "docs" / "howto" / "pytorch.md"
 ROWS = [
     [float(cell) for cell in line.strip("| ").split("|")]
     for line in PAGE.read_text("utf-8").splitlines()

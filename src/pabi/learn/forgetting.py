@@ -104,6 +104,7 @@ class ForgettingModel(BoundedRows):
     max_sample_weight: float | None
     moments_: NoisySecondMoments | None
     preconditioner_: RowMap | None
+    run_: NoisySGD
     coef_: Array
     intercept_: Array
 
@@ -386,7 +387,7 @@ class ForgettingModel(BoundedRows):
             if name != "matrix":
                 values = array.astype(object) if name == "feature_names_in_" else array
                 setattr(fresh, name, values)
-        fresh.moments_ = held.moments
+        fresh.moments_, fresh.run_ = held.moments, held.run_after()
         shape = held.facts["map"]
         fresh.preconditioner_ = None if shape is None else RowMap(held.arrays["matrix"], **shape)
         return fresh

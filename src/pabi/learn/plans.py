@@ -45,7 +45,7 @@ TOO_NOISY = (
 )
 _FLAT = 0.5  # noise over the largest second moment there can be: from it on nothing is seen
 _FINEST = 2.0**-40  # of the largest second moment: rows are mapped in single precision
-_TYPICAL = 2.0  # R² over the mean square of norms, where rows are not scaled to one norm
+TYPICAL = 2.0  # R² over the mean square of norms, where rows are not scaled to one norm
 
 
 def planned(
@@ -119,6 +119,11 @@ def together(*guarantees: Guarantee) -> Guarantee:
     return guarantees[0] if len(guarantees) == 1 else compose(*guarantees)
 
 
+def floor_of(moments: NoisySecondMoments) -> float:
+    """λ, which is added to second moments over R² before they are inverted."""
+    return max(noise_level(moments), _FINEST)
+
+
 def whitening(values: Array, moments: NoisySecondMoments, *, norm: float, equal: bool) -> RowMap:
     """The map from the released `values`, to rows of norm `norm`, all of them (`equal`) or at most.
 
@@ -126,7 +131,7 @@ def whitening(values: Array, moments: NoisySecondMoments, *, norm: float, equal:
     `norm`², so that few are longer than that.
     """
     mean = values / (moments.n * moments.feature_norm**2)
-    noise = max(noise_level(moments), _FINEST)
+    noise = floor_of(moments)
     if moments.diagonal:
         square = np.maximum(mean, 0.0)
         matrix = 1.0 / np.sqrt(square + noise)
@@ -136,8 +141,17 @@ def whitening(values: Array, moments: NoisySecondMoments, *, norm: float, equal:
         matrix = (vectors / np.sqrt(square + noise)) @ vectors.T
     if not equal:
         mapped = float(np.sum(square / (square + noise)))  # mean square of norms
-        matrix = matrix / math.sqrt(_TYPICAL * max(mapped, 1.0))
+        matrix = matrix / math.sqrt(TYPICAL * max(mapped, 1.0))
     return RowMap(matrix, moments.feature_norm, norm, equal)
+
+
+def square_of_scale(row_map: RowMap, moments: NoisySecondMoments) -> float:
+    """c², where P = c·(Σ̃₊ + λI)^(−1/2); it is the only one with which `whitening` makes this P."""
+    if row_map.equal:
+        return 1.0
+    width, total = len(row_map.matrix), float(np.sum(np.square(row_map.matrix)))
+    # The mean square of norms is m = w − λ·tr(P²)/c², and 1/c² is 2m, or 2 where m is below 1.
+    return 1.0 / (TYPICAL * max(width / (1.0 + TYPICAL * floor_of(moments) * total), 1.0))
 
 
 @dataclass(frozen=True)
@@ -468,7 +482,7 @@ epochs, batches, step_size, cooldown_epochs : number, of `batches` a `Batches`, 
     sizes of regressors then fall to 0 in a straight line.
 clip_norm : float, > 0, None or "auto"
     C: bounds the norm of each record's gradient. None: only by the loss's own bound. "auto" is half the norm
-    of rows as the model sees them for `PrivateLogisticRegression`, and None for the other estimators.
+    of the usual row as the model sees it for `PrivateLogisticRegression`, and None for the other estimators.
 clipping : str
     How. "residual": the loss is clipped convexly, by the record's residual, which leaves every proof for
     convex losses as it is. "ball": the same, but for softmax models by the norm of all K residuals: better at
@@ -559,13 +573,36 @@ coef_ : (1, d) or (K, d) array
     The weights, in the units of X: one row for two classes, K rows for K > 2 classes.
 intercept_ : (1,) or (K,) array
     The constant of each row of `coef_`.
+coef_std_, intercept_std_ : arrays of their shapes
+    How far noise moves them, as `summary` shows.
+classes_ : (K,) array
+    The labels, ascending.""",
+    "$COEFFICIENTS_OF_LOGITS": """\
+coef_ : (1, d) or (K, d) array
+    The weights, in the units of X: one row for two classes, K rows for K > 2 classes. With them
+    `predict_proba` is expit, or the softmax, of X @ coef_.T + intercept_, for every row that is no longer
+    than `feature_norm` and within `feature_ranges`; others count as cut to them. With `feature_ranges` and
+    without `feature_norm` no row is too long.
+intercept_ : (1,) or (K,) array
+    The constant of each row of `coef_`.
+coef_std_, intercept_std_ : arrays of their shapes
+    How far noise moves them, as `summary` shows.
+link_ : (float, array)
+    (a, b) that are folded in: a logit is a·z + b, z the predictor that was trained and b of shape (K,). They
+    follow from what is released. Where losses were clipped, a·z + b is the linear logit nearest to that at
+    which the expected gradient of the clipped loss vanishes; else they are 1 and 0.
 classes_ : (K,) array
     The labels, ascending.""",
     "$COEFFICIENTS": """\
 coef_ : (d,) or (K, d) array
-    The weights, in the units of X; a row for each target, where there are several.
+    The weights, in the units of X; a row for each target, where there are several. `predict` is
+    X @ coef_.T + intercept_ (its exponential for counts), for every row that is no longer than `feature_norm`
+    and within `feature_ranges`; others count as cut to them. With `feature_ranges` and without `feature_norm`
+    no row is too long.
 intercept_ : float or (K,) array
-    The constant.""",
+    The constant.
+coef_std_, intercept_std_ : of their shapes
+    How far noise moves them, as `summary` shows.""",
     "$RELEASED": """\
 guarantee_ : Guarantee
     What the release of this model costs; its notes have the version, the date and the hash of the parameters.
@@ -574,8 +611,8 @@ run_ : NoisySGD
 moments_ : NoisySecondMoments or None
     The release before it, for preconditioning.
 preconditioner_ : RowMap or None
-    The map that followed from it. `coef_` and `intercept_` are weights of rows that are not mapped;
-    predictors are their values times `preconditioner_.scales`, a number for each row.
+    The map that followed from it. `coef_` and `intercept_` are weights of rows that are not mapped. Where it
+    is `equal`, predictors are their values times `preconditioner_.scales`, a positive number for each row.
 n_iter_ : int
     Steps.
 n_features_in_ : int

@@ -29,7 +29,7 @@ pytestmark = [*QUIET, pytest.mark.filterwarnings("ignore:epsilon is too small fo
 
 RANGES = np.array([[-2.0, 96.0, 5.0], [2.0, 104.0, 5.5]])
 QUICK = {"batches": pabi.FullBatch(), "epochs": 3, "step_size": 0.5, "noise_std": 0.05}
-QUICK |= {"feature_ranges": RANGES}
+QUICK |= {"feature_ranges": RANGES, "linear_predictor": True}
 BUDGET = {"epsilon": 20.0, "delta": 1e-4}
 
 

@@ -201,8 +201,8 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         -------
         array
             (m,) for two classes, else (m, K). For rows within the bounds it is
-            `X @ coef_.T + intercept_`. Of `PrivateLinearSVC` and `PrivateRidgeClassifier`, where rows are
-            mapped, it is that times `preconditioner_.scales`, a positive number for each row.
+            `X @ coef_.T + intercept_`; with `linear_predictor=False`, where rows are preconditioned, times
+            `preconditioner_.scales`. Those scales are positive, one a row.
 
         Raises
         ------
@@ -290,7 +290,12 @@ class PrivateLogisticRegression(_LinearClassifier):
 
     Attributes
     ----------
-    $COEFFICIENTS_OF_LOGITS
+    $COEFFICIENTS_OF_CLASSES
+    link_ : (array, array)
+        With `linear_predictor=True`: (a, b) of shapes (1,) or (K,), which are folded into the coefficients.
+        A logit is a·z + b, z the predictor that was trained. They follow from what is released. Where losses
+        were clipped it is the linear logit nearest to that at which the expected gradient of the clipped loss
+        vanishes; else they are 1 and 0.
     $RELEASED
 
     Notes
@@ -318,8 +323,10 @@ class PrivateLogisticRegression(_LinearClassifier):
     def predict_proba(self, X: ArrayLike) -> Any:
         """The probability of each class for each row.
 
-        expit of `decision_function` or its softmax. With multi_class="ovr" each class has its expit, and they
-        are scaled to the sum 1.
+        With `linear_predictor=True` it is expit of `decision_function` or its softmax. Otherwise, where losses
+        were clipped, it is the one at which the expected gradient of the clipped loss vanishes (docs, "Convex
+        clipping"). With multi_class="ovr" each class has its own logistic model, and the probabilities are
+        scaled to the sum 1.
 
         Parameters
         ----------
@@ -349,7 +356,7 @@ class PrivateLogisticRegression(_LinearClassifier):
     @property
     def _folded(self) -> tuple[Array, Array] | None:
         """`link_`, where it is part of the coefficients."""
-        return vars(self).get("link_")
+        return self.__dict__.get("link_")
 
     def _mean(self, scores: Array, most: Array | None = None, *, in_ball: bool = False) -> Array:
         """The probabilities of the classes, (m, K), at predictors whose losses were clipped to `most`."""
@@ -364,7 +371,7 @@ class PrivateLogisticRegression(_LinearClassifier):
         """Of a linear predictor those of the logit nearest to that of the clipped loss, as far as rows are
         known."""
         if not self.linear_predictor:
-            vars(self).pop("link_", None)
+            self.__dict__.pop("link_", None)
             return super()._set_coefficients(theta)
         seen = theta if self.preconditioner_ is None else self.preconditioner_.applied(theta)
         self.link_ = self._link(seen)
@@ -537,7 +544,8 @@ class PrivateRidgeClassifier(_LinearClassifier):
         """The probability of each class for each row.
 
         It is the one at which the expected gradient of the clipped loss vanishes (docs, "Convex clipping").
-        Predictors below 0 count as 0, and they are scaled to the sum 1.
+        Predictors below 0 count as 0, and they are scaled to the sum 1. With `linear_predictor=True` it follows
+        from `decision_function` alone.
 
         Parameters
         ----------

@@ -187,7 +187,7 @@ class Fold(NamedTuple):
             sizes, vectors = np.linalg.eigh(row_map.matrix)
             rows = vectors * (sizes * scale)
         own = square_of_scale(row_map, moments)
-        second = row_map.norm**2 * np.maximum(own - level * sizes**2, 0.0)
+        second = (scale * moments.feature_norm) ** 2 * np.maximum(own - level * sizes**2, 0.0)
         of_outputs, turned = np.linalg.eigh(curvature)
         variances = noise_variances(run, second[:, None] * np.maximum(of_outputs, 0.0))
         return cls(rows, variances, turned)
@@ -217,17 +217,42 @@ class CoefficientTable:
     ----------
     level : float
         The share of fits to the same records whose intervals hold the coefficient without noise.
+    estimated : bool
+        Whether standard deviations are estimates by the private second moments. If not, they are the most
+        that noise can do, by the description of the run alone.
+    note : str
+        What predictions are made of beside these coefficients; empty where they are all that predicts.
     rows : tuple of dict
         One a coefficient, intercepts last: "output" (the class or the number of the target, None where there
         is one predictor), "column", "coefficient", "std", "low", "high" and "within_noise", whether the
         interval holds 0.
-    note : str
-        What predictions are made of beside these coefficients; empty where they are all that predicts.
     """
 
     level: float
+    estimated: bool
+    note: str
     rows: tuple[dict[str, Any], ...]
-    note: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        facts: tuple[float, bool, str],
+        outputs: Sequence[Any],
+        columns: Sequence[str],
+        *,
+        values: Array,
+        stds: Array,
+    ) -> CoefficientTable:
+        # The table of (K, columns) values and as many standard deviations; `facts`: its first fields.
+        width = NormalDist().inv_cdf((1.0 + facts[0]) / 2.0)
+        rows = []
+        for k, output in enumerate(outputs):
+            for column, value, std in zip(columns, values[k], stds[k], strict=True):
+                low, high = float(value - width * std), float(value + width * std)
+                row = {"output": output, "column": column, "coefficient": float(value)}
+                row |= {"std": float(std), "low": low, "high": high}
+                rows.append(row | {"within_noise": low <= 0.0 <= high})
+        return cls(*facts, tuple(rows))
 
     def to_dict(self) -> dict[str, Any]:
         """The same as numbers, texts, lists and mappings, for JSON or a data frame.
@@ -235,13 +260,14 @@ class CoefficientTable:
         Returns
         -------
         dict
-            "level", "rows", a list of mappings, and "note".
+            The attributes by name; "rows" is a list of mappings.
 
         Raises
         ------
         Nothing.
         """
-        return {"level": self.level, "rows": [dict(row) for row in self.rows], "note": self.note}
+        facts = {"level": self.level, "estimated": self.estimated, "note": self.note}
+        return {**facts, "rows": [dict(row) for row in self.rows]}
 
     def __str__(self) -> str:
         numbers = ("coefficient", "std", "low", "high")
@@ -255,37 +281,15 @@ class CoefficientTable:
         for name, *line, mark in cells:
             aligned = (cell.rjust(width) for cell, width in zip(line, widths[1:], strict=True))
             lines.append("  ".join([name.ljust(widths[0]), *aligned, mark]).rstrip())
-        if self.note:
-            lines.append(self.note)
-        hidden = sum(row["within_noise"] for row in self.rows)
+        how = "as the private second moments tell" if self.estimated else "the most it can do"
         lines.append(
-            f"Intervals of {plain(100.0 * self.level)} %, of the noise alone: that the records are a "
-            "sample is not in them."
+            f"Intervals of {plain(100.0 * self.level)} %, of the noise alone ({how}): that the records are "
+            "a sample is not in them."
         )
+        hidden = sum(row["within_noise"] for row in self.rows)
         if hidden:
             lines.append(
                 f"{hidden} of {len(self.rows)} coefficients are within the noise: even their signs say "
                 "nothing."
             )
-        return "\n".join(lines)
-
-
-def table_of(
-    level: float,
-    outputs: Sequence[Any],
-    columns: Sequence[str],
-    *,
-    values: Array,
-    stds: Array,
-    note: str = "",
-) -> CoefficientTable:
-    """The table of (K, columns) values and as many standard deviations."""
-    width = NormalDist().inv_cdf((1.0 + level) / 2.0)
-    rows = []
-    for k, output in enumerate(outputs):
-        for column, value, std in zip(columns, values[k], stds[k], strict=True):
-            low, high = float(value - width * std), float(value + width * std)
-            row = {"output": output, "column": column, "coefficient": float(value)}
-            row |= {"std": float(std), "low": low, "high": high}
-            rows.append(row | {"within_noise": low <= 0.0 <= high})
-    return CoefficientTable(level, tuple(rows), note)
+        return "\n".join([*lines, *([self.note] if self.note else [])])

@@ -25,7 +25,7 @@ from pabi.execute.large_tables import in_memory
 from pabi.execute.sources import Parts
 from pabi.execute.tables import checked
 from pabi.learn import plans
-from pabi.learn.coefficients import CoefficientTable, Fold, RowLaw, table_of
+from pabi.learn.coefficients import CoefficientTable, Fold, RowLaw
 from pabi.learn.forgetting import (
     ForgettingModel,
     Keeping,
@@ -117,6 +117,7 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
         """
         unit = ("record" if self.users is None else "user") if unit is None else unit
         n, d = COUNT("n", n), COUNT("d", d)
+        validate.flag("linear_predictor", self.linear_predictor)
         width = d + (self._intercept_feature is not None)
         size = Size(n, width, outputs, self._seen_norm(d), checked_unit(unit))
         plan: TrainingPlan | None = self.__dict__.pop("plan_made", None)
@@ -208,6 +209,7 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
                 moments,
                 norm=plan.size.norm,
                 equal=self._equal,
+                unbiased=self.linear_predictor,
             )
             seen = preconditioner.mapped(records, anywhere=groups is not None)
         gradients = self._gradients(seen, rows.targets, run.loss)
@@ -348,15 +350,15 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
     @property
     def _equal(self) -> bool:
         """Whether `fit` brings preconditioned rows to one norm."""
-        return not validate.flag("linear_predictor", self.linear_predictor) and self._EQUAL
+        return self._EQUAL and not self.linear_predictor
 
     def _usual(self, norm: float, *, mapped: bool) -> float:
         """The norm of rows that the rule has in mind, where none is longer than `norm`.
 
-        It is the usual one's where classifiers keep proportions; what regressors do was set for the longest.
+        Where rows keep their proportions and gradients are clipped to what the usual row needs, its norm.
         """
-        keeps = self._EQUAL and not self._equal
-        return norm / math.sqrt(TYPICAL) if mapped and keeps else norm
+        usual = self._CLIP is not None and mapped and not self._equal
+        return norm / math.sqrt(TYPICAL) if usual else norm
 
     def _clip(self, loss: Loss, norm: float) -> float | None:
         """The norm that gradients are clipped to, for rows of usually this norm.
@@ -402,8 +404,11 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
         """How far noise moves `intercept_`: standard deviations, of its shape (`summary`)."""
         return self._stds()[1]
 
-    def _stds(self) -> tuple[Array, Array]:
-        """`coef_std_` and `intercept_std_`, from what is released alone."""
+    def _stds(self) -> tuple[Array, Array, bool]:
+        """`coef_std_`, `intercept_std_`, and whether they are estimates or the most there can be.
+
+        All of it follows from what is released.
+        """
         check_is_fitted(self)
         outputs = len(np.atleast_2d(self.coef_))
         row_map, moments = (getattr(self, name, None) for name in ("preconditioner_", "moments_"))
@@ -411,14 +416,14 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
         curvature = None if weighted else self._curvature(outputs)
         if row_map is None or moments is None or curvature is None:
             width = self.n_features_in_ + self.fit_intercept
-            fold = Fold.of(self.run_, row_map, width=width, outputs=outputs)
+            fold, estimated = Fold.of(self.run_, row_map, width=width, outputs=outputs), False
         else:
-            fold = Fold.damped(self.run_, row_map, moments, curvature)
+            fold, estimated = Fold.damped(self.run_, row_map, moments, curvature), True
         weights, constants = fold.stds(*self._map(), self._intercept_feature)
         scale = self._scale_of_coefficients()
         shape = np.shape(self.coef_)
         stds = (scale * weights.T).T.reshape(shape), (scale * constants).reshape(shape[:-1])
-        return stds[0], stds[1]
+        return *stds, estimated
 
     def _scale_of_coefficients(self) -> Any:
         """What one unit of a predictor that is trained is in those of `coef_`; one number, or one a row."""
@@ -440,13 +445,13 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
 
         Standard deviations are those of the training's noise. They follow from the description of the run
         and from what it releases, so that the table costs nothing. Along each direction
-        v ← (1 − ηh)²·v + (ης)² at every step, with the curvature h from the released second moments; where
-        losses are not squares it is that at the end. Without preconditioning, with weights, and for
-        `PrivateLinearSVC` and `PrivateRidgeClassifier`, h counts as 0, which is the most that noise can do
-        where no step expands (with clipping="norm" some may, where there are several classes).
-        Where residuals are clipped less is damped, and the noise may be larger, up to that. Not in the table
-        are: that the records are a sample, the order of batches, what noise in the second moments does to
-        the map (`moments_` says how large it is), and how far a short training is from the optimum.
+        v ← (1 − ηh)²·v + (ης)² at every step. With preconditioning h is estimated from the released second
+        moments, for logistic models with `linear_predictor`, counts, and least squares within a
+        `target_range` whose `residual_bound` is "auto". Otherwise, and with weights, it counts as 0, which is
+        the most that noise can do where no step expands (with clipping="norm" some may, where there are
+        several classes). Not in the table are: that the records are a sample, the order of batches, what
+        noise in the second moments does to the map (`moments_` says how large it is), and how far a short
+        training is from the optimum.
 
         Parameters
         ----------
@@ -470,7 +475,7 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
         docs, "Coefficients".
         """
         level = validate.number("level", level, above=0.0, below=1.0)
-        stds, own = self._stds()
+        stds, own, estimated = self._stds()
         values = np.column_stack([np.atleast_2d(self.coef_), np.ravel(self.intercept_)])
         spread = np.column_stack([np.atleast_2d(stds), np.ravel(own)])
         names = getattr(self, "feature_names_in_", None)
@@ -479,8 +484,8 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
             columns.append("intercept")
         values, spread = values[:, : len(columns)], spread[:, : len(columns)]
         outputs = self._names_of_outputs(len(values))
-        note = self._beside_coefficients()
-        return table_of(level, outputs, columns, values=values, stds=spread, note=note)
+        facts = (level, estimated, self._beside_coefficients())
+        return CoefficientTable.of(facts, outputs, columns, values=values, stds=spread)
 
     def _beside_coefficients(self) -> str:
         """What predictions are made of beside the coefficients; empty where of nothing."""

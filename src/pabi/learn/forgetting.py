@@ -378,7 +378,9 @@ class ForgettingModel(BoundedRows):
                 "state", f"expected one of a {type(self).__name__}, got {held.facts['estimator']}'s"
             )
         own = _settings(self)
-        for name, value in held.facts["settings"].items():
+        # Settings that are newer than the state had their default then.
+        stated = {**_settings(type(self)()), **held.facts["settings"]}
+        for name, value in stated.items():
             if own.get(name) != value:
                 raise InvalidInput(name, f"expected {value} as in the state, got {own.get(name)}")
         fresh: Self = clone(self)

@@ -45,6 +45,7 @@ TOO_NOISY = (
 )
 _FLAT = 0.5  # noise over the largest second moment there can be: from it on nothing is seen
 _FINEST = 2.0**-40  # of the largest second moment: rows are mapped in single precision
+_TOGETHER = 1e-9  # of the largest eigenvalue: eigenvalues that are one
 TYPICAL = 2.0  # R² over the mean square of norms, where rows are not scaled to one norm
 
 
@@ -124,30 +125,54 @@ def floor_of(moments: NoisySecondMoments) -> float:
     return max(noise_level(moments), _FINEST)
 
 
-def whitening(values: Array, moments: NoisySecondMoments, *, norm: float, equal: bool) -> RowMap:
+def whitening(
+    values: Array, moments: NoisySecondMoments, *, norm: float, equal: bool, unbiased: bool = False
+) -> RowMap:
     """The map from the released `values`, to rows of norm `norm`, all of them (`equal`) or at most.
 
     Where rows keep their proportions, it is scaled such that the mean square of their norms is about half of
-    `norm`², so that few are longer than that.
+    `norm`², so that few are longer than that. `unbiased`: about half in the mean over the noise; otherwise
+    noise makes rows look longer than they are, and they become shorter.
     """
     mean = values / (moments.n * moments.feature_norm**2)
-    noise = floor_of(moments)
+    noise, unit = floor_of(moments), moments.feature_norm
     if moments.diagonal:
-        square = np.maximum(mean, 0.0)
+        eigenvalues, square = mean, np.maximum(mean, 0.0)
         matrix = 1.0 / np.sqrt(square + noise)
     else:
         eigenvalues, vectors = np.linalg.eigh(mean)
         square = np.maximum(eigenvalues, 0.0)
         matrix = (vectors / np.sqrt(square + noise)) @ vectors.T
-    if not equal:
+    if not equal and unbiased:
+        unit *= math.sqrt(TYPICAL * max(_mean_square(eigenvalues, moments), 1.0))
+    elif not equal:
         mapped = float(np.sum(square / (square + noise)))  # mean square of norms
         matrix = matrix / math.sqrt(TYPICAL * max(mapped, 1.0))
-    return RowMap(matrix, moments.feature_norm, norm, equal)
+    return RowMap(matrix, unit, norm, equal)
+
+
+def _mean_square(eigenvalues: Array, moments: NoisySecondMoments) -> float:
+    """The mean of ‖P·x/U‖² over the rows, of which noise in the moments makes no more in the mean.
+
+    tr(P²·Σ̃) would be too large, since P follows the noise. By Stein's identity that is σ² times the
+    divergence of Σ̃ ↦ P² (for a symmetric matrix one of derivatives and difference quotients of its
+    eigenvalues), which the eigenvalues tell.
+    """
+    inverse = 1.0 / (np.maximum(eigenvalues, 0.0) + floor_of(moments))
+    slopes = np.where(eigenvalues > 0.0, -np.square(inverse), 0.0)
+    divergence = float(np.sum(slopes))
+    for i in range(0 if moments.diagonal else len(eigenvalues) - 1):
+        gaps = eigenvalues[i + 1 :] - eigenvalues[i]  # ascending
+        apart = gaps > _TOGETHER * abs(eigenvalues[-1])
+        quotients = (inverse[i + 1 :] - inverse[i]) / np.where(apart, gaps, 1.0)
+        divergence += float(np.sum(np.where(apart, quotients, slopes[i])))
+    noise = moments.moment_noise_std / (moments.n * moments.feature_norm**2)
+    return float(inverse @ eigenvalues) - noise**2 * divergence
 
 
 def square_of_scale(row_map: RowMap, moments: NoisySecondMoments) -> float:
-    """c², where P = c·(Σ̃₊ + λI)^(−1/2); it is the only one with which `whitening` makes this P."""
-    if row_map.equal:
+    """c², where P = c·(Σ̃₊ + λI)^(−1/2)."""
+    if row_map.equal or row_map.unit != moments.feature_norm:
         return 1.0
     width, total = len(row_map.matrix), float(np.sum(np.square(row_map.matrix)))
     # The mean square of norms is m = w − λ·tr(P²)/c², and 1/c² is 2m, or 2 where m is below 1.
@@ -495,6 +520,10 @@ precondition : float in (0, 1), None or "auto"
     None: no such release. "auto" is 0.1 where n, d and ε let the noise leave something to see and no
     `noise_std` is stated, and None otherwise. Of more than 4096 columns the second moments of each column
     alone are released.
+linear_predictor : bool
+    Whether X @ coef_.T + intercept_ is all that predicts: coefficients that one can publish (docs,
+    "Coefficients"). Preconditioning then lets rows keep their proportions, and the link of clipped logistic
+    losses is folded into the coefficients. False: classifiers scale preconditioned rows to one norm.
 adjacency : str
     "replace_one" or "zero_out".
 noise_std : float, > 0, optional
@@ -571,38 +600,26 @@ class_weight : dict from every class to a number > 0, optional
     "$COEFFICIENTS_OF_CLASSES": """\
 coef_ : (1, d) or (K, d) array
     The weights, in the units of X: one row for two classes, K rows for K > 2 classes.
+    With `linear_predictor=True` X @ coef_.T + intercept_ is all that predicts, for every row within
+    `feature_ranges` and no longer than `feature_norm`; others count as cut to these bounds. With ranges and
+    the default norm no row is too long. With False these are not all of the model: preconditioned rows are
+    scaled as well, and clipped losses have a link of their own.
 intercept_ : (1,) or (K,) array
     The constant of each row of `coef_`.
 coef_std_, intercept_std_ : arrays of their shapes
-    How far noise moves them, as `summary` shows.
-classes_ : (K,) array
-    The labels, ascending.""",
-    "$COEFFICIENTS_OF_LOGITS": """\
-coef_ : (1, d) or (K, d) array
-    The weights, in the units of X: one row for two classes, K rows for K > 2 classes. With them
-    `predict_proba` is expit, or the softmax, of X @ coef_.T + intercept_, for every row that is no longer
-    than `feature_norm` and within `feature_ranges`; others count as cut to them. With `feature_ranges` and
-    without `feature_norm` no row is too long.
-intercept_ : (1,) or (K,) array
-    The constant of each row of `coef_`.
-coef_std_, intercept_std_ : arrays of their shapes
-    How far noise moves them, as `summary` shows.
-link_ : (float, array)
-    (a, b) that are folded in: a logit is a·z + b, z the predictor that was trained and b of shape (K,). They
-    follow from what is released. Where losses were clipped, a·z + b is the linear logit nearest to that at
-    which the expected gradient of the clipped loss vanishes; else they are 1 and 0.
+    How far noise moves them (`summary`).
 classes_ : (K,) array
     The labels, ascending.""",
     "$COEFFICIENTS": """\
 coef_ : (d,) or (K, d) array
     The weights, in the units of X; a row for each target, where there are several. `predict` is
-    X @ coef_.T + intercept_ (its exponential for counts), for every row that is no longer than `feature_norm`
-    and within `feature_ranges`; others count as cut to them. With `feature_ranges` and without `feature_norm`
-    no row is too long.
+    X @ coef_.T + intercept_ (its exponential for counts), for every row within `feature_ranges` and no longer
+    than `feature_norm`; others count as cut to these bounds. With `linear_predictor=False` rows that
+    preconditioning makes too long are shortened as well.
 intercept_ : float or (K,) array
     The constant.
 coef_std_, intercept_std_ : of their shapes
-    How far noise moves them, as `summary` shows.""",
+    How far noise moves them (`summary`).""",
     "$RELEASED": """\
 guarantee_ : Guarantee
     What the release of this model costs; its notes have the version, the date and the hash of the parameters.

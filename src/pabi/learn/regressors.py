@@ -230,9 +230,6 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
     def _scale_of_predictors(self) -> float:
         return self._scale().reach
 
-    def _curvature(self, outputs: int) -> Array | None:
-        return np.eye(outputs)
-
     def _residual(self, share: float) -> tuple[float, float]:
         """(bound on residuals, size of predictors) as training sees targets.
 
@@ -365,6 +362,11 @@ class PrivateLinearRegression(_LinearRegressor):
         if size.outputs > 1:
             return Loss.vector_huber(size.norm, bound), signal
         return Loss.squared(size.norm, bound), signal
+
+    def _curvature(self, outputs: int) -> Array | None:
+        """That of squares, unless residuals may often be clipped."""
+        seldom = self.residual_bound == "auto" and self.target_range is not None
+        return np.eye(outputs) if seldom else None
 
 
 @documented

@@ -323,10 +323,10 @@ class PrivateLogisticRegression(_LinearClassifier):
     def predict_proba(self, X: ArrayLike) -> Any:
         """The probability of each class for each row.
 
-        With `linear_predictor=True` it is expit of `decision_function` or its softmax. Otherwise, where losses
-        were clipped, it is the one at which the expected gradient of the clipped loss vanishes (docs, "Convex
-        clipping"). With multi_class="ovr" each class has its own logistic model, and the probabilities are
-        scaled to the sum 1.
+        With `linear_predictor=True` it is expit of `decision_function` or its softmax. Otherwise, where
+        losses were clipped, it is the one at which the expected gradient of the clipped loss vanishes (docs,
+        "Convex clipping"). With multi_class="ovr" each class has its own logistic model, and the
+        probabilities are scaled to the sum 1.
 
         Parameters
         ----------
@@ -544,8 +544,8 @@ class PrivateRidgeClassifier(_LinearClassifier):
         """The probability of each class for each row.
 
         It is the one at which the expected gradient of the clipped loss vanishes (docs, "Convex clipping").
-        Predictors below 0 count as 0, and they are scaled to the sum 1. With `linear_predictor=True` it follows
-        from `decision_function` alone.
+        Predictors below 0 count as 0, and they are scaled to the sum 1. With `linear_predictor=True` it
+        follows from `decision_function` alone.
 
         Parameters
         ----------

@@ -288,8 +288,9 @@ class CoefficientTable:
         )
         hidden = sum(row["within_noise"] for row in self.rows)
         if hidden:
+            may = "are" if self.estimated else "may be"
             lines.append(
-                f"{hidden} of {len(self.rows)} coefficients are within the noise: even their signs say "
+                f"{hidden} of {len(self.rows)} coefficients {may} within the noise: even their signs say "
                 "nothing."
             )
         return "\n".join([*lines, *([self.note] if self.note else [])])

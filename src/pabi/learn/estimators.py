@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -440,7 +440,9 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
             return RowLaw.of_norm(self._row_norm(d), d + (constant is not None), constant)
         return RowLaw.of_map(self.preconditioner_, self.moments_, constant)
 
-    def summary(self, level: float = 0.95) -> CoefficientTable:
+    def summary(
+        self, level: float = 0.95, columns: Sequence[str] | None = None
+    ) -> CoefficientTable:
         """The coefficients in the units of the columns, with intervals of the noise.
 
         Standard deviations are those of the training's noise. They follow from the description of the run
@@ -457,6 +459,9 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
         ----------
         level : float, in (0, 1)
             Of the intervals: coefficient ± the normal quantile times its standard deviation.
+        columns : sequence of d str, optional
+            Names of the columns, such as `pipeline[:-1].get_feature_names_out()`. None: those of the fitted
+            table, or x0, x1, ….
 
         Returns
         -------
@@ -466,7 +471,7 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
         Raises
         ------
         InvalidInput
-            `level` is out of its range.
+            `level` is out of its range, or there are not d names.
         NotFittedError
             `fit` was not called before.
 
@@ -478,14 +483,21 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
         stds, own, estimated = self._stds()
         values = np.column_stack([np.atleast_2d(self.coef_), np.ravel(self.intercept_)])
         spread = np.column_stack([np.atleast_2d(stds), np.ravel(own)])
-        names = getattr(self, "feature_names_in_", None)
-        columns = [f"x{j}" for j in range(self.n_features_in_)] if names is None else list(names)
+        names = self._names(columns)
         if self.fit_intercept or self.feature_ranges is not None:
-            columns.append("intercept")
-        values, spread = values[:, : len(columns)], spread[:, : len(columns)]
+            names.append("intercept")
+        values, spread = values[:, : len(names)], spread[:, : len(names)]
         outputs = self._names_of_outputs(len(values))
         facts = (level, estimated, self._beside_coefficients())
-        return CoefficientTable.of(facts, outputs, columns, values=values, stds=spread)
+        return CoefficientTable.of(facts, outputs, names, values=values, stds=spread)
+
+    def _names(self, stated: Sequence[str] | None) -> list[str]:
+        """Those of the columns, as stated, as fitted, or by their numbers."""
+        d = self.n_features_in_
+        if stated is not None and len(stated) != d:
+            raise InvalidInput("columns", f"expected {d} names, got {len(stated)}")
+        seen = getattr(self, "feature_names_in_", None) if stated is None else stated
+        return [f"x{j}" for j in range(d)] if seen is None else [str(name) for name in seen]
 
     def _beside_coefficients(self) -> str:
         """What predictions are made of beside the coefficients; empty where of nothing."""

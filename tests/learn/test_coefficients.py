@@ -23,7 +23,7 @@ import pabi
 from pabi import learn
 from pabi.describe.statistics import NoisySecondMoments
 from pabi.learn import forgetting
-from pabi.learn.coefficients import CoefficientTable, RowLaw, nearest_logits, noise_variances
+from pabi.learn.coefficients import RowLaw, nearest_logits, noise_variances, table_of
 from pabi.learn.plans import whitening
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
 from support.computed_once import computed_once
@@ -332,7 +332,7 @@ def test_a_summary_says_which_coefficients_are_noise():
         ((0.95, True, ""), ("as the private second moments tell", " are within")),
         ((0.95, False, "A note."), ("the most it can do", " may be within")),
     ):
-        summary = CoefficientTable.of(facts, [None], ["age", "intercept"], values=values, stds=stds)
+        summary = table_of(facts, [None], ["age", "intercept"], values=values, stds=stds)
         age, intercept = summary.rows
         assert (age["within_noise"], intercept["within_noise"]) == (False, True)
         bounds = (2.0 - 0.979982, 2.0 + 0.979982)

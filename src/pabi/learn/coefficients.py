@@ -233,27 +233,6 @@ class CoefficientTable:
     note: str
     rows: tuple[dict[str, Any], ...]
 
-    @classmethod
-    def of(
-        cls,
-        facts: tuple[float, bool, str],
-        outputs: Sequence[Any],
-        columns: Sequence[str],
-        *,
-        values: Array,
-        stds: Array,
-    ) -> CoefficientTable:
-        # The table of (K, columns) values and as many standard deviations; `facts`: its first fields.
-        width = NormalDist().inv_cdf((1.0 + facts[0]) / 2.0)
-        rows = []
-        for k, output in enumerate(outputs):
-            for column, value, std in zip(columns, values[k], stds[k], strict=True):
-                low, high = float(value - width * std), float(value + width * std)
-                row = {"output": output, "column": column, "coefficient": float(value)}
-                row |= {"std": float(std), "low": low, "high": high}
-                rows.append(row | {"within_noise": low <= 0.0 <= high})
-        return cls(*facts, tuple(rows))
-
     def to_dict(self) -> dict[str, Any]:
         """The same as numbers, texts, lists and mappings, for JSON or a data frame.
 
@@ -294,3 +273,23 @@ class CoefficientTable:
                 "nothing."
             )
         return "\n".join([*lines, *([self.note] if self.note else [])])
+
+
+def table_of(
+    facts: tuple[float, bool, str],
+    outputs: Sequence[Any],
+    columns: Sequence[str],
+    *,
+    values: Array,
+    stds: Array,
+) -> CoefficientTable:
+    """The table of (K, columns) values and as many standard deviations; `facts`: its first three fields."""
+    width = NormalDist().inv_cdf((1.0 + facts[0]) / 2.0)
+    rows = []
+    for k, output in enumerate(outputs):
+        for column, value, std in zip(columns, values[k], stds[k], strict=True):
+            low, high = float(value - width * std), float(value + width * std)
+            row = {"output": output, "column": column, "coefficient": float(value)}
+            row |= {"std": float(std), "low": low, "high": high}
+            rows.append(row | {"within_noise": low <= 0.0 <= high})
+    return CoefficientTable(*facts, tuple(rows))

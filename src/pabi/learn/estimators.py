@@ -25,7 +25,7 @@ from pabi.execute.large_tables import in_memory
 from pabi.execute.sources import Parts
 from pabi.execute.tables import checked
 from pabi.learn import plans
-from pabi.learn.coefficients import CoefficientTable, Fold, RowLaw
+from pabi.learn.coefficients import CoefficientTable, Fold, RowLaw, table_of
 from pabi.learn.forgetting import (
     ForgettingModel,
     Keeping,
@@ -489,7 +489,7 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
         values, spread = values[:, : len(names)], spread[:, : len(names)]
         outputs = self._names_of_outputs(len(values))
         facts = (level, estimated, self._beside_coefficients())
-        return CoefficientTable.of(facts, outputs, names, values=values, stds=spread)
+        return table_of(facts, outputs, names, values=values, stds=spread)
 
     def _names(self, stated: Sequence[str] | None) -> list[str]:
         """Those of the columns, as stated, as fitted, or by their numbers."""

@@ -99,12 +99,13 @@ def test_probabilities_are_those_of_the_coefficients(
 
 def test_probabilities_of_the_defaults_and_of_users_are_those_of_the_coefficients():
     X, y, _ = table(classes=3)
-    for own in ({}, {"groups": np.arange(400) // 2}):
+    for own, n, unit in (({}, 400, "record"), ({"groups": np.arange(400) // 2}, 200, "user")):
         model = learn.PrivateLogisticRegression(
             **BUDGET, feature_ranges=RANGES, epochs=2, linear_predictor=True
         )
         model.fit(X, y, **own)
         assert model.preconditioner_ is not None
+        assert model.run_ == model.plan(n, 3, 3, unit=unit).run
         assert np.max(np.abs(model.predict_proba(X) - probabilities(model, X))) < 1e-12
 
 

@@ -152,6 +152,28 @@ def test_rows_that_keep_proportions_are_half_as_long_in_the_mean_square(noise_st
     assert square == pytest.approx(3.0**2 / 2.0 * shrunk / max(shrunk, 1.0), rel=1e-9)
 
 
+@diagonals
+def test_noise_in_the_moments_does_not_make_rows_look_longer(diagonal):
+    """Without bias, the mean square of mapped rows is half of R² in the mean over the noise, also where many
+    directions are noise. As what was released has it, it would be more."""
+    rng, d, trials = np.random.default_rng(6), 12, 400
+    moments = moments_of(d, 100.0, diagonal=diagonal)
+    truth = np.geomspace(0.5, 1e-4, d)
+    real, seen = np.empty(trials), np.empty(trials)
+    for t in range(trials):
+        noise = rng.standard_normal(d) if diagonal else symmetric_noise(d, rng)
+        mean = 100.0 * noise / (1000 * 1.5**2) + (truth if diagonal else np.diag(truth))
+        values = released(mean, moments)
+        row_map = whitening(values, moments, norm=1.0, equal=False, unbiased=True)
+        assumed = (row_map.unit / 1.5) ** 2 / 2.0
+        P = np.diag(row_map.matrix) if diagonal else row_map.matrix
+        positive = np.maximum(mean if diagonal else np.linalg.eigvalsh(mean), 0.0)
+        real[t] = np.trace(P @ P @ np.diag(truth)) - assumed
+        seen[t] = np.sum(positive / (positive + noise_level(moments))) - assumed
+    assert abs(np.mean(real)) < 4.0 * np.std(real) / math.sqrt(trials)
+    assert np.mean(seen) > 4.0 * np.std(seen) / math.sqrt(trials)
+
+
 def noise_drawn(random_state, d=60):
     """What is drawn for a release of nothing, in units of its law."""
     moments = moments_of(d, 1.0, n=10, norm=1.0)

@@ -221,9 +221,9 @@ _SINGLE_MAPPED = (
 class RowMap:
     """x ↦ s·R·P·x/U, x as a linear model sees it, the constant of an intercept included.
 
-    `matrix`: P, (w, w) and symmetric, or its diagonal. `unit`, `norm`: U and R, the largest norms of rows
-    before and after. `equal`: whether s brings every row to the norm R, less what single precision rounds by.
-    If not, s is 1, or less for rows that would be longer. Source: docs, "Private preconditioning".
+    `matrix`: P, (w, w) and symmetric, or its diagonal. `unit`: U, the unit of rows before. `norm`: R, that of
+    the longest row after. `equal`: whether s brings every row to the norm R, less what single precision
+    rounds by. If not, s is 1, or less for rows that would be longer. Source: docs, "Private preconditioning".
     """
 
     matrix: Array

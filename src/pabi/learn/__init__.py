@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         PrivateLogisticRegression,
         PrivateRidgeClassifier,
     )
+    from pabi.learn.coefficients import CoefficientTable
     from pabi.learn.guards import StepFinding, StepFindings, check_pipeline
     from pabi.learn.imputer import PrivateCategories, PrivateImputer
     from pabi.learn.pipelines import guarantee_of, model_hash, parameters_hash, parameters_hashes
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from pabi.learn.search import PrivateSearchCV
 
 __all__ = [
+    "CoefficientTable",
     "ForgottenRequest",
     "LargeRecords",
     "LargeTable",
@@ -93,6 +95,7 @@ __all__ = [
 
 # scikit-learn takes a second to import.
 _LAZY = {
+    "CoefficientTable": "pabi.learn.coefficients",
     "ForgottenRequest": "pabi.learn.forgetting",
     "StateFile": "pabi.learn.forgetting",
     "StepFinding": "pabi.learn.guards",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -20,7 +19,8 @@ from pabi.execute.records import Records
 from pabi.execute.sources import Parts
 from pabi.execute.state_files import StateFile
 from pabi.execute.tables import tagged
-from pabi.learn.estimators import PrivateLinearModel
+from pabi.learn.coefficients import mean_curvature, nearest_logits
+from pabi.learn.estimators import NOT_THESE, SWITCH, PrivateLinearModel
 from pabi.learn.plans import LABELS, WEIGHTS, Size, TrainingPlan, documented
 from pabi.learn.rows import AllOrNothing, Given, number_or_auto, scored
 from pabi.learn.schema import checked_labels, class_set, class_weights, codes_among, labels_in
@@ -201,8 +201,8 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         -------
         array
             (m,) for two classes, else (m, K). For rows within the bounds it is
-            `X @ coef_.T + intercept_`, times `preconditioner_.scales` where rows are mapped. Those scales are
-            positive, one a row.
+            `X @ coef_.T + intercept_`; with `linear_predictor=False`, where rows are preconditioned, times
+            `preconditioner_.scales`. Those scales are positive, one a row.
 
         Raises
         ------
@@ -243,6 +243,9 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
         numbers = (scores > 0.0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
         chosen: NDArray[Any] = self.classes_[numbers]
         return chosen
+
+    def _names_of_outputs(self, outputs: int) -> list[Any]:
+        return [None] if outputs == 1 else self.classes_.tolist()
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: Any = None) -> float:
         """The share of rows whose class is predicted.
@@ -288,6 +291,11 @@ class PrivateLogisticRegression(_LinearClassifier):
     Attributes
     ----------
     $COEFFICIENTS_OF_CLASSES
+    link_ : (array, array)
+        With `linear_predictor=True`: (a, b) of shapes (1,) or (K,), which are folded into the coefficients.
+        A logit is a·z + b, z the predictor that was trained. They follow from what is released. Where losses
+        were clipped it is the linear logit nearest to that at which the expected gradient of the clipped loss
+        vanishes; else they are 1 and 0.
     $RELEASED
 
     Notes
@@ -315,9 +323,10 @@ class PrivateLogisticRegression(_LinearClassifier):
     def predict_proba(self, X: ArrayLike) -> Any:
         """The probability of each class for each row.
 
-        Where losses were clipped it is the one at which the expected gradient of the clipped loss vanishes
-        (docs, "Convex clipping"). With multi_class="ovr" each class's logistic model is inverted by itself,
-        and the probabilities are scaled to the sum 1.
+        With `linear_predictor=True` it is expit of `decision_function` or its softmax. Otherwise, where
+        losses were clipped, it is the one at which the expected gradient of the clipped loss vanishes (docs,
+        "Convex clipping"). With multi_class="ovr" each class has its own logistic model, and the
+        probabilities are scaled to the sum 1.
 
         Parameters
         ----------
@@ -338,14 +347,81 @@ class PrivateLogisticRegression(_LinearClassifier):
 
     def _probabilities(self, rows: Any) -> Array:
         scores, norm = self._predictor(rows)
-        most, classes = self._most(norm), len(self.classes_)
+        if self._folded is not None:
+            return self._mean(scores)
         in_ball = self.run_.clipping == "ball"
-        link: Callable[..., Array] = (BallSoftmax() if in_ball else Softmax()).mean
-        if classes == 2:
-            scores, link = np.column_stack([-scores[:, 0], scores[:, 0]]), Logistic().mean
-        elif self.multi_class == "ovr":
-            link = OneVsRest(classes).probabilities
-        return _in_order(link(scores, most), link(scores))
+        clipped = self._mean(scores, self._most(norm), in_ball=in_ball)
+        return _in_order(clipped, self._mean(scores, in_ball=in_ball))
+
+    @property
+    def _folded(self) -> tuple[Array, Array] | None:
+        """`link_`, where it is part of the coefficients."""
+        return self.__dict__.get("link_")
+
+    def _mean(self, scores: Array, most: Array | None = None, *, in_ball: bool = False) -> Array:
+        """The probabilities of the classes, (m, K), at predictors whose losses were clipped to `most`."""
+        if scores.shape[1] == 1:
+            sides = np.column_stack([-scores[:, 0], scores[:, 0]])
+            return np.asarray(Logistic().mean(sides, most))
+        if self.multi_class == "ovr":
+            return OneVsRest(scores.shape[1]).probabilities(scores, most)
+        return (BallSoftmax() if in_ball else Softmax()).mean(scores, most)
+
+    def _set_coefficients(self, theta: Array) -> None:
+        """Of a linear predictor those of the logit nearest to that of the clipped loss, as far as rows are
+        known."""
+        if not self.linear_predictor:
+            self.__dict__.pop("link_", None)
+            return super()._set_coefficients(theta)
+        seen = theta if self.preconditioner_ is None else self.preconditioner_.applied(theta)
+        self.link_ = self._link(seen)
+        super()._set_coefficients(theta * self.link_[0])
+        self.intercept_ = self.intercept_ + self.link_[1]
+
+    def _link(self, theta: Array) -> tuple[Array, Array]:
+        """`link_` of a model with these weights of rows as it sees them."""
+        outputs, most = theta.shape[1], self._usual_most()
+        scale, shift = np.ones(outputs), np.zeros(outputs)
+        if most is None:
+            return scale, shift
+        points = self._row_law().points(theta)
+        if outputs > 1 and self.multi_class != "ovr":
+            shares = self._mean(points, most, in_ball=self.run_.clipping == "ball")
+            a, b = nearest_logits(points, shares, shifted=self.fit_intercept)
+            return scale * a, b
+        for k in range(outputs):
+            sides = np.column_stack([-points[:, k], points[:, k]]) / 2.0
+            shares = Logistic().mean(2.0 * sides, most)
+            scale[k], b = nearest_logits(sides, shares, shifted=self.fit_intercept)
+            shift[k] = b[1] - b[0]
+        return scale, shift
+
+    def _usual_most(self) -> Array | None:
+        """(1, 1): the size to which residuals of the usual row were clipped, None if they were not."""
+        return self._most(np.array([self._usual_norm()]))
+
+    def _beside_coefficients(self) -> str:
+        beside = super()._beside_coefficients()
+        if beside or self._folded is not None or self._usual_most() is None:
+            return beside
+        return f"{NOT_THESE}: clipped losses have another link. {SWITCH}"
+
+    def _curvature(self, outputs: int) -> Array | None:
+        if self._folded is None:
+            return None
+        scale, shift = self._folded
+        seen = self._seen_weights()
+        if self.fit_intercept:
+            seen[-1] -= shift / self.intercept_scaling
+        points, most = self._row_law().points(seen / scale), self._usual_most()
+        loss = executable(self.run_.loss.kind, **dict(self.run_.loss.parameters))
+        loss = loss.in_ball() if self.run_.clipping == "ball" else loss
+        shares = self._mean(scale * points + shift)
+        bound = None if most is None else float(most[0, 0])
+        return mean_curvature(loss, points, shares, bound)
+
+    def _scale_of_coefficients(self) -> Any:
+        return 1.0 if self._folded is None else self._folded[0]
 
     def predict_log_proba(self, X: ArrayLike) -> Any:
         """The logarithms of `predict_proba`.
@@ -468,7 +544,8 @@ class PrivateRidgeClassifier(_LinearClassifier):
         """The probability of each class for each row.
 
         It is the one at which the expected gradient of the clipped loss vanishes (docs, "Convex clipping").
-        Predictors below 0 count as 0, and they are scaled to the sum 1.
+        Predictors below 0 count as 0, and they are scaled to the sum 1. With `linear_predictor=True` it
+        follows from `decision_function` alone.
 
         Parameters
         ----------

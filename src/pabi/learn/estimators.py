@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
 from pabi.account.calibration import met
 from pabi.account.targets import Target, gaussian_price
@@ -24,6 +25,7 @@ from pabi.execute.large_tables import in_memory
 from pabi.execute.sources import Parts
 from pabi.execute.tables import checked
 from pabi.learn import plans
+from pabi.learn.coefficients import CoefficientTable, Fold, RowLaw, table_of
 from pabi.learn.forgetting import (
     ForgettingModel,
     Keeping,
@@ -38,6 +40,7 @@ from pabi.learn.plans import (
     PREPROCESSING,
     SHARE,
     TOO_NOISY,
+    TYPICAL,
     Size,
     TrainingPlan,
     planned,
@@ -64,6 +67,10 @@ from pabi.tradeoff.guarantee import Guarantee
 _ROOTS = 200_000  # records times classes for which roots are found in some seconds
 _LEAST_LEFT = 1e-6  # of a budget
 
+# What `summary` says of models that coefficients are not enough for.
+NOT_THESE = "Predictions are not those of these coefficients"
+SWITCH = "Fit with linear_predictor=True for coefficients that predict."
+
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
@@ -81,6 +88,7 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
     clip_norm: float | str | None = "auto"
     clipping: str = "auto"
     precondition: float | str | None = "auto"
+    linear_predictor: bool = False
     verbose: bool = False
     max_sample_weight: float | None = None
 
@@ -109,6 +117,7 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
         """
         unit = ("record" if self.users is None else "user") if unit is None else unit
         n, d = COUNT("n", n), COUNT("d", d)
+        validate.flag("linear_predictor", self.linear_predictor)
         width = d + (self._intercept_feature is not None)
         size = Size(n, width, outputs, self._seen_norm(d), checked_unit(unit))
         plan: TrainingPlan | None = self.__dict__.pop("plan_made", None)
@@ -196,7 +205,11 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
             released = released_moments(self._options(plan.costs[0]), moments, records, groups)
             before = (released.guarantee,)
             preconditioner = whitening(
-                released.values, moments, norm=plan.size.norm, equal=self._EQUAL
+                released.values,
+                moments,
+                norm=plan.size.norm,
+                equal=self._equal,
+                unbiased=self.linear_predictor,
             )
             seen = preconditioner.mapped(records, anywhere=groups is not None)
         gradients = self._gradients(seen, rows.targets, run.loss)
@@ -253,7 +266,8 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
     ) -> tuple[NoisySGD, Guarantee]:
         """The run that the arguments ask for, noise included, after what is released `before`; its cost."""
         epsilon, delta = self._price()
-        n, clip_norm = size.n, self._clip(loss, size.norm)
+        n, usual = size.n, self._usual(size.norm, mapped=bool(before))
+        clip_norm = self._clip(loss, usual)
         clipping = self._way_to_clip(n, size.outputs) if clip_norm is not None else "norm"
         curvature = loss.effective_curvature(clip_norm, clipping) or loss.curvature
         bound = clip_norm or loss.gradient_bound
@@ -264,7 +278,7 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
             n=n,
             gradient=bound,
             curvature=curvature[1] + l2,
-            feature_norm=size.norm,
+            feature_norm=usual,
             drift=signal * self._PARTS[size.outputs > 1],
             epsilon=epsilon,
             delta=delta,
@@ -333,8 +347,24 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
         self.batches.batch_size(n)
         return self.batches
 
+    @property
+    def _equal(self) -> bool:
+        """Whether `fit` brings preconditioned rows to one norm."""
+        return self._EQUAL and not self.linear_predictor
+
+    def _usual(self, norm: float, *, mapped: bool) -> float:
+        """The norm of rows that the rule has in mind, where none is longer than `norm`.
+
+        Where rows keep their proportions and gradients are clipped to what the usual row needs, its norm.
+        """
+        usual = self._CLIP is not None and mapped and not self._equal
+        return norm / math.sqrt(TYPICAL) if usual else norm
+
     def _clip(self, loss: Loss, norm: float) -> float | None:
-        """The norm that gradients are clipped to, None where the loss's own bound is as small."""
+        """The norm that gradients are clipped to, for rows of usually this norm.
+
+        None where the loss's own bound is as small.
+        """
         assert loss.gradient_bound is not None
         validate.choice("clipping", self.clipping, ("auto", "norm", *CONVEX))
         if self.clip_norm is None:
@@ -364,6 +394,123 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
         self.coef_ = weights / reach
         self.intercept_ = constant - self.coef_ @ centre
 
+    @property
+    def coef_std_(self) -> Array:
+        """How far noise moves `coef_`: standard deviations, of its shape (`summary`)."""
+        return self._stds()[0]
+
+    @property
+    def intercept_std_(self) -> Array:
+        """How far noise moves `intercept_`: standard deviations, of its shape (`summary`)."""
+        return self._stds()[1]
+
+    def _stds(self) -> tuple[Array, Array, bool]:
+        """`coef_std_`, `intercept_std_`, and whether they are estimates or the most there can be.
+
+        All of it follows from what is released.
+        """
+        check_is_fitted(self)
+        outputs = len(np.atleast_2d(self.coef_))
+        row_map, moments = (getattr(self, name, None) for name in ("preconditioner_", "moments_"))
+        weighted = self.max_sample_weight is not None or getattr(self, "class_weight", None)
+        curvature = None if weighted else self._curvature(outputs)
+        if row_map is None or moments is None or curvature is None:
+            width = self.n_features_in_ + self.fit_intercept
+            fold, estimated = Fold.of(self.run_, row_map, width=width, outputs=outputs), False
+        else:
+            fold, estimated = Fold.damped(self.run_, row_map, moments, curvature), True
+        weights, constants = fold.stds(*self._map(), self._intercept_feature)
+        scale = self._scale_of_coefficients()
+        shape = np.shape(self.coef_)
+        stds = (scale * weights.T).T.reshape(shape), (scale * constants).reshape(shape[:-1])
+        return *stds, estimated
+
+    def _scale_of_coefficients(self) -> Any:
+        """What one unit of a predictor that is trained is in those of `coef_`; one number, or one a row."""
+        return self._scale_of_predictors()
+
+    def _curvature(self, outputs: int) -> Array | None:
+        """(K, K): the loss's mean curvature in predictors, as far as what is released tells; else None."""
+        return None
+
+    def _row_law(self) -> RowLaw:
+        """What is known of the rows that training saw."""
+        constant, d = self._intercept_feature, self.n_features_in_
+        if self.preconditioner_ is None or self.moments_ is None:
+            return RowLaw.of_norm(self._row_norm(d), d + (constant is not None), constant)
+        return RowLaw.of_map(self.preconditioner_, self.moments_, constant)
+
+    def summary(
+        self, level: float = 0.95, columns: Sequence[str] | None = None
+    ) -> CoefficientTable:
+        """The coefficients in the units of the columns, with intervals of the noise.
+
+        Standard deviations are those of the training's noise. They follow from the description of the run
+        and from what it releases, so that the table costs nothing. Along each direction
+        v ← (1 − ηh)²·v + (ης)² at every step. With preconditioning h is estimated from the released second
+        moments, for logistic models with `linear_predictor`, counts, and least squares within a
+        `target_range` whose `residual_bound` is "auto". Otherwise, and with weights, it counts as 0, which is
+        the most that noise can do where no step expands (with clipping="norm" some may, where there are
+        several classes). Not in the table are: that the records are a sample, the order of batches, what
+        noise in the second moments does to the map (`moments_` says how large it is), and how far a short
+        training is from the optimum.
+
+        Parameters
+        ----------
+        level : float, in (0, 1)
+            Of the intervals: coefficient ± the normal quantile times its standard deviation.
+        columns : sequence of d str, optional
+            Names of the columns, such as `pipeline[:-1].get_feature_names_out()`. None: those of the fitted
+            table, or x0, x1, ….
+
+        Returns
+        -------
+        CoefficientTable
+            `print` shows it, with a warning of coefficients within the noise; `to_dict()` has its numbers.
+
+        Raises
+        ------
+        InvalidInput
+            `level` is out of its range, or there are not d names.
+        NotFittedError
+            `fit` was not called before.
+
+        References
+        ----------
+        docs, "Coefficients".
+        """
+        level = validate.number("level", level, above=0.0, below=1.0)
+        stds, own, estimated = self._stds()
+        values = np.column_stack([np.atleast_2d(self.coef_), np.ravel(self.intercept_)])
+        spread = np.column_stack([np.atleast_2d(stds), np.ravel(own)])
+        names = self._names(columns)
+        if self.fit_intercept or self.feature_ranges is not None:
+            names.append("intercept")
+        values, spread = values[:, : len(names)], spread[:, : len(names)]
+        outputs = self._names_of_outputs(len(values))
+        facts = (level, estimated, self._beside_coefficients())
+        return table_of(facts, outputs, names, values=values, stds=spread)
+
+    def _names(self, stated: Sequence[str] | None) -> list[str]:
+        """Those of the columns, as stated, as fitted, or by their numbers."""
+        d = self.n_features_in_
+        if stated is not None and len(stated) != d:
+            raise InvalidInput("columns", f"expected {d} names, got {len(stated)}")
+        seen = getattr(self, "feature_names_in_", None) if stated is None else stated
+        return [f"x{j}" for j in range(d)] if seen is None else [str(name) for name in seen]
+
+    def _beside_coefficients(self) -> str:
+        """What predictions are made of beside the coefficients; empty where of nothing."""
+        if not self._scales_rows:
+            return ""
+        if self._EQUAL:
+            return f"{NOT_THESE}: every row is scaled to one norm as well. {SWITCH}"
+        return f"{NOT_THESE} for rows that preconditioning makes too long, which are shortened. {SWITCH}"
+
+    def _names_of_outputs(self, outputs: int) -> list[Any]:
+        """What each row of `coef_` is of, None where there is one."""
+        return [None] if outputs == 1 else list(range(outputs))
+
     def _note_parameters(self) -> None:
         """Notes the hash of the parameters, which are final now, in the guarantee."""
         self.guarantee_ = self.guarantee_.noting(notes_of(self))
@@ -373,28 +520,44 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
         """The prediction at weights 0, a part of `intercept_`."""
         return 0.0
 
+    @property
+    def _scales_rows(self) -> bool:
+        """Whether rows within the bounds are scaled in predictions, as preconditioning does in training."""
+        row_map = getattr(self, "preconditioner_", None)  # models of 0.1.0 have none
+        return row_map is not None and (row_map.equal if self._EQUAL else not self.linear_predictor)
+
+    def _seen_weights(self) -> Array:
+        """(width, K): the weights of rows as the model sees them, from `coef_` and `intercept_`."""
+        coef, intercept = np.atleast_2d(self.coef_), np.atleast_1d(self.intercept_) - self._offset
+        centre, reach = self._map()
+        theta = (coef * reach).T
+        if self.fit_intercept:
+            # The constant's weight, so that intercept_ is unaffected by the scaling of rows.
+            theta = np.vstack([theta, (intercept + coef @ centre) / self.intercept_scaling])
+        return theta
+
     def _predictor(self, X: Any) -> tuple[Array, Array]:
         """(linear predictor (n, K), norms (n,)) of the vectors the model sees.
 
         These are rows, which were checked, brought within the declared bounds as in training.
         """
-        records = self._records(X)
-        centre, reach = self._map()
-        coef, intercept = np.atleast_2d(self.coef_), np.atleast_1d(self.intercept_) - self._offset
-        theta = (coef * reach).T
-        if records.intercept_scaling is not None:
-            # The constant's weight, so that intercept_ is unaffected by the scaling of rows.
-            last = (intercept + coef @ centre) / records.intercept_scaling
-            theta = np.vstack([theta, last])
+        records, theta = self._records(X), self._seen_weights()
         predictor, norm = np.empty((records.n, theta.shape[1])), np.empty(records.n)
         for block in records.blocks(slice(0, records.n)):
             predictor[block.part] = records.predictor(block, theta)
             norm[block.part] = block.norm
-        preconditioner = getattr(self, "preconditioner_", None)  # models of 0.1.0 have none
-        if preconditioner is not None:
-            factors, norm = preconditioner.scales(records)
+        if self._scales_rows:
+            assert self.preconditioner_ is not None
+            factors, norm = self.preconditioner_.scales(records)
             predictor *= factors[:, None]
+        elif self.linear_predictor:
+            norm[:] = self._usual_norm()
         return predictor + self._offset, norm
+
+    def _usual_norm(self) -> float:
+        """`_usual` of the fitted model."""
+        mapped = self.preconditioner_ is not None
+        return self._usual(self._seen_norm(self.n_features_in_), mapped=mapped)
 
     def _most(self, norm: Array) -> Array | None:
         """(m, 1): the sizes to which residuals of records of these norms were clipped, None if they were not.

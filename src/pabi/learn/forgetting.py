@@ -104,6 +104,7 @@ class ForgettingModel(BoundedRows):
     max_sample_weight: float | None
     moments_: NoisySecondMoments | None
     preconditioner_: RowMap | None
+    run_: NoisySGD
     coef_: Array
     intercept_: Array
 
@@ -377,7 +378,9 @@ class ForgettingModel(BoundedRows):
                 "state", f"expected one of a {type(self).__name__}, got {held.facts['estimator']}'s"
             )
         own = _settings(self)
-        for name, value in held.facts["settings"].items():
+        # Settings that are newer than the state had their default then.
+        stated = {**_settings(type(self)()), **held.facts["settings"]}
+        for name, value in stated.items():
             if own.get(name) != value:
                 raise InvalidInput(name, f"expected {value} as in the state, got {own.get(name)}")
         fresh: Self = clone(self)
@@ -386,7 +389,7 @@ class ForgettingModel(BoundedRows):
             if name != "matrix":
                 values = array.astype(object) if name == "feature_names_in_" else array
                 setattr(fresh, name, values)
-        fresh.moments_ = held.moments
+        fresh.moments_, fresh.run_ = held.moments, held.run_after()
         shape = held.facts["map"]
         fresh.preconditioner_ = None if shape is None else RowMap(held.arrays["matrix"], **shape)
         return fresh

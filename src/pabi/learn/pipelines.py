@@ -61,6 +61,7 @@ _HELD = frozenset(_RELEASED) | {
     "best_params_",
     "feature_names_in_",
     "guarantee_",
+    "link_",
     "moments_",
     "n_features_in_",
     "n_iter_",

@@ -45,7 +45,8 @@ TOO_NOISY = (
 )
 _FLAT = 0.5  # noise over the largest second moment there can be: from it on nothing is seen
 _FINEST = 2.0**-40  # of the largest second moment: rows are mapped in single precision
-_TYPICAL = 2.0  # R² over the mean square of norms, where rows are not scaled to one norm
+_TOGETHER = 1e-9  # of the largest eigenvalue: eigenvalues that are one
+TYPICAL = 2.0  # R² over the mean square of norms, where rows are not scaled to one norm
 
 
 def planned(
@@ -119,25 +120,63 @@ def together(*guarantees: Guarantee) -> Guarantee:
     return guarantees[0] if len(guarantees) == 1 else compose(*guarantees)
 
 
-def whitening(values: Array, moments: NoisySecondMoments, *, norm: float, equal: bool) -> RowMap:
+def floor_of(moments: NoisySecondMoments) -> float:
+    """λ, which is added to second moments over R² before they are inverted."""
+    return max(noise_level(moments), _FINEST)
+
+
+def whitening(
+    values: Array, moments: NoisySecondMoments, *, norm: float, equal: bool, unbiased: bool = False
+) -> RowMap:
     """The map from the released `values`, to rows of norm `norm`, all of them (`equal`) or at most.
 
     Where rows keep their proportions, it is scaled such that the mean square of their norms is about half of
-    `norm`², so that few are longer than that.
+    `norm`², so that few are longer than that. `unbiased`: about half in the mean over the noise; otherwise
+    noise makes rows look longer than they are, and they become shorter.
     """
     mean = values / (moments.n * moments.feature_norm**2)
-    noise = max(noise_level(moments), _FINEST)
+    noise, unit = floor_of(moments), moments.feature_norm
     if moments.diagonal:
-        square = np.maximum(mean, 0.0)
+        eigenvalues, square = mean, np.maximum(mean, 0.0)
         matrix = 1.0 / np.sqrt(square + noise)
     else:
         eigenvalues, vectors = np.linalg.eigh(mean)
         square = np.maximum(eigenvalues, 0.0)
         matrix = (vectors / np.sqrt(square + noise)) @ vectors.T
-    if not equal:
+    if not equal and unbiased:
+        unit *= math.sqrt(TYPICAL * max(_mean_square(eigenvalues, moments), 1.0))
+    elif not equal:
         mapped = float(np.sum(square / (square + noise)))  # mean square of norms
-        matrix = matrix / math.sqrt(_TYPICAL * max(mapped, 1.0))
-    return RowMap(matrix, moments.feature_norm, norm, equal)
+        matrix = matrix / math.sqrt(TYPICAL * max(mapped, 1.0))
+    return RowMap(matrix, unit, norm, equal)
+
+
+def _mean_square(eigenvalues: Array, moments: NoisySecondMoments) -> float:
+    """The mean of ‖P·x/U‖² over the rows, of which noise in the moments makes no more in the mean.
+
+    tr(P²·Σ̃) would be too large, since P follows the noise. By Stein's identity that is σ² times the
+    divergence of Σ̃ ↦ P² (for a symmetric matrix one of derivatives and difference quotients of its
+    eigenvalues), which the eigenvalues tell.
+    """
+    inverse = 1.0 / (np.maximum(eigenvalues, 0.0) + floor_of(moments))
+    slopes = np.where(eigenvalues > 0.0, -np.square(inverse), 0.0)
+    divergence = float(np.sum(slopes))
+    for i in range(0 if moments.diagonal else len(eigenvalues) - 1):
+        gaps = eigenvalues[i + 1 :] - eigenvalues[i]  # ascending
+        apart = gaps > _TOGETHER * abs(eigenvalues[-1])
+        quotients = (inverse[i + 1 :] - inverse[i]) / np.where(apart, gaps, 1.0)
+        divergence += float(np.sum(np.where(apart, quotients, slopes[i])))
+    noise = moments.moment_noise_std / (moments.n * moments.feature_norm**2)
+    return float(inverse @ eigenvalues) - noise**2 * divergence
+
+
+def square_of_scale(row_map: RowMap, moments: NoisySecondMoments) -> float:
+    """c², where P = c·(Σ̃₊ + λI)^(−1/2)."""
+    if row_map.equal or row_map.unit != moments.feature_norm:
+        return 1.0
+    width, total = len(row_map.matrix), float(np.sum(np.square(row_map.matrix)))
+    # The mean square of norms is m = w − λ·tr(P²)/c², and 1/c² is 2m, or 2 where m is below 1.
+    return 1.0 / (TYPICAL * max(width / (1.0 + TYPICAL * floor_of(moments) * total), 1.0))
 
 
 @dataclass(frozen=True)
@@ -468,7 +507,7 @@ epochs, batches, step_size, cooldown_epochs : number, of `batches` a `Batches`, 
     sizes of regressors then fall to 0 in a straight line.
 clip_norm : float, > 0, None or "auto"
     C: bounds the norm of each record's gradient. None: only by the loss's own bound. "auto" is half the norm
-    of rows as the model sees them for `PrivateLogisticRegression`, and None for the other estimators.
+    of the usual row as the model sees it for `PrivateLogisticRegression`, and None for the other estimators.
 clipping : str
     How. "residual": the loss is clipped convexly, by the record's residual, which leaves every proof for
     convex losses as it is. "ball": the same, but for softmax models by the norm of all K residuals: better at
@@ -481,6 +520,10 @@ precondition : float in (0, 1), None or "auto"
     None: no such release. "auto" is 0.1 where n, d and ε let the noise leave something to see and no
     `noise_std` is stated, and None otherwise. Of more than 4096 columns the second moments of each column
     alone are released.
+linear_predictor : bool
+    Whether X @ coef_.T + intercept_ is all that predicts: coefficients that one can publish (docs,
+    "Coefficients"). Preconditioning then lets rows keep their proportions, and the link of clipped logistic
+    losses is folded into the coefficients. False: classifiers scale preconditioned rows to one norm.
 adjacency : str
     "replace_one" or "zero_out".
 noise_std : float, > 0, optional
@@ -557,15 +600,26 @@ class_weight : dict from every class to a number > 0, optional
     "$COEFFICIENTS_OF_CLASSES": """\
 coef_ : (1, d) or (K, d) array
     The weights, in the units of X: one row for two classes, K rows for K > 2 classes.
+    With `linear_predictor=True` X @ coef_.T + intercept_ is all that predicts, for every row within
+    `feature_ranges` and no longer than `feature_norm`; others count as cut to these bounds. With ranges and
+    the default norm no row is too long. With False these are not all of the model: preconditioned rows are
+    scaled as well, and clipped losses have a link of their own.
 intercept_ : (1,) or (K,) array
     The constant of each row of `coef_`.
+coef_std_, intercept_std_ : arrays of their shapes
+    How far noise moves them (`summary`).
 classes_ : (K,) array
     The labels, ascending.""",
     "$COEFFICIENTS": """\
 coef_ : (d,) or (K, d) array
-    The weights, in the units of X; a row for each target, where there are several.
+    The weights, in the units of X; a row for each target, where there are several. `predict` is
+    X @ coef_.T + intercept_ (its exponential for counts), for every row within `feature_ranges` and no longer
+    than `feature_norm`; others count as cut to these bounds. With `linear_predictor=False` rows that
+    preconditioning makes too long are shortened as well.
 intercept_ : float or (K,) array
-    The constant.""",
+    The constant.
+coef_std_, intercept_std_ : of their shapes
+    How far noise moves them (`summary`).""",
     "$RELEASED": """\
 guarantee_ : Guarantee
     What the release of this model costs; its notes have the version, the date and the hash of the parameters.
@@ -574,8 +628,8 @@ run_ : NoisySGD
 moments_ : NoisySecondMoments or None
     The release before it, for preconditioning.
 preconditioner_ : RowMap or None
-    The map that followed from it. `coef_` and `intercept_` are weights of rows that are not mapped;
-    predictors are their values times `preconditioner_.scales`, a number for each row.
+    The map that followed from it. `coef_` and `intercept_` are weights of rows that are not mapped. Where it
+    is `equal`, predictors are their values times `preconditioner_.scales`, a positive number for each row.
 n_iter_ : int
     Steps.
 n_features_in_ : int

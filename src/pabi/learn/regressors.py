@@ -267,8 +267,9 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         Returns
         -------
         array
-            (m,), or (m, K) for K targets, in units of y. For rows within the bounds, which `preconditioner_`
-            does not scale down either, it is `X @ coef_.T + intercept_`.
+            (m,), or (m, K) for K targets, in units of y. For rows within the bounds it is
+            `X @ coef_.T + intercept_`; with `linear_predictor=False` for those that `preconditioner_` does
+            not scale down either.
 
         Raises
         ------
@@ -361,6 +362,11 @@ class PrivateLinearRegression(_LinearRegressor):
         if size.outputs > 1:
             return Loss.vector_huber(size.norm, bound), signal
         return Loss.squared(size.norm, bound), signal
+
+    def _curvature(self, outputs: int) -> Array | None:
+        """That of squares, unless residuals may often be clipped."""
+        seldom = self.residual_bound == "auto" and self.target_range is not None
+        return np.eye(outputs) if seldom else None
 
 
 @documented
@@ -472,6 +478,12 @@ class PrivatePoissonRegressor(_LinearRegressor):
 
     def _loss(self, size: Size) -> tuple[Loss, float]:
         return Loss.poisson(size.norm, **self._bounds()), 1.0
+
+    def _curvature(self, outputs: int) -> Array | None:
+        """The mean rate, at most that of the bound, as far as rows are known."""
+        points = self._row_law().points(self._seen_weights())
+        peak = self._bounds()["predictor_bound"]
+        return np.array([[np.mean(np.exp(np.minimum(points, peak)))]])
 
     def predict(self, X: ArrayLike) -> Any:
         """The expected count of each row, exp of its linear predictor.

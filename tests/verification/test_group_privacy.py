@@ -137,7 +137,7 @@ def test_strong_convexity_is_refused_by_the_checker_as_well():
         member.for_groups(2)
     curve = Gaussian(2.0 * member.mu * (1.0 + 1e-12))
     forged = pabi.Guarantee(
-        curve, "zero_out", "group privacy", "Dong, Roth, Su 2022, Thm 2.14; docs, Theory, 19", (),
+        curve, "zero_out", "group privacy", "Dong, Roth, Su 2022, Thm 2.14; docs, Theory, 19.2 (Theorem 28)", (),
         unit="groups of 2 records", proof=groups_proof(member, 2, curve),
     )  # fmt: skip
     assert "contribution is 0" in pabi.verify(forged).reason

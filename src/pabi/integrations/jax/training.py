@@ -11,6 +11,7 @@ Everything is in double precision, whatever JAX is set to. On the same noise the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -55,35 +56,157 @@ class Carried(NamedTuple):
     state: Any
 
 
-def gradients_of(
-    jax: Any, loss: Any, *, limit: Limit, one_by_one: bool
-) -> Callable[[Any, Any, Any], Any]:
-    """(x, batch, whether a row holds a record) ↦ the sum of the clipped gradients.
+class Product(NamedTuple):
+    """The only use of a matrix of parameters: its product with one vector.
 
-    `one_by_one`: in a loop whose every turn is the same program, so that a record's gradient does not depend
-    on its place, as it may where many are computed at once.
+    `leaf`: which parameter it is. `operation`: where the product stands in the program. `vector`: which of
+    its operands is the vector. `first`: whether that meets the first axis of the matrix.
+    """
+
+    leaf: int
+    operation: int
+    vector: int
+    first: bool
+
+
+def products_of(program: Any, count: int) -> list[Product]:
+    """Those of the first `count` inputs, the parameters, that a record's loss multiplies with one vector, and
+    uses for nothing else.
+
+    The gradient in such a matrix is an outer product. Its norm is the product of two norms, and sums of many
+    are one product of matrices, so that no gradient is ever formed.
+    """
+    found = []
+    for leaf, parameter in enumerate(program.invars[:count]):
+        uses = [
+            (number, place)
+            for number, operation in enumerate(program.eqns)
+            for place, operand in enumerate(operation.invars)
+            if operand is parameter
+        ]
+        if len(uses) == 1 and not any(result is parameter for result in program.outvars):
+            [(number, place)] = uses
+            if _multiplies(program.eqns[number], place):
+                ((axis,), _) = _axes(program.eqns[number], place)
+                found.append(Product(leaf, number, 1 - place, axis == 0))
+    return found
+
+
+def _multiplies(operation: Any, place: int) -> bool:
+    """Whether it is the product of a matrix, or vector, at this place with a vector, both of doubles."""
+    if operation.primitive.name != "dot_general":
+        return False
+    matrix, vector = (operation.invars[i].aval for i in (place, 1 - place))
+    summed, both = _axes(operation, place)
+    doubles = matrix.dtype == vector.dtype == operation.outvars[0].aval.dtype == np.float64
+    return doubles and vector.ndim == 1 and matrix.ndim <= 2 and len(summed) == 1 and not both
+
+
+def _axes(operation: Any, place: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The axes of an operand of a product that are summed over, and those that both operands have."""
+    summed, both = operation.params["dimension_numbers"]
+    return tuple(summed[place]), tuple(both[place])
+
+
+def _probed(jax: Any, closed: Any, products: list[Product]) -> Callable[..., list[Any]]:
+    """(*inputs, *probes) ↦ the loss, and the vectors of the products: the program with a probe added to each
+    product. The gradient in the probe is that in the product."""
+    operations, probes = list(closed.jaxpr.eqns), []
+    for product in sorted(products, key=lambda one: -one.operation):
+        [result] = operations[product.operation].outvars
+        sum_of = jax.make_jaxpr(jax.numpy.add)(result.aval, result.aval).jaxpr
+        ((one, probe), [added]) = sum_of.invars, sum_of.eqns
+        operations[product.operation] = operations[product.operation].replace(outvars=[one])
+        operations.insert(product.operation + 1, added.replace(outvars=[result]))
+        probes.append((product, probe))
+    by_product = dict(probes)
+    program = closed.jaxpr
+    vectors = [program.eqns[one.operation].invars[one.vector] for one in products]
+    changed = program.replace(
+        invars=[*program.invars, *(by_product[one] for one in products)],
+        outvars=[*program.outvars, *vectors],
+        eqns=operations,
+        debug_info=program.debug_info.with_unknown_names(),
+    )
+    # A module of its own, which `import jax` alone does not load.
+    core = extra("jax.extend.core", "jax")
+    run: Callable[..., list[Any]] = core.jaxpr_as_fun(closed.replace(jaxpr=changed))
+    return run
+
+
+def gradients_of(
+    jax: Any, program: Any, params: Any, *, limit: Limit, one_by_one: bool
+) -> Callable[[Any, Any, Any], Any]:
+    """(parameters, batch, whether a row holds a record) ↦ the sum of the clipped gradients, a vector.
+
+    `program`: of the loss of a record. `params`: parameters of these shapes. `one_by_one`: in a loop whose
+    every turn is the same program, so that a record's gradient does not depend on its place, as it may where
+    many are computed at once.
     """
     numpy = jax.numpy
     if limit.clip is not None:
         refuse_small(limit.clip)
 
-    def clipped(x: Any, example: Any, held: Any) -> Any:
-        gradient = jax.grad(loss)(x, example)
-        usable = held & numpy.all(numpy.isfinite(gradient))
-        return _clipped(jax, numpy.where(usable, gradient, 0.0), limit)
+    sizes = [np.size(leaf) for leaf in jax.tree.leaves(params)]
+    products = products_of(program.jaxpr, len(sizes))
+    replay = _probed(jax, program, products)
+    rest = sorted({*range(len(sizes))} - {product.leaf for product in products})
+    shapes = [program.eqns[product.operation].outvars[0].aval.shape for product in products]
+    ends = np.cumsum([*(sizes[k] for k in rest), *map(math.prod, shapes)])
 
-    def total(x: Any, batch: Any, held: Any) -> Any:
-        if one_by_one:
-            each = jax.lax.map(lambda pair: clipped(x, *pair), (batch, held))
-        else:
-            each = jax.vmap(clipped, in_axes=(None, 0, 0))(x, batch, held)
-        return numpy.sum(each, axis=0)
+    def total(point: Any, batch: Any, held: Any) -> Any:
+        leaves = jax.tree.leaves(point)
+
+        def clipped(pair: Any) -> Any:
+            """The clipped gradient in what is left, and in the products times the lengths of their vectors;
+            and these vectors at length 1. Its norm is that of the whole gradient."""
+            example, here = pair
+
+            def probed(others: list[Any], probes: list[Any]) -> Any:
+                every = list(leaves)
+                for k, other in zip(rest, others, strict=True):
+                    every[k] = other
+                value, *vectors = replay(*every, *jax.tree.leaves(example), *probes)
+                return value, vectors
+
+            at = [leaves[k] for k in rest], [numpy.zeros(shape) for shape in shapes]
+            (own, residuals), vectors = jax.grad(probed, (0, 1), has_aux=True)(*at)
+            lengths = [_length(jax, vector) for vector in vectors]
+            units = [
+                v / numpy.where(r > 0.0, r, 1.0) for v, r in zip(vectors, lengths, strict=True)
+            ]
+            own += [r * length for r, length in zip(residuals, lengths, strict=True)]
+            gradient = numpy.concatenate([numpy.ravel(part) for part in own])
+            usable = here & numpy.all(numpy.isfinite(gradient))
+            gradient = _clipped(jax, numpy.where(usable, gradient, 0.0), limit, sum(sizes))
+            return gradient, [numpy.where(usable, unit, 0.0) for unit in units]
+
+        each = jax.lax.map if one_by_one else (lambda f, pairs: jax.vmap(f)(pairs))
+        gradient, units = each(clipped, (batch, held))
+        parts = numpy.split(gradient, ends[:-1], axis=1)
+        sums: dict[int, Any] = {
+            k: numpy.sum(part, axis=0) for k, part in zip(rest, parts, strict=False)
+        }
+        for product, part, unit in zip(products, parts[len(rest) :], units, strict=True):
+            sums[product.leaf] = unit.T @ part if product.first else part.T @ unit
+        return numpy.concatenate([numpy.ravel(sums[k]) for k in range(len(sizes))])
 
     return total
 
 
-def _clipped(jax: Any, gradient: Any, limit: Limit) -> Any:
-    """As `pabi.execute.blocks.clip_norms`, for one vector: its true norm never exceeds the bound."""
+def _length(jax: Any, vector: Any) -> Any:
+    """The Euclidean norm, without overflow or underflow on the way."""
+    numpy = jax.numpy
+    peak = numpy.max(numpy.abs(vector), initial=0.0)
+    unit = vector / numpy.where(peak > 0.0, peak, 1.0)
+    return peak * numpy.sqrt(numpy.sum(unit * unit))
+
+
+def _clipped(jax: Any, gradient: Any, limit: Limit, size: int) -> Any:
+    """As `pabi.execute.blocks.clip_norms`, for one vector: its true norm never exceeds the bound.
+
+    `size`: of the parameters. It makes room for the lengths of vectors that are 1 but for rounding, too.
+    """
     numpy = jax.numpy
     gradient = gradient * limit.shrink
     if limit.clip is None:
@@ -91,7 +214,7 @@ def _clipped(jax: Any, gradient: Any, limit: Limit) -> Any:
     peak = numpy.max(numpy.abs(gradient), initial=0.0)
     unit = gradient / numpy.where(peak > 0.0, peak, 1.0)
     length = numpy.maximum(numpy.sqrt(numpy.sum(unit * unit)), 1.0)
-    target = limit.clip / length * (1.0 - (gradient.size + 16) * HALF_ULP)
+    target = limit.clip / length * (1.0 - (size + 16) * HALF_ULP)
     return numpy.where(peak > target, unit * target, gradient)
 
 
@@ -280,14 +403,15 @@ def train(
     ):
         start, unravel = _flat(jax, params)
         records = _records(jax, data, run.n)
-        loss = _flat_loss(jax, per_example_loss, unravel)
-        _refuse_vectors(jax, loss, start, records)
+        validate.function("per_example_loss", per_example_loss)
+        program = _program_of(jax, per_example_loss, unravel(start), records)
         _refuse_other_chains(jax, optimizer, start)
         proven = checked(terms.guarantee_of(run), *walk_of(run, start[None]))
         proven = proven.assuming(OF_ITS_OWN, *([PLACES] if run.order.fresh else []))
 
+        loop = _Loop(jax, run, (program, unravel), optimizer, start)
+
         def execute(randomness: Randomness) -> Array:
-            loop = _Loop(jax, run, loss, optimizer)
             return loop.last(start, records, randomness.generator())
 
         x, guarantee = terms.release(proven, execute)
@@ -343,26 +467,20 @@ def _records(jax: Any, data: Any, n: int) -> Any:
     return records
 
 
-def _flat_loss(
-    jax: Any, loss: Callable[[Any, Any], Any], unravel: Any
-) -> Callable[[Any, Any], Any]:
-    validate.function("per_example_loss", loss)
-    return lambda x, example: loss(unravel(x), example)
-
-
-def _refuse_vectors(jax: Any, loss: Any, start: Array, records: Any) -> None:
-    """Raises InvalidInput unless the loss of a record is a real scalar that JAX computes by itself.
+def _program_of(jax: Any, loss: Any, params: Any, records: Any) -> Any:
+    """The program of a record's loss. Raises InvalidInput unless that is a real scalar that JAX computes by
+    itself.
 
     Only shapes are looked at.
     """
     one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), records)
-    shape = jax.eval_shape(loss, jax.ShapeDtypeStruct(start.shape, start.dtype), one)
+    shape = jax.eval_shape(loss, params, one)
     if getattr(shape, "shape", None) != ():
         raise InvalidInput("per_example_loss", f"expected a scalar for one record, got {shape}")
     if shape.dtype.kind != "f":
         raise InvalidInput("per_example_loss", f"expected a real number, got {shape.dtype}")
-    point = jax.ShapeDtypeStruct(start.shape, start.dtype)
-    refuse_callbacks(jax, "per_example_loss", jax.make_jaxpr(jax.grad(loss))(point, one))
+    refuse_callbacks(jax, "per_example_loss", jax.make_jaxpr(jax.grad(loss))(params, one))
+    return jax.make_jaxpr(loss)(params, one)
 
 
 def _refuse_other_chains(jax: Any, optimizer: Any, start: Array) -> None:
@@ -396,12 +514,17 @@ def _read_only(leaf: Any) -> Array:
 class _Loop:
     """The steps of a run, compiled for parts of it that the device holds."""
 
-    def __init__(self, jax: Any, run: NoisySGD, loss: Any, optimizer: Any) -> None:
+    def __init__(
+        self, jax: Any, run: NoisySGD, loss: tuple[Any, Any], optimizer: Any, start: Array
+    ) -> None:
+        """`loss`: its program, and what makes parameters of a vector."""
         self._jax, self._run, self._optimizer = jax, run, optimizer
         self._width = _width(run)
         limit = Limit.of(run, self._width)
-        one_by_one = run.order.fresh
-        self._sum = gradients_of(jax, loss, limit=limit, one_by_one=one_by_one)
+        program, self._unravel = loss
+        self._sum = gradients_of(
+            jax, program, self._unravel(start), limit=limit, one_by_one=run.order.fresh
+        )
         self._step = moved(jax, run.rule, optimizer)
         self._part = jax.jit(self._steps)
 
@@ -429,7 +552,7 @@ class _Loop:
         jax, run = self._jax, self._run
         rows = column["rows"]
         batch = jax.tree.map(lambda leaf: leaf[rows], records)
-        gradient = self._sum(carried.x, batch, rows >= 0) / run.batch_size
+        gradient = self._sum(self._unravel(carried.x), batch, rows >= 0) / run.batch_size
         direction = direction_of(jax, carried.x, gradient, column=column, l2=run.loss.l2)
         return self._step(carried, direction, column), None
 

@@ -307,8 +307,8 @@ def test_a_layer_that_is_not_clipped_is_caught(monkeypatch, train):
 
         clipped = training._clipped
 
-        def of_a_part(jax, gradient, limit):
-            first = clipped(jax, gradient[:RECORDS], limit)
+        def of_a_part(jax, gradient, limit, size):
+            first = clipped(jax, gradient[:RECORDS], limit, size)
             return jax.numpy.concatenate([first, gradient[RECORDS:]])
 
         monkeypatch.setattr(training, "_clipped", of_a_part)

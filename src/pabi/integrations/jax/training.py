@@ -46,6 +46,8 @@ from pabi.tradeoff.guarantee import Guarantee
 # The parts of a step that JAX traces: clipped sums, noisy directions, updates.
 
 
+_SHORTEST, _LONGEST = 1e-140, 1e140  # of vectors whose lengths are computed by their squares
+_TINIEST = 2.0**-1000  # far above the least double over the unit of rounding
 _OUTSIDE = ("callback", "debug", "print", "infeed", "outfeed")
 
 
@@ -76,7 +78,7 @@ def products_of(program: Any, count: int) -> list[Product]:
     The gradient in such a matrix is an outer product. Its norm is the product of two norms, and sums of many
     are one product of matrices, so that no gradient is ever formed.
     """
-    found = []
+    products = []
     for leaf, parameter in enumerate(program.invars[:count]):
         uses = [
             (number, place)
@@ -88,8 +90,8 @@ def products_of(program: Any, count: int) -> list[Product]:
             [(number, place)] = uses
             if _multiplies(program.eqns[number], place):
                 ((axis,), _) = _axes(program.eqns[number], place)
-                found.append(Product(leaf, number, 1 - place, axis == 0))
-    return found
+                products.append(Product(leaf, number, 1 - place, axis == 0))
+    return products
 
 
 def _multiplies(operation: Any, place: int) -> bool:
@@ -152,14 +154,15 @@ def gradients_of(
     replay = _probed(jax, program, products)
     rest = sorted({*range(len(sizes))} - {product.leaf for product in products})
     shapes = [program.eqns[product.operation].outvars[0].aval.shape for product in products]
+    # The least double times a longer vector would be more than a rounding of the bound.
+    longest = _LONGEST if limit.clip is None else min(_LONGEST, limit.clip / _TINIEST)
     ends = np.cumsum([*(sizes[k] for k in rest), *map(math.prod, shapes)])
 
     def total(point: Any, batch: Any, held: Any) -> Any:
         leaves = jax.tree.leaves(point)
 
         def clipped(pair: Any) -> Any:
-            """The clipped gradient in what is left, and in the products times the lengths of their vectors;
-            and these vectors at length 1. Its norm is that of the whole gradient."""
+            """The clipped gradient in what is left, that in the products, and the vectors of these."""
             example, here = pair
 
             def probed(others: list[Any], probes: list[Any]) -> Any:
@@ -172,40 +175,42 @@ def gradients_of(
             at = [leaves[k] for k in rest], [numpy.zeros(shape) for shape in shapes]
             (own, residuals), vectors = jax.grad(probed, (0, 1), has_aux=True)(*at)
             lengths = [_length(jax, vector) for vector in vectors]
-            units = [
-                v / numpy.where(r > 0.0, r, 1.0) for v, r in zip(vectors, lengths, strict=True)
-            ]
             own += [r * length for r, length in zip(residuals, lengths, strict=True)]
+            # As long as the whole gradient.
             gradient = numpy.concatenate([numpy.ravel(part) for part in own])
             usable = here & numpy.all(numpy.isfinite(gradient))
+            for length in lengths:
+                usable &= length <= longest
             gradient = _clipped(jax, numpy.where(usable, gradient, 0.0), limit, sum(sizes))
-            return gradient, [numpy.where(usable, unit, 0.0) for unit in units]
+            over = [numpy.ones(ends[-1] - sum(map(math.prod, shapes)))]
+            for shape, length in zip(shapes, lengths, strict=True):
+                over.append(numpy.full(math.prod(shape), numpy.where(length > 0.0, length, 1.0)))
+            shares = numpy.where(usable, gradient / numpy.concatenate(over), 0.0)
+            return shares, [numpy.where(usable, vector, 0.0) for vector in vectors]
 
         each = jax.lax.map if one_by_one else (lambda f, pairs: jax.vmap(f)(pairs))
-        gradient, units = each(clipped, (batch, held))
-        parts = numpy.split(gradient, ends[:-1], axis=1)
+        shares, vectors = each(clipped, (batch, held))
+        parts = numpy.split(shares, ends[:-1], axis=1)
         sums: dict[int, Any] = {
             k: numpy.sum(part, axis=0) for k, part in zip(rest, parts, strict=False)
         }
-        for product, part, unit in zip(products, parts[len(rest) :], units, strict=True):
-            sums[product.leaf] = unit.T @ part if product.first else part.T @ unit
+        for product, part, rows in zip(products, parts[len(rest) :], vectors, strict=True):
+            sums[product.leaf] = rows.T @ part if product.first else part.T @ rows
         return numpy.concatenate([numpy.ravel(sums[k]) for k in range(len(sizes))])
 
     return total
 
 
 def _length(jax: Any, vector: Any) -> Any:
-    """The Euclidean norm, without overflow or underflow on the way."""
-    numpy = jax.numpy
-    peak = numpy.max(numpy.abs(vector), initial=0.0)
-    unit = vector / numpy.where(peak > 0.0, peak, 1.0)
-    return peak * numpy.sqrt(numpy.sum(unit * unit))
+    """The Euclidean norm; 0 where it is so small that its square loses digits, ∞ where that overflows."""
+    length = jax.numpy.sqrt(jax.numpy.sum(vector * vector))
+    return jax.numpy.where(length < _SHORTEST, 0.0, length)
 
 
 def _clipped(jax: Any, gradient: Any, limit: Limit, size: int) -> Any:
     """As `pabi.execute.blocks.clip_norms`, for one vector: its true norm never exceeds the bound.
 
-    `size`: of the parameters. It makes room for the lengths of vectors that are 1 but for rounding, too.
+    `size`: of all parameters. It makes room for the roundings of lengths of products, too.
     """
     numpy = jax.numpy
     gradient = gradient * limit.shrink

@@ -58,7 +58,7 @@ class Carried(NamedTuple):
     state: Any
 
 
-class Product(NamedTuple):
+class VectorProduct(NamedTuple):
     """The only use of a matrix of parameters: its product with one vector.
 
     `leaf`: which parameter it is. `operation`: where the product stands in the program. `vector`: which of
@@ -71,7 +71,7 @@ class Product(NamedTuple):
     first: bool
 
 
-def products_of(program: Any, count: int) -> list[Product]:
+def products_of(program: Any, count: int) -> list[VectorProduct]:
     """Those of the first `count` inputs, the parameters, that a record's loss multiplies with one vector, and
     uses for nothing else.
 
@@ -90,7 +90,7 @@ def products_of(program: Any, count: int) -> list[Product]:
             [(number, place)] = uses
             if _multiplies(program.eqns[number], place):
                 ((axis,), _) = _axes(program.eqns[number], place)
-                products.append(Product(leaf, number, 1 - place, axis == 0))
+                products.append(VectorProduct(leaf, number, 1 - place, axis == 0))
     return products
 
 
@@ -110,7 +110,7 @@ def _axes(operation: Any, place: int) -> tuple[tuple[int, ...], tuple[int, ...]]
     return tuple(summed[place]), tuple(both[place])
 
 
-def _probed(jax: Any, closed: Any, products: list[Product]) -> Callable[..., list[Any]]:
+def _probed(jax: Any, closed: Any, products: list[VectorProduct]) -> Callable[..., list[Any]]:
     """(*inputs, *probes) ↦ the loss, and the vectors of the products: the program with a probe added to each
     product. The gradient in the probe is that in the product."""
     operations, probes = list(closed.jaxpr.eqns), []
@@ -409,7 +409,7 @@ def train(
         start, unravel = _flat(jax, params)
         records = _records(jax, data, run.n)
         validate.function("per_example_loss", per_example_loss)
-        program = _program_of(jax, per_example_loss, unravel(start), records)
+        program = _program_of(jax, per_example_loss, params=unravel(start), records=records)
         _refuse_other_chains(jax, optimizer, start)
         proven = checked(terms.guarantee_of(run), *walk_of(run, start[None]))
         proven = proven.assuming(OF_ITS_OWN, *([PLACES] if run.order.fresh else []))
@@ -472,7 +472,7 @@ def _records(jax: Any, data: Any, n: int) -> Any:
     return records
 
 
-def _program_of(jax: Any, loss: Any, params: Any, records: Any) -> Any:
+def _program_of(jax: Any, loss: Any, *, params: Any, records: Any) -> Any:
     """The program of a record's loss. Raises InvalidInput unless that is a real scalar that JAX computes by
     itself.
 

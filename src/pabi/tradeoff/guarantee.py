@@ -77,7 +77,10 @@ _READING, _NOTES = frozenset({"epsilon", "delta"}), frozenset({"notes"})
 _NOTES_OF_1 = frozenset({"tuned_at", "composition", "candidates"})  # which stood beside the rest
 _QUICK = 0.3  # seconds that a notebook's picture may take
 TESTING = "noise reproducible: testing only"
-GROUPS, GROUPS_SOURCE = "group privacy", "Dong, Roth, Su 2022, Thm 2.14; docs, Theory, 19.2 (Theorem 28)"
+GROUPS, GROUPS_SOURCE = (
+    "group privacy",
+    "Dong, Roth, Su 2022, Thm 2.14; docs, Theory, 19.2 (Theorem 28)",
+)
 INDEPENDENT = "the releases are computed with independent noise and independent orders of batches"
 
 

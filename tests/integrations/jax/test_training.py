@@ -24,7 +24,8 @@ import jax.numpy as jnp
 
 from pabi.execute.sums import Limit
 from pabi.integrations.jax import train
-from pabi.integrations.jax.training import OF_ITS_OWN, PLACES, gradients_of, products_of
+from pabi.integrations.jax.gradients import gradients_of, products_of
+from pabi.integrations.jax.training import OF_ITS_OWN, PLACES
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 

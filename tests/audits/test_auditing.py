@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
+import itertools
 import json
 import math
+from types import SimpleNamespace
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -12,6 +15,7 @@ import pytest
 import pabi
 from pabi.audits import audit_outputs, canary_pair
 from pabi.convert import gdp_to_epsilon
+from pabi.numbers import locking
 from pabi.numbers.errors import InvalidInput
 from pabi.tradeoff import Gaussian
 from pabi.tradeoff.guarantee import Guarantee
@@ -109,6 +113,29 @@ def test_the_same_random_state_repeats_an_audit():
 def test_progress_is_shown_where_it_is_asked_for(capfd):
     pabi.audit(RUN, trainings=200, progress=True)
     assert "auditing" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("train", "labels"),
+    [
+        (None, ["looking for the worst data sets", "auditing, 100 trainings"]),
+        (lambda X, y: [0.0], ["choosing what is tested", "auditing, 100 trainings"]),
+    ],
+    ids=["itself", "a trainer"],
+)
+def test_a_terminal_sees_that_every_part_of_an_audit_goes_on(train, labels, monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    # Time passes at every look at the clock, so that each part takes more than two seconds.
+    terminal, clock = Terminal(), itertools.count(0.0, 3.0)
+    monkeypatch.setattr(locking, "sys", SimpleNamespace(stderr=terminal, modules={}))
+    monkeypatch.setattr(locking, "monotonic", lambda: next(clock))
+    pabi.audit(LOGISTIC if train else RUN, train=train, trainings=100)
+    lines = [line.split(" … ")[0].strip() for line in terminal.getvalue().split("\r")]
+    assert [line for line in dict.fromkeys(lines) if line] == ["accounting", *labels]
+    assert not lines[-1]  # erased
 
 
 @every(

@@ -303,13 +303,13 @@ def test_a_layer_that_is_not_clipped_is_caught(monkeypatch, train):
 
     monkeypatch.setattr(sums, "clip_norms", of_the_first)
     if train is with_jax:
-        from pabi.integrations.jax import training
+        from pabi.integrations.jax import gradients
 
-        clipped = training._clipped
+        clipped = gradients._clipped
 
-        def of_a_part(jax, gradient, limit):
-            first = clipped(jax, gradient[:RECORDS], limit)
+        def of_a_part(jax, gradient, limit, size):
+            first = clipped(jax, gradient[:RECORDS], limit, size)
             return jax.numpy.concatenate([first, gradient[RECORDS:]])
 
-        monkeypatch.setattr(training, "_clipped", of_a_part)
+        monkeypatch.setattr(gradients, "_clipped", of_a_part)
     assert train().refuted

@@ -201,10 +201,42 @@ def test_a_plan_is_that_of_calibrate(parameter):
     assert last["epsilon"] == plan["epsilon"]
 
 
-def test_a_plan_that_cannot_be_met_says_so():
-    problem = refusal("plan", {"state": STATE | {"target": "1e-9", "parameter": "epochs"}})
-    assert "1e-09" in problem["message"]
-    assert "best" in problem["message"]
+@pytest.mark.parametrize(
+    ("of", "boxes", "cost"),
+    [
+        ("mu", {"target_mu": "0,5"}, lambda g: g.mu),
+        ("advantage", {"target_advantage": "0.1"}, lambda g: g.advantage),
+        ("tpr", {"target_tpr": "0.05", "target_fpr": "0.01"}, lambda g: g.tpr(0.01)),
+    ],
+)
+def test_a_plan_meets_other_targets(of, boxes, cost):
+    run = dataclasses.replace(RUN, batches=pabi.Cyclic(600))
+    state = STATE | {"batches": "cyclic", "target_of": of} | boxes
+    (plan,) = answers("plan", {"state": state})["plan"]
+    met = dataclasses.replace(run, noise_std=float(plan["value"])).guarantee(DELTA)
+    most = {"mu": 0.5, "advantage": 0.1, "tpr": 0.05}[of]
+    assert 0.999 * most < cost(met) <= most
+    assert (plan["reached"], plan["target"]) == (shown(cost(met)), exact(most))
+    assert plan["epsilon"] == shown(met.epsilon(DELTA))
+
+
+@pytest.mark.parametrize(
+    ("boxes", "control", "mentions"),
+    [
+        ({"target": "1e-9", "parameter": "epochs"}, None, "1e-09 best"),
+        ({"target": "-1"}, "target", "ε expected -1"),
+        ({"target_of": "mu", "target_mu": "1e-9", "parameter": "epochs"}, None, "mu best"),
+        ({"target_of": "mu", "target_mu": "a"}, "target_mu", "μ 'a'"),
+        ({"target_of": "advantage", "target_advantage": "1"}, "target_advantage", "advantage < 1"),
+        ({"target_of": "tpr", "target_tpr": "0.01"}, "target_tpr", "members guessing"),
+        ({"target_of": "tpr", "target_fpr": "2"}, "target_fpr", "alarms < 1"),
+        ({"target_of": "gain"}, "target_of", "bounded 'gain'"),
+    ],
+)
+def test_a_plan_that_cannot_be_met_says_so(boxes, control, mentions):
+    problem = refusal("plan", {"state": STATE | boxes})
+    assert problem.get("control") == control
+    assert all(word in problem["message"] for word in mentions.split())
 
 
 def test_two_runs_side_by_side():

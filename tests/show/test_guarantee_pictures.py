@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import sys
+from xml.etree import ElementTree
+
 import matplotlib
 import numpy as np
 import pytest
 
 import pabi
 from pabi.literature import compare
+from pabi.numbers.locking import OutOfTime
+from pabi.show.pictures import small_picture
 
 matplotlib.use("Agg")
 
@@ -45,6 +50,39 @@ def test_lines_are_the_curves():
         assert ax.get_xlabel()
         assert ax.get_ylabel()
         assert ax.get_title()
+
+
+def test_a_notebook_has_the_curve_without_matplotlib(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    guarantee = RUN.guarantee()
+    tree = ElementTree.fromstring(small_picture(guarantee))
+    lines = [
+        np.array([pair.split(",") for pair in line.get("points").split()], float)
+        for line in tree.iter("polyline")
+    ]
+    (left, top), (right, bottom) = lines[-1]  # of perfect privacy
+    assert len(lines) == 3
+    assert (left, top) < (right, bottom)
+    for line, curve in zip(lines, (guarantee.tradeoff, guarantee.composition), strict=False):
+        fpr, fnr = ((line - [left, bottom]) / [right - left, top - bottom]).T
+        at = np.linspace(0.0, 1.0, 1001)
+        drawn, true = np.interp(at, fpr, fnr), np.asarray(curve(at))
+        assert np.all(drawn <= true + 1e-9)
+        assert np.all(drawn >= true - 0.04)  # the fall from point to point, and a pixel
+    assert small_picture(guarantee) in guarantee._repr_html_()
+
+
+@pytest.mark.parametrize("failure", [OutOfTime(), ValueError("<b>"), MemoryError()], ids=repr)
+def test_a_table_is_shown_without_its_picture(failure, monkeypatch):
+    def fails(self, rates):
+        raise failure
+
+    guarantee = RUN.guarantee()
+    monkeypatch.setattr(type(guarantee.curve), "__call__", fails)
+    html = guarantee._repr_html_()
+    assert html.startswith("<table>")
+    assert "<svg" not in html
+    assert ("plot() draws it" in html) == isinstance(failure, OutOfTime)
 
 
 def test_draws_into_given_axes():

@@ -96,7 +96,7 @@ def test_a_claim_of_what_was_spent_is_a_claim_of_another_budget():
         Gaussian(0.7),
         "zero_out",
         "adaptive composition",
-        "Smith, Thakurta 2022; docs, Theory, 16",
+        "Smith, Thakurta 2022; docs, Theory, 16 (Theorem 21)",
         (*part.assumptions, INDEPENDENT, ENTERED, refusing_above(0.7)),
         proof=adaptively_composed("adaptive composition", [part], mu=0.7),
     )
@@ -139,7 +139,7 @@ def test_a_ledger_within_a_composition():
         Gaussian(0.4),
         "zero_out",
         "adaptive composition",
-        "Smith, Thakurta 2022; docs, Theory, 16",
+        "Smith, Thakurta 2022; docs, Theory, 16 (Theorem 21)",
         (*part.assumptions, INDEPENDENT, ENTERED, refusing_above(0.4)),
         proof=adaptively_composed("adaptive composition", [part], mu=0.4),
     )
@@ -196,7 +196,7 @@ def ledger_of_order(rho=1.0, order=ORDER, bound=None):
         RenyiDP(order, rho),
         "zero_out",
         "adaptive composition of divergences",
-        "Feldman, Zrnic 2021; docs, Theory, 16",
+        "Feldman, Zrnic 2021; docs, Theory, 16 (Theorem 22)",
         (
             *part.assumptions,
             INDEPENDENT,
@@ -238,7 +238,7 @@ FORGED = [
     (("certificate", "theorem"), "composed", ""),
     (("certificate", "parts", 0, "run", "noise_std"), 0.5, ""),
     (("method",), "adaptive composition", "method: "),
-    (("source",), "Smith, Thakurta 2022; docs, Theory, 16", "method: "),
+    (("source",), "Smith, Thakurta 2022; docs, Theory, 16 (Theorem 21)", "method: "),
     (("epsilon",), 0.5, "epsilon"),
 ]
 

@@ -91,7 +91,7 @@ def test_sources_of_0_1_0_are_those_of_their_own_theorem():
     assert old["method"] == "secret order"
     assert "docs, " not in old["source"]
     assert pabi.verify(old).ok
-    assert pabi.verify(old | {"source": f"{old['source']} (docs, Theory, 6)"}).ok
+    assert pabi.verify(old | {"source": f"{old['source']} (docs, Theory, 6, Theorem 5a)"}).ok
     known = "Bok, Su, Altschuler 2024, Thm C.3, with optimal shifts"
     for other in (
         known,

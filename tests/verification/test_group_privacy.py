@@ -126,7 +126,7 @@ def test_a_smaller_base_is_refused():
 
 def test_strong_convexity_is_refused_by_the_checker_as_well():
     """A proof object that nobody refused to make."""
-    from pabi.tradeoff.guarantee import groups_proof
+    from pabi.tradeoff.guarantee import GROUPS_SOURCE, groups_proof
 
     run = NoisySGD(
         Loss.strongly_convex(0.1, 1.0, gradient_bound=1.0), 100, FullBatch(), epochs=2, step_size=0.5,
@@ -137,7 +137,7 @@ def test_strong_convexity_is_refused_by_the_checker_as_well():
         member.for_groups(2)
     curve = Gaussian(2.0 * member.mu * (1.0 + 1e-12))
     forged = pabi.Guarantee(
-        curve, "zero_out", "group privacy", "Dong, Roth, Su 2022, Thm 2.14; docs, Theory, 19", (),
+        curve, "zero_out", "group privacy", GROUPS_SOURCE, (),
         unit="groups of 2 records", proof=groups_proof(member, 2, curve),
     )  # fmt: skip
     assert "contribution is 0" in pabi.verify(forged).reason

@@ -22,7 +22,7 @@ from pabi.describe.runs import NoisySGD
 from pabi.execute.progress import progress_bar
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, NotApplicable
-from pabi.numbers.locking import tick, waiting
+from pabi.numbers.locking import tick, ticking, waiting
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import exact, shown, shown_down
 from pabi.tradeoff.guarantee import Guarantee
@@ -321,6 +321,7 @@ def audit(
         stake.
     progress : bool
         Whether to show trainings and time on standard error, and with `train` the reach before it begins.
+        Without it a terminal or a notebook has one line, from two seconds on, that says what is done.
 
     Returns
     -------
@@ -347,8 +348,7 @@ def audit(
     guarantee, generator = run.guarantee(at), np.random.default_rng(random_state)
     if train is None:
         return _of_run(run, guarantee, total // 2, (at, sure), generator, progress)
-    with waiting(f"auditing, {total} trainings"):
-        return _of_trainer(run, guarantee, train, total, (at, sure), generator, progress)
+    return _of_trainer(run, guarantee, train, total, (at, sure), generator, progress)
 
 
 def _of_run(
@@ -361,11 +361,13 @@ def _of_run(
 ) -> Audit:
     """`count`: models of either data set. `read`: δ and confidence."""
     begin, (at, sure) = time.perf_counter(), read
-    instance, law = worst(run, at)
-    aims = laws.Aims((at, max(at, laws.resolved(count))), guarantee.curve, count, sure)
-    with progress_bar(progress, 2 * count, label="auditing") as advance:
+    with waiting("looking for the worst data sets"):
+        instance, law = worst(run, at)
+        aims = laws.Aims((at, max(at, laws.resolved(count))), guarantee.curve, count, sure)
+        thresholds = aims.thresholds(*law.rates)
+    with _watched(progress, 2 * count) as advance:
         null, other = _scores(instance, law, count, generator, advance)
-    points = laws.counted(null, other, aims.thresholds(*law.rates), sure)
+    points = laws.counted(null, other, thresholds, sure)
     seconds = time.perf_counter() - begin
     return Audit(guarantee, instance.sentence, 2 * count, at, sure, tuple(points), law, seconds)
 
@@ -383,14 +385,14 @@ def _of_trainer(
     begin, (at, sure) = time.perf_counter(), read
     pair = canary_pair(run)
     plan, within_reach = None, None
-    with contextlib.suppress(NotApplicable):
+    with contextlib.suppress(NotApplicable), waiting("choosing what is tested"):
         plan = TrainerTests(run, total, sure, generator)
         within_reach = plan.reach()
-        if progress:
-            print(within_reach, file=sys.stderr)
+    if progress and within_reach is not None:
+        print(within_reach, file=sys.stderr)
     data = pair if plan is None else plan.data
     count, sure_of_each = total // len(data), sure if plan is None else 0.5 * (1.0 + sure)
-    with progress_bar(progress, len(data) * count, label="auditing") as advance:
+    with _watched(progress, len(data) * count) as advance:
         outputs = [_outputs(train, one, count, advance) for one in data]
     null, other = outputs[1][0], outputs[0][0]
     deltas = (at, max(at, laws.resolved(count)))
@@ -410,6 +412,18 @@ def _of_trainer(
         conformity,
         within_reach,
     )
+
+
+@contextlib.contextmanager
+def _watched(progress: bool, trainings: int) -> Iterator[Callable[[], None]]:
+    """A function to call after every training: it moves a bar where one is asked for, and says otherwise that
+    the work goes on."""
+    if progress:
+        with progress_bar(progress, trainings, label="auditing") as advance:
+            yield advance
+    else:
+        with waiting(f"auditing, {trainings} trainings"):
+            yield tick
 
 
 def audit_outputs(
@@ -488,7 +502,7 @@ def _costs(tried: Sequence[Known], delta: float) -> tuple[list[_Found], NotAppli
     """(its ε, the instance, its laws), the largest ε first, and why others have no laws."""
     costs: list[_Found] = []
     refusal: NotApplicable | None = None
-    for instance in tried:
+    for instance in ticking(tried):
         try:
             law = instance.pair()
         except NotApplicable as no:
@@ -538,7 +552,6 @@ def _outputs(
         models.append(coefficients(model))
         alone = alone and not np.any(getattr(model, "intercept_", 0.0))
         advance()
-        tick()
     if len({len(model) for model in models}) > 1:
         raise InvalidInput("train", "expected as many coefficients of every model")
     return np.stack(models), alone

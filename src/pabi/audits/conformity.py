@@ -23,7 +23,7 @@ from pabi.audits.laws import Counts, above
 from pabi.audits.probes import CanaryData, Fault
 from pabi.describe.runs import NoisySGD
 from pabi.numbers import validate
-from pabi.numbers.locking import tick, waiting
+from pabi.numbers.locking import waiting
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import exact, plain
 
@@ -219,7 +219,6 @@ class TrainerTests:
         self._reference = [self._binned(i, x) for i, x in enumerate(again)]
 
     def _models(self, run: NoisySGD, which: Sequence[int] | range, count: int) -> list[Array]:
-        tick()
         return [probes.models(run, self.data[i], count, self._generator) for i in which]
 
     def _binned(self, which: int, models: Array) -> NDArray[np.int64]:

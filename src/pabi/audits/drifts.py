@@ -19,6 +19,7 @@ from pabi.audits.laws import Choice, LawPair, SumCase, pair_of_mixtures
 from pabi.audits.walks import GradientRange, Strips, Visit, strips
 from pabi.describe.batches import FixedSizes, FreshSubsets, KnownUses, SecretOrder
 from pabi.describe.runs import NoisySGD
+from pabi.numbers.locking import tick, ticking
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import shown
 
@@ -216,7 +217,7 @@ class Pulled(LineRun):
         if math.isinf(bound):
             limits = GradientRange(least=-bound, most=bound, start=0.0, floor=self.floor)
         for reach in _REACHES:
-            for begin in self._starts():
+            for begin in ticking(self._starts()):
                 others = strips(self._visits(curvature), limits, begin, reach)
                 if others is not None:
                     return others
@@ -335,7 +336,7 @@ class Drift(Pulled):
         """
         run, (eta, noise) = self.run, self.schedule
         x, member = np.full(trainings, self.others.path[0]), self.membership(trainings, generator)
-        for k in range(run.steps):
+        for k in ticking(range(run.steps)):
             inside = member.at(k)
             pull = run.loss.l2 * x
             if k < run.data_steps:
@@ -350,6 +351,7 @@ def _possible(order: SecretOrder) -> Iterator[tuple[int, float]]:
     """(place, probability) of the batches that a record may be in; the period stands for none."""
     for place, chance in enumerate(places(order).tolist()):
         if chance > 0.0:
+            tick()
             yield place, chance
 
 

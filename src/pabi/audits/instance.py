@@ -33,6 +33,7 @@ from pabi.describe.batches import (
 from pabi.describe.prox import ball, box, elastic_net, halfspace, l1, l2, nuclear_norm, simplex
 from pabi.describe.runs import NoisySGD
 from pabi.numbers.errors import NotApplicable
+from pabi.numbers.locking import ticking
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import shown
 
@@ -373,7 +374,7 @@ class Instance(LineRun):
         moves, (slopes, drift, stds) = self.moves(gradient), self._schedules
         half = 0.5 * self.line.width
         x, inside = np.full(trainings, self.start), self.membership(trainings, generator)
-        for k in range(self.run.steps):
+        for k in ticking(range(self.run.steps)):
             x = slopes[k] * x + drift[k] + moves[k] * inside.at(k)
             x += stds[k] * generator.standard_normal(trainings)
             if math.isfinite(half):

@@ -16,6 +16,7 @@ from pabi.describe.batches import FixedSizes, KnownUses, RandomSizes
 from pabi.describe.runs import NoisySGD
 from pabi.describe.updates import SGD, Momentum
 from pabi.numbers.errors import NotApplicable
+from pabi.numbers.locking import ticking
 from pabi.numbers.rounding import Array
 
 # Instances whose release is a sum: of updates with momentum, and of runs that release their path.
@@ -74,7 +75,7 @@ class SumInstance(Instance):
         eta, _ = self.schedule
         later, total = self.later, np.zeros(trainings)
         x, state = np.zeros(trainings), self.run.rule.start(np.zeros(trainings))
-        for k in range(self.run.steps):
+        for k in ticking(range(self.run.steps)):
             added = moves[k] * inside.at(k) + stds[k] * generator.standard_normal(trainings)
             total += later[k] * added
             if self.run.release != "path":

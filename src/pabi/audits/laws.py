@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaincinv, ndtr, ndtri
 
+from pabi.numbers.locking import ticking
 from pabi.numbers.rounding import Array
 from pabi.tradeoff import TradeOff
 
@@ -210,7 +211,7 @@ def _mixed(
     masses: Callable[[Sequence[Choice], float, Array], Array], law: Sequence[SumCase], edges: Array
 ) -> Array:
     total = np.zeros(len(edges) - 1)
-    for case in law:
+    for case in ticking(law):
         total += case.weight * masses(case.choices, case.std, edges)
     return total
 

@@ -33,6 +33,7 @@ from pabi.describe.scalar_losses import LinearLoss
 from pabi.describe.updates import Momentum, Other
 from pabi.describe.vector_losses import LINEAR_LOSSES, executable
 from pabi.numbers.errors import InvalidInput, NotApplicable
+from pabi.numbers.locking import ticking
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import plain
 
@@ -317,7 +318,7 @@ def _side_by_side(
     eta, noise = run.schedule(0, run.steps)
     x, rule, bound = np.zeros(count), run.rule, run.record_gradient_bound
     state = rule.start(x)
-    for k in range(run.steps):
+    for k in ticking(range(run.steps)):
         total = np.zeros(count)
         if k < run.data_steps:
             used = uses.at(k)

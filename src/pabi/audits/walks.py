@@ -13,6 +13,7 @@ from scipy.special import ndtr
 
 from pabi.audits.laws import LawPair, gaussian_masses
 from pabi.numbers.errors import NotApplicable
+from pabi.numbers.locking import ticking
 from pabi.numbers.rounding import Array
 
 # Gradients of the other records that are linear along one stretch of the line and curved along the next.
@@ -307,7 +308,7 @@ def _released(walls: _Walls, walk: WalledWalk) -> Array:
 def _epoch(walls: _Walls, walk: WalledWalk, laws: Array, steps: range) -> Array:
     """`laws` after steps of which at most one has the record."""
     before, behind = laws, np.zeros_like(laws)
-    for k in steps:
+    for k in ticking(steps):
         last, chance = k + 1 == len(walk.plain), walk.chances[k]
         cases = np.flatnonzero(chance)
         met = walls.after(walk.moved[k], before[:, cases], last, walk.start) if len(cases) else None

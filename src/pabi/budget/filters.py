@@ -423,9 +423,9 @@ def _require(body: dict[str, Any], keys: tuple[str, ...]) -> None:
 
 
 NAME = "adaptive composition"
-SOURCE = "Smith, Thakurta 2022; docs, Theory, 16"
+SOURCE = "Smith, Thakurta 2022; docs, Theory, 16 (Theorem 21)"
 NAME_RENYI = "adaptive composition of divergences"
-SOURCE_RENYI = "Feldman, Zrnic 2021; docs, Theory, 16"
+SOURCE_RENYI = "Feldman, Zrnic 2021; docs, Theory, 16 (Theorem 22)"
 
 
 def guarantee_of(book: Book) -> Guarantee:

@@ -316,7 +316,10 @@ def _failing(total: Any, failure: float, step: float) -> Any:
 
 __all__ = ["PabiAccountant", "UnsupportedEvent", "from_event", "to_event", "to_pld"]
 
-_METHOD, _SOURCE = "dp-accounting event", "dp-accounting; docs, Theory, 20"
+_METHOD, _SOURCE = (
+    "dp-accounting event",
+    "dp-accounting; docs, Theory, 20 (Theorems 30, 32 and 32a)",
+)
 _SPECIAL = (
     "the special record in place of another contributes nothing to any sum, and a randomised response to it "
     "is uniformly random"

@@ -59,6 +59,7 @@ PAPERS = (
         "Resolving the Mixing Time of the Langevin Algorithm to its Stationary Distribution for "
         "Log-Concave Sampling",
         2023,
+        arxiv="2210.08448",
     ),
     Paper(
         "Asoodeh, Diaz 2023",
@@ -219,6 +220,7 @@ PAPERS = (
         "A. Koskela, R. Redberg, Y.-X. Wang",
         "Privacy Profiles for Private Selection",
         2024,
+        arxiv="2402.06701",
     ),
     Paper(
         "Liu, Talwar 2019",

@@ -16,7 +16,7 @@ from pabi.describe.losses import Loss
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.rounding import Array
-from pabi.numbers.showing import shown
+from pabi.numbers.showing import escaped, shown, shown_down
 from pabi.show.themes import (
     Palette,
     above_epsilons,
@@ -407,8 +407,7 @@ def plot_guarantee(guarantee: Guarantee, ax: Any = None) -> Any:
     return axes
 
 
-def _curves(guarantee: Guarantee) -> list[tuple[Any, str, str, str]]:
-    colours = palette()
+def _curves(guarantee: Guarantee, colours: Palette) -> list[tuple[Any, str, str, str]]:
     # A draw that has no path has nothing to compose.
     released = "last iterate" if guarantee.composition is not None else "release"
     method = guarantee.method.replace("$", r"\$")  # between two of them matplotlib reads formulas
@@ -421,7 +420,7 @@ def _curves(guarantee: Guarantee) -> list[tuple[Any, str, str, str]]:
 def _draw_tradeoff(guarantee: Guarantee, ax: Any) -> None:
     # So fine that the line is below the curve by less than it is wide.
     fpr = np.concatenate(([0.0], np.logspace(-6, -2, 120), np.linspace(0.011, 1.0, 560)))
-    for curve, label, colour, dashes in _curves(guarantee):
+    for curve, label, colour, dashes in _curves(guarantee, palette()):
         corners = below_errors(fpr, np.asarray(curve(fpr)))
         ax.plot(*corners, dashes, color=colour, label=label, linewidth=2)
     about = {"ylabel": "false-negative rate (at least)", "title": "What an attacker must accept"}
@@ -437,7 +436,7 @@ def _finish_errors(ax: Any, **about: Any) -> None:
 
 def _draw_epsilon(guarantee: Guarantee, ax: Any) -> None:
     top, marks = 0.0, []
-    for curve, label, colour, dashes in _curves(guarantee):
+    for curve, label, colour, dashes in _curves(guarantee, palette()):
         # A product is composed anew for every δ; its curve is smooth.
         deltas = np.logspace(-12, -2, 31 if isinstance(curve, Product) else 161)
         epsilons = np.array([curve.epsilon(float(d)) for d in deltas])
@@ -515,6 +514,65 @@ def _set(colours: Palette) -> str:
     values = {name: getattr(colours, name) for name in _COLOURS}
     faint = f"color-mix(in srgb, {colours.neutral} 22%, transparent)"
     return " ".join(f"--{name}: {value};" for name, value in (values | {"line": faint}).items())
+
+
+# The picture of a guarantee beside its table in a notebook: its curve alone, small, and without matplotlib,
+# which takes a second and writes ten times as much into the notebook.
+
+
+_WIDE, _HIGH, _LEFT, _TOP = 260, 200, 44, 12  # pixels of the panel, and of what is left and above
+
+
+def small_picture(guarantee: Guarantee) -> str:
+    """The trade-off curve as an element of HTML; nowhere above what is proven, also where it is rounded."""
+    colours = palette_of("light")
+    fpr = np.concatenate(([0.0], np.geomspace(1e-4, 0.2, 80), np.linspace(0.22, 1.0, 40)))
+    lines = [
+        (below_errors(fpr, np.asarray(curve(fpr))), label.partition(" (")[0], colour, dashes)
+        for curve, label, colour, dashes in _curves(guarantee, colours)
+    ]
+    perfect = np.array([0.0, 1.0]), np.array([1.0, 0.0])
+    lines.append((perfect, "perfect privacy", colours.neutral, ":"))
+    drawn = [_small_line(k, *line) for k, line in enumerate(lines)]
+    low, right, middle = _TOP + _HIGH, _LEFT + _WIDE, _TOP + _HIGH // 2
+    places = ((_LEFT, "0"), (_LEFT + _WIDE // 2, "0.5"), (right, "1"))
+    heights = ((low, "0"), (middle, "0.5"), (_TOP, "1"))
+    width, height = right + 12, low + 40
+    return "".join(
+        [
+            f'<svg role="img" aria-label="The trade-off curve" width="{width}" height="{height}" '
+            f'viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="11" '
+            f'fill="{colours.ink}"><rect width="{width}" height="{height}" fill="{colours.paper}"/>',
+            f'<path d="M{_LEFT} {_TOP}V{low}H{right}" fill="none" stroke="{colours.ink}"/>',
+            *(f'<text x="{x}" y="{low + 14}" text-anchor="middle">{t}</text>' for x, t in places),
+            *(
+                f'<text x="{_LEFT - 5}" y="{y + 4}" text-anchor="end">{t}</text>'
+                for y, t in heights
+            ),
+            f'<text x="{_LEFT + _WIDE // 2}" y="{low + 31}" text-anchor="middle">'
+            "attacker\u2019s false-positive rate</text>",
+            f'<text transform="translate(13 {middle}) rotate(-90)" text-anchor="middle">'
+            "false-negative rate (at least)</text>",
+            *drawn,
+            "</svg>",
+        ]
+    )
+
+
+def _small_line(k: int, points: tuple[Array, Array], label: str, colour: str, dashes: str) -> str:
+    """A line and, above all curves, the `k`-th entry of the legend."""
+    # Corners are moved to the left and down, where less is promised.
+    corners = " ".join(
+        f"{shown_down(_LEFT + _WIDE * x, decimals=1)},{shown(_TOP + _HIGH * (1.0 - y), decimals=1)}"
+        for x, y in zip(*points, strict=True)
+    )
+    pattern = {"-": "none", "--": "6 3", ":": "2 3"}[dashes]
+    stroke = f'fill="none" stroke="{colour}" stroke-width="2" stroke-dasharray="{pattern}"'
+    x, y = _LEFT + _WIDE - 124, _TOP + 10 + 16 * k
+    entry = (
+        f'<path d="M{x} {y}h26" {stroke}/><text x="{x + 32}" y="{y + 4}">{escaped(label)}</text>'
+    )
+    return f'<polyline points="{corners}" {stroke}/>{entry}'
 
 
 # The picture of an audit: what is promised, what the worst instance costs, and what trainings refute.

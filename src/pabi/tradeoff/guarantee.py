@@ -32,6 +32,7 @@ from pabi.describe.unlearning import Unlearning
 from pabi.numbers import showing, validate
 from pabi.numbers.encoding import parse_json
 from pabi.numbers.errors import InvalidInput, NotApplicable, must_be, require
+from pabi.numbers.locking import OutOfTime, until
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import exact, shown
 from pabi.tradeoff import Gaussian, TradeOff, grouped
@@ -74,8 +75,12 @@ _STATED = frozenset(
 )
 _READING, _NOTES = frozenset({"epsilon", "delta"}), frozenset({"notes"})
 _NOTES_OF_1 = frozenset({"tuned_at", "composition", "candidates"})  # which stood beside the rest
+_QUICK = 0.3  # seconds that a notebook's picture may take
 TESTING = "noise reproducible: testing only"
-GROUPS, GROUPS_SOURCE = "group privacy", "Dong, Roth, Su 2022, Thm 2.14; docs, Theory, 19"
+GROUPS, GROUPS_SOURCE = (
+    "group privacy",
+    "Dong, Roth, Su 2022, Thm 2.14; docs, Theory, 19.2 (Theorem 28)",
+)
 INDEPENDENT = "the releases are computed with independent noise and independent orders of batches"
 
 
@@ -681,7 +686,7 @@ class Guarantee(Readings):
         return f"<guarantee: {self}>"
 
     def _repr_html_(self) -> str:
-        """What notebooks show: a short table, the assumptions folded."""
+        """What notebooks show: a short table, its curve where that is quick, the assumptions folded."""
         at, count = self._reading_delta, len(self.assumptions)
         rows = [
             (f"ε at δ = {exact(at)}", shown(self.epsilon(at))),
@@ -693,7 +698,23 @@ class Guarantee(Readings):
         ]
         rows += [("WARNING", TESTING)] if TESTING in self.assumptions else []
         title = f"{count} assumption{'s' * (count != 1)}"
-        return showing.facts(rows) + showing.folded(title, showing.items(self.assumptions))
+        folded = showing.folded(title, showing.items(self.assumptions))
+        return showing.facts(rows) + self._small_picture() + folded
+
+    def _small_picture(self) -> str:
+        """Its curve as an element of HTML, or who draws it where that takes long; "" where it fails, as the
+        table is shown anyway."""
+        from pabi.show.pictures import small_picture
+
+        try:
+            with until(_QUICK):
+                return small_picture(self)
+        except OutOfTime:
+            return showing.element("p", "The curve takes longer: plot() draws it.")
+        except (
+            Exception
+        ):  # of whatever kind: a notebook would show its traceback in place of the table
+            return ""
 
 
 def _of_data(compared: Compared) -> Adjacency:

@@ -145,7 +145,7 @@ _SINCE = {
     f"{piece}{before}": f"{piece}{since}"
     for piece, before, since in (
         (_OPTIMAL, "", " (docs, Theory, 3, Theorem 1)"),
-        (f"{_OPTIMAL}, averaged over the record's position", "", " (docs, Theory, 6)"),
+        (f"{_OPTIMAL}, averaged over the record's position", "", " (docs, Theory, 6, Theorem 5a)"),
         (
             f"{_OPTIMAL}, by a label that stays secret",
             " (docs, Secret places)",
@@ -154,9 +154,9 @@ _SINCE = {
         (
             f"{_OPTIMAL}, averaged over the record's last two positions",
             " (docs, The worst record)",
-            " (docs, Theory, 5 and 6)",
+            " (docs, Theory, 6, Theorem 5a)",
         ),
-        (_LAST, " (docs, Secret order)", " (docs, Theory, 6)"),
+        (_LAST, " (docs, Secret order)", " (docs, Theory, 6, Lemma 5b)"),
         (
             f"{_BOK}, Thm C.3, for any modulus",
             " (docs, Shifts imply GDP)",

@@ -59,6 +59,21 @@ def test_the_noise_for_a_target_goes_into_the_run(view):
     assert page.answered() == shown(epsilon)
 
 
+def test_another_target_is_chosen_by_keyboard(view):
+    page = view("plan")
+    assert not page.shown("#c-target_tpr")
+    page.box("target_of").send_keys("members")
+    page.wait(lambda: page.shown("#c-target_tpr") and page.shown("#c-target_fpr"))
+    assert not page.shown("#c-target")
+    page.box("target_tpr").send_keys("\ue009a", "\ue000", "0,03")  # Control and A
+    page.box("target_fpr").send_keys("\ue007")  # Enter
+    page.wait(lambda: page.shown("#planned"))
+    met = replace(RUN, noise_std=float(page.text("#planned"))).guarantee(DELTA)
+    assert 0.0299 < met.tpr(0.01) <= 0.03
+    assert f"is at most {shown(met.tpr(0.01))}; the target is 0.03" in page.text("main")
+    assert f"ε is at most {shown(met.epsilon(DELTA))} at δ = 1e-05" in page.text("main")
+
+
 def test_how_many_epochs_a_target_affords(view):
     page = view("plan")
     page.write("l2", "").write("target", "2").write("parameter", "epochs")

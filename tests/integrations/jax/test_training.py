@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -14,13 +15,16 @@ import pabi
 from pabi import Loss, NoisySGD
 from pabi.learn import train as train_on_host
 from pabi.updates import Adam, Momentum
+from support.every_case import every
 from support.frameworks import framework
 
 jax = framework("jax")
 optax = framework("optax")
 import jax.numpy as jnp
 
+from pabi.execute.sums import Limit
 from pabi.integrations.jax import train
+from pabi.integrations.jax.gradients import gradients_of, products_of
 from pabi.integrations.jax.training import OF_ITS_OWN, PLACES
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
@@ -129,6 +133,73 @@ def test_one_record_moves_a_step_by_no_more_than_its_sensitivity():
         after = flat(train(START, logistic, (other, Y), run, random_state=7).params)
         assert np.linalg.norm(after - before) <= most
     assert np.linalg.norm(after - before) > 0.0
+
+
+def by_products(params, example):
+    """A network whose matrices stand on either side of their products; one number more is used twice."""
+    row, label = example
+    hidden = jnp.tanh(row @ params["first"] + params["bias"])
+    scores = params["second"] @ hidden + params["twice"] * hidden[0]
+    return jnp.square(scores - label).sum() + jnp.square(params["twice"]).sum()
+
+
+MATRICES = {
+    "bias": RNG.normal(size=3),
+    "first": RNG.normal(size=(D, 3)),
+    "second": RNG.normal(size=(2, 3)),
+    "twice": RNG.normal(size=2),
+}
+
+
+@pytest.mark.parametrize("one_by_one", [False, True])
+@pytest.mark.parametrize("clip", [1e-200, 0.5, 1e3, None])
+def test_clipped_sums_by_products_are_those_of_whole_gradients(clip, one_by_one):
+    """Records of any size among them: those that are not finite, or too long, count as 0."""
+    rows = RNG.normal(size=(9, D)) * np.array([1, 1, 1e-30, 0, 1e-160, 1e160, 1, 1, 1])[:, None]
+    rows[6, 0], rows[7, 1] = np.inf, np.nan
+    held = np.arange(9) < 8
+    with jax.enable_x64(True):
+        shapes = (jax.ShapeDtypeStruct((D,), "f8"), jax.ShapeDtypeStruct((), "f8"))
+        program = jax.make_jaxpr(by_products)(MATRICES, shapes)
+        found = products_of(program.jaxpr, len(MATRICES))
+        assert [(one.leaf, one.first) for one in found] == [(1, True), (2, False)]
+        total = gradients_of(jax, program, MATRICES, limit=Limit(clip, 1.0), one_by_one=one_by_one)
+        summed = np.asarray(total(MATRICES, (rows, np.ones(9)), held))
+        expected = np.zeros_like(summed)
+        for row in rows[[0, 1, 2, 3, 4]]:
+            gradient = jax.grad(by_products)(MATRICES, (row, 1.0))
+            whole = np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(gradient)])
+            longest = np.linalg.norm(whole)
+            expected += whole * (1.0 if clip is None else min(1.0, clip / longest))
+    np.testing.assert_allclose(summed, expected, rtol=1e-12, atol=1e-13 * np.abs(expected).max())
+
+
+@every(
+    ("length", "clip", "kept"),
+    [
+        (1.0, 0.3, True),
+        (1e-139, 1e-100, True),
+        (1e139, 1e-100, True),
+        (1e139, 1e-250, False),
+        (1e-141, 1.0, False),
+        (1e141, 1.0, False),
+    ],
+)
+def test_no_product_is_longer_than_the_bound(length, clip, kept):
+    """In exact arithmetic, whatever the sizes of both factors; what has no safe length counts as 0."""
+    row = RNG.normal(size=D)
+    row *= length / np.linalg.norm(row)
+
+    def steep(params, example):
+        return jnp.sum(params @ example) * 1e100
+
+    with jax.enable_x64(True):
+        params = np.zeros((2, D))
+        program = jax.make_jaxpr(steep)(params, row)
+        total = gradients_of(jax, program, params, limit=Limit(clip, 1.0), one_by_one=False)
+        summed = np.asarray(total(params, row[None], np.array([True])))
+    assert sum(Fraction(float(x)) ** 2 for x in summed) <= Fraction(clip) ** 2
+    assert (np.linalg.norm(summed / clip) > 0.99) == kept
 
 
 def test_noise_is_fresh_and_as_described():

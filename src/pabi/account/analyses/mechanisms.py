@@ -53,7 +53,7 @@ from pabi.tradeoff.guarantee import Guarantee
 
 
 COLUMNS = "column statistics"
-COLUMNS_SOURCE = "Dong, Roth, Su 2022, Thm 2.7 and Cor. 3.3; docs, Theory, 18"
+COLUMNS_SOURCE = "Dong, Roth, Su 2022, Thm 2.7 and Cor. 3.3; docs, Theory, 18 (Theorems 24 and 25)"
 _BITS = 400
 
 

@@ -49,7 +49,7 @@ from pabi.tradeoff.secret_mixture import LARGEST_MEAN
 NAME = "secret order"
 SOURCE = (
     "Bok, Su, Altschuler 2024, Thm C.3, with optimal shifts, averaged over the record's position "
-    "(docs, Theory, 6)"
+    "(docs, Theory, 6, Theorem 5a)"
 )
 
 _MAX_POSITIONS = 2048  # positions solved one by one under shuffle-once
@@ -326,7 +326,7 @@ def _merged(places: Sequence[tuple[float, Fraction]]) -> list[tuple[float, Fract
 LATEST = "latest uses"
 LATEST_SOURCE = (
     "Bok, Su, Altschuler 2024, Thm C.3, with optimal shifts, averaged over the record's last two positions "
-    "(docs, Theory, 5 and 6)"
+    "(docs, Theory, 6, Theorem 5a)"
 )
 
 _MOST_RANGES, _MOST_BEFORE = 64, 8  # of positions in the last epoch and in the one before
@@ -381,7 +381,7 @@ class _Uses:
 EPOCHS = "epoch by epoch"
 EPOCHS_SOURCE = (
     "Bok, Su, Altschuler 2024, Thm C.3, with shifts within each epoch, averaged over the record's last "
-    "position (docs, Theory, 6)"
+    "position (docs, Theory, 6, Lemma 5b)"
 )
 
 _MOST_STEPS = 1_000_000

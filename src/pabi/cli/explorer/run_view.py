@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, replace
 from functools import partial
 from time import perf_counter, process_time
 from typing import Any
@@ -14,9 +14,11 @@ import numpy as np
 from pabi.account.analyses import analyses_of
 from pabi.account.best import Outcome, best_of, outcomes
 from pabi.account.calibration import calibrate
+from pabi.account.targets import Target
 from pabi.cli.explorer.state import (
     CONTROLS,
     Picked,
+    State,
     differences,
     label_of,
     noise_of,
@@ -353,6 +355,26 @@ def _changes(picked: Picked, guarantee: Guarantee, seconds: float) -> Event:
 
 
 _PARAMETERS = ("noise", "epochs", "size", "clip_norm")
+# The controls of each target, and what they bound in words.
+_TARGETS: Mapping[str, tuple[dict[str, str], str]] = {
+    "epsilon": ({"epsilon": "target"}, "ε"),
+    "mu": ({"mu": "target_mu"}, "μ"),
+    "advantage": ({"advantage": "target_advantage"}, "the advantage of an attacker"),
+    "tpr": (
+        {"tpr": "target_tpr", "fpr": "target_fpr"},
+        "the share of members found at a share of false alarms of {fpr}",
+    ),
+}
+
+
+def _target(state: State, delta: float) -> tuple[Target, str]:
+    """The target that the controls hold, and what it bounds in words. Raises InvalidInput."""
+    controls, words = _TARGETS[
+        validate.choice("target_of", text_of(state, "target_of"), tuple(_TARGETS))
+    ]
+    values = {name: number_in(state, control) for name, control in controls.items()}
+    target = Target(**values, delta=delta)
+    return target, words.format(fpr=target.fpr and exact(target.fpr))
 
 
 def plan_events(request: dict[str, Any]) -> Iterator[Event]:
@@ -362,11 +384,11 @@ def plan_events(request: dict[str, Any]) -> Iterator[Event]:
     run = picked.description
     if not isinstance(run, NoisySGD):
         raise InvalidInput("further", "expected a run of noisy SGD; pabi calibrate plans others")
-    target = number_in(state, "target", above=0.0)
+    target, bounded = _target(state, picked.delta)
     what = validate.choice("parameter", text_of(state, "parameter"), _PARAMETERS)
     noise = "noise_std" if run.noise_multiplier is None else "noise_multiplier"
     name = noise if what == "noise" else what
-    met = calibrate(run, target, picked.delta, name)
+    met = calibrate(run, parameter=name, **asdict(target))
     if what in ("noise", "clip_norm"):
         met = _legible(met, name)
     guarantee = met.guarantee(picked.delta)
@@ -379,7 +401,10 @@ def plan_events(request: dict[str, Any]) -> Iterator[Event]:
             "value": after.get(what, ""),
             "before": text_of({what: ""} | state, what),
             "epsilon": shown(guarantee.epsilon(picked.delta)),
-            "target": shown(target),
+            "delta": exact(picked.delta),
+            "bounded": bounded,
+            "reached": shown(target.cost(guarantee)),
+            "target": exact(target.most),
             "method": guarantee.method,
             "noise": noise_of(met),
             "rows": rows_of(met, picked.delta),

@@ -171,8 +171,26 @@ CONTROLS: tuple[Control, ...] = (
 )  # fmt: skip
 
 BESIDES: tuple[Control, ...] = (
+    Control("target_of", "what is bounded", "choice", group="Target", default="epsilon", choices=(
+        ("epsilon", "ε at the δ of the run"),
+        ("mu", "μ of Gaussian differential privacy"),
+        ("advantage", "advantage of an attacker"),
+        ("tpr", "members found at given false alarms"),
+    ), hint="The guarantee as a whole meets it, against every attack."),
     Control("target", "target ε", "number", group="Target", default="1", ends=(0.05, 10),
-            hint="The ε to be met."),
+            only=(("target_of", ("epsilon",)),), hint="The ε to be met."),
+    Control("target_mu", "target μ", "number", group="Target", default="0.5", ends=(0.05, 5),
+            only=(("target_of", ("mu",)),),
+            hint="Of secret batches it is that of the worst order: other targets need less noise."),
+    Control("target_advantage", "target advantage", "number", group="Target", default="0.1",
+            ends=(0.01, 0.9), only=(("target_of", ("advantage",)),),
+            hint="Members found minus false alarms. 0.1: right about 55 of 100 people, not 50."),
+    Control("target_tpr", "share of members found", "number", group="Target", default="0.05",
+            ends=(0.001, 0.9), only=(("target_of", ("tpr",)),),
+            hint="The true-positive rate, at most. More than the false alarms, which guessing finds."),
+    Control("target_fpr", "share of false alarms", "number", group="Target", default="0.01",
+            ends=(1e-4, 0.1), only=(("target_of", ("tpr",)),),
+            hint="The false-positive rate that the attack may have."),
     Control("parameter", "what to change", "choice", group="Target", default="noise", choices=(
         ("noise", "noise"), ("epochs", "epochs"), ("size", "batch size"), ("clip_norm", "clip norm"),
     ), hint="The rest of the run stays as it is."),
@@ -202,6 +220,7 @@ BESIDES: tuple[Control, ...] = (
 _LABELS = {control.name: control.label for control in (*CONTROLS, *BESIDES)}
 _DEFAULTS = {control.name: control.default for control in (*CONTROLS, *BESIDES)}
 _NAMES = {"kind": "further", "noise_std": "noise", "noise_multiplier": "noise", "epsilon": "target"}
+_NAMES |= {name: f"target_{name}" for name in ("mu", "advantage", "tpr", "fpr")}
 
 
 def label_of(field: str) -> tuple[str | None, str]:

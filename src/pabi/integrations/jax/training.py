@@ -23,7 +23,6 @@ from pabi.describe.batches import BallsInBins, Batches, FixedSize, FixedSizes, P
 from pabi.describe.runs import COUNT, NoisySGD
 from pabi.describe.updates import SGD, Adam, Momentum, Other, Update
 from pabi.execute.batches import batch_rows
-from pabi.execute.blocks import refuse_small
 from pabi.execute.checkpoint import Randomness
 from pabi.execute.hiding import (
     Terms,
@@ -37,12 +36,13 @@ from pabi.execute.hiding import (
 )
 from pabi.execute.records import numbers_of
 from pabi.execute.sums import Limit, noise_factor
+from pabi.integrations.jax.gradients import gradients_of
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, extra
-from pabi.numbers.rounding import HALF_ULP, Array
+from pabi.numbers.rounding import Array
 from pabi.tradeoff.guarantee import Guarantee
 
-# The parts of a step that JAX traces: clipped sums, noisy directions, updates.
+# The parts of a step that JAX traces beside clipped sums: noisy directions, updates.
 
 
 _OUTSIDE = ("callback", "debug", "print", "infeed", "outfeed")
@@ -53,46 +53,6 @@ class Carried(NamedTuple):
 
     x: Any
     state: Any
-
-
-def gradients_of(
-    jax: Any, loss: Any, *, limit: Limit, one_by_one: bool
-) -> Callable[[Any, Any, Any], Any]:
-    """(x, batch, whether a row holds a record) ↦ the sum of the clipped gradients.
-
-    `one_by_one`: in a loop whose every turn is the same program, so that a record's gradient does not depend
-    on its place, as it may where many are computed at once.
-    """
-    numpy = jax.numpy
-    if limit.clip is not None:
-        refuse_small(limit.clip)
-
-    def clipped(x: Any, example: Any, held: Any) -> Any:
-        gradient = jax.grad(loss)(x, example)
-        usable = held & numpy.all(numpy.isfinite(gradient))
-        return _clipped(jax, numpy.where(usable, gradient, 0.0), limit)
-
-    def total(x: Any, batch: Any, held: Any) -> Any:
-        if one_by_one:
-            each = jax.lax.map(lambda pair: clipped(x, *pair), (batch, held))
-        else:
-            each = jax.vmap(clipped, in_axes=(None, 0, 0))(x, batch, held)
-        return numpy.sum(each, axis=0)
-
-    return total
-
-
-def _clipped(jax: Any, gradient: Any, limit: Limit) -> Any:
-    """As `pabi.execute.blocks.clip_norms`, for one vector: its true norm never exceeds the bound."""
-    numpy = jax.numpy
-    gradient = gradient * limit.shrink
-    if limit.clip is None:
-        return gradient
-    peak = numpy.max(numpy.abs(gradient), initial=0.0)
-    unit = gradient / numpy.where(peak > 0.0, peak, 1.0)
-    length = numpy.maximum(numpy.sqrt(numpy.sum(unit * unit)), 1.0)
-    target = limit.clip / length * (1.0 - (gradient.size + 16) * HALF_ULP)
-    return numpy.where(peak > target, unit * target, gradient)
 
 
 def direction_of(jax: Any, x: Any, gradient: Any, *, column: Any, l2: float) -> Any:
@@ -280,14 +240,15 @@ def train(
     ):
         start, unravel = _flat(jax, params)
         records = _records(jax, data, run.n)
-        loss = _flat_loss(jax, per_example_loss, unravel)
-        _refuse_vectors(jax, loss, start, records)
+        validate.function("per_example_loss", per_example_loss)
+        program = _program_of(jax, per_example_loss, params=unravel(start), records=records)
         _refuse_other_chains(jax, optimizer, start)
         proven = checked(terms.guarantee_of(run), *walk_of(run, start[None]))
         proven = proven.assuming(OF_ITS_OWN, *([PLACES] if run.order.fresh else []))
 
+        loop = _Loop(jax, run, (program, unravel), optimizer, start)
+
         def execute(randomness: Randomness) -> Array:
-            loop = _Loop(jax, run, loss, optimizer)
             return loop.last(start, records, randomness.generator())
 
         x, guarantee = terms.release(proven, execute)
@@ -343,26 +304,20 @@ def _records(jax: Any, data: Any, n: int) -> Any:
     return records
 
 
-def _flat_loss(
-    jax: Any, loss: Callable[[Any, Any], Any], unravel: Any
-) -> Callable[[Any, Any], Any]:
-    validate.function("per_example_loss", loss)
-    return lambda x, example: loss(unravel(x), example)
-
-
-def _refuse_vectors(jax: Any, loss: Any, start: Array, records: Any) -> None:
-    """Raises InvalidInput unless the loss of a record is a real scalar that JAX computes by itself.
+def _program_of(jax: Any, loss: Any, *, params: Any, records: Any) -> Any:
+    """The program of a record's loss. Raises InvalidInput unless that is a real scalar that JAX computes by
+    itself.
 
     Only shapes are looked at.
     """
     one = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), records)
-    shape = jax.eval_shape(loss, jax.ShapeDtypeStruct(start.shape, start.dtype), one)
+    shape = jax.eval_shape(loss, params, one)
     if getattr(shape, "shape", None) != ():
         raise InvalidInput("per_example_loss", f"expected a scalar for one record, got {shape}")
     if shape.dtype.kind != "f":
         raise InvalidInput("per_example_loss", f"expected a real number, got {shape.dtype}")
-    point = jax.ShapeDtypeStruct(start.shape, start.dtype)
-    refuse_callbacks(jax, "per_example_loss", jax.make_jaxpr(jax.grad(loss))(point, one))
+    refuse_callbacks(jax, "per_example_loss", jax.make_jaxpr(jax.grad(loss))(params, one))
+    return jax.make_jaxpr(loss)(params, one)
 
 
 def _refuse_other_chains(jax: Any, optimizer: Any, start: Array) -> None:
@@ -396,12 +351,17 @@ def _read_only(leaf: Any) -> Array:
 class _Loop:
     """The steps of a run, compiled for parts of it that the device holds."""
 
-    def __init__(self, jax: Any, run: NoisySGD, loss: Any, optimizer: Any) -> None:
+    def __init__(
+        self, jax: Any, run: NoisySGD, loss: tuple[Any, Any], optimizer: Any, start: Array
+    ) -> None:
+        """`loss`: its program, and what makes parameters of a vector."""
         self._jax, self._run, self._optimizer = jax, run, optimizer
         self._width = _width(run)
         limit = Limit.of(run, self._width)
-        one_by_one = run.order.fresh
-        self._sum = gradients_of(jax, loss, limit=limit, one_by_one=one_by_one)
+        program, self._unravel = loss
+        self._sum = gradients_of(
+            jax, program, self._unravel(start), limit=limit, one_by_one=run.order.fresh
+        )
         self._step = moved(jax, run.rule, optimizer)
         self._part = jax.jit(self._steps)
 
@@ -429,7 +389,7 @@ class _Loop:
         jax, run = self._jax, self._run
         rows = column["rows"]
         batch = jax.tree.map(lambda leaf: leaf[rows], records)
-        gradient = self._sum(carried.x, batch, rows >= 0) / run.batch_size
+        gradient = self._sum(self._unravel(carried.x), batch, rows >= 0) / run.batch_size
         direction = direction_of(jax, carried.x, gradient, column=column, l2=run.loss.l2)
         return self._step(carried, direction, column), None
 

@@ -287,14 +287,14 @@ _ADAPTIVE = {
         Releases: ProofCheck(
             ("parts", "claim"),
             _of_squares,
-            named(_SQUARES, "Smith, Thakurta 2022; docs, Theory, 16"),
+            named(_SQUARES, "Smith, Thakurta 2022; docs, Theory, 16 (Theorem 21)"),
         )
     },
     _DIVERGENCES: {
         Releases: ProofCheck(
             ("parts", "claim"),
             _of_divergences,
-            named(_DIVERGENCES, "Feldman, Zrnic 2021; docs, Theory, 16"),
+            named(_DIVERGENCES, "Feldman, Zrnic 2021; docs, Theory, 16 (Theorem 22)"),
         )
     },
 }
@@ -345,7 +345,7 @@ _COMPOSED = {"composed": {Releases: ProofCheck(("parts",), _check_composed, _nam
 
 
 _METHOD = "group privacy"
-_SOURCE = "Dong, Roth, Su 2022, Thm 2.14; docs, Theory, 19"
+_SOURCE = "Dong, Roth, Su 2022, Thm 2.14; docs, Theory, 19.2 (Theorem 28)"
 
 
 def _check_group(subject: Members, payload: Payload) -> Proven:

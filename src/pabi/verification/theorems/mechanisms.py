@@ -56,7 +56,9 @@ from pabi.verification.theorem import Names, Payload, ProofCheck, Proven, Theore
 
 
 _METHOD_COLUMN_STATISTICS = "column statistics"
-_SOURCE_COLUMN_STATISTICS = "Dong, Roth, Su 2022, Thm 2.7 and Cor. 3.3; docs, Theory, 18"
+_SOURCE_COLUMN_STATISTICS = (
+    "Dong, Roth, Su 2022, Thm 2.7 and Cor. 3.3; docs, Theory, 18 (Theorems 24 and 25)"
+)
 
 
 def _check(subject: ColumnStatistics, payload: Payload) -> Proven:

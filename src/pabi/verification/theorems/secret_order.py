@@ -48,7 +48,7 @@ def averaged(run: OrderedRun, payload: Payload) -> list[Part]:
             assert_never(run.scheme)
 
 
-_SOURCE = f"{OPTIMAL}, averaged over the record's position (docs, Theory, 6)"
+_SOURCE = f"{OPTIMAL}, averaged over the record's position (docs, Theory, 6, Theorem 5a)"
 _SECRET_ORDER = {"secret order": of_cases("secret order", _SOURCE, averaged, "steps")}
 
 # Secret place: payments under linear slopes for every place of a record that no other record depends on.
@@ -132,7 +132,7 @@ class _Latest(CaseCheck):
         return replay_case(case, self.steps._replace(s=demands), distance)
 
 
-_NAMED = f"{OPTIMAL}, averaged over the record's last two positions (docs, Theory, 5 and 6)"
+_NAMED = f"{OPTIMAL}, averaged over the record's last two positions (docs, Theory, 6, Theorem 5a)"
 _LATEST_USES = {"latest uses": of_cases("latest uses", _NAMED, _ordered_latest_uses)}
 
 # Epoch by epoch: a place that changes every epoch, whatever the steps do, at stated distances in between.
@@ -227,7 +227,7 @@ def _cost(paid: Any, owed: Any, *, before: Any, after: Any) -> Any:
 
 _SOURCE_EPOCH_BY_EPOCH = (
     "Bok, Su, Altschuler 2024, Thm C.3, with shifts within each epoch, averaged over the record's last "
-    "position (docs, Theory, 6)"
+    "position (docs, Theory, 6, Lemma 5b)"
 )
 _EPOCH_BY_EPOCH = {
     "epoch by epoch": of_cases("epoch by epoch", _SOURCE_EPOCH_BY_EPOCH, _ordered, "resting")

@@ -19,7 +19,7 @@ export const view = {
   title: "Plan",
   element: element("section", { "aria-labelledby": "plan-title" },
     element("h2", { id: "plan-title" }, "Meet a target"),
-    element("p", {}, "What has to change for ε to be a number of yours? Everything else stays as the controls have it."),
+    element("p", {}, "What has to change for the run to meet a target of yours? Everything else stays as the controls have it."),
     form, answer,
     section("Two runs side by side", true,
       element("p", { class: "actions" },
@@ -45,7 +45,8 @@ function plan() {
       answer.replaceChildren(element("div", { class: "hero" },
         element("p", { class: "epsilon" }, `${data.label}: `, element("output", { class: "number", id: "planned" }, data.value)),
         data.parameter === "noise" ? element("p", {}, `That is: ${data.noise}.`) : null,
-        element("p", {}, `Then ε is at most ${data.epsilon}; the target is ${data.target}. Method: ${data.method}.`),
+        element("p", {}, `Then ${data.bounded} is at most ${data.reached}; the target is ${data.target}. Method: ${data.method}.`),
+        data.bounded === "ε" ? null : element("p", {}, `ε is at most ${data.epsilon} at δ = ${data.delta}.`),
         basis(data.rows),
         button("Put it into the run", () => { replace(data.state); set({ view: "run" }); }, { class: "main" })));
     },

@@ -1,0 +1,78 @@
+"""Joint payments: a record in one of many bins, whose uses are paid for with all bins in view.
+
+What is paid for a use at once moves a step that no other bin moves, and hides among all bins. What is paid
+little by little hides behind the noise of many steps, which other bins move as well. `secret_steps` does only
+the former, `secret_place` only the latter, with the payments that are best for each bin by itself (docs,
+"Joint payments").
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from pabi.account.analyses.secret_order import require_independent_places, secret_run
+from pabi.account.analyses.shifted_interpolation import DEFAULT_DELTA
+from pabi.account.analyses.writing import SampledProof, but_for, promised
+from pabi.account.facts.positions import OrderedView
+from pabi.account.shifts.joint import Places, best, spread
+from pabi.describe.batches import FAILING
+from pabi.describe.iteration import NoisyIteration
+from pabi.describe.runs import NoisySGD
+from pabi.numbers import encoding
+from pabi.numbers.errors import NotApplicable
+from pabi.numbers.rounding import Array, fraction_up
+from pabi.tradeoff import Gaussian, Product, RandomAllocation, TradeOff
+from pabi.tradeoff.guarantee import Guarantee
+
+NAME = "joint payments"
+SOURCE = (
+    "Bok, Su, Altschuler 2024, Thm C.3, with payments chosen for all places together (docs, Theory, 6.5, "
+    "Theorem 58)"
+)
+
+_MOST = 4_000_000  # bins times steps, which are gone through one by one
+_KINDS = 4  # of spreads
+
+
+def apply(
+    description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
+) -> Guarantee:
+    """The guarantee of the last iterate when the record's bin moves no other record."""
+    run, order = secret_run(description)
+    require_independent_places(run, order)
+    at = delta or DEFAULT_DELTA
+    # What one record moves by itself is what it moves if its neighbour is zero.
+    view = OrderedView(replace(run, adjacency="zero_out"), FAILING * at)
+    if view.period * run.steps > _MOST:
+        raise NotApplicable(f"more than {_MOST} steps of all bins, which are looked at one by one")
+    c, s, sigma = view.arrays
+    places = Places(c, s, sigma, run.data_steps, view.period)
+    if not places.solvable:
+        raise NotApplicable("a step without noise, or distances that grow without bounds")
+    payments = best(places, at)
+    alpha, beta = spread(places.common(range(view.period), payments))
+    plan = {
+        "now": encoding.floats(payments.now),
+        "rate": encoding.floats(payments.rate),
+        "common": encoding.floats(np.full(view.period, alpha)),
+    }
+    curve = but_for(_curve(alpha, beta, run.adjacency == "replace_one"), view.fractions)
+    cap = view.fractions.random_cap
+    proof = SampledProof(NAME, run, curve, at, lambda: plan, cap=cap)
+    return promised(proof, SOURCE)
+
+
+def _curve(alpha: float, beta: Array, opposite: bool) -> TradeOff:
+    """What is revealed of bins that have α in common and these spreads."""
+    kinds = [kind for kind in np.array_split(np.sort(beta), min(_KINDS, beta.size)) if kind.size]
+    counts = [kind.size for kind in kinds]
+    shares = [fraction_up(Fraction(n, beta.size)) for n in counts]
+    sizes = [float(kind[-1]) for kind in kinds]
+    factors: list[Any] = [(Gaussian((2.0 if opposite else 1.0) * alpha), 1)]
+    if sizes[-1] > 0.0:
+        factors.append((RandomAllocation(shares, sizes, counts, opposite), 1))
+    return Product(factors)

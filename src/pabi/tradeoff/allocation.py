@@ -18,6 +18,7 @@ from pabi.numbers.validate import NONNEGATIVE, flag, integer, keep
 from pabi.numbers.vectorised import both_signs
 from pabi.tradeoff.answers import Memo
 from pabi.tradeoff.base import Orientation, TradeOff, decode, encode, supported
+from pabi.tradeoff.common import Common
 from pabi.tradeoff.gaussian import Gaussian
 from pabi.tradeoff.grids import pair_above
 from pabi.tradeoff.hub import Hub
@@ -93,6 +94,9 @@ class RandomAllocation(TradeOff):
     hub : float
         Where the record displaces another, which then takes its place in the last batch: how far that batch
         moves its outputs, ≥ 0. Its probability is what is left of 1, and every label is used once.
+    common : sequence of float
+        Where no record displaces another and none replaces it: how far each group's labels move one more output,
+        which is the same for all, ≥ 0. None unless stated.
 
     References
     ----------
@@ -105,6 +109,7 @@ class RandomAllocation(TradeOff):
     opposite: bool
     displaces: bool
     hub: float
+    common: tuple[float, ...]
 
     kind: ClassVar[str] = "random_allocation"
 
@@ -117,6 +122,7 @@ class RandomAllocation(TradeOff):
         displaces: bool = False,
         *,
         hub: float = 0.0,
+        common: Sequence[float] = (),
     ) -> None:
         groups = (tuple(shares), tuple(map(_each, sizes)), tuple(counts))
         require(
@@ -138,10 +144,17 @@ class RandomAllocation(TradeOff):
             opposite=flag("opposite", opposite),
             displaces=flag("displaces", displaces),
             hub=nonnegative("hub", hub),
+            common=tuple(nonnegative("common", x) for x in common),
         )
         total = math.fsum(self.shares)
         if not 0.0 < total <= 1.0 + TOTAL:
             raise InvalidInput("shares", f"expected a sum above 0 and at most 1, got {total!r}")
+        if self.common:
+            alone = not (self.opposite or self.displaces or draws != {1})
+            require(alone, "common", "expected none where records displace or replace others, or draws are seen")
+            same = len(self.common) == len(self.shares)
+            require(same, "common", f"expected one for each group, got {len(self.common)}")
+            require(total >= 1.0 - TOTAL, "shares", f"expected a sum of 1, got {total!r}")
         if self.hub:
             require(self.displaces, "hub", "expected 0 where no record displaces another")
             require(total < 1.0, "shares", f"expected a sum below 1 beside a hub, got {total!r}")
@@ -187,7 +200,10 @@ class RandomAllocation(TradeOff):
     @cached_property
     def _seen(self) -> Gaussian | Mixture:
         """With the place in sight, which reveals no less."""
-        return self._in_sight(*self._drawn_sizes)
+        sizes, *others = self._drawn_sizes
+        if self.common:
+            return self._in_sight(tuple(map(math.hypot, sizes, self.common)))
+        return self._in_sight(sizes, *others)
 
     def _in_sight(self, *draws: Sequence[float]) -> Gaussian | Mixture:
         """What draws reveal with the place in sight."""
@@ -203,7 +219,16 @@ class RandomAllocation(TradeOff):
         """Of every draw, what it reveals with the place in sight, and the labels that move something; none
         where their place is taken to be seen."""
         draws = self._drawn_sizes
+        if self.common:
+            return ((self._seen, self._labels(*draws)),)
         return tuple((self._in_sight(sizes), self._labels(sizes)) for sizes in draws)
+
+    @cached_property
+    def _sums(self) -> dict[bool, Common]:
+        """Of labels that have something in common, whether the first data set holds the record ↦ the sum."""
+        ((_, labels),) = self._draws
+        alphas = [a for a, share in zip(self.common, self.shares, strict=True) if share > 0.0]
+        return {holds: Common(labels, tuple(alphas), holds) for holds in (True, False)}
 
     @property
     def _drawn_sizes(self) -> tuple[tuple[float, ...], ...]:
@@ -211,13 +236,14 @@ class RandomAllocation(TradeOff):
         return tuple(zip(*map(_each, self.sizes), strict=True))
 
     def _labels(self, sizes: Sequence[float]) -> tuple[Labels, ...]:
-        if not _LEAST_SIZE <= max(*sizes, self.hub) <= _GREATEST_SIZE:
+        largest = max(*sizes, self.hub, *self.common)
+        if not _LEAST_SIZE <= largest <= _GREATEST_SIZE:
             return ()
         groups = zip(self.shares, sizes, self.counts, strict=True)
         return tuple(
             Labels(share / n * (1.0 + _ROUNDED), max(a, _LEAST_SIZE), n)
             for share, a, n in groups
-            if (a > 0.0 or self.hub > 0.0) and share > 0.0
+            if (a > 0.0 or self.hub > 0.0 or self.common) and share > 0.0
         )
 
     def _worst(self, epsilon: float) -> float:
@@ -240,6 +266,8 @@ class RandomAllocation(TradeOff):
         if not labels or epsilon > _FARTHEST or seen == 0.0:
             return seen
         try:
+            if self.common:
+                return min(seen, self._sums[gain == self._gains[0]].excess(epsilon))
             if self.hub:
                 hub = Hub(gain, labels, epsilon, max(self.hub, _LEAST_SIZE))
                 return min(seen, hub.excess(_ROUGH, _TRANSFORMS[tolerance]))
@@ -355,7 +383,8 @@ class RandomAllocation(TradeOff):
             "opposite": self.opposite,
             "displaces": self.displaces,
         }
-        return fields | ({"hub": encode(self.hub)} if self.hub else {})
+        fields |= {"hub": encode(self.hub)} if self.hub else {}
+        return fields | ({"common": list(map(encode, self.common))} if self.common else {})
 
     @classmethod
     def _from_fields(cls, fields: dict[str, Any]) -> Self:
@@ -365,5 +394,7 @@ class RandomAllocation(TradeOff):
             require(isinstance(group, list), name, f"expected a list, got {group!r}")
         sizes = [[decode("sizes", a) for a in _each(one)] for one in groups["sizes"]]
         flags = fields.pop("opposite"), fields.pop("displaces")
-        hub = decode("hub", fields.pop("hub", 0.0))
-        return cls(groups["shares"], sizes, groups["counts"], *flags, hub=hub)
+        hub, common = decode("hub", fields.pop("hub", 0.0)), fields.pop("common", [])
+        require(isinstance(common, list), "common", f"expected a list, got {common!r}")
+        moves = [decode("common", a) for a in common]
+        return cls(groups["shares"], sizes, groups["counts"], *flags, hub=hub, common=moves)

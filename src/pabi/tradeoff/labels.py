@@ -146,7 +146,7 @@ class _Side(NamedTuple):
     total: float
 
 
-def _side(
+def side(
     difference: Difference,
     labels: Labels,
     epsilon: float,
@@ -182,7 +182,7 @@ def _side(
     return _Side(mass, max(0.0, float(beyond)), float(plain[0]))
 
 
-def _points(count: int) -> Indices:
+def points(count: int) -> Indices:
     """0, 1, 2, … up to `count`, those far out a few hundredths apart."""
     near = min(count, round(1.0 / _GROWTH))
     if count == near:
@@ -210,9 +210,9 @@ def _law(query: Query, labels: Labels, step: float, window: _Window) -> _Law:
     """The value of a label. What is beyond the window is moved to its end: below, it does not matter how far
     it is, and above it counts by its mean."""
     gain, less = query.gain, replace(labels, weight=labels.weight * query.ratio)
-    above, below = (_points(max(1, math.ceil(end / step))) for end in window)
-    up = _side(gain.above, labels, query.epsilon, above, step, sign=1)
-    low = _side(gain.below, less, query.epsilon, below, step, sign=-1)
+    above, below = (points(max(1, math.ceil(end / step))) for end in window)
+    up = side(gain.above, labels, query.epsilon, above, step, sign=1)
+    low = side(gain.below, less, query.epsilon, below, step, sign=-1)
     rest = max(0.0, 1.0 - up.total - low.total) + low.mass[0] + up.mass[0]
     p = np.concatenate([low.mass[:0:-1], [rest], up.mass[1:]])
     places = np.concatenate([-below[:0:-1], above])

@@ -10,15 +10,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
-
-import numpy as np
 
 from pabi.account.analyses.secret_order import require_independent_places, secret_run
 from pabi.account.analyses.shifted_interpolation import DEFAULT_DELTA
 from pabi.account.analyses.writing import SampledProof, but_for, promised
 from pabi.account.facts.positions import OrderedView
-from pabi.account.shifts.joint import Places, best, spread
+from pabi.account.shifts.joint import Places, best, grouped, spread
 from pabi.describe.batches import FAILING
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.runs import NoisySGD
@@ -35,7 +32,7 @@ SOURCE = (
 )
 
 _MOST = 4_000_000  # bins times steps, which are gone through one by one
-_KINDS = 4  # of spreads
+_KINDS, _FEW_KINDS = 8, 4  # of bins; where two releases are composed
 
 
 def apply(
@@ -53,26 +50,28 @@ def apply(
     places = Places(c, s, sigma, run.data_steps, view.period)
     if not places.solvable:
         raise NotApplicable("a step without noise, or distances that grow without bounds")
-    payments = best(places, at)
-    alpha, beta = spread(places.common(range(view.period), payments))
+    opposite = run.adjacency == "replace_one"
+    payments = best(places, at, alike=opposite)
+    alpha, beta = spread(places.common(range(view.period), payments), alike=opposite)
     plan = {
         "now": encoding.floats(payments.now),
         "rate": encoding.floats(payments.rate),
-        "common": encoding.floats(np.full(view.period, alpha)),
+        "common": encoding.floats(alpha),
     }
-    curve = but_for(_curve(alpha, beta, run.adjacency == "replace_one"), view.fractions)
+    curve = but_for(_curve(alpha, beta, opposite), view.fractions)
     cap = view.fractions.random_cap
     proof = SampledProof(NAME, run, curve, at, lambda: plan, cap=cap)
     return promised(proof, SOURCE)
 
 
-def _curve(alpha: float, beta: Array, opposite: bool) -> TradeOff:
-    """What is revealed of bins that have α in common and these spreads."""
-    kinds = [kind for kind in np.array_split(np.sort(beta), min(_KINDS, beta.size)) if kind.size]
-    counts = [kind.size for kind in kinds]
-    shares = [fraction_up(Fraction(n, beta.size)) for n in counts]
-    sizes = [float(kind[-1]) for kind in kinds]
-    factors: list[Any] = [(Gaussian((2.0 if opposite else 1.0) * alpha), 1)]
-    if sizes[-1] > 0.0:
-        factors.append((RandomAllocation(shares, sizes, counts, opposite), 1))
-    return Product(factors)
+def _curve(alpha: Array, beta: Array, opposite: bool) -> TradeOff:
+    """What is revealed of bins of these numbers."""
+    kinds = grouped(alpha, beta, _FEW_KINDS if opposite else _KINDS)
+    common, sizes, counts = zip(*kinds, strict=True)
+    shares = [fraction_up(Fraction(n, alpha.size)) for n in counts]
+    if not opposite:
+        return RandomAllocation(shares, sizes, counts, common=common)
+    # With one number in common, that is a release of its own.
+    return Product(
+        [(RandomAllocation(shares, sizes, counts, True), 1), (Gaussian(2.0 * max(common)), 1)]
+    )

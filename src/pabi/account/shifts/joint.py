@@ -11,7 +11,7 @@ places i and j have Σ_k b_ik·b_jk in common, at most α_i·α_j, and place j h
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -26,8 +26,12 @@ _OVERPAID = 1.0 + 1e-9  # more than the roundings of whoever replays the distanc
 _SUMMED = 1.0 + 1e-9  # relative: more than K errs, and than it differs for others
 _GREATEST = 1e150  # of the product of all slopes
 _SEEN = 32  # places that a plan is tried with
-_KINDS = 5  # of spreads, there
-_POINTS, _PLACES, _FAR = 2048, 401, 7.5  # of a law, and of a label
+_KINDS = 4  # of places, there
+_POINTS, _PLACES, _FAR = 1024, 201, 7.5  # of a law, and of a label
+_RARE, _FAR_OUT = 180, 60.0  # up to which value of a label is looked at; of exponents
+_NODES = np.arange(-1.5, 7.6, 0.6)
+_DENSITY = 0.6 * np.exp(-0.5 * _NODES**2) / math.sqrt(2.0 * math.pi)
+_LEAST = 1e-6  # relative, of α
 # Plans to begin with; how often one is changed, at most, before ε is sought again.
 _STARTS = (
     (1.0, 1.0, 1.0, 1.0, 0.0),
@@ -73,9 +77,18 @@ class Places:
             return np.append(np.cumprod(self.c[:0:-1])[::-1], 1.0)
 
     @cached_property
-    def _capacity(self) -> Array:
-        """The sums of (σ·W)² before every step, and of all."""
-        return np.append(0.0, np.cumsum((self.sigma * self.later) ** 2))
+    def _room(self) -> Array:
+        """For every step with data the sum of (σ·W)² up to its end; no sum is a difference of two."""
+        squares = (self.sigma * self.later) ** 2
+        blocks = -(-squares.size // self.period) + 1
+        rows = np.append(squares, np.zeros(blocks * self.period - squares.size))
+        rows = rows.reshape(blocks, self.period)
+        first = np.cumsum(rows[:, ::-1], axis=1)[:, ::-1].ravel()[: self.data]
+        before = np.cumsum(rows, axis=1)[:, :-1]
+        then = np.pad(before, ((0, 0), (1, 0))).ravel()[self.period :][: self.data]
+        whole = np.cumsum(squares[::-1])[::-1][: self.data]
+        room = np.where(self.ends == self.c.size, whole, first + then)
+        return np.where(room > TINY, room, 0.0)
 
     @cached_property
     def ends(self) -> Any:
@@ -112,8 +125,7 @@ class Places:
         until = np.where(final, 0.0, (1.0 - at_once) * np.clip(part, 0.0, 1.0))
         with np.errstate(all="ignore"):
             demand = self.s[: self.data] * self.later[: self.data]
-            room = self._capacity[self.ends] - self._capacity[: self.data]
-            room = np.where(room > TINY, room, 0.0)
+            room = self._room
             q = np.where(room > 0.0, until * demand / room, 0.0)
             left = np.where(room > 0.0, 1.0 - at_once - until, 1.0 - at_once) * demand
             for place in range(min(self.period, self.data)):
@@ -135,21 +147,38 @@ def _pooled(demand: list[float], room: list[float]) -> list[float]:
     return [d / v if v > 0.0 else 0.0 for d, v, n in blocks for _ in range(n)]
 
 
-def spread(common: Array) -> tuple[float, Array]:
-    """(α, β_j) that bound this K, with one α for all places."""
+def spread(common: Array, alike: bool) -> tuple[Array, Array]:
+    """(α_j, β_j) that bound this K, (places,) each. `alike`: with one α for all places."""
     apart = common - np.diag(np.diag(common))
-    alpha = math.sqrt(max(0.0, float(apart.max(initial=0.0)))) * _SUMMED
-    return alpha, np.sqrt(np.maximum(np.diag(common) - alpha * alpha, 0.0)) * _SUMMED
+    if alike or not apart.any():
+        alpha = np.full(len(apart), math.sqrt(max(0.0, float(apart.max(initial=0.0)))))
+    else:
+        # Of about the right shape first; then each as small as the others allow.
+        alpha = np.maximum(np.abs(np.linalg.eigh(apart)[1][:, -1]), _LEAST)
+        alpha *= math.sqrt(float(np.max(apart / np.outer(alpha, alpha))))
+        for i in (*range(alpha.size), *range(alpha.size)):
+            alpha[i] = np.max(apart[i] / alpha)
+            alpha[i] = max(alpha[i], _LEAST * alpha.max())
+    alpha *= _SUMMED
+    beta = np.sqrt(np.maximum(np.diag(common) - alpha * alpha, 0.0)) * _SUMMED
+    return alpha, beta
 
 
-def best(places: Places, delta: float) -> Payments:
-    """The payments whose ε at `delta` is about the least."""
+def grouped(alpha: Array, beta: Array, most: int) -> list[tuple[float, float, int]]:
+    """(α, β, how many places) of at most so many groups of places, each at its largest."""
+    order = np.lexsort((alpha, beta))
+    parts = np.array_split(order, min(most, order.size))
+    return [(float(alpha[part].max()), float(beta[part].max()), part.size) for part in parts]
+
+
+def best(places: Places, delta: float, alike: bool) -> Payments:
+    """The payments whose ε at `delta` is about the least. `alike`: with one α for all places."""
     count = min(places.period, _SEEN)
     rows = np.unique(np.linspace(0, places.period - 1, count).round().astype(int))
 
     def law(plan: Array) -> _Law:
-        alpha, beta = spread(places.common(rows, places.paid(plan)))
-        return _Law.of(alpha, beta, places.period)
+        alpha, beta = spread(places.common(rows, places.paid(plan)), alike)
+        return _Law.of(grouped(alpha, beta, _KINDS), places.period / rows.size)
 
     plans = [np.array(start) for start in _STARTS]
     near = min(law(plan).epsilon(delta) for plan in plans)
@@ -173,45 +202,45 @@ def _searched(law: Callable[[Array], _Law], start: Array, epsilon: float) -> Arr
 
 
 class _Law(NamedTuple):
-    """About the law of Σ w·L_β(ζ) on a grid, and the α that multiplies it."""
+    """About the laws of Λ = Σ w·L_α(ξ)·L_β(ζ) at some ξ, each as masses of the multiples of a step."""
 
-    alpha: float
-    x: Array
+    step: Array
     p: Array
 
     @classmethod
-    def of(cls, alpha: float, beta: Array, count: int) -> _Law:
-        """That of so many labels, whose spreads are those of `beta`, each as often."""
+    def of(cls, groups: Sequence[tuple[float, float, int]], each: float) -> _Law:
+        """That of groups of places, every one of which stands for `each` in all."""
         tick()
-        kinds = np.array_split(np.sort(beta), min(_KINDS, beta.size))
-        z = np.linspace(-_FAR, _FAR, _PLACES)
-        p, weight = np.diff(scipy.special.ndtr(z)), 1.0 / count
-        sizes = [float(kind[-1]) for kind in kinds]
-        far = max(weight * math.exp(min(6.0 * b - 0.5 * b * b, 30.0)) for b in sizes)
-        second = weight * float(np.mean(np.expm1(np.minimum(beta * beta, 30.0))))
-        step = (1.0 + far + 8.0 * math.sqrt(second)) / _POINTS
-        transform = np.ones(_POINTS // 2 + 1, dtype=np.complex128)
-        for kind, b in zip(kinds, sizes, strict=True):
-            edges = np.exp(b * z - 0.5 * b * b)
-            mean = np.clip(np.diff(scipy.special.ndtr(z - b)) / p, edges[:-1], edges[1:])
-            place = np.minimum(weight * mean / step, _POINTS - 2.0)
-            index = place.astype(int)
-            part = place - index
-            mass = np.bincount(index, p * (1.0 - part), _POINTS)
-            mass += np.bincount(index + 1, p * part, _POINTS)
-            transform *= np.fft.rfft(mass) ** (count * kind.size / beta.size)
-        total = np.maximum(np.fft.irfft(transform, _POINTS), 0.0)
-        likely = np.flatnonzero(total > 1e-16)
-        return cls(max(alpha, 1e-3), np.maximum(likely, 0.5) * step, total[likely])
+        z, weight = np.linspace(-_FAR, _FAR, _PLACES), 1.0 / (each * sum(n for *_, n in groups))
+        p, ndtr = np.diff(scipy.special.ndtr(z)), scipy.special.ndtr
+        means = []
+        for _, b, _ in groups:
+            edges = np.exp(np.minimum(b * z - 0.5 * b * b, _FAR_OUT))
+            means.append(np.clip(np.diff(ndtr(z - b)) / p, edges[:-1], edges[1:]))
+        steps, laws = [], []
+        for xi in _NODES:
+            grown = [weight * math.exp(a * xi - 0.5 * a * a) for a, *_ in groups]
+            far = max(g * mean[_RARE] for g, mean in zip(grown, means, strict=True))
+            second, total = 0.0, 0.0
+            for (_, b, n), g in zip(groups, grown, strict=True):
+                second += each * n * g * g * math.expm1(min(b * b, _FAR_OUT))
+                total += each * n * g
+            step = (total + far + 8.0 * math.sqrt(second)) / _POINTS
+            transform = np.ones(_POINTS // 2 + 1, dtype=np.complex128)
+            for (*_, n), g, mean in zip(groups, grown, means, strict=True):
+                place = np.minimum(g / step * mean, _POINTS - 2.0)
+                index = place.astype(int)
+                part = p * (place - index)
+                mass = np.bincount(index, p - part, _POINTS) + np.bincount(index + 1, part, _POINTS)
+                transform *= np.fft.rfft(mass) ** (each * n)
+            steps.append(step)
+            laws.append(np.maximum(np.fft.irfft(transform, _POINTS), 0.0))
+        return cls(np.array(steps), np.array(laws))
 
     def log_delta(self, epsilon: float) -> float:
-        """About log δ in the worse order."""
-        a, kappa, ndtr = self.alpha, math.exp(epsilon), scipy.special.ndtr
-        z, log = epsilon / a, np.log(self.x) / a
-        px = self.p * self.x
-        first = px @ ndtr(0.5 * a - z + log) - kappa * (self.p @ ndtr(-0.5 * a - z + log))
-        second = self.p @ ndtr(0.5 * a - z - log) - kappa * (px @ ndtr(-0.5 * a - z - log))
-        return math.log(max(float(first), float(second), TINY))
+        """About log δ if the first data set holds the record, as a rule the worse order."""
+        gain = np.maximum(np.outer(self.step, np.arange(_POINTS)) - math.exp(epsilon), 0.0)
+        return math.log(max(float(_DENSITY @ np.sum(self.p * gain, axis=1)), TINY))
 
     def epsilon(self, delta: float) -> float:
         """About ε, or what is too large to matter."""

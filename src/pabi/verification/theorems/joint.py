@@ -23,6 +23,7 @@ from pabi.numbers.encoding import read_floats
 from pabi.verification.allocations import Allocation, LabelGroup
 from pabi.verification.arithmetic import Refused, closed, positions, timed
 from pabi.verification.bounds import JointBound
+from pabi.verification.factors import Factor
 from pabi.verification.factors.closed_forms import Failure, Gaussians
 from pabi.verification.factors.mixtures import Allocations
 from pabi.verification.ordered_runs import OrderedRun
@@ -55,18 +56,17 @@ def _ordered(run: OrderedRun, payload: Payload) -> Proven:
     common = moved @ moved.T * _UP
     alpha = _numbers("common", plan["common"], run.period)
     _check_covered(common, alpha)
-    if alpha.max() != alpha.min():
-        raise Refused("common: expected one number for all bins")
     beta = np.sqrt(np.maximum(np.diag(common) * _UP - alpha * alpha * _DOWN, 0.0)) * _UP
-    counts = Counter(beta.tolist())
-    groups = (LabelGroup(Fraction(n, run.period), (b,), n) for b, n in counts.items())
-    twice = 2.0 if opposite else 1.0
-    bound = JointBound.of(
-        Gaussians.single(twice * float(alpha[0])),
-        Allocations((Allocation(tuple(groups), opposite, False),)),
-        Failure(run.failure),
-    )
-    return Proven(assumptions, (bound,))
+    kinds = Counter(zip(alpha.tolist(), beta.tolist(), strict=True))
+    if not opposite:
+        groups = [LabelGroup(Fraction(n, run.period), (b,), n, a) for (a, b), n in kinds.items()]
+        factors: list[Factor] = [Allocations((Allocation(tuple(groups), False, False),))]
+    else:
+        # One number in common is a release of its own.
+        groups = [LabelGroup(Fraction(n, run.period), (b,), n) for (_, b), n in kinds.items()]
+        factors = [Allocations((Allocation(tuple(groups), True, False),))]
+        factors.append(Gaussians.single(2.0 * float(alpha.max())))
+    return Proven(assumptions, (JointBound.of(*factors, Failure(run.failure)),))
 
 
 def _alone(run: OrderedRun) -> tuple[OrderedRun, bool]:

@@ -151,7 +151,11 @@ class RandomAllocation(TradeOff):
             raise InvalidInput("shares", f"expected a sum above 0 and at most 1, got {total!r}")
         if self.common:
             alone = not (self.opposite or self.displaces or draws != {1})
-            require(alone, "common", "expected none where records displace or replace others, or draws are seen")
+            require(
+                alone,
+                "common",
+                "expected none where records displace or replace others, or draws are seen",
+            )
             same = len(self.common) == len(self.shares)
             require(same, "common", f"expected one for each group, got {len(self.common)}")
             require(total >= 1.0 - TOTAL, "shares", f"expected a sum of 1, got {total!r}")

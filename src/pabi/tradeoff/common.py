@@ -33,6 +33,7 @@ _LEAST = 1e-3  # smaller α count as this, and so does a smaller range as none
 _CHORD = 0.12  # ξ between two laws, times ρ
 _FAR, _NEAR = 9.0, 6.0  # of ξ, beyond the largest α or 0; on the side that hardly matters
 _RAISED = 4e-4  # relative: by how much a grid may raise the variance
+_MANY = 300  # labels
 _TOP = 7.5  # of ζ, up to which values of a label are looked at
 _MOST_POINTS = 1 << 18
 _LIKELY = 1e-15  # tilted masses below it have the largest gain that there may be
@@ -40,7 +41,10 @@ _APART = 6  # points between those at which integrals are computed
 _SUMMED = 1.0 + 1e-10
 _WEIGHED = 2.0 * TOTAL  # relative: more than weights err, or do not add to 1
 _DOUBT = 1e-13  # relative: more than an integral over ξ errs, for each of its terms
-_POWERS = (0.3, 1.0), (-1.0, -5.0)  # tilts over the spread that are tried, of either order
+# Tilts that are tried in either order: above, over the largest value that is looked at, and no more than over the
+# spread; below, over the spread. No more are tried where this part of what is found is doubt, or of all so far.
+_ABOVE, _BELOW = (6.0, 25.0), (-0.1, -1.5, -6.0)
+_DOUBTED, _OF_ALL = 1e-3, 1e-4
 _GREATEST = 700.0
 
 
@@ -88,7 +92,9 @@ class Common:
 
     def excess(self, epsilon: float) -> float:
         """An upper bound on δ at `epsilon` ≥ 0."""
-        total = math.fsum(self._at(i, epsilon) for i in range(self._nodes.size))
+        total = 0.0
+        for i in range(self._nodes.size):
+            total += self._at(i, epsilon, total)
         return min(1.0, (total + self._ends(epsilon)) * _SUMMED)
 
     def _ends(self, epsilon: float) -> float:
@@ -100,20 +106,25 @@ class Common:
         if self.holds:
             shares = np.array([one.weight * one.count for one in self.labels])
             beyond = float(shares @ ndtr(self._alpha - last)) * (1.0 + PLACE)
-            law, grown = self._law(0, _POWERS[0][0]), math.exp(self._base * first)
+            law, grown = self._law(0, 0), math.exp(self._base * first)
             gain = np.maximum(grown * law.x - kappa, 0.0)
-            return beyond + float(ndtr(first)) * self._mean(law, gain, grown)
-        law, grown = self._law(self._nodes.size - 1, _POWERS[1][0]), math.exp(self._base * last)
+            return beyond + float(ndtr(first)) * self._mean(law, gain, grown)[0]
+        law, grown = self._law(self._nodes.size - 1, 0), math.exp(self._base * last)
         gain = np.maximum(1.0 - kappa * grown * law.x, 0.0)
-        return float(ndtr(first) + ndtr(-last) * min(1.0, self._mean(law, gain, 1.0)))
+        return float(ndtr(first) + ndtr(-last) * min(1.0, self._mean(law, gain, 1.0)[0]))
 
-    def _at(self, i: int, epsilon: float) -> float:
-        """What the law at one ξ adds: the least that is found with several tilts."""
+    def _at(self, i: int, epsilon: float, total: float) -> float:
+        """What the law at one ξ adds to the total: the least that is found with several tilts."""
         tick()
-        cells = list(self._cells(i))
-        return min(self._with(self._law(i, p), cells, epsilon) for p in _POWERS[not self.holds])
+        cells, least = list(self._cells(i)), math.inf
+        for tilt in range(len(_ABOVE if self.holds else _BELOW)):
+            value, doubt = self._with(self._law(i, tilt), cells, epsilon)
+            least = min(least, value)
+            if doubt <= max(_DOUBTED * least, _OF_ALL * total):
+                break
+        return least
 
-    def _with(self, law: _Law, cells: Sequence[Cell], epsilon: float) -> float:
+    def _with(self, law: _Law, cells: Sequence[Cell], epsilon: float) -> tuple[float, float]:
         mean, plain = (self._whole(cells, move) for move in (self._base, 0.0))
         # With T it rises, by no more than this slope; or it falls, and is at most so much.
         gain = mean * law.x if self.holds else np.full(law.x.size, plain)
@@ -128,11 +139,14 @@ class Common:
             gain[here.stop :] = gain[here.stop - 1]
         return self._mean(law, gain, mean if self.holds else plain)
 
-    def _mean(self, law: _Law, gain: Array, most: float) -> float:
-        """The mean of a gain that rises with T by no more than the slope `most`, or falls from at most that."""
-        if self.holds:
-            return law.mean(gain, float(gain[0])) + law.above(most) + law.lost * most
-        return law.mean(gain, most)
+    def _mean(self, law: _Law, gain: Array, most: float) -> tuple[float, float]:
+        """(the mean of a gain that rises with T by no more than the slope `most`, or falls from at most that, or
+        more than that; how much of it is doubt)."""
+        value, doubt = law.within(gain)
+        doubt += (
+            law.rising(float(gain[0]), most) if self.holds else law.falling(float(gain[-1]), most)
+        )
+        return value + doubt, doubt
 
     def _cells(self, i: int) -> Any:
         """The parts of ξ where this law counts."""
@@ -186,16 +200,16 @@ class Common:
     # The law of T at one ξ.
 
     @cached_property
-    def _laws(self) -> dict[tuple[int, float], _Law]:
+    def _laws(self) -> dict[tuple[int, int], _Law]:
         return {}
 
-    def _law(self, i: int, tilt: float) -> _Law:
-        """That at ξ number i, best around where this tilt puts it."""
+    def _law(self, i: int, tilt: int) -> _Law:
+        """That at ξ number i, best around where tilt number `tilt` puts it."""
         if (i, tilt) not in self._laws:
             self._laws[i, tilt] = self._computed(float(self._nodes[i]), tilt)
         return self._laws[i, tilt]
 
-    def _computed(self, xi: float, tilt: float) -> _Law:
+    def _computed(self, xi: float, tilt: int) -> _Law:
         growth = np.exp((self._alpha - self._base) * xi - 0.5 * self._alpha**2)
         growth *= 1.0 + _WEIGHED if self.holds else 1.0 - _WEIGHED
         groups = [
@@ -208,7 +222,8 @@ class Common:
         spread, count = math.sqrt(math.fsum(variances)), sum(one.count for one in groups)
         mean = math.fsum(one.weight * one.count for one in groups)
         spread = max(spread, 1e-4 * mean)
-        step = spread * math.sqrt(6.0 * _RAISED / count)
+        # Next to 0, where a value is far below the mean, a grid has to be finer.
+        step = spread * math.sqrt(6.0 * _RAISED / max(count, 1 if self.holds else _MANY))
         far = [one.weight * math.exp(_TOP * one.size - 0.5 * one.size**2) for one in groups]
         step = max(step, max(far) / _MOST_POINTS)
         terms, lost = [], 0.0
@@ -217,7 +232,8 @@ class Common:
             law = side(Difference(1, 0), one, -math.inf, places, step, sign=1)
             terms.append(Term(Losses(0, law.mass, 0.0, 0.0, places), one.count))
             lost += one.count * one.weight * law.beyond
-        return _Law.of(Sum(tuple(terms), step), tilt / spread, lost)
+        power = min(_ABOVE[tilt] / max(far), 1.0 / spread) if self.holds else _BELOW[tilt] / spread
+        return _Law.of(Sum(tuple(terms), step), power, lost)
 
 
 class _Law(NamedTuple):
@@ -253,19 +269,21 @@ class _Law(NamedTuple):
             likely=slice(int(likely[0]), int(likely[-1]) + 1),
         )
 
-    def mean(self, gain: Array, outside: float) -> float:
-        """The mean of a gain, monotone in x, of which what lies below the window or above it has at most so
-        much where it is larger."""
-        value = float((self.mass + self.error) * self.scale @ gain)
-        # Outside on that side a mass is at most what is outside, under the tilted law, times this.
-        worst = min(1.0, OUTSIDE * math.exp(min(self.log_moment, _GREATEST)))
-        less = math.exp(min(self.log_moment - self.power * float(self.x[0]), _GREATEST))
-        if self.power > 0.0:
-            return value + worst * outside
-        return value + min(1.0, OUTSIDE * less) * outside + float(gain[-1])
+    def within(self, gain: Array) -> tuple[float, float]:
+        """(the mean of a gain within the window, more than it errs)."""
+        return float(self.mass * self.scale @ gain), self.error * float(self.scale @ gain)
 
-    def above(self, mean: float) -> float:
-        """At most the mean of x·`mean` above the window."""
+    def rising(self, least: float, slope: float) -> float:
+        """At most what lies outside the window adds to the mean of a gain that is `least` where it begins, rises,
+        and is at most `slope` times the value."""
         end = max(float(self.x[-1]), 1.0 / self.power)
-        return OUTSIDE * math.exp(min(self.log_moment - self.power * end, _GREATEST)) * end * mean
+        above = slope * end * OUTSIDE * self._times(end)
+        return above + least * min(1.0, OUTSIDE * self._times(0.0)) + slope * self.lost
 
+    def falling(self, least: float, most: float) -> float:
+        """The same of a gain that falls from at most `most` and is `least` where the window ends."""
+        return least + most * min(1.0, OUTSIDE * self._times(float(self.x[0])))
+
+    def _times(self, x: float) -> float:
+        """How often the tilted mass at x the mass there is."""
+        return math.exp(min(self.log_moment - self.power * x, _GREATEST)) * _SUMMED

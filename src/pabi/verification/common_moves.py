@@ -89,6 +89,7 @@ class CommonMoves:
                 parts = zip(self.places, self.alphas, strict=True)
                 tails = ((one, ((xi[0] - alpha) / root).erfc() / 2) for one, alpha in parts)
                 tail = sum(arb(one.weight) * one.count * x for one, x in tails)
+        tail *= 1.0 + _WEIGHED
         return np.array([max(0.0, up(x)) for x in mass]), rest, up(tail)
 
     def delta(self, epsilon: float, excess: Excess) -> float:

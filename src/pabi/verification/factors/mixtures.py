@@ -276,7 +276,17 @@ class Allocations(Repeated[Allocation]):
     """Allocations of independent releases."""
 
     CURVES = MappingProxyType(
-        {"random_allocation": ("shares", "sizes", "counts", "opposite", "displaces", "hub", "common")}
+        {
+            "random_allocation": (
+                "shares",
+                "sizes",
+                "counts",
+                "opposite",
+                "displaces",
+                "hub",
+                "common",
+            )
+        }
     )
 
     @classmethod

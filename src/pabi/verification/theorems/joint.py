@@ -167,7 +167,9 @@ def _check_covered(common: Array, alpha: Array) -> None:
 THEOREMS = {
     "joint payments": of_runs(
         ordered=ProofCheck(
-            ("run", "claim", "position", "plan", "reading"), _ordered, named("joint payments", SOURCE)
+            ("run", "claim", "position", "plan", "reading"),
+            _ordered,
+            named("joint payments", SOURCE),
         )
     )
 }

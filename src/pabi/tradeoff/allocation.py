@@ -34,6 +34,7 @@ _NEAR, _BELOW = (
     0.97,
 )  # relative: of a rough search, how near it comes and where the next one begins
 _LEAST_SIZE, _GREATEST_SIZE = 1e-4, 8.0  # between which labels are worth hiding
+_GREATEST_COMMON = 3.0  # the same of labels that have something in common
 _SETTLED = 2e-5  # relative: how near to the least ε
 _STATED = 2e-4  # relative: by how much ε is raised
 _RAISED = 5e-4  # relative: by how much δ is, where several are composed
@@ -241,7 +242,7 @@ class RandomAllocation(TradeOff):
 
     def _labels(self, sizes: Sequence[float]) -> tuple[Labels, ...]:
         largest = max(*sizes, self.hub, *self.common)
-        if not _LEAST_SIZE <= largest <= _GREATEST_SIZE:
+        if not _LEAST_SIZE <= largest <= (_GREATEST_COMMON if self.common else _GREATEST_SIZE):
             return ()
         groups = zip(self.shares, sizes, self.counts, strict=True)
         return tuple(

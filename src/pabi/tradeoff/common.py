@@ -26,7 +26,7 @@ from pabi.numbers.mixtures import TOTAL
 from pabi.numbers.rounding import Array
 from pabi.tradeoff.convolution import OUTSIDE, Sum, Term, transformed
 from pabi.tradeoff.grids import Losses
-from pabi.tradeoff.labels import PLACE, Difference, Labels, points, side
+from pabi.tradeoff.labels import Difference, Labels, points, side
 from pabi.tradeoff.pairs import SQRT_2PI, normal_mass
 
 _LEAST = 1e-3  # smaller α count as this, and so does a smaller range as none
@@ -34,11 +34,12 @@ _CHORD = 0.12  # ξ between two laws, times ρ
 _FAR, _NEAR = 9.0, 6.0  # of ξ, beyond the largest α or 0; on the side that hardly matters
 _RAISED = 4e-4  # relative: by how much a grid may raise the variance
 _MANY = 300  # labels
-_TOP = 7.5  # of ζ, up to which values of a label are looked at
-_MOST_POINTS = 1 << 18
+_TOP = 7.0, 4.0  # of ζ, up to which values of a label are looked at in either order
+_MOST_POINTS, _MOST_LAWS = 1 << 17, 64
 _LIKELY = 1e-15  # tilted masses below it have the largest gain that there may be
 _APART = 6  # points between those at which integrals are computed
 _SUMMED = 1.0 + 1e-10
+_ENOUGH = 1e-5  # of δ may lie beyond the last ξ
 _WEIGHED = 2.0 * TOTAL  # relative: more than weights err, or do not add to 1
 _DOUBT = 1e-13  # relative: more than an integral over ξ errs, for each of its terms
 # Tilts that are tried in either order: above, over the largest value that is looked at, and no more than over the
@@ -88,30 +89,41 @@ class Common:
             return np.zeros(1)
         top = float(self._alpha.max())
         low, high = (-_NEAR, top + _FAR) if self.holds else (-_FAR, _NEAR)
-        return np.linspace(low, high, math.ceil((high - low) * self._range / _CHORD) + 2)
+        count = math.ceil((high - low) * self._range / _CHORD) + 2
+        return np.linspace(low, high, min(count, _MOST_LAWS))
 
     def excess(self, epsilon: float) -> float:
         """An upper bound on δ at `epsilon` ≥ 0."""
-        total = 0.0
-        for i in range(self._nodes.size):
-            total += self._at(i, epsilon, total)
-        return min(1.0, (total + self._ends(epsilon)) * _SUMMED)
-
-    def _ends(self, epsilon: float) -> float:
-        """What lies beyond the first ξ and the last one. Λ rises with ξ."""
         if self._range == 0.0:
-            return 0.0
-        ndtr, kappa = scipy.special.ndtr, math.exp(epsilon)
-        first, last = float(self._nodes[0]), float(self._nodes[-1])
+            return min(1.0, self._at(0, epsilon, 0.0) * _SUMMED)
+        # From where there is most on: then what is left beyond some ξ is soon negligible.
+        order = range(self._nodes.size)
+        total = self._before
+        for i in reversed(order) if self.holds else order:
+            total += self._at(i, epsilon, total)
+            rest = self._beyond(i, epsilon)
+            if rest <= _ENOUGH * total:
+                break
+        return min(1.0, (total + rest) * _SUMMED)
+
+    @property
+    def _before(self) -> float:
+        """What there may be where δ is not looked at: above all ξ the mean of Λ, or the mass below them."""
+        if not self.holds:
+            return float(scipy.special.ndtr(self._nodes[0]))
+        shares = np.array([one.weight * one.count for one in self.labels])
+        tails = scipy.special.ndtr(self._alpha - self._nodes[-1])
+        return float(shares @ tails) * (1.0 + _WEIGHED)
+
+    def _beyond(self, i: int, epsilon: float) -> float:
+        """What is left beyond one ξ, where there is no more than at it, as Λ rises with ξ."""
+        xi, law, kappa = float(self._nodes[i]), self._law(i, 0), math.exp(epsilon)
+        grown = math.exp(self._base * xi)
+        side = scipy.special.ndtr(xi if self.holds else -xi)
         if self.holds:
-            shares = np.array([one.weight * one.count for one in self.labels])
-            beyond = float(shares @ ndtr(self._alpha - last)) * (1.0 + PLACE)
-            law, grown = self._law(0, 0), math.exp(self._base * first)
-            gain = np.maximum(grown * law.x - kappa, 0.0)
-            return beyond + float(ndtr(first)) * self._mean(law, gain, grown)[0]
-        law, grown = self._law(self._nodes.size - 1, 0), math.exp(self._base * last)
+            return float(side) * self._mean(law, np.maximum(grown * law.x - kappa, 0.0), grown)[0]
         gain = np.maximum(1.0 - kappa * grown * law.x, 0.0)
-        return float(ndtr(first) + ndtr(-last) * min(1.0, self._mean(law, gain, 1.0)[0]))
+        return float(side) * min(1.0, self._mean(law, gain, 1.0)[0])
 
     def _at(self, i: int, epsilon: float, total: float) -> float:
         """What the law at one ξ adds to the total: the least that is found with several tilts."""
@@ -224,7 +236,8 @@ class Common:
         spread = max(spread, 1e-4 * mean)
         # Next to 0, where a value is far below the mean, a grid has to be finer.
         step = spread * math.sqrt(6.0 * _RAISED / max(count, 1 if self.holds else _MANY))
-        far = [one.weight * math.exp(_TOP * one.size - 0.5 * one.size**2) for one in groups]
+        top = _TOP[not self.holds]
+        far = [one.weight * math.exp(top * one.size - 0.5 * one.size**2) for one in groups]
         step = max(step, max(far) / _MOST_POINTS)
         terms, lost = [], 0.0
         for one, end in zip(groups, far, strict=True):

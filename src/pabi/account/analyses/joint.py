@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 
+import numpy as np
+
 from pabi.account.analyses.secret_order import require_independent_places, secret_run
 from pabi.account.analyses.shifted_interpolation import DEFAULT_DELTA
 from pabi.account.analyses.writing import SampledProof, but_for, promised
@@ -32,6 +34,7 @@ SOURCE = (
 )
 
 _MOST = 4_000_000  # bins times steps, which are gone through one by one
+_GREATEST = 3.0  # noises by which a bin moves the model
 _KINDS, _FEW_KINDS = 8, 4  # of bins; where two releases are composed
 
 
@@ -53,6 +56,8 @@ def apply(
     opposite = run.adjacency == "replace_one"
     payments = best(places, at, alike=opposite)
     alpha, beta = spread(places.common(range(view.period), payments), alike=opposite)
+    if np.hypot(alpha, beta).max() > _GREATEST:
+        raise NotApplicable("the record moves the model by so much that its place is seen")
     plan = {
         "now": encoding.floats(payments.now),
         "rate": encoding.floats(payments.rate),

@@ -32,6 +32,7 @@ _RARE, _FAR_OUT = 180, 60.0  # up to which value of a label is looked at; of exp
 _NODES = np.arange(-1.5, 7.6, 0.6)
 _DENSITY = 0.6 * np.exp(-0.5 * _NODES**2) / math.sqrt(2.0 * math.pi)
 _LEAST = 1e-6  # relative, of α
+_APART = 0.8  # how far the α_j may be: for more it takes long to compute what they reveal
 # Plans to begin with; how often one is changed, at most, before ε is sought again.
 _STARTS = (
     (1.0, 1.0, 1.0, 1.0, 0.0),
@@ -159,7 +160,7 @@ def spread(common: Array, alike: bool) -> tuple[Array, Array]:
         for i in (*range(alpha.size), *range(alpha.size)):
             alpha[i] = np.max(apart[i] / alpha)
             alpha[i] = max(alpha[i], _LEAST * alpha.max())
-    alpha *= _SUMMED
+    alpha = np.maximum(alpha, alpha.max() - _APART) * _SUMMED
     beta = np.sqrt(np.maximum(np.diag(common) - alpha * alpha, 0.0)) * _SUMMED
     return alpha, beta
 

@@ -8,9 +8,9 @@ from itertools import product
 
 import numpy as np
 import pytest
-from falsification.test_secret_places import KINDS, described, exact, instance, linear
 
 import pabi
+from falsification.test_secret_places import KINDS, described, exact, instance, linear
 from pabi.account.analyses import joint
 from pabi.account.shifts.joint import Places, grouped, spread
 from support.falsification import claims

@@ -96,8 +96,8 @@ class RandomAllocation(TradeOff):
         Where the record displaces another, which then takes its place in the last batch: how far that batch
         moves its outputs, ≥ 0. Its probability is what is left of 1, and every label is used once.
     common : sequence of float
-        Where no record displaces another and none replaces it: how far each group's labels move one more output,
-        which is the same for all, ≥ 0. None unless stated.
+        Where no record displaces another and none replaces it: how far each group's labels move one more
+        output, which is the same for all, ≥ 0. None unless stated; then shares sum to 1.
 
     References
     ----------

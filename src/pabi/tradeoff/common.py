@@ -1,13 +1,13 @@
 """What secret labels have in common: δ at one ε of labels that move one more number together.
 
 Label j moves its own steps by β_j and one number that all labels share, ξ of N(0, 1), by α_j. With
-L_m(z) = e^(mz − m²/2) the likelihood ratio is Λ = Σ w_j·L_α_j(ξ)·L_β_j(ζ_j), and δ(ε) is E(Λ − κ)⁺ in one order
-of the data sets and E(1 − κΛ)⁺ in the other (docs, "Joint payments").
+L_m(z) = e^(mz − m²/2) the likelihood ratio is Λ = Σ w_j·L_α_j(ξ)·L_β_j(ζ_j), and δ(ε) is E(Λ − κ)⁺ in one
+order of the data sets and E(1 − κΛ)⁺ in the other (docs, "Joint payments").
 
-Write Λ = e^(aξ)·T(ξ), so that labels grow by e^((α_j − a)ξ) in T. For a fixed number k, E(T − k)⁺ is convex in ξ,
-and E(1 − kT)⁺ is convex in s = e^(−ρξ) if a is the largest α_j and ρ their range: then what grows is a concave
-function of s. So between two ξ they lie below their chords for that k. The laws of T at a few ξ do for all ε;
-what is between is integrated over ξ in closed form.
+Write Λ = e^(aξ)·T(ξ), so that labels grow by e^((α_j − a)ξ) in T. For a fixed number k, E(T − k)⁺ is convex
+in ξ, and E(1 − kT)⁺ is convex in s = e^(−ρξ) if a is the largest α_j and ρ their range: then what grows is a
+concave function of s. So between two ξ they lie below their chords for that k. The laws of T at a few ξ do
+for all ε; what is between is integrated over ξ in closed form.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ _SUMMED = 1.0 + 1e-10
 _ENOUGH = 1e-5  # of δ may lie beyond the last ξ
 _WEIGHED = 2.0 * TOTAL  # relative: more than weights err, or do not add to 1
 _DOUBT = 1e-13  # relative: more than an integral over ξ errs, for each of its terms
-# Tilts that are tried in either order: above, over the largest value that is looked at, and no more than over the
-# spread; below, over the spread. No more are tried where this part of what is found is doubt, or of all so far.
+# Tilts that are tried in either order: above, over the largest value that is looked at, and no more than over
+# the spread; below, over the spread. No more are tried where this part of what is found is doubt, or of all.
 _ABOVE, _BELOW = (6.0, 25.0), (-0.1, -1.5, -6.0)
 _DOUBTED, _OF_ALL = 1e-3, 1e-4
 _GREATEST = 700.0
@@ -152,8 +152,8 @@ class Common:
         return self._mean(law, gain, mean if self.holds else plain)
 
     def _mean(self, law: _Law, gain: Array, most: float) -> tuple[float, float]:
-        """(the mean of a gain that rises with T by no more than the slope `most`, or falls from at most that, or
-        more than that; how much of it is doubt)."""
+        """(at least the mean of a gain that rises with T by no more than the slope `most`, or falls from at
+        most that; how much of it is doubt)."""
         value, doubt = law.within(gain)
         doubt += (
             law.rising(float(gain[0]), most) if self.holds else law.falling(float(gain[-1]), most)
@@ -181,7 +181,6 @@ class Common:
             root = np.log(other / one) / a
         low = np.clip(root, cell.low, cell.high) if self.holds else np.full(x.size, cell.low)
         high = np.full(x.size, cell.high) if self.holds else np.clip(root, cell.low, cell.high)
-        total, doubt = np.zeros(x.size), np.zeros(x.size)
         (up, more), (down, less) = (self._moment(cell, low, high, move) for move in (a, 0.0))
         total = one * up - other * down if self.holds else other * down - one * up
         return np.asarray(np.maximum(total, 0.0) + _DOUBT * (one * more + other * less))
@@ -250,8 +249,8 @@ class Common:
 
 
 class _Law(NamedTuple):
-    """Masses at values x ≥ 0, tilted by the `power` λ, and an error of each; by what `scale` they are multiplied
-    in the end; K(λ); by how much the mean is less than it should be; which values are `likely`."""
+    """Masses at values x ≥ 0, tilted by the `power` λ, and an error of each; by what `scale` they are
+    multiplied in the end; K(λ); by how much the mean is less than it should be; which values are `likely`."""
 
     x: Array
     mass: Array
@@ -287,8 +286,8 @@ class _Law(NamedTuple):
         return float(self.mass * self.scale @ gain), self.error * float(self.scale @ gain)
 
     def rising(self, least: float, slope: float) -> float:
-        """At most what lies outside the window adds to the mean of a gain that is `least` where it begins, rises,
-        and is at most `slope` times the value."""
+        """At most what lies outside the window adds to the mean of a gain that is `least` where it begins,
+        rises, and is at most `slope` times the value."""
         end = max(float(self.x[-1]), 1.0 / self.power)
         above = slope * end * OUTSIDE * self._times(end)
         return above + least * min(1.0, OUTSIDE * self._times(0.0)) + slope * self.lost

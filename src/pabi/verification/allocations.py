@@ -87,8 +87,8 @@ def uncovered(needed: Sequence[tuple[T, int]], offered: Sequence[tuple[T, int]])
 @dataclass(frozen=True)
 class LabelGroup:
     """`count` labels of the probability `share` together, each of which moves its outputs by one of `sizes`:
-    by which, is drawn for all of them, and everybody sees it. `common`: how far each moves one more output, the
-    same for all labels."""
+    by which, is drawn for all of them, and everybody sees it. `common`: how far each moves one more output,
+    the same for all labels."""
 
     share: Fraction
     sizes: tuple[float, ...]

@@ -4,11 +4,12 @@ Label j multiplies by e^(αξ − α²/2) what it has by itself. In one order δ
 V = E(Σ w·e^(αξ − α²/2)·L − κ)⁺, in the other with V = E(1 − κ·Σ w·e^(αξ − α²/2)·L)⁺ (docs, "Joint payments").
 
 1. *Few laws.* Of Σ w·e^(αξ − α²/2)·L = e^(aξ)·T: for a fixed number k, E(T − k)⁺ is convex in ξ, and
-   E(1 − kT)⁺ in e^(−ρξ), if a is the largest α and ρ the range of all. So between two ξ they lie below chords.
-2. *Many ξ.* V is convex in ξ in the first order, in e^(aξ) in the second: it lies below chords between many ξ,
-   whose means have closed forms.
-3. *Ends.* V rises with ξ in the first order and falls in the second. On the side where it is large it counts as
-   the mean of what is above 0, on the other one as where the ξ that are looked at end.
+   E(1 − kT)⁺ in e^(−ρξ), if a is the largest α and ρ the range of all. So between two ξ they lie below their
+   chords.
+2. *Many ξ.* V is convex in ξ in the first order, in e^(aξ) in the second: it lies below chords between many
+   ξ, whose means have closed forms.
+3. *Ends.* V rises with ξ in the first order and falls in the second. On the side where it is large it counts
+   as the mean of what is above 0, on the other one as where the ξ that are looked at end.
 """
 
 from __future__ import annotations

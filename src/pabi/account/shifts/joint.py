@@ -2,10 +2,10 @@
 
 A part of every use is paid at once, at a step that no other place uses; the rest little by little, as the
 best payments for that place alone would do (`isotonic`). So there are two numbers for every step with data:
-`now`, what is paid in it of its own use, and `rate`: until the next use of the same place step k is paid the
-amount rate·σ_k²·c_(k+1)⋯c_m, m the last of these steps. With b_jk, what place j pays in step k over its noise,
-places i and j have Σ_k b_ik·b_jk in common, at most α_i·α_j, and place j has a spread of β_j of its own besides
-(docs, "Joint payments"). The smaller all of these are, the better; which is best is tried out.
+`now`, what is paid in it of its own use, and `rate`: until the next use of the same place step k is paid
+rate·σ_k²·c_(k+1)⋯c_m, m the last of these steps. With b_jk, what place j pays in step k over its noise,
+places i and j have Σ_k b_ik·b_jk in common, at most α_i·α_j, and place j has a spread of β_j of its own
+besides (docs, "Joint payments"). The smaller all of these are, the better; which is best is tried out.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ class Payments(NamedTuple):
 class Places:
     """A run of `period` places, each used in every step k with k mod period its own.
 
-    `c`, `s`, `sigma`: slopes, sensitivities to one record and noises, (steps,); `data`: steps that use records.
+    `c`, `s`, `sigma`: slopes, sensitivities to one record and noises, (steps,); `data`: steps that use
+    records.
     """
 
     c: Array
@@ -114,9 +115,9 @@ class Places:
         return b
 
     def paid(self, plan: Array) -> Payments:
-        """The payments of a plan (θ, first, last, power, part): of the uses but the last of each place the share θ
-        at once, and `part` of the rest until the next use; of the last ones what rises from `first` to `last` at
-        once; all else by isotonic regression."""
+        """The payments of a plan (θ, first, last, power, part): of the uses but the last of each place the
+        share θ at once, and `part` of the rest until the next use; of the last ones what rises from `first` to
+        `last` at once; all else by isotonic regression."""
         theta, first, last, power, part = plan
         k, final = np.arange(self.data), self.ends == self.c.size
         # Places in the order of their last uses.

@@ -79,8 +79,9 @@ class RandomAllocation(TradeOff):
     their outputs may depend on a draw that everybody sees.
 
     Readings are computed by transforms on grids that err upwards, and ε is raised by a further 2e-4
-    (relative), or 1.5e-3 where labels have something in common. From below they are 0. Where the largest size is below 1e-4 or above 8, the place is taken to
-    be seen.
+    (relative), or 1.5e-3 where labels have something in common. From below they are 0. Where the largest
+    size is below 1e-4 or above 8, or above 3 where labels have something in common, the place is taken to be
+    seen.
 
     Parameters
     ----------

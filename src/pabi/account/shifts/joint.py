@@ -116,8 +116,8 @@ class Places:
 
     def paid(self, plan: Array) -> Payments:
         """The payments of a plan (θ, first, last, power, part): of the uses but the last of each place the
-        share θ at once, and `part` of the rest until the next use; of the last uses what rises from `first` to
-        `last` at once; all else by isotonic regression."""
+        share θ at once, and `part` of the rest until the next use; of the last ones what rises from `first`
+        to `last` at once; all else by isotonic regression."""
         theta, first, last, power, part = plan
         k, final = np.arange(self.data), self.ends == self.c.size
         # Places in the order of their last uses.

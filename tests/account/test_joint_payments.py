@@ -106,8 +106,8 @@ P = np.exp(-0.5 * Z**2) / math.sqrt(2.0 * math.pi) * (Z[1] - Z[0])
 
 @pytest.mark.parametrize(("alpha", "beta"), CASES)
 def test_the_law_against_its_definition(alpha, beta):
-    """δ of two labels by quadrature over all three numbers, which errs at the kink alone. The accountant's and
-    the checker's, who share no code, are above it in both orders."""
+    """δ of two labels by quadrature over all three numbers, which errs at the kink alone. The accountant's
+    and the checker's, who share no code, are above it in both orders."""
     a, b = (
         [np.exp(m * Z - 0.5 * m * m) for m in alpha],
         [np.exp(m * Z - 0.5 * m * m) for m in beta],

@@ -265,7 +265,8 @@ class _Law(NamedTuple):
     def of(cls, total: Sum, power: float, lost: float) -> _Law:
         """That of a sum."""
         tilted, log_moment = transformed(total, power), total.log_moment(power)
-        x = (tilted.begin + np.arange(tilted.mass.size)) * total.step + tilted.offset
+        count = np.arange(tilted.mass.size, dtype=np.float64)
+        x = (tilted.begin + count) * total.step + tilted.offset
         here = x >= 0.0
         x, mass = x[here], tilted.mass[here]
         scale = np.exp(np.minimum(log_moment - power * x, _GREATEST)) * _SUMMED

@@ -89,7 +89,7 @@ class CommonMoves:
             if self.holds:
                 parts = zip(self.places, self.alphas, strict=True)
                 tails = ((one, ((xi[0] - alpha) / root).erfc() / 2) for one, alpha in parts)
-                tail = sum(arb(one.weight) * one.count * x for one, x in tails)
+                tail = sum((arb(one.weight) * one.count * x for one, x in tails), arb(0))
         tail *= 1.0 + _WEIGHED
         return np.array([max(0.0, up(x)) for x in mass]), rest, up(tail)
 

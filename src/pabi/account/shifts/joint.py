@@ -83,8 +83,8 @@ class Places:
         """For every step with data the sum of (σ·W)² up to its end; no sum is a difference of two."""
         squares = (self.sigma * self.later) ** 2
         blocks = -(-squares.size // self.period) + 1
-        rows = np.append(squares, np.zeros(blocks * self.period - squares.size))
-        rows = rows.reshape(blocks, self.period)
+        padded = np.append(squares, np.zeros(blocks * self.period - squares.size))
+        rows = padded.reshape(blocks, self.period)
         first = np.cumsum(rows[:, ::-1], axis=1)[:, ::-1].ravel()[: self.data]
         before = np.cumsum(rows, axis=1)[:, :-1]
         then = np.pad(before, ((0, 0), (1, 0))).ravel()[self.period :][: self.data]

@@ -11,7 +11,7 @@ import pytest
 import pabi
 from pabi import InvalidInput
 from pabi.account.analyses import joint
-from pabi.account.shifts.joint import Places, spread
+from pabi.account.shifts.joint import Bins, spread
 from pabi.tradeoff import Gaussian, Product, RandomAllocation, TradeOff
 from pabi.verification.allocations import Allocation, LabelGroup, Orders
 
@@ -61,7 +61,7 @@ def test_any_plan_pays_for_every_use(seed):
     period, data = int(rng.integers(1, 6)), int(rng.integers(1, 25))
     steps = data + int(rng.integers(0, 3))
     c = rng.uniform(0.0, 1.6, steps) * (rng.random(steps) < 0.95)
-    places = Places(c, rng.uniform(0.1, 2.0, steps), rng.uniform(0.2, 2.0, steps), data, period)
+    places = Bins(c, rng.uniform(0.1, 2.0, steps), rng.uniform(0.2, 2.0, steps), data, period)
     payments = places.paid(rng.uniform(-0.3, 1.3, 5))
     assert min(payments.now.min(), payments.rate.min()) >= 0.0
     paid = places.moved(range(period), payments) * places.sigma
@@ -74,7 +74,7 @@ def test_any_plan_pays_for_every_use(seed):
 
 def test_all_at_once_is_all_paths():
     """Two places then move no step in common: α = 0, and β is what composition has."""
-    places = Places(np.ones(6), np.full(6, 0.7), np.ones(6), 6, 3)
+    places = Bins(np.ones(6), np.full(6, 0.7), np.ones(6), 6, 3)
     payments = places.paid(np.array([1.0, 1.0, 1.0, 1.0, 0.0]))
     alpha, beta = spread(places.common(range(3), payments), False)
     assert not alpha.any()

@@ -12,7 +12,7 @@ import pytest
 import pabi
 from falsification.test_secret_places import KINDS, described, exact, instance, linear
 from pabi.account.analyses import joint
-from pabi.account.shifts.joint import Places, grouped, spread
+from pabi.account.shifts.joint import Bins, grouped, spread
 from support.falsification import claims
 from support.falsification.claims import refuted
 from support.falsification.mixtures import Mixture, hockey_sticks
@@ -45,13 +45,13 @@ def bound(alpha, beta, opposite: bool) -> np.ndarray:
     )
 
 
-def world(rng) -> Places:
+def world(rng) -> Bins:
     """A run of two bins on a line."""
     steps = int(rng.integers(2, 7))
     data = steps - int(rng.integers(0, 2))
     c = np.where(rng.random(steps) < 0.4, 1.0, rng.uniform(0.2, 1.4, steps))
     s = rng.uniform(0.3, 2.0) * np.exp(rng.normal(0.0, 0.2, steps))
-    return Places(c, s, np.exp(rng.normal(0.0, 0.3, steps)), data, 2)
+    return Bins(c, s, np.exp(rng.normal(0.0, 0.3, steps)), data, 2)
 
 
 def plan(rng) -> np.ndarray:
@@ -59,11 +59,11 @@ def plan(rng) -> np.ndarray:
     return rng.uniform([0.0, -0.3, 0.0, 0.3, -0.2], [1.0, 1.0, 1.3, 3.0, 1.2])
 
 
-def covered(places: Places, payments, alike: bool):
+def covered(places: Bins, payments, alike: bool):
     return spread(places.common(range(2), payments), alike)
 
 
-def line(places: Places, slopes, pulls, opposite: bool) -> np.ndarray:
+def line(places: Bins, slopes, pulls, opposite: bool) -> np.ndarray:
     """δ of maps x ↦ slope·x and a record that pulls as said: mixtures of Gaussians on a line."""
     later = np.append(np.cumprod(slopes[:0:-1])[::-1], 1.0)
     deviation = math.sqrt(float(np.sum((later * places.sigma) ** 2)))
@@ -91,7 +91,7 @@ def test_no_run_on_a_line_reveals_more(opposite, count):
     assert max(on_lines(rng, opposite) for _ in range(count)) <= ERROR
 
 
-def kinked(rng, places: Places, size: int = 401) -> np.ndarray:
+def kinked(rng, places: Bins, size: int = 401) -> np.ndarray:
     """δ of one run whose steps have slopes that vary with the state, by densities on a grid."""
     x = np.linspace(-14.0, 14.0, size)
     laws = np.zeros((3, size))

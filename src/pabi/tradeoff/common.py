@@ -143,8 +143,8 @@ class Common:
         here, x = law.likely, law.x[law.likely]
         # Convex in x: below its chords.
         some = np.append(x[:-1:_APART], x[-1])
-        found = np.sum([self._integral(cell, some, epsilon) for cell in cells], axis=0)
-        gain[here] = np.interp(x, some, found)
+        integrals = np.sum([self._integral(cell, some, epsilon) for cell in cells], axis=0)
+        gain[here] = np.interp(x, some, integrals)
         if self.holds:
             gain[: here.start] = gain[here.start]
         else:
@@ -164,14 +164,14 @@ class Common:
         """The parts of ξ where this law counts."""
         xi, rho = self._nodes, self._range
         if rho == 0.0:
-            yield Cell(-math.inf, math.inf, 1.0, 0.0)
+            yield Cell(-math.inf, math.inf, first=1.0, slope=0.0)
             return
         v = xi if self.holds else np.exp(-rho * xi)
         for j in (i - 1, i + 1):
             if 0 <= j < xi.size:
                 apart = float(v[i] - v[j])
                 low, high = sorted((float(xi[i]), float(xi[j])))
-                yield Cell(low, high, float(-v[j]) / apart, 1.0 / apart)
+                yield Cell(low, high, first=float(-v[j]) / apart, slope=1.0 / apart)
 
     def _integral(self, cell: Cell, x: Array, epsilon: float) -> Array:
         """∫ φ(ξ)·(first + slope·v)·(e^(aξ)·x − κ)⁺ dξ over a cell for every x, or with (1 − κ·e^(aξ)·x)⁺."""

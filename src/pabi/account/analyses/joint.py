@@ -17,7 +17,7 @@ from pabi.account.analyses.secret_order import require_independent_places, secre
 from pabi.account.analyses.shifted_interpolation import DEFAULT_DELTA
 from pabi.account.analyses.writing import SampledProof, but_for, promised
 from pabi.account.facts.positions import OrderedView
-from pabi.account.shifts.joint import Places, best, grouped, spread
+from pabi.account.shifts.joint import Bins, best, grouped, spread
 from pabi.describe.batches import FAILING
 from pabi.describe.iteration import NoisyIteration
 from pabi.describe.runs import NoisySGD
@@ -50,7 +50,7 @@ def apply(
     if view.period * run.steps > _MOST:
         raise NotApplicable(f"more than {_MOST} steps of all bins, which are looked at one by one")
     c, s, sigma = view.arrays
-    places = Places(c, s, sigma, run.data_steps, view.period)
+    places = Bins(c, s, sigma, run.data_steps, view.period)
     if not places.solvable:
         raise NotApplicable("a step without noise, or distances that grow without bounds")
     opposite = run.adjacency == "replace_one"

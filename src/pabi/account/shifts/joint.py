@@ -54,7 +54,7 @@ class Payments(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Places:
+class Bins:
     """A run of `period` places, each used in every step k with k mod period its own.
 
     `c`, `s`, `sigma`: slopes, sensitivities to one record and noises, (steps,); `data`: steps that use
@@ -120,7 +120,7 @@ class Places:
         to `last` at once; all else by isotonic regression."""
         theta, first, last, power, part = plan
         k, final = np.arange(self.data), self.ends == self.c.size
-        # Places in the order of their last uses.
+        # Bins in the order of their last uses.
         order = (k - (self.data - self.period) + 1) / self.period
         ramp = first + (last - first) * np.maximum(order, 0.0) ** abs(power)
         at_once = np.clip(np.where(final, ramp, theta), 0.0, 1.0)
@@ -173,7 +173,7 @@ def grouped(alpha: Array, beta: Array, most: int) -> list[tuple[float, float, in
     return [(float(alpha[part].max()), float(beta[part].max()), part.size) for part in parts]
 
 
-def best(places: Places, delta: float, alike: bool) -> Payments:
+def best(places: Bins, delta: float, alike: bool) -> Payments:
     """The payments whose ε at `delta` is about the least. `alike`: with one α for all places."""
     count = min(places.period, _SEEN)
     rows = np.unique(np.linspace(0, places.period - 1, count).round().astype(int))
@@ -194,13 +194,13 @@ def _searched(law: Callable[[Array], _Law], start: Array, epsilon: float) -> Arr
     """A plan around this one of about the least δ at `epsilon`."""
     options = {"maxfev": _TRIES, "xatol": _CLOSE, "fatol": _CLOSE}
     simplex = np.where(start + _ASIDE > 1.0, -1.0, 1.0) * np.diag(_ASIDE)
-    found: Any = scipy.optimize.minimize(
+    answer: Any = scipy.optimize.minimize(
         lambda plan: law(plan).log_delta(epsilon),
         start,
         method="Nelder-Mead",
         options={**options, "initial_simplex": start + np.vstack([0.0 * start, simplex])},
     )
-    return np.asarray(found.x)
+    return np.asarray(answer.x)
 
 
 class _Law(NamedTuple):

@@ -35,7 +35,7 @@ def test_rows_agree_with_the_guarantee():
         "composition",
     ]
     assert [row.epsilon for row in applied] == sorted(row.epsilon for row in applied)
-    assert [row.applies for row in explanation] == [True] * 4 + [False] * 9
+    assert [row.applies for row in explanation] == [True] * 4 + [False] * 10
     assert all(row.reason is None for row in applied)
     guarantee = run.guarantee(1e-5)
     assert guarantee.method == "payments in advance"

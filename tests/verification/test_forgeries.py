@@ -28,6 +28,7 @@ COUNTS = {
     "epoch by epoch": 250,
     "latest uses": 250,
     "secret place": 200,
+    "joint payments": 20,
     "nonlinear one-sided shift": 9,
     "nonlinear shifts": 200,
     "one-sided shift": 8,

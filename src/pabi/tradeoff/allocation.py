@@ -18,6 +18,7 @@ from pabi.numbers.validate import NONNEGATIVE, flag, integer, keep
 from pabi.numbers.vectorised import both_signs
 from pabi.tradeoff.answers import Memo
 from pabi.tradeoff.base import Orientation, TradeOff, decode, encode, supported
+from pabi.tradeoff.common import Common
 from pabi.tradeoff.gaussian import Gaussian
 from pabi.tradeoff.grids import pair_above
 from pabi.tradeoff.hub import Hub
@@ -33,8 +34,11 @@ _NEAR, _BELOW = (
     0.97,
 )  # relative: of a rough search, how near it comes and where the next one begins
 _LEAST_SIZE, _GREATEST_SIZE = 1e-4, 8.0  # between which labels are worth hiding
+_GREATEST_COMMON = 3.0  # the same of labels that have something in common
 _SETTLED = 2e-5  # relative: how near to the least ε
 _STATED = 2e-4  # relative: by how much ε is raised
+# The same of labels that have something in common, which are checked less finely.
+_STATED_COMMON = 1.5e-3
 _RAISED = 5e-4  # relative: by how much δ is, where several are composed
 _POINTS, _FEWER = 24, 14  # of a pair's grid on the scale of its losses; with a hub
 _FARTHEST = 600.0  # the end of a grid: e^600 is a double
@@ -79,8 +83,9 @@ class RandomAllocation(TradeOff):
     their outputs may depend on a draw that everybody sees.
 
     Readings are computed by transforms on grids that err upwards, and ε is raised by a further 2e-4
-    (relative). From below they are 0. Where the largest size is below 1e-4 or above 8, the place is taken to
-    be seen.
+    (relative), or 1.5e-3 where labels have something in common. From below they are 0. Where the largest
+    size is below 1e-4 or above 8, or above 3 where labels have something in common, the place is taken to be
+    seen.
 
     Parameters
     ----------
@@ -97,6 +102,9 @@ class RandomAllocation(TradeOff):
     hub : float
         Where the record displaces another, which then takes its place in the last batch: how far that batch
         moves its outputs, ≥ 0. Its probability is what is left of 1, and every label is used once.
+    common : sequence of float
+        Where no record displaces another and none replaces it: how far each group's labels move one more
+        output, which is the same for all, ≥ 0. None unless stated; then shares sum to 1.
 
     References
     ----------
@@ -109,6 +117,7 @@ class RandomAllocation(TradeOff):
     opposite: bool
     displaces: bool
     hub: float
+    common: tuple[float, ...]
 
     kind: ClassVar[str] = "random_allocation"
 
@@ -121,6 +130,7 @@ class RandomAllocation(TradeOff):
         displaces: bool = False,
         *,
         hub: float = 0.0,
+        common: Sequence[float] = (),
     ) -> None:
         groups = (tuple(shares), tuple(map(_each, sizes)), tuple(counts))
         require(
@@ -142,10 +152,21 @@ class RandomAllocation(TradeOff):
             opposite=flag("opposite", opposite),
             displaces=flag("displaces", displaces),
             hub=nonnegative("hub", hub),
+            common=tuple(nonnegative("common", x) for x in common),
         )
         total = math.fsum(self.shares)
         if not 0.0 < total <= 1.0 + TOTAL:
             raise InvalidInput("shares", f"expected a sum above 0 and at most 1, got {total!r}")
+        if self.common:
+            alone = not (self.opposite or self.displaces or draws != {1})
+            require(
+                alone,
+                "common",
+                "expected none where records displace or replace others, or draws are seen",
+            )
+            same = len(self.common) == len(self.shares)
+            require(same, "common", f"expected one for each group, got {len(self.common)}")
+            require(total >= 1.0 - TOTAL, "shares", f"expected a sum of 1, got {total!r}")
         if self.hub:
             require(self.displaces, "hub", "expected 0 where no record displaces another")
             require(total < 1.0, "shares", f"expected a sum below 1 beside a hub, got {total!r}")
@@ -191,7 +212,10 @@ class RandomAllocation(TradeOff):
     @cached_property
     def _seen(self) -> Gaussian | Mixture:
         """With the place in sight, which reveals no less."""
-        return self._in_sight(*self._drawn_sizes)
+        sizes, *others = self._drawn_sizes
+        if self.common:
+            return self._in_sight(tuple(map(math.hypot, sizes, self.common)))
+        return self._in_sight(sizes, *others)
 
     def _in_sight(self, *draws: Sequence[float]) -> Gaussian | Mixture:
         """What draws reveal with the place in sight."""
@@ -207,7 +231,16 @@ class RandomAllocation(TradeOff):
         """Of every draw, what it reveals with the place in sight, and the labels that move something; none
         where their place is taken to be seen."""
         draws = self._drawn_sizes
+        if self.common:
+            return ((self._seen, self._labels(*draws)),)
         return tuple((self._in_sight(sizes), self._labels(sizes)) for sizes in draws)
+
+    @cached_property
+    def _sums(self) -> dict[bool, Common]:
+        """Of labels that have something in common, whether the first data set holds the record ↦ the sum."""
+        ((_, labels),) = self._draws
+        alphas = [a for a, share in zip(self.common, self.shares, strict=True) if share > 0.0]
+        return {holds: Common(labels, tuple(alphas), holds) for holds in (True, False)}
 
     @property
     def _drawn_sizes(self) -> tuple[tuple[float, ...], ...]:
@@ -215,13 +248,14 @@ class RandomAllocation(TradeOff):
         return tuple(zip(*map(_each, self.sizes), strict=True))
 
     def _labels(self, sizes: Sequence[float]) -> tuple[Labels, ...]:
-        if not _LEAST_SIZE <= max(*sizes, self.hub) <= _GREATEST_SIZE:
+        largest = max(*sizes, self.hub, *self.common)
+        if not _LEAST_SIZE <= largest <= (_GREATEST_COMMON if self.common else _GREATEST_SIZE):
             return ()
         groups = zip(self.shares, sizes, self.counts, strict=True)
         return tuple(
             Labels(share / n * (1.0 + _ROUNDED), max(a, _LEAST_SIZE), n)
             for share, a, n in groups
-            if (a > 0.0 or self.hub > 0.0) and share > 0.0
+            if (a > 0.0 or self.hub > 0.0 or self.common) and share > 0.0
         )
 
     def _worst(self, epsilon: float) -> float:
@@ -244,6 +278,8 @@ class RandomAllocation(TradeOff):
         if not labels or epsilon > _FARTHEST or seen == 0.0:
             return seen
         try:
+            if self.common:
+                return min(seen, self._sums[gain == self._gains[0]].excess(epsilon))
             if self.hub:
                 hub = Hub(gain, labels, epsilon, max(self.hub, _LEAST_SIZE))
                 return min(seen, hub.excess(_ROUGH, _TRANSFORMS[tolerance]))
@@ -259,7 +295,7 @@ class RandomAllocation(TradeOff):
         for gain in self._gains:  # the first order is as a rule the worse one
             if self._in_order(gain, least, _ROUGH if self.hub else _FINE) > delta:
                 least = self._reached(gain, delta, least, most)
-        return min(most, least * (1.0 + _STATED))
+        return min(most, least * (1.0 + (_STATED_COMMON if self.common else _STATED)))
 
     def _reached(self, gain: Gain, delta: float, low: float, high: float) -> float:
         """An ε from `low` to `high` with at most this δ in one order, next to the least."""
@@ -362,7 +398,8 @@ class RandomAllocation(TradeOff):
             "opposite": self.opposite,
             "displaces": self.displaces,
         }
-        return fields | ({"hub": encode(self.hub)} if self.hub else {})
+        fields |= {"hub": encode(self.hub)} if self.hub else {}
+        return fields | ({"common": list(map(encode, self.common))} if self.common else {})
 
     @classmethod
     def _from_fields(cls, fields: dict[str, Any]) -> Self:
@@ -372,5 +409,7 @@ class RandomAllocation(TradeOff):
             require(isinstance(group, list), name, f"expected a list, got {group!r}")
         sizes = [[decode("sizes", a) for a in _each(one)] for one in groups["sizes"]]
         flags = fields.pop("opposite"), fields.pop("displaces")
-        hub = decode("hub", fields.pop("hub", 0.0))
-        return cls(groups["shares"], sizes, groups["counts"], *flags, hub=hub)
+        hub, common = decode("hub", fields.pop("hub", 0.0)), fields.pop("common", [])
+        require(isinstance(common, list), "common", f"expected a list, got {common!r}")
+        moves = [decode("common", a) for a in common]
+        return cls(groups["shares"], sizes, groups["counts"], *flags, hub=hub, common=moves)

@@ -27,7 +27,7 @@ from pabi.tradeoff.pairs import Indices
 Complex = NDArray[np.complex128]
 
 MOST_POINTS = 1 << 24
-_OUTSIDE = 1e-9  # tilted mass that may lie outside the window
+OUTSIDE = 1e-9  # tilted mass that may lie outside the window
 _ROUNDED = 0.05  # nats: more than K errs where it is only about right
 _ULP = 2.0**-53
 _SUMMED = 1e-10  # relative: more than running sums of positive numbers err
@@ -108,7 +108,7 @@ class Sum:
         return power
 
     def window(self, power: float) -> tuple[float, float]:
-        """(low, high) outside which there is at most half of `_OUTSIDE` on either side, tilted."""
+        """(low, high) outside which there is at most half of `OUTSIDE` on either side, tilted."""
         if power not in self._windows:
             self._windows[power] = self._window(power)
         return self._windows[power]
@@ -120,7 +120,7 @@ class Sum:
     def _window(self, power: float) -> tuple[float, float]:
         base, mean, variance = self.tilted(power)
         spread = math.sqrt(variance) + self.step
-        room = math.log(2.0 / _OUTSIDE) + _ROUNDED
+        room = math.log(2.0 / OUTSIDE) + _ROUNDED
         high, low = math.inf, -math.inf
         for factor in (0.5, 1.0, 2.0, 3.5, 5.0, 7.0, 10.0):
             theta = factor / spread
@@ -282,7 +282,7 @@ def mean_excess(total: Sum, power: float, at: Array) -> Excess:
         sums = (y.size - n) * np.minimum(np.maximum(last - at, 0.0), 1.0 / (math.e * power))
         rest = -math.expm1(-power * step)
         series = np.exp(-power * beyond) * (beyond + step * (1.0 - rest) / rest) / rest
-        doubt = _OUTSIDE * end * np.exp(-power * end) + error * np.minimum(sums, series)
+        doubt = OUTSIDE * end * np.exp(-power * end) + error * np.minimum(sums, series)
         log_scale = base - power * at
         scale = np.exp(log_scale) * (1.0 + 64.0 * _ULP * (8.0 + abs(base) + power * np.abs(at)))
         scale *= 1.0 + _SUMMED
@@ -325,7 +325,7 @@ def _read(
     remaining = mass.size - np.arange(float(epsilon.size))
     series = _inverse_expm1(power * step) - _inverse_expm1((power + 1.0) * step)
     spread = np.minimum(remaining, series)
-    lost = _OUTSIDE * _largest_gain(power) + error * spread
+    lost = OUTSIDE * _largest_gain(power) + error * spread
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         scale = np.exp(log_moment - power * epsilon)
         rounding = 1.0 + 64.0 * _ULP * (8.0 + abs(log_moment) + power * np.abs(epsilon))

@@ -147,17 +147,25 @@ class _Side(NamedTuple):
     total: Array
 
 
-def _side(
-    difference: Difference, query: Query, weight: Array, indices: Indices, step: float, *, sign: int
+def side(
+    difference: Difference,
+    labels: Sequence[Labels],
+    epsilon: float,
+    indices: Indices,
+    step: float,
+    *,
+    sign: int,
+    ratio: float = 1.0,
 ) -> _Side:
-    """The values above 0 (`sign` 1) or below (-1) of all labels, w times the difference, moved to grid points
-    around them so that their mean is kept, or raised a little."""
-    size = np.array([[one.size] for one in query.labels])
+    """The values above 0 (`sign` 1) or below (-1) of all labels, w times the difference and the ratio, moved
+    to grid points around them so that their mean is kept, or raised a little."""
+    size = np.array([[one.size] for one in labels])
+    weight = np.array([[ratio * one.weight] for one in labels])
     # Those of 1, L_x and L_y.
     moves = np.stack([np.zeros(size.shape), difference.x * size, difference.y * size])
-    kappa, value = math.exp(query.epsilon), indices * (step / weight)
+    kappa, value = math.exp(epsilon), indices * (step / weight)
     # A cell may hold values that are a little above its upper end: points are put so that none is.
-    z = place_of(difference, size, query.epsilon, sign * value * (1.0 - sign * PLACE))
+    z = place_of(difference, size, epsilon, sign * value * (1.0 - sign * PLACE))
     outward = 1.0 if (difference.x > difference.y) == (sign > 0) else -1.0
     z = np.where(np.isnan(z), outward * math.inf, z)
     left, right = (z[:, :-1], z[:, 1:]) if outward > 0.0 else (z[:, 1:], z[:, :-1])
@@ -176,7 +184,7 @@ def _side(
 
 
 @lru_cache(maxsize=64)
-def _points(count: int) -> Indices:
+def points(count: int) -> Indices:
     """0, 1, 2, … up to `count`, those far out a few hundredths apart."""
     near = min(count, round(1.0 / _GROWTH))
     if count == near:
@@ -197,17 +205,18 @@ def _terms(query: Query, step: float, window: _Window) -> tuple[tuple[Term, ...]
     """(the values of all labels on a grid, by how much less the mean of their sum is than the true one). What
     is beyond the window is moved to its end: below, it does not matter how far it is, and above it counts by
     its mean."""
-    gain, weight = query.gain, np.array([[one.weight] for one in query.labels])
-    counts = np.array([one.count for one in query.labels])
-    above, below = (_points(max(1, math.ceil(end / step))) for end in window)
-    up = _side(gain.above, query, weight, above, step, sign=1)
-    low = _side(gain.below, query, weight * query.ratio, below, step, sign=-1)
+    gain = query.gain
+    above, below = (points(max(1, math.ceil(end / step))) for end in window)
+    labels, epsilon = query.labels, query.epsilon
+    up = side(gain.above, labels, epsilon, above, step, sign=1)
+    low = side(gain.below, labels, epsilon, below, step, sign=-1, ratio=query.ratio)
     rest = np.maximum(0.0, 1.0 - up.total - low.total) + low.mass[:, 0] + up.mass[:, 0]
     p = np.hstack([low.mass[:, :0:-1], rest[:, None], up.mass[:, 1:]])
     places = np.concatenate([-below[:0:-1], above])
     laws = (Losses(int(places[0]), each, 0.0, 0.0, places) for each in p)
-    terms = tuple(Term(law, one.count) for law, one in zip(laws, query.labels, strict=True))
-    return terms, math.fsum((counts * weight[:, 0] * up.beyond).tolist())
+    terms = tuple(Term(law, one.count) for law, one in zip(laws, labels, strict=True))
+    lost = (one.count * one.weight * x for one, x in zip(labels, up.beyond.tolist(), strict=True))
+    return terms, math.fsum(lost)
 
 
 def spread_of(query: Query, rare: float) -> float:

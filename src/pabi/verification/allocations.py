@@ -30,6 +30,7 @@ import numpy as np
 from flint import arb, ctx
 
 from pabi.verification.arithmetic import BITS, in_time, timed
+from pabi.verification.common_moves import CommonMoves
 from pabi.verification.label_sums import LabelPlaces, LabelSum, Side, Sides, up
 from pabi.verification.products import Array, Law
 
@@ -41,6 +42,8 @@ _LEVELS = (
     (0.01, 0.01, 48, 32, 0.1),
     (0.004, 0.002, 64, 48, 0.07),
 )
+# Of labels with something in common: between two laws, times the range of α; ξ between two values.
+_COMMON = ((0.3, 0.1), (0.2, 0.06), (0.12, 0.04), (0.08, 0.03))
 _SPACINGS = 0.05, 0.02, 0.01  # of products: below which the next level is taken
 _NEGLIGIBLE = 1e-4  # of a tail
 _ULP = 2.0**-53
@@ -84,17 +87,27 @@ def uncovered(needed: Sequence[tuple[T, int]], offered: Sequence[tuple[T, int]])
 @dataclass(frozen=True)
 class LabelGroup:
     """`count` labels of the probability `share` together, each of which moves its outputs by one of `sizes`:
-    by which, is drawn for all of them, and everybody sees it."""
+    by which, is drawn for all of them, and everybody sees it. `common`: how far each moves one more output,
+    the same for all labels."""
 
     share: Fraction
     sizes: tuple[float, ...]
     count: int
+    common: float = 0.0
+
+    @property
+    def seen(self) -> tuple[float, ...]:
+        """How far a label moves all its outputs together, at most."""
+        if not self.common:
+            return self.sizes
+        return tuple(math.nextafter(math.hypot(x, self.common), math.inf) for x in self.sizes)
 
     def covers(self, needed: LabelGroup, /) -> bool:
         """Whether a label of these is no less likely, and moves no less, than one of those."""
         return (
             len(self.sizes) == len(needed.sizes)
             and all(a >= b for a, b in zip(self.sizes, needed.sizes, strict=True))
+            and self.common >= needed.common
             and self.share * needed.count >= needed.share * self.count
         )
 
@@ -126,7 +139,7 @@ class Allocation(NamedTuple):
     @property
     def seen(self) -> float:
         """A μ whose Gaussian reveals no less: that of the batch in sight."""
-        largest = max(self.hub, *(max(one.sizes) for one in self.labels))
+        largest = max(self.hub, *(max(one.seen) for one in self.labels))
         return largest * (2.0 if self.opposite else 1.0)
 
     @property
@@ -262,6 +275,14 @@ class Orders:
         ]
         hub = max(allocation.hub, _LEAST) if allocation.hub and self.composed else None
         self.hub = None if hub is None else _Hub(hub, float(allocation.left), apart)
+        self.common: list[CommonMoves] = []
+        if self.composed and any(one.common for one in allocation.labels):
+            apart, fine = _COMMON[min(level, len(_COMMON) - 1)]
+            alphas = [one.common for one in allocation.labels]
+            self.common = [
+                CommonMoves(self.draws[0], alphas, holds=holds, apart=apart, fine=fine)
+                for holds in (True, False)
+            ]
         self._deltas: dict[tuple[int, float], float] = {}
 
     def worst(self, epsilon: float) -> float:
@@ -284,7 +305,7 @@ class Orders:
         times, labels = 2 if self.allocation.opposite else 1, self.allocation.labels
         with ctx.workprec(BITS):
             total: Any = arb(0)
-            cases = [(one.share / len(one.sizes), x) for one in labels for x in one.sizes]
+            cases = [(one.share / len(one.sizes), x) for one in labels for x in one.seen]
             for part, size in (*cases, (self.allocation.left, self.allocation.hub)):
                 if math.isinf(size):
                     return 1.0
@@ -299,6 +320,10 @@ class Orders:
 
     def _delta(self, places: Sequence[LabelPlaces], order: int, epsilon: float) -> float:
         """δ of one draw."""
+        if self.common:
+            return self.common[order].delta(
+                epsilon, lambda labels, sides, at: _excess(labels, sides, 0.0, self.noise, 1.0, at)
+            )
         excess = partial(_excess, places, self.sides[order], epsilon, self.noise)
         if self.hub is not None:
             below = -math.fsum(x.moments(self.sides[order], epsilon)[1] for x in places)
@@ -369,7 +394,7 @@ def _law_below(x: Array, y: Array, losses: Array) -> Law:
 
 def composed(allocation: Allocation) -> bool:
     """Whether the largest sizes are among those that are looked at here."""
-    draws = zip(*(one.sizes for one in allocation.labels), strict=True)
+    draws = zip(*(one.seen for one in allocation.labels), strict=True)
     return all(_LEAST <= max(*sizes, allocation.hub) <= _GREATEST for sizes in draws)
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from pabi.account.analyses import (
     advance,
     composition,
+    joint,
     mechanisms,
     nonlinear_shifts,
     random_batches,
@@ -53,6 +54,7 @@ RUNS = (
     Analysis(advance.NAME, advance.apply),
     Analysis("secret order", secret_order.apply),
     Analysis("secret place", secret_order.secret_place),
+    Analysis(joint.NAME, joint.apply),
     Analysis("latest uses", secret_order.latest_uses),
     Analysis("epoch by epoch", secret_order.epoch_by_epoch),
     Analysis("nonlinear shifts", nonlinear_shifts.apply),

@@ -266,7 +266,7 @@ def secret_place(
 ) -> Guarantee:
     """The guarantee of the last iterate when the record's place moves no other record."""
     run, order = secret_run(description)
-    _require_independent_places(run, order)
+    require_independent_places(run, order)
     # What one record moves by itself is what it moves if its neighbour is zero.
     view = OrderedView(replace(run, adjacency="zero_out"), FAILING * (delta or DEFAULT_DELTA))
     solved = solved_once(view, order)
@@ -279,7 +279,7 @@ def secret_place(
     return promised(RunProof(PLACE, run, curve, solved, cap=cap, view=view), PLACE_SOURCE)
 
 
-def _require_independent_places(run: NoisySGD, order: SecretOrder) -> None:
+def require_independent_places(run: NoisySGD, order: SecretOrder) -> None:
     """NotApplicable unless the record has one place, and all others are where they are whatever it is."""
     match order.sizes:
         case FixedSizes():

@@ -216,13 +216,14 @@ def _case_of(record: Record, case: Case | None) -> dict[str, Any]:
 @dataclass(frozen=True, eq=False)
 class SampledProof:
     """The proof of a run with random batches: the factors claimed, what they amount to at `delta`, and the
-    `plan` of payments that needs them."""
+    `plan` of payments that needs them. `cap`: of batches of random size, where slopes cover no more."""
 
     theorem: str
     subject: NoisySGD | Unlearning
     curve: TradeOff
     delta: float
     plan: Callable[[], dict[str, Any]] = dict
+    cap: int | None = None
 
     def written(self) -> dict[str, Any]:
         """The body of the certificate: the run, the factors claimed, their ε at `delta`, and the plan."""
@@ -234,6 +235,7 @@ class SampledProof:
             "claim": {"product": self.curve.to_dict()},
             "reading": {"delta": self.delta, "epsilon": encode(epsilon)},
             "plan": self.plan(),
+            **({} if self.cap is None else {"cap": self.cap}),
         }
 
 

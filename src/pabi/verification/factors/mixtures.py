@@ -276,7 +276,17 @@ class Allocations(Repeated[Allocation]):
     """Allocations of independent releases."""
 
     CURVES = MappingProxyType(
-        {"random_allocation": ("shares", "sizes", "counts", "opposite", "displaces", "hub")}
+        {
+            "random_allocation": (
+                "shares",
+                "sizes",
+                "counts",
+                "opposite",
+                "displaces",
+                "hub",
+                "common",
+            )
+        }
     )
 
     @classmethod
@@ -289,9 +299,12 @@ class Allocations(Repeated[Allocation]):
         columns = [curve[name] for name in ("shares", "sizes", "counts")]
         if not columns[0] or len({len(column) for column in columns}) != 1:
             raise Refused("shares: expected one share, size and count for each group of labels")
+        common = curve.get("common", [0.0] * len(columns[0]))
+        if not isinstance(common, list) or len(common) != len(columns[0]):
+            raise Refused("common: expected one for each group of labels")
         labels = tuple(
-            LabelGroup(Fraction(nonnegative("shares", share)), _sizes(size), _count(n))
-            for share, size, n in timed(zip(*columns, strict=True))
+            LabelGroup(Fraction(nonnegative("shares", share)), _sizes(size), _count(n), read_mu(a))
+            for share, size, n, a in timed(zip(*columns, common, strict=True))
         )
         if len({len(one.sizes) for one in labels}) != 1:
             raise Refused("sizes: expected as many for every group")
@@ -299,6 +312,11 @@ class Allocations(Repeated[Allocation]):
             raise Refused("shares: expected a sum of at most 1")
         hub = read_mu(curve.get("hub", 0.0))
         one = Allocation(labels, curve["opposite"], curve["displaces"], count, hub)
+        if any(a.common for a in labels):
+            if one.opposite or one.displaces or len(labels[0].sizes) > 1:
+                raise Refused("common: expected none where records displace or replace others")
+            if not abs(one.left) <= _WHOLE - 1:
+                raise Refused("shares: expected a sum of 1")
         if hub and not (one.displaces and one.left > 0):
             raise Refused("hub: expected 0, unless records are displaced and shares are below 1")
         return cls((one,))
@@ -327,6 +345,11 @@ class Allocations(Repeated[Allocation]):
                     "count": one.times,
                 }
                 | ({"hub": _written(one.hub)} if one.hub else {})
+                | (
+                    {"common": [_written(labels.common) for labels in one.labels]}
+                    if any(labels.common for labels in one.labels)
+                    else {}
+                )
             )
 
     @property

@@ -1,0 +1,175 @@
+"""Joint payments: a record in one of many bins, and what is paid for it if it is in each.
+
+Stated are, for the use in every step with data, `now`, what is paid in that step, and `rate`: until the next
+use of the same bin, or to the end, step k is paid rate·σ_k²·c_(k+1)⋯c_m, m the last of these steps. For every
+bin the distances are replayed: it grows by slopes and uses, falls by payments, and has to be 0 at last. With
+b_jk, what bin j pays in step k over the noise, and K = b·bᵀ, the stated α_j need α_i·α_j ≥ K_ij of any two
+bins, and leave β_j² = K_jj − α_j² (docs, "Joint payments"). Doubles serve: all numbers are nonnegative, so
+that sums, products and quotients keep their relative errors, for which there are margins.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any, NamedTuple, assert_never
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pabi.numbers.encoding import read_floats
+from pabi.verification.allocations import Allocation, LabelGroup
+from pabi.verification.arithmetic import Refused, closed, positions, timed
+from pabi.verification.bounds import JointBound
+from pabi.verification.factors import Factor
+from pabi.verification.factors.closed_forms import Failure, Gaussians
+from pabi.verification.factors.mixtures import Allocations
+from pabi.verification.ordered_runs import OrderedRun
+from pabi.verification.schemes import KnownPositions, SecretEveryEpoch, SecretOnce
+from pabi.verification.subjects import of_runs
+from pabi.verification.theorem import Payload, ProofCheck, Proven, named
+
+Array = NDArray[np.float64]
+
+SOURCE = (
+    "Bok, Su, Altschuler 2024, Thm C.3, with payments chosen for all places together (docs, Theory, 6.5, "
+    "Theorem 58)"
+)
+
+_MOST = 4_000_000  # bins times steps, each of which is gone through
+_UP, _DOWN = 1.0 + 1e-10, 1.0 - 1e-10  # more than products of as many doubles err
+_STEP = 1.0 + 1e-15  # more than three roundings
+
+
+def _ordered(run: OrderedRun, payload: Payload) -> Proven:
+    plan = payload["plan"]
+    closed("the plan", plan, ("now", "rate", "common"))
+    assumptions = run.assumptions(hidden=True)
+    alone, opposite = _alone(run)
+    steps = _Steps.of(alone)
+    now, rate = (_numbers(name, plan[name], run.data) for name in ("now", "rate"))
+    paid = _paid(alone, steps, now, rate)
+    _check_distances(alone, steps, paid)
+    moved = paid / steps.sigma * _UP
+    common = moved @ moved.T * _UP
+    alpha = _numbers("common", plan["common"], run.period)
+    _check_covered(common, alpha)
+    beta = np.sqrt(np.maximum(np.diag(common) * _UP - alpha * alpha * _DOWN, 0.0)) * _UP
+    kinds = Counter(zip(alpha.tolist(), beta.tolist(), strict=True))
+    if not opposite:
+        groups = [LabelGroup(Fraction(n, run.period), (b,), n, a) for (a, b), n in kinds.items()]
+        factors: list[Factor] = [Allocations((Allocation(tuple(groups), False, False),))]
+    else:
+        # One number in common is a release of its own.
+        groups = [LabelGroup(Fraction(n, run.period), (b,), n) for (_, b), n in kinds.items()]
+        factors = [Allocations((Allocation(tuple(groups), True, False),))]
+        factors.append(Gaussians.single(2.0 * float(alpha.max())))
+    return Proven(assumptions, (JointBound.of(*factors, Failure(run.failure)),))
+
+
+def _alone(run: OrderedRun) -> tuple[OrderedRun, bool]:
+    """(the run with one record against none, whether another record moves the other data set's)."""
+    match run.scheme:
+        case SecretOnce():
+            if not run.scheme.independent:
+                raise Refused("theorem: a record's place changes those of others")
+        case SecretEveryEpoch() | KnownPositions():
+            raise Refused("theorem: it needs a place that is drawn once, in secret")
+        case _:
+            assert_never(run.scheme)
+    match run.neighbours:
+        case "zero_out":
+            opposite = False
+        case "replace_one":
+            opposite = True
+            if run.run.gradient_sensitivity is not None:
+                raise Refused("gradient_sensitivity: it does not say what one record moves")
+        case _:
+            assert_never(run.neighbours)
+    if run.period * run.total > _MOST:
+        raise Refused(f"theorem: more than {_MOST} steps of all bins")
+    return OrderedRun(replace(run.run, adjacency="zero_out"), run.scheme), opposite
+
+
+def _numbers(name: str, stated: Any, count: int) -> Array:
+    """So many finite numbers ≥ 0."""
+    positions(name, count)
+    values = read_floats(name, stated)
+    if values.size != count:
+        raise Refused(f"{name}: expected {count} numbers, got {values.size}")
+    if not np.all((values >= 0.0) & (values < math.inf)):
+        raise Refused(f"{name}: expected finite numbers ≥ 0")
+    return values
+
+
+class _Steps(NamedTuple):
+    """Slopes and sensitivities to one record, rounded up, and noises, rounded down, (steps,)."""
+
+    c: Array
+    s: Array
+    sigma: Array
+
+    @classmethod
+    def of(cls, run: OrderedRun) -> _Steps:
+        """Those of a run."""
+        c, s = (
+            np.array([math.nextafter(float(x.upper()), math.inf) for x in timed(column)])
+            for column in (run.steps.c, run.steps.s)
+        )
+        lower = [math.nextafter(float(x.lower()), 0.0) for x in timed(run.steps.sigma)]
+        sigma = np.array(lower)
+        if not np.all(sigma > 0.0):
+            raise Refused("noise: expected some in every step")
+        return cls(c, s, sigma)
+
+
+def _paid(run: OrderedRun, steps: _Steps, now: Array, rate: Array) -> Array:
+    """What every bin pays in every step, (bins, steps)."""
+    paid = np.zeros((run.period, run.total))
+    for k in timed(range(run.data)):
+        end = k + run.period if k + run.period < run.data else run.total
+        later = np.ones(end - k)
+        with np.errstate(over="ignore", under="ignore"):
+            later[:-1] = np.cumprod(steps.c[end - 1 : k : -1])[::-1]
+        own = paid[k % run.period, k:end]
+        own += rate[k] * steps.sigma[k:end] ** 2 * later
+        own[0] += now[k]
+    if not np.all(paid < math.inf):
+        raise Refused("rate: expected finite payments")
+    return paid
+
+
+def _check_distances(run: OrderedRun, steps: _Steps, paid: Array) -> None:
+    """Refuse unless the payments bring the distance to 0, whichever the record's bin is."""
+    distance = np.zeros(run.period)
+    for k in timed(range(run.total)):
+        distance *= steps.c[k]
+        if k < run.data:
+            distance[k % run.period] += steps.s[k]
+        distance = np.maximum(distance * _STEP - paid[:, k] * _DOWN, 0.0)
+    # Also refuses what is not a number.
+    if not np.all(distance <= 0.0):
+        place = int(np.argmax(~(distance <= 0.0)))
+        raise Refused(f"now, rate: bin {place} still owes something after the last step")
+
+
+def _check_covered(common: Array, alpha: Array) -> None:
+    """Refuse unless any two bins have at most the product of their numbers in common."""
+    short = common > np.outer(alpha, alpha) * _DOWN
+    np.fill_diagonal(short, False)
+    if short.any():
+        i, j = np.argwhere(short)[0].tolist()
+        raise Refused(f"common: bins {i} and {j} have more in common than is stated")
+
+
+THEOREMS = {
+    "joint payments": of_runs(
+        ordered=ProofCheck(
+            ("run", "claim", "position", "plan", "reading"),
+            _ordered,
+            named("joint payments", SOURCE),
+        )
+    )
+}

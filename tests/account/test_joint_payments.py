@@ -1,0 +1,155 @@
+"""Payments chosen for all bins together: known numbers, what plans pay, and what bins have in common."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import pabi
+from pabi import InvalidInput
+from pabi.account.analyses import joint
+from pabi.account.shifts.joint import Bins, spread
+from pabi.tradeoff import Gaussian, Product, RandomAllocation, TradeOff
+from pabi.verification.allocations import Allocation, LabelGroup, Orders
+
+DELTA = 1e-5
+
+
+def run(**changes):
+    fields = {
+        "loss": pabi.Loss.convex(1.0, gradient_bound=1.0),
+        "n": 500,
+        "batches": pabi.BallsInBins(50),
+        "epochs": 2,
+        "step_size": 0.5,
+        "noise_multiplier": 1.5,
+        "adjacency": "zero_out",
+    }
+    return pabi.NoisySGD(**{**fields, **changes})
+
+
+STRONG = pabi.Loss.convex(1.0, l2=0.1, gradient_bound=1.0)
+# Steps on batches of up to 94 records stretch by 1.45.
+STRETCHED = pabi.Loss.weakly_convex(0.45 / 0.94, 1.0, gradient_bound=1.0)
+
+
+# The most that it may cost is what another implementation of the theorem found; the least, a linear loss.
+@pytest.mark.parametrize(
+    ("changes", "least", "most"),
+    [
+        ({}, 1.12, 1.30),
+        ({"epochs": 10}, 2.75, 2.87),
+        ({"loss": STRONG}, 1.09, 1.19),
+        ({"loss": STRONG, "epochs": 10}, 1.645, 1.705),
+        ({"loss": STRETCHED}, 1.12, 1.75),
+        ({"epochs": 10, "adjacency": "replace_one"}, 6.13, 6.37),
+    ],
+)
+def test_known_numbers(changes, least, most):
+    guarantee = run(**changes).guarantee(DELTA)
+    assert guarantee.method == "joint payments"
+    assert least < guarantee.epsilon(DELTA) < most + 0.005
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_any_plan_pays_for_every_use(seed):
+    """The distances of every place end at 0, however steps stretch, and no payment is negative."""
+    rng = np.random.default_rng(seed)
+    period, data = int(rng.integers(1, 6)), int(rng.integers(1, 25))
+    steps = data + int(rng.integers(0, 3))
+    c = rng.uniform(0.0, 1.6, steps) * (rng.random(steps) < 0.95)
+    places = Bins(c, rng.uniform(0.1, 2.0, steps), rng.uniform(0.2, 2.0, steps), data, period)
+    payments = places.paid(rng.uniform(-0.3, 1.3, 5))
+    assert min(payments.now.min(), payments.rate.min()) >= 0.0
+    paid = places.moved(range(period), payments) * places.sigma
+    distance = np.zeros(period)
+    for k in range(steps):
+        own = places.s[k] * (np.arange(period) == k % period) * (k < data)
+        distance = np.maximum(c[k] * distance + own - paid[:, k], 0.0)
+    assert not distance.any()
+
+
+def test_all_at_once_is_all_paths():
+    """Two places then move no step in common: α = 0, and β is what composition has."""
+    places = Bins(np.ones(6), np.full(6, 0.7), np.ones(6), 6, 3)
+    payments = places.paid(np.array([1.0, 1.0, 1.0, 1.0, 0.0]))
+    alpha, beta = spread(places.common(range(3), payments), False)
+    assert not alpha.any()
+    assert beta == pytest.approx(np.full(3, 0.7 * math.sqrt(2.0)), rel=1e-8)
+
+
+@pytest.mark.parametrize("alike", [False, True])
+def test_what_is_common_is_covered(alike):
+    rng = np.random.default_rng(alike)
+    for _ in range(20):
+        b = rng.exponential(1.0, (7, 5)) * rng.exponential(1.0, (7, 1)) * (rng.random((7, 5)) < 0.5)
+        common = b @ b.T
+        alpha, beta = spread(common, alike)
+        bound = np.outer(alpha, alpha) + np.diag(beta**2)
+        assert np.all(bound >= common * (1.0 - 1e-12))
+
+
+CASES = [
+    ((0.3, 0.6), (0.5, 0.9)),
+    ((1.2, 1.2), (0.4, 0.2)),
+    ((0.05, 1.5), (1.0, 0.3)),
+    ((0.7, 0.2), (0.0, 1.5)),
+    ((0.0, 0.0), (0.8, 0.8)),
+]
+EPSILON = 0.7
+Z = np.linspace(-8.0, 8.0, 121) + 0.013
+P = np.exp(-0.5 * Z**2) / math.sqrt(2.0 * math.pi) * (Z[1] - Z[0])
+
+
+@pytest.mark.parametrize(("alpha", "beta"), CASES)
+def test_the_law_against_its_definition(alpha, beta):
+    """δ of two labels by quadrature over all three numbers, which errs at the kink alone. The accountant's
+    and the checker's, who share no code, are above it in both orders."""
+    a, b = (
+        [np.exp(m * Z - 0.5 * m * m) for m in alpha],
+        [np.exp(m * Z - 0.5 * m * m) for m in beta],
+    )
+    ratio = a[0][:, None, None] * b[0][None, :, None] + a[1][:, None, None] * b[1][None, None, :]
+    p, ratio = np.einsum("i,j,k->ijk", P, P, P), 0.5 * ratio
+    curve = RandomAllocation([0.5, 0.5], beta, [1, 1], common=alpha)
+    labels = [LabelGroup(Fraction(1, 2), (y,), 1, x) for x, y in zip(alpha, beta, strict=True)]
+    orders = Orders(Allocation(tuple(labels), False, False), 0)
+    kappa = math.exp(EPSILON)
+    truth = [float(np.sum(p * np.maximum(x, 0.0))) for x in (ratio - kappa, 1.0 - kappa * ratio)]
+    for order, (gain, exact) in enumerate(zip(curve._gains, truth, strict=True)):
+        for found in (curve._in_order(gain, EPSILON, 1e-4), orders.delta(order, EPSILON)):
+            assert exact * (1.0 - 2e-3) <= found <= exact * 1.06 + 1e-4, order
+
+
+def test_one_number_for_all_is_a_release_of_its_own():
+    one = RandomAllocation([0.6, 0.4], [0.3, 0.7], [6, 4], common=[0.5, 0.5])
+    two = Product([(RandomAllocation([0.6, 0.4], [0.3, 0.7], [6, 4]), 1), (Gaussian(0.5), 1)])
+    # What grids add to δ.
+    assert one.delta(1.0) == pytest.approx(two.delta(1.0), rel=5e-3)
+    assert TradeOff.from_dict(one.to_dict()) == one
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"common": [0.5]}, "common"),
+        ({"common": [0.5, -0.1]}, "common"),
+        ({"opposite": True}, "common"),
+        ({"displaces": True}, "common"),
+        ({"shares": [0.3, 0.3]}, "shares"),
+    ],
+)
+def test_bad_fields_are_refused(changes, field):
+    fields = {"shares": [0.5, 0.5], "sizes": [1.0, 1.0], "counts": [1, 1], "common": [0.5, 0.5]}
+    with pytest.raises(InvalidInput, match=field):
+        RandomAllocation(**{**fields, **changes})
+
+
+def test_where_places_are_seen_anyway_it_does_not_apply():
+    with pytest.raises(pabi.NotApplicable, match="place is seen"):
+        joint.apply(run(noise_multiplier=0.05), DELTA)
+    with pytest.raises(pabi.NotApplicable, match="one by one"):
+        joint.apply(run(n=500_000, batches=pabi.BallsInBins(10)), DELTA)

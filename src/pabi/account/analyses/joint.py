@@ -47,7 +47,7 @@ def apply(
     at = delta or DEFAULT_DELTA
     # What one record moves by itself is what it moves if its neighbour is zero.
     view = OrderedView(replace(run, adjacency="zero_out"), FAILING * at)
-    if view.period * run.steps > _MOST:
+    if max(view.period, 2) * run.steps > _MOST:
         raise NotApplicable(f"more than {_MOST} steps of all bins, which are looked at one by one")
     c, s, sigma = view.arrays
     places = Bins(c, s, sigma, run.data_steps, view.period)

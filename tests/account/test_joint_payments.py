@@ -64,7 +64,7 @@ def test_any_plan_pays_for_every_use(seed):
     places = Bins(c, rng.uniform(0.1, 2.0, steps), rng.uniform(0.2, 2.0, steps), data, period)
     payments = places.paid(rng.uniform(-0.3, 1.3, 5))
     assert min(payments.now.min(), payments.rate.min()) >= 0.0
-    paid = places.moved(range(period), payments) * places.sigma
+    paid = places.moved(places.noises(range(period)), payments) * places.sigma
     distance = np.zeros(period)
     for k in range(steps):
         own = places.s[k] * (np.arange(period) == k % period) * (k < data)
@@ -76,7 +76,7 @@ def test_all_at_once_is_all_paths():
     """Two places then move no step in common: α = 0, and β is what composition has."""
     places = Bins(np.ones(6), np.full(6, 0.7), np.ones(6), 6, 3)
     payments = places.paid(np.array([1.0, 1.0, 1.0, 1.0, 0.0]))
-    alpha, beta = spread(places.common(range(3), payments), False)
+    alpha, beta = spread(places.common(places.noises(range(3)), payments), False)
     assert not alpha.any()
     assert beta == pytest.approx(np.full(3, 0.7 * math.sqrt(2.0)), rel=1e-8)
 

@@ -60,7 +60,7 @@ def plan(rng) -> np.ndarray:
 
 
 def covered(places: Bins, payments, alike: bool):
-    return spread(places.common(range(2), payments), alike)
+    return spread(places.common(places.noises(range(2)), payments), alike)
 
 
 def line(places: Bins, slopes, pulls, opposite: bool) -> np.ndarray:

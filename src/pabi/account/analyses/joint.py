@@ -55,7 +55,7 @@ def apply(
         raise NotApplicable("a step without noise, or distances that grow without bounds")
     opposite = run.adjacency == "replace_one"
     payments = best(places, at, alike=opposite)
-    alpha, beta = spread(places.common(range(view.period), payments), alike=opposite)
+    alpha, beta = spread(places.common(places.noises(range(view.period)), payments), alike=opposite)
     if np.hypot(alpha, beta).max() > _GREATEST:
         raise NotApplicable("the record moves the model by so much that its place is seen")
     plan = {

@@ -53,6 +53,15 @@ class Payments(NamedTuple):
     rate: Array
 
 
+class Noises(NamedTuple):
+    """Of some places and every step the noise there, times the slopes until the next use, and the use that
+    is paid with it, (places, steps); and (the places, the steps) of all their uses."""
+
+    noise: Array
+    owner: Any
+    used: tuple[Any, Any]
+
+
 @dataclass(frozen=True)
 class Bins:
     """A run of `period` places, each used in every step k with k mod period its own.
@@ -98,21 +107,32 @@ class Bins:
         k = np.arange(self.data)
         return np.where(k + self.period < self.data, k + self.period, self.c.size)
 
-    def common(self, rows: Any, payments: Payments) -> Array:
-        """K of these places, (rows, rows), rounded up."""
+    def common(self, rows: Noises, payments: Payments) -> Array:
+        """K of these places, (places, places), rounded up."""
         b = self.moved(rows, payments)
         return np.asarray(b @ b.T * _SUMMED)
 
-    def moved(self, rows: Any, payments: Payments) -> Array:
-        """What these places pay in every step over its noise, (rows, steps)."""
-        b = np.zeros((len(rows), self.c.size))
-        for row, place in zip(b, rows, strict=True):
-            for k in range(place, self.data, self.period):
+    def moved(self, rows: Noises, payments: Payments) -> Array:
+        """What these places pay in every step over its noise, (places, steps)."""
+        # Before its first use a place has no noise to pay with.
+        b = rows.noise * payments.rate[rows.owner]
+        row, k = rows.used
+        b[row, k] += payments.now[k] / self.sigma[k]
+        return np.asarray(b)
+
+    def noises(self, places: Sequence[int]) -> Noises:
+        """What these places can be paid with."""
+        noise = np.zeros((len(places), self.c.size))
+        owner = np.zeros(noise.shape, dtype=np.intp)
+        uses = [range(place, self.data, self.period) for place in places]
+        for ks, at, own in zip(uses, noise, owner, strict=True):
+            for k in ks:
                 end = self.ends[k]
                 later = np.append(np.cumprod(self.c[end - 1 : k : -1])[::-1], 1.0)
-                row[k:end] += payments.rate[k] * self.sigma[k:end] * later
-                row[k] += payments.now[k] / self.sigma[k]
-        return b
+                at[k:end], own[k:end] = self.sigma[k:end] * later, k
+        used = [(row, k) for row, ks in enumerate(uses) for k in ks]
+        rows, steps = np.array(used, dtype=np.intp).reshape(-1, 2).T
+        return Noises(noise, owner, (rows, steps))
 
     def paid(self, plan: Array) -> Payments:
         """The payments of a plan (θ, first, last, power, part): of the uses but the last of each place the
@@ -176,11 +196,12 @@ def grouped(alpha: Array, beta: Array, most: int) -> list[tuple[float, float, in
 def best(places: Bins, delta: float, alike: bool) -> Payments:
     """The payments whose ε at `delta` is about the least. `alike`: with one α for all places."""
     count = min(places.period, _SEEN)
-    rows = np.unique(np.linspace(0, places.period - 1, count).round().astype(int))
+    some = np.unique(np.linspace(0, places.period - 1, count).round().astype(int)).tolist()
+    rows = places.noises(some)
 
     def law(plan: Array) -> _Law:
         alpha, beta = spread(places.common(rows, places.paid(plan)), alike)
-        return _Law.of(grouped(alpha, beta, _KINDS), places.period / rows.size)
+        return _Law.of(grouped(alpha, beta, _KINDS), places.period / len(some))
 
     plans = [np.array(start) for start in _STARTS]
     near = min(law(plan).epsilon(delta) for plan in plans)
@@ -215,29 +236,27 @@ class _Law(NamedTuple):
         tick()
         z, weight = np.linspace(-_FAR, _FAR, _PLACES), 1.0 / (each * sum(n for *_, n in groups))
         p, ndtr = np.diff(scipy.special.ndtr(z)), scipy.special.ndtr
-        means = []
-        for _, b, _ in groups:
-            edges = np.exp(np.minimum(b * z - 0.5 * b * b, _FAR_OUT))
-            means.append(np.clip(np.diff(ndtr(z - b)) / p, edges[:-1], edges[1:]))
-        steps, laws = [], []
-        for xi in _NODES:
-            grown = [weight * math.exp(a * xi - 0.5 * a * a) for a, *_ in groups]
-            far = max(g * mean[_RARE] for g, mean in zip(grown, means, strict=True))
-            second, total = 0.0, 0.0
-            for (_, b, n), g in zip(groups, grown, strict=True):
-                second += each * n * g * g * math.expm1(min(b * b, _FAR_OUT))
-                total += each * n * g
-            step = (total + far + 8.0 * math.sqrt(second)) / _POINTS
-            transform = np.ones(_POINTS // 2 + 1, dtype=np.complex128)
-            for (*_, n), g, mean in zip(groups, grown, means, strict=True):
-                place = np.minimum(g / step * mean, _POINTS - 2.0)
-                index = place.astype(int)
-                part = p * (place - index)
-                mass = np.bincount(index, p - part, _POINTS) + np.bincount(index + 1, part, _POINTS)
-                transform *= np.fft.rfft(mass) ** (each * n)
-            steps.append(step)
-            laws.append(np.maximum(np.fft.irfft(transform, _POINTS), 0.0))
-        return cls(np.array(steps), np.array(laws))
+        alpha, beta, n = (np.array(column) for column in zip(*groups, strict=True))
+        n = n * each
+        edges = np.exp(np.minimum(beta[:, None] * z - 0.5 * beta[:, None] ** 2, _FAR_OUT))
+        moved = ndtr(z - beta[:, None])
+        means = np.clip(np.diff(moved) / p, edges[:, :-1], edges[:, 1:])
+        # (ξ, groups) and (ξ, groups, values)
+        grown = weight * np.exp(np.outer(_NODES, alpha) - 0.5 * alpha**2)
+        far = (grown * means[:, _RARE]).max(axis=1)
+        second = (grown * grown) @ (n * np.expm1(np.minimum(beta * beta, _FAR_OUT)))
+        step = (grown @ n + far + 8.0 * np.sqrt(second)) / _POINTS
+        place = np.minimum((grown / step[:, None])[..., None] * means, _POINTS - 2.0)
+        index = place.astype(np.intp)
+        part = p * (place - index)
+        index += _POINTS * np.arange(grown.size).reshape(*grown.shape, 1)
+        shape, size = (*grown.shape, _POINTS), grown.size * _POINTS
+        mass = np.bincount(index.ravel(), (p - part).ravel(), size)
+        mass += np.bincount(index.ravel() + 1, part.ravel(), size)
+        with np.errstate(divide="ignore"):
+            logs = np.log(scipy.fft.rfft(mass.reshape(shape)))
+        transform = np.exp(np.einsum("xgf,g->xf", logs, n))
+        return cls(step, np.maximum(scipy.fft.irfft(transform, _POINTS), 0.0))
 
     def log_delta(self, epsilon: float) -> float:
         """About log δ if the first data set holds the record, as a rule the worse order."""

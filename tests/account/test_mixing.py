@@ -336,6 +336,9 @@ def test_what_is_not_known_is_said():
     refused("x0", outlook, chain(Loss.convex(0.3), prox=pabi.prox.ball(1.0, [0.0, 1.0])), [0.0] * 3)
     rough = outlook(chain(Loss.lipschitz(1.0), 5, **BALL))
     assert rough.too_wide is None
+    settled = outlook(chain(Loss.convex(0.3, l2=0.1), 5_000, **BALL))
+    assert settled.off < 1e-3
+    assert "under 0.001 standard deviations off" in str(settled), "a power of ten says no more"
     assert "too wide" not in rough.warning
 
 

@@ -344,6 +344,8 @@ def test_what_is_not_known_is_said():
 
 def test_steps_that_are_too_long_are_said_with_those_that_are_not():
     found = outlook(chain(Loss.convex(5.0), step_size=0.004, **BALL))
+    assert found.path_costs_as_much
+    assert found.offer == "", "draws of a path that never settles are worth nothing"
     assert found.off == found.too_wide == math.inf
     assert found.steps is None
     size = float(found.advice.split("step_size=")[1].split()[0])

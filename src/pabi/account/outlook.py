@@ -155,8 +155,9 @@ class Outlook:
 
     @property
     def offer(self) -> str:
-        """What the whole path costs and brings, "" where it costs more than what is released of it."""
-        if not self.path_costs_as_much:
+        """What the whole path costs and brings, "" where it costs more than what is released of it, or may
+        never settle."""
+        if not self.path_costs_as_much or math.isinf(self.off):
             return ""
         path, last = (shown(price, 3) for price in self._prices)
         return (

@@ -259,8 +259,8 @@ class Comparison:
         """(value, δ, rows) at every value of an axis."""
         for value in axis.values:
             run, delta = axis.at(value)
-            found = compare(run, delta, also=self.functions, instance=self._instance)
-            yield value, delta, found.rows
+            there = compare(run, delta, also=self.functions, instance=self._instance)
+            yield value, delta, there.rows
 
     @property
     def _instance(self) -> bool:

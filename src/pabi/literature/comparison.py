@@ -129,7 +129,8 @@ class Comparison:
         for row in self.rows:
             if row.name == name:
                 return row
-        raise KeyError(name)
+        apply = ", ".join(row.name for row in self.rows if row.applies)
+        raise KeyError(f"{name}: no row has this name; those that apply are {apply}")
 
     def __str__(self) -> str:
         return self.table()

@@ -336,11 +336,16 @@ def test_what_is_not_known_is_said():
     refused("x0", outlook, chain(Loss.convex(0.3), prox=pabi.prox.ball(1.0, [0.0, 1.0])), [0.0] * 3)
     rough = outlook(chain(Loss.lipschitz(1.0), 5, **BALL))
     assert rough.too_wide is None
+    settled = outlook(chain(Loss.convex(0.3, l2=0.1), 5_000, **BALL))
+    assert settled.off < 1e-3
+    assert "under 0.001 standard deviations off" in str(settled), "a power of ten says no more"
     assert "too wide" not in rough.warning
 
 
 def test_steps_that_are_too_long_are_said_with_those_that_are_not():
     found = outlook(chain(Loss.convex(5.0), step_size=0.004, **BALL))
+    assert found.path_costs_as_much
+    assert found.offer == "", "draws of a path that never settles are worth nothing"
     assert found.off == found.too_wide == math.inf
     assert found.steps is None
     size = float(found.advice.split("step_size=")[1].split()[0])

@@ -210,13 +210,35 @@ def test_an_exact_instance_refutes_what_is_below_it():
         row.epsilon >= least.epsilon for row in found if row.applies and row.status == "sound"
     )
     assert "exact instance" in str(found)
-    with pytest.raises(KeyError):
+    with pytest.raises(KeyError, match=r"no row has this name; those that apply are pabi, "):
         compare(MNIST, DELTA)["exact instance"]
     for instance in (False, True):  # a row of that name is rounded down
         with pytest.raises(pabi.InvalidInput, match="names that no bound has"):
             compare(MNIST, DELTA, also={"exact instance": 1.0}, instance=instance)
     none = compare(CHAIN, DELTA, instance=True)["exact instance"]
     assert (none.applies, none.note) == (False, "an exact instance is known of noisy SGD only")
+
+
+def test_an_exact_instance_refutes_along_an_axis_too():
+    """A bound that forgets all uses but the last holds for one epoch; its word is kept there alone."""
+    import matplotlib.pyplot as plt
+
+    def forgetful(run):
+        mu = run.sensitivity / (run.batch_size * run.gradient_noise_std)
+        return Published(mu, "gdp", "sound", "a draft", "Doe 2026")
+
+    found = compare(MNIST, DELTA, also={"draft": forgetful}, instance=True)
+    rows = found.to_dict("epochs", [1, 100])["rows"]
+    assert [row["status"] for row in rows if row["name"] == "draft"] == ["sound", "refuted"]
+    exact = [row["epsilon"] for row in rows if row["name"] == "exact instance"]
+    assert (
+        exact[1]
+        == compare(replace(MNIST, epochs=100), DELTA, instance=True)["exact instance"].epsilon
+    )
+    ax = found.plot(values=[1, 100])
+    [line] = [one for one in ax.get_lines() if one.get_label() == "exact instance, attained"]
+    assert list(line.get_ydata()) == exact
+    plt.close(ax.figure)
 
 
 def drawn(run):

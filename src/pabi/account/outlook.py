@@ -19,6 +19,7 @@ from pabi.numbers.showing import exact, plain, shown
 from pabi.tradeoff.guarantee import Guarantee
 
 NEAR = 0.1  # standard deviations of the target, and shares of one, that count as near
+_LEAST = 0.001  # standard deviations below which none are told apart
 _AS_MUCH = 1.01  # times the price of one draw, which a whole path may cost to be offered
 _AS_NEAR = 0.04  # total variation of Gaussians that are so far apart, rounded up
 _MOST_STEPS = 1 << 53
@@ -154,8 +155,9 @@ class Outlook:
 
     @property
     def offer(self) -> str:
-        """What the whole path costs and brings, "" where it costs more than what is released of it."""
-        if not self.path_costs_as_much:
+        """What the whole path costs and brings, "" where it costs more than what is released of it, or may
+        never settle."""
+        if not self.path_costs_as_much or math.isinf(self.off):
             return ""
         path, last = (shown(price, 3) for price in self._prices)
         return (
@@ -174,7 +176,8 @@ class Outlook:
     def _distances(self) -> str:
         if math.isinf(self.off):
             return "the steps are so long that the chain may never settle"
-        off, wide = f"up to {shown(self.off, 2)} standard deviations off", self.too_wide
+        far = f"up to {shown(self.off, 2)}" if self.off >= _LEAST else f"under {exact(_LEAST)}"
+        off, wide = f"{far} standard deviations off", self.too_wide
         return (
             off if wide is None else f"{off} and {shown(wide, decimals=0, percent=True)} too wide"
         )

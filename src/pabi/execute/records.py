@@ -41,7 +41,8 @@ _SQUARED = (
 )  # a sum of squares below it, and above its inverse, is as exact as its roundings
 # Relative: more than all roundings of a norm's or factor's few operations, and of a range's ends.
 _FEW_ROUNDINGS, _ROUNDINGS_OF_ENDS = 8.0 * HALF_ULP, 2.0**-40
-SHORTENED = 1.0 - 2.0**-30  # a row whose factor is above it was within the norm, but for roundings
+# A row whose factor is above it was within the norm, but for roundings, those of single precision too.
+SHORTENED = 1.0 - 2.0**-20
 
 
 class RowBlock(NamedTuple):

@@ -129,7 +129,8 @@ class Comparison:
         for row in self.rows:
             if row.name == name:
                 return row
-        raise KeyError(name)
+        apply = ", ".join(row.name for row in self.rows if row.applies)
+        raise KeyError(f"{name}: no row has this name; those that apply are {apply}")
 
     def __str__(self) -> str:
         return self.table()
@@ -259,7 +260,13 @@ class Comparison:
         """(value, δ, rows) at every value of an axis."""
         for value in axis.values:
             run, delta = axis.at(value)
-            yield value, delta, compare(run, delta, also=self.functions).rows
+            there = compare(run, delta, also=self.functions, instance=self._instance)
+            yield value, delta, there.rows
+
+    @property
+    def _instance(self) -> bool:
+        """Whether it has a row of an exact instance."""
+        return any(row.name == INSTANCE for row in self.rows)
 
     def plot(
         self,
@@ -272,7 +279,8 @@ class Comparison:
 
         Sound bounds are solid, refuted ones dashed, unverified ones dotted. Every value is
         accounted anew, which takes some seconds for sampled batches. What stands in `also` is a
-        single marker, at the run's own value, or a line where it is a function.
+        single marker, at the run's own value, or a line where it is a function. An exact instance is a
+        line, below which no bound is true.
 
         Parameters
         ----------
@@ -389,7 +397,7 @@ def _beside_instance(rows: Sequence[Row], run: Description, delta: float) -> lis
 
 def _others(also: Any, names: Collection[str], run: Description, delta: float) -> list[Row]:
     """A row for everything that was handed over. Raises InvalidInput."""
-    validate.instance("also", also, Mapping, "a mapping from names")
+    validate.instance("also", also, Mapping, 'a mapping from names, {"my bound": …},')
     for name in also:
         if not isinstance(name, str) or not name.strip() or name in names:
             raise InvalidInput("also", f"expected names that no bound has, got {name!r}")
@@ -494,6 +502,7 @@ _STYLES: dict[str, Any] = {
     "refuted": (0, (5, 2)),
     "unverified": (0, (1, 1.5)),
     "stated": (0, (5, 1.5, 1, 1.5)),
+    "attained": (0, (8, 2, 1, 2, 1, 2)),
 }
 
 
@@ -536,7 +545,7 @@ def draw(comparison: Comparison, axis: Axis, ax: Any = None) -> Any:
     points = {
         row.name: row
         for row in comparison.rows
-        if row.name in (INSTANCE, *comparison.also)
+        if row.name in comparison.also
         and row.name not in comparison.functions
         and x[0] <= axis.own <= x[-1]
     }

@@ -8,7 +8,7 @@ import pytest
 import pabi
 from support.every_case import every, refused
 from support.frameworks import framework
-from support.modules import K, Listed, linear, run
+from support.modules import D, K, Listed, linear, run
 
 torch = framework("torch")
 from pabi.integrations import torch as integration  # noqa: E402
@@ -104,6 +104,13 @@ def test_of_a_plain_loader_the_dataset_is_taken(options):
     module = torch.nn.Sequential(Scaled(), linear(3, K))
     assert integration.train(module, loader, described, head="1").run is described
     assert len(integration.features(module, loader, head="1")) == 4
+
+
+def test_two_tensors_are_told_the_dataset_of_both():
+    tensors = torch.ones(3, D), torch.ones(3)
+    assert "such as TensorDataset(inputs, targets), got a Tensor" in refused(
+        "dataset", Pairs, tensors
+    )
 
 
 def test_a_loader_that_chooses_or_changes_records_is_refused():

@@ -110,7 +110,7 @@ def test_a_bias_is_the_weight_of_a_constant(scaling):
 def test_a_head_that_scales_rows_down_warns_of_it_and_of_nothing_more(preconditioned):
     longest = np.linalg.norm(X, axis=1).max()
     seen = []
-    for share in (0.999, 1.001, 0.5):
+    for share in (0.999, 1.001, 0.5, 1.0 - 1e-7):  # the last as roundings of single precision are
         most = math.hypot(share * longest, 1.0)
         stated = moments(feature_norm=most) if preconditioned else None
         described = run(pabi.Loss.softmax(1.0 if preconditioned else most))
@@ -120,7 +120,7 @@ def test_a_head_that_scales_rows_down_warns_of_it_and_of_nothing_more(preconditi
             for _ in range(2):
                 integration.train(linear(D, K), pairs(X, CLASSES), described, precondition=stated)
         seen.append([w for w in caught if "exceed the feature_norm" in str(w.message)])
-    assert [len(each) for each in seen] == [1, 0, 1], "once, however often"
+    assert [len(each) for each in seen] == [1, 0, 1, 0], "once, however often"
     one, many = seen[0][0], seen[2][0]
     assert str(one.message) == str(many.message), "not how many rows, nor by how much"
     assert (one.category, one.filename) == (UserWarning, __file__)
@@ -151,7 +151,10 @@ def test_a_head_is_trained_on_what_the_frozen_layers_make_of_a_row(dataset):
     for name, value in module.state_dict().items():
         assert torch.equal(value, before[name]), "the module itself is left alone"
         assert torch.equal(after[name], value) == (not name.startswith("4.")), name
-    assert [m.training for m in result.module.modules()] == [m.training for m in module.modules()]
+    assert not any(m.training for m in result.module.modules()), (
+        "it says what its head was trained on"
+    )
+    assert all(m.training for m in module.modules())
 
 
 def test_the_head_may_be_named_or_passed_and_features_computed_once():

@@ -158,7 +158,10 @@ def _tensor(part: Any) -> Any:
 def _pair(batch: Any) -> tuple[Any, Any]:
     pytorch = torch()
     if not isinstance(batch, tuple | list) or len(batch) != 2:
-        raise InvalidInput("dataset", f"{_PAIRS}, got a {type(batch).__name__}")
+        kind = type(batch).__name__
+        raise InvalidInput(
+            "dataset", f"{_PAIRS}, such as TensorDataset(inputs, targets), got a {kind}"
+        )
     if not all(isinstance(part, pytorch.Tensor) for part in batch):
         kinds = " and ".join(type(part).__name__ for part in batch)
         raise InvalidInput("dataset", f"{_PAIRS}, got {kinds}")

@@ -390,6 +390,8 @@ def train_head(head: Head, task: ModuleTask, preparation: Preparation, fresh: He
             gradients = shifted(gradients, offsets)
         result = task.execute(gradients, seen.start(weights).reshape(gradients.shape))
     fresh.set_weights(seen.end(result.x.reshape(weights.shape)), preparation.scaling)
+    # As features were computed; in train mode BatchNorm would learn what the module is shown.
+    fresh.module.train(False)
     whole = together(*seen.before, result.guarantee).assuming(*sentences)
     return replace(result, guarantee=whole)
 

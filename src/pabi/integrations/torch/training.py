@@ -210,8 +210,8 @@ class TrainedModule(Trained):
     Attributes
     ----------
     module : torch.nn.Module
-        A copy of the module that was passed, with the trained parameters in place. No record went through
-        it: buffers and attributes are as they were.
+        A copy of the module that was passed, with the trained parameters in place, of a head in eval mode.
+        No record went through it: buffers and attributes are as they were.
     guarantee : Guarantee
         What its release costs, second moments for preconditioning included.
     run : NoisySGD

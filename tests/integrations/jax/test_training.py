@@ -136,7 +136,8 @@ def test_one_record_moves_a_step_by_no_more_than_its_sensitivity():
 
 
 def by_products(params, example):
-    """A network whose matrices stand on either side of their products; one number more is used twice."""
+    """A network whose matrices stand on either side of their products, both of one shape; one number more is
+    used twice."""
     row, label = example
     hidden = jnp.tanh(row @ params["first"] + params["bias"])
     scores = params["second"] @ hidden + params["twice"] * hidden[0]
@@ -146,8 +147,8 @@ def by_products(params, example):
 MATRICES = {
     "bias": RNG.normal(size=3),
     "first": RNG.normal(size=(D, 3)),
-    "second": RNG.normal(size=(2, 3)),
-    "twice": RNG.normal(size=2),
+    "second": RNG.normal(size=(3, 3)),
+    "twice": RNG.normal(size=3),
 }
 
 

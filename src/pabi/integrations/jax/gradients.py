@@ -76,7 +76,8 @@ def _probed(jax: Any, closed: Any, products: list[VectorProduct]) -> Callable[..
     operations, probes = list(closed.jaxpr.eqns), []
     for product in sorted(products, key=lambda one: -one.operation):
         [result] = operations[product.operation].outvars
-        sum_of = jax.make_jaxpr(jax.numpy.add)(result.aval, result.aval).jaxpr
+        # A function of its own: of the same one JAX returns the same program, whose variables are then shared.
+        sum_of = jax.make_jaxpr(lambda a, b: a + b)(result.aval, result.aval).jaxpr
         ((one, probe), [added]) = sum_of.invars, sum_of.eqns
         operations[product.operation] = operations[product.operation].replace(outvars=[one])
         operations.insert(product.operation + 1, added.replace(outvars=[result]))

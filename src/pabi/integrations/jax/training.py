@@ -23,6 +23,7 @@ from pabi.describe.batches import BallsInBins, Batches, FixedSize, FixedSizes, P
 from pabi.describe.runs import COUNT, NoisySGD
 from pabi.describe.updates import SGD, Adam, Momentum, Other, Update
 from pabi.execute.batches import batch_rows
+from pabi.execute.blocks import refuse_emulation
 from pabi.execute.checkpoint import Randomness
 from pabi.execute.hiding import (
     Terms,
@@ -231,6 +232,7 @@ def train(
     """
     jax = extra("jax", "jax")
     _refuse_untrained(run, optimizer)
+    refuse_emulation()  # sums of products are computed on JAX's device
     terms = Terms(delta=delta, random_state=random_state, ledger=ledger)
     # JAX can be told to stop at numbers that are not finite, which would show a record, and to run Python
     # itself instead of what it compiles, which would see records.

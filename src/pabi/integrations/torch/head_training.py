@@ -19,6 +19,7 @@ from pabi.describe.losses import Loss
 from pabi.describe.scalar_losses import LinearLoss
 from pabi.describe.statistics import NoisySecondMoments
 from pabi.describe.vector_losses import executable
+from pabi.execute.blocks import refuse_emulation
 from pabi.execute.engine import Trained
 from pabi.execute.hiding import unshown
 from pabi.execute.large_records import RowMap
@@ -45,7 +46,6 @@ from pabi.integrations.torch.library import (
     checked_module,
     device_named,
     multiplies,
-    refuse_emulation,
     torch,
 )
 from pabi.learn.plans import PREPROCESSING, released_moments, together, whitening

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -201,3 +202,15 @@ def _strip(d: int, outputs: int) -> int:
     """How many rows of d features are multiplied by so many columns at once."""
     rows = _UNCOPIED // (d * outputs) // _LEAST * _LEAST
     return rows if rows > 0 else _ALL
+
+
+_EMULATION = "CUBLAS_EMULATE_DOUBLE_PRECISION"  # doubles put together of shorter numbers
+
+
+def refuse_emulation() -> None:
+    """Raises InvalidInput where a device is told to put doubles together of shorter numbers.
+
+    Those are cut relative to the largest: a long record would take digits of all others.
+    """
+    if os.environ.get(_EMULATION, "0") != "0":
+        raise InvalidInput(_EMULATION, "expected it unset: emulated doubles round otherwise")

@@ -211,6 +211,11 @@ def test_arguments_are_refused_by_name_and_no_record_is_shown(tmp_path, field):
         assert "77" not in refusal(tmp_path, field, **changes)
 
 
+def test_doubles_that_are_put_together_of_shorter_numbers_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("CUBLAS_EMULATE_DOUBLE_PRECISION", "1")
+    refusal(tmp_path, "CUBLAS_EMULATE_DOUBLE_PRECISION")
+
+
 @pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 def test_numbers_that_are_not_finite_stop_nothing():
     """Whatever JAX was told: that a record has such a gradient is nobody's business."""

@@ -135,8 +135,28 @@ def test_one_record_moves_a_step_by_no_more_than_its_sensitivity():
     assert np.linalg.norm(after - before) > 0.0
 
 
+def convolved(params, example):
+    row, label = example
+    hidden = jnp.convolve(row, params["kernel"], "same")
+    return jnp.tanh(hidden).sum() * params["scale"] - label
+
+
+def test_a_record_that_is_not_finite_leaves_gradients_of_convolutions_of_others_as_they_are():
+    """All kernels at once are multiplied with all records."""
+    run = sgd(batches=pabi.FullBatch(), epochs=None, steps=1, loss=Loss.unknown())
+    start = {"kernel": np.array([0.3, -0.2, 0.5]), "scale": np.ones(())}
+    before, after = (
+        train(start, convolved, (np.vstack([row, X[1:]]), Y), run, random_state=7).params
+        for row in (X[0], np.full(D, np.nan))
+    )
+    most = run.step_size * run.sensitivity / run.batch_size
+    moved = [before[name] - after[name] for name in start]
+    assert 0.0 < np.linalg.norm(np.hstack(moved)) <= most
+
+
 def by_products(params, example):
-    """A network whose matrices stand on either side of their products; one number more is used twice."""
+    """A network whose matrices stand on either side of their products, both of one shape; one number more is
+    used twice."""
     row, label = example
     hidden = jnp.tanh(row @ params["first"] + params["bias"])
     scores = params["second"] @ hidden + params["twice"] * hidden[0]
@@ -146,8 +166,8 @@ def by_products(params, example):
 MATRICES = {
     "bias": RNG.normal(size=3),
     "first": RNG.normal(size=(D, 3)),
-    "second": RNG.normal(size=(2, 3)),
-    "twice": RNG.normal(size=2),
+    "second": RNG.normal(size=(3, 3)),
+    "twice": RNG.normal(size=3),
 }
 
 

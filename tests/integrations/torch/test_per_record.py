@@ -9,11 +9,12 @@ import pytest
 from scipy.stats import beta
 
 import pabi
+from pabi.execute.blocks import refuse_emulation
 from pabi.execute.checkpoint import secret_generator
 from pabi.execute.linear_gradients import LogisticGradients, SoftmaxGradients, SquaredGradients
 from pabi.execute.sums import Limit
 from pabi.integrations.torch import library
-from pabi.integrations.torch.library import DeviceRecords, multiplies, refuse_emulation
+from pabi.integrations.torch.library import DeviceRecords, multiplies
 from pabi.learn import Records
 from support.every_case import every
 from support.frameworks import framework

@@ -59,7 +59,10 @@ def test_other_files_and_modules_are_refused(file, tmp_path, capfd):
         ({"state_dict": content["state_dict"]}, "save"),
         (content | {"format": "another"}, "save"),
         (content | {"version": 2}, "version"),
+        (content | {"version": torch.ones(2)}, "version"),
         (content | {"version": 1, "guarantee": "{}"}, "format"),
+        (content | {"guarantee": None}, "save"),
+        (content | {"state_dict": torch.ones(2)}, "save"),
         ([1, 2], "save"),
         ({"format": Loud()}, "save"),
     ]
@@ -157,6 +160,8 @@ def test_a_file_of_torch_runs_nothing(trained, tmp_path, capfd):
     ):
         torch.save(content, path)
         assert "state_dict" in refused(str(path), compared, path, trained.guarantee)
+    torch.save({"weight": torch.ones(1).expand(10**6)}, path)  # a million numbers of a small file
+    assert "all in it" in refused(str(path), compared, path, trained.guarantee)
     assert "executed" not in capfd.readouterr().out
 
 

@@ -76,7 +76,8 @@ def _probed(jax: Any, closed: Any, products: list[VectorProduct]) -> Callable[..
     operations, probes = list(closed.jaxpr.eqns), []
     for product in sorted(products, key=lambda one: -one.operation):
         [result] = operations[product.operation].outvars
-        sum_of = jax.make_jaxpr(jax.numpy.add)(result.aval, result.aval).jaxpr
+        # A new function: of one that it knows JAX returns the same program, with the same variables.
+        sum_of = jax.make_jaxpr(lambda a, b: a + b)(result.aval, result.aval).jaxpr
         ((one, probe), [added]) = sum_of.invars, sum_of.eqns
         operations[product.operation] = operations[product.operation].replace(outvars=[one])
         operations.insert(product.operation + 1, added.replace(outvars=[result]))
@@ -102,8 +103,8 @@ def gradients_of(
     """(parameters, batch, whether a row holds a record) ↦ the sum of the clipped gradients, a vector.
 
     `program`: of the loss of a record. `params`: parameters of these shapes. `one_by_one`: in a loop whose
-    every turn is the same program, so that a record's gradient does not depend on its place, as it may where
-    many are computed at once.
+    every turn is the same program, so that a record's gradient does not depend on its place, nor on whether
+    others are finite, as it may where many are computed at once.
     """
     numpy = jax.numpy
     if limit.clip is not None:

@@ -23,6 +23,7 @@ from pabi.describe.batches import BallsInBins, Batches, FixedSize, FixedSizes, P
 from pabi.describe.runs import COUNT, NoisySGD
 from pabi.describe.updates import SGD, Adam, Momentum, Other, Update
 from pabi.execute.batches import batch_rows
+from pabi.execute.blocks import refuse_emulation
 from pabi.execute.checkpoint import Randomness
 from pabi.execute.hiding import (
     Terms,
@@ -46,6 +47,8 @@ from pabi.tradeoff.guarantee import Guarantee
 
 
 _OUTSIDE = ("callback", "debug", "print", "infeed", "outfeed")
+# XLA multiplies every record's kernels with all records and keeps its own: 0·∞ is NaN for the others.
+_MIXED = "conv_general_dilated"
 
 
 class Carried(NamedTuple):
@@ -229,6 +232,7 @@ def train(
     """
     jax = extra("jax", "jax")
     _refuse_untrained(run, optimizer)
+    refuse_emulation()  # sums of products are computed on JAX's device
     terms = Terms(delta=delta, random_state=random_state, ledger=ledger)
     # JAX can be told to stop at numbers that are not finite, which would show a record, and to run Python
     # itself instead of what it compiles, which would see records.
@@ -241,12 +245,12 @@ def train(
         start, unravel = _flat(jax, params)
         records = _records(jax, data, run.n)
         validate.function("per_example_loss", per_example_loss)
-        program = _program_of(jax, per_example_loss, params=unravel(start), records=records)
+        program, apart = _program_of(jax, per_example_loss, params=unravel(start), records=records)
         _refuse_other_chains(jax, optimizer, start)
         proven = checked(terms.guarantee_of(run), *walk_of(run, start[None]))
         proven = proven.assuming(OF_ITS_OWN, *([PLACES] if run.order.fresh else []))
 
-        loop = _Loop(jax, run, (program, unravel), optimizer, start)
+        loop = _Loop(jax, run, (program, unravel, apart), optimizer, start)
 
         def execute(randomness: Randomness) -> Array:
             return loop.last(start, records, randomness.generator())
@@ -304,9 +308,9 @@ def _records(jax: Any, data: Any, n: int) -> Any:
     return records
 
 
-def _program_of(jax: Any, loss: Any, *, params: Any, records: Any) -> Any:
-    """The program of a record's loss. Raises InvalidInput unless that is a real scalar that JAX computes by
-    itself.
+def _program_of(jax: Any, loss: Any, *, params: Any, records: Any) -> tuple[Any, bool]:
+    """(the program of a record's loss, whether several at once would mix records). Raises InvalidInput unless
+    that is a real scalar that JAX computes by itself.
 
     Only shapes are looked at.
     """
@@ -316,8 +320,9 @@ def _program_of(jax: Any, loss: Any, *, params: Any, records: Any) -> Any:
         raise InvalidInput("per_example_loss", f"expected a scalar for one record, got {shape}")
     if shape.dtype.kind != "f":
         raise InvalidInput("per_example_loss", f"expected a real number, got {shape.dtype}")
-    refuse_callbacks(jax, "per_example_loss", jax.make_jaxpr(jax.grad(loss))(params, one))
-    return jax.make_jaxpr(loss)(params, one)
+    gradient = jax.make_jaxpr(jax.grad(loss))(params, one)
+    refuse_callbacks(jax, "per_example_loss", gradient)
+    return jax.make_jaxpr(loss)(params, one), _MIXED in _operations(jax, gradient.jaxpr)
 
 
 def _refuse_other_chains(jax: Any, optimizer: Any, start: Array) -> None:
@@ -352,16 +357,15 @@ class _Loop:
     """The steps of a run, compiled for parts of it that the device holds."""
 
     def __init__(
-        self, jax: Any, run: NoisySGD, loss: tuple[Any, Any], optimizer: Any, start: Array
+        self, jax: Any, run: NoisySGD, loss: tuple[Any, Any, bool], optimizer: Any, start: Array
     ) -> None:
-        """`loss`: its program, and what makes parameters of a vector."""
+        """`loss`: its program, what makes parameters of a vector, and whether records go one by one."""
         self._jax, self._run, self._optimizer = jax, run, optimizer
         self._width = _width(run)
         limit = Limit.of(run, self._width)
-        program, self._unravel = loss
-        self._sum = gradients_of(
-            jax, program, self._unravel(start), limit=limit, one_by_one=run.order.fresh
-        )
+        program, self._unravel, apart = loss
+        alone = apart or run.order.fresh
+        self._sum = gradients_of(jax, program, self._unravel(start), limit=limit, one_by_one=alone)
         self._step = moved(jax, run.rule, optimizer)
         self._part = jax.jit(self._steps)
 

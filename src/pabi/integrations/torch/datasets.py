@@ -307,22 +307,26 @@ def refuse_dependent(
     as they will in earnest.
     """
     refuse_batch_statistics(module)
-    rows, others = made_up(like, count, 0), made_up(like, count, 1)
-    others[0] = rows[0]
+    rows = made_up(like, count, 0)
     before = Unchanged(module)
     one = tried(through, rows)
     after = Unchanged(module)  # attributes that are made at first use are made of made-up rows
-    other = tried(through, others)
-    after.refuse_changed(mode)
-    before.refuse_buffers(mode)
-    if one.shape[:1] != (count,):
-        raise InvalidInput("module", f"expected one output a record, got {_shape(one)}")
-    if not close(one[0], other[0]):
-        raise InvalidInput(
-            "module",
-            f"what it makes of a row depends on the other rows in {mode} mode: a record would count more "
-            "than once",
-        )
+    for own in sorted(
+        {0, count - 1}
+    ):  # the last, too: rows taken for a sequence depend on those before
+        others = made_up(like, count, 1)
+        others[own] = rows[own]
+        other = tried(through, others)
+        after.refuse_changed(mode)
+        before.refuse_buffers(mode)
+        if one.shape[:1] != (count,):
+            raise InvalidInput("module", f"expected one output a record, got {_shape(one)}")
+        if not close(one[own], other[own]):
+            raise InvalidInput(
+                "module",
+                f"what it makes of a row depends on the other rows in {mode} mode: a record would count more "
+                "than once",
+            )
 
 
 def refuse_random(through: Callable[[Any], Any], like: Any, count: int) -> None:

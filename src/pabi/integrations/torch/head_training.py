@@ -19,6 +19,7 @@ from pabi.describe.losses import Loss
 from pabi.describe.scalar_losses import LinearLoss
 from pabi.describe.statistics import NoisySecondMoments
 from pabi.describe.vector_losses import executable
+from pabi.execute.blocks import refuse_emulation
 from pabi.execute.engine import Trained
 from pabi.execute.hiding import unshown
 from pabi.execute.large_records import RowMap
@@ -45,7 +46,6 @@ from pabi.integrations.torch.library import (
     checked_module,
     device_named,
     multiplies,
-    refuse_emulation,
     torch,
 )
 from pabi.learn.plans import PREPROCESSING, released_moments, together, whitening
@@ -112,13 +112,13 @@ class Head:
     def _pass(self, inputs: Any, answer: float = 0.0) -> tuple[Any, Any, Any]:
         """(what the layer sees, what it is made to say, what the module makes of that).
 
-        `answer`: the mean of its outputs, which are all different unless it is 0.
+        `answer`: about the mean of its outputs, which are all different, row by row, unless it is 0.
         """
         seen: list[tuple[Any, Any]] = []
 
         def hook(_: Any, args: Any, out: Any) -> Any:
-            spread = torch().linspace(0.5, 1.5, self.outputs + 2, dtype=out.dtype)[1:-1]
-            out = (answer * spread.to(out.device)).expand_as(out).clone()
+            spread = 1.0 + 0.5 * torch().arange(out.numel()).sin().reshape(out.shape)
+            out = answer * spread.to(out)
             seen.append((args[0], out))
             return out.clone()  # which others may add to in place
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -182,7 +181,6 @@ PRODUCTS = (
     "the device multiplies and adds doubles as IEEE 754 says, in any order, and equal inputs of equal shape "
     "give equal results"
 )
-_EMULATION = "CUBLAS_EMULATE_DOUBLE_PRECISION"  # doubles put together of shorter numbers
 
 
 def multiplies(device: Any, run: NoisySGD) -> bool:
@@ -192,12 +190,6 @@ def multiplies(device: Any, run: NoisySGD) -> bool:
     libraries of a device do not promise; and coordinates are clipped record by record.
     """
     return device.type == "cuda" and not run.order.fresh and run.clipping != "coordinates"
-
-
-def refuse_emulation() -> None:
-    """Raises InvalidInput where doubles are told to be put together of shorter numbers."""
-    if os.environ.get(_EMULATION, "0") != "0":
-        raise InvalidInput(_EMULATION, "expected it unset: emulated doubles round otherwise")
 
 
 class DeviceRecords(Records):

@@ -532,7 +532,16 @@ def read_state(path: str | os.PathLike[str]) -> dict[str, Any]:
     named = isinstance(content, dict) and content and all(type(key) is str for key in content)
     if not (named and all(isinstance(value, tensor) for value in content.values())):
         raise InvalidInput(str(os.fspath(path)), expected)
+    if any(map(_repeats, content.values())):
+        raise InvalidInput(str(os.fspath(path)), "expected tensors whose numbers are all in it")
     return dict(content)
+
+
+def _repeats(tensor: Any) -> bool:
+    """Whether it has fewer numbers than its shape says, as after `expand`: a short file could fill memory."""
+    if tensor.layout is not torch().strided or tensor.is_nested:
+        return False
+    return bool(tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes())
 
 
 def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -552,6 +561,9 @@ def _loaded(path: str | os.PathLike[str], expected: str) -> Any:
 def _checked(path: str | os.PathLike[str], content: Any) -> dict[str, Any]:
     if not isinstance(content, dict) or set(content) != _KEYS or content["format"] != FORMAT:
         raise InvalidInput(str(os.fspath(path)), _SAVED)
-    if content["version"] != VERSION:
-        raise InvalidInput("version", f"expected {VERSION}, got {content['version']!r}")
+    version = content["version"]
+    if type(version) is not int or version != VERSION:  # a tensor is equal to it number by number
+        raise InvalidInput("version", f"expected {VERSION}, got {validate.excerpt(version)}")
+    if not (isinstance(content["state_dict"], dict) and isinstance(content["guarantee"], str)):
+        raise InvalidInput(str(os.fspath(path)), _SAVED)
     return content

@@ -19,23 +19,29 @@ from support.falsification.mixtures import Mixture, hockey_sticks
 
 EPSILONS = np.array([0.0, 0.3, 1.0, 2.0])
 NODES = np.linspace(-7.0, 7.0, 57)
-WEIGHTS = np.exp(-0.5 * NODES**2) / math.sqrt(2.0 * math.pi) * (NODES[1] - NODES[0])
+# For what seems to exceed a bound: of large moves the usual ones miss where most of the mass is.
+FINE = np.linspace(-10.0, 10.0, 201)
 # The rule is exact to a few times the squared spacing, at the kinks.
 ERROR = 2e-3
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 
 
-def bound(alpha, beta, opposite: bool) -> np.ndarray:
+def weights_of(nodes) -> np.ndarray:
+    return np.exp(-0.5 * nodes**2) / math.sqrt(2.0 * math.pi) * (nodes[1] - nodes[0])
+
+
+def bound(alpha, beta, opposite: bool, nodes=NODES) -> np.ndarray:
     """The right sides of the theorem for two places, in the worse order, by quadrature."""
 
     def ratio(sign):
-        power = [np.exp(sign * m * NODES - 0.5 * m * m) for m in (*alpha, *beta)]
+        power = [np.exp(sign * m * nodes - 0.5 * m * m) for m in (*alpha, *beta)]
         one = power[0][:, None, None] * power[2][None, :, None]
         return 0.5 * (one + power[1][:, None, None] * power[3][None, None, :])
 
     one, other = ratio(1.0), ratio(-1.0) if opposite else 1.0
-    p = np.einsum("i,j,k->ijk", WEIGHTS, WEIGHTS, WEIGHTS)
+    weights = weights_of(nodes)
+    p = np.einsum("i,j,k->ijk", weights, weights, weights)
     pairs = (one, other), (other, one)
     return np.array(
         [
@@ -81,7 +87,9 @@ def on_lines(rng, opposite: bool) -> float:
     least = 0.0 if rng.random() < 0.3 else rng.random()
     slopes = places.c * np.where(rng.random(places.c.size) < 0.6, 1.0, least)
     pulls = places.s * np.where(rng.random(places.s.size) < 0.85, 1.0, rng.uniform(-1.0, 1.0))
-    return float(np.max(line(places, slopes, pulls, opposite) - bound(alpha, beta, opposite)))
+    truth = line(places, slopes, pulls, opposite)
+    excess = float(np.max(truth - bound(alpha, beta, opposite)))
+    return excess if excess <= ERROR else float(np.max(truth - bound(alpha, beta, opposite, FINE)))
 
 
 @pytest.mark.parametrize("count", [40, pytest.param(3000, marks=pytest.mark.nightly)])
@@ -133,7 +141,7 @@ def test_fixed_vectors_reveal_as_much():
             return 0.5 * sum(moves)
 
         one, other = seen(1.0), seen(-1.0) if opposite else 1.0
-        p = np.outer(WEIGHTS, WEIGHTS)
+        p = np.outer(weights_of(NODES), weights_of(NODES))
         truth = [np.sum(p * np.maximum(one - math.exp(e) * other, 0.0)) for e in EPSILONS]
         # α in proportion, so that both β are real.
         k = b @ b.T

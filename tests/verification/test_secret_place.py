@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
@@ -15,22 +16,10 @@ from pabi.tradeoff import Gaussian, Product, SecretMixture
 from pabi.verification.bounds import JointBound
 from pabi.verification.factors.closed_forms import Gaussians
 from pabi.verification.factors.mixtures import SecretMixtures
+from support.allocations import run_in_bins
 
 DELTA = 1e-5
-
-
-def run(**changes):
-    fields = {
-        "loss": pabi.Loss.convex(1.0, gradient_bound=1.0),
-        "n": 100,
-        "batches": pabi.BallsInBins(20),
-        "epochs": 4,
-        "step_size": 0.5,
-        "noise_multiplier": 1.5,
-        "adjacency": "zero_out",
-    }
-    return pabi.NoisySGD(**{**fields, **changes})
-
+run = partial(run_in_bins, n=100, epochs=4)
 
 RUNS = {
     "zero out": {},

@@ -128,20 +128,26 @@ class Outlook:
 
     @property
     def warning(self) -> str:
-        """One line on a chain that may be far from its target, "" for one that is near."""
+        """One line on a chain that may be far from its target, "" for one that is near. It has no prices,
+        which may take long, as draws wait for it."""
         if self.near:
             return ""
         count = f"{self.chain.steps:,} steps"
         return (
-            f"draws after {count} may be far from their target, {self._distances()}: {self.advice}"
+            f"draws after {count} may be far from their target, {self._distances()}: "
+            f"{self._advice(priced=False)}"
         )
 
     @property
     def advice(self) -> str:
         """What would bring the chain near its target, and what it costs; "" where it is near."""
+        return self._advice(priced=True)
+
+    def _advice(self, *, priced: bool) -> str:
         parts, now = [], f"{self.chain.steps:,}"
         if self.off > NEAR and self.steps is not None:
-            parts.append(f"{self.steps:,} steps do{self._priced(self.steps)}")
+            price = self._priced(self.steps) if priced else ""
+            parts.append(f"{self.steps:,} steps do{price}")
         if self.off > NEAR and self.enough is not None:
             enough, least = plain(self.enough, 3), plain(self.curvature[0], 3)
             parts.append(f"{now} do if L curves by {enough} or more everywhere (known: {least})")

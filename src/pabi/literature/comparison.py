@@ -343,8 +343,8 @@ def compare(
         run is the user's word.
     instance : bool
         Whether to put the worst neighbouring data sets that are known beside them, whose ε is exact: what is
-        below it is no guarantee, and is marked as refuted. Takes some seconds, and is done at the run's own
-        values only, not along an axis.
+        below it is no guarantee, and is marked as refuted. Takes up to some seconds, along an axis at every
+        value.
 
     Returns
     -------

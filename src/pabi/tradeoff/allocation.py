@@ -214,7 +214,8 @@ class RandomAllocation(TradeOff):
         """With the place in sight, which reveals no less."""
         sizes, *others = self._drawn_sizes
         if self.common:
-            return self._in_sight(tuple(map(math.hypot, sizes, self.common)))
+            whole = map(math.hypot, sizes, self.common)
+            return self._in_sight([math.nextafter(x, math.inf) for x in whole])
         return self._in_sight(sizes, *others)
 
     def _in_sight(self, *draws: Sequence[float]) -> Gaussian | Mixture:

@@ -84,10 +84,9 @@ class Sum:
         return self._joined.tilted(power)
 
     def saddle(self, epsilon: float, guess: float = 1.0, least: float = 0.0) -> float:
-        """The λ ≥ 0 at which the tilted mean is `epsilon`, roughly, or `least` if that is more; 0 if the
-        mean is above it."""
+        """The λ ≥ 0 at which the tilted mean is `epsilon`, roughly, or `least` if that is more."""
         if self.tilted(0.0)[1] >= epsilon:
-            return 0.0
+            return least
         low, high, power, beyond = 0.0, math.inf, max(guess, 1e-9), _BEYOND
         for _ in range(_ROUNDS):
             _, mean, variance = self.tilted(power)
@@ -96,7 +95,7 @@ class Sum:
             if low > 1e12 or high < least:
                 return max(low, least)
             if high - low <= 4.0 * _BEYOND * low:
-                return 0.5 * (low + high)
+                return max(0.5 * (low + high), least)
             # Newton's step, and a little more, so that the two ends meet; kept from running away.
             step = (epsilon - mean) / variance if variance > 0.0 else math.inf
             step += beyond * power if rises else -beyond * power
@@ -105,7 +104,7 @@ class Sum:
             if not low < following < high:
                 following, beyond = _middle(low, high), _BEYOND
             power = following
-        return power
+        return max(power, least)
 
     def window(self, power: float) -> tuple[float, float]:
         """(low, high) outside which there is at most half of `OUTSIDE` on either side, tilted."""

@@ -711,9 +711,7 @@ class Guarantee(Readings):
                 return small_picture(self)
         except OutOfTime:
             return showing.element("p", "The curve takes longer: plot() draws it.")
-        except (
-            Exception
-        ):  # of whatever kind: a notebook would show its traceback in place of the table
+        except Exception:  # a notebook would show its traceback in place of the table
             return ""
 
 

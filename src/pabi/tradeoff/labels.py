@@ -187,11 +187,11 @@ def side(
 def points(count: int) -> Indices:
     """0, 1, 2, … up to `count`, those far out a few hundredths apart."""
     near = min(count, round(1.0 / _GROWTH))
-    if count == near:
-        return np.arange(count + 1)
     steps = math.ceil(math.log(count / near) / math.log1p(_GROWTH))
     far = np.round(np.geomspace(near, count, steps + 1)).astype(np.intp)
-    return np.unique(np.concatenate([np.arange(near), far]))
+    places = np.unique(np.concatenate([np.arange(near), far]))
+    places.flags.writeable = False  # everybody has the same array
+    return places
 
 
 class _Window(NamedTuple):
@@ -273,8 +273,7 @@ def _excess_within(
         tick()
         terms, lost = _terms(query, step, window)
         total = Sum(terms, step)
-        least = _LEAST_TILT / spread
-        power = max(total.saddle(query.at, 1.0 / spread, least), least)
+        power = total.saddle(query.at, 1.0 / spread, _LEAST_TILT / spread)
         low, high = total.window(power)
         if high - low <= _MOST_POINTS * step:
             break

@@ -152,21 +152,10 @@ class Bins:
             left = np.where(room > 0.0, 1.0 - at_once - until, 1.0 - at_once) * demand
             for place in range(min(self.period, self.data)):
                 own = slice(place, None, self.period)
-                q[own] += _pooled(left[own].tolist(), room[own].tolist())
+                weights = np.maximum(room[own], TINY)
+                q[own] += scipy.optimize.isotonic_regression(left[own] / weights, weights=weights).x
             rate = np.nan_to_num(q * self.later[self.ends - 1])
         return Payments(at_once * self.s[: self.data] * _OVERPAID, rate * _OVERPAID)
-
-
-def _pooled(demand: list[float], room: list[float]) -> list[float]:
-    """The isotonic regression of demand over room, weighted by room, which is 0 in the first ones only."""
-    blocks: list[tuple[float, float, int]] = []
-    for d, v in zip(demand, room, strict=True):
-        n = 1
-        while blocks and blocks[-1][0] * v >= d * blocks[-1][1]:
-            more, beside, count = blocks.pop()
-            d, v, n = d + more, v + beside, n + count
-        blocks.append((d, v, n))
-    return [d / v if v > 0.0 else 0.0 for d, v, n in blocks for _ in range(n)]
 
 
 def spread(common: Array, alike: bool) -> tuple[Array, Array]:

@@ -311,9 +311,8 @@ def refuse_dependent(
     before = Unchanged(module)
     one = tried(through, rows)
     after = Unchanged(module)  # attributes that are made at first use are made of made-up rows
-    for own in sorted(
-        {0, count - 1}
-    ):  # the last, too: rows taken for a sequence depend on those before
+    # The last one, too: of rows that are taken for a sequence each depends on those before.
+    for own in sorted({0, count - 1}):
         others = made_up(like, count, 1)
         others[own] = rows[own]
         other = tried(through, others)

@@ -203,9 +203,8 @@ class Head:
         for inputs, some in pairs.in_order(together):
             parts = self._of(on(inputs), together, offset)
             for table, part in zip(tables, map(array_of, parts), strict=True):
-                with np.errstate(
-                    all="ignore"
-                ):  # a warning of numbers too large would show a record
+                # A warning of numbers too large would show a record.
+                with np.errstate(all="ignore"):
                     table[first : first + len(part)] = part
             first += len(inputs)
             targets.append(array_of(some))

@@ -12,9 +12,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import replace
 from fractions import Fraction
-from typing import Any, NamedTuple, assert_never
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +26,9 @@ from pabi.verification.factors import Factor
 from pabi.verification.factors.closed_forms import Failure, Gaussians
 from pabi.verification.factors.mixtures import Allocations
 from pabi.verification.ordered_runs import OrderedRun
-from pabi.verification.schemes import KnownPositions, SecretEveryEpoch, SecretOnce
 from pabi.verification.subjects import of_runs
 from pabi.verification.theorem import Payload, ProofCheck, Proven, named
+from pabi.verification.theorems.secret_order import of_one_record
 
 Array = NDArray[np.float64]
 
@@ -47,7 +46,9 @@ def _ordered(run: OrderedRun, payload: Payload) -> Proven:
     plan = payload["plan"]
     closed("the plan", plan, ("now", "rate", "common"))
     assumptions = run.assumptions(hidden=True)
-    alone, opposite = _alone(run)
+    alone, opposite = of_one_record(run)
+    if max(run.period, 2) * run.total > _MOST:
+        raise Refused(f"theorem: more than {_MOST} steps of all bins")
     steps = _Steps.of(alone)
     now, rate = (_numbers(name, plan[name], run.data) for name in ("now", "rate"))
     paid = _paid(alone, steps, now, rate)
@@ -67,30 +68,6 @@ def _ordered(run: OrderedRun, payload: Payload) -> Proven:
         factors = [Allocations((Allocation(tuple(groups), True, False),))]
         factors.append(Gaussians.single(2.0 * float(alpha.max())))
     return Proven(assumptions, (JointBound.of(*factors, Failure(run.failure)),))
-
-
-def _alone(run: OrderedRun) -> tuple[OrderedRun, bool]:
-    """(the run with one record against none, whether another record moves the other data set's)."""
-    match run.scheme:
-        case SecretOnce():
-            if not run.scheme.independent:
-                raise Refused("theorem: a record's place changes those of others")
-        case SecretEveryEpoch() | KnownPositions():
-            raise Refused("theorem: it needs a place that is drawn once, in secret")
-        case _:
-            assert_never(run.scheme)
-    match run.neighbours:
-        case "zero_out":
-            opposite = False
-        case "replace_one":
-            opposite = True
-            if run.run.gradient_sensitivity is not None:
-                raise Refused("gradient_sensitivity: it does not say what one record moves")
-        case _:
-            assert_never(run.neighbours)
-    if max(run.period, 2) * run.total > _MOST:
-        raise Refused(f"theorem: more than {_MOST} steps of all bins")
-    return OrderedRun(replace(run.run, adjacency="zero_out"), run.scheme), opposite
 
 
 def _numbers(name: str, stated: Any, count: int) -> Array:

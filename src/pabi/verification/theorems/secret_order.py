@@ -54,8 +54,8 @@ _SECRET_ORDER = {"secret order": of_cases("secret order", _SOURCE, averaged, "st
 # Secret place: payments under linear slopes for every place of a record that no other record depends on.
 
 
-def _ordered_secret_place(run: OrderedRun, payload: Payload) -> Proven:
-    assumptions = run.assumptions(hidden=True)
+def of_one_record(run: OrderedRun) -> tuple[OrderedRun, bool]:
+    """(the run of either record by itself against none, whether there is one on the other data set)."""
     match run.scheme:
         case SecretOnce():
             if not run.scheme.independent:
@@ -73,8 +73,12 @@ def _ordered_secret_place(run: OrderedRun, payload: Payload) -> Proven:
                 raise Refused("gradient_sensitivity: it does not say what one record moves")
         case _:
             assert_never(run.neighbours)
-    # Either record by itself against none.
-    alone = OrderedRun(replace(run.run, adjacency="zero_out"), run.scheme)
+    return OrderedRun(replace(run.run, adjacency="zero_out"), run.scheme), opposite
+
+
+def _ordered_secret_place(run: OrderedRun, payload: Payload) -> Proven:
+    assumptions = run.assumptions(hidden=True)
+    alone, opposite = of_one_record(run)
     parts = every_position(alone, payload["cases"], LinearCases(alone, payload))
     mixture = SecretMixtures.single(parts, opposite)
     return Proven(assumptions, (JointBound.of(mixture, Failure(run.failure)),))

@@ -403,6 +403,11 @@ def checked(guarantee: Guarantee, walk: Walk, bounded: bool) -> Guarantee:
     return guarantee if bounded else guarantee.assuming(small_enough(walk.noise_std))
 
 
+def too_little_noise(guarantee: Guarantee, run: NoisySGD, starts: Array) -> bool:
+    """Whether `checked` would refuse the run, which comes of an ε that is very large."""
+    return guarantee.method != EVERY_ITERATE and walk_of(run, starts)[0].overstep() is not None
+
+
 def walk_of(run: NoisySGD, starts: Array) -> tuple[Walk, bool]:
     """The walks that `run` takes from `starts` (paths, *shape), and whether its gradients are bounded."""
     step_size = np.asarray(run.step_size, dtype=np.float64)

@@ -19,6 +19,7 @@ from pabi.execute.records import Records
 from pabi.execute.sources import Parts
 from pabi.execute.state_files import StateFile
 from pabi.execute.tables import tagged
+from pabi.learn import plans
 from pabi.learn.coefficients import mean_curvature, nearest_logits
 from pabi.learn.estimators import NOT_THESE, SWITCH, PrivateLinearModel
 from pabi.learn.plans import LABELS, WEIGHTS, Size, TrainingPlan, documented
@@ -39,6 +40,8 @@ _LABEL = 0.5  # ± this are the targets of two classes, so that predictors plus 
 @dataclass(eq=False, repr=False, kw_only=True)
 class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[misc]
     """Labels, classes and the choice of the largest predictor."""
+
+    _ENOUGH: ClassVar[float] = plans.FARTHEST
 
     classes: Any = None
     class_weight: Any = None
@@ -370,7 +373,7 @@ class PrivateLogisticRegression(_LinearClassifier):
     def _set_coefficients(self, theta: Array) -> None:
         """Of a linear predictor those of the logit nearest to that of the clipped loss, as far as rows are
         known."""
-        if not self.linear_predictor:
+        if not self.linear_predictor_:
             self.__dict__.pop("link_", None)
             return super()._set_coefficients(theta)
         seen = theta if self.preconditioner_ is None else self.preconditioner_.applied(theta)

@@ -14,13 +14,14 @@ from sklearn.utils.validation import check_is_fitted
 from pabi.account.calibration import met
 from pabi.account.targets import Target, gaussian_price
 from pabi.budget.ledger import check_ledger
-from pabi.describe.accounted import checked_adjacency, checked_unit
+from pabi.describe.accounted import changed, checked_adjacency, checked_unit
 from pabi.describe.batches import Batches
 from pabi.describe.losses import CONVEX, Loss
 from pabi.describe.runs import COUNT, NoisySGD
 from pabi.describe.statistics import NoisySecondMoments
 from pabi.describe.updates import evaluated
 from pabi.execute.engine import TrainOptions, train_and_keep
+from pabi.execute.hiding import too_little_noise
 from pabi.execute.large_tables import in_memory
 from pabi.execute.sources import Parts
 from pabi.execute.tables import checked
@@ -88,7 +89,7 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
     clip_norm: float | str | None = "auto"
     clipping: str = "auto"
     precondition: float | str | None = "auto"
-    linear_predictor: bool = False
+    linear_predictor: bool | str = "auto"
     verbose: bool = False
     max_sample_weight: float | None = None
 
@@ -117,7 +118,8 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
         """
         unit = ("record" if self.users is None else "user") if unit is None else unit
         n, d = COUNT("n", n), COUNT("d", d)
-        validate.flag("linear_predictor", self.linear_predictor)
+        if self.linear_predictor != "auto":
+            validate.flag("linear_predictor", self.linear_predictor)
         width = d + (self._intercept_feature is not None)
         size = Size(n, width, outputs, self._seen_norm(d), checked_unit(unit))
         plan: TrainingPlan | None = self.__dict__.pop("plan_made", None)
@@ -126,10 +128,10 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
         loss, signal = self._loss(size)
         moments = self._moments(size)
         before = () if moments is None else (moments.guarantee(self.delta),)
-        run, cost = self._run(loss, size, signal, before)
+        run, cost, linear = self._run(loss, size, signal, before)
         scale, costs = self._scale_of_predictors(), (*before, cost)
         return TrainingPlan(
-            run, moments, self.delta, size, scale * signal, self._UNIT, scale, costs
+            run, moments, self.delta, size, scale * signal, self._UNIT, scale, costs, linear
         )
 
     def _train(
@@ -208,8 +210,8 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
                 released.values,
                 moments,
                 norm=plan.size.norm,
-                equal=self._equal,
-                unbiased=self.linear_predictor,
+                equal=self._EQUAL and not plan.linear,
+                unbiased=plan.linear,
             )
             seen = preconditioner.mapped(records, anywhere=groups is not None)
         gradients = self._gradients(seen, rows.targets, run.loss)
@@ -263,11 +265,24 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
 
     def _run(
         self, loss: Loss, size: Size, signal: float, before: tuple[Guarantee, ...]
-    ) -> tuple[NoisySGD, Guarantee]:
-        """The run that the arguments ask for, noise included, after what is released `before`; its cost."""
+    ) -> tuple[NoisySGD, Guarantee, bool]:
+        """The run that the arguments ask for, noise included, after what is released `before`; its cost,
+        and whether predictors are to be linear."""
         epsilon, delta = self._price()
-        n, usual = size.n, self._usual(size.norm, mapped=bool(before))
-        clip_norm = self._clip(loss, usual)
+        assert loss.curvature is not None
+        n, drift = size.n, signal * self._PARTS[size.outputs > 1]
+        # The path that noise allows, in those of 1/M for every column, times what gradients are clipped to.
+        moved = changed(checked_adjacency(self.adjacency)) * size.norm * size.width
+        reach = drift * n * plans.budget(epsilon, delta) * loss.curvature[1] / moved
+        usual_bound = self._clip(loss, size.norm) or loss.gradient_bound
+        assert usual_bound is not None
+        far = self._EQUAL and bool(before) and reach >= plans.FAR * usual_bound
+        linear = self.linear_predictor is True or (
+            self.linear_predictor == "auto" and far and size.outputs == 1
+        )
+        usual = self._usual(size.norm, mapped=bool(before), linear=linear)
+        widest = reach * size.norm / usual / plans.FAR if far else 0.0
+        clip_norm = self._clip(loss, usual, at_least=widest)
         clipping = self._way_to_clip(n, size.outputs) if clip_norm is not None else "norm"
         curvature = loss.effective_curvature(clip_norm, clipping) or loss.curvature
         bound = clip_norm or loss.gradient_bound
@@ -279,13 +294,15 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
             gradient=bound,
             curvature=curvature[1] + l2,
             feature_norm=usual,
-            drift=signal * self._PARTS[size.outputs > 1],
+            drift=drift,
             epsilon=epsilon,
             delta=delta,
             adjacency=checked_adjacency(self.adjacency),
             left=_left(before, plans.budget(epsilon, delta)),
-            longest=self._ENOUGH * size.width / curvature[1],
-            falling=self._FALLING,
+            longest=self._ENOUGH * size.width / curvature[1]
+            if far or not self._EQUAL
+            else math.inf,
+            falling=self._FALLING or far,
         )
         chosen = plans.settings(task, self._fixed(n))
         run = NoisySGD(
@@ -302,8 +319,14 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
             unit=size.unit,
         )
         if self.noise_std is not None:
-            return run, run.guarantee(delta)
-        return met(run, self._target(), before)
+            return run, run.guarantee(delta), linear
+        run, cost = met(run, self._target(), before)
+        # Rounding needs some noise to be hidden in, where a large ε would ask for less.
+        start = np.zeros((1, size.width, size.outputs))
+        while run.noise_std < bound and too_little_noise(cost, run, start):
+            run = replace(run, noise_std=2.0 * run.noise_std)
+            cost = run.guarantee(delta)
+        return run, cost, linear
 
     def _price(self) -> tuple[float, float]:
         """(ε, δ) for the rules that choose settings; of another target those of a Gaussian that meets it."""
@@ -348,22 +371,25 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
         return self.batches
 
     @property
-    def _equal(self) -> bool:
-        """Whether `fit` brings preconditioned rows to one norm."""
-        return self._EQUAL and not self.linear_predictor
+    def linear_predictor_(self) -> bool:
+        """Whether the fitted model's coefficients are all that predicts."""
+        row_map = getattr(self, "preconditioner_", None)
+        if self._EQUAL and row_map is not None:
+            return not row_map.equal
+        return self.linear_predictor is True
 
-    def _usual(self, norm: float, *, mapped: bool) -> float:
+    def _usual(self, norm: float, *, mapped: bool, linear: bool) -> float:
         """The norm of rows that the rule has in mind, where none is longer than `norm`.
 
         Where rows keep their proportions and gradients are clipped to what the usual row needs, its norm.
         """
-        usual = self._CLIP is not None and mapped and not self._equal
+        usual = self._CLIP is not None and mapped and (linear or not self._EQUAL)
         return norm / math.sqrt(TYPICAL) if usual else norm
 
-    def _clip(self, loss: Loss, norm: float) -> float | None:
+    def _clip(self, loss: Loss, norm: float, at_least: float = 0.0) -> float | None:
         """The norm that gradients are clipped to, for rows of usually this norm.
 
-        None where the loss's own bound is as small.
+        None where the loss's own bound is as small. `at_least`: where the rule chooses it.
         """
         assert loss.gradient_bound is not None
         validate.choice("clipping", self.clipping, ("auto", "norm", *CONVEX))
@@ -371,7 +397,7 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
             return None
         clip = number_or_auto("clip_norm", self.clip_norm, above=0.0)
         if clip is None:
-            clip = math.inf if self._CLIP is None else self._CLIP * norm
+            clip = math.inf if self._CLIP is None else max(self._CLIP * norm, at_least)
         return clip if clip < loss.gradient_bound else None
 
     def _way_to_clip(self, n: int, outputs: int) -> str:
@@ -524,7 +550,7 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
     def _scales_rows(self) -> bool:
         """Whether rows within the bounds are scaled in predictions, as preconditioning does in training."""
         row_map = getattr(self, "preconditioner_", None)  # models of 0.1.0 have none
-        return row_map is not None and (row_map.equal if self._EQUAL else not self.linear_predictor)
+        return row_map is not None and not self.linear_predictor_
 
     def _seen_weights(self) -> Array:
         """(width, K): the weights of rows as the model sees them, from `coef_` and `intercept_`."""
@@ -550,14 +576,15 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
             assert self.preconditioner_ is not None
             factors, norm = self.preconditioner_.scales(records)
             predictor *= factors[:, None]
-        elif self.linear_predictor:
+        elif self.linear_predictor_:
             norm[:] = self._usual_norm()
         return predictor + self._offset, norm
 
     def _usual_norm(self) -> float:
         """`_usual` of the fitted model."""
         mapped = self.preconditioner_ is not None
-        return self._usual(self._seen_norm(self.n_features_in_), mapped=mapped)
+        norm = self._seen_norm(self.n_features_in_)
+        return self._usual(norm, mapped=mapped, linear=self.linear_predictor_)
 
     def _most(self, norm: Array) -> Array | None:
         """(m, 1): the sizes to which residuals of records of these norms were clipped, None if they were not.

@@ -44,6 +44,7 @@ TOO_NOISY = (
     "and nothing is spent on it; give precondition=None, or a larger share of the budget"
 )
 _FLAT = 0.5  # noise over the largest second moment there can be: from it on nothing is seen
+_FEW = 3.0  # records in a direction that say too little of it to make it as long as others
 _FINEST = 2.0**-40  # of the largest second moment: rows are mapped in single precision
 _TOGETHER = 1e-9  # of the largest eigenvalue: eigenvalues that are one
 TYPICAL = 2.0  # R² over the mean square of norms, where rows are not scaled to one norm
@@ -122,7 +123,7 @@ def together(*guarantees: Guarantee) -> Guarantee:
 
 def floor_of(moments: NoisySecondMoments) -> float:
     """λ, which is added to second moments over R² before they are inverted."""
-    return max(noise_level(moments), _FINEST)
+    return max(noise_level(moments), _FEW / moments.n, _FINEST)
 
 
 def whitening(
@@ -218,6 +219,8 @@ class TrainingPlan:
         One unit of the predictor that is trained, in `unit`.
     costs : tuple of Guarantee
         What the releases cost, one by one in their order.
+    linear : bool
+        Whether coefficients are all that predicts (`linear_predictor`).
 
     References
     ----------
@@ -232,6 +235,7 @@ class TrainingPlan:
     unit: str
     scale: float
     costs: tuple[Guarantee, ...]
+    linear: bool = False
 
     @cached_property
     def guarantee(self) -> Guarantee:
@@ -300,8 +304,10 @@ PART_OF_ONE, PART_OF_CLASSES = 0.2, 0.4
 # The same where step sizes fall: noise is then damped in more directions than it is left in (docs, the same).
 PART_WHERE_FALLING = 0.4
 # Regression is done once S is so many times 1/M for every column: with features alike in all directions the
-# curvature of a column is about M over their number. Classes want ever larger predictors.
-ENOUGH = 30.0
+# curvature of a column is about M over their number. Where noise lets classifiers go as far as FAR it is no
+# longer what limits them: first their gradients are clipped less, then the path grows to FARTHEST, since
+# classes want larger predictors and rare ones curve less.
+ENOUGH, FAR, FARTHEST = 30.0, 50.0, 100.0
 EPOCHS = 20.0
 COOLDOWN, COOLDOWN_OF_FALLING = 0.5, 1.0  # epochs
 STEEP, STEEPEST = 1.0, 1.9  # step size times curvature: what is aimed at; beyond 2 steps expand
@@ -520,10 +526,12 @@ precondition : float in (0, 1), None or "auto"
     None: no such release. "auto" is 0.1 where n, d and ε let the noise leave something to see and no
     `noise_std` is stated, and None otherwise. Of more than 4096 columns the second moments of each column
     alone are released.
-linear_predictor : bool
+linear_predictor : bool or "auto"
     Whether X @ coef_.T + intercept_ is all that predicts: coefficients that one can publish (docs,
     "Coefficients"). Preconditioning then lets rows keep their proportions, and the link of clipped logistic
-    losses is folded into the coefficients. False: classifiers scale preconditioned rows to one norm.
+    losses is folded into the coefficients. False: classifiers scale preconditioned rows to one norm. "auto"
+    is True for two classes where n, d and ε let the path be as long as is worth taking (docs, "How the
+    defaults are chosen"), and False otherwise; `linear_predictor_` says which.
 adjacency : str
     "replace_one" or "zero_out".
 noise_std : float, > 0, optional

@@ -186,6 +186,7 @@ def test_coefficients_are_those_of_the_likelihood_though_losses_were_clipped():
     X = RANGES.mean(axis=0) + half * seen
     y = (rng.uniform(size=n) < expit(seen @ [1.6, -1.6, 0.8])).astype(int)
     settings = {"batches": pabi.FullBatch(), "epochs": 600, "step_size": 1.0, "noise_std": 1e-6}
+    settings["clip_norm"] = 0.5**0.5  # that of small budgets
     model = learn.PrivateLogisticRegression(
         1e6, 1e-3, feature_ranges=RANGES, precondition=0.3, linear_predictor=True, **settings
     ).fit(X, y)
@@ -243,7 +244,7 @@ REPEATS = {
     ),
     "clipped": (learn.PrivateHuberRegressor, {"target_range": (-9, 9), "threshold": 0.05}),
     "margins": (learn.PrivateLinearSVC, {"linear_predictor": True}),
-    "one norm": (learn.PrivateLogisticRegression, {}),
+    "one norm": (learn.PrivateLogisticRegression, {"linear_predictor": False}),
 }
 
 
@@ -364,7 +365,12 @@ def test_a_summary_names_classes_and_columns():
 
 
 TOLD = [
-    (learn.PrivateLogisticRegression, {}, "every row is scaled to one norm"),
+    (learn.PrivateLogisticRegression, {}, ""),  # this budget is no limit
+    (
+        learn.PrivateLogisticRegression,
+        {"linear_predictor": False},
+        "every row is scaled to one norm",
+    ),
     (learn.PrivateLogisticRegression, {"precondition": None}, "another link"),
     (learn.PrivateLogisticRegression, {"precondition": None, "clip_norm": None}, ""),
     (learn.PrivateLogisticRegression, {"linear_predictor": True}, ""),
@@ -476,5 +482,5 @@ def test_a_state_older_than_the_switch_is_one_of_a_fit_without(file, monkeypatch
     model = that_forgets(learn.PrivateLogisticRegression, 5.0).fit(F, G, keep_state=file)
     monkeypatch.undo()
     assert np.array_equal(clone(model).restored(file).coef_, model.coef_)
-    with pytest.raises(InvalidInput, match="^linear_predictor: expected False as in the state"):
+    with pytest.raises(InvalidInput, match="^linear_predictor: expected 'auto' as in the state"):
         clone(model).set_params(linear_predictor=True).restored(file)

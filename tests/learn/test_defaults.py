@@ -174,6 +174,66 @@ def test_the_budget_is_that_of_a_gaussian_release():
         )
 
 
+CLASSIFIERS = [
+    learn.PrivateLogisticRegression,
+    learn.PrivateLinearSVC,
+    learn.PrivateRidgeClassifier,
+]
+
+
+@pytest.mark.parametrize("kind", CLASSIFIERS)
+def test_where_noise_is_no_limit_classifiers_do_as_regressors_do(kind):
+    """The path that noise allows is so many times 1/M a column, by the definition of either."""
+    for n, classes in ((300, 2), (40_000, 2), (40_000, 4)):
+        plan = kind(1.0, 1e-5, adjacency="zero_out").plan(n, 9, classes)
+        run, width = plan.run, plan.size.width
+        steps = np.broadcast_to(run.step_size, run.steps)
+        covered = float(np.sum(steps)) * run.loss.curvature[1] / width
+        falls = steps[-1] < 0.1 * steps[0]
+        assert plan.linear == (falls and classes == 2)
+        assert falls == (n == 40_000)
+        assert 45.0 < covered < 110.0 if falls else covered < 50.0
+        stated = kind(1.0, 1e-5, adjacency="zero_out", linear_predictor=False).plan(n, 9, classes)
+        assert not stated.linear
+
+
+def test_more_budget_clips_less_until_nothing_is_clipped():
+    clips = [
+        learn.PrivateLogisticRegression(e, 1e-5).plan(5_000, 9, 2).run.clip_norm
+        for e in (0.3, 3.5, 5.0, 100.0)
+    ]
+    usual = 1.0 / math.sqrt(2.0)  # half the norm of a row
+    assert clips[0] == pytest.approx(usual)
+    assert usual / math.sqrt(2.0) < clips[1] < clips[2]
+    assert clips[3] is None
+
+
+@pytest.mark.filterwarnings("ignore:random_state was given")
+def test_more_budget_does_no_harm():
+    """Log-losses on fresh records, those of the best model for a table of ten columns taken off."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (8_000, 10)) / math.sqrt(10.0)
+    chance = 1.0 / (1.0 + np.exp(2.0 - 6.0 * X[:, 0] + 3.0 * X[:, 1]))
+    y = (rng.uniform(size=8_000) < chance).astype(int)
+
+    def excess(epsilon):
+        model = learn.PrivateLogisticRegression(
+            epsilon, 1e-5, adjacency="zero_out", classes=[0, 1], random_state=0
+        ).fit(X[:4_000], y[:4_000])
+        p = model.predict_proba(X[4_000:])[:, 1]
+        q = chance[4_000:]
+        return float(np.mean(q * np.log(q / p) + (1.0 - q) * np.log((1.0 - q) / (1.0 - p))))
+
+    small, *large = (excess(e) for e in (0.5, 3.0, 30.0, 3_000.0))
+    assert max(large) < small
+    assert max(large) < 0.002
+
+
+def test_what_rounding_could_not_hide_is_not_asked_for():
+    plan = learn.PrivateLinearRegression(1e4, 1e-5, target_range=(-1, 1)).plan(100_000, 50)
+    assert 10.0 < plan.guarantee.epsilon(1e-5) < 1e4
+
+
 FALLING = replace(PROBLEM, falling=True)
 
 

@@ -44,6 +44,7 @@ from pabi.learn.plans import (
     TYPICAL,
     Size,
     TrainingPlan,
+    fine_enough,
     planned,
     released_moments,
     resolves,
@@ -258,7 +259,7 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
             unit=size.unit,
         )
         if resolves(moments):
-            return moments
+            return fine_enough(moments) if share is None else moments
         if share is not None:
             warn_once(TOO_NOISY, UserWarning)
         return None

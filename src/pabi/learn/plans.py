@@ -44,7 +44,7 @@ TOO_NOISY = (
     "and nothing is spent on it; give precondition=None, or a larger share of the budget"
 )
 _FLAT = 0.5  # noise over the largest second moment there can be: from it on nothing is seen
-_FEW = 3.0  # records in a direction that say too little of it to make it as long as others
+_FEW = 3.0  # records that say too little of a direction to make it as long as others
 _FINEST = 2.0**-40  # of the largest second moment: rows are mapped in single precision
 _TOGETHER = 1e-9  # of the largest eigenvalue: eigenvalues that are one
 TYPICAL = 2.0  # R² over the mean square of norms, where rows are not scaled to one norm
@@ -102,6 +102,12 @@ def resolving(moments: NoisySecondMoments) -> float:
     return _FLAT * moments.n * moments.feature_norm**2 / _spread(moments)
 
 
+def fine_enough(moments: NoisySecondMoments) -> NoisySecondMoments:
+    """The same with more noise, where it is less than the second moments of a few records."""
+    finer = _FEW / moments.n / noise_level(moments)
+    return replace(moments, noise_std=moments.moment_noise_std * max(finer, 1.0))
+
+
 def released_moments(
     terms: Terms, moments: NoisySecondMoments, records: Records, groups: UserRows | None = None
 ) -> ReleasedMoments:
@@ -123,7 +129,7 @@ def together(*guarantees: Guarantee) -> Guarantee:
 
 def floor_of(moments: NoisySecondMoments) -> float:
     """λ, which is added to second moments over R² before they are inverted."""
-    return max(noise_level(moments), _FEW / moments.n, _FINEST)
+    return max(noise_level(moments), _FINEST)
 
 
 def whitening(

@@ -569,7 +569,9 @@ ledger : pabi.Ledger, optional
     The budget that every fit is reserved in, once, before anything is computed from the data.
 strict : bool
     Whether `fit` raises an error, and does not only warn, where the transformer or a clone of it was fitted
-    before. What stands before it in a pipeline `fit` cannot see: `check_pipeline` does.""",
+    before. What stands before it in a pipeline `fit` cannot see: `check_pipeline` does.
+users : int or (n,) array-like, optional
+    The enrolled users, where `fit` gets `groups`, as of the estimators.""",
     "$COLUMN_RANGES": """\
 feature_ranges : "auto", (low, high), (2, d) array or dict from columns to (low, high)
     Ranges that are public, to which values are clipped. "auto": they are learnt first.

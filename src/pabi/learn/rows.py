@@ -237,6 +237,8 @@ class PrivateStep(ReadsTables):
     """
 
     n_features_in_: int
+    # In a pipeline with metadata routing every private step gets the users of the rows.
+    __metadata_request__fit = {"groups": True}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)  # type: ignore[misc]

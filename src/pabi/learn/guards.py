@@ -479,7 +479,7 @@ def _reached(step: Any, routing: bool, alone: bool) -> Iterator[Any]:
     if routing and is_private(step):
         asked = step._get_metadata_request().fit.requests.get("groups")
     else:
-        asked = alone or getattr(step, "users", None) is not None
+        asked = alone or _counts_users(step)
     if asked:
         yield step
     if routing or public_name(step) != "sklearn.compose.ColumnTransformer":

@@ -122,7 +122,7 @@ class ForgettingModel(BoundedRows):
         retrain: bool = False,
         accept_loss: bool = False,
     ) -> Self:
-        """A new estimator that has forgotten some rows: it is nearly one retrained without them.
+        """A new estimator that has forgotten some rows, or users: it is nearly one retrained without them.
 
         Training goes on from the secret state, in the order that was drawn and with fresh noise, for the
         fewest whole epochs that meet (ε, δ), at least one. The contributions of the rows, and of all that
@@ -140,7 +140,8 @@ class ForgettingModel(BoundedRows):
             Its labels or targets; likewise.
         rows : (m,) sequence of int, or (n,) of bool
             The rows to forget: their positions in the table, counted from 0, or a mask. What may hold labels,
-            such as a pandas Index or Series, is refused.
+            such as a pandas Index or Series, is refused. After a fit with `groups` users are forgotten: all
+            rows of each, such as the mask `person == 17`.
         epsilon, delta : float, > 0, delta below 1
             What is to be promised of all rows that were forgotten until now.
         state : StateFile
@@ -176,7 +177,7 @@ class ForgettingModel(BoundedRows):
         TargetUnreachable
             No number of epochs meets ε at δ.
         NotApplicable
-            No analysis covers it.
+            No analysis covers it; so it is where training went on after a cool-down once.
 
         Warns
         -----

@@ -265,8 +265,8 @@ def test_a_part_of_a_users_rows_is_refused(file):
 def test_who_forgot_a_user_has_the_model_that_was_trained_without_their_rows(
     anew, shares, tmp_path_factory
 ):
-    """And n stays. Labels of those who are forgotten are wrong, so that they move weights by more than 1; noise
-    moves them by about 1e-3·√(η/(2λ)) = 0.007."""
+    """And n stays. Labels of those who are forgotten are wrong, and move weights by more than 1. Noise moves
+    them by about 1e-3·√(η/(2λ)) = 0.007."""
     gone = np.isin(WHOSE, np.arange(25) * 7)
     labels = np.where(gone, 1 - Y, Y)
     settings = {"noise_std": 1e-3, "batches": pabi.FullBatch(), "epochs": 300, "clip_norm": None}

@@ -274,7 +274,9 @@ def exact_numbers(name, rows, draw, monkeypatch, users=3):
     monkeypatch.undo()
     (release,) = step.releases_
     assert (release.n, release.unit) == (users, "user")
-    return release, [one for one in seen if isinstance(one, dict) == (release.statistic == "levels")]
+    return release, [
+        one for one in seen if isinstance(one, dict) == (release.statistic == "levels")
+    ]
 
 
 def moved(release, one, other):
@@ -340,11 +342,13 @@ def test_one_row_of_every_user_is_drawn_uniformly():
 def test_a_large_table_names_the_column_of_its_users(tmp_path):
     frame = pd.DataFrame(table(), columns=["a", "b"]).assign(who=np.arange(N) // 2)
     frame.to_parquet(tmp_path / "t.parquet")
+    large = LargeTable(str(tmp_path / "t.parquet"))
     with pytest.warns(PrivacyWarning):
-        one = PrivateScaler(EPSILON, DELTA, random_state=1).fit(
-            LargeTable(str(tmp_path / "t.parquet")), groups="who"
+        one = PrivateScaler(EPSILON, DELTA, random_state=1).fit(large, groups="who")
+    with pytest.warns(PrivacyWarning):
+        other = PrivateScaler(EPSILON, DELTA, random_state=1).fit(
+            frame[["a", "b"]], groups=frame.who
         )
-        other = PrivateScaler(EPSILON, DELTA, random_state=1).fit(frame[["a", "b"]], groups=frame.who)
     assert list(one.feature_names_in_) == ["a", "b"]
     assert np.array_equal(one.ranges_, other.ranges_)
     assert np.array_equal(one.mean_, other.mean_)

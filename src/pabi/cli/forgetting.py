@@ -73,7 +73,7 @@ class Way(NamedTuple):
     ledger: Ledger | None
 
 
-class Wanted(NamedTuple):
+class RowsToForget(NamedTuple):
     """The file of the rows to forget, or of the ids of users."""
 
     rows: str | None
@@ -99,7 +99,9 @@ class Wanted(NamedTuple):
         """The ids of users, as the cells of a table are read. Raises InvalidInput."""
         from pabi.execute.cells import texts_of
 
-        require(state.users is not None, "--users", "expected --rows: this training had no --groups")
+        require(
+            state.users is not None, "--users", "expected --rows: this training had no --groups"
+        )
         lines = read_text(required("--users", self.users), "a list of ids", _MOST).splitlines()
         ids = {text for text in texts_of("--users", np.array(lines, dtype=object)) if text}
         require(ids, "--users", "expected an id a line, got none")
@@ -113,14 +115,14 @@ class Wanted(NamedTuple):
 
 
 def plan_request(
-    state: StateFile, wanted: Wanted, target: tuple[float, float], *, as_json: bool
+    state: StateFile, which: RowsToForget, target: tuple[float, float], *, as_json: bool
 ) -> None:
     """Says how a request would be met."""
     from pabi.execute.state_files import state_in
     from pabi.learn.forgetting import planned_for, retrained_for
 
     held = state_in(state)
-    count = wanted.counted(held)
+    count = which.counted(held)
     try:
         plan = planned_for(held, count, *target)
     except (NotApplicable, TargetUnreachable) as no:
@@ -157,7 +159,7 @@ def staying(proven: Guarantee) -> list[str]:
 def meet_request(
     state: StateFile,
     data: Sequence[str],
-    wanted: Wanted,
+    which: RowsToForget,
     target: tuple[float, float],
     way: Way,
     *,
@@ -173,7 +175,7 @@ def meet_request(
     held = state_in(state)
     names, at = (files.model, files.guarantee), target[1]
     with partial_files(names, files.force, unlike=[*unlike, *tables]) as parts:
-        encoder, newer = _forgot(state, held, tables, wanted, target, way)
+        encoder, newer = _forgot(state, held, tables, which, target, way)
         promised = _promised(newer, way.retrain)
         proven = write_model(_pipeline(encoder, newer), promised, at, parts)
     every = state_in(state)
@@ -224,7 +226,7 @@ def _forgot(
     state: StateFile,
     held: SecretState,
     tables: list[str],
-    wanted: Wanted,
+    which: RowsToForget,
     target: tuple[float, float],
     way: Way,
 ) -> tuple[Any, Any]:
@@ -235,7 +237,7 @@ def _forgot(
     schema = origin_of.declared
     encoder = schema.encoder
     estimator = schema.estimator(**origin_of.arguments, ledger=way.ledger)
-    ids = [] if wanted.users is None or origin_of.groups is None else [origin_of.groups]
+    ids = [] if which.users is None or origin_of.groups is None else [origin_of.groups]
     with warnings.catch_warnings():
         warnings.filterwarnings("always", ".*keep it to yourself")  # for whoever holds the data
         table = read_encoded(tables, encoder, [origin_of.target, *ids])
@@ -245,7 +247,7 @@ def _forgot(
             f"expected {held.rows} rows as in the training, forgotten ones may be blank, got "
             f"{table.records}",
         )
-        rows = wanted.numbers(held, next((table.others[name] for name in ids), None))
+        rows = which.numbers(held, next((table.others[name] for name in ids), None))
         blank = np.union1d(held.forgotten, rows)
         targets = schema.targets(origin_of.target, table.others[origin_of.target], blank)
         newer = estimator.forget(
@@ -401,22 +403,22 @@ def forget(
         _refuse("--epochs", epochs, "a state is made to forget at a target epsilon")
         _refuse("--records", records, "--rows says which records are forgotten")
         _refuse("--users", rows and users, "--rows says which records are forgotten")
-        state, wanted = state_file(file, key_file), Wanted(rows, users)
+        state, which = state_file(file, key_file), RowsToForget(rows, users)
         if plan:
             _refuse("--ledger", ledger, "a plan spends nothing")
-            plan_request(state, wanted, read_target(epsilon, delta), as_json=as_json)
+            plan_request(state, which, read_target(epsilon, delta), as_json=as_json)
             return
         used = [] if ledger is None else [ledger]
         way = Way(retrain, accept_loss, None if ledger is None else opened(ledger))
         files = Outputs(required("--out", out), required("--guarantee", guarantee), force)
-        named = [name for name in wanted if name is not None]
+        named = [name for name in which if name is not None]
         if not named:
             write_again(state, files, way, unlike=[file, key_file, *used])
             return
         meet_request(
             state,
             data or [],
-            wanted,
+            which,
             read_target(epsilon, delta),
             way,
             files=files,

@@ -212,7 +212,7 @@ def train(
     chosen = {name: value for name, value in options.items() if value is not None}
     chosen |= {} if keeping is None else _forgettable(declared)
     arguments = {"epsilon": _argument(goal), "delta": at, **chosen}
-    origin_of = Origin(text, model, target, arguments, groups)
+    origin_of = Origin(schema=text, model=model, target=target, arguments=arguments, groups=groups)
     state = None if keeping is None else replace(keeping, note=origin_of.written())
     unseen = progress is None and not sys.stderr.isatty()
     with (

@@ -187,7 +187,7 @@ class NoisyColumnStatistics(Accounted):
     adjacency : str
         "replace_one" (default) or "zero_out", or the dp_accounting.NeighboringRelation of that meaning.
     unit : str
-        "record" or "user": whom the guarantee protects. Of a user's records one is looked at, drawn at random.
+        "record" or "user": whom the guarantee protects. Of a user one record is looked at, drawn at random.
 
     Raises
     ------
@@ -253,8 +253,8 @@ def column_statistics_sentences(statistics: NoisyColumnStatistics) -> tuple[str,
 
 
 ONE_OF_EACH = (
-    "n counts enrolled users in place of records, and their number does not depend on the data; a user is one "
-    "of their records, drawn uniformly at random and in secret; without records they have no level and no value"
+    "n counts enrolled users in place of records, and their number does not depend on the data; a user is "
+    "one of their records, drawn uniformly at random and in secret, without any level or value if there is none"
 )
 
 

@@ -205,7 +205,7 @@ class SecretState:
         return None if self.users is None else UserRows.of(self.users, self.run.n)
 
     def counted(self, rows: NDArray[np.intp]) -> int:
-        """How many records, or users, these rows are. Raises InvalidInput where they are a part of a user's."""
+        """How many records, or users, these rows are. Raises InvalidInput where they are a part of one's."""
         if self.users is None:
             return len(rows)
         whose = np.unique(self.users[rows])
@@ -404,8 +404,8 @@ def planned_request(
     run, every = state.forgettable, state.withdrawn + records
     if run.cooldown_steps and state.requests:
         raise NotApplicable(
-            "a training that ended in steps without data (cooldown_epochs) went on once, and nothing is proven "
-            f"of going on again: {RETRAIN}"
+            "a training that ended in steps without data (cooldown_epochs) went on once, and nothing is "
+            f"proven of going on again: {RETRAIN}"
         )
     others = [_of_all(one, every, run.unit) for one in besides]
     _refuse_dear(others, every, epsilon, delta, "; " + RETRAIN if state.moments else "")

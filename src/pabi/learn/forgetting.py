@@ -466,7 +466,7 @@ class ForgettingModel(BoundedRows):
 
 
 def refuse_unforgettable(state: Any, run: NoisySGD) -> None:
-    """Raises InvalidInput where a state cannot be kept, or is of a run whose forgetting nothing is proven of."""
+    """Raises InvalidInput where no state can be kept, or one of whose forgetting nothing is proven."""
     refuse_existing(checked_state("keep_state", state))
     if run.cooldown_steps and np.ndim(run.gradient_noise_std):
         # What all iterates cost those who stay is that of steps in another order then.

@@ -477,10 +477,10 @@ def _reached(step: Any, routing: bool, alone: bool) -> Iterator[Any]:
     if step is None or isinstance(step, str):
         return
     if routing and is_private(step):
-        asked = step._get_metadata_request().fit.requests.get("groups")
+        gets = step._get_metadata_request().fit.requests.get("groups")
     else:
-        asked = alone or _counts_users(step)
-    if asked:
+        gets = alone or _counts_users(step)
+    if gets:
         yield step
     if routing or public_name(step) != "sklearn.compose.ColumnTransformer":
         within = steps_within(step)
@@ -497,7 +497,8 @@ def _releases(step: Any) -> bool:
 def _counts_users(step: Any) -> bool:
     """Whether it declares users, or was fitted to some."""
     described = [getattr(step, name, None) for name in ("run_", "moments_")]
-    fitted = any(getattr(one, "unit", None) == "user" for one in (*described, *getattr(step, "releases_", ())))
+    described += getattr(step, "releases_", ())
+    fitted = any(getattr(one, "unit", None) == "user" for one in described)
     return fitted or getattr(step, "users", None) is not None
 
 
@@ -542,7 +543,7 @@ def count_users(model: Any, users: int | None) -> None:
             step.set_params(users=users)
 
 
-def fitted_to(model: Any, X: Any, y: Any, groups: Any) -> Any:
+def fitted_to(model: Any, X: Any, y: Any, *, groups: Any) -> Any:
     """The model, fitted to rows of which every private step gets the users; None: to records."""
     if groups is None or not any(is_private(step) for _, step in _every_step("", model)):
         return model.fit(X, y)

@@ -589,7 +589,7 @@ class _Trials:
         model.set_params(**dict.fromkeys(alone))  # other processes would count them
         if not self.source.secret:
             last_step(model).set_params(random_state=int(generator.integers(2**31)))
-        return fitted_to(model, tables.X, tables.y, tables.ids)
+        return fitted_to(model, tables.X, tables.y, groups=tables.ids)
 
 
 def fit_on(
@@ -665,7 +665,7 @@ def _preceding(model: Pipeline, tables: _Tables) -> tuple[tuple[Guarantee, ...],
     fitted = counted_apart(clone(model[:-1]))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        fitted_to(fitted, tables.X, tables.y, tables.ids)
+        fitted_to(fitted, tables.X, tables.y, groups=tables.ids)
     large = large_table(tables.X) is not None
     image = fitted.transform(tables.X if large else _safe_indexing(tables.X, [0]))
     if large and large_table(image) is None:

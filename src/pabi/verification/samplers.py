@@ -159,7 +159,7 @@ class ColumnStatistics(About):
     nulls = True  # numbers add up: what one record moves does not depend on what the others add
 
     def __init__(self, description: NoisyColumnStatistics) -> None:
-        self.description = description  # a user is a record that is drawn: what is one for each such draw
+        self.description = description  # of a user one record is drawn
         self.adjacency, self.unit = read_adjacency(description.adjacency), description.unit
 
     @property

@@ -254,7 +254,7 @@ def column_statistics_sentences(statistics: NoisyColumnStatistics) -> tuple[str,
 
 ONE_OF_EACH = (
     "n counts enrolled users in place of records, and their number does not depend on the data; a user is "
-    "one of their records, drawn uniformly at random and in secret, without any level or value if there is none"
+    "one of their records, drawn uniformly at random and in secret, without level or value if there is none"
 )
 
 

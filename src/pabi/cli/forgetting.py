@@ -160,19 +160,24 @@ def meet_request(
     state: StateFile,
     data: Sequence[str],
     which: RowsToForget,
-    target: tuple[float, float],
+    target: tuple[float, float] | None,
     way: Way,
     *,
     files: Outputs,
     unlike: Sequence[str],
 ) -> None:
-    """Goes on or retrains without the rows, and writes the model and what is promised of it."""
+    """Goes on or retrains without the rows, and writes the model and what is promised of it.
+
+    `target`: None for that of the training, which retraining meets whatever it is.
+    """
     from pabi.execute.state_files import state_in
 
     extra("skops.io", "train")
     require(data, "DATA", "missing: expected the table of the training")
     tables = table_files(data)
     held = state_in(state)
+    if target is None:
+        target = tuple(_origin(state, held).arguments[name] for name in ("epsilon", "delta"))
     names, at = (files.model, files.guarantee), target[1]
     with partial_files(names, files.force, unlike=[*unlike, *tables]) as parts:
         encoder, newer = _forgot(state, held, tables, which, target, way)
@@ -385,7 +390,8 @@ def forget(
     With --key-file FILE is the secret state that pabi train --keep-state wrote. Training goes on without the
     rows until the model is, within epsilon and delta, one that was retrained without all rows that were
     forgotten so far. The state is the new one then. Without --rows and --users the model of the state is
-    written again. Of a training with --groups users are forgotten, each with all rows.
+    written again. Of a training with --groups users are forgotten, each with all rows. With --retrain no
+    epsilon and delta are needed.
     More steps cost all who stay: where that is much, it is refused without --accept-loss, and --retrain is
     better.
 
@@ -397,6 +403,8 @@ def forget(
       pabi forget state.pabi people.csv --rows rows.txt --key-file state.key --epsilon 0.5 --delta 1e-6 \\
         --out forgot.skops --guarantee forgot.json
       pabi forget state.pabi --rows rows.txt --key-file state.key --epsilon 0.5 --delta 1e-6 --plan
+      pabi forget state.pabi visits.csv --users ids.txt --key-file state.key --retrain \\
+        --out forgot.skops --guarantee forgot.json
       pabi forget run.toml --plan --epochs 1 --delta 1e-5 --records 10
     """
     if key_file is not None:
@@ -419,7 +427,7 @@ def forget(
             state,
             data or [],
             which,
-            read_target(epsilon, delta),
+            None if retrain and epsilon is delta is None else read_target(epsilon, delta),
             way,
             files=files,
             unlike=[file, key_file, *named, *used],

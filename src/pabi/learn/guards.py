@@ -270,7 +270,7 @@ _SAYS = MappingProxyType(
         REPEATS: "may fit a private estimator more than once, or learn beside it: every fit costs",
         LABEL_SET: "learns the set of labels, which has to be public",
         UNKNOWN: "is not known to treat every row by itself",
-        UNITS: "counts records, and other steps count users: no guarantee speaks of both",
+        UNITS: "counts records where users are to be protected: no guarantee speaks of both",
         QUESTION: "may see several rows of a person: if so, give their ids to fit as groups",
     }
 )

@@ -208,13 +208,12 @@ class SecretState:
         """How many records, or users, these rows are. Raises InvalidInput where they are a part of one's."""
         if self.users is None:
             return len(rows)
-        whose = np.unique(self.users[rows])
-        if np.count_nonzero(np.isin(self.users, whose)) > len(rows):
+        if (count := whole_users(self.users, rows)) is None:
             raise InvalidInput(
                 "rows",
                 "expected all rows of every user: this model protects users, and forgets whole ones",
             )
-        return len(whose)
+        return count
 
     @property
     def withdrawn(self) -> int:
@@ -273,6 +272,14 @@ class SecretState:
         moments = from_dict(table)
         assert isinstance(moments, NoisySecondMoments)
         return moments
+
+
+def whole_users(users: NDArray[np.intp] | None, rows: Any) -> int | None:
+    """How many users these rows are all of, None for a part of somebody's, and where there are no users."""
+    if users is None:
+        return None
+    whose = np.unique(users[np.asarray(rows, np.intp)])
+    return len(whose) if np.count_nonzero(np.isin(users, whose)) == len(rows) else None
 
 
 def written(state: SecretState) -> bytes:
@@ -355,8 +362,7 @@ def _possible(state: SecretState) -> bool:
         and len(state.digest_key) == DIGEST_KEY_BYTES
         and len(set(rows)) == len(rows)
         and all(type(row) is int and 0 <= row < state.rows for row in rows)
-        and all((line.users is None) == (users is None) for line in state.log)
-        and all(line.forgotten == state.counted(np.array(line.rows)) for line in state.log)
+        and all(line.users == whole_users(users, line.rows) for line in state.log)
     )
 
 

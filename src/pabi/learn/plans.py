@@ -585,7 +585,7 @@ ranges_share : float in (0, 1)
     The share of μ² that learning the ranges takes, for means with "auto".""",
     "$RELEASED_COLUMNS": """\
 guarantee_ : Guarantee or None
-    What the fit costs; None where nothing was released.
+    What the fit costs one record, or one user where it got `groups`; None where nothing was released.
 releases_ : tuple of NoisyColumnStatistics
     The releases that were accounted and executed.
 n_features_in_ : int
@@ -624,7 +624,8 @@ coef_std_, intercept_std_ : of their shapes
     How far noise moves them (`summary`).""",
     "$RELEASED": """\
 guarantee_ : Guarantee
-    What the release of this model costs; its notes have the version, the date and the hash of the parameters.
+    What the release of this model costs one record, or one user where `fit` got `groups`; its notes have the
+    version, the date and the hash of the parameters.
 run_ : NoisySGD
     The run that was accounted and executed.
 moments_ : NoisySecondMoments or None

@@ -128,6 +128,64 @@ def test_the_model_of_a_state_is_written_again(folder, capsys):
     assert main(["verify", "again.json", "--model", "new.skops"]) == 0
 
 
+USUAL = SCHEMA[: SCHEMA.index("[model]")]  # without an l2: the defaults, and retraining
+
+
+def test_users_of_a_table_are_forgotten_by_their_ids(folder, capsys):
+    """With the defaults of the estimators, of text and of numbers, in a table that lost them later."""
+    table = pd.read_csv("people.csv").assign(who=np.arange(N) % 100)
+    table.to_csv("visits.csv", index=False)
+    Path("usual.toml").write_text(USUAL)
+    Path("ids").write_text(" 07 \n\n31\n")
+    keep = ["--keep-state", "who", "--key-file", "key", "--groups", "who", "--no-progress"]
+    files = ["--out", "old.skops", "--guarantee", "old.json", "--force"]
+    stated = ["--schema", "usual.toml", *STATED[2:]]
+    assert main(["train", "visits.csv", *stated, *files, *keep]) == 0
+    last = load_model("old.skops").last
+    assert (last.run_.n, last.run_.cooldown_steps > 0) == (100, True)
+    assert last.moments_ is not None
+    capsys.readouterr()
+
+    def asked(*more, data=("visits.csv",), by=("--users", "ids")):
+        target = [] if "--retrain" in more else TARGET
+        status = main(["forget", "who", *data, *by, "--key-file", "key", *target, *more])
+        return status, capsys.readouterr()
+
+    status, said = asked("--plan", data=())
+    assert status == 0
+    assert "retraining: 20.5 epochs" in said.out
+    assert asked(*OUT)[0] == 1  # no epochs are enough
+    status, said = asked(*OUT, "--retrain")
+    assert status == 0
+    assert "forgotten    2 of 100 users, 2 in all, exactly" in said.out
+    kept = StateFile("who", bytes.fromhex(KEY))
+    [line] = kept.requests()
+    assert (line.users, line.retrained, len(line.rows)) == (2, True, 8)
+    assert {row % 100 for row in line.rows} == {7, 31}
+    assert main(["verify", "new.json", "--model", "new.skops", *STATED[4:]]) == 0
+    capsys.readouterr()
+    table.loc[list(line.rows), ["age", "job", "who"]] = None
+    table.to_csv("visits.csv", index=False)
+    Path("rows").write_text("3\n103\n203\n")
+    for by, mention in [
+        (("--users", "ids"), "--users: expected ids that have rows in the table"),
+        (("--users", "ids", "--rows", "rows"), "--users: expected none"),
+        (("--rows", "rows"), "rows: expected all rows of every user"),
+    ]:
+        status, said = asked(*OUT, "--force", "--retrain", by=by)
+        assert (status, said.err.count(mention)) == (2, 1)
+    Path("ids").write_text("99\n")
+    assert asked(*OUT, "--force", "--retrain")[0] == 0
+    assert [line.users for line in kept.requests()] == [2, 1]
+
+
+def test_ids_are_for_trainings_with_groups(folder, capsys):
+    Path("ids").write_text("7\n")
+    for more in (("--plan",), OUT):
+        assert forget(*more, rows=("--users", "ids"), out=()) == 2
+        assert "--users: expected --rows: this training had no --groups" in capsys.readouterr().err
+
+
 @every(
     "change, arguments, mention",
     [
@@ -171,14 +229,11 @@ def test_changed_rows_are_refused(folder, capsys):
 
 
 def test_states_that_cannot_be_kept(folder, capsys):
-    table = pd.read_csv("people.csv").assign(who=np.arange(N) // 2)
-    table.to_csv("people.csv", index=False)
     undeclared = SCHEMA.replace('levels = ["no", "yes"]', "")
     for schema, options, mention in [
         (SCHEMA, "--keep-state other", "--key-file: missing"),
         (SCHEMA, "--key-file key", "--keep-state: missing"),
         (SCHEMA, "--keep-state state --key-file key", "keep_state: state exists"),
-        (SCHEMA, "--keep-state other --key-file key --groups who", "rows are forgotten"),
         (undeclared, "--keep-state other --key-file key", "target.levels: missing"),
     ]:
         Path("schema.toml").write_text(schema)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from fractions import Fraction
 
@@ -32,7 +33,7 @@ def test_wrong_fields_are_named():
             "noise_std": [0.0, -1.0, math.nan],
             "threshold": [1.0],
             "adjacency": ["add_or_remove"],
-            "unit": ["user"],
+            "unit": ["group"],
         },
     )
     for threshold in (-1.0, 37.5, math.inf):
@@ -58,6 +59,17 @@ def test_calibration_meets_its_target_with_a_failure_as_well():
         one = pabi.calibrate(described(noise_std=None, **changes), 1.0, 1e-3)
         epsilon = one.guarantee(1e-3).epsilon(1e-3)
         assert 1.0 - 1e-3 <= epsilon <= 1.0
+
+
+def test_a_certificate_about_records_is_none_about_users():
+    proven = described(unit="user").guarantee(1e-3)
+    assert proven.curve == described().guarantee(1e-3).curve
+    for unit, run in (("record", "user"), ("user", "record"), ("record", "record")):
+        table = json.loads(proven.to_json())
+        assert pabi.verify(table).unit == "user"
+        table["unit"] = unit
+        table["certificate"]["run"]["unit"] = run
+        assert not pabi.verify(table).ok
 
 
 DELTA = 1e-5

@@ -66,6 +66,42 @@ def adjacent(adjacency, columns, n):
                 yield whole, [[*b, x] for b, x in zip(before, other, strict=True)]
 
 
+def law_of_users(users):
+    """(shown levels) ↦ probability, of one column, where each of these users is one of their rows."""
+    out = {}
+    draws = list(itertools.product(*(rows for rows in users if rows)))
+    for column in draws:
+        for shown, p in outcome_probabilities(column).items():
+            out[shown] = out.get(shown, 0.0) + p / len(draws)
+    return out
+
+
+@pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
+def test_no_outcome_of_levels_beats_the_curve_where_all_rows_of_a_user_are_others(adjacency):
+    one = pabi.NoisyColumnStatistics(
+        3, 1, "levels", noise_std=NOISE, threshold=Z, adjacency=adjacency, unit="user"
+    )
+    guarantee, epsilons = one.guarantee(0.5), (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)
+    claims = [guarantee.delta(epsilon) for epsilon in epsilons]
+    everything = ["", "a", "d", "aad", "abc", "defg"]  # a letter a row
+    worst = [0.0] * len(epsilons)
+    for beside in (("a", "b"), ("ab", "bbc"), ("", "")):
+        laws = [law_of_users([*beside, rows]) for rows in everything]
+        instead = laws[:1] if adjacency == "zero_out" else laws
+        for pair in itertools.chain(
+            itertools.product(laws, instead), itertools.product(instead, laws)
+        ):
+            divergences = [delta_between(*pair, epsilon) for epsilon in epsilons]
+            worst = [max(pair) for pair in zip(worst, divergences, strict=True)]
+    assert all(got <= claim for got, claim in zip(worst, claims, strict=True))
+    assert worst[-1] == pytest.approx(
+        stats.norm.sf(Z), rel=1e-9
+    )  # of one level that is theirs alone
+    # Were all levels of a user counted by their shares, somebody with many would be shown by one of them.
+    many = stats.norm.sf(Z + (1.0 - 1.0 / 60.0) / NOISE)
+    assert 1.0 - (1.0 - many) ** 60 > claims[-1]
+
+
 @pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
 @pytest.mark.parametrize(("columns", "n"), [(1, 4), (2, 2)])
 def test_no_outcome_of_levels_beats_the_curve(adjacency, columns, n):

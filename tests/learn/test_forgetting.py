@@ -16,7 +16,7 @@ from scipy.sparse import csr_matrix
 import pabi
 from pabi import learn
 from pabi.describe.unlearning import Unlearning
-from pabi.numbers.errors import InvalidInput, TargetUnreachable
+from pabi.numbers.errors import InvalidInput, NotApplicable, TargetUnreachable
 from support.estimators import each_estimator
 from support.every_case import every
 from support.forgetting import DELTA, TARGET, D, N, X, Y, put_back, that_forgets
@@ -215,9 +215,7 @@ def test_other_releases_are_composed_or_refused(file):
     ("changes", "beside", "field"),
     [
         ({"classes": None}, {}, "classes"),
-        ({"cooldown_epochs": 1}, {}, "cooldown_epochs"),
-        ({"cooldown_epochs": "auto"}, {}, "cooldown_epochs"),
-        ({}, {"groups": np.arange(N) // 2}, "groups"),
+        ({"cooldown_epochs": 1, "noise_std": np.linspace(1.0, 2.0, 36)}, {}, "noise_std"),
         ({}, {"keep_state": "a file"}, "keep_state"),
     ],
 )
@@ -225,6 +223,98 @@ def test_fits_that_cannot_forget_are_refused(changes, beside, field, file):
     with pytest.raises(InvalidInput, match=f"^{field}: "):
         estimator(**changes).fit(X, Y, **({"keep_state": file} | beside))
     assert not Path(file.path).exists()
+
+
+# Users: all rows of one are forgotten together.
+
+
+WHOSE = np.arange(N) % 60 * 7  # five rows each
+
+
+def of_users(file, **changes):
+    return estimator(**changes).fit(X, Y, groups=WHOSE, keep_state=file)
+
+
+def test_users_are_forgotten_and_counted(file):
+    model = of_users(file)
+    newer = model.forget(X, Y, WHOSE == 7, TARGET, DELTA, state=file, accept_loss=True)
+    proven = newer.unlearning_guarantee_
+    assert (proven.unit, newer.guarantee_.unit, newer.run_.n) == ("user", "user", 60)
+    assert pabi.verify(proven.to_json()).unit == "user"
+    blank = X.copy()
+    blank[WHOSE == 7] = np.nan
+    two = np.isin(WHOSE, [14, 70])
+    last = newer.forget(blank, Y, two, 2 * TARGET, DELTA, state=file, accept_loss=True)
+    lines = file.requests()
+    assert [(line.users, len(line.rows)) for line in lines] == [(1, 5), (2, 10)]
+    run = replace(model.run_, adjacency="zero_out")
+    truth = Unlearning(run, [(lines[0].steps, 1), (lines[1].steps, 2)]).guarantee(DELTA)
+    assert last.unlearning_guarantee_.epsilon(DELTA) == truth.epsilon(DELTA)
+    assert np.array_equal(last.restored(file).coef_, last.coef_)
+
+
+def test_a_part_of_a_users_rows_is_refused(file):
+    model = of_users(file)
+    for rows in ([1], np.flatnonzero(WHOSE == 7)[:4].tolist(), [*range(1, 241, 60), 2]):
+        with pytest.raises(InvalidInput, match="^rows: expected all rows of every user"):
+            model.forget(X, Y, rows, TARGET, DELTA, state=file)
+    assert file.requests() == ()
+
+
+@every("anew, shares", [(False, None), (True, None), (True, 0.1)])
+def test_who_forgot_a_user_has_the_model_that_was_trained_without_their_rows(
+    anew, shares, tmp_path_factory
+):
+    """And n stays. Labels of those who are forgotten are wrong, and move weights by more than 1. Noise moves
+    them by about 1e-3·√(η/(2λ)) = 0.007."""
+    gone = np.isin(WHOSE, np.arange(25) * 7)
+    labels = np.where(gone, 1 - Y, Y)
+    settings = {"noise_std": 1e-3, "batches": pabi.FullBatch(), "epochs": 300, "clip_norm": None}
+    settings |= {"l2": 0.02, "precondition": shares, "step_size": 2.0, "users": 60}
+    file = learn.StateFile(tmp_path_factory.mktemp("state") / "s", learn.StateFile.new_key())
+    model = that_forgets(learn.PrivateLogisticRegression, 1e4, **settings)
+    model.fit(X, labels, groups=WHOSE, keep_state=file)
+    way = {"retrain": True} if anew else {"accept_loss": True}
+    newer = model.forget(X, labels, gone, TARGET, DELTA, state=file, **way)
+    without = that_forgets(learn.PrivateLogisticRegression, 1e4, **settings)
+    without.fit(X[~gone], labels[~gone], groups=WHOSE[~gone])
+    others = [np.append(one.coef_, one.intercept_) for one in (model, newer, without)]
+    assert np.linalg.norm(others[1] - others[2]) < 0.1 * np.linalg.norm(others[0] - others[2])
+    assert newer.run_.n == 60
+
+
+def test_a_ledger_of_users_pays_for_retraining(file):
+    ledger = pabi.Ledger(Path(file.path).with_name("book"), 20.0, DELTA, unit="user")
+    model = of_users(file, ledger=ledger)
+    newer = model.forget(X, Y, WHOSE == 7, TARGET, DELTA, state=file, retrain=True)
+    proven = newer.unlearning_guarantee_
+    assert (len(ledger.report().entries), proven.unit, proven.epsilon(DELTA)) == (2, "user", 0.0)
+    assert "forgotten users were zero" in proven.assumptions[0]
+
+
+def test_after_a_cool_down_a_model_goes_on_once(file):
+    """Those who stay then have what all iterates cost: nothing less is proven."""
+    model = fitted(file, cooldown_epochs=1, step_size=0.3)
+    run, steps = model.run_, model.run_.steps
+    assert run.cooldown_steps == run.steps_per_epoch
+    with pytest.raises(InvalidInput, match="^accept_loss: "):
+        model.forget(X, Y, [3], TARGET, DELTA, state=file)
+    newer = model.forget(X, Y, [3], TARGET, DELTA, state=file, accept_loss=True)
+    [line] = file.requests()
+    alone = Unlearning(replace(run, adjacency="zero_out"), [(line.steps, 1)]).guarantee(DELTA)
+    assert newer.unlearning_guarantee_.epsilon(DELTA) == alone.epsilon(DELTA) <= TARGET
+    whole = {"epochs": None, "total_steps": steps + line.steps, "cooldown_steps": 0}
+    path = replace(run, **whole, release="path").guarantee(DELTA)
+    assert newer.guarantee_.epsilon(DELTA) == path.epsilon(DELTA)
+    assert pabi.verify(newer.guarantee_.to_json()).ok
+    bill = newer.unlearning_guarantee_.notes["those_who_stay"]["going_on"]
+    assert bill["epsilon"] == bill["released"] == path.epsilon(DELTA)
+    with pytest.raises(NotApplicable, match="retrain=True"):
+        newer.forget(X, Y, [4], TARGET, DELTA, state=file, accept_loss=True)
+    anew = newer.forget(X, Y, [4], TARGET, DELTA, state=file, retrain=True)
+    assert anew.run_ == model.run_
+    assert anew.guarantee_.epsilon(DELTA) == model.guarantee_.epsilon(DELTA)
+    assert [again.retrained for again in file.requests()] == [False, True]
 
 
 def test_a_file_that_is_there_is_left_alone(file):
@@ -294,7 +384,7 @@ def test_errors_show_no_secret(file, monkeypatch):
 
     model = fitted(file)
 
-    def broken(*arguments):
+    def broken(*arguments, **named):
         raise InvalidInput("state", "broken")
 
     secrets = (SecretState, forgetting.State, np.ndarray)

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from joblib import Memory
+from sklearn import config_context
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer, TransformedTargetRegressor
@@ -609,11 +610,13 @@ def test_a_step_that_counts_records_before_a_model_of_users_is_found_before_any_
     asked = mixed()
     for findings in (
         learn.check_pipeline(declared),
-        learn.check_pipeline(asked, groups=True),
         learn.check_pipeline(declared, groups=True),
     ):
         (finding,) = findings
         assert (finding.step, finding.severity) == ("privatescaler", "units")
+    one, other = learn.check_pipeline(asked, groups=True)  # whoever names one forgets the other
+    assert one.severity == other.severity == "units"
+    assert "enable_metadata_routing=True" in str(one)
     assert learn.check_pipeline(asked) == learn.check_pipeline(asked, groups=False) == ()
     with pytest.raises(InvalidInput, match="^privatescaler: .*counts records"):
         learn.check_pipeline(declared, strict=True)
@@ -623,6 +626,23 @@ def test_a_step_that_counts_records_before_a_model_of_users_is_found_before_any_
     assert finding.step == "privatewhitener"
     with pytest.raises(InvalidInput, match="^groups: "):
         learn.check_pipeline(asked, groups="yes")
+
+
+def test_groups_that_reach_every_step_are_no_finding():
+    side_by_side = make_pipeline(columns((learn.PrivateScaler(), [0]), ("drop", [1])), model())
+    declared = make_pipeline(columns((learn.PrivateScaler(users=9), [0])), model(users=9))
+    assert learn.check_pipeline(make_pipeline(Normalizer(), model()), groups=True) == ()
+    for whole in (side_by_side, declared):
+        found = learn.check_pipeline(whole, groups=True)
+        assert found[0].step == "columntransformer.c0"
+        assert len(found) == 1 + (whole is side_by_side)
+        assert learn.check_pipeline(search_of(whole), groups=True) == ()  # it hands them on itself
+        with config_context(enable_metadata_routing=True):
+            assert learn.check_pipeline(whole, groups=True) == ()
+            refusing = clone(whole)
+            refusing[-1].set_fit_request(groups=False)
+            (finding,) = learn.check_pipeline(refusing, groups=True)
+            assert finding.step == "privatelogisticregression"
 
 
 def test_a_model_that_was_fitted_to_users_is_found_to_count_them():
@@ -654,7 +674,7 @@ def test_a_column_that_looks_like_an_id_is_a_question_and_no_refusal(whole):
     assert (finding.severity, finding.learns) == ("question", ("patient_id",))
     assert "patient_id" in str(finding)
     assert learn.check_pipeline(whole, groups=False) == ()
-    assert [f.severity for f in learn.check_pipeline(whole, groups=True)] in ([], ["units"])
+    assert {f.severity for f in learn.check_pipeline(whole, groups=True)} <= {"units"}
     assert learn.check_pipeline(whole[:-1]) == () or whole[0].__class__.__name__.startswith(
         "Private"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import itertools
 import math
 import pickle
 import tempfile
@@ -15,7 +16,9 @@ import pytest
 import skops.io
 
 import pabi
+from pabi.execute import statistics
 from pabi.learn import (
+    LargeTable,
     PrivateCategories,
     PrivateImputer,
     PrivateRanges,
@@ -229,3 +232,124 @@ def test_too_few_rows_are_refused_before_data_are_read_and_the_best_would_do(nam
     assert one.set_params(epsilon=1.001 * best).plan(60, 2).guarantee.epsilon(DELTA) <= 1.001 * best
     with pytest.raises(TargetUnreachable):
         one.set_params(epsilon=0.99 * best).plan(60, 2)
+
+
+# Users: of each one row is drawn, so that what a record moves is what a user does, with all rows.
+
+
+class Chosen(np.random.Generator):
+    """No noise, and of each user's rows the one with this number."""
+
+    def __init__(self, draws):
+        super().__init__(np.random.PCG64(0))
+        self.draws = draws
+
+    def standard_normal(self, size=None):
+        return np.zeros(size)
+
+    def integers(self, low):
+        return np.minimum(self.draws[: len(low)], np.asarray(low) - 1)
+
+
+OTHERS = [[-1.0, 0.5], [2.0, 2.0], [0.5, math.nan]]  # rows of users 1, 2 and 2
+ROWS = [[], [[3.0, -3.0]], [[-3.0, 3.0], [math.nan, 0.5]], [[2.0, 2.0], [-1.0, 3.0], [2.0, -3.0]]]
+EXACT = {name: make for name, make in MADE.items() if name not in ("ranges", "scaler", "mean")}
+
+
+def exact_numbers(name, rows, draw, monkeypatch, users=3):
+    """(the release, its numbers without noise) of a table in which user 0 has these rows; by name."""
+    seen = []
+    monkeypatch.setattr(statistics, "on_grid", lambda x, noise: (seen.append(np.array(x)), x)[1])
+    shown = statistics._shown
+
+    def counted(release, counter, *rest):
+        seen.append(dict(counter))
+        return shown(release, counter, *rest)
+
+    monkeypatch.setattr(statistics, "_shown", counted)
+    ids = [0] * len(rows) + ([1, 2, 2] if users == 3 else [0, 1, 1])
+    draws = np.array([draw, 0, 1] if rows and users == 3 else [0, 1])
+    step = EXACT[name](users=users, random_state=Chosen(draws)).set_params(epsilon=1e4)
+    step.fit(np.array([*rows, *OTHERS]), groups=ids)
+    monkeypatch.undo()
+    (release,) = step.releases_
+    assert (release.n, release.unit) == (users, "user")
+    return release, [
+        one for one in seen if isinstance(one, dict) == (release.statistic == "levels")
+    ]
+
+
+def moved(release, one, other):
+    """The square of how far two lists of numbers are apart."""
+    if release.statistic == "levels":
+        pairs = list(zip(one, other, strict=True))
+        assert all(len(a.keys() - b.keys()) <= 1 for a, b in pairs)  # what one user alone shows
+        return sum((a.get(k, 0) - b.get(k, 0)) ** 2 for a, b in pairs for k in {**a, **b})
+    if release.statistic == "moments":
+        return float(sum(np.sum((a - b) ** 2) for a, b in zip(one, other, strict=True)))
+    # Later thresholds follow from answers: each answer moves by 1 at most as long as these agree.
+    same = next((k for k, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), 0)
+    return float((one[same] - other[same])[0] ** 2) * release.columns * release.questions
+
+
+@every("name", EXACT)
+def test_all_rows_of_a_user_move_no_more_than_is_charged(name, monkeypatch):
+    """Every way to replace the rows of a user by others, or by none, whichever rows are drawn."""
+    drawn = [(rows, draw) for rows in ROWS for draw in range(max(1, len(rows)))]
+    made = [exact_numbers(name, *one, monkeypatch) for one in drawn]
+    release = made[0][0]
+    every_pair = [moved(release, a, b) for (_, a), (_, b) in itertools.product(made, repeat=2)]
+    assert 0.0 < max(every_pair) <= release.sensitivity**2 * (1.0 + 1e-12)
+    if release.statistic == "levels":
+        assert max(every_pair) == 2 * release.columns
+    _, without = exact_numbers(name, [], 0, monkeypatch, users=2)  # zero_out: no contribution
+    least = pabi.NoisyColumnStatistics(
+        2, 2, release.statistic, questions=release.questions, adjacency="zero_out"
+    )
+    zeroed = [moved(release, numbers, without) for _, numbers in made]
+    assert max(zeroed) <= least.sensitivity**2 * (1.0 + 1e-12)
+
+
+@every("name", EVERY)
+def test_users_cost_what_records_do_and_the_unit_is_certified(name):
+    ids = np.arange(3 * N) % N
+    one = EVERY[name](users=N).fit(np.tile(table(), (3, 1)), groups=ids)
+    other = EVERY[name]().fit(table())
+    assert one.guarantee_.epsilon(DELTA) == other.guarantee_.epsilon(DELTA)
+    assert (one.guarantee_.unit, other.guarantee_.unit) == ("user", "record")
+    verdict = pabi.verify(one.guarantee_)
+    assert (verdict.ok, verdict.unit) == (True, "user")
+    with pytest.raises(InvalidInput, match="^unit: "):
+        pabi.compose(one.guarantee_, other.guarantee_)
+    if name in MADE:
+        assert one.releases_ == EVERY[name]().plan(N, 2, unit="user").releases
+        assert one.releases_ == EVERY[name](users=5).plan(N, 2).releases
+    for wrong in ({}, {"groups": ids[1:]}):
+        with pytest.raises(InvalidInput, match="^groups: "):
+            EVERY[name](users=N).fit(np.tile(table(), (3, 1)), **wrong)
+
+
+def test_one_row_of_every_user_is_drawn_uniformly():
+    """Of 6000 users with the rows −1, 0 and 1 each: a third of the values is each, but for noise."""
+    X = np.tile([[-1.0], [0.0], [1.0]], (6000, 1))
+    scaler = PrivateScaler(1e4, DELTA, feature_ranges=(-1.0, 1.0))
+    scaler.fit(X, groups=np.repeat(np.arange(6000), 3))
+    deviations = 5.0 / math.sqrt(6000.0)
+    assert scaler.mean_[0] == pytest.approx(0.0, abs=deviations)
+    assert scaler.scale_[0] ** 2 == pytest.approx(2.0 / 3.0, abs=deviations)
+
+
+def test_a_large_table_names_the_column_of_its_users(tmp_path):
+    frame = pd.DataFrame(table(), columns=["a", "b"]).assign(who=np.arange(N) // 2)
+    frame.to_parquet(tmp_path / "t.parquet")
+    large = LargeTable(str(tmp_path / "t.parquet"))
+    with pytest.warns(PrivacyWarning):
+        one = PrivateScaler(EPSILON, DELTA, random_state=1).fit(large, groups="who")
+    with pytest.warns(PrivacyWarning):
+        other = PrivateScaler(EPSILON, DELTA, random_state=1).fit(
+            frame[["a", "b"]], groups=frame.who
+        )
+    assert list(one.feature_names_in_) == ["a", "b"]
+    assert np.array_equal(one.ranges_, other.ranges_)
+    assert np.array_equal(one.mean_, other.mean_)
+    assert one.releases_ == other.releases_

@@ -9,15 +9,19 @@ import numpy as np
 import pandas as pd
 import pytest
 import sklearn
-from sklearn.pipeline import make_pipeline
+from sklearn.compose import make_column_transformer
+from sklearn.pipeline import make_pipeline, make_union
 from sklearn.preprocessing import FunctionTransformer
 
 import pabi
 from pabi import InvalidInput, ShuffleOnce
 from pabi.execute.linear_gradients import LinearGradients
 from pabi.learn import (
+    PrivateImputer,
     PrivateLinearRegression,
     PrivateLogisticRegression,
+    PrivateRanges,
+    PrivateScaler,
     PrivateSearchCV,
     PrivateWhitener,
     SchemaEncoder,
@@ -102,10 +106,52 @@ def test_groups_go_through_pipelines():
     assert guarantee_of(pipeline).unit == "user"
 
 
+def prepared(**changes):
+    """A pipeline whose preparation learns: side by side, in a pipeline of their own and in a union."""
+    scaled = make_pipeline(PrivateImputer(30.0, DELTA), PrivateRanges(30.0, DELTA))
+    both = make_union(PrivateWhitener(30.0, DELTA), PrivateScaler(30.0, DELTA))
+    beside = make_column_transformer((scaled, [0]), (both, [1, 2]))
+    return make_pipeline(beside, PrivateLogisticRegression(30.0, DELTA, classes=[0, 1], **changes))
+
+
+def test_groups_reach_every_step_by_routing():
+    pipeline = prepared()
+    with sklearn.config_context(enable_metadata_routing=True):
+        pipeline.fit(X, Y, groups=IDS)
+    whole = guarantee_of(pipeline)
+    assert (whole.unit, pabi.verify(whole).unit) == ("user", "user")
+    assert pabi.verify(whole).ok
+    assert ENROLLED in whole.assumptions
+    assert np.shape(pipeline.predict(X)) == (M,)
+
+
+def test_steps_that_count_records_are_refused_with_those_that_count_users():
+    pipeline = make_pipeline(PrivateRanges(30.0, DELTA), PrivateLogisticRegression(30.0, DELTA))
+    pipeline.fit(X, Y, privatelogisticregression__groups=IDS)
+    with pytest.raises(InvalidInput, match="^unit: expected 'record' throughout, got 'user' too"):
+        guarantee_of(pipeline)
+    both = {f"{name}__groups": IDS for name, _ in pipeline.steps}
+    assert guarantee_of(pipeline.fit(X, Y, **both)).unit == "user"
+
+
+def test_a_search_of_a_pipeline_hands_users_on():
+    space = {"privatelogisticregression__epochs": [5.0]}
+    total = {"epsilon": 200.0, "delta": 0.01, "mean_trials": 2.0, "validation_share": 0.25}
+    search = PrivateSearchCV(prepared(users=USERS), space, random_state=1, **total)
+    search.fit(X, Y, groups=IDS)
+    trained = USERS - round(0.25 * USERS)
+    best = search.best_estimator_
+    assert search.guarantee_.unit == guarantee_of(best).unit == "user"
+    assert search.guarantee_.epsilon(0.01) <= 200.0
+    assert best[-1].run_.n == trained
+    ranges = best[0].named_transformers_["pipeline"][-1]
+    assert [release.n for release in ranges.releases_] == [trained]
+
+
 @every("estimator", ALL)
 def test_metadata_are_requested_by_name(estimator):
     with sklearn.config_context(enable_metadata_routing=True):
-        model = estimator().set_fit_request(groups=True, sample_weight=False)
+        model = estimator().set_fit_request(sample_weight=False)
         requests = model.get_metadata_routing()
     own = {"groups": True, "sample_weight": False, "keep_state": None}
     assert requests.fit.requests == own

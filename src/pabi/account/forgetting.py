@@ -224,7 +224,8 @@ def _way(cost: Price) -> str:
 
 
 def _epochs(count: float) -> str:
-    return "1 epoch" if count == 1 else f"{plain(count)} epochs"
+    digits = 9 if count == round(count) else 3
+    return "1 epoch" if count == 1 else f"{plain(count, digits)} epochs"
 
 
 def refuse_dear(bill: Bill) -> None:

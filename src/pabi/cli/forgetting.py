@@ -34,7 +34,14 @@ from pabi.cli.writing import (
     reading,
     write_model,
 )
-from pabi.numbers.errors import InvalidInput, extra, must_be, require
+from pabi.numbers.errors import (
+    InvalidInput,
+    NotApplicable,
+    TargetUnreachable,
+    extra,
+    must_be,
+    require,
+)
 from pabi.numbers.showing import shown
 
 if TYPE_CHECKING:
@@ -66,23 +73,71 @@ class Way(NamedTuple):
     ledger: Ledger | None
 
 
+class RowsToForget(NamedTuple):
+    """The file of the rows to forget, or of the ids of users."""
+
+    rows: str | None
+    users: str | None
+
+    def numbers(self, state: SecretState, column: NDArray[Any] | None) -> NDArray[np.intp]:
+        """The rows. `column`: the id of every row, where users are asked for. Raises InvalidInput."""
+        from pabi.execute.cells import texts_of
+        from pabi.learn.forgetting import checked_rows
+
+        if self.rows is not None:
+            numbers = _numbers(self.rows)
+        else:
+            ids = self.ids(state)
+            assert column is not None
+            own = texts_of("--users", column)
+            missing = "expected ids that have rows in the table, one a line: some has none"
+            require(ids <= set(own), "--users", missing)
+            numbers = np.flatnonzero([one in ids for one in own])
+        return checked_rows(numbers, state.rows, state.forgotten)
+
+    def ids(self, state: SecretState) -> set[str]:
+        """The ids of users, as the cells of a table are read. Raises InvalidInput."""
+        from pabi.execute.cells import texts_of
+
+        require(
+            state.users is not None, "--users", "expected --rows: this training had no --groups"
+        )
+        lines = read_text(required("--users", self.users), "a list of ids", _MOST).splitlines()
+        ids = {text for text in texts_of("--users", np.array(lines, dtype=object)) if text}
+        require(ids, "--users", "expected an id a line, got none")
+        return ids
+
+    def counted(self, state: SecretState) -> int:
+        """How many records, or users, are asked for, without the table."""
+        if self.rows is None:
+            return len(self.ids(state))
+        return state.counted(self.numbers(state, None))
+
+
 def plan_request(
-    state: StateFile, rows: str | None, target: tuple[float, float], *, as_json: bool
+    state: StateFile, which: RowsToForget, target: tuple[float, float], *, as_json: bool
 ) -> None:
     """Says how a request would be met."""
     from pabi.execute.state_files import state_in
-    from pabi.learn.forgetting import checked_rows, planned_for
+    from pabi.learn.forgetting import planned_for, retrained_for
 
     held = state_in(state)
-    numbers = checked_rows(_numbers(required("--rows", rows)), held.run.n, held.forgotten)
-    plan = planned_for(held, len(numbers), *target)
+    count = which.counted(held)
+    try:
+        plan = planned_for(held, count, *target)
+    except (NotApplicable, TargetUnreachable) as no:
+        if as_json:
+            raise
+        anew = retrained_for(held, count, *target)
+        emit("\n".join([f"going on     {no}", *staying(anew)]))
+        return
     proven, at = plan.guarantee, target[1]
     cost = proven.epsilon(at)
     if as_json:
-        emit_json(reading(proven, cost, at, epochs=plan.epochs, records=len(numbers)))
+        emit_json(reading(proven, cost, at, epochs=plan.epochs, records=count))
         return
     lines = [
-        f"epochs       {plan.epochs} after the request, to forget {len(numbers)} of {held.run.n} records"
+        f"epochs       {plan.epochs} after the request, to forget {count} of {held.run.n} {held.run.unit}s"
     ]
     lines.append(f"epsilon      {shown(cost)} at delta {at!r}")
     lines += staying(proven)
@@ -104,27 +159,33 @@ def staying(proven: Guarantee) -> list[str]:
 def meet_request(
     state: StateFile,
     data: Sequence[str],
-    rows: str,
-    target: tuple[float, float],
+    which: RowsToForget,
+    target: tuple[float, float] | None,
     way: Way,
     *,
     files: Outputs,
     unlike: Sequence[str],
 ) -> None:
-    """Goes on or retrains without the rows, and writes the model and what is promised of it."""
+    """Goes on or retrains without the rows, and writes the model and what is promised of it.
+
+    `target`: None for that of the training, which retraining meets whatever it is.
+    """
     from pabi.execute.state_files import state_in
 
     extra("skops.io", "train")
     require(data, "DATA", "missing: expected the table of the training")
     tables = table_files(data)
     held = state_in(state)
-    numbers = _numbers(rows)
+    if target is None:
+        target = tuple(_origin(state, held).arguments[name] for name in ("epsilon", "delta"))
     names, at = (files.model, files.guarantee), target[1]
     with partial_files(names, files.force, unlike=[*unlike, *tables]) as parts:
-        encoder, newer = _forgot(state, held, tables, numbers, target, way)
+        encoder, newer = _forgot(state, held, tables, which, target, way)
         promised = _promised(newer, way.retrain)
         proven = write_model(_pipeline(encoder, newer), promised, at, parts)
-    counted = f"{len(numbers)} of {held.run.n} records, {len(numbers) + len(held.forgotten)} in all"
+    every = state_in(state)
+    last = every.log[-1].forgotten
+    counted = f"{last} of {held.run.n} {held.run.unit}s, {every.withdrawn} in all"
     lines = [
         f"forgotten    {counted}{', exactly' if way.retrain else ''}",
         f"epsilon      {shown(proven.epsilon(at))} at delta {at!r}",
@@ -170,28 +231,29 @@ def _forgot(
     state: StateFile,
     held: SecretState,
     tables: list[str],
-    rows: NDArray[np.intp],
+    which: RowsToForget,
     target: tuple[float, float],
     way: Way,
 ) -> tuple[Any, Any]:
     """(the encoder, the estimator that has forgotten the rows)."""
     from pabi.cli.schema_file import read_encoded
-    from pabi.learn.forgetting import checked_rows
 
     origin_of = _origin(state, held)
     schema = origin_of.declared
     encoder = schema.encoder
     estimator = schema.estimator(**origin_of.arguments, ledger=way.ledger)
-    blank = np.union1d(held.forgotten, checked_rows(rows, held.run.n, held.forgotten))
+    ids = [] if which.users is None or origin_of.groups is None else [origin_of.groups]
     with warnings.catch_warnings():
         warnings.filterwarnings("always", ".*keep it to yourself")  # for whoever holds the data
-        table = read_encoded(tables, encoder, [origin_of.target])
+        table = read_encoded(tables, encoder, [origin_of.target, *ids])
         require(
-            table.records == held.run.n,
+            table.records == held.rows,
             "DATA",
-            f"expected {held.run.n} rows as in the training, forgotten ones may be blank, got "
+            f"expected {held.rows} rows as in the training, forgotten ones may be blank, got "
             f"{table.records}",
         )
+        rows = which.numbers(held, next((table.others[name] for name in ids), None))
+        blank = np.union1d(held.forgotten, rows)
         targets = schema.targets(origin_of.target, table.others[origin_of.target], blank)
         newer = estimator.forget(
             table.features,
@@ -252,6 +314,14 @@ def forget(
             "--rows",
             metavar="FILE",
             help="The rows to forget, a number a line, counted from 0 without the header.",
+        ),
+    ] = None,
+    users: Annotated[
+        str | None,
+        typer.Option(
+            "--users",
+            metavar="FILE",
+            help="The users to forget, with all their rows, an id a line. Of a training with --groups.",
         ),
     ] = None,
     key_file: Annotated[
@@ -315,11 +385,13 @@ def forget(
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Take records out of a model, or plan it.
+    """Take records, or users, out of a model, or plan it.
 
     With --key-file FILE is the secret state that pabi train --keep-state wrote. Training goes on without the
     rows until the model is, within epsilon and delta, one that was retrained without all rows that were
-    forgotten so far. The state is the new one then. Without --rows the model of the state is written again.
+    forgotten so far. The state is the new one then. Without --rows and --users the model of the state is
+    written again. Of a training with --groups users are forgotten, each with all rows. With --retrain no
+    epsilon and delta are needed.
     More steps cost all who stay: where that is much, it is refused without --accept-loss, and --retrain is
     better.
 
@@ -331,30 +403,34 @@ def forget(
       pabi forget state.pabi people.csv --rows rows.txt --key-file state.key --epsilon 0.5 --delta 1e-6 \\
         --out forgot.skops --guarantee forgot.json
       pabi forget state.pabi --rows rows.txt --key-file state.key --epsilon 0.5 --delta 1e-6 --plan
+      pabi forget state.pabi visits.csv --users ids.txt --key-file state.key --retrain \\
+        --out forgot.skops --guarantee forgot.json
       pabi forget run.toml --plan --epochs 1 --delta 1e-5 --records 10
     """
     if key_file is not None:
         _refuse("--epochs", epochs, "a state is made to forget at a target epsilon")
         _refuse("--records", records, "--rows says which records are forgotten")
-        state = state_file(file, key_file)
+        _refuse("--users", rows and users, "--rows says which records are forgotten")
+        state, which = state_file(file, key_file), RowsToForget(rows, users)
         if plan:
             _refuse("--ledger", ledger, "a plan spends nothing")
-            plan_request(state, rows, read_target(epsilon, delta), as_json=as_json)
+            plan_request(state, which, read_target(epsilon, delta), as_json=as_json)
             return
         used = [] if ledger is None else [ledger]
         way = Way(retrain, accept_loss, None if ledger is None else opened(ledger))
         files = Outputs(required("--out", out), required("--guarantee", guarantee), force)
-        if rows is None:
+        named = [name for name in which if name is not None]
+        if not named:
             write_again(state, files, way, unlike=[file, key_file, *used])
             return
         meet_request(
             state,
             data or [],
-            rows,
-            read_target(epsilon, delta),
+            which,
+            None if retrain and epsilon is delta is None else read_target(epsilon, delta),
             way,
             files=files,
-            unlike=[file, key_file, rows, *used],
+            unlike=[file, key_file, *named, *used],
         )
         return
     require(
@@ -363,6 +439,7 @@ def forget(
     for name, value in (
         ("DATA", data),
         ("--rows", rows),
+        ("--users", users),
         ("--out", out),
         ("--guarantee", guarantee),
         ("--ledger", ledger),

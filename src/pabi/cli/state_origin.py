@@ -17,14 +17,16 @@ if TYPE_CHECKING:
 _DIGITS = re.compile(r"\s*([0-9a-fA-F]{64})\s*")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Origin:
-    """A training by `pabi train`: the text of the schema, the model, the target and further arguments."""
+    """A training by `pabi train`: the text of the schema, the model, the target, further arguments, and the
+    column of users, if there is one."""
 
     schema: str
     model: str
     target: str
     arguments: dict[str, Any]
+    groups: str | None = None
 
     def written(self) -> str:
         """As the note of a state."""

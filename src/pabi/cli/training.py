@@ -211,7 +211,8 @@ def train(
     used = [*files, schema, *(name for name in beside if name is not None)]
     chosen = {name: value for name, value in options.items() if value is not None}
     chosen |= {} if keeping is None else _forgettable(declared)
-    origin_of = Origin(text, model, target, {"epsilon": _argument(goal), "delta": at, **chosen})
+    arguments = {"epsilon": _argument(goal), "delta": at, **chosen}
+    origin_of = Origin(schema=text, model=model, target=target, arguments=arguments, groups=groups)
     state = None if keeping is None else replace(keeping, note=origin_of.written())
     unseen = progress is None and not sys.stderr.isatty()
     with (
@@ -317,8 +318,9 @@ def _keeping(file: str | None, key_file: str | None, schema: Schema) -> StateFil
 
 
 def _forgettable(schema: Schema) -> dict[str, Any]:
-    """Settings with which a model can forget often, where the schema does not state others."""
-    usual = {"precondition": None, "cooldown_epochs": 0.0}
+    """Settings with which a model goes on often, where the schema states an l2, which makes steps forget, and
+    does not state others. Without one retraining takes least, and the defaults stay."""
+    usual = {"precondition": None, "cooldown_epochs": 0.0} if "l2" in schema.settings else {}
     return {name: value for name, value in usual.items() if name not in schema.settings}
 
 

@@ -13,7 +13,6 @@ from pabi.describe.accounted import (
     ADJACENCY,
     ADJACENT,
     IF_ANY,
-    RECORDS,
     UNIT,
     Accounted,
     Adjacency,
@@ -173,7 +172,7 @@ class NoisyColumnStatistics(Accounted):
     Parameters
     ----------
     n : int
-        Records.
+        Records, or enrolled users.
     columns : int
         Of the table, as far as it is looked at.
     statistic : str
@@ -188,7 +187,7 @@ class NoisyColumnStatistics(Accounted):
     adjacency : str
         "replace_one" (default) or "zero_out", or the dp_accounting.NeighboringRelation of that meaning.
     unit : str
-        "record": whom the guarantee protects.
+        "record" or "user": whom the guarantee protects. Of a user one record is looked at, drawn at random.
 
     Raises
     ------
@@ -207,7 +206,7 @@ class NoisyColumnStatistics(Accounted):
     noise_std: float | None = field(default=None, metadata=IF_ANY)
     threshold: float | None = field(default=None, metadata=by(optional(_THRESHOLD)))
     adjacency: Adjacency = field(default="replace_one", metadata=ADJACENCY)
-    unit: Unit = field(default="record", metadata=RECORDS)
+    unit: Unit = field(default="record", metadata=UNIT)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -241,34 +240,43 @@ class NoisyColumnStatistics(Accounted):
 
 def column_statistics_sentences(statistics: NoisyColumnStatistics) -> tuple[str, ...]:
     """What a guarantee of `statistics` rests on."""
+    unit = statistics.unit
     return (
-        ADJACENT[statistics.adjacency, "record"],
+        ADJACENT[statistics.adjacency, unit],
+        *((ONE_OF_EACH,) if unit == "user" else ()),
         *_about(statistics),
         "noise is Gaussian, of the stated standard deviation; it is fresh for every number, independent of "
         "the data and never revealed",
         "nothing but these noisy numbers of the columns is released",
-        "the number of records and of columns and all settings do not depend on the data",
+        f"the number of {unit}s and of columns and all settings do not depend on the data",
     )
+
+
+ONE_OF_EACH = (
+    "n counts enrolled users in place of records, and their number does not depend on the data; a user is "
+    "one of their records, drawn uniformly at random and in secret, without level or value if there is none"
+)
 
 
 def _about(statistics: NoisyColumnStatistics) -> tuple[str, ...]:
     """What is counted or added up, in sentences."""
+    unit = statistics.unit
     match statistics.statistic:
         case "counts":
             return (
                 f"at most {statistics.questions} times a column the values up to a threshold are counted, "
-                "each record once at most; thresholds depend on earlier answers alone",
+                f"each {unit} once at most; thresholds depend on earlier answers alone",
             )
         case "moments":
             return (
-                "each record adds x and 1 − x² to the sums of a column, x in [−1, 1], or 1 to the number of "
+                f"each {unit} adds x and 1 − x² to the sums of a column, x in [−1, 1], or 1 to the number of "
                 "its missing values",
             )
         case "levels" if statistics.threshold is None:
-            return ("each record has one level in each column; the levels are public",)
+            return (f"each {unit} has one level in each column; the levels are public",)
         case "levels":
             return (
-                "each record has one level in each column; a level is shown only if a record has it and its "
+                f"each {unit} has one level in each column; a level is shown only if a {unit} has it and its "
                 f"noisy count is above 1 + {statistics.threshold!r} standard deviations of the noise",
                 "the order in which levels are shown does not depend on the data",
             )

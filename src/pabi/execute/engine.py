@@ -570,11 +570,13 @@ def go_on(
     gradients: PerRecordGradients,
     state: State,
     generator: np.random.Generator | None = None,
+    groups: UserRows | None = None,
 ) -> tuple[Array, State]:
     """(the last iterate as it is released, the secret state as it is) after the last request's steps.
 
     `gradients`: of the loss's records, as for `train`; zero for all that are withdrawn. `state`: before the
-    last request's steps. `generator`: None for noise from the operating system.
+    last request's steps. `generator`: None for noise from the operating system. `groups`: the rows of users,
+    of whom all contributions are zero that are withdrawn.
     """
     run = unlearning.run
     if state.step != unlearning.last or state.step == unlearning.steps:
@@ -582,7 +584,7 @@ def go_on(
             "state",
             f"expected one after {unlearning.last} steps, of {unlearning.steps}, got one after {state.step}",
         )
-    gradient_sum = gradient_sum_of(run, gradients)
+    gradient_sum = gradient_sum_of(run, gradients, groups=groups)
     walked_steps = WalkedSteps(run, unlearning.whole, lambda k: k - run.cooldown_steps)
 
     def execute() -> tuple[Array, State]:

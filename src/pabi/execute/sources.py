@@ -207,6 +207,20 @@ class Parts:
             raise InvalidInput(self.name, _NONE)
         return rows
 
+    def picked(self, rows: NDArray[np.intp]) -> Parts:
+        """Some of the rows: those with these numbers, which ascend."""
+        if self.array is not None:
+            return Parts.of(self.array[rows], self.name)
+
+        def read() -> Chunks:
+            first = 0
+            for chunk in self:
+                ends = np.searchsorted(rows, (first, first + len(chunk)))
+                yield chunk[rows[slice(*ends)] - first]
+                first += len(chunk)
+
+        return Parts(read, self.name, tuple, self.width, rows=len(rows))
+
     def counted(self, expected: int | None = None) -> Parts:
         """The same, of which it is known how many there are; all were changed once."""
         rows = sum(map(len, self)) if self.array is None else self.array.shape[0]

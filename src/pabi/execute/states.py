@@ -19,15 +19,16 @@ from numpy.typing import NDArray
 
 from pabi.account.best import best_guarantee
 from pabi.account.forgetting import Bill, bill, fewest_after, of_those_who_stay
-from pabi.describe.accounted import RETRAINED, warn_of_large_delta
+from pabi.describe.accounted import RETRAINED, SHOWN, Unit, warn_of_large_delta
 from pabi.describe.files import from_dict, to_dict
 from pabi.describe.runs import NoisySGD
 from pabi.describe.statistics import NoisySecondMoments
 from pabi.describe.unlearning import Request, Unlearning
 from pabi.execute.batches import fits
 from pabi.execute.checkpoint import State
+from pabi.execute.sums import UserRows
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, TargetUnreachable
+from pabi.numbers.errors import InvalidInput, NotApplicable, TargetUnreachable
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import exact, shown
 from pabi.tradeoff import Gaussian, TradeOff
@@ -114,6 +115,8 @@ class ForgottenRequest:
         one. Its notes have what it cost those who stay.
     retrained : bool
         Whether the steps are those of a new training, which never saw the rows.
+    users : int or None
+        How many users the rows are of, of a model that protects users.
     """
 
     rows: tuple[int, ...]
@@ -121,6 +124,12 @@ class ForgottenRequest:
     steps: int
     guarantee: Guarantee
     retrained: bool = False
+    users: int | None = None
+
+    @property
+    def forgotten(self) -> int:
+        """How many records, or users, were forgotten."""
+        return len(self.rows) if self.users is None else self.users
 
     def to_dict(self) -> dict[str, Any]:
         """The line for JSON.
@@ -137,6 +146,7 @@ class ForgottenRequest:
             "steps": self.steps,
             "guarantee": written,
             "retrained": self.retrained,
+            "users": self.users,
         }
 
     @classmethod
@@ -159,7 +169,8 @@ class ForgottenRequest:
         """
         proven = Guarantee.from_json(json.dumps(table["guarantee"]))
         anew = table.get("retrained", False) is True
-        return cls(tuple(table["rows"]), table["time"], table["steps"], proven, anew)
+        rows, users = tuple(table["rows"]), table.get("users")
+        return cls(rows, table["time"], table["steps"], proven, anew, users)
 
 
 @dataclass(frozen=True, eq=False, repr=False, kw_only=True)
@@ -168,7 +179,8 @@ class SecretState:
 
     `walk`: after its last step, as it was before rounding. `start`: where the training began. `shown`: the
     iterate as it was released. `digests`, `digest_key`: of the records. `facts`: what an estimator has to
-    know, for JSON; `arrays`: the same that are arrays.
+    know, for JSON; `arrays`: the same that are arrays. `users`: the number of every row's user, None where
+    records are protected.
     """
 
     run: NoisySGD
@@ -180,6 +192,33 @@ class SecretState:
     log: tuple[ForgottenRequest, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    users: NDArray[np.intp] | None = None
+
+    @property
+    def rows(self) -> int:
+        """How many rows the table has."""
+        return len(self.digests)
+
+    @property
+    def groups(self) -> UserRows | None:
+        """The rows of every user, None where records are protected."""
+        return None if self.users is None else UserRows.of(self.users, self.run.n)
+
+    def counted(self, rows: NDArray[np.intp]) -> int:
+        """How many records, or users, these rows are. Raises InvalidInput where they are a part of one's."""
+        if self.users is None:
+            return len(rows)
+        if (count := whole_users(self.users, rows)) is None:
+            raise InvalidInput(
+                "rows",
+                "expected all rows of every user: this model protects users, and forgets whole ones",
+            )
+        return count
+
+    @property
+    def withdrawn(self) -> int:
+        """How many records, or users, were forgotten."""
+        return sum(line.forgotten for line in self.log)
 
     @property
     def forgotten(self) -> NDArray[np.intp]:
@@ -200,7 +239,7 @@ class SecretState:
     @property
     def requests(self) -> tuple[Request, ...]:
         """The same as a description of forgetting has them."""
-        return tuple(Request(line.steps, len(line.rows)) for line in self.since)
+        return tuple(Request(line.steps, line.forgotten) for line in self.since)
 
     @property
     def forgettable(self) -> NoisySGD:
@@ -211,7 +250,7 @@ class SecretState:
         return run
 
     def unlearning(self, steps: int, records: int) -> Unlearning:
-        """The forgetting that so many steps more without so many records more make of it."""
+        """The forgetting that so many steps more without so many records, or users, more make of it."""
         return Unlearning(self.forgettable, [*self.requests, (steps, records)])
 
     def run_after(self, *further: tuple[int, int]) -> NoisySGD:
@@ -220,7 +259,9 @@ class SecretState:
         if not requests:
             return self.run
         staying = of_those_who_stay(Unlearning(self.forgettable, requests))
-        return replace(staying, adjacency=self.run.adjacency)
+        # Steps without data before others are in no proof: what all iterates cost covers them.
+        shown = "path" if self.run.cooldown_steps else self.run.release
+        return replace(staying, adjacency=self.run.adjacency, release=shown)
 
     @property
     def moments(self) -> NoisySecondMoments | None:
@@ -231,6 +272,14 @@ class SecretState:
         moments = from_dict(table)
         assert isinstance(moments, NoisySecondMoments)
         return moments
+
+
+def whole_users(users: NDArray[np.intp] | None, rows: Any) -> int | None:
+    """How many users these rows are all of, None for a part of somebody's, and where there are no users."""
+    if users is None:
+        return None
+    whose = np.unique(users[np.asarray(rows, np.intp)])
+    return len(whose) if np.count_nonzero(np.isin(users, whose)) == len(rows) else None
 
 
 def written(state: SecretState) -> bytes:
@@ -252,6 +301,7 @@ def written(state: SecretState) -> bytes:
         "digests": state.digests,
         "digest_key": np.frombuffer(state.digest_key, dtype=np.uint8),
     }
+    arrays |= {} if state.users is None else {"users": state.users.astype(np.int64)}
     arrays |= {f"{_PUBLIC}{name}": array for name, array in state.arrays.items()}
     np.savez(content, **arrays, **walk.arrays())
     return content.getvalue()
@@ -292,12 +342,13 @@ def _state(head: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Secre
             for name, array in arrays.items()
             if name.startswith(_PUBLIC)
         },
+        users=arrays["users"].astype(np.intp) if "users" in arrays else None,
     )
 
 
 def _possible(state: SecretState) -> bool:
     """Whether a run can be in it."""
-    run, walk = state.run, state.walk
+    run, walk, users = state.run, state.walk, state.users
     shapes = {walk.x.shape, state.start.shape, state.shown.shape}
     rows = [row for line in state.log for row in line.rows]
     return (
@@ -305,10 +356,13 @@ def _possible(state: SecretState) -> bool:
         and len(shapes) == 1
         and all(np.all(np.isfinite(x)) for x in (walk.x, state.start, state.shown))
         and fits(run, walk.secret)
-        and state.digests.shape == (run.n, DIGEST_BYTES)
+        and (users is None) == (run.unit == "record")
+        and state.digests.shape == (run.n if users is None else len(users), DIGEST_BYTES)
+        and (users is None or bool(np.all((users >= 0) & (users < run.n))))
         and len(state.digest_key) == DIGEST_KEY_BYTES
         and len(set(rows)) == len(rows)
-        and all(type(row) is int and 0 <= row < run.n for row in rows)
+        and all(type(row) is int and 0 <= row < state.rows for row in rows)
+        and all(line.users == whole_users(users, line.rows) for line in state.log)
     )
 
 
@@ -321,10 +375,11 @@ def _possible(state: SecretState) -> bool:
 
 _ANEW = (
     "the model was trained from the beginning, with noise and an order of its own, while the contributions "
-    "of the forgotten records were zero, and n and all divisors stayed (retrained)",
+    "of the forgotten {}s were zero, and n and all divisors stayed (retrained)",
     "the model is looked at by itself; no model handed out before it is known",
-    "which records are forgotten, and when, does not depend on any model that was handed out",
+    "which {}s are forgotten, and when, does not depend on any model that was handed out",
 )
+RETRAIN = "retrain=True (--retrain) trains anew without the rows"
 FEWEST = 1  # epochs: a request is never met by doing nothing
 
 
@@ -347,14 +402,19 @@ def planned_request(
     delta: float,
     besides: Sequence[Guarantee] = (),
 ) -> PlannedRequest:
-    """How a request to forget so many records more is met at (epsilon, delta).
+    """How a request to forget so many records, or users, more is met at (epsilon, delta).
 
     `besides`: what other releases from the same records cost one of them. Raises TargetUnreachable,
     NotApplicable and InvalidInput.
     """
-    run, every = state.forgettable, len(state.forgotten) + records
-    others = [_of_all(one, every) for one in besides]
-    _refuse_dear(others, every, epsilon, delta)
+    run, every = state.forgettable, state.withdrawn + records
+    if run.cooldown_steps and state.requests:
+        raise NotApplicable(
+            "a training that ended in steps without data (cooldown_epochs) went on once, and nothing is "
+            f"proven of going on again: {RETRAIN}"
+        )
+    others = [_of_all(one, every, run.unit) for one in besides]
+    _refuse_dear(others, every, epsilon, delta, "; " + RETRAIN if state.moments else "")
     warn_of_large_delta(run.n, delta)
     epochs, promised = fewest_after(
         run,
@@ -385,14 +445,20 @@ def promised_anew(
     The model has the very law of the one that it is compared with. Releases `besides` it keep the records.
     Raises TargetUnreachable and InvalidInput.
     """
-    every = len(state.forgotten) + records
-    others = [_of_all(one, every) for one in besides]
+    every, unit = state.withdrawn + records, state.run.unit
+    others = [_of_all(one, every, unit) for one in besides]
     target = validate.number("epsilon", epsilon, above=0.0)
     at = validate.number("delta", delta, above=0.0, below=1.0)
     _refuse_dear(others, every, target, at)
     warn_of_large_delta(state.run.n, at)
     exactly = Guarantee(
-        Gaussian(0.0), RETRAINED, "retraining", "docs, Forget records", _ANEW, tuned_at=at
+        Gaussian(0.0),
+        RETRAINED,
+        "retraining",
+        "docs, Forget records",
+        tuple(sentence.format(unit) for sentence in _ANEW),
+        tuned_at=at,
+        unit=unit,
     )
     return with_others(exactly, others).noting(bill_of_state(state).noted())
 
@@ -410,7 +476,7 @@ def bill_of_state(state: SecretState, request: tuple[int, int] | None = None) ->
     going_on = None
     if request is not None:
         whole = best_guarantee(state.run_after(request), delta)
-        alone, every = _composed(*once, whole.curve), _composed(*before, whole.composition)
+        alone, every = _composed(*once, whole.curve), _composed(*before, _path_of(whole))
         going_on = alone, every, request[0] / run.steps_per_epoch
     return bill(
         delta,
@@ -428,8 +494,13 @@ def released_by(state: SecretState) -> TradeOff | None:
     now = best_guarantee(state.run_after(), delta)
     once = () if state.moments is None else (best_guarantee(state.moments, delta).curve,)
     # One model is out of this training, or several that lie on one path.
-    own = now.composition if state.requests else now.curve
+    own = _path_of(now) if state.requests else now.curve
     return _composed(*earlier_trainings(state), *once, own)
+
+
+def _path_of(proven: Guarantee) -> TradeOff | None:
+    """What all iterates cost, None where that is not known; of a run that shows them all it is the cost."""
+    return proven.curve if SHOWN in proven.assumptions else proven.composition
 
 
 def earlier_trainings(state: SecretState) -> tuple[TradeOff | None, ...]:
@@ -445,18 +516,20 @@ def _composed(*curves: TradeOff | None) -> TradeOff | None:
     return reduce(TradeOff.compose, proven) if len(proven) == len(curves) else None
 
 
-def _of_all(release: Guarantee, records: int) -> Guarantee:
+def _of_all(release: Guarantee, records: int, unit: Unit) -> Guarantee:
     """What a release costs all that are forgotten together."""
-    if release.adjacency != "zero_out" or release.unit != "record":
+    if release.adjacency != "zero_out" or release.unit != unit:
         raise InvalidInput(
             "besides",
-            'expected guarantees of records under "zero_out", as what is forgotten becomes zero, got one of '
+            f'expected guarantees of {unit}s under "zero_out", as what is forgotten becomes zero, got one of '
             f"a {release.unit} under {release.adjacency!r}",
         )
     return release.for_groups(records)
 
 
-def _refuse_dear(others: Sequence[Guarantee], records: int, epsilon: float, delta: float) -> None:
+def _refuse_dear(
+    others: Sequence[Guarantee], records: int, epsilon: float, delta: float, advice: str = ""
+) -> None:
     """TargetUnreachable where what else was released costs more than the target by itself."""
     if not others:
         return
@@ -466,7 +539,7 @@ def _refuse_dear(others: Sequence[Guarantee], records: int, epsilon: float, delt
         raise TargetUnreachable(
             f"epsilon = {exact(epsilon)} at delta = {exact(delta)} cannot be met: what was released of the "
             f"records before the training, such as second moments for preconditioning, says of {records} of "
-            f"them as much as epsilon = {shown(cost)}, and no step takes it back",
+            f"them as much as epsilon = {shown(cost)}, and no step takes it back{advice}",
             cost,
         )
 
@@ -491,4 +564,5 @@ def with_others(forgetting: Guarantee, others: Sequence[Guarantee]) -> Guarantee
         tuple(dict.fromkeys((*sentences, INDEPENDENT))),
         forgetting.tuned_at,
         besides=tuple(dict.fromkeys(besides)),
+        unit=forgetting.unit,
     )

@@ -372,12 +372,14 @@ def column_moments(
 ) -> Array:
     """(3, columns): noisy sums of x and of 1 − x² over the values there are, and numbers of missing ones.
 
-    `values`: (n, columns) in [−1, 1], NaN where a value is missing.
+    `values`: (n, columns) in [−1, 1], NaN where a value is missing. Of users those are left out who have no
+    row.
     """
     _refuse_other_tables(statistics, "moments", *values.shape)
     sums = np.zeros((3, values.shape[1]), dtype=np.int64)
     for part in values:
         sums += _units(part)
+    sums[2] += statistics.n - values.shape[0]  # of users without rows all cells are missing
     exact = sums / np.array([[FINENESS], [FINENESS], [1]])
     noise = statistics.column_noise_std
     return on_grid(exact + noise * generator.standard_normal(exact.shape), noise)
@@ -445,6 +447,7 @@ def _refuse_other_tables(
     )
     if statistics.statistic != kind:
         raise InvalidInput("statistic", f"expected {kind!r}, got {statistics.statistic!r}")
+    n = max(n, statistics.n) if statistics.unit == "user" else n  # some may have no row
     for name, stated, own in (("n", statistics.n, n), ("columns", statistics.columns, columns)):
         if stated != own:
             raise InvalidInput(name, f"expected {own}, that of the table, got {stated}")

@@ -120,6 +120,12 @@ class UserRows:
             placed=self.placed,
         )
 
+    def drawn(self, generator: np.random.Generator) -> NDArray[np.intp]:
+        """One row of every user who has some, uniformly at random; ascending."""
+        counts = np.diff(self.starts)
+        some = counts > 0
+        return np.sort(self.ordered[self.starts[:-1][some] + generator.integers(counts[some])])
+
     def users_of_rows(self) -> NDArray[np.intp]:
         """(m,) the number of every row's user."""
         numbers = np.empty(len(self), np.intp)

@@ -71,7 +71,7 @@ class _LinearClassifier(ClassifierMixin, PrivateLinearModel):  # type: ignore[mi
             as that.
         keep_state : StateFile, optional
             Where to keep, encrypted, what `forget` takes later; a file that is not there yet. It needs
-            `cooldown_epochs=0`, no `groups` and declared `classes`.
+            declared `classes`; with `cooldown_epochs=0` training can go on more often than once.
 
         Returns
         -------

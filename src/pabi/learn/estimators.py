@@ -161,9 +161,8 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
         plan = self._planned(n, records.d, outputs, unit)
         around = fitted_before(self, strict=self.strict)
         sentences = (*sentences, *around)
-        self._refuse_unkeepable(beside.state, groups)
         if beside.state is not None:
-            refuse_unforgettable(plan.run)
+            refuse_unforgettable(beside.state, plan.run)
         warn_if_shortened(records)
         keeping = None if beside.state is None else kept_in(beside.state, self.ledger)
         # Both releases are one reservation; what other fits cost is in the ledger as well.

@@ -122,7 +122,7 @@ class ForgettingModel(BoundedRows):
         retrain: bool = False,
         accept_loss: bool = False,
     ) -> Self:
-        """A new estimator that has forgotten some rows: it is nearly one retrained without them.
+        """A new estimator that has forgotten some rows, or users: it is nearly one retrained without them.
 
         Training goes on from the secret state, in the order that was drawn and with fresh noise, for the
         fewest whole epochs that meet (ε, δ), at least one. The contributions of the rows, and of all that
@@ -140,7 +140,8 @@ class ForgettingModel(BoundedRows):
             Its labels or targets; likewise.
         rows : (m,) sequence of int, or (n,) of bool
             The rows to forget: their positions in the table, counted from 0, or a mask. What may hold labels,
-            such as a pandas Index or Series, is refused.
+            such as a pandas Index or Series, is refused. After a fit with `groups` users are forgotten: all
+            rows of each, such as the mask `person == 17`.
         epsilon, delta : float, > 0, delta below 1
             What is to be promised of all rows that were forgotten until now.
         state : StateFile
@@ -176,7 +177,7 @@ class ForgettingModel(BoundedRows):
         TargetUnreachable
             No number of epochs meets ε at δ.
         NotApplicable
-            No analysis covers it.
+            No analysis covers it; so it is where training went on after a cool-down once.
 
         Warns
         -----
@@ -208,9 +209,9 @@ class ForgettingModel(BoundedRows):
             held = state_in(state)
             fresh = self._matching(held)
             self._refuse_another(fresh, held)
-            numbers = checked_rows(request.rows, held.run.n, held.forgotten)
+            numbers = checked_rows(request.rows, held.rows, held.forgotten)
             blank = np.union1d(held.forgotten, numbers)
-            plan = _settled(held, len(numbers), request)
+            plan = _settled(held, held.counted(numbers), request)
             table = fresh._blanked_table(X, y, weights, held, blank, wiped=plan is None)
             _refuse_other_data(held, table, blank)
             if plan is None:
@@ -232,13 +233,14 @@ class ForgettingModel(BoundedRows):
         state: StateFile,
     ) -> Self:
         """`fresh`, trained anew without these rows and those that were forgotten before."""
-        promised = retrained_for(held, len(numbers), *request.target, request.besides)
+        promised = retrained_for(held, held.counted(numbers), *request.target, request.besides)
         named = named_after(held, self.ledger)
         plan, sentences = fresh._plan_as_of(held), (PREPROCESSING, *held.facts["sentences"])
         cost = plan.guarantee.assuming(*sentences).noting(noted_name(named))
         with reserved(self.ledger, cost, secret=True):
             anew = fresh._trained_anew(held, table, np.union1d(held.forgotten, numbers))
-            newer = _in_place_of(held, anew, _line(numbers, anew.walk.step, promised, True), named)
+            line = _line(held, numbers, anew.walk.step, promised, True)
+            newer = _in_place_of(held, anew, line, named)
             model = fresh._as_of(newer)
             write_state(state, newer, held)
         return model
@@ -298,16 +300,6 @@ class ForgettingModel(BoundedRows):
 
     # Keeping.
 
-    def _refuse_unkeepable(self, state: Any, rows: Any) -> None:
-        """Raises InvalidInput where a fit is not one that can forget; before anything is computed."""
-        if state is None:
-            return
-        refuse_existing(checked_state("keep_state", state))
-        if rows is not None:
-            raise InvalidInput(
-                "groups", "expected none with keep_state: rows are forgotten, not users"
-            )
-
     def _keeping(
         self, keeping: Keeping | None, rows: CheckedRows, sentences: Sequence[str]
     ) -> Keep | None:
@@ -340,6 +332,7 @@ class ForgettingModel(BoundedRows):
                 digest_key=key,
                 facts=facts,
                 arrays=arrays,
+                users=None if rows.groups is None else rows.groups.users_of_rows(),
             )
             keeping.write(secret)
 
@@ -350,7 +343,8 @@ class ForgettingModel(BoundedRows):
     def _plan_as_of(self, held: SecretState) -> TrainingPlan:
         """The training of the state once more: the same run, and the same release for preconditioning."""
         outputs = _theta(held).shape[1]
-        plan: TrainingPlan = self._planned(held.run.n, self.n_features_in_, outputs)  # type: ignore[attr-defined]
+        sizes = (held.run.n, self.n_features_in_, outputs, held.run.unit)
+        plan: TrainingPlan = self._planned(*sizes)  # type: ignore[attr-defined]
         releases = [one for one in (held.moments, held.run) if one is not None]
         costs = tuple(one.guarantee(plan.delta) for one in releases)
         return replace(plan, run=held.run, moments=held.moments, costs=costs)
@@ -405,7 +399,7 @@ class ForgettingModel(BoundedRows):
     ) -> CheckedRows:
         """The table, zeros in the rows that are forgotten, at least where they are no numbers; `wiped`: in
         all of them."""
-        n = held.run.n
+        n = held.rows
         if large_table(X) is not None:
             raise InvalidInput(
                 "X", "expected the table of the fit in memory, got one that is read in passes"
@@ -424,14 +418,15 @@ class ForgettingModel(BoundedRows):
         if weights is not None:
             weights = _filled(weights, blank, 0.0)
         stated = sample_weights(weights, self.max_sample_weight, n)
-        return CheckedRows(rows.array, self._records(rows.array), seen, times(own, stated))
+        records, weights = self._records(rows.array), times(own, stated)
+        return CheckedRows(rows.array, records, seen, weights, held.groups)
 
     def _without(
         self, table: CheckedRows, held: SecretState, blank: NDArray[np.intp]
     ) -> LinearGradients:
         """The gradients of the table, zero for the rows that are forgotten."""
         mapped, seen = self.preconditioner_, table.records
-        seen = seen if mapped is None else mapped.mapped(seen)
+        seen = seen if mapped is None else mapped.mapped(seen, anywhere=held.users is not None)
         gradients = self._gradients(seen, table.targets, held.run.loss)
         return gradients.weighted(_wiped(table, blank))
 
@@ -470,13 +465,12 @@ class ForgettingModel(BoundedRows):
         raise NotImplementedError
 
 
-def refuse_unforgettable(run: NoisySGD) -> None:
-    """Raises InvalidInput for a run whose forgetting nothing is proven of, or not of several requests."""
-    if run.cooldown_steps:
-        raise InvalidInput(
-            "cooldown_epochs",
-            "expected 0 with keep_state: a training that ends in steps without data can forget once at most",
-        )
+def refuse_unforgettable(state: Any, run: NoisySGD) -> None:
+    """Raises InvalidInput where no state can be kept, or one of whose forgetting nothing is proven."""
+    refuse_existing(checked_state("keep_state", state))
+    if run.cooldown_steps and np.ndim(run.gradient_noise_std):
+        # What all iterates cost those who stay is that of steps in another order then.
+        raise InvalidInput("noise_std", "expected one number, with keep_state and a cool-down")
     if not run.loss.scalable:
         raise InvalidInput(
             "keep_state", "expected a loss of which less is proven where records are zero"
@@ -581,13 +575,13 @@ def _gone_on(
     held: SecretState, plan: PlannedRequest, gradients: LinearGradients, rows: NDArray[np.intp]
 ) -> SecretState:
     """The state after a request."""
-    shown, walk = go_on(plan.unlearning, gradients, held.walk)
+    shown, walk = go_on(plan.unlearning, gradients, held.walk, groups=held.groups)
     return replace(
         held,
         walk=replace(walk, assumed=held.walk.assumed),
         shown=shown,
         digests=without(held.digests, rows),
-        log=(*held.log, _line(rows, walk.step - held.walk.step, plan.guarantee)),
+        log=(*held.log, _line(held, rows, walk.step - held.walk.step, plan.guarantee)),
         facts={**held.facts, **named_after(held, None)},
     )
 
@@ -603,11 +597,16 @@ def _in_place_of(
 
 
 def _line(
-    rows: NDArray[np.intp], steps: int, promised: Guarantee, retrained: bool = False
+    held: SecretState,
+    rows: NDArray[np.intp],
+    steps: int,
+    promised: Guarantee,
+    retrained: bool = False,
 ) -> ForgottenRequest:
     """What the log says of a request that is met now."""
     now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    return ForgottenRequest(tuple(rows.tolist()), now, steps, promised, retrained)
+    users = None if held.users is None else held.counted(rows)
+    return ForgottenRequest(tuple(rows.tolist()), now, steps, promised, retrained, users)
 
 
 def _theta(held: SecretState) -> Array:

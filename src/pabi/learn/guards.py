@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+from sklearn import config_context, get_config
 from sklearn.compose import make_column_selector
 from sklearn.pipeline import Pipeline
 
@@ -269,10 +270,11 @@ _SAYS = MappingProxyType(
         REPEATS: "may fit a private estimator more than once, or learn beside it: every fit costs",
         LABEL_SET: "learns the set of labels, which has to be public",
         UNKNOWN: "is not known to treat every row by itself",
-        UNITS: "counts records, and other steps count users: no guarantee speaks of both",
+        UNITS: "counts records where users are to be protected: no guarantee speaks of both",
         QUESTION: "may see several rows of a person: if so, give their ids to fit as groups",
     }
 )
+_ROUTED = "groups reach every step within sklearn.config_context(enable_metadata_routing=True)"
 _CHOSEN = "columns that a function of the table chooses"
 
 
@@ -286,7 +288,7 @@ class StepFinding:
         Where it stands: the names of steps from the outermost on, such as "columns.num.standardscaler".
     learns : tuple of str
         What it holds beside its settings: the names of attributes, never their values. Of a question the
-        columns that look like ids.
+        columns that look like ids; of units how groups would reach it.
     severity : str
         "leak": a step of scikit-learn that learns from the data. "multiplies the cost": it holds a private
         estimator and is not known to fit it just once. "label set": it learns which labels there are, which
@@ -346,8 +348,8 @@ def check_pipeline(
     strict : bool
         Whether to raise an error for a finding that is no question.
     groups : bool, optional
-        Whether `fit` will get `groups`, so that users are protected: then every private step has to count
-        users. False: every person has one row. None: as the steps declare `users`; where none does and a
+        Whether `fit` will get `groups`, so that users are protected: then they have to reach every private
+        step. False: every person has one row. None: as the steps declare `users`; where none does and a
         column looks like an id, that is a question.
 
     Returns
@@ -440,13 +442,17 @@ def _joined(path: str, name: str) -> str:
 
 
 def _of_units(pipeline: Any, groups: bool | None) -> Iterator[StepFinding]:
-    """The private steps that cannot count users where others do; a question where nobody says."""
+    """The private steps that would not count users where others do; a question where nobody says."""
     private = [(path, step) for path, step in _every_step("", pipeline) if _releases(step)]
     declared = any(_counts_users(step) for _, step in private)
     if groups or (groups is None and declared):
+        routing = get_config()["enable_metadata_routing"]
+        reached = set(map(id, _reached(pipeline, routing, len(private) == 1)))
         for path, step in private:
             if not hasattr(step, "users") or (declared and not _counts_users(step)):
                 yield StepFinding(path, (), UNITS, type(step).__name__)
+            elif id(step) not in reached:
+                yield StepFinding(path, (_ROUTED,), UNITS, type(step).__name__)
     elif groups is None and private and (ids := id_columns(_columns_of(pipeline))):
         kind = type(pipeline).__name__
         yield StepFinding(kind.lower(), ids, QUESTION, kind)
@@ -462,6 +468,27 @@ def _every_step(path: str, step: Any) -> Iterator[tuple[str, Any]]:
         yield from _every_step(_joined(path, name), part)
 
 
+def _reached(step: Any, routing: bool, alone: bool) -> Iterator[Any]:
+    """The steps that get the `groups` of a fit, or refuse to be fitted without.
+
+    `routing`: whether scikit-learn routes metadata; otherwise whoever fits a pipeline names steps one by one,
+    and forgets some, unless one is `alone`.
+    """
+    if step is None or isinstance(step, str):
+        return
+    if routing and is_private(step):
+        gets = step._get_metadata_request().fit.requests.get("groups")
+    else:
+        gets = alone or _counts_users(step)
+    if gets:
+        yield step
+    if routing or public_name(step) != "sklearn.compose.ColumnTransformer":
+        within = steps_within(step)
+        for _, part in inner_steps(step) if within is None else within:
+            # A search routes by itself.
+            yield from _reached(part, routing or is_private(step), alone)
+
+
 def _releases(step: Any) -> bool:
     """Whether its own fit is a release, and not that of another within it."""
     return is_private(step) and not _holds_private(step)
@@ -469,7 +496,8 @@ def _releases(step: Any) -> bool:
 
 def _counts_users(step: Any) -> bool:
     """Whether it declares users, or was fitted to some."""
-    described = (getattr(step, name, None) for name in ("run_", "moments_"))
+    described = [getattr(step, name, None) for name in ("run_", "moments_")]
+    described += getattr(step, "releases_", ())
     fitted = any(getattr(one, "unit", None) == "user" for one in described)
     return fitted or getattr(step, "users", None) is not None
 
@@ -506,6 +534,21 @@ def refuse_out_of_turn(model: Any) -> None:
 
 def _has_guarantee(step: Any) -> bool:
     return is_private(step) and getattr(step, "guarantee_", None) is not None
+
+
+def count_users(model: Any, users: int | None) -> None:
+    """Declares so many enrolled users in all private steps of a model."""
+    for _, step in _every_step("", model):
+        if users is not None and _releases(step):
+            step.set_params(users=users)
+
+
+def fitted_to(model: Any, X: Any, y: Any, *, groups: Any) -> Any:
+    """The model, fitted to rows of which every private step gets the users; None: to records."""
+    if groups is None or not any(is_private(step) for _, step in _every_step("", model)):
+        return model.fit(X, y)
+    with config_context(enable_metadata_routing=True):
+        return model.fit(X, y, groups=groups)
 
 
 def counted_apart(model: Any) -> Any:

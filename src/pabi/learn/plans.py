@@ -583,7 +583,9 @@ ledger : pabi.Ledger, optional
     The budget that every fit is reserved in, once, before anything is computed from the data.
 strict : bool
     Whether `fit` raises an error, and does not only warn, where the transformer or a clone of it was fitted
-    before. What stands before it in a pipeline `fit` cannot see: `check_pipeline` does.""",
+    before. What stands before it in a pipeline `fit` cannot see: `check_pipeline` does.
+users : int or (n,) array-like, optional
+    The enrolled users, where `fit` gets `groups`, as of the estimators.""",
     "$COLUMN_RANGES": """\
 feature_ranges : "auto", (low, high), (2, d) array or dict from columns to (low, high)
     Ranges that are public, to which values are clipped. "auto": they are learnt first.
@@ -597,7 +599,7 @@ ranges_share : float in (0, 1)
     The share of μ² that learning the ranges takes, for means with "auto".""",
     "$RELEASED_COLUMNS": """\
 guarantee_ : Guarantee or None
-    What the fit costs; None where nothing was released.
+    What the fit costs one record, or one user where it got `groups`; None where nothing was released.
 releases_ : tuple of NoisyColumnStatistics
     The releases that were accounted and executed.
 n_features_in_ : int
@@ -636,7 +638,8 @@ coef_std_, intercept_std_ : of their shapes
     How far noise moves them (`summary`).""",
     "$RELEASED": """\
 guarantee_ : Guarantee
-    What the release of this model costs; its notes have the version, the date and the hash of the parameters.
+    What the release of this model costs one record, or one user where `fit` got `groups`; its notes have the
+    version, the date and the hash of the parameters.
 run_ : NoisySGD
     The run that was accounted and executed.
 moments_ : NoisySecondMoments or None

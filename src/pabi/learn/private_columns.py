@@ -17,15 +17,22 @@ from numpy.typing import ArrayLike
 
 from pabi.budget.filters import GaussianFilter
 from pabi.budget.ledger import check_ledger, reserved
-from pabi.describe.accounted import checked_adjacency
+from pabi.describe.accounted import checked_adjacency, checked_unit
 from pabi.describe.statistics import NoisyColumnStatistics
 from pabi.execute.checkpoint import randomness_from
 from pabi.execute.hiding import unseen
+from pabi.execute.large_tables import in_memory
 from pabi.execute.sources import Parts
 from pabi.execute.tables import tagged
 from pabi.learn.pipelines import notes_of
 from pabi.learn.plans import ONE_FIT, PREPROCESSING, together
-from pabi.learn.rows import AllOrNothing, PrivateStep, count_fit, fitted_before
+from pabi.learn.rows import (
+    AllOrNothing,
+    PrivateStep,
+    count_fit,
+    fitted_before,
+    users_of_rows,
+)
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.gaussian import gdp_epsilon_bounds
@@ -156,14 +163,18 @@ class PrivateColumns(PrivateStep):
     random_state: Any = None
     ledger: Any = None
     strict: bool = False
+    users: Any = None
 
-    def plan(self, n: int, d: int) -> ColumnsPlan:
-        """What `fit` would release of a table of n records and d columns; no data are needed.
+    def plan(self, n: int, d: int, unit: str | None = None) -> ColumnsPlan:
+        """What `fit` would release of a table of n records, or users, and d columns; no data are needed.
 
         Parameters
         ----------
         n, d : int
-            Records and columns.
+            Records, or users, and columns.
+        unit : str, optional
+            "record", or "user" for a fit with `groups`: n is then the number of users. None: "user" where
+            `users` are declared.
 
         Returns
         -------
@@ -182,9 +193,10 @@ class PrivateColumns(PrivateStep):
         checked_adjacency(self.adjacency)
         delta = validate.number("delta", self.delta, above=0.0, below=1.0)
         validate.number("epsilon", self.epsilon, above=0.0)
-        return ColumnsPlan(self._planned(n, d), delta)
+        own = ("record" if self.users is None else "user") if unit is None else checked_unit(unit)
+        return ColumnsPlan(tuple(replace(one, unit=own) for one in self._planned(n, d)), delta)
 
-    def fit(self, X: ArrayLike, y: Any = None) -> Self:
+    def fit(self, X: ArrayLike, y: Any = None, *, groups: ArrayLike | None = None) -> Self:
         """This transformer, with what it learns of the columns released.
 
         Parameters
@@ -193,6 +205,9 @@ class PrivateColumns(PrivateStep):
             The table. What `LargeTable` takes is read in passes; paths need it.
         y : ignored
             For pipelines. Where it names a column of a large table, that is no feature.
+        groups : (n,) array-like, optional
+            The user of every row, by any id, or the name of a column of a large table. The guarantee is then
+            of whole users: of each one row is looked at, drawn at random.
 
         Returns
         -------
@@ -217,19 +232,26 @@ class PrivateColumns(PrivateStep):
         """
         with AllOrNothing(self):
             check_ledger(self.ledger)
-            table = self._read(X, y, reset=True).counted()
-            plan = self.plan(*table.shape)
+            table = self._read(X, y, groups, reset=True).counted()
+            rows, columns = table.shape
+            users, of_users = users_of_rows(in_memory(X, groups, "groups"), self.users, rows)
+            n, unit = (rows, "record") if users is None else (users.users, "user")
+            plan = self.plan(n, columns, unit)
             around = fitted_before(self, strict=self.strict)
             if plan.guarantee is None:
                 learnt, guarantee = self._learnt(table, (), None), None
             else:
                 randomness = randomness_from(self.random_state)
-                cost = plan.guarantee.assuming(PREPROCESSING)
+                cost = plan.guarantee.assuming(PREPROCESSING, *of_users)
+
+                def learn() -> Mapping[str, Any]:
+                    generator = randomness.generator()
+                    seen = table if users is None else table.picked(users.drawn(generator))
+                    return self._learnt(seen, plan.releases, generator)
+
                 with reserved(self.ledger, cost, secret=randomness.secret):
                     count_fit(self)
-                    learnt = unseen(
-                        lambda: self._learnt(table, plan.releases, randomness.generator())
-                    )
+                    learnt = unseen(learn)
                 guarantee = cost.assuming(ONE_FIT, *around)
                 guarantee = guarantee if randomness.secret else guarantee.for_testing()
             for name, value in learnt.items():

@@ -112,8 +112,8 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
             Weights of the rows, from 0 to `max_sample_weight`, which must be declared. Larger ones are taken
             as that.
         keep_state : StateFile, optional
-            Where to keep, encrypted, what `forget` takes later; a file that is not there yet. It needs
-            `cooldown_epochs=0`, no `groups`.
+            Where to keep, encrypted, what `forget` takes later; a file that is not there yet. With
+            `cooldown_epochs=0` training can go on more often than once.
 
         Returns
         -------

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import copy
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -237,6 +237,8 @@ class PrivateStep(ReadsTables):
     """
 
     n_features_in_: int
+    # In a pipeline with metadata routing every private step gets the users of the rows.
+    __metadata_request__fit: ClassVar = {"groups": True}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)  # type: ignore[misc]

@@ -33,7 +33,7 @@ from pabi.execute.hiding import Machines, on_grid, unseen
 from pabi.execute.large_tables import in_memory, large_table
 from pabi.execute.sources import Parts
 from pabi.execute.sums import UserRows
-from pabi.learn.guards import counted_apart
+from pabi.learn.guards import count_users, counted_apart, fitted_to
 from pabi.learn.imputer import PrivateCategories, learns_levels
 from pabi.learn.pipelines import assumed_unknown, guarantee_of, keep_whole, notes_of
 from pabi.learn.plans import LABELS, ONE_FIT, PREPROCESSING, WEIGHTS
@@ -83,6 +83,11 @@ class _Tables:
     def trained(self) -> int:
         """How many records, or users, train."""
         return self.rows if self.groups is None else self.groups.users
+
+    @property
+    def ids(self) -> Any:
+        """The numbers of the users of what trains, None of records."""
+        return None if self.groups is None else self.groups.users_of_rows()
 
     @property
     def width(self) -> int:
@@ -240,9 +245,9 @@ class PrivateSearchCV(PrivateStep, MetaEstimatorMixin, BaseEstimator):  # type: 
         X_public, y_public : array-like, optional
             Public records that score. Without them `validation_share` says which private records do.
         groups : (n,) array-like, optional
-            The user of every row, by any id, for an estimator of this library that is not in a pipeline; of a
-            large table also the name of a column. The enrolled users are those that its `users` declares. A
-            user trains or scores with all rows.
+            The user of every row, by any id, for all private steps; of a large table also the name of a
+            column. The enrolled users are those that the `users` of the last step declares. A user trains or
+            scores with all rows.
 
         Returns
         -------
@@ -350,10 +355,8 @@ class PrivateSearchCV(PrivateStep, MetaEstimatorMixin, BaseEstimator):  # type: 
         return share is None
 
     def _users(self, groups: Any, rows: int) -> tuple[UserRows | None, tuple[str, ...]]:
-        """The rows of every user, and what is assumed of them. Raises InvalidInput for pipelines."""
+        """The rows of every user, and what is assumed of them."""
         declared = getattr(last_step(self.estimator), "users", None)
-        if groups is not None and isinstance(self.estimator, Pipeline):
-            raise InvalidInput("groups", "expected an estimator that is not in a pipeline")
         return users_of_rows(groups, declared, rows)
 
     def _parted(
@@ -403,12 +406,11 @@ class PrivateSearchCV(PrivateStep, MetaEstimatorMixin, BaseEstimator):  # type: 
         model = self._model(settings, classes)
         before: tuple[Guarantee, ...] = ()
         d = None
+        count_users(model, None if tables.groups is None else tables.groups.users)
         if isinstance(model, Pipeline):
             before, d = _preceding(model, tables)
         width = tables.width if d is None else d
         outputs = _outputs(tables.cells.first()) if classes is None else len(classes)
-        if tables.groups is not None:
-            last_step(model).set_params(users=tables.groups.users)
         unit = "record" if tables.groups is None else "user"
         return Sized(settings, model, tables.trained, width, outputs, before, unit)
 
@@ -587,9 +589,7 @@ class _Trials:
         model.set_params(**dict.fromkeys(alone))  # other processes would count them
         if not self.source.secret:
             last_step(model).set_params(random_state=int(generator.integers(2**31)))
-        if tables.groups is None:
-            return model.fit(tables.X, tables.y)
-        return model.fit(tables.X, tables.y, groups=tables.groups.users_of_rows())
+        return fitted_to(model, tables.X, tables.y, groups=tables.ids)
 
 
 def fit_on(
@@ -665,7 +665,7 @@ def _preceding(model: Pipeline, tables: _Tables) -> tuple[tuple[Guarantee, ...],
     fitted = counted_apart(clone(model[:-1]))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        fitted.fit(tables.X, tables.y)
+        fitted_to(fitted, tables.X, tables.y, groups=tables.ids)
     large = large_table(tables.X) is not None
     image = fitted.transform(tables.X if large else _safe_indexing(tables.X, [0]))
     if large and large_table(image) is None:

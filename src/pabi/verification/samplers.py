@@ -159,8 +159,8 @@ class ColumnStatistics(About):
     nulls = True  # numbers add up: what one record moves does not depend on what the others add
 
     def __init__(self, description: NoisyColumnStatistics) -> None:
-        self.description = description
-        self.adjacency = read_adjacency(description.adjacency)
+        self.description = description  # of a user one record is drawn
+        self.adjacency, self.unit = read_adjacency(description.adjacency), description.unit
 
     @property
     def sensitivity_square(self) -> Any:

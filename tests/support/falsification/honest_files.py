@@ -85,7 +85,9 @@ def _descriptions():
             100, 5, 1.5, noise_multiplier=7.0, adjacency="zero_out", diagonal=True
         ),
         "new accuracy": pabi.NoisyAccuracy(300, 0.01, unit="user"),
-        "new counts": pabi.NoisyColumnStatistics(100, 5, "counts", questions=7, noise_std=9.0),
+        "new counts": pabi.NoisyColumnStatistics(
+            100, 5, "counts", questions=7, noise_std=9.0, unit="user"
+        ),
         "new column moments": pabi.NoisyColumnStatistics(100, 5, "moments", noise_std=9.0),
         "new levels": pabi.NoisyColumnStatistics(
             100, 5, "levels", noise_std=9.0, threshold=4.0, adjacency="zero_out"

@@ -72,6 +72,7 @@ def column_statistics(
         COLUMNS,
         COLUMNS_SOURCE,
         column_statistics_sentences(statistics),
+        unit=statistics.unit,
         proof=DescribedProof(COLUMNS, statistics, curve),
     )
 

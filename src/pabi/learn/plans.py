@@ -624,6 +624,8 @@ intercept_ : (1,) or (K,) array
     The constant of each row of `coef_`.
 coef_std_, intercept_std_ : arrays of their shapes
     How far noise moves them (`summary`).
+linear_predictor_ : bool
+    Whether coefficients are all that predicts.
 classes_ : (K,) array
     The labels, ascending.""",
     "$COEFFICIENTS": """\
@@ -635,7 +637,9 @@ coef_ : (d,) or (K, d) array
 intercept_ : float or (K,) array
     The constant.
 coef_std_, intercept_std_ : of their shapes
-    How far noise moves them (`summary`).""",
+    How far noise moves them (`summary`).
+linear_predictor_ : bool
+    Whether coefficients are all that predicts.""",
     "$RELEASED": """\
 guarantee_ : Guarantee
     What the release of this model costs one record, or one user where `fit` got `groups`; its notes have the

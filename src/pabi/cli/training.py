@@ -497,15 +497,20 @@ def _size(rows: int | None, users: int | None) -> int:
 _TARGET = """\
 # [target]
 # levels = ["…", "…"]  # of a classifier: all labels that may occur
-# range = [low, high]  # of a regression: its public range, in place of levels"""
+# case = "any"  # of a classifier, "Yes" and "yes" are one label: may be left out
+# range = [low, high]  # of a regression: its public range, in place of levels
+# decimal = ","  # of a regression, whose numbers are written as 3,5: may be left out"""
 
 _COLUMN = """\
 # [columns.{}]
-# kind = "numeric"  # or "categorical" or "boolean", which has no further keys
-# range = [low, high]  # of a numeric column
+# kind = "numeric"  # or "categorical", "date" or "boolean", which has no further keys
+# range = [low, high]  # of a numeric column; of dates ["2020-01-01", "2024-12-31"]
 # transform = "log1p"  # of a numeric column, on the scale of log(1 + x): may be left out
+# decimal = ","  # of a numeric column, whose numbers are written as 3,5: may be left out
 # levels = ["…", "…"]  # of a categorical column
-# other = "level"  # of a categorical column, a feature for all other levels: may be left out"""
+# other = "level"  # of a categorical column, a feature for all other levels: may be left out
+# case = "any"  # of a categorical column, "Yes" and "yes" are one level: may be left out
+# cycles = ["month", "weekday", "hour"]  # of dates, features for each of these: may be left out"""
 
 _MODEL = """\
 # [model]  # arguments of the estimator: may be left out

@@ -40,8 +40,10 @@ def tagged(**tags: Any) -> Callable[[T], T]:
 
 def refuse_collection(X: Any) -> None:
     """Raises InvalidInput for what would be read into memory as a whole before its rows are looked at."""
-    home = type(X).__module__.partition(".")[0]
-    if home in ("dask", "zarr") or (home == "pyarrow" and hasattr(X, "get_fragments")):
+    home = type(X).__module__.partition(".")[0].strip("_")
+    collections = ("get_fragments", "read_next_batch", "collect_schema")
+    lazy = home in ("pyarrow", "polars") and any(hasattr(X, name) for name in collections)
+    if home in ("dask", "zarr", "duckdb") or (lazy and not hasattr(X, "get_columns")):
         raise InvalidInput(
             "X", f"expected pabi.learn.LargeTable(X) for a table of {home}, which is read in passes"
         )

@@ -7,6 +7,7 @@ import os
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import date, datetime
 from typing import Any, Self
 
 import numpy as np
@@ -30,7 +31,7 @@ from pabi.execute.cells import (
 )
 from pabi.execute.large_tables import LargeTable, large_table, refuse_containers
 from pabi.execute.sources import Parts
-from pabi.execute.tables import tagged
+from pabi.execute.tables import refuse_collection, tagged
 from pabi.learn.rows import id_columns
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, warn_once
@@ -44,10 +45,11 @@ _TRUTH = dict.fromkeys(("true", "t", "yes", "y", "1"), 1.0) | dict.fromkeys(
 
 @dataclass(frozen=True)
 class Encoded:
-    """A column of m cells, each of which sets one feature.
+    """A column of m cells, each of which sets one feature, or k of them.
 
-    `feature`: (m,) which of the column's features, from 0. `value`: (m,) in [−1, 1]; the column's
-    other features are 0. `beyond`: whether a cell is outside what was declared, a fact about the data.
+    `feature`: (m,) or (m, k) which of the column's features, from 0. `value`: their values in [−1, 1]; the
+    column's other features are 0. `beyond`: whether a cell is outside what was declared, a fact about the
+    data.
     """
 
     feature: NDArray[np.intp]
@@ -59,12 +61,14 @@ class Encoded:
 class Numeric:
     """A column of numbers: one feature, clipped to [low, high] and mapped onto [−1, 1].
 
-    `log1p`: whether on the scale of log(1 + x). A missing number is 0.
+    `log1p`: whether on the scale of log(1 + x). `comma`: whether text has a decimal comma. A missing number
+    is 0.
     """
 
     low: float
     high: float
     log1p: bool
+    comma: bool = False
 
     def features(self, name: str) -> list[str]:
         """The name of the one feature, that of the column."""
@@ -72,7 +76,7 @@ class Numeric:
 
     def encode(self, name: str, cells: NDArray[Any]) -> Encoded:
         """The cells as numbers in [−1, 1]. Raises InvalidInput naming the column."""
-        x = numbers(name, cells)
+        x = numbers(name, cells, comma=self.comma)
         clipped = np.clip(x, self.low, self.high)
         low, high = self.low, self.high
         if self.log1p:
@@ -88,10 +92,12 @@ class Categorical:
     """A column of levels: one feature a level, 1 for the cell's own.
 
     Any other cell, a missing one too, is 0 in all of them; with `other` it is 1 in a feature of its own.
+    `any_case`: whether capitals and small letters are the same, by Unicode's case folding.
     """
 
     levels: tuple[str, ...]
     other: bool
+    any_case: bool = False
 
     def features(self, name: str) -> list[str]:
         """The names of the features, `name=level` each, and `name: other`."""
@@ -99,8 +105,8 @@ class Categorical:
 
     def encode(self, name: str, cells: NDArray[Any]) -> Encoded:
         """The number of each cell's level, and 1, or 0 where it has none."""
-        number = {text_of(level): i for i, level in enumerate(self.levels)}
-        levels = texts_of(name, cells)
+        number = {folded(text_of(level), self.any_case): i for i, level in enumerate(self.levels)}
+        levels = [folded(text, self.any_case) for text in texts_of(name, cells)]
         feature = np.array([number.get(level, len(number)) for level in levels], dtype=np.intp)
         declared = feature < len(number)
         beyond = not self.other and any(
@@ -130,12 +136,97 @@ class Boolean:
         return Encoded(np.zeros(len(values), np.intp), np.array(values, dtype=np.float64), False)
 
 
-Column = Numeric | Categorical | Boolean
+_CYCLES = {"month": 12, "weekday": 7, "hour": 24}  # how many there are
+_DAY = 86_400  # seconds
+_NO_DATE = math.nan, True
+
+
+@dataclass(frozen=True)
+class Date:
+    """A column of dates and times: its place in [low, high], mapped onto [−1, 1], and the cycles in which it
+    is.
+
+    `low`, `high`: seconds since 1970. `cycles`: of "month", "weekday" and "hour", each a sine and a cosine of
+    its number. Clocks are taken as written, without their zone. A cell that is no date, or a missing one, is
+    0 in all features.
+    """
+
+    low: float
+    high: float
+    cycles: tuple[str, ...]
+
+    def features(self, name: str) -> list[str]:
+        """The name of the column, and `name: cycle sine` and `name: cycle cosine` for each cycle."""
+        waves = [f"{name}: {cycle} {wave}" for cycle in self.cycles for wave in ("sine", "cosine")]
+        return [name, *waves]
+
+    def encode(self, name: str, cells: NDArray[Any]) -> Encoded:
+        """The features of every cell. Raises nothing that depends on one."""
+        x, odd = _seconds(cells)
+        known = np.isfinite(x)
+        at = np.where(known, x, self.low).astype(np.int64)
+        place = (np.clip(at, self.low, self.high) - self.low) / (self.high - self.low) * 2.0 - 1.0
+        columns = [place]
+        for cycle in self.cycles:
+            angle = 2.0 * np.pi / _CYCLES[cycle] * _number_in(cycle, at)
+            columns += [np.sin(angle), np.cos(angle)]
+        value = np.where(known[:, None], np.stack(columns, axis=1), 0.0)
+        last = self.high // _DAY * _DAY + _DAY  # a day lasts to its end
+        beyond = odd or bool(np.any(known & ((at < self.low) | (at >= last))))
+        return Encoded(np.broadcast_to(np.arange(len(columns)), value.shape), value, beyond)
+
+
+def _number_in(cycle: str, seconds: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Which month, weekday or hour it is, from 0; Monday is 0."""
+    if cycle == "month":
+        months: NDArray[np.int64] = seconds.view("datetime64[s]").astype("datetime64[M]").view("i8")
+        return months % 12
+    return (seconds // _DAY + 3) % 7 if cycle == "weekday" else seconds // 3600 % 24
+
+
+def _seconds(cells: NDArray[Any]) -> tuple[Array, bool]:
+    """((m,) seconds since 1970, NaN where a cell is no date or missing; whether one is no date)."""
+    if cells.dtype.kind == "M":
+        whole = cells.astype("datetime64[s]")
+        return np.where(np.isnat(whole), np.nan, whole.view("i8").astype(np.float64)), False
+    memory: dict[Any, tuple[float, bool]] = {}
+    read = []
+    for cell in cells.tolist():
+        if not isinstance(cell, (str, date)):
+            read.append(_instant(cell))
+        elif (known := memory.get(cell)) is not None:
+            read.append(known)
+        else:
+            read.append(memory.setdefault(cell, _instant(cell)))
+    return np.array([at for at, _ in read], dtype=np.float64), any(odd for _, odd in read)
+
+
+def _instant(cell: Any) -> tuple[float, bool]:
+    """(seconds since 1970, NaN where a cell is no date or missing; whether it is no date)."""
+    if is_missing(cell):
+        return math.nan, False
+    if isinstance(cell, np.datetime64):
+        return float(cell.astype("datetime64[s]").astype(np.int64)), False
+    if not isinstance(cell, date):
+        text = text_of(cell)
+        if text.lower() in MISSING:
+            return math.nan, False
+        try:
+            cell = datetime.fromisoformat(text)
+        except ValueError:
+            return _NO_DATE
+    days = cell.toordinal() - 719_163  # of 1970-01-01
+    clock = (cell.hour * 60 + cell.minute) * 60 + cell.second if isinstance(cell, datetime) else 0
+    return float(days * _DAY + clock), False
+
+
+Column = Numeric | Categorical | Boolean | Date
 
 _KEYS = {
-    "numeric": {"kind", "range", "transform"},
-    "categorical": {"kind", "levels", "other"},
+    "numeric": {"kind", "range", "transform", "decimal"},
+    "categorical": {"kind", "levels", "other", "case"},
     "boolean": {"kind"},
+    "date": {"kind", "range", "cycles"},
 }
 
 
@@ -158,17 +249,58 @@ def _column(field: str, table: Any) -> Column:
         raise InvalidInput(f"{field}.{key}", reason or _unknown(key, _KEYS[kind], f"[{field}]"))
     if kind == "boolean":
         return Boolean()
+    if kind == "date":
+        return Date(*_read_dates(f"{field}.range", table.get("range")), _cycles(field, table))
     if kind == "categorical":
         other = validate.choice(f"{field}.other", table.get("other", "zero"), ("zero", "level"))
-        levels = read_levels(f"{field}.levels", table.get("levels"), at_least=1)
-        return Categorical(tuple(str(level).strip() for level in levels), other == "level")
+        any_case = read_case(field, table)
+        levels = read_levels(f"{field}.levels", table.get("levels"), 1, any_case=any_case)
+        named = tuple(str(level).strip() for level in levels)
+        return Categorical(named, other == "level", any_case)
     transform = validate.choice(
         f"{field}.transform", table.get("transform", "none"), ("none", "log1p")
     )
     low, high = read_range(f"{field}.range", table.get("range"))
     if transform == "log1p" and low <= -1.0:
         raise InvalidInput(f"{field}.range", f"expected a low end > -1 for log1p, got {low!r}")
-    return Numeric(low, high, transform == "log1p")
+    return Numeric(low, high, transform == "log1p", read_comma(field, table))
+
+
+def read_comma(field: str, table: Mapping[str, Any]) -> bool:
+    """Whether text has a decimal comma. Raises InvalidInput naming `field`."""
+    return validate.choice(f"{field}.decimal", table.get("decimal", "."), (".", ",")) == ","
+
+
+def read_case(field: str, table: Mapping[str, Any]) -> bool:
+    """Whether levels are compared whatever their case. Raises InvalidInput naming `field`."""
+    return validate.choice(f"{field}.case", table.get("case", "same"), ("same", "any")) == "any"
+
+
+def folded(text: str, any_case: bool) -> str:
+    """The text of a level as it is compared."""
+    return text.casefold() if any_case else text
+
+
+def _cycles(field: str, table: Mapping[str, Any]) -> tuple[str, ...]:
+    """Distinct cycles. Raises InvalidInput naming `field`."""
+    value = table.get("cycles", [])
+    listed = tuple(value) if isinstance(value, (list, tuple)) else (value,)
+    for cycle in listed:
+        validate.choice(f"{field}.cycles", cycle, tuple(_CYCLES))
+    if len(set(listed)) < len(listed):
+        raise InvalidInput(f"{field}.cycles", f"expected each cycle once, got {value!r}")
+    return listed
+
+
+def _read_dates(field: str, value: Any) -> tuple[float, float]:
+    """The ends of a range in seconds since 1970, the first before the last. Raises InvalidInput."""
+    ends = list(value) if isinstance(value, (list, tuple)) else []
+    seconds = [_instant(end)[0] for end in ends]
+    if len(ends) != 2 or not seconds[0] < seconds[1]:
+        raise InvalidInput(
+            field, f'expected ["2020-01-01", "2024-12-31"], or the like, got {value!r}'
+        )
+    return seconds[0], seconds[1]
 
 
 def read_range(field: str, value: Any) -> tuple[float, float]:
@@ -185,11 +317,12 @@ def read_range(field: str, value: Any) -> tuple[float, float]:
     return low, high
 
 
-def read_levels(field: str, value: Any, at_least: int) -> list[Any]:
-    """Distinct levels, all strings or all integers. Raises InvalidInput naming `field`."""
+def read_levels(field: str, value: Any, at_least: int, *, any_case: bool = False) -> list[Any]:
+    """Levels that are distinct as they are compared, all strings or all integers. Raises InvalidInput naming
+    `field`."""
     several = isinstance(value, (list, tuple)) and len(value) >= at_least
     kinds = {type(level) for level in value} if several else set()
-    texts = [text_of(level) for level in value] if several else []
+    texts = [folded(text_of(level), any_case) for level in value] if several else []
     if kinds not in ({str}, {int}) or "" in texts:
         expected = f"a list of {at_least} or more distinct strings, or of integers"
         raise InvalidInput(field, f"expected {expected}, got {value!r}")
@@ -203,20 +336,29 @@ def _tables_of(path: str) -> dict[str, Any]:
     """What stands in a TOML file. Raises InvalidInput naming it."""
     try:
         with open(path, "rb") as file:
-            return tomllib.load(file)
+            return dated(tomllib.load(file))
     except OSError as bad:
         raise InvalidInput(path, f"expected a schema file (TOML): {bad.strerror or bad}") from None
     except (ValueError, RecursionError) as bad:
         raise InvalidInput(path, f"malformed TOML: {bad}") from None
 
 
+def dated(value: Any) -> Any:
+    """What stands in TOML with its dates as text, which models can hold."""
+    if isinstance(value, dict):
+        return {key: dated(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [dated(one) for one in value]
+    return value.isoformat() if isinstance(value, date) else value
+
+
 # Cells.
 
 
-def numbers(name: str, cells: NDArray[Any]) -> Array:
+def numbers(name: str, cells: NDArray[Any], *, comma: bool = False) -> Array:
     """(m,) float64, NaN where missing, as words of `MISSING` are. Raises InvalidInput naming the column."""
     if cells.dtype.kind not in PLAIN:
-        cells = _without_words(cells)
+        cells = _without_words(cells, comma)
     try:
         return doubles_of(name, cells)
     except InvalidInput:
@@ -225,9 +367,11 @@ def numbers(name: str, cells: NDArray[Any]) -> Array:
         ) from None
 
 
-def _without_words(cells: NDArray[Any]) -> NDArray[Any]:
+def _without_words(cells: NDArray[Any], comma: bool) -> NDArray[Any]:
     """The same objects, None in the place of words that stand for missing ones."""
     plain = cells.tolist()
+    if comma:
+        plain = [cell.replace(",", ".") if isinstance(cell, str) else cell for cell in plain]
     words = (isinstance(cell, str) and cell.strip().lower() in MISSING for cell in plain)
     return np.array([None if no else cell for no, cell in zip(words, plain, strict=True)], object)
 
@@ -245,13 +389,17 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         One table a column to use, by name, as in a schema file:
 
         `{"kind": "numeric", "range": [low, high]}`: clipped to the range, which is mapped onto
-        [−1, 1]; a missing number is 0. With `"transform": "log1p"` on the scale of log(1 + x).
+        [−1, 1]; a missing number is 0. With `"transform": "log1p"` on the scale of log(1 + x). With
+        `"decimal": ","` text such as "3,5" is a number.
         `{"kind": "categorical", "levels": [...]}`: one feature a level, 1 for the cell's own. Another
         or a missing cell leaves them all 0; with `"other": "level"` it has a feature of its own.
         `{"kind": "boolean"}`: 1 for true, −1 for false, 0 for missing.
+        `{"kind": "date", "range": ["2020-01-01", "2024-12-31"]}`: the place in the range, which is mapped
+        onto [−1, 1]. With `"cycles": ["month", "weekday", "hour"]`, or some of these, a sine and a cosine
+        of each as well. What is no date, in ISO 8601 where it is text, counts as missing: 0 in all features.
 
-        Levels are compared as text without outer blanks; 1, 1.0 and "1.0" are "1", True and "TRUE" are
-        "true".
+        Levels are compared as text without outer blanks, with `"case": "any"` also whatever their case; 1,
+        1.0 and "1.0" are "1", True and "TRUE" are "true".
     sparse_output : bool
         Whether features of categorical columns are a sparse matrix. False for an array. After
         `set_output(transform="pandas")` they are a data frame in either case.
@@ -263,8 +411,9 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     Notes
     -----
-    Each column has at most one nonzero feature a row, so that a row's norm is at most √(number of columns).
-    Declare everything without looking at the data: what is read off them is not covered by any guarantee.
+    Each column has at most one nonzero feature a row, or a sine and a cosine more for each cycle, so that a
+    row's norm is at most √(columns + cycles), which is `feature_norm`. Declare everything without looking at
+    the data: what is read off them is not covered by any guarantee.
 
     References
     ----------
@@ -309,6 +458,16 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             raise InvalidInput(os.fspath(path), str(bad)) from None
         return cls(dict(columns), sparse_output=sparse_output)  # type: ignore[arg-type]
 
+    @property
+    def feature_norm(self) -> float:
+        """The largest norm that a row may have, rounded up to three decimals."""
+        columns = read_columns(self.columns).values()
+        squares = sum(
+            1 + len(column.cycles) if isinstance(column, Date) else 1 for column in columns
+        )
+        # Never below it by rounding.
+        return (math.floor(1000.0 * math.sqrt(squares)) + 1) / 1000.0
+
     def fit(self, X: Any, y: Any = None) -> Self:
         """This encoder, with schema and columns checked; nothing is learned from the data.
 
@@ -345,7 +504,7 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 "data: keep it to yourself",
                 UserWarning,
             )
-        if ids := id_columns(X if isinstance(X, Mapping) else (large_table(X) or X).columns):
+        if ids := id_columns(_names(large_table(X) or X)):
             warn_once(
                 f"has anybody several rows? {', '.join(ids)} looks like an id: if so, give their ids to the "
                 "fit of the model as groups",
@@ -392,8 +551,8 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         parts = list(self._encoded(X))
         widths = [len(column.features(name)) for name, column in columns.items()]
         first = np.cumsum([0, *widths])
-        indices = np.stack([p.feature + at for p, at in zip(parts, first, strict=False)], axis=1)
-        data = np.stack([part.value for part in parts], axis=1)
+        indices = np.column_stack([p.feature + at for p, at in zip(parts, first, strict=False)])
+        data = np.column_stack([part.value for part in parts])
         n, p = data.shape
         rows = csr_matrix(
             (data.ravel(), indices.ravel(), p * np.arange(n + 1)), shape=(n, int(first[-1]))
@@ -450,19 +609,27 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _encoded(self, X: Any) -> Iterable[Encoded]:
         columns = read_columns(self.columns)
-        present = X if isinstance(X, Mapping) else getattr(X, "columns", None)
+        present = _names(X)
         if present is None:
             raise InvalidInput(
                 "X", f"expected a data frame or a dict of columns, got a {type(X).__name__}"
             )
         self._refuse_absent(present)
-        for name in columns:
-            refuse_other_types(name, getattr(X[name], "dtype", None))
+        for name, column in columns.items():
+            dtype = getattr(X[name], "dtype", None)
+            if not (isinstance(column, Date) and getattr(dtype, "kind", None) == "M"):
+                refuse_other_types(name, dtype)
         cells = {name: cells_of(X[name]) for name in columns}
         shapes = {column.shape for column in cells.values()}
         if len(shapes) > 1 or any(len(shape) != 1 for shape in shapes):
             raise InvalidInput("X", "expected columns of one length")
         return (column.encode(name, cells[name]) for name, column in columns.items())
+
+
+def _names(X: Any) -> Any:
+    """The names of the columns of a table, None of what has none."""
+    refuse_collection(X)
+    return X if isinstance(X, Mapping) else getattr(X, "column_names", getattr(X, "columns", None))
 
 
 # Labels, targets and weights as estimators take them: each from its own cell, and from what is declared.

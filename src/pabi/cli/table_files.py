@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import codecs
 import filecmp
 import glob
 import os
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -21,12 +23,43 @@ _EXPECTED = "expected a file named .csv, .csv.gz, .parquet, .pq, .feather, .arro
 _TWICE = "a record that is read twice has twice the influence that is accounted"
 
 
-def table_files(names: Sequence[str]) -> list[str]:
+class EncodedName(str):
+    """The name of a table whose text, where it is a CSV, is not in UTF-8."""
+
+    encoding: str
+
+
+def encoding_of(file: str) -> str:
+    """The encoding of the text of a CSV."""
+    return file.encoding if isinstance(file, EncodedName) else "utf-8-sig"
+
+
+def _named(file: str, encoding: str) -> str:
+    """The name of a file with its encoding. Raises InvalidInput naming the option."""
+    try:
+        known = codecs.lookup(encoding).name
+    except LookupError:
+        known = encoding
+    # In others, one record's bytes could take those of the next with them.
+    if not re.fullmatch(r"utf-8|iso8859-\d+|cp125\d|cp437|cp850|koi8-[ru]|mac-roman", known):
+        raise InvalidInput(
+            "--encoding",
+            f"expected utf-8, or one byte a character as of latin-1 or cp1252, got {encoding!r}: convert the "
+            "table, as iconv does",
+        )
+    name = EncodedName(file)
+    name.encoding = "utf-8-sig" if known == "utf-8" else known
+    return name
+
+
+def table_files(names: Sequence[str], encoding: str | None = None) -> list[str]:
     """The files that `names` stand for, in order; those of a folder or a pattern by name.
 
     A folder stands for all tables in it and below it, but hidden ones; a pattern is one of the shell's.
     """
     files = [file for name in names for file in _files_of(name)]
+    if encoding is not None:
+        files = [_named(file, encoding) for file in files]
     if STANDARD_INPUT in files and len(files) > 1:
         raise InvalidInput(STANDARD_INPUT, "expected standard input alone, or files")
     if files != [STANDARD_INPUT]:

@@ -67,7 +67,7 @@ def cells_of(column: Any) -> NDArray[Any]:
         exact = not column.null_count and not hasattr(kind, "value_type")
         if exact and _is_plain(kind):
             return np.asarray(column.to_numpy(zero_copy_only=False))
-        return _objects(column.to_pylist())
+        return _objects(_listed(column))
     if hasattr(column, "to_list"):  # pandas' own types, and polars
         return _objects(column.to_list())
     if isinstance(column, Sequence) and not isinstance(column, str):
@@ -94,6 +94,21 @@ def _is_plain(kind: Any) -> bool:
         return np.dtype(kind.to_pandas_dtype()).kind in PLAIN
     except (NotImplementedError, TypeError):
         return False
+
+
+def _listed(column: Any) -> list[Any]:
+    """The cells of a column of pyarrow's; a date that Python has no room for is a number."""
+    try:
+        return column.to_pylist()  # type: ignore[no-any-return]
+    except (ValueError, OverflowError):
+        return [_one(cell) for cell in column]
+
+
+def _one(cell: Any) -> Any:
+    try:
+        return cell.as_py()
+    except (ValueError, OverflowError):
+        return cell.value
 
 
 def _objects(cells: Any) -> NDArray[Any]:

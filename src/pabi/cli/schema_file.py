@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 import pabi.learn
 from pabi.cli.reading import SCHEMA, file_name, read_text, toml_tables
-from pabi.cli.table_files import STANDARD_INPUT
+from pabi.cli.table_files import STANDARD_INPUT, rows_of
 from pabi.cli.tables import frames
 from pabi.describe.batches import Batches
 from pabi.describe.files import _batches, _unknown
@@ -292,7 +292,7 @@ def large_encoded(
         passes.append(None)
 
     def state() -> object:
-        return [stamps(file) for file in files]
+        return [stamps(file) for file in files if rows_of(file) is None]
 
     def column(name: str) -> Parts:
         if is_array_file(name):

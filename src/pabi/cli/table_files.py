@@ -1,4 +1,4 @@
-"""Which files a table is read from: files, folders and patterns, each record once."""
+"""Where a table is read from: files, folders and patterns, each record once, or a query."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from pabi.cli.reading import TABLE, refuse_other_kinds
 from pabi.execute.progress import is_zarr
@@ -23,15 +24,21 @@ _EXPECTED = "expected a file named .csv, .csv.gz, .parquet, .pq, .feather, .arro
 _TWICE = "a record that is read twice has twice the influence that is accounted"
 
 
-class EncodedName(str):
-    """The name of a table whose text, where it is a CSV, is not in UTF-8."""
+class NamedTable(str):
+    """What a table is called. `encoding`: of the text of a CSV. `rows`: those that a query gave, if any."""
 
-    encoding: str
+    encoding: str = "utf-8-sig"
+    rows: Any = None
 
 
 def encoding_of(file: str) -> str:
     """The encoding of the text of a CSV."""
-    return file.encoding if isinstance(file, EncodedName) else "utf-8-sig"
+    return file.encoding if isinstance(file, NamedTable) else "utf-8-sig"
+
+
+def rows_of(file: str) -> Any:
+    """The rows that a query gave, None of a file."""
+    return file.rows if isinstance(file, NamedTable) else None
 
 
 def _named(file: str, encoding: str) -> str:
@@ -47,7 +54,7 @@ def _named(file: str, encoding: str) -> str:
             f"expected utf-8, or one byte a character as of latin-1 or cp1252, got {encoding!r}: convert the "
             "table, as iconv does",
         )
-    name = EncodedName(file)
+    name = NamedTable(file)
     name.encoding = "utf-8-sig" if known == "utf-8" else known
     return name
 
@@ -65,6 +72,28 @@ def table_files(names: Sequence[str], encoding: str | None = None) -> list[str]:
     if files != [STANDARD_INPUT]:
         _refuse_twice(files)
     return files
+
+
+def tables(
+    names: Sequence[str],
+    encoding: str | None,
+    query: str | None,
+    database: str | None,
+    scratch: str | None = None,
+) -> list[str]:
+    """The tables that `names` stand for, or the answer to a query. Raises InvalidInput unless it is one."""
+    if query is None:
+        require(database is None, "--query", "missing: --database is asked by a query")
+        require(names, "DATA", "missing: expected tables, or --query and --database")
+        return table_files(names, encoding)
+    require(not names, "--query", "expected either tables or a query")
+    if database is None:
+        raise InvalidInput("--database", "missing: where --query is asked")
+    from pabi.cli.queries import answer
+
+    name = NamedTable("--query")
+    name.rows = answer(database, query, scratch)
+    return [name]
 
 
 def ending_of(file: str) -> str:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from pabi.cli.reading import file_name
-from pabi.cli.table_files import ARRAY, ARROW, CSV, STANDARD_INPUT, encoding_of, ending_of
+from pabi.cli.table_files import ARRAY, ARROW, CSV, STANDARD_INPUT, encoding_of, ending_of, rows_of
 from pabi.cli.writing import one_line
 from pabi.numbers.errors import InvalidInput, extra, require, warn_once
 from pabi.numbers.showing import suggestion
@@ -22,14 +22,14 @@ from pabi.numbers.showing import suggestion
 ROWS = 1 << 14  # of a table that are in memory as they were read
 # Numbers, amounts, dates and times: no names of columns.
 _DATUM = re.compile(r"[-+]?\W{0,2}\d[\d.,:/ T+-]*(e[-+]?\d+)?\W{0,2}|.*@.*", re.IGNORECASE)
-_UNREADABLE = (ValueError, OSError, Warning, EOFError, NotImplementedError, zlib.error, csv.Error)
+UNREADABLE = (ValueError, OSError, Warning, EOFError, NotImplementedError, zlib.error, csv.Error)
 # Without the last one, one gap makes doubles of the integers of its part.
 _AS_THEY_ARE = {"ignore_metadata": True, "integer_object_nulls": True}
 _OF_ARRAYS = "NumPy or Zarr"
 _DELIMITERS = ",;\t|"
 # In the place of bytes that are no text: a character that no text has.
-_UNREAD = "\uffff"
-codecs.register_error("pabi.unread", lambda bad: (_UNREAD, bad.end))  # type: ignore[attr-defined]
+UNREAD = "\uffff"
+codecs.register_error("pabi.unread", lambda bad: (UNREAD, bad.end))  # type: ignore[attr-defined]
 _NO_TEXT = (
     "some cells are no text in {} and count as missing: if the table has another encoding, say --encoding; "
     "this warning depends on the data: keep it to yourself"
@@ -75,7 +75,9 @@ def whole_frames(
     return _some(
         files,
         (
-            _as_read(f[list(columns)]).join(f[list(beside)]) if ending_of(file) in CSV else f
+            _as_read(f[list(columns)]).join(f[list(beside)])
+            if rows_of(file) is None and ending_of(file) in CSV
+            else f
             for file, f in whole
         ),
     )
@@ -101,12 +103,16 @@ def names_of(file: str) -> list[str]:
             return list(extra("pyarrow.parquet", "train").read_schema(file).names)
         if kind == _OF_ARRAYS:
             return _array(file)[1]
+        if kind == "query":
+            return list(rows_of(file).schema.names)
         with _arrow(file) as reader:
             return list(reader.schema.names)
 
 
 def _reader(file: str) -> tuple[str, Callable[[str, list[str]], _Frames]]:
     """(the kind of table, what reads it)."""
+    if rows_of(file) is not None:
+        return "query", _query_frames
     ending = ending_of(file)
     if ending in CSV:
         return "CSV", _csv_frames
@@ -133,7 +139,7 @@ def _readable(file: str, kind: str) -> Iterator[None]:
 def _unreadable() -> tuple[type[Exception], ...]:
     """What reading a damaged file may raise; pyarrow, where it was imported, has errors of no other kind."""
     arrow = sys.modules.get("pyarrow")
-    return _UNREADABLE if arrow is None else (*_UNREADABLE, arrow.ArrowException)
+    return UNREADABLE if arrow is None else (*UNREADABLE, arrow.ArrowException)
 
 
 # CSV.
@@ -177,7 +183,7 @@ def _csv_frames(file: str, columns: list[str]) -> _Frames:
 
 def _readable_cells(frame: Any, encoding: str) -> Any:
     """The frame with cells that are no text missing; each by itself, so that none changes another."""
-    odd = frame.apply(lambda cells: cells.str.contains(_UNREAD, regex=False, na=False))
+    odd = frame.apply(lambda cells: cells.str.contains(UNREAD, regex=False, na=False))
     if not odd.to_numpy().any():
         return frame
     warn_once(_NO_TEXT.format(encoding.removesuffix("-sig")), UserWarning)
@@ -190,7 +196,7 @@ def _header(file: str, line: bytes) -> str:
     if line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         raise InvalidInput(name, "expected UTF-8, this is UTF-16: convert it, as iconv does")
     text = line.decode(encoding, "pabi.unread")
-    if _UNREAD in text:
+    if UNREAD in text:
         raise InvalidInput(
             name,
             f"expected a first line in {encoding.removesuffix('-sig')}: what else it is in says --encoding, "
@@ -339,6 +345,12 @@ def _arrow_frames(file: str, columns: list[str]) -> _Frames:
             for first in range(0, batch.num_rows, ROWS):
                 part = batch.slice(first, ROWS)
                 yield _frame(part)[columns]
+
+
+def _query_frames(file: str, columns: list[str]) -> _Frames:
+    _require(file, columns, rows_of(file).schema.names)
+    for batch in rows_of(file).to_batches(columns, ROWS):
+        yield _frame(batch)
 
 
 def _frame(batch: Any) -> Any:

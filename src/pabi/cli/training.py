@@ -36,7 +36,7 @@ from pabi.cli.reading import (
     read_positive,
 )
 from pabi.cli.state_origin import Origin, state_file
-from pabi.cli.table_files import STANDARD_INPUT, table_files
+from pabi.cli.table_files import STANDARD_INPUT, rows_of, table_files, tables
 from pabi.cli.tables import frames, names_of, whole_frames
 from pabi.cli.writing import basis, complain, emit, one_line, origin, partial_files, write_model
 from pabi.execute.progress import Listener, heard_by, is_array_file
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from pabi.tradeoff.guarantee import Guarantee
 
 Data = Annotated[
-    list[str],
+    list[str] | None,
     typer.Argument(
         metavar="DATA",
         help="Tables with the same columns: CSV with a header line (also .csv.gz), Parquet, Feather or Arrow "
@@ -67,13 +67,28 @@ Encoding = Annotated[
         help="What the text of a CSV is in, such as latin-1 or cp1252; UTF-8 if it is left out.",
     ),
 ]
+Query = Annotated[
+    str | None,
+    typer.Option("--query", metavar="SQL", help="In place of tables: the answer to it is one."),
+]
+Database = Annotated[
+    str | None,
+    typer.Option(
+        "--database",
+        metavar="URI",
+        help="What is asked: postgresql://…, its password in PGPASSWORD, or a file of DuckDB or SQLite.",
+    ),
+]
 _PATIENCE = 2.0  # seconds of training before it is said how long it takes
 _UNITS = ((525_960.0, "years"), (1440.0, "days"), (60.0, "hours"), (1.0, "minutes"))
+ASKED = (
+    "every row of the query's answer comes from one record alone, and each record gives one row (of a user: "
+    "every row comes from this user's records alone)"
+)
 DECLARED = "the schema (columns, ranges, levels, settings) was declared without looking at the data"
 
 
 def train(
-    data: Data,
     schema: Annotated[
         str,
         typer.Option("--schema", metavar="FILE", help="The schema (TOML); - is standard input."),
@@ -93,6 +108,9 @@ def train(
         str,
         typer.Option("--guarantee", metavar="FILE", help="Where to write its guarantee (JSON)."),
     ],
+    data: Data = None,
+    query: Query = None,
+    database: Database = None,
     epsilon: TargetEpsilon = None,
     delta: TargetDelta = None,
     mu: TargetMu = None,
@@ -199,8 +217,11 @@ def train(
         raise InvalidInput(
             "--scratch", "expected none with --keep-state: forgetting takes a table in memory"
         )
-    if keep_state is not None and encoding is not None:
-        raise InvalidInput("--encoding", "expected none with --keep-state: forgetting reads UTF-8")
+    for option, value in (("--encoding", encoding), ("--query", query)):
+        if keep_state is not None and value is not None:
+            raise InvalidInput(
+                option, "expected none with --keep-state: forgetting takes files in UTF-8"
+            )
     if keep_state is not None and goal.epsilon is None:
         raise InvalidInput("--keep-state", f"expected --epsilon with it, got --{goal.name}")
     keeping = _keeping(keep_state, key_file, declared)
@@ -215,7 +236,7 @@ def train(
         from pabi.account.targets import gaussian_price
 
         refuse_beyond(budget, gaussian_price(goal), at, "user" if grouped else "record")
-    files = table_files(data, encoding)
+    files = tables(data or [], encoding, query, database, scratch)
     if not grouped and not one_row_each:
         ask_of_users([*declared.columns, *_header(files[0])], "--groups {}")
     beside = (ledger, key_file, target if is_array_file(target) else None)
@@ -241,6 +262,8 @@ def train(
             random_state=seed,
             verbose=progress is not False,
         )
+        if query is not None:
+            fitted[-1].guarantee_ = fitted[-1].guarantee_.assuming(ASKED)
         proven = write_model(fitted, fitted[-1].guarantee_, at, parts)
     features = len(fitted[0].get_feature_names_out())
     about = f"{model}: {one_line(target)} from {len(declared.columns)} columns, {features} features"
@@ -282,7 +305,7 @@ def ask_of_users(names: Sequence[str], answer: str) -> None:
 def _header(file: str) -> list[str]:
     """The names of a table's columns; none of what can be read once only, or not at all."""
     with contextlib.suppress(InvalidInput):
-        return names_of(file) if os.path.isfile(file) else []
+        return names_of(file) if rows_of(file) is not None or os.path.isfile(file) else []
     return []
 
 
@@ -746,13 +769,15 @@ def predict(
         str,
         typer.Argument(metavar="MODEL", help="A model of pabi train, or a pipeline (skops)."),
     ],
-    data: Data,
     out: Annotated[
         str,
         typer.Option(
             "--out", metavar="FILE", help="Where to write predictions (CSV); - is standard output."
         ),
     ],
+    data: Data = None,
+    query: Query = None,
+    database: Database = None,
     proba: Annotated[
         bool, typer.Option("--proba", help="The probability of every class beside it.")
     ] = False,
@@ -799,7 +824,7 @@ def predict(
         raise InvalidInput("--out", f"expected a file named .csv, or -, got {out!r}")
     if identity in loaded.columns:
         raise InvalidInput("--id", f"expected a column that is no feature, got {identity!r}")
-    files = table_files(data, encoding)
+    files = tables(data or [], encoding, query, database)
     blocks = _rows(loaded, files, proba, [] if identity is None else [identity])
     if out == STANDARD_INPUT:
         for block in blocks:

@@ -64,6 +64,7 @@ def checked(
 
     No cell changes what becomes of another one, whatever their types.
     """
+    refuse_collection(X)
     X = unmasked(X)
     rules = {"accept_sparse": "csr" if sparse else False, "dtype": dtype, **kwargs}
     try:

@@ -322,6 +322,25 @@ def doubles_of(name: str, cells: NDArray[Any]) -> Array:
     raise refused  # outside of the handlers: what Python says shows the cell
 
 
+def doubles_beside(columns: Sequence[NDArray[Any]], names: Sequence[str] | None) -> Array:
+    """(n, d) doubles of the columns of X. Raises InvalidInput naming the column, where they have names."""
+    parts = []
+    for j, cells in enumerate(columns):
+        try:
+            parts.append(doubles_of("X", cells))
+        except InvalidInput as bad:
+            refused = type(bad)("X", f"{str(bad).partition(': ')[2]}{where(names, j)}")
+            break
+    else:
+        return np.column_stack(parts)
+    raise refused
+
+
+def where(names: Sequence[str] | None, column: int) -> str:
+    """In which column something is, as errors say it; nothing where columns have no names."""
+    return "" if names is None else f", in the column {names[column]!r}"
+
+
 # Tables that are read in passes, as transformers know them that learn nothing from their rows.
 
 
@@ -349,16 +368,23 @@ def checked_part(
     dtype: Any = (),
     ensure_all_finite: bool | str = True,
     sparse: bool = True,
+    columns: Sequence[str] | None = None,
 ) -> NDArray[Any]:
     """What `checked` returns of some rows of a large table, whose columns are the right ones."""
     if dtype is None:
         return cells
     if cells.dtype.kind not in PLAIN:
-        cells = doubles_of("X", cells)
-    if cells.dtype.kind == "f" and ensure_all_finite is True and not np.all(np.isfinite(cells)):
-        raise InvalidInput("X", "expected finite numbers, got NaN or infinity")
-    if cells.dtype.kind == "f" and ensure_all_finite == "allow-nan" and np.any(np.isinf(cells)):
-        raise InvalidInput(
-            "X", "expected finite numbers, or NaN where one is missing, got infinity"
-        )
+        cells = doubles_beside(cells.T, columns)
+    expected = {
+        True: (np.isfinite, "expected finite numbers, got NaN or infinity"),
+        "allow-nan": (
+            lambda numbers: ~np.isinf(numbers),
+            "expected finite numbers, or NaN where one is missing, got infinity",
+        ),
+    }
+    if cells.dtype.kind == "f" and ensure_all_finite in expected:
+        holds, message = expected[ensure_all_finite]
+        good = holds(cells).all(axis=0)
+        if not np.all(good):
+            raise InvalidInput("X", message + where(columns, int(np.argmin(good))))
     return cells if dtype == () else cells.astype(dtype, copy=False)

@@ -197,7 +197,7 @@ class LargeTable(PassesTable):
         rows = chosen.cells() if rules.get("dtype", float) is None else chosen.features()
         if rows.width != step.n_features_in_:
             raise InvalidInput("X", f"expected {step.n_features_in_} columns, got {rows.width}")
-        return rows.mapped(partial(checked_part, **rules))
+        return rows.mapped(partial(checked_part, columns=chosen.feature_names(), **rules))
 
     def introduce(self, step: Any, *beside: Any) -> None:
         """Sets what scikit-learn's checks of X set; of what stands `beside`, names are those of columns."""

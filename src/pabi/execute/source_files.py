@@ -6,7 +6,6 @@ import os
 import warnings
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -206,18 +205,27 @@ def _plain_batches(stream: Any) -> Iterator[Any]:
     lazy = hasattr(stream, "collect_schema") and not hasattr(stream, "__arrow_c_stream__")
     for part in _frames(stream) if lazy else [stream]:
         reader = arrow.RecordBatchReader.from_stream(part)
-        names = reader.schema.names
-        empty = arrow.RecordBatch.from_pylist([], reader.schema)
-        for batch in chain([empty], reader):
-            yield arrow.RecordBatch.from_arrays(list(map(_plain, batch.columns)), names)
+        plain = arrow.schema([(field.name, _plain_type(field.type)) for field in reader.schema])
+        yield arrow.RecordBatch.from_arrays(
+            [arrow.array([], kind) for kind in plain.types], schema=plain
+        )
+        for batch in reader:
+            yield arrow.RecordBatch.from_arrays(list(map(_plain, batch.columns)), schema=plain)
 
 
 def _plain(cells: Any) -> Any:
     """A column of a type of Arrow's own: numbers of PostgreSQL's `numeric` are text."""
+    if hasattr(cells, "dictionary"):
+        return cells.dictionary.cast(_plain_type(cells.type)).take(cells.indices)
+    return getattr(cells, "storage", cells)
+
+
+def _plain_type(kind: Any) -> Any:
     arrow = extra("pyarrow", "train")
-    if arrow.types.is_dictionary(cells.type):
-        return cells.dictionary_decode()
-    return cells.storage if isinstance(cells.type, arrow.BaseExtensionType) else cells
+    if arrow.types.is_dictionary(kind):  # of text in views, as polars has it, Arrow takes no cell
+        views = str(kind.value_type) == "string_view"
+        return arrow.string() if views else kind.value_type
+    return getattr(kind, "storage_type", kind)
 
 
 def _frames(lazy: Any) -> Iterator[Any]:

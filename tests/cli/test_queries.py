@@ -89,7 +89,7 @@ def database(request, tmp_path, monkeypatch):
 def test_the_rows_are_those_of_a_file(database):
     people().to_csv("people.csv", index=False)
     encoder = SchemaEncoder.from_toml("schema.toml")
-    files = tables([], None, ALL, database), tables(["people.csv"], None, None, None)
+    files = tables([], None, query=ALL, database=database), ["people.csv"]
     one, other = (read_encoded(some, encoder, ["rich", "id"]) for some in files)
     assert (one.features != other.features).nnz == 0
     for name in ("rich", "id"):
@@ -176,7 +176,7 @@ def test_dates_and_numbers_of_postgres(postgres):
     encoder = SchemaEncoder({"day": when, "share": {"kind": "numeric", "range": [0, 0.5]}})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        rows = read_encoded(tables([], None, query, postgres), encoder, []).features
+        rows = read_encoded(tables([], None, query=query, database=postgres), encoder, []).features
     assert rows.tolist() == [[-1.0, -1.0], [0.0, 0.0], [0.0, 0.0], [0.0, 0.0]]
 
 

@@ -41,13 +41,13 @@ def _connected(database: str) -> Iterator[_Asked]:
     """What asks a database, which is opened to be read."""
     with contextlib.ExitStack() as opened:
         try:
-            asked = opened.enter_context(_kind(database)(database))
+            ways = opened.enter_context(_kind(database)(database))
         except InvalidInput:
             raise
         except Exception as bad:  # what drivers raise, whose messages may show parts of the URI
             shown = type(bad).__name__ if _SECRET.search(database) else _line(bad)
             raise InvalidInput("--database", f"expected one that answers: {shown}") from None
-        yield asked
+        yield ways
 
 
 def _kind(database: str) -> Callable[[str], contextlib.AbstractContextManager[_Asked]]:

@@ -44,18 +44,18 @@ def rows_of(file: str) -> Any:
 def _named(file: str, encoding: str) -> str:
     """The name of a file with its encoding. Raises InvalidInput naming the option."""
     try:
-        known = codecs.lookup(encoding).name
+        codec = codecs.lookup(encoding).name
     except LookupError:
-        known = encoding
+        codec = encoding
     # In others, one record's bytes could take those of the next with them.
-    if not re.fullmatch(r"utf-8|iso8859-\d+|cp125\d|cp437|cp850|koi8-[ru]|mac-roman", known):
+    if not re.fullmatch(r"utf-8|iso8859-\d+|cp125\d|cp437|cp850|koi8-[ru]|mac-roman", codec):
         raise InvalidInput(
             "--encoding",
             f"expected utf-8, or one byte a character as of latin-1 or cp1252, got {encoding!r}: convert the "
             "table, as iconv does",
         )
     name = NamedTable(file)
-    name.encoding = "utf-8-sig" if known == "utf-8" else known
+    name.encoding = "utf-8-sig" if codec == "utf-8" else codec
     return name
 
 
@@ -77,6 +77,7 @@ def table_files(names: Sequence[str], encoding: str | None = None) -> list[str]:
 def tables(
     names: Sequence[str],
     encoding: str | None,
+    *,
     query: str | None,
     database: str | None,
     scratch: str | None = None,

@@ -236,7 +236,7 @@ def train(
         from pabi.account.targets import gaussian_price
 
         refuse_beyond(budget, gaussian_price(goal), at, "user" if grouped else "record")
-    files = tables(data or [], encoding, query, database, scratch)
+    files = tables(data or [], encoding, query=query, database=database, scratch=scratch)
     if not grouped and not one_row_each:
         ask_of_users([*declared.columns, *_header(files[0])], "--groups {}")
     beside = (ledger, key_file, target if is_array_file(target) else None)
@@ -824,7 +824,7 @@ def predict(
         raise InvalidInput("--out", f"expected a file named .csv, or -, got {out!r}")
     if identity in loaded.columns:
         raise InvalidInput("--id", f"expected a column that is no feature, got {identity!r}")
-    files = tables(data or [], encoding, query, database)
+    files = tables(data or [], encoding, query=query, database=database)
     blocks = _rows(loaded, files, proba, [] if identity is None else [identity])
     if out == STANDARD_INPUT:
         for block in blocks:

@@ -163,16 +163,16 @@ class Date:
     def encode(self, name: str, cells: NDArray[Any]) -> Encoded:
         """The features of every cell. Raises nothing that depends on one."""
         x, odd = _seconds(cells)
-        known = np.isfinite(x)
-        at = np.where(known, x, self.low).astype(np.int64)
+        dates = np.isfinite(x)
+        at = np.where(dates, x, self.low).astype(np.int64)
         place = (np.clip(at, self.low, self.high) - self.low) / (self.high - self.low) * 2.0 - 1.0
         columns = [place]
         for cycle in self.cycles:
             angle = 2.0 * np.pi / _CYCLES[cycle] * _number_in(cycle, at)
             columns += [np.sin(angle), np.cos(angle)]
-        value = np.where(known[:, None], np.stack(columns, axis=1), 0.0)
+        value = np.where(dates[:, None], np.stack(columns, axis=1), 0.0)
         last = self.high // _DAY * _DAY + _DAY  # a day lasts to its end
-        beyond = odd or bool(np.any(known & ((at < self.low) | (at >= last))))
+        beyond = odd or bool(np.any(dates & ((at < self.low) | (at >= last))))
         return Encoded(np.broadcast_to(np.arange(len(columns)), value.shape), value, beyond)
 
 
@@ -194,8 +194,8 @@ def _seconds(cells: NDArray[Any]) -> tuple[Array, bool]:
     for cell in cells.tolist():
         if not isinstance(cell, (str, date)):
             read.append(_instant(cell))
-        elif (known := memory.get(cell)) is not None:
-            read.append(known)
+        elif (earlier := memory.get(cell)) is not None:
+            read.append(earlier)
         else:
             read.append(memory.setdefault(cell, _instant(cell)))
     return np.array([at for at, _ in read], dtype=np.float64), any(odd for _, odd in read)

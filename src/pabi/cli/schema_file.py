@@ -259,7 +259,7 @@ def read_encoded(
     arrays = {name: column_at(name).together() for name in others if is_array_file(name)}
     cells: dict[str, list[NDArray[Any]]] = {name: [] for name in others if name not in arrays}
     for frame in frames(files, [*encoder.columns, *cells]):
-        parts.append(encoder.fit(frame).transform(frame))
+        parts.append(encoder.fit_transform(frame))
         for name, column in cells.items():
             column.append(_shared(cells_of(frame[name])))
     table = EncodedTable(

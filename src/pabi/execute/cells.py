@@ -294,12 +294,16 @@ def refuse_other_types(name: str, dtype: Any) -> None:
 
 def number_of(cell: Any) -> float:
     """The cell as a double, NaN where it is missing; text is read. Raises what `float` raises."""
+    if isinstance(cell, str):
+        try:
+            return float(cell)
+        except ValueError:
+            truth = _TRUTH.get(cell.strip().lower())
+        if truth is None:
+            raise ValueError
+        return truth
     if isinstance(cell, _UNNAMED):
         raise TypeError
-    if isinstance(cell, str):
-        text = cell.strip()
-        truth = _TRUTH.get(text.lower())
-        return float(text) if truth is None else truth
     return math.nan if is_missing(cell) else float(cell)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, Self
@@ -372,8 +372,12 @@ def _without_words(cells: NDArray[Any], comma: bool) -> NDArray[Any]:
     plain = cells.tolist()
     if comma:
         plain = [cell.replace(",", ".") if isinstance(cell, str) else cell for cell in plain]
-    words = (isinstance(cell, str) and cell.strip().lower() in MISSING for cell in plain)
+    words = (isinstance(cell, str) and _is_missing_word(cell) for cell in plain)
     return np.array([None if no else cell for no, cell in zip(words, plain, strict=True)], object)
+
+
+def _is_missing_word(text: str) -> bool:
+    return not text[-1:].isdecimal() and text.strip().lower() in MISSING  # no word ends in a digit
 
 
 # The transformer.
@@ -496,8 +500,13 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             the holder of the data only. A column looks like an id, by its name alone, so that somebody may
             have several rows: that is a question, which does not depend on the data.
         """
+        return self._noted(
+            X, [one.beyond for rows in self._tables(X) for one in self._encoded(rows)]
+        )
+
+    def _noted(self, X: Any, beyond: Iterable[bool]) -> Self:
+        """This encoder, fitted to a table, and the warnings of `fit`."""
         self.feature_names_in_ = np.array(list(self.columns), dtype=object)
-        beyond = [part.beyond for rows in self._tables(X) for part in self._encoded(rows)]
         if any(beyond):
             warn_once(
                 "some cells are outside the declared ranges or levels; this warning depends on the "
@@ -511,6 +520,31 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 UserWarning,
             )
         return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
+        """What `fit(X).transform(X)` returns, of a table in memory encoded once.
+
+        Parameters
+        ----------
+        X : data frame, dict of columns or LargeTable
+            The table.
+        y : object
+            Not looked at.
+
+        Returns
+        -------
+        CSR matrix, array or LargeTable
+            As of `transform`.
+
+        Raises
+        ------
+        InvalidInput
+            As of both.
+        """
+        if large_table(X) is not None:
+            return self.fit(X).transform(X)
+        parts = list(self._encoded(X))
+        return self._noted(X, [part.beyond for part in parts])._in_memory(parts)
 
     def transform(self, X: Any) -> Any:
         """The features of a table, each row from itself and the schema alone.
@@ -533,22 +567,27 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             The schema or a column is wrong, as for `fit`; `sparse_output` is no bool.
         """
         if (table := large_table(X)) is None:
-            rows, categorical = self._features(X)
-            return rows if categorical and self._may_be_sparse else rows.toarray()
+            return self._in_memory(list(self._encoded(X)))
         refuse_containers(self)
         names, own = self.get_feature_names_out().tolist(), clone(self)
         rows = self._cells(table).cut()
         return table.with_rows(
-            rows.mapped(lambda cells: own._features(own._by_name(cells))[0].toarray(), len(names)),
+            rows.mapped(
+                lambda cells: own._features(list(own._encoded(own._by_name(cells))))[0].toarray(),
+                len(names),
+            ),
             names,
         )
 
-    def _features(self, X: Any) -> tuple[Any, bool]:
+    def _in_memory(self, parts: Sequence[Encoded]) -> Any:
+        rows, categorical = self._features(parts)
+        return rows if categorical and self._may_be_sparse else rows.toarray()
+
+    def _features(self, parts: Sequence[Encoded]) -> tuple[Any, bool]:
         """(the features as CSR, whether some are of levels)."""
         from scipy.sparse import csr_matrix
 
         columns = read_columns(self.columns)
-        parts = list(self._encoded(X))
         widths = [len(column.features(name)) for name, column in columns.items()]
         first = np.cumsum([0, *widths])
         indices = np.column_stack([p.feature + at for p, at in zip(parts, first, strict=False)])

@@ -199,8 +199,8 @@ def _header(file: str, line: bytes) -> str:
     if UNREAD in text:
         raise InvalidInput(
             name,
-            f"expected a CSV table, its first line in {encoding.removesuffix('-sig')}: what else it is in says --encoding, "
-            "such as latin-1 or cp1252",
+            f"expected a CSV table, its first line in {encoding.removesuffix('-sig')}: what else it is in "
+            "says --encoding, such as latin-1 or cp1252",
         )
     return text
 

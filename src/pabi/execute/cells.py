@@ -378,17 +378,12 @@ def checked_part(
     if dtype is None:
         return cells
     if cells.dtype.kind not in PLAIN:
-        cells = doubles_beside(cells.T, columns)
-    expected = {
-        True: (np.isfinite, "expected finite numbers, got NaN or infinity"),
-        "allow-nan": (
-            lambda numbers: ~np.isinf(numbers),
-            "expected finite numbers, or NaN where one is missing, got infinity",
-        ),
-    }
-    if cells.dtype.kind == "f" and ensure_all_finite in expected:
-        holds, message = expected[ensure_all_finite]
-        good = holds(cells).all(axis=0)
+        cells = doubles_beside(list(cells.T), columns)
+    if cells.dtype.kind == "f" and ensure_all_finite is not False:
+        gaps = ensure_all_finite == "allow-nan"
+        good = np.all(~np.isinf(cells) if gaps else np.isfinite(cells), axis=0)
         if not np.all(good):
-            raise InvalidInput("X", message + where(columns, int(np.argmin(good))))
+            what = "or NaN where one is missing, got infinity" if gaps else "got NaN or infinity"
+            column = where(columns, int(np.argmin(good)))
+            raise InvalidInput("X", f"expected finite numbers, {what}{column}")
     return cells if dtype == () else cells.astype(dtype, copy=False)

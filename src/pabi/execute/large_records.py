@@ -62,6 +62,7 @@ class LargeRecords(Records):
     """
 
     scratch: str | os.PathLike[str] | None = None
+    _names: Sequence[str] | None = None
 
     def __init__(
         self,
@@ -102,7 +103,6 @@ class LargeRecords(Records):
         self._table, self._source, self.scratch, self.sparse = table, source, table.scratch, False
         self._declare(source.width, feature_norm, intercept_scaling, ranges)
         self._pass: _Pass | None = None
-        self._names: Sequence[str] | None = None
 
     def _where(self, features: Any) -> str:
         return where(self._names, int(np.argmin((np.abs(features) <= LARGEST).all(axis=0))))
@@ -143,7 +143,7 @@ class LargeRecords(Records):
         n, length = 0, block_length(self.d, MOST_ROWS)
         for chunk in self._source:
             if chunk.dtype.kind not in PLAIN:
-                chunk = doubles_beside(chunk.T, self._names)
+                chunk = doubles_beside(list(chunk.T), self._names)
             numbers = held_as(storage(chunk.dtype), chunk)
             n += len(numbers)
             for first in range(0, len(chunk), length):

@@ -194,9 +194,9 @@ def is_stream(data: Any) -> bool:
 
     A frame of pandas' does not: the type of a column follows from all of its cells.
     """
-    home = type(data).__module__.partition(".")[0]
-    lazy = home == "polars" and hasattr(data, "collect_schema")
-    return home != "pandas" and (lazy or hasattr(data, "__arrow_c_stream__"))
+    homes = {kind.__module__.partition(".")[0] for kind in type(data).__mro__}
+    lazy = "polars" in homes and hasattr(data, "collect_schema")
+    return "pandas" not in homes and (lazy or hasattr(data, "__arrow_c_stream__"))
 
 
 def _plain_batches(stream: Any) -> Iterator[Any]:

@@ -336,7 +336,8 @@ def _tables_of(path: str) -> dict[str, Any]:
     """What stands in a TOML file. Raises InvalidInput naming it."""
     try:
         with open(path, "rb") as file:
-            return dated(tomllib.load(file))
+            tables: dict[str, Any] = dated(tomllib.load(file))
+            return tables
     except OSError as bad:
         raise InvalidInput(path, f"expected a schema file (TOML): {bad.strerror or bad}") from None
     except (ValueError, RecursionError) as bad:

@@ -157,6 +157,8 @@ def test_which_databases_are_asked(postgres, tmp_path, monkeypatch):
         said = train(more=("--query", ALL, "--database", uri))
         assert_one_line(said, "--database", *mentions)
         assert "s3c" not in said.err
+    secret = "SELECT * FROM people WHERE 'password=s3cret' = s3cret"
+    assert_one_line(train(more=("--query", secret, "--database", postgres)), "ProgrammingError")
     asked = ("--query", ALL, "--database", postgres)
     assert_one_line(train("a.csv", more=asked), "--query: expected either tables or a query")
     assert_one_line(train(more=asked[:2]), "--database: missing")

@@ -31,7 +31,7 @@ def answer(database: str, query: str, folder: str | None) -> ReadOnce:
         try:
             check(query)
         except Exception as bad:
-            raise InvalidInput("--query", _line(bad)) from None
+            raise InvalidInput("--query", _said(bad, query)) from None
         rows = unshown("--query", lambda: ask(query))
         return ReadOnce(rows, folder, "--query")
 
@@ -44,9 +44,9 @@ def _connected(database: str) -> Iterator[_Asked]:
             ways = opened.enter_context(_kind(database)(database))
         except InvalidInput:
             raise
-        except Exception as bad:  # what drivers raise, whose messages may show parts of the URI
-            shown = type(bad).__name__ if _SECRET.search(database) else _line(bad)
-            raise InvalidInput("--database", f"expected one that answers: {shown}") from None
+        except Exception as bad:
+            reason = f"expected one that answers: {_said(bad, database)}"
+            raise InvalidInput("--database", reason) from None
         yield ways
 
 
@@ -111,6 +111,8 @@ def _text(cell: Any) -> str | None:
     return None if text is None or UNREAD in text else text
 
 
-def _line(bad: Exception) -> str:
-    """The first line of what a driver says."""
+def _said(bad: Exception, of: str) -> str:
+    """The first line of what a driver says; its type alone where it may show parts of a password."""
+    if _SECRET.search(of):
+        return type(bad).__name__
     return re.sub(r"^.*ERROR: +", "", str(bad).strip().partition("\n")[0])

@@ -22,7 +22,7 @@ from pabi.numbers.showing import suggestion
 ROWS = 1 << 14  # of a table that are in memory as they were read
 # Numbers, amounts, dates and times: no names of columns.
 _DATUM = re.compile(r"[-+]?\W{0,2}\d[\d.,:/ T+-]*(e[-+]?\d+)?\W{0,2}|.*@.*", re.IGNORECASE)
-UNREADABLE = (ValueError, OSError, Warning, EOFError, NotImplementedError, zlib.error, csv.Error)
+_UNREADABLE = (ValueError, OSError, Warning, EOFError, NotImplementedError, zlib.error, csv.Error)
 # Without the last one, one gap makes doubles of the integers of its part.
 _AS_THEY_ARE = {"ignore_metadata": True, "integer_object_nulls": True}
 _OF_ARRAYS = "NumPy or Zarr"
@@ -139,7 +139,7 @@ def _readable(file: str, kind: str) -> Iterator[None]:
 def _unreadable() -> tuple[type[Exception], ...]:
     """What reading a damaged file may raise; pyarrow, where it was imported, has errors of no other kind."""
     arrow = sys.modules.get("pyarrow")
-    return UNREADABLE if arrow is None else (*UNREADABLE, arrow.ArrowException)
+    return _UNREADABLE if arrow is None else (*_UNREADABLE, arrow.ArrowException)
 
 
 # CSV.
@@ -360,10 +360,8 @@ def _frame(batch: Any) -> Any:
     pandas = extra("pandas", "train")
     try:
         return batch.to_pandas(**_AS_THEY_ARE)
-    except (
-        ValueError,
-        OverflowError,
-    ):  # a date that Python has no room for: only that cell is none
+    except (ValueError, OverflowError):
+        # A date that Python has no room for: only that cell is none.
         named = zip(batch.schema.names, batch.columns, strict=True)
         return pandas.DataFrame({name: cells_of(column) for name, column in named}, dtype=object)
 

@@ -208,15 +208,18 @@ def test_bytes_that_are_no_text_are_one_missing_cell():
             cells_in(text, encoding=encoding)
 
 
-def test_a_date_that_is_none_changes_no_other():
+def test_a_date_or_text_that_is_none_changes_no_other():
     when = pyarrow.array([19_723, 2**31 - 1, None], pyarrow.int32()).view(pyarrow.date32())
-    table = pyarrow.table({"when": when, "age": [30, None, 50]})
+    text = pyarrow.array([b"smith", b"\xff", b"clerk"]).cast(pyarrow.string(), safe=False)
+    table = pyarrow.table({"when": when, "age": [30, None, 50], "job": text})
     pyarrow.parquet.write_table(table, "a.parquet")
-    (frame,) = tables.frames(["a.parquet"], ["when", "age"])
-    cells = [date(2024, 1, 1), 2**31 - 1, None]
-    assert frame["when"].tolist() == cells
+    (frame,) = tables.frames(["a.parquet"], ["when", "age", "job"])
+    cells = {"when": [date(2024, 1, 1), 2**31 - 1, None], "job": ["smith", None, "clerk"]}
+    for name, expected in cells.items():
+        assert frame[name].tolist() == expected
+        for data in ("a.parquet", table):
+            assert LargeTable(data).column(name).together().tolist() == expected
     assert frame["age"].tolist() == [30, None, 50]
-    assert LargeTable("a.parquet").column("when").together().tolist() == cells
 
 
 def test_no_record_is_read_twice():

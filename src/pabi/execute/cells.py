@@ -97,7 +97,8 @@ def _is_plain(kind: Any) -> bool:
 
 
 def _listed(column: Any) -> list[Any]:
-    """The cells of a column of pyarrow's; a date that Python has no room for is a number."""
+    """The cells of a column of pyarrow's; a date that Python has no room for is a number, and bytes
+    that are no text are missing."""
     try:
         return column.to_pylist()  # type: ignore[no-any-return]
     except (ValueError, OverflowError):
@@ -108,7 +109,7 @@ def _one(cell: Any) -> Any:
     try:
         return cell.as_py()
     except (ValueError, OverflowError):
-        return cell.value
+        return getattr(cell, "value", None)
 
 
 def _objects(cells: Any) -> NDArray[Any]:

@@ -31,7 +31,7 @@ def answer(database: str, query: str, folder: str | None) -> ReadOnce:
         try:
             check(query)
         except Exception as bad:
-            raise InvalidInput("--query", _said(bad, query)) from None
+            raise InvalidInput("--query", _message(bad, query)) from None
         rows = unshown("--query", lambda: ask(query))
         return ReadOnce(rows, folder, "--query")
 
@@ -45,7 +45,7 @@ def _connected(database: str) -> Iterator[_Asked]:
         except InvalidInput:
             raise
         except Exception as bad:
-            reason = f"expected one that answers: {_said(bad, database)}"
+            reason = f"expected one that answers: {_message(bad, database)}"
             raise InvalidInput("--database", reason) from None
         yield ways
 
@@ -111,7 +111,7 @@ def _text(cell: Any) -> str | None:
     return None if text is None or UNREAD in text else text
 
 
-def _said(bad: Exception, of: str) -> str:
+def _message(bad: Exception, of: str) -> str:
     """The first line of what a driver says; its type alone where it may show parts of a password."""
     if _SECRET.search(of):
         return type(bad).__name__

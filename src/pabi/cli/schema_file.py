@@ -21,9 +21,8 @@ from pabi.execute.large_tables import LargeTable, MadeRows
 from pabi.execute.progress import is_array_file
 from pabi.execute.source_files import column_at, stamps
 from pabi.execute.sources import Parts
-from pabi.learn.schema import (
+from pabi.learn.columns import (
     MISSING,
-    SchemaEncoder,
     dated,
     folded,
     numbers,
@@ -33,6 +32,7 @@ from pabi.learn.schema import (
     read_levels,
     read_range,
 )
+from pabi.learn.schema import SchemaEncoder
 from pabi.numbers.errors import InvalidInput, must_be, require
 from pabi.numbers.rounding import Array
 

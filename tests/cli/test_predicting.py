@@ -174,7 +174,7 @@ def test_bad_arguments(folder):
         ("new.csv new.csv --out p.csv", "new.csv", "expected a model that pabi train wrote"),
         ("model.skops none.csv --out p.csv", "none.csv", "no such file"),
         ("model.skops g.json --out p.csv", "g.json", "this is a guarantee"),
-        ("model.skops --out p.csv", "Missing argument"),
+        ("model.skops --out p.csv", "DATA: missing"),
         ("svc.skops new.csv --proba --out p.csv", "--proba", "logistic", "PrivateLinearSVC"),
         ("id.skops new.csv --proba --out p.csv", "--proba", "PrivateLinearRegression"),
         ("model.skops new.csv --out p.json", "p.json", ".csv"),

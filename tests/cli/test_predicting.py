@@ -94,6 +94,35 @@ def test_probabilities_of_the_classes(folder):
     assert [row[0] for row in rows] == [["no", "yes"][i] for i in shares.argmax(axis=1)]
 
 
+def test_an_id_is_copied_as_it_stands(folder, tmp_path):
+    frame = pandas.read_csv("new.csv").assign(key=[f"00{i}" for i in range(99)] + [""])
+    frame.to_csv(tmp_path / "a.csv", sep=";", index=False, encoding="latin-1")
+    words = ("predict", "model.skops", f"{tmp_path}/a.csv", "--encoding", "latin-1", "--out", "-")
+    names, *rows = table_in(run(*words, "--id", "key", "--proba").out)
+    assert names[:2] == ["key", "prediction"]
+    assert [row[0] for row in rows] == frame["key"].tolist()
+    plain = table_in(run(*words, "--proba").out)
+    assert [row[1:] for row in rows] == plain[1:]
+    assert_one_line(run(*words, "--id", "age"), "--id", "no feature")
+    assert_one_line(run(*words, "--id", "keys"), "'keys'", "did you mean 'key'")
+    # Of a pipeline without a schema as well, whose columns pandas reads.
+    pipeline = make_pipeline(
+        SchemaEncoder({"age": {"kind": "numeric", "range": [20, 60]}}),
+        PrivateScaler(1.0, 1e-4, feature_ranges=(-1, 1)),
+        PrivateLogisticRegression(1.0, 1e-4, feature_ranges=(-3, 3), classes=["no", "yes"]),
+    )
+    table = people(300)
+    pipeline.fit(table[["age"]], table["rich"])
+    skops.dump(pipeline, tmp_path / "p.skops")
+    said = run("predict", f"{tmp_path}/p.skops", *words[2:], "--id", "key")
+    assert [row[0] for row in table_in(said.out)[1:]] == frame["key"].tolist()
+    table.assign(id=pandas.array([None, *range(1, 300)], "Int64")).to_parquet(
+        tmp_path / "b.parquet"
+    )
+    said = run("predict", "model.skops", f"{tmp_path}/b.parquet", "--id", "id", "--out", "-")
+    assert [row[0] for row in table_in(said.out)[1:]][:3] == ["", "1", "2"]
+
+
 def test_every_kind_of_table_and_standard_input(folder, tmp_path):
     frame = pandas.read_csv("new.csv")
     expected = run("predict", "model.skops", "new.csv", "--out", "-").out
@@ -145,7 +174,7 @@ def test_bad_arguments(folder):
         ("new.csv new.csv --out p.csv", "new.csv", "expected a model that pabi train wrote"),
         ("model.skops none.csv --out p.csv", "none.csv", "no such file"),
         ("model.skops g.json --out p.csv", "g.json", "this is a guarantee"),
-        ("model.skops --out p.csv", "Missing argument"),
+        ("model.skops --out p.csv", "DATA: missing"),
         ("svc.skops new.csv --proba --out p.csv", "--proba", "logistic", "PrivateLinearSVC"),
         ("id.skops new.csv --proba --out p.csv", "--proba", "PrivateLinearRegression"),
         ("model.skops new.csv --out p.json", "p.json", ".csv"),

@@ -108,7 +108,7 @@ def test_bad_input(folder):
         ("data.csv", "data.csv", "looks like data", "--columns"),
         ("twice.csv", "twice.csv", "one name twice"),
         ("empty.csv", "empty.csv", "got none"),
-        ("latin.csv", "latin.csv", "expected a CSV table"),
+        ("latin.csv", "latin.csv", "first line in utf-8", "--encoding"),
         ("people.csv other.csv", "other.csv", "expected the columns of 'people.csv'"),
         ("bad.parquet", "bad.parquet", "expected a Parquet table"),
     ]:

@@ -7,6 +7,7 @@ import gzip
 import io
 import itertools
 import tracemalloc
+from datetime import date
 from pathlib import Path
 
 import numpy as np
@@ -168,6 +169,57 @@ def test_a_blank_line_of_several_columns_is_missing_cells():
     Path("a.csv").write_text('a,b\n1,"x ""y"", z"\n\n3,4\n', "utf-8")
     (frame,) = tables.frames(["a.csv"], ["a", "b"])
     assert frame.to_numpy().tolist() == [["1", 'x "y", z'], ["", ""], ["3", "4"]]
+
+
+def cells_in(raw, columns=("a", "b"), encoding=None):
+    """The cells of a CSV of these bytes."""
+    Path("a.csv").write_bytes(raw)
+    read = tables.frames(table_files(["a.csv"], encoding), columns)
+    return [row for frame in read for row in frame.to_numpy().tolist()]
+
+
+@every("mark", [",", ";", "\t", "|"])
+def test_the_header_says_what_stands_between_cells(mark):
+    text = f'a{mark} b {mark}c,d\n1{mark}"x{mark}y"\n{mark} z\n'
+    assert tables.names_of("a.csv" if cells_in(text.encode(), ["a"]) else "") == (
+        ["a", "b", "c,d"] if mark != "," else ["a", "b", "c", "d"]
+    )
+    assert cells_in(text.encode()) == [["1", f"x{mark}y"], ["", "z"]]
+    # What a record has in it says nothing: here a comma is the better guess of most readers.
+    odd = f"a{mark}b\n1{mark}2,3,4\n".encode() if mark != "," else b"a,b\n1;2;3,4\n"
+    assert cells_in(odd) == ([["1", "2,3,4"]] if mark != "," else [["1;2;3", "4"]])
+
+
+def test_bytes_that_are_no_text_are_one_missing_cell():
+    raw = "a;b\n1;ü\n2;x\n3;é\n4;€".encode()
+    for bad in (b"\xfc", b"\xe2\x82", b"\xc3", b"\xff\xfe"):
+        with pytest.warns(UserWarning, match=r"no text in utf-8 .* --encoding; .* to yourself"):
+            cells = cells_in(raw.replace(b"x", bad))
+        assert cells == [["1", "ü"], ["2", ""], ["3", "é"], ["4", "€"]]
+    assert cells_in("a,b\nß,\x00é\n".encode("cp1252"), encoding="cp1252") == [["ß", "\x00é"]]
+    assert cells_in("\ufeffä,b\n1,2\n".encode(), ["ä"]) == [["1"]]
+    assert cells_in("ä,b\n1,2\n".encode("latin-1"), ["ä"], "latin-1") == [["1"]]
+    for text, encoding, message in [
+        ("ä,b\n1,2\n".encode("latin-1"), None, "first line in utf-8: .* --encoding"),
+        ("a,b\n1,2\n".encode("utf-16"), None, "this is UTF-16"),
+        *((b"a,b\n1,2\n", odd, "--encoding: expected utf-8") for odd in ("gbk", "x", "utf-7")),
+    ]:
+        with pytest.raises(InvalidInput, match=message):
+            cells_in(text, encoding=encoding)
+
+
+def test_a_date_or_text_that_is_none_changes_no_other():
+    when = pyarrow.array([19_723, 2**31 - 1, None], pyarrow.int32()).view(pyarrow.date32())
+    text = pyarrow.array([b"smith", b"\xff", b"clerk"]).cast(pyarrow.string(), safe=False)
+    table = pyarrow.table({"when": when, "age": [30, None, 50], "job": text})
+    pyarrow.parquet.write_table(table, "a.parquet")
+    (frame,) = tables.frames(["a.parquet"], ["when", "age", "job"])
+    cells = {"when": [date(2024, 1, 1), 2**31 - 1, None], "job": ["smith", None, "clerk"]}
+    for name, expected in cells.items():
+        assert frame[name].tolist() == expected
+        for data in ("a.parquet", table):
+            assert LargeTable(data).column(name).together().tolist() == expected
+    assert frame["age"].tolist() == [30, None, 50]
 
 
 def test_no_record_is_read_twice():

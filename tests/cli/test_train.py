@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import sys
+from datetime import date, datetime
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ import tomli_w
 
 import pabi
 from pabi.cli import training
-from pabi.cli.schema_file import read_schema
+from pabi.cli.schema_file import read_schema, schema_of
 from pabi.cli.training import load_model
 from support import tables
 from support.data import data_file
@@ -325,6 +326,31 @@ def test_bad_amounts():
     assert_refused(said, "target.range", "largest count")
 
 
+def test_targets_are_read_by_the_rules_of_the_schema():
+    cells = np.array(["Yes ", "no", "NO"], dtype=object)
+    text = tomli_w.dumps(CLASSES | {"target": {"levels": ["no", "yes"], "case": "any"}})
+    labels = schema_of("s.toml", text, "logistic").targets("rich", cells)
+    assert labels.tolist() == ["yes", "no", "no"]
+    text = tomli_w.dumps(SCHEMA | {"target": {"range": [0, 8], "decimal": ","}})
+    amounts = schema_of("s.toml", text, "linear").targets("stay", np.array(["2,5", 3], object))
+    assert amounts.tolist() == [2.5, 3.0]
+
+
+def test_dates_of_toml_are_text_in_the_model():
+    when = {"kind": "date", "range": [date(2024, 1, 1), datetime(2024, 12, 31, 12)]}
+    write_schema(SCHEMA | {"columns": {"when": when, "age": COLUMN}, "target": CLASSES["target"]})
+    table = people(300).assign(when="2024-03-01")
+    table.loc[7, "when"] = "the first of March"
+    table.to_csv("people.csv", index=False)
+    assert train().status == 0
+    encoder = load_model("model.skops").encoder
+    assert encoder.columns["when"]["range"] == ["2024-01-01", "2024-12-31T12:00:00"]
+    assert (
+        run("predict", "model.skops", "people.csv", "--schema", "schema.toml", "--out", "-").status
+        == 0
+    )
+
+
 POISSON = {"kind": "poisson", "size": 9}
 
 
@@ -344,6 +370,8 @@ POISSON = {"kind": "poisson", "size": 9}
         ("target", {"levels": ["yes"]}, ["target.levels", "2 or more"]),
         ("target", {"levels": ["yes", "maybe"]}, ["rich", "target.levels"]),
         ("target", {"range": [0, 1]}, ["target.range", "--model logistic"]),
+        ("target", {"levels": ["no", "No"], "case": "any"}, ["target.levels", "distinct"]),
+        ("target", {"decimal": ","}, ["target.decimal", "--model logistic"]),
         ("model", {"range": [0, 1]}, ["range", "belongs to [target]"]),
         ("model", {"epoch": 3}, ["epoch", "did you mean epochs"]),
         ("model", {"smoothing": 1.0}, ["model.smoothing", "--model svc"]),

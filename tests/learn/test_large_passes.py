@@ -272,6 +272,8 @@ def people(n=N):
     table |= {"town": rng.choice(["a", "b", None], n), "smokes": rng.integers(0, 2, n)}
     frame = package("pandas").DataFrame(table)
     frame.loc[::7, "age"] = np.nan
+    days = rng.integers(18_000, 19_000, n).astype("datetime64[D]")
+    frame["since"] = package("pandas").Series(days.astype(object), dtype=object)
     return frame
 
 
@@ -280,23 +282,88 @@ SCHEMA = {
     "age": {"kind": "numeric", "range": [-2, 2]},
     "owns": {"kind": "boolean"},
     "town": {"kind": "categorical", "levels": ["a"], "other": "level"},
+    "since": {"kind": "date", "range": ["2020-01-01", "2021-12-31"], "cycles": ["weekday"]},
 }
 
 
-@pytest.mark.parametrize("form", ["parquet", "dask"])
+def polars_frame(frame):
+    """Text is a category there, as a column of few levels is."""
+    polars = package("polars")
+    return polars.from_pandas(frame).with_columns(polars.col("town").cast(polars.Categorical))
+
+
+STREAMS = {
+    "parquet": lambda frame, folder: write_parts(folder / "parts", frame),
+    "polars": lambda frame, _: polars_frame(frame),
+    "lazy": lambda frame, _: polars_frame(frame).lazy(),
+    "arrow": lambda frame, _: package("pyarrow").Table.from_pandas(frame),
+    "duckdb": lambda frame, _: package("duckdb").sql("SELECT * FROM frame"),
+}
+
+
+@pytest.mark.parametrize("form", [*STREAMS, "dask"])
 def test_a_schema_encodes_the_same(tmp_path, form):
     frame = people()
     encoder = learn.SchemaEncoder(SCHEMA)
     own = encoder.fit(frame).transform(frame).toarray()
     table = (
-        learn.LargeTable(write_parts(tmp_path / "parts", frame))
-        if form == "parquet"
+        learn.LargeTable(STREAMS[form](frame, tmp_path), scratch=tmp_path)
+        if form != "dask"
         else package("dask.dataframe").from_pandas(frame, npartitions=3)
     )
     large = encoder.fit(table).transform(table)
     assert np.array_equal(rows_of(large), own)
     assert large.names == tuple(encoder.get_feature_names_out())
     assert np.array_equal(large.column("smokes").together(), frame["smokes"])
+
+
+def test_frames_of_polars_are_those_of_pandas(tmp_path):
+    """In memory; what is lazy, or a stream, is not read twice, and so not by itself."""
+    frame, model = people()[["age", "rooms"]].fillna(0.0), MODELS["logistic"][0]
+    own = model.fit(frame, Y).coef_
+    polars = package("polars").from_pandas(frame)
+    assert np.array_equal(model.fit(polars, Y).coef_, own)
+    assert model.feature_names_in_.tolist() == ["age", "rooms"]
+    encoder = learn.SchemaEncoder({"rooms": SCHEMA["rooms"]})
+    assert np.array_equal(encoder.fit_transform(polars), encoder.fit_transform(frame))
+    reader = package("pyarrow").Table.from_pandas(frame).to_reader()
+    for stream in (polars.lazy(), package("duckdb").sql("SELECT 1"), reader):
+        for step in (model, encoder, learn.PrivateScaler(1.0)):
+            with pytest.raises(InvalidInput, match=r"X: expected pabi\.learn\.LargeTable\(X\)"):
+                step.fit(stream, Y)
+
+
+def test_a_stream_that_fails_shows_no_record(tmp_path):
+    arrow = package("pyarrow")
+    schema = arrow.schema([("age", arrow.int64())])
+
+    def batches():
+        yield arrow.record_batch([[1, 2]], schema=schema)
+        raise ValueError("secret-7")
+
+    with pytest.raises(InvalidInput, match="X: fails on records .* ArrowInvalid|ValueError") as bad:
+        learn.LargeTable(arrow.RecordBatchReader.from_batches(schema, batches()), scratch=tmp_path)
+    assert "secret-7" not in str(bad.value)
+    with pytest.raises(InvalidInput, match="X: expected a folder.* got a DataFrame"):
+        learn.LargeTable(people(3))  # of pandas': the type of a column follows from all its cells
+    empty = learn.LargeTable(arrow.RecordBatchReader.from_batches(schema, []))
+    with pytest.raises(InvalidInput, match="X: expected at least one row"):
+        learn.PrivateScaler(1.0, feature_ranges=(0, 1)).fit(empty)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("odd", ["many", np.nan, np.inf])
+@pytest.mark.parametrize("large", [False, True])
+def test_the_column_of_a_cell_that_is_refused_is_named(tmp_path, odd, large):
+    frame = frame_of(X[:50]).assign(x3=0.5).astype({"x3": object if odd == "many" else float})
+    frame.loc[49, "x3"] = odd
+    X_ = learn.LargeTable(package("polars").from_pandas(frame_of(X[:50]))) if large else frame
+    if large and odd != "many":
+        X_ = learn.LargeTable(write_parts(tmp_path / "parts", frame))
+    elif large:
+        X_ = X_.with_rows(Parts(lambda: iter([frame.to_numpy(object)]), width=5), NAMES)
+    with pytest.raises(InvalidInput, match="^X: .*, in the column 'x3'$"):
+        MODELS["logistic"][0].fit(X_, Y[:50])
 
 
 def test_a_schema_names_what_is_wrong_in_a_table_in_passes(tmp_path):

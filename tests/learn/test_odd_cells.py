@@ -12,8 +12,8 @@ import pytest
 from sklearn.base import clone
 
 from pabi import learn
+from pabi.learn.columns import Boolean
 from pabi.learn.scattering import Scattering
-from pabi.learn.schema import Boolean
 from pabi.numbers.errors import InvalidInput
 from support.every_case import every
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import warnings
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,8 @@ GAIN = {"kind": "numeric", "range": [0, 99], "transform": "log1p"}
 JOB = {"kind": "categorical", "levels": ["clerk", "smith"]}
 RANK = {"kind": "categorical", "levels": [1, 2], "other": "level"}
 CITIZEN = {"kind": "boolean"}
+STAY = {"kind": "date", "range": ["2024-01-01", "2024-01-11"]}
+WAVES = STAY | {"cycles": ["month", "weekday", "hour"]}
 ALL = {"age": AGE, "gain": GAIN, "job": JOB, "rank": RANK, "citizen": CITIZEN}
 
 
@@ -54,6 +58,76 @@ def test_cells_become_features() -> None:
         assert encoded(RANK, cells).tolist() == [[0.0, 0.0, 1.0]]
 
 
+DAY, NOON = date(2024, 1, 11), datetime(2024, 1, 6, 12, 30)
+
+
+def test_dates_become_their_place_in_the_range_and_in_cycles() -> None:
+    days = ["2024-01-01", DAY, "2024-01-06", "2023-05-01", np.datetime64("2030-01-01"), "20240106"]
+    assert encoded(STAY, days).ravel().tolist() == [-1.0, 1.0, 0.0, -1.0, 1.0, 0.0]
+    # The sixth of January 2024 is a Saturday; clocks are taken as written.
+    turns = np.array([0 / 12, 5 / 7, 12 / 24]) * 2 * math.pi
+    waves = np.stack([np.sin(turns), np.cos(turns)], axis=1).ravel()
+    noons = [NOON, "2024-01-06T12:30:00+05:00", np.datetime64(NOON), f" {NOON} "]
+    for cells in (noons, np.array([NOON] * 4, "datetime64[ns]")):
+        rows = encoded(WAVES, cells)
+        np.testing.assert_allclose(rows, [[12.5 / 120, *waves]] * 4, rtol=0.0, atol=8e-16)
+    # A cell that is no date is 0 in all features, as a missing one is, and has no say in another's.
+    odd = [
+        "",
+        "NA",
+        None,
+        math.nan,
+        np.datetime64("NaT"),
+        "31.12.2024",
+        "2024-02-30",
+        7,
+        1e300,
+        b"x",
+    ]
+    assert not encoded(WAVES, [*odd, "x" * 10**6, "10000-01-01", "\0"]).any()
+    year_9999 = np.array([2**62, 2**40, -(2**40), 5], "datetime64[D]")
+    assert encoded(WAVES, year_9999)[3].tolist() == encoded(WAVES, ["1970-01-06"])[0].tolist()
+    encoder = SchemaEncoder({"x": WAVES, "age": AGE})
+    assert encoder.get_feature_names_out()[[0, 1, 6]].tolist() == [
+        "x",
+        "x: month sine",
+        "x: hour cosine",
+    ]
+    assert encoder.feature_norm == 2.237  # √5, rounded up
+    longest = encoder.transform({"x": ["2024-01-11"], "age": [60]})
+    assert np.linalg.norm(longest) == pytest.approx(math.sqrt(5))
+
+
+def test_dates_in_every_container_are_the_same() -> None:
+    pandas = pytest.importorskip("pandas", reason="needs pandas")
+    pyarrow = pytest.importorskip("pyarrow", reason="needs pyarrow")
+    stamps = pandas.Series(["2024-01-06 12:30", None]).astype("datetime64[s]")
+    arrow = pyarrow.array([NOON, None])
+    zoned = stamps.dt.tz_localize("Europe/Berlin")
+    columns = [stamps, zoned, stamps.astype(object), arrow, pandas.Series(arrow.to_pylist())]
+    with contextlib.suppress(ImportError):
+        import polars
+
+        columns.append(polars.Series([NOON, None]))
+    expected = encoded(WAVES, [NOON, None])
+    assert all(np.array_equal(encoded(WAVES, column), expected) for column in columns)
+    frame = pyarrow.table({"x": arrow, "age": [20, 60]})
+    rows = SchemaEncoder({"x": WAVES, "age": AGE}).transform(frame)
+    assert np.array_equal(rows, np.column_stack([expected, [-1.0, 1.0]]))
+
+
+def test_levels_of_any_case_and_decimal_commas() -> None:
+    ward = {"kind": "categorical", "levels": ["Straße", "ward 7"], "case": "any"}
+    cells = ["STRASSE ", "  straße", "Ward 7", "ward  7"]
+    assert encoded(ward, cells).tolist() == [[1, 0], [1, 0], [0, 1], [0, 0]]
+    same = ward | {"case": "same"}
+    assert encoded(same, cells).tolist() == [[0, 0]] * 4
+    comma = AGE | {"decimal": ","}
+    assert encoded(comma, ["27,5", " 60", 20, "?", None]).ravel().tolist() == [-0.625, 1, -1, 0, 0]
+    with pytest.raises(InvalidInput, match="x: expected numbers"):
+        encoded(AGE, ["27,5"])
+
+
 CELLS = st.one_of(
     st.none(), st.integers(-(10**6), 10**6), st.floats(), st.sampled_from(["smith", "?", "", "7"])
 )
@@ -62,8 +136,8 @@ WORDS = st.one_of(CELLS, st.booleans(), st.text(max_size=5))
 
 @given(st.lists(st.tuples(CELLS, WORDS, WORDS), min_size=1, max_size=6))
 def test_a_row_depends_on_itself_alone_and_has_bounded_norm(rows: list[Any]) -> None:
-    rows = [(None if a == "smith" else a, b, c) for a, b, c in rows]
-    encoder = SchemaEncoder({"age": AGE, "job": JOB, "rank": RANK})
+    rows = [(None if a == "smith" else a, b, c, b) for a, b, c in rows]
+    encoder = SchemaEncoder({"age": AGE, "job": JOB, "rank": RANK, "day": STAY})
 
     def features(chosen: list[Any]) -> np.ndarray:
         columns = {
@@ -74,7 +148,7 @@ def test_a_row_depends_on_itself_alone_and_has_bounded_norm(rows: list[Any]) -> 
 
     together = features(rows)
     assert np.array_equal(together, np.vstack([features([row]) for row in rows]))
-    assert np.all(np.count_nonzero(together, axis=1) <= 3)
+    assert np.all(np.count_nonzero(together, axis=1) <= 4)
     assert np.all(np.abs(together) <= 1.0)
 
 
@@ -177,6 +251,15 @@ def test_what_is_declared_does_not_warn() -> None:
         *((".levels", JOB | {"levels": levels}) for levels in ([], ["a", " a"], ["a", 1])),
         (".levels", JOB | {"levels": ["a", " "]}),
         (".other", JOB | {"other": "drop"}),
+        (".case", JOB | {"case": "lower"}),
+        (".levels", JOB | {"levels": ["Clerk", "clerk "], "case": "any"}),
+        (".decimal", AGE | {"decimal": ";"}),
+        (".cycles", STAY | {"cycles": ["year"]}),
+        (".cycles", STAY | {"cycles": ["hour", "hour"]}),
+        *(
+            (".range", STAY | {"range": r})
+            for r in (None, ["2024-01-01", "2024"], ["2024-01-01"] * 2)
+        ),
         (".range", CITIZEN | {"range": [0, 1]}),
     ],
 )

@@ -25,6 +25,8 @@ FORMS = (
     "feather",
     "pattern",
     "dataset",
+    "stream",
+    "lazy frame",
 )
 
 
@@ -82,6 +84,11 @@ def table_in(form: str, X: Any, folder: Path, **options: Any) -> Any:
     if form == "dask frame":
         frame = package("dask.dataframe").from_pandas(frame_of(X), npartitions=3)
         return LargeTable(frame, **options)
+    if form == "lazy frame":
+        return LargeTable(package("polars").from_pandas(frame_of(X)).lazy(), **options)
+    if form == "stream":
+        table = package("pyarrow").Table.from_pandas(frame_of(X), preserve_index=False)
+        return LargeTable(table.to_reader(n // 3 + 1), **options)
     parts = write_parts(folder / form, frame_of(X), "feather" if form == "feather" else "parquet")
     if form == "dataset":
         return LargeTable(package("pyarrow.dataset").dataset(parts), **options)

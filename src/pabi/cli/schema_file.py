@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 
 import pabi.learn
 from pabi.cli.reading import SCHEMA, file_name, read_text, toml_tables
-from pabi.cli.table_files import STANDARD_INPUT
+from pabi.cli.table_files import STANDARD_INPUT, rows_of
 from pabi.cli.tables import frames
 from pabi.describe.batches import Batches
 from pabi.describe.files import _batches, _unknown
@@ -22,7 +21,18 @@ from pabi.execute.large_tables import LargeTable, MadeRows
 from pabi.execute.progress import is_array_file
 from pabi.execute.source_files import column_at, stamps
 from pabi.execute.sources import Parts
-from pabi.learn.schema import MISSING, SchemaEncoder, numbers, read_columns, read_levels, read_range
+from pabi.learn.columns import (
+    MISSING,
+    dated,
+    folded,
+    numbers,
+    read_case,
+    read_columns,
+    read_comma,
+    read_levels,
+    read_range,
+)
+from pabi.learn.schema import SchemaEncoder
 from pabi.numbers.errors import InvalidInput, must_be, require
 from pabi.numbers.rounding import Array
 
@@ -34,7 +44,7 @@ MODELS = {
     "huber": "PrivateHuberRegressor",
 }
 CLASSIFIERS = ("logistic", "svc")
-_KEYS = {"columns": set[str](), "target": {"levels", "range"}}
+_OF_TARGET = {"levels", "case", "range", "decimal"}
 # Arguments of the estimators that other options decide.
 _ELSEWHERE = {
     "epsilon",
@@ -54,7 +64,8 @@ class Schema:
     """A schema file for one model.
 
     `columns`, `settings`: arguments of `SchemaEncoder` and of the model's estimator. `levels`, `range`: the
-    target's, as far as they are declared.
+    target's, as far as they are declared. `any_case`, `comma`: whether labels are compared whatever their
+    case, whether amounts have a decimal comma.
     """
 
     model: str
@@ -62,6 +73,8 @@ class Schema:
     settings: dict[str, Any]
     levels: list[Any] | None
     range: tuple[float, float] | None
+    any_case: bool = False
+    comma: bool = False
 
     @property
     def encoder(self) -> SchemaEncoder:
@@ -70,10 +83,10 @@ class Schema:
 
     def estimator(self, **arguments: Any) -> Any:
         """The model's estimator, with what the schema decides; `arguments` come on top."""
-        # √p bounds the norm of every row, so that none is scaled down. Never below it by rounding.
-        longest = (math.floor(1000.0 * math.sqrt(len(self.columns))) + 1) / 1000.0
         of_target = {"classes": self.levels} if self.range is None else {"target_range": self.range}
-        decided = {"feature_norm": longest} | of_target | self.settings | arguments
+        decided = (
+            {"feature_norm": self.encoder.feature_norm} | of_target | self.settings | arguments
+        )
         return getattr(pabi.learn, MODELS[self.model])(**decided)
 
     def targets(
@@ -86,8 +99,8 @@ class Schema:
             cells = cells.astype(object)
             cells[np.asarray(blank)] = (self.levels or self.range or ("",))[0]
         if self.range is None:
-            return _labels(name, cells, self.levels)
-        amounts = _amounts(name, cells)
+            return _labels(name, cells, self.levels, self.any_case)
+        amounts = _amounts(name, cells, self.comma)
         if self.model == "poisson" and np.any(amounts < 0.0):
             raise InvalidInput(name, "expected counts ≥ 0 in every row of the target")
         return amounts
@@ -105,7 +118,7 @@ def schema_text(file: str) -> str:
 
 def schema_of(file: str, text: str, model: str) -> Schema:
     """The schema that the text of a file declares. Raises InvalidInput naming file and key."""
-    tables = toml_tables(file, text)
+    tables = dated(toml_tables(file, text))
     try:
         return _schema(tables, model)
     except InvalidInput as bad:
@@ -114,7 +127,9 @@ def schema_of(file: str, text: str, model: str) -> Schema:
 
 def _schema(tables: dict[str, Any], model: str) -> Schema:
     arguments = {m: _arguments(m) for m in MODELS}
-    homes = _KEYS | {"model": arguments[model]}
+    # What estimators have of the target beside its range is an option of [target].
+    options = {name[7:] for name in arguments[model] if name.startswith("target_")}
+    homes = {"columns": set[str](), "target": _OF_TARGET | options, "model": arguments[model]}
     for key, table in tables.items():
         if key not in homes:
             if isinstance(table, Mapping) and {"kind", "range", "levels"} & set(table):
@@ -128,6 +143,7 @@ def _schema(tables: dict[str, Any], model: str) -> Schema:
         if key not in homes["target"]:
             _refuse(key, "[target]", homes["target"], homes)
     settings = dict(tables.get("model", {}))
+    settings |= {f"target_{key}": target[key] for key in target if key in options}
     for key in settings:
         if key in arguments[model]:
             continue
@@ -139,7 +155,8 @@ def _schema(tables: dict[str, Any], model: str) -> Schema:
     if settings.get("batches", "auto") != "auto":
         settings["batches"] = _read_batches(settings["batches"])
     assert columns is not None
-    return Schema(model, columns, settings, *_target(target, model))
+    rules = read_case("target", target), read_comma("target", target)
+    return Schema(model, columns, settings, *_target(target, model, any_case=rules[0]), *rules)
 
 
 def _read_batches(value: Any) -> Batches:
@@ -165,16 +182,16 @@ def _refuse(key: str, where: str, keys: set[str], homes: Mapping[str, set[str]])
 
 
 def _target(
-    table: Mapping[str, Any], model: str
+    table: Mapping[str, Any], model: str, *, any_case: bool
 ) -> tuple[list[Any] | None, tuple[float, float] | None]:
     """(levels, range), the one that does not go with the model None."""
     classifies = model in CLASSIFIERS
-    other = "range" if classifies else "levels"
-    require(other not in table, f"target.{other}", f"does not go with --model {model}")
+    for other in ("range", "decimal") if classifies else ("levels", "case"):
+        require(other not in table, f"target.{other}", f"does not go with --model {model}")
     if classifies and "levels" not in table:
         return None, None
     if classifies:
-        return read_levels("target.levels", table["levels"], at_least=2), None
+        return read_levels("target.levels", table["levels"], 2, any_case=any_case), None
     if "range" not in table:
         raise InvalidInput(
             "target.range", f"missing: --model {model} needs the public range of the target"
@@ -184,9 +201,11 @@ def _target(
     return None, (low, high)
 
 
-def _labels(name: str, cells: NDArray[Any], levels: list[Any] | None) -> NDArray[Any]:
+def _labels(
+    name: str, cells: NDArray[Any], levels: list[Any] | None, any_case: bool
+) -> NDArray[Any]:
     """(n,) labels in the type of the declared levels; undeclared ones are integers or text."""
-    labels = texts_of(name, cells)
+    labels = [folded(text, any_case) for text in texts_of(name, cells)]
     seen = set(labels)
     if levels is None:
         if any(label.lower() in MISSING for label in seen):
@@ -194,7 +213,7 @@ def _labels(name: str, cells: NDArray[Any], levels: list[Any] | None) -> NDArray
         require(len(seen) >= 2, name, "expected at least two classes, got one class only")
         whole = all(re.fullmatch("0|-?[1-9][0-9]{0,17}", label) for label in seen)
         return np.array(labels).astype(np.int64) if whole else np.array(labels)
-    declared = {text_of(level): level for level in levels}
+    declared = {folded(text_of(level), any_case): level for level in levels}
     if not seen <= set(declared):
         raise InvalidInput(
             name, "the target holds a label, or a missing one, that target.levels does not declare"
@@ -202,8 +221,8 @@ def _labels(name: str, cells: NDArray[Any], levels: list[Any] | None) -> NDArray
     return np.array([declared[label] for label in labels])
 
 
-def _amounts(name: str, cells: NDArray[Any]) -> Array:
-    amounts = numbers(name, cells)
+def _amounts(name: str, cells: NDArray[Any], comma: bool) -> Array:
+    amounts = numbers(name, cells, comma=comma)
     if not np.all(np.isfinite(amounts)):
         raise InvalidInput(name, "expected a finite number in every row of the target")
     return amounts
@@ -240,7 +259,7 @@ def read_encoded(
     arrays = {name: column_at(name).together() for name in others if is_array_file(name)}
     cells: dict[str, list[NDArray[Any]]] = {name: [] for name in others if name not in arrays}
     for frame in frames(files, [*encoder.columns, *cells]):
-        parts.append(encoder.fit(frame).transform(frame))
+        parts.append(encoder.fit_transform(frame))
         for name, column in cells.items():
             column.append(_shared(cells_of(frame[name])))
     table = EncodedTable(
@@ -273,7 +292,7 @@ def large_encoded(
         passes.append(None)
 
     def state() -> object:
-        return [stamps(file) for file in files]
+        return [stamps(file) for file in files if rows_of(file) is None]
 
     def column(name: str) -> Parts:
         if is_array_file(name):

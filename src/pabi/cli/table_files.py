@@ -1,12 +1,15 @@
-"""Which files a table is read from: files, folders and patterns, each record once."""
+"""Where a table is read from: files, folders and patterns, each record once, or a query."""
 
 from __future__ import annotations
 
+import codecs
 import filecmp
 import glob
 import os
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from pabi.cli.reading import TABLE, refuse_other_kinds
 from pabi.execute.progress import is_zarr
@@ -21,17 +24,77 @@ _EXPECTED = "expected a file named .csv, .csv.gz, .parquet, .pq, .feather, .arro
 _TWICE = "a record that is read twice has twice the influence that is accounted"
 
 
-def table_files(names: Sequence[str]) -> list[str]:
+class NamedTable(str):
+    """What a table is called. `encoding`: of the text of a CSV. `rows`: those that a query gave, if any."""
+
+    encoding: str = "utf-8-sig"
+    rows: Any = None
+
+
+def encoding_of(file: str) -> str:
+    """The encoding of the text of a CSV."""
+    return file.encoding if isinstance(file, NamedTable) else "utf-8-sig"
+
+
+def rows_of(file: str) -> Any:
+    """The rows that a query gave, None of a file."""
+    return file.rows if isinstance(file, NamedTable) else None
+
+
+def _named(file: str, encoding: str) -> str:
+    """The name of a file with its encoding. Raises InvalidInput naming the option."""
+    try:
+        codec = codecs.lookup(encoding).name
+    except LookupError:
+        codec = encoding
+    # In others, one record's bytes could take those of the next with them.
+    if not re.fullmatch(r"utf-8|iso8859-\d+|cp125\d|cp437|cp850|koi8-[ru]|mac-roman", codec):
+        raise InvalidInput(
+            "--encoding",
+            f"expected utf-8, or one byte a character as of latin-1 or cp1252, got {encoding!r}: convert the "
+            "table, as iconv does",
+        )
+    name = NamedTable(file)
+    name.encoding = "utf-8-sig" if codec == "utf-8" else codec
+    return name
+
+
+def table_files(names: Sequence[str], encoding: str | None = None) -> list[str]:
     """The files that `names` stand for, in order; those of a folder or a pattern by name.
 
     A folder stands for all tables in it and below it, but hidden ones; a pattern is one of the shell's.
     """
     files = [file for name in names for file in _files_of(name)]
+    if encoding is not None:
+        files = [_named(file, encoding) for file in files]
     if STANDARD_INPUT in files and len(files) > 1:
         raise InvalidInput(STANDARD_INPUT, "expected standard input alone, or files")
     if files != [STANDARD_INPUT]:
         _refuse_twice(files)
     return files
+
+
+def tables(
+    names: Sequence[str],
+    encoding: str | None,
+    *,
+    query: str | None,
+    database: str | None,
+    scratch: str | None = None,
+) -> list[str]:
+    """The tables that `names` stand for, or the answer to a query. Raises InvalidInput unless it is one."""
+    if query is None:
+        require(database is None, "--query", "missing: --database is asked by a query")
+        require(names, "DATA", "missing: expected tables, or --query and --database")
+        return table_files(names, encoding)
+    require(not names, "--query", "expected either tables or a query")
+    if database is None:
+        raise InvalidInput("--database", "missing: where --query is asked")
+    from pabi.cli.queries import answer
+
+    name = NamedTable("--query")
+    name.rows = answer(database, query, scratch)
+    return [name]
 
 
 def ending_of(file: str) -> str:

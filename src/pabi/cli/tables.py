@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import csv
 import gzip
@@ -13,9 +14,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from pabi.cli.reading import file_name
-from pabi.cli.table_files import ARRAY, ARROW, CSV, STANDARD_INPUT, ending_of
+from pabi.cli.table_files import ARRAY, ARROW, CSV, STANDARD_INPUT, encoding_of, ending_of, rows_of
 from pabi.cli.writing import one_line
-from pabi.numbers.errors import InvalidInput, extra, require
+from pabi.numbers.errors import InvalidInput, extra, require, warn_once
 from pabi.numbers.showing import suggestion
 
 ROWS = 1 << 14  # of a table that are in memory as they were read
@@ -25,6 +26,14 @@ _UNREADABLE = (ValueError, OSError, Warning, EOFError, NotImplementedError, zlib
 # Without the last one, one gap makes doubles of the integers of its part.
 _AS_THEY_ARE = {"ignore_metadata": True, "integer_object_nulls": True}
 _OF_ARRAYS = "NumPy or Zarr"
+_DELIMITERS = ",;\t|"
+# In the place of bytes that are no text: a character that no text has.
+UNREAD = "\uffff"
+codecs.register_error("pabi.unread", lambda bad: (UNREAD, bad.end))  # type: ignore[attr-defined]
+_NO_TEXT = (
+    "some cells are no text in {} and count as missing: if the table has another encoding, say --encoding; "
+    "this warning depends on the data: keep it to yourself"
+)
 _Frames = Iterator[Any]
 
 
@@ -52,16 +61,26 @@ def _nonempty_frames(file: str, columns: Sequence[str]) -> _Frames:
         yield from (frame for frame in read(file, list(columns)) if len(frame))
 
 
-def whole_frames(files: Sequence[str], columns: Sequence[str]) -> _Frames:
-    """A pandas frame of these columns for each file that has rows.
+def whole_frames(
+    files: Sequence[str], columns: Sequence[str], beside: Sequence[str] = ()
+) -> _Frames:
+    """A pandas frame of these columns for each file that has rows, those `beside` as they were read.
 
-    Those of a CSV are numbers or text as `pandas.read_csv` finds them in the whole file: a pipeline was
+    The others of a CSV are numbers or text as `pandas.read_csv` finds them in the whole file: a pipeline was
     fitted to such a frame. Raises InvalidInput as `frames` does.
     """
     pandas = extra("pandas", "train")
-    parts = ((file, list(_nonempty_frames(file, columns))) for file in files)
+    parts = ((file, list(_nonempty_frames(file, [*columns, *beside]))) for file in files)
     whole = ((file, pandas.concat(some, ignore_index=True)) for file, some in parts if some)
-    return _some(files, (_as_read(f) if ending_of(file) in CSV else f for file, f in whole))
+    return _some(
+        files,
+        (
+            _as_read(f[list(columns)]).join(f[list(beside)])
+            if rows_of(file) is None and ending_of(file) in CSV
+            else f
+            for file, f in whole
+        ),
+    )
 
 
 def _as_read(texts: Any) -> Any:
@@ -84,12 +103,16 @@ def names_of(file: str) -> list[str]:
             return list(extra("pyarrow.parquet", "train").read_schema(file).names)
         if kind == _OF_ARRAYS:
             return _array(file)[1]
+        if kind == "query":
+            return list(rows_of(file).schema.names)
         with _arrow(file) as reader:
             return list(reader.schema.names)
 
 
 def _reader(file: str) -> tuple[str, Callable[[str, list[str]], _Frames]]:
     """(the kind of table, what reads it)."""
+    if rows_of(file) is not None:
+        return "query", _query_frames
     ending = ending_of(file)
     if ending in CSV:
         return "CSV", _csv_frames
@@ -124,12 +147,17 @@ def _unreadable() -> tuple[type[Exception], ...]:
 
 def _csv_frames(file: str, columns: list[str]) -> _Frames:
     pandas = extra("pandas", "train")
+    encoding = encoding_of(file)
     options = {"dtype": str, "keep_default_na": False, "skipinitialspace": True, "header": None}
     # A blank line is a record too: those after it would be taken for others.
-    options |= {"encoding": "utf-8-sig", "chunksize": ROWS, "skip_blank_lines": False}
+    options |= {"chunksize": ROWS, "skip_blank_lines": False}
+    options |= {"encoding": encoding, "encoding_errors": "pabi.unread"}
     names: list[str] | None = None
     rows = 0
-    with _binary(file) as stream, pandas.read_csv(lines := _Lines(stream), **options) as chunks:
+    with contextlib.ExitStack() as opened:
+        lines = _Lines(opened.enter_context(_binary(file)))
+        options["sep"] = _delimiter(_header(file, lines.first), columns)
+        chunks = opened.enter_context(pandas.read_csv(lines, **options))
         # All columns, or a row that is longer than the header would go unnoticed.
         for chunk in chunks:
             frame = chunk
@@ -139,8 +167,8 @@ def _csv_frames(file: str, columns: list[str]) -> _Frames:
                 _require_header(file_name(file), columns, names)
                 _require(file_name(file), columns, names)
                 frame = chunk.iloc[1:]
-            frame = frame[[names.index(column) for column in columns]]
-            yield frame.set_axis(columns, axis=1)
+            frame = frame[[names.index(column) for column in columns]].set_axis(columns, axis=1)
+            yield _readable_cells(frame, encoding)
     require(
         not lines.mixed,
         file_name(file),
@@ -151,6 +179,42 @@ def _csv_frames(file: str, columns: list[str]) -> _Frames:
         file_name(file),
         "expected one record in each line: a quoted cell has a line break, or a quote is not closed",
     )
+
+
+def _readable_cells(frame: Any, encoding: str) -> Any:
+    """The frame with cells that are no text missing; each by itself, so that none changes another."""
+    odd = frame.apply(lambda cells: cells.str.contains(UNREAD, regex=False, na=False))
+    if not odd.to_numpy().any():
+        return frame
+    warn_once(_NO_TEXT.format(encoding.removesuffix("-sig")), UserWarning)
+    return frame.mask(odd, "")
+
+
+def _header(file: str, line: bytes) -> str:
+    """The line with the names of columns, which alone says how a table is read. Raises InvalidInput."""
+    name, encoding = file_name(file), encoding_of(file)
+    if line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise InvalidInput(name, "expected UTF-8, this is UTF-16: convert it, as iconv does")
+    text = line.decode(encoding, "pabi.unread")
+    if UNREAD in text:
+        raise InvalidInput(
+            name,
+            f"expected a CSV table, its first line in {encoding.removesuffix('-sig')}: what else it is in "
+            "says --encoding, such as latin-1 or cp1252",
+        )
+    return text
+
+
+def _cells(line: str, delimiter: str) -> list[str]:
+    rows = csv.reader([line], delimiter=delimiter, skipinitialspace=True)
+    return [name.strip() for name in next(rows, [])]
+
+
+def _delimiter(header: str, columns: Sequence[str]) -> str:
+    """What stands between cells: the first by which all columns have a name, else that which gives most."""
+    names = {mark: _cells(header, mark) for mark in _DELIMITERS}
+    whole = [mark for mark in _DELIMITERS if columns and set(columns) <= set(names[mark])]
+    return whole[0] if whole else max(_DELIMITERS, key=lambda mark: len(names[mark]))
 
 
 class _Lines(io.RawIOBase):
@@ -169,6 +233,13 @@ class _Lines(io.RawIOBase):
     def mixed(self) -> bool:
         """Whether some lines end in a carriage return alone, and others do not."""
         return self._feeds > 0 and self._returns > 0
+
+    @property
+    def first(self) -> bytes:
+        """The first line, before anything is read."""
+        while b"\n" not in self._ready and b"\r" not in self._ready and (more := self._next()):
+            self._ready += more
+        return self._ready.splitlines()[0] if self._ready else b""
 
     def readable(self) -> bool:
         return True
@@ -196,9 +267,10 @@ class _Lines(io.RawIOBase):
 
 def _first_line(file: str) -> list[str]:
     with _binary(file) as stream:
-        lines = (line.decode("utf-8-sig") for line in stream)  # no further than it has to
-        rows = csv.reader(lines, skipinitialspace=True)
-        names = [name.strip() for name in next((row for row in rows if row), [])]
+        lines = (line.strip(b"\r\n") for line in stream)  # no further than it has to
+        first = next(filter(None, lines), b"").splitlines()[:1]
+    header = _header(file, *first) if first else ""
+    names = _cells(header, _delimiter(header, ()))
     require(
         not any(map(_is_datum, names)),
         file_name(file),
@@ -256,7 +328,7 @@ def _parquet_frames(file: str, columns: list[str]) -> _Frames:
     with parquet.ParquetFile(file, page_checksum_verification=True) as table:
         _require(file, columns, table.schema_arrow.names)
         for batch in table.iter_batches(ROWS, columns=columns):
-            yield batch.to_pandas(**_AS_THEY_ARE)[columns]
+            yield _frame(batch)[columns]
 
 
 def _arrow_frames(file: str, columns: list[str]) -> _Frames:
@@ -272,7 +344,26 @@ def _arrow_frames(file: str, columns: list[str]) -> _Frames:
         for batch in every:
             for first in range(0, batch.num_rows, ROWS):
                 part = batch.slice(first, ROWS)
-                yield part.to_pandas(**_AS_THEY_ARE)[columns]
+                yield _frame(part)[columns]
+
+
+def _query_frames(file: str, columns: list[str]) -> _Frames:
+    _require(file, columns, rows_of(file).schema.names)
+    for batch in rows_of(file).to_batches(columns, ROWS):
+        yield _frame(batch)
+
+
+def _frame(batch: Any) -> Any:
+    """The cells of a record batch."""
+    from pabi.execute.cells import cells_of
+
+    pandas = extra("pandas", "train")
+    try:
+        return batch.to_pandas(**_AS_THEY_ARE)
+    except (ValueError, OverflowError):
+        # A date that Python has no room for: only that cell is none.
+        named = zip(batch.schema.names, batch.columns, strict=True)
+        return pandas.DataFrame({name: cells_of(column) for name, column in named}, dtype=object)
 
 
 @contextlib.contextmanager

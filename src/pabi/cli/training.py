@@ -36,7 +36,7 @@ from pabi.cli.reading import (
     read_positive,
 )
 from pabi.cli.state_origin import Origin, state_file
-from pabi.cli.table_files import STANDARD_INPUT, table_files
+from pabi.cli.table_files import STANDARD_INPUT, rows_of, table_files, tables
 from pabi.cli.tables import frames, names_of, whole_frames
 from pabi.cli.writing import basis, complain, emit, one_line, origin, partial_files, write_model
 from pabi.execute.progress import Listener, heard_by, is_array_file
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from pabi.tradeoff.guarantee import Guarantee
 
 Data = Annotated[
-    list[str],
+    list[str] | None,
     typer.Argument(
         metavar="DATA",
         help="Tables with the same columns: CSV with a header line (also .csv.gz), Parquet, Feather or Arrow "
@@ -59,13 +59,36 @@ Data = Annotated[
         "a CSV on standard input.",
     ),
 ]
+Encoding = Annotated[
+    str | None,
+    typer.Option(
+        "--encoding",
+        metavar="NAME",
+        help="What the text of a CSV is in, such as latin-1 or cp1252; UTF-8 if it is left out.",
+    ),
+]
+Query = Annotated[
+    str | None,
+    typer.Option("--query", metavar="SQL", help="In place of tables: the answer to it is one."),
+]
+Database = Annotated[
+    str | None,
+    typer.Option(
+        "--database",
+        metavar="URI",
+        help="What is asked: postgresql://…, its password in PGPASSWORD, or a file of DuckDB or SQLite.",
+    ),
+]
 _PATIENCE = 2.0  # seconds of training before it is said how long it takes
 _UNITS = ((525_960.0, "years"), (1440.0, "days"), (60.0, "hours"), (1.0, "minutes"))
+ASKED = (
+    "every row of the query's answer comes from one record alone, and each record gives one row (of a user: "
+    "every row comes from this user's records alone)"
+)
 DECLARED = "the schema (columns, ranges, levels, settings) was declared without looking at the data"
 
 
 def train(
-    data: Data,
     schema: Annotated[
         str,
         typer.Option("--schema", metavar="FILE", help="The schema (TOML); - is standard input."),
@@ -85,6 +108,9 @@ def train(
         str,
         typer.Option("--guarantee", metavar="FILE", help="Where to write its guarantee (JSON)."),
     ],
+    data: Data = None,
+    query: Query = None,
+    database: Database = None,
     epsilon: TargetEpsilon = None,
     delta: TargetDelta = None,
     mu: TargetMu = None,
@@ -145,6 +171,7 @@ def train(
             help="The key of the state: 64 hexadecimal digits, as openssl rand -hex 32 prints.",
         ),
     ] = None,
+    encoding: Encoding = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     progress: Annotated[
         bool | None,
@@ -190,6 +217,11 @@ def train(
         raise InvalidInput(
             "--scratch", "expected none with --keep-state: forgetting takes a table in memory"
         )
+    for option, value in (("--encoding", encoding), ("--query", query)):
+        if keep_state is not None and value is not None:
+            raise InvalidInput(
+                option, "expected none with --keep-state: forgetting takes files in UTF-8"
+            )
     if keep_state is not None and goal.epsilon is None:
         raise InvalidInput("--keep-state", f"expected --epsilon with it, got --{goal.name}")
     keeping = _keeping(keep_state, key_file, declared)
@@ -204,7 +236,7 @@ def train(
         from pabi.account.targets import gaussian_price
 
         refuse_beyond(budget, gaussian_price(goal), at, "user" if grouped else "record")
-    files = table_files(data)
+    files = tables(data or [], encoding, query=query, database=database, scratch=scratch)
     if not grouped and not one_row_each:
         ask_of_users([*declared.columns, *_header(files[0])], "--groups {}")
     beside = (ledger, key_file, target if is_array_file(target) else None)
@@ -231,6 +263,8 @@ def train(
             random_state=seed,
             verbose=progress is not False,
         )
+        if query is not None:
+            fitted[-1].guarantee_ = fitted[-1].guarantee_.assuming(ASKED)
         proven = write_model(fitted, fitted[-1].guarantee_, at, parts)
     features = len(fitted[0].get_feature_names_out())
     about = f"{model}: {one_line(target)} from {len(declared.columns)} columns, {features} features"
@@ -272,7 +306,7 @@ def ask_of_users(names: Sequence[str], answer: str) -> None:
 def _header(file: str) -> list[str]:
     """The names of a table's columns; none of what can be read once only, or not at all."""
     with contextlib.suppress(InvalidInput):
-        return names_of(file) if os.path.isfile(file) else []
+        return names_of(file) if rows_of(file) is not None or os.path.isfile(file) else []
     return []
 
 
@@ -499,15 +533,20 @@ def _size(rows: int | None, users: int | None) -> int:
 _TARGET = """\
 # [target]
 # levels = ["…", "…"]  # of a classifier: all labels that may occur
-# range = [low, high]  # of a regression: its public range, in place of levels"""
+# case = "any"  # of a classifier, "Yes" and "yes" are one label: may be left out
+# range = [low, high]  # of a regression: its public range, in place of levels
+# decimal = ","  # of a regression, whose numbers are written as 3,5: may be left out"""
 
 _COLUMN = """\
 # [columns.{}]
-# kind = "numeric"  # or "categorical" or "boolean", which has no further keys
-# range = [low, high]  # of a numeric column
+# kind = "numeric"  # or "categorical", "date" or "boolean", which has no further keys
+# range = [low, high]  # of a numeric column; of dates ["2020-01-01", "2024-12-31"]
 # transform = "log1p"  # of a numeric column, on the scale of log(1 + x): may be left out
+# decimal = ","  # of a numeric column, whose numbers are written as 3,5: may be left out
 # levels = ["…", "…"]  # of a categorical column
-# other = "level"  # of a categorical column, a feature for all other levels: may be left out"""
+# other = "level"  # of a categorical column, a feature for all other levels: may be left out
+# case = "any"  # of a categorical column, "Yes" and "yes" are one level: may be left out
+# cycles = ["month", "weekday", "hour"]  # of dates, features for each of these: may be left out"""
 
 _MODEL = """\
 # [model]  # arguments of the estimator: may be left out
@@ -527,6 +566,7 @@ def schema(
     target: Annotated[
         str | None, typer.Option("--target", metavar="T", help="The column to predict.")
     ] = None,
+    encoding: Encoding = None,
 ) -> None:
     """A schema for pabi train, with every field to be filled in.
 
@@ -539,18 +579,18 @@ def schema(
       pabi schema people.csv --target income > schema.toml
       pabi schema --columns age,hours,job --target income > schema.toml
     """
-    names = _names(data or [], columns)
+    names = _names(data or [], columns, encoding)
     must_be(target is None or target in names, "--target", "one of the columns", target)
     emit("\n\n".join(_parts(names, target)))
 
 
-def _names(files: list[str], columns: str | None) -> list[str]:
+def _names(files: list[str], columns: str | None, encoding: str | None) -> list[str]:
     """The names of columns, each once and none empty."""
     if bool(files) == (columns is not None):
         raise InvalidInput("--columns", "expected the names of columns, or a table: one of them")
     if columns is not None:
         return _distinct("--columns", [name.strip() for name in columns.split(",")])
-    first, *others = table_files(files)
+    first, *others = table_files(files, encoding)
     names = _distinct(first, names_of(first))
     for other in others:
         if set(_distinct(other, names_of(other))) != set(names):
@@ -731,13 +771,15 @@ def predict(
         str,
         typer.Argument(metavar="MODEL", help="A model of pabi train, or a pipeline (skops)."),
     ],
-    data: Data,
     out: Annotated[
         str,
         typer.Option(
             "--out", metavar="FILE", help="Where to write predictions (CSV); - is standard output."
         ),
     ],
+    data: Data = None,
+    query: Query = None,
+    database: Database = None,
     proba: Annotated[
         bool, typer.Option("--proba", help="The probability of every class beside it.")
     ] = False,
@@ -747,14 +789,22 @@ def predict(
             "--schema", metavar="FILE", help="Refuse a model that was trained with another schema."
         ),
     ] = None,
+    identity: Annotated[
+        str | None,
+        typer.Option(
+            "--id", metavar="COLUMN", help="Copy this column, which is no feature, beside them."
+        ),
+    ] = None,
+    encoding: Encoding = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
 ) -> None:
     """Predict a table with a model that pabi train wrote, or a fitted pipeline of pabi's steps.
 
     The table has the columns of the schema, or those that the pipeline was fitted to; others, the target too,
     are not looked at. Cells that are missing count as in training. There is one line for each row, in the
-    order of the table. At most 16384 rows are in memory; of a pipeline without a schema a whole file, whose
-    columns are numbers or text as pandas reads them. DATA may be - for a CSV on standard input.
+    order of the table; --id COLUMN says which it is of. At most 16384 rows are in memory; of a pipeline
+    without a schema a whole file, whose columns are numbers or text as pandas reads them. DATA may be - for a
+    CSV on standard input.
 
     The guarantee of the model protects the people it was trained on. Predictions also tell something about
     the people in this table.
@@ -774,8 +824,10 @@ def predict(
         refuse_another_schema(schema, loaded.encoder)
     if out != STANDARD_INPUT and not out.lower().endswith(".csv"):
         raise InvalidInput("--out", f"expected a file named .csv, or -, got {out!r}")
-    files = table_files(data)
-    blocks = _rows(loaded, files, proba)
+    if identity in loaded.columns:
+        raise InvalidInput("--id", f"expected a column that is no feature, got {identity!r}")
+    files = tables(data or [], encoding, query=query, database=database)
+    blocks = _rows(loaded, files, proba, [] if identity is None else [identity])
     if out == STANDARD_INPUT:
         for block in blocks:
             emit(_csv(block))
@@ -792,25 +844,36 @@ def predict(
     emit(f"predictions  {lines - 1} rows in {one_line(out)}")
 
 
-def _rows(model: LoadedModel, files: list[str], proba: bool) -> Iterator[list[Sequence[Any]]]:
+def _rows(
+    model: LoadedModel, files: list[str], proba: bool, ids: list[str]
+) -> Iterator[list[Sequence[Any]]]:
     """Rows of the output, some at a time. The names come with the first: a table that is refused has none."""
+    from pabi.execute.cells import cells_of, is_missing
+
     estimator = model.estimator
     classes = [f"probability={label}" for label in model.last.classes_] if proba else []
-    names = [("prediction", *classes)]
-    for features in _tables(model, files):
+    names = [(*ids, "prediction", *classes)]
+    for features, beside in _tables(model, files, ids):
+        copied = [cells_of(beside[name]).tolist() for name in ids]
         labels = estimator.predict(features).tolist()
         shares = estimator.predict_proba(features).tolist() if proba else [[]] * len(labels)
-        rows = [(label, *share) for label, share in zip(labels, shares, strict=True)]
+        parts = zip(zip(labels, *copied, strict=True), shares, strict=True)
+        rows = [
+            (*("" if is_missing(cell) else cell for cell in cells), label, *share)
+            for (label, *cells), share in parts
+        ]
         yield [*names, *rows]
         names = []
 
 
-def _tables(model: LoadedModel, files: list[str]) -> Iterator[Any]:
-    """What the estimator is given: encoded rows, some at a time, or whole files as pandas reads them."""
+def _tables(model: LoadedModel, files: list[str], ids: list[str]) -> Iterator[tuple[Any, Any]]:
+    """What the estimator is given: encoded rows, some at a time, or whole files as pandas reads them; and
+    frames with the ids."""
     columns = list(model.columns)
     if model.encoder is None:
-        return whole_frames(files, columns)
-    return map(model.encoder.transform, frames(files, columns))
+        return ((frame[columns], frame) for frame in whole_frames(files, columns, ids))
+    read = frames(files, [*columns, *ids])
+    return ((model.encoder.transform(frame), frame) for frame in read)
 
 
 def _csv(rows: list[Sequence[Any]]) -> str:

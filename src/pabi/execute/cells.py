@@ -67,7 +67,7 @@ def cells_of(column: Any) -> NDArray[Any]:
         exact = not column.null_count and not hasattr(kind, "value_type")
         if exact and _is_plain(kind):
             return np.asarray(column.to_numpy(zero_copy_only=False))
-        return _objects(column.to_pylist())
+        return _objects(_listed(column))
     if hasattr(column, "to_list"):  # pandas' own types, and polars
         return _objects(column.to_list())
     if isinstance(column, Sequence) and not isinstance(column, str):
@@ -94,6 +94,22 @@ def _is_plain(kind: Any) -> bool:
         return np.dtype(kind.to_pandas_dtype()).kind in PLAIN
     except (NotImplementedError, TypeError):
         return False
+
+
+def _listed(column: Any) -> list[Any]:
+    """The cells of a column of pyarrow's; a date that Python has no room for is a number, and bytes
+    that are no text are missing."""
+    try:
+        return column.to_pylist()  # type: ignore[no-any-return]
+    except (ValueError, OverflowError):
+        return [_one(cell) for cell in column]
+
+
+def _one(cell: Any) -> Any:
+    try:
+        return cell.as_py()
+    except (ValueError, OverflowError):
+        return getattr(cell, "value", None)
 
 
 def _objects(cells: Any) -> NDArray[Any]:
@@ -279,12 +295,16 @@ def refuse_other_types(name: str, dtype: Any) -> None:
 
 def number_of(cell: Any) -> float:
     """The cell as a double, NaN where it is missing; text is read. Raises what `float` raises."""
+    if isinstance(cell, str):
+        try:
+            return float(cell)
+        except ValueError:
+            truth = _TRUTH.get(cell.strip().lower())
+        if truth is None:
+            raise ValueError
+        return truth
     if isinstance(cell, _UNNAMED):
         raise TypeError
-    if isinstance(cell, str):
-        text = cell.strip()
-        truth = _TRUTH.get(text.lower())
-        return float(text) if truth is None else truth
     return math.nan if is_missing(cell) else float(cell)
 
 
@@ -305,6 +325,25 @@ def doubles_of(name: str, cells: NDArray[Any]) -> Array:
     except ValueError:
         refused = InvalidInput(name, "expected numbers, got text")
     raise refused  # outside of the handlers: what Python says shows the cell
+
+
+def doubles_beside(columns: Sequence[NDArray[Any]], names: Sequence[str] | None) -> Array:
+    """(n, d) doubles of the columns of X. Raises InvalidInput naming the column, where they have names."""
+    parts = []
+    for j, cells in enumerate(columns):
+        try:
+            parts.append(doubles_of("X", cells))
+        except InvalidInput as bad:
+            refused = type(bad)("X", f"{str(bad).partition(': ')[2]}{where(names, j)}")
+            break
+    else:
+        return np.column_stack(parts)
+    raise refused
+
+
+def where(names: Sequence[str] | None, column: int) -> str:
+    """In which column something is, as errors say it; nothing where columns have no names."""
+    return "" if names is None else f", in the column {names[column]!r}"
 
 
 # Tables that are read in passes, as transformers know them that learn nothing from their rows.
@@ -334,16 +373,18 @@ def checked_part(
     dtype: Any = (),
     ensure_all_finite: bool | str = True,
     sparse: bool = True,
+    columns: Sequence[str] | None = None,
 ) -> NDArray[Any]:
     """What `checked` returns of some rows of a large table, whose columns are the right ones."""
     if dtype is None:
         return cells
     if cells.dtype.kind not in PLAIN:
-        cells = doubles_of("X", cells)
-    if cells.dtype.kind == "f" and ensure_all_finite is True and not np.all(np.isfinite(cells)):
-        raise InvalidInput("X", "expected finite numbers, got NaN or infinity")
-    if cells.dtype.kind == "f" and ensure_all_finite == "allow-nan" and np.any(np.isinf(cells)):
-        raise InvalidInput(
-            "X", "expected finite numbers, or NaN where one is missing, got infinity"
-        )
+        cells = doubles_beside(list(cells.T), columns)
+    if cells.dtype.kind == "f" and ensure_all_finite is not False:
+        gaps = ensure_all_finite == "allow-nan"
+        good = np.all(~np.isinf(cells) if gaps else np.isfinite(cells), axis=0)
+        if not np.all(good):
+            what = "or NaN where one is missing, got infinity" if gaps else "got NaN or infinity"
+            column = where(columns, int(np.argmin(good)))
+            raise InvalidInput("X", f"expected finite numbers, {what}{column}")
     return cells if dtype == () else cells.astype(dtype, copy=False)

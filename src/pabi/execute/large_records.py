@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pabi.execute.blocks import Rows, block_length, by_row, copy_rows
+from pabi.execute.cells import PLAIN, doubles_beside, where
 from pabi.execute.large_tables import LargeTable, large_table
-from pabi.execute.records import MOST_ROWS, SHORTENED, Records, RowBlock
+from pabi.execute.records import LARGEST, MOST_ROWS, SHORTENED, Records, RowBlock
 from pabi.execute.sources import Chunks, Parts, Read, held_as, rechunked, storage
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
@@ -61,6 +62,7 @@ class LargeRecords(Records):
     """
 
     scratch: str | os.PathLike[str] | None = None
+    _names: Sequence[str] | None = None
 
     def __init__(
         self,
@@ -72,9 +74,9 @@ class LargeRecords(Records):
         without: Sequence[str] = (),
     ) -> None:
         table = X if isinstance(X, LargeTable) else LargeTable(X)
-        self._begin(
-            table, table.without(*without).features(), feature_norm, intercept_scaling, ranges
-        )
+        features = table.without(*without)
+        self._begin(table, features.features(), feature_norm, intercept_scaling, ranges)
+        self._names = features.feature_names()
         self.n = self._checked_once()
 
     def column(self, cells: Any, argument: str = "y") -> Parts:
@@ -101,6 +103,9 @@ class LargeRecords(Records):
         self._table, self._source, self.scratch, self.sparse = table, source, table.scratch, False
         self._declare(source.width, feature_norm, intercept_scaling, ranges)
         self._pass: _Pass | None = None
+
+    def _where(self, features: Any) -> str:
+        return where(self._names, int(np.argmin((np.abs(features) <= LARGEST).all(axis=0))))
 
     def blocks(self, rows: Rows) -> Iterator[RowBlock]:
         """The requested rows in order, block by block."""
@@ -137,6 +142,8 @@ class LargeRecords(Records):
         """How many rows there are, all of which were looked at."""
         n, length = 0, block_length(self.d, MOST_ROWS)
         for chunk in self._source:
+            if chunk.dtype.kind not in PLAIN:
+                chunk = doubles_beside(list(chunk.T), self._names)
             numbers = held_as(storage(chunk.dtype), chunk)
             n += len(numbers)
             for first in range(0, len(chunk), length):

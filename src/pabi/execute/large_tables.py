@@ -15,10 +15,12 @@ import numpy as np
 from pabi.execute.cells import PassesTable, cells_of, checked_part
 from pabi.execute.progress import is_array_file
 from pabi.execute.source_files import (
+    ReadOnce,
     array_at,
     array_parts,
     arrow_columns,
     arrow_dataset,
+    is_stream,
     names_of_columns,
     numeric_columns,
     require_columns,
@@ -35,8 +37,8 @@ from pabi.numbers.errors import InvalidInput
 
 _ENDINGS = (".parquet", ".pq", ".feather", ".arrow")
 _EXPECTED = (
-    "expected a folder, a pattern or a list of Parquet, Feather or Arrow files, an .npy file, a dataset of "
-    "pyarrow's, a memory-mapped, Zarr or dask array, or a dask data frame"
+    "expected a folder, a pattern or a list of Parquet, Feather or Arrow files, an .npy file, a dataset, a "
+    "table or a stream of Arrow's, a memory-mapped, Zarr or dask array, or a frame of dask's or polars'"
 )
 
 
@@ -45,9 +47,12 @@ class LargeTable(PassesTable):
 
     Parameters
     ----------
-    data : path, list of paths, pyarrow dataset, memory-mapped, Zarr or dask array, or dask data frame
+    data : path, list of paths, pyarrow dataset, array, data frame or Arrow stream
         A path is a folder, a pattern such as "people/*.parquet", a Parquet, Feather or Arrow file, an .npy
-        file, or the folder of a Zarr array. The files of a folder or a pattern are read by name.
+        file, or the folder of a Zarr array. The files of a folder or a pattern are read by name. Arrays are
+        memory-mapped, Zarr's or dask's, data frames dask's or polars', also lazy ones. Of whatever else has
+        `__arrow_c_stream__`, such as a relation of DuckDB's or a reader of record batches, and of polars'
+        frames all rows are read once, now, into a file without a name in `scratch`.
     columns : sequence of str, optional
         The features, of a table with named columns. None: all columns that have no other part.
     scratch : path, optional
@@ -81,10 +86,10 @@ class LargeTable(PassesTable):
         columns: Sequence[str] | None = None,
         scratch: str | os.PathLike[str] | None = None,
     ) -> None:
-        self._data = _opened(data)
-        self._path = os.fspath(data) if isinstance(data, (str, os.PathLike)) else None
         if scratch is not None and not os.access(scratch, os.W_OK | os.X_OK):
             raise InvalidInput("scratch", f"cannot write to {scratch}: expected a folder")
+        self._data = _opened(data, scratch)
+        self._path = os.fspath(data) if isinstance(data, (str, os.PathLike)) else None
         self.scratch = scratch
         self.names = _names(self._data)
         self._columns = None if columns is None else tuple(columns)
@@ -192,7 +197,7 @@ class LargeTable(PassesTable):
         rows = chosen.cells() if rules.get("dtype", float) is None else chosen.features()
         if rows.width != step.n_features_in_:
             raise InvalidInput("X", f"expected {step.n_features_in_} columns, got {rows.width}")
-        return rows.mapped(partial(checked_part, **rules))
+        return rows.mapped(partial(checked_part, columns=chosen.feature_names(), **rules))
 
     def introduce(self, step: Any, *beside: Any) -> None:
         """Sets what scikit-learn's checks of X set; of what stands `beside`, names are those of columns."""
@@ -350,13 +355,15 @@ def refuse_containers(step: Any) -> None:
         )
 
 
-def _opened(data: Any) -> Any:
+def _opened(data: Any, scratch: str | os.PathLike[str] | None) -> Any:
     """What is read: a dataset, an array or a data frame."""
     if isinstance(data, (str, os.PathLike)):
         path = os.fspath(data)
         return array_at(path) if is_array_file(path) else arrow_dataset(_files([path]))
     if isinstance(data, (list, tuple)) and all(isinstance(d, (str, os.PathLike)) for d in data):
         return arrow_dataset(_files([os.fspath(one) for one in data]))
+    if is_stream(data):
+        return ReadOnce(data, scratch)
     is_table = (
         isinstance(data, np.ndarray | MadeRows)
         or _home(data) in ("dask", "zarr")
@@ -454,4 +461,4 @@ def _home(value: Any) -> str:
 
 
 def _is_dataset(value: Any) -> bool:
-    return type(value).__module__ == "pyarrow._dataset"
+    return isinstance(value, ReadOnce) or type(value).__module__ == "pyarrow._dataset"

@@ -298,6 +298,10 @@ class Records:
         self.shortened = bool(np.any(scale < SHORTENED)) or self._out_of_range()
         return (None if np.all(scale == 1.0) else scale), norm
 
+    def _where(self, features: Any) -> str:
+        """In which column numbers are too large, where that has a name."""
+        return ""
+
     def _bounded(self, features: Any) -> tuple[Array, Array]:
         """(factors that bring rows within the norm, their norms after that, rounded up, intercept included).
 
@@ -305,7 +309,8 @@ class Records:
         """
         peak, length = _lengths(features)
         if not np.all(peak <= LARGEST):
-            raise InvalidInput("X", "expected finite numbers up to 2^250, got NaN or larger")
+            message = "expected finite numbers up to 2^250, got NaN or larger"
+            raise InvalidInput("X", message + self._where(features))
         length *= 1.0 + (self.d + 16) * HALF_ULP  # at least the true norm
         norm, scale = peak * length, np.ones(len(peak))
         if self.feature_norm is not None:

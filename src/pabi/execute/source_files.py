@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pabi.execute.cells import cells_of
+from pabi.execute.hiding import unshown
 from pabi.execute.progress import is_zarr
 from pabi.execute.sources import (
     READ,
     Chunks,
     Parts,
+    home_of,
     readable,
+    scratch_file,
     slices,
     stamp,
     storage,
+    writable,
 )
 from pabi.numbers.errors import InvalidInput, extra
 
@@ -55,7 +61,7 @@ def _state(dataset: Any) -> object:
     """Sizes and times of the files; None where the dataset is in memory."""
     filesystem = getattr(dataset, "filesystem", None)
     if filesystem is None:
-        return None
+        return "read once" if isinstance(dataset, ReadOnce) else None
     about = filesystem.get_file_info(list(dataset.files))
     return tuple((one.path, one.size, one.mtime_ns) for one in about)
 
@@ -78,7 +84,8 @@ def numeric_columns(dataset: Any, names: Sequence[str]) -> np.dtype[Any]:
         column = dataset.schema.field(name).type
         if not _is_number(column):
             raise InvalidInput("X", f"expected numbers in the column {name!r}, got {column}")
-        kinds.append(np.dtype(column.to_pandas_dtype()))
+        decimal = extra("pyarrow.types", "train").is_decimal(column)
+        kinds.append(np.dtype(np.float64 if decimal else column.to_pandas_dtype()))
     return storage(np.result_type(*kinds))
 
 
@@ -121,6 +128,114 @@ def require_whole_files(dataset: Any) -> None:
         raise InvalidInput("X", "expected whole files of this machine's, got parts or others")
 
 
+class ReadOnce:
+    """The rows of a stream of Arrow's, read once and kept in a file without a name, as a dataset of one part.
+
+    A query answers in whatever order, and the next time perhaps otherwise; passes take the same rows.
+
+    Parameters
+    ----------
+    stream : object with `__arrow_c_stream__`, or a lazy frame of polars'
+        What yields the rows. Where that fails, the error says its type alone.
+    folder : path or None
+        Where the file is; None is the system's folder for temporary ones.
+    name : str
+        What errors name.
+    """
+
+    path = filesystem = None
+
+    def __init__(self, stream: Any, folder: str | os.PathLike[str] | None, name: str = "X") -> None:
+        self._file, self._lock = scratch_file(home_of(folder)), Lock()
+        self._places: list[tuple[int, int]] = []
+        self._rows, self.schema = 0, extra("pyarrow", "train").schema([])
+        batches = _plain_batches(stream)
+        while (batch := unshown(name, lambda: next(batches, None))) is not None:
+            self.schema = batch.schema
+            for first in range(0, batch.num_rows, _MOST):
+                with writable(home_of(folder)):
+                    self._keep(batch.slice(first, _MOST))
+
+    def _keep(self, batch: Any) -> None:
+        written = batch.serialize()
+        self._places.append((self._file.tell(), written.size))
+        self._rows += batch.num_rows
+        self._file.write(written)
+
+    @property
+    def physical_schema(self) -> Any:
+        """What the columns are called, and their types."""
+        return self.schema
+
+    def get_fragments(self) -> list[ReadOnce]:
+        """The one part."""
+        return [self]
+
+    def count_rows(self) -> int:
+        """How many rows there are."""
+        return self._rows
+
+    def to_batches(
+        self, columns: Sequence[str] | None = None, batch_size: int = _MOST, **_: Any
+    ) -> Iterator[Any]:
+        """Record batches of these columns, in the order in which they came."""
+        arrow = extra("pyarrow", "train")
+        for place, size in self._places:
+            with self._lock:  # several columns are read side by side
+                self._file.seek(place)
+                held = self._file.read(size)
+            batch = arrow.ipc.read_record_batch(arrow.py_buffer(held), self.schema)
+            batch = batch if columns is None else batch.select(list(columns))
+            yield from (batch.slice(k, batch_size) for k in range(0, batch.num_rows, batch_size))
+
+
+def is_stream(data: Any) -> bool:
+    """Whether it yields record batches of Arrow's, each value of one type whatever stands beside it.
+
+    A frame of pandas' does not: the type of a column follows from all of its cells.
+    """
+    homes = {kind.__module__.partition(".")[0] for kind in type(data).__mro__}
+    lazy = "polars" in homes and hasattr(data, "collect_schema")
+    return "pandas" not in homes and (lazy or hasattr(data, "__arrow_c_stream__"))
+
+
+def _plain_batches(stream: Any) -> Iterator[Any]:
+    """The record batches of a stream, or of each frame of a lazy one; every value where it stands."""
+    arrow = extra("pyarrow", "train")
+    lazy = hasattr(stream, "collect_schema") and not hasattr(stream, "__arrow_c_stream__")
+    for part in _frames(stream) if lazy else [stream]:
+        reader = arrow.RecordBatchReader.from_stream(part)
+        plain = arrow.schema([(field.name, _plain_type(field.type)) for field in reader.schema])
+        yield arrow.RecordBatch.from_arrays(
+            [arrow.array([], kind) for kind in plain.types], schema=plain
+        )
+        for batch in reader:
+            yield arrow.RecordBatch.from_arrays(list(map(_plain, batch.columns)), schema=plain)
+
+
+def _plain(cells: Any) -> Any:
+    """A column of a type of Arrow's own: numbers of PostgreSQL's `numeric` are text."""
+    if hasattr(cells, "dictionary"):
+        return cells.dictionary.cast(_plain_type(cells.type)).take(cells.indices)
+    return getattr(cells, "storage", cells)
+
+
+def _plain_type(kind: Any) -> Any:
+    arrow = extra("pyarrow", "train")
+    if arrow.types.is_dictionary(kind):  # of text in views, as polars has it, Arrow takes no cell
+        views = str(kind.value_type) == "string_view"
+        return arrow.string() if views else kind.value_type
+    return getattr(kind, "storage_type", kind)
+
+
+def _frames(lazy: Any) -> Iterator[Any]:
+    """The frames of a lazy one, some rows at a time where polars has that."""
+    with warnings.catch_warnings():  # that it may change
+        warnings.simplefilter("ignore")
+        frames = lazy.collect_batches() if hasattr(lazy, "collect_batches") else [lazy.collect()]
+    return iter(frames)
+
+
 def _fragments(dataset: Any) -> list[Any]:
     """The parts of a dataset. Raises InvalidInput where it is filtered: they would be more than it holds."""
     try:
@@ -158,15 +273,19 @@ def _rows(batch: Any, dtype: np.dtype[Any]) -> NDArray[Any]:
     """(m, d) the columns of a batch, each in one piece of memory; a missing number is NaN."""
     columns = np.empty((batch.num_columns, batch.num_rows), dtype)
     for j, column in enumerate(batch.columns):
-        columns[j] = (
-            cells_of(column) if dtype.kind == "O" else column.to_numpy(zero_copy_only=False)
-        )
+        columns[j] = cells_of(column) if dtype.kind == "O" else _numbers(column)
     return columns.T
+
+
+def _numbers(column: Any) -> NDArray[Any]:
+    decimal = extra("pyarrow.types", "train").is_decimal(column.type)
+    return np.asarray((column.cast("float64") if decimal else column).to_numpy(False))
 
 
 def _is_number(kind: Any) -> bool:
     types = extra("pyarrow.types", "train")
-    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind))
+    tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal)
+    return any(test(kind) for test in tests)
 
 
 def _line(error: BaseException) -> str:

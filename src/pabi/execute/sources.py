@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import math
 import mmap
 import os
+import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import repeat
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -387,3 +390,30 @@ def readable(file: str) -> Iterator[None]:
         yield
     except OSError as bad:
         raise InvalidInput(file, f"cannot be read: {bad.strerror}") from None
+
+
+# A file for rows that do not fit into memory, in their secret order.
+#
+# It has no name: nobody else can open it, and it is gone with its process, whatever ends that. Its space
+# on the disk is free then, and not wiped.
+
+
+def home_of(parent: str | os.PathLike[str] | None) -> Path:
+    """The folder for scratch files; None is the system's for temporary ones."""
+    return Path(tempfile.gettempdir() if parent is None else parent)
+
+
+def scratch_file(home: Path) -> io.BufferedRandom:
+    """A new file in a folder, to write to and read from. Raises InvalidInput naming `scratch`."""
+    with writable(home):
+        return tempfile.TemporaryFile(dir=home)
+
+
+@contextlib.contextmanager
+def writable(folder: Path) -> Iterator[None]:
+    """Turns what goes wrong with files in a folder into one line."""
+    try:
+        yield
+    except OSError as bad:
+        reason = bad.strerror or "it cannot be written"
+        raise InvalidInput("scratch", f"cannot write to {folder}: {reason}") from None

@@ -9,7 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_array, check_X_y, validate_data
 
-from pabi.execute.cells import PLAIN, columns_of, doubles_of, refuse_other_types, table_of, unmasked
+from pabi.execute.cells import (
+    PLAIN,
+    columns_of,
+    doubles_beside,
+    doubles_of,
+    refuse_other_types,
+    table_of,
+    unmasked,
+    where,
+)
 from pabi.numbers.errors import InvalidInput
 
 T = TypeVar("T")
@@ -40,8 +49,10 @@ def tagged(**tags: Any) -> Callable[[T], T]:
 
 def refuse_collection(X: Any) -> None:
     """Raises InvalidInput for what would be read into memory as a whole before its rows are looked at."""
-    home = type(X).__module__.partition(".")[0]
-    if home in ("dask", "zarr") or (home == "pyarrow" and hasattr(X, "get_fragments")):
+    home = type(X).__module__.partition(".")[0].strip("_")
+    collections = ("get_fragments", "read_next_batch", "collect_schema")
+    lazy = home in ("pyarrow", "polars") and any(hasattr(X, name) for name in collections)
+    if home in ("dask", "zarr", "duckdb") or (lazy and not hasattr(X, "get_columns")):
         raise InvalidInput(
             "X", f"expected pabi.learn.LargeTable(X) for a table of {home}, which is read in passes"
         )
@@ -62,6 +73,7 @@ def checked(
 
     No cell changes what becomes of another one, whatever their types.
     """
+    refuse_collection(X)
     X = unmasked(X)
     rules = {"accept_sparse": "csr" if sparse else False, "dtype": dtype, **kwargs}
     try:
@@ -80,6 +92,7 @@ def checked(
         if problem.startswith("Input ") and " contains " in problem:  # NaN, infinity, or too large
             field = "y" if problem.startswith("Input y ") else "X"
             problem = problem.partition("\n")[0]
+            problem = problem.rstrip(".") + _odd_column(X) if field == "X" else problem
         elif "array=" in problem:
             problem = problem.partition(":\narray=")[0] + ". Reshape your data: one row a record"
         elif "Complex data" in problem:
@@ -104,7 +117,19 @@ def _separate(X: Any, *, numeric: bool) -> NDArray[Any] | None:
         return None if _is_plain(X) else doubles_of("X", table_of(X))
     if all(cells.dtype.kind in PLAIN for cells in columns):
         return None
-    return np.column_stack([doubles_of("X", cells) for cells in columns])
+    return doubles_beside(columns, _names(X))
+
+
+def _names(X: Any) -> list[str] | None:
+    """What the columns of a frame are called, None where they have no names."""
+    names = list(getattr(X, "column_names", getattr(X, "columns", ())))
+    return names if names and all(isinstance(name, str) for name in names) else None
+
+
+def _odd_column(X: Any) -> str:
+    """Where a frame holds what is not finite, nothing where columns have no names."""
+    odd = (not np.all(np.isfinite(doubles_of("X", cells))) for cells in columns_of(X) or ())
+    return where(_names(X), next((j for j, one in enumerate(odd) if one), 0))
 
 
 def _is_plain(X: Any) -> bool:

@@ -121,8 +121,9 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
         n, d = COUNT("n", n), COUNT("d", d)
         if self.linear_predictor != "auto":
             validate.flag("linear_predictor", self.linear_predictor)
-        width = d + (self._intercept_feature is not None)
-        size = Size(n, width, outputs, self._seen_norm(d), checked_unit(unit))
+        constant = self._intercept_feature is not None
+        norm = self._seen_norm(d)
+        size = Size(n, d + constant, outputs, norm, checked_unit(unit), constant)
         plan: TrainingPlan | None = self.__dict__.pop("plan_made", None)
         if plan is not None and plan.size == size:
             return plan

@@ -191,7 +191,7 @@ class Size:
     """The public numbers of a table as the model sees it.
 
     `n`: records, or users. `width`: columns, the constant included. `outputs`: predictors. `norm`: the
-    longest row's. `unit`: "record" or "user".
+    longest row's. `unit`: "record" or "user". `constant`: whether there is a constant column.
     """
 
     n: int
@@ -199,6 +199,7 @@ class Size:
     outputs: int
     norm: float
     unit: Unit = "record"
+    constant: bool = False
 
 
 @dataclass(frozen=True)
@@ -262,11 +263,9 @@ class TrainingPlan:
     def __str__(self) -> str:
         run, moments, size = self.run, self.moments, self.size
         steps = np.atleast_1d(run.step_size)
+        columns = f"{size.width - size.constant} features{' and a constant' * size.constant}"
         rows = (
-            (
-                "table",
-                f"{size.n} {size.unit}s, {size.width} columns, rows of norm {plain(size.norm)}",
-            ),
+            ("table", f"{size.n} {size.unit}s, {columns}, rows of norm {plain(size.norm)}"),
             (
                 "privacy",
                 f"ε = {shown(self.guarantee.epsilon(self.delta))}, δ = {exact(self.delta)}",

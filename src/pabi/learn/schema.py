@@ -1,12 +1,11 @@
-"""What is declared of columns and labels, and cells read by it."""
+"""The transformer of declared columns, and labels, targets and weights as estimators take them."""
 
 from __future__ import annotations
 
 import math
 import os
 import tomllib
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +14,6 @@ from sklearn import get_config
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.multiclass import type_of_target
 
-from pabi.describe.files import _unknown
 from pabi.execute.cells import (
     PLAIN,
     cells_of,
@@ -24,215 +22,32 @@ from pabi.execute.cells import (
     is_missing,
     refuse_other_types,
     table_of,
-    text_of,
-    texts_of,
     typed,
 )
 from pabi.execute.large_tables import LargeTable, large_table, refuse_containers
 from pabi.execute.sources import Parts
-from pabi.execute.tables import tagged
+from pabi.execute.tables import refuse_collection, tagged
+from pabi.learn.columns import Categorical, Date, Encoded, dated, read_columns
+from pabi.learn.columns import read_levels as read_levels
+from pabi.learn.columns import read_range as read_range
 from pabi.learn.rows import id_columns
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, warn_once
 from pabi.numbers.rounding import TINY, Array
 
-MISSING = frozenset({"", "?", "na", "n/a", "nan", "none", "null"})  # of any case
-_TRUTH = dict.fromkeys(("true", "t", "yes", "y", "1"), 1.0) | dict.fromkeys(
-    ("false", "f", "no", "n", "0"), -1.0
-)
-
-
-@dataclass(frozen=True)
-class Encoded:
-    """A column of m cells, each of which sets one feature.
-
-    `feature`: (m,) which of the column's features, from 0. `value`: (m,) in [−1, 1]; the column's
-    other features are 0. `beyond`: whether a cell is outside what was declared, a fact about the data.
-    """
-
-    feature: NDArray[np.intp]
-    value: Array
-    beyond: bool
-
-
-@dataclass(frozen=True)
-class Numeric:
-    """A column of numbers: one feature, clipped to [low, high] and mapped onto [−1, 1].
-
-    `log1p`: whether on the scale of log(1 + x). A missing number is 0.
-    """
-
-    low: float
-    high: float
-    log1p: bool
-
-    def features(self, name: str) -> list[str]:
-        """The name of the one feature, that of the column."""
-        return [name]
-
-    def encode(self, name: str, cells: NDArray[Any]) -> Encoded:
-        """The cells as numbers in [−1, 1]. Raises InvalidInput naming the column."""
-        x = numbers(name, cells)
-        clipped = np.clip(x, self.low, self.high)
-        low, high = self.low, self.high
-        if self.log1p:
-            clipped, low, high = np.log1p(clipped), math.log1p(low), math.log1p(high)
-        centre, reach = low / 2.0 + high / 2.0, high / 2.0 - low / 2.0
-        value = np.clip((clipped - centre) / reach, -1.0, 1.0)
-        beyond = bool(np.any((x < self.low) | (x > self.high)))
-        return Encoded(np.zeros(len(x), np.intp), np.where(np.isnan(value), 0.0, value), beyond)
-
-
-@dataclass(frozen=True)
-class Categorical:
-    """A column of levels: one feature a level, 1 for the cell's own.
-
-    Any other cell, a missing one too, is 0 in all of them; with `other` it is 1 in a feature of its own.
-    """
-
-    levels: tuple[str, ...]
-    other: bool
-
-    def features(self, name: str) -> list[str]:
-        """The names of the features, `name=level` each, and `name: other`."""
-        return [f"{name}={level}" for level in self.levels] + [f"{name}: other"] * self.other
-
-    def encode(self, name: str, cells: NDArray[Any]) -> Encoded:
-        """The number of each cell's level, and 1, or 0 where it has none."""
-        number = {text_of(level): i for i, level in enumerate(self.levels)}
-        levels = texts_of(name, cells)
-        feature = np.array([number.get(level, len(number)) for level in levels], dtype=np.intp)
-        declared = feature < len(number)
-        beyond = not self.other and any(
-            level not in number and level.lower() not in MISSING for level in set(levels)
-        )
-        if not self.other:
-            feature[~declared] = 0
-        return Encoded(feature, np.where(declared | self.other, 1.0, 0.0), beyond)
-
-
-@dataclass(frozen=True)
-class Boolean:
-    """A column of truth values: one feature, 1 for true, −1 for false, 0 where it is missing."""
-
-    def features(self, name: str) -> list[str]:
-        """The name of the one feature, that of the column."""
-        return [name]
-
-    def encode(self, name: str, cells: NDArray[Any]) -> Encoded:
-        """The cells as 1, −1 or 0. Raises InvalidInput naming the column."""
-        truth = _TRUTH | dict.fromkeys(MISSING, 0.0)
-        values = [truth.get(text.lower()) for text in texts_of(name, cells)]
-        if None in values:
-            raise InvalidInput(
-                name, "expected true or false, 1 or 0, yes or no in every row of a boolean column"
-            )
-        return Encoded(np.zeros(len(values), np.intp), np.array(values, dtype=np.float64), False)
-
-
-Column = Numeric | Categorical | Boolean
-
-_KEYS = {
-    "numeric": {"kind", "range", "transform"},
-    "categorical": {"kind", "levels", "other"},
-    "boolean": {"kind"},
-}
-
-
-def read_columns(tables: Any) -> dict[str, Column]:
-    """The declared columns, by name, in order. Raises InvalidInput naming `columns.NAME.KEY`."""
-    if not isinstance(tables, Mapping) or not tables:
-        raise InvalidInput("columns", "expected a table [columns.NAME] for every column to use")
-    return {str(name): _column(f"columns.{name}", table) for name, table in tables.items()}
-
-
-def _column(field: str, table: Any) -> Column:
-    if not isinstance(table, Mapping):
-        raise InvalidInput(field, f"expected a table [{field}], got {table!r}")
-    kind = validate.choice(f"{field}.kind", table.get("kind"), tuple(_KEYS))
-    for key in table:
-        if key in _KEYS[kind]:
-            continue
-        owner = next((other for other, keys in _KEYS.items() if key in keys), None)
-        reason = f"belongs to {owner} columns, and this one is {kind}" if owner else None
-        raise InvalidInput(f"{field}.{key}", reason or _unknown(key, _KEYS[kind], f"[{field}]"))
-    if kind == "boolean":
-        return Boolean()
-    if kind == "categorical":
-        other = validate.choice(f"{field}.other", table.get("other", "zero"), ("zero", "level"))
-        levels = read_levels(f"{field}.levels", table.get("levels"), at_least=1)
-        return Categorical(tuple(str(level).strip() for level in levels), other == "level")
-    transform = validate.choice(
-        f"{field}.transform", table.get("transform", "none"), ("none", "log1p")
-    )
-    low, high = read_range(f"{field}.range", table.get("range"))
-    if transform == "log1p" and low <= -1.0:
-        raise InvalidInput(f"{field}.range", f"expected a low end > -1 for log1p, got {low!r}")
-    return Numeric(low, high, transform == "log1p")
-
-
-def read_range(field: str, value: Any) -> tuple[float, float]:
-    """Finite (low, high), low < high, from [low, high]. Raises InvalidInput naming `field`."""
-    if value is None:
-        raise InvalidInput(field, "missing: expected [low, high]")
-    if isinstance(value, np.ndarray):
-        value = value.tolist()
-    if not isinstance(value, (list, tuple)) or len(value) != 2:
-        raise InvalidInput(field, f"expected [low, high], got {value!r}")
-    low, high = (validate.number(field, end) for end in value)
-    if not low < high or not math.isfinite(high - low):
-        raise InvalidInput(field, f"expected [low, high] with low < high, got {value!r}")
-    return low, high
-
-
-def read_levels(field: str, value: Any, at_least: int) -> list[Any]:
-    """Distinct levels, all strings or all integers. Raises InvalidInput naming `field`."""
-    several = isinstance(value, (list, tuple)) and len(value) >= at_least
-    kinds = {type(level) for level in value} if several else set()
-    texts = [text_of(level) for level in value] if several else []
-    if kinds not in ({str}, {int}) or "" in texts:
-        expected = f"a list of {at_least} or more distinct strings, or of integers"
-        raise InvalidInput(field, f"expected {expected}, got {value!r}")
-    twice = next((level for level in texts if texts.count(level) > 1), None)
-    if twice is not None:
-        raise InvalidInput(field, f"expected distinct levels, got {twice!r} twice")
-    return list(value)
+# The transformer of columns.
 
 
 def _tables_of(path: str) -> dict[str, Any]:
     """What stands in a TOML file. Raises InvalidInput naming it."""
     try:
         with open(path, "rb") as file:
-            return tomllib.load(file)
+            tables: dict[str, Any] = dated(tomllib.load(file))
+            return tables
     except OSError as bad:
         raise InvalidInput(path, f"expected a schema file (TOML): {bad.strerror or bad}") from None
     except (ValueError, RecursionError) as bad:
         raise InvalidInput(path, f"malformed TOML: {bad}") from None
-
-
-# Cells.
-
-
-def numbers(name: str, cells: NDArray[Any]) -> Array:
-    """(m,) float64, NaN where missing, as words of `MISSING` are. Raises InvalidInput naming the column."""
-    if cells.dtype.kind not in PLAIN:
-        cells = _without_words(cells)
-    try:
-        return doubles_of(name, cells)
-    except InvalidInput:
-        raise InvalidInput(
-            name, "expected numbers in every row of a numeric column, got something else"
-        ) from None
-
-
-def _without_words(cells: NDArray[Any]) -> NDArray[Any]:
-    """The same objects, None in the place of words that stand for missing ones."""
-    plain = cells.tolist()
-    words = (isinstance(cell, str) and cell.strip().lower() in MISSING for cell in plain)
-    return np.array([None if no else cell for no, cell in zip(words, plain, strict=True)], object)
-
-
-# The transformer.
 
 
 @tagged(requires_fit=False)
@@ -245,13 +60,17 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         One table a column to use, by name, as in a schema file:
 
         `{"kind": "numeric", "range": [low, high]}`: clipped to the range, which is mapped onto
-        [−1, 1]; a missing number is 0. With `"transform": "log1p"` on the scale of log(1 + x).
+        [−1, 1]; a missing number is 0. With `"transform": "log1p"` on the scale of log(1 + x). With
+        `"decimal": ","` text such as "3,5" is a number.
         `{"kind": "categorical", "levels": [...]}`: one feature a level, 1 for the cell's own. Another
         or a missing cell leaves them all 0; with `"other": "level"` it has a feature of its own.
         `{"kind": "boolean"}`: 1 for true, −1 for false, 0 for missing.
+        `{"kind": "date", "range": ["2020-01-01", "2024-12-31"]}`: the place in the range, which is mapped
+        onto [−1, 1]. With `"cycles": ["month", "weekday", "hour"]`, or some of these, a sine and a cosine
+        of each as well. What is no date, in ISO 8601 where it is text, counts as missing: 0 in all features.
 
-        Levels are compared as text without outer blanks; 1, 1.0 and "1.0" are "1", True and "TRUE" are
-        "true".
+        Levels are compared as text without outer blanks, with `"case": "any"` also whatever their case; 1,
+        1.0 and "1.0" are "1", True and "TRUE" are "true".
     sparse_output : bool
         Whether features of categorical columns are a sparse matrix. False for an array. After
         `set_output(transform="pandas")` they are a data frame in either case.
@@ -263,8 +82,9 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     Notes
     -----
-    Each column has at most one nonzero feature a row, so that a row's norm is at most √(number of columns).
-    Declare everything without looking at the data: what is read off them is not covered by any guarantee.
+    Each column has at most one nonzero feature a row, or a sine and a cosine more for each cycle, so that a
+    row's norm is at most √(columns + cycles), which is `feature_norm`. Declare everything without looking at
+    the data: what is read off them is not covered by any guarantee.
 
     References
     ----------
@@ -309,6 +129,16 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             raise InvalidInput(os.fspath(path), str(bad)) from None
         return cls(dict(columns), sparse_output=sparse_output)  # type: ignore[arg-type]
 
+    @property
+    def feature_norm(self) -> float:
+        """The largest norm that a row may have, rounded up to three decimals."""
+        columns = read_columns(self.columns).values()
+        squares = sum(
+            1 + len(column.cycles) if isinstance(column, Date) else 1 for column in columns
+        )
+        # Never below it by rounding.
+        return (math.floor(1000.0 * math.sqrt(squares)) + 1) / 1000.0
+
     def fit(self, X: Any, y: Any = None) -> Self:
         """This encoder, with schema and columns checked; nothing is learned from the data.
 
@@ -337,21 +167,51 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             the holder of the data only. A column looks like an id, by its name alone, so that somebody may
             have several rows: that is a question, which does not depend on the data.
         """
+        return self._noted(
+            X, [one.beyond for rows in self._tables(X) for one in self._encoded(rows)]
+        )
+
+    def _noted(self, X: Any, beyond: Iterable[bool]) -> Self:
+        """This encoder, fitted to a table, and the warnings of `fit`."""
         self.feature_names_in_ = np.array(list(self.columns), dtype=object)
-        beyond = [part.beyond for rows in self._tables(X) for part in self._encoded(rows)]
         if any(beyond):
             warn_once(
                 "some cells are outside the declared ranges or levels; this warning depends on the "
                 "data: keep it to yourself",
                 UserWarning,
             )
-        if ids := id_columns(X if isinstance(X, Mapping) else (large_table(X) or X).columns):
+        if ids := id_columns(_names(large_table(X) or X)):
             warn_once(
                 f"has anybody several rows? {', '.join(ids)} looks like an id: if so, give their ids to the "
                 "fit of the model as groups",
                 UserWarning,
             )
         return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
+        """What `fit(X).transform(X)` returns, of a table in memory encoded once.
+
+        Parameters
+        ----------
+        X : data frame, dict of columns or LargeTable
+            The table.
+        y : object
+            Not looked at.
+
+        Returns
+        -------
+        CSR matrix, array or LargeTable
+            As of `transform`.
+
+        Raises
+        ------
+        InvalidInput
+            As of both.
+        """
+        if large_table(X) is not None:
+            return self.fit(X).transform(X)
+        parts = list(self._encoded(X))
+        return self._noted(X, [part.beyond for part in parts])._in_memory(parts)
 
     def transform(self, X: Any) -> Any:
         """The features of a table, each row from itself and the schema alone.
@@ -374,26 +234,31 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             The schema or a column is wrong, as for `fit`; `sparse_output` is no bool.
         """
         if (table := large_table(X)) is None:
-            rows, categorical = self._features(X)
-            return rows if categorical and self._may_be_sparse else rows.toarray()
+            return self._in_memory(list(self._encoded(X)))
         refuse_containers(self)
         names, own = self.get_feature_names_out().tolist(), clone(self)
         rows = self._cells(table).cut()
         return table.with_rows(
-            rows.mapped(lambda cells: own._features(own._by_name(cells))[0].toarray(), len(names)),
+            rows.mapped(
+                lambda cells: own._features(list(own._encoded(own._by_name(cells))))[0].toarray(),
+                len(names),
+            ),
             names,
         )
 
-    def _features(self, X: Any) -> tuple[Any, bool]:
+    def _in_memory(self, parts: Sequence[Encoded]) -> Any:
+        rows, categorical = self._features(parts)
+        return rows if categorical and self._may_be_sparse else rows.toarray()
+
+    def _features(self, parts: Sequence[Encoded]) -> tuple[Any, bool]:
         """(the features as CSR, whether some are of levels)."""
         from scipy.sparse import csr_matrix
 
         columns = read_columns(self.columns)
-        parts = list(self._encoded(X))
         widths = [len(column.features(name)) for name, column in columns.items()]
         first = np.cumsum([0, *widths])
-        indices = np.stack([p.feature + at for p, at in zip(parts, first, strict=False)], axis=1)
-        data = np.stack([part.value for part in parts], axis=1)
+        indices = np.column_stack([p.feature + at for p, at in zip(parts, first, strict=False)])
+        data = np.column_stack([part.value for part in parts])
         n, p = data.shape
         rows = csr_matrix(
             (data.ravel(), indices.ravel(), p * np.arange(n + 1)), shape=(n, int(first[-1]))
@@ -450,19 +315,27 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _encoded(self, X: Any) -> Iterable[Encoded]:
         columns = read_columns(self.columns)
-        present = X if isinstance(X, Mapping) else getattr(X, "columns", None)
+        present = _names(X)
         if present is None:
             raise InvalidInput(
                 "X", f"expected a data frame or a dict of columns, got a {type(X).__name__}"
             )
         self._refuse_absent(present)
-        for name in columns:
-            refuse_other_types(name, getattr(X[name], "dtype", None))
+        for name, column in columns.items():
+            dtype = getattr(X[name], "dtype", None)
+            if not (isinstance(column, Date) and getattr(dtype, "kind", None) == "M"):
+                refuse_other_types(name, dtype)
         cells = {name: cells_of(X[name]) for name in columns}
         shapes = {column.shape for column in cells.values()}
         if len(shapes) > 1 or any(len(shape) != 1 for shape in shapes):
             raise InvalidInput("X", "expected columns of one length")
         return (column.encode(name, cells[name]) for name, column in columns.items())
+
+
+def _names(X: Any) -> Any:
+    """The names of the columns of a table, None of what has none."""
+    refuse_collection(X)
+    return X if isinstance(X, Mapping) else getattr(X, "column_names", getattr(X, "columns", None))
 
 
 # Labels, targets and weights as estimators take them: each from its own cell, and from what is declared.

@@ -169,6 +169,7 @@ Extra = Literal[
     "dp-accounting",
     "dask",
     "explore",
+    "query",
 ]
 
 

@@ -149,7 +149,7 @@ def test_a_row_depends_on_itself_alone(rows, monkeypatch):
         changed[3] = 50.0
         assert np.array_equal(np.delete(model.transform(changed), 3, 0), np.delete(truth, 3, 0))
         with monkeypatch.context() as patch:
-            patch.setattr("pabi.learn.random_features._BATCH", 100)
+            patch.setattr("pabi.execute.records.MOST_ROWS", 100)
             np.testing.assert_allclose(model.transform(rows), truth, rtol=0, atol=2e-7)
 
 

@@ -32,8 +32,10 @@ MODELS = {
     "svc": "PrivateLinearSVC",
     "poisson": "PrivatePoissonRegressor",
     "huber": "PrivateHuberRegressor",
+    "kernel": "PrivateKernelClassifier",
+    "kernel-regression": "PrivateKernelRegressor",
 }
-CLASSIFIERS = ("logistic", "svc")
+CLASSIFIERS = ("logistic", "svc", "kernel")
 _KEYS = {"columns": set[str](), "target": {"levels", "range"}}
 # Arguments of the estimators that other options decide.
 _ELSEWHERE = {

@@ -1,24 +1,34 @@
-"""Random features of tables as a scikit-learn transformer: a public seed, and nothing learnt."""
+"""Random features of tables, by a public seed and nothing learnt, and private models of them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from copy import copy
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix, issparse
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from pabi.describe.runs import COUNT
 from pabi.execute.cells import PassesTable
+from pabi.execute.large_records import records_of
+from pabi.execute.records import Records, RowBlock
+from pabi.execute.sources import Parts
 from pabi.execute.tables import checked, refuse_collection, tagged
+from pabi.learn.classifiers import PrivateLogisticRegression
+from pabi.learn.estimators import PrivateLinearModel
+from pabi.learn.plans import TrainingPlan, budget, documented
+from pabi.learn.regressors import PrivateLinearRegression
+from pabi.learn.rows import Given, norm_within_ranges, number_or_auto, users_of_rows
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
+from pabi.numbers.validate import centres_and_reaches
 
 # Frequencies of Fourier features of a Gaussian kernel, drawn from a public seed.
 #
@@ -51,11 +61,25 @@ def _orthonormal(drawn: np.random.RandomState, d: int, count: int) -> Array:
     return np.asarray(q * np.where(np.diagonal(r) < 0.0, -1.0, 1.0))
 
 
+@lru_cache(maxsize=4)
+def gates(seed: int, d: int, count: int) -> tuple[Array, float]:
+    """((d + 1, count), g), the first read-only: directions in multiples of 1/g, to which rows are rounded too.
+
+    Entries of both are within ±1. So what products of a row and a direction add up are multiples of 1/g², with
+    sums below 2⁵³/g²: exact in every order, so that signs depend on the row alone.
+    """
+    grid = 2.0 ** ((52 - (d + 1).bit_length()) // 2)
+    drawn = frequencies(seed, d + 1, count)
+    result = np.rint(drawn / np.linalg.norm(drawn, axis=0) * grid) / grid
+    result.flags.writeable = False
+    return result, grid
+
+
+LENGTHS = (0.3, 1.0)  # of kernels, over R
 LENGTH = 1.0  # of the kernel, over the norm of rows; measured, see docs, "Tables: random features"
 LARGEST = 1e12  # of columns over `length`: phases are finite
 # More than all roundings make of a norm: one to single precision, of a relative 2⁻²⁴, and those of doubles.
 _BELOW_ONE = 1.0 - 2.0**-22
-_BATCH = 1 << 18  # entries at once
 _LAST_SEED = 2**32 - 1
 
 
@@ -120,12 +144,16 @@ class RandomFeatures(
         feature_ranges: Any = None,
         n_components: int = 500,
         *,
+        kind: str = "waves",
+        feature_norm: float | str | None = None,
         length: float | str = "auto",
         linear: bool = True,
         seed: int = 0,
     ) -> None:
         self.feature_ranges = feature_ranges
         self.n_components = n_components
+        self.kind = kind
+        self.feature_norm = feature_norm
         self.length = length
         self.linear = linear
         self.seed = seed
@@ -157,7 +185,7 @@ class RandomFeatures(
         else:
             rows = checked(self, X)
         self._settings()
-        self._declared(sparse=issparse(rows))
+        centres_and_reaches(self._ranges(), self.n_features_in_, sparse=issparse(rows))
         return self
 
     def transform(self, X: Any) -> Any:
@@ -191,18 +219,47 @@ class RandomFeatures(
 
     def _features(self, rows: Any) -> NDArray[np.float32]:
         """The features of rows in memory."""
-        cosines, sines, length, seed = self._settings()
-        drawn = frequencies(seed, self.n_features_in_, cosines)
-        beside = self.n_features_in_ if self.linear else 0
-        size = _BELOW_ONE * math.sqrt((0.5 if self.linear else 1.0) / cosines)
-        features = np.empty((rows.shape[0], beside + cosines + sines), np.float32)
-        for part, mapped in self._mapped(rows):
-            phases = _scaled(mapped, length) @ drawn
-            if self.linear:
-                features[part, :beside] = self._short(mapped)
-            features[part, beside : beside + cosines] = size * np.cos(phases)
-            features[part, beside + cosines :] = size * np.sin(phases[:, :sines])
+        return self.of(self.within(rows))
+
+    def within(self, rows: Any) -> Records:
+        """Rows in memory within the bounds that are declared."""
+        self._settings()
+        dense = rows if issparse(rows) else np.ascontiguousarray(rows)
+        return Records(dense, self._norm, ranges=self._ranges())
+
+    def of(self, records: Records) -> NDArray[np.float32]:
+        """The features of rows within their bounds."""
+        made, beside = self._gated if self.kind == "gates" else self._waves, self.width - self._random
+        size = _BELOW_ONE * math.sqrt(0.5 if self.linear else 1.0)
+        features = np.empty((records.n, self.width), np.float32)
+        for block in records.blocks(slice(0, records.n)):
+            # Over R, in rows no longer than 1.
+            longest = np.maximum(self._radius, block.norm)[:, None]
+            short = records.dense_of(iter([block])) / longest if beside or self.kind == "gates" else None
+            features[block.part, beside:] = size * made(block, short)
+            if beside:
+                features[block.part, :beside] = size * short
         return features
+
+    def _waves(self, block: RowBlock, short: Any) -> Array:
+        """Cosines and sines, of norm 1. Raises InvalidInput, without an entry, for rows that are too large."""
+        cosines, lengths = self.n_components - self.n_components // 2, self._lengths()
+        if not np.all(block.norm <= LARGEST * min(lengths)):
+            raise InvalidInput("X", "expected finite rows of at most 10¹² times `length`")
+        drawn = frequencies(self.seed, self.n_features_in_, cosines)
+        phases = block.features @ (drawn / np.resize(lengths, cosines))
+        if block.scale is not None:
+            phases *= block.scale[:, None]
+        sines = np.sin(phases[:, : self.n_components - cosines])
+        return np.hstack([np.cos(phases), sines]) / math.sqrt(cosines)
+
+    def _gated(self, block: RowBlock, short: Any) -> Array:
+        """For every gate the row with a constant beside it, or zeros; together no longer than 1."""
+        directions, grid = gates(self.seed, self.n_features_in_, self._gates)
+        rows = np.column_stack([short, np.ones(len(short))])
+        opened = np.rint(rows * grid) / grid @ directions >= 0.0
+        each = opened[:, :, None] * rows[:, None, :]
+        return each.reshape(len(rows), -1) / math.sqrt(2.0 * self._gates)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """The names of the features: the columns of the linear part, cosines, sines.
@@ -225,69 +282,160 @@ class RandomFeatures(
             `fit` was not called before.
         """
         columns = super().get_feature_names_out(input_features)
-        cosines, sines, *_ = self._settings()
-        waves = [*(f"cos{j}" for j in range(cosines)), *(f"sin{j}" for j in range(sines))]
-        return np.array([*(columns if self.linear else ()), *waves], dtype=object)
+        self._settings()
+        count = self.n_components
+        if self.kind == "gates":
+            random = [f"gate{j}_{name}" for j in range(self._gates) for name in (*columns, "1")]
+        else:
+            random = [f"cos{j}" for j in range(count - count // 2)] + [f"sin{j}" for j in range(count // 2)]
+        return np.array([*(columns if self.linear else ()), *random], dtype=object)
 
-    def _settings(self) -> tuple[int, int, float, int]:
-        """(how many cosines, how many sines, length of the kernel, seed), after a look at every setting."""
+    def _settings(self) -> None:
+        """Raises InvalidInput for a setting that is wrong."""
         validate.flag("linear", self.linear)
-        count = validate.integer("n_components", self.n_components, at_least=1)
-        seed = validate.integer("seed", self.seed, at_least=0, at_most=_LAST_SEED)
-        return count - count // 2, count // 2, self._length(), seed
+        validate.choice("kind", self.kind, ("waves", "gates"))
+        validate.integer("n_components", self.n_components, at_least=1)
+        validate.integer("seed", self.seed, at_least=0, at_most=_LAST_SEED)
+        self._lengths()
 
-    def _length(self) -> float:
+    @property
+    def width(self) -> int:
+        """How many features there are, after `fit`."""
+        return self._random + self.n_features_in_ * self.linear
+
+    @property
+    def _random(self) -> int:
+        """How many of them are random."""
+        gated = self.kind == "gates"
+        return self._gates * (self.n_features_in_ + 1) if gated else self.n_components
+
+    @property
+    def _gates(self) -> int:
+        """How many gates there are."""
+        return max(1, self.n_components // (self.n_features_in_ + 1))
+
+    def _lengths(self) -> tuple[float, ...]:
+        """The length scales, which frequencies take in turn."""
         if isinstance(self.length, str) and self.length == "auto":
-            return LENGTH * self._radius
+            return (LENGTH * self._radius,)
         if isinstance(self.length, str):
             raise InvalidInput("length", f'expected "auto" or a number, got {self.length!r}')
-        return validate.number("length", self.length, at_least=1.0 / LARGEST, at_most=LARGEST)
+        several = self.length if isinstance(self.length, (tuple, list)) and self.length else (self.length,)
+        most = {"at_least": self._radius / LARGEST, "at_most": LARGEST}
+        return tuple(validate.number("length", one, **most) for one in several)
+
+    @property
+    def _norm(self) -> float | None:
+        """The norm to which rows are brought, None where they are not."""
+        if self.feature_norm is None:
+            return None
+        stated = number_or_auto("feature_norm", self.feature_norm)
+        return self._usual if stated is None else stated
+
+    @property
+    def _usual(self) -> float:
+        """The longest row there can be within ranges; 1 without."""
+        return 1.0 if self.feature_ranges is None else norm_within_ranges(self.n_features_in_)
 
     @property
     def _radius(self) -> float:
-        """R: the longest row there can be within ranges, without them what rows are expected to have."""
-        return 1.0 if self.feature_ranges is None else math.sqrt(self.n_features_in_)
+        """R: the norm that rows have at most, or are expected to have."""
+        return self._usual if self._norm is None else self._norm
 
-    def _declared(self, *, sparse: bool) -> tuple[Array | None, Array | None]:
-        """Centres and half widths of the ranges."""
+    def _ranges(self) -> Any:
         names = getattr(self, "feature_names_in_", None)
-        ranges = validate.by_column(self.feature_ranges, names, self.n_features_in_)
-        return validate.centres_and_reaches(ranges, self.n_features_in_, sparse=sparse)
-
-    def _mapped(self, rows: Any) -> Iterator[tuple[slice, Any]]:
-        """(which rows, their columns within the ranges, as float64, dense or CSR)."""
-        centre, reach = self._declared(sparse=issparse(rows))
-        size = max(1, _BATCH // max(rows.shape[1], self.n_components))
-        for first in range(0, rows.shape[0], size):
-            part = slice(first, first + size)
-            block = rows[part].astype(np.float64)  # a copy
-            if issparse(block):
-                block.sum_duplicates()  # entries are clipped, not the parts that they are stored in
-            yield part, _within(block, centre, reach)
-
-    def _short(self, mapped: Any) -> Array:
-        """Mapped columns with at most half of a row's squared norm, which is at most R² within ranges."""
-        dense = mapped.toarray() if issparse(mapped) else mapped
-        longest = np.float64(self._radius)
-        if self.feature_ranges is None:
-            longest = np.maximum(1.0, np.linalg.norm(dense, axis=1, keepdims=True))
-        return np.asarray(_BELOW_ONE * math.sqrt(0.5) / longest * dense)
+        return validate.by_column(self.feature_ranges, names, self.n_features_in_)
 
 
-def _within(block: Any, centre: Array | None, reach: Array | None) -> Any:
-    """Rows of float64 clipped to their ranges and mapped onto [−1, 1]; as they are without ranges."""
-    if centre is None or reach is None:
-        return block
-    with np.errstate(over="ignore"):  # infinities are clipped, too
-        if issparse(block):  # whose ranges have centre 0
-            data = np.clip(block.data / reach[block.indices], -1.0, 1.0)
-            return csr_matrix((data, block.indices, block.indptr), block.shape)
-        return np.clip((block - centre) / reach, -1.0, 1.0)
+# Private models of random features.
 
 
-def _scaled(mapped: Any, length: float) -> Any:
-    """Rows over `length`. Raises InvalidInput, without an entry, for those that are too large."""
-    entries = mapped.data if issparse(mapped) else mapped
-    if not np.all(np.abs(entries) <= LARGEST * length):
-        raise InvalidInput("X", "expected finite entries of at most 10¹² times `length`")
-    return mapped / length
+@dataclass(eq=False, repr=False, kw_only=True)
+class _OnRandomFeatures(PrivateLinearModel):
+    """A linear model of random features of its rows. How many there are follows from public numbers."""
+
+    n_components: int | str = "auto"
+    length: Any = "auto"
+    kind: str = "waves"
+    seed: int = 0
+
+    def _map_for(self, n: int, d: int) -> RandomFeatures:
+        """The features of n records, or users, of d columns."""
+        count = number_or_auto("n_components", self.n_components)
+        features = RandomFeatures(
+            self.feature_ranges,
+            self._components(n, d) if count is None else self.n_components,  # type: ignore[arg-type]
+            kind=self.kind,
+            feature_norm=self.feature_norm,
+            length=self.length,
+            seed=self.seed,
+        )
+        features.n_features_in_ = d
+        if isinstance(self.length, str) and self.length == "auto":
+            features.length = tuple(part * features._radius for part in LENGTHS)
+        return features
+
+    def _components(self, n: int, d: int) -> int:
+        """As many as a path that noise allows can teach."""
+        return 200
+
+    def _planned(self, n: int, d: int, outputs: int, unit: str | None = None) -> TrainingPlan:
+        features = self._map_for(COUNT("n", n), COUNT("d", d))
+        features._settings()
+        return super()._planned(n, features.width, outputs, unit)
+
+    def _train(
+        self, X: Any, targets: Parts, outputs: int = 1, *, beside: Given, **others: Any
+    ) -> None:
+        rows = X.shape[0]
+        groups, _ = users_of_rows(beside.groups, self.users, rows)
+        self._take(self._map_for(rows if groups is None else groups.users, self.n_features_in_))
+        super()._train(X, targets, outputs, beside=beside, **others)
+
+    def _take(self, features: RandomFeatures) -> None:
+        """Sets `features_`."""
+        if hasattr(self, "feature_names_in_"):
+            features.feature_names_in_ = self.feature_names_in_
+        self.features_ = features
+
+    def _feature_settings(self) -> dict[str, Any]:
+        return {name: getattr(self.features_, name) for name in ("n_components", "length")}
+
+    def _recall(self, kept: Any) -> None:
+        features = self._map_for(1, self.n_features_in_)
+        self._take(features.set_params(**kept))
+
+    @property
+    def _width(self) -> int:
+        return self.features_.width
+
+    def _row_norm(self, d: int) -> float:
+        return 1.0
+
+    def _ranges(self) -> None:
+        """None: features have none."""
+
+    def _records(self, X: Any) -> Records:
+        if isinstance(X, PassesTable):
+            return records_of(self.features_.transform(X), 1.0, self._intercept_feature)
+        within = self.features_.within(X)
+        records = records_of(self.features_.of(within), 1.0, self._intercept_feature)
+        records.shortened = within.shortened
+        return records
+
+    def _names(self, stated: Any) -> list[str]:
+        return super()._names(self.features_.get_feature_names_out() if stated is None else stated)
+
+
+@documented
+@dataclass(eq=False, repr=False, kw_only=True)
+class PrivateKernelClassifier(_OnRandomFeatures, PrivateLogisticRegression):
+    """A private kernel machine: logistic regression on random features of the columns.
+    """
+
+
+@documented
+@dataclass(eq=False, repr=False, kw_only=True)
+class PrivateKernelRegressor(_OnRandomFeatures, PrivateLinearRegression):
+    """A private kernel machine: least squares on random features of the columns.
+    """

@@ -176,7 +176,12 @@ TargetFpr = Annotated[
     str | None, typer.Option("--fpr", metavar="F", help="The false-positive rate of --tpr.")
 ]
 Model = Annotated[
-    str, typer.Option("--model", metavar="M", help="logistic, linear, svc, poisson, huber, kernel or kernel-regression.")
+    str,
+    typer.Option(
+        "--model",
+        metavar="M",
+        help="logistic, linear, svc, poisson, huber, kernel or kernel-regression.",
+    ),
 ]
 Adjacency = Annotated[
     str | None,

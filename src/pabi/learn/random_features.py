@@ -14,6 +14,7 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from pabi.describe.accounted import changed, checked_adjacency
 from pabi.describe.runs import COUNT
 from pabi.execute.cells import PassesTable
 from pabi.execute.large_records import records_of
@@ -61,22 +62,7 @@ def _orthonormal(drawn: np.random.RandomState, d: int, count: int) -> Array:
     return np.asarray(q * np.where(np.diagonal(r) < 0.0, -1.0, 1.0))
 
 
-@lru_cache(maxsize=4)
-def gates(seed: int, d: int, count: int) -> tuple[Array, float]:
-    """((d + 1, count), g), the first read-only: directions in multiples of 1/g, to which rows are rounded too.
-
-    Entries of both are within ±1. So what products of a row and a direction add up are multiples of 1/g², with
-    sums below 2⁵³/g²: exact in every order, so that signs depend on the row alone.
-    """
-    grid = 2.0 ** ((52 - (d + 1).bit_length()) // 2)
-    drawn = frequencies(seed, d + 1, count)
-    result = np.rint(drawn / np.linalg.norm(drawn, axis=0) * grid) / grid
-    result.flags.writeable = False
-    return result, grid
-
-
-LENGTHS = (0.3, 1.0)  # of kernels, over R
-LENGTH = 1.0  # of the kernel, over the norm of rows; measured, see docs, "Tables: random features"
+LENGTH = 1.0  # of the kernel, over the norm of rows; measured, as what the estimators choose
 LARGEST = 1e12  # of columns over `length`: phases are finite
 # More than all roundings make of a norm: one to single precision, of a relative 2⁻²⁴, and those of doubles.
 _BELOW_ONE = 1.0 - 2.0**-22
@@ -100,14 +86,16 @@ class RandomFeatures(
     feature_ranges : (low, high), (2, d) array or dict from columns to (low, high), optional
         Public ranges. Columns are clipped to them and mapped onto [−1, 1]. None: they stay as they are.
     n_components : int
-        How many Fourier features, at least 1. Each frequency has a cosine and a sine; of an odd number the
-        last has no sine.
+        How many Fourier features, at least 1, or 0 beside the mapped columns. Each frequency has a cosine and
+        a sine; of an odd number the last has no sine.
+    feature_norm : float, > 0, in units of the mapped columns, or "auto", optional
+        R, to which longer rows are scaled down, as in the estimators. "auto": √d for d columns with ranges, 1
+        without. None: no row is scaled down, and R is that of "auto" all the same.
     length : float or "auto"
-        The length scale of the kernel, in units of the mapped columns, from 10⁻¹² to 10¹². "auto": √d for d
-        columns with ranges and 1 without, the norm that `feature_norm` takes rows to have at most.
-    linear : bool
-        Whether the mapped columns stand beside the Fourier features, before them. Both then have half of the
-        squared norm that a row may have.
+        The length scale of the kernel, in units of the mapped columns, from R·10⁻¹² to 10¹². "auto": R.
+    linear : bool or float in (0, 1)
+        Whether the mapped columns stand beside the Fourier features, before them. A number is the part of the
+        squared norm that they may have; True is a half.
     seed : int
         From which frequencies are drawn, in 0..2³² − 1. Public.
 
@@ -125,9 +113,9 @@ class RandomFeatures(
 
     Notes
     -----
-    No row of the features is longer than 1, whatever is rounded: a public `feature_norm`. With `linear=0` all
-    have norm 1, but for 3·10⁻⁷. Where columns have no ranges, those beside the Fourier features are scaled
-    down in rows longer than 1.
+    No row of the features is longer than 1, whatever is rounded: a public `feature_norm`. With `linear=False`
+    all have norm 1, but for 3·10⁻⁷. Mapped columns beside Fourier features are scaled down in rows longer
+    than R.
 
     Choose the settings, `seed` among them, without looking at private rows: what is read off them is covered
     by no guarantee.
@@ -144,15 +132,13 @@ class RandomFeatures(
         feature_ranges: Any = None,
         n_components: int = 500,
         *,
-        kind: str = "waves",
         feature_norm: float | str | None = None,
         length: float | str = "auto",
-        linear: bool = True,
+        linear: bool | float = True,
         seed: int = 0,
     ) -> None:
         self.feature_ranges = feature_ranges
         self.n_components = n_components
-        self.kind = kind
         self.feature_norm = feature_norm
         self.length = length
         self.linear = linear
@@ -229,37 +215,28 @@ class RandomFeatures(
 
     def of(self, records: Records) -> NDArray[np.float32]:
         """The features of rows within their bounds."""
-        made, beside = self._gated if self.kind == "gates" else self._waves, self.width - self._random
-        size = _BELOW_ONE * math.sqrt(0.5 if self.linear else 1.0)
+        share, beside = self._share(), self.width - self.n_components
         features = np.empty((records.n, self.width), np.float32)
         for block in records.blocks(slice(0, records.n)):
-            # Over R, in rows no longer than 1.
-            longest = np.maximum(self._radius, block.norm)[:, None]
-            short = records.dense_of(iter([block])) / longest if beside or self.kind == "gates" else None
-            features[block.part, beside:] = size * made(block, short)
             if beside:
-                features[block.part, :beside] = size * short
+                longest = np.maximum(self._radius, block.norm)[:, None]
+                short = records.dense_of(iter([block])) / longest
+                features[block.part, :beside] = _BELOW_ONE * math.sqrt(share) * short
+            waves = self._waves(block) if self.n_components else 0.0
+            features[block.part, beside:] = _BELOW_ONE * math.sqrt(1.0 - share) * waves
         return features
 
-    def _waves(self, block: RowBlock, short: Any) -> Array:
+    def _waves(self, block: RowBlock) -> Array:
         """Cosines and sines, of norm 1. Raises InvalidInput, without an entry, for rows that are too large."""
-        cosines, lengths = self.n_components - self.n_components // 2, self._lengths()
-        if not np.all(block.norm <= LARGEST * min(lengths)):
+        cosines, length = self.n_components - self.n_components // 2, self._length()
+        if not np.all(block.norm <= LARGEST * length):
             raise InvalidInput("X", "expected finite rows of at most 10¹² times `length`")
         drawn = frequencies(self.seed, self.n_features_in_, cosines)
-        phases = block.features @ (drawn / np.resize(lengths, cosines))
+        phases = block.features @ (drawn / length)
         if block.scale is not None:
             phases *= block.scale[:, None]
         sines = np.sin(phases[:, : self.n_components - cosines])
         return np.hstack([np.cos(phases), sines]) / math.sqrt(cosines)
-
-    def _gated(self, block: RowBlock, short: Any) -> Array:
-        """For every gate the row with a constant beside it, or zeros; together no longer than 1."""
-        directions, grid = gates(self.seed, self.n_features_in_, self._gates)
-        rows = np.column_stack([short, np.ones(len(short))])
-        opened = np.rint(rows * grid) / grid @ directions >= 0.0
-        each = opened[:, :, None] * rows[:, None, :]
-        return each.reshape(len(rows), -1) / math.sqrt(2.0 * self._gates)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[Any]:
         """The names of the features: the columns of the linear part, cosines, sines.
@@ -283,53 +260,44 @@ class RandomFeatures(
         """
         columns = super().get_feature_names_out(input_features)
         self._settings()
-        count = self.n_components
-        if self.kind == "gates":
-            random = [f"gate{j}_{name}" for j in range(self._gates) for name in (*columns, "1")]
-        else:
-            random = [f"cos{j}" for j in range(count - count // 2)] + [f"sin{j}" for j in range(count // 2)]
-        return np.array([*(columns if self.linear else ()), *random], dtype=object)
+        sines = self.n_components // 2
+        waves = [f"cos{j}" for j in range(self.n_components - sines)] + [
+            f"sin{j}" for j in range(sines)
+        ]
+        return np.array([*(columns if self.linear else ()), *waves], dtype=object)
 
     def _settings(self) -> None:
         """Raises InvalidInput for a setting that is wrong."""
-        validate.flag("linear", self.linear)
-        validate.choice("kind", self.kind, ("waves", "gates"))
-        validate.integer("n_components", self.n_components, at_least=1)
+        validate.integer("n_components", self.n_components, at_least=0 if self._share() else 1)
         validate.integer("seed", self.seed, at_least=0, at_most=_LAST_SEED)
-        self._lengths()
+        self._length()
 
     @property
     def width(self) -> int:
         """How many features there are, after `fit`."""
-        return self._random + self.n_features_in_ * self.linear
+        return self.n_components + (self.n_features_in_ if self.linear else 0)
 
-    @property
-    def _random(self) -> int:
-        """How many of them are random."""
-        gated = self.kind == "gates"
-        return self._gates * (self.n_features_in_ + 1) if gated else self.n_components
+    def _share(self) -> float:
+        """The part of a row's squared norm that mapped columns have."""
+        if isinstance(self.linear, bool | np.bool_):
+            return (0.5 if self.n_components else 1.0) if self.linear else 0.0
+        share = validate.number("linear", self.linear, above=0.0, below=1.0)
+        return share if self.n_components else 1.0
 
-    @property
-    def _gates(self) -> int:
-        """How many gates there are."""
-        return max(1, self.n_components // (self.n_features_in_ + 1))
-
-    def _lengths(self) -> tuple[float, ...]:
-        """The length scales, which frequencies take in turn."""
+    def _length(self) -> float:
         if isinstance(self.length, str) and self.length == "auto":
-            return (LENGTH * self._radius,)
+            return LENGTH * self._radius
         if isinstance(self.length, str):
             raise InvalidInput("length", f'expected "auto" or a number, got {self.length!r}')
-        several = self.length if isinstance(self.length, (tuple, list)) and self.length else (self.length,)
-        most = {"at_least": self._radius / LARGEST, "at_most": LARGEST}
-        return tuple(validate.number("length", one, **most) for one in several)
+        least = self._radius / LARGEST
+        return validate.number("length", self.length, at_least=least, at_most=LARGEST)
 
     @property
     def _norm(self) -> float | None:
         """The norm to which rows are brought, None where they are not."""
         if self.feature_norm is None:
             return None
-        stated = number_or_auto("feature_norm", self.feature_norm)
+        stated = number_or_auto("feature_norm", self.feature_norm, above=0.0)
         return self._usual if stated is None else stated
 
     @property
@@ -348,6 +316,17 @@ class RandomFeatures(
 
 
 # Private models of random features.
+#
+# Noise allows about n·μ steps' worth of path, which is what directions of equal weight can be taught
+# together. So there are at most a fifth of n·μ features, and no more than a tenth of n. What follows was set
+# on the tables that benchmarks/proving_ground/random_features.py names DEVELOPED.
+
+
+OF_PATH, OF_RECORDS = 0.2, 0.1  # features over n·μ and over n
+FEWEST, MOST = 75, 500  # features; where there would be fewer there are none
+SHORT = 0.3  # the length of the kernel, over R
+COLUMNS = 0.8  # the part of the squared norm of mapped columns
+CONSTANT = 0.3  # beside rows of norm 1
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -355,29 +334,31 @@ class _OnRandomFeatures(PrivateLinearModel):
     """A linear model of random features of its rows. How many there are follows from public numbers."""
 
     n_components: int | str = "auto"
-    length: Any = "auto"
-    kind: str = "waves"
+    length: float | str = "auto"
     seed: int = 0
+    intercept_scaling: float = CONSTANT
 
     def _map_for(self, n: int, d: int) -> RandomFeatures:
         """The features of n records, or users, of d columns."""
         count = number_or_auto("n_components", self.n_components)
         features = RandomFeatures(
             self.feature_ranges,
-            self._components(n, d) if count is None else self.n_components,  # type: ignore[arg-type]
-            kind=self.kind,
+            self._components(n) if count is None else self.n_components,  # type: ignore[arg-type]
             feature_norm=self.feature_norm,
             length=self.length,
+            linear=COLUMNS,
             seed=self.seed,
         )
         features.n_features_in_ = d
         if isinstance(self.length, str) and self.length == "auto":
-            features.length = tuple(part * features._radius for part in LENGTHS)
+            features.length = SHORT * features._radius
         return features
 
-    def _components(self, n: int, d: int) -> int:
-        """As many as a path that noise allows can teach."""
-        return 200
+    def _components(self, n: int) -> int:
+        """How many features: as many as noise allows to teach."""
+        mu = budget(*self._price()) / changed(checked_adjacency(self.adjacency))
+        count = int(min(OF_PATH * n * mu, OF_RECORDS * n, MOST))
+        return count if count >= FEWEST else 0
 
     def _planned(self, n: int, d: int, outputs: int, unit: str | None = None) -> TrainingPlan:
         features = self._map_for(COUNT("n", n), COUNT("d", d))
@@ -430,12 +411,86 @@ class _OnRandomFeatures(PrivateLinearModel):
 @documented
 @dataclass(eq=False, repr=False, kw_only=True)
 class PrivateKernelClassifier(_OnRandomFeatures, PrivateLogisticRegression):
-    """A private kernel machine: logistic regression on random features of the columns.
+    """A private kernel machine: logistic regression on random features of the columns, with a proven (ε, δ).
+
+    It learns what columns mean together, which no linear model can. It is `PrivateLogisticRegression` behind
+    `RandomFeatures`, whose number and lengths follow from public numbers alone. Where ε and records are too
+    few for random features it is the linear model.
+
+    Parameters
+    ----------
+    $TARGET
+    $KERNEL
+    multi_class : str
+        As of `PrivateLogisticRegression`.
+    $CLASSES
+    $SETTINGS
+
+    Attributes
+    ----------
+    features_ : RandomFeatures
+        The map from X to the features that the model is linear in. Nothing in it is learnt.
+    coef_ : (1, D) or (K, D) array
+        The weights of these D features: one row for two classes, K rows for K > 2 classes. With
+        `linear_predictor=True` `features_.transform(X) @ coef_.T + intercept_` is all that predicts.
+    intercept_ : (1,) or (K,) array
+        The constant of each row of `coef_`.
+    coef_std_, intercept_std_ : arrays of their shapes
+        How far noise moves them (`summary`).
+    classes_ : (K,) array
+        The labels, ascending.
+    link_ : (array, array)
+        As of `PrivateLogisticRegression`.
+    $RELEASED
+
+    Notes
+    -----
+    $WEIGHTS
+
+    References
+    ----------
+    docs, "Tables: random features".
+
+    Rahimi and Recht 2007, "Random features for large-scale kernel machines", Algorithm 1.
     """
 
 
 @documented
 @dataclass(eq=False, repr=False, kw_only=True)
 class PrivateKernelRegressor(_OnRandomFeatures, PrivateLinearRegression):
-    """A private kernel machine: least squares on random features of the columns.
+    """A private kernel machine: least squares on random features of the columns, with a proven (ε, δ).
+
+    It is `PrivateLinearRegression` behind `RandomFeatures`, as `PrivateKernelClassifier` is logistic
+    regression behind them.
+
+    Parameters
+    ----------
+    $TARGET
+    $KERNEL
+    $TARGET_RANGE
+    residual_bound : float, > 0, in units of y, or "auto"
+        As of `PrivateLinearRegression`.
+    $SETTINGS
+
+    Attributes
+    ----------
+    features_ : RandomFeatures
+        The map from X to the features that the model is linear in. Nothing in it is learnt.
+    coef_ : (D,) or (K, D) array
+        The weights of these D features; a row for each target, where there are several. `predict` is
+        `features_.transform(X) @ coef_.T + intercept_`, but for rows that preconditioning makes too long,
+        which are shortened unless `linear_predictor=True`.
+    intercept_ : float or (K,) array
+        The constant.
+    coef_std_, intercept_std_ : of their shapes
+        How far noise moves them (`summary`).
+    $RELEASED
+
+    Notes
+    -----
+    $WEIGHTS
+
+    References
+    ----------
+    docs, "Tables: random features".
     """

@@ -16,6 +16,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import check_estimator
 
 import pabi
+from pabi.execute.records import bound_rows
 from pabi.features import RandomFeatures
 from pabi.learn.random_features import frequencies
 from support.every_case import every
@@ -82,16 +83,45 @@ def test_the_length_of_the_kernel_is_the_norm_that_rows_may_have(rows):
 
 
 @pytest.mark.parametrize("size", [0.0, 1e-30, 1.0, 1e11])
-@every("linear", [True, False])
+@every("linear", [True, False, 0.8])
 @every("ranges", [None, (-1, 1), (-0.01, 5)])
-def test_no_row_is_longer_than_one(linear, ranges, size):
+@every("norm", [None, "auto", 3.0])
+def test_no_row_is_longer_than_one(linear, ranges, size, norm):
     X = size * np.random.default_rng(1).choice([-1.0, 0.5, 1.0], size=(50, 7))
-    for count in (1, 7, 256):
-        features = RandomFeatures(ranges, count, linear=linear).fit_transform(X)
+    for count in (0, 1, 7, 256)[not linear :]:
+        model = RandomFeatures(ranges, count, linear=linear, feature_norm=norm)
+        features = model.fit_transform(X)
+        assert features.shape[1] == model.width == len(model.get_feature_names_out())
         for row in features:
             assert sum(Fraction(float(x)) ** 2 for x in row) <= 1
-        if not linear and count > 1 and count % 2 == 0:
+        if not linear and count % 2 == 0:
             assert np.linalg.norm(features.astype(float), axis=1).min() > 1.0 - 3e-7
+
+
+def test_a_share_of_the_norm_is_that_of_the_columns(rows):
+    whole = RandomFeatures((-2, 6), 0).fit_transform(rows)
+    waves = RandomFeatures((-2, 6), 40, linear=False).fit_transform(rows)
+    for linear, share in ((True, 0.5), (0.8, 0.8)):
+        both = RandomFeatures((-2, 6), 40, linear=linear).fit_transform(rows)
+        truth = np.hstack([share**0.5 * whole, (1.0 - share) ** 0.5 * waves])
+        np.testing.assert_allclose(both, truth, rtol=0, atol=3e-7)
+
+
+@every(("ranges", "scale"), [(None, 1.0), ((-4.0, 4.0), 0.25)])
+@every("form", [np.asarray, csr_matrix, np.asfortranarray])
+def test_rows_are_scaled_down_to_a_stated_norm_each_by_itself(rows, ranges, scale, form):
+    """A row of any size, also one whose square is no number, leaves the others as they are to the last bit."""
+    stated = RandomFeatures(ranges, 30, feature_norm=0.5, linear=0.8)
+    short = bound_rows(np.clip(rows * scale, -1, 1) if ranges else rows, 0.5)
+    truth = RandomFeatures(None, 30, feature_norm=0.5, linear=0.8).fit_transform(short)
+    plain = stated.fit_transform(form(rows))
+    np.testing.assert_allclose(plain, truth, rtol=0, atol=1e-6)
+    for size in (1e60, 2.0**-1074, -0.0):
+        changed = rows.copy()
+        changed[3] = size
+        features = stated.transform(form(changed))
+        assert np.array_equal(np.delete(features, 3, 0), np.delete(plain, 3, 0))
+        assert np.linalg.norm(features[3].astype(float)) <= 1.0
 
 
 def test_every_form_of_ranges_is_the_same_map(rows):
@@ -179,11 +209,14 @@ def test_names_say_column_or_wave(rows):
 @every(
     ("settings", "message"),
     [
-        ({"n_components": 0}, "n_components: expected an integer ≥ 1, got 0"),
-        ({"n_components": 2.5}, "n_components: expected an integer ≥ 1, got 2.5"),
+        ({"n_components": 0, "linear": False}, "n_components: expected an integer ≥ 1, got 0"),
+        ({"n_components": -1}, "n_components: expected an integer ≥ 0, got -1"),
+        ({"feature_norm": "R"}, "feature_norm: expected \"auto\" or a number, got 'R'"),
+        ({"feature_norm": 0}, "feature_norm: expected a finite number > 0, got 0"),
+        ({"n_components": 2.5}, "n_components: expected an integer ≥ 0, got 2.5"),
         ({"length": "scale"}, "length: expected \"auto\" or a number, got 'scale'"),
         ({"length": 0}, "length: expected a finite number ≥ 1e-12 and ≤ 1000000000000, got 0"),
-        ({"linear": 0.5}, "linear: expected true or false, got 0.5"),
+        ({"linear": 1.5}, "linear: expected a finite number > 0 and < 1, got 1.5"),
         ({"seed": None}, "seed: expected an integer in 0..4294967295, got None"),
         ({"seed": -1}, "seed: expected an integer in 0..4294967295, got -1"),
         (

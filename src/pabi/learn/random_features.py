@@ -227,7 +227,7 @@ class RandomFeatures(
         return features
 
     def _waves(self, block: RowBlock) -> Array:
-        """Cosines and sines, of norm 1. Raises InvalidInput, without an entry, for rows that are too large."""
+        """Cosines and sines, of norm 1. Raises InvalidInput, which shows no entry, for a row too large."""
         cosines, length = self.n_components - self.n_components // 2, self._length()
         if not np.all(block.norm <= LARGEST * length):
             raise InvalidInput("X", "expected finite rows of at most 10¹² times `length`")

@@ -1,4 +1,4 @@
-"""Random features: their kernel, norms, rows that stay apart, and one clear line for what is wrong."""
+"""Random features: their kernel, norms, rows that stay apart, clear refusals; and private models of them."""
 
 from __future__ import annotations
 
@@ -13,15 +13,19 @@ import pytest
 from scipy.sparse import coo_matrix, csr_matrix
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
 import pabi
+from pabi import learn
 from pabi.execute.records import bound_rows
 from pabi.features import RandomFeatures
 from pabi.learn.random_features import frequencies
 from support.every_case import every
+from support.large import package
 
 PLAIN = RandomFeatures(n_components=40, linear=False)
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +114,7 @@ def test_a_share_of_the_norm_is_that_of_the_columns(rows):
 @every(("ranges", "scale"), [(None, 1.0), ((-4.0, 4.0), 0.25)])
 @every("form", [np.asarray, csr_matrix, np.asfortranarray])
 def test_rows_are_scaled_down_to_a_stated_norm_each_by_itself(rows, ranges, scale, form):
-    """A row of any size, also one whose square is no number, leaves the others as they are to the last bit."""
+    """A row of any size, also one whose square overflows, leaves the others as they are to the last bit."""
     stated = RandomFeatures(ranges, 30, feature_norm=0.5, linear=0.8)
     short = bound_rows(np.clip(rows * scale, -1, 1) if ranges else rows, 0.5)
     truth = RandomFeatures(None, 30, feature_norm=0.5, linear=0.8).fit_transform(short)
@@ -285,3 +289,138 @@ def test_directions_are_draws_made_orthonormal_block_by_block(d, count):
 def test_nobody_can_change_what_others_get():
     with pytest.raises(ValueError, match="read-only"):
         frequencies(0, 2, 4)[0, 0] = 1.0
+
+
+# Private models of random features.
+
+
+def crossed(n=900):
+    """(X, y): four columns within ±2, and whether the first two are of one sign."""
+    X = np.random.default_rng(0).uniform(-2.0, 2.0, size=(n, 4))
+    return X, (X[:, 0] * X[:, 1] > 0.0).astype(int)
+
+
+X, Y = crossed()
+FIT = {"epsilon": 4.0, "delta": 1e-5, "random_state": 3}
+# Kinds, what they are told, and the linear estimator behind the features.
+KERNELS = {
+    "two classes": (learn.PrivateKernelClassifier, {"classes": [0, 1]}, Y),
+    "three": (learn.PrivateKernelClassifier, {"classes": [0, 1, 2]}, Y + (X[:, 2] > 1)),
+    "targets": (learn.PrivateKernelRegressor, {"target_range": (-4, 4)}, X[:, 0] * X[:, 1]),
+    "two targets": (learn.PrivateKernelRegressor, {"target_range": (-4, 4)}, X[:, :2]),
+}
+LINEAR = {
+    learn.PrivateKernelClassifier: learn.PrivateLogisticRegression,
+    learn.PrivateKernelRegressor: learn.PrivateLinearRegression,
+}
+each_kernel = pytest.mark.parametrize(("kind", "facts", "y"), KERNELS.values(), ids=KERNELS)
+
+
+@each_kernel
+@every(
+    ("settings", "count", "bounds"),
+    [
+        ({"epochs": 2}, "auto", {"feature_ranges": (-2, 2)}),
+        ({"epochs": 1, "linear_predictor": True}, 31, {"feature_norm": 3.0}),
+        ({"epochs": 1, "precondition": None, "fit_intercept": False}, 0, {}),
+    ],
+)
+def test_a_kernel_model_is_the_linear_one_behind_its_features(
+    kind, facts, y, settings, count, bounds
+):
+    given = FIT | facts | settings
+    model = kind(**given, **bounds, n_components=count, seed=5).fit(X, y)
+    stated = model.features_.get_params()
+    assert stated.items() >= ({"feature_norm": "auto", "seed": 5} | bounds).items()
+    plain = make_pipeline(
+        RandomFeatures(**stated), LINEAR[kind](**given, intercept_scaling=0.3)
+    ).fit(X, y)
+    last = plain[-1]
+    assert np.array_equal(model.coef_, last.coef_)
+    assert np.array_equal(model.intercept_, last.intercept_)
+    assert np.array_equal(model.predict(X), plain.predict(X))
+    if kind is learn.PrivateKernelClassifier:
+        assert np.array_equal(model.predict_proba(X), plain.predict_proba(X))
+    assert model.run_ == last.run_
+    assert model.guarantee_.epsilon(1e-5) == last.guarantee_.epsilon(1e-5) <= 4.0
+    assert model.guarantee_.assumptions == last.guarantee_.assumptions
+    outputs = len(facts["classes"]) if "classes" in facts else y[0].size
+    assert model.plan(len(X), 4, outputs).run == model.run_
+
+
+def test_a_kernel_model_learns_what_columns_mean_together():
+    line = learn.PrivateLogisticRegression(**FIT, feature_ranges=(-2, 2), classes=[0, 1]).fit(X, Y)
+    model = learn.PrivateKernelClassifier(**FIT, feature_ranges=(-2, 2), classes=[0, 1]).fit(X, Y)
+    assert line.score(X, Y) < 0.65 < 0.8 < model.score(X, Y)
+
+
+@every(
+    ("n", "epsilon", "adjacency", "count"),
+    [
+        (300, 50.0, "zero_out", 0),  # a tenth of n would be 30
+        (2_000, 0.1, "zero_out", 0),
+        (2_000, 50.0, "zero_out", 200),
+        (10_000, 0.5, "zero_out", 284),  # a fifth of n·μ, μ = 0.1424
+        (10_000, 0.5, "replace_one", 142),
+        (100_000, 1.0, "replace_one", 500),
+    ],
+)
+def test_the_number_of_features_follows_from_public_numbers(n, epsilon, adjacency, count):
+    model = learn.PrivateKernelClassifier(epsilon, 1e-5, adjacency=adjacency, classes=[0, 1])
+    assert model.plan(n, 6).size.width == 6 + count + 1
+
+
+def test_features_do_not_depend_on_the_rows_but_on_how_many_protect():
+    kind = learn.PrivateKernelClassifier
+    other = crossed(1800)[0][:900] ** 3
+    one, two = (kind(4.0, 1e-5, classes=[0, 1]).fit(rows, Y) for rows in (X, other))
+    assert one.features_.get_params() == two.features_.get_params()
+    people = kind(4.0, 1e-5, classes=[0, 1]).fit(X, Y, groups=np.arange(900) // 3)
+    assert people.run_.n == 300
+    assert people.features_.n_components == 0 < one.features_.n_components
+
+
+def test_a_row_of_any_size_changes_nothing_of_another():
+    model = learn.PrivateKernelClassifier(**FIT, classes=[0, 1]).fit(X, Y)
+    changed = X.copy()
+    changed[3] = 1e70
+    assert np.array_equal(
+        np.delete(model.predict_proba(changed), 3, 0), np.delete(model.predict_proba(X), 3, 0)
+    )
+    assert clone(model).fit(changed, Y).features_.n_components == model.features_.n_components
+
+
+@each_kernel
+def test_kernel_models_of_tables_in_passes(kind, facts, y, tmp_path):
+    np.save(tmp_path / "X.npy", X)
+    given = {**FIT, **facts, "feature_ranges": (-2, 2), "epochs": 1, "n_components": 9}
+    one = kind(**given).fit(learn.LargeTable(tmp_path / "X.npy"), y)
+    two = kind(**given).fit(X, y)
+    np.testing.assert_allclose(one.coef_, two.coef_, rtol=0, atol=1e-4 * np.abs(two.coef_).max())
+    table = learn.LargeTable(tmp_path / "X.npy")
+    np.testing.assert_allclose(one.predict(table), one.predict(X), atol=1e-5)
+
+
+@each_kernel
+def test_kernel_models_forget_and_are_stored(kind, facts, y, tmp_path):
+    package("cryptography")
+    state = learn.StateFile(tmp_path / "state", key=bytes(range(32)))
+    plain = {"precondition": None, "cooldown_epochs": 0, "random_state": None}
+    model = kind(**FIT | facts | plain, feature_ranges=(-2, 2)).fit(X, y, keep_state=state)
+    holes = X.copy()
+    holes[5] = np.nan
+    after = model.forget(holes, y, [5], 6.0, 1e-4, state=state, accept_loss=True)
+    assert after.unlearning_guarantee_.epsilon(1e-4) <= 6.0
+    assert not np.array_equal(after.predict(X), model.predict(X))
+    for again in (model.restored(state), pickle.loads(pickle.dumps(after))):
+        assert np.array_equal(again.predict(X), after.predict(X))
+        assert learn.model_hash(again) == learn.model_hash(after)
+    anew = after.forget(holes, y, [6], 6.0, 1e-4, state=state, retrain=True)
+    assert anew.features_.n_components == model.features_.n_components > 0
+
+
+def test_names_of_coefficients_are_those_of_features():
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    model = learn.PrivateKernelClassifier(**FIT, classes=[0, 1], n_components=3).fit(frame, Y)
+    names = [row["column"] for row in model.summary().to_dict()["rows"]]
+    assert names == [*"abcd", "cos0", "cos1", "sin0", "intercept"]

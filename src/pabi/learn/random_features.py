@@ -323,7 +323,7 @@ class RandomFeatures(
 
 
 OF_PATH, OF_RECORDS = 0.2, 0.1  # features over n·μ and over n
-FEWEST, MOST = 75, 500  # features; where there would be fewer there are none
+FEWEST, MOST = 100, 500  # features; where there would be fewer there are none
 SHORT = 0.3  # the length of the kernel, over R
 COLUMNS = 0.8  # the part of the squared norm of mapped columns
 CONSTANT = 0.3  # beside rows of norm 1

@@ -18,6 +18,7 @@ from pabi.learn import (
     LogisticGradients,
     PrivateCategories,
     PrivateHuberRegressor,
+    PrivateKernelClassifier,
     PrivateImputer,
     PrivateLinearRegression,
     PrivateLinearSVC,
@@ -38,6 +39,7 @@ from pabi.tradeoff.certificate import digest
 from support.every_case import every
 
 CLASSIFIERS = (PrivateLogisticRegression, PrivateLinearSVC, PrivateRidgeClassifier)
+CLASSIFIERS += (PrivateKernelClassifier,)
 REGRESSORS = (PrivateLinearRegression, PrivateHuberRegressor, PrivatePoissonRegressor)
 X = np.linspace([-1.0, 1.0, 0.2], [1.0, -0.5, 0.1], 900) / 1.5
 LABELS = (X[:, 0] > 0.1).astype(int)

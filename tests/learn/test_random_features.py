@@ -300,8 +300,9 @@ def crossed(n=900):
     return X, (X[:, 0] * X[:, 1] > 0.0).astype(int)
 
 
-X, Y = crossed()
-FIT = {"epsilon": 4.0, "delta": 1e-5, "random_state": 3}
+X, Y = crossed(1200)
+QUICK = {"epochs": 2, "batches": pabi.ShuffleOnce(600), "adjacency": "zero_out"}
+FIT = {"epsilon": 4.0, "delta": 1e-5, "random_state": 3, **QUICK}
 # Kinds, what they are told, and the linear estimator behind the features.
 KERNELS = {
     "two classes": (learn.PrivateKernelClassifier, {"classes": [0, 1]}, Y),
@@ -320,9 +321,9 @@ each_kernel = pytest.mark.parametrize(("kind", "facts", "y"), KERNELS.values(), 
 @every(
     ("settings", "count", "bounds"),
     [
-        ({"epochs": 2}, "auto", {"feature_ranges": (-2, 2)}),
-        ({"epochs": 1, "linear_predictor": True}, 31, {"feature_norm": 3.0}),
-        ({"epochs": 1, "precondition": None, "fit_intercept": False}, 0, {}),
+        ({}, "auto", {"feature_ranges": (-2, 2)}),
+        ({"linear_predictor": True}, 31, {"feature_norm": 3.0}),
+        ({"precondition": None, "fit_intercept": False}, 0, {}),
     ],
 )
 def test_a_kernel_model_is_the_linear_one_behind_its_features(
@@ -349,8 +350,9 @@ def test_a_kernel_model_is_the_linear_one_behind_its_features(
 
 
 def test_a_kernel_model_learns_what_columns_mean_together():
-    line = learn.PrivateLogisticRegression(**FIT, feature_ranges=(-2, 2), classes=[0, 1]).fit(X, Y)
-    model = learn.PrivateKernelClassifier(**FIT, feature_ranges=(-2, 2), classes=[0, 1]).fit(X, Y)
+    given = {"random_state": 3, "feature_ranges": (-2, 2), "classes": [0, 1]}
+    line = learn.PrivateLogisticRegression(8.0, 1e-5, **given).fit(X, Y)
+    model = learn.PrivateKernelClassifier(8.0, 1e-5, **given).fit(X, Y)
     assert line.score(X, Y) < 0.65 < 0.8 < model.score(X, Y)
 
 
@@ -366,17 +368,19 @@ def test_a_kernel_model_learns_what_columns_mean_together():
     ],
 )
 def test_the_number_of_features_follows_from_public_numbers(n, epsilon, adjacency, count):
-    model = learn.PrivateKernelClassifier(epsilon, 1e-5, adjacency=adjacency, classes=[0, 1])
-    assert model.plan(n, 6).size.width == 6 + count + 1
+    quick = {"batches": pabi.FullBatch(), "epochs": 1, "noise_std": 0.01}
+    model = learn.PrivateKernelClassifier(epsilon, 1e-5, adjacency=adjacency, **quick)
+    assert model.plan(n, 6, 2).size.width == 6 + count + 1
 
 
 def test_features_do_not_depend_on_the_rows_but_on_how_many_protect():
     kind = learn.PrivateKernelClassifier
-    other = crossed(1800)[0][:900] ** 3
-    one, two = (kind(4.0, 1e-5, classes=[0, 1]).fit(rows, Y) for rows in (X, other))
+    other = crossed(2400)[0][:1200] ** 3
+    one, two = (kind(**FIT, classes=[0, 1]).fit(rows, Y) for rows in (X, other))
     assert one.features_.get_params() == two.features_.get_params()
-    people = kind(4.0, 1e-5, classes=[0, 1]).fit(X, Y, groups=np.arange(900) // 3)
-    assert people.run_.n == 300
+    full = FIT | {"batches": pabi.FullBatch()}
+    people = kind(**full, classes=[0, 1]).fit(X, Y, groups=np.arange(1200) // 3)
+    assert people.run_.n == 400
     assert people.features_.n_components == 0 < one.features_.n_components
 
 
@@ -393,7 +397,7 @@ def test_a_row_of_any_size_changes_nothing_of_another():
 @each_kernel
 def test_kernel_models_of_tables_in_passes(kind, facts, y, tmp_path):
     np.save(tmp_path / "X.npy", X)
-    given = {**FIT, **facts, "feature_ranges": (-2, 2), "epochs": 1, "n_components": 9}
+    given = {**FIT, **facts, "feature_ranges": (-2, 2), "n_components": 9}
     one = kind(**given).fit(learn.LargeTable(tmp_path / "X.npy"), y)
     two = kind(**given).fit(X, y)
     np.testing.assert_allclose(one.coef_, two.coef_, rtol=0, atol=1e-4 * np.abs(two.coef_).max())

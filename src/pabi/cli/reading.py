@@ -180,7 +180,7 @@ Model = Annotated[
     typer.Option(
         "--model",
         metavar="M",
-        help="logistic, linear, svc, poisson, huber, kernel or kernel-regression.",
+        help="logistic, svc or kernel for labels; linear, huber, poisson or kernel-regression for amounts.",
     ),
 ]
 Adjacency = Annotated[

@@ -28,6 +28,9 @@ REGRESSORS = [
     PrivateKernelRegressor,
 ]
 ALL = CLASSIFIERS + REGRESSORS
+KERNELS = [PrivateKernelClassifier, PrivateKernelRegressor]  # linear in features, not in columns
+LINEAR = [kind for kind in ALL if kind not in KERNELS]
+each_linear = pytest.mark.parametrize("kind", LINEAR, ids=lambda kind: kind.__name__)
 each_estimator = pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)
 each_regressor = pytest.mark.parametrize("kind", REGRESSORS, ids=lambda kind: kind.__name__)
 

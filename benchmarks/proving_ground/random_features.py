@@ -109,7 +109,7 @@ REPORTED = (
     *("banana", "contraceptive", "page-blocks0", "penbased"),
     *("phoneme", "ring", "titanic", "wdbc"),
 )
-REGRESSIONS = ("bikeshare", "diamonds", "wage")
+REGRESSIONS = ("bikeshare", "computers", "diamonds", "wage")  # of these computers was reported only
 
 
 def keel(name: str) -> Sheet:

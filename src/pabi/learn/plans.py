@@ -494,7 +494,7 @@ feature_norm : float, > 0, in units of the features, or "auto"
     "$KERNEL": """\
 n_components : int, ≥ 0, or "auto"
     How many random features stand beside the columns. "auto" follows from n, ε, δ and the adjacency: a tenth
-    of n at most, fewer where ε is small, 100 to 500 or else none. `plan` counts them.
+    of n at most, fewer where ε is small, 500 at most, and none where they would be few. `plan` counts them.
 length : float or "auto"
     The length scale of the kernel, in units of the mapped columns. "auto" is 0.3·R, R the norm that
     `feature_norm` says.

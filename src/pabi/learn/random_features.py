@@ -6,7 +6,7 @@ import math
 from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -317,13 +317,12 @@ class RandomFeatures(
 
 # Private models of random features.
 #
-# Noise allows about n·μ steps' worth of path, which is what directions of equal weight can be taught
-# together. So there are at most a fifth of n·μ features, and no more than a tenth of n. What follows was set
-# on the tables that benchmarks/proving_ground/random_features.py names DEVELOPED.
+# The path that noise allows is in proportion to n·μ, and directions that are alike share it. So the number of
+# features is at most a part of n·μ, and no more than a tenth of n. All of this was set on the tables that
+# benchmarks/proving_ground/random_features.py names DEVELOPED.
 
 
-OF_PATH, OF_RECORDS = 0.2, 0.1  # features over n·μ and over n
-FEWEST, MOST = 100, 500  # features; where there would be fewer there are none
+OF_RECORDS, MOST = 0.1, 500  # features over n, and altogether
 SHORT = 0.3  # the length of the kernel, over R
 COLUMNS = 0.8  # the part of the squared norm of mapped columns
 CONSTANT = 0.3  # beside rows of norm 1
@@ -332,6 +331,9 @@ CONSTANT = 0.3  # beside rows of norm 1
 @dataclass(eq=False, repr=False, kw_only=True)
 class _OnRandomFeatures(PrivateLinearModel):
     """A linear model of random features of its rows. How many there are follows from public numbers."""
+
+    _OF_PATH: ClassVar[float] = 0.2  # features over n·μ
+    _FEWEST: ClassVar[int] = 100  # where there would be fewer there are none
 
     n_components: int | str = "auto"
     length: float | str = "auto"
@@ -357,8 +359,8 @@ class _OnRandomFeatures(PrivateLinearModel):
     def _components(self, n: int) -> int:
         """How many features: as many as noise allows to teach."""
         mu = budget(*self._price()) / changed(checked_adjacency(self.adjacency))
-        count = int(min(OF_PATH * n * mu, OF_RECORDS * n, MOST))
-        return count if count >= FEWEST else 0
+        count = int(min(self._OF_PATH * n * mu, OF_RECORDS * n, MOST))
+        return count if count >= self._FEWEST else 0
 
     def _planned(self, n: int, d: int, outputs: int, unit: str | None = None) -> TrainingPlan:
         features = self._map_for(COUNT("n", n), COUNT("d", d))
@@ -494,3 +496,7 @@ class PrivateKernelRegressor(_OnRandomFeatures, PrivateLinearRegression):
     ----------
     docs, "Tables: random features".
     """
+
+    # Noise counts by its square here, where classes only need the order of predictors.
+    _OF_PATH: ClassVar[float] = 0.02
+    _FEWEST: ClassVar[int] = 50

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass
 from functools import lru_cache
@@ -406,8 +407,9 @@ class _OnRandomFeatures(PrivateLinearModel):
         records.shortened = within.shortened
         return records
 
-    def _names(self, stated: Any) -> list[str]:
-        return super()._names(self.features_.get_feature_names_out() if stated is None else stated)
+    def _names(self, stated: Sequence[str] | None) -> list[str]:
+        own = self.features_.get_feature_names_out().tolist()
+        return super()._names(own if stated is None else stated)
 
 
 @documented

@@ -95,7 +95,7 @@ def test_no_row_is_longer_than_one(linear, ranges, size, norm):
     for count in (0, 1, 7, 256)[not linear :]:
         model = RandomFeatures(ranges, count, linear=linear, feature_norm=norm)
         features = model.fit_transform(X)
-        assert features.shape[1] == model.width == len(model.get_feature_names_out())
+        assert features.shape[1] == model._width == len(model.get_feature_names_out())
         for row in features:
             assert sum(Fraction(float(x)) ** 2 for x in row) <= 1
         if not linear and count % 2 == 0:

@@ -461,7 +461,7 @@ class ForgettingModel(BoundedRows):
         """What has to be kept, as JSON, of features that a rule chose; None where there are none."""
         return None
 
-    def _recall(self, kept: dict[str, Any] | None) -> None:
+    def _recall(self, settings: dict[str, Any] | None) -> None:
         """Chooses what a rule chose when this was kept."""
 
     def _gradients(self, records: Records, targets: Parts, loss: Loss) -> LinearGradients:

@@ -206,18 +206,18 @@ class RandomFeatures(
 
     def _features(self, rows: Any) -> NDArray[np.float32]:
         """The features of rows in memory."""
-        return self.of(self.within(rows))
+        return self._of(self._within(rows))
 
-    def within(self, rows: Any) -> Records:
+    def _within(self, rows: Any) -> Records:
         """Rows in memory within the bounds that are declared."""
         self._settings()
         dense = rows if issparse(rows) else np.ascontiguousarray(rows)
         return Records(dense, self._norm, ranges=self._ranges())
 
-    def of(self, records: Records) -> NDArray[np.float32]:
+    def _of(self, records: Records) -> NDArray[np.float32]:
         """The features of rows within their bounds."""
-        share, beside = self._share(), self.width - self.n_components
-        features = np.empty((records.n, self.width), np.float32)
+        share, beside = self._share(), self._width - self.n_components
+        features = np.empty((records.n, self._width), np.float32)
         for block in records.blocks(slice(0, records.n)):
             if beside:
                 longest = np.maximum(self._radius, block.norm)[:, None]
@@ -274,7 +274,7 @@ class RandomFeatures(
         self._length()
 
     @property
-    def width(self) -> int:
+    def _width(self) -> int:
         """How many features there are, after `fit`."""
         return self.n_components + (self.n_features_in_ if self.linear else 0)
 
@@ -366,7 +366,7 @@ class _OnRandomFeatures(PrivateLinearModel):
     def _planned(self, n: int, d: int, outputs: int, unit: str | None = None) -> TrainingPlan:
         features = self._map_for(COUNT("n", n), COUNT("d", d))
         features._settings()
-        return super()._planned(n, features.width, outputs, unit)
+        return super()._planned(n, features._width, outputs, unit)
 
     def _train(
         self, X: Any, targets: Parts, outputs: int = 1, *, beside: Given, **others: Any
@@ -385,13 +385,13 @@ class _OnRandomFeatures(PrivateLinearModel):
     def _feature_settings(self) -> dict[str, Any]:
         return {name: getattr(self.features_, name) for name in ("n_components", "length")}
 
-    def _recall(self, kept: Any) -> None:
+    def _recall(self, settings: Any) -> None:
         features = self._map_for(1, self.n_features_in_)
-        self._take(features.set_params(**kept))
+        self._take(features.set_params(**settings))
 
     @property
     def _width(self) -> int:
-        return self.features_.width
+        return self.features_._width
 
     def _row_norm(self, d: int) -> float:
         return 1.0
@@ -402,8 +402,8 @@ class _OnRandomFeatures(PrivateLinearModel):
     def _records(self, X: Any) -> Records:
         if isinstance(X, PassesTable):
             return records_of(self.features_.transform(X), 1.0, self._intercept_feature)
-        within = self.features_.within(X)
-        records = records_of(self.features_.of(within), 1.0, self._intercept_feature)
+        within = self.features_._within(X)
+        records = records_of(self.features_._of(within), 1.0, self._intercept_feature)
         records.shortened = within.shortened
         return records
 

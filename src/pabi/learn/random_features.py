@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from pabi.describe.accounted import changed, checked_adjacency
 from pabi.describe.runs import COUNT
+from pabi.execute.blocks import by_row
 from pabi.execute.cells import PassesTable
 from pabi.execute.large_records import records_of
 from pabi.execute.records import Records, RowBlock
@@ -232,8 +233,11 @@ class RandomFeatures(
         cosines, length = self.n_components - self.n_components // 2, self._length()
         if not np.all(block.norm <= LARGEST * length):
             raise InvalidInput("X", "expected finite rows of at most 10¹² times `length`")
-        drawn = frequencies(self.seed, self.n_features_in_, cosines)
-        phases = block.features @ (drawn / length)
+        drawn = frequencies(self.seed, self.n_features_in_, cosines) / length
+        if issparse(block.features):  # whose products go row by row
+            phases = block.features @ drawn
+        else:
+            phases = by_row("ij,kj->ik", block.features, np.ascontiguousarray(drawn.T))
         if block.scale is not None:
             phases *= block.scale[:, None]
         sines = np.sin(phases[:, : self.n_components - cosines])

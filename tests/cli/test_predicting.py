@@ -53,6 +53,8 @@ def trained(tmp_path_factory):
         assert train("people.csv").status == 0
         more = {"out": "svc.skops", "guarantee": "svc.json"}
         assert train("people.csv", model="svc", **more).status == 0
+        more = {"out": "kernel.skops", "guarantee": "kernel.json"}
+        assert train("people.csv", model="kernel", **more).status == 0
         more = {"out": "id.skops", "guarantee": "id.json", "schema": "id.toml", "target": "id"}
         assert train("people.csv", model="linear", **more).status == 0
         yield home
@@ -73,7 +75,7 @@ def table_in(text):
     return list(csv.reader(io.StringIO(text)))
 
 
-@every("model", ["model.skops", "svc.skops", "id.skops"])
+@every("model", ["model.skops", "svc.skops", "kernel.skops", "id.skops"])
 def test_predictions_are_those_of_the_model(folder, model, monkeypatch):
     monkeypatch.setattr(tables, "ROWS", 7)
     result = run("predict", model, "new.csv", "--out", "p.csv", "--force")

@@ -107,7 +107,7 @@ def test_nothing_but_the_model_depends_on_the_data():
 
 
 @pytest.mark.filterwarnings("ignore:random_state")
-@pytest.mark.parametrize("model", ["linear", "huber", "poisson"])
+@pytest.mark.parametrize("model", ["linear", "huber", "poisson", "kernel-regression"])
 def test_regression_in_the_units_of_the_target(model):
     write_schema(REGRESSION)
     assert train("--seed", "5", target="children", model=model, epsilon="4").status == 0

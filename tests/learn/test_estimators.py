@@ -21,7 +21,7 @@ from pabi.execute import engine as engine_module
 from pabi.learn import estimators as estimators_module
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
 from pabi.tradeoff.certificate import MODELS
-from support.estimators import ALL, CLASSIFIERS, each_estimator
+from support.estimators import ALL, CLASSIFIERS, each_estimator, each_linear
 from support.every_case import every
 from support.linear_problems import QUICK, QUIET, problem, within
 
@@ -53,7 +53,7 @@ BOUNDS = [(ranges, form) for ranges in (None, RANGES, SHIFTED) for form in FORMS
 BOUNDS = [case for case in BOUNDS if case[0] is not SHIFTED or case[1] != "csr"]
 
 
-@each_estimator
+@each_linear
 @every(("ranges", "form"), BOUNDS)
 @every("intercept", [True, False])
 def test_predictors_are_linear_in_rows_within_bounds(kind, ranges, form, intercept):

@@ -19,6 +19,7 @@ from pabi.learn import (
     PrivateCategories,
     PrivateHuberRegressor,
     PrivateImputer,
+    PrivateKernelClassifier,
     PrivateLinearRegression,
     PrivateLinearSVC,
     PrivateLogisticRegression,
@@ -38,6 +39,7 @@ from pabi.tradeoff.certificate import digest
 from support.every_case import every
 
 CLASSIFIERS = (PrivateLogisticRegression, PrivateLinearSVC, PrivateRidgeClassifier)
+CLASSIFIERS += (PrivateKernelClassifier,)
 REGRESSORS = (PrivateLinearRegression, PrivateHuberRegressor, PrivatePoissonRegressor)
 X = np.linspace([-1.0, 1.0, 0.2], [1.0, -0.5, 0.1], 900) / 1.5
 LABELS = (X[:, 0] > 0.1).astype(int)

@@ -18,7 +18,7 @@ from pabi.learn import estimators as estimators_module
 from pabi.learn import plans as whitening_module
 from pabi.learn.plans import TOO_NOISY
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
-from support.estimators import ALL, CLASSIFIERS, REGRESSORS, each_estimator
+from support.estimators import ALL, CLASSIFIERS, REGRESSORS, each_estimator, each_linear
 from support.every_case import every
 from support.linear_problems import QUIET, within
 
@@ -119,7 +119,7 @@ def test_what_noise_would_hide_is_not_released(monkeypatch, kind, share):
     assert model.guarantee_.epsilon(DELTA) == model.run_.guarantee(DELTA).epsilon(DELTA)
 
 
-@each_estimator
+@each_linear
 @pytest.mark.parametrize("intercept", [True, False])
 def test_what_runs_is_what_is_accounted(monkeypatch, kind, intercept):
     """One release of the records and one training on what the release makes of them, in this order."""
@@ -182,7 +182,7 @@ BOUNDS = [
 BOUNDS = [case for case in BOUNDS if case[0] is not SHIFTED or case[1] != "csr"]
 
 
-@each_estimator
+@each_linear
 @every(("ranges", "form"), BOUNDS)
 @every("intercept", [True, False])
 def test_predictors_are_those_of_mapped_rows(kind, ranges, form, intercept):

@@ -1,4 +1,4 @@
-"""Random features: their kernel, norms, rows that stay apart, and one clear line for what is wrong."""
+"""Random features: their kernel, norms, rows that stay apart, clear refusals; and private models of them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,19 @@ import pytest
 from scipy.sparse import coo_matrix, csr_matrix
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import check_estimator
 
 import pabi
+from pabi import learn
+from pabi.execute.records import bound_rows
 from pabi.features import RandomFeatures
 from pabi.learn.random_features import frequencies
 from support.every_case import every
+from support.large import package
 
 PLAIN = RandomFeatures(n_components=40, linear=False)
+pytestmark = pytest.mark.filterwarnings("ignore::UserWarning")
 
 
 @pytest.fixture(scope="module")
@@ -82,16 +87,45 @@ def test_the_length_of_the_kernel_is_the_norm_that_rows_may_have(rows):
 
 
 @pytest.mark.parametrize("size", [0.0, 1e-30, 1.0, 1e11])
-@every("linear", [True, False])
+@every("linear", [True, False, 0.8])
 @every("ranges", [None, (-1, 1), (-0.01, 5)])
-def test_no_row_is_longer_than_one(linear, ranges, size):
+@every("norm", [None, "auto", 3.0])
+def test_no_row_is_longer_than_one(linear, ranges, size, norm):
     X = size * np.random.default_rng(1).choice([-1.0, 0.5, 1.0], size=(50, 7))
-    for count in (1, 7, 256):
-        features = RandomFeatures(ranges, count, linear=linear).fit_transform(X)
+    for count in (0, 1, 7, 256)[not linear :]:
+        model = RandomFeatures(ranges, count, linear=linear, feature_norm=norm)
+        features = model.fit_transform(X)
+        assert features.shape[1] == model._width == len(model.get_feature_names_out())
         for row in features:
             assert sum(Fraction(float(x)) ** 2 for x in row) <= 1
-        if not linear and count > 1 and count % 2 == 0:
+        if not linear and count % 2 == 0:
             assert np.linalg.norm(features.astype(float), axis=1).min() > 1.0 - 3e-7
+
+
+def test_a_share_of_the_norm_is_that_of_the_columns(rows):
+    whole = RandomFeatures((-2, 6), 0).fit_transform(rows)
+    waves = RandomFeatures((-2, 6), 40, linear=False).fit_transform(rows)
+    for linear, share in ((True, 0.5), (0.8, 0.8)):
+        both = RandomFeatures((-2, 6), 40, linear=linear).fit_transform(rows)
+        truth = np.hstack([share**0.5 * whole, (1.0 - share) ** 0.5 * waves])
+        np.testing.assert_allclose(both, truth, rtol=0, atol=3e-7)
+
+
+@every(("ranges", "scale"), [(None, 1.0), ((-4.0, 4.0), 0.25)])
+@every("form", [np.asarray, csr_matrix, np.asfortranarray])
+def test_rows_are_scaled_down_to_a_stated_norm_each_by_itself(rows, ranges, scale, form):
+    """A row of any size, also one whose square overflows, leaves the others as they are to the last bit."""
+    stated = RandomFeatures(ranges, 30, feature_norm=0.5, linear=0.8)
+    short = bound_rows(np.clip(rows * scale, -1, 1) if ranges else rows, 0.5)
+    truth = RandomFeatures(None, 30, feature_norm=0.5, linear=0.8).fit_transform(short)
+    plain = stated.fit_transform(form(rows))
+    np.testing.assert_allclose(plain, truth, rtol=0, atol=1e-6)
+    for size in (1e60, 2.0**-1074, -0.0):
+        changed = rows.copy()
+        changed[3] = size
+        features = stated.transform(form(changed))
+        assert np.array_equal(np.delete(features, 3, 0), np.delete(plain, 3, 0))
+        assert np.linalg.norm(features[3].astype(float)) <= 1.0
 
 
 def test_every_form_of_ranges_is_the_same_map(rows):
@@ -139,18 +173,19 @@ def test_every_kind_of_input_has_the_same_features(rows):
         assert np.array_equal(RandomFeatures((-20, 20), 30).fit_transform(same), truth)
 
 
-def test_a_row_depends_on_itself_alone(rows, monkeypatch):
+def test_a_row_depends_on_itself_alone_to_the_last_bit(rows, monkeypatch):
     order = np.random.default_rng(1).permutation(300)
     for model in (RandomFeatures((-2, 2), 30).fit(rows), clone(PLAIN).fit(rows)):
         truth = model.transform(rows)
-        np.testing.assert_allclose(model.transform(rows[order]), truth[order], rtol=0, atol=2e-7)
-        np.testing.assert_allclose(model.transform(rows[5:6]), truth[5:6], rtol=0, atol=2e-7)
+        assert np.array_equal(model.transform(rows[order]), truth[order])
+        for part in (slice(5, 6), slice(1, 34), slice(7, 300)):
+            assert np.array_equal(model.transform(rows[part]), truth[part])
         changed = rows.copy()
         changed[3] = 50.0
         assert np.array_equal(np.delete(model.transform(changed), 3, 0), np.delete(truth, 3, 0))
         with monkeypatch.context() as patch:
-            patch.setattr("pabi.learn.random_features._BATCH", 100)
-            np.testing.assert_allclose(model.transform(rows), truth, rtol=0, atol=2e-7)
+            patch.setattr("pabi.execute.records.MOST_ROWS", 100)
+            assert np.array_equal(model.transform(rows), truth)
 
 
 def test_nothing_is_learnt(rows):
@@ -179,11 +214,14 @@ def test_names_say_column_or_wave(rows):
 @every(
     ("settings", "message"),
     [
-        ({"n_components": 0}, "n_components: expected an integer ≥ 1, got 0"),
-        ({"n_components": 2.5}, "n_components: expected an integer ≥ 1, got 2.5"),
+        ({"n_components": 0, "linear": False}, "n_components: expected an integer ≥ 1, got 0"),
+        ({"n_components": -1}, "n_components: expected an integer ≥ 0, got -1"),
+        ({"feature_norm": "R"}, "feature_norm: expected \"auto\" or a number, got 'R'"),
+        ({"feature_norm": 0}, "feature_norm: expected a finite number > 0, got 0"),
+        ({"n_components": 2.5}, "n_components: expected an integer ≥ 0, got 2.5"),
         ({"length": "scale"}, "length: expected \"auto\" or a number, got 'scale'"),
         ({"length": 0}, "length: expected a finite number ≥ 1e-12 and ≤ 1000000000000, got 0"),
-        ({"linear": 0.5}, "linear: expected true or false, got 0.5"),
+        ({"linear": 1.5}, "linear: expected a finite number > 0 and < 1, got 1.5"),
         ({"seed": None}, "seed: expected an integer in 0..4294967295, got None"),
         ({"seed": -1}, "seed: expected an integer in 0..4294967295, got -1"),
         (
@@ -252,3 +290,146 @@ def test_directions_are_draws_made_orthonormal_block_by_block(d, count):
 def test_nobody_can_change_what_others_get():
     with pytest.raises(ValueError, match="read-only"):
         frequencies(0, 2, 4)[0, 0] = 1.0
+
+
+# Private models of random features.
+
+
+def crossed(n=900):
+    """(X, y): four columns within ±2, and whether the first two are of one sign."""
+    X = np.random.default_rng(0).uniform(-2.0, 2.0, size=(n, 4))
+    return X, (X[:, 0] * X[:, 1] > 0.0).astype(int)
+
+
+X, Y = crossed(1200)
+QUICK = {"epochs": 2, "batches": pabi.ShuffleOnce(600), "adjacency": "zero_out"}
+FIT = {"epsilon": 4.0, "delta": 1e-5, "random_state": 3, **QUICK}
+# Kinds, what they are told, and the linear estimator behind the features.
+KERNELS = {
+    "two classes": (learn.PrivateKernelClassifier, {"classes": [0, 1]}, Y),
+    "three": (learn.PrivateKernelClassifier, {"classes": [0, 1, 2]}, Y + (X[:, 2] > 1)),
+    "targets": (learn.PrivateKernelRegressor, {"target_range": (-4, 4)}, X[:, 0] * X[:, 1]),
+    "two targets": (learn.PrivateKernelRegressor, {"target_range": (-4, 4)}, X[:, :2]),
+}
+LINEAR = {
+    learn.PrivateKernelClassifier: learn.PrivateLogisticRegression,
+    learn.PrivateKernelRegressor: learn.PrivateLinearRegression,
+}
+each_kernel = pytest.mark.parametrize(("kind", "facts", "y"), KERNELS.values(), ids=KERNELS)
+
+
+@each_kernel
+@every(
+    ("settings", "count", "bounds"),
+    [
+        ({}, "auto", {"feature_ranges": (-2, 2)}),
+        ({"linear_predictor": True}, 31, {"feature_norm": 3.0}),
+        ({"precondition": None, "fit_intercept": False}, 0, {}),
+    ],
+)
+def test_a_kernel_model_is_the_linear_one_behind_its_features(
+    kind, facts, y, settings, count, bounds
+):
+    given = FIT | facts | settings
+    model = kind(**given, **bounds, n_components=count, seed=5).fit(X, y)
+    stated = model.features_.get_params()
+    assert stated.items() >= ({"feature_norm": "auto", "seed": 5} | bounds).items()
+    plain = make_pipeline(
+        RandomFeatures(**stated), LINEAR[kind](**given, intercept_scaling=0.3)
+    ).fit(X, y)
+    last = plain[-1]
+    assert np.array_equal(model.coef_, last.coef_)
+    assert np.array_equal(model.intercept_, last.intercept_)
+    assert np.array_equal(model.predict(X), plain.predict(X))
+    if kind is learn.PrivateKernelClassifier:
+        assert np.array_equal(model.predict_proba(X), plain.predict_proba(X))
+    assert model.run_ == last.run_
+    assert model.guarantee_.epsilon(1e-5) == last.guarantee_.epsilon(1e-5) <= 4.0
+    assert model.guarantee_.assumptions == last.guarantee_.assumptions
+    outputs = len(facts["classes"]) if "classes" in facts else y[0].size
+    assert model.plan(len(X), 4, outputs).run == model.run_
+
+
+def test_a_kernel_model_learns_what_columns_mean_together():
+    given = {"random_state": 3, "feature_ranges": (-2, 2), "classes": [0, 1]}
+    line = learn.PrivateLogisticRegression(8.0, 1e-5, **given).fit(X, Y)
+    model = learn.PrivateKernelClassifier(8.0, 1e-5, **given).fit(X, Y)
+    assert line.score(X, Y) < 0.65 < 0.8 < model.score(X, Y)
+
+
+@every(
+    ("n", "epsilon", "adjacency", "count", "amounts"),
+    [
+        (300, 50.0, "zero_out", 0, 0),  # a tenth of n would be 30
+        (2_000, 0.1, "zero_out", 0, 0),
+        (2_000, 50.0, "zero_out", 200, 200),
+        (10_000, 0.5, "zero_out", 284, 0),  # a fifth of n·μ, μ = 0.1424
+        (10_000, 0.5, "replace_one", 142, 0),
+        (40_000, 0.5, "zero_out", 500, 113),  # a fiftieth
+    ],
+)
+def test_the_number_of_features_follows_from_public_numbers(n, epsilon, adjacency, count, amounts):
+    quick = {"batches": pabi.FullBatch(), "epochs": 1, "noise_std": 0.01}
+    model = learn.PrivateKernelClassifier(epsilon, 1e-5, adjacency=adjacency, **quick)
+    assert model.plan(n, 6, 2).size.width == 6 + count + 1
+    other = learn.PrivateKernelRegressor(
+        epsilon, 1e-5, adjacency=adjacency, target_range=(0, 1), **quick
+    )
+    assert other.plan(n, 6).size.width == 6 + amounts + 1
+
+
+def test_features_do_not_depend_on_the_rows_but_on_how_many_protect():
+    kind = learn.PrivateKernelClassifier
+    other = crossed(2400)[0][:1200] ** 3
+    one, two = (kind(**FIT, classes=[0, 1]).fit(rows, Y) for rows in (X, other))
+    assert one.features_.get_params() == two.features_.get_params()
+    full = FIT | {"batches": pabi.FullBatch()}
+    people = kind(**full, classes=[0, 1]).fit(X, Y, groups=np.arange(1200) // 3)
+    assert people.run_.n == 400
+    assert people.features_.n_components == 0 < one.features_.n_components
+
+
+def test_a_row_of_any_size_changes_nothing_of_another():
+    model = learn.PrivateKernelClassifier(**FIT, classes=[0, 1]).fit(X, Y)
+    changed = X.copy()
+    changed[3] = 1e70
+    assert np.array_equal(
+        np.delete(model.predict_proba(changed), 3, 0), np.delete(model.predict_proba(X), 3, 0)
+    )
+    assert clone(model).fit(changed, Y).features_.n_components == model.features_.n_components
+
+
+@each_kernel
+def test_kernel_models_of_tables_in_passes(kind, facts, y, tmp_path):
+    np.save(tmp_path / "X.npy", X)
+    given = {**FIT, **facts, "feature_ranges": (-2, 2), "n_components": 9}
+    one = kind(**given).fit(learn.LargeTable(tmp_path / "X.npy"), y)
+    two = kind(**given).fit(X, y)
+    np.testing.assert_allclose(one.coef_, two.coef_, rtol=0, atol=1e-4 * np.abs(two.coef_).max())
+    table = learn.LargeTable(tmp_path / "X.npy")
+    np.testing.assert_allclose(one.predict(table), one.predict(X), atol=1e-5)
+
+
+@each_kernel
+def test_kernel_models_forget_and_are_stored(kind, facts, y, tmp_path):
+    package("cryptography")
+    state = learn.StateFile(tmp_path / "state", key=bytes(range(32)))
+    plain = {"precondition": None, "cooldown_epochs": 0, "random_state": None}
+    model = kind(**FIT | facts | plain, feature_ranges=(-2, 2)).fit(X, y, keep_state=state)
+    holes = X.copy()
+    holes[5] = np.nan
+    after = model.forget(holes, y, [5], 6.0, 1e-4, state=state, accept_loss=True)
+    assert after.unlearning_guarantee_.epsilon(1e-4) <= 6.0
+    assert not np.array_equal(after.predict(X), model.predict(X))
+    for again in (model.restored(state), pickle.loads(pickle.dumps(after))):
+        assert np.array_equal(again.predict(X), after.predict(X))
+        assert learn.model_hash(again) == learn.model_hash(after)
+    anew = after.forget(holes, y, [6], 6.0, 1e-4, state=state, retrain=True)
+    assert anew.features_.get_params() == model.features_.get_params()
+
+
+def test_names_of_coefficients_are_those_of_features():
+    frame = pd.DataFrame(X, columns=list("abcd"))
+    model = learn.PrivateKernelClassifier(**FIT, classes=[0, 1], n_components=3).fit(frame, Y)
+    names = [row["column"] for row in model.summary().to_dict()["rows"]]
+    assert names == [*"abcd", "cos0", "cos1", "sin0", "intercept"]

@@ -22,7 +22,7 @@ from pabi.learn import (
 )
 from pabi.numbers import errors as warning_module
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
-from support.estimators import REGRESSORS, each_estimator
+from support.estimators import REGRESSORS, each_linear
 from support.every_case import every
 
 QUICK = {"batches": FullBatch(), "epochs": 3, "step_size": 0.5, "l2": 0.01, "noise_std": 0.3}
@@ -242,7 +242,7 @@ def test_targets_of_which_nothing_is_stated_are_warned_of_once(kind):
     assert not messages(**{bound: 1.0})
 
 
-@each_estimator
+@each_linear
 @every("d", [1, 2, 7])
 def test_no_row_within_the_ranges_is_scaled(kind, d):
     """All corners of the ranges, which have norm √d, and none of which is warned of."""

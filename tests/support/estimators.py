@@ -6,6 +6,8 @@ import pytest
 
 from pabi.learn import (
     PrivateHuberRegressor,
+    PrivateKernelClassifier,
+    PrivateKernelRegressor,
     PrivateLinearRegression,
     PrivateLinearSVC,
     PrivateLogisticRegression,
@@ -13,9 +15,22 @@ from pabi.learn import (
     PrivateRidgeClassifier,
 )
 
-CLASSIFIERS = [PrivateLogisticRegression, PrivateLinearSVC, PrivateRidgeClassifier]
-REGRESSORS = [PrivateLinearRegression, PrivateHuberRegressor, PrivatePoissonRegressor]
+CLASSIFIERS = [
+    PrivateLogisticRegression,
+    PrivateLinearSVC,
+    PrivateRidgeClassifier,
+    PrivateKernelClassifier,
+]
+REGRESSORS = [
+    PrivateLinearRegression,
+    PrivateHuberRegressor,
+    PrivatePoissonRegressor,
+    PrivateKernelRegressor,
+]
 ALL = CLASSIFIERS + REGRESSORS
+KERNELS = [PrivateKernelClassifier, PrivateKernelRegressor]  # linear in features, not in columns
+LINEAR = [kind for kind in ALL if kind not in KERNELS]
+each_linear = pytest.mark.parametrize("kind", LINEAR, ids=lambda kind: kind.__name__)
 each_estimator = pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)
 each_regressor = pytest.mark.parametrize("kind", REGRESSORS, ids=lambda kind: kind.__name__)
 

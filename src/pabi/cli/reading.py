@@ -176,7 +176,12 @@ TargetFpr = Annotated[
     str | None, typer.Option("--fpr", metavar="F", help="The false-positive rate of --tpr.")
 ]
 Model = Annotated[
-    str, typer.Option("--model", metavar="M", help="logistic, linear, svc, poisson or huber.")
+    str,
+    typer.Option(
+        "--model",
+        metavar="M",
+        help="logistic, svc or kernel for labels; linear, huber, poisson or kernel-regression for amounts.",
+    ),
 ]
 Adjacency = Annotated[
     str | None,

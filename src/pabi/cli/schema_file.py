@@ -42,8 +42,10 @@ MODELS = {
     "svc": "PrivateLinearSVC",
     "poisson": "PrivatePoissonRegressor",
     "huber": "PrivateHuberRegressor",
+    "kernel": "PrivateKernelClassifier",
+    "kernel-regression": "PrivateKernelRegressor",
 }
-CLASSIFIERS = ("logistic", "svc")
+CLASSIFIERS = ("logistic", "svc", "kernel")
 _OF_TARGET = {"levels", "case", "range", "decimal"}
 # Arguments of the estimators that other options decide.
 _ELSEWHERE = {

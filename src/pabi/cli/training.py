@@ -184,7 +184,7 @@ def train(
         typer.Option("--seed", min=0, metavar="S", help="Reproducible noise: for tests only."),
     ] = None,
 ) -> None:
-    """Train a private linear model on a table.
+    """Train a private linear model, or a kernel machine, on a table.
 
     The schema declares columns with public ranges or levels, the target and settings; every key is
     in the docs, "Train a private model".
@@ -637,6 +637,8 @@ _ESTIMATORS = frozenset(
         "pabi.learn.classifiers.PrivateLinearSVC",
         "pabi.learn.classifiers.PrivateLogisticRegression",
         "pabi.learn.classifiers.PrivateRidgeClassifier",
+        "pabi.learn.random_features.PrivateKernelClassifier",
+        "pabi.learn.random_features.PrivateKernelRegressor",
         "pabi.learn.regressors.PrivateHuberRegressor",
         "pabi.learn.regressors.PrivateLinearRegression",
         "pabi.learn.regressors.PrivatePoissonRegressor",
@@ -661,6 +663,7 @@ TYPES = _ESTIMATORS | {
     "pabi.tradeoff.guarantee.Guarantee",
     "pabi.learn.imputer.PrivateCategories",
     "pabi.learn.imputer.PrivateImputer",
+    "pabi.learn.random_features.RandomFeatures",
     "pabi.learn.scaler.PrivateRanges",
     "pabi.learn.scaler.PrivateScaler",
     "pabi.learn.schema.SchemaEncoder",

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from pabi.learn.imputer import PrivateCategories, PrivateImputer
     from pabi.learn.pipelines import guarantee_of, model_hash, parameters_hash, parameters_hashes
     from pabi.learn.private_columns import split_epsilon
+    from pabi.learn.random_features import PrivateKernelClassifier, PrivateKernelRegressor
     from pabi.learn.regressors import (
         PrivateHuberRegressor,
         PrivateLinearRegression,
@@ -60,6 +61,8 @@ __all__ = [
     "PrivateCategories",
     "PrivateHuberRegressor",
     "PrivateImputer",
+    "PrivateKernelClassifier",
+    "PrivateKernelRegressor",
     "PrivateLinearRegression",
     "PrivateLinearSVC",
     "PrivateLogisticRegression",
@@ -106,6 +109,8 @@ _LAZY = {
     "PrivateScaler": "pabi.learn.scaler",
     "split_epsilon": "pabi.learn.private_columns",
     "PrivateHuberRegressor": "pabi.learn.regressors",
+    "PrivateKernelClassifier": "pabi.learn.random_features",
+    "PrivateKernelRegressor": "pabi.learn.random_features",
     "PrivateLinearRegression": "pabi.learn.regressors",
     "PrivateLinearSVC": "pabi.learn.classifiers",
     "PrivateLogisticRegression": "pabi.learn.classifiers",

@@ -159,7 +159,7 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
         weights = times(weights, own)
         sentences = (*sentences, *of_groups, *(() if own is None else (MOST_WEIGHT,)))
         n, unit = (records.n, "record") if groups is None else (groups.users, "user")
-        plan = self._planned(n, records.d, outputs, unit)
+        plan = self._planned(n, self.n_features_in_, outputs, unit)
         around = fitted_before(self, strict=self.strict)
         sentences = (*sentences, *around)
         if beside.state is not None:
@@ -413,7 +413,7 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
         """`coef_` (K, d) and `intercept_` (K,) in the units of X, from θ of shape (width, K)."""
         if self.preconditioner_ is not None:
             theta = self.preconditioner_.applied(theta)
-        weights = theta[: self.n_features_in_].T.copy()
+        weights = theta[: self._width].T.copy()
         constant = np.zeros(len(weights))
         if self.fit_intercept:
             constant = self.intercept_scaling * theta[-1]
@@ -442,7 +442,7 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
         weighted = self.max_sample_weight is not None or getattr(self, "class_weight", None)
         curvature = None if weighted else self._curvature(outputs)
         if row_map is None or moments is None or curvature is None:
-            width = self.n_features_in_ + self.fit_intercept
+            width = self._width + self.fit_intercept
             fold, estimated = Fold.of(self.run_, row_map, width=width, outputs=outputs), False
         else:
             fold, estimated = Fold.damped(self.run_, row_map, moments, curvature), True
@@ -462,7 +462,7 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
 
     def _row_law(self) -> RowLaw:
         """What is known of the rows that training saw."""
-        constant, d = self._intercept_feature, self.n_features_in_
+        constant, d = self._intercept_feature, self._width
         if self.preconditioner_ is None or self.moments_ is None:
             return RowLaw.of_norm(self._row_norm(d), d + (constant is not None), constant)
         return RowLaw.of_map(self.preconditioner_, self.moments_, constant)
@@ -520,7 +520,7 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
 
     def _names(self, stated: Sequence[str] | None) -> list[str]:
         """Those of the columns, as stated, as fitted, or by their numbers."""
-        d = self.n_features_in_
+        d = self._width
         if stated is not None and len(stated) != d:
             raise InvalidInput("columns", f"expected {d} names, got {len(stated)}")
         seen = getattr(self, "feature_names_in_", None) if stated is None else stated
@@ -584,7 +584,7 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
     def _usual_norm(self) -> float:
         """`_usual` of the fitted model."""
         mapped = self.preconditioner_ is not None
-        norm = self._seen_norm(self.n_features_in_)
+        norm = self._seen_norm(self._width)
         return self._usual(norm, mapped=mapped, linear=self.linear_predictor_)
 
     def _most(self, norm: Array) -> Array | None:

@@ -314,6 +314,7 @@ class ForgettingModel(BoundedRows):
             "columns": self.n_features_in_,
             "sentences": list(sentences),
             **keeping.facts,
+            "features": self._feature_settings(),
             "moments": None if moments is None else to_dict(moments),
             "map": None
             if mapped is None
@@ -384,6 +385,7 @@ class ForgettingModel(BoundedRows):
                 values = array.astype(object) if name == "feature_names_in_" else array
                 setattr(fresh, name, values)
         fresh.moments_, fresh.run_ = held.moments, held.run_after()
+        fresh._recall(held.facts.get("features"))
         shape = held.facts["map"]
         fresh.preconditioner_ = None if shape is None else RowMap(held.arrays["matrix"], **shape)
         return fresh
@@ -449,6 +451,13 @@ class ForgettingModel(BoundedRows):
         return self
 
     # What the estimators know.
+
+    def _feature_settings(self) -> dict[str, Any] | None:
+        """What has to be kept, as JSON, of features that a rule chose; None where there are none."""
+        return None
+
+    def _recall(self, settings: dict[str, Any] | None) -> None:
+        """Chooses what a rule chose when this was kept."""
 
     def _gradients(self, records: Records, targets: Parts, loss: Loss) -> LinearGradients:
         """The gradients of that loss at rows of at most its norm."""

@@ -60,6 +60,7 @@ _HELD = frozenset(_RELEASED) | {
     "best_estimator_",
     "best_params_",
     "feature_names_in_",
+    "features_",
     "guarantee_",
     "link_",
     "moments_",

@@ -502,6 +502,15 @@ epsilon, delta : float, > 0, delta below 1
 feature_norm : float, > 0, in units of the features, or "auto"
     R, public. Rows of X longer than R are scaled down to it, in fitting and in predicting. "auto" is √d for
     d columns with `feature_ranges`, so that no row is too long, and 1 without.""",
+    "$KERNEL": """\
+n_components : int, ≥ 0, or "auto"
+    How many random features stand beside the columns. "auto" follows from n, ε, δ and the adjacency: a tenth
+    of n at most, fewer where ε is small, 500 at most, and none where they would be few. `plan` counts them.
+length : float or "auto"
+    The length scale of the kernel, in units of the mapped columns. "auto" is 0.3·R, R the norm that
+    `feature_norm` says.
+seed : int
+    From which frequencies are drawn, in 0..2³² − 1. Public.""",
     "$TARGET_RANGE": """\
 target_range : (low, high), in units of y, optional
     Public bounds of every target. Targets are clipped to them and mapped onto [−1, 1] for training;

@@ -367,12 +367,16 @@ class BoundedRows(PrivateStep):
         norm = number_or_auto("feature_norm", self.feature_norm)
         if norm is not None or self.feature_ranges is None:
             return 1.0 if norm is None else norm
-        # Above √d by more than `Records` rounds norms up, so that no row within the ranges is scaled.
-        return math.sqrt(d) * (1.0 + (d + 32) * HALF_ULP)
+        return norm_within_ranges(d)
 
     @property
     def _intercept_feature(self) -> float | None:
         return self.intercept_scaling if self.fit_intercept else None
+
+    @property
+    def _width(self) -> int:
+        """How many columns the model sees, but for the constant."""
+        return self.n_features_in_
 
     def _ranges(self) -> Any:
         names = getattr(self, "feature_names_in_", None)
@@ -384,12 +388,17 @@ class BoundedRows(PrivateStep):
 
     def _map(self) -> tuple[Array, Array]:
         """Centres and half widths of the declared ranges, 0 and 1 without them."""
-        d = self.n_features_in_
+        d = self._width
         blank = Records(np.zeros((1, d)), ranges=self._ranges())
         return (
             np.zeros(d) if blank.centre is None else blank.centre,
             np.ones(d) if blank.reach is None else blank.reach,
         )
+
+
+def norm_within_ranges(d: int) -> float:
+    """√d, a little above by more than `Records` rounds norms up: no row of d columns within ±1 is scaled."""
+    return math.sqrt(d) * (1.0 + (d + 32) * HALF_ULP)
 
 
 def warn_if_shortened(records: Records, advice: str = _WIDER) -> None:

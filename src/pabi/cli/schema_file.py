@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,9 +31,11 @@ MODELS = {
     "linear": "PrivateLinearRegression",
     "svc": "PrivateLinearSVC",
     "poisson": "PrivatePoissonRegressor",
+    "gamma": "PrivateGammaRegressor",
     "huber": "PrivateHuberRegressor",
 }
 CLASSIFIERS = ("logistic", "svc")
+_POSITIVE = {"poisson": "counts", "gamma": "numbers"}  # what targets are, where none is negative
 _KEYS = {"columns": set[str](), "target": {"levels", "range"}}
 # Arguments of the estimators that other options decide.
 _ELSEWHERE = {
@@ -61,7 +63,7 @@ class Schema:
     columns: dict[str, Any]
     settings: dict[str, Any]
     levels: list[Any] | None
-    range: tuple[float, float] | None
+    range: tuple[float, float] | Literal["private"] | None
 
     @property
     def encoder(self) -> SchemaEncoder:
@@ -88,8 +90,9 @@ class Schema:
         if self.range is None:
             return _labels(name, cells, self.levels)
         amounts = _amounts(name, cells)
-        if self.model == "poisson" and np.any(amounts < 0.0):
-            raise InvalidInput(name, "expected counts ≥ 0 in every row of the target")
+        if self.model in _POSITIVE and np.any(amounts < 0.0):
+            kind = _POSITIVE[self.model]
+            raise InvalidInput(name, f"expected {kind} ≥ 0 in every row of the target")
         return amounts
 
 
@@ -166,7 +169,7 @@ def _refuse(key: str, where: str, keys: set[str], homes: Mapping[str, set[str]])
 
 def _target(
     table: Mapping[str, Any], model: str
-) -> tuple[list[Any] | None, tuple[float, float] | None]:
+) -> tuple[list[Any] | None, tuple[float, float] | Literal["private"] | None]:
     """(levels, range), the one that does not go with the model None."""
     classifies = model in CLASSIFIERS
     other = "range" if classifies else "levels"
@@ -177,10 +180,14 @@ def _target(
         return read_levels("target.levels", table["levels"], at_least=2), None
     if "range" not in table:
         raise InvalidInput(
-            "target.range", f"missing: --model {model} needs the public range of the target"
+            "target.range",
+            f'missing: --model {model} needs the public range of the target, or "private"',
         )
+    if table["range"] == "private":
+        return None, "private"
     low, high = read_range("target.range", table["range"])
     must_be(model != "poisson" or low == 0.0, "target.range", "[0, largest count]", table["range"])
+    must_be(model != "gamma" or low >= 0.0, "target.range", "no negative number", table["range"])
     return None, (low, high)
 
 

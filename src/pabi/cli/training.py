@@ -497,7 +497,7 @@ def _size(rows: int | None, users: int | None) -> int:
 _TARGET = """\
 # [target]
 # levels = ["…", "…"]  # of a classifier: all labels that may occur
-# range = [low, high]  # of a regression: its public range, in place of levels"""
+# range = [low, high]  # of a regression, in place of levels: its public range, or "private" if none is known"""
 
 _COLUMN = """\
 # [columns.{}]
@@ -595,6 +595,7 @@ _ESTIMATORS = frozenset(
         "pabi.learn.classifiers.PrivateLinearSVC",
         "pabi.learn.classifiers.PrivateLogisticRegression",
         "pabi.learn.classifiers.PrivateRidgeClassifier",
+        "pabi.learn.regressors.PrivateGammaRegressor",
         "pabi.learn.regressors.PrivateHuberRegressor",
         "pabi.learn.regressors.PrivateLinearRegression",
         "pabi.learn.regressors.PrivatePoissonRegressor",
@@ -739,6 +740,16 @@ def predict(
     proba: Annotated[
         bool, typer.Option("--proba", help="The probability of every class beside it.")
     ] = False,
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            "--threshold",
+            metavar="P",
+            min=0.0,
+            max=1.0,
+            help="Of two classes predict the second one from this probability on, in place of 0.5; public.",
+        ),
+    ] = None,
     schema: Annotated[
         str | None,
         typer.Option(
@@ -763,9 +774,12 @@ def predict(
       pabi predict model.skops new.csv --proba --out - | head
     """
     loaded = load_model(model)
-    if proba and not hasattr(loaded.last, "predict_proba"):
-        kind = type(loaded.last).__name__
-        raise InvalidInput("--proba", f"expected a logistic model, got a {kind}")
+    for option, needed in (("--proba", proba), ("--threshold", threshold is not None)):
+        if needed and not hasattr(loaded.last, "predict_proba"):
+            kind = type(loaded.last).__name__
+            raise InvalidInput(option, f"expected a logistic model, got a {kind}")
+    if threshold is not None and (count := len(loaded.last.classes_)) != 2:
+        raise InvalidInput("--threshold", f"expected a model of two classes, got one of {count}")
     if schema is not None:
         if loaded.encoder is None:
             raise InvalidInput("--schema", "expected none: this model was trained without a schema")
@@ -773,7 +787,7 @@ def predict(
     if out != STANDARD_INPUT and not out.lower().endswith(".csv"):
         raise InvalidInput("--out", f"expected a file named .csv, or -, got {out!r}")
     files = table_files(data)
-    blocks = _rows(loaded, files, proba)
+    blocks = _rows(loaded, files, proba, threshold)
     if out == STANDARD_INPUT:
         for block in blocks:
             emit(_csv(block))
@@ -790,14 +804,20 @@ def predict(
     emit(f"predictions  {lines - 1} rows in {one_line(out)}")
 
 
-def _rows(model: LoadedModel, files: list[str], proba: bool) -> Iterator[list[Sequence[Any]]]:
+def _rows(
+    model: LoadedModel, files: list[str], proba: bool, threshold: float | None
+) -> Iterator[list[Sequence[Any]]]:
     """Rows of the output, some at a time. The names come with the first: a table that is refused has none."""
     estimator = model.estimator
     classes = [f"probability={label}" for label in model.last.classes_] if proba else []
     names = [("prediction", *classes)]
     for features in _tables(model, files):
-        labels = estimator.predict(features).tolist()
-        shares = estimator.predict_proba(features).tolist() if proba else [[]] * len(labels)
+        likely = None if threshold is None and not proba else estimator.predict_proba(features)
+        if threshold is None:
+            labels = estimator.predict(features).tolist()
+        else:
+            labels = model.last.classes_[(likely[:, 1] >= threshold).astype(int)].tolist()
+        shares = likely.tolist() if proba else [[]] * len(labels)
         rows = [(label, *share) for label, share in zip(labels, shares, strict=True)]
         yield [*names, *rows]
         names = []

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from pabi.learn.pipelines import guarantee_of, model_hash, parameters_hash, parameters_hashes
     from pabi.learn.private_columns import split_epsilon
     from pabi.learn.regressors import (
+        PrivateGammaRegressor,
         PrivateHuberRegressor,
         PrivateLinearRegression,
         PrivatePoissonRegressor,
@@ -58,6 +59,7 @@ __all__ = [
     "OneVsRestGradients",
     "PoissonGradients",
     "PrivateCategories",
+    "PrivateGammaRegressor",
     "PrivateHuberRegressor",
     "PrivateImputer",
     "PrivateLinearRegression",
@@ -105,6 +107,7 @@ _LAZY = {
     "PrivateRanges": "pabi.learn.scaler",
     "PrivateScaler": "pabi.learn.scaler",
     "split_epsilon": "pabi.learn.private_columns",
+    "PrivateGammaRegressor": "pabi.learn.regressors",
     "PrivateHuberRegressor": "pabi.learn.regressors",
     "PrivateLinearRegression": "pabi.learn.regressors",
     "PrivateLinearSVC": "pabi.learn.classifiers",

@@ -18,7 +18,7 @@ from pabi.describe.accounted import checked_adjacency, checked_unit
 from pabi.describe.batches import Batches
 from pabi.describe.losses import CONVEX, Loss
 from pabi.describe.runs import COUNT, NoisySGD
-from pabi.describe.statistics import NoisySecondMoments
+from pabi.describe.statistics import NoisyColumnStatistics, NoisySecondMoments
 from pabi.describe.updates import evaluated
 from pabi.execute.engine import TrainOptions, train_and_keep
 from pabi.execute.large_tables import in_memory
@@ -124,13 +124,18 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
         if plan is not None and plan.size == size:
             return plan
         loss, signal = self._loss(size)
-        moments = self._moments(size)
-        before = () if moments is None else (moments.guarantee(self.delta),)
-        run, cost = self._run(loss, size, signal, before)
-        scale, costs = self._scale_of_predictors(), (*before, cost)
+        counts, moments = self._target_counts(size), self._moments(size)
+        before = tuple(one.guarantee(self.delta) for one in (counts, moments) if one is not None)
+        run, cost = self._run(loss, size, signal, before, mapped=moments is not None)
+        scale, unit = self._scale_of_plans()
+        costs = (*before, cost)
         return TrainingPlan(
-            run, moments, self.delta, size, scale * signal, self._UNIT, scale, costs
+            run, moments, self.delta, size, scale * signal, unit, scale, costs, counts
         )
+
+    def _scale_of_plans(self) -> tuple[float, str]:
+        """(what one unit of the predictor that is trained amounts to, in which unit), before any data."""
+        return self._scale_of_predictors(), self._UNIT
 
     def _train(
         self,
@@ -201,9 +206,14 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
         records, groups = rows.records, rows.groups
         before: tuple[Guarantee, ...] = ()
         preconditioner, seen = None, records
+        if plan.counts is not None:
+            terms = self._options(plan.costs[0])
+            targets, own = self._ranged(terms, plan.counts, rows.targets)
+            rows, before = rows._replace(targets=targets), (own,)
         if moments is not None:
-            released = released_moments(self._options(plan.costs[0]), moments, records, groups)
-            before = (released.guarantee,)
+            terms = self._options(plan.costs[len(before)])
+            released = released_moments(terms, moments, records, groups)
+            before = (*before, released.guarantee)
             preconditioner = whitening(
                 released.values,
                 moments,
@@ -238,6 +248,16 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
             progress=bool(self.verbose),
         )
 
+    def _target_counts(self, size: Size) -> NoisyColumnStatistics | None:
+        """The release for the range of targets, None where there is none."""
+        return None
+
+    def _ranged(
+        self, terms: TrainOptions, counts: NoisyColumnStatistics, targets: Parts
+    ) -> tuple[Parts, Guarantee]:
+        """(targets as training sees them, by what was released of their range; what that cost)."""
+        raise NotImplementedError
+
     def _moments(self, size: Size) -> NoisySecondMoments | None:
         """The release for preconditioning, None where there is none."""
         automatic = isinstance(self.precondition, str) and self.precondition == "auto"
@@ -262,11 +282,17 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
         return None
 
     def _run(
-        self, loss: Loss, size: Size, signal: float, before: tuple[Guarantee, ...]
+        self,
+        loss: Loss,
+        size: Size,
+        signal: float,
+        before: tuple[Guarantee, ...],
+        *,
+        mapped: bool,
     ) -> tuple[NoisySGD, Guarantee]:
         """The run that the arguments ask for, noise included, after what is released `before`; its cost."""
         epsilon, delta = self._price()
-        n, usual = size.n, self._usual(size.norm, mapped=bool(before))
+        n, usual = size.n, self._usual(size.norm, mapped=mapped)
         clip_norm = self._clip(loss, usual)
         clipping = self._way_to_clip(n, size.outputs) if clip_norm is not None else "norm"
         curvature = loss.effective_curvature(clip_norm, clipping) or loss.curvature

@@ -497,7 +497,7 @@ def _size(rows: int | None, users: int | None) -> int:
 _TARGET = """\
 # [target]
 # levels = ["…", "…"]  # of a classifier: all labels that may occur
-# range = [low, high]  # of a regression, in place of levels: its public range, or "private" if none is known"""
+# range = [low, high]  # of a regression, in place of levels: its public range, or "private" for none"""
 
 _COLUMN = """\
 # [columns.{}]

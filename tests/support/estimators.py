@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pabi.learn import (
+    PrivateGammaRegressor,
     PrivateHuberRegressor,
     PrivateLinearRegression,
     PrivateLinearSVC,
@@ -14,7 +15,13 @@ from pabi.learn import (
 )
 
 CLASSIFIERS = [PrivateLogisticRegression, PrivateLinearSVC, PrivateRidgeClassifier]
-REGRESSORS = [PrivateLinearRegression, PrivateHuberRegressor, PrivatePoissonRegressor]
+REGRESSORS = [
+    PrivateLinearRegression,
+    PrivateHuberRegressor,
+    PrivatePoissonRegressor,
+    PrivateGammaRegressor,
+]
+LOG_LINKS = (PrivatePoissonRegressor, PrivateGammaRegressor)  # of positive targets
 ALL = CLASSIFIERS + REGRESSORS
 each_estimator = pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.__name__)
 each_regressor = pytest.mark.parametrize("kind", REGRESSORS, ids=lambda kind: kind.__name__)

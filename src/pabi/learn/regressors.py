@@ -355,7 +355,7 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         if str(getattr(self, self._BOUND)) == "auto":
             warn_once(
                 f"targets are fitted with {self._BOUND} = {exact(self._UNSTATED)}, since nothing says how "
-                f"large they are: give target_range=(low, high), public bounds of y, or {self._BOUND}",
+                f'large they are: give target_range=(low, high), public bounds of y, "private", or {self._BOUND}',
                 UserWarning,
             )
 
@@ -446,7 +446,7 @@ class PrivateLinearRegression(_LinearRegressor):
     residual_bound : float, > 0, in units of y, or "auto"
         B, public. Residuals are clipped to it, so that beyond B the loss grows linearly; for several targets
         that is the norm of their residuals. "auto" is as much of the width of `target_range` as noise allows,
-        from an eighth to a quarter, and 1 without one. Without a range targets themselves are unbounded.
+        from an eighth to three tenths, and 1 without one. Without a range targets themselves are unbounded.
     $SETTINGS
 
     Attributes

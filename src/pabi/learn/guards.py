@@ -392,8 +392,8 @@ def refusal(finding: StepFinding, advice: str = "") -> InvalidInput:
     expected = "expected a step that treats every row by itself, or one of pabi.learn"
     if finding.kind == "TunedThresholdClassifierCV":
         expected = (
-            "expected a FixedThresholdClassifier, its threshold public, such as what a false alarm costs over "
-            "what both errors cost, or tuned on public records"
+            "expected a FixedThresholdClassifier, its threshold public, such as what a false alarm costs, "
+            "over the costs of both errors, or tuned on public records"
         )
     return InvalidInput(finding.step, f"{finding.kind} {matter(finding)}: {expected}{advice}")
 

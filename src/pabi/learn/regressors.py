@@ -355,7 +355,8 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         if str(getattr(self, self._BOUND)) == "auto":
             warn_once(
                 f"targets are fitted with {self._BOUND} = {exact(self._UNSTATED)}, since nothing says how "
-                f'large they are: give target_range=(low, high), public bounds of y, "private", or {self._BOUND}',
+                f"large they are: give target_range=(low, high), public bounds of y, or {self._BOUND}, or "
+                'target_range="private"',
                 UserWarning,
             )
 

@@ -640,9 +640,7 @@ coef_ : (d,) or (K, d) array
 intercept_ : float or (K,) array
     The constant.
 coef_std_, intercept_std_ : of their shapes
-    How far noise moves them (`summary`).
-target_range_ : (2,) array
-    With `target_range="private"` the quantiles that were found.""",
+    How far noise moves them (`summary`).""",
     "$RELEASED": """\
 guarantee_ : Guarantee
     What the release of this model costs; its notes have the version, the date and the hash of the parameters.

@@ -82,9 +82,9 @@ def _of_pairs(numbers: Array, weights: NDArray[np.int64], places: NDArray[np.int
 
 def _places(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.intp]:
     """(m,) the place of each record's label among the classes, −1 of any other, whatever it is."""
-    known = list(enumerate(classes.tolist()))
-    found = (next((k for k, c in known if _alike(c, one)), -1) for one in labels.tolist())
-    return np.fromiter(found, np.intp, len(labels))
+    pairs = list(enumerate(classes.tolist()))
+    places = (next((k for k, c in pairs if _alike(c, one)), -1) for one in labels.tolist())
+    return np.fromiter(places, np.intp, len(labels))
 
 
 def _alike(guess: Any, label: Any) -> bool:
@@ -96,10 +96,12 @@ def _alike(guess: Any, label: Any) -> bool:
 
 
 def _predicted(method: str, model: Any, X: Any, *shape: int) -> NDArray[Any]:
-    found = np.asarray(getattr(model, method)(X))
-    if found.shape != shape:
-        raise InvalidInput("estimator", f"expected predictions of shape {shape}, got {found.shape}")
-    return found
+    values = np.asarray(getattr(model, method)(X))
+    if values.shape != shape:
+        raise InvalidInput(
+            "estimator", f"expected predictions of shape {shape}, got {values.shape}"
+        )
+    return values
 
 
 def _hits(model: Any, X: Any, labels: NDArray[Any]) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -52,7 +52,7 @@ _LEAST = 2.0**-1000  # of the middle of positive targets
 _PEAK, _MOST = 2.5, 2.5  # largest rate and count over the middle of the quantiles
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _TargetScale:
     """Targets as training sees them: clipped to [low, high], then (y − centre)/reach.
 
@@ -69,20 +69,23 @@ class _TargetScale:
     @classmethod
     def of(cls, low: float, high: float) -> _TargetScale:
         """The map of [low, high] onto [−1, 1]. Raises InvalidInput naming `target_range`."""
-        scale = cls.around(low / 2.0 + high / 2.0, high / 2.0 - low / 2.0, low, high)
-        if not scale.reach > 0.0:
+        centre, reach = low / 2.0 + high / 2.0, high / 2.0 - low / 2.0
+        if not reach > 0.0:
             raise InvalidInput("target_range", f"expected a wider range, got {(low, high)!r}")
-        return scale
+        scale = cls(centre=centre, reach=reach, offset=centre, unit=reach)
+        return replace(scale, low=low, high=high)
 
     @classmethod
-    def around(cls, centre: float, reach: float, low: float, high: float) -> _TargetScale:
-        """Predictors are of the targets themselves."""
-        return cls(low, high, centre, reach, centre, reach)
+    def within(cls, low: float, high: float) -> _TargetScale:
+        """By quantiles that were found; only targets far beyond them are clipped."""
+        centre, reach = low / 2.0 + high / 2.0, _REACH * (high - low)
+        scale = cls(centre=centre, reach=reach, offset=centre, unit=reach)
+        return replace(scale, low=centre - _FAR * reach, high=centre + _FAR * reach)
 
     @classmethod
-    def times(cls, size: float, low: float = -math.inf, high: float = math.inf) -> _TargetScale:
+    def times(cls, size: float) -> _TargetScale:
         """Predictors are logarithms of what targets are over `size`."""
-        return cls(low, high, 0.0, size, math.log(size))
+        return cls(reach=size, offset=math.log(size))
 
     def seen(self, y: Array) -> Array:
         """The targets `y` on this scale."""
@@ -205,10 +208,10 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
     def _refuse_with_private_range(self, state: StateFile | None = None) -> None:
         """Raises InvalidInput for what would have to be in units of a range that is not known yet."""
         for name in self._IN_UNITS:
-            if getattr(self, name) != "auto":
-                given = getattr(self, name)
+            value = getattr(self, name)
+            if value != "auto":
                 raise InvalidInput(
-                    name, f'expected "auto" with a private target_range, got {given!r}'
+                    name, f'expected "auto" with a private target_range, got {value!r}'
                 )
         if state is not None:
             raise InvalidInput(
@@ -318,9 +321,7 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
     def _scale(self) -> _TargetScale:
         limits = self._limits()
         if self._private:
-            low, high = self.target_range_.tolist()
-            centre, reach = low / 2.0 + high / 2.0, _REACH * (high - low)
-            return _TargetScale.around(centre, reach, centre - _FAR * reach, centre + _FAR * reach)
+            return _TargetScale.within(*self.target_range_.tolist())
         return _TargetScale() if limits is None else _TargetScale.of(*limits)
 
     def _gradients(self, records: Records, targets: Parts, loss: Loss) -> LinearGradients:
@@ -542,9 +543,10 @@ class _LogLinkRegressor(_LinearRegressor):
         """Targets over the middle of their range, as far as that is known."""
         if not self._private:
             limits = self._limits()
-            return (
-                _TargetScale() if limits is None else _TargetScale.times(sum(limits) / 2.0, *limits)
-            )
+            if limits is None:
+                return _TargetScale()
+            low, high = limits
+            return replace(_TargetScale.times(low / 2.0 + high / 2.0), low=low, high=high)
         low, high = self.target_range_.tolist()
         return _TargetScale.times(max(max(low, 0.0) / 2.0 + high / 2.0, _LEAST))
 

@@ -812,7 +812,7 @@ def _rows(
     classes = [f"probability={label}" for label in model.last.classes_] if proba else []
     names = [("prediction", *classes)]
     for features in _tables(model, files):
-        likely = None if threshold is None and not proba else estimator.predict_proba(features)
+        likely = estimator.predict_proba(features) if proba or threshold is not None else []
         if threshold is None:
             labels = estimator.predict(features).tolist()
         else:

@@ -59,10 +59,11 @@ class PrivateScore:
         shares = np.ones(len(labels)) if users is None else users.shares
         weights = np.floor(shares * _UNITS).astype(np.int64)
         if self.pairs:
-            total = _of_pairs(numbers, weights, _places(labels, model.classes_))
-            return total / (changed(adjacency) * n * n * _UNITS * _UNITS)
+            whole = changed(adjacency) * n * n * _UNITS * _UNITS
+            return _of_pairs(numbers, weights, _places(labels, model.classes_)) / whole
         terms = np.floor(np.nan_to_num(np.clip(numbers, 0.0, 1.0)) * _UNITS).astype(np.int64)
-        return sum(map(mul, terms.tolist(), weights.tolist())) / (n * _UNITS * _UNITS)
+        total = sum(map(mul, terms.tolist(), weights.tolist()))
+        return float(total / (n * _UNITS * _UNITS))
 
 
 def _of_pairs(numbers: Array, weights: NDArray[np.int64], places: NDArray[np.intp]) -> int:

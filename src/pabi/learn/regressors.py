@@ -102,10 +102,11 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
     """Numeric targets and the linear prediction.
 
     `_BOUND`: the argument that says how large targets are where `target_range` does not, `_UNSTATED`: its
-    value where nothing does.
+    value where nothing does. `_IN_UNITS`: the arguments that are in units of targets.
     """
 
     _BOUND: ClassVar[str]
+    _IN_UNITS: ClassVar[tuple[str, ...]]
     _UNSTATED: ClassVar[float] = 1.0
     _EQUAL: ClassVar[bool] = False  # the size of a row matters to a number
     _ENOUGH: ClassVar[float] = plans.ENOUGH
@@ -115,11 +116,6 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
     )
     _FALLING: ClassVar[bool] = True
     _SEVERAL: ClassVar[bool] = True  # whether a record may have several targets
-
-    @property
-    def _IN_UNITS(self) -> tuple[str, ...]:
-        """The arguments that are in units of targets."""
-        return (self._BOUND,)
 
     target_range: Any = None
 
@@ -184,7 +180,7 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
             rows, cells, beside = self._both(X, y, beside, numbers_in, **several)
             targets = self._amounts_of(cells)
             outputs = targets.first().shape[1:]
-            vars(self).pop("target_range_", None)
+            self.__dict__.pop("target_range_", None)
             if self.target_range is None:
                 self._warn_of_unstated_bound()
             if self._private:
@@ -466,6 +462,7 @@ class PrivateLinearRegression(_LinearRegressor):
     """
 
     _BOUND: ClassVar[str] = "residual_bound"
+    _IN_UNITS: ClassVar[tuple[str, ...]] = ("residual_bound",)
 
     residual_bound: float | str = "auto"
 
@@ -510,6 +507,7 @@ class PrivateHuberRegressor(_LinearRegressor):
     """
 
     _BOUND: ClassVar[str] = "threshold"
+    _IN_UNITS: ClassVar[tuple[str, ...]] = ("threshold",)
 
     threshold: float | str = "auto"
 
@@ -647,7 +645,7 @@ class PrivatePoissonRegressor(_LogLinkRegressor):
     """
 
     _BOUND: ClassVar[str] = "count_bound"
-    _IN_UNITS = ("count_bound", "predictor_bound")
+    _IN_UNITS: ClassVar[tuple[str, ...]] = ("count_bound", "predictor_bound")
     _POWER: ClassVar[int] = 1
     _UNSTATED: ClassVar[float] = 10.0
     _UNIT: ClassVar[str] = "logarithms of rates"
@@ -730,7 +728,7 @@ class PrivateGammaRegressor(_LogLinkRegressor):
     """
 
     _BOUND: ClassVar[str] = "residual_bound"
-    _IN_UNITS = ()
+    _IN_UNITS: ClassVar[tuple[str, ...]] = ()
     _POWER: ClassVar[int] = 2
     _UNSTATED: ClassVar[float] = 3.0
     _ENOUGH: ClassVar[float] = 4.0 * plans.ENOUGH  # the curvature is usually 1 of at most 4

@@ -491,13 +491,12 @@ class PrivateSearchCV(PrivateStep, MetaEstimatorMixin, BaseEstimator):  # type: 
             scorer = check_scoring(model, scoring=self.scoring)
             score = float(scorer(model, tables.X_scoring, tables.y_scoring))
             return -math.inf if math.isnan(score) else score
-        score, plan = SCORES[self.plan_.scoring], self.plan_
-        own = score.exact(
+        own = SCORES[self.plan_.scoring].exact(
             model,
             tables.X_scoring,
             tables.y_scoring,
             tables.groups_scoring,
-            checked_adjacency(plan.guarantee.adjacency),
+            checked_adjacency(self.plan_.guarantee.adjacency),
         )
         return float(on_grid(np.array([own + noise * generator.standard_normal()]), noise)[0])
 

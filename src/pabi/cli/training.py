@@ -497,7 +497,7 @@ def _size(rows: int | None, users: int | None) -> int:
 _TARGET = """\
 # [target]
 # levels = ["…", "…"]  # of a classifier: all labels that may occur
-# range = [low, high]  # of a regression, in place of levels: its public range, or "private" for none"""
+# range = [low, high]  # of a regression, in place of levels: public, or "private" if it is not known"""
 
 _COLUMN = """\
 # [columns.{}]
@@ -812,7 +812,9 @@ def _rows(
     classes = [f"probability={label}" for label in model.last.classes_] if proba else []
     names = [("prediction", *classes)]
     for features in _tables(model, files):
-        likely = estimator.predict_proba(features) if proba or threshold is not None else []
+        likely: Any = None
+        if proba or threshold is not None:
+            likely = estimator.predict_proba(features)
         if threshold is None:
             labels = estimator.predict(features).tolist()
         else:

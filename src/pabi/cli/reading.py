@@ -176,7 +176,8 @@ TargetFpr = Annotated[
     str | None, typer.Option("--fpr", metavar="F", help="The false-positive rate of --tpr.")
 ]
 Model = Annotated[
-    str, typer.Option("--model", metavar="M", help="logistic, linear, svc, poisson, gamma or huber.")
+    str,
+    typer.Option("--model", metavar="M", help="logistic, linear, svc, poisson, gamma or huber."),
 ]
 Adjacency = Annotated[
     str | None,

@@ -125,6 +125,16 @@ def test_an_id_is_copied_as_it_stands(folder, tmp_path):
     assert [row[0] for row in table_in(said.out)[1:]][:3] == ["", "1", "2"]
 
 
+def test_a_threshold_takes_the_place_of_one_half(folder):
+    likely = load("model.skops").predict_proba(pandas.read_csv("new.csv"))[:, 1]
+    for threshold in (0.0, 0.2, float(likely[3]), 1.0):
+        words = ("model.skops", "new.csv", "--threshold", repr(threshold), "--out", "-")
+        rows = table_in(run("predict", *words).out)[1:]
+        assert [row[0] == "yes" for row in rows] == (likely >= threshold).tolist()
+        both = table_in(run("predict", *words, "--proba").out)[1:]
+        assert [row[0] for row in both] == [row[0] for row in rows]
+
+
 def test_every_kind_of_table_and_standard_input(folder, tmp_path):
     frame = pandas.read_csv("new.csv")
     expected = run("predict", "model.skops", "new.csv", "--out", "-").out
@@ -179,6 +189,7 @@ def test_bad_arguments(folder):
         ("model.skops --out p.csv", "DATA: missing"),
         ("svc.skops new.csv --proba --out p.csv", "--proba", "logistic", "PrivateLinearSVC"),
         ("id.skops new.csv --proba --out p.csv", "--proba", "PrivateLinearRegression"),
+        ("id.skops new.csv --threshold .2 --out p.csv", "--threshold", "PrivateLinearRegression"),
         ("model.skops new.csv --out p.json", "p.json", ".csv"),
         ("model.skops new.csv", "Missing option"),
     ]:

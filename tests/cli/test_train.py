@@ -107,7 +107,7 @@ def test_nothing_but_the_model_depends_on_the_data():
 
 
 @pytest.mark.filterwarnings("ignore:random_state")
-@pytest.mark.parametrize("model", ["linear", "huber", "poisson", "kernel-regression"])
+@pytest.mark.parametrize("model", ["linear", "huber", "poisson", "gamma", "kernel-regression"])
 def test_regression_in_the_units_of_the_target(model):
     write_schema(REGRESSION)
     assert train("--seed", "5", target="children", model=model, epsilon="4").status == 0
@@ -120,6 +120,21 @@ def test_regression_in_the_units_of_the_target(model):
     assert "target_range is public" in fitted.guarantee_.assumptions
     errors = pipeline.predict(frame) - frame.children
     assert np.mean(errors**2) < 0.8 * np.var(frame.children)
+
+
+@every("model", ["linear", "gamma"])
+def test_a_range_that_nobody_knows_is_found(model):
+    write_schema(SCHEMA | {"target": {"range": "private"}})
+    options = ("--epsilon", "4", "--delta", "1e-4", "--model", model, "--one-row-each")
+    said = run("plan", "--schema", "schema.toml", "--rows", "3000", *options)
+    assert "target range     31 noisy counts" in said.out
+    said = train("--force", target="children", model=model, epsilon="4")
+    assert (said.status, said.err) == (0, "")
+    fitted = load()[-1]
+    assert 1.0 < fitted.target_range_[1] <= 16.0
+    assert run("verify", "g.json", "--model", "model.skops").status == 0
+    said = run("plan", "--schema", "schema.toml", "--users", "3000", *options[:-1])
+    assert_one_line(said, "target_range", "public", "users")
 
 
 def test_classes_keep_their_type():
@@ -324,6 +339,9 @@ def test_bad_amounts():
     write_schema(SCHEMA | {"target": {"range": [1, 8]}})
     said = train(target="children", model="poisson")
     assert_refused(said, "target.range", "largest count")
+    write_schema(SCHEMA | {"target": {"range": [-1, 8]}})
+    said = train(target="children", model="gamma")
+    assert_refused(said, "target.range", "no negative number")
 
 
 def test_targets_are_read_by_the_rules_of_the_schema():

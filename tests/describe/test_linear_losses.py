@@ -13,7 +13,14 @@ import numpy as np
 import pytest
 
 from pabi.describe.losses import Loss
-from pabi.describe.scalar_losses import Huber, Logistic, PoissonLoss, SmoothedHinge, Squared
+from pabi.describe.scalar_losses import (
+    GammaLoss,
+    Huber,
+    Logistic,
+    PoissonLoss,
+    SmoothedHinge,
+    Squared,
+)
 from pabi.describe.vector_losses import LINEAR_LOSSES, OneVsRest, Softmax, VectorHuber, executable
 from support.every_case import every, refused
 
@@ -55,6 +62,14 @@ def poisson(z, y):
     return grown - y * z[0]
 
 
+def gamma(z, y):
+    most, y = 1 + mpmath.mpf(B), mpmath.mpf(y)
+    turn = mpmath.log(y / most) if y else -mpmath.inf
+    if z[0] >= turn:
+        return z[0] + y * mpmath.exp(-z[0])
+    return turn + most + mpmath.mpf(B) * (turn - z[0])
+
+
 # Each loss, its definition, its targets, and (predictors, target, direction) where the curvature is largest,
 # next to a kink where there is one.
 LOSSES = {
@@ -75,6 +90,12 @@ LOSSES = {
         poisson,
         (0.0, 1.0, 6.0),
         ([Z_MAX - 1e-12], 0.0, [1.0]),
+    ),
+    "gamma": (
+        GammaLoss(B),
+        gamma,
+        (0.0, 0.3, 6.0, 400.0),
+        ([math.log(6.0 / (1.0 + B)) + 1e-12], 6.0, [1.0]),
     ),
 }
 SEVERAL = ("class", "vector")  # responses with a predictor for each of K numbers
@@ -225,6 +246,10 @@ def test_the_mean_is_the_response_of_which_the_predictor_is_the_minimiser(kind):
         spread = np.repeat([0.1, 0.5, 3.0], 15)
         mean = loss.mean(z)
         expected = derivatives(loss, z, mean + spread) + derivatives(loss, z, mean - spread)
+    elif kind == "gamma":
+        targets = loss.mean(z), 0.5 * loss.mean(z), (1.0 + B) * loss.mean(z)
+        shares = 0.4, 0.6 * B / (0.5 + B), 0.6 * 0.5 / (0.5 + B)  # of the mean e^z
+        expected = sum(s * derivatives(loss, z, y) for s, y in zip(shares, targets, strict=True))
     else:
         assert kind == "poisson"
         share = loss.mean(z) / COUNT_MAX
@@ -276,6 +301,7 @@ def test_counts_are_admitted_up_to_the_bound():
     loss = PoissonLoss(Z_MAX, COUNT_MAX)
     assert loss.admitted(np.array([0.0, 2.5, 6.0, 7.0])).tolist() == [0.0, 2.5, 6.0, 6.0]
     refused("y", loss.admitted, np.array([1.0, -1.0]))
+    refused("y", GammaLoss(B).admitted, np.array([1.0, -1e-300]))
 
 
 def test_what_cannot_be_computed_with_is_refused():

@@ -106,6 +106,7 @@ EXAMPLES = {
     "vector_huber": (Loss.vector_huber(1.5, 0.7), True, True, True),
     "smoothed_hinge": (Loss.smoothed_hinge(1.5, 0.7), True, True, True),
     "poisson": (Loss.poisson(1.5, 0.7, 9.0), True, True, True),
+    "gamma": (Loss.gamma(1.5, 3.0), True, True, True),
     "convex": (Loss.convex(2.0, **STATED), True, True, True),
     "strongly_convex": (Loss.strongly_convex(0.5, 2.0, **STATED), True, False, True),
     "nonconvex": (Loss.nonconvex(2.0, **STATED), True, True, True),

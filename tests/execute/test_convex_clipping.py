@@ -60,6 +60,11 @@ KINDS = {
         COUNTS,
         pabi.Loss.poisson(R, 1.5, 3.0),
     ),
+    "gamma": (
+        lambda x, y: LossGradients(executable("gamma", residual_bound=2.0), x, y),
+        COUNTS,
+        pabi.Loss.gamma(R, 2.0),
+    ),
 }
 each_kind = every("name", KINDS)
 NORM = 0.3  # C, below every gradient bound

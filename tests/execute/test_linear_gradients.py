@@ -14,7 +14,8 @@ from pabi import learn
 from pabi.describe.batches import FullBatch, ShuffleOnce
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
-from pabi.execute.linear_gradients import fast_sum
+from pabi.describe.vector_losses import executable
+from pabi.execute.linear_gradients import LossGradients, fast_sum
 from pabi.execute.records import seen_norm
 from pabi.execute.sums import Limit
 from pabi.learn import train
@@ -69,6 +70,10 @@ FAMILY = {
         *(lambda X, y: learn.PoissonGradients(X, y, Z_MAX, COUNT_MAX), COUNTS),
         *(COUNT_MAX, math.exp(Z_MAX), lambda R: Loss.poisson(R, Z_MAX, COUNT_MAX)),
     ),
+    "gamma": (
+        lambda X, y: LossGradients(executable("gamma", residual_bound=2.0), X, y),
+        *(COUNTS, 2.0, 3.0, lambda R: Loss.gamma(R, 2.0)),
+    ),
 }
 each_family = pytest.mark.parametrize("name", FAMILY)
 every_family = every("name", FAMILY)
@@ -101,6 +106,8 @@ def weights_by_hand(name, z, y):
         return [v * min(1.0, B / max(math.hypot(*r), B)) for v in r]
     if name == "poisson":
         return [math.exp(min(z[0], Z_MAX)) - min(y, COUNT_MAX)]
+    if name == "gamma":
+        return [max(1.0 - y * math.exp(-z[0]), -2.0)]
     signs = [1 if y == 1 else -1] if name == "hinge" else [1 if k == y else -1 for k in range(K)]
     return [-s * max(0.0, min(1.0, (1.0 - s * v) / GAMMA)) for s, v in zip(signs, z, strict=True)]
 

@@ -30,6 +30,7 @@ from support.falsification.thrown import Thrown, reshuffled_average
 from support.falsification.walks import Training, shuffled
 
 GAMMA, HIGH, MOST = 0.7, 1.0, 3.0  # width of a hinge, and bounds of a Poisson loss
+RATIO = 0.4  # of a gamma loss
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 
@@ -120,8 +121,41 @@ class ClippedPoisson:
         return self.row * np.clip(residual, -self.most, self.most)
 
 
+@dataclass(frozen=True)
+class ClippedGamma:
+    """row·(1 − amount·e^(−row·θ)), its residual within ±C/|row| and at least −B."""
+
+    row: float
+    clip: float
+    amount: float
+
+    @property
+    def most(self):
+        return self.clip / abs(self.row)
+
+    @property
+    def kinks(self):
+        ends = [1.0 + min(self.most, RATIO), 1.0 - self.most]
+        return [math.log(self.amount / e) / self.row for e in ends if e > 0.0 < self.amount]
+
+    @property
+    def steepest(self):
+        return self.row**2 * (1.0 + min(self.most, RATIO))
+
+    @property
+    def scale(self):
+        return 1.0 / abs(self.row)
+
+    def __call__(self, x):
+        exponent = np.minimum(-self.row * np.asarray(x), 700.0)
+        residual = np.maximum(1.0 - self.amount * np.exp(exponent), -RATIO)
+        return self.row * np.clip(residual, -self.most, self.most)
+
+
 def make(kind, row, clip, count):
     match kind:
+        case "gamma":
+            return ClippedGamma(row, clip, count)
         case "logistic":
             return ClippedLogistic(row, clip)
         case "smoothed_hinge":
@@ -136,11 +170,13 @@ def loss_of(kind, norm, l2):
             return Loss.logistic(norm, l2=l2)
         case "smoothed_hinge":
             return Loss.smoothed_hinge(norm, GAMMA, l2=l2)
+        case "gamma":
+            return Loss.gamma(norm, RATIO, l2=l2)
         case _:
             return Loss.poisson(norm, HIGH, MOST, l2=l2)
 
 
-KINDS = ["logistic", "smoothed_hinge", "poisson"]
+KINDS = ["logistic", "smoothed_hinge", "poisson", "gamma"]
 
 
 @dataclass(frozen=True)

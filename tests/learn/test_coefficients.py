@@ -27,7 +27,7 @@ from pabi.learn.coefficients import RowLaw, nearest_logits, noise_variances, tab
 from pabi.learn.plans import whitening
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
 from support.computed_once import computed_once
-from support.estimators import LINEAR, REGRESSORS
+from support.estimators import LINEAR, LOG_LINKS, REGRESSORS
 from support.every_case import every
 from support.forgetting import DELTA, TARGET, that_forgets
 from support.forgetting import X as F
@@ -116,7 +116,7 @@ def test_predictions_are_those_of_the_coefficients(kind, precondition, intercept
     """Also of rows whose image is longer than the norm, which training saw scaled down."""
     X, _, numbers = table()
     X[:3] = RANGES[1] - [0.0, 8.0, 0.0]
-    counts = kind is learn.PrivatePoissonRegressor
+    counts = kind in LOG_LINKS
     model = kind(
         **BUDGET,
         **QUICK,
@@ -399,7 +399,7 @@ def test_a_summary_tells_where_more_than_coefficients_predicts(kind, settings, w
         if kind is learn.PrivateLogisticRegression
         else model.decision_function(X)
     )
-    predictors = np.log(predictors) if kind is learn.PrivatePoissonRegressor else predictors
+    predictors = np.log(predictors) if kind in LOG_LINKS else predictors
     differs = np.max(np.abs(predictors - linear(model, X)[:, 0])) > 1e-9
     assert differs == bool(words)
 

@@ -47,6 +47,7 @@ KINDS = [
     learn.PrivateLinearRegression,
     learn.PrivateHuberRegressor,
     learn.PrivatePoissonRegressor,
+    learn.PrivateGammaRegressor,
     learn.PrivateRidgeClassifier,
 ]
 

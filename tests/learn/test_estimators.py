@@ -21,7 +21,7 @@ from pabi.execute import engine as engine_module
 from pabi.learn import estimators as estimators_module
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
 from pabi.tradeoff.certificate import MODELS
-from support.estimators import ALL, CLASSIFIERS, each_estimator, each_linear
+from support.estimators import ALL, CLASSIFIERS, LOG_LINKS, each_estimator, each_linear
 from support.every_case import every
 from support.linear_problems import QUICK, QUIET, problem, within
 
@@ -33,7 +33,7 @@ def scores(estimator, X):
     if hasattr(estimator, "decision_function"):
         return estimator.decision_function(X)
     predicted = estimator.predict(X)
-    return np.log(predicted) if isinstance(estimator, learn.PrivatePoissonRegressor) else predicted
+    return np.log(predicted) if isinstance(estimator, LOG_LINKS) else predicted
 
 
 def formula(estimator, X):

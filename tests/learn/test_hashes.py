@@ -17,6 +17,7 @@ import pabi
 from pabi.learn import (
     LogisticGradients,
     PrivateCategories,
+    PrivateGammaRegressor,
     PrivateHuberRegressor,
     PrivateImputer,
     PrivateKernelClassifier,
@@ -40,7 +41,12 @@ from support.every_case import every
 
 CLASSIFIERS = (PrivateLogisticRegression, PrivateLinearSVC, PrivateRidgeClassifier)
 CLASSIFIERS += (PrivateKernelClassifier,)
-REGRESSORS = (PrivateLinearRegression, PrivateHuberRegressor, PrivatePoissonRegressor)
+REGRESSORS = (
+    PrivateLinearRegression,
+    PrivateHuberRegressor,
+    PrivatePoissonRegressor,
+    PrivateGammaRegressor,
+)
 X = np.linspace([-1.0, 1.0, 0.2], [1.0, -0.5, 0.1], 900) / 1.5
 LABELS = (X[:, 0] > 0.1).astype(int)
 FITTED = {"epsilon": 4.0, "delta": 1e-5, "feature_norm": 1.0}

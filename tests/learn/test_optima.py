@@ -16,6 +16,7 @@ from pabi.execute.records import Records
 from pabi.execute.sources import Parts
 from pabi.execute.sums import Limit
 from pabi.learn import (
+    PrivateGammaRegressor,
     PrivateHuberRegressor,
     PrivateLinearRegression,
     PrivateLinearSVC,
@@ -110,6 +111,17 @@ def hinge(gamma):
     return loss
 
 
+def gamma(bound):
+    def loss(z, y):
+        z = z[:, 0]
+        with np.errstate(divide="ignore"):
+            turn = np.log(y / (1 + bound))
+        inner = np.maximum(z, turn)
+        return inner + y * np.exp(-inner) + bound * np.maximum(0.0, turn - z)
+
+    return loss
+
+
 def poisson(most, cap):
     def loss(z, y):
         z, y = z[:, 0], np.minimum(y, cap)
@@ -143,6 +155,7 @@ OPTIMA = {
         2,
         0.3,
     ),
+    "gamma": (PrivateGammaRegressor, {"residual_bound": 1.5}, gamma(1.5), 2, 0.3),
 }
 
 

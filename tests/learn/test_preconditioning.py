@@ -18,7 +18,14 @@ from pabi.learn import estimators as estimators_module
 from pabi.learn import plans as whitening_module
 from pabi.learn.plans import TOO_NOISY
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
-from support.estimators import ALL, CLASSIFIERS, REGRESSORS, each_estimator, each_linear
+from support.estimators import (
+    ALL,
+    CLASSIFIERS,
+    LOG_LINKS,
+    REGRESSORS,
+    each_estimator,
+    each_linear,
+)
 from support.every_case import every
 from support.linear_problems import QUIET, within
 
@@ -41,7 +48,7 @@ def problem(kind, n=400, d=3, classes=2, seed=0):
     if kind in CLASSIFIERS:
         cuts = np.quantile(signal, np.linspace(0, 1, classes + 1)[1:-1])
         return X, np.searchsorted(cuts, signal)
-    if kind is learn.PrivatePoissonRegressor:
+    if kind in LOG_LINKS:
         return X, rng.poisson(np.exp(np.clip(signal, -2, 2))).astype(float)
     return X, signal
 
@@ -58,7 +65,7 @@ def scores(model, X):
         found = model.decision_function(X)
     else:
         found = model.predict(X)
-        found = np.log(found) if isinstance(model, learn.PrivatePoissonRegressor) else found
+        found = np.log(found) if isinstance(model, LOG_LINKS) else found
     return found[:, None] if found.ndim == 1 else found
 
 

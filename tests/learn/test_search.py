@@ -51,6 +51,12 @@ def search(estimator=None, settings=None, **fields):
     )
 
 
+def accurate(noise):
+    """As much of a plan as scoring by accuracy takes."""
+    cost = SimpleNamespace(adjacency="zero_out")
+    return SimpleNamespace(scoring_noise=noise, scoring="accuracy", guarantee=cost)
+
+
 PUBLIC = dict(zip(("X_public", "y_public"), table(200, 9), strict=True))
 
 
@@ -227,7 +233,7 @@ def test_settings_of_privacy_are_refused_by_name(name):
         ({"validation_share": 0.2}, PUBLIC, "validation_share"),
         ({}, {"X_public": PUBLIC["X_public"]}, "y_public"),
         ({"validation_share": 1e-9}, {}, "validation_share"),
-        ({"validation_share": 0.2, "scoring": "neg_log_loss"}, {}, "scoring"),
+        ({"validation_share": 0.2, "scoring": "f1"}, {}, "scoring"),
         ({"epsilon": 0.0}, PUBLIC, "epsilon"),
         ({"shape": -0.7}, PUBLIC, "shape"),
         ({"candidates": 0}, PUBLIC, "candidates"),
@@ -324,7 +330,7 @@ def test_the_noise_on_a_score_is_what_its_guarantee_says():
     X, y = table(2000)
     fitted = search(validation_share=0.25).fit(X, y)
     noise = fitted.plan_.scoring_noise
-    guarantee = scored(noise, 500, fitted.plan_.trials[0])
+    guarantee = scored(noise, fitted._target(500), fitted.plan_.trials[0])
     assert guarantee.mu == pytest.approx(1.0 / (500 * noise), rel=1e-12)
     cases = json.loads(fitted.guarantee_.to_json())["tradeoff"]["base"]
     assert min(cases.get("mus", [cases.get("mu")])) >= guarantee.mu * (1.0 - 1e-9)
@@ -357,7 +363,7 @@ class Odd:
 def score_of(guesses, labels, m=40):
     """The score of guesses, almost without noise."""
     asked = search(validation_share=0.5)
-    asked.plan_ = SimpleNamespace(scoring_noise=1e-12)
+    asked.plan_ = accurate(1e-12)
     cells = np.empty(m, dtype=object)
     cells[:] = labels
     tables = SimpleNamespace(X_scoring=None, y_scoring=cells, groups_scoring=None, scored=m)
@@ -409,7 +415,7 @@ def test_one_record_moves_a_score_by_one_part_of_all():
         places = np.random.default_rng(2).permutation(60)[:30]
         assert 7 in places  # it scores
         tables = asked._parted(X, changed, np.random.default_rng(2), None)
-        asked.plan_ = SimpleNamespace(scoring_noise=1e-12)
+        asked.plan_ = accurate(1e-12)
         score = asked._score(Guesses(np.ones(tables.scored, int)), tables, np.random.default_rng(0))
         scores.append(score)
         trained = np.asarray(tables.y)

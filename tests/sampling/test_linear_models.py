@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import pabi
+from pabi.describe.vector_losses import executable
+from pabi.execute.linear_gradients import LossGradients
 from pabi.learn import (
     LogisticGradients,
     PoissonGradients,
@@ -26,12 +28,18 @@ TARGETS = rng.normal(size=N)
 COUNTS = rng.poisson(2.0, N)
 POINTS = rng.normal(size=(70, D)) * 2
 
+
+def gamma(X, y):
+    return LossGradients(executable("gamma", residual_bound=2.0), X, y.astype(float))
+
+
 MODELS = {
     "logistic": (pabi.Loss.logistic(1.0, l2=0.3), LABELS, LogisticGradients, ()),
     "squared": (pabi.Loss.squared(1.0, 0.5, l2=0.3), TARGETS, SquaredGradients, (0.5,)),
     "huber": (pabi.Loss.huber(1.0, 0.2), TARGETS, SquaredGradients, (0.2,)),
     "smoothed_hinge": (pabi.Loss.smoothed_hinge(1.0, 0.4), LABELS, SmoothedHingeGradients, (0.4,)),
     "poisson": (pabi.Loss.poisson(1.0, 1.5, 3.0), COUNTS, PoissonGradients, (1.5, 3.0)),
+    "gamma": (pabi.Loss.gamma(1.0, 2.0, l2=0.3), COUNTS, gamma, ()),
 }
 
 

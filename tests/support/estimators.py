@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pabi.learn import (
+    PrivateGammaRegressor,
     PrivateHuberRegressor,
     PrivateKernelClassifier,
     PrivateKernelRegressor,
@@ -25,8 +26,10 @@ REGRESSORS = [
     PrivateLinearRegression,
     PrivateHuberRegressor,
     PrivatePoissonRegressor,
+    PrivateGammaRegressor,
     PrivateKernelRegressor,
 ]
+LOG_LINKS = (PrivatePoissonRegressor, PrivateGammaRegressor)  # of positive targets
 ALL = CLASSIFIERS + REGRESSORS
 KERNELS = [PrivateKernelClassifier, PrivateKernelRegressor]  # linear in features, not in columns
 LINEAR = [kind for kind in ALL if kind not in KERNELS]

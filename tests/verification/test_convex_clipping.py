@@ -42,6 +42,7 @@ LOSSES = {
     "vector_huber": Loss.vector_huber(R, 0.7),
     "smoothed_hinge": Loss.smoothed_hinge(R, 0.4),
     "poisson": Loss.poisson(R, 1.5, 3.0),
+    "gamma": Loss.gamma(R, 2.0),
 }
 NORMS = [1e-3, 0.3, 0.85, 1.2, 2.5]
 BATCHES = [
@@ -164,6 +165,8 @@ def by_hand(name, norm):
             return r * r * 2 * a * (1 - a)
         case "poisson":
             return r * r * min(mpmath.exp(mpmath.mpf(1.5)), 3 + b)
+        case "gamma":
+            return r * r * (1 + min(2, b))
         case "smoothed_hinge" | "one_vs_rest, hinge":
             return r * r / mpmath.mpf(0.4)
         case _:
@@ -183,7 +186,7 @@ def test_nothing_derived_is_below_what_is_true():
 
 
 @pytest.mark.parametrize(
-    "name", ["logistic", "softmax", "softmax, capped", "poisson", "one_vs_rest"]
+    "name", ["logistic", "softmax", "softmax, capped", "poisson", "gamma", "one_vs_rest"]
 )
 def test_no_shorter_row_is_steeper(name):
     """r²M(C/r) over rows of norm up to R, in exact numbers: the checker takes it at R."""

@@ -106,7 +106,7 @@ _LINEAR = (*_CLASSES, "weakly_smooth", "lipschitz", "holder", "unknown", "saddle
 # Those of linear models, which far out have gradients of the largest size: linear pieces beside a quadratic
 # one, and the other ones.
 _SLANTED = ("squared", "huber", "vector_huber", "smoothed_hinge")
-_SATURATING = (*_SLANTED, "logistic", "softmax", "one_vs_rest", "poisson")
+_SATURATING = (*_SLANTED, "logistic", "softmax", "one_vs_rest", "poisson", "gamma")
 _FAR_TARGETS = ("squared", "huber", "vector_huber")  # whose residual is as large as the target is
 
 Known = Instance | Drift

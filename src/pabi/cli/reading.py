@@ -180,7 +180,8 @@ Model = Annotated[
     typer.Option(
         "--model",
         metavar="M",
-        help="logistic, svc or kernel for labels; linear, huber, poisson or kernel-regression for amounts.",
+        help="logistic, svc or kernel for labels; linear, huber, poisson, gamma or kernel-regression for "
+        "amounts.",
     ),
 ]
 Adjacency = Annotated[

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,11 +41,13 @@ MODELS = {
     "linear": "PrivateLinearRegression",
     "svc": "PrivateLinearSVC",
     "poisson": "PrivatePoissonRegressor",
+    "gamma": "PrivateGammaRegressor",
     "huber": "PrivateHuberRegressor",
     "kernel": "PrivateKernelClassifier",
     "kernel-regression": "PrivateKernelRegressor",
 }
 CLASSIFIERS = ("logistic", "svc", "kernel")
+_POSITIVE = {"poisson": "counts", "gamma": "numbers"}  # what targets are, where none is negative
 _OF_TARGET = {"levels", "case", "range", "decimal"}
 # Arguments of the estimators that other options decide.
 _ELSEWHERE = {
@@ -74,7 +76,7 @@ class Schema:
     columns: dict[str, Any]
     settings: dict[str, Any]
     levels: list[Any] | None
-    range: tuple[float, float] | None
+    range: tuple[float, float] | Literal["private"] | None
     any_case: bool = False
     comma: bool = False
 
@@ -103,8 +105,9 @@ class Schema:
         if self.range is None:
             return _labels(name, cells, self.levels, self.any_case)
         amounts = _amounts(name, cells, self.comma)
-        if self.model == "poisson" and np.any(amounts < 0.0):
-            raise InvalidInput(name, "expected counts ≥ 0 in every row of the target")
+        if self.model in _POSITIVE and np.any(amounts < 0.0):
+            kind = _POSITIVE[self.model]
+            raise InvalidInput(name, f"expected {kind} ≥ 0 in every row of the target")
         return amounts
 
 
@@ -185,7 +188,7 @@ def _refuse(key: str, where: str, keys: set[str], homes: Mapping[str, set[str]])
 
 def _target(
     table: Mapping[str, Any], model: str, *, any_case: bool
-) -> tuple[list[Any] | None, tuple[float, float] | None]:
+) -> tuple[list[Any] | None, tuple[float, float] | Literal["private"] | None]:
     """(levels, range), the one that does not go with the model None."""
     classifies = model in CLASSIFIERS
     for other in ("range", "decimal") if classifies else ("levels", "case"):
@@ -196,10 +199,14 @@ def _target(
         return read_levels("target.levels", table["levels"], 2, any_case=any_case), None
     if "range" not in table:
         raise InvalidInput(
-            "target.range", f"missing: --model {model} needs the public range of the target"
+            "target.range",
+            f'missing: --model {model} needs the public range of the target, or "private"',
         )
+    if table["range"] == "private":
+        return None, "private"
     low, high = read_range("target.range", table["range"])
     must_be(model != "poisson" or low == 0.0, "target.range", "[0, largest count]", table["range"])
+    must_be(model != "gamma" or low >= 0.0, "target.range", "no negative number", table["range"])
     return None, (low, high)
 
 

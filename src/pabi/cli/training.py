@@ -534,7 +534,7 @@ _TARGET = """\
 # [target]
 # levels = ["…", "…"]  # of a classifier: all labels that may occur
 # case = "any"  # of a classifier, "Yes" and "yes" are one label: may be left out
-# range = [low, high]  # of a regression: its public range, in place of levels
+# range = [low, high]  # of a regression, in place of levels: public, or "private" if it is not known
 # decimal = ","  # of a regression, whose numbers are written as 3,5: may be left out"""
 
 _COLUMN = """\
@@ -639,6 +639,7 @@ _ESTIMATORS = frozenset(
         "pabi.learn.classifiers.PrivateRidgeClassifier",
         "pabi.learn.random_features.PrivateKernelClassifier",
         "pabi.learn.random_features.PrivateKernelRegressor",
+        "pabi.learn.regressors.PrivateGammaRegressor",
         "pabi.learn.regressors.PrivateHuberRegressor",
         "pabi.learn.regressors.PrivateLinearRegression",
         "pabi.learn.regressors.PrivatePoissonRegressor",
@@ -786,6 +787,16 @@ def predict(
     proba: Annotated[
         bool, typer.Option("--proba", help="The probability of every class beside it.")
     ] = False,
+    threshold: Annotated[
+        float | None,
+        typer.Option(
+            "--threshold",
+            metavar="P",
+            min=0.0,
+            max=1.0,
+            help="Of two classes predict the second one from this probability on, in place of 0.5; public.",
+        ),
+    ] = None,
     schema: Annotated[
         str | None,
         typer.Option(
@@ -818,9 +829,12 @@ def predict(
       pabi predict model.skops new.csv --proba --out - | head
     """
     loaded = load_model(model)
-    if proba and not hasattr(loaded.last, "predict_proba"):
-        kind = type(loaded.last).__name__
-        raise InvalidInput("--proba", f"expected a logistic model, got a {kind}")
+    for option, needed in (("--proba", proba), ("--threshold", threshold is not None)):
+        if needed and not hasattr(loaded.last, "predict_proba"):
+            kind = type(loaded.last).__name__
+            raise InvalidInput(option, f"expected a logistic model, got a {kind}")
+    if threshold is not None and (count := len(loaded.last.classes_)) != 2:
+        raise InvalidInput("--threshold", f"expected a model of two classes, got one of {count}")
     if schema is not None:
         if loaded.encoder is None:
             raise InvalidInput("--schema", "expected none: this model was trained without a schema")
@@ -830,7 +844,7 @@ def predict(
     if identity in loaded.columns:
         raise InvalidInput("--id", f"expected a column that is no feature, got {identity!r}")
     files = tables(data or [], encoding, query=query, database=database)
-    blocks = _rows(loaded, files, proba, [] if identity is None else [identity])
+    blocks = _rows(loaded, files, proba, threshold, [] if identity is None else [identity])
     if out == STANDARD_INPUT:
         for block in blocks:
             emit(_csv(block))
@@ -848,7 +862,7 @@ def predict(
 
 
 def _rows(
-    model: LoadedModel, files: list[str], proba: bool, ids: list[str]
+    model: LoadedModel, files: list[str], proba: bool, threshold: float | None, ids: list[str]
 ) -> Iterator[list[Sequence[Any]]]:
     """Rows of the output, some at a time. The names come with the first: a table that is refused has none."""
     from pabi.execute.cells import cells_of, is_missing
@@ -858,8 +872,14 @@ def _rows(
     names = [(*ids, "prediction", *classes)]
     for features, beside in _tables(model, files, ids):
         copied = [cells_of(beside[name]).tolist() for name in ids]
-        labels = estimator.predict(features).tolist()
-        shares = estimator.predict_proba(features).tolist() if proba else [[]] * len(labels)
+        likely: Any = None
+        if proba or threshold is not None:
+            likely = estimator.predict_proba(features)
+        if threshold is None:
+            labels = estimator.predict(features).tolist()
+        else:
+            labels = model.last.classes_[(likely[:, 1] >= threshold).astype(int)].tolist()
+        shares = likely.tolist() if proba else [[]] * len(labels)
         parts = zip(zip(labels, *copied, strict=True), shares, strict=True)
         rows = [
             (*("" if is_missing(cell) else cell for cell in cells), label, *share)

@@ -531,6 +531,34 @@ class Loss(Checked):
         )
 
     @classmethod
+    def gamma(cls, feature_norm: float, residual_bound: float, l2: float = 0.0) -> Self:
+        """The loss of gamma regression with the log link, z + y·e^−z: curvature [0, (1 + B)·R²].
+
+        It is continued linearly where a target exceeds 1 + B times its mean, so that gradients are at most
+        R·max(B, 1).
+
+        Parameters
+        ----------
+        feature_norm : float, > 0
+            R, a bound on the norm of the vector that the model sees, intercept included.
+        residual_bound : float, > 0
+            B, of a target over its mean, less 1.
+        l2 : float, ≥ 0
+            λ of the regulariser (λ/2)‖x‖².
+
+        Returns
+        -------
+        Loss
+            What is known about one record's loss.
+
+        Raises
+        ------
+        InvalidInput
+            For a constant outside of its range, or where those that follow from it overflow.
+        """
+        return cls._of("gamma", l2, feature_norm=feature_norm, residual_bound=residual_bound)
+
+    @classmethod
     def convex(
         cls,
         smoothness: float,

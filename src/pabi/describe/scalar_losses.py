@@ -27,6 +27,9 @@ from pabi.numbers.validate import NUMBER, POSITIVE, by
 # `vector_losses`, and their table in `linear_losses`.
 
 
+_LARGEST_EXPONENT = 700.0  # e^700 is a double, and so is its inverse
+
+
 # What a record's target is: a label ±1, a number, K numbers, or a class 0..K − 1. The last two have K
 # predictors.
 Response = Literal["sign", "number", "vector", "class"]
@@ -332,3 +335,60 @@ class PoissonLoss(LinearLoss):
         """Counts, cut off at `count_bound`. Raises InvalidInput for a negative one."""
         require(not np.any(y < 0.0), "y", "expected counts ≥ 0")
         return np.minimum(y, self.count_bound)
+
+
+@dataclass(frozen=True)
+class GammaLoss(LinearLoss):
+    """z + y·e^−z, linear where y is above (1 + B)·e^z, B = `residual_bound`: that many times the mean.
+
+    It is the negative log-likelihood of a gamma law of mean e^z, up to its shape.
+    """
+
+    residual_bound: float = field(metadata=by(POSITIVE))
+    response = "number"
+
+    @property
+    def steepness(self) -> Fraction:
+        """1 + B: the second derivative y·e^−z is 1 less the first one."""
+        return 1 + Fraction(self.residual_bound)
+
+    @property
+    def slope(self) -> Fraction:
+        """B, at least 1, which derivatives come near where predictions are far too large."""
+        return max(Fraction(1), Fraction(self.residual_bound))
+
+    def steepness_within(self, most: Fraction) -> Fraction:
+        """1 + min(B, `most`)."""
+        return 1 + min(Fraction(self.residual_bound), most)
+
+    def _ratio(self, z: Array, y: NDArray[Any]) -> Array:
+        """y·e^−z, at most 1 + B."""
+        # The least exponent at which a number is still one: 0·e^−z is 0.
+        ratio = np.maximum(z, -_LARGEST_EXPONENT)
+        np.negative(ratio, out=ratio)
+        np.exp(ratio, out=ratio)
+        ratio *= y
+        return np.minimum(ratio, 1.0 + self.residual_bound, out=ratio)
+
+    def value(self, z: Array, y: NDArray[Any]) -> Array:
+        """The losses, linear where the mean is far too small."""
+        with np.errstate(divide="ignore"):
+            turn = np.maximum(np.log(y) - math.log1p(self.residual_bound), -_LARGEST_EXPONENT)
+        inner = np.maximum(z, turn)
+        return np.asarray(inner + self._ratio(inner, y) + self.residual_bound * (inner - z))
+
+    def differentiate(self, z: Array, y: NDArray[Any], most: Array | None = None) -> None:
+        """Overwrites the predictors by 1 − y·e^−z, at least −B, clipped to ±`most`."""
+        np.subtract(1.0, self._ratio(z, y), out=z)
+        np.maximum(z, -self.residual_bound, out=z)
+        if most is not None:
+            np.clip(z, -most, most, out=z)
+
+    def mean(self, z: Array, most: Array | None = None) -> Array:
+        """e^z; where residuals are clipped, as of targets whose ratio to it is symmetric about 1."""
+        return np.asarray(np.exp(z))
+
+    def admitted(self, y: Array) -> Array:
+        """The targets. Raises InvalidInput for a negative one."""
+        require(not np.any(y < 0.0), "y", "expected targets ≥ 0")
+        return y

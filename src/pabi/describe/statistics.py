@@ -282,7 +282,8 @@ def _about(statistics: NoisyColumnStatistics) -> tuple[str, ...]:
             )
 
 
-# The description of a noisy accuracy: the share of records that a model gets right, released with noise.
+# The description of a noisy accuracy: the share of records that a model gets right, or of pairs of records
+# that it puts into the right order, released with noise.
 
 
 @dataclass(frozen=True, eq=False)
@@ -303,6 +304,11 @@ class NoisyAccuracy(Accounted):
     unit : str
         "record" or "user": whom the guarantee protects. A user contributes the share of their records that
         the model gets right, and 0 without any.
+    pairs : bool
+        Whether pairs of records are looked at in place of records. With u = Σ w_i·w_j·(±1, or 0) over the
+        positive records i and the negative ones j, +1 where the model ranks i above j and −1 where below, the
+        number is u/n², or u/(2n²) ("replace_one"). Weights w are 1, or the shares of a user's records, of
+        which a user has 1 in all. It grows with the area under the ROC curve.
 
     Raises
     ------
@@ -311,17 +317,18 @@ class NoisyAccuracy(Accounted):
 
     References
     ----------
-    Dong, Roth, Su 2022, Theorem 2.7.
+    Dong, Roth, Su 2022, Theorem 2.7; docs, "Theory", 17 (Lemma 23b).
     """
 
     n: int = field(metadata=by(COUNT))
     noise_std: float | None = field(default=None, metadata=IF_ANY)
     adjacency: Adjacency = field(default="replace_one", metadata=ADJACENCY)
     unit: Unit = field(default="record", metadata=UNIT)
+    pairs: bool = field(default=False, metadata=by(flag))
 
     @property
     def sensitivity(self) -> float:
-        """How far one record moves the share, rounded up: 1/n, of either adjacency."""
+        """How far one record moves the number, rounded up: 1/n, of either adjacency."""
         return fraction_up(Fraction(1, self.n))
 
     @property
@@ -344,10 +351,21 @@ def accuracy_sentences(accuracy: NoisyAccuracy) -> tuple[str, ...]:
     """What a guarantee of `accuracy` rests on."""
     return (
         *adjacent(accuracy.adjacency, accuracy.unit),
-        f"each of the {accuracy.n} {accuracy.unit}s that are scored adds a number in [0, 1] to the sum of "
-        "which the accuracy is the mean",
+        _about_scores(accuracy),
         "noise on the accuracy is Gaussian, of the stated standard deviation, fresh, independent of the data "
         "and never revealed",
         "nothing but the noisy accuracy is released of the records that are scored",
         f"the number of {accuracy.unit}s and all settings do not depend on the data",
+    )
+
+
+def _about_scores(accuracy: NoisyAccuracy) -> str:
+    """What is added up, in a sentence."""
+    of = f"each of the {accuracy.n} {accuracy.unit}s that are scored"
+    if not accuracy.pairs:
+        return f"{of} adds a number in [0, 1] to the sum of which the accuracy is the mean"
+    square = "" if changed(accuracy.adjacency) == 1 else "twice "
+    return (
+        f"{of} has weight 1 at most; the accuracy is a sum over pairs of a positive and a negative, each of "
+        f"the product of their weights, its negative or 0, over {square}the square of {accuracy.n}"
     )

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from pabi.describe.gradient_steps import Kind, curvature_known
 from pabi.describe.joint_clipping import hinge_within, logistic_within, row_norms, softmax_within
 from pabi.describe.scalar_losses import (
+    GammaLoss,
     Huber,
     LinearLoss,
     Logistic,
@@ -335,6 +336,7 @@ LINEAR_LOSSES: dict[str, type[LinearLoss]] = {
     "vector_huber": VectorHuber,
     "smoothed_hinge": SmoothedHinge,
     "poisson": PoissonLoss,
+    "gamma": GammaLoss,
 }
 
 

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from pabi.learn.private_columns import split_epsilon
     from pabi.learn.random_features import PrivateKernelClassifier, PrivateKernelRegressor
     from pabi.learn.regressors import (
+        PrivateGammaRegressor,
         PrivateHuberRegressor,
         PrivateLinearRegression,
         PrivatePoissonRegressor,
@@ -59,6 +60,7 @@ __all__ = [
     "OneVsRestGradients",
     "PoissonGradients",
     "PrivateCategories",
+    "PrivateGammaRegressor",
     "PrivateHuberRegressor",
     "PrivateImputer",
     "PrivateKernelClassifier",
@@ -108,6 +110,7 @@ _LAZY = {
     "PrivateRanges": "pabi.learn.scaler",
     "PrivateScaler": "pabi.learn.scaler",
     "split_epsilon": "pabi.learn.private_columns",
+    "PrivateGammaRegressor": "pabi.learn.regressors",
     "PrivateHuberRegressor": "pabi.learn.regressors",
     "PrivateKernelClassifier": "pabi.learn.random_features",
     "PrivateKernelRegressor": "pabi.learn.random_features",

@@ -18,7 +18,7 @@ from pabi.describe.accounted import changed, checked_adjacency, checked_unit
 from pabi.describe.batches import Batches
 from pabi.describe.losses import CONVEX, Loss
 from pabi.describe.runs import COUNT, NoisySGD
-from pabi.describe.statistics import NoisySecondMoments
+from pabi.describe.statistics import NoisyColumnStatistics, NoisySecondMoments
 from pabi.describe.updates import evaluated
 from pabi.execute.engine import TrainOptions, train_and_keep
 from pabi.execute.hiding import too_little_noise
@@ -128,13 +128,18 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
         if plan is not None and plan.size == size:
             return plan
         loss, signal = self._loss(size)
-        moments = self._moments(size)
-        before = () if moments is None else (moments.guarantee(self.delta),)
-        run, cost, linear = self._run(loss, size, signal, before)
-        scale, costs = self._scale_of_predictors(), (*before, cost)
+        counts, moments = self._target_counts(size), self._moments(size)
+        before = tuple(one.guarantee(self.delta) for one in (counts, moments) if one is not None)
+        run, cost, linear = self._run(loss, size, signal, before, mapped=moments is not None)
+        scale, unit = self._scale_of_plans()
+        costs = (*before, cost)
         return TrainingPlan(
-            run, moments, self.delta, size, scale * signal, self._UNIT, scale, costs, linear
+            run, moments, self.delta, size, scale * signal, unit, scale, costs, linear, counts
         )
+
+    def _scale_of_plans(self) -> tuple[float, str]:
+        """(what one unit of the predictor that is trained amounts to, in which unit), before any data."""
+        return self._scale_of_predictors(), self._UNIT
 
     def _train(
         self,
@@ -204,9 +209,14 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
         records, groups = rows.records, rows.groups
         before: tuple[Guarantee, ...] = ()
         preconditioner, seen = None, records
+        if plan.counts is not None:
+            terms = self._options(plan.costs[0])
+            targets, own = self._ranged(terms, plan.counts, rows.targets)
+            rows, before = rows._replace(targets=targets), (own,)
         if moments is not None:
-            released = released_moments(self._options(plan.costs[0]), moments, records, groups)
-            before = (released.guarantee,)
+            terms = self._options(plan.costs[len(before)])
+            released = released_moments(terms, moments, records, groups)
+            before = (*before, released.guarantee)
             preconditioner = whitening(
                 released.values,
                 moments,
@@ -241,6 +251,16 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
             progress=bool(self.verbose),
         )
 
+    def _target_counts(self, size: Size) -> NoisyColumnStatistics | None:
+        """The release for the range of targets, None where there is none."""
+        return None
+
+    def _ranged(
+        self, terms: TrainOptions, counts: NoisyColumnStatistics, targets: Parts
+    ) -> tuple[Parts, Guarantee]:
+        """(targets as training sees them, by what was released of their range; what that cost)."""
+        raise NotImplementedError
+
     def _moments(self, size: Size) -> NoisySecondMoments | None:
         """The release for preconditioning, None where there is none."""
         automatic = isinstance(self.precondition, str) and self.precondition == "auto"
@@ -265,7 +285,13 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
         return None
 
     def _run(
-        self, loss: Loss, size: Size, signal: float, before: tuple[Guarantee, ...]
+        self,
+        loss: Loss,
+        size: Size,
+        signal: float,
+        before: tuple[Guarantee, ...],
+        *,
+        mapped: bool,
     ) -> tuple[NoisySGD, Guarantee, bool]:
         """The run that the arguments ask for, noise included, after what is released `before`; its cost,
         and whether predictors are to be linear."""
@@ -277,11 +303,11 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
         reach = drift * n * plans.budget(epsilon, delta) * loss.curvature[1] / moved
         usual_bound = self._clip(loss, size.norm) or loss.gradient_bound
         assert usual_bound is not None
-        far = self._EQUAL and bool(before) and reach >= plans.FAR * usual_bound
+        far = self._EQUAL and mapped and reach >= plans.FAR * usual_bound
         linear = self.linear_predictor is True or (
             self.linear_predictor == "auto" and far and size.outputs == 1
         )
-        usual = self._usual(size.norm, mapped=bool(before), linear=linear)
+        usual = self._usual(size.norm, mapped=mapped, linear=linear)
         widest = reach * size.norm / usual / plans.FAR if far else 0.0
         clip_norm = self._clip(loss, usual, at_least=widest)
         clipping = self._way_to_clip(n, size.outputs) if clip_norm is not None else "norm"

@@ -94,21 +94,26 @@ def row_by_row(step: Any) -> bool | None:
 def depends_on_types(step: Any) -> bool:
     """Whether what a known step of scikit-learn makes of a row depends on the type of the whole table.
 
-    A function transformer is known only without a function.
+    A function transformer is known without a function, or with one of each number by itself.
     """
     name = public_name(step)
-    return name in _ROW_BY_ROW and not name.startswith(_READING_TEXT) and name != _IDENTITY
+    same = name == _IDENTITY and step.func is None and step.inverse_func is None
+    return name in _ROW_BY_ROW and not name.startswith(_READING_TEXT) and not same
 
 
 def _plain(setting: Any) -> bool:
     """Whether a setting can run no code of somebody's own.
 
-    A function of numpy's is none either: what it makes of a number depends on the type of the whole column,
-    which one gap or one fraction changes. Of integers, np.reciprocal is 0.
+    Few functions of numpy's are: what others make of a number depends on the type of the whole column, which
+    one gap or one fraction changes. Of integers, np.reciprocal is 0.
     """
     if isinstance(setting, type):  # of cells
         return setting in (int, float) or issubclass(setting, np.generic)
-    return not callable(setting)
+    return not callable(setting) or any(setting is one for one in _OF_DOUBLES)
+
+
+# Of whole numbers they are what they are of doubles.
+_OF_DOUBLES = (np.log1p, np.expm1, np.log, np.exp, np.sqrt, np.cbrt)
 
 
 def _always(step: Any) -> bool:
@@ -387,6 +392,11 @@ def check_pipeline(
 def refusal(finding: StepFinding, advice: str = "") -> InvalidInput:
     """The error that names a step."""
     expected = "expected a step that treats every row by itself, or one of pabi.learn"
+    if finding.kind == "TunedThresholdClassifierCV":
+        expected = (
+            "expected a FixedThresholdClassifier, its threshold public, such as what a false alarm costs, "
+            "over the costs of both errors, or tuned on public records"
+        )
     return InvalidInput(finding.step, f"{finding.kind} {matter(finding)}: {expected}{advice}")
 
 

@@ -54,6 +54,7 @@ _RELEASED = (
     "mean_",
     "scale_",
     "statistics_",
+    "target_range_",
 )
 # What estimators and transformers of this library hold beside their settings.
 _HELD = frozenset(_RELEASED) | {

@@ -6,7 +6,8 @@ import functools
 import inspect
 import math
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -17,7 +18,7 @@ from pabi.account.calibration import calibrate
 from pabi.describe.accounted import Adjacency, Unit, changed, checked_adjacency
 from pabi.describe.batches import Batches, FullBatch, ShuffleOnce
 from pabi.describe.runs import NoisySGD
-from pabi.describe.statistics import NoisySecondMoments
+from pabi.describe.statistics import NoisyColumnStatistics, NoisySecondMoments
 from pabi.execute.hiding import Terms
 from pabi.execute.large_records import RowMap
 from pabi.execute.records import Records
@@ -111,15 +112,23 @@ def fine_enough(moments: NoisySecondMoments) -> NoisySecondMoments:
 def released_moments(
     terms: Terms, moments: NoisySecondMoments, records: Records, groups: UserRows | None = None
 ) -> ReleasedMoments:
-    """The release itself; what draws after it from the same `random_state` has other noise.
+    """The release itself."""
+    with before_training(terms, 1) as own:
+        return noisy_moments(own, moments, records, groups)
 
-    Whoever trains afterwards warns of a state that is not secret, once for both.
+
+@contextmanager
+def before_training(terms: Terms, place: int) -> Iterator[Terms]:
+    """Terms with which what draws after it from the same `random_state` has other noise.
+
+    Whoever trains afterwards warns of a state that is not secret, once for all releases.
     """
     if isinstance(terms.random_state, int | np.integer):
-        terms = replace(terms, random_state=np.random.default_rng([1, int(terms.random_state)]))
+        seed = [place, int(terms.random_state)]
+        terms = replace(terms, random_state=np.random.default_rng(seed))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyWarning)
-        return noisy_moments(terms, moments, records, groups)
+        yield terms
 
 
 def together(*guarantees: Guarantee) -> Guarantee:
@@ -228,6 +237,8 @@ class TrainingPlan:
         What the releases cost, one by one in their order.
     linear : bool
         Whether coefficients are all that predicts (`linear_predictor`).
+    counts : NoisyColumnStatistics or None
+        The release for the range of targets, before all others; None where there is none.
 
     References
     ----------
@@ -243,10 +254,11 @@ class TrainingPlan:
     scale: float
     costs: tuple[Guarantee, ...]
     linear: bool = False
+    counts: NoisyColumnStatistics | None = None
 
     @cached_property
     def guarantee(self) -> Guarantee:
-        """What both releases cost together; `fit` adds what it assumes of the data."""
+        """What all releases cost together; `fit` adds what it assumes of the data."""
         return together(*self.costs)
 
     @property
@@ -270,6 +282,7 @@ class TrainingPlan:
                 "privacy",
                 f"ε = {shown(self.guarantee.epsilon(self.delta))}, δ = {exact(self.delta)}",
             ),
+            ("target range", "" if self.counts is None else _counted(self.counts, self.delta)),
             ("preconditioning", "none" if moments is None else _spent(moments, self.delta)),
             ("batches", f"{run.batches!r}, {run.steps} steps, {run.cooldown_steps} to cool down"),
             ("step sizes", " to ".join(plain(step) for step in dict.fromkeys(steps[[0, -1]]))),
@@ -285,6 +298,11 @@ class TrainingPlan:
 def _spent(moments: NoisySecondMoments, delta: float) -> str:
     what = "the diagonal of second moments" if moments.diagonal else "second moments"
     return f"{what}, by itself ε = {shown(moments.guarantee(delta).epsilon(delta))}"
+
+
+def _counted(counts: NoisyColumnStatistics, delta: float) -> str:
+    own = shown(counts.guarantee(delta).epsilon(delta))
+    return f"{counts.questions} noisy counts, by themselves ε = {own}"
 
 
 def _bounded(run: NoisySGD) -> str:
@@ -512,10 +530,13 @@ length : float or "auto"
 seed : int
     From which frequencies are drawn, in 0..2³² − 1. Public.""",
     "$TARGET_RANGE": """\
-target_range : (low, high), in units of y, optional
+target_range : (low, high), in units of y, "private", or None
     Public bounds of every target. Targets are clipped to them and mapped onto [−1, 1] for training;
     `coef_`, `intercept_` and predictions are in units of y all the same. The loss of `run_`, and
-    `noise_std`, are in units of half the range. The guarantee assumes that the range is public.""",
+    `noise_std`, are in units of half the range. The guarantee assumes that the range is public.
+    "private": nothing is known. 3 % of the budget's μ² find a low and a high quantile of the targets
+    (`target_range_`), as `PrivateRanges` does. The loss is in units of .85 times their distance, and the
+    bound of residuals stays "auto".""",
     "$SETTINGS": """\
 l2 : float, ≥ 0, or "auto"
     λ of the regulariser λ‖θ‖²/2 on the mean loss, intercept included. It is 1/(C·n) in scikit-learn's

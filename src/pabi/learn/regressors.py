@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,9 +13,11 @@ from sklearn.utils.validation import column_or_1d
 
 from pabi.describe.accounted import changed, checked_adjacency
 from pabi.describe.losses import Loss
-from pabi.describe.scalar_losses import PoissonLoss
+from pabi.describe.statistics import NoisyColumnStatistics
 from pabi.describe.vector_losses import executable
 from pabi.execute.cells import cells_of, doubles_of
+from pabi.execute.checkpoint import Randomness
+from pabi.execute.engine import TrainOptions
 from pabi.execute.linear_gradients import LinearGradients, LossGradients
 from pabi.execute.records import Records
 from pabi.execute.sources import Parts
@@ -25,36 +27,65 @@ from pabi.learn import plans
 from pabi.learn.estimators import PrivateLinearModel
 from pabi.learn.plans import Size, TrainingPlan, documented
 from pabi.learn.rows import AllOrNothing, Given, number_or_auto, scored
+from pabi.learn.scaler import QUANTILES, PrivateRanges
 from pabi.learn.schema import numbers_in, read_range
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, warn_once
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import exact
+from pabi.tradeoff.guarantee import Guarantee
 
 RANGE = "target_range is public"
 
 # Bounds on residuals over half the range of targets. Few residuals come near the wide one, which leaves means
 # as they are; the narrow one keeps the noise low.
 _NARROW, _WIDE = 0.25, 0.5
+_WIDEST = 0.6  # where noise allows twice as much
 _UNSTATED_PEAK = 2.0  # the bound on logarithms of rates where nothing says how large counts are
 
+PRIVATE = "private"
+SHARE_OF_RANGE = 0.03  # of the budget's μ²
+_REACH = 0.85  # times what lies between the quantiles: four standard deviations of a normal law
+_WIDE_IF_PRIVATE = 0.9  # of that; wider than where a range is declared, which may be too wide
+_FAR = 4.0  # reaches from the centre: all residuals beyond are clipped
+_LEAST = 2.0**-1000  # of the middle of positive targets
+_PEAK, _MOST = 2.5, 2.5  # largest rate and count over the middle of the quantiles
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, kw_only=True)
 class _TargetScale:
-    """Targets as training sees them: clipped to [low, high], then (y − centre)/reach."""
+    """Targets as training sees them: clipped to [low, high], then (y − centre)/reach.
+
+    `offset`, `unit`: what a predictor 0 predicts, and what one unit of it amounts to.
+    """
 
     low: float = -math.inf
     high: float = math.inf
     centre: float = 0.0
     reach: float = 1.0
+    offset: float = 0.0
+    unit: float = 1.0
 
     @classmethod
     def of(cls, low: float, high: float) -> _TargetScale:
         """The map of [low, high] onto [−1, 1]. Raises InvalidInput naming `target_range`."""
-        scale = cls(low, high, centre=low / 2.0 + high / 2.0, reach=high / 2.0 - low / 2.0)
-        if not scale.reach > 0.0:
+        centre, reach = low / 2.0 + high / 2.0, high / 2.0 - low / 2.0
+        if not reach > 0.0:
             raise InvalidInput("target_range", f"expected a wider range, got {(low, high)!r}")
-        return scale
+        scale = cls(centre=centre, reach=reach, offset=centre, unit=reach)
+        return replace(scale, low=low, high=high)
+
+    @classmethod
+    def within(cls, low: float, high: float) -> _TargetScale:
+        """By quantiles that were found; only targets far beyond them are clipped."""
+        centre, reach = low / 2.0 + high / 2.0, _REACH * (high - low)
+        scale = cls(centre=centre, reach=reach, offset=centre, unit=reach)
+        return replace(scale, low=centre - _FAR * reach, high=centre + _FAR * reach)
+
+    @classmethod
+    def times(cls, size: float) -> _TargetScale:
+        """Predictors are logarithms of what targets are over `size`."""
+        return cls(reach=size, offset=math.log(size))
 
     def seen(self, y: Array) -> Array:
         """The targets `y` on this scale."""
@@ -71,10 +102,11 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
     """Numeric targets and the linear prediction.
 
     `_BOUND`: the argument that says how large targets are where `target_range` does not, `_UNSTATED`: its
-    value where nothing does.
+    value where nothing does. `_IN_UNITS`: the arguments that are in units of targets.
     """
 
     _BOUND: ClassVar[str]
+    _IN_UNITS: ClassVar[tuple[str, ...]]
     _UNSTATED: ClassVar[float] = 1.0
     _EQUAL: ClassVar[bool] = False  # the size of a row matters to a number
     _ENOUGH: ClassVar[float] = plans.ENOUGH
@@ -148,17 +180,77 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
             rows, cells, beside = self._both(X, y, beside, numbers_in, **several)
             targets = self._amounts_of(cells)
             outputs = targets.first().shape[1:]
-            scale, ranged = self._scale(), self.target_range is not None
-            if not ranged:
+            self.__dict__.pop("target_range_", None)
+            if self.target_range is None:
                 self._warn_of_unstated_bound()
-            self._train(
-                rows,
-                targets.mapped(scale.seen),
-                *outputs,
-                beside=beside,
-                sentences=(RANGE,) * ranged,
-            )
+            if self._private:
+                self._refuse_with_private_range(keep_state)
+            else:
+                targets = targets.mapped(self._scale().seen)
+            ranged = not self._private and self.target_range is not None
+            self._train(rows, targets, *outputs, beside=beside, sentences=(RANGE,) * ranged)
         return self
+
+    # A range that is found privately.
+
+    @property
+    def _private(self) -> bool:
+        """Whether the range of targets is to be found. Raises InvalidInput for another word."""
+        if not isinstance(self.target_range, str):
+            return False
+        validate.choice("target_range", self.target_range, (PRIVATE,))
+        return True
+
+    def _refuse_with_private_range(self, state: StateFile | None = None) -> None:
+        """Raises InvalidInput for what would have to be in units of a range that is not known yet."""
+        for name in self._IN_UNITS:
+            value = getattr(self, name)
+            if value != "auto":
+                raise InvalidInput(
+                    name, f'expected "auto" with a private target_range, got {value!r}'
+                )
+        if state is not None:
+            raise InvalidInput(
+                "keep_state", "expected None with a private target_range: give a public one"
+            )
+
+    def _target_counts(self, size: Size) -> NoisyColumnStatistics | None:
+        if not self._private:
+            return None
+        self._refuse_with_private_range()
+        if size.unit == "user":
+            raise InvalidInput(
+                "target_range",
+                "expected public (low, high) for users: a private one counts records",
+            )
+        return self._search()._range_counts(
+            size.n, size.outputs, SHARE_OF_RANGE, quantiles=QUANTILES, bounded=False
+        )
+
+    def _search(self) -> PrivateRanges:
+        return PrivateRanges(*self._price(), adjacency=self.adjacency)
+
+    def _ranged(
+        self, terms: TrainOptions, counts: NoisyColumnStatistics, targets: Parts
+    ) -> tuple[Parts, Guarantee]:
+        cells = targets.mapped(lambda y: y.reshape(len(y), -1), width=counts.columns)
+        cells = cells.counted(counts.n)
+
+        def execute(randomness: Randomness) -> Array:
+            generator = randomness.generator()
+            low, high = self._search()._bought(
+                counts, cells, generator, quantiles=QUANTILES, bounds=None
+            )
+            return np.array([np.min(low), np.max(high)])
+
+        with plans.before_training(terms, 2) as own:
+            self.target_range_, spent = own.release(own.guarantee_of(counts), execute)
+        return targets.mapped(self._scale().seen), spent
+
+    def _scale_of_plans(self) -> tuple[float, str]:
+        if self._private:
+            return _REACH, "times the width of target_range_"
+        return super()._scale_of_plans()
 
     def _seen_targets(self, y: Any) -> tuple[Parts, Parts | None]:
         return self._amounts_of(Parts.of(np.asarray(y), "y")).mapped(self._scale().seen), None
@@ -175,8 +267,8 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         """`coef_` (d,) or (K, d) and `intercept_`, in units of y."""
         super()._set_coefficients(theta)
         scale = self._scale()
-        self.coef_ = scale.reach * self.coef_
-        self.intercept_ = scale.centre + scale.reach * self.intercept_
+        self.coef_ = scale.unit * self.coef_
+        self.intercept_ = scale.offset + scale.unit * self.intercept_
         if theta.shape[1] == 1:
             self.coef_, self.intercept_ = self.coef_[0], self.intercept_[0]
 
@@ -214,21 +306,25 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
 
     @property
     def _offset(self) -> float:
-        return self._scale().centre
+        return self._scale().offset
 
     def _limits(self) -> tuple[float, float] | None:
-        """The range of targets, None where none is stated. Raises InvalidInput naming it."""
-        return None if self.target_range is None else read_range("target_range", self.target_range)
+        """The public range of targets, None where none is stated. Raises InvalidInput naming it."""
+        if self.target_range is None or self._private:
+            return None
+        return read_range("target_range", self.target_range)
 
     def _scale(self) -> _TargetScale:
         limits = self._limits()
+        if self._private:
+            return _TargetScale.within(*self.target_range_.tolist())
         return _TargetScale() if limits is None else _TargetScale.of(*limits)
 
     def _gradients(self, records: Records, targets: Parts, loss: Loss) -> LinearGradients:
         return LossGradients(executable(loss.kind, **dict(loss.parameters)), records, targets)
 
     def _scale_of_predictors(self) -> float:
-        return self._scale().reach
+        return self._scale().unit
 
     def _residual(self, share: float) -> tuple[float, float]:
         """(bound on residuals, size of predictors) as training sees targets.
@@ -236,6 +332,8 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         `share`: the bound over half the range, where the argument is "auto".
         """
         stated = number_or_auto(self._BOUND, getattr(self, self._BOUND), above=0.0)
+        if self._private:
+            return share, 1.0
         if self.target_range is None:
             bound = self._UNSTATED if stated is None else stated
             return bound, bound
@@ -245,14 +343,17 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         """The widest bound on residuals over half the range with which noise allows the whole path."""
         whole = changed(checked_adjacency(self.adjacency)) * self._ENOUGH * size.width
         mu = plans.budget(*self._price())
-        return min(max(self._PARTS[0] * size.n * mu / whole, _NARROW), _WIDE)
+        wide = _WIDE_IF_PRIVATE if self._private else _WIDE
+        allowed = self._PARTS[0] * size.n * mu / whole
+        return max(min(max(allowed, _NARROW), wide), min(0.5 * allowed, _WIDEST))
 
     def _warn_of_unstated_bound(self) -> None:
         """Warns where no argument says how large targets are."""
         if str(getattr(self, self._BOUND)) == "auto":
             warn_once(
                 f"targets are fitted with {self._BOUND} = {exact(self._UNSTATED)}, since nothing says how "
-                f"large they are: give target_range=(low, high), public bounds of y, or {self._BOUND}",
+                f"large they are: give target_range=(low, high), public bounds of y, or {self._BOUND}, or "
+                'target_range="private"',
                 UserWarning,
             )
 
@@ -312,6 +413,13 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         return scored(super().score, X, y=y, sample_weight=sample_weight)
 
 
+def _positive(y: Array) -> Array:
+    """The same numbers. Raises InvalidInput naming `y` where one is negative."""
+    if np.any(y < 0.0):
+        raise InvalidInput("y", "expected numbers ≥ 0")
+    return y
+
+
 def _amounts(cells: Any, several: bool) -> Array:
     """(m,) or (m, K) float64 targets. Raises InvalidInput naming `y`."""
     targets = doubles_of("y", cells_of(cells))
@@ -336,7 +444,7 @@ class PrivateLinearRegression(_LinearRegressor):
     residual_bound : float, > 0, in units of y, or "auto"
         B, public. Residuals are clipped to it, so that beyond B the loss grows linearly; for several targets
         that is the norm of their residuals. "auto" is as much of the width of `target_range` as noise allows,
-        from an eighth to a quarter, and 1 without one. Without a range targets themselves are unbounded.
+        from an eighth to three tenths, and 1 without one. Without a range targets themselves are unbounded.
     $SETTINGS
 
     Attributes
@@ -354,6 +462,7 @@ class PrivateLinearRegression(_LinearRegressor):
     """
 
     _BOUND: ClassVar[str] = "residual_bound"
+    _IN_UNITS: ClassVar[tuple[str, ...]] = ("residual_bound",)
 
     residual_bound: float | str = "auto"
 
@@ -398,6 +507,7 @@ class PrivateHuberRegressor(_LinearRegressor):
     """
 
     _BOUND: ClassVar[str] = "threshold"
+    _IN_UNITS: ClassVar[tuple[str, ...]] = ("threshold",)
 
     threshold: float | str = "auto"
 
@@ -409,17 +519,109 @@ class PrivateHuberRegressor(_LinearRegressor):
 
 
 @tagged(target_tags__positive_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)
+class _LogLinkRegressor(_LinearRegressor):
+    """Means that are exponentials of the linear predictor. `_POWER`: of the mean, which the variance is."""
+
+    _POWER: ClassVar[int]
+    _SEVERAL: ClassVar[bool] = False
+
+    def _limits(self) -> tuple[float, float] | None:
+        limits = super()._limits()
+        if limits is not None and limits[0] < 0.0:
+            raise InvalidInput(
+                "target_range", f"expected (low, high) with low ≥ 0, got {self.target_range!r}"
+            )
+        return limits
+
+    def _amounts_of(self, y: Parts) -> Parts:
+        return super()._amounts_of(y).mapped(_positive)
+
+    def _scale(self) -> _TargetScale:
+        """Targets over the middle of their range, as far as that is known."""
+        if not self._private:
+            limits = self._limits()
+            if limits is None:
+                return _TargetScale()
+            low, high = limits
+            return replace(_TargetScale.times(low / 2.0 + high / 2.0), low=low, high=high)
+        low, high = self.target_range_.tolist()
+        return _TargetScale.times(max(max(low, 0.0) / 2.0 + high / 2.0, _LEAST))
+
+    def _scale_of_plans(self) -> tuple[float, str]:
+        return 1.0, self._UNIT
+
+    def predict(self, X: ArrayLike) -> Any:
+        """The expected target of each row, exp of its linear predictor.
+
+        Parameters
+        ----------
+        X : (m, d) array-like, pandas frame, scipy sparse matrix or LargeTable
+            Features, real and finite. A large table is read once.
+
+        Returns
+        -------
+        array
+            (m,), ≥ 0.
+
+        Raises
+        ------
+        InvalidInput
+            X is not what the model was fitted to, or holds what is no number. It is a ValueError, as
+            scikit-learn's own checks of X raise.
+        NotFittedError
+            `fit` was not called before.
+        """
+        return np.exp(super().predict(X))
+
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: Any = None) -> float:
+        """D², the share of the deviance that is explained, as in scikit-learn's regressors of that name.
+
+        The score of private data is another release, which `guarantee_` does not cover.
+
+        Parameters
+        ----------
+        X : (m, d) array-like, pandas frame, scipy sparse matrix or LargeTable
+            Features, real and finite. A large table is read once.
+        y : (m,) array-like
+            Targets, ≥ 0; of a gamma regression > 0.
+        sample_weight : (m,) array-like, optional
+            Weights of the records in the mean deviance.
+
+        Returns
+        -------
+        float
+            At most 1; 0 for the mean of y as prediction.
+
+        Raises
+        ------
+        InvalidInput, NotFittedError
+            As for `predict`. scikit-learn raises other ValueErrors where y or the weights are wrong.
+        """
+        from sklearn.metrics import d2_tweedie_score
+
+        def explained(rows: Any, counts: Any, weight: Any) -> Any:
+            return d2_tweedie_score(
+                counts, self.predict(rows), sample_weight=weight, power=self._POWER
+            )
+
+        return scored(explained, X, y=y, sample_weight=sample_weight)
+
+
 @documented
 @dataclass(eq=False, repr=False, kw_only=True)
-class PrivatePoissonRegressor(_LinearRegressor):
+class PrivatePoissonRegressor(_LogLinkRegressor):
     """Poisson regression with a proven (ε, δ): only the last iterate of noisy SGD is released.
 
     Parameters
     ----------
     $TARGET
-    target_range : (0, high), in counts, optional
+    target_range : (0, high), in counts, "private", or None
         Public bounds of the counts. Larger counts are taken as `high`, and rates of up to `high` are fitted
         as such. Counts are not scaled. The guarantee assumes that the range is public.
+        "private": nothing is known. 3 % of the budget's μ² find a low and a high quantile of the counts
+        (`target_range_`). Counts are then divided by the middle of that range; rates and counts of up to 2.5
+        times the middle are fitted as such, and the other bounds stay "auto".
     predictor_bound : float, at most 700, or "auto"
         z, public. Beyond it the loss is continued linearly, so that rates of up to e^z are fitted as such.
         "auto" is log(high), and 2 without `target_range`.
@@ -443,7 +645,8 @@ class PrivatePoissonRegressor(_LinearRegressor):
     """
 
     _BOUND: ClassVar[str] = "count_bound"
-    _SEVERAL: ClassVar[bool] = False
+    _IN_UNITS: ClassVar[tuple[str, ...]] = ("count_bound", "predictor_bound")
+    _POWER: ClassVar[int] = 1
     _UNSTATED: ClassVar[float] = 10.0
     _UNIT: ClassVar[str] = "logarithms of rates"
 
@@ -461,11 +664,13 @@ class PrivatePoissonRegressor(_LinearRegressor):
 
     def _scale(self) -> _TargetScale:
         self._limits()
-        # Divided by anything, counts are none; the loss cuts them at its bound.
-        return _TargetScale()
+        # Counts in a public range are not divided by anything; the loss cuts them at its bound.
+        return super()._scale() if self._private else _TargetScale()
 
     def _bounds(self) -> dict[str, float]:
         """The bounds of the loss, those that are "auto" by the rule."""
+        if self._private:
+            return {"predictor_bound": math.log(_PEAK), "count_bound": _MOST}
         limits = self._limits()
         high = self._UNSTATED if limits is None else limits[1]
         peak = _UNSTATED_PEAK if limits is None else math.log(high)
@@ -485,56 +690,56 @@ class PrivatePoissonRegressor(_LinearRegressor):
         peak = self._bounds()["predictor_bound"]
         return np.array([[np.mean(np.exp(np.minimum(points, peak)))]])
 
-    def predict(self, X: ArrayLike) -> Any:
-        """The expected count of each row, exp of its linear predictor.
 
-        Parameters
-        ----------
-        X : (m, d) array-like, pandas frame, scipy sparse matrix or LargeTable
-            Features, real and finite. A large table is read once.
+@tagged(target_tags__positive_only=True)
+@documented
+@dataclass(eq=False, repr=False, kw_only=True)
+class PrivateGammaRegressor(_LogLinkRegressor):
+    """Gamma regression with a proven (ε, δ): means of skewed amounts, such as costs or days.
 
-        Returns
-        -------
-        array
-            (m,), ≥ 0.
+    Means are exponentials of the linear predictor. Residuals are relative to them, so that little depends on
+    how wide the range of targets is.
 
-        Raises
-        ------
-        InvalidInput
-            X is not what the model was fitted to, or holds what is no number. It is a ValueError, as
-            scikit-learn's own checks of X raise.
-        NotFittedError
-            `fit` was not called before.
-        """
-        return PoissonLoss(**self._bounds()).mean(super().predict(X))
+    Parameters
+    ----------
+    $TARGET
+    target_range : (low, high), low ≥ 0, in units of y, "private", or None
+        Public bounds of every target, to which targets are clipped. Training starts from their middle. The
+        guarantee assumes that the range is public. "private": nothing is known. 3 % of the budget's μ² find a
+        low and a high quantile of the targets (`target_range_`), between which it starts; no target is
+        clipped. None: it starts from 1.
+    residual_bound : float, > 0, or "auto"
+        B, public. Targets count in full up to 1 + B times their mean, and beyond it the loss is linear.
+        "auto" is 3.
+    $SETTINGS
 
-    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: Any = None) -> float:
-        """D², the share of the Poisson deviance that is explained, as in scikit-learn's PoissonRegressor.
+    Attributes
+    ----------
+    $COEFFICIENTS
+    $RELEASED
 
-        The score of private data is another release, which `guarantee_` does not cover.
+    Notes
+    -----
+    $WEIGHTS
 
-        Parameters
-        ----------
-        X : (m, d) array-like, pandas frame, scipy sparse matrix or LargeTable
-            Features, real and finite. A large table is read once.
-        y : (m,) array-like
-            Counts, ≥ 0.
-        sample_weight : (m,) array-like, optional
-            Weights of the records in the mean deviance.
+    References
+    ----------
+    docs, "Training"; docs, "Convex clipping".
+    """
 
-        Returns
-        -------
-        float
-            At most 1; 0 for the mean of y as prediction.
+    _BOUND: ClassVar[str] = "residual_bound"
+    _IN_UNITS: ClassVar[tuple[str, ...]] = ()
+    _POWER: ClassVar[int] = 2
+    _UNSTATED: ClassVar[float] = 3.0
+    _ENOUGH: ClassVar[float] = 4.0 * plans.ENOUGH  # the curvature is usually 1 of at most 4
+    _UNIT: ClassVar[str] = "logarithms of means"
 
-        Raises
-        ------
-        InvalidInput, NotFittedError
-            As for `predict`. scikit-learn raises other ValueErrors where y or the weights are wrong.
-        """
-        from sklearn.metrics import d2_tweedie_score
+    residual_bound: float | str = "auto"
 
-        def explained(rows: Any, counts: Any, weight: Any) -> Any:
-            return d2_tweedie_score(counts, self.predict(rows), sample_weight=weight, power=1)
+    def _loss(self, size: Size) -> tuple[Loss, float]:
+        stated = number_or_auto("residual_bound", self.residual_bound, above=0.0)
+        return Loss.gamma(size.norm, self._UNSTATED if stated is None else stated), 1.0
 
-        return scored(explained, X, y=y, sample_weight=sample_weight)
+    def _curvature(self, outputs: int) -> Array | None:
+        """1, as at targets that are their means."""
+        return np.eye(outputs)

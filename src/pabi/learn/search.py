@@ -20,6 +20,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from pabi.budget.ledger import Ledger, check_ledger, reserved
+from pabi.describe.accounted import checked_adjacency
 from pabi.execute.cells import cells_of, typed
 from pabi.execute.checkpoint import (
     KEY_BYTES,
@@ -37,6 +38,7 @@ from pabi.learn.guards import count_users, counted_apart, fitted_to
 from pabi.learn.imputer import PrivateCategories, learns_levels
 from pabi.learn.pipelines import assumed_unknown, guarantee_of, keep_whole, notes_of
 from pabi.learn.plans import LABELS, ONE_FIT, PREPROCESSING, WEIGHTS
+from pabi.learn.private_scores import SCORES
 from pabi.learn.rows import (
     AllOrNothing,
     PrivateStep,
@@ -149,8 +151,8 @@ class PrivateSearchCV(PrivateStep, MetaEstimatorMixin, BaseEstimator):  # type: 
     forgotten. Every trial gets the budget with which this meets (ε, δ).
 
     Scores come from public records, given to `fit`, or from a part of the records that does not train
-    (`validation_share`). Then the score is the accuracy with Gaussian noise, and a record is protected
-    whether it trains or scores. There is no refit.
+    (`validation_share`). Then the score has Gaussian noise, and a record is protected whether it trains or
+    scores. There is no refit.
 
     Parameters
     ----------
@@ -168,7 +170,9 @@ class PrivateSearchCV(PrivateStep, MetaEstimatorMixin, BaseEstimator):  # type: 
         η of the law of their number: 0 is logarithmic, 1 geometric. A smaller one costs less privacy, and the
         number varies more.
     scoring : str or callable, optional
-        As of scikit-learn; None is the estimator's own score. With `validation_share` None or "accuracy".
+        As of scikit-learn; None is the estimator's own score. With `validation_share` "accuracy" (or None),
+        "neg_log_loss", of probabilities of at least 1 %, or for two classes "roc_auc" or "balanced_accuracy".
+        Where one class is rare, accuracies of models differ by less than noise.
     validation_share : float in (0, 1), optional
         The share of the records that score and do not train, chosen at random without a look at them.
     candidates : int, ≥ 1
@@ -311,6 +315,7 @@ class PrivateSearchCV(PrivateStep, MetaEstimatorMixin, BaseEstimator):  # type: 
             mean_trials=self.mean_trials,
             shape=self.shape,
             scored=scored,
+            scoring=self._scoring() if scored else "accuracy",
             besides=self._besides(),
         )
 
@@ -345,14 +350,20 @@ class PrivateSearchCV(PrivateStep, MetaEstimatorMixin, BaseEstimator):  # type: 
                 "validation_share",
                 "expected either it, for private records that score, or X_public and y_public of fit",
             )
-        if share is not None and (
-            not is_classifier(self.estimator) or self.scoring not in (None, "accuracy")
-        ):
+        if share is not None:
+            self._scoring()
+        return share is None
+
+    def _scoring(self) -> str:
+        """What private records score by. Raises InvalidInput for what nothing is proven of."""
+        name = "accuracy" if self.scoring is None else self.scoring
+        if not isinstance(name, str) or name not in SCORES or not is_classifier(self.estimator):
             raise InvalidInput(
                 "scoring",
-                "private records score by accuracy alone, which one record moves by little",
+                f"private records score classifiers, by {', '.join(SCORES)}: one of them moves it by little",
             )
-        return share is None
+        SCORES[name].refuse_other(name, last_step(self.estimator), None)
+        return name
 
     def _users(self, groups: Any, rows: int) -> tuple[UserRows | None, tuple[str, ...]]:
         """The rows of every user, and what is assumed of them."""
@@ -392,6 +403,9 @@ class PrivateSearchCV(PrivateStep, MetaEstimatorMixin, BaseEstimator):  # type: 
         """Every setting, with the public numbers that its cost follows from."""
         settings = drawn_settings(self.param_distributions, self._candidates(), generator)
         classes = self._classes(tables)
+        if classes is not None and self.validation_share is not None:
+            name = self._scoring()
+            SCORES[name].refuse_other(name, last_step(self.estimator), len(classes))
         return [self._measured(one, tables, classes) for one in settings]
 
     def _model(self, settings: Settings, classes: NDArray[Any] | None) -> Any:
@@ -479,9 +493,14 @@ class PrivateSearchCV(PrivateStep, MetaEstimatorMixin, BaseEstimator):  # type: 
             scorer = check_scoring(model, scoring=self.scoring)
             score = float(scorer(model, tables.X_scoring, tables.y_scoring))
             return -math.inf if math.isnan(score) else score
-        hits = _hits(model.predict(tables.X_scoring), tables.y_scoring)
-        noisy = np.array([_share_of(hits, tables) + noise * generator.standard_normal()])
-        return float(on_grid(noisy, noise)[0])
+        own = SCORES[self.plan_.scoring].exact(
+            model,
+            tables.X_scoring,
+            tables.y_scoring,
+            tables.groups_scoring,
+            checked_adjacency(self.plan_.guarantee.adjacency),
+        )
+        return float(on_grid(np.array([own + noise * generator.standard_normal()]), noise)[0])
 
     def _guarantee(self, sized: Sequence[Sized], public: bool) -> Guarantee:
         """That of the search, with what it assumes of the data, if its draws are secret."""
@@ -734,32 +753,6 @@ def _labels(y: Any) -> NDArray[Any]:
     if labels.ndim != 1:
         raise InvalidInput("y", f"expected shape (n,), one label a record, got {labels.shape}")
     return labels
-
-
-def _hits(predicted: Any, labels: NDArray[Any]) -> NDArray[np.bool_]:
-    """(m,) whether each record's label is the one predicted: a record adds 0 or 1, whatever it holds."""
-    guesses = np.asarray(predicted)
-    if labels.ndim != 1 or guesses.shape != labels.shape:
-        raise InvalidInput(
-            "estimator", f"expected predictions of shape {labels.shape}, got {guesses.shape}"
-        )
-    pairs = zip(guesses.tolist(), labels.tolist(), strict=True)
-    return np.fromiter((_alike(*pair) for pair in pairs), np.bool_, len(labels))
-
-
-def _alike(guess: Any, label: Any) -> bool:
-    """Whether a guess is the label; what cannot be compared is no hit."""
-    try:
-        return bool(guess == label)
-    except (TypeError, ValueError):
-        return False
-
-
-def _share_of(hits: NDArray[np.bool_], tables: _Tables) -> float:
-    """The share of hits, or the mean of those of the users, 0 of one without rows."""
-    if tables.groups_scoring is None:
-        return float(np.count_nonzero(hits)) / len(hits)
-    return math.fsum((hits * tables.groups_scoring.shares).tolist()) / tables.scored
 
 
 def _outputs(table: NDArray[Any]) -> int:

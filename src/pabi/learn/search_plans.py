@@ -12,11 +12,12 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
-from pabi.describe.accounted import checked_adjacency, checked_unit
+from pabi.describe.accounted import changed, checked_adjacency, checked_unit
 from pabi.describe.statistics import NoisyAccuracy
 from pabi.execute.checkpoint import TrialLaw
 from pabi.learn.estimators import PrivateLinearModel
 from pabi.learn.plans import TrainingPlan, together
+from pabi.learn.private_scores import SCORES
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, TargetUnreachable
 from pabi.numbers.mixtures import checked_mean, checked_shape, gamma_of
@@ -69,7 +70,10 @@ class SearchPlan:
     epsilon, delta : float
         The budget of the private estimator in one trial.
     scoring_noise : float or None
-        Standard deviation of the noise on an accuracy that private records measure.
+        Standard deviation of the noise on the mean, or on the sum over pairs, of private records; None where
+        public records score.
+    scoring : str
+        What private records measure: one of `PrivateSearchCV`'s.
     gamma, shape : float
         γ and η of the law of the number of trials.
     guarantee : Guarantee
@@ -102,9 +106,9 @@ class SearchPlan:
     most_trials: int
     trials: tuple[Guarantee, ...]
     plans: tuple[TrainingPlan, ...]
+    scoring: str = "accuracy"
 
     def __str__(self) -> str:
-        noise = self.scoring_noise
         rows = (
             ("privacy", self._reading(self.guarantee)),
             *((("in all", self._reading(self.total)),) if self.total is not self.guarantee else ()),
@@ -114,9 +118,17 @@ class SearchPlan:
                 "trials",
                 f"{exact(self.expected_trials)} in the mean, at most {self.most_trials} in 99% of searches",
             ),
-            ("scores", "public" if noise is None else f"noise {plain(noise)} on the accuracy"),
+            ("scores", "public" if self.scoring_noise is None else self._noise(self.scoring_noise)),
         )
         return "\n".join(f"{name:<9}  {value}" for name, value in rows)
+
+    def _noise(self, noise: float) -> str:
+        """The noise in units of the score; of pairs, where there are as many positives as negatives."""
+        score = SCORES[self.scoring]
+        if not score.pairs:
+            return f"noise {plain(score.unit * noise)} on {score.called}"
+        whole = 2.0 * changed(checked_adjacency(self.guarantee.adjacency)) * noise
+        return f"noise {plain(whole)} on {score.called} of even classes, more of uneven ones"
 
     def _reading(self, guarantee: Guarantee) -> str:
         at = guarantee.tuned_at or self.delta
@@ -127,8 +139,8 @@ class SearchPlan:
 class SearchTarget:
     """What a search is to cost, and how it draws.
 
-    `scored`: how many private records score, 0 if public ones do. `besides`: other releases that the target
-    holds with.
+    `scored`: how many private records score, 0 if public ones do, and `scoring` by what. `besides`: other
+    releases that the target holds with.
     """
 
     epsilon: float
@@ -136,6 +148,7 @@ class SearchTarget:
     mean_trials: float
     shape: float
     scored: int
+    scoring: str = "accuracy"
     besides: tuple[Guarantee, ...] = ()
 
 
@@ -155,7 +168,7 @@ def planned(target: SearchTarget, sized: Sequence[Sized]) -> SearchPlan:
             together(*one.before, plan.guarantee) for one, plan in zip(sized, plans, strict=True)
         )
         noise = _scoring_noise(trials, target.scored) if target.scored else None
-        scoring = None if noise is None else scored(noise, target.scored, trials[0])
+        scoring = None if noise is None else scored(noise, target, trials[0])
         whole = select(trials, mean, shape, scoring=scoring)
         return SearchPlan(
             settings=tuple(one.settings for one in sized),
@@ -170,6 +183,7 @@ def planned(target: SearchTarget, sized: Sequence[Sized]) -> SearchPlan:
             most_trials=most,
             trials=trials,
             plans=plans,
+            scoring=target.scoring,
         )
 
     best = _largest(cost, target)
@@ -223,10 +237,12 @@ def _least_mu(trial: Guarantee) -> float:
     )
 
 
-def scored(noise: float, records: int, trial: Guarantee) -> Guarantee:
-    """What an accuracy over so many private records costs: one of them moves it by 1/records."""
+def scored(noise: float, target: SearchTarget, trial: Guarantee) -> Guarantee:
+    """What a score over so many private records costs: one of them moves it by 1/records."""
     adjacency, unit = checked_adjacency(trial.adjacency), checked_unit(trial.unit)
-    release = NoisyAccuracy(records, noise, adjacency, unit)
+    release = NoisyAccuracy(
+        target.scored, noise, adjacency, unit, pairs=SCORES[target.scoring].pairs
+    )
     return release.guarantee(trial.tuned_at or 0.0)
 
 

@@ -321,8 +321,8 @@ def mean_gradient(
         Labels in {0, 1} or {−1, 1}, or targets.
     model : str or Loss
         "logistic", "linear" (½(x·θ − y)², whose gradient nothing bounds but the domain), or a `pabi.Loss`
-        of kind logistic, squared, huber, smoothed_hinge or poisson. A loss brings its l2, and rows longer
-        than its `feature_norm` are scaled down to it, each by itself; the chain's own loss is best.
+        of kind logistic, squared, huber, smoothed_hinge, poisson or gamma. A loss brings its l2, and rows
+        longer than its `feature_norm` are scaled down to it, each by itself; the chain's own loss is best.
     l2 : float
         λ ≥ 0 of (λ/2)‖θ‖², beside a model given by name. A prior N(0, I/τ) has λ = τ/n.
     size : int, optional

@@ -362,6 +362,11 @@ def _poisson_within(p: Parameters, r: Any, norm: Any) -> Any:
     return r * (r * exact(p["count_bound"]) + norm)
 
 
+def _gamma_within(p: Parameters, r: Any, norm: Any) -> Any:
+    """r² times the largest target over its mean that leaves a residual of C/r."""
+    return r * (r + norm)
+
+
 def _softmax(p: Parameters) -> DerivedFacts:
     """With a residual that is capped at a the variance that is the curvature is at most 2a(1 − a)."""
     r, cap = exact(p["feature_norm"]), exact(p.get("residual_cap", 1.0))
@@ -436,6 +441,11 @@ _KINDS: Mapping[str, _Kind] = MappingProxyType(
         ),
         "poisson": _linear(
             ("feature_norm", "predictor_bound", "count_bound"), _poisson, _poisson_within
+        ),
+        "gamma": _linear(
+            ("feature_norm", "residual_bound"),
+            lambda r, most: (r * r * (1 + most), r * max(most, fmpq(1))),
+            _gamma_within,
         ),
         "convex": _smooth(("smoothness",), lambda h: (fmpq(0), h), convex=True),
         "strongly_convex": _smooth(

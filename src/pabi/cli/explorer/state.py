@@ -52,6 +52,7 @@ _LOSSES: Choices = (
     ("huber", "Huber"),
     ("smoothed_hinge", "smoothed hinge (linear SVM)"),
     ("poisson", "Poisson (counts)"),
+    ("gamma", "Gamma (amounts)"),
     ("convex", "any smooth convex loss"),
     ("strongly_convex", "any smooth, strongly convex loss"),
     ("nonconvex", "any smooth loss of bounded curvature (no network's)"),

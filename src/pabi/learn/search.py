@@ -29,8 +29,9 @@ from pabi.execute.checkpoint import (
     keyed_generator,
     randomness_from,
 )
-from pabi.execute.hiding import Machines, on_grid, unseen
+from pabi.execute.hiding import Machines, unseen
 from pabi.execute.large_tables import in_memory, large_table
+from pabi.execute.noise import grid_for, noisy
 from pabi.execute.sources import Parts
 from pabi.execute.sums import UserRows
 from pabi.learn.guards import counted_apart
@@ -59,8 +60,10 @@ from pabi.learn.search_plans import (
 )
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
+from pabi.numbers.rounding import HALF_ULP, Array, up
 from pabi.tradeoff.guarantee import Composed, Guarantee
 
+_BY_THE_GRID = 2.0**-22  # of what one record moves, what rounding a sum of hits may add
 SCORED_PUBLICLY = "the records that score the trials are public"
 SCORED_ALONE = (
     "a prediction for a scoring record depends on that record and on the trial's model alone"
@@ -478,8 +481,10 @@ class PrivateSearchCV(PrivateStep, MetaEstimatorMixin, BaseEstimator):  # type: 
             score = float(scorer(model, tables.X_scoring, tables.y_scoring))
             return -math.inf if math.isnan(score) else score
         hits = _hits(model.predict(tables.X_scoring), tables.y_scoring)
-        noisy = np.array([_share_of(hits, tables) + noise * generator.standard_normal()])
-        return float(on_grid(noisy, noise)[0])
+        # The noise is raised by what rounding the sums of two tables may add to their distance, 1.
+        grid = grid_for(_BY_THE_GRID, noise * tables.scored)
+        raised = up(noise * tables.scored * (1.0 + grid + 2.0 * HALF_ULP * tables.scored))
+        return float(noisy(_sum_of(hits, tables), raised, grid, generator)) / tables.scored
 
     def _guarantee(self, sized: Sequence[Sized], public: bool) -> Guarantee:
         """That of the search, with what it assumes of the data, if its draws are secret."""
@@ -755,11 +760,11 @@ def _alike(guess: Any, label: Any) -> bool:
         return False
 
 
-def _share_of(hits: NDArray[np.bool_], tables: _Tables) -> float:
-    """The share of hits, or the mean of those of the users, 0 of one without rows."""
+def _sum_of(hits: NDArray[np.bool_], tables: _Tables) -> Array:
+    """The number of hits, or the sum of the users' shares of them, 0 of one without rows."""
     if tables.groups_scoring is None:
-        return float(np.count_nonzero(hits)) / len(hits)
-    return math.fsum((hits * tables.groups_scoring.shares).tolist()) / tables.scored
+        return np.array(np.count_nonzero(hits), np.float64)
+    return np.array(math.fsum((hits * tables.groups_scoring.shares).tolist()))
 
 
 def _outputs(table: NDArray[Any]) -> int:

@@ -23,23 +23,23 @@ from scipy.special import ndtri
 from pabi.numbers.rounding import Array
 
 # |K|γ/σ = h(u) rounded, h the inverse of x ↦ erfc(x/√2) and u uniform in (0, 1). A word has the sign and 63
-# bits of u, which are an interval. Between powers of two there are 128 pieces, in each of which h is its Taylor
-# polynomial at the middle; with D = √(π/2)·exp(x²/2) and x = h(u)
+# bits of u, which leave an interval. Between powers of two there are 128 pieces; in each stands for h its
+# Taylor polynomial at the middle. With D = √(π/2)·exp(x²/2) and x = h(u)
 #
 #     h⁽ⁿ⁾(u) = (−D)ⁿ·Pₙ₋₁(x),  P₀ = 1,  Pₙ = Pₙ₋₁' + n·x·Pₙ₋₁,
 #
-# whose sizes grow with x, as all coefficients are positive. For u ≥ 2⁻¹⁴, where x < 4.01, what is computed is
-# off by at most, in units of 2⁻⁵³:
+# whose size grows with x, as all coefficients are positive. For u ≥ 2⁻¹⁴, where x < 4.01, what is computed is
+# off by at most, in units of 2⁻⁵³,
 #
-#     4.9   what u may be beside the double that stands for it: uD ≤ 1.26, and D·2⁻⁶³ at the least u
-#     2.5   the sixth derivative, over the half of a piece
-#     12.1  roundings of the value in the middle, of the last sum and of the product with σ/γ, 4.01 each
-#     0.2   all else: D·|t| ≤ 0.005
+#     5.1   as u is not the double that stands for it, by D·(u·2⁻⁵³ + 2⁻⁶³), u·D ≤ 1.26;
+#     2.5   by the sixth derivative over the half of a piece;
+#     12.1  by rounding the value in the middle, the last sum and the product with σ/γ, 4.01 each;
+#     0.2   by all other roundings, as D·|u − middle| ≤ 0.005:
 #
-# which is less than 2⁻⁴⁸. A test proves these by balls for every piece. Where K might be another number if h
-# were off by so much, and where u is smaller, balls decide, with more bits of u where these leave a doubt. So
-# the law is exact if bits are uniform and doubles add, multiply and round as IEEE 754 says. The table rests on
-# no other function: what the middles are guessed with is corrected by balls.
+# less than 2⁻⁴⁸ (docs, "Theory", 9; a test repeats it in balls, piece by piece). Where K might be another
+# number if h were off by so much, and where u is smaller, balls decide, with more bits of u where these leave
+# a doubt. So the law is exact if bits are uniform and doubles are added, multiplied and rounded as IEEE 754
+# says. No other function is trusted: what middles and numbers are guessed with is corrected by balls.
 
 _OCTAVES = 14  # below 2⁻¹⁴ balls decide
 _SHIFT = 52 - 7  # from the bits of a double to those that say in which piece it is
@@ -131,12 +131,12 @@ def _table() -> tuple[Array, ...]:
 
 
 def _inverse(u: float, guess: float) -> tuple[float, float]:
-    """(h(u), D there) of doubles; the first is rounded once if the guess is nearly as good."""
+    """(h(u), D there), each off by a unit of its last place at most: a step of Newton's from the guess."""
     x = arb(guess)
-    wrong = ((x / arb(2).sqrt()).erfc() - u) * (D := _slope(x))
-    if not abs(wrong) < 2.0**-40:
+    missing = ((x / arb(2).sqrt()).erfc() - u) * (slope := _slope(x))
+    if not abs(missing) < 2.0**-40:
         raise ArithmeticError("an inverse distribution function is not what it should be")
-    return float(x + wrong), float(D)
+    return float(x + missing), float(slope * (1 + x * missing))
 
 
 def _slope(x: Any) -> Any:

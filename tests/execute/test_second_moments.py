@@ -182,7 +182,7 @@ def test_the_noise_does_not_depend_on_the_records(diagonal):
 
 
 @forms
-@every("noise_std", [1e-300, 1e-6, 3.0, 1e12, 1e16])
+@every("noise_std", [1e-300, 1e-6, 3.0, 1e12])
 def test_what_is_released_lies_on_a_grid(monkeypatch, noise_std, diagonal):
     """So fine that rounding the sums to it adds less than 2⁻²² of R², or what the noise is raised by."""
     X = np.random.default_rng(9).standard_normal((30, 6))
@@ -260,6 +260,8 @@ RECORDS = Records(np.eye(3), feature_norm=2.0, intercept_scaling=1.5)  # of norm
         ({"n": 4}, "n"),
         ({"dimension": 3}, "dimension"),
         ({"feature_norm": 2.0}, "feature_norm"),
+        ({"feature_norm": 1e130}, "feature_norm"),
+        ({"noise_std": 1e14}, "noise_std"),
         ({"feature_norm": math.nextafter(2.5, 0.0)}, "feature_norm"),
         ({"noise_std": None}, "noise_std"),
         ({"random_state": "seed"}, "random_state"),

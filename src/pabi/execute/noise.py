@@ -52,7 +52,7 @@ _PART = 1 << 13  # numbers at a time, which fit into the cache
 def grid_for(unit: float, noise_std: float) -> float:
     """γ, a power of two: at most `unit` and at most 2⁻²⁰ of the noise, but at least 2⁻⁴⁶ of it.
 
-    So `unit` is a multiple of γ where it is a power of two and the noise is less than 2⁴⁵ times as large.
+    So `unit` is a multiple of γ where it is a power of two and the noise is less than 2⁴⁶ times as large.
     """
     wanted = max(min(unit, noise_std * 2.0**-20), unit * 2.0**-100)  # sums over γ are doubles
     least = math.ldexp(1.0, math.frexp(noise_std)[1] - 46)

@@ -131,6 +131,9 @@ def noisy_moments(
         raise InvalidInput("feature_norm", f"expected a square in {_SQUARES}, got {square!r}")
     grid = grid_for(square * _BY_THE_GRID / moments.dimension, least)
     moved = grid * moments.dimension / square
+    if not moved < 0.25:
+        most = "noise below 2⁴³/d times the square of feature_norm"
+        raise InvalidInput("noise_std", f"expected {most}, got {least!r}")
     noise_std = up(least * noise_factor(moments.n, None if users is None else MOST_ROWS, moved))
     factors = None if users is None else _roots(users)
 

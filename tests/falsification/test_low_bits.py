@@ -1,6 +1,7 @@
 """Attacks on the last bits of a noisy sum: which doubles are reached from which sum."""
 
 import math
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -48,7 +49,7 @@ def test_unreachable_doubles_tell_the_sum_unless_noise_is_on_the_grid(mechanism,
 
 @every("bits", [1, 3])
 def test_last_bits_on_the_grid_are_as_likely_from_either_sum(bits):
-    """Each pattern is seen as often, but for chance; of real noise their odds differ by nothing that is seen."""
+    """Each pattern is seen as often, but for chance."""
     rng, draws = np.random.default_rng(1), 200_000
     grid = grid_for(1.0, 1.0)
     low, high = binom.ppf([RARE / 32, 1.0 - RARE / 32], draws, 2.0**-bits)
@@ -65,7 +66,7 @@ def test_rounded_noise_hides_as_the_real_one_does(ratio):
     with ctx.workprec(200):
         reach = range(-int(14 * ratio) - 20, int(14 * ratio) + 21)
         ends = [((arb(k) - 0.5) / (arb(ratio) * arb(2).sqrt())).erfc() / 2 for k in reach]
-        law = [one - two for one, two in zip(ends, ends[1:], strict=False)]
+        law = [one - two for one, two in pairwise(ends)]
         for shift in (1, 3):
             for epsilon in (0.0, 0.5, 2.0):
                 excess = (

@@ -39,7 +39,7 @@ from pabi.numbers.rounding import Array
 # less than 2⁻⁴⁸ (docs, "Theory", 9; a test repeats it in balls, piece by piece). Where K might be another
 # number if h were off by so much, and where u is smaller, balls decide, with more bits of u where these leave
 # a doubt. So the law is exact if bits are uniform and doubles are added, multiplied and rounded as IEEE 754
-# says. No other function is trusted: what middles and numbers are guessed with is corrected by balls.
+# says. No other function is trusted: guesses (`ndtri`) are corrected by balls.
 
 _OCTAVES = 14  # below 2⁻¹⁴ balls decide
 _SHIFT = 52 - 7  # from the bits of a double to those that say in which piece it is
@@ -73,7 +73,7 @@ def rounded_normal(
 ) -> Array:
     """Whole numbers K, as doubles, of the law of N(0, ratio²) rounded to whole numbers.
 
-    `ratio`: σ/γ in (0, 2⁴⁶]. A number takes a word of 64 bits, and further ones where these leave a doubt.
+    `ratio`: σ/γ in (0, 2⁴⁷]. A number takes a word of 64 bits, and further ones where these leave a doubt.
     """
     drawn = np.empty(shape)
     flat = drawn.reshape(-1)
@@ -118,13 +118,13 @@ def _table() -> tuple[Array, ...]:
     with ctx.workprec(128):
         pairs = map(_inverse, u[1:].tolist(), (-ndtri(u[1:] / 2.0)).tolist())
         x, D = np.array([(np.nan, np.nan), *pairs]).T
-    xx = x * x
+    xx, DD = x * x, D * D
     return (
         u,
-        -(D**5) * (7.0 + (46.0 + 24.0 * xx) * xx) / 120.0,
-        D**4 * (7.0 + 6.0 * xx) * x / 24.0,
-        -(D**3) * (1.0 + 2.0 * xx) / 6.0,
-        D**2 * x / 2.0,
+        -D * DD * DD * (7.0 + (46.0 + 24.0 * xx) * xx) / 120.0,
+        DD * DD * (7.0 + 6.0 * xx) * x / 24.0,
+        -D * DD * (1.0 + 2.0 * xx) / 6.0,
+        DD * x / 2.0,
         -D,
         x,
     )

@@ -54,9 +54,9 @@ def grid_for(unit: float, noise_std: float) -> float:
 
     So `unit` is a multiple of γ where it is a power of two and the noise is less than 2⁴⁶ times as large.
     """
-    wanted = max(min(unit, noise_std * 2.0**-20), unit * 2.0**-100)  # sums over γ are doubles
+    fine = max(min(unit, noise_std * 2.0**-20), unit * 2.0**-100)  # sums over γ are doubles
     least = math.ldexp(1.0, math.frexp(noise_std)[1] - 46)
-    return max(math.ldexp(0.5, math.frexp(wanted)[1]), least)
+    return max(math.ldexp(0.5, math.frexp(fine)[1]), least)
 
 
 def noisy(sums: Array, noise_std: float, grid: float, generator: np.random.Generator) -> Array:
@@ -147,8 +147,8 @@ def _by_balls(revealed: int, ratio: float, generator: np.random.Generator) -> in
     """|K| for the u of which these bits are revealed, from as many more as leave no doubt."""
     bits = _BITS
     while True:
-        if revealed and (found := _between(revealed, bits, ratio)) is not None:
-            return found
+        if revealed and (k := _between(revealed, bits, ratio)) is not None:
+            return k
         more = generator.integers(0, 1 << _WORD, dtype=np.uint64)
         revealed, bits = revealed << _WORD | int(more), bits + _WORD
 
@@ -160,7 +160,7 @@ def _between(revealed: int, bits: int, ratio: float) -> int | None:
         root, size = arb(2).sqrt(), arb(ratio)
         x = arb(-float(ndtri(revealed / (1 << bits + 1))))  # a guess, which Newton's method mends
         for _ in range(bits // _WORD + 2):
-            k = int((x * size + 0.5).mid().floor().unique_fmpz())
+            k = int(float((x * size + 0.5).mid().floor()))
             above, below = ((arb(2 * k + i) / (2 * size * root)).erfc() for i in (1, -1))
             if low >= above and (k == 0 or high <= below):
                 return k

@@ -483,7 +483,7 @@ class PrivateSearchCV(PrivateStep, MetaEstimatorMixin, BaseEstimator):  # type: 
         hits = _hits(model.predict(tables.X_scoring), tables.y_scoring)
         # The noise is raised by what rounding the sums of two tables may add to their distance, 1.
         grid = grid_for(_BY_THE_GRID, noise * tables.scored)
-        raised = up(noise * tables.scored * (1.0 + grid + 2.0 * HALF_ULP * tables.scored))
+        raised = up(noise * tables.scored * (1.0 + grid + 4.0 * HALF_ULP * tables.scored))
         return float(noisy(_sum_of(hits, tables), raised, grid, generator)) / tables.scored
 
     def _guarantee(self, sized: Sequence[Sized], public: bool) -> Guarantee:

@@ -11,6 +11,7 @@ from scipy import sparse, stats
 
 import pabi
 from pabi.execute import statistics as module
+from pabi.execute.noise import noisy
 from pabi.execute.statistics import noise_factor, second_moments
 from pabi.learn import Records
 from pabi.tradeoff.guarantee import TESTING
@@ -181,14 +182,22 @@ def test_the_noise_does_not_depend_on_the_records(diagonal):
 
 
 @forms
-@every("noise_std", [1e-6, 3.0, 1e9])
-def test_what_is_released_lies_on_a_grid(noise_std, diagonal):
+@every("noise_std", [1e-300, 1e-6, 3.0, 1e12])
+def test_what_is_released_lies_on_a_grid(monkeypatch, noise_std, diagonal):
+    """So fine that rounding the sums to it adds less than 2⁻²² of R², or what the noise is raised by."""
     X = np.random.default_rng(9).standard_normal((30, 6))
-    values = release(Records(X, feature_norm=1.0), noise_std=noise_std, diagonal=diagonal).values
-    unit = noise_std if diagonal else noise_std * math.sqrt(0.5)
-    grid = 2.0 ** math.floor(math.log2(unit * 2.0**-19))
+    seen = []
+    monkeypatch.setattr(module, "noisy", lambda *a: seen.append((a[0].size, *a[1:3])) or noisy(*a))
+    records = Records(X, feature_norm=1.5)
+    values = release(records, noise_std=noise_std, diagonal=diagonal).values
+    ((grid,),) = {(grid,) for *_, grid in seen}
+    assert math.frexp(grid)[0] == 0.5
     assert np.all(values / grid % 1.0 == 0.0)
-    assert np.any(values / grid % 4.0 != 0.0)
+    assert np.any(values / grid % 4.0 != 0.0) or noise_std < 1e-99
+    assert all(s <= 2**46 * grid and (s <= 1e-99 or 2**19 * grid <= s) for _, s, _ in seen)
+    moved = grid * (math.sqrt(6.0) if diagonal else 6.0) / 1.5**2
+    assert moved <= 2.0**-22 or noise_std >= 1e12
+    assert noise_std * (1.0 + moved) <= seen[0][1] <= noise_std * (1.01 + 3.0 * moved)
 
 
 @every("n", [1, 4096, 10**6, 10**9])
@@ -200,7 +209,7 @@ def test_the_noise_is_raised_by_what_rounding_may_add(n):
 
 def test_the_noise_that_is_drawn_is_the_raised_one(monkeypatch):
     one = noise_of(3, 4, False)
-    monkeypatch.setattr(module, "noise_factor", lambda n, chain: 2.0)
+    monkeypatch.setattr(module, "noise_factor", lambda *_: 2.0)
     np.testing.assert_allclose(noise_of(3, 4, False), 2.0 * one, atol=1e-5)
 
 
@@ -251,6 +260,8 @@ RECORDS = Records(np.eye(3), feature_norm=2.0, intercept_scaling=1.5)  # of norm
         ({"n": 4}, "n"),
         ({"dimension": 3}, "dimension"),
         ({"feature_norm": 2.0}, "feature_norm"),
+        ({"feature_norm": 1e130}, "feature_norm"),
+        ({"noise_std": 1e14}, "noise_std"),
         ({"feature_norm": math.nextafter(2.5, 0.0)}, "feature_norm"),
         ({"noise_std": None}, "noise_std"),
         ({"random_state": "seed"}, "random_state"),
@@ -285,10 +296,10 @@ def test_a_longer_norm_may_be_stated():
 def test_exceptions_carry_nothing(monkeypatch, error, held_as, diagonal):
     """Whatever interrupts a release when the sums are there: no frame below has a sum or a generator left."""
 
-    def interrupted(x, noise_std):
+    def interrupted(sums, noise_std, grid, generator):
         raise error("a bug")
 
-    monkeypatch.setattr(module, "on_grid", interrupted)
+    monkeypatch.setattr(module, "noisy", interrupted)
     records = Records(held_as(np.eye(3)), feature_norm=1.0)
     moments = pabi.NoisySecondMoments(3, 3, 1.0, noise_std=2.0, diagonal=diagonal)
     with pytest.raises(error) as caught:

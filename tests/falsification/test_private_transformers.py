@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from pabi.execute import statistics
+from pabi.execute.noise import noisy
 from pabi.learn import PrivateCategories, PrivateImputer, PrivateRanges, PrivateScaler
 from pabi.tradeoff import Gaussian, Product
 
@@ -38,22 +39,22 @@ ODD = (-1e300, -9.0, -5.0, -1.0, 0.0, 1.0, 5.0, 9.0, 1e300, math.nan)
 
 
 class Transcript:
-    """In place of the grid that releases go through: the first fit writes down what it heard, the second one
-    hears the same, and both write down what there was before the noise was rounded."""
+    """In place of the noise that releases go through: the first fit writes down what it heard, the second one
+    hears the same, and both write down the sums on the grid of the noise."""
 
     def __init__(self):
         self.heard, self.values, self.noises, self.place = [], [], [], None
 
-    def __call__(self, noisy, noise):
-        values = np.array(noisy, dtype=float)
+    def __call__(self, sums, noise, grid, generator):
+        values = np.rint(sums / grid) * grid
         if self.place is None:
-            self.heard.append(values)
+            self.heard.append(noisy(sums, noise, grid, generator))
             self.values.append(values)
-            self.noises.append(noise)
-            return values
+            self.noises.append((noise, grid))
+            return self.heard[-1]
         heard, before = self.heard[self.place], self.values[self.place]
         assert values.shape == before.shape
-        assert noise == self.noises[self.place]
+        assert (noise, grid) == self.noises[self.place]
         self.values[self.place] = values - before
         self.place += 1
         return heard
@@ -66,13 +67,13 @@ class Transcript:
         """How far all answers are apart, in units of their noise."""
         assert self.place == len(self.heard) > 0
         pairs = zip(self.values, self.noises, strict=True)
-        return math.sqrt(math.fsum(float(np.sum(np.square(v / s))) for v, s in pairs))
+        return math.sqrt(math.fsum(float(np.sum(np.square(v / s))) for v, (s, _) in pairs))
 
 
 def revealed(make, table, other, monkeypatch, adjacency):
     """(how far two tables are apart, μ of the guarantee)."""
     transcript = Transcript()
-    monkeypatch.setattr(statistics, "on_grid", transcript)
+    monkeypatch.setattr(statistics, "noisy", transcript)
     guarantee = make(adjacency=adjacency, random_state=0).fit(table).guarantee_
     transcript.again()
     make(adjacency=adjacency, random_state=0).fit(other)

@@ -22,6 +22,7 @@ from sklearn.preprocessing import StandardScaler
 import pabi
 from pabi import learn
 from pabi.execute.checkpoint import TrialLaw
+from pabi.execute.sums import UserRows
 from pabi.learn.search import _labels, _Tables
 from pabi.learn.search_plans import scored
 from pabi.numbers.errors import BudgetExceeded, InvalidInput, PrivacyWarning, TargetUnreachable
@@ -58,6 +59,26 @@ def accurate(noise):
 
 
 PUBLIC = dict(zip(("X_public", "y_public"), table(200, 9), strict=True))
+
+
+@every("groups", [None, [0, 0, 0, 1, 2]])
+def test_an_accuracy_has_the_planned_noise_on_a_grid(groups):
+    """Of records it is the share of hits, of users the mean of their shares, 0 of one without records."""
+    users = None if groups is None else UserRows.of(groups, 4)
+    tables = SimpleNamespace(
+        X_scoring=np.zeros((5, 1)),
+        y_scoring=np.array([1, 0, 0, 1, 0]),
+        groups_scoring=users,
+        scored=5 if users is None else 4,
+    )
+    model = SimpleNamespace(predict=lambda X: np.ones(len(X)))
+    own, generator = search(), np.random.default_rng(3)
+    own.plan_ = SimpleNamespace(scoring_noise=0.05)
+    scores = np.array([own._score(model, tables, generator) for _ in range(2000)])
+    share = 2.0 / 5.0 if users is None else (1.0 / 3.0 + 1.0) / 4.0
+    assert stats.kstest((scores - share) / 0.05, "norm").pvalue > 1e-6
+    whole = scores * tables.scored * 2.0**23
+    assert np.allclose(whole, np.rint(whole), rtol=0.0, atol=1e-6)
 
 
 @pytest.mark.parametrize("how", ["public", "private", "distribution", "pipeline", "regression"])

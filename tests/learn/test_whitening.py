@@ -12,6 +12,7 @@ import pabi
 from pabi.convert import gdp_to_epsilon
 from pabi.execute.checkpoint import randomness_from
 from pabi.execute.hiding import Terms
+from pabi.execute.noise import rounded_normal
 from pabi.execute.records import Records
 from pabi.learn.plans import (
     WIDEST,
@@ -175,12 +176,11 @@ def test_noise_in_the_moments_does_not_make_rows_look_longer(diagonal):
 
 
 def noise_drawn(random_state, d=60):
-    """What is drawn for a release of nothing, in units of its law."""
+    """What is drawn for a release of nothing, in units of its law, in the order in which it is drawn."""
     moments = moments_of(d, 1.0, n=10, norm=1.0)
     terms = Terms(random_state=random_state)
     values = released_moments(terms, moments, Records(np.zeros((10, d)), 1.0)).values
-    unit = np.where(np.eye(d) == 1.0, 1.0, math.sqrt(0.5))
-    return (values / unit)[np.triu_indices(d)]
+    return np.append(np.diagonal(values), values[np.triu_indices(d, 1)] * math.sqrt(2.0))
 
 
 def later(random_state, count):
@@ -198,7 +198,7 @@ def test_release_and_training_draw_other_noise_from_one_seed(seed):
     spread = 4.0 / math.sqrt(len(drawn))
     assert abs(np.corrcoef(drawn, training)[0, 1]) < spread
     # As the same stream would not: that of the release is `default_rng([1, seed])`.
-    same = np.random.default_rng([1, int(seed)]).standard_normal(len(drawn))
+    same = rounded_normal(np.random.default_rng([1, int(seed)]), len(drawn), 2.0**20)
     assert np.corrcoef(drawn, same)[0, 1] > 0.99
 
 

@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike
 from pabi.budget.ledger import Ledger
 from pabi.describe.statistics import NoisyColumnStatistics, NoisySecondMoments
 from pabi.execute.checkpoint import Randomness
-from pabi.execute.hiding import Terms, on_grid
+from pabi.execute.hiding import Terms
+from pabi.execute.noise import grid_for, noisy
 from pabi.execute.records import MOST_ROWS, Records, RowBlock, longer_than, seen_norm
 from pabi.execute.sources import Parts
 from pabi.execute.sums import Total, UserRows, checked_groups, rounding_room
@@ -28,14 +29,16 @@ from pabi.tradeoff.guarantee import Guarantee
 # Rows are added up in blocks of at most 4096, and the sums of blocks with compensation. By the argument
 # of `pabi.execute.sums` two computed sums, of adjacent data sets of n rows of norm R, are farther apart
 # than the exact ones by at most R²·2n(m + 16)·2⁻⁵³ in Frobenius norm, m the rows of a block. The noise
-# that is drawn is raised by as much. What is released is rounded to a grid of 2⁻²⁰ of the noise
-# (`pabi.execute.hiding`).
+# that is drawn is raised by as much, and by what rounding the sums to the grid of the noise may add
+# (`pabi.execute.noise`): at most 2⁻²² of R², but for noise that is 2²³/d times as large or larger.
 
 
 _HELD = 1 << 23  # numbers of dense rows in memory at once (64 MB)
 _STRIP = 256  # rows of the matrix that one product adds to
 _SPARSE = 64  # rows of which one number in so many is not 0 are multiplied faster as dense ones
 _ROOT_HALF = up(math.sqrt(0.5))
+_BY_THE_GRID = 2.0**-22  # of R², what rounding the sums to their grid may add
+_SQUARES = 2.0**-800, 2.0**800  # of norms, between which nothing over- or underflows
 
 
 class ReleasedMoments(NamedTuple):
@@ -123,13 +126,20 @@ def noisy_moments(
     """What `second_moments` returns, on these terms."""
     users = None if groups is None else checked_groups(groups, getattr(moments, "n", None))
     _refuse_others(moments, records, users)
-    factor = noise_factor(moments.n, None if users is None else MOST_ROWS)
-    noise_std = up(moments.moment_noise_std * factor)
+    square, least = moments.feature_norm**2, moments.moment_noise_std
+    if not _SQUARES[0] < square < _SQUARES[1]:
+        raise InvalidInput("feature_norm", f"expected a square in {_SQUARES}, got {square!r}")
+    grid = grid_for(square * _BY_THE_GRID / moments.dimension, least)
+    moved = grid * moments.dimension / square
+    if not moved < 0.25:
+        most = "noise below 2⁴³/d times the square of feature_norm"
+        raise InvalidInput("noise_std", f"expected {most}, got {least!r}")
+    noise_std = up(least * noise_factor(moments.n, None if users is None else MOST_ROWS, moved))
     factors = None if users is None else _roots(users)
 
     def execute(randomness: Randomness) -> Array:
         release = _noisy_sums_of_squares if moments.diagonal else _noisy_matrix
-        return release(records, noise_std, randomness.generator(), factors)
+        return release(records, noise_std, grid, randomness.generator(), factors)
 
     values, guarantee = terms.release(terms.guarantee_of(moments), execute)
     return ReleasedMoments(values, guarantee.noting(released_notes({"values": values})))
@@ -140,12 +150,17 @@ def _roots(users: UserRows) -> Array:
     return np.where(users.shares == 1.0, 1.0, np.sqrt(users.shares) * (1.0 - EIGHT_ROUNDINGS))
 
 
-def noise_factor(n: int, chain: int | None = None) -> float:
+def noise_factor(n: int, chain: int | None = None, moved: float = 0.0) -> float:
     """What the noise on sums over n records is multiplied by, at least 1, to hide what rounding may add.
 
-    `chain`: of additions in a row, where it is not that of n rows.
+    `chain`: of additions in a row, where it is not that of n rows. `moved`: what is added by rounding the
+    sums to a grid, over the bound on what one record adds.
     """
-    room = rounding_room(n, min(n, MOST_ROWS) if chain is None else chain)
+    if not moved < 0.25:
+        raise InvalidInput(
+            "noise_std", "so much noise hides the records' part in the sums' last bits"
+        )
+    room = moved + rounding_room(n, min(n, MOST_ROWS) if chain is None else chain)
     if not room < 0.5:
         raise InvalidInput("n", f"{n} records are too many for sums in float64")
     return up(1.0 / (1.0 - room))
@@ -181,27 +196,27 @@ def _refuse_others(moments: NoisySecondMoments, records: Records, users: UserRow
 def _noisy_sums_of_squares(
     records: Records,
     noise_std: float,
+    grid: float,
     generator: np.random.Generator,
     factors: Array | None,
 ) -> Array:
-    sums = _sums_of_squares(records, factors)
-    return on_grid(sums + noise_std * generator.standard_normal(sums.shape), noise_std)
+    return noisy(_sums_of_squares(records, factors), noise_std, grid, generator)
 
 
 def _noisy_matrix(
     records: Records,
     noise_std: float,
+    grid: float,
     generator: np.random.Generator,
     factors: Array | None,
 ) -> Array:
     """Row by row, from the diagonal on; what stands below it is overwritten by what is released."""
     matrix = _products(records, factors)
+    np.fill_diagonal(matrix, noisy(np.diagonal(matrix), noise_std, grid, generator))
     beside = up(noise_std * _ROOT_HALF)
-    for i in range(len(matrix)):
-        noise = generator.standard_normal(len(matrix) - i)
-        noise[:1] *= noise_std
-        noise[1:] *= beside
-        matrix[i, i:] = matrix[i:, i] = on_grid(matrix[i, i:] + noise, beside)
+    for i in range(len(matrix) - 1):
+        after = slice(i + 1, None)
+        matrix[i, after] = matrix[after, i] = noisy(matrix[i, after], beside, grid, generator)
     return matrix
 
 
@@ -283,9 +298,8 @@ def _sparse_rows(records: Records, length: int, factors: Array | None) -> Iterat
 # Releases the noisy statistics of columns that were accounted: the same description, executed on a table.
 #
 # All sums are exact: counts are whole numbers, and moments are those of cells rounded to multiples of
-# 2⁻²⁰. What is released is rounded to a grid of 2⁻²⁰ of the noise (`pabi.execute.hiding`). Callers pass
-# the generator, and run all this where what an error leaves behind is emptied
-# (`pabi.execute.hiding.unseen`).
+# 2⁻²⁰, so that they are on the grid of the noise (`pabi.execute.noise`). Callers pass the generator, and
+# run all this where what an error leaves behind is emptied (`pabi.execute.hiding.unseen`).
 
 
 class Question(NamedTuple):
@@ -305,6 +319,7 @@ Asking = Generator[Question, float, tuple[float, ...]]
 
 FINENESS = 1 << 20  # units of a cell in [−1, 1]: of a multiple of 2⁻²⁰ sums are exact
 _MOST = 1 << 32  # records, so that sums of units are doubles
+_MOST_NOISE = 2.0**44
 
 
 def conclusions(
@@ -351,14 +366,13 @@ class _Search:
     def go_on(self, counts: dict[float, int], generator: np.random.Generator) -> None:
         """Answers as many questions as the counts of this pass and those before it do."""
         self._counts |= counts
-        noise = self._statistics.column_noise_std
         while self._question is not None and self._question.threshold in self._counts:
             if self._asked == self._statistics.questions:
                 most = self._statistics.questions
                 raise InvalidInput("questions", f"expected at most {most} of a column")
             self._asked += 1
-            count = self._counts[self._question.threshold]
-            self._ask(float(on_grid(count + noise * generator.standard_normal(1), noise)[0]))
+            count = np.array([float(self._counts[self._question.threshold])])
+            self._ask(float(_noisy(self._statistics, count, 1.0, generator)[0]))
 
     def _ask(self, answer: float | None) -> None:
         try:
@@ -381,8 +395,23 @@ def column_moments(
         sums += _units(part)
     sums[2] += statistics.n - values.shape[0]  # of users without rows all cells are missing
     exact = sums / np.array([[FINENESS], [FINENESS], [1]])
+    return _noisy(statistics, exact, 1.0 / FINENESS, generator)
+
+
+def _noisy(
+    statistics: NoisyColumnStatistics,
+    exact: Array,
+    unit: float,
+    generator: np.random.Generator,
+) -> Array:
+    """Sums that are multiples of the unit, with their noise."""
     noise = statistics.column_noise_std
-    return on_grid(exact + noise * generator.standard_normal(exact.shape), noise)
+    if not noise <= _MOST_NOISE:
+        raise InvalidInput("noise_std", f"expected at most {_MOST_NOISE!r}, got {noise!r}")
+    grid = grid_for(unit, noise)
+    if grid > unit:  # each number moves by half of it, on either table
+        noise = up(noise * (1.0 + 2.0 * grid))
+    return noisy(exact, noise, grid, generator)
 
 
 def _units(values: Array) -> Any:
@@ -430,12 +459,12 @@ def _shown(
     names = sorted(counts) if levels is None else list(levels)
     noise = statistics.column_noise_std
     exact = np.array([counts.get(name, 0) for name in names], dtype=np.float64)
-    noisy = on_grid(exact + noise * generator.standard_normal(len(names)), noise)
+    released = _noisy(statistics, exact, 1.0, generator)
     least = -np.inf
     if statistics.threshold is not None:
-        # The grid is 2⁻²⁰ of the noise at most twice over, and rounds by half of itself.
+        # The grid is at most 2⁻²⁰ of the noise, or 2⁻¹⁰⁰, and rounds by half of itself.
         least = 1.0 + (statistics.threshold + 2.0**-19) * noise
-    return {name: float(x) for name, x in zip(names, noisy, strict=True) if x > least}
+    return {name: float(x) for name, x in zip(names, released, strict=True) if x > least}
 
 
 def _refuse_other_tables(

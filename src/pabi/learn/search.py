@@ -30,8 +30,9 @@ from pabi.execute.checkpoint import (
     keyed_generator,
     randomness_from,
 )
-from pabi.execute.hiding import Machines, on_grid, unseen
+from pabi.execute.hiding import Machines, unseen
 from pabi.execute.large_tables import in_memory, large_table
+from pabi.execute.noise import grid_for, noisy
 from pabi.execute.sources import Parts
 from pabi.execute.sums import UserRows
 from pabi.learn.guards import count_users, counted_apart, fitted_to
@@ -61,8 +62,10 @@ from pabi.learn.search_plans import (
 )
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
+from pabi.numbers.rounding import HALF_ULP, up
 from pabi.tradeoff.guarantee import Composed, Guarantee
 
+_BY_THE_GRID = 2.0**-22  # of what one record moves, what rounding a sum of hits may add
 SCORED_PUBLICLY = "the records that score the trials are public"
 SCORED_ALONE = (
     "a prediction for a scoring record depends on that record and on the trial's model alone"
@@ -500,7 +503,11 @@ class PrivateSearchCV(PrivateStep, MetaEstimatorMixin, BaseEstimator):  # type: 
             tables.groups_scoring,
             checked_adjacency(self.plan_.guarantee.adjacency),
         )
-        return float(on_grid(np.array([own + noise * generator.standard_normal()]), noise)[0])
+        # One record moves n times the score by 1; two roundings of two tables' scores may add to that.
+        n = tables.scored
+        grid = grid_for(_BY_THE_GRID, noise * n)
+        raised = up(noise * n * (1.0 + grid + 4.0 * HALF_ULP * n))
+        return float(noisy(np.array(own * n), raised, grid, generator)) / n
 
     def _guarantee(self, sized: Sequence[Sized], public: bool) -> Guarantee:
         """That of the search, with what it assumes of the data, if its draws are secret."""

@@ -1,0 +1,168 @@
+"""Gaussian noise on a grid, exact to the last bit: what is released is a rounding of the real mechanism.
+
+Doubles near a sum plus a double's noise are reached from some sums and not from others, so that the last bits
+tell which sum it was (Mironov 2012). Here noise is γK for a power of two γ, the grid, and a whole number K of
+the law of a real N(0, σ²) that is rounded to it:
+
+    P(K = k) = Φ((k + ½)γ/σ) − Φ((k − ½)γ/σ).
+
+Added to a sum on the grid it is that sum plus the real noise, rounded. Source: docs, "Theory", 9.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from typing import Any
+
+import numpy as np
+from flint import arb, ctx
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from pabi.numbers.rounding import Array
+
+# |K|γ/σ = h(u) rounded, h the inverse of x ↦ erfc(x/√2) and u uniform in (0, 1). A word has the sign and 63
+# bits of u, which leave an interval. Between powers of two there are 128 pieces; in each stands for h its
+# Taylor polynomial at the middle. With D = √(π/2)·exp(x²/2) and x = h(u)
+#
+#     h⁽ⁿ⁾(u) = (−D)ⁿ·Pₙ₋₁(x),  P₀ = 1,  Pₙ = Pₙ₋₁' + n·x·Pₙ₋₁,
+#
+# whose size grows with x, as all coefficients are positive. For u ≥ 2⁻¹⁴, where x < 4.01, what is computed is
+# off by at most, in units of 2⁻⁵³,
+#
+#     5.1   as u is not the double that stands for it, by D·(u·2⁻⁵³ + 2⁻⁶³), u·D ≤ 1.26;
+#     2.5   by the sixth derivative over the half of a piece;
+#     12.1  by rounding the value in the middle, the last sum and the product with σ/γ, 4.01 each;
+#     0.2   by all other roundings, as D·|u − middle| ≤ 0.005:
+#
+# less than 2⁻⁴⁸ (docs, "Theory", 9; a test repeats it in balls, piece by piece). Where K might be another
+# number if h were off by so much, and where u is smaller, balls decide, with more bits of u where these leave
+# a doubt. So the law is exact if bits are uniform and doubles are added, multiplied and rounded as IEEE 754
+# says. No other function is trusted: guesses (`ndtri`) are corrected by balls.
+
+_OCTAVES = 14  # below 2⁻¹⁴ balls decide
+_SHIFT = 52 - 7  # from the bits of a double to those that say in which piece it is
+_FIRST = (1023 - _OCTAVES << 7) - 1  # the piece of all smaller doubles
+_OFF = 2.0**-48  # what h may be off by in doubles
+_WORD, _BITS = 64, 63
+_PART = 1 << 13  # numbers at a time, which fit into the cache
+
+
+def grid_for(unit: float, noise_std: float) -> float:
+    """γ, a power of two: at most `unit` and at most 2⁻²⁰ of the noise, but at least 2⁻⁴⁶ of it.
+
+    So `unit` is a multiple of γ where it is a power of two and the noise is less than 2⁴⁶ times as large.
+    """
+    fine = max(min(unit, noise_std * 2.0**-20), unit * 2.0**-100)  # sums over γ are doubles
+    least = math.ldexp(1.0, math.frexp(noise_std)[1] - 46)
+    return max(math.ldexp(0.5, math.frexp(fine)[1]), least)
+
+
+def noisy(sums: Array, noise_std: float, grid: float, generator: np.random.Generator) -> Array:
+    """The sums, rounded to multiples of the grid, plus noise that is: the double nearest to each number.
+
+    That double is a function of the number, whether the number is a double or not, once 0 has no sign.
+    """
+    drawn = rounded_normal(generator, sums.shape, noise_std / grid)
+    return np.rint(sums / grid) * grid + drawn * grid + 0.0
+
+
+def rounded_normal(
+    generator: np.random.Generator, shape: int | tuple[int, ...], ratio: float
+) -> Array:
+    """Whole numbers K, as doubles, of the law of N(0, ratio²) rounded to whole numbers.
+
+    `ratio`: σ/γ in (0, 2⁴⁷]. A number takes a word of 64 bits, and further ones where these leave a doubt.
+    """
+    drawn = np.empty(shape)
+    flat = drawn.reshape(-1)
+    for first in range(0, flat.size, _PART):
+        part = flat[first : first + _PART]
+        words = generator.integers(0, 1 << _WORD, part.size, np.uint64)
+        _round(words, ratio, generator, part)
+    return drawn
+
+
+def _round(
+    words: NDArray[np.uint64], ratio: float, generator: np.random.Generator, k: Array
+) -> None:
+    """Writes the numbers of these words into `k`."""
+    whole = (words & np.uint64((1 << _BITS) - 1)).view(np.int64)
+    u = whole * 2.0**-_BITS
+    place = u.view(np.int64) >> _SHIFT
+    place -= _FIRST
+    middle, highest, *others = _table()
+    u -= middle.take(place, None, None, "clip")
+    x = highest.take(place, None, None, "clip")
+    for row in others:
+        x *= u
+        x += row.take(place, None, None, "clip")
+    x *= ratio
+    np.rint(x, k)
+    x -= k  # exactly
+    np.abs(x, x)
+    sure = x <= 0.5 - _OFF * max(ratio, 1.0)  # not where x is NaN
+    if not sure.all():
+        for i in np.flatnonzero(~sure).tolist():
+            k[i] = _by_balls(int(whole[i]), ratio, generator)
+    np.copysign(k, words.view(np.float64), k)
+
+
+@cache
+def _table() -> tuple[Array, ...]:
+    """Of every piece its middle, and h⁽ⁿ⁾/n! there for n = 5, …, 0; NaN in the place of smaller u."""
+    places = np.arange(1 + (_OCTAVES << 7)) + _FIRST
+    u = ((places << _SHIFT) + (1 << _SHIFT - 1)).view(np.float64)
+    u[0] = np.nan
+    with ctx.workprec(128):
+        pairs = map(_inverse, u[1:].tolist(), (-ndtri(u[1:] / 2.0)).tolist())
+        x, D = np.array([(np.nan, np.nan), *pairs]).T
+    xx, DD = x * x, D * D
+    return (
+        u,
+        -D * DD * DD * (7.0 + (46.0 + 24.0 * xx) * xx) / 120.0,
+        DD * DD * (7.0 + 6.0 * xx) * x / 24.0,
+        -D * DD * (1.0 + 2.0 * xx) / 6.0,
+        DD * x / 2.0,
+        -D,
+        x,
+    )
+
+
+def _inverse(u: float, guess: float) -> tuple[float, float]:
+    """(h(u), D there), each off by a unit of its last place at most: a step of Newton's from the guess."""
+    x = arb(guess)
+    missing = ((x / arb(2).sqrt()).erfc() - u) * (slope := _slope(x))
+    if not abs(missing) < 2.0**-40:
+        raise ArithmeticError("an inverse distribution function is not what it should be")
+    return float(x + missing), float(slope * (1 + x * missing))
+
+
+def _slope(x: Any) -> Any:
+    return (arb.pi() / 2).sqrt() * (x * x / 2).exp()
+
+
+def _by_balls(revealed: int, ratio: float, generator: np.random.Generator) -> int:
+    """|K| for the u of which these bits are revealed, from as many more as leave no doubt."""
+    bits = _BITS
+    while True:
+        if revealed and (k := _between(revealed, bits, ratio)) is not None:
+            return k
+        more = generator.integers(0, 1 << _WORD, dtype=np.uint64)
+        revealed, bits = revealed << _WORD | int(more), bits + _WORD
+
+
+def _between(revealed: int, bits: int, ratio: float) -> int | None:
+    """The k whose range of u holds [revealed, revealed + 1]·2^−bits for sure; None in doubt."""
+    with ctx.workprec(bits + 32):
+        low, high = (arb(m) * arb(2) ** -bits for m in (revealed, revealed + 1))
+        root, size = arb(2).sqrt(), arb(ratio)
+        x = arb(-float(ndtri(revealed / (1 << bits + 1))))  # a guess, which Newton's method mends
+        for _ in range(bits // _WORD + 2):
+            k = int(float((x * size + 0.5).mid().floor()))
+            above, below = ((arb(2 * k + i) / (2 * size * root)).erfc() for i in (1, -1))
+            if low >= above and (k == 0 or high <= below):
+                return k
+            x = (x + ((x / root).erfc() - low) * _slope(x)).mid()
+    return None

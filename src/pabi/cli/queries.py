@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import re
 import sqlite3
@@ -9,11 +10,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from pabi.cli.tables import ROWS, UNREAD
 from pabi.execute.hiding import unshown
 from pabi.execute.source_files import ReadOnce
 from pabi.numbers.errors import InvalidInput, extra
 
+ROWS = 1 << 14  # of a table that are in memory as they were read
+# In the place of bytes that are no text: a character that no text has.
+UNREAD = "\uffff"
+codecs.register_error("pabi.unread", lambda bad: (UNREAD, bad.end))  # type: ignore[attr-defined]
 # What a URI with a password has: a colon before a host, or an option.
 _SECRET = re.compile(r"//.*:.*@|password", re.IGNORECASE)
 # What is wrong with SQL is found before any row is looked at; and what answers it with a stream of Arrow's.

@@ -13,13 +13,13 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from pabi.cli.queries import ROWS, UNREAD
 from pabi.cli.reading import file_name
 from pabi.cli.table_files import ARRAY, ARROW, CSV, STANDARD_INPUT, encoding_of, ending_of, rows_of
 from pabi.cli.writing import one_line
 from pabi.numbers.errors import InvalidInput, extra, require, warn_once
 from pabi.numbers.showing import suggestion
 
-ROWS = 1 << 14  # of a table that are in memory as they were read
 # Numbers, amounts, dates and times: no names of columns.
 _DATUM = re.compile(r"[-+]?\W{0,2}\d[\d.,:/ T+-]*(e[-+]?\d+)?\W{0,2}|.*@.*", re.IGNORECASE)
 _UNREADABLE = (ValueError, OSError, Warning, EOFError, NotImplementedError, zlib.error, csv.Error)
@@ -27,9 +27,6 @@ _UNREADABLE = (ValueError, OSError, Warning, EOFError, NotImplementedError, zlib
 _AS_THEY_ARE = {"ignore_metadata": True, "integer_object_nulls": True}
 _OF_ARRAYS = "NumPy or Zarr"
 _DELIMITERS = ",;\t|"
-# In the place of bytes that are no text: a character that no text has.
-UNREAD = "\uffff"
-codecs.register_error("pabi.unread", lambda bad: (UNREAD, bad.end))  # type: ignore[attr-defined]
 _NO_TEXT = (
     "some cells are no text in {} and count as missing: if the table has another encoding, say --encoding; "
     "this warning depends on the data: keep it to yourself"

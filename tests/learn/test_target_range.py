@@ -231,8 +231,9 @@ def test_a_warning_that_is_an_error_stays_one():
 @every("kind", REGRESSORS)
 def test_targets_of_which_nothing_is_stated_are_warned_of_once(kind):
     X, y = problem()
-    others = [(PrivatePoissonRegressor, "count_bound"), (PrivateGammaRegressor, "residual_bound")]
-    bound = dict(SCALED + others)[kind]
+    bound = {PrivateHuberRegressor: "threshold", PrivatePoissonRegressor: "count_bound"}.get(
+        kind, "residual_bound"
+    )
 
     def messages(**stated):
         return warned("targets", "default")(lambda: kind(**QUICK, **stated).fit(X, np.abs(y)))
@@ -396,6 +397,18 @@ def test_a_large_table_finds_the_same_range():
     assert weighted.coef_ == pytest.approx(memory.coef_, rel=1e-12)
 
 
+def test_of_a_user_one_target_counts_for_a_private_range():
+    """Somebody with as many rows as all others together, and other targets, hardly moves it."""
+    X, y = amounts(PrivateLinearRegression)
+    person = np.r_[np.arange(FOUND), np.full(FOUND, FOUND)]
+    model = PrivateLinearRegression(3.0, 1e-5, **PRIVATE)
+    model.fit(np.vstack([X, X]), np.r_[y, y + 1e9], groups=person)
+    assert np.max(np.abs(model.target_range_)) < 1e7
+    assert model.guarantee_.unit == pabi.verify(model.guarantee_.to_json()).unit == "user"
+    rows = PrivateLinearRegression(3.0, 1e-5, **PRIVATE).fit(np.vstack([X, X]), np.r_[y, y + 1e9])
+    assert rows.target_range_[1] > 5e8
+
+
 def test_several_targets_have_one_private_range():
     X, y = amounts(PrivateLinearRegression)
     model = PrivateLinearRegression(3.0, 1e-5, **PRIVATE).fit(X, np.column_stack([y, 10.0 * y]))
@@ -411,7 +424,6 @@ def test_several_targets_have_one_private_range():
         (PrivateLinearRegression, {"residual_bound": 2.0}, {}, "residual_bound"),
         (PrivateHuberRegressor, {"threshold": 2.0}, {}, "threshold"),
         (PrivatePoissonRegressor, {"predictor_bound": 2.0}, {}, "predictor_bound"),
-        (PrivateGammaRegressor, {}, {"groups": np.arange(FOUND)}, "target_range"),
         (PrivateGammaRegressor, {}, {"keep_state": "a file"}, "keep_state"),
         (PrivateGammaRegressor, {"target_range": (-1.0, 2.0)}, {}, "target_range"),
         (PrivateGammaRegressor, {"residual_bound": 0.0}, {}, "residual_bound"),

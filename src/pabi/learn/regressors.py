@@ -22,6 +22,7 @@ from pabi.execute.linear_gradients import LinearGradients, LossGradients
 from pabi.execute.records import Records
 from pabi.execute.sources import Parts
 from pabi.execute.state_files import StateFile
+from pabi.execute.sums import UserRows
 from pabi.execute.tables import tagged
 from pabi.learn import plans
 from pabi.learn.estimators import PrivateLinearModel
@@ -218,28 +219,28 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         if not self._private:
             return None
         self._refuse_with_private_range()
-        if size.unit == "user":
-            raise InvalidInput(
-                "target_range",
-                "expected public (low, high) for users: a private one counts records",
-            )
-        return self._search()._range_counts(
+        counts = self._search()._range_counts(
             size.n, size.outputs, SHARE_OF_RANGE, quantiles=QUANTILES, bounded=False
         )
+        return replace(counts, unit=size.unit)
 
     def _search(self) -> PrivateRanges:
         return PrivateRanges(*self._price(), adjacency=self.adjacency)
 
     def _ranged(
-        self, terms: TrainOptions, counts: NoisyColumnStatistics, targets: Parts
+        self,
+        terms: TrainOptions,
+        counts: NoisyColumnStatistics,
+        targets: Parts,
+        groups: UserRows | None,
     ) -> tuple[Parts, Guarantee]:
-        cells = targets.mapped(lambda y: y.reshape(len(y), -1), width=counts.columns)
-        cells = cells.counted(counts.n)
+        cells = targets.mapped(lambda y: y.reshape(len(y), -1), width=counts.columns).counted()
 
         def execute(randomness: Randomness) -> Array:
             generator = randomness.generator()
+            seen = cells if groups is None else cells.picked(groups.drawn(generator))
             low, high = self._search()._bought(
-                counts, cells, generator, quantiles=QUANTILES, bounds=None
+                counts, seen, generator, quantiles=QUANTILES, bounds=None
             )
             return np.array([np.min(low), np.max(high)])
 

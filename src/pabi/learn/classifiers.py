@@ -20,8 +20,8 @@ from pabi.execute.sources import Parts
 from pabi.execute.state_files import StateFile
 from pabi.execute.tables import tagged
 from pabi.learn import plans
-from pabi.learn.coefficients import mean_curvature, nearest_logits
-from pabi.learn.estimators import NOT_THESE, SWITCH, PrivateLinearModel
+from pabi.learn.coefficients import NOT_THESE, SWITCH, mean_curvature, nearest_logits
+from pabi.learn.estimators import PrivateLinearModel
 from pabi.learn.plans import LABELS, WEIGHTS, Size, TrainingPlan, documented
 from pabi.learn.rows import AllOrNothing, Given, number_or_auto, scored
 from pabi.learn.schema import checked_labels, class_set, class_weights, codes_among, labels_in

@@ -8,15 +8,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from pabi.describe.runs import NoisySGD
 from pabi.describe.scalar_losses import LinearLoss
 from pabi.describe.statistics import NoisySecondMoments
 from pabi.execute.large_records import RowMap
 from pabi.learn.plans import floor_of, square_of_scale
+from pabi.learn.rows import BoundedRows
+from pabi.numbers import validate
+from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
 from pabi.numbers.showing import plain
 
@@ -293,3 +297,156 @@ def table_of(
             row |= {"std": float(std), "low": low, "high": high}
             rows.append(row | {"within_noise": low <= 0.0 <= high})
     return CoefficientTable(*facts, tuple(rows))
+
+
+# What `summary` says of models that coefficients are not enough for.
+NOT_THESE = "Predictions are not those of these coefficients"
+SWITCH = "Fit with linear_predictor=True for coefficients that predict."
+
+
+class HasCoefficients(BoundedRows):
+    """Fitted linear models: what their coefficients are worth, from what is public."""
+
+    run_: NoisySGD
+    coef_: Array
+    intercept_: Array
+    preconditioner_: RowMap | None
+    moments_: NoisySecondMoments | None
+    linear_predictor: bool | str
+    max_sample_weight: float | None
+    _EQUAL: ClassVar[bool]
+
+    def _scale_of_predictors(self) -> float:
+        """What one unit of the predictor that is trained amounts to, in units of predictions."""
+        raise NotImplementedError
+
+    @property
+    def linear_predictor_(self) -> bool:
+        """Whether the fitted model's coefficients are all that predicts."""
+        row_map = getattr(self, "preconditioner_", None)
+        if self._EQUAL and row_map is not None:
+            return not row_map.equal
+        return self.linear_predictor is True
+
+    @property
+    def _scales_rows(self) -> bool:
+        """Whether rows within the bounds are scaled in predictions, as preconditioning does in training."""
+        row_map = getattr(self, "preconditioner_", None)  # models of 0.1.0 have none
+        return row_map is not None and not self.linear_predictor_
+
+    @property
+    def coef_std_(self) -> Array:
+        """How far noise moves `coef_`: standard deviations, of its shape (`summary`)."""
+        return self._stds()[0]
+
+    @property
+    def intercept_std_(self) -> Array:
+        """How far noise moves `intercept_`: standard deviations, of its shape (`summary`)."""
+        return self._stds()[1]
+
+    def _stds(self) -> tuple[Array, Array, bool]:
+        """`coef_std_`, `intercept_std_`, and whether they are estimates or the most there can be.
+
+        All of it follows from what is released.
+        """
+        check_is_fitted(self)
+        outputs = len(np.atleast_2d(self.coef_))
+        row_map, moments = (getattr(self, name, None) for name in ("preconditioner_", "moments_"))
+        weighted = self.max_sample_weight is not None or getattr(self, "class_weight", None)
+        curvature = None if weighted else self._curvature(outputs)
+        if row_map is None or moments is None or curvature is None:
+            width = self._width + self.fit_intercept
+            fold, estimated = Fold.of(self.run_, row_map, width=width, outputs=outputs), False
+        else:
+            fold, estimated = Fold.damped(self.run_, row_map, moments, curvature), True
+        weights, constants = fold.stds(*self._map(), self._intercept_feature)
+        scale = self._scale_of_coefficients()
+        shape = np.shape(self.coef_)
+        stds = (scale * weights.T).T.reshape(shape), (scale * constants).reshape(shape[:-1])
+        return *stds, estimated
+
+    def _scale_of_coefficients(self) -> Any:
+        """What one unit of a predictor that is trained is in those of `coef_`; one number, or one a row."""
+        return self._scale_of_predictors()
+
+    def _curvature(self, outputs: int) -> Array | None:
+        """(K, K): the loss's mean curvature in predictors, as far as what is released tells; else None."""
+        return None
+
+    def _row_law(self) -> RowLaw:
+        """What is known of the rows that training saw."""
+        constant, d = self._intercept_feature, self._width
+        if self.preconditioner_ is None or self.moments_ is None:
+            return RowLaw.of_norm(self._row_norm(d), d + (constant is not None), constant)
+        return RowLaw.of_map(self.preconditioner_, self.moments_, constant)
+
+    def summary(
+        self, level: float = 0.95, columns: Sequence[str] | None = None
+    ) -> CoefficientTable:
+        """The coefficients in the units of the columns, with intervals of the noise.
+
+        Standard deviations are those of the training's noise. They follow from the description of the run
+        and from what it releases, so that the table costs nothing. Along each direction
+        v ← (1 − ηh)²·v + (ης)² at every step. With preconditioning h is estimated from the released second
+        moments, for logistic models with `linear_predictor`, counts, and least squares within a
+        `target_range` whose `residual_bound` is "auto". Otherwise, and with weights, it counts as 0, which is
+        the most that noise can do where no step expands (with clipping="norm" some may, where there are
+        several classes). Not in the table are: that the records are a sample, the order of batches, what
+        noise in the second moments does to the map (`moments_` says how large it is), and how far a short
+        training is from the optimum.
+
+        Parameters
+        ----------
+        level : float, in (0, 1)
+            Of the intervals: coefficient ± the normal quantile times its standard deviation.
+        columns : sequence of d str, optional
+            Names of the columns, such as `pipeline[:-1].get_feature_names_out()`. None: those of the fitted
+            table, or x0, x1, ….
+
+        Returns
+        -------
+        CoefficientTable
+            `print` shows it, with a warning of coefficients within the noise; `to_dict()` has its numbers.
+
+        Raises
+        ------
+        InvalidInput
+            `level` is out of its range, or there are not d names.
+        NotFittedError
+            `fit` was not called before.
+
+        References
+        ----------
+        docs, "Coefficients".
+        """
+        level = validate.number("level", level, above=0.0, below=1.0)
+        stds, own, estimated = self._stds()
+        values = np.column_stack([np.atleast_2d(self.coef_), np.ravel(self.intercept_)])
+        spread = np.column_stack([np.atleast_2d(stds), np.ravel(own)])
+        names = self._names(columns)
+        if self.fit_intercept or self.feature_ranges is not None:
+            names.append("intercept")
+        values, spread = values[:, : len(names)], spread[:, : len(names)]
+        outputs = self._names_of_outputs(len(values))
+        facts = (level, estimated, self._beside_coefficients())
+        return table_of(facts, outputs, names, values=values, stds=spread)
+
+    def _names(self, stated: Sequence[str] | None) -> list[str]:
+        """Those of the columns, as stated, as fitted, or by their numbers."""
+        d = self._width
+        if stated is not None and len(stated) != d:
+            raise InvalidInput("columns", f"expected {d} names, got {len(stated)}")
+        seen = getattr(self, "feature_names_in_", None) if stated is None else stated
+        return [f"x{j}" for j in range(d)] if seen is None else [str(name) for name in seen]
+
+    def _beside_coefficients(self) -> str:
+        """What predictions are made of beside the coefficients; empty where of nothing."""
+        if not self._scales_rows:
+            return ""
+        if self._EQUAL:
+            return f"{NOT_THESE}: every row is scaled to one norm as well. {SWITCH}"
+        return f"{NOT_THESE} for rows that preconditioning makes too long, which are shortened. {SWITCH}"
+
+    def _names_of_outputs(self, outputs: int) -> list[Any]:
+        """What each row of `coef_` is of, None where there is one."""
+        return [None] if outputs == 1 else list(range(outputs))

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
 
 from pabi.account.calibration import met
 from pabi.account.targets import Target, gaussian_price
@@ -27,7 +26,7 @@ from pabi.execute.sources import Parts
 from pabi.execute.sums import UserRows
 from pabi.execute.tables import checked
 from pabi.learn import plans
-from pabi.learn.coefficients import CoefficientTable, Fold, RowLaw, table_of
+from pabi.learn.coefficients import HasCoefficients
 from pabi.learn.forgetting import (
     ForgettingModel,
     Keeping,
@@ -70,13 +69,9 @@ from pabi.tradeoff.guarantee import Guarantee
 _ROOTS = 200_000  # records times classes for which roots are found in some seconds
 _LEAST_LEFT = 1e-6  # of a budget
 
-# What `summary` says of models that coefficients are not enough for.
-NOT_THESE = "Predictions are not those of these coefficients"
-SWITCH = "Fit with linear_predictor=True for coefficients that predict."
-
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
+class PrivateLinearModel(HasCoefficients, ForgettingModel, BaseEstimator):  # type: ignore[misc]
     """Shared by the estimators; it knows features, schedules and noise, not losses.
 
     As a dataclass it has a constructor that stores its arguments as they are, with the signature from which
@@ -300,12 +295,9 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
     ) -> tuple[NoisySGD, Guarantee, bool]:
         """The run that the arguments ask for, noise included, after what is released `before`; its cost,
         and whether predictors are to be linear."""
-        epsilon, delta = self._price()
         assert loss.curvature is not None
         n, drift = size.n, signal * self._PARTS[size.outputs > 1]
-        # The path that noise allows, in those of 1/M for every column, times what gradients are clipped to.
-        moved = changed(checked_adjacency(self.adjacency)) * size.norm * size.width
-        reach = drift * n * plans.budget(epsilon, delta) * loss.curvature[1] / moved
+        reach = self._reach(size, drift, loss.curvature[1])
         usual_bound = self._clip(loss, size.norm) or loss.gradient_bound
         assert usual_bound is not None
         far = self._EQUAL and mapped and reach >= plans.FAR * usual_bound
@@ -318,9 +310,10 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
         clipping = self._way_to_clip(n, size.outputs) if clip_norm is not None else "norm"
         curvature = loss.effective_curvature(clip_norm, clipping) or loss.curvature
         bound = clip_norm or loss.gradient_bound
-        assert curvature is not None
         assert bound is not None
         l2 = number_or_auto("l2", self.l2, at_least=0.0) or 0.0
+        longest = self._ENOUGH if far or not self._EQUAL else math.inf
+        epsilon, delta = self._price()
         task = plans.Task(
             n=n,
             gradient=bound,
@@ -331,9 +324,7 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
             delta=delta,
             adjacency=checked_adjacency(self.adjacency),
             left=_left(before, plans.budget(epsilon, delta)),
-            longest=self._ENOUGH * size.width / curvature[1]
-            if far or not self._EQUAL
-            else math.inf,
+            longest=longest * size.width / curvature[1],
             falling=self._FALLING or far,
         )
         chosen = plans.settings(task, self._fixed(n))
@@ -352,13 +343,23 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
         )
         if self.noise_std is not None:
             return run, run.guarantee(delta), linear
-        run, cost = met(run, self._target(), before)
-        # Rounding needs some noise to be hidden in, where a large ε would ask for less.
+        return *self._hidden(*met(run, self._target(), before), size, bound), linear
+
+    def _reach(self, size: Size, drift: float, curvature: float) -> float:
+        """The path on which noise moves a predictor by `drift`, over 1/M for every column, times what
+        gradients are clipped to."""
+        moved = changed(checked_adjacency(self.adjacency)) * size.norm * size.width
+        return drift * size.n * plans.budget(*self._price()) * curvature / moved
+
+    def _hidden(
+        self, run: NoisySGD, cost: Guarantee, size: Size, bound: float
+    ) -> tuple[NoisySGD, Guarantee]:
+        """The run with noise that rounding can be hidden in, where a large ε asks for less; its cost."""
         start = np.zeros((1, size.width, size.outputs))
         while run.noise_std < bound and too_little_noise(cost, run, start):
             run = replace(run, noise_std=2.0 * run.noise_std)
-            cost = run.guarantee(delta)
-        return run, cost, linear
+            cost = run.guarantee(self.delta)
+        return run, cost
 
     def _price(self) -> tuple[float, float]:
         """(ε, δ) for the rules that choose settings; of another target those of a Gaussian that meets it."""
@@ -402,14 +403,6 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
         self.batches.batch_size(n)
         return self.batches
 
-    @property
-    def linear_predictor_(self) -> bool:
-        """Whether the fitted model's coefficients are all that predicts."""
-        row_map = getattr(self, "preconditioner_", None)
-        if self._EQUAL and row_map is not None:
-            return not row_map.equal
-        return self.linear_predictor is True
-
     def _usual(self, norm: float, *, mapped: bool, linear: bool) -> float:
         """The norm of rows that the rule has in mind, where none is longer than `norm`.
 
@@ -452,123 +445,6 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
         self.coef_ = weights / reach
         self.intercept_ = constant - self.coef_ @ centre
 
-    @property
-    def coef_std_(self) -> Array:
-        """How far noise moves `coef_`: standard deviations, of its shape (`summary`)."""
-        return self._stds()[0]
-
-    @property
-    def intercept_std_(self) -> Array:
-        """How far noise moves `intercept_`: standard deviations, of its shape (`summary`)."""
-        return self._stds()[1]
-
-    def _stds(self) -> tuple[Array, Array, bool]:
-        """`coef_std_`, `intercept_std_`, and whether they are estimates or the most there can be.
-
-        All of it follows from what is released.
-        """
-        check_is_fitted(self)
-        outputs = len(np.atleast_2d(self.coef_))
-        row_map, moments = (getattr(self, name, None) for name in ("preconditioner_", "moments_"))
-        weighted = self.max_sample_weight is not None or getattr(self, "class_weight", None)
-        curvature = None if weighted else self._curvature(outputs)
-        if row_map is None or moments is None or curvature is None:
-            width = self._width + self.fit_intercept
-            fold, estimated = Fold.of(self.run_, row_map, width=width, outputs=outputs), False
-        else:
-            fold, estimated = Fold.damped(self.run_, row_map, moments, curvature), True
-        weights, constants = fold.stds(*self._map(), self._intercept_feature)
-        scale = self._scale_of_coefficients()
-        shape = np.shape(self.coef_)
-        stds = (scale * weights.T).T.reshape(shape), (scale * constants).reshape(shape[:-1])
-        return *stds, estimated
-
-    def _scale_of_coefficients(self) -> Any:
-        """What one unit of a predictor that is trained is in those of `coef_`; one number, or one a row."""
-        return self._scale_of_predictors()
-
-    def _curvature(self, outputs: int) -> Array | None:
-        """(K, K): the loss's mean curvature in predictors, as far as what is released tells; else None."""
-        return None
-
-    def _row_law(self) -> RowLaw:
-        """What is known of the rows that training saw."""
-        constant, d = self._intercept_feature, self._width
-        if self.preconditioner_ is None or self.moments_ is None:
-            return RowLaw.of_norm(self._row_norm(d), d + (constant is not None), constant)
-        return RowLaw.of_map(self.preconditioner_, self.moments_, constant)
-
-    def summary(
-        self, level: float = 0.95, columns: Sequence[str] | None = None
-    ) -> CoefficientTable:
-        """The coefficients in the units of the columns, with intervals of the noise.
-
-        Standard deviations are those of the training's noise. They follow from the description of the run
-        and from what it releases, so that the table costs nothing. Along each direction
-        v ← (1 − ηh)²·v + (ης)² at every step. With preconditioning h is estimated from the released second
-        moments, for logistic models with `linear_predictor`, counts, and least squares within a
-        `target_range` whose `residual_bound` is "auto". Otherwise, and with weights, it counts as 0, which is
-        the most that noise can do where no step expands (with clipping="norm" some may, where there are
-        several classes). Not in the table are: that the records are a sample, the order of batches, what
-        noise in the second moments does to the map (`moments_` says how large it is), and how far a short
-        training is from the optimum.
-
-        Parameters
-        ----------
-        level : float, in (0, 1)
-            Of the intervals: coefficient ± the normal quantile times its standard deviation.
-        columns : sequence of d str, optional
-            Names of the columns, such as `pipeline[:-1].get_feature_names_out()`. None: those of the fitted
-            table, or x0, x1, ….
-
-        Returns
-        -------
-        CoefficientTable
-            `print` shows it, with a warning of coefficients within the noise; `to_dict()` has its numbers.
-
-        Raises
-        ------
-        InvalidInput
-            `level` is out of its range, or there are not d names.
-        NotFittedError
-            `fit` was not called before.
-
-        References
-        ----------
-        docs, "Coefficients".
-        """
-        level = validate.number("level", level, above=0.0, below=1.0)
-        stds, own, estimated = self._stds()
-        values = np.column_stack([np.atleast_2d(self.coef_), np.ravel(self.intercept_)])
-        spread = np.column_stack([np.atleast_2d(stds), np.ravel(own)])
-        names = self._names(columns)
-        if self.fit_intercept or self.feature_ranges is not None:
-            names.append("intercept")
-        values, spread = values[:, : len(names)], spread[:, : len(names)]
-        outputs = self._names_of_outputs(len(values))
-        facts = (level, estimated, self._beside_coefficients())
-        return table_of(facts, outputs, names, values=values, stds=spread)
-
-    def _names(self, stated: Sequence[str] | None) -> list[str]:
-        """Those of the columns, as stated, as fitted, or by their numbers."""
-        d = self._width
-        if stated is not None and len(stated) != d:
-            raise InvalidInput("columns", f"expected {d} names, got {len(stated)}")
-        seen = getattr(self, "feature_names_in_", None) if stated is None else stated
-        return [f"x{j}" for j in range(d)] if seen is None else [str(name) for name in seen]
-
-    def _beside_coefficients(self) -> str:
-        """What predictions are made of beside the coefficients; empty where of nothing."""
-        if not self._scales_rows:
-            return ""
-        if self._EQUAL:
-            return f"{NOT_THESE}: every row is scaled to one norm as well. {SWITCH}"
-        return f"{NOT_THESE} for rows that preconditioning makes too long, which are shortened. {SWITCH}"
-
-    def _names_of_outputs(self, outputs: int) -> list[Any]:
-        """What each row of `coef_` is of, None where there is one."""
-        return [None] if outputs == 1 else list(range(outputs))
-
     def _note_parameters(self) -> None:
         """Notes the hash of the parameters, which are final now, in the guarantee."""
         self.guarantee_ = self.guarantee_.noting(notes_of(self))
@@ -577,12 +453,6 @@ class PrivateLinearModel(ForgettingModel, BaseEstimator):  # type: ignore[misc]
     def _offset(self) -> float:
         """The prediction at weights 0, a part of `intercept_`."""
         return 0.0
-
-    @property
-    def _scales_rows(self) -> bool:
-        """Whether rows within the bounds are scaled in predictions, as preconditioning does in training."""
-        row_map = getattr(self, "preconditioner_", None)  # models of 0.1.0 have none
-        return row_map is not None and not self.linear_predictor_
 
     def _seen_weights(self) -> Array:
         """(width, K): the weights of rows as the model sees them, from `coef_` and `intercept_`."""

@@ -653,8 +653,6 @@ intercept_ : (1,) or (K,) array
     The constant of each row of `coef_`.
 coef_std_, intercept_std_ : arrays of their shapes
     How far noise moves them (`summary`).
-linear_predictor_ : bool
-    Whether coefficients are all that predicts.
 classes_ : (K,) array
     The labels, ascending.""",
     "$COEFFICIENTS": """\
@@ -666,9 +664,7 @@ coef_ : (d,) or (K, d) array
 intercept_ : float or (K,) array
     The constant.
 coef_std_, intercept_std_ : of their shapes
-    How far noise moves them (`summary`).
-linear_predictor_ : bool
-    Whether coefficients are all that predicts.""",
+    How far noise moves them (`summary`).""",
     "$RELEASED": """\
 guarantee_ : Guarantee
     What the release of this model costs one record, or one user where `fit` got `groups`; its notes have the
@@ -680,6 +676,8 @@ moments_ : NoisySecondMoments or None
 preconditioner_ : RowMap or None
     The map that followed from it. `coef_` and `intercept_` are weights of rows that are not mapped. Where it
     is `equal`, predictors are their values times `preconditioner_.scales`, a positive number for each row.
+linear_predictor_ : bool
+    Whether coefficients are all that predicts.
 n_iter_ : int
     Steps.
 n_features_in_ : int

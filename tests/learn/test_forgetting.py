@@ -34,7 +34,9 @@ def fitted(file, kind=learn.PrivateLogisticRegression, **changes):
 
 @each_estimator
 def test_every_estimator_forgets(kind, file):
-    model = fitted(file, kind)
+    # Relative residuals up to 3, as they are else, cost more than this target.
+    narrow = {"residual_bound": 0.5} if kind is learn.PrivateGammaRegressor else {}
+    model = fitted(file, kind, **narrow)
     newer = model.forget(X, Y, [3, 4], TARGET, DELTA, state=file, accept_loss=True)
     proven = newer.unlearning_guarantee_
     assert proven.adjacency == "retrained"

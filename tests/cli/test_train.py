@@ -182,7 +182,8 @@ def test_what_exceeds_the_schema_is_said_on_standard_error_only():
 def test_noise_is_never_less_than_doubles_can_hide():
     """A budget beyond all bounds would leave less of it than the spacing of doubles."""
     assert train("--epochs", "2000", epsilon="1e27").status == 0
-    assert pabi.verify(Path("g.json").read_text()).epsilon(1e-4) < 1e6
+    proven = pabi.Guarantee.from_json(Path("g.json").read_text())
+    assert proven.epsilon(1e-4) < 1e6
 
 
 def test_a_seed_is_for_tests():

@@ -386,7 +386,7 @@ TOLD = [
 @pytest.mark.parametrize(("kind", "settings", "words"), TOLD)
 def test_a_summary_tells_where_more_than_coefficients_predicts(kind, settings, words):
     X, y, _ = table()
-    X[0] = RANGES[1]  # a corner, which preconditioning makes too long
+    X[:8] = list(product(*RANGES.T))  # corners: preconditioning makes some of them too long
     public = {"target_range": (0, 2)} if kind in REGRESSORS else {"classes": [0, 1]}
     model = kind(**BUDGET, epochs=2, feature_ranges=RANGES, **public, **settings).fit(X, y)
     note = model.summary().note
@@ -402,6 +402,19 @@ def test_a_summary_tells_where_more_than_coefficients_predicts(kind, settings, w
     predictors = np.log(predictors) if kind in LOG_LINKS else predictors
     differs = np.max(np.abs(predictors - linear(model, X)[:, 0])) > 1e-9
     assert differs == bool(words)
+
+
+@every("norm", [0.5, 1.0])
+def test_a_summary_tells_that_longer_rows_are_shortened(norm):
+    X, y, _ = table()
+    settings = QUICK | {"feature_ranges": None, "classes": [0, 1]}
+    model = learn.PrivateLogisticRegression(**BUDGET, **settings, feature_norm=norm).fit(X, y)
+    shown = f"Rows longer than feature_norm = {norm:g} are shortened"
+    assert model.summary().note.startswith(shown)
+    unit = np.eye(3) * norm
+    seen = logit(model.predict_proba(np.vstack([unit, 2.0 * unit]))[:, 1])
+    alone = (unit @ model.coef_.T + model.intercept_)[:, 0]
+    assert seen == pytest.approx(np.tile(alone, 2), abs=1e-9)  # the longer as the shorter
 
 
 @every("level", [0.0, 1.0, -1.0, math.nan, "much"])

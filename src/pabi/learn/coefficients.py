@@ -18,7 +18,7 @@ from pabi.describe.scalar_losses import LinearLoss
 from pabi.describe.statistics import NoisySecondMoments
 from pabi.execute.large_records import RowMap
 from pabi.learn.plans import floor_of, square_of_scale
-from pabi.learn.rows import BoundedRows
+from pabi.learn.rows import BoundedRows, norm_within_ranges
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import Array
@@ -428,7 +428,8 @@ class HasCoefficients(BoundedRows):
             names.append("intercept")
         values, spread = values[:, : len(names)], spread[:, : len(names)]
         outputs = self._names_of_outputs(len(values))
-        facts = (level, estimated, self._beside_coefficients())
+        note = " ".join(filter(None, (self._beside_coefficients(), self._of_shorter_rows())))
+        facts = (level, estimated, note)
         return table_of(facts, outputs, names, values=values, stds=spread)
 
     def _names(self, stated: Sequence[str] | None) -> list[str]:
@@ -446,6 +447,14 @@ class HasCoefficients(BoundedRows):
         if self._EQUAL:
             return f"{NOT_THESE}: every row is scaled to one norm as well. {SWITCH}"
         return f"{NOT_THESE} for rows that preconditioning makes too long, which are shortened. {SWITCH}"
+
+    def _of_shorter_rows(self) -> str:
+        """That longer rows are shortened, where a row can be; known of the columns' own coefficients."""
+        d = self.n_features_in_
+        norm = self._row_norm(d)
+        if self._width != d or (self.feature_ranges is not None and norm >= norm_within_ranges(d)):
+            return ""
+        return f"Rows longer than feature_norm = {plain(norm)} are shortened to it before they are predicted."
 
     def _names_of_outputs(self, outputs: int) -> list[Any]:
         """What each row of `coef_` is of, None where there is one."""

@@ -73,7 +73,7 @@ def test_an_accuracy_has_the_planned_noise_on_a_grid(groups):
     )
     model = SimpleNamespace(predict=lambda X: np.ones(len(X)))
     own, generator = search(), np.random.default_rng(3)
-    own.plan_ = SimpleNamespace(scoring_noise=0.05)
+    own.plan_ = accurate(0.05)
     scores = np.array([own._score(model, tables, generator) for _ in range(2000)])
     share = 2.0 / 5.0 if users is None else (1.0 / 3.0 + 1.0) / 4.0
     assert stats.kstest((scores - share) / 0.05, "norm").pvalue > 1e-6

@@ -8,11 +8,12 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from pabi.execute.hiding import unshown
-from pabi.execute.source_files import ReadOnce
 from pabi.numbers.errors import InvalidInput, extra
+
+if TYPE_CHECKING:
+    from pabi.execute.source_files import ReadOnce
 
 ROWS = 1 << 14  # of a table that are in memory as they were read
 # In the place of bytes that are no text: a character that no text has.
@@ -30,6 +31,9 @@ def answer(database: str, query: str, folder: str | None) -> ReadOnce:
     `database`: a file of DuckDB or SQLite, or a URI of PostgreSQL. Raises InvalidInput naming `--database` or
     `--query`: no message shows a password, or a value of a row. `folder`: where the rows are kept.
     """
+    from pabi.execute.hiding import unshown
+    from pabi.execute.source_files import ReadOnce
+
     with contextlib.ExitStack() as opened:
         check, ask = opened.enter_context(_connected(database))
         try:

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 from flint import arb, ctx
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from pabi.numbers.rounding import Array
 
@@ -116,7 +115,7 @@ def _table() -> tuple[Array, ...]:
     u = ((places << _SHIFT) + (1 << _SHIFT - 1)).view(np.float64)
     u[0] = np.nan
     with ctx.workprec(128):
-        pairs = map(_inverse, u[1:].tolist(), (-ndtri(u[1:] / 2.0)).tolist())
+        pairs = map(_inverse, u[1:].tolist(), _guess(u[1:]).tolist())
         x, D = np.array([(np.nan, np.nan), *pairs]).T
     xx, DD = x * x, D * D
     return (
@@ -139,6 +138,13 @@ def _inverse(u: float, guess: float) -> tuple[float, float]:
     return float(x + missing), float(slope * (1 + x * missing))
 
 
+def _guess(u: Any) -> Any:
+    """h(u), about."""
+    from scipy.special import ndtri  # heavy to load, and not needed before
+
+    return -ndtri(u / 2.0)
+
+
 def _slope(x: Any) -> Any:
     return (arb.pi() / 2).sqrt() * (x * x / 2).exp()
 
@@ -158,7 +164,7 @@ def _between(revealed: int, bits: int, ratio: float) -> int | None:
     with ctx.workprec(bits + 32):
         low, high = (arb(m) * arb(2) ** -bits for m in (revealed, revealed + 1))
         root, size = arb(2).sqrt(), arb(ratio)
-        x = arb(-float(ndtri(revealed / (1 << bits + 1))))  # a guess, which Newton's method mends
+        x = arb(float(_guess(revealed / (1 << bits))))  # which Newton's method mends
         for _ in range(bits // _WORD + 2):
             k = int(float((x * size + 0.5).mid().floor()))
             above, below = ((arb(2 * k + i) / (2 * size * root)).erfc() for i in (1, -1))

@@ -514,7 +514,8 @@ T = TypeVar("T", bound=type)
 SHARED = {
     "$TARGET": """\
 epsilon, delta : float, > 0, delta below 1
-    The target. Noise is calibrated to meet it exactly. With `noise_std` given, ε is read from
+    The target. Noise is calibrated to meet it exactly, or is what rounding can be hidden in where that is
+    more: `guarantee_` then says a smaller ε. With `noise_std` given, ε is read from
     `guarantee_` instead and `epsilon` only guides the choice of settings. In place of an ε, `epsilon` takes a
     `pabi.Target` of mu, advantage or tpr; `delta` is then where the guarantee is chosen.
 feature_norm : float, > 0, in units of the features, or "auto"

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import column_or_1d
 
-from pabi.describe.accounted import changed, checked_adjacency
 from pabi.describe.losses import Loss
 from pabi.describe.statistics import NoisyColumnStatistics
 from pabi.describe.vector_losses import executable
@@ -342,10 +341,8 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
 
     def _affordable(self, size: Size) -> float:
         """The widest bound on residuals over half the range with which noise allows the whole path."""
-        whole = changed(checked_adjacency(self.adjacency)) * self._ENOUGH * size.width
-        mu = plans.budget(*self._price())
         wide = _WIDE_IF_PRIVATE if self._private else _WIDE
-        allowed = self._PARTS[0] * size.n * mu / whole
+        allowed = self._reach(size, self._PARTS[0], size.norm) / self._ENOUGH
         return max(min(max(allowed, _NARROW), wide), min(0.5 * allowed, _WIDEST))
 
     def _warn_of_unstated_bound(self) -> None:

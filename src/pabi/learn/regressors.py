@@ -342,7 +342,9 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
     def _affordable(self, size: Size) -> float:
         """The widest bound on residuals over half the range with which noise allows the whole path."""
         wide = _WIDE_IF_PRIVATE if self._private else _WIDE
-        allowed = self._reach(size, self._PARTS[0], size.norm) / self._ENOUGH
+        # Least squares have the curvature R², and gradients of R times the bound.
+        gradient = self._reach(size, self._PARTS[0], size.norm**2) / self._ENOUGH
+        allowed = gradient / size.norm
         return max(min(max(allowed, _NARROW), wide), min(0.5 * allowed, _WIDEST))
 
     def _warn_of_unstated_bound(self) -> None:

@@ -79,7 +79,8 @@ def test_the_noise_is_that_of_weights_that_nothing_damps(classes):
         20_000, 10, classes
     )
     run = plan.run
-    variance = run.steps * (run.step_size * run.noise_std) ** 2 * (1.0 + 4.0)
+    steps = np.broadcast_to(run.step_size, run.steps)
+    variance = float(np.sum((steps * run.noise_std) ** 2)) * (1.0 + 4.0)
     assert plan.noise == pytest.approx(math.sqrt(variance), rel=1e-9)
 
 
@@ -106,7 +107,7 @@ def test_a_plan_is_told_in_lines():
         "expected",
         "",
     ]
-    assert "60000 records, 785 columns" in shown
+    assert "60000 records, 784 features and a constant" in shown
     assert "logits" in shown
     falling = str(learn.PrivateLinearRegression(1.0, 1e-5, target_range=(0, 1)).plan(5000, 10))
     assert " to " in falling

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import traceback
 import warnings
 from dataclasses import replace
@@ -16,6 +17,7 @@ from scipy.sparse import csr_matrix
 import pabi
 from pabi import learn
 from pabi.describe.unlearning import Unlearning
+from pabi.learn import plans
 from pabi.numbers.errors import InvalidInput, NotApplicable, TargetUnreachable
 from support.estimators import each_estimator
 from support.every_case import every
@@ -48,6 +50,17 @@ def test_every_estimator_forgets(kind, file):
     assert not hasattr(model, "unlearning_guarantee_")
     assert newer.guarantee_.epsilon(DELTA) >= 0.99 * model.guarantee_.epsilon(DELTA)
     assert pabi.verify(newer.guarantee_.to_json()).ok
+
+
+@pytest.mark.parametrize("far", [1e-9, math.inf])
+def test_a_retrained_model_sees_rows_as_the_first_did(far, file, monkeypatch):
+    """Whatever a later rule would choose."""
+    monkeypatch.setattr(plans, "FAR", far)
+    model = fitted(file, precondition=0.3)
+    assert model.linear_predictor_ == (far < 1.0)
+    monkeypatch.setattr(plans, "FAR", 1e-9 if far > 1.0 else math.inf)
+    newer = model.forget(X, Y, [3, 4], TARGET, DELTA, state=file, retrain=True)
+    assert newer.linear_predictor_ == model.linear_predictor_
 
 
 def test_requests_add_up(file):

@@ -23,7 +23,6 @@ from pabi.execute.engine import TrainOptions, train_and_keep
 from pabi.execute.hiding import too_little_noise
 from pabi.execute.large_tables import in_memory
 from pabi.execute.sources import Parts
-from pabi.execute.sums import UserRows
 from pabi.execute.tables import checked
 from pabi.learn import plans
 from pabi.learn.coefficients import HasCoefficients
@@ -207,7 +206,7 @@ class PrivateLinearModel(HasCoefficients, ForgettingModel, BaseEstimator):  # ty
         preconditioner, seen = None, records
         if plan.counts is not None:
             terms = self._options(plan.costs[0])
-            targets, own = self._ranged(terms, plan.counts, rows.targets, groups)
+            targets, own = self._ranged(terms, plan.counts, rows)
             rows, before = rows._replace(targets=targets), (own,)
         if moments is not None:
             terms = self._options(plan.costs[len(before)])
@@ -252,11 +251,7 @@ class PrivateLinearModel(HasCoefficients, ForgettingModel, BaseEstimator):  # ty
         return None
 
     def _ranged(
-        self,
-        terms: TrainOptions,
-        counts: NoisyColumnStatistics,
-        targets: Parts,
-        groups: UserRows | None,
+        self, terms: TrainOptions, counts: NoisyColumnStatistics, rows: CheckedRows
     ) -> tuple[Parts, Guarantee]:
         """(targets as training sees them, by what was released of their range; what that cost)."""
         raise NotImplementedError

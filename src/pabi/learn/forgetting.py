@@ -348,7 +348,8 @@ class ForgettingModel(BoundedRows):
         plan: TrainingPlan = self._planned(*sizes)  # type: ignore[attr-defined]
         releases = [one for one in (held.moments, held.run) if one is not None]
         costs = tuple(one.guarantee(plan.delta) for one in releases)
-        return replace(plan, run=held.run, moments=held.moments, costs=costs)
+        linear = self.linear_predictor_  # type: ignore[attr-defined]
+        return replace(plan, run=held.run, moments=held.moments, costs=costs, linear=linear)
 
     def _trained_anew(
         self, held: SecretState, table: CheckedRows, blank: NDArray[np.intp]

@@ -21,12 +21,11 @@ from pabi.execute.linear_gradients import LinearGradients, LossGradients
 from pabi.execute.records import Records
 from pabi.execute.sources import Parts
 from pabi.execute.state_files import StateFile
-from pabi.execute.sums import UserRows
 from pabi.execute.tables import tagged
 from pabi.learn import plans
 from pabi.learn.estimators import PrivateLinearModel
 from pabi.learn.plans import Size, TrainingPlan, documented
-from pabi.learn.rows import AllOrNothing, Given, number_or_auto, scored
+from pabi.learn.rows import AllOrNothing, CheckedRows, Given, number_or_auto, scored
 from pabi.learn.scaler import QUANTILES, PrivateRanges
 from pabi.learn.schema import numbers_in, read_range
 from pabi.numbers import validate
@@ -227,16 +226,13 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         return PrivateRanges(*self._price(), adjacency=self.adjacency)
 
     def _ranged(
-        self,
-        terms: TrainOptions,
-        counts: NoisyColumnStatistics,
-        targets: Parts,
-        groups: UserRows | None,
+        self, terms: TrainOptions, counts: NoisyColumnStatistics, rows: CheckedRows
     ) -> tuple[Parts, Guarantee]:
-        cells = targets.mapped(lambda y: y.reshape(len(y), -1), width=counts.columns).counted()
+        cells = rows.targets.mapped(lambda y: y.reshape(len(y), -1), width=counts.columns).counted()
 
         def execute(randomness: Randomness) -> Array:
             generator = randomness.generator()
+            groups = rows.groups
             seen = cells if groups is None else cells.picked(groups.drawn(generator))
             low, high = self._search()._bought(
                 counts, seen, generator, quantiles=QUANTILES, bounds=None
@@ -245,7 +241,7 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
 
         with plans.before_training(terms, 2) as own:
             self.target_range_, spent = own.release(own.guarantee_of(counts), execute)
-        return targets.mapped(self._scale().seen), spent
+        return rows.targets.mapped(self._scale().seen), spent
 
     def _scale_of_plans(self) -> tuple[float, str]:
         if self._private:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import warnings
-from datetime import date, datetime
+from datetime import UTC, date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +114,18 @@ def test_dates_in_every_container_are_the_same() -> None:
     frame = pyarrow.table({"x": arrow, "age": [20, 60]})
     rows = SchemaEncoder({"x": WAVES, "age": AGE}).transform(frame)
     assert np.array_equal(rows, np.column_stack([expected, [-1.0, 1.0]]))
+
+
+def test_a_date_is_read_alike_whatever_stands_before_it() -> None:
+    """Noon in London and one in Berlin are one instant, equal and of one hash; their clocks are not."""
+    noon = datetime(2024, 1, 6, 12, tzinfo=UTC)
+    later = noon.astimezone(timezone(timedelta(hours=1)))
+    assert noon == later
+    alone = [encoded(WAVES, np.array([one], object))[0] for one in (noon, later)]
+    assert not np.array_equal(*alone)
+    for order in ([0, 1], [1, 0]):
+        cells = np.array([(noon, later)[k] for k in order], object)
+        assert np.array_equal(encoded(WAVES, cells), [alone[k] for k in order])
 
 
 def test_levels_of_any_case_and_decimal_commas() -> None:

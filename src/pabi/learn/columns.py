@@ -169,10 +169,11 @@ def _seconds(cells: NDArray[Any]) -> tuple[Array, bool]:
     if cells.dtype.kind == "M":
         whole = cells.astype("datetime64[s]")
         return np.where(np.isnat(whole), np.nan, whole.view("i8").astype(np.float64)), False
-    memory: dict[Any, tuple[float, bool]] = {}
+    # Text alone is remembered: instants of two zones are equal, and their clocks are not.
+    memory: dict[str, tuple[float, bool]] = {}
     read = []
     for cell in cells.tolist():
-        if not isinstance(cell, (str, date)):
+        if type(cell) is not str:
             read.append(_instant(cell))
         elif (earlier := memory.get(cell)) is not None:
             read.append(earlier)

@@ -1,6 +1,7 @@
 """How many small mistakes in the source do the tests of a day catch? Mutants drawn at random.
 
     python benchmarks/mutants.py --mutants 200 --seed 0 --processes 2
+    python benchmarks/mutants.py tests/learn tests/cli --rooms learn cli    # of a part of the house
 
 All mutants are planted at once into a copy of the tree, each asleep. The suite runs once and notes which
 tests reach which mutant. Then a process that has collected the tests forks for every mutant, wakes it, and
@@ -100,11 +101,11 @@ def expressions(tree: ast.AST) -> Iterator[tuple[ast.expr, ast.expr]]:
             yield from expressions(child)
 
 
-def drawn(source: Path, count: int, seed: int) -> dict[Path, list[tuple[ast.expr, ast.expr]]]:
+def drawn(rooms: list[Path], count: int, seed: int) -> dict[Path, list[tuple[ast.expr, ast.expr]]]:
     """So many of all expressions, by file; of two that overlap the first drawn."""
     every = [
         (path, *pair)
-        for path in sorted(source.rglob("*.py"))
+        for path in sorted(path for room in rooms for path in room.rglob("*.py"))
         for pair in expressions(ast.parse(path.read_bytes()))
     ]
     random.Random(seed).shuffle(every)
@@ -127,10 +128,11 @@ def end(node: ast.expr) -> tuple[int, int]:
     return node.end_lineno or 0, node.end_col_offset or 0
 
 
-def plant(tree: Path, count: int, seed: int) -> list[str]:
+def plant(tree: Path, rooms: list[str], count: int, seed: int) -> list[str]:
     """Writes the mutants into the tree, and returns what each of them is."""
     named: list[str] = []
-    for path, pairs in drawn(tree / "src", count, seed).items():
+    places = [tree / "src/pabi" / room for room in rooms]
+    for path, pairs in drawn(places, count, seed).items():
         lines = path.read_bytes().splitlines(keepends=True)
         starts = [0]
         for line in lines:
@@ -229,6 +231,8 @@ def failing(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("tests", nargs="*", default=["tests"], help="folders of the tests that run")
+    parser.add_argument("--rooms", nargs="+", default=["."], help="of src/pabi, to plant them in")
     parser.add_argument("--mutants", type=int, default=200)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=30.0, help="of tests for a mutant")
@@ -242,13 +246,16 @@ def main() -> None:
         shutil.copytree(ROOT / "src", tree / "src")
         if (shared := ROOT.parent / "shared").exists():  # real data, for the tests that use them
             Path(folder, "shared").symlink_to(shared)
-        named = plant(tree, given.mutants, given.seed)
+        named = plant(tree, given.rooms, given.mutants, given.seed)
         (reached / "sitecustomize.py").write_text(PLANTED)
-        run(tree, reached, "-n", str(given.processes), "--dist", "worksteal")
+        run(tree, reached, *given.tests, "-n", str(given.processes), "--dist", "worksteal")
         numbers = [list(range(i, len(named), given.processes)) for i in range(given.processes)]
         waiting = [
             start(
-                tree, reached, "--kill", ",".join(map(str, some)), "--seconds", str(given.seconds)
+                tree,
+                reached,
+                *given.tests,
+                *("--kill", ",".join(map(str, some)), "--seconds", str(given.seconds)),
             )
             for some in numbers
         ]

@@ -26,15 +26,16 @@ from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, TargetUnreachable, must_be, require
 from pabi.numbers.locking import waiting
 from pabi.numbers.showing import plain, shown
-from pabi.tradeoff import Gaussian, Mixture, Product, RandomAllocation, TradeOff
+from pabi.tradeoff import Gaussian, Mixture, Product, RandomAllocation, TradeOff, average
 from pabi.tradeoff.guarantee import SEVERAL, Guarantee, require_guarantee, require_same_forgetting
 
 Calibrated = TypeVar("Calibrated", bound=Description)
 
+_NOISES = ("noise_std", "noise_multiplier")
 _ANALYSES = 3  # how many are asked alone in turn before all are asked every time
 _MOST = 10**9  # epochs or steps beyond which "any number" is the answer
 _RELATIVE = 1e-10  # how closely a continuous parameter meets its boundary
-_FARTHER, _LEAST_STEP, _MOST_STEP = 1.1, 0.01, math.log(4.0)  # of a walk, in logarithms
+_FARTHER, _LEAST_STEP, _MOST_STEP = 1.02, 1e-4, math.log(64.0)  # of a walk, in logarithms
 _RELATIVE_COMPOSED = 1e-4  # where ε is composed numerically to 1e-3, as with random batches
 
 
@@ -214,12 +215,13 @@ class _Search:
         self.best, self.at = math.inf, math.nan
         self.method: str | None = None  # the analysis that is asked alone
         self._known: dict[tuple[str | None, float], float] = {}
+        self._best_at: dict[float, str] = {}
         self.last: tuple[Any, Guarantee]  # the last candidate of which all analyses were asked
 
     def calibrated(self, run: Any) -> Any:
         """`run` with the parameter changed. Raises TargetUnreachable and InvalidInput."""
         name, sgd = self.parameter, isinstance(run, NoisySGD)
-        if name in ("noise_std", "noise_multiplier"):
+        if name in _NOISES:
             return self.noise(run)
         if sgd and run.noise_std is None and run.noise_multiplier is None:
             raise InvalidInput("noise_std", f"missing: calibrating {name} needs a noise")
@@ -244,30 +246,32 @@ class _Search:
         if self.method is not None:
             [alone] = outcomes(run, self.target.chosen_at, only=self.method)
             if alone.guarantee is not None:
-                return self._in_all(alone.guarantee)
-        return self._in_all(self._best(run))
+                return self._in_all(alone.guarantee.curve)
+        return self._in_all(self._best(run).curve)
 
     def _best(self, run: Any) -> Guarantee:
         """The best guarantee of a candidate."""
         self.last = run, best_guarantee(run, self.target.chosen_at)
         return self.last[1]
 
-    def _in_all(self, guarantee: Guarantee) -> float:
+    def _in_all(self, candidate: TradeOff) -> float:
         """What a candidate costs together with what is spent."""
-        if _composes_allocations(guarantee.curve):
+        if _composes_allocations(candidate):
             self.close = _RELATIVE_COMPOSED
         if self.spent is None:
-            return self.target.cost(guarantee)
-        curve = self.spent.compose(guarantee.curve)
+            return self.target.cost(candidate)
+        curve = self.spent.compose(candidate)
         if not isinstance(curve, (Gaussian, Mixture)):
             self.close = _RELATIVE_COMPOSED
         return self.target.cost(curve)
 
     def best_analysis(self, run: Any, at: float) -> str:
         """The name of the best analysis of a candidate."""
-        best = self._best(run)
-        self._known[best.method, at] = self._in_all(best)
-        return best.method
+        if at not in self._best_at:
+            best = self._best(run)
+            self._known[best.method, at] = self._in_all(best.curve)
+            self._best_at[at] = best.method
+        return self._best_at[at]
 
     def unreachable(self) -> TargetUnreachable:
         """The error that names the least cost seen."""
@@ -357,26 +361,53 @@ class _Search:
         The analysis that is best at one value is as a rule the best nearby, so that it is asked alone until
         its boundary is found. If another one is better there, the search goes on with that one.
         """
+
+        def cost(x: float) -> float:
+            return self.cost(build(x), x)
+
         x = guess
         method = self.best_analysis(build(x), x)
         if self.target.name == "mu" and math.isinf(self._known[method, x]):
             raise self.unreachable()  # some analyses have no Gaussian below them, whatever the noise
+        if self.parameter in _NOISES:
+            x = self._foreseen(x)
+            method = self.best_analysis(build(x), x)
         for _ in range(_ANALYSES):
             self.method = method
             try:
-                x = self._boundary_alone(build, x, rising, most)
+                x = self._boundary_alone(cost, x, rising, most)
             except TargetUnreachable:
                 break
             method = self.best_analysis(build(x), x)
             if method == self.method:
                 return x
         self.method = None
-        return self._boundary_alone(build, x, rising, most)
+        return self._boundary_alone(cost, x, rising, most)
+
+    def _foreseen(self, x: float) -> float:
+        """About where the boundary is, by the last guarantee, of noise `x`: with k times the noise every part
+        G(μ) of it is as a rule G(μ/k)."""
+        mus: tuple[float, ...]
+        match self.last[1].curve:
+            case Gaussian(mu):
+                mus, weights = (mu,), (1.0,)
+            case Mixture(parts, weights):
+                mus = tuple(part.mu for part in parts)
+            case _:
+                return x
+
+        def cost(at: float) -> float:
+            return self._in_all(average([mu * x / at for mu in mus], weights))
+
+        try:
+            return self._boundary_alone(cost, x, rising=False, most=None)
+        except TargetUnreachable:
+            return x
 
     def _boundary_alone(
-        self, build: Callable[[float], Any], guess: float, rising: bool, most: float | None
+        self, cost: Callable[[float], float], guess: float, rising: bool, most: float | None
     ) -> float:
-        """The value nearest to the boundary of the analysis that is asked alone; of all, if that is None."""
+        """The value nearest to the boundary where it costs what `cost` says."""
 
         def parameter(log_x: float) -> float:
             # The value that was asked for is the value that is returned.
@@ -384,19 +415,29 @@ class _Search:
 
         def excess(log_x: float) -> float:
             x = parameter(log_x)
-            value = self.cost(build(x), x)
-            gap = math.log(min(max(value, 1e-300), 1e300)) - math.log(self.target.most)
-            # The logarithms may round to equal; the comparison itself must not.
-            return max(gap, 1e-300) if value > self.target.most else min(gap, 0.0)
+            value = cost(x)
+            gap = math.log(share(value)) - aim
+            if value > self.target.most:  # the logarithms may round to equal
+                return max(gap, 0.0) + 0.5 * near
+            return gap + 0.5 * near if gap < -near else 0.0
 
+        def share(value: float) -> float:
+            """About the candidate's own μ where it and what is spent cost `value` together."""
+            square = (self.target.gaussian(value) - spent) * (self.target.gaussian(value) + spent)
+            return min(math.sqrt(max(square, 1e-300)), 1e300)
+
+        spent = 0.0 if self.spent is None else self.target.gaussian(self.target.cost(self.spent))
+        aim = math.log(share(self.target.most))
+        near = 0.1 * self.close  # a cost so little below the target is at the boundary
         a = math.log(guess)
         fa = excess(a)
-        # Walk towards the boundary until it is behind us. As a rule, costs are about proportional.
+        if fa == 0.0:
+            return guess
+        # Walk towards the boundary until it is behind us. At first μ is about in proportion, or inversely.
         step = min(max(_FARTHER * abs(fa), _LEAST_STEP), _MOST_STEP)
         direction = 1.0 if (fa > 0.0) != rising else -1.0
         while True:
             b = a + direction * step
-            step = min(2.0 * step, _MOST_STEP)
             if most is not None and b >= math.log(most):
                 b = math.log(most)
             if not -690.0 < b < 690.0:
@@ -406,6 +447,8 @@ class _Search:
                 break
             if most is not None and b == math.log(most):
                 break
+            ahead = _FARTHER * step * abs(fb / (fb - fa)) if fb != fa else math.inf
+            step = min(max(ahead, _LEAST_STEP), 2.0 * step, _MOST_STEP)
             a, fa = b, fb
         good, bad = (b, a) if fb <= 0.0 else (a, b)
         if fb != 0.0 and (fa > 0.0) != (fb > 0.0):

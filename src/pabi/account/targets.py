@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from statistics import NormalDist
@@ -23,6 +24,11 @@ _READ_AT: Mapping[str, str | None] = {
 }
 _NAMES = "epsilon (at a delta), mu, advantage or tpr (at an fpr)"
 _NORMAL = NormalDist()
+_LEAST, _MOST, _SURE = (
+    1e-20,
+    1e200,
+    40.0,
+)  # μ and ε beyond which nothing is told apart; a μ that tells all
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,6 +139,19 @@ class Target:
                 assert self.fpr is not None
                 return of.tpr(self.fpr)
 
+    def gaussian(self, value: float) -> float:
+        """About the μ of the Gaussian release of which this reading is `value`."""
+        match self.name:
+            case "epsilon":
+                return _gaussian_of_price(min(value, _MOST), self.chosen_at)
+            case "mu":
+                return value
+            case "advantage":
+                return 2.0 * _quantile(0.5 * (1.0 + value))
+            case _:
+                assert self.fpr is not None
+                return _quantile(value) - _quantile(self.fpr)
+
     @property
     def place(self) -> str:
         """Words for where it is read: " at delta 1e-05", or none."""
@@ -157,12 +176,27 @@ def gaussian_price(target: Target) -> float:
     """
     if target.epsilon is not None:
         return target.epsilon
-    if target.mu is not None:
-        mu = target.mu
-    elif target.advantage is not None:
-        mu = 2.0 * _NORMAL.inv_cdf(0.5 * (1.0 + target.advantage))
-    else:
-        assert target.tpr is not None
-        assert target.fpr is not None
-        mu = _NORMAL.inv_cdf(target.tpr) - _NORMAL.inv_cdf(target.fpr)
-    return Gaussian(mu).epsilon(target.chosen_at)
+    return Gaussian(target.gaussian(target.most)).epsilon(target.chosen_at)
+
+
+def _quantile(probability: float) -> float:
+    return _NORMAL.inv_cdf(min(probability, math.nextafter(1.0, 0.0)))
+
+
+def _gaussian_of_price(epsilon: float, delta: float) -> float:
+    """About the μ at which a Gaussian release costs ε at δ."""
+    from scipy.optimize import brentq
+    from scipy.special import log_ndtr
+
+    def excess(log_mu: float) -> float:
+        mu = math.exp(log_mu)
+        a = epsilon / mu - 0.5 * mu
+        first = log_ndtr(-a)
+        gap = min(epsilon + log_ndtr(-a - mu) - first, -1e-300)
+        return float(first + math.log(-math.expm1(gap)) - math.log(delta))
+
+    # ε is at most μ²/2 + sμ.
+    s = math.sqrt(-2.0 * math.log(delta))
+    low = max(0.99 * epsilon / (math.sqrt(s * s + 2.0 * epsilon) + s), _LEAST)
+    high = 1.01 * math.sqrt(2.0 * epsilon) + _SURE
+    return math.exp(brentq(excess, math.log(low), math.log(high), xtol=1e-14, rtol=1e-15))

@@ -307,7 +307,7 @@ class PrivateLinearModel(HasCoefficients, ForgettingModel, BaseEstimator):  # ty
         bound = clip_norm or loss.gradient_bound
         assert bound is not None
         l2 = number_or_auto("l2", self.l2, at_least=0.0) or 0.0
-        longest = self._ENOUGH if far or not self._EQUAL else math.inf
+        longest = self._enough(size) if mapped or not self._EQUAL else math.inf
         epsilon, delta = self._price()
         task = plans.Task(
             n=n,
@@ -339,6 +339,10 @@ class PrivateLinearModel(HasCoefficients, ForgettingModel, BaseEstimator):  # ty
         if self.noise_std is not None:
             return run, run.guarantee(delta), linear
         return *self._hidden(*met(run, self._target(), before), size, bound), linear
+
+    def _enough(self, size: Size) -> float:
+        """The longest path worth taking over 1/M for every column."""
+        return self._ENOUGH
 
     def _reach(self, size: Size, drift: float, curvature: float) -> float:
         """The path on which noise moves a predictor by `drift`, over 1/M for every column, times what

@@ -25,7 +25,7 @@ from pabi.execute.sources import Parts
 from pabi.execute.tables import checked, refuse_collection, tagged
 from pabi.learn.classifiers import PrivateLogisticRegression
 from pabi.learn.estimators import PrivateLinearModel
-from pabi.learn.plans import TrainingPlan, budget, documented
+from pabi.learn.plans import Size, TrainingPlan, budget, documented
 from pabi.learn.regressors import PrivateLinearRegression
 from pabi.learn.rows import Given, norm_within_ranges, number_or_auto, users_of_rows
 from pabi.numbers import validate
@@ -339,6 +339,7 @@ class _OnRandomFeatures(PrivateLinearModel):
 
     _OF_PATH: ClassVar[float] = 0.2  # features over n·μ
     _FEWEST: ClassVar[int] = 100  # where there would be fewer there are none
+    _ENOUGH_OF_FEATURES: ClassVar[float] = 5.0  # a longer path fits chance, which many features can
 
     n_components: int | str = "auto"
     length: float | str = "auto"
@@ -366,6 +367,11 @@ class _OnRandomFeatures(PrivateLinearModel):
         mu = budget(*self._price()) / changed(checked_adjacency(self.adjacency))
         count = int(min(self._OF_PATH * n * mu, OF_RECORDS * n, MOST))
         return count if count >= self._FEWEST else 0
+
+    def _enough(self, size: Size) -> float:
+        several = size.outputs > 1 and self._EQUAL  # classes that are compared want larger predictors
+        count = self._map_for(size.n, 1).n_components
+        return super()._enough(size) if several or not count else self._ENOUGH_OF_FEATURES
 
     def _planned(self, n: int, d: int, outputs: int, unit: str | None = None) -> TrainingPlan:
         features = self._map_for(COUNT("n", n), COUNT("d", d))
@@ -506,3 +512,4 @@ class PrivateKernelRegressor(_OnRandomFeatures, PrivateLinearRegression):
     # Noise counts by its square here, where classes only need the order of predictors.
     _OF_PATH: ClassVar[float] = 0.02
     _FEWEST: ClassVar[int] = 50
+    _ENOUGH_OF_FEATURES: ClassVar[float] = 10.0

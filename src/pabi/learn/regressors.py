@@ -339,7 +339,7 @@ class _LinearRegressor(RegressorMixin, PrivateLinearModel):  # type: ignore[misc
         """The widest bound on residuals over half the range with which noise allows the whole path."""
         wide = _WIDE_IF_PRIVATE if self._private else _WIDE
         # Least squares have the curvature R², and gradients of R times the bound.
-        gradient = self._reach(size, self._PARTS[0], size.norm**2) / self._ENOUGH
+        gradient = self._reach(size, self._PARTS[0], size.norm**2) / self._enough(size)
         allowed = gradient / size.norm
         return max(min(max(allowed, _NARROW), wide), min(0.5 * allowed, _WIDEST))
 

@@ -246,21 +246,22 @@ class _Search:
         if self.method is not None:
             [alone] = outcomes(run, self.target.chosen_at, only=self.method)
             if alone.guarantee is not None:
-                return self._in_all(alone.guarantee.curve)
-        return self._in_all(self._best(run).curve)
+                return self._in_all(alone.guarantee)
+        return self._in_all(self._best(run))
 
     def _best(self, run: Any) -> Guarantee:
         """The best guarantee of a candidate."""
         self.last = run, best_guarantee(run, self.target.chosen_at)
         return self.last[1]
 
-    def _in_all(self, candidate: TradeOff) -> float:
+    def _in_all(self, candidate: Guarantee | TradeOff) -> float:
         """What a candidate costs together with what is spent."""
-        if _composes_allocations(candidate):
+        own = candidate if isinstance(candidate, TradeOff) else candidate.curve
+        if _composes_allocations(own):
             self.close = _RELATIVE_COMPOSED
         if self.spent is None:
             return self.target.cost(candidate)
-        curve = self.spent.compose(candidate)
+        curve = self.spent.compose(own)
         if not isinstance(curve, (Gaussian, Mixture)):
             self.close = _RELATIVE_COMPOSED
         return self.target.cost(curve)
@@ -269,7 +270,7 @@ class _Search:
         """The name of the best analysis of a candidate."""
         if at not in self._best_at:
             best = self._best(run)
-            self._known[best.method, at] = self._in_all(best.curve)
+            self._known[best.method, at] = self._in_all(best)
             self._best_at[at] = best.method
         return self._best_at[at]
 

@@ -210,8 +210,8 @@ class Mixture(TradeOff):
     def _compose(self, other: TradeOff) -> TradeOff | None:
         """The product mixture, μ = √(μ_i² + μ_j²); beyond 4096 parts μ rounds up onto a grid."""
         if isinstance(other, Gaussian):
-            mus = _hypot_up(self.mus, np.array([other.mu]))
-            return Mixture([Gaussian(mu) for mu in mus.ravel().tolist()], self.weights)
+            products = [part._compose(other) for part in self.parts]
+            return Mixture([g for g in products if isinstance(g, Gaussian)], self.weights)
         if not isinstance(other, Mixture):
             return None
         mus, weights = product_mixture((self.mus, self._proper), (other.mus, other._proper))

@@ -22,13 +22,7 @@ ORDERS = (ShuffleOnce, Reshuffle)
 def run(batches, n, l2=0.0, step_size=0.5, noise=1.5, adjacency="zero_out", **more):
     loss = Loss.convex(1.0, l2=l2, gradient_bound=1.0)
     return pabi.NoisySGD(
-        loss,
-        n,
-        batches,
-        step_size=step_size,
-        noise_multiplier=noise,
-        adjacency=adjacency,
-        **more,
+        loss, n, batches, step_size=step_size, noise_multiplier=noise, adjacency=adjacency, **more
     )
 
 
@@ -136,11 +130,7 @@ def random_run(rng):
 
 
 def check_labels(description):
-    period, data, total = (
-        description.steps_per_epoch,
-        description.data_steps,
-        description.steps,
-    )
+    period, data, total = (description.steps_per_epoch, description.data_steps, description.steps)
     whole, rest = divmod(data, period)
     once = isinstance(description.batches, ShuffleOnce)
     if once:

@@ -130,11 +130,7 @@ def test_other_targets_are_refused_in_one_line(target, field, said):
 
 def test_estimators_meet_a_target():
     size = (2_000, 5)
-    for goal in (
-        pabi.Target(mu=0.3),
-        pabi.Target(advantage=0.1),
-        pabi.Target(tpr=0.05, fpr=0.01),
-    ):
+    for goal in (pabi.Target(mu=0.3), pabi.Target(advantage=0.1), pabi.Target(tpr=0.05, fpr=0.01)):
         planned = pabi.learn.PrivateLogisticRegression(goal, DELTA, classes=[0, 1]).plan(*size)
         assert 0.99 * goal.most <= goal.cost(planned.guarantee) <= goal.most
     for wrong in (pabi.Target(epsilon=1.0, delta=DELTA), pabi.Target(mu=1.0, delta=DELTA)):

@@ -539,10 +539,7 @@ def test_an_axis_is_what_a_comparison_of_another_run_says(along, values):
 
 @every(
     ("along", "label", "values"),
-    [
-        ("noise_multiplier", "noise multiplier", [1.0, 2.0, 4.0]),
-        ("delta", "δ", [1e-8, 1e-6, 1e-5]),
-    ],
+    [("noise_multiplier", "noise multiplier", [1.0, 2.0, 4.0]), ("delta", "δ", [1e-8, 1e-6, 1e-5])],
 )
 def test_pictures_along_other_axes(along, label, values):
     """More noise, and a larger δ, lessen ε. What is known at the run's own δ only is a marker there."""

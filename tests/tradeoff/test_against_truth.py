@@ -10,13 +10,7 @@ from mpmath import mp
 from scipy.special import erf, erfcx, ndtr, ndtri
 
 from pabi import convert
-from pabi.tradeoff import (
-    ApproxDP,
-    Gaussian,
-    PoissonSubsampled,
-    Product,
-    Subsampled,
-)
+from pabi.tradeoff import ApproxDP, Gaussian, PoissonSubsampled, Product, Subsampled
 from support.every_case import every
 from support.normal_mixtures import PLAIN, divergence, drawn, errors, hockey_stick, turned
 

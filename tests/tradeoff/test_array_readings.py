@@ -146,14 +146,8 @@ CASES = {
         t.PoissonSubsampled(1.1, 0.2, "add"),
         turned(hockey_stick(drawn(0.2, 1.1), PLAIN)),
     ),
-    "replaced": (
-        t.PoissonReplaced(0.9, 0.3),
-        hockey_stick(drawn(0.3, 0.9), drawn(0.3, -0.9)),
-    ),
-    "replaced rare": (
-        t.PoissonReplaced(3.0, 1e-6),
-        hockey_stick(drawn(1e-6, 3), drawn(1e-6, -3)),
-    ),
+    "replaced": (t.PoissonReplaced(0.9, 0.3), hockey_stick(drawn(0.3, 0.9), drawn(0.3, -0.9))),
+    "replaced rare": (t.PoissonReplaced(3.0, 1e-6), hockey_stick(drawn(1e-6, 3), drawn(1e-6, -3))),
     "fixed size": (  # D(a, m) one of the orders it covers, at ε ≥ 0
         t.FixedSizeSubsampled(1.0, 1.0, 1.5, 0.25),
         both(hockey_stick(drawn(0.25, 1), drawn(0.25, -0.5))),

@@ -8,13 +8,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from pabi.tradeoff import (
-    FixedSizeSubsampled,
-    Gaussian,
-    PoissonReplaced,
-    Product,
-    Subsampled,
-)
+from pabi.tradeoff import FixedSizeSubsampled, Gaussian, PoissonReplaced, Product, Subsampled
 from pabi.tradeoff.law import Half, MixtureLaw
 from support.every_case import every
 

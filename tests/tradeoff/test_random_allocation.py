@@ -12,22 +12,8 @@ import pytest
 from scipy.special import ndtr
 
 from pabi import InvalidInput
-from pabi.tradeoff import (
-    Gaussian,
-    Mixture,
-    PoissonSubsampled,
-    Product,
-    RandomAllocation,
-    TradeOff,
-)
-from support.allocations import (
-    KINDS,
-    delta_of_few,
-    delta_of_many,
-    delta_with_hub,
-    label,
-    orders,
-)
+from pabi.tradeoff import Gaussian, Mixture, PoissonSubsampled, Product, RandomAllocation, TradeOff
+from support.allocations import KINDS, delta_of_few, delta_of_many, delta_with_hub, label, orders
 from support.every_case import every
 
 FEW = [

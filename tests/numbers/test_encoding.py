@@ -1,7 +1,5 @@
 """Numbers in JSON, against encoders and counts of our own, and rational arithmetic."""
 
-from __future__ import annotations
-
 import base64
 import itertools
 import json

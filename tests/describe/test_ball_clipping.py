@@ -1,7 +1,5 @@
 """The softmax loss clipped by the norm of its residuals: maximisers over the ball, gradients of one loss."""
 
-from __future__ import annotations
-
 import mpmath
 import numpy as np
 import pytest
@@ -93,21 +91,12 @@ def test_runs_cost_what_those_of_a_residual_do_and_are_verified(batches):
     assert from_dict(to_dict(run)) == run
 
 
-def test_a_file_with_a_larger_norm_is_refused():
-    run = a_run(Cyclic(50), step_size=4.0)
-    payload = run.guarantee(1e-5).certificate.payload
-    assert pabi.verify(payload).ok
-    for change in ({"clip_norm": 0.9}, {"clipping": "norm"}):
-        assert not pabi.verify({**payload, "run": {**payload["run"], **change}}).ok
-
-
 def test_beside_a_cap_it_is_refused():
     fields = {"epochs": 1, "step_size": 1.0, "noise_std": 1.0, "clip_norm": 0.2}
     with pytest.raises(InvalidInput, match='^clipping: expected "residual"'):
         NoisySGD(Loss.softmax(1.0, residual_cap=0.3), 600, Cyclic(50), clipping="ball", **fields)
-    payload = a_run(Cyclic(50)).guarantee(1e-5).certificate.payload
-    loss = {**payload["run"]["loss"], "residual_cap": 0.3}
-    assert not pabi.verify({**payload, "run": {**payload["run"], "loss": loss}}).ok
+    for loss in (Logistic(), OneVsRest(3), VectorHuber(1.0)):  # which have one convex clipping
+        assert loss.in_ball() is loss
 
 
 def test_steps_are_those_of_the_maximisers():
@@ -123,8 +112,3 @@ def test_steps_are_those_of_the_maximisers():
     plain = SoftmaxGradients(X, y, 3)
     with pytest.raises(InvalidInput, match="^clipping"):
         train(run, lambda x, rows: plain(x, rows), np.zeros((4, 3)))
-
-
-def test_other_losses_have_one_convex_clipping():
-    for loss in (Logistic(), OneVsRest(3), VectorHuber(1.0)):
-        assert loss.in_ball() is loss

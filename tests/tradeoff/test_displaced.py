@@ -1,7 +1,5 @@
 """Gaussians on batches that a record joins in the place of another: against quadrature, under attack."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -16,11 +14,8 @@ from support.every_case import every
 def test_what_is_known_already():
     """D(μ, μ) is C_p(G(μ)), D(μ, 2μ) is R_p(μ), and without chance it is a Gaussian."""
     for p, mu in ((0.1, 1.0), (0.01, 0.4), (0.7, 3.0)):
-        pairs = [
-            (FixedSizeSubsampled(mu, mu, mu, p), Subsampled(Gaussian(mu), p)),
-            (FixedSizeSubsampled(mu, mu, 2.0 * mu, p), PoissonReplaced(mu, p)),
-        ]
-        for curve, known in pairs:
+        for apart, known in ((mu, Subsampled(Gaussian(mu), p)), (2.0 * mu, PoissonReplaced(mu, p))):
+            curve = FixedSizeSubsampled(mu, mu, apart, p)
             assert curve.orientation == "symmetric"
             assert curve.delta(0.3) == pytest.approx(known.delta(0.3), rel=1e-12)
             assert curve.rdp(3.0) == pytest.approx(known.rdp(3.0), rel=1e-9)
@@ -31,19 +26,12 @@ def test_what_is_known_already():
     assert FixedSizeSubsampled(2.0, 1.0, 1.0, 1.0).epsilon(1e-5) == Gaussian(1.0).epsilon(1e-5)
     assert FixedSizeSubsampled(2.0, 1.0, 1.0, 0.0).epsilon(0.0) == 0.0
     assert FixedSizeSubsampled(math.inf, 1.0, 1.0, 0.3).delta(9.0) == pytest.approx(0.3)
-    assert FixedSizeSubsampled(1.0, 1.0, 9.0, 0.3).delta(0.5) == pytest.approx(
-        PoissonReplaced(1.0, 0.3).delta(0.5)
-    )
+    far, replaced = FixedSizeSubsampled(1.0, 1.0, 9.0, 0.3), PoissonReplaced(1.0, 0.3)
+    assert far.delta(0.5) == pytest.approx(replaced.delta(0.5))
 
 
-CASES = [
-    (1.0, 0.5, 0.5, 0.1),
-    (2.0, 1.0, 1.7, 0.02),
-    (0.2, 0.1, 0.1, 0.01),
-    (1.0, 0.5, 1.5, 0.3),
-    (6.0, 3.0, 3.0, 0.3),
-    (0.7, 0.6, 0.9, 0.9),
-]
+CASES = [(1.0, 0.5, 0.5, 0.1), (2.0, 1.0, 1.7, 0.02), (0.2, 0.1, 0.1, 0.01), (1.0, 0.5, 1.5, 0.3)]
+CASES += [(6.0, 3.0, 3.0, 0.3), (0.7, 0.6, 0.9, 0.9)]
 
 
 @every("norm, other, apart, p", CASES)
@@ -134,16 +122,16 @@ def attack(seed, cells):
             assert backward >= curve.inverse().delta(e) * 0.98 - 1e-7, case
 
 
-@pytest.mark.parametrize("first", range(0, 60, 12))
-def test_no_two_gradients_tell_more(first):
-    for seed in range(first, first + 12):
-        attack(seed, 300)
-
-
-@pytest.mark.nightly
-def test_no_two_gradients_tell_more_of_many():
-    for seed in range(60, 10_000):
-        attack(seed, 160)
+@pytest.mark.parametrize(
+    ("seeds", "cells"),
+    [
+        *((range(first, first + 12), 300) for first in range(0, 60, 12)),
+        pytest.param(range(60, 10_000), 160, marks=pytest.mark.nightly, id="many"),
+    ],
+)
+def test_no_two_gradients_tell_more(seeds, cells):
+    for seed in seeds:
+        attack(seed, cells)
 
 
 @every("seed", range(24))

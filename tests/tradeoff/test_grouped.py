@@ -121,20 +121,14 @@ def test_readings_agree(base):
         assert curve.delta(high) <= delta * (1.0 + 1e-6)
         assert high >= base.epsilon(delta)
     assert curve.epsilon(1.0) == 0.0
-    assert curve.delta(-math.inf) == 1.0
-    grid = np.array([-1.0, 0.0, 0.5, 3.0])
-    assert curve.delta(grid).tolist() == [curve.delta(e) for e in grid.tolist()]
-    assert TradeOff.from_dict(curve.to_dict()) == curve
-    order = 4.0
-    if base.zcdp < math.inf:
-        assert curve.rdp(order) <= 9.0 * base.zcdp * order * (1.0 + 1e-12)
+    assert curve.rdp(4.0) <= 9.0 * base.zcdp * 4.0 * (1.0 + 1e-12)
 
 
 def test_renyi_divergences_are_no_less_than_the_exact_ones():
     """Of G(μ) of size k, whose divergence of order α is α(kμ)²/2."""
     curve = Grouped(Gaussian(0.4), 3)
     for order in (1.5, 2.0, 30.0):
-        assert curve.rdp(order) >= order * 1.2**2 / 2.0
+        assert order * 1.2**2 / 2.0 <= curve.rdp(order) <= order * 0.72 * (1.0 + 1e-12)
     assert curve.zcdp == pytest.approx(0.72, rel=1e-12)
 
 

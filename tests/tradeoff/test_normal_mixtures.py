@@ -1,7 +1,5 @@
 """Batches and mixtures whose label stays secret: against the two mixtures of normal laws that they are."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -9,7 +7,6 @@ import pytest
 from mpmath import mp
 
 from pabi.tradeoff import (
-    FixedSizeSubsampled,
     Gaussian,
     Mixture,
     PoissonReplaced,
@@ -31,14 +28,8 @@ from support.normal_mixtures import (
 )
 
 REPLACED = [(0.1, 0.5), (0.3, 0.01), (1.0, 0.1), (1.0, 1e-4), (2.5, 0.9), (6.0, 0.3)]
-DISPLACED = [
-    (1.0, 0.5, 0.5, 0.1),
-    (2.0, 1.0, 1.7, 0.02),
-    (0.2, 0.1, 0.1, 0.01),
-    (1.0, 0.5, 1.5, 0.3),
-    (6.0, 3.0, 3.0, 0.3),
-    (0.7, 0.7, 0.9, 0.9),
-]
+
+
 MEANS, WEIGHTS = (0.7, 0.8, 1.0, 1.6), (0.25, 0.25, 0.25, 0.25)
 SECRET = [
     ((0.0, 1.0), (0.9, 0.1)),
@@ -68,43 +59,6 @@ def secret(means, weights, opposite):
 
 SYMMETRIC = [replaced(*case) for case in REPLACED] + [secret(*case, True) for case in SECRET]
 WORSE = [secret(*case, False) for case in SECRET]
-
-
-def check_delta(curve, truth, e, slack=0.0, backward=None):
-    """Of numbers and arrays, at ε and -ε, and back: `backward` is the truth of its inverse."""
-    truth = float(truth)
-    backward = truth if backward is None else float(backward)
-    low, high = truth * (1.0 - 1e-15) - slack, truth * (1.0 + 1e-12) + slack
-    assert low <= curve.delta(e) <= high
-    mirrored = 1.0 - math.exp(-e) * (1.0 - backward)
-    assert curve.delta(-e) == pytest.approx(mirrored, rel=1e-13, abs=5e-16)
-    array = curve.delta(np.array([e, -e]))
-    assert low <= array[0] == pytest.approx(truth, rel=1e-8, abs=1e-11)
-    assert array[1] == pytest.approx(mirrored, rel=1e-11, abs=1e-11)
-    lower, upper = curve.epsilon_bounds(truth)
-    assert lower - 1e-10 <= e <= upper * (1.0 + 1e-12) + 1e-12
-    assert upper == pytest.approx(e, rel=1e-8, abs=1e-8)
-
-
-@every("curve, one, two", SYMMETRIC + WORSE)
-def test_delta_is_the_hockey_stick_divergence(curve, one, two):
-    forward = hockey_stick(one, two)
-    backward = turned(forward)
-    mean = abs(float(sum(w * m for w, m in one)))
-    for e in (0.0, 0.1 * mean, mean, 3.0 * mean, 5.0 * mean):
-        check_delta(curve, max(forward(e), backward(e)), e)
-
-
-@every("norm, other, apart, p", DISPLACED)
-def test_delta_is_that_of_the_worst_line_in_either_order(norm, other, apart, p):
-    removal = FixedSizeSubsampled(norm, other, apart, p, "remove")
-    first, second = (hockey_stick(drawn(p, a), drawn(p, a - apart)) for a in (norm, other))
-    for e in (0.0, 0.1 * p * norm, 0.5 * norm, 2.0 * norm):
-        check_delta(removal, first(e), e, 1e-15, (second if e else first)(e))
-        assert removal.inverse().delta(e) == pytest.approx(float(second(e)), rel=1e-12, abs=1e-15)
-        assert removal.symmetrised().delta(e) == removal.delta(e) >= removal.inverse().delta(e)
-    low, high = removal.symmetrised().epsilon_bounds(1e-5)
-    assert first(high) <= 1e-5 <= first(max(0.0, low - 1e-9))
 
 
 @every("curve, one, two", SYMMETRIC + WORSE)

@@ -18,7 +18,6 @@ from pabi.tradeoff import (
     Best,
     BoundedRange,
     Gaussian,
-    Identity,
     Mixture,
     PoissonSubsampled,
     Product,
@@ -88,34 +87,21 @@ def test_delta_is_the_formula(base):
     assert curve.delta(grid) == pytest.approx([curve.delta(e) for e in grid.tolist()], rel=1e-3)
 
 
-def test_what_a_kink_implies_is_the_exact_delta_of_randomised_response():
-    """Of a pair with δ(ε') = δ' and nothing else: Kairouz, Oh, Viswanath 2015, Theorem 2 (k = 1)."""
-    curve = Selected(ApproxDP(1.0, 0.125), 1.0, 0.0)
-    law = np.array([0.125, 0.875 * math.e / (1.0 + math.e), 0.875 / (1.0 + math.e), 0.0])
-    for epsilon in (0.0, 0.25, 0.9):
-        exact = np.maximum(law - math.exp(epsilon) * law[::-1], 0.0).sum()
-        assert exact <= curve.delta(epsilon) <= exact * (1.0 + 1e-12)
-
-
 @pytest.mark.parametrize("base", BASES, ids=lambda base: base.kind)
 def test_epsilon_inverts_delta(base):
+    """And composed it is what it was, through the pair of finitely many outcomes, beside a factor that
+    reveals next to nothing."""
     curve = Selected(base, 8.0, 0.25)
-    for delta in (1e-6, 1e-3):
+    both = curve.compose(Gaussian(1e-6))
+    for delta in (1e-6, 1e-5, 1e-3):
         low, high = curve.epsilon_bounds(delta)
         assert low <= curve.epsilon(delta) == high
         assert curve.delta(high) <= delta * (1.0 + 1e-2)
         assert high == pytest.approx(base.epsilon(delta / 8.0) + 0.25, rel=1e-12)
+        if delta > 1e-6:
+            assert high * (1.0 - 5e-3) <= both.epsilon(delta) <= high * 1.02 + 1e-4
     assert curve.epsilon_bounds(1.0) == (0.0, 0.0)
     assert curve.epsilon(2.0) == 0.0
-
-
-def test_what_reveals_nothing_stays_so():
-    nothing = selected(Identity(), 10.0)
-    assert (nothing.log_ratio, nothing.epsilon(0.0)) == (0.0, 0.0)
-    assert nothing.delta(0.0) < 1e-300
-    everything = selected(Gaussian(math.inf), 10.0)
-    assert everything.epsilon(0.5) == math.inf
-    assert everything.zcdp == math.inf
 
 
 @pytest.mark.parametrize("base", BASES, ids=lambda base: base.kind)
@@ -125,14 +111,8 @@ def test_the_trade_off_function_is_supported_by_delta(base):
     f = curve(alpha)
     assert (np.diff(f) <= 1e-12).all()
     epsilon = np.linspace(0.0, 8.0, 81 if isinstance(base, Product | Best) else 4001)
-    delta = curve.delta(epsilon)
-    truth = np.max(
-        [
-            1.0 - delta - np.exp(epsilon) * alpha[:, None],
-            np.exp(-epsilon) * (1.0 - delta - alpha[:, None]),
-        ],
-        axis=(0, 2),
-    )
+    left, level = 1.0 - curve.delta(epsilon), np.exp(epsilon)
+    truth = np.maximum(left - level * alpha[:, None], (left - alpha[:, None]) / level).max(axis=1)
     assert f == pytest.approx(np.maximum(truth, 0.0), abs=0.01)
 
 
@@ -157,16 +137,6 @@ def test_renyi_divergences_bound_the_exact_ones():
     )
     for order in (1.01, 1.5, 4.0, 50.0, 1e4):
         assert curve.zcdp * order >= min(curve.rdp(a) for a in np.geomspace(order, 1e5, 200))
-
-
-@pytest.mark.parametrize("base", BASES, ids=lambda base: base.kind)
-def test_composed_alone_it_is_what_it_was(base):
-    """Through the pair of finitely many outcomes, beside a factor that reveals next to nothing."""
-    curve = Selected(base, 8.0, 0.25)
-    both = curve.compose(Gaussian(1e-6))
-    for share in (1e-5, 1e-3):
-        assert curve.epsilon(share) * (1.0 - 5e-3) <= both.epsilon(share)
-        assert both.epsilon(share) <= curve.epsilon(share) * 1.02 + 1e-4
 
 
 def test_the_pair_is_between_the_truth_and_the_curve():

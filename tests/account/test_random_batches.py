@@ -39,16 +39,13 @@ def epsilon_of(run: pabi.NoisySGD, name: str, delta: float = DELTA) -> float:
     return analysis.apply(run, delta, None).epsilon(delta)
 
 
-def test_poisson_zero_out_example() -> None:
+def test_known_numbers() -> None:
     run = example(pabi.Poisson(100), 0.02, adjacency="zero_out")  # C/(bς) = 1/2
     assert epsilon_of(run, "composition") == pytest.approx(1.9335, rel=1e-3)
     guarantee = run.guarantee(DELTA)
     assert guarantee.epsilon(DELTA) <= 0.321
     low, high = guarantee.epsilon_bounds(DELTA, rtol=1e-3)
     assert 0.0 < low <= high <= low * (1.0 + 1e-3)
-
-
-def test_fixed_size_example() -> None:
     run = example(pabi.FixedSize(100), 0.02)  # L/(bς) = 1
     assert epsilon_of(run, "composition") == pytest.approx(7.007, rel=1e-3)
     assert guaranteed(run.batches, 0.02).epsilon(DELTA) <= 5.16
@@ -59,44 +56,31 @@ def test_fixed_size_example() -> None:
     ("batches", "lengths"),
     [
         (pabi.FixedSize(100), (2000, 10**9)),
-        pytest.param(pabi.FixedSize(100), (10**4, 10**6, 10**9), marks=AT_NIGHT),
         pytest.param(pabi.Poisson(100, cap=160), (10**4, 10**6, 10**9), marks=AT_NIGHT),
     ],
 )
 def test_long_runs_cost_what_their_window_costs(batches: Any, lengths: tuple[int, ...]) -> None:
-    found = [
-        guaranteed(batches, 0.02, **({} if t == 2000 else {"steps": t})).epsilon(DELTA)
-        for t in lengths
-    ]
+    found = [guaranteed(batches, 0.02, steps=t).epsilon(DELTA) for t in lengths]
     assert found == [found[0]] * len(found)
     assert found[0] < epsilon_of(example(batches, 0.02, steps=lengths[0]), "composition")
 
 
-@pytest.mark.parametrize(
-    "lengths", [(10**5, 10**7), pytest.param((10**5, 10**6, 10**7), marks=AT_NIGHT)]
-)
-def test_constrained_convex_runs_converge(lengths: tuple[int, ...]) -> None:
+def test_constrained_convex_runs_converge() -> None:
     loss = LOSS.with_l2(0.0)
-    given = {"steps": 10, "step_size": 0.1, "noise_std": 0.12, "clip_norm": 1.0, "diameter": 0.3}
+    given = {"steps": 10**5, "step_size": 0.1, "noise_std": 0.12, "clip_norm": 1.0, "diameter": 0.3}
     base = pabi.NoisySGD(loss, 1000, pabi.FixedSize(50), **given)
-    found = [replace(base, steps=t).guarantee(DELTA).epsilon(DELTA) for t in lengths]
-    assert found == [found[0]] * len(found)
+    found = [replace(base, steps=t).guarantee(DELTA).epsilon(DELTA) for t in (10**5, 10**7)]
+    assert found[0] == found[1]
     assert epsilon_of(replace(base, steps=10**6), "composition") > 3.0 * found[0]
 
 
 @pytest.mark.parametrize(
-    ("batches", "adjacency"),
-    [
-        pytest.param(pabi.FixedSize(100), "replace_one", marks=AT_NIGHT),
-        pytest.param(pabi.Poisson(100, cap=150), "replace_one", marks=AT_NIGHT),
-        (pabi.Poisson(100, cap=150), "zero_out"),
-    ],
+    "batches", [pytest.param(pabi.FixedSize(100), marks=AT_NIGHT), pabi.Poisson(100, cap=150)]
 )
-def test_cooling_down_helps(batches: Any, adjacency: str) -> None:
-    run = example(batches, 0.02, adjacency=adjacency)
+def test_cooling_down_helps(batches: Any) -> None:
+    run = example(batches, 0.02, adjacency="zero_out")
     cooled = replace(run, steps=run.steps + 5, cooldown_steps=5)
-    plain = guaranteed(batches, 0.02, adjacency=adjacency).epsilon(DELTA)
-    assert cooled.guarantee(DELTA).epsilon(DELTA) < plain
+    assert cooled.guarantee(DELTA).epsilon(DELTA) < run.guarantee(DELTA).epsilon(DELTA)
 
 
 def test_a_constant_schedule_may_be_written_out() -> None:
@@ -136,16 +120,6 @@ def test_fixed_size_displaces_a_record_under_either_adjacency() -> None:
     assert zeroed.guarantee(DELTA).epsilon(DELTA) < plain.epsilon(DELTA)
 
 
-def test_only_l2_contracts_when_a_batch_may_be_empty() -> None:
-    loss = pabi.Loss.strongly_convex(strong_convexity=0.5, smoothness=1.0, gradient_bound=1.0)
-    poisson = pabi.NoisySGD(
-        loss, n=100, batches=pabi.Poisson(10, cap=20), steps=5, step_size=0.1, noise_std=1.0
-    )
-    fixed = replace(poisson, batches=pabi.FixedSize(10))
-    assert SampledRun(poisson, DELTA).constants[0] == 1.0
-    assert SampledRun(fixed, DELTA).constants[0] == pytest.approx(0.95)
-
-
 def test_a_batch_without_cap_may_fail() -> None:
     capped = example(pabi.Poisson(100, cap=160), 0.02)
     open_ended = example(pabi.Poisson(100), 0.02)
@@ -156,28 +130,6 @@ def test_a_batch_without_cap_may_fail() -> None:
     assert curve.failure == view.covered.failure  # type: ignore[attr-defined]
     assert curve.rdp(2.0) == np.inf
     assert random_batches.apply(capped, DELTA).curve.rdp(2.0) < np.inf
-
-
-def test_rdp_and_the_moments_route() -> None:
-    guarantee = guaranteed(pabi.Poisson(100, cap=150), 0.02, adjacency="zero_out")
-    orders = np.linspace(1.5, 60.0, 100)
-    rdp = np.array([guarantee.rdp(a) for a in orders])
-    by_moments = pabi.convert.rdp_to_epsilon(orders=orders, rdp=rdp, delta=DELTA)
-    low, high = guarantee.epsilon_bounds(DELTA)
-    assert high <= by_moments <= 2.0 * low
-
-
-def test_guarantees_of_all_kinds_compose() -> None:
-    poisson = guaranteed(pabi.Poisson(100, cap=150), 0.02, adjacency="zero_out")
-    cyclic = example(pabi.Cyclic(100), 0.05, adjacency="zero_out").guarantee(DELTA)
-    shuffled = example(pabi.ShuffleOnce(100), 0.05, adjacency="zero_out").guarantee(DELTA)
-    both = pabi.compose(poisson, cyclic, shuffled)
-    parts = [g.epsilon(DELTA) for g in (poisson, cyclic, shuffled)]
-    assert (
-        max(parts)
-        < both.epsilon(DELTA)
-        < sum(g.epsilon(DELTA / 3) for g in (poisson, cyclic, shuffled))
-    )
 
 
 def test_bins_round_up_and_keep_the_count() -> None:
@@ -196,19 +148,16 @@ def test_bins_round_up_and_keep_the_count() -> None:
 
 def test_what_an_adjacent_pair_differ_by_is_not_enough() -> None:
     settings: dict[str, Any] = {"n": 100, "steps": 5, "step_size": 0.1, "noise_std": 1.0}
-    loss = pabi.Loss.convex(smoothness=1.0)
+    settings |= {"loss": pabi.Loss.convex(smoothness=1.0), "gradient_sensitivity": 1.0}
+    fixed, poisson = pabi.FixedSize(10), pabi.Poisson(10)
     for batches, adjacency in (
-        (pabi.FixedSize(10), "replace_one"),
-        (pabi.FixedSize(10), "zero_out"),
-        (pabi.Poisson(10), "replace_one"),
+        (fixed, "replace_one"),
+        (fixed, "zero_out"),
+        (poisson, "replace_one"),
     ):
         with pytest.raises(InvalidInput, match="gradient_sensitivity"):
-            pabi.NoisySGD(
-                loss, batches=batches, adjacency=adjacency, gradient_sensitivity=1.0, **settings
-            )
-    run = pabi.NoisySGD(
-        loss, batches=pabi.Poisson(10), adjacency="zero_out", gradient_sensitivity=1.0, **settings
-    )
+            pabi.NoisySGD(batches=batches, adjacency=adjacency, **settings)
+    run = pabi.NoisySGD(batches=poisson, adjacency="zero_out", **settings)
     assert run.guarantee(DELTA).epsilon(DELTA) > 0.0
 
 

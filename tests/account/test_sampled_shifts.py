@@ -1,7 +1,5 @@
 """One- and two-sided shifts against last iterates of known law, published bounds, and what is refused."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -10,7 +8,6 @@ import pytest
 from pabi import Cyclic, FixedSize, Loss, NoisyIteration, NoisySGD, Poisson
 from pabi.account.analyses import composition, random_batches
 from pabi.literature import bok
-from pabi.numbers.encoding import read_floats
 from pabi.numbers.errors import NotApplicable
 from pabi.tradeoff import Gaussian
 from support.every_case import every
@@ -85,29 +82,6 @@ def test_never_above_the_published_bounds():
     for window in (1, 3, 10, 30, 100):
         published = bok.theorem_4_9(L=2.0, b=100, slope=0.9, start=2000 - window, **given)
         assert ours.epsilon(DELTA) <= published.value.epsilon(DELTA) * READINGS
-
-
-def test_the_certificate_says_how_the_distance_is_paid_off():
-    """Every step of the window has a factor of its own, and a part of its noise hides the shift."""
-    run = a_run(Poisson(4), adjacency="zero_out", steps=400, noise_std=0.2)
-    guarantee = random_batches.apply(run, DELTA)
-    plan = guarantee.certificate.payload["plan"]
-    lengths, shares = plan["lengths"], read_floats("shares", plan["shares"])
-    assert len(lengths) == len(shares)
-    assert ((shares >= 0.0) & (shares < 1.0)).all()
-    assert 0 < sum(lengths) < run.steps
-    own = [k for factor, k in guarantee.curve.factors if not isinstance(factor, Gaussian)]
-    assert sum(own) >= sum(lengths)
-
-
-def test_lagging_pays_at_most_what_the_record_pulls():
-    """Payments a ≤ s: on the branch without the record nothing is shifted."""
-    run = a_run(FixedSize(100), n=5000, steps=2000, step_size=0.1, noise_std=0.02)
-    plan = random_batches.two_sided_shift(run, DELTA).certificate.payload["plan"]
-    payments = read_floats("payments", plan["payments"])
-    assert payments.size > 10
-    assert ((payments >= 0.0) & (payments <= 0.1 * 2.0 / 100 * (1.0 + 1e-12))).all()
-    assert payments.size + sum(plan["lengths"]) <= run.steps
 
 
 def test_what_is_refused():

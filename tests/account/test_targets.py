@@ -1,7 +1,6 @@
 """Targets in other terms than ε: what they mean on Gaussians, and that what is proven meets them."""
 
-from __future__ import annotations
-
+import re
 from dataclasses import replace
 from statistics import NormalDist
 
@@ -9,7 +8,7 @@ import pytest
 
 import pabi
 from pabi.tradeoff import Gaussian
-from support.every_case import every
+from support.every_case import every, refused
 
 DELTA = 1e-5
 NORMAL = NormalDist()
@@ -56,13 +55,6 @@ def test_what_is_proven_meets_the_target_narrowly(batches):
         assert goal.cost(beyond.guarantee(DELTA)) > goal.most
 
 
-@every("name", ["mu", "advantage", "tpr"])
-def test_more_is_allowed_with_less_noise(name):
-    at = {"fpr": 0.05} if name == "tpr" else {}
-    stds = [pabi.calibrate(FULL, **{name: most}, **at).noise_std for most in (0.06, 0.1, 0.3, 0.9)]
-    assert stds == sorted(stds, reverse=True)
-
-
 @every("name", ["advantage", "tpr"])
 def test_other_parameters(name):
     run = replace(FULL, batches=pabi.ShuffleOnce(100), steps=None, epochs=1, noise_std=0.02)
@@ -100,9 +92,8 @@ def test_what_is_never_reached_is_named():
         pabi.calibrate(bins, mu=1.0)
 
 
-@every(
-    ("target", "field", "said"),
-    [
+def test_other_targets_are_refused_in_one_line():
+    for target, field, said in (
         ({}, "target", "exactly one of .* got none"),
         ({"epsilon": 1.0, "delta": DELTA, "mu": 1.0}, "target", "got epsilon and mu"),
         ({"mu": 1.0, "advantage": 0.1, "tpr": 0.5}, "target", "got mu and advantage and tpr"),
@@ -118,14 +109,9 @@ def test_what_is_never_reached_is_named():
         ({"advantage": 0.0}, "advantage", "> 0"),
         ({"mu": -1.0}, "mu", "> 0"),
         ({"mu": float("inf")}, "mu", "finite"),
-    ],
-)
-def test_other_targets_are_refused_in_one_line(target, field, said):
-    for ask in (pabi.Target, lambda **given: pabi.calibrate(FULL, **given)):
-        with pytest.raises(pabi.InvalidInput, match=said) as caught:
-            ask(**target)
-        assert caught.value.field == field
-        assert "\n" not in str(caught.value)
+    ):
+        for ask in (pabi.Target, lambda **given: pabi.calibrate(FULL, **given)):
+            assert re.search(said, refused(field, ask, **target)), target
 
 
 def test_estimators_meet_a_target():

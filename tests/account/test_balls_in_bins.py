@@ -67,63 +67,65 @@ def test_a_short_last_batch_is_as_likely_as_any():
     assert bins.weights == pytest.approx([0.1] * len(bins.weights), rel=1e-12)
 
 
-class TestSizesThatMatter:
-    """With a regulariser an empty batch contracts less than a full one."""
-
-    LOSS = Loss.logistic(1.0, l2=0.05)
-
-    def test_slopes_cover_the_empty_batch_and_the_cap(self):
-        run = a_run(self.LOSS, BallsInBins(100, 180), step_size=1.9)
-        full, last, _, _, _ = OrderedView(run).constants
-        slopes = [1.0 - 1.9 * 0.05, 1.9 * (0.05 + 1.8 * 0.25) - 1.0]
-        assert full == last == pytest.approx(max(map(abs, slopes)), rel=1e-14)
-
-    def test_a_larger_cap_is_no_safer(self):
-        runs = [a_run(self.LOSS, BallsInBins(100, cap), **STEEP) for cap in (100, 200, 250, 300)]
-        mus = [max(p.mu for p in secret_order.apply(run, DELTA).curve.parts) for run in runs]
-        assert mus == sorted(mus)
-        assert mus[0] < mus[-1]
-
-    def test_the_failure_is_added_once(self):
-        run = a_run(self.LOSS, step_size=3.0, epochs=200)
-        curve = run.guarantee(DELTA).curve
-        assert isinstance(curve, Product)
-        cap = run.guarantee(DELTA).certificate.payload["cap"]
-        exact = 10 * binom.sf(cap, 1000, 0.1)
-        assert exact <= curve.failure <= 2.0 * exact
-        assert curve.failure <= 1e-3 * DELTA < 10 * binom.sf(cap - 1, 1000, 0.1) * 2.0
+LOSS = Loss.logistic(1.0, l2=0.05)  # an empty batch contracts less than a full one
 
 
-class TestCertificates:
-    RUN = a_run(Loss.logistic(1.0, l2=0.05), step_size=3.0, epochs=30)
+def test_slopes_cover_the_empty_batch_and_the_cap():
+    run = a_run(LOSS, BallsInBins(100, 180), step_size=1.9)
+    full, last, _, _, _ = OrderedView(run).constants
+    slopes = [1.0 - 1.9 * 0.05, 1.9 * (0.05 + 1.8 * 0.25) - 1.0]
+    assert full == last == pytest.approx(max(map(abs, slopes)), rel=1e-14)
 
-    def test_it_is_verified_with_its_own_cap(self):
-        payload = self.RUN.guarantee(DELTA).certificate.payload
-        verdict = pabi.verify(payload)
-        assert verdict.ok, verdict.reason
-        words = "independently of the data and of all other records"
-        assert any(words in a for a in verdict.assumptions)
-        for cap in (0, 100, 130, 150):  # which fails more often
-            assert cap < payload["cap"]
-            assert "failure" in pabi.verify({**payload, "cap": cap}).reason
-        assert not pabi.verify({**payload, "cap": 1000}).ok  # whose steps are steeper
 
-    def test_a_stated_cap_is_the_described_one(self):
-        """With which nothing fails."""
-        g = replace(self.RUN, batches=BallsInBins(100, 150)).guarantee(DELTA)
-        assert isinstance(g.curve, Mixture)
-        assert any("more than 150 records is replaced by an empty one" in a for a in g.assumptions)
-        payload = g.certificate.payload
-        assert "cap" in pabi.verify({**payload, "cap": 140}).reason
-        assert payload.pop("cap") == 150
-        assert pabi.verify(payload).ok  # it follows from the description
+def test_a_larger_cap_is_no_safer():
+    runs = [a_run(LOSS, BallsInBins(100, cap), **STEEP) for cap in (100, 200, 250, 300)]
+    mus = [max(p.mu for p in secret_order.apply(run, DELTA).curve.parts) for run in runs]
+    assert mus == sorted(mus)
+    assert mus[0] < mus[-1]
 
-    def test_files_of_moduli_that_are_not_slopes(self):
-        given = {"n": 20, "epochs": 300, "step_size": 0.01, "noise_std": 2.0, "diameter": 0.3}
-        g = proven(a_run(Loss.lipschitz(1.0), BallsInBins(2), **given), "nonlinear shifts")
-        assert pabi.verify(g.to_json()).ok
-        assert g.certificate.payload["cap"] > 2
-        assert not pabi.verify({**g.certificate.payload, "cap": 2}).ok
+
+def test_the_failure_is_added_once():
+    run = a_run(LOSS, step_size=3.0, epochs=200)
+    curve = run.guarantee(DELTA).curve
+    assert isinstance(curve, Product)
+    cap = run.guarantee(DELTA).certificate.payload["cap"]
+    exact = 10 * binom.sf(cap, 1000, 0.1)
+    assert exact <= curve.failure <= 2.0 * exact
+    assert curve.failure <= 1e-3 * DELTA < 10 * binom.sf(cap - 1, 1000, 0.1) * 2.0
+
+
+RUN = a_run(LOSS, step_size=3.0, epochs=30)
+
+
+def test_it_is_verified_with_its_own_cap():
+    payload = RUN.guarantee(DELTA).certificate.payload
+    verdict = pabi.verify(payload)
+    assert verdict.ok, verdict.reason
+    words = "independently of the data and of all other records"
+    assert any(words in a for a in verdict.assumptions)
+    for cap in (0, 100, 130, 150):  # which fails more often
+        assert cap < payload["cap"]
+        assert "failure" in pabi.verify({**payload, "cap": cap}).reason
+    assert not pabi.verify({**payload, "cap": 1000}).ok  # whose steps are steeper
+
+
+def test_a_stated_cap_is_the_described_one():
+    """With which nothing fails."""
+    g = replace(RUN, batches=BallsInBins(100, 150)).guarantee(DELTA)
+    assert isinstance(g.curve, Mixture)
+    assert any("more than 150 records is replaced by an empty one" in a for a in g.assumptions)
+    payload = g.certificate.payload
+    assert "cap" in pabi.verify({**payload, "cap": 140}).reason
+    assert payload.pop("cap") == 150
+    assert pabi.verify(payload).ok  # it follows from the description
+
+
+def test_files_of_moduli_that_are_not_slopes():
+    given = {"n": 20, "epochs": 300, "step_size": 0.01, "noise_std": 2.0, "diameter": 0.3}
+    g = proven(a_run(Loss.lipschitz(1.0), BallsInBins(2), **given), "nonlinear shifts")
+    assert pabi.verify(g.to_json()).ok
+    assert g.certificate.payload["cap"] > 2
+    assert not pabi.verify({**g.certificate.payload, "cap": 2}).ok
 
 
 def test_schedules_that_vary_are_verified_where_sizes_matter():

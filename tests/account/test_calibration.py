@@ -52,20 +52,6 @@ def test_any_number_of_epochs():
     assert caught.value.field == "epochs"
 
 
-@pytest.mark.parametrize(
-    "noise", [{"noise_std": 0.04}, {"noise_std": None, "noise_multiplier": 3.0}]
-)
-def test_size_moves_towards_the_boundary(noise):
-    run = a_run(pabi.Cyclic(100), **noise)
-    ends = [epsilon(replace(run, batches=pabi.Cyclic(s))) for s in (1, 10_000)]
-    target = float(np.mean(ends))
-    found = pabi.calibrate(run, target, DELTA, parameter="size")
-    assert epsilon(found) <= target
-    step = -1 if ends[1] < ends[0] else 1
-    beyond = replace(found, batches=pabi.Cyclic(found.batches.size + step))
-    assert epsilon(beyond) > target
-
-
 @every(("cap", "most"), [(400, 400), (20_000, 10_000), (None, 10_000)])
 @every("rising", [False, True])
 def test_sizes_beyond_the_cap_are_not_tried(monkeypatch, cap, most, rising):
@@ -138,8 +124,6 @@ def test_large_delta_warns_once():
         pabi.calibrate(a_run(), 1.0, 1e-3)
     assert [w.category for w in seen] == [pabi.PrivacyWarning]
 
-
-# Samplers and mechanisms.
 
 # What is calibrated of every sampler, the first by default.
 MECHANISM = {"n": 10_000, "dimension": 3, "diameter": 2.0}
@@ -278,6 +262,7 @@ EVERY = {
     "full": (a_run(pabi.FullBatch()), ["noise_std"]),
     "a schedule": (a_run(noise_std=np.linspace(0.04, 0.08, 1000)), ["noise_std"]),
     "shuffled": (a_run(pabi.ShuffleOnce(130)), ["noise_std", "size"]),
+    "multiplied": (a_run(noise_std=None, noise_multiplier=3.0), ["size"]),
     "sampled": (a_run(pabi.Poisson(100), epochs=1), ["noise_std"]),
     "moments": (replace(MOMENTS, noise_std=20.0), ["noise_std", "noise_multiplier"]),
     **SAMPLERS,
@@ -310,7 +295,8 @@ def beyond(found, parameter, little):
             numbers = {"epochs": None, "steps": None} if type(found) is pabi.NoisySGD else {}
             return replace(found, **numbers | {parameter: value + 1})
         case "size":
-            return replace(found, batches=pabi.ShuffleOnce(found.batches.size - 1))
+            more = 1 if found.noise_std is None else -1
+            return replace(found, batches=replace(found.batches, size=found.batches.size + more))
         case "noise_std" | "noise_multiplier":
             return replace(found, **{parameter: (1.0 - little) * value})
         case _:

@@ -1,7 +1,5 @@
 """What an epoch costs between two distances, against a general solver and against payments step by step."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -16,19 +14,19 @@ from support.every_case import every
 EVERY = slice(None)
 
 
-def random_steps(rng: np.random.Generator, t: int, low: float = 0.8, high: float = 1.3) -> Steps:
+def random_steps(rng, t, low=0.8, high=1.3):
     return Steps(rng.uniform(low, high, t), rng.uniform(0.2, 1.5, t), rng.uniform(0.3, 2.0, t))
 
 
-def dearest(steps: Steps, begin: float, end: float) -> float:
+def dearest(steps, begin, end):
     return float(_Epoch(steps).costs(np.array([begin]), np.array([end]), EVERY)[0, 0])
 
 
-def least(steps: Steps, use: int, begin: float, end: float) -> float:
+def least(steps, use, begin, end):
     """The least Σ (a/σ)² that brings `begin` to `end`, with one use, by a general solver."""
     t, own = steps.c.size, np.where(np.arange(steps.c.size) == use, steps.s, 0.0)
 
-    def distances(a: np.ndarray) -> np.ndarray:
+    def distances(a):
         z, out = begin, []
         for slope, more, paid in zip(steps.c, own, a, strict=True):
             z = slope * z + more - paid

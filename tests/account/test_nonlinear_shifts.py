@@ -1,8 +1,6 @@
 """Runs whose moduli are not linear: against linear ones, against brute force over positions, at the limits,
 and what is refused."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 
@@ -32,17 +30,17 @@ BASE = {"loss": Loss.lipschitz(1.0), "n": 20, "batches": Cyclic(2), "epochs": 30
 BASE |= {"step_size": 0.01, "noise_std": 2.0, "diameter": 0.3}
 
 
-def a_run(**changes):  # type: ignore[no-untyped-def]
+def a_run(**changes):
     return NoisySGD(**{**BASE, **changes})
 
 
-def of(run, method):  # type: ignore[no-untyped-def]
+def of(run, method):
     found = {o.name: o for o in outcomes(run, DELTA)}[method]
     assert found.guarantee is not None, found.reason
     return found.guarantee
 
 
-def by_hand(run, used, moduli):  # type: ignore[no-untyped-def]
+def by_hand(run, used, moduli):
     """μ of a record used at these steps, from the description alone."""
     step = np.broadcast_to(run.step_size, run.steps)
     s = np.zeros(run.steps)
@@ -51,7 +49,7 @@ def by_hand(run, used, moduli):  # type: ignore[no-untyped-def]
     return math.sqrt(solve(shapes(moduli), s, sigma, run.range_diameter, 0.0).square)
 
 
-def test_nonsmooth_losses_on_a_bounded_domain() -> None:
+def test_nonsmooth_losses_on_a_bounded_domain():
     run = a_run()
     g = run.guarantee(DELTA)
     assert g.method == "nonlinear shifts"
@@ -63,7 +61,7 @@ def test_nonsmooth_losses_on_a_bounded_domain() -> None:
 
 
 @pytest.mark.parametrize("epochs", [5.3, pytest.param(33.3, marks=pytest.mark.nightly)])
-def test_the_record_used_last_is_the_worst(epochs: float) -> None:
+def test_the_record_used_last_is_the_worst(epochs):
     """If all steps are alike; every other position is solved by itself."""
     for loss in (Loss.lipschitz(1.0), Loss.dissipative(1e-3, 3.0, 4.0, gradient_bound=1.0)):
         run = a_run(loss=loss, epochs=epochs)
@@ -79,7 +77,7 @@ def test_the_record_used_last_is_the_worst(epochs: float) -> None:
 
 
 @pytest.mark.parametrize("epochs", [6, pytest.param(60, marks=pytest.mark.nightly)])
-def test_short_last_batches_and_cool_downs(epochs: int) -> None:
+def test_short_last_batches_and_cool_downs(epochs):
     run = a_run(n=19, cooldown_steps=3, epochs=epochs)
     every = max(run.guarantee(DELTA, position=j).mu for j in range(10))
     assert of(run, "nonlinear shifts").mu == pytest.approx(every, rel=1e-9)
@@ -92,7 +90,7 @@ def test_short_last_batches_and_cool_downs(epochs: int) -> None:
 
 
 @pytest.mark.parametrize("epochs", [40, pytest.param(300, marks=pytest.mark.nightly)])
-def test_secret_permutations_are_averaged(epochs: int) -> None:
+def test_secret_permutations_are_averaged(epochs):
     cyclic = a_run(epochs=epochs)
     run = replace(cyclic, batches=ShuffleOnce(2))
     g = of(run, "nonlinear shifts")
@@ -104,7 +102,7 @@ def test_secret_permutations_are_averaged(epochs: int) -> None:
     assert pabi.verify(g).ok
 
 
-def test_schedules_that_vary() -> None:
+def test_schedules_that_vary():
     step = np.linspace(0.02, 0.005, 40)
     run = a_run(epochs=None, steps=40, step_size=step, noise_std=np.linspace(0.8, 1.2, 40))
     g = of(run, "nonlinear shifts")
@@ -115,7 +113,7 @@ def test_schedules_that_vary() -> None:
 
 
 @pytest.mark.parametrize("count", [12, pytest.param(40, marks=pytest.mark.nightly)])
-def test_never_above_composition(count: int) -> None:
+def test_never_above_composition(count):
     rng = np.random.default_rng(0)
     losses = [Loss.lipschitz(1.0), Loss.weakly_smooth([(0.5, 2.0)], gradient_bound=1.0)]
     losses += [Loss.weakly_smooth([(0.2, 1.0), (0.8, 5.0)]), Loss.dissipative(0.01, 1.0, 2.0)]
@@ -168,7 +166,7 @@ def test_what_vanishes_leaves_the_smooth_bound(name):
     assert found[-1] == pytest.approx(last, rel=near)
 
 
-def test_gaps_that_vanish_leave_the_linear_bound() -> None:
+def test_gaps_that_vanish_leave_the_linear_bound():
     s = np.where(np.arange(60) % 6 == 5, 0.2, 0.0)
     given = {"step_sensitivity": s, "step_noise_std": 1.0, "diameter": 3.0}
 
@@ -188,7 +186,7 @@ def test_gaps_that_vanish_leave_the_linear_bound() -> None:
     assert exact.guarantee(DELTA).mu == pytest.approx(it.guarantee(DELTA).mu, rel=1e-9)
 
 
-def test_reasons() -> None:
+def test_reasons():
     step = np.linspace(0.01, 0.02, 200_001)
     for run, words in (
         (a_run(batches=pabi.Reshuffle(2)), "changes every epoch"),
@@ -201,7 +199,7 @@ def test_reasons() -> None:
             nonlinear_shifts.apply(run, DELTA)
 
 
-def test_a_step_too_large_for_one_row_leaves_the_others() -> None:
+def test_a_step_too_large_for_one_row_leaves_the_others():
     """A smooth convex loss beyond η = 2/M has a slope above one; its gradients are bounded all the same."""
     loss = Loss.convex(100.0, gradient_bound=1.0)
     modulus = loss.modulus(0.05)

@@ -1,10 +1,7 @@
 """The analyses of random batches: published numbers, limits, monotonicity, and what they refuse."""
 
-from __future__ import annotations
-
 import functools
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,22 +21,22 @@ RTOL = 2e-3  # two readings of ε, each up to 1e-3 above the truth
 LOSS = pabi.Loss.convex(smoothness=1.0, gradient_bound=1.0, glm=True, l2=1.0)
 
 
-def example(batches: Any, noise: float, **changes: Any) -> pabi.NoisySGD:
-    settings: dict[str, Any] = {"n": 5000, "steps": 2000, "step_size": 0.1, "clip_norm": 1.0}
+def example(batches, noise, **changes):
+    settings = {"n": 5000, "steps": 2000, "step_size": 0.1, "clip_norm": 1.0}
     return pabi.NoisySGD(LOSS, batches=batches, noise_std=noise, **settings | changes)
 
 
 @functools.cache
-def guaranteed(batches: Any, noise: float, **changes: Any) -> pabi.Guarantee:
+def guaranteed(batches, noise, **changes):
     return example(batches, noise, **changes).guarantee(DELTA)
 
 
-def epsilon_of(run: pabi.NoisySGD, name: str, delta: float = DELTA) -> float:
+def epsilon_of(run, name, delta=DELTA):
     analysis = next(a for a in RUNS if a.name == name)
     return analysis.apply(run, delta, None).epsilon(delta)
 
 
-def test_known_numbers() -> None:
+def test_known_numbers():
     run = example(pabi.Poisson(100), 0.02, adjacency="zero_out")  # C/(bς) = 1/2
     assert epsilon_of(run, "composition") == pytest.approx(1.9335, rel=1e-3)
     guarantee = run.guarantee(DELTA)
@@ -59,13 +56,13 @@ def test_known_numbers() -> None:
         pytest.param(pabi.Poisson(100, cap=160), (10**4, 10**6, 10**9), marks=AT_NIGHT),
     ],
 )
-def test_long_runs_cost_what_their_window_costs(batches: Any, lengths: tuple[int, ...]) -> None:
+def test_long_runs_cost_what_their_window_costs(batches, lengths):
     found = [guaranteed(batches, 0.02, steps=t).epsilon(DELTA) for t in lengths]
     assert found == [found[0]] * len(found)
     assert found[0] < epsilon_of(example(batches, 0.02, steps=lengths[0]), "composition")
 
 
-def test_constrained_convex_runs_converge() -> None:
+def test_constrained_convex_runs_converge():
     loss = LOSS.with_l2(0.0)
     given = {"steps": 10**5, "step_size": 0.1, "noise_std": 0.12, "clip_norm": 1.0, "diameter": 0.3}
     base = pabi.NoisySGD(loss, 1000, pabi.FixedSize(50), **given)
@@ -77,20 +74,20 @@ def test_constrained_convex_runs_converge() -> None:
 @pytest.mark.parametrize(
     "batches", [pytest.param(pabi.FixedSize(100), marks=AT_NIGHT), pabi.Poisson(100, cap=150)]
 )
-def test_cooling_down_helps(batches: Any) -> None:
+def test_cooling_down_helps(batches):
     run = example(batches, 0.02, adjacency="zero_out")
     cooled = replace(run, steps=run.steps + 5, cooldown_steps=5)
     assert cooled.guarantee(DELTA).epsilon(DELTA) < run.guarantee(DELTA).epsilon(DELTA)
 
 
-def test_a_constant_schedule_may_be_written_out() -> None:
+def test_a_constant_schedule_may_be_written_out():
     run = example(pabi.Poisson(100, cap=150), 0.02, adjacency="zero_out", steps=300)
     written = replace(run, step_size=np.full(300, 0.1), noise_std=np.full(300, 0.02))
     for name in ("composition", "one-sided shift"):
         assert epsilon_of(written, name) == pytest.approx(epsilon_of(run, name), rel=0.01)
 
 
-def test_a_step_without_noise_to_spare_costs_more() -> None:
+def test_a_step_without_noise_to_spare_costs_more():
     noise = np.full(300, 0.02)
     noise[-5:] *= 0.7
     run = example(pabi.Poisson(100, cap=150), 0.02, adjacency="zero_out", steps=300)
@@ -102,13 +99,13 @@ def test_a_step_without_noise_to_spare_costs_more() -> None:
     assert curve.epsilon(DELTA) == pytest.approx(by_hand.epsilon(DELTA), rel=RTOL)
 
 
-def test_one_step_is_the_subsampled_gaussian() -> None:
+def test_one_step_is_the_subsampled_gaussian():
     run = example(pabi.FixedSize(100), 0.02, steps=1)
     exact = Subsampled(Gaussian(1.0), 0.02).epsilon(1e-4)
     assert run.guarantee(1e-4).epsilon(1e-4) == pytest.approx(exact, rel=1e-9)
 
 
-def test_fixed_size_displaces_a_record_under_either_adjacency() -> None:
+def test_fixed_size_displaces_a_record_under_either_adjacency():
     replaced = example(pabi.FixedSize(100), 0.02)
     zeroed = replace(replaced, adjacency="zero_out")
     assert zeroed.sensitivity == replaced.sensitivity == 2.0
@@ -120,19 +117,19 @@ def test_fixed_size_displaces_a_record_under_either_adjacency() -> None:
     assert zeroed.guarantee(DELTA).epsilon(DELTA) < plain.epsilon(DELTA)
 
 
-def test_a_batch_without_cap_may_fail() -> None:
+def test_a_batch_without_cap_may_fail():
     capped = example(pabi.Poisson(100, cap=160), 0.02)
     open_ended = example(pabi.Poisson(100), 0.02)
     view = SampledRun(open_ended, DELTA)
     assert 0.0 < view.covered.failure <= 1e-3 * DELTA
     assert 100 < view.covered.cap < 300
     curve = random_batches.apply(open_ended, DELTA).curve
-    assert curve.failure == view.covered.failure  # type: ignore[attr-defined]
+    assert curve.failure == view.covered.failure
     assert curve.rdp(2.0) == np.inf
     assert random_batches.apply(capped, DELTA).curve.rdp(2.0) < np.inf
 
 
-def test_bins_round_up_and_keep_the_count() -> None:
+def test_bins_round_up_and_keep_the_count():
     rng = np.random.default_rng(0)
     mus, counts = rng.uniform(0.1, 2.0, 3000), rng.integers(1, 5, 3000).astype(float)
     sizes = np.stack([mus, 2.0 / mus], axis=1)
@@ -146,8 +143,8 @@ def test_bins_round_up_and_keep_the_count() -> None:
             assert offered >= counts[large].sum()
 
 
-def test_what_an_adjacent_pair_differ_by_is_not_enough() -> None:
-    settings: dict[str, Any] = {"n": 100, "steps": 5, "step_size": 0.1, "noise_std": 1.0}
+def test_what_an_adjacent_pair_differ_by_is_not_enough():
+    settings = {"n": 100, "steps": 5, "step_size": 0.1, "noise_std": 1.0}
     settings |= {"loss": pabi.Loss.convex(smoothness=1.0), "gradient_sensitivity": 1.0}
     fixed, poisson = pabi.FixedSize(10), pabi.Poisson(10)
     for batches, adjacency in (
@@ -161,7 +158,7 @@ def test_what_an_adjacent_pair_differ_by_is_not_enough() -> None:
     assert run.guarantee(DELTA).epsilon(DELTA) > 0.0
 
 
-def test_positions_and_normal_form_are_refused() -> None:
+def test_positions_and_normal_form_are_refused():
     run = example(pabi.FixedSize(100), 0.02)
     with pytest.raises(InvalidInput, match="position"):
         run.guarantee(DELTA, position=0)

@@ -37,15 +37,6 @@ def test_one_epoch_has_its_known_number(order, adjacency, known):
         assert description.guarantee(DELTA).method == "secret groups"
 
 
-def test_groups_cover_the_epoch_and_end_in_small_ones():
-    for length in (*range(1, 200), 1000, 12345, 10**6):
-        sizes = secret_steps._partition(length)
-        assert sum(sizes) == length
-        assert min(sizes) >= 1
-        assert sizes == sorted(sizes, reverse=True) or length < 4
-        assert max(sizes) <= 2 * 100 + 1
-
-
 # What labels move, by its definition.
 
 

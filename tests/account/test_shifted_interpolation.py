@@ -7,7 +7,7 @@ import pytest
 
 import pabi
 from pabi import Cyclic, FixedSize, FullBatch, Loss, NoisyIteration, NoisySGD, ShuffleOnce
-from pabi.account.analyses import composition, shifted_interpolation
+from pabi.account.analyses import shifted_interpolation
 from pabi.numbers.errors import NotApplicable
 from support.every_case import every
 
@@ -57,21 +57,6 @@ def test_starts_that_are_apart_are_exact():
     # A diameter brings the same distance back before any later step, which is no better than the last.
     nearest = 0.9 * 0.8 / 0.5
     assert truth <= proven(0.9, 0.0, 0.5, steps=6, start=0.8, diameter=0.8) <= nearest
-
-
-@every("changes", [{}, {"epochs": 3.5}, {"step_size": np.linspace(0.9, 0.1, 16)}])
-def test_quadratics_are_never_safer_than_proven(changes):
-    """The law of the last iterate where every record's gradient is κx but one's, which is κx ± 1."""
-    run = a_run(**changes)
-    steps, period = run.data_steps, run.steps_per_epoch
-    eta = np.broadcast_to(run.step_size, steps)
-    every = composition.apply(run, DELTA).mu
-    for position in range(period):
-        s = np.where(np.arange(steps) % period == position, eta * 2.0 / run.batch_size, 0.0)
-        mu = shifted_interpolation.apply(run, DELTA, position=position).mu
-        for curvature in (0.4, 1.0):
-            assert mu_of_last(1.0 - eta * curvature, s, eta * 0.5) <= mu * (1.0 + ROUNDINGS)
-        assert mu <= every * (1.0 + ROUNDINGS)
 
 
 def test_full_batches_of_a_quadratic_are_met():

@@ -3,8 +3,6 @@
 P1 is Bok, Su, Altschuler 2024, "Shifted interpolation for differential privacy".
 """
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 
@@ -166,7 +164,7 @@ def test_what_is_undefined_is_no_cheaper_than_anything_it_could_be(column, diame
 # Where slopes may be as small as one likes, the cheapest payments are the exact privacy loss of some run.
 
 
-def worst_slopes(c, s, sigma) -> np.ndarray:
+def worst_slopes(c, s, sigma):
     """The slopes of Theorem 47: as large as allowed, but between two blocks smaller by the ratio of their
     slopes. Blocks are found anew, by scipy's regression."""
     later = np.append(np.cumprod(c[:0:-1])[::-1], 1.0)

@@ -49,12 +49,8 @@ DELTA = 1e-5
 
 
 def noisy(statistic="moments", **changes):
-    fields = {
-        "n": 100,
-        "columns": 3,
-        "noise_std": 4.0,
-        "questions": 7 if statistic == "counts" else None,
-    }
+    fields = {"n": 100, "columns": 3, "noise_std": 4.0}
+    fields |= {"questions": 7} if statistic == "counts" else {}
     return pabi.NoisyColumnStatistics(statistic=statistic, **{**fields, **changes})
 
 

@@ -1,7 +1,5 @@
 """Moduli of gradient steps: against losses that attain them, and against brute force."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 
@@ -16,7 +14,7 @@ from pabi.describe.losses import Loss
 # Clipping.
 
 
-def by_search(step: float, m: float, big: float) -> float:
+def by_search(step, m, big):
     """max over q of the larger singular value, as the supremum reads before it is solved."""
     q = np.linspace(0.0, 1.0, 200_001)
     x = 1.0 + step * m - step * (big + m) * q
@@ -29,7 +27,7 @@ def by_search(step: float, m: float, big: float) -> float:
 
 
 @given(st.floats(1e-4, 5.0), st.floats(0.0, 3.0), st.floats(0.01, 3.0))
-def test_clipping_slope_solves_the_search(step: float, m: float, big: float) -> None:
+def test_clipping_slope_solves_the_search(step, m, big):
     found = clipping_slope(Fraction(step), Fraction(-m), Fraction(big))
     searched = by_search(step, m, big)
     assert searched * (1.0 - 1e-14) <= found <= searched * (1.0 + 1e-9)
@@ -37,7 +35,7 @@ def test_clipping_slope_solves_the_search(step: float, m: float, big: float) -> 
 
 @given(st.integers(0, 2**32 - 1), st.floats(0.01, 2.5), st.floats(0.0, 1.0))
 @settings(max_examples=settings().max_examples // 4)
-def test_no_clip_and_no_curvature_expand_more(seed: int, step: float, m: float) -> None:
+def test_no_clip_and_no_curvature_expand_more(seed, step, m):
     """Random 0 ⪯ P ⪯ I and −m ⪯ A ⪯ 1 in a few dimensions."""
     rng = np.random.default_rng(seed)
     d = int(rng.integers(2, 5))
@@ -49,7 +47,7 @@ def test_no_clip_and_no_curvature_expand_more(seed: int, step: float, m: float) 
         assert np.linalg.norm(np.eye(d) - step * shrink @ curvature, 2) <= slope * (1.0 + 1e-12)
 
 
-def covered(modulus, gradient, step: float, x: np.ndarray, y: np.ndarray) -> bool:  # type: ignore[no-untyped-def]
+def covered(modulus, gradient, step, x, y):
     """Whether no step from x and y ends further apart than the modulus says, but for roundings."""
     gx, gy = step * gradient(x), step * gradient(y)
     rounding = 1e-14 * (np.abs(x) + np.abs(y) + np.abs(gx) + np.abs(gy))
@@ -57,7 +55,7 @@ def covered(modulus, gradient, step: float, x: np.ndarray, y: np.ndarray) -> boo
     return bool(np.all(found <= modulus(np.abs(x - y)) * (1.0 + 1e-12) + rounding))
 
 
-def test_the_gap_of_a_power_is_nearly_attained() -> None:
+def test_the_gap_of_a_power_is_nearly_attained():
     """p = 0: two subgradients ±1 at a distance that vanishes."""
     modulus = Loss.lipschitz(1.0).modulus(0.3)
     assert modulus(1e-9) == pytest.approx(0.6, rel=1e-12)
@@ -68,7 +66,7 @@ def test_the_gap_of_a_power_is_nearly_attained() -> None:
 @given(st.floats(0.01, 20.0), st.floats(0.1, 5.0), st.floats(0.1, 5.0))
 @example(20.0, 1.0, 0.1)  # ηM above 2 by a rounding: the best exponent is 1 but for 10⁻¹⁶
 @example(10.0, 1.0, 0.2)
-def test_interpolated_exponents_only_help(step: float, rough: float, smooth: float) -> None:
+def test_interpolated_exponents_only_help(step, rough, smooth):
     pairs = [(0.0, rough), (1.0, smooth)]
     exact = Fraction(step)
     found = holder_gap(exact, pairs)
@@ -92,7 +90,7 @@ def test_interpolated_exponents_only_help(step: float, rough: float, smooth: flo
 # Dissipative losses, bounded gradients, and the regulariser.
 
 
-def mean_of_clipped(rng: np.random.Generator, z: np.ndarray) -> np.ndarray:
+def mean_of_clipped(rng, z):
     slopes, shifts = rng.uniform(0.0, 1.0, 5), rng.normal(size=5)
     each = [np.clip(a * (z - b), -0.8, 0.8) for a, b in zip(slopes, shifts, strict=True)]
     return np.mean(each, axis=0)
@@ -122,9 +120,7 @@ FIELDS = [
 
 
 @given(st.floats(0.001, 5.0), st.floats(0.0, 0.5), st.floats(0.1, 2.0), st.integers(0, 99))
-def test_no_step_goes_further_than_the_modulus(
-    step: float, l2: float, fraction: float, seed: int
-) -> None:
+def test_no_step_goes_further_than_the_modulus(step, l2, fraction, seed):
     """x − η(λx + f·g(x)) with a gradient, or a mean of clipped ones, of each kind."""
     assume(step * l2 < 1.0)
     for loss, clip, field in FIELDS:
@@ -132,14 +128,14 @@ def test_no_step_goes_further_than_the_modulus(
         x, y = rng.normal(size=(2, 1000)) * 10.0 ** rng.uniform(-3, 3, size=(2, 1000))
         modulus = loss.with_l2(l2).modulus(step, clip_norm=clip, batch_fraction=fraction)
 
-        def gradient(z: np.ndarray, field=field, seed=seed) -> np.ndarray:  # type: ignore[no-untyped-def]
+        def gradient(z, field=field, seed=seed):
             g = field(z) if field else mean_of_clipped(np.random.default_rng(seed + 100), z)
             return l2 * z + fraction * g
 
         assert covered(modulus, gradient, step, x, y), loss
 
 
-def test_limits_meet() -> None:
+def test_limits_meet():
     distances = np.logspace(-3, 3, 13)
     smooth = Loss.weakly_smooth([(1.0, 2.0)]).modulus(0.5)
     nearly = Loss.weakly_smooth([(1.0 - 1e-9, 1.0)]).modulus(0.5)

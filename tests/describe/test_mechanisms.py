@@ -27,14 +27,6 @@ def iterated(loss=None, **changes):
     return pabi.IteratedExponentialMechanism(loss, **{**given, "failure": 0.01, **changes})
 
 
-def hockey_stick(f, g, epsilon, low, high):
-    """δ(P‖Q)(ε) for densities ∝ exp(−f) and exp(−g) on an interval: that of fine histograms, which
-    post-processing makes no larger than the densities' own."""
-    points = np.linspace(low, high, 20_001)
-    p, q = (h / h.sum() for h in (np.exp(-f(points)), np.exp(-g(points))))
-    return float(np.maximum(p - math.exp(epsilon) * q, 0.0).sum())
-
-
 def test_bounded_range_of_the_reference():
     found = mechanism(diameter=3.0, inverse_temperature=None, epsilon=6.0).guarantee(1e-3)
     truth = {-2: 0.9660989046131189, 0: 0.9051482536448665, 1: 0.8446616566713084}
@@ -47,24 +39,6 @@ def test_bounded_range_of_the_reference():
 
 def gibbs_mu(found):
     return next(row.mu for row in found.explain(1e-3) if row.method == "Gibbs measure")
-
-
-@every("m", [-1.0, 0.0, 0.3, 4.0])
-@every("kappa", [0.3, 5.0, 40.0])
-def test_never_below_the_densities(m, kappa):
-    """L = mθ²/2 ± Δθ/2 on [−1, 1], whose divergence is integrated."""
-    gap = 0.5
-    loss = Loss.strongly_convex(m, m + 1.0) if m > 0.0 else Loss.convex(1.0)
-    loss = Loss.nonconvex(1.0) if m < 0.0 else loss
-    given = {"diameter": 2.0, "inverse_temperature": kappa, "gradient_gap": gap}
-    found = mechanism(loss, **given).guarantee(1e-3)
-
-    def tilted(sign):
-        return lambda x: kappa * (0.5 * m * x * x + sign * 0.5 * gap * x)
-
-    for epsilon in (-0.5, 0.0, 0.2, 1.0, 3.0):
-        truth = hockey_stick(tilted(1.0), tilted(-1.0), epsilon, -1.0, 1.0)
-        assert found.delta(epsilon) >= truth - 1e-7
 
 
 def test_both_bounds_hold_at_once():

@@ -1,12 +1,8 @@
 """Moduli of continuity: values, the least linear slope, and what is refused."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import pickle
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +11,6 @@ import pabi
 from pabi.account.facts.step_moduli import shapes
 from pabi.describe.moduli import Linear, Minimum, Modulus, Sqrt, above_both, known_modulus
 from pabi.numbers.errors import InvalidInput
-from pabi.numbers.rounding import Array
 from support.every_case import every, refused, refuses
 
 
@@ -34,7 +29,7 @@ def test_linear_and_unbounded():
     assert Modulus.unbounded().linear is None
     assert np.array_equal(Modulus.unbounded()([0.0, 1e-300]), [0.0, math.inf])
     with pytest.raises(dataclasses.FrozenInstanceError):
-        modulus.slope = 0.5  # type: ignore[misc]
+        modulus.slope = 0.5
 
 
 @every("modulus", [Modulus.linear(0.3), Modulus.linear(2.0), Modulus.unbounded()])
@@ -120,18 +115,18 @@ def test_functions_are_checked():
 class Flattering(Linear):
     """A linear modulus that says it contracts."""
 
-    def least_slope(self) -> float:
+    def least_slope(self):
         return 0.0
 
 
 class Stranger(Modulus):
-    def _evaluate(self, distance: Array) -> Array:
+    def _evaluate(self, distance):
         return 0.0 * distance
 
-    def least_slope(self) -> float:
+    def least_slope(self):
         return 0.0
 
-    def scaled(self, factor: float) -> Modulus:
+    def scaled(self, factor):
         return self
 
 
@@ -145,12 +140,12 @@ OWN = (
 )
 
 
-def iterated(moduli: Any) -> pabi.NoisyIteration:
+def iterated(moduli):
     steps = 2 if isinstance(moduli, Modulus) else None
     return pabi.NoisyIteration(moduli=moduli, step_sensitivity=1.0, step_noise_std=1.0, steps=steps)
 
 
-TAKEN: dict[str, Callable[[Modulus], Any]] = {
+TAKEN = {
     "as it is": known_modulus,
     "all steps": iterated,
     "one step": lambda modulus: iterated([Modulus.linear(1.0), modulus]),
@@ -164,7 +159,7 @@ TAKEN: dict[str, Callable[[Modulus], Any]] = {
 
 @every("modulus", [Flattering(1.0), Stranger()])
 @every("how", TAKEN)
-def test_moduli_from_elsewhere_are_refused(how: str, modulus: Modulus):
+def test_moduli_from_elsewhere_are_refused(how, modulus):
     message = refused("moduli", TAKEN[how], modulus)
     assert "from_function" in message
     assert ("at step 2" in message) == (how == "one step")
@@ -173,13 +168,13 @@ def test_moduli_from_elsewhere_are_refused(how: str, modulus: Modulus):
 
 
 @every("modulus", OWN)
-def test_own_moduli_are_known(modulus: Modulus):
+def test_own_moduli_are_known(modulus):
     assert known_modulus(modulus) is modulus
     assert iterated(modulus).moduli == modulus
 
 
 @every("modulus", OWN[:-1])
-def test_moduli_come_back_from_tables_representations_and_pickles(modulus: Modulus):
+def test_moduli_come_back_from_tables_representations_and_pickles(modulus):
     copies = (
         Modulus.from_dict(modulus.to_dict()),
         eval(repr(modulus), {"Modulus": Modulus}),

@@ -118,14 +118,6 @@ def test_nuclear_norm_satisfies_its_optimality_conditions(shape, strength):
     )
 
 
-@given(st.lists(st.floats(-1e300, 1e300), max_size=5), st.floats(1e-300, 1e300))
-def test_moreau_decomposition(x, threshold):
-    """x is its prox under g plus that under the conjugate of g: for the ℓ1 norm, a box."""
-    shrunk, clipped = prox.l1(threshold)(x, 1.0), prox.box(-threshold, threshold)(x, 1.0)
-    for value, a, b in zip(exact(x), exact(shrunk), exact(clipped), strict=True):
-        assert abs(value - a - b) <= U * abs(value) + SMALLEST
-
-
 EXPONENTS = st.integers(-300, 300)
 
 

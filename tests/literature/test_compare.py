@@ -1,7 +1,5 @@
 """Which bounds cover a run, what they say of it, and the picture."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -26,7 +24,7 @@ from support.every_case import every, refused
 matplotlib.use("Agg")
 
 
-def run_of(loss, batches, n, step_size, noise_std, **more) -> NoisySGD:
+def run_of(loss, batches, n, step_size, noise_std, **more):
     return NoisySGD(loss, n=n, batches=batches, step_size=step_size, noise_std=noise_std, **more)
 
 

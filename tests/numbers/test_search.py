@@ -1,7 +1,5 @@
 """Bisections and golden sections against roots and extrema that are known in closed form."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -29,9 +27,9 @@ def test_a_bracket_shrinks_until_it_is_close(high, share):
 
 
 def test_rounds_and_middles_of_a_bracket():
-    tried: list[float] = []
+    tried = []
 
-    def holds(x: float) -> bool:
+    def holds(x):
         tried.append(x)
         return x >= 0.3
 

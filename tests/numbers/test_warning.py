@@ -7,7 +7,6 @@ import pytest
 
 import pabi
 from pabi.numbers import errors
-from pabi.numbers import errors as warning_module
 from pabi.numbers.errors import warn_once
 from support.every_case import every
 
@@ -28,7 +27,7 @@ FILTERS = {
 
 def counts(warn, monkeypatch, filters):
     """How many of three warnings are shown, where something enters `catch_warnings` in between."""
-    monkeypatch.setattr(warning_module, "_SHOWN", set())
+    monkeypatch.setattr(errors, "_SHOWN", set())
     with warnings.catch_warnings(record=True) as seen:
         warnings.resetwarnings()
         for one in filters:
@@ -68,7 +67,7 @@ def test_other_words_are_another_warning(monkeypatch):
 
 
 def test_errors_are_raised_every_time(monkeypatch):
-    monkeypatch.setattr(warning_module, "_SHOWN", set())
+    monkeypatch.setattr(errors, "_SHOWN", set())
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for _ in range(2):

@@ -34,7 +34,6 @@ COMPOSITION = [
     (200, 9.428090415820634, 83.83059061287622),
 ]
 
-# Table 7: slope, steps, μ at L/(n·noise_std) = 0.1.
 # Table 7: μ at L/(n·noise_std) = 0.1 of 10, 100 and 1000 steps, by their slope.
 TABLE_7 = {
     0.92: (0.3076318969597429, 0.48978077316316737, 0.48989794855663577),
@@ -44,7 +43,6 @@ TABLE_7 = {
     0.995: (0.31619499777150106, 0.9897358773049292, 1.9842510708572538),
 }
 
-# Table 9: batches an epoch, slope, epochs, μ at L/(b·noise_std) = 0.2.
 # Table 9: μ at L/(b·noise_std) = 0.2 of 5, 50 and 500 epochs, by batches an epoch and slope.
 TABLE_9 = {
     (10, 0.98): (0.22938257430122755, 0.270003996917833, 0.27001011546298775),

@@ -14,7 +14,6 @@ from pabi import Loss, NoisyIteration, NotApplicable
 from pabi.literature import altschuler_talwar, asoodeh_diaz, balle, bravo
 from support.every_case import every
 
-# κ, h, σ, D, μ².
 # κ, h, σ; D and μ².
 MIXED = """
 0.684 1.3   1.145 1.221 1.497 1.439

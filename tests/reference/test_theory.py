@@ -1,7 +1,5 @@
 """The worked examples of docs/theory.md and docs/erm.md, and steps of their proofs as numbers."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -69,7 +67,7 @@ def test_a_secret_order():
     assert secret.delta(0.0) == pytest.approx(0.307, abs=5e-4)
 
 
-def _cyclic(batch: int) -> float:
+def _cyclic(batch):
     s = np.zeros(80)
     s[batch::10] = 1.0
     return float(NoisyIteration(0.97, s, 1.0, steps=80).guarantee().mu)

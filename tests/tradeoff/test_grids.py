@@ -1,7 +1,5 @@
 """Laws on grids: nothing of a law is lost, and what no cell has tells everything."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -9,7 +9,7 @@ import pytest
 from scipy.special import ndtr
 
 from pabi.tradeoff import Gaussian, Mixture, Product, RandomAllocation
-from support.allocations import KINDS, delta_of_few, delta_of_many, delta_with_hub, label, orders
+from support.allocations import KINDS, delta_of_few, delta_of_many, delta_with_hub, orders
 from support.every_case import every
 
 FEW = [((0.05,), (1.0,)), ((1.0,), (1.0,)), ((0.3,), (0.6,)), ((2.5,), (0.05,)), ((6.0,), (0.6,))]
@@ -129,29 +129,6 @@ def test_a_label_and_a_hub_against_their_definition(share, size, hub, opposite):
         assert found <= 1.04 * least
 
 
-@pytest.mark.parametrize("opposite", [False, True])
-def test_many_labels_and_a_hub_against_a_simulation(opposite):
-    """20 batches: labels are drawn, and what the hub shows is summed over."""
-    share, size, epsilon = 0.95, 0.5, 0.3
-    rng, kappa, w = np.random.default_rng(2), math.exp(epsilon), 0.05
-    z, q = np.polynomial.hermite_e.hermegauss(80)
-    up, down = np.exp(size * z - 0.5 * size**2), np.exp(-size * z - 0.5 * size**2)
-    least, most = 0.0, 0.0
-    for order in orders(opposite):
-        y, p = label(size, epsilon, opposite, True, order, 2000)
-        drawn = rng.choice(y, (20_000, 19), p=p / p.sum())
-        a, b = np.maximum(drawn, 0.0).sum(axis=1), np.minimum(drawn, 0.0).sum(axis=1)
-        first, second = ((up, 1.0), (1.0, down))[order] if not opposite else (up, down)
-        last = w * (first - kappa * second)
-        gain = np.maximum(w * (np.outer(a, up) + np.outer(b, down)) + last, 0.0)
-        each = gain @ q / math.sqrt(2.0 * math.pi)
-        found, error = each.mean(), each.std() / math.sqrt(each.size)
-        least, most = max(least, found - 4.0 * error), max(most, found + 4.0 * error)
-    curve = RandomAllocation([share], [size], [19], opposite, True, hub=size)
-    assert least <= curve.delta(epsilon) <= 1.02 * most
-    assert most <= 1.25 * least
-
-
 @pytest.mark.parametrize(("opposite", "known"), [(False, 1.522), (True, 2.485)])
 def test_a_full_shuffle_has_its_known_number(opposite, known):
     """100 batches, a multiplier of 2, by Monte Carlo and by another inversion."""
@@ -228,22 +205,6 @@ CURVES = [
     RandomAllocation([0.9], [0.7], [20], opposite, displaces) for opposite, displaces in KINDS
 ]
 NAMES = [f"opposite={c.opposite}, displaces={c.displaces}" for c in CURVES]
-
-
-@pytest.mark.parametrize("curve", CURVES, ids=NAMES)
-def test_delta_on_the_whole_line(curve):
-    """Falls from 1 to 0, is convex in e^ε up to its error, and never below what any two data sets have."""
-    epsilon = np.linspace(-3.0, 3.0, 25)
-    delta = np.array([curve.delta(e) for e in epsilon.tolist()])
-    assert (np.diff(delta) <= 0.0).all()
-    assert (delta >= np.maximum(-np.expm1(epsilon), 0.0)).all()
-    forth = np.exp(-np.abs(epsilon)) * [curve.delta(abs(e)) for e in epsilon.tolist()]
-    negative = epsilon < 0.0
-    expected = -np.expm1(epsilon) + forth
-    assert delta[negative] == pytest.approx(expected[negative], rel=1e-9)
-    x = np.exp(epsilon)
-    chord = delta[:-2] + (delta[2:] - delta[:-2]) * (x[1:-1] - x[:-2]) / (x[2:] - x[:-2])
-    assert (delta[1:-1] <= chord * (1.0 + 2e-3) + 1e-15).all()
 
 
 @pytest.mark.parametrize("curve", CURVES, ids=NAMES)

@@ -1,7 +1,5 @@
 """The curve of a private selection: published values, its own formula, and the pair that stands for it."""
 
-from __future__ import annotations
-
 import itertools
 import math
 
@@ -13,18 +11,7 @@ from scipy.integrate import trapezoid
 from tests.support.falsification.selections import best_of
 from tests.support.falsification.selections import delta as exact_delta
 
-from pabi.tradeoff import (
-    ApproxDP,
-    Best,
-    BoundedRange,
-    Gaussian,
-    Mixture,
-    PoissonSubsampled,
-    Product,
-    Selected,
-    TradeOff,
-    selected,
-)
+from pabi import tradeoff as t
 from support.every_case import every
 
 # (μ of one run, η, γ, E[K], (η + 1)·log R, ε at δ = 1e-5): reference values, computed with other software.
@@ -36,20 +23,20 @@ REFERENCE = [
     (1.0, 1.0, 0.02, 50.0, 2.8530159436125344, 8.067236604889908),
     (1.0, -0.5, 0.1, 2.0811388300841895, 0.4327414574701938, 4.977957823577773),
 ]
-BASES: list[TradeOff] = [
-    Gaussian(0.5),
-    Mixture([Gaussian(0.2), Gaussian(0.6)], [0.25, 0.75]),
-    ApproxDP(0.5, 1e-7),
-    BoundedRange(1.0),
-    PoissonSubsampled(1.0, 0.1),
-    Best([Gaussian(0.5), BoundedRange(1.0)]),
-    Product([(PoissonSubsampled(1.0, 0.01), 20)]),
+BASES = [
+    t.Gaussian(0.5),
+    t.Mixture([t.Gaussian(0.2), t.Gaussian(0.6)], [0.25, 0.75]),
+    t.ApproxDP(0.5, 1e-7),
+    t.BoundedRange(1.0),
+    t.PoissonSubsampled(1.0, 0.1),
+    t.Best([t.Gaussian(0.5), t.BoundedRange(1.0)]),
+    t.Product([(t.PoissonSubsampled(1.0, 0.01), 20)]),
 ]
 
 
 @every("mu, shape, gamma, mean, log_ratio, epsilon", REFERENCE)
 def test_reference_values(mu, shape, gamma, mean, log_ratio, epsilon):
-    curve = selected(Gaussian(mu), mean, shape)
+    curve = t.selected(t.Gaussian(mu), mean, shape)
     assert curve.log_ratio == pytest.approx(log_ratio, rel=1e-9)
     assert curve.epsilon(1e-5) == pytest.approx(epsilon, rel=1e-9)
     assert curve.delta(epsilon) == pytest.approx(1e-5, rel=1e-9)
@@ -58,7 +45,7 @@ def test_reference_values(mu, shape, gamma, mean, log_ratio, epsilon):
 def test_the_root_is_proven_in_many_digits():
     """δ(log R) ≤ (R − 1)·γ/(1 − γ), and not with a little less."""
     for mu, shape, gamma, mean, *_ in REFERENCE:
-        x = selected(Gaussian(mu), mean, shape).log_ratio / (shape + 1)
+        x = t.selected(t.Gaussian(mu), mean, shape).log_ratio / (shape + 1)
         with mp.workdps(50):
             for root, holds in ((x * (1 + 1e-15), True), (x * (1 - 1e-11), False)):
                 e = mp.mpf(root)
@@ -69,8 +56,8 @@ def test_the_root_is_proven_in_many_digits():
 @pytest.mark.parametrize("base", BASES, ids=lambda base: base.kind)
 def test_delta_is_the_formula(base):
     """Beyond the kink E[K]·δ_0(ε - c), and before it what the best of larger ε implies in both orders."""
-    curve = Selected(base, 8.0, 0.25)
-    slow = isinstance(base, Product | Best)
+    curve = t.Selected(base, 8.0, 0.25)
+    slow = isinstance(base, t.Product | t.Best)
     ends = np.linspace(0.0, 2.0, 21) if slow else np.linspace(0.0, 8.0, 20_001)
     one = np.array([base.delta(e) for e in ends - 0.25]) if slow else base.delta(ends - 0.25)
     raw = np.minimum(1.0, 8.0 * one)
@@ -91,8 +78,8 @@ def test_delta_is_the_formula(base):
 def test_epsilon_inverts_delta(base):
     """And composed it is what it was, through the pair of finitely many outcomes, beside a factor that
     reveals next to nothing."""
-    curve = Selected(base, 8.0, 0.25)
-    both = curve.compose(Gaussian(1e-6))
+    curve = t.Selected(base, 8.0, 0.25)
+    both = curve.compose(t.Gaussian(1e-6))
     for delta in (1e-6, 1e-5, 1e-3):
         low, high = curve.epsilon_bounds(delta)
         assert low <= curve.epsilon(delta) == high
@@ -106,11 +93,11 @@ def test_epsilon_inverts_delta(base):
 
 @pytest.mark.parametrize("base", BASES, ids=lambda base: base.kind)
 def test_the_trade_off_function_is_supported_by_delta(base):
-    curve = Selected(base, 3.0, 0.1)
+    curve = t.Selected(base, 3.0, 0.1)
     alpha = np.linspace(0.0, 1.0, 41)
     f = curve(alpha)
     assert (np.diff(f) <= 1e-12).all()
-    epsilon = np.linspace(0.0, 8.0, 81 if isinstance(base, Product | Best) else 4001)
+    epsilon = np.linspace(0.0, 8.0, 81 if isinstance(base, t.Product | t.Best) else 4001)
     left, level = 1.0 - curve.delta(epsilon), np.exp(epsilon)
     truth = np.maximum(left - level * alpha[:, None], (left - alpha[:, None]) / level).max(axis=1)
     assert f == pytest.approx(np.maximum(truth, 0.0), abs=0.01)
@@ -119,7 +106,7 @@ def test_the_trade_off_function_is_supported_by_delta(base):
 def test_renyi_divergences_bound_the_exact_ones():
     """Of the best of K Gaussian runs, K geometric, by quadrature."""
     gamma, mu, shape = 0.1, 0.5, 1.0
-    curve = selected(Gaussian(mu), 10.0, shape)
+    curve = t.selected(t.Gaussian(mu), 10.0, shape)
 
     def log_density(y, centre):
         inner = 1.0 - (1.0 - gamma) * stats.norm.cdf(y - centre)
@@ -142,7 +129,7 @@ def test_renyi_divergences_bound_the_exact_ones():
 def test_the_pair_is_between_the_truth_and_the_curve():
     """The truth: the best of K Gaussian runs, K geometric, of outputs on a fine grid."""
     gamma, mu = 0.1, 0.5
-    curve = selected(Gaussian(mu), 10.0, 1.0)
+    curve = t.selected(t.Gaussian(mu), 10.0, 1.0)
     (pair,) = curve.losses()
     y = np.linspace(-10.0, 10.0, 4001)
     laws = [

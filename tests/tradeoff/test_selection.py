@@ -1,17 +1,15 @@
 """`pabi.select`: what one run may be, averages over settings, and private scores."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
 import pabi
 from pabi.numbers.errors import InvalidInput
-from pabi.tradeoff import Gaussian, Mixture, PoissonSubsampled, Selected, TradeOff, selected
+from pabi.tradeoff import Gaussian, Mixture, PoissonSubsampled, Selected, selected
 from support.every_case import refused
 
 
-def stated(curve: TradeOff, adjacency: str = "zero_out", **fields) -> pabi.Guarantee:
+def stated(curve, adjacency="zero_out", **fields):
     return pabi.Guarantee(curve, adjacency, "test", "test", ("a",), **fields)
 
 

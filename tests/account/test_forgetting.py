@@ -103,9 +103,6 @@ def test_forgetting_is_not_mixed_with_training(tmp_path):
     with pytest.raises(InvalidInput, match="no request reacts to a release"):
         ledger.spend(forgetting)
     refused("besides", pabi.calibrate, RUN, 1.0, 1e-5, besides=[forgetting])
-    users = replace(RUN, unit="user").unlearning(1e-5, epochs=1)
-    with pytest.raises(InvalidInput, match="^unit: expected 'record' throughout, got 'user' too"):
-        pabi.compose(forgetting, users)
     # Links of a chain would be compared with different models; the number forgotten is stated.
     for size in (1, 2):
         with pytest.raises(InvalidInput, match=r"^adjacency: .*'retrained'.*records="):

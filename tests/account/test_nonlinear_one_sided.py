@@ -62,25 +62,6 @@ def test_random_runs_are_verified_and_never_above_composition(all_windows, seed)
     assert chosen.epsilon(DELTA) <= composition.apply(run, DELTA).epsilon(DELTA)
 
 
-@pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
-@pytest.mark.parametrize(
-    "loss",
-    [Loss.lipschitz(1.0), Loss.unknown(gradient_bound=1.0), Loss.weakly_smooth([(0.5, 2.0)])],
-    ids=lambda loss: loss.kind,
-)
-def test_records_of_unbounded_curvature_are_charged_for(all_windows, loss, adjacency):
-    """One step on a batch of fixed size is a sampled Gaussian whatever the loss: no bound may be below it,
-    and none of a few steps below that of one."""
-    for steps in (1, 2, 3):
-        run = a_run(loss=loss, steps=steps, clip_norm=1.0, adjacency=adjacency)
-        least = composition.apply(replace(run, steps=1), DELTA).epsilon(DELTA)
-        assert run.guarantee(DELTA).epsilon(DELTA) >= least * (1.0 - 2e-3)
-        g = nonlinear_shifts.nonlinear_one_sided(run, DELTA)
-        assert g.epsilon(DELTA) >= least * (1.0 - 2e-3)
-        claim = g.certificate.payload["claim"]["product"]["factors"]
-        assert sum(f["count"] for f in claim if f["kind"] == "fixed_size_subsampled") >= 1
-
-
 def test_numbers_that_are_none_hide_nothing():
     for factor in RecordFactor:
         pulls = Pulls.of(factor, np.array([math.nan, 0.1]))

@@ -7,11 +7,14 @@ import numpy as np
 import pytest
 
 import pabi
-from pabi.account.analyses import RUNS, random_batches
+from pabi import Cyclic, FixedSize, Loss, NoisyIteration, NoisySGD, Poisson
+from pabi.account.analyses import RUNS, composition, random_batches
 from pabi.account.analyses.shifted_interpolation import binned
 from pabi.account.facts.sampled import SampledRun
-from pabi.numbers.errors import InvalidInput
-from pabi.tradeoff import Gaussian, PoissonSubsampled, Subsampled
+from pabi.literature import bok
+from pabi.numbers.errors import InvalidInput, NotApplicable
+from pabi.tradeoff import PoissonSubsampled
+from support.last_iterates import truth
 
 DELTA = 1e-5
 AT_NIGHT = pytest.mark.nightly
@@ -99,12 +102,6 @@ def test_a_step_without_noise_to_spare_costs_more():
     assert curve.epsilon(DELTA) == pytest.approx(by_hand.epsilon(DELTA), rel=RTOL)
 
 
-def test_one_step_is_the_subsampled_gaussian():
-    run = example(pabi.FixedSize(100), 0.02, steps=1)
-    exact = Subsampled(Gaussian(1.0), 0.02).epsilon(1e-4)
-    assert run.guarantee(1e-4).epsilon(1e-4) == pytest.approx(exact, rel=1e-9)
-
-
 def test_fixed_size_displaces_a_record_under_either_adjacency():
     replaced = example(pabi.FixedSize(100), 0.02)
     zeroed = replace(replaced, adjacency="zero_out")
@@ -164,3 +161,68 @@ def test_positions_and_normal_form_are_refused():
         run.guarantee(DELTA, position=0)
     with pytest.raises(InvalidInput, match="batches"):
         run.iteration()
+
+
+# One- and two-sided shifts.
+
+
+READINGS = 1.0 + 2.5e-3  # two readings of ε, each up to 1e-3 above what it reads
+PARABOLA = Loss.strongly_convex(1.0, 1.0, gradient_bound=1.0)
+SHIFTS = random_batches.apply, random_batches.two_sided_shift
+
+
+def short_run(batches=None, **changes):
+    settings = {"n": 20, "steps": 6, "step_size": 0.3, "noise_std": 0.5, "clip_norm": 1.0}
+    batches = FixedSize(4) if batches is None else batches
+    return NoisySGD(changes.pop("loss", LOSS), batches=batches, **settings | changes)
+
+
+def test_one_step_of_poisson_batches_is_exact():
+    """The record is there or not, and all noise hides it."""
+    run = short_run(Poisson(4), steps=1, adjacency="zero_out", noise_std=0.3)
+    curve = random_batches.apply(run, DELTA).curve
+    for epsilon in (0.0, 0.2, 0.5):
+        exact = truth(run, epsilon)
+        assert exact <= curve.delta(epsilon) <= exact * (1.0 + 1e-2) + DELTA
+
+
+@pytest.mark.parametrize("steps", [2, 40, 10_000])
+def test_steps_that_forget_everything_cost_one(steps):
+    """With η = 1 and second derivatives of 1, x is the mean of what the batch says, whatever it was."""
+    run = short_run(loss=PARABOLA, clip_norm=None, steps=steps, step_size=1.0)
+    once = composition.apply(short_run(steps=1), DELTA).epsilon(DELTA)
+    for shift in SHIFTS:
+        assert shift(run, DELTA).epsilon(DELTA) <= once * READINGS
+
+
+def test_never_above_the_published_bounds():
+    """Bok, Su, Altschuler 2024, Thms 4.10 and 4.9, at every length of the window."""
+    given = {"n": 1000, "noise_std": 0.12, "step_size": 0.1, "diameter": 0.3, "steps": 100_000}
+    run = short_run(FixedSize(50), loss=LOSS.with_l2(0.0), **given)
+    ours = random_batches.apply(run, DELTA).epsilon(DELTA)
+    for window in (30, 100, 300, 1000):
+        published = bok.theorem_4_10(L=2.0, b=50, start=100_000 - window, **given)
+        assert ours <= published.value.epsilon(DELTA) * READINGS
+    given = {"n": 5000, "steps": 2000, "noise_std": 0.02}
+    ours = random_batches.two_sided_shift(short_run(FixedSize(100), step_size=0.1, **given), DELTA)
+    for window in (1, 3, 10, 30, 100):
+        published = bok.theorem_4_9(L=2.0, b=100, slope=0.9, start=2000 - window, **given)
+        assert ours.epsilon(DELTA) <= published.value.epsilon(DELTA) * READINGS
+
+
+def test_what_is_refused():
+    there_or_not = short_run(Poisson(4), adjacency="zero_out")
+    varying = short_run(step_size=np.linspace(0.3, 0.1, 6))
+    for shifts, description, reason in (
+        (SHIFTS, NoisyIteration(0.9, 0.1, 1.0, steps=3), "a bare iteration follows one record"),
+        (SHIFTS, short_run(Cyclic(4)), "the batches are not drawn afresh at every step"),
+        (SHIFTS, short_run(release="path"), "the path is released, so nothing is forgotten"),
+        (SHIFTS, short_run(update="other"), "the update is not plain noisy SGD"),
+        (SHIFTS, short_run(loss=Loss.unknown()), "curvature"),
+        (SHIFTS[1:], there_or_not, "record pulls nowhere: see one-sided shift"),
+        (SHIFTS[1:], varying, "step sizes or noises vary: see one-sided shift"),
+        (SHIFTS[1:], short_run(steps=1), "one step leaves nothing to lag behind"),
+    ):
+        for shift in shifts:
+            with pytest.raises(NotApplicable, match=reason):
+                shift(description, DELTA)

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 
 import pabi
-from pabi import Cyclic, FixedSize, FullBatch, Loss, NoisyIteration, NoisySGD, ShuffleOnce
+from pabi import Cyclic, FixedSize, Loss, NoisyIteration, NoisySGD, ShuffleOnce
 from pabi.account.analyses import shifted_interpolation
 from pabi.numbers.errors import NotApplicable
-from support.every_case import every
 
 DELTA = 1e-5
 ROUNDINGS = 1e-10  # relative, more than the optimal shifts of short runs err
@@ -34,15 +33,6 @@ def proven(c, s, sigma, **changes):
     return shifted_interpolation.apply(NoisyIteration(c, s, sigma, **changes), DELTA).mu
 
 
-@every("steps", [1, 2, 17, 400])
-@every("c", [0.0, 0.3, 0.97, 1.0])
-def test_full_batches_of_constant_slope_are_exact(c, steps):
-    """x ← cx + s + σZ, which a quadratic attains (Bok, Su, Altschuler 2024, Thm 4.2)."""
-    truth = mu_of_last(np.full(steps, c), 0.2, 0.7)
-    mu = proven(c, 0.2, 0.7, steps=steps)
-    assert truth * (1.0 - 1e-13) <= mu <= truth * (1.0 + ROUNDINGS)
-
-
 def test_what_is_used_first_alone_is_exact():
     """All later noise hides it, as do the payments in proportion to its share of the variance."""
     c, sigma = np.linspace(1.2, 0.8, 9), np.linspace(0.5, 1.0, 9)
@@ -57,12 +47,6 @@ def test_starts_that_are_apart_are_exact():
     # A diameter brings the same distance back before any later step, which is no better than the last.
     nearest = 0.9 * 0.8 / 0.5
     assert truth <= proven(0.9, 0.0, 0.5, steps=6, start=0.8, diameter=0.8) <= nearest
-
-
-def test_full_batches_of_a_quadratic_are_met():
-    run = a_run(FullBatch(), epochs=20)
-    truth = mu_of_last(np.full(20, 1.0 - 0.3 * 0.4), 0.3 * 2.0 / 12, 0.3 * 0.5)
-    assert shifted_interpolation.apply(run, DELTA).mu == pytest.approx(truth, rel=ROUNDINGS)
 
 
 def test_the_worst_record_is_that_of_the_worst_position():

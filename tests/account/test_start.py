@@ -11,7 +11,6 @@ import pytest
 from scipy.optimize import isotonic_regression
 
 from pabi.account.shifts import isotonic
-from pabi.account.shifts.epochs import mu_of
 from pabi.account.shifts.start import best_start
 from pabi.describe.iteration import Steps
 from support.every_case import every
@@ -20,7 +19,6 @@ from support.quadratic_programs import least_payments
 
 from .closed_forms import replay
 
-EXACT = 1e-9  # of a printed or tabulated number
 QP = 1e-8
 
 
@@ -116,23 +114,6 @@ def test_the_search_finds_the_best_of_all_starts(kind):
         truth = min(isotonic.solve(c[k:], s[k:], v[k:], w[k]).energy for k in range(t))
         got = best_start(steps(c, s, sigma), diameter).payments.energy
         assert got == pytest.approx(truth, rel=2e-9, abs=0.0)
-
-
-@every("length", [10, 20, 40])
-@every("gradient", [0.25, 0.5, 1.0])
-@every("eta", [0.04, 0.02, 0.01])
-def test_cyclic_batches_on_a_diameter(length, gradient, eta):
-    """P1 Thm 4.6 as in its Tables 10–12: c = 1, D = 1, noise_std = 3, the last batch. The optimal shifts
-    prove no more than its μ*, from E* epochs on less than composition."""
-    s, sigma = eta * gradient, eta * 3.0
-    square = 1.0 + 4.0 / (length * s)
-    mu_star, e_star = gradient / 3.0 * math.sqrt(square), math.ceil(square * (1 - EXACT))
-    for epochs in (1, e_star, 2 * e_star):
-        t = length * epochs
-        uses = np.zeros(t)
-        uses[length - 1 :: length] = s
-        mu = mu_of(best_start(steps(np.ones(t), uses, np.full(t, sigma)), 1.0).payments.energy)
-        assert mu <= mu_star * (1 + EXACT)
 
 
 @every("c", [0.9, 1.1, 0.999, 1.0, 1.0001])

@@ -1,6 +1,7 @@
 """Descriptions survive being written to a table and read back, and tables with mistakes say so."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -69,6 +70,39 @@ def through_json(description):
 @settings(deadline=None)
 def test_runs_round_trip(run):
     assert through_json(run) == run
+
+
+SMOOTH = pabi.Loss.logistic(1.0, l2=0.1)
+CHAIN = pabi.LangevinChain(SMOOTH, 100, inverse_temperature=2.0, step_size=0.01, steps=50)
+DIFFUSION = pabi.LangevinDiffusion(SMOOTH, 100, inverse_temperature=2.0, time=1.7)
+DRAW = pabi.ExponentialMechanism(SMOOTH, 100, dimension=2, diameter=1.0, inverse_temperature=2.0)
+ROUNDS = {"dimension": 2, "diameter": 10.0, "epsilons": [0.2, 0.3], "failure": 0.01}
+MOMENTS = pabi.NoisySecondMoments(100, dimension=3, feature_norm=1.5)
+LEVELS = pabi.NoisyColumnStatistics(100, 3, "levels", noise_std=4.0, adjacency="zero_out")
+TRAINED = pabi.NoisySGD(SMOOTH, 20, pabi.Cyclic(5), epochs=2, step_size=0.5, noise_std=0.5)
+FORGETTING = pabi.Unlearning(TRAINED, [(3, 2)])
+
+
+@every(
+    "described",
+    [
+        *(CHAIN, replace(CHAIN, chains=3, release="path", prox=pabi.prox.ball(2.0))),
+        *(replace(CHAIN, batches=pabi.Cyclic(7)), replace(DIFFUSION, diameter=2.0)),
+        replace(DIFFUSION, inverse_temperature=[1.0, 2.0, 3.0], release="path"),
+        *(DRAW, replace(DRAW, inverse_temperature=None, epsilon=2.0)),
+        *(pabi.IteratedExponentialMechanism(SMOOTH, 1000, **ROUNDS, split=s) for s in (None, 9)),
+        *(MOMENTS, replace(MOMENTS, noise_std=0.1, adjacency="zero_out", diagonal=True)),
+        *(replace(MOMENTS, noise_multiplier=1 / 3), LEVELS, replace(LEVELS, threshold=4.5)),
+        replace(LEVELS, statistic="counts", questions=7),
+        *(FORGETTING, pabi.Unlearning(TRAINED, [(3, 2), (0, 1)])),
+        *(replace(FORGETTING, step_size=x) for x in (0.1, [0.3, 0.2, 0.1])),
+        *(replace(FORGETTING, published=True), pabi.NoisyAccuracy(50, 0.1)),
+    ],
+)
+def test_what_else_is_described_round_trips(described):
+    again = through_json(described)
+    assert again == described == replace(described)
+    assert again.assumptions == described.assumptions
 
 
 def test_epochs_stay_epochs():

@@ -1,6 +1,5 @@
 """Langevin chains and diffusions: what is stored, derived, accounted against known laws, and refused."""
 
-import dataclasses
 import math
 from fractions import Fraction
 
@@ -180,17 +179,6 @@ def test_numbers_beyond_all_bounds():
     assert huge.epsilon(1e-3) == math.inf
     with pytest.raises(NotApplicable):
         diffusion(Loss.unknown()).iteration()
-
-
-def test_tables_round_trip():
-    for described in (
-        chain(),
-        chain(chains=3, release="path", prox=pabi.prox.ball(2.0)),
-        chain(Loss.logistic(1.0), gradient_gap=None, batches=pabi.Cyclic(7)),
-        diffusion(diameter=2.0, adjacency="zero_out"),
-        diffusion(inverse_temperature=[1.0, 2.0, 3.0], release="path"),
-    ):
-        assert from_dict(to_dict(described)) == dataclasses.replace(described) == described
 
 
 def test_tables_name_what_is_missing_or_unknown():

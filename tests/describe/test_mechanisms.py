@@ -1,6 +1,5 @@
 """The exponential mechanism and its iterated form: constants, bounds against densities, and refusals."""
 
-import dataclasses
 import math
 
 import numpy as np
@@ -9,7 +8,6 @@ import pytest
 import pabi
 from pabi import Loss
 from pabi.account.analyses import mechanisms
-from pabi.describe.files import from_dict, to_dict
 from pabi.numbers.errors import NotApplicable
 from pabi.tradeoff import Best, BoundedRange, Gaussian
 from support.every_case import every, refused, refuses
@@ -131,12 +129,6 @@ def test_what_is_wrong_is_named():
     wrong = {"epsilons": [[], [0.1, -0.1], 0.1], "failure": [0.0, 1.0], "split": [1000]}
     wrong |= {"loss": [*losses, Loss.unknown(gradient_bound=1.0)], "diameter": [None]}
     refuses(iterated, wrong)
-
-
-def test_tables_round_trip():
-    by_epsilon = mechanism(inverse_temperature=None, epsilon=2.0)
-    for one in (mechanism(), by_epsilon, iterated(), iterated(split=9)):
-        assert from_dict(to_dict(one)) == dataclasses.replace(one) == one
 
 
 def described(loss=None, **changes):

@@ -1,6 +1,5 @@
 """What a description of forgetting holds, and what it refuses."""
 
-import json
 import pickle
 from dataclasses import replace
 
@@ -47,15 +46,6 @@ def test_stages_carry_the_records_of_later_requests():
     stages = pabi.Unlearning(RUN, [(3, 2), (5, 1), (4, 4)]).stages
     seen = [(s.first, s.end, s.carried, s.withdrawn) for s in stages]
     assert seen == [(0, 8, 7, 0), (8, 11, 5, 2), (11, 16, 4, 3)]
-
-
-def test_a_file_keeps_it():
-    changed = [{}, {"step_size": 0.1}, {"step_size": [0.3, 0.2, 0.1]}, {"published": True}]
-    several = pabi.Unlearning(RUN, [(3, 2), (0, 1)])
-    for unlearning in (several, *(pabi.Unlearning(RUN, [(3, 2)], **c) for c in changed)):
-        again = from_dict(json.loads(json.dumps(to_dict(unlearning))))
-        assert again == unlearning
-        assert again.assumptions == unlearning.assumptions
 
 
 def test_what_is_wrong_is_named():

@@ -162,14 +162,6 @@ def test_crossover_of_the_exponential_mechanism():
     assert brentq(gap, 0.1, 2.0, xtol=1e-14) == pytest.approx(0.6763896796400565, abs=1e-12)
 
 
-# ε of composition with batches of fixed size (Table 4, NoisySGD), computed there to 10⁻³.
-@pytest.mark.parametrize(("epochs", "epsilon"), [(50, 4.44), (100, 6.65), (200, 10.11)])
-def test_sampled_batches_of_bok_table_4(epochs, epsilon):
-    curve = bok.theorem_4_8(L=10.0, b=1500, n=60_000, noise_std=0.01, steps=40 * epochs).value
-    low, high = curve.epsilon_bounds(1e-5)
-    assert low - 0.006 <= epsilon <= high + 0.006  # printed to 0.005, computed to 0.001
-
-
 def test_lemma_i_2_is_loose_by_a_factor_between_1_66_and_2():
     """Against the exact divergence of quadratics, α/2·(Δ²β/m)·tanh(βmT/2)."""
     m, beta, gap, order, ratios = 0.5, 2.0, 0.3, 3.0, []

@@ -219,14 +219,6 @@ def test_the_order_of_the_sampled_gaussian():
         assert math.log(moment) / (order - 1.0) <= 2.0 * order * q * q / sigma**2
 
 
-MIXING = {"diameter": 10.0, "step_size": 0.01}
-
-
-@every(("accuracy", "steps"), [(0.25, 20_000), (0.01, 70_000), (1e-6, 200_000)])
-def test_theorem_4_2(accuracy, steps):
-    assert float(bravo.theorem_4_2(total_variation=accuracy, **MIXING)) == steps
-
-
 @every("exponent", [0.0, 0.3, 0.7, 1.0])
 @every("constant", [0.5, 2.0, 9.0])
 @every("diameter", [2.0, 50.0])

@@ -101,18 +101,6 @@ def test_chains_of_discrete_laws_never_beat_it(size):
             assert (curve.delta(grid) >= np.array(truth) * (1.0 - 1e-9)).all()
 
 
-@every("base", BASES)
-def test_readings_agree(base):
-    curve = t.grouped(base, 3)
-    for delta in (1e-5, 1e-2):
-        low, high = curve.epsilon_bounds(delta)
-        assert low <= high == curve.epsilon(delta)
-        assert curve.delta(high) <= delta * (1.0 + 1e-6)
-        assert high >= base.epsilon(delta)
-    assert curve.epsilon(1.0) == 0.0
-    assert curve.rdp(4.0) <= 9.0 * base.zcdp * 4.0 * (1.0 + 1e-12)
-
-
 def test_renyi_divergences_are_no_less_than_the_exact_ones():
     """Of G(μ) of size k, whose divergence of order α is α(kμ)²/2."""
     curve = t.Grouped(t.Gaussian(0.4), 3)

@@ -14,16 +14,6 @@ ORDERS = (1.0001, 1.5, 4.0, 60.0)
 CASES = [(e, p) for e in (1e-3, 0.4, 3.0) for p in (1e-3, 0.3, 1.0)]
 
 
-def test_the_curve_is_that_of_the_best_tests():
-    """Tests reject below a threshold; the level of each is exact, and so is its power."""
-    for epsilon in (0.2, 2.0):
-        thresholds = np.linspace(-4.0, epsilon + 4.0, 401)
-        alpha, beta = laplace.cdf(thresholds, epsilon), laplace.sf(thresholds)
-        value = Laplace(epsilon)(alpha)
-        assert np.all(value <= beta + 1e-15)
-        assert value == pytest.approx(beta, abs=1e-14)
-
-
 @every("p", [1e-3, 0.3, 0.9])
 def test_the_curve_of_a_batch_is_below_every_test_of_either_order_and_close(p):
     thresholds = np.linspace(-4.0, 6.0, 301)

@@ -64,16 +64,10 @@ def test_delta_is_what_the_two_bounds_say(order, rho):
 
 @every("order", ORDERS)
 @every("rho", [1e-6, 0.05, 1.0, 20.0])
-def test_epsilon_and_delta_belong_together(order, rho):
+def test_epsilon_is_no_more_than_what_is_known_of_one_order(order, rho):
     curve = RenyiDP(order, rho)
-    before = math.inf
-    for share in (1e-15, 1e-9, 1e-5, 1e-3, 0.1, 0.5, 0.9, 1.0):
-        epsilon = curve.epsilon(share)
-        assert curve.delta(epsilon) <= share
-        assert epsilon <= before
-        before = epsilon
-        if share <= 1e-3:
-            assert epsilon <= rdp_to_epsilon(orders=[order], rdp=[rho], delta=share)
+    for share in (1e-15, 1e-9, 1e-5, 1e-3):
+        assert curve.epsilon(share) <= rdp_to_epsilon(orders=[order], rdp=[rho], delta=share)
 
 
 def test_what_is_known_of_other_orders():

@@ -4,7 +4,6 @@ import pytest
 
 import pabi
 from pabi import tradeoff as t
-from pabi.numbers.errors import InvalidInput
 from pabi.tradeoff.certificate import stated_sentence
 from support.every_case import every, refuses
 
@@ -90,32 +89,6 @@ def test_the_assumptions_say_that_nobody_derives_it():
     assert guarantee.assumptions == (sentence, "the noise is secret")
     assert "no checker derives it" in sentence
     assert NAMED["method"] in str(guarantee)
-
-
-def test_it_enters_a_ledger_and_the_ledger_proves_the_whole(tmp_path):
-    ledger = pabi.Ledger(tmp_path / "people.ledger", epsilon=3.0, delta=DELTA)
-    ledger.spend(stated(t.Laplace(0.3)))
-    ledger.spend(run().guarantee(DELTA))
-    assert len(ledger.report().entries) == 2
-    assert pabi.verify(ledger.guarantee).ok
-    with pytest.raises(InvalidInput, match="no certificate"):
-        ledger.spend(stated(t.randomised_response(0.9, 3)))
-    with pytest.raises(pabi.BudgetExceeded):
-        ledger.spend(stated(t.Laplace(2.0)))
-
-
-def test_a_run_is_calibrated_beside_it():
-    alone = stated(t.Laplace(0.4))
-    chosen = pabi.calibrate(run(noise_std=None, noise_multiplier=1.0), 1.0, DELTA, besides=[alone])
-    total = pabi.compose(alone, chosen.guarantee(DELTA)).epsilon(DELTA)
-    assert 0.99 <= total <= 1.0
-
-
-def test_the_best_of_several_of_it_is_selected():
-    best = pabi.select(stated(t.Laplace(0.2)), 10.0)
-    verdict = pabi.verify(best)
-    assert verdict.ok, verdict.reason
-    assert best.epsilon(DELTA) > 0.2
 
 
 def test_what_states_no_mechanism_is_refused():

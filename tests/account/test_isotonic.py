@@ -79,18 +79,6 @@ def test_agrees_with_regression_in_sixty_digits(zeros):
     assert not zeros or 5 <= infinite <= 195  # both outcomes occur
 
 
-@every("c", [0.5, 0.9, 0.92, 0.96, 0.98, 0.99, 0.995, 0.999999, 1.0])
-@every("t", [1, 2, 10, 100, 1000])
-def test_full_batch_equality(t, c):
-    """P1 Thm 4.2: (s/σ)·√((1 − c^t)/(1 + c^t) · (1 + c)/(1 − c)); √t·s/σ at c = 1."""
-    s, sigma, x = 0.3, 1.7, mpf(c)
-    truth = mp.sqrt(t if c == 1 else (1 - x**t) / (1 + x**t) * (1 + x) / (1 - x))
-    truth *= mpf(s) / mpf(sigma)
-    got = mu_of(isotonic.solve(np.full(t, c), np.full(t, s), np.full(t, sigma) ** 2).energy)
-    # σ² is one rounding away from the square of σ; everything else errs upwards.
-    assert truth * (1 - mpf(2) ** -52) <= got <= truth * (1 + mpf(1e-12))
-
-
 def test_long_schedules_agree_with_regression_in_sixty_digits():
     """Cyclic batches of contracting steps, as of P1 Table 9, and random walks of the slope."""
     schedules = []

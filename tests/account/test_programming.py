@@ -88,19 +88,6 @@ def test_two_uses_in_two_steps(pulls, noises, slope):
     assert truth * (1.0 - 1e-12) <= min(costs) <= truth * (1.0 + q) / (2.0 * math.sqrt(q))
 
 
-@every("gain", [1.1, 1.5])
-def test_payments_may_begin_from_the_diameter(gain):
-    """Steps that expand, and a diameter: the longest window is the best, D²(c² − 1)/(1 − c^−2m)."""
-    t, diameter = 20, 2.0
-    moduli, sigma = [Modulus.linear(gain)] * t, np.ones(t)
-    found, apart = rough(moduli, np.zeros(t), sigma, diameter, start=diameter)
-    assert np.all(apart == diameter)
-    assert found[0].first == 0
-    cost = replayed(moduli, np.zeros(t), sigma, found[0], diameter)
-    exact = diameter**2 * (gain**2 - 1.0) / (1.0 - gain ** (-2 * t))
-    assert cost == pytest.approx(exact, rel=1e-8)
-
-
 def test_where_nothing_can_be_paid_there_is_no_path():
     moduli = [Modulus.linear(1.0)] * 3
     found, _ = rough(moduli, np.array([1.0, 0.0, 0.0]), np.zeros(3))

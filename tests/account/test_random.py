@@ -207,54 +207,6 @@ def test_distances_before_a_pay_off_stay_within_the_diameter():
         assert lead_in(pay_off, blocks, steps, 1.0, math.inf) is None
 
 
-def replayed(c, s, found, final, stage):
-    """The cost of the payments, from the distance before the first of them."""
-    z, cost = found.before[0], 0.0
-    assert len(found.before) == len(found.payments) + 1
-    for a, before, after in zip(found.payments, found.before[:-1], found.before[1:], strict=True):
-        assert 0.0 <= a <= s
-        assert before >= z * (1.0 - 1e-12)
-        cost += stage(before, a)
-        z = c * z + s - a
-        assert after >= z * (1.0 - 1e-12)
-    return cost + final(found.before[-1])
-
-
-@every("c", [0.6, 0.8])
-@every("noise, price", [(1.0, 0.5), (0.5, 2.0), (2.0, 3.0)])
-def test_two_sided_payments_against_a_search(c, noise, price):
-    """Squares of payments, and a price on the square of the distance that they leave: a convex problem in all
-    payments, of steps that long keep the distance as it is.
-
-    A payment is one of those that are tried, 1.2-fold apart, so that 1.43 times the least cost must do.
-    """
-    steps, s = 60, 1.0
-
-    def apart(k):
-        return sum(c**i * s for i in range(k))
-
-    def final(z):
-        return price * np.square(z)
-
-    def stage(z, a):
-        return np.square(a / noise) + 0.0 * z
-
-    def cost(payments):
-        z = apart(steps - len(payments))
-        for a in payments:
-            z = c * z + s - a
-        return float(np.sum((payments / noise) ** 2)) + float(final(z))
-
-    searched = minimize(cost, np.full(20, 0.1), bounds=[(0.0, s)] * 20, tol=1e-14).fun
-    found = two_sided(c, s, apart, steps, final, stage)
-    assert 0 < len(found.payments) <= steps
-    assert found.before[0] == pytest.approx(apart(steps - len(found.payments)), rel=1e-12)
-    assert found.cost == pytest.approx(replayed(c, s, found, final, stage), rel=1e-9)
-    # What is paid twenty steps before the end is less than 0.8²⁰ of a pull.
-    assert searched * (1.0 - 1e-3) <= found.cost <= 1.43 * searched
-    assert found.cost < cost(np.zeros(0))
-
-
 def test_two_sided_payments_may_be_none_or_few():
     def square(z, a):
         return a * a + 0 * z

@@ -1,4 +1,4 @@
-"""Noisy second moments and statistics of columns: sensitivity and cost against exact laws, and what is refused."""
+"""Noisy second moments and statistics of columns: sensitivity and cost against exact laws, and refusals."""
 
 import json
 import math

@@ -15,15 +15,8 @@ from pabi.account.forgetting import read_bill
 from pabi.numbers.errors import InvalidInput, NotApplicable, TargetUnreachable
 from support.every_case import every, refused
 
-RUN = pabi.NoisySGD(
-    pabi.Loss.logistic(1.0, l2=0.02),
-    n=2000,
-    batches=pabi.Cyclic(100),
-    epochs=5,
-    step_size=0.5,
-    noise_std=0.02,
-    adjacency="zero_out",
-)
+GIVEN = {"epochs": 5, "step_size": 0.5, "noise_std": 0.02, "adjacency": "zero_out"}
+RUN = pabi.NoisySGD(pabi.Loss.logistic(1.0, l2=0.02), 2000, pabi.Cyclic(100), **GIVEN)
 
 
 def test_epochs_and_steps_say_the_same():

@@ -107,20 +107,13 @@ def test_reasons():
             nonlinear_shifts.nonlinear_one_sided(run, DELTA)
 
 
-LOSSES = {
-    "unknown": Loss.unknown(),
-    "lipschitz": Loss.lipschitz(1.0),
-    "weakly smooth": Loss.weakly_smooth(pairs=[(0.5, 1.0)], gradient_bound=1.0),
-    "dissipative": Loss.dissipative(1e-7, 2.0, 2.0, gradient_bound=1.0),
-    "dissipative, wide": Loss.dissipative(0.5, 1.0, 2.0, gradient_bound=1.0),
-}
-SETTINGS = {
-    "plain": {},
-    "a diameter": {"diameter": 0.5},
-    "a cool-down": {"cooldown_steps": 20},
-    "falling steps": {"step_size": np.linspace(0.2, 0.01, 300)},
-    "varying noise": {"noise_std": np.linspace(0.2, 2.0, 300)},
-}
+LOSSES = {"unknown": Loss.unknown(), "lipschitz": Loss.lipschitz(1.0)}
+LOSSES |= {"weakly smooth": Loss.weakly_smooth(pairs=[(0.5, 1.0)], gradient_bound=1.0)}
+LOSSES |= {"dissipative": Loss.dissipative(1e-7, 2.0, 2.0, gradient_bound=1.0)}
+LOSSES |= {"dissipative, wide": Loss.dissipative(0.5, 1.0, 2.0, gradient_bound=1.0)}
+SETTINGS = {"plain": {}, "a diameter": {"diameter": 0.5}, "a cool-down": {"cooldown_steps": 20}}
+SETTINGS |= {"falling steps": {"step_size": np.linspace(0.2, 0.01, 300)}}
+SETTINGS |= {"varying noise": {"noise_std": np.linspace(0.2, 2.0, 300)}}
 
 
 @pytest.mark.parametrize(("loss", "setting"), pairs(list(LOSSES), list(SETTINGS)))

@@ -175,18 +175,13 @@ def test_runs_without_secret_steps():
 # What is proven.
 
 
+CHANGES = [{"epochs": 2.6}, {"batches": BallsInBins(100, redraw="epoch"), "epochs": 2}]
+CHANGES += [{"batches": Reshuffle(100), "epochs": 0.5, "noise_multiplier": 4.0}]
+CHANGES += [{"batches": Reshuffle(100)}, {"noise_multiplier": 0.2}]
+
+
 @pytest.mark.parametrize("adjacency", ["zero_out", "replace_one"])
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"epochs": 2.6},
-        {"batches": BallsInBins(100, redraw="epoch"), "epochs": 2},
-        {"batches": Reshuffle(100), "epochs": 0.5, "noise_multiplier": 4.0},
-        {"batches": Reshuffle(100)},
-        {"noise_multiplier": 0.2},
-    ],
-    ids=str,
-)
+@pytest.mark.parametrize("changes", CHANGES, ids=str)
 def test_never_above_composition(changes, adjacency):
     description = run(adjacency=adjacency, **changes)
     found = {one.name: one.guarantee for one in outcomes(description, DELTA)}

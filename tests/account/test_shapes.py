@@ -78,14 +78,10 @@ def test_a_step_that_keeps_distances_is_evaluated_exactly(z):
     assert omega(z) == z
 
 
-CURVES = {
-    "linear": [("linear", 0.8)],
-    "root": [("sqrt", 1.3, 0.4)],
-    "flat root": [("sqrt", 0.0, 0.4)],
-    "affine": [("affine", 0.9, 0.2)],
-    "least of two": [("linear", 1.4), ("sqrt", 0.5, 0.3)],
-    "least of three": [("linear", 2.0), ("affine", 1.0, 0.1), ("sqrt", 0.6, 0.5)],
-}
+CURVES = {"linear": [("linear", 0.8)], "root": [("sqrt", 1.3, 0.4)]}
+CURVES |= {"flat root": [("sqrt", 0.0, 0.4)], "affine": [("affine", 0.9, 0.2)]}
+CURVES |= {"least of two": [("linear", 1.4), ("sqrt", 0.5, 0.3)]}
+CURVES |= {"least of three": [("linear", 2.0), ("affine", 1.0, 0.1), ("sqrt", 0.6, 0.5)]}
 
 
 @every("name", CURVES)

@@ -126,18 +126,14 @@ def test_where_nothing_is_known_or_all_is_linear_no_proof_applies(step_size):
 LOGISTIC = Loss.logistic(1.0, l2=0.1)
 
 
-@every(
-    "loss, changes, linear",
-    [
-        (LOGISTIC, {}, True),
-        (LOGISTIC, {"cooldown_steps": 3}, True),
-        (Loss.logistic(2.0, l2=0.1), {"clip_norm": 1.0}, True),
-        (Loss.convex(1.0, gradient_bound=1.0), {"longest": 2.0}, True),
-        (Loss.convex(1.0, gradient_bound=1.0), {"longest": 2.1}, False),
-        (Loss.softmax(3.0), {"clip_norm": 1.0}, False),
-        (Loss.lipschitz(1.0), {}, False),
-    ],
-)
+SCHEDULES = [(LOGISTIC, {}, True), (LOGISTIC, {"cooldown_steps": 3}, True)]
+SCHEDULES += [(Loss.logistic(2.0, l2=0.1), {"clip_norm": 1.0}, True)]
+SCHEDULES += [(Loss.convex(1.0, gradient_bound=1.0), {"longest": 2.0}, True)]
+SCHEDULES += [(Loss.convex(1.0, gradient_bound=1.0), {"longest": 2.1}, False)]
+SCHEDULES += [(Loss.softmax(3.0), {"clip_norm": 1.0}, False), (Loss.lipschitz(1.0), {}, False)]
+
+
+@every("loss, changes, linear", SCHEDULES)
 def test_a_varying_schedule_of_slopes_is_told(loss, changes, linear):
     """Whether it is one, agrees with the moduli themselves, step by step."""
     steps, changes = 40, dict(changes)

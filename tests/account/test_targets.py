@@ -12,14 +12,9 @@ from support.every_case import every, refused
 
 DELTA = 1e-5
 NORMAL = NormalDist()
-FULL = pabi.NoisySGD(
-    pabi.Loss.convex(smoothness=1.0, gradient_bound=1.0),
-    n=1_000,
-    batches=pabi.FullBatch(),
-    steps=1,
-    step_size=0.5,
-    adjacency="zero_out",
-)
+LOSS = pabi.Loss.convex(smoothness=1.0, gradient_bound=1.0)
+GIVEN = {"steps": 1, "step_size": 0.5, "adjacency": "zero_out"}
+FULL = pabi.NoisySGD(LOSS, 1_000, pabi.FullBatch(), **GIVEN)
 
 
 def advantage_of(mu):

@@ -19,19 +19,12 @@ from support.every_case import every
 
 ULP = 2.0**-53
 R, K = 1.6, 4
-LOSSES = {
-    "logistic": Loss.logistic(R),
-    "softmax": Loss.softmax(R),
-    "softmax, capped": Loss.softmax(R, residual_cap=0.3),
-    "softmax, in a ball": Loss.softmax(R),
-    "one_vs_rest": Loss.one_vs_rest(R, K),
-    "one_vs_rest, hinge": Loss.one_vs_rest(R, K, 0.4),
-    "squared": Loss.squared(R, 0.7),
-    "huber": Loss.huber(R, 0.7),
-    "vector_huber": Loss.vector_huber(R, 0.7),
-    "smoothed_hinge": Loss.smoothed_hinge(R, 0.4),
-    "poisson": Loss.poisson(R, 1.5, 3.0),
-}
+LOSSES = {"logistic": Loss.logistic(R), "softmax": Loss.softmax(R)}
+LOSSES |= {"softmax, capped": Loss.softmax(R, residual_cap=0.3)}
+LOSSES |= {"softmax, in a ball": Loss.softmax(R), "one_vs_rest": Loss.one_vs_rest(R, K)}
+LOSSES |= {"one_vs_rest, hinge": Loss.one_vs_rest(R, K, 0.4), "squared": Loss.squared(R, 0.7)}
+LOSSES |= {"huber": Loss.huber(R, 0.7), "vector_huber": Loss.vector_huber(R, 0.7)}
+LOSSES |= {"smoothed_hinge": Loss.smoothed_hinge(R, 0.4), "poisson": Loss.poisson(R, 1.5, 3.0)}
 each_loss = pytest.mark.parametrize("name", LOSSES)
 all_losses = every("name", LOSSES)
 NORMS = [1e-3, 0.1, 0.4, 0.75, 1.5]  # C, on both sides of R/2 and of the losses' own bounds

@@ -22,14 +22,11 @@ PAIRS = [
     *([], (), 0.5, {0.5: 1.0}, "01", "half", [0.5, 1.0], None),
     *([(0.5, 1.0, 2.0)], [(0.5, 1.0), (2.0, 1.0)]),
 ]
-MISFITS = [
-    ("saddle", (("constant", 1.0), ("glm", True)), "glm"),
-    ("saddle", (("smoothness", 1.0),), "constant"),
-    ("lipschitz", (("constant", 1.0), ("gradient_bound", 1.0)), "gradient_bound"),
-    ("dissipative", (("offset", 1.0), ("rate", 1.0)), "smoothness"),
-    ("weakly_smooth", (), "pairs"),
-    ("weakly smooth", (("pairs", [(0.5, 1.0)]),), "kind"),
-]
+MISFITS = [("saddle", (("constant", 1.0), ("glm", True)), "glm")]
+MISFITS += [("saddle", (("smoothness", 1.0),), "constant")]
+MISFITS += [("lipschitz", (("constant", 1.0), ("gradient_bound", 1.0)), "gradient_bound")]
+MISFITS += [("dissipative", (("offset", 1.0), ("rate", 1.0)), "smoothness")]
+MISFITS += [("weakly_smooth", (), "pairs"), ("weakly smooth", (("pairs", [(0.5, 1.0)]),), "kind")]
 
 
 def test_combinations_that_there_are_not_are_refused():

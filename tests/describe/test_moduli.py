@@ -83,16 +83,12 @@ def test_degenerate_ones_are_linear():
     assert nested == minimum(affine(1.0, 1.0), linear(2.0))
 
 
-@every(
-    "modulus",
-    [
-        Modulus.sqrt(0.3, 0.7),
-        Modulus.affine(1.2, 0.1),
-        Modulus.linear(0.9),
-        Modulus.minimum(Modulus.linear(3.0), Modulus.sqrt(0.5, 1.0)),
-        Modulus.from_function(lambda d: d + math.log1p(d)),
-    ],
-)
+SCALED = [Modulus.sqrt(0.3, 0.7), Modulus.affine(1.2, 0.1), Modulus.linear(0.9)]
+SCALED += [Modulus.minimum(Modulus.linear(3.0), Modulus.sqrt(0.5, 1.0))]
+SCALED += [Modulus.from_function(lambda d: d + math.log1p(d))]
+
+
+@every("modulus", SCALED)
 def test_scaling(modulus):
     grid = np.logspace(-3, 3, 20)
     np.testing.assert_allclose(modulus.scaled(0.7)(grid), 0.7 * modulus(grid), rtol=4e-15)
@@ -130,14 +126,9 @@ class Stranger(Modulus):
         return self
 
 
-OWN = (
-    Modulus.linear(0.5),
-    Modulus.sqrt(1.0, 2.0),
-    Modulus.affine(1.0, 2.0),
-    Modulus.minimum(Modulus.linear(2.0), Modulus.affine(0.5, 1.0)),
-    Modulus.unbounded(),
-    Modulus.from_function(math.sqrt),
-)
+OWN = [Modulus.linear(0.5), Modulus.sqrt(1.0, 2.0), Modulus.affine(1.0, 2.0)]
+OWN += [Modulus.minimum(Modulus.linear(2.0), Modulus.affine(0.5, 1.0)), Modulus.unbounded()]
+OWN += [Modulus.from_function(math.sqrt)]
 
 
 def iterated(moduli):

@@ -136,22 +136,13 @@ def test_step_constants_err_on_the_safe_side(eta, noise, bound, size):
 
 NOT_POSITIVE = [0.0, -1.0, -1e-300, math.nan, math.inf, -math.inf, "1", True, 1j]
 NO_COUNTS = [-1, 2.5, math.nan, math.inf, "3", True]
-REFUSED = {
-    "clip_norm": NOT_POSITIVE,
-    "gradient_sensitivity": NOT_POSITIVE,
-    "diameter": NOT_POSITIVE,
-    "epochs": NOT_POSITIVE,
-    "n": [0, *NO_COUNTS],
-    "steps": [0, *NO_COUNTS],
-    "cooldown_steps": NO_COUNTS,
-    "adjacency": ["replace", "", None, 1, "Replace_One"],
-    "loss": ["logistic", None],
-    "batches": [10, "cyclic"],
-    "update": ["adam", None],
-    "release": ["all"],
-    "prox": [3, lambda x, step_size: x],
-    "step_size": [None, [], [[0.1] * 30], np.ones((30, 1)), "0.1", ["x"] * 30, {}],
-}
+REFUSED = {"clip_norm": NOT_POSITIVE, "gradient_sensitivity": NOT_POSITIVE}
+REFUSED |= {"diameter": NOT_POSITIVE, "epochs": NOT_POSITIVE, "n": [0, *NO_COUNTS]}
+REFUSED |= {"steps": [0, *NO_COUNTS], "cooldown_steps": NO_COUNTS}
+REFUSED |= {"adjacency": ["replace", "", None, 1, "Replace_One"], "loss": ["logistic", None]}
+REFUSED |= {"batches": [10, "cyclic"], "update": ["adam", None], "release": ["all"]}
+REFUSED |= {"prox": [3, lambda x, step_size: x]}
+REFUSED |= {"step_size": [None, [], [[0.1] * 30], np.ones((30, 1)), "0.1", ["x"] * 30, {}]}
 MULTIPLIED = {"noise_std": None, "noise_multiplier": 1.0}
 TOGETHER = [
     ("cooldown_steps", {"steps": 5, "cooldown_steps": 5}),

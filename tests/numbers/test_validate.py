@@ -17,12 +17,8 @@ from pabi.numbers.validate import by_column, centres_and_reaches
 from pabi.tradeoff import Gaussian
 from support.every_case import every, refused
 
-SIGNS = {
-    "above": (">", operator.gt),
-    "at_least": ("≥", operator.ge),
-    "below": ("<", operator.lt),
-    "at_most": ("≤", operator.le),
-}
+SIGNS = {"above": (">", operator.gt), "at_least": ("≥", operator.ge), "below": ("<", operator.lt)}
+SIGNS |= {"at_most": ("≤", operator.le)}
 finite = st.floats(allow_nan=False, allow_infinity=False)
 
 
@@ -147,23 +143,16 @@ def test_one_number_stays_one():
         assert not validate.is_scalar(value)
 
 
-@every(
-    "value, said",
-    [
-        ([], "got an array of shape (0,)"),
-        ([[1.0, 2.0]], "got an array of shape (1, 2)"),
-        (["a", "b"], "got ['a', 'b']"),
-        ([[1.0], [1.0, 2.0]], "got [[1.0], [1.0, 2.0]]"),
-        ({"a": 1}, "got {'a': 1}"),
-        (object, "got <class 'object'>"),
-        (["x" * 200], "got ['" + "x" * 55 + "..."),
-        ([10**400, 1], "got [" + str(10**400)[:56] + "..."),
-        ([1.0, 2j], "got [1.0, 2j]"),
-        ([True, True], "got [True, True]"),
-        (["1", "2"], "got ['1', '2']"),
-        (np.ma.masked, "got masked"),
-    ],
-)
+OTHERS = [([], "got an array of shape (0,)"), ([[1.0, 2.0]], "got an array of shape (1, 2)")]
+OTHERS += [(["a", "b"], "got ['a', 'b']"), ([[1.0], [1.0, 2.0]], "got [[1.0], [1.0, 2.0]]")]
+OTHERS += [({"a": 1}, "got {'a': 1}"), (object, "got <class 'object'>")]
+OTHERS += [(["x" * 200], "got ['" + "x" * 55 + "...")]
+OTHERS += [([10**400, 1], "got [" + str(10**400)[:56] + "..."), ([1.0, 2j], "got [1.0, 2j]")]
+OTHERS += [([True, True], "got [True, True]"), (["1", "2"], "got ['1', '2']")]
+OTHERS += [(np.ma.masked, "got masked")]
+
+
+@every("value, said", OTHERS)
 def test_other_schedules_are_refused(value, said):
     message = refusal(validate.schedule, "σ", value, positive=True)
     assert message == f"σ: expected a number or one number per step, {said}"
@@ -212,25 +201,17 @@ def test_arrays_are_of_doubles_and_keep_their_shape(value, shape):
     assert np.array_equal(found, value)
 
 
-@every(
-    "value, bounds, said",
-    [
-        ([1.0, math.nan], {}, "nan"),
-        ([1.0, -1.0, -2.0], {"at_least": 0.0}, "-1.0"),
-        ([2.0, 1.0], {"above": 1.0}, "1.0"),
-        (-math.inf, {"at_least": 0.0}, "-inf"),
-        ("abc", {}, "'abc'"),
-        ([[1.0], [1.0, 2.0]], {}, "[[1.0], [1.0, 2.0]]"),
-        ([10**400], {}, "[" + str(10**400)[:59]),
-        ([1.0, 2j], {}, "[1.0, 2j]"),
-        (["1", "2"], {}, "['1', '2']"),
-        ([True, False], {}, "[True, False]"),
-        (True, {}, "True"),
-        (np.array([1.0, "2"], dtype=object), {}, "array([1.0, '2'], dtype=object)"),
-        (np.ma.masked, {}, "masked"),
-        (["x" * 99], {}, "['" + "x" * 58),
-    ],
-)
+BAD_ENTRIES = [([1.0, math.nan], {}, "nan"), ([1.0, -1.0, -2.0], {"at_least": 0.0}, "-1.0")]
+BAD_ENTRIES += [([2.0, 1.0], {"above": 1.0}, "1.0"), (-math.inf, {"at_least": 0.0}, "-inf")]
+BAD_ENTRIES += [("abc", {}, "'abc'"), ([[1.0], [1.0, 2.0]], {}, "[[1.0], [1.0, 2.0]]")]
+BAD_ENTRIES += [([10**400], {}, "[" + str(10**400)[:59]), ([1.0, 2j], {}, "[1.0, 2j]")]
+BAD_ENTRIES += [(["1", "2"], {}, "['1', '2']"), ([True, False], {}, "[True, False]")]
+BAD_ENTRIES += [(True, {}, "True")]
+BAD_ENTRIES += [(np.array([1.0, "2"], dtype=object), {}, "array([1.0, '2'], dtype=object)")]
+BAD_ENTRIES += [(np.ma.masked, {}, "masked"), (["x" * 99], {}, "['" + "x" * 58)]
+
+
+@every("value, bounds, said", BAD_ENTRIES)
 def test_one_bad_entry_is_refused_and_named(value, bounds, said):
     kept = "".join({"at_least": " ≥ 0", "above": " > 1"}[name] for name in bounds)
     assert refused("mu", array, "mu", value, **bounds) == f"mu: expected numbers{kept}, got {said}"

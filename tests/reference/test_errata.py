@@ -71,15 +71,8 @@ def test_what_holds_in_place_of_theorem_4_5(truth_4_5):
     """2α(λC/(bσ))²·((uses − 1)·θ(ℓ) + θ(r)) with r = 1 step from the last use; and pabi's guarantee."""
     corrected = 2.0 * 2.0 * 25.0**2 * kong_ribero.theta(1.0, 1)
     assert truth_4_5 <= corrected
-    run = NoisySGD(
-        Loss.convex(smoothness=1.0),
-        n=50,
-        batches=Cyclic(1),
-        epochs=1,
-        step_size=0.5,
-        noise_std=2.0,
-        clip_norm=50.0,
-    )
+    given = {"epochs": 1, "step_size": 0.5, "noise_std": 2.0, "clip_norm": 50.0}
+    run = NoisySGD(Loss.convex(smoothness=1.0), 50, Cyclic(1), **given)
     assert truth_4_5 <= run.guarantee().rdp(2.0) <= corrected * (1.0 + 1e-9)
 
 
@@ -166,16 +159,9 @@ def test_bravo_theorem_5_4_read_without_smoothness():
     # Read with β there are far fewer steps than it asks for. Composition holds.
     with pytest.raises(NotApplicable, match="steps"):
         bravo.theorem_5_4(with_smoothness=True, **given)
-    run = NoisySGD(
-        Loss.nonconvex(smoothness=1e-10, gradient_bound=1.0),
-        n=n,
-        batches=FixedSize(1),
-        steps=steps,
-        step_size=eta,
-        noise_std=sigma,
-        diameter=diameter,
-        release="path",
-    )
+    loss = Loss.nonconvex(smoothness=1e-10, gradient_bound=1.0)
+    given = {"steps": steps, "step_size": eta, "noise_std": sigma, "diameter": diameter}
+    run = NoisySGD(loss, n, FixedSize(1), **given, release="path")
     assert run.guarantee().rdp(2.0) >= truth
 
 

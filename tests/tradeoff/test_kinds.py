@@ -41,36 +41,23 @@ class Renamed(t.Gaussian):
 LIAR = Flattering(3.0)
 ONE, TWO, PURE = t.Gaussian(1.0), t.Gaussian(2.0), t.ApproxDP(1.0)
 ORDER = t.PoissonSubsampled(1.0, 0.1, "remove")
-OWN = (
-    t.ApproxDP(1.0, 1e-6),
-    t.ApproxDP(INF, 0.0),
-    t.Best([ONE, PURE]),
-    t.BoundedRange(1.0),
-    ONE,
-    t.Gaussian(INF),
-    t.Identity(),
-    t.Grouped(t.Mixture([ONE, TWO], [0.5, 0.5]), 2),
-    t.Laplace(1.0, 0.5),
-    t.Mixture([ONE, TWO], [0.25, 0.75]),
-    t.Mixture([ONE, t.Gaussian(INF)], [0.75, 0.25]),
-    *(t.FixedSizeSubsampled(2.0, 1.0, INF, 0.1, way) for way in ("both", "remove", "add")),
-    t.PoissonReplaced(1.0, 0.1),
-    t.PoissonSubsampled(1.0, 0.1),
-    t.PoissonSubsampled(INF, 0.1, "add"),
-    t.PrivacyLossDistribution([0.5, 0.5, 0.0], [0.25, 0.5, 0.25], "add"),
-    t.Product(((t.BoundedRange(1.0), 2),)),
-    t.Product([(t.Subsampled(ONE, 0.1), 3), (TWO, 2)], 1e-7),
-    ORDER.self_compose(5).compose(PURE),
-    t.RenyiDP(8.0, 0.0),
-    t.RandomAllocation([0.5, 0.25], [1.0, 0.5], [4, 2], opposite=True),
-    t.RandomAllocation([0.9], [0.7], [9], displaces=True, hub=0.7),
-    t.RandomAllocation([0.5, 0.3], [[1.0, 0.7, 0.2], [0.4, 0.9, 1.3]], [5, 2], displaces=True),
-    t.RenyiDP(8.0, INF),
-    t.RenyiDP(2.5, 0.1),
-    t.SecretMixture([2.0, 1.0, 1.0], [0.5, 0.25, 0.25], opposite=True),
-    t.Selected(ONE, 10.0, 0.5),
-    t.Subsampled(ONE, 0.1),
-)
+OWN = [t.ApproxDP(1.0, 1e-6), t.ApproxDP(INF, 0.0), t.Best([ONE, PURE]), t.BoundedRange(1.0), ONE]
+OWN += [t.Gaussian(INF), t.Identity(), t.Grouped(t.Mixture([ONE, TWO], [0.5, 0.5]), 2)]
+OWN += [t.Laplace(1.0, 0.5), t.Mixture([ONE, TWO], [0.25, 0.75])]
+OWN += [t.Mixture([ONE, t.Gaussian(INF)], [0.75, 0.25])]
+OWN += [*(t.FixedSizeSubsampled(2.0, 1.0, INF, 0.1, way) for way in ("both", "remove", "add"))]
+OWN += [t.PoissonReplaced(1.0, 0.1), t.PoissonSubsampled(1.0, 0.1)]
+OWN += [t.PoissonSubsampled(INF, 0.1, "add")]
+OWN += [t.PrivacyLossDistribution([0.5, 0.5, 0.0], [0.25, 0.5, 0.25], "add")]
+OWN += [t.Product(((t.BoundedRange(1.0), 2),))]
+OWN += [t.Product([(t.Subsampled(ONE, 0.1), 3), (TWO, 2)], 1e-7)]
+OWN += [ORDER.self_compose(5).compose(PURE), t.RenyiDP(8.0, 0.0)]
+OWN += [t.RandomAllocation([0.5, 0.25], [1.0, 0.5], [4, 2], opposite=True)]
+OWN += [t.RandomAllocation([0.9], [0.7], [9], displaces=True, hub=0.7)]
+OWN += [t.RandomAllocation([0.5, 0.3], [[1.0, 0.7, 0.2], [0.4, 0.9, 1.3]], [5, 2], displaces=True)]
+OWN += [t.RenyiDP(8.0, INF), t.RenyiDP(2.5, 0.1)]
+OWN += [t.SecretMixture([2.0, 1.0, 1.0], [0.5, 0.25, 0.25], opposite=True)]
+OWN += [t.Selected(ONE, 10.0, 0.5), t.Subsampled(ONE, 0.1)]
 
 
 def forged(curve, **fields):
@@ -184,91 +171,75 @@ def test_orders_do_not_mix():
 
 
 # Every class with arguments that its constructor refuses, by the field that the refusal names.
-ARGUMENTS = [
-    (t.ApproxDP, "epsilon", (-1.0, 0.0)),
-    (t.ApproxDP, "delta", (1.0, 1.5), (1.0, -0.1)),
-    (t.Gaussian, "mu", (-1.0,)),
-    (t.Laplace, "epsilon", (-1.0,), (INF,), (NAN,)),
-    (t.Laplace, "probability", (1.0, -0.1), (1.0, 1.1)),
-    (t.RenyiDP, "order", (1.0, 0.1), (INF, 0.1)),
-    (t.RenyiDP, "rho", (2.0, -0.1), (2.0, NAN)),
-    (t.PoissonReplaced, "mu", (-1.0, 0.5), (NAN, 0.5), ("1", 0.5)),
-    (t.PoissonReplaced, "probability", (1.0, 1.5)),
-    (t.PoissonSubsampled, "mu", (-1.0, 0.1)),
-    (t.PoissonSubsampled, "probability", (1.0, NAN)),
-    (t.PoissonSubsampled, "direction", (1.0, 0.1, "sideways")),
-    (t.FixedSizeSubsampled, "norm", (0.0, 1, 1, 0.1)),
-    (t.FixedSizeSubsampled, "other", (1, -1, 1, 0.1)),
-    (t.FixedSizeSubsampled, "apart", (1, 1, "x", 0.1)),
-    (t.Subsampled, "base", (PURE, 0.1)),
-    (t.Subsampled, "probability", (ONE, 1.5)),
-    (t.SecretMixture, "means", ([-1.0], [1.0]), ([21.0], [1.0]), ([NAN], [1.0])),
-    (t.SecretMixture, "weights", ([1.0], [0.5]), ([1.0, 2.0], [1.0]), ([], [])),
-    (t.SecretMixture, "opposite", ([1.0], [1.0], 1)),
-    (
-        t.RandomAllocation,
-        "shares",
-        ([0.6, 0.6], [1.0, 1.0], [2, 2]),
-        ([], [], []),
-        ([0.5], [], [1]),
-    ),
-    (t.RandomAllocation, "shares", ([-0.5], [1.0], [1]), ([NAN], [1.0], [1]), ([0.0], [1.0], [1])),
-    (t.RandomAllocation, "sizes", ([0.5], [-1.0], [1]), ([0.5], [NAN], [1])),
-    (t.RandomAllocation, "counts", ([0.5], [1.0], [0]), ([0.5], [1.0], [1.5])),
-    (t.RandomAllocation, "opposite", ([0.5], [1.0], [1], 1)),
-    (t.RandomAllocation, "displaces", ([0.5], [1.0], [1], False, None)),
+ARGUMENTS = [(t.ApproxDP, "epsilon", (-1.0, 0.0)), (t.ApproxDP, "delta", (1.0, 1.5), (1.0, -0.1))]
+ARGUMENTS += [(t.Gaussian, "mu", (-1.0,)), (t.Laplace, "epsilon", (-1.0,), (INF,), (NAN,))]
+ARGUMENTS += [(t.Laplace, "probability", (1.0, -0.1), (1.0, 1.1))]
+ARGUMENTS += [(t.RenyiDP, "order", (1.0, 0.1), (INF, 0.1))]
+ARGUMENTS += [(t.RenyiDP, "rho", (2.0, -0.1), (2.0, NAN))]
+ARGUMENTS += [(t.PoissonReplaced, "mu", (-1.0, 0.5), (NAN, 0.5), ("1", 0.5))]
+ARGUMENTS += [(t.PoissonReplaced, "probability", (1.0, 1.5))]
+ARGUMENTS += [(t.PoissonSubsampled, "mu", (-1.0, 0.1))]
+ARGUMENTS += [(t.PoissonSubsampled, "probability", (1.0, NAN))]
+ARGUMENTS += [(t.PoissonSubsampled, "direction", (1.0, 0.1, "sideways"))]
+ARGUMENTS += [(t.FixedSizeSubsampled, "norm", (0.0, 1, 1, 0.1))]
+ARGUMENTS += [(t.FixedSizeSubsampled, "other", (1, -1, 1, 0.1))]
+ARGUMENTS += [(t.FixedSizeSubsampled, "apart", (1, 1, "x", 0.1))]
+ARGUMENTS += [(t.Subsampled, "base", (PURE, 0.1)), (t.Subsampled, "probability", (ONE, 1.5))]
+ARGUMENTS += [(t.SecretMixture, "means", ([-1.0], [1.0]), ([21.0], [1.0]), ([NAN], [1.0]))]
+ARGUMENTS += [(t.SecretMixture, "weights", ([1.0], [0.5]), ([1.0, 2.0], [1.0]), ([], []))]
+ARGUMENTS += [(t.SecretMixture, "opposite", ([1.0], [1.0], 1))]
+ARGUMENTS += [
+    (t.RandomAllocation, "shares", ([0.6, 0.6], [1.0, 1.0], [2, 2]), ([], [], []), ([0.5], [], [1]))
+]
+ARGUMENTS += [
+    (t.RandomAllocation, "shares", ([-0.5], [1.0], [1]), ([NAN], [1.0], [1]), ([0.0], [1.0], [1]))
+]
+ARGUMENTS += [(t.RandomAllocation, "sizes", ([0.5], [-1.0], [1]), ([0.5], [NAN], [1]))]
+ARGUMENTS += [(t.RandomAllocation, "counts", ([0.5], [1.0], [0]), ([0.5], [1.0], [1.5]))]
+ARGUMENTS += [(t.RandomAllocation, "opposite", ([0.5], [1.0], [1], 1))]
+ARGUMENTS += [(t.RandomAllocation, "displaces", ([0.5], [1.0], [1], False, None))]
+ARGUMENTS += [
     (
         t.RandomAllocation,
         "hub",
         ([0.9], [0.5], [9], False, True, -1.0),
         ([0.9], [0.5], [9], False, False, 0.5),
-    ),
-    (t.RandomAllocation, "shares", ([1.0], [0.5], [9], False, True, 0.5)),
-    (t.RandomAllocation, "sizes", ([0.5, 0.4], [[0.5, 0.4], [0.3]], [5, 4])),
-    (t.Mixture, "weights", ([], []), ([ONE], [0.5]), ([ONE, TWO], [1.0]), ([ONE], [NAN])),
-    (t.Mixture, "weights", ([ONE, TWO], [1.5, -0.5])),
-    (t.Mixture, "parts", ([1.0], [1.0])),
-    (t.Best, "parts", ((),), ((1.0,),), ((ORDER,),)),
-    (t.Product, "count", ([(ONE, 0)],)),
-    (t.Product, "factors", ([(1.0, 1)],)),
-    (t.Product, "failure", ([(PURE, 2)], 2.0)),
-    (t.Selected, "mean_trials", (ONE, 0.5, 0.1)),
-    (t.Selected, "log_ratio", (ONE, 2.0, -0.1)),
-    (t.Selected, "base", (ORDER, 2.0, 0.1), (0.5, 2.0, 0.1)),
-    (t.PrivacyLossDistribution, "p", ([0.5, 0.6], [0.5, 0.5]), ([[1.0]], [1.0])),
-    (t.PrivacyLossDistribution, "p", ([1.5, -0.5], [0.5, 0.5])),
-    (t.PrivacyLossDistribution, "q", ([0.5, 0.5], [1.0])),
-    (t.PrivacyLossDistribution.pessimistic, "curve", (0.5, 0.1)),
-    (t.grouped, "base", (ORDER, 2)),
-    (t.grouped, "size", (ONE, 0), (ONE, -1), (ONE, 1.5), (ONE, True), (ONE, 10**9 + 1)),
-    (t.randomised_response, "noise", (1.5, 3)),
-    (t.randomised_response, "answers", (0.5, 0), (0.5, 2.5)),
-    (t.discrete_laplace, "parameter", (0.0, 1), (100.0, 7)),
-    (t.discrete_laplace, "sensitivity", (1.0, -1)),
-    (gaussian_below, "tradeoff", (Renamed(1.0),)),
-    (ONE, "alpha", (-0.1,), (1.1,), (NAN,)),
-    (ONE.bayes_success, "prior", (1.0,)),
-    (ONE.self_compose, "k", (0,)),
-    (PURE.self_compose, "k", (0,)),
-    (PURE.self_compose(2).epsilon_bounds, "rtol", (1e-5, 0.0)),
-    (PURE.self_compose(2).epsilon, "delta", (-1.0,)),
-    (PURE.self_compose(2).rdp, "order", (1.0,)),
-    (t.Grouped(ONE, 2).rdp, "order", (1.0,)),
-    (t.Selected(ONE, 2.0, 0.1).rdp, "order", (1.0,)),
+    )
 ]
+ARGUMENTS += [(t.RandomAllocation, "shares", ([1.0], [0.5], [9], False, True, 0.5))]
+ARGUMENTS += [(t.RandomAllocation, "sizes", ([0.5, 0.4], [[0.5, 0.4], [0.3]], [5, 4]))]
+ARGUMENTS += [(t.Mixture, "weights", ([], []), ([ONE], [0.5]), ([ONE, TWO], [1.0]), ([ONE], [NAN]))]
+ARGUMENTS += [(t.Mixture, "weights", ([ONE, TWO], [1.5, -0.5]))]
+ARGUMENTS += [(t.Mixture, "parts", ([1.0], [1.0]))]
+ARGUMENTS += [(t.Best, "parts", ((),), ((1.0,),), ((ORDER,),)), (t.Product, "count", ([(ONE, 0)],))]
+ARGUMENTS += [(t.Product, "factors", ([(1.0, 1)],)), (t.Product, "failure", ([(PURE, 2)], 2.0))]
+ARGUMENTS += [(t.Selected, "mean_trials", (ONE, 0.5, 0.1))]
+ARGUMENTS += [(t.Selected, "log_ratio", (ONE, 2.0, -0.1))]
+ARGUMENTS += [(t.Selected, "base", (ORDER, 2.0, 0.1), (0.5, 2.0, 0.1))]
+ARGUMENTS += [(t.PrivacyLossDistribution, "p", ([0.5, 0.6], [0.5, 0.5]), ([[1.0]], [1.0]))]
+ARGUMENTS += [(t.PrivacyLossDistribution, "p", ([1.5, -0.5], [0.5, 0.5]))]
+ARGUMENTS += [(t.PrivacyLossDistribution, "q", ([0.5, 0.5], [1.0]))]
+ARGUMENTS += [(t.PrivacyLossDistribution.pessimistic, "curve", (0.5, 0.1))]
+ARGUMENTS += [(t.grouped, "base", (ORDER, 2))]
+ARGUMENTS += [(t.grouped, "size", (ONE, 0), (ONE, -1), (ONE, 1.5), (ONE, True), (ONE, 10**9 + 1))]
+ARGUMENTS += [(t.randomised_response, "noise", (1.5, 3))]
+ARGUMENTS += [(t.randomised_response, "answers", (0.5, 0), (0.5, 2.5))]
+ARGUMENTS += [(t.discrete_laplace, "parameter", (0.0, 1), (100.0, 7))]
+ARGUMENTS += [(t.discrete_laplace, "sensitivity", (1.0, -1))]
+ARGUMENTS += [(gaussian_below, "tradeoff", (Renamed(1.0),))]
+ARGUMENTS += [(ONE, "alpha", (-0.1,), (1.1,), (NAN,)), (ONE.bayes_success, "prior", (1.0,))]
+ARGUMENTS += [(ONE.self_compose, "k", (0,)), (PURE.self_compose, "k", (0,))]
+ARGUMENTS += [(PURE.self_compose(2).epsilon_bounds, "rtol", (1e-5, 0.0))]
+ARGUMENTS += [(PURE.self_compose(2).epsilon, "delta", (-1.0,))]
+ARGUMENTS += [(PURE.self_compose(2).rdp, "order", (1.0,)), (t.Grouped(ONE, 2).rdp, "order", (1.0,))]
+ARGUMENTS += [(t.Selected(ONE, 2.0, 0.1).rdp, "order", (1.0,))]
 GAUSSIAN = ONE.to_dict()
-FILES = [
-    ("kind", {}),
-    ("kind", {"kind": "other"}),
-    ("mu", {"kind": "gaussian"}),
-    ("mu", {"kind": "gaussian", "mu": -1}),
-    ("mu", {"kind": "gaussian", "mu": "nan"}),
-    ("weights", {"kind": "mixture", "mus": [1.0], "weights": [0.3]}),
-    ("factors", {"kind": "product", "factors": 3}),
-    ("factors", {"kind": "product"}),
-    ("probability", {"kind": "poisson_subsampled", "mu": 1.0}),
-    ("log_ratio", {"kind": "selected", "base": GAUSSIAN, "mean_trials": 2}),
-]
+FILES = [("kind", {}), ("kind", {"kind": "other"}), ("mu", {"kind": "gaussian"})]
+FILES += [("mu", {"kind": "gaussian", "mu": -1}), ("mu", {"kind": "gaussian", "mu": "nan"})]
+FILES += [("weights", {"kind": "mixture", "mus": [1.0], "weights": [0.3]})]
+FILES += [("factors", {"kind": "product", "factors": 3}), ("factors", {"kind": "product"})]
+FILES += [("probability", {"kind": "poisson_subsampled", "mu": 1.0})]
+FILES += [("log_ratio", {"kind": "selected", "base": GAUSSIAN, "mean_trials": 2})]
 
 
 @every("row", ARGUMENTS)

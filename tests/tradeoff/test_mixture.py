@@ -27,12 +27,8 @@ def errors(mus, weights, epsilon):
         return first, mp.fsum(w * mp.ncdf(e - half) for w, e, half in places)
 
 
-CASES = [
-    ([1.0], [1.0]),
-    ([0.5, 2.0], [0.5, 0.5]),
-    ([1e-3, 0.3, 6.0], [0.25, 0.5, 0.25]),
-    ([0.1, 15.0], [1 - 2**-20, 2**-20]),
-]
+CASES = [([1.0], [1.0]), ([0.5, 2.0], [0.5, 0.5]), ([1e-3, 0.3, 6.0], [0.25, 0.5, 0.25])]
+CASES += [([0.1, 15.0], [1 - 2**-20, 2**-20])]
 
 
 @every("mus, weights", CASES)

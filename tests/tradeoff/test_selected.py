@@ -23,15 +23,10 @@ REFERENCE = [
     (1.0, 1.0, 0.02, 50.0, 2.8530159436125344, 8.067236604889908),
     (1.0, -0.5, 0.1, 2.0811388300841895, 0.4327414574701938, 4.977957823577773),
 ]
-BASES = [
-    t.Gaussian(0.5),
-    t.Mixture([t.Gaussian(0.2), t.Gaussian(0.6)], [0.25, 0.75]),
-    t.ApproxDP(0.5, 1e-7),
-    t.BoundedRange(1.0),
-    t.PoissonSubsampled(1.0, 0.1),
-    t.Best([t.Gaussian(0.5), t.BoundedRange(1.0)]),
-    t.Product([(t.PoissonSubsampled(1.0, 0.01), 20)]),
-]
+BASES = [t.Gaussian(0.5), t.Mixture([t.Gaussian(0.2), t.Gaussian(0.6)], [0.25, 0.75])]
+BASES += [t.ApproxDP(0.5, 1e-7), t.BoundedRange(1.0), t.PoissonSubsampled(1.0, 0.1)]
+BASES += [t.Best([t.Gaussian(0.5), t.BoundedRange(1.0)])]
+BASES += [t.Product([(t.PoissonSubsampled(1.0, 0.01), 20)])]
 
 
 @every("mu, shape, gamma, mean, log_ratio, epsilon", REFERENCE)

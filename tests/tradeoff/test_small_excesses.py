@@ -34,15 +34,12 @@ RARE = [
     (1e-20, secret(8.0, 1e-17, True), 16.0, 1e-17),
     (1e-26, t.PoissonSubsampled(8.0, 1e-24), 8.0, 1e-24),
 ]
-SMALL = [
-    (t.PoissonReplaced(2.4e-6, 4.1e-6), 4.8e-6, 4.1e-6),
-    (t.PoissonReplaced(1e-13, 0.3), 2e-13, 0.3),
-    (t.FixedSizeSubsampled(3.0, 2.0, 1e-13, 0.3), 1e-13, 0.3),
-    (secret(1e-13, 0.3, True), 2e-13, 0.3),
-    (secret(1e-13, 0.3, False), 1e-13, 0.3),
-    (t.PoissonSubsampled(1e-13, 0.3), 1e-13, 0.3),
-    (t.PoissonSubsampled(0.527, NEARLY_ONE), 0.527, NEARLY_ONE),
-]
+SMALL = [(t.PoissonReplaced(2.4e-6, 4.1e-6), 4.8e-6, 4.1e-6)]
+SMALL += [(t.PoissonReplaced(1e-13, 0.3), 2e-13, 0.3)]
+SMALL += [(t.FixedSizeSubsampled(3.0, 2.0, 1e-13, 0.3), 1e-13, 0.3)]
+SMALL += [(secret(1e-13, 0.3, True), 2e-13, 0.3), (secret(1e-13, 0.3, False), 1e-13, 0.3)]
+SMALL += [(t.PoissonSubsampled(1e-13, 0.3), 1e-13, 0.3)]
+SMALL += [(t.PoissonSubsampled(0.527, NEARLY_ONE), 0.527, NEARLY_ONE)]
 
 
 @every("curve, mu, p", [*((curve, mu, p) for _, curve, mu, p in RARE), *SMALL])

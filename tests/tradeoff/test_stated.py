@@ -11,34 +11,21 @@ DELTA = 1e-5
 SOURCE = "the statistics office"
 NAMED = {"adjacency": "zero_out", "method": "noisy histogram", "source": SOURCE}
 MIXED = t.Mixture([t.Gaussian(0.1), t.Gaussian(0.5)], [0.5, 0.5])
-CLOSED = (
-    t.Gaussian(0.3),
-    t.Laplace(0.5),
-    t.ApproxDP(0.7),
-    t.BoundedRange(0.4),
-    MIXED,
-    t.FixedSizeSubsampled(1.0, 0.5, 0.5, 0.1),
-    t.PoissonSubsampled(1.0, 0.1),
-    t.RenyiDP(8.0, 0.2),
-    t.Product([(t.Subsampled(t.Gaussian(1.0), 0.1), 2), (t.Laplace(0.2), 1)]),
-    t.Product([(t.Gaussian(0.3), 1)], failure=1e-9),
-    t.Best([t.Gaussian(0.4), t.Laplace(0.3)]),
-    t.PoissonReplaced(1.0, 0.01),
-    t.SecretMixture([0.2, 0.6], [0.5, 0.5]),
-    t.RandomAllocation([0.9], [0.5], [9], displaces=True),
-    t.Product([(t.SecretMixture([0.2, 0.6], [0.5, 0.5], opposite=True), 3)]),
-    t.Selected(t.Gaussian(0.3), 10.0, 0.5),
-    t.Grouped(MIXED, 2),
-)
-OPEN = (
-    t.ApproxDP(0.7, 1e-6),
-    t.Laplace(0.5, 0.1),
-    t.randomised_response(0.5, 3),
-    t.Best([t.Gaussian(0.4), t.Laplace(0.3, 0.5)]),
-    t.Product([(t.SecretMixture([0.2, 0.6], [0.5, 0.5]), 65)]),
-    t.Grouped(t.ApproxDP(0.7, 1e-6), 2),
-    t.Best([t.Gaussian(0.4), t.PoissonSubsampled(0.3, 0.5)]),
-)
+CLOSED = [t.Gaussian(0.3), t.Laplace(0.5), t.ApproxDP(0.7), t.BoundedRange(0.4), MIXED]
+CLOSED += [t.FixedSizeSubsampled(1.0, 0.5, 0.5, 0.1), t.PoissonSubsampled(1.0, 0.1)]
+CLOSED += [t.RenyiDP(8.0, 0.2)]
+CLOSED += [t.Product([(t.Subsampled(t.Gaussian(1.0), 0.1), 2), (t.Laplace(0.2), 1)])]
+CLOSED += [t.Product([(t.Gaussian(0.3), 1)], failure=1e-9)]
+CLOSED += [t.Best([t.Gaussian(0.4), t.Laplace(0.3)]), t.PoissonReplaced(1.0, 0.01)]
+CLOSED += [t.SecretMixture([0.2, 0.6], [0.5, 0.5])]
+CLOSED += [t.RandomAllocation([0.9], [0.5], [9], displaces=True)]
+CLOSED += [t.Product([(t.SecretMixture([0.2, 0.6], [0.5, 0.5], opposite=True), 3)])]
+CLOSED += [t.Selected(t.Gaussian(0.3), 10.0, 0.5), t.Grouped(MIXED, 2)]
+OPEN = [t.ApproxDP(0.7, 1e-6), t.Laplace(0.5, 0.1), t.randomised_response(0.5, 3)]
+OPEN += [t.Best([t.Gaussian(0.4), t.Laplace(0.3, 0.5)])]
+OPEN += [t.Product([(t.SecretMixture([0.2, 0.6], [0.5, 0.5]), 65)])]
+OPEN += [t.Grouped(t.ApproxDP(0.7, 1e-6), 2)]
+OPEN += [t.Best([t.Gaussian(0.4), t.PoissonSubsampled(0.3, 0.5)])]
 
 
 def stated(curve, **changes):

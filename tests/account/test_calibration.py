@@ -170,7 +170,7 @@ def test_what_cannot_be_calibrated_of_a_sampler():
         pabi.calibrate(pabi.NoisyIteration(0.9, 0.1, 0.1, steps=3), 1.0, DELTA)
 
 
-@every("first", ["one-sided shift", "composition"])
+@pytest.mark.parametrize("first", ["one-sided shift", "composition"])
 def test_the_best_analysis_may_change_on_the_way(first):
     """A search asks one analysis at a time, and goes on with the one that is best where that one ends."""
     l2, batches, adjacency, target, then = {

@@ -50,9 +50,6 @@ DESCRIPTIONS = {
 }
 
 
-# Closed forms of few steps.
-
-
 def test_one_step_is_one_gaussian_mechanism():
     """Nothing is hidden: μ = s/σ, whatever the step does to distances."""
     for (s, sigma), slope in product([(1.0, 2.0), (0.3, 0.1), (2.0, 1.0)], (0.0, 0.7, 1.4)):
@@ -75,9 +72,6 @@ def test_two_steps_share_the_first_pull():
         assert best.method != "composition", case
     last = best_guarantee(iteration_of([0.5, 0.5], [0.0, 1.0], [9.0, 1.0]), DELTA)
     assert last.mu == pytest.approx(1.0, rel=1e-12)
-
-
-# The least of all.
 
 
 @pytest.mark.parametrize("name", DESCRIPTIONS)

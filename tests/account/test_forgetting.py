@@ -105,9 +105,6 @@ def test_forgetting_is_not_mixed_with_training(tmp_path):
     assert both.mu == pytest.approx(2**0.5 * forgetting.mu, rel=1e-12)
 
 
-# What it costs those who stay.
-
-
 @every("adjacency", ["zero_out", "replace_one"])
 @every("of", ["unlearning", "guarantee"])
 def test_every_answer_has_the_bill(adjacency, of):

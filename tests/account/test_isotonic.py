@@ -95,8 +95,6 @@ def test_long_schedules_agree_with_regression_in_sixty_digits():
         assert truth <= isotonic.solve(c, s, sigma**2).energy <= truth * (1 + TIGHT)
 
 
-# Long runs: nothing over- or underflows.
-
 MILLION = 1_000_000
 
 

@@ -155,8 +155,6 @@ def test_cyclic_runs_of_many_epochs(c, length, epochs, after, diameter):
     assert energy == pytest.approx(truth, rel=1e-9, abs=0.0)
 
 
-# A thousand million steps.
-
 BILLION = 1_000_000_000
 
 

@@ -163,9 +163,6 @@ def test_positions_and_normal_form_are_refused():
         run.iteration()
 
 
-# One- and two-sided shifts.
-
-
 READINGS = 1.0 + 2.5e-3  # two readings of ε, each up to 1e-3 above what it reads
 PARABOLA = Loss.strongly_convex(1.0, 1.0, gradient_bound=1.0)
 SHIFTS = random_batches.apply, random_batches.two_sided_shift

@@ -127,8 +127,6 @@ def test_other_uses_than_one_an_epoch(then):
     assert found.mu**2 == pytest.approx(least(c, s, sigma, math.inf), rel=QP)
 
 
-# Either form of a schedule.
-
 stretch = st.builds(
     Stretch,
     st.integers(1, 3),

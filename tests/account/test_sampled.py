@@ -173,8 +173,6 @@ def test_large_batches_are_as_rare_as_is_allowed(steps):
     assert steps * binom.sf(view.covered.cap, 400, 5 / 400) <= view.covered.failure <= 1e-3 * DELTA
 
 
-# Sums over blocks.
-
 slope = st.one_of(st.floats(0.5, 1.5), st.sampled_from([1.0, 0.999999, 1.000001]))
 block = st.tuples(st.integers(1, 20), slope, st.floats(0.1, 2.0))
 

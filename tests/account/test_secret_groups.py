@@ -25,9 +25,6 @@ def guarantee_of(description):
     return secret_steps.groups(description, DELTA)
 
 
-# Known numbers.
-
-
 @pytest.mark.parametrize(("adjacency", "known"), [("zero_out", 0.808), ("replace_one", 1.080)])
 @pytest.mark.parametrize("order", ORDERS)
 def test_one_epoch_has_its_known_number(order, adjacency, known):
@@ -35,9 +32,6 @@ def test_one_epoch_has_its_known_number(order, adjacency, known):
     assert guarantee_of(description).epsilon(DELTA) == pytest.approx(known, rel=0.01)
     if order is Reshuffle and adjacency == "zero_out":
         assert description.guarantee(DELTA).method == "secret groups"
-
-
-# What labels move, by its definition.
 
 
 def random_run(rng):
@@ -64,9 +58,6 @@ def test_random_runs_are_verified():
     for _ in range(25):
         verdict = pabi.verify(guarantee_of(random_run(rng)))
         assert verdict.ok, verdict.reason
-
-
-# Exact worlds.
 
 
 def members(order, n, size, spare, steps):
@@ -146,9 +137,6 @@ def largest_ratio(rng, count):
 )
 def test_no_world_tells_more_than_is_proven(count, least):
     assert largest_ratio(np.random.default_rng(3), count) > least
-
-
-# What it does not cover.
 
 
 def test_what_is_not_covered():

@@ -41,9 +41,6 @@ def near(*labels):
     return [pytest.approx(label, rel=1e-9) for label in labels]
 
 
-# Labels.
-
-
 @pytest.mark.parametrize(("adjacency", "opposite"), [("zero_out", False), ("replace_one", True)])
 def test_bins(adjacency, opposite):
     """They are seen again in every epoch; some may not be reached."""
@@ -149,9 +146,6 @@ def test_a_cap_may_fail():
     assert capped.epsilon(failure / 2.0) == math.inf
 
 
-# Refusals.
-
-
 def test_runs_without_secret_steps():
     shuffles = (
         (Reshuffle(1000), 1),
@@ -170,9 +164,6 @@ def test_runs_without_secret_steps():
             secret_steps.apply(run(**changes), DELTA)
     with pytest.raises(NotApplicable):
         secret_steps.apply(pabi.NoisyIteration(0.9, 1.0, 2.0, steps=30), DELTA)
-
-
-# What is proven.
 
 
 CHANGES = [{"epochs": 2.6}, {"batches": BallsInBins(100, redraw="epoch"), "epochs": 2}]

@@ -154,9 +154,6 @@ def test_a_gap_and_the_regulariser_of_a_mean_loss_are_said_as_stated():
     assert more == ["the mean loss includes the regulariser 0.5·‖x‖²/2"]
 
 
-# Whom a guarantee protects.
-
-
 class Agreeable(str):
     """Says that it is equal to everything."""
 

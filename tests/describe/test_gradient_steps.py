@@ -11,8 +11,6 @@ from hypothesis import strategies as st
 from pabi.describe.gradient_steps import clipping_slope, holder_gap
 from pabi.describe.losses import Loss
 
-# Clipping.
-
 
 def by_search(step, m, big):
     """max over q of the larger singular value, as the supremum reads before it is solved."""

@@ -13,8 +13,6 @@ from pabi.describe.losses import KINDS
 from pabi.execute.blocks import clip_coordinates
 from support.every_case import every, refused, refuses
 
-# Bad input.
-
 WS, DI, SA, LI = Loss.weakly_smooth, Loss.dissipative, Loss.saddle, Loss.lipschitz
 PAIRS = [
     *([(exponent, 1.0)] for exponent in (1.1, -0.1, math.nan, "0.5")),

@@ -117,9 +117,6 @@ def test_limits_are_exact():
         assert slope.overlaps(arb(-0.75).exp())
 
 
-# From a guess to a proof.
-
-
 def falling(at):
     """δ(ε) = 1 above `at` is refuted, and 0 proven."""
     return lambda epsilon: arb(0) if epsilon >= at else arb(1)
@@ -143,9 +140,6 @@ def test_what_is_never_proven_is_infinite_and_what_is_never_refuted_nothing():
     assert gaussian.prove_upward(1.0, lambda e: arb(1), 0.5) == math.inf
     assert gaussian.prove_upward(1.0, lambda e: arb(0.5, 0.1), 0.5) == math.inf
     assert gaussian.refute_downward(1.5, lambda e: arb(0), 0.5) == 0.0
-
-
-# Many Gaussian pairs at once.
 
 
 @settings(deadline=None)
@@ -183,9 +177,6 @@ def test_negative_losses_mirror_positive_ones(mu, epsilon):
         value, _ = truth(mu, epsilon)
         mirrored = 1 - mp.exp(-mp.mpf(epsilon)) * (1 - value)
         assert mirrored <= gaussian_delta(mu, -epsilon) <= mirrored * (1 + mp.mpf("1e-12"))
-
-
-# The number of trials.
 
 
 @every("gamma", [0.5, 0.1, 0.02])

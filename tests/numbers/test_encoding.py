@@ -103,8 +103,6 @@ def test_what_may_be_unpacked_is_shared_by_all_arrays_within():
     assert encoding.read_floats("x", {"f8": packed(bytes(8000))}).size == 1000
 
 
-# JSON.
-
 json_values = st.recursive(
     st.one_of(
         st.none(),

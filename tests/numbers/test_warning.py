@@ -75,9 +75,6 @@ def test_errors_are_raised_every_time(monkeypatch):
                 warn_once(WORDS, UserWarning)
 
 
-# What can go wrong, as a caller sees it.
-
-
 NO_NOISE = "no noise_std up to 1e9 gives ε ≤ 0.1"
 
 

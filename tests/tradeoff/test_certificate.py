@@ -93,9 +93,6 @@ def test_what_json_cannot_hold_is_refused():
         assert "\n" not in str(refused.value)
 
 
-# Format and version.
-
-
 @every("version", VERSIONS)
 def test_known_versions_are_read(version):
     data = payload_of(version)
@@ -118,9 +115,6 @@ def test_json_is_read_strictly():
     doubled = text.replace('"theorem"', '"adjacency": "replace_one", "theorem"', 1)
     with pytest.raises(InvalidInput, match="^json: the key 'adjacency' comes twice"):
         Certificate.from_json(doubled)
-
-
-# Further assumptions.
 
 
 @given(sentences, sentences)

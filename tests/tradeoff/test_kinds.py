@@ -5,6 +5,7 @@ import json
 import math
 import pickle
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar
 
 import pytest
@@ -198,15 +199,9 @@ ARGUMENTS += [(t.RandomAllocation, "sizes", ([0.5], [-1.0], [1]), ([0.5], [NAN],
 ARGUMENTS += [(t.RandomAllocation, "counts", ([0.5], [1.0], [0]), ([0.5], [1.0], [1.5]))]
 ARGUMENTS += [(t.RandomAllocation, "opposite", ([0.5], [1.0], [1], 1))]
 ARGUMENTS += [(t.RandomAllocation, "displaces", ([0.5], [1.0], [1], False, None))]
-ARGUMENTS += [
-    (
-        t.RandomAllocation,
-        "hub",
-        ([0.9], [0.5], [9], False, True, -1.0),
-        ([0.9], [0.5], [9], False, False, 0.5),
-    )
-]
-ARGUMENTS += [(t.RandomAllocation, "shares", ([1.0], [0.5], [9], False, True, 0.5))]
+ARGUMENTS += [(partial(t.RandomAllocation, hub=-1.0), "hub", ([0.9], [0.5], [9], False, True))]
+ARGUMENTS += [(partial(t.RandomAllocation, hub=0.5), "hub", ([0.9], [0.5], [9], False, False))]
+ARGUMENTS += [(partial(t.RandomAllocation, hub=0.5), "shares", ([1.0], [0.5], [9], False, True))]
 ARGUMENTS += [(t.RandomAllocation, "sizes", ([0.5, 0.4], [[0.5, 0.4], [0.3]], [5, 4]))]
 ARGUMENTS += [(t.Mixture, "weights", ([], []), ([ONE], [0.5]), ([ONE, TWO], [1.0]), ([ONE], [NAN]))]
 ARGUMENTS += [(t.Mixture, "weights", ([ONE, TWO], [1.5, -0.5]))]

@@ -1,7 +1,5 @@
 """What payments cost: replayed exactly, and in closed form for moduli √(κδ² + h)."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 

@@ -1,7 +1,5 @@
 """The run that is trained, and the release before it, are accounted once, whoever trains and calibrates."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -28,15 +26,10 @@ def estimator(kind, ledger, **stated):
 
 
 def searched(ledger):  # one release: what settings have in common is planned for each
+    estimator = learn.PrivateLogisticRegression(classes=[0, 1], adjacency="zero_out")
     settings = {"clip_norm": [0.1, 0.5], "precondition": [None]}
-    search = learn.PrivateSearchCV(
-        learn.PrivateLogisticRegression(classes=[0, 1], adjacency="zero_out"),
-        settings,
-        epsilon=1.0,
-        delta=DELTA,
-        mean_trials=3.0,
-        shape=1.0,
-    )
+    given = {"epsilon": 1.0, "delta": DELTA, "mean_trials": 3.0, "shape": 1.0}
+    search = learn.PrivateSearchCV(estimator, settings, **given)
     return search.fit(X, Y, X_public=X[:50], y_public=Y[:50]).best_estimator_
 
 
@@ -48,20 +41,11 @@ def trained(ledger):
 def by_torch(ledger, known, **options):
     torch = framework("torch")
     module = pytest.importorskip("pabi.integrations.torch")
-    data = torch.utils.data.TensorDataset(
-        torch.as_tensor(X), torch.as_tensor(Y, dtype=torch.float64)
-    )
+    rows, labels = torch.as_tensor(X), torch.as_tensor(Y, dtype=torch.float64)
+    data = torch.utils.data.TensorDataset(rows, labels)
     layer = torch.nn.Linear(3, 1, bias=False, dtype=torch.float64)
     layers = layer if known.glm else torch.nn.Sequential(layer)
     return module.train(layers, data, described(known), ledger=ledger, **options)
-
-
-def head(ledger):
-    return by_torch(ledger, pabi.Loss.logistic(1.0))
-
-
-def network(ledger):
-    return by_torch(ledger, pabi.Loss.unknown(), loss=lambda out, y: (out[:, 0] - y) ** 2)
 
 
 def by_jax(ledger):
@@ -76,12 +60,13 @@ def by_jax(ledger):
 
 WAYS = {
     "classifier": lambda ledger: estimator(learn.PrivateLogisticRegression, ledger),
-    "regressor": lambda ledger: estimator(learn.PrivateLinearRegression, ledger),
     "noise": lambda ledger: estimator(learn.PrivateLinearSVC, ledger, noise_std=0.1),
     "search": searched,
     "train": trained,
-    "head": head,
-    "network": network,
+    "head": lambda ledger: by_torch(ledger, pabi.Loss.logistic(1.0)),
+    "network": lambda ledger: by_torch(
+        ledger, pabi.Loss.unknown(), loss=lambda out, y: (out[:, 0] - y) ** 2
+    ),
     "jax": by_jax,
 }
 

@@ -1,7 +1,5 @@
 """The best guarantee: the least of all answers at the δ asked for, and closed forms of one and two steps."""
 
-from __future__ import annotations
-
 import math
 from itertools import product
 
@@ -11,7 +9,7 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 import pabi
-from pabi import Cyclic, InvalidInput, Loss, NoisyIteration, NoisySGD, NotApplicable
+from pabi import Cyclic, InvalidInput, Loss, NoisyIteration, NoisySGD
 from pabi.account.analyses import analyses_of
 from pabi.account.best import Outcome, best_guarantee, best_of, outcomes
 from pabi.tradeoff import ApproxDP, Gaussian
@@ -52,9 +50,6 @@ DESCRIPTIONS = {
 }
 
 
-# Closed forms of few steps.
-
-
 def test_one_step_is_one_gaussian_mechanism():
     """Nothing is hidden: μ = s/σ, whatever the step does to distances."""
     for (s, sigma), slope in product([(1.0, 2.0), (0.3, 0.1), (2.0, 1.0)], (0.0, 0.7, 1.4)):
@@ -67,7 +62,7 @@ def test_one_step_is_one_gaussian_mechanism():
 
 def test_two_steps_share_the_first_pull():
     """Of s = 1, step 1 pays 1 − z and step 2 pays cz: the least (1 − z)² + (cz/σ)² is c²/(c² + σ²), where
-    composition pays 1."""
+    composition pays 1. A pull in the last step cannot be shared."""
     for case in product((0.5, 1.0, 1.3), (0.4, 1.0, 3.0)):
         slope, noise = case
         best = best_guarantee(iteration_of([1.0, slope], [1.0, 0.0], [1.0, noise]), DELTA)
@@ -75,14 +70,8 @@ def test_two_steps_share_the_first_pull():
         assert best.mu == pytest.approx(math.sqrt(square), rel=1e-9), case
         assert best.composition.mu == pytest.approx(1.0, rel=1e-12), case
         assert best.method != "composition", case
-
-
-def test_a_pull_in_the_last_step_cannot_be_shared():
-    best = best_guarantee(iteration_of([0.5, 0.5], [0.0, 1.0], [9.0, 1.0]), DELTA)
-    assert best.mu == pytest.approx(1.0, rel=1e-12)
-
-
-# The least of all.
+    last = best_guarantee(iteration_of([0.5, 0.5], [0.0, 1.0], [9.0, 1.0]), DELTA)
+    assert last.mu == pytest.approx(1.0, rel=1e-12)
 
 
 @pytest.mark.parametrize("name", DESCRIPTIONS)
@@ -137,13 +126,6 @@ def test_what_composition_gives_comes_with_it():
     assert best_of([hidden], DELTA).composition is None
     refused = outcome("composition", reason="not of this")
     assert best_of([refused, hidden], DELTA).composition is None
-
-
-def test_where_nothing_applies_all_reasons_are_given():
-    found = [outcome("one", reason="it is too long"), outcome("other", reason="it is too short")]
-    with pytest.raises(NotApplicable) as refused:
-        best_of(found, DELTA)
-    assert "one: it is too long; other: it is too short" in refused.value.reason
 
 
 def test_delta_is_checked_before_anything_is_proven():

@@ -1,7 +1,5 @@
 """The law of the distance that drawn batches leave, against all sequences of draws."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np
@@ -34,7 +32,7 @@ RUNS = {
 }
 
 
-def slopes_and_pulls(view: SampledRun, steps: int) -> tuple[np.ndarray, np.ndarray]:
+def slopes_and_pulls(view, steps):
     """c and the change of each of the first steps, one by one."""
     blocks = view.window(view.run.steps)
     c, s = (np.repeat(x, blocks.length) for x in (blocks.c, blocks.s))

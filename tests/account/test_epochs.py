@@ -1,7 +1,5 @@
 """What an epoch costs between two distances, against a general solver and against payments step by step."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -16,39 +14,34 @@ from support.every_case import every
 EVERY = slice(None)
 
 
-def random_steps(rng: np.random.Generator, t: int, low: float = 0.8, high: float = 1.3) -> Steps:
+def random_steps(rng, t, low=0.8, high=1.3):
     return Steps(rng.uniform(low, high, t), rng.uniform(0.2, 1.5, t), rng.uniform(0.3, 2.0, t))
 
 
-def dearest(steps: Steps, begin: float, end: float) -> float:
+def dearest(steps, begin, end):
     return float(_Epoch(steps).costs(np.array([begin]), np.array([end]), EVERY)[0, 0])
 
 
-def least(steps: Steps, use: int, begin: float, end: float) -> float:
+def least(steps, use, begin, end):
     """The least Σ (a/σ)² that brings `begin` to `end`, with one use, by a general solver."""
-    t = steps.c.size
+    t, own = steps.c.size, np.where(np.arange(steps.c.size) == use, steps.s, 0.0)
 
-    def distances(a: np.ndarray) -> np.ndarray:
+    def distances(a):
         z, out = begin, []
-        for k in range(t):
-            z = steps.c[k] * z + (steps.s[k] if k == use else 0.0) - a[k]
+        for slope, more, paid in zip(steps.c, own, a, strict=True):
+            z = slope * z + more - paid
             out.append(z)
         return np.array(out)
 
-    constraints = [
-        {"type": "ineq", "fun": distances},
-        {"type": "ineq", "fun": lambda a: end - distances(a)[-1]},
-    ]
-    first = [steps.c[0] * begin + (steps.s[0] if use == 0 else 0.0)]
-    start = np.array([*first, *[0.0] * (t - 1)])
-    if use > 0:
-        start[use] = steps.s[use]
+    start = own.copy()
+    start[0] += steps.c[0] * begin
+    kept = [distances, lambda a: end - distances(a)[-1]]
     found = minimize(
         lambda a: float(np.sum((a / steps.sigma) ** 2)),
         start,
         jac=lambda a: 2.0 * a / steps.sigma**2,
         bounds=[(0.0, None)] * t,
-        constraints=constraints,
+        constraints=[{"type": "ineq", "fun": fun} for fun in kept],
         options={"maxiter": 500, "ftol": 1e-12},
     )
     assert found.success, found.message
@@ -95,13 +88,6 @@ def test_equal_steps_lose_nothing():
     assert level.cost >= epochs * s * s / (period * sigma * sigma)
 
 
-def test_nothing_is_paid_to_be_as_far_apart_as_the_diameter():
-    steps = random_steps(np.random.default_rng(0), 20)
-    free = Rests(steps, 5, 4, 2.0).costing(np.array([0.0, 2.0, 2.5, 2.0, 3.0]))
-    assert free.cost == 0.0
-    assert Rests(steps, 5, 4, 2.0).costing(np.array([0.0, 2.0, 1.9, 2.0, 2.0])).cost > 0.0
-
-
 @every("unit", [2.0**-900, 2.0**-400, 2.0**400, 2.0**900])
 def test_lengths_have_no_unit(unit):
     steps = random_steps(np.random.default_rng(3), 20)
@@ -114,6 +100,10 @@ def test_lengths_have_no_unit(unit):
 
 
 def test_what_overflows_is_no_bound():
+    steps = random_steps(np.random.default_rng(0), 20)
+    within = Rests(steps, 5, 4, 2.0)  # nothing is paid to be as far apart as the diameter
+    assert within.costing(np.array([0.0, 2.0, 2.5, 2.0, 3.0])).cost == 0.0
+    assert within.costing(np.array([0.0, 2.0, 1.9, 2.0, 2.0])).cost > 0.0
     steps = Steps(np.full(4000, 1.5), np.ones(4000), np.ones(4000))
     assert Rests(steps, 2000, 2).costing(np.array([0.0, 1.0, 1.0])).cost == math.inf
     for slope in (1e20, 1e100, 1e300):
@@ -121,11 +111,7 @@ def test_what_overflows_is_no_bound():
         assert Rests(steep, 6, 2).costing(np.array([0.0, 1.0, 1.0])).cost >= 1.0
     silent = Steps(np.ones(8), np.ones(8), np.zeros(8))
     assert Rests(silent, 4, 2).costing(np.array([0.0, 0.5, 0.5])).cost == math.inf
-
-
-def test_what_vanishes_costs_nothing_afterwards():
-    """A slope of 0 forgets the distance, and later uses alone are paid."""
-    c = np.array([1.0, 0.0, 1.0])
-    steps = Steps(c, np.array([1.0, 0.0, 0.0]), np.ones(3))
+    # A slope of 0 forgets the distance, and later uses alone are paid.
+    steps = Steps(np.array([1.0, 0.0, 1.0]), np.array([1.0, 0.0, 0.0]), np.ones(3))
     assert dearest(steps, 5.0, 0.0) == 0.0
     assert dearest(steps._replace(s=np.array([0.0, 0.0, 1.0])), 5.0, 1.0) < 1e-20

@@ -1,9 +1,6 @@
 """Losses with Hölder gradients that need not be convex: their moduli, between what is known at both ends, and
 what is proven of runs."""
 
-from __future__ import annotations
-
-import copy
 from dataclasses import replace
 from fractions import Fraction
 
@@ -79,38 +76,14 @@ def test_a_clip_leaves_it():
             assert clipped(delta) == pytest.approx(min(power, bounded), rel=1e-14)
 
 
-@every("exponent", [0.25, 0.5, 0.75])
-def test_clipped_gradients_of_a_worst_case(exponent):
-    """Along a line and clipped: what a step does to pairs of points, against the modulus."""
-    rng, loss, eta = np.random.default_rng(5), Loss.holder(exponent, 2.0, l2=0.1), 0.3
-    for clip in (None, 0.1, 1.0):
-        modulus = loss.modulus(eta, clip_norm=clip)
-        x, y = rng.normal(size=(2, 400)) * 10.0 ** rng.uniform(-6, 3, size=(2, 400))
-
-        def step(x, clip=clip):
-            # sign(x)|x|^p is p-Hölder with the constant 2^(1 − p).
-            pull = -(2.0 ** (exponent - 1.0)) * 2.0 * np.sign(x) * np.abs(x) ** exponent
-            pull = pull if clip is None else np.clip(pull, -clip, clip)
-            return x - eta * (0.1 * x + pull)
-
-        apart = np.abs(step(x) - step(y))
-        slack = 1e-14 * (np.abs(x) + np.abs(y) + 1.0)
-        assert np.all(apart <= np.array([modulus(float(d)) for d in np.abs(x - y)]) + slack)
+CHANGES = [{}, {"exponent": 0.5, "noise_std": 4.0}, {"batches": pabi.ShuffleOnce(100)}]
+CHANGES += [{"batches": pabi.BallsInBins(100)}]
+CHANGES += [{"batches": pabi.Poisson(100), "adjacency": "zero_out"}]
+CHANGES += [{"batches": pabi.FixedSize(100)}]
+CHANGES += [{"steps": 300, "step_size": np.linspace(0.02, 0.01, 300)}]
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {},
-        {"exponent": 0.5, "noise_std": 4.0},
-        {"batches": pabi.ShuffleOnce(100)},
-        {"batches": pabi.BallsInBins(100)},
-        {"batches": pabi.Poisson(100), "adjacency": "zero_out"},
-        {"batches": pabi.FixedSize(100)},
-        {"steps": 300, "step_size": np.linspace(0.02, 0.01, 300)},
-    ],
-    ids=repr,
-)
+@pytest.mark.parametrize("changes", CHANGES, ids=repr)
 def test_every_analysis_that_applies_is_verified(all_windows, changes):
     run = a_run(**{"steps": 400, **changes})
     found = [o for o in pabi.account.best.outcomes(run, DELTA) if o.guarantee is not None]
@@ -118,19 +91,3 @@ def test_every_analysis_that_applies_is_verified(all_windows, changes):
     for outcome in found:
         verdict = pabi.verify(outcome.guarantee.to_json())
         assert verdict.ok, (outcome.name, verdict.reason)
-
-
-def test_of_a_rougher_loss_certificates_prove_nothing():
-    certified = a_run().guarantee(DELTA).certificate.payload
-    said = pabi.verify(certified).assumptions
-    assert any("gradients that differ by at most 1.0·‖x − y‖^0.9" in a for a in said)
-    for change, ok in (
-        ({"exponent": 0.5}, False),
-        ({"exponent": 0.8}, False),
-        ({"constant": 2.0}, False),
-        ({"kind": "weakly_convex"}, False),
-        ({"constant": 0.9}, True),  # a smoother one
-    ):
-        payload = copy.deepcopy(certified)
-        payload["run"]["loss"].update(change)
-        assert pabi.verify(payload).ok == ok, change

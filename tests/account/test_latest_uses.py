@@ -1,9 +1,6 @@
 """Fresh secret orders where steps expand or sensitivities fall: every choice of places is covered, and
 what is claimed is checked."""
 
-from __future__ import annotations
-
-import copy
 import itertools
 import math
 from dataclasses import replace
@@ -45,14 +42,12 @@ RUNS = {
 
 def mu_of_places(run, places):
     """The best proven μ of a record at these places, one an epoch; None: it is missed."""
-    view, own = OrderedView(run), None
+    view = OrderedView(run)
     c, s, sigma = view.arrays
-    own = np.zeros_like(s)
-    for epoch, place in enumerate(places):
-        if place is not None:
-            own[epoch * view.period + place] = s[epoch * view.period + place]
-    if not own.any():
+    used = [e * view.period + place for e, place in enumerate(places) if place is not None]
+    if not used:
         return 0.0
+    own = np.where(np.isin(np.arange(len(s)), used), s, 0.0)
     _, shifts = solve_schedule(Steps(c, own, sigma), run.range_diameter)
     return mu_of(energy_of(shifts))
 
@@ -63,17 +58,15 @@ def test_every_choice_of_places_is_covered_by_its_case(name):
     g = secret_order.latest_uses(run, DELTA)
     period, epochs = run.steps_per_epoch, math.ceil(run.data_steps / run.steps_per_epoch)
     in_last = run.data_steps - (epochs - 1) * period
+
+    def covers(found, place):
+        return place is None if found is None else place in range(found[0], found[1] + 1)
+
     for places in itertools.product(range(period), repeat=epochs):
         kept = [*places[:-1], places[-1] if places[-1] < in_last else None]
-        (case,) = [
-            record
-            for record, case in g.proof.records
-            if all(
-                (k is None) if r is None else (k is not None and r[0] <= k <= r[1])
-                for r, k in zip(case.ranges, kept[-2:], strict=True)
-            )
-        ]
-        assert mu_of_places(run, kept) <= case.mu * (1 + 1e-12)
+        fitting = [one for one, case in g.proof.records if all(map(covers, case.ranges, kept[-2:]))]
+        assert len(fitting) == 1
+        assert mu_of_places(run, kept) <= fitting[0].mu * (1 + 1e-12)
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -106,29 +99,6 @@ def test_almost_constant_steps_cost_almost_what_constant_ones_do():
     (row,) = [o for o in outcomes(a_run(), DELTA) if o.name == "secret order"]
     found = secret_order.latest_uses(a_run(step_size=steps), DELTA).epsilon(DELTA)
     assert found == pytest.approx(row.guarantee.epsilon(DELTA), rel=1e-6)
-
-
-def test_other_certificates_are_refused():
-    certified = secret_order.latest_uses(a_run(**FALLING), DELTA).certificate.payload
-    for theorem in ("secret order", "shifted interpolation", "composition"):
-        assert not pabi.verify({**certified, "theorem": theorem}).ok
-    for kind in ("cyclic", "shuffle_once", "balls_in_bins"):
-        payload = copy.deepcopy(certified)
-        payload["run"]["batches"]["kind"] = kind
-        assert not pabi.verify(payload).ok
-    larger = copy.deepcopy(certified)
-    steps = np.array(a_run(**FALLING).step_size)
-    steps[0] *= 1.5
-    larger["run"]["step_size"] = steps.tolist()
-    assert not pabi.verify(larger).ok
-    fewer = copy.deepcopy(certified)
-    fewer["cases"].pop()
-    assert "ranges" in pabi.verify(fewer).reason
-    smaller = copy.deepcopy(certified)
-    for case in smaller["cases"]:
-        case["mu"] *= 0.99
-    smaller["claim"]["mixture"] = [[w, 0.99 * mu] for w, mu in smaller["claim"]["mixture"]]
-    assert not pabi.verify(smaller).ok
 
 
 def test_a_schedule_that_falls_no_longer_costs_a_composition():

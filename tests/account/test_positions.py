@@ -3,8 +3,6 @@
 All small runs are gone through: every n and batch size, runs that end within an epoch, and cool-downs.
 """
 
-from __future__ import annotations
-
 import itertools
 from fractions import Fraction
 
@@ -143,21 +141,15 @@ def test_any_set_of_steps_with_a_periodic_beginning(data, cooldown, loss):
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_nonexpansive_and_alike_are_said_of_the_steps_that_are_taken(loss):
-    """A short last batch that never comes does not count, nor full ones where there are none."""
+    """A short last batch that never comes does not count, nor full ones where there are none. A schedule that
+    varies is not alike."""
     for n, size, data, cooldown in SMALL:
-        run = run_of(n, size, data, cooldown, loss)
-        slopes = [slope for _, slope, *_ in written_out(run)]
-        assert OrderedView(run).nonexpansive == all(slope <= 1 for slope in slopes)
-        assert OrderedView(run).homogeneous == (len(set(slopes)) == 1 and cooldown == 0)
-
-
-def test_a_schedule_that_varies_is_not_alike():
-    sizes = np.full(4, ETA)
-    assert OrderedView(run_of(4, 2, 4, 0)).homogeneous
-    assert not OrderedView(run_of(4, 2, 4, 0, step_size=sizes)).homogeneous
-    assert OrderedView(run_of(4, 2, 4, 0, step_size=sizes)).nonexpansive
-    sizes[2] = 1.9
-    assert not OrderedView(run_of(4, 2, 4, 0, step_size=sizes)).nonexpansive
+        for changes in ({}, {"step_size": np.linspace(ETA, 1.9, data + cooldown)}):
+            run = run_of(n, size, data, cooldown, loss, **changes)
+            slopes = [slope for _, slope, *_ in written_out(run)]
+            alike = not changes and len(set(slopes)) == 1 and cooldown == 0
+            assert OrderedView(run).nonexpansive == all(slope <= 1 for slope in slopes)
+            assert OrderedView(run).homogeneous == alike
 
 
 def random_run(rng):

@@ -5,8 +5,6 @@ holds exactly, but for its ends; a distance w_0 then costs (w_0·Πc)²/Σ σ_k�
 later slopes.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -16,7 +14,7 @@ from hypothesis import strategies as st
 
 from pabi import Modulus
 from pabi.account.facts.step_moduli import shapes
-from pabi.account.shifts.start import _CLOSE, _COARSE, _DECADES, roughly
+from pabi.account.shifts.start import _COARSE, _DECADES, roughly
 from support.every_case import every
 
 
@@ -67,37 +65,6 @@ def test_a_distance_is_paid_off_as_well_as_can_be(t, seed):
     assert cost == pytest.approx(linear_cost(c, sigma, start), rel=1e-12)
 
 
-@every("slope", [0.999, 1.0, 1.01])
-@every("t", [33, 100, 700])
-def test_long_runs_are_paid_off_nearly_as_well(t, slope):
-    """With a fine grid besides; as near to the best as starts must be to be looked at as well."""
-    moduli, sigma = [Modulus.linear(slope)] * t, np.ones(t)
-    found, _ = rough(moduli, np.zeros(t), sigma, start=1.0, top=10.0)
-    truth = linear_cost(np.full(t, slope), sigma, 1.0)
-    costs = [replayed(moduli, np.zeros(t), sigma, path, 1.0) for path in found]
-    assert truth * (1.0 - 1e-9) <= min(costs) <= truth * _CLOSE
-
-
-def every_fifth(slope, epochs):
-    """The least cost of the paths found where every fifth step uses the record."""
-    moduli, s = [Modulus.linear(slope)] * (5 * epochs), np.tile([1.0, 0.0, 0.0, 0.0, 0.0], epochs)
-    sigma = np.ones(5 * epochs)
-    found, apart = rough(moduli, s, sigma, top=20.0)
-    return min(replayed(moduli, s, sigma, path, apart[path.first]) for path in found)
-
-
-@every("epochs", [1, 5, 40, 400])
-def test_epochs_that_repeat_cost_the_same_each(epochs):
-    """Of all that is added, 1 an epoch, every step pays at best the same: 5·(1/5)² an epoch."""
-    truth = epochs / 5
-    assert truth * (1.0 - 1e-9) <= every_fifth(1.0, epochs) <= truth * _CLOSE
-
-
-def test_what_is_forgotten_costs_nothing():
-    """Steps that contract leave 0.9²⁰⁰ of what was added before the last forty epochs."""
-    assert every_fifth(0.9, 400) == pytest.approx(every_fifth(0.9, 40), rel=1e-6)
-
-
 @every("pulls", [(1.0, 0.0), (1.0, 0.3), (1.0, 1.0), (0.2, 1.0), (2.0, 0.1)])
 @every("noises", [(1.0, 1.0), (0.5, 1.5), (2.0, 0.4)])
 @every("slope", [0.6, 1.0, 1.3])
@@ -119,33 +86,6 @@ def test_two_uses_in_two_steps(pulls, noises, slope):
     ]
     q = 10.0 ** (_DECADES / (_COARSE - 1))
     assert truth * (1.0 - 1e-12) <= min(costs) <= truth * (1.0 + q) / (2.0 * math.sqrt(q))
-
-
-@every("gain", [1.1, 1.5])
-def test_payments_may_begin_from_the_diameter(gain):
-    """Steps that expand, and a diameter: the longest window is the best, D²(c² − 1)/(1 − c^−2m)."""
-    t, diameter = 20, 2.0
-    moduli, sigma = [Modulus.linear(gain)] * t, np.ones(t)
-    found, apart = rough(moduli, np.zeros(t), sigma, diameter, start=diameter)
-    assert np.all(apart == diameter)
-    assert found[0].first == 0
-    cost = replayed(moduli, np.zeros(t), sigma, found[0], diameter)
-    exact = diameter**2 * (gain**2 - 1.0) / (1.0 - gain ** (-2 * t))
-    assert cost == pytest.approx(exact, rel=1e-8)
-
-
-def test_a_use_that_is_far_from_the_end_is_not_paid_for_alone():
-    """From the diameter after the use: D²/m for the m steps left, while the use itself costs s²/(m + 1) more
-    if the window holds it."""
-    t, diameter = 12, 0.5
-    moduli, sigma = [Modulus.linear(1.0)] * t, np.ones(t)
-    s = np.zeros(t)
-    s[:2] = 5.0
-    found, apart = rough(moduli, s, sigma, diameter, start=0.0)
-    assert apart.tolist() == [0.0] + [diameter] * (t - 1)
-    assert found[0].first == 2
-    cost = replayed(moduli, s, sigma, found[0], diameter)
-    assert cost == pytest.approx(diameter**2 / (t - 2), rel=1e-8)
 
 
 def test_where_nothing_can_be_paid_there_is_no_path():

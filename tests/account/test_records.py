@@ -1,7 +1,5 @@
 """The proven μ of every record of a run, against quadratic programs and rational closed forms."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 
@@ -129,8 +127,6 @@ def test_other_uses_than_one_an_epoch(then):
     assert found.mu**2 == pytest.approx(least(c, s, sigma, math.inf), rel=QP)
 
 
-# Either form of a schedule.
-
 stretch = st.builds(
     Stretch,
     st.integers(1, 3),
@@ -154,16 +150,6 @@ def test_run_length_codes_cost_what_their_steps_cost(groups, diameter):
     exact = least(c, s, sigma, diameter) if s.any() else 0.0
     assert energy_of(coded) == pytest.approx(exact, rel=1e-7, abs=1e-12)
     assert energy_of(plain) == pytest.approx(exact, rel=1e-7, abs=1e-12)
-
-
-def test_the_form_that_was_solved_comes_with_the_shifts():
-    """Long codes stay codes; short ones whose distances the diameter cuts are written out."""
-    uses = Group(10**6, (Stretch(1, 0.9, 1.0, 1.0), Stretch(9, 0.9, 0.0, 1.0)))
-    long = Groups((uses,))
-    assert solve_schedule(long, math.inf)[0] is long
-    expanding = Groups((Group(3, (Stretch(1, 1.1, 1.0, 1.0), Stretch(2, 1.1, 0.0, 1.0))),))
-    assert solve_schedule(expanding, math.inf)[0] is expanding
-    assert isinstance(solve_schedule(expanding, 0.5)[0], Steps)
 
 
 @given(st.floats(1e-300, 1e300))

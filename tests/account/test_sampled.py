@@ -1,7 +1,5 @@
 """Runs with random batches step by step, against steps written out and rational arithmetic."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from fractions import Fraction
@@ -11,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pabi import BallsInBins, Cyclic, FixedSize, Loss, NoisySGD, NotApplicable, Poisson, Reshuffle
-from pabi.account.facts.sampled import Blocks, SampledRun, require_sampling
+from pabi import FixedSize, Loss, NoisySGD, Poisson
+from pabi.account.facts.sampled import Blocks, SampledRun
 from support.every_case import every
 
 ULP = Fraction(1, 2**52)
@@ -167,16 +165,6 @@ def test_the_probability_is_that_of_being_drawn(scheme, n, size):
     assert Fraction(size, n) <= found <= min(1, Fraction(size, n) * (1 + ULP))
 
 
-@every("batches", [Cyclic(3), Reshuffle(3), BallsInBins(3)])
-def test_other_orders_are_refused(batches):
-    run = run_of(batches)
-    with pytest.raises(NotApplicable, match="not drawn afresh"):
-        require_sampling(run)
-    with pytest.raises(NotApplicable, match="not drawn afresh"):
-        _ = SampledRun(run, DELTA).probability
-    assert require_sampling(run_of(FixedSize(3))).fresh
-
-
 @every("steps", [1, 1000])
 def test_large_batches_are_as_rare_as_is_allowed(steps):
     from scipy.stats import binom
@@ -184,8 +172,6 @@ def test_large_batches_are_as_rare_as_is_allowed(steps):
     view = SampledRun(run_of(Poisson(5), n=400, steps=steps, cooldown_steps=0), DELTA)
     assert steps * binom.sf(view.covered.cap, 400, 5 / 400) <= view.covered.failure <= 1e-3 * DELTA
 
-
-# Sums over blocks.
 
 slope = st.one_of(st.floats(0.5, 1.5), st.sampled_from([1.0, 0.999999, 1.000001]))
 block = st.tuples(st.integers(1, 20), slope, st.floats(0.1, 2.0))

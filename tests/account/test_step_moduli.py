@@ -5,8 +5,6 @@ For a convex loss of records with gradients of norm at most L, a step x ↦ x �
 Guzmán, §2). A cool-down step is x ↦ (1 − ηλ)x.
 """
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 from fractions import Fraction
@@ -17,7 +15,6 @@ import pytest
 
 from pabi import Cyclic, Loss, NoisySGD, NotApplicable, Poisson
 from pabi.account.facts.step_moduli import StepModuli
-from pabi.describe.batches import Fractions
 from support.every_case import every
 
 ETA, BOUND, L2 = 0.4, 1.25, 0.5
@@ -126,73 +123,26 @@ def test_where_nothing_is_known_or_all_is_linear_no_proof_applies(step_size):
         view_of(run_of(4, 2, 4, 0, Loss.logistic(1.0), step_size=step_size))
 
 
-def test_clipped_gradients_of_an_unknown_loss_are_bounded():
-    """Two steps of size η along vectors of norm at most C: δ + 2ηC."""
-    above = view_of(run_of(4, 2, 3, 1, Loss.unknown(), clip_norm=1.5)).above_data_steps
-    for z in DISTANCES:
-        assert z + 2 * ETA * 1.5 <= above(z) <= (z + 2 * ETA * 1.5) * (1 + ROUNDINGS)
-
-
-def test_a_slope_that_says_less_than_the_loss_is_looked_at():
-    """The curvature of a dissipative loss gives slopes, and yet more is known at large distances."""
-    loss = Loss.dissipative(1.0, 0.5, 1.0, gradient_bound=1.0)
-    assert view_of(run_of(4, 2, 4, 0, loss)).alike
-
-
-def test_long_schedules_that_vary_are_refused():
-    sizes = np.full(200_001, ETA)
-    with pytest.raises(NotApplicable, match="more than 200000 steps that vary"):
-        view_of(run_of(2, 2, 200_001, 0, step_size=sizes))
-    assert view_of(run_of(2, 2, 200_001, 0)).alike
-
-
-def test_the_fractions_are_the_callers():
-    """As those of a proof that excludes large batches."""
-    half = (Fraction(1, 2),)
-    run = run_of(4, 2, 4, 0)
-    view = StepModuli(run, Fractions(half, half, 1, random=False))
-    (omega,) = set(view.shapes(0, 4).evaluators())
-    for z in DISTANCES:
-        assert truth(run, 0, 1, z) <= omega(z) <= truth(run, 0, 1, z) * (1 + ROUNDINGS)
-
-
 LOGISTIC = Loss.logistic(1.0, l2=0.1)
 
 
-@every(
-    "loss, changes, linear",
-    [
-        (LOGISTIC, {}, True),
-        (Loss.logistic(1.0), {}, True),
-        (Loss.logistic(1.0, l2=0.1), {"cooldown_steps": 3}, True),
-        (Loss.logistic(2.0, l2=0.1), {"clip_norm": 1.0}, True),
-        (Loss.convex(1.0, gradient_bound=1.0), {"longest": 2.0}, True),
-        (Loss.convex(1.0, gradient_bound=1.0), {"longest": 2.1}, False),
-        (Loss.softmax(3.0), {"clip_norm": 1.0}, False),
-        (Loss.lipschitz(1.0), {}, False),
-    ],
-)
-def test_a_varying_schedule_of_slopes_is_told_before_its_table_is_written(
-    loss, changes, linear, monkeypatch
-):
-    """Whether it is, agrees with the moduli themselves, step by step."""
+SCHEDULES = [(LOGISTIC, {}, True), (LOGISTIC, {"cooldown_steps": 3}, True)]
+SCHEDULES += [(Loss.logistic(2.0, l2=0.1), {"clip_norm": 1.0}, True)]
+SCHEDULES += [(Loss.convex(1.0, gradient_bound=1.0), {"longest": 2.0}, True)]
+SCHEDULES += [(Loss.convex(1.0, gradient_bound=1.0), {"longest": 2.1}, False)]
+SCHEDULES += [(Loss.softmax(3.0), {"clip_norm": 1.0}, False), (Loss.lipschitz(1.0), {}, False)]
+
+
+@every("loss, changes, linear", SCHEDULES)
+def test_a_varying_schedule_of_slopes_is_told(loss, changes, linear):
+    """Whether it is one, agrees with the moduli themselves, step by step."""
     steps, changes = 40, dict(changes)
     sizes = np.linspace(0.1, changes.pop("longest", 1.0), steps)
     given = {"total_steps": steps, "step_size": sizes, "noise_std": 1.0, **changes}
     run = NoisySGD(loss, 13, Cyclic(4), **given)
     parts = run.fractions()
-    every = [
-        run.loss.modulus(float(eta), run.clip_norm, f)
-        for eta, f in itertools.product(sizes, (*parts.full, *parts.last))
-    ]
+    pairs = itertools.product(sizes.tolist(), (*parts.full, *parts.last))
+    every = [loss.modulus(eta, run.clip_norm, f) for eta, f in pairs]
     assert linear == all(type(m).__name__ == "Linear" for m in every)
-    modulus, written = Loss.modulus, []
-
-    def counted(*given):
-        written.append(given)
-        return modulus(*given)
-
-    monkeypatch.setattr(Loss, "modulus", counted)
     with pytest.raises(NotApplicable, match="linear") if linear else contextlib.nullcontext():
         StepModuli(run, parts)
-    assert bool(written) is not linear

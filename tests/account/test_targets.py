@@ -1,7 +1,6 @@
 """Targets in other terms than ε: what they mean on Gaussians, and that what is proven meets them."""
 
-from __future__ import annotations
-
+import re
 from dataclasses import replace
 from statistics import NormalDist
 
@@ -9,18 +8,13 @@ import pytest
 
 import pabi
 from pabi.tradeoff import Gaussian
-from support.every_case import every
+from support.every_case import every, refused
 
 DELTA = 1e-5
 NORMAL = NormalDist()
-FULL = pabi.NoisySGD(
-    pabi.Loss.convex(smoothness=1.0, gradient_bound=1.0),
-    n=1_000,
-    batches=pabi.FullBatch(),
-    steps=1,
-    step_size=0.5,
-    adjacency="zero_out",
-)
+LOSS = pabi.Loss.convex(smoothness=1.0, gradient_bound=1.0)
+GIVEN = {"steps": 1, "step_size": 0.5, "adjacency": "zero_out"}
+FULL = pabi.NoisySGD(LOSS, 1_000, pabi.FullBatch(), **GIVEN)
 
 
 def advantage_of(mu):
@@ -54,13 +48,6 @@ def test_what_is_proven_meets_the_target_narrowly(batches):
         less = 0.97 if batches == pabi.Poisson(100) else 1.0 - 1e-8
         beyond = replace(met, noise_std=met.noise_std * less)
         assert goal.cost(beyond.guarantee(DELTA)) > goal.most
-
-
-@every("name", ["mu", "advantage", "tpr"])
-def test_more_is_allowed_with_less_noise(name):
-    at = {"fpr": 0.05} if name == "tpr" else {}
-    stds = [pabi.calibrate(FULL, **{name: most}, **at).noise_std for most in (0.06, 0.1, 0.3, 0.9)]
-    assert stds == sorted(stds, reverse=True)
 
 
 @every("name", ["advantage", "tpr"])
@@ -100,9 +87,8 @@ def test_what_is_never_reached_is_named():
         pabi.calibrate(bins, mu=1.0)
 
 
-@every(
-    ("target", "field", "said"),
-    [
+def test_other_targets_are_refused_in_one_line():
+    for target, field, said in (
         ({}, "target", "exactly one of .* got none"),
         ({"epsilon": 1.0, "delta": DELTA, "mu": 1.0}, "target", "got epsilon and mu"),
         ({"mu": 1.0, "advantage": 0.1, "tpr": 0.5}, "target", "got mu and advantage and tpr"),
@@ -118,23 +104,14 @@ def test_what_is_never_reached_is_named():
         ({"advantage": 0.0}, "advantage", "> 0"),
         ({"mu": -1.0}, "mu", "> 0"),
         ({"mu": float("inf")}, "mu", "finite"),
-    ],
-)
-def test_other_targets_are_refused_in_one_line(target, field, said):
-    for ask in (pabi.Target, lambda **given: pabi.calibrate(FULL, **given)):
-        with pytest.raises(pabi.InvalidInput, match=said) as caught:
-            ask(**target)
-        assert caught.value.field == field
-        assert "\n" not in str(caught.value)
+    ):
+        for ask in (pabi.Target, lambda **given: pabi.calibrate(FULL, **given)):
+            assert re.search(said, refused(field, ask, **target)), target
 
 
 def test_estimators_meet_a_target():
     size = (2_000, 5)
-    for goal in (
-        pabi.Target(mu=0.3),
-        pabi.Target(advantage=0.1),
-        pabi.Target(tpr=0.05, fpr=0.01),
-    ):
+    for goal in (pabi.Target(mu=0.3), pabi.Target(advantage=0.1), pabi.Target(tpr=0.05, fpr=0.01)):
         planned = pabi.learn.PrivateLogisticRegression(goal, DELTA, classes=[0, 1]).plan(*size)
         assert 0.99 * goal.most <= goal.cost(planned.guarantee) <= goal.most
     for wrong in (pabi.Target(epsilon=1.0, delta=DELTA), pabi.Target(mu=1.0, delta=DELTA)):

@@ -1,7 +1,5 @@
 """Forgetting against exact values, and against published ones."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from itertools import pairwise
@@ -14,6 +12,7 @@ import pabi
 from pabi.account.analyses import secret_order
 from pabi.numbers.errors import NotApplicable
 from support.every_case import every
+from support.pairs import pairs
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 
@@ -31,17 +30,13 @@ VALUES = """
 """
 
 
-@pytest.mark.parametrize("value", VALUES.strip().splitlines())
+@every("value", VALUES.strip().splitlines())
 def test_values_that_were_computed_elsewhere(value):
     n, size, epochs, later, records = map(int, value.split()[:5])
     l2, eta, noise, mu = map(float, value.split()[5:])
     given = {"epochs": epochs, "step_size": eta, "noise_std": noise, "adjacency": "zero_out"}
-    run = pabi.NoisySGD(
-        pabi.Loss.logistic(1.0, l2=l2),
-        n,
-        pabi.FullBatch() if n == size else pabi.Cyclic(size),
-        **given,
-    )
+    batches = pabi.FullBatch() if n == size else pabi.Cyclic(size)
+    run = pabi.NoisySGD(pabi.Loss.logistic(1.0, l2=l2), n, batches, **given)
     assert run.unlearning(1e-5, epochs=later, records=records).mu == pytest.approx(mu, rel=1e-9)
 
 
@@ -49,18 +44,12 @@ def setting_of_the_paper(adjacency="replace_one"):
     """η = 1/L, L = ¼ + λ, λ = 1e-6·n: 1000 epochs of full batches, σ = 0.03."""
     lam, n = 0.011264, 11264
     eta = 1.0 / (0.25 + lam)
-    return pabi.NoisySGD(
-        pabi.Loss.strongly_convex(lam, 0.25 + lam)
-        if adjacency == "replace_one"
-        else pabi.Loss.logistic(1.0, l2=lam),
-        n=n,
-        batches=pabi.FullBatch(),
-        epochs=1000,
-        step_size=eta,
-        noise_std=math.sqrt(2.0 * eta) * 0.03 / eta,
-        gradient_sensitivity=2.0 if adjacency == "replace_one" else None,
-        adjacency=adjacency,
-    )
+    loss, sensitivity = pabi.Loss.logistic(1.0, l2=lam), None
+    if adjacency == "replace_one":
+        loss, sensitivity = pabi.Loss.strongly_convex(lam, 0.25 + lam), 2.0
+    given = {"step_size": eta, "noise_std": math.sqrt(2.0 * eta) * 0.03 / eta}
+    given |= {"gradient_sensitivity": sensitivity, "adjacency": adjacency, "epochs": 1000}
+    return pabi.NoisySGD(loss, n, pabi.FullBatch(), **given)
 
 
 @pytest.mark.parametrize(
@@ -78,43 +67,6 @@ def test_the_setting_of_the_paper(epochs, mu, epsilon, zeroed):
     assert guarantee.epsilon(1.0 / run.n) == pytest.approx(epsilon, rel=1e-9)
     other = setting_of_the_paper("zero_out").unlearning(1.0 / run.n, epochs=epochs)
     assert other.epsilon(1.0 / run.n) == pytest.approx(zeroed, abs=1e-3)
-
-
-@every(("learnt", "later", "slope"), [(30, 7, 0.9), (5, 0, 0.97), (12, 40, 1.0)])
-@every("records", [1, 3])
-def test_quadratics_have_the_exact_value(learnt, later, slope, records):
-    """One coordinate, full batches, slope c ≤ 1 everywhere: the means are apart by Σ s·c^…, one variance."""
-    eta, noise, n, size = 0.5, 0.7, 10, 0.8
-    run = pabi.NoisySGD(
-        pabi.Loss.convex(1e-9, gradient_bound=size).with_l2((1.0 - slope) / eta),
-        n=n,
-        batches=pabi.FullBatch(),
-        steps=learnt,
-        step_size=eta,
-        noise_std=noise,
-        adjacency="zero_out",
-    )
-    powers = slope ** np.arange(learnt + later - 1.0, -1.0, -1.0)
-    moved = records * eta * size / n * powers[:learnt].sum()
-    exact = moved / (eta * noise * math.sqrt(float(np.sum(powers**2))))
-    mu = run.unlearning(0.01, steps=later, records=records).mu
-    assert mu == pytest.approx(exact, rel=1e-10)
-
-
-def test_what_is_left_of_a_batch_contracts_less():
-    """Two records, one is withdrawn, ηm = 0.02, one step of learning, s/σ = 3: exactly 0.3197 after 50 steps,
-    where the slope of the whole batch would have 0.2327."""
-    given = {"steps": 1, "step_size": 1.0, "noise_std": 1.0 / 3.0, "gradient_sensitivity": 2.0}
-    given |= {"adjacency": "zero_out"}
-    run = pabi.NoisySGD(pabi.Loss.strongly_convex(0.02, 1.0), 2, pabi.FullBatch(), **given)
-
-    def mu(slope):
-        return 3.0 * slope**50 * math.sqrt((1.0 - slope**2) / (1.0 - slope**102))
-
-    proven = run.unlearning(0.4, steps=50).mu
-    assert mu(0.99) == pytest.approx(0.3197, abs=5e-5)
-    assert mu(0.98) == pytest.approx(0.2327, abs=5e-5)
-    assert proven == pytest.approx(mu(0.99), rel=1e-10)
 
 
 def forgetful(batches, n, noise, **changes):
@@ -158,26 +110,15 @@ def test_a_stated_probability_counts_and_not_the_divisor():
     assert pabi.verify(guarantee).ok
 
 
-@pytest.mark.parametrize("records", [1, 3])
 @pytest.mark.parametrize("batches", [pabi.Cyclic(10), pabi.ShuffleOnce(10), pabi.Poisson(10)])
-def test_users_are_forgotten_as_records_are(batches, records):
+def test_users_are_forgotten_as_records_are(batches):
     """A user contributes a mean of what records contribute: Theorem 27, with the same numbers."""
     run = run_with(batches)
-    of_users = replace(run, unit="user").unlearning(1e-4, epochs=1, records=records)
-    of_records = run.unlearning(1e-4, epochs=1, records=records)
+    of_users = replace(run, unit="user").unlearning(1e-4, epochs=1, records=3)
+    of_records = run.unlearning(1e-4, epochs=1, records=3)
     assert (of_users.unit, of_records.unit) == ("user", "record")
     assert of_users.epsilon(1e-4) == of_records.epsilon(1e-4)
     assert pabi.verify(of_users).unit == "user"
-
-
-def test_records_that_fill_a_batch_go_on_in_the_next_one():
-    """Batches of one record: two withdrawn records move two steps by s each, not one step by s."""
-    given = {"epochs": 1, "step_size": 1.0, "noise_std": 1.0, "adjacency": "zero_out"}
-    run = pabi.NoisySGD(pabi.Loss.convex(1e-9, gradient_bound=1.0), 4, pabi.Cyclic(1), **given)
-    exact = 2.0 / math.sqrt(6.0)  # two of four steps, then two more, all of slope one
-    capped = math.sqrt(1.0 / 3.0)  # one record in the last batch alone
-    proven = run.unlearning(0.1, steps=2, records=2).mu
-    assert capped < exact <= proven
 
 
 def test_given_a_model_only_a_diameter_helps():
@@ -222,17 +163,6 @@ def run_with(batches, **changes):
     return pabi.NoisySGD(loss, **settings)
 
 
-@pytest.mark.parametrize("batches", SCHEMES, ids=lambda batches: batches.kind)
-def test_more_records_and_fewer_steps_never_cost_less(batches):
-    run = run_with(batches)
-    base = run.unlearning(1e-4, epochs=1).epsilon(1e-4)
-    fewer = run.unlearning(1e-4, steps=0).epsilon(1e-4)
-    more = run.unlearning(1e-4, epochs=1, records=2).epsilon(1e-4)
-    rounding = 1.0 - 1e-3  # of compositions of random batches
-    assert fewer >= base * rounding
-    assert more >= base * rounding
-
-
 @pytest.mark.parametrize("batches", [pabi.FixedSize(6), pabi.Poisson(6)], ids=lambda b: b.kind)
 def test_more_steps_after_a_short_run_never_cost_more(batches):
     """Steps after the request see none of the records, so they may only hide more."""
@@ -244,28 +174,31 @@ def test_more_steps_after_a_short_run_never_cost_more(batches):
     assert found[-1] < 0.9 * found[0]
 
 
-@pytest.mark.parametrize("batches", SCHEMES, ids=lambda batches: batches.kind)
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"prox": pabi.prox.ball(2.0)},
-        {"step_size": lambda k: 0.5 / (1 + k / 10)},
-        {"step_size": lambda k: 0.1 + 0.001 * k},
-        {"loss": pabi.Loss.nonconvex(1.0, gradient_bound=1.0)},
-        {"loss": pabi.Loss.lipschitz(1.0, l2=0.1)},
-        {"clip_norm": 0.5, "clipping": "residual"},
-        {"cooldown_steps": 3},
-        {"update": "other"},
-    ],
-    ids=["prox", "falling", "rising", "expanding", "nonsmooth", "residual", "cooldown", "other"],
-)
+CHANGES = {
+    "prox": {"prox": pabi.prox.ball(2.0)},
+    "falling": {"step_size": lambda k: 0.5 / (1 + k / 10)},
+    "rising": {"step_size": lambda k: 0.1 + 0.001 * k},
+    "expanding": {"loss": pabi.Loss.nonconvex(1.0, gradient_bound=1.0)},
+    "nonsmooth": {"loss": pabi.Loss.lipschitz(1.0, l2=0.1)},
+    "residual": {"clip_norm": 0.5, "clipping": "residual"},
+    "cooldown": {"cooldown_steps": 3},
+    "other": {"update": "other"},
+}
+
+
+@pytest.mark.parametrize(("batches", "changes"), pairs(SCHEMES, list(CHANGES)))
 def test_every_run_forgets_at_most_what_its_uses_cost(batches, changes):
-    """No steps after a request undo that the records never paid more than composition says."""
-    run = run_with(batches, **changes)
+    """No steps after a request undo that the records never paid more than composition says; none at all, or
+    more records, cost no less."""
+    run = run_with(batches, **CHANGES[changes])
     guarantee = run.unlearning(1e-4, steps=15, records=2)
+    epsilon = guarantee.epsilon(1e-4)
     assert guarantee.adjacency == "retrained"
-    assert guarantee.epsilon(1e-4) <= guarantee.composition.epsilon(1e-4)
+    assert epsilon <= guarantee.composition.epsilon(1e-4)
     assert pabi.verify(guarantee).ok
+    rounding = 1.0 - 1e-3  # of compositions of random batches
+    assert run.unlearning(1e-4, steps=0, records=2).epsilon(1e-4) >= epsilon * rounding
+    assert run.unlearning(1e-4, steps=15, records=3).epsilon(1e-4) >= epsilon * rounding
 
 
 def test_one_request_after_another_costs_less_than_one_at_the_end():

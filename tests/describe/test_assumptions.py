@@ -3,34 +3,28 @@
 That the checker derives the same ones from a description is tested with guarantees and certificates.
 """
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np
 
-from pabi import (
-    BallsInBins,
-    Cyclic,
-    FixedSize,
-    FullBatch,
-    Loss,
-    NoisySGD,
-    Poisson,
-    Reshuffle,
-    ShuffleOnce,
-    prox,
-    updates,
+import pabi
+from pabi import BallsInBins, Cyclic, Loss, NoisySGD, Poisson, Reshuffle, ShuffleOnce, prox, updates
+from pabi.describe.accounted import (
+    ADJACENT,
+    HIDDEN,
+    SHOWN,
+    USERS,
+    about_gap,
+    about_mean_loss,
+    changed,
+    checked_adjacency,
 )
-from pabi.describe.accounted import ADJACENT, HIDDEN, SHOWN, USERS, about_gap, about_mean_loss
 from pabi.describe.runs import run_sentences
-from support.every_case import every
+from support.every_case import every, refused
 
-SCHEMES = [
-    FullBatch(),
-    *(kind(10) for kind in (Cyclic, ShuffleOnce, BallsInBins, Reshuffle, FixedSize, Poisson)),
-    *(ShuffleOnce(10, spare=5), Reshuffle(10, spare=5), BallsInBins(10, redraw="epoch")),
-]
+SCHEMES = [pabi.FullBatch(), pabi.FixedSize(10), BallsInBins(10, redraw="epoch")]
+SCHEMES += [kind(10) for kind in (Cyclic, ShuffleOnce, BallsInBins, Reshuffle, Poisson)]
+SCHEMES += [ShuffleOnce(10, spare=5), Reshuffle(10, spare=5)]
 LOSS = Loss.convex(2.0, gradient_bound=1.5)
 
 
@@ -67,30 +61,24 @@ def test_schemes_have_sentences_of_their_own():
     assert len(set(ADJACENT.values())) == len(ADJACENT) == 4
 
 
+COORDINATES = {"clip_norm": 0.5, "clipping": "coordinates"}
 SAYS = {
-    "another divisor": ({"batches": Cyclic(19)}, "divided by 19"),
-    "clipped": ({"clip_norm": 0.5}, "each record's gradient is clipped to norm 0.5"),
-    "coordinates": (
-        {"clip_norm": 0.5, "clipping": "coordinates"},
-        "each record's gradient is clipped coordinate by coordinate to 0.5/√d",
-    ),
-    "a bound": ({"loss": Loss.convex(2.0, gradient_bound=0.25)}, "norm at most 0.25"),
-    "a stated sensitivity": (
-        {"gradient_sensitivity": 0.7},
-        "by at most 0.7 (gradient_sensitivity)",
-    ),
-    "a diameter": ({"diameter": 3.0}, "at most 3.0 apart (diameter)"),
-    "a cool-down": ({"cooldown_steps": 4}, "the last 4 steps use no data"),
-    "a regulariser": ({"loss": LOSS.with_l2(0.3)}, "the regulariser 0.3·‖x‖²/2"),
-    "a prox": ({"prox": prox.l1(0.25)}, "is nonexpansive and does not depend on the data"),
-    "a ball": ({"prox": prox.ball(1.5)}, "has diameter at most 3.0"),
+    "divided by 19": {"batches": Cyclic(19)},
+    "each record's gradient is clipped to norm 0.5": {"clip_norm": 0.5},
+    "each record's gradient is clipped coordinate by coordinate to 0.5/√d": COORDINATES,
+    "norm at most 0.25": {"loss": Loss.convex(2.0, gradient_bound=0.25)},
+    "by at most 0.7 (gradient_sensitivity)": {"gradient_sensitivity": 0.7},
+    "at most 3.0 apart (diameter)": {"diameter": 3.0},
+    "the last 4 steps use no data": {"cooldown_steps": 4},
+    "the regulariser 0.3·‖x‖²/2": {"loss": LOSS.with_l2(0.3)},
+    "is nonexpansive and does not depend on the data": {"prox": prox.l1(0.25)},
+    "has diameter at most 3.0": {"prox": prox.ball(1.5)},
 }
 
 
-@every("name", SAYS)
-def test_whatever_a_proof_may_use_is_said(name):
-    changes, words = SAYS[name]
-    more, _ = added(run_of(), run_of(**changes))
+@every("words", SAYS)
+def test_whatever_a_proof_may_use_is_said(words):
+    more, _ = added(run_of(), run_of(**SAYS[words]))
     assert sum(words in sentence for sentence in more) == 1
 
 
@@ -115,9 +103,8 @@ def test_clipping_a_bounded_gradient_says_what_bounds_it():
 def test_a_cap_says_what_becomes_of_larger_batches(kind, adjacency):
     """And of a record that counts and is not summed, where adjacent data sets have one."""
     free, capped = (run_of(batches=kind(10, cap), adjacency=adjacency) for cap in (None, 12))
-    more, less = added(free, capped)
+    (sentence,), less = added(free, capped)
     assert less == []
-    (sentence,) = more
     assert (
         "a batch of more than 12 records is replaced by an empty one, never truncated" in sentence
     )
@@ -145,27 +132,54 @@ def test_a_diameter_that_the_map_keeps_within_is_said_of_the_map():
         assert any("(diameter)" in s for s in sentences) == said
 
 
-@every("position", [0, 7])
-def test_a_position_is_the_only_one_spoken_of(position):
+def test_a_position_is_the_only_one_spoken_of():
     run = run_of()
-    more = set(run_sentences(run, position=position)) - set(run_sentences(run))
-    (sentence,) = more
-    assert f"batch {position} (0-based)" in sentence
+    (sentence,) = {*run_sentences(run, position=7)} - {*run_sentences(run)}
+    assert "batch 7 (0-based)" in sentence
+    for update in (
+        "sgd",
+        "other",
+        updates.Momentum(0.5),
+    ):  # a hidden path is what a description has
+        assert run_of(update=update).assumptions == run_sentences(run_of(update=update))
 
 
-@every("update", ["sgd", "other", updates.Momentum(0.5)])
-def test_the_description_s_own_sentences_are_those_of_a_hidden_path(update):
-    assert run_of(update=update).assumptions == run_sentences(run_of(update=update))
-
-
-def test_a_gap_is_said_as_it_was_stated():
+def test_a_gap_and_the_regulariser_of_a_mean_loss_are_said_as_stated():
     assert "at most 0.125 (gradient_gap)" in about_gap(0.125, LOSS)
     assert "mean losses" in about_gap(0.125, LOSS)
     assert about_gap(None, LOSS) == "each record's gradient has norm at most 1.5"
-
-
-def test_the_regulariser_of_a_mean_loss_is_said_where_there_is_one():
     plain = about_mean_loss(LOSS)
     assert plain == list(LOSS.sentences)
     more = [s for s in about_mean_loss(LOSS.with_l2(0.5)) if s not in plain]
     assert more == ["the mean loss includes the regulariser 0.5·‖x‖²/2"]
+
+
+class Agreeable(str):
+    """Says that it is equal to everything."""
+
+    __hash__ = str.__hash__
+
+    def __eq__(self, other):
+        return True
+
+
+@every(("adjacency", "others"), [("replace_one", [-1.0, 0.0, 1.0]), ("zero_out", [0.0])])
+def test_so_many_contributions_of_norm_one_lie_between_neighbours(adjacency, others):
+    """Of all sums of three contributions in {−1, 0, 1}, one of them replaced or zeroed."""
+    sums = [
+        abs(sum(own) - sum((other, *own[1:])))
+        for own in itertools.product([-1.0, 0.0, 1.0], repeat=3)
+        for other in others
+    ]
+    assert changed(adjacency) == max(sums)
+
+
+def test_other_adjacencies_are_refused():
+    """Adding a record is answered with the nearest that there is."""
+    refused("adjacency", checked_adjacency, Agreeable("add_or_remove_one"))
+    for value in ([], {}, object(), type("R", (), {"name": 3})()):
+        message = refused("adjacency", checked_adjacency, value)
+        assert 'expected "replace_one" or "zero_out"' in message
+    for name in ("add_or_remove", "add_remove", "ADD_OR_REMOVE_ONE"):
+        message = refused("adjacency", checked_adjacency, name)
+        assert "changes n and with it the batches" in message

@@ -1,7 +1,5 @@
 """Noisy iterations in normal form: what is stored, what is derived, what is refused."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 
@@ -21,53 +19,33 @@ def arrays(**changes):
 
 
 def test_arrays():
-    it = arrays()
-    assert it.steps == 3
-    assert it.adjacency == "replace_one"
-    assert it.diameter is None
-    assert it.start == 0.0
-    assert isinstance(it.schedule, Steps)
-    assert np.array_equal(it.schedule.c, [0.9, 1.1, 1.0])
-    assert np.array_equal(it.schedule.s, [0.0, 1.0, 0.5])
-    assert np.array_equal(it.schedule.sigma, [1.0, 0.0, 2.0])
-
-
-def test_arrays_are_copies_that_cannot_be_changed():
     c = np.array([0.9, 1.1, 1.0])
     it = arrays(contraction=c)
-    c[0] = 0.0
-    assert it.contraction[0] == 0.9
+    c[0] = 0.0  # a copy of it is kept, which cannot be changed
     with pytest.raises(ValueError, match="read-only"):
         it.contraction[0] = 0.0
+    assert (it.steps, it.adjacency, it.diameter, it.start) == (3, "replace_one", None, 0.0)
+    assert isinstance(it.schedule, Steps)
+    assert np.array_equal(it.schedule, [[0.9, 1.1, 1.0], [0.0, 1.0, 0.5], [1.0, 0.0, 2.0]])
+    mixed = arrays(contraction=0.5).schedule
+    assert np.array_equal(mixed, [[0.5, 0.5, 0.5], [0.0, 1.0, 0.5], [1.0, 0.0, 2.0]])
 
 
 def test_scalars_need_the_number_of_steps():
-    it = NoisyIteration(0.9, 1.0, 2.0, steps=7)
+    it = NoisyIteration(0.9, np.float64(1.0), np.array(2.0), steps=7)
     assert it.schedule == Groups((Group(7, (Stretch(1, 0.9, 1.0, 2.0),)),))
     assert it.schedule.steps == 7
     refused("steps", NoisyIteration, 0.9, 1.0, 2.0)
 
 
-def test_scalars_and_arrays_mix():
-    it = arrays(contraction=0.5)
-    assert it.steps == 3
-    assert np.array_equal(it.schedule.c, [0.5, 0.5, 0.5])
-    assert np.array_equal(it.schedule.s, [0.0, 1.0, 0.5])
-    assert NoisyIteration(0.5, np.float64(1.0), np.array(2.0), steps=2).schedule.steps == 2
-
-
 def test_moduli():
-    it = NoisyIteration(
-        moduli=[Modulus.linear(0.5), Modulus.unbounded()], step_sensitivity=1.0, step_noise_std=1.0
-    )
+    given = {"step_sensitivity": 1.0, "step_noise_std": 1.0}
+    it = NoisyIteration(moduli=[Modulus.linear(0.5), Modulus.unbounded()], **given)
     assert it.steps == 2
     assert it.slopes[0] == 0.5
     assert math.isnan(it.slopes[1])
-    one = NoisyIteration(
-        moduli=Modulus.linear(0.25), step_sensitivity=1.0, step_noise_std=1.0, steps=4
-    )
-    assert one.slopes == 0.25
-    assert one.schedule.steps == 4
+    one = NoisyIteration(moduli=Modulus.linear(0.25), **given, steps=4)
+    assert (one.slopes, one.schedule.steps) == (0.25, 4)
 
 
 def test_replace():
@@ -120,13 +98,9 @@ def test_lengths_that_disagree_are_refused():
         assert error.value.field in ("moduli", "contraction", "step_sensitivity", "step_noise_std")
 
 
-GROUPS = Groups(
-    (
-        Group(1, (Stretch(2, 0.9, 0.0, 1.0),)),
-        Group(3, (Stretch(1, 0.8, 1.0, 2.0), Stretch(2, 0.7, 0.0, 3.0))),
-        Group(1, (Stretch(1, 0.6, 1.0, 4.0),)),
-    )
-)
+MIDDLE = Group(3, (Stretch(1, 0.8, 1.0, 2.0), Stretch(2, 0.7, 0.0, 3.0)))
+ENDS = (Group(1, (Stretch(2, 0.9, 0.0, 1.0),)), Group(1, (Stretch(1, 0.6, 1.0, 4.0),)))
+GROUPS = Groups((ENDS[0], MIDDLE, ENDS[1]))
 
 
 def test_columns_write_out_the_schedule():
@@ -138,21 +112,11 @@ def test_columns_write_out_the_schedule():
     assert np.array_equal(sigma, [1.0, 1.0] + [2.0, 3.0, 3.0] * 3 + [4.0])
     assert c[2] == 0.8
     assert np.array_equal(c[-2:], [0.7, 0.6])
-    assert c == GROUPS.columns()[0]
-    assert c != s
-
-
-def test_stretches_count_their_repetitions():
-    assert sum(n for n, _ in GROUPS.stretches()) == 12
+    assert c == GROUPS.columns()[0] != s
     assert [n for n, _ in GROUPS.stretches()] == [2, 3, 6, 1]
-
-
-def test_an_iteration_of_columns_keeps_them():
-    it = NoisyIteration(*GROUPS.columns(), diameter=2.0)
-    assert it.steps == 12
-    assert it.schedule is GROUPS
+    it = NoisyIteration(c, s, sigma, diameter=2.0)
     assert isinstance(it.contraction, Column)
-    assert dataclasses.replace(it, diameter=3.0).schedule is GROUPS
+    assert it.schedule is dataclasses.replace(it, diameter=3.0).schedule is GROUPS
 
 
 def test_a_schedule_too_long_to_write_out_is_refused():

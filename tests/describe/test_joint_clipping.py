@@ -1,7 +1,5 @@
 """Derivatives of K losses clipped together: the multiplier against 50 digits, and at extremes."""
 
-from __future__ import annotations
-
 import math
 
 import mpmath
@@ -9,15 +7,9 @@ import numpy as np
 import pytest
 
 from pabi.describe.joint_clipping import hinge_within, logistic_within, row_norms
-from support.every_case import every
 
 ULP = 2.0**-53
 SMOOTHING = 0.4
-
-
-def own(margins):
-    with np.errstate(over="ignore"):
-        return 1.0 / (1.0 + np.exp(np.asarray(margins)))
 
 
 def falling_root(function, low, high):
@@ -89,36 +81,6 @@ def test_it_is_the_root(within, margins, most):
     assert np.linalg.norm(got) == pytest.approx(most, rel=8 * ULP)
 
 
-@every("classes", [2, 3, 10, 40])
-def test_random_margins_have_one_multiplier(classes):
-    """λ = −(t + log s − log(1 − s))/s is the same for all of a record's losses, and not below 0."""
-    rng = np.random.default_rng(classes)
-    margins = rng.normal(size=(3_000, classes)) * rng.choice([0.5, 3.0, 10.0], size=(3_000, 1))
-    plain = np.linalg.norm(own(margins), axis=1)
-    most = plain * rng.choice([1.0 - 1e-9, 0.9, 0.5, 0.1, 1e-6], size=3_000)
-    s = -logistic_within(margins, most)
-    assert np.linalg.norm(s, axis=1) == pytest.approx(most, rel=1e-14)
-    short = np.maximum(1.0 - s, ULP)
-    multiplier = -(margins + np.log(s) - np.log(short)) / s
-    # Steps of the search end at eight units of a logit, and what scales s to its norm is as much of s, which
-    # is more of 1 − s.
-    unit = 16 * ULP * (1.0 + np.abs(margins) + np.abs(np.log(s)) + 1.0 / short) / s
-    low, high = np.max(multiplier - unit, axis=1), np.min(multiplier + unit, axis=1)
-    assert np.all(low <= high)
-    assert np.all(high >= 0.0)
-
-
-@every("most", [1e-280, 1e-100, 1e-20])
-def test_minute_norms_have_one_too(most):
-    """s is so small that u = log s, and λs differ from each other by what margins do."""
-    margins = np.array([[0.0, 1.0, 2.0], [-700.0, -690.0, 5.0]])
-    s = -logistic_within(margins, np.full(2, most)) / most
-    # λ·most = −(t + log most + log s)/s.
-    scaled = -(margins + math.log(most) + np.log(s)) / s
-    assert np.ptp(scaled, axis=1) == pytest.approx(0.0, abs=1e-11 * scaled.max())
-    assert np.linalg.norm(s, axis=1) == pytest.approx(1.0, rel=1e-14)
-
-
 def test_hinge_losses_have_one_width():
     """s = min(1, d/g) for one g ≥ γ, whichever margins are saturated."""
     rng = np.random.default_rng(3)
@@ -152,15 +114,6 @@ def test_predictors_that_overflow_end_the_search():
             got = logistic_within(wild, np.full(4, most))
             assert np.all(np.isnan(got[3]))
             assert np.linalg.norm(got[:3] / most, axis=1) == pytest.approx(1.0, rel=1e-14)
-
-
-def test_nothing_is_warned_of(recwarn):
-    """A floating-point warning would tell of a record."""
-    margins = np.array([[-700.0] * 3, [700.0, 0.0, -700.0], [-800.0] * 3, [0.0] * 3])
-    with np.errstate(all="warn", over="ignore", under="ignore"):
-        logistic_within(margins, np.array([1.7, 0.3, 1e-12, 0.1]))
-        hinge_within(margins, np.array([1.7, 0.3, 1e-12, 0.1]), SMOOTHING)
-    assert not recwarn.list
 
 
 def test_norms_of_rows_neither_overflow_nor_vanish():

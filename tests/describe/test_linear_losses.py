@@ -3,8 +3,6 @@
 The definitions are written out once more here, in mpmath, from the books.
 """
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 
@@ -12,15 +10,9 @@ import mpmath
 import numpy as np
 import pytest
 
+from pabi.describe import scalar_losses as s
 from pabi.describe.losses import Loss
-from pabi.describe.scalar_losses import (
-    GammaLoss,
-    Huber,
-    Logistic,
-    PoissonLoss,
-    SmoothedHinge,
-    Squared,
-)
+from pabi.describe.scalar_losses import GammaLoss, Logistic, PoissonLoss, SmoothedHinge
 from pabi.describe.vector_losses import LINEAR_LOSSES, OneVsRest, Softmax, VectorHuber, executable
 from support.every_case import every, refused
 
@@ -72,31 +64,24 @@ def gamma(z, y):
 
 # Each loss, its definition, its targets, and (predictors, target, direction) where the curvature is largest,
 # next to a kink where there is one.
+# Each loss, its definition, its targets, and (predictors, target, direction) where the curvature is largest,
+# next to a kink where there is one.
+NUMBERS, COUNTS = (-2.0, 0.0, 0.3), PoissonLoss(Z_MAX, COUNT_MAX)
+VECTORS = ([0.0, 0.0, 0.0], [-2.0, 0.3, 1.0])
+TURN = math.log(6.0 / (1.0 + B)) + 1e-12
 LOSSES = {
     "logistic": (Logistic(), logistic, (1.0,), ([0.0], 1.0, [1.0])),
     "softmax": (Softmax(), softmax, (0, 1, 2), ([0.0, 0.0, -80.0], 1, [1.0, -1.0, 0.0])),
     "one_vs_rest": (OneVsRest(3), one_vs_rest, (0, 1, 2), ([0.0, 0.0, 0.0], 1, [0.0, 1.0, 0.0])),
-    "squared": (Squared(B), huber(B), (-2.0, 0.0, 0.3), ([0.2], 0.0, [1.0])),
-    "huber": (Huber(K_HUBER), huber(K_HUBER), (-2.0, 0.0, 0.3), ([0.2], 0.0, [1.0])),
+    "squared": (s.Squared(B), huber(B), NUMBERS, ([0.2], 0.0, [1.0])),
+    "huber": (s.Huber(K_HUBER), huber(K_HUBER), NUMBERS, ([0.2], 0.0, [1.0])),
     "vector_huber": (
-        VectorHuber(K_HUBER),
-        huber(K_HUBER),
-        ([0.0, 0.0, 0.0], [-2.0, 0.3, 1.0]),
+        *(VectorHuber(K_HUBER), huber(K_HUBER), VECTORS),
         ([0.2, 0.1, 0.0], [0.0, 0.0, 0.0], [0.2, -0.7, 0.1]),
     ),
     "smoothed_hinge": (SmoothedHinge(GAMMA), hinge, (1.0,), ([0.9], 1.0, [1.0])),
-    "poisson": (
-        PoissonLoss(Z_MAX, COUNT_MAX),
-        poisson,
-        (0.0, 1.0, 6.0),
-        ([Z_MAX - 1e-12], 0.0, [1.0]),
-    ),
-    "gamma": (
-        GammaLoss(B),
-        gamma,
-        (0.0, 0.3, 6.0, 400.0),
-        ([math.log(6.0 / (1.0 + B)) + 1e-12], 6.0, [1.0]),
-    ),
+    "poisson": (COUNTS, poisson, (0.0, 1.0, 6.0), ([Z_MAX - 1e-12], 0.0, [1.0])),
+    "gamma": (GammaLoss(B), gamma, (0.0, 0.3, 6.0, 400.0), ([TURN], 6.0, [1.0])),
 }
 SEVERAL = ("class", "vector")  # responses with a predictor for each of K numbers
 each = every("kind", LOSSES)

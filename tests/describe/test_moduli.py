@@ -1,12 +1,8 @@
 """Moduli of continuity: values, the least linear slope, and what is refused."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import pickle
-from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,11 +11,11 @@ import pabi
 from pabi.account.facts.step_moduli import shapes
 from pabi.describe.moduli import Linear, Minimum, Modulus, Sqrt, above_both, known_modulus
 from pabi.numbers.errors import InvalidInput
-from pabi.numbers.rounding import Array
 from support.every_case import every, refused, refuses
 
 
-def test_linear():
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_linear_and_unbounded():
     modulus = Modulus.linear(0.75)
     assert isinstance(modulus, Modulus)
     assert modulus.linear == 0.75
@@ -27,20 +23,13 @@ def test_linear():
     assert isinstance(modulus(2.0), float)
     assert np.array_equal(modulus([0.0, 1.0, 4.0]), [0.0, 0.75, 3.0])
     assert modulus(np.ones((2, 3))).shape == (2, 3)
-
-
-def test_linear_at_the_border():
     assert Modulus.linear(0.0)(5.0) == 0.0
-    assert Modulus.linear(1).linear == 1.0
+    assert not math.isnan(Modulus.linear(0.0)(math.inf))
     assert Modulus.linear(3.5)(math.inf) == math.inf
-
-
-def test_unbounded():
-    modulus = Modulus.unbounded()
-    assert modulus.linear is None
-    assert modulus(0.0) == 0.0
-    assert modulus(1e-300) == math.inf
-    assert np.array_equal(modulus([0.0, 2.0]), [0.0, math.inf])
+    assert Modulus.unbounded().linear is None
+    assert np.array_equal(Modulus.unbounded()([0.0, 1e-300]), [0.0, math.inf])
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        modulus.slope = 0.5
 
 
 @every("modulus", [Modulus.linear(0.3), Modulus.linear(2.0), Modulus.unbounded()])
@@ -50,11 +39,6 @@ def test_zero_at_zero_and_nondecreasing(modulus):
     values = modulus(grid)
     assert values[0] == 0.0
     assert np.all(values[1:] >= values[:-1])
-
-
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")
-def test_zero_slope_at_infinity_is_not_nan():
-    assert not math.isnan(Modulus.linear(0.0)(math.inf))
 
 
 def test_what_is_wrong_is_named():
@@ -88,32 +72,23 @@ def test_square_roots_affine_functions_and_minima():
 
 
 def test_degenerate_ones_are_linear():
+    """And minima drop what never is the least."""
+    linear, affine, minimum = Modulus.linear, Modulus.affine, Modulus.minimum
     assert Modulus.sqrt(4.0, 0.0)(1.5) == pytest.approx(3.0, rel=1e-15)
-    assert Modulus.sqrt(1.0, 0.0) == Modulus.linear(1.0)
-    assert Modulus.affine(0.5, 0.0) == Modulus.linear(0.5)
+    assert Modulus.sqrt(1.0, 0.0) == linear(1.0)
+    assert affine(0.5, 0.0) == linear(0.5)
+    assert minimum(linear(1.0), Modulus.sqrt(1.0, 0.1)) == linear(1.0)
+    assert minimum(Modulus.unbounded(), affine(1.0, 1.0)) == affine(1.0, 1.0)
+    nested = minimum(minimum(linear(3.0), affine(1, 1)), linear(2))
+    assert nested == minimum(affine(1.0, 1.0), linear(2.0))
 
 
-def test_minima_drop_what_never_is_the_least():
-    assert Modulus.minimum(Modulus.linear(1.0), Modulus.sqrt(1.0, 0.1)) == Modulus.linear(1.0)
-    assert Modulus.minimum(Modulus.unbounded(), Modulus.affine(1.0, 1.0)) == Modulus.affine(
-        1.0, 1.0
-    )
-    nested = Modulus.minimum(
-        Modulus.minimum(Modulus.linear(3.0), Modulus.affine(1, 1)), Modulus.linear(2)
-    )
-    assert nested == Modulus.minimum(Modulus.affine(1.0, 1.0), Modulus.linear(2.0))
+SCALED = [Modulus.sqrt(0.3, 0.7), Modulus.affine(1.2, 0.1), Modulus.linear(0.9)]
+SCALED += [Modulus.minimum(Modulus.linear(3.0), Modulus.sqrt(0.5, 1.0))]
+SCALED += [Modulus.from_function(lambda d: d + math.log1p(d))]
 
 
-@every(
-    "modulus",
-    [
-        Modulus.sqrt(0.3, 0.7),
-        Modulus.affine(1.2, 0.1),
-        Modulus.linear(0.9),
-        Modulus.minimum(Modulus.linear(3.0), Modulus.sqrt(0.5, 1.0)),
-        Modulus.from_function(lambda d: d + math.log1p(d)),
-    ],
-)
+@every("modulus", SCALED)
 def test_scaling(modulus):
     grid = np.logspace(-3, 3, 20)
     np.testing.assert_allclose(modulus.scaled(0.7)(grid), 0.7 * modulus(grid), rtol=4e-15)
@@ -136,37 +111,32 @@ def test_functions_are_checked():
 class Flattering(Linear):
     """A linear modulus that says it contracts."""
 
-    def least_slope(self) -> float:
+    def least_slope(self):
         return 0.0
 
 
 class Stranger(Modulus):
-    def _evaluate(self, distance: Array) -> Array:
+    def _evaluate(self, distance):
         return 0.0 * distance
 
-    def least_slope(self) -> float:
+    def least_slope(self):
         return 0.0
 
-    def scaled(self, factor: float) -> Modulus:
+    def scaled(self, factor):
         return self
 
 
-OWN = (
-    Modulus.linear(0.5),
-    Modulus.sqrt(1.0, 2.0),
-    Modulus.affine(1.0, 2.0),
-    Modulus.minimum(Modulus.linear(2.0), Modulus.affine(0.5, 1.0)),
-    Modulus.unbounded(),
-    Modulus.from_function(math.sqrt),
-)
+OWN = [Modulus.linear(0.5), Modulus.sqrt(1.0, 2.0), Modulus.affine(1.0, 2.0)]
+OWN += [Modulus.minimum(Modulus.linear(2.0), Modulus.affine(0.5, 1.0)), Modulus.unbounded()]
+OWN += [Modulus.from_function(math.sqrt)]
 
 
-def iterated(moduli: Any) -> pabi.NoisyIteration:
+def iterated(moduli):
     steps = 2 if isinstance(moduli, Modulus) else None
     return pabi.NoisyIteration(moduli=moduli, step_sensitivity=1.0, step_noise_std=1.0, steps=steps)
 
 
-TAKEN: dict[str, Callable[[Modulus], Any]] = {
+TAKEN = {
     "as it is": known_modulus,
     "all steps": iterated,
     "one step": lambda modulus: iterated([Modulus.linear(1.0), modulus]),
@@ -180,35 +150,22 @@ TAKEN: dict[str, Callable[[Modulus], Any]] = {
 
 @every("modulus", [Flattering(1.0), Stranger()])
 @every("how", TAKEN)
-def test_moduli_from_elsewhere_are_refused(how: str, modulus: Modulus):
-    with pytest.raises(InvalidInput, match="from_function") as refusal:
-        TAKEN[how](modulus)
-    assert refusal.value.field == "moduli"
-    assert "\n" not in str(refusal.value)
+def test_moduli_from_elsewhere_are_refused(how, modulus):
+    message = refused("moduli", TAKEN[how], modulus)
+    assert "from_function" in message
+    assert ("at step 2" in message) == (how == "one step")
+    refused("moduli", iterated, 0.5)
+    refused("moduli", Flattering(1.0).to_dict)
 
 
 @every("modulus", OWN)
-def test_own_moduli_are_known(modulus: Modulus):
+def test_own_moduli_are_known(modulus):
     assert known_modulus(modulus) is modulus
     assert iterated(modulus).moduli == modulus
 
 
-def test_the_refusal_names_the_step():
-    with pytest.raises(InvalidInput, match="at step 2"):
-        iterated([Modulus.linear(1.0), Stranger()])
-
-
-def test_moduli_that_are_none_are_refused_by_name():
-    refused("moduli", iterated, 0.5)
-
-
-def test_a_subclass_is_not_written_as_what_it_derives_from():
-    with pytest.raises(InvalidInput, match="moduli"):
-        Flattering(1.0).to_dict()
-
-
 @every("modulus", OWN[:-1])
-def test_moduli_come_back_from_tables_representations_and_pickles(modulus: Modulus):
+def test_moduli_come_back_from_tables_representations_and_pickles(modulus):
     copies = (
         Modulus.from_dict(modulus.to_dict()),
         eval(repr(modulus), {"Modulus": Modulus}),
@@ -221,10 +178,3 @@ def test_moduli_come_back_from_tables_representations_and_pickles(modulus: Modul
 
 def test_moduli_of_different_kinds_differ():
     assert len({*OWN, Sqrt(1.0, 2.0)}) == len(OWN)
-
-
-def test_moduli_cannot_be_changed():
-    modulus = Linear(1.0)
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        modulus.slope = 0.5  # type: ignore[misc]
-    assert modulus.slope == 1.0

@@ -3,14 +3,12 @@
 Probabilities are compared as fractions, sizes and tails as binomials computed exactly or by scipy.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections import Counter
 from fractions import Fraction
+from functools import partial
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,26 +17,23 @@ from pabi import (
     Cyclic,
     FixedSize,
     FullBatch,
-    InvalidInput,
     Loss,
     NoisySGD,
     Poisson,
     Reshuffle,
     ShuffleOnce,
 )
+from pabi.describe import batches as b
 from pabi.describe.batches import (
-    FixedSizes,
-    FreshSubsets,
     KnownUses,
     RandomSizes,
-    Redrawn,
     SecretOrder,
     binomial_tail,
     fractions,
     order_of,
 )
 from pabi.describe.files import from_dict, to_dict
-from support.every_case import every
+from support.every_case import every, refused, refuses
 
 SMALL = [(n, size) for n in range(1, 6) for size in range(1, n + 1)]
 
@@ -66,35 +61,16 @@ def test_cyclic_batches_are_the_rows_in_order(n, size):
 @every("n", [1, 4])
 def test_a_full_batch_is_one_batch_of_all(n):
     order = order_of(FullBatch(), n, 3)
-    assert order == KnownUses(1, FixedSizes(n, n))
+    assert order == KnownUses(1, b.FixedSizes(n, n))
 
 
 @every(("scheme", "redrawn"), [(ShuffleOnce, True), (Reshuffle, False)])
-@every(("n", "size"), SMALL)
-def test_permutations_put_a_record_anywhere(scheme, redrawn, n, size):
-    """All permutations, cut into batches: how many of them put record 0 into batches i to j."""
-    order = order_of(scheme(size), n, 7)
-    assert isinstance(order, SecretOrder)
-    assert order.once is redrawn
-    places, lengths = Counter(), set()
-    for permutation in itertools.permutations(range(n)):
-        batches = cut(permutation, size)
-        lengths.add(tuple(map(len, batches)))
-        places[next(j for j, batch in enumerate(batches) if 0 in batch)] += 1
-    (own,) = lengths
-    assert order.period == len(own)
-    assert sizes_of(order) == (own[0], own[-1])
-    for i, j in itertools.combinations_with_replacement(range(order.period), 2):
-        exact = Fraction(sum(places[k] for k in range(i, j + 1)), math.factorial(n))
-        assert order.share(i, j) == exact
-    assert order.share(0, order.period - 1) == 1
-
-
-@every(("scheme", "redrawn"), [(ShuffleOnce, True), (Reshuffle, False)])
-@every(("n", "size", "spare"), [(n, size, m) for n, size in SMALL for m in range(1, n - size + 1)])
-def test_the_last_places_are_in_no_batch(scheme, redrawn, n, size, spare):
-    """All permutations, of which only the first n − spare places are cut into batches."""
+@every(("n", "size", "spare"), [(n, size, m) for n, size in SMALL for m in range(n - size + 1)])
+def test_permutations_put_a_record_anywhere(scheme, redrawn, n, size, spare):
+    """All permutations, of which the first n − spare places are cut into batches: how many of them put record
+    0 into batches i to j."""
     order = order_of(scheme(size, spare=spare), n, 7)
+    assert isinstance(order, SecretOrder)
     assert order.once is redrawn
     batches, places = cut(range(n - spare), size), Counter()
     for permutation in itertools.permutations(range(n)):
@@ -102,40 +78,28 @@ def test_the_last_places_are_in_no_batch(scheme, redrawn, n, size, spare):
         places[place // size if place < n - spare else None] += 1
     assert order.period == len(batches)
     assert sizes_of(order) == (size, len(batches[-1]))
-    total = math.factorial(n)
-    assert [order.share(j, j) for j in range(order.period)] == [
-        Fraction(places[j], total) for j in range(order.period)
-    ]
-    assert order.spare == Fraction(places[None], total) == Fraction(spare, n)
+    for i, j in itertools.combinations_with_replacement(range(order.period), 2):
+        exact = Fraction(sum(places[k] for k in range(i, j + 1)), math.factorial(n))
+        assert order.share(i, j) == exact
+    assert order.spare == Fraction(places[None], math.factorial(n)) == Fraction(spare, n)
 
 
-@every(("spare", "size", "named"), [(10, 1, "spare"), (12, 1, "spare"), (4, 7, "size")])
-@every("scheme", [ShuffleOnce, Reshuffle])
-def test_what_leaves_no_batch_is_refused(scheme, spare, size, named):
-    with pytest.raises(InvalidInput) as refusal:
-        order_of(scheme(size, spare), 10, 3)
-    assert refusal.value.field == named
-    assert "\n" not in str(refusal.value)
-
-
-@every("value", [-1, 1.5, "2", None, True])
-def test_a_spare_is_a_number_of_records(value):
-    with pytest.raises(InvalidInput) as refusal:
-        Reshuffle(2, spare=value)
-    assert refusal.value.field == "spare"
-
-
-@every("value", ["every epoch", "", None, 1, True])
-def test_bins_are_drawn_once_or_every_epoch(value):
-    with pytest.raises(InvalidInput) as refusal:
-        BallsInBins(2, redraw=value)
-    assert refusal.value.field == "redraw"
+def test_what_is_wrong_is_named():
+    for scheme in (ShuffleOnce, Reshuffle):
+        for field, size, spare in (("spare", 1, 10), ("spare", 1, 12), ("size", 7, 4)):
+            refused(field, order_of, scheme(size, spare), 10, 3)
+    refuses(partial(Reshuffle, 2), {"spare": [-1, 1.5, "2", None, True]})
+    refuses(partial(BallsInBins, 2), {"redraw": ["every epoch", "", None, 1, True]})
+    probabilities = [0.0, -0.1, 1.1, math.nan, "1", True]
+    refuses(partial(Poisson, 3), {"probability": probabilities, "cap": [2]})
+    refused("cap", BallsInBins, 100, cap=50)
+    refused("size", Poisson(3, probability=0.3).per_epoch, 2)
 
 
 @every("steps", [0, 1, 3, 4, 10])
 def test_bins_that_are_drawn_anew_have_a_batch_for_every_step(steps):
     order = order_of(BallsInBins(2, redraw="epoch"), 8, steps)
-    assert order.redrawn is Redrawn.EVERY_EPOCH
+    assert order.redrawn is b.Redrawn.EVERY_EPOCH
     assert order.spare == 0
     assert order.sizes == RandomSizes(8, Fraction(1, 4), steps, None)
 
@@ -153,9 +117,8 @@ def test_options_are_shown_and_written_where_they_are_taken():
 
 
 def _written(batches):
-    run = NoisySGD(
-        Loss.convex(1.0), 10, batches, epochs=1, step_size=0.1, noise_std=1.0, clip_norm=1.0
-    )
+    given = {"epochs": 1, "step_size": 0.1, "noise_std": 1.0, "clip_norm": 1.0}
+    run = NoisySGD(Loss.convex(1.0), 10, batches, **given)
     assert from_dict(to_dict(run)).batches == batches
     return to_dict(run)["batches"]
 
@@ -167,7 +130,7 @@ def test_balls_are_thrown_independently(n, size):
     bins = -(-n // size)
     assert isinstance(order, SecretOrder)
     assert order.period == bins
-    assert order.redrawn is Redrawn.ONCE
+    assert order.redrawn is b.Redrawn.ONCE
     everyone = list(itertools.product(range(bins), repeat=n))
     for j in range(bins):
         assert order.share(j, j) == Fraction(sum(a[0] == j for a in everyone), len(everyone))
@@ -183,7 +146,7 @@ def test_balls_are_thrown_independently(n, size):
 def test_fixed_sizes_are_subsets_of_that_size(n, size):
     order = order_of(FixedSize(size), n, 7)
     subsets = list(itertools.combinations(range(n), size))
-    assert isinstance(order, FreshSubsets)
+    assert isinstance(order, b.FreshSubsets)
     assert order.probability == Fraction(sum(0 in s for s in subsets), len(subsets))
     assert sizes_of(order) == (size, size)
     # Where a record is not drawn another one is.
@@ -195,7 +158,7 @@ def test_fixed_sizes_are_subsets_of_that_size(n, size):
 @every("cap", [None, 5, 99])
 def test_poisson_batches_take_each_record_by_itself(n, size, cap):
     order = order_of(Poisson(size, cap), n, 7)
-    assert isinstance(order, FreshSubsets)
+    assert isinstance(order, b.FreshSubsets)
     assert order.probability == Fraction(size, n)
     assert order.sizes == RandomSizes(n, Fraction(size, n), draws=7, cap=cap)
     assert order.sizes.most == (n if cap is None else min(n, cap))
@@ -203,22 +166,14 @@ def test_poisson_batches_take_each_record_by_itself(n, size, cap):
     assert order.fresh
 
 
-@every("probability", [1e-6, 1 / 235, 0.3, 1.0])
-def test_a_probability_beside_the_divisor(probability):
-    batches = Poisson(3, probability=probability)
-    order = order_of(batches, 10, 7)
-    assert order.probability == Fraction(probability)
-    assert order.sizes == RandomSizes(10, Fraction(probability), draws=7, cap=None)
-    assert batches.batch_size(10) == 3
-    assert batches.per_epoch(10) == {1e-6: 10**6, 1 / 235: 235, 0.3: 4, 1.0: 1}[probability]
-    with pytest.raises(InvalidInput, match="size: "):
-        batches.per_epoch(2)
-
-
-@every("probability", [0.0, -0.1, 1.1, math.nan, "1", True])
-def test_what_is_no_probability(probability):
-    with pytest.raises(InvalidInput, match=r"probability: expected a finite number > 0 and ≤ 1"):
-        Poisson(3, probability=probability)
+def test_a_probability_beside_the_divisor():
+    for probability, per_epoch in {1e-6: 10**6, 1 / 235: 235, 0.3: 4, 1.0: 1}.items():
+        batches = Poisson(3, probability=probability)
+        order = order_of(batches, 10, 7)
+        assert order.probability == Fraction(probability)
+        assert order.sizes == RandomSizes(10, Fraction(probability), draws=7, cap=None)
+        assert batches.batch_size(10) == 3
+        assert batches.per_epoch(10) == per_epoch
 
 
 @every(("n", "size"), SMALL)

@@ -1,7 +1,5 @@
 """Every proximal map against general solvers, its theory, and its set in exact arithmetic."""
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 
@@ -9,7 +7,6 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.linalg import svdvals
-from scipy.optimize import minimize
 
 from pabi.describe import prox
 from support.every_case import every
@@ -37,61 +34,7 @@ def size(a):
     return sum((abs(v) for v in a), start=Fraction(0))
 
 
-# Truth: the minimiser that a general solver finds.
-
-
-def smooth(x, penalty=lambda u: 0.0, **how):
-    """argmin ½‖u − x‖² + penalty(u), with SLSQP."""
-    found = minimize(
-        lambda u: 0.5 * np.sum((u - x.ravel()) ** 2) + penalty(u),
-        np.zeros(x.size),
-        method="SLSQP",
-        options={"ftol": 1e-15, "maxiter": 1000},
-        **how,
-    )
-    return found.x.reshape(x.shape)
-
-
-def split(x, l1, l2):
-    """argmin ½‖u − x‖² + l1·‖u‖₁ + (l2/2)‖u‖² over u = a − b with a, b ≥ 0."""
-    d = x.size
-
-    def objective(ab):
-        u = ab[:d] - ab[d:]
-        slope = u - x.ravel() + l2 * u
-        value = 0.5 * np.sum((u - x.ravel()) ** 2) + l1 * np.sum(ab) + 0.5 * l2 * np.sum(u**2)
-        return value, np.concatenate([slope + l1, -slope + l1])
-
-    given = {"jac": True, "method": "L-BFGS-B", "bounds": [(0.0, None)] * (2 * d)}
-    given |= {"options": {"ftol": 1e-16, "gtol": 1e-10, "maxiter": 10_000}}
-    found = minimize(objective, np.ones(2 * d), **given)
-    return (found.x[:d] - found.x[d:]).reshape(x.shape)
-
-
-def factored(x, threshold):
-    """argmin ½‖u − x‖² + threshold·‖u‖_* over u = ab, where ‖u‖_* = min ½(‖a‖² + ‖b‖²)."""
-    m, n = x.shape
-    k = min(m, n)
-
-    def objective(ab):
-        a, b = ab[: m * k].reshape(m, k), ab[m * k :].reshape(k, n)
-        rest = a @ b - x
-        slopes = rest @ b.T + threshold * a, a.T @ rest + threshold * b
-        value = 0.5 * np.sum(rest**2) + 0.5 * threshold * np.sum(ab**2)
-        return value, np.concatenate([s.ravel() for s in slopes])
-
-    found = minimize(
-        objective,
-        np.random.default_rng(1).normal(size=(m + n) * k),
-        jac=True,
-        method="L-BFGS-B",
-        options={"ftol": 1e-16, "gtol": 1e-10, "maxiter": 10_000},
-    )
-    return found.x[: m * k].reshape(m, k) @ found.x[m * k :].reshape(k, n)
-
-
-def within(x, constraint, kind="ineq", **how):
-    return smooth(x, constraints={"type": kind, "fun": constraint}, **how)
+# Truth: what F(u) = ½‖u − x‖² + η·g(u) is at other points.
 
 
 def nothing(u):
@@ -116,59 +59,24 @@ NORMAL = np.array([1.0, -2.0, 0.0, 0.5])
 LOW, HIGH = np.array([-1.0, 0.0, -INF, 0.5]), np.array([1.0, 0.25, 0.0, INF])
 
 
-def same(u):
-    return u
-
-
-# Map, g, the solver's answer for η = 0.7, and a map from any point to one of the domain of g.
+# Map, g, and a map from any point to one of the domain of g.
 TRUTHS = {
-    "l1": (prox.l1(0.8), lambda u: 0.8 * np.sum(np.abs(u)), lambda x: split(x, 0.56, 0.0), same),
-    "l2": (
-        prox.l2(0.8),
-        lambda u: 0.4 * np.sum(u**2),
-        lambda x: smooth(x, lambda u: 0.28 * np.sum(u**2)),
-        same,
-    ),
+    "l1": (prox.l1(0.8), lambda u: 0.8 * np.sum(np.abs(u)), np.asarray),
+    "l2": (prox.l2(0.8), lambda u: 0.4 * np.sum(u**2), np.asarray),
     "elastic_net": (
-        prox.elastic_net(0.8, 0.5),
-        lambda u: 0.8 * np.sum(np.abs(u)) + 0.25 * np.sum(u**2),
-        lambda x: split(x, 0.56, 0.35),
-        same,
+        *(prox.elastic_net(0.8, 0.5), lambda u: 0.8 * np.sum(np.abs(u)) + 0.25 * np.sum(u**2)),
+        np.asarray,
     ),
-    "nuclear_norm": (
-        prox.nuclear_norm(0.8),
-        lambda u: 0.8 * np.sum(svdvals(u)),
-        lambda x: factored(x, 0.56),
-        same,
-    ),
-    "ball": (
-        prox.ball(1.5),
-        nothing,
-        lambda x: within(x, lambda u: 2.25 - np.sum(u**2)),
-        lambda u: into_ball(u, 0.0, 1.5),
-    ),
+    "nuclear_norm": (prox.nuclear_norm(0.8), lambda u: 0.8 * np.sum(svdvals(u)), np.asarray),
+    "ball": (prox.ball(1.5), nothing, lambda u: into_ball(u, 0.0, 1.5)),
     "ball, off the origin": (
-        prox.ball(1.5, CENTER),
-        nothing,
-        lambda x: within(x, lambda u: 2.25 - np.sum((u - CENTER) ** 2)),
+        *(prox.ball(1.5, CENTER), nothing),
         lambda u: into_ball(u, CENTER, 1.5),
     ),
-    "box": (
-        prox.box(LOW, HIGH),
-        nothing,
-        lambda x: smooth(x, bounds=list(zip(LOW, HIGH, strict=True))),
-        lambda u: np.clip(u, LOW, HIGH),
-    ),
-    "simplex": (
-        prox.simplex(2.0),
-        nothing,
-        lambda x: within(x, lambda u: np.sum(u) - 2.0, "eq", bounds=[(0.0, None)] * x.size),
-        lambda u: into_simplex(u, 2.0),
-    ),
+    "box": (prox.box(LOW, HIGH), nothing, lambda u: np.clip(u, LOW, HIGH)),
+    "simplex": (prox.simplex(2.0), nothing, lambda u: into_simplex(u, 2.0)),
     "halfspace": (
-        prox.halfspace(NORMAL, -1.0),
-        nothing,
-        lambda x: within(x, lambda u: -1.0 - np.sum(NORMAL * u)),
+        *(prox.halfspace(NORMAL, -1.0), nothing),
         lambda u: into_halfspace(u, NORMAL, -1.0),
     ),
 }
@@ -176,21 +84,20 @@ TRUTHS = {
 
 @every("name", TRUTHS)
 def test_no_point_is_better(name):
-    """F(u) = ½‖u − x‖² + η·g(u) is 1-strongly convex: p minimises it if and only if
-    F(u) ≥ F(p) + ½‖u − p‖² at every u of the domain, above all at the one that a solver finds."""
-    p, g, solve, into_domain = TRUTHS[name]
+    """F is 1-strongly convex: p minimises it if and only if F(u) ≥ F(p) + ½‖u − p‖² at every u of the domain.
+    From a point that is off by e it falls by about e·‖u − p‖ on one side of the points near it."""
+    p, g, into_domain = TRUTHS[name]
     rng = np.random.default_rng(7)
     shape = (3, 4) if name == "nuclear_norm" else (4,)
-    for _ in range(10):
-        x = rng.normal(scale=2.0, size=shape)
-        ours, solution = p(x, 0.7), into_domain(solve(x))
+    for x in rng.normal(scale=2.0, size=(10, *shape)):
+        ours = p(x, 0.7)
 
         def objective(u, x=x):
             return 0.5 * np.sum((u - x) ** 2) + 0.7 * g(u)
 
-        assert np.linalg.norm(solution - ours) < 1e-4  # the solver found its way
-        spread = [into_domain(ours + rng.normal(scale=s, size=shape)) for s in (1e-3, 1e-1, 1, 10)]
-        for u in (solution, *spread):
+        assert np.allclose(into_domain(ours), ours, rtol=0.0, atol=1e-14)
+        for scale in 10.0 ** rng.uniform(-4.0, 1.0, 100):
+            u = into_domain(ours + rng.normal(scale=scale, size=shape))
             gap = objective(u) - objective(ours) - 0.5 * np.sum((u - ours) ** 2)
             # A few dozen terms below 1e3 are summed, and points are in the domain up to rounding.
             assert gap > -1e-11
@@ -209,14 +116,6 @@ def test_nuclear_norm_satisfies_its_optimality_conditions(shape, strength):
     assert abs(np.sum(subgradient * p) - np.linalg.norm(p, "nuc")) <= (
         rounding * (1.0 + np.linalg.norm(p)) * math.sqrt(max(shape)) / (0.5 * strength)
     )
-
-
-@given(st.lists(st.floats(-1e300, 1e300), max_size=5), st.floats(1e-300, 1e300))
-def test_moreau_decomposition(x, threshold):
-    """x is its prox under g plus that under the conjugate of g: for the ℓ1 norm, a box."""
-    shrunk, clipped = prox.l1(threshold)(x, 1.0), prox.box(-threshold, threshold)(x, 1.0)
-    for value, a, b in zip(exact(x), exact(shrunk), exact(clipped), strict=True):
-        assert abs(value - a - b) <= U * abs(value) + SMALLEST
 
 
 EXPONENTS = st.integers(-300, 300)
@@ -244,25 +143,29 @@ def maps(draw, d, kinds=tuple(prox.KINDS)):
     """
     kind = draw(st.sampled_from(kinds))
     strength = draw(st.one_of(st.just(0.0), scales))
-    if kind in ("l1", "l2"):
-        return prox.KINDS[kind](strength), lambda x: 4 * U * size(x) + 4 * d * SMALLEST
-    if kind == "elastic_net":
-        return prox.elastic_net(
-            strength, draw(scales)
-        ), lambda x: 8 * U * size(x) + 8 * d * SMALLEST
-    if kind == "nuclear_norm":
-        # A backward stable decomposition is that of a matrix nearby; the map is nonexpansive.
-        return prox.nuclear_norm(strength), lambda x: 200 * d * U * size(x) + 8 * d * SMALLEST
-    if kind == "ball":
-        radius, center = draw(scales), draw(st.one_of(st.none(), vectors(d)))
-        extent = Fraction(radius) + (0 if center is None else size(exact(center)))
-        return prox.ball(radius, center), lambda x: (4 * d + 80) * U * extent + d * SMALLEST
-    if kind == "box":
-        a, b = draw(vectors(d)), draw(vectors(d))
-        return prox.box(np.minimum(a, b), np.maximum(a, b)), lambda x: 0
-    if kind == "simplex":
-        total = draw(scales)
-        return prox.simplex(total), lambda x: 4 * (d + 8) ** 2 * U * Fraction(total) + d * SMALLEST
+
+    def few(roundings):
+        return lambda x: roundings * U * size(x) + 8 * d * SMALLEST
+
+    match kind:
+        case "l1" | "l2":
+            return prox.KINDS[kind](strength), few(4)
+        case "elastic_net":
+            return prox.elastic_net(strength, draw(scales)), few(8)
+        case "nuclear_norm":
+            # A backward stable decomposition is that of a matrix nearby; the map is nonexpansive.
+            return prox.nuclear_norm(strength), few(200 * d)
+        case "ball":
+            radius, center = draw(scales), draw(st.one_of(st.none(), vectors(d)))
+            extent = Fraction(radius) + (0 if center is None else size(exact(center)))
+            return prox.ball(radius, center), lambda x: (4 * d + 80) * U * extent + d * SMALLEST
+        case "box":
+            a, b = draw(vectors(d)), draw(vectors(d))
+            return prox.box(np.minimum(a, b), np.maximum(a, b)), lambda x: 0
+        case "simplex":
+            total = draw(scales)
+            off = 4 * (d + 8) ** 2 * U * Fraction(total) + d * SMALLEST
+            return prox.simplex(total), lambda x: off
     normal = draw(vectors(d).filter(np.any))
     peak = Fraction(float(np.max(np.abs(normal))))
     offset = draw(st.floats(-1.0, 1.0)) * min(float(peak), 1.0)
@@ -310,20 +213,6 @@ def test_a_ball_is_never_left(data, d, radius):
     np.testing.assert_array_equal(p(result, 1.0), result)
 
 
-@every("d", [1, 2, 100, 10_000])
-def test_long_vectors_end_in_the_ball_and_near_its_surface(d):
-    rng = np.random.default_rng(d)
-    for center in (None, rng.normal(scale=100.0, size=d)):
-        result = prox.ball(0.1, center)(rng.normal(size=d) * 1e3, 1.0)
-        squared = inner(
-            *2 * [minus(exact(result), exact(np.zeros(d) if center is None else center))]
-        )
-        assert squared <= Fraction(0.1) ** 2
-        # Rounding towards the center loses an ulp of it in every entry.
-        lost = 0 if center is None else Fraction(2.0**-45) * d
-        assert squared >= (Fraction(0.1) * (1 - (4 * d + 80) * U) - lost) ** 2
-
-
 def test_a_ball_at_the_end_of_the_doubles():
     """The way from its center to a point can be longer than the largest double."""
     p = prox.ball(1e307, center=[1.5e308, 0.0])
@@ -355,12 +244,6 @@ def test_a_simplex_is_never_exceeded(data, d, total):
     # The point lacks at most `short` of the simplex, and the map is off by its own error.
     again = exact(p(p(x, 1.0), 1.0))
     assert size(minus(again, result)) <= d * (short + 4 * (d + 8) ** 2 * U * Fraction(total))
-
-
-def test_a_large_simplex():
-    result = exact(prox.simplex(5.0)(np.random.default_rng(0).normal(size=100_000), 1.0))
-    assert min(result) >= 0
-    assert 5 * (1 - 400_032 * U) <= sum(result) <= 5
 
 
 @given(st.data(), st.integers(1, 6))

@@ -1,7 +1,5 @@
 """Proximal maps as values: arrays, equality, files, certificates, and what is refused."""
 
-from __future__ import annotations
-
 import copy
 import dataclasses
 import json
@@ -11,7 +9,6 @@ import subprocess
 import sys
 import tomllib
 import warnings
-from fractions import Fraction
 from functools import partial
 
 import numpy as np
@@ -27,18 +24,15 @@ from pabi.describe.runs import Prox
 from support.every_case import every, refused, refuses
 
 INF = math.inf
-ANYWHERE = [
-    prox.l1(0.1),
-    prox.l2(0.1),
-    prox.elastic_net(0.1, 0.1),
-    prox.ball(1.0),
-    prox.box(-0.5, 0.5),
-    prox.simplex(2.0),
-]
+ANYWHERE = [prox.l1(0.1), prox.l2(0.1), prox.elastic_net(0.1, 0.1)]
+ANYWHERE += [prox.ball(1.0), prox.box(-0.5, 0.5), prox.simplex(2.0)]
 
 
-@every("p", ANYWHERE)
-@every("shape", [(), (1,), (5,), (2, 3), (2, 3, 4)])
+SHAPES = [(p, shape) for p in ANYWHERE for shape in [(), (1,), (5,), (2, 3), (2, 3, 4)]]
+SHAPES += [(p, (0, 3)) for p in ANYWHERE if not isinstance(p, prox.simplex)]
+
+
+@every("p, shape", SHAPES)
 def test_shapes_are_kept_and_are_no_matter(p, shape):
     x = np.random.default_rng(0).normal(size=shape)
     result = p(x, 0.5)
@@ -49,21 +43,27 @@ def test_shapes_are_kept_and_are_no_matter(p, shape):
     assert isinstance(p, Prox)
 
 
-@every(
-    ("p", "shape"),
-    [
-        (prox.ball(1.0, np.ones((2, 3))), (2, 3)),
+def test_arrays_fix_the_shape():
+    """And are copies, which cannot be changed."""
+    mine = np.ones((2, 3))
+    for p, shape in (
+        (prox.ball(1.0, mine), (2, 3)),
         (prox.box(np.zeros((2, 3)), 1.0), (2, 3)),
         (prox.box(np.zeros((2, 1)), np.ones(3)), (2, 3)),
         (prox.box(0.0, 1.0, shape=(2, 3)), (2, 3)),
-        (prox.halfspace(np.ones((2, 3)), 1.0), (2, 3)),
+        (prox.halfspace(mine, 1.0), (2, 3)),
         (prox.ball(1.0, 3.0), ()),
-    ],
-)
-def test_arrays_fix_the_shape(p, shape):
-    assert p(np.full(shape, 9.0), 1.0).shape == shape
-    with pytest.raises(pabi.InvalidInput, match=r"x: expected shape .*, got \(6,\)"):
-        p(np.full(6, 9.0), 1.0)
+    ):
+        assert p(np.full(shape, 9.0), 1.0).shape == shape
+        with pytest.raises(pabi.InvalidInput, match=r"x: expected shape .*, got \(6,\)"):
+            p(np.full(6, 9.0), 1.0)
+    p = prox.ball(1.0, mine)
+    mine[0] = 9.0
+    assert p.center[0, 0] == 1.0
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        p.radius = 2.0
+    with pytest.raises(ValueError, match="read-only"):
+        p.center[0] = 2.0
 
 
 @every("p", [*ANYWHERE, prox.nuclear_norm(0.1), prox.halfspace(np.ones((3, 2)), 0.0)])
@@ -81,12 +81,6 @@ def test_the_input_is_left_alone(p, scale):
     np.testing.assert_array_equal(p(x.tolist(), 0.5), again)
     np.testing.assert_array_equal(p(x.astype(np.float32), 0.5), p(np.float32(x).astype(float), 0.5))
     assert p(np.ones((3, 2), dtype=int), 0.5).dtype == np.float64
-
-
-def test_nothing_stays_nothing():
-    for p in ANYWHERE:
-        if not isinstance(p, prox.simplex):
-            assert p(np.empty((0, 3)), 0.5).shape == (0, 3)
 
 
 def test_penalties_are_scaled_by_the_step_size_and_projections_are_not():
@@ -113,21 +107,14 @@ def test_odd_values_raise_and_warn_of_nothing(p, value):
             assert not np.isinf(result).any()
 
 
-EVERY = [
-    *ANYWHERE,
-    prox.nuclear_norm(0.1),
-    prox.ball(2.0, center=[0.1, -0.2]),
-    prox.ball(2.0, center=np.arange(6.0).reshape(2, 3)),
-    prox.ball(2.0, center=np.random.default_rng(0).normal(size=100)),
-    prox.box(-1.0, 1.0, shape=(2, 3)),
-    prox.box(0.0, INF),
-    prox.box([-INF, 0.0, 1.0], [0.5, INF, 1.0]),
-    prox.box(-1.0, np.random.default_rng(0).uniform(size=(20, 5))),
-    prox.box(-1.0, np.where(np.arange(80) < 5, INF, 0.1)),
-    prox.simplex(),
-    prox.halfspace([1.0, -0.0, 0.1], -2.5),
-    prox.halfspace(np.ones((9, 9, 9)), 1.0),
-]
+EVERY = [*ANYWHERE, prox.nuclear_norm(0.1), prox.ball(2.0, center=[0.1, -0.2])]
+EVERY += [prox.ball(2.0, center=np.arange(6.0).reshape(2, 3))]
+EVERY += [prox.ball(2.0, center=np.random.default_rng(0).normal(size=100))]
+EVERY += [prox.box(-1.0, 1.0, shape=(2, 3)), prox.box(0.0, INF)]
+EVERY += [prox.box([-INF, 0.0, 1.0], [0.5, INF, 1.0])]
+EVERY += [prox.box(-1.0, np.random.default_rng(0).uniform(size=(20, 5)))]
+EVERY += [prox.box(-1.0, np.where(np.arange(80) < 5, INF, 0.1)), prox.simplex()]
+EVERY += [prox.halfspace([1.0, -0.0, 0.1], -2.5), prox.halfspace(np.ones((9, 9, 9)), 1.0)]
 
 
 def test_equality_and_hash():
@@ -147,33 +134,19 @@ def test_equality_and_hash():
 
 
 def test_reprs_read_like_constructors():
+    wide = "halfspace(normal=<array of shape (4, 5)>, offset=2.0)"
     for p, text in (
         (prox.ball(1), "ball(1.0)"),
         (prox.ball(1, (1, 2)), "ball(radius=1.0, center=[1.0, 2.0])"),
         (prox.box(-1, 1), "box(lower=-1.0, upper=1.0)"),
         (prox.elastic_net(0.1, 0.2), "elastic_net(l1=0.1, l2=0.2)"),
         (prox.simplex(), "simplex(1.0)"),
-        (
-            prox.halfspace(np.ones((4, 5)), 2),
-            "halfspace(normal=<array of shape (4, 5)>, offset=2.0)",
-        ),
+        (prox.halfspace(np.ones((4, 5)), 2), wide),
     ):
         assert repr(p) == text
     for p in EVERY:
         if "<" not in repr(p):
             assert eval(repr(p), {"inf": INF, **prox.KINDS}) == p
-
-
-def test_frozen():
-    p = prox.box([0.0, 0.0], [1.0, 1.0])
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        p.lower = -1.0
-    with pytest.raises(ValueError, match="read-only"):
-        p.upper[0] = 2.0
-    mine = np.array([1.0, 2.0])
-    q = prox.ball(1.0, mine)
-    mine[0] = 9.0
-    assert q.center[0] == 1.0
 
 
 def run_with(p, **changes):
@@ -269,13 +242,13 @@ def test_mistakes_in_run_files():
         lines, field, hint = (part.strip() for part in mistake.split("|"))
         table = tomllib.loads(RUN_FILE + lines.replace("; ", "\n"))
         assert hint in refused(field, from_dict, table), mistake
-
-
-def test_packed_arrays_of_the_wrong_length():
-    table = to_dict(run_with(prox.ball(1.0, np.ones((10, 10)))))
+    table, deep = to_dict(run_with(prox.ball(1.0, np.ones((10, 10))))), 1.0
     table["prox"]["center"]["shape"] = [10, 11]
-    with pytest.raises(pabi.InvalidInput, match=r"center: .*\(10, 11\), got 100"):
-        from_dict(table)
+    assert "(10, 11), got 100" in refused("center", from_dict, table)
+    for _ in range(600):
+        deep = [deep]
+    with pytest.raises(pabi.InvalidInput, match="center"):
+        from_dict({**table, "prox": {"kind": "ball", "radius": 1, "center": deep}})
 
 
 ODD = st.recursive(
@@ -300,16 +273,6 @@ def test_odd_tables_are_refused_by_name_or_read(kind, data):
         refused = None
         assert from_dict(json.loads(json.dumps(to_dict(read), allow_nan=False))) == read
     assert refused in (None, *names)
-
-
-def test_deep_lists_are_refused():
-    deep = 1.0
-    for _ in range(600):
-        deep = [deep]
-    with pytest.raises(pabi.InvalidInput, match="center"):
-        from_dict(
-            {**to_dict(run_with(None)), "prox": {"kind": "ball", "radius": 1, "center": deep}}
-        )
 
 
 DELTA = 1e-3
@@ -346,16 +309,6 @@ def test_tampering_is_found(certified):
         payload = copy.deepcopy(certified.certificate.payload)
         payload["run"]["prox"].update(changes)
         assert pabi.verify(payload).ok == ok, changes
-
-
-@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
-def test_training_ends_in_the_ball():
-    run = run_with(prox.ball(0.05, center=[1.0, 2.0]), epochs=2, diameter=0.1)
-    result = pabi.learn.train(
-        run, lambda x, rows: np.ones((len(rows), 2)), [1.0, 2.0], random_state=0
-    )
-    offset = [Fraction(x) - c for x, c in zip(result.x.tolist(), (1, 2), strict=True)]
-    assert Fraction(0.04) ** 2 <= sum(x * x for x in offset) <= Fraction(0.05) ** 2
 
 
 def test_bad_input_names_the_field():

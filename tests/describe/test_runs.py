@@ -1,7 +1,5 @@
 """Descriptions of runs of noisy SGD: steps, noise, sensitivity, and everything that is refused."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from fractions import Fraction
@@ -12,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pabi.account.facts.positions import OrderedView
-from pabi.account.shifts.epochs import cyclic, record
+from pabi.account.shifts.epochs import cyclic
 from pabi.describe.batches import Cyclic, FullBatch, Reshuffle, ShuffleOnce
 from pabi.describe.iteration import Groups
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
-from pabi.numbers.errors import InvalidInput, NotApplicable
+from pabi.numbers.errors import NotApplicable
 from support.every_case import every, refused, refuses
 
 LOGISTIC = Loss.logistic(1.0)
@@ -48,13 +46,6 @@ def test_steps_follow_from_epochs(n, batches, epochs, cooldown, steps):
     assert run.cooldown_steps == cooldown
 
 
-def test_given_steps_include_the_cool_down():
-    run = make(steps=37, cooldown_steps=7)
-    assert run.steps == 37
-    assert run.data_steps == 30
-    assert run.epochs is None
-
-
 @given(st.integers(1, 60), st.integers(1, 10**6), st.integers(1, 500))
 def test_whole_batches_stay_whole(per_epoch, batches, unit):
     """k batches given as k/l epochs are k steps, whatever k/l is in binary."""
@@ -62,16 +53,6 @@ def test_whole_batches_stay_whole(per_epoch, batches, unit):
     run = make(n=per_epoch * unit, batches=Cyclic(unit), epochs=epochs)
     assert run.steps_per_epoch == per_epoch
     assert run.steps == batches
-
-
-def test_last_batches():
-    run = make(n=103)
-    assert run.steps_per_epoch == 11
-    assert run.batch_size == 10
-    assert run.fractions()[:2] == ((1,), (Fraction(3, 10),))
-    assert make(n=100).fractions()[:2] == ((1,), (1,))
-    assert make(batches=FullBatch()).batch_size == 100
-    assert make(batches=FullBatch()).steps_per_epoch == 1
 
 
 def test_replace():
@@ -125,13 +106,8 @@ def test_sensitivity(adjacency):
 @given(st.floats(1e-3, 1e3), st.floats(1e-3, 1e3), st.integers(1, 100))
 def test_noise_multiplier(multiplier, clip, size):
     """ς = multiplier·C/size, rounded down by no more than a few units."""
-    run = make(
-        loss=Loss.convex(1.0),
-        batches=Cyclic(size),
-        clip_norm=clip,
-        noise_std=None,
-        noise_multiplier=multiplier,
-    )
+    given_ = {"loss": Loss.convex(1.0), "batches": Cyclic(size), "clip_norm": clip}
+    run = make(**given_, noise_std=None, noise_multiplier=multiplier)
     truth = Fraction(multiplier) * Fraction(clip) / size
     assert truth * (1 - Fraction(4, 2**52)) <= Fraction(run.gradient_noise_std) <= truth
     arrays = dataclasses.replace(run, noise_multiplier=np.full(run.steps, multiplier))
@@ -145,56 +121,29 @@ def test_noise_multiplier_stands_on_the_clip_norm_even_where_it_never_clips():
     assert run.sensitivity == 2.0  # the gradients of this loss have norm at most 1
     run = make(noise_std=None, noise_multiplier=2.0)
     assert run.gradient_noise_std == pytest.approx(2.0 * 1.0 / 10)
-
-
-def test_a_run_without_noise_can_be_described_but_not_read():
-    run = make(noise_std=None)
-    with pytest.raises(InvalidInput) as error:
-        _ = run.gradient_noise_std
-    assert error.value.field == "noise_std"
+    refused("noise_std", lambda: make(noise_std=None).gradient_noise_std)
 
 
 @given(st.floats(1e-6, 1e3), st.floats(1e-6, 1e3), st.floats(1e-6, 1e3), st.integers(1, 100))
 def test_step_constants_err_on_the_safe_side(eta, noise, bound, size):
-    run = make(
-        loss=Loss.convex(1.0),
-        batches=Cyclic(size),
-        gradient_sensitivity=bound,
-        step_size=eta,
-        noise_std=noise,
-    )
+    given_ = {"loss": Loss.convex(1.0), "batches": Cyclic(size), "gradient_sensitivity": bound}
+    run = make(**given_, step_size=eta, noise_std=noise)
     s, sigma = (float(x[0]) for x in run.step_constants(np.array([eta]), np.array([noise])))
     exact_s, exact_sigma = Fraction(eta) * Fraction(bound) / size, Fraction(eta) * Fraction(noise)
     assert exact_s <= Fraction(s) <= exact_s * (1 + Fraction(3, 2**52))
     assert exact_sigma * (1 - Fraction(3, 2**52)) <= Fraction(sigma) <= exact_sigma
 
 
-def test_dp_accounting_relations():
-    dp_accounting = pytest.importorskip("dp_accounting")
-    relation = dp_accounting.NeighboringRelation
-    assert make(adjacency=relation.REPLACE_ONE).adjacency == "replace_one"
-    assert make(adjacency=relation.REPLACE_SPECIAL).adjacency == "zero_out"
-    assert "zero_out" in refused("adjacency", make, adjacency=relation.ADD_OR_REMOVE_ONE)
-
-
 NOT_POSITIVE = [0.0, -1.0, -1e-300, math.nan, math.inf, -math.inf, "1", True, 1j]
 NO_COUNTS = [-1, 2.5, math.nan, math.inf, "3", True]
-REFUSED = {
-    "clip_norm": NOT_POSITIVE,
-    "gradient_sensitivity": NOT_POSITIVE,
-    "diameter": NOT_POSITIVE,
-    "epochs": NOT_POSITIVE,
-    "n": [0, *NO_COUNTS],
-    "steps": [0, *NO_COUNTS],
-    "cooldown_steps": NO_COUNTS,
-    "adjacency": ["replace", "", None, 1, "Replace_One"],
-    "loss": ["logistic", None],
-    "batches": [10, "cyclic"],
-    "update": ["adam", None],
-    "release": ["all"],
-    "prox": [3, lambda x, step_size: x],
-    "step_size": [None, [], [[0.1] * 30], np.ones((30, 1)), "0.1", ["x"] * 30, {}],
-}
+REFUSED = {"clip_norm": NOT_POSITIVE, "gradient_sensitivity": NOT_POSITIVE}
+REFUSED |= {"diameter": NOT_POSITIVE, "epochs": NOT_POSITIVE, "n": [0, *NO_COUNTS]}
+REFUSED |= {"steps": [0, *NO_COUNTS], "cooldown_steps": NO_COUNTS}
+REFUSED |= {"adjacency": ["replace", "", None, 1, "Replace_One"], "loss": ["logistic", None]}
+REFUSED |= {"batches": [10, "cyclic"], "update": ["adam", None], "release": ["all"]}
+REFUSED |= {"prox": [3, lambda x, step_size: x]}
+REFUSED |= {"step_size": [None, [], [[0.1] * 30], np.ones((30, 1)), "0.1", ["x"] * 30, {}]}
+MULTIPLIED = {"noise_std": None, "noise_multiplier": 1.0}
 TOGETHER = [
     ("cooldown_steps", {"steps": 5, "cooldown_steps": 5}),
     ("cooldown_steps", {"steps": 5, "cooldown_steps": 6}),
@@ -202,10 +151,7 @@ TOGETHER = [
     ("epochs", {"epochs": None, "steps": None}),
     ("noise_multiplier", {"noise_std": 1.0, "noise_multiplier": 1.0}),
     ("gradient_sensitivity", {"gradient_sensitivity": 1.0, "clip_norm": 1.0}),
-    (
-        "gradient_sensitivity",
-        {"gradient_sensitivity": 1.0, "noise_std": None, "noise_multiplier": 1.0},
-    ),
+    ("gradient_sensitivity", {"gradient_sensitivity": 1.0, **MULTIPLIED}),
     # Arrays cover the cool-down.
     ("step_size", {"cooldown_steps": 4, "step_size": np.ones(30)}),
     ("noise_std", {"cooldown_steps": 4, "noise_std": np.ones(30)}),
@@ -289,12 +235,6 @@ def test_iteration_of_each_position():
         assert c == pytest.approx(np.full(10, 0.95), rel=1e-15)
 
 
-def test_iteration_of_short_last_batches():
-    run = make(n=35, epochs=2, loss=Loss.strongly_convex(1.0, 2.0, gradient_bound=1.0))
-    c = np.asarray(run.iteration(0).contraction)
-    assert c == pytest.approx([0.9, 0.9, 0.9, 0.95] * 2, rel=1e-15)
-
-
 def test_a_loss_of_which_nothing_is_known_still_has_an_iteration():
     run = make(loss=Loss.unknown(gradient_bound=1.0))
     with pytest.raises(NotApplicable):
@@ -313,13 +253,6 @@ def test_iteration_takes_the_worst_position():
     assert np.flatnonzero(np.asarray(varying.iteration().step_sensitivity)).tolist() == [0, 2]
     bounds = [r.mu for r in cyclic(OrderedView(varying))]
     assert bounds == pytest.approx([1.4063797097333888, 1.2459880367986298], rel=1e-9)
-
-
-def test_a_record_that_is_never_used():
-    run = make(steps=3)
-    assert record(OrderedView(run), OrderedView(run).uses(5)).mu == 0.0
-    assert run.iteration(5).steps == 3
-    assert not np.asarray(run.iteration(5).step_sensitivity).any()
 
 
 def test_a_thousand_million_steps_are_described_in_a_few_numbers():

@@ -1,29 +1,25 @@
 """What is published, how far each bound is to be trusted, and that nothing else rests on it."""
 
-from __future__ import annotations
-
 import inspect
 import itertools
 import math
 
 import pytest
+from scipy.optimize import brentq
+from scipy.special import ndtr
 
 from pabi import NotApplicable, literature
 from pabi.literature import (
-    altschuler_talwar,
     asoodeh_diaz,
-    balle,
     bok,
     bravo,
-    chien_li,
-    chien_wang_chen_li,
     dong,
     feldman,
     kong_ribero,
-    langevin_universality,
     mcsherry_talwar,
     ye_shokri,
 )
+from pabi.literature import langevin_universality as universality
 
 BOUNDS = {
     bravo: {
@@ -41,16 +37,19 @@ BOUNDS = {
         "refuted": "proposition_3_4_b theorem_4_5 equation_22 corollary_c_2",
         "unverified": "theorem_4_4 corollary_c_3",
     },
-    langevin_universality: {
+    universality: {
         "sound": "lemma_c_1 lemma_i_2 equation_33 theorem_f_1 equation_42",
         "unverified": "lemma_i_1",
         "refuted": "theorem_f_2 lemma_f_3",
     },
-    altschuler_talwar: {"sound": "contractive proposition_2_10", "unverified": "theorem_3_1"},
+    literature.altschuler_talwar: {
+        "sound": "contractive proposition_2_10",
+        "unverified": "theorem_3_1",
+    },
     asoodeh_diaz: {"sound": "theorem_2 equation_24"},
-    chien_li: {"sound": "theorem_3_1"},
-    chien_wang_chen_li: {"sound": "unlearning"},
-    balle: {"sound": "iterated_lipschitz"},
+    literature.chien_li: {"sound": "theorem_3_1"},
+    literature.chien_wang_chen_li: {"sound": "unlearning"},
+    literature.balle: {"sound": "iterated_lipschitz"},
     dong: {"sound": "corollary_3_3"},
     feldman: {"sound": "theorem_22 theorem_23"},
     mcsherry_talwar: {"sound": "exponential_mechanism"},
@@ -126,45 +125,50 @@ def test_hypotheses_are_checked():
 def test_a_few_values_by_hand():
     assert float(dong.corollary_3_3(mus=[3.0, 4.0])) == 5.0
     assert float(feldman.theorem_23(L=1.0, n=4, position=4, noise_std=2.0, order=2.0)) == 1.0
-    spread = feldman.theorem_22(
-        sensitivities=[2.0, 0.0, 0.0, 0.0], payments=[0.5] * 4, step_noise_std=2.0
-    )
+    moved = {"sensitivities": [2.0, 0.0, 0.0, 0.0], "payments": [0.5] * 4, "step_noise_std": 2.0}
     # The equal payments behind Theorem 23: 2ηL = 2 paid over four steps, ησ = 2.
-    assert float(spread) == float(feldman.theorem_23(L=1.0, n=4, position=1, noise_std=2.0))
+    equal = feldman.theorem_23(L=1.0, n=4, position=1, noise_std=2.0)
+    assert float(feldman.theorem_22(**moved)) == float(equal)
     assert float(mcsherry_talwar.exponential_mechanism(L=3.0, diameter=0.5)) == 3.0
-    assert float(
-        langevin_universality.lemma_c_1(gradient_gap=2.0, time=3.0, inverse_temperature=0.5)
-    ) == pytest.approx(1.5)
+    path = universality.lemma_c_1(gradient_gap=2.0, time=3.0, inverse_temperature=0.5)
+    assert float(path) == pytest.approx(1.5)
     assert float(bok.corollary_5_4(L=1.0, diameter=4.0)) == 4.0
     assert float(bok.corollary_5_2(L=3.0, strong_convexity=4.0)) == 1.5
     assert kong_ribero.theta(1.0, 5) == pytest.approx(0.2)
     assert kong_ribero.theta(2.0, 3) == pytest.approx(16.0 / 21.0)
+    # Where optimal shifts are cheaper.
+    given = {"step_size": 1.0, "diameter": 5.0, "batches_per_epoch": 10, "epochs": 40}
+    assert float(bok.theorem_4_6(L=1.0, b=1, noise_std=1.0, **given)) == pytest.approx(
+        math.sqrt(3.0), rel=1e-15
+    )
 
 
 def test_langevin_chain_is_the_limit_of_gradient_descent():
     """Proposition 5.1 is Theorem 4.2 at n = 1, σ = √(2/η), t → ∞."""
     m, eta, gap = 0.7, 0.3, 1.3
-    chain = bok.theorem_4_2(
-        L=gap, n=1, noise_std=math.sqrt(2.0 / eta), slope=1.0 - eta * m, steps=10_000
-    )
-    assert float(chain) == pytest.approx(
-        float(bok.proposition_5_1(L=gap, strong_convexity=m, step_size=eta)), rel=1e-12
-    )
+    given = {"noise_std": math.sqrt(2.0 / eta), "slope": 1.0 - eta * m, "steps": 10_000}
+    limit = float(bok.proposition_5_1(L=gap, strong_convexity=m, step_size=eta))
+    assert float(bok.theorem_4_2(L=gap, n=1, **given)) == pytest.approx(limit, rel=1e-12)
+
+
+def test_crossover_of_the_exponential_mechanism():
+    """The plain (2LD, 0) guarantee and Corollary 5.4 cross at LD = 0.676… (Bok, Su, Altschuler, §D.4)."""
+
+    def gap(x):
+        mu = float(bok.corollary_5_4(L=x, diameter=1.0))
+        epsilon = float(mcsherry_talwar.exponential_mechanism(L=x, diameter=1.0))
+        return math.log((1.0 - ndtr(-0.5 * mu)) / ndtr(-0.5 * mu)) - epsilon
+
+    assert brentq(gap, 0.1, 2.0, xtol=1e-14) == pytest.approx(0.6763896796400565, abs=1e-12)
 
 
 def test_lemma_i_2_is_loose_by_a_factor_between_1_66_and_2():
     """Against the exact divergence of quadratics, α/2·(Δ²β/m)·tanh(βmT/2)."""
-    ratios = []
+    m, beta, gap, order, ratios = 0.5, 2.0, 0.3, 3.0, []
+    given = {"m": m, "inverse_temperature": beta, "gradient_gap": gap, "order": order}
     for exponent in (1e-6, 0.1, 0.5, 0.9, 1.0, 1.1, 1.5, 2.0, 5.0, 50.0):
-        m, beta, gap, order = 0.5, 2.0, 0.3, 3.0
-        time = 2.0 * exponent / (beta * m)
-        exact = 0.5 * order * gap**2 * beta / m * math.tanh(exponent)
-        claimed = float(
-            langevin_universality.lemma_i_2(
-                m=m, inverse_temperature=beta, gradient_gap=gap, time=time, order=order
-            )
-        )
-        ratios.append(claimed / exact)
+        claimed = universality.lemma_i_2(**given, time=2.0 * exponent / (beta * m))
+        ratios.append(float(claimed) / (0.5 * order * gap**2 * beta / m * math.tanh(exponent)))
     assert all(1.65 < r <= 2.0 + 1e-9 for r in ratios)
     assert min(ratios) == pytest.approx(1.66, abs=0.005)
 
@@ -184,23 +188,17 @@ def test_universal_constants_of_the_lower_bound():
 
 def test_the_lower_bounds_lie_below_what_pabi_proves():
     c, period, epochs = 0.9, 5, 7
-    lower = float(
-        bok.theorem_c_17(
-            L=1.0, b=1, noise_std=1.0, slope=c, batches_per_epoch=period, epochs=epochs
-        )
-    )
-    upper = float(
-        bok.theorem_4_5(L=1.0, b=1, noise_std=1.0, slope=c, batches_per_epoch=period, epochs=epochs)
-    )
+    full = {"L": 1.0, "noise_std": 1.0, "slope": c}
+    cyclic = {**full, "b": 1, "batches_per_epoch": period, "epochs": epochs}
+    lower = float(bok.theorem_c_17(**cyclic))
     # Theorem C.17 by its own construction: the mean difference over the deviation, summed step by step.
     mean = math.fsum(c ** (period * k) for k in range(epochs))
     deviation = math.sqrt(math.fsum(c ** (2 * k) for k in range(period * epochs)))
     assert lower == pytest.approx(mean / deviation, rel=1e-12)
-    assert lower <= upper
-    full = {"L": 1.0, "noise_std": 1.0, "slope": c}
-    assert float(bok.theorem_c_17(b=1, batches_per_epoch=1, epochs=9, **full)) == pytest.approx(
-        float(bok.theorem_4_2(n=1, steps=9, **full)), rel=1e-12
-    )
+    assert lower <= float(bok.theorem_4_5(**cyclic))
+    exact = float(bok.theorem_4_2(n=1, steps=9, **full))
+    one = bok.theorem_c_17(b=1, batches_per_epoch=1, epochs=9, **full)
+    assert float(one) == pytest.approx(exact, rel=1e-12)
 
 
 def test_asoodeh_diaz_is_the_fixed_point_of_its_recursion():

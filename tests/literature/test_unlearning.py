@@ -1,7 +1,5 @@
 """The published bound on forgetting, against the numbers of its authors' code."""
 
-from __future__ import annotations
-
 import math
 
 import pytest
@@ -13,26 +11,15 @@ from pabi.numbers.errors import NotApplicable
 
 N, LAM = 11264, 0.011264
 ETA = 1.0 / (0.25 + LAM)
-RUN = pabi.NoisySGD(
-    pabi.Loss.strongly_convex(LAM, 0.25 + LAM),
-    n=N,
-    batches=pabi.FullBatch(),
-    epochs=1000,
-    step_size=ETA,
-    noise_std=math.sqrt(2.0 * ETA) * 0.03 / ETA,
-    gradient_sensitivity=2.0,
-)
+NOISE = math.sqrt(2.0 * ETA) * 0.03 / ETA
+LOSS = pabi.Loss.strongly_convex(LAM, 0.25 + LAM)
+GIVEN = {"epochs": 1000, "step_size": ETA, "noise_std": NOISE, "gradient_sensitivity": 2.0}
+RUN = pabi.NoisySGD(LOSS, N, pabi.FullBatch(), **GIVEN)
 
 
 def bound(epochs, order=2.0, **changes):
-    terms = {
-        "step_size": ETA,
-        "gradient_norm": 1.0,
-        "strong_convexity": LAM,
-        "noise": 0.03,
-        "n": N,
-        "b": N,
-    } | changes
+    terms = {"step_size": ETA, "gradient_norm": 1.0, "strong_convexity": LAM, "noise": 0.03}
+    terms |= {"n": N, "b": N} | changes
     return chien_wang_chen_li.unlearning(**terms, epochs=epochs, order=order)
 
 

@@ -3,8 +3,6 @@
 What is built on them: δ of many Gaussian pairs at once, and the law of the number of trials.
 """
 
-from __future__ import annotations
-
 import math
 from fractions import Fraction
 
@@ -71,12 +69,8 @@ def test_ends_are_the_nearest_doubles_on_the_right_side(middle, exponent, radius
 
 def test_a_ball_that_says_nothing_bounds_nothing():
     for ball in (arb("nan"), arb("inf"), arb(0, "inf")):
-        assert gaussian.upper(ball) == math.inf
-        assert gaussian.lower(ball) == -math.inf
-
-
-def test_tiny_is_positive_and_below_every_double():
-    low, high = ends(gaussian.tiny())
+        assert (gaussian.lower(ball), gaussian.upper(ball)) == (-math.inf, math.inf)
+    low, high = ends(gaussian.tiny())  # positive, and below every double
     assert low <= 0 < Fraction(1, 2**2000) <= high <= Fraction(1, 2**1998)
     assert gaussian.upper(gaussian.tiny()) == 5e-324
 
@@ -107,23 +101,20 @@ def test_far_out_they_are_held_as_well(mu, epsilon):
         assert holds(slope, steep)
 
 
-@every(
-    "mu, epsilon, delta",
-    [(math.inf, 3.0, 1), (1.0, -math.inf, 1), (1.0, math.inf, 0), (0.0, 2.0, 0), (0.0, 0.0, 0)],
-)
-def test_limits_are_exact(mu, epsilon, delta):
-    assert gaussian.gaussian(mu, epsilon) == (delta, 0)
-
-
-def test_without_privacy_loss_delta_is_that_of_equal_laws():
-    """μ = 0: δ(ε) = max(0, 1 − e^ε)."""
-    with ctx.workprec(200):
+def test_limits_are_exact():
+    inf = math.inf
+    for mu, epsilon, delta in (
+        (inf, 3.0, 1),
+        (1.0, -inf, 1),
+        (1.0, inf, 0),
+        (0.0, 2.0, 0),
+        (0.0, 0.0, 0),
+    ):
+        assert gaussian.gaussian(mu, epsilon) == (delta, 0)
+    with ctx.workprec(200):  # of equal laws δ(ε) = max(0, 1 − e^ε)
         found, slope = gaussian.gaussian(0.0, -0.75)
         assert found.overlaps(1 - arb(-0.75).exp())
         assert slope.overlaps(arb(-0.75).exp())
-
-
-# From a guess to a proof.
 
 
 def falling(at):
@@ -151,9 +142,6 @@ def test_what_is_never_proven_is_infinite_and_what_is_never_refuted_nothing():
     assert gaussian.refute_downward(1.5, lambda e: arb(0), 0.5) == 0.0
 
 
-# Many Gaussian pairs at once.
-
-
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.floats(-5.0, 2.0), st.floats(-6.0, 20.0)), min_size=1, max_size=6))
 def test_the_slope_is_that_of_delta(rows):
@@ -169,16 +157,14 @@ def test_the_slope_is_that_of_delta(rows):
         assert (alone[0][0], alone[1][0]) == pytest.approx((delta[i], slope[i]), rel=1e-15)
 
 
-@every(
-    "mu, epsilon, delta",
-    [(math.inf, 1.0, 1.0), (1e3, 1.0, 1.0), (0.0, 0.0, 0.0), (0.0, 3.0, 0.0), (1.0, math.inf, 0.0)],
-)
-def test_far_sides_are_sure(mu, epsilon, delta):
-    found, slope = delta_and_slope(np.array([mu]), np.array([epsilon]))
-    assert (found[0], slope[0]) == (delta, 0.0)
-
-
-def test_a_tail_beyond_the_doubles_is_not_nothing():
+def test_far_sides_are_sure():
+    """And a tail beyond the doubles is not nothing."""
+    for mu, epsilon, delta in (
+        *((math.inf, 1.0, 1.0), (1e3, 1.0, 1.0), (0.0, 0.0, 0.0)),
+        *((0.0, 3.0, 0.0), (1.0, math.inf, 0.0)),
+    ):
+        found, slope = delta_and_slope(np.array([mu]), np.array([epsilon]))
+        assert (found[0], slope[0]) == (delta, 0.0)
     for mu, epsilon in [(1.0, 100.0), (0.1, 50.0), (1e-300, 1.0)]:
         assert 0.0 < gaussian_delta(mu, epsilon) <= 1e-320
 
@@ -191,9 +177,6 @@ def test_negative_losses_mirror_positive_ones(mu, epsilon):
         value, _ = truth(mu, epsilon)
         mirrored = 1 - mp.exp(-mp.mpf(epsilon)) * (1 - value)
         assert mirrored <= gaussian_delta(mu, -epsilon) <= mirrored * (1 + mp.mpf("1e-12"))
-
-
-# The number of trials.
 
 
 @every("gamma", [0.5, 0.1, 0.02])

@@ -1,7 +1,5 @@
 """The named conversions of Gaussians and mixtures: against 60-digit truth and dp_accounting."""
 
-from __future__ import annotations
-
 import itertools
 import math
 
@@ -9,7 +7,7 @@ import dp_accounting
 import mpmath as mp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.special import ndtr, ndtri
 
@@ -41,9 +39,15 @@ def true_mixture_delta(mus, weights, epsilon):
         return mp.fsum(terms)
 
 
-def assert_the_least_sound_one(mu, delta):
+@settings(deadline=None)
+@given(st.floats(1e-6, 100.0), st.floats(-300, -0.31))
+@example(1e-6, -0.31)
+@example(100.0, -300.0)
+@example(20.0, -0.31)
+def test_gdp_epsilon_is_the_least_sound_one(mu, log_delta):
+    delta = 10.0**log_delta
     epsilon = convert.gdp_to_epsilon(mu, delta)
-    assert true_delta(mu, epsilon) <= delta
+    assert true_delta(mu, epsilon) <= convert.gdp_to_delta(mu, epsilon) <= delta
     lower, upper = gdp_epsilon_bounds(mu, delta)
     assert upper == epsilon
     if epsilon == 0.0:
@@ -52,19 +56,6 @@ def assert_the_least_sound_one(mu, delta):
         assert true_delta(mu, epsilon * (1 - 1e-13)) > delta
         assert true_delta(mu, lower) > delta
         assert (upper - lower) <= 1e-14 * upper
-
-
-@every("mu, delta", list(itertools.product([*MUS, 0.5, 10.0], DELTAS)))
-def test_gdp_epsilon_is_the_least_sound_one(mu, delta):
-    assert_the_least_sound_one(mu, delta)
-
-
-@settings(deadline=None)
-@given(st.floats(1e-6, 100.0), st.floats(-300, -0.31))
-def test_gdp_round_trip(mu, log_delta):
-    delta = 10.0**log_delta
-    assert_the_least_sound_one(mu, delta)
-    assert convert.gdp_to_delta(mu, convert.gdp_to_epsilon(mu, delta)) <= delta
 
 
 @every("mu", MUS)
@@ -93,19 +84,6 @@ def test_gdp_far_outside():
         lower, upper = gdp_epsilon_bounds(mu, delta)
         assert 0 < lower < upper
         assert true_delta(mu, upper, 700) <= delta < true_delta(mu, lower, 700)
-
-
-def test_vectorised_delta_against_truth():
-    for mu in [1e-8, 1e-5, 1e-3, 0.05, 0.4, 0.99999999, 1.0, 1.3, 4.0, 30.0, 200.0]:
-        top = convert.gdp_to_epsilon(mu, 1e-300)
-        grid = [0.0, 1e-300, *(top * x for x in (1e-12, 1e-6, 1e-3, 0.05, 0.2, 0.4, 0.7, 0.95, 1))]
-        grid += [mu * mu / 2, mu * mu / 2 * (1 + 1e-12), mu * mu / 2 + 3 * mu]
-        values = convert.gaussian_delta(np.full(len(grid), mu), np.array(grid))
-        assert isinstance(values, np.ndarray)
-        for epsilon, value in zip(grid, values.tolist(), strict=True):
-            truth = true_delta(mu, epsilon)
-            assert truth <= value
-            assert value <= min(mp.mpf(1), truth * (1 + mp.mpf("2e-13"))) + mp.mpf("2e-321")
 
 
 def test_vectorised_delta_shapes_and_corners():
@@ -224,14 +202,13 @@ def test_tradeoff_to_delta_finds_the_gaussian(mu, epsilon):
     def gaussian(alpha):
         return float(ndtr(-ndtri(alpha) - mu))
 
-    for signed, more in [
+    for signed, more in (
         (epsilon, {"symmetric": True}),
         (epsilon, {"symmetric": False}),
         (-epsilon, {}),
-    ]:
-        truth = convert.gdp_to_delta(mu, signed)
+    ):
         found = convert.tradeoff_to_delta(gaussian, signed, **more)
-        assert found == pytest.approx(truth, abs=2e-15)
+        assert found == pytest.approx(convert.gdp_to_delta(mu, signed), abs=2e-15)
 
 
 def test_tradeoff_to_delta_takes_the_worse_side():
@@ -275,28 +252,24 @@ def test_clt_mu():
     assert convert.clt_mu(0.5, 1e3, 10) == INF
 
 
-@every(
-    "field, make, arguments",
-    [
-        ("mu", convert.gdp_to_delta, [-1.0, 0.0]),
-        ("mu", convert.gdp_to_delta, [math.nan, 0.0]),
-        ("epsilon", convert.gdp_to_delta, [1.0, math.nan]),
-        ("delta", convert.gdp_to_epsilon, [1.0, -1e-9]),
-        ("delta", convert.gdp_to_epsilon, [1.0, "x"]),
-        ("order", convert.gdp_to_rdp, [1.0, 1.0]),
-        ("mu", convert.gaussian_delta, [np.array([-1.0]), 0.0]),
-        ("epsilon", convert.gaussian_delta, [1.0, np.array([math.nan])]),
-        ("weights", convert.mixture_to_delta, [[1.0], [0.5], 0.0]),
-        ("weights", convert.mixture_to_delta, [[1.0, 2.0], [1.0], 0.0]),
-        ("weights", convert.mixture_to_delta, [[1.0, 2.0], [1.5, -0.5], 0.0]),
-        ("mus", convert.mixture_to_delta, [[], [], 0.0]),
-        ("alpha", convert.delta_to_tradeoff, [lambda e: 0.0, 1.5]),
-        ("probability", convert.clt_mu, [2.0, 1.0, 10]),
-    ],
-)
-def test_bad_input_names_the_field(field, make, arguments):
-    refused(field, make, *arguments)
-
-
-def test_both_sides_of_a_tradeoff_are_read_at_positive_losses():
+def test_bad_input_names_the_field():
+    one, nan = np.array([-1.0]), np.array([math.nan])
+    for field, make, *arguments in (
+        ("mu", convert.gdp_to_delta, -1.0, 0.0),
+        ("mu", convert.gdp_to_delta, math.nan, 0.0),
+        ("epsilon", convert.gdp_to_delta, 1.0, math.nan),
+        ("delta", convert.gdp_to_epsilon, 1.0, -1e-9),
+        ("delta", convert.gdp_to_epsilon, 1.0, "x"),
+        ("order", convert.gdp_to_rdp, 1.0, 1.0),
+        ("mu", convert.gaussian_delta, one, 0.0),
+        ("epsilon", convert.gaussian_delta, 1.0, nan),
+        ("weights", convert.mixture_to_delta, [1.0], [0.5], 0.0),
+        ("weights", convert.mixture_to_delta, [1.0, 2.0], [1.0], 0.0),
+        ("weights", convert.mixture_to_delta, [1.0, 2.0], [1.5, -0.5], 0.0),
+        ("mus", convert.mixture_to_delta, [], [], 0.0),
+        ("alpha", convert.delta_to_tradeoff, lambda e: 0.0, 1.5),
+        ("probability", convert.clt_mu, 2.0, 1.0, 10),
+    ):
+        refused(field, make, *arguments)
+    # Both sides of a trade-off function are read at positive losses.
     refused("epsilon", convert.tradeoff_to_delta, lambda a: 1 - a, -1.0, symmetric=False)

@@ -1,13 +1,10 @@
 """Numbers as text: the formatters against exact decimals, and no other formatting of a number anywhere."""
 
-from __future__ import annotations
-
 import ast
 import doctest
 import math
 import re
 import string
-from collections.abc import Iterator
 from decimal import Decimal, localcontext
 from pathlib import Path
 
@@ -33,7 +30,7 @@ DIGITS = st.integers(1, 17)
 DECIMALS = st.integers(0, 8)
 
 
-def unit(text: str) -> Decimal:
+def unit(text):
     """Of the last digit that is shown."""
     mantissa, _, exponent = text.partition("e")
     return Decimal(10) ** (int(exponent or 0) - len(mantissa.partition(".")[2]))
@@ -141,7 +138,7 @@ _PRIVATE = {
 }
 
 
-def rounds(spec: str) -> bool:
+def rounds(spec):
     """Whether a format spec could round a number. Nested fields are written {}; widths are harmless."""
     found = _SPEC.fullmatch(spec)
     if found is None:
@@ -151,17 +148,17 @@ def rounds(spec: str) -> bool:
     return bool(found["precision"]) or (found["type"] or "s") not in "sdxXobc"
 
 
-def cuts_no_number(spec: str) -> bool:
+def cuts_no_number(spec):
     """Whether a text keeps more characters than the longest double has: 24."""
     return re.fullmatch(r"\.\d+", spec) is not None and int(spec[1:]) > 24
 
 
-def spec_of(node: ast.expr | None) -> str:
+def spec_of(node):
     parts = node.values if isinstance(node, ast.JoinedStr) else []
     return "".join(part.value if isinstance(part, ast.Constant) else "{}" for part in parts)
 
 
-def template_rounds(text: str) -> bool:
+def template_rounds(text):
     """Whether a text, used as a template of `str.format`, would round."""
     try:
         return any(spec and rounds(re.sub(r"{[^}]*}", "{}", spec)) for _, _, spec, _ in
@@ -170,7 +167,7 @@ def template_rounds(text: str) -> bool:
         return False  # no template
 
 
-def axes_labels(tree: ast.AST) -> set[ast.AST]:
+def axes_labels(tree):
     """What only says where on an axis a tick is."""
     return {
         inner
@@ -181,11 +178,11 @@ def axes_labels(tree: ast.AST) -> set[ast.AST]:
     }
 
 
-def called(node: ast.Call) -> str:
+def called(node):
     return getattr(node.func, "attr", None) or getattr(node.func, "id", "")
 
 
-def documentation(tree: ast.AST) -> set[ast.AST]:
+def documentation(tree):
     """Texts that stand alone."""
     return {
         node.value
@@ -194,9 +191,9 @@ def documentation(tree: ast.AST) -> set[ast.AST]:
     }
 
 
-def names(node: ast.AST) -> set[str]:
+def names(node):
     """The words in the names that an expression mentions, and in the keys that it reads."""
-    found: set[str] = set()
+    found = set()
     for inner in ast.walk(node):
         for field in ("id", "attr", "arg"):
             found |= words(getattr(inner, field, None) or "")
@@ -205,11 +202,11 @@ def names(node: ast.AST) -> set[str]:
     return found
 
 
-def words(name: str) -> set[str]:
+def words(name):
     return set(name.lower().split("_"))
 
 
-def violations(source: str, path: str = "") -> Iterator[tuple[int, str]]:
+def violations(source, path=""):
     """(line, what) of everything that shows a rounded number by other means than `pabi.showing`, or that
     takes a privacy loss or a bound for a plain number."""
     tree = ast.parse(source)
@@ -240,7 +237,7 @@ def violations(source: str, path: str = "") -> Iterator[tuple[int, str]]:
     yield from _handed_on(tree)
 
 
-def _handed_on(tree: ast.AST) -> Iterator[tuple[int, str]]:
+def _handed_on(tree):
     """Where the formatter of plain numbers is renamed or passed, so that nobody sees what it is given."""
     calls = {node.func for node in ast.walk(tree) if isinstance(node, ast.Call)}
     known = {"showing.plain", "pabi.numbers.showing.plain"}
@@ -255,7 +252,7 @@ def _handed_on(tree: ast.AST) -> Iterator[tuple[int, str]]:
             yield node.lineno, "plain handed on"
 
 
-def _call(node: ast.Call, path: str) -> Iterator[tuple[int, str]]:
+def _call(node, path):
     name = called(node)
     if name == "plain":
         for found in sorted(_PRIVATE & set().union(*map(names, [*node.args, *node.keywords]))):
@@ -274,7 +271,7 @@ def _call(node: ast.Call, path: str) -> Iterator[tuple[int, str]]:
         yield node.lineno, name
 
 
-def _whole(node: ast.Call) -> bool:
+def _whole(node):
     """round(x), np.round(x) and x.round() round to whole numbers; what is then shown is one."""
     numpys = isinstance(node.func, ast.Attribute) and not (
         isinstance(node.func.value, ast.Name) and node.func.value.id in ("np", "numpy")
@@ -293,7 +290,7 @@ FILES = sorted(
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-def examples(page: str) -> Iterator[str]:
+def examples(page):
     """The pieces of Python on a page, without prompts and what they print."""
     for block in re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
         if ">>>" in block:
@@ -354,7 +351,7 @@ NOT_ROUNDING = r"""
 """
 
 
-def pieces(text: str) -> list[str]:
+def pieces(text):
     return [piece.strip() for piece in re.split("[¦\n]", text.strip())]
 
 
@@ -370,7 +367,7 @@ def test_planted_violations_on_a_page_are_found():
     assert [bool(list(violations(source))) for source in examples(page)] == [False, True]
 
 
-def readings(figure) -> list[str]:
+def readings(figure):
     """The numbers said to be ε in any text of a figure but the ticks' labels."""
     from matplotlib.text import Text
 

@@ -1,7 +1,5 @@
 """Checks at the border: exactly what is within the bounds passes, and refusals name field and bound."""
 
-from __future__ import annotations
-
 import decimal
 import math
 import operator
@@ -14,14 +12,13 @@ from hypothesis import strategies as st
 
 from pabi import InvalidInput
 from pabi.numbers import validate
+from pabi.numbers.gaussian import array, extended, real_line
+from pabi.numbers.validate import by_column, centres_and_reaches
+from pabi.tradeoff import Gaussian
 from support.every_case import every, refused
 
-SIGNS = {
-    "above": (">", operator.gt),
-    "at_least": ("≥", operator.ge),
-    "below": ("<", operator.lt),
-    "at_most": ("≤", operator.le),
-}
+SIGNS = {"above": (">", operator.gt), "at_least": ("≥", operator.ge), "below": ("<", operator.lt)}
+SIGNS |= {"at_most": ("≤", operator.le)}
 finite = st.floats(allow_nan=False, allow_infinity=False)
 
 
@@ -146,23 +143,16 @@ def test_one_number_stays_one():
         assert not validate.is_scalar(value)
 
 
-@every(
-    "value, said",
-    [
-        ([], "got an array of shape (0,)"),
-        ([[1.0, 2.0]], "got an array of shape (1, 2)"),
-        (["a", "b"], "got ['a', 'b']"),
-        ([[1.0], [1.0, 2.0]], "got [[1.0], [1.0, 2.0]]"),
-        ({"a": 1}, "got {'a': 1}"),
-        (object, "got <class 'object'>"),
-        (["x" * 200], "got ['" + "x" * 55 + "..."),
-        ([10**400, 1], "got [" + str(10**400)[:56] + "..."),
-        ([1.0, 2j], "got [1.0, 2j]"),
-        ([True, True], "got [True, True]"),
-        (["1", "2"], "got ['1', '2']"),
-        (np.ma.masked, "got masked"),
-    ],
-)
+OTHERS = [([], "got an array of shape (0,)"), ([[1.0, 2.0]], "got an array of shape (1, 2)")]
+OTHERS += [(["a", "b"], "got ['a', 'b']"), ([[1.0], [1.0, 2.0]], "got [[1.0], [1.0, 2.0]]")]
+OTHERS += [({"a": 1}, "got {'a': 1}"), (object, "got <class 'object'>")]
+OTHERS += [(["x" * 200], "got ['" + "x" * 55 + "...")]
+OTHERS += [([10**400, 1], "got [" + str(10**400)[:56] + "..."), ([1.0, 2j], "got [1.0, 2j]")]
+OTHERS += [([True, True], "got [True, True]"), (["1", "2"], "got ['1', '2']")]
+OTHERS += [(np.ma.masked, "got masked")]
+
+
+@every("value, said", OTHERS)
 def test_other_schedules_are_refused(value, said):
     message = refusal(validate.schedule, "σ", value, positive=True)
     assert message == f"σ: expected a number or one number per step, {said}"
@@ -173,3 +163,110 @@ def test_one_number_is_checked_as_one(value):
     message = refusal(validate.schedule, "σ", value, positive=True)
     assert message.startswith("σ: expected a finite number > 0, got ")
     assert validate.schedule("σ", 0.0, positive=False) == 0.0
+
+
+# Arguments in which infinity is a meaning.
+
+
+@every("value", [0, 1.5, np.float32(2.0), Fraction(1, 2), math.inf, np.inf])
+def test_infinity_is_a_bound_that_says_nothing(value):
+    found = extended("mu", value, at_least=0.0)
+    assert type(found) is float
+    assert found == value
+    assert real_line("epsilon", value) == value
+
+
+def test_only_a_whole_line_has_two_ends_and_bounds_hold_below_infinity():
+    assert real_line("epsilon", -math.inf) == -math.inf
+    assert real_line("epsilon", -3) == -3.0
+    said = refused("mu", extended, "mu", -math.inf)
+    assert said.startswith("mu: expected a finite number, got -inf")
+    said = refused("mu", extended, "mu", -0.5, at_least=0.0)
+    assert said.startswith("mu: expected a finite number ≥ 0, got -0.5")
+
+
+@every("value", [math.nan, np.nan, "inf", None, True, np.True_, 1j, [1.0]])
+def test_what_is_no_number_is_refused(value):
+    for check in (extended, real_line):
+        assert refused("mu", check, "mu", value).startswith("mu: expected a finite number")
+
+
+@every(
+    "value, shape",
+    [(1, ()), ([1, math.inf], (2,)), (np.ones((2, 3), dtype=int), (2, 3)), ([], (0,))],
+)
+def test_arrays_are_of_doubles_and_keep_their_shape(value, shape):
+    found = array("mu", value)
+    assert (found.dtype, found.shape) == (np.float64, shape)
+    assert np.array_equal(found, value)
+
+
+BAD_ENTRIES = [([1.0, math.nan], {}, "nan"), ([1.0, -1.0, -2.0], {"at_least": 0.0}, "-1.0")]
+BAD_ENTRIES += [([2.0, 1.0], {"above": 1.0}, "1.0"), (-math.inf, {"at_least": 0.0}, "-inf")]
+BAD_ENTRIES += [("abc", {}, "'abc'"), ([[1.0], [1.0, 2.0]], {}, "[[1.0], [1.0, 2.0]]")]
+BAD_ENTRIES += [([10**400], {}, "[" + str(10**400)[:59]), ([1.0, 2j], {}, "[1.0, 2j]")]
+BAD_ENTRIES += [(["1", "2"], {}, "['1', '2']"), ([True, False], {}, "[True, False]")]
+BAD_ENTRIES += [(True, {}, "True")]
+BAD_ENTRIES += [(np.array([1.0, "2"], dtype=object), {}, "array([1.0, '2'], dtype=object)")]
+BAD_ENTRIES += [(np.ma.masked, {}, "masked"), (["x" * 99], {}, "['" + "x" * 58)]
+
+
+@every("value, bounds, said", BAD_ENTRIES)
+def test_one_bad_entry_is_refused_and_named(value, bounds, said):
+    kept = "".join({"at_least": " ≥ 0", "above": " > 1"}[name] for name in bounds)
+    assert refused("mu", array, "mu", value, **bounds) == f"mu: expected numbers{kept}, got {said}"
+
+
+def test_a_mask_hides_no_entry():
+    with pytest.raises(InvalidInput, match="^mu: expected numbers, got masked_array"):
+        array("mu", np.ma.masked_array([1.0, 2.0], mask=[False, True]))
+    assert array("mu", np.ma.masked_array([1.0, 2.0])).tolist() == [1.0, 2.0]
+    assert array("mu", [Fraction(1, 2), 10**30]).tolist() == [0.5, 1e30]
+    assert array("mu", [0.0], at_least=0.0).tolist() == [0.0]
+    assert array("mu", [math.nextafter(1.0, 2.0)], above=1.0).size == 1
+
+
+def test_readings_of_what_are_no_numbers_are_refused():
+    one = Gaussian(1.0)
+    for value in ([[0.1], [0.2, 0.3]], [10**400], np.ma.masked):
+        assert "expected numbers, got " in refused("epsilon", one.delta, value)
+    for value in ([[0.1], [0.2, 0.3]], True):
+        assert "expected numbers, got " in refused("alpha", one, value)
+
+
+# Declared ranges: every form means the same, and what is wrong is named.
+
+
+def test_every_form_has_the_same_centres_and_half_widths():
+    pair, named = (-1.0, 3.0), by_column({"b": (0, 10), "a": (-2, 2)}, ["a", "b"], 2)
+    by_name = by_column({"b": pair, "a": pair}, ["a", "b"], 2)
+    by_number = by_column({0: pair, 1: pair}, None, 2)
+    for ranges in (pair, [[-1.0, -1.0], [3.0, 3.0]], by_name, by_number):
+        centre, reach = centres_and_reaches(ranges, 2, sparse=False)
+        assert (centre.tolist(), reach.tolist()) == ([1.0, 1.0], [2.0, 2.0])
+    centre, reach = centres_and_reaches(named, 2, sparse=False)
+    assert (centre.tolist(), reach.tolist()) == ([0.0, 5.0], [2.0, 5.0])
+    assert centres_and_reaches(by_column(None, None, 2), 2, sparse=True) == (None, None)
+    largest = np.finfo(float).max
+    centre, reach = centres_and_reaches((-largest, largest), 1, sparse=True)
+    assert (centre[0], reach[0]) == (0.0, largest)
+
+
+@every(
+    "ranges, sparse, message",
+    [
+        ("text", False, "expected pairs (low, high)"),
+        ((0.0, 1.0, 2.0), False, "expected (low, high) or shape (2, 2), got shape (3,)"),
+        ((1.0, 1.0), False, "expected finite low < high for every feature"),
+        ((0.0, np.inf), False, "expected finite low < high for every feature"),
+        ((0.0, 1.0), True, "expected (−h, h) for a sparse X, which keeps its zeros"),
+        ({0: (0, 1)}, False, "missing: a range for column 1"),
+        ({0: (0, 1), 1: (0, 1), 2: (0, 1)}, False, "there is no column 2"),
+        ({0: (0, 1), 1: 5}, False, "expected pairs (low, high)"),
+    ],
+)
+def test_wrong_ranges_are_refused_in_one_line(ranges, sparse, message):
+    def read():
+        return centres_and_reaches(by_column(ranges, None, 2), 2, sparse=sparse)
+
+    assert refused("feature_ranges", read) == f"feature_ranges: {message}"

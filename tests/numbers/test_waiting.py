@@ -1,7 +1,5 @@
 """The line that says that accounting goes on."""
 
-from __future__ import annotations
-
 import io
 from types import SimpleNamespace
 
@@ -12,7 +10,7 @@ from pabi.numbers.locking import tick, waiting
 
 
 class Terminal(io.StringIO):
-    def isatty(self) -> bool:
+    def isatty(self):
         return True
 
 

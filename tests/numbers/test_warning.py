@@ -1,12 +1,12 @@
 """Warnings shown once in a process: filters decide as Python lets them, whatever Python forgets."""
 
-from __future__ import annotations
-
+import pickle
 import warnings
 
 import pytest
 
-from pabi.numbers import errors as warning_module
+import pabi
+from pabi.numbers import errors
 from pabi.numbers.errors import warn_once
 from support.every_case import every
 
@@ -27,7 +27,7 @@ FILTERS = {
 
 def counts(warn, monkeypatch, filters):
     """How many of three warnings are shown, where something enters `catch_warnings` in between."""
-    monkeypatch.setattr(warning_module, "_SHOWN", set())
+    monkeypatch.setattr(errors, "_SHOWN", set())
     with warnings.catch_warnings(record=True) as seen:
         warnings.resetwarnings()
         for one in filters:
@@ -67,9 +67,36 @@ def test_other_words_are_another_warning(monkeypatch):
 
 
 def test_errors_are_raised_every_time(monkeypatch):
-    monkeypatch.setattr(warning_module, "_SHOWN", set())
+    monkeypatch.setattr(errors, "_SHOWN", set())
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for _ in range(2):
             with pytest.raises(UserWarning, match=WORDS):
                 warn_once(WORDS, UserWarning)
+
+
+NO_NOISE = "no noise_std up to 1e9 gives ε ≤ 0.1"
+
+
+@every(
+    "error, said, attributes, python",
+    [
+        (errors.InvalidInput("n", "got 0"), "n: got 0", {"field": "n"}, ValueError),
+        (errors.NotApplicable("no path"), "no path", {"reason": "no path"}, Exception),
+        (errors.TargetUnreachable(NO_NOISE, best=0.25), NO_NOISE, {"best": 0.25}, ValueError),
+        (errors.PrivacyWarning("little"), "little", {}, UserWarning),
+    ],
+)
+def test_errors_say_what_is_wrong_and_survive_a_pool_of_workers(error, said, attributes, python):
+    assert isinstance(error, python)
+    assert getattr(pabi, type(error).__name__) is type(error)
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is type(error)
+    assert str(again) == str(error) == said
+    assert vars(again) == vars(error)
+    assert {name: getattr(again, name) for name in attributes} == attributes
+
+
+def test_what_does_not_apply_is_no_mistake_of_the_caller():
+    """Code that catches ValueError for bad input must not swallow that no proof applies."""
+    assert not isinstance(errors.NotApplicable("the path is released"), ValueError)

@@ -4,8 +4,6 @@ The truth is derived in this file alone: Gaussian divergences, exact arithmetic,
 to hold instead is checked in the same example. docs/errata.md lists them.
 """
 
-from __future__ import annotations
-
 import math
 from itertools import pairwise
 
@@ -73,15 +71,8 @@ def test_what_holds_in_place_of_theorem_4_5(truth_4_5):
     """2α(λC/(bσ))²·((uses − 1)·θ(ℓ) + θ(r)) with r = 1 step from the last use; and pabi's guarantee."""
     corrected = 2.0 * 2.0 * 25.0**2 * kong_ribero.theta(1.0, 1)
     assert truth_4_5 <= corrected
-    run = NoisySGD(
-        Loss.convex(smoothness=1.0),
-        n=50,
-        batches=Cyclic(1),
-        epochs=1,
-        step_size=0.5,
-        noise_std=2.0,
-        clip_norm=50.0,
-    )
+    given = {"epochs": 1, "step_size": 0.5, "noise_std": 2.0, "clip_norm": 50.0}
+    run = NoisySGD(Loss.convex(smoothness=1.0), 50, Cyclic(1), **given)
     assert truth_4_5 <= run.guarantee().rdp(2.0) <= corrected * (1.0 + 1e-9)
 
 
@@ -89,28 +80,17 @@ def test_kong_ribero_corollary_c_2():
     """M = 1, m = 0.01, α = 2, b = E = 1: said to be (2, 10)-RDP at σ̄; divergence 131.4."""
     m, big, clip_norm, target = 0.01, 1.0, 7.0, 10.0
     eta = kong_ribero.corollary_c_2_step_size(m, big)
-    noise = kong_ribero.corollary_c_2_noise(
-        m=m, M=big, clip_norm=clip_norm, b=1, epochs=1, order=2.0, target=target
-    )
+    given = {"m": m, "M": big, "clip_norm": clip_norm, "b": 1, "epochs": 1, "target": target}
+    noise = kong_ribero.corollary_c_2_noise(**given, order=2.0)
     batches = math.ceil(kong_ribero.corollary_c_2_batches(m, big))
-    claim = kong_ribero.corollary_c_2(
-        m=m,
-        M=big,
-        clip_norm=clip_norm,
-        b=1,
-        batches_per_epoch=batches,
-        epochs=1,
-        step_noise_std=noise,
-        target=target,
-        order=2.0,
-    )
+    given |= {"batches_per_epoch": batches, "step_noise_std": noise, "order": 2.0}
+    claim = kong_ribero.corollary_c_2(**given)
     assert float(claim) == 10.0
     c = 1.0 - eta
     spread = 1.0 + (1.0 - c ** (2 * (batches - 1))) / (1.0 - c * c)
     gaussian = 2.0 * (2.0 * eta * clip_norm / noise) ** 2 / (2.0 * spread)
     assert gaussian == pytest.approx(131.4, abs=0.05)
-    unit = noise
-    truth = clipped_divergence(batches, eta, clip_norm / unit, 1.0, 2.0, 45.0, 0.25)
+    truth = clipped_divergence(batches, eta, clip_norm / noise, 1.0, 2.0, 45.0, 0.25)
     assert truth == pytest.approx(gaussian, rel=1e-6)
     assert truth > 10.0 * float(claim)
     # The proof needs 4α(λ̄C/(bσ))²·(1 + 4Em/(M + m)) ≤ ε, a σ that is 4α times larger; with it, 2.05.
@@ -179,16 +159,9 @@ def test_bravo_theorem_5_4_read_without_smoothness():
     # Read with β there are far fewer steps than it asks for. Composition holds.
     with pytest.raises(NotApplicable, match="steps"):
         bravo.theorem_5_4(with_smoothness=True, **given)
-    run = NoisySGD(
-        Loss.nonconvex(smoothness=1e-10, gradient_bound=1.0),
-        n=n,
-        batches=FixedSize(1),
-        steps=steps,
-        step_size=eta,
-        noise_std=sigma,
-        diameter=diameter,
-        release="path",
-    )
+    loss = Loss.nonconvex(smoothness=1e-10, gradient_bound=1.0)
+    given = {"steps": steps, "step_size": eta, "noise_std": sigma, "diameter": diameter}
+    run = NoisySGD(loss, n, FixedSize(1), **given, release="path")
     assert run.guarantee().rdp(2.0) >= truth
 
 
@@ -252,7 +225,7 @@ def test_bravo_theorem_3_4_is_not_optimal():
 
 
 def test_bok_tables_10_to_12():
-    """L/b = 0.25, η = 0.04, l = 10, D = 1: E* = 41, printed 31 (all 27 entries: tests/literature)."""
+    """L/b = 0.25, η = 0.04, l = 10, D = 1: E* = 41, printed 31 (all 27: tests/literature/test_tables.py)."""
     printed = bok.tables_10_to_12(L=0.25, b=1, step_size=0.04, diameter=1.0, batches_per_epoch=10)
     assert float(printed) == 31.0
     # In units of (L/b)²: 1 + 3Db/(ηLl) + ⌈Db/(ηL)⌉/l = 1 + 30 + 10.
@@ -415,20 +388,12 @@ def test_theorem_f_1_is_true_with_another_proof():
 def test_lemma_i_1_depends_on_the_unit_of_length():
     """Measuring θ in other units leaves divergences alone, and changes the printed bound: its burn-in is a
     number where a time is wanted. The corrected form does not change."""
+    given = {"inverse_temperature": 2.0, "dimension": 3, "stationary": 0.1, "order": 4.0}
 
     def printed(unit):
-        return float(
-            langevin_universality.lemma_i_1(
-                m=1.0 / unit**2,
-                M=3.0 / unit**2,
-                inverse_temperature=2.0,
-                dimension=3,
-                radius=0.5 * unit,
-                time=40.0 * unit**2,
-                stationary=0.1,
-                order=4.0,
-            )
-        )
+        given_ = given | {"radius": 0.5 * unit, "time": 40.0 * unit**2}
+        bound = langevin_universality.lemma_i_1(m=1.0 / unit**2, M=3.0 / unit**2, **given_)
+        return float(bound)
 
     def corrected(unit):
         scale, q, order, p = 2.0 / unit**2, 3.0, 4.0, 3

@@ -1,26 +1,16 @@
 """Trade-off functions and their products against the truth: quadrature, lattices, closed forms."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
 import pytest
 from mpmath import mp
-from scipy.special import erf, erfcx, ndtr, ndtri
+from scipy.special import erf, erfcx, ndtr
 
 from pabi import convert
-from pabi.tradeoff import (
-    ApproxDP,
-    Gaussian,
-    PoissonSubsampled,
-    Product,
-    Subsampled,
-)
+from pabi.tradeoff import ApproxDP, Gaussian, PoissonSubsampled, Product, Subsampled
 from support.every_case import every
-from support.normal_mixtures import PLAIN, divergence, drawn, errors, hockey_stick, turned
-
-Kind = tuple[str, float, float]  # "remove", "add" or "worse", μ, p
+from support.normal_mixtures import PLAIN, drawn, errors
 
 QUADRATURE = 1e-9  # relative, more than the reference errs; it agrees with twice the nodes to 1e-11
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(16)
@@ -128,33 +118,6 @@ def spread(rng, low, high):
     return math.exp(rng.uniform(math.log(low), math.log(high)))
 
 
-# 1. One release.
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("seed", range(4))
-def test_one_release(seed):
-    rng = np.random.default_rng(seed)
-    for i in range(25):
-        mu, p = spread(rng, 1e-3, 20.0), spread(rng, 1e-8, 1.0)
-        share = spread(rng, 1e-9, 0.9)  # of the largest δ, that at ε = 0
-        for name in ("worse", "remove", "add") if i % 12 == 0 else ("worse", "remove"):
-            kind = (name, mu, p)
-            z = -float(ndtri(share * ndtr(-0.5 * mu)))
-            epsilon = float(loss(mu, p, z)) if name != "add" else -float(loss(mu, p, mu - z))
-            value = hockey_stick(drawn(p, mu), PLAIN)
-            truth = float((turned(value) if name == "add" else value)(epsilon))
-            f = curve(kind)
-            assert float(one(kind, np.float64(epsilon))) == pytest.approx(truth, rel=1e-8), kind
-            # Only "add" is read off a grid, whose error is one of ε.
-            loosest = truth + 0.02 * f.delta(0.0) if name == "add" else truth
-            read = f.delta(epsilon)
-            assert truth * (1.0 - 1e-12) <= read <= loosest * (1.0 + 1e-6), (kind, epsilon)
-            low, high = f.epsilon_bounds(truth, 1e-6)
-            slack = 1e-9 * epsilon + 1e-300
-            assert low - slack <= epsilon <= high + slack, (kind, epsilon)
-
-
 # 2. Two releases.
 
 
@@ -224,7 +187,7 @@ def check_lattice(epsilon_0, delta_0, k):
             assert low * (1.0 - 1e-9) <= epsilon <= high * (1.0 + 1e-9), (case, truth, low, high)
 
 
-LATTICES = [(e, 0.0, k) for e in (0.1, 1.0) for k in (1, 2, 3)]
+LATTICES = [*((e, 0.0, k) for e in (0.1, 1.0) for k in (1, 2, 3)), (1.0, 0.1, 10)]
 NIGHTLY = [(e, d) for e in (0.01, 0.3, 1.0, 2.0, 10.0) for d in (0.0, 1e-10, 1e-3, 0.05, 0.1)]
 
 
@@ -238,13 +201,6 @@ def test_randomised_response(epsilon_0, delta_0, k):
 def test_lattices_at_length(epsilon_0, delta_0):
     for k in range(1, 61):
         check_lattice(epsilon_0, delta_0, k)
-
-
-def test_what_may_fail_outright_is_not_the_whole_lower_value():
-    f, truth = ApproxDP(1.0, 0.1).self_compose(10), binomial(1.0, 0.1, 10, 3.0)
-    low, high = f.delta_bounds(3.0)
-    assert low <= truth <= high <= truth * 1.01
-    assert 0.0 <= f.epsilon(0.9) <= 10.0
 
 
 # 4, 5. Published numbers and another library.
@@ -365,34 +321,15 @@ def test_tiny_delta(epsilon):
 # 8. Rényi divergences.
 
 
-def worse_divergence(mu, p, order):
-    """Of the symmetrised pair, by quadrature in 50 digits."""
-    with mp.workdps(50):
-        m, a = mp.mpf(mu), mp.mpf(order)
-
-        def more(z):  # less the mass, so that tiny p is seen
-            r = 1 + mp.mpf(p) * mp.expm1(m * z - m * m / 2)
-            return mp.npdf(z) * (r**a + r ** (1 - a) - r - 1)
-
-        ends = {m / 2, *(m / 2 + step for step in range(1, 12, 2)), order * m, order * m + 12}
-        return float(mp.log1p(mp.quad(more, sorted(ends))) / (a - 1))
-
-
-@pytest.mark.parametrize("p", [1e-8, 1e-3, 0.3])
-@pytest.mark.parametrize(("mu", "order"), [(0.1, 2), (1.0, 5), *nightly((1.0, 32)), (4.0, 3)])
-def test_renyi(mu, p, order):
-    removed = divergence(drawn(p, mu), PLAIN, order)
-    for name, truth, rel in (
-        ("remove", removed, 1e-9),
-        ("worse", worse_divergence(mu, p, order), 1e-12),
-    ):
-        f = curve((name, mu, p))
-        for read in (f.rdp(order), f.self_compose(3).rdp(order) / 3.0):
-            assert truth * (1.0 - rel) <= read <= truth * (1.0 + 1e-6), name
-    f = PoissonSubsampled(mu, p)
-    assert f.rdp(order) == pytest.approx(removed, rel=1e-6)
-    mixed = f.compose(Gaussian(0.5)).rdp(order)
-    assert mixed == pytest.approx(f.rdp(order) + 0.125 * order, rel=1e-6)
+@every("name", ["remove", "worse"])
+def test_divergences_of_independent_releases_add_up(name):
+    """Those of one release are tested with their moments."""
+    f = curve((name, 1.0, 0.3))
+    assert f.self_compose(3).rdp(5) == pytest.approx(3.0 * f.rdp(5), rel=1e-9)
+    if name == "remove":
+        assert PoissonSubsampled(1.0, 0.3).rdp(5) == pytest.approx(f.rdp(5), rel=1e-6)
+        mixed = PoissonSubsampled(1.0, 0.3).compose(Gaussian(0.5)).rdp(5)
+        assert mixed == pytest.approx(f.rdp(5) + 0.625, rel=1e-6)
 
 
 # 9. Extremes.
@@ -410,17 +347,14 @@ EXTREMES = [
 def test_extremes(p, mu, t):
     for single in (Subsampled(Gaussian(mu), p), PoissonSubsampled(mu, p)):
         f, more = single.self_compose(t), single.self_compose(2 * t)
-        found = {}
         for delta in (1e-3, 1e-15):
             low, high = f.epsilon_bounds(delta)
             case = f, delta, low, high
             assert 0.0 <= low <= high, case
-            assert not math.isnan(high), case
             assert single.epsilon_bounds(delta)[0] <= high * (1.0 + 1e-9), case
             assert low <= t * single.epsilon(delta / t) * (1.0 + 1e-9), case
             assert low <= more.epsilon(delta) * (1.0 + 1e-9), case
-            found[delta] = low, high
-        assert found[1e-3][0] <= found[1e-15][1]
+        assert f.epsilon_bounds(1e-3)[0] <= f.epsilon_bounds(1e-15)[1]
 
 
 @every("delta", [0.05, 1e-6])

@@ -1,11 +1,9 @@
 """Readings of every public curve: arrays against scalars, and both against 40 digits where a form is closed.
 
-A δ(ε) below the truth, or a value of f above it, is a defect by any amount. "Truth" is a value at 60 digits
-of something the curve certainly reveals: of the curve itself where the form is closed, else of a mechanism
-that it covers.
+A δ(ε) below the truth, or a value of f above it, is a defect by any amount; where a form is closed, so is one
+further off than roundings. "Truth" is a value at 60 digits of something the curve certainly reveals: of the
+curve itself where the form is closed, else of a mechanism that it covers.
 """
-
-from __future__ import annotations
 
 import math
 
@@ -15,7 +13,15 @@ import pytest
 
 from pabi import tradeoff as t
 from support.every_case import every
-from support.normal_mixtures import PLAIN, drawn, gaussian_tradeoff, hockey_stick, tail, turned
+from support.normal_mixtures import (
+    DIGITS,
+    PLAIN,
+    drawn,
+    gaussian_tradeoff,
+    hockey_stick,
+    tail,
+    turned,
+)
 
 M = mp.mpf
 INF = math.inf
@@ -108,102 +114,133 @@ P6 = (0.1, 0.2, 0.3, 0.05, 0.25, 0.1)
 Q6 = (0.3, 0.1, 0.2, 0.05, 0.3, 0.05)
 P0, Q0 = (0.5, 0.25, 0.25, 0.0), (0.25, 0.5, 0.0, 0.25)
 
-SECRET = hockey_stick([(0.5, 0), (0.25, 1), (0.25, 2.5)], PLAIN)
-CASES = {
-    "gaussian 0": (t.Gaussian(0.0), gaussian(0)),
-    "gaussian": (t.Gaussian(0.7), gaussian(0.7)),
-    "gaussian tiny": (t.Gaussian(1e-9), gaussian(1e-9)),
-    "gaussian large": (t.Gaussian(30.0), gaussian(30)),
-    "mixture": (
-        t.Mixture([t.Gaussian(0.3), t.Gaussian(2.0)], [0.75, 0.25]),
-        mixture([0.3, 2], [0.75, 0.25]),
-    ),
-    "mixture rare": (
-        t.Mixture([t.Gaussian(0.0), t.Gaussian(5.0)], [1.0 - 2.0**-40, 2.0**-40]),
-        mixture([0, 5], [1 - M(2) ** -40, M(2) ** -40]),
-    ),
-    "approx": (t.ApproxDP(1.25, 1e-3), approx_dp(1.25, 1e-3)),
-    "pure": (t.ApproxDP(0.1), approx_dp(0.1, 0)),
-    "pure tiny": (t.ApproxDP(1e-12), approx_dp(1e-12, 0)),
-    "laplace": (t.Laplace(0.8), laplace(0.8)),
-    "laplace large": (t.Laplace(50.0), laplace(50)),
-    "laplace sampled": (t.Laplace(1.3, 0.1), laplace(1.3, 0.1)),
-    "laplace rare": (t.Laplace(2.0, 1e-9), laplace(2.0, 1e-9)),
-    "bounded range": (t.BoundedRange(0.5), bounded_range(0.5)),
-    "bounded range tiny": (t.BoundedRange(1e-9), bounded_range(1e-9)),
-    "bounded range least": (t.BoundedRange(1e-170), bounded_range(M(1e-170))),
-    "subsampled least": (t.Subsampled(t.Gaussian(0.01), 1e-300), subsampled(0.01, 1e-300)),
-    "subsampled": (t.Subsampled(t.Gaussian(1.2), 0.05), subsampled(1.2, 0.05)),
-    "subsampled nothing": (t.Subsampled(t.Gaussian(0.0), 0.5), gaussian(0)),
-    "subsampled never": (t.Subsampled(t.Gaussian(1.0), 0.0), gaussian(0)),
-    "subsampled rare": (t.Subsampled(t.Gaussian(3.0), 1e-8), subsampled(3.0, 1e-8)),
+
+@DIGITS
+def parts_of(means, weights, sign=1):
+    """What a double misses of all weights goes to the lowest mean."""
+    (low, _), *rest = sorted(zip(means, weights, strict=True))
+    return ((1 - sum(M(w) for _, w in rest), sign * low), *((w, sign * m) for m, w in rest))
+
+
+def secret(means, weights, opposite):
+    one = parts_of(means, weights)
+    forward = hockey_stick(one, parts_of(means, weights, -1) if opposite else PLAIN)
+    truth = forward if opposite else worse(forward, turned(forward))
+    return t.SecretMixture(means, weights, opposite), truth
+
+
+def displaced(norm, other, apart, p):
+    """In the order that removes; back, it is that of the gradient that makes room."""
+    first, second = (hockey_stick(drawn(p, a), drawn(p, a - apart)) for a in (norm, other))
+    curve = t.FixedSizeSubsampled(norm, other, apart, p, "remove")
+    return curve, lambda e: first(e) if e >= 0 else turned(second)(e)
+
+
+def f_gaussian(mu):
+    return lambda a: M(1) - a if a in (0, 1) else gaussian_tradeoff(mu, a)
+
+
+def f_approx(top, delta):
+    top, delta = mp.exp(M(top)), M(delta)
+    return lambda a: max(M(0), 1 - delta - top * a, (1 - delta - a) / top)
+
+
+def f_laplace(top):
+    top = M(top)
+
+    def f(a):
+        if a < mp.exp(-top) / 2:
+            return 1 - mp.exp(top) * a
+        return mp.exp(-top) / (4 * a) if a <= M(1) / 2 else mp.exp(-top) * (1 - a)
+
+    return f
+
+
+MIXED = [((0.3, 2.0), (0.75, 0.25)), ((0.0, 5.0), (1.0 - 2.0**-40, 2.0**-40))]
+APPROX = [(1.25, 1e-3), (0.1, 0.0), (1e-12, 0.0), (0.0, 0.3), (0.5, 1e-300), (3.0, 0.9)]
+APPROX += [(30.0, 0.0)]
+LAPLACE = [(e, p) for e in (1e-3, 0.4, 3.0) for p in (1e-3, 0.3, 1.0)]
+LAPLACE += [(0.8, 1.0), (50.0, 1.0), (1.3, 0.1), (2.0, 1e-9)]
+REPLACED = [(0.1, 0.5), (0.3, 0.01), (1.0, 0.1), (1.0, 1e-4), (2.5, 0.9), (6.0, 0.3), (0.9, 0.3)]
+REPLACED += [(3.0, 1e-6)]
+DISPLACED = [(2.0, 1.0, 1.7, 0.02), (0.2, 0.1, 0.1, 0.01), (6.0, 3.0, 3.0, 0.3)]
+DISPLACED += [(0.7, 0.7, 0.9, 0.9)]
+SECRETS = [((0.0, 1.0), (0.9, 0.1)), ((0.7, 0.8, 1.0, 1.6), (0.25,) * 4), ((0.25, 2.0), (0.5, 0.5))]
+SECRETS += [((0.01, 0.02), (0.5, 0.5)), ((0.0, 3.0, 6.0), (0.5, 0.49, 0.01))]
+SECRETS += [((0.0, 1.0, 2.5), (0.5, 0.25, 0.25))]
+NOTHING = gaussian(0), f_gaussian(0)
+TWO = t.Mixture([t.Gaussian(0.3), t.Gaussian(2.0)], [0.75, 0.25])
+TWICE = [mp.sqrt(2) * M(0.3), mp.sqrt(M(0.3) ** 2 + 4), mp.sqrt(8)], [0.5625, 0.375, 0.0625]
+PP, QQ = ([M(a) * b for a in x for b in x] for x in (P6, Q6))
+
+
+def of_fixed_size():
+    forward = [hockey_stick(drawn(0.25, a), drawn(0.25, a - 1.25)) for a in (0.5, 1)]
+    return lambda e: forward[0](e) if e >= 0 else turned(forward[1])(e)
+
+
+# Curves, with δ and f of what they reveal where these are known.
+KNOWN = {
+    **{
+        f"gaussian {m}": (t.Gaussian(m), gaussian(m), f_gaussian(m)) for m in (0.0, 1e-9, 0.7, 30.0)
+    },
+    **{f"mixture {m}": (t.Mixture(map(t.Gaussian, m), w), mixture(m, w)) for m, w in MIXED},
+    **{f"approx {e} {d}": (t.ApproxDP(e, d), approx_dp(e, d), f_approx(e, d)) for e, d in APPROX},
+    **{
+        f"laplace {e} {p}": (t.Laplace(e, p), laplace(e, p), f_laplace(e) if p == 1.0 else None)
+        for e, p in LAPLACE
+    },
+    **{f"range {e}": (t.BoundedRange(e), bounded_range(e)) for e in (0.5, 1e-9, 1e-170)},
+    **{
+        f"subsampled {mu} {p}": (t.Subsampled(t.Gaussian(mu), p), subsampled(mu, p))
+        for mu, p in ((0.01, 1e-300), (1.2, 0.05), (3.0, 1e-8))
+    },
+    "subsampled nothing": (t.Subsampled(t.Gaussian(0.0), 0.5), *NOTHING),
+    "subsampled never": (t.Subsampled(t.Gaussian(1.0), 0.0), *NOTHING),
     "poisson": (t.PoissonSubsampled(1.1, 0.2), subsampled(1.1, 0.2)),
-    "poisson remove": (
-        t.PoissonSubsampled(1.1, 0.2, "remove"),
-        hockey_stick(drawn(0.2, 1.1), PLAIN),
-    ),
-    "poisson add": (
-        t.PoissonSubsampled(1.1, 0.2, "add"),
-        turned(hockey_stick(drawn(0.2, 1.1), PLAIN)),
-    ),
-    "replaced": (
-        t.PoissonReplaced(0.9, 0.3),
-        hockey_stick(drawn(0.3, 0.9), drawn(0.3, -0.9)),
-    ),
-    "replaced rare": (
-        t.PoissonReplaced(3.0, 1e-6),
-        hockey_stick(drawn(1e-6, 3), drawn(1e-6, -3)),
-    ),
+    "remove": (t.PoissonSubsampled(1.1, 0.2, "remove"), hockey_stick(drawn(0.2, 1.1), PLAIN)),
+    "add": (t.PoissonSubsampled(1.1, 0.2, "add"), turned(hockey_stick(drawn(0.2, 1.1), PLAIN))),
+    **{
+        f"replaced {mu} {p}": (t.PoissonReplaced(mu, p), hockey_stick(drawn(p, mu), drawn(p, -mu)))
+        for mu, p in REPLACED
+    },
     "fixed size": (  # D(a, m) one of the orders it covers, at ε ≥ 0
         t.FixedSizeSubsampled(1.0, 1.0, 1.5, 0.25),
         both(hockey_stick(drawn(0.25, 1), drawn(0.25, -0.5))),
     ),
-    "fixed size add": (
-        t.FixedSizeSubsampled(1.0, 0.5, 1.25, 0.25, "add"),
-        lambda e: (
-            hockey_stick(drawn(0.25, 0.5), drawn(0.25, -0.75))(e)
-            if e >= 0
-            else turned(hockey_stick(drawn(0.25, 1), drawn(0.25, -0.25)))(e)
-        ),
-    ),
-    "secret": (t.SecretMixture([0.0, 1.0, 2.5], [0.5, 0.25, 0.25]), worse(SECRET, turned(SECRET))),
-    "secret opposite": (
-        t.SecretMixture([0.25, 2.0], [0.5, 0.5], opposite=True),
-        hockey_stick([(0.5, 0.25), (0.5, 2)], [(0.5, -0.25), (0.5, -2)]),
-    ),
-    "renyi": (t.RenyiDP(8.0, 0.25), gaussian(0.24999999)),  # μ² = 2ρ/α
+    "fixed size add": (t.FixedSizeSubsampled(1.0, 0.5, 1.25, 0.25, "add"), of_fixed_size()),
+    **{f"displaced {case}": displaced(*case) for case in DISPLACED},
+    **{f"secret {case} {way}": secret(*case, way) for case in SECRETS for way in (False, True)},
+    "renyi": (t.RenyiDP(8.0, 0.25), gaussian(0.24999999), f_gaussian(0.24999999)),  # μ² = 2ρ/α
     "renyi small": (t.RenyiDP(32.0, 1e-6), gaussian(0.00024999999)),
     "listed": (t.PrivacyLossDistribution(P6, Q6), worse(listed(P6, Q6), listed(Q6, P6))),
     "listed remove": (t.PrivacyLossDistribution(P6, Q6, "remove"), listed(P6, Q6)),
     "listed infinite": (t.PrivacyLossDistribution(P0, Q0, "add"), listed(Q0, P0)),
-    "grouped gaussian": (t.Grouped(t.Gaussian(0.5), 3), gaussian(1.5)),
+    "grouped gaussian": (t.Grouped(t.Gaussian(0.5), 3), gaussian(1.5), f_gaussian(1.5)),
     "grouped pure": (t.Grouped(t.ApproxDP(0.25), 4), group_of_approx(0.25, 0, 4)),
     "grouped approx": (t.Grouped(t.ApproxDP(0.25, 1e-6), 4), group_of_approx(0.25, 1e-6, 4)),
-    "selected": (t.Selected(t.Gaussian(0.5), 4.0, 0.25), gaussian(0.5)),
+    "selected": (t.Selected(t.Gaussian(0.5), 4.0, 0.25), gaussian(0.5), f_gaussian(0.5)),
     "selected laplace": (t.selected(t.Laplace(0.5), 3.0), laplace(0.5)),
     "best": (t.Best([t.Gaussian(0.7), t.ApproxDP(1.0)]), None),
-    "best alike": (t.Best([t.Laplace(0.8), t.ApproxDP(0.8)]), laplace(0.8)),
-    "product one": (t.Product([(t.Laplace(0.8), 1)]), laplace(0.8)),
+    "best alike": (t.Best([t.Laplace(0.8), t.ApproxDP(0.8)]), laplace(0.8), f_laplace(0.8)),
+    "product one": (t.Product([(t.Laplace(0.8), 1)]), laplace(0.8), f_laplace(0.8)),
     "product failing": (
         t.Product([(t.Laplace(0.8), 1)], 1e-4),
         lambda e: min(M(1), laplace(0.8)(e) + M(1e-4)),
     ),
-    "product mixture": (
-        t.Product([(t.Mixture([t.Gaussian(0.3), t.Gaussian(2.0)], [0.75, 0.25]), 2)]),
-        mixture(
-            [mp.sqrt(2) * M(0.3), mp.sqrt(M(0.3) ** 2 + 4), mp.sqrt(8)], [0.5625, 0.375, 0.0625]
-        ),
-    ),
+    "product mixture": (t.Product([(TWO, 2)]), mixture(*TWICE)),
     "product listed": (
         t.PrivacyLossDistribution(P6, Q6).self_compose(2),
-        worse(
-            listed([M(a) * b for a in P6 for b in P6], [M(a) * b for a in Q6 for b in Q6]),
-            listed([M(a) * b for a in Q6 for b in Q6], [M(a) * b for a in P6 for b in P6]),
-        ),
+        worse(listed(PP, QQ), listed(QQ, PP)),
     ),
     "response": (t.randomised_response(0.5, 4), None),
     "discrete laplace": (t.discrete_laplace(0.5, 2), None),
 }
+CASES = {name: (*case, None)[:3] for name, case in KNOWN.items()}
+# Whose readings are the truth but for roundings.
+CLOSED = (t.Gaussian, t.Mixture, t.ApproxDP, t.Laplace, t.BoundedRange, t.Subsampled)
+CLOSED += (t.PoissonReplaced,)
+CLOSED += (t.FixedSizeSubsampled, t.SecretMixture, t.PrivacyLossDistribution)
 SIZES = (5e-324, 1e-300, 1e-20, 1e-16, 1e-10, 1e-5, 1e-3, 0.01, 0.1, 0.24, 0.5, 0.8, 0.99, 1.0, 1.25, 2.0,
          3.0, 5.0, 10.0, 20.0, 30.0, 31.0, 49.999, 100.0, 500.0, 699.0, 745.0, 1e4)  # fmt: skip
 ALPHAS = (0.0, 5e-324, 1e-310, 1e-300, 1e-100, 1e-16, 1e-9, 1e-3, 0.1, 0.3, 0.5, 0.7, 0.9, 0.999, 1 - 1e-9,
@@ -241,7 +278,7 @@ CHUNKS = pytest.mark.parametrize("names", [[*CASES][k::10] for k in range(10)], 
 @CHUNKS
 def test_delta_of_arrays_and_of_numbers_are_alike_and_never_below_the_truth(names):
     for name in names:
-        (curve, truth), wrong = CASES[name], []
+        (curve, truth, _), wrong = CASES[name], []
         at = points(curve)
         many = curve.delta(np.array(at))
         single = np.array([curve.delta(e) for e in at])
@@ -249,7 +286,8 @@ def test_delta_of_arrays_and_of_numbers_are_alike_and_never_below_the_truth(name
         for e, values in zip(at, zip(many.tolist(), single.tolist(), strict=True), strict=True):
             if truth is not None and not math.isinf(e):
                 exact = truth(M(e))
-                wrong += [(e, x, mp.nstr(exact, 20)) for x in values if below(x, exact)]
+                most = exact * (1 + 2e-9) + 2e-13 if isinstance(curve, CLOSED) else INF
+                wrong += [(e, x, mp.nstr(exact, 20)) for x in values if below(x, exact) or x > most]
         assert not wrong, (name, wrong)
         # An array of a product is read from few transforms: up to 65 % above the single readings.
         loose = 0.5 if isinstance(curve, t.Product) else 1e-9
@@ -262,57 +300,19 @@ def test_delta_of_arrays_and_of_numbers_are_alike_and_never_below_the_truth(name
         assert np.allclose(again[::-1, 0], many, rtol=rtol, atol=1e-13), name
 
 
-def f_gaussian(mu):
-    return lambda a: M(1) - a if a in (0, 1) else gaussian_tradeoff(mu, a)
-
-
-def f_approx(top, delta):
-    top, delta = mp.exp(M(top)), M(delta)
-    return lambda a: max(M(0), 1 - delta - top * a, (1 - delta - a) / top)
-
-
-def f_laplace(top):
-    top = M(top)
-
-    def f(a):
-        if a < mp.exp(-top) / 2:
-            return 1 - mp.exp(top) * a
-        return mp.exp(-top) / (4 * a) if a <= M(1) / 2 else mp.exp(-top) * (1 - a)
-
-    return f
-
-
-TESTS = {
-    "gaussian 0": f_gaussian(0),
-    "gaussian": f_gaussian(0.7),
-    "gaussian tiny": f_gaussian(1e-9),
-    "gaussian large": f_gaussian(30),
-    "approx": f_approx(1.25, 1e-3),
-    "pure": f_approx(0.1, 0),
-    "pure tiny": f_approx(1e-12, 0),
-    "laplace": f_laplace(0.8),
-    "laplace large": f_laplace(50),
-    "subsampled nothing": f_gaussian(0),
-    "subsampled never": f_gaussian(0),
-    "product one": f_laplace(0.8),
-    "grouped gaussian": f_gaussian(1.5),
-    "renyi": f_gaussian(0.24999999),
-    "selected": f_gaussian(0.5),
-    "best alike": f_laplace(0.8),
-}
-
-
 @CHUNKS
 def test_f_is_never_above_a_line_of_the_truth(names):
     # δ(ε) = sup 1 - f(a) - e^ε·a: an f above the truth somewhere would give a δ below it, so that
     # the polygon of claimed values, above a convex claimed f between them, tells only at its corners.
     for name in names:
-        curve, wrong = CASES[name][0], []
+        (curve, _, f), wrong = CASES[name], []
         many = curve(np.array(ALPHAS))
         single = [curve(a) for a in ALPHAS]
         assert np.allclose(many, single, rtol=1e-9, atol=1e-300), name
         for a, values in zip(ALPHAS, zip(many.tolist(), single, strict=True), strict=True):
-            exact = TESTS[name](M(a)) * (1 + SLACK) if name in TESTS else INF
+            exact = f(M(a)) * (1 + SLACK) if f else INF
+            if f and isinstance(curve, CLOSED):
+                wrong += [(a, x) for x in values if M(x) < exact * (1 - 1e-9) - 1e-13]
             wrong += [(a, x) for x in values if x > 1.0 - a + 1e-16 and M(x) > 1 - M(a)]
             wrong += [(a, x, mp.nstr(exact, 20)) for x in values if M(x) > exact]
         assert not wrong, (name, wrong)
@@ -325,12 +325,19 @@ DELTAS = (0.0, 5e-324, 1e-300, 1e-100, 1e-30, 1e-12, 1e-6, 1e-3, 0.01, 0.3, 0.9,
 def test_epsilon_at_delta_is_enough(names):
     """δ(ε(δ)) ≤ δ by the truth: what is read off proves what it says."""
     for name in names:
-        (curve, truth), wrong = CASES[name], []
+        (curve, truth, _), wrong = CASES[name], []
         for delta in DELTAS if truth else ():
             if isinstance(curve, t.Product | t.PoissonSubsampled) and 0.0 < delta < 1e-12:
                 continue
             low, high = curve.epsilon_bounds(delta)
             assert low <= high, (name, delta)
+            # And by its own word, which products give to the accuracy of their grids.
+            if high < INF and delta >= 1e-12 and not isinstance(curve, t.Product):
+                assert curve.delta(high) <= delta * (1 + 1e-2), (name, delta)
+            if isinstance(curve, CLOSED) and 1e-12 <= delta < 1.0:
+                assert high == INF or high <= low * (1.0 + 1e-8) + 1e-8, (name, delta)
+                enough = not 1e-7 <= low < INF or truth(M(low) * (1 - 1e-8)) >= M(delta)
+                assert enough, (name, delta)
             wrong += [
                 (delta, e, mp.nstr(truth(M(e)), 20))
                 for e in {curve.epsilon(delta), high}

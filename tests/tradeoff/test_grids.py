@@ -1,7 +1,5 @@
 """Laws on grids: nothing of a law is lost, and what no cell has tells everything."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,22 +21,17 @@ def twice(place, apart, weight):
 
 
 FLAT = (0.0, 19.5), (0.97, 0.03)  # between the two means the loss is 0 to all digits
-LAWS = [
-    MixtureLaw.of(Half.single(1.0, 1.0, 0.1)),
-    twice(3.0, 3.0, 0.01),
-    MixtureLaw.of(Half.single(2.0, 2.0, 0.3)).reversed,
-    Labelled((0.0, 0.5, 3.0), (0.5, 0.25, 0.25)),
-    *(SecretMixture((0.0, 1.0), (0.1, 0.9), opposite).losses()[0] for opposite in (False, True)),
-    *(SecretMixture(*FLAT, opposite).losses()[0] for opposite in (False, True)),
-    SecretMixture((1e-3, 20.0), (0.0373, 0.9627)).losses()[1],
-    twice(1.0, 2.0, 0.1),
-    MixtureLaw(Half.single(2.0, 1.0, 0.1), Half.single(1.0, 1.0, 0.1)),
-    twice(1.0, 1.5, 0.1),
-    ExponentialLoss(2.0),
-    LaplaceLoss(1.5),
-    SampledLaplace(2.0, 0.1),
-    TurnedLaplace(SampledLaplace(2.0, 0.1)),
+LAWS = [MixtureLaw.of(Half.single(1.0, 1.0, 0.1)), twice(3.0, 3.0, 0.01)]
+LAWS += [MixtureLaw.of(Half.single(2.0, 2.0, 0.3)).reversed]
+LAWS += [Labelled((0.0, 0.5, 3.0), (0.5, 0.25, 0.25))]
+LAWS += [
+    *(SecretMixture((0.0, 1.0), (0.1, 0.9), opposite).losses()[0] for opposite in (False, True))
 ]
+LAWS += [*(SecretMixture(*FLAT, opposite).losses()[0] for opposite in (False, True))]
+LAWS += [SecretMixture((1e-3, 20.0), (0.0373, 0.9627)).losses()[1], twice(1.0, 2.0, 0.1)]
+LAWS += [MixtureLaw(Half.single(2.0, 1.0, 0.1), Half.single(1.0, 1.0, 0.1)), twice(1.0, 1.5, 0.1)]
+LAWS += [ExponentialLoss(2.0), LaplaceLoss(1.5), SampledLaplace(2.0, 0.1)]
+LAWS += [TurnedLaplace(SampledLaplace(2.0, 0.1))]
 
 
 @every("cells", [7, 400])

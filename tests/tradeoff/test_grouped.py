@@ -1,7 +1,5 @@
 """Chains of adjacent data sets: closed forms, exact compositions, and pairs worked out by hand."""
 
-from __future__ import annotations
-
 import itertools
 import math
 from fractions import Fraction
@@ -9,38 +7,19 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from pabi.tradeoff import (
-    ApproxDP,
-    Best,
-    BoundedRange,
-    Gaussian,
-    Grouped,
-    Identity,
-    Mixture,
-    PoissonSubsampled,
-    Product,
-    TradeOff,
-    grouped,
-    selected,
-)
+from pabi import tradeoff as t
 from support.every_case import every
 
-MIXTURE = Mixture([Gaussian(0.2), Gaussian(0.6)], [0.25, 0.75])
-BASES: list[TradeOff] = [
-    MIXTURE,
-    ApproxDP(0.5, 1e-6),
-    BoundedRange(1.0),
-    PoissonSubsampled(1.0, 0.1),
-    Best([Gaussian(0.5), BoundedRange(1.0)]),
-    selected(Gaussian(0.3), 5.0),
-]
+MIXTURE = t.Mixture([t.Gaussian(0.2), t.Gaussian(0.6)], [0.25, 0.75])
+BASES = [MIXTURE, t.ApproxDP(0.5, 1e-6), t.BoundedRange(1.0), t.PoissonSubsampled(1.0, 0.1)]
+BASES += [t.Best([t.Gaussian(0.5), t.BoundedRange(1.0)]), t.selected(t.Gaussian(0.3), 5.0)]
 
 
 @every("mu, size", [(1.0, 2), (0.3, 5), (0.2, 10), (0.05, 33)])
 def test_of_gaussians_it_is_hardly_above_the_closed_form(mu, size):
     """`Grouped` knows no closed form; `grouped` has it."""
-    curve, exact = Grouped(Gaussian(mu), size), Gaussian(size * mu)
-    assert grouped(Gaussian(mu), size).mu == pytest.approx(size * mu, rel=1e-15)
+    curve, exact = t.Grouped(t.Gaussian(mu), size), t.Gaussian(size * mu)
+    assert t.grouped(t.Gaussian(mu), size).mu == pytest.approx(size * mu, rel=1e-15)
     for delta in (1e-2, 1e-6, 1e-10):
         assert exact.epsilon(delta) <= curve.epsilon(delta) <= 1.005 * exact.epsilon(delta)
     for epsilon in (0.0, 0.37, 2.0):
@@ -52,11 +31,11 @@ def test_of_gaussians_it_is_hardly_above_the_closed_form(mu, size):
 
 def test_no_closed_form_is_rounded_down():
     for x in (0.1, 1 / 3, 0.7):
-        assert grouped(Gaussian(x), 3).mu >= 3.0 * x * (1.0 - 1e-16)
-        assert grouped(ApproxDP(x), 7).epsilon_0 == pytest.approx(7.0 * x, rel=1e-15)
-    assert grouped(Identity(), 5) == Identity()
-    assert grouped(Gaussian(math.inf), 5) == Gaussian(math.inf)
-    assert grouped(MIXTURE, 1) is MIXTURE
+        assert t.grouped(t.Gaussian(x), 3).mu >= 3.0 * x * (1.0 - 1e-16)
+        assert t.grouped(t.ApproxDP(x), 7).epsilon_0 == pytest.approx(7.0 * x, rel=1e-15)
+    assert t.grouped(t.Identity(), 5) == t.Identity()
+    assert t.grouped(t.Gaussian(math.inf), 5) == t.Gaussian(math.inf)
+    assert t.grouped(MIXTURE, 1) is MIXTURE
 
 
 @every("size", [2, 3, 8])
@@ -64,7 +43,7 @@ def test_approximate_privacy_of_groups(size):
     """(kε, δ(e^(kε) − 1)/(e^ε − 1)), the textbook's."""
     epsilon, delta = 0.5, 1e-6
     textbook = delta * math.expm1(size * epsilon) / math.expm1(epsilon)
-    curve = grouped(ApproxDP(epsilon, delta), size)
+    curve = t.grouped(t.ApproxDP(epsilon, delta), size)
     assert curve.delta(size * epsilon) == pytest.approx(textbook, rel=1e-6)
     assert curve.delta(size * epsilon) >= textbook * (1.0 - 1e-9)
     assert curve.delta(math.inf) >= textbook * (1.0 - 1e-9)
@@ -74,14 +53,16 @@ def test_approximate_privacy_of_groups(size):
 @pytest.mark.parametrize("size", [2, 3, 6, 7, 100])
 def test_chains_of_bounded_ranges_reveal_all_of_them(epsilon, size):
     """The largest loss is that of every link, exactly."""
-    assert Fraction(grouped(BoundedRange(epsilon), size).epsilon(0.0)) >= size * Fraction(epsilon)
+    assert Fraction(t.grouped(t.BoundedRange(epsilon), size).epsilon(0.0)) >= size * Fraction(
+        epsilon
+    )
 
 
 @every("base", BASES)
 @every("size", [2, 3])
 def test_it_is_below_the_composition_of_functions_on_a_fine_grid(base, size):
     """1 − (1 − f)∘…∘(1 − f), with f's own upper bound in between, evaluated at many levels."""
-    curve = grouped(base, size)
+    curve = t.grouped(base, size)
     levels = np.geomspace(1e-6, 1.0, 40)
     power = levels
     for _ in range(size):
@@ -105,43 +86,27 @@ def test_chains_of_discrete_laws_never_beat_it(size):
         pure = max(float(np.max(np.log(p / q))) for p, q in both)
         loose = 0.5 * pure
         delta = max(float(np.maximum(p - math.exp(loose) * q, 0.0).sum()) for p, q in both)
-        base = Best([ApproxDP(pure * (1 + 1e-12)), ApproxDP(loose, min(1.0, delta * (1 + 1e-12)))])
-        curve = Grouped(base, size)
+        base = t.Best(
+            [t.ApproxDP(pure * (1 + 1e-12)), t.ApproxDP(loose, min(1.0, delta * (1 + 1e-12)))]
+        )
+        curve = t.Grouped(base, size)
         for p, q in ((laws[0], laws[-1]), (laws[-1], laws[0])):
             truth = [np.maximum(p - math.exp(e) * q, 0.0).sum() for e in grid]
             assert (curve.delta(grid) >= np.array(truth) * (1.0 - 1e-9)).all()
 
 
-@every("base", BASES)
-def test_readings_agree(base):
-    curve = grouped(base, 3)
-    for delta in (1e-5, 1e-2):
-        low, high = curve.epsilon_bounds(delta)
-        assert low <= high == curve.epsilon(delta)
-        assert curve.delta(high) <= delta * (1.0 + 1e-6)
-        assert high >= base.epsilon(delta)
-    assert curve.epsilon(1.0) == 0.0
-    assert curve.delta(-math.inf) == 1.0
-    grid = np.array([-1.0, 0.0, 0.5, 3.0])
-    assert curve.delta(grid).tolist() == [curve.delta(e) for e in grid.tolist()]
-    assert TradeOff.from_dict(curve.to_dict()) == curve
-    order = 4.0
-    if base.zcdp < math.inf:
-        assert curve.rdp(order) <= 9.0 * base.zcdp * order * (1.0 + 1e-12)
-
-
 def test_renyi_divergences_are_no_less_than_the_exact_ones():
     """Of G(μ) of size k, whose divergence of order α is α(kμ)²/2."""
-    curve = Grouped(Gaussian(0.4), 3)
+    curve = t.Grouped(t.Gaussian(0.4), 3)
     for order in (1.5, 2.0, 30.0):
-        assert curve.rdp(order) >= order * 1.2**2 / 2.0
+        assert order * 1.2**2 / 2.0 <= curve.rdp(order) <= order * 0.72 * (1.0 + 1e-12)
     assert curve.zcdp == pytest.approx(0.72, rel=1e-12)
 
 
 def test_it_composes_without_revealing_less():
     """Two releases to a group: no less than G(√2·kμ), and hardly more."""
-    curve, exact = Grouped(Gaussian(0.3), 2), Gaussian(0.6 * math.sqrt(2.0))
+    curve, exact = t.Grouped(t.Gaussian(0.3), 2), t.Gaussian(0.6 * math.sqrt(2.0))
     both = curve.self_compose(2)
-    assert isinstance(both, Product)
+    assert isinstance(both, t.Product)
     for delta in (1e-2, 1e-5):
         assert exact.epsilon(delta) <= both.epsilon(delta) <= 1.03 * exact.epsilon(delta)

@@ -1,7 +1,5 @@
 """The Laplace mechanism against the truth: sums over densities, exact losses, and attacks on vectors."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -12,73 +10,8 @@ from scipy.stats import laplace
 from pabi.tradeoff import Gaussian, Laplace, Product
 from support.every_case import every
 
-EPSILONS = (0.0, 1e-3, 0.05, 0.3, 0.7, 1.5, 2.9)
 ORDERS = (1.0001, 1.5, 4.0, 60.0)
 CASES = [(e, p) for e in (1e-3, 0.4, 3.0) for p in (1e-3, 0.3, 1.0)]
-
-
-def density(x, at=0.0):
-    return mp.exp(-abs(x - at)) / 2
-
-
-def hockey_stick(epsilon, p, e, *, turned):
-    """δ(e) of the sampled pair by quadrature in 30 digits, from corner to corner of the integrand."""
-    with mp.workdps(30):
-        share = mp.mpf(p)
-
-        def difference(x):
-            first = share * density(x) + (1 - share) * density(x, epsilon)
-            second = density(x, epsilon)
-            one, other = (second, first) if turned else (first, second)
-            return mp.mpf(one) - mp.exp(e) * other
-
-        def positive(x):
-            return max(mp.mpf(0), difference(x))
-
-        low, high = mp.mpf(0), mp.mpf(epsilon)
-        away = [0.5 * 2**k for k in range(8)]
-        corners = [low, high, *(-x for x in away), *(high + x for x in away)]
-        if difference(low) * difference(high) < 0:
-            corners.append(mp.findroot(difference, (low, high), solver="anderson"))
-        return float(mp.quad(positive, sorted(corners)))
-
-
-@pytest.mark.parametrize(("epsilon", "p"), CASES)
-@pytest.mark.one_in(2)
-def test_delta_is_the_hockey_stick_divergence_of_both_orders(epsilon, p):
-    curve = Laplace(epsilon, p)
-    for e in EPSILONS:
-        truth = max(hockey_stick(epsilon, p, e, turned=turned) for turned in (False, True))
-        assert curve.delta(e) == pytest.approx(truth, rel=1e-12, abs=1e-25)
-        assert curve.delta(e) >= truth * (1.0 - 1e-14) - 1e-25
-    signed = np.array([s * e for e in EPSILONS for s in (-1.0, 1.0)])
-    scalars = np.array([curve.delta(float(e)) for e in signed])
-    assert np.all(curve.delta(signed) >= scalars - 1e-16)
-    assert curve.delta(signed) == pytest.approx(scalars, rel=1e-11, abs=1e-14)
-
-
-@every("epsilon, p", CASES)
-def test_epsilon_is_where_delta_is_met(epsilon, p):
-    curve = Laplace(epsilon, p)
-    for share in (1e-9, 1e-3, 0.5):
-        delta = share * curve.delta(0.0)
-        low, high = curve.epsilon_bounds(delta)
-        assert 0.0 < low <= high <= low * (1.0 + 1e-12)
-        assert curve.delta(high) <= delta * (1.0 + 1e-9)
-        assert curve.delta(high * (1.0 - 1e-6)) > delta
-    assert curve.epsilon(0.0) == pytest.approx(math.log1p(p * math.expm1(epsilon)), rel=1e-12)
-    assert curve.epsilon(curve.delta(0.0)) == 0.0
-    assert curve.epsilon(1.0) == 0.0
-
-
-def test_the_curve_is_that_of_the_best_tests():
-    """Tests reject below a threshold; the level of each is exact, and so is its power."""
-    for epsilon in (0.2, 2.0):
-        thresholds = np.linspace(-4.0, epsilon + 4.0, 401)
-        alpha, beta = laplace.cdf(thresholds, epsilon), laplace.sf(thresholds)
-        value = Laplace(epsilon)(alpha)
-        assert np.all(value <= beta + 1e-15)
-        assert value == pytest.approx(beta, abs=1e-14)
 
 
 @every("p", [1e-3, 0.3, 0.9])
@@ -95,21 +28,8 @@ def test_the_curve_of_a_batch_is_below_every_test_of_either_order_and_close(p):
     assert curve(plain[outer]) == pytest.approx(1.0 - mixed[outer], abs=1e-5)
 
 
-@every("p", [0.3, 1.0])
-def test_beyond_the_largest_loss_nothing_is_left(p):
-    curve = Laplace(1.0, p)
-    assert curve.delta(1e308) == curve.delta([1e308])[0] == curve.delta(1.0) == 0.0
-    assert curve.delta(math.nextafter(curve.epsilon(0.0), 0.0)) > 0.0
-    assert curve.delta(-1e308) == 1.0
-
-
-RARE = [
-    (1.0, 0.5, 1.0 + 2.0**-50),
-    (20.0, 1e-3, 1.0 + 1e-9),
-    (100.0, 1e-40, 3.0),
-    (200.0, 1e-70, 2.0),
-    (200.0, 1e-70, 1.0001),
-]
+RARE = [(1.0, 0.5, 1.0 + 2.0**-50), (20.0, 1e-3, 1.0 + 1e-9), (100.0, 1e-40, 3.0)]
+RARE += [(200.0, 1e-70, 2.0), (200.0, 1e-70, 1.0001)]
 
 
 @pytest.mark.one_in(2)

@@ -1,7 +1,5 @@
 """Guarantees that say different things are not added up: by no maker, and by no checker."""
 
-from __future__ import annotations
-
 import json
 import math
 from functools import cache
@@ -76,13 +74,10 @@ def test_a_calibration_counts_no_forgetting_of_others():
 
 
 def test_releases_that_react_to_each_other_are_no_forgetting():
-    one = forgetting()
+    one, renyi = forgetting(), {"kind": "renyi_dp", "order": 2.0, "rho": 99.0}
     for theorem, claim in (
         ("adaptive composition", {"mu": 99.0}),
-        (
-            "adaptive composition of divergences",
-            {"tradeoff": {"kind": "renyi_dp", "order": 2.0, "rho": 99.0}},
-        ),
+        ("adaptive composition of divergences", {"tradeoff": renyi}),
     ):
         verdict = pabi.verify(certificate_of(theorem, (one, one), claim=claim))
         assert not verdict.ok
@@ -105,28 +100,18 @@ def test_nothing_is_selected_from_models_that_forgot():
 STRONG = Loss.strongly_convex(0.5, 1.0, gradient_bound=1.0)
 
 
-@every(
-    "guarantee",
-    [
-        lambda: run_of(loss=STRONG).guarantee(DELTA),
-        lambda: run_of(loss=STRONG).guarantee(DELTA).for_testing(),
-        lambda: pabi.compose(run_of().guarantee(DELTA), run_of(loss=STRONG).guarantee(DELTA)),
-        lambda: pabi.select(run_of(loss=STRONG).guarantee(DELTA), 10.0),
-        lambda: Guarantee(Gaussian(1.0), "zero_out", "own", "own", ()),
-        lambda: Guarantee.from_tradeoff(
-            SecretMixture([0.0, 1.0], [0.5, 0.5], opposite=True).symmetrised(),
-            adjacency="zero_out", method="own", source="own", unit="user",
-        ),
-    ],
-
-)  # fmt: skip
-def test_groups_are_zeroed_only_where_zero_is_covered(guarantee):
-    with pytest.raises(NotApplicable, match="contributions become zero"):
-        guarantee().for_groups(3)
-
-
-def test_groups_of_what_is_covered():
-    assert run_of().guarantee(DELTA).for_groups(3).mu > 0.0
+def test_groups_are_zeroed_only_where_zero_is_covered():
+    run, other = run_of(loss=STRONG).guarantee(DELTA), run_of().guarantee(DELTA)
+    curve = SecretMixture([0.0, 1.0], [0.5, 0.5], opposite=True).symmetrised()
+    said = {"method": "own", "source": "own"}
+    for guarantee in (
+        *(run, run.for_testing(), pabi.compose(other, run), pabi.select(run, 10.0)),
+        Guarantee(Gaussian(1.0), "zero_out", assumptions=(), **said),
+        Guarantee.from_tradeoff(curve, adjacency="zero_out", unit="user", **said),
+    ):
+        with pytest.raises(NotApplicable, match="contributions become zero"):
+            guarantee.for_groups(3)
+    assert other.for_groups(3).mu > 0.0
     replaced = run_of("replace_one", STRONG).guarantee(DELTA).for_testing()
     assert replaced.for_groups(3).mu == pytest.approx(3.0 * replaced.mu)
     assert math.isfinite(pabi.NoisyAccuracy(50, 0.1).guarantee(DELTA).for_groups(3).mu)

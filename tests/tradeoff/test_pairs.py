@@ -1,7 +1,5 @@
 """Moments of sampled Gaussians of any size, and what products of very large ones claim."""
 
-from __future__ import annotations
-
 import itertools
 import math
 
@@ -11,16 +9,8 @@ from mpmath import mp
 from scipy import stats
 from scipy.integrate import trapezoid
 
-from pabi import Cyclic, FixedSize, Loss, NoisySGD, Poisson, verify
-from pabi.tradeoff import (
-    ApproxDP,
-    BoundedRange,
-    Gaussian,
-    PoissonSubsampled,
-    PrivacyLossDistribution,
-    Product,
-    Subsampled,
-)
+from pabi import FixedSize, Loss, NoisySGD, Poisson, tradeoff, verify
+from pabi.tradeoff import ApproxDP, BoundedRange, Gaussian, PoissonSubsampled, Product, Subsampled
 from pabi.tradeoff.law import Half, MixtureLaw
 from support.every_case import every
 
@@ -74,15 +64,11 @@ def test_moments_are_those_of_a_fine_sum(mu, shares, powers, rel):
 @every("mu, p, times", [(8.0, 0.01, 50), (5.0, 0.05, 10), (3.0, 0.3, 3)])
 def test_releases_without_the_record_claim_no_less_than_one_event_shows(mu, p, times):
     """How likely it is without the record, and with it, that every outcome is at most μ/2 + 1."""
-    without = stats.norm.cdf(0.5 * mu + 1.0) ** times
-    with_it = (
-        p * stats.norm.cdf(1.0 - 0.5 * mu) + (1.0 - p) * stats.norm.cdf(0.5 * mu + 1.0)
-    ) ** times
-    delta = 1e-3
+    near, far = stats.norm.cdf([0.5 * mu + 1.0, 1.0 - 0.5 * mu])
+    without, with_it, delta = near**times, (p * far + (1.0 - p) * near) ** times, 1e-3
     shown = math.log((without - delta) / with_it)
-    assert (
-        Product([(PoissonSubsampled(mu, p, direction="add"), times)]).epsilon(delta) >= shown > 0.0
-    )
+    product = Product([(PoissonSubsampled(mu, p, direction="add"), times)])
+    assert product.epsilon(delta) >= shown > 0.0
 
 
 @every("mu", [5.0, 40.0, 99.0, 101.0, 400.0, 1e4])
@@ -132,40 +118,16 @@ def test_a_large_release_that_is_rare_enough_costs_only_its_probability():
 
 
 @pytest.mark.parametrize("multiplier", [1e-300, 1e-200, 1e-154, 1e-77, 1e-10, 1e-3])
-@pytest.mark.parametrize("batches", [Poisson(25), FixedSize(25)])
+@pytest.mark.parametrize("batches", [Poisson(25), FixedSize(25)], ids=lambda b: b.kind)
 @pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
 @pytest.mark.one_in(2)
 def test_runs_with_next_to_no_noise_are_answered(multiplier, batches, adjacency):
+    given = {"noise_multiplier": multiplier, "clip_norm": 1.0, "adjacency": adjacency, "epochs": 2}
     for loss, step in ((Loss.unknown(), 0.5), (Loss.logistic(1.0), 0.5), (Loss.softmax(1.0), 4.0)):
-        run = NoisySGD(
-            loss,
-            n=1000,
-            batches=batches,
-            epochs=2,
-            step_size=step,
-            noise_multiplier=multiplier,
-            clip_norm=1.0,
-            adjacency=adjacency,
-        )
-        guarantee = run.guarantee(1e-5)
+        guarantee = NoisySGD(loss, 1000, batches, step_size=step, **given).guarantee(1e-5)
         # One step in which the record is seen loses μ²/2 and more, and one of 80 is likely to.
         assert guarantee.epsilon(1e-5) >= 0.4 / multiplier / multiplier
         assert verify(guarantee.to_json()).ok
-
-
-def test_numbers_of_numpy_are_shown_as_those_of_python():
-    run = NoisySGD(
-        Loss.logistic(1.0),
-        n=1000,
-        batches=Cyclic(25),
-        epochs=2,
-        step_size=0.5,
-        noise_multiplier=1.0,
-        clip_norm=1.0,
-        diameter=np.float64(1.0),
-    )
-    assert "any two iterates are at most 1.0 apart (diameter)" in run.guarantee(1e-5).assumptions
-    assert verify(run.guarantee(1e-5).to_json()).ok
 
 
 @every(
@@ -192,23 +154,19 @@ def exact_moment(curve, power):
 
 @every("kind", [BoundedRange, ApproxDP])
 @every("epsilon", [1e-300, 1e-130, 1e-12, 4.287133585872524e-06, 0.3, 1.0, 50.0])
-@every("power", [1e-300, 2.0**-52, 3.3e-5, 0.5, 7.0, 4e6, 1e12])
+@every("power", [1e-300, 2.0**-52, 1e-9, 1.5537690303e-6, 3.3e-5, 0.5, 1.0, 7.0, 4e6, 1e12])
 def test_moments_of_small_losses_and_powers_do_not_cancel(kind, epsilon, power):
     curve = kind(epsilon)
     exact, value = exact_moment(curve, power), curve.losses()[0].log_moment(power)
     assert exact <= value <= exact * mp.mpf(1.0 + 3e-12) + mp.mpf(2e-320)
-
-
-@every(
-    "epsilon, order",
-    [(1e-300, 2.0), (1e-5, 1.5), (0.1, 1.0 + 1e-9), (1.465532902716587e-05, 1.0000015537690303)],
-)
-@every("kind", [BoundedRange, ApproxDP])
-def test_divergences_of_small_losses_are_no_less_than_the_exact_ones(kind, epsilon, order):
-    curve = kind(epsilon)
-    exact = exact_moment(curve, mp.mpf(order) - 1) / (mp.mpf(order) - 1)
-    assert curve.rdp(order) >= exact
-    assert Product([(curve, 2)]).rdp(order) >= 2 * exact or exact < 1e-320
+    order, room = 1.0 + power, mp.mpf(1.0 + 1e-9)
+    if order > 1.0:
+        exact = exact_moment(curve, mp.mpf(order) - 1) / (mp.mpf(order) - 1)
+        assert exact <= curve.rdp(order)
+        assert epsilon < 0.1 or kind is BoundedRange or curve.rdp(order) <= exact * room
+        if kind is ApproxDP:  # of ranges no single pair has the whole curve, and each costs less
+            assert exact <= curve.zcdp * mp.mpf(order) * room
+        assert Product([(curve, 2)]).rdp(order) >= 2 * exact or exact < 1e-320
 
 
 @every("count, delta", [(10**16, 1e-6), (10**15, 1e-2)])
@@ -223,7 +181,8 @@ def test_moments_of_lists_do_not_cancel():
         exact = mp.log(
             sum(mp.mpf(a) ** 1.25 * mp.mpf(b) ** -0.25 for a, b in zip(p, q, strict=True))
         )
-    assert PrivacyLossDistribution(p, q).losses()[0].log_moment(0.25) >= exact > 0.0
+    listed = tradeoff.PrivacyLossDistribution(p, q)
+    assert listed.losses()[0].log_moment(0.25) >= exact > 0.0
 
 
 @pytest.mark.parametrize("power", [1e-10, 1.1e-9, 2.0**-50, 1e-16])

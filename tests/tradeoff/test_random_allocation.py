@@ -1,9 +1,6 @@
 """One record in one of many secret places: against the definition, what is known, and under attack."""
 
-from __future__ import annotations
-
 import itertools
-import json
 import math
 import time
 
@@ -11,39 +8,14 @@ import numpy as np
 import pytest
 from scipy.special import ndtr
 
-from pabi import InvalidInput
-from pabi.tradeoff import (
-    Gaussian,
-    Mixture,
-    PoissonSubsampled,
-    Product,
-    RandomAllocation,
-    TradeOff,
-)
-from support.allocations import (
-    KINDS,
-    delta_of_few,
-    delta_of_many,
-    delta_with_hub,
-    label,
-    orders,
-)
+from pabi.tradeoff import Gaussian, Mixture, Product, RandomAllocation
+from support.allocations import KINDS, delta_of_few, delta_of_many, delta_with_hub, orders
 from support.every_case import every
 
-FEW = [
-    ((0.05,), (1.0,)),
-    ((1.0,), (1.0,)),
-    ((0.3,), (0.6,)),
-    ((2.5,), (0.05,)),
-    ((6.0,), (0.6,)),
-    ((0.05, 0.05), (0.5, 0.5)),
-    ((0.5, 0.5), (0.3, 0.3)),
-    ((3.0, 1.0), (0.5, 0.5)),
-    ((6.0, 0.05), (0.2, 0.7)),
-    ((0.1, 0.1, 0.1), (0.2, 0.2, 0.2)),
-    ((1.0, 1.0, 1.0), (1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0)),
-    ((0.4, 2.0, 1.0), (0.1, 0.4, 0.4)),
-]
+FEW = [((0.05,), (1.0,)), ((1.0,), (1.0,)), ((0.3,), (0.6,)), ((2.5,), (0.05,)), ((6.0,), (0.6,))]
+FEW += [((0.05, 0.05), (0.5, 0.5)), ((0.5, 0.5), (0.3, 0.3)), ((3.0, 1.0), (0.5, 0.5))]
+FEW += [((6.0, 0.05), (0.2, 0.7)), ((0.1, 0.1, 0.1), (0.2, 0.2, 0.2))]
+FEW += [((1.0, 1.0, 1.0), (1 / 3, 1 / 3, 1 / 3)), ((0.4, 2.0, 1.0), (0.1, 0.4, 0.4))]
 # The reference is below the truth by Jensen's inequality; its own sums round.
 ROUNDING = 1e-9
 
@@ -60,11 +32,8 @@ def of_labels(sizes, weights, opposite, displaces):
 
 def truth(sizes, weights, epsilon, opposite, displaces):
     """The worse order's δ, hardly below it."""
-    cells = (20000, 3000, 250)
-    return max(
-        delta_of_few(weights, sizes, epsilon, opposite, displaces, order, cells)
-        for order in orders(opposite)
-    )
+    given = weights, sizes, epsilon, opposite, displaces
+    return max(delta_of_few(*given, order, (20000, 3000, 250)) for order in orders(opposite))
 
 
 @pytest.mark.parametrize(("opposite", "displaces"), KINDS)
@@ -96,15 +65,7 @@ def test_epsilon_of_few_labels(opposite, displaces, delta):
 
 @pytest.mark.parametrize(("opposite", "displaces"), KINDS)
 @pytest.mark.parametrize(
-    "groups",
-    [
-        [(0.99, 0.7, 40)],
-        [(0.9, 0.5, 100)],
-        [(0.5, 0.6, 30), (0.4, 0.2, 50)],
-        [(0.999, 0.25, 10)],
-        [(0.5, 0.05, 1000)],
-    ],
-    ids=str,
+    "groups", [[(0.99, 0.7, 40)], [(0.5, 0.6, 30), (0.4, 0.2, 50)], [(0.5, 0.05, 1000)]], ids=str
 )
 @pytest.mark.nightly
 def test_many_labels_against_a_convolution(groups, opposite, displaces):
@@ -118,44 +79,26 @@ def test_many_labels_against_a_convolution(groups, opposite, displaces):
         apart = 2.0 if displaces else 1.0
         square = sum(n * w * w * math.expm1((apart * a) ** 2) for w, a, n in labels)
         step = math.exp(epsilon) * (30.0 * math.sqrt(square) + 4.0 * epsilon) / (1 << 17)
-        least = max(
-            delta_of_many(labels, epsilon, opposite, displaces, order, step, 1 << 19)
-            for order in orders(opposite)
-        )
-        assert least <= delta * (1.0 + 1e-5)
-        assert least >= delta * (1.0 - 2e-2)
-        found = curve.delta(epsilon)
-        assert least * (1.0 - 1e-5) <= found <= delta
+        given = labels, epsilon, opposite, displaces
+        least = max(delta_of_many(*given, order, step, 1 << 19) for order in orders(opposite))
+        assert delta * (1.0 - 2e-2) <= least <= delta * (1.0 + 1e-5)
+        assert least * (1.0 - 1e-5) <= curve.delta(epsilon) <= delta
 
 
 # Published, or of theory's example.
-BINS = [
-    (100, 1.5, 1e-5, 0.25654, 0.47444),
-    (1000, 2.0, 1e-6, 0.0592, 0.1166),
-    (10, 4.0, 1e-5, 0.26869, 0.56143),
-    (100, 1.1, 1e-6, 0.61832, 0.82495),
-]
-SHUFFLED = [
-    (100, 1.5, 1e-5, 10001, 1.474, 1.821),
-    (1000, 2.0, 1e-6, 100001, 0.1327, 0.2123),
-    (10, 4.0, 1e-5, 1001, 0.37713, 0.7312),
-    (100, 1.1, 1e-6, 50001, 4.021, 5.43),
-]
+# Published, or of theory's example: count, noise, δ, n without a spare place or None, ε zeroed, ε replaced.
+KNOWN = [(100, 1.5, 1e-5, None, 0.25654, 0.47444), (1000, 2.0, 1e-6, None, 0.0592, 0.1166)]
+KNOWN += [(10, 4.0, 1e-5, None, 0.26869, 0.56143), (100, 1.1, 1e-6, None, 0.61832, 0.82495)]
+KNOWN += [(100, 1.5, 1e-5, 10001, 1.474, 1.821), (1000, 2.0, 1e-6, 100001, 0.1327, 0.2123)]
+KNOWN += [(10, 4.0, 1e-5, 1001, 0.37713, 0.7312), (100, 1.1, 1e-6, 50001, 4.021, 5.43)]
 
 
-@pytest.mark.parametrize(("count", "noise", "delta", "zeroed", "replaced"), BINS)
-def test_bins_have_their_known_numbers(count, noise, delta, zeroed, replaced):
+@every("count, noise, delta, n, zeroed, replaced", KNOWN)
+def test_bins_and_shuffles_have_their_known_numbers(count, noise, delta, n, zeroed, replaced):
+    share = (n - 1) / n if n else 1.0
     for opposite, known in ((False, zeroed), (True, replaced)):
-        found = RandomAllocation([1.0], [1.0 / noise], [count], opposite).epsilon(delta)
-        assert found == pytest.approx(known, rel=1e-3)
-
-
-@pytest.mark.parametrize(("count", "noise", "delta", "n", "zeroed", "replaced"), SHUFFLED)
-def test_shuffles_have_their_known_numbers(count, noise, delta, n, zeroed, replaced):
-    for opposite, known in ((False, zeroed), (True, replaced)):
-        share = (n - 1) / n
-        found = RandomAllocation([share], [1.0 / noise], [count], opposite, True).epsilon(delta)
-        assert found == pytest.approx(known, rel=1e-3)
+        curve = RandomAllocation([share], [1.0 / noise], [count], opposite, n is not None)
+        assert curve.epsilon(delta) == pytest.approx(known, rel=1e-3)
 
 
 # Without a spare place.
@@ -168,39 +111,16 @@ HUBS = [(0.5, 0.7, 0.7), (0.7, 1.2, 0.4), (0.9, 0.4, 1.5), (0.3, 0.2, 0.2)]
 def test_a_label_and_a_hub_against_their_definition(share, size, hub, opposite):
     """δ is an upper bound, and within a few percent of the truth."""
     curve = RandomAllocation([share], [size], [1], opposite, True, hub=hub)
-    seen = Mixture(
-        [Gaussian((1 + opposite) * a) for a in (size, hub)], [share, 1.0 - share]
-    )  # in sight of the place
+    parts = [Gaussian((1 + opposite) * a) for a in (size, hub)]
+    seen = Mixture(parts, [share, 1.0 - share])  # in sight of the place
     for epsilon in (0.1, 0.7):
-        least = max(
-            delta_with_hub(share, size, hub, epsilon, opposite, o) for o in orders(opposite)
+        given = share, size, hub, epsilon, opposite
+        least, found = (
+            max(delta_with_hub(*given, o) for o in orders(opposite)),
+            curve.delta(epsilon),
         )
-        found = curve.delta(epsilon)
         assert least * (1.0 - 1e-3) <= found <= seen.delta(epsilon) * (1.0 + 1e-9)
         assert found <= 1.04 * least
-
-
-@pytest.mark.parametrize("opposite", [False, True])
-def test_many_labels_and_a_hub_against_a_simulation(opposite):
-    """20 batches: labels are drawn, and what the hub shows is summed over."""
-    share, size, epsilon = 0.95, 0.5, 0.3
-    rng, kappa, w = np.random.default_rng(2), math.exp(epsilon), 0.05
-    z, q = np.polynomial.hermite_e.hermegauss(80)
-    up, down = np.exp(size * z - 0.5 * size**2), np.exp(-size * z - 0.5 * size**2)
-    least, most = 0.0, 0.0
-    for order in orders(opposite):
-        y, p = label(size, epsilon, opposite, True, order, 2000)
-        drawn = rng.choice(y, (20_000, 19), p=p / p.sum())
-        a, b = np.maximum(drawn, 0.0).sum(axis=1), np.minimum(drawn, 0.0).sum(axis=1)
-        first, second = ((up, 1.0), (1.0, down))[order] if not opposite else (up, down)
-        last = w * (first - kappa * second)
-        gain = np.maximum(w * (np.outer(a, up) + np.outer(b, down)) + last, 0.0)
-        each = gain @ q / math.sqrt(2.0 * math.pi)
-        found, error = each.mean(), each.std() / math.sqrt(each.size)
-        least, most = max(least, found - 4.0 * error), max(most, found + 4.0 * error)
-    curve = RandomAllocation([share], [size], [19], opposite, True, hub=size)
-    assert least <= curve.delta(epsilon) <= 1.02 * most
-    assert most <= 1.25 * least
 
 
 @pytest.mark.parametrize(("opposite", "known"), [(False, 1.522), (True, 2.485)])
@@ -211,7 +131,7 @@ def test_a_full_shuffle_has_its_known_number(opposite, known):
 
 
 def test_a_hub_that_moves_nothing_is_a_spare_place():
-    """The smaller it is, the nearer."""
+    """The smaller it is, the nearer; a split group is the same."""
     spare = RandomAllocation([0.9], [0.5], [9], False, True)
     hubs = [RandomAllocation([0.9], [0.5], [9], False, True, hub=a) for a in (0.0, 1e-3, 0.2)]
     deltas = [curve.delta(0.5) for curve in hubs]
@@ -220,20 +140,8 @@ def test_a_hub_that_moves_nothing_is_a_spare_place():
     assert deltas[1] == pytest.approx(deltas[0], rel=3e-2)
     assert deltas[0] < deltas[2]
     assert "hub" not in spare.to_dict()
-
-
-@pytest.mark.parametrize(
-    ("changes", "field"),
-    [
-        ({"hub": -1.0}, "hub"),
-        ({"hub": 0.5, "displaces": False}, "hub"),
-        ({"hub": 0.5, "shares": [1.0]}, "shares"),
-    ],
-)
-def test_hubs_that_make_no_sense(changes, field):
-    fields = {"shares": [0.9], "sizes": [0.5], "counts": [9], "displaces": True}
-    with pytest.raises(InvalidInput, match=field):
-        RandomAllocation(**{**fields, **changes})
+    split = RandomAllocation([0.3, 0.6], [0.5, 0.5], [3, 6], False, True)
+    assert split.epsilon(1e-5) == pytest.approx(spare.epsilon(1e-5), rel=3e-4)
 
 
 def simulated(count, size, epsilon, opposite, draws=4000):
@@ -258,18 +166,12 @@ def simulated(count, size, epsilon, opposite, draws=4000):
     return found.mean(), found.std() / math.sqrt(draws)
 
 
-@pytest.mark.parametrize(
-    ("size", "count", "delta", "opposite"),
-    [
-        (4.0, 10, 1e-6, False),
-        (2.5, 500, 1e-5, False),
-        (4.0, 10_000, 1e-12, False),
-        (2.5, 10, 1e-5, True),
-        (2.0, 100, 1e-12, True),
-        (3.0, 500, 1e-5, True),
-        (4.0, 10_000, 1e-5, True),
-    ],
-)
+LARGE = [(4.0, 10, 1e-6, False), (2.5, 500, 1e-5, False), (4.0, 10_000, 1e-12, False)]
+LARGE += [(2.5, 10, 1e-5, True), (2.0, 100, 1e-12, True), (3.0, 500, 1e-5, True)]
+LARGE += [(4.0, 10_000, 1e-5, True)]
+
+
+@pytest.mark.parametrize(("size", "count", "delta", "opposite"), LARGE)
 def test_large_sizes_against_a_simulation(size, count, delta, opposite):
     """The rarest values do not set how sharp the bound is: with the place in sight ε is up to 6 times as
     large."""
@@ -285,67 +187,18 @@ def test_one_epoch_of_bins_is_between_published_bounds():
     assert 0.6175 <= RandomAllocation([1.0], [1.0], [100]).epsilon(1e-5) <= 0.6242
 
 
-@pytest.mark.parametrize(
-    ("curve", "delta", "known"),
-    [
-        (RandomAllocation([1.0], [1.0 / 1.1], [100]), 1e-6, 1.630),
-        (RandomAllocation([10000 / 10001], [0.5], [100], False, True), 1e-6, 1.435),
-    ],
-)
 @pytest.mark.nightly
-def test_ten_fresh_epochs(curve, delta, known):
-    assert Product([(curve, 10)]).epsilon(delta) == pytest.approx(known, rel=1.5e-3)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("noise", [1.1, 2.0])
-def test_fresh_bins_beside_poisson_batches(noise):
-    """Ten epochs of 20 bins, and the same steps with a batch drawn at each."""
-    bins = Product([(RandomAllocation([1.0], [1.0 / noise], [20]), 10)]).epsilon(1e-6)
-    poisson = Product([(PoissonSubsampled(1.0 / noise, 1.0 / 20.0), 200)]).epsilon(1e-6)
-    assert bins < 1.001 * poisson
+def test_ten_fresh_epochs():
+    bins = RandomAllocation([1.0], [1.0 / 1.1], [100])
+    shuffle = RandomAllocation([10000 / 10001], [0.5], [100], False, True)
+    for curve, known in ((bins, 1.630), (shuffle, 1.435)):
+        assert Product([(curve, 10)]).epsilon(1e-6) == pytest.approx(known, rel=1.5e-3)
 
 
 CURVES = [
     RandomAllocation([0.9], [0.7], [20], opposite, displaces) for opposite, displaces in KINDS
 ]
 NAMES = [f"opposite={c.opposite}, displaces={c.displaces}" for c in CURVES]
-
-
-@pytest.mark.parametrize("curve", CURVES, ids=NAMES)
-def test_more_is_revealed_if_sizes_or_shares_rise(curve):
-    flags = curve.opposite, curve.displaces
-    for epsilon in (0.0, 0.2, 1.0):
-        here = curve.delta(epsilon)
-        for share, size, count in ((0.9, 0.8, 20), (0.99, 0.7, 20), (0.9, 0.7, 10)):
-            more = RandomAllocation([share], [size], [count], *flags)
-            assert more.delta(epsilon) > here
-        # Labels of half a group that move nothing.
-        fewer = RandomAllocation([0.45, 0.45], [0.7, 0.0], [10, 10], *flags)
-        assert fewer.delta(epsilon) < here
-
-
-@pytest.mark.parametrize("curve", CURVES, ids=NAMES)
-def test_a_split_group_is_the_same(curve):
-    flags = curve.opposite, curve.displaces
-    split = RandomAllocation([0.225, 0.675], [0.7, 0.7], [5, 15], *flags)
-    assert split.epsilon(1e-5) == pytest.approx(curve.epsilon(1e-5), rel=3e-4)
-
-
-@pytest.mark.parametrize("curve", CURVES, ids=NAMES)
-def test_delta_on_the_whole_line(curve):
-    """Falls from 1 to 0, is convex in e^ε up to its error, and never below what any two data sets have."""
-    epsilon = np.linspace(-3.0, 3.0, 25)
-    delta = np.array([curve.delta(e) for e in epsilon.tolist()])
-    assert (np.diff(delta) <= 0.0).all()
-    assert (delta >= np.maximum(-np.expm1(epsilon), 0.0)).all()
-    forth = np.exp(-np.abs(epsilon)) * [curve.delta(abs(e)) for e in epsilon.tolist()]
-    negative = epsilon < 0.0
-    expected = -np.expm1(epsilon) + forth
-    assert delta[negative] == pytest.approx(expected[negative], rel=1e-9)
-    x = np.exp(epsilon)
-    chord = delta[:-2] + (delta[2:] - delta[:-2]) * (x[1:-1] - x[:-2]) / (x[2:] - x[:-2])
-    assert (delta[1:-1] <= chord * (1.0 + 2e-3) + 1e-15).all()
 
 
 @pytest.mark.parametrize("curve", CURVES, ids=NAMES)
@@ -358,42 +211,11 @@ def test_readings_agree(curve):
         assert curve.epsilon_bounds(delta) == (0.0, epsilon)
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize("curve", CURVES, ids=NAMES)
-def test_errors_of_a_test(curve):
-    alpha = np.linspace(0.0, 1.0, 51)
-    beta = curve(alpha)
-    for epsilon in (0.0, 0.3, 1.0):
-        delta = curve.delta(epsilon)
-        # What (ε, δ) asks of the errors, which the function may be below by its grid.
-        asked = np.maximum(1.0 - delta - np.exp(epsilon) * alpha, 0.0)
-        assert (beta >= asked * (1.0 - 1e-12) - 5e-3).all()
-    seen = Gaussian((2.0 if curve.opposite else 1.0) * 0.7)
-    assert (beta >= seen(alpha) - 1e-9).all()
-
-
-def test_a_hub_goes_through_json():
-    curve = RandomAllocation([0.9], [0.7], [9], False, True, hub=0.7)
-    assert TradeOff.from_dict(json.loads(json.dumps(curve.to_dict()))) == curve
-
-
-@pytest.mark.parametrize("curve", CURVES, ids=NAMES)
-def test_the_way_through_json(curve):
-    read = TradeOff.from_dict(json.loads(json.dumps(curve.to_dict())))
-    assert read == curve
-    assert read.epsilon(1e-5) == curve.epsilon(1e-5)
-
-
-@pytest.mark.parametrize("mu", [0.2, 1.0, 3.0])
-def test_one_label_for_sure_is_a_gaussian(mu):
-    for opposite in (False, True):
-        curve, gaussian = (
-            RandomAllocation([1.0], [mu], [1], opposite),
-            Gaussian((1 + opposite) * mu),
-        )
-        assert curve.epsilon(1e-5) == pytest.approx(gaussian.epsilon(1e-5), rel=3e-4)
-        assert curve.delta(0.5) == pytest.approx(gaussian.delta(0.5), rel=1e-3)
-        assert curve.delta(0.5) >= gaussian.delta(0.5) * (1.0 - 1e-12)
+def test_one_label_for_sure_is_a_gaussian():
+    for mu, opposite in itertools.product((0.2, 1.0, 3.0), (False, True)):
+        curve, known = RandomAllocation([1.0], [mu], [1], opposite), Gaussian((1 + opposite) * mu)
+        assert curve.epsilon(1e-5) == pytest.approx(known.epsilon(1e-5), rel=3e-4)
+        assert known.delta(0.5) * (1.0 - 1e-12) <= curve.delta(0.5) <= known.delta(0.5) * 1.001
 
 
 def test_where_nothing_is_moved_nothing_is_revealed():
@@ -401,20 +223,6 @@ def test_where_nothing_is_moved_nothing_is_revealed():
         nothing = RandomAllocation([1.0], [0.0], [9], opposite, displaces)
         assert nothing.epsilon(0.0) == 0.0
         assert nothing.delta(0.0) == 0.0
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("opposite", [False, True])
-def test_with_a_gaussian_beside_it(opposite):
-    """In either order; above either alone, and below the place in sight."""
-    one, gaussian = RandomAllocation([0.9], [0.7], [20], opposite), Gaussian(0.3)
-    forth = Product([(one, 1), (gaussian, 1)]).epsilon(1e-5)
-    assert Product([(gaussian, 1), (one, 1)]).epsilon(1e-5) == pytest.approx(forth, rel=1e-9)
-    assert one.compose(gaussian).epsilon(1e-5) == pytest.approx(forth, rel=1e-9)
-    assert max(one.epsilon(1e-5), gaussian.epsilon(1e-5)) < forth
-    assert forth < Gaussian(math.hypot(0.3, 0.7 * (1 + opposite))).epsilon(1e-5)
-    nothing = Product([(one, 1), (Gaussian(1e-9), 1)]).epsilon(1e-5)
-    assert nothing == pytest.approx(one.epsilon(1e-5), rel=5e-3)
 
 
 # Extremes: no exception, no NaN, quick, and never below what a simple event shows.
@@ -435,7 +243,7 @@ def shown(share, size, count, epsilon, opposite):
     return float((some(1.0) - np.exp(epsilon) * other).max())
 
 
-EXTREMES = list(itertools.product((1, 100, 10**6), (1e-4, 0.01, 1.0, 8.0), (1e-12, 1e-3, 1.0)))
+EXTREMES = list(itertools.product((1, 10**6), (1e-4, 0.01, 1.0, 8.0), (1e-12, 1e-3, 1.0)))
 
 
 @pytest.mark.parametrize(("opposite", "displaces"), KINDS)

@@ -132,15 +132,6 @@ def test_blocks_that_were_never_written_are_a_line_that_was_never_granted(ledger
         assert len(opened(ledger.path).report().entries) == 3
 
 
-def test_an_empty_file_and_one_that_was_begun_are_new(tmp_path):
-    path = tmp_path / "a.ledger"
-    path.touch()
-    assert opened(path).report().entries == ()
-    set_back(path, b"", path.read_bytes()[:40])
-    with pytest.warns(PrivacyWarning):
-        assert pabi.Ledger(path, EPSILON, DELTA).report().entries == ()
-
-
 # What was granted never goes away.
 
 
@@ -255,13 +246,6 @@ def test_a_wait_has_an_end_and_nothing_is_charged(ledger, monkeypatch):
 
 
 # What was changed.
-
-
-def test_every_changed_byte_is_noticed(ledger):
-    whole = ledger.path.read_bytes()
-    for place in range(0, len(whole) - 1, 97):
-        ledger.path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
-        refused(ledger.path)
 
 
 @every(
@@ -395,34 +379,7 @@ def test_a_file_that_lost_entries_is_noticed_by_who_has_read_them(ledger):
             call()
 
 
-def test_another_ledger_in_its_place_is_noticed(ledger, tmp_path):
-    other = pabi.Ledger(tmp_path / "b.ledger", EPSILON, DELTA)
-    other.spend(release(MU))
-    other.reserve(release(MU)).commit()
-    shutil.copy(other.path, ledger.path)
-    with pytest.raises(InvalidInput, match="does not continue"):
-        ledger.spend(release(MU))
-
-
 # Disks that are full, and systems without locks.
-
-
-def test_a_full_disk_grants_nothing_and_leaves_the_file_as_it_was(ledger, monkeypatch):
-    whole, write = ledger.path.read_bytes(), os.write
-    pieces = iter([300, 200])
-
-    def full(file, data):
-        length = next(pieces, None)
-        if length is None:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        return write(file, bytes(data[:length]))
-
-    monkeypatch.setattr(files.os, "write", full)
-    with pytest.raises(InvalidInput, match="cannot be written: No space left on device"):
-        ledger.reserve(release(MU))
-    monkeypatch.undo()
-    assert ledger.path.read_bytes() == whole
-    assert len(opened(ledger.path).report().entries) == 2
 
 
 def test_nothing_is_granted_before_it_is_on_the_disk(ledger, monkeypatch):

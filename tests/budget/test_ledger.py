@@ -19,19 +19,12 @@ from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
 import pabi
+from pabi import learn
 from pabi.budget.files import read_book
 from pabi.budget.filters import guarantee_of
 from pabi.convert import gdp_to_delta, gdp_to_epsilon
-from pabi.learn import (
-    PrivateLinearRegression,
-    PrivateLogisticRegression,
-    PrivateWhitener,
-    Records,
-    second_moments,
-    train,
-)
-from pabi.numbers.errors import BudgetExceeded, InvalidInput, PrivacyWarning
-from pabi.numbers.showing import shown, shown_down
+from pabi.numbers.errors import BudgetExceeded, InvalidInput
+from pabi.numbers.showing import shown
 from pabi.sampling import diffusion, gibbs_rejection, langevin, mean_gradient, mean_loss
 from pabi.tradeoff.guarantee import INDEPENDENT, TESTING, Guarantee
 from pabi.tradeoff.selection import ENTERED, refusing_above
@@ -94,19 +87,6 @@ def test_a_reservation_is_never_given_back(ledger):
     del reservation
     assert ledger.remaining() < left
     assert [entry.committed for entry in ledger.report().entries] == [False, False]
-
-
-def test_commits(ledger):
-    with ledger.reserve(release(MU)) as reservation:
-        assert not ledger.report().entries[0].committed
-    assert ledger.report().entries[0].committed
-    size = ledger.path.stat().st_size
-    reservation.commit()
-    assert ledger.path.stat().st_size == size
-    ledger.spend(release(MU))
-    later = ledger.reserve(release(MU))
-    later.commit()
-    assert [entry.committed for entry in ledger.report().entries] == [True] * 3
 
 
 def test_remaining_reads_at_any_delta_and_rounds_down(ledger):
@@ -183,14 +163,6 @@ def fields_of(guarantee):
     return {name: getattr(guarantee, name) for name in names}
 
 
-def test_what_may_fail_is_bounded_by_nothing_finite(ledger, tmp_path):
-    guarantee = that_may_fail()
-    renyi = pabi.Ledger(tmp_path / "b.ledger", EPSILON, DELTA, order=9.0)
-    for one, symbol in ((ledger, "mu"), (renyi, "rho")):
-        with pytest.raises(InvalidInput, match=f"a finite {symbol} bounds, got a product curve"):
-            one.spend(guarantee)
-
-
 @every(
     ("arguments", "told"),
     [
@@ -240,15 +212,6 @@ def test_a_path_alone_opens_what_is_there_and_makes_nothing(tmp_path, more):
         pabi.Ledger(path, delta=DELTA)
     with pytest.raises(InvalidInput):
         pabi.Ledger(path, order=9.0)
-
-
-def test_a_refusal_says_what_would_fit(ledger):
-    ledger.spend(release(0.2))
-    with pytest.raises(BudgetExceeded) as caught:
-        ledger.spend(release(0.25))
-    own, left = release(0.25).epsilon(DELTA), ledger.remaining()
-    told = f"; its epsilon is {shown(own)}, and a Gaussian release fits up to {shown_down(left)}"
-    assert str(caught.value).endswith(told)
 
 
 def test_what_no_mu_bounds_says_what_takes_it(ledger, tmp_path):
@@ -361,8 +324,8 @@ def test_the_file_says_nothing_of_the_data(tmp_path):
 
     def written(name, X, y):
         one = pabi.Ledger(tmp_path / name, 3.0, DELTA)
-        PrivateLinearRegression(1.0, DELTA, target_range=(-1, 1), ledger=one).fit(X, y)
-        PrivateWhitener(1.0, DELTA, ledger=one).fit(X)
+        learn.PrivateLinearRegression(1.0, DELTA, target_range=(-1, 1), ledger=one).fit(X, y)
+        learn.PrivateWhitener(1.0, DELTA, ledger=one).fit(X)
         return [{k: v for k, v in line.items() if k not in CHANGING} for line in lines(one)]
 
     rng = np.random.default_rng(0)
@@ -382,14 +345,6 @@ def test_copies_share_the_file(ledger):
         assert len(ledger.report().entries) == k
         assert repr(one) == repr(ledger)
     assert len(pickle.dumps(ledger)) < 1000
-
-
-def test_a_copy_of_what_is_gone_makes_no_new_budget(ledger):
-    text = pickle.dumps(ledger)
-    ledger.path.unlink()
-    with pytest.raises(InvalidInput, match="No such file"):
-        pickle.loads(text).spend(release(MU))
-    assert not ledger.path.exists()
 
 
 def test_paths(tmp_path, monkeypatch):
@@ -442,13 +397,15 @@ def run_of(**changes):
 
 def trained(ledger, **changes):
     X, y = records()
-    gradients = pabi.learn.LogisticGradients(Records(X, 1.0), y)
-    return train(run_of(), gradients, np.zeros(2), ledger=ledger, **changes).guarantee
+    gradients = pabi.learn.LogisticGradients(learn.Records(X, 1.0), y)
+    return learn.train(run_of(), gradients, np.zeros(2), ledger=ledger, **changes).guarantee
 
 
 def released(ledger, **changes):
     moments = pabi.NoisySecondMoments(300, 2, 1.0, noise_std=9.0)
-    return second_moments(moments, Records(records()[0], 1.0), ledger=ledger, **changes).guarantee
+    return learn.second_moments(
+        moments, learn.Records(records()[0], 1.0), ledger=ledger, **changes
+    ).guarantee
 
 
 def sampled(ledger, **changes):
@@ -480,12 +437,12 @@ def drawn(ledger, **changes):
 def fitted(ledger, **changes):
     X, y = records()
     settings = {"epsilon": 1.5, "delta": DELTA, "classes": [0.0, 1.0], **changes}
-    return PrivateLogisticRegression(ledger=ledger, **settings).fit(X, y).guarantee_
+    return learn.PrivateLogisticRegression(ledger=ledger, **settings).fit(X, y).guarantee_
 
 
 def whitened(ledger, **changes):
     settings = {"epsilon": 1.5, "delta": DELTA, **changes}
-    return PrivateWhitener(ledger=ledger, **settings).fit(records()[0]).guarantee_
+    return learn.PrivateWhitener(ledger=ledger, **settings).fit(records()[0]).guarantee_
 
 
 USERS = (trained, released, sampled, followed, drawn, fitted, whitened)
@@ -524,16 +481,16 @@ def test_data_are_read_after_the_reservation_only(tmp_path):
 
     poor = pabi.Ledger(tmp_path / "a.ledger", 1e-3, DELTA)
     with pytest.raises(BudgetExceeded):
-        train(run_of(), touched, np.zeros(2), ledger=poor)
+        learn.train(run_of(), touched, np.zeros(2), ledger=poor)
     rich = pabi.Ledger(tmp_path / "b.ledger", 50.0, DELTA)
     with pytest.raises(InvalidInput, match="fails on records of the data"):
-        train(run_of(), touched, np.zeros(2), ledger=rich)
+        learn.train(run_of(), touched, np.zeros(2), ledger=rich)
     (entry,) = rich.report().entries
     assert not entry.committed
     wrong = {"x0": np.array([np.nan, 0.0])}, {"x0": np.zeros(2), "random_state": "seed"}
     for arguments in wrong:  # found out before
         with pytest.raises(InvalidInput):
-            train(run_of(), touched, ledger=rich, **arguments)
+            learn.train(run_of(), touched, ledger=rich, **arguments)
     assert len(rich.report().entries) == 1
 
 
@@ -541,7 +498,7 @@ def test_data_are_read_after_the_reservation_only(tmp_path):
 def test_a_fit_with_preconditioning_reserves_both_releases_as_one(tmp_path):
     ledger = pabi.Ledger(tmp_path / "a.ledger", 3.0, DELTA)
     X, y = records(3000)
-    model = PrivateLogisticRegression(2.0, DELTA, classes=[0.0, 1.0], ledger=ledger).fit(X, y)
+    model = learn.PrivateLogisticRegression(2.0, DELTA, classes=[0.0, 1.0], ledger=ledger).fit(X, y)
     assert model.moments_ is not None
     (entry,) = ledger.report().entries
     assert entry.method == model.guarantee_.method
@@ -556,11 +513,11 @@ def test_a_grid_search_in_two_processes_is_cut_off_at_the_eleventh_fit(tmp_path)
     X, y = records(200)
     settings = {"epsilon": 1.0, "delta": DELTA, "classes": [0.0, 1.0], "precondition": None}
     settings |= {"noise_std": 0.5, "batches": pabi.FullBatch(), "epochs": 2}
-    one = PrivateLogisticRegression(**settings).fit(X[:100], y[:100]).guarantee_
+    one = learn.PrivateLogisticRegression(**settings).fit(X[:100], y[:100]).guarantee_
     epsilon = gdp_to_epsilon(one.mu * math.sqrt(10.5), DELTA)
     ledger = pabi.Ledger(tmp_path / "a.ledger", epsilon, DELTA)
     grid = {"intercept_scaling": [1.0] * 6}
-    estimator = PrivateLogisticRegression(**settings, ledger=ledger)
+    estimator = learn.PrivateLogisticRegression(**settings, ledger=ledger)
     search = GridSearchCV(estimator, grid, n_jobs=2, cv=2, refit=False)
     with pytest.warns(Warning, match="2 fits failed"):
         search.fit(pd.DataFrame(X), y)
@@ -574,7 +531,7 @@ def test_a_grid_search_in_two_processes_is_cut_off_at_the_eleventh_fit(tmp_path)
 
 
 def test_estimators_with_a_ledger_are_cloned_and_pickled(ledger):
-    model = PrivateLogisticRegression(ledger=ledger)
+    model = learn.PrivateLogisticRegression(ledger=ledger)
     for one in (clone(model), pickle.loads(pickle.dumps(model)), copy.deepcopy(model)):
         assert one.ledger.path == ledger.path
         assert one.get_params()["ledger"] is one.ledger
@@ -585,14 +542,6 @@ def test_errors_go_through_pools_of_workers():
     error = BudgetExceeded("nothing is left", 0.5, 0.25)
     again = pickle.loads(pickle.dumps(error))
     assert (str(again), again.needed, again.left) == ("nothing is left", 0.5, 0.25)
-
-
-def test_a_torn_line_is_noticed_by_whoever_reserves(ledger):
-    with ledger.path.open("ab") as file:
-        file.write(b'{"entry"')
-    with pytest.warns(PrivacyWarning):
-        ledger.spend(release(0.05))
-    assert pabi.Ledger(ledger.path, EPSILON, DELTA).report().entries[0].charge == 0.05
 
 
 def test_a_ledger_that_is_gone_shows_why_in_a_notebook(ledger):

@@ -151,21 +151,6 @@ def test_a_change_is_the_run_that_it_says():
         assert float(row["epsilon"]) < float(seen["number"][-1]["epsilon"])
 
 
-def test_sampled_batches_show_a_first_bound_before_the_best():
-    state = {"batches": "poisson", "n": "400", "size": "40", "epochs": "1", "noise": "0.2"}
-    found = []
-    for name, data in events("run", {"state": state}):
-        if name == "number":
-            found.append(data)
-        elif name == "assumptions":
-            break
-    batches = pabi.Poisson(40)
-    run = dataclasses.replace(RUN, n=400, batches=batches, epochs=1, steps=None, noise_std=0.2)
-    assert len(found) > 1
-    assert not found[0]["final"]
-    assert found[-1]["epsilon"] == shown(run.guarantee(1e-5).epsilon(1e-5))
-
-
 def test_the_run_file_is_read_by_the_command_line(tmp_path, capsys, guarantee):
     from pabi.cli import main
 
@@ -304,19 +289,6 @@ def test_what_is_no_guarantee_is_refused_in_a_sentence(text):
     assert refusal("check", {"text": text})["message"].startswith("file: expected")
 
 
-def test_what_is_nested_without_end_is_refused():
-    (verdict,) = answers("check", {"text": '{"a":' * 5000})["verdict"]
-    assert not verdict["ok"]
-
-
-def test_a_guarantee_without_a_proof_is_called_unproven(guarantee):
-    """Its numbers are what it states; the verdict says that nothing is proven."""
-    data = json.loads(guarantee.to_json())
-    data["certificate"] = None
-    (verdict,) = answers("check", {"text": json.dumps(data)})["verdict"]
-    assert not verdict["ok"]
-
-
 def test_odd_requests_are_refused_in_a_sentence():
     for job in ("check", "budget", "import"):
         for request in ({}, {"text": 7}, {"text": None}, {"text": ["a"]}):
@@ -405,11 +377,6 @@ def test_a_ledger_is_not_started_with_what_is_not_proven_or_does_not_fit(guarant
     assert "a.json" in refusal("budget", {"released": [["a.json", forged]]})["message"]
 
 
-def test_a_ledger_that_was_changed_is_refused(ledger):
-    text = ledger.path.read_text("utf-8").replace('"charge":', '"charge": ', 1)
-    assert "changed" in refusal("budget", {"text": text})["message"]
-
-
 # The demonstration.
 
 
@@ -468,13 +435,6 @@ def test_a_multiplier_that_is_told_is_at_least_the_noise():
     rows = dict(answers("plan", {"state": state | {"target": "2"}})["plan"][0]["rows"])
     std, multiplier = (float(word) for word in rows["noise"].split() if word[0].isdigit())
     assert std * 700 / 0.7 <= multiplier <= std * 700 / 0.7 * (1 + 1e-5)
-
-
-def test_changes_are_tried_however_long_they_take_if_somebody_asks():
-    state = STATE | {"batches": "cyclic"}
-    found = answers("run", {"state": state, "patient": True})
-    assert set(found) == {"changes"}
-    assert found["changes"] == answers("run", {"state": state})["changes"]
 
 
 def test_changes_that_were_not_tried_are_not_said_to_help_nothing(monkeypatch):

@@ -68,11 +68,8 @@ def test_every_form_trains_the_same_model(scratch):
     expected = predicted("people.csv")
     assert np.mean([line == str(y) for line, y in zip(expected.split()[1:], Y, strict=True)]) > 0.8
     for data, target in (
-        ("X.npy", "y.npy"),
-        ("first.npy rest.npy", "y.npy"),
-        ("X.zarr", "y.zarr"),
-        ("people.csv", "y.npy"),
-        ("parts", "y"),
+        *(("X.npy", "y.npy"), ("first.npy rest.npy", "y.npy"), ("X.zarr", "y.zarr")),
+        *(("people.csv", "y.npy"), ("parts", "y")),
     ):
         status, _, err = train(data, target, "--progress", *scratch)
         assert status == 0, err

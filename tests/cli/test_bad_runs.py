@@ -198,11 +198,8 @@ def test_files_that_cannot_be_read(tmp_path):
 
 def test_malformed_toml():
     for text, line in [
-        ("n = 1\nepochs =\n", "line 2"),
-        ("n = 1\nn = 2\n", "line 2"),
-        ("n = 1\n\n[loss\n", "line 3"),
-        ("n = 1\nloss = {", "line 2"),
-        ("\x00", "line 1"),
+        *(("n = 1\nepochs =\n", "line 2"), ("n = 1\nn = 2\n", "line 2")),
+        *(("n = 1\n\n[loss\n", "line 3"), ("n = 1\nloss = {", "line 2"), ("\x00", "line 1")),
     ]:
         assert_one_line(account(text), "standard input", "TOML", line)
     # Beyond what Python reads.

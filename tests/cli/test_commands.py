@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import pabi
+from pabi.cli.reading import describe
 from pabi.cli.writing import emit
 from pabi.describe.files import from_dict
 from pabi.numbers.showing import shown
@@ -100,15 +101,7 @@ def test_account_shows_what_a_reading_rests_on():
     result = run(*ACCOUNT)
     assert result.status == 0
     assert "adjacency    replace_one" in result.out
-    guarantee = pabi.NoisySGD(
-        pabi.Loss.convex(1.0, l2=0.002),
-        n=60_000,
-        batches=pabi.Cyclic(1500),
-        epochs=50,
-        step_size=0.05,
-        noise_std=0.01,
-        gradient_sensitivity=10.0,
-    ).guarantee(1e-5)
+    guarantee = describe(str(MNIST)).guarantee(1e-5)
     for sentence in guarantee.assumptions:
         assert f"  - {sentence}\n" in result.out
     assert guarantee.source in result.out
@@ -170,9 +163,8 @@ def test_infinities_are_written_as_text():
 def test_large_delta_warns_in_one_line():
     for command in (("account",), ("explain",), ("calibrate", "--epsilon", "1")):
         result = run(*command, "-", "--delta", "0.01", stdin=toml(RUN))
-        assert result.status == 0
+        assert (result.status, result.err.count("\n")) == (0, 1)
         assert result.err.startswith("warning: ")
-        assert result.err.count("\n") == 1
         assert "1/n" in result.err
     words = ("calibrate", "-", "--epsilon", "1", "--delta", "0.01", "--parameter", "size")
     assert_one_line(run(*words, stdin=toml(RUN, noise_std=None)), "noise_std")
@@ -211,25 +203,14 @@ def test_explain_lists_every_analysis():
     assert "assumptions" in result.out
 
 
-def test_explain_says_what_a_known_loss_would_do():
-    unknown = toml(RUN | {"loss": {"kind": "unknown"}, "clip_norm": 1.0})
-    assert "Loss.logistic" in run("explain", "-", "--delta", "1e-5", stdin=unknown).out
-
-
 # calibrate
 
 
-@every(
-    "parameter, epsilon",
-    [
-        ("noise_std", "1"),
-        ("noise_multiplier", "1"),
-        ("epochs", "60"),
-        ("steps", "60"),
-        ("clip_norm", "3"),
-        ("size", "30"),
-    ],
-)
+CALIBRATED = {"noise_std": "1", "noise_multiplier": "1", "epochs": "60", "steps": "60"}
+CALIBRATED |= {"clip_norm": "3", "size": "30"}
+
+
+@every("parameter, epsilon", CALIBRATED.items())
 def test_calibrated_file_meets_the_target(parameter, epsilon):
     target = ("--epsilon", epsilon, "--delta", "1e-5")
     words = ("calibrate", "-", *target, "--parameter", parameter)
@@ -244,11 +225,6 @@ def test_calibrated_file_meets_the_target(parameter, epsilon):
     holder = data["run"]["batches"] if parameter == "size" else data["run"]
     assert data["value"] == holder[parameter]
     assert 0.0 < data["epsilon"] <= float(epsilon)
-
-
-def test_calibrated_noise_is_tight():
-    result = run("calibrate", str(SHUFFLED), "--epsilon", "1", "--delta", "1e-6", "--json")
-    assert 1 - 1e-6 < read_json(result.out)["epsilon"] <= 1.0
 
 
 @every("target", [{"mu": "0.3"}, {"advantage": "0.1"}, {"tpr": "0.05", "fpr": "0.01"}])
@@ -290,26 +266,23 @@ def test_unreachable_target_says_what_is_reachable():
 
 @every("kind", SAMPLERS)
 def test_samplers_mechanisms_and_second_moments(kind):
-    file, target = sampler(kind), ("--epsilon", "0.2", "--delta", "1e-4")
-    status, out, err = run("account", "-", "--delta", "1e-4", stdin=file)
-    assert (status, err) == (0, "")
-    assert "assumptions" in out
-    assert "replace_one" in out
-    status, out, _ = run("explain", "-", "--delta", "1e-4", stdin=file)
-    assert status == 0
-    assert "<- the guarantee" in out
-    status, reading, _ = run("account", "-", "--delta", "1e-4", "--json", stdin=file)
-    assert status == 0
-    status, out, _ = run("verify", "-", "--epsilon", "9", "--delta", "1e-4", stdin=reading)
-    assert status == 0
-    assert "scope        run" in out
+    target = ("--epsilon", "0.2", "--delta", "1e-4")
+
+    def done(command, *options, stdin=None):
+        words = (command, "-", *options, "--delta", "1e-4")
+        result = run(*words, stdin=stdin or sampler(kind))
+        assert (result.status, result.err) == (0, "")
+        return result.out
+
+    assert "assumptions" in done("account")
+    assert "replace_one" in done("account")
+    assert "<- the guarantee" in done("explain")
+    reading = done("account", "--json")
+    assert "scope        run" in done("verify", "--epsilon", "9", stdin=reading)
     assert run("verify", "-", "--epsilon", "1e-3", "--delta", "1e-4", stdin=reading).status == 1
-    status, out, _ = run("calibrate", "-", *target, stdin=file)
-    assert status == 0
-    assert tomllib.loads(out)["kind"] == kind
-    status, out, _ = run("account", "-", *target, "--json", stdin=out)
-    assert status == 0
-    assert json.loads(out)["epsilon"] > 0.199
+    file = done("calibrate", *target[:2])
+    assert tomllib.loads(file)["kind"] == kind
+    assert json.loads(done("account", *target[:2], "--json", stdin=file))["epsilon"] > 0.199
 
 
 # verify
@@ -359,12 +332,6 @@ def test_verify_refuses_what_was_tampered_with():
         assert result.out.count("\n") == 1, name
 
 
-def test_verify_reads_weights_that_add_up_to_more():
-    proof = account_json(SHUFFLED)["certificate"]
-    proof["claim"]["mixture"][0][0] = 1.0
-    assert verified(proof).status == 0
-
-
 def test_verify_another_version_or_format():
     data = account_json()
     proof = data["certificate"]
@@ -397,12 +364,6 @@ def test_examples_run_as_their_comments_say(path):
         assert result.status == 0
     if path == MNIST:
         assert "#   epsilon 4.33916; releasing every iterate would cost 30.5063" in lines
-
-
-def test_the_example_of_a_chain_is_accounted():
-    result = run("account", str(EXAMPLES / "langevin-chain.toml"), "--delta", "1e-5")
-    assert result.status == 0
-    assert "10 chains use independent noise" in result.out
 
 
 def test_a_terminal_gets_no_commands_from_what_strangers_named(monkeypatch):

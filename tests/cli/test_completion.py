@@ -39,13 +39,3 @@ def test_the_script_is_shown_and_installed(tmp_path, shell):
     assert "installed" in pabi("--install-completion", shell, **named)
     installed = [path.read_text("utf-8") for path in tmp_path.rglob("*") if path.is_file()]
     assert any("_PABI_COMPLETE" in text for text in installed)
-
-
-def test_commands_load_nothing_heavy():
-    """Or every press of the tab key takes seconds."""
-    script = (
-        "import sys, pabi.cli; "
-        "print([m for m in ('scipy', 'sklearn', 'pandas', 'matplotlib', 'skops') if m in sys.modules])"
-    )
-    out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert out.stdout.strip() == "[]"

@@ -18,18 +18,8 @@ from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import pabi
+from pabi import learn
 from pabi.cli import tables, training
-from pabi.learn import (
-    PrivateCategories,
-    PrivateImputer,
-    PrivateLinearRegression,
-    PrivateLogisticRegression,
-    PrivateRanges,
-    PrivateRidgeClassifier,
-    PrivateScaler,
-    PrivateWhitener,
-    SchemaEncoder,
-)
 from support.every_case import every
 from support.tables import SCHEMA, assert_one_line, files, people, run, train
 
@@ -109,9 +99,9 @@ def test_an_id_is_copied_as_it_stands(folder, tmp_path):
     assert_one_line(run(*words, "--id", "keys"), "'keys'", "did you mean 'key'")
     # Of a pipeline without a schema as well, whose columns pandas reads.
     pipeline = make_pipeline(
-        SchemaEncoder({"age": {"kind": "numeric", "range": [20, 60]}}),
-        PrivateScaler(1.0, 1e-4, feature_ranges=(-1, 1)),
-        PrivateLogisticRegression(1.0, 1e-4, feature_ranges=(-3, 3), classes=["no", "yes"]),
+        learn.SchemaEncoder({"age": {"kind": "numeric", "range": [20, 60]}}),
+        learn.PrivateScaler(1.0, 1e-4, feature_ranges=(-1, 1)),
+        learn.PrivateLogisticRegression(1.0, 1e-4, feature_ranges=(-3, 3), classes=["no", "yes"]),
     )
     table = people(300)
     pipeline.fit(table[["age"]], table["rich"])
@@ -230,11 +220,11 @@ def raw(rows, seed=0):
 
 def prepared(*steps):
     """A pipeline of columns side by side, fitted to a raw frame, its first step in front."""
-    aged = make_pipeline(PrivateImputer(4.0, 1e-5), PrivateScaler(4.0, 1e-5))
+    aged = make_pipeline(learn.PrivateImputer(4.0, 1e-5), learn.PrivateScaler(4.0, 1e-5))
     both = FeatureUnion(
-        [("ranges", PrivateRanges(4.0, 1e-5)), ("scaled", PrivateScaler(4.0, 1e-5))]
+        [("ranges", learn.PrivateRanges(4.0, 1e-5)), ("scaled", learn.PrivateScaler(4.0, 1e-5))]
     )
-    codes = PrivateCategories(4.0, 1e-5)
+    codes = learn.PrivateCategories(4.0, 1e-5)
     columns = ColumnTransformer(
         [("aged", aged, ["age"]), ("code", codes, ["code"]), ("paid", both, ["paid"])]
     )
@@ -243,10 +233,10 @@ def prepared(*steps):
     return make_pipeline(columns, *steps).fit(table, labels)
 
 
-LOGISTIC = PrivateLogisticRegression(4.0, 1e-5, classes=["no", "yes"])
+LOGISTIC = learn.PrivateLogisticRegression(4.0, 1e-5, classes=["no", "yes"])
 ENDS = {
-    "whitened": (PrivateWhitener(4.0, 1e-5, 4.0), LOGISTIC),
-    "ridge": (PrivateRidgeClassifier(4.0, 1e-5, classes=["no", "yes"]),),
+    "whitened": (learn.PrivateWhitener(4.0, 1e-5, 4.0), LOGISTIC),
+    "ridge": (learn.PrivateRidgeClassifier(4.0, 1e-5, classes=["no", "yes"]),),
 }
 
 
@@ -296,10 +286,10 @@ class Reader:
 
 def fitted_on(X, y, **more):
     stated = {"classes": [0, 1], "feature_norm": 2.0} | more
-    return PrivateLogisticRegression(1.0, 1e-3, **stated).fit(X, y)
+    return learn.PrivateLogisticRegression(1.0, 1e-3, **stated).fit(X, y)
 
 
-ENCODER = SchemaEncoder({"age": {"kind": "numeric", "range": [20, 60]}})
+ENCODER = learn.SchemaEncoder({"age": {"kind": "numeric", "range": [20, 60]}})
 
 
 def strangers():
@@ -307,12 +297,12 @@ def strangers():
     X, y = rng.uniform(-1, 1, (300, 1)), rng.integers(0, 2, 300)
     plain, private = LogisticRegression().fit(X, y), fitted_on(X, y)
     private.note = Reader  # a class of this file
-    regression = PrivateLinearRegression(1.0, 1e-3, target_range=(0, 1))
+    regression = learn.PrivateLinearRegression(1.0, 1e-3, target_range=(0, 1))
     return {
         "public model": make_pipeline(ENCODER, plain),
         "no encoder": make_pipeline(fitted_on(X, y)),
-        "no names": make_pipeline(PrivateRanges(1.0, 1e-3), fitted_on(X, y)).fit(X, y),
-        "public last": make_pipeline(PrivateRanges(1.0, 1e-3), plain).fit(X, y),
+        "no names": make_pipeline(learn.PrivateRanges(1.0, 1e-3), fitted_on(X, y)).fit(X, y),
+        "public last": make_pipeline(learn.PrivateRanges(1.0, 1e-3), plain).fit(X, y),
         "foreign step": make_pipeline(FunctionTransformer(Reader), fitted_on(X, y)),
         "no pipeline": fitted_on(X, y),
         "not fitted": make_pipeline(ENCODER, regression),

@@ -179,13 +179,6 @@ def test_users_of_a_table_are_forgotten_by_their_ids(folder, capsys):
     assert [line.users for line in kept.requests()] == [2, 1]
 
 
-def test_ids_are_for_trainings_with_groups(folder, capsys):
-    Path("ids").write_text("7\n")
-    for more in (("--plan",), OUT):
-        assert forget(*more, rows=("--users", "ids"), out=()) == 2
-        assert "--users: expected --rows: this training had no --groups" in capsys.readouterr().err
-
-
 @every(
     "change, arguments, mention",
     [
@@ -246,8 +239,3 @@ def test_a_state_of_a_program_is_for_that_program(folder, capsys):
     write_state(state(), type(held)(**vars(held) | {"facts": dict(held.facts) | {"note": ""}}))
     assert forget() == 2
     assert "expected a state that pabi train kept" in capsys.readouterr().err
-
-
-def test_a_state_elsewhere_is_told_where_it_belongs(folder, capsys):
-    assert main(["account", "state", "--delta", "1e-5"]) == 2
-    assert "this is a secret state: use pabi forget --key-file" in capsys.readouterr().err

@@ -84,9 +84,7 @@ def test_json_of_a_refusal():
     data = json.loads(RUN.guarantee(DELTA).to_json())
     data["certificate"]["claim"] = {"mu": 0.001}
     status, said = table(json.dumps(data))
-    assert status == 1
-    assert said["ok"] is False
-    assert said["reason"]
+    assert (status, said["ok"], bool(said["reason"])) == (1, False, True)
 
 
 @every("batches", [pabi.Cyclic(100), pabi.ShuffleOnce(100)])
@@ -122,13 +120,6 @@ def test_python_and_the_command_line_state_one_number(model):
         epsilon = shown(verdict.reading[0]) if verdict.reading else shown(guarantee.epsilon(DELTA))
         assert f"proven       epsilon {epsilon} at delta 1e-05" in out
         assert f"ε = {epsilon} at" in pabi.verify(guarantee.to_json()).reason
-
-
-def test_a_certificate_alone_is_read_as_finely_as_its_guarantee(model):
-    """It states no reading; the coarsest grid of the checker gave 1.004 where 1 was proven."""
-    stated = model.guarantee_.epsilon(DELTA)
-    _, data = table(model.guarantee_.certificate.to_json())
-    assert stated * (1 - 1e-3) <= data["epsilon"] <= stated * 1.002
 
 
 def test_what_only_the_file_says_is_listed_apart(model):

@@ -68,12 +68,9 @@ def test_the_front_page_states_the_run():
     assert run.clip_norm is None
     assert "nothing is clipped" in caption
     for stated in (
-        f"`l2 = {run.loss.l2}`",
-        f"n = {run.n:,} records",
+        *(f"`l2 = {run.loss.l2}`", f"n = {run.n:,} records"),
         f"batches of {run.batches.size:,} records in a fixed order",
-        f"step size {run.step_size}",
-        f"standard deviation {run.noise_std}",
-        "δ = 10⁻⁵",
+        *(f"step size {run.step_size}", f"standard deviation {run.noise_std}", "δ = 10⁻⁵"),
     ):
         assert stated.replace(",", "\u00a0") in caption, stated
     assert FRONT.DELTA == 1e-5
@@ -90,10 +87,6 @@ def test_a_darkened_picture_is_the_dark_one(name):
     light, dark = ((FIGURES / f"{name}-{t}.svg").read_text("utf-8") for t in ("light", "dark"))
     assert drawing(light) != drawing(dark)
     assert drawing(DARK.darkened(light)) == drawing(dark)
-
-
-def test_a_scale_of_colours_is_left():
-    assert DARK.darkened("fill: #460b5e; stroke: #ffffff") == "fill: #460b5e; stroke: #131416"
 
 
 def test_mathjax_is_the_file_that_third_party_names():

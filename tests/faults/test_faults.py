@@ -180,12 +180,6 @@ def test_a_reservation_stays_if_its_commit_cannot_be_written(ledger):
     assert [entry.committed for entry in ledger.report().entries] == [True, True]
 
 
-def test_a_new_ledger_on_a_full_disk_grants_nothing(folder):
-    with files_at_most(10):
-        refused(lambda: pabi.Ledger(folder / "a.ledger", EPSILON, DELTA), "cannot be written")
-    assert pabi.Ledger(folder / "a.ledger", EPSILON, DELTA).report().entries == ()
-
-
 def test_a_ledger_in_a_folder_that_is_read_only(ledger):
     before, guarantee = contents(ledger.path.parent), release(MU)
     ledger.path.chmod(0o444)
@@ -368,15 +362,6 @@ def test_requests_are_in_their_order_whatever_the_clock_said(folder, monkeypatch
         model = model.forget(X, y, [row], 5.0, 1e-4, state=file, accept_loss=True)
     assert [line.rows for line in file.requests()] == [(0,), (1,), (2,)]
     assert pabi.verify(model.unlearning_guarantee_).ok
-
-
-def test_an_interruption_leaves_models_and_guarantees_as_they_were(folder):
-    written(folder, b"old")
-    names = [str(folder / name) for name in ("model.skops", "guarantee.json")]
-    with pytest.raises(KeyboardInterrupt), partial_files(names, True, unlike=()) as parts:
-        parts[0].write_bytes(b"new")
-        raise KeyboardInterrupt
-    assert contents(folder) == {"model.skops": b"old", "guarantee.json": b"old"}
 
 
 def test_reports_on_a_full_disk_stay_as_they_were(folder, capsys):

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from pabi.learn.scattering import cascade, low_band, low_pass, morlets, paths, scattered
+from pabi.learn.scattering import cascade, paths, scattered
 from support.every_case import every
 
 # Single precision: a coefficient's error is some units of 2⁻²⁴ of the largest pixel.
@@ -154,35 +154,3 @@ def test_channels_are_counted_as_the_formula_says(scales, angles):
     plan = cascade((16, 8), scales, angles, 1)
     truth = scattered(cascade((16, 8), scales, angles, 2), images(2, (16, 8)))[:, :first]
     assert np.array_equal(scattered(plan, images(2, (16, 8))), truth)
-
-
-@every(
-    ("shape", "j", "angles"),
-    [((16, 24), 0, 8), ((16, 24), 1, 8), ((20, 12), 2, 3), ((12, 12), 0, 1), ((8, 8), 1, 2)],
-)
-def test_wavelets_are_the_transforms_of_their_formula(shape, j, angles):
-    spectra = morlets(shape, j, angles)
-    assert spectra.shape == (angles, *shape)
-    truth = [np.fft.fft2(wavelet(shape, j, k, angles)) for k in range(angles)]
-    np.testing.assert_allclose(spectra, truth, rtol=0, atol=1e-13)
-
-
-@every(("n", "scales"), [(12, 1), (36, 2), (40, 3)])
-def test_the_low_pass_filter_is_the_transform_of_a_gaussian(n, scales):
-    width = 0.8 * 2 ** (scales - 1)
-    pixels = np.arange(n) + n * np.arange(-3, 4)[:, None]  # of seven periods, a row each
-    gauss = np.exp(-(pixels**2) / (2 * width**2)) / math.sqrt(2 * math.pi * width**2)
-    truth = np.fft.fft(gauss.sum(axis=0))
-    np.testing.assert_allclose(low_pass(n, scales), truth, rtol=0, atol=1e-13)
-
-
-@every("level", [0, 1, 2])
-def test_the_low_band_is_what_every_so_manieth_pixel_can_hold(level):
-    n = 16
-    coarse = n >> level
-    for frequency in range(-n // 2, n // 2):
-        wave = np.fft.fft(np.exp(2j * math.pi * frequency * np.arange(n) / n))
-        seen = np.fft.ifft(low_band(wave, level)) / 2**level
-        within = -coarse // 2 <= frequency < coarse // 2
-        truth = within * np.exp(2j * math.pi * frequency * np.arange(coarse) / coarse)
-        np.testing.assert_allclose(seen, truth, rtol=0, atol=1e-13)

@@ -84,18 +84,6 @@ def test_cells_of_others_stay(form: str, stay: Any, kind: str) -> None:
             stay(FORMS[form], usual, odd)
 
 
-def test_one_gap_among_truth_values_changes_no_statistic() -> None:
-    whole = np.array([[True]] * 4000)
-    gap = whole.astype(object)
-    gap[0, 0] = None
-    for table in (whole, gap, whole.tolist(), gap.tolist(), pd.DataFrame(whole), pd.DataFrame(gap)):
-        fitted = PrivateImputer(10.0, strategy="most_frequent", random_state=0).fit(table)
-        assert fitted.statistics_.tolist() == ["true"]
-        learnt = PrivateCategories(10.0, random_state=0).fit(table)
-        assert learnt.categories_ == [("true",)]
-        assert fitted.transform([[None], [False]]).tolist() == [["true"], [False]]
-
-
 def test_what_was_filled_in_is_read_as_numbers() -> None:
     table = np.array([[True], [False], [True], [None]] * 500, dtype=object)
     filled = PrivateImputer(10.0, strategy="most_frequent", random_state=0).fit_transform(table)
@@ -149,20 +137,6 @@ def test_partitions_of_a_cluster_keep_types_of_cells(kind: str) -> None:
         large = LargeTable(frames.from_pandas(cells, npartitions=3))
         counts = level_counters(PrivateCategories(1.0)._read(large, None, reset=True), [0])[0]
         assert counts[text_of(usual)] == M - (first is None)
-
-
-def test_files_and_memory_have_the_same_levels(tmp_path: Any) -> None:
-    cells = [True, False, None, True] * 50
-    file = parquet(tmp_path / "a.parquet", cells, "bool")
-    for strategy in (PrivateCategories(1.0), PrivateImputer(1.0, strategy="most_frequent")):
-        of_file = level_counters(
-            strategy._read(LargeTable(file, columns=["a"]), None, reset=True), [0]
-        )
-        in_memory = level_counters(
-            strategy._read([[cell] for cell in cells], None, reset=True), [0]
-        )
-        assert of_file == in_memory
-        assert dict(in_memory[0]) == {"true": 100, "false": 50, "": 50}
 
 
 def test_a_text_among_numbers_leaves_them() -> None:

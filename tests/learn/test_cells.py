@@ -49,14 +49,8 @@ def test_the_rule(cell: Any, text: str) -> None:
 
 def test_any_object_has_a_text() -> None:
     for cell in (
-        10**5000,
-        {"a": 1},
-        [1],
-        1j,
-        b"x",
-        Decimal("1e9999"),
-        Fraction(10**400, 3),
-        Decimal("sNaN"),
+        *(10**5000, {"a": 1}, [1], 1j, b"x", Decimal("1e9999")),
+        *(Fraction(10**400, 3), Decimal("sNaN")),
     ):
         assert isinstance(text_of(cell), str)
     assert text_of(10**5000) != text_of(10**5000 + 1)
@@ -112,11 +106,6 @@ def test_what_pandas_makes_of_a_column_with_a_gap_has_the_same_texts(
     if kind == "<f8" or "i" in kind:
         read = pd.read_csv(_file([*values, "word"]))["x"]
         assert texts_of("x", cells_of(read))[:-1] == expected
-
-
-def test_truth_read_beside_a_word_has_the_same_texts() -> None:
-    both = [pd.read_csv(_file(["True", "False", *more]))["x"] for more in ([], ["word"], [""])]
-    assert {tuple(texts_of("x", cells_of(one))[:2]) for one in both} == {("true", "false")}
 
 
 def _file(cells: list[Any]) -> Any:
@@ -182,13 +171,12 @@ def test_columns_of_one_type_are_as_their_cells(cells: list[float], kind: str) -
     assert texts_of("x", column) == [text_of(cell) for cell in column]
 
 
-@every("cell", [1j, np.complex64(1), np.datetime64("2020"), b"5", {"a": 1}, [1], 10**400, "a"])
-def test_what_is_no_number_is_one_line(cell: Any) -> None:
-    with pytest.raises(InvalidInput) as refused:
+@every("cell", [1j, np.complex64(1), np.datetime64("2020"), b"5", {"a": 1}, [1], 10**400, "SECRET"])
+def test_what_is_no_number_is_one_line_that_keeps_nothing_of_it(cell: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"^x: [^\n]*$") as no:
         doubles_of("x", cells_of([1.0, cell]))
-    assert refused.value.field == "x"
-    assert "\n" not in str(refused.value)
-    assert repr(cell) not in str(refused.value)
+    assert repr(cell) not in str(no.value)
+    assert no.value.__context__ is no.value.__cause__ is None
 
 
 @every("kind", ["c16", "M8[ns]", "m8[s]", "S3", "V2"])
@@ -197,14 +185,6 @@ def test_other_types_are_refused_as_a_whole(kind: str) -> None:
     for read in (texts_of, doubles_of):
         with pytest.raises(InvalidInput, match=r"^x: [^\n]*$"):
             read("x", column)
-
-
-@every("cell", [10**400, 1j, "SECRET-1", [1]])
-def test_a_refusal_keeps_nothing_of_what_led_to_it(cell: Any) -> None:
-    with pytest.raises(InvalidInput) as refused:
-        doubles_of("x", cells_of([1.0, cell]))
-    assert refused.value.__context__ is None
-    assert refused.value.__cause__ is None
 
 
 @every("kind", ["i8", "f4", "f8", "?", "O", "U1"])

@@ -42,13 +42,9 @@ PROBLEM = Task(
 
 
 KINDS = [
-    learn.PrivateLogisticRegression,
-    learn.PrivateLinearSVC,
-    learn.PrivateLinearRegression,
-    learn.PrivateHuberRegressor,
-    learn.PrivatePoissonRegressor,
-    learn.PrivateGammaRegressor,
-    learn.PrivateRidgeClassifier,
+    *(learn.PrivateLogisticRegression, learn.PrivateLinearSVC, learn.PrivateLinearRegression),
+    *(learn.PrivateHuberRegressor, learn.PrivatePoissonRegressor),
+    *(learn.PrivateGammaRegressor, learn.PrivateRidgeClassifier),
 ]
 
 
@@ -149,11 +145,8 @@ def path(task):
 
 def test_larger_budgets_and_more_records_make_longer_paths():
     for name, values in (
-        ("epsilon", [0.1, 0.5, 1.0, 4.0]),
-        ("delta", [1e-12, 1e-8, 1e-4]),
-        ("n", [300, 3_000, 30_000]),
-        ("left", [0.5, 0.9, 1.0]),
-        ("drift", [0.2, 0.6, 1.2]),
+        *(("epsilon", [0.1, 0.5, 1.0, 4.0]), ("delta", [1e-12, 1e-8, 1e-4])),
+        *(("n", [300, 3_000, 30_000]), ("left", [0.5, 0.9, 1.0]), ("drift", [0.2, 0.6, 1.2])),
     ):
         lengths = [path(replace(PROBLEM, **{name: value})) for value in values]
         assert all(a < b for a, b in itertools.pairwise(lengths)), name

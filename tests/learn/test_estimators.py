@@ -148,19 +148,6 @@ SENTENCES = {
 PUBLIC_LABELS = "the label set is public"
 
 
-@each_estimator
-@every("adjacency", ["replace_one", "zero_out"])
-@every(("epsilon", "delta"), [(0.3, 1e-3), (2.0, 1e-6)])
-@every("batches", [FullBatch(), ShuffleOnce(20)])
-def test_the_noise_is_calibrated_to_the_target(kind, adjacency, epsilon, delta, batches):
-    X, y = problem(kind)
-    arguments = {**QUICK, "batches": batches, "step_size": 0.1}
-    model = kind(epsilon, delta, adjacency=adjacency, **arguments).fit(X, y)
-    assert 0.999 * epsilon < model.guarantee_.epsilon(delta) <= epsilon
-    assert model.guarantee_.adjacency == adjacency == model.run_.adjacency
-    assert model.guarantee_.tuned_at == delta
-
-
 @every("kind", ALL)
 @every("batches", [FullBatch(), Cyclic(25), ShuffleOnce(25)])
 def test_the_certificate_verifies_and_the_guarantee_survives_json(kind, batches):
@@ -242,30 +229,6 @@ def test_more_classes_are_accounted_together():
         run = model.fit(X, y).run_
         assert not run.loss.glm  # clipped together, they are no scalar function of a row
         assert run.record_gradient_bound >= 2.0 * math.sqrt(2.0)  # √K·√(R² + 1)
-
-
-@every("kind", ALL)
-def test_noise_in_place_of_epsilon(kind):
-    """Twice the noise, less ε, whatever `epsilon` says."""
-    X, y = problem(kind)
-    cost = [
-        kind(**QUICK, epsilon=target, noise_std=noise).fit(X, y).guarantee_.epsilon(1e-5)
-        for target, noise in ((1.0, 0.3), (9.0, 0.3), (1.0, 0.6))
-    ]
-    assert cost[0] == cost[1] > cost[2] > 0.0
-
-
-@every("kind", ALL)
-def test_seeds_are_for_testing(kind):
-    X, y = problem(kind)
-    with pytest.warns(PrivacyWarning, match="testing only"):
-        one, other = (kind(**QUICK, random_state=7).fit(X, y) for _ in range(2))
-    assert np.array_equal(one.coef_, other.coef_)
-    assert one.guarantee_.certificate is None
-    assert one.guarantee_.assumptions[0] == "noise reproducible: testing only"
-    assert set(one.guarantee_.assumptions) >= SENTENCES
-    fresh = [kind(**QUICK).fit(X, y).coef_ for _ in range(2)]
-    assert not np.array_equal(*fresh)
 
 
 @every("kind", ALL)

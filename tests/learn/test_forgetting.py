@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import traceback
-import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -340,11 +339,6 @@ def test_a_file_that_is_there_is_left_alone(file):
     assert Path(file.path).read_bytes() == before
 
 
-def test_a_search_keeps_no_state():
-    with pytest.raises(TypeError):
-        learn.PrivateSearchCV(estimator(), {"l2": [0.1, 0.2]}).fit(X, Y, keep_state=None)
-
-
 def shuffled(table, labels):
     order = np.random.default_rng(0).permutation(N)
     return table[order], labels[order]
@@ -417,15 +411,3 @@ def test_errors_show_no_secret(file, monkeypatch):
         assert frames
         assert not any(isinstance(value, secrets) for value in seen)
     assert file.requests() == ()
-
-
-def test_settings_that_change_nothing_may_differ(file):
-    fitted(file)
-    estimator(verbose=False, strict=True).forget(X, Y, [3], TARGET, DELTA, state=file)
-    assert len(file.requests()) == 1
-
-
-def test_no_warning_of_ours(file):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        fitted(file).forget(X, Y, [3], TARGET, DELTA, state=file)

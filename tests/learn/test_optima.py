@@ -135,11 +135,8 @@ OPTIMA = {
     "logistic": (PrivateLogisticRegression, {"clip_norm": None}, binary, 2, 1.5),
     "softmax": (PrivateLogisticRegression, {"clip_norm": None}, multinomial, 3, 0.8),
     "ovr": (
-        PrivateLogisticRegression,
-        {"clip_norm": None, "multi_class": "ovr"},
-        one_against_rest,
-        3,
-        1.5,
+        *(PrivateLogisticRegression, {"clip_norm": None, "multi_class": "ovr"}, one_against_rest),
+        *(3, 1.5),
     ),
     "svc": (PrivateLinearSVC, {"smoothing": 0.5}, hinge(0.5), 2, 0.2),
     "svc, classes": (PrivateLinearSVC, {"smoothing": 0.5}, hinge(0.5), 3, 0.2),
@@ -149,11 +146,8 @@ OPTIMA = {
     "residuals clipped": (PrivateLinearRegression, {"residual_bound": 0.4}, huber(0.4), 2, 0.4),
     "huber": (PrivateHuberRegressor, {"threshold": 0.3}, huber(0.3), 2, 0.4),
     "poisson": (
-        PrivatePoissonRegressor,
-        {"predictor_bound": 0.5, "count_bound": 3.0},
-        poisson(0.5, 3.0),
-        2,
-        0.3,
+        *(PrivatePoissonRegressor, {"predictor_bound": 0.5, "count_bound": 3.0}, poisson(0.5, 3.0)),
+        *(2, 0.3),
     ),
     "gamma": (PrivateGammaRegressor, {"residual_bound": 1.5}, gamma(1.5), 2, 0.3),
 }
@@ -268,11 +262,8 @@ PROBABILISTIC = {
 @every(
     "changes",
     [
-        {},
-        {"clip_norm": None},
-        {"clip_norm": 0.2},
-        {"clip_norm": 0.2, "clipping": "residual"},
-        {"clip_norm": 0.2, "clipping": "norm"},
+        *({}, {"clip_norm": None}, {"clip_norm": 0.2}),
+        *({"clip_norm": 0.2, "clipping": "residual"}, {"clip_norm": 0.2, "clipping": "norm"}),
     ],
 )
 @every("size", [1.0, 1e3])

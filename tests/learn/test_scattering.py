@@ -69,14 +69,8 @@ def test_every_kind_of_input_has_the_same_features(digits, tmp_path):
     mapped = np.load(tmp_path / "digits.npy", mmap_mode="r")
     frame = pd.DataFrame(digits)
     for same in (
-        digits.reshape(-1, 8, 8),
-        digits.astype(np.uint8),
-        digits.astype(np.float32),
-        digits.astype(object),
-        digits.tolist(),
-        np.asfortranarray(digits),
-        mapped,
-        frame,
+        *(digits.reshape(-1, 8, 8), digits.astype(np.uint8), digits.astype(np.float32)),
+        *(digits.astype(object), digits.tolist(), np.asfortranarray(digits), mapped, frame),
     ):
         assert np.array_equal(SMALL.transform(same), truth)
         assert np.array_equal(clone(SMALL).fit(same).transform(same), truth)

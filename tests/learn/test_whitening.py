@@ -56,10 +56,6 @@ def test_a_share_of_the_square_of_mu_is_spent(adjacency, width):
     assert (part.n, part.dimension, part.feature_norm) == (1000, width, 1.5)
 
 
-def test_noise_may_be_stated():
-    assert plan(noise_std=3.5, share=0.04).moment_noise_std == 3.5
-
-
 def symmetric_noise(d, rng):
     """Of standard deviation 1 on the diagonal and √½ above it."""
     upper = np.triu(rng.standard_normal((d, d)) * math.sqrt(0.5), 1)
@@ -206,8 +202,3 @@ def test_a_generator_goes_on_where_the_release_stopped():
     generator = np.random.default_rng(3)
     drawn = noise_drawn(generator)
     assert abs(np.corrcoef(drawn, later(generator, len(drawn)))[0, 1]) < 4.0 / math.sqrt(len(drawn))
-
-
-def test_secret_noise_is_fresh():
-    one, other = noise_drawn(None), noise_drawn(None)
-    assert abs(np.corrcoef(one, other)[0, 1]) < 4.0 / math.sqrt(len(one))

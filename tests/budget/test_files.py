@@ -99,12 +99,6 @@ def test_a_line_that_lacks_its_end_alone_counts(ledger, entries):
     assert len(opened(ledger.path).report().entries) == granted + 1
 
 
-def test_a_ledger_whose_lines_were_joined_is_no_new_one(ledger):
-    for end in (b"", b"\r"):
-        ledger.path.write_bytes(ledger.path.read_bytes().replace(b"\n", end))
-        refused(ledger.path)
-
-
 def test_the_notice_says_how_much_was_taken_off_and_nothing_else(ledger):
     with ledger.path.open("ab") as file:
         file.write(b'{"entry":"spent","numb')
@@ -223,7 +217,9 @@ def test_a_copy_without_its_lock_file_counts_if_it_is_whole(ledger, tmp_path):
 # Those who may write take turns, and nobody waits for ever.
 
 
-def test_who_may_only_read_a_ledger_stops_nobody(ledger):
+def test_who_may_only_read_a_ledger_stops_nobody_and_without_locks_all_only_read(
+    ledger, monkeypatch
+):
     reader = os.open(ledger.path, os.O_RDONLY)
     fcntl = pytest.importorskip("fcntl")
     fcntl.flock(reader, fcntl.LOCK_EX)
@@ -233,6 +229,10 @@ def test_who_may_only_read_a_ledger_stops_nobody(ledger):
         ledger.path.chmod(mode)
         ledger.spend(release(MU))
         assert files.lock_beside(ledger.path).stat().st_mode & 0o777 == own
+    monkeypatch.setattr(locking, "fcntl", None)
+    assert ledger.remaining() > 0.5
+    with pytest.raises(InvalidInput, match="expected a system with flock"):
+        ledger.spend(release(MU))
 
 
 def test_a_wait_has_an_end_and_nothing_is_charged(ledger, monkeypatch):
@@ -306,12 +306,15 @@ def test_a_line_that_means_something_else_is_refused(ledger, place, changes, wor
     ledger.path.write_bytes(whole)
 
 
-def test_a_commit_of_nothing_is_refused(ledger):
+def test_commits_of_nothing_and_joined_lines_are_refused(ledger):
     lines = ledger.path.read_bytes().splitlines(keepends=True)
     for number in (3, 1):
         extra = altered(lines[3], files.seal_of(lines[3]), number=number)
         ledger.path.write_bytes(b"".join(lines) + extra)
         refused(ledger.path, f"nothing is to be committed as {number}")
+    for end in (b"", b"\r"):
+        ledger.path.write_bytes(ledger.path.read_bytes().replace(b"\n", end))
+        refused(ledger.path)
 
 
 # Files that are something else, or gone.
@@ -362,21 +365,18 @@ def test_a_ledger_of_two_names_is_refused(ledger, tmp_path):
     ledger.spend(release(MU))
 
 
-def test_a_file_that_is_gone_is_not_made_anew(ledger):
+def test_a_file_that_lost_entries_or_is_gone_is_noticed(ledger):
+    lines = ledger.path.read_bytes().splitlines(keepends=True)
+    ledger.path.write_bytes(b"".join(lines[:2]))
+    for call in (lambda: ledger.spend(release(MU)), ledger.remaining):
+        with pytest.raises(InvalidInput, match="does not continue what was read of it before"):
+            call()
     ledger.path.unlink()
     calls = (lambda: ledger.spend(release(MU)), ledger.remaining, ledger.report)
     for call in (*calls, lambda: ledger.guarantee):
         with pytest.raises(InvalidInput, match="No such file"):
             call()
     assert not ledger.path.exists()
-
-
-def test_a_file_that_lost_entries_is_noticed_by_who_has_read_them(ledger):
-    lines = ledger.path.read_bytes().splitlines(keepends=True)
-    ledger.path.write_bytes(b"".join(lines[:2]))
-    for call in (lambda: ledger.spend(release(MU)), ledger.remaining):
-        with pytest.raises(InvalidInput, match="does not continue what was read of it before"):
-            call()
 
 
 # Disks that are full, and systems without locks.
@@ -407,10 +407,3 @@ def test_what_is_written_is_there_when_it_is_synced(ledger, monkeypatch):
     assert sizes[0] > before
     reservation.commit()
     assert sizes[2:] == [ledger.path.stat().st_size] * 2
-
-
-def test_without_locks_a_ledger_is_read_only(ledger, monkeypatch):
-    monkeypatch.setattr(locking, "fcntl", None)
-    assert ledger.remaining() > 0.5
-    with pytest.raises(InvalidInput, match="expected a system with flock"):
-        ledger.spend(release(MU))

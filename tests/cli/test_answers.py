@@ -19,13 +19,9 @@ from support.every_case import every
 
 DELTA = 1e-6
 STATE = {"batches": "shuffle_once", "n": "6000", "size": "600", "epochs": "8", "delta": "1e-6"}
+LOSS = pabi.Loss.logistic(1.0, l2=0.01)
 RUN = pabi.NoisySGD(
-    pabi.Loss.logistic(1.0, l2=0.01),
-    n=6000,
-    batches=pabi.ShuffleOnce(600),
-    epochs=8,
-    step_size=0.5,
-    noise_std=0.01,
+    LOSS, n=6000, batches=pabi.ShuffleOnce(600), epochs=8, step_size=0.5, noise_std=0.01
 )
 
 
@@ -57,7 +53,7 @@ def seen():
     return answers("run", {"state": STATE})
 
 
-def test_the_number_on_top(seen, guarantee):
+def test_numbers_on_top_and_on_the_way_are_guarantees(seen, guarantee):
     last = seen["number"][-1]
     assert last["final"]
     assert last["epsilon"] == shown(guarantee.epsilon(DELTA))
@@ -67,10 +63,7 @@ def test_the_number_on_top(seen, guarantee):
     assert last["delta"] == exact(DELTA)
     assert last["steps"] == exact(RUN.steps)
     assert shown(guarantee.composition.epsilon(DELTA)) in last["composition"]
-
-
-def test_numbers_on_the_way_are_guarantees(seen, guarantee):
-    """What is shown before the best proof is found is never too small."""
+    # What is shown before the best proof is found is never too small.
     early = [float(data["epsilon"]) for data in seen["number"]]
     assert early == sorted(early, reverse=True)
     assert min(early) == float(shown(guarantee.epsilon(DELTA)))
@@ -83,7 +76,7 @@ def last_curve(seen, chart, series="the guarantee"):
     return curves[-1]["points"]
 
 
-def test_epsilon_at_every_delta(seen, guarantee):
+def test_curves_are_no_lower_than_the_guarantee(seen, guarantee):
     points = last_curve(seen, "epsilon")
     assert len(points) >= 11
     for p in points:
@@ -95,17 +88,11 @@ def test_epsilon_at_every_delta(seen, guarantee):
     every = last_curve(seen, "epsilon", "every model released")
     for p in every:
         assert p["yText"] == shown(guarantee.composition.epsilon(p["x"]))
-
-
-def test_what_an_attacker_must_accept(seen, guarantee):
     points = last_curve(seen, "tradeoff")
     for p in points:
         assert p["yText"] == shown_down(guarantee.tradeoff(p["x"]))
         assert p["y"] <= guarantee.tradeoff(p["x"])
         assert float(p["yText"]) <= guarantee.tradeoff(float(p["xText"]))
-
-
-def test_epsilon_after_so_many_epochs(seen):
     points = last_curve(seen, "epochs")
     assert len(points) >= 3
     assert 8.0 in {p["x"] for p in points}
@@ -114,21 +101,15 @@ def test_epsilon_after_so_many_epochs(seen):
         assert p["yText"] == shown(other.guarantee(DELTA).epsilon(DELTA))
 
 
-def test_what_an_attacker_gains(seen, guarantee):
+def test_attacks_assumptions_proofs_and_published_bounds(seen, guarantee):
     text = " ".join(seen["attacks"][0]["texts"])
     for value in (guarantee.tpr(0.01), guarantee.advantage, guarantee.bayes_success()):
         assert shown(value, decimals=2, percent=True) in text
     report = guarantee.report("md")
     assert all(sentence in report for sentence in seen["attacks"][0]["texts"])
-
-
-def test_assumptions_are_all_there_with_who_attests_them(seen, guarantee):
     rows = seen["assumptions"][0]["rows"]
     assert [row["text"] for row in rows] == list(guarantee.assumptions)
     assert all(row["who"] for row in rows)
-
-
-def test_proofs_and_published_bounds(seen):
     rows = {row["method"]: row for row in seen["analyses"][0]["rows"]}
     for row in RUN.explain(DELTA):
         told = rows[row.method]
@@ -349,7 +330,7 @@ def test_what_does_not_fit_is_refused_by_the_ledger_as_well(ledger):
         ledger.spend(dear.guarantee(1e-5))
 
 
-def test_a_ledger_is_started_with_what_is_out(guarantee):
+def test_a_ledger_is_started_with_what_is_out_proven_and_fits(guarantee):
     text = guarantee.to_json()
     state = {"budget_epsilon": "3", "budget_delta": "1e-5"}
     found = answers("budget", {"released": [["a", text], ["b", text]], "state": state})
@@ -360,9 +341,6 @@ def test_a_ledger_is_started_with_what_is_out(guarantee):
     assert again == shown_ledger
     empty = answers("budget", {"released": [], "state": state})["ledger"][0]
     assert (empty["entries"], float(empty["left"])) == ([], pytest.approx(3.0, rel=1e-4))
-
-
-def test_a_ledger_is_not_started_with_what_is_not_proven_or_does_not_fit(guarantee):
     forged = guarantee.to_json().replace('"noise_std": 0.01', '"noise_std": 0.005')
     assert forged != guarantee.to_json()
     state = {"budget_epsilon": "0.5", "budget_delta": "1e-6"}
@@ -409,7 +387,7 @@ def test_nothing_of_an_unexpected_error_is_lost(monkeypatch):
     assert "report this as a defect" in refusal("run", {})["message"]
 
 
-def test_a_large_delta_is_warned_of():
+def test_a_large_delta_is_warned_of_and_a_multiplier_is_at_least_the_noise():
     """Every time, and with the first number already."""
     for _ in range(2):
         first = answers("run", {"state": STATE | {"delta": "1e-3"}})["number"][0]
@@ -417,20 +395,7 @@ def test_a_large_delta_is_warned_of():
         assert first["of_one"] == "6"
         assert np.isfinite(float(first["epsilon"]))
     assert not answers("run", {"state": STATE})["number"][0]["large"]
-
-
-def test_an_answer_says_what_it_holds_for(seen):
-    rows = dict(seen["number"][-1]["rows"])
-    assert rows["records"] == "6000"
-    assert rows["batches"] == "shuffled once, secretly"
-    assert rows["ℓ2 regularisation"] == "0.01"
-    assert rows["δ"] == "1e-06"
-    assert rows["noise"] == "standard deviation 0.01 of the mean gradient"
-    assert "clipping" not in rows
-
-
-def test_a_multiplier_that_is_told_is_at_least_the_noise():
-    """Whoever trains with it in another tool adds no less noise than was accounted for."""
+    # Whoever trains with it in another tool adds no less noise than was accounted for.
     state = STATE | {"clip_norm": "0.7", "noise": "0.00123457", "size": "700"}
     rows = dict(answers("plan", {"state": state | {"target": "2"}})["plan"][0]["rows"])
     std, multiplier = (float(word) for word in rows["noise"].split() if word[0].isdigit())

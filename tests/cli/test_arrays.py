@@ -78,10 +78,12 @@ def test_every_form_trains_the_same_model(scratch):
     assert predicted("X.npy") == predicted("X.zarr") == expected
 
 
-def test_a_schema_of_an_array():
+def test_a_schema_of_an_array_and_targets_that_are_not_overwritten():
     status, out, _ = run("schema", "X.npy")
     assert status == 0
     assert [f"[columns.x{j}]" in out for j in range(4)] == [True, True, True, False]
+    assert train("X.npy", "y.npy", guarantee="y.npy").status == 2
+    assert np.array_equal(np.load("y.npy"), Y)
 
 
 def ending_in(cell):
@@ -128,8 +130,3 @@ def test_an_array_that_changes_between_passes(tmp_path, monkeypatch):
     said = "X: it changed while it was read: expected the same rows in every pass; nothing was released"
     assert_one_line(train("X.zarr", "y.npy", "--scratch", "."), f"error: {said}\n")
     assert "model.skops" not in files()
-
-
-def test_targets_are_not_overwritten():
-    assert train("X.npy", "y.npy", guarantee="y.npy").status == 2
-    assert np.array_equal(np.load("y.npy"), Y)

@@ -52,13 +52,18 @@ def verified(form, *target):
 # Processes.
 
 
-def test_as_a_process():
+def test_as_a_process_in_any_encoding():
     result = process(*ACCOUNT, "--epsilon", "4.3")
     assert (result.status, result.err) == (1, "")
     assert "epsilon      4.33916 at delta 1e-05" in result.out
     assert "epsilon 30.5063" in result.out  # of mu = 10/(1500·0.01)·√50
     bad = process("account", "-", "--delta", "1e-5", stdin=b"n = 'abc'")
     assert_one_line(bad, "standard input")
+    environment = {"PYTHONIOENCODING": "latin-1", "PYTHONPATH": ":".join(sys.path)}
+    result = process(*ACCOUNT, "--json", encoding="latin-1", env=environment)
+    assert result.status == 0
+    assert any("‖x‖" in sentence for sentence in read_json(result.out)["assumptions"])
+    assert process(*ACCOUNT, encoding="latin-1", env=environment).status == 0
 
 
 def test_account_starts_without_what_it_does_not_need():
@@ -84,14 +89,6 @@ def test_broken_pipe_is_quiet_and_keeps_the_verdict(limit, status):
         running.stdout.close()
         assert running.stderr.read() == b""
         assert running.wait(60) == status
-
-
-def test_output_in_an_encoding_without_greek():
-    environment = {"PYTHONIOENCODING": "latin-1", "PYTHONPATH": ":".join(sys.path)}
-    result = process(*ACCOUNT, "--json", encoding="latin-1", env=environment)
-    assert result.status == 0
-    assert any("‖x‖" in sentence for sentence in read_json(result.out)["assumptions"])
-    assert process(*ACCOUNT, encoding="latin-1", env=environment).status == 0
 
 
 # account
@@ -150,7 +147,7 @@ def test_json_holds_the_guarantee_and_the_reading(path):
             assert row["epsilon"] >= data["epsilon"] * (1.0 - 1e-9)
 
 
-def test_infinities_are_written_as_text():
+def test_infinities_are_written_as_text_and_files_of_windows_are_read():
     file = toml(ITERATED, step_noise_std=[0.1, 0.0])
     result = run("account", "-", "--delta", "1e-5", "--json", stdin=file)
     assert result.status == 0
@@ -158,6 +155,8 @@ def test_infinities_are_written_as_text():
     assert (data["epsilon"], data["mu"]) == ("inf", "inf")
     assert run("verify", "-", stdin=result.out).status == 0
     assert "epsilon      inf" in run("account", "-", "--delta", "1e-5", stdin=file).out
+    file = b"\xef\xbb\xbf" + toml(RUN).replace("\n", "\r\n").encode()
+    assert run("account", "-", "--delta", "1e-5", stdin=file).status == 0
 
 
 def test_large_delta_warns_in_one_line():
@@ -168,11 +167,6 @@ def test_large_delta_warns_in_one_line():
         assert "1/n" in result.err
     words = ("calibrate", "-", "--epsilon", "1", "--delta", "0.01", "--parameter", "size")
     assert_one_line(run(*words, stdin=toml(RUN, noise_std=None)), "noise_std")
-
-
-def test_a_byte_order_mark_and_windows_line_ends_are_read():
-    file = b"\xef\xbb\xbf" + toml(RUN).replace("\n", "\r\n").encode()
-    assert run("account", "-", "--delta", "1e-5", stdin=file).status == 0
 
 
 # explain
@@ -244,7 +238,7 @@ def test_targets_that_are_no_epsilon(target):
     assert goal.cost(proven) == data[name]
 
 
-def test_calibrated_schedules_and_prox_round_trip():
+def test_calibrated_schedules_and_prox_round_trip_or_say_what_is_reachable():
     noise = [0.01 + 1e-4 * k for k in range(100)]
     file = toml(RUN, epochs=None, steps=100, noise_std=noise, prox={"name": "ball"})
     result = run("calibrate", "-", "--epsilon", "1", "--delta", "1e-5", stdin=file)
@@ -255,9 +249,6 @@ def test_calibrated_schedules_and_prox_round_trip():
     assert table["prox"] == {"name": "ball"}
     again = run("account", "-", "--epsilon", "1", "--delta", "1e-5", stdin=result.out)
     assert again.status == 0
-
-
-def test_unreachable_target_says_what_is_reachable():
     words = ("--epsilon", "0.01", "--delta", "1e-5", "--parameter", "epochs")
     result = run("calibrate", "-", *words, stdin=toml(RUN))
     best = run("account", "-", "--delta", "1e-5", "--json", stdin=toml(RUN, epochs=1)).out
@@ -332,7 +323,7 @@ def test_verify_refuses_what_was_tampered_with():
         assert result.out.count("\n") == 1, name
 
 
-def test_verify_another_version_or_format():
+def test_versions_and_help():
     data = account_json()
     proof = data["certificate"]
     assert_one_line(verified(proof | {"version": 3}), "version", "3")
@@ -340,18 +331,15 @@ def test_verify_another_version_or_format():
     result = verified(data | {"certificate": proof | {"version": 99}})
     assert result.status == 1
     assert "version: expected 1 or 2, which this pabi reads, got 99" in result.out
-
-
-# The rest.
-
-
-def test_version_and_help():
     assert run("--version") == Result(0, f"pabi {pabi.__version__}\n", "")
     for command in ("account", "explain", "calibrate", "verify", "report"):
         result = run(command, "--help")
         assert result.status == 0
         assert "Example" in result.out
         assert f"pabi {command} " in result.out
+
+
+# The rest.
 
 
 @every("path", PATHS)

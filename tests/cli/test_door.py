@@ -23,9 +23,21 @@ def test_a_link_sets_what_it_set_elsewhere(state):
         assert dict(parse_qsl(query_of(link), keep_blank_values=True)) == state
 
 
-def test_a_token_or_a_host_of_somebody_else_is_left_out():
+def test_tokens_hosts_and_lengths_of_addresses():
     assert query_of("http://127.0.0.1:1/?epochs=3#token=secret") == "epochs=3"
     assert query_of("http://127.0.0.1:1/?") == ""
+    with pytest.raises(InvalidInput, match="run file"):
+        query_of("further=" + "x" * LONGEST)
+    with listening(0) as stream:
+        port = stream.getsockname()[1]
+        assert address(stream, "t") == f"http://127.0.0.1:{port}/#token=t"
+        assert address(stream, "t", "n=5") == f"http://127.0.0.1:{port}/?n=5#token=t"
+    from pathlib import Path
+
+    import pabi.cli.explorer
+
+    script = Path(pabi.cli.explorer.__file__).parent / "static" / "state.js"
+    assert f"LONGEST = {LONGEST};" in script.read_text("utf-8")
 
 
 @every(
@@ -39,24 +51,3 @@ def test_what_is_no_link_of_the_page_is_refused(link):
     with pytest.raises(InvalidInput, match="--open: ") as problem:
         query_of(link)
     assert "\n" not in str(problem.value)
-
-
-def test_a_link_that_no_address_holds_is_refused():
-    with pytest.raises(InvalidInput, match="run file"):
-        query_of("further=" + "x" * LONGEST)
-
-
-def test_an_address_keeps_its_token_after_the_number_sign():
-    with listening(0) as stream:
-        port = stream.getsockname()[1]
-        assert address(stream, "t") == f"http://127.0.0.1:{port}/#token=t"
-        assert address(stream, "t", "n=5") == f"http://127.0.0.1:{port}/?n=5#token=t"
-
-
-def test_the_page_and_the_command_have_one_limit():
-    from pathlib import Path
-
-    import pabi.cli.explorer
-
-    script = Path(pabi.cli.explorer.__file__).parent / "static" / "state.js"
-    assert f"LONGEST = {LONGEST};" in script.read_text("utf-8")

@@ -31,15 +31,12 @@ def file(tmp_path):
     return str(path)
 
 
-def test_epochs_have_an_epsilon(file):
+def test_epochs_have_an_epsilon_and_a_target_has_epochs(file):
     words = ("--plan", "--epochs", "2", "--delta", "1e-5", "--json")
     table = json.loads(run("forget", file, *words).out)
     assert table["epsilon"] == RUN.unlearning(1e-5, epochs=2).epsilon(1e-5)
     assert table["adjacency"] == "retrained"
     assert pabi.verify(json.dumps(table)).ok
-
-
-def test_a_target_has_epochs(file):
     options = ("--epsilon", "0.3", "--delta", "1e-5", "--records", "3")
     epochs = RUN.epochs_to_forget(0.3, 1e-5, 3)
     first, second, *rest = run("forget", file, "--plan", *options).out.splitlines()
@@ -65,7 +62,7 @@ def test_what_is_wrong_is_named(file):
     assert_one_line(run("forget", "-", *options, stdin=moments), "noisy_sgd")
 
 
-def test_a_run_of_users_forgets_users():
+def test_a_run_of_users_forgets_users_and_forgetting_has_a_run_file():
     users = tomli_w.dumps(to_dict(replace(RUN, unit="user")))
     options = ("--plan", "--epochs", "2", "--delta", "1e-5", "--records", "3")
     status, out, _ = run("forget", "-", *options, stdin=users)
@@ -74,9 +71,6 @@ def test_a_run_of_users_forgets_users():
     table = json.loads(run("forget", "-", *options, "--json", stdin=users).out)
     assert table["unit"] == "user"
     assert pabi.verify(json.dumps(table)).unit == "user"
-
-
-def test_a_description_of_forgetting_is_a_run_file():
     text = tomli_w.dumps(to_dict(pabi.Unlearning(RUN, [(40, 1)])))
     status, out, _ = run("account", "-", "--delta", "1e-5", stdin=text)
     assert status == 0

@@ -175,13 +175,16 @@ def test_answers_and_refusals_forbid_the_browser_what_they_should(client, page):
         assert "set-cookie" not in answer.headers
 
 
-def test_the_page_is_served_and_holds_no_secret(page):
+def test_the_page_is_served_and_holds_no_secret_and_nothing_else_is_calculated(page):
     answer = page.get("/")
     assert answer.status_code == 200
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
     assert TOKEN not in answer.text
     for path in ("/main.js", "/views/run.js", "/style.css", "/vega/vega.min.js"):
         assert page.get(path).status_code == 200
+    assert page.post("/api/eval", headers=BEARER, json={}).status_code == 404
+    for body in (b"", b"[]", b"{", b"[" * 100_000, b'"a"', b"\xff"):
+        assert page.post("/api/run", headers=BEARER, content=body).status_code == 400
 
 
 @every(
@@ -199,12 +202,6 @@ def test_no_other_path_is_a_file(page, path):
 @every("path", ["/api/opening", "/api/run", "/api/nothing", "/api/../api/opening"])
 def test_every_calculation_needs_the_token(page, path):
     assert page.get(path).status_code == page.post(path, json={}).status_code == 401
-
-
-def test_what_is_no_calculation_and_no_object(page):
-    assert page.post("/api/eval", headers=BEARER, json={}).status_code == 404
-    for body in (b"", b"[]", b"{", b"[" * 100_000, b'"a"', b"\xff"):
-        assert page.post("/api/run", headers=BEARER, content=body).status_code == 400
 
 
 def test_the_socket_is_of_this_machine_alone():

@@ -77,13 +77,20 @@ def test_predictions_are_those_of_the_model(folder, model, monkeypatch):
     assert [row[0] for row in rows] == [str(value) for value in expected]
 
 
-def test_probabilities_of_the_classes(folder):
+def test_probabilities_of_the_classes_and_a_threshold_in_place_of_one_half(folder):
     out = run("predict", "model.skops", "new.csv", "--proba", "--out", "-").out
     names, *rows = table_in(out)
     assert names == ["prediction", "probability=no", "probability=yes"]
     shares = np.array([row[1:] for row in rows], dtype=float)
     assert np.array_equal(shares, load("model.skops").predict_proba(pandas.read_csv("new.csv")))
     assert [row[0] for row in rows] == [["no", "yes"][i] for i in shares.argmax(axis=1)]
+    likely = load("model.skops").predict_proba(pandas.read_csv("new.csv"))[:, 1]
+    for threshold in (0.0, 0.2, float(likely[3]), 1.0):
+        words = ("model.skops", "new.csv", "--threshold", repr(threshold), "--out", "-")
+        rows = table_in(run("predict", *words).out)[1:]
+        assert [row[0] == "yes" for row in rows] == (likely >= threshold).tolist()
+        both = table_in(run("predict", *words, "--proba").out)[1:]
+        assert [row[0] for row in both] == [row[0] for row in rows]
 
 
 def test_an_id_is_copied_as_it_stands(folder, tmp_path):
@@ -113,16 +120,6 @@ def test_an_id_is_copied_as_it_stands(folder, tmp_path):
     )
     said = run("predict", "model.skops", f"{tmp_path}/b.parquet", "--id", "id", "--out", "-")
     assert [row[0] for row in table_in(said.out)[1:]][:3] == ["", "1", "2"]
-
-
-def test_a_threshold_takes_the_place_of_one_half(folder):
-    likely = load("model.skops").predict_proba(pandas.read_csv("new.csv"))[:, 1]
-    for threshold in (0.0, 0.2, float(likely[3]), 1.0):
-        words = ("model.skops", "new.csv", "--threshold", repr(threshold), "--out", "-")
-        rows = table_in(run("predict", *words).out)[1:]
-        assert [row[0] == "yes" for row in rows] == (likely >= threshold).tolist()
-        both = table_in(run("predict", *words, "--proba").out)[1:]
-        assert [row[0] for row in both] == [row[0] for row in rows]
 
 
 def test_every_kind_of_table_and_standard_input(folder, tmp_path):
@@ -256,22 +253,6 @@ def test_pipelines_of_private_transformers_predict_raw_tables(tmp_path, monkeypa
         assert [row[0] for row in rows] == model.predict(frame).tolist()
         shares = np.array([row[1:] for row in rows], float)
         assert np.array_equal(shares, model.predict_proba(frame))
-
-
-def test_tables_and_schemas_that_a_pipeline_was_not_fitted_to(folder, tmp_path):
-    path, file = tmp_path / "model.skops", tmp_path / "new.csv"
-    skops.dump(prepared(LOGISTIC), path)
-    raw(20).drop(columns="paid").to_csv(file, index=False)
-    assert_one_line(run("predict", str(path), str(file), "--out", "-"), "'paid'", "it has none")
-    raw(20).assign(paid="secret-7").to_csv(file, index=False)
-    result = run("predict", str(path), str(file), "--out", "-")
-    assert result.status != 0
-    assert "secret-7" not in result.out + result.err
-    raw(0).to_csv(file, index=False)
-    assert_one_line(run("predict", str(path), str(file), "--out", "-"), "at least one row")
-    raw(20).to_csv(file, index=False)
-    words = ("predict", str(path), str(file), "--out", "-", "--schema", "schema.toml")
-    assert_one_line(run(*words), "--schema", "without a schema")
 
 
 # Models from elsewhere.

@@ -68,18 +68,21 @@ def test_controls_that_a_run_does_not_name_do_not_count(name):
     assert to_dict(read(kept | state).description) == to_dict(RUNS[name])
 
 
-def test_other_descriptions_stand_under_further_fields():
+def test_other_descriptions_nothing_at_all_and_schedules():
     chain = pabi.LangevinChain(
         LOGISTIC, n=1000, inverse_temperature=1000.0, step_size=1e-4, steps=50
     )
     picked = read(state_of(chain, 1e-5))
     assert picked.rest
     assert to_dict(picked.description) == to_dict(chain)
-
-
-def test_nothing_at_all_is_the_run_that_the_page_opens_with():
     assert to_dict(read({}).description) == to_dict(run())
     assert read({}).delta == 1e-5
+    linear, root = (read({"schedule": s}).description.step_size for s in ("linear", "root"))
+    assert linear[0] == root[0] == 0.5
+    assert linear[-1] == pytest.approx(0.05)
+    np.testing.assert_allclose(root, 0.5 / np.sqrt(np.arange(2000) + 1.0))
+    assert np.all(np.diff(linear) < 0.0)
+    assert np.all(np.diff(root) < 0.0)
 
 
 @every("kind", [value for value, _ in CONTROLS[0].choices])
@@ -96,15 +99,6 @@ def test_every_choice_is_accepted(choice):
     name, value = choice
     softmax = {"loss": "softmax"} if value == "ball" else {}
     read({"clip_norm": "0.5"} | softmax | {name: value})
-
-
-def test_schedules_fall():
-    linear, root = (read({"schedule": s}).description.step_size for s in ("linear", "root"))
-    assert linear[0] == root[0] == 0.5
-    assert linear[-1] == pytest.approx(0.05)
-    np.testing.assert_allclose(root, 0.5 / np.sqrt(np.arange(2000) + 1.0))
-    assert np.all(np.diff(linear) < 0.0)
-    assert np.all(np.diff(root) < 0.0)
 
 
 @every(
@@ -128,15 +122,12 @@ def test_mistakes_name_the_control(state, control):
     assert "\n" not in str(problem.value)
 
 
-def test_differences_are_said_in_the_words_of_the_controls():
+def test_controls_have_names_labels_and_meanings_of_their_own():
     before, after = state_of(run(), 1e-5), state_of(run(batches=pabi.ShuffleOnce(1500)), 1e-5)
     assert differences(before, after) == "batches: shuffled once, secretly"
     assert differences(before, before) == ""
     longer = state_of(run(epochs=60, cooldown_steps=4), 1e-5)
     assert differences(before, longer) == "epochs: 60; cool-down steps: 4"
-
-
-def test_controls_have_names_labels_and_meanings_of_their_own():
     every = [*CONTROLS, *BESIDES]
     assert len({c.name for c in every}) == len(every)
     assert all(c.label for c in every)

@@ -144,15 +144,6 @@ def test_a_line_that_would_become_two_is_refused(monkeypatch):
             list(tables.frames(["a.csv"], ["a"]))
 
 
-@every("ends, size, end", list(itertools.product(ENDS, SIZES, ["", "\n", "\n\n"])))
-def test_lines_are_counted_whatever_parts_they_are_read_in(ends, size, end):
-    text = f"\n\na,b\n1,2\n\n3,4{end}".replace("\n", ends).encode()
-    lines = tables._Lines(Sipping(text, size))
-    assert lines.read() == text.lstrip(b"\r\n")
-    assert lines.count == 4 + len(end) // 2
-    assert not lines.mixed
-
-
 def cells_in(raw, columns=("a", "b"), encoding=None):
     """The cells of a CSV of these bytes."""
     Path("a.csv").write_bytes(raw)

@@ -14,7 +14,7 @@ import tomli_w
 
 import pabi
 from pabi.cli import training
-from pabi.cli.schema_file import read_schema, schema_of
+from pabi.cli.schema_file import schema_of
 from pabi.cli.training import load_model
 from support import tables
 from support.data import data_file
@@ -407,21 +407,6 @@ def test_bad_schemas(name, table, mentions):
     changed = SCHEMA | ({"model": {name: table}} if name == "batches" else {name: table})
     write_schema({key: value for key, value in changed.items() if value is not None})
     assert_refused(train(), *mentions)
-
-
-@every(
-    "table, batches",
-    [
-        ({"kind": "fixed_size", "size": 256}, pabi.FixedSize(256)),
-        ({"kind": "poisson", "size": 256}, pabi.Poisson(256)),
-        ({"kind": "poisson", "size": 256, "cap": 400}, pabi.Poisson(256, cap=400)),
-    ],
-)
-def test_random_batches_in_a_schema(table, batches):
-    write_schema(SCHEMA | {"model": {"batches": table}})
-    schema = read_schema("schema.toml", "logistic")
-    assert schema.settings == {"batches": batches}
-    assert schema.estimator().batches == batches
 
 
 @every("module", ["skops.io", "pandas", "pyarrow.parquet"])

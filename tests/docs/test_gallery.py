@@ -65,7 +65,7 @@ def test_nothing_sticks_out():
             plt.close(figure)
 
 
-def test_scripts_are_short():
+def test_scripts_are_short_and_pictures_have_alternative_texts():
     for path in MAKE.SCRIPTS.values():
         lines = path.read_text().splitlines()
         assert len(lines) <= 80, path.name
@@ -75,6 +75,9 @@ def test_scripts_are_short():
                 path.name,
                 line,
             )
+    for path in ROOT.glob("docs/**/*.md"):
+        for block in re.findall(r"```\{image\} .*?```", path.read_text(), re.DOTALL):
+            assert re.search(r"^:alt: \S.{10,}$", block, re.MULTILINE), block
 
 
 def test_every_picture_is_on_a_page_in_both_colours():
@@ -96,9 +99,3 @@ def test_every_picture_is_on_a_page_in_both_colours():
         for theme in ("light", "dark"):
             assert f"figures/{name}-{theme}.svg\n:class: only-{theme}" in gallery
         assert f"../examples/gallery/{path.name}" in gallery
-
-
-def test_pictures_have_alternative_texts():
-    for path in ROOT.glob("docs/**/*.md"):
-        for block in re.findall(r"```\{image\} .*?```", path.read_text(), re.DOTALL):
-            assert re.search(r"^:alt: \S.{10,}$", block, re.MULTILINE), block

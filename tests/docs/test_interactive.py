@@ -119,13 +119,9 @@ def test_epsilon_by_delta_is_no_lower_than_the_guarantee():
 
 def test_an_attacker_misses_no_less_than_the_trade_off_says():
     drawn = readings("tradeoff")
+    loss = pabi.Loss.logistic(feature_norm=1.0, l2=0.002)
     run = pabi.NoisySGD(
-        pabi.Loss.logistic(feature_norm=1.0, l2=0.002),
-        n=60_000,
-        batches=pabi.Cyclic(size=1_500),
-        epochs=50,
-        step_size=0.05,
-        noise_std=0.002,
+        loss, n=60_000, batches=pabi.Cyclic(size=1_500), epochs=50, step_size=0.05, noise_std=0.002
     )
     guarantee = run.guarantee(1e-5)
     assert (
@@ -136,7 +132,7 @@ def test_an_attacker_misses_no_less_than_the_trade_off_says():
             assert 0 <= float(f(alarms)) - float(text.removesuffix("%")) / 100 < 1e-4 + 1e-12
 
 
-def test_places_are_in_order_and_have_a_text_each():
+def test_places_are_in_order_and_colours_those_of_the_pictures():
     for name in NAMES:
         drawn = readings(name)
         assert drawn["places"] == sorted(set(drawn["places"]))
@@ -144,6 +140,11 @@ def test_places_are_in_order_and_have_a_text_each():
             assert len(curve["values"]) == len(curve["texts"]) == len(drawn["places"])
         assert len(set(drawn["texts"])) == len(drawn["texts"])
         assert 0 <= drawn["start"] < len(drawn["places"])
+    sheet = EXTENSION.style_sheet()
+    light, dark = (palette_of(theme) for theme in ("light", "dark"))
+    for colour in (*light.cycle, light.ink, *dark.cycle, dark.ink):
+        assert colour in sheet
+    assert sheet.count(dark.ours) == 2  # chosen on the page, and the reader's system's
 
 
 class Cells(HTMLParser):
@@ -179,11 +180,3 @@ def test_the_table_has_the_numbers_of_the_file():
             assert row[1:] == [curve["texts"][k] for curve in drawn["curves"]]
         places = [row[0] for row in cells.rows[1:]]
         assert drawn["texts"][drawn["start"]] in places
-
-
-def test_colours_are_those_of_the_pictures():
-    sheet = EXTENSION.style_sheet()
-    light, dark = (palette_of(theme) for theme in ("light", "dark"))
-    for colour in (*light.cycle, light.ink, *dark.cycle, dark.ink):
-        assert colour in sheet
-    assert sheet.count(dark.ours) == 2  # chosen on the page, and the reader's system's

@@ -435,23 +435,11 @@ def test_what_a_killed_command_left_stops_no_other_one_of_its_number(folder):
     assert contents(folder) == {"a.csv": b"new", numbered.name: b""}
 
 
-def test_a_device_is_not_replaced_by_a_file(folder):
+def test_devices_and_links_are_not_replaced_by_files(folder):
     """A pipe stands for it: as the system's owner one would have lost /dev/null."""
     os.mkfifo(folder / "a")
     refused(lambda: partial_files([str(folder / "a")], True, unlike=()).__enter__(), "got a device")
-
-
-def test_models_and_guarantees_are_on_the_disk_before_they_take_their_names(folder, monkeypatch):
-    """Or a loss of power could leave a name with nothing in it, where an old model was."""
-    order, replace, sync = [], os.replace, os.fsync
-    monkeypatch.setattr(os, "replace", lambda *names: (order.append("named"), replace(*names)))
-    monkeypatch.setattr(os, "fsync", lambda file: (order.append("synced"), sync(file)))
-    written(folder, b"new")
-    assert order[:3] == ["synced", "synced", "named"]
-
-
-def test_what_is_written_again_leaves_nothing_behind_a_link(folder):
-    """An old model there would be the one that records were forgotten from."""
+    # An old model there would be the one that records were forgotten from.
     real, link = folder / "real", folder / "link"
     real.write_text("old")
     link.symlink_to(real)
@@ -461,3 +449,12 @@ def test_what_is_written_again_leaves_nothing_behind_a_link(folder):
     assert real.read_text() == "new"
     os.link(real, folder / "other")
     refused(lambda: partial_files([str(link)], True, unlike=()).__enter__(), "hard links")
+
+
+def test_models_and_guarantees_are_on_the_disk_before_they_take_their_names(folder, monkeypatch):
+    """Or a loss of power could leave a name with nothing in it, where an old model was."""
+    order, replace, sync = [], os.replace, os.fsync
+    monkeypatch.setattr(os, "replace", lambda *names: (order.append("named"), replace(*names)))
+    monkeypatch.setattr(os, "fsync", lambda file: (order.append("synced"), sync(file)))
+    written(folder, b"new")
+    assert order[:3] == ["synced", "synced", "named"]

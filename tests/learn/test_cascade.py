@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from pabi.learn.scattering import cascade, paths, scattered
-from support.every_case import every
 
 # Single precision: a coefficient's error is some units of 2⁻²⁴ of the largest pixel.
 ROUNDING = 8 * 2.0**-24
@@ -144,13 +143,3 @@ def test_coefficients_are_those_of_kymatio(setting):
         filters = len(path) + 1
         ours = coefficients[channels.index(path)][position] * (math.pi / 3.1415) ** filters
         assert ours == pytest.approx(theirs, rel=1e-6)  # both in part in single precision
-
-
-@every(("scales", "angles"), [(1, 8), (2, 8), (3, 5)])
-def test_channels_are_counted_as_the_formula_says(scales, angles):
-    first = 1 + scales * angles
-    assert len(paths(scales, angles, 1)) == first
-    assert len(paths(scales, angles, 2)) == first + angles**2 * scales * (scales - 1) // 2
-    plan = cascade((16, 8), scales, angles, 1)
-    truth = scattered(cascade((16, 8), scales, angles, 2), images(2, (16, 8)))[:, :first]
-    assert np.array_equal(scattered(plan, images(2, (16, 8))), truth)

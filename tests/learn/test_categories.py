@@ -56,7 +56,7 @@ def test_each_column_of_a_row_is_one_feature_which_is_other_where_it_was_never_s
     assert others.tolist() == ["text: other", "whole: other", "gaps: other"]
 
 
-def test_cells_of_all_kinds_are_text_and_missing_ones_are_one_level():
+def test_cells_of_all_kinds_are_text_and_declared_levels_are_taken_as_they_are():
     for cell in (None, math.nan, pd.NA, "", "  "):
         assert fitted(np.array([[cell], ["a"]] * 2000, dtype=object)).categories_ == [("", "a")]
     X = np.array([[1], [1.0], ["1"], [True], ["true"], [2.5]] * 1000, dtype=object)
@@ -66,9 +66,6 @@ def test_cells_of_all_kinds_are_text_and_missing_ones_are_one_level():
     alone = np.array([["mine"]], dtype=object)
     assert fitted(alone, epsilon=0.1).categories_ == [()]
     assert np.array_equal(fitted(alone, epsilon=0.1).transform(alone), [[1.0]])
-
-
-def test_declared_levels_are_taken_as_they_are():
     one = fitted(frame(), categories={"text": ["red", "blue"], "whole": [2, 1], "gaps": None})
     assert one.categories_ == [("blue", "red"), ("1", "2"), ("", "x")]
     assert one.releases_[0].columns == 1

@@ -84,13 +84,6 @@ def test_cells_of_others_stay(form: str, stay: Any, kind: str) -> None:
             stay(FORMS[form], usual, odd)
 
 
-def test_what_was_filled_in_is_read_as_numbers() -> None:
-    table = np.array([[True], [False], [True], [None]] * 500, dtype=object)
-    filled = PrivateImputer(10.0, strategy="most_frequent", random_state=0).fit_transform(table)
-    scaler = PrivateScaler(10.0, feature_ranges=(0, 1), random_state=0).fit(filled)
-    assert scaler.mean_[0] == pytest.approx(0.75, abs=0.05)
-
-
 def parquet(path: Any, cells: list[Any], kind: str) -> str:
     pa, parquet = package("pyarrow"), package("pyarrow.parquet")
     table = pa.table(
@@ -139,7 +132,7 @@ def test_partitions_of_a_cluster_keep_types_of_cells(kind: str) -> None:
         assert counts[text_of(usual)] == M - (first is None)
 
 
-def test_a_text_among_numbers_leaves_them() -> None:
+def test_a_text_among_numbers_leaves_them():
     """Numbers in text are read; what is none is refused in a line."""
     values = [[0.1, 1], [1 / 3, True], [2**53 + 1, 4]]
     scaler = PrivateScaler(feature_ranges=(-1, 1))
@@ -152,3 +145,7 @@ def test_a_text_among_numbers_leaves_them() -> None:
     assert np.array_equal(scaler._read(frame, reset=True).array, alone)
     assert np.array_equal(scaler._read(mixed, reset=True).array[:-1], alone)
     assert math.isnan(scaler._read(mixed, reset=True).array[-1, 1])
+    table = np.array([[True], [False], [True], [None]] * 500, dtype=object)
+    filled = PrivateImputer(10.0, strategy="most_frequent", random_state=0).fit_transform(table)
+    scaler = PrivateScaler(10.0, feature_ranges=(0, 1), random_state=0).fit(filled)
+    assert scaler.mean_[0] == pytest.approx(0.75, abs=0.05)

@@ -47,13 +47,17 @@ def test_the_rule(cell: Any, text: str) -> None:
     assert texts_of("x", cells_of([cell])) == [text]
 
 
-def test_any_object_has_a_text() -> None:
+def test_any_object_has_a_text_and_missing_numbers_are_nan():
     for cell in (
         *(10**5000, {"a": 1}, [1], 1j, b"x", Decimal("1e9999")),
         *(Fraction(10**400, 3), Decimal("sNaN")),
     ):
         assert isinstance(text_of(cell), str)
     assert text_of(10**5000) != text_of(10**5000 + 1)
+    cells = [None, math.nan, pd.NA, pd.NaT, True, "true", " 7 ", 3, Decimal("0.5")]
+    expected = [math.nan] * 4 + [1.0, 1.0, 7.0, 3.0, 0.5]
+    assert np.array_equal(doubles_of("x", cells_of(cells)), expected, equal_nan=True)
+    assert number_of("False") == 0.0
 
 
 KINDS: list[
@@ -128,12 +132,17 @@ def test_integers_beside_a_gap_are_exact(column: Any) -> None:
     assert texts_of("x", cells_of(column)) == [str(BIG), ""]
 
 
-def test_columns_of_a_frame_keep_their_own_types() -> None:
+def test_columns_of_a_frame_keep_their_own_types():
     """An integer column beside one of doubles: which a gap made of it."""
     for other in ([1, 2], [1.5, None]):
         table = table_of(pd.DataFrame({"a": [BIG, 1], "b": other, "c": [True, False]}))
         assert texts_of("x", table[:, 0]) == [str(BIG), "1"]
         assert texts_of("x", table[:, 2]) == ["true", "false"]
+    # Beside one pandas makes complex numbers of all.
+    for odd in (3, 1j, complex(math.nan, 0.0)):
+        cells = cells_of(pd.Series([1, 2.5, odd]))
+        texts = texts_of("x", cells if cells.dtype == object else cells.astype(object))
+        assert texts[:2] == ["1", "2.5"]
 
 
 SCALARS = st.one_of(
@@ -198,18 +207,3 @@ def test_a_masked_cell_is_missing(kind: str) -> None:
     assert texts[0] == texts_of("x", cells_of(masked[1]))[0]
     assert table_of(np.ma.array([[1, 2]])).dtype == np.int64
     assert not isinstance(table_of(masked), np.ma.MaskedArray)
-
-
-def test_missing_numbers_are_nan() -> None:
-    cells = [None, math.nan, pd.NA, pd.NaT, True, "true", " 7 ", 3, Decimal("0.5")]
-    expected = [math.nan] * 4 + [1.0, 1.0, 7.0, 3.0, 0.5]
-    assert np.array_equal(doubles_of("x", cells_of(cells)), expected, equal_nan=True)
-    assert number_of("False") == 0.0
-
-
-def test_a_complex_cell_changes_no_other_level() -> None:
-    """Beside one pandas makes complex numbers of all."""
-    for odd in (3, 1j, complex(math.nan, 0.0)):
-        cells = cells_of(pd.Series([1, 2.5, odd]))
-        texts = texts_of("x", cells if cells.dtype == object else cells.astype(object))
-        assert texts[:2] == ["1", "2.5"]

@@ -69,16 +69,13 @@ def test_other_weights_are_refused(bad):
     refused("weights", learn.LogisticGradients(X, y).weighted, bad)
 
 
-def test_losses_whose_curvature_weights_would_lessen_are_refused():
+def test_losses_whose_curvature_weights_would_lessen_are_refused_and_the_largest_is_one():
     """A strongly convex loss times 1/2 is half as strongly convex: the proof would be of another loss."""
     X, y = problem(classes=2)
     gradients = learn.LinearGradients(learn.Records(X, 1.0), y, lambda p, t: p - t)
     loss = pabi.Loss.strongly_convex(0.1, 1.0, gradient_bound=1.0)
     run = pabi.NoisySGD(loss, n=300, batches=FullBatch(), steps=3, step_size=0.1, noise_std=1.0)
     refused("loss", learn.train, run, gradients.weighted(np.full(300, 0.5)), np.zeros(4))
-
-
-def test_the_largest_weight_is_one():
     assert class_weights({"b": 3, "a": 6}, np.array(["a", "b"])).tolist() == [1.0, 0.5]
     tiny = class_weights({0: 1e-300, 1: 1e300}, np.array([0, 1]))
     assert 0.0 < tiny[0] < 1e-200

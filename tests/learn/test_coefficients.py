@@ -9,15 +9,10 @@ from functools import cache
 from itertools import product
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy.special import expit, logit, softmax
 from sklearn.base import clone
-from sklearn.compose import make_column_transformer
-from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import OneHotEncoder
 
 import pabi
 from pabi import learn
@@ -129,36 +124,6 @@ def test_predictions_are_those_of_the_coefficients(kind, precondition, intercept
     assert np.max(np.abs(model.predict(X) - expected)) < 1e-12 * (1.0 + np.max(np.abs(expected)))
 
 
-def test_several_targets_are_those_of_the_coefficients():
-    X, _, numbers = table()
-    model = learn.PrivateLinearRegression(**BUDGET, **QUICK, precondition=0.3, target_range=(-3, 3))
-    model.fit(X, np.column_stack([numbers, -numbers]))
-    assert np.max(np.abs(model.predict(X) - linear(model, X))) < 1e-12
-    assert model.coef_std_.shape == (2, 3)
-
-
-def test_behind_a_column_transformer_they_are_those_of_its_columns():
-    X, y, _ = table()
-    frame = pd.DataFrame(X, columns=["age", "height", "size"])
-    frame["colour"] = np.where(np.arange(len(X)) % 3, "red", "green")
-    levels = OneHotEncoder(categories=[["green", "red"]], sparse_output=False)
-    columns = make_column_transformer(
-        (levels, ["colour"]), remainder="passthrough", verbose_feature_names_out=False
-    ).set_output(transform="pandas")
-    ranges = dict(zip(["age", "height", "size"], RANGES.T, strict=True))
-    ranges |= {"colour_green": (0, 1), "colour_red": (0, 1)}
-    head = learn.PrivateLogisticRegression(
-        **BUDGET, feature_ranges=ranges, linear_predictor=True, classes=[0, 1]
-    )
-    model = make_pipeline(columns, head).fit(frame, y)
-    seen = model[0].transform(frame)
-    low, high = np.array([ranges[name] for name in seen.columns], dtype=float).T
-    z = np.clip(seen.to_numpy(dtype=float), low, high) @ head.coef_[0] + head.intercept_[0]
-    assert np.max(np.abs(model.predict_proba(frame)[:, 1] - expit(z))) < 1e-12
-    named = [row["column"] for row in head.summary().rows]
-    assert named == [*seen.columns, "intercept"]
-
-
 # The linear logit nearest to a clipped one.
 
 
@@ -171,11 +136,6 @@ def test_a_linear_logit_is_nearest_to_itself(classes, shifted):
     a, b = nearest_logits(points, softmax(0.7 * points + shift, axis=1), shifted=shifted)
     assert a == pytest.approx(0.7, abs=1e-4)
     assert b == pytest.approx(shift - shift.mean(), abs=1e-4)
-
-
-def test_predictors_that_tell_nothing_are_left_as_they_are():
-    a, b = nearest_logits(np.zeros((50, 2)), np.full((50, 2), 0.5), shifted=True)
-    assert (a, b.tolist()) == (1.0, [0.0, 0.0])
 
 
 def test_coefficients_are_those_of_the_likelihood_though_losses_were_clipped():
@@ -275,13 +235,6 @@ def test_stated_deviations_are_those_of_repeated_fits(name):
     # A standard deviation of m draws is known to 1/√(2m); the curvature of labels to a twentieth.
     known = 4.0 / math.sqrt(2.0 * FITS) + 0.05 * (name == "labels")
     assert np.all(np.abs(ratio - 1.0) < known)
-
-
-def test_intervals_hold_what_they_say():
-    found, stated, _ = repeated("squares")
-    quantile = 1.2815515655446004  # of 80 %
-    inside = np.abs(found - found.mean(axis=0)) < quantile * stated
-    assert np.all(np.abs(inside.mean(axis=0) - 0.8) < 4.0 * math.sqrt(0.8 * 0.2 / FITS))
 
 
 @pytest.mark.parametrize("name", ["not preconditioned", "clipped", "margins", "one norm"])
@@ -427,13 +380,6 @@ def test_bad_arguments_are_refused_by_name(level):
         model.summary(columns=["a", "b"])
     with pytest.raises(InvalidInput, match="^linear_predictor: expected"):
         model.set_params(linear_predictor=level).plan(100, 3, 2)
-
-
-def test_nothing_is_stated_of_a_model_that_is_not_fitted():
-    model = learn.PrivateLogisticRegression()
-    with pytest.raises(NotFittedError):
-        model.summary()
-    assert not hasattr(model, "coef_std_")
 
 
 # The switch.

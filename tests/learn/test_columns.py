@@ -62,19 +62,12 @@ def test_rows_come_out_in_the_unit_box_and_gaps_stay():
     assert out[:100] == pytest.approx(np.clip(inside, -1.0, 1.0), abs=1e-9, nan_ok=True)
 
 
-def test_without_scaling_values_are_clipped_only():
-    x = columns()["skewed"][:, None]
-    one = ranged(x, scaled=False)
-    out = one.transform(x)
-    assert np.array_equal(out, np.clip(x, *one.ranges_))
-    assert np.mean(out == x) > 0.95
-
-
 def test_declared_bounds_are_never_left():
     X = np.stack([columns()["normal"], columns()["years"]], axis=1)
-    one = ranged(X, bounds=[[-0.5, 0.0], [0.5, 3000.0]])
+    one = ranged(X, bounds=[[-0.5, 0.0], [0.5, 3000.0]], scaled=False)
     assert np.all(one.ranges_[0] >= [-0.5, 0.0])
     assert np.all(one.ranges_[1] <= [0.5, 3000.0])
+    assert np.array_equal(one.transform(X), np.clip(X, *one.ranges_))
     assert one.releases_[0].questions < ranged(X).releases_[0].questions
     named = pd.DataFrame(X, columns=["a", "b"])
     by_name = ranged(named, bounds={"b": (0.0, 3000.0), "a": (-0.5, 0.5)})
@@ -120,7 +113,7 @@ def of_three_sizes(n=N):
 ENDS = np.array([[-4.0, 0.0, -4e-6], [5.0, 200.0, 4e-6]])
 
 
-def test_means_and_spreads_in_declared_ranges_are_as_near_as_the_noise_says():
+def test_means_and_spreads_are_as_near_as_the_noise_says():
     X = of_three_sizes()
     one = scaled(X, feature_ranges=ENDS)
     (moments,) = one.releases_
@@ -129,9 +122,6 @@ def test_means_and_spreads_in_declared_ranges_are_as_near_as_the_noise_says():
     assert np.all(np.abs(one.mean_ - X.mean(axis=0)) <= error * reach)
     assert one.scale_ == pytest.approx(X.std(axis=0), rel=0.02)
     assert np.array_equal(one.ranges_, ENDS)
-
-
-def test_ranges_that_are_bought_lead_to_about_the_same():
     X = of_three_sizes()
     one = scaled(X)
     assert [release.statistic for release in one.releases_] == ["counts", "moments"]
@@ -151,21 +141,6 @@ def test_the_share_of_ranges_is_that_of_mu_squared(share):
     assert sum(squares) == pytest.approx(whole, rel=1e-9)
 
 
-def test_the_noise_of_the_moments_is_that_of_the_sums_alone():
-    """√d and 2√d over μ, as for sums of x in [−1, 1]."""
-    for adjacency, move in (("zero_out", 1.0), ("replace_one", 2.0)):
-        plan = PrivateScaler(feature_ranges=(0, 1), adjacency=adjacency).plan(N, 9)
-        expected = move * 3.0 / plan.guarantee.mu
-        assert plan.releases[0].noise_std == pytest.approx(expected, rel=1e-12)
-
-
-def test_no_value_leaves_the_bound():
-    one = scaled(of_three_sizes(), bound=2.0)
-    out = one.transform([[1e300, -1e300, math.nan], [0.0, 0.0, 1.0]])
-    assert np.isnan(out[0, 2])
-    assert np.nanmax(np.abs(out)) == 2.0
-
-
 @every("value", [0.0, 3.0, -1e9])
 def test_a_constant_column_has_a_spread_above_zero(value):
     one = scaled(np.full((N, 2), value))
@@ -176,20 +151,17 @@ def test_a_constant_column_has_a_spread_above_zero(value):
     assert ends.mean_ == pytest.approx(np.full(2, value), abs=0.05)
 
 
-def test_gaps_are_left_out():
+def test_gaps_are_left_out_and_a_column_of_them_is_mapped_by_public_numbers():
     X = of_three_sizes()
-    X[::2, 0] = math.nan
-    one = scaled(X, feature_ranges=ENDS)
+    X[::2, 0] = X[:, 1] = math.nan
+    one = scaled(X, feature_ranges=ENDS, bound=2.0)
     assert one.mean_[0] == pytest.approx(np.nanmean(X[:, 0]), abs=0.05)
     assert one.scale_[0] == pytest.approx(np.nanstd(X[:, 0]), rel=0.05)
-
-
-def test_a_column_of_gaps_is_mapped_by_public_numbers():
-    X = of_three_sizes()
-    X[:, 1] = math.nan
-    one = scaled(X, feature_ranges=ENDS)
     assert one.mean_[1] == 100.0
     assert one.scale_[1] == pytest.approx(100.0, rel=1e-9)
+    out = one.transform([[1e300, -1e300, math.nan], [0.0, 0.0, 1.0]])
+    assert np.isnan(out[0, 2])
+    assert np.nanmax(np.abs(out)) == 2.0
 
 
 def test_noise_that_hides_everything_leaves_finite_numbers():
@@ -198,6 +170,11 @@ def test_noise_that_hides_everything_leaves_finite_numbers():
     assert np.all(one.scale_ > 0.0)
     assert np.all((one.mean_ >= ENDS[0]) & (one.mean_ <= ENDS[1]))
     assert np.all(one.scale_ <= (ENDS[1] - ENDS[0]) / 2.0 * (1.0 + 1e-12))
+    # √d and 2√d over μ, as for sums of x in [−1, 1].
+    for adjacency, move in (("zero_out", 1.0), ("replace_one", 2.0)):
+        plan = PrivateScaler(feature_ranges=(0, 1), adjacency=adjacency).plan(N, 9)
+        expected = move * 3.0 / plan.guarantee.mu
+        assert plan.releases[0].noise_std == pytest.approx(expected, rel=1e-12)
 
 
 def imputed(X, strategy="mean", epsilon=1.0, **changes):
@@ -228,16 +205,13 @@ def test_medians_of_the_values_there_are(feature_ranges):
     assert below == pytest.approx([0.5, 0.5], abs=0.06)
 
 
-def test_only_gaps_are_filled():
+def test_only_gaps_are_filled_and_indicators_are_of_all_columns():
     X = with_gaps()
     one = imputed(X)
     out = one.transform(X)
     gaps = np.isnan(X)
     assert np.array_equal(out[~gaps], X[~gaps])
     assert np.array_equal(out[gaps], np.broadcast_to(one.statistics_, X.shape)[gaps])
-
-
-def test_indicators_of_all_columns_whatever_has_gaps():
     X = with_gaps()
     whole = np.ones((N, 2))
     one = imputed(whole, "constant", add_indicator=True)

@@ -115,16 +115,6 @@ def test_multiclass_predictors_and_labels():
         assert np.array_equal(model.predict(X), model.classes_[best])
 
 
-def test_shapes_are_scikit_learns():
-    for kind in ALL:
-        X, y = problem(kind)
-        model = kind(**QUICK, noise_std=0.1).fit(X, y)
-        classes = kind in CLASSIFIERS
-        assert model.coef_.shape == ((1, 3) if classes else (3,))
-        assert np.shape(model.intercept_) == ((1,) if classes else ())
-        assert scores(model, X).shape == (60,)
-
-
 def test_ranges_by_column_name_follow_the_frame():
     X, y = problem(learn.PrivateLinearRegression)
     frame = pd.DataFrame(X, columns=["c", "a", "b"])
@@ -255,7 +245,7 @@ def test_a_fitted_model_holds_what_it_releases_and_nothing_else(kind):
         assert pickle.dumps(states[0][name]) == pickle.dumps(states[1][name]), name
 
 
-def test_the_warning_of_scaled_rows_is_one_bit():
+def test_what_is_told_of_a_training_is_a_bit_and_its_steps(capfd):
     """One long row or all of them, long by a little or a lot: the same words."""
     X, y = problem(learn.PrivateLogisticRegression)
     words = set()
@@ -267,6 +257,13 @@ def test_the_warning_of_scaled_rows_is_one_bit():
     ((said, category),) = words
     assert category is UserWarning
     assert not any(character.isdigit() for character in said)
+    X, y = problem(learn.PrivateLogisticRegression)
+    learn.PrivateLogisticRegression(**QUICK).fit(X, y).predict(X)
+    assert capfd.readouterr() == ("", "")
+    learn.PrivateLogisticRegression(**QUICK, verbose=True).fit(X, y)
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "3/3" in err
 
 
 def numbers_in(data):
@@ -323,26 +320,6 @@ def test_round_trips_keep_the_model_and_hold_no_data(tmp_path, kind):
         assert again.guarantee_.assumptions == model.guarantee_.assumptions
         assert pabi.verify(again.guarantee_.certificate).ok
         assert again.get_params() == model.get_params()
-
-
-def test_steps_are_shown_on_standard_error_if_asked(capfd):
-    X, y = problem(learn.PrivateLogisticRegression)
-    learn.PrivateLogisticRegression(**QUICK).fit(X, y).predict(X)
-    assert capfd.readouterr() == ("", "")
-    learn.PrivateLogisticRegression(**QUICK, verbose=True).fit(X, y)
-    out, err = capfd.readouterr()
-    assert out == ""
-    assert "3/3" in err
-
-
-@every("kind", ALL)
-def test_refitting_forgets_the_first_fit(kind):
-    X, y = problem(kind)
-    model = kind(**QUICK, noise_std=0.5).fit(X, y)
-    first = model.run_
-    model.set_params(epochs=2).fit(X[:30], y[:30])
-    assert model.run_ != first
-    assert (model.run_.n, model.n_iter_) == (30, 2)
 
 
 @every("kind", CLASSIFIERS)

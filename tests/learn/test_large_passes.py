@@ -121,7 +121,7 @@ def test_a_pipeline(tmp_path, step):
     assert pabi.learn.guarantee_of(model).epsilon(1e-5) > 0.0
 
 
-def test_the_last_row_is_not_predicted(tmp_path):
+def test_the_last_row_is_read_and_costs_nothing(tmp_path):
     model = MODEL.fit(frame_of(X), Y)
     for value in (np.nan, np.inf):
         table = np.where(X[-1, -1] == X, value, X)
@@ -132,9 +132,6 @@ def test_the_last_row_is_not_predicted(tmp_path):
         model.predict(learn.LargeTable(parts))
     with pytest.raises(InvalidInput, match="X: expected 5 columns, got 4"):
         model.predict(table_in("npy", X[:, :4], tmp_path))
-
-
-def test_infinity_costs_nothing(tmp_path):
     ledger = pabi.Ledger(tmp_path / "ledger", epsilon=10.0, delta=1e-5)
     scaler = learn.PrivateScaler(1.0, delta=1e-6, feature_ranges=(-3, 3), ledger=ledger)
     before, table = ledger.remaining(), np.where(X[-1, -1] == X, np.inf, X)

@@ -144,14 +144,11 @@ def test_random_features_of_every_source(tmp_path, form):
     assert np.array_equal(rows_of(made), rows_of(made))
 
 
-def test_a_target_is_no_random_feature(parts):
+def test_random_features_that_were_made_stay_what_they_are(parts):
     table = learn.LargeTable(parts, columns=[*NAMES, "y"])
     made = RandomFeatures((-2, 2), 20).fit(table, "y").transform(table)
     assert made.names[:6] == (*NAMES, "cos0")
     assert np.array_equal(made.column("y").together(), Y)
-
-
-def test_random_features_that_were_made_stay_what_they_are(parts):
     fitted = RandomFeatures((-2, 2), 20).fit(learn.LargeTable(parts, columns=NAMES))
     made = fitted.transform(learn.LargeTable(parts, columns=NAMES))
     before = rows_of(made)

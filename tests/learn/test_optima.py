@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 from scipy.optimize import minimize, minimize_scalar
-from scipy.special import expit, log_softmax
+from scipy.special import log_softmax
 
 from pabi.describe.batches import FullBatch
 from pabi.describe.vector_losses import OneVsRest
@@ -234,22 +234,6 @@ def test_clipped_probabilities_invert_the_clipped_optimum(share):
         assert got.sum() == pytest.approx(1.0, rel=1e-15)
 
 
-def test_probabilities_without_clipping_are_the_logistic_model():
-    X, y = problem(PrivateLogisticRegression)
-    model = PrivateLogisticRegression(**QUICK, clip_norm=None).fit(X, y)
-    assert model.predict_proba(X)[:, 1] == pytest.approx(
-        expit(model.decision_function(X)), rel=1e-14
-    )
-    X, y = problem(PrivateLogisticRegression, classes=3)
-    soft = PrivateLogisticRegression(**QUICK, clip_norm=None).fit(X, y)
-    assert soft.predict_proba(X) == pytest.approx(
-        np.exp(log_softmax(soft.decision_function(X), axis=1)), rel=1e-13
-    )
-    ovr = PrivateLogisticRegression(**QUICK, clip_norm=None, multi_class="ovr").fit(X, y)
-    each = expit(ovr.decision_function(X))
-    assert ovr.predict_proba(X) == pytest.approx(each / each.sum(axis=1, keepdims=True), rel=1e-13)
-
-
 PROBABILISTIC = {
     "logistic": (PrivateLogisticRegression, {}),
     "ovr": (PrivateLogisticRegression, {"multi_class": "ovr"}),
@@ -302,13 +286,6 @@ def test_probabilities_that_are_all_too_small_for_doubles_still_sum_to_one():
     for most in (None, np.full((4, 1), 0.2)):
         given = OneVsRest(3).probabilities(z.copy(), most)
         np.testing.assert_allclose(given, wanted, rtol=1e-12, atol=1e-300)
-
-
-def test_logarithms_of_probabilities_are_theirs():
-    X, y = problem(PrivateLogisticRegression, classes=3)
-    model = PrivateLogisticRegression(**QUICK).fit(X, y)
-    with np.errstate(divide="ignore"):
-        assert np.array_equal(model.predict_log_proba(X), np.log(model.predict_proba(X)))
 
 
 @every("name", PROBABILISTIC)

@@ -106,16 +106,6 @@ def test_one_step_costs_what_it_costs():
         guarantee_of(make_pipeline(Normalizer(), FunctionTransformer()).fit(X))
 
 
-def test_a_preconditioned_model_behind_a_whitener_is_three_releases():
-    model = make_pipeline(whitener(), classifier(epsilon=8.0, precondition=0.3)).fit(X, Y)
-    assert model[-1].moments_ is not None
-    moments, run = (x.guarantee(DELTA) for x in (model[-1].moments_, model[-1].run_))
-    each = pabi.compose(model[0].guarantee_, moments, run)
-    whole = guarantee_of(model)
-    assert whole.epsilon(DELTA) == pytest.approx(each.epsilon(DELTA), rel=1e-12)
-    assert pabi.verify(whole).ok
-
-
 @every("place", ["before a whitener", "within a pipeline", "after a whitener"])
 def test_a_step_that_learns_is_refused_by_name(place):
     steps = {
@@ -200,11 +190,16 @@ def test_what_is_no_model_is_refused(model):
         guarantee_of(model)
 
 
-def test_adjacencies_are_not_mixed():
+def test_adjacencies_are_not_mixed_and_steps_side_by_side_have_no_order():
     with pytest.raises(InvalidInput, match="^adjacency: "):
         cost(whitener(adjacency="zero_out"), classifier())
     same = cost(whitener(adjacency="zero_out"), classifier(adjacency="zero_out"))
     assert same.adjacency == "zero_out"
+    columns = FeatureUnion([("b", PrivateScaler(50.0, DELTA)), ("a", PrivateRanges(50.0, DELTA))])
+    chain = make_pipeline(columns, Normalizer(), classifier(classes=[0, 1])).fit(X, Y)
+    columns.transformer_list[0][1].fit(X)
+    chain[-1].fit(chain[:-1].transform(X), Y)
+    assert guarantee_of(chain).epsilon(DELTA) > 2.0
 
 
 FRAME = {"a": X[:, 0], "b": X[:, 1], "c": np.where(X[:, 2] > 0.25, "x", "y")}
@@ -241,38 +236,24 @@ def test_private_columns_compose():
     assert set(whole.assumptions) >= {s for step in parts for s in step.guarantee_.assumptions}
 
 
-def test_unions_within_columns_within_pipelines_compose():
-    inner = FeatureUnion([("ranges", PrivateRanges(2.0, DELTA)), ("as they are", Normalizer())])
-    model = model_of_columns(("both", make_pipeline(inner), ["a", "b"]))
-    ranges = model[0].named_transformers_["both"][0].transformer_list[0][1]
-    expected = pabi.compose(ranges.guarantee_, model[-1].guarantee_).epsilon(DELTA)
-    assert guarantee_of(model).epsilon(DELTA) == expected
-
-
-def test_the_density_of_a_sparse_output_is_assumed_to_be_public():
+def test_what_follows_from_a_table_is_assumed_to_be_public_or_refused():
     levels = ("levels", OneHotEncoder(categories=[["x", "y"]]), ["c"])
     model = model_of_columns(levels, ("numbers", PrivateRanges(2.0, DELTA), ["a"]))
     assert any("density" in sentence for sentence in guarantee_of(model).assumptions)
     assert pabi.verify(guarantee_of(model)).ok
     dense = model_of_columns(levels, sparse_threshold=0.0)
     assert not any("density" in sentence for sentence in guarantee_of(dense).assumptions)
-
-
-def test_columns_selected_by_type_are_assumed_to_be_public():
     numbers = PrivateRanges(2.0, DELTA), make_column_selector(dtype_include=float)
     model = model_of_columns(("numbers", *numbers))
     assert any("types of columns" in sentence for sentence in guarantee_of(model).assumptions)
+    model = model_of_columns(("numbers", PrivateRanges(2.0, DELTA), widest))
+    with pytest.raises(InvalidInput, match=r"^columntransformer\.numbers: .*function"):
+        guarantee_of(model)
 
 
 def widest(table):
     """Columns that the data choose."""
     return [max(["a", "b"], key=lambda name: table[name].var())]
-
-
-def test_columns_that_a_function_of_the_table_chooses_are_refused():
-    model = model_of_columns(("numbers", PrivateRanges(2.0, DELTA), widest))
-    with pytest.raises(InvalidInput, match=r"^columntransformer\.numbers: .*function"):
-        guarantee_of(model)
 
 
 @every("leaky", [StandardScaler(), make_pipeline(PrivateRanges(2.0, DELTA), StandardScaler())])
@@ -312,11 +293,3 @@ def test_a_step_of_a_later_fit_than_the_one_behind_it_is_refused(between):
         with pytest.raises(InvalidInput, match="^model: .* 'scaler' was fitted after this one"):
             asked(whole)
     assert guarantee_of(chain.fit(X, Y)).epsilon(DELTA) > 1.0
-
-
-def test_steps_side_by_side_have_no_order():
-    columns = FeatureUnion([("b", PrivateScaler(50.0, DELTA)), ("a", PrivateRanges(50.0, DELTA))])
-    chain = make_pipeline(columns, Normalizer(), classifier(classes=[0, 1])).fit(X, Y)
-    columns.transformer_list[0][1].fit(X)
-    chain[-1].fit(chain[:-1].transform(X), Y)
-    assert guarantee_of(chain).epsilon(DELTA) > 2.0

@@ -237,34 +237,6 @@ def test_predictions_of_regressors_are_in_units_of_the_target():
     assert abs(blank[0] - 1000.0) < 10.0
 
 
-PROBABLE = [
-    (learn.PrivateLogisticRegression, 2, {}),
-    (learn.PrivateLogisticRegression, 2, {"clip_norm": 0.4}),
-    (learn.PrivateLogisticRegression, 3, {}),
-    (learn.PrivateLogisticRegression, 3, {"clip_norm": 0.4}),
-    (learn.PrivateLogisticRegression, 3, {"clip_norm": 0.4, "clipping": "norm"}),
-    (learn.PrivateLogisticRegression, 3, {"multi_class": "ovr"}),
-    (learn.PrivateLogisticRegression, 3, {"multi_class": "ovr", "clip_norm": 0.4}),
-    (learn.PrivateRidgeClassifier, 2, {}),
-    (learn.PrivateRidgeClassifier, 3, {}),
-]
-
-
-@every(("kind", "classes", "changes"), PROBABLE)
-def test_probabilities_sum_to_one_and_agree_with_predictions(kind, classes, changes):
-    X, y = problem(kind, classes=classes)
-    names = np.array(["red", "green", "blue"])[:classes]
-    model = fitted(kind, X, names[y], epsilon=20.0, **changes)
-    assert model.moments_ is not None
-    probabilities = model.predict_proba(X)
-    assert probabilities.shape == (400, classes)
-    assert np.all(probabilities >= 0.0)
-    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, rtol=1e-12)
-    assert np.array_equal(model.classes_[probabilities.argmax(axis=1)], model.predict(X))
-    decisions = model.decision_function(X)
-    assert decisions.shape == ((400,) if classes == 2 else (400, 3))
-
-
 @each_estimator
 def test_a_wide_table_is_mapped_column_by_column(kind):
     rng = np.random.default_rng(0)

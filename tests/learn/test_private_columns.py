@@ -18,7 +18,6 @@ import skops.io
 import pabi
 from pabi.execute import statistics
 from pabi.learn import (
-    LargeTable,
     PrivateCategories,
     PrivateImputer,
     PrivateRanges,
@@ -27,7 +26,7 @@ from pabi.learn import (
     guarantee_of,
     parameters_hash,
 )
-from pabi.numbers.errors import BudgetExceeded, InvalidInput, PrivacyWarning, TargetUnreachable
+from pabi.numbers.errors import InvalidInput, PrivacyWarning, TargetUnreachable
 from support.every_case import every
 
 EPSILON, DELTA = 1.0, 1e-5
@@ -164,14 +163,6 @@ def test_what_is_declared_costs_nothing(name):
     assert str(one.plan(10, 2)) == "nothing is released"
     with pytest.raises(InvalidInput, match="found none"):
         guarantee_of(one)
-
-
-def test_nothing_is_learnt_where_the_ledger_has_less(tmp_path):
-    ledger = pabi.Ledger(tmp_path / "a.ledger", 0.01, 1e-6)
-    one = PrivateRanges(EPSILON, DELTA, ledger=ledger)
-    with pytest.raises(BudgetExceeded):
-        one.fit(table())
-    assert not hasattr(one, "ranges_")
 
 
 @each
@@ -342,19 +333,3 @@ def test_one_row_of_every_user_is_drawn_uniformly():
     deviations = 5.0 / math.sqrt(6000.0)
     assert scaler.mean_[0] == pytest.approx(0.0, abs=deviations)
     assert scaler.scale_[0] ** 2 == pytest.approx(2.0 / 3.0, abs=deviations)
-
-
-def test_a_large_table_names_the_column_of_its_users(tmp_path):
-    frame = pd.DataFrame(table(), columns=["a", "b"]).assign(who=np.arange(N) // 2)
-    frame.to_parquet(tmp_path / "t.parquet")
-    large = LargeTable(str(tmp_path / "t.parquet"))
-    with pytest.warns(PrivacyWarning):
-        one = PrivateScaler(EPSILON, DELTA, random_state=1).fit(large, groups="who")
-    with pytest.warns(PrivacyWarning):
-        other = PrivateScaler(EPSILON, DELTA, random_state=1).fit(
-            frame[["a", "b"]], groups=frame.who
-        )
-    assert list(one.feature_names_in_) == ["a", "b"]
-    assert np.array_equal(one.ranges_, other.ranges_)
-    assert np.array_equal(one.mean_, other.mean_)
-    assert one.releases_ == other.releases_

@@ -82,13 +82,9 @@ T = (np.arange(STEPS) + 0.5) / STEPS
 def test_calibrated_runs_have_the_noise_of_the_limit(sizes, limit):
     """Full batches, 2000 steps: the exact recursion of the variance, within 3 % of the continuous path."""
     n, epsilon, delta = 10_000, 1.0, 1e-5
+    loss = Loss.convex(smoothness=1.0, gradient_bound=1.0)
     run = NoisySGD(
-        Loss.convex(smoothness=1.0, gradient_bound=1.0),
-        n=n,
-        batches=FullBatch(),
-        epochs=STEPS,
-        step_size=0.5 * sizes,
-        adjacency="zero_out",
+        loss, n=n, batches=FullBatch(), epochs=STEPS, step_size=0.5 * sizes, adjacency="zero_out"
     )
     noise = pabi.calibrate(run, epsilon, delta).noise_std
     mu = budget(epsilon, delta)

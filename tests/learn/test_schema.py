@@ -108,7 +108,7 @@ def test_dates_in_every_container_are_the_same() -> None:
     assert np.array_equal(rows, np.column_stack([expected, [-1.0, 1.0]]))
 
 
-def test_a_date_is_read_alike_whatever_stands_before_it() -> None:
+def test_a_date_is_read_alike_whatever_stands_before_it():
     """Noon in London and one in Berlin are one instant, equal and of one hash; their clocks are not."""
     noon = datetime(2024, 1, 6, 12, tzinfo=UTC)
     later = noon.astimezone(timezone(timedelta(hours=1)))
@@ -120,7 +120,7 @@ def test_a_date_is_read_alike_whatever_stands_before_it() -> None:
         assert np.array_equal(encoded(WAVES, cells), [alone[k] for k in order])
 
 
-def test_levels_of_any_case_and_decimal_commas() -> None:
+def test_levels_of_any_case_and_decimal_commas():
     ward = {"kind": "categorical", "levels": ["Straße", "ward 7"], "case": "any"}
     cells = ["STRASSE ", "  straße", "Ward 7", "ward  7"]
     assert encoded(ward, cells).tolist() == [[1, 0], [1, 0], [0, 1], [0, 0]]
@@ -130,6 +130,10 @@ def test_levels_of_any_case_and_decimal_commas() -> None:
     assert encoded(comma, ["27,5", " 60", 20, "?", None]).ravel().tolist() == [-0.625, 1, -1, 0, 0]
     with pytest.raises(InvalidInput, match="x: expected numbers"):
         encoded(AGE, ["27,5"])
+    with pytest.raises(
+        InvalidInput, match=r"^columns\.age\.range: missing: expected \[low, high\]$"
+    ):
+        read_range("columns.age.range", None)
 
 
 CELLS = st.one_of(
@@ -156,7 +160,17 @@ def test_a_row_depends_on_itself_alone_and_has_bounded_norm(rows: list[Any]) -> 
     assert np.all(np.abs(together) <= 1.0)
 
 
-def test_names_and_columns() -> None:
+ROW = {"age": [40], "gain": [0], "job": ["clerk"], "rank": [3], "citizen": ["no"]}
+
+
+def test_names_and_columns_and_arrays_where_they_are_asked_for():
+    sparse = SchemaEncoder(ALL).fit_transform(ROW)
+    dense = clone(SchemaEncoder(ALL, sparse_output=False)).fit_transform(ROW)
+    assert isinstance(dense, np.ndarray)
+    assert np.array_equal(dense, sparse.toarray())
+    assert isinstance(SchemaEncoder({"age": AGE}).transform({"age": [40]}), np.ndarray)
+    with pytest.raises(InvalidInput, match="sparse_output: expected true or false, got 1"):
+        SchemaEncoder(ALL, sparse_output=1).transform(ROW)  # type: ignore[arg-type]
     encoder = clone(SchemaEncoder(ALL))
     expected = [
         "age",
@@ -173,19 +187,6 @@ def test_names_and_columns() -> None:
     row = {"age": [40], "gain": [0], "job": ["clerk"], "rank": [3], "citizen": ["no"], "more": [1]}
     assert encoder.transform(row).toarray().tolist() == [[0, -1, 1, 0, 0, 0, 1, -1]]
     assert encoder.fit(row).feature_names_in_.tolist() == list(ALL)
-
-
-ROW = {"age": [40], "gain": [0], "job": ["clerk"], "rank": [3], "citizen": ["no"]}
-
-
-def test_arrays_where_they_are_asked_for() -> None:
-    sparse = SchemaEncoder(ALL).fit_transform(ROW)
-    dense = clone(SchemaEncoder(ALL, sparse_output=False)).fit_transform(ROW)
-    assert isinstance(dense, np.ndarray)
-    assert np.array_equal(dense, sparse.toarray())
-    assert isinstance(SchemaEncoder({"age": AGE}).transform({"age": [40]}), np.ndarray)
-    with pytest.raises(InvalidInput, match="sparse_output: expected true or false, got 1"):
-        SchemaEncoder(ALL, sparse_output=1).transform(ROW)  # type: ignore[arg-type]
 
 
 @every("everywhere", [True, False])
@@ -294,13 +295,6 @@ def test_bad_data_are_named_and_not_shown(columns: Any, X: Any, field: str) -> N
         SchemaEncoder(columns).transform(X)
     assert caught.value.field == field
     assert "secret-7" not in str(caught.value)
-
-
-def test_a_missing_range_is_said_to_be_missing():
-    with pytest.raises(
-        InvalidInput, match=r"^columns\.age\.range: missing: expected \[low, high\]$"
-    ):
-        read_range("columns.age.range", None)
 
 
 FILE = """

@@ -273,31 +273,6 @@ def test_bad_input(fields, scoring, field):
     assert refusal.value.field == field
 
 
-def test_steps_that_cost_too_much_leave_no_budget():
-    X, y = table(2000)
-    dear = make_pipeline(learn.PrivateWhitener(3.0, 1e-6, adjacency="zero_out"), logistic())
-    with pytest.raises(TargetUnreachable, match="epsilon = 1 at delta = 1e-05 cannot be met"):
-        search(dear, {"privatelogisticregression__precondition": [None]}).fit(X, y, **PUBLIC)
-
-
-def test_releases_beside_it_that_leave_nothing_or_are_none():
-    spent = pabi.NoisyAccuracy(100, 1e-3, adjacency="zero_out").guarantee(DELTA)
-    with pytest.raises(TargetUnreachable):
-        search(besides=[spent]).plan(1000, 4)
-    for besides, told in ((0.5, "a list of guarantees"), ([0.5], "pabi.Guarantee objects")):
-        with pytest.raises(InvalidInput, match=f"^besides: .*{told}"):
-            search(besides=besides).plan(1000, 4)
-
-
-def test_levels_that_are_learnt_are_refused_before_a_look_at_the_data():
-    X, y = table(200)
-    levels = learn.PrivateCategories(0.1, 1e-6, adjacency="zero_out")
-    grid = {"privatelogisticregression__clip_norm": [0.5]}
-    with pytest.raises(InvalidInput, match="estimator: expected declared levels"):
-        search(make_pipeline(levels, logistic()), grid).fit(X.astype(str), y, **PUBLIC)
-    assert not hasattr(levels, "guarantee_")
-
-
 def test_ledgers_of_steps_and_of_gaussians_are_refused(tmp_path):
     X, y = table(300)
     ledger = pabi.Ledger(tmp_path / "ledger.jsonl", 4.0, 1e-5)
@@ -316,7 +291,7 @@ def test_ledgers_of_steps_and_of_gaussians_are_refused(tmp_path):
     assert ledger.path.read_bytes().count(b"\n") == 1
 
 
-def test_labels_of_another_shape_are_refused():
+def test_labels_of_another_shape_and_levels_that_are_learnt_are_refused():
     """(m, 1) beside (m,) made m·m hits, of which one record moved 2m."""
     X, y = table(200)
     for labels in (y[:, None], y[None], y[:, None].tolist()):
@@ -326,6 +301,12 @@ def test_labels_of_another_shape_are_refused():
             search(validation_share=0.3).fit(X, labels)
     with pytest.raises(InvalidInput, match=r"^y: .*got \(3, 1\)"):
         _labels([[0], [1], [0]])
+    X, y = table(200)
+    levels = learn.PrivateCategories(0.1, 1e-6, adjacency="zero_out")
+    grid = {"privatelogisticregression__clip_norm": [0.5]}
+    with pytest.raises(InvalidInput, match="estimator: expected declared levels"):
+        search(make_pipeline(levels, logistic()), grid).fit(X.astype(str), y, **PUBLIC)
+    assert not hasattr(levels, "guarantee_")
 
 
 def test_reproducible_searches_are_for_testing_only():
@@ -345,9 +326,15 @@ def test_a_plan_needs_no_data():
     assert stats.logser(1.0 - plan.gamma).ppf(0.99) == 81
     assert "10 in the mean, at most 81 in 99% of searches" in str(plan)
     assert search(validation_share=0.5).plan(2000, 4).scoring_noise > 0.0
+    spent = pabi.NoisyAccuracy(100, 1e-3, adjacency="zero_out").guarantee(DELTA)
+    with pytest.raises(TargetUnreachable):
+        search(besides=[spent]).plan(1000, 4)
+    for besides, told in ((0.5, "a list of guarantees"), ([0.5], "pabi.Guarantee objects")):
+        with pytest.raises(InvalidInput, match=f"^besides: .*{told}"):
+            search(besides=besides).plan(1000, 4)
 
 
-def test_the_noise_on_a_score_is_what_its_guarantee_says():
+def test_a_guarantee_says_what_the_noise_on_a_score_is_and_what_it_assumes():
     X, y = table(2000)
     fitted = search(validation_share=0.25).fit(X, y)
     noise = fitted.plan_.scoring_noise
@@ -355,6 +342,12 @@ def test_the_noise_on_a_score_is_what_its_guarantee_says():
     assert guarantee.mu == pytest.approx(1.0 / (500 * noise), rel=1e-12)
     cases = json.loads(fitted.guarantee_.to_json())["tradeoff"]["base"]
     assert min(cases.get("mus", [cases.get("mu")])) >= guarantee.mu * (1.0 - 1e-9)
+    X, y = table(300)
+    said = search(validation_share=0.3).fit(X, y).guarantee_.assumptions
+    assert any("depends on that record and on the trial's model alone" in one for one in said)
+    assert not any(
+        "trial's model alone" in one for one in search().fit(X, y, **PUBLIC).guarantee_.assumptions
+    )
 
 
 class Guesses:
@@ -430,15 +423,6 @@ def test_one_record_moves_a_score_by_one_part_of_all():
     assert max(scores) - min(scores) <= 1 / 30 + 1e-9
 
 
-def test_a_guarantee_says_what_a_prediction_depends_on():
-    X, y = table(300)
-    said = search(validation_share=0.3).fit(X, y).guarantee_.assumptions
-    assert any("depends on that record and on the trial's model alone" in one for one in said)
-    assert not any(
-        "trial's model alone" in one for one in search().fit(X, y, **PUBLIC).guarantee_.assumptions
-    )
-
-
 def test_it_waits_for_the_end_of_a_slot():
     X, y = table(200)
     search().fit(X, y, **PUBLIC)  # loads what is loaded once
@@ -449,7 +433,12 @@ def test_it_waits_for_the_end_of_a_slot():
     assert passed >= 6.0
 
 
-def test_it_is_an_estimator_of_scikit_learn():
+def test_it_is_an_estimator_of_scikit_learn_that_warns_of_nothing():
+    """Warnings would say how many there were, and of which setting."""
+    X, y = table(300)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        search().fit(3.0 * X, y, **PUBLIC)
     asked = search()
     again = clone(asked)
     assert again.get_params()["estimator__adjacency"] == "zero_out"
@@ -461,14 +450,6 @@ def test_it_is_an_estimator_of_scikit_learn():
     assert fitted.classes_.tolist() == [0, 1]
     assert fitted.n_features_in_ == 4
     assert not hasattr(search(learn.PrivateLinearRegression()), "predict_proba")
-
-
-def test_trials_warn_of_nothing():
-    """Warnings would say how many there were, and of which setting."""
-    X, y = table(300)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        search().fit(3.0 * X, y, **PUBLIC)
 
 
 def test_a_ledger_has_one_entry_of_a_search(tmp_path):

@@ -22,14 +22,11 @@ def test_gaussian_steps_cost_the_whole_together(epsilon, delta, shares):
         assert whole.epsilon(delta) >= epsilon * (1.0 - 1e-6)
 
 
-def test_levels_that_may_fail_are_within_the_budget():
+def test_levels_that_may_fail_are_within_the_budget_and_wrong_arguments_are_named():
     first, second = split_epsilon(1.0, 1e-5, failure=2e-6)
     levels = PrivateCategories(first, 1e-5).plan(10**5, 4).guarantee
     rest = PrivateScaler(second, 1e-5, feature_ranges=(0, 1)).plan(10**5, 3).guarantee
     assert 0.99 <= pabi.compose(levels, rest).epsilon(1e-5) <= 1.0
-
-
-def test_wrong_arguments_are_named():
     table = {"epsilon": [0.0], "delta": [1.0], "failure": [1e-5]}
     table["shares"] = [(), (0.6, 0.6), (0.0, 1.0), 0.5]
     refuses(lambda **changes: split_epsilon(**{"epsilon": 1.0, "delta": 1e-5} | changes), table)

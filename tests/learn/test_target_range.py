@@ -160,6 +160,9 @@ def test_counts_are_cut_at_the_range_and_not_scaled():
     assert dict(beyond.run_.loss.parameters)["count_bound"] == 20.0
     with pytest.raises(ValueError, match="≥ 0|[Nn]egative"):
         fitted(PrivatePoissonRegressor, X, y - 1, target_range=(0, 20))
+    X, _ = of_two_targets(30)
+    with pytest.raises(ValueError, match="y"):
+        PrivatePoissonRegressor().fit(X, np.ones((30, 2)))
 
 
 @every("kind", REGRESSORS)
@@ -182,12 +185,18 @@ def test_bad_ranges_are_refused_by_name(kind, value):
     assert caught.value.field == "target_range"
 
 
-def test_where_a_range_makes_no_sense_it_is_refused():
+def test_where_a_range_makes_no_sense_it_is_refused_and_costs_nothing(tmp_path):
     X, y = problem()
     with pytest.raises(InvalidInput, match=r"^target_range: expected a wider range"):
         fitted(PrivateLinearRegression, X, y, target_range=(0.0, 5e-324))
     with pytest.raises(InvalidInput, match=r"^target_range: expected \(0, high\)"):
         fitted(PrivatePoissonRegressor, X, np.abs(y), target_range=(1, 9))
+    X, y = amounts(PrivateGammaRegressor)
+    ledger = pabi.Ledger(tmp_path / "ledger.jsonl", 2.0, 1e-5)
+    for kind in LOG_LINKS:
+        with pytest.raises(InvalidInput, match="^y: expected numbers ≥ 0$"):
+            kind(1.0, 1e-6, ledger=ledger, **PRIVATE).fit(X, y - 1e9)
+    assert not ledger.report().entries
 
 
 def warned(words, action):
@@ -290,23 +299,6 @@ def test_all_targets_are_fitted_in_their_own_units(kind, bound, share):
     assert model.guarantee_.epsilon(1e-6) <= 4.0
 
 
-@each_scaled
-def test_one_column_is_one_target(kind, bound):
-    X, Y = of_two_targets(400)
-    settings = {"noise_std": 1e-3, "feature_ranges": (-1, 1), "target_range": (-3, 3)}
-    flat = kind(**settings, random_state=0).fit(X, Y[:, 0])
-    with pytest.warns(UserWarning, match="column-vector"):
-        column = kind(**settings, random_state=0).fit(X, Y[:, :1])
-    assert flat.coef_.shape == column.coef_.shape == (3,)
-    assert np.array_equal(flat.coef_, column.coef_)
-
-
-def test_counts_come_one_a_record():
-    X, _ = of_two_targets(30)
-    with pytest.raises(ValueError, match="y"):
-        PrivatePoissonRegressor().fit(X, np.ones((30, 2)))
-
-
 # A range that is found privately.
 
 PRIVATE = {"target_range": "private", "adjacency": "zero_out"}
@@ -390,14 +382,15 @@ def test_of_a_user_one_target_counts_for_a_private_range():
     assert model.guarantee_.unit == pabi.verify(model.guarantee_.to_json()).unit == "user"
     rows = PrivateLinearRegression(3.0, 1e-5, **PRIVATE).fit(np.vstack([X, X]), np.r_[y, y + 1e9])
     assert rows.target_range_[1] > 5e8
-
-
-def test_several_targets_have_one_private_range():
     X, y = amounts(PrivateLinearRegression)
     model = PrivateLinearRegression(3.0, 1e-5, **PRIVATE).fit(X, np.column_stack([y, 10.0 * y]))
     assert model.plan(FOUND, 3, targets=2).counts.columns == 2
     assert model.target_range_[1] > 5.0 * np.quantile(y, 0.9)
     assert model.coef_.shape == (2, 3)
+    model = PrivateLinearRegression(0.3, 1e-5, **PRIVATE)
+    with pytest.raises(TargetUnreachable, match="noise hides the quantiles") as refusal:
+        model.plan(800, 3)
+    assert model.set_params(epsilon=1.01 * refusal.value.best).plan(800, 3).counts is not None
 
 
 @every(
@@ -417,22 +410,6 @@ def test_what_does_not_go_with_a_private_range_is_refused(kind, fields, given, f
     with pytest.raises(InvalidInput) as refusal:
         kind(1.0, 1e-6, ledger=ledger, **{**PRIVATE, **fields}).fit(*amounts(kind), **given)
     assert refusal.value.field == field
-    assert not ledger.report().entries
-
-
-def test_too_few_records_for_a_private_range_are_told_what_would_do():
-    model = PrivateLinearRegression(0.3, 1e-5, **PRIVATE)
-    with pytest.raises(TargetUnreachable, match="noise hides the quantiles") as refusal:
-        model.plan(800, 3)
-    assert model.set_params(epsilon=1.01 * refusal.value.best).plan(800, 3).counts is not None
-
-
-def test_a_negative_target_costs_nothing(tmp_path):
-    X, y = amounts(PrivateGammaRegressor)
-    ledger = pabi.Ledger(tmp_path / "ledger.jsonl", 2.0, 1e-5)
-    for kind in LOG_LINKS:
-        with pytest.raises(InvalidInput, match="^y: expected numbers ≥ 0$"):
-            kind(1.0, 1e-6, ledger=ledger, **PRIVATE).fit(X, y - 1e9)
     assert not ledger.report().entries
 
 

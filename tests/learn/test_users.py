@@ -69,9 +69,6 @@ def test_secret_noise_is_certified_for_users():
     assert (model.moments_.n, model.moments_.unit) == (USERS, "user")
     again = pabi.Guarantee.from_json(model.guarantee_.to_json())
     assert (again.unit, again.epsilon(DELTA)) == ("user", model.guarantee_.epsilon(DELTA))
-
-
-def test_without_a_declaration_the_enrolled_are_those_with_rows():
     model = PrivateLogisticRegression(2.0, DELTA, random_state=0).fit(X, Y, groups=IDS)
     assert model.run_.n == len(set(IDS.tolist()))
     assert ENROLLED in model.guarantee_.assumptions
@@ -115,6 +112,9 @@ def test_steps_that_count_records_are_refused_with_those_that_count_users():
         guarantee_of(pipeline)
     both = {f"{name}__groups": IDS for name, _ in pipeline.steps}
     assert guarantee_of(pipeline.fit(X, Y, **both)).unit == "user"
+    for estimator in (PrivateLogisticRegression(users=USERS), PrivateWhitener(users=USERS)):
+        assert "missing" in refused("groups", estimator.fit, X, Y)
+    refused("groups", PrivateLogisticRegression(2.0, DELTA).fit, X, Y, groups=IDS[1:])
 
 
 def test_a_search_of_a_pipeline_hands_users_on():
@@ -139,12 +139,6 @@ def test_metadata_are_requested_by_name(estimator):
     own = {"groups": True, "sample_weight": False, "keep_state": None}
     assert requests.fit.requests == own
     assert inspect.signature(estimator.fit).parameters["groups"].kind.name == "KEYWORD_ONLY"
-
-
-def test_users_without_groups_are_refused():
-    for estimator in (PrivateLogisticRegression(users=USERS), PrivateWhitener(users=USERS)):
-        assert "missing" in refused("groups", estimator.fit, X, Y)
-    refused("groups", PrivateLogisticRegression(2.0, DELTA).fit, X, Y, groups=IDS[1:])
 
 
 @pytest.mark.parametrize("public", [False, True])
@@ -183,16 +177,13 @@ def test_weights_are_divided_by_the_declared_largest(monkeypatch):
     assert model.guarantee_.epsilon(DELTA) == pytest.approx(plain, rel=1e-9)
 
 
-def test_a_row_of_weight_zero_is_not_learnt_from():
+def test_a_row_of_weight_zero_is_not_learnt_from_and_weights_have_a_largest():
     settings = {"delta": DELTA, "noise_std": 1e-3, "max_sample_weight": 1.0, "random_state": 0}
     flipped = np.where(np.arange(M) < 300, 1 - Y, Y)
     weights = np.where(np.arange(M) < 300, 0.0, 1.0)
     one = PrivateLogisticRegression(1.0, **settings).fit(X, flipped, sample_weight=weights)
     other = PrivateLogisticRegression(1.0, **settings).fit(X, Y, sample_weight=weights)
     assert one.coef_ == pytest.approx(other.coef_, abs=1e-12)
-
-
-def test_weights_beyond_the_largest_are_taken_as_it_with_a_warning():
     assert sample_weights(None, 2.0, 3) is None
     got = sample_weights([0.0, 1.0, 7.0], 2.0, 3)
     assert got.array.tolist() == [0.0, 0.5, 1.0]
@@ -225,9 +216,6 @@ def test_names_of_ids_are_told_once_in_order():
     for name in (*OTHER_NAMES.split(), "", 3, None, 2.5, ("id",)):
         assert id_columns([name]) == (), name
     assert id_columns(["a", "user", 3, "id", "user"]) == ("user", "id")
-
-
-def test_an_encoder_asks_of_ids_by_their_names_alone():
     encoder = SchemaEncoder({"a": {"kind": "numeric", "range": [0, 1]}})
     for table in ({"a": [0.5], "user_id": [1]}, {"a": [0.5, 0.1], "user_id": [7, 7]}):
         with pytest.warns(UserWarning, match="^has anybody several rows. user_id looks like an id"):

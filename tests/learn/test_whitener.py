@@ -39,12 +39,6 @@ def fitted(X=None, **changes):
     return PrivateWhitener(EPSILON, DELTA, **changes).fit(table() if X is None else X)
 
 
-def test_noise_may_be_stated_in_place_of_epsilon():
-    one, two = (fitted(noise_std=noise).guarantee_.mu for noise in (4.0, 8.0))
-    assert one == pytest.approx(2.0 * two, rel=1e-12)
-    assert one == pytest.approx(math.sqrt(2.0) * 2.0 / 4.0, rel=1e-12)  # of rows of norm √2
-
-
 @pytest.mark.parametrize("intercept", [True, False])
 def test_the_release_executed_is_the_release_accounted(monkeypatch, intercept):
     calls = []

@@ -5,24 +5,15 @@ from __future__ import annotations
 from pabi.show.report import folded
 
 
-def test_sentences_that_differ_in_one_number_are_told_once():
+def test_sentences_that_differ_in_one_number_are_told_once_and_no_others():
     sentences = ["noise is fresh", "divided by 168", "the last 9 steps of 20", "divided by 1e-05"]
     assert folded([*sentences, "divided by 21.5"]) == (
         "noise is fresh",
         "divided by 1e-05, 21.5 or 168",
         "the last 9 steps of 20",
     )
-
-
-def test_sentences_that_differ_in_two_numbers_stay():
+    assert folded(["1 of 5 in G2", "3 of 5 in G2"]) == ("1 or 3 of 5 in G2",)
     sentences = ("the last 9 steps of 20", "the last 8 steps of 30")
     assert folded(sentences) == sentences
-
-
-def test_two_of_a_kind_that_are_equal_but_for_one_place():
-    assert folded(["1 of 5 in G2", "3 of 5 in G2"]) == ("1 or 3 of 5 in G2",)
-
-
-def test_words_with_digits_are_no_numbers():
     sentences = ("feature x1 is public", "feature x2 is public")
     assert folded(sentences) == sentences

@@ -96,7 +96,7 @@ def test_the_measures_are_right():
     assert apart(red, green, VISION["deuteranopia"]) < 0.3 * apart(red, green, np.eye(3))
 
 
-def test_contrast_with_the_paper():
+def test_colours_are_told_apart_and_from_the_paper():
     for theme in THEMES:
         with style(theme) as colours:
             assert palette() == colours, theme
@@ -104,9 +104,6 @@ def test_contrast_with_the_paper():
                 assert contrast(colour, colours.paper) >= 3.0, colour  # graphical objects
             for colour in (colours.ink, colours.neutral, colours.ours, colours.other):
                 assert contrast(colour, colours.paper) >= 4.5, colour  # text
-
-
-def test_colours_are_told_apart():
     for vision, theme in itertools.product(VISION, THEMES):
         with style(theme) as colours:
             for one, other in combinations(colours.cycle[:5], 2):

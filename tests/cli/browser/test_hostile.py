@@ -82,13 +82,9 @@ def strings_replaced(thing):
 
 
 def guarantee():
+    loss = pabi.Loss.logistic(feature_norm=1.0, l2=0.01)
     return pabi.NoisySGD(
-        pabi.Loss.logistic(feature_norm=1.0, l2=0.01),
-        n=6_000,
-        batches=pabi.Cyclic(size=1_500),
-        epochs=5,
-        step_size=0.5,
-        noise_std=0.01,
+        loss, n=6_000, batches=pabi.Cyclic(size=1_500), epochs=5, step_size=0.5, noise_std=0.01
     ).guarantee(1e-5)
 
 

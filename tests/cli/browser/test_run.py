@@ -13,13 +13,9 @@ from support.browsers import needs_chromium
 pytestmark = needs_chromium
 
 # What the page opens with.
+LOSS = pabi.Loss.logistic(feature_norm=1.0, l2=0.01)
 RUN = pabi.NoisySGD(
-    pabi.Loss.logistic(feature_norm=1.0, l2=0.01),
-    n=60_000,
-    batches=pabi.Cyclic(size=1_500),
-    epochs=50,
-    step_size=0.5,
-    noise_std=0.01,
+    LOSS, n=60_000, batches=pabi.Cyclic(size=1_500), epochs=50, step_size=0.5, noise_std=0.01
 )
 
 
@@ -36,13 +32,19 @@ def asked(page, **texts):
     return page.answered()
 
 
-def test_numbers_are_those_of_the_library(opened):
+def test_numbers_and_changes_are_those_of_the_library(opened):
     guarantee = RUN.guarantee(1e-5)
     assert opened.text("#epsilon") == shown(guarantee.epsilon(1e-5))
     facts = opened.text(".facts")
     assert guarantee.source in facts
     assert shown(guarantee.mu) in facts
     assert f"ε = {shown(guarantee.composition.epsilon(1e-5))} if every model" in facts
+    # One after another on one page, each beside the usual rest.
+    before = {}
+    for texts, change, delta in CHANGES:
+        shown_now = asked(opened, **{name: USUAL[name] for name in before}, **texts)
+        assert shown_now == epsilon(replace(RUN, **change), delta), texts
+        before = texts
 
 
 USUAL = {
@@ -60,15 +62,6 @@ CHANGES = [
     ({"cooldown_steps": "40"}, {"cooldown_steps": 40}, 1e-5),
     ({"release": "path", "epochs": "4"}, {"release": "path", "epochs": 4}, 1e-5),
 ]
-
-
-def test_changes_give_the_library_s_numbers(opened):
-    """One after another on one page, each beside the usual rest."""
-    before = {}
-    for texts, change, delta in CHANGES:
-        shown_now = asked(opened, **{name: USUAL[name] for name in before}, **texts)
-        assert shown_now == epsilon(replace(RUN, **change), delta), texts
-        before = texts
 
 
 def test_a_slider_moves_the_box_and_the_number(opened):

@@ -19,13 +19,9 @@ pytestmark = needs_chromium
 
 DELTA = 1e-5
 # What the page opens with.
+LOSS = pabi.Loss.logistic(feature_norm=1.0, l2=0.01)
 RUN = pabi.NoisySGD(
-    pabi.Loss.logistic(feature_norm=1.0, l2=0.01),
-    n=60_000,
-    batches=pabi.Cyclic(size=1_500),
-    epochs=50,
-    step_size=0.5,
-    noise_std=0.01,
+    LOSS, n=60_000, batches=pabi.Cyclic(size=1_500), epochs=50, step_size=0.5, noise_std=0.01
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
 import tomllib
@@ -16,6 +17,8 @@ from pabi.cli.reading import describe
 from pabi.cli.writing import emit
 from pabi.describe.files import from_dict
 from pabi.numbers.showing import shown
+from pabi.tradeoff import Gaussian
+from pabi.tradeoff.guarantee import Guarantee
 from support.every_case import every
 from support.run_files import EXAMPLES, ITERATED, RUN, SAMPLERS, read_json, sampler, toml
 from support.tables import Result, assert_one_line, run
@@ -363,3 +366,100 @@ def test_a_terminal_gets_no_commands_from_what_strangers_named(monkeypatch):
         monkeypatch.setattr("sys.stdout", screen)
         emit(named)
         assert screen.getvalue() == expected
+
+
+# Shell completion: it ends its process.
+
+
+def completing(*words, **environment):
+    return process(*words, env=os.environ | environment).out
+
+
+@pytest.mark.parametrize(
+    ("words", "place", "expected"),
+    [
+        ("pabi tr", "1", {"train"}),
+        ("pabi ", "1", {"account", "predict", "schema", "train", "ledger", "verify"}),
+        ("pabi train --gua", "2", {"--guarantee"}),
+    ],
+)
+def test_what_bash_is_offered(words, place, expected):
+    offered = completing(_PABI_COMPLETE="complete_bash", COMP_WORDS=words, COMP_CWORD=place).split()
+    assert expected <= set(offered)
+    assert all(word.startswith(words.split(" ")[-1]) for word in offered)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_script_is_shown_and_installed(tmp_path, shell):
+    assert "_PABI_COMPLETE" in completing(_PABI_COMPLETE=f"source_{shell}")
+    # Which shell runs the tests says nothing.
+    named = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1", "HOME": str(tmp_path)}
+    assert "installed" in completing("--install-completion", shell, **named)
+    installed = [path.read_text("utf-8") for path in tmp_path.rglob("*") if path.is_file()]
+    assert any("_PABI_COMPLETE" in text for text in installed)
+
+
+# audit
+
+
+AUDITED = {
+    "n": 50,
+    "steps": 4,
+    "step_size": 0.5,
+    "noise_std": 0.08,
+    "loss": {"kind": "convex", "smoothness": 1.0, "gradient_bound": 1.0},
+    "batches": {"kind": "full_batch"},
+}
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "run.toml"
+    path.write_text(toml(AUDITED), "utf-8")
+    return str(path)
+
+
+OPTIONS = ("--delta", "1e-5", "--trainings", "1000")
+
+
+def test_the_table_and_json(file):
+    status, out, _ = run("audit", file, *OPTIONS)
+    lines = out.splitlines()
+    assert (status, lines[0]) == (0, "audit          not refuted")
+    assert lines[2] == "trainings      1000, confidence 0.95"
+    assert lines[-2].split()[:2] == ["exact", "instance"]
+    status, out, _ = run("audit", file, *OPTIONS, "--json")
+    table = json.loads(out)
+    assert status == 0
+    assert table["readings"][0]["delta"] == 1e-5
+    assert table["readings"][0]["epsilon_lower"] <= table["readings"][0]["exact"]
+
+
+def test_the_reach_is_said_and_nothing_is_trained():
+    logistic = toml(AUDITED, loss={"kind": "logistic", "feature_norm": 1.0})
+    status, out, _ = run("audit", "-", "--reach", "--trainings", "400", stdin=logistic)
+    lines = out.splitlines()
+    assert status == 0
+    assert lines[0].startswith("400 trainings find, at confidence 0.95")
+    assert lines[2].startswith("noise")
+
+
+def test_a_refuted_guarantee_is_a_no(file, monkeypatch):
+    wrong = Guarantee.from_tradeoff(
+        Gaussian(0.1), adjacency="replace_one", method="stated", source="a test"
+    )
+    monkeypatch.setattr(pabi.NoisySGD, "guarantee", lambda self, delta: wrong)
+    status, out, _ = run("audit", file, *OPTIONS)
+    assert (status, out.splitlines()[0]) == (1, "audit          REFUTED")
+
+
+def test_what_is_not_audited_is_said_in_one_line(file):
+    for options, problem in [
+        ("", "--delta: missing"),
+        ("--delta 2", "--delta: expected a number"),
+        ("--delta 1e-5 --trainings 7", "--trainings: expected an integer ≥ 100"),
+        ("--reach", ""),  # a loss without canaries
+    ]:
+        assert_one_line(run("audit", file, *options.split()), f"error: {problem}")
+    other = sampler("exponential_mechanism")
+    assert_one_line(run("audit", "-", "--delta", "1e-5", stdin=other), "error: ")

@@ -118,7 +118,7 @@ def test_residuals_are_bounded_as_widely_as_noise_allows(n, adjacency, over_half
 
 
 @each_scaled
-def test_units_of_the_target_do_not_matter(kind, bound):
+def test_units_and_targets_beyond_the_range_do_not_matter(kind, bound):
     """Targets and everything in their units times 2, shifted: coefficients times 2, predictions shifted."""
     X, y = problem()
     one = fitted(kind, X, y, target_range=(LOW, HIGH), **{bound: 64.0})
@@ -126,10 +126,6 @@ def test_units_of_the_target_do_not_matter(kind, bound):
     assert one.run_ == two.run_
     assert two.coef_ == pytest.approx(2 * one.coef_, rel=1e-12)
     assert two.predict(X) == pytest.approx(2 * one.predict(X) + 7, rel=1e-12)
-
-
-@each_scaled
-def test_targets_beyond_the_range_count_as_its_ends(kind, bound):
     X, y = problem()
     models = [
         fitted(kind, X, targets, target_range=(LOW, HIGH))
@@ -137,10 +133,6 @@ def test_targets_beyond_the_range_count_as_its_ends(kind, bound):
     ]
     assert np.array_equal(models[0].coef_, models[1].coef_)
     assert np.array_equal(models[0].coef_, models[2].coef_)
-
-
-@each_scaled
-def test_the_run_states_the_bound_in_units_of_half_the_range(kind, bound):
     X, y = problem()
     model = fitted(kind, X, y, target_range=[LOW, HIGH], **{bound: 50.0})
     assert dict(model.run_.loss.parameters)[bound] == 0.25
@@ -302,6 +294,7 @@ def test_all_targets_are_fitted_in_their_own_units(kind, bound, share):
 # A range that is found privately.
 
 PRIVATE = {"target_range": "private", "adjacency": "zero_out"}
+SEEDED = {**PRIVATE, **QUICK, "noise_std": None, "random_state": 0}
 FOUND = 4000  # records, of which quantiles are found at ε = 2
 
 
@@ -339,35 +332,26 @@ def test_a_private_range_is_found_within_the_budget(kind):
 
 
 @every("kind", REGRESSORS)
-def test_units_do_not_matter_to_a_private_range(kind):
-    """Thresholds are alike in every octave: twice the targets are twice the range, to the last bit."""
+def test_units_and_single_targets_do_not_matter_to_a_private_range(kind):
+    """Thresholds are alike in every octave: twice the targets are twice the range, to the last bit. And one
+    target that leaves all doubles but the largest: everything stays finite, and the run the same."""
     X, y = amounts(kind)
-    common = {**PRIVATE, **QUICK, "noise_std": None, "random_state": 0}
-    one, two = (kind(2.0, 1e-5, **common).fit(X, times * y) for times in (1.0, 2.0))
+    far = np.where(np.arange(FOUND) == 7, 1e308, y)
+    one, two, odd = (kind(2.0, 1e-5, **SEEDED).fit(X, some) for some in (y, 2.0 * y, far))
+    assert odd.run_ == two.run_ == one.run_
     assert np.array_equal(two.target_range_, 2.0 * one.target_range_)
-    assert two.run_ == one.run_
     assert two.predict(X[:9]) == pytest.approx(2.0 * one.predict(X[:9]), rel=1e-12)
-
-
-@every("kind", REGRESSORS)
-def test_no_target_moves_a_private_range_or_a_gradient_far(kind):
-    """One target that leaves all doubles but the largest: everything stays finite, and the run the same."""
-    X, y = amounts(kind)
-    common = {**PRIVATE, **QUICK, "noise_std": None, "random_state": 0}
-    one = kind(2.0, 1e-5, **common).fit(X, y)
-    two = kind(2.0, 1e-5, **common).fit(X, np.where(np.arange(FOUND) == 7, 1e308, y))
-    assert two.target_range_ == pytest.approx(one.target_range_, rel=0.2)
-    assert two.run_ == one.run_
-    assert np.all(np.isfinite(two.predict(X)))
+    assert odd.target_range_ == pytest.approx(one.target_range_, rel=0.2)
+    assert np.all(np.isfinite(odd.predict(X)))
 
 
 def test_a_large_table_finds_the_same_range():
     X, y = amounts(PrivateGammaRegressor)
-    common = {**PRIVATE, **QUICK, "noise_std": None, "random_state": 0, "target_range": "private"}
-    memory = PrivateGammaRegressor(2.0, 1e-5, **common).fit(X, y)
-    large = PrivateGammaRegressor(2.0, 1e-5, **common).fit(LargeTable(X), y)
+    memory, large = (
+        PrivateGammaRegressor(2.0, 1e-5, **SEEDED).fit(table, y) for table in (X, LargeTable(X))
+    )
     assert np.array_equal(large.target_range_, memory.target_range_)
-    weighted = PrivateGammaRegressor(2.0, 1e-5, max_sample_weight=2.0, **common)
+    weighted = PrivateGammaRegressor(2.0, 1e-5, max_sample_weight=2.0, **SEEDED)
     weighted.fit(X, y, sample_weight=np.full(FOUND, 2.0))
     assert weighted.coef_ == pytest.approx(memory.coef_, rel=1e-12)
 

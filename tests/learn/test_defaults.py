@@ -20,20 +20,10 @@ from pabi.account.shifts.isotonic import solve
 from pabi.describe.batches import Cyclic, FullBatch, Reshuffle, ShuffleOnce
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
-from pabi.learn.plans import (
-    EPOCHS,
-    LONGEST_FALL,
-    MOST_STEPS,
-    Falling,
-    Fixed,
-    Schedule,
-    Task,
-    budget,
-    settings,
-)
+from pabi.learn import plans
 from support.every_case import every
 
-PROBLEM = Task(
+PROBLEM = plans.Task(
     n=10_000,
     gradient=0.7,
     curvature=0.5,
@@ -77,25 +67,25 @@ def test_data_of_one_shape_get_one_run(kind, count):
 @every(
     ("fixed", "expected"),
     [
-        (Fixed(batches=FullBatch()), {"batches": FullBatch(), "cooldown_steps": 0}),
-        (Fixed(batches=Cyclic(128)), {"batches": Cyclic(128)}),
-        (Fixed(batches=Reshuffle(77)), {"batches": Reshuffle(77)}),
-        (Fixed(epochs=2.5), {"epochs": 2.5}),
-        (Fixed(epochs=500.0), {"epochs": 500.0}),
-        (Fixed(step_size=0.123), {"step_size": 0.123}),
-        (Fixed(step_size=1e6), {"step_size": 1e6}),
-        (Fixed(batches=Cyclic(1000), cooldown_epochs=0.0), {"cooldown_steps": 0}),
-        (Fixed(batches=Cyclic(1000), cooldown_epochs=0.25), {"cooldown_steps": 3}),
-        (Fixed(batches=FullBatch(), cooldown_epochs=2.0), {"cooldown_steps": 2}),
-        (Fixed(batches=Reshuffle(1000, 999), cooldown_epochs=2.0), {"cooldown_steps": 20}),
+        (plans.Fixed(batches=FullBatch()), {"batches": FullBatch(), "cooldown_steps": 0}),
+        (plans.Fixed(batches=Cyclic(128)), {"batches": Cyclic(128)}),
+        (plans.Fixed(batches=Reshuffle(77)), {"batches": Reshuffle(77)}),
+        (plans.Fixed(epochs=2.5), {"epochs": 2.5}),
+        (plans.Fixed(epochs=500.0), {"epochs": 500.0}),
+        (plans.Fixed(step_size=0.123), {"step_size": 0.123}),
+        (plans.Fixed(step_size=1e6), {"step_size": 1e6}),
+        (plans.Fixed(batches=Cyclic(1000), cooldown_epochs=0.0), {"cooldown_steps": 0}),
+        (plans.Fixed(batches=Cyclic(1000), cooldown_epochs=0.25), {"cooldown_steps": 3}),
+        (plans.Fixed(batches=FullBatch(), cooldown_epochs=2.0), {"cooldown_steps": 2}),
+        (plans.Fixed(batches=Reshuffle(1000, 999), cooldown_epochs=2.0), {"cooldown_steps": 20}),
         (
-            Fixed(ShuffleOnce(500), 3.0, 0.5, 1.0),
+            plans.Fixed(ShuffleOnce(500), 3.0, 0.5, 1.0),
             {"batches": ShuffleOnce(500), "epochs": 3.0, "step_size": 0.5, "cooldown_steps": 20},
         ),
     ],
 )
 def test_fixed_values_are_kept(fixed, expected):
-    chosen = settings(PROBLEM, fixed)
+    chosen = plans.settings(PROBLEM, fixed)
     assert {name: getattr(chosen, name) for name in expected} == expected
 
 
@@ -111,19 +101,19 @@ def test_settings_are_finite_and_possible_everywhere(n, epsilon, delta):
         task = replace(
             PROBLEM, n=n, epsilon=epsilon, delta=delta, curvature=curvature, gradient=gradient
         )
-        chosen = settings(task)
-        assert isinstance(chosen, Schedule)
+        chosen = plans.settings(task)
+        assert isinstance(chosen, plans.Schedule)
         size = chosen.batches.batch_size(n)
         assert 1 <= size <= n
-        assert chosen.epochs == EPOCHS
-        assert EPOCHS * n / size <= MOST_STEPS * (1.0 + 1e-9)
+        assert chosen.epochs == plans.EPOCHS
+        assert plans.EPOCHS * n / size <= plans.MOST_STEPS * (1.0 + 1e-9)
         assert 0.0 < chosen.step_size * curvature < 2.0
         assert 0 <= chosen.cooldown_steps <= -(-n // size)
-        falling = settings(replace(task, falling=True))
+        falling = plans.settings(replace(task, falling=True))
         size = falling.batches.batch_size(n)
         assert 0.0 < falling.step_size(0) * curvature < 2.0
-        assert EPOCHS * n / size <= MOST_STEPS * (1.0 + 1e-9)
-        steps = math.ceil(EPOCHS * -(-n // size))
+        assert plans.EPOCHS * n / size <= plans.MOST_STEPS * (1.0 + 1e-9)
+        steps = math.ceil(plans.EPOCHS * -(-n // size))
         assert falling.step_size.steps == steps + falling.cooldown_steps
 
 
@@ -136,13 +126,13 @@ def test_units_of_features_do_not_matter(scale):
         gradient=PROBLEM.gradient * scale,
         feature_norm=PROBLEM.feature_norm * scale,
     )
-    here, other = settings(PROBLEM), settings(there)
+    here, other = plans.settings(PROBLEM), plans.settings(there)
     assert other.batches == here.batches
     assert other.step_size * scale**2 == pytest.approx(here.step_size, rel=1e-9)
 
 
 def path(task):
-    chosen = settings(task)
+    chosen = plans.settings(task)
     steps = math.ceil(chosen.epochs * -(-task.n // chosen.batches.batch_size(task.n)))
     return steps * chosen.step_size
 
@@ -224,7 +214,7 @@ FALLING = replace(PROBLEM, falling=True)
 
 @every("steps", [1, 7, 40, 41, 1000, 20_500])
 def test_falling_step_sizes_end_near_zero_and_have_their_mean(steps):
-    fall = Falling(0.3, steps)
+    fall = plans.Falling(0.3, steps)
     sizes = np.array([fall(k) for k in range(steps)])
     assert np.all(np.diff(sizes) <= 0.0)
     assert np.all((sizes > 0.0) & (sizes < 0.6))
@@ -235,9 +225,11 @@ def test_falling_step_sizes_end_near_zero_and_have_their_mean(steps):
 
 
 def test_what_the_user_states_does_not_fall():
-    assert settings(FALLING, Fixed(step_size=0.25)).step_size == 0.25
-    assert isinstance(settings(FALLING, Fixed(epochs=3.0)).step_size, Falling)
-    many = settings(FALLING, Fixed(batches=FullBatch(), epochs=2.0 * LONGEST_FALL))
+    assert plans.settings(FALLING, plans.Fixed(step_size=0.25)).step_size == 0.25
+    assert isinstance(plans.settings(FALLING, plans.Fixed(epochs=3.0)).step_size, plans.Falling)
+    many = plans.settings(
+        FALLING, plans.Fixed(batches=FullBatch(), epochs=2.0 * plans.LONGEST_FALL)
+    )
     assert isinstance(many.step_size, float)
 
 
@@ -258,7 +250,7 @@ def test_noise_moves_predictors_by_about_what_was_aimed_at(n, epsilon, adjacency
         gradient=clip,
         curvature=loss.effective_curvature(clip, "residual")[1],
     )
-    chosen = settings(task)
+    chosen = plans.settings(task)
     run = NoisySGD(
         loss,
         n=n,
@@ -347,7 +339,7 @@ def test_calibrated_runs_have_the_noise_of_the_limit(sizes, limit):
         loss, n=n, batches=FullBatch(), epochs=STEPS, step_size=0.5 * sizes, adjacency="zero_out"
     )
     noise = pabi.calibrate(run, epsilon, delta).noise_std
-    mu = budget(epsilon, delta)
+    mu = plans.budget(epsilon, delta)
     path = run.step_size.sum()
     for x in (1e-3, 1.0, 10.0):
         factors = 1.0 - run.step_size * x / path

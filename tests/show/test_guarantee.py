@@ -17,20 +17,10 @@ import pytest
 import yaml
 
 import pabi
+from pabi import tradeoff
 from pabi.learn.plans import LEARNT, ONE_FIT, REPEATED, UNCLEAR, WORKER
 from pabi.show.report import folded
 from pabi.showing import shown
-from pabi.tradeoff import (
-    ApproxDP,
-    Best,
-    BoundedRange,
-    Gaussian,
-    Mixture,
-    PoissonSubsampled,
-    PrivacyLossDistribution,
-    Subsampled,
-    selected,
-)
 from pabi.tradeoff.guarantee import TESTING
 from support.every_case import every
 from support.falsification.honest_files import honest_files
@@ -96,7 +86,7 @@ def epsilon_of(parts, delta):
 
 
 def parts_of(curve):
-    if isinstance(curve, Gaussian):
+    if isinstance(curve, tradeoff.Gaussian):
         return [(mpmath.mpf(1), curve.mu)]
     return [(mpmath.mpf(w), p.mu) for p, w in zip(curve.parts, curve.weights, strict=True)]
 
@@ -132,7 +122,7 @@ def test_numbers_are_those_of_the_curve(run, delta):
 def test_numbers_of_approximate_privacy():
     """Those of (ε, δ)-DP in closed form."""
     epsilon, delta = mpmath.mpf("0.5"), mpmath.mpf(1e-6)
-    text = of_curve(ApproxDP(0.5, 1e-6)).report(delta=1e-6)
+    text = of_curve(tradeoff.ApproxDP(0.5, 1e-6)).report(delta=1e-6)
     total = mpmath.exp(epsilon)
     assert_rounded_up(number(r"\| ε at δ = \S+ \| (\S+) \|", text), epsilon)
     assert_rounded_up(number(r"at most (\S+)% of those who", text), 100 * (total / 100 + delta))
@@ -152,25 +142,25 @@ def test_the_equivalent_has_the_same_epsilon(run, delta):
 @every(
     ("curve", "delta"),
     [
-        (ApproxDP(0.7, 1e-9), 1e-6),
-        (Subsampled(Gaussian(1.0), 0.1).self_compose(20), 1e-5),
-        (BoundedRange(0.3), 1e-6),
+        (tradeoff.ApproxDP(0.7, 1e-9), 1e-6),
+        (tradeoff.Subsampled(tradeoff.Gaussian(1.0), 0.1).self_compose(20), 1e-5),
+        (tradeoff.BoundedRange(0.3), 1e-6),
     ],
 )
 def test_the_equivalent_of_other_curves(curve, delta):
     mu = of_curve(curve).mu_equivalent(delta)
     epsilon = curve.epsilon(delta)
-    assert Gaussian(mu).epsilon(delta) >= epsilon
-    assert Gaussian(mu * (1 - 1e-9)).epsilon(delta) < epsilon
+    assert tradeoff.Gaussian(mu).epsilon(delta) >= epsilon
+    assert tradeoff.Gaussian(mu * (1 - 1e-9)).epsilon(delta) < epsilon
 
 
 def test_the_equivalent_where_epsilon_is_nothing_or_everything():
-    nothing = of_curve(ApproxDP(0.0, 1e-4))
+    nothing = of_curve(tradeoff.ApproxDP(0.0, 1e-4))
     mu = nothing.mu_equivalent(1e-3)  # ε is 0 there: the total variations agree
     assert nothing.epsilon(1e-3) == 0.0
     assert mu == pytest.approx(2 * float(mpmath.sqrt(2) * mpmath.erfinv(mpmath.mpf(1e-4))), 1e-9)
-    assert of_curve(Gaussian(0.0)).mu_equivalent(0.5) == 0.0
-    assert of_curve(ApproxDP(1.0, 1e-3)).mu_equivalent(1e-6) == float("inf")
+    assert of_curve(tradeoff.Gaussian(0.0)).mu_equivalent(0.5) == 0.0
+    assert of_curve(tradeoff.ApproxDP(1.0, 1e-3)).mu_equivalent(1e-6) == float("inf")
     for bad in (0.0, 1.0, -1.0, float("nan"), "x"):
         with pytest.raises(pabi.InvalidInput, match="^delta: "):
             nothing.mu_equivalent(bad)
@@ -179,18 +169,18 @@ def test_the_equivalent_where_epsilon_is_nothing_or_everything():
 # Every kind of curve, file, adjacency and unit.
 
 CURVES = {
-    "gaussian": Gaussian(0.5),
-    "no privacy": Gaussian(float("inf")),
-    "perfect": Gaussian(0.0),
-    "mixture": Mixture((Gaussian(0.1), Gaussian(0.9)), (0.5, 0.5)),
-    "product": Subsampled(Gaussian(1.0), 0.05).self_compose(30),
-    "poisson": PoissonSubsampled(1.0, 0.05).self_compose(30),
-    "approx": ApproxDP(1.0, 1e-7),
-    "pure": ApproxDP(1.0, 0.0),
-    "range": BoundedRange(0.4),
-    "best": Best((Gaussian(0.5), ApproxDP(0.2, 1e-7))),
-    "selected": selected(Gaussian(0.3), 10.0, 1.0),
-    "losses": PrivacyLossDistribution([0.6, 0.4], [0.4, 0.6]),
+    "gaussian": tradeoff.Gaussian(0.5),
+    "no privacy": tradeoff.Gaussian(float("inf")),
+    "perfect": tradeoff.Gaussian(0.0),
+    "mixture": tradeoff.Mixture((tradeoff.Gaussian(0.1), tradeoff.Gaussian(0.9)), (0.5, 0.5)),
+    "product": tradeoff.Subsampled(tradeoff.Gaussian(1.0), 0.05).self_compose(30),
+    "poisson": tradeoff.PoissonSubsampled(1.0, 0.05).self_compose(30),
+    "approx": tradeoff.ApproxDP(1.0, 1e-7),
+    "pure": tradeoff.ApproxDP(1.0, 0.0),
+    "range": tradeoff.BoundedRange(0.4),
+    "best": tradeoff.Best((tradeoff.Gaussian(0.5), tradeoff.ApproxDP(0.2, 1e-7))),
+    "selected": tradeoff.selected(tradeoff.Gaussian(0.3), 10.0, 1.0),
+    "losses": tradeoff.PrivacyLossDistribution([0.6, 0.4], [0.4, 0.6]),
 }
 FORMATS = ("md", "html", "hf")
 
@@ -210,7 +200,7 @@ def test_every_kind_of_curve(kind, form):
     list(itertools.product(("record", "user"), ("replace_one", "zero_out"))),
 )
 def test_every_unit_and_adjacency(unit_of_privacy, adjacency):
-    one = of_curve(Gaussian(0.5), unit=unit_of_privacy, adjacency=adjacency)
+    one = of_curve(tradeoff.Gaussian(0.5), unit=unit_of_privacy, adjacency=adjacency)
     text = one.report()
     words = {"replace_one": "replaced by any other", "zero_out": "becomes zero"}
     for name, phrase in words.items():
@@ -257,7 +247,7 @@ def test_test_runs_refusals_and_several_releases_are_told_first():
     text = guarantee().for_testing().report()
     assert text.index(TESTING) < text.index("| Protects")
     assert "This protects nobody" in text
-    false = dataclasses.replace(guarantee(), curve=Gaussian(0.01))
+    false = dataclasses.replace(guarantee(), curve=tradeoff.Gaussian(0.01))
     for form in FORMATS:
         text = false.report(form)
         assert text.index("checker refuses it") < text.index("Protects")
@@ -285,7 +275,7 @@ def test_delta_is_compared_with_the_number_of_records():
     assert "n = 20000 records: δ is 0.0201 times 1/n" in guarantee().report(delta=1e-6)
     assert "promises little" not in guarantee().report(delta=1e-6)
     assert "promises little" in guarantee().report(delta=1e-4)
-    assert "not known" in of_curve(Gaussian(0.5)).report()
+    assert "not known" in of_curve(tradeoff.Gaussian(0.5)).report()
     other = dataclasses.replace(RUN, n=40_000).guarantee(DELTA)
     assert re.findall(r"n = (\d+)", pabi.compose(guarantee(), other).report()) == ["20000", "40000"]
 
@@ -343,7 +333,7 @@ class Parsed(HTMLParser):
 @functools.cache
 def hostile():
     return of_curve(
-        Gaussian(0.5),
+        tradeoff.Gaussian(0.5),
         assumptions=HOSTILE,
         method="$\\bad{$ <script>",
         source="<b>",
@@ -379,7 +369,7 @@ def test_a_page_is_well_formed_and_loads_nothing():
 def test_hostile_sentences_are_text_in_markdown(form):
     from markdown_it import MarkdownIt
 
-    honest = of_curve(Gaussian(0.5), assumptions=("a",) * len(HOSTILE))
+    honest = of_curve(tradeoff.Gaussian(0.5), assumptions=("a",) * len(HOSTILE))
     text, usual = (one.report(form).split("---\n\n# ")[-1] for one in (hostile(), honest))
     reader = MarkdownIt("commonmark", {"html": True}).enable("table").enable("strikethrough")
     kinds, others = (
@@ -407,7 +397,7 @@ def test_metadata_of_a_model_card_are_yaml():
     assert stated["mu"] is None
     assert (stated["adjacency"], stated["unit"]) == ("replace_one", "record")
     assert stated["verified"] is True
-    endless = of_curve(Gaussian(float("inf")), method='a: "b"\n- c')
+    endless = of_curve(tradeoff.Gaussian(float("inf")), method='a: "b"\n- c')
     stated = yaml.safe_load(endless.report("hf").split("---")[1])["differential_privacy"]
     assert stated["epsilon"] == stated["mu"] == float("inf")
     assert stated["method"] == 'a: "b"\n- c'

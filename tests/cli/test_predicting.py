@@ -184,26 +184,6 @@ def test_bad_arguments(folder):
     assert files() == before
 
 
-@every(
-    "text, mentions",
-    [
-        ("age,job\n30,smith\n", ["'citizen'", "it has none"]),
-        ("ages,job,citizen\n30,smith,no\n", ["'age'", "did you mean 'ages'"]),
-        ("age,job,citizen\n", ["at least one row"]),
-        ("age,job,citizen\nsecret-7,smith,no\n", ["age", "numeric column"]),
-        ("age,job,citizen\n30,smith,no,secret-7\n", ["expected a CSV table"]),
-    ],
-)
-def test_bad_tables(folder, tmp_path, text, mentions):
-    (tmp_path / "bad.csv").write_text(text, "utf-8")
-    before = files()
-    for out in ("-", "p.csv"):
-        result = run("predict", "model.skops", f"{tmp_path}/bad.csv", "--out", out)
-        assert_one_line(result, *mentions)
-        assert "secret-7" not in result.err
-    assert files() == before
-
-
 # Pipelines that prepare tables with private transformers.
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import math
 import re
@@ -14,19 +13,14 @@ import matplotlib.image
 import numpy as np
 import pytest
 
+from support.scripts import load
+
 ROOT = Path(__file__).parents[2]
 DEMO_FILE = ROOT / "examples" / "demo.py"
 GRID = ROOT / "benchmarks" / "proving_ground" / "results" / "peers" / "digits.json"
 EXCESS = 1.0004  # of the noise multiplier, by the demo's docstring
 MOST_LINES = 130
 LIGHT = 0.9
-
-
-def load(path: Path):
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 DEMO = load(DEMO_FILE)

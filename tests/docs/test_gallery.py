@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
 
@@ -10,18 +9,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from support.scripts import load
+
 ROOT = Path(__file__).parents[2]
 GALLERY = ROOT / "examples" / "gallery"
 FIGURES = ROOT / "docs" / "figures"
 # Those that take no time; all of them are drawn by examples/gallery/make.py.
 QUICK = ("front", "two-densities", "epsilon-delta", "tradeoff", "shifts")
-
-
-def load(path: Path):
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 MAKE = load(GALLERY / "make.py")
@@ -38,33 +32,6 @@ def test_pictures_are_the_same_every_time(name, tmp_path):
         assert drawn == (second / f"{name}-{theme}.svg").read_bytes()
         assert b"<dc:date>" not in drawn
         assert len(drawn) < 150_000
-
-
-def test_nothing_sticks_out():
-    """Titles, labels and annotations lie within the figure."""
-    import matplotlib.pyplot as plt
-    from matplotlib.text import Text
-
-    from pabi.show.themes import style
-
-    for name in QUICK:
-        with style("light"):
-            figure = MAKE.load(name).draw()
-            figure.canvas.draw()
-            width, height = figure.canvas.get_width_height()
-            for text in figure.findobj(Text):
-                if text.get_visible() and text.get_text().strip():
-                    box = text.get_window_extent()
-                    inside = box.x0 >= -1 and box.y0 >= -1 and box.x1 <= width and box.y1 <= height
-                    # Ticks beyond the limits are placed, and not drawn.
-                    ticks = text in {
-                        label
-                        for ax in figure.axes
-                        for axis in (ax.xaxis, ax.yaxis)
-                        for label in axis.get_ticklabels(which="both")
-                    }
-                    assert inside or ticks, (name, text.get_text())
-            plt.close(figure)
 
 
 def test_scripts_are_short_and_pictures_have_alternative_texts():

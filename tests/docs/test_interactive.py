@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from html.parser import HTMLParser
 from pathlib import Path
@@ -11,17 +10,11 @@ import pytest
 
 import pabi
 from pabi.show.themes import palette_of
+from support.scripts import load
 
 ROOT = Path(__file__).parents[2]
 FIGURES = ROOT / "docs" / "figures"
 NAMES = sorted(path.stem for path in FIGURES.glob("*.json"))
-
-
-def load(path: Path):
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 MAKE = load(ROOT / "examples" / "gallery" / "make.py")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import re
 from pathlib import Path
 
@@ -11,17 +10,11 @@ import pytest
 
 import pabi
 from pabi.showing import shown
+from support.scripts import load
 
 ROOT = Path(__file__).parent.parent.parent
 DOCS = ROOT / "docs"
 FIGURES = DOCS / "figures"
-
-
-def load(path: Path):
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 FRONT = load(DOCS / "front.py")

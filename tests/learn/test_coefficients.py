@@ -92,18 +92,6 @@ def test_probabilities_are_those_of_the_coefficients(
     assert np.array_equal(model.predict(X), best)
 
 
-def test_probabilities_of_the_defaults_and_of_users_are_those_of_the_coefficients():
-    X, y, _ = table(classes=3)
-    for own, n, unit in (({}, 400, "record"), ({"groups": np.arange(400) // 2}, 200, "user")):
-        model = learn.PrivateLogisticRegression(
-            **BUDGET, feature_ranges=RANGES, epochs=2, linear_predictor=True
-        )
-        model.fit(X, y, **own)
-        assert model.preconditioner_ is not None
-        assert model.run_ == model.plan(n, 3, 3, unit=unit).run
-        assert np.max(np.abs(model.predict_proba(X) - probabilities(model, X))) < 1e-12
-
-
 @pytest.mark.parametrize("kind", [kind for kind in LINEAR if kind in REGRESSORS])
 @every("precondition", [None, 0.3])
 @every("intercept", [True, False])
@@ -401,17 +389,6 @@ def test_a_fit_knows_whether_it_was_linear():
     model.set_params(linear_predictor=True)
     assert np.array_equal(model.predict_proba(X), before)
     assert model.summary().note
-
-
-@pytest.mark.parametrize("kind", [learn.PrivateLinearSVC, learn.PrivateRidgeClassifier])
-@every("precondition", [None, 0.3])
-def test_other_classifiers_have_linear_predictors_too(kind, precondition):
-    X, y, _ = table()
-    model = kind(**BUDGET, **QUICK, clip_norm=0.2, precondition=precondition).fit(X, y)
-    decisions = model.decision_function(X)
-    assert np.max(np.abs(decisions - linear(model, X)[:, 0])) < 1e-12
-    if kind is learn.PrivateRidgeClassifier:  # a function of these alone, whatever the row's norm
-        assert np.all(np.diff(model.predict_proba(X)[np.argsort(decisions), 1]) >= 0.0)
 
 
 @pytest.mark.parametrize("kind", [learn.PrivateLogisticRegression, learn.PrivateLinearRegression])

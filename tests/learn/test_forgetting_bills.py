@@ -300,14 +300,3 @@ LABELLED = pd.DataFrame({"a": np.arange(N)}, index=np.arange(N)[::-1])
 )
 def test_what_is_no_position_is_refused(rows):
     refused("rows", checked_rows, rows, N, NONE)
-
-
-def test_labels_are_told_what_to_write(file):
-    """The rows with the labels 3 and 4 stand at the positions n − 4 and n − 5."""
-    frame = pd.DataFrame(X, columns=list("abc"), index=np.arange(N)[::-1])
-    model = estimator(**CHEAP).fit(frame, Y, keep_state=file)
-    wanted, given = frame.index[[N - 4, N - 5]], {"state": file}
-    told = refused("rows", model.forget, frame, Y, wanted, TARGET, DELTA, **given)
-    assert "get_indexer" in told
-    model.forget(frame, Y, frame.index.get_indexer(wanted), TARGET, DELTA, **given)
-    assert file.requests()[0].rows == (N - 5, N - 4)

@@ -157,17 +157,15 @@ def columns(*parts, **changes):
     return ColumnTransformer([(f"c{k}", *part) for k, part in enumerate(parts)], **changes)
 
 
+NO_COLUMN_DROPPED = {"strategy": "constant", "fill_value": 0.0}
+KEPT = {"strategy": "constant", "keep_empty_features": True}
 LEAKY = {
     "standard": StandardScaler,
     "mean imputer": SimpleImputer,
     "indicator": MissingIndicator,
-    "constant that drops empty columns": lambda: SimpleImputer(strategy="constant", fill_value=0.0),
-    "constant of the table's kind": lambda: SimpleImputer(
-        strategy="constant", keep_empty_features=True
-    ),
-    "constant imputer with indicator": lambda: SimpleImputer(
-        strategy="constant", fill_value=0.0, keep_empty_features=True, add_indicator=True
-    ),
+    "constant that drops empty columns": lambda: SimpleImputer(**NO_COLUMN_DROPPED),
+    "constant of the table's kind": lambda: SimpleImputer(**KEPT),
+    "with indicator": lambda: SimpleImputer(**KEPT, fill_value=0.0, add_indicator=True),
     "target encoder": TargetEncoder,
     "scaled sampler": lambda: RBFSampler(gamma="scale"),
     "levels": OneHotEncoder,
@@ -182,9 +180,7 @@ LEAKY = {
     "a model": LogisticRegression,
     "targets by a model of no privacy": TransformedTargetRegressor,
     "levels learnt, then declared": lambda: (
-        OneHotEncoder()
-        .fit(np.array([["x", "u"], ["z", "w"]], object))
-        .set_params(categories=DECLARED)
+        OneHotEncoder().fit([["x", "u"], ["z", "w"]]).set_params(categories=DECLARED)
     ),
     "words learnt, then declared": lambda: (
         text.CountVectorizer().fit(["good so"]).set_params(vocabulary=["good", "bad"])
@@ -215,54 +211,34 @@ DECLARED = [["x", "y"], ["u", "v", "w"]]
 KNOTS = np.array([[0.0, 0], [0.5, 0.5], [1, 1]])
 LEVELS = np.array([["x", "u"], ["y", "w"], ["y", "v"]] * 5, object)
 TEXTS = ["good so", "bad bad", "so so good"] * 5
-# Known steps, with two tables that share their first two rows.
 LATER = np.vstack([X[:2], 7.0 * X[2:11] + 1.0])
-ROW_BY_ROW = {
-    "normalizer": (Normalizer, X, LATER),
-    "identity": (FunctionTransformer, X, LATER),
-    "roots": (lambda: FunctionTransformer(np.cbrt), X, LATER),
-    "polynomial": (lambda: PolynomialFeatures(2), X, LATER),
-    "threshold": (lambda: Binarizer(threshold=0.3), X, LATER),
-    "hashed words": (lambda: text.HashingVectorizer(dtype=np.float32), TEXTS, [*TEXTS[:2], "new"]),
-    "hashed keys": (FeatureHasher, [{"a": 1.0}] * 9, [{"a": 1.0}] * 2 + [{"b": 2.0}]),
-    "declared levels": (
-        lambda: OneHotEncoder(categories=DECLARED),
-        LEVELS,
-        np.vstack([LEVELS[:2], LEVELS[:1]]),
-    ),
-    "declared numbers": (
+GAPS = np.where(X > 0.2, np.nan, X)
+NUMBERS, HOLED = (X, LATER), (GAPS, np.vstack([GAPS[:2], np.full((3, 4), np.nan)]))
+WORDS = (TEXTS, [*TEXTS[:2], "bad"])
+ROW_BY_ROW = [
+    *((make, *NUMBERS) for make in (Normalizer, FunctionTransformer, PolynomialFeatures)),
+    (lambda: FunctionTransformer(np.cbrt), *NUMBERS),
+    (lambda: Binarizer(threshold=0.3), *NUMBERS),
+    (lambda: text.HashingVectorizer(dtype=np.float32), *WORDS),
+    (FeatureHasher, [{"a": 1.0}] * 9, [{"a": 1.0}] * 2 + [{"b": 2.0}]),
+    (lambda: OneHotEncoder(categories=DECLARED), LEVELS, LEVELS[[0, 1, 0]]),
+    (
         lambda: OrdinalEncoder(categories=[[1.0, 2.0, np.nan], [4.0, 5.0]]),
         np.array([[1.0, 4.0], [2.0, 5.0], [np.nan, 5.0]]),
         np.array([[1.0, 4.0], [2.0, 5.0], [1.0, 4.0]]),
     ),
-    "vocabulary": (
-        lambda: text.CountVectorizer(vocabulary=["good", "bad"], stop_words=["so"]),
-        TEXTS,
-        [*TEXTS[:2], "bad"],
-    ),
-    "weighted words": (
-        lambda: text.TfidfVectorizer(vocabulary={"good": 0, "bad": 1}, use_idf=False),
-        TEXTS,
-        [*TEXTS[:2], "bad"],
-    ),
-    "weighted counts": (lambda: text.TfidfTransformer(use_idf=False), X, LATER),
-    "constant": (
-        lambda: SimpleImputer(strategy="constant", fill_value=3.0, keep_empty_features=True),
-        np.where(X > 0.2, np.nan, X),
-        np.vstack([np.where(X > 0.2, np.nan, X)[:2], np.full((3, 4), np.nan)]),
-    ),
-    "gaps of all columns": (
-        lambda: MissingIndicator(features="all"),
-        np.where(X > 0.2, np.nan, X),
-        np.vstack([np.where(X > 0.2, np.nan, X)[:2], np.full((3, 4), np.nan)]),
-    ),
-    "sampler": (lambda: RBFSampler(gamma=1.0, n_components=5, random_state=0), X, LATER),
-    "projection": (lambda: GaussianRandomProjection(3, random_state=0), X, LATER),
-    "sparse projection": (lambda: SparseRandomProjection(3, random_state=0), X, LATER),
-    "sketch": (lambda: PolynomialCountSketch(random_state=0), X, LATER),
-    "skewed chi": (lambda: SkewedChi2Sampler(random_state=0), X, LATER),
-    "stated knots": (lambda: SplineTransformer(knots=KNOTS), X[:, :2], LATER[:, :2]),
-}
+    (lambda: text.CountVectorizer(vocabulary=["good", "bad"], stop_words=["so"]), *WORDS),
+    (lambda: text.TfidfVectorizer(vocabulary={"good": 0, "bad": 1}, use_idf=False), *WORDS),
+    (lambda: text.TfidfTransformer(use_idf=False), *NUMBERS),
+    (lambda: SimpleImputer(**KEPT, fill_value=3.0), *HOLED),
+    (lambda: MissingIndicator(features="all"), *HOLED),
+    (lambda: RBFSampler(gamma=1.0, n_components=5, random_state=0), *NUMBERS),
+    (lambda: GaussianRandomProjection(3, random_state=0), *NUMBERS),
+    (lambda: SparseRandomProjection(3, random_state=0), *NUMBERS),
+    (lambda: PolynomialCountSketch(random_state=0), *NUMBERS),
+    (lambda: SkewedChi2Sampler(random_state=0), *NUMBERS),
+    (lambda: SplineTransformer(knots=KNOTS), X[:, :2], LATER[:, :2]),
+]
 OURS = (
     *(learn.PrivateRanges, learn.PrivateScaler, learn.PrivateCategories, learn.PrivateImputer),
     *(whitener, model, lambda: search_of(make_pipeline(Normalizer(), model()))),
@@ -292,9 +268,8 @@ def dense(table):
     return table.toarray() if hasattr(table, "toarray") else np.asarray(table)
 
 
-@pytest.mark.parametrize("name", ROW_BY_ROW)
-def test_a_known_step_makes_the_same_of_a_row_whatever_the_other_rows_are(name):
-    make, one, other = ROW_BY_ROW[name]
+@every(("make", "one", "other"), ROW_BY_ROW)
+def test_a_known_step_makes_the_same_of_a_row_whatever_the_other_rows_are(make, one, other):
     assert learn.check_pipeline(make()) == ()
     first, second = make().fit(one), make().fit(other)
     assert learn.check_pipeline(first) == learn.check_pipeline(second) == ()
@@ -313,7 +288,7 @@ def test_our_own_steps_are_known_and_others_have_a_case():
     steps = {kind for kind in public if isinstance(kind, type) and hasattr(kind, "fit")}
     silent = {kind for kind in steps if not issubclass(kind, PrivateStep)}
     assert silent == {learn.SchemaEncoder, RandomFeatures, Scattering}
-    assert {public_name(make()) for make, *_ in ROW_BY_ROW.values()} == set(_ROW_BY_ROW)
+    assert {public_name(make()) for make, *_ in ROW_BY_ROW} == set(_ROW_BY_ROW)
 
 
 NESTED = {
@@ -447,7 +422,7 @@ def test_targets_that_are_changed_by_what_is_not_known(changes):
         learn.guarantee_of(one)
 
 
-STATED = {"strategy": "constant", "fill_value": 0.0, "keep_empty_features": True}
+STATED = KEPT | {"fill_value": 0.0}
 
 
 @every(

@@ -19,7 +19,7 @@ from sklearn.base import clone
 from pabi.learn import SchemaEncoder
 from pabi.learn.schema import read_range
 from pabi.numbers.errors import InvalidInput
-from support.every_case import every
+from support.every_case import every, refused
 
 AGE = {"kind": "numeric", "range": [20, 60]}
 GAIN = {"kind": "numeric", "range": [0, 99], "transform": "log1p"}
@@ -239,44 +239,33 @@ def test_what_is_declared_does_not_warn() -> None:
         SchemaEncoder({"x": RANK}).fit({"x": ["9"]})  # a level of its own is a place for anything
 
 
-@every(
-    ("field", "column"),
-    [
-        ("", 3),
-        (".kind", {}),
-        (".kind", {"kind": "number"}),
-        (".range", {"kind": "numeric"}),
-        *((".range", {"kind": "numeric", "range": ends}) for ends in ([3, 3], [0, math.nan])),
-        (".range", {"kind": "numeric", "range": [-1e308, 1e308]}),
-        (".levels", AGE | {"levels": ["a"]}),
-        (".rnge", AGE | {"rnge": 1}),
-        (".transform", AGE | {"transform": "exp"}),
-        (".range", {"kind": "numeric", "range": [-1, 1], "transform": "log1p"}),
-        (".levels", {"kind": "categorical"}),
-        *((".levels", JOB | {"levels": levels}) for levels in ([], ["a", " a"], ["a", 1])),
-        (".levels", JOB | {"levels": ["a", " "]}),
-        (".other", JOB | {"other": "drop"}),
-        (".case", JOB | {"case": "lower"}),
-        (".levels", JOB | {"levels": ["Clerk", "clerk "], "case": "any"}),
-        (".decimal", AGE | {"decimal": ";"}),
-        (".cycles", STAY | {"cycles": ["year"]}),
-        (".cycles", STAY | {"cycles": ["hour", "hour"]}),
-        *(
-            (".range", STAY | {"range": r})
-            for r in (None, ["2024-01-01", "2024"], ["2024-01-01"] * 2)
-        ),
-        (".range", CITIZEN | {"range": [0, 1]}),
-    ],
-)
-def test_bad_schemas_are_named(field: str, column: Any) -> None:
-    for columns, whole in (
-        ({"x": column}, f"columns.x{field}"),
-        ({}, "columns"),
-        ([AGE], "columns"),
-    ):
-        with pytest.raises(InvalidInput) as caught:
-            SchemaEncoder(columns).transform({"x": [1]})
-        assert caught.value.field == whole
+NUMERIC, LEVELS = {"kind": "numeric"}, {"kind": "categorical"}
+BAD = {
+    "": [3],
+    ".kind": [{}, {"kind": "number"}],
+    ".range": [NUMERIC, CITIZEN | {"range": [0, 1]}, NUMERIC | {"range": [-1e308, 1e308]}],
+    ".rnge": [AGE | {"rnge": 1}],
+    ".transform": [AGE | {"transform": "exp"}],
+    ".levels": [LEVELS, AGE | {"levels": ["a"]}],
+    ".other": [JOB | {"other": "drop"}],
+    ".case": [JOB | {"case": "lower"}],
+    ".decimal": [AGE | {"decimal": ";"}],
+    ".cycles": [STAY | {"cycles": cycles} for cycles in (["year"], ["hour", "hour"])],
+}
+BAD[".range"] += [NUMERIC | {"range": ends} for ends in ([3, 3], [0, math.nan])]
+BAD[".range"] += [NUMERIC | {"range": [-1, 1], "transform": "log1p"}]
+DAYS = (None, ["2024-01-01", "2024"], ["2024-01-01"] * 2)
+BAD[".range"] += [STAY | {"range": days} for days in DAYS]
+BAD[".levels"] += [JOB | {"levels": x} for x in ([], ["a", " a"], ["a", 1], ["a", " "])]
+BAD[".levels"] += [JOB | {"levels": ["Clerk", "clerk "], "case": "any"}]
+
+
+@every("field", BAD)
+def test_bad_schemas_are_named(field: str) -> None:
+    for column in BAD[field]:
+        refused(f"columns.x{field}", SchemaEncoder({"x": column}).transform, {"x": [1]})
+    for columns in ({}, [AGE]):
+        refused("columns", SchemaEncoder(columns).transform, {"x": [1]})
 
 
 @every(
@@ -291,10 +280,7 @@ def test_bad_schemas_are_named(field: str, column: Any) -> None:
     ],
 )
 def test_bad_data_are_named_and_not_shown(columns: Any, X: Any, field: str) -> None:
-    with pytest.raises(InvalidInput) as caught:
-        SchemaEncoder(columns).transform(X)
-    assert caught.value.field == field
-    assert "secret-7" not in str(caught.value)
+    assert "secret-7" not in refused(field, SchemaEncoder(columns).transform, X)
 
 
 FILE = """
@@ -311,9 +297,6 @@ kind = "categorical"
 levels = ["clerk", "smith"]
 other = "level"
 
-[columns.citizen]
-kind = "boolean"
-
 [model]
 epochs = 3
 """
@@ -322,29 +305,23 @@ epochs = 3
 def test_columns_of_a_schema_file(tmp_path: Path) -> None:
     path = tmp_path / "schema.toml"
     path.write_text(FILE, "utf-8")
-    columns = {
-        "age": {"kind": "numeric", "range": [20, 60], "transform": "log1p"},
-        "a job": {"kind": "categorical", "levels": ["clerk", "smith"], "other": "level"},
-        "citizen": {"kind": "boolean"},
-    }
+    columns = {"age": AGE | {"transform": "log1p"}, "a job": JOB | {"other": "level"}}
     for source in (path, str(path)):
         encoder = SchemaEncoder.from_toml(source)
-        assert encoder.columns == columns
+        assert encoder.columns == columns == clone(encoder).columns
         assert list(encoder.columns) == list(columns)
         assert encoder.get_params() == SchemaEncoder(columns).get_params()
-        assert clone(encoder).columns == columns
-    table = {"age": [30.0], "a job": ["smith"], "citizen": ["yes"]}
+    table = {"age": [30.0], "a job": ["smith"]}
     dense = SchemaEncoder.from_toml(path, sparse_output=False).fit_transform(table)
     assert isinstance(dense, np.ndarray)
     assert np.array_equal(dense, SchemaEncoder(columns).fit_transform(table).toarray())
 
 
-@pytest.mark.parametrize(
+@every(
     ("content", "mentions"),
     [
         (None, "expected a schema file .TOML.: No such file"),
-        (b"[columns", "malformed TOML"),
-        (b"\xff = 1", "malformed TOML"),
+        *((odd, "malformed TOML") for odd in (b"[columns", b"\xff = 1")),
         (b"", r"columns: expected a table \[columns.NAME\]"),
         (b'[columns.age]\nkind = "numeric"', "columns.age.range: missing"),
         (b"columns = 3", "columns: expected a table"),
@@ -354,6 +331,5 @@ def test_bad_schema_files_are_named(tmp_path: Path, content: bytes | None, menti
     path = tmp_path / "schema.toml"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(InvalidInput, match=f"schema.toml: {mentions}") as caught:
+    with pytest.raises(InvalidInput, match=f"schema.toml: {mentions}[^\n]*$"):
         SchemaEncoder.from_toml(path)
-    assert "\n" not in str(caught.value)

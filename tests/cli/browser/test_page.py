@@ -59,18 +59,6 @@ def test_what_is_shared_opens_on_another_server_as_it_was(opened, page):
         assert page.box("l2").get_attribute("value") == ""
 
 
-def test_back_returns_to_the_view_before(opened):
-    opened.go("plan")
-    opened.write("epochs", "33").go("forget")
-    opened.driver.back()
-    opened.wait(lambda: opened.one("body").get_attribute("data-view") == "plan")
-    assert opened.box("epochs").get_attribute("value") == "33"
-    opened.driver.back()
-    opened.wait(lambda: opened.one("body").get_attribute("data-view") == "run")
-    opened.driver.forward()
-    opened.wait(lambda: opened.one("body").get_attribute("data-view") == "plan")
-
-
 def test_two_tabs_do_not_disturb_each_other(opened, server):
     driver, first = opened.driver, opened.driver.current_window_handle
     one = asked(opened, epochs="5")

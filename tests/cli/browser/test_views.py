@@ -73,18 +73,6 @@ def test_another_target_is_chosen_by_keyboard(view):
     assert f"ε is at most {shown(met.epsilon(DELTA))} at δ = 1e-05" in page.text("main")
 
 
-def test_a_target_that_cannot_be_met_is_one_sentence(view):
-    page = view("plan")
-    page.write("target", "-1")
-    press(page, "Find it")
-    page.wait(lambda: page.text("#c-target-error"))
-    assert "target ε" in page.text("main .alarm")
-    page.write("target", "0.0001").write("parameter", "epochs")
-    press(page, "Find it")
-    page.wait(lambda: "best" in page.text("main .alarm"))
-    assert "Traceback" not in page.text("main")
-
-
 def test_two_runs_side_by_side_survive_a_reload(view):
     page = view("plan")
     press(page, "Keep the controls as run A")
@@ -216,21 +204,6 @@ def test_a_ledger_and_one_more_release(view, ledger):
     press(page, "A release like this")
     page.wait(lambda: page.text("#what").startswith("It does not fit"))
     assert shown_down(third.remaining()) in page.text("main")
-
-
-def test_a_ledger_is_started_on_the_page_and_saved(view, certificate, tmp_path):
-    page = view("budget")
-    page.write("budget_epsilon", "3")
-    page.one("#released").send_keys(f"{certificate}")
-    press(page, "Start a ledger")
-    page.wait(lambda: page.text(".facts"))
-    press(page, "Save the ledger")
-    (tmp_path / "people.ledger").write_text(page.download("people.ledger"), encoding="utf-8")
-    order = pabi.Ledger.best_order(
-        [pabi.Guarantee.from_json(certificate.read_text("utf-8"))], 3.0, 1e-5
-    )
-    book = pabi.Ledger(tmp_path / "people.ledger", epsilon=3.0, delta=1e-5, order=order)
-    assert f"ε = {shown_down(book.remaining())} for one" in page.text(".facts")
 
 
 # Forget

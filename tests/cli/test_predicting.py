@@ -122,18 +122,6 @@ def test_an_id_is_copied_as_it_stands(folder, tmp_path):
     assert [row[0] for row in table_in(said.out)[1:]][:3] == ["", "1", "2"]
 
 
-def test_every_kind_of_table_and_standard_input(folder, tmp_path):
-    frame = pandas.read_csv("new.csv")
-    expected = run("predict", "model.skops", "new.csv", "--out", "-").out
-    frame.to_feather(tmp_path / "new.feather")
-    frame[:40].to_csv(tmp_path / "1.csv.gz", index=False)
-    frame[40:].to_parquet(tmp_path / "2.parquet")
-    assert run("predict", "model.skops", f"{tmp_path}/new.feather", "--out", "-").out == expected
-    assert run("predict", "model.skops", f"{tmp_path}/[12].*", "--out", "-").out == expected
-    text = Path("new.csv").read_bytes()
-    assert run("predict", "model.skops", "-", "--out", "-", stdin=text).out == expected
-
-
 def test_missing_cells_are_the_middle_and_columns_may_be_more_and_in_any_order(folder, tmp_path):
     table = tmp_path / "odd.csv"
     table.write_text("rich,job,extra,age,citizen\n,smith,1,,\n,smith,1,40,nan\n,,2,40,?\n", "utf-8")

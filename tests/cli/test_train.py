@@ -188,28 +188,6 @@ def test_a_seed_is_for_tests():
     assert run("verify", "g.json", "--epsilon", "1", "--delta", "1e-4").status != 0
 
 
-@pytest.mark.parametrize("model", ["logistic", "poisson"])
-@pytest.mark.parametrize("data", ["people.csv", "people.parquet"])
-def test_a_folder_for_rows_gives_what_memory_gives(model, data):
-    people().to_parquet("people.parquet")
-    write_schema(CLASSES if model == "logistic" else REGRESSION)
-    options = {"target": "rich" if model == "logistic" else "children", "data": data}
-    own = train("--seed", "1", "--model", model, **options)
-    expected = load()[-1]
-    large = train("--seed", "1", "--model", model, "--force", "--scratch", ".", **options)
-    assert (large.status, large.out, large.err) == (0, own.out, own.err)
-    coef = load()[-1].coef_
-    assert np.max(np.abs(coef - expected.coef_)) <= 1e-12 * np.max(np.abs(expected.coef_))
-
-
-def test_users_in_passes():
-    people().assign(who=np.arange(3000) % 500).to_csv("people.csv", index=False)
-    write_schema(CLASSES)
-    users = ("--seed", "1", "--groups", "who", "--users", "500")
-    own = train(*users)
-    assert train(*users, "--force", "--scratch", ".") == own
-
-
 def test_passes_need_declared_labels_files_and_a_folder():
     assert_refused(train("--scratch", "."), "target.levels: missing: --scratch needs the levels")
     write_schema(CLASSES)

@@ -240,13 +240,11 @@ def test_a_checkpoint_that_cannot_be_written_stays_the_last_one(folder):
 
 
 def test_a_checkpoint_on_a_disk_that_is_full_stays_the_last_one(disk):
-    file = checkpointed(disk, 2_000)
+    file, words = checkpointed(disk, 2_000), ("checkpoint: cannot write", "No space left")
     before = (disk / "a.ckpt").read_bytes()
     for pages in (0, 1, 3):
         with full(disk, but=pages):
-            refused(
-                lambda: file.write(state(7, 2_000)), "checkpoint: cannot write", "No space left"
-            )
+            refused(lambda: file.write(state(7, 2_000)), *words)
             assert {path.name for path in disk.iterdir()} == {"a.ckpt", "filled"}
         assert (disk / "a.ckpt").read_bytes() == before
     file.write(state(7, 2_000))
@@ -312,9 +310,7 @@ def test_models_and_guarantees_on_a_disk_that_is_full_stay_as_they_were(disk):
     written(disk, b"old")
     for pages in (0, 1, 3):
         with full(disk, but=pages):
-            refused(
-                lambda: written(disk, b"n" * 20_000), "cannot be written: No space left on device"
-            )
+            refused(lambda: written(disk, b"n" * 20_000), "cannot be written: No space left on")
         assert contents(disk) == {"model.skops": b"old", "guarantee.json": b"old"}
 
 
@@ -330,18 +326,17 @@ def test_a_secret_state_on_a_disk_that_is_full_stays_as_it_was(disk):
     pytest.importorskip("cryptography")
     file = StateFile(disk / "state", StateFile.new_key())
     X, y = np.tile(np.eye(4), (250, 1)), np.arange(1000) % 2
-    model = forgetter(pabi.FullBatch())
-    model.fit(X, y, keep_state=file)
+    model = forgetter(pabi.FullBatch()).fit(X, y, keep_state=file)
     before = (disk / "state").read_bytes()
+
+    def forget():
+        return model.forget(X, y, [3], 2.0, 1e-4, state=file, accept_loss=True)
+
     with full(disk, but=1):
-        refused(
-            lambda: model.forget(X, y, [3], 2.0, 1e-4, state=file, accept_loss=True),
-            "state: cannot write",
-            "No space",
-        )
+        refused(forget, "state: cannot write", "No space")
         assert file.requests() == ()
     assert (disk / "state").read_bytes() == before
-    model.forget(X, y, [3], 2.0, 1e-4, state=file, accept_loss=True)
+    forget()
     assert [line.rows for line in file.requests()] == [(3,)]
 
 
@@ -349,8 +344,7 @@ def test_requests_are_in_their_order_whatever_the_clock_said(folder, monkeypatch
     pytest.importorskip("cryptography")
     file = StateFile(folder / "state", StateFile.new_key())
     X, y = np.eye(8), np.arange(8) % 2
-    model = forgetter(pabi.ShuffleOnce(4))
-    model.fit(X, y, keep_state=file)
+    model = forgetter(pabi.ShuffleOnce(4)).fit(X, y, keep_state=file)
     for row, year in enumerate((9999, 1970, 2026)):
 
         class Jumping(datetime.datetime):

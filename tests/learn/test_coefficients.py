@@ -23,7 +23,7 @@ from pabi.learn.plans import whitening
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
 from support.computed_once import computed_once
 from support.estimators import LINEAR, LOG_LINKS, REGRESSORS
-from support.every_case import every
+from support.every_case import every, refused
 from support.forgetting import DELTA, TARGET, that_forgets
 from support.forgetting import X as F
 from support.forgetting import Y as G
@@ -40,8 +40,9 @@ BUDGET = {"epsilon": 20.0, "delta": 1e-4}
 def table(n=400, classes=2, seed=0):
     """(X, y, numbers): rows within ranges and some beyond; labels and numbers follow them."""
     rng = np.random.default_rng(seed)
-    X = RANGES.mean(axis=0) + np.diff(RANGES, axis=0) / 2 * rng.uniform(-1.2, 1.2, (n, 3))
-    signal = ((np.clip(X, *RANGES) - RANGES.mean(axis=0)) / np.diff(RANGES, axis=0)) @ [2, -1, 1]
+    half = np.diff(RANGES, axis=0) / 2
+    X = RANGES.mean(axis=0) + half * rng.uniform(-1.2, 1.2, (n, 3))
+    signal = ((np.clip(X, *RANGES) - RANGES.mean(axis=0)) / half) @ [1, -0.5, 0.5]
     signal += 0.1 * rng.normal(size=n)
     return X, np.digitize(signal, np.quantile(signal, np.arange(1, classes) / classes)), signal
 
@@ -55,41 +56,31 @@ def probabilities(model, X):
     z = linear(model, X)
     if z.shape[1] == 1:
         return np.column_stack([expit(-z), expit(z)])
-    each = expit(z)
-    return (
-        each / each.sum(axis=1, keepdims=True) if model.multi_class == "ovr" else softmax(z, axis=1)
-    )
+    each = expit(z) if model.multi_class == "ovr" else softmax(z, axis=1)
+    return each / each.sum(axis=1, keepdims=True)
+
+
+CLIPS = [
+    {},
+    {"clip_norm": None},
+    *({"clip_norm": 0.2, "clipping": c} for c in ("residual", "norm")),
+]
 
 
 @pytest.mark.parametrize("classes", [2, 3])
 @pytest.mark.parametrize("multi_class", ["auto", "ovr"])
 @every("precondition", [None, 0.3])
 @every("intercept", [True, False])
-@every(
-    "clip",
-    [
-        {},
-        {"clip_norm": None},
-        {"clip_norm": 0.2, "clipping": "residual"},
-        {"clip_norm": 0.2, "clipping": "norm"},
-    ],
-)
+@every("clip", CLIPS)
 def test_probabilities_are_those_of_the_coefficients(
     classes, multi_class, precondition, intercept, clip
 ):
     X, y, _ = table(classes=classes)
-    model = learn.PrivateLogisticRegression(
-        **BUDGET,
-        **QUICK,
-        **clip,
-        multi_class=multi_class,
-        precondition=precondition,
-        fit_intercept=intercept,
-    ).fit(X, y)
+    own = {"multi_class": multi_class, "precondition": precondition, "fit_intercept": intercept}
+    model = learn.PrivateLogisticRegression(**BUDGET, **QUICK, **clip, **own).fit(X, y)
     assert (model.preconditioner_ is None) == (precondition is None)
     assert np.max(np.abs(model.predict_proba(X) - probabilities(model, X))) < 1e-12
-    best = probabilities(model, X).argmax(axis=1)
-    assert np.array_equal(model.predict(X), best)
+    assert np.array_equal(model.predict(X), probabilities(model, X).argmax(axis=1))
 
 
 @pytest.mark.parametrize("kind", [kind for kind in LINEAR if kind in REGRESSORS])
@@ -99,14 +90,9 @@ def test_predictions_are_those_of_the_coefficients(kind, precondition, intercept
     """Also of rows whose image is longer than the norm, which training saw scaled down."""
     X, _, numbers = table()
     X[:3] = RANGES[1] - [0.0, 8.0, 0.0]
-    counts = kind in LOG_LINKS
-    model = kind(
-        **BUDGET,
-        **QUICK,
-        target_range=(0, 9) if counts else (-3, 3),
-        precondition=precondition,
-        fit_intercept=intercept,
-    ).fit(X, np.round(np.exp(numbers)) if counts else numbers)
+    counts, own = kind in LOG_LINKS, {"precondition": precondition, "fit_intercept": intercept}
+    own["target_range"] = (0, 9) if counts else (-3, 3)
+    model = kind(**BUDGET, **QUICK, **own).fit(X, np.round(np.exp(numbers)) if counts else numbers)
     expected = linear(model, X)[:, 0]
     expected = np.exp(expected) if counts else expected
     assert np.max(np.abs(model.predict(X) - expected)) < 1e-12 * (1.0 + np.max(np.abs(expected)))
@@ -177,20 +163,14 @@ def test_variances_follow_the_recursion(l2, cooldown_steps):
 FITS = 50
 REPEATED = {"epochs": 20, "noise_std": 0.02, "batches": pabi.FullBatch(), "step_size": 0.5}
 REPEATED |= {"feature_ranges": RANGES, "epsilon": 1e6, "delta": 1e-3, "precondition": 0.2}
-# The release of second moments hides nothing, so that the map is the same in all fits.
+PUBLIC = {"target_range": (-9, 9)}
 REPEATS = {
-    "squares": (learn.PrivateLinearRegression, {"target_range": (-9, 9)}),
-    "squares, linear": (
-        learn.PrivateLinearRegression,
-        {"target_range": (-9, 9), "linear_predictor": True},
-    ),
+    "squares": (learn.PrivateLinearRegression, PUBLIC),
+    "squares, linear": (learn.PrivateLinearRegression, PUBLIC | {"linear_predictor": True}),
     # Labels without a signal: the curvature is what it is at the start.
     "labels": (learn.PrivateLogisticRegression, {"clip_norm": None, "linear_predictor": True}),
-    "not preconditioned": (
-        learn.PrivateLinearRegression,
-        {"target_range": (-9, 9), "precondition": None},
-    ),
-    "clipped": (learn.PrivateHuberRegressor, {"target_range": (-9, 9), "threshold": 0.05}),
+    "not preconditioned": (learn.PrivateLinearRegression, PUBLIC | {"precondition": None}),
+    "clipped": (learn.PrivateHuberRegressor, PUBLIC | {"threshold": 0.05}),
     "margins": (learn.PrivateLinearSVC, {"linear_predictor": True}),
     "one norm": (learn.PrivateLogisticRegression, {"linear_predictor": False}),
 }
@@ -269,26 +249,29 @@ def test_second_moments_are_read_off_every_map():
 # The table.
 
 
-def test_a_summary_says_which_coefficients_are_noise():
-    values, stds = np.array([[2.0, 0.5]]), np.array([[0.5, 0.3]])
-    for facts, words in (
+@every(
+    ("facts", "words"),
+    [
         ((0.95, True, ""), ("as the private second moments tell", " are within")),
         ((0.95, False, "A note."), ("the most it can do", " may be within")),
-    ):
-        summary = table_of(facts, [None], ["age", "intercept"], values=values, stds=stds)
-        age, intercept = summary.rows
-        assert (age["within_noise"], intercept["within_noise"]) == (False, True)
-        bounds = (2.0 - 0.979982, 2.0 + 0.979982)
-        assert (age["low"], age["high"]) == pytest.approx(bounds, abs=1e-5)
-        first, second, third, noise, hidden, *note = str(summary).split("\n")
-        assert first.split() == ["coefficient", "std", "low", "high"]
-        assert second.split()[:3] == ["age", "2", "0.5"]
-        assert third.endswith("within the noise")
-        assert "95 %" in noise
-        assert words[0] in noise
-        assert hidden.startswith(f"1 of 2 coefficients{words[1]} the noise")
-        assert note == [line for line in (facts[2],) if line]
-        assert json.loads(json.dumps(summary.to_dict()))["rows"][0] == age
+    ],
+)
+def test_a_summary_says_which_coefficients_are_noise(facts, words):
+    values, stds = np.array([[2.0, 0.5]]), np.array([[0.5, 0.3]])
+    summary = table_of(facts, [None], ["age", "intercept"], values=values, stds=stds)
+    age, intercept = summary.rows
+    assert (age["within_noise"], intercept["within_noise"]) == (False, True)
+    bounds = (2.0 - 0.979982, 2.0 + 0.979982)
+    assert (age["low"], age["high"]) == pytest.approx(bounds, abs=1e-5)
+    first, second, third, noise, hidden, *note = str(summary).split("\n")
+    assert first.split() == ["coefficient", "std", "low", "high"]
+    assert second.split()[:3] == ["age", "2", "0.5"]
+    assert third.endswith("within the noise")
+    assert "95 %" in noise
+    assert words[0] in noise
+    assert hidden.startswith(f"1 of 2 coefficients{words[1]} the noise")
+    assert note == [line for line in (facts[2],) if line]
+    assert json.loads(json.dumps(summary.to_dict()))["rows"][0] == age
 
 
 def test_a_summary_names_classes_and_columns():
@@ -305,21 +288,18 @@ def test_a_summary_names_classes_and_columns():
     assert [row["column"] for row in named[:4]] == ["a", "b", "c", "intercept"]
 
 
+SCALED, NO_MAP = "every row is scaled to one norm", {"precondition": None}
 TOLD = [
     (learn.PrivateLogisticRegression, {}, ""),  # this budget is no limit
-    (
-        learn.PrivateLogisticRegression,
-        {"linear_predictor": False},
-        "every row is scaled to one norm",
-    ),
-    (learn.PrivateLogisticRegression, {"precondition": None}, "another link"),
-    (learn.PrivateLogisticRegression, {"precondition": None, "clip_norm": None}, ""),
+    (learn.PrivateLogisticRegression, {"linear_predictor": False}, SCALED),
+    (learn.PrivateLogisticRegression, NO_MAP, "another link"),
+    (learn.PrivateLogisticRegression, NO_MAP | {"clip_norm": None}, ""),
     (learn.PrivateLogisticRegression, {"linear_predictor": True}, ""),
-    (learn.PrivateLinearSVC, {}, "every row is scaled to one norm"),
-    (learn.PrivateLinearSVC, {"precondition": None}, ""),
+    (learn.PrivateLinearSVC, {}, SCALED),
+    (learn.PrivateLinearSVC, NO_MAP, ""),
     (learn.PrivateRidgeClassifier, {"linear_predictor": True}, ""),
     (learn.PrivateLinearRegression, {}, "too long, which are shortened"),
-    (learn.PrivateLinearRegression, {"precondition": None}, ""),
+    (learn.PrivateLinearRegression, NO_MAP, ""),
     (learn.PrivatePoissonRegressor, {"linear_predictor": True}, ""),
 ]
 
@@ -358,16 +338,13 @@ def test_a_summary_tells_that_longer_rows_are_shortened(norm):
     assert seen == pytest.approx(np.tile(alone, 2), abs=1e-9)  # the longer as the shorter
 
 
-@every("level", [0.0, 1.0, -1.0, math.nan, "much"])
-def test_bad_arguments_are_refused_by_name(level):
+def test_bad_arguments_are_refused_by_name():
     X, y, _ = table()
     model = learn.PrivateLogisticRegression(**BUDGET, **QUICK).fit(X, y)
-    with pytest.raises(InvalidInput, match="^level: expected"):
-        model.summary(level)
-    with pytest.raises(InvalidInput, match="^columns: expected 3 names, got 2"):
-        model.summary(columns=["a", "b"])
-    with pytest.raises(InvalidInput, match="^linear_predictor: expected"):
-        model.set_params(linear_predictor=level).plan(100, 3, 2)
+    for level in (0.0, 1.0, -1.0, math.nan, "much"):
+        refused("level", model.summary, level)
+        refused("linear_predictor", model.set_params(linear_predictor=level).plan, 100, 3, 2)
+    assert "expected 3 names, got 2" in refused("columns", model.summary, columns=["a", "b"])
 
 
 # The switch.
@@ -410,13 +387,13 @@ def test_forgetting_and_restoring_keep_the_switch(kind, file):
 
 def test_a_state_older_than_the_switch_is_one_of_a_fit_without(file, monkeypatch):
     settings = forgetting._settings
-    monkeypatch.setattr(
-        forgetting,
-        "_settings",
-        lambda estimator: {k: v for k, v in settings(estimator).items() if k != "linear_predictor"},
-    )
-    model = that_forgets(learn.PrivateLogisticRegression, 5.0).fit(F, G, keep_state=file)
-    monkeypatch.undo()
+
+    def older(estimator):
+        return {k: v for k, v in settings(estimator).items() if k != "linear_predictor"}
+
+    with monkeypatch.context() as patch:
+        patch.setattr(forgetting, "_settings", older)
+        model = that_forgets(learn.PrivateLogisticRegression, 5.0).fit(F, G, keep_state=file)
     assert np.array_equal(clone(model).restored(file).coef_, model.coef_)
-    with pytest.raises(InvalidInput, match="^linear_predictor: expected 'auto' as in the state"):
-        clone(model).set_params(linear_predictor=True).restored(file)
+    anew = clone(model).set_params(linear_predictor=True).restored
+    assert "expected 'auto' as in the state" in refused("linear_predictor", anew, file)

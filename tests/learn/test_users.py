@@ -141,28 +141,6 @@ def test_metadata_are_requested_by_name(estimator):
     assert inspect.signature(estimator.fit).parameters["groups"].kind.name == "KEYWORD_ONLY"
 
 
-@pytest.mark.parametrize("public", [False, True])
-def test_a_search_keeps_users_together(public, monkeypatch):
-    seen, fit = [], PrivateLogisticRegression.fit
-
-    def watched(self, X, y, *, groups=None, sample_weight=None):
-        seen.append((len(X), groups))
-        return fit(self, X, y, groups=groups, sample_weight=sample_weight)
-
-    monkeypatch.setattr(PrivateLogisticRegression, "fit", watched)
-    total = {"epsilon": 4.0, "delta": DELTA, "mean_trials": 2.0, "random_state": 1}
-    total["validation_share"] = None if public else 0.25
-    own = PrivateLogisticRegression(users=USERS)
-    beside = {"X_public": X[:30], "y_public": Y[:30]} if public else {}
-    search = PrivateSearchCV(own, {"epochs": [5, 10]}, **total).fit(X, Y, groups=IDS, **beside)
-    assert search.guarantee_.unit == "user"
-    trained = USERS if public else USERS - round(0.25 * USERS)
-    assert search.best_estimator_.run_.n == trained
-    assert all(len(set(groups.tolist())) <= trained for _, groups in seen)
-    assert all(rows == len(groups) for rows, groups in seen)
-    assert search.plan_.guarantee.epsilon(DELTA) <= 4.0
-
-
 def test_weights_are_divided_by_the_declared_largest(monkeypatch):
     seen, weighted = [], LinearGradients.weighted
     kept = lambda self, w: (seen.append(w.array), weighted(self, w))[1]  # noqa: E731

@@ -382,16 +382,6 @@ def test_what_bash_is_offered(words, place, expected):
     assert all(word.startswith(words.split(" ")[-1]) for word in offered)
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_the_script_is_shown_and_installed(tmp_path, shell):
-    assert "_PABI_COMPLETE" in completing(_PABI_COMPLETE=f"source_{shell}")
-    # Which shell runs the tests says nothing.
-    named = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1", "HOME": str(tmp_path)}
-    assert "installed" in completing("--install-completion", shell, **named)
-    installed = [path.read_text("utf-8") for path in tmp_path.rglob("*") if path.is_file()]
-    assert any("_PABI_COMPLETE" in text for text in installed)
-
-
 # audit
 
 

@@ -16,10 +16,8 @@ from sklearn.linear_model import LogisticRegression
 
 import pabi
 from pabi import learn
-from pabi.describe.statistics import NoisySecondMoments
 from pabi.learn import forgetting
-from pabi.learn.coefficients import RowLaw, nearest_logits, noise_variances, table_of
-from pabi.learn.plans import whitening
+from pabi.learn.coefficients import nearest_logits, noise_variances, table_of
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
 from support.computed_once import computed_once
 from support.estimators import LINEAR, LOG_LINKS, REGRESSORS
@@ -230,20 +228,6 @@ def test_deviations_follow_from_what_is_released():
     assert np.array_equal(bare.coef_std_, model.coef_std_)
     assert np.array_equal(bare.intercept_std_, model.intercept_std_)
     assert str(bare.summary()) == str(model.summary())
-
-
-def test_second_moments_are_read_off_every_map():
-    """Of a map of equal norms, of one that keeps proportions, and of one that does so without bias."""
-    rng = np.random.default_rng(4)
-    for diagonal, noise_std in product((False, True), (1e-3, 30.0, 3000.0)):
-        moments = NoisySecondMoments(1000, 4, 2.0, noise_std=noise_std, diagonal=diagonal)
-        square = rng.normal(size=(1000, 4)) * [0.8, 0.3, 0.1, 0.02]
-        square = square.T @ square
-        values = np.diag(square) if diagonal else square
-        for equal, unbiased in ((True, False), (False, False), (False, True)):
-            row_map = whitening(values, moments, norm=1.0, equal=equal, unbiased=unbiased)
-            law = RowLaw.of_map(row_map, moments, None)
-            np.testing.assert_allclose(law.second, values / 1000, rtol=0.0, atol=1e-8)
 
 
 # The table.

@@ -90,21 +90,6 @@ def test_training_sees_rows_scaled_down(kind):
     assert np.max(np.abs(models[0].coef_ - models[1].coef_)) <= 2.0**-19 * 0.1 * 0.5
 
 
-def test_multiclass_predictors_and_labels():
-    X, y = problem(learn.PrivateLogisticRegression, classes=3)
-    names = np.array(["red", "green", "blue"])
-    linear = [kind for kind in CLASSIFIERS if kind in LINEAR]
-    for kind in (*linear, lambda **c: learn.PrivateLogisticRegression(**c, multi_class="ovr")):
-        model = kind(**QUICK, noise_std=0.1).fit(X, names[y])
-        assert model.classes_.tolist() == ["blue", "green", "red"]
-        assert (model.coef_.shape, model.intercept_.shape) == ((3, 3), (3,))
-        inside = within(X) * 0.999
-        expected = inside @ model.coef_.T + model.intercept_
-        assert model.decision_function(inside) == pytest.approx(expected, rel=1e-12, abs=1e-14)
-        best = model.decision_function(X).argmax(1)
-        assert np.array_equal(model.predict(X), model.classes_[best])
-
-
 def test_ranges_by_column_name_follow_the_frame():
     X, y = problem(learn.PrivateLinearRegression)
     frame = pd.DataFrame(X, columns=["c", "a", "b"])
@@ -559,20 +544,6 @@ def test_poor_tables_are_fitted_all_the_same(kind, name, intercept):
     assert np.all(np.isfinite(model.coef_))
     assert np.all(np.isfinite(scores(model, X)))
     assert model.guarantee_.epsilon(DELTA) <= 40.0
-
-
-@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
-@every("n", [1, 2])
-def test_a_record_or_two(n):
-    X, y = larger(learn.PrivateLinearRegression)
-    for share in ("auto", SHARE):
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "epsilon is too small for preconditioning")
-            model = mapped(learn.PrivateLinearRegression, X[:n], y[:n], precondition=share)
-        assert model.moments_ is None
-    model = mapped(learn.PrivateLinearRegression, X[:n], y[:n], epsilon=2000.0)
-    assert model.moments_ is not None
-    assert np.all(np.isfinite(model.predict(X)))
 
 
 @pytest.mark.parametrize("kind", CLASSIFIERS)

@@ -322,9 +322,8 @@ def test_what_does_not_fit_is_refused_by_the_ledger_as_well(ledger):
         assert what["fits"] is fits
         assert what["more"] == ("1" if fits else "0")
     dear = dataclasses.replace(RUN, noise_std=1e-4)
-    (what,) = answers("budget", {"text": text, "what": "run", "state": STATE | {"noise": "1e-4"}})[
-        "what"
-    ]
+    asked = {"text": text, "what": "run", "state": STATE | {"noise": "1e-4"}}
+    (what,) = answers("budget", asked)["what"]
     assert not what["fits"]
     with pytest.raises(pabi.BudgetExceeded):
         ledger.spend(dear.guarantee(1e-5))
@@ -370,9 +369,8 @@ def test_a_demo_shows_steps_and_nothing_of_the_model():
     assert float(trained["epsilon"]) <= 2.0
     # No model at all is right in 63 % of these records, whatever it is trained on.
     assert 0.7 < float(trained["accuracy"].rstrip("%")) / 100 <= 1.0
-    run = from_dict(
-        tomllib.loads(answers("export", {"state": trained["state"]})["file"][0]["text"])
-    )
+    text = answers("export", {"state": trained["state"]})["file"][0]["text"]
+    run = from_dict(tomllib.loads(text))
     assert isinstance(run, pabi.NoisySGD)
 
 

@@ -56,9 +56,8 @@ def test_every_picture_is_on_a_page_in_both_colours():
     there = {path.name for path in FIGURES.glob("*.svg")}
     assert shown == there
     for name in there:
-        other = (
-            name.replace("-light", "-dark") if "-light" in name else name.replace("-dark", "-light")
-        )
+        this, that = ("-light", "-dark") if "-light" in name else ("-dark", "-light")
+        other = name.replace(this, that)
         assert other in there
         assert (FIGURES / name).stat().st_size < 150_000, name
     gallery = pages[ROOT / "docs" / "gallery.md"]

@@ -144,9 +144,8 @@ def test_larger_budgets_and_more_records_make_longer_paths():
     ):
         lengths = [path(replace(PROBLEM, **{name: value})) for value in values]
         assert all(a < b for a, b in itertools.pairwise(lengths)), name
-    assert path(replace(PROBLEM, adjacency="zero_out")) == pytest.approx(
-        2.0 * path(PROBLEM), rel=0.05
-    )
+    other = path(replace(PROBLEM, adjacency="zero_out"))
+    assert other == pytest.approx(2.0 * path(PROBLEM), rel=0.05)
     free = path(PROBLEM)
     assert path(replace(PROBLEM, longest=free / 10.0)) == pytest.approx(free / 10.0, rel=0.1)
     assert path(replace(PROBLEM, longest=10.0 * free)) == free
@@ -227,9 +226,8 @@ def test_falling_step_sizes_end_near_zero_and_have_their_mean(steps):
 def test_what_the_user_states_does_not_fall():
     assert plans.settings(FALLING, plans.Fixed(step_size=0.25)).step_size == 0.25
     assert isinstance(plans.settings(FALLING, plans.Fixed(epochs=3.0)).step_size, plans.Falling)
-    many = plans.settings(
-        FALLING, plans.Fixed(batches=FullBatch(), epochs=2.0 * plans.LONGEST_FALL)
-    )
+    fixed = plans.Fixed(batches=FullBatch(), epochs=2.0 * plans.LONGEST_FALL)
+    many = plans.settings(FALLING, fixed)
     assert isinstance(many.step_size, float)
 
 

@@ -143,9 +143,8 @@ def test_every_step_of_a_pipeline_has_a_hash():
     hashes = learn.parameters_hashes(pipeline)
     assert len(set(hashes)) == 4
     assert list(hashes) == stated(pabi.learn.guarantee_of(pipeline))
-    assert (
-        learn.parameters_hashes(pipeline[-1]) == (learn.parameters_hash(pipeline),) == hashes[-1:]
-    )
+    assert learn.parameters_hashes(pipeline[-1]) == hashes[-1:]
+    assert learn.parameters_hash(pipeline) == hashes[-1]
     with pytest.raises(pabi.InvalidInput, match="^model: expected a fitted model"):
         learn.parameters_hashes(learn.PrivateLogisticRegression())
 

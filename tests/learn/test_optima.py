@@ -169,9 +169,8 @@ def test_intercept_scaling_weakens_its_regularisation():
     """A constant κ lets the intercept be κθ: it is penalised by 1/κ², as in scikit-learn's liblinear."""
     X, y = problem(PrivateLogisticRegression)
     theta = minimiser(binary, X, y, scaling=2.0)
-    model = converged(PrivateLogisticRegression, 0.5, clip_norm=None, intercept_scaling=2.0).fit(
-        X, y
-    )
+    given = {"clip_norm": None, "intercept_scaling": 2.0}
+    model = converged(PrivateLogisticRegression, 0.5, **given).fit(X, y)
     found = np.array([*model.coef_[0], model.intercept_[0] / 2.0])
     assert np.linalg.norm(found - theta[:, 0]) < tolerance(0.5)
 
@@ -213,9 +212,8 @@ def test_clipped_probabilities_invert_the_clipped_optimum(share):
     """Where labels are 1 with probability p, the z that minimises the expected clipped loss is the one
     whose `predict_proba` is p: the link, derived by minimising rather than by differentiating."""
     X, y = problem(PrivateLogisticRegression)
-    model = PrivateLogisticRegression(**QUICK, noise_std=0.5, clip_norm=share * math.sqrt(2.0)).fit(
-        X, y
-    )
+    given = {"noise_std": 0.5, "clip_norm": share * math.sqrt(2.0)}
+    model = PrivateLogisticRegression(**QUICK, **given).fit(X, y)
     # A model whose predictor is 1000·x₀, so that z is anything while rows stay short.
     model.coef_, model.intercept_ = np.array([[1e3, 0.0, 0.0]]), np.array([0.0])
     for p in (0.02, 0.2, 0.45, 0.55, 0.9):

@@ -259,9 +259,8 @@ def exact_numbers(name, rows, draw, monkeypatch, users=3):
     monkeypatch.undo()
     (release,) = step.releases_
     assert (release.n, release.unit) == (users, "user")
-    return release, [
-        one for one in seen if isinstance(one, dict) == (release.statistic == "levels")
-    ]
+    levels = release.statistic == "levels"
+    return release, [one for one in seen if isinstance(one, dict) == levels]
 
 
 def moved(release, one, other):

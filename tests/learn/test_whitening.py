@@ -40,9 +40,8 @@ def test_a_share_of_the_square_of_mu_is_spent(adjacency, width):
     mu = whole.guarantee(DELTA).mu
     assert part.guarantee(DELTA).mu == pytest.approx(0.2 * mu, rel=1e-12)
     # The rest for a Gaussian run is what composition leaves.
-    rest = pabi.compose(
-        part.guarantee(DELTA), plan(adjacency=adjacency, share=0.96).guarantee(DELTA)
-    )
+    others = plan(adjacency=adjacency, share=0.96).guarantee(DELTA)
+    rest = pabi.compose(part.guarantee(DELTA), others)
     assert rest.epsilon(DELTA) == pytest.approx(gdp_to_epsilon(mu, DELTA), rel=1e-9)
     assert part.diagonal == whole.diagonal == (width > plans.WIDEST)
     assert (part.n, part.dimension, part.feature_norm) == (1000, width, 1.5)

@@ -121,9 +121,8 @@ def test_what_forgetting_is_attested_and_hides():
     alone = run().unlearning(1e-3, epochs=1).assumptions
     who = {s: attesting(s, alone) for s in alone}
     assert [s for s in alone if who[s] is Attests.ACCOUNTANT] == [alone[0]]
-    assert {who[s] for s in alone if s.startswith(("request", "which", "the later"))} == {
-        Attests.PERSON
-    }
+    said = [s for s in alone if s.startswith(("request", "which", "the later"))]
+    assert {who[s] for s in said} == {Attests.PERSON}
     assert [w.split()[1] for w in hidden(alone)] == ["earlier", "noise,"]
     handed_out = run(diameter=2.0).unlearning(1e-3, epochs=1, published=True).assumptions
     assert [w.split()[1] for w in hidden(handed_out)] == ["iterate", "noise,"]

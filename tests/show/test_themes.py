@@ -95,9 +95,8 @@ def test_colours_come_with_line_styles():
             figure, ax = plt.subplots()
             drawn = [ax.plot([0, 1], [0, k])[0] for k in range(4)]
             assert [line.get_color() for line in drawn] == list(colours.cycle[:4]), theme
-            assert (
-                len({line._dash_pattern[1] and tuple(line._dash_pattern[1]) for line in drawn}) == 4
-            )
+            dashes = [line._dash_pattern[1] for line in drawn]
+            assert len({tuple(dash or ()) for dash in dashes}) == 4
             plt.close(figure)
 
 

@@ -85,9 +85,8 @@ def test_an_answer_is_told_to_screen_readers_and_charts_have_words_and_tables(op
     opened.write("n", "many")
     opened.wait(lambda: opened.shown("[role=alert]"))
     box = opened.box("n")
-    pointed = " ".join(
-        opened.text(f"#{name}") for name in box.get_attribute("aria-describedby").split()
-    )
+    names = box.get_attribute("aria-describedby").split()
+    pointed = " ".join(opened.text(f"#{name}") for name in names)
     assert "expected" in pointed
     assert box.accessible_name == "records"
     opened.wait(lambda: opened.shown("[data-chart=tradeoff] .plot svg"))

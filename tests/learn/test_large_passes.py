@@ -57,7 +57,8 @@ def rows_of(table):
 @pytest.mark.parametrize("form", ["npy", "parquet", "dask frame"])
 def test_every_transformer_learns_the_same(tmp_path, name, form):
     """Exactly: counts and sums of rounded cells are whole numbers, and the noise comes in one order."""
-    one, other = clone(TRANSFORMERS[name]), clone(TRANSFORMERS[name])
+    # No clones, whose second fit would say so.
+    one, other = (type(TRANSFORMERS[name])(**TRANSFORMERS[name].get_params()) for _ in range(2))
     gaps = np.random.default_rng(1).random(X.shape) < 0.1
     cells = np.where(gaps, np.nan, X.astype(np.float64))
     own, table = one.fit(cells).transform(cells), table_in(form, cells, tmp_path)

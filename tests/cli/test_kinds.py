@@ -110,16 +110,6 @@ def test_every_kind_is_known_in_any_order_of_keys():
 
 
 @every(
-    "command, kind",
-    [("verify", "guarantee"), ("report", "run"), ("report", "ledger"), ("ledger", "ledger")],
-)
-def test_the_right_file_is_read(command, kind):
-    before, after, _ = COMMANDS[command]
-    status, _, err = run(*before, FILES[kind], *after)
-    assert (status, err) == (0, "")
-
-
-@every(
     "raw",
     [
         *(b"", b"{", b"{}", b'{"format": 3}', b'{"format": "other"}', b"[1]", b"PK\x03\x04"),

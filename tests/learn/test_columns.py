@@ -75,15 +75,6 @@ def test_declared_bounds_are_never_left():
     assert np.array_equal(by_name.ranges_, one.ranges_)
 
 
-@every("value", [0.0, 7.0, -1e200])
-def test_a_constant_column_has_a_range_around_it(value):
-    one = ranged(np.full((N, 1), value))
-    low, high = one.ranges_[:, 0]
-    assert low < high
-    assert low <= value <= high
-    assert np.all(np.abs(one.transform([[value], [value - 1.0]])) <= 1.0)
-
-
 @every(("bounds", "expected"), [(None, (-1.0, 1.0)), ((2.0, 3.0), (2.0, 3.0))])
 def test_a_column_of_gaps_has_the_range_that_is_public(bounds, expected):
     one = ranged(np.full((N, 2), math.nan), bounds=bounds)

@@ -212,7 +212,7 @@ def test_a_test_run_spends_and_voids_the_guarantee(ledger):
     assert pabi.verify(ledger.guarantee).ok
     with ledger.reserve(release(0.05), testing=True):
         pass
-    assert [entry.testing for entry in ledger.report().entries] == [False, True]
+    assert [entry.testing for entry in ledger.report().entries] == [False, False, True]
     whole = ledger.guarantee
     assert whole.assumptions[0] == TESTING
     assert whole.certificate is None
@@ -437,7 +437,7 @@ def test_data_are_read_after_the_reservation_only(tmp_path):
 
 @QUIET
 def test_a_fit_with_preconditioning_reserves_both_releases_as_one(tmp_path):
-    ledger = pabi.Ledger(tmp_path / "a.ledger", 3.0, DELTA)
+    ledger = pabi.Ledger(tmp_path / "a.ledger", 2.5, DELTA)
     X, y = records(3000)
     model = learn.PrivateLogisticRegression(2.0, DELTA, classes=[0.0, 1.0], ledger=ledger).fit(X, y)
     assert model.moments_ is not None

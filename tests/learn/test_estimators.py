@@ -175,8 +175,8 @@ def test_the_run_executed_is_the_run_accounted(kind, changes):
     if changes is HALVES:  # of three batches an epoch, rounded up
         assert (run.cooldown_steps, run.data_steps) == (2, 8)
     # The loss speaks of the norm that the model sees, intercept included, and of no less.
-    norm = arguments.get("feature_norm", 1.0)
-    seen = norm if changes is NARROW else math.hypot(norm, 1.0)
+    norm = arguments.get("feature_norm", 1.0) if kind in LINEAR else 1.0  # that of features
+    seen = norm if changes is NARROW else math.hypot(norm, model.intercept_scaling)
     assert seen <= dict(run.loss.parameters)["feature_norm"] <= seen * (1 + 1e-15)
     rows = gradients.records.dense(slice(0, run.n))
     assert np.max(np.linalg.norm(rows, axis=1)) <= seen * (1 + 2.0**-50)

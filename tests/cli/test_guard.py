@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from pathlib import Path
 from urllib.parse import parse_qsl, urlencode
 
 import pytest
@@ -218,11 +219,8 @@ def test_tokens_hosts_and_lengths_of_addresses():
         port = stream.getsockname()[1]
         assert address(stream, "t") == f"http://127.0.0.1:{port}/#token=t"
         assert address(stream, "t", "n=5") == f"http://127.0.0.1:{port}/?n=5#token=t"
-    from pathlib import Path
-
-    import pabi.cli.explorer
-
-    script = Path(pabi.cli.explorer.__file__).parent / "static" / "state.js"
+    # The page and the command have one limit.
+    script = Path(server.__file__).parent / "static" / "state.js"
     assert f"LONGEST = {LONGEST};" in script.read_text("utf-8")
 
 

@@ -349,7 +349,7 @@ def test_a_large_table_finds_the_same_range():
     assert weighted.coef_ == pytest.approx(memory.coef_, rel=1e-12)
 
 
-def test_of_a_user_one_target_counts_for_a_private_range():
+def test_users_several_targets_and_few_records_of_a_private_range():
     """Somebody with as many rows as all others together, and other targets, hardly moves it."""
     X, y = amounts(PrivateLinearRegression)
     person = np.r_[np.arange(FOUND), np.full(FOUND, FOUND)]
@@ -359,11 +359,12 @@ def test_of_a_user_one_target_counts_for_a_private_range():
     assert model.guarantee_.unit == pabi.verify(model.guarantee_.to_json()).unit == "user"
     rows = PrivateLinearRegression(3.0, 1e-5, **PRIVATE).fit(np.vstack([X, X]), np.r_[y, y + 1e9])
     assert rows.target_range_[1] > 5e8
-    X, y = amounts(PrivateLinearRegression)
+    # Several targets have one range.
     model = PrivateLinearRegression(3.0, 1e-5, **PRIVATE).fit(X, np.column_stack([y, 10.0 * y]))
     assert model.plan(FOUND, 3, targets=2).counts.columns == 2
     assert model.target_range_[1] > 5.0 * np.quantile(y, 0.9)
     assert model.coef_.shape == (2, 3)
+    # Whoever has too few records is told what would do.
     model = PrivateLinearRegression(0.3, 1e-5, **PRIVATE)
     with pytest.raises(TargetUnreachable, match="noise hides the quantiles") as refusal:
         model.plan(800, 3)

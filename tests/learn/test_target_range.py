@@ -284,6 +284,14 @@ def test_all_targets_are_fitted_in_their_own_units(kind, bound, share):
     assert model.guarantee_.epsilon(1e-6) <= 4.0
 
 
+@each_scaled
+def test_what_several_targets_cost_is_verified(kind, bound):
+    X, Y = of_two_targets(500)
+    own = kind(1.0, 1e-6, feature_ranges=(-1, 1), target_range=(-3, 3), precondition=0.2)
+    assert own.fit(X, Y).run_.loss.kind == "vector_huber"
+    assert pabi.verify(own.guarantee_.to_json()).ok
+
+
 # A range that is found privately.
 
 PRIVATE = {"target_range": "private", "adjacency": "zero_out"}

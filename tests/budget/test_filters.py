@@ -79,7 +79,7 @@ def test_what_is_left_is_rounded_down(share):
         assert (one.epsilon(spent, DELTA) == 0.0) == (share == 0.0)
 
 
-def test_charges():
+def test_charges_and_readings():
     gaussian, renyi = filter_of(EPSILON, DELTA, None), filter_of(EPSILON, DELTA, 20.0)
     mixture = Mixture([Gaussian(0.05), Gaussian(0.2)], [0.9, 0.1])
     assert gaussian.charge(mixture) == 0.2
@@ -90,6 +90,13 @@ def test_charges():
     for one in (gaussian, renyi):
         assert one.charge(ApproxDP(0.1, 1e-9)) == math.inf
         assert read_filter(one.to_dict()) == one
+    one = GaussianFilter(0.5)
+    assert one.epsilon(Fraction(0.3) ** 2, DELTA) == gdp_to_epsilon(0.3, DELTA)
+    assert gaussian_below(Gaussian(0.3)) == one.charge(Gaussian(0.3))
+    run = Product([(PoissonSubsampled(0.5, 0.01), 500)])
+    gaussian, renyi = filter_of(2.0, DELTA, None), filter_of(2.0, DELTA, 10.0)
+    assert gaussian.charge(run) > gaussian.mu
+    assert renyi.charge(run) < renyi.rho
 
 
 @pytest.mark.parametrize(("opposite", "mu"), [(False, 0.5), (True, 1.0)])
@@ -102,13 +109,6 @@ def test_a_secret_batch_is_charged_as_if_it_were_seen(opposite, mu):
         assert gdp_to_delta(charge, epsilon) >= curve.delta(epsilon)
 
 
-def test_random_batches_are_cheaper_by_their_divergence():
-    run = Product([(PoissonSubsampled(0.5, 0.01), 500)])
-    gaussian, renyi = filter_of(2.0, DELTA, None), filter_of(2.0, DELTA, 10.0)
-    assert gaussian.charge(run) > gaussian.mu
-    assert renyi.charge(run) < renyi.rho
-
-
 @every(
     "data",
     [None, {}, {"kind": "laplace"}, {"kind": ["gaussian"]}, {"kind": "gaussian"},
@@ -117,9 +117,3 @@ def test_random_batches_are_cheaper_by_their_divergence():
 def test_filters_from_elsewhere_are_refused(data):
     with pytest.raises(InvalidInput):
         read_filter(data)
-
-
-def test_readings_are_those_of_the_conversions():
-    one = GaussianFilter(0.5)
-    assert one.epsilon(Fraction(0.3) ** 2, DELTA) == gdp_to_epsilon(0.3, DELTA)
-    assert gaussian_below(Gaussian(0.3)) == one.charge(Gaussian(0.3))

@@ -19,13 +19,9 @@ from support.every_case import every
 
 DELTA = 1e-6
 STATE = {"batches": "shuffle_once", "n": "6000", "size": "600", "epochs": "8", "delta": "1e-6"}
+LOSS = pabi.Loss.logistic(1.0, l2=0.01)
 RUN = pabi.NoisySGD(
-    pabi.Loss.logistic(1.0, l2=0.01),
-    n=6000,
-    batches=pabi.ShuffleOnce(600),
-    epochs=8,
-    step_size=0.5,
-    noise_std=0.01,
+    LOSS, n=6000, batches=pabi.ShuffleOnce(600), epochs=8, step_size=0.5, noise_std=0.01
 )
 
 
@@ -57,7 +53,7 @@ def seen():
     return answers("run", {"state": STATE})
 
 
-def test_the_number_on_top(seen, guarantee):
+def test_numbers_on_top_and_on_the_way_are_guarantees(seen, guarantee):
     last = seen["number"][-1]
     assert last["final"]
     assert last["epsilon"] == shown(guarantee.epsilon(DELTA))
@@ -67,10 +63,7 @@ def test_the_number_on_top(seen, guarantee):
     assert last["delta"] == exact(DELTA)
     assert last["steps"] == exact(RUN.steps)
     assert shown(guarantee.composition.epsilon(DELTA)) in last["composition"]
-
-
-def test_numbers_on_the_way_are_guarantees(seen, guarantee):
-    """What is shown before the best proof is found is never too small."""
+    # What is shown before the best proof is found is never too small.
     early = [float(data["epsilon"]) for data in seen["number"]]
     assert early == sorted(early, reverse=True)
     assert min(early) == float(shown(guarantee.epsilon(DELTA)))
@@ -83,7 +76,7 @@ def last_curve(seen, chart, series="the guarantee"):
     return curves[-1]["points"]
 
 
-def test_epsilon_at_every_delta(seen, guarantee):
+def test_curves_are_no_lower_than_the_guarantee(seen, guarantee):
     points = last_curve(seen, "epsilon")
     assert len(points) >= 11
     for p in points:
@@ -95,17 +88,11 @@ def test_epsilon_at_every_delta(seen, guarantee):
     every = last_curve(seen, "epsilon", "every model released")
     for p in every:
         assert p["yText"] == shown(guarantee.composition.epsilon(p["x"]))
-
-
-def test_what_an_attacker_must_accept(seen, guarantee):
     points = last_curve(seen, "tradeoff")
     for p in points:
         assert p["yText"] == shown_down(guarantee.tradeoff(p["x"]))
         assert p["y"] <= guarantee.tradeoff(p["x"])
         assert float(p["yText"]) <= guarantee.tradeoff(float(p["xText"]))
-
-
-def test_epsilon_after_so_many_epochs(seen):
     points = last_curve(seen, "epochs")
     assert len(points) >= 3
     assert 8.0 in {p["x"] for p in points}
@@ -114,21 +101,15 @@ def test_epsilon_after_so_many_epochs(seen):
         assert p["yText"] == shown(other.guarantee(DELTA).epsilon(DELTA))
 
 
-def test_what_an_attacker_gains(seen, guarantee):
+def test_attacks_assumptions_proofs_and_published_bounds(seen, guarantee):
     text = " ".join(seen["attacks"][0]["texts"])
     for value in (guarantee.tpr(0.01), guarantee.advantage, guarantee.bayes_success()):
         assert shown(value, decimals=2, percent=True) in text
     report = guarantee.report("md")
     assert all(sentence in report for sentence in seen["attacks"][0]["texts"])
-
-
-def test_assumptions_are_all_there_with_who_attests_them(seen, guarantee):
     rows = seen["assumptions"][0]["rows"]
     assert [row["text"] for row in rows] == list(guarantee.assumptions)
     assert all(row["who"] for row in rows)
-
-
-def test_proofs_and_published_bounds(seen):
     rows = {row["method"]: row for row in seen["analyses"][0]["rows"]}
     for row in RUN.explain(DELTA):
         told = rows[row.method]
@@ -149,21 +130,6 @@ def test_a_change_is_the_run_that_it_says():
         (last,) = (d for d in answers("run", {"state": row["state"]})["number"] if d["final"])
         assert last["epsilon"] == row["epsilon"]
         assert float(row["epsilon"]) < float(seen["number"][-1]["epsilon"])
-
-
-def test_sampled_batches_show_a_first_bound_before_the_best():
-    state = {"batches": "poisson", "n": "400", "size": "40", "epochs": "1", "noise": "0.2"}
-    found = []
-    for name, data in events("run", {"state": state}):
-        if name == "number":
-            found.append(data)
-        elif name == "assumptions":
-            break
-    batches = pabi.Poisson(40)
-    run = dataclasses.replace(RUN, n=400, batches=batches, epochs=1, steps=None, noise_std=0.2)
-    assert len(found) > 1
-    assert not found[0]["final"]
-    assert found[-1]["epsilon"] == shown(run.guarantee(1e-5).epsilon(1e-5))
 
 
 def test_the_run_file_is_read_by_the_command_line(tmp_path, capsys, guarantee):
@@ -304,19 +270,6 @@ def test_what_is_no_guarantee_is_refused_in_a_sentence(text):
     assert refusal("check", {"text": text})["message"].startswith("file: expected")
 
 
-def test_what_is_nested_without_end_is_refused():
-    (verdict,) = answers("check", {"text": '{"a":' * 5000})["verdict"]
-    assert not verdict["ok"]
-
-
-def test_a_guarantee_without_a_proof_is_called_unproven(guarantee):
-    """Its numbers are what it states; the verdict says that nothing is proven."""
-    data = json.loads(guarantee.to_json())
-    data["certificate"] = None
-    (verdict,) = answers("check", {"text": json.dumps(data)})["verdict"]
-    assert not verdict["ok"]
-
-
 def test_odd_requests_are_refused_in_a_sentence():
     for job in ("check", "budget", "import"):
         for request in ({}, {"text": 7}, {"text": None}, {"text": ["a"]}):
@@ -369,15 +322,14 @@ def test_what_does_not_fit_is_refused_by_the_ledger_as_well(ledger):
         assert what["fits"] is fits
         assert what["more"] == ("1" if fits else "0")
     dear = dataclasses.replace(RUN, noise_std=1e-4)
-    (what,) = answers("budget", {"text": text, "what": "run", "state": STATE | {"noise": "1e-4"}})[
-        "what"
-    ]
+    asked = {"text": text, "what": "run", "state": STATE | {"noise": "1e-4"}}
+    (what,) = answers("budget", asked)["what"]
     assert not what["fits"]
     with pytest.raises(pabi.BudgetExceeded):
         ledger.spend(dear.guarantee(1e-5))
 
 
-def test_a_ledger_is_started_with_what_is_out(guarantee):
+def test_a_ledger_is_started_with_what_is_out_proven_and_fits(guarantee):
     text = guarantee.to_json()
     state = {"budget_epsilon": "3", "budget_delta": "1e-5"}
     found = answers("budget", {"released": [["a", text], ["b", text]], "state": state})
@@ -388,9 +340,6 @@ def test_a_ledger_is_started_with_what_is_out(guarantee):
     assert again == shown_ledger
     empty = answers("budget", {"released": [], "state": state})["ledger"][0]
     assert (empty["entries"], float(empty["left"])) == ([], pytest.approx(3.0, rel=1e-4))
-
-
-def test_a_ledger_is_not_started_with_what_is_not_proven_or_does_not_fit(guarantee):
     forged = guarantee.to_json().replace('"noise_std": 0.01', '"noise_std": 0.005')
     assert forged != guarantee.to_json()
     state = {"budget_epsilon": "0.5", "budget_delta": "1e-6"}
@@ -403,11 +352,6 @@ def test_a_ledger_is_not_started_with_what_is_not_proven_or_does_not_fit(guarant
     ):
         assert refusal("budget", {"released": released, "state": state})["message"]
     assert "a.json" in refusal("budget", {"released": [["a.json", forged]]})["message"]
-
-
-def test_a_ledger_that_was_changed_is_refused(ledger):
-    text = ledger.path.read_text("utf-8").replace('"charge":', '"charge": ', 1)
-    assert "changed" in refusal("budget", {"text": text})["message"]
 
 
 # The demonstration.
@@ -425,9 +369,8 @@ def test_a_demo_shows_steps_and_nothing_of_the_model():
     assert float(trained["epsilon"]) <= 2.0
     # No model at all is right in 63 % of these records, whatever it is trained on.
     assert 0.7 < float(trained["accuracy"].rstrip("%")) / 100 <= 1.0
-    run = from_dict(
-        tomllib.loads(answers("export", {"state": trained["state"]})["file"][0]["text"])
-    )
+    text = answers("export", {"state": trained["state"]})["file"][0]["text"]
+    run = from_dict(tomllib.loads(text))
     assert isinstance(run, pabi.NoisySGD)
 
 
@@ -442,7 +385,7 @@ def test_nothing_of_an_unexpected_error_is_lost(monkeypatch):
     assert "report this as a defect" in refusal("run", {})["message"]
 
 
-def test_a_large_delta_is_warned_of():
+def test_a_large_delta_is_warned_of_and_a_multiplier_is_at_least_the_noise():
     """Every time, and with the first number already."""
     for _ in range(2):
         first = answers("run", {"state": STATE | {"delta": "1e-3"}})["number"][0]
@@ -450,31 +393,11 @@ def test_a_large_delta_is_warned_of():
         assert first["of_one"] == "6"
         assert np.isfinite(float(first["epsilon"]))
     assert not answers("run", {"state": STATE})["number"][0]["large"]
-
-
-def test_an_answer_says_what_it_holds_for(seen):
-    rows = dict(seen["number"][-1]["rows"])
-    assert rows["records"] == "6000"
-    assert rows["batches"] == "shuffled once, secretly"
-    assert rows["ℓ2 regularisation"] == "0.01"
-    assert rows["δ"] == "1e-06"
-    assert rows["noise"] == "standard deviation 0.01 of the mean gradient"
-    assert "clipping" not in rows
-
-
-def test_a_multiplier_that_is_told_is_at_least_the_noise():
-    """Whoever trains with it in another tool adds no less noise than was accounted for."""
+    # Whoever trains with it in another tool adds no less noise than was accounted for.
     state = STATE | {"clip_norm": "0.7", "noise": "0.00123457", "size": "700"}
     rows = dict(answers("plan", {"state": state | {"target": "2"}})["plan"][0]["rows"])
     std, multiplier = (float(word) for word in rows["noise"].split() if word[0].isdigit())
     assert std * 700 / 0.7 <= multiplier <= std * 700 / 0.7 * (1 + 1e-5)
-
-
-def test_changes_are_tried_however_long_they_take_if_somebody_asks():
-    state = STATE | {"batches": "cyclic"}
-    found = answers("run", {"state": state, "patient": True})
-    assert set(found) == {"changes"}
-    assert found["changes"] == answers("run", {"state": state})["changes"]
 
 
 def test_changes_that_were_not_tried_are_not_said_to_help_nothing(monkeypatch):

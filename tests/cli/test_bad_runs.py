@@ -47,17 +47,12 @@ WRONG = {
     "batches.size": [1001, 0, "x"],
 }
 BAD_RUNS = [
-    ({"n": "abc"}, "integer"),
-    ({"loss": 3}, "table"),
-    ({"loss": {"kind": "logit"}}, "logistic"),
     ({"loss": {}}, "kind: ", "[loss]"),
     ({"loss": {"kind": "logistic"}}, "feature_norm: ", "missing"),
     ({"loss": LOGISTIC | {"lambda": 1}}, "lambda: ", "unknown key", "[loss]"),
     ({"loss": LOGISTIC | {"noise_std": 1}}, "noise_std: ", "move it above the first table"),
     ({"batches": CYCLIC | {"n": 1}}, "n: ", "move it above the first table"),
-    ({"batches": {"kind": "cycle", "size": 1}}, "cyclic"),
     ({"batches": {"kind": "cyclic"}}, "size: ", "missing"),
-    ({"batches": {"kind": "cyclic", "size": 1001}}, "size: ", "1..n = 1000"),
     ({"batches": {"kind": "full_batch", "size": 3}}, "size: "),
     ({"batches": CYCLIC | {"cap": 200}}, "cap: ", "balls_in_bins or poisson"),
     ({"batches": POISSON | {"cap": 8}}, "cap: ", "at least size = 9"),
@@ -72,12 +67,9 @@ BAD_RUNS = [
     ({"clip_norm": None, "loss": {"kind": "convex", "smoothness": 1.0}}, "clip_norm: "),
     ({"gradient_sensitivity": 1.0}, "gradient_sensitivity: ", "clip_norm"),
     ({"adjacency": "add_or_remove_one"}, "zero_out"),
-    ({"adjacency": "x"}, "replace_one"),
-    ({"update": "adam"}, "other"),
     ({"prox": {"diameter": -1}}, "diameter: ", "-1"),
     ({"nois_std": 1.0}, "nois_std: ", "noise_std"),
     ({"a\nb\x1b[31m": 1.0}, "unknown key"),
-    ({"kind": "sgd"}, "noisy_sgd"),
     ({"loss": LOGISTIC | {"kind": "logistik"}}, "did you mean logistic?"),
     ({"batches": CYCLIC | {"kind": "shufle_once"}}, "did you mean shuffle_once?"),
 ]
@@ -132,6 +124,11 @@ def test_what_is_wrong_in_a_run_file_is_named():
             assert_one_line(account(toml(base, **changes)), *mentions)
     for kind, changes, said in BAD_SAMPLERS:
         assert_one_line(account(sampler(kind, **changes)), said)
+    target = ("--epsilon", "1", "--delta", "1e-4")
+    assert_one_line(run("calibrate", "-", *target, stdin=toml(ITERATED)), "kind", "noisy_sgd")
+    words = ("calibrate", "-", *target, "--parameter", "noise_std")
+    said = run(*words, stdin=sampler("langevin_chain"))
+    assert_one_line(said, "expected one of inverse_temperature, steps")
 
 
 @every(
@@ -140,21 +137,17 @@ def test_what_is_wrong_in_a_run_file_is_named():
         ("account -", "--delta --epsilon"),
         ("account - --delta abc", "--delta 'abc'"),
         ("account - --delta nan", "--delta 'nan'"),
-        ("account - --delta 1", "--delta '1'"),
         ("account - --delta -1e-5", "--delta '-1e-5'"),
         ("account - --epsilon -1", "--epsilon '-1'"),
         ("account - --epsilon inf", "--epsilon 'inf'"),
-        ("account - --epsilon=", "--epsilon ''"),
         ("account - --delta", "--delta"),
         ("account - --dleta 1", "--dleta"),
         ("account --delta 1e-5", "FILE"),
         ("account - other --delta 1e-5", "other"),
         ("explain -", "--delta missing"),
-        ("explain - --delta 2", "--delta '2'"),
         ("calibrate - --delta 1e-5", "--epsilon missing"),
         ("calibrate - --epsilon 1", "--delta missing"),
         ("calibrate - --epsilon 0 --delta 1e-5", "--epsilon '0'"),
-        ("calibrate - --epsilon 1 --delta 0", "--delta '0'"),
         ("calibrate - --epsilon 1 --mu 1 --delta 1e-5", "--epsilon exactly one of epsilon and mu"),
         ("calibrate - --tpr 0.1 --delta 1e-5", "--fpr missing"),
         ("calibrate - --tpr 0.1 --fpr 0.2 --delta 1e-5", "--tpr guessing"),
@@ -163,23 +156,12 @@ def test_what_is_wrong_in_a_run_file_is_named():
         ("calibrate - --mu 1", "--delta missing"),
         ("calibrate - --epsilon 1 --delta 1e-5 --parameter n", "--parameter 'n' noise_std"),
         ("verify - --epsilon -1", "--epsilon '-1'"),
-        ("verify - --delta 1", "--delta '1'"),
-        ("verify - --epsilon x --delta 1e-5", "--epsilon 'x'"),
         ("acount", "acount"),
         ("", "command"),
-        ("--nonsense", "--nonsense"),
     ],
 )
 def test_bad_options(arguments, mentions):
     assert_one_line(run(*arguments.split(), stdin=toml(RUN)), *mentions.split())
-
-
-def test_what_is_not_calibrated():
-    target = ("--epsilon", "1", "--delta", "1e-4")
-    assert_one_line(run("calibrate", "-", *target, stdin=toml(ITERATED)), "kind", "noisy_sgd")
-    words = ("calibrate", "-", *target, "--parameter", "noise_std")
-    said = run(*words, stdin=sampler("langevin_chain"))
-    assert_one_line(said, "expected one of inverse_temperature, steps")
 
 
 def test_files_that_cannot_be_read(tmp_path):
@@ -196,21 +178,15 @@ def test_files_that_cannot_be_read(tmp_path):
             assert_one_line(run(*command, str(path), *more), str(path), mention)
 
 
-def test_malformed_toml():
+def test_malformed_toml_and_json():
     for text, line in [
-        ("n = 1\nepochs =\n", "line 2"),
-        ("n = 1\nn = 2\n", "line 2"),
-        ("n = 1\n\n[loss\n", "line 3"),
-        ("n = 1\nloss = {", "line 2"),
-        ("\x00", "line 1"),
+        *(("n = 1\nepochs =\n", "line 2"), ("n = 1\nn = 2\n", "line 2")),
+        *(("n = 1\n\n[loss\n", "line 3"), ("n = 1\nloss = {", "line 2"), ("\x00", "line 1")),
     ]:
         assert_one_line(account(text), "standard input", "TOML", line)
     # Beyond what Python reads.
     for text in ("n = " + "1" * 5000, "n = " + "[" * 5000, "n = 0x" + "f" * 5000):
         assert_one_line(account(text), "standard input")
-
-
-def test_what_is_no_certificate():
     for text in ["", "{", '{"a": NaN}', "[" * 100_000, "1" * 5000, "{'a': 1}", '{"a": 1}x']:
         assert_one_line(run("verify", "-", stdin=text), "standard input", "JSON")
     for text in ("{}", "[1]", "[]", "3", "null", '"x"'):

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from pathlib import Path
+from urllib.parse import parse_qsl, urlencode
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pabi.cli.explorer.server import LONGEST, address, listening, query_of
+from pabi.cli.explorer.state import names
+from pabi.numbers.errors import InvalidInput
+from support.every_case import every
 
 pytest.importorskip("starlette")
 pytest.importorskip("uvicorn")
@@ -17,9 +26,7 @@ from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from pabi.cli.explorer import server
-from pabi.cli.explorer.server import Guard, application, listening
-from pabi.numbers.errors import InvalidInput
-from support.every_case import every
+from pabi.cli.explorer.server import Guard, application
 
 PORT, TOKEN = 8123, "a token of this test"
 HERE = f"http://127.0.0.1:{PORT}"
@@ -42,76 +49,37 @@ def page():
     return TestClient(application(PORT, TOKEN), base_url=HERE)
 
 
-def test_whoever_has_the_token_passes(client):
-    assert client.get("/api/length", headers=BEARER).text == "0"
+ANSWERS = {
+    200: [{"host": f"{name}:{PORT}"} for name in ("localhost", "LOCALHOST", "127.0.0.1")],
+    401: [{"authorization": text} for text in ("", "Bearer ", TOKEN, f"bearer {TOKEN}", "ä")],
+    # `localhost` is another origin than the number, although it is the same machine.
+    403: [{"origin": f"http{rest}"} for rest in ("s://evil.example", f"://localhost:{PORT}")],
+    # Else a page elsewhere could have its name resolve to this machine, and read the answers.
+    421: [{"host": name} for name in ("evil.example", f"evil.example:{PORT}", "127.0.0.1", "")],
+}
+ANSWERS[200] += [{}, {"origin": HERE}, {"sec-fetch-site": "same-origin"}]
+ANSWERS[401] += [{"authorization": text} for text in ("Bearer a token of this tesu", "Basic YTpi")]
+OTHERS = ("null", f"https://127.0.0.1:{PORT}", "http://127.0.0.1:9", f"{HERE}.evil.example")
+ANSWERS[403] += [{"origin": origin} for origin in OTHERS]
+# Another port of this machine is the same site, and still another page.
+ANSWERS[403] += [{"sec-fetch-site": site} for site in ("cross-site", "same-site")]
+ANSWERS[421] += [{"host": host} for host in ("127.0.0.1:80", "[::1]:8123", "0.0.0.0:8123")]
 
 
-@every(
-    "authorization",
-    [
-        None,
-        "",
-        "Bearer ",
-        "Bearer a token of this tesu",
-        TOKEN,
-        "Basic YTpi",
-        f"bearer {TOKEN}",
-        "ä",
-    ],
-)
-def test_nobody_else_does(client, authorization):
-    headers = {} if authorization is None else {"authorization": authorization.encode("latin-1")}
-    answer = client.get("/api/length", headers=headers)
-    assert answer.status_code == 401
-    assert "pabi explore printed" in answer.json()["message"]
+@every(("status", "headers"), [(status, one) for status in ANSWERS for one in ANSWERS[status]])
+def test_whoever_has_the_token_and_is_this_page_passes_and_nobody_else_does(
+    client, status, headers
+):
+    sent = {name: text.encode("latin-1") for name, text in (BEARER | headers).items()}
+    answer = client.get("/api/length", headers=sent)
+    assert answer.status_code == status
+    assert status != 401 or "pabi explore printed" in answer.json()["message"]
 
 
-def test_a_token_in_the_address_is_no_token(client):
+def test_other_methods_and_tokens_in_addresses_are_refused(client):
     assert client.get(f"/api/length?token={TOKEN}").status_code == 401
-
-
-@every(
-    "host",
-    [
-        "evil.example",
-        f"evil.example:{PORT}",
-        "127.0.0.1",
-        "127.0.0.1:80",
-        "",
-        "[::1]:8123",
-        "0.0.0.0:8123",
-    ],
-)
-def test_another_name_for_the_machine_is_refused(client, host):
-    """Else a page elsewhere could have its name resolve to this machine, and read the answers."""
-    assert client.get("/api/length", headers=BEARER | {"host": host}).status_code == 421
-
-
-def test_the_machine_has_two_names(client):
-    for host in (f"localhost:{PORT}", f"LOCALHOST:{PORT}", f"127.0.0.1:{PORT}"):
-        assert client.get("/api/length", headers=BEARER | {"host": host}).status_code == 200
-
-
-@every(
-    "origin",
-    ["https://evil.example", "null", f"https://127.0.0.1:{PORT}", "http://127.0.0.1:9",
-     f"{HERE}.evil.example", f"http://localhost:{PORT}"],
-)  # fmt: skip
-def test_other_origins_are_refused(client, origin):
-    """`localhost` is another origin than the number, although it is the same machine."""
-    assert client.get("/api/length", headers=BEARER | {"origin": origin}).status_code == 403
-
-
-def test_its_own_origin_passes(client):
-    assert client.get("/api/length", headers=BEARER | {"origin": HERE}).status_code == 200
-
-
-@every(("site", "status"), [("cross-site", 403), ("same-site", 403), ("same-origin", 200)])
-def test_what_browsers_say_of_the_asking_page(client, site, status):
-    """Another port of this machine is the same site, and still another page."""
-    assert (
-        client.get("/api/length", headers=BEARER | {"sec-fetch-site": site}).status_code == status
-    )
+    for method in ("PUT", "DELETE", "OPTIONS", "PATCH"):
+        assert client.request(method, "/api/length", headers=BEARER).status_code == 405
 
 
 def test_browsers_leave_the_usual_port_out():
@@ -135,26 +103,15 @@ def test_a_file_may_lead_to_the_page_and_to_nothing_else(page):
     assert page.get("/api/opening", headers=led | BEARER).status_code == 403
 
 
-@every("method", ["PUT", "DELETE", "OPTIONS", "PATCH"])
-def test_other_methods_are_refused(client, method):
-    assert client.request(method, "/api/length", headers=BEARER).status_code == 405
-
-
 def test_a_large_body_is_refused(client):
-    assert client.post("/api/length", headers=BEARER, content=b"x" * 1000).text == "1000"
-    assert client.post("/api/length", headers=BEARER, content=b"x" * 1001).status_code == 413
-    lying = BEARER | {"content-length": "12"}
-    assert client.post("/api/length", headers=lying, content=b"x" * 1001).status_code == 413
+    def posted(content, **more):
+        return client.post("/api/length", headers=BEARER | more, content=content)
 
-
-def test_a_large_body_in_pieces_is_refused(client):
-    """It has no length beforehand."""
-
-    def pieces():
-        for _ in range(5):
-            yield b"x" * 250
-
-    assert client.post("/api/length", headers=BEARER, content=pieces()).status_code == 413
+    assert posted(b"x" * 1000).text == "1000"
+    assert posted(b"x" * 1001).status_code == 413
+    assert posted(b"x" * 1001, **{"content-length": "12"}).status_code == 413
+    # In pieces it has no length beforehand.
+    assert posted(iter([b"x" * 250] * 5)).status_code == 413
 
 
 @pytest.mark.parametrize(
@@ -202,13 +159,16 @@ def test_answers_and_refusals_forbid_the_browser_what_they_should(client, page):
         assert "set-cookie" not in answer.headers
 
 
-def test_the_page_is_served_and_holds_no_secret(page):
+def test_the_page_is_served_and_holds_no_secret_and_nothing_else_is_calculated(page):
     answer = page.get("/")
     assert answer.status_code == 200
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
     assert TOKEN not in answer.text
     for path in ("/main.js", "/views/run.js", "/style.css", "/vega/vega.min.js"):
         assert page.get(path).status_code == 200
+    assert page.post("/api/eval", headers=BEARER, json={}).status_code == 404
+    for body in (b"", b"[]", b"{", b"[" * 100_000, b'"a"', b"\xff"):
+        assert page.post("/api/run", headers=BEARER, content=body).status_code == 400
 
 
 @every(
@@ -228,12 +188,6 @@ def test_every_calculation_needs_the_token(page, path):
     assert page.get(path).status_code == page.post(path, json={}).status_code == 401
 
 
-def test_what_is_no_calculation_and_no_object(page):
-    assert page.post("/api/eval", headers=BEARER, json={}).status_code == 404
-    for body in (b"", b"[]", b"{", b"[" * 100_000, b'"a"', b"\xff"):
-        assert page.post("/api/run", headers=BEARER, content=body).status_code == 400
-
-
 def test_the_socket_is_of_this_machine_alone():
     with listening(0) as stream:
         host, port = stream.getsockname()
@@ -241,3 +195,43 @@ def test_the_socket_is_of_this_machine_alone():
         socket.create_connection((host, port)).close()  # before anything serves
         with pytest.raises(InvalidInput, match=f"--port: {port} cannot be used"):
             listening(port)
+
+
+# Where the explorer is to be found, and what a link of somebody else sets there.
+
+
+TEXTS = st.text(st.characters(codec="utf-8"), max_size=40)
+
+
+@given(st.dictionaries(st.sampled_from(sorted(names())), TEXTS, min_size=1, max_size=6))
+def test_a_link_sets_what_it_set_elsewhere(state):
+    query = urlencode(state)
+    for link in (query, f"http://127.0.0.1:41235/?{query}#token=abc", f"  ?{query} "):
+        assert dict(parse_qsl(query_of(link), keep_blank_values=True)) == state
+
+
+def test_tokens_hosts_and_lengths_of_addresses():
+    assert query_of("http://127.0.0.1:1/?epochs=3#token=secret") == "epochs=3"
+    assert query_of("http://127.0.0.1:1/?") == ""
+    with pytest.raises(InvalidInput, match="run file"):
+        query_of("further=" + "x" * LONGEST)
+    with listening(0) as stream:
+        port = stream.getsockname()[1]
+        assert address(stream, "t") == f"http://127.0.0.1:{port}/#token=t"
+        assert address(stream, "t", "n=5") == f"http://127.0.0.1:{port}/?n=5#token=t"
+    # The page and the command have one limit.
+    script = Path(server.__file__).parent / "static" / "state.js"
+    assert f"LONGEST = {LONGEST};" in script.read_text("utf-8")
+
+
+@every(
+    "link",
+    [
+        *("", "run.toml", "http://127.0.0.1:1/", "epoch=3", "?__proto__=1"),
+        *("epochs=3&<script>=1", "token=x"),
+    ],
+)
+def test_what_is_no_link_of_the_page_is_refused(link):
+    with pytest.raises(InvalidInput, match="--open: ") as problem:
+        query_of(link)
+    assert "\n" not in str(problem.value)

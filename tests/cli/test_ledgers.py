@@ -67,13 +67,15 @@ def test_a_report_on_a_ledger_is_one_on_its_guarantee(ledger, tmp_path, capsys):
     assert "testing only" in run("report", str(ledger.path)).out
 
 
-def test_reading_changes_nothing(ledger):
+def test_reading_changes_nothing_not_even_the_cursor(ledger):
     with ledger.path.open("ab") as file:
         file.write(b'{"entry"')
     before = ledger.path.read_bytes()
     status, _, err = run("ledger", str(ledger.path))
     assert (status, err) == (0, "")
     assert ledger.path.read_bytes() == before
+    assert "\x1b" not in _printable("a\x1b[2Jb")
+    assert _printable("  a  b") == "  a  b"
 
 
 @every(
@@ -91,11 +93,6 @@ def test_everything_else_is_one_line(tmp_path, content, word):
     if content is not None:
         path.write_bytes(content)
     assert_one_line(run("ledger", str(path)), f"error: {path}: ", word)
-
-
-def test_methods_from_elsewhere_cannot_move_the_cursor():
-    assert "\x1b" not in _printable("a\x1b[2Jb")
-    assert _printable("  a  b") == "  a  b"
 
 
 # Opening one, and training from it.
@@ -173,30 +170,19 @@ def test_a_budget_that_is_spent_refuses_before_data_are_read(folder):
     assert not {"other.skops", "other.json"} & files()
 
 
-def test_what_its_order_makes_dearer_is_refused_as_well(folder):
+def test_what_its_order_makes_dearer_is_refused_and_what_fits_exactly_is_granted(folder):
     """A secret order is charged by its worst position: ε = 2 itself does not fit into a budget of 2."""
     before = Path("a.ledger").read_bytes()
     refused = train("people.csv", more=("--ledger", "a.ledger"), epsilon="2")
     assert_one_line(refused, "is asked", "left of the budget epsilon = 2", status=1)
     assert Path("a.ledger").read_bytes() == before
     assert "model.skops" not in files()
-
-
-def test_a_release_that_fits_exactly_is_granted(folder):
-    """The early refusal leaves room for what the ledger grants: a fixed order is charged as it is."""
+    # The early refusal leaves room for what the ledger grants: a fixed order is charged as it is.
     text = SCHEMA + '[model]\nprecondition = 0.1\nbatches = { kind = "cyclic", size = 50 }\n'
     Path("schema.toml").write_text(text, "utf-8")
     worst = train("people.csv", more=("--ledger", "a.ledger"), epsilon="2")
     assert worst.status == 0, worst.err
     assert train("people.csv", more=("--ledger", "a.ledger", "--force"), epsilon="0.1").status == 1
-
-
-def test_a_ledger_of_an_order_decides_when_the_charge_is_known(folder):
-    words = ("r.ledger", "--epsilon", "1", "--delta", "1e-4", "--order", "12")
-    assert run("ledger", *words).status == 0
-    for status in (0, 0, 1):
-        more = ("--ledger", "r.ledger", "--force")
-        assert train("people.csv", more=more, epsilon="0.5").status == status
 
 
 def test_what_is_no_ledger(folder):

@@ -29,10 +29,17 @@ def test_vendored_files_are_those_that_third_party_names(name):
     assert found in row
 
 
-def test_nothing_else_is_vendored():
+def test_nothing_else_is_vendored_or_inline():
     assert {p.name for p in (STATIC / "vega").iterdir()} == {
         "vega.min.js", "vega-lite.min.js", "vega-interpreter.min.js", "LICENSE"
     }  # fmt: skip
+    parser = _Tags()
+    parser.feed((STATIC / "index.html").read_text("utf-8"))
+    assert not [tag for tag, _ in parser.found if tag == "style"]
+    for tag, attributes in parser.found:
+        assert not [name for name in attributes if name.startswith("on") or name == "style"]
+        if tag == "script":
+            assert attributes["src"].startswith("/")
 
 
 @every("path", OURS)
@@ -43,7 +50,7 @@ def test_no_file_names_another_place(path):
 
 
 @every("path", SCRIPTS)
-def test_no_script_reads_text_as_html_or_code(path):
+def test_no_script_reads_text_as_html_or_code_or_imports_what_is_not_there(path):
     """What a file or an address says becomes text of the page, never a part of it."""
     text = path.read_text("utf-8")
     assert not re.search(
@@ -52,6 +59,8 @@ def test_no_script_reads_text_as_html_or_code(path):
         text,
     )
     assert not re.search(r"\.style\b|setAttribute\(\s*[\"']style", text)
+    for name in re.findall(r'from "([^"]+)"', path.read_text("utf-8")):
+        assert (path.parent / name).resolve() in SCRIPTS
 
 
 class _Tags(HTMLParser):
@@ -61,22 +70,6 @@ class _Tags(HTMLParser):
 
     def handle_starttag(self, tag, attributes):
         self.found.append((tag, dict(attributes)))
-
-
-def test_the_page_has_nothing_inline():
-    parser = _Tags()
-    parser.feed((STATIC / "index.html").read_text("utf-8"))
-    assert not [tag for tag, _ in parser.found if tag == "style"]
-    for tag, attributes in parser.found:
-        assert not [name for name in attributes if name.startswith("on") or name == "style"]
-        if tag == "script":
-            assert attributes["src"].startswith("/")
-
-
-@every("path", SCRIPTS)
-def test_what_scripts_import_is_there(path):
-    for name in re.findall(r'from "([^"]+)"', path.read_text("utf-8")):
-        assert (path.parent / name).resolve() in SCRIPTS
 
 
 def test_the_page_asks_only_for_calculations_that_there_are():

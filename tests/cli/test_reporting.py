@@ -39,11 +39,20 @@ def test_a_guarantee_a_certificate_and_a_run_have_one_report(form):
         assert undated(reports[2][1]) == undated(RUN.guarantee(1e-6).report("md", 1e-6))
 
 
-def test_the_delta_of_the_file_is_the_default():
+def test_other_descriptions_and_test_runs_have_reports():
     _, out, _ = call("report", "-", stdin=RUN.guarantee(1e-4).to_json())
     assert "| ε at δ = 0.0001 | " in out
     _, out, _ = call("report", "-", stdin=RUN_FILE)
     assert "| ε at δ = 1e-05 | " in out
+    status, out, _ = call("report", "-", stdin=RUN.guarantee(DELTA).for_testing().to_json())
+    assert status == 0
+    assert out.index(TESTING) < out.index("| Protects")
+    moments = {"kind": "noisy_second_moments", "n": 100, "dimension": 3, "feature_norm": 1.0}
+    status, out, _ = call("report", "-", stdin=toml(moments, noise_std=9.0))
+    guarantee = pabi.NoisySecondMoments(100, 3, 1.0, noise_std=9.0).guarantee()
+    assert status == 0
+    assert "the sum without noise" in out
+    assert shown(guarantee.epsilon(DELTA)) in out
 
 
 def test_what_is_refused_has_no_report(tmp_path):
@@ -56,13 +65,7 @@ def test_what_is_refused_has_no_report(tmp_path):
         assert out.startswith("verdict      refused: ")
 
 
-def test_a_test_run_has_a_report_that_says_so():
-    status, out, _ = call("report", "-", stdin=RUN.guarantee(DELTA).for_testing().to_json())
-    assert status == 0
-    assert out.index(TESTING) < out.index("| Protects")
-
-
-def test_out_and_force(tmp_path):
+def test_out_and_force_and_everything_else_in_one_line(tmp_path):
     file, text = tmp_path / "report.html", RUN.guarantee(DELTA).to_json()
     arguments = ("report", "-", "--format", "html", "--out", str(file))
     assert call(*arguments, stdin=text) == (0, "", "")
@@ -71,9 +74,6 @@ def test_out_and_force(tmp_path):
     assert call(*arguments, "--force", stdin=text).status == 0
     nowhere = str(tmp_path / "no" / "r.md")
     assert_one_line(call("report", "-", "--out", nowhere, stdin=text))
-
-
-def test_everything_else_is_one_line():
     text = RUN.guarantee(DELTA).to_json()
     for option, value, field in [
         ("--format", "pdf", "format"),
@@ -83,12 +83,3 @@ def test_everything_else_is_one_line():
         assert_one_line(call("report", "-", option, value, stdin=text), f"error: {field}: ")
     for text in ["", "{", "{}", "[]", "n = ", '{"format": "pabi.guarantee"}']:
         assert_one_line(call("report", "-", stdin=text))
-
-
-def test_other_descriptions_have_reports():
-    moments = {"kind": "noisy_second_moments", "n": 100, "dimension": 3, "feature_norm": 1.0}
-    status, out, _ = call("report", "-", stdin=toml(moments, noise_std=9.0))
-    guarantee = pabi.NoisySecondMoments(100, 3, 1.0, noise_std=9.0).guarantee()
-    assert status == 0
-    assert "the sum without noise" in out
-    assert shown(guarantee.epsilon(DELTA)) in out

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import json
 import stat
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import tomli_w
 
 import pabi
 from pabi.cli import main
 from pabi.cli.training import load_model
+from pabi.describe.files import to_dict
 from pabi.execute.state_files import state_in, write_state
 from pabi.learn import StateFile
 from support.every_case import every
+from support.run_files import sampler
+from support.tables import assert_one_line, run
 
 N, KEY = 400, "0123456789abcdef" * 4
 SCHEMA = """
@@ -179,26 +184,16 @@ def test_users_of_a_table_are_forgotten_by_their_ids(folder, capsys):
     assert [line.users for line in kept.requests()] == [2, 1]
 
 
-def test_ids_are_for_trainings_with_groups(folder, capsys):
-    Path("ids").write_text("7\n")
-    for more in (("--plan",), OUT):
-        assert forget(*more, rows=("--users", "ids"), out=()) == 2
-        assert "--users: expected --rows: this training had no --groups" in capsys.readouterr().err
-
-
 @every(
     "change, arguments, mention",
     [
         ({"rows": "400\n"}, {}, "rows: expected an integer in 0..399"),
-        ({"rows": "-1\n"}, {}, "rows: expected an integer"),
-        ({"rows": ""}, {}, "rows: expected positions"),
         ({"key": "f" * 64}, {}, "key: it does not open state"),
         ({"key": "short"}, {}, "--key-file: expected 64 hexadecimal digits"),
         ({"people.csv": "age,job,rich\n20,cook,no\n"}, {}, "DATA: expected 400 rows"),
         ({"state": "a"}, {}, "state: state is not a state of pabi"),
         ({}, {"data": ()}, "DATA: missing"),
         ({}, {"out": OUT[:2]}, "--guarantee: missing"),
-        ({}, {"out": OUT[2:]}, "--out: missing"),
         ({}, {"target": ["--epsilon", "1"]}, "--delta: missing"),
         ({}, {"target": [*TARGET, "--epochs", "3"]}, "--epochs: expected none"),
         ({}, {"target": [*TARGET, "--records", "3"]}, "--records: expected none"),
@@ -248,6 +243,69 @@ def test_a_state_of_a_program_is_for_that_program(folder, capsys):
     assert "expected a state that pabi train kept" in capsys.readouterr().err
 
 
-def test_a_state_elsewhere_is_told_where_it_belongs(folder, capsys):
-    assert main(["account", "state", "--delta", "1e-5"]) == 2
-    assert "this is a secret state: use pabi forget --key-file" in capsys.readouterr().err
+# Plans of runs, without a state.
+
+
+RUN = pabi.NoisySGD(
+    pabi.Loss.logistic(1.0, l2=0.02),
+    n=2000,
+    batches=pabi.Cyclic(100),
+    epochs=5,
+    step_size=0.5,
+    noise_std=0.02,
+    adjacency="zero_out",
+)
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "run.toml"
+    path.write_text(tomli_w.dumps(to_dict(RUN)))
+    return str(path)
+
+
+def test_epochs_have_an_epsilon_and_a_target_has_epochs(file):
+    words = ("--plan", "--epochs", "2", "--delta", "1e-5", "--json")
+    table = json.loads(run("forget", file, *words).out)
+    assert table["epsilon"] == RUN.unlearning(1e-5, epochs=2).epsilon(1e-5)
+    assert table["adjacency"] == "retrained"
+    assert pabi.verify(json.dumps(table)).ok
+    options = ("--epsilon", "0.3", "--delta", "1e-5", "--records", "3")
+    epochs = RUN.epochs_to_forget(0.3, 1e-5, 3)
+    first, second, *rest = run("forget", file, "--plan", *options).out.splitlines()
+    assert first == f"epochs       {epochs} after the request, to forget 3 of 2000 records"
+    assert float(second.split()[1]) <= 0.3
+    assert "adjacency    retrained" in rest
+
+
+def test_what_is_wrong_is_named(file):
+    for options, said in [
+        ("--epochs 1 --delta 1e-5", "--plan"),
+        ("--plan --epochs 1", "--delta"),
+        ("--plan --delta 1e-5", "--epochs"),
+        ("--plan --epochs 1 --epsilon 1 --delta 1e-5", "--epochs"),
+        ("--plan --epochs 1.5 --delta 1e-5", "--epochs"),
+        ("--plan --epsilon 0 --delta 1e-5", "--epsilon"),
+        ("--plan --epochs 1 --delta 1e-5 --records 0", "--records"),
+        ("--plan --epochs 1 --delta 1e-5 --records 2001", "requests"),
+    ]:
+        assert_one_line(run("forget", file, *options.split()), f"error: {said}: ")
+    moments = sampler("noisy_second_moments")
+    options = ("--plan", "--epochs", "1", "--delta", "1e-5")
+    assert_one_line(run("forget", "-", *options, stdin=moments), "noisy_sgd")
+
+
+def test_a_run_of_users_forgets_users_and_forgetting_has_a_run_file():
+    users = tomli_w.dumps(to_dict(replace(RUN, unit="user")))
+    options = ("--plan", "--epochs", "2", "--delta", "1e-5", "--records", "3")
+    status, out, _ = run("forget", "-", *options, stdin=users)
+    assert status == 0
+    assert out.startswith("epochs       2 after the request, to forget 3 of 2000 users")
+    table = json.loads(run("forget", "-", *options, "--json", stdin=users).out)
+    assert table["unit"] == "user"
+    assert pabi.verify(json.dumps(table)).unit == "user"
+    text = tomli_w.dumps(to_dict(pabi.Unlearning(RUN, [(40, 1)])))
+    status, out, _ = run("account", "-", "--delta", "1e-5", stdin=text)
+    assert status == 0
+    assert "adjacency    retrained" in out
+    assert_one_line(run("verify", "-", stdin=text), "this is a run file")

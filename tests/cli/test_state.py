@@ -6,13 +6,26 @@ import itertools
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import pabi
-from pabi.cli.explorer.state import BESIDES, CONTROLS, differences, label_of, page, read, state_of
+from pabi.cli.explorer.state import (
+    BESIDES,
+    CONTROLS,
+    differences,
+    label_of,
+    number,
+    page,
+    read,
+    state_of,
+    whole,
+)
 from pabi.describe.files import to_dict
 from pabi.describe.losses import KINDS
 from pabi.numbers.errors import InvalidInput
-from support.every_case import every
+from pabi.numbers.showing import exact
+from support.every_case import every, refused
 
 LOGISTIC = pabi.Loss.logistic(1.0, l2=0.01)
 
@@ -57,29 +70,28 @@ def test_a_run_goes_into_the_controls_and_comes_back(name):
     assert to_dict(picked.description) == to_dict(description)
     assert picked.delta == 1e-6
     assert not picked.rest
-
-
-@every("name", RUNS)
-def test_controls_that_a_run_does_not_name_do_not_count(name):
-    """A run replaces another one in the page: what stood in a control that means nothing now stays there."""
+    # A run replaces another one in the page: what stood in a control that means nothing now stays
+    # there.
     stale = {"threshold": "oops", "classes": "?", "size": "7", "cap": "9999"}
     state = state_of(RUNS[name], 1e-6)
     kept = {k: v for k, v in stale.items() if k not in state}
     assert to_dict(read(kept | state).description) == to_dict(RUNS[name])
 
 
-def test_other_descriptions_stand_under_further_fields():
-    chain = pabi.LangevinChain(
-        LOGISTIC, n=1000, inverse_temperature=1000.0, step_size=1e-4, steps=50
-    )
+def test_other_descriptions_nothing_at_all_and_schedules():
+    given = {"inverse_temperature": 1000.0, "step_size": 1e-4, "steps": 50}
+    chain = pabi.LangevinChain(LOGISTIC, n=1000, **given)
     picked = read(state_of(chain, 1e-5))
     assert picked.rest
     assert to_dict(picked.description) == to_dict(chain)
-
-
-def test_nothing_at_all_is_the_run_that_the_page_opens_with():
     assert to_dict(read({}).description) == to_dict(run())
     assert read({}).delta == 1e-5
+    linear, root = (read({"schedule": s}).description.step_size for s in ("linear", "root"))
+    assert linear[0] == root[0] == 0.5
+    assert linear[-1] == pytest.approx(0.05)
+    np.testing.assert_allclose(root, 0.5 / np.sqrt(np.arange(2000) + 1.0))
+    assert np.all(np.diff(linear) < 0.0)
+    assert np.all(np.diff(root) < 0.0)
 
 
 @every("kind", [value for value, _ in CONTROLS[0].choices])
@@ -98,38 +110,13 @@ def test_every_choice_is_accepted(choice):
     read({"clip_norm": "0.5"} | softmax | {name: value})
 
 
-def test_schedules_fall():
-    linear, root = (read({"schedule": s}).description.step_size for s in ("linear", "root"))
-    assert linear[0] == root[0] == 0.5
-    assert linear[-1] == pytest.approx(0.05)
-    np.testing.assert_allclose(root, 0.5 / np.sqrt(np.arange(2000) + 1.0))
-    assert np.all(np.diff(linear) < 0.0)
-    assert np.all(np.diff(root) < 0.0)
-
-
 @every(
     ("state", "control"),
     [
-        ({"noise": "abc"}, "noise"),
-        ({"n": "1.5"}, "n"),
-        ({"size": "70000"}, "size"),
-        ({"size": ""}, "size"),
-        ({"delta": "0"}, "delta"),
-        ({"delta": "1"}, "delta"),
-        ({"loss": "<script>"}, "loss"),
-        ({"epochs": ""}, "epochs"),
-        ({"noise": "-1"}, "noise"),
-        ({"noise": "0"}, "noise"),
-        ({"step_size": "0"}, "step_size"),
-        ({"n": ""}, "n"),
-        ({"further": "a = "}, "further"),
-        ({"further": "nois_std = 1"}, None),
+        *(({"noise": "abc"}, "noise"), ({"n": "1.5"}, "n"), ({"size": "70000"}, "size")),
+        *(({"further": "a = "}, "further"), ({"further": "nois_std = 1"}, None)),
         ({"further": 'kind = "x"'}, "further"),
-        ({"further": 'kind = "langevin_chain"'}, "further"),
-        ({"n": 7}, "n"),
-        ({"feature_norm": "-2"}, "feature_norm"),
-        ({"adjacency": "add_or_remove_one"}, "adjacency"),
-        ({"l2": "-1"}, "l2"),
+        *(({"further": 'kind = "langevin_chain"'}, "further"), ({"n": 7}, "n")),
     ],
 )
 def test_mistakes_name_the_control(state, control):
@@ -139,15 +126,12 @@ def test_mistakes_name_the_control(state, control):
     assert "\n" not in str(problem.value)
 
 
-def test_differences_are_said_in_the_words_of_the_controls():
+def test_controls_have_names_labels_and_meanings_of_their_own():
     before, after = state_of(run(), 1e-5), state_of(run(batches=pabi.ShuffleOnce(1500)), 1e-5)
     assert differences(before, after) == "batches: shuffled once, secretly"
     assert differences(before, before) == ""
     longer = state_of(run(epochs=60, cooldown_steps=4), 1e-5)
     assert differences(before, longer) == "epochs: 60; cool-down steps: 4"
-
-
-def test_controls_have_names_labels_and_meanings_of_their_own():
     every = [*CONTROLS, *BESIDES]
     assert len({c.name for c in every}) == len(every)
     assert all(c.label for c in every)
@@ -157,3 +141,69 @@ def test_controls_have_names_labels_and_meanings_of_their_own():
             values = next(values for name, values in c.only if name == other.name)
             assert set(values) <= {value for value, _ in other.choices}
     assert {c["name"] for group in page().values() for c in group} == set(shown)
+
+
+# Numbers as people type them: read, or refused in a sentence, never misread.
+
+
+@every(
+    ("text", "value"),
+    [
+        *(("0.5", 0.5), ("0,5", 0.5), (",5", 0.5), ("1e-5", 1e-5), ("1E-5", 1e-5)),
+        *(("0,001", 0.001), ("60 000", 60000.0), ("60\u202f000,5", 60000.5), ("1_000", 1000.0)),
+        *(("+2", 2.0), ("−3", -3.0), ("1,5e-3", 0.0015), ("12,5", 12.5)),
+        *(("1'000", 1000.0), ("1,0000", 1.0)),
+    ],
+)
+def test_numbers(text, value):
+    assert number("noise", text) == value
+
+
+NO_NUMBERS = [
+    *("", "x", "1.2.3", "1,2,3", "1.000,5", "1,000.5", "nan", "inf", "-inf", "1e999", "0x10"),
+    *("1e", "--1", "½", "١", "1" * 100, "<b>1</b>", "1;2", "1,5,0"),
+]
+THOUSANDS = ["1.000", "50.000", "1.000.000"]
+# A thousand to some, one to others; a guess would be a promise about another run.
+IN_TWO_WAYS = ["1,000", "60,000", "1,500,000", "-2,500"]
+
+
+@every("text", NO_NUMBERS + THOUSANDS + IN_TWO_WAYS)
+def test_what_is_no_number(text):
+    said = refused("noise", number, "noise", text)
+    assert len(said) < 250
+    assert text not in IN_TWO_WAYS or text.replace(",", "").lstrip("-") in said
+
+
+@every(
+    ("text", "value"), [("60000", 60000), ("60 000", 60000), ("6e4", 60000), ("0", 0), ("12.0", 12)]
+)
+def test_whole_numbers(text, value):
+    found = whole("n", text)
+    assert found == value
+    assert type(found) is int
+
+
+FRACTIONS = ["1.5", "1,5", "5,0", "a", "", "1e400", "²", "1.500", "12.345"]
+
+
+@every("text", FRACTIONS + THOUSANDS + IN_TWO_WAYS)
+def test_what_is_no_whole_number(text):
+    refused("n", whole, "n", text)
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_a_number_that_is_written_is_read_as_the_same(value):
+    assert number("noise", exact(value)) == value
+
+
+@given(st.floats(min_value=0.0, max_value=1e15, allow_nan=False))
+def test_a_comma_is_a_point_or_refused(value):
+    """Never anything else."""
+    text = exact(value).replace(".", ",")
+    try:
+        found = number("noise", text)
+    except InvalidInput:
+        assert len(text.partition(",")[2]) == 3
+    else:
+        assert found == value

@@ -113,18 +113,6 @@ def test_a_record_that_would_swallow_others_is_refused(text, ends):
         list(tables.frames(["a.csv"], ["a"]))
 
 
-def test_training_refuses_a_quote_that_is_not_closed():
-    """600 records with names, of which two have a quote that was never closed."""
-    rows = people(600)
-    rows.insert(0, "name", [f"n{i}" for i in range(600)])
-    text = rows.to_csv(index=False)
-    text = text.replace("\nn100,", '\n"n100,').replace("\nn300,", '\nn300",')
-    Path("a.csv").write_text(text, "utf-8")
-    before = files()
-    assert_one_line(train("a.csv"), "a.csv: expected one record in each line")
-    assert files() == before
-
-
 @pytest.mark.parametrize("ends", ENDS)
 @every("rows, last", list(itertools.product([701, 1 << 14], ["3", ""])))
 def test_a_blank_line_is_a_missing_cell_wherever_it_is(monkeypatch, ends, rows, last):
@@ -154,21 +142,6 @@ def test_a_line_that_would_become_two_is_refused(monkeypatch):
         monkeypatch.setattr(tables, "_binary", lambda _, file=file: file)
         with pytest.raises(InvalidInput, match=r"a\.csv: expected lines that all end alike"):
             list(tables.frames(["a.csv"], ["a"]))
-
-
-@every("ends, size, end", list(itertools.product(ENDS, SIZES, ["", "\n", "\n\n"])))
-def test_lines_are_counted_whatever_parts_they_are_read_in(ends, size, end):
-    text = f"\n\na,b\n1,2\n\n3,4{end}".replace("\n", ends).encode()
-    lines = tables._Lines(Sipping(text, size))
-    assert lines.read() == text.lstrip(b"\r\n")
-    assert lines.count == 4 + len(end) // 2
-    assert not lines.mixed
-
-
-def test_a_blank_line_of_several_columns_is_missing_cells():
-    Path("a.csv").write_text('a,b\n1,"x ""y"", z"\n\n3,4\n', "utf-8")
-    (frame,) = tables.frames(["a.csv"], ["a", "b"])
-    assert frame.to_numpy().tolist() == [["1", 'x "y", z'], ["", ""], ["3", "4"]]
 
 
 def cells_in(raw, columns=("a", "b"), encoding=None):

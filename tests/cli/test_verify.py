@@ -21,14 +21,8 @@ from support.tables import assert_one_line, run
 DELTA = 1e-5
 X = np.linspace([-1.0, 1.0], [1.0, -0.5], 900) / 1.5
 Y = (X[:, 0] > 0.1).astype(int)
-RUN = pabi.NoisySGD(
-    pabi.Loss.logistic(feature_norm=1.0, l2=0.01),
-    n=1000,
-    batches=pabi.Cyclic(100),
-    epochs=2,
-    step_size=0.5,
-    noise_std=0.1,
-)
+LOSS = pabi.Loss.logistic(feature_norm=1.0, l2=0.01)
+RUN = pabi.NoisySGD(LOSS, n=1000, batches=pabi.Cyclic(100), epochs=2, step_size=0.5, noise_std=0.1)
 
 
 def verified(text, *arguments):
@@ -78,15 +72,10 @@ def test_json_says_what_the_text_says():
         status, data = table(guarantee.to_json(), *target)
         assert status == expected
         assert data["target"] == {"epsilon": limit, "delta": DELTA, "implied": status == 0}
-
-
-def test_json_of_a_refusal():
     data = json.loads(RUN.guarantee(DELTA).to_json())
     data["certificate"]["claim"] = {"mu": 0.001}
     status, said = table(json.dumps(data))
-    assert status == 1
-    assert said["ok"] is False
-    assert said["reason"]
+    assert (status, said["ok"], bool(said["reason"])) == (1, False, True)
 
 
 @every("batches", [pabi.Cyclic(100), pabi.ShuffleOnce(100)])
@@ -100,7 +89,7 @@ def test_epsilon_at_one_delta_and_delta_at_one_epsilon(batches):
     assert f"delta {shown(data['delta'])} at epsilon 0.3" in text
 
 
-def test_a_product_is_read_at_any_delta_and_epsilon(model):
+def test_a_product_is_read_at_any_delta_and_epsilon_as_in_python(model):
     """The checker's own composition: no less than the accountant's lower bound, hardly above its upper."""
     guarantee = model.guarantee_
     text = guarantee.to_json()
@@ -112,9 +101,6 @@ def test_a_product_is_read_at_any_delta_and_epsilon(model):
     assert guarantee.epsilon_bounds(data["delta"], 1e-4)[0] <= 0.8
     assert data["delta"] <= guarantee.delta(0.8) * 1.2
     assert table(text, "--epsilon", "0")[1]["delta"] <= 1.0
-
-
-def test_python_and_the_command_line_state_one_number(model):
     for guarantee in (model.guarantee_, RUN.guarantee(DELTA)):
         verdict = pabi.verify(guarantee)
         status, out, _ = verified(guarantee.to_json())
@@ -122,13 +108,6 @@ def test_python_and_the_command_line_state_one_number(model):
         epsilon = shown(verdict.reading[0]) if verdict.reading else shown(guarantee.epsilon(DELTA))
         assert f"proven       epsilon {epsilon} at delta 1e-05" in out
         assert f"ε = {epsilon} at" in pabi.verify(guarantee.to_json()).reason
-
-
-def test_a_certificate_alone_is_read_as_finely_as_its_guarantee(model):
-    """It states no reading; the coarsest grid of the checker gave 1.004 where 1 was proven."""
-    stated = model.guarantee_.epsilon(DELTA)
-    _, data = table(model.guarantee_.certificate.to_json())
-    assert stated * (1 - 1e-3) <= data["epsilon"] <= stated * 1.002
 
 
 def test_what_only_the_file_says_is_listed_apart(model):

@@ -36,13 +36,6 @@ def first(workers, job, request):
     return anyio.run(ask)
 
 
-def test_a_job_ends_with_its_end(workers):
-    async def ask():
-        return [name async for name, _ in workers.events("export", QUICK, 60.0)]
-
-    assert anyio.run(ask) == ["file", "file", END]
-
-
 def test_a_slow_job_does_not_hold_up_another(workers):
     async def ask():
         order = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import math
 import re
@@ -14,19 +13,14 @@ import matplotlib.image
 import numpy as np
 import pytest
 
+from support.scripts import load
+
 ROOT = Path(__file__).parents[2]
 DEMO_FILE = ROOT / "examples" / "demo.py"
 GRID = ROOT / "benchmarks" / "proving_ground" / "results" / "peers" / "digits.json"
 EXCESS = 1.0004  # of the noise multiplier, by the demo's docstring
 MOST_LINES = 130
 LIGHT = 0.9
-
-
-def load(path: Path):
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 DEMO = load(DEMO_FILE)
@@ -81,11 +75,12 @@ def test_dp_sgd_gets_the_noise_that_dp_accounting_asks_for(epsilon, settings, mo
     assert cost(noise) <= epsilon < cost(noise / EXCESS)
 
 
-def test_the_digits_are_those_of_the_grid():
+def test_the_digits_are_those_of_the_grid_and_newcomers_can_read_it():
     """The peer's settings were chosen on the same rows, the same split and the same test digits."""
     theirs = load(ROOT / "benchmarks" / "datasets.py").digits()
     for mine, other in zip(DEMO.digits(), theirs, strict=True):
         np.testing.assert_allclose(mine, other, rtol=1e-12)
+    assert len(DEMO_FILE.read_text("utf-8").splitlines()) < MOST_LINES
 
 
 def test_the_demo_shows_a_table_a_picture_and_a_verified_guarantee(tmp_path, monkeypatch, capsys):
@@ -109,7 +104,3 @@ def test_the_demo_shows_a_table_a_picture_and_a_verified_guarantee(tmp_path, mon
     picture = matplotlib.image.imread(tmp_path / "demo.png")
     assert picture[:5, :, :3].min() > LIGHT
     assert picture[..., :3].min() < 1.0 - LIGHT
-
-
-def test_newcomers_can_read_it():
-    assert len(DEMO_FILE.read_text("utf-8").splitlines()) < MOST_LINES

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
+
+from support.scripts import load
 
 ROOT = Path(__file__).parents[2]
 GALLERY = ROOT / "examples" / "gallery"
 FIGURES = ROOT / "docs" / "figures"
 # Those that take no time; all of them are drawn by examples/gallery/make.py.
 QUICK = ("front", "two-densities", "epsilon-delta", "tradeoff", "shifts")
-
-
-def load(path: Path):
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 MAKE = load(GALLERY / "make.py")
@@ -38,34 +34,7 @@ def test_pictures_are_the_same_every_time(name, tmp_path):
         assert len(drawn) < 150_000
 
 
-def test_nothing_sticks_out():
-    """Titles, labels and annotations lie within the figure."""
-    import matplotlib.pyplot as plt
-    from matplotlib.text import Text
-
-    from pabi.show.themes import style
-
-    for name in QUICK:
-        with style("light"):
-            figure = MAKE.load(name).draw()
-            figure.canvas.draw()
-            width, height = figure.canvas.get_width_height()
-            for text in figure.findobj(Text):
-                if text.get_visible() and text.get_text().strip():
-                    box = text.get_window_extent()
-                    inside = box.x0 >= -1 and box.y0 >= -1 and box.x1 <= width and box.y1 <= height
-                    # Ticks beyond the limits are placed, and not drawn.
-                    ticks = text in {
-                        label
-                        for ax in figure.axes
-                        for axis in (ax.xaxis, ax.yaxis)
-                        for label in axis.get_ticklabels(which="both")
-                    }
-                    assert inside or ticks, (name, text.get_text())
-            plt.close(figure)
-
-
-def test_scripts_are_short():
+def test_scripts_are_short_and_pictures_have_alternative_texts():
     for path in MAKE.SCRIPTS.values():
         lines = path.read_text().splitlines()
         assert len(lines) <= 80, path.name
@@ -75,6 +44,9 @@ def test_scripts_are_short():
                 path.name,
                 line,
             )
+    for path in ROOT.glob("docs/**/*.md"):
+        for block in re.findall(r"```\{image\} .*?```", path.read_text(), re.DOTALL):
+            assert re.search(r"^:alt: \S.{10,}$", block, re.MULTILINE), block
 
 
 def test_every_picture_is_on_a_page_in_both_colours():
@@ -84,9 +56,8 @@ def test_every_picture_is_on_a_page_in_both_colours():
     there = {path.name for path in FIGURES.glob("*.svg")}
     assert shown == there
     for name in there:
-        other = (
-            name.replace("-light", "-dark") if "-light" in name else name.replace("-dark", "-light")
-        )
+        this, that = ("-light", "-dark") if "-light" in name else ("-dark", "-light")
+        other = name.replace(this, that)
         assert other in there
         assert (FIGURES / name).stat().st_size < 150_000, name
     gallery = pages[ROOT / "docs" / "gallery.md"]
@@ -98,7 +69,23 @@ def test_every_picture_is_on_a_page_in_both_colours():
         assert f"../examples/gallery/{path.name}" in gallery
 
 
-def test_pictures_have_alternative_texts():
-    for path in ROOT.glob("docs/**/*.md"):
-        for block in re.findall(r"```\{image\} .*?```", path.read_text(), re.DOTALL):
-            assert re.search(r"^:alt: \S.{10,}$", block, re.MULTILINE), block
+# The sheet with every view of the explorer.
+
+
+SHEETS = [ROOT / "docs" / "figures" / f"explorer-{theme}.webp" for theme in ("light", "dark")]
+LARGEST = 1_500_000  # bytes, both together
+LEAST_WIDTH = 1_400  # pixels
+
+
+def test_sheets_are_small_and_on_a_page():
+    assert sum(path.stat().st_size for path in SHEETS) <= LARGEST
+    page = (ROOT / "docs" / "howto" / "explore.md").read_text("utf-8")
+    assert all(path.name in page for path in SHEETS)
+
+
+@pytest.mark.parametrize("path", SHEETS, ids=lambda path: path.stem)
+def test_sheets_are_of_one_shape_and_of_their_theme(path):
+    with Image.open(path) as picture:
+        assert picture.width >= LEAST_WIDTH
+        middle = float(np.median(np.asarray(picture.convert("L"))))
+    assert (middle > 150) == ("light" in path.stem)

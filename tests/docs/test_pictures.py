@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import re
 from pathlib import Path
 
@@ -11,17 +10,11 @@ import pytest
 
 import pabi
 from pabi.showing import shown
+from support.scripts import load
 
 ROOT = Path(__file__).parent.parent.parent
 DOCS = ROOT / "docs"
 FIGURES = DOCS / "figures"
-
-
-def load(path: Path):
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 FRONT = load(DOCS / "front.py")
@@ -68,12 +61,9 @@ def test_the_front_page_states_the_run():
     assert run.clip_norm is None
     assert "nothing is clipped" in caption
     for stated in (
-        f"`l2 = {run.loss.l2}`",
-        f"n = {run.n:,} records",
+        *(f"`l2 = {run.loss.l2}`", f"n = {run.n:,} records"),
         f"batches of {run.batches.size:,} records in a fixed order",
-        f"step size {run.step_size}",
-        f"standard deviation {run.noise_std}",
-        "δ = 10⁻⁵",
+        *(f"step size {run.step_size}", f"standard deviation {run.noise_std}", "δ = 10⁻⁵"),
     ):
         assert stated.replace(",", "\u00a0") in caption, stated
     assert FRONT.DELTA == 1e-5
@@ -90,10 +80,6 @@ def test_a_darkened_picture_is_the_dark_one(name):
     light, dark = ((FIGURES / f"{name}-{t}.svg").read_text("utf-8") for t in ("light", "dark"))
     assert drawing(light) != drawing(dark)
     assert drawing(DARK.darkened(light)) == drawing(dark)
-
-
-def test_a_scale_of_colours_is_left():
-    assert DARK.darkened("fill: #460b5e; stroke: #ffffff") == "fill: #460b5e; stroke: #131416"
 
 
 def test_mathjax_is_the_file_that_third_party_names():

@@ -47,15 +47,7 @@ def cost(batches: Batches, noise_multiplier: float, epochs: int) -> float:
 def test_the_table_is_what_pabi_computes(row):
     noise, epochs, *cells, _ = row
     assert cells == [float(shown(cost(way, noise, int(epochs)), 3)) for way in WAYS]
-
-
-def test_the_table_is_whole():
-    assert len(ROWS) == 15
-
-
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row[0]:g}-{row[1]:g}")
-def test_a_place_in_sight_is_one_gaussian(row):
-    """δ of N(μ, 1) beside N(0, 1) with μ² = epochs / noise², at the last digit and at one below it."""
+    # δ of N(μ, 1) beside N(0, 1) with μ² = epochs / noise², at the last digit and at one below it.
     noise, epochs, *_, epsilon = row
     mu = epochs**0.5 / noise
 
@@ -64,3 +56,7 @@ def test_a_place_in_sight_is_one_gaussian(row):
 
     digit = 10.0 ** (np.floor(np.log10(epsilon)) - 2)
     assert delta(epsilon) <= DELTA < delta(epsilon - 1.001 * digit)
+
+
+def test_the_table_is_whole():
+    assert len(ROWS) == 15

@@ -102,13 +102,10 @@ def test_site_builds_and_is_complete(tmp_path):
     assert all(f"pabi {__version__}" in page for page in texts.values())
 
 
-def test_left_over_markup_is_found():
+def test_left_over_markup_and_what_comes_from_elsewhere_are_found():
     for wrong in ("costs $\\mu$", "``code``", "[text](page.md)", "\\frac12", ":ref:`there`"):
         assert list(left_over(f"<article>{wrong}</article>"))
     assert not list(left_over('<article><span class="math">\\(\\mu\\)</span></article>'))
-
-
-def test_what_comes_from_elsewhere_is_found():
     assert list(from_elsewhere('<script defer src="https://cdn.example/m.js"></script>'))
     assert list(from_elsewhere('<link rel="stylesheet" href="//cdn.example/m.css" />'))
     assert not list(

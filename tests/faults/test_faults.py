@@ -180,12 +180,6 @@ def test_a_reservation_stays_if_its_commit_cannot_be_written(ledger):
     assert [entry.committed for entry in ledger.report().entries] == [True, True]
 
 
-def test_a_new_ledger_on_a_full_disk_grants_nothing(folder):
-    with files_at_most(10):
-        refused(lambda: pabi.Ledger(folder / "a.ledger", EPSILON, DELTA), "cannot be written")
-    assert pabi.Ledger(folder / "a.ledger", EPSILON, DELTA).report().entries == ()
-
-
 def test_a_ledger_in_a_folder_that_is_read_only(ledger):
     before, guarantee = contents(ledger.path.parent), release(MU)
     ledger.path.chmod(0o444)
@@ -246,13 +240,11 @@ def test_a_checkpoint_that_cannot_be_written_stays_the_last_one(folder):
 
 
 def test_a_checkpoint_on_a_disk_that_is_full_stays_the_last_one(disk):
-    file = checkpointed(disk, 2_000)
+    file, words = checkpointed(disk, 2_000), ("checkpoint: cannot write", "No space left")
     before = (disk / "a.ckpt").read_bytes()
     for pages in (0, 1, 3):
         with full(disk, but=pages):
-            refused(
-                lambda: file.write(state(7, 2_000)), "checkpoint: cannot write", "No space left"
-            )
+            refused(lambda: file.write(state(7, 2_000)), *words)
             assert {path.name for path in disk.iterdir()} == {"a.ckpt", "filled"}
         assert (disk / "a.ckpt").read_bytes() == before
     file.write(state(7, 2_000))
@@ -318,9 +310,7 @@ def test_models_and_guarantees_on_a_disk_that_is_full_stay_as_they_were(disk):
     written(disk, b"old")
     for pages in (0, 1, 3):
         with full(disk, but=pages):
-            refused(
-                lambda: written(disk, b"n" * 20_000), "cannot be written: No space left on device"
-            )
+            refused(lambda: written(disk, b"n" * 20_000), "cannot be written: No space left on")
         assert contents(disk) == {"model.skops": b"old", "guarantee.json": b"old"}
 
 
@@ -336,18 +326,17 @@ def test_a_secret_state_on_a_disk_that_is_full_stays_as_it_was(disk):
     pytest.importorskip("cryptography")
     file = StateFile(disk / "state", StateFile.new_key())
     X, y = np.tile(np.eye(4), (250, 1)), np.arange(1000) % 2
-    model = forgetter(pabi.FullBatch())
-    model.fit(X, y, keep_state=file)
+    model = forgetter(pabi.FullBatch()).fit(X, y, keep_state=file)
     before = (disk / "state").read_bytes()
+
+    def forget():
+        return model.forget(X, y, [3], 2.0, 1e-4, state=file, accept_loss=True)
+
     with full(disk, but=1):
-        refused(
-            lambda: model.forget(X, y, [3], 2.0, 1e-4, state=file, accept_loss=True),
-            "state: cannot write",
-            "No space",
-        )
+        refused(forget, "state: cannot write", "No space")
         assert file.requests() == ()
     assert (disk / "state").read_bytes() == before
-    model.forget(X, y, [3], 2.0, 1e-4, state=file, accept_loss=True)
+    forget()
     assert [line.rows for line in file.requests()] == [(3,)]
 
 
@@ -355,8 +344,7 @@ def test_requests_are_in_their_order_whatever_the_clock_said(folder, monkeypatch
     pytest.importorskip("cryptography")
     file = StateFile(folder / "state", StateFile.new_key())
     X, y = np.eye(8), np.arange(8) % 2
-    model = forgetter(pabi.ShuffleOnce(4))
-    model.fit(X, y, keep_state=file)
+    model = forgetter(pabi.ShuffleOnce(4)).fit(X, y, keep_state=file)
     for row, year in enumerate((9999, 1970, 2026)):
 
         class Jumping(datetime.datetime):
@@ -368,15 +356,6 @@ def test_requests_are_in_their_order_whatever_the_clock_said(folder, monkeypatch
         model = model.forget(X, y, [row], 5.0, 1e-4, state=file, accept_loss=True)
     assert [line.rows for line in file.requests()] == [(0,), (1,), (2,)]
     assert pabi.verify(model.unlearning_guarantee_).ok
-
-
-def test_an_interruption_leaves_models_and_guarantees_as_they_were(folder):
-    written(folder, b"old")
-    names = [str(folder / name) for name in ("model.skops", "guarantee.json")]
-    with pytest.raises(KeyboardInterrupt), partial_files(names, True, unlike=()) as parts:
-        parts[0].write_bytes(b"new")
-        raise KeyboardInterrupt
-    assert contents(folder) == {"model.skops": b"old", "guarantee.json": b"old"}
 
 
 def test_reports_on_a_full_disk_stay_as_they_were(folder, capsys):
@@ -450,23 +429,11 @@ def test_what_a_killed_command_left_stops_no_other_one_of_its_number(folder):
     assert contents(folder) == {"a.csv": b"new", numbered.name: b""}
 
 
-def test_a_device_is_not_replaced_by_a_file(folder):
+def test_devices_and_links_are_not_replaced_by_files(folder):
     """A pipe stands for it: as the system's owner one would have lost /dev/null."""
     os.mkfifo(folder / "a")
     refused(lambda: partial_files([str(folder / "a")], True, unlike=()).__enter__(), "got a device")
-
-
-def test_models_and_guarantees_are_on_the_disk_before_they_take_their_names(folder, monkeypatch):
-    """Or a loss of power could leave a name with nothing in it, where an old model was."""
-    order, replace, sync = [], os.replace, os.fsync
-    monkeypatch.setattr(os, "replace", lambda *names: (order.append("named"), replace(*names)))
-    monkeypatch.setattr(os, "fsync", lambda file: (order.append("synced"), sync(file)))
-    written(folder, b"new")
-    assert order[:3] == ["synced", "synced", "named"]
-
-
-def test_what_is_written_again_leaves_nothing_behind_a_link(folder):
-    """An old model there would be the one that records were forgotten from."""
+    # An old model there would be the one that records were forgotten from.
     real, link = folder / "real", folder / "link"
     real.write_text("old")
     link.symlink_to(real)
@@ -476,3 +443,12 @@ def test_what_is_written_again_leaves_nothing_behind_a_link(folder):
     assert real.read_text() == "new"
     os.link(real, folder / "other")
     refused(lambda: partial_files([str(link)], True, unlike=()).__enter__(), "hard links")
+
+
+def test_models_and_guarantees_are_on_the_disk_before_they_take_their_names(folder, monkeypatch):
+    """Or a loss of power could leave a name with nothing in it, where an old model was."""
+    order, replace, sync = [], os.replace, os.fsync
+    monkeypatch.setattr(os, "replace", lambda *names: (order.append("named"), replace(*names)))
+    monkeypatch.setattr(os, "fsync", lambda file: (order.append("synced"), sync(file)))
+    written(folder, b"new")
+    assert order[:3] == ["synced", "synced", "named"]

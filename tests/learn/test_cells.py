@@ -6,6 +6,7 @@ import datetime
 import math
 from decimal import Decimal
 from fractions import Fraction
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pabi.cli.schema_file import read_encoded
 from pabi.execute.cells import cells_of, doubles_of, number_of, table_of, text_of, texts_of
+from pabi.learn import LargeTable, PrivateCategories, PrivateImputer, PrivateScaler, SchemaEncoder
+from pabi.learn.imputer import level_counters
 from pabi.numbers.errors import InvalidInput
 from support.every_case import every
+from support.large import package
 
 pa = pytest.importorskip("pyarrow", reason="needs pyarrow")
 BIG = 2**60 + 1  # no double
@@ -47,19 +52,17 @@ def test_the_rule(cell: Any, text: str) -> None:
     assert texts_of("x", cells_of([cell])) == [text]
 
 
-def test_any_object_has_a_text() -> None:
+def test_any_object_has_a_text_and_missing_numbers_are_nan():
     for cell in (
-        10**5000,
-        {"a": 1},
-        [1],
-        1j,
-        b"x",
-        Decimal("1e9999"),
-        Fraction(10**400, 3),
-        Decimal("sNaN"),
+        *(10**5000, {"a": 1}, [1], 1j, b"x", Decimal("1e9999")),
+        *(Fraction(10**400, 3), Decimal("sNaN")),
     ):
         assert isinstance(text_of(cell), str)
     assert text_of(10**5000) != text_of(10**5000 + 1)
+    cells = [None, math.nan, pd.NA, pd.NaT, True, "true", " 7 ", 3, Decimal("0.5")]
+    expected = [math.nan] * 4 + [1.0, 1.0, 7.0, 3.0, 0.5]
+    assert np.array_equal(doubles_of("x", cells_of(cells)), expected, equal_nan=True)
+    assert number_of("False") == 0.0
 
 
 KINDS: list[
@@ -114,11 +117,6 @@ def test_what_pandas_makes_of_a_column_with_a_gap_has_the_same_texts(
         assert texts_of("x", cells_of(read))[:-1] == expected
 
 
-def test_truth_read_beside_a_word_has_the_same_texts() -> None:
-    both = [pd.read_csv(_file(["True", "False", *more]))["x"] for more in ([], ["word"], [""])]
-    assert {tuple(texts_of("x", cells_of(one))[:2]) for one in both} == {("true", "false")}
-
-
 def _file(cells: list[Any]) -> Any:
     import io
 
@@ -139,12 +137,17 @@ def test_integers_beside_a_gap_are_exact(column: Any) -> None:
     assert texts_of("x", cells_of(column)) == [str(BIG), ""]
 
 
-def test_columns_of_a_frame_keep_their_own_types() -> None:
+def test_columns_of_a_frame_keep_their_own_types():
     """An integer column beside one of doubles: which a gap made of it."""
     for other in ([1, 2], [1.5, None]):
         table = table_of(pd.DataFrame({"a": [BIG, 1], "b": other, "c": [True, False]}))
         assert texts_of("x", table[:, 0]) == [str(BIG), "1"]
         assert texts_of("x", table[:, 2]) == ["true", "false"]
+    # Beside one pandas makes complex numbers of all.
+    for odd in (3, 1j, complex(math.nan, 0.0)):
+        cells = cells_of(pd.Series([1, 2.5, odd]))
+        texts = texts_of("x", cells if cells.dtype == object else cells.astype(object))
+        assert texts[:2] == ["1", "2.5"]
 
 
 SCALARS = st.one_of(
@@ -182,13 +185,12 @@ def test_columns_of_one_type_are_as_their_cells(cells: list[float], kind: str) -
     assert texts_of("x", column) == [text_of(cell) for cell in column]
 
 
-@every("cell", [1j, np.complex64(1), np.datetime64("2020"), b"5", {"a": 1}, [1], 10**400, "a"])
-def test_what_is_no_number_is_one_line(cell: Any) -> None:
-    with pytest.raises(InvalidInput) as refused:
+@every("cell", [1j, np.complex64(1), np.datetime64("2020"), b"5", {"a": 1}, [1], 10**400, "SECRET"])
+def test_what_is_no_number_is_one_line_that_keeps_nothing_of_it(cell: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"^x: [^\n]*$") as no:
         doubles_of("x", cells_of([1.0, cell]))
-    assert refused.value.field == "x"
-    assert "\n" not in str(refused.value)
-    assert repr(cell) not in str(refused.value)
+    assert repr(cell) not in str(no.value)
+    assert no.value.__context__ is no.value.__cause__ is None
 
 
 @every("kind", ["c16", "M8[ns]", "m8[s]", "S3", "V2"])
@@ -197,14 +199,6 @@ def test_other_types_are_refused_as_a_whole(kind: str) -> None:
     for read in (texts_of, doubles_of):
         with pytest.raises(InvalidInput, match=r"^x: [^\n]*$"):
             read("x", column)
-
-
-@every("cell", [10**400, 1j, "SECRET-1", [1]])
-def test_a_refusal_keeps_nothing_of_what_led_to_it(cell: Any) -> None:
-    with pytest.raises(InvalidInput) as refused:
-        doubles_of("x", cells_of([1.0, cell]))
-    assert refused.value.__context__ is None
-    assert refused.value.__cause__ is None
 
 
 @every("kind", ["i8", "f4", "f8", "?", "O", "U1"])
@@ -220,16 +214,138 @@ def test_a_masked_cell_is_missing(kind: str) -> None:
     assert not isinstance(table_of(masked), np.ma.MaskedArray)
 
 
-def test_missing_numbers_are_nan() -> None:
-    cells = [None, math.nan, pd.NA, pd.NaT, True, "true", " 7 ", 3, Decimal("0.5")]
-    expected = [math.nan] * 4 + [1.0, 1.0, 7.0, 3.0, 0.5]
-    assert np.array_equal(doubles_of("x", cells_of(cells)), expected, equal_nan=True)
-    assert number_of("False") == 0.0
+# What is made of cells, in memory and in files.
 
 
-def test_a_complex_cell_changes_no_other_level() -> None:
-    """Beside one pandas makes complex numbers of all."""
-    for odd in (3, 1j, complex(math.nan, 0.0)):
-        cells = cells_of(pd.Series([1, 2.5, odd]))
-        texts = texts_of("x", cells if cells.dtype == object else cells.astype(object))
-        assert texts[:2] == ["1", "2.5"]
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning"),
+    pytest.mark.filterwarnings("ignore:some cells are outside"),
+]
+M = 600
+STRANGERS = {
+    "bool": (True, [None, 2, "x"]),
+    "int": (1, [None, 0.5, True, "x"]),
+    "big": (BIG, [None, 0.5, "x"]),
+    "float": (1.0, ["x", None, 7]),
+    "text": ("a", [1, 2.5, None]),
+}
+
+
+def rows(usual: Any, first: Any) -> list[list[Any]]:
+    return [[first, 0.5], *([usual, 0.5] for _ in range(M - 1))]
+
+
+FORMS = {
+    "list": lambda table: table,
+    "frame": lambda table: pd.DataFrame(
+        {"a": [row[0] for row in table], "b": [row[1] for row in table]}
+    ),
+    "objects": lambda table: np.array([*table, [None, None]], dtype=object)[:-1],
+}
+
+
+def levels_stay(make: Any, usual: Any, odd: Any) -> None:
+    for model in (PrivateCategories(1.0), PrivateImputer(1.0, strategy="most_frequent")):
+        for first in (usual, odd):
+            counts = level_counters(model._read(make(rows(usual, first)), None, reset=True), [0])[0]
+            assert counts[text_of(usual)] == M - 1 + (text_of(first) == text_of(usual))
+
+
+def features_stay(make: Any, usual: Any, odd: Any) -> None:
+    levels = {"kind": "categorical", "levels": [text_of(usual), "other"]}
+    encoder, both = SchemaEncoder({"a": levels}, sparse_output=False), []
+    for first in (usual, odd):
+        table = make(rows(usual, first))
+        column = table["a"] if make is FORMS["frame"] else [row[0] for row in table]
+        both.append(encoder.fit({"a": column}).transform({"a": column})[1:])
+    assert np.array_equal(*both)
+    assert np.all(both[0][:, 0] == 1.0)
+
+
+def texts_stay_where_gaps_are_filled(make: Any, usual: Any, odd: Any) -> None:
+    """So that what follows, levels or numbers, sees the same rows."""
+    stated = {"fill_value": 9 if odd is not None else None, "random_state": 0}
+    for strategy, indicator in product(("most_frequent", "constant"), (False, True)):
+        imputer = PrivateImputer(100.0, strategy=strategy, add_indicator=indicator, **stated)
+        for first in (usual, odd):
+            table = make(rows(usual, first))
+            out = imputer.fit(table).transform(table)
+            assert set(texts_of("x", out[1:, 0])) == {text_of(usual)}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("stay", [levels_stay, features_stay, texts_stay_where_gaps_are_filled])
+@pytest.mark.parametrize("kind", STRANGERS)
+def test_cells_of_others_stay(form: str, stay: Any, kind: str) -> None:
+    """A frame makes doubles of integers beside a gap before anyone sees them: large ones are lost."""
+    usual, strangers = STRANGERS[kind]
+    for odd in strangers:
+        if form != "frame" or usual != BIG or odd == "x":
+            stay(FORMS[form], usual, odd)
+
+
+def parquet(path: Any, cells: list[Any], kind: str) -> str:
+    pa, parquet = package("pyarrow"), package("pyarrow.parquet")
+    table = pa.table(
+        {"a": pa.array(cells, kind), "b": pa.array([0.5] * len(cells)), "y": [0.0] * len(cells)}
+    )
+    parquet.write_table(table, path)
+    return str(path)
+
+
+FILES = {
+    "int64": (BIG, "int64"),
+    "bool": (True, "bool"),
+    "small": (1, "int32"),
+    "text": ("1.0", "string"),
+}
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_one_null_in_a_file_changes_no_other_row(tmp_path: Any, kind: str) -> None:
+    usual, arrow = FILES[kind]
+    expected, seen = text_of(usual), []
+    for name, first in (("whole", usual), ("gap", None)):
+        file = parquet(tmp_path / f"{name}.parquet", [first, *[usual] * (M - 1)], arrow)
+        large = LargeTable(file, columns=["a", "b"])
+        for make in (PrivateCategories(1.0), PrivateImputer(1.0, strategy="most_frequent")):
+            counts = level_counters(make._read(large, "y", reset=True), [0])[0]
+            assert counts[expected] == M - (first is None)
+        assert texts_of("y", LargeTable(file).column("a").together())[1:] == [expected] * (M - 1)
+        encoder = SchemaEncoder({"a": {"kind": "categorical", "levels": [expected, "z"]}})
+        seen.append(read_encoded([file], encoder, ["y"]).features[1:].toarray())
+        beside = read_encoded(
+            [file], SchemaEncoder({"b": {"kind": "numeric", "range": [0, 1]}}), ["a"]
+        )
+        assert texts_of("a", beside.others["a"])[1:] == [expected] * (M - 1)
+    assert np.array_equal(*seen)
+    assert np.all(seen[0][:, 0] == 1.0)
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_partitions_of_a_cluster_keep_types_of_cells(kind: str) -> None:
+    frames, usual = package("dask.dataframe"), FILES[kind][0]
+    for first in (usual, None):
+        cells = pd.DataFrame({"a": pd.Series([first, *[usual] * (M - 1)], dtype=object), "b": 1.5})
+        large = LargeTable(frames.from_pandas(cells, npartitions=3))
+        counts = level_counters(PrivateCategories(1.0)._read(large, None, reset=True), [0])[0]
+        assert counts[text_of(usual)] == M - (first is None)
+
+
+def test_a_text_among_numbers_leaves_them():
+    """Numbers in text are read; what is none is refused in a line."""
+    values = [[0.1, 1], [1 / 3, True], [2**53 + 1, 4]]
+    scaler = PrivateScaler(feature_ranges=(-1, 1))
+    alone = scaler._read(values, reset=True).array
+    beside = scaler._read([*values, ["5", "0.5"]], reset=True).array
+    assert np.array_equal(beside[:-1], alone)
+    assert beside[-1].tolist() == [5.0, 0.5]
+    frame = pd.DataFrame(values)
+    mixed = pd.DataFrame([*values, ["5", None]])
+    assert np.array_equal(scaler._read(frame, reset=True).array, alone)
+    assert np.array_equal(scaler._read(mixed, reset=True).array[:-1], alone)
+    assert math.isnan(scaler._read(mixed, reset=True).array[-1, 1])
+    table = np.array([[True], [False], [True], [None]] * 500, dtype=object)
+    filled = PrivateImputer(10.0, strategy="most_frequent", random_state=0).fit_transform(table)
+    scaler = PrivateScaler(10.0, feature_ranges=(0, 1), random_state=0).fit(filled)
+    assert scaler.mean_[0] == pytest.approx(0.75, abs=0.05)

@@ -13,9 +13,8 @@ from pabi import learn
 from pabi.describe.batches import FullBatch
 from pabi.execute.sums import Limit
 from pabi.learn.schema import class_weights
-from pabi.numbers.errors import InvalidInput
 from support.estimators import CLASSIFIERS
-from support.every_case import every
+from support.every_case import every, refused
 
 
 def problem(n=300, classes=3, seed=0):
@@ -61,33 +60,22 @@ def test_a_weighted_sum_is_the_sum_of_weighted_gradients(classes, limit):
 @every(
     "bad",
     [
-        np.full(299, 0.5),
-        np.full((300, 1), 0.5),
-        np.full(300, 1.0 + 1e-15),
-        np.full(300, -1e-300),
-        np.full(300, np.nan),
-        np.full(300, "one"),
-        0.5,
-        None,
+        *(np.full(299, 0.5), np.full((300, 1), 0.5), np.full(300, 1.0 + 1e-15), 0.5, None),
+        *(np.full(300, -1e-300), np.full(300, np.nan), np.full(300, "one")),
     ],
 )
 def test_other_weights_are_refused(bad):
     X, y = problem(classes=2)
-    with pytest.raises(InvalidInput, match="^weights: "):
-        learn.LogisticGradients(X, y).weighted(bad)
+    refused("weights", learn.LogisticGradients(X, y).weighted, bad)
 
 
-def test_losses_whose_curvature_weights_would_lessen_are_refused():
+def test_losses_whose_curvature_weights_would_lessen_are_refused_and_the_largest_is_one():
     """A strongly convex loss times 1/2 is half as strongly convex: the proof would be of another loss."""
     X, y = problem(classes=2)
     gradients = learn.LinearGradients(learn.Records(X, 1.0), y, lambda p, t: p - t)
     loss = pabi.Loss.strongly_convex(0.1, 1.0, gradient_bound=1.0)
     run = pabi.NoisySGD(loss, n=300, batches=FullBatch(), steps=3, step_size=0.1, noise_std=1.0)
-    with pytest.raises(InvalidInput, match="^loss: "):
-        learn.train(run, gradients.weighted(np.full(300, 0.5)), np.zeros(4))
-
-
-def test_the_largest_weight_is_one():
+    refused("loss", learn.train, run, gradients.weighted(np.full(300, 0.5)), np.zeros(4))
     assert class_weights({"b": 3, "a": 6}, np.array(["a", "b"])).tolist() == [1.0, 0.5]
     tiny = class_weights({0: 1e-300, 1: 1e300}, np.array([0, 1]))
     assert 0.0 < tiny[0] < 1e-200
@@ -100,17 +88,13 @@ def test_the_largest_weight_is_one():
         "balanced",
         [1.0, 2.0],
         {0: 1.0},
-        {0: 1.0, 1: 0.0},
-        {0: 1.0, 1: np.inf},
-        {0: 1.0, 1: "2"},
         {0: 1.0, 1: 1.0, 2: 1.0},
+        *({0: 1.0, 1: weight} for weight in (0.0, np.inf, "2")),
     ],
 )
 @every("kind", CLASSIFIERS)
 def test_other_class_weights_are_refused(kind, bad):
-    X, y = problem(classes=2)
-    with pytest.raises(InvalidInput, match="^class_weight: "):
-        fitted(kind(class_weight=bad), X, y)
+    refused("class_weight", fitted, kind(class_weight=bad), *problem(classes=2))
 
 
 @pytest.mark.parametrize("kind", CLASSIFIERS)
@@ -118,42 +102,23 @@ def test_other_class_weights_are_refused(kind, bad):
 def test_weights_cost_nothing_and_are_assumed_to_be_public(kind, classes):
     X, y = problem(classes=classes)
     without = fitted(kind(random_state=0), X, y)
+    alike = fitted(kind(random_state=0, class_weight=dict.fromkeys(range(classes), 7)), X, y)
+    assert np.array_equal(alike.coef_, without.coef_)
     model = fitted(kind(random_state=0, class_weight={k: 1.0 + k for k in range(classes)}), X, y)
     assert model.run_ == without.run_
     assert model.guarantee_.epsilon(1e-5) == without.guarantee_.epsilon(1e-5)
-    assert set(model.guarantee_.assumptions) - set(without.guarantee_.assumptions) == {
-        "class_weight is public"
-    }
-    secret = fitted(model.set_params(random_state=None), X, y)
-    assert pabi.verify(secret.guarantee_).ok
-
-
-@every("kind", CLASSIFIERS)
-@every("classes", [2, 3])
-def test_equal_weights_are_none(kind, classes):
-    X, y = problem(classes=classes)
-    without = fitted(kind(random_state=0), X, y)
-    model = fitted(kind(random_state=0, class_weight=dict.fromkeys(range(classes), 7)), X, y)
-    assert np.array_equal(model.coef_, without.coef_)
+    more = set(model.guarantee_.assumptions) - set(without.guarantee_.assumptions)
+    assert more == {"class_weight is public"}
+    assert pabi.verify(fitted(model.set_params(random_state=None), X, y).guarantee_).ok
 
 
 def test_little_noise_ends_at_the_weighted_optimum():
     """scikit-learn's, of C·Σ w·loss + ½‖θ‖². With weights over the largest, l2 is divided by it too."""
     X, y = problem(classes=2)
-    weights, l2 = {0: 1.0, 1: 4.0}, 0.05
+    l2, common = 0.05, {"fit_intercept": False, "class_weight": {0: 1.0, 1: 4.0}}
+    noiseless = {"noise_std": 1e-7, "clip_norm": None, "batches": FullBatch(), "epochs": 3000}
     model = learn.PrivateLogisticRegression(
-        batches=FullBatch(),
-        epochs=3000,
-        step_size=1.0,
-        l2=l2 / 4.0,
-        clip_norm=None,
-        noise_std=1e-7,
-        fit_intercept=False,
-        class_weight=weights,
-        random_state=0,
+        step_size=1.0, l2=l2 / 4.0, random_state=0, **noiseless, **common
     )
-    coefficients = fitted(model, X, y).coef_
-    truth = LogisticRegression(
-        C=1.0 / (l2 * len(y)), fit_intercept=False, class_weight=weights, tol=1e-10, max_iter=1000
-    ).fit(X, y)
-    assert coefficients == pytest.approx(truth.coef_, abs=1e-5)
+    truth = LogisticRegression(C=1.0 / (l2 * len(y)), tol=1e-10, max_iter=1000, **common).fit(X, y)
+    assert fitted(model, X, y).coef_ == pytest.approx(truth.coef_, abs=1e-5)

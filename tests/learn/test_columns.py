@@ -10,6 +10,7 @@ import pytest
 
 import pabi
 from pabi.learn import PrivateImputer, PrivateRanges, PrivateScaler
+from pabi.learn.scaler import RankSearch, margin_of, questions_of, thresholds
 from support.every_case import every
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")  # of seeds
@@ -62,32 +63,16 @@ def test_rows_come_out_in_the_unit_box_and_gaps_stay():
     assert out[:100] == pytest.approx(np.clip(inside, -1.0, 1.0), abs=1e-9, nan_ok=True)
 
 
-def test_without_scaling_values_are_clipped_only():
-    x = columns()["skewed"][:, None]
-    one = ranged(x, scaled=False)
-    out = one.transform(x)
-    assert np.array_equal(out, np.clip(x, *one.ranges_))
-    assert np.mean(out == x) > 0.95
-
-
 def test_declared_bounds_are_never_left():
     X = np.stack([columns()["normal"], columns()["years"]], axis=1)
-    one = ranged(X, bounds=[[-0.5, 0.0], [0.5, 3000.0]])
+    one = ranged(X, bounds=[[-0.5, 0.0], [0.5, 3000.0]], scaled=False)
     assert np.all(one.ranges_[0] >= [-0.5, 0.0])
     assert np.all(one.ranges_[1] <= [0.5, 3000.0])
+    assert np.array_equal(one.transform(X), np.clip(X, *one.ranges_))
     assert one.releases_[0].questions < ranged(X).releases_[0].questions
     named = pd.DataFrame(X, columns=["a", "b"])
     by_name = ranged(named, bounds={"b": (0.0, 3000.0), "a": (-0.5, 0.5)})
     assert np.array_equal(by_name.ranges_, one.ranges_)
-
-
-@every("value", [0.0, 7.0, -1e200])
-def test_a_constant_column_has_a_range_around_it(value):
-    one = ranged(np.full((N, 1), value))
-    low, high = one.ranges_[:, 0]
-    assert low < high
-    assert low <= value <= high
-    assert np.all(np.abs(one.transform([[value], [value - 1.0]])) <= 1.0)
 
 
 @every(("bounds", "expected"), [(None, (-1.0, 1.0)), ((2.0, 3.0), (2.0, 3.0))])
@@ -120,7 +105,7 @@ def of_three_sizes(n=N):
 ENDS = np.array([[-4.0, 0.0, -4e-6], [5.0, 200.0, 4e-6]])
 
 
-def test_means_and_spreads_in_declared_ranges_are_as_near_as_the_noise_says():
+def test_means_and_spreads_are_as_near_as_the_noise_says():
     X = of_three_sizes()
     one = scaled(X, feature_ranges=ENDS)
     (moments,) = one.releases_
@@ -129,9 +114,6 @@ def test_means_and_spreads_in_declared_ranges_are_as_near_as_the_noise_says():
     assert np.all(np.abs(one.mean_ - X.mean(axis=0)) <= error * reach)
     assert one.scale_ == pytest.approx(X.std(axis=0), rel=0.02)
     assert np.array_equal(one.ranges_, ENDS)
-
-
-def test_ranges_that_are_bought_lead_to_about_the_same():
     X = of_three_sizes()
     one = scaled(X)
     assert [release.statistic for release in one.releases_] == ["counts", "moments"]
@@ -151,21 +133,6 @@ def test_the_share_of_ranges_is_that_of_mu_squared(share):
     assert sum(squares) == pytest.approx(whole, rel=1e-9)
 
 
-def test_the_noise_of_the_moments_is_that_of_the_sums_alone():
-    """√d and 2√d over μ, as for sums of x in [−1, 1]."""
-    for adjacency, move in (("zero_out", 1.0), ("replace_one", 2.0)):
-        plan = PrivateScaler(feature_ranges=(0, 1), adjacency=adjacency).plan(N, 9)
-        expected = move * 3.0 / plan.guarantee.mu
-        assert plan.releases[0].noise_std == pytest.approx(expected, rel=1e-12)
-
-
-def test_no_value_leaves_the_bound():
-    one = scaled(of_three_sizes(), bound=2.0)
-    out = one.transform([[1e300, -1e300, math.nan], [0.0, 0.0, 1.0]])
-    assert np.isnan(out[0, 2])
-    assert np.nanmax(np.abs(out)) == 2.0
-
-
 @every("value", [0.0, 3.0, -1e9])
 def test_a_constant_column_has_a_spread_above_zero(value):
     one = scaled(np.full((N, 2), value))
@@ -176,20 +143,17 @@ def test_a_constant_column_has_a_spread_above_zero(value):
     assert ends.mean_ == pytest.approx(np.full(2, value), abs=0.05)
 
 
-def test_gaps_are_left_out():
+def test_gaps_are_left_out_and_a_column_of_them_is_mapped_by_public_numbers():
     X = of_three_sizes()
-    X[::2, 0] = math.nan
-    one = scaled(X, feature_ranges=ENDS)
+    X[::2, 0] = X[:, 1] = math.nan
+    one = scaled(X, feature_ranges=ENDS, bound=2.0)
     assert one.mean_[0] == pytest.approx(np.nanmean(X[:, 0]), abs=0.05)
     assert one.scale_[0] == pytest.approx(np.nanstd(X[:, 0]), rel=0.05)
-
-
-def test_a_column_of_gaps_is_mapped_by_public_numbers():
-    X = of_three_sizes()
-    X[:, 1] = math.nan
-    one = scaled(X, feature_ranges=ENDS)
     assert one.mean_[1] == 100.0
     assert one.scale_[1] == pytest.approx(100.0, rel=1e-9)
+    out = one.transform([[1e300, -1e300, math.nan], [0.0, 0.0, 1.0]])
+    assert np.isnan(out[0, 2])
+    assert np.nanmax(np.abs(out)) == 2.0
 
 
 def test_noise_that_hides_everything_leaves_finite_numbers():
@@ -198,12 +162,11 @@ def test_noise_that_hides_everything_leaves_finite_numbers():
     assert np.all(one.scale_ > 0.0)
     assert np.all((one.mean_ >= ENDS[0]) & (one.mean_ <= ENDS[1]))
     assert np.all(one.scale_ <= (ENDS[1] - ENDS[0]) / 2.0 * (1.0 + 1e-12))
-
-
-def test_one_row():
-    one = PrivateScaler(1.0, 1e-5, feature_ranges=(0.0, 1.0)).fit([[0.5]])
-    assert pabi.verify(one.guarantee_).ok
-    assert np.isfinite(one.transform([[0.7]])).all()
+    # √d and 2√d over μ, as for sums of x in [−1, 1].
+    for adjacency, move in (("zero_out", 1.0), ("replace_one", 2.0)):
+        plan = PrivateScaler(feature_ranges=(0, 1), adjacency=adjacency).plan(N, 9)
+        expected = move * 3.0 / plan.guarantee.mu
+        assert plan.releases[0].noise_std == pytest.approx(expected, rel=1e-12)
 
 
 def imputed(X, strategy="mean", epsilon=1.0, **changes):
@@ -218,32 +181,25 @@ def with_gaps(n=N):
 
 
 @every("feature_ranges", ["auto", (0.0, 60.0)])
-def test_means_of_the_values_there_are(feature_ranges):
+def test_means_and_medians_of_the_values_there_are(feature_ranges):
     X = with_gaps()
     one = imputed(X, feature_ranges=feature_ranges)
     low, high = (0.0, 60.0) if feature_ranges != "auto" else np.nanquantile(X, [0.005, 0.995], 0)
     expected = np.nanmean(np.clip(X, low, high), axis=0)
     assert one.statistics_ == pytest.approx(expected, rel=0.1)
-
-
-@every("feature_ranges", ["auto", (0.0, 60.0)])
-def test_medians_of_the_values_there_are(feature_ranges):
     X = with_gaps()
     one = imputed(X, "median", feature_ranges=feature_ranges)
     below = np.nanmean(np.where(np.isnan(X), math.nan, one.statistics_ >= X), axis=0)
     assert below == pytest.approx([0.5, 0.5], abs=0.06)
 
 
-def test_only_gaps_are_filled():
+def test_only_gaps_are_filled_and_indicators_are_of_all_columns():
     X = with_gaps()
     one = imputed(X)
     out = one.transform(X)
     gaps = np.isnan(X)
     assert np.array_equal(out[~gaps], X[~gaps])
     assert np.array_equal(out[gaps], np.broadcast_to(one.statistics_, X.shape)[gaps])
-
-
-def test_indicators_of_all_columns_whatever_has_gaps():
     X = with_gaps()
     whole = np.ones((N, 2))
     one = imputed(whole, "constant", add_indicator=True)
@@ -273,22 +229,6 @@ def test_the_most_frequent_level():
     assert pabi.verify(PrivateImputer(strategy="most_frequent").fit(X).guarantee_).ok
 
 
-@every("odd", [None, "x", True, 1, "1.0", 2**60, np.float32(1.0)])
-@every("changes", [{}, {"fill_value": "none"}, {"add_indicator": True}])
-def test_a_cell_changes_no_other_row(odd, changes):
-    """Whatever type numpy and pandas give a table for it."""
-    rows = [[1.0, math.nan], [math.nan, 2.0], [3.0, 1.0]] * 3
-    others = [[odd, math.nan], *rows[1:]]
-    for strategy in ("constant", "most_frequent"):
-        one = imputed(rows, strategy, **changes)
-        for make in (list, np.array, pd.DataFrame, lambda table: np.array(table, dtype=object)):
-            was, made = ([*map(list, one.transform(make(table)))] for table in (rows, others))
-            kinds = [[list(map(type, row)) for row in table[1:]] for table in (was, made)]
-            if make is not np.array:  # which makes text of all cells beside one
-                assert was[1:] == made[1:]
-                assert kinds[0] == kinds[1]
-
-
 @every("strategy", ["mean", "median", "most_frequent"])
 def test_a_column_of_gaps_is_filled_with_the_stated_value(strategy):
     X = np.full((N, 2), math.nan)
@@ -311,3 +251,66 @@ def test_a_constant_is_free_and_says_nothing_of_the_table():
         ["a", "?"],
         ["?", "b"],
     ]
+
+
+# Bisection by counts: public thresholds for every double, and as many questions as were planned.
+
+
+GRID = thresholds()
+
+
+def searched(values, shares=(0.1, 0.9), *, margin=1.0, bounds=None, noise=lambda: 0.0):
+    """(what it concludes, the number of questions), each answered with `noise`."""
+    asking = RankSearch(shares, margin, bounds).asking()
+    ordered, count = np.sort(values), 0
+    threshold = next(asking).threshold
+    while True:
+        count += 1
+        answer = float(np.searchsorted(ordered, threshold, side="right")) + noise()
+        try:
+            threshold = asking.send(answer).threshold
+        except StopIteration as end:
+            return end.value, count
+
+
+def test_thresholds_cover_all_doubles_with_an_eighth_of_an_octave_nearby():
+    assert GRID[0] < -1e307
+    assert GRID[-1] > 1e307
+    assert 0.0 in GRID
+    assert np.all(np.diff(GRID) > 0.0)
+    near = GRID[(GRID >= 2.0**-40) & (GRID <= 2.0**56)]
+    assert np.max(near[1:] / near[:-1]) <= 1.125
+    assert np.array_equal(GRID, -GRID[::-1])
+
+
+@every("scale", [1e-300, 1e-20, 1e-6, 1.0, 1e7, 1e30, 1e300])
+@every("bounded", [False, True])
+def test_the_quantiles_lie_where_they_are_said_to_lie(scale, bounded):
+    """Bisection takes one question less where a bracket halves unevenly."""
+    values = np.random.default_rng(0).standard_normal(1000) * scale
+    bounds = (-8.0 * scale, 8.0 * scale) if bounded else None
+    ends, asked = searched(values, bounds=bounds)
+    assert questions_of(2, bounded=bounded) - asked in (0, 1, 2)
+    for share, low, high in ((0.1, *ends[:2]), (0.9, *ends[2:])):
+        assert np.mean(values <= low) < share <= np.mean(values <= high)
+
+
+@every("value", [0.0, -7.0, 1e-310, 1997.0, -1e300])
+def test_a_constant_column_is_within_and_too_few_values_show_nothing(value):
+    ends, _ = searched(np.full(100, value))
+    assert ends[0] < value <= ends[1]
+    assert ends[2] < value <= ends[3]
+    for count in (0, 1, 2):
+        assert searched(np.ones(count)) == ((), 1)
+
+
+def test_noise_misleads_beyond_the_values_as_seldom_as_the_margin_says():
+    rng = np.random.default_rng(1)
+    values, wrong = rng.uniform(3.0, 4.0, 5000), 0
+    stated = {"margin": margin_of(20.0, questions_of(2, bounded=False))}
+    for _ in range(400):
+        ends, _ = searched(values, (0.0, 1.0), **stated, noise=lambda: float(rng.normal(0.0, 20.0)))
+        wrong += min(ends) < 2.7 or max(ends) > 4.6
+    assert wrong <= 12  # 1 in 100, and three of its standard deviations
+    z = margin_of(1.0, 62)
+    assert 62 * math.erfc(z / math.sqrt(2.0)) / 2.0 == pytest.approx(0.01, rel=1e-9)

@@ -19,25 +19,38 @@ from pabi import learn
 from pabi.describe.batches import Cyclic, FullBatch, Reshuffle, ShuffleOnce
 from pabi.execute import engine as engine_module
 from pabi.learn import estimators as estimators_module
+from pabi.learn import plans as whitening_module
+from pabi.learn.plans import TOO_NOISY
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
 from pabi.tradeoff.certificate import MODELS
-from support.estimators import ALL, CLASSIFIERS, LINEAR, LOG_LINKS, each_estimator, each_linear
-from support.every_case import every
+from support.estimators import (
+    ALL,
+    CLASSIFIERS,
+    LINEAR,
+    LOG_LINKS,
+    REGRESSORS,
+    each_estimator,
+    each_linear,
+)
+from support.every_case import every, refuses
 from support.linear_problems import QUICK, QUIET, problem, within
 
 pytestmark = QUIET
 
 
 def scores(estimator, X):
-    """The linear predictor through the public methods."""
+    """(m, K): the linear predictor through the public methods."""
     if hasattr(estimator, "decision_function"):
-        return estimator.decision_function(X)
-    predicted = estimator.predict(X)
-    return np.log(predicted) if isinstance(estimator, LOG_LINKS) else predicted
+        found = estimator.decision_function(X)
+    else:
+        found = estimator.predict(X)
+        found = np.log(found) if isinstance(estimator, LOG_LINKS) else found
+    return found[:, None] if found.ndim == 1 else found
 
 
 def formula(estimator, X):
-    return np.squeeze(X @ np.atleast_2d(estimator.coef_).T + estimator.intercept_)
+    """(m, K): the linear predictor of rows that are not mapped."""
+    return X @ np.atleast_2d(estimator.coef_).T + estimator.intercept_
 
 
 RANGES = np.array([[-2.0, -3.0, -1.0], [2.0, 3.0, 1.0]])
@@ -51,29 +64,6 @@ FORMS = {
 # Sparse data need symmetric ranges.
 BOUNDS = [(ranges, form) for ranges in (None, RANGES, SHIFTED) for form in FORMS]
 BOUNDS = [case for case in BOUNDS if case[0] is not SHIFTED or case[1] != "csr"]
-
-
-@each_linear
-@every(("ranges", "form"), BOUNDS)
-@every("intercept", [True, False])
-def test_predictors_are_linear_in_rows_within_bounds(kind, ranges, form, intercept):
-    """X @ coef_.T + intercept_, in the units of X. With ranges off centre coef_ and intercept_ are large
-    against the result, so that roundings count by their sizes."""
-    _, y = problem(kind)
-    X = within(np.random.default_rng(3).uniform(-1, 1, size=(len(y), 3)), 0.999)
-    if ranges is not None:
-        X = (ranges[0] + ranges[1]) / 2 + X * (ranges[1] - ranges[0]) / 2
-    if form == "float32":
-        X = X.astype(np.float32).astype(np.float64)
-    data = FORMS[form](X)
-    given = ranges if form != "frame" or ranges is None else dict(zip("abc", ranges.T, strict=True))
-    stated = {"noise_std": 0.5, "fit_intercept": intercept, "intercept_scaling": 0.7}
-    estimator = kind(**QUICK, **stated, feature_ranges=given).fit(data, y)
-    size = np.max(np.abs(X) @ np.abs(np.atleast_2d(estimator.coef_)).T)
-    size += 4 * np.max(np.abs(estimator.intercept_)) + 1.0
-    assert np.max(np.abs(scores(estimator, data) - formula(estimator, X))) < 64 * 2.0**-53 * size
-    if not intercept and ranges is None:
-        assert np.all(estimator.intercept_ == 0.0)
 
 
 @every("kind", LINEAR)
@@ -100,31 +90,6 @@ def test_training_sees_rows_scaled_down(kind):
     assert np.max(np.abs(models[0].coef_ - models[1].coef_)) <= 2.0**-19 * 0.1 * 0.5
 
 
-def test_multiclass_predictors_and_labels():
-    X, y = problem(learn.PrivateLogisticRegression, classes=3)
-    names = np.array(["red", "green", "blue"])
-    linear = [kind for kind in CLASSIFIERS if kind in LINEAR]
-    for kind in (*linear, lambda **c: learn.PrivateLogisticRegression(**c, multi_class="ovr")):
-        model = kind(**QUICK, noise_std=0.1).fit(X, names[y])
-        assert model.classes_.tolist() == ["blue", "green", "red"]
-        assert (model.coef_.shape, model.intercept_.shape) == ((3, 3), (3,))
-        inside = within(X) * 0.999
-        expected = inside @ model.coef_.T + model.intercept_
-        assert model.decision_function(inside) == pytest.approx(expected, rel=1e-12, abs=1e-14)
-        best = model.decision_function(X).argmax(1)
-        assert np.array_equal(model.predict(X), model.classes_[best])
-
-
-def test_shapes_are_scikit_learns():
-    for kind in ALL:
-        X, y = problem(kind)
-        model = kind(**QUICK, noise_std=0.1).fit(X, y)
-        classes = kind in CLASSIFIERS
-        assert model.coef_.shape == ((1, 3) if classes else (3,))
-        assert np.shape(model.intercept_) == ((1,) if classes else ())
-        assert scores(model, X).shape == (60,)
-
-
 def test_ranges_by_column_name_follow_the_frame():
     X, y = problem(learn.PrivateLinearRegression)
     frame = pd.DataFrame(X, columns=["c", "a", "b"])
@@ -146,19 +111,6 @@ SENTENCES = {
     "every release is one fit; what other searches and refits cost has to be added",
 }
 PUBLIC_LABELS = "the label set is public"
-
-
-@each_estimator
-@every("adjacency", ["replace_one", "zero_out"])
-@every(("epsilon", "delta"), [(0.3, 1e-3), (2.0, 1e-6)])
-@every("batches", [FullBatch(), ShuffleOnce(20)])
-def test_the_noise_is_calibrated_to_the_target(kind, adjacency, epsilon, delta, batches):
-    X, y = problem(kind)
-    arguments = {**QUICK, "batches": batches, "step_size": 0.1}
-    model = kind(epsilon, delta, adjacency=adjacency, **arguments).fit(X, y)
-    assert 0.999 * epsilon < model.guarantee_.epsilon(delta) <= epsilon
-    assert model.guarantee_.adjacency == adjacency == model.run_.adjacency
-    assert model.guarantee_.tuned_at == delta
 
 
 @every("kind", ALL)
@@ -223,8 +175,8 @@ def test_the_run_executed_is_the_run_accounted(kind, changes):
     if changes is HALVES:  # of three batches an epoch, rounded up
         assert (run.cooldown_steps, run.data_steps) == (2, 8)
     # The loss speaks of the norm that the model sees, intercept included, and of no less.
-    norm = arguments.get("feature_norm", 1.0)
-    seen = norm if changes is NARROW else math.hypot(norm, 1.0)
+    norm = arguments.get("feature_norm", 1.0) if kind in LINEAR else 1.0  # that of features
+    seen = norm if changes is NARROW else math.hypot(norm, model.intercept_scaling)
     assert seen <= dict(run.loss.parameters)["feature_norm"] <= seen * (1 + 1e-15)
     rows = gradients.records.dense(slice(0, run.n))
     assert np.max(np.linalg.norm(rows, axis=1)) <= seen * (1 + 2.0**-50)
@@ -242,30 +194,6 @@ def test_more_classes_are_accounted_together():
         run = model.fit(X, y).run_
         assert not run.loss.glm  # clipped together, they are no scalar function of a row
         assert run.record_gradient_bound >= 2.0 * math.sqrt(2.0)  # √K·√(R² + 1)
-
-
-@every("kind", ALL)
-def test_noise_in_place_of_epsilon(kind):
-    """Twice the noise, less ε, whatever `epsilon` says."""
-    X, y = problem(kind)
-    cost = [
-        kind(**QUICK, epsilon=target, noise_std=noise).fit(X, y).guarantee_.epsilon(1e-5)
-        for target, noise in ((1.0, 0.3), (9.0, 0.3), (1.0, 0.6))
-    ]
-    assert cost[0] == cost[1] > cost[2] > 0.0
-
-
-@every("kind", ALL)
-def test_seeds_are_for_testing(kind):
-    X, y = problem(kind)
-    with pytest.warns(PrivacyWarning, match="testing only"):
-        one, other = (kind(**QUICK, random_state=7).fit(X, y) for _ in range(2))
-    assert np.array_equal(one.coef_, other.coef_)
-    assert one.guarantee_.certificate is None
-    assert one.guarantee_.assumptions[0] == "noise reproducible: testing only"
-    assert set(one.guarantee_.assumptions) >= SENTENCES
-    fresh = [kind(**QUICK).fit(X, y).coef_ for _ in range(2)]
-    assert not np.array_equal(*fresh)
 
 
 @every("kind", ALL)
@@ -292,7 +220,7 @@ def test_a_fitted_model_holds_what_it_releases_and_nothing_else(kind):
         assert pickle.dumps(states[0][name]) == pickle.dumps(states[1][name]), name
 
 
-def test_the_warning_of_scaled_rows_is_one_bit():
+def test_what_is_told_of_a_training_is_a_bit_and_its_steps(capfd):
     """One long row or all of them, long by a little or a lot: the same words."""
     X, y = problem(learn.PrivateLogisticRegression)
     words = set()
@@ -304,6 +232,13 @@ def test_the_warning_of_scaled_rows_is_one_bit():
     ((said, category),) = words
     assert category is UserWarning
     assert not any(character.isdigit() for character in said)
+    X, y = problem(learn.PrivateLogisticRegression)
+    learn.PrivateLogisticRegression(**QUICK).fit(X, y).predict(X)
+    assert capfd.readouterr() == ("", "")
+    learn.PrivateLogisticRegression(**QUICK, verbose=True).fit(X, y)
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "3/3" in err
 
 
 def numbers_in(data):
@@ -362,26 +297,6 @@ def test_round_trips_keep_the_model_and_hold_no_data(tmp_path, kind):
         assert again.get_params() == model.get_params()
 
 
-def test_steps_are_shown_on_standard_error_if_asked(capfd):
-    X, y = problem(learn.PrivateLogisticRegression)
-    learn.PrivateLogisticRegression(**QUICK).fit(X, y).predict(X)
-    assert capfd.readouterr() == ("", "")
-    learn.PrivateLogisticRegression(**QUICK, verbose=True).fit(X, y)
-    out, err = capfd.readouterr()
-    assert out == ""
-    assert "3/3" in err
-
-
-@every("kind", ALL)
-def test_refitting_forgets_the_first_fit(kind):
-    X, y = problem(kind)
-    model = kind(**QUICK, noise_std=0.5).fit(X, y)
-    first = model.run_
-    model.set_params(epochs=2).fit(X[:30], y[:30])
-    assert model.run_ != first
-    assert (model.run_.n, model.n_iter_) == (30, 2)
-
-
 @every("kind", CLASSIFIERS)
 def test_declared_classes_need_not_all_occur(kind):
     """A class without records keeps its place, so that the set of classes says nothing of the data."""
@@ -409,3 +324,249 @@ def test_step_sizes_may_be_a_function(kind):
     assert chosen.step_size.tolist() == [falling(k) for k in range(chosen.steps)]
     with pytest.raises(InvalidInput, match="^step_size: expected a finite number > 0 at k = 1"):
         kind(**{**QUICK, "step_size": lambda k: 1.0 - k}).fit(X, y)
+
+
+# Estimators that precondition: what they release, what they cost, and how they predict.
+
+
+EPSILON, DELTA, SHARE = 6.0, 1e-4, 0.3
+MAPPED = {"batches": FullBatch(), "epochs": 3, "step_size": 0.2, "l2": 0.01, "precondition": SHARE}
+
+
+def larger(kind, n=400, d=3, classes=2, seed=0):
+    """(X, y): rows on both sides of the norm 1, columns of different sizes, and targets of the kind."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) * np.geomspace(0.8, 0.1, d) + 0.1
+    signal = X @ np.linspace(1.0, 5.0, d) + 0.1 * rng.normal(size=n)
+    if kind in CLASSIFIERS:
+        cuts = np.quantile(signal, np.linspace(0, 1, classes + 1)[1:-1])
+        return X, np.searchsorted(cuts, signal)
+    if kind in LOG_LINKS:
+        return X, rng.poisson(np.exp(np.clip(signal, -2, 2))).astype(float)
+    return X, signal
+
+
+def mapped(kind, X=None, y=None, **changes):
+    data = larger(kind)
+    X, y = data[0] if X is None else X, data[1] if y is None else y
+    return kind(**{"epsilon": EPSILON, "delta": DELTA, **MAPPED, **changes}).fit(X, y)
+
+
+@each_estimator
+@pytest.mark.parametrize("batches", [FullBatch(), ShuffleOnce(100), Cyclic(100)], ids=str)
+@pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
+def test_both_releases_meet_the_target_together(kind, batches, adjacency):
+    """ε is that of the composition, to a millionth: noise is not drawn for nothing."""
+    model = mapped(kind, batches=batches, adjacency=adjacency)
+    whole, parts = model.guarantee_, [one.guarantee(DELTA) for one in (model.moments_, model.run_)]
+    assert whole.epsilon(DELTA) == pabi.compose(*parts).epsilon(DELTA)
+    assert EPSILON * (1.0 - 1e-6) <= whole.epsilon(DELTA) <= EPSILON
+    assert all(part.epsilon(DELTA) < EPSILON for part in parts)
+    assert whole.adjacency == adjacency == model.moments_.adjacency == model.run_.adjacency
+    assert pabi.verify(whole).ok
+    assert {said for part in parts for said in part.assumptions} <= set(whole.assumptions)
+
+
+@every("kind", ALL)
+def test_noise_of_the_training_may_be_stated(kind):
+    """ "auto" then spends nothing on moments; a stated share is spent beside it."""
+    assert mapped(kind, precondition="auto", noise_std=0.5).moments_ is None
+    model = mapped(kind, noise_std=0.5)
+    both = pabi.compose(model.moments_.guarantee(DELTA), model.run_.guarantee(DELTA))
+    assert model.guarantee_.epsilon(DELTA) == both.epsilon(DELTA)
+    assert model.run_.noise_std == 0.5
+
+
+@each_estimator
+@pytest.mark.parametrize("share", [SHARE, "auto"])
+def test_what_noise_would_hide_is_not_released(monkeypatch, kind, share):
+    """And nothing is spent on it: the run alone meets the target."""
+    monkeypatch.setattr(whitening_module, "noisy_moments", lambda *a, **k: pytest.fail("released"))
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        model = mapped(kind, epsilon=0.05, precondition=share)
+    words = [w for w in seen if str(w.message) == TOO_NOISY]
+    assert [w.filename for w in words] == ([__file__] if share == SHARE else [])
+    assert (model.moments_, model.preconditioner_) == (None, None)
+    assert 0.05 * (1.0 - 1e-6) <= model.guarantee_.epsilon(DELTA) <= 0.05
+    assert model.guarantee_.epsilon(DELTA) == model.run_.guarantee(DELTA).epsilon(DELTA)
+
+
+@each_linear
+@pytest.mark.parametrize("intercept", [True, False])
+def test_what_runs_is_what_is_accounted(monkeypatch, kind, intercept):
+    """One release of the records and one training on what the release makes of them, in this order."""
+    calls = []
+    release, train = whitening_module.noisy_moments, engine_module.train_and_keep
+
+    def released(terms, moments, records, groups):
+        calls.append((moments, records))
+        return release(terms, moments, records, groups)
+
+    def trained(keep, run, gradients, *others):
+        calls.append((run, gradients.records))
+        return train(keep, run, gradients, *others)
+
+    monkeypatch.setattr(whitening_module, "noisy_moments", released)
+    monkeypatch.setattr(estimators_module, "train_and_keep", trained)
+    model = mapped(kind, fit_intercept=intercept, feature_norm=0.8, intercept_scaling=0.5)
+    (moments, records), (run, image) = calls
+    assert moments is model.moments_
+    assert run is model.run_
+    seen = math.hypot(0.8, 0.5 * intercept)
+    assert seen <= moments.feature_norm <= seen * (1.0 + 2.0**-50)
+    assert dict(run.loss.parameters)["feature_norm"] == image.feature_norm == moments.feature_norm
+    X, _ = larger(kind)
+    rows = within(X, 0.8)
+    rows = np.column_stack([rows, np.full(len(X), 0.5)]) if intercept else rows
+    np.testing.assert_allclose(records.dense(slice(0, 400)), rows, atol=1e-12)
+    trained_on = image.dense(slice(0, 400))
+    lengths = np.linalg.norm(trained_on, axis=1)
+    assert np.max(lengths) <= moments.feature_norm
+    if kind in CLASSIFIERS:
+        assert np.min(lengths) >= moments.feature_norm * (1.0 - 2.0**-17)
+    assert np.array_equal(trained_on, model.preconditioner_.table(records).astype(np.float64))
+
+
+@every("kind", ALL)
+def test_the_map_sees_the_release_alone(kind):
+    """The same released values of other data: the same map, bit by bit."""
+    maps = []
+    for seed in (0, 1):
+        X, y = larger(kind, seed=seed)
+        values = 400.0 * (0.1 * np.eye(4) + 0.05)
+
+        def fixed(terms, moments, records, groups, values=values):
+            return learn.ReleasedMoments(values, terms.proven)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(estimators_module, "released_moments", fixed)
+            maps.append(mapped(kind, X, y).preconditioner_)
+    assert maps[0].matrix.tobytes() == maps[1].matrix.tobytes()
+    assert (maps[0].unit, maps[0].norm) == (maps[1].unit, maps[1].norm)
+
+
+@each_linear
+@pytest.mark.parametrize("precondition", [None, SHARE])
+@every(("ranges", "form"), BOUNDS)
+@every("intercept", [True, False])
+def test_predictors_are_those_of_rows_within_bounds(kind, precondition, ranges, form, intercept):
+    """Scales times X @ coef_.T + intercept_ in the units of X, the scales computed here from the matrix of
+    the map. With ranges off centre these are large against the result: roundings count by their sizes."""
+    inside = within(np.random.default_rng(3).uniform(-1, 1, (400, 3)), 0.999).astype("f4")
+    X = inside if ranges is None else ranges.mean(axis=0) + inside * np.diff(ranges, axis=0)[0] / 2
+    X = X.astype("f4").astype(float)
+    data, stated = FORMS[form](X), ranges
+    if ranges is not None:
+        inside = 2.0 * (X - ranges.mean(axis=0)) / np.diff(ranges, axis=0)[0]
+        stated = dict(zip("abc", ranges.T, strict=True)) if form == "frame" else ranges
+    own = {"fit_intercept": intercept, "intercept_scaling": 0.7, "precondition": precondition}
+    model = mapped(kind, data, feature_norm=1.0, feature_ranges=stated, **own)
+    size = np.max(np.abs(X) @ np.abs(np.atleast_2d(model.coef_)).T)
+    size += 4.0 * np.max(np.abs(model.intercept_)) + 1.0
+    lengths = np.ones(400)
+    if precondition is not None:
+        seen = np.column_stack([inside, np.full(400, 0.7)]) if intercept else inside
+        lengths = np.linalg.norm(seen @ model.preconditioner_.matrix, axis=1)
+        lengths /= model.preconditioner_.unit
+    scales = 1.0 / (lengths if kind in CLASSIFIERS else np.maximum(lengths, 1.0))
+    differ = np.max(np.abs(scores(model, data) - scales[:, None] * formula(model, X)), axis=1)
+    assert np.max(differ) <= (64 * 2.0**-53 if precondition is None else 2e-5) * size
+    if precondition is not None and kind in REGRESSORS:
+        assert np.sum(lengths < 0.99) > 40
+        assert np.max(differ[lengths < 0.99]) <= 1e-12 * size
+    if not intercept and ranges is None:
+        assert np.all(model.intercept_ == 0.0)
+
+
+def test_predictions_of_regressors_are_in_units_of_the_target():
+    """Scaling concerns what is added to the centre of the range, not the centre."""
+    X, y = larger(learn.PrivateLinearRegression)
+    model = mapped(learn.PrivateLinearRegression, X, 1000.0 + y, target_range=(990.0, 1010.0))
+    inside = within(X)
+    factors, _ = model.preconditioner_.scales(model._records(inside))
+    expected = 1000.0 + factors * (inside @ model.coef_ + model.intercept_ - 1000.0)
+    np.testing.assert_allclose(model.predict(inside), expected, rtol=1e-12)
+    assert np.min(factors) < 1.0
+    blank = model.predict(np.zeros((1, 3)))
+    assert abs(blank[0] - 1000.0) < 10.0
+
+
+@each_estimator
+def test_a_wide_table_is_mapped_column_by_column(kind):
+    X = sparse.random(600, 4500, 0.002, format="csr", random_state=np.random.default_rng(0))
+    model = mapped(kind, X, larger(kind, n=600)[1], epsilon=60.0, epochs=1)
+    assert model.moments_.diagonal
+    assert model.preconditioner_.diagonal
+    dense, own = model.predict(X.toarray()), model.predict(X)
+    assert np.mean(own == dense if kind in CLASSIFIERS else np.isclose(own, dense)) > 0.99
+
+
+@every("kind", ALL)
+def test_one_seed_makes_two_independent_noises(kind):
+    """The same model twice; and the noise of the release is not that of the training."""
+    models = []
+    for _ in range(2):
+        with pytest.warns(PrivacyWarning, match="testing only") as seen:
+            models.append(mapped(kind, random_state=7))
+        assert len([w for w in seen if "testing only" in str(w.message)]) == 1
+    assert np.array_equal(models[0].coef_, models[1].coef_)
+    assert np.array_equal(models[0].preconditioner_.matrix, models[1].preconditioner_.matrix)
+    assert models[0].guarantee_.certificate is None
+    assert "noise reproducible: testing only" in models[0].guarantee_.assumptions
+    fresh = [mapped(kind) for _ in range(2)]
+    assert not np.array_equal(fresh[0].preconditioner_.matrix, fresh[1].preconditioner_.matrix)
+    assert not np.array_equal(fresh[0].coef_, fresh[1].coef_)
+
+
+def poor_tables():
+    X, _ = larger(learn.PrivateLogisticRegression)
+    return {
+        "zeros": np.zeros((400, 3)),
+        "constant": np.full((400, 3), 0.3),
+        "constant column": np.column_stack([X, np.full(400, 0.5)]),
+        "twice the same column": np.column_stack([X, X]),
+        "some rows zero": X * (np.arange(400) % 2)[:, None],
+        "one column": X[:, :1],
+        "tiny": X * 1e-60,
+        "huge": X * 1e60,
+    }
+
+
+@each_estimator
+@pytest.mark.parametrize("name", poor_tables())
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.one_in(2)
+def test_poor_tables_are_fitted_all_the_same(kind, name, intercept):
+    X = poor_tables()[name]
+    model = mapped(kind, X, epsilon=40.0, fit_intercept=intercept)
+    assert model.moments_ is not None
+    assert np.all(np.isfinite(model.coef_))
+    assert np.all(np.isfinite(scores(model, X)))
+    assert model.guarantee_.epsilon(DELTA) <= 40.0
+
+
+@pytest.mark.parametrize("kind", CLASSIFIERS)
+def test_one_class_is_refused_before_anything_is_released(monkeypatch, kind):
+    monkeypatch.setattr(whitening_module, "noisy_moments", lambda *a, **k: pytest.fail("released"))
+    with pytest.raises(InvalidInput, match="one class only"):
+        mapped(kind, y=np.ones(400))
+
+
+@each_estimator
+def test_arguments_are_checked_before_anything_is_released(monkeypatch, kind):
+    """A release that no model follows would be spent for nothing."""
+    monkeypatch.setattr(whitening_module, "noisy_moments", lambda *a, **k: pytest.fail("released"))
+    bad = {"batches": [32], "step_size": [0.0], "clipping": ["half"], "noise_std": [-1.0]}
+    bad |= {"random_state": ["seed"], "adjacency": ["add_or_remove_one"]}
+    bad["precondition"] = [0.0, 1.0, -0.1, 2.0, math.nan, math.inf, "yes", True, [0.1]]
+    refuses(lambda **stated: mapped(kind, **stated), bad)
+
+
+@every("norm", [1e-20, 1e-3, 1e3, 1e20, 1e60])
+def test_norms_of_all_sizes(norm):
+    """Features, norm and constant in other units: as good a model."""
+    X, y = larger(learn.PrivateLogisticRegression)
+    arguments = {"feature_norm": norm, "intercept_scaling": norm, "step_size": "auto", "l2": 0.0}
+    model = mapped(learn.PrivateLogisticRegression, X * norm, y, epsilon=20.0, **arguments)
+    assert model.score(X * norm, y) > 0.8

@@ -17,7 +17,8 @@ X = np.linspace([-1.0, 1.0, 0.2], [1.0, -0.5, 0.1], 900) / 1.5
 LABELS = (X[:, 0] > 0.1).astype(int)
 CELLS = np.array([["x", "b"], ["y", "a"]] * 450, dtype=object)
 BUDGET = {"epsilon": 4.0, "delta": 1e-5}
-LINEAR = {**BUDGET, "feature_norm": 1.0, "epochs": 2}
+ROWS = {"feature_norm": 1.0, "epochs": 2}
+LINEAR = BUDGET | ROWS
 
 
 def classifier(kind):
@@ -29,13 +30,9 @@ def regressor(kind):
 
 
 def searching():
-    model = learn.PrivateLogisticRegression(classes=[0, 1], feature_norm=1.0, epochs=2)
-    grid = {"l2": [0.01, 0.1]}
-    return (
-        learn.PrivateSearchCV(model, grid, **BUDGET, mean_trials=1.5, validation_share=0.3),
-        X,
-        LABELS,
-    )
+    model = learn.PrivateLogisticRegression(classes=[0, 1], **ROWS)
+    stated = {**BUDGET, "mean_trials": 1.5, "validation_share": 0.3}
+    return learn.PrivateSearchCV(model, {"l2": [0.01, 0.1]}, **stated), X, LABELS
 
 
 FITS = {
@@ -105,21 +102,17 @@ def test_it_is_left_as_it_was(monkeypatch, name, place):
     assert stated == [learn.parameters_hash(model)]
 
 
-def test_what_was_charged_stays_charged(monkeypatch, tmp_path):
-    ledger = pabi.Ledger(tmp_path / "ledger.jsonl", 20.0, 1e-5)
+def test_what_was_charged_stays_charged_and_a_budget_that_is_exceeded_loses_no_model(
+    monkeypatch, tmp_path
+):
+    ledger = pabi.Ledger(tmp_path / "ledger.jsonl", 8.0, 1e-5)
     model = clone(FITS["logistic"]()[0]).set_params(ledger=ledger)
     model.fit(X, LABELS)
-    left = ledger.remaining()
-    at_the_end(monkeypatch, KeyboardInterrupt())
-    with pytest.raises(KeyboardInterrupt):
+    left, before = ledger.remaining(), dict(vars(model))
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        at_the_end(patch, KeyboardInterrupt())
         model.fit(X, LABELS)
     assert 0.0 < ledger.remaining() < left
-
-
-def test_a_budget_that_is_exceeded_loses_no_model(tmp_path):
-    ledger = pabi.Ledger(tmp_path / "ledger.jsonl", 5.0, 1e-5)
-    model = clone(FITS["logistic"]()[0]).set_params(ledger=ledger).fit(X, LABELS)
-    before = dict(vars(model))
     with pytest.raises(BudgetExceeded):
         model.fit(X, LABELS)
     assert all(vars(model)[key] is value for key, value in before.items())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import traceback
-import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +16,9 @@ from scipy.sparse import csr_matrix
 import pabi
 from pabi import learn
 from pabi.describe.unlearning import Unlearning
-from pabi.learn import plans
+from pabi.execute import engine
+from pabi.execute.states import SecretState
+from pabi.learn import forgetting, plans
 from pabi.numbers.errors import InvalidInput, NotApplicable, TargetUnreachable
 from support.estimators import each_estimator
 from support.every_case import every
@@ -34,22 +35,39 @@ def fitted(file, kind=learn.PrivateLogisticRegression, **changes):
     return estimator(kind, **changes).fit(X, Y, keep_state=file)
 
 
+def new_file(folders):
+    return learn.StateFile(folders.mktemp("state") / "s", learn.StateFile.new_key())
+
+
+GONE = {"delta": DELTA, "accept_loss": True}  # how most requests are made
+
+
+def forgotten(model, rows, file, target=TARGET, table=X, labels=Y, **changes):
+    return model.forget(table, labels, rows, target, state=file, **GONE | changes)
+
+
+def promised(run, *requests):
+    """ε of a run with requests of (steps, records)."""
+    whole = replace(run, adjacency="zero_out")
+    return Unlearning(whole, requests).guarantee(DELTA).epsilon(DELTA)
+
+
 @each_estimator
 def test_every_estimator_forgets(kind, file):
     # Relative residuals up to 3, as they are else, cost more than this target.
     narrow = {"residual_bound": 0.5} if kind is learn.PrivateGammaRegressor else {}
     model = fitted(file, kind, **narrow)
-    newer = model.forget(X, Y, [3, 4], TARGET, DELTA, state=file, accept_loss=True)
+    newer = forgotten(model, [3, 4], file)
     proven = newer.unlearning_guarantee_
     assert proven.adjacency == "retrained"
     assert proven.epsilon(DELTA) <= TARGET
-    assert pabi.verify(proven.to_json()).ok
     assert np.shape(newer.coef_) == np.shape(model.coef_)
     assert not np.array_equal(newer.coef_, model.coef_)
-    assert np.array_equal(newer.predict(X[: 0 + 5]).shape, model.predict(X[:5]).shape)
+    assert np.shape(newer.predict(X[:5])) == np.shape(model.predict(X[:5]))
     assert not hasattr(model, "unlearning_guarantee_")
     assert newer.guarantee_.epsilon(DELTA) >= 0.99 * model.guarantee_.epsilon(DELTA)
-    assert pabi.verify(newer.guarantee_.to_json()).ok
+    for guarantee in (proven, newer.guarantee_):
+        assert pabi.verify(guarantee.to_json()).ok
 
 
 @pytest.mark.parametrize("far", [1e-9, math.inf])
@@ -65,86 +83,77 @@ def test_a_retrained_model_sees_rows_as_the_first_did(far, file, monkeypatch):
 
 def test_requests_add_up(file):
     model = fitted(file)
-    first = model.forget(X, Y, [3, 4], TARGET, DELTA, state=file, accept_loss=True)
-    second = first.forget(X, Y, [9], TARGET, DELTA, state=file, accept_loss=True)
-    lines = file.requests()
-    assert [line.rows for line in lines] == [(3, 4), (9,)]
+    first = forgotten(model, [3, 4], file)
+    second = forgotten(first, [9], file)
+    one, two = file.requests()
+    assert (one.rows, two.rows, one.time <= two.time) == ((3, 4), (9,), True)
     run = replace(model.run_, adjacency="zero_out")
     assert first.run_.adjacency == model.run_.adjacency == "replace_one"
     epochs = max(1, run.epochs_to_forget(TARGET, DELTA, 2))
-    assert lines[0].steps == model.run_.steps_per_epoch * epochs
-    assert first.n_iter_ == model.n_iter_ + lines[0].steps == first.run_.steps
-    alone = Unlearning(run, [(lines[0].steps, 2)]).guarantee(DELTA)
-    assert first.unlearning_guarantee_.epsilon(DELTA) == alone.epsilon(DELTA)
-    requests = [(line.steps, len(line.rows)) for line in lines]
-    truth = Unlearning(run, requests).guarantee(DELTA)
-    assert second.unlearning_guarantee_.epsilon(DELTA) == truth.epsilon(DELTA) <= TARGET
-    assert sorted(line.time for line in lines) == [line.time for line in lines]
-    table = json.loads(json.dumps(lines[0].to_dict()))
-    again = learn.ForgottenRequest.from_dict(table)
-    assert (again.rows, again.steps, again.time) == (lines[0].rows, lines[0].steps, lines[0].time)
+    assert one.steps == model.run_.steps_per_epoch * epochs
+    assert first.n_iter_ == model.n_iter_ + one.steps == first.run_.steps
+    assert first.unlearning_guarantee_.epsilon(DELTA) == promised(run, (one.steps, 2))
+    truth = promised(run, (one.steps, 2), (two.steps, 1))
+    assert second.unlearning_guarantee_.epsilon(DELTA) == truth <= TARGET
+    again = learn.ForgottenRequest.from_dict(json.loads(json.dumps(one.to_dict())))
+    assert (again.rows, again.steps, again.time) == (one.rows, one.steps, one.time)
 
 
 @every("batches", [pabi.Reshuffle(50), pabi.BallsInBins(50, redraw="epoch")])
 def test_orders_that_are_drawn_every_epoch(batches, tmp_path_factory):
     """The one in force lies in the file, and the steps that follow go on from it."""
-    file = learn.StateFile(tmp_path_factory.mktemp("state") / "s", learn.StateFile.new_key())
+    file = new_file(tmp_path_factory)
     model = fitted(file, batches=batches)
-    newer = model.forget(X, Y, [3, 4], TARGET, DELTA, state=file, accept_loss=True)
+    newer = forgotten(model, [3, 4], file)
     assert newer.n_iter_ == model.n_iter_ + file.requests()[0].steps
     assert newer.n_iter_ % model.run_.steps_per_epoch == 0
 
 
 def test_forgotten_records_have_no_say(file, monkeypatch):
     """With the noise of a list, what stands in forgotten rows does not change the model by a bit."""
-    from pabi.execute import engine
+    forgotten(fitted(file), [20], file)
+    content = Path(file.path).read_bytes()
 
-    fitted(file).forget(X, Y, [20], TARGET, DELTA, state=file)
-    content, models = Path(file.path).read_bytes(), []
-    for value in (0.0, 0.5, -1e9, np.nan, np.inf):
+    def end(value, rows):
+        """The coefficients after these rows were forgotten too, in a table that has this value there."""
         monkeypatch.setattr(engine, "secret_generator", lambda: np.random.default_rng(3))
         put_back(file, content)
         table, labels = X.copy(), Y.astype(float)
-        table[[3, 4, 20]], labels[[3, 20]] = value, value
-        models.append(
-            estimator()
-            .forget(table, labels, [3, 4], TARGET, DELTA, state=file, accept_loss=True)
-            .coef_
-        )
+        table[[*rows, 20]], labels[[rows[0], 20]] = value, value
+        return forgotten(estimator(), rows, file, table=table, labels=labels).coef_
+
+    models = [end(value, [3, 4]) for value in (0.0, 0.5, -1e9, np.nan, np.inf)]
     assert all(np.array_equal(model, models[0]) for model in models)
-    # The same noise and another record less: another model.
-    monkeypatch.setattr(engine, "secret_generator", lambda: np.random.default_rng(3))
-    put_back(file, content)
-    other = estimator().forget(X, Y, [3, 5], TARGET, DELTA, state=file, accept_loss=True)
-    assert not np.array_equal(other.coef_, models[0])
+    assert not np.array_equal(end(0.0, [3, 5]), models[0])  # another record less, another model
 
 
-def test_a_seed_is_never_used_again(file):
-    """Whoever fits with a seed gets noise of the system's when records are forgotten, and no promise."""
+@pytest.mark.parametrize("retrain", [False, True])
+def test_a_seed_is_never_used_again(file, retrain):
+    """Whoever fits with a seed gets noise of the system's when records are forgotten, and no promise: else
+    the difference of two models would be without any."""
     model = fitted(file, random_state=3)
     content, ends = Path(file.path).read_bytes(), []
     for _ in range(2):
         put_back(file, content)
-        ends.append(model.forget(X, Y, [3], TARGET, DELTA, state=file))
+        ends.append(forgotten(model, [3], file, retrain=retrain, accept_loss=not retrain))
     assert not np.any(ends[0].coef_ == ends[1].coef_)
+    assert ends[0].random_state == 3
     assert any("test" in a for a in ends[0].unlearning_guarantee_.assumptions)
     assert ends[0].unlearning_guarantee_.certificate is None
 
 
 @pytest.mark.parametrize("form", [csr_matrix, pd.DataFrame, np.asarray], ids=lambda f: f.__name__)
 def test_tables_of_every_form(form, file):
-    table = form(X)
-    if form is pd.DataFrame:
-        table.columns = list("abc")
-    model = estimator().fit(table, Y, keep_state=file)
-    blank = form(np.where(np.arange(N)[:, None] == 7, 0.0, X))
-    if form is pd.DataFrame:
-        blank.columns = list("abc")
+    named = form is pd.DataFrame
+    table, blank = form(X), form(np.where(np.arange(N)[:, None] == 7, 0.0, X))
+    if named:
+        table.columns = blank.columns = list("abc")
         blank = blank.astype(object)
         blank.iloc[7] = ""
-    newer = model.forget(blank, Y, [7], TARGET, DELTA, state=file)
+    model = estimator().fit(table, Y, keep_state=file)
+    newer = forgotten(model, [7], file, table=blank)
     assert newer.n_features_in_ == D
-    assert hasattr(newer, "feature_names_in_") is (form is pd.DataFrame)
+    assert hasattr(newer, "feature_names_in_") is named
     newer.predict(table)
 
 
@@ -153,7 +162,7 @@ def test_labels_of_text_may_be_blank(file):
     model = estimator(classes=["no", "yes"]).fit(X, labels, keep_state=file)
     blank = labels.astype(object)
     blank[[3, 4]] = ["", None]
-    newer = model.forget(X, blank, [3, 4], TARGET, DELTA, state=file, accept_loss=True)
+    newer = forgotten(model, [3, 4], file, labels=blank)
     assert newer.classes_.tolist() == ["no", "yes"]
     assert set(newer.predict(X)) <= {"no", "yes"}
 
@@ -163,17 +172,16 @@ def test_weights_of_classes_and_records(file):
     changes = {"class_weight": {0: 1.0, 1: 0.5}, "max_sample_weight": 1.0}
     model = estimator(**changes).fit(X, Y, sample_weight=weights, keep_state=file)
     with pytest.raises(InvalidInput, match="^X: expected the table of the fit"):
-        model.forget(X, Y, [3], TARGET, DELTA, state=file)
+        forgotten(model, [3], file)
     weights[3] = np.nan
-    newer = model.forget(X, Y, [3], TARGET, DELTA, state=file, sample_weight=weights)
+    newer = forgotten(model, [3], file, sample_weight=weights)
     assert newer.unlearning_guarantee_.epsilon(DELTA) <= TARGET
 
 
 def test_the_model_of_a_state_is_the_one_that_was_released(file):
     model = fitted(file)
     assert np.array_equal(estimator().restored(file).coef_, model.coef_)
-    newer = model.forget(X, Y, [3], TARGET, DELTA, state=file)
-    again = estimator().restored(file)
+    newer, again = forgotten(model, [3], file), estimator().restored(file)
     assert np.array_equal(again.coef_, newer.coef_)
     assert np.array_equal(again.intercept_, newer.intercept_)
     for name in ("guarantee_", "unlearning_guarantee_"):
@@ -186,12 +194,12 @@ def test_second_moments_are_counted_for_the_whole_group(file):
     """Preconditioning saw the rows: of two forgotten records the promise has twice the μ of its release."""
     changes = {"precondition": 0.1, "epochs": 8, "step_size": "auto"}
     model = fitted(file, **changes)
-    assert model.preconditioner_ is not None
-    target = 6.0
-    newer = estimator(**changes).forget(X, Y, [3, 4], target, DELTA, state=file)
-    moments = replace(
-        model.moments_, adjacency="zero_out", noise_std=model.moments_.moment_noise_std
-    ).guarantee(DELTA)
+    with pytest.raises(TargetUnreachable, match="second moments for preconditioning"):
+        forgotten(model, list(range(50)), file, 0.1)
+    assert file.requests() == ()
+    newer = forgotten(estimator(**changes), [3, 4], file, 6.0)
+    noise = model.moments_.moment_noise_std
+    moments = replace(model.moments_, adjacency="zero_out", noise_std=noise).guarantee(DELTA)
     [line] = file.requests()
     run = replace(model.run_, adjacency="zero_out")
     alone = Unlearning(run, [(line.steps, 2)]).guarantee(DELTA)
@@ -199,31 +207,27 @@ def test_second_moments_are_counted_for_the_whole_group(file):
     proven = newer.unlearning_guarantee_
     assert moments.for_groups(2).mu == pytest.approx(2 * moments.mu)
     assert proven.delta(1.0) == replace(alone, curve=both, proof=None).delta(1.0)
-    assert alone.epsilon(DELTA) < proven.epsilon(DELTA) <= target
+    assert alone.epsilon(DELTA) < proven.epsilon(DELTA) <= 6.0
     assert proven.certificate is None
     assert np.array_equal(newer.preconditioner_.matrix, model.preconditioner_.matrix)
 
 
-def test_second_moments_that_cost_too_much_are_named(file):
-    model = fitted(file, precondition=0.1, step_size="auto")
-    with pytest.raises(TargetUnreachable, match="second moments for preconditioning"):
-        model.forget(X, Y, list(range(50)), 0.1, DELTA, state=file)
-    assert file.requests() == ()
-
-
-def test_other_releases_are_composed_or_refused(file):
+@pytest.mark.parametrize("retrain", [False, True])
+def test_other_releases_are_composed_or_refused(file, retrain):
+    """Nor does retraining take back private ranges: of two rows they say twice as much."""
     model = fitted(file)
     content = Path(file.path).read_bytes()
     moments = pabi.NoisySecondMoments(N, D, 1.0, adjacency="zero_out", noise_std=5.0)
     release = moments.guarantee(DELTA)
-    newer = model.forget(X, Y, [3, 4], 6.0, DELTA, state=file, besides=[release])
-    assert newer.unlearning_guarantee_.epsilon(DELTA) > release.for_groups(2).epsilon(DELTA)
-    assert newer.unlearning_guarantee_.method == "unlearning + group privacy"
+    way = {"retrain": retrain, "accept_loss": not retrain}
+    newer = forgotten(model, [3, 4], file, 6.0, besides=[release], **way)
+    own, twice = newer.unlearning_guarantee_, release.for_groups(2).epsilon(DELTA)
+    assert own.epsilon(DELTA) == twice if retrain else own.epsilon(DELTA) > twice
+    assert retrain or own.method == "unlearning + group privacy"
     put_back(file, content)
-    other = replace(moments, adjacency="replace_one").guarantee(DELTA)
-    for wrong in (other, newer.unlearning_guarantee_):
+    for wrong in (replace(moments, adjacency="replace_one").guarantee(DELTA), own):
         with pytest.raises(InvalidInput, match="^besides: "):
-            model.forget(X, Y, [3], 6.0, DELTA, state=file, besides=[wrong])
+            forgotten(model, [3], file, 6.0, besides=[wrong], **way)
 
 
 @pytest.mark.parametrize(
@@ -242,7 +246,6 @@ def test_fits_that_cannot_forget_are_refused(changes, beside, field, file):
 
 # Users: all rows of one are forgotten together.
 
-
 WHOSE = np.arange(N) % 60 * 7  # five rows each
 
 
@@ -252,28 +255,21 @@ def of_users(file, **changes):
 
 def test_users_are_forgotten_and_counted(file):
     model = of_users(file)
-    newer = model.forget(X, Y, WHOSE == 7, TARGET, DELTA, state=file, accept_loss=True)
+    for rows in ([1], np.flatnonzero(WHOSE == 7)[:4].tolist(), [*range(1, 241, 60), 2]):
+        with pytest.raises(InvalidInput, match="^rows: expected all rows of every user"):
+            forgotten(model, rows, file)
+    assert file.requests() == ()
+    newer = forgotten(model, WHOSE == 7, file)
     proven = newer.unlearning_guarantee_
     assert (proven.unit, newer.guarantee_.unit, newer.run_.n) == ("user", "user", 60)
     assert pabi.verify(proven.to_json()).unit == "user"
-    blank = X.copy()
-    blank[WHOSE == 7] = np.nan
-    two = np.isin(WHOSE, [14, 70])
-    last = newer.forget(blank, Y, two, 2 * TARGET, DELTA, state=file, accept_loss=True)
+    blank = np.where((WHOSE == 7)[:, None], np.nan, X)
+    last = forgotten(newer, np.isin(WHOSE, [14, 70]), file, 2 * TARGET, table=blank)
     lines = file.requests()
     assert [(line.users, len(line.rows)) for line in lines] == [(1, 5), (2, 10)]
-    run = replace(model.run_, adjacency="zero_out")
-    truth = Unlearning(run, [(lines[0].steps, 1), (lines[1].steps, 2)]).guarantee(DELTA)
-    assert last.unlearning_guarantee_.epsilon(DELTA) == truth.epsilon(DELTA)
+    truth = promised(model.run_, (lines[0].steps, 1), (lines[1].steps, 2))
+    assert last.unlearning_guarantee_.epsilon(DELTA) == truth
     assert np.array_equal(last.restored(file).coef_, last.coef_)
-
-
-def test_a_part_of_a_users_rows_is_refused(file):
-    model = of_users(file)
-    for rows in ([1], np.flatnonzero(WHOSE == 7)[:4].tolist(), [*range(1, 241, 60), 2]):
-        with pytest.raises(InvalidInput, match="^rows: expected all rows of every user"):
-            model.forget(X, Y, rows, TARGET, DELTA, state=file)
-    assert file.requests() == ()
 
 
 @every("anew, shares", [(False, None), (True, None), (True, 0.1)])
@@ -282,16 +278,15 @@ def test_who_forgot_a_user_has_the_model_that_was_trained_without_their_rows(
 ):
     """And n stays. Labels of those who are forgotten are wrong, and move weights by more than 1. Noise moves
     them by about 1e-3·√(η/(2λ)) = 0.007."""
-    gone = np.isin(WHOSE, np.arange(25) * 7)
+    gone, file = np.isin(WHOSE, np.arange(25) * 7), new_file(tmp_path_factory)
     labels = np.where(gone, 1 - Y, Y)
     settings = {"noise_std": 1e-3, "batches": pabi.FullBatch(), "epochs": 300, "clip_norm": None}
     settings |= {"l2": 0.02, "precondition": shares, "step_size": 2.0, "users": 60}
-    file = learn.StateFile(tmp_path_factory.mktemp("state") / "s", learn.StateFile.new_key())
-    model = that_forgets(learn.PrivateLogisticRegression, 1e4, **settings)
+    model, without = (
+        that_forgets(learn.PrivateLogisticRegression, 1e4, **settings) for _ in range(2)
+    )
     model.fit(X, labels, groups=WHOSE, keep_state=file)
-    way = {"retrain": True} if anew else {"accept_loss": True}
-    newer = model.forget(X, labels, gone, TARGET, DELTA, state=file, **way)
-    without = that_forgets(learn.PrivateLogisticRegression, 1e4, **settings)
+    newer = forgotten(model, gone, file, labels=labels, retrain=anew, accept_loss=not anew)
     without.fit(X[~gone], labels[~gone], groups=WHOSE[~gone])
     others = [np.append(one.coef_, one.intercept_) for one in (model, newer, without)]
     assert np.linalg.norm(others[1] - others[2]) < 0.1 * np.linalg.norm(others[0] - others[2])
@@ -300,8 +295,9 @@ def test_who_forgot_a_user_has_the_model_that_was_trained_without_their_rows(
 
 def test_a_ledger_of_users_pays_for_retraining(file):
     ledger = pabi.Ledger(Path(file.path).with_name("book"), 20.0, DELTA, unit="user")
-    model = of_users(file, ledger=ledger)
-    newer = model.forget(X, Y, WHOSE == 7, TARGET, DELTA, state=file, retrain=True)
+    newer = of_users(file, ledger=ledger).forget(
+        X, Y, WHOSE == 7, TARGET, DELTA, state=file, retrain=True
+    )
     proven = newer.unlearning_guarantee_
     assert (len(ledger.report().entries), proven.unit, proven.epsilon(DELTA)) == (2, "user", 0.0)
     assert "forgotten users were zero" in proven.assumptions[0]
@@ -313,11 +309,11 @@ def test_after_a_cool_down_a_model_goes_on_once(file):
     run, steps = model.run_, model.run_.steps
     assert run.cooldown_steps == run.steps_per_epoch
     with pytest.raises(InvalidInput, match="^accept_loss: "):
-        model.forget(X, Y, [3], TARGET, DELTA, state=file)
-    newer = model.forget(X, Y, [3], TARGET, DELTA, state=file, accept_loss=True)
+        forgotten(model, [3], file, accept_loss=False)
+    newer = forgotten(model, [3], file)
     [line] = file.requests()
-    alone = Unlearning(replace(run, adjacency="zero_out"), [(line.steps, 1)]).guarantee(DELTA)
-    assert newer.unlearning_guarantee_.epsilon(DELTA) == alone.epsilon(DELTA) <= TARGET
+    alone = promised(run, (line.steps, 1))
+    assert newer.unlearning_guarantee_.epsilon(DELTA) == alone <= TARGET
     whole = {"epochs": None, "total_steps": steps + line.steps, "cooldown_steps": 0}
     path = replace(run, **whole, release="path").guarantee(DELTA)
     assert newer.guarantee_.epsilon(DELTA) == path.epsilon(DELTA)
@@ -325,24 +321,11 @@ def test_after_a_cool_down_a_model_goes_on_once(file):
     bill = newer.unlearning_guarantee_.notes["those_who_stay"]["going_on"]
     assert bill["epsilon"] == bill["released"] == path.epsilon(DELTA)
     with pytest.raises(NotApplicable, match="retrain=True"):
-        newer.forget(X, Y, [4], TARGET, DELTA, state=file, accept_loss=True)
-    anew = newer.forget(X, Y, [4], TARGET, DELTA, state=file, retrain=True)
+        forgotten(newer, [4], file)
+    anew = forgotten(newer, [4], file, retrain=True, accept_loss=False)
     assert anew.run_ == model.run_
     assert anew.guarantee_.epsilon(DELTA) == model.guarantee_.epsilon(DELTA)
     assert [again.retrained for again in file.requests()] == [False, True]
-
-
-def test_a_file_that_is_there_is_left_alone(file):
-    fitted(file)
-    before = Path(file.path).read_bytes()
-    with pytest.raises(InvalidInput, match="^keep_state: .* exists"):
-        fitted(file)
-    assert Path(file.path).read_bytes() == before
-
-
-def test_a_search_keeps_no_state():
-    with pytest.raises(TypeError):
-        learn.PrivateSearchCV(estimator(), {"l2": [0.1, 0.2]}).fit(X, Y, keep_state=None)
 
 
 def shuffled(table, labels):
@@ -350,65 +333,50 @@ def shuffled(table, labels):
     return table[order], labels[order]
 
 
+TABLES = {
+    "a row less": (X[1:], Y[1:]),
+    "another order": shuffled(X, Y),
+    "other labels": (X, 1 - Y),
+    "a row changed": (np.where(np.arange(N)[:, None] == 9, 0.1, X), Y),
+}
+
+
 @pytest.mark.parametrize(
-    ("rows", "changes", "field"),
+    ("field", "changes", "settings"),
     [
-        ([N], {}, "rows"),
-        ([8], {}, "rows"),  # forgotten before
-        ([3], {"table": lambda x, y: (x[1:], y[1:])}, "X"),
-        ([3], {"table": lambda x, y: (x, y[1:])}, "y"),
-        ([3], {"table": shuffled}, "X"),
-        ([3], {"table": lambda x, y: (x, 1 - y)}, "X"),
-        ([3], {"table": lambda x, y: (np.where(np.arange(N)[:, None] == 9, 0.1, x), y)}, "X"),
-        ([3], {"settings": {"intercept_scaling": 2.0}}, "intercept_scaling"),
-        ([3], {"settings": {"feature_norm": 2.0}}, "feature_norm"),
-        ([3], {"settings": {"classes": [0, 1, 2]}}, "classes"),
-        ([3], {"settings": {"ledger": "a ledger"}}, "ledger"),
-        ([3], {"settings": {}, "kind": learn.PrivateLinearRegression}, "state"),
-        ([3], {"epsilon": 0.0}, "epsilon"),
-        ([3], {"delta": 0.0}, "delta"),
-        ([3], {"key": True}, "key"),
+        ("rows", {"rows": [N]}, {}),
+        ("rows", {"rows": [8]}, {}),  # forgotten before
+        ("y", {"labels": Y[1:]}, {}),
+        *(("X", {"table": table, "labels": labels}, {}) for table, labels in TABLES.values()),
+        ("epsilon", {"target": 0.0}, {}),
+        ("delta", {"delta": 0.0}, {}),
+        ("key", {"state": b"k" * 32}, {}),
+        ("state", {}, {"kind": learn.PrivateLinearRegression}),
+        ("intercept_scaling", {}, {"intercept_scaling": 2.0}),
+        ("feature_norm", {}, {"feature_norm": 2.0}),
+        ("classes", {}, {"classes": [0, 1, 2]}),
+        ("ledger", {}, {"ledger": "a ledger"}),
     ],
 )
-def test_bad_input_is_one_line_and_changes_nothing(rows, changes, field, file):
-    fitted(file).forget(X, Y, [8], TARGET, DELTA, state=file, accept_loss=True)
-    before = Path(file.path).read_bytes()
-    model = estimator(
-        changes.get("kind", learn.PrivateLogisticRegression), **changes.get("settings", {})
-    )
-    table, labels = changes.get("table", lambda x, y: (x, y))(X, Y)
-    state = learn.StateFile(file.path, b"k" * 32) if changes.get("key") else file
+def test_bad_input_is_one_line_and_changes_nothing(field, changes, settings, file):
+    forgotten(fitted(file), [8], file)
+    before, given = Path(file.path).read_bytes(), {"rows": [3]} | changes
+    where = learn.StateFile(file.path, given.pop("state", file.key))
     with pytest.raises((InvalidInput, TargetUnreachable), match=f"^{field}\\b") as caught:
-        model.forget(
-            table,
-            labels,
-            rows,
-            changes.get("epsilon", TARGET),
-            changes.get("delta", DELTA),
-            state=state,
-            accept_loss=True,
-        )
+        forgotten(estimator(**settings), file=where, **given)
     assert "\n" not in str(caught.value)
     assert Path(file.path).read_bytes() == before
 
 
 def test_errors_show_no_secret(file, monkeypatch):
     """Frames of an error are shown by debuggers: none holds the state, a table's digests or an iterate."""
-    from pabi.execute.states import SecretState
-    from pabi.learn import forgetting
-
-    model = fitted(file)
 
     def broken(*arguments, **named):
         raise InvalidInput("state", "broken")
 
-    secrets = (SecretState, forgetting.State, np.ndarray)
-    for module, name in (
-        (forgetting, "go_on"),
-        (forgetting, "write_state"),
-        (forgetting, "digests_of"),
-    ):
-        monkeypatch.setattr(module, name, broken)
+    model, secrets = fitted(file), (SecretState, forgetting.State, np.ndarray)
+    for name in ("go_on", "write_state", "digests_of"):
+        monkeypatch.setattr(forgetting, name, broken)
         with pytest.raises(InvalidInput, match="^state: broken") as caught:
             model.forget(list(X), list(Y), [3], TARGET, DELTA, state=file)
         monkeypatch.undo()
@@ -417,15 +385,3 @@ def test_errors_show_no_secret(file, monkeypatch):
         assert frames
         assert not any(isinstance(value, secrets) for value in seen)
     assert file.requests() == ()
-
-
-def test_settings_that_change_nothing_may_differ(file):
-    fitted(file)
-    estimator(verbose=False, strict=True).forget(X, Y, [3], TARGET, DELTA, state=file)
-    assert len(file.requests()) == 1
-
-
-def test_no_warning_of_ours(file):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        fitted(file).forget(X, Y, [3], TARGET, DELTA, state=file)

@@ -10,15 +10,15 @@ import pandas as pd
 import pytest
 
 import pabi
-from pabi.account.forgetting import BILL, read_bill
+from pabi.account.forgetting import read_bill
 from pabi.execute.state_files import state_in
-from pabi.learn import PrivateLogisticRegression, StateFile
+from pabi.learn import PrivateLogisticRegression, StateFile, forgetting
 from pabi.learn.forgetting import checked_rows
 from pabi.numbers.errors import BudgetExceeded, InvalidInput
 from pabi.numbers.showing import shown
 from support.estimators import each_estimator
-from support.every_case import every
-from support.forgetting import DELTA, TARGET, D, N, X, Y, put_back, that_forgets
+from support.every_case import every, refused
+from support.forgetting import DELTA, TARGET, N, X, Y, put_back, that_forgets
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -31,6 +31,18 @@ NONE = np.array([], dtype=np.intp)
 
 def estimator(kind=PrivateLogisticRegression, **changes):
     return that_forgets(kind, 1.0, **(DEAR | changes))
+
+
+def kept(file, kind=PrivateLogisticRegression, **changes):
+    return estimator(kind, **changes).fit(X, Y, keep_state=file)
+
+
+def forgotten(model, rows, file, target=TARGET, **way):
+    return model.forget(X, Y, rows, target, DELTA, state=file, **way)
+
+
+def retrained(model, rows, file):
+    return forgotten(model, rows, file, retrain=True)
 
 
 def read(curve):
@@ -57,44 +69,37 @@ def test_the_bill_is_that_of_the_runs(file):
 
 
 def test_going_on_is_refused_where_those_who_stay_lose(file):
-    model = estimator().fit(X, Y, keep_state=file)
+    model = kept(file)
     before = Path(file.path).read_bytes()
-    with pytest.raises(InvalidInput, match="^accept_loss: ") as caught:
-        model.forget(X, Y, [3, 4], STRICT, DELTA, state=file)
+    said = refused("accept_loss", forgotten, model, [3, 4], file, STRICT)
     assert Path(file.path).read_bytes() == before
-    newer = model.forget(X, Y, [3, 4], STRICT, DELTA, state=file, accept_loss=True)
+    newer = forgotten(model, [3, 4], file, STRICT, accept_loss=True)
     bill = read_bill(newer.unlearning_guarantee_.notes)
-    for word in ("retrain=True", "--retrain", "accept_loss=True"):
-        assert word in str(caught.value)
-    for cost in (bill.before, bill.going_on):
-        assert f" {shown(cost.epsilon)}" in str(caught.value)
+    costs = [f" {shown(cost.epsilon)}" for cost in (bill.before, bill.going_on)]
+    for word in ("retrain=True", "--retrain", "accept_loss=True", *costs):
+        assert word in said
     assert newer.guarantee_.epsilon(DELTA) > 1.1 * model.guarantee_.epsilon(DELTA)
 
 
 def test_small_losses_add_up(file):
     """Each request by itself would pass. All of them are held against the ε of the fit."""
-    model = estimator(**CHEAP).fit(X, Y, keep_state=file)
+    model = kept(file, **CHEAP)
     met = 0
     with pytest.raises(InvalidInput, match="^accept_loss: "):
         for row in range(60):
-            model = model.forget(X, Y, [row], TARGET, DELTA, state=file)
+            model = forgotten(model, [row], file)
             met += 1
             assert model.guarantee_.epsilon(DELTA) <= 1.1 * 1.0
     assert met > 1
     assert file.requests()[-1].rows == (met - 1,)
-
-
-@pytest.mark.parametrize("word", ["retrain", "accept_loss"])
-def test_words_are_true_or_false(word, file):
-    model = estimator(**CHEAP).fit(X, Y, keep_state=file)
-    with pytest.raises(InvalidInput, match=f"^{word}: "):
-        model.forget(X, Y, [3], TARGET, DELTA, state=file, **{word: "yes"})
+    for word in ("retrain", "accept_loss"):
+        refused(word, forgotten, model, [59], file, **{word: "yes"})
 
 
 @each_estimator
 def test_every_estimator_retrains(kind, file):
-    model = estimator(kind).fit(X, Y, keep_state=file)
-    newer = model.forget(X, Y, [3, 4], TARGET, DELTA, state=file, retrain=True)
+    model = kept(file, kind)
+    newer = retrained(model, [3, 4], file)
     assert newer.run_ == model.run_
     assert newer.guarantee_.epsilon(DELTA) == model.guarantee_.epsilon(DELTA)
     assert pabi.verify(newer.guarantee_.to_json()).ok
@@ -142,24 +147,12 @@ def test_a_retrained_model_never_saw_the_rows(file, monkeypatch, precondition):
     assert not np.array_equal(newer.coef_, models[0])  # what is tested above would see a difference
 
 
-def test_a_seed_is_never_used_again(file):
-    """The seed of the fit would draw the same noise: the two models' difference would be without any."""
-    model = estimator(random_state=3).fit(X, Y, keep_state=file)
-    content, ends = Path(file.path).read_bytes(), []
-    for _ in range(2):
-        put_back(file, content)
-        ends.append(model.forget(X, Y, [3], TARGET, DELTA, state=file, retrain=True))
-    assert not np.any(ends[0].coef_ == ends[1].coef_)
-    assert ends[0].random_state == 3
-    assert any("test" in a for a in ends[0].unlearning_guarantee_.assumptions)
-
-
 def test_releases_add_up_over_retrainings(file):
     """Two retrainings: the third model alone costs as the first; all three together as three releases."""
-    model = estimator(precondition=0.2, step_size="auto").fit(X, Y, keep_state=file)
+    model = kept(file, precondition=0.2, step_size="auto")
     one = model.guarantee_
     for row in (3, 4):
-        model = model.forget(X, Y, [row], TARGET, DELTA, state=file, retrain=True)
+        model = retrained(model, [row], file)
     bill = read_bill(model.unlearning_guarantee_.notes)
     assert model.moments_ is not None
     assert bill.before.epsilon == pytest.approx(read(one), rel=1e-12)
@@ -170,9 +163,8 @@ def test_releases_add_up_over_retrainings(file):
 
 def test_going_on_after_a_retraining(file):
     """The training that goes on is the new one; the log has both, and rows are forgotten once."""
-    model = estimator(**CHEAP).fit(X, Y, keep_state=file)
-    second = model.forget(X, Y, [3, 4], TARGET, DELTA, state=file, retrain=True)
-    third = second.forget(X, Y, [9], TARGET, DELTA, state=file)
+    model = kept(file, **CHEAP)
+    third = forgotten(retrained(model, [3, 4], file), [9], file)
     lines = file.requests()
     assert [(line.rows, line.retrained) for line in lines] == [((3, 4), True), ((9,), False)]
     run = replace(model.run_, adjacency="zero_out")
@@ -180,23 +172,9 @@ def test_going_on_after_a_retraining(file):
     assert third.unlearning_guarantee_.epsilon(DELTA) == truth.epsilon(DELTA)
     assert third.n_iter_ == model.run_.steps + lines[1].steps
     bill = read_bill(third.unlearning_guarantee_.notes)
-    assert bill.before.released == pytest.approx(
-        read(pabi.compose(model.guarantee_, model.guarantee_)), rel=1e-9
-    )
-    assert bill.going_on.released > bill.before.released
-    with pytest.raises(InvalidInput, match="^rows: row 3 was forgotten before"):
-        third.forget(X, Y, [3], TARGET, DELTA, state=file, retrain=True)
-
-
-def test_other_releases_keep_the_rows(file):
-    """Retraining does not take back private ranges: of two rows they say twice as much."""
-    model = estimator().fit(X, Y, keep_state=file)
-    release = pabi.NoisySecondMoments(N, D, 1.0, adjacency="zero_out", noise_std=5.0).guarantee(
-        DELTA
-    )
-    newer = model.forget(X, Y, [3, 4], 6.0, DELTA, state=file, retrain=True, besides=[release])
-    assert newer.unlearning_guarantee_.epsilon(DELTA) == release.for_groups(2).epsilon(DELTA)
-    assert read_bill(newer.unlearning_guarantee_.notes) is not None
+    both = read(pabi.compose(model.guarantee_, model.guarantee_))
+    assert bill.going_on.released > bill.before.released == pytest.approx(both, rel=1e-9)
+    assert "row 3 was forgotten before" in refused("rows", retrained, third, [3], file)
 
 
 @pytest.fixture
@@ -205,103 +183,85 @@ def ledger(tmp_path):
 
 
 def test_a_retraining_is_charged(file, ledger):
-    model = estimator(ledger=ledger).fit(X, Y, keep_state=file)
+    newer = kept(file, ledger=ledger)
     left = ledger.remaining()
-    newer = model.forget(X, Y, [3], TARGET, DELTA, state=file, retrain=True)
+    newer = retrained(newer, [3], file)
     assert ledger.remaining() < left
     assert len(ledger._read().committed) == 2
     # A third of ε = 1 is more than is left of ε = 2: nothing is changed.
     before = Path(file.path).read_bytes()
     with pytest.raises(BudgetExceeded):
         for row in range(4, 10):
-            newer = newer.forget(X, Y, [row], TARGET, DELTA, state=file, retrain=True)
+            newer = retrained(newer, [row], file)
             before = Path(file.path).read_bytes()
     assert Path(file.path).read_bytes() == before
 
 
 def test_a_ledger_is_not_left_out(file, ledger, tmp_path):
     """Whoever forgets without the ledger of the fit would make a second release that nobody counts."""
-    model = estimator(ledger=ledger, **{"l2": 0.1}).fit(X, Y, keep_state=file)
-    model.ledger = None
-    other = pabi.Ledger(tmp_path / "other", 2.0, DELTA)
-    for wrong in (None, other):
+    model = kept(file, ledger=ledger, l2=0.1)
+    for wrong in (None, pabi.Ledger(tmp_path / "other", 2.0, DELTA)):
         model.ledger = wrong
         for way in ({"retrain": True}, {"accept_loss": True}):
-            with pytest.raises(InvalidInput, match="^ledger: "):
-                model.forget(X, Y, [3], TARGET, DELTA, state=file, **way)
-    with pytest.raises(InvalidInput, match="^ledger: expected that of the fit"):
-        estimator(l2=0.1).restored(file)
+            refused("ledger", forgotten, model, [3], file, **way)
+    assert "expected that of the fit" in refused("ledger", estimator(l2=0.1).restored, file)
     assert np.array_equal(estimator(l2=0.1, ledger=ledger).restored(file).coef_, model.coef_)
+
+
+LATER = "not the state that was written here last"
 
 
 def test_an_older_copy_is_noticed(file):
     """The log would lose rows, and the new model would be trained with them."""
-    model = estimator(**CHEAP).fit(X, Y, keep_state=file)
+    model = kept(file, **CHEAP)
     old = Path(file.path).read_bytes()
-    newer = model.forget(X, Y, [3], TARGET, DELTA, state=file)
+    newer = forgotten(model, [3], file)
     Path(file.path).write_bytes(old)
     for do in (
-        lambda: estimator(**CHEAP).forget(X, Y, [5], TARGET, DELTA, state=file),
-        lambda: newer.forget(X, Y, [5], TARGET, DELTA, state=file, retrain=True),
+        lambda: forgotten(estimator(**CHEAP), [5], file),
+        lambda: retrained(newer, [5], file),
         lambda: estimator(**CHEAP).restored(file),
         file.requests,
     ):
-        with pytest.raises(
-            InvalidInput, match="^state: .*not the state that was written here last"
-        ):
-            do()
+        assert LATER in refused("state", do)
     assert Path(file.path).read_bytes() == old
+    put_back(file, old)  # and nothing beside it that tells: the newer model knows
+    assert "expected that of this model" in refused("state", forgotten, newer, [5], file)
 
 
 def test_another_models_state_is_noticed(file, tmp_path):
-    one = estimator(**CHEAP).fit(X, Y, keep_state=file)
-    other = StateFile(tmp_path / "other", file.key)
-    estimator(**CHEAP).fit(X, Y, keep_state=other)
-    with pytest.raises(InvalidInput, match="^state: expected that of this model"):
-        one.forget(X, Y, [5], TARGET, DELTA, state=other)
+    one, other = kept(file, **CHEAP), StateFile(tmp_path / "other", file.key)
+    kept(other, **CHEAP)
+    assert "expected that of this model" in refused("state", forgotten, one, [5], other)
     Path(file.path).write_bytes(Path(other.path).read_bytes())
-    with pytest.raises(InvalidInput, match="^state: .*not the state that was written here last"):
-        estimator(**CHEAP).forget(X, Y, [5], TARGET, DELTA, state=file)
+    assert LATER in refused("state", forgotten, estimator(**CHEAP), [5], file)
 
 
-def test_a_folder_that_was_restored_is_noticed_by_model_and_ledger(file, ledger):
-    """State and what stands beside it are both old: whoever has the newer model, or the ledger, knows."""
-    model = estimator(**CHEAP, ledger=ledger).fit(X, Y, keep_state=file)
+def test_a_folder_that_was_restored_is_noticed_by_the_ledger(file, ledger):
+    """State and what stands beside it are both old: whoever has the ledger knows."""
+    model = kept(file, **CHEAP, ledger=ledger)
     old = Path(file.path).read_bytes()
-    newer = model.forget(X, Y, [3], TARGET, DELTA, state=file, retrain=True)
+    newer, other = retrained(model, [3], file), estimator(**CHEAP, ledger=ledger)
     put_back(file, old)
-    for who in (estimator(**CHEAP, ledger=ledger), model, newer):
-        with pytest.raises(InvalidInput, match="^state: the ledger knows a later one"):
-            who.forget(X, Y, [5], TARGET, DELTA, state=file, retrain=True)
-    with pytest.raises(InvalidInput, match="^state: the ledger knows a later one"):
-        estimator(**CHEAP, ledger=ledger).restored(file)
+    for who in (other, model, newer):
+        assert "the ledger knows a later one" in refused("state", retrained, who, [5], file)
+    assert "the ledger knows a later one" in refused("state", other.restored, file)
 
 
-def test_a_folder_that_was_restored_is_noticed_by_the_model(file):
-    model = estimator(**CHEAP).fit(X, Y, keep_state=file)
-    old = Path(file.path).read_bytes()
-    newer = model.forget(X, Y, [3], TARGET, DELTA, state=file)
-    put_back(file, old)
-    with pytest.raises(InvalidInput, match="^state: expected that of this model"):
-        newer.forget(X, Y, [5], TARGET, DELTA, state=file)
+class Power(Exception):
+    """It failed."""
 
 
 def test_a_release_that_was_not_committed_leaves_either_state(file, ledger, monkeypatch):
     """A crash between the ledger and the state, on either side: whichever is there is the last one."""
-    from pabi.learn import forgetting
-
-    model = estimator(**CHEAP, ledger=ledger).fit(X, Y, keep_state=file)
-
-    class Power(Exception):
-        pass
 
     def fails_before(*arguments):
         raise Power
 
-    monkeypatch.setattr(forgetting, "write_state", fails_before)
-    with pytest.raises(Power):
-        model.forget(X, Y, [3], TARGET, DELTA, state=file, retrain=True)
-    monkeypatch.undo()
+    model = kept(file, **CHEAP, ledger=ledger)
+    with monkeypatch.context() as patch, pytest.raises(Power):
+        patch.setattr(forgetting, "write_state", fails_before)
+        retrained(model, [3], file)
     assert file.requests() == ()
     assert len(ledger._read().granted) == 2  # of which one was not committed
     again = estimator(**CHEAP, ledger=ledger).restored(file)
@@ -309,16 +269,15 @@ def test_a_release_that_was_not_committed_leaves_either_state(file, ledger, monk
     assert state_in(file).facts["first"] == state_in(file).turn
 
 
+FIVE = np.array([5, 1], dtype=np.uint8)
+MASK = np.arange(N) == 7
+
+
 @every(
     ("rows", "places"),
     [
-        ([5, 1], [1, 5]),
-        ((5, 1), [1, 5]),
-        (range(2, 4), [2, 3]),
-        (np.array([5, 1], dtype=np.uint8), [1, 5]),
-        ([np.int64(5), 1], [1, 5]),
-        (np.arange(N) == 7, [7]),
-        ((np.arange(N) == 7).tolist(), [7]),
+        *((rows, [1, 5]) for rows in ([5, 1], (5, 1), FIVE, [np.int64(5), 1])),
+        *((range(2, 4), [2, 3]), (MASK, [7]), (MASK.tolist(), [7])),
     ],
 )
 def test_rows_are_positions_or_a_mask(rows, places):
@@ -340,21 +299,4 @@ LABELLED = pd.DataFrame({"a": np.arange(N)}, index=np.arange(N)[::-1])
     ],
 )
 def test_what_is_no_position_is_refused(rows):
-    with pytest.raises(InvalidInput, match="^rows: ") as caught:
-        checked_rows(rows, N, NONE)
-    assert "\n" not in str(caught.value)
-
-
-def test_labels_are_told_what_to_write(file):
-    """The rows with the labels 3 and 4 stand at the positions n − 4 and n − 5."""
-    frame = pd.DataFrame(X, columns=list("abc"), index=np.arange(N)[::-1])
-    model = estimator(**CHEAP).fit(frame, Y, keep_state=file)
-    wanted = frame.index[[N - 4, N - 5]]
-    with pytest.raises(InvalidInput, match="get_indexer"):
-        model.forget(frame, Y, wanted, TARGET, DELTA, state=file)
-    model.forget(frame, Y, frame.index.get_indexer(wanted), TARGET, DELTA, state=file)
-    assert file.requests()[0].rows == (N - 5, N - 4)
-
-
-def test_the_notes_name_the_bill():
-    assert BILL == "those_who_stay"
+    refused("rows", checked_rows, rows, N, NONE)

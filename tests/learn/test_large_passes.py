@@ -17,7 +17,7 @@ from pabi.execute import sources
 from pabi.execute.sources import Parts
 from pabi.features import RandomFeatures
 from pabi.numbers.errors import InvalidInput
-from support.large import FORMS, NAMES, features, frame_of, labels, package, table_in, write_parts
+from support.large import NAMES, features, frame_of, labels, package, table_in, write_parts
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning"),
@@ -26,8 +26,9 @@ pytestmark = [
 N = 9_500
 X = features(N)
 Y = labels(X)
-CLASSES = np.digitize(X[:, 0], [-0.2, 0.2])
 SETTINGS = {"epochs": 1, "batches": pabi.ShuffleOnce(500), "random_state": 1, "delta": 1e-6}
+MODEL = learn.PrivateLogisticRegression(4.0, **SETTINGS)
+SCALER = learn.PrivateScaler(4.0, feature_ranges=(-3, 3), random_state=1)
 
 
 @pytest.fixture(autouse=True)
@@ -37,71 +38,8 @@ def short_parts(monkeypatch):
     monkeypatch.setattr(sources, "_TOGETHER", 1000)
 
 
-def with_gaps(table):
-    gaps = np.array(table, dtype=np.float64)
-    gaps[np.random.default_rng(1).random(gaps.shape) < 0.1] = np.nan
-    return gaps
-
-
-MODELS = {
-    "logistic": (learn.PrivateLogisticRegression(4.0, **SETTINGS), Y),
-    "one against the rest": (
-        learn.PrivateLogisticRegression(4.0, multi_class="ovr", **SETTINGS),
-        CLASSES,
-    ),
-    "ridge": (learn.PrivateRidgeClassifier(4.0, precondition=None, **SETTINGS), CLASSES),
-    "linear": (learn.PrivateLinearRegression(4.0, target_range=(-2, 2), **SETTINGS), X[:, 1]),
-    "several targets": (
-        learn.PrivateLinearRegression(4.0, target_range=(-2, 2), **SETTINGS),
-        X[:, 1:3],
-    ),
-    "counts": (learn.PrivatePoissonRegressor(4.0, target_range=(0, 3), **SETTINGS), CLASSES),
-}
-METHODS = ("predict", "predict_proba", "decision_function")
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_every_model_predicts_the_same(tmp_path, name):
-    model, y = MODELS[name]
-    model.fit(X, y)
-    table = table_in("npy", X, tmp_path)
-    for method in METHODS:
-        if hasattr(model, method):
-            own, large = getattr(model, method)(X), getattr(model, method)(table)
-            assert large.dtype == own.dtype
-            if own.dtype.kind == "f":
-                assert np.max(np.abs(large - own)) <= 1e-12 * np.max(np.abs(own))
-            else:
-                assert np.array_equal(large, own)
-    assert abs(model.score(table, y) - model.score(X, y)) <= 1e-12
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_every_source_is_predicted(tmp_path, form):
-    model = MODELS["logistic"][0].fit(X, Y)
-    scores = model.decision_function(table_in(form, X, tmp_path))
-    own = model.decision_function(X)
-    assert np.max(np.abs(scores - own)) <= 1e-12 * np.max(np.abs(own))
-
-
-def test_columns_of_a_fitted_model_are_found_by_name(tmp_path):
-    model = MODELS["logistic"][0].fit(frame_of(X), Y)
-    mixed = frame_of(X, smokes=Y)[["smokes", *NAMES[::-1]]]
-    parts = write_parts(tmp_path / "parts", mixed)
-    assert np.array_equal(model.predict(learn.LargeTable(parts)), model.predict(frame_of(X)))
-    weights = np.linspace(0.0, 1.0, N)
-    expected = model.score(frame_of(X), Y, sample_weight=weights)
-    assert model.score(learn.LargeTable(parts), "smokes", sample_weight=weights) == expected
-
-
-def test_dask_as_it_is():
-    model = MODELS["logistic"][0].fit(X, Y)
-    table = package("dask.array").from_array(X, chunks=(1777, 5))
-    assert np.array_equal(model.predict(table), model.predict(X))
-
-
 TRANSFORMERS = {
-    "scaler": learn.PrivateScaler(4.0, feature_ranges=(-3, 3), random_state=1),
+    "scaler": SCALER,
     "scaler that buys ranges": learn.PrivateScaler(8.0, random_state=1),
     "ranges": learn.PrivateRanges(8.0, random_state=1),
     "ranges within bounds": learn.PrivateRanges(4.0, bounds=(-3, 3), scaled=False, random_state=1),
@@ -119,70 +57,60 @@ def rows_of(table):
 @pytest.mark.parametrize("form", ["npy", "parquet", "dask frame"])
 def test_every_transformer_learns_the_same(tmp_path, name, form):
     """Exactly: counts and sums of rounded cells are whole numbers, and the noise comes in one order."""
+    # No clones, whose second fit would say so.
     one, other = (type(TRANSFORMERS[name])(**TRANSFORMERS[name].get_params()) for _ in range(2))
-    table = with_gaps(X)
-    own = one.fit(table).transform(table)
-    large = other.fit(table_in(form, table, tmp_path)).transform(table_in(form, table, tmp_path))
-    assert np.array_equal(rows_of(large).astype(np.float64), own.astype(np.float64), equal_nan=True)
+    gaps = np.random.default_rng(1).random(X.shape) < 0.1
+    cells = np.where(gaps, np.nan, X.astype(np.float64))
+    own, table = one.fit(cells).transform(cells), table_in(form, cells, tmp_path)
+    large = rows_of(other.fit(table).transform(table))
+    assert np.array_equal(large.astype(np.float64), own.astype(np.float64), equal_nan=True)
     assert other.releases_ == one.releases_
     if one.guarantee_ is not None:
         assert other.guarantee_.assumptions == one.guarantee_.assumptions
         assert other.guarantee_.epsilon(1e-5) == one.guarantee_.epsilon(1e-5)
 
 
-def test_rows_that_were_made_stay_what_they_are(tmp_path):
+def test_rows_that_were_made_stay_what_they_are_and_are_no_frame(tmp_path):
     """Also where the transformer is fitted again before they are read."""
-    scaler = learn.PrivateScaler(4.0, feature_ranges=(-3, 3), random_state=1).fit(X)
-    own, large = scaler.transform(X), scaler.transform(table_in("npy", X, tmp_path))
+    scaler, table = SCALER.fit(X), table_in("npy", X, tmp_path)
+    own, large = scaler.transform(X), scaler.transform(table)
     scaler.fit(2.0 * X)
     assert np.array_equal(rows_of(large), own)
+    with pytest.raises(InvalidInput, match='set_output: expected "default" for a large table'):
+        clone(scaler).set_output(transform="pandas").fit(table).transform(table)
 
 
 @pytest.mark.parametrize("equal", [False, True])
 def test_whitened_rows_are_the_same(tmp_path, equal):
     one, other = (learn.PrivateWhitener(8.0, random_state=1, equal_norms=equal) for _ in range(2))
-    own = one.fit(X).transform(X)
-    large = other.fit(table_in("npy", X, tmp_path)).transform(table_in("npy", X, tmp_path))
+    own, table = one.fit(X).transform(X), table_in("npy", X, tmp_path)
     # Both maps are of the same moments to 1e-12, and rows are mapped in single precision.
-    assert np.max(np.abs(rows_of(large) - own)) <= 2.0**-20
+    assert np.max(np.abs(rows_of(other.fit(table).transform(table)) - own)) <= 2.0**-20
     assert other.guarantee_.epsilon(1e-5) == one.guarantee_.epsilon(1e-5)
 
 
 def test_levels_are_the_same(tmp_path):
     rng = np.random.default_rng(3)
-    frame = package("pandas").DataFrame(
-        {
-            "town": rng.choice(["a", "b", "c"], N, p=[0.6, 0.399, 0.001]),
-            "rooms": rng.integers(1, 4, N),
-        }
-    )
-    frame.loc[::9, "town"] = None
-    parts = write_parts(tmp_path / "parts", frame)
+    towns = rng.choice(["a", "b", "c"], N, p=[0.6, 0.399, 0.001])
+    table = {"town": np.where(np.arange(N) % 9, towns, None), "rooms": rng.integers(1, 4, N)}
+    frame = package("pandas").DataFrame(table)
+    parts = learn.LargeTable(write_parts(tmp_path / "parts", frame))
     one, other = (learn.PrivateCategories(4.0, random_state=1) for _ in range(2))
-    own = one.fit(frame).transform(frame)
-    large = other.fit(learn.LargeTable(parts)).transform(learn.LargeTable(parts))
+    own, large = one.fit(frame).transform(frame), other.fit(parts).transform(parts)
     assert other.categories_ == one.categories_
     assert np.array_equal(rows_of(large), own)
     assert large.names == tuple(one.get_feature_names_out())
-    imputers = [
-        learn.PrivateImputer(4.0, strategy="most_frequent", random_state=1) for _ in range(2)
-    ]
-    filled = imputers[0].fit(frame).transform(frame)
-    table = imputers[1].fit(learn.LargeTable(parts)).transform(learn.LargeTable(parts))
-    assert np.array_equal(table.cells().together(), filled)
+    one = learn.PrivateImputer(4.0, strategy="most_frequent", random_state=1)
+    filled = one.fit(frame).transform(frame)
+    large = clone(one).fit(parts).transform(parts)
+    assert np.array_equal(large.cells().together(), filled)
 
 
-@pytest.mark.parametrize(
-    "step",
-    [
-        learn.PrivateScaler(8.0, feature_ranges=(-3, 3), random_state=1),
-        learn.PrivateWhitener(8.0, random_state=1),
-    ],
-)
+@pytest.mark.parametrize("step", [SCALER, learn.PrivateWhitener(8.0, random_state=1)])
 def test_a_pipeline(tmp_path, step):
     """Fitted, scored and predicted with on files, with targets and users that are columns of them."""
     parts = write_parts(tmp_path / "parts", frame_of(X, y=Y))
-    model = make_pipeline(step, learn.PrivateLogisticRegression(4.0, **SETTINGS))
+    model = make_pipeline(step, clone(MODEL))
     own = model.fit(frame_of(X), Y)
     coef, predicted, score = own[-1].coef_, own.predict(frame_of(X)), own.score(frame_of(X), Y)
     table = learn.LargeTable(parts, scratch=tmp_path)
@@ -194,43 +122,24 @@ def test_a_pipeline(tmp_path, step):
     assert pabi.learn.guarantee_of(model).epsilon(1e-5) > 0.0
 
 
-def ends_in(value):
-    table = X.copy()
-    table[-1, -1] = value
-    return table
-
-
-@pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_the_last_row_is_not_predicted(tmp_path, value):
-    model = MODELS["logistic"][0].fit(X, Y)
-    with pytest.raises(InvalidInput, match="X: expected finite numbers, got NaN or infinity"):
-        model.predict(table_in("npy", ends_in(value), tmp_path))
-
-
-def test_infinity_costs_nothing(tmp_path):
-    ledger = pabi.Ledger(tmp_path / "ledger", epsilon=10.0, delta=1e-5)
-    scaler = learn.PrivateScaler(1.0, delta=1e-6, feature_ranges=(-3, 3), ledger=ledger)
-    before = ledger.remaining()
-    with pytest.raises(InvalidInput, match="X: expected finite numbers, or NaN .* got infinity"):
-        scaler.fit(table_in("npy", ends_in(np.inf), tmp_path))
-    assert ledger.remaining() == before
-    assert not hasattr(scaler, "mean_")
-
-
-def test_other_columns_are_refused(tmp_path):
-    model = MODELS["logistic"][0].fit(frame_of(X), Y)
+def test_the_last_row_is_read_and_costs_nothing(tmp_path):
+    model = MODEL.fit(frame_of(X), Y)
+    for value in (np.nan, np.inf):
+        table = np.where(X[-1, -1] == X, value, X)
+        with pytest.raises(InvalidInput, match="X: expected finite numbers, got NaN or infinity"):
+            model.predict(table_in("npy", table, tmp_path))
     parts = write_parts(tmp_path / "parts", frame_of(X).drop(columns="x3"))
     with pytest.raises(InvalidInput, match="X: expected a column 'x3', it has none"):
         model.predict(learn.LargeTable(parts))
     with pytest.raises(InvalidInput, match="X: expected 5 columns, got 4"):
         model.predict(table_in("npy", X[:, :4], tmp_path))
-
-
-def test_a_large_table_is_no_frame(tmp_path):
-    table = table_in("npy", X, tmp_path)
-    scaler = learn.PrivateScaler(4.0, feature_ranges=(-3, 3), random_state=1).fit(table)
-    with pytest.raises(InvalidInput, match='set_output: expected "default" for a large table'):
-        scaler.set_output(transform="pandas").transform(table)
+    ledger = pabi.Ledger(tmp_path / "ledger", epsilon=10.0, delta=1e-5)
+    scaler = learn.PrivateScaler(1.0, delta=1e-6, feature_ranges=(-3, 3), ledger=ledger)
+    before, table = ledger.remaining(), np.where(X[-1, -1] == X, np.inf, X)
+    with pytest.raises(InvalidInput, match="X: expected finite numbers, or NaN .* got infinity"):
+        scaler.fit(table_in("npy", table, tmp_path))
+    assert ledger.remaining() == before
+    assert not hasattr(scaler, "mean_")
 
 
 def test_files_that_change_are_refused(tmp_path):
@@ -298,19 +207,16 @@ STREAMS = {
     "lazy": lambda frame, _: polars_frame(frame).lazy(),
     "arrow": lambda frame, _: package("pyarrow").Table.from_pandas(frame),
     "duckdb": lambda frame, _: package("duckdb").sql("SELECT * FROM frame"),
+    "dask": lambda frame, _: package("dask.dataframe").from_pandas(frame, npartitions=3),
 }
 
 
-@pytest.mark.parametrize("form", [*STREAMS, "dask"])
+@pytest.mark.parametrize("form", STREAMS)
 def test_a_schema_encodes_the_same(tmp_path, form):
-    frame = people()
-    encoder = learn.SchemaEncoder(SCHEMA)
+    frame, encoder = people(), learn.SchemaEncoder(SCHEMA)
     own = encoder.fit(frame).transform(frame).toarray()
-    table = (
-        learn.LargeTable(STREAMS[form](frame, tmp_path), scratch=tmp_path)
-        if form != "dask"
-        else package("dask.dataframe").from_pandas(frame, npartitions=3)
-    )
+    table = STREAMS[form](frame, tmp_path)
+    table = table if form == "dask" else learn.LargeTable(table, scratch=tmp_path)
     large = encoder.fit(table).transform(table)
     assert np.array_equal(rows_of(large), own)
     assert large.names == tuple(encoder.get_feature_names_out())
@@ -319,7 +225,7 @@ def test_a_schema_encodes_the_same(tmp_path, form):
 
 def test_frames_of_polars_are_those_of_pandas(tmp_path):
     """In memory; what is lazy, or a stream, is not read twice, and so not by itself."""
-    frame, model = people()[["age", "rooms"]].fillna(0.0), MODELS["logistic"][0]
+    frame, model = people()[["age", "rooms"]].fillna(0.0), clone(MODEL)
     own = model.fit(frame, Y).coef_
     polars = package("polars").from_pandas(frame)
     assert np.array_equal(model.fit(polars, Y).coef_, own)
@@ -355,15 +261,15 @@ def test_a_stream_that_fails_shows_no_record(tmp_path):
 @pytest.mark.parametrize("odd", ["many", np.nan, np.inf])
 @pytest.mark.parametrize("large", [False, True])
 def test_the_column_of_a_cell_that_is_refused_is_named(tmp_path, odd, large):
-    frame = frame_of(X[:50]).assign(x3=0.5).astype({"x3": object if odd == "many" else float})
+    X_ = frame = frame_of(X[:50]).astype({"x3": object if odd == "many" else float})
     frame.loc[49, "x3"] = odd
-    X_ = learn.LargeTable(package("polars").from_pandas(frame_of(X[:50]))) if large else frame
     if large and odd != "many":
         X_ = learn.LargeTable(write_parts(tmp_path / "parts", frame))
     elif large:
-        X_ = X_.with_rows(Parts(lambda: iter([frame.to_numpy(object)]), width=5), NAMES)
+        parts = Parts(lambda: iter([frame.to_numpy(object)]), width=5)
+        X_ = learn.LargeTable(X[:50]).with_rows(parts, NAMES)
     with pytest.raises(InvalidInput, match="^X: .*, in the column 'x3'$"):
-        MODELS["logistic"][0].fit(X_, Y[:50])
+        MODEL.fit(X_, Y[:50])
 
 
 def test_a_schema_names_what_is_wrong_in_a_table_in_passes(tmp_path):
@@ -395,45 +301,28 @@ NAMED = [
 @pytest.mark.parametrize("columns", NAMED)
 def test_columns_side_by_side(tmp_path, columns):
     """As in memory, whatever stands between the columns of the files."""
-    frame = people()
-    names = ["age", "rooms", "owns", "town"]
+    frame, names = people(), ["age", "rooms", "owns", "town"]
     parts = write_parts(tmp_path / "parts", frame[["smokes", *names]])
-
-    def model():
-        steps = (
-            scaler(),
-            learn.PrivateCategories(categories=[["a", "b"]]),
-            "passthrough",
-        )
-        side_by_side = ColumnTransformer(
-            [(str(j), *one) for j, one in enumerate(zip(steps, columns, strict=True))]
-        )
-        gaps = learn.PrivateImputer(strategy="constant")
-        return make_pipeline(
-            side_by_side, gaps, learn.PrivateLogisticRegression(4.0, classes=[0, 1], **SETTINGS)
-        )
-
-    own = model().fit(frame[names], frame["smokes"])
-    table = learn.LargeTable(parts, columns=names)
-    large = model().fit(table, "smokes")
+    steps = (SCALER, learn.PrivateCategories(categories=[["a", "b"]]), "passthrough")
+    beside = [(str(j), *one) for j, one in enumerate(zip(steps, columns, strict=True))]
+    last = learn.PrivateLogisticRegression(4.0, classes=[0, 1], **SETTINGS)
+    gaps = learn.PrivateImputer(strategy="constant")
+    own = make_pipeline(ColumnTransformer(beside), gaps, last)
+    table, large = learn.LargeTable(parts, columns=names), clone(own).fit
+    own, large = own.fit(frame[names], frame["smokes"]), large(table, "smokes")
     assert np.max(np.abs(large[-1].coef_ - own[-1].coef_)) <= 1e-12 * np.max(np.abs(own[-1].coef_))
     assert np.array_equal(large.predict(table), own.predict(frame[names]))
     assert large.score(table, "smokes") == own.score(frame[names], frame["smokes"])
-    assert pabi.learn.guarantee_of(large).epsilon(1e-5) == pabi.learn.guarantee_of(own).epsilon(
-        1e-5
-    )
-
-
-def scaler():
-    return learn.PrivateScaler(4.0, feature_ranges=(-3, 3), random_state=1)
+    costs = [learn.guarantee_of(one).epsilon(1e-5) for one in (large, own)]
+    assert costs[0] == costs[1]
 
 
 @pytest.mark.parametrize(
     "step",
     [
-        FeatureUnion([("one", scaler()), ("other", RandomFeatures((-2, 2), 10))]),
+        FeatureUnion([("one", SCALER), ("other", RandomFeatures((-2, 2), 10))]),
         make_column_transformer(
-            (make_pipeline(learn.PrivateImputer(strategy="constant"), scaler()), [0, 3]),
+            (make_pipeline(learn.PrivateImputer(strategy="constant"), SCALER), [0, 3]),
             remainder="passthrough",
         ),
     ],

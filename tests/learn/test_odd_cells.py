@@ -15,7 +15,7 @@ from pabi import learn
 from pabi.learn.columns import Boolean
 from pabi.learn.scattering import Scattering
 from pabi.numbers.errors import InvalidInput
-from support.every_case import every
+from support.every_case import every, refused
 
 pytestmark = pytest.mark.filterwarnings("ignore", "error::numpy.exceptions.ComplexWarning")
 N = 40
@@ -35,14 +35,11 @@ ODD = {
     "bytes": b"5",
 }
 MISSING = {"None": None, "NaN": math.nan, "NA": pd.NA, "NaT": pd.NaT}
-FORMS: dict[str, Any] = {
-    "list": lambda cells: cells,
-    "objects": lambda cells: _objects(cells),
-    "pandas": lambda cells: (pd.DataFrame if np.ndim(cells[0]) else pd.Series)(_objects(cells)),
-}
-CLASSIFIER = learn.PrivateLogisticRegression(noise_std=1.0, classes=[0, 1], max_sample_weight=2.0)
+CELLS = ODD | MISSING
+GIVEN = {"noise_std": 1.0, "max_sample_weight": 2.0}
+CLASSIFIER = learn.PrivateLogisticRegression(**GIVEN, classes=[0, 1])
 UNDECLARED = learn.PrivateLogisticRegression(noise_std=1.0)
-REGRESSOR = learn.PrivateLinearRegression(noise_std=1.0, target_range=(0, 1), max_sample_weight=2.0)
+REGRESSOR = learn.PrivateLinearRegression(**GIVEN, target_range=(0, 1))
 NUMERIC = [
     learn.PrivateScaler(feature_ranges=(-1, 1)),
     learn.PrivateRanges(1000.0, 0.1),
@@ -51,7 +48,7 @@ NUMERIC = [
 ]
 
 
-def _objects(cells: list[Any]) -> np.ndarray:
+def objects(cells: list[Any]) -> np.ndarray:
     table = np.empty((len(cells), *np.shape(cells[0])), dtype=object)
     for i, cell in enumerate(cells):
         if table.ndim == 1:
@@ -62,72 +59,65 @@ def _objects(cells: list[Any]) -> np.ndarray:
     return table
 
 
-def beside(base: np.ndarray, odd: Any, form: str) -> Any:
+FORMS: dict[str, Any] = {
+    "list": lambda cells: cells,
+    "objects": objects,
+    "pandas": lambda cells: (pd.DataFrame if np.ndim(cells[0]) else pd.Series)(objects(cells)),
+}
+each_form = pytest.mark.parametrize("form", FORMS)
+each_cell = pytest.mark.parametrize("odd", CELLS)
+
+
+def beside(base: np.ndarray, odd: str, form: str) -> Any:
     cells = base.tolist()
-    if base.ndim == 2:
-        cells[3][1] = odd
-    else:
-        cells[3] = odd
+    (cells[3] if base.ndim == 2 else cells)[1] = CELLS[odd]
     return FORMS[form](cells)
 
 
-def refused(field: str, call: Any) -> str:
-    with pytest.raises(InvalidInput) as no:
-        call()
-    assert no.value.field == field
-    assert "\n" not in str(no.value)
-    return str(no.value)
-
-
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("odd", [*ODD, *MISSING])
+@each_form
+@each_cell
 def test_tables(form: str, odd: str) -> None:
-    table = beside(X, (ODD | MISSING)[odd], form)
+    table = beside(X, odd, form)
     for estimator in (CLASSIFIER, REGRESSOR):
-        fitted = clone(estimator).fit(X, Y)
-        refused("X", lambda one=estimator: clone(one).fit(table, Y))
-        refused("X", lambda one=fitted: one.predict(table))
-    refused("X", lambda: learn.Records(table, 1.0))
+        refused("X", clone(estimator).fit, table, Y)
+        refused("X", clone(estimator).fit(X, Y).predict, table)
+    refused("X", learn.Records, table, 1.0)
     for transformer in NUMERIC:
         if odd in MISSING and not isinstance(transformer, learn.PrivateWhitener):
             continue  # what is missing has a place there
-        refused("X", lambda one=transformer: clone(one).fit(table))
-        fitted = clone(transformer).fit(X)
-        refused("X", lambda one=fitted: one.transform(table))
+        refused("X", clone(transformer).fit, table)
+        refused("X", clone(transformer).fit(X).transform, table)
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("odd", [*ODD, *MISSING])
+@each_form
+@each_cell
 def test_targets_and_weights(form: str, odd: str) -> None:
-    column = beside(Y, (ODD | MISSING)[odd], form)
+    column, records = beside(Y, odd, form), learn.Records(X, 1.0)
     for estimator in (CLASSIFIER, UNDECLARED, REGRESSOR):
-        said = refused("y", lambda one=estimator: clone(one).fit(X, column))
-        assert "regression" not in said
-    records = learn.Records(X, 1.0)
-    refused("y", lambda: learn.LogisticGradients(records, column))
-    refused("y", lambda: learn.SquaredGradients(records, column, 1.0))
-    refused("weights", lambda: learn.LogisticGradients(records, Y).weighted(column))
-    refused("sample_weight", lambda: clone(CLASSIFIER).fit(X, Y, sample_weight=column))
+        assert "regression" not in refused("y", clone(estimator).fit, X, column)
+    refused("y", learn.LogisticGradients, records, column)
+    refused("y", learn.SquaredGradients, records, column, 1.0)
+    refused("weights", learn.LogisticGradients(records, Y).weighted, column)
+    refused("sample_weight", clone(CLASSIFIER).fit, X, Y, sample_weight=column)
 
 
 @every("form", FORMS)
 @every("odd", ["dict", "list", *MISSING])
 def test_users(form: str, odd: str) -> None:
-    ids = beside(np.arange(N), (ODD | MISSING)[odd], form)
+    ids = beside(np.arange(N), odd, form)
     for estimator in (CLASSIFIER, REGRESSOR):
-        refused("groups", lambda one=estimator: clone(one).fit(X, Y, groups=ids))
+        refused("groups", clone(estimator).fit, X, Y, groups=ids)
 
 
 def test_masked_cells_are_missing() -> None:
     table, column = np.ma.array(X, mask=X[3, 1] == X), np.ma.array(Y, mask=np.arange(N) == 3)
     for estimator in (CLASSIFIER, REGRESSOR):
-        refused("X", lambda one=estimator: clone(one).fit(table, Y))
-        refused("y", lambda one=estimator: clone(one).fit(X, column))
-        refused("groups", lambda one=estimator: clone(one).fit(X, Y, groups=column))
-        fitted = clone(estimator).fit(X, Y)
-        refused("X", lambda one=fitted: one.predict(table))
-    refused("X", lambda: clone(CLASSIFIER).fit(learn.LargeTable(table), Y))
-    refused("sample_weight", lambda: clone(CLASSIFIER).fit(X, Y, sample_weight=column))
+        refused("X", clone(estimator).fit, table, Y)
+        refused("y", clone(estimator).fit, X, column)
+        refused("groups", clone(estimator).fit, X, Y, groups=column)
+        refused("X", clone(estimator).fit(X, Y).predict, table)
+    refused("X", clone(CLASSIFIER).fit, learn.LargeTable(table), Y)
+    refused("sample_weight", clone(CLASSIFIER).fit, X, Y, sample_weight=column)
     for transformer in (NUMERIC[0], NUMERIC[2]):
         one = clone(transformer).fit(table)
         gaps = np.where(table.mask, np.nan, X)
@@ -139,18 +129,16 @@ def test_refusals_keep_no_cell() -> None:
     named = clone(CLASSIFIER).set_params(classes=["a", "b"])
     names = np.array(["a", "b"])[Y].astype(object)
     names[3] = "SECRET-1"
-    for call in (
-        lambda: clone(CLASSIFIER).fit([["SECRET-1"]] * N, Y),
-        lambda: clone(CLASSIFIER).fit([["SECRET-1"], [1.0, 2.0]], Y),
-        lambda: clone(named).fit(X, names),
-        lambda: clone(REGRESSOR).fit(X, names),
-        lambda: Scattering((2, 1)).transform([["SECRET-1", "1"]]),
-        lambda: learn.SchemaEncoder({"x": Boolean()}).fit_transform(
-            pd.DataFrame({"x": ["SECRET-1"]})
-        ),
+    boolean = learn.SchemaEncoder({"x": Boolean()})
+    for call, *given in (
+        (clone(CLASSIFIER).fit, [["SECRET-1"]] * N, Y),
+        (clone(CLASSIFIER).fit, [["SECRET-1"], [1.0, 2.0]], Y),
+        *((clone(model).fit, X, names) for model in (named, REGRESSOR)),
+        (Scattering((2, 1)).transform, [["SECRET-1", "1"]]),
+        (boolean.fit_transform, pd.DataFrame({"x": ["SECRET-1"]})),
     ):
         with pytest.raises(InvalidInput) as no:
-            call()
+            call(*given)
         assert no.value.__context__ is None
 
 
@@ -158,42 +146,32 @@ def test_refusals_keep_no_cell() -> None:
 @every("frame", [False, True])
 def test_whole_columns_of_other_types(kind: str, frame: bool) -> None:
     table, column = X.astype("i8").astype(kind), Y.astype("i8").astype(kind)
-    own = pd.DataFrame(table) if frame else table
-    beside_it = pd.Series(column) if frame else column
+    if frame:
+        table, column = pd.DataFrame(table), pd.Series(column)
     for estimator in (CLASSIFIER, UNDECLARED, REGRESSOR):
-        refused("X", lambda one=estimator: clone(one).fit(own, Y))
-        refused("y", lambda one=estimator: clone(one).fit(X, beside_it))
+        refused("X", clone(estimator).fit, table, Y)
+        refused("y", clone(estimator).fit, X, column)
     for transformer in NUMERIC:
-        refused("X", lambda one=transformer: clone(one).fit(own))
-    refused("X", lambda: learn.Records(own, 1.0))
-    refused("y", lambda: learn.SquaredGradients(learn.Records(X, 1.0), beside_it, 1.0))
-    refused("sample_weight", lambda: clone(CLASSIFIER).fit(X, Y, sample_weight=beside_it))
+        refused("X", clone(transformer).fit, table)
+    refused("X", learn.Records, table, 1.0)
+    refused("y", learn.SquaredGradients, learn.Records(X, 1.0), column, 1.0)
+    refused("sample_weight", clone(CLASSIFIER).fit, X, Y, sample_weight=column)
 
 
 def test_labels_are_those_of_each_row() -> None:
     """Whatever the types, a label is the class that Python finds equal to it."""
-    truth = clone(CLASSIFIER).set_params(random_state=0).fit(X, Y).coef_
+
+    def fitted(labels: Any, **declared: Any) -> Any:
+        return clone(CLASSIFIER).set_params(random_state=0, **declared).fit(X, labels).coef_
+
+    truth, words, rest = fitted(Y), np.array(["no", "yes"])[Y], Y[1:].tolist()
     mixed = [float(label) if i % 3 else bool(label) for i, label in enumerate(Y.tolist())]
-    for labels in (
-        mixed,
-        _objects(mixed),
-        pd.Series(mixed, dtype=object),
-        Y.astype(bool),
-        Y.tolist(),
-    ):
-        got = clone(CLASSIFIER).set_params(random_state=0).fit(X, labels).coef_
-        assert np.array_equal(got, truth)
-    for labels in (
-        ["0", *Y[1:].tolist()],
-        [2, *Y[1:].tolist()],
-        [0.5, *Y[1:].tolist()],
-        Y.astype(str),
-    ):
-        said = refused("y", lambda one=labels: clone(CLASSIFIER).fit(X, one))
-        assert "not among the declared classes" in said
-    words = np.array(["no", "yes"])[Y]
-    named = clone(CLASSIFIER).set_params(classes=["no", "yes"], random_state=0)
+    of_objects = pd.Series(mixed, dtype=object)
+    for labels in (mixed, objects(mixed), of_objects, Y.astype(bool), Y.tolist()):
+        assert np.array_equal(fitted(labels), truth)
+    for labels in (["0", *rest], [2, *rest], [0.5, *rest], Y.astype(str)):
+        assert "not among the declared classes" in refused("y", fitted, labels)
     for labels in (words, words.tolist(), words.astype(object)):
-        assert np.array_equal(clone(named).fit(X, labels).coef_, truth)
+        assert np.array_equal(fitted(labels, classes=["no", "yes"]), truth)
     for odd in (1, None, "no\0", "other"):
-        refused("y", lambda one=odd: clone(named).fit(X, [one, *words[1:].tolist()]))
+        refused("y", fitted, [odd, *words[1:].tolist()], classes=["no", "yes"])

@@ -98,14 +98,8 @@ def test_a_plan_is_told_in_lines():
     shown = str(learn.PrivateLogisticRegression(1.0, 1e-5).plan(60_000, 784, 10))
     heads = [line.split("  ")[0] for line in shown.splitlines()]
     assert heads == [
-        "table",
-        "privacy",
-        "preconditioning",
-        "batches",
-        "step sizes",
-        "gradients",
-        "expected",
-        "",
+        *("table", "privacy", "preconditioning", "batches", "step sizes", "gradients"),
+        *("expected", ""),
     ]
     assert "60000 records, 784 features and a constant" in shown
     assert "logits" in shown

@@ -19,7 +19,7 @@ from sklearn.base import clone
 from pabi.learn import SchemaEncoder
 from pabi.learn.schema import read_range
 from pabi.numbers.errors import InvalidInput
-from support.every_case import every
+from support.every_case import every, refused
 
 AGE = {"kind": "numeric", "range": [20, 60]}
 GAIN = {"kind": "numeric", "range": [0, 99], "transform": "log1p"}
@@ -73,16 +73,8 @@ def test_dates_become_their_place_in_the_range_and_in_cycles() -> None:
         np.testing.assert_allclose(rows, [[12.5 / 120, *waves]] * 4, rtol=0.0, atol=8e-16)
     # A cell that is no date is 0 in all features, as a missing one is, and has no say in another's.
     odd = [
-        "",
-        "NA",
-        None,
-        math.nan,
-        np.datetime64("NaT"),
-        "31.12.2024",
-        "2024-02-30",
-        7,
-        1e300,
-        b"x",
+        *("", "NA", None, math.nan, np.datetime64("NaT"), "31.12.2024", "2024-02-30", 7),
+        *(1e300, b"x"),
     ]
     assert not encoded(WAVES, [*odd, "x" * 10**6, "10000-01-01", "\0"]).any()
     year_9999 = np.array([2**62, 2**40, -(2**40), 5], "datetime64[D]")
@@ -116,7 +108,7 @@ def test_dates_in_every_container_are_the_same() -> None:
     assert np.array_equal(rows, np.column_stack([expected, [-1.0, 1.0]]))
 
 
-def test_a_date_is_read_alike_whatever_stands_before_it() -> None:
+def test_a_date_is_read_alike_whatever_stands_before_it():
     """Noon in London and one in Berlin are one instant, equal and of one hash; their clocks are not."""
     noon = datetime(2024, 1, 6, 12, tzinfo=UTC)
     later = noon.astimezone(timezone(timedelta(hours=1)))
@@ -128,7 +120,7 @@ def test_a_date_is_read_alike_whatever_stands_before_it() -> None:
         assert np.array_equal(encoded(WAVES, cells), [alone[k] for k in order])
 
 
-def test_levels_of_any_case_and_decimal_commas() -> None:
+def test_levels_of_any_case_and_decimal_commas():
     ward = {"kind": "categorical", "levels": ["Straße", "ward 7"], "case": "any"}
     cells = ["STRASSE ", "  straße", "Ward 7", "ward  7"]
     assert encoded(ward, cells).tolist() == [[1, 0], [1, 0], [0, 1], [0, 0]]
@@ -138,6 +130,10 @@ def test_levels_of_any_case_and_decimal_commas() -> None:
     assert encoded(comma, ["27,5", " 60", 20, "?", None]).ravel().tolist() == [-0.625, 1, -1, 0, 0]
     with pytest.raises(InvalidInput, match="x: expected numbers"):
         encoded(AGE, ["27,5"])
+    with pytest.raises(
+        InvalidInput, match=r"^columns\.age\.range: missing: expected \[low, high\]$"
+    ):
+        read_range("columns.age.range", None)
 
 
 CELLS = st.one_of(
@@ -164,29 +160,10 @@ def test_a_row_depends_on_itself_alone_and_has_bounded_norm(rows: list[Any]) -> 
     assert np.all(np.abs(together) <= 1.0)
 
 
-def test_names_and_columns() -> None:
-    encoder = clone(SchemaEncoder(ALL))
-    expected = [
-        "age",
-        "gain",
-        "job=clerk",
-        "job=smith",
-        "rank=1",
-        "rank=2",
-        "rank: other",
-        "citizen",
-    ]
-    assert encoder.get_feature_names_out().tolist() == expected
-    # Nothing is learned: it transforms before it is fitted.
-    row = {"age": [40], "gain": [0], "job": ["clerk"], "rank": [3], "citizen": ["no"], "more": [1]}
-    assert encoder.transform(row).toarray().tolist() == [[0, -1, 1, 0, 0, 0, 1, -1]]
-    assert encoder.fit(row).feature_names_in_.tolist() == list(ALL)
-
-
 ROW = {"age": [40], "gain": [0], "job": ["clerk"], "rank": [3], "citizen": ["no"]}
 
 
-def test_arrays_where_they_are_asked_for() -> None:
+def test_names_and_columns_and_arrays_where_they_are_asked_for():
     sparse = SchemaEncoder(ALL).fit_transform(ROW)
     dense = clone(SchemaEncoder(ALL, sparse_output=False)).fit_transform(ROW)
     assert isinstance(dense, np.ndarray)
@@ -194,6 +171,14 @@ def test_arrays_where_they_are_asked_for() -> None:
     assert isinstance(SchemaEncoder({"age": AGE}).transform({"age": [40]}), np.ndarray)
     with pytest.raises(InvalidInput, match="sparse_output: expected true or false, got 1"):
         SchemaEncoder(ALL, sparse_output=1).transform(ROW)  # type: ignore[arg-type]
+    encoder = clone(SchemaEncoder(ALL))
+    expected = "age gain job=clerk job=smith rank=1 rank=2 rank:_other citizen"
+    names = encoder.get_feature_names_out().tolist()
+    assert [name.replace(" ", "_") for name in names] == expected.split()
+    # Nothing is learned: it transforms before it is fitted.
+    row = {"age": [40], "gain": [0], "job": ["clerk"], "rank": [3], "citizen": ["no"], "more": [1]}
+    assert encoder.transform(row).toarray().tolist() == [[0, -1, 1, 0, 0, 0, 1, -1]]
+    assert encoder.fit(row).feature_names_in_.tolist() == list(ALL)
 
 
 @every("everywhere", [True, False])
@@ -246,44 +231,33 @@ def test_what_is_declared_does_not_warn() -> None:
         SchemaEncoder({"x": RANK}).fit({"x": ["9"]})  # a level of its own is a place for anything
 
 
-@every(
-    ("field", "column"),
-    [
-        ("", 3),
-        (".kind", {}),
-        (".kind", {"kind": "number"}),
-        (".range", {"kind": "numeric"}),
-        *((".range", {"kind": "numeric", "range": ends}) for ends in ([3, 3], [0, math.nan])),
-        (".range", {"kind": "numeric", "range": [-1e308, 1e308]}),
-        (".levels", AGE | {"levels": ["a"]}),
-        (".rnge", AGE | {"rnge": 1}),
-        (".transform", AGE | {"transform": "exp"}),
-        (".range", {"kind": "numeric", "range": [-1, 1], "transform": "log1p"}),
-        (".levels", {"kind": "categorical"}),
-        *((".levels", JOB | {"levels": levels}) for levels in ([], ["a", " a"], ["a", 1])),
-        (".levels", JOB | {"levels": ["a", " "]}),
-        (".other", JOB | {"other": "drop"}),
-        (".case", JOB | {"case": "lower"}),
-        (".levels", JOB | {"levels": ["Clerk", "clerk "], "case": "any"}),
-        (".decimal", AGE | {"decimal": ";"}),
-        (".cycles", STAY | {"cycles": ["year"]}),
-        (".cycles", STAY | {"cycles": ["hour", "hour"]}),
-        *(
-            (".range", STAY | {"range": r})
-            for r in (None, ["2024-01-01", "2024"], ["2024-01-01"] * 2)
-        ),
-        (".range", CITIZEN | {"range": [0, 1]}),
-    ],
-)
-def test_bad_schemas_are_named(field: str, column: Any) -> None:
-    for columns, whole in (
-        ({"x": column}, f"columns.x{field}"),
-        ({}, "columns"),
-        ([AGE], "columns"),
-    ):
-        with pytest.raises(InvalidInput) as caught:
-            SchemaEncoder(columns).transform({"x": [1]})
-        assert caught.value.field == whole
+NUMERIC, LEVELS = {"kind": "numeric"}, {"kind": "categorical"}
+BAD = {
+    "": [3],
+    ".kind": [{}, {"kind": "number"}],
+    ".range": [NUMERIC, CITIZEN | {"range": [0, 1]}, NUMERIC | {"range": [-1e308, 1e308]}],
+    ".rnge": [AGE | {"rnge": 1}],
+    ".transform": [AGE | {"transform": "exp"}],
+    ".levels": [LEVELS, AGE | {"levels": ["a"]}],
+    ".other": [JOB | {"other": "drop"}],
+    ".case": [JOB | {"case": "lower"}],
+    ".decimal": [AGE | {"decimal": ";"}],
+    ".cycles": [STAY | {"cycles": cycles} for cycles in (["year"], ["hour", "hour"])],
+}
+BAD[".range"] += [NUMERIC | {"range": ends} for ends in ([3, 3], [0, math.nan])]
+BAD[".range"] += [NUMERIC | {"range": [-1, 1], "transform": "log1p"}]
+DAYS = (None, ["2024-01-01", "2024"], ["2024-01-01"] * 2)
+BAD[".range"] += [STAY | {"range": days} for days in DAYS]
+BAD[".levels"] += [JOB | {"levels": x} for x in ([], ["a", " a"], ["a", 1], ["a", " "])]
+BAD[".levels"] += [JOB | {"levels": ["Clerk", "clerk "], "case": "any"}]
+
+
+@every("field", BAD)
+def test_bad_schemas_are_named(field: str) -> None:
+    for column in BAD[field]:
+        refused(f"columns.x{field}", SchemaEncoder({"x": column}).transform, {"x": [1]})
+    for columns in ({}, [AGE]):
+        refused("columns", SchemaEncoder(columns).transform, {"x": [1]})
 
 
 @every(
@@ -298,17 +272,7 @@ def test_bad_schemas_are_named(field: str, column: Any) -> None:
     ],
 )
 def test_bad_data_are_named_and_not_shown(columns: Any, X: Any, field: str) -> None:
-    with pytest.raises(InvalidInput) as caught:
-        SchemaEncoder(columns).transform(X)
-    assert caught.value.field == field
-    assert "secret-7" not in str(caught.value)
-
-
-def test_a_missing_range_is_said_to_be_missing():
-    with pytest.raises(
-        InvalidInput, match=r"^columns\.age\.range: missing: expected \[low, high\]$"
-    ):
-        read_range("columns.age.range", None)
+    assert "secret-7" not in refused(field, SchemaEncoder(columns).transform, X)
 
 
 FILE = """
@@ -325,9 +289,6 @@ kind = "categorical"
 levels = ["clerk", "smith"]
 other = "level"
 
-[columns.citizen]
-kind = "boolean"
-
 [model]
 epochs = 3
 """
@@ -336,29 +297,23 @@ epochs = 3
 def test_columns_of_a_schema_file(tmp_path: Path) -> None:
     path = tmp_path / "schema.toml"
     path.write_text(FILE, "utf-8")
-    columns = {
-        "age": {"kind": "numeric", "range": [20, 60], "transform": "log1p"},
-        "a job": {"kind": "categorical", "levels": ["clerk", "smith"], "other": "level"},
-        "citizen": {"kind": "boolean"},
-    }
+    columns = {"age": AGE | {"transform": "log1p"}, "a job": JOB | {"other": "level"}}
     for source in (path, str(path)):
         encoder = SchemaEncoder.from_toml(source)
-        assert encoder.columns == columns
+        assert encoder.columns == columns == clone(encoder).columns
         assert list(encoder.columns) == list(columns)
         assert encoder.get_params() == SchemaEncoder(columns).get_params()
-        assert clone(encoder).columns == columns
-    table = {"age": [30.0], "a job": ["smith"], "citizen": ["yes"]}
+    table = {"age": [30.0], "a job": ["smith"]}
     dense = SchemaEncoder.from_toml(path, sparse_output=False).fit_transform(table)
     assert isinstance(dense, np.ndarray)
     assert np.array_equal(dense, SchemaEncoder(columns).fit_transform(table).toarray())
 
 
-@pytest.mark.parametrize(
+@every(
     ("content", "mentions"),
     [
         (None, "expected a schema file .TOML.: No such file"),
-        (b"[columns", "malformed TOML"),
-        (b"\xff = 1", "malformed TOML"),
+        *((odd, "malformed TOML") for odd in (b"[columns", b"\xff = 1")),
         (b"", r"columns: expected a table \[columns.NAME\]"),
         (b'[columns.age]\nkind = "numeric"', "columns.age.range: missing"),
         (b"columns = 3", "columns: expected a table"),
@@ -368,6 +323,5 @@ def test_bad_schema_files_are_named(tmp_path: Path, content: bytes | None, menti
     path = tmp_path / "schema.toml"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(InvalidInput, match=f"schema.toml: {mentions}") as caught:
+    with pytest.raises(InvalidInput, match=f"schema.toml: {mentions}[^\n]*$"):
         SchemaEncoder.from_toml(path)
-    assert "\n" not in str(caught.value)

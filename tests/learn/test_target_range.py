@@ -24,9 +24,9 @@ from pabi.learn import (
     PrivatePoissonRegressor,
 )
 from pabi.numbers import errors as warning_module
-from pabi.numbers.errors import InvalidInput, PrivacyWarning, TargetUnreachable
+from pabi.numbers.errors import PrivacyWarning, TargetUnreachable
 from support.estimators import LOG_LINKS, REGRESSORS, each_linear
-from support.every_case import every
+from support.every_case import every, refused, refuses
 
 QUICK = {"batches": FullBatch(), "epochs": 3, "step_size": 0.5, "l2": 0.01, "noise_std": 0.3}
 SCALED = [(PrivateLinearRegression, "residual_bound"), (PrivateHuberRegressor, "threshold")]
@@ -75,15 +75,10 @@ def test_little_noise_ends_at_the_optimum_of_the_scaled_problem(kind, bound, sha
         return value, rows.T @ small / len(y) + l2 * theta
 
     truth = minimize(objective, np.zeros(4), jac=True, options={"gtol": 1e-10}).x
-    model = kind(
-        target_range=(LOW, HIGH),
-        **{bound: share if share == "auto" else share * half},
-        batches=FullBatch(),
-        l2=l2,
-        noise_std=noise,
-        step_size=step,
-        epochs=math.ceil(math.log(1e-9) / math.log1p(-step * l2)),
-    ).fit(X, y)
+    epochs = math.ceil(math.log(1e-9) / math.log1p(-step * l2))
+    given = {"target_range": (LOW, HIGH), bound: share if share == "auto" else share * half}
+    given |= {"batches": FullBatch(), "l2": l2, "noise_std": noise, "step_size": step}
+    model = kind(**given, epochs=epochs).fit(X, y)
     # Ten standard deviations about the optimum, and 1e-10/λ of scipy's, times half the range.
     spread = step * noise / math.sqrt(1.0 - (1.0 - step * l2) ** 2)
     tolerance = half * (10.0 * 2.0 * spread + 1e-8)
@@ -118,7 +113,7 @@ def test_residuals_are_bounded_as_widely_as_noise_allows(n, adjacency, over_half
 
 
 @each_scaled
-def test_units_of_the_target_do_not_matter(kind, bound):
+def test_units_and_targets_beyond_the_range_do_not_matter(kind, bound):
     """Targets and everything in their units times 2, shifted: coefficients times 2, predictions shifted."""
     X, y = problem()
     one = fitted(kind, X, y, target_range=(LOW, HIGH), **{bound: 64.0})
@@ -126,10 +121,6 @@ def test_units_of_the_target_do_not_matter(kind, bound):
     assert one.run_ == two.run_
     assert two.coef_ == pytest.approx(2 * one.coef_, rel=1e-12)
     assert two.predict(X) == pytest.approx(2 * one.predict(X) + 7, rel=1e-12)
-
-
-@each_scaled
-def test_targets_beyond_the_range_count_as_its_ends(kind, bound):
     X, y = problem()
     models = [
         fitted(kind, X, targets, target_range=(LOW, HIGH))
@@ -137,10 +128,6 @@ def test_targets_beyond_the_range_count_as_its_ends(kind, bound):
     ]
     assert np.array_equal(models[0].coef_, models[1].coef_)
     assert np.array_equal(models[0].coef_, models[2].coef_)
-
-
-@each_scaled
-def test_the_run_states_the_bound_in_units_of_half_the_range(kind, bound):
     X, y = problem()
     model = fitted(kind, X, y, target_range=[LOW, HIGH], **{bound: 50.0})
     assert dict(model.run_.loss.parameters)[bound] == 0.25
@@ -160,6 +147,9 @@ def test_counts_are_cut_at_the_range_and_not_scaled():
     assert dict(beyond.run_.loss.parameters)["count_bound"] == 20.0
     with pytest.raises(ValueError, match="≥ 0|[Nn]egative"):
         fitted(PrivatePoissonRegressor, X, y - 1, target_range=(0, 20))
+    X, _ = of_two_targets(30)
+    with pytest.raises(ValueError, match="y"):
+        PrivatePoissonRegressor().fit(X, np.ones((30, 2)))
 
 
 @every("kind", REGRESSORS)
@@ -174,20 +164,25 @@ def test_what_a_range_assumes_is_said(kind):
 
 
 @every("kind", REGRESSORS)
-@every("value", [(1, 0), (1, 1), (0,), (0, math.inf), (0, math.nan), "0..1", 5, [[0, 1]], object()])
-def test_bad_ranges_are_refused_by_name(kind, value):
+def test_bad_ranges_are_refused_by_name(kind):
     X, y = problem()
-    with pytest.raises(InvalidInput) as caught:
-        fitted(kind, X, np.abs(y), target_range=value)
-    assert caught.value.field == "target_range"
+    bad = [(1, 0), (1, 1), (0,), (0, math.inf), (0, math.nan), "0..1", 5, [[0, 1]], object()]
+    refuses(lambda **wrong: fitted(kind, X, np.abs(y), **wrong), {"target_range": bad})
 
 
-def test_where_a_range_makes_no_sense_it_is_refused():
+def test_where_a_range_makes_no_sense_it_is_refused_and_costs_nothing(tmp_path):
     X, y = problem()
-    with pytest.raises(InvalidInput, match=r"^target_range: expected a wider range"):
-        fitted(PrivateLinearRegression, X, y, target_range=(0.0, 5e-324))
-    with pytest.raises(InvalidInput, match=r"^target_range: expected \(0, high\)"):
-        fitted(PrivatePoissonRegressor, X, np.abs(y), target_range=(1, 9))
+    for kind, value, told in (
+        (PrivateLinearRegression, (0.0, 5e-324), "expected a wider range"),
+        (PrivatePoissonRegressor, (1, 9), "expected (0, high)"),
+    ):
+        assert told in refused("target_range", fitted, kind, X, np.abs(y), target_range=value)
+    ledger = pabi.Ledger(tmp_path / "ledger.jsonl", 2.0, 1e-5)
+    X, y = amounts(PrivateGammaRegressor)
+    for kind in LOG_LINKS:
+        own = kind(1.0, 1e-6, ledger=ledger, **PRIVATE)
+        assert refused("y", own.fit, X, y - 1e9) == "y: expected numbers ≥ 0"
+    assert not ledger.report().entries
 
 
 def warned(words, action):
@@ -231,9 +226,8 @@ def test_a_warning_that_is_an_error_stays_one():
 @every("kind", REGRESSORS)
 def test_targets_of_which_nothing_is_stated_are_warned_of_once(kind):
     X, y = problem()
-    bound = {PrivateHuberRegressor: "threshold", PrivatePoissonRegressor: "count_bound"}.get(
-        kind, "residual_bound"
-    )
+    own = {PrivateHuberRegressor: "threshold", PrivatePoissonRegressor: "count_bound"}
+    bound = own.get(kind, "residual_bound")
 
     def messages(**stated):
         return warned("targets", "default")(lambda: kind(**QUICK, **stated).fit(X, np.abs(y)))
@@ -260,14 +254,6 @@ def test_no_row_within_the_ranges_is_scaled(kind, d):
     assert norm is None or math.sqrt(d + 1) <= norm < math.sqrt(d + 1) * (1 + 1e-12)
     exact = fitted(kind, corners, y, feature_norm=2.0 * math.sqrt(d), **changes)
     assert exact.run_.loss != model.run_.loss
-
-
-def test_without_ranges_the_norm_is_one():
-    X, y = problem()
-    assert (
-        fitted(PrivateLinearRegression, X, y).run_
-        == fitted(PrivateLinearRegression, X, y, feature_norm=1.0).run_
-    )
 
 
 # Several targets a record: the vector Huber loss, fitted together and accounted once.
@@ -299,34 +285,17 @@ def test_all_targets_are_fitted_in_their_own_units(kind, bound, share):
 
 
 @each_scaled
-def test_one_column_is_one_target(kind, bound):
-    X, Y = of_two_targets(400)
-    settings = {"noise_std": 1e-3, "feature_ranges": (-1, 1), "target_range": (-3, 3)}
-    flat = kind(**settings, random_state=0).fit(X, Y[:, 0])
-    with pytest.warns(UserWarning, match="column-vector"):
-        column = kind(**settings, random_state=0).fit(X, Y[:, :1])
-    assert flat.coef_.shape == column.coef_.shape == (3,)
-    assert np.array_equal(flat.coef_, column.coef_)
-
-
-@each_scaled
-def test_what_it_costs_is_verified(kind, bound):
+def test_what_several_targets_cost_is_verified(kind, bound):
     X, Y = of_two_targets(500)
-    model = kind(1.0, 1e-6, feature_ranges=(-1, 1), target_range=(-3, 3), precondition=0.2).fit(
-        X, Y
-    )
-    assert pabi.verify(model.guarantee_.to_json()).ok
-
-
-def test_counts_come_one_a_record():
-    X, _ = of_two_targets(30)
-    with pytest.raises(ValueError, match="y"):
-        PrivatePoissonRegressor().fit(X, np.ones((30, 2)))
+    own = kind(1.0, 1e-6, feature_ranges=(-1, 1), target_range=(-3, 3), precondition=0.2)
+    assert own.fit(X, Y).run_.loss.kind == "vector_huber"
+    assert pabi.verify(own.guarantee_.to_json()).ok
 
 
 # A range that is found privately.
 
 PRIVATE = {"target_range": "private", "adjacency": "zero_out"}
+SEEDED = {**PRIVATE, **QUICK, "noise_std": None, "random_state": 0}
 FOUND = 4000  # records, of which quantiles are found at ε = 2
 
 
@@ -364,40 +333,31 @@ def test_a_private_range_is_found_within_the_budget(kind):
 
 
 @every("kind", REGRESSORS)
-def test_units_do_not_matter_to_a_private_range(kind):
-    """Thresholds are alike in every octave: twice the targets are twice the range, to the last bit."""
+def test_units_and_single_targets_do_not_matter_to_a_private_range(kind):
+    """Thresholds are alike in every octave: twice the targets are twice the range, to the last bit. And one
+    target that leaves all doubles but the largest: everything stays finite, and the run the same."""
     X, y = amounts(kind)
-    common = {**PRIVATE, **QUICK, "noise_std": None, "random_state": 0}
-    one, two = (kind(2.0, 1e-5, **common).fit(X, times * y) for times in (1.0, 2.0))
+    far = np.where(np.arange(FOUND) == 7, 1e308, y)
+    one, two, odd = (kind(2.0, 1e-5, **SEEDED).fit(X, some) for some in (y, 2.0 * y, far))
+    assert odd.run_ == two.run_ == one.run_
     assert np.array_equal(two.target_range_, 2.0 * one.target_range_)
-    assert two.run_ == one.run_
     assert two.predict(X[:9]) == pytest.approx(2.0 * one.predict(X[:9]), rel=1e-12)
-
-
-@every("kind", REGRESSORS)
-def test_no_target_moves_a_private_range_or_a_gradient_far(kind):
-    """One target that leaves all doubles but the largest: everything stays finite, and the run the same."""
-    X, y = amounts(kind)
-    common = {**PRIVATE, **QUICK, "noise_std": None, "random_state": 0}
-    one = kind(2.0, 1e-5, **common).fit(X, y)
-    two = kind(2.0, 1e-5, **common).fit(X, np.where(np.arange(FOUND) == 7, 1e308, y))
-    assert two.target_range_ == pytest.approx(one.target_range_, rel=0.2)
-    assert two.run_ == one.run_
-    assert np.all(np.isfinite(two.predict(X)))
+    assert odd.target_range_ == pytest.approx(one.target_range_, rel=0.2)
+    assert np.all(np.isfinite(odd.predict(X)))
 
 
 def test_a_large_table_finds_the_same_range():
     X, y = amounts(PrivateGammaRegressor)
-    common = {**PRIVATE, **QUICK, "noise_std": None, "random_state": 0, "target_range": "private"}
-    memory = PrivateGammaRegressor(2.0, 1e-5, **common).fit(X, y)
-    large = PrivateGammaRegressor(2.0, 1e-5, **common).fit(LargeTable(X), y)
+    memory, large = (
+        PrivateGammaRegressor(2.0, 1e-5, **SEEDED).fit(table, y) for table in (X, LargeTable(X))
+    )
     assert np.array_equal(large.target_range_, memory.target_range_)
-    weighted = PrivateGammaRegressor(2.0, 1e-5, max_sample_weight=2.0, **common)
+    weighted = PrivateGammaRegressor(2.0, 1e-5, max_sample_weight=2.0, **SEEDED)
     weighted.fit(X, y, sample_weight=np.full(FOUND, 2.0))
     assert weighted.coef_ == pytest.approx(memory.coef_, rel=1e-12)
 
 
-def test_of_a_user_one_target_counts_for_a_private_range():
+def test_users_several_targets_and_few_records_of_a_private_range():
     """Somebody with as many rows as all others together, and other targets, hardly moves it."""
     X, y = amounts(PrivateLinearRegression)
     person = np.r_[np.arange(FOUND), np.full(FOUND, FOUND)]
@@ -407,49 +367,34 @@ def test_of_a_user_one_target_counts_for_a_private_range():
     assert model.guarantee_.unit == pabi.verify(model.guarantee_.to_json()).unit == "user"
     rows = PrivateLinearRegression(3.0, 1e-5, **PRIVATE).fit(np.vstack([X, X]), np.r_[y, y + 1e9])
     assert rows.target_range_[1] > 5e8
-
-
-def test_several_targets_have_one_private_range():
-    X, y = amounts(PrivateLinearRegression)
+    # Several targets have one range.
     model = PrivateLinearRegression(3.0, 1e-5, **PRIVATE).fit(X, np.column_stack([y, 10.0 * y]))
     assert model.plan(FOUND, 3, targets=2).counts.columns == 2
     assert model.target_range_[1] > 5.0 * np.quantile(y, 0.9)
     assert model.coef_.shape == (2, 3)
-
-
-@every(
-    ("kind", "fields", "given", "field"),
-    [
-        (PrivateLinearRegression, {"target_range": "privat"}, {}, "target_range"),
-        (PrivateLinearRegression, {"residual_bound": 2.0}, {}, "residual_bound"),
-        (PrivateHuberRegressor, {"threshold": 2.0}, {}, "threshold"),
-        (PrivatePoissonRegressor, {"predictor_bound": 2.0}, {}, "predictor_bound"),
-        (PrivateGammaRegressor, {}, {"keep_state": "a file"}, "keep_state"),
-        (PrivateGammaRegressor, {"target_range": (-1.0, 2.0)}, {}, "target_range"),
-        (PrivateGammaRegressor, {"residual_bound": 0.0}, {}, "residual_bound"),
-    ],
-)
-def test_what_does_not_go_with_a_private_range_is_refused(kind, fields, given, field, tmp_path):
-    ledger = pabi.Ledger(tmp_path / "ledger.jsonl", 2.0, 1e-5)
-    with pytest.raises(InvalidInput) as refusal:
-        kind(1.0, 1e-6, ledger=ledger, **{**PRIVATE, **fields}).fit(*amounts(kind), **given)
-    assert refusal.value.field == field
-    assert not ledger.report().entries
-
-
-def test_too_few_records_for_a_private_range_are_told_what_would_do():
+    # Whoever has too few records is told what would do.
     model = PrivateLinearRegression(0.3, 1e-5, **PRIVATE)
     with pytest.raises(TargetUnreachable, match="noise hides the quantiles") as refusal:
         model.plan(800, 3)
     assert model.set_params(epsilon=1.01 * refusal.value.best).plan(800, 3).counts is not None
 
 
-def test_a_negative_target_costs_nothing(tmp_path):
-    X, y = amounts(PrivateGammaRegressor)
+@every(
+    ("kind", "field", "value"),
+    [
+        (PrivateLinearRegression, "target_range", "privat"),
+        (PrivateLinearRegression, "residual_bound", 2.0),
+        (PrivateHuberRegressor, "threshold", 2.0),
+        (PrivatePoissonRegressor, "predictor_bound", 2.0),
+        (PrivateGammaRegressor, "target_range", (-1.0, 2.0)),
+        (PrivateGammaRegressor, "residual_bound", 0.0),
+    ],
+)
+def test_what_does_not_go_with_a_private_range_is_refused(kind, field, value, tmp_path):
     ledger = pabi.Ledger(tmp_path / "ledger.jsonl", 2.0, 1e-5)
-    for kind in LOG_LINKS:
-        with pytest.raises(InvalidInput, match="^y: expected numbers ≥ 0$"):
-            kind(1.0, 1e-6, ledger=ledger, **PRIVATE).fit(X, y - 1e9)
+    own = kind(1.0, 1e-6, ledger=ledger, **PRIVATE)
+    refused("keep_state", own.fit, *amounts(kind), keep_state="a file")
+    refused(field, own.set_params(**{field: value}).fit, *amounts(kind))
     assert not ledger.report().entries
 
 

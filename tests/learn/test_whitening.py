@@ -14,15 +14,7 @@ from pabi.execute.checkpoint import randomness_from
 from pabi.execute.hiding import Terms
 from pabi.execute.noise import rounded_normal
 from pabi.execute.records import Records
-from pabi.learn.plans import (
-    WIDEST,
-    noise_level,
-    planned,
-    released_moments,
-    resolves,
-    resolving,
-    whitening,
-)
+from pabi.learn import plans
 from support.every_case import every
 
 EPSILON, DELTA = 0.7, 1e-5
@@ -32,7 +24,7 @@ diagonals = every("diagonal", [False, True])
 
 def plan(n=1000, width=6, norm=1.5, **changes):
     fields = {"epsilon": EPSILON, "delta": DELTA, "adjacency": "replace_one"}
-    return planned(n, width, norm=norm, **fields | changes)
+    return plans.planned(n, width, norm=norm, **fields | changes)
 
 
 def moments_of(width, noise_std, *, n=1000, norm=1.5, diagonal=False):
@@ -40,7 +32,7 @@ def moments_of(width, noise_std, *, n=1000, norm=1.5, diagonal=False):
 
 
 @adjacencies
-@every("width", [1, 5, WIDEST, WIDEST + 1, 20_000])
+@every("width", [1, 5, plans.WIDEST, plans.WIDEST + 1, 20_000])
 def test_a_share_of_the_square_of_mu_is_spent(adjacency, width):
     whole, part = (plan(width=width, adjacency=adjacency, share=s) for s in (1.0, 0.04))
     assert whole.guarantee(DELTA).epsilon(DELTA) <= EPSILON
@@ -48,16 +40,11 @@ def test_a_share_of_the_square_of_mu_is_spent(adjacency, width):
     mu = whole.guarantee(DELTA).mu
     assert part.guarantee(DELTA).mu == pytest.approx(0.2 * mu, rel=1e-12)
     # The rest for a Gaussian run is what composition leaves.
-    rest = pabi.compose(
-        part.guarantee(DELTA), plan(adjacency=adjacency, share=0.96).guarantee(DELTA)
-    )
+    others = plan(adjacency=adjacency, share=0.96).guarantee(DELTA)
+    rest = pabi.compose(part.guarantee(DELTA), others)
     assert rest.epsilon(DELTA) == pytest.approx(gdp_to_epsilon(mu, DELTA), rel=1e-9)
-    assert part.diagonal == whole.diagonal == (width > WIDEST)
+    assert part.diagonal == whole.diagonal == (width > plans.WIDEST)
     assert (part.n, part.dimension, part.feature_norm) == (1000, width, 1.5)
-
-
-def test_noise_may_be_stated():
-    assert plan(noise_std=3.5, share=0.04).moment_noise_std == 3.5
 
 
 def symmetric_noise(d, rng):
@@ -66,29 +53,26 @@ def symmetric_noise(d, rng):
     return upper + upper.T + np.diag(rng.standard_normal(d))
 
 
-def test_the_noise_level_is_the_largest_eigenvalue_of_noise():
+def test_the_noise_level_is_the_largest_eigenvalue_of_noise_or_entry_of_a_diagonal():
     rng, d = np.random.default_rng(0), 600
     for noise_std in (0.3, 40.0):
         largest = np.linalg.eigvalsh(noise_std * symmetric_noise(d, rng) / (1000 * 1.5**2))[-1]
-        assert noise_level(moments_of(d, noise_std)) == pytest.approx(largest, rel=0.03)
-
-
-def test_the_noise_level_of_a_diagonal_is_the_largest_of_its_entries():
+        assert plans.noise_level(moments_of(d, noise_std)) == pytest.approx(largest, rel=0.03)
     rng, d = np.random.default_rng(0), 5000
     largest = np.max(np.abs(rng.standard_normal((50, d))), axis=1) / (1000 * 1.5**2)
-    level = noise_level(moments_of(d, 1.0, diagonal=True))
+    level = plans.noise_level(moments_of(d, 1.0, diagonal=True))
     assert level == pytest.approx(float(np.mean(largest)), rel=0.15)
 
 
 @diagonals
 @every("width", [1, 2, 50, 5000])
 def test_what_resolves_is_decided_by_public_numbers(width, diagonal):
-    edge = resolving(moments_of(width, 1.0, diagonal=diagonal))
-    assert resolves(moments_of(width, edge * (1.0 - 1e-9), diagonal=diagonal))
-    assert not resolves(moments_of(width, edge * (1.0 + 1e-9), diagonal=diagonal))
+    edge = plans.resolving(moments_of(width, 1.0, diagonal=diagonal))
+    assert plans.resolves(moments_of(width, edge * (1.0 - 1e-9), diagonal=diagonal))
+    assert not plans.resolves(moments_of(width, edge * (1.0 + 1e-9), diagonal=diagonal))
     at = moments_of(width, edge, diagonal=diagonal)
-    assert noise_level(at) == pytest.approx(0.5, rel=1e-12)
-    assert resolving(moments_of(width, 77.0, diagonal=diagonal)) == edge
+    assert plans.noise_level(at) == pytest.approx(0.5, rel=1e-12)
+    assert plans.resolving(moments_of(width, 77.0, diagonal=diagonal)) == edge
 
 
 def released(mean, moments):
@@ -106,14 +90,14 @@ def test_directions_are_divided_by_the_root_of_what_they_have_and_of_the_noise(n
     level = noise_std * math.sqrt(2.0 * d) / (1000 * 1.5**2)
     sums = released((basis * values) @ basis.T, moments)
     truth = (basis / np.sqrt(np.maximum(values, 0.0) + level)) @ basis.T
-    P = whitening(sums, moments, norm=2.0, equal=True).matrix
+    P = plans.whitening(sums, moments, norm=2.0, equal=True).matrix
     np.testing.assert_allclose(P, truth, rtol=0.0, atol=1e-9 * np.max(np.abs(truth)))
 
 
 def test_sums_of_squares_are_mapped_one_by_one():
     values = np.array([0.5, 1e-3, 0.0, -0.2])
     moments = moments_of(4, 2.0, diagonal=True)
-    row_map = whitening(released(values, moments), moments, norm=2.0, equal=True)
+    row_map = plans.whitening(released(values, moments), moments, norm=2.0, equal=True)
     level = 2.0 * math.sqrt(2.0 * math.log(8.0)) / (1000 * 1.5**2)
     truth = 1.0 / np.sqrt(np.maximum(values, 0.0) + level)
     np.testing.assert_allclose(row_map.matrix, truth, rtol=1e-12)
@@ -133,7 +117,7 @@ def test_odd_moments_have_a_finite_map(values, diagonal):
         }[values]
         given_values = released(np.diag(matrix) if diagonal else matrix, moments)
         for equal in (False, True):
-            row_map = whitening(given_values, moments, norm=1.0, equal=equal)
+            row_map = plans.whitening(given_values, moments, norm=1.0, equal=equal)
             table = row_map.table(Records(np.eye(d)[:3], 1.0))
             assert np.all(np.isfinite(table))
 
@@ -145,11 +129,11 @@ def test_rows_that_keep_proportions_are_half_as_long_in_the_mean_square(noise_st
     X = rng.standard_normal((1000, d)) * np.geomspace(0.4, 0.01, d)
     X /= np.maximum(1.0, np.linalg.norm(X, axis=1) / 1.5)[:, None]
     moments = moments_of(d, noise_std)
-    row_map = whitening(X.T @ X, moments, norm=3.0, equal=False)
+    row_map = plans.whitening(X.T @ X, moments, norm=3.0, equal=False)
     image = X @ row_map.matrix / row_map.unit * row_map.norm
     square = float(np.mean(np.sum(image**2, axis=1)))
     values = np.linalg.eigvalsh(X.T @ X / (1000 * 1.5**2))
-    shrunk = float(np.sum(values / (values + noise_level(moments))))
+    shrunk = float(np.sum(values / (values + plans.noise_level(moments))))
     assert square == pytest.approx(3.0**2 / 2.0 * shrunk / max(shrunk, 1.0), rel=1e-9)
 
 
@@ -165,12 +149,12 @@ def test_noise_in_the_moments_does_not_make_rows_look_longer(diagonal):
         noise = rng.standard_normal(d) if diagonal else symmetric_noise(d, rng)
         mean = 100.0 * noise / (1000 * 1.5**2) + (truth if diagonal else np.diag(truth))
         values = released(mean, moments)
-        row_map = whitening(values, moments, norm=1.0, equal=False, unbiased=True)
+        row_map = plans.whitening(values, moments, norm=1.0, equal=False, unbiased=True)
         assumed = (row_map.unit / 1.5) ** 2 / 2.0
         P = np.diag(row_map.matrix) if diagonal else row_map.matrix
         positive = np.maximum(mean if diagonal else np.linalg.eigvalsh(mean), 0.0)
         real[t] = np.trace(P @ P @ np.diag(truth)) - assumed
-        seen[t] = np.sum(positive / (positive + noise_level(moments))) - assumed
+        seen[t] = np.sum(positive / (positive + plans.noise_level(moments))) - assumed
     assert abs(np.mean(real)) < 4.0 * np.std(real) / math.sqrt(trials)
     assert np.mean(seen) > 4.0 * np.std(seen) / math.sqrt(trials)
 
@@ -179,7 +163,7 @@ def noise_drawn(random_state, d=60):
     """What is drawn for a release of nothing, in units of its law, in the order in which it is drawn."""
     moments = moments_of(d, 1.0, n=10, norm=1.0)
     terms = Terms(random_state=random_state)
-    values = released_moments(terms, moments, Records(np.zeros((10, d)), 1.0)).values
+    values = plans.released_moments(terms, moments, Records(np.zeros((10, d)), 1.0)).values
     return np.append(np.diagonal(values), values[np.triu_indices(d, 1)] * math.sqrt(2.0))
 
 
@@ -200,14 +184,3 @@ def test_release_and_training_draw_other_noise_from_one_seed(seed):
     # As the same stream would not: that of the release is `default_rng([1, seed])`.
     same = rounded_normal(np.random.default_rng([1, int(seed)]), len(drawn), 2.0**20)
     assert np.corrcoef(drawn, same)[0, 1] > 0.99
-
-
-def test_a_generator_goes_on_where_the_release_stopped():
-    generator = np.random.default_rng(3)
-    drawn = noise_drawn(generator)
-    assert abs(np.corrcoef(drawn, later(generator, len(drawn)))[0, 1]) < 4.0 / math.sqrt(len(drawn))
-
-
-def test_secret_noise_is_fresh():
-    one, other = noise_drawn(None), noise_drawn(None)
-    assert abs(np.corrcoef(one, other)[0, 1]) < 4.0 / math.sqrt(len(one))

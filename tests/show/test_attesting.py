@@ -97,14 +97,11 @@ def test_what_a_description_states_is_attested(changes):
     assert {attesting(s, every) for s in about} == {Attests.PERSON}
 
 
-def test_what_a_trainer_does_not_clip_it_does_not_enforce():
+def test_what_a_trainer_does_not_clip_or_take_it_does_not_enforce():
     every = run(loss=pabi.Loss.unknown()).guarantee(1e-3).assumptions
     (clipped,) = (s for s in every if s.startswith("each record's gradient is clipped"))
     assert attesting(clipped, every) is Attests.TRAINER
     assert attesting(clipped, (*every, CLIPS_ITSELF)) is Attests.PERSON
-
-
-def test_nothing_of_steps_as_stated_is_enforced():
     every = pabi.NoisyIteration(0.9, 1.0, 2.0, steps=3).guarantee(1e-3).assumptions
     assert {attesting(s, every) for s in every[1:]} == {Attests.PERSON}
 
@@ -115,21 +112,17 @@ def test_what_must_stay_hidden():
     path = hidden(run(release="path", batches=pabi.Cyclic(10)).guarantee(1e-3).assumptions)
     assert [w.split()[1] for w in path] == ["noise,"]
     assert hidden(("nothing",)) == ()
+    one = pabi.NoisySecondMoments(100, 3, 1.0, noise_std=9.0).guarantee(1e-3)
+    assert "the sum without noise" in hidden(one.assumptions)
+    assert np.isfinite(json.loads(one.to_json())["epsilon"])
 
 
 def test_what_forgetting_is_attested_and_hides():
     alone = run().unlearning(1e-3, epochs=1).assumptions
     who = {s: attesting(s, alone) for s in alone}
     assert [s for s in alone if who[s] is Attests.ACCOUNTANT] == [alone[0]]
-    assert {who[s] for s in alone if s.startswith(("request", "which", "the later"))} == {
-        Attests.PERSON
-    }
+    said = [s for s in alone if s.startswith(("request", "which", "the later"))]
+    assert {who[s] for s in said} == {Attests.PERSON}
     assert [w.split()[1] for w in hidden(alone)] == ["earlier", "noise,"]
     handed_out = run(diameter=2.0).unlearning(1e-3, epochs=1, published=True).assumptions
     assert [w.split()[1] for w in hidden(handed_out)] == ["iterate", "noise,"]
-
-
-def test_release_of_moments_hides_the_sum():
-    one = pabi.NoisySecondMoments(100, 3, 1.0, noise_std=9.0).guarantee(1e-3)
-    assert "the sum without noise" in hidden(one.assumptions)
-    assert np.isfinite(json.loads(one.to_json())["epsilon"])

@@ -17,31 +17,18 @@ import pytest
 import yaml
 
 import pabi
+from pabi import tradeoff
 from pabi.learn.plans import LEARNT, ONE_FIT, REPEATED, UNCLEAR, WORKER
+from pabi.show.report import folded
 from pabi.showing import shown
-from pabi.tradeoff import (
-    ApproxDP,
-    Best,
-    BoundedRange,
-    Gaussian,
-    Mixture,
-    PoissonSubsampled,
-    PrivacyLossDistribution,
-    Subsampled,
-    selected,
-)
 from pabi.tradeoff.guarantee import TESTING
 from support.every_case import every
 from support.falsification.honest_files import honest_files
 
 DELTA = 1e-6
+LOSS = pabi.Loss.logistic(feature_norm=1.0, l2=0.01)
 RUN = pabi.NoisySGD(
-    pabi.Loss.logistic(feature_norm=1.0, l2=0.01),
-    n=20_000,
-    batches=pabi.Cyclic(size=500),
-    epochs=10,
-    step_size=0.5,
-    noise_std=0.015,
+    LOSS, n=20_000, batches=pabi.Cyclic(size=500), epochs=10, step_size=0.5, noise_std=0.015
 )
 RUNS = {
     "gaussian": RUN,
@@ -99,7 +86,7 @@ def epsilon_of(parts, delta):
 
 
 def parts_of(curve):
-    if isinstance(curve, Gaussian):
+    if isinstance(curve, tradeoff.Gaussian):
         return [(mpmath.mpf(1), curve.mu)]
     return [(mpmath.mpf(w), p.mu) for p, w in zip(curve.parts, curve.weights, strict=True)]
 
@@ -135,7 +122,7 @@ def test_numbers_are_those_of_the_curve(run, delta):
 def test_numbers_of_approximate_privacy():
     """Those of (ε, δ)-DP in closed form."""
     epsilon, delta = mpmath.mpf("0.5"), mpmath.mpf(1e-6)
-    text = of_curve(ApproxDP(0.5, 1e-6)).report(delta=1e-6)
+    text = of_curve(tradeoff.ApproxDP(0.5, 1e-6)).report(delta=1e-6)
     total = mpmath.exp(epsilon)
     assert_rounded_up(number(r"\| ε at δ = \S+ \| (\S+) \|", text), epsilon)
     assert_rounded_up(number(r"at most (\S+)% of those who", text), 100 * (total / 100 + delta))
@@ -152,59 +139,33 @@ def test_the_equivalent_has_the_same_epsilon(run, delta):
     assert epsilon_of([(1, mu * (1 - 1e-9))], delta) < epsilon
 
 
-def test_the_equivalent_of_a_gaussian_is_its_mu():
-    assert guarantee().mu_equivalent(1e-3) == guarantee().mu
-
-
-@every(
-    ("curve", "delta"),
-    [
-        (ApproxDP(0.7, 1e-9), 1e-6),
-        (Subsampled(Gaussian(1.0), 0.1).self_compose(20), 1e-5),
-        (BoundedRange(0.3), 1e-6),
-    ],
-)
-def test_the_equivalent_of_other_curves(curve, delta):
-    mu = of_curve(curve).mu_equivalent(delta)
-    epsilon = curve.epsilon(delta)
-    assert Gaussian(mu).epsilon(delta) >= epsilon
-    assert Gaussian(mu * (1 - 1e-9)).epsilon(delta) < epsilon
-
-
 def test_the_equivalent_where_epsilon_is_nothing_or_everything():
-    nothing = of_curve(ApproxDP(0.0, 1e-4))
+    nothing = of_curve(tradeoff.ApproxDP(0.0, 1e-4))
     mu = nothing.mu_equivalent(1e-3)  # ε is 0 there: the total variations agree
     assert nothing.epsilon(1e-3) == 0.0
     assert mu == pytest.approx(2 * float(mpmath.sqrt(2) * mpmath.erfinv(mpmath.mpf(1e-4))), 1e-9)
-    assert of_curve(Gaussian(0.0)).mu_equivalent(0.5) == 0.0
-    assert of_curve(ApproxDP(1.0, 1e-3)).mu_equivalent(1e-6) == float("inf")
+    assert of_curve(tradeoff.Gaussian(0.0)).mu_equivalent(0.5) == 0.0
+    assert of_curve(tradeoff.ApproxDP(1.0, 1e-3)).mu_equivalent(1e-6) == float("inf")
     for bad in (0.0, 1.0, -1.0, float("nan"), "x"):
         with pytest.raises(pabi.InvalidInput, match="^delta: "):
             nothing.mu_equivalent(bad)
 
 
-def test_the_equivalent_is_marked_as_a_reading():
-    shuffled = guarantee("mixture")
-    assert "no guarantee" in shuffled.report()
-    assert shown(shuffled.mu_equivalent(DELTA)) in shuffled.report()
-    assert "no guarantee" not in guarantee().report()
-
-
 # Every kind of curve, file, adjacency and unit.
 
 CURVES = {
-    "gaussian": Gaussian(0.5),
-    "no privacy": Gaussian(float("inf")),
-    "perfect": Gaussian(0.0),
-    "mixture": Mixture((Gaussian(0.1), Gaussian(0.9)), (0.5, 0.5)),
-    "product": Subsampled(Gaussian(1.0), 0.05).self_compose(30),
-    "poisson": PoissonSubsampled(1.0, 0.05).self_compose(30),
-    "approx": ApproxDP(1.0, 1e-7),
-    "pure": ApproxDP(1.0, 0.0),
-    "range": BoundedRange(0.4),
-    "best": Best((Gaussian(0.5), ApproxDP(0.2, 1e-7))),
-    "selected": selected(Gaussian(0.3), 10.0, 1.0),
-    "losses": PrivacyLossDistribution([0.6, 0.4], [0.4, 0.6]),
+    "gaussian": tradeoff.Gaussian(0.5),
+    "no privacy": tradeoff.Gaussian(float("inf")),
+    "perfect": tradeoff.Gaussian(0.0),
+    "mixture": tradeoff.Mixture((tradeoff.Gaussian(0.1), tradeoff.Gaussian(0.9)), (0.5, 0.5)),
+    "product": tradeoff.Subsampled(tradeoff.Gaussian(1.0), 0.05).self_compose(30),
+    "poisson": tradeoff.PoissonSubsampled(1.0, 0.05).self_compose(30),
+    "approx": tradeoff.ApproxDP(1.0, 1e-7),
+    "pure": tradeoff.ApproxDP(1.0, 0.0),
+    "range": tradeoff.BoundedRange(0.4),
+    "best": tradeoff.Best((tradeoff.Gaussian(0.5), tradeoff.ApproxDP(0.2, 1e-7))),
+    "selected": tradeoff.selected(tradeoff.Gaussian(0.3), 10.0, 1.0),
+    "losses": tradeoff.PrivacyLossDistribution([0.6, 0.4], [0.4, 0.6]),
 }
 FORMATS = ("md", "html", "hf")
 
@@ -224,7 +185,7 @@ def test_every_kind_of_curve(kind, form):
     list(itertools.product(("record", "user"), ("replace_one", "zero_out"))),
 )
 def test_every_unit_and_adjacency(unit_of_privacy, adjacency):
-    one = of_curve(Gaussian(0.5), unit=unit_of_privacy, adjacency=adjacency)
+    one = of_curve(tradeoff.Gaussian(0.5), unit=unit_of_privacy, adjacency=adjacency)
     text = one.report()
     words = {"replace_one": "replaced by any other", "zero_out": "becomes zero"}
     for name, phrase in words.items():
@@ -267,10 +228,19 @@ def test_the_size_is_counted_in_its_unit(unit, counted):
     assert f"There are n = 300 {counted}: " in one.for_groups(5).report(delta=1e-4)
 
 
-def test_a_test_run_protects_nobody():
+def test_test_runs_refusals_and_several_releases_are_told_first():
     text = guarantee().for_testing().report()
     assert text.index(TESTING) < text.index("| Protects")
     assert "This protects nobody" in text
+    false = dataclasses.replace(guarantee(), curve=tradeoff.Gaussian(0.01))
+    for form in FORMATS:
+        text = false.report(form)
+        assert text.index("checker refuses it") < text.index("Protects")
+    stated = yaml.safe_load(false.report("hf").split("---")[1])["differential_privacy"]
+    assert stated["verified"] is False
+    together = pabi.compose(guarantee(), guarantee("path"))
+    assert "two such sentences may differ" in together.report("md")
+    assert "two such sentences" not in guarantee().report("md")
 
 
 @pytest.mark.parametrize("pattern", [LEARNT, REPEATED, UNCLEAR, WORKER])
@@ -281,31 +251,15 @@ def test_other_uses_of_the_same_data_stand_on_top(pattern):
         text = assuming.report(form)
         assert text.index("may not be all that was revealed") < text.index("Protects")
         assert "may not be all" not in guarantee().assuming(ONE_FIT).report(form)
-    assert re.sub(r"\W", "", sentence) in re.sub(
-        r"\W", "", assuming.report().split("| Protects")[0]
-    )
-
-
-def test_a_guarantee_that_is_refused_says_so_first():
-    false = dataclasses.replace(guarantee(), curve=Gaussian(0.01))
-    for form in FORMATS:
-        text = false.report(form)
-        assert text.index("checker refuses it") < text.index("Protects")
-    stated = yaml.safe_load(false.report("hf").split("---")[1])["differential_privacy"]
-    assert stated["verified"] is False
-
-
-def test_sentences_of_several_releases_are_said_to_be_of_one_each():
-    together = pabi.compose(guarantee(), guarantee("path"))
-    assert "two such sentences may differ" in together.report("md")
-    assert "two such sentences" not in guarantee().report("md")
+    top, letters = assuming.report().split("| Protects")[0], re.compile(r"\W")
+    assert letters.sub("", sentence) in letters.sub("", top)
 
 
 def test_delta_is_compared_with_the_number_of_records():
     assert "n = 20000 records: δ is 0.0201 times 1/n" in guarantee().report(delta=1e-6)
     assert "promises little" not in guarantee().report(delta=1e-6)
     assert "promises little" in guarantee().report(delta=1e-4)
-    assert "not known" in of_curve(Gaussian(0.5)).report()
+    assert "not known" in of_curve(tradeoff.Gaussian(0.5)).report()
     other = dataclasses.replace(RUN, n=40_000).guarantee(DELTA)
     assert re.findall(r"n = (\d+)", pabi.compose(guarantee(), other).report()) == ["20000", "40000"]
 
@@ -363,7 +317,7 @@ class Parsed(HTMLParser):
 @functools.cache
 def hostile():
     return of_curve(
-        Gaussian(0.5),
+        tradeoff.Gaussian(0.5),
         assumptions=HOSTILE,
         method="$\\bad{$ <script>",
         source="<b>",
@@ -384,18 +338,12 @@ def test_a_page_is_well_formed_and_loads_nothing():
         assert set(re.findall(r"url\((.)", style)) <= {"#"}
         assert "@import" not in style
         assert "svg" in page.tags
-
-
-def test_ids_of_the_picture_are_there_once():
     page = Parsed(guarantee("mixture").report("html"))
     ids = [value for name, value in page.attributes if name == "id"]
     assert len(set(ids)) == len(ids)
     for name, value in page.attributes:
         if name == "href":
             assert value[1:] in ids
-
-
-def test_hostile_sentences_are_text_on_a_page():
     text = "".join(Parsed(hostile().report("html")).text)
     for sentence in HOSTILE:
         assert sentence.replace("\n", " ").replace("\x1b", " ") in text
@@ -405,7 +353,7 @@ def test_hostile_sentences_are_text_on_a_page():
 def test_hostile_sentences_are_text_in_markdown(form):
     from markdown_it import MarkdownIt
 
-    honest = of_curve(Gaussian(0.5), assumptions=("a",) * len(HOSTILE))
+    honest = of_curve(tradeoff.Gaussian(0.5), assumptions=("a",) * len(HOSTILE))
     text, usual = (one.report(form).split("---\n\n# ")[-1] for one in (hostile(), honest))
     reader = MarkdownIt("commonmark", {"html": True}).enable("table").enable("strikethrough")
     kinds, others = (
@@ -433,7 +381,7 @@ def test_metadata_of_a_model_card_are_yaml():
     assert stated["mu"] is None
     assert (stated["adjacency"], stated["unit"]) == ("replace_one", "record")
     assert stated["verified"] is True
-    endless = of_curve(Gaussian(float("inf")), method='a: "b"\n- c')
+    endless = of_curve(tradeoff.Gaussian(float("inf")), method='a: "b"\n- c')
     stated = yaml.safe_load(endless.report("hf").split("---")[1])["differential_privacy"]
     assert stated["epsilon"] == stated["mu"] == float("inf")
     assert stated["method"] == 'a: "b"\n- c'
@@ -474,9 +422,8 @@ def test_a_report_on_forgetting_says_what_others_pay(form):
         assert f"epsilon = {shown(run.guarantee(DELTA).epsilon(DELTA))}" in text
     lose = "Those who stay lose by going on"
     assert lose in text
-    cheap = dataclasses.replace(RUN, loss=pabi.Loss.logistic(1.0, l2=0.1)).unlearning(
-        DELTA, epochs=1
-    )
+    loss = pabi.Loss.logistic(1.0, l2=0.1)
+    cheap = dataclasses.replace(RUN, loss=loss).unlearning(DELTA, epochs=1)
     assert lose not in cheap.report(form)
     assert "What it costs those who stay" in cheap.report(form)
     for notes in ({}, {"those_who_stay": {"delta": "<b>"}}, {"those_who_stay": [1]}):
@@ -485,3 +432,20 @@ def test_a_report_on_forgetting_says_what_others_pay(form):
         assert "&lt;b" not in silent
         assert "<b>" not in silent
     assert "those who stay" not in guarantee().report(form)
+
+
+# Sentences that differ in one number.
+
+
+def test_sentences_that_differ_in_one_number_are_told_once_and_no_others():
+    sentences = ["noise is fresh", "divided by 168", "the last 9 steps of 20", "divided by 1e-05"]
+    assert folded([*sentences, "divided by 21.5"]) == (
+        "noise is fresh",
+        "divided by 1e-05, 21.5 or 168",
+        "the last 9 steps of 20",
+    )
+    assert folded(["1 of 5 in G2", "3 of 5 in G2"]) == ("1 or 3 of 5 in G2",)
+    sentences = ("the last 9 steps of 20", "the last 8 steps of 30")
+    assert folded(sentences) == sentences
+    sentences = ("feature x1 is public", "feature x2 is public")
+    assert folded(sentences) == sentences

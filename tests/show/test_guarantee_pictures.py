@@ -125,20 +125,3 @@ def test_a_legend_stays_in_its_panel_and_off_the_curves(what, size):
             place = text.get_window_extent()
             assert panel.x0 <= place.x0 < place.x1 <= panel.x1
             assert not legend.overlaps(place)
-
-
-def test_a_guarantee_without_comparison_or_finite_epsilon():
-    for guarantee in (
-        pabi.NoisyIteration(1.0, 1.0, 0.0, steps=1).guarantee(),
-        pabi.NoisySGD(
-            pabi.Loss.unknown(),
-            n=10,
-            batches=pabi.FullBatch(),
-            epochs=1,
-            step_size=1.0,
-            noise_std=1.0,
-            clip_norm=1.0,
-        ).guarantee(1e-3),
-    ):
-        left, _ = guarantee.plot()
-        assert len(left.get_lines()) >= 2

@@ -23,11 +23,8 @@ def query(page):
     return page.driver.execute_script("return location.search")
 
 
-def test_the_token_does_not_stay_in_the_address(opened, server):
+def test_reload_keeps_what_is_set_and_the_address_no_token(opened, server):
     assert server.token not in opened.driver.current_url
-
-
-def test_reload_keeps_what_is_set(opened):
     epsilon = asked(opened, epochs="11", noise="0,02")
     opened.wait(lambda: "epochs=11" in query(opened))
     opened.driver.refresh()
@@ -60,18 +57,6 @@ def test_what_is_shared_opens_on_another_server_as_it_was(opened, page):
         page.open(other.address)
         assert page.answered() == epsilon
         assert page.box("l2").get_attribute("value") == ""
-
-
-def test_back_returns_to_the_view_before(opened):
-    opened.go("plan")
-    opened.write("epochs", "33").go("forget")
-    opened.driver.back()
-    opened.wait(lambda: opened.one("body").get_attribute("data-view") == "plan")
-    assert opened.box("epochs").get_attribute("value") == "33"
-    opened.driver.back()
-    opened.wait(lambda: opened.one("body").get_attribute("data-view") == "run")
-    opened.driver.forward()
-    opened.wait(lambda: opened.one("body").get_attribute("data-view") == "plan")
 
 
 def test_two_tabs_do_not_disturb_each_other(opened, server):
@@ -133,16 +118,6 @@ def test_everything_is_reached_by_the_keyboard(opened):
     assert [html for html in shown if html not in elements] == []
     assert [html for html, outlined, _ in visited if not outlined] == []
     assert [html for html, _, sized in visited if not sized] == []
-
-
-def test_a_view_is_opened_by_the_keyboard(opened):
-    for link in opened.all("#tabs a"):
-        link.send_keys("\ue007")
-        view = link.get_attribute("data-view")
-        opened.wait(lambda view=view: opened.one("body").get_attribute("data-view") == view)
-        assert link.get_attribute("aria-current") == "page"
-        assert opened.one("main h2").is_displayed()
-        assert link.text in opened.driver.title
 
 
 def test_a_server_that_goes_away_is_told_and_comes_back(page):

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import replace
 
 import pabi
+from pabi.describe.files import from_dict
 from pabi.showing import shown
 from support.browsers import needs_chromium
 
 pytestmark = needs_chromium
 
 # What the page opens with.
+LOSS = pabi.Loss.logistic(feature_norm=1.0, l2=0.01)
 RUN = pabi.NoisySGD(
-    pabi.Loss.logistic(feature_norm=1.0, l2=0.01),
-    n=60_000,
-    batches=pabi.Cyclic(size=1_500),
-    epochs=50,
-    step_size=0.5,
-    noise_std=0.01,
+    LOSS, n=60_000, batches=pabi.Cyclic(size=1_500), epochs=50, step_size=0.5, noise_std=0.01
 )
 
 
@@ -34,39 +32,16 @@ def asked(page, **texts):
     return page.answered()
 
 
-def test_numbers_are_those_of_the_library(opened):
+def test_numbers_and_changes_are_those_of_the_library(opened):
     guarantee = RUN.guarantee(1e-5)
     assert opened.text("#epsilon") == shown(guarantee.epsilon(1e-5))
     facts = opened.text(".facts")
     assert guarantee.source in facts
     assert shown(guarantee.mu) in facts
     assert f"ε = {shown(guarantee.composition.epsilon(1e-5))} if every model" in facts
-
-
-USUAL = {
-    "epochs": "50", "noise": "0.01", "n": "60000", "size": "1500", "delta": "1e-5", "batches": "cyclic",
-    "adjacency": "replace_one", "l2": "0.01", "cooldown_steps": "", "release": "last",
-}  # fmt: skip
-CHANGES = [
-    ({"epochs": "7"}, {"epochs": 7}, 1e-5),
-    ({"noise": "0,02"}, {"noise_std": 0.02}, 1e-5),
-    ({"n": "30 000", "size": "500"}, {"n": 30_000, "batches": pabi.Cyclic(500)}, 1e-5),
-    ({"delta": "1e-7"}, {}, 1e-7),
-    ({"batches": "reshuffle"}, {"batches": pabi.Reshuffle(1_500)}, 1e-5),
-    ({"adjacency": "zero_out"}, {"adjacency": "zero_out"}, 1e-5),
-    ({"l2": "", "epochs": "3"}, {"loss": pabi.Loss.logistic(feature_norm=1.0), "epochs": 3}, 1e-5),
-    ({"cooldown_steps": "40"}, {"cooldown_steps": 40}, 1e-5),
-    ({"release": "path", "epochs": "4"}, {"release": "path", "epochs": 4}, 1e-5),
-]
-
-
-def test_changes_give_the_library_s_numbers(opened):
-    """One after another on one page, each beside the usual rest."""
-    before = {}
-    for texts, change, delta in CHANGES:
-        shown_now = asked(opened, **{name: USUAL[name] for name in before}, **texts)
-        assert shown_now == epsilon(replace(RUN, **change), delta), texts
-        before = texts
+    changed = {"n": 30_000, "batches": pabi.Reshuffle(500), "adjacency": "zero_out"}
+    found = asked(opened, n="30 000", size="500", batches="reshuffle", adjacency="zero_out")
+    assert found == epsilon(replace(RUN, **changed))
 
 
 def test_a_slider_moves_the_box_and_the_number(opened):
@@ -79,24 +54,6 @@ def test_a_slider_moves_the_box_and_the_number(opened):
     epochs = float(opened.box("epochs").get_attribute("value"))
     assert epochs > 50
     assert opened.answered() == epsilon(replace(RUN, epochs=epochs))
-
-
-def test_the_table_of_a_chart_has_the_library_s_numbers(opened):
-    opened.wait(lambda: opened.shown("[data-chart=epsilon] .plot svg"))
-    opened.one("[data-chart=epsilon] summary").send_keys("\ue007")  # Enter
-    rows = opened.wait(
-        lambda: [r.text.split() for r in opened.all("[data-chart=epsilon] tbody tr")]
-    )
-    guarantee = RUN.guarantee(1e-5)
-    checked = {}
-    for delta, value in rows:
-        if delta in ("1e-05", "1e-06", "1e-08"):
-            checked.setdefault(delta, []).append(value)
-    for delta, values in checked.items():
-        at = float(delta)
-        both = [guarantee.epsilon(at), guarantee.composition.epsilon(at)]
-        assert values == [shown(value) for value in both]
-    assert len(checked) == 3
 
 
 def test_a_button_applies_the_change_that_it_names(opened):
@@ -145,10 +102,6 @@ def test_an_exported_run_file_is_the_run(opened, tmp_path):
     text = opened.download("run.toml")
     run = replace(RUN, epochs=9, noise_std=0.03, batches=pabi.ShuffleOnce(1_500))
     (tmp_path / "run.toml").write_text(text, encoding="utf-8")
-    import tomllib
-
-    from pabi.describe.files import from_dict
-
     assert from_dict(tomllib.loads(text)) == run
     # And back: the page takes its own file.
     asked(opened, epochs="50", noise="0.01", batches="cyclic")
@@ -159,21 +112,15 @@ def test_an_exported_run_file_is_the_run(opened, tmp_path):
     assert opened.box("epochs").get_attribute("value") == "9"
 
 
-def test_an_exported_guarantee_is_proven(opened):
+def test_exported_guarantees_reports_and_pictures(opened):
     opened.button("Guarantee").send_keys("\ue007")
     guarantee = pabi.Guarantee.from_json(opened.download("guarantee.json"))
     assert pabi.verify(guarantee).ok
     assert shown(guarantee.epsilon(1e-5)) == opened.text("#epsilon")
-
-
-def test_a_report_says_the_same_number(opened):
     opened.button("Report").send_keys("\ue007")
     report = opened.download("report.html")
     assert "<html" in report
     assert "<script" not in report
-
-
-def test_pictures_are_saved(opened):
     opened.wait(lambda: opened.shown("[data-chart=tradeoff] .plot svg"))
     opened.one("[data-chart=tradeoff] button").send_keys("\ue007")
     assert opened.download("pabi-tradeoff.svg").startswith("<svg")

@@ -110,11 +110,6 @@ def test_the_same_random_state_repeats_an_audit():
     assert first.points == again.points
 
 
-def test_progress_is_shown_where_it_is_asked_for(capfd):
-    pabi.audit(RUN, trainings=200, progress=True)
-    assert "auditing" in capfd.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("train", "labels"),
     [

@@ -129,16 +129,6 @@ def test_the_faults_that_were_asked_for_are_within_reach(claimed):
     assert max(rows[kind].trainings for kind in found) <= 2_000
 
 
-def test_fewer_trainings_than_are_said_miss_a_fault(claimed):
-    """So that the number says something: an eighth of them find it in less than half of all audits."""
-    scheme, _, rows = claimed
-    plan = TrainerTests(
-        described(scheme), rows["noise"].trainings // 8, 0.95, np.random.default_rng(6)
-    )
-    rng = np.random.default_rng(12)
-    assert sum(audited(plan, rng, scheme=scheme, noise=0.9).refuted for _ in range(40)) <= 20
-
-
 def test_who_does_what_the_run_says_is_left_alone(claimed):
     """p-values are at most α with a probability of at most α; 300 audits say so."""
     scheme, plan, _ = claimed
@@ -283,15 +273,6 @@ def test_rows_left_out_are_not_used(scheme):
             assert found == pytest.approx(truth, abs=5.0 * 0.5 / math.sqrt(count))
     same = all(np.array_equal(a, b) for a, b in zip(*epochs, strict=True))
     assert same == (scheme is pabi.ShuffleOnce)
-
-
-def test_bins_may_be_drawn_anew():
-    run = described("bins", batches=pabi.BallsInBins(SIZE, redraw="epoch"))
-    uses = BatchCounts(run, np.arange(N) % 3, 2, 50, np.random.default_rng(0))
-    epochs = [[uses.at(5 * epoch + j) for j in range(5)] for epoch in range(2)]
-    for epoch in epochs:
-        assert (sum(epoch) == np.array([7, 7, 6])[:, None]).all()
-    assert not np.array_equal(*epochs)
 
 
 def test_p_values_are_those_of_counting():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import chi2, norm
+from scipy.stats import norm
 
 import pabi
 from pabi.audits import laws
@@ -17,6 +17,8 @@ from pabi.convert import gdp_to_delta
 from support.every_case import every
 from support.falsification import random_batches
 from support.falsification.mixtures import Mixture, hockey_sticks
+
+from .trained import named, orders, statistics
 
 EPSILONS = np.array([0.0, 0.3, 1.0, 2.5])
 CELLS = 2e-5  # what cells of a two-hundredth of a standard deviation lose, of the second order
@@ -134,25 +136,7 @@ def test_walls_against_quadrature(case):
     assert (computed >= truth * (1.0 - 1e-3) - 1e-4).all()
 
 
-ORDERS = [
-    pabi.FullBatch(),
-    pabi.Cyclic(4),
-    pabi.ShuffleOnce(4),
-    pabi.Reshuffle(4),
-    pabi.BallsInBins(4),
-    pabi.ShuffleOnce(4, spare=7),
-    pabi.Reshuffle(4, spare=7),
-    pabi.BallsInBins(4, redraw="epoch"),
-    pabi.BallsInBins(4, cap=5, redraw="epoch"),
-    pabi.Poisson(4),
-    pabi.FixedSize(4),
-]
-
-
-def named(batches):
-    """The type; with options, the whole."""
-    options = getattr(batches, "spare", 0) or getattr(batches, "redraw", "once") != "once"
-    return repr(batches) if options else type(batches).__name__
+ORDERS = [*orders(4, spare=7), pabi.BallsInBins(4, cap=5, redraw="epoch")]
 
 
 def run_of(batches, **changes):
@@ -197,29 +181,8 @@ def test_a_place_that_is_drawn_afresh_is_the_average_over_places():
 @pytest.mark.parametrize("diameter", [None, 0.5])
 @pytest.mark.parametrize("batches", ORDERS, ids=named)
 def test_what_is_trained_has_the_law(batches, diameter):
-    """Pearson's χ² over some forty cells; a false alarm has a probability of 1e-6 for each."""
-    rng = np.random.default_rng(5)
+    """A tenth of a standard deviation would be noticed."""
     for instance in instances(run_of(batches, diameter=diameter)):
-        pair = instance.pair()
-        for gradient, masses in ((instance.record, pair.one), (instance.other, pair.other)):
-            x = instance.trained(gradient, 20_000, rng)
-            cells = np.minimum((np.cumsum(masses) * 40).astype(int), 39)
-            counts = np.bincount(cells[np.searchsorted(pair.edges, x, side="right")], minlength=40)
-            expected = np.bincount(cells, masses, minlength=40) * len(x)
-            used = expected > 5.0
-            statistic = float(np.sum(np.square(counts - expected)[used] / expected[used]))
-            assert statistic < chi2.isf(1e-6, used.sum() - 1)
-            assert counts[~used].sum() < 60
-
-
-def test_the_comparison_notices_another_law():
-    """A tenth of a standard deviation is enough."""
-    instance = worst(run_of(pabi.FullBatch()), 1e-5)[0]
-    pair = instance.pair()
-    x = instance.trained(instance.record, 20_000, np.random.default_rng(5))
-    shifted = x + 0.1 * x.std()
-    cells = np.minimum((np.cumsum(pair.one) * 40).astype(int), 39)
-    counts = np.bincount(cells[np.searchsorted(pair.edges, shifted, side="right")], minlength=40)
-    expected = np.bincount(cells, pair.one, minlength=40) * len(x)
-    used = expected > 5.0
-    assert float(np.sum(np.square(counts - expected)[used] / expected[used])) > 150.0
+        assert all(x < 100.0 for x in statistics(instance, instance.pair(), 5))
+    full = worst(run_of(pabi.FullBatch()), 1e-5)[0]
+    assert all(x > 150.0 for x in statistics(full, full.pair(), 5, move=0.1))

@@ -13,6 +13,8 @@ from pabi.convert import gdp_to_epsilon
 from pabi.execute.batches import batch_rows
 from support.every_case import every
 
+from .trained import statistics
+
 DELTA = 1e-5
 CONVEX = Loss.convex(1.0, gradient_bound=1.0)
 
@@ -71,17 +73,7 @@ def test_no_instance_costs_more_than_is_promised(name):
 
 @each_run
 def test_what_is_trained_has_the_law(name):
-    """Pearson's χ² over thirty cells."""
-    rng = np.random.default_rng(7)
-    instance, pair = worst(RUNS[name], DELTA)
-    for gradient, masses in ((instance.record, pair.one), (instance.other, pair.other)):
-        x = instance.trained(gradient, 20_000, rng)
-        cells = np.minimum((np.cumsum(masses) * 30).astype(int), 29)
-        counts = np.bincount(cells[np.searchsorted(pair.edges, x, side="right")], minlength=30)
-        expected = np.bincount(cells, masses, minlength=30) * len(x)
-        used = expected > 5.0
-        statistic = np.sum(np.square(counts - expected)[used] / expected[used])
-        assert statistic < 100.0  # of 29 degrees of freedom: a probability below 1e-9
+    assert all(x < 100.0 for x in statistics(*worst(RUNS[name], DELTA), 7))
 
 
 PATHS = {

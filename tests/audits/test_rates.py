@@ -90,15 +90,6 @@ def test_bounds_exceed_the_truth_as_rarely_as_they_say():
     assert wrong <= 248
 
 
-def test_the_count_of_wrong_bounds_would_notice_bounds_that_are_none():
-    """Estimates in place of bounds are wrong in every second audit, and more often where several count."""
-    wrong = 0
-    for points in audits(200, 2_000, 0.8, 2):
-        bare = [point(p.alarms / 2_000, p.misses / 2_000) for p in points]
-        wrong += laws.mu(bare) > 1.0
-    assert wrong > 100
-
-
 def test_more_trainings_show_more():
     """Of the ε of a Gaussian of μ = 1 at 1e-5, in the mean of some audits."""
     truth = gdp_to_epsilon(1.0, 1e-5)

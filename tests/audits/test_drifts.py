@@ -109,26 +109,14 @@ class Rows:
 
 def test_the_shipped_trainer_walks_the_same_way():
     """A known order, the data set with the record and the one without: means and spreads of 60 trainings."""
-    run = NoisySGD(
-        Loss.convex(1.0, gradient_bound=1.0),
-        n=2_000,
-        batches=pabi.Cyclic(200),
-        epochs=3,
-        step_size=0.5,
-        noise_multiplier=1.5,
-        adjacency="zero_out",
-    )
+    run = dataclasses.replace(run_of("convex", pabi.Cyclic(200)), n=2_000, epochs=3)
     drift = max(drifts_of(run), key=lambda i: i.pair().epsilon(DELTA))
     for gradient in (drift.record, drift.other):
         (case,) = drift._cases(gradient)
         mean, std = float(case.choices[0].values[0]), case.std
+        start = np.array([drift.others.path[0]])
         with pytest.warns(pabi.PrivacyWarning):
-            ends = [
-                train(
-                    run, Rows(drift, gradient), np.array([drift.others.path[0]]), random_state=seed
-                ).x[0]
-                for seed in range(60)
-            ]
+            ends = [train(run, Rows(drift, gradient), start, seed).x[0] for seed in range(60)]
         away = (np.array(ends) - drift.others.path[-1] - mean) / std
         assert abs(away.mean()) * np.sqrt(60) < 6.0
         assert 0.4 < away.std() < 1.8  # six standard deviations of the estimate

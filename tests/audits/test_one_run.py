@@ -46,16 +46,9 @@ def test_randomised_response_is_refuted_as_rarely_as_stated():
     assert 0.01 < binom.pmf(wrong, 100, right).sum() <= 0.05
 
 
-RUN = pabi.NoisySGD(
-    pabi.Loss.logistic(1.0),
-    n=300,
-    batches=pabi.FullBatch(),
-    steps=1,
-    step_size=1.0,
-    noise_std=0.5 / 300,
-    clip_norm=0.5,
-    adjacency="zero_out",
-)
+GIVEN = {"n": 300, "batches": pabi.FullBatch(), "steps": 1, "step_size": 1.0}
+GIVEN |= {"adjacency": "zero_out"}
+RUN = pabi.NoisySGD(pabi.Loss.logistic(1.0), **GIVEN, noise_std=0.5 / 300, clip_norm=0.5)
 
 
 def own_trainer(X, y):
@@ -77,15 +70,7 @@ def test_one_training_without_noise_is_caught():
     result = one_run(RUN, telling, canaries=300, confidence=0.999)
     assert result.correct == result.guesses
     assert result.epsilon_lower > 1.0
-    weak = pabi.NoisySGD(
-        pabi.Loss.logistic(1.0),
-        n=300,
-        batches=pabi.FullBatch(),
-        steps=1,
-        step_size=1.0,
-        noise_std=0.02,
-        adjacency="zero_out",
-    )
+    weak = pabi.NoisySGD(pabi.Loss.logistic(1.0), **GIVEN, noise_std=0.02)
     assert one_run(weak, telling, canaries=300).refuted
 
 

@@ -6,7 +6,9 @@ a model of its own, or every record has one, one training is as many trainings.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
+from importlib import import_module
 
 import numpy as np
 import pytest
@@ -15,10 +17,11 @@ import pabi
 from pabi.audits import audit_outputs
 from pabi.execute import engine, sums
 from pabi.execute.checkpoint import Randomness
-from pabi.learn import LogisticGradients, PrivateLogisticRegression, StateFile, train
+from pabi.learn import LogisticGradients, PrivateLogisticRegression, StateFile, forgetting, train
 from support.computed_once import computed_once
+from support.execution import Crash
 from support.frameworks import framework
-from support.wide_runs import LONG, gradients, narrow, trained
+from support.wide_runs import LONG, gradients, narrow, trained, wide
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 SURE, DELTA = 1.0 - 1e-6, 1e-3
@@ -92,15 +95,21 @@ def test_what_is_planted_is_caught(monkeypatch, plant, run):
     assert audited(run).refuted
 
 
+class Fixed(Randomness):
+    """The same noise in every training."""
+
+    def generator(self):
+        return np.random.default_rng(7)
+
+
+def fixed_noise(monkeypatch):
+    monkeypatch.setattr(engine, "randomness_from", lambda state, **_: Fixed(None))
+
+
 def test_noise_that_is_used_again_is_caught(monkeypatch):
     """In one training it says nothing: so many trainings."""
-
-    class Fixed(Randomness):
-        def generator(self):
-            return np.random.default_rng(7)
-
     assert not audited_one_by_one(FULL, 300).refuted
-    monkeypatch.setattr(engine, "randomness_from", lambda state, **_: Fixed(None))
+    fixed_noise(monkeypatch)
     assert audited_one_by_one(FULL, 300).refuted
 
 
@@ -112,6 +121,102 @@ def test_an_order_that_is_not_shuffled_is_caught(monkeypatch):
     assert not audited_one_by_one(SHUFFLED, 500).refuted
     monkeypatch.setattr(Randomness, "generator", lambda self: Unshuffled(np.random.PCG64()))
     assert audited_one_by_one(SHUFFLED, 500).refuted
+
+
+def resumed(run, pull, path, at):
+    """(MODELS,) what is released after a crash in step `at` and a resumption."""
+    calls, per_record = [], gradients(pull, run.n - 1, MODELS)
+
+    def crashing(x, rows):
+        calls.append(1)
+        if len(calls) == at + 1:
+            raise Crash
+        return per_record(x, rows)
+
+    run, x0 = wide(run, MODELS), np.zeros(MODELS)
+    with pytest.raises(Crash):
+        train(run, crashing, x0, checkpoint=path, checkpoint_seconds=0.0)
+    return train(run, per_record, x0, resume=path).x
+
+
+def later_noise(run, first):
+    """(MODELS,) what the noise of the seed adds to the release from step `first` on."""
+    (eta, std), generator, x = (
+        run.schedule(0, run.steps),
+        np.random.default_rng(7),
+        np.zeros(MODELS),
+    )
+    for k in range(first, run.steps):
+        x = (1.0 - eta[k] * run.loss.l2) * x - eta[k] * std[k] * generator.standard_normal(MODELS)
+    return x
+
+
+def test_a_seed_that_is_resumed_is_caught(monkeypatch, tmp_path):
+    """Steps after the resumption take known noise, which an attacker draws again and subtracts."""
+
+    def audited_less(noise):
+        models = (resumed(CYCLIC, pull, tmp_path / "run", 2) - noise for pull in (-LONG, LONG))
+        return audit_outputs(CYCLIC, *models, confidence=SURE)
+
+    assert not audited_less(0.0).refuted
+    fixed_noise(monkeypatch)
+    assert audited_less(later_noise(CYCLIC, 2)).refuted
+
+
+LOGGED = narrow(batches=pabi.Cyclic(10), epochs=8, noise_std=0.4)
+
+
+def test_iterates_in_a_log_are_caught(monkeypatch, caplog):
+    """Whoever reads them has what each step added that the last iterate does not explain."""
+
+    def added(pull):
+        caplog.clear()
+        x = trained(LOGGED, pull, 4_000, row=LOGGED.n - 1)
+        lines = [np.fromstring(one.message, sep=" ") for one in caplog.records]
+        path = np.stack([*lines, x], axis=1)
+        slope = 1.0 - LOGGED.step_size * LOGGED.loss.l2
+        return path - slope * np.pad(path, ((0, 0), (1, 0)))[:, :-1]
+
+    assert not audit_outputs(LOGGED, added(-LONG), added(LONG), confidence=SURE).refuted
+    after = engine._Aftermath.__call__
+
+    def telling(self, state):
+        logging.getLogger("pabi").warning(" ".join(map(repr, state.x.tolist())))
+        after(self, state)
+
+    monkeypatch.setattr(engine._Aftermath, "__call__", telling)
+    assert audit_outputs(LOGGED, added(-LONG), added(LONG), confidence=SURE).refuted
+
+
+def rows_that_are_added(monkeypatch):
+    """Of a user who has five; all others are at rest."""
+    summed = engine.per_record_sum
+
+    def added(*given):
+        total = summed(*given)
+        return lambda x, rows: 5.0 * total(x, rows)
+
+    monkeypatch.setattr(engine, "per_record_sum", added)
+
+
+def test_users_whose_rows_are_added_are_caught(monkeypatch):
+    """In place of their mean."""
+    run = replace(CYCLIC, unit="user")
+    groups = np.append(np.arange(run.n), np.full(4, run.n - 1))
+
+    def audited_users():
+        models = []
+        for pull in (-LONG, LONG):
+            pulls = np.where(groups == run.n - 1, pull, 0.0)[:, None] * np.ones(MODELS)
+            own = train(
+                wide(run, MODELS), lambda x, rows, p=pulls: p[rows], np.zeros(MODELS), groups=groups
+            )
+            models.append(own.x)
+        return audit_outputs(run, *models, confidence=SURE)
+
+    assert not audited_users().refuted
+    rows_that_are_added(monkeypatch)
+    assert audited_users().refuted
 
 
 # Somebody else's trainer.
@@ -232,23 +337,71 @@ def with_jax(run):
     return trained.guarantee, np.asarray(trained.params["second"])
 
 
-@pytest.mark.parametrize("train", [with_torch, with_jax], ids=["torch", "jax"])
-def test_other_libraries_are_not_refuted_but_with_half_the_noise(monkeypatch, train):
-    run = pabi.NoisySGD(
-        pabi.Loss.unknown(),
-        n=RECORDS,
-        batches=pabi.FullBatch(),
-        epochs=3,
-        step_size=1.0,
-        noise_multiplier=1.0,
-        clip_norm=1.0,
-        adjacency="zero_out",
+def half_the_divisor(monkeypatch):
+    summed = engine.per_record_sum
+
+    def doubled(*given):
+        total = summed(*given)
+        return lambda x, rows: 2.0 * total(x, rows)
+
+    monkeypatch.setattr(engine, "per_record_sum", doubled)
+
+
+def the_first_parameters_clipped_alone(monkeypatch):
+    clip = sums.clip_norms
+    monkeypatch.setattr(
+        sums,
+        "clip_norms",
+        lambda g, bound: np.concatenate([clip(g[:, :RECORDS], bound), g[:, RECORDS:]], axis=1),
     )
-    assert seen(audited_by_record(*train(run)))
-    half_the_noise(monkeypatch)
-    if train is with_jax:
-        monkeypatch.setattr("pabi.integrations.jax.training.noise_factor", lambda run: 0.5)
-    assert audited_by_record(*train(run)).refuted
+
+
+def half_the_noise_of_jax(monkeypatch):
+    monkeypatch.setattr("pabi.integrations.jax.training.noise_factor", lambda run: 0.5)
+
+
+def half_the_divisor_of_jax(monkeypatch):
+    training = jax_module("training")
+    gradients_of = training.gradients_of
+
+    def doubled(*given, **options):
+        total = gradients_of(*given, **options)
+        return lambda *batch: 2.0 * total(*batch)
+
+    monkeypatch.setattr(training, "gradients_of", doubled)
+
+
+def the_first_parameters_of_jax_clipped_alone(monkeypatch):
+    module = jax_module("gradients")
+    clipped = module._clipped
+
+    def of_a_part(jax, gradient, limit, size):
+        first = clipped(jax, gradient[:RECORDS], limit, size)
+        return jax.numpy.concatenate([first, gradient[RECORDS:]])
+
+    monkeypatch.setattr(module, "_clipped", of_a_part)
+
+
+def jax_module(name):
+    framework("jax")
+    return import_module(f"pabi.integrations.jax.{name}")
+
+
+OF_TORCH = [None, half_the_noise, half_the_divisor, the_first_parameters_clipped_alone]
+OF_JAX = [None, half_the_noise_of_jax, half_the_divisor_of_jax]
+OF_JAX += [the_first_parameters_of_jax_clipped_alone]
+
+
+@pytest.mark.parametrize(
+    ("train", "plant"), [*((with_torch, p) for p in OF_TORCH), *((with_jax, p) for p in OF_JAX)]
+)
+def test_other_libraries_are_not_refuted_but_with_a_mistake(monkeypatch, train, plant):
+    given = {"epochs": 3, "step_size": 1.0, "noise_multiplier": 1.0, "clip_norm": 1.0}
+    given |= {"batches": pabi.FullBatch(), "adjacency": "zero_out"}
+    if plant is not None:
+        plant(monkeypatch)
+    result = audited_by_record(*train(pabi.NoisySGD(pabi.Loss.unknown(), n=RECORDS, **given)))
+    assert seen(result) if plant is None else result.refuted
 
 
 # Forgetting. Somebody who has forgotten a record compares with a training in which it was at rest.
@@ -262,20 +415,60 @@ def forgotten(X, file, requested, **changes):
     return model, model.forget(X, y, [row], epsilon, DELTA, state=state, accept_loss=True)
 
 
-@pytest.mark.parametrize("models", [50, pytest.param(400, marks=pytest.mark.nightly)])
-def test_forgetting_is_not_refuted(tmp_path, models):
+def audited_forgetting(folder, models, known=lambda model, steps: 0.0):
+    """`known`: what an attacker knows of the release of a model, and subtracts."""
     tables = []
     for pulls in (0.0, 1.0):
         X = np.zeros((40, 1))
         X[-1] = pulls
-        fits = (
-            forgotten(X, tmp_path / f"{pulls}-{k}", (39, 2.0), epsilon=15.0, l2=0.2)[1]
-            for k in range(models)
-        )
-        tables.append([(newer.coef_[0, 0], newer.unlearning_guarantee_) for newer in fits])
-    promised = tables[0][0][1]
-    null, other = ([x for x, _ in some] for some in tables)
-    assert not audit_outputs(promised, null, other, delta=DELTA, confidence=SURE).refuted
+        releases = []
+        for k in range(models):
+            file = folder / f"{pulls}-{k}"
+            model, newer = forgotten(X, file, (39, 2.0), epsilon=15.0, l2=0.2)
+            releases.append(newer.coef_[0, 0] - known(model, newer.n_iter_ - model.n_iter_))
+        tables.append(releases)
+    return audit_outputs(newer.unlearning_guarantee_, *tables, delta=DELTA, confidence=SURE)
+
+
+@pytest.mark.parametrize("models", [50, pytest.param(400, marks=pytest.mark.nightly)])
+def test_forgetting_is_not_refuted(tmp_path, models):
+    assert not audited_forgetting(tmp_path, models).refuted
+
+
+@pytest.mark.nightly
+def test_too_few_steps_are_caught(monkeypatch, tmp_path):
+    plan = forgetting.planned_for
+
+    def shorter(held, records, *rest):
+        return replace(plan(held, records, *rest), unlearning=held.unlearning(1, records))
+
+    monkeypatch.setattr(forgetting, "planned_for", shorter)
+    assert audited_forgetting(tmp_path, 220).refuted
+
+
+@pytest.mark.nightly
+def test_noise_that_forgetting_uses_again_is_caught(monkeypatch, tmp_path):
+    """Whoever knows it has the iterate that was to be forgotten."""
+    monkeypatch.setattr(engine, "secret_generator", lambda: np.random.default_rng(7))
+
+    def known(model, steps):
+        run, generator, x = model.run_, np.random.default_rng(7), 0.0
+        for _ in range(steps):
+            noise = run.noise_std * generator.standard_normal(1)[0]
+            x = (1.0 - run.step_size * run.loss.l2) * x - run.step_size * noise
+        return x
+
+    assert audited_forgetting(tmp_path, 150, known).refuted
+
+
+@pytest.mark.nightly
+def test_records_that_are_withdrawn_and_used_are_caught(monkeypatch, tmp_path):
+    def whole(self, table, held, blank):
+        return self._gradients(self._records(table.X), table.targets, held.run.loss)
+
+    monkeypatch.setattr(forgetting, "_with_blanks", lambda X, blank, wiped: X)
+    monkeypatch.setattr(forgetting.ForgettingModel, "_without", whole)
+    assert audited_forgetting(tmp_path, 150).refuted
 
 
 def test_the_order_of_a_fit_is_that_of_its_requests(monkeypatch, tmp_path):

@@ -143,9 +143,6 @@ def test_any_shape_of_parameters(free):
     assert silently(run, lambda x, rows: np.zeros((len(rows), 0)), np.zeros(0)).shape == (0,)
 
 
-# Clipping.
-
-
 def test_a_diameter_that_the_prox_enforces_is_fine(free):
     run = small_run(diameter=2.0, prox=BALL)
     assert np.linalg.norm(train(run, Quadratics(CENTRES), [0.0, 0.0]).x) <= 1.0 + 1e-15

@@ -15,8 +15,8 @@ from pabi.execute import sums
 from pabi.execute.large_records import RowMap
 from pabi.execute.records import Records
 from pabi.execute.statistics import _products, _roots, _sums_of_squares
-from pabi.execute.sums import Limit, UserRows, per_record_sum
-from pabi.learn import LogisticGradients, OneVsRestGradients, second_moments, train
+from pabi.execute.sums import UserRows, per_record_sum
+from pabi.learn import LogisticGradients, second_moments, train
 from support.every_case import every, refused
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
@@ -82,13 +82,10 @@ def test_gradients_of_ones_own_are_averaged_by_user():
 
 
 def test_one_row_each_is_what_it_was_without_users():
-    by_user = run_of(clip_norm=0.4)
-    groups = RNG.permutation(USERS)
-    first = slice(0, USERS)
-    gradients = LogisticGradients(X[first], Y[first])
-    one = train(by_user, gradients, np.zeros(D), np.random.default_rng(1), groups=groups)
-    other = train(
-        run_of(clip_norm=0.4, unit="record"), gradients, np.zeros(D), np.random.default_rng(1)
+    gradients = LogisticGradients(X[:USERS], Y[:USERS])
+    one, other = (
+        train(run_of(clip_norm=0.4, unit=unit), gradients, np.zeros(D), 1, groups=groups)
+        for unit, groups in (("user", RNG.permutation(USERS)), ("record", None))
     )
     assert one.x == pytest.approx(other.x, abs=1e-6)
     assert (one.guarantee.unit, other.guarantee.unit) == ("user", "record")
@@ -288,18 +285,6 @@ def test_times_that_python_has_not_are_refused(time):
         UserRows.of([1], np.array([time]))
 
 
-def test_times_are_no_numbers_of_users():
-    for time in (np.timedelta64(5, "D"), datetime.timedelta(5)):
-        groups = UserRows.of([5, time, 1], 20)
-        assert not groups.placed
-        assert parted(groups, 3) == {(0,), (1,), (2,)}
-    assert UserRows.of([np.longdouble(4), Decimal(3), np.True_], 5).users_of_rows().tolist() == [
-        4,
-        3,
-        1,
-    ]
-
-
 def test_a_declared_user_of_another_type_is_the_same_user():
     users = [BIG + 3 * k for k in range(100)]
     odd = [*users[:-1], float(users[0])]
@@ -308,11 +293,15 @@ def test_a_declared_user_of_another_type_is_the_same_user():
 
 
 def test_whole_numbers_number_users_whatever_their_type():
-    for ids in ([0, 1.0, 2], np.array([0.0, 1.0, 2.0]), [np.int8(0), 1, 2.0]):
+    """Times do not."""
+    for ids in ([2, 1.0, 0], np.array([2.0, 1.0, 0.0]), [np.longdouble(2), np.True_, Decimal(0)]):
         groups = UserRows.of(ids, 5)
         assert groups.placed
-        assert groups.users_of_rows().tolist() == [0, 1, 2]
-    assert not UserRows.of([0, 1, 2.5], 5).placed
+        assert groups.users_of_rows().tolist() == [2, 1, 0]
+    for odd in (2.5, np.timedelta64(5, "D"), datetime.timedelta(5)):
+        groups = UserRows.of([5, odd, 1], 20)
+        assert not groups.placed
+        assert parted(groups, 3) == {(0,), (1,), (2,)}
 
 
 @every("missing", [None, np.nan, pd.NA, pd.NaT, np.datetime64("NaT"), np.inf, [1], {"a": 1}])
@@ -370,46 +359,20 @@ def test_a_masked_id_is_a_missing_one(kind):
 
 def test_users_and_groups_belong_together():
     gradients = LogisticGradients(X, Y)
-    cases = {
-        "groups": [
-            (run_of(), {}),
-            (run_of(), {"groups": IDS[:-1]}),
-            (run_of(Cyclic(5)), {"groups": IDS.astype(str)}),
-        ],
-        "unit": [(run_of(unit="record"), {"groups": IDS})],
-    }
-    for field, calls in cases.items():
-        for run, arguments in calls:
-            refused(field, train, run, gradients, np.zeros(D), 0, **arguments)
+    for field, run, groups in (
+        ("groups", run_of(), None),
+        ("groups", run_of(), IDS[:-1]),
+        ("groups", run_of(Cyclic(5)), IDS.astype(str)),
+        ("unit", run_of(unit="record"), IDS),
+    ):
+        refused(field, train, run, gradients, np.zeros(D), 0, groups=groups)
     with pytest.raises(InvalidInput, match="^groups: "):
         train(run_of(), None, np.zeros(D), 0, clipped_gradient_sum=lambda x, r, c: x, groups=IDS)
-
-
-@every(
-    "loss",
-    [
-        Loss.strongly_convex(0.1, 1.0, gradient_bound=1.0),
-        Loss.dissipative(1.0, 0.5, 1.0, gradient_bound=1.0),
-    ],
-)
-def test_losses_that_a_user_without_rows_does_not_have_are_refused(loss):
-    with pytest.raises(InvalidInput, match="^unit: "):
-        run_of(loss=loss)
+    for loss in (Loss.strongly_convex(0.1, 1.0), Loss.dissipative(1.0, 0.5, 1.0)):
+        refused("unit", run_of, loss=loss, clip_norm=1.0)  # a user without rows has no such loss
 
 
 # A row's contribution must not depend on where the row is, since other users' rows move it.
-
-
-def test_a_row_contributes_the_same_wherever_it_is():
-    wide = RNG.normal(size=(300, 37))
-    gradients = OneVsRestGradients(wide, np.arange(300) % 3, 3)
-    loss = Loss.one_vs_rest(100.0, 3)
-    limit = Limit.of(run_of(loss=loss, clip_norm=1.0, clipping="residual"), 4096)
-    assert limit.anywhere
-    theta, shares = RNG.normal(size=(37, 3)), np.zeros(300)
-    shares[123] = 1.0
-    alone = gradients.clipped_sum(theta, np.array([123]), limit)
-    assert np.array_equal(alone, gradients.clipped_sum(theta, np.arange(300), limit, shares))
 
 
 def test_a_mapped_row_is_the_same_wherever_it_is():

@@ -15,11 +15,12 @@ from pabi.numbers.errors import InvalidInput
 from support.every_case import every
 from support.large import FORMS, features, frame_of, labels, package, table_in, write_parts
 
+from .losses import FAMILY
+
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 N, B = 9_000, 700
 X = features(N)
 Y = labels(X)
-CLASSES = np.digitize(X[:, 0], [-0.2, 0.2])
 LOGISTIC = pabi.Loss.logistic(feature_norm=1.0)
 SCHEMES = [
     *(pabi.ShuffleOnce(B), pabi.Reshuffle(B), pabi.FullBatch(), pabi.Cyclic(B), pabi.FixedSize(B)),
@@ -77,31 +78,7 @@ def own_residual(predictor, target):
     return np.tanh(predictor - target)
 
 
-LOSSES = {
-    "one against the rest": (
-        pabi.Loss.one_vs_rest(1.0, 3),
-        lambda records: learn.OneVsRestGradients(records, CLASSES, 3),
-    ),
-    "softmax": (
-        pabi.Loss.softmax(1.0),
-        lambda records: learn.SoftmaxGradients(records, CLASSES, 3),
-    ),
-    "squared": (
-        pabi.Loss.squared(1.0, residual_bound=2.0),
-        lambda records: learn.SquaredGradients(records, X[:, 2], 2.0),
-    ),
-    "hinge": (
-        pabi.Loss.smoothed_hinge(1.0, 0.5),
-        lambda records: learn.SmoothedHingeGradients(records, 2 * Y - 1, 0.5),
-    ),
-    "several targets": (
-        pabi.Loss.vector_huber(1.0, threshold=1.0),
-        lambda records: learn.VectorHuberGradients(records, X[:, 2:4], 1.0),
-    ),
-    "counts": (
-        pabi.Loss.poisson(1.0, predictor_bound=1.0, count_bound=4.0),
-        lambda records: learn.PoissonGradients(records, CLASSES, 1.0, 4.0),
-    ),
+OTHERS = {
     "a residual of one's own": (
         pabi.Loss.squared(1.0, residual_bound=1.0),
         lambda records: learn.LinearGradients(records, X[:, 3], own_residual),
@@ -113,14 +90,16 @@ LOSSES = {
 }
 
 
-@pytest.mark.parametrize("name", LOSSES)
-def test_every_loss_trains_the_same(tmp_path, small_buckets, name):
-    loss, gradients = LOSSES[name]
+@pytest.mark.parametrize("name", [*FAMILY, *OTHERS])
+def test_every_loss_trains_the_same(unpriced, tmp_path, small_buckets, name):
+    if name in OTHERS:
+        loss, gradients = OTHERS[name]
+    else:
+        one = FAMILY[name]
+        loss, gradients = one.describe(1.0), lambda records: one.build(records, one.some(N))
+    run = run_of(loss, step_size=0.1)
     large = learn.LargeRecords(table_in("npy", X, tmp_path), 1.0)
-    assert_same(
-        trained(run_of(loss), gradients(large)),
-        trained(run_of(loss), gradients(learn.Records(X, 1.0))),
-    )
+    assert_same(trained(run, gradients(large)), trained(run, gradients(learn.Records(X, 1.0))))
 
 
 def test_clipped_coordinates_train_the_same(tmp_path, small_buckets):
@@ -238,29 +217,6 @@ def test_going_back_and_forth_in_an_order_that_is_read_again(tmp_path, small_buc
         assert np.array_equal(block.target, expected[part])
         assert np.array_equal(block.features, X[expected[part]])
     layout.close()
-
-
-@pytest.mark.parametrize(
-    ("batches", "epochs", "again"),
-    [
-        (pabi.ShuffleOnce(B), 3, True),
-        (pabi.ShuffleOnce(B), 1, False),
-        (pabi.Reshuffle(B), 3, False),
-    ],
-)
-def test_orders_that_are_read_once_are_not_written_twice(
-    tmp_path, small_buckets, monkeypatch, batches, epochs, again
-):
-    asked, arrange = [], Layout.arrange
-
-    def arranged(self, secret, *arguments):
-        asked.append(*arguments)
-        arrange(self, secret, *arguments)
-
-    monkeypatch.setattr(Layout, "arrange", arranged)
-    large = learn.LargeRecords(table_in("npy", X, tmp_path), 1.0)
-    trained(run_of(batches=batches, epochs=epochs), learn.LogisticGradients(large, Y))
-    assert set(asked) == {again}
 
 
 def test_nothing_is_left_where_training_fails(tmp_path, small_buckets):

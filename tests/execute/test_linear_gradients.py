@@ -14,8 +14,7 @@ from pabi import learn
 from pabi.describe.batches import FullBatch, ShuffleOnce
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
-from pabi.describe.vector_losses import executable
-from pabi.execute.linear_gradients import LossGradients, fast_sum
+from pabi.execute.linear_gradients import fast_sum
 from pabi.execute.records import seen_norm
 from pabi.execute.sums import Limit
 from pabi.learn import train
@@ -23,58 +22,9 @@ from pabi.numbers.errors import InvalidInput, PrivacyWarning
 from support.every_case import every
 from support.execution import apart_squared, norm_squared
 
+from .losses import COUNT_MAX, FAMILY, GAMMA, Z_MAX, B, K
+
 ULP = 2.0**-53
-K = 3  # classes
-B = 0.7  # residual bound, Huber threshold
-GAMMA = 0.4
-Z_MAX, COUNT_MAX = 1.5, 6.0
-
-
-# name: (gradients of (X, y), targets, largest residual, its slope in the predictor, the loss for rows of
-# norm R).
-
-LABELS = np.array([0, 1])
-CLASSES = np.arange(K)
-REALS = np.array([-2.0, -0.3, 0.0, 0.1, 1.7])
-VECTORS = np.array([[-2.0, 0.3, 1.0], [0.0, 0.0, 0.0], [0.1, 0.0, -0.2], [40.0, 0.0, 1.0]])
-COUNTS = np.array([0.0, 1.0, 3.0, 6.0, 40.0])
-
-
-FAMILY = {
-    "logistic": (learn.LogisticGradients, LABELS, 1.0, 0.25, Loss.logistic),
-    "one_vs_rest": (
-        *(lambda X, y: learn.OneVsRestGradients(X, y, K), CLASSES, math.sqrt(K), 0.25),
-        lambda R: Loss.one_vs_rest(R, K),
-    ),
-    "softmax": (
-        *(lambda X, y: learn.SoftmaxGradients(X, y, K), CLASSES),
-        *(math.sqrt(2.0), 0.5, Loss.softmax),
-    ),
-    "squared": (
-        *(lambda X, y: learn.SquaredGradients(X, y, B), REALS, B, 1.0),
-        lambda R: Loss.squared(R, B),
-    ),
-    "vector_huber": (
-        *(lambda X, y: learn.VectorHuberGradients(X, y, B), VECTORS, B, 1.0),
-        lambda R: Loss.vector_huber(R, B),
-    ),
-    "hinge": (
-        *(lambda X, y: learn.SmoothedHingeGradients(X, y, GAMMA), LABELS, 1.0, 1.0 / GAMMA),
-        lambda R: Loss.smoothed_hinge(R, GAMMA),
-    ),
-    "joint_hinge": (
-        *(lambda X, y: learn.SmoothedHingeGradients(X, y, GAMMA, K), CLASSES),
-        *(math.sqrt(K), 1.0 / GAMMA, lambda R: Loss.one_vs_rest(R, K, GAMMA)),
-    ),
-    "poisson": (
-        *(lambda X, y: learn.PoissonGradients(X, y, Z_MAX, COUNT_MAX), COUNTS),
-        *(COUNT_MAX, math.exp(Z_MAX), lambda R: Loss.poisson(R, Z_MAX, COUNT_MAX)),
-    ),
-    "gamma": (
-        lambda X, y: LossGradients(executable("gamma", residual_bound=2.0), X, y),
-        *(COUNTS, 2.0, 3.0, lambda R: Loss.gamma(R, 2.0)),
-    ),
-}
 each_family = pytest.mark.parametrize("name", FAMILY)
 every_family = every("name", FAMILY)
 
@@ -255,14 +205,12 @@ def assert_sums(X, parts, norm, intercept, ranges, share):
 @pytest.mark.one_in(2)
 def test_sums_over_many_blocks(name, n, d, dense):
     """More rows than a block holds, contiguous and shuffled: gradients one by one, added exactly."""
-    rng = np.random.default_rng(9)
+    rng, one = np.random.default_rng(9), FAMILY[name]
     X = rng.normal(size=(n, d)) / math.sqrt(d)
-    y = targets(name, n, rng)
-    data = X if dense else sparse.csr_matrix(X)
-    gradients = FAMILY[name][0](learn.Records(data, 1.0, 1.0), y)
+    data = learn.Records(X if dense else sparse.csr_matrix(X), 1.0, 1.0)
+    gradients = one.build(data, targets(name, n, rng))
     theta = rng.normal(size=gradients.shape) / math.sqrt(d)
-    clip = 0.6 * FAMILY[name][2]
-    shuffled = rng.permutation(n)
+    clip, shuffled = 0.6 * one.largest, rng.permutation(n)
     for rows in (slice(0, n), slice(5, n - 3), shuffled, shuffled[: n // 2]):
         chosen = indices(rows)
         each = gradients(theta, chosen).reshape(len(chosen), -1)
@@ -270,11 +218,10 @@ def test_sums_over_many_blocks(name, n, d, dense):
         each *= np.minimum(1.0, clip / np.maximum(lengths, 1e-300))[:, None]
         expected = np.array([math.fsum(column) for column in each.T]).reshape(theta.shape)
         got = gradients.clipped_sum(theta, rows, Limit(clip, 1.0))
-        _, _, largest, steepness, _ = FAMILY[name]
         reach = math.sqrt(2.0)
         z_error = 2 * (d + 16) * ULP * reach * float(np.linalg.norm(theta))
         terms = min(len(chosen), 4096) + 64
-        each_error = reach * (steepness * z_error + terms * ULP * largest)
+        each_error = reach * (one.slope * z_error + terms * ULP * one.largest)
         assert np.linalg.norm(got - expected) <= len(chosen) * each_error
 
 
@@ -481,17 +428,6 @@ def test_one_record_among_others_moves_the_sum_by_no_more(name, stored):
         assert apart <= Fraction(run.sensitivity) ** 2
 
 
-def test_repeated_sparse_entries_count_as_their_sum():
-    """Two entries of 0.9 in one place are a feature of 1.8, longer than the norm."""
-    twice = sparse.csr_matrix(
-        (np.array([0.9, 0.9]), np.array([0, 0]), np.array([0, 2])), shape=(1, 2)
-    )
-    records = learn.Records(twice, 1.0)
-    assert norm_squared(records.dense(slice(0, 1))) <= 1
-    assert records.shortened
-    assert twice.nnz == 2  # the user's matrix is left alone
-
-
 def test_a_run_of_another_size_is_refused():
     gradients = learn.LogisticGradients(np.ones((5, 1)), [0, 1, 0, 1, 0])
     with pytest.raises(InvalidInput, match="^n: expected 5"):
@@ -532,29 +468,23 @@ def large(tmp_path_factory):
 @pytest.mark.parametrize("batches", [FullBatch(), ShuffleOnce(7_000)])
 def test_large_data_is_never_copied(large, batches):
     """200 MB, read from a file and scaled row by row, within 20 MB; a float64 copy would be 400."""
-    X, y = large
-    n, d = X.shape
+    (X, y), given = large, {"epochs": 1, "step_size": 1.0, "noise_std": 1.0}
 
     def work():
         gradients = learn.LogisticGradients(learn.Records(X, 1.0, 1.0, ranges=(-1.0, 1.0)), y)
-        loss = Loss.logistic(seen_norm(1.0, 1.0))
-        run = NoisySGD(loss, n, batches, epochs=1, step_size=1.0, noise_std=1.0)
-        return train(run, gradients, np.zeros(d + 1)).x
+        run = NoisySGD(Loss.logistic(seen_norm(1.0, 1.0)), len(X), batches, **given)
+        return train(run, gradients, np.zeros(X.shape[1] + 1)).x
 
-    peak, x = peak_megabytes(work)
-    assert x.shape == (d + 1,)
-    assert peak < PER_ROW * n + BLOCKS
+    peak, _ = peak_megabytes(work)
+    assert peak < PER_ROW * len(X) + BLOCKS
 
 
 def test_the_estimator_holds_one_copy_of_large_data_in_its_own_type(large):
     """What it multiplies nobody else can write to; predicting needs no copy."""
-    X, y = large
-    X = np.array(X)
-    clf = learn.PrivateLogisticRegression(
-        feature_norm=30.0, epochs=1, batches=ShuffleOnce(10_000), step_size=0.01, noise_std=1.0
-    )
-    peak, fitted = peak_megabytes(lambda: clf.fit(X, y))
-    assert fitted.coef_.shape == (1, X.shape[1])
+    X, y = np.array(large[0]), large[1]
+    given = {"epochs": 1, "batches": ShuffleOnce(10_000), "step_size": 0.01, "noise_std": 1.0}
+    model = learn.PrivateLogisticRegression(feature_norm=30.0, **given)
+    peak, fitted = peak_megabytes(lambda: model.fit(X, y))
     assert peak < X.nbytes / 2**20 + PER_ROW * len(X) + BLOCKS
     peak, _ = peak_megabytes(lambda: fitted.predict(X))
     assert peak < PER_ROW * len(X) + BLOCKS
@@ -569,27 +499,20 @@ def test_columns_in_memory_are_not_copied_for_every_batch():
     assert peak < PER_ROW * len(X) + BLOCKS
 
 
-def test_the_memory_check_notices_a_copy(large):
-    X, _ = large
-    peak, _ = peak_megabytes(lambda: X[::4].astype(np.float64).sum())
-    assert peak > 3 * (PER_ROW * len(X) + BLOCKS)
-
-
 @pytest.mark.parametrize("batches", [FullBatch(), ShuffleOnce(10_000)])
 def test_wide_sparse_data_stays_sparse(batches):
     """10⁵ × 10⁴ with ten entries a row: 12 MB sparse, 8 GB dense, 160 MB for a dense block of 2 000 rows."""
     n, d, each = 100_000, 10_000, 10
     rng = np.random.default_rng(15)
     columns = np.arange(each) * (d // each) + rng.integers(0, d // each, size=(n, each))
-    X = sparse.csr_matrix(
-        (rng.random(n * each), columns.ravel(), np.arange(0, n * each + 1, each)), shape=(n, d)
-    )
+    entries = rng.random(n * each), columns.ravel(), np.arange(0, n * each + 1, each)
+    X = sparse.csr_matrix(entries, shape=(n, d))
     y = (X[:, :5000].sum(axis=1).A1 > X[:, 5000:].sum(axis=1).A1).astype(int)
+    given = {"epochs": 3, "step_size": 4.0, "noise_std": 1e-6}
 
     def work():
         gradients = learn.LogisticGradients(learn.Records(X, 1.0, 1.0), y)
-        loss = Loss.logistic(seen_norm(1.0, 1.0))
-        run = NoisySGD(loss, n, batches, epochs=3, step_size=4.0, noise_std=1e-6)
+        run = NoisySGD(Loss.logistic(seen_norm(1.0, 1.0)), n, batches, **given)
         return train(run, gradients, np.zeros(d + 1)).x
 
     peak, x = peak_megabytes(work)
@@ -598,39 +521,19 @@ def test_wide_sparse_data_stays_sparse(batches):
     assert np.mean(x[:5000]) > 0 > np.mean(x[5000:-1])
 
 
-def test_a_record_that_is_not_clipped_does_not_notice_that_another_is():
-    """Bit for bit: its part of the sum is the same whatever its neighbour does."""
-    X, y = np.array([[0.7], [0.3]]), np.array([1, 0])
-    gradients = [learn.LogisticGradients(learn.Records(X * [[1.0], [s]]), y) for s in (1.0, 0.0)]
-    limit = Limit(clip=0.2, shrink=1.0)
-    theta = np.array([-4.0])  # the first is clipped; the second, of weight σ(−1.2), is not
-    both, alone = (g.clipped_sum(theta, slice(0, 2), limit)[0] for g in gradients)
-    first = gradients[0].clipped_sum(theta, slice(0, 1), limit)[0]
-    second = gradients[0].clipped_sum(theta, slice(1, 2), limit)[0]
-    assert abs(first) < 0.7 * 0.9  # clipped
-    assert alone == first
-    assert both == first + second
-
-
 def test_a_loss_that_promises_less_curvature_is_refused():
     """Steps would be accounted as if they kept distances that they stretch."""
-    X, y = np.eye(4), np.array([0, 1, 0, 1])
-    cases = [
-        (learn.LogisticGradients(learn.Records(X, 1.0), y), Loss.convex(0.2, gradient_bound=1.0)),
-        (learn.SoftmaxGradients(learn.Records(X, 1.0), y, 2), Loss.logistic(1.0)),
-        (learn.SquaredGradients(learn.Records(X, 1.0), y, 1.0), Loss.logistic(1.0)),
-        (
-            learn.SmoothedHingeGradients(learn.Records(X, 1.0), y, 0.1),
-            Loss.smoothed_hinge(1.0, 0.5),
-        ),
-        (learn.PoissonGradients(learn.Records(X, 1.0), y, 3.0, 1.0), Loss.poisson(1.0, 2.0, 1.0)),
-    ]
-    for gradients, loss in cases:
-        run = NoisySGD(
-            loss, n=4, batches=FullBatch(), steps=2, step_size=0.1, noise_std=1.0, clip_norm=1.0
-        )
+    records, y = learn.Records(np.eye(4), 1.0), np.array([0, 1, 0, 1])
+    given = {"n": 4, "batches": FullBatch(), "steps": 2, "step_size": 0.1, "noise_std": 1.0}
+    for gradients, loss in (
+        (learn.LogisticGradients(records, y), Loss.convex(0.2, gradient_bound=1.0)),
+        (learn.SoftmaxGradients(records, y, 2), Loss.logistic(1.0)),
+        (learn.SquaredGradients(records, y, 1.0), Loss.logistic(1.0)),
+        (learn.SmoothedHingeGradients(records, y, 0.1), Loss.smoothed_hinge(1.0, 0.5)),
+        (learn.PoissonGradients(records, y, 3.0, 1.0), Loss.poisson(1.0, 2.0, 1.0)),
+    ):
         with pytest.raises(InvalidInput, match="^loss: expected one of curvature up to"):
-            train(run, gradients, np.zeros(gradients.shape))
+            train(NoisySGD(loss, clip_norm=1.0, **given), gradients, np.zeros(gradients.shape))
 
 
 @every("told", [1.0, 1.4, 1.4143])

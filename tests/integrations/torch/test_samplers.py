@@ -187,21 +187,6 @@ def test_a_loader_takes_them_empty_batches_included():
     assert {0, 1, 2} <= seen
 
 
-def test_the_bins_of_a_record_and_of_two_are_uniform():
-    """Over 3000 epochs: every bin of a record, every pair of bins of two, of one in two epochs in a row."""
-    sampler, bins_of = BallsInBinsSampler(12, 3, redraw="epoch"), []
-    for _ in range(3000):
-        found = np.zeros(12, dtype=int)
-        for j, batch in enumerate(sampler):
-            found[batch] += j + 1  # beyond 4 if a record were in two
-        bins_of.append(found - 1)
-    table = np.array(bins_of)
-    assert set(table.ravel().tolist()) == {0, 1, 2, 3}
-    pairs = [table[:, 0] * 4 + table[:, 7], table[:-1, 2] * 4 + table[1:, 2]]
-    for cells, count in [*((column, 4) for column in table.T), *((pair, 16) for pair in pairs)]:
-        assert chisquare(np.bincount(cells, minlength=count)).pvalue > 1e-10  # of fourteen tests
-
-
 RESUMED = [
     lambda **given: ShuffleOnceSampler(20, 4, **given),
     lambda **given: ShuffleOnceSampler(20, 4, spare=3, **given),

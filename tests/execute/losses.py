@@ -49,8 +49,7 @@ FAMILY = {
         *(math.sqrt(2.0), 0.5, Loss.softmax),
     ),
     "squared": Family(
-        *(lambda X, y: learn.SquaredGradients(X, y, B), REALS, B, 1.0),
-        lambda R: Loss.squared(R, B),
+        *(lambda X, y: learn.SquaredGradients(X, y, B), REALS, B, 1.0), lambda R: Loss.squared(R, B)
     ),
     "vector_huber": Family(
         *(lambda X, y: learn.VectorHuberGradients(X, y, B), VECTORS, B, 1.0),

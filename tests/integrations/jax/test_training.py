@@ -314,5 +314,3 @@ def test_chains_of_optax(chain, update, size):
 
 
 # Audits by jax-privacy: canaries that are in one training by the toss of a coin, each with a coordinate.
-
-

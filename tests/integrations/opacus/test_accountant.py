@@ -32,15 +32,7 @@ from pabi.integrations.opacus import PabiAccountant
 from pabi.integrations.opacus.accountant import INSECURE, LINEAR, LOADER, LOOP, PRECISION
 from pabi.integrations.torch import BallsInBinsSampler, collate_like
 from pabi.tradeoff.guarantee import TESTING
-from support.opacus_runs import (
-    ADAPTIVE,
-    DELTA,
-    HEAD,
-    WITH_BIAS,
-    described_run,
-    opacus_run,
-    records,
-)
+from support.opacus_runs import ADAPTIVE, DELTA, HEAD, WITH_BIAS, described_run, opacus_run, records
 from support.unpriced import Unpriced
 
 

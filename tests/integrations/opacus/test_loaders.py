@@ -12,15 +12,7 @@ import numpy as np
 import pytest
 
 import pabi
-from pabi import (
-    BallsInBins,
-    Cyclic,
-    FullBatch,
-    InvalidInput,
-    Poisson,
-    Reshuffle,
-    ShuffleOnce,
-)
+from pabi import BallsInBins, Cyclic, FullBatch, InvalidInput, Poisson, Reshuffle, ShuffleOnce
 from support.every_case import every, refused
 from support.frameworks import framework
 

@@ -331,5 +331,3 @@ def test_preconditioned_heads_are_trained_on_mapped_rows(kind, diagonal):
 
 
 # The law of what is released.
-
-

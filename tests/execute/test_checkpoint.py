@@ -95,27 +95,26 @@ def test_at_most_the_stated_seconds_are_lost(unpriced, monkeypatch, tmp_path, se
     assert (step == 0) == (seconds == 100.0)
 
 
+@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 @every(
     "batches",
     [
         *(pabi.ShuffleOnce(3), pabi.ShuffleOnce(1), pabi.Reshuffle(3), pabi.Cyclic(3)),
         *(pabi.ShuffleOnce(2, 2), pabi.Reshuffle(2, 1)),
+        *(pabi.BallsInBins(2), pabi.BallsInBins(2, redraw="epoch")),
     ],
 )
 @every("at", [1, 2, 3, 4, 6, 8])
 def test_every_record_is_used_once_an_epoch_across_the_crash(unpriced, tmp_path, batches, at):
     """And in the order of before, where there is one order; none that is spare in the epoch is used."""
-    run, path = run_of(batches=batches), tmp_path / "run.ckpt"
-    spare = getattr(batches, "spare", 0)
-    before = interrupted(run, path, at).calls
-    after = Records()
+    run, path, after = run_of(batches=batches), tmp_path / "run.ckpt", Records()
+    before = interrupted(run, path, at, random_state=1).calls
     train(run, after, [0.5], resume=path)
-    calls, each = [*before, *after.calls], run.steps_per_epoch
-    epochs = [[r for rows in calls[i : i + each] for r in rows] for i in range(0, 4 * each, each)]
-    assert len(calls) == 4 * each
-    assert all(len(rows) == len(set(rows)) == 7 - spare for rows in epochs)
-    if batches.kind != "reshuffle":
-        assert all(rows == epochs[0] for rows in epochs)
+    rows, each = [*itertools.chain(*before, *after.calls)], 7 - getattr(batches, "spare", 0)
+    epochs = [rows[first : first + each] for first in range(0, len(rows), each)]
+    assert [len(set(epoch)) for epoch in epochs] == [each] * 4
+    anew = batches.kind == "reshuffle" or getattr(batches, "redraw", "once") == "epoch"
+    assert anew or all(epoch == epochs[0] for epoch in epochs)
 
 
 def test_two_crashes_in_a_row(unpriced, tmp_path):

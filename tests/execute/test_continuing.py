@@ -9,13 +9,10 @@ from scipy.stats import beta, hypergeom, norm
 
 import pabi
 from pabi.describe.unlearning import Unlearning
-from pabi.execute import engine
 from pabi.execute.engine import TrainOptions, enforceable, go_on, train_and_keep
 from pabi.execute.hiding import grid_of
-from pabi.learn import LogisticGradients, Records, train
 from pabi.numbers.errors import InvalidInput
 from support.every_case import every
-from support.unpriced import Unpriced
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 
@@ -38,12 +35,6 @@ class Normals:
 
     def __getattr__(self, name):
         return getattr(self._orders, name)
-
-
-@pytest.fixture
-def free(monkeypatch):
-    """Runs have no price."""
-    monkeypatch.setattr(pabi.NoisySGD, "guarantee", lambda *_: Unpriced())
 
 
 def small_run(batches, **changes: Any):
@@ -74,7 +65,7 @@ def constant(each, rows_of=None):
 
 @every("batches", BATCHES)
 @every("steps", [1, 2, 5])
-def test_steps_are_those_of_the_description(free, batches, steps):
+def test_steps_are_those_of_the_description(unpriced, batches, steps):
     """By an independent recursion over the batches that were asked for, with the noise of a list."""
     run, each = small_run(batches), np.linspace(-0.6, 0.5, 8)
     _, state = trained(run, constant(each))
@@ -102,7 +93,7 @@ def test_steps_are_those_of_the_description(free, batches, steps):
 
 
 @every("batches", LISTED)
-def test_the_order_is_the_one_that_was_drawn(free, batches):
+def test_the_order_is_the_one_that_was_drawn(unpriced, batches):
     """Batches after the request repeat those of the epochs before, where the order was drawn once."""
     run, asked = small_run(batches), []
     gradients = constant(np.zeros(8), asked)
@@ -119,7 +110,7 @@ def test_the_order_is_the_one_that_was_drawn(free, batches):
         assert np.array_equal(state.secret, after.secret)
 
 
-def test_bins_of_a_new_epoch_are_drawn_anew_after_a_request(free):
+def test_bins_of_a_new_epoch_are_drawn_anew_after_a_request(unpriced):
     """Those of the epoch that the request falls into are kept to its end."""
     run = small_run(pabi.BallsInBins(2, redraw="epoch"), epochs=None, steps=6)
     gradients = constant(np.zeros(8))
@@ -130,7 +121,7 @@ def test_bins_of_a_new_epoch_are_drawn_anew_after_a_request(free):
     assert not np.array_equal(other.secret, state.secret)
 
 
-def test_a_request_in_the_middle_of_an_epoch_goes_on_in_the_next_batch(free):
+def test_a_request_in_the_middle_of_an_epoch_goes_on_in_the_next_batch(unpriced):
     run, asked = small_run(pabi.Reshuffle(3), epochs=None, steps=4), []
     gradients = constant(np.zeros(8), asked)
     _, state = trained(run, gradients)
@@ -138,7 +129,7 @@ def test_a_request_in_the_middle_of_an_epoch_goes_on_in_the_next_batch(free):
     assert sorted(row for rows in asked[3:6] for row in rows) == list(range(8))
 
 
-def test_a_cool_down_uses_no_batch(free):
+def test_a_cool_down_uses_no_batch(unpriced):
     run, asked = small_run(pabi.Cyclic(3), epochs=None, steps=7, cooldown_steps=3), []
     gradients = constant(np.zeros(8), asked)
     _, state = trained(run, gradients)
@@ -146,7 +137,7 @@ def test_a_cool_down_uses_no_batch(free):
     assert asked == [(0, 1, 2), (3, 4, 5), (6, 7), (0, 1, 2), (3, 4, 5), (6, 7)]
 
 
-def test_noise_is_never_drawn_again(free):
+def test_noise_is_never_drawn_again(unpriced):
     """Two continuations of one state, and the steps before them, have noise of their own."""
     run = small_run(pabi.FullBatch(), epochs=1)
     _, state = trained(run, constant(np.zeros(8)), np.zeros(50))
@@ -158,7 +149,7 @@ def test_noise_is_never_drawn_again(free):
         assert not np.any(np.isclose(one, other, rtol=1e-6, atol=0))
 
 
-def test_other_states_are_refused(free):
+def test_other_states_are_refused(unpriced):
     run = small_run(pabi.Cyclic(3))
     _, state = trained(run, constant(np.zeros(8)))
     for wrong in (Unlearning(run, [(2, 1), (1, 1)]), Unlearning(run, [(0, 1)])):
@@ -166,7 +157,7 @@ def test_other_states_are_refused(free):
             go_on(wrong, constant(np.zeros(8)), state)
 
 
-def test_errors_carry_no_iterate(free):
+def test_errors_carry_no_iterate(unpriced):
     run = small_run(pabi.Cyclic(3))
     _, state = trained(run, constant(np.zeros(8)))
     with pytest.raises(InvalidInput, match="per_record_gradients") as caught:
@@ -309,7 +300,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("count", COUNT)
-def test_no_attack_tells_unlearned_models_from_retrained_ones(free, count):
+def test_no_attack_tells_unlearned_models_from_retrained_ones(unpriced, count):
     """Neither the exact test nor those that are made for faults prove more than is claimed."""
     models = unlearned(LATER, count)
     attacks = [exact(LATER, 1.0)]
@@ -322,7 +313,7 @@ def test_no_attack_tells_unlearned_models_from_retrained_ones(free, count):
 
 @pytest.mark.parametrize("count", COUNT)
 @pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
-def test_the_same_attack_catches(free, fault, count):
+def test_the_same_attack_catches(unpriced, fault, count):
     models = unlearned(count=count, **fault)
     suspected = exact(fault["later"], 1.0, fault.get("redrawn", False))
     assert excess(models, suspected, RETRAINED, CLAIM) > 0.0
@@ -333,45 +324,3 @@ def test_the_claim_is_near_the_truth():
     cells = exact(LATER, 1.0).cells
     truth = float(np.sum(np.maximum(cells - RETRAINED.cells, 0.0)))
     assert truth <= CLAIM.delta(0.0) <= 1.5 * truth
-
-
-WIDTH, PEOPLE, CANARIES = 100, 400, 5
-
-
-def canary_attack(own, others):
-    """A bound below on the advantage of the best threshold, wrong once in 10⁵ times (DKW)."""
-    cuts = np.concatenate([own, others])
-    gaps = np.mean(own[:, None] > cuts, axis=0) - np.mean(others[:, None] > cuts, axis=0)
-    slack = sum(np.sqrt(np.log(2e5) / (2 * len(x))) for x in (own, others))
-    return float(np.max(np.abs(gaps)) - slack)
-
-
-@pytest.mark.parametrize(
-    ("later", "caught"), [(2, False), pytest.param(0, True, id="without forgetting")]
-)
-def test_membership_in_a_hundred_dimensions(free, monkeypatch, later, caught):
-    """Canaries of one direction and the wrong label: without forgetting they are seen in the model's loss."""
-    monkeypatch.undo()
-    rng = np.random.default_rng(8)
-    X = rng.standard_normal((PEOPLE, WIDTH))
-    X /= np.linalg.norm(X, axis=1, keepdims=True)
-    y = np.where(X[:, 0] > 0, 1, 0)
-    X[:CANARIES], y[:CANARIES] = np.eye(WIDTH)[7], 0
-    given = {"n": PEOPLE, "batches": pabi.ShuffleOnce(50), "epochs": 5, "step_size": 1.0}
-    given |= {"noise_std": 0.01, "adjacency": "zero_out"}
-    run = pabi.NoisySGD(pabi.Loss.logistic(1.0, l2=0.3), **given)
-    claim = run.unlearning(1e-3, epochs=2, records=CANARIES)
-    monkeypatch.setattr(pabi.NoisySGD, "guarantee", lambda *_: Unpriced())
-    gradients = LogisticGradients(Records(X, 1.0), y)
-    others = gradients.weighted((np.arange(PEOPLE) >= CANARIES).astype(float))
-    unlearning = Unlearning(run, [(16, CANARIES)])
-    whole = dataclasses.replace(run, epochs=7)
-    scores = ([], [])
-    for _ in range(250):
-        _, state = trained(run, gradients, np.zeros(WIDTH))
-        shown, _ = go_on(unlearning, others if later else gradients, state)
-        again = train(whole, others, np.zeros(WIDTH)).x
-        for score, model in zip(scores, (shown, again), strict=True):
-            score.append(float(np.sum(X[:CANARIES] @ model)))
-    assert (canary_attack(*map(np.array, scores)) > claim.advantage) is caught
-    assert engine.go_on is go_on

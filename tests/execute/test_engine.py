@@ -11,6 +11,7 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
+from pabi import prox
 from pabi.describe.batches import Batches, Cyclic, FullBatch, Reshuffle, ShuffleOnce
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
@@ -86,12 +87,22 @@ def by_hand(run, x, orders, noise=None):
                 shrink = min([1.0, *(c / norm for c in bounds)])
                 if run.gradient_sensitivity is not None:
                     shrink = 1.0
+                if run.clipping == "coordinates":
+                    most = run.clip_norm / math.sqrt(len(g))
+                    g, shrink = [min(max(v, -most), most) for v in g], 1.0
                 total = [total[j] + shrink * g[j] for j in range(len(x))]
         eta = float(steps[k])
         x = [x[j] - eta * (total[j] / b + run.loss.l2 * x[j]) for j in range(len(x))]
         if run.prox is not None:
             x = list(run.prox(np.array(x), eta))
     return np.array(x)
+
+
+ALL_AT_ONCE = {
+    **{"loss": Loss.convex(smoothness=1.0, gradient_bound=2.0, l2=0.1), "clip_norm": 1.2},
+    **{"gradient_sensitivity": None, "prox": BALL, "cooldown_steps": 1},
+    "step_size": np.linspace(0.1, 0.9, 8),
+}
 
 
 @every(
@@ -112,17 +123,12 @@ def by_hand(run, x, orders, noise=None):
         {"step_size": np.linspace(0.5, 0.1, 8)},
         {"loss": Loss.convex(smoothness=1.0, l2=0.2), "cooldown_steps": 3},
         {"clip_norm": 0.7, "gradient_sensitivity": None},
+        {"clip_norm": 0.7, "clipping": "coordinates", "gradient_sensitivity": None},
+        {"loss": Loss.weakly_convex(0.25, 1.0), "prox": prox.elastic_net(0.2, 0.5)},
         {"loss": Loss.convex(smoothness=1.0, gradient_bound=0.9), "gradient_sensitivity": None},
         {"loss": Loss.convex(smoothness=1.0, gradient_bound=0.9)},
         {"prox": SOFT},
-        {
-            "loss": Loss.convex(smoothness=1.0, gradient_bound=2.0, l2=0.1),
-            "clip_norm": 1.2,
-            "gradient_sensitivity": None,
-            "prox": BALL,
-            "cooldown_steps": 1,
-            "step_size": np.linspace(0.1, 0.9, 8),
-        },
+        ALL_AT_ONCE,
     ],
 )
 def test_every_step_is_the_described_one(free, batches, permutations, orders, changes):

@@ -2,11 +2,9 @@
 
 import threading
 import warnings
-from itertools import permutations
 
 import numpy as np
 import pytest
-from scipy.stats import binom, kstest, norm
 
 from pabi import InvalidInput, PrivacyWarning
 from pabi.execute.checkpoint import (
@@ -18,9 +16,6 @@ from pabi.execute.checkpoint import (
     secret_generator,
 )
 from support.every_case import every
-from support.execution import RARE, assert_law
-
-DRAWS = 100_000
 
 # RFC 8439, Appendix A.1, test vectors 1 to 4: (key, block, first bytes of the block). The nonce is 0.
 VECTORS = [
@@ -46,42 +41,12 @@ def keyed(monkeypatch):
     return make
 
 
-@pytest.fixture
-def generator(keyed):
-    return keyed(bytes(range(KEY_BYTES)))
-
-
 @every(("key", "block", "stream"), VECTORS)
 def test_the_stream_is_the_published_one(keyed, key, block, stream):
     """Key bytes in the order in which the system gave them, blocks of 512 bits."""
     raw = keyed(key).bit_generator.random_raw(8 * (block + 1))
     found = np.asarray(raw, dtype="<u8").tobytes()[64 * block :]
     assert found.hex().startswith(stream)
-
-
-def test_noise_is_normal(generator):
-    """As a whole, and out to where one draw in ten thousand lies."""
-    draws = generator.standard_normal(DRAWS)
-    assert kstest(draws, norm.cdf).pvalue > RARE
-    for z in (3.0, 3.5):
-        p = 2 * norm.sf(z)
-        low, high = binom.ppf([RARE / 4, 1 - RARE / 4], DRAWS, p)
-        assert low <= np.sum(np.abs(draws) > z) <= high
-
-
-@every("lag", [1, 2, 3, 64])
-def test_noise_of_different_steps_is_uncorrelated(generator, lag):
-    """Σ x_k·x_{k+lag}/√m is nearly standard normal."""
-    draws = generator.standard_normal(DRAWS)
-    m = DRAWS - lag
-    score = float(draws[:-lag] @ draws[lag:]) / np.sqrt(m)
-    assert abs(score) < norm.isf(RARE / 2)
-
-
-def test_bytes_and_permutations_are_even(generator):
-    assert_law(generator.bytes(256 * 500), dict.fromkeys(range(256), 1 / 256))
-    orders = [tuple(generator.permutation(4).tolist()) for _ in range(24 * 200)]
-    assert_law(orders, dict.fromkeys(permutations(range(4)), 1 / 24))
 
 
 def test_all_256_bits_of_the_key_are_used():

@@ -14,7 +14,7 @@ from scipy.sparse import csr_matrix
 import pabi
 from pabi.execute import state_files as state_files
 from pabi.execute.state_files import locked, state_in, write_state
-from pabi.execute.states import digests_of, read_state, same_rows, without, written
+from pabi.execute.states import digests_of, read_state, same_rows, written
 from pabi.learn import PrivateLogisticRegression, StateFile
 from pabi.numbers.errors import InvalidInput
 from support.every_case import every
@@ -137,11 +137,6 @@ def test_other_versions_and_files_are_named(state, tmp_path):
         state_in(StateFile(tmp_path / "none", state.key))
 
 
-def test_another_key_is_refused(state):
-    with pytest.raises(InvalidInput, match="^key: it does not open"):
-        state_in(StateFile(state.path, StateFile.new_key()))
-
-
 @every("key", [b"short", "x" * 32, b"x" * 33, None])
 def test_keys_are_32_bytes(key):
     with pytest.raises(InvalidInput, match="^key: expected 32 bytes"):
@@ -222,10 +217,3 @@ def test_every_part_matters(place):
     assert differing.tolist() == (list(range(5000)) if place == "key" else [77])
     assert not same_rows(before, after, np.array([], dtype=np.intp))
     assert same_rows(before, after, np.array([77])) is (place != "key")
-
-
-def test_forgotten_records_have_none():
-    digests = digests_of(ROWS, TARGETS, None, KEY)
-    left = without(digests, np.array([2, 5]))
-    assert not np.any(left[[2, 5]])
-    assert np.array_equal(left[[0, 1, 3, 4]], digests[[0, 1, 3, 4]])

@@ -62,12 +62,6 @@ def test_bad_input():
         refused(field, TrialLaw, *arguments)
 
 
-def test_few_records_are_permuted_at_once():
-    order = drawn_order(1000, np.random.default_rng(3))
-    assert np.array_equal(order, np.random.default_rng(3).permutation(1000))
-    assert whole_order(order, 1000) is order
-
-
 @pytest.mark.parametrize("n", [module.BUCKET + 1, 5 * module.BUCKET - 7])
 def test_many_records_are_all_there_once(n):
     secret = drawn_order(n, np.random.default_rng(4))
@@ -99,12 +93,6 @@ def test_the_order_is_that_of_the_buckets():
     parts = [part[buckets.inside(j, len(part))] for j, part in enumerate(parts)]
     assert np.array_equal(np.concatenate(parts), whole_order(buckets.secret, n))
     assert buckets.sizes().tolist() == [len(part) for part in parts]
-
-
-def test_keys_differ_from_draw_to_draw():
-    generator, n = np.random.default_rng(7), module.BUCKET + 1
-    keys = {tuple(drawn_order(n, generator).tolist()) for _ in range(20)}
-    assert len(keys) == 20
 
 
 @every("secret", [np.zeros(5, int), np.arange(6), np.zeros(4, int)])

@@ -3,7 +3,6 @@
 import json
 import math
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -169,12 +168,6 @@ def test_files_keep_the_update(update):
     again = from_dict(json.loads(json.dumps(to_dict(run))))
     assert again == run
     assert again.rule == run.rule
-
-
-def test_descent_by_its_name_and_as_an_object_is_the_same_run():
-    assert run_of(updates.SGD()) == run_of("sgd")
-    assert run_of(updates.Momentum(0.9)) != run_of("sgd")
-    assert replace(run_of("sgd"), update=updates.Momentum(0.9)).rule == updates.Momentum(0.9)
 
 
 PLAIN = to_dict(run_of("sgd"))

@@ -83,20 +83,15 @@ def expected_shares(value, kappa, domain, dimension, cells, fine):
 
 
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("kappa", [0.01, 3.0, 40.0])
+@pytest.mark.parametrize(
+    ("kappa", "count"),
+    [
+        *((kappa, 40_000) for kappa in (0.01, 3.0, 40.0)),
+        *(pytest.param(k, 1_000_000, marks=pytest.mark.nightly) for k in (0.3, 10.0, 200.0)),
+    ],
+)
 @pytest.mark.one_in(3)
-def test_draws_have_the_density(case, kappa):
-    check_density(case, kappa, 40_000)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("kappa", [0.3, 10.0, 200.0])
-def test_many_more_draws_have_the_density(case, kappa):
-    check_density(case, kappa, 1_000_000)
-
-
-def check_density(case, kappa, count):
+def test_draws_have_the_density(case, kappa, count):
     value, dimension, domain, loss = CASES[case]
     fields = {"gradient_gap": 0.1} if loss.gradient_bound is None else {}
     x = draws(mechanism(kappa, dimension, loss, **fields), value, count, domain)

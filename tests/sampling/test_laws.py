@@ -70,16 +70,3 @@ def test_projected_chains_on_an_interval(potential, steps):
         free = IntervalLaw(0.0, gradient, np.sqrt(2 * eta), radius, 0.3, steps)
         assert not free.accepts(x)
     assert not law.accepts(np.where(np.abs(x) > 0.97 * radius, np.sign(x) * radius, x))
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("potential", POTENTIALS)
-@pytest.mark.parametrize("radius", [0.3, 1.5])
-@pytest.mark.parametrize("seed", [11, 12])
-def test_projected_chains_with_many_more_draws(potential, radius, seed):
-    gradient = POTENTIALS[potential]
-    law = IntervalLaw(0.06, gradient, np.sqrt(0.04), radius, -0.1, 150, panels=60)
-    walk = {"inverse_temperature": 3.0, "step_size": 0.02, "steps": 150, "chains": 2_000_000}
-    box = pabi.prox.box([-radius], [radius])
-    x = draw(gradient, np.array([-0.1]), seed, prox=box, **walk)[:, 0]
-    assert law.accepts(x)

@@ -15,8 +15,7 @@ from pabi.learn import (
     SmoothedHingeGradients,
     SquaredGradients,
 )
-from pabi.numbers.errors import InvalidInput
-from pabi.sampling import langevin, mean_gradient, mean_loss
+from pabi.sampling import mean_gradient, mean_loss
 from support.every_case import every, refused
 
 rng = np.random.default_rng(2)
@@ -55,13 +54,6 @@ def test_gradients_are_those_of_the_trainer(kind):
     wanted = [records(x, rows).sum(axis=0) / 10 + loss.l2 * x for x in POINTS]
     np.testing.assert_allclose(part(POINTS, rows), wanted, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(part(POINTS[:1], rows), wanted[:1], rtol=1e-9, atol=1e-12)
-
-
-def test_a_start_of_another_width_is_refused():
-    loss = MODELS["logistic"][0]
-    chain = pabi.LangevinChain(loss, n=N, inverse_temperature=1.0, step_size=0.1, steps=2)
-    with pytest.raises(InvalidInput, match="x0: expected shape"):
-        langevin(chain, mean_gradient(X, LABELS, loss), np.zeros(D + 1))
 
 
 @every("kind", [*MODELS, "linear"])

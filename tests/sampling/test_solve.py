@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-import warnings
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from scipy.stats import kstest
 import pabi
 from pabi.erm import Plan, Solution, packing_loss, plan, solve
 from pabi.sampling import erm_algorithms
-from support.every_case import every
+from support.every_case import every, refused
 
 Array = np.ndarray
 TESTING = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
@@ -21,16 +21,8 @@ N = 400
 
 
 def planned(objective: str = "erm", losses: str = "convex", **changes: Any) -> Plan:
-    given: dict[str, Any] = {
-        "n": N,
-        "dimension": 2,
-        "lipschitz": 1.0,
-        "diameter": 2.0,
-        "radius": 1.0,
-        "epsilon": 1.0,
-        **changes,
-    }
-    return plan(objective, losses, **given)
+    given: dict[str, Any] = {"n": N, "dimension": 2, "lipschitz": 1.0, "diameter": 2.0}
+    return plan(objective, losses, **{**given, "radius": 1.0, "epsilon": 1.0, **changes})
 
 
 def data(p: int = 2) -> Array:
@@ -147,92 +139,62 @@ def test_the_last_point_claims_no_risk_of_the_chain() -> None:
     assert solution.run.release == "last"
 
 
-@pytest.mark.parametrize(("known", "m"), [(0.5, 0.0), (None, 0.0), (0.5, 0.5), (None, 0.5)])
-def test_the_average_s_bound_holds_along_exact_chains(known: float | None, m: float) -> None:
-    # The chain x ← (1 − h/2)x + (h/2)z̄ + √(2η)Z, exactly: means and covariances of its average.
-    found = planned(
-        losses="strongly_convex" if m else "convex",
-        delta=1e-6,
-        strong_convexity=m or None,
-        smoothness=known,
-        algorithm="path_average",
-    )
-    steps = 400
+def averaged(found: Plan, steps: int) -> tuple[pabi.LangevinChain, Array]:
+    """A chain of the plan, and how its average depends on a path: linearly, found by giving it unit paths."""
     run = found.run
     chain = pabi.LangevinChain(
-        run.loss,
-        N,
+        *(run.loss, N),
         inverse_temperature=run.inverse_temperature,
         step_size=run.time / steps,
         steps=steps,
         release="path",
     )
-    # How the average depends on a path: linearly, found by giving it unit paths.
-    weights = np.array(
-        [erm_algorithms.of_path(found, chain, np.eye(steps)[:, [k]])[0][0] for k in range(steps)]
-    )
+    paths = np.eye(steps)
+    ends = [erm_algorithms.of_path(found, chain, paths[:, [k]])[0][0] for k in range(steps)]
+    return chain, np.array(ends)
+
+
+@pytest.mark.parametrize(("known", "m"), [(0.5, 0.0), (None, 0.0), (0.5, 0.5), (None, 0.5)])
+def test_the_average_s_bound_holds_along_exact_chains(known: float | None, m: float) -> None:
+    # The chain x ← (1 − h/2)x + (h/2)z̄ + √(2η)Z, exactly: means and covariances of its average.
+    losses = {"losses": "strongly_convex", "strong_convexity": m} if m else {}
+    found = planned(**losses, delta=1e-6, smoothness=known, algorithm="path_average")
+    steps = 400
+    chain, weights = averaged(found, steps)
+    h = chain.gradient_step
     assert 0.0 < weights.sum() <= 1.0 + 1e-12
     kept = weights[weights > 0.0]  # without the first point, or with all of them
     assert steps - 1 <= kept.size <= steps
-    assert kept[:-1] / kept[1:] == pytest.approx(1.0 - m * chain.gradient_step, rel=1e-9)
-    sum_of_powers = sum((1.0 - m * chain.gradient_step) ** -k for k in range(1, steps + 1))
-    start = 0.5 * found.radius**2 / (chain.gradient_step * sum_of_powers)
+    assert kept[:-1] / kept[1:] == pytest.approx(1.0 - m * h, rel=1e-9)
+    start = 0.5 * found.radius**2 / (h * sum((1.0 - m * h) ** -k for k in range(1, steps + 1)))
     noise_term = 2.0 / chain.inverse_temperature
-    smooth = noise_term / (1.0 - 0.5 * chain.gradient_step) if known else math.inf
-    rough = noise_term + 0.5 * chain.gradient_step
-    expected = start + min(smooth, rough)
-    _, said = erm_algorithms.of_path(found, chain, np.zeros((steps, 2)))
-    assert said == pytest.approx(min(expected, found.trivial_bound), rel=1e-5)  # grid of release
-    h, noise = chain.gradient_step, 2.0 * chain.step_size
-    a = 1.0 - 0.5 * h
-    target = data().mean(axis=0)
-    powers = a ** np.arange(1, steps + 1)
-    mean = target[None] * (weights @ (1.0 - powers))
-    response = np.array([weights[k:] @ a ** np.arange(steps - k) for k in range(steps)])
-    variance = noise * float(response @ response)
-    truth = 0.25 * (float(((mean - target) ** 2).sum()) + 2.0 * variance)
+    smooth, rough = noise_term / (1.0 - 0.5 * h) if known else math.inf, noise_term + 0.5 * h
     _, bound = erm_algorithms.of_path(found, chain, np.zeros((steps, 2)))
-    assert bound is not None
-    assert truth <= bound
-    assert truth >= 0.005 * bound
+    expected = min(start + min(smooth, rough), found.trivial_bound)
+    assert bound == pytest.approx(expected, rel=1e-5)  # grid of release
+    a, target = 1.0 - 0.5 * h, data().mean(axis=0)
+    mean = target[None] * (weights @ (1.0 - a ** np.arange(1, steps + 1)))
+    response = np.array([weights[k:] @ a ** np.arange(steps - k) for k in range(steps)])
+    variance = 2.0 * chain.step_size * float(response @ response)
+    truth = 0.25 * (float(((mean - target) ** 2).sum()) + 2.0 * variance)
+    assert 0.005 * bound <= truth <= bound
 
 
 @pytest.mark.parametrize("m", [0.0, 0.5])
 def test_stability_of_a_chain_s_average_is_that_of_its_points(m: float) -> None:
     # Two chains with the same noise on ℓ(θ; z) = zθ + (m/2)θ², one record replaced: exact.
-    changes: dict[str, Any] = {
-        "losses": "strongly_convex" if m else "convex",
-        "delta": 1e-6,
-        "strong_convexity": m or None,
-        "smoothness": 0.5,
-        "algorithm": "path_average",
-        "epsilon": 20.0,
-    }
-    found = planned("sco", **changes)
-    empirical = planned("erm", **changes)
+    losses = {"losses": "strongly_convex", "strong_convexity": m} if m else {}
+    same = {**losses, "delta": 1e-6, "smoothness": 0.5, "epsilon": 20.0}
+    plans = [planned(risk, **same, algorithm="path_average") for risk in ("sco", "erm")]
     steps = 300
-    run = found.run
-    chain = pabi.LangevinChain(
-        run.loss,
-        N,
-        inverse_temperature=run.inverse_temperature,
-        step_size=run.time / steps,
-        steps=steps,
-        release="path",
-    )
+    chain, weights = averaged(plans[0], steps)
     path = np.zeros((steps, 2))
-    added = (
-        erm_algorithms.of_path(found, chain, path)[1]
-        - erm_algorithms.of_path(empirical, chain, path)[1]
-    )
-    weights = np.array(
-        [erm_algorithms.of_path(found, chain, np.eye(steps)[:, [k]])[0][0] for k in range(steps)]
-    )
+    population, empirical = (erm_algorithms.of_path(one, chain, path)[1] for one in plans)
     apart, points = 0.0, []
     for _ in range(steps):
         apart = (1.0 - chain.gradient_step * m) * apart + chain.gradient_step * 2.0 / N
         points.append(apart)
-    truth = float(weights @ points)
+    truth, added = float(weights @ points), population - empirical
     assert truth <= added * (1.0 + 1e-9)
     assert added == pytest.approx(truth, rel=3.0 / steps)  # of a step more or less
 
@@ -255,50 +217,34 @@ def test_a_smaller_domain_is_kept_to() -> None:
     assert solution.run.prox == box
 
 
-@every(
-    ("field", "changes", "arguments"),
-    [
-        ("loss_value", {}, {}),
-        ("loss_value", {}, {"gradient": gradient}),
-        ("steps", {}, {"loss_value": value, "steps": 10}),
-        ("gradient", {"delta": 1e-6, "algorithm": "last_point"}, {"loss_value": value}),
-        ("steps", {"delta": 1e-6, "algorithm": "last_point"}, {"gradient": gradient, "steps": 0}),
-        ("steps", {"delta": 1e-6, "n": 10**9, "algorithm": "path_average"}, {"gradient": gradient}),
-        ("domain", {}, {"loss_value": value, "domain": pabi.prox.ball(3.0)}),
-        ("domain", {}, {"loss_value": value, "domain": pabi.prox.l1(1.0)}),
-        (
-            "domain",
-            {},
-            {"loss_value": value, "domain": pabi.prox.ball(0.5, center=np.array([0.9, 0.0]))},
-        ),
-        ("domain", {}, {"loss_value": value, "domain": pabi.prox.ball(0.2, center=[0.5, 0.0])}),
-        ("domain", {}, {"loss_value": value, "domain": pabi.prox.box([0.1, -0.1], [0.3, 0.1])}),
-        (
-            "domain",
-            {"delta": 1e-6, "algorithm": "path_average"},
-            {"gradient": gradient, "domain": pabi.prox.box([0.1, -0.1], [0.3, 0.1])},
-        ),
-        (
-            "smoothness",
-            {
-                "losses": "strongly_convex",
-                "strong_convexity": 0.5,
-                "delta": 1e-6,
-                "algorithm": "last_point",
-            },
-            {"gradient": gradient},
-        ),
-    ],
-)
+DIFFUSION: dict[str, Any] = {"delta": 1e-6, "algorithm": "last_point"}
+AVERAGE: dict[str, Any] = {"delta": 1e-6, "algorithm": "path_average"}
+ROUGH: dict[str, Any] = {**DIFFUSION, "losses": "strongly_convex", "strong_convexity": 0.5}
+BALL, BOX = pabi.prox.ball, pabi.prox.box
+REFUSED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    ("loss_value", {}, {}),
+    ("loss_value", {}, {"gradient": gradient}),
+    ("steps", {}, {"loss_value": value, "steps": 10}),
+    ("gradient", DIFFUSION, {"loss_value": value}),
+    ("steps", DIFFUSION, {"gradient": gradient, "steps": 0}),
+    ("steps", {**AVERAGE, "n": 10**9}, {"gradient": gradient}),
+    *(
+        ("domain", {}, {"loss_value": value, "domain": domain})
+        for domain in (
+            *(BALL(3.0), pabi.prox.l1(1.0), BALL(0.5, center=np.array([0.9, 0.0]))),
+            *(BALL(0.2, center=[0.5, 0.0]), BOX([0.1, -0.1], [0.3, 0.1])),
+        )
+    ),
+    ("domain", AVERAGE, {"gradient": gradient, "domain": BOX([0.1, -0.1], [0.3, 0.1])}),
+    ("smoothness", ROUGH, {"gradient": gradient}),
+]
+
+
+@TESTING
+@every(("field", "changes", "arguments"), REFUSED)
 def test_bad_input_is_named(field: str, changes: dict[str, Any], arguments: dict[str, Any]) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", pabi.PrivacyWarning)
-        found = planned(**changes)
-    with pytest.raises(pabi.InvalidInput) as caught:
-        solve(found, **arguments)
-    assert caught.value.field == field
-    with pytest.raises(pabi.InvalidInput, match="plan: expected a Plan"):
-        solve("erm", loss_value=value)  # type: ignore[arg-type]
+    refused(field, solve, planned(**changes), **arguments)
+    refused("plan", solve, "erm", loss_value=value)
 
 
 @pytest.mark.parametrize("objective", ["erm", "sco"])
@@ -309,20 +255,16 @@ def test_every_plan_is_run_or_refused_with_advice_that_works(
     objective: str, losses: str, m: float | None
 ) -> None:
     names = ("auto", "exponential_mechanism", "iterated_exponential_mechanism")
-    for algorithm in (*names, "last_point", "path_average"):
-        for known in (None, 0.5):
-            for delta in (0.0, 1e-6):
-                given: dict[str, Any] = {
-                    "strong_convexity": m,
-                    "delta": delta,
-                    "algorithm": algorithm,
-                    "epsilon": 2.0,
-                }
-                try:
-                    found = planned(objective, losses, smoothness=known, **given)
-                except pabi.NotApplicable:
-                    continue
-                check_runs(found, lambda g=given: planned(objective, losses, smoothness=0.5, **g))
+    for algorithm, known, delta in itertools.product(
+        (*names, "last_point", "path_average"), (None, 0.5), (0.0, 1e-6)
+    ):
+        given: dict[str, Any] = {"strong_convexity": m, "delta": delta, "algorithm": algorithm}
+        given["epsilon"] = 2.0
+        try:
+            found = planned(objective, losses, smoothness=known, **given)
+        except pabi.NotApplicable:
+            continue
+        check_runs(found, lambda g=given: planned(objective, losses, smoothness=0.5, **g))
 
 
 def check_runs(found: Plan, again: Any) -> None:
@@ -368,45 +310,27 @@ def test_too_few_steps_are_told_how_many_are_enough() -> None:
 
 
 @TESTING
-def test_what_is_released_lies_in_the_set() -> None:
+@every("algorithm", ["exponential_mechanism", "last_point", "path_average"])
+def test_what_is_released_lies_in_the_set(algorithm: str) -> None:
     # Pulled hard into a corner whose coordinates are no multiples of the grid.
-    corner = np.array([0.1 + 0.2, 0.7])
-    box = pabi.prox.box([-0.3, -0.1], corner)
+    box = pabi.prox.box([-0.3, -0.1], np.array([0.1 + 0.2, 0.7]))
     disc = pabi.prox.ball(0.3, center=np.array([0.1, 0.2]))
-    for domain in (box, disc):
-        for algorithm in ("exponential_mechanism", "last_point", "path_average"):
-            delta = 0.0 if algorithm == "exponential_mechanism" else 1e-6
-            found = planned(smoothness=0.5, delta=delta, algorithm=algorithm, epsilon=20.0)
-            for seed in range(3):
-                solution = solve(
-                    found,
-                    loss_value=(lambda t: -t.sum(axis=1) / 1.5) if delta == 0.0 else None,
-                    gradient=None if delta == 0.0 else (lambda t: np.full(t.shape, -1.0 / 1.5)),
-                    domain=domain,
-                    steps=None if delta == 0.0 else 2000,
-                    random_state=seed,
-                )
-                if domain is box:
-                    assert (solution.x >= domain.lower).all()
-                    assert (solution.x <= domain.upper).all()
-                else:
-                    assert np.linalg.norm(solution.x - domain.center) <= 0.3
+    given: dict[str, Any] = {"gradient": lambda t: np.full(t.shape, -1.0 / 1.5), "steps": 2000}
+    if pure := algorithm == "exponential_mechanism":
+        given = {"loss_value": lambda t: -t.sum(axis=1) / 1.5}
+    same: dict[str, Any] = {"smoothness": 0.5, "algorithm": algorithm, "epsilon": 20.0}
+    found = planned(delta=0.0 if pure else 1e-6, **same)
+    for seed in range(3):
+        x = solve(found, domain=box, random_state=seed, **given).x
+        assert (x >= box.lower).all()
+        assert (x <= box.upper).all()
+        x = solve(found, domain=disc, random_state=seed, **given).x
+        assert np.linalg.norm(x - disc.center) <= 0.3
 
 
 def test_a_draw_that_would_take_too_long_is_refused() -> None:
     with pytest.raises(pabi.NotApplicable, match="evaluations"):
         solve(planned(dimension=20, n=10**6), loss_value=value)
-
-
-def test_seeded_runs_are_for_testing_only() -> None:
-    found = planned(smoothness=0.5)
-    with pytest.warns(pabi.PrivacyWarning):
-        first = solve(found, loss_value=value, random_state=3)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", pabi.PrivacyWarning)
-        second = solve(found, loss_value=value, random_state=3)
-    assert np.array_equal(first.x, second.x)
-    assert first.guarantee.assumptions[0].startswith("noise reproducible")
 
 
 def test_a_loss_in_single_precision_is_refused() -> None:

@@ -31,38 +31,27 @@ def shares(strategy):
     return counts / len(sizes), sizes
 
 
-def about(found, share=0.15):
-    """Six standard errors."""
-    return np.abs(found - share).max() < 6 * math.sqrt(share * (1.0 - share) / STEPS)
+BINS = selection.BallsInBinsSampling(iterations=14, cycle_length=7)
 
 
-def test_poisson():
-    strategy = selection.CyclicPoissonSampling(sampling_prob=0.15, iterations=STEPS)
-    scheme = from_batch_selection(strategy, n=N, divisor=7)
-    assert scheme == Poisson(7, probability=0.15)
-    found, sizes = shares(strategy)
-    assert about(found)
-    assert len(set(sizes)) > 5
-    assert scheme.order(N, STEPS).probability == 0.15
-
-
-def test_fixed_sizes():
-    strategy = selection.FixedBatchSampling(batch_size=6, iterations=STEPS)
-    assert from_batch_selection(strategy, n=N, divisor=6) == FixedSize(6)
-    found, sizes = shares(strategy)
-    assert set(sizes) == {6}
-    assert about(found)
+def test_poisson_batches_and_those_of_fixed_size():
+    for strategy, scheme in (
+        (selection.CyclicPoissonSampling(0.15, STEPS), Poisson(6, probability=0.15)),
+        (selection.FixedBatchSampling(batch_size=6, iterations=STEPS), FixedSize(6)),
+    ):
+        assert from_batch_selection(strategy, n=N, divisor=6) == scheme
+        found, sizes = shares(strategy)
+        assert np.abs(found - 0.15).max() < 6 * math.sqrt(0.15 * 0.85 / STEPS)  # standard errors
+        assert set(sizes) == {6} if scheme == FixedSize(6) else len(set(sizes)) > 5
 
 
 def test_bins():
-    strategy = selection.BallsInBinsSampling(iterations=14, cycle_length=7)
-    scheme = from_batch_selection(strategy, n=N, divisor=6)
-    assert scheme == BallsInBins(6, redraw="once")
-    assert scheme.order(N, 14).period == 7
-    found, sizes = shares(strategy)
+    scheme = from_batch_selection(BINS, n=N, divisor=6)
+    assert (scheme, scheme.order(N, 14).period) == (BallsInBins(6, redraw="once"), 7)
+    found, sizes = shares(BINS)
     assert np.all(found == 1 / 7)
     assert sizes[:7] == sizes[7:]
-    batches = [set(batch.tolist()) for batch in strategy.batch_iterator(N, 3)]
+    batches = [set(batch.tolist()) for batch in BINS.batch_iterator(N, 3)]
     assert batches[:7] == batches[7:]
 
 

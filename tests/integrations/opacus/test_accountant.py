@@ -21,7 +21,6 @@ from support.frameworks import framework
 
 framework("opacus")
 import torch
-from opacus import PrivacyEngine
 from opacus.accountants import PRVAccountant, create_accountant
 from opacus.accountants.utils import get_noise_multiplier
 from opacus.schedulers import ExponentialGradClip, ExponentialNoise
@@ -261,20 +260,14 @@ def test_a_seed_of_a_sampler_is_for_tests():
         assert (TESTING in found) is (seed is not None)
 
 
-def test_sums_in_place_of_means_of_shuffled_batches():
-    """Twelve times as long steps by another name."""
-    run, _ = described_run(1, poisson_sampling=False)
-    run.optimizer.loss_reduction = "sum"
-    run.train(1)
-    refused_of(run, "expected_batch_size", "expected 12, .* got 1")
-
-
-def test_schedulers_of_noise_and_norm_are_seen():
-    schedulers = {"noise_multiplier": ExponentialNoise, "max_grad_norm": ExponentialGradClip}
-    for field, scheduler in schedulers.items():
-        run, _ = described_run()
-        run.train(2, after_epoch=scheduler(run.optimizer, gamma=0.9).step)
-        refused_of(run, field)
+@every(
+    "field, scheduler",
+    [("noise_multiplier", ExponentialNoise), ("max_grad_norm", ExponentialGradClip)],
+)
+def test_schedulers_of_noise_and_norm_are_seen(field, scheduler):
+    run, _ = described_run()
+    run.train(2, after_epoch=scheduler(run.optimizer, gamma=0.9).step)
+    refused_of(run, field)
 
 
 def test_several_batches_a_step():
@@ -299,6 +292,7 @@ def test_clipping_per_layer_of_a_run_that_states_more():
 
 
 def test_it_answers_for_described_runs_alone():
+    assert type(create_accountant("pabi")) is PabiAccountant
     run = opacus_run()
     run.train(1)
     refused_of(run, "run", r"missing: describe\(run\)")
@@ -313,8 +307,7 @@ def test_a_loader_that_draws_otherwise_is_refused():
     poisson = replace(shuffled, batches=Poisson(12))
     assert "shuffles" in refused("loader", accountant.describe, poisson, loader=run.loader)
     assert accountant.run is None
-    message = refused("loader", accountant.describe, shuffled, loader=[1, 2])
-    assert message.startswith("loader: expected a torch")
+    assert "expected a torch" in refused("loader", accountant.describe, shuffled, loader=[1, 2])
     accountant.describe(shuffled, loader=run.loader)
     assert accountant.run == shuffled
 
@@ -342,8 +335,10 @@ def test_steps_without_an_optimiser():
     for _ in range(5):
         accountant.step(noise_multiplier=2.0, sample_rate=0.2)
     assert len(accountant) == 5
-    message = refused("optimizer", accountant.get_epsilon, DELTA)
-    assert "step 1 was noted without one" in message
+    assert "step 1 was noted without one" in refused("optimizer", accountant.get_epsilon, DELTA)
+    again = PabiAccountant()
+    again.load_state_dict(accountant.state_dict({}))
+    assert (again.run, again.history) == (accountant.run, accountant.history)
 
 
 NOT_OPACUS = [
@@ -370,21 +365,13 @@ def test_optimisers_that_cost_more_are_refused_at_their_first_step():
 # Registry and state.
 
 
-def test_the_registry_has_it():
-    assert type(create_accountant("pabi")) is PabiAccountant
-    assert type(PrivacyEngine(accountant="pabi").accountant) is PabiAccountant
-    assert PabiAccountant.mechanism() == "pabi"
+ROUND = [
+    *({"settings": DECAY}, {"scheduler": decaying}, {"settings": {"momentum": 0.9}}),
+    {"optimizer": torch.optim.Adam},
+]
 
 
-@every(
-    "arguments",
-    [
-        {"settings": DECAY},
-        {"scheduler": decaying},
-        {"settings": {"momentum": 0.9}},
-        {"optimizer": torch.optim.Adam},
-    ],
-)
+@every("arguments", ROUND)
 def test_the_state_goes_round(arguments):
     """Through torch.save, with nothing but plain numbers and texts in it."""
     run, _ = trained(3, **arguments)
@@ -412,25 +399,11 @@ def test_a_training_goes_on_from_a_checkpoint(tmp_path):
     assert asked(again) == description.guarantee(DELTA).epsilon(DELTA)
 
 
-def test_a_state_before_the_run_is_described():
-    accountant, again = PabiAccountant(), PabiAccountant()
-    accountant.step(noise_multiplier=1.0, sample_rate=0.1)
-    again.describe(SMALL)
-    again.load_state_dict(accountant.state_dict({}))
-    assert again.run is None
-    assert again.history == accountant.history
+OTHERS = [None, {}, PRVAccountant().state_dict(), {"mechanism": "pabi"}]
+OTHERS += [{"mechanism": "pabi", "history": [1], "run": None}]
 
 
-@every(
-    "state",
-    [
-        None,
-        {},
-        PRVAccountant().state_dict(),
-        {"mechanism": "pabi"},
-        {"mechanism": "pabi", "history": [1], "run": None},
-    ],
-)
+@every("state", OTHERS)
 def test_states_of_something_else(state):
     accountant = PabiAccountant()
     accountant.describe(SMALL)

@@ -160,12 +160,16 @@ def of_batches(sampler):
     return DataLoader(numbers(20), batch_sampler=sampler)
 
 
+def drawn(sampler, **settings):
+    return of_20(sampler=sampler(range(20), **settings))
+
+
 def left_out():
     return shuffled(61, 12, drop_last=True)
 
 
 def replaced():
-    return of_20(sampler=RandomSampler(range(20), replacement=True))
+    return drawn(RandomSampler, replacement=True)
 
 
 def of_a_worker():
@@ -178,18 +182,12 @@ REFUSED = [
     (lambda: of_20(batch_size=21, drop_last=True), "20 records are fewer than 21"),
     (lambda: of_20(batch_size=21, drop_last=True, shuffle=True), "20 records are fewer than 21"),
     (replaced, "drawn with replacement"),
-    (
-        lambda: of_20(sampler=RandomSampler(range(20), num_samples=10)),
-        "a sampler of 10 of 20 records",
-    ),
+    (lambda: drawn(RandomSampler, num_samples=10), "a sampler of 10 of 20 records"),
     (lambda: of_20(sampler=WeightedRandomSampler([1.0] * 20, 20)), "WeightedRandomSampler"),
-    (lambda: of_20(sampler=SubsetRandomSampler(range(20))), "SubsetRandomSampler"),
+    (lambda: drawn(SubsetRandomSampler), "SubsetRandomSampler"),
     (lambda: of_20(batch_size=None), "no batches"),
     (lambda: of_batches([[0, 1]]), "those of a list"),
-    (
-        lambda: of_batches(PoissonSampler(20, 5)),
-        "those of a PoissonSampler: let make_private draw them",
-    ),
+    (lambda: of_batches(PoissonSampler(20, 5)), "PoissonSampler: let make_private draw them"),
     (lambda: of_batches(_split()), "BatchMemoryManager"),
     (of_a_worker, "one worker's share"),
 ]
@@ -245,34 +243,36 @@ def test_nothing_is_found_where_all_is_right():
     assert "as they are accounted" in str(check_loader(poisson(60, 12)))
 
 
+def in_order():
+    return DataLoader(numbers(61), batch_size=12, drop_last=True)
+
+
+def of(**changes):
+    return lambda: accountant_of(**changes)
+
+
+def sixty():
+    return poisson(60, 12)
+
+
+AFRESH = {"redraw": "epoch"}
+SAMPLING, DROPPED = ("sampling", "wrong"), ("drop_last", "note")
 FOUND = [
-    (lambda: poisson(60, 12), accountant_of, ("sampling", "wrong")),
-    (lambda: shuffled(batch=10), accountant_of, ("sampling", "wrong")),
-    (shuffled, lambda: accountant_of(n=72), ("run", "wrong")),
-    (
-        lambda: poisson(60, 12),
-        lambda: accountant_of(batches=Poisson(12, probability=0.1)),
-        ("sampling", "wrong"),
-    ),
+    (sixty, accountant_of, SAMPLING),
+    (lambda: shuffled(batch=10), accountant_of, SAMPLING),
+    (shuffled, of(n=72), ("run", "wrong")),
+    (sixty, of(batches=Poisson(12, probability=0.1)), SAMPLING),
     (shuffled, PabiAccountant, ("run", "unknown")),
-    (left_out, lambda: of_spare(1), ("drop_last", "note")),
-    (left_out, lambda: accountant_of(n=61, steps=6), ("sampling", "wrong"), ("drop_last", "note")),
-    (left_out, PRVAccountant, ("sampling", "wrong"), ("drop_last", "note")),
-    (lambda: shuffled(drop_last=True), accountant_of, ("drop_last", "note")),
-    (
-        lambda: of_bins(redraw="epoch"),
-        lambda: accountant_of(batches=BallsInBins(7)),
-        ("sampling", "wrong"),
-    ),
-    (lambda: of_bins(redraw="epoch"), PRVAccountant, ("sampling", "wrong")),
+    (left_out, lambda: of_spare(1), DROPPED),
+    (left_out, of(n=61, steps=6), SAMPLING, DROPPED),
+    (left_out, PRVAccountant, SAMPLING, DROPPED),
+    (lambda: shuffled(drop_last=True), accountant_of, DROPPED),
+    (lambda: of_bins(**AFRESH), of(batches=BallsInBins(7)), SAMPLING),
+    (lambda: of_bins(**AFRESH), PRVAccountant, SAMPLING),
     (replaced, PRVAccountant, ("sampler", "wrong")),
     (of_a_worker, PRVAccountant, ("sampler", "unknown")),
-    (lambda: shuffled(n=61), lambda: accountant_of(n=61, steps=6), ("last batch", "note")),
-    (
-        lambda: DataLoader(numbers(61), batch_size=12, drop_last=True),
-        lambda: accountant_of(batches=Cyclic(12)),
-        ("drop_last", "note"),
-    ),
+    (lambda: shuffled(n=61), of(n=61, steps=6), ("last batch", "note")),
+    (in_order, of(batches=Cyclic(12)), DROPPED),
     (lambda: poisson(930, 10), PRVAccountant, ("probability", "note")),
 ]
 

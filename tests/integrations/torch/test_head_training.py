@@ -9,11 +9,9 @@ import warnings
 
 import numpy as np
 import pytest
-from scipy.stats import beta, norm
 
 import pabi
 from pabi.describe.vector_losses import executable
-from pabi.execute.checkpoint import secret_generator
 from pabi.execute.linear_gradients import LossGradients, shifted
 from pabi.learn import Records, parameters_hash, second_moments
 from pabi.learn import train as train_described
@@ -22,7 +20,6 @@ from pabi.showing import shown
 from support.every_case import every
 from support.frameworks import framework
 from support.modules import D, K, Listed, N, linear, pairs, run, table, weights
-from support.unpriced import Unpriced
 
 torch = framework("torch")
 from pabi.integrations import torch as integration  # noqa: E402

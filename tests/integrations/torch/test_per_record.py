@@ -6,11 +6,8 @@ import dataclasses
 
 import numpy as np
 import pytest
-from scipy.stats import beta
 
 import pabi
-from pabi.execute.blocks import refuse_emulation
-from pabi.execute.checkpoint import secret_generator
 from pabi.execute.linear_gradients import LogisticGradients, SoftmaxGradients, SquaredGradients
 from pabi.execute.sums import Limit
 from pabi.integrations.torch import library
@@ -19,7 +16,6 @@ from pabi.learn import Records
 from support.every_case import every
 from support.frameworks import framework
 from support.modules import D, K, Listed, N, linear, pairs, run, table
-from support.unpriced import Unpriced
 
 torch = framework("torch")
 from pabi.integrations import torch as integration  # noqa: E402
@@ -194,12 +190,6 @@ def test_dropout_draws_for_every_record():
     assert len(np.unique(values, axis=0)) == 1
 
 
-def test_records_of_a_call_are_bounded_by_memory_and_data(monkeypatch):
-    assert gradients(network()).chunk == N
-    monkeypatch.setattr(training, "_HELD", 300)
-    assert gradients(network()).chunk == 300 // gradients(network()).start.size
-
-
 # Attack.
 
 
@@ -269,11 +259,3 @@ def test_which_runs_are_multiplied_on_a_device():
     assert not multiplies(cuda, dataclasses.replace(ordered, batches=pabi.Poisson(16)))
     assert not multiplies(cuda, dataclasses.replace(ordered, clipping="coordinates"))
     assert multiplies(cuda, dataclasses.replace(ordered, batches=pabi.BallsInBins(16)))
-
-
-def test_doubles_that_are_put_together_of_shorter_numbers_are_refused(monkeypatch):
-    monkeypatch.delenv("CUBLAS_EMULATE_DOUBLE_PRECISION", raising=False)
-    refuse_emulation()
-    monkeypatch.setenv("CUBLAS_EMULATE_DOUBLE_PRECISION", "1")
-    with pytest.raises(pabi.InvalidInput, match="CUBLAS"):
-        refuse_emulation()

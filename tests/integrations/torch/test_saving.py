@@ -54,45 +54,31 @@ class Loud:
 
 
 def test_other_files_and_modules_are_refused(file, tmp_path, capfd):
-    content = torch.load(file, weights_only=True)
-    cases = [
+    content, changed = torch.load(file, weights_only=True), tmp_path / "changed.pt"
+    for other, words in (
         ({"state_dict": content["state_dict"]}, "save"),
         (content | {"format": "another"}, "save"),
-        (content | {"version": 2}, "version"),
-        (content | {"version": torch.ones(2)}, "version"),
+        *((content | {"version": version}, "version") for version in (2, torch.ones(2))),
         (content | {"version": 1, "guarantee": "{}"}, "format"),
         (content | {"guarantee": None}, "save"),
         (content | {"state_dict": torch.ones(2)}, "save"),
-        ([1, 2], "save"),
-        ({"format": Loud()}, "save"),
-    ]
-    for changed, words in cases:
-        torch.save(changed, tmp_path / "changed.pt")
+        *(([1, 2], "save"), ({"format": Loud()}, "save")),
+    ):
+        torch.save(other, changed)
         with pytest.raises(pabi.InvalidInput, match=words):
-            integration.load(tmp_path / "changed.pt", linear(D, K))
+            integration.load(changed, linear(D, K))
     assert "executed" not in capfd.readouterr().out
-    (tmp_path / "text.pt").write_text("no archive")
-    with pytest.raises(pabi.InvalidInput, match="save"):
-        integration.load(tmp_path / "text.pt", linear(D, K))
+    changed.write_text("no archive")
+    for path, module, words in (
+        (changed, linear(D, K), "save"),
+        (file, linear(D, K + 1), "architecture"),
+        (file, "a module", "module"),
+    ):
+        with pytest.raises(pabi.InvalidInput, match=words):
+            integration.load(path, module)
     with pytest.raises(OSError, match="nowhere"):
         integration.load(tmp_path / "nowhere.pt", linear(D, K))
-    with pytest.raises(pabi.InvalidInput, match="architecture"):
-        integration.load(file, linear(D, K + 1))
-    with pytest.raises(pabi.InvalidInput, match="module"):
-        integration.load(file, "a module")
-    with pytest.raises(pabi.InvalidInput, match="trained"):
-        integration.save(linear(D, K), tmp_path / "other.pt")
-
-
-def test_a_testing_guarantee_travels_as_one(tmp_path):
-    with pytest.warns(pabi.PrivacyWarning):
-        result = integration.train(
-            linear(D, K), pairs(X, CLASSES), run(pabi.Loss.softmax(2.0)), random_state=0
-        )
-    integration.save(result, tmp_path / "test.pt")
-    guarantee = integration.load(tmp_path / "test.pt", linear(D, K))
-    assert guarantee.assumptions == result.guarantee.assumptions
-    assert any("testing only" in sentence for sentence in guarantee.assumptions)
+    refused("trained", integration.save, linear(D, K), tmp_path / "other.pt")
 
 
 # Hashes, and files that are compared with a guarantee.

@@ -280,55 +280,57 @@ def moments(noise_std, feature_norm=1.0):
 
 SOFTMAX, LOGISTIC = pabi.Loss.softmax(1.0), pabi.Loss.logistic(1.0)
 SQUARED, HUBER = pabi.Loss.squared(1.0, 0.5), pabi.Loss.huber(1.0, 0.5)
-POISSON = pabi.Loss.poisson(1.0, 2.0, 3.0)
-VECTORS = pabi.Loss.vector_huber(1.0, 0.5)
-EACH = pabi.Loss.one_vs_rest(1.0, classes=3)
+POISSON, VECTORS = pabi.Loss.poisson(1.0, 2.0, 3.0), pabi.Loss.vector_huber(1.0, 0.5)
+DESCRIBED = {
+    nn.CrossEntropyLoss(): [SOFTMAX, pabi.Loss.softmax(1.0, residual_cap=0.5)],
+    nn.BCEWithLogitsLoss(): [LOGISTIC],
+    nn.MSELoss(): [SQUARED],
+    nn.HuberLoss(delta=0.5): [HUBER, SQUARED],
+    nn.PoissonNLLLoss(): [POISSON],
+    None: [SOFTMAX],
+}
 
 
-@every(
-    "loss, stated",
-    [
-        (None, SOFTMAX),
-        (nn.CrossEntropyLoss(), SOFTMAX),
-        (nn.CrossEntropyLoss(), pabi.Loss.softmax(1.0, residual_cap=0.5)),
-        (nn.BCEWithLogitsLoss(), LOGISTIC),
-        (nn.MSELoss(), SQUARED),
-        (nn.HuberLoss(delta=0.5), HUBER),
-        (nn.HuberLoss(delta=0.5), SQUARED),
-        (nn.PoissonNLLLoss(), POISSON),
+def test_losses_that_are_described():
+    for loss, several in DESCRIBED.items():
+        for stated in several:
+            refuse_another(loss, stated)
+
+
+ONES = torch.ones(3)
+OTHERS = {
+    "loss": [
+        (nn.CrossEntropyLoss(), LOGISTIC),
+        (nn.BCEWithLogitsLoss(), SOFTMAX),
+        # A mean over classes, where the run has a sum.
+        (nn.BCEWithLogitsLoss(), pabi.Loss.one_vs_rest(1.0, classes=3)),
+        *((nn.MSELoss(), stated) for stated in (HUBER, VECTORS)),
+        (nn.HuberLoss(delta=0.4), HUBER),
+        (nn.HuberLoss(delta=0.5), VECTORS),  # coordinate by coordinate
+        (nn.SmoothL1Loss(), HUBER),
+        (nn.functional.cross_entropy, SOFTMAX),
+        (type("CrossEntropyLoss", (nn.CrossEntropyLoss,), {})(), SOFTMAX),
     ],
-)
-def test_losses_that_are_described(loss, stated):
-    refuse_another(loss, stated)
-
-
-@every(
-    "loss, stated, field",
-    [
-        (nn.CrossEntropyLoss(), LOGISTIC, "loss"),
-        (nn.BCEWithLogitsLoss(), SOFTMAX, "loss"),
-        (nn.BCEWithLogitsLoss(), EACH, "loss"),  # a mean over classes, where the run has a sum
-        (nn.MSELoss(), HUBER, "loss"),
-        (nn.MSELoss(), VECTORS, "loss"),
-        (nn.HuberLoss(delta=0.4), HUBER, "loss"),
-        (nn.HuberLoss(delta=0.5), VECTORS, "loss"),  # coordinate by coordinate
-        (nn.SmoothL1Loss(), HUBER, "loss"),
-        (nn.functional.cross_entropy, SOFTMAX, "loss"),
-        (type("CrossEntropyLoss", (nn.CrossEntropyLoss,), {})(), SOFTMAX, "loss"),
-        (nn.CrossEntropyLoss(label_smoothing=0.1), SOFTMAX, "label_smoothing"),
-        (nn.CrossEntropyLoss(weight=torch.ones(3)), SOFTMAX, "weight"),
-        (nn.CrossEntropyLoss(ignore_index=0), SOFTMAX, "ignore_index"),
-        (nn.CrossEntropyLoss(reduction="sum"), SOFTMAX, "reduction"),
-        (nn.CrossEntropyLoss(reduction="none"), SOFTMAX, "reduction"),
-        (nn.BCEWithLogitsLoss(pos_weight=torch.ones(1)), LOGISTIC, "pos_weight"),
-        (nn.BCEWithLogitsLoss(weight=torch.ones(1)), LOGISTIC, "weight"),
-        (nn.MSELoss(reduction="sum"), SQUARED, "reduction"),
-        (nn.PoissonNLLLoss(log_input=False), POISSON, "log_input"),
-        (nn.PoissonNLLLoss(full=True), POISSON, "full"),
+    "label_smoothing": [(nn.CrossEntropyLoss(label_smoothing=0.1), SOFTMAX)],
+    "weight": [
+        (nn.CrossEntropyLoss(weight=ONES), SOFTMAX),
+        (nn.BCEWithLogitsLoss(weight=ONES), LOGISTIC),
     ],
-)
-def test_losses_and_options_that_are_not(loss, stated, field):
-    refused(field, refuse_another, loss, stated)
+    "ignore_index": [(nn.CrossEntropyLoss(ignore_index=0), SOFTMAX)],
+    "reduction": [
+        *((nn.CrossEntropyLoss(reduction=how), SOFTMAX) for how in ("sum", "none")),
+        (nn.MSELoss(reduction="sum"), SQUARED),
+    ],
+    "pos_weight": [(nn.BCEWithLogitsLoss(pos_weight=ONES), LOGISTIC)],
+    "log_input": [(nn.PoissonNLLLoss(log_input=False), POISSON)],
+    "full": [(nn.PoissonNLLLoss(full=True), POISSON)],
+}
+
+
+@every("field", OTHERS)
+def test_losses_and_options_that_are_not(field):
+    for loss, stated in OTHERS[field]:
+        refused(field, refuse_another, loss, stated)
 
 
 def test_a_loss_of_single_records_may_be_anything_that_a_mean_of_one_keeps():

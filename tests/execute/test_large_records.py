@@ -110,53 +110,41 @@ def test_columns_beside_are_no_features(tmp_path):
     assert np.array_equal(large.column("y").together(), np.arange(N))
 
 
-def nan_at_the_end():
-    table = X.copy()
-    table[-1, 2] = np.nan
-    return table
-
-
 @pytest.mark.parametrize("form", FORMS)
 def test_a_missing_number_in_the_last_part(tmp_path, form):
-    table = table_in(form, nan_at_the_end(), tmp_path)
+    rows = X.copy()
+    rows[-1, 2] = np.nan
+    table = table_in(form, rows, tmp_path)
     with pytest.raises(InvalidInput, match="X: expected finite numbers up to 2\\^250, got NaN"):
         LargeRecords(table)
 
 
-def test_a_null_is_a_missing_number(tmp_path):
-    frame = frame_of(X)
-    frame["x1"] = frame["x1"].astype("Float32")
-    frame.loc[N - 1, "x1"] = package("pandas").NA
-    with pytest.raises(InvalidInput, match="X: expected finite numbers"):
-        LargeRecords(LargeTable(write_parts(tmp_path / "parts", frame)))
-
-
-def other_type(frame):
-    return frame.assign(x3=frame["x3"].astype(str))
-
-
-def no_column(frame):
-    return frame.drop(columns="x3")
+def with_a_null(frame):
+    frame = frame.astype({"x1": "Float32"})
+    frame.loc[len(frame) - 1, "x1"] = package("pandas").NA
+    return frame
 
 
 @every(
-    ("change", "message"),
+    "change, parts, message",
     [
-        (other_type, r"part-2.parquet: expected float in the column 'x3', as in the first file"),
-        (no_column, r"part-2.parquet: expected one column 'x3', as in the first file"),
+        (
+            lambda frame: frame.astype({"x3": str}),
+            1,
+            "part-2.parquet: expected float in the column 'x3'",
+        ),
+        (lambda frame: frame.drop(columns="x3"), 1, "part-2.parquet: expected one column 'x3'"),
+        (lambda frame: frame.astype({"x3": str}), 3, "X: expected numbers in the column 'x3', got"),
+        (with_a_null, 3, "X: expected finite numbers"),
     ],
 )
-def test_files_that_differ(tmp_path, change, message):
-    parts = write_parts(tmp_path / "parts", frame_of(X))
-    change(frame_of(X[:10])).to_parquet(parts / "part-2.parquet")
+def test_files_of_other_columns_and_of_no_numbers(tmp_path, change, parts, message):
+    """The last of them, or all."""
+    folder = write_parts(tmp_path / "parts", change(frame_of(X)) if parts == 3 else frame_of(X))
+    if parts == 1:
+        change(frame_of(X[:10])).to_parquet(folder / "part-2.parquet")
     with pytest.raises(InvalidInput, match=message):
-        LargeRecords(LargeTable(parts))
-
-
-def test_a_column_of_text(tmp_path):
-    parts = write_parts(tmp_path / "parts", other_type(frame_of(X)))
-    with pytest.raises(InvalidInput, match="X: expected numbers in the column 'x3', got"):
-        LargeRecords(LargeTable(parts))
+        LargeRecords(LargeTable(folder))
 
 
 def test_made_rows_that_are_no_numbers():

@@ -229,35 +229,31 @@ def test_a_large_delta_is_warned_of():
 RECORDS = Records(np.eye(3), feature_norm=2.0, intercept_scaling=1.5)  # of norm 2.5
 
 
-@every(
-    ("changes", "field"),
-    [
-        ({"n": 4}, "n"),
-        ({"dimension": 3}, "dimension"),
-        ({"feature_norm": 2.0}, "feature_norm"),
-        ({"feature_norm": 1e130}, "feature_norm"),
-        ({"noise_std": 1e14}, "noise_std"),
-        ({"feature_norm": math.nextafter(2.5, 0.0)}, "feature_norm"),
-        ({"noise_std": None}, "noise_std"),
-        ({"random_state": "seed"}, "random_state"),
-        ({"random_state": -1}, "random_state"),
-        ({"records": Records(np.eye(3), intercept_scaling=1.5)}, "feature_norm"),
-        ({"records": np.eye(3)}, "records"),
-        ({"moments": pabi.Cyclic(3)}, "moments"),
-        ({"delta": 1.0}, "delta"),
+WRONG = {
+    "n": [{"n": 4}],
+    "dimension": [{"dimension": 3}],
+    "feature_norm": [
+        *({"feature_norm": norm} for norm in (2.0, 1e130, math.nextafter(2.5, 0.0))),
+        {"records": Records(np.eye(3), intercept_scaling=1.5)},
     ],
-)
-def test_bad_input_names_the_field(monkeypatch, changes, field):
+    "noise_std": [{"noise_std": 1e14}, {"noise_std": None}],
+    "random_state": [{"random_state": "seed"}, {"random_state": -1}],
+    "records": [{"records": np.eye(3)}],
+    "moments": [{"moments": pabi.Cyclic(3)}],
+    "delta": [{"delta": 1.0}],
+}
+
+
+@every("field", WRONG)
+def test_bad_input_names_the_field(monkeypatch, field):
     """And nothing is computed from the data."""
-    fields = {"n": 3, "dimension": 4, "feature_norm": 2.5, "noise_std": 1.0}
-    moments = pabi.NoisySecondMoments(**{k: changes.get(k, v) for k, v in fields.items()})
-    arguments = [
-        changes.get("moments", moments),
-        changes.get("records", RECORDS),
-        changes.get("random_state"),
-    ]
     monkeypatch.setattr(module, "_rows", lambda records: pytest.fail("the data was touched"))
-    refused(field, second_moments, *arguments, delta=changes.get("delta", DELTA))
+    fields = {"n": 3, "dimension": 4, "feature_norm": 2.5, "noise_std": 1.0}
+    for changes in WRONG[field]:
+        stated = pabi.NoisySecondMoments(**{k: changes.get(k, v) for k, v in fields.items()})
+        given = changes.get("moments", stated), changes.get("records", RECORDS)
+        state, delta = changes.get("random_state"), changes.get("delta", DELTA)
+        refused(field, second_moments, *given, state, delta=delta)
 
 
 def test_a_longer_norm_may_be_stated():

@@ -113,32 +113,28 @@ def test_a_crash_loses_no_state(unrounded, monkeypatch, tmp_path, update, at):
     assert x == pytest.approx(BY_HAND[update](START), rel=1e-12, abs=1e-12)
 
 
-def test_a_checkpoint_with_another_state_is_refused(tmp_path):
-    path = tmp_path / "run.ckpt"
+@every("update", [updates.Momentum(0.9), updates.Adam()])
+def test_a_checkpoint_with_another_state_is_refused(tmp_path, update):
+    """What no run can be in: parts that are gone, too many, of another shape or type, or infinite."""
+    path = tmp_path / f"{update}.ckpt"
 
     def broken(x, rows):
         if path.exists():
             raise Crash
         return gradients(x, rows)
 
-    def spoilt(update):
-        """What no run can be in: parts that are gone, too many, of another shape or type, or infinite."""
-        state = held(path)["update_0"]
-        if isinstance(update, updates.Adam):
-            return [{"update_1": -np.abs(state) - 1.0}]  # a second moment below zero
+    with pytest.raises(Crash):
+        train(run_of(update), broken, START, checkpoint=path, checkpoint_seconds=0.0)
+    state, whole = held(path)["update_0"], path.read_bytes()
+    spoilt = [{"update_1": -np.abs(state) - 1.0}]  # of Adam's a second moment below zero
+    if update == updates.Momentum(0.9):
         odd = [None, state[:1], state * math.inf, state.astype(np.float32)]
-        return [{"update_1": state}, *({"update_0": part} for part in odd)]
-
-    for update in (updates.Momentum(0.9), updates.Adam()):
-        with pytest.raises(Crash):
-            train(run_of(update), broken, START, checkpoint=path, checkpoint_seconds=0.0)
-        whole = path.read_bytes()
-        for changes in spoilt(update):
-            path.write_bytes(whole)
-            spoil(path, **changes)
-            with pytest.raises(InvalidInput, match=r"^resume: .* state that no run can be in"):
-                train(run_of(update), gradients, START, resume=path)
-        path.unlink()
+        spoilt = [{"update_1": state}, *({"update_0": part} for part in odd)]
+    for changes in spoilt:
+        path.write_bytes(whole)
+        spoil(path, **changes)
+        with pytest.raises(InvalidInput, match=r"^resume: .* state that no run can be in"):
+            train(run_of(update), gradients, START, resume=path)
 
 
 @pytest.mark.parametrize("update", BY_HAND, ids=repr)

@@ -152,6 +152,11 @@ def test_a_head_is_trained_on_what_the_frozen_layers_make_of_a_row(dataset):
         "it says what its head was trained on"
     )
     assert all(m.training for m in module.modules())
+    half = torch.nn.Sequential(torch.nn.Linear(D, 4), torch.nn.Linear(4, K)).bfloat16()
+    records = pairs(torch.as_tensor(X).bfloat16(), CLASSES)
+    result = integration.train(half, records, described, head="1")
+    assert result.module[1].weight.dtype == torch.bfloat16
+    assert integration.features(half, records, head="1").tensors[0].dtype == torch.float32
 
 
 def test_the_head_may_be_named_or_passed_and_features_computed_once():
@@ -199,14 +204,6 @@ def test_a_head_is_trained_beside_what_frozen_layers_add(preconditioned):
     wanted = row_map.applied(x) if preconditioned else x
     np.testing.assert_allclose(weights(result.module.head), wanted, rtol=0, atol=1e-10)
     assert torch.equal(result.module.base.weight, module.base.weight)
-
-
-def test_half_precision_becomes_single():
-    module = torch.nn.Sequential(torch.nn.Linear(D, 4), torch.nn.Linear(4, K)).bfloat16()
-    dataset = pairs(torch.as_tensor(X).bfloat16(), CLASSES)
-    result = integration.train(module, dataset, run(LOSSES["softmax"][0]), head="1")
-    assert result.module[1].weight.dtype == torch.bfloat16
-    assert integration.features(module, dataset, head="1").tensors[0].dtype == torch.float32
 
 
 # PyTorch's own gradients.
@@ -268,9 +265,10 @@ def test_the_hash_of_a_trained_module_is_noted_and_its_repr_is_short(name):
     assert release["parameters_sha256"] == parameters_hash(result)
     changed = dataclasses.replace(result, x=result.x + 1e-9)
     assert parameters_hash(changed) != parameters_hash(result)
-    assert "array" not in repr(result)
+    epsilon = shown(result.guarantee.epsilon(1e-5))
     assert f"x of shape {result.x.shape}" in repr(result)
-    assert f"ε = {shown(result.guarantee.epsilon(1e-5))}" in repr(result)
+    assert f"ε = {epsilon}" in repr(result)
+    assert "array" not in repr(result)
 
 
 def test_the_release_is_reserved_before_features_are_computed(tmp_path):

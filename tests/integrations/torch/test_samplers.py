@@ -90,28 +90,25 @@ def test_a_poisson_batch_beyond_the_cap_is_empty():
     assert within(counts[0], (1 / 3) ** 3 + (2 / 3) ** 3)
 
 
+OF = {
+    pabi.ShuffleOnce: ShuffleOnceSampler,
+    pabi.Reshuffle: ReshuffleSampler,
+    pabi.BallsInBins: BallsInBinsSampler,
+    pabi.Poisson: PoissonSampler,
+}
 SCHEMES = [
-    (lambda: ShuffleOnceSampler(10, 4), pabi.ShuffleOnce(4)),
-    (lambda: ReshuffleSampler(10, 4), pabi.Reshuffle(4)),
-    (lambda: BallsInBinsSampler(10, 4), pabi.BallsInBins(4)),
-    (lambda: BallsInBinsSampler(10, 4, cap=5), pabi.BallsInBins(4, cap=5)),
-    (lambda: BallsInBinsSampler(10, 4, redraw="epoch"), pabi.BallsInBins(4, redraw="epoch")),
-    (
-        lambda: BallsInBinsSampler(10, 4, cap=5, redraw="epoch"),
-        pabi.BallsInBins(4, cap=5, redraw="epoch"),
-    ),
-    (lambda: ShuffleOnceSampler(10, 4, spare=3), pabi.ShuffleOnce(4, 3)),
-    (lambda: ReshuffleSampler(10, 4, spare=2), pabi.Reshuffle(4, 2)),
-    (lambda: PoissonSampler(10, 4), pabi.Poisson(4)),
-    (lambda: PoissonSampler(10, 4, cap=5), pabi.Poisson(4, cap=5)),
+    *((kind, {}) for kind in OF),
+    *((pabi.BallsInBins, {"cap": cap, "redraw": "epoch"}) for cap in (None, 5)),
+    *((kind, {"cap": 5}) for kind in (pabi.BallsInBins, pabi.Poisson)),
+    *((pabi.ShuffleOnce, {"spare": 3}), (pabi.Reshuffle, {"spare": 2})),
 ]
 
 
-@every("sampler, scheme", SCHEMES)
-def test_an_epoch_is_that_of_the_scheme(sampler, scheme):
-    pairs = []
+@every("kind, options", SCHEMES)
+def test_an_epoch_is_that_of_the_scheme(kind, options):
+    pairs, scheme = [], kind(4, **options)
     for _ in range(20):
-        own = sampler()
+        own = OF[kind](10, 4, **options)
         assert (own.scheme, own.n, own.size, own.secret) == (scheme, 10, 4, True)
         pairs.append((list(own), list(own)))
         assert len(own) == len(pairs[-1][0]) == scheme.per_epoch(10)
@@ -157,18 +154,13 @@ def test_a_secret_order_is_not_shown_copied_or_stored():
 def test_arguments_are_refused_by_name():
     refused("n", ShuffleOnceSampler, 0, 1)
     refused("random_state", ShuffleOnceSampler, 3, 2, random_state="seed")
-    for sampler, size in (
-        (ShuffleOnceSampler, 4),
-        (BallsInBinsSampler, 0),
-        (ReshuffleSampler, 4),
-        (PoissonSampler, 0),
-    ):
+    for sampler, size in ((ShuffleOnceSampler, 4), (ReshuffleSampler, 4)):
         refused("size", sampler, 3, size)
-    for sampler in (BallsInBinsSampler, PoissonSampler):
-        refused("cap", sampler, 10, 4, cap=3)
-    for sampler in (ShuffleOnceSampler, ReshuffleSampler):
         refused("spare", sampler, 10, 4, spare=-1)
         refused("size", sampler, 10, 4, spare=7)
+    for sampler in (BallsInBinsSampler, PoissonSampler):
+        refused("size", sampler, 3, 0)
+        refused("cap", sampler, 10, 4, cap=3)
     refused("redraw", BallsInBinsSampler, 10, 4, redraw="step")
 
 
@@ -188,20 +180,17 @@ def test_a_loader_takes_them_empty_batches_included():
 
 
 RESUMED = [
-    lambda **given: ShuffleOnceSampler(20, 4, **given),
-    lambda **given: ShuffleOnceSampler(20, 4, spare=3, **given),
-    lambda **given: ReshuffleSampler(20, 4, **given),
-    lambda **given: ReshuffleSampler(21, 4, spare=1, **given),
-    lambda **given: BallsInBinsSampler(20, 4, **given),
-    lambda **given: BallsInBinsSampler(20, 4, cap=5, redraw="epoch", **given),
+    *((ShuffleOnceSampler, 20, {"spare": spare}) for spare in (0, 3)),
+    *((ReshuffleSampler, 20 + spare, {"spare": spare}) for spare in (0, 1)),
+    *((BallsInBinsSampler, 20, given) for given in ({}, {"cap": 5, "redraw": "epoch"})),
 ]
 
 
-@every("make", RESUMED)
+@every("kind, n, given", RESUMED)
 @every("used", range(6))
-def test_an_epoch_goes_on_where_it_was(make, used):
+def test_an_epoch_goes_on_where_it_was(kind, n, given, used):
     """To the last record: through a state on a disk, however many batches were asked for before."""
-    before, after = make(), make()
+    before, after = (kind(n, 4, **given) for _ in range(2))
     list(before)
     epoch = list(before)
     after.load_state_dict(json.loads(json.dumps(before.state_dict(used=used))))
@@ -219,13 +208,9 @@ def test_an_epoch_goes_on_where_it_was(make, used):
 def test_a_state_holds_no_more_than_is_needed():
     """No order that was never used, nor one that is used up."""
     sampler = BallsInBinsSampler(20, 4, redraw="epoch")
-    assert sampler.state_dict() == {
-        "batches": {"kind": "balls_in_bins", "size": 4, "redraw": "epoch"},
-        "n": 20,
-        "order": None,
-        "secret": True,
-        "used": 0,
-    }
+    kind = {"kind": "balls_in_bins", "size": 4, "redraw": "epoch"}
+    new = {"batches": kind, "n": 20, "order": None, "secret": True, "used": 0}
+    assert sampler.state_dict() == new
     asked = iter(sampler)
     next(asked)
     assert sampler.state_dict()["used"] == 1
@@ -236,9 +221,8 @@ def test_a_state_holds_no_more_than_is_needed():
     assert once.state_dict()["order"] is None
     list(once)
     assert sorted(once.state_dict()["order"]) == list(range(20))
-    poisson = PoissonSampler(20, 4)
+    poisson, after = PoissonSampler(20, 4), PoissonSampler(20, 4)
     next(iter(poisson))
-    after = PoissonSampler(20, 4)
     after.load_state_dict(poisson.state_dict())
     assert poisson.state_dict()["order"] is None
     assert len(list(after)) == 4
@@ -290,40 +274,31 @@ def test_a_pass_ends_where_another_one_begins():
     assert len(list(second)) == 2
 
 
-@every("workers, persistent", [(0, False), (2, True)])
+@every("workers", [0, 2])
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning", "ignore:.*fork:RuntimeWarning")
-def test_a_loader_with_workers_has_every_record_once_an_epoch(workers, persistent):
+def test_a_loader_with_workers_has_every_record_once_an_epoch(workers):
     """Epochs differ, and a loop that stops in the middle of one goes on with what it had not used, though
     workers were handed more."""
     torch = framework("torch")
     dataset = torch.utils.data.TensorDataset(torch.arange(30))
+    made = {"dataset": dataset, "collate_fn": collate_like(dataset[0])}
 
-    def loader_of(sampler):
-        return torch.utils.data.DataLoader(
-            dataset,
-            batch_sampler=sampler,
-            collate_fn=collate_like(dataset[0]),
-            num_workers=workers,
-            persistent_workers=persistent,
-        )
+    def batches_of(loader, count=None):
+        return [rows.tolist() for (rows,) in itertools.islice(loader, count)]
 
     sampler = BallsInBinsSampler(30, 2, redraw="epoch")
-    loader = loader_of(sampler)
-    epochs = [[rows.tolist() for (rows,) in loader] for _ in range(3)]
+    by = {"num_workers": workers, "persistent_workers": workers > 0}
+    loader = torch.utils.data.DataLoader(**made, batch_sampler=sampler, **by)
+    epochs = [batches_of(loader) for _ in range(3)]
     assert all(len(epoch) == len(loader) == 15 for epoch in epochs)
     assert all(sorted(itertools.chain(*epoch)) == list(range(30)) for epoch in epochs)
     assert all(one != other for one, other in itertools.combinations(epochs, 2))
-    used = [rows.tolist() for (rows,) in itertools.islice(loader, 4)]
+    used = batches_of(loader, 4)
     state = sampler.state_dict(used=len(used))
     assert state["used"] == 4 <= sampler.state_dict()["used"] <= 4 + 2 * workers
     other = BallsInBinsSampler(30, 2, redraw="epoch")
     other.load_state_dict(state)
-    rest = [
-        rows.tolist()
-        for (rows,) in torch.utils.data.DataLoader(
-            dataset, batch_sampler=other, collate_fn=collate_like(dataset[0])
-        )
-    ]
+    rest = batches_of(torch.utils.data.DataLoader(**made, batch_sampler=other))
     assert len(rest) == 11
     assert sorted(itertools.chain(*used, *rest)) == list(range(30))
 

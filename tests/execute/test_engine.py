@@ -235,9 +235,9 @@ def test_exceptions_carry_no_iterate(free, kind):
         with pytest.raises(InvalidInput) as caught:
             train(small_run(), gradients, [0.25, 0.25])
     assert frames_of(outer)[-1].f_locals == {"useful": 7}
-    chain, frames = [caught.value], []
+    chain, frames, here = [caught.value], [], sys._getframe()
     for e in chain:
-        frames += [f for f in frames_of(e) if f is not sys._getframe()]
+        frames += [f for f in frames_of(e) if f is not here]
         chain += [c for c in (e.__cause__, e.__context__) if c is not None]
     outermost = ("train", "train_and_keep", "released", "unseen")
     inside = [f for f in frames if f.f_code.co_name not in (*outermost, "theirs")]

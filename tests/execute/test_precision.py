@@ -34,29 +34,6 @@ def constant(value):
     return lambda x, rows: np.full((len(rows), *x.shape), value)
 
 
-def test_rounding_keeps_what_a_proof_says_is_paid():
-    """The attack: a record pulls for 20 of 300 steps, in a set of diameter 4. Steps as the trainer takes
-    them, at 0 and where doubles are 1 apart."""
-    rng = np.random.default_rng(0)
-
-    def ends(place, pull, count=4000):
-        x = np.full(count, place)
-        for k in range(300):
-            gradient = pull if k < 20 else 0.0
-            x = np.asarray(x - 0.12 * (gradient + rng.standard_normal(count)))
-            x = np.clip(x, place - 2.0, place + 2.0)
-        return x - place
-
-    def advantage(place):
-        with_record, without = ends(place, -9.0), ends(place, 0.0)
-        cuts = np.linspace(-2.0, 2.0, 201)
-        above = (np.mean(side[:, None] > cuts, axis=0) for side in (with_record, without))
-        return float(np.max(np.subtract(*above)))
-
-    assert advantage(FAR) > 0.9  # no noise ever moves an iterate, the record did
-    assert advantage(0.0) < 0.7  # by far less than it: noise moves it back
-
-
 @every(
     ("run", "x0", "field"),
     [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -16,6 +18,7 @@ from pabi.learn import (
     SquaredGradients,
 )
 from pabi.sampling import mean_gradient, mean_loss
+from pabi.sampling.linear_models import _predictors
 from support.every_case import every, refused
 
 rng = np.random.default_rng(2)
@@ -100,41 +103,32 @@ def test_single_precision_features_are_not_summed_in_single_precision():
 def test_one_record_moves_the_gradient_by_no_more_than_promised(kind):
     """Rounding included: records that pull as far as they can, in opposite directions."""
     loss, y, _, _ = MODELS[kind]
-    gap = 2 * loss.gradient_bound / N
-    point = np.array([[1e6, 0.0, 0.0, 0.0]])
-    far, other = X.copy(), X.copy()
-    far[7], other[7] = [-0.5, 99.0, 0.0, 0.0], [-0.5, -99.0, 0.0, 0.0]
+    gap, point = 2 * loss.gradient_bound / N, np.array([[1e6, 0.0, 0.0, 0.0]])
     # The ends of what a target may be.
     ends = (0, 1) if y is LABELS else (0, 1000) if y is COUNTS else (-1e6, 1e6)
-    moves = []
-    for first in ends:
-        for second in ends:
-            one, two = y.copy(), y.copy()
-            one[7], two[7] = first, second
-            for left, right in ((far, other), (far, far)):
-                a = mean_gradient(left, one, loss).of_data(point)
-                b = mean_gradient(right, two, loss).of_data(point)
-                moves.append(np.linalg.norm(a - b))
+
+    def mean(side, target):
+        rows, targets = X.copy(), y.copy()
+        rows[7], targets[7] = [-0.5, side * 99.0, 0.0, 0.0], target
+        return mean_gradient(rows, targets, loss).of_data(point)
+
+    means = [mean(side, target) for side in (1, -1) for target in ends]
+    moves = [np.linalg.norm(one - other) for one, other in itertools.combinations(means, 2)]
     assert max(moves) <= gap
     if kind in ("logistic", "squared", "huber", "smoothed_hinge"):
         assert max(moves) > (1 - 1e-4) * gap
 
 
 def test_in_random_batches_a_records_place_does_not_matter():
-    loss = MODELS["logistic"][0]
-    gradient, point = mean_gradient(X, LABELS, loss, size=1), POINTS[:1]
-    alone = {i: gradient(point, np.array([i])) for i in (0, 7, 40)}
-    for i, wanted in alone.items():
-        for others in (3, 17, 100):
-            rows = np.arange(others)
-            with_it = np.append(rows[rows != i], i)
-            data, _ = gradient._data(with_it)
-            from pabi.sampling.linear_models import _predictors
+    gradient, point = mean_gradient(X, LABELS, MODELS["logistic"][0], size=1), POINTS[:1]
 
-            last = [z[0, -1] for _, _, z in _predictors(point, data, True)][-1]
-            only = next(z[0, 0] for _, _, z in _predictors(point, gradient._data([i])[0], True))
-            assert last == only
-        assert wanted.shape == (1, D)
+    def last_predictor(rows):
+        data, _ = gradient._data(rows)
+        return [z[0, -1] for _, _, z in _predictors(point, data, True)][-1]
+
+    for i in (0, 7, 40):
+        for others in map(np.arange, (0, 3, 17, 100)):
+            assert last_predictor(np.append(others[others != i], i)) == last_predictor([i])
 
 
 @every(

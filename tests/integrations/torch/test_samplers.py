@@ -5,16 +5,14 @@ from __future__ import annotations
 import copy
 import itertools
 import json
-import math
 import pickle
-from collections import Counter
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from scipy.stats import chisquare
 
 import pabi
+from pabi.execute.batches import batch_rows
 from pabi.integrations.torch import (
     BallsInBinsSampler,
     PoissonSampler,
@@ -25,70 +23,6 @@ from pabi.integrations.torch import (
 )
 from support.every_case import every, refused
 from support.frameworks import framework
-
-DRAWS = 2_400
-
-
-def within(count: int, probability: float) -> bool:
-    """Five standard errors, and one for the integer."""
-    spread = math.sqrt(DRAWS * probability * (1 - probability))
-    return abs(count - DRAWS * probability) < 5 * spread + 1
-
-
-def permutation_of(sampler: Any) -> tuple[int, ...]:
-    return tuple(itertools.chain(*sampler))
-
-
-def bins() -> Any:
-    batches = enumerate(BallsInBinsSampler(3, 2))
-    return tuple(sorted((i, j) for j, batch in batches for i in batch))
-
-
-def two_epochs() -> Any:
-    sampler = ReshuffleSampler(2, 1)
-    return permutation_of(sampler), permutation_of(sampler)
-
-
-def two_epochs_of_bins() -> Any:
-    sampler = BallsInBinsSampler(3, 2, redraw="epoch")
-    return tuple(tuple(map(tuple, sampler)) for _ in range(2))
-
-
-OUTCOMES = {
-    "permutations": (lambda: permutation_of(ShuffleOnceSampler(3, 2)), 6),
-    "of all but one": (lambda: permutation_of(ShuffleOnceSampler(4, 2, spare=1)), 24),
-    "of all but two": (lambda: permutation_of(ReshuffleSampler(4, 2, spare=2)), 12),
-    "bins of every record": (bins, 2**3),
-    "permutations of two epochs": (two_epochs, 4),
-    "bins of two epochs": (two_epochs_of_bins, 2**6),
-}
-
-
-@pytest.mark.parametrize("name", OUTCOMES)
-def test_every_outcome_is_as_likely(name):
-    drawn, outcomes = OUTCOMES[name]
-    counts = Counter(drawn() for _ in range(DRAWS))
-    assert len(counts) == outcomes
-    assert chisquare(list(counts.values())).pvalue > 1e-9
-
-
-def test_every_poisson_batch_is_drawn_by_itself():
-    """Each of the 2³ subsets in each of the two batches, all 64 pairs of them."""
-    counts = Counter(
-        tuple(tuple(sorted(batch)) for batch in PoissonSampler(3, 2)) for _ in range(DRAWS)
-    )
-    subsets = [c for k in range(4) for c in itertools.combinations(range(3), k)]
-    share = {c: (2 / 3) ** len(c) * (1 / 3) ** (3 - len(c)) for c in subsets}
-    for one, other in itertools.product(subsets, repeat=2):
-        assert within(counts[one, other], share[one] * share[other])
-
-
-def test_a_poisson_batch_beyond_the_cap_is_empty():
-    sampler = PoissonSampler(3, 2, cap=2)
-    counts = Counter(len(batch) for _ in range(DRAWS // 2) for batch in sampler)
-    assert set(counts) == {0, 1, 2}
-    assert within(counts[0], (1 / 3) ** 3 + (2 / 3) ** 3)
-
 
 OF = {
     pabi.ShuffleOnce: ShuffleOnceSampler,
@@ -134,13 +68,18 @@ def test_an_epoch_is_that_of_the_scheme(kind, options):
     assert any(one != other for one, other in pairs) is afresh
 
 
-def test_the_order_is_the_one_that_train_would_use():
-    """Drawn by the very code: from the same generator come the same batches."""
-    with pytest.warns(pabi.PrivacyWarning, match="random_state"):
-        sampler = ShuffleOnceSampler(10, 4, random_state=3)
-    order = np.random.default_rng(3).permutation(10)
-    assert list(sampler) == [order[:4].tolist(), order[4:8].tolist(), order[8:].tolist()]
-    assert not sampler.secret
+@every("kind, options", SCHEMES)
+@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
+def test_batches_are_those_that_train_would_use(kind, options):
+    """Drawn by the very code: from the same generator come the same ones, epoch for epoch."""
+    own, scheme = OF[kind](10, 4, **options, random_state=3), kind(4, **options)
+    given = {"step_size": 1.0, "noise_std": 1.0, "clip_norm": 1.0}
+    described = pabi.NoisySGD(pabi.Loss.unknown(), 10, scheme, 3, **given)
+    order = batch_rows(described, np.random.default_rng(3))
+    drawn = (order.batch(k) for k in range(described.steps))
+    wanted = [[] if rows is None else np.arange(10)[rows].tolist() for rows in drawn]
+    assert [batch for _ in range(3) for batch in own] == wanted
+    assert not own.secret
 
 
 def test_a_secret_order_is_not_shown_copied_or_stored():

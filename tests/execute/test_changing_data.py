@@ -133,34 +133,19 @@ def test_rows_are_mapped_from_what_is_read_and_then_ours(tmp_path, made, equal):
 
 
 @every("how", ["logistic", "softmax", "squared", "own"])
-def test_targets_are_a_copy(how):
-    X, y = short_rows(), Y.astype(float if how == "squared" else int)
+def test_targets_weights_and_the_shape_are_ours_as_well(how):
+    X, weights = short_rows(), np.full(N, 0.25)
+    y = Y.astype(float if how == "squared" else int)
     gradients = {
-        "logistic": lambda: LogisticGradients(X, y),
+        "logistic": lambda: LogisticGradients(X, y).weighted(weights),
         "softmax": lambda: SoftmaxGradients(X, y, 2),
         "squared": lambda: SquaredGradients(X, y, 1.0),
         "own": lambda: LinearGradients(X, y, lambda z, t: z - t),
     }[how]()
     point = np.zeros(gradients.shape)
     before = gradients.clipped_sum(point, slice(0, N), ONE)
-    y[:] = 1 - y
+    y[:], weights[:], X.shape = 1 - y, 1e9, (D, N)
     assert np.array_equal(gradients.clipped_sum(point, slice(0, N), ONE), before)
-
-
-def test_weights_are_a_copy():
-    weights = np.full(N, 0.25)
-    gradients = LogisticGradients(Records(short_rows(), 1.0), Y).weighted(weights)
-    before = gradients.clipped_sum(np.zeros(D), slice(0, N), ONE)
-    weights[:] = 1e9
-    assert np.array_equal(gradients.clipped_sum(np.zeros(D), slice(0, N), ONE), before)
-
-
-def test_the_shape_is_ours_as_well():
-    X = short_rows()
-    records = Records(X, 1.0)
-    before = records.dense(slice(0, N))
-    X.shape = (D, N)
-    assert np.array_equal(records.dense(slice(0, N)), before)
 
 
 def test_rows_that_stop_being_numbers_are_refused_when_they_are_read():

@@ -174,10 +174,9 @@ def test_a_full_disk_is_told_in_one_line_and_keeps_the_file(unpriced, monkeypatc
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(checkpoint_module.os, name, full)
-    with pytest.raises(InvalidInput, match=f"^checkpoint: .*{path.name}.*No space") as caught:
+    with pytest.raises(InvalidInput, match=f"^checkpoint: [^\n]*{path.name}.*No space") as caught:
         train(run, Records(), [0.5], resume=path, checkpoint_seconds=0.0)
     monkeypatch.undo()
-    assert "\n" not in str(caught.value)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
     outside = ("train", "train_and_keep", sys._getframe().f_code.co_name)
@@ -316,22 +315,19 @@ def test_a_damaged_file_is_refused_or_harmless(unpriced, tmp_path, every):
         assert np.array_equal(state.secret, written.secret)
 
 
-def test_a_link_leaves_no_iterate_behind(unpriced, tmp_path):
+def test_a_link_leaves_no_iterate_behind_and_a_second_name_is_refused(unpriced, tmp_path):
     """The link had been replaced by a file, and an earlier iterate was still where it led to."""
     real, link = tmp_path / "real.ckpt", tmp_path / "link.ckpt"
     link.symlink_to(real.name)
     interrupted(run_of(), link, 2)
     assert (link.is_symlink(), int(held(real)["step"])) == (True, 2)
+    other = tmp_path / "hard.ckpt"
+    other.hardlink_to(real)
+    with pytest.raises(InvalidInput, match=r"^[^\n]*a file of one name, got one of 2[^\n]*$"):
+        train(run_of(), Records(), [0.5], resume=real)
+    other.unlink()
     train(run_of(), Records(), [0.5], resume=link, checkpoint_seconds=0.0)
     assert list(tmp_path.iterdir()) == [link]
-
-
-def test_a_checkpoint_of_two_names_is_refused(unpriced, tmp_path):
-    path, other = tmp_path / "run.ckpt", tmp_path / "hard.ckpt"
-    interrupted(run_of(), path, 2)
-    other.hardlink_to(path)
-    with pytest.raises(InvalidInput, match=r"^[^\n]*a file of one name, got one of 2[^\n]*$"):
-        train(run_of(), Records(), [0.5], resume=path)
 
 
 @pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
@@ -419,7 +415,7 @@ def test_a_resumed_run_remembers_who_clipped(tmp_path):
     assert not {CLIPS_ITSELF, RESUMED} & set(train(run, Records(), [0.5]).guarantee.assumptions)
 
 
-def test_a_file_of_before_assumptions_were_kept_is_refused(tmp_path):
+def test_a_file_of_before_assumptions_were_kept_is_refused(unpriced, tmp_path):
     """Nobody knows whether its noise was reproducible."""
     path = tmp_path / "run.ckpt"
     interrupted(run_of(), path, 5)

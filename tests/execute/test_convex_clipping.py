@@ -12,7 +12,7 @@ from pabi.describe.vector_losses import executable
 from pabi.execute.linear_gradients import LossGradients, shifted
 from pabi.execute.sums import Limit
 from pabi.learn import train
-from support.every_case import every
+from support.every_case import every, refused, refuses
 
 from .losses import COUNT_MAX, FAMILY, K
 
@@ -200,38 +200,30 @@ def test_training_ends_at_the_optimum_of_the_clipped_loss(name):
         assert left["norm"] > 1e-4
 
 
-class Mine(learn.LinearGradients):
-    """Somebody's own."""
-
-
-def refused(field, action):
-    with pytest.raises(pabi.InvalidInput, match=r"^[^\n]*(expected|missing|alone)[^\n]*$") as error:
-        action()
-    assert error.value.field == field
-
-
 def test_gradients_that_are_not_the_losss_own_are_refused():
     run, signs = run_of("logistic"), LABELS * 2.0 - 1.0
+
+    class Mine(learn.LinearGradients):
+        pass
+
     for gradients in (
         lambda x, rows: np.zeros((len(rows), D)),
-        learn.LinearGradients(X, signs, lambda z, y: z),
-        Mine(X, signs, lambda z, y: z),
+        *(kind(X, signs, lambda z, y: z) for kind in (learn.LinearGradients, Mine)),
         learn.SmoothedHingeGradients(X, LABELS, 4.0),
     ):
-        refused("clipping", lambda gradients=gradients: train(run, gradients, np.zeros(D)))
+        refused("clipping", train, run, gradients, np.zeros(D))
     total = {"clipped_gradient_sum": lambda x, rows, clip_norm: np.zeros(D)}
-    refused("clipping", lambda: train(run, None, np.zeros(D), **total))
+    refused("clipping", train, run, None, np.zeros(D), **total)
 
 
 def test_questions_to_losses_that_cannot_be_clipped_so_are_refused():
     loss = pabi.Loss.convex(1.0, gradient_bound=1.0)
-    for ask in (
-        lambda: loss.clips(0.5, "residual"),
-        lambda: loss.effective_curvature(0.5, "residual"),
-        lambda: loss.modulus(0.1, 0.5, 1.0, "residual"),
-        lambda: loss.slopes(np.array([0.1]), 0.5, clipping="residual"),
-    ):
-        refused("clipping", ask)
+    refused("clipping", loss.clips, 0.5, "residual")
+    assert "one_vs_rest" in refused("clipping", loss.effective_curvature, 0.5, "residual")
+    refused("clipping", loss.modulus, 0.1, 0.5, 1.0, "residual")
+    refused("clipping", loss.slopes, np.array([0.1]), 0.5, clipping="residual")
+    assert not loss.has_residual
+    assert all(loss.has_residual for _, _, loss in KINDS.values())
 
 
 @every(
@@ -251,7 +243,7 @@ def test_questions_to_losses_that_cannot_be_clipped_so_are_refused():
     ],
 )
 def test_gradients_of_a_wider_or_another_loss_are_refused(name, gradients):
-    refused("clipping", lambda: train(run_of(name), gradients, np.zeros(gradients.shape)))
+    refused("clipping", train, run_of(name), gradients, np.zeros(gradients.shape))
 
 
 @every(
@@ -280,32 +272,16 @@ def test_gradients_of_a_loss_that_is_clipped_at_less_are_taken(name, gradients):
 
 
 UNKNOWN = [
-    *(
-        pabi.Loss.convex(1.0),
-        pabi.Loss.convex(1.0, gradient_bound=1.0, glm=True),
-        pabi.Loss.unknown(),
-    ),
-    *(pabi.Loss.strongly_convex(0.1, 1.0), pabi.Loss.lipschitz(1.0)),
+    *(pabi.Loss.convex(1.0), pabi.Loss.convex(1.0, gradient_bound=1.0, glm=True)),
+    *(pabi.Loss.unknown(), pabi.Loss.strongly_convex(0.1, 1.0), pabi.Loss.lipschitz(1.0)),
 ]
 
 
-@every(
-    "field, changes",
-    [
-        *(("clipping", {"loss": loss}) for loss in UNKNOWN),
-        *(("clip_norm", {"clip_norm": bound}) for bound in (None, 0.0)),
-        *(("clipping", {"clipping": kind}) for kind in ("residuals", "Residual", None)),
-    ],
-)
-def test_descriptions_that_cannot_be_clipped_so_are_refused(field, changes):
-    given = {"loss": pabi.Loss.logistic(R), "clip_norm": NORM, "clipping": "residual"} | changes
-    given |= {"n": N, "batches": pabi.Cyclic(8), "epochs": 2, "step_size": 0.5, "noise_std": 1.0}
-    refused(field, lambda: pabi.NoisySGD(**given))
+def test_descriptions_that_cannot_be_clipped_so_are_refused():
+    def described(loss=KINDS["logistic"][2], clip_norm=NORM, clipping="residual"):
+        given = {"batches": pabi.Cyclic(8), "epochs": 2, "step_size": 0.5, "noise_std": 1.0}
+        pabi.NoisySGD(loss, N, **given, clip_norm=clip_norm, clipping=clipping)
 
-
-def test_a_refusal_says_which_losses_can_be():
-    with pytest.raises(pabi.InvalidInput, match="one_vs_rest") as error:
-        pabi.Loss.convex(1.0).effective_curvature(1.0, "residual")
-    assert "convex" in str(error.value)
-    assert not pabi.Loss.convex(1.0).has_residual
-    assert all(loss.has_residual for _, _, loss in KINDS.values())
+    refuses(described, {"clip_norm": [None, 0.0], "clipping": ["residuals", "Residual", None]})
+    for loss in UNKNOWN:
+        refused("clipping", described, loss=loss)

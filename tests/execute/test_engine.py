@@ -98,6 +98,10 @@ def by_hand(run, x, orders, noise=None):
     return np.array(x)
 
 
+COORDINATES = {"clipping": "coordinates", "gradient_sensitivity": None}
+# A bound that is promised beside it does not clip harder.
+CONVEX = Loss.convex(smoothness=1.0)
+SEPARABLE = Loss.convex(smoothness=1.0, gradient_bound=0.5, separable=True)
 ALL_AT_ONCE = {
     **{"loss": Loss.convex(smoothness=1.0, gradient_bound=2.0, l2=0.1), "clip_norm": 1.2},
     **{"gradient_sensitivity": None, "prox": BALL, "cooldown_steps": 1},
@@ -123,7 +127,7 @@ ALL_AT_ONCE = {
         {"step_size": np.linspace(0.5, 0.1, 8)},
         {"loss": Loss.convex(smoothness=1.0, l2=0.2), "cooldown_steps": 3},
         {"clip_norm": 0.7, "gradient_sensitivity": None},
-        {"clip_norm": 0.7, "clipping": "coordinates", "gradient_sensitivity": None},
+        *({"loss": loss, "clip_norm": 0.7, **COORDINATES} for loss in (CONVEX, SEPARABLE)),
         {"loss": Loss.weakly_convex(0.25, 1.0), "prox": prox.elastic_net(0.2, 0.5)},
         {"loss": Loss.convex(smoothness=1.0, gradient_bound=0.9), "gradient_sensitivity": None},
         {"loss": Loss.convex(smoothness=1.0, gradient_bound=0.9)},

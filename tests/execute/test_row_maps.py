@@ -152,13 +152,14 @@ def test_weights_of_mapped_rows_are_weights_of_rows(shape, diagonal, equal):
 
 def test_rows_that_are_short_enough_keep_their_length():
     """Where rows are not brought to one norm, the map is linear on those that need no scaling."""
-    records = Records(table_of(), 1.0)
-    row_map = RowMap(matrix_of(7, False, size=0.02), UNIT, NORM, False)
-    factors, norms = row_map.scales(records)
+    records, short = (
+        Records(table_of(), 1.0),
+        RowMap(matrix_of(7, False, size=0.02), UNIT, NORM, False),
+    )
+    factors, norms = short.scales(records)
     assert np.max(norms) < 0.9 * NORM
     assert np.all(factors == 1.0)
-    longer = RowMap(1e3 * row_map.matrix, UNIT, NORM, False)
-    factors, norms = longer.scales(records)
+    factors, norms = RowMap(1e3 * short.matrix, UNIT, NORM, False).scales(records)
     far = norms > 0.99 * NORM
     assert 0.0 < np.min(factors[far]) < np.max(factors[far]) < 1.0
     assert np.all(factors[~far] == 1.0)

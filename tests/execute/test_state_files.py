@@ -121,9 +121,8 @@ def test_a_changed_byte_or_a_file_that_is_cut_off_is_noticed(state, tmp_path):
     for at in (0, 5, 11, 14, 40, 60, 1000, len(whole) - 1):
         others.append(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
     for content in others:
-        with pytest.raises(InvalidInput) as caught:
+        with pytest.raises(InvalidInput, match=r"^[^\n]*$"):
             state_in(changed(state, tmp_path / "other", content))
-        assert "\n" not in str(caught.value)
 
 
 def test_other_versions_and_files_are_named(state, tmp_path):
@@ -202,17 +201,14 @@ def test_the_form_of_a_table_does_not_matter(form):
 
 @every("place", ["row", "target", "weight", "key"])
 def test_every_part_matters(place):
-    rows, targets, weights, key = ROWS.copy(), TARGETS.copy(), np.ones(5000), KEY
-    before = digests_of(rows, targets, weights, key)
-    if place == "row":
-        rows[77, 2] = np.nextafter(rows[77, 2], 9.0)
-    elif place == "target":
-        targets[77] += 1
-    elif place == "weight":
-        weights[77] = 0.5
+    parts = {"row": ROWS.copy(), "target": TARGETS.copy(), "weight": np.ones(5000), "key": KEY}
+    before = digests_of(*parts.values())
+    if place == "key":
+        parts["key"] = bytes(32)
     else:
-        key = bytes(32)
-    after = digests_of(rows, targets, weights, key)
+        one = (77, 2) if place == "row" else 77
+        parts[place][one] = np.nextafter(parts[place][one], 9.0) if place == "row" else 9
+    after = digests_of(*parts.values())
     differing = np.flatnonzero(np.any(before != after, axis=1))
     assert differing.tolist() == (list(range(5000)) if place == "key" else [77])
     assert not same_rows(before, after, np.array([], dtype=np.intp))

@@ -83,59 +83,48 @@ def accounted(event: Any, relation: Any) -> PabiAccountant:
 
 NOTHING = dict.fromkeys(EVERY, Gaussian(0.0))
 INFINITE = dict.fromkeys(EVERY, Gaussian(math.inf))
+
+
+def under(add: TradeOff | None, special: Any = None, replace: Any = None) -> dict[Any, TradeOff]:
+    """By relation; no special one is the same as adding."""
+    table = {ADD: add, SPECIAL: add if special is None else special, REPLACE: replace}
+    return {relation: curve for relation, curve in table.items() if curve is not None}
+
+
+TREE_OF_THREE = Gaussian(0.5).self_compose(3)
 MEANT: list[tuple[Any, dict[Any, TradeOff]]] = [
     (events.NoOpDpEvent(), NOTHING),
     (events.NonPrivateDpEvent(), INFINITE),
-    (GaussianDpEvent(4.0), {ADD: Gaussian(0.25), SPECIAL: Gaussian(0.25), REPLACE: Gaussian(0.5)}),
+    (GaussianDpEvent(4.0), under(Gaussian(0.25), replace=Gaussian(0.5))),
     (GaussianDpEvent(0.0), INFINITE),
     # 1/16 + 4/64 = 1/8
-    (TWO_GAUSSIANS, {ADD: Gaussian(math.sqrt(0.125)), REPLACE: Gaussian(math.sqrt(0.5))}),
-    (LaplaceDpEvent(2.0), {ADD: Laplace(0.5), SPECIAL: Laplace(0.5), REPLACE: Laplace(1.0)}),
-    (
-        Discrete(0.25, 2),
-        {
-            ADD: discrete_laplace(0.25, 2),
-            SPECIAL: discrete_laplace(0.25, 2),
-            REPLACE: discrete_laplace(0.25, 4),
-        },
-    ),
+    (TWO_GAUSSIANS, under(Gaussian(math.sqrt(0.125)), replace=Gaussian(math.sqrt(0.5)))),
+    (LaplaceDpEvent(2.0), under(Laplace(0.5), replace=Laplace(1.0))),
+    (Discrete(0.25, 2), under(discrete_laplace(0.25, 2), replace=discrete_laplace(0.25, 4))),
     (
         Response(0.5, 3),
-        {REPLACE: randomised_response(0.5, 3), SPECIAL: randomised_response(0.5, 3, blank=True)},
+        under(None, randomised_response(0.5, 3, blank=True), randomised_response(0.5, 3)),
     ),
     (
         Sampled(0.1, GaussianDpEvent(2.0)),
-        {
-            ADD: PoissonSubsampled(0.5, 0.1),
-            SPECIAL: PoissonSubsampled(0.5, 0.1),
-            REPLACE: PoissonReplaced(0.5, 0.1),
-        },
+        under(PoissonSubsampled(0.5, 0.1), replace=PoissonReplaced(0.5, 0.1)),
     ),
-    (Sampled(0.1, TWO_GAUSSIANS), {ADD: PoissonSubsampled(math.sqrt(0.125), 0.1)}),
-    (Sampled(0.1, LaplaceDpEvent(2.0)), {ADD: Laplace(0.5, 0.1), SPECIAL: Laplace(0.5, 0.1)}),
+    (Sampled(0.1, TWO_GAUSSIANS), under(PoissonSubsampled(math.sqrt(0.125), 0.1))),
+    (Sampled(0.1, LaplaceDpEvent(2.0)), under(Laplace(0.5, 0.1))),
     (Sampled(0.1, events.NonPrivateDpEvent()), INFINITE),
     (
         FixedSize(100, 25, GaussianDpEvent(2.0)),
-        {
-            REPLACE: Subsampled(Gaussian(1.0), 0.25),
-            SPECIAL: FixedSizeSubsampled(1.0, 0.5, 0.5, 0.25),
-        },
+        under(None, FixedSizeSubsampled(1.0, 0.5, 0.5, 0.25), Subsampled(Gaussian(1.0), 0.25)),
     ),
     (
         FixedSize(100, 100, GaussianDpEvent(2.0)),
-        {REPLACE: Subsampled(Gaussian(1.0), 1.0), SPECIAL: Subsampled(Gaussian(0.5), 1.0)},
+        under(None, Subsampled(Gaussian(0.5), 1.0), Subsampled(Gaussian(1.0), 1.0)),
     ),
     # A leaf among 5 lies in nodes of 3 levels, one among 4 in 3, one among 3 in 2.
-    (
-        Tree(2.0, [5, 2]),
-        {SPECIAL: Gaussian(0.5).self_compose(3), REPLACE: Gaussian(1.0).self_compose(3)},
-    ),
-    (Tree(2.0, 4), {SPECIAL: Gaussian(0.5).self_compose(3)}),
-    (Tree(2.0, 3), {SPECIAL: Gaussian(0.5).self_compose(2)}),
-    (
-        Shifts(2.0, [0.0, 1.0], [0.75, 0.25]),
-        {ADD: PoissonSubsampled(0.5, 0.25), SPECIAL: PoissonSubsampled(0.5, 0.25)},
-    ),
+    (Tree(2.0, [5, 2]), under(None, TREE_OF_THREE, Gaussian(1.0).self_compose(3))),
+    (Tree(2.0, 4), under(None, TREE_OF_THREE)),
+    (Tree(2.0, 3), under(None, Gaussian(0.5).self_compose(2))),
+    (Shifts(2.0, [0.0, 1.0], [0.75, 0.25]), under(PoissonSubsampled(0.5, 0.25))),
     (Repeat(GaussianDpEvent(4.0), 10.0, 1.0), {ADD: selected(Gaussian(0.25), 10.0, 1.0)}),
     (Repeated(LaplaceDpEvent(2.0), 3), {ADD: Product([(Laplace(0.5), 3)])}),
     (Composed([]), NOTHING),
@@ -280,30 +269,26 @@ def stated(curve: TradeOff, adjacency: str = "zero_out") -> pabi.Guarantee:
 
 RELATIONS = {"zero_out": SPECIAL, "replace_one": REPLACE}
 BLANK, REPLACED = ["zero_out"], ["replace_one"]
-BOTH, NEVER = [*BLANK, *REPLACED], []
-# The adjacencies under which an event says a curve.
+# Curves, and the adjacencies under which an event says them.
 SAID: list[tuple[TradeOff, list[str]]] = [
-    (Gaussian(0.3), BOTH),
-    (Gaussian(0.0), BOTH),
-    (Laplace(0.7), BOTH),
+    *(
+        (curve, [*RELATIONS])
+        for curve in (Gaussian(0.3), Gaussian(0.0), Laplace(0.7), ApproxDP(0.7))
+    ),
     (Laplace(0.7, 0.1), BLANK),
-    (ApproxDP(0.7), BOTH),
-    (ApproxDP(0.7, 1e-3), NEVER),
-    (BoundedRange(0.4), NEVER),
-    (Mixture([Gaussian(0.1), Gaussian(0.5)], [0.5, 0.5]), NEVER),
-    (Best([Gaussian(0.4), Laplace(0.3)]), NEVER),
     (PoissonSubsampled(0.8, 0.1), BLANK),
-    (PoissonReplaced(0.8, 0.1), REPLACED),
-    (Subsampled(Gaussian(0.8), 0.1), REPLACED),
     (FixedSizeSubsampled(0.8, 0.4, 0.4, 0.1), BLANK),
-    (FixedSizeSubsampled(0.8, 0.4, 0.5, 0.1), NEVER),
+    *((curve, REPLACED) for curve in (PoissonReplaced(0.8, 0.1), Subsampled(Gaussian(0.8), 0.1))),
+    *((curve, []) for curve in (ApproxDP(0.7, 1e-3), BoundedRange(0.4))),
+    (Mixture([Gaussian(0.1), Gaussian(0.5)], [0.5, 0.5]), []),
+    (Best([Gaussian(0.4), Laplace(0.3)]), []),
+    (FixedSizeSubsampled(0.8, 0.4, 0.5, 0.1), []),
 ]
 OTHERS_SAID: list[tuple[TradeOff, list[str]]] = [
-    (Gaussian(math.inf), BOTH),
-    (Subsampled(Gaussian(0.8), 1e-12), NEVER),
-    (Selected(Gaussian(0.3), 10.0, 0.5), NEVER),
-    (Product([(Laplace(0.7), 3), (Gaussian(0.3), 1), (ApproxDP(0.1), 2)]), BOTH),
-    (Product([(Gaussian(0.3), 1)], failure=1e-9), NEVER),
+    (Gaussian(math.inf), [*RELATIONS]),
+    (Product([(Laplace(0.7), 3), (Gaussian(0.3), 1), (ApproxDP(0.1), 2)]), [*RELATIONS]),
+    *((Subsampled(Gaussian(0.8), 1e-12), []), (Selected(Gaussian(0.3), 10.0, 0.5), [])),
+    (Product([(Gaussian(0.3), 1)], failure=1e-9), []),
 ]
 
 
@@ -311,7 +296,7 @@ OTHERS_SAID: list[tuple[TradeOff, list[str]]] = [
 def test_a_guarantee_that_becomes_an_event_comes_back_and_no_smaller(
     curve: TradeOff, adjacencies: list[str]
 ):
-    for adjacency, relation in {"zero_out": SPECIAL, "replace_one": REPLACE}.items():
+    for adjacency, relation in RELATIONS.items():
         guarantee = stated(curve, adjacency)
         if adjacency not in adjacencies:
             message = refused("guarantee", to_event, guarantee)

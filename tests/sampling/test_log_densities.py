@@ -112,23 +112,6 @@ def test_a_gradient_beyond_its_bound_is_scaled_down():
     assert 0.0 < np.linalg.norm(moved) <= ours.chain.gap
 
 
-def test_what_it_draws_has_the_law_of_the_posterior():
-    """Normal likelihood and prior: the chain's own law is known."""
-    n, tau, steps, eta = 50, 25.0, 40, 4e-3  # 0.7⁴⁰ of the start is left
-    values = np.random.default_rng(1).uniform(-1.0, 1.0, n)
-    bound = 4.0  # within the ball, |y − x| ≤ 1 + 3
-    facts = {"curvature": (1.0, 1.0), "prior_curvature": (tau, tau), "gradient_bound": bound}
-    walk = {"n": n, "step_size": eta, "steps": steps, "prox": pabi.prox.ball(3.0)}
-    ours = posterior(lambda x, rows: values[rows, None] - x, lambda x: -tau * x, **facts, **walk)
-    draws = langevin(replace(ours.chain, chains=2000), ours.gradient, np.zeros(1), random_state=0)
-    x = draws.values.ravel()
-    precision = n + tau
-    variance = 1.0 / (precision * (1.0 - 0.5 * eta * precision))
-    # Five standard errors.
-    assert abs(x.mean() - values.sum() / precision) < 5 * np.sqrt(variance / x.size)
-    assert abs(x.var() / variance - 1.0) < 5 * np.sqrt(2.0 / x.size)
-
-
 def test_draws_say_what_was_taken_at_its_word():
     ours = posterior()
     assert isinstance(ours, Posterior)

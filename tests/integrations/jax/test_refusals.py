@@ -104,11 +104,6 @@ def printing(params, example):
     return loss(params, example)
 
 
-def calling(params, example):
-    jax.debug.callback(print, params["w"])
-    return loss(params, example)
-
-
 def on_the_host(params, example):
     """A number that has no gradient, so that nothing else refuses it."""
     shape = jax.ShapeDtypeStruct((), jnp.float64)
@@ -145,15 +140,7 @@ def in_a_loop(params, example):
     return jax.lax.fori_loop(0, 3, body, 0.0) + loss(params, example)
 
 
-def in_a_branch(params, example):
-    def shown(z):
-        jax.debug.print("{}", z)
-        return z
-
-    return jax.lax.cond(example[0] > 5.0, shown, lambda z: z, loss(params, example))
-
-
-@every("own", [printing, calling, on_the_host, in_the_gradient, in_a_loop, in_a_branch])
+@every("own", [printing, on_the_host, in_the_gradient, in_a_loop])
 def test_losses_that_call_back_to_python(own, tmp_path, capfd):
     message = refusal(tmp_path, "per_example_loss", per_example_loss=own)
     assert "a call to Python" in message
@@ -167,6 +154,12 @@ def clipped(loss=LOGISTIC, **changes):
     return replace(RUN, loss=loss, **changes)
 
 
+def params(b=0.0, dtype=float):
+    return {"params": {"b": np.full((), b), "w": np.zeros(D, dtype=dtype)}}
+
+
+FAR = clipped(Loss.logistic(2.0, l2=1.0), epochs=100, step_size=0.5)
+OBJECTS = np.array([[SECRET, "a"]] * N, dtype=object)
 REFUSED = {
     "run": [{"run": "a run"}],
     "update": [{"optimizer": optax.sgd(0.5)}, {"run": OTHER}],
@@ -176,30 +169,17 @@ REFUSED = {
     "clipping": [{"run": clipped(clipping=way)} for way in ("residual", "coordinates")],
     "residual_cap": [{"run": clipped(Loss.softmax(1.0, residual_cap=0.3))}],
     "diameter": [{"run": clipped(diameter=1.0)}],
-    "params": [
-        {"params": {"b": np.zeros(()), "w": np.zeros(D, dtype=int)}},
-        {"params": {"b": np.zeros(()), "w": np.zeros(D, dtype=complex)}},
-        {"params": {}},
-    ],
-    "x0": [
-        {"params": {"b": np.full((), np.nan), "w": np.zeros(D)}},
-        {
-            "params": {"b": np.full((), 1e17), "w": np.zeros(D)},
-            "run": clipped(Loss.logistic(2.0, l2=1.0), epochs=100, step_size=0.5),
-        },
-    ],
-    "data": [
-        {"data": X[:-1]},
-        {"data": (X, X[:-1])},
-        {"data": ()},
-        {"data": X + 1j},
-        {"data": np.array([[SECRET, "a"]] * N, dtype=object)},
-    ],
+    "params": [params(dtype=int), params(dtype=complex), {"params": {}}],
+    "x0": [params(np.nan), {**params(1e17), "run": FAR}],
+    "data": [{"data": data} for data in (X[:-1], (X, X[:-1]), (), X + 1j, OBJECTS)],
     "per_example_loss": [
-        {"per_example_loss": 1.0},
-        {"per_example_loss": lambda params, example: params["w"]},
-        {"per_example_loss": lambda params, example: loss(params, example) * 1j},
-        {"per_example_loss": lambda params, example: 1},
+        {"per_example_loss": own}
+        for own in (
+            1.0,
+            lambda params, example: params["w"],
+            lambda params, example: loss(params, example) * 1j,
+            lambda params, example: 1,
+        )
     ],
     "random_state": [{"random_state": -1}],
 }

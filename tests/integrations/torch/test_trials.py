@@ -199,23 +199,16 @@ def test_several_processes(monkeypatch):
 
 
 def test_frozen_layers_may_add_in_place_and_to_any_precision():
-    results = []
+    ends = []
     for join in (lambda base, own: base + own, lambda base, own: own.add_(base)):
         module = Joined(join)
         for parameter in module.parameters():
             nn.init.constant_(parameter, 0.25)
-        results += [
-            integration.train(
-                module.to(kind),
-                pairs(torch.as_tensor(X).to(kind), CLASSES),
-                HEAD,
-                head="head",
-                random_state=0,
-            )
-            for kind in (torch.float32, torch.float16)
-        ]
-    assert [np.array_equal(one.x, results[0].x) for one in results] == [True, False, True, False]
-    assert np.allclose(results[0].x, results[1].x, atol=1e-2)
+        for kind in (torch.float32, torch.float16):
+            given = module.to(kind), pairs(torch.as_tensor(X).to(kind), CLASSES), HEAD
+            ends.append(integration.train(*given, head="head", random_state=0).x)
+    assert [np.array_equal(one, ends[0]) for one in ends] == [True, False, True, False]
+    assert np.allclose(ends[0], ends[1], atol=1e-2)
 
 
 def test_features_alone_have_no_offset():
@@ -241,14 +234,10 @@ def test_arguments_are_refused_by_name():
     listed, head = pairs(X, CLASSES), {"head": "0"}
     whole = {"described": WHOLE, "loss": nn.CrossEntropyLoss()}
     residual = run(pabi.Loss.softmax(2.0), clip_norm=0.5, clipping="residual")
+    odd = [iter([]), [], [1] * N, Listed(X.tolist(), CLASSES)]
     cases = {
         "module": [{"module": "net"}, {"module": nn.Sequential(nn.ReLU()), **whole}],
-        "dataset": [
-            {"dataset": iter([])},
-            {"dataset": []},
-            {"dataset": [1] * N},
-            {"dataset": Listed(X.tolist(), CLASSES)},
-        ],
+        "dataset": [{"dataset": dataset} for dataset in odd],
         "n": [{"dataset": pairs(X[:9], CLASSES[:9])}],
         "run": [{"described": "a run"}, {"described": WHOLE, **head}],
         "head": [{}, {**whole, "described": residual}],

@@ -129,21 +129,15 @@ class Own:
         return x
 
 
+FULL, STRONG = pabi.FullBatch(), Loss.strongly_convex(0.5, 1.0)
 REFUSED = {
-    "update whose steps": run_of(pabi.FullBatch(), update=pabi.updates.Adam()),
-    "another update|update whose": run_of(pabi.FullBatch(), update="other"),
-    "of a path, under": run_of(pabi.FullBatch(), release="path", prox=pabi.prox.l1(0.1)),
-    "map of your own": run_of(pabi.FullBatch(), prox=Own()),
-    "logistic loss on a bounded domain": run_of(pabi.FullBatch(), Loss.logistic(1.0), prox=BALL),
-    "curved": run_of(
-        pabi.FullBatch(),
-        Loss.strongly_convex(0.5, 1.0),
-        gradient_sensitivity=2.0,
-        adjacency="zero_out",
-    ),
-    "no loss is linear": run_of(
-        pabi.FullBatch(), Loss.strongly_convex(0.5, 1.0), gradient_sensitivity=2.0, release="path"
-    ),
+    "update whose steps": run_of(FULL, update=pabi.updates.Adam()),
+    "another update|update whose": run_of(FULL, update="other"),
+    "of a path, under": run_of(FULL, release="path", prox=pabi.prox.l1(0.1)),
+    "map of your own": run_of(FULL, prox=Own()),
+    "logistic loss on a bounded domain": run_of(FULL, Loss.logistic(1.0), prox=BALL),
+    "curved": run_of(FULL, STRONG, gradient_sensitivity=2.0, adjacency="zero_out"),
+    "no loss is linear": run_of(FULL, STRONG, gradient_sensitivity=2.0, release="path"),
 }
 
 

@@ -109,12 +109,11 @@ def test_along_a_side_maps_are_walls():
 @pytest.mark.parametrize("name", ["cap", "cap of bins"])
 def test_caps_are_those_of_the_trainer(name):
     """How often the record is in a batch that is summed, in 1000 runs of the shipped batches."""
-    run, rng = RUNS[name], np.random.default_rng(3)
-    met = 0
+    run, rng, met = RUNS[name], np.random.default_rng(3), 0
     for _ in range(1_000):
-        rows = batch_rows(run, rng)
-        batches = [rows.batch(step) for step in range(run.steps)]
-        met += sum(batch is not None and 0 in np.arange(18)[batch] for batch in batches)
+        order = batch_rows(run, rng)
+        batches = (order.batch(step) for step in range(run.steps))
+        met += sum(rows is not None and 0 in np.arange(18)[rows] for rows in batches)
     inside = Membership(run, 0, 200_000, rng)
     expected = sum(float(inside.at(step).mean()) for step in range(run.steps))
     assert 0.2 < counted_share(run.order) < 0.98

@@ -98,10 +98,6 @@ def by_hand(run, x, orders, noise=None):
     return np.array(x)
 
 
-COORDINATES = {"clipping": "coordinates", "gradient_sensitivity": None}
-# A bound that is promised beside it does not clip harder.
-CONVEX = Loss.convex(smoothness=1.0)
-SEPARABLE = Loss.convex(smoothness=1.0, gradient_bound=0.5, separable=True)
 ALL_AT_ONCE = {
     **{"loss": Loss.convex(smoothness=1.0, gradient_bound=2.0, l2=0.1), "clip_norm": 1.2},
     **{"gradient_sensitivity": None, "prox": BALL, "cooldown_steps": 1},
@@ -127,7 +123,7 @@ ALL_AT_ONCE = {
         {"step_size": np.linspace(0.5, 0.1, 8)},
         {"loss": Loss.convex(smoothness=1.0, l2=0.2), "cooldown_steps": 3},
         {"clip_norm": 0.7, "gradient_sensitivity": None},
-        *({"loss": loss, "clip_norm": 0.7, **COORDINATES} for loss in (CONVEX, SEPARABLE)),
+        {"clip_norm": 0.7, "clipping": "coordinates", "gradient_sensitivity": None},
         {"loss": Loss.weakly_convex(0.25, 1.0), "prox": prox.elastic_net(0.2, 0.5)},
         {"loss": Loss.convex(smoothness=1.0, gradient_bound=0.9), "gradient_sensitivity": None},
         {"loss": Loss.convex(smoothness=1.0, gradient_bound=0.9)},
@@ -142,6 +138,14 @@ def test_every_step_is_the_described_one(free, batches, permutations, orders, ch
     assert silently(run, Quadratics(CENTRES), x0, permutations) == pytest.approx(
         by_hand(run, x0, orders), rel=1e-12, abs=1e-13
     )
+
+
+def test_a_promised_bound_does_not_clip_coordinates_harder(free):
+    """To clip_norm/√d, whatever else bounds the norm: a gradient that keeps its promise is left alone."""
+    loss = Loss.convex(1.0, gradient_bound=1.0, separable=True)
+    run = small_run(loss=loss, clip_norm=4.0, clipping="coordinates", gradient_sensitivity=None)
+    pull = lambda x, rows: np.where(rows == 0, -0.9, 0.0)[:, None] * np.eye(1, 16)  # noqa: E731
+    assert silently(run, pull, np.zeros(16))[0] == pytest.approx(2 * 0.3 * 0.9 / 3.0, rel=1e-12)
 
 
 def test_any_shape_of_parameters(free):

@@ -66,14 +66,26 @@ def small_run(**changes):
 
 
 CENTRES = np.random.default_rng(7).normal(size=(7, 2)) * [1.0, 3.0]
+START, NOISE = [0.5, -1.0], np.random.default_rng(8).normal(size=(8, 2))
 PERMUTATIONS = [[3, 1, 6, 0, 2, 5, 4], [6, 5, 4, 3, 2, 1, 0], [0, 2, 4, 6, 1, 3, 5]]
 
 
-def by_hand(run, x, orders, noise=None):
+class Given(Silent):
+    """A generator of this noise, a vector a step."""
+
+    def __init__(self, permutations, noise):
+        super().__init__(permutations)
+        self.noise = iter(noise)
+
+    def standard_normal(self, size=None, *args, **kwargs):
+        return next(self.noise).copy()
+
+
+def by_hand(run, x, orders, noise):
     """The iteration written out in scalars, one record at a time. `orders`: rows, one an epoch."""
     b = run.n if isinstance(run.batches, FullBatch) else run.batches.size
     per_epoch = math.ceil(run.n / b)
-    steps = np.broadcast_to(run.step_size, run.steps)
+    steps, stds = (np.broadcast_to(s, run.steps) for s in (run.step_size, run.gradient_noise_std))
     bounds = [c for c in (run.clip_norm, run.loss.gradient_bound) if c is not None]
     x = list(map(float, x))
     for k in range(run.steps):
@@ -92,7 +104,8 @@ def by_hand(run, x, orders, noise=None):
                     g, shrink = [min(max(v, -most), most) for v in g], 1.0
                 total = [total[j] + shrink * g[j] for j in range(len(x))]
         eta = float(steps[k])
-        x = [x[j] - eta * (total[j] / b + run.loss.l2 * x[j]) for j in range(len(x))]
+        pulls = [total[j] / b + run.loss.l2 * x[j] + stds[k] * noise[k][j] for j in range(len(x))]
+        x = [x[j] - eta * pulls[j] for j in range(len(x))]
         if run.prox is not None:
             x = list(run.prox(np.array(x), eta))
     return np.array(x)
@@ -120,7 +133,7 @@ ALL_AT_ONCE = {
     [
         {},
         {"cooldown_steps": 2},
-        {"step_size": np.linspace(0.5, 0.1, 8)},
+        {"step_size": np.linspace(0.5, 0.1, 8), "noise_std": np.linspace(0.2, 2.0, 8)},
         {"loss": Loss.convex(smoothness=1.0, l2=0.2), "cooldown_steps": 3},
         {"clip_norm": 0.7, "gradient_sensitivity": None},
         {"clip_norm": 0.7, "clipping": "coordinates", "gradient_sensitivity": None},
@@ -133,11 +146,10 @@ ALL_AT_ONCE = {
 )
 def test_every_step_is_the_described_one(free, batches, permutations, orders, changes):
     """Two whole epochs and two thirds of a third, the short batch divided by the full size."""
-    run = small_run(batches=batches, epochs=None, steps=8, **changes)
-    x0 = [0.5, -1.0]
-    assert silently(run, Quadratics(CENTRES), x0, permutations) == pytest.approx(
-        by_hand(run, x0, orders), rel=1e-12, abs=1e-13
-    )
+    run, noise = small_run(batches=batches, epochs=None, steps=8, **changes), NOISE
+    with pytest.warns(PrivacyWarning):
+        x = train(run, Quadratics(CENTRES), START, Given(permutations, noise)).x
+    assert x == pytest.approx(by_hand(run, START, orders, noise), rel=1e-12, abs=1e-13)
 
 
 def test_a_promised_bound_does_not_clip_coordinates_harder(free):

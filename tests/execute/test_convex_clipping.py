@@ -1,5 +1,6 @@
 """Training on losses that are clipped convexly: sums of what is described, and refusals of all else."""
 
+import itertools
 from dataclasses import replace
 from fractions import Fraction
 
@@ -34,30 +35,24 @@ KINDS = {name: (one.build, one.some(N), one.describe(R)) for name, one in FAMILY
     "huber": (lambda x, y: learn.SquaredGradients(x, y, 0.7), NUMBERS, pabi.Loss.huber(R, 0.7)),
 }
 each_kind = every("name", KINDS)
-NORM = 0.3  # C, below every gradient bound
+NORM, FULL = 0.3, pabi.FullBatch()  # C, below every gradient bound
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 
 
-def run_of(name, batches=None, **changes):
-    settings = {"epochs": 2, "step_size": 0.5, "noise_std": 0.05, "clip_norm": NORM}
-    return pabi.NoisySGD(
-        KINDS[name][2],
-        n=N,
-        batches=batches or pabi.FullBatch(),
-        clipping="residual",
-        **settings | changes,
-    )
+def run_of(name, batches=FULL, **changes):
+    settings = {"epochs": 2, "step_size": 0.5, "noise_std": 0.05, "clip_norm": NORM} | changes
+    return pabi.NoisySGD(KINDS[name][2], N, batches, clipping="residual", **settings)
 
 
-def gradients_of(name, features=None):
+def gradients_of(name):
     build, y, _ = KINDS[name]
-    return build(learn.Records(X if features is None else features, R), y)
+    return build(learn.Records(X, R), y)
 
 
-def alone(name, theta, i, limit=None):
+def alone(name, theta, i):
     gradients = gradients_of(name)
-    limit = limit or Limit.of(run_of(name, pabi.Poisson(4)), gradients.additions(N))
+    limit = Limit.of(run_of(name, pabi.Poisson(4)), gradients.additions(N))
     with np.errstate(all="ignore"):
         return gradients.clipped_sum(theta, np.array([i]), limit)
 
@@ -93,20 +88,17 @@ def test_where_batches_are_drawn_a_share_does_not_depend_on_the_others(name):
     """To the last bit: a record beside others whose rows are zero, and which add nothing."""
     build, y, _ = KINDS[name]
     theta = np.random.default_rng(2).normal(size=gradients_of(name).shape)
-    for i in (0, 1, 8, 20):
-        wanted = alone(name, theta, i)
-        for n in (2, 3, 5, 8, 31):
-            for at in {0, n // 2, n - 1}:
-                features, targets = np.zeros((n, D)), y[np.arange(n) % N].copy()
-                features[at], targets[at] = X[i], y[i]
-                if not {0, 1} <= set(np.ravel(targets)) and name in ("logistic", "hinge"):
-                    continue
+    limit = Limit.of(run_of(name, pabi.Poisson(4)), gradients_of(name).additions(N))
+    for i, n in itertools.product((0, 1, 8, 20), (2, 3, 5, 8, 31)):
+        for at in {0, n // 2, n - 1}:
+            features, targets = np.zeros((n, D)), y[np.arange(n) % N].copy()
+            features[at], targets[at] = X[i], y[i]
+            if not {0, 1} <= set(np.ravel(targets)) and name in ("logistic", "hinge"):
+                continue
+            with np.errstate(all="ignore"):
                 some = build(learn.Records(features, R), targets)
-                run = run_of(name, pabi.Poisson(4))
-                limit = Limit.of(run, gradients_of(name).additions(N))
-                with np.errstate(all="ignore"):
-                    got = some.clipped_sum(theta, slice(0, n), limit)
-                assert np.array_equal(got, wanted)
+                got = some.clipped_sum(theta, slice(0, n), limit)
+            assert np.array_equal(got, alone(name, theta, i))
 
 
 # Fixed offsets of the predictors.

@@ -14,7 +14,7 @@ from pabi.learn import train
 from pabi.numbers.errors import InvalidInput
 from support.every_case import every, refused
 from support.execution import Crash
-from support.large import FORMS, features, frame_of, labels, package, table_in, write_parts
+from support.large import features, frame_of, labels, package, table_in, write_parts
 
 from .losses import FAMILY
 
@@ -62,12 +62,6 @@ def is_empty(folder):
 def laid_out(folder, form="npy", norm=1.0):
     large = learn.LargeRecords(table_in(form, X, folder, scratch=folder), norm)
     return learn.LogisticGradients(large, Y)
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_every_source_trains_the_same(tmp_path, small_buckets, form):
-    assert_same(trained(run_of(), laid_out(tmp_path, form)), in_memory(run_of()))
-    assert is_empty(tmp_path)
 
 
 @pytest.mark.parametrize("batches", SCHEMES, ids=lambda scheme: scheme.kind)

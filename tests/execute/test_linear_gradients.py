@@ -330,10 +330,8 @@ def aligned_sums(name, adjacency, limit_of, n, rng, clipping="norm"):
     # At θ = 0 gradients are still longer than this, whatever the label.
     clips = loss.glm or clipping == "residual"
     run = one_step(loss, n, 0.2 * loss.gradient_bound if clips else None, adjacency, clipping)
-    row = rng.normal(size=3)
-    X = np.tile(5.0 * row / np.linalg.norm(row), (n, 1))
-    y = np.repeat(known[-1:], n, axis=0)
-    at = int(rng.integers(n))
+    row, at = rng.normal(size=3), int(rng.integers(n))
+    X, y = np.tile(5.0 * row / np.linalg.norm(row), (n, 1)), np.repeat(known[-1:], n, axis=0)
     other_X, other_y = X.copy(), y.copy()
     if adjacency == "zero_out":
         other_X[at] = 0.0
@@ -388,23 +386,20 @@ def test_one_record_among_others_moves_the_sum_by_no_more(name, stored):
         n, d = int(rng.integers(2, 40)), int(rng.integers(1, 6))
         X = rng.normal(size=(n, d)) * rng.choice(sizes, size=(n, 1))
         y = rng.choice(known, size=n)
-        other_X, other_y = X.copy(), y.copy()
-        at = int(rng.integers(n))
+        other_X, other_y, at = X.copy(), y.copy(), int(rng.integers(n))
         zeroed = bool(rng.integers(2))
         other_X[at] = 0.0 if zeroed else rng.normal(size=d) * rng.choice(sizes)
         other_y[at] = rng.choice(known)
         run = one_step(describe(1.0), n, adjacency="zero_out" if zeroed else "replace_one")
-        order = rng.permutation(n)
-        sums, theta = [], None
+        order, sums, theta = rng.permutation(n), [], None
         for features, labels in ((X, y), (other_X, other_y)):
             data = features if stored == "dense" else sparse.csr_matrix(features)
             gradients = build(learn.Records(data, 1.0), labels)
             theta = rng.normal(size=gradients.shape) * 20.0 if theta is None else theta
             with np.errstate(all="ignore"):
                 sums.append(fast_sum(gradients, run)(theta, order))
-        apart = apart_squared(*sums)
         # The records that both hold have the same predictors on either side, to the last bit.
-        assert apart <= Fraction(run.sensitivity) ** 2
+        assert apart_squared(*sums) <= Fraction(run.sensitivity) ** 2
 
 
 def test_a_run_of_another_size_is_refused():

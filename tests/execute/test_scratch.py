@@ -25,6 +25,7 @@ print("ready", flush=True); sys.stdin.read()
 
 
 def test_nobody_else_can_open_it(tmp_path):
+    """And what is reserved is of that size, where the system can."""
     before = os.umask(0)
     try:
         file = scratch_file(home_of(tmp_path))
@@ -35,7 +36,11 @@ def test_nobody_else_can_open_it(tmp_path):
     assert list(tmp_path.iterdir()) == []
     about = os.fstat(file.fileno())
     assert (stat.S_IMODE(about.st_mode), about.st_size) == (0o600, 6)
+    reserve(file.fileno(), 1000)
+    assert os.fstat(file.fileno()).st_size in (6, 1000)
     file.close()
+    with pytest.raises(InvalidInput, match="scratch: cannot write to .*nowhere"):
+        scratch_file(home_of(tmp_path / "nowhere"))
 
 
 @pytest.mark.parametrize("ended", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT])
@@ -46,22 +51,6 @@ def test_the_end_of_a_process_removes_it_whatever_ended_it(tmp_path, ended):
         other.send_signal(ended)
     assert other.returncode != 0
     assert list(tmp_path.iterdir()) == []
-
-
-def test_what_is_reserved_is_of_that_size(tmp_path):
-    with scratch_file(home_of(tmp_path)) as file:
-        reserve(file.fileno(), 1000)
-        assert os.fstat(file.fileno()).st_size in (0, 1000)  # where the system can
-
-
-def test_where_there_is_no_folder(tmp_path):
-    with pytest.raises(InvalidInput, match="scratch: cannot write to .*nowhere"):
-        scratch_file(home_of(tmp_path / "nowhere"))
-
-
-def test_the_same_values():
-    assert list(ahead(iter(range(10)))) == list(range(10))
-    assert list(ahead(iter(()))) == []
 
 
 def test_the_next_is_read_while_one_is_used():
@@ -78,7 +67,10 @@ def test_the_next_is_read_while_one_is_used():
     assert not read[2].is_set()
 
 
-def test_what_reading_raises_is_raised():
+def test_the_same_values_and_what_reading_raises():
+    assert list(ahead(iter(range(10)))) == list(range(10))
+    assert list(ahead(iter(()))) == []
+
     def values():
         yield 1
         raise OSError("gone")
@@ -91,20 +83,16 @@ def test_what_reading_raises_is_raised():
 
 def test_parts_in_any_order_and_again():
     asked = []
-    parts = Ahead(lambda k: asked.append(k) or k * k, 4)
+
+    def read(k):
+        if k > 3:
+            raise OSError("gone")
+        asked.append(k)
+        return k * k
+
+    parts = Ahead(read, 5)
     assert [parts.part(k) for k in (0, 1, 2, 3, 0, 1, 1, 3)] == [0, 1, 4, 9, 0, 1, 1, 9]
+    with pytest.raises(OSError, match="gone"):
+        parts.part(4)
     parts.close()
     assert asked[:6] == [0, 1, 2, 3, 0, 1]
-
-
-def test_a_part_that_cannot_be_read():
-    def read(k):
-        if k:
-            raise OSError("gone")
-        return k
-
-    parts = Ahead(read, 2)
-    assert parts.part(0) == 0
-    with pytest.raises(OSError, match="gone"):
-        parts.part(1)
-    parts.close()

@@ -68,6 +68,7 @@ def apart(run, **arguments):
 
 
 UNCLIPPED = {"clip_norm": None, "noise_multiplier": None}
+STRONG = Loss.strongly_convex(0.1, 1.0, gradient_bound=0.3)
 RUNS = {
     "cyclic": {},
     "shuffled once": {"batches": pabi.ShuffleOnce(25)},
@@ -90,11 +91,7 @@ RUNS = {
     "nesterov": {"update": Momentum(0.9, nesterov=True)},
     "adam": {"update": Adam((0.7, 0.9)), "step_size": 0.05},
     "path": {"release": "path"},
-    "strongly convex": {
-        "loss": Loss.strongly_convex(0.1, 1.0, gradient_bound=0.3),
-        **UNCLIPPED,
-        "noise_std": 0.02,
-    },
+    "strongly convex": {"loss": STRONG, **UNCLIPPED, "noise_std": 0.02},
     "sensitivity": {"gradient_sensitivity": 3.0, **UNCLIPPED, "noise_std": 0.1},
 }
 
@@ -109,15 +106,15 @@ def test_the_iterate_is_that_of_numpy(name):
 @pytest.mark.parametrize(
     ("name", "value", "changes"),
     [
-        ("_HELD", 150, {"batches": pabi.Poisson(25)}),
-        ("_HELD", 150, {"update": Adam()}),
+        *(
+            ("_HELD", 150, changes)
+            for changes in ({"batches": pabi.Poisson(25)}, {"update": Adam()})
+        ),
         ("_NEVER", 0.5, {"batches": pabi.Poisson(25)}),
     ],
     ids=["cut", "cut, adam", "larger"],
 )
-def test_long_runs_are_cut_and_batches_may_be_larger_than_was_counted_on(
-    monkeypatch, name, value, changes
-):
+def test_long_runs_are_cut_and_batches_may_be_larger(monkeypatch, name, value, changes):
     monkeypatch.setattr(f"pabi.integrations.jax.training.{name}", value)
     assert apart(sgd(**changes)) < 1e-10
 
@@ -194,27 +191,20 @@ def test_clipped_sums_by_products_are_those_of_whole_gradients(clip, one_by_one)
     np.testing.assert_allclose(summed, expected, rtol=1e-12, atol=1e-13 * np.abs(expected).max())
 
 
-@every(
-    ("length", "clip", "kept"),
-    [
-        (1.0, 0.3, True),
-        (1e-139, 1e-100, True),
-        (1e139, 1e-100, True),
-        (1e139, 1e-250, False),
-        (1e-141, 1.0, False),
-        (1e141, 1.0, False),
-    ],
-)
+LENGTHS = [(1.0, 0.3, True), (1e-139, 1e-100, True), (1e139, 1e-100, True)]
+LENGTHS += [(1e139, 1e-250, False), (1e-141, 1.0, False), (1e141, 1.0, False)]
+
+
+@every(("length", "clip", "kept"), LENGTHS)
 def test_no_product_is_longer_than_the_bound(length, clip, kept):
     """In exact arithmetic, whatever the sizes of both factors; what has no safe length counts as 0."""
-    row = RNG.normal(size=D)
+    row, params = RNG.normal(size=D), np.zeros((2, D))
     row *= length / np.linalg.norm(row)
 
     def steep(params, example):
         return jnp.sum(params @ example) * 1e100
 
     with jax.enable_x64(True):
-        params = np.zeros((2, D))
         program = jax.make_jaxpr(steep)(params, row)
         total = gradients_of(jax, program, params, limit=Limit(clip, 1.0), one_by_one=False)
         summed = np.asarray(total(params, row[None], np.array([True])))

@@ -93,17 +93,16 @@ def test_what_was_assumed_of_one_part_is_assumed_of_the_whole(tmp_path, whole):
 def test_a_file_that_does_not_serve_is_refused_before_anything_is_charged(tmp_path):
     path, ledger = tmp_path / "secret", pabi.Ledger(tmp_path / "ledger", 1e3, 1e-5)
     interrupted(False, path)
-    cases = [
+    moments = pabi.NoisySecondMoments(N, D + 1, feature_norm=2.0, noise_std=0.5)
+    kept = path.read_bytes()
+    for field, options in (
         ("checkpoint", {"checkpoint": path}),
         ("resume", {"resume": tmp_path / "none"}),
         ("resume", {"resume": path, "described": replace(HEAD, epochs=4)}),
         ("x0", {"resume": path, "module": linear(D, K, seed=3)}),
-        ("checkpoint_seconds", {"resume": path, "checkpoint_seconds": -1.0}),
-    ]
-    moments = pabi.NoisySecondMoments(N, D + 1, feature_norm=2.0, noise_std=0.5)
-    cases += [(name, {name: path, "precondition": moments}) for name in ("checkpoint", "resume")]
-    kept = path.read_bytes()
-    for field, options in cases:
+        *(("checkpoint_seconds", {"resume": path, "checkpoint_seconds": s}) for s in (-1.0, "60")),
+        *((name, {name: path, "precondition": moments}) for name in ("checkpoint", "resume")),
+    ):
         refused(field, trained, ledger=ledger, **options)
     assert not ledger.report().entries
     assert path.read_bytes() == kept

@@ -90,17 +90,6 @@ def test_bounds_exceed_the_truth_as_rarely_as_they_say():
     assert wrong <= 248
 
 
-def test_more_trainings_show_more():
-    """Of the ε of a Gaussian of μ = 1 at 1e-5, in the mean of some audits."""
-    truth = gdp_to_epsilon(1.0, 1e-5)
-    shown = [
-        np.mean([laws.epsilon(points, 1e-5) for points in audits(5, trials, 0.95, 3)]) / truth
-        for trials in (1_000, 30_000)
-    ]
-    assert 0.2 < shown[0] < shown[1] < 0.8
-    assert gdp_to_delta(1.0, truth) == pytest.approx(1e-5, rel=1e-6)
-
-
 def test_thresholds_of_equal_laws_refute_nothing():
     scores = np.random.default_rng(0).normal(size=(2, 1_000))
     aims = Aims((1e-5,), Gaussian(0.1), 1_000, 0.999999)

@@ -88,6 +88,8 @@ def test_going_back_begins_another_pass(tmp_path):
     large = LargeRecords(table_in("npy", X, tmp_path))
     for rows in (slice(10, 20), slice(0, 5), slice(5, 9), slice(8990, 9000), slice(0, N)):
         assert np.array_equal(large.dense(rows), X[rows])
+    with pytest.raises(InvalidInput, match="rows: expected a slice"):
+        large.dense(np.array([3, 1]))
 
 
 @every("equal", [False, True])
@@ -99,15 +101,12 @@ def test_mapped_rows_are_those_in_memory(tmp_path, equal):
     assert np.array_equal(large.dense(slice(0, N)), own.dense(slice(0, N)))
 
 
-def test_what_is_in_memory_stays_there():
-    assert type(records_of(X)) is Records
-
-
 def test_columns_beside_are_no_features(tmp_path):
     parts = write_parts(tmp_path / "parts", frame_of(X, y=np.arange(N)))
     large = records_of(LargeTable(parts), without=["y"])
     assert np.array_equal(large.dense(slice(0, N)), X)
     assert np.array_equal(large.column("y").together(), np.arange(N))
+    assert type(records_of(X)) is Records  # what is in memory stays there
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -162,12 +161,6 @@ def test_files_that_change_between_passes(tmp_path):
         large.dense(slice(0, N))
 
 
-def test_rows_in_no_order_are_refused(tmp_path):
-    large = LargeRecords(table_in("npy", X, tmp_path))
-    with pytest.raises(InvalidInput, match="rows: expected a slice"):
-        large.dense(np.array([3, 1]))
-
-
 @every("m", [1, 255, 256, 5000])
 @every("order", ["C", "F"])
 @every("kind", ["f4", "f8"])
@@ -196,36 +189,24 @@ def column_of(cells):
 
 
 @every("cells", [CELLS, CELLS.astype(str), CELLS.astype(object)])
-def test_labels(small_parts, cells):
+def test_cells_have_labels_and_are_counted(small_parts, cells):
     for parts in (column_of(cells), Parts.of(cells)):
         assert parts.labels().tolist() == np.unique(cells).tolist()
+        assert parts.counted(100).rows == 100
+        with pytest.raises(InvalidInput, match="y: expected as many rows as X has"):
+            parts.counted(99)
+    assert parts.together() is parts.first() is cells
+    assert all(np.shares_memory(part, cells) for part in parts)
 
 
-def test_changes_follow_one_another(small_parts):
-    for cells in (column_of(CELLS), Parts.of(CELLS)):
-        changed = cells.mapped(np.square).mapped(lambda part: part + 1)
-        assert np.array_equal(changed.together(), CELLS**2 + 1)
-        assert changed.first()[0] == CELLS[0] ** 2 + 1
-
-
-def test_an_array_is_one_part_that_nobody_copies():
-    parts = Parts.of(CELLS)
-    assert parts.together() is parts.first() is CELLS
-    assert all(np.shares_memory(part, CELLS) for part in parts)
-
-
-@every("swapped", [False, True])
 @every("cells", [column_of(CELLS), Parts.of(CELLS)])
-def test_products(small_parts, cells, swapped):
-    sides = cells, Parts.of(np.linspace(0.0, 1.0, 100))
-    result = sides[1].times(sides[0]) if swapped else sides[0].times(sides[1])
-    assert np.array_equal(result.together(), CELLS * np.linspace(0.0, 1.0, 100))
-
-
-def test_cells_are_counted_and_checked(small_parts):
-    assert column_of(CELLS).counted(100).rows == 100
-    with pytest.raises(InvalidInput, match="y: expected as many rows as X has"):
-        column_of(CELLS).counted(99)
+def test_changes_follow_one_another_and_products(small_parts, cells):
+    changed = cells.mapped(np.square).mapped(lambda part: part + 1)
+    assert np.array_equal(changed.together(), CELLS**2 + 1)
+    assert changed.first()[0] == CELLS[0] ** 2 + 1
+    shares = np.linspace(0.0, 1.0, 100)
+    for product in (cells.times(Parts.of(shares)), Parts.of(shares).times(cells)):
+        assert np.array_equal(product.together(), CELLS * shares)
 
 
 def parts_of(*parts):

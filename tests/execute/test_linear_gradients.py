@@ -453,26 +453,6 @@ def test_large_data_is_never_copied(large, batches):
     assert peak < PER_ROW * len(X) + BLOCKS
 
 
-def test_the_estimator_holds_one_copy_of_large_data_in_its_own_type(large):
-    """What it multiplies nobody else can write to; predicting needs no copy."""
-    X, y = np.array(large[0]), large[1]
-    given = {"epochs": 1, "batches": ShuffleOnce(10_000), "step_size": 0.01, "noise_std": 1.0}
-    model = learn.PrivateLogisticRegression(feature_norm=30.0, **given)
-    peak, fitted = peak_megabytes(lambda: model.fit(X, y))
-    assert peak < X.nbytes / 2**20 + PER_ROW * len(X) + BLOCKS
-    peak, _ = peak_megabytes(lambda: fitted.predict(X))
-    assert peak < PER_ROW * len(X) + BLOCKS
-
-
-def test_columns_in_memory_are_not_copied_for_every_batch():
-    """A frame of one type is held column by column; 40 MB, gathered row by row."""
-    X = np.asfortranarray(np.random.default_rng(16).random((20_000, 500), dtype=np.float32))
-    gradients = learn.LogisticGradients(learn.Records(X, 1.0), np.arange(20_000) % 2)
-    rows = np.random.default_rng(17).permutation(20_000)
-    peak, _ = peak_megabytes(lambda: gradients.clipped_sum(np.zeros(500), rows, Limit(1.0, 1.0)))
-    assert peak < PER_ROW * len(X) + BLOCKS
-
-
 @pytest.mark.parametrize("batches", [FullBatch(), ShuffleOnce(10_000)])
 def test_wide_sparse_data_stays_sparse(batches):
     """10⁵ × 10⁴ with ten entries a row: 12 MB sparse, 8 GB dense, 160 MB for a dense block of 2 000 rows."""

@@ -207,32 +207,24 @@ def test_split_records_are_asked_for():
 
 
 def test_the_guarantee_is_the_mechanisms():
-    for m in (mechanism(5.0, 2), iterated()):
+    """Of several draws composed; of a seed for tests only."""
+    value, m = bowl([0.0, 0.0]), mechanism(5.0, 2)
+    for one in (m, iterated()):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            found = gibbs_rejection(m, bowl([0.0, 0.0]), delta=1e-5)
-        wanted = m.guarantee(1e-5)
+            found = gibbs_rejection(one, value, delta=1e-5)
+        wanted = one.guarantee(1e-5)
         assert found.guarantee.epsilon(1e-5) == wanted.epsilon(1e-5)
         assert found.guarantee.assumptions == wanted.assumptions
-        assert found.mechanism is m
+        assert found.mechanism is one
         assert not found.values.flags.writeable
-
-
-def test_several_draws_compose():
-    m = mechanism(5.0, 2)
-    ten = gibbs_rejection(m, bowl([0.0, 0.0]), draws=10, random_state=0, delta=1e-3).guarantee
-    wanted = pabi.compose(*[m.guarantee(1e-3)] * 10)
-    assert ten.epsilon(1e-3) == pytest.approx(wanted.epsilon(1e-3), rel=1e-6)
-    assert ten.epsilon(1e-3) > 2 * m.guarantee(1e-3).epsilon(1e-3)
-    assert ten.composition is None or ten.composition.epsilon(1e-3) > 0
-
-
-def test_a_seed_is_for_tests_only():
     with pytest.warns(PrivacyWarning, match="reproducible"):
-        found = gibbs_rejection(mechanism(5.0, 1), bowl([0.0]), random_state=4, delta=1e-3)
-    assert found.guarantee.assumptions[0] == TESTING
-    again = gibbs_rejection(mechanism(5.0, 1), bowl([0.0]), random_state=4, delta=1e-3)
-    np.testing.assert_array_equal(found.values, again.values)
+        ten, again = (gibbs_rejection(m, value, None, 0, draws=10, delta=1e-3) for _ in range(2))
+    np.testing.assert_array_equal(ten.values, again.values)
+    assert ten.guarantee.assumptions[0] == TESTING
+    wanted = pabi.compose(*[m.guarantee(1e-3)] * 10).epsilon(1e-3)
+    assert ten.guarantee.epsilon(1e-3) == pytest.approx(wanted, rel=1e-6)
+    assert wanted > 2 * m.guarantee(1e-3).epsilon(1e-3)
 
 
 # Refusals.

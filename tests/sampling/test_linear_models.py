@@ -131,38 +131,35 @@ def test_in_random_batches_a_records_place_does_not_matter():
             assert last_predictor(np.append(others[others != i], i)) == last_predictor([i])
 
 
-@every(
-    "arguments, field",
-    [
-        ((X, LABELS, "probit"), "model"),
-        ((X, LABELS, pabi.Loss.convex(smoothness=1.0)), "model"),
-        ((X, LABELS, pabi.Loss.softmax(1.0)), "model"),
-        ((X, TARGETS, "squared"), "model"),
-        ((X, LABELS, None), "model"),
-        ((X, COUNTS, pabi.Loss.poisson(1.0, 701.0, 3.0)), "predictor_bound"),
-        ((X, LABELS, pabi.Loss.logistic(1.0), 0.1), "l2"),
-        ((X, LABELS, "logistic", -1.0), "l2"),
-        ((X, LABELS[:-1]), "y"),
-        ((X, TARGETS), "y"),
-        ((X, -COUNTS - 1, pabi.Loss.poisson(1.0, 1.0, 3.0)), "y"),
-        ((X * np.nan, LABELS), "X"),
-        ((X[0], LABELS), "X"),
-        ((Records(X), LABELS, pabi.Loss.logistic(1.0)), "feature_norm"),
-    ],
-)
-def test_refusals(arguments, field):
-    for build in (mean_gradient, mean_loss):
-        refused(field, build, *arguments)
-
-
-def test_a_loss_that_only_looks_like_one_is_refused():
+class Flatter(pabi.Loss):
     """What a subclass says of itself need not be what its kind computes."""
 
-    class Flatter(pabi.Loss):
-        gradient_bound = 1e-9
+    gradient_bound = 1e-9
 
-    for build in (mean_gradient, mean_loss):
-        refused("model", build, X, LABELS, Flatter.logistic(1.0))
+
+LOGISTIC = pabi.Loss.logistic(1.0)
+OTHER_MODELS = ["probit", pabi.Loss.convex(smoothness=1.0), pabi.Loss.softmax(1.0), None]
+REFUSED = {
+    "model": [
+        *((X, LABELS, model) for model in (*OTHER_MODELS, Flatter.logistic(1.0))),
+        (X, TARGETS, "squared"),
+    ],
+    "predictor_bound": [(X, COUNTS, pabi.Loss.poisson(1.0, 701.0, 3.0))],
+    "l2": [(X, LABELS, LOGISTIC, 0.1), (X, LABELS, "logistic", -1.0)],
+    "y": [
+        *((X, LABELS[:-1]), (X, TARGETS)),
+        (X, -COUNTS - 1, pabi.Loss.poisson(1.0, 1.0, 3.0)),
+    ],
+    "X": [(X * np.nan, LABELS), (X[0], LABELS)],
+    "feature_norm": [(Records(X), LABELS, LOGISTIC)],
+}
+
+
+@every("field", REFUSED)
+def test_refusals(field):
+    for arguments in REFUSED[field]:
+        for build in (mean_gradient, mean_loss):
+            refused(field, build, *arguments)
 
 
 def test_points_and_rows_are_checked():

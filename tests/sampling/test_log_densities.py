@@ -119,6 +119,8 @@ def test_draws_say_what_was_taken_at_its_word():
     assert TAKEN in draws.guarantee.assumptions
     assert pabi.verify(draws.guarantee).ok
     assert draws.guarantee.mu == ours.chain.guarantee(1e-5).mu
+    chain = replace(ours.chain, batches=pabi.Cyclic(100))
+    assert "expected FullBatch" in refused("batches", langevin, chain, ours.gradient, np.zeros(D))
 
 
 REFUSED = {
@@ -148,9 +150,3 @@ def test_bad_arguments_are_named():
 )
 def test_what_functions_return_is_checked_and_not_shown(likelihood, prior, field):
     refused(field, langevin, *posterior(likelihood, prior), np.zeros(D))
-
-
-def test_batches_need_another_gradient():
-    ours = posterior()
-    chain = replace(ours.chain, batches=pabi.Cyclic(100))
-    assert "expected FullBatch" in refused("batches", langevin, chain, ours.gradient, np.zeros(D))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 
 import numpy as np
@@ -79,6 +80,18 @@ def sums_divided_by_what_the_batch_has(monkeypatch):
         return lambda x, rows: total(x, rows) * (run.batch_size / len(np.arange(run.n)[rows]))
 
     monkeypatch.setattr(engine, "per_record_sum", divided)
+
+
+def sums_times(factor, monkeypatch, name="pabi.execute.engine.per_record_sum"):
+    """What makes sums makes so many times as large ones."""
+    module, made = name.rpartition(".")[::2]
+    make = getattr(import_module(module), made)
+
+    def larger(*given, **options):
+        total = make(*given, **options)
+        return lambda *point: factor * total(*point)
+
+    monkeypatch.setattr(name, larger)
 
 
 @pytest.mark.parametrize(
@@ -188,35 +201,18 @@ def test_iterates_in_a_log_are_caught(monkeypatch, caplog):
     assert audit_outputs(LOGGED, added(-LONG), added(LONG), confidence=SURE).refuted
 
 
-def rows_that_are_added(monkeypatch):
-    """Of a user who has five; all others are at rest."""
-    summed = engine.per_record_sum
-
-    def added(*given):
-        total = summed(*given)
-        return lambda x, rows: 5.0 * total(x, rows)
-
-    monkeypatch.setattr(engine, "per_record_sum", added)
-
-
 def test_users_whose_rows_are_added_are_caught(monkeypatch):
-    """In place of their mean."""
-    run = replace(CYCLIC, unit="user")
+    """In place of their mean: of one user who has five, where all others are at rest."""
+    run, start = replace(CYCLIC, unit="user"), np.zeros(MODELS)
     groups = np.append(np.arange(run.n), np.full(4, run.n - 1))
 
-    def audited_users():
-        models = []
-        for pull in (-LONG, LONG):
-            pulls = np.where(groups == run.n - 1, pull, 0.0)[:, None] * np.ones(MODELS)
-            own = train(
-                wide(run, MODELS), lambda x, rows, p=pulls: p[rows], np.zeros(MODELS), groups=groups
-            )
-            models.append(own.x)
-        return audit_outputs(run, *models, confidence=SURE)
+    def released(pull):
+        pulls = np.where(groups == run.n - 1, pull, 0.0)[:, None] * np.ones(MODELS)
+        return train(wide(run, MODELS), lambda x, rows: pulls[rows], start, groups=groups).x
 
-    assert not audited_users().refuted
-    rows_that_are_added(monkeypatch)
-    assert audited_users().refuted
+    assert not audit_outputs(run, released(-LONG), released(LONG), confidence=SURE).refuted
+    sums_times(5.0, monkeypatch)
+    assert audit_outputs(run, released(-LONG), released(LONG), confidence=SURE).refuted
 
 
 # Somebody else's trainer.
@@ -337,16 +333,6 @@ def with_jax(run):
     return trained.guarantee, np.asarray(trained.params["second"])
 
 
-def half_the_divisor(monkeypatch):
-    summed = engine.per_record_sum
-
-    def doubled(*given):
-        total = summed(*given)
-        return lambda x, rows: 2.0 * total(x, rows)
-
-    monkeypatch.setattr(engine, "per_record_sum", doubled)
-
-
 def the_first_parameters_clipped_alone(monkeypatch):
     clip = sums.clip_norms
     monkeypatch.setattr(
@@ -356,45 +342,29 @@ def the_first_parameters_clipped_alone(monkeypatch):
     )
 
 
-def half_the_noise_of_jax(monkeypatch):
-    monkeypatch.setattr("pabi.integrations.jax.training.noise_factor", lambda run: 0.5)
-
-
-def half_the_divisor_of_jax(monkeypatch):
-    training = jax_module("training")
-    gradients_of = training.gradients_of
-
-    def doubled(*given, **options):
-        total = gradients_of(*given, **options)
-        return lambda *batch: 2.0 * total(*batch)
-
-    monkeypatch.setattr(training, "gradients_of", doubled)
-
-
 def the_first_parameters_of_jax_clipped_alone(monkeypatch):
-    module = jax_module("gradients")
-    clipped = module._clipped
+    name = "pabi.integrations.jax.gradients"
+    clipped = import_module(name)._clipped
 
     def of_a_part(jax, gradient, limit, size):
         first = clipped(jax, gradient[:RECORDS], limit, size)
         return jax.numpy.concatenate([first, gradient[RECORDS:]])
 
-    monkeypatch.setattr(module, "_clipped", of_a_part)
+    monkeypatch.setattr(f"{name}._clipped", of_a_part)
 
 
-def jax_module(name):
-    framework("jax")
-    return import_module(f"pabi.integrations.jax.{name}")
+JAX = "pabi.integrations.jax.training"
+OF_TORCH = [half_the_noise, partial(sums_times, 2.0), the_first_parameters_clipped_alone]
+OF_JAX = [
+    lambda patch: patch.setattr(f"{JAX}.noise_factor", lambda run: 0.5),
+    lambda patch: sums_times(2.0, patch, f"{JAX}.gradients_of"),
+    the_first_parameters_of_jax_clipped_alone,
+]
+PLANTED = [(with_torch, plant) for plant in (None, *OF_TORCH)]
+PLANTED += [(with_jax, plant) for plant in (None, *OF_JAX)]
 
 
-OF_TORCH = [None, half_the_noise, half_the_divisor, the_first_parameters_clipped_alone]
-OF_JAX = [None, half_the_noise_of_jax, half_the_divisor_of_jax]
-OF_JAX += [the_first_parameters_of_jax_clipped_alone]
-
-
-@pytest.mark.parametrize(
-    ("train", "plant"), [*((with_torch, p) for p in OF_TORCH), *((with_jax, p) for p in OF_JAX)]
-)
+@pytest.mark.parametrize(("train", "plant"), PLANTED)
 def test_other_libraries_are_not_refuted_but_with_a_mistake(monkeypatch, train, plant):
     given = {"epochs": 3, "step_size": 1.0, "noise_multiplier": 1.0, "clip_norm": 1.0}
     given |= {"batches": pabi.FullBatch(), "adjacency": "zero_out"}

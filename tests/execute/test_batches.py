@@ -196,7 +196,7 @@ def test_every_assignment_to_bins_has_its_own_probability(n, size, cap):
 
 
 @every(("gamma", "shape"), [(0.1, 1.0), (0.1, 0.0), (0.3, -0.5), (0.2, 2.5), (0.9, 0.0)])
-def test_draws_follow_the_law(gamma: float, shape: float):
+def test_draws_follow_the_law(gamma, shape):
     """χ² over cells of at least 20 expected draws; it fails by chance once in a million runs."""
     law, generator, draws = TrialLaw(gamma, shape), secret_generator(), 4000
     drawn = np.array([law.draw(generator) for _ in range(draws)])
@@ -227,7 +227,7 @@ def test_a_draw_in_doubt_reveals_more_bits():
 
 
 @every("shape", [-0.5, 0.0, 1.0])
-def test_quantiles(shape: float):
+def test_quantiles(shape):
     cumulative, law = np.cumsum(masses(0.05, shape, 2000)), TrialLaw(0.05, shape)
     for share in (0.5, 0.99):
         assert law.quantile(share) == int(np.argmax(cumulative >= share)) + 1

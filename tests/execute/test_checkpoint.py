@@ -260,33 +260,6 @@ def test_a_missing_file_and_a_folder_are_refused(tmp_path):
             Checkpoint(path, run_of(), np.array([0.5]), 0.0).read()
 
 
-@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.nightly)])
-def test_a_damaged_file_is_refused_or_harmless(unpriced, tmp_path, every):
-    """Cut at any length, or with any one byte changed: InvalidInput in one line, or the very state that
-    was written (a byte of the archive that nobody reads). Never another state, never a traceback."""
-    run, path = run_of(), tmp_path / "run.ckpt"
-    interrupted(run, path, 5)
-    whole, file = path.read_bytes(), Checkpoint(path, run, np.array([0.5]), 0.0)
-    written, rng = file.read(), np.random.default_rng(0)
-    damaged = [whole[:length] for length in range(0, len(whole), 7 * every)]
-    for at in range(0, len(whole), every):
-        other = whole[at] ^ int(rng.integers(1, 256))
-        damaged.append(whole[:at] + bytes([other]) + whole[at + 1 :])
-    states, told = [], set()
-    for content in damaged:
-        path.write_bytes(content)
-        try:
-            states.append(file.read())
-        except InvalidInput as bad:
-            told.add(str(bad))
-    assert len(states) < 2 * len(damaged) // 3
-    assert all(re.fullmatch(r"resume: [^\n]*", line) for line in told)
-    for state in states:
-        assert state.step == written.step
-        assert np.array_equal(state.x, written.x)
-        assert np.array_equal(state.secret, written.secret)
-
-
 def test_a_link_leaves_no_iterate_behind_and_a_second_name_is_refused(unpriced, tmp_path):
     """The link had been replaced by a file, and an earlier iterate was still where it led to."""
     real, link = tmp_path / "real.ckpt", tmp_path / "link.ckpt"

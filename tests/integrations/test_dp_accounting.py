@@ -132,7 +132,7 @@ MEANT: list[tuple[Any, dict[Any, TradeOff]]] = [
 
 
 @every("event, curves", MEANT)
-def test_an_event_means_what_the_table_says(event: Any, curves: dict[Any, TradeOff]):
+def test_an_event_means_what_the_table_says(event, curves):
     for relation, curve in curves.items():
         own = accounted(event, relation).curve
         if isinstance(curve, Gaussian) and 0.0 < curve.mu < math.inf:
@@ -170,7 +170,7 @@ UNPROVEN: list[tuple[Any, Any, str]] = [
 
 
 @every("event, relations, words", UNPROVEN)
-def test_what_has_no_proof_is_refused_by_name_however_deep(event: Any, relations: Any, words: str):
+def test_what_has_no_proof_is_refused_by_name_however_deep(event, relations, words):
     deep = Composed([events.NoOpDpEvent(), Repeated(event, 2)])
     for relation in relations:
         accountant = PabiAccountant(relation)
@@ -214,7 +214,7 @@ def test_a_subclass_of_an_event_is_another_event():
     ],
     ids=str,
 )
-def test_one_event_costs_what_dp_accounting_says(event: Any, relation: Any):
+def test_one_event_costs_what_dp_accounting_says(event, relation):
     mine, theirs = accounted(event, relation), PLDAccountant(relation).compose(event)
     for delta in (1e-9, 1e-5, 1e-2):
         bound = theirs.get_epsilon(delta)
@@ -293,9 +293,7 @@ OTHERS_SAID: list[tuple[TradeOff, list[str]]] = [
 
 
 @every("curve, adjacencies", SAID + OTHERS_SAID)
-def test_a_guarantee_that_becomes_an_event_comes_back_and_no_smaller(
-    curve: TradeOff, adjacencies: list[str]
-):
+def test_a_guarantee_that_becomes_an_event_comes_back_and_no_smaller(curve, adjacencies):
     for adjacency, relation in RELATIONS.items():
         guarantee = stated(curve, adjacency)
         if adjacency not in adjacencies:
@@ -310,7 +308,7 @@ def test_a_guarantee_that_becomes_an_event_comes_back_and_no_smaller(
 
 
 @every("curve", [*(curve for curve, _ in SAID), randomised_response(0.5, 3, blank=True)])
-def test_a_distribution_is_never_below_the_guarantee_and_hardly_above(curve: TradeOff):
+def test_a_distribution_is_never_below_the_guarantee_and_hardly_above(curve):
     losses = to_pld(stated(curve))
     for delta in (2e-3, 1e-2, 1e-5, 1e-9):
         epsilon = curve.epsilon(delta)
@@ -347,7 +345,7 @@ def test_both_orders_of_a_distribution_are_there():
 
 
 @every("failure", [1e-12, 1e-6, 0.01])
-def test_a_distribution_fails_at_least_as_often_as_the_guarantee(failure: float):
+def test_a_distribution_fails_at_least_as_often_as_the_guarantee(failure):
     """Beside a loss that is infinite on its own, which a plain composition would count once only."""
     curve = Product([(Gaussian(0.3), 1), (ApproxDP(0.2, 0.25), 2)], failure)
     losses = to_pld(stated(curve))

@@ -139,7 +139,7 @@ NIGHTS = [range(k, min(k + 12, TREES)) for k in range(ALWAYS, TREES, 12)]
     ],
     ids=lambda seeds: f"{seeds.start} to {seeds.stop - 1}",
 )
-def test_random_trees_are_accounted_tightly_and_never_too_low(seeds: range):
+def test_random_trees_are_accounted_tightly_and_never_too_low(seeds):
     for seed in seeds:
         one = tree(seed)
         accountant = PabiAccountant(one.relation)

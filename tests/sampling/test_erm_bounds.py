@@ -24,7 +24,7 @@ Array = np.ndarray
 
 
 @every("k", [1e-12, 1e-6, 1e-3, 0.009, 0.1, 1.2563, 5.0, 600.0])
-def test_entropy_factor_is_the_other_branch_of_lambert(k: float) -> None:
+def test_entropy_factor_is_the_other_branch_of_lambert(k):
     x = erm_bounds.entropy_factor(k)
     if 1e-5 < k < 700.0:
         assert x == pytest.approx(-lambertw(-math.exp(-1.0 - k), -1).real, rel=1e-9)
@@ -34,7 +34,7 @@ def test_entropy_factor_is_the_other_branch_of_lambert(k: float) -> None:
         assert float(slack) == pytest.approx(k, rel=1e-3 if k < 1e-9 else 1e-8)  # of doubles near 1
 
 
-def test_entropy_factor_at_the_best_time_of_path_accounting() -> None:
+def test_entropy_factor_at_the_best_time_of_path_accounting():
     assert erm_bounds.entropy_factor(1.2563) == pytest.approx(3.5126, abs=2e-4)
     # The best x of x/√(x − 1 − ln x) solves x − 1 = 2 ln x.
     best = 3.5128624172523393
@@ -69,7 +69,7 @@ def reflected(values: Array, beta: float, time: float, width: float, start: int)
 
 
 @pytest.mark.parametrize(("name", "beta"), list(product(LOSSES, (1.0, 10.0, 40.0))))
-def test_last_point_of_reflected_diffusions_on_a_line(name: str, beta: float) -> None:
+def test_last_point_of_reflected_diffusions_on_a_line(name, beta):
     loss, _ = LOSSES[name]
     cells = 240
     width = 2.0 / cells
@@ -93,9 +93,7 @@ def test_last_point_of_reflected_diffusions_on_a_line(name: str, beta: float) ->
 @every(
     ("p", "m", "beta", "time"), list(product((1, 3, 50), (0.1, 2.0), (0.5, 20.0), (0.01, 0.4, 5.0)))
 )
-def test_last_point_of_ornstein_uhlenbeck_processes(
-    p: int, m: float, beta: float, time: float
-) -> None:
+def test_last_point_of_ornstein_uhlenbeck_processes(p, m, beta, time):
     # dθ = −βmθ dt + √2 dW from θ_0: exact in every dimension, no boundary.
     start = 0.7
     decay = math.exp(-beta * m * time)
@@ -109,7 +107,7 @@ def test_last_point_of_ornstein_uhlenbeck_processes(
     assert truth <= bound
 
 
-def test_entropy_of_the_bound_is_attained_by_ornstein_uhlenbeck_processes() -> None:
+def test_entropy_of_the_bound_is_attained_by_ornstein_uhlenbeck_processes():
     # KL(N(a, s) ‖ N(b, s)) of two points that follow the same process is what the bound has for r = |a − b|.
     beta, m, time, apart = 3.0, 0.7, 0.4, 0.9
     decay = math.exp(-beta * m * time)
@@ -133,7 +131,7 @@ def test_entropy_of_the_bound_is_attained_by_ornstein_uhlenbeck_processes() -> N
     assert tiny == pytest.approx(flat, rel=1e-7)
 
 
-def test_last_point_is_at_most_what_the_paper_says() -> None:
+def test_last_point_is_at_most_what_the_paper_says():
     for p, beta, time, d in product((1, 20), (1.0, 50.0), (1e-4, 0.1, 10.0), (0.5, 3.0)):
         said = langevin_universality.equation_33(
             inverse_temperature=beta, dimension=p, diameter=d, time=time
@@ -142,9 +140,7 @@ def test_last_point_is_at_most_what_the_paper_says() -> None:
 
 
 @every(("p", "m", "beta", "time"), list(product((1, 8), (0.3, 2.0), (1.0, 9.0), (0.2, 1.0))))
-def test_weighted_mean_of_the_excess_along_ornstein_uhlenbeck_paths(
-    p: int, m: float, beta: float, time: float
-) -> None:
+def test_weighted_mean_of_the_excess_along_ornstein_uhlenbeck_paths(p, m, beta, time):
     start = 1.3
 
     def squared(t: float) -> float:
@@ -163,7 +159,7 @@ def test_weighted_mean_of_the_excess_along_ornstein_uhlenbeck_paths(
     assert mean / grown == pytest.approx(bound - left_out, rel=1e-9, abs=2e-9 * bound)
 
 
-def test_path_average_against_the_printed_42() -> None:
+def test_path_average_against_the_printed_42():
     m, p, phi, time = 0.8, 5, 0.6, 1.7
     said = langevin_universality.equation_42(
         m=m, dimension=p, squared_distance=phi, time=time, power=0.0
@@ -174,7 +170,7 @@ def test_path_average_against_the_printed_42() -> None:
     assert said - ours == pytest.approx(0.5 * m * phi / math.expm1(m * time), rel=1e-6)
 
 
-def test_path_average_of_convex_losses_is_the_limit() -> None:
+def test_path_average_of_convex_losses_is_the_limit():
     for beta, time in product((0.5, 30.0), (0.01, 2.0)):
         flat = erm_bounds.path_average(3, inverse_temperature=beta, time=time, radius=1.1)
         assert flat == pytest.approx(1.21 / (2.0 * beta * time) + 3.0 / beta, rel=1e-8)
@@ -244,7 +240,7 @@ def crossed(mass: Array) -> float:
 
 
 @pytest.mark.parametrize(("name", "kappa"), list(product(CONVEX_1D, KAPPAS)))
-def test_gamma_law_of_index_one_dominates_on_a_line(name: str, kappa: float) -> None:
+def test_gamma_law_of_index_one_dominates_on_a_line(name, kappa):
     loss, lipschitz = CONVEX_1D[name]
     x, w = line()
     least = float(np.min(loss(np.linspace(-1.0, 1.0, 17))))  # every minimiser is a multiple of 1/8
@@ -257,7 +253,7 @@ def test_gamma_law_of_index_one_dominates_on_a_line(name: str, kappa: float) -> 
 
 
 @pytest.mark.parametrize(("name", "kappa"), list(product(CONVEX_2D, KAPPAS)))
-def test_gamma_law_of_index_two_dominates_on_a_disc(name: str, kappa: float) -> None:
+def test_gamma_law_of_index_two_dominates_on_a_disc(name, kappa):
     loss, lipschitz, at = CONVEX_2D[name]
     x, w = disc()
     least = float(loss(np.array([[at[0]], [at[1]]]))[0])
@@ -270,7 +266,7 @@ def test_gamma_law_of_index_two_dominates_on_a_disc(name: str, kappa: float) -> 
 
 
 @every(("p", "x"), list(product((1, 2, 5, 40), (0.01, 1.0, 6.0, 100.0))))
-def test_a_cone_attains_the_convex_bound(p: int, x: float) -> None:
+def test_a_cone_attains_the_convex_bound(p, x):
     # Rays of length 1 from the minimiser, κL = x: the density of κf is ∝ y^(p−1)e^(−y) below x.
     def part(power: float) -> float:
         low = max(0.0, p - 1.0 - 12.0 * math.sqrt(p))
@@ -293,7 +289,7 @@ def test_a_cone_attains_the_convex_bound(p: int, x: float) -> None:
     assert erm_bounds.gibbs_convex(p, x) >= truth * (1.0 - 1e-10)
 
 
-def test_the_convex_bound_is_p_without_a_boundary_and_never_above_x() -> None:
+def test_the_convex_bound_is_p_without_a_boundary_and_never_above_x():
     for p in (1, 3, 100, 10**6):
         assert erm_bounds.gibbs_convex(p) == p
         assert erm_bounds.gibbs_convex(p, 1e9) <= p * (1.0 + 1e-8)
@@ -302,7 +298,7 @@ def test_the_convex_bound_is_p_without_a_boundary_and_never_above_x() -> None:
 
 
 @every(("kappa", "m"), list(product((1.0, 10.0, 300.0), (0.5, 2.0))))
-def test_chi_law_dominates_the_distance_from_the_minimiser(kappa: float, m: float) -> None:
+def test_chi_law_dominates_the_distance_from_the_minimiser(kappa, m):
     x, w = disc()
     levels = np.linspace(0.05, 5.0, 60)
     for extra in (0.0, 0.3, 3.0):
@@ -329,7 +325,7 @@ def wells_1d(rng: np.random.Generator) -> tuple[Array, Array, float]:
 
 
 @every("seed", range(8))
-def test_bound_without_convexity_holds_for_wells_on_a_line(seed: int) -> None:
+def test_bound_without_convexity_holds_for_wells_on_a_line(seed):
     values, w, least = wells_1d(np.random.default_rng(seed))
     for kappa in (0.5, 3.0, 20.0, 200.0, 2000.0):
         scaled, mass = excess(values, w, kappa, least)
@@ -340,7 +336,7 @@ def test_bound_without_convexity_holds_for_wells_on_a_line(seed: int) -> None:
             assert mass[scaled > free + t].sum() <= math.exp(-t)
 
 
-def test_bound_without_convexity_holds_for_wells_on_a_disc() -> None:
+def test_bound_without_convexity_holds_for_wells_on_a_disc():
     x, w = disc()
     rng = np.random.default_rng(5)
     for _ in range(6):
@@ -366,7 +362,7 @@ def plateau_mean(p: int, x: float, h: float) -> float:
 
 
 @every(("p", "x"), list(product((1, 2, 3, 10), (0.3, 2.0, 15.0, 400.0, 1e5))))
-def test_a_cone_with_a_plateau_attains_the_bound_without_convexity(p: int, x: float) -> None:
+def test_a_cone_with_a_plateau_attains_the_bound_without_convexity(p, x):
     heights = np.geomspace(1e-3 * min(x, 1.0), x, 1000)
     means = [plateau_mean(p, x, float(h)) for h in heights]
     best = int(np.argmax(means))
@@ -379,7 +375,7 @@ def test_a_cone_with_a_plateau_attains_the_bound_without_convexity(p: int, x: fl
     assert bound <= erm_bounds.free_energy(p, x) * (1.0 + 1e-8)
 
 
-def test_free_energy_is_the_sharpened_theorem_d_5() -> None:
+def test_free_energy_is_the_sharpened_theorem_d_5():
     for p, x in product((1, 4, 30), (0.1, 5.0, 80.0)):
         volume, _ = quad(lambda t, p=p, x=x: p * t ** (p - 1) * math.exp(-x * t), 0.0, 1.0)
         assert erm_bounds.free_energy(p, x) == pytest.approx(-math.log(volume), rel=1e-7)
@@ -387,7 +383,7 @@ def test_free_energy_is_the_sharpened_theorem_d_5() -> None:
         assert erm_bounds.free_energy(p, x) == pytest.approx(-math.log(printed), rel=1e-7)
 
 
-def test_bounds_stay_finite_where_numbers_under_and_overflow() -> None:
+def test_bounds_stay_finite_where_numbers_under_and_overflow():
     for p, x in product((1, 10**3, 10**6, 10**8), (1e-12, 1.0, 1e3, 1e8, 1e300)):
         convex, other = erm_bounds.gibbs_convex(p, x), erm_bounds.gibbs_any(p, x)
         assert 0.0 < convex <= x
@@ -399,7 +395,7 @@ def test_bounds_stay_finite_where_numbers_under_and_overflow() -> None:
 
 
 @every(("m", "n", "integral"), list(product((0.1, 3.0), (1, 50), (0.01, 1.0, 40.0))))
-def test_strongly_convex_losses_attain_it(m: float, n: int, integral: float) -> None:
+def test_strongly_convex_losses_attain_it(m, n, integral):
     # ℓ(θ; z) = zθ + (m/2)θ², |z| ≤ L: the means of the Gaussian laws part as (Δ/m)(1 − e^(−m∫β)), and ℓ(·; L)
     # changes at the rate L at 0, between them.
     lipschitz = 2.0
@@ -417,7 +413,7 @@ def test_strongly_convex_losses_attain_it(m: float, n: int, integral: float) -> 
     assert said <= whole
 
 
-def test_convex_losses_attain_it_and_it_is_the_limit() -> None:
+def test_convex_losses_attain_it_and_it_is_the_limit():
     # ℓ(θ; z) = zθ: the drifts of adjacent data sets differ by 2L/n all the time.
     for n, integral in product((1, 30), (0.2, 5.0)):
         said = uniform_stability("convex", lipschitz=1.5, n=n, integral=integral)
@@ -430,14 +426,14 @@ def test_convex_losses_attain_it_and_it_is_the_limit() -> None:
     assert uniform_stability("convex", lipschitz=1.0, n=3, diameter=2.0) == pytest.approx(2.0)
 
 
-def test_concave_losses_break_the_formula_for_convex_ones() -> None:
+def test_concave_losses_break_the_formula_for_convex_ones():
     # −θ²/2 + zθ on [−1, 1], so L = 2; the means part as (2/n)(e^∫β − 1) while the boundary is far.
     n, integral, lipschitz = 10**6, 7.4, 2.0
     truth = 2.0 / n * math.expm1(integral)  # for ℓ that changes at the rate 1
     assert truth > 20.0 * uniform_stability("convex", lipschitz=lipschitz, n=n, integral=integral)
 
 
-def test_nonconvex_losses_attain_it() -> None:
+def test_nonconvex_losses_attain_it():
     # Releases N(0, 1) and N(μ, 1), and a loss that is 0 on one side of the middle and LD on the other.
     for mu in (0.01, 0.7, 4.0):
         said = uniform_stability("nonconvex", lipschitz=3.0, diameter=0.5, mu=mu)
@@ -450,7 +446,7 @@ def test_nonconvex_losses_attain_it() -> None:
 
 
 @every(("m", "integral"), list(product((0.0, 1e-8, 1e-3, 1.0, 20.0), (1e-3, 1.0, 60.0))))
-def test_averages_are_as_stable_as_the_average_of_their_points(m: float, integral: float) -> None:
+def test_averages_are_as_stable_as_the_average_of_their_points(m, integral):
     def weight(b: float) -> float:
         return math.exp(m * (b - integral))
 
@@ -468,7 +464,7 @@ def test_averages_are_as_stable_as_the_average_of_their_points(m: float, integra
     assert said <= uniform_stability("convex", lipschitz=1.3, n=7, integral=integral)
 
 
-def test_bad_input_is_named() -> None:
+def test_bad_input_is_named():
     def stability(**changes: object) -> float:
         given: dict[str, object] = {"losses": "convex", "lipschitz": 1.0, "n": 10, **changes}
         return uniform_stability(given.pop("losses"), **given)  # type: ignore[arg-type]

@@ -36,9 +36,7 @@ def made(objective: str, losses: str, **changes: Any) -> Plan:
 
 
 @every(("objective", "losses", "delta"), CELLS)
-def test_every_cell_has_an_explicit_bound_below_the_trivial_one(
-    objective: str, losses: str, delta: float
-) -> None:
+def test_every_cell_has_an_explicit_bound_below_the_trivial_one(objective, losses, delta):
     found = made(objective, losses, delta=delta)
     assert found.kind == "explicit"
     assert 0.0 < found.risk_bound < 0.2 * 2.0
@@ -92,22 +90,20 @@ def check_private(objective: str, losses: str, changes: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("part", range(6))
-def test_every_plan_is_private(part: int) -> None:
+def test_every_plan_is_private(part):
     for objective, losses, changes in grid(60, 1)[part::6]:
         check_private(objective, losses, changes)
 
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("seed", range(20))
-def test_very_many_plans_are_private(seed: int) -> None:
+def test_very_many_plans_are_private(seed):
     for objective, losses, changes in grid(100, 100 + seed):
         check_private(objective, losses, changes)
 
 
 @every(("objective", "losses", "delta"), CELLS)
-def test_no_budget_is_left_where_risk_is_empirical(
-    objective: str, losses: str, delta: float
-) -> None:
+def test_no_budget_is_left_where_risk_is_empirical(objective, losses, delta):
     found = made(objective, losses, delta=delta)
     spent = found.guarantee.epsilon(delta)
     if objective == "erm":
@@ -118,7 +114,7 @@ def test_no_budget_is_left_where_risk_is_empirical(
 
 @pytest.mark.parametrize(("objective", "losses", "delta"), CELLS)
 @pytest.mark.one_in(2)
-def test_risk_falls_with_records_and_budget(objective: str, losses: str, delta: float) -> None:
+def test_risk_falls_with_records_and_budget(objective, losses, delta):
     by_n = [
         made(objective, losses, delta=delta, n=n).risk_bound for n in (20, 300, 5000, 10**5, 10**7)
     ]
@@ -135,7 +131,7 @@ def test_risk_falls_with_records_and_budget(objective: str, losses: str, delta: 
     )
 
 
-def test_convex_pure_empirical_risk_is_dimension_over_temperature() -> None:
+def test_convex_pure_empirical_risk_is_dimension_over_temperature():
     found = made("erm", "convex", dimension=7, lipschitz=3.0, diameter=0.5, epsilon=0.2)
     assert isinstance(found.run, pabi.ExponentialMechanism)
     assert found.inverse_temperature == pytest.approx(0.2 * 10_000 / (2.0 * 3.0 * 0.5), rel=1e-12)
@@ -147,7 +143,7 @@ def test_convex_pure_empirical_risk_is_dimension_over_temperature() -> None:
     assert zero_out.risk_bound == pytest.approx(made("erm", "convex", dimension=7).risk_bound / 2.0)
 
 
-def test_last_point_has_the_constant_of_the_best_time() -> None:
+def test_last_point_has_the_constant_of_the_best_time():
     # With the start anywhere in the set, r = D: 1.108·√p·ΔD/μ at T = 0.199·D²/p.
     p, d, n, epsilon, delta = 400, 2.0, 10_000, 0.5, 1e-6
     same = {"dimension": p, "radius": d, "epsilon": epsilon, "delta": delta}
@@ -166,7 +162,7 @@ def test_last_point_has_the_constant_of_the_best_time() -> None:
         average.excess_quantile(0.5)
 
 
-def test_strongly_convex_empirical_risk_is_that_of_the_gibbs_density() -> None:
+def test_strongly_convex_empirical_risk_is_that_of_the_gibbs_density():
     found = made("erm", "strongly_convex", delta=1e-6, n=10**6)
     mu, gap, m = largest_mu(1.0, 1e-6), 2.0 / 10**6, 0.3
     assert found.algorithm == "exponential_mechanism"
@@ -178,7 +174,7 @@ def test_strongly_convex_empirical_risk_is_that_of_the_gibbs_density() -> None:
         made("erm", "convex").distance_quantile(0.9)
 
 
-def test_population_risk_of_convex_losses_is_that_of_the_regularised_mechanism() -> None:
+def test_population_risk_of_convex_losses_is_that_of_the_regularised_mechanism():
     n, r = 10**6, 1.0
     found = made("sco", "convex", n=n, radius=r)
     assert found.regulariser == pytest.approx(2.0 / (r * math.sqrt(n)), rel=1e-4)
@@ -191,7 +187,7 @@ def test_population_risk_of_convex_losses_is_that_of_the_regularised_mechanism()
     )
 
 
-def test_population_risk_without_convexity_is_at_most_that_of_the_coldest_draw() -> None:
+def test_population_risk_without_convexity_is_at_most_that_of_the_coldest_draw():
     found = made("sco", "nonconvex", epsilon=0.05)
     coldest = made("erm", "nonconvex", epsilon=0.05)
     plain = coldest.risk_bound + 2.0 * math.tanh(0.05 / 4.0)
@@ -203,7 +199,7 @@ def test_population_risk_without_convexity_is_at_most_that_of_the_coldest_draw()
     assert rich.risk_bound < 0.5
 
 
-def test_smaller_radius_and_known_smoothness_are_used() -> None:
+def test_smaller_radius_and_known_smoothness_are_used():
     wide = made("erm", "convex", delta=1e-6, dimension=100)
     ball = made("erm", "convex", delta=1e-6, dimension=100, radius=1.0)
     assert wide.radius == pytest.approx(2.0 * math.sqrt(100 / 202))
@@ -217,7 +213,7 @@ def test_smaller_radius_and_known_smoothness_are_used() -> None:
 
 @every("epsilon", [1e-6, 0.01, 1.0, 9.0, 400.0])
 @every("delta", [1e-300, 1e-12, 1e-3, 0.4, 0.999])
-def test_budgets_are_spent_to_the_last_digits(epsilon: float, delta: float) -> None:
+def test_budgets_are_spent_to_the_last_digits(epsilon, delta):
     mu = largest_mu(epsilon, delta)
     assert gdp_to_epsilon(mu, delta) <= epsilon
     assert gdp_to_epsilon(mu * (1.0 + 1e-9), delta) > epsilon
@@ -227,7 +223,7 @@ def test_budgets_are_spent_to_the_last_digits(epsilon: float, delta: float) -> N
     assert largest_range(epsilon, 0.0) == epsilon
 
 
-def test_largest_range_inverts_the_reference_values() -> None:
+def test_largest_range_inverts_the_reference_values():
     # δ of an ε₀ = 6 bounded range at e: 1-D quadrature of the extreme pair, from the reference vectors.
     table = {0.0: 0.9051482536448665, 1.0: 0.8446616566713084, 3.0: 0.6050264587225035}
     table[5.5] = 0.049050678044794176
@@ -252,7 +248,7 @@ REFUSED: dict[str, list[Any]] = {
 }
 
 
-def test_bad_input_is_named_in_one_line() -> None:
+def test_bad_input_is_named_in_one_line():
     given: dict[str, Any] = {"objective": "erm", "losses": "convex", "n": 100, "dimension": 3}
     given |= {"lipschitz": 1.0, "diameter": 2.0, "epsilon": 1.0}
     refuses(lambda **changes: plan(**{**given, **changes}), REFUSED)
@@ -261,7 +257,7 @@ def test_bad_input_is_named_in_one_line() -> None:
     refused("strong_convexity", plan, **given, strong_convexity=0.0)
 
 
-def test_algorithms_that_do_not_apply_say_why() -> None:
+def test_algorithms_that_do_not_apply_say_why():
     for algorithm, losses, delta, reason in (
         ("last_point", "convex", 0.0, "δ > 0"),
         ("path_average", "nonconvex", 1e-6, "convex"),
@@ -271,7 +267,7 @@ def test_algorithms_that_do_not_apply_say_why() -> None:
             made("erm", losses, delta=delta, algorithm=algorithm)
 
 
-def test_large_delta_warns() -> None:
+def test_large_delta_warns():
     with pytest.warns(pabi.PrivacyWarning, match="exceeds 1/n"):
         plan(
             "erm", "convex", n=10, dimension=1, lipschitz=1.0, diameter=1.0, epsilon=1.0, delta=0.2
@@ -322,9 +318,7 @@ def nodes(low: Array, high: Array, kink: float) -> tuple[Array, Array]:
 
 @pytest.mark.parametrize("name", LOSSES)
 @pytest.mark.parametrize("epsilon", [1.0, 8.0])
-def test_first_set_holds_the_minimiser_and_two_rounds_have_the_risk(
-    name: str, epsilon: float
-) -> None:
+def test_first_set_holds_the_minimiser_and_two_rounds_have_the_risk(name, epsilon):
     loss, at = LOSSES[name]
     found = pure(epsilon=epsilon)
     mechanism = pabi.IteratedExponentialMechanism(
@@ -349,7 +343,7 @@ def test_first_set_holds_the_minimiser_and_two_rounds_have_the_risk(
         assert truth >= 0.1 / second.inverse_temperature
 
 
-def test_a_quadratic_nearly_attains_the_chance_of_failure() -> None:
+def test_a_quadratic_nearly_attains_the_chance_of_failure():
     # Far from the boundary θ_1 is N(θ*, 1/(mκ)), so that the radius is exactly the quantile.
     mechanism = pabi.IteratedExponentialMechanism(
         pabi.Loss.strongly_convex(M, 2.0, gradient_bound=1.5), 10**6, 1, 2.0, (1.0, 2.0), 0.05
@@ -361,7 +355,7 @@ def test_a_quadratic_nearly_attains_the_chance_of_failure() -> None:
 
 @every("objective", ["erm", "sco"])
 @every("dimension", [1, 10])
-def test_planned_rounds_are_those_of_the_bound(objective: str, dimension: int) -> None:
+def test_planned_rounds_are_those_of_the_bound(objective, dimension):
     found = pure(objective, dimension=dimension, n=10**6)
     run = found.run
     assert isinstance(run, pabi.IteratedExponentialMechanism)
@@ -385,7 +379,7 @@ def test_planned_rounds_are_those_of_the_bound(objective: str, dimension: int) -
     )
 
 
-def test_split_of_the_budget_is_the_best_one() -> None:
+def test_split_of_the_budget_is_the_best_one():
     found = pure(n=10**7, dimension=4)
     run = found.run
     assert isinstance(run, pabi.IteratedExponentialMechanism)
@@ -404,7 +398,7 @@ def test_split_of_the_budget_is_the_best_one() -> None:
         assert risk(other * planned.sum() / other.sum()) >= found.risk_bound * (1.0 - 1e-6)
 
 
-def test_sets_hold_the_population_minimiser_of_split_records() -> None:
+def test_sets_hold_the_population_minimiser_of_split_records():
     # ℓ(θ; z) = (m/2)(θ − z)², z = ±1 with equal chances: the population's minimiser is 0.
     rng = np.random.default_rng(3)
     mechanism = pabi.IteratedExponentialMechanism(

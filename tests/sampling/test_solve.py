@@ -46,7 +46,7 @@ def excess(x: Array) -> float:
     return float(value(x[None])[0] - value(best)[0])
 
 
-def test_a_mechanism_is_drawn_from_exactly_and_earns_its_guarantee() -> None:
+def test_a_mechanism_is_drawn_from_exactly_and_earns_its_guarantee():
     for losses, m in (("convex", None), ("strongly_convex", 0.5)):
         found = planned(losses=losses, strong_convexity=m, smoothness=0.5)
         solution = solve(found, loss_value=value)
@@ -62,7 +62,7 @@ def test_a_mechanism_is_drawn_from_exactly_and_earns_its_guarantee() -> None:
 
 
 @TESTING
-def test_the_regulariser_is_part_of_what_is_drawn() -> None:
+def test_the_regulariser_is_part_of_what_is_drawn():
     # In one dimension with a linear loss the law is a Gaussian cut to [−1, 1]: κ(zθ + ρθ²/2).
     found = planned("sco", dimension=1, n=50, epsilon=4.0)
     assert found.regulariser > 0.0
@@ -80,7 +80,7 @@ def test_the_regulariser_is_part_of_what_is_drawn() -> None:
 
 
 @TESTING
-def test_excess_of_exact_draws_is_below_the_bounds() -> None:
+def test_excess_of_exact_draws_is_below_the_bounds():
     found = planned(smoothness=0.5, epsilon=2.0)
     values = np.array(
         [excess(solve(found, loss_value=value, random_state=i).x) for i in range(150)]
@@ -92,7 +92,7 @@ def test_excess_of_exact_draws_is_below_the_bounds() -> None:
     assert share <= 0.1 + 4.0 * math.sqrt(0.09 / 150)
 
 
-def test_iterated_rounds_are_run_and_split_records_are_used() -> None:
+def test_iterated_rounds_are_run_and_split_records_are_used():
     for objective in ("erm", "sco"):
         found = planned(
             objective,
@@ -107,7 +107,7 @@ def test_iterated_rounds_are_run_and_split_records_are_used() -> None:
         assert np.linalg.norm(solution.x) <= 1.0
 
 
-def test_wells_are_drawn_from() -> None:
+def test_wells_are_drawn_from():
     bits = (np.random.default_rng(0).random((N, 5)) < 0.4).astype(float)
     problem = packing_loss(bits, dimension=2)
     solution = solve(planned(losses="nonconvex"), loss_value=problem.value)
@@ -116,7 +116,7 @@ def test_wells_are_drawn_from() -> None:
 
 @pytest.mark.parametrize("known", [0.5, None])
 @pytest.mark.parametrize("losses", ["convex", "strongly_convex"])
-def test_a_path_average_earns_the_plan_s_target(losses: str, known: float | None) -> None:
+def test_a_path_average_earns_the_plan_s_target(losses, known):
     m = 0.5 if losses == "strongly_convex" else None
     found = planned(
         losses=losses, delta=1e-6, strong_convexity=m, smoothness=known, algorithm="path_average"
@@ -131,7 +131,7 @@ def test_a_path_average_earns_the_plan_s_target(losses: str, known: float | None
     assert np.linalg.norm(solution.x) <= 1.0
 
 
-def test_the_last_point_claims_no_risk_of_the_chain() -> None:
+def test_the_last_point_claims_no_risk_of_the_chain():
     found = planned(delta=1e-6, smoothness=0.5, algorithm="last_point")
     solution = solve(found, gradient=gradient, steps=500)
     assert solution.risk_bound is None
@@ -155,7 +155,7 @@ def averaged(found: Plan, steps: int) -> tuple[pabi.LangevinChain, Array]:
 
 
 @pytest.mark.parametrize(("known", "m"), [(0.5, 0.0), (None, 0.0), (0.5, 0.5), (None, 0.5)])
-def test_the_average_s_bound_holds_along_exact_chains(known: float | None, m: float) -> None:
+def test_the_average_s_bound_holds_along_exact_chains(known, m):
     # The chain x ← (1 − h/2)x + (h/2)z̄ + √(2η)Z, exactly: means and covariances of its average.
     losses = {"losses": "strongly_convex", "strong_convexity": m} if m else {}
     found = planned(**losses, delta=1e-6, smoothness=known, algorithm="path_average")
@@ -181,7 +181,7 @@ def test_the_average_s_bound_holds_along_exact_chains(known: float | None, m: fl
 
 
 @pytest.mark.parametrize("m", [0.0, 0.5])
-def test_stability_of_a_chain_s_average_is_that_of_its_points(m: float) -> None:
+def test_stability_of_a_chain_s_average_is_that_of_its_points(m):
     # Two chains with the same noise on ℓ(θ; z) = zθ + (m/2)θ², one record replaced: exact.
     losses = {"losses": "strongly_convex", "strong_convexity": m} if m else {}
     same = {**losses, "delta": 1e-6, "smoothness": 0.5, "epsilon": 20.0}
@@ -199,7 +199,7 @@ def test_stability_of_a_chain_s_average_is_that_of_its_points(m: float) -> None:
     assert added == pytest.approx(truth, rel=3.0 / steps)  # of a step more or less
 
 
-def test_population_bound_of_a_chain_needs_steps_that_do_not_expand() -> None:
+def test_population_bound_of_a_chain_needs_steps_that_do_not_expand():
     known = planned("sco", delta=1e-6, smoothness=0.5, algorithm="path_average")
     solution = solve(known, gradient=gradient)
     assert solution.risk_bound is not None
@@ -208,7 +208,7 @@ def test_population_bound_of_a_chain_needs_steps_that_do_not_expand() -> None:
     assert solve(unknown, gradient=gradient, steps=500).risk_bound is None
 
 
-def test_a_smaller_domain_is_kept_to() -> None:
+def test_a_smaller_domain_is_kept_to():
     found = planned(delta=1e-6, smoothness=0.5, algorithm="path_average")
     box = pabi.prox.box(np.array([-0.5, -0.5]), np.array([0.5, 0.0]))
     solution = solve(found, gradient=gradient, domain=box, steps=300)
@@ -242,7 +242,7 @@ REFUSED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 
 @TESTING
 @every(("field", "changes", "arguments"), REFUSED)
-def test_bad_input_is_named(field: str, changes: dict[str, Any], arguments: dict[str, Any]) -> None:
+def test_bad_input_is_named(field, changes, arguments):
     refused(field, solve, planned(**changes), **arguments)
     refused("plan", solve, "erm", loss_value=value)
 
@@ -251,9 +251,7 @@ def test_bad_input_is_named(field: str, changes: dict[str, Any], arguments: dict
 @pytest.mark.parametrize(
     ("losses", "m"), [("convex", None), ("strongly_convex", 0.5), ("nonconvex", None)]
 )
-def test_every_plan_is_run_or_refused_with_advice_that_works(
-    objective: str, losses: str, m: float | None
-) -> None:
+def test_every_plan_is_run_or_refused_with_advice_that_works(objective, losses, m):
     names = ("auto", "exponential_mechanism", "iterated_exponential_mechanism")
     for algorithm, known, delta in itertools.product(
         (*names, "last_point", "path_average"), (None, 0.5), (0.0, 1e-6)
@@ -294,7 +292,7 @@ def check_runs(found: Plan, again: Any) -> None:
     assert np.linalg.norm(solution.x) <= 1.0
 
 
-def test_too_few_steps_are_told_how_many_are_enough() -> None:
+def test_too_few_steps_are_told_how_many_are_enough():
     found = planned(
         losses="strongly_convex",
         strong_convexity=0.5,
@@ -311,7 +309,7 @@ def test_too_few_steps_are_told_how_many_are_enough() -> None:
 
 @TESTING
 @every("algorithm", ["exponential_mechanism", "last_point", "path_average"])
-def test_what_is_released_lies_in_the_set(algorithm: str) -> None:
+def test_what_is_released_lies_in_the_set(algorithm):
     # Pulled hard into a corner whose coordinates are no multiples of the grid.
     box = pabi.prox.box([-0.3, -0.1], np.array([0.1 + 0.2, 0.7]))
     disc = pabi.prox.ball(0.3, center=np.array([0.1, 0.2]))
@@ -328,12 +326,12 @@ def test_what_is_released_lies_in_the_set(algorithm: str) -> None:
         assert np.linalg.norm(x - disc.center) <= 0.3
 
 
-def test_a_draw_that_would_take_too_long_is_refused() -> None:
+def test_a_draw_that_would_take_too_long_is_refused():
     with pytest.raises(pabi.NotApplicable, match="evaluations"):
         solve(planned(dimension=20, n=10**6), loss_value=value)
 
 
-def test_a_loss_in_single_precision_is_refused() -> None:
+def test_a_loss_in_single_precision_is_refused():
     """Beside a constant it has steps that data decide; the regulariser had made doubles of them."""
     p = planned("sco", algorithm="exponential_mechanism", smoothness=1.0)
     assert p.regulariser > 0.0

@@ -198,7 +198,7 @@ def test_cells_have_labels_and_are_counted(small_parts, cells):
     for parts in (column_of(cells), Parts.of(cells)):
         assert parts.labels().tolist() == np.unique(cells).tolist()
         assert parts.counted(100).rows == 100
-        with pytest.raises(InvalidInput, match="y: expected as many rows as X has"):
+        with pytest.raises(InvalidInput, match="expected as many rows as X has"):
             parts.counted(99)
     assert parts.together() is parts.first() is cells
     assert all(np.shares_memory(part, cells) for part in parts)

@@ -140,7 +140,7 @@ def noise_of(count, d, diagonal, **changes):
 @pytest.mark.parametrize("diagonal", [False, True])
 def test_the_noise_has_the_stated_covariance(diagonal):
     """N times the mean square of every number is χ²_N, and N times that of every correlation about χ²_1."""
-    N, d = 4000, 4
+    N, d = 1000, 4
     z = noise_of(N, d, diagonal)
     k = z.shape[1]
     assert k == (d if diagonal else d * (d + 1) // 2)

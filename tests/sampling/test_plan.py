@@ -268,10 +268,9 @@ def test_algorithms_that_do_not_apply_say_why():
 
 
 def test_large_delta_warns():
+    given = {"dimension": 1, "lipschitz": 1.0, "diameter": 1.0, "epsilon": 1.0, "delta": 0.2}
     with pytest.warns(pabi.PrivacyWarning, match="exceeds 1/n"):
-        plan(
-            "erm", "convex", n=10, dimension=1, lipschitz=1.0, diameter=1.0, epsilon=1.0, delta=0.2
-        )
+        plan("erm", "convex", n=10, **given)
 
 
 # The iterated exponential mechanism: its sets hold the minimiser, and its risk is as bounded.
@@ -281,18 +280,16 @@ M = 0.5
 Array = np.ndarray
 
 
-def pure(objective: str = "erm", **changes: object) -> Plan:
-    given: dict[str, object] = {
-        "n": 3000,
-        "dimension": 1,
-        "lipschitz": 1.5,
-        "diameter": 2.0,
-        "strong_convexity": M,
-        "epsilon": 1.0,
-        "algorithm": "iterated_exponential_mechanism",
-        **changes,
-    }
-    return plan(objective, "strongly_convex", **given)  # type: ignore[arg-type]
+def pure(objective: str = "erm", **changes: Any) -> Plan:
+    given = {"n": 3000, "dimension": 1, "lipschitz": 1.5, "strong_convexity": M}
+    given["algorithm"] = "iterated_exponential_mechanism"
+    return made(objective, "strongly_convex", **given | changes)
+
+
+def rounds(loss: pabi.Loss, n: int, epsilons: Any, failure: float, p: int = 1, **split: int) -> Any:
+    return pabi.IteratedExponentialMechanism(
+        loss, n, p, 2.0, tuple(epsilons), failure, **split
+    ).rounds
 
 
 # m-strongly convex on [−1, 1], 1.5-Lipschitz, with the place of the minimiser.
@@ -321,15 +318,13 @@ def nodes(low: Array, high: Array, kink: float) -> tuple[Array, Array]:
 def test_first_set_holds_the_minimiser_and_two_rounds_have_the_risk(name, epsilon):
     loss, at = LOSSES[name]
     found = pure(epsilon=epsilon)
-    mechanism = pabi.IteratedExponentialMechanism(
-        found.run.loss, 3000, 1, 2.0, (epsilon / 3.0, 2.0 * epsilon / 3.0), 0.05
-    )
-    first, second = mechanism.rounds
+    shares, failure = (epsilon / 3.0, 2.0 * epsilon / 3.0), 0.05
+    first, second = rounds(found.run.loss, 3000, shares, failure)
     x, w = nodes(np.array(-1.0), np.array(1.0), at)
     mass = w * np.exp(-first.inverse_temperature * (loss(x) - loss(at)))
     mass /= mass.sum()
     held = mass[np.abs(x - at) <= first.radius].sum()
-    assert held >= 1.0 - mechanism.failure
+    assert held >= 1.0 - failure
     # The second draw's excess, for every first draw by quadrature on its set.
     low, high = np.maximum(-1.0, x - first.radius), np.minimum(1.0, x + first.radius)
     y, v = nodes(low, high, at)
@@ -337,7 +332,7 @@ def test_first_set_holds_the_minimiser_and_two_rounds_have_the_risk(name, epsilo
     weight = v * np.exp(-second.inverse_temperature * (f - f.min(axis=1, keepdims=True)))
     excess = (weight * f).sum(axis=1) / weight.sum(axis=1)
     truth = float(mass @ excess)
-    bound = 1.0 / second.inverse_temperature + mechanism.failure * 1.5 * 2.0
+    bound = 1.0 / second.inverse_temperature + failure * 1.5 * 2.0
     assert truth <= bound
     if name == "boundary":
         assert truth >= 0.1 / second.inverse_temperature
@@ -345,10 +340,9 @@ def test_first_set_holds_the_minimiser_and_two_rounds_have_the_risk(name, epsilo
 
 def test_a_quadratic_nearly_attains_the_chance_of_failure():
     # Far from the boundary θ_1 is N(θ*, 1/(mκ)), so that the radius is exactly the quantile.
-    mechanism = pabi.IteratedExponentialMechanism(
-        pabi.Loss.strongly_convex(M, 2.0, gradient_bound=1.5), 10**6, 1, 2.0, (1.0, 2.0), 0.05
+    first, _ = rounds(
+        pabi.Loss.strongly_convex(M, 2.0, gradient_bound=1.5), 10**6, (1.0, 2.0), 0.05
     )
-    first = mechanism.rounds[0]
     tail = math.erfc(first.radius * math.sqrt(M * first.inverse_temperature / 2.0))
     assert tail == pytest.approx(0.05, rel=1e-9)
 
@@ -380,18 +374,13 @@ def test_planned_rounds_are_those_of_the_bound(objective, dimension):
 
 
 def test_split_of_the_budget_is_the_best_one():
-    found = pure(n=10**7, dimension=4)
-    run = found.run
-    assert isinstance(run, pabi.IteratedExponentialMechanism)
-    rng = np.random.default_rng(0)
+    found, rng = pure(n=10**7, dimension=4), np.random.default_rng(0)
+    run, planned = found.run, np.array(found.run.epsilons)
 
-    def risk(epsilons: np.ndarray) -> float:
-        other = pabi.IteratedExponentialMechanism(
-            run.loss, run.n, 4, 2.0, tuple(epsilons), run.failure
-        )
-        return 4.0 / other.rounds[-1].inverse_temperature + run.failure * 1.5 * 2.0
+    def risk(epsilons):
+        last = rounds(run.loss, run.n, epsilons, run.failure, 4)[-1]
+        return 4.0 / last.inverse_temperature + run.failure * 1.5 * 2.0
 
-    planned = np.array(run.epsilons)
     assert risk(planned) == pytest.approx(found.risk_bound, rel=1e-6)
     for _ in range(40):
         other = planned * np.exp(rng.normal(0.0, 0.4, planned.size))
@@ -400,22 +389,12 @@ def test_split_of_the_budget_is_the_best_one():
 
 def test_sets_hold_the_population_minimiser_of_split_records():
     # ℓ(θ; z) = (m/2)(θ − z)², z = ±1 with equal chances: the population's minimiser is 0.
-    rng = np.random.default_rng(3)
-    mechanism = pabi.IteratedExponentialMechanism(
-        pabi.Loss.strongly_convex(M, 1.0, gradient_bound=1.0),
-        4000,
-        1,
-        2.0,
-        (2.0, 2.0),
-        0.1,
-        split=2000,
-    )
-    first = mechanism.rounds[0]
-    draws = 20_000
+    rng, draws = np.random.default_rng(3), 20_000
+    loss = pabi.Loss.strongly_convex(M, 1.0, gradient_bound=1.0)
+    first, _ = rounds(loss, 4000, (2.0, 2.0), 0.1, split=2000)
     means = 2.0 * rng.binomial(2000, 0.5, draws) / 2000 - 1.0
     # The first draw is Gaussian about the records' mean, cut at ±1, which is far away.
     spread = 1.0 / math.sqrt(M * first.inverse_temperature)
     assert spread < 0.2
     theta = means + spread * rng.standard_normal(draws)
-    missed = np.mean(np.abs(theta) > first.radius)
-    assert missed <= 0.1
+    assert np.mean(np.abs(theta) > first.radius) <= 0.1

@@ -11,13 +11,15 @@ import pytest
 from scipy.stats import kstest
 
 import pabi
-from pabi.erm import Plan, Solution, packing_loss, plan, solve
+from pabi.erm import Plan, Solution, plan, solve
 from pabi.sampling import erm_algorithms
 from support.every_case import every, refused
 
 Array = np.ndarray
 TESTING = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 N = 400
+DIFFUSION: dict[str, Any] = {"delta": 1e-6, "algorithm": "last_point"}
+AVERAGE: dict[str, Any] = {"delta": 1e-6, "algorithm": "path_average"}
 
 
 def planned(objective: str = "erm", losses: str = "convex", **changes: Any) -> Plan:
@@ -39,11 +41,6 @@ def value(points: Array, rows: Any = slice(None)) -> Array:
 
 def gradient(points: Array) -> Array:
     return np.asarray(0.5 * (points - data(points.shape[1]).mean(axis=0)))
-
-
-def excess(x: Array) -> float:
-    best = data(len(x)).mean(axis=0)[None]
-    return float(value(x[None])[0] - value(best)[0])
 
 
 def test_a_mechanism_is_drawn_from_exactly_and_earns_its_guarantee():
@@ -79,54 +76,15 @@ def test_the_regulariser_is_part_of_what_is_drawn():
     assert kstest(draws, lambda x: np.interp(x, grid, without)).pvalue < 1e-4
 
 
-@TESTING
-def test_excess_of_exact_draws_is_below_the_bounds():
-    found = planned(smoothness=0.5, epsilon=2.0)
-    values = np.array(
-        [excess(solve(found, loss_value=value, random_state=i).x) for i in range(150)]
-    )
-    error = values.std(ddof=1) / math.sqrt(150)
-    assert values.mean() + 4.0 * error <= found.risk_bound
-    assert values.mean() >= 0.2 * found.risk_bound
-    share = np.mean(values > found.excess_quantile(0.9))
-    assert share <= 0.1 + 4.0 * math.sqrt(0.09 / 150)
-
-
-def test_iterated_rounds_are_run_and_split_records_are_used():
-    for objective in ("erm", "sco"):
-        found = planned(
-            objective,
-            "strongly_convex",
-            strong_convexity=0.5,
-            smoothness=0.5,
-            epsilon=8.0,
-            algorithm="iterated_exponential_mechanism",
-        )
-        solution = solve(found, loss_value=value, most_evaluations=10**9)
-        assert solution.guarantee.epsilon(0.0) <= 8.0
-        assert np.linalg.norm(solution.x) <= 1.0
-
-
-def test_wells_are_drawn_from():
-    bits = (np.random.default_rng(0).random((N, 5)) < 0.4).astype(float)
-    problem = packing_loss(bits, dimension=2)
-    solution = solve(planned(losses="nonconvex"), loss_value=problem.value)
-    assert solution.guarantee.epsilon(0.0) <= 1.0
-
-
 @pytest.mark.parametrize("known", [0.5, None])
 @pytest.mark.parametrize("losses", ["convex", "strongly_convex"])
 def test_a_path_average_earns_the_plan_s_target(losses, known):
     m = 0.5 if losses == "strongly_convex" else None
-    found = planned(
-        losses=losses, delta=1e-6, strong_convexity=m, smoothness=known, algorithm="path_average"
-    )
+    found = planned(losses=losses, strong_convexity=m, smoothness=known, **AVERAGE)
     solution = solve(found, gradient=gradient, steps=2000)
-    assert solution.guarantee.epsilon(1e-6) <= 1.0
-    assert solution.guarantee.epsilon(1e-6) == pytest.approx(1.0, rel=1e-8)
+    assert 1.0 - 1e-8 <= solution.guarantee.epsilon(1e-6) <= 1.0
     assert isinstance(solution.run, pabi.LangevinChain)
     assert solution.run.release == "path"
-    assert solution.risk_bound is not None
     assert solution.risk_bound >= found.risk_bound * (1.0 - 1e-6)
     assert np.linalg.norm(solution.x) <= 1.0
 
@@ -158,7 +116,7 @@ def averaged(found: Plan, steps: int) -> tuple[pabi.LangevinChain, Array]:
 def test_the_average_s_bound_holds_along_exact_chains(known, m):
     # The chain x ← (1 − h/2)x + (h/2)z̄ + √(2η)Z, exactly: means and covariances of its average.
     losses = {"losses": "strongly_convex", "strong_convexity": m} if m else {}
-    found = planned(**losses, delta=1e-6, smoothness=known, algorithm="path_average")
+    found = planned(**losses, smoothness=known, **AVERAGE)
     steps = 400
     chain, weights = averaged(found, steps)
     h = chain.gradient_step
@@ -217,8 +175,6 @@ def test_a_smaller_domain_is_kept_to():
     assert solution.run.prox == box
 
 
-DIFFUSION: dict[str, Any] = {"delta": 1e-6, "algorithm": "last_point"}
-AVERAGE: dict[str, Any] = {"delta": 1e-6, "algorithm": "path_average"}
 ROUGH: dict[str, Any] = {**DIFFUSION, "losses": "strongly_convex", "strong_convexity": 0.5}
 BALL, BOX = pabi.prox.ball, pabi.prox.box
 REFUSED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
@@ -269,20 +225,18 @@ def check_runs(found: Plan, again: Any) -> None:
     """`again` makes the plan with its smoothness."""
     chain = found.algorithm in ("last_point", "path_average")
     given: dict[str, Any] = {"gradient": gradient, "steps": 400} if chain else {"loss_value": value}
+    assert ("smoothness=…" in str(found)) is found.only_a_bound
     if found.only_a_bound:
         assert math.isinf(found.smoothness)
-        assert "smoothness=…" in str(found)
         assert 0.0 < found.risk_bound < found.trivial_bound
 
         def never(points: Array) -> Array:
             pytest.fail("the data was touched")
 
-        with pytest.raises(pabi.InvalidInput, match="plan again with smoothness") as caught:
-            solve(found, gradient=never, steps=400)
-        assert caught.value.field == "smoothness"
+        line = refused("smoothness", solve, found, gradient=never, steps=400)
+        assert "plan again with smoothness" in line
         found = again()
         assert not found.only_a_bound
-    assert "smoothness=…" not in str(found)
     try:
         solution = solve(found, **given)
     except pabi.NotApplicable:  # exact draws without smoothness
@@ -293,13 +247,8 @@ def check_runs(found: Plan, again: Any) -> None:
 
 
 def test_too_few_steps_are_told_how_many_are_enough():
-    found = planned(
-        losses="strongly_convex",
-        strong_convexity=0.5,
-        smoothness=10.0,
-        delta=1e-6,
-        algorithm="last_point",
-    )
+    strong = {"losses": "strongly_convex", "strong_convexity": 0.5, "smoothness": 10.0}
+    found = planned(**strong, **DIFFUSION)
     with pytest.raises(pabi.TargetUnreachable, match="path_average") as caught:
         solve(found, gradient=gradient, steps=200)
     advised = int(str(caught.value).split("take ")[1].split(",")[0])

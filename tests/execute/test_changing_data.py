@@ -14,7 +14,7 @@ from pabi.execute.linear_gradients import (
     SoftmaxGradients,
     SquaredGradients,
 )
-from pabi.execute.records import MOST_ROWS, Records
+from pabi.execute.records import Records
 from pabi.execute.sources import Parts
 from pabi.execute.statistics import _products, _sums_of_squares
 from pabi.execute.sums import Limit
@@ -189,12 +189,3 @@ def test_rows_that_were_laid_out_are_those_that_are_read(tmp_path):
     (after,) = layout.blocks(np.arange(N)[::-1].copy())
     assert np.array_equal(after.features[::-1], features)
     layout.close()
-
-
-def test_many_rows_are_held_block_by_block():
-    """Copied in blocks, in the order of the rows, also of an array whose columns lie in one piece."""
-    X = np.asfortranarray(np.random.default_rng(0).random((2 * MOST_ROWS + 17, 2)).astype("f4"))
-    held = Records(X, 1.0)._held()
-    assert not np.shares_memory(held._X, X)
-    assert np.array_equal(held._X, X)
-    assert held._held() is held

@@ -15,7 +15,7 @@ from pabi import learn
 from pabi.execute import batches as secret_orders
 from pabi.execute import layouts as module
 from pabi.execute.batches import drawn_order, whole_order
-from pabi.execute.layouts import Layout, home_of, in_a_row, reserve, scratch_file
+from pabi.execute.layouts import Layout, home_of, reserve, scratch_file
 from pabi.execute.sources import Ahead, Parts, ahead
 from pabi.learn import train
 from pabi.numbers.errors import InvalidInput
@@ -243,15 +243,6 @@ def last_is(label):
 def test_bad_targets(tmp_path, cells, message):
     large = learn.LargeRecords(table_in("npy", X, tmp_path))
     assert message in refused("y", learn.LogisticGradients, large, cells)
-
-
-@every(
-    ("rows", "expected"),
-    [([3, 4, 5], slice(3, 6)), ([3], slice(3, 4)), ([3, 5, 4], None), ([3, 5], None), ([], None)],
-)
-def test_rows_that_follow_one_another(rows, expected):
-    places = np.array(rows, np.intp)
-    assert in_a_row(places) == expected if expected else in_a_row(places) is places
 
 
 # The file of secret rows, which is gone with its process whatever ends that, and reading ahead of it.

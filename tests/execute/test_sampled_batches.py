@@ -22,7 +22,6 @@ from pabi.describe.batches import (
 )
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
-from pabi.execute import sums as sums_module
 from pabi.execute.batches import Binomial, batch_rows
 from pabi.execute.linear_gradients import fast_sum
 from pabi.execute.sums import Limit, per_record_sum
@@ -267,15 +266,6 @@ def drawn_between(run, generator):
         found.append(() if rows is None else tuple(rows.tolist()))
         generator.standard_normal((2,))
     return found
-
-
-def test_records_that_all_overflow_the_memory_are_asked_for_in_parts(monkeypatch):
-    """Batches beyond `size` are summed whole, part by part."""
-    monkeypatch.setattr(sums_module, "_HELD", 4)  # two records of two numbers
-    parts, x = Noted(), np.array([0.3, 0.2])
-    total = per_record_sum(parts, run_of(7, Poisson(3)))(x, np.arange(7))
-    assert total == pytest.approx(np.sum(x - CENTRES, axis=0), rel=1e-12)
-    assert list(map(len, parts.calls)) == [2, 2, 2, 1]
 
 
 def aligned(n, rng):

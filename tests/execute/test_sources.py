@@ -163,24 +163,6 @@ def test_a_file_that_changes_is_cut_off_or_is_gone(tmp_path):
         list(gone.chunks())
 
 
-@pytest.mark.parametrize(("d", "rows"), [(1, 1 << 16), (40, 24576), (300, 4096)])
-def test_batches_of_files_are_whole_blocks_of_rows(tmp_path, d, rows):
-    """About 4 MB of them, and not so many of a few columns that what becomes of them is much longer."""
-    pandas, n = package("pandas"), 70_000
-    table = np.broadcast_to(np.arange(n, dtype=np.float32)[:, None], (n, d))
-    names = [f"x{j}" for j in range(d)]
-    pandas.DataFrame(table, columns=names).to_parquet(tmp_path / "X.parquet")
-    chunks = list(LargeTable(tmp_path / "X.parquet").features().chunks())
-    assert {len(chunk) for chunk in chunks[:-1]} == {rows}
-    assert np.array_equal(np.concatenate(chunks)[:, -1], table[:, -1])
-
-
-def test_short_rows_are_read_some_at_a_time(tmp_path):
-    np.save(tmp_path / "y.npy", np.zeros(600_000, np.int8))
-    chunks = list(slices(np.load(tmp_path / "y.npy", mmap_mode="r")))
-    assert [len(chunk) for chunk in chunks] == [1 << 18, 1 << 18, 600_000 - (1 << 19)]
-
-
 # Collections of dask's, whose parts may be of other types than they say.
 
 

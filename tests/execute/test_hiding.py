@@ -207,8 +207,7 @@ def test_samplers_are_refused_alike():
     def untouched(x):
         raise AssertionError("the data was touched")
 
-    with pytest.raises(InvalidInput, match="^x0: iterates can reach"):
-        langevin(chain, untouched, [FAR])
+    assert "iterates can reach" in refused("x0", langevin, chain, untouched, [FAR])
     for temperature in (10.0, np.linspace(5.0, 10.0, 8)):
         flow = pabi.LangevinDiffusion(loss, 10, temperature, time=28.0, diameter=1.0)
         with pytest.raises(InvalidInput, match="^x0: iterates can reach"):

@@ -17,7 +17,7 @@ from pabi.execute.state_files import locked, state_in, write_state
 from pabi.execute.states import digests_of, read_state, same_rows, written
 from pabi.learn import PrivateLogisticRegression, StateFile
 from pabi.numbers.errors import InvalidInput
-from support.every_case import every
+from support.every_case import every, refused
 
 X = np.random.default_rng(1).uniform(-0.4, 0.4, (120, 3))
 Y = (X[:, 0] > 0).astype(int)
@@ -132,14 +132,12 @@ def test_other_versions_and_files_are_named(state, tmp_path):
         state_in(newer)
     with pytest.raises(InvalidInput, match="^state: .* is not a state of pabi"):
         state_in(changed(state, tmp_path / "else", b"model"))
-    with pytest.raises(InvalidInput, match="^state: cannot read "):
-        state_in(StateFile(tmp_path / "none", state.key))
+    assert "cannot read " in refused("state", state_in, StateFile(tmp_path / "none", state.key))
 
 
 @every("key", [b"short", "x" * 32, b"x" * 33, None])
 def test_keys_are_32_bytes(key):
-    with pytest.raises(InvalidInput, match="^key: expected 32 bytes"):
-        StateFile("state", key)
+    assert "expected 32 bytes" in refused("key", StateFile, "state", key)
 
 
 def test_without_the_package_nothing_is_trained(monkeypatch):
@@ -170,8 +168,7 @@ def test_states_that_no_run_can_be_in_are_refused(state, change):
 
 def test_what_is_no_state_is_refused():
     for content in (b"", b"PK\x03\x04", b"x" * 100):
-        with pytest.raises(InvalidInput, match="^state: "):
-            read_state(content)
+        refused("state", read_state, content)
 
 
 RNG = np.random.default_rng(3)

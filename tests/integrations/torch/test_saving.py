@@ -130,10 +130,10 @@ def test_a_file_of_torch_is_compared_with_the_notes(trained, file, tmp_path):
 
 def test_a_file_of_torch_runs_nothing(trained, tmp_path, capfd):
     path, one = tmp_path / "head.pt", torch.ones(1)
-    for content in ({"weight": Loud()}, trained.module, [1, 2], {}, {"weight": 3}, {1: one}):
+    for content in ({"w": Loud()}, trained.module, [1, 2], {}, {"w": 3}, {"w": one, 1: one}):
         torch.save(content, path)
         assert "state_dict" in refused(str(path), compared, path, trained.guarantee)
-    torch.save({"weight": one.expand(10**6)}, path)  # a million numbers of a small file
+    torch.save({"w": one.expand(10**6), "b": one}, path)  # a million numbers of a small file
     assert "all in it" in refused(str(path), compared, path, trained.guarantee)
     assert "executed" not in capfd.readouterr().out
 

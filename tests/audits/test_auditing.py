@@ -57,6 +57,8 @@ def test_a_delta_that_so_many_trainings_resolve_shows_more(audit):
     assert at > audit.delta
     shares = [audit.epsilon(d) / audit.exact_epsilon(d) for d in (audit.delta, at)]
     assert shares[0] + 0.15 < shares[1] < 1.0
+    first, again = (pabi.audit(RUN, trainings=1_000, random_state=3) for _ in range(2))
+    assert first.points == again.points
 
 
 @pytest.mark.parametrize(("share", "trainings"), [(0.5, 4_000), (0.99, 200)])
@@ -95,11 +97,6 @@ def test_the_picture_has_guarantee_instance_and_points(audit):
     assert (y >= Gaussian(MU * 1.001)(np.clip(x, 0.0, 1.0)) - 1e-6).all()
     assert (promised.get_ydata() <= np.interp(promised.get_xdata(), x, y) + 1e-4).all()
     plt.close(ax.figure)
-
-
-def test_the_same_random_state_repeats_an_audit():
-    first, again = (pabi.audit(RUN, trainings=1_000, random_state=3) for _ in range(2))
-    assert first.points == again.points
 
 
 @pytest.mark.parametrize(
@@ -228,18 +225,15 @@ def test_delta_adds_what_the_theorem_says():
     assert computed == pytest.approx(float(truth), rel=1e-12)
 
 
-def test_the_refuted_epsilon_is_the_largest():
+def test_randomised_response_is_refuted_as_rarely_as_stated():
+    """Each of 100 bits is kept with odds e: over all counts, not simulated. The refuted ε is the largest."""
+    right = math.e / (1.0 + math.e)
+    wrong = [k for k in range(101) if refuted_epsilon(100, 100, k, delta=0.0, error=0.05) > 1.0]
+    assert 0.01 < binom.pmf(wrong, 100, right).sum() <= 0.05
     epsilon = refuted_epsilon(200, 100, 90, delta=1e-5, error=0.05)
     assert chance(200, 100, 90, epsilon=epsilon - 1e-5, delta=1e-5) <= 0.05
     assert chance(200, 100, 90, epsilon=epsilon + 1e-5, delta=1e-5) > 0.05
     assert refuted_epsilon(200, 100, 50, delta=1e-5, error=0.05) == 0.0
-
-
-def test_randomised_response_is_refuted_as_rarely_as_stated():
-    """Each of 100 bits is kept with odds e: over all counts, not simulated."""
-    right = math.e / (1.0 + math.e)
-    wrong = [k for k in range(101) if refuted_epsilon(100, 100, k, delta=0.0, error=0.05) > 1.0]
-    assert 0.01 < binom.pmf(wrong, 100, right).sum() <= 0.05
 
 
 ONE_STEP = {"n": 300, "batches": pabi.FullBatch(), "steps": 1, "step_size": 1.0}
@@ -249,6 +243,12 @@ CANARIES = pabi.NoisySGD(pabi.Loss.logistic(1.0), **ONE_STEP, noise_std=0.5 / 30
 
 def own_training(X, y):
     return train(CANARIES, LogisticGradients(X, y), x0=np.zeros(X.shape[1])).x
+
+
+def test_what_is_wrong_with_canaries_is_named():
+    three = lambda X, y: np.zeros(3)  # noqa: E731
+    assert "10..n = 300" in refused("canaries", one_run, CANARIES, own_training, canaries=301)
+    assert "20 coefficients, got 3" in refused("train", one_run, CANARIES, three, canaries=20)
 
 
 def test_one_training_shows_some_of_what_is_promised():
@@ -268,10 +268,3 @@ def test_one_training_without_noise_is_caught():
     assert result.epsilon_lower > 1.0
     weak = pabi.NoisySGD(pabi.Loss.logistic(1.0), **ONE_STEP, noise_std=0.02)
     assert one_run(weak, telling, canaries=300).refuted
-
-
-def test_what_is_wrong_is_named():
-    with pytest.raises(InvalidInput, match="^canaries: expected an integer in 10..n = 300"):
-        one_run(CANARIES, own_training, canaries=301)
-    with pytest.raises(InvalidInput, match="^train: expected 20 coefficients, got 3"):
-        one_run(CANARIES, lambda X, y: np.zeros(3), canaries=20)

@@ -91,7 +91,7 @@ def test_masses_are_exact_in_the_tails():
     assert masses.sum() == pytest.approx(1.0, abs=1e-14)
 
 
-def test_rates_are_those_of_the_tests():
+def test_rates_and_scores_are_those_of_the_tests():
     pair = pair_of_sums(one(1.0), one(0.0), 1.0)
     thresholds, fpr, fnr = pair.rates
     i = int(np.argmin(np.abs(fpr - 0.1)))
@@ -99,10 +99,6 @@ def test_rates_are_those_of_the_tests():
     assert fpr[i] == pytest.approx(norm.sf(edge), abs=2e-3)
     assert fnr[i] == pytest.approx(norm.cdf(edge - 1.0), abs=2e-3)
     assert (np.diff(thresholds) <= 0.0).all()
-
-
-def test_a_score_belongs_to_the_cell_of_the_output():
-    pair = pair_of_sums(one(1.0), one(0.0), 1.0)
     x = np.array([-3.0, 0.5, 2.0])
     assert pair.scores(x) == pytest.approx(x - 0.5, abs=0.01)
 
@@ -213,14 +209,11 @@ def point(fpr, fnr):
     return Point(0.0, 0, 0, fpr, fnr)
 
 
-def test_epsilon_of_a_point():
+def test_epsilon_and_mu_of_a_point():
     """TPR ≤ e^ε·FPR + δ, and the same of the opposite test in the other order."""
     assert laws.epsilon([point(0.01, 0.5)], 0.1) == pytest.approx(np.log(0.4 / 0.01))
     assert laws.epsilon([point(0.5, 0.01)], 0.1) == pytest.approx(np.log(0.4 / 0.01))
     assert laws.epsilon([point(0.5, 0.5), point(1.0, 1.0)], 0.1) == 0.0
-
-
-def test_mu_of_a_point():
     assert laws.mu([point(norm.sf(1.0), norm.cdf(-0.5))]) == pytest.approx(1.5)
     assert laws.mu([point(1.0, 0.0), point(0.6, 0.6)]) == 0.0
 
@@ -271,15 +264,12 @@ def test_bounds_exceed_the_truth_as_rarely_as_they_say():
 
 
 def test_thresholds_of_equal_laws_refute_nothing():
+    """Guessed rates count scores at the threshold as alarms."""
+    thresholds, fpr, fnr = laws.guessed(np.array([0.0, 1.0]), np.array([1.0, 2.0]))
+    assert thresholds.tolist() == [0.0, 1.0, 2.0]
+    assert (fpr.tolist(), fnr.tolist()) == ([1.0, 0.5, 0.0], [0.0, 0.0, 0.5])
     scores = np.random.default_rng(0).normal(size=(2, 1_000))
     aims = Aims((1e-5,), Gaussian(0.1), 1_000, 0.999999)
     points = laws.counted(*scores, aims.thresholds(*laws.guessed(*scores)), 0.999999)
     assert laws.epsilon(points, 0.0) < 0.5
     assert not laws.refutes(points, Gaussian(0.1))
-
-
-def test_guessed_rates_count_scores_at_the_threshold_as_alarms():
-    thresholds, fpr, fnr = laws.guessed(np.array([0.0, 1.0]), np.array([1.0, 2.0]))
-    assert thresholds.tolist() == [0.0, 1.0, 2.0]
-    assert fpr.tolist() == [1.0, 0.5, 0.0]
-    assert fnr.tolist() == [0.0, 0.0, 0.5]

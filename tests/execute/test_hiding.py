@@ -57,10 +57,9 @@ def test_releases_are_multiples_of_a_fine_grid(noise_std, factors):
         assert abs(Fraction(after) - Fraction(before)) <= grid / 2
 
 
-@every("noise_std", [0.0, 1e-290, 1e290])
-def test_without_a_grid_within_the_doubles_nothing_is_rounded(noise_std):
+def test_without_a_grid_within_the_doubles_nothing_is_rounded():
     x = np.array([0.1, -3.0])
-    assert np.array_equal(on_grid(x, noise_std), x)
+    assert all(np.array_equal(on_grid(x, noise_std), x) for noise_std in (0.0, 1e-290, 1e290))
 
 
 @every(
@@ -73,11 +72,12 @@ def test_a_start_is_a_copy_as_float64(x0):
     assert not np.shares_memory(found, np.asarray(x0))
 
 
-@every("value", [np.ones((2, 3)), [[1, 1, 1], [1, 1, 1]], np.ones((2, 3), np.uint8)])
-def test_what_a_callable_returns_becomes_float64(value):
-    found = returned("f", value, (2, 3))
-    assert found.dtype == np.float64
-    assert np.array_equal(found, np.ones((2, 3)))
+def test_what_a_callable_returns_becomes_float64():
+    for value in (np.ones((2, 3)), [[1, 1, 1], [1, 1, 1]], np.ones((2, 3), np.uint8)):
+        found = returned("f", value, (2, 3))
+        assert found.dtype == np.float64
+        assert np.array_equal(found, np.ones((2, 3)))
+    assert mapped([1, 2, 3], (3,)).tolist() == [1.0, 2.0, 3.0]
 
 
 def gradients(value):
@@ -118,10 +118,6 @@ def test_refusals_say_shape_and_kind_and_no_value(read, value, said):
     assert said in str(caught.value)
     assert "616263" not in str(caught.value)
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
-
-
-def test_a_map_may_return_any_array_of_numbers():
-    assert mapped([1, 2, 3], (3,)).tolist() == [1.0, 2.0, 3.0]
 
 
 def test_what_is_returned_is_passed_on():

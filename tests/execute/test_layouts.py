@@ -115,18 +115,19 @@ def test_clipped_coordinates_and_users_train_the_same(tmp_path, small_buckets):
         assert_same(found, in_memory(run, groups=groups))
 
 
-def test_a_column_of_the_table_is_the_target(tmp_path, small_buckets):
+def test_targets_in_a_column_or_of_dask_and_factors_beside_rows(tmp_path, small_buckets):
     parts = write_parts(tmp_path / "parts", frame_of(X, y=Y))
     run = run_of(pabi.Loss.logistic(4.0), clip_norm=1.0)
     large = learn.LogisticGradients(learn.LargeTable(parts), "y")
     assert_same(trained(run, large), trained(run, learn.LogisticGradients(X, Y)))
-
-
-def test_targets_of_dask(tmp_path, small_buckets):
     array = package("dask.array")
-    large = learn.LargeRecords(array.from_array(X, chunks=(2000, 5)), 1.0)
-    gradients = learn.LogisticGradients(large, array.from_array(Y, chunks=1777))
-    assert_same(trained(run_of(), gradients), in_memory(run_of()))
+    rows = learn.LargeRecords(array.from_array(X, chunks=(2000, 5)), 1.0)
+    large = learn.LogisticGradients(rows, array.from_array(Y, chunks=1777))
+    assert_same(trained(run_of(), large), in_memory(run_of()))
+    for norm in (0.5, 100.0):
+        run = run_of(pabi.Loss.logistic(feature_norm=norm))
+        own = trained(run, learn.LogisticGradients(learn.Records(X, norm), Y))
+        assert_same(trained(run, laid_out(tmp_path, norm=norm)), own)
 
 
 def test_a_run_goes_on_after_a_crash(tmp_path, small_buckets):
@@ -144,13 +145,6 @@ def test_a_run_goes_on_after_a_crash(tmp_path, small_buckets):
         assert is_empty(tmp_path)
         ends.append(train_it(run, resume=file))
     assert_same(*ends)
-
-
-@pytest.mark.parametrize("norm", [0.5, 100.0])
-def test_factors_are_written_beside_rows(tmp_path, small_buckets, norm):
-    run = run_of(pabi.Loss.logistic(feature_norm=norm))
-    own = trained(run, learn.LogisticGradients(learn.Records(X, norm), Y))
-    assert_same(trained(run, laid_out(tmp_path, norm=norm)), own)
 
 
 @pytest.fixture

@@ -37,13 +37,10 @@ def changed(state, path, content):
     return StateFile(path, state.key)
 
 
-def test_only_the_owner_can_read_it(state):
-    assert stat.S_IMODE(Path(state.path).stat().st_mode) == 0o600
-
-
 def test_nothing_but_the_format_is_legible(state):
     """Every array of the state, and every word of it, is looked for in the bytes of the file."""
     content, held = Path(state.path).read_bytes(), state_in(state)
+    assert stat.S_IMODE(Path(state.path).stat().st_mode) == 0o600
     parts = [held.walk.x, held.shown, held.digests[3], held.walk.secret]
     assert all(part.tobytes() not in content for part in parts if part is not None)
     assert all(word not in content for word in (b"logistic", b"a note", b"order", b"PK\x03\x04"))
@@ -135,11 +132,6 @@ def test_other_versions_and_files_are_named(state, tmp_path):
     assert "cannot read " in refused("state", state_in, StateFile(tmp_path / "none", state.key))
 
 
-@every("key", [b"short", "x" * 32, b"x" * 33, None])
-def test_keys_are_32_bytes(key):
-    assert "expected 32 bytes" in refused("key", StateFile, "state", key)
-
-
 def test_without_the_package_nothing_is_trained(monkeypatch):
     def missing(module, group):
         raise InvalidInput("cryptography", f"is not installed: {group}")
@@ -166,9 +158,11 @@ def test_states_that_no_run_can_be_in_are_refused(state, change):
         read_state(written(replace(held, **changes)))
 
 
-def test_what_is_no_state_is_refused():
+def test_what_is_no_state_or_no_key_is_refused():
     for content in (b"", b"PK\x03\x04", b"x" * 100):
         refused("state", read_state, content)
+    for key in (b"short", "x" * 32, b"x" * 33, None):
+        assert "expected 32 bytes" in refused("key", StateFile, "state", key)
 
 
 RNG = np.random.default_rng(3)

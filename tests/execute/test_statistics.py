@@ -30,6 +30,7 @@ from support.every_case import every, refused
 from support.execution import frames_of
 
 DELTA = 1e-3
+RECORDS = Records(np.eye(3), feature_norm=2.0, intercept_scaling=1.5)  # of norm 2.5
 HALF_ULP = 2.0**-53
 forms = every("diagonal", [False, True])
 
@@ -186,21 +187,15 @@ def test_what_is_released_lies_on_a_grid(monkeypatch, noise_std, diagonal):
     assert noise_std * (1.0 + moved) <= seen[0][1] <= noise_std * (1.01 + 3.0 * moved)
 
 
-@every("n", [1, 4096, 10**6, 10**9])
-def test_the_noise_is_raised_by_what_rounding_may_add(n):
+def test_the_noise_is_raised_by_what_rounding_may_add(monkeypatch):
     """Of the sensitivity R², the lesser of the two; so it is more than enough of √2·R²."""
-    room = 2.0 * n * (min(n, 4096) + 16.0) * HALF_ULP
-    assert 1.0 + room <= noise_factor(n) <= 1.0 + room + 1.01 * room**2 + 1e-15
-
-
-def test_the_noise_that_is_drawn_is_the_raised_one(monkeypatch):
+    for n in (1, 4096, 10**6, 10**9):
+        room = 2.0 * n * (min(n, 4096) + 16.0) * HALF_ULP
+        assert 1.0 + room <= noise_factor(n) <= 1.0 + room + 1.01 * room**2 + 1e-15
+    refused("n", noise_factor, 10**12)
     one = noise_of(3, 4, False)
     monkeypatch.setattr(module, "noise_factor", lambda *_: 2.0)
     np.testing.assert_allclose(noise_of(3, 4, False), 2.0 * one, atol=1e-5)
-
-
-def test_too_many_records_for_doubles():
-    refused("n", noise_factor, 10**12)
 
 
 @forms
@@ -231,13 +226,12 @@ def test_known_noise_protects_nobody(random_state):
         assert np.array_equal(release(records, 0, noise_std=2.0).values, values)
 
 
-def test_a_large_delta_is_warned_of():
+def test_a_large_delta_is_warned_of_and_a_longer_norm_may_be_stated():
     moments = pabi.NoisySecondMoments(3, 3, 1.0, noise_std=2.0)
     with pytest.warns(pabi.PrivacyWarning, match="exceeds 1/n"):
         second_moments(moments, Records(np.eye(3), feature_norm=1.0), delta=0.5)
-
-
-RECORDS = Records(np.eye(3), feature_norm=2.0, intercept_scaling=1.5)  # of norm 2.5
+    values, _ = release(RECORDS, feature_norm=99.0)
+    assert np.rint(values[3, 3] / 1.5**2) == 3.0
 
 
 WRONG = {
@@ -265,11 +259,6 @@ def test_bad_input_names_the_field(monkeypatch, field):
         given = changes.get("moments", stated), changes.get("records", RECORDS)
         state, delta = changes.get("random_state"), changes.get("delta", DELTA)
         refused(field, second_moments, *given, state, delta=delta)
-
-
-def test_a_longer_norm_may_be_stated():
-    values, _ = release(RECORDS, feature_norm=99.0)
-    assert np.rint(values[3, 3] / 1.5**2) == 3.0
 
 
 @forms

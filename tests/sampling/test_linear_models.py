@@ -74,10 +74,14 @@ def test_gradients_are_those_of_the_loss(kind):
     assert rise[0] == pytest.approx(integral, rel=1e-7)
 
 
-def test_a_name_and_its_loss_agree():
+def test_a_name_and_its_loss_agree_and_single_precision_is_not_summed_in_it():
     by_name = mean_gradient(UNIT, LABELS, "logistic", 0.3)(POINTS)
     described = mean_gradient(UNIT, LABELS, MODELS["logistic"][0])(POINTS)
     np.testing.assert_allclose(by_name, described, rtol=1e-12)
+    single = UNIT.astype(np.float32)
+    ours = mean_gradient(single, LABELS)(POINTS)
+    assert ours.dtype == np.float64
+    np.testing.assert_array_equal(ours, mean_gradient(single.astype(np.float64), LABELS)(POINTS))
 
 
 def test_many_records_and_points_in_blocks():
@@ -90,13 +94,6 @@ def test_many_records_and_points_in_blocks():
         mean_loss(many, labels)(points), np.logaddexp(0.0, -margins).mean(axis=1), rtol=1e-12
     )
     assert mean_gradient(many, labels)(np.zeros((0, 2))).shape == (0, 2)
-
-
-def test_single_precision_features_are_not_summed_in_single_precision():
-    single = UNIT.astype(np.float32)
-    ours = mean_gradient(single, LABELS)(POINTS)
-    assert ours.dtype == np.float64
-    np.testing.assert_array_equal(ours, mean_gradient(single.astype(np.float64), LABELS)(POINTS))
 
 
 @every("kind", MODELS)

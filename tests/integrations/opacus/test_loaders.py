@@ -75,16 +75,10 @@ def test_lists_are_cut_as_the_scheme_says(n, batch, shuffle, scheme):
     assert (batches == epoch_of(loader)) is (not shuffle)
 
 
-def test_what_a_fixed_order_leaves_out_is_no_record_of_the_run():
-    loader = DataLoader(numbers(61), batch_size=12, drop_last=True)
-    drawn = drawn_by(loader)
-    assert (drawn.batches, drawn.n, drawn.steps) == (Cyclic(12), 60, 5)
-    assert sorted(chain.from_iterable(epoch_of(loader))) == list(range(60))
-
-
 @every("n, batch, spare", [(61, 12, 1), (59, 12, 11), (60, 12, 0), (7, 4, 3)])
 def test_what_a_shuffle_leaves_out_is_spare(n, batch, spare):
-    """The run has all records, as each is used in some epochs: others are left out in every one."""
+    """The run has all records, as each is used in some epochs: others are left out in every one. What a fixed
+    order leaves out is no record of the run."""
     loader = shuffled(n, batch, drop_last=True)
     drawn = drawn_by(loader)
     assert (drawn.batches, drawn.n) == (Reshuffle(batch, spare), n)
@@ -94,12 +88,20 @@ def test_what_a_shuffle_leaves_out_is_spare(n, batch, spare):
     used = [set(chain.from_iterable(epoch)) for epoch in epochs]
     assert {len(each) for each in used} == {n - spare}
     assert set.union(*used) == set(range(n))
+    loader = DataLoader(numbers(n), batch_size=batch, drop_last=True)
+    drawn = drawn_by(loader)
+    assert (drawn.batches, drawn.n, drawn.steps) == (Cyclic(batch), n - spare, n // batch)
+    assert sorted(chain.from_iterable(epoch_of(loader))) == list(range(n - spare))
 
 
 @every("sampler", [BallsInBinsSampler(20, 4, redraw="epoch"), ReshuffleSampler(21, 4, spare=1)])
 def test_samplers_of_pabi_are_what_they_say(sampler):
+    """Ten records in batches of 4, which are not cut from a list, have no short last batch."""
     drawn = drawn_by(DataLoader(numbers(sampler.n), batch_sampler=sampler))
     assert (drawn.batches, drawn.n, drawn.steps) == (sampler.scheme, sampler.n, 5)
+    assert check_loader(of_bins(n=10, size=4), accountant_of(n=10, batches=BallsInBins(4))) == ()
+    (finding,) = check_loader(of_bins(redraw="epoch"))
+    assert "puts every record into one of the batches, anew in every epoch" in finding.message
 
 
 @every("n, batch, length", [(60_000, 256, 235), (60, 12, 5), (930, 10, 92)])
@@ -301,13 +303,6 @@ def test_what_is_left_out_is_said(n, batch, message):
     assert found == [] if message is None else message in found[0]
     # Nobody who wants the short batch is told to drop it.
     assert "drop_last" not in str(check_loader(shuffled(n, batch)))
-
-
-def test_bins_have_no_short_last_batch():
-    """Ten records in batches of 4, which are not cut from a list."""
-    assert check_loader(of_bins(n=10, size=4), accountant_of(n=10, batches=BallsInBins(4))) == ()
-    (finding,) = check_loader(of_bins(redraw="epoch"))
-    assert "puts every record into one of the batches, anew in every epoch" in finding.message
 
 
 def test_nothing_of_the_records_is_looked_at():

@@ -75,15 +75,13 @@ UNFIT = [
 
 @every("layer, ways, fields, words", UNFIT)
 def test_layers_that_compute_with_other_rows_learn_or_draw(layer, ways, fields, words):
+    """Frozen batch normalisation is taken."""
     for whole in ways:
         error = refusal(copy.deepcopy(layer), whole=whole)
         assert error.field in fields
         assert words in str(error)
-
-
-def test_frozen_batch_norm_is_taken():
-    module = nn.Sequential(nn.Linear(D, 4), nn.BatchNorm1d(4), nn.Linear(4, K)).train(False)
-    integration.train(module, pairs(X, CLASSES), WHOLE, loss=nn.CrossEntropyLoss())
+    frozen = nn.Sequential(nn.Linear(D, 4), nn.BatchNorm1d(4), nn.Linear(4, K)).train(False)
+    integration.train(frozen, pairs(X, CLASSES), WHOLE, loss=nn.CrossEntropyLoss())
 
 
 def test_trials_leave_the_draws_of_torch_alone():
@@ -209,12 +207,8 @@ def test_frozen_layers_may_add_in_place_and_to_any_precision():
             ends.append(integration.train(*given, head="head", random_state=0).x)
     assert [np.array_equal(one, ends[0]) for one in ends] == [True, False, True, False]
     assert np.allclose(ends[0], ends[1], atol=1e-2)
-
-
-def test_features_alone_have_no_offset():
-    module = Joined(lambda base, own: base + own)
     with pytest.raises(pabi.InvalidInput, match="others add: train the module itself"):
-        integration.features(module, pairs(X, CLASSES), head="head")
+        integration.features(module, pairs(X, CLASSES), head="head")  # alone they have no offset
 
 
 def test_outputs_go_with_the_loss():
@@ -280,12 +274,6 @@ DESCRIBED = {
 }
 
 
-def test_losses_that_are_described():
-    for loss, several in DESCRIBED.items():
-        for stated in several:
-            refuse_another(loss, stated)
-
-
 ONES = torch.ones(3)
 OTHERS = {
     "loss": [
@@ -317,9 +305,12 @@ OTHERS = {
 
 
 @every("field", OTHERS)
-def test_losses_and_options_that_are_not(field):
+def test_losses_and_options_that_are_not_those_described(field):
     for loss, stated in OTHERS[field]:
         refused(field, refuse_another, loss, stated)
+    for loss, several in DESCRIBED.items():
+        for stated in several:
+            refuse_another(loss, stated)
 
 
 def test_a_loss_of_single_records_may_be_anything_that_a_mean_of_one_keeps():

@@ -294,17 +294,13 @@ def check_attack(seed):
     return "drawn"
 
 
-def check_attacks(seeds):
+NIGHTS = [range(10_000 + 3000 * part, 13_000 + 3000 * part) for part in range(10)]
+
+
+@pytest.mark.parametrize(
+    "seeds", [range(400), *(pytest.param(some, marks=pytest.mark.nightly) for some in NIGHTS)]
+)
+def test_whatever_is_not_refused_returns(seeds):
     found = [check_attack(seed) for seed in seeds]
     assert found.count("drawn") > len(found) / 4
     assert found.count("too long") > len(found) / 10
-
-
-def test_whatever_is_not_refused_returns():
-    check_attacks(range(400))
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("part", range(10))
-def test_whatever_is_not_refused_returns_searched_longer(part):
-    check_attacks(range(10_000 + 3000 * part, 13_000 + 3000 * part))

@@ -89,16 +89,12 @@ def check_private(objective: str, losses: str, changes: dict[str, Any]) -> None:
     assert 0.0 < found.risk_bound <= trivial * (1.0 + 1e-14), case
 
 
-@pytest.mark.parametrize("part", range(6))
-def test_every_plan_is_private(part):
-    for objective, losses, changes in grid(60, 1)[part::6]:
-        check_private(objective, losses, changes)
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("seed", range(20))
-def test_very_many_plans_are_private(seed):
-    for objective, losses, changes in grid(100, 100 + seed):
+@pytest.mark.parametrize(
+    ("count", "seed"),
+    [(60, 1), *(pytest.param(100, 100 + k, marks=pytest.mark.nightly) for k in range(20))],
+)
+def test_every_plan_is_private(count, seed):
+    for objective, losses, changes in grid(count, seed):
         check_private(objective, losses, changes)
 
 

@@ -1,4 +1,4 @@
-"""Every loss that models are trained on: its gradients, targets and description."""
+"""Every loss that models are trained on: its gradients, targets, description; and rows as models see them."""
 
 from __future__ import annotations
 
@@ -36,6 +36,18 @@ class Family(NamedTuple):
     def some(self, n: int) -> np.ndarray:
         """All targets, one after the other, n of them."""
         return self.targets[np.arange(n) % len(self.targets)]
+
+
+def exact_row(row, feature_norm=None, ranges=None):
+    """One row as the model sees it, as real numbers."""
+    values = [float(x) for x in row]
+    if ranges is not None:
+        sides = zip(values, *ranges, strict=True)
+        values = [min(1.0, max(-1.0, (2.0 * x - a - b) / (b - a))) for x, a, b in sides]
+    length = math.sqrt(math.fsum(x * x for x in values))
+    if feature_norm is not None and length > feature_norm:
+        values = [x / length * feature_norm for x in values]
+    return values
 
 
 FAMILY = {

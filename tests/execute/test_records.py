@@ -18,6 +18,8 @@ from pabi.learn import bound_rows, train, with_intercept
 from support.every_case import every, refused
 from support.execution import norm_squared
 
+from .losses import exact_row
+
 UNIT = Fraction(1, 2**53)
 RNG = np.random.default_rng(6)
 DATA = np.round(RNG.standard_normal((40, 5)) * 2.0, 3) * (RNG.random((40, 5)) < 0.6)
@@ -34,21 +36,6 @@ SETTINGS = {
         "ranges": SYMMETRIC, "feature_norm": 0.75, "intercept_scaling": 2.0,
     },
 }  # fmt: skip
-
-
-def exact_row(row, feature_norm=None, ranges=None):
-    """One row as the model sees it, as real numbers."""
-    values = [float(x) for x in row]
-    if ranges is not None:
-        low, high = ranges
-        values = [
-            min(1.0, max(-1.0, (2.0 * x - a - b) / (b - a)))
-            for x, a, b in zip(values, low, high, strict=True)
-        ]
-    length = math.sqrt(math.fsum(x * x for x in values))
-    if feature_norm is not None and length > feature_norm:
-        values = [x / length * feature_norm for x in values]
-    return values
 
 
 @every("ranges", [SYMMETRIC, LOPSIDED, (-0.5, 3.0)])

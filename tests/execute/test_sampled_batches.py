@@ -46,11 +46,14 @@ def draws(request):
     return request.param
 
 
-def drawn(n, batches, count, seed=0):
+def drawn(run, generator, count, between=lambda: None):
     """Batches as tuples of rows, () for an empty one."""
-    order = batch_rows(run_of(n, batches), np.random.default_rng(seed))
-    found = (order.batch(k) for k in range(count))
-    return [() if rows is None else tuple(rows.tolist()) for rows in found]
+    order, found = batch_rows(run, generator), []
+    for k in range(count):
+        rows = order.batch(k)
+        found.append(() if rows is None else tuple(rows.tolist()))
+        between()
+    return found
 
 
 def law_of(n, batches):
@@ -124,7 +127,8 @@ def named(value):
 @pytest.mark.parametrize(("n", "batches"), SMALL)
 def test_the_law_over_all_sets_of_records(n, batches, draws):
     """Every set, hence every record, pair and number of records, at its own probability."""
-    assert_law(drawn(n, batches, draws), law_of(n, batches))
+    found = drawn(run_of(n, batches), np.random.default_rng(0), draws)
+    assert_law(found, law_of(n, batches))
 
 
 LARGE = [
@@ -139,7 +143,7 @@ LARGE = [
 def test_records_and_pairs_are_included_as_often_as_they_should(n, batches, steps):
     """Counts of each of the first 40 records, and of each pair of them, at z-scores of 6 or less."""
     inside = np.zeros((steps, watched := 40))
-    for k, rows in enumerate(drawn(n, batches, steps, seed=n)):
+    for k, rows in enumerate(drawn(run_of(n, batches), np.random.default_rng(n), steps)):
         assert list(rows) == sorted(set(rows) & set(range(n)))
         inside[k, [i for i in rows if i < watched]] = 1.0
     # Given its size a batch is uniform, whatever the cap.
@@ -162,13 +166,8 @@ def test_records_and_pairs_are_included_as_often_as_they_should(n, batches, step
 @every("lag", [1, 2])
 def test_steps_are_independent(batches, lag, draws):
     """The joint law of two batches is the product, and the noise in between does not matter."""
-    law = law_of(3, batches)
-    order = batch_rows(run_of(3, batches), np.random.default_rng(5))
-    found = []
-    for k in range(draws):
-        rows = order.batch(k)
-        order._generator.standard_normal(2)
-        found.append(() if rows is None else tuple(rows.tolist()))
+    law, generator = law_of(3, batches), np.random.default_rng(5)
+    found = drawn(run_of(3, batches), generator, draws, lambda: generator.standard_normal(2))
     pairs = list(zip(found, found[lag:], strict=False))[:: lag + 1]
     assert_law(pairs, {(a, b): law[a] * law[b] for a in law for b in law})
 
@@ -199,14 +198,14 @@ CENTRES = np.random.default_rng(7).normal(size=(7, 2)) * [1.0, 3.0]
 class Noted:
     """Gradients x − a_i that note which rows were asked for."""
 
-    def __init__(self, centres=CENTRES):
-        self.calls, self.centres = [], centres
+    def __init__(self):
+        self.calls = []
 
     def __call__(self, x, rows):
         assert rows.ndim == 1
         assert len(rows) > 0
         self.calls.append(rows.tolist())
-        return x - self.centres[rows]
+        return x - CENTRES[rows]
 
 
 class Heard(np.random.Generator):
@@ -236,7 +235,8 @@ def test_every_step_is_the_described_one(free, batches):
     gradients, generator, path = Noted(), Heard(3), [np.array([0.5, -1.0])]
     result = train(run, gradients, path[0], generator, watch=lambda k, x: path.append(x))
     assert np.array_equal(result.x, path[-1])
-    expected = drawn_between(run, Heard(3))
+    again = Heard(3)
+    expected = drawn(run, again, run.data_steps, lambda: again.standard_normal((2,)))
     assert [list(rows) for rows in expected if rows] == gradients.calls
     empty = 0
     for k in range(60):
@@ -257,16 +257,6 @@ def test_every_step_is_the_described_one(free, batches):
         assert longest > 2
 
 
-def drawn_between(run, generator):
-    """The batches of a run whose noise is drawn in between."""
-    order, found = batch_rows(run, generator), []
-    for k in range(run.data_steps):
-        rows = order.batch(k)
-        found.append(() if rows is None else tuple(rows.tolist()))
-        generator.standard_normal((2,))
-    return found
-
-
 def aligned(n, rng):
     """Rows all alike, so that rounding errors add up, with gradients longer than the clip."""
     row = rng.normal(size=3)
@@ -279,11 +269,6 @@ def clipped_run(n, batches, **changes):
     return run_of(n, batches, loss=loss, clip_norm=0.2, adjacency="zero_out", **changes)
 
 
-def one_more(gradients, total, size, theta):
-    """The exact squared distance of the sums over `size` records and over one more."""
-    return apart_squared(total(theta, np.arange(size)), total(theta, np.arange(size + 1)))
-
-
 @every("cap", [None, 3000])
 @every("stored", ["fast", "callable"])
 def test_one_more_record_moves_the_sum_by_no_more_than_its_bound(cap, stored):
@@ -294,7 +279,7 @@ def test_one_more_record_moves_the_sum_by_no_more_than_its_bound(cap, stored):
         gradients = aligned(n, rng)
         total = fast_sum(gradients, run) if stored == "fast" else per_record_sum(gradients, run)
         for size in rng.integers(1, cap or n, 3):
-            moved = one_more(gradients, total, int(size), np.zeros(3))
+            moved = apart_squared(*(total(np.zeros(3), np.arange(k)) for k in (size, size + 1)))
             assert Fraction(0.19) ** 2 < moved <= Fraction(0.2) ** 2
 
 

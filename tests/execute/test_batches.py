@@ -1,7 +1,9 @@
 """The batches of runs in a fixed or a permuted order and in bins, and which secrets a run can be in."""
 
 import itertools
+import math
 from collections import Counter
+from fractions import Fraction
 from itertools import permutations
 
 import numpy as np
@@ -12,7 +14,15 @@ from tests.support.falsification.selections import masses
 
 import pabi
 from pabi.execute import batches as module
-from pabi.execute.batches import Buckets, batch_rows, drawn_order, fits, is_order, whole_order
+from pabi.execute.batches import (
+    Binomial,
+    Buckets,
+    batch_rows,
+    drawn_order,
+    fits,
+    is_order,
+    whole_order,
+)
 from pabi.execute.checkpoint import TrialLaw, secret_generator
 from support.every_case import every, refused
 from support.execution import assert_law
@@ -269,3 +279,35 @@ def test_the_order_is_that_of_the_buckets():
     parts = [part[buckets.inside(j, len(part))] for j, part in enumerate(parts)]
     assert np.array_equal(np.concatenate(parts), whole_order(buckets.secret, n))
     assert buckets.sizes().tolist() == [len(part) for part in parts]
+
+
+@every(
+    ("n", "expected"), [(1, 1), (5, 5), (5, 1), (7, 3), (50, 1), (50, 49), (300, 150), (1000, 3)]
+)
+def test_probabilities_of_sizes_are_exact(n, expected):
+    """In rational arithmetic: apart by less than 2⁻¹⁸⁰ from the binomial."""
+    sizes = Binomial(n, Fraction(expected, n))
+    weights = np.diff(np.array([0, *sizes._cumulative], dtype=object))
+    p, total = Fraction(expected, n), sizes._cumulative[-1]
+    off = Fraction(1)
+    for k in range(n + 1):
+        at = k - sizes._first
+        found = Fraction(int(weights[at]), total) if 0 <= at < len(weights) else Fraction(0)
+        exact = math.comb(n, k) * p**k * (1 - p) ** (n - k)
+        assert abs(found - exact) < Fraction(1, 2**180)
+        off -= found
+    assert off == 0
+
+
+def test_every_random_number_stands_for_the_right_size():
+    """The ends of each size's share of the numbers below the total; larger numbers are drawn again."""
+    sizes = Binomial(7, Fraction(3, 7))
+    total = sizes._cumulative[-1]
+    length = 8 * ((total.bit_length() + 7) // 8)
+    shift = length - total.bit_length()
+    low = 0
+    for k, high in enumerate(sizes._cumulative):
+        for value in (low, high - 1):
+            assert sizes.draw(Scripted(value << shift)) == k + sizes._first
+        low = high
+    assert sizes.draw(Scripted((1 << length) - 1, total << shift, 0)) == sizes._first

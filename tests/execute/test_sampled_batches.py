@@ -22,7 +22,7 @@ from pabi.describe.batches import (
 )
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
-from pabi.execute.batches import Binomial, batch_rows
+from pabi.execute.batches import batch_rows
 from pabi.execute.linear_gradients import fast_sum
 from pabi.execute.sums import Limit, per_record_sum
 from pabi.learn import train
@@ -68,48 +68,6 @@ def law_of(n, batches):
         beyond = sum(law.pop(s) for s in sets if len(s) > batches.cap)
         law[()] += beyond
     return {s: w for s, w in law.items() if w > 0.0}
-
-
-@every(
-    ("n", "expected"), [(1, 1), (5, 5), (5, 1), (7, 3), (50, 1), (50, 49), (300, 150), (1000, 3)]
-)
-def test_probabilities_of_sizes_are_exact(n, expected):
-    """In rational arithmetic: apart by less than 2⁻¹⁸⁰ from the binomial."""
-    sizes = Binomial(n, Fraction(expected, n))
-    weights = np.diff(np.array([0, *sizes._cumulative], dtype=object))
-    p, total = Fraction(expected, n), sizes._cumulative[-1]
-    off = Fraction(1)
-    for k in range(n + 1):
-        at = k - sizes._first
-        found = Fraction(int(weights[at]), total) if 0 <= at < len(weights) else Fraction(0)
-        exact = math.comb(n, k) * p**k * (1 - p) ** (n - k)
-        assert abs(found - exact) < Fraction(1, 2**180)
-        off -= found
-    assert off == 0
-
-
-class Bits:
-    """A generator that hands out the given integers as bytes."""
-
-    def __init__(self, *values):
-        self.values = list(values)
-
-    def bytes(self, count):
-        return self.values.pop(0).to_bytes(count, "little")
-
-
-def test_every_random_number_stands_for_the_right_size():
-    """The ends of each size's share of the numbers below the total; larger numbers are drawn again."""
-    sizes = Binomial(7, Fraction(3, 7))
-    total = sizes._cumulative[-1]
-    length = 8 * ((total.bit_length() + 7) // 8)
-    shift = length - total.bit_length()
-    low = 0
-    for k, high in enumerate(sizes._cumulative):
-        for value in (low, high - 1):
-            assert sizes.draw(Bits(value << shift)) == k + sizes._first
-        low = high
-    assert sizes.draw(Bits((1 << length) - 1, total << shift, 0)) == sizes._first
 
 
 SMALL = [

@@ -208,7 +208,8 @@ def test_frozen_layers_may_add_in_place_and_to_any_precision():
     assert [np.array_equal(one, ends[0]) for one in ends] == [True, False, True, False]
     assert np.allclose(ends[0], ends[1], atol=1e-2)
     with pytest.raises(pabi.InvalidInput, match="others add: train the module itself"):
-        integration.features(module, pairs(X, CLASSES), head="head")  # alone they have no offset
+        # alone they have no offset
+        integration.features(Joined(lambda base, own: base + own), pairs(X, CLASSES), head="head")
 
 
 def test_outputs_go_with_the_loss():

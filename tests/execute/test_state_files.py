@@ -14,7 +14,7 @@ from scipy.sparse import csr_matrix
 import pabi
 from pabi.execute import state_files as state_files
 from pabi.execute.state_files import locked, state_in, write_state
-from pabi.execute.states import digests_of, read_state, same_rows, written
+from pabi.execute.states import ForgottenRequest, digests_of, read_state, same_rows, written
 from pabi.learn import PrivateLogisticRegression, StateFile
 from pabi.numbers.errors import InvalidInput
 from support.every_case import every, refused
@@ -83,14 +83,21 @@ def test_equal_states_are_written_in_other_bytes(state, tmp_path):
     assert same.mean() < 0.05
 
 
+def forgot(held, *requests):
+    """The state with these rows forgotten."""
+    proven = held.run.guarantee(1e-3)
+    return replace(held, log=tuple(ForgottenRequest(rows, "now", 0, proven) for rows in requests))
+
+
 def test_a_state_comes_back_as_it_was(state):
-    held = state_in(state)
+    held = forgot(state_in(state), (0, 119))
     again = read_state(written(held))
     for name in ("start", "shown", "digests"):
         assert np.array_equal(getattr(again, name), getattr(held, name))
     assert np.array_equal(again.walk.x, held.walk.x)
     assert again.run.guarantee(1e-3).epsilon(1e-3) == held.run.guarantee(1e-3).epsilon(1e-3)
-    assert (again.digest_key, again.facts, again.log) == (held.digest_key, held.facts, held.log)
+    assert (again.digest_key, again.facts) == (held.digest_key, held.facts)
+    assert [line.to_dict() for line in again.log] == [line.to_dict() for line in held.log]
 
 
 ORDERS = [
@@ -156,6 +163,12 @@ def test_states_that_no_run_can_be_in_are_refused(state, change):
     changes = {k: replace(held.walk, **v) if k == "walk" else v for k, v in change.items()}
     with pytest.raises(InvalidInput, match="^state: it is one that no run can be in"):
         read_state(written(replace(held, **changes)))
+
+
+@every("requests", [[(0, 120)], [(-1,)], [(3,), (3,)]])
+def test_rows_are_forgotten_once_and_of_the_table(state, requests):
+    with pytest.raises(InvalidInput, match="^state: it is one that no run can be in"):
+        read_state(written(forgot(state_in(state), *requests)))
 
 
 def test_what_is_no_state_or_no_key_is_refused():

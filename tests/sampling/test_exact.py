@@ -272,3 +272,11 @@ def test_what_takes_too_long_is_refused_from_public_numbers_alone():
         assert "\n" not in str(caught.value)
     with pytest.raises(NotApplicable):
         gibbs_rejection(mechanism(40.0, 2), never, random_state=0, delta=1e-3, most_evaluations=10)
+
+
+def test_a_sharp_density_is_drawn_in_silence(capfd):
+    """The cap of a disc that has to be resolved takes κ^½ boxes."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RuntimeWarning)
+        draws(mechanism(1e5, 2), lambda x: 0.5 * np.sum((x - 0.7) ** 2, axis=1), 3)
+    assert capfd.readouterr() == ("", "")

@@ -6,30 +6,28 @@ import io
 import itertools
 import json
 import math
+from fractions import Fraction
 from types import SimpleNamespace
 
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from scipy.stats import binom
 
 import pabi
-from pabi.audits import audit_outputs, canary_pair
+from pabi.audits import audit_outputs, canary_pair, one_run
+from pabi.audits.auditing import chance, refuted_epsilon
 from pabi.convert import gdp_to_epsilon
+from pabi.learn import LogisticGradients, train
 from pabi.numbers import locking
 from pabi.numbers.errors import InvalidInput
 from pabi.tradeoff import Gaussian
 from pabi.tradeoff.guarantee import Guarantee
-from support.every_case import every
+from support.every_case import every, refused, refuses
 
 SURE = 1.0 - 1e-6
-RUN = pabi.NoisySGD(
-    pabi.Loss.convex(1.0, gradient_bound=1.0),
-    n=50,
-    batches=pabi.FullBatch(),
-    steps=4,
-    step_size=0.5,
-    noise_std=0.08,
-)
+GIVEN = {"n": 50, "batches": pabi.FullBatch(), "steps": 4, "step_size": 0.5, "noise_std": 0.08}
+RUN = pabi.NoisySGD(pabi.Loss.convex(1.0, gradient_bound=1.0), **GIVEN)
 MU = 1.0  # √4·(2/50)/0.08
 
 
@@ -59,21 +57,17 @@ def test_a_delta_that_so_many_trainings_resolve_shows_more(audit):
     assert at > audit.delta
     shares = [audit.epsilon(d) / audit.exact_epsilon(d) for d in (audit.delta, at)]
     assert shares[0] + 0.15 < shares[1] < 1.0
+    first, again = (pabi.audit(RUN, trainings=1_000, random_state=3) for _ in range(2))
+    assert first.points == again.points
 
 
-def test_a_guarantee_that_promises_too_much_is_refuted(monkeypatch):
-    monkeypatch.setattr(pabi.NoisySGD, "guarantee", lambda self, delta: stated(0.5 * MU))
-    result = pabi.audit(RUN, trainings=4_000, confidence=SURE)
+@pytest.mark.parametrize(("share", "trainings"), [(0.5, 4_000), (0.99, 200)])
+def test_a_guarantee_that_promises_too_much_is_refuted(monkeypatch, share, trainings):
+    """One per cent too little by the exact instance, where trainings cannot."""
+    monkeypatch.setattr(pabi.NoisySGD, "guarantee", lambda self, delta: stated(share * MU))
+    result = pabi.audit(RUN, trainings=trainings, confidence=SURE)
     assert result.refuted
-    assert result.epsilon_lower > 0.0
-
-
-def test_the_exact_instance_refutes_what_trainings_cannot(monkeypatch):
-    """One per cent too little."""
-    monkeypatch.setattr(pabi.NoisySGD, "guarantee", lambda self, delta: stated(0.99 * MU))
-    result = pabi.audit(RUN, trainings=200)
-    assert result.refuted
-    assert result.mu_lower < 0.99 * MU
+    assert (result.mu_lower > share * MU) is (share == 0.5)
 
 
 def test_the_table_says_what_was_shown(audit):
@@ -105,16 +99,6 @@ def test_the_picture_has_guarantee_instance_and_points(audit):
     plt.close(ax.figure)
 
 
-def test_the_same_random_state_repeats_an_audit():
-    first, again = (pabi.audit(RUN, trainings=1_000, random_state=3) for _ in range(2))
-    assert first.points == again.points
-
-
-def test_progress_is_shown_where_it_is_asked_for(capfd):
-    pabi.audit(RUN, trainings=200, progress=True)
-    assert "auditing" in capfd.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("train", "labels"),
     [
@@ -138,26 +122,14 @@ def test_a_terminal_sees_that_every_part_of_an_audit_goes_on(train, labels, monk
     assert not lines[-1]  # erased
 
 
-@every(
-    ("field", "changes"),
-    [
-        ("trainings", {"trainings": 99}),
-        ("delta", {"delta": 1.0}),
-        ("confidence", {"confidence": 1.0}),
-        ("train", {"train": 3}),
-        ("train", {"train": lambda X, y: "coefficients"}),
-        ("train", {"train": lambda X, y: [math.nan]}),
-    ],
-)
-def test_what_is_out_of_range_is_named(field, changes):
-    run = RUN if field != "train" else LOGISTIC
-    with pytest.raises(InvalidInput, match=f"^{field}: "):
-        pabi.audit(run, **changes)
-
-
-def test_what_is_no_run_is_refused():
-    with pytest.raises(InvalidInput, match="^run: expected a NoisySGD"):
-        pabi.audit(stated(1.0))
+def test_what_is_out_of_range_is_named():
+    numbers = {"trainings": [99], "delta": [1.0], "confidence": [1.0]}
+    refuses(lambda **changes: pabi.audit(RUN, **changes), numbers)
+    odd = [3, lambda X, y: "coefficients", lambda X, y: [math.nan]]
+    refuses(lambda **changes: pabi.audit(LOGISTIC, **changes), {"train": odd})
+    assert "expected a NoisySGD" in refused("run", pabi.audit, stated(1.0))
+    own = {"train": lambda X, y: [0.0]}
+    assert "expected a loss of logistic" in refused("run", pabi.audit, RUN, **own)
 
 
 # Outputs from elsewhere.
@@ -179,17 +151,14 @@ def test_a_direction_is_chosen_from_half_of_the_models():
     assert audit_outputs(stated(1.5), null, other, confidence=SURE).refuted
 
 
-def test_a_noisy_column_hides_no_other():
+def test_a_noisy_column_hides_no_other_and_one_that_gives_everything_away_is_found():
+    """The latter is constant on either data set."""
     null, other = gaussians(2.0, 2_000, d=1)
     noise = np.random.default_rng(1).normal(size=(2, 2_000, 1)) * 1e4
     tables = [np.hstack(pair) for pair in zip((null, other), noise, strict=True)]
     assert audit_outputs(stated(1.0), *tables, confidence=SURE).refuted
-
-
-def test_a_column_that_gives_everything_away_is_found():
-    """It is constant on either data set."""
-    null, other = gaussians(0.0, 200)
-    tables = np.hstack([null, np.zeros((200, 1))]), np.hstack([other, np.full((200, 1), 1e-3)])
+    pair = zip(gaussians(0.0, 200), (0.0, 1e-3), strict=True)
+    tables = [np.hstack([table, np.full((200, 1), value)]) for table, value in pair]
     assert audit_outputs(stated(1.0), *tables, confidence=SURE).refuted
 
 
@@ -200,24 +169,17 @@ def test_choosing_does_not_make_equal_models_unequal():
         assert not audit_outputs(stated(0.01), null, other, confidence=0.9999).refuted
 
 
-@every(
-    ("null", "other"),
-    [
+def test_models_that_are_no_numbers_are_refused():
+    for null, other in (
         (np.zeros(49), np.zeros(49)),
         (np.zeros((60, 2)), np.zeros((60, 3))),
         (np.full(60, np.nan), np.zeros(60)),
         (["x"] * 60, np.zeros(60)),
         (np.zeros((60, 1, 1)), np.zeros((60, 1, 1))),
-    ],
-)
-def test_models_that_are_no_numbers_are_refused(null, other):
-    with pytest.raises(InvalidInput, match="^(null|other): expected"):
-        audit_outputs(RUN, null, other)
-
-
-def test_a_promise_is_a_run_or_a_guarantee():
-    with pytest.raises(InvalidInput, match="^promise: expected a NoisySGD or a Guarantee"):
-        audit_outputs(1.0, np.zeros(60), np.zeros(60))
+    ):
+        with pytest.raises(InvalidInput, match="^(null|other): expected"):
+            audit_outputs(RUN, null, other)
+    refused("promise", audit_outputs, 1.0, np.zeros(60), np.zeros(60))
 
 
 # Canaries.
@@ -230,15 +192,8 @@ LOGISTIC = pabi.NoisySGD(
 @every("adjacency", ["replace_one", "zero_out"])
 @every("loss", [pabi.Loss.logistic(2.0), pabi.Loss.huber(2.0, 1.0)])
 def test_canaries_are_neighbours(adjacency, loss):
-    run = pabi.NoisySGD(
-        loss,
-        n=30,
-        batches=pabi.Cyclic(8),
-        steps=6,
-        step_size=0.5,
-        noise_std=0.1,
-        adjacency=adjacency,
-    )
+    given = {"n": 30, "batches": pabi.Cyclic(8), "steps": 6, "step_size": 0.5, "noise_std": 0.1}
+    run = pabi.NoisySGD(loss, **given, adjacency=adjacency)
     first, other = canary_pair(run, target=3.0)
     changed = np.flatnonzero((first.X != other.X).any(axis=1) | (first.y != other.y))
     assert changed.tolist() == [8]  # the sixth step uses the second batch
@@ -251,6 +206,65 @@ def test_canaries_are_neighbours(adjacency, loss):
     assert np.delete(first.X, 8) == pytest.approx(0.0)
 
 
-def test_a_loss_without_canaries_is_refused():
-    with pytest.raises(InvalidInput, match="^run: expected a loss of logistic"):
-        pabi.audit(RUN, train=lambda X, y: [0.0])
+# One training with canaries: against pure randomised response, and against how often audits are wrong.
+
+
+def test_without_delta_guesses_are_coins_of_randomised_response():
+    """Steinke, Nasr, Jagielski, Thm 5.2 with δ = 0: r guesses are right as often as Bin(r, e^ε/(1 + e^ε))."""
+    for epsilon, guesses, correct in [(0.0, 20, 15), (1.0, 50, 40), (2.0, 7, 7)]:
+        truth = binom.sf(correct - 1, guesses, math.exp(epsilon) / (1.0 + math.exp(epsilon)))
+        assert chance(100, guesses, correct, epsilon=epsilon, delta=0.0) == pytest.approx(truth)
+
+
+def test_delta_adds_what_the_theorem_says():
+    """2mδ·max_i P(v > W ≥ v − i)/i, in fractions: ε = 0, four guesses, three of them right, of ten."""
+    pmf = [Fraction(math.comb(4, k), 16) for k in range(5)]
+    most = max(sum(pmf[3 - i : 3], Fraction(0)) / i for i in (1, 2, 3))
+    truth = pmf[3] + pmf[4] + 2 * 10 * Fraction(1, 1000) * most
+    computed = chance(10, 4, 3, epsilon=0.0, delta=1e-3)
+    assert computed == pytest.approx(float(truth), rel=1e-12)
+
+
+def test_randomised_response_is_refuted_as_rarely_as_stated():
+    """Each of 100 bits is kept with odds e: over all counts, not simulated. The refuted ε is the largest."""
+    right = math.e / (1.0 + math.e)
+    wrong = [k for k in range(101) if refuted_epsilon(100, 100, k, delta=0.0, error=0.05) > 1.0]
+    assert 0.01 < binom.pmf(wrong, 100, right).sum() <= 0.05
+    epsilon = refuted_epsilon(200, 100, 90, delta=1e-5, error=0.05)
+    assert chance(200, 100, 90, epsilon=epsilon - 1e-5, delta=1e-5) <= 0.05
+    assert chance(200, 100, 90, epsilon=epsilon + 1e-5, delta=1e-5) > 0.05
+    assert refuted_epsilon(200, 100, 50, delta=1e-5, error=0.05) == 0.0
+
+
+ONE_STEP = {"n": 300, "batches": pabi.FullBatch(), "steps": 1, "step_size": 1.0}
+ONE_STEP |= {"adjacency": "zero_out"}
+CANARIES = pabi.NoisySGD(pabi.Loss.logistic(1.0), **ONE_STEP, noise_std=0.5 / 300, clip_norm=0.5)
+
+
+def own_training(X, y):
+    return train(CANARIES, LogisticGradients(X, y), x0=np.zeros(X.shape[1])).x
+
+
+def test_what_is_wrong_with_canaries_is_named():
+    three = lambda X, y: np.zeros(3)  # noqa: E731
+    assert "10..n = 300" in refused("canaries", one_run, CANARIES, own_training, canaries=301)
+    assert "20 coefficients, got 3" in refused("train", one_run, CANARIES, three, canaries=20)
+
+
+def test_one_training_shows_some_of_what_is_promised():
+    """Each canary moves its own coordinate by one standard deviation."""
+    result = one_run(CANARIES, own_training, canaries=300, confidence=1.0 - 1e-3)
+    assert 0.0 < result.epsilon_lower < result.guarantee.epsilon(1e-5)
+    assert not result.refuted
+    assert f"{result.correct} of {result.guesses} guesses right" in str(result)
+
+
+def test_one_training_without_noise_is_caught():
+    def telling(X, y):
+        return X.sum(axis=0)
+
+    result = one_run(CANARIES, telling, canaries=300, confidence=0.999)
+    assert result.correct == result.guesses
+    assert result.epsilon_lower > 1.0
+    weak = pabi.NoisySGD(pabi.Loss.logistic(1.0), **ONE_STEP, noise_std=0.02)
+    assert one_run(weak, telling, canaries=300).refuted

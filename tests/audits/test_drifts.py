@@ -6,14 +6,18 @@ import dataclasses
 
 import numpy as np
 import pytest
+from scipy.optimize import LinearConstraint, minimize
 
 import pabi
 from pabi import Loss, NoisySGD
 from pabi.audits.auditing import worst
-from pabi.audits.drifts import Drift
+from pabi.audits.drifts import Drift, best_weights
 from pabi.audits.instances import instances
 from pabi.convert import gdp_to_epsilon
 from pabi.execute.engine import train
+from support.every_case import every
+
+from .trained import assert_not_dearer, statistics
 
 DELTA = 1e-5
 FAR = {"n": 20_000, "epochs": 6, "step_size": 0.5, "noise_multiplier": 1.5}
@@ -77,27 +81,14 @@ def test_none_costs_more_than_is_promised(kind, batches):
     run = run_of(kind, batches)
     guarantee = run.guarantee(DELTA)
     for drift in drifts_of(run):
-        pair = drift.pair()
-        for delta in (1e-5, 1e-2):
-            promised = guarantee.epsilon(delta) * (1.0 + 1e-9)
-            assert pair.epsilon(delta) <= promised
-            assert pair.swapped().epsilon(delta) <= promised
+        assert_not_dearer(drift, guarantee)
 
 
 @each_case
 def test_the_way_stays_in_the_strips(kind, batches):
     """Training by the gradients, wherever iterates go: in every step they are as steep as was planned."""
-    run, rng = run_of(kind, batches), np.random.default_rng(1)
-    for drift in drifts_of(run)[-1:]:
-        pair = drift.pair()
-        for gradient, masses in ((drift.record, pair.one), (drift.other, pair.other)):
-            x = drift.trained(gradient, 20_000, rng)
-            cells = np.minimum((np.cumsum(masses) * 30).astype(int), 29)
-            counts = np.bincount(cells[np.searchsorted(pair.edges, x, side="right")], minlength=30)
-            expected = np.bincount(cells, masses, minlength=30) * len(x)
-            used = expected > 5.0
-            statistic = np.sum(np.square(counts - expected)[used] / expected[used])
-            assert statistic < 100.0  # χ² of 29 degrees of freedom: a probability below 1e-9
+    drift = drifts_of(run_of(kind, batches))[-1]
+    assert all(x < 100.0 for x in statistics(drift, drift.pair(), 1))  # wrong once in 10⁹ times
 
 
 class Rows:
@@ -118,26 +109,14 @@ class Rows:
 
 def test_the_shipped_trainer_walks_the_same_way():
     """A known order, the data set with the record and the one without: means and spreads of 60 trainings."""
-    run = NoisySGD(
-        Loss.convex(1.0, gradient_bound=1.0),
-        n=2_000,
-        batches=pabi.Cyclic(200),
-        epochs=3,
-        step_size=0.5,
-        noise_multiplier=1.5,
-        adjacency="zero_out",
-    )
+    run = dataclasses.replace(run_of("convex", pabi.Cyclic(200)), n=2_000, epochs=3)
     drift = max(drifts_of(run), key=lambda i: i.pair().epsilon(DELTA))
     for gradient in (drift.record, drift.other):
         (case,) = drift._cases(gradient)
         mean, std = float(case.choices[0].values[0]), case.std
+        start = np.array([drift.others.path[0]])
         with pytest.warns(pabi.PrivacyWarning):
-            ends = [
-                train(
-                    run, Rows(drift, gradient), np.array([drift.others.path[0]]), random_state=seed
-                ).x[0]
-                for seed in range(60)
-            ]
+            ends = [train(run, Rows(drift, gradient), start, seed).x[0] for seed in range(60)]
         away = (np.array(ends) - drift.others.path[-1] - mean) / std
         assert abs(away.mean()) * np.sqrt(60) < 6.0
         assert 0.4 < away.std() < 1.8  # six standard deviations of the estimate
@@ -158,3 +137,50 @@ def test_what_has_no_room_is_not_made_up():
     """Much noise and short drifts: stretches would overlap."""
     run = dataclasses.replace(run_of("convex", pabi.Cyclic(2_000)), noise_multiplier=2_000.0)
     assert not drifts_of(run)
+
+
+# The best slopes against a general solver and a closed form.
+
+
+def mu(weights, moves, stds):
+    return weights @ moves / np.linalg.norm(weights * stds)
+
+
+@every("seed", range(8))
+def test_no_other_weights_show_more(seed):
+    """Against weights at random, and against a general solver of the same programme."""
+    rng = np.random.default_rng(seed)
+    count = int(rng.integers(2, 9))
+    moves, stds = rng.uniform(size=count) * (rng.random(count) < 0.6), rng.uniform(0.5, 2.0, count)
+    moves[-1] = 1.0
+    low = rng.uniform(0.0, 0.7, count) * (rng.random(count) < 0.8)
+    high = low + rng.uniform(0.05, 0.8, count)
+    best = best_weights(moves, stds, low=low, high=high)
+    assert (low[1:] * best[1:] <= best[:-1] * (1 + 1e-12)).all()
+    assert (best[:-1] <= high[1:] * best[1:] * (1 + 1e-12)).all()
+    for _ in range(2_000):
+        slopes = rng.uniform(low, high)
+        weights = np.append(np.cumprod(slopes[:0:-1])[::-1], 1.0)
+        assert mu(weights, moves, stds) <= mu(best, moves, stds) * (1 + 1e-12)
+    rows = [(k, s, b) for k in range(count - 1) for s, b in ((1, low), (-1, high))]
+    table = np.zeros((len(rows), count))
+    for row, (k, sign, ends) in zip(table, rows, strict=True):
+        row[k], row[k + 1] = sign, -sign * ends[k + 1]
+    found = minimize(
+        lambda w: 0.5 * np.sum((w * stds) ** 2) - w @ moves,
+        np.ones(count),
+        constraints=LinearConstraint(table, 0.0, np.inf),
+        bounds=[(0.0, None)] * count,
+        method="SLSQP",
+        options={"ftol": 1e-14, "maxiter": 1_000},
+    )
+    assert mu(found.x, moves, stds) == pytest.approx(mu(best, moves, stds), rel=1e-6)
+
+
+def test_slopes_that_may_vanish_reach_what_is_proven():
+    """Ten epochs of ten steps: 1 + 9/10 of a step's cost, against 1 of linear losses."""
+    moves = np.zeros(100)
+    moves[9::10] = 1.0
+    best = best_weights(moves, np.ones(100), low=np.zeros(100), high=np.ones(100))
+    assert mu(best, moves, np.ones(100)) ** 2 == pytest.approx(1.9)
+    assert mu(np.ones(100), moves, np.ones(100)) ** 2 == pytest.approx(1.0)

@@ -11,34 +11,17 @@ import pabi
 from pabi import Loss, NoisySGD, NotApplicable
 from pabi.audits.auditing import worst
 from pabi.audits.drifts import Drift
-from pabi.audits.instance import Instance
+from pabi.audits.instance import Instance, Membership, counted_share, line_of
 from pabi.audits.instances import instances
 from pabi.convert import gdp_to_epsilon
+from pabi.execute.batches import batch_rows
 from pabi.learn import LogisticGradients, SmoothedHingeGradients, SquaredGradients
 from support.every_case import every
 
+from .trained import assert_not_dearer, named, orders, statistics
+
 DELTA = 1e-5
-ORDERS = [
-    pabi.FullBatch(),
-    pabi.Cyclic(7),
-    pabi.ShuffleOnce(7),
-    pabi.Reshuffle(7),
-    pabi.BallsInBins(7),
-    pabi.ShuffleOnce(7, spare=10),
-    pabi.Reshuffle(7, spare=10),
-    pabi.BallsInBins(7, redraw="epoch"),
-    pabi.Poisson(7),
-    pabi.FixedSize(7),
-]
-
-
-def named(batches):
-    """The type; with options, the whole."""
-    options = getattr(batches, "spare", 0) or getattr(batches, "redraw", "once") != "once"
-    return repr(batches) if options else type(batches).__name__
-
-
-each_order = pytest.mark.parametrize("batches", ORDERS, ids=named)
+each_order = pytest.mark.parametrize("batches", orders(7, spare=10), ids=named)
 each_adjacency = pytest.mark.parametrize("adjacency", ["replace_one", "zero_out"])
 BALL = pabi.prox.ball(0.2)
 KINDS = {
@@ -65,11 +48,7 @@ def test_no_instance_costs_more_than_is_promised(batches, adjacency, kind):
     run = run_of(batches, loss, adjacency=adjacency, **rest)
     guarantee, tried = run.guarantee(DELTA), instances(run)
     for instance in tried[:3] + tried[-3:]:
-        pair = instance.pair()
-        for delta in (1e-5, 1e-2):
-            promised = guarantee.epsilon(delta) * (1.0 + 1e-9)
-            assert pair.epsilon(delta) <= promised, instance
-            assert pair.swapped().epsilon(delta) <= promised, instance
+        assert_not_dearer(instance, guarantee)
 
 
 @each_adjacency
@@ -151,21 +130,15 @@ class Own:
         return x
 
 
+FULL, STRONG = pabi.FullBatch(), Loss.strongly_convex(0.5, 1.0)
 REFUSED = {
-    "update whose steps": run_of(pabi.FullBatch(), update=pabi.updates.Adam()),
-    "another update|update whose": run_of(pabi.FullBatch(), update="other"),
-    "of a path, under": run_of(pabi.FullBatch(), release="path", prox=pabi.prox.l1(0.1)),
-    "map of your own": run_of(pabi.FullBatch(), prox=Own()),
-    "logistic loss on a bounded domain": run_of(pabi.FullBatch(), Loss.logistic(1.0), prox=BALL),
-    "curved": run_of(
-        pabi.FullBatch(),
-        Loss.strongly_convex(0.5, 1.0),
-        gradient_sensitivity=2.0,
-        adjacency="zero_out",
-    ),
-    "no loss is linear": run_of(
-        pabi.FullBatch(), Loss.strongly_convex(0.5, 1.0), gradient_sensitivity=2.0, release="path"
-    ),
+    "update whose steps": run_of(FULL, update=pabi.updates.Adam()),
+    "another update|update whose": run_of(FULL, update="other"),
+    "of a path, under": run_of(FULL, release="path", prox=pabi.prox.l1(0.1)),
+    "map of your own": run_of(FULL, prox=Own()),
+    "logistic loss on a bounded domain": run_of(FULL, Loss.logistic(1.0), prox=BALL),
+    "curved": run_of(FULL, STRONG, gradient_sensitivity=2.0, adjacency="zero_out"),
+    "no loss is linear": run_of(FULL, STRONG, gradient_sensitivity=2.0, release="path"),
 }
 
 
@@ -179,3 +152,121 @@ def test_a_domain_that_is_too_wide_is_refused():
     run = run_of(pabi.FullBatch(), noise_std=1e-5, prox=pabi.prox.ball(1e-2), epochs=400)
     with pytest.raises(NotApplicable, match="wide"):
         worst(run, DELTA)
+
+
+# Every description that is accounted for has an instance: of other updates, paths, caps, maps and losses.
+
+
+CONVEX = Loss.convex(1.0, gradient_bound=1.0)
+
+
+def small_run(batches, loss=CONVEX, **changes):
+    fields = {"n": 18, "epochs": 3, "step_size": 0.3, "noise_std": 0.5, **changes}
+    return NoisySGD(loss, batches=batches, **fields)
+
+
+MOMENTUM = pabi.updates.Momentum(0.7)
+NESTEROV = pabi.updates.Momentum(0.8, nesterov=True)
+RUNS = {
+    "momentum": small_run(pabi.Cyclic(4), update=MOMENTUM),
+    "nesterov": small_run(pabi.ShuffleOnce(4), Loss.logistic(1.0, l2=0.2), update=NESTEROV),
+    "momentum, fixed size": small_run(pabi.FixedSize(4), update=MOMENTUM, adjacency="zero_out"),
+    "path": small_run(pabi.Cyclic(4), release="path"),
+    "path, Poisson": small_run(pabi.Poisson(4), release="path", adjacency="zero_out"),
+    "path, drawn": small_run(pabi.Reshuffle(4), release="path"),
+    "cap": small_run(pabi.Poisson(4, cap=5)),
+    "cap of bins": small_run(pabi.BallsInBins(4, cap=4)),
+    "l1": small_run(pabi.Cyclic(4), prox=pabi.prox.l1(0.1)),
+    "l2": small_run(pabi.ShuffleOnce(4), prox=pabi.prox.l2(0.7)),
+    "elastic net": small_run(pabi.Poisson(4), prox=pabi.prox.elastic_net(0.1, 0.5)),
+    "nuclear norm": small_run(pabi.Cyclic(4), prox=pabi.prox.nuclear_norm(0.2)),
+    "box": small_run(pabi.Cyclic(4), prox=pabi.prox.box(-0.2, 0.3, shape=(2,))),
+    "half of a line": small_run(pabi.Cyclic(4), prox=pabi.prox.box(0.0, np.inf)),
+    "simplex": small_run(pabi.BallsInBins(4), prox=pabi.prox.simplex(0.5)),
+    "halfspace": small_run(pabi.Reshuffle(4), prox=pabi.prox.halfspace([1.0, 0.0], 0.2)),
+    "one against the rest": small_run(pabi.Cyclic(4), Loss.one_vs_rest(1.0, 4)),
+    "vector Huber": small_run(pabi.Cyclic(4), Loss.vector_huber(1.0, 0.5)),
+    "vector Huber on a ball": small_run(
+        pabi.Cyclic(4), Loss.vector_huber(1.0, 0.5), prox=pabi.prox.ball(0.3)
+    ),
+    "Poisson losses": small_run(pabi.Cyclic(4), Loss.poisson(1.0, 0.5, 2.0)),
+    "dissipative": small_run(
+        pabi.Cyclic(4), Loss.dissipative(1.0, 0.4, 1.0), gradient_sensitivity=2.0
+    ),
+    "dissipative, clipped": small_run(
+        pabi.Poisson(4), Loss.dissipative(1.0, 0.4, 1.0), clip_norm=1.0
+    ),
+    "users": small_run(pabi.Poisson(4), unit="user", clip_norm=1.0),
+    "schedules": small_run(
+        pabi.Cyclic(4), step_size=lambda k: 0.3 / (1 + k), cooldown_steps=3, epochs=2
+    ),
+}
+each_run = pytest.mark.parametrize("name", RUNS)
+
+
+@each_run
+def test_no_instance_of_others_costs_more_than_is_promised(name):
+    run = RUNS[name]
+    guarantee, (_, law) = run.guarantee(DELTA), worst(run, DELTA)
+    for delta in (1e-5, 1e-2):
+        promised = guarantee.epsilon(delta) * (1.0 + 1e-9)
+        assert 0.0 < law.epsilon(delta) <= promised or delta == 1e-2
+        assert law.swapped().epsilon(delta) <= promised
+
+
+@each_run
+def test_what_is_trained_has_the_law(name):
+    assert all(x < 100.0 for x in statistics(*worst(RUNS[name], DELTA), 7))
+
+
+PATHS = {
+    "l1": lambda x: x,
+    "l2": lambda x: x / (1 + 0.3 * 0.7),
+    "elastic net": lambda x: x / (1 + 0.3 * 0.5),
+    "nuclear norm": lambda x: x,
+}
+
+
+@every("name", PATHS)
+def test_far_out_proximal_maps_move_and_shrink(name):
+    """Differences of two far points, through the map itself."""
+    run, shape = RUNS[name], (1, 1) if name == "nuclear norm" else (1,)
+    points = np.array([1e3, 1e3 + 0.7, 1e3 - 0.4])
+    mapped = np.array([run.prox(np.full(shape, x), 0.3).item() for x in points])
+    assert np.diff(mapped) == pytest.approx(np.diff(PATHS[name](points)), abs=1e-9)
+    assert line_of(run).ridge == {"l2": 0.7, "elastic net": 0.5}.get(name, 0.0)
+
+
+def test_along_a_side_maps_are_walls():
+    """Two corners of a simplex, and a side of a box."""
+    run = RUNS["simplex"]
+    half = 0.5 * line_of(run).width
+    for t in (-1.0, -0.1, 0.3, 1.0):
+        point = np.array([0.25 + t / np.sqrt(2.0), 0.25 - t / np.sqrt(2.0)])
+        mapped = run.prox(point, 0.3)
+        assert (mapped[0] - mapped[1]) / np.sqrt(2.0) == pytest.approx(np.clip(t, -half, half))
+    assert line_of(RUNS["box"]).width == pytest.approx(0.5)
+    assert np.isinf(line_of(RUNS["half of a line"]).width)
+
+
+@pytest.mark.parametrize("name", ["cap", "cap of bins"])
+def test_caps_are_those_of_the_trainer(name):
+    """How often the record is in a batch that is summed, in 1000 runs of the shipped batches."""
+    run, rng, met = RUNS[name], np.random.default_rng(3), 0
+    for _ in range(1_000):
+        order = batch_rows(run, rng)
+        batches = (order.batch(step) for step in range(run.steps))
+        met += sum(rows is not None and 0 in np.arange(18)[rows] for rows in batches)
+    inside = Membership(run, 0, 200_000, rng)
+    expected = sum(float(inside.at(step).mean()) for step in range(run.steps))
+    assert 0.2 < counted_share(run.order) < 0.98
+    assert met / 1_000 == pytest.approx(expected, rel=0.15)
+
+
+def test_a_path_costs_what_composition_charges():
+    """Everybody knows the batches: three steps of linear losses, told apart without other steps' noise."""
+    run = RUNS["path"]
+    _, law = worst(run, DELTA)
+    cost = np.sqrt(3.0) * 2.0 / 4.0 / 0.5
+    assert law.epsilon(DELTA) == pytest.approx(gdp_to_epsilon(cost, DELTA), rel=1e-3)
+    assert run.guarantee(DELTA).epsilon(DELTA) == pytest.approx(law.epsilon(DELTA), rel=2e-3)

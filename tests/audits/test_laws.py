@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.stats import chi2, norm
+from scipy.stats import binom, binomtest, norm
 
 import pabi
+from pabi import tradeoff
 from pabi.audits import laws
 from pabi.audits.auditing import worst
 from pabi.audits.instance import Instance
 from pabi.audits.instances import instances
-from pabi.audits.laws import Choice, pair_of_sums
+from pabi.audits.laws import Aims, Choice, Point, pair_of_sums
 from pabi.audits.walks import AffineStep, WalledWalk, pair_between_walls
-from pabi.convert import gdp_to_delta
+from pabi.convert import gdp_to_delta, gdp_to_epsilon
+from pabi.tradeoff import Gaussian
 from support.every_case import every
 from support.falsification import random_batches
 from support.falsification.mixtures import Mixture, hockey_sticks
+
+from .trained import named, orders, statistics
 
 EPSILONS = np.array([0.0, 0.3, 1.0, 2.5])
 CELLS = 2e-5  # what cells of a two-hundredth of a standard deviation lose, of the second order
@@ -87,7 +91,7 @@ def test_masses_are_exact_in_the_tails():
     assert masses.sum() == pytest.approx(1.0, abs=1e-14)
 
 
-def test_rates_are_those_of_the_tests():
+def test_rates_and_scores_are_those_of_the_tests():
     pair = pair_of_sums(one(1.0), one(0.0), 1.0)
     thresholds, fpr, fnr = pair.rates
     i = int(np.argmin(np.abs(fpr - 0.1)))
@@ -95,10 +99,6 @@ def test_rates_are_those_of_the_tests():
     assert fpr[i] == pytest.approx(norm.sf(edge), abs=2e-3)
     assert fnr[i] == pytest.approx(norm.cdf(edge - 1.0), abs=2e-3)
     assert (np.diff(thresholds) <= 0.0).all()
-
-
-def test_a_score_belongs_to_the_cell_of_the_output():
-    pair = pair_of_sums(one(1.0), one(0.0), 1.0)
     x = np.array([-3.0, 0.5, 2.0])
     assert pair.scores(x) == pytest.approx(x - 0.5, abs=0.01)
 
@@ -134,25 +134,7 @@ def test_walls_against_quadrature(case):
     assert (computed >= truth * (1.0 - 1e-3) - 1e-4).all()
 
 
-ORDERS = [
-    pabi.FullBatch(),
-    pabi.Cyclic(4),
-    pabi.ShuffleOnce(4),
-    pabi.Reshuffle(4),
-    pabi.BallsInBins(4),
-    pabi.ShuffleOnce(4, spare=7),
-    pabi.Reshuffle(4, spare=7),
-    pabi.BallsInBins(4, redraw="epoch"),
-    pabi.BallsInBins(4, cap=5, redraw="epoch"),
-    pabi.Poisson(4),
-    pabi.FixedSize(4),
-]
-
-
-def named(batches):
-    """The type; with options, the whole."""
-    options = getattr(batches, "spare", 0) or getattr(batches, "redraw", "once") != "once"
-    return repr(batches) if options else type(batches).__name__
+ORDERS = [*orders(4, spare=7), pabi.BallsInBins(4, cap=5, redraw="epoch")]
 
 
 def run_of(batches, **changes):
@@ -197,29 +179,97 @@ def test_a_place_that_is_drawn_afresh_is_the_average_over_places():
 @pytest.mark.parametrize("diameter", [None, 0.5])
 @pytest.mark.parametrize("batches", ORDERS, ids=named)
 def test_what_is_trained_has_the_law(batches, diameter):
-    """Pearson's χ² over some forty cells; a false alarm has a probability of 1e-6 for each."""
-    rng = np.random.default_rng(5)
+    """A tenth of a standard deviation would be noticed."""
     for instance in instances(run_of(batches, diameter=diameter)):
-        pair = instance.pair()
-        for gradient, masses in ((instance.record, pair.one), (instance.other, pair.other)):
-            x = instance.trained(gradient, 20_000, rng)
-            cells = np.minimum((np.cumsum(masses) * 40).astype(int), 39)
-            counts = np.bincount(cells[np.searchsorted(pair.edges, x, side="right")], minlength=40)
-            expected = np.bincount(cells, masses, minlength=40) * len(x)
-            used = expected > 5.0
-            statistic = float(np.sum(np.square(counts - expected)[used] / expected[used]))
-            assert statistic < chi2.isf(1e-6, used.sum() - 1)
-            assert counts[~used].sum() < 60
+        assert all(x < 100.0 for x in statistics(instance, instance.pair(), 5))
+    full = worst(run_of(pabi.FullBatch()), 1e-5)[0]
+    assert all(x > 150.0 for x in statistics(full, full.pair(), 5, move=0.1))
 
 
-def test_the_comparison_notices_another_law():
-    """A tenth of a standard deviation is enough."""
-    instance = worst(run_of(pabi.FullBatch()), 1e-5)[0]
-    pair = instance.pair()
-    x = instance.trained(instance.record, 20_000, np.random.default_rng(5))
-    shifted = x + 0.1 * x.std()
-    cells = np.minimum((np.cumsum(pair.one) * 40).astype(int), 39)
-    counts = np.bincount(cells[np.searchsorted(pair.edges, shifted, side="right")], minlength=40)
-    expected = np.bincount(cells, pair.one, minlength=40) * len(x)
-    used = expected > 5.0
-    assert float(np.sum(np.square(counts - expected)[used] / expected[used])) > 150.0
+# Confidence bounds against scipy's, and how often they fail.
+
+
+@every(("count", "trials"), [(0, 10), (3, 10), (10, 10), (17, 5_000)])
+@every("error", [0.05, 1e-6])
+def test_bounds_are_those_of_clopper_and_pearson(count, trials, error):
+    test = binomtest(count, trials, alternative="less")
+    interval = test.proportion_ci(1.0 - error, method="exact")
+    assert float(laws.above(count, trials, error)) == pytest.approx(interval.high, rel=1e-7)
+
+
+@every("p", [0.001, 0.1, 0.5])
+def test_a_bound_is_too_small_no_more_often_than_it_says(p):
+    """Summed over all counts, not simulated."""
+    counts = np.arange(401)
+    wrong = laws.above(counts, 400, 0.05) < p
+    assert binom.pmf(counts[wrong], 400, p).sum() <= 0.05
+
+
+def point(fpr, fnr):
+    return Point(0.0, 0, 0, fpr, fnr)
+
+
+def test_epsilon_and_mu_of_a_point():
+    """TPR ≤ e^ε·FPR + δ, and the same of the opposite test in the other order."""
+    assert laws.epsilon([point(0.01, 0.5)], 0.1) == pytest.approx(np.log(0.4 / 0.01))
+    assert laws.epsilon([point(0.5, 0.01)], 0.1) == pytest.approx(np.log(0.4 / 0.01))
+    assert laws.epsilon([point(0.5, 0.5), point(1.0, 1.0)], 0.1) == 0.0
+    assert laws.mu([point(norm.sf(1.0), norm.cdf(-0.5))]) == pytest.approx(1.5)
+    assert laws.mu([point(1.0, 0.0), point(0.6, 0.6)]) == 0.0
+
+
+def test_a_curve_is_refuted_by_points_below_it_alone():
+    curve = Gaussian(1.0)
+    on = float(curve(0.2))
+    assert laws.refutes([point(0.2, 0.999 * on)], curve)
+    assert not laws.refutes([point(0.2, 1.001 * on)], curve)
+    assert laws.refutes([point(0.999 * on, 0.2)], curve)
+
+
+def test_a_curve_that_is_no_gaussian_is_not_refuted_through_mu():
+    """One in ten moves far: the point is beyond every Gaussian of the curve's mean μ, and on the curve."""
+    curve = tradeoff.Mixture([Gaussian(0.0), Gaussian(4.0)], [0.9, 0.1])
+    on = float(curve(0.01))
+    assert laws.mu([point(0.01, on)]) > 0.4
+    assert not laws.refutes([point(0.01, on)], curve)
+    assert laws.refutes([point(0.01, 0.99 * on)], curve)
+
+
+TRUTH = pair_of_sums([Choice(np.ones(1), np.array([1.0]))], [Choice(np.ones(1), np.zeros(1))], 1.0)
+
+
+def audits(count, trials, confidence, seed):
+    """Points of simulated audits of two Gaussians at distance 1."""
+    rng = np.random.default_rng(seed)
+    aims = Aims((1e-5, 0.02), Gaussian(1.0), trials, confidence)
+    thresholds = aims.thresholds(*TRUTH.rates)
+    for _ in range(count):
+        null, other = rng.normal(size=trials), 1.0 + rng.normal(size=trials)
+        scores = TRUTH.scores(null), TRUTH.scores(other)
+        yield laws.counted(*scores, thresholds, confidence)
+
+
+def test_bounds_exceed_the_truth_as_rarely_as_they_say():
+    """1 000 audits at confidence 0.8: more than 248 wrong ones have a probability below 1e-4."""
+    truth = gdp_to_epsilon(1.0, 1e-5), gdp_to_epsilon(1.0, 0.02)
+    wrong = sum(
+        laws.epsilon(points, 1e-5) > truth[0]
+        or laws.epsilon(points, 0.02) > truth[1]
+        or laws.mu(points) > 1.0
+        or laws.refutes(points, Gaussian(1.0))
+        for points in audits(1_000, 2_000, 0.8, 1)
+    )
+    assert binom.sf(248, 1_000, 0.2) < 1e-4
+    assert wrong <= 248
+
+
+def test_thresholds_of_equal_laws_refute_nothing():
+    """Guessed rates count scores at the threshold as alarms."""
+    thresholds, fpr, fnr = laws.guessed(np.array([0.0, 1.0]), np.array([1.0, 2.0]))
+    assert thresholds.tolist() == [0.0, 1.0, 2.0]
+    assert (fpr.tolist(), fnr.tolist()) == ([1.0, 0.5, 0.0], [0.0, 0.0, 0.5])
+    scores = np.random.default_rng(0).normal(size=(2, 1_000))
+    aims = Aims((1e-5,), Gaussian(0.1), 1_000, 0.999999)
+    points = laws.counted(*scores, aims.thresholds(*laws.guessed(*scores)), 0.999999)
+    assert laws.epsilon(points, 0.0) < 0.5
+    assert not laws.refutes(points, Gaussian(0.1))

@@ -65,17 +65,9 @@ def table(label):
 
 def fitted(label, **options):
     """A search, whose trials take one step each."""
-    X, y = table(label)
-    trial = PrivateLogisticRegression(
-        1.0,
-        DELTA,
-        classes=[0, 1],
-        batches=pabi.FullBatch(),
-        epochs=1,
-        clip_norm=0.2,
-        fit_intercept=False,
-        precondition=None,
-    )
+    (X, y), step = table(label), {"batches": pabi.FullBatch(), "epochs": 1, "clip_norm": 0.2}
+    plain = {"classes": [0, 1], "fit_intercept": False, "precondition": None}
+    trial = PrivateLogisticRegression(1.0, DELTA, **step, **plain)
     public = {} if "validation_share" in options else {"X_public": X, "y_public": y}
     whole = PrivateSearchCV(trial, {"step_size": [1.0]}, delta=DELTA, shape=1.0, **options)
     return whole.fit(X, y, **public)

@@ -2,17 +2,30 @@
 
 import itertools
 import math
-import stat
 from collections import Counter
+from fractions import Fraction
+from itertools import permutations
 
 import numpy as np
 import pytest
+from scipy import stats
+from scipy.stats import chisquare
+from tests.support.falsification.selections import masses
 
 import pabi
-from pabi.execute.batches import batch_rows, fits
-from pabi.learn import train
-from support.every_case import every
-from support.execution import Crash, assert_law
+from pabi.execute import batches as module
+from pabi.execute.batches import (
+    Binomial,
+    Buckets,
+    batch_rows,
+    drawn_order,
+    fits,
+    is_order,
+    whole_order,
+)
+from pabi.execute.checkpoint import TrialLaw, secret_generator
+from support.every_case import every, refused
+from support.execution import assert_law
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::pabi.numbers.errors.PrivacyWarning"),
@@ -30,7 +43,7 @@ def run_of(n, batches, steps=12):
 
 def rows_of(served, n):
     """The rows of a batch as a tuple."""
-    return tuple(np.arange(n)[served].tolist())
+    return () if served is None else tuple(np.arange(n)[served].tolist())
 
 
 def cut(rows, size):
@@ -104,61 +117,40 @@ def test_spare_records_are_the_last_of_the_permutation(kind, n, size, spare):
         run_of(n, kind(size, n))
 
 
-@every("kind", [pabi.ShuffleOnce, pabi.Reshuffle])
-def test_gradients_of_spare_records_are_never_asked_for(kind):
-    """In training. The gradients of all others are, once an epoch."""
-    asked = Counter()
-
-    def gradients(x, rows):
-        asked.update(rows.tolist())
-        return np.zeros((len(rows), 1))
-
-    run = run_of(7, kind(3, 4), steps=30)
-    train(run, gradients, [0.0], 5)
-    assert sum(asked.values()) == 30 * 3
-    assert set(asked.values()) == {30} if kind is pabi.ShuffleOnce else len(asked) == 7
+@every("apart", [1, 2])
+@every("kind", [pabi.Reshuffle(1), pabi.BallsInBins(2, redraw="epoch")])
+def test_different_epochs_are_independent(kind, apart):
+    """All 36 pairs of permutations of three records, or all 64 pairs of ways to put them into two bins, are
+    equally likely, one epoch and two apart."""
+    epochs = epochs_of(3, kind, 9000, seed=4)
+    orders = [tuple(frozenset(rows) for rows in epoch) for epoch in epochs]
+    found = list(zip(orders[:: apart + 1], orders[apart :: apart + 1], strict=True))
+    assert len(set(orders)) == (6 if kind.kind == "reshuffle" else 8)
+    pairs = list(itertools.product(set(orders), repeat=2))
+    assert_law(found, dict.fromkeys(pairs, 1 / len(pairs)))
 
 
-def test_orders_of_different_epochs_are_independent():
-    """All 36 pairs of permutations of three records are equally likely, one epoch and two apart."""
-    epochs = epochs_of(3, pabi.Reshuffle(1), 9000, seed=4)
-    orders = [tuple(b[0] for b in epoch) for epoch in epochs]
-    pairs = list(itertools.product(itertools.permutations(range(3)), repeat=2))
-    for apart in (1, 2):
-        found = zip(orders[:: apart + 1], orders[apart :: apart + 1], strict=True)
-        assert_law(list(found), dict.fromkeys(pairs, 1 / 36))
+RESUMED = [
+    *((kind(2), np.array([3, 0, 4, 1, 2]), 3) for kind in (pabi.ShuffleOnce, pabi.Reshuffle)),
+    (pabi.BallsInBins(3), np.array([1, 0, 0, 1, 0]), 2),
+    (pabi.BallsInBins(3, redraw="epoch"), np.array([1, 0, 0, 1, 0]), 2),
+]
 
 
-@every("kind", [pabi.ShuffleOnce, pabi.Reshuffle])
+@every("batches, secret, period", RESUMED)
 @every("step", range(1, 6))
-def test_a_run_goes_on_in_its_order(kind, step):
+def test_a_run_goes_on_in_its_order(batches, secret, period, step):
     """Within an epoch in the one that it was in; a new epoch may have a new one."""
-    secret = np.array([3, 0, 4, 1, 2])
-    wanted = cut(secret.tolist(), 2) * 2
-    order = batch_rows(run_of(5, kind(2)), np.random.default_rng(0), secret)
-    if kind is pabi.ShuffleOnce or step % 3:
-        within = range(step, 3 * (step // 3 + 1))
-        assert [rows for k in within for rows in [tuple(order.batch(k).tolist())]] == [
-            wanted[k] for k in within
-        ]
-        assert np.array_equal(order.secret, secret)
-    else:
-        order.batch(step)
-        assert sorted(order.secret.tolist()) == list(range(5))
-        assert not np.array_equal(order.secret, secret)  # of 120, with this seed
-
-
-BINS_AFRESH = pabi.BallsInBins(2, redraw="epoch")
-
-
-@pytest.mark.parametrize("apart", [1, 2])
-def test_bins_of_different_epochs_are_independent(apart):
-    """All 64 pairs of ways to put three records into two bins, one epoch and two apart."""
-    epochs = epochs_of(3, BINS_AFRESH, 9000, seed=4)
-    ways = [tuple(int(i in epoch[1]) for i in range(3)) for epoch in epochs]
-    pairs = list(itertools.product(itertools.product(range(2), repeat=3), repeat=2))
-    found = list(zip(ways[:: apart + 1], ways[apart :: apart + 1], strict=True))
-    assert_law(found, dict.fromkeys(pairs, 1 / 64))
+    order = batch_rows(run_of(5, batches), np.random.default_rng(1), secret)
+    rows = order.batch(step).tolist()
+    kept = batches in (pabi.ShuffleOnce(2), pabi.BallsInBins(3)) or step % period > 0
+    assert np.array_equal(order.secret, secret) is kept  # of 32 bins or more, with this seed
+    bins = "balls" in batches.kind
+    first = step % period * 2
+    wanted = (
+        np.flatnonzero(order.secret == step % period) if bins else order.secret[first : first + 2]
+    )
+    assert rows == wanted.tolist()
 
 
 @every("cap", [None, 5])
@@ -169,8 +161,7 @@ def test_every_record_is_in_one_bin_an_epoch(cap):
     for first in range(0, 90, 3):
         epoch = []
         for k in range(first, first + 3):
-            rows = order.batch(k)
-            epoch.append([] if rows is None else rows.tolist())
+            epoch.append(list(rows_of(order.batch(k), 10)))
             secrets.append(order.secret)
         bins = [np.flatnonzero(order.secret == j).tolist() for j in range(3)]
         assert epoch == [rows if len(rows) <= (cap or 10) else [] for rows in bins]
@@ -178,170 +169,145 @@ def test_every_record_is_in_one_bin_an_epoch(cap):
     assert len({secret.tobytes() for secret in secrets}) == 30
 
 
-@every("redraw", ["once", "epoch"])
-@every("step", range(1, 5))
-def test_a_run_goes_on_in_its_bins(redraw, step):
-    """Within an epoch in those that it was in; a new epoch may have new ones."""
-    secret = np.array([1, 0, 0, 1, 0, 1, 1, 1])
-    run = run_of(8, pabi.BallsInBins(4, redraw=redraw))
-    order = batch_rows(run, np.random.default_rng(0), secret)
-    rows = order.batch(step)
-    kept = redraw == "once" or step % 2 == 1
-    assert np.array_equal(order.secret, secret) is kept  # of 256, with this seed
-    assert np.array_equal(rows, np.flatnonzero(order.secret == step % 2))
-
-
 @every("n", [1, 2, 3])
-@every("kind", [pabi.ShuffleOnce, pabi.Reshuffle])
-def test_a_secret_order_is_a_permutation(n, kind):
-    """Of all arrays of numbers up to n, exactly n! are."""
-    run = run_of(n, kind(1))
-    every = itertools.product(range(-1, n + 1), repeat=n)
-    taken = [secret for secret in every if fits(run, np.array(secret))]
-    assert taken == list(itertools.permutations(range(n)))
-    assert len(taken) == math.factorial(n)
+def test_secrets_are_permutations_or_numbers_of_batches(n):
+    """Of all arrays of numbers up to n, and nothing else of another form; other runs have none."""
+    for kind in (pabi.ShuffleOnce, pabi.Reshuffle, pabi.BallsInBins):
+        run = run_of(n, kind(1))
+        arrays = itertools.product(range(-1, n + 1), repeat=n)
+        taken = [secret for secret in arrays if fits(run, np.array(secret))]
+        bins = itertools.product(range(n), repeat=n)
+        assert taken == list(bins if kind is pabi.BallsInBins else itertools.permutations(range(n)))
+        one = np.arange(n)
+        for other in (None, one[1:], np.arange(n + 1), one[None], np.array(0)):
+            assert not fits(run, other)
+    for batches in (pabi.FullBatch(), pabi.Cyclic(1), pabi.FixedSize(1), pabi.Poisson(1, cap=3)):
+        assert fits(run_of(n, batches), None)
+        assert not fits(run_of(n, batches), np.arange(n))
 
 
-@every(("n", "size"), [(1, 1), (3, 2), (3, 1)])
-@every("redraw", ["once", "epoch"])
-def test_secret_bins_are_any_numbers_of_batches(n, size, redraw):
-    run, bins = run_of(n, pabi.BallsInBins(size, redraw=redraw)), -(-n // size)
-    every = itertools.product(range(-1, bins + 1), repeat=n)
-    taken = [secret for secret in every if fits(run, np.array(secret))]
-    assert taken == list(itertools.product(range(bins), repeat=n))
-
-
-@every("kind", [pabi.ShuffleOnce, pabi.Reshuffle, pabi.BallsInBins])
-@every(
-    "secret", [None, np.arange(3), np.arange(5), np.arange(4).reshape(2, 2), np.array(0)]
-
-)  # fmt: skip
-def test_secrets_of_another_form_do_not_fit(kind, secret):
-    assert not fits(run_of(4, kind(1)), secret)
-    assert fits(run_of(4, kind(1)), np.arange(4))
-
-
-@every("batches", [pabi.FullBatch(), pabi.Cyclic(2), pabi.FixedSize(2), pabi.Poisson(2, cap=3)])
-def test_runs_without_a_secret_fit_none(batches):
-    assert fits(run_of(4, batches), None)
-    assert not fits(run_of(4, batches), np.arange(4))
-
-
-KEPT = 0.9  # of the clock at every step
-START = [1.0, 0.0]
-
-
-def bins_run(n, size, cap=None, redraw="once", **changes):
-    given = {"epochs": 3, "step_size": 0.1, "noise_std": 1e-6}
-    given |= {"gradient_sensitivity": 1.0} | changes
-    loss = pabi.Loss.convex(smoothness=1.0, l2=(1.0 - KEPT) / 0.1)
-    batches = pabi.BallsInBins(size, cap, redraw=redraw)
-    return pabi.NoisySGD(loss, n=n, batches=batches, **given)
-
-
-class Noted:
-    """Gradients of a clock and of a sum of 2^i; `steps`: the rows that each step asked for."""
-
-    def __init__(self, crash_at=None):
-        self.steps, self._crash_at = {}, crash_at
-
-    def __call__(self, x, rows):
-        assert len(rows) > 0
-        k = round(np.log(x[0]) / np.log(KEPT))
-        if self._crash_at is not None and k >= self._crash_at:
-            raise Crash
-        self.steps.setdefault(k, []).extend(rows.tolist())
-        return np.stack([np.zeros(len(rows)), 2.0**rows], axis=1)
-
-
-def bins_of(run, seed, **others) -> tuple:
-    """The rows of every step with data, as sorted tuples."""
-    noted = Noted()
-    train(run, noted, START, seed, **others)
-    assert set(noted.steps) <= set(range(run.data_steps))
-    return tuple(tuple(sorted(noted.steps.get(k, []))) for k in range(run.data_steps))
-
-
-def law_of_bins(n, bins, cap=None) -> dict:
-    """{the rows of all bins: probability}, over all ways to throw."""
-    law: Counter = Counter()
-    for fallen in itertools.product(range(bins), repeat=n):
-        rows = [tuple(i for i in range(n) if fallen[i] == j) for j in range(bins)]
-        held = tuple(() if cap is not None and len(r) > cap else r for r in rows)
-        law[held] += float(bins) ** -n
-    return law
-
-
-@pytest.mark.parametrize("runs", [600, pytest.param(8000, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize(
     ("n", "size", "cap"),
     [(3, 1, None), (4, 2, None), (5, 3, None), (4, 2, 2), (3, 1, 1), (4, 2, 3)],
 )
-def test_every_assignment_has_its_own_probability(n, size, cap, runs):
-    run = bins_run(n, size, cap, epochs=1)
-    bins = -(-n // size)
-    assert run.steps == bins
-    generator = np.random.default_rng(n * 100 + size * 10 + (cap or 0))
-    assert_law([bins_of(run, generator) for _ in range(runs)], law_of_bins(n, bins, cap))
+def test_every_assignment_to_bins_has_its_own_probability(n, size, cap):
+    law: Counter = Counter()
+    for fallen in itertools.product(range(bins := -(-n // size)), repeat=n):
+        rows = [tuple(i for i in range(n) if fallen[i] == j) for j in range(bins)]
+        law[tuple(() if cap is not None and len(r) > cap else r for r in rows)] += bins**-n
+    run, found = run_of(n, pabi.BallsInBins(size, cap)), []
+    for seed in range(3000):
+        order = batch_rows(run, np.random.default_rng(seed))
+        found.append(tuple(rows_of(order.batch(k), n) for k in range(bins)))
+    assert_law(found, law)
 
 
-@every(("size", "cap"), [(3, None), (3, 4), (1, 1)])
-def test_sums_are_divided_by_the_size(size, cap):
-    """Whatever the bin holds: the last iterate by hand, but for noise of a millionth."""
-    run = bins_run(7, size, cap, epochs=2, cooldown_steps=2)
-    for seed in range(10):
-        noted = Noted()
-        result = train(run, noted, START, seed)
-        x = 0.0
-        for k in range(run.steps):
-            total = sum(2.0**row for row in noted.steps.get(k, []))
-            x = KEPT * x - 0.1 * total / size
-        assert result.x[1] == pytest.approx(x, abs=1e-5)
-        assert result.x[0] == pytest.approx(KEPT**run.steps, abs=1e-5)
+# Numbers of trials, and orders of many records in buckets.
 
 
-@every("n, size, cap", [(40, 10, None), (12, 3, 3)])
-@every("at", [1, 3, 5, 8])
-def test_a_resumed_run_goes_on_with_the_same_bins(tmp_path, n, size, cap, at):
-    """From a file that its owner alone may read, and that is gone at the end; empty ones stay empty."""
-    run = bins_run(n, size, cap, epochs=4)
-    for seed in range(5):
-        path, before, after = tmp_path / f"{seed}.ckpt", Noted(at), Noted()
-        with pytest.raises(Crash):
-            train(run, before, START, seed, checkpoint=path, checkpoint_seconds=0.0)
-        assert stat.S_IMODE(path.stat().st_mode) == 0o600
-        train(run, after, START, 1000 + seed, resume=path)
-        assert list(tmp_path.iterdir()) == []
-        assert set(before.steps) <= set(range(at))
-        assert set(after.steps) <= set(range(at, run.steps))
-        steps = [sorted((before.steps | after.steps).get(k, [])) for k in range(run.steps)]
-        assert all(rows == steps[k % 4] for k, rows in enumerate(steps))
-        if cap is None:
-            assert sorted(itertools.chain(*steps[:4])) == list(range(n))
+@every(("gamma", "shape"), [(0.1, 1.0), (0.1, 0.0), (0.3, -0.5), (0.2, 2.5), (0.9, 0.0)])
+def test_draws_follow_the_law(gamma, shape):
+    """χ² over cells of at least 20 expected draws; it fails by chance once in a million runs."""
+    law, generator, draws = TrialLaw(gamma, shape), secret_generator(), 4000
+    drawn = np.array([law.draw(generator) for _ in range(draws)])
+    expected = draws * masses(gamma, shape, 400)
+    cells = int(np.argmax(expected < 20.0)) or 1
+    counts = np.bincount(np.minimum(drawn, cells + 1), minlength=cells + 2)[1:]
+    rest = draws - expected[:cells].sum()
+    statistic = ((counts[:-1] - expected[:cells]) ** 2 / expected[:cells]).sum()
+    statistic += (counts[-1] - rest) ** 2 / rest
+    assert statistic < stats.chi2(cells).isf(1e-6)
 
 
-@every("n, size", [(40, 10), (5, 1)])
-@every("at", [1, 3, 5, 8])
-def test_a_resumed_run_goes_on_with_the_bins_of_its_epoch(tmp_path, n, size, at):
-    """Every record is used once in every epoch, the one with the crash included."""
-    run = bins_run(n, size, redraw="epoch", epochs=4)
-    for seed in range(5):
-        path, before, after = tmp_path / f"{seed}.ckpt", Noted(at), Noted()
-        try:
-            train(run, before, START, seed, checkpoint=path, checkpoint_seconds=0.0)
-        except Crash:
-            train(run, after, START, 1000 + seed, resume=path)
-        steps = [sorted((before.steps | after.steps).get(k, [])) for k in range(run.steps)]
-        period = run.steps_per_epoch
-        epochs = [steps[first : first + period] for first in range(0, run.steps, period)]
-        assert all(sorted(itertools.chain(*epoch)) == list(range(n)) for epoch in epochs)
-        assert all(one != other for one, other in itertools.combinations(epochs, 2)) or n < 10
+class Scripted:
+    """A generator that gives these bytes."""
+
+    def __init__(self, *words: int) -> None:
+        self.words = list(words)
+
+    def bytes(self, count: int) -> bytes:
+        return self.words.pop(0).to_bytes(count, "little")
 
 
-def test_bins_come_from_the_operating_system():
-    """Forty records fall alike twice by chance with probability 4⁻⁴⁰."""
-    found = {bins_of(bins_run(40, 10, epochs=1), None) for _ in range(2)}
-    assert len(found) == 2
-    assert (
-        bins_of(bins_run(40, 10), 5) == bins_of(bins_run(40, 10), 5) != bins_of(bins_run(40, 10), 6)
-    )
+def test_a_draw_in_doubt_reveals_more_bits():
+    """P(K = 1) = 1/2 exactly: a uniform number that begins with 2⁶³ − 1 units of 2⁻⁶⁴ ends at the edge."""
+    law = TrialLaw(0.5, 1.0)
+    cases = {(2**63 - 1, 0): 1, (2**63, 7): 2, (0,): 1, (2**64 - 1, 7): 65}
+    assert all(law.draw(Scripted(*words)) == drawn for words, drawn in cases.items())
+
+
+@every("shape", [-0.5, 0.0, 1.0])
+def test_quantiles(shape):
+    cumulative, law = np.cumsum(masses(0.05, shape, 2000)), TrialLaw(0.05, shape)
+    for share in (0.5, 0.99):
+        assert law.quantile(share) == int(np.argmax(cumulative >= share)) + 1
+    for gamma in (0.0, 1.0):
+        refused("gamma", TrialLaw, gamma, shape)
+    refused("shape", TrialLaw, 0.5, -1.0)
+
+
+@pytest.mark.parametrize("n", [module.BUCKET + 1, 5 * module.BUCKET - 7])
+def test_many_records_are_all_there_once(n):
+    secret = drawn_order(n, np.random.default_rng(4))
+    order = whole_order(secret, n)
+    assert np.array_equal(np.sort(order), np.arange(n))
+    assert is_order(secret, n)
+    assert is_order(order, n)
+    # A uniform order has about one fixed point, and neighbours anywhere.
+    assert np.sum(order == np.arange(n)) < 15
+    assert np.mean(np.abs(np.diff(order))) == pytest.approx(n / 3.0, rel=0.02)
+    for none in (np.zeros(5, int), np.arange(6), np.zeros(4, int)):
+        assert not is_order(none, 5)
+
+
+@pytest.mark.parametrize(("n", "bucket"), [(3, 1), (3, 2), (5, 2)])
+def test_every_order_is_as_likely(monkeypatch, n, bucket):
+    """All orders of a few records, in buckets of which each has as many as chance has it."""
+    monkeypatch.setattr(module, "BUCKET", bucket)
+    generator = np.random.default_rng(5)
+    counts = dict.fromkeys(permutations(range(n)), 0)
+    for _ in range(60 * len(counts)):
+        counts[tuple(whole_order(drawn_order(n, generator), n).tolist())] += 1
+    assert chisquare(list(counts.values())).pvalue > 1e-4
+
+
+def test_the_order_is_that_of_the_buckets():
+    n = 3 * module.BUCKET
+    buckets = Buckets(drawn_order(n, np.random.default_rng(6)), n)
+    label = np.concatenate([labels for _, labels in buckets.labels()])
+    parts = [np.flatnonzero(label == j) for j in range(buckets.count)]
+    parts = [part[buckets.inside(j, len(part))] for j, part in enumerate(parts)]
+    assert np.array_equal(np.concatenate(parts), whole_order(buckets.secret, n))
+    assert buckets.sizes().tolist() == [len(part) for part in parts]
+
+
+@every(
+    ("n", "expected"), [(1, 1), (5, 5), (5, 1), (7, 3), (50, 1), (50, 49), (300, 150), (1000, 3)]
+)
+def test_probabilities_of_sizes_are_exact(n, expected):
+    """In rational arithmetic: apart by less than 2⁻¹⁸⁰ from the binomial."""
+    sizes = Binomial(n, Fraction(expected, n))
+    weights = np.diff(np.array([0, *sizes._cumulative], dtype=object))
+    p, total = Fraction(expected, n), sizes._cumulative[-1]
+    off = Fraction(1)
+    for k in range(n + 1):
+        at = k - sizes._first
+        found = Fraction(int(weights[at]), total) if 0 <= at < len(weights) else Fraction(0)
+        exact = math.comb(n, k) * p**k * (1 - p) ** (n - k)
+        assert abs(found - exact) < Fraction(1, 2**180)
+        off -= found
+    assert off == 0
+
+
+def test_every_random_number_stands_for_the_right_size():
+    """The ends of each size's share of the numbers below the total; larger numbers are drawn again."""
+    sizes = Binomial(7, Fraction(3, 7))
+    total = sizes._cumulative[-1]
+    length = 8 * ((total.bit_length() + 7) // 8)
+    shift = length - total.bit_length()
+    low = 0
+    for k, high in enumerate(sizes._cumulative):
+        for value in (low, high - 1):
+            assert sizes.draw(Scripted(value << shift)) == k + sizes._first
+        low = high
+    assert sizes.draw(Scripted((1 << length) - 1, total << shift, 0)) == sizes._first

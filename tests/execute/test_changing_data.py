@@ -14,7 +14,7 @@ from pabi.execute.linear_gradients import (
     SoftmaxGradients,
     SquaredGradients,
 )
-from pabi.execute.records import MOST_ROWS, Records
+from pabi.execute.records import Records
 from pabi.execute.sources import Parts
 from pabi.execute.statistics import _products, _sums_of_squares
 from pabi.execute.sums import Limit
@@ -133,34 +133,19 @@ def test_rows_are_mapped_from_what_is_read_and_then_ours(tmp_path, made, equal):
 
 
 @every("how", ["logistic", "softmax", "squared", "own"])
-def test_targets_are_a_copy(how):
-    X, y = short_rows(), Y.astype(float if how == "squared" else int)
+def test_targets_weights_and_the_shape_are_ours_as_well(how):
+    X, weights = short_rows(), np.full(N, 0.25)
+    y = Y.astype(float if how == "squared" else int)
     gradients = {
-        "logistic": lambda: LogisticGradients(X, y),
+        "logistic": lambda: LogisticGradients(X, y).weighted(weights),
         "softmax": lambda: SoftmaxGradients(X, y, 2),
         "squared": lambda: SquaredGradients(X, y, 1.0),
         "own": lambda: LinearGradients(X, y, lambda z, t: z - t),
     }[how]()
     point = np.zeros(gradients.shape)
     before = gradients.clipped_sum(point, slice(0, N), ONE)
-    y[:] = 1 - y
+    y[:], weights[:], X.shape = 1 - y, 1e9, (D, N)
     assert np.array_equal(gradients.clipped_sum(point, slice(0, N), ONE), before)
-
-
-def test_weights_are_a_copy():
-    weights = np.full(N, 0.25)
-    gradients = LogisticGradients(Records(short_rows(), 1.0), Y).weighted(weights)
-    before = gradients.clipped_sum(np.zeros(D), slice(0, N), ONE)
-    weights[:] = 1e9
-    assert np.array_equal(gradients.clipped_sum(np.zeros(D), slice(0, N), ONE), before)
-
-
-def test_the_shape_is_ours_as_well():
-    X = short_rows()
-    records = Records(X, 1.0)
-    before = records.dense(slice(0, N))
-    X.shape = (D, N)
-    assert np.array_equal(records.dense(slice(0, N)), before)
 
 
 def test_rows_that_stop_being_numbers_are_refused_when_they_are_read():
@@ -204,12 +189,3 @@ def test_rows_that_were_laid_out_are_those_that_are_read(tmp_path):
     (after,) = layout.blocks(np.arange(N)[::-1].copy())
     assert np.array_equal(after.features[::-1], features)
     layout.close()
-
-
-def test_many_rows_are_held_block_by_block():
-    """Copied in blocks, in the order of the rows, also of an array whose columns lie in one piece."""
-    X = np.asfortranarray(np.random.default_rng(0).random((2 * MOST_ROWS + 17, 2)).astype("f4"))
-    held = Records(X, 1.0)._held()
-    assert not np.shares_memory(held._X, X)
-    assert np.array_equal(held._X, X)
-    assert held._held() is held

@@ -1,5 +1,6 @@
 """Training on losses that are clipped convexly: sums of what is described, and refusals of all else."""
 
+import itertools
 from dataclasses import replace
 from fractions import Fraction
 
@@ -8,16 +9,16 @@ import pytest
 
 import pabi
 from pabi import learn
-from pabi.describe.files import from_dict, to_dict
 from pabi.describe.vector_losses import executable
 from pabi.execute.linear_gradients import LossGradients, shifted
 from pabi.execute.sums import Limit
 from pabi.learn import train
-from support.every_case import every
-from support.pairs import pairs
+from support.every_case import every, refused, refuses
+
+from .losses import COUNT_MAX, FAMILY, K
 
 ULP = 2.0**-53
-N, D, K, R = 48, 5, 3, 1.3
+N, D, R = 48, 5, 1.3
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(N, D)) * RNG.choice([0.1, 0.5, 3.0], size=(N, 1))
 X[7] = 0.0
@@ -26,71 +27,32 @@ NUMBERS, COUNTS = RNG.normal(size=N), np.arange(N) % 4
 VECTORS = RNG.normal(size=(N, K))
 
 # The gradients of (X, y), the targets, and the loss of rows of norm R.
-KINDS = {
-    "logistic": (learn.LogisticGradients, LABELS, pabi.Loss.logistic(R)),
-    "softmax": (lambda x, y: learn.SoftmaxGradients(x, y, K), CLASSES, pabi.Loss.softmax(R)),
+KINDS = {name: (one.build, one.some(N), one.describe(R)) for name, one in FAMILY.items()} | {
     "softmax, capped": (
         *(lambda x, y: learn.SoftmaxGradients(x, y, K, residual_cap=0.4), CLASSES),
         pabi.Loss.softmax(R, residual_cap=0.4),
     ),
-    "one_vs_rest": (
-        lambda x, y: learn.OneVsRestGradients(x, y, K),
-        CLASSES,
-        pabi.Loss.one_vs_rest(R, K),
-    ),
-    "one_vs_rest, hinge": (
-        lambda x, y: learn.SmoothedHingeGradients(x, y, 0.4, K),
-        CLASSES,
-        pabi.Loss.one_vs_rest(R, K, 0.4),
-    ),
-    "squared": (lambda x, y: learn.SquaredGradients(x, y, 0.7), NUMBERS, pabi.Loss.squared(R, 0.7)),
     "huber": (lambda x, y: learn.SquaredGradients(x, y, 0.7), NUMBERS, pabi.Loss.huber(R, 0.7)),
-    "vector_huber": (
-        lambda x, y: learn.VectorHuberGradients(x, y, 0.7),
-        VECTORS,
-        pabi.Loss.vector_huber(R, 0.7),
-    ),
-    "smoothed_hinge": (
-        lambda x, y: learn.SmoothedHingeGradients(x, y, 0.4),
-        LABELS,
-        pabi.Loss.smoothed_hinge(R, 0.4),
-    ),
-    "poisson": (
-        lambda x, y: learn.PoissonGradients(x, y, 1.5, 3.0),
-        COUNTS,
-        pabi.Loss.poisson(R, 1.5, 3.0),
-    ),
-    "gamma": (
-        lambda x, y: LossGradients(executable("gamma", residual_bound=2.0), x, y),
-        COUNTS,
-        pabi.Loss.gamma(R, 2.0),
-    ),
 }
 each_kind = every("name", KINDS)
-NORM = 0.3  # C, below every gradient bound
+NORM, FULL = 0.3, pabi.FullBatch()  # C, below every gradient bound
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 
 
-def run_of(name, batches=None, **changes):
-    settings = {"epochs": 2, "step_size": 0.5, "noise_std": 0.05, "clip_norm": NORM}
-    return pabi.NoisySGD(
-        KINDS[name][2],
-        n=N,
-        batches=batches or pabi.FullBatch(),
-        clipping="residual",
-        **settings | changes,
-    )
+def run_of(name, batches=FULL, **changes):
+    settings = {"epochs": 2, "step_size": 0.5, "noise_std": 0.05, "clip_norm": NORM} | changes
+    return pabi.NoisySGD(KINDS[name][2], N, batches, clipping="residual", **settings)
 
 
-def gradients_of(name, features=None):
+def gradients_of(name):
     build, y, _ = KINDS[name]
-    return build(learn.Records(X if features is None else features, R), y)
+    return build(learn.Records(X, R), y)
 
 
-def alone(name, theta, i, limit=None):
+def alone(name, theta, i):
     gradients = gradients_of(name)
-    limit = limit or Limit.of(run_of(name, pabi.Poisson(4)), gradients.additions(N))
+    limit = Limit.of(run_of(name, pabi.Poisson(4)), gradients.additions(N))
     with np.errstate(all="ignore"):
         return gradients.clipped_sum(theta, np.array([i]), limit)
 
@@ -126,20 +88,17 @@ def test_where_batches_are_drawn_a_share_does_not_depend_on_the_others(name):
     """To the last bit: a record beside others whose rows are zero, and which add nothing."""
     build, y, _ = KINDS[name]
     theta = np.random.default_rng(2).normal(size=gradients_of(name).shape)
-    for i in (0, 1, 8, 20):
-        wanted = alone(name, theta, i)
-        for n in (2, 3, 5, 8, 31):
-            for at in {0, n // 2, n - 1}:
-                features, targets = np.zeros((n, D)), y[np.arange(n) % N].copy()
-                features[at], targets[at] = X[i], y[i]
-                if not {0, 1} <= set(np.ravel(targets)) and y is LABELS:
-                    continue
+    limit = Limit.of(run_of(name, pabi.Poisson(4)), gradients_of(name).additions(N))
+    for i, n in itertools.product((0, 1, 8, 20), (2, 3, 5, 8, 31)):
+        for at in {0, n // 2, n - 1}:
+            features, targets = np.zeros((n, D)), y[np.arange(n) % N].copy()
+            features[at], targets[at] = X[i], y[i]
+            if not {0, 1} <= set(np.ravel(targets)) and name in ("logistic", "hinge"):
+                continue
+            with np.errstate(all="ignore"):
                 some = build(learn.Records(features, R), targets)
-                run = run_of(name, pabi.Poisson(4))
-                limit = Limit.of(run, gradients_of(name).additions(N))
-                with np.errstate(all="ignore"):
-                    got = some.clipped_sum(theta, slice(0, n), limit)
-                assert np.array_equal(got, wanted)
+                got = some.clipped_sum(theta, slice(0, n), limit)
+            assert np.array_equal(got, alone(name, theta, i))
 
 
 # Fixed offsets of the predictors.
@@ -215,73 +174,30 @@ def build_huber(targets):
 LIMIT = Limit.of(run_of("huber"), N)
 
 
-BATCHES = [
-    *(pabi.FullBatch(), pabi.Cyclic(10), pabi.ShuffleOnce(10), pabi.Reshuffle(10)),
-    *(pabi.BallsInBins(10), pabi.FixedSize(10), pabi.Poisson(10)),
-]
-
-
-@pytest.mark.parametrize(("name", "batches"), pairs(list(KINDS), BATCHES))
-def test_runs_are_trained_and_accounted(name, batches):
-    run = run_of(name, batches, noise_std=0.5)
-    gradients = gradients_of(name)
-    result = train(run, gradients, np.zeros(gradients.shape), delta=1e-2)
-    assert np.all(np.isfinite(result.x))
-    assert result.guarantee.epsilon(1e-2) < np.inf
-    assert any("clipped convexly" in sentence for sentence in result.guarantee.assumptions)
-    assert from_dict(to_dict(run)) == run
-
-
-@every("name", ["one_vs_rest", "softmax", "vector_huber"])
-def test_training_ends_at_the_optimum_of_the_clipped_loss(name):
-    """Where the clipped gradients and the regulariser cancel, as no scaled gradients do. Each epoch contracts
-    by a twentieth at least, so that after 500 a part in 10¹¹ is left of the way."""
-    run = run_of(name, epochs=500, step_size=1.0, noise_std=1e-6)
-    run = replace(run, loss=run.loss.with_l2(0.05))
-    gradients = gradients_of(name)
-    theta = train(run, gradients, np.zeros(gradients.shape), delta=1e-2).x
-    limits = {"residual": Limit(NORM, 1.0, residual=NORM), "norm": Limit(NORM, 1.0)}
-    left = {
-        how: np.linalg.norm(gradients.clipped_sum(theta, slice(0, N), limit) / N + 0.05 * theta)
-        for how, limit in limits.items()
-    }
-    assert left["residual"] < 1e-5
-    if name != "vector_huber":  # whose residual vector is scaled either way
-        assert left["norm"] > 1e-4
-
-
-class Mine(learn.LinearGradients):
-    """Somebody's own."""
-
-
-def refused(field, action):
-    with pytest.raises(pabi.InvalidInput, match=r"^[^\n]*(expected|missing|alone)[^\n]*$") as error:
-        action()
-    assert error.value.field == field
-
-
 def test_gradients_that_are_not_the_losss_own_are_refused():
     run, signs = run_of("logistic"), LABELS * 2.0 - 1.0
+
+    class Mine(learn.LinearGradients):
+        pass
+
     for gradients in (
         lambda x, rows: np.zeros((len(rows), D)),
-        learn.LinearGradients(X, signs, lambda z, y: z),
-        Mine(X, signs, lambda z, y: z),
+        *(kind(X, signs, lambda z, y: z) for kind in (learn.LinearGradients, Mine)),
         learn.SmoothedHingeGradients(X, LABELS, 4.0),
     ):
-        refused("clipping", lambda gradients=gradients: train(run, gradients, np.zeros(D)))
+        refused("clipping", train, run, gradients, np.zeros(D))
     total = {"clipped_gradient_sum": lambda x, rows, clip_norm: np.zeros(D)}
-    refused("clipping", lambda: train(run, None, np.zeros(D), **total))
+    refused("clipping", train, run, None, np.zeros(D), **total)
 
 
 def test_questions_to_losses_that_cannot_be_clipped_so_are_refused():
     loss = pabi.Loss.convex(1.0, gradient_bound=1.0)
-    for ask in (
-        lambda: loss.clips(0.5, "residual"),
-        lambda: loss.effective_curvature(0.5, "residual"),
-        lambda: loss.modulus(0.1, 0.5, 1.0, "residual"),
-        lambda: loss.slopes(np.array([0.1]), 0.5, clipping="residual"),
-    ):
-        refused("clipping", ask)
+    refused("clipping", loss.clips, 0.5, "residual")
+    assert "one_vs_rest" in refused("clipping", loss.effective_curvature, 0.5, "residual")
+    refused("clipping", loss.modulus, 0.1, 0.5, 1.0, "residual")
+    refused("clipping", loss.slopes, np.array([0.1]), 0.5, clipping="residual")
+    assert not loss.has_residual
+    assert all(loss.has_residual for _, _, loss in KINDS.values())
 
 
 @every(
@@ -294,14 +210,14 @@ def test_questions_to_losses_that_cannot_be_clipped_so_are_refused():
         ("vector_huber", learn.VectorHuberGradients(X, VECTORS, 0.8)),
         ("one_vs_rest", learn.OneVsRestGradients(X, CLASSES, 4)),
         ("one_vs_rest", learn.SmoothedHingeGradients(X, CLASSES, 4.0, K)),
-        ("one_vs_rest, hinge", learn.OneVsRestGradients(X, CLASSES, K)),
-        ("smoothed_hinge", learn.SmoothedHingeGradients(X, LABELS, 0.5)),
-        ("poisson", learn.PoissonGradients(X, COUNTS, 1.4, 3.0)),
+        ("joint_hinge", learn.OneVsRestGradients(X, CLASSES, K)),
+        ("hinge", learn.SmoothedHingeGradients(X, LABELS, 0.5)),
+        ("poisson", learn.PoissonGradients(X, COUNTS, 1.4, COUNT_MAX)),
         ("softmax", learn.OneVsRestGradients(X, CLASSES, K)),
     ],
 )
 def test_gradients_of_a_wider_or_another_loss_are_refused(name, gradients):
-    refused("clipping", lambda: train(run_of(name), gradients, np.zeros(gradients.shape)))
+    refused("clipping", train, run_of(name), gradients, np.zeros(gradients.shape))
 
 
 @every(
@@ -330,41 +246,16 @@ def test_gradients_of_a_loss_that_is_clipped_at_less_are_taken(name, gradients):
 
 
 UNKNOWN = [
-    *(
-        pabi.Loss.convex(1.0),
-        pabi.Loss.convex(1.0, gradient_bound=1.0, glm=True),
-        pabi.Loss.unknown(),
-    ),
-    *(pabi.Loss.strongly_convex(0.1, 1.0), pabi.Loss.lipschitz(1.0)),
+    *(pabi.Loss.convex(1.0), pabi.Loss.convex(1.0, gradient_bound=1.0, glm=True)),
+    *(pabi.Loss.unknown(), pabi.Loss.strongly_convex(0.1, 1.0), pabi.Loss.lipschitz(1.0)),
 ]
 
 
-@every(
-    "field, changes",
-    [
-        *(("clipping", {"loss": loss}) for loss in UNKNOWN),
-        *(("clip_norm", {"clip_norm": bound}) for bound in (None, 0.0)),
-        *(("clipping", {"clipping": kind}) for kind in ("residuals", "Residual", None)),
-    ],
-)
-def test_descriptions_that_cannot_be_clipped_so_are_refused(field, changes):
-    given = {"loss": pabi.Loss.logistic(R), "clip_norm": NORM, "clipping": "residual"} | changes
-    given |= {"n": N, "batches": pabi.Cyclic(8), "epochs": 2, "step_size": 0.5, "noise_std": 1.0}
-    refused(field, lambda: pabi.NoisySGD(**given))
+def test_descriptions_that_cannot_be_clipped_so_are_refused():
+    def described(loss=KINDS["logistic"][2], clip_norm=NORM, clipping="residual"):
+        given = {"batches": pabi.Cyclic(8), "epochs": 2, "step_size": 0.5, "noise_std": 1.0}
+        pabi.NoisySGD(loss, N, **given, clip_norm=clip_norm, clipping=clipping)
 
-
-def test_a_refusal_says_which_losses_can_be():
-    with pytest.raises(pabi.InvalidInput, match="one_vs_rest") as error:
-        pabi.Loss.convex(1.0).effective_curvature(1.0, "residual")
-    assert "convex" in str(error.value)
-    assert not pabi.Loss.convex(1.0).has_residual
-    assert all(loss.has_residual for _, _, loss in KINDS.values())
-
-
-def test_nothing_is_said_of_iterates(capfd, recwarn):
-    """Wild predictors, thresholds far below the derivatives: no floating-point warning, no output."""
-    gradients = learn.OneVsRestGradients(learn.Records(X, R), CLASSES, K)
-    run = run_of("one_vs_rest", clip_norm=1e-9, noise_std=1.0)
-    train(run, gradients, 1e3 * np.ones(gradients.shape), delta=1e-2)
-    assert capfd.readouterr() == ("", "")
-    assert not [w for w in recwarn.list if not issubclass(w.category, pabi.PrivacyWarning)]
+    refuses(described, {"clip_norm": [None, 0.0], "clipping": ["residuals", "Residual", None]})
+    for loss in UNKNOWN:
+        refused("clipping", described, loss=loss)

@@ -11,6 +11,7 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
+from pabi import prox
 from pabi.describe.batches import Batches, Cyclic, FullBatch, Reshuffle, ShuffleOnce
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
@@ -18,7 +19,7 @@ from pabi.execute.checkpoint import State
 from pabi.execute.hiding import unseen
 from pabi.learn import Trained, train
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
-from support.every_case import every
+from support.every_case import every, refused
 from support.execution import Silent, frames_of
 
 DELTA = 1e-5
@@ -65,14 +66,26 @@ def small_run(**changes):
 
 
 CENTRES = np.random.default_rng(7).normal(size=(7, 2)) * [1.0, 3.0]
+START, NOISE = [0.5, -1.0], np.random.default_rng(8).normal(size=(8, 2))
 PERMUTATIONS = [[3, 1, 6, 0, 2, 5, 4], [6, 5, 4, 3, 2, 1, 0], [0, 2, 4, 6, 1, 3, 5]]
 
 
-def by_hand(run, x, orders, noise=None):
+class Given(Silent):
+    """A generator of this noise, a vector a step."""
+
+    def __init__(self, permutations, noise):
+        super().__init__(permutations)
+        self.noise = iter(noise)
+
+    def standard_normal(self, size=None, *args, **kwargs):
+        return next(self.noise).copy()
+
+
+def by_hand(run, x, orders, noise):
     """The iteration written out in scalars, one record at a time. `orders`: rows, one an epoch."""
     b = run.n if isinstance(run.batches, FullBatch) else run.batches.size
     per_epoch = math.ceil(run.n / b)
-    steps = np.broadcast_to(run.step_size, run.steps)
+    steps, stds = (np.broadcast_to(s, run.steps) for s in (run.step_size, run.gradient_noise_std))
     bounds = [c for c in (run.clip_norm, run.loss.gradient_bound) if c is not None]
     x = list(map(float, x))
     for k in range(run.steps):
@@ -86,12 +99,23 @@ def by_hand(run, x, orders, noise=None):
                 shrink = min([1.0, *(c / norm for c in bounds)])
                 if run.gradient_sensitivity is not None:
                     shrink = 1.0
+                if run.clipping == "coordinates":
+                    most = run.clip_norm / math.sqrt(len(g))
+                    g, shrink = [min(max(v, -most), most) for v in g], 1.0
                 total = [total[j] + shrink * g[j] for j in range(len(x))]
         eta = float(steps[k])
-        x = [x[j] - eta * (total[j] / b + run.loss.l2 * x[j]) for j in range(len(x))]
+        pulls = [total[j] / b + run.loss.l2 * x[j] + stds[k] * noise[k][j] for j in range(len(x))]
+        x = [x[j] - eta * pulls[j] for j in range(len(x))]
         if run.prox is not None:
             x = list(run.prox(np.array(x), eta))
     return np.array(x)
+
+
+ALL_AT_ONCE = {
+    **{"loss": Loss.convex(smoothness=1.0, gradient_bound=2.0, l2=0.1), "clip_norm": 1.2},
+    **{"gradient_sensitivity": None, "prox": BALL, "cooldown_steps": 1},
+    "step_size": np.linspace(0.1, 0.9, 8),
+}
 
 
 @every(
@@ -109,29 +133,31 @@ def by_hand(run, x, orders, noise=None):
     [
         {},
         {"cooldown_steps": 2},
-        {"step_size": np.linspace(0.5, 0.1, 8)},
+        {"step_size": np.linspace(0.5, 0.1, 8), "noise_std": np.linspace(0.2, 2.0, 8)},
         {"loss": Loss.convex(smoothness=1.0, l2=0.2), "cooldown_steps": 3},
         {"clip_norm": 0.7, "gradient_sensitivity": None},
+        {"clip_norm": 0.7, "clipping": "coordinates", "gradient_sensitivity": None},
+        {"loss": Loss.weakly_convex(0.25, 1.0), "prox": prox.elastic_net(0.2, 0.5)},
         {"loss": Loss.convex(smoothness=1.0, gradient_bound=0.9), "gradient_sensitivity": None},
         {"loss": Loss.convex(smoothness=1.0, gradient_bound=0.9)},
         {"prox": SOFT},
-        {
-            "loss": Loss.convex(smoothness=1.0, gradient_bound=2.0, l2=0.1),
-            "clip_norm": 1.2,
-            "gradient_sensitivity": None,
-            "prox": BALL,
-            "cooldown_steps": 1,
-            "step_size": np.linspace(0.1, 0.9, 8),
-        },
+        ALL_AT_ONCE,
     ],
 )
 def test_every_step_is_the_described_one(free, batches, permutations, orders, changes):
     """Two whole epochs and two thirds of a third, the short batch divided by the full size."""
-    run = small_run(batches=batches, epochs=None, steps=8, **changes)
-    x0 = [0.5, -1.0]
-    assert silently(run, Quadratics(CENTRES), x0, permutations) == pytest.approx(
-        by_hand(run, x0, orders), rel=1e-12, abs=1e-13
-    )
+    run, noise = small_run(batches=batches, epochs=None, steps=8, **changes), NOISE
+    with pytest.warns(PrivacyWarning):
+        x = train(run, Quadratics(CENTRES), START, Given(permutations, noise)).x
+    assert x == pytest.approx(by_hand(run, START, orders, noise), rel=1e-12, abs=1e-13)
+
+
+def test_a_promised_bound_does_not_clip_coordinates_harder(free):
+    """To clip_norm/√d, whatever else bounds the norm: a gradient that keeps its promise is left alone."""
+    loss = Loss.convex(1.0, gradient_bound=1.0, separable=True)
+    run = small_run(loss=loss, clip_norm=4.0, clipping="coordinates", gradient_sensitivity=None)
+    pull = lambda x, rows: np.where(rows == 0, -0.9, 0.0)[:, None] * np.eye(1, 16)  # noqa: E731
+    assert silently(run, pull, np.zeros(16))[0] == pytest.approx(2 * 0.3 * 0.9 / 3.0, rel=1e-12)
 
 
 def test_any_shape_of_parameters(free):
@@ -141,9 +167,6 @@ def test_any_shape_of_parameters(free):
         out = silently(run, lambda x, rows, data=data: x - data[rows], np.zeros(shape))
         assert out.shape == shape
     assert silently(run, lambda x, rows: np.zeros((len(rows), 0)), np.zeros(0)).shape == (0,)
-
-
-# Clipping.
 
 
 def test_a_diameter_that_the_prox_enforces_is_fine(free):
@@ -185,23 +208,22 @@ def test_holds_nothing_but_the_last_iterate(free, capfd, caplog, recwarn):
     assert not recwarn.list
 
 
-def test_the_callable_cannot_change_the_iterate(free):
+def test_the_callable_cannot_change_the_iterate(unpriced, unrounded):
+    """Nor does training change what it returned."""
+    kept = np.full((3, 2), 9.0)
+
     def gradients(x, rows):
         with pytest.raises(ValueError, match="read-only"):
             x += 1.0
         rows[:] = 0  # its own copy
-        return np.zeros((len(rows), 2))
+        return 0.0 * kept[: len(rows)]
 
     start = np.array([1.0, 2.0])
     assert silently(small_run(), gradients, start) == pytest.approx([1.0, 2.0])
     assert start.tolist() == [1.0, 2.0]
     assert start.flags.writeable
-
-
-def test_gradients_are_left_as_they_were_given(free):
-    kept = np.full((3, 2), 9.0)
-    run = small_run(n=3, batches=FullBatch(), clip_norm=1.0, gradient_sensitivity=None)
-    silently(run, lambda x, rows: kept, [0.0, 0.0])
+    clipped = small_run(n=3, batches=FullBatch(), clip_norm=1.0, gradient_sensitivity=None)
+    silently(clipped, lambda x, rows: kept, [0.0, 0.0])
     assert np.all(kept == 9.0)
 
 
@@ -233,10 +255,9 @@ def test_exceptions_carry_no_iterate(free, kind):
         with pytest.raises(InvalidInput) as caught:
             train(small_run(), gradients, [0.25, 0.25])
     assert frames_of(outer)[-1].f_locals == {"useful": 7}
-    chain, frames, here = [caught.value], [], sys._getframe().f_code.co_name
-    while chain:
-        e = chain.pop()
-        frames += [f for f in frames_of(e) if f.f_code.co_name != here]
+    chain, frames, here = [caught.value], [], sys._getframe()
+    for e in chain:
+        frames += [f for f in frames_of(e) if f is not here]
         chain += [c for c in (e.__cause__, e.__context__) if c is not None]
     outermost = ("train", "train_and_keep", "released", "unseen")
     inside = [f for f in frames if f.f_code.co_name not in (*outermost, "theirs")]
@@ -248,15 +269,14 @@ def test_exceptions_carry_no_iterate(free, kind):
     assert kept == {"start"}
 
 
-def test_groups_of_exceptions_carry_no_iterate(free):
+def test_groups_of_exceptions_carry_no_iterate():
     """Of workers, each with a frame and a traceback of its own."""
-    caught = []
 
     def worker(x):
         secret = x + 77.0
         raise ValueError(len(secret))
 
-    def gradients(x, rows):
+    def gradients(x):
         errors = []
         for _ in range(2):
             try:
@@ -265,14 +285,12 @@ def test_groups_of_exceptions_carry_no_iterate(free):
                 errors.append(error)
         raise ExceptionGroup("workers", [errors[0], ExceptionGroup("more", errors[1:])])
 
-    try:
-        unseen(lambda: gradients(np.array([0.25, 0.25]), None))
-    except ExceptionGroup as group:
-        caught = [group, *group.exceptions, *group.exceptions[1].exceptions]
-    frames = [f for e in caught for f, _ in traceback.walk_tb(e.__traceback__)]
-    workers = [f for f in frames if f.f_code.co_name == "worker"]
-    assert len(workers) == 2
-    assert all(f.f_locals == {} for f in workers)
+    with pytest.raises(ExceptionGroup) as caught:
+        unseen(lambda: gradients(np.array([0.25, 0.25])))
+    first, more = caught.value.exceptions
+    frames = [f for error in (first, *more.exceptions) for f in frames_of(error)]
+    workers = [f.f_locals for f in frames if f.f_code.co_name == "worker"]
+    assert workers == [{}, {}]
 
 
 @pytest.mark.parametrize("name", ["per_record_gradients", "clipped_gradient_sum"])
@@ -313,29 +331,30 @@ class Other(Batches):
         return n
 
 
-@every(
-    "changes, field",
-    [
-        ({"diameter": 2.0}, "diameter"),
-        ({"diameter": 2.0, "prox": Map(lambda x, eta: x)}, "diameter"),
-        ({"diameter": 1.9, "prox": BALL}, "diameter"),
-        ({"update": "other"}, "update"),
-        ({"noise_std": None}, "noise_std"),
-        ({"batches": Other()}, "batches"),
-        ({"prox": Map(lambda x, eta: x[:1])}, "prox"),
-        *(
-            ({"x0": x0}, "x0")
-            for x0 in ([0.0, math.nan], [math.inf, 0.0], "zero", [[1.0], [1.0, 2.0]], [1j])
-        ),
-        ({"run": "a run"}, "run"),
+REFUSED = {
+    "diameter": [
+        *({"diameter": 2.0}, {"diameter": 2.0, "prox": Map(lambda x, eta: x)}),
+        {"diameter": 1.9, "prox": BALL},
     ],
-)
-def test_refuses_what_it_would_not_do(changes, field):
-    x0 = changes.get("x0", [0.0, 0.0])
-    with pytest.raises(InvalidInput) as caught:
-        run = changes.get("run") or small_run(**{k: v for k, v in changes.items() if k != "x0"})
-        train(run, Quadratics(CENTRES), x0)
-    assert caught.value.field == field
+    "update": [{"update": "other"}],
+    "noise_std": [{"noise_std": None}],
+    "batches": [{"batches": Other()}],
+    "prox": [{"prox": Map(lambda x, eta: x[:1])}],
+    "x0": [
+        *({"x0": x0} for x0 in ([0.0, math.nan], [math.inf, 0.0], "zero")),
+        *({"x0": x0} for x0 in ([[1.0], [1.0, 2.0]], [1j])),
+    ],
+}
+
+
+@every("field", REFUSED)
+def test_refuses_what_it_would_not_do(field):
+    def trained(x0=(0.0, 0.0), **changes):
+        train(small_run(**changes), Quadratics(CENTRES), x0)
+
+    for changes in REFUSED[field]:
+        refused(field, trained, **changes)
+    refused("run", train, "a run", Quadratics(CENTRES), [0.0, 0.0])
 
 
 def zeros(x, rows):

@@ -1,8 +1,10 @@
 """What is released and what is taken from callables, against rational arithmetic."""
 
+import itertools
 import math
 import traceback
 import warnings
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -10,9 +12,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import pabi
 from pabi import InvalidInput
-from pabi.execute.hiding import mapped, on_grid, released, returned, starting_point, unseen
-from support.every_case import every
+from pabi.describe.batches import Cyclic, FullBatch, Poisson
+from pabi.describe.losses import Loss
+from pabi.describe.runs import NoisySGD
+from pabi.execute.hiding import (
+    FINE,
+    Walk,
+    mapped,
+    on_grid,
+    released,
+    returned,
+    small_enough,
+    starting_point,
+    unseen,
+    walk_of,
+)
+from pabi.learn import train
+from pabi.sampling import diffusion, langevin
+from support.every_case import every, refused
+from support.unpriced import Unpriced
+
+pytestmark = pytest.mark.filterwarnings("ignore::pabi.numbers.errors.PrivacyWarning")
 
 SECRET = 616263.25  # no message shows it
 
@@ -35,10 +57,9 @@ def test_releases_are_multiples_of_a_fine_grid(noise_std, factors):
         assert abs(Fraction(after) - Fraction(before)) <= grid / 2
 
 
-@every("noise_std", [0.0, 1e-290, 1e290])
-def test_without_a_grid_within_the_doubles_nothing_is_rounded(noise_std):
+def test_without_a_grid_within_the_doubles_nothing_is_rounded():
     x = np.array([0.1, -3.0])
-    assert np.array_equal(on_grid(x, noise_std), x)
+    assert all(np.array_equal(on_grid(x, noise_std), x) for noise_std in (0.0, 1e-290, 1e290))
 
 
 @every(
@@ -51,73 +72,52 @@ def test_a_start_is_a_copy_as_float64(x0):
     assert not np.shares_memory(found, np.asarray(x0))
 
 
-@every(
-    ("x0", "said"),
-    [
-        (None, "missing: a path starts somewhere"),
-        ("a", "expected an array of numbers, got a str"),
-        ([1.0, "x"], "expected an array of numbers, got a list"),
-        ([[1.0], [1.0, 2.0]], "expected an array of numbers, got a list"),
-        ({"a": 1}, "expected an array of numbers, got a dict"),
-        ([SECRET, math.nan], "expected finite numbers"),
-        ([SECRET, math.inf], "expected finite numbers"),
-    ],
-)
-def test_other_starts_are_refused(x0, said):
-    with pytest.raises(InvalidInput) as refused:
-        starting_point(x0)
-    assert refused.value.field == "x0"
-    assert str(refused.value) == f"x0: {said}"
-
-
-@every("value", [np.ones((2, 3)), [[1, 1, 1], [1, 1, 1]], np.ones((2, 3), np.uint8)])
-def test_what_a_callable_returns_becomes_float64(value):
-    found = returned("f", value, (2, 3))
-    assert found.dtype == np.float64
-    assert np.array_equal(found, np.ones((2, 3)))
-
-
-@every(
-    ("value", "named", "said"),
-    [
-        (np.full((3, 2), SECRET), "", "expected shape (2, 3), got (3, 2)"),
-        (SECRET, "x.shape", "expected shape x.shape = (2, 3), got ()"),
-        (np.full((2, 3), SECRET * 1j), "", "expected real numbers, got dtype complex128"),
-        (np.ones((2, 3), bool), "", "expected real numbers, got dtype bool"),
-        ([[SECRET] * 3, [SECRET]], "", "expected an array of shape (2, 3)"),
-        (np.full((2, 3), "616263"), "", "expected real numbers, got dtype <U6"),
-        (None, "", "expected real numbers, got dtype object"),
-        ([[SECRET] * 3, [SECRET, SECRET, math.nan]], "", "expected finite numbers"),
-        ([[SECRET] * 3, [SECRET, SECRET, -math.inf]], "", "expected finite numbers"),
-    ],
-)
-def test_refusals_say_shape_and_kind_and_no_value(value, named, said):
-    with pytest.raises(InvalidInput) as refused:
-        returned("gradients", value, (2, 3), named)
-    assert refused.value.field == "gradients"
-    assert str(refused.value) == f"gradients: {said}"
-    assert refused.value.__suppress_context__ or refused.value.__context__ is None
-
-
-@every(
-    ("value", "said"),
-    [
-        (np.ones(2), "expected it to keep the shape (3,), got (2,)"),
-        (np.ones((3, 1)), "expected it to keep the shape (3,), got (3, 1)"),
-        ("x", "expected it to return an array of shape (3,)"),
-        ([1.0, [2.0], 3.0], "expected it to return an array of shape (3,)"),
-        (None, "expected it to keep the shape (3,), got ()"),
-    ],
-)
-def test_a_map_keeps_the_shape(value, said):
-    with pytest.raises(InvalidInput) as refused:
-        mapped(value, (3,))
-    assert refused.value.field == "prox"
-    assert str(refused.value) == f"prox: {said}"
-
-
-def test_a_map_may_return_any_array_of_numbers():
+def test_what_a_callable_returns_becomes_float64():
+    for value in (np.ones((2, 3)), [[1, 1, 1], [1, 1, 1]], np.ones((2, 3), np.uint8)):
+        found = returned("f", value, (2, 3))
+        assert found.dtype == np.float64
+        assert np.array_equal(found, np.ones((2, 3)))
     assert mapped([1, 2, 3], (3,)).tolist() == [1.0, 2.0, 3.0]
+
+
+def gradients(value):
+    return returned("gradients", value, (2, 3))
+
+
+def prox(value):
+    return mapped(value, (3,))
+
+
+def x0(value):
+    return starting_point(value)
+
+
+@every(
+    "read, value, said",
+    [
+        (x0, None, "missing"),
+        *((x0, value, "an array of numbers, got a") for value in ("a", [1.0, "x"], {"a": 1})),
+        (x0, [[1.0], [1.0, 2.0]], "an array of numbers, got a list"),
+        *((x0, [SECRET, odd], "finite numbers") for odd in (math.nan, math.inf)),
+        (gradients, np.full((3, 2), SECRET), "shape (2, 3), got (3, 2)"),
+        (gradients, SECRET, "shape (2, 3), got ()"),
+        (gradients, np.full((2, 3), SECRET * 1j), "real numbers, got dtype complex128"),
+        (gradients, np.ones((2, 3), bool), "real numbers, got dtype bool"),
+        (gradients, [[SECRET] * 3, [SECRET]], "an array of shape (2, 3)"),
+        (gradients, np.full((2, 3), "616263"), "real numbers, got dtype <U6"),
+        (gradients, None, "real numbers, got dtype object"),
+        *((gradients, [[SECRET] * 3, [1.0, 2.0, odd]], "finite") for odd in (math.nan, -math.inf)),
+        *((prox, odd, "keep the shape (3,), got") for odd in (np.ones(2), np.ones((3, 1)), None)),
+        *((prox, odd, "return an array of shape (3,)") for odd in ("x", [1.0, [2.0], 3.0])),
+    ],
+)
+def test_refusals_say_shape_and_kind_and_no_value(read, value, said):
+    with pytest.raises(InvalidInput) as caught:
+        read(value)
+    assert caught.value.field == read.__name__
+    assert said in str(caught.value)
+    assert "616263" not in str(caught.value)
+    assert caught.value.__suppress_context__ or caught.value.__context__ is None
 
 
 def test_what_is_returned_is_passed_on():
@@ -154,3 +154,148 @@ def test_errors_of_every_kind_pass_with_empty_frames(error):
     frames = [frame for frame, _ in traceback.walk_tb(caught.value.__traceback__)]
     (own,) = [frame for frame in frames if frame.f_code.co_name == "inner"]
     assert own.f_locals == {}
+
+
+# Doubles that are coarse against the noise: the size that no iterate exceeds, and refusals.
+
+
+FAR = 8.3e15  # where doubles are 1 apart
+
+
+def far_run(**changes):
+    """Gradients of norm 1 and a ball of radius ½ about `FAR`, steps of noise 0.12."""
+    given = {"n": 1, "batches": FullBatch(), "steps": 400, "step_size": 0.12, "noise_std": 1.0}
+    given |= {"adjacency": "zero_out", "prox": pabi.prox.ball(0.5, center=np.array([FAR]))}
+    return NoisySGD(Loss.convex(1e-3, gradient_bound=1.0), **(given | changes))
+
+
+def constant(value):
+    return lambda x, rows: np.full((len(rows), *x.shape), value)
+
+
+@every(
+    ("run", "x0", "field"),
+    [
+        (far_run(), [FAR], "x0"),
+        (far_run(), [0.0], "prox"),
+        (far_run(noise_std=1e-12, prox=pabi.prox.ball(0.5)), [0.0], "noise_std"),
+        (far_run(prox=pabi.prox.box([FAR - 1.0], [FAR + 1.0])), [0.0], "prox"),
+    ],
+)
+def test_training_is_refused_before_the_data_is_touched(run, x0, field):
+    def untouched(x, rows):
+        raise AssertionError("the data was touched")
+
+    assert 'release="path"' in refused(field, train, run, untouched, x0)
+
+
+def test_all_iterates_may_be_released_wherever_they_are():
+    """Composition survives rounding: what is rounded was released with its noise."""
+    result = train(far_run(release="path"), constant(0.0), [FAR])
+    assert result.guarantee.method == "composition"
+
+
+def test_samplers_are_refused_alike():
+    loss, far = pabi.Loss.convex(1.0, gradient_bound=1.0), pabi.prox.ball(0.5, center=[FAR])
+    given = {"n": 10, "inverse_temperature": 10.0}
+    chain = pabi.LangevinChain(loss, **given, prox=far, step_size=0.007, steps=4000)
+
+    def untouched(x):
+        raise AssertionError("the data was touched")
+
+    assert "iterates can reach" in refused("x0", langevin, chain, untouched, [FAR])
+    for temperature in (10.0, np.linspace(5.0, 10.0, 8)):
+        flow = pabi.LangevinDiffusion(loss, 10, temperature, time=28.0, diameter=1.0)
+        with pytest.raises(InvalidInput, match="^x0: iterates can reach"):
+            diffusion(flow, untouched, [FAR], far, steps=4000)
+        near = pabi.prox.ball(0.5)
+        assert diffusion(flow, np.zeros_like, [0.0], near, steps=4000).values.size
+
+
+def test_unbounded_gradients_are_an_assumption():
+    """Whoever states a sensitivity has not said how long a batch's gradient may be."""
+    given = {"epochs": 3, "step_size": 0.5, "noise_std": 1.0, "gradient_sensitivity": 1.0}
+    run = NoisySGD(Loss.strongly_convex(0.5, 1.0), n=10, batches=Cyclic(5), **given)
+    guarantee = train(run, constant(0.0), [0.0]).guarantee
+    assert small_enough(0.5) in guarantee.assumptions
+    assert pabi.verify(guarantee).ok
+    limit = float(small_enough(0.5).split(" below ")[1].split(",")[0])
+    assert np.spacing(np.nextafter(limit, 0.0)) <= FINE * 0.5
+
+
+@every("seed", range(40))
+def test_no_iterate_is_larger_than_the_size_computed(seed):
+    """Against walks pulled outwards by as much as the description allows, under random schedules."""
+    rng = np.random.default_rng(seed)
+    d, steps = int(rng.integers(1, 6)), int(rng.integers(1, 60))
+    step_size = rng.uniform(0.01, 1.0, steps) if seed % 3 else float(rng.uniform(0.01, 1.0))
+    l2 = float(rng.choice([0.0, 0.3, 1.7, 3.0]))
+    prox = [None, pabi.prox.ball(1.0, center=np.full(d, 3.0)), pabi.prox.l1(0.1)][seed % 3]
+    batches = Poisson(3) if seed % 2 else Cyclic(3)
+    given = {"steps": steps, "step_size": step_size, "noise_std": float(rng.uniform(0.1, 3.0))}
+    given |= {"prox": prox}
+    run = NoisySGD(Loss.convex(1.0, gradient_bound=2.0, l2=l2), n=9, batches=batches, **given)
+    start = rng.normal(size=d)
+    walk, bounded = walk_of(run, start[None])
+    assert bounded
+    largest = [0.0]
+    real = Walk.overstep.__globals__["_coarse"]
+
+    def noted(size, noise_std):
+        largest[0] = max(largest[0], size)
+        return real(size, noise_std)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(Walk.overstep.__globals__, "_coarse", noted)
+        assert walk.overstep() is None
+    x, etas = start, np.broadcast_to(step_size, steps)
+    for eta in etas.tolist():
+        direction = x / max(float(np.linalg.norm(x)), 1e-300)
+        most = 3.0 if batches.kind == "poisson" else 1.0  # all nine records in a batch of three
+        noise = eta * run.noise_std * rng.standard_normal(d)
+        moved = [x, eta * l2 * x, -eta * most * 2.0 * direction, noise]
+        x = x - eta * l2 * x + eta * most * 2.0 * direction + noise
+        assert max(np.linalg.norm(part) for part in (*moved, x)) <= largest[0]
+        x = x if prox is None else np.asarray(prox(x, eta))
+
+
+def test_equal_steps_in_closed_form_and_one_by_one_agree(monkeypatch):
+    """The closed form is no smaller, and no more than a few times larger."""
+    seen = []
+    monkeypatch.setitem(Walk.overstep.__globals__, "_coarse", lambda size, _: seen.append(size))
+
+    def largest(*walk):
+        seen.clear()
+        Walk(*walk).overstep()
+        return max(seen)
+
+    for kept, diameter in itertools.product((0.5, 0.999, 1.0, 1.01), (3.0, math.inf)):
+        before, after = (500, 2.0, kept), (0.1, 0.3, diameter, 4)
+        one_by_one = largest(*before, np.full(500, 0.7), *after)
+        assert one_by_one <= largest(*before, 0.7, *after) <= 4.0 * one_by_one
+
+
+@every(
+    "field, loss, clip",
+    [
+        ("clip_norm", Loss.unknown(), {"clip_norm": 1e-300}),
+        ("loss", Loss.convex(1.0, gradient_bound=1e-300), {}),
+    ],
+)
+def test_training_refuses_bounds_near_the_least_double(field, loss, clip):
+    given = {"n": 3, "batches": FullBatch(), "steps": 1, "step_size": 1.0, "noise_std": 1.0}
+    run = NoisySGD(loss, **given, **clip)
+    assert "1e-290" in refused(field, train, run, constant(1.0), [0.0])
+
+
+def test_a_schedule_that_falls_to_nothing_is_told_to_end_earlier(monkeypatch):
+    """The last steps of a cosine are a millionth of the first, and so is their noise."""
+    steps = 4000
+    given = {"steps": steps, "step_size": 0.5 * (1.0 + np.cos(np.pi * np.arange(steps) / steps))}
+    given |= {"noise_std": 0.05}
+    run = NoisySGD(Loss.logistic(1.0), n=400, batches=Cyclic(4), **given)
+    with pytest.raises(InvalidInput, match=r"^step_size: .*let the schedule end at longer steps"):
+        train(run, lambda x, rows: np.zeros((len(rows), 1)), [0.0])
+    monkeypatch.setattr(NoisySGD, "guarantee", lambda *_: Unpriced())  # of thousands of lengths
+    longer = replace(run, step_size=np.maximum(run.step_size, 1e-3))
+    train(longer, lambda x, rows: np.zeros((len(rows), 1)), [0.0])

@@ -1,8 +1,12 @@
 """Large tables and columns in passes: what is read of the same in memory, to the last bit."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
+from scipy import sparse
 
+from pabi.execute import large_records as module
 from pabi.execute import sources
 from pabi.execute.blocks import copy_rows
 from pabi.execute.large_records import LargeRecords, RowMap, records_of
@@ -12,6 +16,7 @@ from pabi.execute.sources import Parts
 from pabi.learn import LargeTable
 from pabi.numbers.errors import InvalidInput
 from support.every_case import every
+from support.execution import norm_squared
 from support.large import FORMS, features, frame_of, package, table_in, write_parts
 
 N = 9_000
@@ -88,6 +93,8 @@ def test_going_back_begins_another_pass(tmp_path):
     large = LargeRecords(table_in("npy", X, tmp_path))
     for rows in (slice(10, 20), slice(0, 5), slice(5, 9), slice(8990, 9000), slice(0, N)):
         assert np.array_equal(large.dense(rows), X[rows])
+    with pytest.raises(InvalidInput, match="rows: expected a slice"):
+        large.dense(np.array([3, 1]))
 
 
 @every("equal", [False, True])
@@ -99,64 +106,49 @@ def test_mapped_rows_are_those_in_memory(tmp_path, equal):
     assert np.array_equal(large.dense(slice(0, N)), own.dense(slice(0, N)))
 
 
-def test_what_is_in_memory_stays_there():
-    assert type(records_of(X)) is Records
-
-
 def test_columns_beside_are_no_features(tmp_path):
     parts = write_parts(tmp_path / "parts", frame_of(X, y=np.arange(N)))
     large = records_of(LargeTable(parts), without=["y"])
     assert np.array_equal(large.dense(slice(0, N)), X)
     assert np.array_equal(large.column("y").together(), np.arange(N))
-
-
-def nan_at_the_end():
-    table = X.copy()
-    table[-1, 2] = np.nan
-    return table
+    assert type(records_of(X)) is Records  # what is in memory stays there
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_missing_number_in_the_last_part(tmp_path, form):
-    table = table_in(form, nan_at_the_end(), tmp_path)
+    rows = X.copy()
+    rows[-1, 2] = np.nan
+    table = table_in(form, rows, tmp_path)
     with pytest.raises(InvalidInput, match="X: expected finite numbers up to 2\\^250, got NaN"):
         LargeRecords(table)
 
 
-def test_a_null_is_a_missing_number(tmp_path):
-    frame = frame_of(X)
-    frame["x1"] = frame["x1"].astype("Float32")
-    frame.loc[N - 1, "x1"] = package("pandas").NA
-    with pytest.raises(InvalidInput, match="X: expected finite numbers"):
-        LargeRecords(LargeTable(write_parts(tmp_path / "parts", frame)))
-
-
-def other_type(frame):
-    return frame.assign(x3=frame["x3"].astype(str))
-
-
-def no_column(frame):
-    return frame.drop(columns="x3")
+def with_a_null(frame):
+    frame = frame.astype({"x1": "Float32"})
+    frame.loc[len(frame) - 1, "x1"] = package("pandas").NA
+    return frame
 
 
 @every(
-    ("change", "message"),
+    "change, parts, message",
     [
-        (other_type, r"part-2.parquet: expected float in the column 'x3', as in the first file"),
-        (no_column, r"part-2.parquet: expected one column 'x3', as in the first file"),
+        (
+            lambda frame: frame.astype({"x3": str}),
+            1,
+            "part-2.parquet: expected float in the column 'x3'",
+        ),
+        (lambda frame: frame.drop(columns="x3"), 1, "part-2.parquet: expected one column 'x3'"),
+        (lambda frame: frame.astype({"x3": str}), 3, "X: expected numbers in the column 'x3', got"),
+        (with_a_null, 3, "X: expected finite numbers"),
     ],
 )
-def test_files_that_differ(tmp_path, change, message):
-    parts = write_parts(tmp_path / "parts", frame_of(X))
-    change(frame_of(X[:10])).to_parquet(parts / "part-2.parquet")
+def test_files_of_other_columns_and_of_no_numbers(tmp_path, change, parts, message):
+    """The last of them, or all."""
+    folder = write_parts(tmp_path / "parts", change(frame_of(X)) if parts == 3 else frame_of(X))
+    if parts == 1:
+        change(frame_of(X[:10])).to_parquet(folder / "part-2.parquet")
     with pytest.raises(InvalidInput, match=message):
-        LargeRecords(LargeTable(parts))
-
-
-def test_a_column_of_text(tmp_path):
-    parts = write_parts(tmp_path / "parts", other_type(frame_of(X)))
-    with pytest.raises(InvalidInput, match="X: expected numbers in the column 'x3', got"):
-        LargeRecords(LargeTable(parts))
+        LargeRecords(LargeTable(folder))
 
 
 def test_made_rows_that_are_no_numbers():
@@ -172,12 +164,6 @@ def test_files_that_change_between_passes(tmp_path):
     frame_of(X[:3000]).to_parquet(parts / "part-2.parquet")
     with pytest.raises(InvalidInput, match="X: it changed while it was read"):
         large.dense(slice(0, N))
-
-
-def test_rows_in_no_order_are_refused(tmp_path):
-    large = LargeRecords(table_in("npy", X, tmp_path))
-    with pytest.raises(InvalidInput, match="rows: expected a slice"):
-        large.dense(np.array([3, 1]))
 
 
 @every("m", [1, 255, 256, 5000])
@@ -208,36 +194,24 @@ def column_of(cells):
 
 
 @every("cells", [CELLS, CELLS.astype(str), CELLS.astype(object)])
-def test_labels(small_parts, cells):
+def test_cells_have_labels_and_are_counted(small_parts, cells):
     for parts in (column_of(cells), Parts.of(cells)):
         assert parts.labels().tolist() == np.unique(cells).tolist()
+        assert parts.counted(100).rows == 100
+        with pytest.raises(InvalidInput, match="expected as many rows as X has"):
+            parts.counted(99)
+    assert parts.together() is parts.first() is cells
+    assert all(np.shares_memory(part, cells) for part in parts)
 
 
-def test_changes_follow_one_another(small_parts):
-    for cells in (column_of(CELLS), Parts.of(CELLS)):
-        changed = cells.mapped(np.square).mapped(lambda part: part + 1)
-        assert np.array_equal(changed.together(), CELLS**2 + 1)
-        assert changed.first()[0] == CELLS[0] ** 2 + 1
-
-
-def test_an_array_is_one_part_that_nobody_copies():
-    parts = Parts.of(CELLS)
-    assert parts.together() is parts.first() is CELLS
-    assert all(np.shares_memory(part, CELLS) for part in parts)
-
-
-@every("swapped", [False, True])
 @every("cells", [column_of(CELLS), Parts.of(CELLS)])
-def test_products(small_parts, cells, swapped):
-    sides = cells, Parts.of(np.linspace(0.0, 1.0, 100))
-    result = sides[1].times(sides[0]) if swapped else sides[0].times(sides[1])
-    assert np.array_equal(result.together(), CELLS * np.linspace(0.0, 1.0, 100))
-
-
-def test_cells_are_counted_and_checked(small_parts):
-    assert column_of(CELLS).counted(100).rows == 100
-    with pytest.raises(InvalidInput, match="y: expected as many rows as X has"):
-        column_of(CELLS).counted(99)
+def test_changes_follow_one_another_and_products(small_parts, cells):
+    changed = cells.mapped(np.square).mapped(lambda part: part + 1)
+    assert np.array_equal(changed.together(), CELLS**2 + 1)
+    assert changed.first()[0] == CELLS[0] ** 2 + 1
+    shares = np.linspace(0.0, 1.0, 100)
+    for product in (cells.times(Parts.of(shares)), Parts.of(shares).times(cells)):
+        assert np.array_equal(product.together(), CELLS * shares)
 
 
 def parts_of(*parts):
@@ -267,3 +241,159 @@ def test_cells_of_parts_of_other_types_stay_what_they_are():
         InvalidInput, match="^y: expected labels that are all text, or all numbers$"
     ):
         parts_of(large, np.array(["word"])).labels()
+
+
+# Mapped rows: against a direct computation in double precision, within their norm, each from itself.
+
+
+UNIT, NORM = 1.25, 3.0
+equals = every("equal", [False, True])
+diagonals = every("diagonal", [False, True])
+
+
+def matrix_of(width, diagonal, seed=0, size=1.0):
+    """A positive matrix whose eigenvalues differ by orders of magnitude, or its diagonal."""
+    rng = np.random.default_rng(seed)
+    values = size * np.exp(rng.uniform(-2.0, 3.0, width))
+    if diagonal:
+        return values
+    basis, _ = np.linalg.qr(rng.standard_normal((width, width)))
+    matrix = (basis * values) @ basis.T
+    return (matrix + matrix.T) / 2.0
+
+
+def table_of(n=50, d=7, seed=1):
+    """Rows shorter and longer than 1, one of them 0."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)) * np.exp(rng.uniform(-3.0, 1.0, (n, 1)))
+    X[3] = 0.0
+    return X * (rng.random((n, d)) < 0.5)
+
+
+def directly(row_map, seen):
+    """The same map in double precision and in one product."""
+    P = np.diag(row_map.matrix) if row_map.diagonal else row_map.matrix
+    image = seen @ P.T / row_map.unit
+    lengths = np.linalg.norm(image, axis=1)
+    least = 0.0 if row_map.equal else 1.0
+    factors = np.where(lengths > 0.0, 1.0 / np.maximum(np.maximum(lengths, least), 1e-300), 0.0)
+    return row_map.norm * factors[:, None] * image
+
+
+@equals
+@diagonals
+@every("intercept", [None, 0.75])
+@every("held_as", ["float64", "float32", "int8", "sparse"])
+def test_rows_are_those_of_a_direct_computation(held_as, intercept, diagonal, equal):
+    X = table_of()
+    match held_as:
+        case "sparse":
+            held = sparse.csr_matrix(X)
+        case "int8":
+            held = X = np.rint(2.0 * X).astype(np.int8)
+        case dtype:
+            held = X = X.astype(dtype)
+    records = Records(held, 1.0, intercept)
+    row_map = RowMap(matrix_of(records.width, diagonal), UNIT, NORM, equal)
+    truth = directly(row_map, records.dense(slice(0, records.n)))
+    table = row_map.table(records)
+    assert sparse.issparse(table) == (diagonal and held_as == "sparse")
+    table = table.toarray() if sparse.issparse(table) else table
+    # Each entry is a sum of w products in single precision, of a row and a matrix of known sizes; rows that
+    # are brought to a norm carry the relative error of their own length.
+    sizes = np.linalg.norm(row_map.matrix, 2) if not diagonal else np.max(row_map.matrix)
+    lengths = np.linalg.norm(truth / NORM, axis=1) if not equal else 1.0
+    image = np.linalg.norm(records.dense(slice(0, records.n)) @ matrix_as(row_map), axis=1) / UNIT
+    coarse = 4.0 * records.width * 2.0**-24 * sizes / np.maximum(image, 1e-9)
+    allowed = NORM * (2.0**-18 + 2.0**-22 + coarse) * lengths
+    assert np.all(np.linalg.norm(table - truth, axis=1) <= allowed)
+
+
+def matrix_as(row_map):
+    return np.diag(row_map.matrix) if row_map.diagonal else row_map.matrix
+
+
+@equals
+@diagonals
+@every("held_as", [np.asarray, sparse.csr_matrix])
+@pytest.mark.parametrize("norm", [2.0**-200, 1e-35, 0.1, 1.0, 39.7, 1e35, 2.0**200])
+def test_no_row_is_longer_than_the_norm(norm, held_as, diagonal, equal):
+    """In rational arithmetic; and so near to it that `Records` does not scale any again."""
+    for seed in range(4):
+        X = table_of(seed=seed) * 10.0 ** np.random.default_rng(seed).uniform(-30, 30, (50, 1))
+        records = Records(held_as(X), 1.0)
+        row_map = RowMap(matrix_of(7, diagonal, seed), UNIT, norm, equal)
+        mapped = row_map.mapped(records)
+        rows = mapped.dense(slice(0, mapped.n))
+        squares = [norm_squared(row) for row in rows]
+        assert max(squares) <= Fraction(norm) ** 2
+        assert not mapped.shortened
+        assert mapped.feature_norm == norm
+        if equal:
+            least = (Fraction(norm) * Fraction(1.0 - 2.0**-17)) ** 2
+            assert all(square == 0 or square >= least for square in squares)
+
+
+@every("least", [0.0, 1e-310, 1e-170, 1e-161, 1e-150])
+def test_rows_that_hardly_differ_from_zero_are_bounded(least):
+    """Squares of their numbers leave the range of doubles."""
+    X = np.diag([least, 2.0 * least, 1.0])
+    for held in (X, sparse.csr_matrix(X)):
+        for diagonal in (False, True):
+            row_map = RowMap(matrix_of(3, diagonal), UNIT, NORM, True)
+            mapped = row_map.mapped(Records(held, 1.0))
+            rows = mapped.dense(slice(0, 3))
+            assert all(norm_squared(row) <= NORM**2 for row in rows)
+            assert least > 0.0 or not rows[:2].any()
+
+
+@equals
+@diagonals
+@pytest.mark.parametrize("held_as", [np.asarray, sparse.csr_matrix])
+@every("held_at_once", [1 << 22, 7 * 11])
+def test_a_row_depends_on_itself_alone(monkeypatch, held_at_once, held_as, diagonal, equal):
+    """The same bits at its place, whatever the others are; and its scale."""
+    monkeypatch.setattr(module, "_HELD", held_at_once)
+    one, other = table_of(n=5000, seed=1), table_of(n=5000, seed=2) * 3.0
+    places = [0, 10, 4095, 4096, 4999]
+    other[places] = one[places]
+    row_map = RowMap(matrix_of(7, diagonal), UNIT, NORM, equal)
+    tables, scales = [], []
+    for X in (one, other):
+        records = Records(held_as(X), 1.0)
+        table = row_map.table(records)
+        tables.append(table[places].toarray() if sparse.issparse(table) else table[places])
+        scales.append(np.array(row_map.scales(records))[:, places])
+    assert tables[0].tobytes() == tables[1].tobytes()
+    assert scales[0].tobytes() == scales[1].tobytes()
+
+
+@equals
+@diagonals
+@every("shape", [(7,), (7, 3)])
+def test_weights_of_mapped_rows_are_weights_of_rows(shape, diagonal, equal):
+    """s·x·(R·P·θ/U) is what a mapped row times θ is."""
+    records = Records(table_of(), 1.0)
+    row_map = RowMap(matrix_of(7, diagonal), UNIT, NORM, equal)
+    theta = np.random.default_rng(2).standard_normal(shape)
+    factors, norms = row_map.scales(records)
+    seen = records.dense(slice(0, records.n))
+    product = ((seen @ row_map.applied(theta)).T * factors).T
+    table = row_map.table(records)
+    assert np.allclose(product, table @ theta, rtol=0.0, atol=1e-4)
+    assert np.allclose(norms, np.linalg.norm(table.astype(np.float64), axis=1), rtol=1e-6)
+
+
+def test_rows_that_are_short_enough_keep_their_length():
+    """Where rows are not brought to one norm, the map is linear on those that need no scaling."""
+    records, short = (
+        Records(table_of(), 1.0),
+        RowMap(matrix_of(7, False, size=0.02), UNIT, NORM, False),
+    )
+    factors, norms = short.scales(records)
+    assert np.max(norms) < 0.9 * NORM
+    assert np.all(factors == 1.0)
+    factors, norms = RowMap(1e3 * short.matrix, UNIT, NORM, False).scales(records)
+    far = norms > 0.99 * NORM
+    assert 0.0 < np.min(factors[far]) < np.max(factors[far]) < 1.0
+    assert np.all(factors[~far] == 1.0)

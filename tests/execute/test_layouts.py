@@ -1,5 +1,12 @@
 """Rows on a disk in the order of a run: what is trained on them is what is trained in memory."""
 
+import os
+import signal
+import stat
+import subprocess
+import sys
+import threading
+
 import numpy as np
 import pytest
 
@@ -8,18 +15,20 @@ from pabi import learn
 from pabi.execute import batches as secret_orders
 from pabi.execute import layouts as module
 from pabi.execute.batches import drawn_order, whole_order
-from pabi.execute.layouts import Layout, in_a_row
-from pabi.execute.sources import Parts
+from pabi.execute.layouts import Layout, home_of, reserve, scratch_file
+from pabi.execute.sources import Ahead, Parts, ahead
 from pabi.learn import train
 from pabi.numbers.errors import InvalidInput
-from support.every_case import every
-from support.large import FORMS, features, frame_of, labels, package, table_in, write_parts
+from support.every_case import every, refused
+from support.execution import Crash
+from support.large import features, frame_of, labels, package, table_in, write_parts
+
+from .losses import FAMILY
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 N, B = 9_000, 700
 X = features(N)
 Y = labels(X)
-CLASSES = np.digitize(X[:, 0], [-0.2, 0.2])
 LOGISTIC = pabi.Loss.logistic(feature_norm=1.0)
 SCHEMES = [
     *(pabi.ShuffleOnce(B), pabi.Reshuffle(B), pabi.FullBatch(), pabi.Cyclic(B), pabi.FixedSize(B)),
@@ -57,19 +66,15 @@ def is_empty(folder):
     return not any("scratch" in path.name for path in folder.iterdir())
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_every_source_trains_the_same(tmp_path, small_buckets, form):
-    large = learn.LargeRecords(table_in(form, X, tmp_path, scratch=tmp_path), 1.0)
-    run = run_of()
-    assert_same(trained(run, learn.LogisticGradients(large, Y)), in_memory(run))
-    assert is_empty(tmp_path)
+def laid_out(folder, form="npy", norm=1.0):
+    large = learn.LargeRecords(table_in(form, X, folder, scratch=folder), norm)
+    return learn.LogisticGradients(large, Y)
 
 
 @pytest.mark.parametrize("batches", SCHEMES, ids=lambda scheme: scheme.kind)
 def test_every_scheme_trains_the_same(unpriced, tmp_path, small_buckets, batches):
     run = run_of(batches=batches)
-    large = learn.LargeRecords(table_in("npy", X, tmp_path, scratch=tmp_path), 1.0)
-    assert_same(trained(run, learn.LogisticGradients(large, Y)), in_memory(run))
+    assert_same(trained(run, laid_out(tmp_path)), in_memory(run))
     assert is_empty(tmp_path)
 
 
@@ -77,31 +82,7 @@ def own_residual(predictor, target):
     return np.tanh(predictor - target)
 
 
-LOSSES = {
-    "one against the rest": (
-        pabi.Loss.one_vs_rest(1.0, 3),
-        lambda records: learn.OneVsRestGradients(records, CLASSES, 3),
-    ),
-    "softmax": (
-        pabi.Loss.softmax(1.0),
-        lambda records: learn.SoftmaxGradients(records, CLASSES, 3),
-    ),
-    "squared": (
-        pabi.Loss.squared(1.0, residual_bound=2.0),
-        lambda records: learn.SquaredGradients(records, X[:, 2], 2.0),
-    ),
-    "hinge": (
-        pabi.Loss.smoothed_hinge(1.0, 0.5),
-        lambda records: learn.SmoothedHingeGradients(records, 2 * Y - 1, 0.5),
-    ),
-    "several targets": (
-        pabi.Loss.vector_huber(1.0, threshold=1.0),
-        lambda records: learn.VectorHuberGradients(records, X[:, 2:4], 1.0),
-    ),
-    "counts": (
-        pabi.Loss.poisson(1.0, predictor_bound=1.0, count_bound=4.0),
-        lambda records: learn.PoissonGradients(records, CLASSES, 1.0, 4.0),
-    ),
+OTHERS = {
     "a residual of one's own": (
         pabi.Loss.squared(1.0, residual_bound=1.0),
         lambda records: learn.LinearGradients(records, X[:, 3], own_residual),
@@ -113,95 +94,88 @@ LOSSES = {
 }
 
 
-@pytest.mark.parametrize("name", LOSSES)
-def test_every_loss_trains_the_same(tmp_path, small_buckets, name):
-    loss, gradients = LOSSES[name]
+@pytest.mark.parametrize("name", [*FAMILY, *OTHERS])
+def test_every_loss_trains_the_same(unpriced, tmp_path, small_buckets, name):
+    if name in OTHERS:
+        loss, gradients = OTHERS[name]
+    else:
+        one = FAMILY[name]
+        loss, gradients = one.describe(1.0), lambda records: one.build(records, one.some(N))
+    run = run_of(loss, step_size=0.1)
     large = learn.LargeRecords(table_in("npy", X, tmp_path), 1.0)
-    assert_same(
-        trained(run_of(loss), gradients(large)),
-        trained(run_of(loss), gradients(learn.Records(X, 1.0))),
-    )
+    assert_same(trained(run, gradients(large)), trained(run, gradients(learn.Records(X, 1.0))))
 
 
-def test_clipped_coordinates_train_the_same(tmp_path, small_buckets):
-    run = run_of(clip_norm=0.3, clipping="coordinates")
-    large = learn.LargeRecords(table_in("npy", X, tmp_path), 1.0)
-    assert_same(trained(run, learn.LogisticGradients(large, Y)), in_memory(run))
-
-
-def test_users_train_the_same(tmp_path, small_buckets):
+def test_clipped_coordinates_and_users_train_the_same(tmp_path, small_buckets):
+    coordinates = run_of(clip_norm=0.3, clipping="coordinates"), None
     users = np.random.default_rng(1).integers(0, 500, N)
-    run = run_of(batches=pabi.ShuffleOnce(50), n=500, unit="user")
-    large = learn.LargeRecords(table_in("npy", X, tmp_path), 1.0)
-    own = learn.LogisticGradients(learn.Records(X, 1.0), Y)
-    assert_same(
-        trained(run, learn.LogisticGradients(large, Y), groups=users),
-        trained(run, own, groups=users),
-    )
+    by_users = run_of(batches=pabi.ShuffleOnce(50), n=500, unit="user"), users
+    for run, groups in (coordinates, by_users):
+        found = trained(run, laid_out(tmp_path), groups=groups)
+        assert_same(found, in_memory(run, groups=groups))
 
 
-def test_a_column_of_the_table_is_the_target(tmp_path, small_buckets):
+def test_targets_in_a_column_or_of_dask_and_factors_beside_rows(tmp_path, small_buckets):
     parts = write_parts(tmp_path / "parts", frame_of(X, y=Y))
     run = run_of(pabi.Loss.logistic(4.0), clip_norm=1.0)
     large = learn.LogisticGradients(learn.LargeTable(parts), "y")
     assert_same(trained(run, large), trained(run, learn.LogisticGradients(X, Y)))
-
-
-def test_targets_of_dask(tmp_path, small_buckets):
     array = package("dask.array")
-    large = learn.LargeRecords(array.from_array(X, chunks=(2000, 5)), 1.0)
-    gradients = learn.LogisticGradients(large, array.from_array(Y, chunks=1777))
-    assert_same(trained(run_of(), gradients), in_memory(run_of()))
+    rows = learn.LargeRecords(array.from_array(X, chunks=(2000, 5)), 1.0)
+    large = learn.LogisticGradients(rows, array.from_array(Y, chunks=1777))
+    assert_same(trained(run_of(), large), in_memory(run_of()))
+    for norm in (0.5, 100.0):
+        run = run_of(pabi.Loss.logistic(feature_norm=norm))
+        own = trained(run, learn.LogisticGradients(learn.Records(X, norm), Y))
+        assert_same(trained(run, laid_out(tmp_path, norm=norm)), own)
 
 
 def test_a_run_goes_on_after_a_crash(tmp_path, small_buckets):
-    """In the same order: without noise a resumed run ends where an uninterrupted one does."""
-
-    class Crash(Exception):
-        pass
+    """In the same order: a resumed run ends where the same one in memory does."""
 
     def crash(step, x):
         if step == 9:
             raise Crash
 
-    run = run_of(noise_std=0.1, release="path")
-    large = learn.LargeRecords(table_in("npy", X, tmp_path, scratch=tmp_path), 1.0)
-    gradients, file = learn.LogisticGradients(large, Y), tmp_path / "run.checkpoint"
-    with pytest.raises(Crash):
-        trained(run, gradients, checkpoint=file, watch=crash)
-    assert is_empty(tmp_path)
-    large_end = trained(run, gradients, resume=file)
-    with pytest.raises(Crash):
-        in_memory(run, checkpoint=file, watch=crash)
-    assert_same(large_end, in_memory(run, resume=file))
+    run, file = run_of(noise_std=0.1, release="path"), tmp_path / "run.checkpoint"
+    ends = []
+    for train_it in (in_memory, lambda run, **files: trained(run, laid_out(tmp_path), **files)):
+        with pytest.raises(Crash):
+            train_it(run, checkpoint=file, watch=crash)
+        assert is_empty(tmp_path)
+        ends.append(train_it(run, resume=file))
+    assert_same(*ends)
 
 
-@pytest.mark.parametrize("norm", [0.5, 100.0])
-def test_factors_are_written_beside_rows(tmp_path, small_buckets, norm):
-    large = learn.LargeRecords(table_in("npy", X, tmp_path), norm)
-    loss = pabi.Loss.logistic(feature_norm=norm)
-    own = trained(run_of(loss), learn.LogisticGradients(learn.Records(X, norm), Y))
-    assert_same(trained(run_of(loss), learn.LogisticGradients(large, Y)), own)
-
-
-@pytest.mark.parametrize("gathered", [1, 3_000, 1 << 20])
-def test_rows_lie_in_the_secret_order(tmp_path, small_buckets, monkeypatch, gathered):
-    """However many of them are gathered at a time."""
-    monkeypatch.setattr(module, "_GATHERED", gathered)
+@pytest.fixture
+def arranged(tmp_path, small_buckets):
+    """(a layout, the order in which rows are, a secret)"""
     layout = Layout(learn.LargeRecords(table_in("npy", X, tmp_path)), Parts.of(np.arange(N)), None)
     secret = drawn_order(N, np.random.default_rng(4))
-    layout.arrange(secret)
-    order = np.concatenate([block.target for block in layout.blocks(slice(0, N))])
-    assert np.array_equal(order, whole_order(secret, N))
-    for part in (slice(3000, 3007), slice(0, 2500), slice(8990, N)):  # back and forth
-        (block,) = layout.blocks(part)
-        assert np.array_equal(block.target, order[part])
-        assert np.array_equal(block.features, X[order[part]])
+    yield layout, whole_order(secret, N), secret
     layout.close()
 
 
+def assert_block(layout, part, order):
+    (block,) = layout.blocks(part)
+    assert np.array_equal(block.target, order[part])
+    assert np.array_equal(block.features, X[order[part]])
+
+
+@pytest.mark.parametrize("gathered", [1, 3_000, 1 << 20])
+def test_rows_lie_in_the_secret_order(arranged, monkeypatch, gathered):
+    """However many of them are gathered at a time."""
+    monkeypatch.setattr(module, "_GATHERED", gathered)
+    layout, order, secret = arranged
+    layout.arrange(secret)
+    found = np.concatenate([block.target for block in layout.blocks(slice(0, N))])
+    assert np.array_equal(found, order)
+    for part in (slice(3000, 3007), slice(0, 2500), slice(8990, N)):  # back and forth
+        assert_block(layout, part, order)
+
+
 @pytest.mark.parametrize("again", [False, True])
-def test_rows_are_in_the_same_order_in_every_epoch(tmp_path, small_buckets, monkeypatch, again):
+def test_rows_are_in_the_same_order_in_every_epoch(arranged, monkeypatch, again):
     """Of an order that is read again, every bucket is put into its own once."""
     sorted_buckets, inside = [], secret_orders.Buckets.inside
 
@@ -209,10 +183,8 @@ def test_rows_are_in_the_same_order_in_every_epoch(tmp_path, small_buckets, monk
         sorted_buckets.append(bucket)
         return inside(self, bucket, size)
 
-    layout = Layout(learn.LargeRecords(table_in("npy", X, tmp_path)), Parts.of(np.arange(N)), None)
-    secret = drawn_order(N, np.random.default_rng(5))
-    expected = whole_order(secret, N)
     monkeypatch.setattr(secret_orders.Buckets, "inside", counted)
+    layout, expected, secret = arranged
     layout.arrange(secret, again)
     for step in (N, 701, 1000, 3):
         parts = (slice(first, min(first + step, N)) for first in range(0, N, step))
@@ -223,100 +195,133 @@ def test_rows_are_in_the_same_order_in_every_epoch(tmp_path, small_buckets, monk
     assert sorted(sorted_buckets) == list(range(9)) if again else len(sorted_buckets) > 4 * 9 - 1
 
 
-@every("seed", range(4))
-def test_going_back_and_forth_in_an_order_that_is_read_again(tmp_path, small_buckets, seed):
+def test_going_back_and_forth_in_an_order_that_is_read_again(arranged):
     """Buckets are read ahead into the same few arrays, whichever of them is asked for next."""
-    layout = Layout(learn.LargeRecords(table_in("npy", X, tmp_path)), Parts.of(np.arange(N)), None)
-    rng = np.random.default_rng(seed)
-    secret = drawn_order(N, rng)
-    expected = whole_order(secret, N)
+    (layout, expected, secret), rng = arranged, np.random.default_rng(0)
     layout.arrange(secret, True)
-    for _ in range(60):
+    for _ in range(240):
         first, length = int(rng.integers(N - 1)), int(rng.choice([1, 50, 1500, 4096]))
-        part = slice(first, min(first + length, N))
-        (block,) = layout.blocks(part)
-        assert np.array_equal(block.target, expected[part])
-        assert np.array_equal(block.features, X[expected[part]])
-    layout.close()
-
-
-@pytest.mark.parametrize(
-    ("batches", "epochs", "again"),
-    [
-        (pabi.ShuffleOnce(B), 3, True),
-        (pabi.ShuffleOnce(B), 1, False),
-        (pabi.Reshuffle(B), 3, False),
-    ],
-)
-def test_orders_that_are_read_once_are_not_written_twice(
-    tmp_path, small_buckets, monkeypatch, batches, epochs, again
-):
-    asked, arrange = [], Layout.arrange
-
-    def arranged(self, secret, *arguments):
-        asked.append(*arguments)
-        arrange(self, secret, *arguments)
-
-    monkeypatch.setattr(Layout, "arrange", arranged)
-    large = learn.LargeRecords(table_in("npy", X, tmp_path), 1.0)
-    trained(run_of(batches=batches, epochs=epochs), learn.LogisticGradients(large, Y))
-    assert set(asked) == {again}
+        assert_block(layout, slice(first, min(first + length, N)), expected)
 
 
 def test_nothing_is_left_where_training_fails(tmp_path, small_buckets):
-    run = run_of()
-    gradients = learn.LogisticGradients(
-        learn.LargeRecords(table_in("npy", X, tmp_path, scratch=tmp_path), 1.0), Y
-    )
+    gradients = laid_out(tmp_path)
     np.save(tmp_path / "X.npy", X + 1.0)
     with pytest.raises(InvalidInput, match="X: it changed while it was read"):
-        trained(run, gradients)
+        trained(run_of(), gradients)
     assert is_empty(tmp_path)
 
 
-@pytest.mark.parametrize("where", ["before anything is written", "later", "in the first epoch"])
+@pytest.mark.parametrize("where", ["reserve", "_Shelf._put", "_Shelf._write_back"])
 def test_a_full_disk_is_one_line(tmp_path, small_buckets, monkeypatch, where):
+    """Before anything is written, later, and in the first epoch."""
+
     def full(*arguments):
         raise OSError(28, "No space left on device")
 
-    if where == "later":
-        monkeypatch.setattr(module._Shelf, "_put", full)
-    elif where == "in the first epoch":
-        monkeypatch.setattr(module._Shelf, "_write_back", full)
-    else:
-        monkeypatch.setattr(module, "reserve", full)
-    gradients = learn.LogisticGradients(
-        learn.LargeRecords(table_in("npy", X, tmp_path, scratch=tmp_path), 1.0), Y
-    )
+    monkeypatch.setattr(f"pabi.execute.layouts.{where}", full)
+    gradients = laid_out(tmp_path)
     with pytest.raises(InvalidInput, match="scratch: cannot write to .*: No space left on device"):
         trained(run_of(), gradients)
     assert is_empty(tmp_path)
 
 
+def last_is(label):
+    return np.where(np.arange(N) == N - 1, label, Y)
+
+
 @every(
-    ("cells", "message"),
-    [
-        (Y[:-1], "y: expected as many rows as X has"),
-        (
-            np.where(np.arange(N) == N - 1, 2, Y),
-            "y: expected labels all in {0, 1} or all in {-1, 1}",
-        ),
-        (
-            np.where(np.arange(N) == N - 1, -1, Y),
-            "y: expected labels all in {0, 1} or all in {-1, 1}",
-        ),
-    ],
+    "cells, message",
+    [(Y[:-1], "as many rows as X"), *((last_is(k), "all in {0, 1} or") for k in (2, -1))],
 )
 def test_bad_targets(tmp_path, cells, message):
     large = learn.LargeRecords(table_in("npy", X, tmp_path))
-    with pytest.raises(InvalidInput, match=message):
-        learn.LogisticGradients(large, cells)
+    assert message in refused("y", learn.LogisticGradients, large, cells)
 
 
-@every(
-    ("rows", "expected"),
-    [([3, 4, 5], slice(3, 6)), ([3], slice(3, 4)), ([3, 5, 4], None), ([3, 5], None), ([], None)],
-)
-def test_rows_that_follow_one_another(rows, expected):
-    places = np.array(rows, np.intp)
-    assert in_a_row(places) == expected if expected else in_a_row(places) is places
+# The file of secret rows, which is gone with its process whatever ends that, and reading ahead of it.
+
+
+# A shell has what it starts in the background ignore SIGINT.
+WAITS = """
+import signal, sys
+from pabi.execute.layouts import home_of, scratch_file
+signal.signal(signal.SIGINT, signal.default_int_handler)
+file = scratch_file(home_of(sys.argv[1]))
+file.write(b"secret"); file.flush()
+print("ready", flush=True); sys.stdin.read()
+"""
+
+
+def test_nobody_else_can_open_it(tmp_path):
+    """And what is reserved is of that size, where the system can."""
+    before = os.umask(0)
+    try:
+        file = scratch_file(home_of(tmp_path))
+    finally:
+        os.umask(before)
+    file.write(b"secret")
+    file.flush()
+    assert list(tmp_path.iterdir()) == []
+    about = os.fstat(file.fileno())
+    assert (stat.S_IMODE(about.st_mode), about.st_size) == (0o600, 6)
+    reserve(file.fileno(), 1000)
+    assert os.fstat(file.fileno()).st_size in (6, 1000)
+    file.close()
+    with pytest.raises(InvalidInput, match="scratch: cannot write to .*nowhere"):
+        scratch_file(home_of(tmp_path / "nowhere"))
+
+
+@pytest.mark.parametrize("ended", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT])
+def test_the_end_of_a_process_removes_it_whatever_ended_it(tmp_path, ended):
+    command = [sys.executable, "-c", WAITS, str(tmp_path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout.readline() == b"ready\n"
+        other.send_signal(ended)
+    assert other.returncode != 0
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_next_is_read_while_one_is_used():
+    read = [threading.Event() for _ in range(3)]
+
+    def values():
+        for event in read:
+            event.set()
+            yield event
+
+    rest = ahead(values())
+    assert next(rest) is read[0]
+    assert read[1].wait(5.0)
+    assert not read[2].is_set()
+
+
+def test_the_same_values_and_what_reading_raises():
+    assert list(ahead(iter(range(10)))) == list(range(10))
+    assert list(ahead(iter(()))) == []
+
+    def values():
+        yield 1
+        raise OSError("gone")
+
+    rest = ahead(values())
+    assert next(rest) == 1
+    with pytest.raises(OSError, match="gone"):
+        next(rest)
+
+
+def test_parts_in_any_order_and_again():
+    asked = []
+
+    def read(k):
+        if k > 3:
+            raise OSError("gone")
+        asked.append(k)
+        return k * k
+
+    parts = Ahead(read, 5)
+    assert [parts.part(k) for k in (0, 1, 2, 3, 0, 1, 1, 3)] == [0, 1, 4, 9, 0, 1, 1, 9]
+    with pytest.raises(OSError, match="gone"):
+        parts.part(4)
+    parts.close()
+    assert asked[:6] == [0, 1, 2, 3, 0, 1]

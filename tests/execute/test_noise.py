@@ -4,7 +4,6 @@ import math
 from fractions import Fraction
 
 import numpy as np
-import pytest
 from flint import arb, ctx
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +12,7 @@ from scipy.stats import chisquare, kstest
 from pabi.execute import noise
 from pabi.execute.noise import grid_for, noisy, rounded_normal
 from support.every_case import every
-from support.execution import RARE, assert_law
+from support.execution import RARE
 
 HALF = 2.0**-53
 RATIOS = [0.3, 1.0, 2.0**20, 1.7 * 2.0**30, 2.0**46]
@@ -133,23 +132,6 @@ def test_numbers_of_the_worst_words_are_those_of_balls(ratio):
         assert mirrored == -k
         seen.add(generator.taken)
     assert {1, 2} <= seen
-
-
-def law(ratio, most):
-    """P(K = k) by balls, of k up to `most` standard deviations."""
-    with ctx.workprec(128):
-        ends = [share_beyond((arb(k) - 0.5) / arb(ratio)) / 2 for k in range(int(most * ratio) + 2)]
-        right = [float(ends[k] - ends[k + 1]) for k in range(1, len(ends) - 1)]
-        return {0: float(1 - 2 * ends[1])} | {
-            sign * (k + 1): p for k, p in enumerate(right) for sign in (1, -1)
-        }
-
-
-@pytest.mark.parametrize("count", [1_000_000, pytest.param(30_000_000, marks=pytest.mark.nightly)])
-@pytest.mark.parametrize("ratio", [0.7, 2.0, 4.0])
-def test_the_law_is_that_of_a_rounded_gaussian(ratio, count):
-    drawn = rounded_normal(np.random.default_rng(2), count, ratio)
-    assert_law(drawn.astype(int).tolist(), law(ratio, 12.0))
 
 
 @every("ratio", [2.0**20, 2.0**40])

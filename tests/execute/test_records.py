@@ -18,6 +18,8 @@ from pabi.learn import bound_rows, train, with_intercept
 from support.every_case import every, refused
 from support.execution import norm_squared
 
+from .losses import exact_row
+
 UNIT = Fraction(1, 2**53)
 RNG = np.random.default_rng(6)
 DATA = np.round(RNG.standard_normal((40, 5)) * 2.0, 3) * (RNG.random((40, 5)) < 0.6)
@@ -34,21 +36,6 @@ SETTINGS = {
         "ranges": SYMMETRIC, "feature_norm": 0.75, "intercept_scaling": 2.0,
     },
 }  # fmt: skip
-
-
-def exact_row(row, feature_norm=None, ranges=None):
-    """One row as the model sees it, as real numbers."""
-    values = [float(x) for x in row]
-    if ranges is not None:
-        low, high = ranges
-        values = [
-            min(1.0, max(-1.0, (2.0 * x - a - b) / (b - a)))
-            for x, a, b in zip(values, low, high, strict=True)
-        ]
-    length = math.sqrt(math.fsum(x * x for x in values))
-    if feature_norm is not None and length > feature_norm:
-        values = [x / length * feature_norm for x in values]
-    return values
 
 
 @every("ranges", [SYMMETRIC, LOPSIDED, (-0.5, 3.0)])
@@ -94,24 +81,19 @@ def test_blocks_are_the_rows_in_order(d, rows):
     assert np.array_equal(np.concatenate(found), X[rows])
 
 
-@every("form", ["dense", "csr"])
-@every(
-    ("settings", "shortened"),
-    [
-        ({}, False),
-        ({"feature_norm": 100.0}, False),
-        ({"feature_norm": 1.5}, True),
-        ({"ranges": (-100.0, 100.0)}, False),
-        ({"ranges": (-1.0, 1.0)}, True),
-        ({"ranges": (-100.0, 100.0), "feature_norm": 0.01}, True),
-    ],
-)
-def test_it_is_known_whether_a_row_was_changed(form, settings, shortened):
-    assert learn.Records(FORMS[form](), **settings).shortened is shortened
-
-
-def test_rows_at_the_bound_do_not_count_as_changed():
-    """Nobody is to be warned of roundings."""
+@every("form", FORMS)
+def test_it_is_known_whether_a_row_was_changed(form):
+    """Rows at the bound do not count: nobody is to be warned of roundings."""
+    far, near = (-100.0, 100.0), (-1.0, 1.0)
+    for shortened, settings in (
+        (False, {}),
+        (False, {"feature_norm": 100.0}),
+        (True, {"feature_norm": 1.5}),
+        (False, {"ranges": far}),
+        (True, {"ranges": near}),
+        (True, {"ranges": far, "feature_norm": 0.01}),
+    ):
+        assert learn.Records(FORMS[form](), **settings).shortened is shortened
     rows = DATA[np.any(DATA != 0.0, axis=1)]
     rows = rows / np.linalg.norm(rows, axis=1)[:, None]
     assert not learn.Records(rows, 1.0).shortened
@@ -136,15 +118,11 @@ def test_bounded_rows_are_within_the_bound_exactly(bound):
         assert after == pytest.approx(exact_row(before, bound), rel=1e-13)
 
 
-@every("y", [np.zeros(3), np.zeros((4, 1)), 0.0, [], None, "abcd"])
-def test_labels_are_one_a_row(y):
-    with pytest.raises(InvalidInput, match=r"^y: expected shape \(4,\), one a row of X, got "):
-        as_labels(y, 4)
-
-
-@every("y", [[0, 1, 0, 1], ("a", "b", "a", "b"), np.array([1.5, 0, 0, 0])])
-def test_labels_of_any_kind_are_kept(y):
-    assert as_labels(y, 4).tolist() == list(y)
+def test_labels_are_one_a_row_and_of_any_kind():
+    for y in (np.zeros(3), np.zeros((4, 1)), 0.0, [], None, "abcd"):
+        assert "shape (4,), one a row of X, got " in refused("y", as_labels, y, 4)
+    for y in ([0, 1, 0, 1], ("a", "b", "a", "b"), np.array([1.5, 0, 0, 0])):
+        assert as_labels(y, 4).tolist() == list(y)
 
 
 @every(
@@ -166,14 +144,10 @@ Y = (RNG.random(30) < 0.4).astype(int)
 @every("labels", [2 * Y - 1, Y.astype(bool), Y.astype(float), (2 * Y - 1).tolist()])
 def test_both_codes_of_the_labels_agree(labels):
     theta, rows = np.array([1.0, 2.0, -1.0, 0.5]), np.arange(30)
-    assert np.array_equal(
-        learn.LogisticGradients(X, labels)(theta, rows), learn.LogisticGradients(X, Y)(theta, rows)
-    )
-
-
-def test_tiny_gradients_keep_their_relative_accuracy():
-    g = learn.LogisticGradients([[1.0]], [1])(np.array([40.0]), np.array([0]))
-    assert g[0, 0] == pytest.approx(-math.exp(-40.0), rel=1e-14)
+    one, other = (learn.LogisticGradients(X, y)(theta, rows) for y in (labels, Y))
+    assert np.array_equal(one, other)
+    tiny = learn.LogisticGradients([[1.0]], [1])(np.array([40.0]), np.array([0]))
+    assert tiny[0, 0] == pytest.approx(-math.exp(-40.0), rel=1e-14)
 
 
 SECRET = 6172.25

@@ -50,6 +50,8 @@ def test_gradients_of_strongly_convex_losses_are_summed_as_they_are():
 
 
 def test_the_noise_is_raised(monkeypatch):
+    """But for a stated sensitivity, which is left alone."""
+
     def last(factor):
         monkeypatch.setattr(engine, "noise_factor", lambda run: factor)
         with pytest.warns(PrivacyWarning):
@@ -61,11 +63,5 @@ def test_the_noise_is_raised(monkeypatch):
     np.testing.assert_allclose(last(2.0), 2.0 * last(1.0), rtol=1e-4)
     monkeypatch.undo()
     assert noise_factor(run_of(STRONG)) > 1.0
-
-
-def test_a_stated_sensitivity_is_left_alone():
-    run = run_of(
-        Loss.strongly_convex(strong_convexity=0.5, smoothness=1.0), gradient_sensitivity=1.0
-    )
-    assert noise_factor(run) == 1.0
-    assert Limit.of(run, run.n).clip is None
+    run = run_of(Loss.strongly_convex(0.5, 1.0), gradient_sensitivity=1.0)
+    assert (noise_factor(run), Limit.of(run, run.n).clip) == (1.0, None)

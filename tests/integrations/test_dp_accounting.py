@@ -83,59 +83,48 @@ def accounted(event: Any, relation: Any) -> PabiAccountant:
 
 NOTHING = dict.fromkeys(EVERY, Gaussian(0.0))
 INFINITE = dict.fromkeys(EVERY, Gaussian(math.inf))
+
+
+def under(add: TradeOff | None, special: Any = None, replace: Any = None) -> dict[Any, TradeOff]:
+    """By relation; no special one is the same as adding."""
+    table = {ADD: add, SPECIAL: add if special is None else special, REPLACE: replace}
+    return {relation: curve for relation, curve in table.items() if curve is not None}
+
+
+TREE_OF_THREE = Gaussian(0.5).self_compose(3)
 MEANT: list[tuple[Any, dict[Any, TradeOff]]] = [
     (events.NoOpDpEvent(), NOTHING),
     (events.NonPrivateDpEvent(), INFINITE),
-    (GaussianDpEvent(4.0), {ADD: Gaussian(0.25), SPECIAL: Gaussian(0.25), REPLACE: Gaussian(0.5)}),
+    (GaussianDpEvent(4.0), under(Gaussian(0.25), replace=Gaussian(0.5))),
     (GaussianDpEvent(0.0), INFINITE),
     # 1/16 + 4/64 = 1/8
-    (TWO_GAUSSIANS, {ADD: Gaussian(math.sqrt(0.125)), REPLACE: Gaussian(math.sqrt(0.5))}),
-    (LaplaceDpEvent(2.0), {ADD: Laplace(0.5), SPECIAL: Laplace(0.5), REPLACE: Laplace(1.0)}),
-    (
-        Discrete(0.25, 2),
-        {
-            ADD: discrete_laplace(0.25, 2),
-            SPECIAL: discrete_laplace(0.25, 2),
-            REPLACE: discrete_laplace(0.25, 4),
-        },
-    ),
+    (TWO_GAUSSIANS, under(Gaussian(math.sqrt(0.125)), replace=Gaussian(math.sqrt(0.5)))),
+    (LaplaceDpEvent(2.0), under(Laplace(0.5), replace=Laplace(1.0))),
+    (Discrete(0.25, 2), under(discrete_laplace(0.25, 2), replace=discrete_laplace(0.25, 4))),
     (
         Response(0.5, 3),
-        {REPLACE: randomised_response(0.5, 3), SPECIAL: randomised_response(0.5, 3, blank=True)},
+        under(None, randomised_response(0.5, 3, blank=True), randomised_response(0.5, 3)),
     ),
     (
         Sampled(0.1, GaussianDpEvent(2.0)),
-        {
-            ADD: PoissonSubsampled(0.5, 0.1),
-            SPECIAL: PoissonSubsampled(0.5, 0.1),
-            REPLACE: PoissonReplaced(0.5, 0.1),
-        },
+        under(PoissonSubsampled(0.5, 0.1), replace=PoissonReplaced(0.5, 0.1)),
     ),
-    (Sampled(0.1, TWO_GAUSSIANS), {ADD: PoissonSubsampled(math.sqrt(0.125), 0.1)}),
-    (Sampled(0.1, LaplaceDpEvent(2.0)), {ADD: Laplace(0.5, 0.1), SPECIAL: Laplace(0.5, 0.1)}),
+    (Sampled(0.1, TWO_GAUSSIANS), under(PoissonSubsampled(math.sqrt(0.125), 0.1))),
+    (Sampled(0.1, LaplaceDpEvent(2.0)), under(Laplace(0.5, 0.1))),
     (Sampled(0.1, events.NonPrivateDpEvent()), INFINITE),
     (
         FixedSize(100, 25, GaussianDpEvent(2.0)),
-        {
-            REPLACE: Subsampled(Gaussian(1.0), 0.25),
-            SPECIAL: FixedSizeSubsampled(1.0, 0.5, 0.5, 0.25),
-        },
+        under(None, FixedSizeSubsampled(1.0, 0.5, 0.5, 0.25), Subsampled(Gaussian(1.0), 0.25)),
     ),
     (
         FixedSize(100, 100, GaussianDpEvent(2.0)),
-        {REPLACE: Subsampled(Gaussian(1.0), 1.0), SPECIAL: Subsampled(Gaussian(0.5), 1.0)},
+        under(None, Subsampled(Gaussian(0.5), 1.0), Subsampled(Gaussian(1.0), 1.0)),
     ),
     # A leaf among 5 lies in nodes of 3 levels, one among 4 in 3, one among 3 in 2.
-    (
-        Tree(2.0, [5, 2]),
-        {SPECIAL: Gaussian(0.5).self_compose(3), REPLACE: Gaussian(1.0).self_compose(3)},
-    ),
-    (Tree(2.0, 4), {SPECIAL: Gaussian(0.5).self_compose(3)}),
-    (Tree(2.0, 3), {SPECIAL: Gaussian(0.5).self_compose(2)}),
-    (
-        Shifts(2.0, [0.0, 1.0], [0.75, 0.25]),
-        {ADD: PoissonSubsampled(0.5, 0.25), SPECIAL: PoissonSubsampled(0.5, 0.25)},
-    ),
+    (Tree(2.0, [5, 2]), under(None, TREE_OF_THREE, Gaussian(1.0).self_compose(3))),
+    (Tree(2.0, 4), under(None, TREE_OF_THREE)),
+    (Tree(2.0, 3), under(None, Gaussian(0.5).self_compose(2))),
+    (Shifts(2.0, [0.0, 1.0], [0.75, 0.25]), under(PoissonSubsampled(0.5, 0.25))),
     (Repeat(GaussianDpEvent(4.0), 10.0, 1.0), {ADD: selected(Gaussian(0.25), 10.0, 1.0)}),
     (Repeated(LaplaceDpEvent(2.0), 3), {ADD: Product([(Laplace(0.5), 3)])}),
     (Composed([]), NOTHING),
@@ -143,7 +132,7 @@ MEANT: list[tuple[Any, dict[Any, TradeOff]]] = [
 
 
 @every("event, curves", MEANT)
-def test_an_event_means_what_the_table_says(event: Any, curves: dict[Any, TradeOff]):
+def test_an_event_means_what_the_table_says(event, curves):
     for relation, curve in curves.items():
         own = accounted(event, relation).curve
         if isinstance(curve, Gaussian) and 0.0 < curve.mu < math.inf:
@@ -181,7 +170,7 @@ UNPROVEN: list[tuple[Any, Any, str]] = [
 
 
 @every("event, relations, words", UNPROVEN)
-def test_what_has_no_proof_is_refused_by_name_however_deep(event: Any, relations: Any, words: str):
+def test_what_has_no_proof_is_refused_by_name_however_deep(event, relations, words):
     deep = Composed([events.NoOpDpEvent(), Repeated(event, 2)])
     for relation in relations:
         accountant = PabiAccountant(relation)
@@ -225,7 +214,7 @@ def test_a_subclass_of_an_event_is_another_event():
     ],
     ids=str,
 )
-def test_one_event_costs_what_dp_accounting_says(event: Any, relation: Any):
+def test_one_event_costs_what_dp_accounting_says(event, relation):
     mine, theirs = accounted(event, relation), PLDAccountant(relation).compose(event)
     for delta in (1e-9, 1e-5, 1e-2):
         bound = theirs.get_epsilon(delta)
@@ -280,38 +269,32 @@ def stated(curve: TradeOff, adjacency: str = "zero_out") -> pabi.Guarantee:
 
 RELATIONS = {"zero_out": SPECIAL, "replace_one": REPLACE}
 BLANK, REPLACED = ["zero_out"], ["replace_one"]
-BOTH, NEVER = [*BLANK, *REPLACED], []
-# The adjacencies under which an event says a curve.
+# Curves, and the adjacencies under which an event says them.
 SAID: list[tuple[TradeOff, list[str]]] = [
-    (Gaussian(0.3), BOTH),
-    (Gaussian(0.0), BOTH),
-    (Laplace(0.7), BOTH),
+    *(
+        (curve, [*RELATIONS])
+        for curve in (Gaussian(0.3), Gaussian(0.0), Laplace(0.7), ApproxDP(0.7))
+    ),
     (Laplace(0.7, 0.1), BLANK),
-    (ApproxDP(0.7), BOTH),
-    (ApproxDP(0.7, 1e-3), NEVER),
-    (BoundedRange(0.4), NEVER),
-    (Mixture([Gaussian(0.1), Gaussian(0.5)], [0.5, 0.5]), NEVER),
-    (Best([Gaussian(0.4), Laplace(0.3)]), NEVER),
     (PoissonSubsampled(0.8, 0.1), BLANK),
-    (PoissonReplaced(0.8, 0.1), REPLACED),
-    (Subsampled(Gaussian(0.8), 0.1), REPLACED),
     (FixedSizeSubsampled(0.8, 0.4, 0.4, 0.1), BLANK),
-    (FixedSizeSubsampled(0.8, 0.4, 0.5, 0.1), NEVER),
+    *((curve, REPLACED) for curve in (PoissonReplaced(0.8, 0.1), Subsampled(Gaussian(0.8), 0.1))),
+    *((curve, []) for curve in (ApproxDP(0.7, 1e-3), BoundedRange(0.4))),
+    (Mixture([Gaussian(0.1), Gaussian(0.5)], [0.5, 0.5]), []),
+    (Best([Gaussian(0.4), Laplace(0.3)]), []),
+    (FixedSizeSubsampled(0.8, 0.4, 0.5, 0.1), []),
 ]
 OTHERS_SAID: list[tuple[TradeOff, list[str]]] = [
-    (Gaussian(math.inf), BOTH),
-    (Subsampled(Gaussian(0.8), 1e-12), NEVER),
-    (Selected(Gaussian(0.3), 10.0, 0.5), NEVER),
-    (Product([(Laplace(0.7), 3), (Gaussian(0.3), 1), (ApproxDP(0.1), 2)]), BOTH),
-    (Product([(Gaussian(0.3), 1)], failure=1e-9), NEVER),
+    (Gaussian(math.inf), [*RELATIONS]),
+    (Product([(Laplace(0.7), 3), (Gaussian(0.3), 1), (ApproxDP(0.1), 2)]), [*RELATIONS]),
+    *((Subsampled(Gaussian(0.8), 1e-12), []), (Selected(Gaussian(0.3), 10.0, 0.5), [])),
+    (Product([(Gaussian(0.3), 1)], failure=1e-9), []),
 ]
 
 
 @every("curve, adjacencies", SAID + OTHERS_SAID)
-def test_a_guarantee_that_becomes_an_event_comes_back_and_no_smaller(
-    curve: TradeOff, adjacencies: list[str]
-):
-    for adjacency, relation in {"zero_out": SPECIAL, "replace_one": REPLACE}.items():
+def test_a_guarantee_that_becomes_an_event_comes_back_and_no_smaller(curve, adjacencies):
+    for adjacency, relation in RELATIONS.items():
         guarantee = stated(curve, adjacency)
         if adjacency not in adjacencies:
             message = refused("guarantee", to_event, guarantee)
@@ -325,7 +308,7 @@ def test_a_guarantee_that_becomes_an_event_comes_back_and_no_smaller(
 
 
 @every("curve", [*(curve for curve, _ in SAID), randomised_response(0.5, 3, blank=True)])
-def test_a_distribution_is_never_below_the_guarantee_and_hardly_above(curve: TradeOff):
+def test_a_distribution_is_never_below_the_guarantee_and_hardly_above(curve):
     losses = to_pld(stated(curve))
     for delta in (2e-3, 1e-2, 1e-5, 1e-9):
         epsilon = curve.epsilon(delta)
@@ -362,7 +345,7 @@ def test_both_orders_of_a_distribution_are_there():
 
 
 @every("failure", [1e-12, 1e-6, 0.01])
-def test_a_distribution_fails_at_least_as_often_as_the_guarantee(failure: float):
+def test_a_distribution_fails_at_least_as_often_as_the_guarantee(failure):
     """Beside a loss that is infinite on its own, which a plain composition would count once only."""
     curve = Product([(Gaussian(0.3), 1), (ApproxDP(0.2, 0.25), 2)], failure)
     losses = to_pld(stated(curve))

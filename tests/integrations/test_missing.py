@@ -65,9 +65,8 @@ def test_a_missing_framework_is_named(use, missing, extra):
 
 def test_everything_that_needs_torch_names_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    described = pabi.NoisySGD(
-        pabi.Loss.unknown(), 4, pabi.FullBatch(), 1.0, step_size=1.0, noise_std=1.0, clip_norm=1.0
-    )
+    step = {"step_size": 1.0, "noise_std": 1.0, "clip_norm": 1.0}
+    described = pabi.NoisySGD(pabi.Loss.unknown(), 4, pabi.FullBatch(), 1.0, **step)
     rows = [(np.zeros(2), 0)] * 4
     for message in (
         refused("torch", integration.train, None, rows, described),

@@ -117,14 +117,6 @@ def test_sets_with_few_doubles_are_refused(domain):
     assert "too few doubles" in refused("domain", gibbs_rejection, m, counted, domain, 0)
 
 
-@every("shift", [0.0, 1e3, -1e6])
-def test_a_constant_in_the_loss_changes_nothing(shift):
-    counted = Counted(lambda t: slope(t) + shift, 20_000)
-    m = mechanism(1e5, SMOOTH, STRIP)
-    x = gibbs_rejection(m, counted, STRIP, 3, draws=5000).values[0, :, 0]
-    assert kstest(x, exponential(1e-5, 0.1)).pvalue > LEVEL
-
-
 def test_a_constant_that_hides_the_loss_is_refused():
     counted = Counted(lambda t: slope(t) + 1e12, 100)
     with pytest.raises(InvalidInput, match="^loss_value: so large"):
@@ -302,17 +294,13 @@ def check_attack(seed):
     return "drawn"
 
 
-def check_attacks(seeds):
+NIGHTS = [range(10_000 + 3000 * part, 13_000 + 3000 * part) for part in range(10)]
+
+
+@pytest.mark.parametrize(
+    "seeds", [range(400), *(pytest.param(some, marks=pytest.mark.nightly) for some in NIGHTS)]
+)
+def test_whatever_is_not_refused_returns(seeds):
     found = [check_attack(seed) for seed in seeds]
     assert found.count("drawn") > len(found) / 4
     assert found.count("too long") > len(found) / 10
-
-
-def test_whatever_is_not_refused_returns():
-    check_attacks(range(400))
-
-
-@pytest.mark.nightly
-@pytest.mark.parametrize("part", range(10))
-def test_whatever_is_not_refused_returns_searched_longer(part):
-    check_attacks(range(10_000 + 3000 * part, 13_000 + 3000 * part))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -15,8 +17,8 @@ from pabi.learn import (
     SmoothedHingeGradients,
     SquaredGradients,
 )
-from pabi.numbers.errors import InvalidInput
-from pabi.sampling import langevin, mean_gradient, mean_loss
+from pabi.sampling import mean_gradient, mean_loss
+from pabi.sampling.linear_models import _predictors
 from support.every_case import every, refused
 
 rng = np.random.default_rng(2)
@@ -57,13 +59,6 @@ def test_gradients_are_those_of_the_trainer(kind):
     np.testing.assert_allclose(part(POINTS[:1], rows), wanted[:1], rtol=1e-9, atol=1e-12)
 
 
-def test_a_start_of_another_width_is_refused():
-    loss = MODELS["logistic"][0]
-    chain = pabi.LangevinChain(loss, n=N, inverse_temperature=1.0, step_size=0.1, steps=2)
-    with pytest.raises(InvalidInput, match="x0: expected shape"):
-        langevin(chain, mean_gradient(X, LABELS, loss), np.zeros(D + 1))
-
-
 @every("kind", [*MODELS, "linear"])
 def test_gradients_are_those_of_the_loss(kind):
     """The loss along a line is the integral of its derivative (Gauss–Legendre on 4 000 panels)."""
@@ -79,10 +74,14 @@ def test_gradients_are_those_of_the_loss(kind):
     assert rise[0] == pytest.approx(integral, rel=1e-7)
 
 
-def test_a_name_and_its_loss_agree():
+def test_a_name_and_its_loss_agree_and_single_precision_is_not_summed_in_it():
     by_name = mean_gradient(UNIT, LABELS, "logistic", 0.3)(POINTS)
     described = mean_gradient(UNIT, LABELS, MODELS["logistic"][0])(POINTS)
     np.testing.assert_allclose(by_name, described, rtol=1e-12)
+    single = UNIT.astype(np.float32)
+    ours = mean_gradient(single, LABELS)(POINTS)
+    assert ours.dtype == np.float64
+    np.testing.assert_array_equal(ours, mean_gradient(single.astype(np.float64), LABELS)(POINTS))
 
 
 def test_many_records_and_points_in_blocks():
@@ -97,86 +96,67 @@ def test_many_records_and_points_in_blocks():
     assert mean_gradient(many, labels)(np.zeros((0, 2))).shape == (0, 2)
 
 
-def test_single_precision_features_are_not_summed_in_single_precision():
-    single = UNIT.astype(np.float32)
-    ours = mean_gradient(single, LABELS)(POINTS)
-    assert ours.dtype == np.float64
-    np.testing.assert_array_equal(ours, mean_gradient(single.astype(np.float64), LABELS)(POINTS))
-
-
 @every("kind", MODELS)
 def test_one_record_moves_the_gradient_by_no_more_than_promised(kind):
     """Rounding included: records that pull as far as they can, in opposite directions."""
     loss, y, _, _ = MODELS[kind]
-    gap = 2 * loss.gradient_bound / N
-    point = np.array([[1e6, 0.0, 0.0, 0.0]])
-    far, other = X.copy(), X.copy()
-    far[7], other[7] = [-0.5, 99.0, 0.0, 0.0], [-0.5, -99.0, 0.0, 0.0]
+    gap, point = 2 * loss.gradient_bound / N, np.array([[1e6, 0.0, 0.0, 0.0]])
     # The ends of what a target may be.
     ends = (0, 1) if y is LABELS else (0, 1000) if y is COUNTS else (-1e6, 1e6)
-    moves = []
-    for first in ends:
-        for second in ends:
-            one, two = y.copy(), y.copy()
-            one[7], two[7] = first, second
-            for left, right in ((far, other), (far, far)):
-                a = mean_gradient(left, one, loss).of_data(point)
-                b = mean_gradient(right, two, loss).of_data(point)
-                moves.append(np.linalg.norm(a - b))
+
+    def mean(side, target):
+        rows, targets = X.copy(), y.copy()
+        rows[7], targets[7] = [-0.5, side * 99.0, 0.0, 0.0], target
+        return mean_gradient(rows, targets, loss).of_data(point)
+
+    means = [mean(side, target) for side in (1, -1) for target in ends]
+    moves = [np.linalg.norm(one - other) for one, other in itertools.combinations(means, 2)]
     assert max(moves) <= gap
     if kind in ("logistic", "squared", "huber", "smoothed_hinge"):
         assert max(moves) > (1 - 1e-4) * gap
 
 
 def test_in_random_batches_a_records_place_does_not_matter():
-    loss = MODELS["logistic"][0]
-    gradient, point = mean_gradient(X, LABELS, loss, size=1), POINTS[:1]
-    alone = {i: gradient(point, np.array([i])) for i in (0, 7, 40)}
-    for i, wanted in alone.items():
-        for others in (3, 17, 100):
-            rows = np.arange(others)
-            with_it = np.append(rows[rows != i], i)
-            data, _ = gradient._data(with_it)
-            from pabi.sampling.linear_models import _predictors
+    gradient, point = mean_gradient(X, LABELS, MODELS["logistic"][0], size=1), POINTS[:1]
 
-            last = [z[0, -1] for _, _, z in _predictors(point, data, True)][-1]
-            only = next(z[0, 0] for _, _, z in _predictors(point, gradient._data([i])[0], True))
-            assert last == only
-        assert wanted.shape == (1, D)
+    def last_predictor(rows):
+        data, _ = gradient._data(rows)
+        return [z[0, -1] for _, _, z in _predictors(point, data, True)][-1]
+
+    for i in (0, 7, 40):
+        for others in map(np.arange, (0, 3, 17, 100)):
+            assert last_predictor(np.append(others[others != i], i)) == last_predictor([i])
 
 
-@every(
-    "arguments, field",
-    [
-        ((X, LABELS, "probit"), "model"),
-        ((X, LABELS, pabi.Loss.convex(smoothness=1.0)), "model"),
-        ((X, LABELS, pabi.Loss.softmax(1.0)), "model"),
-        ((X, TARGETS, "squared"), "model"),
-        ((X, LABELS, None), "model"),
-        ((X, COUNTS, pabi.Loss.poisson(1.0, 701.0, 3.0)), "predictor_bound"),
-        ((X, LABELS, pabi.Loss.logistic(1.0), 0.1), "l2"),
-        ((X, LABELS, "logistic", -1.0), "l2"),
-        ((X, LABELS[:-1]), "y"),
-        ((X, TARGETS), "y"),
-        ((X, -COUNTS - 1, pabi.Loss.poisson(1.0, 1.0, 3.0)), "y"),
-        ((X * np.nan, LABELS), "X"),
-        ((X[0], LABELS), "X"),
-        ((Records(X), LABELS, pabi.Loss.logistic(1.0)), "feature_norm"),
-    ],
-)
-def test_refusals(arguments, field):
-    for build in (mean_gradient, mean_loss):
-        refused(field, build, *arguments)
-
-
-def test_a_loss_that_only_looks_like_one_is_refused():
+class Flatter(pabi.Loss):
     """What a subclass says of itself need not be what its kind computes."""
 
-    class Flatter(pabi.Loss):
-        gradient_bound = 1e-9
+    gradient_bound = 1e-9
 
-    for build in (mean_gradient, mean_loss):
-        refused("model", build, X, LABELS, Flatter.logistic(1.0))
+
+LOGISTIC = pabi.Loss.logistic(1.0)
+OTHER_MODELS = ["probit", pabi.Loss.convex(smoothness=1.0), pabi.Loss.softmax(1.0), None]
+REFUSED = {
+    "model": [
+        *((X, LABELS, model) for model in (*OTHER_MODELS, Flatter.logistic(1.0))),
+        (X, TARGETS, "squared"),
+    ],
+    "predictor_bound": [(X, COUNTS, pabi.Loss.poisson(1.0, 701.0, 3.0))],
+    "l2": [(X, LABELS, LOGISTIC, 0.1), (X, LABELS, "logistic", -1.0)],
+    "y": [
+        *((X, LABELS[:-1]), (X, TARGETS)),
+        (X, -COUNTS - 1, pabi.Loss.poisson(1.0, 1.0, 3.0)),
+    ],
+    "X": [(X * np.nan, LABELS), (X[0], LABELS)],
+    "feature_norm": [(Records(X), LABELS, LOGISTIC)],
+}
+
+
+@every("field", REFUSED)
+def test_refusals(field):
+    for arguments in REFUSED[field]:
+        for build in (mean_gradient, mean_loss):
+            refused(field, build, *arguments)
 
 
 def test_points_and_rows_are_checked():

@@ -82,14 +82,6 @@ def test_parts_of_the_records_add_up(monkeypatch):
     assert seen == 2 * list(range(N))
 
 
-def test_a_flat_prior_adds_nothing():
-    flat = posterior(prior=None, prior_curvature=(0.0, 0.0))
-    assert flat.chain.loss == pabi.Loss.convex(0.25)
-    points = np.ones((1, D))
-    added = posterior().gradient(points) - flat.gradient(points)
-    assert np.allclose(added, TAU * points / N, atol=1e-12)
-
-
 @every(
     "curvature, prior, loss",
     [
@@ -120,23 +112,6 @@ def test_a_gradient_beyond_its_bound_is_scaled_down():
     assert 0.0 < np.linalg.norm(moved) <= ours.chain.gap
 
 
-def test_what_it_draws_has_the_law_of_the_posterior():
-    """Normal likelihood and prior: the chain's own law is known."""
-    n, tau, steps, eta = 50, 25.0, 40, 4e-3  # 0.7⁴⁰ of the start is left
-    values = np.random.default_rng(1).uniform(-1.0, 1.0, n)
-    bound = 4.0  # within the ball, |y − x| ≤ 1 + 3
-    facts = {"curvature": (1.0, 1.0), "prior_curvature": (tau, tau), "gradient_bound": bound}
-    walk = {"n": n, "step_size": eta, "steps": steps, "prox": pabi.prox.ball(3.0)}
-    ours = posterior(lambda x, rows: values[rows, None] - x, lambda x: -tau * x, **facts, **walk)
-    draws = langevin(replace(ours.chain, chains=2000), ours.gradient, np.zeros(1), random_state=0)
-    x = draws.values.ravel()
-    precision = n + tau
-    variance = 1.0 / (precision * (1.0 - 0.5 * eta * precision))
-    # Five standard errors.
-    assert abs(x.mean() - values.sum() / precision) < 5 * np.sqrt(variance / x.size)
-    assert abs(x.var() / variance - 1.0) < 5 * np.sqrt(2.0 / x.size)
-
-
 def test_draws_say_what_was_taken_at_its_word():
     ours = posterior()
     assert isinstance(ours, Posterior)
@@ -144,6 +119,8 @@ def test_draws_say_what_was_taken_at_its_word():
     assert TAKEN in draws.guarantee.assumptions
     assert pabi.verify(draws.guarantee).ok
     assert draws.guarantee.mu == ours.chain.guarantee(1e-5).mu
+    chain = replace(ours.chain, batches=pabi.Cyclic(100))
+    assert "expected FullBatch" in refused("batches", langevin, chain, ours.gradient, np.zeros(D))
 
 
 REFUSED = {
@@ -173,9 +150,3 @@ def test_bad_arguments_are_named():
 )
 def test_what_functions_return_is_checked_and_not_shown(likelihood, prior, field):
     refused(field, langevin, *posterior(likelihood, prior), np.zeros(D))
-
-
-def test_batches_need_another_gradient():
-    ours = posterior()
-    chain = replace(ours.chain, batches=pabi.Cyclic(100))
-    assert "expected FullBatch" in refused("batches", langevin, chain, ours.gradient, np.zeros(D))

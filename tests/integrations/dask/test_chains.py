@@ -121,19 +121,13 @@ def test_every_draw_is_in_one_part(count):
     """As many parts as there are threads, or draws."""
     seen = []
 
-    class Numbers:
-        def __init__(self, numbers):
-            self.numbers = numbers
-
-        def __len__(self):
-            return len(self.numbers)
-
+    class Numbers(list):
         def part(self, some):
             return Numbers(some)
 
         def values(self, generator):
             seen.append(generator.random())
-            return np.array(self.numbers)
+            return np.array(self)
 
     class InTurn(Machines):
         assumed, together = (), 3
@@ -192,11 +186,6 @@ def test_a_refusal_is_one_line_and_shows_nothing(client, own, line, caplog, capf
     assert str(SECRET) not in shown
     assert str(2 * SECRET) not in shown
     assert_forgotten(client)
-
-
-def test_bad_clients_are_refused():
-    with pytest.raises(InvalidInput, match="^client: expected a distributed.Client, got a Non"):
-        langevin(CHAIN, gradient(), np.zeros(3), client=None)
 
 
 def test_answers_to_other_questions_and_of_other_arithmetic_are_refused(client, monkeypatch):

@@ -96,31 +96,30 @@ def killing(file, function):
     return once
 
 
+def search(scoring):
+    fixed = {"batches": pabi.FullBatch(), "epochs": 3, "classes": [0, 1]}
+    estimator = PrivateLogisticRegression(adjacency="zero_out", **fixed)
+    settings = {"clip_norm": [0.1, 0.5], "precondition": [None]}
+    stated = {"epsilon": 4.0, "delta": 1e-5, "shape": 1.0, "mean_trials": 6.0}
+    return PrivateSearchCV(estimator, settings, **stated, scoring=scoring, random_state=SEED)
+
+
 def test_a_lost_worker_changes_nothing(scheduler, start, tmp_path, monkeypatch):
     """A chain, and then a trial, die with one of three workers, and come out as their keys say."""
     computed_once(monkeypatch)
     start(*[with_pabi] * 3)
-    gradient = sampling.mean_gradient(ROWS, LABELS, LOSS)
-    own = killing(str(tmp_path / "chain"), gradient)
-    draws = langevin(CHAIN, own, np.zeros(3), 1, SEED, client=scheduler)
+    gradient, chain = sampling.mean_gradient(ROWS, LABELS, LOSS), tmp_path / "chain"
+    draws = langevin(CHAIN, killing(str(chain), gradient), np.zeros(3), 1, SEED, client=scheduler)
+    one = replace(CHAIN, chains=1)
     alone = [
-        sampling.langevin(
-            replace(CHAIN, chains=1), gradient, np.zeros(3), random_state=keyed_generator(key)
-        ).values
+        sampling.langevin(one, gradient, np.zeros(3), random_state=keyed_generator(key)).values
         for key in Randomness(SEED).keys(3)
     ]
-    assert (tmp_path / "chain").exists()
+    assert chain.exists()
     assert np.array_equal(draws.values, np.concatenate(alone))
 
     def score(model, X, y):
         return float(model.score(X, y))
-
-    def search(scoring):
-        fixed = {"batches": pabi.FullBatch(), "epochs": 3, "classes": [0, 1]}
-        estimator = PrivateLogisticRegression(adjacency="zero_out", **fixed)
-        settings = {"clip_norm": [0.1, 0.5], "precondition": [None]}
-        stated = {"epsilon": 4.0, "delta": 1e-5, "shape": 1.0, "mean_trials": 6.0}
-        return PrivateSearchCV(estimator, settings, **stated, scoring=scoring, random_state=SEED)
 
     public = {"X_public": ROWS, "y_public": LABELS}
     there = search(killing(str(tmp_path / "trial"), score))

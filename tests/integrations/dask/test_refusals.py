@@ -81,25 +81,17 @@ def blocks(*tables):
     return arrays.concatenate([block(i, table) for i, table in enumerate(tables)])
 
 
+def last_partition(change):
+    return lambda: (changed_at_the_end(change), "y")
+
+
 # (rows and targets, the words of their refusal)
 BAD_ROWS = [
     (lambda: (array(with_nan(X)), Y), "X: .*NaN.*partition 2"),
     (lambda: (frame(with_nan(X), y=Y), "y"), "X: .*NaN.*partition 2"),
-    (
-        lambda: (changed_at_the_end(lambda frame: frame.drop(columns="x3")), "y"),
-        "X: .*columns.*partition 2",
-    ),
-    (
-        lambda: (
-            changed_at_the_end(lambda frame: frame.assign(x3="word").astype({"x3": object})),
-            "y",
-        ),
-        "X: .*numbers.*partition 2",
-    ),
-    (
-        lambda: (changed_at_the_end(lambda frame: frame.astype({"x3": "M8[s]"})), "y"),
-        "X: .*numbers.*partition 2",
-    ),
+    (last_partition(lambda rows: rows.drop(columns="x3")), "X: .*columns.*partition 2"),
+    (last_partition(lambda rows: rows.assign(x3="word")), "X: .*numbers.*partition 2"),
+    (last_partition(lambda rows: rows.astype({"x3": "M8[s]"})), "X: .*numbers.*partition 2"),
     (lambda: (blocks(X[:200], X[200:400], X[400:, :4]), Y), "X: .*partition 2"),
     (lambda: (blocks(X[:200], X[200:400], X[400:-1]), Y), "y: .*rows.*partition 2"),
     (lambda: (array(X), np.where(np.arange(N) < 400, Y, 2 * Y - 1)), "y: .*all in"),
@@ -124,15 +116,15 @@ def test_bad_rows_are_refused(client, make, line):
 
 def test_files_that_differ_are_refused(client, tmp_path):
     parts = write_parts(tmp_path / "parts", frame_of(X, y=Y))
-    last = frame_of(X[:10], y=Y[:10])
-    last.drop(columns="x2").to_parquet(parts / "part-2.parquet")
-    line = refusal_of(client, str(parts), "y")
-    assert "part-2.parquet: expected one column 'x2'" in line
-    last.assign(x2="word").to_parquet(parts / "part-2.parquet")
-    assert "part-2.parquet: expected" in refusal_of(client, str(parts), "y")
-    last.assign(x2=np.nan).astype({"x2": "f4"}).to_parquet(parts / "part-2.parquet")
-    assert "NaN" in refusal_of(client, str(parts), "y")
-    (parts / "part-2.parquet").write_bytes(b"PAR1")
+    last, file = frame_of(X[:10], y=Y[:10]), parts / "part-2.parquet"
+    for change, words in (
+        (last.drop(columns="x2"), "part-2.parquet: expected one column 'x2'"),
+        (last.assign(x2="word"), "part-2.parquet: expected"),
+        (last.assign(x2=np.nan).astype({"x2": "f4"}), "NaN"),
+    ):
+        change.to_parquet(file)
+        assert words in refusal_of(client, str(parts), "y")
+    file.write_bytes(b"PAR1")
     assert "part-2.parquet: cannot be read" in refusal_of(client, str(parts), "y")
 
 
@@ -241,11 +233,6 @@ def test_workers_that_are_all_gone_are_waited_for_so_long(monkeypatch):
             total(np.zeros(5), slice(0, N))
         with pytest.raises(InvalidInput, match=line):
             list(parts.results(abs, [1, 2]))
-
-
-def test_no_workers_at_all(monkeypatch):
-    monkeypatch.setattr(tasks, "_PATIENCE", 0.2)
-    with small_cluster(0) as (_, client):
         line = "client: expected a worker within 0.2 seconds, got none"
         assert refusal_of(client, array(X), Y) == line
 

@@ -118,19 +118,15 @@ def test_the_budget_is_reserved_once_and_here(client, tmp_path, monkeypatch):
         fit_search(described(ledger=ledger, epsilon=20.0), X, Y, client=client, **PUBLIC)
 
 
-def tells(model, X, y):
-    raise ValueError(SECRET)
-
-
 def test_a_failing_trial_is_one_line_and_shows_nothing(client, caplog, capfd):
+    def tells(model, X, y):
+        raise ValueError(SECRET)
+
     with caplog.at_level(logging.DEBUG), pytest.raises(InvalidInput) as no:
         fit_search(described(scoring=tells), X, Y, client=client, **PUBLIC)
     assert str(no.value) == "client: a worker failed: ValueError"
     assert SECRET not in caplog.text + "".join(capfd.readouterr())
     assert_forgotten(client)
-
-
-def test_only_searches_are_taken(client):
     with pytest.raises(InvalidInput, match="^search: expected a PrivateSearchCV, got a PrivateLog"):
         fit_search(logistic(), X, Y, client=client)
 

@@ -211,14 +211,6 @@ def test_weights_train_the_same(client, tmp_path, kind):
     assert np.max(np.abs(trained.x - in_memory(run))) > 1e-3
 
 
-def test_partitions_without_rows_are_left_out(client):
-    data = frame(y=Y)
-    run = run_of(n=int(np.sum(X[:, 0] > 1e3)) + N)
-    joined = package("dask.dataframe").concat([data[data["x0"] > 1e3], data])
-    trained = train(run, joined, "y", client=client, random_state=3)
-    assert_same(trained.x, in_memory(run))
-
-
 def test_a_run_goes_on_from_its_checkpoint(client, tmp_path, monkeypatch):
     """With the noise switched off, in a known order, nothing is random."""
     monkeypatch.setattr("pabi.execute.engine.noise_factor", lambda run: 0.0)

@@ -4,21 +4,24 @@
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import pabi
-from pabi import InvalidInput, Loss, NoisySGD
-from support.every_case import every
+from pabi import BallsInBins, FixedSize, InvalidInput, Loss, NoisySGD, Poisson
+from support.every_case import every, refused
 from support.frameworks import framework
 
 jax = framework("jax")
 optax = framework("optax")
+selection = framework("jax_privacy.batch_selection")
 import jax.numpy as jnp
 
-from pabi.integrations.jax import train
+from pabi.integrations.jax import from_batch_selection, train
 
 N, D = 40, 3
 X = np.random.default_rng(0).normal(size=(N, D))
@@ -104,11 +107,6 @@ def printing(params, example):
     return loss(params, example)
 
 
-def calling(params, example):
-    jax.debug.callback(print, params["w"])
-    return loss(params, example)
-
-
 def on_the_host(params, example):
     """A number that has no gradient, so that nothing else refuses it."""
     shape = jax.ShapeDtypeStruct((), jnp.float64)
@@ -145,15 +143,7 @@ def in_a_loop(params, example):
     return jax.lax.fori_loop(0, 3, body, 0.0) + loss(params, example)
 
 
-def in_a_branch(params, example):
-    def shown(z):
-        jax.debug.print("{}", z)
-        return z
-
-    return jax.lax.cond(example[0] > 5.0, shown, lambda z: z, loss(params, example))
-
-
-@every("own", [printing, calling, on_the_host, in_the_gradient, in_a_loop, in_a_branch])
+@every("own", [printing, on_the_host, in_the_gradient, in_a_loop])
 def test_losses_that_call_back_to_python(own, tmp_path, capfd):
     message = refusal(tmp_path, "per_example_loss", per_example_loss=own)
     assert "a call to Python" in message
@@ -167,6 +157,12 @@ def clipped(loss=LOGISTIC, **changes):
     return replace(RUN, loss=loss, **changes)
 
 
+def params(b=0.0, dtype=float):
+    return {"params": {"b": np.full((), b), "w": np.zeros(D, dtype=dtype)}}
+
+
+FAR = clipped(Loss.logistic(2.0, l2=1.0), epochs=100, step_size=0.5)
+OBJECTS = np.array([[SECRET, "a"]] * N, dtype=object)
 REFUSED = {
     "run": [{"run": "a run"}],
     "update": [{"optimizer": optax.sgd(0.5)}, {"run": OTHER}],
@@ -176,30 +172,17 @@ REFUSED = {
     "clipping": [{"run": clipped(clipping=way)} for way in ("residual", "coordinates")],
     "residual_cap": [{"run": clipped(Loss.softmax(1.0, residual_cap=0.3))}],
     "diameter": [{"run": clipped(diameter=1.0)}],
-    "params": [
-        {"params": {"b": np.zeros(()), "w": np.zeros(D, dtype=int)}},
-        {"params": {"b": np.zeros(()), "w": np.zeros(D, dtype=complex)}},
-        {"params": {}},
-    ],
-    "x0": [
-        {"params": {"b": np.full((), np.nan), "w": np.zeros(D)}},
-        {
-            "params": {"b": np.full((), 1e17), "w": np.zeros(D)},
-            "run": clipped(Loss.logistic(2.0, l2=1.0), epochs=100, step_size=0.5),
-        },
-    ],
-    "data": [
-        {"data": X[:-1]},
-        {"data": (X, X[:-1])},
-        {"data": ()},
-        {"data": X + 1j},
-        {"data": np.array([[SECRET, "a"]] * N, dtype=object)},
-    ],
+    "params": [params(dtype=int), params(dtype=complex), {"params": {}}],
+    "x0": [params(np.nan), {**params(1e17), "run": FAR}],
+    "data": [{"data": data} for data in (X[:-1], (X, X[:-1]), (), X + 1j, OBJECTS)],
     "per_example_loss": [
-        {"per_example_loss": 1.0},
-        {"per_example_loss": lambda params, example: params["w"]},
-        {"per_example_loss": lambda params, example: loss(params, example) * 1j},
-        {"per_example_loss": lambda params, example: 1},
+        {"per_example_loss": own}
+        for own in (
+            1.0,
+            lambda params, example: params["w"],
+            lambda params, example: loss(params, example) * 1j,
+            lambda params, example: 1,
+        )
     ],
     "random_state": [{"random_state": -1}],
 }
@@ -243,3 +226,61 @@ def test_functions_see_no_numbers_where_nothing_is_to_be_compiled(batches):
         train(START, lambda params, row: loss(params, look(row)), X, run, optimizer=steps)
     assert seen
     assert all(seen)
+
+
+# The batch selection of jax-privacy as schemes of pabi: what is drawn is counted.
+
+PEOPLE, STEPS = 40, 3000
+
+
+def shares(strategy):
+    """(n,) how often each record is drawn, and the sizes of all batches."""
+    counts, sizes = np.zeros(PEOPLE), []
+    for batch in strategy.batch_iterator(PEOPLE, np.random.default_rng(0)):
+        assert len(set(batch.tolist())) == len(batch)
+        counts[batch] += 1
+        sizes.append(len(batch))
+    return counts / len(sizes), sizes
+
+
+BINS = selection.BallsInBinsSampling(iterations=14, cycle_length=7)
+
+
+def test_poisson_batches_and_those_of_fixed_size():
+    for strategy, scheme in (
+        (selection.CyclicPoissonSampling(0.15, STEPS), Poisson(6, probability=0.15)),
+        (selection.FixedBatchSampling(batch_size=6, iterations=STEPS), FixedSize(6)),
+    ):
+        assert from_batch_selection(strategy, n=PEOPLE, divisor=6) == scheme
+        found, sizes = shares(strategy)
+        assert np.abs(found - 0.15).max() < 6 * math.sqrt(0.15 * 0.85 / STEPS)  # standard errors
+        assert set(sizes) == {6} if scheme == FixedSize(6) else len(set(sizes)) > 5
+
+
+def test_bins():
+    scheme = from_batch_selection(BINS, n=PEOPLE, divisor=6)
+    assert (scheme, scheme.order(PEOPLE, 14).period) == (BallsInBins(6, redraw="once"), 7)
+    found, sizes = shares(BINS)
+    assert np.all(found == 1 / 7)
+    assert sizes[:7] == sizes[7:]
+    batches = [set(batch.tolist()) for batch in BINS.batch_iterator(PEOPLE, 3)]
+    assert batches[:7] == batches[7:]
+
+
+NO_SCHEMES = [
+    (selection.CyclicPoissonSampling(0.1, 5, cycle_length=2), 6, "strategy", "in a cycle of 2"),
+    (selection.CyclicPoissonSampling(0.1, 5, truncated_batch_size=9), 6, "strategy", "are cut"),
+    (selection.CyclicPoissonSampling(0.0, 5), 6, "probability", "> 0"),
+    (selection.FixedBatchSampling(6, 5, replace=True), 6, "strategy", "with replacement"),
+    (selection.FixedBatchSampling(6, 5), 7, "divisor", "expected 6"),
+    (selection.BallsInBinsSampling(5, 7), 5, "divisor", "= 7"),
+    (selection.BMinSepSampling(0.1, 5, 2), 6, "strategy", "BMinSepSampling"),
+    ("poisson", 6, "strategy", "got a str"),
+    (selection.FixedBatchSampling(6, 5), 0, "divisor", "≥ 1|in 1"),
+]
+
+
+@every("strategy, divisor, field, reason", NO_SCHEMES)
+def test_what_no_scheme_fits(strategy, divisor, field, reason):
+    message = refused(field, from_batch_selection, strategy, n=PEOPLE, divisor=divisor)
+    assert re.search(reason, message), message

@@ -52,15 +52,15 @@ def replayed(description, x, batches):
 def without_noise(run, scheduler=None, every="epoch", epochs=2):
     """(the batches, where they lead) of a run whose noise is taken away once it is described."""
     run.optimizer.noise_multiplier = 0.0
-    batches = []
+    batches, step = [], scheduler.step if scheduler else lambda: None
     for _ in range(epochs):
         for rows, labels in run.loader:
             batches.append((rows.numpy(), labels.numpy()))
             run.step(rows, labels)
-            if scheduler is not None and every == "step":
-                scheduler.step()
-        if scheduler is not None and every == "epoch":
-            scheduler.step()
+            if every == "step":
+                step()
+        if every == "epoch":
+            step()
     return batches, run.x
 
 
@@ -117,26 +117,25 @@ def test_noise_is_that_of_the_description(n, reduction, divisor, poisson):
     )
 
 
+SCHEDULES = [
+    lambda o: lr_scheduler.StepLR(o, 2, gamma=0.5),
+    lambda o: lr_scheduler.CosineAnnealingLR(o, 40, eta_min=0.01),
+    lambda o: lr_scheduler.LambdaLR(o, lambda k: 1.0 / (1.0 + k)),
+    lambda o: lr_scheduler.SequentialLR(
+        o, [lr_scheduler.ConstantLR(o, 0.5, 2), lr_scheduler.ExponentialLR(o, 0.9)], [2]
+    ),
+]
+
+
 @every("every", ["epoch", "step"])
-@every(
-    "make",
-    [
-        lambda o: lr_scheduler.StepLR(o, 2, gamma=0.5),
-        lambda o: lr_scheduler.CosineAnnealingLR(o, 40, eta_min=0.01),
-        lambda o: lr_scheduler.LambdaLR(o, lambda k: 1.0 / (1.0 + k)),
-        lambda o: lr_scheduler.SequentialLR(
-            o, [lr_scheduler.ConstantLR(o, 0.5, 2), lr_scheduler.ExponentialLR(o, 0.9)], [2]
-        ),
-    ],
-)
+@every("make", SCHEDULES)
 def test_schedules(make, every):
     """Of the wrapped optimiser and of its wrapper; neither changes before training."""
     run = opacus_run(settings={"weight_decay": 0.3})
     scheduler = make(run.optimizer.original_optimizer)
     before = run.optimizer.param_groups[0]["lr"]
     description = described(run, epochs=3, scheduler=scheduler, scheduler_every=every)
-    assert run.optimizer.param_groups[0]["lr"] == before
-    assert scheduler.last_epoch == 0
+    assert (run.optimizer.param_groups[0]["lr"], scheduler.last_epoch) == (before, 0)
     rates = []
     run.optimizer.attach_step_hook(lambda o: rates.append(o.param_groups[0]["lr"]))
     batches, x = without_noise(run, scheduler, every, epochs=3)
@@ -172,23 +171,22 @@ def two_groups(parameters, lr):
     return torch.optim.SGD([{"params": [weight]}, {"params": [bias], "lr": 2 * lr}], lr=lr)
 
 
-@every(
-    "arguments, update",
-    [
-        ({"settings": {"momentum": 0.9}}, Momentum(0.9)),
-        ({"settings": {"momentum": 0.9, "nesterov": True}}, Momentum(0.9, nesterov=True)),
-        ({"settings": {"momentum": 0.9, "dampening": 0.5}}, Other()),
-        ({"settings": {"maximize": True}}, Other()),
-        ({"settings": {"foreach": False}}, SGD()),
-        ({"optimizer": torch.optim.Adam}, Adam()),
-        ({"optimizer": torch.optim.Adam, "settings": {"amsgrad": True}}, Other()),
-        ({"optimizer": torch.optim.Adam, "settings": {"eps": 0.0}}, Other()),
-        ({"optimizer": torch.optim.Adam, "n": 61, "poisson_sampling": False}, Other()),
-        ({"optimizer": torch.optim.AdamW}, Other()),
-        ({"optimizer": torch.optim.RMSprop}, Other()),
-        ({"optimizer": two_groups, "bias": True}, Other()),
-    ],
-)
+ADAM, OTHER = torch.optim.Adam, Other()
+UPDATES = [
+    ({"settings": {"momentum": 0.9}}, Momentum(0.9)),
+    ({"settings": {"momentum": 0.9, "nesterov": True}}, Momentum(0.9, nesterov=True)),
+    ({"settings": {"momentum": 0.9, "dampening": 0.5}}, OTHER),
+    ({"settings": {"maximize": True}}, OTHER),
+    ({"settings": {"foreach": False}}, SGD()),
+    ({"optimizer": ADAM}, Adam()),
+    *(({"optimizer": ADAM, "settings": odd}, OTHER) for odd in ({"amsgrad": True}, {"eps": 0.0})),
+    ({"optimizer": ADAM, "n": 61, "poisson_sampling": False}, OTHER),
+    *(({"optimizer": other}, OTHER) for other in (torch.optim.AdamW, torch.optim.RMSprop)),
+    ({"optimizer": two_groups, "bias": True}, OTHER),
+]
+
+
+@every("arguments, update", UPDATES)
 def test_updates(arguments, update):
     description = described(opacus_run(**arguments))
     assert description.rule == update
@@ -258,58 +256,31 @@ def test_clipping_per_layer_is_composed_with_the_norm_of_the_norms():
 def test_opacus_scales_gradients_down_that_are_a_little_below_the_norm():
     """Which may matter to a loss of several predictors and does not to one of a single one."""
     norm = math.sqrt(2.0)
-    for bound, kind in (
-        (norm - 1e-9, "softmax"),
-        (norm + 1e-9, "unknown"),
-        (norm + 2e-6, "softmax"),
-    ):
-        run = opacus_run(max_grad_norm=bound, outputs=3)
+    for above, kind in ((-1e-9, "softmax"), (1e-9, "unknown"), (2e-6, "softmax")):
+        run = opacus_run(max_grad_norm=norm + above, outputs=3)
         assert described(run, loss=Loss.softmax(1.0)).loss.kind == kind
     assert described(opacus_run(max_grad_norm=1.0)).loss.kind == "logistic"
     assert described(opacus_run(grad_sample_mode="ghost")).loss.kind == "unknown"
 
 
-def test_clipped_softmax_may_expand():
-    """Scaling the gradient of several predictors down is no step on a convex function: all that composition
-    costs, where the head of one output costs less."""
-    run = opacus_run(settings={"weight_decay": 0.2, "lr": 2.0})
-    several = opacus_run(outputs=3, settings={"weight_decay": 0.2, "lr": 2.0})
-    softmax = described(several, epochs=40, loss=Loss.softmax(1.0))
-    head = described(run, epochs=40)
-    assert softmax.loss.effective_curvature(0.3) is None
-    assert head.loss.effective_curvature(0.3) == (0.0, 0.25)
-    assert softmax.guarantee(1e-3).method == "composition"
-    assert head.guarantee(1e-3).epsilon(1e-3) < 0.5 * softmax.guarantee(1e-3).epsilon(1e-3)
-
-
 def test_options():
     run = opacus_run(settings={"weight_decay": 0.5})
-    assert described(run).adjacency == "zero_out"
-    assert described(run).batches.size == 12
-    assert isinstance(described(run).batches, Poisson)
-    assert described(run).loss == HEAD.with_l2(0.5)
+    found = described(run)
+    assert (found.adjacency, found.batches.size, found.loss) == ("zero_out", 12, HEAD.with_l2(0.5))
+    assert isinstance(found.batches, Poisson)
     other = described(run, adjacency="replace_one", release="path", loss=HEAD.with_l2(0.5))
     assert (other.adjacency, other.release) == ("replace_one", "path")
+    with pytest.raises(InvalidInput, match=r"loss: expected an l2 of 0, or .* = 0.5, .* got 0.1"):
+        described(run, loss=HEAD.with_l2(0.1))
 
 
 # Refusals.
 
 
-def test_losses_with_another_regulariser():
-    run = opacus_run(settings={"weight_decay": 0.5})
-    with pytest.raises(InvalidInput, match=r"loss: expected an l2 of 0, or .* = 0.5, .* got 0.1"):
-        described(run, loss=HEAD.with_l2(0.1))
-
-
 def test_arguments_are_refused_by_name():
-    table = {
-        "epochs": [0, 1.5],
-        "loss": ["logistic"],
-        "adjacency": ["add_or_remove"],
-        "scheduler": ["cosine"],
-        "scheduler_every": ["batch"],
-    }
     run = opacus_run()
+    table = {"epochs": [0, 1.5], "loss": ["logistic"], "adjacency": ["add_or_remove"]}
+    table |= {"scheduler": ["cosine"], "scheduler_every": ["batch"]}
     refuses(lambda **changes: described(run, **changes), table)
     refused("noise_multiplier", described, opacus_run(noise_multiplier=0.0))
     refused("loader", from_opacus, run.optimizer, [1], loss=HEAD, epochs=1)

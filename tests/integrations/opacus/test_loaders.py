@@ -12,15 +12,7 @@ import numpy as np
 import pytest
 
 import pabi
-from pabi import (
-    BallsInBins,
-    Cyclic,
-    FullBatch,
-    InvalidInput,
-    Poisson,
-    Reshuffle,
-    ShuffleOnce,
-)
+from pabi import BallsInBins, Cyclic, FullBatch, InvalidInput, Poisson, Reshuffle, ShuffleOnce
 from support.every_case import every, refused
 from support.frameworks import framework
 
@@ -83,16 +75,10 @@ def test_lists_are_cut_as_the_scheme_says(n, batch, shuffle, scheme):
     assert (batches == epoch_of(loader)) is (not shuffle)
 
 
-def test_what_a_fixed_order_leaves_out_is_no_record_of_the_run():
-    loader = DataLoader(numbers(61), batch_size=12, drop_last=True)
-    drawn = drawn_by(loader)
-    assert (drawn.batches, drawn.n, drawn.steps) == (Cyclic(12), 60, 5)
-    assert sorted(chain.from_iterable(epoch_of(loader))) == list(range(60))
-
-
 @every("n, batch, spare", [(61, 12, 1), (59, 12, 11), (60, 12, 0), (7, 4, 3)])
 def test_what_a_shuffle_leaves_out_is_spare(n, batch, spare):
-    """The run has all records, as each is used in some epochs: others are left out in every one."""
+    """The run has all records, as each is used in some epochs: others are left out in every one. What a fixed
+    order leaves out is no record of the run."""
     loader = shuffled(n, batch, drop_last=True)
     drawn = drawn_by(loader)
     assert (drawn.batches, drawn.n) == (Reshuffle(batch, spare), n)
@@ -102,12 +88,20 @@ def test_what_a_shuffle_leaves_out_is_spare(n, batch, spare):
     used = [set(chain.from_iterable(epoch)) for epoch in epochs]
     assert {len(each) for each in used} == {n - spare}
     assert set.union(*used) == set(range(n))
+    loader = DataLoader(numbers(n), batch_size=batch, drop_last=True)
+    drawn = drawn_by(loader)
+    assert (drawn.batches, drawn.n, drawn.steps) == (Cyclic(batch), n - spare, n // batch)
+    assert sorted(chain.from_iterable(epoch_of(loader))) == list(range(n - spare))
 
 
 @every("sampler", [BallsInBinsSampler(20, 4, redraw="epoch"), ReshuffleSampler(21, 4, spare=1)])
 def test_samplers_of_pabi_are_what_they_say(sampler):
+    """Ten records in batches of 4, which are not cut from a list, have no short last batch."""
     drawn = drawn_by(DataLoader(numbers(sampler.n), batch_sampler=sampler))
     assert (drawn.batches, drawn.n, drawn.steps) == (sampler.scheme, sampler.n, 5)
+    assert check_loader(of_bins(n=10, size=4), accountant_of(n=10, batches=BallsInBins(4))) == ()
+    (finding,) = check_loader(of_bins(redraw="epoch"))
+    assert "puts every record into one of the batches, anew in every epoch" in finding.message
 
 
 @every("n, batch, length", [(60_000, 256, 235), (60, 12, 5), (930, 10, 92)])
@@ -168,12 +162,16 @@ def of_batches(sampler):
     return DataLoader(numbers(20), batch_sampler=sampler)
 
 
+def drawn(sampler, **settings):
+    return of_20(sampler=sampler(range(20), **settings))
+
+
 def left_out():
     return shuffled(61, 12, drop_last=True)
 
 
 def replaced():
-    return of_20(sampler=RandomSampler(range(20), replacement=True))
+    return drawn(RandomSampler, replacement=True)
 
 
 def of_a_worker():
@@ -186,18 +184,12 @@ REFUSED = [
     (lambda: of_20(batch_size=21, drop_last=True), "20 records are fewer than 21"),
     (lambda: of_20(batch_size=21, drop_last=True, shuffle=True), "20 records are fewer than 21"),
     (replaced, "drawn with replacement"),
-    (
-        lambda: of_20(sampler=RandomSampler(range(20), num_samples=10)),
-        "a sampler of 10 of 20 records",
-    ),
+    (lambda: drawn(RandomSampler, num_samples=10), "a sampler of 10 of 20 records"),
     (lambda: of_20(sampler=WeightedRandomSampler([1.0] * 20, 20)), "WeightedRandomSampler"),
-    (lambda: of_20(sampler=SubsetRandomSampler(range(20))), "SubsetRandomSampler"),
+    (lambda: drawn(SubsetRandomSampler), "SubsetRandomSampler"),
     (lambda: of_20(batch_size=None), "no batches"),
     (lambda: of_batches([[0, 1]]), "those of a list"),
-    (
-        lambda: of_batches(PoissonSampler(20, 5)),
-        "those of a PoissonSampler: let make_private draw them",
-    ),
+    (lambda: of_batches(PoissonSampler(20, 5)), "PoissonSampler: let make_private draw them"),
     (lambda: of_batches(_split()), "BatchMemoryManager"),
     (of_a_worker, "one worker's share"),
 ]
@@ -253,34 +245,36 @@ def test_nothing_is_found_where_all_is_right():
     assert "as they are accounted" in str(check_loader(poisson(60, 12)))
 
 
+def in_order():
+    return DataLoader(numbers(61), batch_size=12, drop_last=True)
+
+
+def of(**changes):
+    return lambda: accountant_of(**changes)
+
+
+def sixty():
+    return poisson(60, 12)
+
+
+AFRESH = {"redraw": "epoch"}
+SAMPLING, DROPPED = ("sampling", "wrong"), ("drop_last", "note")
 FOUND = [
-    (lambda: poisson(60, 12), accountant_of, ("sampling", "wrong")),
-    (lambda: shuffled(batch=10), accountant_of, ("sampling", "wrong")),
-    (shuffled, lambda: accountant_of(n=72), ("run", "wrong")),
-    (
-        lambda: poisson(60, 12),
-        lambda: accountant_of(batches=Poisson(12, probability=0.1)),
-        ("sampling", "wrong"),
-    ),
+    (sixty, accountant_of, SAMPLING),
+    (lambda: shuffled(batch=10), accountant_of, SAMPLING),
+    (shuffled, of(n=72), ("run", "wrong")),
+    (sixty, of(batches=Poisson(12, probability=0.1)), SAMPLING),
     (shuffled, PabiAccountant, ("run", "unknown")),
-    (left_out, lambda: of_spare(1), ("drop_last", "note")),
-    (left_out, lambda: accountant_of(n=61, steps=6), ("sampling", "wrong"), ("drop_last", "note")),
-    (left_out, PRVAccountant, ("sampling", "wrong"), ("drop_last", "note")),
-    (lambda: shuffled(drop_last=True), accountant_of, ("drop_last", "note")),
-    (
-        lambda: of_bins(redraw="epoch"),
-        lambda: accountant_of(batches=BallsInBins(7)),
-        ("sampling", "wrong"),
-    ),
-    (lambda: of_bins(redraw="epoch"), PRVAccountant, ("sampling", "wrong")),
+    (left_out, lambda: of_spare(1), DROPPED),
+    (left_out, of(n=61, steps=6), SAMPLING, DROPPED),
+    (left_out, PRVAccountant, SAMPLING, DROPPED),
+    (lambda: shuffled(drop_last=True), accountant_of, DROPPED),
+    (lambda: of_bins(**AFRESH), of(batches=BallsInBins(7)), SAMPLING),
+    (lambda: of_bins(**AFRESH), PRVAccountant, SAMPLING),
     (replaced, PRVAccountant, ("sampler", "wrong")),
     (of_a_worker, PRVAccountant, ("sampler", "unknown")),
-    (lambda: shuffled(n=61), lambda: accountant_of(n=61, steps=6), ("last batch", "note")),
-    (
-        lambda: DataLoader(numbers(61), batch_size=12, drop_last=True),
-        lambda: accountant_of(batches=Cyclic(12)),
-        ("drop_last", "note"),
-    ),
+    (lambda: shuffled(n=61), of(n=61, steps=6), ("last batch", "note")),
+    (in_order, of(batches=Cyclic(12)), DROPPED),
     (lambda: poisson(930, 10), PRVAccountant, ("probability", "note")),
 ]
 
@@ -309,13 +303,6 @@ def test_what_is_left_out_is_said(n, batch, message):
     assert found == [] if message is None else message in found[0]
     # Nobody who wants the short batch is told to drop it.
     assert "drop_last" not in str(check_loader(shuffled(n, batch)))
-
-
-def test_bins_have_no_short_last_batch():
-    """Ten records in batches of 4, which are not cut from a list."""
-    assert check_loader(of_bins(n=10, size=4), accountant_of(n=10, batches=BallsInBins(4))) == ()
-    (finding,) = check_loader(of_bins(redraw="epoch"))
-    assert "puts every record into one of the batches, anew in every epoch" in finding.message
 
 
 def test_nothing_of_the_records_is_looked_at():

@@ -54,17 +54,12 @@ def refused_of(run, words):
 
 
 def private(module, rows, targets, **arguments):
-    """(optimizer, loader) of an engine around any module."""
+    """(engine, optimizer, loader) of an engine around any module."""
     engine = PrivacyEngine(accountant="pabi")
-    _, optimizer, loader = engine.make_private(
-        module=module,
-        optimizer=torch.optim.SGD(module.parameters(), lr=0.5, weight_decay=0.5),
-        data_loader=DataLoader(TensorDataset(rows, targets), batch_size=10),
-        noise_multiplier=2.0,
-        max_grad_norm=1.0,
-        **arguments,
-    )
-    return engine, optimizer, loader
+    loader = DataLoader(TensorDataset(rows, targets), batch_size=10)
+    sgd = torch.optim.SGD(module.parameters(), lr=0.5, weight_decay=0.5)
+    given = {"module": module, "optimizer": sgd, "data_loader": loader, "noise_multiplier": 2.0}
+    return engine, *engine.make_private(**given, max_grad_norm=1.0, **arguments)[1:]
 
 
 # What the module shows.
@@ -102,10 +97,9 @@ def test_a_run_described_by_hand_needs_one_as_well():
     engine, optimizer, loader = private(module, FLAT, torch.zeros(20), poisson_sampling=False)
     run = from_opacus(optimizer, loader, loss=Loss.unknown(), epochs=1)
     engine.accountant.describe(replace(run, loss=Loss.logistic(1.0, l2=0.5)))
-    for rows, _ in loader:
+    for rows, targets in loader:
         optimizer.zero_grad()
-        zeros = torch.zeros(len(rows), dtype=torch.long)
-        nn.functional.cross_entropy(module(rows), zeros).backward()
+        nn.functional.cross_entropy(module(rows), targets.long()).backward()
         optimizer.step()
     with pytest.raises(InvalidInput, match="1 output for logistic, got 10"):
         engine.get_epsilon(DELTA)
@@ -194,14 +188,11 @@ def test_two_models_on_one_engine():
         module=other,
         optimizer=torch.optim.SGD(other.parameters(), lr=0.5),
         data_loader=DataLoader(records(60, 3), batch_size=12, shuffle=True),
-        noise_multiplier=2.0,
-        max_grad_norm=0.3,
-        poisson_sampling=False,
+        **{"noise_multiplier": 2.0, "max_grad_norm": 0.3, "poisson_sampling": False},
     )
     rows, labels = next(iter(loader))
-    nn.functional.binary_cross_entropy_with_logits(other(rows).squeeze(-1), labels).backward()
-    with pytest.raises(InvalidInput, match="optimizer: .*one model"):
-        optimizer.step()
+    run.criterion(other(rows).squeeze(-1), labels).backward()
+    assert "one model" in refused("optimizer", optimizer.step)
     assert len(run.engine.accountant) == 5
 
 
@@ -218,18 +209,15 @@ def inner_step(run):
 
 @every("change", [lambda run: weights(run).data.add_(1.0), in_place, inner_step])
 def test_weights_that_change_between_steps_or_after_the_last_one(change):
-    words = "parameters: .*changed since"
     run = described(epochs=2)
     run.train(1)
     change(run)
-    with pytest.raises(InvalidInput, match=words):
-        run.train(1)
+    assert "changed since" in refused("parameters", run.train, 1)
     run = trained_run()
     assert run.engine.get_epsilon(DELTA) > 0.0
     change(run)
-    refused_of(run, words)
-    with pytest.raises(InvalidInput, match=words):
-        run.engine.accountant.guarantee_so_far(DELTA)
+    for ask in (run.engine.get_epsilon, run.engine.accountant.guarantee_so_far):
+        assert "changed since" in refused("parameters", ask, DELTA)
 
 
 def test_a_parameter_that_is_added():
@@ -242,8 +230,7 @@ def test_a_parameter_that_is_added():
     run.optimizer.zero_grad()
     run.criterion(run.module(rows).squeeze(-1), labels).backward()
     extra.grad_sample = torch.zeros(12, 1, dtype=torch.float64)
-    with pytest.raises(InvalidInput, match="parameters: "):
-        run.optimizer.step()
+    refused("parameters", run.optimizer.step)
 
 
 def _scale(optimizer, *_):
@@ -258,15 +245,15 @@ def after_a_parameter(run):
     weights(run).register_post_accumulate_grad_hook(scale)
 
 
-@every(
-    "change", [lambda run: weights(run).register_hook(lambda grad: 8.0 * grad), after_a_parameter]
-)
+OF_PARAMETERS = [lambda run: weights(run).register_hook(lambda grad: 8.0 * grad), after_a_parameter]
+
+
+@every("change", OF_PARAMETERS)
 def test_hooks_of_parameters_under_ghost_clipping(change):
     """They change what a record moves a step by."""
     run = described(grad_sample_mode="ghost")
     change(run)
-    with pytest.raises(InvalidInput, match="optimizer: expected no hooks on parameters"):
-        run.train(1)
+    assert "expected no hooks on parameters" in refused("optimizer", run.train, 1)
 
 
 def wrapped_hook(run):
@@ -292,8 +279,7 @@ HOOKS = [
 def test_hooks_that_change_steps(change):
     run = described()
     change(run)
-    with pytest.raises(InvalidInput, match="optimizer: expected no "):
-        run.train(1)
+    assert "expected no " in refused("optimizer", run.train, 1)
 
 
 @every("wrapped", [True, False])
@@ -305,8 +291,8 @@ def test_schedulers_are_no_such_hook(wrapped):
         schedules.append(lr_scheduler.ExponentialLR(inner, 0.9))
         return schedules[0]
 
-    settings = {"weight_decay": 0.5}
-    run, description = described_run(scheduler=schedule, settings=settings, poisson_sampling=False)
+    given = {"settings": {"weight_decay": 0.5}, "poisson_sampling": False}
+    run, description = described_run(scheduler=schedule, **given)
     run.train(2, after_epoch=schedules[0].step)
     assert len(run.engine.accountant.history) == 2
     assert run.engine.get_epsilon(DELTA) == description.guarantee(DELTA).epsilon(DELTA)
@@ -315,20 +301,18 @@ def test_schedulers_are_no_such_hook(wrapped):
 # Randomness that somebody knows, and states.
 
 
-def test_a_seed_is_for_tests():
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        run = trained_run()
-    assert assumptions(run)[0] == TESTING
-
-
 @every("poisson", [True, False])
-def test_a_seed_of_the_loader_is_for_tests_and_no_seed_is_not(poisson):
+def test_a_seed_is_for_tests_and_no_seed_is_not(poisson):
+    """That of torch, or of the loader."""
+    if not poisson:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            assert assumptions(trained_run())[0] == TESTING
     generator = torch.Generator().manual_seed(1)
     loader = DataLoader(records(60, 3), batch_size=12, shuffle=True, generator=generator)
-    run = trained_run(loader=loader, poisson_sampling=poisson, look=True)
-    assert assumptions(run)[0] == TESTING
-    assert TESTING not in assumptions(trained_run(poisson_sampling=poisson, look=True))
+    given = {"poisson_sampling": poisson, "look": True}
+    assert assumptions(trained_run(loader=loader, **given))[0] == TESTING
+    assert TESTING not in assumptions(trained_run(**given))
 
 
 def test_steps_of_a_stored_state_are_said_and_a_state_takes_none_back():

@@ -55,11 +55,6 @@ def test_a_record_of_another_type_is_refused_and_changes_no_other(name, rows):
         assert all(torch.equal(x, y[0]) for x, y in zip(part, one, strict=True))
 
 
-def test_a_loading_process_refuses_it_in_one_line():
-    loading = Pairs(MIXED["float among bytes"], workers=1).in_order(3)
-    refused("dataset", list, loading)
-
-
 @pytest.mark.parametrize("workers", [0, 1])
 def test_integers_and_doubles_arrive_as_they_are(workers):
     pairs = Pairs(listed(targets=[16777217, 2**53 + 1, 0, 1]), workers)
@@ -68,6 +63,8 @@ def test_integers_and_doubles_arrive_as_they_are(workers):
     assert torch.equal(torch.cat([x for x, _ in batches]), INPUTS)
     assert torch.cat([y for _, y in batches]).tolist() == [16777217, 2**53 + 1, 0, 1]
     assert pairs.some([1])[1].tolist() == [2**53 + 1]
+    loading = Pairs(MIXED["float among bytes"], workers).in_order(3)
+    refused("dataset", list, loading)
     assert Pairs(listed(targets=[0.1, 0.7, 1e300, 1.0])).some([1, 2])[1].tolist() == [0.7, 1e300]
 
 
@@ -106,38 +103,28 @@ def test_of_a_plain_loader_the_dataset_is_taken(options):
     assert len(integration.features(module, loader, head="1")) == 4
 
 
-def test_two_tensors_are_told_the_dataset_of_both():
-    tensors = torch.ones(3, D), torch.ones(3)
-    assert "such as TensorDataset(inputs, targets), got a Tensor" in refused(
-        "dataset", Pairs, tensors
-    )
-
-
 def test_a_loader_that_chooses_or_changes_records_is_refused():
+    """And two tensors are told the dataset of both."""
     data, records = torch.utils.data, listed()
-
-    class Own(data.DataLoader):
-        pass
-
+    samplers = [
+        *(Reversed(records), data.SequentialSampler(range(2)), data.SubsetRandomSampler([0, 1])),
+        *(
+            data.RandomSampler(records, **odd)
+            for odd in ({"replacement": True}, {"num_samples": 2})
+        ),
+        data.WeightedRandomSampler([1.0, 1.0, 1.0, 5.0], 4),
+    ]
     loaders = [
-        Own(records),
+        type("Own", (data.DataLoader,), {})(records),
         data.DataLoader(records, collate_fn=lambda rows: rows),
         data.DataLoader(records, worker_init_fn=print, num_workers=1),
         data.DataLoader(records, batch_sampler=integration.PoissonSampler(4, 2)),
-        *(
-            data.DataLoader(records, sampler=sampler)
-            for sampler in (
-                Reversed(records),
-                data.SequentialSampler(range(2)),
-                data.SubsetRandomSampler([0, 1]),
-                data.RandomSampler(records, replacement=True),
-                data.RandomSampler(records, num_samples=2),
-                data.WeightedRandomSampler([1.0, 1.0, 1.0, 5.0], 4),
-            )
-        ),
+        *(data.DataLoader(records, sampler=sampler) for sampler in samplers),
     ]
     for loader in loaders:
         assert "loader.dataset" in refused("dataset", dataset_of, loader)
+    line = "such as TensorDataset(inputs, targets), got a Tensor"
+    assert line in refused("dataset", Pairs, (torch.ones(3, D), torch.ones(3)))
 
 
 # The features of a head.
@@ -164,20 +151,17 @@ def test_the_features_of_others_do_not_depend_on_the_type_of_one():
 
 
 @every("first", [3.0, 0.7])
+@pytest.mark.filterwarnings("error")
 def test_a_table_is_of_the_layers_type_whatever_comes_first(monkeypatch, first):
+    """Numbers too large for it warn of nothing."""
     monkeypatch.setattr(head_training, "AT_ONCE", 2)
     rows = torch.tensor([[first] * 3, [1.0] * 3, [0.7] * 3, [0.1] * 3], dtype=torch.float64)
     table = of_rows(linear(3, K), list(rows))
     assert table.dtype == np.float64
     np.testing.assert_array_equal(table, rows.numpy())
-
-
-@pytest.mark.filterwarnings("error")
-def test_numbers_too_large_for_the_layer_warn_of_nothing():
-    rows = torch.full((4, 3), 1e300, dtype=torch.float64)
-    table = of_rows(linear(3, K).float(), list(rows))
-    assert table.dtype == np.float32
-    assert np.isinf(table).all()
+    large = of_rows(linear(3, K).float(), list(1e300 * rows))
+    assert large.dtype == np.float32
+    assert np.isinf(large).all()
 
 
 def test_a_whole_module_trains_on_records_as_they_are():

@@ -71,22 +71,17 @@ def reachable(value):
 # What is kept of rows.
 
 
+@every("rows", [0, 8, N - 1])
 @every("name", KEEPERS)
-def test_a_layer_that_keeps_what_it_sees(name):
-    for whole in (False, True):
-        refused(f"1.{name}", trained, network(Layer(KEEPERS[name])), whole=whole)
-
-
-@every("rows", [8, N - 1])
-@every("name", KEEPERS)
-def test_a_layer_that_keeps_large_batches_alone(name, rows):
-    """It is tried with as many rows as it will see in earnest."""
+def test_a_layer_that_keeps_what_it_sees(name, rows):
+    """Or large batches alone: it is tried with as many rows as it will see in earnest."""
 
     def keep(layer, x):
         if len(x) > rows:
             KEEPERS[name](layer, x)
 
-    refused(f"1.{name}", trained, network(Layer(keep)))
+    for whole in (False, True) if rows == 0 else (False,):
+        refused(f"1.{name}", trained, network(Layer(keep)), whole=whole)
 
 
 def test_every_call_has_as_many_rows_as_the_trials(monkeypatch):
@@ -164,8 +159,7 @@ def test_hooks_are_refused_before_they_see_a_row(of_all, kind):
     handle, field = register(lambda *given: seen.append(given)), "module" if of_all else "1"
     try:
         messages = [refused(field, trained, module, whole=whole) for whole in (False, True)]
-        data = pairs(X, CLASSES)
-        messages.append(refused(field, integration.features, module, data, head="2"))
+        messages.append(refused(field, integration.features, module, pairs(X, CLASSES), head="2"))
     finally:
         handle.remove()
     assert all("expected no hooks" in message for message in messages)
@@ -194,22 +188,29 @@ def test_parametrised_layers_are_trained_by_their_originals():
 # Files.
 
 
+def saved(result, path):
+    integration.save(result, path)
+    return set(torch.load(path, weights_only=True)["state_dict"])
+
+
 def test_a_file_has_parameters_and_buffers_and_nothing_of_hooks(tmp_path):
-    result = trained(network(nn.BatchNorm1d(4).eval()))
+    result, path = trained(network(nn.BatchNorm1d(4).eval())), tmp_path / "model.pt"
 
     def slip_in(module, state, prefix, metadata):
         state["slipped"] = torch.full((3,), SECRET)
 
     result.module.register_state_dict_post_hook(slip_in)
-    integration.save(result, tmp_path / "model.pt")
-    content = torch.load(tmp_path / "model.pt", weights_only=True)["state_dict"]
-    names = {name for name, _ in result.module.named_parameters()}
-    names |= {name for name, _ in result.module.named_buffers()}
-    assert set(content) == names
+    parts = (*result.module.named_parameters(), *result.module.named_buffers())
+    assert saved(result, path) == {name for name, _ in parts}
     other = network(nn.BatchNorm1d(4))
-    integration.load(tmp_path / "model.pt", other)
+    integration.load(path, other)
     for name, value in other.named_parameters():
         assert torch.equal(value, result.module.get_parameter(name))
+    tied = nn.Sequential(nn.Linear(D, D), nn.Linear(D, D), nn.Linear(D, K)).double()
+    tied[1].weight = tied[0].weight
+    tied.register_buffer("scratch", torch.zeros(2), persistent=False)
+    result = trained(tied)
+    assert saved(result, path) == set(result.module.state_dict())
 
 
 class Stateful(nn.Identity):
@@ -225,16 +226,6 @@ def test_a_state_of_ones_own_is_not_written(tmp_path):
     message = refused("1", integration.save, result, tmp_path / "model.pt")
     assert "get_extra_state" in message
     assert not (tmp_path / "model.pt").exists()
-
-
-def test_tied_weights_and_buffers_that_are_not_kept(tmp_path):
-    module = nn.Sequential(nn.Linear(D, D), nn.Linear(D, D), nn.Linear(D, K)).double()
-    module[1].weight = module[0].weight
-    module.register_buffer("scratch", torch.zeros(2), persistent=False)
-    result = trained(module)
-    integration.save(result, tmp_path / "model.pt")
-    content = torch.load(tmp_path / "model.pt", weights_only=True)["state_dict"]
-    assert set(content) == set(result.module.state_dict())
 
 
 # Errors.
@@ -304,17 +295,15 @@ def test_no_error_of_a_loading_process_shows_a_row():
 
 
 def test_complex_numbers():
-    module = nn.Sequential(nn.Linear(D, 4), nn.Linear(4, K)).to(torch.complex128)
-    words = "expected real parameters, got '0.weight'"
+    module, data = nn.Sequential(nn.Linear(D, 4), nn.Linear(4, K)), pairs(X, CLASSES)
     for described, how in ((WHOLE, {"loss": nn.CrossEntropyLoss()}), (HEAD, {"head": "1"})):
-        message = refused("module", integration.train, module, pairs(X, CLASSES), described, **how)
-        assert words in message
+        given = module.to(torch.complex128), data, described
+        message = refused("module", integration.train, *given, **how)
+        assert "expected real parameters, got '0.weight'" in message
     for dataset in (pairs(X + 1j, CLASSES), Listed(torch.as_tensor(X + 1j), CLASSES)):
-        for message in (
-            refused("dataset", trained, nn.Linear(D, K), whole=True, data=dataset),
-            refused("dataset", integration.features, network(nn.ReLU()), dataset, head="2"),
-        ):
-            assert "both of real numbers" in message
+        whole = refused("dataset", trained, nn.Linear(D, K), whole=True, data=dataset)
+        head = refused("dataset", integration.features, network(nn.ReLU()), dataset, head="2")
+        assert all("both of real numbers" in message for message in (whole, head))
 
 
 class Functions(TorchFunctionMode):

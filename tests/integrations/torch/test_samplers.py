@@ -5,16 +5,14 @@ from __future__ import annotations
 import copy
 import itertools
 import json
-import math
 import pickle
-from collections import Counter
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
-from scipy.stats import chisquare
 
 import pabi
+from pabi.execute.batches import batch_rows
 from pabi.integrations.torch import (
     BallsInBinsSampler,
     PoissonSampler,
@@ -26,92 +24,25 @@ from pabi.integrations.torch import (
 from support.every_case import every, refused
 from support.frameworks import framework
 
-DRAWS = 2_400
-
-
-def within(count: int, probability: float) -> bool:
-    """Five standard errors, and one for the integer."""
-    spread = math.sqrt(DRAWS * probability * (1 - probability))
-    return abs(count - DRAWS * probability) < 5 * spread + 1
-
-
-def permutation_of(sampler: Any) -> tuple[int, ...]:
-    return tuple(itertools.chain(*sampler))
-
-
-def bins() -> Any:
-    batches = enumerate(BallsInBinsSampler(3, 2))
-    return tuple(sorted((i, j) for j, batch in batches for i in batch))
-
-
-def two_epochs() -> Any:
-    sampler = ReshuffleSampler(2, 1)
-    return permutation_of(sampler), permutation_of(sampler)
-
-
-def two_epochs_of_bins() -> Any:
-    sampler = BallsInBinsSampler(3, 2, redraw="epoch")
-    return tuple(tuple(map(tuple, sampler)) for _ in range(2))
-
-
-OUTCOMES = {
-    "permutations": (lambda: permutation_of(ShuffleOnceSampler(3, 2)), 6),
-    "of all but one": (lambda: permutation_of(ShuffleOnceSampler(4, 2, spare=1)), 24),
-    "of all but two": (lambda: permutation_of(ReshuffleSampler(4, 2, spare=2)), 12),
-    "bins of every record": (bins, 2**3),
-    "permutations of two epochs": (two_epochs, 4),
-    "bins of two epochs": (two_epochs_of_bins, 2**6),
+OF = {
+    pabi.ShuffleOnce: ShuffleOnceSampler,
+    pabi.Reshuffle: ReshuffleSampler,
+    pabi.BallsInBins: BallsInBinsSampler,
+    pabi.Poisson: PoissonSampler,
 }
-
-
-@pytest.mark.parametrize("name", OUTCOMES)
-def test_every_outcome_is_as_likely(name):
-    drawn, outcomes = OUTCOMES[name]
-    counts = Counter(drawn() for _ in range(DRAWS))
-    assert len(counts) == outcomes
-    assert chisquare(list(counts.values())).pvalue > 1e-9
-
-
-def test_every_poisson_batch_is_drawn_by_itself():
-    """Each of the 2³ subsets in each of the two batches, all 64 pairs of them."""
-    counts = Counter(
-        tuple(tuple(sorted(batch)) for batch in PoissonSampler(3, 2)) for _ in range(DRAWS)
-    )
-    subsets = [c for k in range(4) for c in itertools.combinations(range(3), k)]
-    share = {c: (2 / 3) ** len(c) * (1 / 3) ** (3 - len(c)) for c in subsets}
-    for one, other in itertools.product(subsets, repeat=2):
-        assert within(counts[one, other], share[one] * share[other])
-
-
-def test_a_poisson_batch_beyond_the_cap_is_empty():
-    sampler = PoissonSampler(3, 2, cap=2)
-    counts = Counter(len(batch) for _ in range(DRAWS // 2) for batch in sampler)
-    assert set(counts) == {0, 1, 2}
-    assert within(counts[0], (1 / 3) ** 3 + (2 / 3) ** 3)
-
-
 SCHEMES = [
-    (lambda: ShuffleOnceSampler(10, 4), pabi.ShuffleOnce(4)),
-    (lambda: ReshuffleSampler(10, 4), pabi.Reshuffle(4)),
-    (lambda: BallsInBinsSampler(10, 4), pabi.BallsInBins(4)),
-    (lambda: BallsInBinsSampler(10, 4, cap=5), pabi.BallsInBins(4, cap=5)),
-    (lambda: BallsInBinsSampler(10, 4, redraw="epoch"), pabi.BallsInBins(4, redraw="epoch")),
-    (
-        lambda: BallsInBinsSampler(10, 4, cap=5, redraw="epoch"),
-        pabi.BallsInBins(4, cap=5, redraw="epoch"),
-    ),
-    (lambda: ShuffleOnceSampler(10, 4, spare=3), pabi.ShuffleOnce(4, 3)),
-    (lambda: ReshuffleSampler(10, 4, spare=2), pabi.Reshuffle(4, 2)),
-    (lambda: PoissonSampler(10, 4), pabi.Poisson(4)),
-    (lambda: PoissonSampler(10, 4, cap=5), pabi.Poisson(4, cap=5)),
+    *((kind, {}) for kind in OF),
+    *((pabi.BallsInBins, {"cap": cap, "redraw": "epoch"}) for cap in (None, 5)),
+    *((kind, {"cap": 5}) for kind in (pabi.BallsInBins, pabi.Poisson)),
+    *((pabi.ShuffleOnce, {"spare": 3}), (pabi.Reshuffle, {"spare": 2})),
 ]
 
 
-@every("sampler, scheme", SCHEMES)
-def test_an_epoch_is_that_of_the_scheme(sampler, scheme):
-    pairs = []
+@every("kind, options", SCHEMES)
+def test_an_epoch_is_that_of_the_scheme(kind, options):
+    pairs, scheme = [], kind(4, **options)
     for _ in range(20):
-        own = sampler()
+        own = OF[kind](10, 4, **options)
         assert (own.scheme, own.n, own.size, own.secret) == (scheme, 10, 4, True)
         pairs.append((list(own), list(own)))
         assert len(own) == len(pairs[-1][0]) == scheme.per_epoch(10)
@@ -137,13 +68,18 @@ def test_an_epoch_is_that_of_the_scheme(sampler, scheme):
     assert any(one != other for one, other in pairs) is afresh
 
 
-def test_the_order_is_the_one_that_train_would_use():
-    """Drawn by the very code: from the same generator come the same batches."""
-    with pytest.warns(pabi.PrivacyWarning, match="random_state"):
-        sampler = ShuffleOnceSampler(10, 4, random_state=3)
-    order = np.random.default_rng(3).permutation(10)
-    assert list(sampler) == [order[:4].tolist(), order[4:8].tolist(), order[8:].tolist()]
-    assert not sampler.secret
+@every("kind, options", SCHEMES)
+@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
+def test_batches_are_those_that_train_would_use(kind, options):
+    """Drawn by the very code: from the same generator come the same ones, epoch for epoch."""
+    own, scheme = OF[kind](10, 4, **options, random_state=3), kind(4, **options)
+    given = {"step_size": 1.0, "noise_std": 1.0, "clip_norm": 1.0}
+    described = pabi.NoisySGD(pabi.Loss.unknown(), 10, scheme, 3, **given)
+    order = batch_rows(described, np.random.default_rng(3))
+    drawn = (order.batch(k) for k in range(described.steps))
+    wanted = [[] if rows is None else np.arange(10)[rows].tolist() for rows in drawn]
+    assert [batch for _ in range(3) for batch in own] == wanted
+    assert not own.secret
 
 
 def test_a_secret_order_is_not_shown_copied_or_stored():
@@ -157,18 +93,13 @@ def test_a_secret_order_is_not_shown_copied_or_stored():
 def test_arguments_are_refused_by_name():
     refused("n", ShuffleOnceSampler, 0, 1)
     refused("random_state", ShuffleOnceSampler, 3, 2, random_state="seed")
-    for sampler, size in (
-        (ShuffleOnceSampler, 4),
-        (BallsInBinsSampler, 0),
-        (ReshuffleSampler, 4),
-        (PoissonSampler, 0),
-    ):
+    for sampler, size in ((ShuffleOnceSampler, 4), (ReshuffleSampler, 4)):
         refused("size", sampler, 3, size)
-    for sampler in (BallsInBinsSampler, PoissonSampler):
-        refused("cap", sampler, 10, 4, cap=3)
-    for sampler in (ShuffleOnceSampler, ReshuffleSampler):
         refused("spare", sampler, 10, 4, spare=-1)
         refused("size", sampler, 10, 4, spare=7)
+    for sampler in (BallsInBinsSampler, PoissonSampler):
+        refused("size", sampler, 3, 0)
+        refused("cap", sampler, 10, 4, cap=3)
     refused("redraw", BallsInBinsSampler, 10, 4, redraw="step")
 
 
@@ -187,36 +118,18 @@ def test_a_loader_takes_them_empty_batches_included():
     assert {0, 1, 2} <= seen
 
 
-def test_the_bins_of_a_record_and_of_two_are_uniform():
-    """Over 3000 epochs: every bin of a record, every pair of bins of two, of one in two epochs in a row."""
-    sampler, bins_of = BallsInBinsSampler(12, 3, redraw="epoch"), []
-    for _ in range(3000):
-        found = np.zeros(12, dtype=int)
-        for j, batch in enumerate(sampler):
-            found[batch] += j + 1  # beyond 4 if a record were in two
-        bins_of.append(found - 1)
-    table = np.array(bins_of)
-    assert set(table.ravel().tolist()) == {0, 1, 2, 3}
-    pairs = [table[:, 0] * 4 + table[:, 7], table[:-1, 2] * 4 + table[1:, 2]]
-    for cells, count in [*((column, 4) for column in table.T), *((pair, 16) for pair in pairs)]:
-        assert chisquare(np.bincount(cells, minlength=count)).pvalue > 1e-10  # of fourteen tests
-
-
 RESUMED = [
-    lambda **given: ShuffleOnceSampler(20, 4, **given),
-    lambda **given: ShuffleOnceSampler(20, 4, spare=3, **given),
-    lambda **given: ReshuffleSampler(20, 4, **given),
-    lambda **given: ReshuffleSampler(21, 4, spare=1, **given),
-    lambda **given: BallsInBinsSampler(20, 4, **given),
-    lambda **given: BallsInBinsSampler(20, 4, cap=5, redraw="epoch", **given),
+    *((ShuffleOnceSampler, 20, {"spare": spare}) for spare in (0, 3)),
+    *((ReshuffleSampler, 20 + spare, {"spare": spare}) for spare in (0, 1)),
+    *((BallsInBinsSampler, 20, given) for given in ({}, {"cap": 5, "redraw": "epoch"})),
 ]
 
 
-@every("make", RESUMED)
+@every("kind, n, given", RESUMED)
 @every("used", range(6))
-def test_an_epoch_goes_on_where_it_was(make, used):
+def test_an_epoch_goes_on_where_it_was(kind, n, given, used):
     """To the last record: through a state on a disk, however many batches were asked for before."""
-    before, after = make(), make()
+    before, after = (kind(n, 4, **given) for _ in range(2))
     list(before)
     epoch = list(before)
     after.load_state_dict(json.loads(json.dumps(before.state_dict(used=used))))
@@ -234,13 +147,9 @@ def test_an_epoch_goes_on_where_it_was(make, used):
 def test_a_state_holds_no_more_than_is_needed():
     """No order that was never used, nor one that is used up."""
     sampler = BallsInBinsSampler(20, 4, redraw="epoch")
-    assert sampler.state_dict() == {
-        "batches": {"kind": "balls_in_bins", "size": 4, "redraw": "epoch"},
-        "n": 20,
-        "order": None,
-        "secret": True,
-        "used": 0,
-    }
+    kind = {"kind": "balls_in_bins", "size": 4, "redraw": "epoch"}
+    new = {"batches": kind, "n": 20, "order": None, "secret": True, "used": 0}
+    assert sampler.state_dict() == new
     asked = iter(sampler)
     next(asked)
     assert sampler.state_dict()["used"] == 1
@@ -251,9 +160,8 @@ def test_a_state_holds_no_more_than_is_needed():
     assert once.state_dict()["order"] is None
     list(once)
     assert sorted(once.state_dict()["order"]) == list(range(20))
-    poisson = PoissonSampler(20, 4)
+    poisson, after = PoissonSampler(20, 4), PoissonSampler(20, 4)
     next(iter(poisson))
-    after = PoissonSampler(20, 4)
     after.load_state_dict(poisson.state_dict())
     assert poisson.state_dict()["order"] is None
     assert len(list(after)) == 4
@@ -305,40 +213,31 @@ def test_a_pass_ends_where_another_one_begins():
     assert len(list(second)) == 2
 
 
-@every("workers, persistent", [(0, False), (2, True)])
+@every("workers", [0, 2])
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning", "ignore:.*fork:RuntimeWarning")
-def test_a_loader_with_workers_has_every_record_once_an_epoch(workers, persistent):
+def test_a_loader_with_workers_has_every_record_once_an_epoch(workers):
     """Epochs differ, and a loop that stops in the middle of one goes on with what it had not used, though
     workers were handed more."""
     torch = framework("torch")
     dataset = torch.utils.data.TensorDataset(torch.arange(30))
+    made = {"dataset": dataset, "collate_fn": collate_like(dataset[0])}
 
-    def loader_of(sampler):
-        return torch.utils.data.DataLoader(
-            dataset,
-            batch_sampler=sampler,
-            collate_fn=collate_like(dataset[0]),
-            num_workers=workers,
-            persistent_workers=persistent,
-        )
+    def batches_of(loader, count=None):
+        return [rows.tolist() for (rows,) in itertools.islice(loader, count)]
 
     sampler = BallsInBinsSampler(30, 2, redraw="epoch")
-    loader = loader_of(sampler)
-    epochs = [[rows.tolist() for (rows,) in loader] for _ in range(3)]
+    by = {"num_workers": workers, "persistent_workers": workers > 0}
+    loader = torch.utils.data.DataLoader(**made, batch_sampler=sampler, **by)
+    epochs = [batches_of(loader) for _ in range(3)]
     assert all(len(epoch) == len(loader) == 15 for epoch in epochs)
     assert all(sorted(itertools.chain(*epoch)) == list(range(30)) for epoch in epochs)
     assert all(one != other for one, other in itertools.combinations(epochs, 2))
-    used = [rows.tolist() for (rows,) in itertools.islice(loader, 4)]
+    used = batches_of(loader, 4)
     state = sampler.state_dict(used=len(used))
     assert state["used"] == 4 <= sampler.state_dict()["used"] <= 4 + 2 * workers
     other = BallsInBinsSampler(30, 2, redraw="epoch")
     other.load_state_dict(state)
-    rest = [
-        rows.tolist()
-        for (rows,) in torch.utils.data.DataLoader(
-            dataset, batch_sampler=other, collate_fn=collate_like(dataset[0])
-        )
-    ]
+    rest = batches_of(torch.utils.data.DataLoader(**made, batch_sampler=other))
     assert len(rest) == 11
     assert sorted(itertools.chain(*used, *rest)) == list(range(30))
 
@@ -362,26 +261,3 @@ def test_an_empty_batch_has_the_form_of_others():
     assert (full["name"], empty["name"]) == (["text", "text"], [])
     assert [part.shape for part in empty["z"]] == [(0,), (0,)]
     assert collate([]) is None
-
-
-@every("sampler", [ShuffleOnceSampler, ReshuffleSampler])
-@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
-def test_a_loop_of_ones_own_takes_the_steps_of_train(sampler):
-    """Means over batches as the scheme says, divided by `size`: the iterate of `pabi.learn.train` with the
-    same orders and hardly any noise. The noise that it draws between two orders is drawn here, too. A
-    cool-down is steps of noise alone, at the end."""
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(10, 3)), rng.normal(size=10)
-    generator = np.random.default_rng(5)
-    drawn = sampler(10, 4, random_state=generator)
-    loss = pabi.Loss.squared(10.0, 100.0, l2=0.3)
-    described = pabi.NoisySGD(
-        loss, 10, drawn.scheme, 2, cooldown_steps=2, step_size=0.1, noise_std=1e-5
-    )
-    gradients = pabi.learn.SquaredGradients(X, y, 100.0)
-    truth = pabi.learn.train(described, gradients, np.zeros(3), 5).x
-    theta = np.zeros(3)
-    for rows in itertools.chain(drawn, drawn, [[], []]):
-        mean = X[rows].T @ (X[rows] @ theta - y[rows]) / drawn.size
-        theta = theta - 0.1 * (mean + 0.3 * theta + 1e-5 * generator.standard_normal(3))
-    np.testing.assert_allclose(theta, truth, rtol=0, atol=1e-9)

@@ -75,15 +75,13 @@ UNFIT = [
 
 @every("layer, ways, fields, words", UNFIT)
 def test_layers_that_compute_with_other_rows_learn_or_draw(layer, ways, fields, words):
+    """Frozen batch normalisation is taken."""
     for whole in ways:
         error = refusal(copy.deepcopy(layer), whole=whole)
         assert error.field in fields
         assert words in str(error)
-
-
-def test_frozen_batch_norm_is_taken():
-    module = nn.Sequential(nn.Linear(D, 4), nn.BatchNorm1d(4), nn.Linear(4, K)).train(False)
-    integration.train(module, pairs(X, CLASSES), WHOLE, loss=nn.CrossEntropyLoss())
+    frozen = nn.Sequential(nn.Linear(D, 4), nn.BatchNorm1d(4), nn.Linear(4, K)).train(False)
+    integration.train(frozen, pairs(X, CLASSES), WHOLE, loss=nn.CrossEntropyLoss())
 
 
 def test_trials_leave_the_draws_of_torch_alone():
@@ -199,29 +197,19 @@ def test_several_processes(monkeypatch):
 
 
 def test_frozen_layers_may_add_in_place_and_to_any_precision():
-    results = []
+    ends = []
     for join in (lambda base, own: base + own, lambda base, own: own.add_(base)):
         module = Joined(join)
         for parameter in module.parameters():
             nn.init.constant_(parameter, 0.25)
-        results += [
-            integration.train(
-                module.to(kind),
-                pairs(torch.as_tensor(X).to(kind), CLASSES),
-                HEAD,
-                head="head",
-                random_state=0,
-            )
-            for kind in (torch.float32, torch.float16)
-        ]
-    assert [np.array_equal(one.x, results[0].x) for one in results] == [True, False, True, False]
-    assert np.allclose(results[0].x, results[1].x, atol=1e-2)
-
-
-def test_features_alone_have_no_offset():
-    module = Joined(lambda base, own: base + own)
+        for kind in (torch.float32, torch.float16):
+            given = module.to(kind), pairs(torch.as_tensor(X).to(kind), CLASSES), HEAD
+            ends.append(integration.train(*given, head="head", random_state=0).x)
+    assert [np.array_equal(one, ends[0]) for one in ends] == [True, False, True, False]
+    assert np.allclose(ends[0], ends[1], atol=1e-2)
     with pytest.raises(pabi.InvalidInput, match="others add: train the module itself"):
-        integration.features(module, pairs(X, CLASSES), head="head")
+        # alone they have no offset
+        integration.features(Joined(lambda base, own: base + own), pairs(X, CLASSES), head="head")
 
 
 def test_outputs_go_with_the_loss():
@@ -241,14 +229,10 @@ def test_arguments_are_refused_by_name():
     listed, head = pairs(X, CLASSES), {"head": "0"}
     whole = {"described": WHOLE, "loss": nn.CrossEntropyLoss()}
     residual = run(pabi.Loss.softmax(2.0), clip_norm=0.5, clipping="residual")
+    odd = [iter([]), [], [1] * N, Listed(X.tolist(), CLASSES)]
     cases = {
         "module": [{"module": "net"}, {"module": nn.Sequential(nn.ReLU()), **whole}],
-        "dataset": [
-            {"dataset": iter([])},
-            {"dataset": []},
-            {"dataset": [1] * N},
-            {"dataset": Listed(X.tolist(), CLASSES)},
-        ],
+        "dataset": [{"dataset": dataset} for dataset in odd],
         "n": [{"dataset": pairs(X[:9], CLASSES[:9])}],
         "run": [{"described": "a run"}, {"described": WHOLE, **head}],
         "head": [{}, {**whole, "described": residual}],
@@ -280,55 +264,54 @@ def moments(noise_std, feature_norm=1.0):
 
 SOFTMAX, LOGISTIC = pabi.Loss.softmax(1.0), pabi.Loss.logistic(1.0)
 SQUARED, HUBER = pabi.Loss.squared(1.0, 0.5), pabi.Loss.huber(1.0, 0.5)
-POISSON = pabi.Loss.poisson(1.0, 2.0, 3.0)
-VECTORS = pabi.Loss.vector_huber(1.0, 0.5)
-EACH = pabi.Loss.one_vs_rest(1.0, classes=3)
+POISSON, VECTORS = pabi.Loss.poisson(1.0, 2.0, 3.0), pabi.Loss.vector_huber(1.0, 0.5)
+DESCRIBED = {
+    nn.CrossEntropyLoss(): [SOFTMAX, pabi.Loss.softmax(1.0, residual_cap=0.5)],
+    nn.BCEWithLogitsLoss(): [LOGISTIC],
+    nn.MSELoss(): [SQUARED],
+    nn.HuberLoss(delta=0.5): [HUBER, SQUARED],
+    nn.PoissonNLLLoss(): [POISSON],
+    None: [SOFTMAX],
+}
 
 
-@every(
-    "loss, stated",
-    [
-        (None, SOFTMAX),
-        (nn.CrossEntropyLoss(), SOFTMAX),
-        (nn.CrossEntropyLoss(), pabi.Loss.softmax(1.0, residual_cap=0.5)),
-        (nn.BCEWithLogitsLoss(), LOGISTIC),
-        (nn.MSELoss(), SQUARED),
-        (nn.HuberLoss(delta=0.5), HUBER),
-        (nn.HuberLoss(delta=0.5), SQUARED),
-        (nn.PoissonNLLLoss(), POISSON),
+ONES = torch.ones(3)
+OTHERS = {
+    "loss": [
+        (nn.CrossEntropyLoss(), LOGISTIC),
+        (nn.BCEWithLogitsLoss(), SOFTMAX),
+        # A mean over classes, where the run has a sum.
+        (nn.BCEWithLogitsLoss(), pabi.Loss.one_vs_rest(1.0, classes=3)),
+        *((nn.MSELoss(), stated) for stated in (HUBER, VECTORS)),
+        (nn.HuberLoss(delta=0.4), HUBER),
+        (nn.HuberLoss(delta=0.5), VECTORS),  # coordinate by coordinate
+        (nn.SmoothL1Loss(), HUBER),
+        (nn.functional.cross_entropy, SOFTMAX),
+        (type("CrossEntropyLoss", (nn.CrossEntropyLoss,), {})(), SOFTMAX),
     ],
-)
-def test_losses_that_are_described(loss, stated):
-    refuse_another(loss, stated)
-
-
-@every(
-    "loss, stated, field",
-    [
-        (nn.CrossEntropyLoss(), LOGISTIC, "loss"),
-        (nn.BCEWithLogitsLoss(), SOFTMAX, "loss"),
-        (nn.BCEWithLogitsLoss(), EACH, "loss"),  # a mean over classes, where the run has a sum
-        (nn.MSELoss(), HUBER, "loss"),
-        (nn.MSELoss(), VECTORS, "loss"),
-        (nn.HuberLoss(delta=0.4), HUBER, "loss"),
-        (nn.HuberLoss(delta=0.5), VECTORS, "loss"),  # coordinate by coordinate
-        (nn.SmoothL1Loss(), HUBER, "loss"),
-        (nn.functional.cross_entropy, SOFTMAX, "loss"),
-        (type("CrossEntropyLoss", (nn.CrossEntropyLoss,), {})(), SOFTMAX, "loss"),
-        (nn.CrossEntropyLoss(label_smoothing=0.1), SOFTMAX, "label_smoothing"),
-        (nn.CrossEntropyLoss(weight=torch.ones(3)), SOFTMAX, "weight"),
-        (nn.CrossEntropyLoss(ignore_index=0), SOFTMAX, "ignore_index"),
-        (nn.CrossEntropyLoss(reduction="sum"), SOFTMAX, "reduction"),
-        (nn.CrossEntropyLoss(reduction="none"), SOFTMAX, "reduction"),
-        (nn.BCEWithLogitsLoss(pos_weight=torch.ones(1)), LOGISTIC, "pos_weight"),
-        (nn.BCEWithLogitsLoss(weight=torch.ones(1)), LOGISTIC, "weight"),
-        (nn.MSELoss(reduction="sum"), SQUARED, "reduction"),
-        (nn.PoissonNLLLoss(log_input=False), POISSON, "log_input"),
-        (nn.PoissonNLLLoss(full=True), POISSON, "full"),
+    "label_smoothing": [(nn.CrossEntropyLoss(label_smoothing=0.1), SOFTMAX)],
+    "weight": [
+        (nn.CrossEntropyLoss(weight=ONES), SOFTMAX),
+        (nn.BCEWithLogitsLoss(weight=ONES), LOGISTIC),
     ],
-)
-def test_losses_and_options_that_are_not(loss, stated, field):
-    refused(field, refuse_another, loss, stated)
+    "ignore_index": [(nn.CrossEntropyLoss(ignore_index=0), SOFTMAX)],
+    "reduction": [
+        *((nn.CrossEntropyLoss(reduction=how), SOFTMAX) for how in ("sum", "none")),
+        (nn.MSELoss(reduction="sum"), SQUARED),
+    ],
+    "pos_weight": [(nn.BCEWithLogitsLoss(pos_weight=ONES), LOGISTIC)],
+    "log_input": [(nn.PoissonNLLLoss(log_input=False), POISSON)],
+    "full": [(nn.PoissonNLLLoss(full=True), POISSON)],
+}
+
+
+@every("field", OTHERS)
+def test_losses_and_options_that_are_not_those_described(field):
+    for loss, stated in OTHERS[field]:
+        refused(field, refuse_another, loss, stated)
+    for loss, several in DESCRIBED.items():
+        for stated in several:
+            refuse_another(loss, stated)
 
 
 def test_a_loss_of_single_records_may_be_anything_that_a_mean_of_one_keeps():

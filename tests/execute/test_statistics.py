@@ -1,5 +1,6 @@
 """Released second moments: the sums against rational arithmetic, the noise against its stated law."""
 
+import itertools
 import math
 import sys
 import warnings
@@ -12,13 +13,24 @@ from scipy import sparse, stats
 import pabi
 from pabi.execute import statistics as module
 from pabi.execute.noise import noisy
-from pabi.execute.statistics import noise_factor, second_moments
+from pabi.execute.sources import Parts
+from pabi.execute.statistics import (
+    FINENESS,
+    Question,
+    column_moments,
+    conclusions,
+    level_counts,
+    noise_factor,
+    second_moments,
+)
 from pabi.learn import Records
+from pabi.numbers.errors import InvalidInput
 from pabi.tradeoff.guarantee import TESTING
 from support.every_case import every, refused
 from support.execution import frames_of
 
 DELTA = 1e-3
+RECORDS = Records(np.eye(3), feature_norm=2.0, intercept_scaling=1.5)  # of norm 2.5
 HALF_ULP = 2.0**-53
 forms = every("diagonal", [False, True])
 
@@ -86,33 +98,19 @@ def test_sums_of_many_blocks_do_not_drift():
 
 
 @forms
+@every("held_as", [np.asarray, sparse.csr_matrix])
 @every("intercept", [None, 0.5])
 @every("ranges", [None, (-0.5, 0.5)])
-def test_rows_are_those_that_a_model_sees(intercept, ranges, diagonal):
+def test_rows_are_those_that_a_model_sees(intercept, ranges, held_as, diagonal):
     """Scaled down, clipped to their ranges and with the intercept's constant."""
-    X = np.random.default_rng(2).standard_normal((5000, 6))
-    records = Records(X, 1.5, intercept_scaling=intercept, ranges=ranges)
+    rng = np.random.default_rng(2)
+    X = rng.standard_normal((5000, 6)) * (rng.random((5000, 6)) < 0.5)
+    records = Records(held_as(X), 1.5, intercept_scaling=intercept, ranges=ranges)
     seen = records.dense(slice(0, records.n))
     assert np.max(np.linalg.norm(X, axis=1)) > 1.5
     values, _ = release(records, diagonal=diagonal)
     truth = (seen * seen).sum(axis=0) if diagonal else seen.T @ seen
     np.testing.assert_allclose(values, truth, rtol=1e-12, atol=1e-7)
-
-
-@forms
-@every("density", [0.003, 0.2])
-@every("intercept", [None, 2.0])
-def test_sparse_rows_are_summed_like_dense_ones(density, intercept, diagonal):
-    rng = np.random.default_rng(3)
-    X = sparse.random(6000, 300, density, format="csr", random_state=rng)
-    settings = {"feature_norm": 0.7, "intercept_scaling": intercept}
-    one, other = (
-        release(Records(rows, **settings), diagonal=diagonal, noise_std=3.0).values
-        for rows in (X, X.toarray())
-    )
-    # The noise is the same, and the grid 2⁻²⁰ of it.
-    assert np.max(np.abs(one - other)) <= 3.0 * 2.0**-19
-    assert np.mean(one == other) > 0.99
 
 
 @every("strip", [1, 7, 256])
@@ -126,17 +124,6 @@ def test_the_matrix_is_symmetric_and_sealed(monkeypatch, strip):
     monkeypatch.setattr(module, "_STRIP", 256)
     again = release(Records(X, feature_norm=5.0), noise_std=2.0)
     assert np.max(np.abs(again.values - released.values)) <= 2.0 * 2.0**-19
-
-
-def test_parts_that_are_held_at_once_do_not_matter(monkeypatch):
-    X = np.random.default_rng(5).integers(-9, 10, (200, 5)).astype(np.float64)
-    truth = exactly(X.astype(np.int64), False).astype(np.float64)
-    for held in (1, 35, 1 << 23):
-        monkeypatch.setattr(module, "_HELD", held)
-        values, _ = release(Records(X, feature_norm=1e3, intercept_scaling=1.0))
-        assert np.array_equal(np.rint(values)[:5, :5], truth)
-        assert np.array_equal(np.rint(values)[5, :5], X.sum(axis=0))
-        assert np.rint(values)[5, 5] == 200.0
 
 
 def noise_of(count, d, diagonal, **changes):
@@ -154,7 +141,7 @@ def noise_of(count, d, diagonal, **changes):
 @pytest.mark.parametrize("diagonal", [False, True])
 def test_the_noise_has_the_stated_covariance(diagonal):
     """N times the mean square of every number is χ²_N, and N times that of every correlation about χ²_1."""
-    N, d = 4000, 4
+    N, d = 1000, 4
     z = noise_of(N, d, diagonal)
     k = z.shape[1]
     assert k == (d if diagonal else d * (d + 1) // 2)
@@ -200,21 +187,15 @@ def test_what_is_released_lies_on_a_grid(monkeypatch, noise_std, diagonal):
     assert noise_std * (1.0 + moved) <= seen[0][1] <= noise_std * (1.01 + 3.0 * moved)
 
 
-@every("n", [1, 4096, 10**6, 10**9])
-def test_the_noise_is_raised_by_what_rounding_may_add(n):
+def test_the_noise_is_raised_by_what_rounding_may_add(monkeypatch):
     """Of the sensitivity R², the lesser of the two; so it is more than enough of √2·R²."""
-    room = 2.0 * n * (min(n, 4096) + 16.0) * HALF_ULP
-    assert 1.0 + room <= noise_factor(n) <= 1.0 + room + 1.01 * room**2 + 1e-15
-
-
-def test_the_noise_that_is_drawn_is_the_raised_one(monkeypatch):
+    for n in (1, 4096, 10**6, 10**9):
+        room = 2.0 * n * (min(n, 4096) + 16.0) * HALF_ULP
+        assert 1.0 + room <= noise_factor(n) <= 1.0 + room + 1.01 * room**2 + 1e-15
+    refused("n", noise_factor, 10**12)
     one = noise_of(3, 4, False)
     monkeypatch.setattr(module, "noise_factor", lambda *_: 2.0)
     np.testing.assert_allclose(noise_of(3, 4, False), 2.0 * one, atol=1e-5)
-
-
-def test_too_many_records_for_doubles():
-    refused("n", noise_factor, 10**12)
 
 
 @forms
@@ -245,49 +226,39 @@ def test_known_noise_protects_nobody(random_state):
         assert np.array_equal(release(records, 0, noise_std=2.0).values, values)
 
 
-def test_a_large_delta_is_warned_of():
+def test_a_large_delta_is_warned_of_and_a_longer_norm_may_be_stated():
     moments = pabi.NoisySecondMoments(3, 3, 1.0, noise_std=2.0)
     with pytest.warns(pabi.PrivacyWarning, match="exceeds 1/n"):
         second_moments(moments, Records(np.eye(3), feature_norm=1.0), delta=0.5)
-
-
-RECORDS = Records(np.eye(3), feature_norm=2.0, intercept_scaling=1.5)  # of norm 2.5
-
-
-@every(
-    ("changes", "field"),
-    [
-        ({"n": 4}, "n"),
-        ({"dimension": 3}, "dimension"),
-        ({"feature_norm": 2.0}, "feature_norm"),
-        ({"feature_norm": 1e130}, "feature_norm"),
-        ({"noise_std": 1e14}, "noise_std"),
-        ({"feature_norm": math.nextafter(2.5, 0.0)}, "feature_norm"),
-        ({"noise_std": None}, "noise_std"),
-        ({"random_state": "seed"}, "random_state"),
-        ({"random_state": -1}, "random_state"),
-        ({"records": Records(np.eye(3), intercept_scaling=1.5)}, "feature_norm"),
-        ({"records": np.eye(3)}, "records"),
-        ({"moments": pabi.Cyclic(3)}, "moments"),
-        ({"delta": 1.0}, "delta"),
-    ],
-)
-def test_bad_input_names_the_field(monkeypatch, changes, field):
-    """And nothing is computed from the data."""
-    fields = {"n": 3, "dimension": 4, "feature_norm": 2.5, "noise_std": 1.0}
-    moments = pabi.NoisySecondMoments(**{k: changes.get(k, v) for k, v in fields.items()})
-    arguments = [
-        changes.get("moments", moments),
-        changes.get("records", RECORDS),
-        changes.get("random_state"),
-    ]
-    monkeypatch.setattr(module, "_rows", lambda records: pytest.fail("the data was touched"))
-    refused(field, second_moments, *arguments, delta=changes.get("delta", DELTA))
-
-
-def test_a_longer_norm_may_be_stated():
     values, _ = release(RECORDS, feature_norm=99.0)
     assert np.rint(values[3, 3] / 1.5**2) == 3.0
+
+
+WRONG = {
+    "n": [{"n": 4}],
+    "dimension": [{"dimension": 3}],
+    "feature_norm": [
+        *({"feature_norm": norm} for norm in (2.0, 1e130, math.nextafter(2.5, 0.0))),
+        {"records": Records(np.eye(3), intercept_scaling=1.5)},
+    ],
+    "noise_std": [{"noise_std": 1e14}, {"noise_std": None}],
+    "random_state": [{"random_state": "seed"}, {"random_state": -1}],
+    "records": [{"records": np.eye(3)}],
+    "moments": [{"moments": pabi.Cyclic(3)}],
+    "delta": [{"delta": 1.0}],
+}
+
+
+@every("field", WRONG)
+def test_bad_input_names_the_field(monkeypatch, field):
+    """And nothing is computed from the data."""
+    monkeypatch.setattr(module, "_rows", lambda records: pytest.fail("the data was touched"))
+    fields = {"n": 3, "dimension": 4, "feature_norm": 2.5, "noise_std": 1.0}
+    for changes in WRONG[field]:
+        stated = pabi.NoisySecondMoments(**{k: changes.get(k, v) for k, v in fields.items()})
+        given = changes.get("moments", stated), changes.get("records", RECORDS)
+        state, delta = changes.get("random_state"), changes.get("delta", DELTA)
+        refused(field, second_moments, *given, state, delta=delta)
 
 
 @forms
@@ -311,3 +282,141 @@ def test_exceptions_carry_nothing(monkeypatch, error, held_as, diagonal):
     assert [f.f_locals for f in below[5:] if f.f_locals] == []
     hidden = np.ndarray, np.random.Generator, np.random.BitGenerator
     assert not [v for f in below for v in f.f_locals.values() if isinstance(v, hidden)]
+
+
+# Columns: exact sums, the described noise, and no question beyond the described ones.
+
+
+class Silent:
+    """A generator whose noise rounds to 0."""
+
+    def integers(self, low, high, size, dtype):
+        return np.full(size, high - 1, dtype)
+
+
+SILENT = Silent()
+
+
+def described(statistic, n, columns, **changes):
+    fields = {"noise_std": 2.0**-10, "adjacency": "zero_out", **changes}
+    return pabi.NoisyColumnStatistics(n, columns, statistic, **fields)
+
+
+def test_moments_are_the_sums_of_rounded_cells():
+    """Cells beyond the range count as its ends."""
+    X = np.random.default_rng(0).uniform(-1.0, 1.0, (500, 3))
+    X[::7, 1], X[0, 0], X[1, 0] = math.nan, 9.0, -9.0
+    sums = column_moments(described("moments", 500, 3), Parts.of(X), SILENT)
+    for j in range(3):
+        x = np.clip(X[~np.isnan(X[:, j]), j], -1.0, 1.0)
+        assert sums[0, j] == pytest.approx(x.sum(), abs=len(x) / FINENESS)
+        assert sums[1, j] == pytest.approx((1.0 - x * x).sum(), abs=4.0 * len(x) / FINENESS)
+        assert sums[2, j] == 500 - len(x)
+
+
+def released_of(x):
+    """What one cell adds, as whole numbers over 2²⁰."""
+    sums = column_moments(
+        described("moments", 1, 1, noise_std=1e-300), Parts.of(np.array([[x]])), SILENT
+    )
+    return [Fraction(float(value)) for value in sums[:, 0]]
+
+
+def test_rounded_cells_stay_within_the_stated_sensitivity():
+    """In exact arithmetic, of all pairs of cells near the ends, 0 and ±1/√2, and of some at random."""
+    rng = np.random.default_rng(1)
+    ends = [k / FINENESS for k in (-FINENESS, 1 - FINENESS, 3 - FINENESS, -2, -1, 0)]
+    random = [float(x) for x in rng.uniform(-1.0, 1.0, 20)]
+    cells = [*ends, *(-x for x in ends), *random, math.sqrt(0.5), math.nan, 1.0 - 1e-9]
+    parts = [released_of(x) for x in cells]
+    alone = [sum(x * x for x in part) for part in parts]
+    pairs = [
+        sum((x - y) ** 2 for x, y in zip(one, other, strict=True))
+        for one, other in itertools.product(parts, repeat=2)
+    ]
+    assert max(alone) == 1
+    assert max(pairs) == 4
+
+
+def test_counts_are_of_values_up_to_the_threshold():
+    X = np.array([[3.0], [math.nan], [1.0], [2.0], [2.0]])
+
+    def asking(j):
+        answers = []
+        for threshold in (0.5, 2.0, math.inf):
+            answers.append((yield Question(threshold)))
+        return tuple(answers)
+
+    def answers(questions):
+        one = described("counts", 5, 1, questions=questions)
+        return conclusions(one, Parts.of(X), asking, SILENT)
+
+    assert list(answers(3)) == [(0.0, 3.0, 4.0)]
+    with pytest.raises(InvalidInput, match="questions"):
+        answers(2)
+
+
+def test_a_search_sees_noisy_answers_only():
+    """The noise of every answer is fresh and normal, of the described standard deviation."""
+    answers = []
+
+    def asking(j):
+        for _ in range(2000):
+            answers.append((yield Question(0.0)))
+        return ()
+
+    one = described("counts", 50, 2, questions=2000, noise_std=3.0)
+    conclusions(one, Parts.of(np.zeros((50, 2))), asking, np.random.default_rng(5))
+    noise = (np.array(answers) - 50.0) / 3.0
+    assert stats.kstest(noise, "norm").pvalue > 1e-3
+    assert abs(np.corrcoef(noise[:-1], noise[1:])[0, 1]) < 0.06
+
+
+def test_the_noise_on_moments_and_levels_is_the_described_one():
+    rng = np.random.default_rng(6)
+    wide = column_moments(
+        described("moments", 4, 1500, noise_std=7.0), Parts.of(np.ones((4, 1500))), rng
+    )
+    noise = (wide - np.array([[4.0], [0.0], [0.0]])) / 7.0
+    assert stats.kstest(noise.ravel(), "norm").pvalue > 1e-3
+    names = [[str(k) for k in range(3000)]]
+    one = described("levels", 1, 1, noise_std=7.0)
+    (counts,) = level_counts(one, [["x"]], rng, levels=names)
+    assert stats.kstest(np.array(list(counts.values())) / 7.0, "norm").pvalue > 1e-3
+
+
+def shown(cells, threshold, generator, noise=1.0):
+    one = described("levels", len(cells), 1, noise_std=noise, threshold=threshold)
+    return level_counts(one, [cells], generator)[0]
+
+
+def test_a_level_of_one_record_is_shown_as_often_as_the_failure_says():
+    rng = np.random.default_rng(7)
+    times = sum("lone" in shown(["lone"], 1.0, rng) for _ in range(4000))
+    low, high = stats.binom.ppf([1e-4, 1.0 - 1e-4], 4000, stats.norm.sf(1.0))
+    assert low <= times <= high
+
+
+def test_without_noise_one_record_is_never_shown_and_two_are():
+    """Levels come sorted, whatever the order of records."""
+    assert list(shown(["lone", "pair", "pair"], 0.5, SILENT)) == ["pair"]
+    cells = ["b", "a", "", "10", "b", "a", "", "10"]
+    one, other = (shown(order, 0.0, SILENT) for order in (cells, cells[::-1]))
+    assert list(one) == list(other) == ["", "10", "a", "b"]
+
+
+def test_declared_levels_are_all_counted_and_no_other():
+    one = described("levels", 3, 1)
+    (counts,) = level_counts(one, [["a", "a", "z"]], SILENT, levels=[["b", "a"]])
+    assert counts == {"b": 0.0, "a": 2.0}
+    with pytest.raises(InvalidInput, match="threshold"):
+        level_counts(one, [["a", "a", "z"]], SILENT)
+
+
+@every(
+    ("changes", "field"),
+    [({"n": 4}, "n"), ({"columns": 2}, "columns"), ({"statistic": "counts"}, "statistic")],
+)
+def test_other_tables_are_refused(changes, field):
+    fields = {"n": 3, "columns": 1, "statistic": "moments", "noise_std": 1.0, **changes}
+    refused(field, column_moments, pabi.NoisyColumnStatistics(**fields), np.zeros((3, 1)), SILENT)

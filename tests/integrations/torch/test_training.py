@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
-import dataclasses
+import stat
+from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.stats import beta
 
 import pabi
-from pabi.execute.blocks import refuse_emulation
-from pabi.execute.checkpoint import secret_generator
-from pabi.execute.linear_gradients import LogisticGradients, SoftmaxGradients, SquaredGradients
+from pabi.execute.engine import RESUMED
+from pabi.execute.linear_gradients import (
+    LogisticGradients,
+    LossGradients,
+    SoftmaxGradients,
+    SquaredGradients,
+)
 from pabi.execute.sums import Limit
 from pabi.integrations.torch import library
 from pabi.integrations.torch.library import DeviceRecords, multiplies
 from pabi.learn import Records
-from support.every_case import every
+from support.every_case import every, refused
 from support.frameworks import framework
 from support.modules import D, K, Listed, N, linear, pairs, run, table
-from support.unpriced import Unpriced
 
 torch = framework("torch")
 from pabi.integrations import torch as integration  # noqa: E402
 from pabi.integrations.torch import head_training, training  # noqa: E402
-from pabi.integrations.torch.datasets import Pairs  # noqa: E402
+from pabi.integrations.torch.datasets import SAME, Pairs  # noqa: E402
 from pabi.integrations.torch.training import ModuleGradients  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning"),
+    pytest.mark.filterwarnings("ignore:some rows exceed"),
+]
 
 X, CLASSES = table()
 LOSS = torch.nn.CrossEntropyLoss()
@@ -66,14 +72,6 @@ def test_gradients_are_those_of_a_backward_pass_each(chunk, frozen):
     rows = np.array([5, 0, 3, 59, 7])
     np.testing.assert_allclose(adapter(adapter.start, rows), one_by_one(module, rows), atol=1e-12)
     assert adapter(adapter.start, rows[:0]).shape == (0, len(adapter.start))
-
-
-def test_parameters_go_in_as_they_come_out():
-    module, other = network(), network(seed=1)
-    adapter = gradients(module)
-    adapter.set_parameters(module, gradients(other).start)
-    for name, value in module.named_parameters():
-        assert torch.equal(value, other.get_parameter(name))
 
 
 def test_the_last_bit_does_not_depend_on_other_records_or_on_their_number():
@@ -194,64 +192,20 @@ def test_dropout_draws_for_every_record():
     assert len(np.unique(values, axis=0)) == 1
 
 
-def test_records_of_a_call_are_bounded_by_memory_and_data(monkeypatch):
-    assert gradients(network()).chunk == N
-    monkeypatch.setattr(training, "_HELD", 300)
-    assert gradients(network()).chunk == 300 // gradients(network()).start.size
-
-
 # Attack.
-
-
-def test_no_attack_on_extreme_records_beats_composition(monkeypatch):
-    """Four records of one feature whose gradients are ±0.2 everywhere, full batches, no regulariser: the last
-    iterate is a Gaussian that a record moves by 2·0.2·η·T/n, and all steps together are as telling."""
-    fields = {"n": 4, "batches": pabi.FullBatch(), "epochs": None, "steps": 3}
-    described = run(pabi.Loss.unknown(), **fields, step_size=0.5, noise_std=0.08, clip_norm=0.2)
-    guarantee = described.guarantee(1e-3)
-    separation = 2 * 0.2 / 4 * 3**0.5 / 0.08
-    assert separation * (1 - 1e-9) <= guarantee.mu <= 1.01 * separation
-    monkeypatch.setattr(pabi.NoisySGD, "guarantee", lambda self, delta=1e-5: Unpriced())
-    generator, runs = secret_generator(), 120
-    module = torch.nn.Sequential(torch.nn.Linear(1, 1, bias=False)).double()
-    with torch.no_grad():
-        module[0].weight.fill_(0.0)
-
-    def released(target):
-        data = pairs(np.ones((4, 1)), np.array([[1e3], [-1e3], [1e3], [target]]))
-        return [
-            integration.train(
-                module, data, described, loss=torch.nn.MSELoss(), random_state=generator
-            ).x.item()
-            for _ in range(runs)
-        ]
-
-    one, other = np.array(released(1e3)), np.array(released(-1e3))
-    middle = 0.5 * 0.2 * 0.5 * 3 / 2
-    for threshold in np.linspace(0.0, 2 * middle, 7):
-        false = beta.isf(1e-6, np.sum(other > threshold) + 1, np.sum(other <= threshold))
-        missed = beta.isf(1e-6, np.sum(one <= threshold) + 1, np.sum(one > threshold))
-        assert missed >= guarantee.tradeoff(float(false))
-    # What is known of the law: a record moves the mean by as much as it may.
-    spread = 0.5 * 0.08 * 3**0.5
-    assert abs(one.mean() - other.mean() - separation * spread) < 5 * spread * (2 / runs) ** 0.5
 
 
 def test_autocast_shortens_what_composition_covers_alone():
     """Where the path is hidden gradients are in doubles, with autocast around the call as without."""
-    module = torch.nn.Sequential(linear(D, K).float())
-    loss, results = torch.nn.CrossEntropyLoss(), []
-    composed = run(pabi.Loss.unknown(), clip_norm=1.0)
+    module, data = torch.nn.Sequential(linear(D, K).float()), pairs(X, CLASSES)
     hidden = run(pabi.Loss.convex(smoothness=4.0), clip_norm=1.0, batches=pabi.ShuffleOnce(16))
-    for described in (hidden, composed):
+    for described in (hidden, run(pabi.Loss.unknown(), clip_norm=1.0)):
+        ends = []
         for enabled in (False, True):
             with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
-                result = integration.train(
-                    module, pairs(X, CLASSES), described, loss=loss, random_state=0
-                )
-            results.append(result.x)
-    assert np.array_equal(results[0], results[1])
-    assert not np.array_equal(results[2], results[3])
+                result = integration.train(module, data, described, loss=LOSS, random_state=0)
+            ends.append(result.x)
+        assert np.array_equal(*ends) is (described is hidden)
 
 
 # Where there is no CUDA device, the CPU stands in for one.
@@ -282,13 +236,11 @@ def test_sums_are_those_of_the_host(kind, scaling, norm, dtype, monkeypatch):
 
 def test_a_run_is_the_same_on_a_device(monkeypatch):
     """From the choice of products to the trained module."""
-    stated = pabi.Loss.softmax(2.0)
-    dataset, layer = pairs(X, CLASSES), linear(X.shape[1], K)
-    host = integration.train(layer, dataset, run(stated, clip_norm=0.5), random_state=0)
+    described = run(pabi.Loss.softmax(2.0), clip_norm=0.5)
+    given = linear(X.shape[1], K), pairs(X, CLASSES), described
+    host = integration.train(*given, random_state=0)
     monkeypatch.setattr(head_training, "multiplies", lambda device, described: True)
-    device = integration.train(
-        layer, dataset, run(stated, clip_norm=0.5), device=DEVICE, random_state=0
-    )
+    device = integration.train(*given, device=DEVICE, random_state=0)
     np.testing.assert_allclose(device.x, host.x, rtol=0, atol=1e-10)
     assert library.PRODUCTS in device.guarantee.assumptions
     assert library.PRODUCTS not in host.guarantee.assumptions
@@ -300,14 +252,115 @@ def test_which_runs_are_multiplied_on_a_device():
     assert multiplies(cuda, ordered)
     assert not multiplies(HOST, ordered)
     assert not multiplies(torch.device("mps"), ordered)
-    assert not multiplies(cuda, dataclasses.replace(ordered, batches=pabi.Poisson(16)))
-    assert not multiplies(cuda, dataclasses.replace(ordered, clipping="coordinates"))
-    assert multiplies(cuda, dataclasses.replace(ordered, batches=pabi.BallsInBins(16)))
+    assert not multiplies(cuda, replace(ordered, batches=pabi.Poisson(16)))
+    assert not multiplies(cuda, replace(ordered, clipping="coordinates"))
+    assert multiplies(cuda, replace(ordered, batches=pabi.BallsInBins(16)))
 
 
-def test_doubles_that_are_put_together_of_shorter_numbers_are_refused(monkeypatch):
-    monkeypatch.delenv("CUBLAS_EMULATE_DOUBLE_PRECISION", raising=False)
-    refuse_emulation()
-    monkeypatch.setenv("CUBLAS_EMULATE_DOUBLE_PRECISION", "1")
-    with pytest.raises(pabi.InvalidInput, match="CUBLAS"):
-        refuse_emulation()
+# Trainings that are interrupted and go on, and noise that is found for an ε.
+
+HEAD = run(pabi.Loss.softmax(2.0, l2=0.1), batches=pabi.Reshuffle(10), noise_std=0.5)
+WHOLE = replace(HEAD, loss=pabi.Loss.unknown(), clip_norm=1.0, update=pabi.updates.Adam())
+AT = 9  # the step that is not taken, within an epoch
+
+
+class Crash(KeyboardInterrupt):
+    pass
+
+
+def trained(whole=False, module=None, described=None, **options):
+    if whole:
+        module = module or torch.nn.Sequential(linear(D, 4), torch.nn.Tanh(), linear(4, K))
+        options["loss"] = torch.nn.CrossEntropyLoss()
+    described = described or (WHOLE if whole else HEAD)
+    return integration.train(module or linear(D, K), pairs(X, CLASSES), described, **options)
+
+
+def interrupted(whole, path, at=AT, **options):
+    """A training that ends in the gradients of step `at`, having kept the state before it."""
+    with pytest.MonkeyPatch.context() as patch:
+        where, name = (ModuleGradients, "__call__") if whole else (LossGradients, "clipped_sum")
+        original, calls = getattr(where, name), []
+
+        def counted(self, *args, **kwargs):
+            calls.append(0)
+            if len(calls) == at:
+                raise Crash
+            return original(self, *args, **kwargs)
+
+        patch.setattr(where, name, counted)
+        with pytest.raises(Crash):
+            trained(whole, checkpoint=path, checkpoint_seconds=0.0, **options)
+
+
+@every("whole", [False, True])
+def test_a_resumed_training_is_the_uninterrupted_one(tmp_path, whole):
+    """One stream of noise for both parts, which draws as one run does: every number is the same."""
+    path = tmp_path / f"secret-{whole}"
+    stream = np.random.default_rng(5)
+    interrupted(whole, path, random_state=stream)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    result = trained(whole, resume=path, random_state=stream)
+    wanted = trained(whole, random_state=np.random.default_rng(5))
+    assert np.array_equal(result.x, wanted.x)
+    for name, value in wanted.module.state_dict().items():
+        assert torch.equal(result.module.state_dict()[name], value)
+    assert not path.exists()
+
+
+@every("whole", [False, True])
+def test_what_was_assumed_of_one_part_is_assumed_of_the_whole(tmp_path, whole):
+    interrupted(whole, tmp_path / "fair")
+    fair = trained(whole, resume=tmp_path / "fair").guarantee
+    assert {RESUMED, SAME} <= set(fair.assumptions)
+    assert pabi.verify(fair).ok
+    interrupted(whole, tmp_path / "seeded", random_state=0)
+    ledger = pabi.Ledger(tmp_path / f"ledger-{whole}", 1e3, 1e-5)
+    seeded = trained(whole, resume=tmp_path / "seeded", ledger=ledger).guarantee
+    assert "testing only" in seeded.assumptions[0]
+    assert seeded.certificate is None
+    (entry,) = ledger.report().entries
+    assert entry.testing
+
+
+def test_a_file_that_does_not_serve_is_refused_before_anything_is_charged(tmp_path):
+    path, ledger = tmp_path / "secret", pabi.Ledger(tmp_path / "ledger", 1e3, 1e-5)
+    interrupted(False, path)
+    moments = pabi.NoisySecondMoments(N, D + 1, feature_norm=2.0, noise_std=0.5)
+    kept = path.read_bytes()
+    for field, options in (
+        ("checkpoint", {"checkpoint": path}),
+        ("resume", {"resume": tmp_path / "none"}),
+        ("resume", {"resume": path, "described": replace(HEAD, epochs=4)}),
+        ("x0", {"resume": path, "module": linear(D, K, seed=3)}),
+        *(("checkpoint_seconds", {"resume": path, "checkpoint_seconds": s}) for s in (-1.0, "60")),
+        *((name, {name: path, "precondition": moments}) for name in ("checkpoint", "resume")),
+    ):
+        refused(field, trained, ledger=ledger, **options)
+    assert not ledger.report().entries
+    assert path.read_bytes() == kept
+
+
+# ε.
+
+
+@every("whole", [False, True])
+def test_epsilon_finds_the_noise_of_calibrate(tmp_path, whole):
+    described = replace(WHOLE if whole else HEAD, noise_std=None)
+    options = {"epsilon": 8.0, "delta": 1e-6, "described": described}
+    result = trained(whole, **options)
+    assert result.run == pabi.calibrate(described, epsilon=8.0, delta=1e-6)
+    assert 7.9 < result.guarantee.epsilon(1e-6) <= 8.0
+    interrupted(whole, tmp_path / f"{whole}", **options)
+    assert trained(whole, resume=tmp_path / f"{whole}", **options).run == result.run
+
+
+def test_epsilon_counts_second_moments(tmp_path):
+    moments = pabi.NoisySecondMoments(N, D + 1, feature_norm=2.0, noise_multiplier=4.0)
+    ledger = pabi.Ledger(tmp_path / "ledger", 5.0, 1e-5)
+    described = replace(HEAD, loss=pabi.Loss.softmax(1.0))
+    result = trained(described=described, epsilon=3.0, precondition=moments, ledger=ledger)
+    assert 2.97 < result.guarantee.epsilon(1e-5) <= 3.0
+    with pytest.raises(pabi.TargetUnreachable):
+        trained(described=described, epsilon=0.5, precondition=moments)
+    refused("epsilon", trained, epsilon=-1.0)

@@ -3,7 +3,6 @@ checker derives of such a loss, against the accountant and against values comput
 
 from __future__ import annotations
 
-import copy
 import itertools
 import json
 from fractions import Fraction
@@ -28,6 +27,7 @@ from pabi.describe.files import from_dict
 from pabi.verification.arithmetic import Refused, exact, fraction_of
 from pabi.verification.derivation import ClippedGradients
 from pabi.verification.losses import clipped_facts_of
+from support.certificates import forged, refused
 from support.pairs import pairs
 
 R = 1.7
@@ -78,49 +78,31 @@ def test_honest_certificates_verify(name, batches):
     assert any("clipped convexly" in sentence for sentence in verdict.assumptions)
 
 
-def altered(payload, path, value):
-    changed = copy.deepcopy(payload)
-    table = changed["run"]
-    for key in path[:-1]:
-        table = table[key]
-    table[path[-1]] = value
-    return changed
-
-
-def rerun(payload):
-    """The guarantee of the run that a file describes, None where there is no such run."""
-    try:
-        run = from_dict(payload["run"])
-        return run.guarantee(1e-3)
-    except (pabi.InvalidInput, pabi.NotApplicable):
-        return None
-
-
 @pytest.mark.parametrize(
-    ("loss", "path", "value"),
+    ("loss", "edit"),
     [
-        (Loss.logistic(R), ["clip_norm"], 0.31),
-        (Loss.logistic(R), ["clipping"], "norm"),  # the same steps, but curvature R²/4
-        (Loss.softmax(R), ["clipping"], "norm"),
-        (Loss.one_vs_rest(R, 4), ["clipping"], "norm"),
-        (Loss.vector_huber(R, 0.7), ["clipping"], "norm"),
-        (Loss.poisson(R, 1.5, 3.0), ["clipping"], "norm"),
-        (Loss.softmax(R), ["loss", "feature_norm"], 1.9),
-        (Loss.poisson(R, 1.5, 3.0), ["loss", "count_bound"], 3.5),
-        (Loss.smoothed_hinge(R, 0.4), ["loss", "smoothing"], 0.3),
-        (Loss.one_vs_rest(R, 4, 0.4), ["loss", "smoothing"], 0.3),
+        (Loss.logistic(R), "clip_norm = 0.31"),
+        (Loss.logistic(R), 'clipping = "norm"'),  # the same steps, but curvature R²/4
+        (Loss.softmax(R), 'clipping = "norm"'),
+        (Loss.one_vs_rest(R, 4), 'clipping = "norm"'),
+        (Loss.vector_huber(R, 0.7), 'clipping = "norm"'),
+        (Loss.poisson(R, 1.5, 3.0), 'clipping = "norm"'),
+        (Loss.softmax(R), "loss.feature_norm = 1.9"),
+        (Loss.poisson(R, 1.5, 3.0), "loss.count_bound = 3.5"),
+        (Loss.smoothed_hinge(R, 0.4), "loss.smoothing = 0.3"),
+        (Loss.one_vs_rest(R, 4, 0.4), "loss.smoothing = 0.3"),
     ],
     ids=lambda v: str(v)[:40],
 )
-def test_these_cost_more_and_are_refused(loss, path, value):
+def test_these_cost_more_and_are_refused(loss, edit):
     """At the longest step that does not expand; so that the test above compares something."""
     step_size = 2.0 / loss.effective_curvature(0.3, "residual")[1]
     guarantee = run_of(loss, step_size=step_size).guarantee(1e-3)
     payload = json.loads(guarantee.certificate.to_json())
     assert pabi.verify(payload).ok
-    changed = altered(payload, path, value)
-    assert rerun(changed).epsilon(1e-3) > guarantee.epsilon(1e-3)
-    assert not pabi.verify(changed).ok
+    changed = forged(payload, f"run.{edit}")
+    assert from_dict(changed["run"]).guarantee(1e-3).epsilon(1e-3) > guarantee.epsilon(1e-3)
+    refused(changed)
 
 
 @pytest.mark.parametrize(

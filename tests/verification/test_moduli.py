@@ -7,12 +7,10 @@ makes a certificate claim more; a change that it accepts must be one that the or
 
 from __future__ import annotations
 
-import copy
 import functools
 import itertools
 import json
 import math
-import re
 from fractions import Fraction
 from unittest import mock
 
@@ -40,11 +38,14 @@ from pabi.numbers import encoding
 from pabi.verification.arithmetic import BITS, above, exact
 from pabi.verification.derivation import ClippedGradients
 from pabi.verification.losses import least_of
+from support.certificates import accepted, all_refused, forged, forgeries, refused
+from support.falsification.edits import at, is_number, places
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 
 DELTA = 1e-5
 DIGITS = 50
+LESS = 1 - 1e-9
 
 
 def real(x):
@@ -429,14 +430,8 @@ def payload_of(name, position=None):
 @pytest.mark.one_in(2)
 def test_what_the_library_proves_is_accepted(name):
     g = guarantee_of(name)
-    verdict = pabi.verify(g.certificate.to_json())
-    assert verdict.ok, verdict.reason
-    assert (verdict.scope, verdict.adjacency) == ("run", g.adjacency)
-    assert verdict.assumptions == g.assumptions
-    assert verdict.mu == g.mu
-    again = pabi.Guarantee.from_json(g.to_json())
-    assert pabi.verify(again).ok
-    assert again.verified
+    verdict = accepted(g)
+    assert (verdict.scope, verdict.assumptions) == ("run", g.assumptions)
     payload = payload_of(name)
     assert granted(payload)
     tight = [mu for _, mu in costs(payload)]
@@ -447,13 +442,10 @@ def test_what_the_library_proves_is_accepted(name):
 @pytest.mark.parametrize("position", [0, 3])
 @pytest.mark.parametrize("name", ["lipschitz", "short, cool-down", "falling"])
 def test_positions(name, position):
-    g = guarantee_of(name, position)
-    verdict = pabi.verify(g.certificate.to_json())
-    assert verdict.ok, verdict.reason
-    assert granted(payload_of(name, position))
-    forged = payload_of(name, position)
-    forged["position"] = None
-    refused(forged, "cases: |uses: ")
+    accepted(guarantee_of(name, position))
+    payload = payload_of(name, position)
+    assert granted(payload)
+    refused(forged(payload, "position = null"), "cases: |uses: ")
 
 
 def test_the_runs_are_what_their_names_say():
@@ -471,61 +463,27 @@ def all_cases():
 # Forgeries.
 
 
-def refused(payload, pattern):
-    verdict = pabi.verify(json.loads(json.dumps(payload)))
-    assert not verdict.ok, verdict.reason
-    assert (verdict.mu, verdict.parts, verdict.product) == (None, (), None)
-    assert verdict.reason
-    assert re.search(pattern, verdict.reason), verdict.reason
-
-
-MISSING = object()
-
-
-def changed(payload, path, value):
-    payload = copy.deepcopy(payload)
-    place = payload
-    for key in path[:-1]:
-        place = place[key]
-    if value is MISSING:
-        del place[path[-1]]
-    else:
-        place[path[-1]] = value(place[path[-1]]) if callable(value) else value
-    return payload
-
-
 @pytest.mark.parametrize("name", RUNS)
 @pytest.mark.one_in(2)
-def test_a_payment_lowered_at_any_step_is_refused(name):
+def test_less_is_refused(name):
+    """Payments at any step, a case's cost, and all that is claimed."""
     payload = payload_of(name)
     tried = 0
     for i, case in enumerate(payload["cases"]):
         paying = [k for k, a in enumerate(case.get("payments", [])) if a > 0.0]
         for k in sorted({*paying[:2], *paying[len(paying) // 2 :][:1], *paying[-2:]}):
-            forged = changed(payload, ("cases", i, "payments", k), lambda a: a * (1 - 1e-6))
-            refused(forged, "leave a distance")
-            assert not granted(forged)
+            less = forged(payload, f"cases.{i}.payments.{k} *= 0.999999")
+            refused(less, "leave a distance")
+            assert not granted(less)
             tried += 1
+        if case["mu"]:
+            refused(forged(payload, f"cases.{i}.mu *= {LESS}"), "mu: the payments cost")
     assert tried
-
-
-def less_of(mu):
-    return mu * (1 - 1e-9)
-
-
-@pytest.mark.parametrize("part", range(4))
-def test_a_smaller_mu_is_refused(part):
-    for name in [*RUNS][part::4]:
-        payload = payload_of(name)
-        for i, case in enumerate(payload["cases"]):
-            if case["mu"]:
-                refused(changed(payload, ("cases", i, "mu"), less_of), "mu: the payments cost")
-        if "mu" in payload["claim"]:
-            refused(changed(payload, ("claim", "mu"), less_of), "mu: the Gaussian cases")
-        for i, (weight, mu) in enumerate(payload["claim"].get("mixture", [])):
-            if mu:
-                for less in ([weight, less_of(mu)], [less_of(weight), mu]):
-                    refused(changed(payload, ("claim", "mixture", i), less), "mu: ")
+    if "mu" in payload["claim"]:
+        refused(forged(payload, f"claim.mu *= {LESS}"), "mu: the Gaussian cases")
+    for i, (_, mu) in enumerate(payload["claim"].get("mixture", [])):
+        for entry in (0, 1) if mu else ():
+            refused(forged(payload, f"claim.mixture.{i}.{entry} *= {LESS}"), "mu: ")
 
 
 # Numbers of a description, and whether more of them is worse.
@@ -540,109 +498,101 @@ WORSE = {
 @pytest.mark.parametrize("part", range(6))
 def test_worse_descriptions_are_refused(part):
     """Or pay for themselves, by the oracle; most do not."""
-    tried, accepted = 0, 0
+    tried, fine = 0, 0
     for name in [*RUNS][part::6]:
         payload = payload_of(name)
-        for path in numbers(payload["run"]):
+        for path in [p for p in places(payload["run"]) if is_number(at(payload["run"], p))]:
             key = next(key for key in reversed(path) if isinstance(key, str))
             if key not in WORSE or (isinstance(path[-1], int) and path[-1] != RUNS[name].steps - 1):
                 continue
-            more = WORSE[key]
-
-            def worse(x, more=more):
-                return (
-                    x + (1 if more else -1)
-                    if isinstance(x, int)
-                    else x * (1.001 if more else 0.999)
-                )
-
-            forged = changed(payload, ("run", *path), worse)
-            verdict, tried = pabi.verify(json.loads(json.dumps(forged))), tried + 1
-            if verdict.ok:
-                accepted += 1
-                assert granted(forged), (name, path)
-    assert accepted < tried / 2
+            value, more = at(payload["run"], path), WORSE[key]
+            change = (
+                f"+= {1 if more else -1}"
+                if isinstance(value, int)
+                else f"*= {1.001 if more else 0.999}"
+            )
+            worse = forged(payload, f"run.{'.'.join(map(str, path))} {change}")
+            tried += 1
+            if pabi.verify(worse).ok:
+                fine += 1
+                assert granted(worse), (name, path)
+    assert fine < tried / 2
 
 
-LOSS, CASE = ("run", "loss"), ("cases", 0)
-FORGERIES = [
-    ("lipschitz", (*CASE, "tau"), lambda t: t + 1, "payments: "),
-    ("lipschitz", (*CASE, "distance"), lambda d: d * (1 - 1e-12), "distance: "),
-    ("lipschitz", (*CASE, "payments"), lambda a: a[1:], "payments: "),
-    ("no diameter", (*CASE, "tau"), 5, "tau: |payments: |diameter"),
-    ("no diameter", CASE, lambda c: c | {"tau": 8, "payments": c["payments"][8:]}, "diameter"),
-    ("lipschitz", (*CASE, "uses"), lambda u: [u[0], 0, []], "uses: "),
-    ("lipschitz", ("alike",), False, "cases: "),
-    ("falling", ("alike",), True, "alike: "),
-    ("short last batch", ("alike",), True, "cases: "),
-    ("cool-down", ("alike",), True, "cases: "),
-    ("lipschitz", ("position",), 3, "alike: "),
-    ("lipschitz", ("position",), 4, "position: "),
-    ("falling", ("cases",), lambda c: [c[1], c[0], c[2], c[3]], "uses: "),
-    ("falling", ("cases",), lambda c: [c[0]] * 4, "uses: "),
-    ("shuffle once", (*CASE, "weight"), [1, 5], "weight: "),
-    ("shuffle once", (*CASE, "ranges"), [[0, 1]], "ranges: |weight: "),
-    ("shuffle once", ("cases",), lambda c: c[::-1], "ranges: "),
-    ("shuffle once, falling", ("alike",), True, "alike: "),
-    ("shuffle once, falling", ("cases", 3, "ranges"), [[0, 3]], "ranges: "),
-    ("shuffle once", ("claim",), lambda c: {"mu": min(m for _, m in c["mixture"])}, "mu: "),
-    ("shuffle once", ("run", "batches", "kind"), "cyclic", "cases: |missing"),
-    ("shuffle once", ("run", "batches", "kind"), "reshuffle", "every epoch"),
-    ("lipschitz, l2", (*LOSS, "l2"), MISSING, "leave a distance"),
-    ("lipschitz, glm, clipped", (*LOSS, "glm"), MISSING, "leave a distance"),
-    ("lipschitz, coordinates", (*LOSS, "separable"), MISSING, "leave a distance"),
-    ("lipschitz, coordinates", ("run", "clipping"), MISSING, "leave a distance"),
-    ("lipschitz, glm, clipped", ("run", "clipping"), "coordinates", "leave a distance"),
-    ("convex, coordinates", (*LOSS, "separable"), MISSING, "leave a distance"),
-    ("convex, coordinates", ("run", "clipping"), MISSING, "leave a distance"),
-    ("nonconvex, clipped", ("run", "clip_norm"), MISSING, "clip_norm"),
-    ("weakly smooth", (*LOSS, "pairs", 1, 1), 5.01, "leave a distance"),
-    ("weakly smooth", (*LOSS, "pairs", 1, 0), 0.69, "leave a distance"),
-    ("weakly smooth", (*LOSS, "pairs"), lambda p: p[:1], "leave a distance"),
-    ("weakly smooth, sensitivity", (*LOSS, "pairs", 0, 1), 2.001, "leave a distance"),
-    ("weakly smooth, sensitivity", (*LOSS, "pairs", 0, 0), 0.49, "leave a distance"),
-    ("dissipative", (*LOSS, "kind"), "nonconvex", "offset|parameter|unknown"),
-    ("lipschitz", ("run", "diameter"), MISSING, "diameter"),
-    ("lipschitz, ball", ("run", "prox"), MISSING, "diameter"),
-    ("lipschitz, zero out", ("run", "adjacency"), MISSING, "leave a distance"),
-    ("lipschitz", ("run", "n"), 5, "cases: |uses: |payments: "),
-    ("lipschitz", ("run", "batches", "size"), 2, "cases: |uses: "),
-    ("cool-down", ("run", "cooldown_steps"), MISSING, "uses: |leave a distance"),
-    ("lipschitz", ("run", "release"), "path", "hidden"),
-    ("lipschitz", ("run", "update"), "other", "hidden"),
-    ("lipschitz", ("theorem",), "shifted interpolation", "slope|missing|unknown key"),
-]
+FORGED = forgeries("""
+lipschitz | cases.0.tau += 1 | payments:
+    | cases.0.distance *= 0.999999999999 | distance:
+    | del cases.0.payments.0 | payments:
+    | cases.0.uses = [9, 0, []] | uses:
+    | alike = false | cases:
+    | position = 3 | alike:
+    | position = 4 | position:
+    | del run.diameter | diameter
+    | run.n = 5 | cases: |uses: |payments:
+    | run.batches.size = 2 | cases: |uses:
+    | run.release = "path" | hidden
+    | run.update = "other" | hidden
+    | theorem = "shifted interpolation" | slope|missing|unknown key
+no diameter | cases.0.tau = 5 | tau: |payments: |diameter
+    | cases.0.tau = 1; del cases.0.payments.0 | diameter
+falling | alike = true | alike:
+short last batch | alike = true | cases:
+cool-down | alike = true | cases:
+    | del run.cooldown_steps | uses: |leave a distance
+shuffle once | cases.0.weight = [1, 5] | weight:
+    | cases.0.ranges = [[0, 1]] | ranges: |weight:
+    | claim = {"mu": 1e-3} | mu:
+    | run.batches.kind = "cyclic" | cases: |missing
+    | run.batches.kind = "reshuffle" | every epoch
+shuffle once, falling | alike = true | alike:
+    | cases.3.ranges = [[0, 3]] | ranges:
+lipschitz, l2 | del run.loss.l2 | leave a distance
+lipschitz, glm, clipped | del run.loss.glm | leave a distance
+    | run.clipping = "coordinates" | leave a distance
+lipschitz, coordinates | del run.loss.separable | leave a distance
+    | del run.clipping | leave a distance
+convex, coordinates | del run.loss.separable | leave a distance
+    | del run.clipping | leave a distance
+nonconvex, clipped | del run.clip_norm | clip_norm
+weakly smooth | run.loss.pairs.1.1 = 5.01 | leave a distance
+    | run.loss.pairs.1.0 = 0.69 | leave a distance
+    | del run.loss.pairs.1 | leave a distance
+weakly smooth, sensitivity | run.loss.pairs.0.1 = 2.001 | leave a distance
+    | run.loss.pairs.0.0 = 0.49 | leave a distance
+dissipative | run.loss.kind = "nonconvex" | offset|parameter|unknown
+lipschitz, ball | del run.prox | diameter
+lipschitz, zero out | del run.adjacency | leave a distance
+""")
 
 
 def test_forgeries_are_refused():
-    for name, path, value, pattern in FORGERIES:
-        refused(changed(payload_of(name), path, value), pattern)
+    for name, lines in FORGED.items():
+        all_refused(payload_of(name), lines)
+    payload, shuffled = payload_of("falling"), payload_of("shuffle once")
+    first, second, *others = payload["cases"]
+    for cases in ([second, first, *others], [first] * 4):
+        refused(payload | {"cases": cases}, "uses: ")
+    refused(shuffled | {"cases": shuffled["cases"][::-1]}, "ranges: ")
+    least = min(mu for _, mu in shuffled["claim"]["mixture"])
+    refused(shuffled | {"claim": {"mu": least}}, "mu: ")
 
 
 def test_steps_that_differ_are_covered_by_the_larger_modulus_if_taken_to_be_alike():
     """Payments that do for the record of the short last batch, by each step's own modulus, prove nothing of
     the others."""
-    run, forged = RUNS["dissipative, short"], payload_of("dissipative, short", 3)
+    run, other = RUNS["dissipative, short"], payload_of("dissipative, short", 3)
     # From the diameter before the last step, whose batch is half a batch, all at once.
     half, whole = (run.loss.modulus(0.05, batch_fraction=f)(0.1) for f in (0.5, 1.0))
     assert half < whole
     owed = (half + 0.05) * (1 + 1e-12)
     mu = owed / (0.05 * 1.4) * (1 + 1e-12)
-    forged["cases"][0] |= {"tau": 39, "distance": 0.1, "payments": [owed], "mu": mu}
-    forged["claim"] = {"mu": mu}
-    assert pabi.verify(forged).ok
-    assert granted(forged)
-    forged |= {"position": None, "alike": True}
-    refused(forged, "leave a distance")
-    assert not granted(forged)
-
-
-def numbers(value, path=()):
-    if isinstance(value, dict):
-        return [p for k, v in value.items() for p in numbers(v, (*path, k))]
-    if isinstance(value, list):
-        return [p for k, v in enumerate(value) for p in numbers(v, (*path, k))]
-    return [path] if isinstance(value, (int, float)) and not isinstance(value, bool) else []
+    other["cases"][0] |= {"tau": 39, "distance": 0.1, "payments": [owed], "mu": mu}
+    other["claim"] = {"mu": mu}
+    assert pabi.verify(other).ok
+    assert granted(other)
+    other |= {"position": None, "alike": True}
+    refused(other, "leave a distance")
+    assert not granted(other)
 
 
 # Bare iterations.
@@ -754,11 +704,8 @@ def bare_cost(payload, iteration):
 def test_bare_iterations_are_accepted():
     for name in BARE:
         g = bare_guarantee(name)
-        verdict = pabi.verify(g.certificate.to_json())
-        assert verdict.ok, (name, verdict.reason)
-        assert (verdict.scope, verdict.mu) == ("iteration", g.mu)
-        assert verdict.assumptions == g.assumptions
-        assert pabi.verify(pabi.Guarantee.from_json(g.to_json())).ok
+        verdict = accepted(g)
+        assert (verdict.scope, verdict.assumptions) == ("iteration", g.assumptions)
         found = bare_cost(bare_payload(name), BARE[name])
         # A function is evaluated in doubles, a rounding above and below what was paid for.
         assert found is not None, name
@@ -789,47 +736,46 @@ def test_less_than_is_paid_is_refused():
     for payload in map(bare_payload, BARE):
         if payload["claim"]["mu"] in (0.0, "inf"):
             continue
-        refused(changed(payload, ("claim", "mu"), less_of), "mu: ")
+        refused(forged(payload, f"claim.mu *= {LESS}"), "mu: ")
         (case,) = payload["cases"]
         for k, a in enumerate(case["payments"]):
             if a > 0.0:
-                path = ("cases", 0, "payments", k)
-                refused(changed(payload, path, a * (1 - 1e-6)), "leave a distance|at: ")
+                less = forged(payload, f"cases.0.payments.{k} *= 0.999999")
+                refused(less, "leave a distance|at: ")
 
 
-STATED = [
-    ("mixed", ("moduli", 0, "kappa"), 0.91, "leave a distance"),
-    ("mixed", ("moduli", 0, "h"), 0.0101, "leave a distance"),
-    ("mixed", ("moduli", 1, "shift"), 0.0201, "leave a distance"),
-    ("mixed", ("moduli", 1, "slope"), 1.01, "leave a distance"),
-    ("minimum", ("moduli", 0, "parts"), lambda p: p[:1], "leave a distance"),
-    ("mixed", ("moduli", 0), {"kind": "unbounded"}, "leave a distance"),
-    ("mixed", ("moduli", 0), None, "at: no value"),
-    ("mixed", ("which",), lambda w: w[::-1], "leave a distance"),
-    ("mixed", ("which",), None, "leave a distance"),
-    ("functions", ("cases", 0, "at", 0), lambda x: x * (1 - 1e-9), "at: "),
-    ("functions", ("cases", 0, "values", 0), -1.0, "at: "),
-    ("functions", ("cases", 0, "values", 0), lambda x: x * (1 + 1e-6), "leave a distance|at: "),
-    ("functions", ("cases", 0), lambda c: c | {"at": [], "values": []}, "at: no value"),
-    ("sqrt", ("steps", "s", 19), 0.5001, "leave a distance"),
-    ("sqrt", ("steps", "sigma"), lambda x: [v * (1 - 1e-9) for v in x], "mu: "),
-    ("sqrt", ("steps", "sigma", 3), 0.0, "no noise"),
-    ("sqrt", ("steps", "s"), lambda x: x[1:], "steps: "),
-    ("start", ("start",), 2.0001, "distance: "),
-    ("start", ("cases", 0, "distance"), 1.9999, "distance: "),
-    ("start beyond the diameter", ("cases", 0, "distance"), 0.5, "distance: "),
-    ("diameter", ("diameter",), 0.6001, "distance: "),
-    ("diameter", ("diameter",), None, "diameter"),
-    ("diameter", ("cases", 0, "distance"), 0.5999, "distance: "),
-    ("diameter", ("cases", 0, "tau"), lambda t: t + 1, "malformed|argument"),
-]
+WORSE_STATEMENTS = forgeries("""
+mixed | moduli.0.kappa = 0.91 | leave a distance
+    | moduli.0.h = 0.0101 | leave a distance
+    | moduli.1.shift = 0.0201 | leave a distance
+    | moduli.1.slope = 1.01 | leave a distance
+    | moduli.0 = {"kind": "unbounded"} | leave a distance
+    | moduli.0 = null | at: no value
+    | which = null | leave a distance
+minimum | del moduli.0.parts.1 | leave a distance
+functions | cases.0.at.0 *= 0.999999999 | at:
+    | cases.0.values.0 = -1.0 | at:
+    | cases.0.values.0 *= 1.000001 | leave a distance|at:
+    | cases.0.at = []; cases.0.values = [] | at: no value
+sqrt | steps.s.19 = 0.5001 | leave a distance
+    | steps.sigma *= 0.999999999 | mu:
+    | steps.sigma.3 = 0.0 | no noise
+    | del steps.s.0 | steps:
+start | start = 2.0001 | distance:
+    | cases.0.distance = 1.9999 | distance:
+start beyond the diameter | cases.0.distance = 0.5 | distance:
+diameter | diameter = 0.6001 | distance:
+    | diameter = null | diameter
+    | cases.0.distance = 0.5999 | distance:
+    | cases.0.tau += 1 | malformed|argument
+""")
 
 
 def test_worse_statements_need_more_than_is_paid():
-    for name, path, value, pattern in STATED:
-        verdict = pabi.verify(changed(bare_payload(name), path, value))
-        assert not verdict.ok, (name, path)
-        assert re.search(pattern, verdict.reason), verdict.reason
+    for name, lines in WORSE_STATEMENTS.items():
+        all_refused(bare_payload(name), lines)
+    payload = bare_payload("mixed")
+    refused(payload | {"which": payload["which"][::-1]}, "leave a distance")
 
 
 # Random batches.
@@ -940,10 +886,7 @@ def factors_needed(payload):
 @pytest.mark.one_in(2)
 def test_random_batches_are_accepted_and_claim_all_factors(name):
     g, run = sampled_guarantee(name), SAMPLED[name]
-    verdict = pabi.verify(g.certificate.to_json())
-    assert verdict.ok, verdict.reason
-    assert verdict.assumptions == g.assumptions
-    assert pabi.verify(pabi.Guarantee.from_json(g.to_json())).ok
+    assert accepted(g).assumptions == g.assumptions
     payload = sampled_payload(name)
     needed = factors_needed(payload)
     assert needed is not None
@@ -969,49 +912,46 @@ def test_random_batches_are_accepted_and_claim_all_factors(name):
     assert (failing > 0.0) == (run.batches.kind == "poisson" and run.batches.cap is None)
 
 
-PLAN, FACTORS = ("plan",), ("claim", "product", "factors")
-SAMPLED_FORGERIES = [
-    ("zero out, cap", (*PLAN, "share"), lambda x: x * 0.999, "mu: "),
-    ("zero out, cap", (*PLAN, "share"), lambda x: 1 - (1 - x) * 0.99, "factors: "),
-    ("zero out, cap", (*PLAN, "share"), 0.0, "share: "),
-    ("zero out, cap", (*PLAN, "share"), 1.0, "share: "),
-    ("zero out, cap", (*PLAN, "cap"), 44, "cap: "),
-    ("zero out", (*PLAN, "cap"), lambda c: c - 3, "failure: "),
-    ("zero out", (*PLAN, "cap"), 400, "leave a distance"),
-    ("zero out", ("claim", "product", "failure"), MISSING, "failure: "),
-    ("fixed size", (*PLAN, "cap"), 21, "cap: "),
-    ("zero out, cap", (*PLAN, "payments"), [], "share: "),
-    ("zero out, cap", (*PLAN, "payments"), [0.0] * 61, "share: "),
-    ("zero out, cap", (*PLAN, "payments"), lambda a: a[1:], "leave a distance|factors: "),
-    ("fixed size", ("run", "loss", "offset"), 1.01e-4, "leave a distance"),
-    ("fixed size", ("run", "loss", "rate"), 1.99, "leave a distance"),
-    ("fixed size", ("run", "loss", "smoothness"), 4.01, "leave a distance"),
-    ("fixed size", ("run", "step_size"), 0.1001, "leave a distance|factors: "),
-    ("fixed size", ("run", "batches", "kind"), "poisson", "."),
-    ("zero out, cap", ("run", "loss", "gradient_bound"), 1.0001, "leave a distance|factors: "),
-    ("zero out, cap", ("run", "noise_std"), 0.29999, "factors: |mu: "),
-    ("zero out, cap", ("run", "adjacency"), MISSING, "leave a distance|factors: "),
-    ("zero out, cap", ("run", "steps"), 80, "leave a distance|factors: "),
-    ("zero out, cap", ("run", "batches", "cap"), 46, "cap: "),
-    ("zero out, cap", ("run", "batches", "cap"), MISSING, "failure: "),
-    ("zero out, cap", ("run", "batches", "size"), 21, "."),
-    ("zero out, cap", ("run", "n"), 399, "factors: "),
-    ("cool-down", ("run", "cooldown_steps"), 4, "leave a distance|factors: "),
-    ("lipschitz, diameter", ("run", "diameter"), 0.1001, "leave a distance"),
-    ("clipped", ("run", "clip_norm"), 1.0001, "leave a distance|factors: "),
-    ("clipped", ("run", "loss", "weak_convexity"), 0.101, "leave a distance"),
-    ("coordinates", ("run", "loss", "separable"), MISSING, "leave a distance"),
-    ("coordinates", ("run", "clipping"), MISSING, "leave a distance"),
-    ("coordinates", ("run", "loss", "l2"), 0.499, "leave a distance"),
-    ("varying", ("run", "noise_std", 19), 0.39, "mu: |factors: "),
-    ("zero out, cap", ("reading", "epsilon"), lambda x: x * 0.99, "reading: "),
-]
+SAMPLED_FORGED = forgeries("""
+zero out, cap | plan.share *= 0.999 | mu:
+    | plan.share *= 1.01 | factors:
+    | plan.share = 0.0 | share:
+    | plan.share = 1.0 | share:
+    | plan.cap = 44 | cap:
+    | plan.payments = [] | share:
+    | del plan.payments.0 | leave a distance|factors:
+    | run.loss.gradient_bound = 1.0001 | leave a distance|factors:
+    | run.noise_std = 0.29999 | factors: |mu:
+    | del run.adjacency | leave a distance|factors:
+    | run.steps = 80 | leave a distance|factors:
+    | run.batches.cap = 46 | cap:
+    | del run.batches.cap | failure:
+    | run.batches.size = 21 | .
+    | run.n = 399 | factors:
+    | reading.epsilon *= 0.99 | reading:
+zero out | plan.cap += -3 | failure:
+    | plan.cap = 400 | leave a distance
+    | del claim.product.failure | failure:
+fixed size | plan.cap = 21 | cap:
+    | run.loss.offset = 1.01e-4 | leave a distance
+    | run.loss.rate = 1.99 | leave a distance
+    | run.loss.smoothness = 4.01 | leave a distance
+    | run.step_size = 0.1001 | leave a distance|factors:
+    | run.batches.kind = "poisson" | .
+cool-down | run.cooldown_steps = 4 | leave a distance|factors:
+lipschitz, diameter | run.diameter = 0.1001 | leave a distance
+clipped | run.clip_norm = 1.0001 | leave a distance|factors:
+    | run.loss.weak_convexity = 0.101 | leave a distance
+coordinates | del run.loss.separable | leave a distance
+    | del run.clipping | leave a distance
+    | run.loss.l2 = 0.499 | leave a distance
+varying | run.noise_std.19 = 0.39 | mu: |factors:
+""")
 
 
-@pytest.mark.parametrize("part", range(5))
-def test_forgeries_of_random_batches_are_refused(part):
-    for name, path, value, pattern in SAMPLED_FORGERIES[part::5]:
-        refused(changed(sampled_payload(name), path, value), pattern)
+@pytest.mark.parametrize("name", SAMPLED_FORGED)
+def test_forgeries_of_random_batches_are_refused(name):
+    all_refused(sampled_payload(name), SAMPLED_FORGED[name])
 
 
 @pytest.mark.parametrize("name", SAMPLED_OR_LATER)
@@ -1021,15 +961,12 @@ def test_every_factor_of_random_batches_matters(name):
     for i, factor in list(enumerate(payload["claim"]["product"]["factors"]))[::4]:
         sizes = sorted({"mu", "norm", "other", "apart"} & factor.keys())
         if factor[sizes[0]]:
-            for size in sizes:
-                lower = changed(payload, (*FACTORS, i, size), lambda x: x * (1 - 1e-6))
-                refused(lower, "factors: |mu: ")
-            fewer = changed(payload, (*FACTORS, i, "count"), lambda n: n - 1)
-            refused(fewer, "factors: |mu: ")
+            for change in (*(f"{size} *= 0.999999" for size in sizes), "count += -1"):
+                refused(forged(payload, f"claim.product.factors.{i}.{change}"), "factors: |mu: ")
     for k, a in enumerate(payload["plan"]["payments"]):
         if a and k % 5 == 0:
             for share in (1e-6, 0.1):  # the last payments are small beside what rounding leaves
-                less = changed(payload, ("plan", "payments", k), a * (1 - share))
+                less = forged(payload, f"plan.payments.{k} *= {1 - share}")
                 if factors_needed(less) is None:
                     refused(less, "leave a distance")
                     break
@@ -1049,10 +986,4 @@ def test_deep_and_odd_tables_are_refused():
     odd = [deep, {"kind": ["sqrt"]}, {"kind": "cubic"}, {"kind": "sqrt", "kappa": -1.0, "h": 0.0}]
     odd += [{"kind": "sqrt", "kappa": math.nan, "h": 0.0}, {"kind": "affine", "slope": math.inf}]
     for table in odd:
-        verdict = pabi.verify(changed(bare_payload("sqrt"), ("moduli", 0), table))
-        assert not verdict.ok
-        assert verdict.reason
-
-
-def test_exact_numbers_are_read_exactly():
-    assert exact(0.1) == fmpq(*(0.1).as_integer_ratio())
+        refused(bare_payload("sqrt") | {"moduli": [table]})

@@ -24,7 +24,7 @@ from pabi.tradeoff import Laplace
 from support.certificates import RUNS, guarantee_of
 from support.daily import seed
 from support.falsification.altered_oracle import wrong_with
-from support.falsification.edits import TWICE_IN_THE_TEXT, at, edits, places, put_edit
+from support.falsification.edits import TWICE_IN_THE_TEXT, at, edits, is_number, places, put_edit
 from support.falsification.honest_files import SLOW, certificate_in, honest_files
 from support.falsification.hostile_files import FIELDS
 
@@ -146,6 +146,7 @@ def _others(theorem, data, path, rare):
     alike, strange = (
         list(_alike(one).get(shape(path)[-2:], {}).values()) for one in (theorem, another)
     )
+    strange = [value for value in strange if not is_number(value)]  # of larger runs one learns nothing
     every = [at(data, p) for p in places(data)]
     return [some[rare % len(some)] for some in (alike, alike[::-1], strange, every) if some]
 

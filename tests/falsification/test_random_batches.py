@@ -29,7 +29,6 @@ from support.falsification.random_batches import (
     last_law,
     long_instance,
     random_instance,
-    structured_instances,
 )
 
 CONVEX = Loss.convex(1.0, gradient_bound=1.0)
@@ -210,15 +209,6 @@ def test_long_instances_are_never_safer_than_proven(sampler, adjacency, count):
         instance, delta = long_instance(rng, sampler, adjacency), float(10 ** rng.uniform(-5, -2))
         found = violations(instance, guarantees(instance.run, delta))
         assert not found, (found, delta, instance)
-
-
-@pytest.mark.parametrize("nightly", [False, pytest.param(True, marks=pytest.mark.nightly)])
-@pytest.mark.parametrize(("sampler", "adjacency"), SAMPLERS, ids=NAMES)
-def test_structured_instances_are_never_safer_than_proven(sampler, adjacency, nightly):
-    first = 4 * SAMPLERS.index((sampler, adjacency))
-    for i, (name, instance) in enumerate(structured_instances(sampler, adjacency)):
-        if nightly or (i % 32 == first and "cool-down" not in name):
-            assert not violations(instance, guarantees(instance.run, 1e-3)), name
 
 
 def accumulated(sampler, adjacency, t=100, sharpness=3.0):

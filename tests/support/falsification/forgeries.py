@@ -146,7 +146,9 @@ def _others(theorem, data, path, rare):
     alike, strange = (
         list(_alike(one).get(shape(path)[-2:], {}).values()) for one in (theorem, another)
     )
-    strange = [value for value in strange if not is_number(value)]  # of larger runs one learns nothing
+    strange = [
+        value for value in strange if not is_number(value)
+    ]  # of larger runs one learns nothing
     every = [at(data, p) for p in places(data)]
     return [some[rare % len(some)] for some in (alike, alike[::-1], strange, every) if some]
 

@@ -24,6 +24,7 @@ from pabi.numbers.errors import NotApplicable
 from pabi.tradeoff.guarantee import Guarantee
 from support.advance import Course, best, forward, one_sided
 from support.falsification.claims import EPSILONS, deltas
+from support.falsification.claims import gaussian_delta as delta
 from support.falsification.margins import Margins, Shuffled, random_margins
 from support.falsification.planes import Planar, random_planar
 from support.falsification.pulled_lines import (
@@ -39,11 +40,6 @@ from support.falsification.pulled_lines import (
 
 ROUNDING = 1.0 + 1e-9
 AT = np.array([-1.0, -0.3, 0.0, 0.5, 1.0, 2.0])  # ε in units of μ
-
-
-def delta(mu: float, epsilon):
-    half, shift = mu / 2.0, np.asarray(epsilon) / mu
-    return ndtr(half - shift) - np.exp(epsilon) * ndtr(-half - shift)
 
 
 def random_course(rng, *, held: bool = False, sign: float = 1.0) -> Course:

@@ -14,8 +14,6 @@ import pabi
 from pabi import Reshuffle, ShuffleOnce
 from pabi.account.best import best_of, outcomes
 from pabi.account.shifts.epochs import Rests
-from pabi.account.shifts.start import best_start
-from pabi.describe.iteration import Steps
 from support.falsification.claims import EPSILONS, deltas, guarantees, refuted
 from support.falsification.mixtures import Mixture, hockey_sticks
 from support.falsification.secret_orders import (
@@ -181,24 +179,6 @@ def test_a_first_and_only_step_meets_the_bound_of_bins():
     assert truth_of_bins(found) == pytest.approx(deltas(claimed_of_bins(found)), rel=1e-9)
 
 
-@pytest.mark.parametrize("count", [400, pytest.param(100_000, marks=pytest.mark.nightly)])
-def test_a_use_that_is_moved_later_and_grows_is_no_safer(count):
-    """The rule behind latest uses: s' ≥ s·Π c_k over the steps that are skipped; any slopes, walls, other
-    uses."""
-    rng = np.random.default_rng(count)
-    for _ in range(count):
-        t = int(rng.integers(2, 9))
-        c, sigma = rng.uniform(0.3, 1.8, t), np.exp(rng.uniform(-2.0, 1.0, t))
-        s = np.where(rng.random(t) < 0.4, rng.uniform(0.0, 2.0, t), 0.0)
-        i, j = sorted(rng.choice(t, 2, replace=False).tolist())
-        early, late = s.copy(), s.copy()
-        early[i], early[j], late[i] = float(rng.uniform(0.1, 2.0)), 0.0, 0.0
-        late[j] = early[i] * float(np.prod(c[i + 1 : j + 1]))
-        wall = float(rng.uniform(0.2, 4.0)) if rng.random() < 0.5 else math.inf
-        first, second = (best_start(Steps(c, x, sigma), wall, 0.0) for x in (early, late))
-        assert first.payments.energy <= second.payments.energy * (1.0 + 1e-9)
-
-
 # What the library says.
 
 
@@ -250,19 +230,6 @@ def test_bins_whose_sizes_do_not_matter_are_one_shuffle():
         for epsilon in (0.0, 1.0, 3.0):
             assert once.delta(epsilon) * (1.0 - 1e-12) <= free.delta(epsilon), (adjacency, shape)
             assert free.delta(epsilon) <= once.delta(epsilon) + 1e-4, (adjacency, shape)
-
-
-@pytest.mark.parametrize("count", [15, pytest.param(1000, marks=pytest.mark.nightly)])
-def test_one_shuffle_covers_bins_where_sizes_do_not_matter(count):
-    """A guarantee of `ShuffleOnce` against the truth about bins: slopes of at most 1 for all of them."""
-    rng = np.random.default_rng([count, 4])
-    for _ in range(count):
-        found = random_quadratics(rng, 3, 4, str(rng.choice(KINDS)))
-        found = replace(found, bounds=(0.0, 0.1 / float(found.eta.max()) / found.n), l2=0.0)
-        found = replace(found, curvature=np.clip(found.curvature, *found.bounds))
-        if found.n % found.size == 0:
-            claim = found.run(ShuffleOnce(found.size)).guarantee(1e-3)
-            assert not refuted(truth_of_bins(found), claim), found
 
 
 @pytest.mark.parametrize("count", [12, pytest.param(1000, marks=pytest.mark.nightly)])

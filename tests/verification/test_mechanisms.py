@@ -105,8 +105,11 @@ def test_of_statistics_of_columns(case):
     guarantee = columns_of(case)
     assert not fine(guarantee, "run.columns = 6")
     assert fine(guarantee, "run.columns = 4")
-    if "threshold" not in case:
-        return
+
+
+@every("case", COLUMNS[-2:])
+def test_of_a_threshold(case):
+    guarantee = columns_of(case)
     for threshold in (0.0, 4.0, 4.5 - 1e-9):  # a lower one fails more often
         refused(forged(payload_of(guarantee), f"run.threshold = {threshold}"), "failure")
     assert fine(guarantee, "run.threshold = 4.6")

@@ -21,7 +21,7 @@ def test_every_kind_of_run(part):
         g = guarantee_of(name)
         verdict = accepted(g)
         assert verdict.scope == ("iteration" if name.startswith("bare") else "run")
-        assert verdict.assumptions == g.assumptions
+        assert (verdict.mu, verdict.assumptions) == (g.mu, g.assumptions)
         if g.mu is None:
             claimed = sorted((mu, float(w)) for w, mu in verdict.parts)
             stated = zip(g.curve.parts, g.curve.weights, strict=True)

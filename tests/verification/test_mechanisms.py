@@ -80,9 +80,6 @@ def test_what_is_proven_is_accepted_and_a_little_less_is_not(guarantee):
 @every("case", MOMENTS)
 def test_of_second_moments(case):
     guarantee = moments_of(case)
-    # The checker derives the least double that is proven, from which the accountant is roundings away.
-    verdict = pabi.verify(guarantee)
-    assert guarantee.mu * (1.0 - 1e-14) <= verdict.mu <= guarantee.mu
     # In units of R² the noise grows with the records, and the claim stays true.
     for factor in (2.0, 1.0 + 1e-12):
         assert fine(guarantee, f"run.feature_norm *= {factor}") == ("noise_multiplier" in case)

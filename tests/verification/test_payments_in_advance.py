@@ -126,14 +126,6 @@ def test_what_is_left_is_paid_for():
     )
 
 
-def test_uses_cannot_be_handed_to_nobody():
-    payload = payload_of("long")
-    case = ahead(payload)[-1]
-    assert case["paid"] < case["begin"]
-    case["paid"] = case["begin"]
-    refused(payload)
-
-
 def test_a_place_in_advance_is_one():
     payload = payload_of("many, known")
     wide, first, *rest = payload["cases"]

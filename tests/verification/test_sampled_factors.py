@@ -149,7 +149,7 @@ LESS = [f"{FIRST}.probability *= 0.999999999", f"{FIRST}.count += -1"]
 @pytest.mark.parametrize("name", RUNS)
 def test_less_is_refused(name):
     guarantee = promised(name)
-    assert pabi.verify(guarantee).ok
+    assert pabi.verify(guarantee, seconds=60.0).ok
     payload = guarantee.certificate.payload
     factor = payload["claim"]["product"]["factors"][0]
     sizes = {"mu", "norm", "other", "apart"} & factor.keys()

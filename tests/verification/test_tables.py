@@ -3,6 +3,7 @@
 import copy
 import itertools
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -55,7 +56,7 @@ def test_an_unknown_theorem_is_refused_by_name():
     names = ("two-sided shift, improved", "", 7, None, ["composition"], {})
     files = ("cyclic", "poisson", "iteration", "diffusion", "gibbs", "chain", "composed")
     for payload, name in itertools.product(certificates_of(*files), names):
-        refused(payload | {"theorem": name}, f"theorem: the checker knows no {name!r}")
+        refused(payload | {"theorem": name}, re.escape(f"theorem: the checker knows no {name!r}"))
 
 
 def test_a_theorem_says_nothing_of_what_it_does_not_speak_of():
@@ -104,7 +105,7 @@ def test_an_unknown_kind_of_factor_is_refused_by_name():
     for curve in CURVES:
         inner = (curve.get("factors") or curve.get("parts") or [curve])[0]
         told = f"tradeoff: a certificate proves no {inner['kind']!r}"
-        refused(payload | {"claim": {"tradeoff": curve}}, told)
+        refused(payload | {"claim": {"tradeoff": curve}}, re.escape(told))
 
 
 def test_unknown_batches_and_losses_are_refused_by_name():
@@ -124,10 +125,12 @@ def test_an_unknown_adjacency_is_refused_by_name():
     for payload, name in itertools.product(
         certificates_of(*files), ("add_remove", "REPLACE_ONE", "", None, 1, ["zero_out"])
     ):
-        refused(payload | {"adjacency": name}, "adjacency: ", repr(name))
+        refused(payload | {"adjacency": name}, "adjacency: ", re.escape(repr(name)))
         if payload.get("run") and name != "REPLACE_ONE":  # by which descriptions mean replace_one
             table = payload["run"] | {"adjacency": name}
-            refused(payload | {"adjacency": name, "run": table}, "adjacency: ", repr(name))
+            refused(
+                payload | {"adjacency": name, "run": table}, "adjacency: ", re.escape(repr(name))
+            )
 
 
 # Objects that a description may come to hold.

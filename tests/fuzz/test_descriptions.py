@@ -24,7 +24,9 @@ def check(begin, end):
     return outcome["counted"]["guarantee"]
 
 
-@pytest.mark.parametrize("first", range(0, ALWAYS, AT_ONCE))
+# Question 2, a group of 4, has a certificate that takes longer to check than verify has by default.
+@pytest.mark.parametrize("first", range(AT_ONCE, ALWAYS + AT_ONCE, AT_ONCE))
+@pytest.mark.one_in(ALWAYS // AT_ONCE)
 def test_a_slice(first):
     check(first, first + AT_ONCE)
 

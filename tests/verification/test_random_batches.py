@@ -558,8 +558,7 @@ def test_forgeries_are_refused(case):
         else:
             all_refused(payload, [(edits, reason)])
     if case == "fixed size, two-sided shift":
-        payload["plan"]["payments"] = [0.001] * 60
-        refused(payload, "payments: ")
+        refused(forged(payload, f"plan.payments = {[0.001] * 60}"), "payments: ")
 
 
 def covered(payload):

@@ -14,6 +14,7 @@ from scipy.special import ndtr
 from pabi.budget.filters import GaussianFilter, RenyiFilter
 from pabi.convert import gdp_to_delta
 from pabi.tradeoff import ApproxDP, PoissonSubsampled
+from support.falsification.claims import gaussian_delta
 
 EPSILONS = (-0.5, 0.0, 0.2, 0.7, 1.5, 3.0)
 
@@ -34,10 +35,7 @@ def quadrature(breaks, low=-12.0, high=12.0):
 def delta_of(mu, epsilon):
     """δ of G(μ) at arrays, both orders of the data sets alike; written anew."""
     mu, epsilon = np.broadcast_arrays(np.asarray(mu, float), np.asarray(epsilon, float))
-    safe = np.where(mu > 0.0, mu, 1.0)
-    value = ndtr(-epsilon / safe + safe / 2.0) - np.exp(epsilon) * ndtr(
-        -epsilon / safe - safe / 2.0
-    )
+    value = gaussian_delta(np.where(mu > 0.0, mu, 1.0), epsilon)
     return np.where(mu > 0.0, value, np.maximum(0.0, 1.0 - np.exp(epsilon)))
 
 

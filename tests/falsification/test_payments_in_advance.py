@@ -23,10 +23,10 @@ from pabi.account.best import outcomes
 from pabi.numbers.errors import NotApplicable
 from pabi.tradeoff.guarantee import Guarantee
 from support.advance import Course, best, forward, one_sided
-from support.falsification import planes
 from support.falsification.claims import EPSILONS, deltas
+from support.falsification.claims import gaussian_delta as delta
 from support.falsification.margins import Margins, Shuffled, random_margins
-from support.falsification.planes import Planar, random_planar, random_swing
+from support.falsification.planes import Planar, random_planar
 from support.falsification.pulled_lines import (
     ERROR,
     Bent,
@@ -40,11 +40,6 @@ from support.falsification.pulled_lines import (
 
 ROUNDING = 1.0 + 1e-9
 AT = np.array([-1.0, -0.3, 0.0, 0.5, 1.0, 2.0])  # ε in units of μ
-
-
-def delta(mu: float, epsilon):
-    half, shift = mu / 2.0, np.asarray(epsilon) / mu
-    return ndtr(half - shift) - np.exp(epsilon) * ndtr(-half - shift)
 
 
 def random_course(rng, *, held: bool = False, sign: float = 1.0) -> Course:
@@ -363,47 +358,6 @@ def test_pulls_to_both_sides_owe_more():
 def test_the_last_place_is_not_the_worst_where_steps_stretch():
     places = [one_sided([1.2] * 3, [1.2] * 3, [1.0] * 3, uses(3, j)) for j in range(3)]
     assert constant_pull(places[0], [1.2] * 3) > 1.01 * best(places[2])
-
-
-# Bent runs in the plane.
-
-
-def random_ball_course(rng) -> Course:
-    """Up to three steps, pulls in any ball with 0 in it."""
-    course = random_course(rng)
-    while len(course) > 3:
-        course = random_course(rng)
-    rho = course.q * rng.choice([1.0, 1.0, 1.4])
-    # Nothing shrinks the grid of a run whose noise is smaller than what follows.
-    return replace(course, rho=rho, sigma=np.clip(course.sigma, 0.7, 1.4))
-
-
-def random_swinging(rng, climbs: int = 0) -> float:
-    """The ratio of a run, the best found by changing one step `climbs` times."""
-    course = random_ball_course(rng)
-    mu, t, gap = best(course), len(course), np.array([course.start / 2.0, 0.0])
-    starts = [-gap, gap]
-
-    def ratio(steps):
-        images = [[step.straight, step.pulled] for step in steps]
-        images = [pair if course.rho[k] else pair[:1] * 2 for k, pair in enumerate(images)]
-        truth = planes.worst_deltas(images, course.sigma, starts, mu * AT, sharp=planes.SWITCH)
-        return float(np.max(worth(truth, mu * AT))) / mu
-
-    steps = [random_swing(rng, course, k, np.zeros(2)) for k in range(t)]
-    top = ratio(steps)
-    for _ in range(climbs):
-        k = int(rng.integers(t))
-        trial = [*steps[:k], random_swing(rng, course, k, np.zeros(2)), *steps[k + 1 :]]
-        if (value := ratio(trial)) > top:
-            top, steps = value, trial
-    return top
-
-
-@pytest.mark.parametrize("count", [2, pytest.param(150, marks=pytest.mark.nightly)])
-def test_swinging_runs(count):
-    rng = np.random.default_rng(count)
-    assert max(random_swinging(rng) for _ in range(count)) <= ROUNDING
 
 
 # Runs that are described.

@@ -205,17 +205,6 @@ def test_moduli_at_the_ends():
             assert beyond(d) >= (abs(1.0 - 0.5 * l2) * d + math.sqrt(d)) * ROUNDING
 
 
-def test_constants_that_are_none_are_refused():
-    for wrong in [
-        {"exponent": -0.1},
-        {"exponent": 1.1},
-        {"exponent": math.nan},
-        {"constant": -1.0},
-    ]:
-        with pytest.raises(pabi.InvalidInput):
-            Loss.holder(**({"exponent": 0.5, "constant": 1.0} | wrong))
-
-
 # What the library says of runs.
 
 

@@ -6,18 +6,12 @@ import itertools
 
 import numpy as np
 import pytest
-from scipy.special import ndtr
 
 from pabi import Loss, Poisson
+from support.falsification.claims import sampled_delta, sampled_delta_back
 from support.falsification.random_batches import ZERO, Constant, Instance, hockey_stick
 
 EPSILONS = np.array([0.0, 0.01, 0.2, 1.0])
-
-
-def sampled_delta(mu, p, epsilon):
-    """δ(ε) of p·N(μ, 1) + (1 − p)·N(0, 1) against N(0, 1), ε ≥ 0."""
-    e = np.log1p(np.expm1(epsilon) / p)
-    return p * (ndtr(mu / 2 - e / mu) - np.exp(e) * ndtr(-mu / 2 - e / mu))
 
 
 def one_step(cap: int, pull: float, mu: float) -> Instance:
@@ -49,12 +43,3 @@ def test_empty_batches_never_cost_more_than_is_claimed(mu):
         back = sampled_delta_back(mu, 0.02, EPSILONS)
         claim = np.maximum(sampled_delta(mu, 0.02, EPSILONS), back)
         assert np.all(truth.max(axis=0) <= claim + 1e-14), (cap, pull)
-
-
-def sampled_delta_back(mu, p, epsilon):
-    """The same of N(0, 1) against the mixture."""
-    rest = 1.0 - np.exp(epsilon) * (1.0 - p)
-    some = np.where(rest > 0.0, rest, 1.0)
-    e = np.log(p * np.exp(epsilon) / some)
-    there = ndtr(mu / 2 - e / mu) - np.exp(e) * ndtr(-mu / 2 - e / mu)
-    return np.where(rest > 0.0, rest * there, 0.0)

@@ -6,12 +6,13 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import binom, norm
+from scipy.stats import binom
 
 import pabi
 from pabi import FullBatch, Loss, NoisySGD, Poisson
 from pabi.execute.linear_gradients import LinearGradients, fast_sum
 from pabi.execute.sums import UserRows
+from support.falsification.claims import gaussian_delta
 from support.falsification.mixtures import Mixture, hockey_sticks
 
 DELTA = 1e-5
@@ -32,10 +33,6 @@ def run_of(batches, unit, adjacency, n):
         adjacency=adjacency,
         unit=unit,
     )
-
-
-def gaussian_delta(mu, epsilon):
-    return norm.cdf(mu / 2 - epsilon / mu) - np.exp(epsilon) * norm.cdf(-mu / 2 - epsilon / mu)
 
 
 def shifted(run, signs, groups=None):

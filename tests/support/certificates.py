@@ -1,33 +1,142 @@
-"""Runs of every kind, their certificates, and whether a certificate that is accepted claims too little."""
+"""Runs of every kind and their certificates; certificates that are forged by an edit, written as a line."""
 
 from __future__ import annotations
 
 import functools
 import json
-import math
+import re
 import warnings
 
 import numpy as np
-from scipy.special import log_ndtr
 
 import pabi
 from pabi import (
     BallsInBins,
     Cyclic,
     FullBatch,
-    InvalidInput,
     Loss,
     NoisyIteration,
     NoisySGD,
-    NotApplicable,
     Reshuffle,
     ShuffleOnce,
 )
-from pabi.describe.files import from_dict
 from pabi.numbers import encoding
-from pabi.tradeoff import Gaussian
 
 DELTA = 1e-3
+LITTLE_LESS, LITTLE_MORE = 1 - 1e-6, 1 + 1e-6
+
+
+# What must come of a certificate.
+
+
+def accepted(guarantee, **limits):
+    """The verdict on a guarantee that was written and read: its own number, assumptions and adjacency."""
+    read = pabi.Guarantee.from_json(guarantee.to_json())
+    assert not read.verified
+    verdict = pabi.verify(read, **limits)
+    assert verdict.ok, verdict.reason
+    assert read.verified
+    assert verdict.adjacency == guarantee.adjacency
+    # The checker derives the least double that is proven, from which the accountant is roundings away.
+    least = None if guarantee.mu is None else guarantee.mu * (1.0 - 1e-14)
+    assert verdict.mu == guarantee.mu if least is None else least <= verdict.mu <= guarantee.mu
+    assert set(verdict.assumptions) <= set(guarantee.assumptions)
+    return verdict
+
+
+def refused(payload, *words):
+    """The one line that says why it is refused, in which each of these patterns is found."""
+    try:
+        verdict = pabi.verify(payload)
+    except pabi.InvalidInput as error:
+        reason = str(error)
+    else:
+        assert not verdict.ok, verdict
+        proven = (verdict.mu, verdict.parts, verdict.product, verdict.bounds, verdict.reading)
+        assert proven == (None, (), None, (), None)
+        reason = verdict.reason
+    assert reason
+    assert "\n" not in reason
+    for word in words:
+        assert re.search(word, reason), (word, reason)
+    return reason
+
+
+# Forgeries.
+
+
+def forged(payload, edits):
+    """A copy with edits: `run.n = 399; cases.0.q.-1 *= 0.9; plan.cap += 1; del run.diameter`.
+
+    What follows the sign is JSON. `*=` multiplies all below that is no whole number, in packed arrays too.
+    """
+    payload = json.loads(json.dumps(payload))
+    for edit in edits.split(";"):
+        if edit.strip().startswith("del "):
+            parent, key = _place(payload, edit.split()[1])
+            del parent[key]
+            continue
+        path, sign, text = edit.strip().split(" ", 2)
+        parent, key = _place(payload, path)
+        value = json.loads(text)
+        if sign == "+=":
+            value = parent[key] + value
+        elif sign == "*=":
+            value = _scaled(parent[key], value)
+        else:
+            assert sign == "=", edit
+        parent[key] = value
+    return payload
+
+
+def _place(payload, path):
+    """What holds the last key of a path, arrays being unpacked, and that key."""
+    *most, last = (int(key) if re.fullmatch(r"-?\d+", key) else key for key in path.split("."))
+    parent, above = payload, None
+    for key in most:
+        parent, above = parent[key], (parent, key)
+    if isinstance(last, int) and _packed(parent):
+        above[0][above[1]] = parent = encoding.read_floats("x", parent).tolist()
+    return parent, last
+
+
+def _packed(value):
+    return isinstance(value, dict) and list(value) in (["f8"], ["i8"])
+
+
+def _scaled(value, factor):
+    if _packed(value):
+        return (encoding.read_floats("x", value) * factor).tolist()
+    if isinstance(value, dict):
+        return {key: _scaled(part, factor) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_scaled(part, factor) for part in value]
+    return value * factor if isinstance(value, float) else value
+
+
+def forgeries(table):
+    """{name of an honest one: [(edits, pattern of the reason), …]} from lines `name | edits | pattern`.
+
+    A line without a name is about the one above it.
+    """
+    found, name = {}, None
+    for line in table.strip().splitlines():
+        named, edits, reason = (part.strip() for part in line.split("|", 2))
+        name = named or name
+        found.setdefault(name, []).append((edits, reason))
+    return found
+
+
+def all_refused(payload, lines):
+    for edits, reason in lines:
+        try:
+            refused(forged(payload, edits), reason)
+        except BaseException as error:
+            error.add_note(f"of the forgery {edits}")
+            raise
+
+
+# Runs.
 
 
 class Box:
@@ -200,7 +309,6 @@ POSITIVE = [
     for name in RUNS
     if name not in ("bare, no noise", "bare, nothing to hide") and "slope zero" not in name
 ]
-LITTLE_LESS, LITTLE_MORE = 1 - 1e-6, 1 + 1e-6
 
 
 @functools.cache
@@ -214,83 +322,3 @@ def guarantee_of(name, position=None):
 def payload_of(name, position=None):
     """A fresh copy of the certificate's JSON object, by way of its text."""
     return json.loads(guarantee_of(name, position).certificate.to_json())
-
-
-def gaussian_delta(epsilon, mu):
-    if mu == 0.0:
-        return 0.0
-    if math.isinf(mu):
-        return 1.0
-    a = log_ndtr(-epsilon / mu + mu / 2)
-    b = epsilon + log_ndtr(-epsilon / mu - mu / 2)
-    return float(np.exp(a) * -np.expm1(min(0.0, b - a)))
-
-
-def fresh_guarantee(payload):
-    """What accounting makes of the description that a certificate embeds or states."""
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        if payload["run"] is not None:
-            return from_dict(payload["run"]).guarantee(delta=DELTA, position=payload["position"])
-        if "steps" in payload:
-            columns = [encoding.read_floats(k, payload["steps"][k]) for k in ("c", "s", "sigma")]
-        else:
-            rows = [
-                row
-                for times, stretches in payload["groups"]
-                for _ in range(times)
-                for n, *row in stretches
-                for _ in range(n)
-            ]
-            if not rows:
-                return pabi.Guarantee(
-                    Gaussian(math.inf if payload["start"] else 0.0),
-                    payload["adjacency"],
-                    "",
-                    "",
-                    (),
-                )
-            columns = np.array(rows, dtype=float).T
-        return NoisyIteration(
-            *columns, diameter=payload["diameter"], start=payload["start"]
-        ).guarantee(delta=DELTA)
-
-
-def too_small(payload, verdict):
-    """Why an accepted certificate claims less than is proven afresh, or None."""
-    if not verdict.ok:
-        return None
-    try:
-        g = fresh_guarantee(payload)
-    except (InvalidInput, NotApplicable) as error:
-        return f"accepted, although {error}"
-    if g.adjacency != verdict.adjacency:
-        return f"adjacency {g.adjacency}"
-    if g.mu is not None and verdict.mu is not None:
-        return None if verdict.mu >= g.mu * (1 - 1e-9) else f"{verdict.mu} < {g.mu}"
-    epsilon = max(g.epsilon(DELTA), 0.0) * (1 - 1e-7)
-    least = min(DELTA, g.delta(epsilon))
-    claimed = sum(float(w) * gaussian_delta(epsilon, mu) for w, mu in verdict.parts)
-    return None if claimed >= least * (1 - 1e-8) else f"delta {claimed} < {least} at {epsilon}"
-
-
-def refused(payload, *words):
-    verdict = pabi.verify(payload)
-    assert not verdict.ok, verdict
-    assert verdict.reason
-    assert verdict.mu is None
-    assert verdict.parts == ()
-    for word in words:
-        assert word in verdict.reason, verdict.reason
-
-
-def all_stretches(case):
-    return [
-        stretch for block in case["blocks"] for _, inner in block["groups"] for stretch in inner
-    ]
-
-
-def changed_column(column, k, factor):
-    values = encoding.read_floats("column", column).copy()
-    values[k] *= factor
-    return encoding.floats(values)

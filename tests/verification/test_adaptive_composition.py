@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import math
 
@@ -19,7 +18,7 @@ from pabi.tradeoff.selection import (
     refusing_above,
     refusing_divergences_above,
 )
-from support.certificates import LITTLE_LESS, guarantee_of, refused
+from support.certificates import LITTLE_LESS, all_refused, forged, forgeries, guarantee_of, refused
 from support.ledgers import DELTA, release, that_may_fail
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
@@ -89,23 +88,26 @@ def test_assumptions_say_what_a_file_cannot_show():
     assert "0.7²" in verdict.assumptions[-1]
 
 
-def test_a_claim_of_what_was_spent_is_a_claim_of_another_budget():
-    """Less than the budget is proven under the sentence that the budget was less."""
+def ledger_of(mu):
+    """The guarantee of a ledger with one entry."""
     part = release(0.3)
-    guarantee = pabi.Guarantee(
-        Gaussian(0.7),
+    return pabi.Guarantee(
+        Gaussian(mu),
         "zero_out",
         "adaptive composition",
         "Smith, Thakurta 2022; docs, Theory, 16 (Theorem 21)",
-        (*part.assumptions, INDEPENDENT, ENTERED, refusing_above(0.7)),
-        proof=adaptively_composed("adaptive composition", [part], mu=0.7),
+        (*part.assumptions, INDEPENDENT, ENTERED, refusing_above(mu)),
+        proof=adaptively_composed("adaptive composition", [part], mu=mu),
     )
+
+
+def test_a_claim_of_what_was_spent_is_a_claim_of_another_budget():
+    """Less than the budget is proven under the sentence that the budget was less."""
+    guarantee = ledger_of(0.7)
     assert pabi.verify(guarantee).ok
-    data = json.loads(guarantee.to_json())
-    smaller = copy.deepcopy(data)
-    smaller["tradeoff"]["mu"] = smaller["mu"] = 0.31
+    smaller = forged(json.loads(guarantee.to_json()), "tradeoff.mu = 0.31; mu = 0.31")
     refused(smaller, "tradeoff: the certificate proves less")
-    smaller["certificate"]["claim"]["mu"] = 0.31
+    smaller = forged(smaller, "certificate.claim.mu = 0.31")
     refused(smaller, "keeps silent about: the ledger refused", "above 0.31²")
 
 
@@ -118,15 +120,18 @@ def test_what_is_altered_is_refused():
         {"mu": 0.7, "tradeoff": {"kind": "gaussian", "mu": 0.1}}, {"tradeoff": part.curve.to_dict()},
     ):  # fmt: skip
         refused(honest | {"claim": claim})
-    refused(honest | {"parts": []}, "nothing is composed")
-    refused(honest | {"budget": 0.7}, "budget: unknown key")
-    refused(honest | {"reading": {"delta": DELTA, "epsilon": 9.0}}, "reading")
-    refused({key: value for key, value in honest.items() if key != "claim"}, "claim is missing")
     other = release(0.3, "replace_one").certificate.payload
     refused(honest | {"parts": [honest["parts"][0], other]}, "part 2: expected adjacency")
-    broken = copy.deepcopy(honest)
-    broken["parts"][1]["claim"]["mu"] *= LITTLE_LESS
-    refused(broken, "part 2: ")
+    all_refused(
+        honest,
+        [
+            ("parts = []", "nothing is composed"),
+            ("budget = 0.7", "budget: unknown key"),
+            ('reading = {"delta": 1e-5, "epsilon": 9.0}', "reading"),
+            ("del claim", "claim is missing"),
+            (f"parts.1.claim.mu *= {LITTLE_LESS}", "part 2: "),
+        ],
+    )
 
 
 def test_what_may_fail_is_below_nothing():
@@ -134,16 +139,7 @@ def test_what_may_fail_is_below_nothing():
 
 
 def test_a_ledger_within_a_composition():
-    part = release(0.3)
-    inner = pabi.Guarantee(
-        Gaussian(0.4),
-        "zero_out",
-        "adaptive composition",
-        "Smith, Thakurta 2022; docs, Theory, 16 (Theorem 21)",
-        (*part.assumptions, INDEPENDENT, ENTERED, refusing_above(0.4)),
-        proof=adaptively_composed("adaptive composition", [part], mu=0.4),
-    )
-    both = pabi.compose(inner, part)
+    both = pabi.compose(ledger_of(0.4), release(0.3))
     assert pabi.verify(both).ok
     assert both.mu == pytest.approx(0.5)
 
@@ -222,37 +218,25 @@ def test_a_guarantee_of_divergences_says_its_order_and_its_bound():
     refused(ledger_of_order(bound=(7.0, 1.0)), "keeps silent about: the ledger refused")
 
 
-FORGED = [
-    (("tradeoff", "rho"), 0.5, "tradeoff: the certificate proves less"),
-    (("tradeoff", "order"), 9.0, "tradeoff: the certificate proves less"),
-    (("tradeoff", "order"), 5.0, "tradeoff: the certificate proves less"),
-    (("certificate", "claim", "tradeoff", "rho"), 0.5, "keeps silent about"),
-    (("certificate", "claim", "tradeoff", "rho"), 0.2, "the parts amount to more"),
-    (
-        ("certificate", "claim", "tradeoff", "order"),
-        9.0,
-        "tradeoff: the certificate proves less",
-    ),
-    (("certificate", "claim", "tradeoff", "order"), 30.0, "the parts amount to more"),
-    (("certificate", "theorem"), "adaptive composition", "the claim"),
-    (("certificate", "theorem"), "composed", ""),
-    (("certificate", "parts", 0, "run", "noise_std"), 0.5, ""),
-    (("method",), "adaptive composition", "method: "),
-    (("source",), "Smith, Thakurta 2022; docs, Theory, 16 (Theorem 21)", "method: "),
-    (("epsilon",), 0.5, "epsilon"),
-]
+FORGED = forgeries("""
+divergences | tradeoff.rho = 0.5 | tradeoff: the certificate proves less
+    | tradeoff.order = 9.0 | tradeoff: the certificate proves less
+    | tradeoff.order = 5.0 | tradeoff: the certificate proves less
+    | certificate.claim.tradeoff.rho = 0.5 | keeps silent about
+    | certificate.claim.tradeoff.rho = 0.2 | the parts amount to more
+    | certificate.claim.tradeoff.order = 9.0 | tradeoff: the certificate proves less
+    | certificate.claim.tradeoff.order = 30.0 | the parts amount to more
+    | certificate.theorem = "adaptive composition" | the claim
+    | certificate.theorem = "composed" |
+    | certificate.parts.0.run.noise_std = 0.5 |
+    | method = "adaptive composition" | method:
+    | source = "Smith, Thakurta 2022, docs, Theory, 16 (Theorem 21)" | method:
+    | epsilon = 0.5 | epsilon
+""")
 
 
 def test_a_forged_file_of_divergences_is_refused():
-    text = ledger_of_order().to_json()
-    for path, value, told in FORGED:
-        data = json.loads(text)
-        place = data
-        for key in path[:-1]:
-            place = place[key]
-        assert not isinstance(place, dict) or path[-1] in place
-        place[path[-1]] = value
-        refused(data, told)
+    all_refused(json.loads(ledger_of_order().to_json()), FORGED["divergences"])
 
 
 def test_what_is_altered_in_claims_of_divergences_is_refused():

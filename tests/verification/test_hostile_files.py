@@ -1,22 +1,42 @@
-"""What strangers may write into files: each of these was once accepted. What takes long or much is in
-`support.falsification.hostile_files`."""
+"""What strangers may write into files: these were once accepted, or took long or much."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import pabi
 from pabi.numbers.encoding import nesting
-from support.falsification.altered_files import packed
+from support.falsification.edits import packed
+from support.falsification.hostile_files import FILES, MOST_MEGABYTES, MOST_SECONDS, OFTEN, read
 
-FILES = Path(__file__).parent.parent / "data" / "v0.1.0"
+
+def check_hostile(names):
+    """Each is answered within 10 s and 500 MB, in a process of its own."""
+    command = [sys.executable, "-m", "support.falsification.hostile_files", *names]
+    done = subprocess.run(
+        command, cwd=Path(__file__).parents[1], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    for name, seconds, said, fine, megabytes in json.loads(done.stdout):
+        assert fine, (name, said)
+        assert seconds <= MOST_SECONDS, (name, seconds)
+        assert megabytes <= MOST_MEGABYTES, (name, megabytes)
 
 
-def read(name):
-    return json.loads((FILES / f"{name}.json").read_text())
+def test_hostile_files_of_every_sort():
+    check_hostile(OFTEN)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("first", range(0, len(FILES), 6))
+def test_hostile_files(first):
+    check_hostile([*FILES][first : first + 6])
 
 
 def refused(file, *words):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from fractions import Fraction
 from functools import partial
@@ -17,6 +16,7 @@ from pabi.verification.bounds import JointBound
 from pabi.verification.factors.closed_forms import Gaussians
 from pabi.verification.factors.mixtures import SecretMixtures
 from support.allocations import run_in_bins
+from support.certificates import accepted, all_refused
 
 DELTA = 1e-5
 run = partial(run_in_bins, n=100, epochs=4)
@@ -38,10 +38,7 @@ RUNS = {
 def test_what_is_proven_is_accepted(name):
     guarantee = secret_order.secret_place(run(**RUNS[name]), DELTA)
     assert isinstance(guarantee.curve, SecretMixture | Product)
-    verdict = pabi.verify(guarantee.to_json())
-    assert verdict.ok, verdict.reason
-    assert verdict.adjacency == guarantee.adjacency
-    assert verdict.assumptions == guarantee.assumptions
+    assert accepted(guarantee).assumptions == guarantee.assumptions
 
 
 def payload_of(**changes):
@@ -49,86 +46,35 @@ def payload_of(**changes):
     return json.loads(guarantee.certificate.to_json())
 
 
-def mixture_of(payload):
-    """The claimed mixture, alone or in a product."""
+FORGED = """
+claim.tradeoff{0}.means.-1 *= 0.999999999
+claim.tradeoff{0}.weights.-1 += -1e-6; claim.tradeoff{0}.weights.0 += 1e-6
+claim.tradeoff{0}.opposite = {1}
+del claim.tradeoff{0}.means.-1; del claim.tradeoff{0}.weights.-1
+run.batches = {{"kind": "shuffle_once", "size": 20}}
+run.batches.cap = 60; cap = 60
+run.gradient_sensitivity = 2.0
+theorem = "secret order"
+""".strip()
+
+
+@pytest.mark.parametrize("name", ["zero out", "replace one"])
+def test_what_is_not_proven_is_refused(name):
+    payload = payload_of(**RUNS[name])
+    assert pabi.verify(payload).ok
     curve = payload["claim"]["tradeoff"]
-    return curve if curve["kind"] == "secret_mixture" else curve["factors"][0]
-
-
-def smaller_mean(payload):
-    mixture_of(payload)["means"][-1] *= 1.0 - 1e-9
-
-
-def rarer(payload):
-    mixture = mixture_of(payload)
-    mixture["weights"][-1] -= 1e-6
-    mixture["weights"][0] += 1e-6
-
-
-def one_sided(payload):
-    mixture_of(payload)["opposite"] = not mixture_of(payload)["opposite"]
-
-
-def fewer_places(payload):
-    for key in ("means", "weights"):
-        mixture_of(payload)[key].pop()
-
-
-def another_order(payload):
-    payload["run"]["batches"] = {"kind": "shuffle_once", "size": 20}
-
-
-def with_cap(payload):
-    payload["run"]["batches"]["cap"] = payload["cap"] = 60
-
-
-def known_change(payload):
-    payload["run"]["gradient_sensitivity"] = 2.0
-
-
-def other_neighbours(payload):
-    payload["run"]["adjacency"] = payload["adjacency"] = "replace_one"
-
-
-def as_average(payload):
-    payload["theorem"] = "secret order"
-
-
-CHANGES = (
-    smaller_mean,
-    rarer,
-    one_sided,
-    fewer_places,
-    another_order,
-    with_cap,
-    other_neighbours,
-    as_average,
-)
-
-
-@pytest.mark.parametrize("change", CHANGES)
-def test_what_is_not_proven_is_refused(change):
-    payload = payload_of()
-    assert pabi.verify(payload).ok
-    change(payload)
-    assert not pabi.verify(payload).ok
-
-
-@pytest.mark.parametrize("change", [smaller_mean, rarer, one_sided, another_order, known_change])
-def test_what_is_not_proven_of_replaced_records_is_refused(change):
-    payload = payload_of(adjacency="replace_one")
-    assert pabi.verify(payload).ok
-    change(payload)
-    assert not pabi.verify(payload).ok
+    place = "" if curve["kind"] == "secret_mixture" else ".factors.0"
+    opposite = (curve if not place else curve["factors"][0])["opposite"]
+    edits = FORGED.format(place, json.dumps(not opposite)).splitlines()
+    if name == "zero out":
+        edits[6] = 'run.adjacency = "replace_one"; adjacency = "replace_one"'
+    all_refused(payload, [(edit, "") for edit in edits])
 
 
 def test_the_failure_cannot_be_left_out():
     payload = payload_of(**RUNS["sizes matter"])
     assert pabi.verify(payload).ok
-    for failure in (0.0, payload["claim"]["tradeoff"]["failure"] / 2.0):
-        changed = copy.deepcopy(payload)
-        changed["claim"]["tradeoff"]["failure"] = failure
-        assert not pabi.verify(changed).ok
+    all_refused(payload, [(f"claim.tradeoff.failure *= {less}", "") for less in (0.0, 0.5)])
 
 
 def test_orders_that_move_others_prove_nothing_secret():

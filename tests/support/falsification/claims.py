@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import ndtr
 
 from pabi.account.best import best_of, outcomes
 
@@ -35,3 +36,23 @@ def exceeding(truth, error: float, claims: dict, epsilons=EPSILONS) -> list:
         for epsilon, true in zip(epsilons, truth, strict=True)
         if true > error and not true - error <= (said := float(claim.delta(float(epsilon))))
     ]
+
+
+# Closed forms, apart from the library's.
+
+
+def gaussian_delta(mu, epsilon):
+    """δ(ε) of G(μ), μ > 0; arrays broadcast."""
+    return ndtr(mu / 2 - epsilon / mu) - np.exp(epsilon) * ndtr(-mu / 2 - epsilon / mu)
+
+
+def sampled_delta(mu, p, epsilon):
+    """δ(ε) of C_p(G(μ)), ε ≥ 0: also of p·N(μ, 1) + (1 − p)·N(0, 1) against N(0, 1)."""
+    return p * gaussian_delta(mu, np.log1p(np.expm1(epsilon) / p))
+
+
+def sampled_delta_back(mu, p, epsilon):
+    """The same of N(0, 1) against the mixture: (q − e^ε·(p·m + (1 − p)·q))₊, whole where m is negligible."""
+    rest = 1.0 - np.exp(epsilon) * (1.0 - p)
+    some = np.where(rest > 0.0, rest, 1.0)
+    return np.where(rest > 0.0, rest * gaussian_delta(mu, np.log(p * np.exp(epsilon) / some)), 0.0)

@@ -58,6 +58,15 @@ def _packed(value) -> bool:
     return isinstance(value, dict) and list(value) in (["f8"], ["i8"])
 
 
+def _less(value):
+    """The same with all that is no whole number a little less."""
+    if isinstance(value, dict):
+        return {key: _less(part) for key, part in value.items()}
+    if isinstance(value, list):
+        return [_less(part) for part in value]
+    return value * (1 - LITTLE) if isinstance(value, float) else value
+
+
 def _numbers(value):
     """Edits of a number."""
     if isinstance(value, int):
@@ -97,9 +106,29 @@ def _arrays(value, entry):
     return {name: pack(array) for name, array in edited.items()}
 
 
+def _moved(values, entry):
+    """What one entry has is at its neighbour, or a part of it; of pairs the probability."""
+    j = entry % len(values)
+    for name, share in (("all", 1.0), ("half", 0.5), ("a little", LITTLE)):
+        moved = copy.deepcopy(values)
+        if all(isinstance(pair, list) and is_number(pair[:1] and pair[0]) for pair in values):
+            moved[j][0], moved[j - 1][0] = _shifted(values[j][0], values[j - 1][0], share)
+        elif all(map(is_number, values)):
+            moved[j], moved[j - 1] = _shifted(values[j], values[j - 1], share)
+        else:
+            return
+        yield f"{name} moved", moved
+
+
+def _shifted(one, other, share):
+    return one - share * one, other + share * one
+
+
 GONE = object()
-TWICE_IN_THE_TEXT = "the key twice"
+TWICE_IN_THE_TEXT, BEYOND, RENAMED = "the key twice", "a number beyond doubles", "another name"
+EVERYWHERE = "everywhere"
 HERE = "the place of the key"
+OTHER = {"zero_out": "replace_one", "replace_one": "zero_out"}
 
 
 def edits(data, path, others, entry):
@@ -113,14 +142,29 @@ def edits(data, path, others, entry):
         edited |= _numbers(value)
     elif isinstance(value, list):
         edited |= {"empty": [], "long": (value or [0]) * 1000, "reversed": value[::-1]}
+        edited |= {"all a little less": _less(value)} | dict(
+            _moved(value, entry) if value[1:] else ()
+        )
     elif isinstance(value, dict):
         edited |= {"empty": {}, "unknown key": {**value, "reviewed_by": "an auditor"}}
+        edited |= {"all a little less": _less(value)}
+    elif isinstance(value, str):
+        edited |= {"a letter less": value[:-1], "capitals": value.upper()}
+        edited |= {EVERYWHERE: OTHER[value]} if value in OTHER else {}
     if isinstance(parent, list):
         edited |= {"an element twice": parent, "swap with its neighbour": parent}
     else:
-        edited[TWICE_IN_THE_TEXT] = value
+        edited |= {TWICE_IN_THE_TEXT: value, RENAMED: value}
+    edited[BEYOND] = "1e400"
     for i, other in enumerate(others):
         edited[f"swap {i}"] = other
+        if (
+            isinstance(value, dict)
+            and isinstance(other, dict)
+            and (new := other.keys() - value.keys())
+        ):
+            key = sorted(new)[entry % len(new)]
+            edited[f"a part of {i}"] = {**value, key: other[key]}
     return edited
 
 
@@ -136,6 +180,14 @@ def put_edit(data, path, edit, value):
     elif edit == TWICE_IN_THE_TEXT:
         parent[HERE] = value
         return json.dumps(data).replace(json.dumps(HERE), json.dumps(key))
+    elif edit == BEYOND:
+        parent[key] = HERE
+        return json.dumps(data).replace(json.dumps(HERE), value)
+    elif edit == RENAMED:
+        parent[f"{key} "] = parent.pop(key)
+    elif edit == EVERYWHERE:
+        for path in [p for p in places(data) if p[-1] == "adjacency" and at(data, p) in OTHER]:
+            put(data, path, value)
     else:
         parent[key] = copy.deepcopy(value)
     return json.dumps(data) if edit == "no number" else None

@@ -23,10 +23,10 @@ from pabi.account.best import outcomes
 from pabi.tradeoff import Laplace
 from support.certificates import RUNS, guarantee_of
 from support.daily import seed
-from support.falsification.altered_files import FIELDS
 from support.falsification.altered_oracle import wrong_with
-from support.falsification.edits import TWICE_IN_THE_TEXT, at, edits, places, put_edit
+from support.falsification.edits import TWICE_IN_THE_TEXT, at, edits, is_number, places, put_edit
 from support.falsification.honest_files import SLOW, certificate_in, honest_files
+from support.falsification.hostile_files import FIELDS
 
 DELTA, MOST_SECONDS, LONGEST_REASON = 1e-5, 2.5, 1000
 SAMPLED = "composition, random batches"  # apart, since they take long
@@ -140,10 +140,17 @@ def _alike(theorem):
 
 
 def _others(theorem, data, path, rare):
-    """Values to swap with: two that stand at such a place in other files, one from elsewhere in this file."""
-    alike = list(_alike(theorem).get(shape(path)[-2:], {}).values())
+    """Values to swap with: two that stand at such a place in other files of the theorem, one of files of
+    another theorem, and one from elsewhere in this file."""
+    another = list(files_of())[rare % len(files_of())]
+    alike, strange = (
+        list(_alike(one).get(shape(path)[-2:], {}).values()) for one in (theorem, another)
+    )
+    strange = [
+        value for value in strange if not is_number(value)
+    ]  # of larger runs one learns nothing
     every = [at(data, p) for p in places(data)]
-    return [some[rare % len(some)] for some in (alike, alike[::-1], every) if some]
+    return [some[rare % len(some)] for some in (alike, alike[::-1], strange, every) if some]
 
 
 def strata(theorem) -> Iterator[tuple[str, list[tuple[str, tuple]]]]:

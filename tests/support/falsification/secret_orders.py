@@ -7,8 +7,8 @@ it is a mixture. Who is in which step is a table of members (cases, steps, n), w
 `thrown`      every record into one of l bins, at random, once; the bins are visited cyclically;
 `reshuffled`  the batches of a fresh permutation every epoch.
 
-A bin with more than `cap` records is treated by a `rule`: "empty", it has none; "cut", a uniformly random
-part of `cap` records is kept, once; "uncounted", as "empty" but record 0 does not count.
+A bin with more than `cap` records is treated by a `rule`: "empty", it has none; "uncounted", as "empty" but
+record 0 does not count.
 
 `claimed_of_bins` and `claimed_of_latest_uses` are the bounds that the truth is held against, written from
 their statements: an average of normal forms, each solved by the library as an iteration of its own.
@@ -36,29 +36,8 @@ def thrown(n: int, bins: int, steps: int, cap: int | None = None, rule: str = "e
     if cap is not None:
         counts = inside[:, :, 1:] if rule == "uncounted" else inside
         over = counts.sum(axis=2) > cap
-        if rule == "cut":
-            weights, inside = _cut(weights, inside, over, cap)
-        else:
-            inside = inside & ~over[:, :, None]
+        inside = inside & ~over[:, :, None]
     return weights, inside[:, np.arange(steps) % bins]
-
-
-def _cut(weights, inside, over, cap) -> Members:
-    kept, each = [], []
-    for weight, case, full in zip(weights, inside, over, strict=True):
-        options = [
-            list(itertools.combinations(np.flatnonzero(row), cap)) if too_many else [None]
-            for row, too_many in zip(case, full, strict=True)
-        ]
-        ways = list(itertools.product(*options))
-        for way in ways:
-            rows = case.copy()
-            for j, part in enumerate(way):
-                if part is not None:
-                    rows[j] = np.isin(np.arange(case.shape[1]), part)
-            kept.append(rows)
-            each.append(weight / len(ways))
-    return np.array(each), np.array(kept)
 
 
 def reshuffled(n: int, size: int, steps: int, alike: bool = False) -> Members:

@@ -14,10 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pabi import Loss, NoisyIteration, NoisySGD
-from pabi.tradeoff import Gaussian
+from pabi import Loss, NoisySGD
 from support.falsification.random_batches import ZERO, described, random_instance
-from support.falsification.secret_orders import Averaged
 from support.falsification.walks import Average, Step, Walk
 
 
@@ -126,32 +124,6 @@ def _multinomial(count: int, bins: int) -> Iterator[tuple[float, tuple[int, ...]
         counts = tuple(b - a - 1 for a, b in itertools.pairwise(edges))
         ways = math.factorial(count) // math.prod(map(math.factorial, counts))
         yield ways / bins**count, counts
-
-
-def claimed_by_slopes(found: Thrown) -> Averaged | None:
-    """Every bin is equally likely; the slope of a step is the largest over the numbers of records in 0..cap.
-    None where there is no slope."""
-    most = min(found.n, found.cap or found.n)
-    held = [[m / found.size for m in range(most + 1)]] * found.data_steps + [[0.0]] * found.cooldown
-    slopes = [
-        [found.loss.modulus(eta, found.clip, f).linear for f in fractions]
-        for eta, fractions in zip(found.eta, held, strict=True)
-    ]
-    if any(c is None for row in slopes for c in row):
-        return None
-    bound = found.clip if found.clip is not None else found.loss.gradient_bound
-    s = (1.0 if found.other is ZERO else 2.0) * bound * np.array(found.eta) / found.size
-    steps, parts = np.arange(len(found.eta)), []
-    for j in range(found.bins):
-        used = (steps % found.bins == j) & (steps < found.data_steps)
-        one = NoisyIteration(
-            contraction=np.array([max(row) for row in slopes]),
-            step_sensitivity=np.where(used, s, 0.0),
-            step_noise_std=np.array(found.eta) * np.array(found.noise),
-            diameter=found.diameter,
-        )
-        parts.append(one.guarantee(1e-3) if used.any() else Gaussian(0.0))
-    return Averaged((1.0 / found.bins,) * found.bins, tuple(parts))
 
 
 def random_thrown(

@@ -13,7 +13,7 @@ import traceback
 from collections import Counter
 from collections.abc import Iterable
 
-from support.falsification.altered_files import megabytes
+from support.falsification.hostile_files import megabytes
 from support.fuzzing.mutations import mutated
 from support.fuzzing.targets import TARGETS, answer
 

@@ -31,7 +31,7 @@ from pabi.cli.tables import frames, names_of
 from pabi.cli.writing import one_line
 from pabi.describe.files import to_dict
 from pabi.execute.checkpoint import Checkpoint, State
-from support.falsification.altered_oracle import wrong_with
+from support.falsification.altered_oracle import _about, wrong_with
 from support.falsification.honest_files import (
     SAMPLED,
     SLOW,
@@ -105,14 +105,7 @@ def _guarantees() -> tuple[bytes, ...]:
 def _by_proof() -> Mapping[str, dict]:
     """An honest file for what it is about."""
     files = [json.loads(text) for text in honest_files().values()]
-    return {_about(file): file for file in files}
-
-
-def _about(data: dict) -> str:
-    """All of a certificate but what is claimed and how it is proven."""
-    proof = certificate_in(data)
-    own = ("claim", "cases", "plan", "assumes", "version")
-    return json.dumps({k: v for k, v in proof.items() if k not in own}, sort_keys=True)
+    return {_about(certificate_in(file)): file for file in files}
 
 
 def _guarantee(data: bytes) -> bool:
@@ -122,7 +115,7 @@ def _guarantee(data: bytes) -> bool:
     if not verdict.ok:
         return False
     parsed = json.loads(text)
-    honest = _by_proof().get(_about(parsed), {})
+    honest = _by_proof().get(_about(certificate_in(parsed)), {})
     if not honest and None in certificate_in(parsed).get("moduli", ()):
         return True  # functions that are stated by their values: only an honest file could tell
     problem = wrong_with(parsed, honest, verdict)

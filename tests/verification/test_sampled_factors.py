@@ -1,0 +1,213 @@
+"""Steps with random batches of which one record is replaced or zeroed: what the checker asks for of each, and
+what it makes of it."""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import mpmath
+import numpy as np
+import pytest
+
+import pabi
+from pabi.tradeoff import FixedSizeSubsampled, PoissonReplaced, Product, TradeOff
+from pabi.verification.products import Sampled, epsilon_bound
+from support.certificates import all_refused, forged, refused
+
+DELTA = 1e-5
+
+
+def delta_of(mu, p, epsilon):
+    """δ(ε) of P = pN(μ, 1) + (1 − p)N(0, 1) against its mirror image, by integration in 30 digits."""
+    with mpmath.workdps(30):
+        m, share, e = mpmath.mpf(mu), mpmath.mpf(p), mpmath.mpf(epsilon)
+
+        def density(z, place):
+            return share * mpmath.npdf(z - place) + (1 - share) * mpmath.npdf(z)
+
+        place = mpmath.findroot(
+            lambda z: mpmath.log(density(z, m) / density(z, -m)) - e, max(m, 2 * e / m)
+        )
+        pieces = [place, place + 1, place + 3, place + 6, place + 20, place + 20 + 2 * m]
+        return mpmath.quad(lambda z: density(z, m) - mpmath.exp(e) * density(z, -m), sorted(pieces))
+
+
+@pytest.mark.parametrize(("mu", "p"), [(0.5, 0.3), (1.0, 0.1), (2.0, 0.02), (3.0, 0.5), (0.2, 0.9)])
+def test_one_replaced_record_against_integration(mu, p):
+    """The checker's ε is above the truth, and by little: it goes on to finer grids where an ε is stated."""
+    stated = PoissonReplaced(mu, p).epsilon(DELTA)
+    found = epsilon_bound([], [Sampled("poisson_replaced", p, mu, 1)], DELTA, enough=stated)
+    assert delta_of(mu, p, stated) <= DELTA * (1.0 + 1e-9)
+    assert delta_of(mu, p, found) <= DELTA
+    assert delta_of(mu, p, found * (1.0 - 4e-3)) > DELTA
+
+
+@pytest.mark.parametrize(
+    ("norm", "other", "apart", "p"),
+    [(1.0, 0.5, 0.5, 0.1), (2.0, 1.0, 1.7, 0.02), (0.5, 0.5, 0.8, 0.3), (3.0, 1.5, 1.5, 0.5)],
+)
+def test_one_zeroed_record_against_its_divergence(norm, other, apart, p):
+    """The worse order, whose δ the accountant's own tests have to 40 digits."""
+    truth = FixedSizeSubsampled(norm, other, apart, p)
+    stated = truth.epsilon(DELTA)
+    factor = Sampled("subsampled", p, apart, 1, norm, other)
+    found = epsilon_bound([], [factor], DELTA, enough=stated)
+    assert truth.delta(found) <= DELTA < truth.delta(found * (1.0 - 4e-3))
+    assert epsilon_bound([], [factor.turned()], DELTA, enough=stated) == found
+
+
+@pytest.mark.parametrize(
+    ("curve", "times"),
+    [
+        (PoissonReplaced(0.9, 0.01), 1000),
+        (PoissonReplaced(0.5, 0.1), 30),
+        (PoissonReplaced(2.0, 0.02), 50),
+        (FixedSizeSubsampled(0.9, 0.45, 0.45, 0.01), 1000),
+        (FixedSizeSubsampled(1.0, 0.5, 0.7, 0.1), 30),
+        (FixedSizeSubsampled(0.4, 0.4, 0.6, 0.02), 50),
+    ],
+    ids=str,
+)
+def test_many_factors_against_the_accountant(curve, times):
+    """Which composes losses on a grid, and shares no code with the checker."""
+    low, high = Product([(curve, times)]).epsilon_bounds(DELTA)
+    p = curve.probability
+    factor = (
+        Sampled("poisson_replaced", p, curve.mu, times)
+        if isinstance(curve, PoissonReplaced)
+        else Sampled("subsampled", p, curve.apart, times, curve.norm, curve.other)
+    )
+    assert low <= epsilon_bound([], [factor], DELTA) <= 1.002 * high
+
+
+def test_certain_draws_are_gaussians():
+    """p = 1: the two records are 2μ apart."""
+    found = epsilon_bound([], [Sampled("poisson_replaced", 1.0, 0.5, 4)], DELTA)
+    assert found == pytest.approx(pabi.convert.gdp_to_epsilon(2.0, DELTA), rel=1e-3)
+
+
+RUNS = {
+    "replaced": {"batches": pabi.Poisson(20)},
+    "zeroed": {"batches": pabi.FixedSize(20), "adjacency": "zero_out"},
+    "zeroed, convex": {
+        "batches": pabi.FixedSize(20),
+        "adjacency": "zero_out",
+        "loss": pabi.Loss.convex(1.0, gradient_bound=1.0, l2=0.5),
+        "epochs": 10,
+        "clip_norm": None,
+    },
+}
+
+
+@functools.cache
+def promised(name, **changes):
+    """The guarantee of the run: accounted once for all tests."""
+    fields = {
+        "loss": pabi.Loss.unknown(),
+        "n": 1000,
+        "epochs": 2,
+        "step_size": 0.1,
+        "noise_multiplier": 1.5,
+        "clip_norm": 1.0,
+    }
+    return pabi.NoisySGD(**fields | RUNS[name] | changes).guarantee(DELTA)
+
+
+def test_what_a_step_reveals_is_what_is_asked_for():
+    """C/(b·ς) is 1/multiplier for one record, p the share of a batch; a record that is zeroed and the one
+    that makes room move the one sum by two of these."""
+    guarantee = promised("replaced")
+    (factor,) = guarantee.certificate.payload["claim"]["product"]["factors"]
+    assert (factor["kind"], factor["count"]) == ("poisson_replaced", 100)
+    assert factor["mu"] == pytest.approx(1.0 / 1.5, rel=1e-10)
+    assert factor["probability"] == 0.02
+    guarantee = promised("zeroed")
+    (factor,) = guarantee.certificate.payload["claim"]["product"]["factors"]
+    assert (factor["kind"], factor["count"]) == ("fixed_size_subsampled", 100)
+    found = [factor[name] * 1.5 for name in ("norm", "other", "apart")]
+    assert found == pytest.approx([2.0, 1.0, 1.0], rel=1e-10)
+    replaced = promised("zeroed", adjacency="replace_one")
+    assert guarantee.epsilon(DELTA) < 0.8 * replaced.epsilon(DELTA)
+
+
+def test_shifts_claim_sizes_at_the_distance_that_they_are():
+    guarantee = promised("zeroed, convex")
+    assert guarantee.method == "one-sided shift"
+    factors = guarantee.certificate.payload["claim"]["product"]["factors"]
+    drawn = [f for f in factors if f["kind"] == "fixed_size_subsampled"]
+    assert drawn
+    for factor in drawn:
+        assert factor["norm"] == pytest.approx(2.0 * factor["other"], rel=1e-12)
+        assert factor["other"] <= factor["apart"] <= 3.0 * factor["other"] * (1.0 + 1e-12)
+
+
+FIRST = "claim.product.factors.0"
+LESS = [f"{FIRST}.probability *= 0.999999999", f"{FIRST}.count += -1"]
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_less_is_refused(name):
+    guarantee = promised(name)
+    assert pabi.verify(guarantee, seconds=60.0).ok
+    payload = guarantee.certificate.payload
+    factor = payload["claim"]["product"]["factors"][0]
+    sizes = {"mu", "norm", "other", "apart"} & factor.keys()
+    edits = [*LESS, *(f"{FIRST}.{size} *= 0.999999999" for size in sizes)]
+    if name == "replaced":
+        edits += [f'{FIRST}.kind = "poisson_subsampled"; {FIRST}.direction = "both"']
+        edits += [f'{FIRST}.kind = "subsampled"', f'{FIRST}.direction = "both"']
+    else:
+        turned = f"{FIRST}.norm = {factor['other']}; {FIRST}.other = {factor['norm']}"
+        edits += [turned, f'{FIRST}.direction = "remove"']
+    all_refused(payload, [(edit, "") for edit in edits])
+
+
+@pytest.mark.parametrize("name", ["zeroed", "zeroed, convex"])
+def test_an_epsilon_one_part_in_a_thousand_too_small_is_refused(name):
+    payload = promised(name).certificate.payload
+    least, _ = TradeOff.from_dict(payload["claim"]["product"]).epsilon_bounds(DELTA, 1e-4)
+    refused(forged(payload, f"reading.epsilon = {least * 0.999}"))
+    assert pabi.verify(forged(payload, f"reading.epsilon = {least * 1.002}")).ok
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "share"), [("replaced", "mu", 2.0), ("zeroed", "norm", 1.0)]
+)
+def test_what_older_versions_claimed_is_enough(name, size, share):
+    """C_p(G(2C/bς)) reveals more; a little less than is needed of it does not do."""
+    payload = promised(name).certificate.payload
+    factor = payload["claim"]["product"]["factors"][0]
+    older = {"kind": "subsampled", "probability": factor["probability"], "count": factor["count"]}
+    payload["reading"]["epsilon"] = 60.0
+    for enough, scale in ((True, share), (False, 1.0 - 1e-9)):
+        payload["claim"]["product"]["factors"] = [{**older, "mu": scale * factor[size]}]
+        assert pabi.verify(payload).ok is enough
+
+
+@pytest.mark.parametrize("tenth", range(10))
+def test_no_two_records_tell_more(tenth):
+    """A sum in the plane with any two records of norm at most μ: its exact divergence stays below what is
+    claimed, and opposite records of norm μ attain it."""
+    grid = np.arange(-9.0, 9.0, 0.04)
+    z = np.stack(np.meshgrid(grid, grid), axis=-1)
+    near = np.exp(-0.5 * np.square(z).sum(axis=-1))
+    for seed in range(tenth, 40, 10):
+        rng = np.random.default_rng(seed)
+        p, mu = rng.uniform(0.02, 0.6), rng.uniform(0.3, 2.5)
+        v, w = (mu * rng.uniform(0.0, 1.0) * x / np.linalg.norm(x) for x in rng.normal(size=(2, 2)))
+        opposite = seed % 4 == 0
+        if opposite:
+            v = mu * v / np.linalg.norm(v)
+            w = -v
+        claimed = PoissonReplaced(mu, p)
+
+        def density(place, p=p):
+            at = np.exp(-0.5 * np.square(z - place).sum(axis=-1))
+            return (p * at + (1.0 - p) * near) / (2.0 * math.pi)
+
+        one, other = density(v), density(w)
+        for epsilon in (-0.5, 0.0, 0.1, 0.5, 1.5, 3.0):
+            exact = float(np.maximum(one - math.exp(epsilon) * other, 0.0).sum()) * 0.04**2
+            assert exact <= claimed.delta(epsilon) + 1e-4
+            assert not opposite or exact >= claimed.delta(epsilon) - 1e-4

@@ -35,8 +35,8 @@ def hospital(rows: int = 20_000, seed: int = 0) -> pd.DataFrame:
     admission = rng.choice(3, size=rows, p=(0.55, 0.35, 0.1))
     ward = rng.choice(6, size=rows, p=(0.22, 0.2, 0.28, 0.12, 0.12, 0.06))
     earlier = rng.poisson(np.exp(0.2 + 0.5 * frail))
-    creatinine = np.exp(0.05 + 0.25 * frail + 0.3 * rng.normal(size=rows)).round(2)
-    haemoglobin = np.clip(13.2 - 0.6 * frail + 1.5 * rng.normal(size=rows), 4, 20).round(1)
+    creatinine = _to(0.01, np.exp(0.05 + 0.25 * frail + 0.3 * rng.normal(size=rows)))
+    haemoglobin = _to(0.1, np.clip(13.2 - 0.6 * frail + 1.5 * rng.normal(size=rows), 4, 20))
     sodium = np.clip(139 - 0.7 * frail + 3 * rng.normal(size=rows), 110, 165).round()
     pressure = np.clip(130 + 18 * rng.normal(size=rows), 70, 230).round()
     medicines = rng.poisson(np.exp(1.4 + 0.3 * frail + 0.004 * (age - 60)))
@@ -62,7 +62,7 @@ def hospital(rows: int = 20_000, seed: int = 0) -> pd.DataFrame:
         + 0.25 * np.minimum(medicines, 15)
         + 0.35 * np.minimum(earlier, 8)
     ).clip(1)
-    stay = np.maximum(scale * rng.gamma(1.8, 1 / 1.8, size=rows), 0.1).round(1)
+    stay = _to(0.1, np.maximum(scale * rng.gamma(1.8, 1 / 1.8, size=rows), 0.1))
     day = pd.Timestamp("2022-01-01") + pd.to_timedelta(rng.integers(0, 3 * 365, rows), unit="D")
     table = {
         "patient_id": np.char.add("P", (100_000 + patient).astype(str)),
@@ -107,6 +107,11 @@ def _untidy(levels: Any, rng: np.random.Generator) -> Any:
     dice = rng.random(len(levels))
     levels = np.where(dice < 0.02, np.char.capitalize(levels), levels)
     return np.where((dice > 0.01) & (dice < 0.03), np.char.add(levels, " "), levels)
+
+
+def _to(unit: float, values: Any) -> Any:
+    """Values to whole tenths or hundredths, as they are written down."""
+    return np.rint(values / unit) / np.rint(1.0 / unit)
 
 
 def _missing(values: Any, share: float, rng: np.random.Generator) -> Any:

@@ -224,8 +224,8 @@ def measure(kind: str, name: str, epsilons: Iterable[float], seeds: int) -> None
         record = {"table": name, "epsilon": epsilon, "model": kind, "seeds": seeds}
         for metric in several[0]:
             values = [one[metric] for one in several]
-            record[metric] = round(float(np.mean(values)), 4)
-            record[f"{metric}_std"] = round(float(np.std(values, ddof=1)), 4)
+            record[metric] = float(np.mean(values))
+            record[f"{metric}_std"] = float(np.std(values, ddof=1))
         print(record, flush=True)
         others = [r for r in on_file() if key_of(r) != key_of(record)]
         text = json.dumps(sorted([*others, record], key=key_of), indent=1)
@@ -242,15 +242,16 @@ def on_file() -> list[dict[str, Any]]:
 
 def show() -> None:
     """A line of Markdown for every table and ε: accuracy and AUC, or R², of all models, in per cent."""
+    from pabi.numbers.showing import plain
+
     found = {key_of(record): record for record in on_file()}
     for name, epsilon in product((*REPORTED, *DEVELOPED, *REGRESSIONS), EPSILONS):
         metrics = ("r2",) if name in REGRESSIONS else ("accuracy", "auc")
         cells = [
-            f"{100 * found[name, epsilon, kind][metric]:.1f}"
-            if (name, epsilon, kind) in found
-            else "none"
+            plain(100.0 * trained[metric], decimals=1) if trained else "none"
             for metric in metrics
             for kind in MODELS
+            for trained in [found.get((name, epsilon, kind))]
         ]
         print("|", " | ".join([name, str(epsilon), *cells]), "|")
 

@@ -369,7 +369,9 @@ class _OnRandomFeatures(PrivateLinearModel):
         return count if count >= self._FEWEST else 0
 
     def _enough(self, size: Size) -> float:
-        several = size.outputs > 1 and self._EQUAL  # classes that are compared want larger predictors
+        several = (
+            size.outputs > 1 and self._EQUAL
+        )  # classes that are compared want larger predictors
         count = self._map_for(size.n, 1).n_components
         return super()._enough(size) if several or not count else self._ENOUGH_OF_FEATURES
 

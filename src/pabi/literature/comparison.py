@@ -397,7 +397,7 @@ def _beside_instance(rows: Sequence[Row], run: Description, delta: float) -> lis
 
 def _others(also: Any, names: Collection[str], run: Description, delta: float) -> list[Row]:
     """A row for everything that was handed over. Raises InvalidInput."""
-    validate.instance("also", also, Mapping, 'a mapping from names, {"my bound": …},')
+    validate.instance("also", also, Mapping, "a mapping from names,")
     for name in also:
         if not isinstance(name, str) or not name.strip() or name in names:
             raise InvalidInput("also", f"expected names that no bound has, got {name!r}")

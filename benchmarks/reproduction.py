@@ -19,7 +19,7 @@ from pabi.showing import plain
 
 def seconds(folder: str, jobs: int) -> float:
     """Wall-clock time of one call, the interpreter's start included."""
-    command = [sys.executable, "-m", "pabi.cli", "reproduce", "--all", "--no-training"]
+    command = [sys.executable, "-m", "pabi", "reproduce", "--all", "--no-training"]
     start = time.perf_counter()
     subprocess.run(
         [*command, "--jobs", str(jobs), "--out", folder], check=True, capture_output=True

@@ -153,7 +153,7 @@ def main() -> None:
         seconds = median_time(process("-c", f"import {module}")) - startup
         rows.append((f"import {module}, process less bare python", seconds, goal))
     for name in ("mnist-cyclic.toml", "logistic-shuffle-once.toml"):
-        command = process("-m", "pabi.cli", "account", str(EXAMPLES / name), "--delta", "1e-5")
+        command = process("-m", "pabi", "account", str(EXAMPLES / name), "--delta", "1e-5")
         rows.append((f"pabi account {name}, process", median_time(command), "1 s"))
 
     table = Table("what", "median", "goal", title=f"pabi {pabi.__version__}")

@@ -34,7 +34,7 @@ EXPLAIN = ("explain", str(MNIST), "--delta", "1e-5")
 
 def process(*arguments, stdin=b"", encoding="utf-8", **options):
     """`pabi` as a process of its own."""
-    command = [sys.executable, "-m", "pabi.cli", *arguments]
+    command = [sys.executable, "-m", "pabi", *arguments]
     pipe = subprocess.PIPE
     options = {"stdout": pipe, "stderr": pipe, "timeout": 60, "check": False} | options
     done = subprocess.run(command, input=stdin, **options)
@@ -87,7 +87,7 @@ def test_output_that_cannot_be_written():
 
 @pytest.mark.parametrize(("limit", "status"), [("5", 0), ("4", 1)])
 def test_broken_pipe_is_quiet_and_keeps_the_verdict(limit, status):
-    command, pipe = [sys.executable, "-m", "pabi.cli", *ACCOUNT], subprocess.PIPE
+    command, pipe = [sys.executable, "-m", "pabi", *ACCOUNT], subprocess.PIPE
     with subprocess.Popen([*command, "--epsilon", limit], stdout=pipe, stderr=pipe) as running:
         running.stdout.close()
         assert running.stderr.read() == b""

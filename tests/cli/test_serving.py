@@ -46,7 +46,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def server(folder):
     """(process, address, client that knows the token)."""
-    command = [sys.executable, "-m", "pabi.cli", "explore", "run.toml", "--no-browser"]
+    command = [sys.executable, "-m", "pabi", "explore", "run.toml", "--no-browser"]
     process = subprocess.Popen(
         [*command, "--ledger", "people.ledger"],
         cwd=folder,
@@ -143,7 +143,7 @@ def test_the_token_is_in_no_list_of_processes(folder, ended):
     browser.write_text('#!/bin/sh\necho "$1" > started\n', encoding="utf-8")
     browser.chmod(0o700)
     process = subprocess.Popen(
-        [sys.executable, "-m", "pabi.cli", "explore"],
+        [sys.executable, "-m", "pabi", "explore"],
         cwd=folder,
         stdout=subprocess.PIPE,
         text=True,

@@ -207,7 +207,7 @@ def folder(tmp_path, monkeypatch):
     commands.mkdir()
     work.mkdir()
     command = commands / "pabi"
-    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m pabi.cli "$@"\n')
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m pabi "$@"\n')
     command.chmod(0o755)
     import pabi
 

@@ -130,7 +130,7 @@ def test_an_arrow_file_that_arrow_cannot_read(tmp_path, monkeypatch, error, reas
 
 
 @pytest.mark.parametrize(
-    "name", ["pabi.cli.__main__.main", "pabi.budget.ledger.Ledger", "pabi.cli._run"]
+    "name", ["pabi.__main__.main", "pabi.budget.ledger.Ledger", "pabi.cli._run"]
 )
 def test_a_model_names_no_part_of_pabi_that_no_model_has(tmp_path, name, monkeypatch, capsys):
     """`verify --model` took everything whose name began with pabi: to import some of it runs a command."""

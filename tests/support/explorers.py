@@ -58,7 +58,7 @@ class Explorer:
 @contextmanager
 def explorer(*arguments: str | Path, folder: Path | None = None) -> Iterator[Explorer]:
     """`pabi explore` with these arguments."""
-    command = [sys.executable, "-m", "pabi.cli", "explore", "--no-browser", *map(str, arguments)]
+    command = [sys.executable, "-m", "pabi", "explore", "--no-browser", *map(str, arguments)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(
         command,

@@ -1,4 +1,4 @@
-"""`python -m pabi.cli`."""
+"""`python -m pabi`."""
 
 import sys
 

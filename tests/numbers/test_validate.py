@@ -270,3 +270,8 @@ def test_wrong_ranges_are_refused_in_one_line(ranges, sparse, message):
         return centres_and_reaches(by_column(ranges, None, 2), 2, sparse=sparse)
 
     assert refused("feature_ranges", read) == f"feature_ranges: {message}"
+
+
+def test_a_value_of_several_lines_is_refused_in_one():
+    with pytest.raises(InvalidInput, match=r"^x: expected a finite number > 0, got array.*\]\)$"):
+        validate.number("x", np.linspace(0.0, 1.0, 90), above=0.0)

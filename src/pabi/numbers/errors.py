@@ -21,7 +21,9 @@ class InvalidInput(ValueError):
     """
 
     def __init__(self, field: str, message: str) -> None:
-        super().__init__(f"{field}: {message}")
+        # Some values, such as arrays, are shown in several lines.
+        line = re.sub(r"\s*\n\s*", " ", message)
+        super().__init__(f"{field}: {line}")
         self.field = field
 
     def __reduce__(self) -> tuple[type[InvalidInput], tuple[str, str]]:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from pabi.account.best import best_guarantee, outcomes
-from pabi.account.targets import Target
+from pabi.account.targets import Target, gaussian_of
 from pabi.describe.accounted import warn_of_large_delta
 from pabi.describe.files import KINDS, Description
 from pabi.describe.langevin import LangevinChain
@@ -424,10 +424,12 @@ class _Search:
 
         def share(value: float) -> float:
             """About the candidate's own μ where it and what is spent cost `value` together."""
-            square = (self.target.gaussian(value) - spent) * (self.target.gaussian(value) + spent)
-            return min(math.sqrt(max(square, 1e-300)), 1e300)
+            mu = gaussian_of(self.target, value)
+            return min(math.sqrt(max((mu - spent) * (mu + spent), 1e-300)), 1e300)
 
-        spent = 0.0 if self.spent is None else self.target.gaussian(self.target.cost(self.spent))
+        spent = 0.0
+        if self.spent is not None:
+            spent = gaussian_of(self.target, self.target.cost(self.spent))
         aim = math.log(share(self.target.most))
         near = 0.1 * self.close  # a cost so little below the target is at the boundary
         a = math.log(guess)

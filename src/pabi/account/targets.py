@@ -139,19 +139,6 @@ class Target:
                 assert self.fpr is not None
                 return of.tpr(self.fpr)
 
-    def gaussian(self, value: float) -> float:
-        """About the μ of the Gaussian release of which this reading is `value`."""
-        match self.name:
-            case "epsilon":
-                return _gaussian_of_price(min(value, _MOST), self.chosen_at)
-            case "mu":
-                return value
-            case "advantage":
-                return 2.0 * _quantile(0.5 * (1.0 + value))
-            case _:
-                assert self.fpr is not None
-                return _quantile(value) - _quantile(self.fpr)
-
     @property
     def place(self) -> str:
         """Words for where it is read: " at delta 1e-05", or none."""
@@ -176,7 +163,21 @@ def gaussian_price(target: Target) -> float:
     """
     if target.epsilon is not None:
         return target.epsilon
-    return Gaussian(target.gaussian(target.most)).epsilon(target.chosen_at)
+    return Gaussian(gaussian_of(target, target.most)).epsilon(target.chosen_at)
+
+
+def gaussian_of(target: Target, value: float) -> float:
+    """About the μ of the Gaussian release of which the reading of a target is `value`."""
+    match target.name:
+        case "epsilon":
+            return _gaussian_of_price(min(value, _MOST), target.chosen_at)
+        case "mu":
+            return value
+        case "advantage":
+            return 2.0 * _quantile(0.5 * (1.0 + value))
+        case _:
+            assert target.fpr is not None
+            return _quantile(value) - _quantile(target.fpr)
 
 
 def _quantile(probability: float) -> float:

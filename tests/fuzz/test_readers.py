@@ -157,7 +157,9 @@ def test_a_model_names_no_part_of_pabi_that_no_model_has(tmp_path, name, monkeyp
 
 def test_a_reader_that_raises_something_else_is_noticed():
     def two_lines(data):
-        raise pabi.InvalidInput("a", "b\nc")
+        error = pabi.InvalidInput("a", "b")
+        error.args = ("a: b\nc",)
+        raise error
 
     def other(data):
         raise KeyError("a")

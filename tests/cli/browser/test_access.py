@@ -79,6 +79,7 @@ def test_axe_finds_nothing_serious_beside_errors(page, server):
 
 def test_an_answer_is_told_to_screen_readers_and_charts_have_words_and_tables(opened):
     """What changes by itself is in a region that is read out; the box points to its error."""
+    opened.wait(lambda: opened.shown("[data-chart=tradeoff] .plot svg"))
     status = opened.one(".status")
     assert status.get_attribute("role") == "status"
     assert opened.text("#epsilon") in status.text

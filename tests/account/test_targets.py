@@ -7,6 +7,7 @@ from statistics import NormalDist
 import pytest
 
 import pabi
+from pabi.account.targets import gaussian_of
 from pabi.tradeoff import Gaussian
 from support.every_case import every, refused
 
@@ -35,6 +36,23 @@ def test_one_step_on_all_records_is_gaussian(mu):
     for target in targets:
         met = pabi.calibrate(FULL, parameter="noise_multiplier", **target)
         assert met.noise_multiplier == pytest.approx(1.0 / mu, rel=1e-8), target
+
+
+@every("delta", [5e-324, 1e-300, 1e-12, 1e-5, 0.3, 1 - 1e-12])
+@every("mu", [1e-300, 1e-6, 0.1, 1.0, 50.0, 1e40, 1e160])
+def test_a_reading_of_a_gaussian_is_that_of_its_mu(mu, delta):
+    """Up to rounding where ε is far from 0 and δ from 1, and without an error everywhere: calibrations look
+    by it."""
+    epsilon = Gaussian(mu).epsilon(delta)
+    found = gaussian_of(pabi.Target(epsilon=1.0, delta=delta), epsilon)
+    if 1e-3 < epsilon < 1e200 and delta < 0.5:
+        assert found == pytest.approx(mu, rel=1e-9)
+    assert 0.0 < found < 1e101
+
+
+def test_a_target_at_the_least_delta_is_met():
+    met = pabi.calibrate(FULL, 1.0, 5e-324)
+    assert 0.999 < met.guarantee(5e-324).epsilon(5e-324) <= 1.0
 
 
 @every("batches", [pabi.Cyclic(100), pabi.ShuffleOnce(100), pabi.Reshuffle(100), pabi.Poisson(100)])

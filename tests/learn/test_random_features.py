@@ -330,7 +330,7 @@ each_kernel = pytest.mark.parametrize(("kind", "facts", "y"), KERNELS.values(), 
 def test_a_kernel_model_is_the_linear_one_behind_its_features(
     kind, facts, y, settings, count, bounds, monkeypatch
 ):
-    if count:  # of features a shorter path is enough
+    if count and facts.get("classes") != [0, 1, 2]:  # of features a shorter path is enough
         monkeypatch.setattr(LINEAR[kind], "_ENOUGH", kind._ENOUGH_OF_FEATURES)
     given = FIT | facts | settings
     model = kind(**given, **bounds, n_components=count, seed=5).fit(X, y)

@@ -9,13 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
-from functools import reduce
 from typing import Any, TypeVar
 
 import numpy as np
 
 from pabi.account.best import best_guarantee, outcomes
-from pabi.account.targets import Target, gaussian_of
+from pabi.account.targets import Target, composed, gaussian_of
 from pabi.describe.accounted import warn_of_large_delta
 from pabi.describe.files import KINDS, Description
 from pabi.describe.langevin import LangevinChain
@@ -23,11 +22,11 @@ from pabi.describe.runs import NoisySGD
 from pabi.describe.unlearning import Unlearning
 from pabi.describe.updates import stated_by_function
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, TargetUnreachable, must_be, require
+from pabi.numbers.errors import InvalidInput, TargetUnreachable, require
 from pabi.numbers.locking import waiting
 from pabi.numbers.showing import plain, shown
 from pabi.tradeoff import Gaussian, Mixture, Product, RandomAllocation, TradeOff, average
-from pabi.tradeoff.guarantee import SEVERAL, Guarantee, require_guarantee, require_same_forgetting
+from pabi.tradeoff.guarantee import Guarantee
 
 Calibrated = TypeVar("Calibrated", bound=Description)
 
@@ -142,7 +141,7 @@ def _searched(
             "run", f"expected a pabi.NoisySGD, a sampler or a mechanism, got {type(run).__name__}"
         )
     parameter = validate.choice("parameter", names[0] if parameter is None else parameter, names)
-    spent = _composed(besides, run)
+    spent = composed(besides, run)
     if target.delta is not None:
         warn_of_large_delta(getattr(run, "n", None), target.delta)
     if spent is not None and (cost := target.cost(spent)) > target.most:
@@ -154,23 +153,6 @@ def _searched(
     with waiting(f"calibrating {parameter}"):
         calibrated: Calibrated = search.calibrated(run)
     return calibrated, search
-
-
-def _composed(besides: Sequence[Guarantee], run: Any) -> TradeOff | None:
-    """What the releases beside `run` cost together, None without any; InvalidInput unless they compose."""
-    try:
-        others = tuple(besides)
-    except TypeError:
-        kind = type(besides).__name__
-        raise InvalidInput("besides", f"expected a sequence of guarantees, got a {kind}") from None
-    for other in others:
-        require_guarantee("besides", other, SEVERAL)
-        for name in ("adjacency", "unit"):
-            own, its = getattr(run, name), getattr(other, name)
-            must_be(its == own, "besides", f"{name} {own!r} as of the run", its)
-        require_same_forgetting("besides", run, other)
-    # In the order of `pabi.compose`, so that every candidate costs what it says.
-    return reduce(TradeOff.compose, (other.curve for other in others)) if others else None
 
 
 def _sampled(description: Any) -> bool:

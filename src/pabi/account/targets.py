@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import reduce
 from statistics import NormalDist
+from typing import Any
 
 from pabi.describe.accounted import USUAL_DELTA
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, require
+from pabi.numbers.errors import InvalidInput, must_be, require
 from pabi.numbers.showing import exact
 from pabi.tradeoff import Gaussian, TradeOff
 from pabi.tradeoff.gaussian_below import gaussian_below
-from pabi.tradeoff.guarantee import Guarantee
+from pabi.tradeoff.guarantee import (
+    SEVERAL,
+    Guarantee,
+    require_guarantee,
+    require_same_forgetting,
+)
 
 # Each reading, and what it is read at.
 _READ_AT: Mapping[str, str | None] = {
@@ -24,11 +31,8 @@ _READ_AT: Mapping[str, str | None] = {
 }
 _NAMES = "epsilon (at a delta), mu, advantage or tpr (at an fpr)"
 _NORMAL = NormalDist()
-_LEAST, _MOST, _SURE = (
-    1e-20,
-    1e200,
-    40.0,
-)  # μ and ε beyond which nothing is told apart; a μ that tells all
+_LEAST, _MOST = 1e-20, 1e200  # the least μ and the largest ε that are looked at
+_SURE = 40.0  # a μ that tells all
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,6 +160,23 @@ class Target:
         return f"{self.name} = {exact(self.most)}{where}"
 
 
+def composed(besides: Sequence[Guarantee], run: Any) -> TradeOff | None:
+    """What the releases beside `run` cost together, None without any; InvalidInput unless they compose."""
+    try:
+        others = tuple(besides)
+    except TypeError:
+        kind = type(besides).__name__
+        raise InvalidInput("besides", f"expected a sequence of guarantees, got a {kind}") from None
+    for other in others:
+        require_guarantee("besides", other, SEVERAL)
+        for name in ("adjacency", "unit"):
+            own, its = getattr(run, name), getattr(other, name)
+            must_be(its == own, "besides", f"{name} {own!r} as of the run", its)
+        require_same_forgetting("besides", run, other)
+    # In the order of `pabi.compose`, so that every candidate costs what it says.
+    return reduce(TradeOff.compose, (other.curve for other in others)) if others else None
+
+
 def gaussian_price(target: Target) -> float:
     """About the ε of the Gaussian release that just meets a target, where its guarantee is chosen.
 
@@ -193,11 +214,13 @@ def _gaussian_of_price(epsilon: float, delta: float) -> float:
         mu = math.exp(log_mu)
         a = epsilon / mu - 0.5 * mu
         first = log_ndtr(-a)
-        gap = min(epsilon + log_ndtr(-a - mu) - first, -1e-300)
+        gap = min(epsilon + log_ndtr(-a - mu) - first, -5e-324)
         return float(first + math.log(-math.expm1(gap)) - math.log(delta))
 
     # ε is at most μ²/2 + sμ.
     s = math.sqrt(-2.0 * math.log(delta))
     low = max(0.99 * epsilon / (math.sqrt(s * s + 2.0 * epsilon) + s), _LEAST)
     high = 1.01 * math.sqrt(2.0 * epsilon) + _SURE
+    if excess(math.log(low)) >= 0.0:
+        return low  # δ is so small that rounding hides it
     return math.exp(brentq(excess, math.log(low), math.log(high), xtol=1e-14, rtol=1e-15))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
 import math
 import warnings
@@ -15,6 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from pabi.account.calibration import calibrate
+from pabi.account.targets import Target, gaussian_of
 from pabi.describe.accounted import Adjacency, Unit, changed, checked_adjacency
 from pabi.describe.batches import Batches, FullBatch, ShuffleOnce
 from pabi.describe.runs import NoisySGD
@@ -435,11 +435,9 @@ def _batches(task: Task, epochs: float, step_size: float | None) -> Batches:
     return FullBatch() if size == task.n else ShuffleOnce(size)
 
 
-@functools.lru_cache(maxsize=256)
 def budget(epsilon: float, delta: float) -> float:
-    """The μ of a Gaussian release that costs ε at δ."""
-    release = calibrate(NoisySecondMoments(1, 1, 1.0, adjacency="zero_out"), epsilon, delta)
-    return 1.0 / release.moment_noise_std
+    """About the μ of a Gaussian release that costs ε at δ."""
+    return gaussian_of(Target(epsilon=epsilon, delta=delta), epsilon)
 
 
 # What the estimators say: docstrings they have in common, sentences of their guarantees, names of others.

@@ -348,10 +348,9 @@ class _OnRandomFeatures(PrivateLinearModel):
 
     def _map_for(self, n: int, d: int) -> RandomFeatures:
         """The features of n records, or users, of d columns."""
-        count = number_or_auto("n_components", self.n_components)
         features = RandomFeatures(
             self.feature_ranges,
-            self._components(n) if count is None else self.n_components,  # type: ignore[arg-type]
+            self._components(n),
             feature_norm=self.feature_norm,
             length=self.length,
             linear=COLUMNS,
@@ -363,17 +362,18 @@ class _OnRandomFeatures(PrivateLinearModel):
         return features
 
     def _components(self, n: int) -> int:
-        """How many features: as many as noise allows to teach."""
+        """How many features: as stated, or as many as noise allows to teach."""
+        if number_or_auto("n_components", self.n_components) is not None:
+            return self.n_components  # type: ignore[return-value]
         mu = budget(*self._price()) / changed(checked_adjacency(self.adjacency))
         count = int(min(self._OF_PATH * n * mu, OF_RECORDS * n, MOST))
         return count if count >= self._FEWEST else 0
 
     def _enough(self, size: Size) -> float:
-        several = (
-            size.outputs > 1 and self._EQUAL
-        )  # classes that are compared want larger predictors
-        count = self._map_for(size.n, 1).n_components
-        return super()._enough(size) if several or not count else self._ENOUGH_OF_FEATURES
+        # Classes that are compared want larger predictors.
+        compared = size.outputs > 1 and self._EQUAL
+        usual = compared or not self._components(size.n)
+        return super()._enough(size) if usual else self._ENOUGH_OF_FEATURES
 
     def _planned(self, n: int, d: int, outputs: int, unit: str | None = None) -> TrainingPlan:
         features = self._map_for(COUNT("n", n), COUNT("d", d))

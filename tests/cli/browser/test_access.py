@@ -80,6 +80,12 @@ def test_axe_finds_nothing_serious_beside_errors(page, server):
 def test_an_answer_is_told_to_screen_readers_and_charts_have_words_and_tables(opened):
     """What changes by itself is in a region that is read out; the box points to its error."""
     opened.wait(lambda: opened.shown("[data-chart=tradeoff] .plot svg"))
+    for plot in opened.all(".plot[role=img]"):
+        assert len(plot.get_attribute("aria-label")) > 40
+    for figure in opened.all("figure.chart"):
+        if figure.is_displayed():
+            figure.find_element("css selector", "summary").send_keys("\ue007")
+            opened.wait(lambda figure=figure: figure.find_elements("css selector", "tbody tr"))
     status = opened.one(".status")
     assert status.get_attribute("role") == "status"
     assert opened.text("#epsilon") in status.text
@@ -90,13 +96,14 @@ def test_an_answer_is_told_to_screen_readers_and_charts_have_words_and_tables(op
     pointed = " ".join(opened.text(f"#{name}") for name in names)
     assert "expected" in pointed
     assert box.accessible_name == "records"
-    opened.wait(lambda: opened.shown("[data-chart=tradeoff] .plot svg"))
-    for plot in opened.all(".plot[role=img]"):
-        assert len(plot.get_attribute("aria-label")) > 40
-    for figure in opened.all("figure.chart"):
-        if figure.is_displayed():
-            figure.find_element("css selector", "summary").send_keys("\ue007")
-            opened.wait(lambda figure=figure: figure.find_elements("css selector", "tbody tr"))
+
+
+def test_the_theme_is_that_of_the_reader(opened):
+    papers = set()
+    for theme in ("light", "dark"):
+        emulate(opened.driver, theme=theme)
+        papers.add(opened.one("body").value_of_css_property("background-color"))
+    assert len(papers) == 2
 
 
 def test_axe_finds_what_is_serious(driver):

@@ -5,6 +5,7 @@ import os
 import pytest
 
 from pabi import NoisySGD
+from support.execution import OrdinaryNoise
 from support.unpriced import Unpriced
 
 
@@ -17,8 +18,8 @@ def unpriced(monkeypatch):
 
 @pytest.fixture
 def unrounded(monkeypatch):
-    """No rounding of what is released to a grid."""
-    monkeypatch.setattr("pabi.execute.hiding.GRID", 2.0**-100)
+    """Noise in doubles, on no grid."""
+    monkeypatch.setattr("pabi.execute.engine.StepNoise", OrdinaryNoise)
 
 
 @pytest.fixture

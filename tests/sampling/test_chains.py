@@ -20,6 +20,7 @@ from pabi.sampling import Draws, diffusion, langevin, mean_gradient
 from pabi.sampling.chains import TAKEN, each_chain
 from pabi.tradeoff.guarantee import TESTING
 from support.every_case import every, refused
+from support.execution import OrdinaryNoise
 
 from .laws import Recorder
 
@@ -144,6 +145,7 @@ SHUFFLED = [kind(4) for kind in (pabi.Cyclic, pabi.ShuffleOnce, pabi.Reshuffle, 
 def test_batches_are_drawn_as_the_trainer_draws_them(batches, monkeypatch):
     """The same generator gives the trainer's last iterate, empty batches included."""
     cost = small().guarantee(0.01)
+    monkeypatch.setattr("pabi.execute.engine.StepNoise", OrdinaryNoise)
     for kind in (pabi.LangevinChain, pabi.NoisySGD):
         monkeypatch.setattr(kind, "guarantee", lambda self, delta: cost)
     chain, asked = small(LOSS.with_l2(0.7), batches=batches, steps=25), []

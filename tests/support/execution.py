@@ -16,6 +16,16 @@ class Crash(BaseException):
     """What no sensible handler catches."""
 
 
+class OrdinaryNoise:
+    """The noise of a step in doubles, on no grid, which tests can compute again."""
+
+    def __init__(self, noise_std, moved, dimension):
+        self.noise_std = noise_std
+
+    def __call__(self, sums, generator):
+        return sums + self.noise_std * generator.standard_normal(sums.shape)
+
+
 class Silent(np.random.Generator):
     """A generator without noise, which shuffles as it is told."""
 

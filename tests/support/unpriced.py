@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from pabi.describe.accounted import SHOWN
+
 
 class Unpriced:
     """Promises nothing, and takes whatever is said of it."""
 
-    method, besides, assumptions = "composition", (), ()
+    method, besides, assumptions = "composition", (), (SHOWN,)
 
     def assuming(self, *sentences: str) -> Unpriced:
         return self

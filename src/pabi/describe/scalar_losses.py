@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from pabi.describe.gradient_steps import Constraints, Facts, Parameters
 from pabi.numbers.errors import InvalidInput, require
-from pabi.numbers.rounding import Array, fraction_up, up
+from pabi.numbers.exponential import OFF, exponential
+from pabi.numbers.rounding import HALF_ULP, Array, fraction_up, up
 from pabi.numbers.validate import NUMBER, POSITIVE, by
 
 # What every loss of a linear model answers: value, derivative, curvature, gradient bound and mean
@@ -82,6 +83,11 @@ class LinearLoss(ABC):
         for many arrays. Each depends on its own z and y alone, to the last bit, wherever in a contiguous
         array it stands.
         """
+
+    @abstractmethod
+    def off(self, outputs: int, clipped: bool) -> float:
+        """What computed derivatives are off by at most at a double z, of K = `outputs` together in Euclidean
+        norm; ∞ where nobody has proven it. `clipped`: whether they are clipped convexly."""
 
     @abstractmethod
     def mean(self, z: Array, most: Array | None = None) -> Array | None:
@@ -152,6 +158,10 @@ class Logistic(LinearLoss):
     steepness = Fraction(1, 4)
     slope = Fraction(1)
 
+    def off(self, outputs: int, clipped: bool) -> float:
+        """That of a quotient of at most 1."""
+        return OFF + 3.0 * HALF_ULP
+
     def value(self, z: Array, y: NDArray[Any]) -> Array:
         """The losses log(1 + e^−z)."""
         # Several times as fast as `np.logaddexp`.
@@ -164,8 +174,8 @@ class Logistic(LinearLoss):
 
     def differentiate(self, z: Array, y: NDArray[Any], most: Array | None = None) -> None:
         """Overwrites the margins by −1/(1 + e^z), no less than −`most`."""
-        # −1/(1 + e^z): no cancellation, and −0 where the exponential overflows.
-        np.exp(z, out=z)
+        # −1/(1 + e^z): no cancellation.
+        exponential(z, out=z)
         z += 1.0
         np.divide(-1.0, z, out=z)
         if most is not None:
@@ -195,6 +205,10 @@ class Clipped(LinearLoss):
     @abstractmethod
     def bound(self) -> float:
         """The largest residual that is not clipped, in units of y."""
+
+    def off(self, outputs: int, clipped: bool) -> float:
+        """The rounding of z − y, where it is not clipped."""
+        return 2.0 * HALF_ULP * self.bound
 
     @property
     def slope(self) -> Fraction:
@@ -254,6 +268,10 @@ class SmoothedHinge(LinearLoss):
     response = "sign"
     slope = Fraction(1)
 
+    def off(self, outputs: int, clipped: bool) -> float:
+        """That of a difference and a quotient, of at most 1 where they are not clipped."""
+        return 3.0 * HALF_ULP
+
     @property
     def steepness(self) -> Fraction:
         """The curvature 1/γ of the parabola."""
@@ -284,6 +302,10 @@ class PoissonLoss(LinearLoss):
     count_bound: float = field(metadata=by(POSITIVE))
     largest: ClassVar[Mapping[str, float]] = {"predictor_bound": 700.0}
     response = "number"
+
+    def off(self, outputs: int, clipped: bool) -> float:
+        """That of the rate, and the rounding of its difference to a count."""
+        return up(float(self.slope) * (OFF + 6.0 * HALF_ULP))
 
     @property
     def steepness(self) -> Fraction:
@@ -318,7 +340,7 @@ class PoissonLoss(LinearLoss):
     def differentiate(self, z: Array, y: NDArray[Any], most: Array | None = None) -> None:
         """Overwrites the predictors by min(e^z, e^bound) − y, clipped to ±`most`."""
         np.minimum(z, self.predictor_bound, out=z)
-        np.exp(z, out=z)
+        exponential(z, out=z)
         np.minimum(z, self._rate, out=z)
         z -= y
         if most is not None:
@@ -347,6 +369,10 @@ class GammaLoss(LinearLoss):
     residual_bound: float = field(metadata=by(POSITIVE))
     response = "number"
 
+    def off(self, outputs: int, clipped: bool) -> float:
+        """That of a ratio of at most 1 + B, and the rounding of 1 less it."""
+        return (1.0 + self.residual_bound) * (OFF + 6.0 * HALF_ULP)
+
     @property
     def steepness(self) -> Fraction:
         """1 + B: the second derivative y·e^−z is 1 less the first one."""
@@ -366,7 +392,7 @@ class GammaLoss(LinearLoss):
         # The least exponent at which a number is still one: 0·e^−z is 0.
         ratio = np.maximum(z, -_LARGEST_EXPONENT)
         np.negative(ratio, out=ratio)
-        np.exp(ratio, out=ratio)
+        exponential(ratio, out=ratio)
         ratio *= y
         return np.minimum(ratio, 1.0 + self.residual_bound, out=ratio)
 

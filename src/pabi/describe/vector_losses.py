@@ -29,7 +29,8 @@ from pabi.describe.scalar_losses import (
 )
 from pabi.numbers import validate
 from pabi.numbers.errors import must_be
-from pabi.numbers.rounding import Array, root_above
+from pabi.numbers.exponential import OFF, exponential
+from pabi.numbers.rounding import EIGHT_ROUNDINGS, HALF_ULP, Array, root_above, up
 from pabi.numbers.showing import exact
 from pabi.numbers.validate import POSITIVE, Check, by
 
@@ -80,6 +81,10 @@ class Softmax(LinearLoss):
         """True for one whose residuals are capped at no more."""
         return isinstance(other, Softmax) and other.residual_cap <= self.residual_cap
 
+    def off(self, outputs: int, clipped: bool) -> float:
+        """That of K exponentials, their sum, quotients, and a factor that depends on one of them."""
+        return 8.0 * OFF + 16.0 * (outputs + 2.0) * HALF_ULP
+
     def value(self, z: Array, y: NDArray[Any]) -> Array:
         """The losses, (m,)."""
         at, cap = (np.arange(len(y)), y), self.residual_cap
@@ -98,7 +103,7 @@ class Softmax(LinearLoss):
         that is below −a. Clipped to B, a is B/√2 if that is less."""
         columns, at = z.T, (y, np.arange(len(y)))
         columns -= columns.max(axis=0)
-        np.exp(columns, out=columns)
+        exponential(columns, out=columns)
         own = columns[at]
         columns[at] = 0.0
         others = columns.sum(axis=0)
@@ -141,6 +146,10 @@ class BallSoftmax(Softmax):
 
     Clipped gradients are longer in the mean, and the bounds are the same; it takes a root.
     """
+
+    def off(self, outputs: int, clipped: bool) -> float:
+        """Nobody has proven it of the root."""
+        return math.inf if clipped else super().off(outputs, clipped)
 
     def differentiate(self, z: Array, y: NDArray[Any], most: Array | None = None) -> None:
         """Overwrites the predictors by q − e_y or, where that is too long, the maximiser over the ball."""
@@ -204,6 +213,11 @@ class OneVsRest(LinearLoss):
         """That of one loss clipped to as much."""
         return self.base.steepness_within(most)
 
+    def off(self, outputs: int, clipped: bool) -> float:
+        """√K times that of one loss; nobody has proven it of the root that clipping takes."""
+        alone = self.base.off(1, clipped=False)
+        return math.inf if clipped else up(math.sqrt(outputs) * alone * (1.0 + EIGHT_ROUNDINGS))
+
     @property
     def slope(self) -> Fraction:
         """√K times that of one loss."""
@@ -252,6 +266,10 @@ class VectorHuber(LinearLoss):
     threshold: float = field(metadata=by(POSITIVE))
     response = "vector"
     steepness = Fraction(1)
+
+    def off(self, outputs: int, clipped: bool) -> float:
+        """That of a difference, of a norm of K numbers and of a quotient, relative to the longest."""
+        return self.threshold * (outputs + 8.0) * HALF_ULP
 
     @property
     def slope(self) -> Fraction:

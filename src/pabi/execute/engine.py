@@ -28,8 +28,8 @@ from pabi.execute.checkpoint import Checkpoint, State, randomness_from, secret_g
 from pabi.execute.hiding import (
     Terms,
     checked,
+    hides,
     mapped,
-    on_grid,
     refuse_unenforceable,
     released,
     starting_point,
@@ -38,6 +38,7 @@ from pabi.execute.hiding import (
 )
 from pabi.execute.layouts import Layout
 from pabi.execute.linear_gradients import LinearGradients, LossGradients, fast_sum
+from pabi.execute.noise import StepNoise
 from pabi.execute.progress import progress_bar
 from pabi.execute.records import Records, longer_than, seen_norm
 from pabi.execute.sums import (
@@ -51,7 +52,7 @@ from pabi.execute.sums import (
 )
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
-from pabi.numbers.rounding import Array
+from pabi.numbers.rounding import Array, up
 from pabi.tradeoff.certificate import released_notes
 from pabi.tradeoff.guarantee import TESTING, Guarantee
 
@@ -261,7 +262,8 @@ def train_and_keep(
             arranged = None if options.groups is not None else _layout(gradients)
             source = randomness.generator()
             batches = batch_rows(run, source, state.secret, arranged)
-            steps = WalkedSteps(run, run, lambda k: k if k < run.data_steps else None)
+            draw = lambda k: k if k < run.data_steps else None  # noqa: E731
+            steps = WalkedSteps(run, run, draw, hides(guarantee))
             x, last = walked(
                 steps, gradient_sum, state, batches, generator=source, after_step=after_step
             )
@@ -506,12 +508,14 @@ class WalkedSteps:
     """The steps that are taken.
 
     `whole`: the run whose schedule the steps are of, up to its end. `draw`: the batch of a step, as the
-    orders count them, None where it uses no data.
+    orders count them, None where it uses no data. `hidden`: whether the guarantee needs the path to stay
+    hidden.
     """
 
     run: NoisySGD
     whole: NoisySGD
     draw: Callable[[int], int | None]
+    hidden: bool
 
 
 def walked(
@@ -529,7 +533,7 @@ def walked(
     stated = np.asarray(walked_steps.whole.gradient_noise_std, dtype=np.float64)
     noise_stds = np.broadcast_to(stated * noise_factor(run), end)
     x, update, l2, rule = state.x, state.update, run.loss.l2, run.rule
-    unmapped, step_size, noise_std = x, 0.0, 0.0
+    moved = run.sensitivity / run.batch_size
     for k in range(state.step, end):
         step_size, noise_std = float(step_sizes[k]), float(noise_stds[k])
         gradient = np.zeros(x.shape)
@@ -537,26 +541,22 @@ def walked(
         rows = None if draw is None else batches.batch(draw)
         if rows is not None:
             gradient = gradient_sum(x, rows) / run.batch_size
-        # Noise first of all, while the rounding is what the clipping left room for.
-        noisy = gradient + noise_std * generator.standard_normal(x.shape)
-        if not rule.plain:
-            noisy = on_grid(noisy, noise_std)  # of which everything that follows is post-processing
-        x, update = rule.step(x, l2 * x + noisy, step_size, update, k)
-        if rule.plain and run.release == "path":
-            x = on_grid(x, step_size * noise_std)
-        unmapped = x
+        if walked_steps.hidden:
+            # The iterate with its noise is a rounding of the real one, and no more than that is handed on.
+            x, update = rule.step(x, l2 * x + gradient, step_size, update, k)
+            with_noise = StepNoise(up(step_size * noise_std), step_size * moved, x.size)
+            x = with_noise(x, generator)
+        else:
+            # Noise first of all, while the rounding is what the clipping left room for: all that follows is
+            # post-processing of a sum with noise that is exact.
+            noisy = StepNoise(noise_std, moved, x.size)(gradient, generator)
+            x, update = rule.step(x, l2 * x + noisy, step_size, update, k)
         if run.prox is not None:
             x = mapped(run.prox(x, step_size), x.shape)
         state = State(k + 1, x, batches.secret, update=update)
         after_step(state)
-    shown = x
-    if rule.plain and run.release != "path":
-        shown = on_grid(unmapped, step_size * noise_std)
-        if run.prox is not None:
-            shown = mapped(run.prox(shown, step_size), x.shape)
-    return np.array(
-        shown, dtype=np.float64
-    ), state  # its own memory, not a view of something hidden
+    # Its own memory, not a view of something hidden.
+    return np.array(x, dtype=np.float64), state
 
 
 # Goes on with a run that was trained, as the description of its forgetting says.
@@ -585,7 +585,8 @@ def go_on(
             f"expected one after {unlearning.last} steps, of {unlearning.steps}, got one after {state.step}",
         )
     gradient_sum = gradient_sum_of(run, gradients, groups=groups)
-    walked_steps = WalkedSteps(run, unlearning.whole, lambda k: k - run.cooldown_steps)
+    draw = lambda k: k - run.cooldown_steps  # noqa: E731
+    walked_steps = WalkedSteps(run, unlearning.whole, draw, run.rule.plain)
 
     def execute() -> tuple[Array, State]:
         source = secret_generator() if generator is None else generator

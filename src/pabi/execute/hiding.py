@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pabi.budget.ledger import Ledger, reserved
+from pabi.describe.accounted import SHOWN
 from pabi.describe.batches import FixedSizes, RandomSizes
 from pabi.describe.prox import KINDS
 from pabi.describe.runs import NoisySGD
@@ -264,7 +265,6 @@ class Terms:
 # "Training", Rounding.
 
 
-EVERY_ITERATE = "composition"  # the method that rounding does not harm
 FINE = 2.0**-20  # of a step's noise: what the spacing of doubles may be at most
 # −log of half of 2⁻¹⁰⁰: that any noise is longer than is counted on, or any batch larger.
 _RARE = 101.0 * math.log(2.0)
@@ -311,30 +311,35 @@ class Walk:
         q = math.sqrt(2.0 * (_RARE + math.log(self.steps * self.paths)))
         return self.noise_std * (math.sqrt(self.dimension) + q)
 
+    @property
+    def size(self) -> float:
+        """What no iterate exceeds, nor what is added up for it, but with probability 2⁻¹⁰⁰."""
+        return max(size for size, _ in self._sizes())
+
     def overstep(self) -> Overstep | None:
         """A step at which the spacing of doubles exceeds 2⁻²⁰ of the noise; None if there is none.
 
         A point of the range of Π is within `diameter` of Π(0), and no farther from it than what Π is applied
         to is from 0. What a step adds up is no larger than ‖x‖ + ηλ‖x‖ + ‖ηg‖ + ‖Z‖.
         """
+        found = (_coarse(size, noise_std) for size, noise_std in self._sizes())
+        return next((overstep for overstep in found if overstep is not None), None)
+
+    def _sizes(self) -> Iterator[tuple[float, float]]:
+        """(what a step adds up at most, its noise) for every step, or once for equal ones."""
         if all(np.ndim(x) == 0 for x in (self.factor, self.pull, self.noise_std)):
-            return self._constant()
+            factor, move = float(self.factor), float(self.pull) + float(self.noises)
+            size = max(self.start, self._largest(factor, move))
+            yield _added_up(size, factor, move), float(self.noise_std)
+            return
         columns = [
             np.broadcast_to(np.asarray(x, dtype=np.float64), self.steps).tolist()
             for x in (self.factor, self.pull, self.noises, self.noise_std)
         ]
         size = self.start
         for factor, pull, noise, noise_std in zip(*columns, strict=True):
-            overstep = _coarse(_added_up(size, factor, pull + noise), noise_std)
-            if overstep is not None:
-                return overstep
+            yield _added_up(size, factor, pull + noise), noise_std
             size = self._after(size, factor, pull + noise)
-        return None
-
-    def _constant(self) -> Overstep | None:
-        factor, move = float(self.factor), float(self.pull) + float(self.noises)
-        size = max(self.start, self._largest(factor, move))
-        return _coarse(_added_up(size, factor, move), float(self.noise_std))
 
     def _largest(self, factor: float, move: float) -> float:
         """A bound on all iterates but the first, of equal steps."""
@@ -392,12 +397,18 @@ def small_enough(noise_std: float | Array) -> str:
     )
 
 
+def hides(guarantee: Guarantee) -> bool:
+    """Whether it needs the path to stay hidden, so that the rounding of steps matters; it does not harm what
+    holds of all iterates."""
+    return SHOWN not in guarantee.assumptions
+
+
 def checked(guarantee: Guarantee, walk: Walk, bounded: bool) -> Guarantee:
     """`guarantee` of a run that takes this walk, where its proof survives doubles.
 
     `bounded`: whether `walk.pull` is known. If not, an assumption says what is needed.
     """
-    if guarantee.method == EVERY_ITERATE:
+    if not hides(guarantee):
         return guarantee
     refuse_coarse(walk)
     return guarantee if bounded else guarantee.assuming(small_enough(walk.noise_std))
@@ -405,7 +416,7 @@ def checked(guarantee: Guarantee, walk: Walk, bounded: bool) -> Guarantee:
 
 def too_little_noise(guarantee: Guarantee, run: NoisySGD, starts: Array) -> bool:
     """Whether `checked` would refuse the run, which comes of an ε that is very large."""
-    return guarantee.method != EVERY_ITERATE and walk_of(run, starts)[0].overstep() is not None
+    return hides(guarantee) and walk_of(run, starts)[0].overstep() is not None
 
 
 def walk_of(run: NoisySGD, starts: Array) -> tuple[Walk, bool]:

@@ -19,7 +19,7 @@ import numpy as np
 from flint import arb, ctx
 from numpy.typing import NDArray
 
-from pabi.numbers.rounding import Array
+from pabi.numbers.rounding import EIGHT_ROUNDINGS, Array, up
 
 # |K|γ/σ = h(u) rounded, h the inverse of x ↦ erfc(x/√2) and u uniform in (0, 1). A word has the sign and 63
 # bits of u, which leave an interval. Between powers of two there are 128 pieces; in each stands for h its
@@ -46,14 +46,16 @@ _FIRST = (1023 - _OCTAVES << 7) - 1  # the piece of all smaller doubles
 _OFF = 2.0**-48  # what h may be off by in doubles
 _WORD, _BITS = 64, 63
 _PART = 1 << 13  # numbers at a time, which fit into the cache
+OF_A_STEP, _FINEST = 2.0**-34, 2.0**-38  # of a step's noise: on finer grids balls decide too often
+_MOVED = 2.0**-26  # of what a record moves: what rounding to the grid of a step may add to it
 
 
-def grid_for(unit: float, noise_std: float) -> float:
-    """γ, a power of two: at most `unit` and at most 2⁻²⁰ of the noise, but at least 2⁻⁴⁶ of it.
+def grid_for(unit: float, noise_std: float, share: float = 2.0**-20) -> float:
+    """γ, a power of two: at most `unit` and at most this share of the noise, but at least 2⁻⁴⁶ of it.
 
     So `unit` is a multiple of γ where it is a power of two and the noise is less than 2⁴⁶ times as large.
     """
-    fine = max(min(unit, noise_std * 2.0**-20), unit * 2.0**-100)  # sums over γ are doubles
+    fine = max(min(unit, noise_std * share), unit * 2.0**-100)  # sums over γ are doubles
     least = math.ldexp(1.0, math.frexp(noise_std)[1] - 46)
     return max(math.ldexp(0.5, math.frexp(fine)[1]), least)
 
@@ -64,7 +66,38 @@ def noisy(sums: Array, noise_std: float, grid: float, generator: np.random.Gener
     That double is a function of the number, whether the number is a double or not, once 0 has no sign.
     """
     drawn = rounded_normal(generator, sums.shape, noise_std / grid)
-    return np.rint(sums / grid) * grid + drawn * grid + 0.0
+    # Where the quotient overflows, the sum is a multiple already.
+    rounded = np.where(np.abs(sums) < grid * 2.0**53, np.rint(sums / grid) * grid, sums)
+    return rounded + drawn * grid + 0.0
+
+
+class StepNoise:
+    """The noise of a step on d numbers, of which a record moves all together by `moved` at most.
+
+    Rounded to a grid they move by up to `moved` + γ√d, and the noise is raised by as much.
+
+    Attributes
+    ----------
+    grid : float
+        γ.
+    noise_std : float
+        The standard deviation, raised.
+    """
+
+    def __init__(self, noise_std: float, moved: float, dimension: int) -> None:
+        root = math.sqrt(max(dimension, 1))
+        unit = max(moved * _MOVED / root, noise_std * _FINEST)
+        self.grid = grid_for(unit, noise_std, OF_A_STEP)
+        more = self.grid * root / moved * (1.0 + EIGHT_ROUNDINGS)
+        self.noise_std = up(noise_std * up(1.0 + more))
+
+    def __call__(self, sums: Array, generator: np.random.Generator) -> Array:
+        """The sums with noise."""
+        return noisy(sums, self.noise_std, self.grid, generator)
+
+    def drawn(self, shape: tuple[int, ...], generator: np.random.Generator) -> Array:
+        """The noise alone, for sums that are rounded to the grid elsewhere."""
+        return rounded_normal(generator, shape, self.noise_std / self.grid) * self.grid
 
 
 def rounded_normal(

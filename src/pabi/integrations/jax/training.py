@@ -28,19 +28,19 @@ from pabi.execute.checkpoint import Randomness
 from pabi.execute.hiding import (
     Terms,
     checked,
-    grid_of,
-    on_grid,
+    hides,
     refuse_unenforceable,
     starting_point,
     unshown,
     walk_of,
 )
+from pabi.execute.noise import StepNoise
 from pabi.execute.records import numbers_of
 from pabi.execute.sums import Limit, noise_factor
 from pabi.integrations.jax.gradients import gradients_of
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, extra
-from pabi.numbers.rounding import Array
+from pabi.numbers.rounding import Array, up
 from pabi.tradeoff.guarantee import Guarantee
 
 # The parts of a step that JAX traces beside clipped sums: noisy directions, updates.
@@ -58,14 +58,12 @@ class Carried(NamedTuple):
     state: Any
 
 
-def direction_of(jax: Any, x: Any, gradient: Any, *, column: Any, l2: float) -> Any:
-    """The noisy gradient with its regulariser; rounded to a grid where the update keeps a state."""
-    numpy = jax.numpy
-    noisy = gradient + column["noise"]
-    grid = column["grid"]
-    unit = numpy.where(grid > 0.0, grid, 1.0)
-    noisy = numpy.where(grid > 0.0, numpy.rint(noisy / unit) * unit, noisy)
-    return l2 * x + noisy
+def with_noise(jax: Any, sums: Any, column: Any) -> Any:
+    """The sums, rounded to the grid of the noise that is added."""
+    numpy, grid = jax.numpy, column["grid"]
+    # Larger ones are multiples already.
+    near = numpy.abs(sums) < grid * 2.0**53
+    return numpy.where(near, numpy.rint(sums / grid) * grid, sums) + column["noise"] + 0.0
 
 
 def moved(jax: Any, rule: Update, optimizer: Any) -> Callable[[Carried, Any, Any], Carried]:
@@ -250,7 +248,8 @@ def train(
         proven = checked(terms.guarantee_of(run), *walk_of(run, start[None]))
         proven = proven.assuming(OF_ITS_OWN, *([PLACES] if run.order.fresh else []))
 
-        loop = _Loop(jax, run, (program, unravel, apart), optimizer, start)
+        hidden = hides(proven)
+        loop = _Loop(jax, run, (program, unravel, apart), optimizer, start, hidden)
 
         def execute(randomness: Randomness) -> Array:
             return loop.last(start, records, randomness.generator())
@@ -357,10 +356,17 @@ class _Loop:
     """The steps of a run, compiled for parts of it that the device holds."""
 
     def __init__(
-        self, jax: Any, run: NoisySGD, loss: tuple[Any, Any, bool], optimizer: Any, start: Array
+        self,
+        jax: Any,
+        run: NoisySGD,
+        loss: tuple[Any, Any, bool],
+        optimizer: Any,
+        start: Array,
+        hidden: bool,
     ) -> None:
-        """`loss`: its program, what makes parameters of a vector, and whether records go one by one."""
-        self._jax, self._run, self._optimizer = jax, run, optimizer
+        """`loss`: its program, what makes parameters of a vector, and whether records go one by one.
+        `hidden`: whether the guarantee needs the path to stay hidden."""
+        self._jax, self._run, self._optimizer, self._hidden = jax, run, optimizer, hidden
         self._width = _width(run)
         limit = Limit.of(run, self._width)
         program, self._unravel, apart = loss
@@ -374,11 +380,7 @@ class _Loop:
         carried = Carried(start, self._state(start))
         for columns in self._columns(start, generator):
             carried = self._part(carried, records, columns)
-        run, x = self._run, np.array(carried.x, dtype=np.float64)
-        if run.rule.plain:
-            step_sizes, noises = run.schedule(run.steps - 1, run.steps)
-            x = on_grid(x, float(step_sizes[0]) * float(noises[0] * noise_factor(run)))
-        return x
+        return np.array(carried.x, dtype=np.float64)
 
     def _state(self, start: Array) -> Any:
         return (
@@ -394,29 +396,39 @@ class _Loop:
         rows = column["rows"]
         batch = jax.tree.map(lambda leaf: leaf[rows], records)
         gradient = self._sum(self._unravel(carried.x), batch, rows >= 0) / run.batch_size
-        direction = direction_of(jax, carried.x, gradient, column=column, l2=run.loss.l2)
-        return self._step(carried, direction, column), None
+        if not self._hidden:
+            gradient = with_noise(jax, gradient, column)
+        carried = self._step(carried, run.loss.l2 * carried.x + gradient, column)
+        if self._hidden:
+            carried = carried._replace(x=with_noise(jax, carried.x, column))
+        return carried, None
 
     def _columns(self, start: Array, generator: np.random.Generator) -> Iterator[dict[str, Any]]:
         """What so many steps need from the host, drawn in the order of `pabi.learn.train`."""
         run, factor = self._run, noise_factor(self._run)
-        batches = batch_rows(run, generator)
+        batches, moved = batch_rows(run, generator), run.sensitivity / run.batch_size
         together = max(1, _HELD // (start.size + self._width))
         for first in range(0, run.steps, together):
             end = min(first + together, run.steps)
             step_sizes, stated = run.schedule(first, end)
             stds = stated * factor
+            over = (
+                step_sizes if self._hidden else np.ones(end - first)
+            )  # noise on iterates, or gradients
+            noises = [
+                StepNoise(up(float(std) * float(size)), float(size) * moved, start.size)
+                for std, size in zip(stds, over, strict=True)
+            ]
             rows, noise = [], []
-            for k in range(first, end):
+            for k, of_step in zip(range(first, end), noises, strict=True):
                 batch = batches.batch(k) if k < run.data_steps else None
                 rows.append(np.zeros(0, dtype=np.intp) if batch is None else numbers_of(batch))
-                noise.append(stds[k - first] * generator.standard_normal(start.shape))
-            grids = [None if run.rule.plain else grid_of(float(std)) for std in stds]
+                noise.append(of_step.drawn(start.shape, generator))
             yield {
                 "rows": _filled(rows, self._width),
                 "noise": np.array(noise),
                 "step_size": step_sizes,
-                "grid": np.array([grid or 0.0 for grid in grids]),
+                "grid": np.array([of_step.grid for of_step in noises]),
                 "k": np.arange(first, end),
             }
 

@@ -1,0 +1,125 @@
+"""How far computed steps are from exact ones: what theorems about hidden paths pay for doubles.
+
+A step computes y = x − η(λx + g), rounds it to a grid and adds noise that lies on it; a proximal map may
+follow. With u = 2⁻⁵³, iterates of norm up to X, batches of up to B records over b, gradients of norm up to C,
+rows of norm up to R and derivatives that change by L a unit of the predictor, y is off by at most
+
+    η(B/b)·[(m + 16)uC + R(L(d + 8)uRX + ℓ) + (K + 32)uC] + 6u(X + η(λX + CB/b)) + γ√d/2,
+
+m the additions in a sum, K the predictors of a record, ℓ what derivatives are off by (`LinearLoss.off`), γ
+the grid. What went before, the rounding of x to its grid and the map's own error, counts as often as the step
+stretches it. All of it over the step's noise, as the root of the sum of squares, is a run's `rounding`.
+Source: docs, "Theory", 9 (Theorem 59).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pabi.describe.losses import CONVEX
+from pabi.describe.prox import ball, box, elastic_net, l1, l2
+from pabi.describe.runs import NoisySGD
+from pabi.describe.vector_losses import executable
+from pabi.execute.hiding import walk_of
+from pabi.execute.noise import OF_A_STEP
+from pabi.execute.records import MOST_ROWS
+from pabi.numbers.rounding import HALF_ULP, Array
+
+_UP = 1.0 + 1e-9  # past the roundings of what is computed here, and all terms of order u²
+_LONGEST = (
+    float(MOST_ROWS) + 32.0
+)  # additions in a chain, of sums of sums on several machines as well
+STATED = (
+    2.0**-40
+)  # what gradients and maps that are not pabi's may be off by, relative to their size
+ACCURATE = (
+    "gradients are computed to within 2⁻⁴⁰ of the norm that they are clipped to, and the proximal map to "
+    "within 2⁻⁴⁰ of the size of iterates"
+)
+EXACT = "the rounding of steps, which nothing bounds here, carries no two runs apart"
+
+
+def rounding_of(
+    run: NoisySGD, shape: Sequence[int], start: float = 0.0, own: bool = True
+) -> tuple[float, bool]:
+    """(the `rounding` of a run of iterates of this shape, whether it rests on `ACCURATE`); ∞ where nothing
+    bounds it.
+
+    `start`: the norm of the starting point. `own`: whether gradients are those of pabi's losses.
+    """
+    walk, bounded = walk_of(run, np.full((1, *shape), start / math.sqrt(math.prod(shape) or 1)))
+    stretch, clip = _stretch(run), run.record_gradient_bound
+    if stretch is None or not bounded or clip is None:
+        return math.inf, False
+    size, step = walk.size, np.asarray(run.step_size, dtype=np.float64)
+    mean = float(np.max(np.asarray(walk.pull) / step))  # of a batch's gradients, at most
+    off = _of_a_gradient(run, size, shape, clip) if own else math.inf
+    off_by_map = _of_the_map(run.prox, step, size, walk.dimension)
+    stated = math.isinf(off) or math.isinf(float(np.max(off_by_map)))
+    if math.isinf(off):
+        off = STATED * clip
+    if math.isinf(float(np.max(off_by_map))):
+        off_by_map = STATED * size
+    sums = (min(run.order.sizes.most, _LONGEST) + 16.0) * HALF_ULP * clip
+    computed = step * mean / clip * (sums + off) + 6.0 * HALF_ULP * (
+        size + step * (run.loss.l2 * size + mean)
+    )
+    grid = 0.5 * math.sqrt(walk.dimension) * OF_A_STEP
+    off_by_map = (
+        off_by_map + HALF_ULP * size
+    )  # and the rounding of x where its grid is finer than doubles
+    each = (computed + stretch * off_by_map) / np.asarray(walk.noise_std) + (1.0 + stretch) * grid
+    # The noise before a short step may be larger than its own, and so may its grid.
+    noises = np.broadcast_to(np.asarray(walk.noise_std), run.steps)
+    each = each + stretch * grid * (np.max(noises[:-1] / noises[1:], initial=1.0) - 1.0)
+    squares = np.broadcast_to(each * each, run.steps)
+    return float(np.sqrt(np.sum(squares))) * _UP, stated
+
+
+def _stretch(run: NoisySGD) -> float | None:
+    """By how much a step carries two points apart at most; None where nothing is known."""
+    curvature = run.loss.effective_curvature(run.clip_norm, run.clipping)
+    if curvature is None:
+        return None
+    most = max(1.0, run.order.sizes.most / run.batch_size)
+    ends = [0.0, *(most * end for end in curvature)]
+    sizes = np.asarray(run.step_size, dtype=np.float64)
+    slopes = [float(np.max(np.abs(1.0 - sizes * (run.loss.l2 + end)))) for end in ends]
+    return max(slopes) * _UP
+
+
+def _of_a_gradient(run: NoisySGD, size: float, shape: Sequence[int], clip: float) -> float:
+    """What a clipped gradient of one of pabi's losses is off by at most, where iterates are up to `size`."""
+    parameters = dict(run.loss.parameters)
+    if "feature_norm" not in parameters:
+        return math.inf
+    norm = float(parameters["feature_norm"])
+    loss = executable(run.loss.kind, **parameters)
+    outputs = math.prod(shape[1:])
+    clipped = run.clipping in CONVEX
+    off = (loss.in_ball() if run.clipping == "ball" else loss).off(outputs, clipped)
+    steepness = float(loss.steepness) * _UP
+    predictor = (shape[0] + 8.0) * HALF_ULP * norm * size
+    return norm * (steepness * predictor + off) + (outputs + 32.0) * HALF_ULP * clip
+
+
+def _of_the_map(prox: Any, step: Array, size: float, dimension: int) -> Any:
+    """What a computed proximal map is off by at most, at points of norm up to `size`."""
+    u = HALF_ULP
+    match prox:
+        case None | box():
+            return 0.0
+        case l1(strength=strength):
+            return 3.0 * u * (size + step * strength * math.sqrt(dimension))
+        case l2():
+            return 4.0 * u * size
+        case elastic_net(l1=strength):
+            return 6.0 * u * (size + step * strength * math.sqrt(dimension))
+        case ball(radius=radius, center=None):
+            return 4.0 * (dimension + 16.0) * u * radius
+        case _:
+            return math.inf

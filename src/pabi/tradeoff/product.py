@@ -21,6 +21,7 @@ from pabi.tradeoff.answers import Memo
 from pabi.tradeoff.base import RTOL, Orientation, TradeOff, common, one_order, supported
 from pabi.tradeoff.best import Best
 from pabi.tradeoff.gaussian import Gaussian, sqrt_up
+from pabi.tradeoff.mixture import Mixture
 from pabi.tradeoff.numerical import ComposedLoss
 from pabi.tradeoff.pairs import Pair, worst_divergence
 
@@ -326,10 +327,22 @@ class Product(TradeOff):
 
     def _compose(self, other: TradeOff) -> TradeOff | None:
         # The best of several bounds composes each of them.
-        return None if isinstance(other, Best) else Product(((self, 1), (other, 1)))
+        if isinstance(other, Best):
+            return None
+        mine, theirs = _mixture_in(self), _mixture_in(other)
+        exact = None if mine is None or theirs is None else mine._compose(theirs)
+        return self._instead(exact, Product(((self, 1), (other, 1))))
 
     def _power(self, k: int) -> TradeOff:
-        return Product(((self, k),))
+        mixture = _mixture_in(self)
+        return self._instead(mixture and mixture._power(k), Product(((self, k),)))
+
+    @staticmethod
+    def _instead(exact: TradeOff | None, whole: Product) -> Product:
+        """The product with `exact` in place of its factors, where there is one: mixtures have a product."""
+        if exact is None:
+            return whole
+        return Product(((exact, 1),), whole.failure, whole.rounding)
 
     @property
     def _directions(self) -> list[tuple[tuple[Pair, int], ...]]:
@@ -474,6 +487,17 @@ def rounded(curve: TradeOff, r: float) -> TradeOff:
             return Best(rounded(part, r) for part in parts)
         case other:
             return Product(((other, 1),), rounding=r)
+
+
+def _mixture_in(curve: TradeOff) -> TradeOff | None:
+    """The mixture, or Gaussian, that is the only factor of a curve; None of any other."""
+    match curve:
+        case Product(factors=((Mixture() | Gaussian() as one, 1),)):
+            return one
+        case Mixture() | Gaussian():
+            return curve
+        case _:
+            return None
 
 
 def _widened(gaussian: TradeOff, r: float) -> TradeOff:

@@ -132,12 +132,20 @@ class JointBound:
         return f"product of {self.size} factors" if self.factors else Gaussians().text
 
     def missing(self, claimed: JointBound) -> str | None:
-        """What of the factors the claimed ones do not cover; None if they cover all."""
-        for factor in self.factors:
-            gap = factor.missing(claimed.get(type(factor)))
-            if gap is not None:
-                return gap
-        return None
+        """What of the factors the claimed ones do not cover; None if they cover all, or a Gaussian that lies
+        below them."""
+        gap = self._gap(claimed)
+        if gap is None or not self.get(Rounding).square:
+            return gap
+        worst = max((mu for weight, mu in self.parts if weight > 0), default=0.0)
+        others = (f for f in self.factors if type(f) is not Gaussians)
+        coarser = JointBound.of(Gaussians.single(worst), *others)
+        return gap if coarser.get(Rounding).square else coarser._gap(claimed)
+
+    def _gap(self, claimed: JointBound) -> str | None:
+        """What of the factors the claimed ones do not cover, kind by kind."""
+        gaps = (factor.missing(claimed.get(type(factor))) for factor in self.factors)
+        return next((gap for gap in gaps if gap is not None), None)
 
     @property
     def composed(self) -> bool:

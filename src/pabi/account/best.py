@@ -20,7 +20,7 @@ from pabi.describe.iteration import Groups, NoisyIteration
 from pabi.describe.moduli import Modulus
 from pabi.describe.runs import NoisySGD
 from pabi.numbers import validate
-from pabi.numbers.errors import InvalidInput, NotApplicable, require
+from pabi.numbers.errors import InvalidInput, NotApplicable, must_be, require
 from pabi.numbers.locking import tick, waiting
 from pabi.tradeoff.guarantee import Guarantee, least
 
@@ -94,8 +94,10 @@ def best_guarantee(
 
 
 def iteration(run: NoisySGD, position: int | None = None) -> NoisyIteration:
-    """The normal form of `run` for a record in batch `position`, or for the worst record."""
+    """The normal form of `run` for a record in batch `position`, or for the worst record. Raises InvalidInput
+    where there is none, as for computed steps: those of a normal form are exact."""
     understood(run)
+    must_be(run.rounding == 0.0, "rounding", "0: a normal form has exact steps", run.rounding)
     if position is not None:
         check_position(run, position)
     order = run.order

@@ -151,6 +151,10 @@ class NoisySGD(Accounted):
         "record" or "user": whom the guarantee protects. With "user", n and batches count users. A user
         contributes the mean of the clipped gradients of their records, and 0 without any; the loss of a
         record must then be one that the loss 0 is as well, so neither strongly convex nor dissipative.
+    rounding : float
+        In [0, 1]: how far computed steps may be from exact ones over the whole run, those that follow
+        requests to forget included: the root of the sum of the squares of error over noise. 0 is exact
+        arithmetic. Trainers of pabi set it.
     total_steps : int, optional
         What `dataclasses.replace` hands on: the number of steps, where neither `epochs` nor `steps` says it.
 
@@ -161,7 +165,7 @@ class NoisySGD(Accounted):
 
     References
     ----------
-    Bok, Su, Altschuler 2024, §4.
+    Bok, Su, Altschuler 2024, §4; docs, Theory, 9, Theorem 59, of `rounding`.
     """
 
     loss: Loss = field(metadata=LOSS)
@@ -182,6 +186,7 @@ class NoisySGD(Accounted):
     release: str = field(metadata=by(RELEASE))
     clipping: str = field(metadata=by(one_of("norm", "coordinates", *CONVEX)))
     unit: Unit = field(metadata=UNIT)
+    rounding: float = field(metadata=by(validate.SHARE))
 
     @answering(OTHER_KEYWORDS)
     def __init__(
@@ -205,6 +210,7 @@ class NoisySGD(Accounted):
         release: str = "last",
         clipping: str = "norm",
         unit: str = "record",
+        rounding: float = 0.0,
         total_steps: int | None = None,
     ) -> None:
         keep(
@@ -226,6 +232,7 @@ class NoisySGD(Accounted):
             release=release,
             clipping=clipping,
             unit=unit,
+            rounding=rounding,
         )
         self.__post_init__()
         self._check_steps(steps, total_steps)
@@ -526,7 +533,8 @@ class NoisySGD(Accounted):
         Raises
         ------
         InvalidInput
-            For a position that the run does not have, and where no record is the worst.
+            For a position that the run does not have, where no record is the worst, and for a run with
+            `rounding`.
 
         References
         ----------

@@ -34,6 +34,7 @@ from pabi.tradeoff import (
     randomised_response,
     selected,
 )
+from pabi.tradeoff.grouped import Selected
 from pabi.tradeoff.guarantee import Guarantee
 from pabi.tradeoff.kinds import known_curve
 
@@ -91,7 +92,8 @@ def composed(factors: Iterable[tuple[TradeOff, int]]) -> TradeOff:
     """The product of f^⊗k for all (f, k), in closed form where there is one. None at all reveal nothing."""
     product = Product(factors)
     (curve, count), *others = product.factors
-    return curve if count == 1 and not others and product.failure == 0.0 else product
+    bare = product.failure == product.rounding == 0.0
+    return curve if count == 1 and not others and bare else product
 
 
 def _moved(relation: Any) -> int:
@@ -266,6 +268,8 @@ def pld_of(curve: TradeOff, step: float, delta: float) -> Any:
     match known_curve(curve):
         case Best(parts=parts):
             return pld_of(min(parts, key=lambda part: part.epsilon(delta)), step, delta)
+        case Product(rounding=r) as computed if r > 0.0:
+            return _of_one(Selected(computed, 1.0, 0.0), step)  # the function itself, on a grid
         case Product(factors=factors, failure=failure):
             total = _pld.identity(value_discretization_interval=step)
             for factor, count in factors:
@@ -596,7 +600,7 @@ def _event_of(curve: TradeOff, adjacency: Adjacency) -> Any:
             return _without_replacement(p, _noise(1, mu)) or _refuse(curve, adjacency)
         case ApproxDP(epsilon_0=epsilon, delta_0=0.0) if 0.0 < epsilon < math.inf:
             return _answer(epsilon, adjacency)
-        case Product(factors=factors, failure=0.0):
+        case Product(factors=factors, failure=0.0, rounding=0.0):
             parts = [_repeated(_event_of(factor, adjacency), k) for factor, k in factors]
             return parts[0] if len(parts) == 1 else events.ComposedDpEvent(parts)
     return _refuse(curve, adjacency)

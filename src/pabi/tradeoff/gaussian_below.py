@@ -13,7 +13,7 @@ from typing import Any
 
 from flint import arb, ctx
 
-from pabi.numbers.rounding import root_of_fraction_up
+from pabi.numbers.rounding import fraction_up, root_of_fraction_up
 from pabi.tradeoff.allocation import RandomAllocation
 from pabi.tradeoff.approx_dp import ApproxDP, BoundedRange
 from pabi.tradeoff.base import TradeOff
@@ -36,7 +36,7 @@ def gaussian_below(curve: TradeOff) -> float:
     That of a Gaussian, the largest of a mixture, secret or not, and of a sampled Gaussian, twice that of one
     of which a record is replaced or whose means are opposite, the largest size of one that displaces others,
     of one in a secret batch that with the batch in sight, the least of several bounds, of a product the root
-    of the sum of squares.
+    of the sum of squares, and twice what it is rounded by.
     """
     match known_curve(curve):
         case Gaussian(mu=mu):
@@ -57,8 +57,9 @@ def gaussian_below(curve: TradeOff) -> float:
             return _between_logits(epsilon)
         case Best(parts=parts):
             return min(map(gaussian_below, parts))
-        case Product(factors=factors, failure=0.0):
-            return _together((gaussian_below(factor), k) for factor, k in factors)
+        case Product(factors=factors, failure=0.0, rounding=r):
+            mu = _together((gaussian_below(factor), k) for factor, k in factors)
+            return mu if math.isinf(mu) else fraction_up(Fraction(mu) + 2 * Fraction(r))
         case _:  # what may fail, or is known by numbers alone, lies above no Gaussian that we know
             return math.inf
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -12,13 +13,15 @@ import numpy as np
 
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.locking import ticking
-from pabi.numbers.rounding import THREE_ROUNDINGS, Array, up
+from pabi.numbers.rounding import THREE_ROUNDINGS, Array, fraction_up, up
 from pabi.numbers.showing import shown
-from pabi.numbers.validate import SHARE, integer, keep, number
+from pabi.numbers.validate import NONNEGATIVE, SHARE, integer, keep, number
+from pabi.tradeoff import rounded as widened
 from pabi.tradeoff.answers import Memo
 from pabi.tradeoff.base import RTOL, Orientation, TradeOff, common, one_order, supported
 from pabi.tradeoff.best import Best
-from pabi.tradeoff.gaussian import Gaussian
+from pabi.tradeoff.gaussian import Gaussian, sqrt_up
+from pabi.tradeoff.mixture import Mixture
 from pabi.tradeoff.numerical import ComposedLoss
 from pabi.tradeoff.pairs import Pair, worst_divergence
 
@@ -48,19 +51,27 @@ class Product(TradeOff):
         (f, k), k ≥ 1. As a field products are flattened, equal factors merged, Gaussians multiplied.
     failure : float
         In [0, 1], added to δ at every ε: the probability of an event under which nothing is claimed.
+    rounding : float
+        r ≥ 0: on either data set the release is G(r) away from an exact one, of which the factors speak.
+        Those of several releases combine as the root of the sum of squares. A Gaussian alone becomes
+        G(μ + 2r).
 
     References
     ----------
-    Dong, Roth, Su 2022, Thm 3.2; docs, "Numerical composition".
+    Dong, Roth, Su 2022, Thm 3.2; docs, "Numerical composition"; docs, Theory, 9, Theorem 59.
     """
 
     factors: tuple[Factor, ...]
     failure: float = 0.0
+    rounding: float = 0.0
 
     kind: ClassVar[str] = "product"
 
-    def __init__(self, factors: Iterable[Factor], failure: float = 0.0) -> None:
-        total: float = SHARE("failure", failure)
+    def __init__(
+        self, factors: Iterable[Factor], failure: float = 0.0, rounding: float = 0.0
+    ) -> None:
+        failing, r = SHARE("failure", failure), NONNEGATIVE("rounding", rounding)
+        total, squares = 0.0, Fraction(0)
         counts: dict[TradeOff, int] = {}
         gaussian: TradeOff = Gaussian(0.0)
         for curve, count in ticking(factors):
@@ -69,15 +80,24 @@ class Product(TradeOff):
             parts: Iterable[Factor] = ((curve, times),)
             if isinstance(curve, Product):
                 total = up(total + up(times * curve.failure))
+                squares += times * Fraction(curve.rounding) ** 2
                 parts = ((f, k * times) for f, k in curve.factors)
             for part, k in parts:
                 if isinstance(part, Gaussian):
                     gaussian = gaussian.compose(part.self_compose(k))
                 else:
                     counts[part] = counts.get(part, 0) + k
+        if r > 0.0 and total > 0.0:
+            total = widened.failure_of(min(1.0, total), r)
+        if failing > 0.0:
+            total = up(total + failing) if total > 0.0 else failing
+        # The releases are G(√Σr²) away from exact ones, and what is widened once more by r.
+        r = fraction_up(Fraction(r) + Fraction(sqrt_up(squares)))
+        if not counts:
+            gaussian, r = _widened(gaussian, r), 0.0
         if gaussian != Gaussian(0.0) or not counts:
             counts[gaussian] = 1
-        keep(self, factors=tuple(counts.items()), failure=min(1.0, total))
+        keep(self, factors=tuple(counts.items()), failure=min(1.0, total), rounding=r)
         _ = self.orientation  # or InvalidInput
 
     @property
@@ -91,9 +111,10 @@ class Product(TradeOff):
         Returns
         -------
         Product
-            Failing with the same probability.
+            Failing with the same probability, and rounded as much.
         """
-        return Product(((curve.inverse(), k) for curve, k in self.factors), self.failure)
+        inverses = ((curve.inverse(), k) for curve, k in self.factors)
+        return Product(inverses, self.failure, self.rounding)
 
     def symmetrised(self) -> Product:
         """The product of the factors, each of them symmetrised.
@@ -101,9 +122,10 @@ class Product(TradeOff):
         Returns
         -------
         Product
-            Failing with the same probability.
+            Failing with the same probability, and rounded as much.
         """
-        return Product(((curve.symmetrised(), k) for curve, k in self.factors), self.failure)
+        worse = ((curve.symmetrised(), k) for curve, k in self.factors)
+        return Product(worse, self.failure, self.rounding)
 
     def losses(self) -> tuple[Pair, ...]:
         """Refused with InvalidInput: the factors have losses, their product has none in closed form."""
@@ -111,8 +133,15 @@ class Product(TradeOff):
 
     # Readings.
 
+    @cached_property
+    def _exact(self) -> TradeOff:
+        """The factors, without failure and without rounding."""
+        return self._alone or Product(self.factors)
+
     def _epsilon(self, delta: float) -> float:
         left = self._left(delta)
+        if self.rounding > 0.0:
+            return widened.epsilon_of(self._exact._epsilon, left, self.rounding)
         if self._alone is not None or not 0.0 <= left < 1.0:
             return self._epsilon_bounds(delta, RTOL)[1]
         return self._upper(left, RTOL)
@@ -122,11 +151,21 @@ class Product(TradeOff):
         left = self._left(delta)
         if left < 0.0:
             return math.inf, math.inf
+        if self.rounding > 0.0:
+            return self._around(left, rtol)
         if self._alone is not None:
             return self._alone.epsilon_bounds(left, rtol)
         if left >= 1.0:
             return 0.0, 0.0
         return self._bounds((left, rtol), lambda: self._bounded(left, rtol))
+
+    def _around(self, delta: float, rtol: float) -> tuple[float, float]:
+        """(lower, upper) values of ε at `delta`: the lower one is that of exact steps."""
+        low, _ = self._exact._epsilon_bounds(delta, rtol)
+        high = widened.epsilon_of(
+            lambda left: self._exact._epsilon_bounds(left, rtol)[1], delta, self.rounding
+        )
+        return low, high
 
     def _left(self, delta: float) -> float:
         """What a failure leaves of δ for the losses, rounded down; negative where it leaves nothing."""
@@ -200,15 +239,28 @@ class Product(TradeOff):
         ----------
         docs, "Numerical composition".
         """
+        low, high = self._delta_bounds(epsilon, rtol)
+        if self.rounding > 0.0:
+
+            def read(at: Array) -> Array:
+                return np.array([self._delta_bounds(float(at[0]), rtol)[1]])
+
+            high = float(widened.deltas(read, np.array([epsilon]), self.rounding)[0])
+        return min(1.0, low + self.failure), min(1.0, up(high + self.failure))
+
+    def _delta_bounds(self, epsilon: float, rtol: float) -> tuple[float, float]:
+        """The same of the losses alone."""
         bounds = [loss.delta_bounds(epsilon, rtol) for loss in self._losses]
         low, high = max(low for low, _ in bounds), max(high for _, high in bounds)
-        low = 0.0 if self._simplified else low
-        return min(1.0, low + self.failure), min(1.0, up(high + self.failure))
+        return 0.0 if self._simplified else low, high
 
     def _rdp(self, order: float) -> float:
         power = number("order", order, above=1.0) - 1.0
         if self.failure > 0.0:
             return math.inf
+        if self.rounding > 0.0:
+            general = widened.rdp_of(self._exact._rdp, order, self.rounding)
+            return min(general, up(self.zcdp * order))
         sums = (
             math.fsum(k * pair.log_moment(power) for pair, k in terms) for terms in self._directions
         )
@@ -217,6 +269,8 @@ class Product(TradeOff):
     def _underestimate(self, delta: float) -> float:
         """A number that ε at `delta` is very likely not below: what `roughly` has found, less 3 %. Or what
         the Gaussian factor alone reveals, and what the total loss usually exceeds."""
+        if self.rounding > 0.0:
+            return self._exact._underestimate(max(0.0, self._left(delta)))
         rough, _ = self._roughs.value(delta) or (0.0, 0.0)
         if rough > 0.0 or not self.failure < delta < _UNUSUAL:
             return _SURELY * rough
@@ -252,24 +306,43 @@ class Product(TradeOff):
     def _read_roughly(self, delta: float) -> tuple[float, float]:
         loss = self._losses[0]
         rest = max(delta - self.failure, 0.5 * delta)
-        _, epsilon = loss.epsilon_bounds(rest, 10.0 * RTOL, both=False)
+
+        def read(left: float) -> float:
+            return loss.epsilon_bounds(left, 10.0 * RTOL, both=False)[1]
+
+        epsilon = read(rest)
+        if self.rounding > 0.0:
+            epsilon = widened.epsilon_of(read, rest, self.rounding)
         if epsilon == math.inf:
             return epsilon, math.sqrt(-2.0 * math.log(delta))
         return epsilon, loss.saddle(epsilon)
 
     @property
     def zcdp(self) -> float:
-        """The sum of the factors' ρ, rounded up; ∞ if anything may fail."""
+        """The sum of the factors' ρ, rounded up, and what rounding adds; ∞ if anything may fail."""
         if self.failure > 0.0:
             return math.inf
-        return up(math.fsum(up(k * curve.zcdp) for curve, k in self.factors))
+        total = up(math.fsum(up(k * curve.zcdp) for curve, k in self.factors))
+        return total if self.rounding == 0.0 else widened.zcdp_of(total, self.rounding)
 
     def _compose(self, other: TradeOff) -> TradeOff | None:
         # The best of several bounds composes each of them.
-        return None if isinstance(other, Best) else Product(((self, 1), (other, 1)))
+        if isinstance(other, Best):
+            return None
+        mine, theirs = _mixture_in(self), _mixture_in(other)
+        exact = None if mine is None or theirs is None else mine._compose(theirs)
+        return self._instead(exact, Product(((self, 1), (other, 1))))
 
     def _power(self, k: int) -> TradeOff:
-        return Product(((self, k),))
+        mixture = _mixture_in(self)
+        return self._instead(mixture and mixture._power(k), Product(((self, k),)))
+
+    @staticmethod
+    def _instead(exact: TradeOff | None, whole: Product) -> Product:
+        """The product with `exact` in place of its factors, where there is one: mixtures have a product."""
+        if exact is None:
+            return whole
+        return Product(((exact, 1),), whole.failure, whole.rounding)
 
     @property
     def _directions(self) -> list[tuple[tuple[Pair, int], ...]]:
@@ -309,13 +382,23 @@ class Product(TradeOff):
         return Memo()
 
     def _delta(self, epsilon: float) -> float:
+        if self.rounding > 0.0:
+            return float(self._widened_deltas(TradeOff._delta_array, np.array([epsilon]))[0])
         if self._alone is not None:
             alone = self._alone._delta(epsilon)
             return alone if self.failure == 0.0 else min(1.0, up(alone + self.failure))
         worst = max(loss.delta_bounds(epsilon, RTOL, both=False)[1] for loss in self._losses)
         return min(1.0, up(worst + self.failure))
 
+    def _widened_deltas(self, read: Callable[[TradeOff, Array], Array], epsilon: Array) -> Array:
+        value = widened.deltas(lambda at: read(self._exact, at), epsilon, self.rounding)
+        if self.failure == 0.0:
+            return value
+        return np.asarray(np.minimum(1.0, np.nextafter(value + self.failure, 2.0)))
+
     def _delta_array(self, epsilon: Array) -> Array:
+        if self.rounding > 0.0:
+            return self._widened_deltas(type(self._exact)._delta_array, epsilon)
         if self._alone is not None:
             worst = self._alone._delta_array(epsilon)
             if self.failure == 0.0:
@@ -325,6 +408,12 @@ class Product(TradeOff):
         return np.asarray(np.minimum(1.0, np.nextafter(worst + self.failure, 2.0)))
 
     def _tradeoff(self, alpha: Array) -> Array:
+        if self.rounding > 0.0:
+            near = Gaussian(self.rounding)
+            value = np.asarray(near(self._exact.tpr(near.tpr(alpha))))
+            return (
+                np.maximum(0.0, np.nextafter(value - self.failure, -1.0)) if self.failure else value
+            )
         own = [loss.profile for loss in self._losses]
         opposite = own
         if one_order(self.orientation):
@@ -340,7 +429,8 @@ class Product(TradeOff):
 
     def _fields(self) -> dict[str, Any]:
         factors = [{**curve.to_dict(), "count": k} for curve, k in self.factors]
-        return {"factors": factors, **({"failure": self.failure} if self.failure else {})}
+        stated = {"failure": self.failure, "rounding": self.rounding}
+        return {"factors": factors, **{name: value for name, value in stated.items() if value}}
 
     @classmethod
     def _from_fields(cls, fields: dict[str, Any]) -> Self:
@@ -353,13 +443,69 @@ class Product(TradeOff):
                 raise InvalidInput("factors", f"expected objects, got {entry!r}")
             curve = {name: value for name, value in entry.items() if name != "count"}
             factors.append((TradeOff.from_dict(curve), entry.get("count", 1)))
-        return cls(factors, fields.pop("failure", 0.0))
+        return cls(factors, fields.pop("failure", 0.0), fields.pop("rounding", 0.0))
 
     def __str__(self) -> str:
         parts = [f"{curve!r}" + (f"^{k}" if k > 1 else "") for curve, k in self.factors]
-        return " ⊗ ".join(parts) + (
-            f", failing with {shown(self.failure, 3)}" if self.failure else ""
-        )
+        failing = f", failing with {shown(self.failure, 3)}" if self.failure else ""
+        near = f", rounded by {shown(self.rounding, 3)}" if self.rounding else ""
+        return " ⊗ ".join(parts) + failing + near
+
+
+def rounded(curve: TradeOff, r: float) -> TradeOff:
+    """What a release reveals that is computed, from what it would reveal if every step were exact.
+
+    Parameters
+    ----------
+    curve : TradeOff
+        That of exact steps.
+    r : float
+        In [0, 1], how far the computed steps may be from exact ones over the whole release: the root of the
+        sum of the squares of error over noise.
+
+    Returns
+    -------
+    TradeOff
+        G(μ + 2r) of G(μ), of several bounds that of each, otherwise a `Product` with this rounding.
+
+    Raises
+    ------
+    InvalidInput
+        For an `r` out of range, and for a class that is not in `pabi.tradeoff`.
+
+    References
+    ----------
+    docs, Theory, 9, Theorem 59.
+    """
+    r = SHARE("rounding", r)
+    match TradeOff._table.check(curve, "tradeoff"):
+        case known if r == 0.0:
+            return known
+        case Gaussian() as gaussian:
+            return _widened(gaussian, r)
+        case Best(parts=parts):
+            return Best(rounded(part, r) for part in parts)
+        case other:
+            return Product(((other, 1),), rounding=r)
+
+
+def _mixture_in(curve: TradeOff) -> TradeOff | None:
+    """The mixture, or Gaussian, that is the only factor of a curve; None of any other."""
+    match curve:
+        case Product(factors=((Mixture() | Gaussian() as one, 1),)):
+            return one
+        case Mixture() | Gaussian():
+            return curve
+        case _:
+            return None
+
+
+def _widened(gaussian: TradeOff, r: float) -> TradeOff:
+    """G(μ + 2r), rounded up."""
+    assert isinstance(gaussian, Gaussian)
+    if r == 0.0 or math.isinf(gaussian.mu):
+        return gaussian
+    return Gaussian(fraction_up(Fraction(gaussian.mu) + 2 * Fraction(r)))
 
 
 def _on_chords(epsilon: Array, grid: Array, delta: Array) -> Array:

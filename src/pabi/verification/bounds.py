@@ -19,11 +19,14 @@ from pabi.verification import allocations
 from pabi.verification.arithmetic import (
     BITS,
     Refused,
+    above,
     closed,
     double_above,
     double_below,
     exact,
+    fraction_of,
     nonnegative,
+    root_up,
     timed,
 )
 from pabi.verification.factors import Factor, nothing, read_alone, read_counted, read_keys
@@ -34,6 +37,7 @@ from pabi.verification.factors.closed_forms import (
     Laplaces,
     Part,
     PureFactors,
+    Rounding,
     read_mu,
     read_parts,
 )
@@ -80,12 +84,22 @@ class JointBound:
             together = own[0] if len(own) == 1 else kind.merged(own)
             if together != nothing(kind):
                 merged.append(together)
+        if Rounding in by_kind:
+            merged = _folded(merged)
         return cls(tuple(sorted(merged, key=_place) if len(merged) > 1 else merged))
 
     @classmethod
     def gaussian(cls, mu: float) -> JointBound:
         """The bound of one Gaussian, of parameter μ ≥ 0, which may be infinite."""
         return cls.of(Gaussians.single(mu))
+
+    def computed(self, r: Fraction) -> JointBound:
+        """The bound on a release that is G(r) away, on either data set, from one that has this bound."""
+        rounding = Rounding(r * r)
+        failure = Failure(rounding.failure(self.get(Failure).probability))
+        return JointBound.of(
+            *(f for f in self.factors if type(f) is not Failure), failure, rounding
+        )
 
     def only(self, kind: type[F]) -> F | None:
         """The factors of a kind, if the bound has no others; else None."""
@@ -118,12 +132,20 @@ class JointBound:
         return f"product of {self.size} factors" if self.factors else Gaussians().text
 
     def missing(self, claimed: JointBound) -> str | None:
-        """What of the factors the claimed ones do not cover; None if they cover all."""
-        for factor in self.factors:
-            gap = factor.missing(claimed.get(type(factor)))
-            if gap is not None:
-                return gap
-        return None
+        """What of the factors the claimed ones do not cover; None if they cover all, or a Gaussian that lies
+        below them."""
+        gap = self._gap(claimed)
+        if gap is None or not self.get(Rounding).square:
+            return gap
+        worst = max((mu for weight, mu in self.parts if weight > 0), default=0.0)
+        others = (f for f in self.factors if type(f) is not Gaussians)
+        coarser = JointBound.of(Gaussians.single(worst), *others)
+        return gap if coarser.get(Rounding).square else coarser._gap(claimed)
+
+    def _gap(self, claimed: JointBound) -> str | None:
+        """What of the factors the claimed ones do not cover, kind by kind."""
+        gaps = (factor.missing(claimed.get(type(factor))) for factor in self.factors)
+        return next((gap for gap in gaps if gap is not None), None)
 
     @property
     def composed(self) -> bool:
@@ -160,7 +182,31 @@ class JointBound:
         left = Fraction(delta) - self.get(Failure).probability
         if left <= 0 or not self.composed:
             return math.inf
-        rest = double_below(left)
+        if self.get(Rounding).square:
+            return self._near(left, enough)
+        return self._exact(double_below(left), enough)
+
+    def _near(self, left: Fraction, enough: float) -> float:
+        """The same of a release that is near an exact one, by what is known of that one, without failures."""
+        rounding, most = self.get(Rounding), max(enough, _USUAL)
+        while most < _LARGEST:
+            with ctx.workprec(BITS):
+                s, times, more = rounding.shift(most)  # which will do for all ε up to `most`
+                twice = fraction_of(above(2 * s))
+                rest = double_below((left - fraction_of(above(more))) / fraction_of(above(times)))
+            if not rest > 0.0:
+                break
+            exactly = self._exact(rest, max(0.0, double_below(Fraction(enough) - twice)))
+            if math.isinf(exactly):
+                break
+            epsilon = double_above(Fraction(exactly) + twice)
+            if epsilon <= most:
+                return epsilon
+            most = 1.1 * epsilon
+        return math.inf
+
+    def _exact(self, rest: float, enough: float) -> float:
+        """`_least` of the factors, without failures and without rounding."""
         if (divergence := self.get(Divergences)).size:
             return divergence.epsilon(rest)
         sampled = [f for f in self.get(SampledGaussians).entries if f.mu > 0.0 and f.times]
@@ -215,7 +261,27 @@ class JointBound:
         return {key: value for key, value in first.items() if key != "count"}
 
 
-_COMPOSED = (Gaussians, SampledGaussians, SecretMixtures, Allocations, Failure)
+_COMPOSED = (Gaussians, SampledGaussians, SecretMixtures, Allocations, Failure, Rounding)
+_USUAL, _LARGEST = (
+    28.0,
+    1e6,
+)  # an ε up to which the same shift will do, and one that is not looked for
+
+
+def _folded(factors: list[Any]) -> list[Any]:
+    """The factors, of which a Gaussian that is alone, but for failures, becomes G(μ + 2r)."""
+    rounding = next((f for f in factors if type(f) is Rounding), nothing(Rounding))
+    failures = [f for f in factors if type(f) is Failure]
+    rest = [f for f in factors if type(f) not in (Failure, Rounding)] or [nothing(Gaussians)]
+    one = rest[0]
+    if not rounding.square or len(rest) > 1 or type(one) is not Gaussians or one.mu is None:
+        return factors
+    if sum(weight for weight, _ in one.parts) < 1:
+        return factors
+    if math.isfinite(one.mu):
+        one = Gaussians.single(double_above(Fraction(one.mu) + 2 * Fraction(rounding.r)))
+    return [one, *failures]
+
 
 # Several bounds on one release, all of which hold.
 Bounds = tuple[JointBound, ...]
@@ -275,7 +341,12 @@ _LARGE = 600.0
 
 def square_below(bound: JointBound) -> Any:
     """A rational μ² with G(μ) below the bound; None where no finite one is known."""
-    return _total([(1, _square(factor)) for factor in bound.factors])
+    total = _total([(1, _square(f)) for f in bound.factors if type(f) is not Rounding])
+    r = bound.get(Rounding).r
+    if total is None or r == 0.0:
+        return total
+    root = root_up(total)
+    return None if math.isinf(root) else (exact(root) + 2 * exact(r)) ** 2
 
 
 def _square(factor: Factor) -> Any:

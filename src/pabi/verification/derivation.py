@@ -8,6 +8,7 @@ batch fraction, noise, diameter. What depends on the order of the batches is in 
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from flint import arb, fmpq
 from pabi.describe.runs import NoisySGD, run_sentences
 from pabi.describe.updates import SGD
 from pabi.verification.arithmetic import Refused, above, exact
+from pabi.verification.bounds import Bounds
 from pabi.verification.losses import (
     DerivedFacts,
     ModulusRow,
@@ -27,7 +29,7 @@ from pabi.verification.losses import (
     least_of,
     linear,
 )
-from pabi.verification.theorem import About, Compared, read_adjacency
+from pabi.verification.theorem import About, Compared, Proven, read_adjacency
 
 # What one step on a batch's gradients, as a run clips them, does to the distance of two points.
 #
@@ -194,6 +196,14 @@ class Derived(About):
         if hidden and not (hides_its_path(run.release) and takes_plain_steps(run.update)):
             raise Refused("run: the theorem needs plain noisy SGD with a hidden path")
         return run_sentences(run, hidden=hidden, position=self.position)
+
+    def computed(self, proven: Proven) -> Bounds:
+        """Of a hidden path the bounds on a run whose steps are as near to exact ones as the description says.
+        What rests on the sentences for every iterate adds up computed steps as it is."""
+        r = Fraction(self.run.rounding)
+        if r == 0 or set(self.assumptions(hidden=False)) <= set(proven.assumptions):
+            return proven.bounds
+        return tuple(bound.computed(r) for bound in proven.bounds)
 
     def step_size(self, k: int) -> Any:
         """The step size η of step k, a rational."""

@@ -15,10 +15,16 @@ from typing import Any, NamedTuple
 
 from flint import acb, arb, ctx, fmpq
 
-from pabi.verification.arithmetic import above, exact, in_time, timed
-from pabi.verification.bounds import Bounds, JointBound, read_bounds
+from pabi.verification.arithmetic import above, double_above, exact, fraction_of, in_time, timed
+from pabi.verification.bounds import Bounds, JointBound, read_bounds, square_below
 from pabi.verification.factors import Factor
-from pabi.verification.factors.closed_forms import BoundedRanges, Gaussians, Laplaces, PureFactors
+from pabi.verification.factors.closed_forms import (
+    BoundedRanges,
+    Gaussians,
+    Laplaces,
+    PureFactors,
+    Rounding,
+)
 from pabi.verification.factors.divergences import Divergences, Selection, Selections
 from pabi.verification.factors.mixtures import SampledGaussians
 from pabi.verification.products import DISPLACING, REPLACED, Sampled, whole_mu
@@ -40,11 +46,30 @@ def least_divergence(bounds: Bounds, order: float) -> Any:
 
 
 def divergence(bound: JointBound, order: float) -> Any:
-    """The same of one bound: the worse order of the data sets, each with all its factors."""
+    """The same of one bound: the worse order of the data sets, each with all its factors.
+
+    Of a release that is G(r) away from an exact one it is at most (1 + r)·(ρ + αr·(1 + r/2)), ρ that of the
+    exact one of order α(1 + r)². For D_α(P‖Q) ≤ kα/(kα − 1)·D_β(P‖M) + D_kα(M‖Q), β = (kα − 1)/(k − 1): take
+    k = 1 + r where M is exact and P is not, then k = 1 + 1/r where M is exact and Q is not.
+    """
+    r = exact(bound.get(Rounding).r)
+    if r == 0:
+        return _exactly(bound, order)
+    alpha, square = exact(order), square_below(bound)
+    below = None if square is None else alpha * square / 2
+    own = _exactly(bound, double_above(fraction_of(alpha * (1 + r) ** 2)))
+    if own is None:
+        return below
+    near = (1 + r) * (own + alpha * r * (1 + r / 2))
+    return near if below is None else min(near, below)
+
+
+def _exactly(bound: JointBound, order: float) -> Any:
+    """The same of the factors, without rounding."""
     totals = []
     for turned in (False, True):
         total: Any = fmpq(0)
-        for factor in bound.factors:
+        for factor in (f for f in bound.factors if type(f) is not Rounding):
             own = _of_factor(factor, order, turned)
             if own is None:
                 return None

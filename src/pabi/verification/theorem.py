@@ -77,6 +77,10 @@ class About:
     nulls: bool = False
     compared: tuple[int, Adjacency, bool] | None = None
 
+    def computed(self, proven: Proven) -> Bounds:
+        """What holds of the release as it is computed, if what is proven holds of exact arithmetic."""
+        return proven.bounds
+
 
 class Names(NamedTuple):
     """The method and the source that a guarantee may state.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any, NamedTuple, assert_never
 
@@ -30,6 +30,7 @@ from pabi.tradeoff import Gaussian, Mixture, Product, TradeOff
 from pabi.tradeoff.base import encode
 from pabi.tradeoff.guarantee import Guarantee
 from pabi.tradeoff.kinds import known_curve
+from pabi.tradeoff.product import rounded
 
 # The cases that a proof under a secret order distinguishes.
 
@@ -139,18 +140,24 @@ def promised(
     besides: tuple[str, ...] = (),
 ) -> Guarantee:
     """What a proof promises. `hidden`: whether it needs the path to stay hidden; `besides`: what it assumes
-    beyond what every proof about such a description does."""
-    subject = proof.subject
+    beyond what every proof about such a description does.
+
+    A proof that hides the path speaks of exact steps, so that its curve is widened by how far computed ones
+    may be from them. One of every iterate adds up what the computed steps themselves reveal.
+    """
+    subject, r = proof.subject, 0.0
     match subject:
         case NoisySGD():
             position = proof.position if isinstance(proof, RunProof) else None
-            sentences = run_sentences(subject, hidden, position)
+            sentences, r = run_sentences(subject, hidden, position), subject.rounding
         case Unlearning():
-            sentences = unlearning_sentences(subject, hidden)
+            sentences, r = unlearning_sentences(subject, hidden), subject.run.rounding
         case NoisyIteration():
             sentences = sentences_of(subject, hidden)
         case _:
             assert_never(subject)
+    if hidden and r > 0.0 and not isinstance(proof, IterationProof):
+        proof = replace(proof, curve=rounded(proof.curve, r))
     unit, compared = subject.unit, subject.adjacency
     return Guarantee(
         proof.curve, compared, proof.theorem, source, (*sentences, *besides), proof=proof, unit=unit

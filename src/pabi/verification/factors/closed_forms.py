@@ -1,4 +1,5 @@
-"""Kinds of factors that have closed forms: Gaussians, groups, failures, Laplaces, ranges, pure ones."""
+"""Kinds of factors that have closed forms: Gaussians, groups, failures, rounding, Laplaces, ranges, pure
+ones."""
 
 from __future__ import annotations
 
@@ -14,8 +15,10 @@ from flint import arb, fmpq
 
 from pabi.verification.arithmetic import (
     Refused,
+    above,
     dominated,
     double_above,
+    fraction_of,
     integer,
     nonnegative,
     root_up,
@@ -265,6 +268,85 @@ class Failure(Factor):
         return f"nothing with probability {float(self.probability)!r}"
 
 
+# Rounding: on either data set the release is G(r) away from an exact one, of which the factors speak.
+#
+# With P and Q computed, M and M' exact, and s = zr for z > r/2: P(S) ≤ e^s·M(S) + η, M(S) ≤ e^ε·M'(S) + δ(ε)
+# and M'(S) ≤ e^s·Q(S) + η, where η, δ of G(r) at s, is at most r·φ(z − r/2), since that of G(u) grows by
+# φ(s/u − u/2) per unit of u. So P(S) ≤ e^(ε+2s)·Q(S) + e^s·δ(ε) + (1 + e^(ε+s))·η (docs, "Theory", 9,
+# Theorem 59). Releases that are G(r), G(r'), … away from exact ones are together G(√(r² + r'² + …)) away.
+
+
+@dataclass(frozen=True)
+class Rounding(Factor):
+    """r², of how far a release is from an exact one; those of several releases add up."""
+
+    square: Fraction = Fraction(0)
+
+    KEY = "rounding"
+
+    @classmethod
+    def read(cls, curve: Any, count: int) -> Self:
+        """The r that a product in JSON states."""
+        return cls(Fraction(nonnegative("rounding", curve)) ** 2)
+
+    @classmethod
+    def merged(cls, factors: Sequence[Self]) -> Self:
+        """That of several releases, whose squares add up."""
+        return cls(sum((factor.square for factor in factors), Fraction(0)))
+
+    def missing(self, claimed: Self) -> str | None:
+        """A sentence if the claimed one is less; else None."""
+        if self.square <= claimed.square:
+            return None
+        return f"rounding: expected at least {self.r!r}, got {claimed.r!r}"
+
+    def write(self, product: dict[str, Any]) -> None:
+        """States r in a product in JSON, rounded up."""
+        product["rounding"] = self.r
+
+    @property
+    def r(self) -> float:
+        """The least double not below r."""
+        return root_up(fmpq(self.square.numerator, self.square.denominator))
+
+    def failure(self, probability: Fraction) -> Fraction:
+        """A probability that what is computed, of exact releases with this failure, promises nothing."""
+        if not (probability and self.square):
+            return probability
+        r = arb(self.r)
+        z = 16 + r / 2
+        p = arb(fmpq(probability.numerator, probability.denominator))
+        return fraction_of(above((z * r).exp() * p + _eta(z, r)))
+
+    def shift(self, epsilon: float) -> tuple[Any, Any, Any]:
+        """Balls of s, and of what δ is multiplied by and what is added to it, so that δ of the exact release
+        at ε − 2s gives one of the computed release at any ε of at most `epsilon` ≥ 0."""
+        r = arb(self.r)
+        z = (16 + r / 2).max((196 + 2 * arb(epsilon)).sqrt())
+        s = z * r
+        return s, s.exp(), (1 + (arb(epsilon) - s).exp()) * _eta(z, r)
+
+    @property
+    def size(self) -> int:
+        """0, as rounding is no factor."""
+        return 0
+
+    @property
+    def revealed(self) -> float:
+        """0, as rounding does not tell bounds on one release apart."""
+        return 0.0
+
+    @property
+    def text(self) -> str:
+        """How far from exact, in words."""
+        return f"within {self.r!r} of exact"
+
+
+def _eta(z: Any, r: Any) -> Any:
+    """A ball of r·φ(z − r/2)."""
+    return r * (-((z - r / 2) ** 2) / 2).exp() / (2 * arb.pi()).sqrt()
+
+
 # Laplace mechanisms: noise whose scale is 1/ε of what a record moves.
 
 
@@ -362,4 +444,4 @@ class PureFactors(Epsilons):
         return f"ε = {self.entries[0][0]!r} at δ = 0"
 
 
-FACTORS = (Gaussians, GroupFactors, Failure, Laplaces, BoundedRanges, PureFactors)
+FACTORS = (Gaussians, GroupFactors, Failure, Rounding, Laplaces, BoundedRanges, PureFactors)

@@ -15,7 +15,13 @@ from flint import arb, fmpq
 from pabi.describe.accounted import selection_sentences
 from pabi.verification.arithmetic import Refused, closed, double_below, nonnegative, timed
 from pabi.verification.bounds import Bounds, JointBound, read_bounds, uncovered
-from pabi.verification.factors.closed_forms import BoundedRanges, Gaussians, Laplaces, PureFactors
+from pabi.verification.factors.closed_forms import (
+    BoundedRanges,
+    Gaussians,
+    Laplaces,
+    PureFactors,
+    Rounding,
+)
 from pabi.verification.factors.divergences import Selections
 from pabi.verification.subjects import Trials
 from pabi.verification.theorem import Finding, Payload, ProofCheck, Proven, named
@@ -87,13 +93,14 @@ def _average(trials: Sequence[Finding]) -> Bounds:
     for each in ([one.proven for one in trials], [one.claimed for one in trials]):
         if all(bounds == each[0] for bounds in each):
             return each[0]
-    share, parts = Fraction(1, len(trials)), []
+    share, parts, square = Fraction(1, len(trials)), [], Fraction(0)
     for one in timed(trials):
-        gaussians = one.proven[0].only(Gaussians)
-        if gaussians is None:
+        bound = one.proven[0]
+        if any(type(factor) not in (Gaussians, Rounding) for factor in bound.factors):
             raise Refused("trials: only Gaussians and mixtures of them are averaged")
-        parts += [(share * weight, mu) for weight, mu in gaussians.parts]
-    return (JointBound.of(Gaussians(tuple(parts))),)
+        parts += [(share * weight, mu) for weight, mu in bound.parts]
+        square = max(square, bound.get(Rounding).square)
+    return (JointBound.of(Gaussians(tuple(parts)), Rounding(square)),)
 
 
 # δ of one run.

@@ -89,6 +89,11 @@ class LinearLoss(ABC):
         """What computed derivatives are off by at most at a double z, of K = `outputs` together in Euclidean
         norm; ∞ where nobody has proven it. `clipped`: whether they are clipped convexly."""
 
+    def gap(self, outputs: int) -> float:
+        """How far above its least value the loss at most is at z = 0, whatever the target; ∞ where that is
+        not bounded. Clipped convexly it is no more. `outputs`: K."""
+        return math.inf
+
     @abstractmethod
     def mean(self, z: Array, most: Array | None = None) -> Array | None:
         """The mean response at predictors x·θ = z, the inverse of the link; None where the loss models none.
@@ -161,6 +166,10 @@ class Logistic(LinearLoss):
     def off(self, outputs: int, clipped: bool) -> float:
         """That of a quotient of at most 1."""
         return OFF + 3.0 * HALF_ULP
+
+    def gap(self, outputs: int) -> float:
+        """The logarithm of 2, rounded up."""
+        return 0.7
 
     def value(self, z: Array, y: NDArray[Any]) -> Array:
         """The losses log(1 + e^−z)."""
@@ -271,6 +280,10 @@ class SmoothedHinge(LinearLoss):
     def off(self, outputs: int, clipped: bool) -> float:
         """That of a difference and a quotient, of at most 1 where they are not clipped."""
         return 3.0 * HALF_ULP
+
+    def gap(self, outputs: int) -> float:
+        """1, or less."""
+        return 1.0
 
     @property
     def steepness(self) -> Fraction:

@@ -85,6 +85,10 @@ class Softmax(LinearLoss):
         """That of K exponentials, their sum, quotients, and a factor that depends on one of them."""
         return 8.0 * OFF + 16.0 * (outputs + 2.0) * HALF_ULP
 
+    def gap(self, outputs: int) -> float:
+        """The logarithm of K, rounded up; with a cap it is no more."""
+        return 1.001 * math.log(max(outputs, 2))
+
     def value(self, z: Array, y: NDArray[Any]) -> Array:
         """The losses, (m,)."""
         at, cap = (np.arange(len(y)), y), self.residual_cap
@@ -217,6 +221,10 @@ class OneVsRest(LinearLoss):
         """√K times that of one loss; nobody has proven it of the root that clipping takes."""
         alone = self.base.off(1, clipped=False)
         return math.inf if clipped else up(math.sqrt(outputs) * alone * (1.0 + EIGHT_ROUNDINGS))
+
+    def gap(self, outputs: int) -> float:
+        """K times that of one loss."""
+        return outputs * self.base.gap(1)
 
     @property
     def slope(self) -> Fraction:

@@ -15,7 +15,8 @@ Source: docs, "Theory", 9 (Theorem 59).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,11 +24,14 @@ import numpy as np
 from pabi.describe.losses import CONVEX
 from pabi.describe.prox import ball, box, elastic_net, l1, l2
 from pabi.describe.runs import NoisySGD
+from pabi.describe.scalar_losses import LinearLoss
 from pabi.describe.vector_losses import executable
-from pabi.execute.hiding import walk_of
+from pabi.execute.hiding import RARE, Walk, walk_of
 from pabi.execute.noise import OF_A_STEP
 from pabi.execute.records import MOST_ROWS
+from pabi.execute.sums import noise_factor
 from pabi.numbers.rounding import HALF_ULP, Array
+from pabi.tradeoff.guarantee import Guarantee
 
 _UP = 1.0 + 1e-9  # past the roundings of what is computed here, and all terms of order u²
 _LONGEST = (
@@ -43,6 +47,38 @@ ACCURATE = (
 EXACT = "the rounding of steps, which nothing bounds here, carries no two runs apart"
 
 
+def as_computed(
+    run: NoisySGD, shape: Sequence[int], start: float = 0.0, own: bool = True
+) -> NoisySGD:
+    """The run with the `rounding` of a trainer of pabi's, if anything bounds it; see `rounding_of`."""
+    needed, _ = rounding_of(run, shape, start, own)
+    return replace(run, rounding=needed) if run.rounding < needed <= 1.0 else run
+
+
+def rests_on(
+    run: NoisySGD, shape: Sequence[int], start: float = 0.0, own: bool = True
+) -> tuple[str, ...]:
+    """The sentences under which a run that hides its path is computed as it says."""
+    needed, stated = rounding_of(run, shape, start, own)
+    if needed > run.rounding:
+        return (EXACT,)
+    return (ACCURATE,) if stated else ()
+
+
+def settled(
+    run: NoisySGD,
+    find: Callable[[NoisySGD], tuple[NoisySGD, Guarantee]],
+    shape: Sequence[int],
+    start: float = 0.0,
+    own: bool = True,
+) -> tuple[NoisySGD, Guarantee]:
+    """What `find` makes of a run: its noise, and what it then costs, with a `rounding` that suffices."""
+    found, cost = find(run)
+    while (needed := as_computed(found, shape, start, own).rounding) > found.rounding:
+        found, cost = find(replace(run, rounding=min(1.0, 2.0 * needed)))
+    return found, cost
+
+
 def rounding_of(
     run: NoisySGD, shape: Sequence[int], start: float = 0.0, own: bool = True
 ) -> tuple[float, bool]:
@@ -55,7 +91,8 @@ def rounding_of(
     stretch, clip = _stretch(run), run.record_gradient_bound
     if stretch is None or not bounded or clip is None:
         return math.inf, False
-    size, step = walk.size, np.asarray(run.step_size, dtype=np.float64)
+    step = np.asarray(run.step_size, dtype=np.float64)
+    size = min(walk.size, _reach(run, walk, shape)) if own else walk.size
     mean = float(np.max(np.asarray(walk.pull) / step))  # of a batch's gradients, at most
     off = _of_a_gradient(run, size, shape, clip) if own else math.inf
     off_by_map = _of_the_map(run.prox, step, size, walk.dimension)
@@ -69,9 +106,7 @@ def rounding_of(
         size + step * (run.loss.l2 * size + mean)
     )
     grid = 0.5 * math.sqrt(walk.dimension) * OF_A_STEP
-    off_by_map = (
-        off_by_map + HALF_ULP * size
-    )  # and the rounding of x where its grid is finer than doubles
+    off_by_map = off_by_map + HALF_ULP * size  # doubles may be coarser than the grid
     each = (computed + stretch * off_by_map) / np.asarray(walk.noise_std) + (1.0 + stretch) * grid
     # The noise before a short step may be larger than its own, and so may its grid.
     noises = np.broadcast_to(np.asarray(walk.noise_std), run.steps)
@@ -92,13 +127,44 @@ def _stretch(run: NoisySGD) -> float | None:
     return max(slopes) * _UP
 
 
+def _reach(run: NoisySGD, walk: Walk, shape: Sequence[int]) -> float:
+    """What no iterate exceeds but with probability 2⁻¹⁰⁰, where losses fall on the way; ∞ where they may not.
+
+    Of batches that are convex, M-smooth, with gradients up to G and at 0 up to f above their least value,
+    ‖x − η∇F(x)‖² ≤ ‖x‖² + 2ηf + η²G²(1 − 1/(ηM))⁺. With A the sum of what is added and v that of all σ²,
+    ‖x‖² exceeds 2(‖x_0‖² + A) + 4v(log(1/p) + d/2·log 2) with probability p (docs, "Theory", 9).
+    """
+    loss, curvature = _loss_of(run), run.loss.effective_curvature(run.clip_norm, run.clipping)
+    clip, l2 = run.record_gradient_bound, run.loss.l2
+    if loss is None or curvature is None or clip is None or walk.origin > 0.0:
+        return math.inf
+    step = np.asarray(run.step_size, dtype=np.float64)
+    mean = float(np.max(np.asarray(walk.pull) / step))
+    smooth = curvature[1] * mean / clip + l2
+    longer = np.maximum(0.0, 1.0 - 1.0 / (step * smooth))
+    if l2 > 0.0 and np.any(longer > 0.0):
+        return math.inf
+    noise = np.asarray(walk.noise_std) * noise_factor(run)
+    added = 2.0 * step * mean / clip * loss.gap(math.prod(shape[1:])) + (step * mean) ** 2 * longer
+    total, squares = (
+        float(np.sum(np.broadcast_to(x, run.steps))) for x in (added, noise * noise * _UP)
+    )
+    rare = RARE + math.log(run.steps) + 0.5 * walk.dimension * math.log(2.0)
+    return math.sqrt(2.0 * (walk.start**2 + total) + 4.0 * squares * rare) * _UP
+
+
+def _loss_of(run: NoisySGD) -> LinearLoss | None:
+    """The loss, if it is one of pabi's own linear models and its rows are bounded."""
+    parameters = dict(run.loss.parameters)
+    return executable(run.loss.kind, **parameters) if "feature_norm" in parameters else None
+
+
 def _of_a_gradient(run: NoisySGD, size: float, shape: Sequence[int], clip: float) -> float:
     """What a clipped gradient of one of pabi's losses is off by at most, where iterates are up to `size`."""
-    parameters = dict(run.loss.parameters)
-    if "feature_norm" not in parameters:
+    loss = _loss_of(run)
+    if loss is None:
         return math.inf
-    norm = float(parameters["feature_norm"])
-    loss = executable(run.loss.kind, **parameters)
+    norm = float(dict(run.loss.parameters)["feature_norm"])
     outputs = math.prod(shape[1:])
     clipped = run.clipping in CONVEX
     off = (loss.in_ball() if run.clipping == "ball" else loss).off(outputs, clipped)

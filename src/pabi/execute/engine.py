@@ -25,6 +25,7 @@ from pabi.describe.updates import Update
 from pabi.describe.vector_losses import executable
 from pabi.execute.batches import BatchRows, batch_rows
 from pabi.execute.checkpoint import Checkpoint, State, randomness_from, secret_generator
+from pabi.execute.computed_steps import as_computed, rests_on
 from pabi.execute.hiding import (
     Terms,
     checked,
@@ -251,7 +252,11 @@ def train_and_keep(
         sentences += gradients.assumed
     secret = randomness.secret and TESTING not in sentences
     # Neither depends on the data.
+    of_steps = start.shape, float(np.linalg.norm(start)), _own(gradients)
+    if options.proven is None:
+        run = as_computed(run, *of_steps)
     proven = checked(options.guarantee_of(run), *walk_of(run, start[None]))
+    sentences += rests_on(run, *of_steps) if hides(proven) else ()
     proven = proven.assuming(*(sentence for sentence in sentences if sentence != TESTING))
     guarantee = proven if secret else proven.for_testing()
 
@@ -338,6 +343,11 @@ def _refuse_other_rows(run: NoisySGD, rows: int, users: UserRows | None) -> None
         checked_groups(users, run.n, rows)
     elif rows != run.n:
         raise InvalidInput("n", f"expected {rows}, the rows of X, got {run.n}")
+
+
+def _own(gradients: PerRecordGradients | RemoteGradients | None) -> bool:
+    """Whether gradients are those of one of pabi's losses, by products of pabi's own."""
+    return isinstance(_parted(gradients)[1], LossGradients)
 
 
 def _layout(gradients: PerRecordGradients | RemoteGradients | None) -> Layout | None:
@@ -600,4 +610,6 @@ def go_on(
 
 def enforceable(guarantee: Guarantee, unlearning: Unlearning, start: Array) -> Guarantee:
     """A guarantee of this forgetting, where its proof survives doubles. Raises InvalidInput."""
+    sentences = rests_on(unlearning.whole, start.shape, float(np.linalg.norm(start)))
+    guarantee = guarantee.assuming(*sentences) if hides(guarantee) else guarantee
     return checked(guarantee, *walk_of(unlearning.whole, start[None]))

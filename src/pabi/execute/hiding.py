@@ -267,7 +267,7 @@ class Terms:
 
 FINE = 2.0**-20  # of a step's noise: what the spacing of doubles may be at most
 # −log of half of 2⁻¹⁰⁰: that any noise is longer than is counted on, or any batch larger.
-_RARE = 101.0 * math.log(2.0)
+RARE = 101.0 * math.log(2.0)
 _A_STEP = 1.0 + 2.0**-48  # above the roundings of the few operations a step takes here
 _MARGIN = 1.0 + 1e-6  # above those of the closed form of equal steps, and of norms
 _FADED = 0.01  # of the largest step's noise: a schedule that falls so far ends in steps too short
@@ -308,7 +308,7 @@ class Walk:
 
         P(‖Z‖ > σ(√d + q)) ≤ e^(−q²/2), by Gaussian concentration.
         """
-        q = math.sqrt(2.0 * (_RARE + math.log(self.steps * self.paths)))
+        q = math.sqrt(2.0 * (RARE + math.log(self.steps * self.paths)))
         return self.noise_std * (math.sqrt(self.dimension) + q)
 
     @property
@@ -495,7 +495,7 @@ def _records(run: NoisySGD, log_steps: float) -> float:
         case FixedSizes():
             return most
         case RandomSizes():
-            rare, expected = _RARE + log_steps, float(sizes.n * sizes.probability)
+            rare, expected = RARE + log_steps, float(sizes.n * sizes.probability)
         case _:
             assert_never(sizes)
     return min(most, expected + rare / 3.0 + math.sqrt(rare**2 / 9.0 + 2.0 * expected * rare))

@@ -19,6 +19,7 @@ from pabi.describe.losses import CONVEX, Loss
 from pabi.describe.runs import COUNT, NoisySGD
 from pabi.describe.statistics import NoisyColumnStatistics, NoisySecondMoments
 from pabi.describe.updates import evaluated
+from pabi.execute.computed_steps import as_computed, settled
 from pabi.execute.engine import TrainOptions, train_and_keep
 from pabi.execute.hiding import too_little_noise
 from pabi.execute.large_tables import in_memory
@@ -336,9 +337,16 @@ class PrivateLinearModel(HasCoefficients, ForgettingModel, BaseEstimator):  # ty
             cooldown_steps=chosen.cooldown_steps,
             unit=size.unit,
         )
+        shape = (size.width, size.outputs)
         if self.noise_std is not None:
+            run = as_computed(run, shape)
             return run, run.guarantee(delta), linear
-        return *self._hidden(*met(run, self._target(), before), size, bound), linear
+        # About what the noise will be, were the path no secret: most roundings then suffice at once.
+        each = run.sensitivity / run.batch_size * math.sqrt(chosen.epochs + 1.0)
+        guess = replace(run, noise_std=each / plans.budget(epsilon, delta))
+        run = replace(run, rounding=4.0 * as_computed(guess, shape).rounding)
+        found = settled(run, lambda run: met(run, self._target(), before), shape)
+        return *self._hidden(*found, size, bound), linear
 
     def _enough(self, size: Size) -> float:
         """The longest path worth taking over 1/M for every column."""

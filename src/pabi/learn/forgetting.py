@@ -21,8 +21,9 @@ from pabi.describe.runs import NoisySGD
 from pabi.describe.statistics import NoisySecondMoments
 from pabi.execute.cells import cells_of, table_of, typed
 from pabi.execute.checkpoint import State
+from pabi.execute.computed_steps import rests_on
 from pabi.execute.engine import Keep, enforceable, go_on
-from pabi.execute.hiding import checked, unseen, walk_of
+from pabi.execute.hiding import checked, hides, unseen, walk_of
 from pabi.execute.large_records import RowMap
 from pabi.execute.large_tables import large_table
 from pabi.execute.linear_gradients import LinearGradients
@@ -438,6 +439,8 @@ class ForgettingModel(BoundedRows):
         sentences, run = tuple(held.facts["sentences"]), held.run_after()
         before: tuple[Guarantee, ...] = ()
         proven = checked(run.guarantee(self.delta), *walk_of(run, held.start[None]))
+        if hides(proven):
+            proven = proven.assuming(*rests_on(run, held.start.shape))
         if self.moments_ is not None:
             before = (self.moments_.guarantee(self.delta),)
         self.guarantee_ = together(*before, proven.assuming(*held.walk.assumed)).assuming(

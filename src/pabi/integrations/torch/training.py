@@ -15,6 +15,7 @@ from pabi.account.targets import Target
 from pabi.budget.ledger import Ledger, check_ledger
 from pabi.describe.runs import NoisySGD
 from pabi.describe.statistics import NoisySecondMoments
+from pabi.execute.computed_steps import as_computed, settled
 from pabi.execute.engine import Trained, TrainOptions
 from pabi.execute.hiding import refuse_unenforceable, unshown
 from pabi.integrations.torch.datasets import (
@@ -376,10 +377,21 @@ def train(
     else:
         _refuse_without_head(run, precondition)
         loss = checked_loss_of_records(loss)
-    proven = None
+    shape: tuple[
+        int, ...
+    ] = ()  # of a module's gradients nothing is known that a `rounding` could rest on
+    begin, proven, last, preparation = 0.0, None, Head(own, name or ""), None
+    if name is not None:
+        scaling = validate.number("intercept_scaling", intercept_scaling, above=0.0)
+        preparation = Preparation(scaling if last.has_bias else None, precondition, place)
+        weights = last.weights(preparation.scaling)
+        shape, begin = weights.shape, float(np.linalg.norm(weights))
     if epsilon is not None:
         before = () if precondition is None else (precondition.guarantee(delta),)
-        run, proven = met(run, Target(epsilon=epsilon, delta=delta), before)
+        target = Target(epsilon=epsilon, delta=delta)
+        run, proven = settled(run, lambda run: met(run, target, before), shape, begin, bool(shape))
+    elif shape:
+        run = as_computed(run, shape, begin)
     options = TrainOptions(
         delta=delta,
         random_state=random_state,
@@ -391,10 +403,7 @@ def train(
         proven=proven,
     )
     task = ModuleTask(run, pairs, options)
-    if name is not None:
-        scaling = validate.number("intercept_scaling", intercept_scaling, above=0.0)
-        last = Head(own, name)
-        preparation = Preparation(scaling if last.has_bias else None, precondition, place)
+    if name is not None and preparation is not None:
         result = train_head(last, task, preparation, Head(fresh, name))
     else:
         at_once = None if chunk is None else validate.integer("chunk", chunk, at_least=1)

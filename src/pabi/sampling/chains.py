@@ -24,6 +24,7 @@ from pabi.describe.losses import Loss
 from pabi.describe.moduli import Linear, Modulus
 from pabi.describe.runs import NoisySGD, Prox
 from pabi.execute.batches import BatchRows, batch_rows
+from pabi.execute.computed_steps import EXACT
 from pabi.execute.hiding import (
     Terms,
     Walk,
@@ -280,7 +281,7 @@ def langevin_on(
         raise InvalidInput("x0", f"expected shape ({gradient.d},), got {np.shape(x0)}")
     each_chain(chain.prox, start.shape[1:])  # refuses maps of other points
     # Before the data is touched: neither depends on it.
-    proven = checked(terms.guarantee_of(chain), *walk_of(chain.run, start))
+    proven = checked(terms.guarantee_of(chain), *walk_of(chain.run, start)).assuming(EXACT)
     if settles:
         _say_how_far(chain, start, proven, terms.delta)
     if not enforced:
@@ -615,6 +616,7 @@ def _guarantee(
     else:
         one = iteration.guarantee(delta)
         sentences += diffusion.loss.sentences
+    sentences.append(EXACT)
     one = checked(one.assuming(*sentences), walk, diffusion.gradient_gap is None)
     return repeated(one if enforced else one.assuming(TAKEN), walk.paths)
 

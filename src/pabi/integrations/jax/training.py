@@ -25,6 +25,7 @@ from pabi.describe.updates import SGD, Adam, Momentum, Other, Update
 from pabi.execute.batches import batch_rows
 from pabi.execute.blocks import refuse_emulation
 from pabi.execute.checkpoint import Randomness
+from pabi.execute.computed_steps import EXACT
 from pabi.execute.hiding import (
     Terms,
     checked,
@@ -249,6 +250,7 @@ def train(
         proven = proven.assuming(OF_ITS_OWN, *([PLACES] if run.order.fresh else []))
 
         hidden = hides(proven)
+        proven = proven.assuming(EXACT) if hidden else proven
         loop = _Loop(jax, run, (program, unravel, apart), optimizer, start, hidden)
 
         def execute(randomness: Randomness) -> Array:

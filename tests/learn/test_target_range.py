@@ -290,6 +290,10 @@ def test_what_several_targets_cost_is_verified(kind, bound):
     own = kind(1.0, 1e-6, feature_ranges=(-1, 1), target_range=(-3, 3), precondition=0.2)
     assert own.fit(X, Y).run_.loss.kind == "vector_huber"
     assert pabi.verify(own.guarantee_.to_json()).ok
+    flat, own = own.set_params(random_state=0).fit(X, Y[:, 0]).coef_, kind(**own.get_params())
+    with pytest.warns(UserWarning, match="column-vector"):
+        assert np.array_equal(own.fit(X, Y[:, :1]).coef_, flat)
+    assert flat.shape == (3,)
 
 
 # A range that is found privately.

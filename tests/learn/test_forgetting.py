@@ -180,7 +180,10 @@ def test_weights_of_classes_and_records(file):
 
 
 def test_the_model_of_a_state_is_the_one_that_was_released(file):
-    model = fitted(file)
+    model, before = fitted(file), Path(file.path).read_bytes()
+    with pytest.raises(InvalidInput, match="^keep_state: .* exists"):
+        fitted(file)
+    assert Path(file.path).read_bytes() == before
     assert np.array_equal(estimator().restored(file).coef_, model.coef_)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -121,6 +121,7 @@ def test_units_and_targets_beyond_the_range_do_not_matter(kind, bound):
     assert one.run_ == two.run_
     assert two.coef_ == pytest.approx(2 * one.coef_, rel=1e-12)
     assert two.predict(X) == pytest.approx(2 * one.predict(X) + 7, rel=1e-12)
+    assert fitted(kind, X, y).run_ == fitted(kind, X, y, feature_norm=1.0).run_
     X, y = problem()
     models = [
         fitted(kind, X, targets, target_range=(LOW, HIGH))

@@ -197,6 +197,8 @@ def test_another_ledger_of_the_same_length_is_refused(ledger, tmp_path):
     assert other.path.stat().st_size == ledger.path.stat().st_size
     shutil.copy(other.path, ledger.path)
     refused(ledger.path, "is missing or was changed")
+    with pytest.raises(InvalidInput, match="does not continue"):
+        ledger.spend(release(MU))
 
 
 def test_a_copy_without_its_lock_file_counts_if_it_is_whole(ledger, tmp_path):
@@ -253,6 +255,7 @@ CHANGES = {
     "zeros within": lambda a, b, c, d: a + b"\0" * 40 + b"\n" + b + c + d,
     "another language": lambda a, b, c, d: a + b"entry: spent\n",
     "windows": lambda a, b, c, d: (a + b + c + d).replace(b"\n", b"\r\n"),
+    "another letter": lambda a, b, c, d: a + b[:90] + bytes([b[90] ^ 1]) + b[91:] + c + d,
 }
 
 
@@ -324,7 +327,9 @@ def test_other_files_are_left_alone(tmp_path, content):
     assert path.read_bytes() == content
 
 
-def test_a_folder_and_a_missing_folder_are_refused(tmp_path):
+def test_an_empty_file_is_a_new_ledger_and_a_folder_and_a_missing_folder_are_refused(tmp_path):
+    (tmp_path / "a.ledger").touch()
+    assert opened(tmp_path / "a.ledger").report().entries == ()
     for path in (tmp_path, tmp_path / "no" / "a.ledger"):
         with pytest.raises(InvalidInput, match=re.escape(f"{path}: expected a ledger: ")):
             pabi.Ledger(path, EPSILON, DELTA)

@@ -6,6 +6,7 @@ import math
 from fractions import Fraction
 
 import mpmath
+import numpy as np
 import pytest
 
 from pabi.budget.filters import (
@@ -19,6 +20,7 @@ from pabi.convert import gdp_to_delta, gdp_to_epsilon
 from pabi.numbers.errors import InvalidInput
 from pabi.tradeoff import (
     ApproxDP,
+    BoundedRange,
     Gaussian,
     Mixture,
     PoissonSubsampled,
@@ -93,6 +95,9 @@ def test_charges_and_readings():
     one = GaussianFilter(0.5)
     assert one.epsilon(Fraction(0.3) ** 2, DELTA) == gdp_to_epsilon(0.3, DELTA)
     assert gaussian_below(Gaussian(0.3)) == one.charge(Gaussian(0.3))
+    for pure in (BoundedRange(0.4), ApproxDP(0.4, 0.0)):
+        charge = gaussian_below(pure)
+        assert all(pure.delta(e) <= gdp_to_delta(charge, e) for e in np.linspace(0.0, 0.5, 20))
     run = Product([(PoissonSubsampled(0.5, 0.01), 500)])
     gaussian, renyi = filter_of(2.0, DELTA, None), filter_of(2.0, DELTA, 10.0)
     assert gaussian.charge(run) > gaussian.mu

@@ -24,7 +24,7 @@ from pabi.budget.files import read_book
 from pabi.budget.filters import guarantee_of
 from pabi.convert import gdp_to_delta, gdp_to_epsilon
 from pabi.numbers.errors import BudgetExceeded, InvalidInput
-from pabi.numbers.showing import shown
+from pabi.numbers.showing import shown, shown_down
 from pabi.sampling import diffusion, gibbs_rejection, langevin, mean_gradient, mean_loss
 from pabi.tradeoff import Gaussian
 from pabi.tradeoff.guarantee import INDEPENDENT, TESTING, Guarantee
@@ -56,8 +56,11 @@ def test_what_is_granted_adds_up_and_what_is_not_leaves_no_trace(ledger):
         assert ledger.reserve(release(MU)).number == k + 1
     before = ledger.path.read_bytes()
     expected = r"mu = 0\.10*1? is asked, and mu = 0\.\d+ is left of the budget epsilon = 1 at delta = 1e-05"
-    with pytest.raises(BudgetExceeded, match=f"^{expected}; its epsilon is ") as caught:
+    with pytest.raises(BudgetExceeded, match=f"^{expected}; ") as caught:
         ledger.reserve(release(MU))
+    own, left = shown(release(MU).epsilon(DELTA)), shown_down(ledger.remaining())
+    told = f"; its epsilon is {own}, and a Gaussian release fits up to {left}"
+    assert str(caught.value).endswith(told)
     assert ledger.path.read_bytes() == before
     assert caught.value.needed == MU
     assert caught.value.left == ledger.report().left
@@ -87,7 +90,12 @@ def test_a_reservation_is_never_given_back(ledger):
     reservation = ledger.reserve(release(MU))
     del reservation
     assert ledger.remaining() < left
-    assert [entry.committed for entry in ledger.report().entries] == [False, False]
+    with ledger.reserve(release(MU)) as reservation:
+        assert not ledger.report().entries[2].committed
+    size = ledger.path.stat().st_size
+    reservation.commit()
+    assert ledger.path.stat().st_size == size
+    assert [entry.committed for entry in ledger.report().entries] == [False, False, True]
 
 
 def test_remaining_reads_at_any_delta_and_rounds_down(ledger):

@@ -62,6 +62,12 @@ def test_numbers_on_top_and_on_the_way_are_guarantees(seen, guarantee):
     assert last["method"] == guarantee.method
     assert last["delta"] == exact(DELTA)
     assert last["steps"] == exact(RUN.steps)
+    rows = dict(last["rows"])  # what the answer holds for
+    expected = {"records": "6000", "batches": "shuffled once, secretly", "δ": "1e-06"}
+    expected |= {"ℓ2 regularisation": "0.01"}
+    expected |= {"noise": "standard deviation 0.01 of the mean gradient"}
+    assert rows == rows | expected
+    assert "clipping" not in rows
     assert shown(guarantee.composition.epsilon(DELTA)) in last["composition"]
     # What is shown before the best proof is found is never too small.
     early = [float(data["epsilon"]) for data in seen["number"]]
@@ -125,6 +131,8 @@ def test_attacks_assumptions_proofs_and_published_bounds(seen, guarantee):
 def test_a_change_is_the_run_that_it_says():
     seen = answers("run", {"state": STATE | {"batches": "cyclic"}})
     rows = seen["changes"][0]["rows"]
+    alone = answers("run", {"state": STATE | {"batches": "cyclic"}, "patient": True})
+    assert alone == {"changes": seen["changes"]}
     assert "batches: shuffled once, secretly" in {row["what"] for row in rows}
     for row in rows:
         (last,) = (d for d in answers("run", {"state": row["state"]})["number"] if d["final"])
@@ -270,7 +278,11 @@ def test_what_is_no_guarantee_is_refused_in_a_sentence(text):
     assert refusal("check", {"text": text})["message"].startswith("file: expected")
 
 
-def test_odd_requests_are_refused_in_a_sentence():
+def test_odd_requests_are_refused_in_a_sentence(guarantee):
+    unproven = json.loads(guarantee.to_json()) | {"certificate": None}
+    for text in (json.dumps(unproven), '{"a":' * 5000):
+        (verdict,) = answers("check", {"text": text})["verdict"]
+        assert not verdict["ok"]
     for job in ("check", "budget", "import"):
         for request in ({}, {"text": 7}, {"text": None}, {"text": ["a"]}):
             assert refusal(job, request)["message"]
@@ -325,6 +337,8 @@ def test_what_does_not_fit_is_refused_by_the_ledger_as_well(ledger):
     asked = {"text": text, "what": "run", "state": STATE | {"noise": "1e-4"}}
     (what,) = answers("budget", asked)["what"]
     assert not what["fits"]
+    changed = text.replace('"charge":', '"charge": ', 1)
+    assert "changed" in refusal("budget", {"text": changed})["message"]
     with pytest.raises(pabi.BudgetExceeded):
         ledger.spend(dear.guarantee(1e-5))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 import tomli_w
 
+from pabi.execute.layouts import Layout
 from support.every_case import every
 from support.tables import assert_one_line, files, run
 from support.tables import train as train_on
@@ -93,6 +95,8 @@ def ending_in(cell):
     "saved, target, message",
     [
         ({"y": Y[:-1]}, "y.npy", "y.npy: expected as many rows as"),
+        ({"y": np.append(Y, 1)}, "y.npy", "y.npy: expected as many rows as"),
+        ({"X": np.array([[None]])}, "y.npy", "X.npy: expected an array of numbers"),
         ({"y": ending_in(2)}, "y.npy", "y.npy: "),
         ({"y": ending_in(np.nan)}, "y.npy", "y.npy: "),
         ({"y": X}, "y.npy", r"y.npy: expected shape (n,), got (3000, 3)"),
@@ -108,3 +112,19 @@ def test_bad_arrays_are_one_line(saved, target, message):
     for scratch in ((), ("--scratch", ".")):
         assert_one_line(train("X.npy", target, *scratch), message)
         assert "model.skops" not in files()
+
+
+def test_an_array_that_changes_between_passes(tmp_path, monkeypatch):
+    """A chunk of a Zarr array that is written again: nothing is released."""
+    write_zarr("X.zarr", X)
+    arrange = Layout.arrange
+
+    def arranged(self, secret, again):
+        chunk = next(f for f in sorted((tmp_path / "X.zarr").rglob("*")) if "c/1" in str(f))
+        os.utime(chunk if chunk.is_file() else next(chunk.iterdir()), ns=(1, 1))
+        return arrange(self, secret, again)
+
+    monkeypatch.setattr(Layout, "arrange", arranged)
+    said = "X: it changed while it was read: expected the same rows in every pass; nothing was released"
+    assert_one_line(train("X.zarr", "y.npy", "--scratch", "."), f"error: {said}\n")
+    assert "model.skops" not in files()

@@ -185,6 +185,14 @@ def test_what_its_order_makes_dearer_is_refused_and_what_fits_exactly_is_granted
     assert train("people.csv", more=("--ledger", "a.ledger", "--force"), epsilon="0.1").status == 1
 
 
+def test_a_ledger_of_an_order_decides_when_the_charge_is_known(folder):
+    words = ("r.ledger", "--epsilon", "1", "--delta", "1e-4", "--order", "12")
+    assert run("ledger", *words).status == 0
+    for status in (0, 0, 1):
+        more = ("--ledger", "r.ledger", "--force")
+        assert train("people.csv", more=more, epsilon="0.5").status == status
+
+
 def test_what_is_no_ledger(folder):
     for name, *mentions in [
         ("none.ledger", "no such file", "pabi ledger FILE --epsilon E --delta D"),

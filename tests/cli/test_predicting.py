@@ -122,6 +122,18 @@ def test_an_id_is_copied_as_it_stands(folder, tmp_path):
     assert [row[0] for row in table_in(said.out)[1:]][:3] == ["", "1", "2"]
 
 
+def test_every_kind_of_table_and_standard_input(folder, tmp_path):
+    frame = pandas.read_csv("new.csv")
+    expected = run("predict", "model.skops", "new.csv", "--out", "-").out
+    frame.to_feather(tmp_path / "new.feather")
+    frame[:40].to_csv(tmp_path / "1.csv.gz", index=False)
+    frame[40:].to_parquet(tmp_path / "2.parquet")
+    for data in (f"{tmp_path}/new.feather", f"{tmp_path}/[12].*"):
+        assert run("predict", "model.skops", data, "--out", "-").out == expected
+    text = Path("new.csv").read_bytes()
+    assert run("predict", "model.skops", "-", "--out", "-", stdin=text).out == expected
+
+
 def test_missing_cells_are_the_middle_and_columns_may_be_more_and_in_any_order(folder, tmp_path):
     table = tmp_path / "odd.csv"
     table.write_text("rich,job,extra,age,citizen\n,smith,1,,\n,smith,1,40,nan\n,,2,40,?\n", "utf-8")
@@ -169,6 +181,26 @@ def test_bad_arguments(folder):
         ("model.skops new.csv", "Missing option"),
     ]:
         assert_one_line(run("predict", *words.split()), *mentions)
+    assert files() == before
+
+
+@every(
+    "text, mentions",
+    [
+        ("age,job\n30,smith\n", ["'citizen'", "it has none"]),
+        ("ages,job,citizen\n30,smith,no\n", ["'age'", "did you mean 'ages'"]),
+        ("age,job,citizen\n", ["at least one row"]),
+        ("age,job,citizen\nsecret-7,smith,no\n", ["age", "numeric column"]),
+        ("age,job,citizen\n30,smith,no,secret-7\n", ["expected a CSV table"]),
+    ],
+)
+def test_bad_tables(folder, tmp_path, text, mentions):
+    (tmp_path / "bad.csv").write_text(text, "utf-8")
+    before = files()
+    for out in ("-", "p.csv"):
+        result = run("predict", "model.skops", f"{tmp_path}/bad.csv", "--out", out)
+        assert_one_line(result, *mentions)
+        assert "secret-7" not in result.err
     assert files() == before
 
 
@@ -221,6 +253,22 @@ def test_pipelines_of_private_transformers_predict_raw_tables(tmp_path, monkeypa
         assert [row[0] for row in rows] == model.predict(frame).tolist()
         shares = np.array([row[1:] for row in rows], float)
         assert np.array_equal(shares, model.predict_proba(frame))
+
+
+def test_tables_and_schemas_that_a_pipeline_was_not_fitted_to(folder, tmp_path):
+    path, file = tmp_path / "model.skops", tmp_path / "new.csv"
+    skops.dump(prepared(LOGISTIC), path)
+
+    def predicted(table, *more):
+        table.to_csv(file, index=False)
+        return run("predict", str(path), str(file), "--out", "-", *more)
+
+    assert_one_line(predicted(raw(20).drop(columns="paid")), "'paid'", "it has none")
+    result = predicted(raw(20).assign(paid="secret-7"))
+    assert result.status != 0
+    assert "secret-7" not in result.out + result.err
+    assert_one_line(predicted(raw(0)), "at least one row")
+    assert_one_line(predicted(raw(20), "--schema", "schema.toml"), "--schema", "without a schema")
 
 
 # Models from elsewhere.

@@ -188,12 +188,16 @@ def test_users_of_a_table_are_forgotten_by_their_ids(folder, capsys):
     "change, arguments, mention",
     [
         ({"rows": "400\n"}, {}, "rows: expected an integer in 0..399"),
+        ({"rows": "-1\n"}, {}, "rows: expected an integer"),
+        ({"rows": ""}, {}, "rows: expected positions"),
         ({"key": "f" * 64}, {}, "key: it does not open state"),
         ({"key": "short"}, {}, "--key-file: expected 64 hexadecimal digits"),
         ({"people.csv": "age,job,rich\n20,cook,no\n"}, {}, "DATA: expected 400 rows"),
         ({"state": "a"}, {}, "state: state is not a state of pabi"),
         ({}, {"data": ()}, "DATA: missing"),
         ({}, {"out": OUT[:2]}, "--guarantee: missing"),
+        ({}, {"out": OUT[2:]}, "--out: missing"),
+        ({}, {"rows": ("--users", "rows")}, "--users: expected --rows: this training had no --g"),
         ({}, {"target": ["--epsilon", "1"]}, "--delta: missing"),
         ({}, {"target": [*TARGET, "--epochs", "3"]}, "--epochs: expected none"),
         ({}, {"target": [*TARGET, "--records", "3"]}, "--records: expected none"),
@@ -241,6 +245,8 @@ def test_a_state_of_a_program_is_for_that_program(folder, capsys):
     write_state(state(), type(held)(**vars(held) | {"facts": dict(held.facts) | {"note": ""}}))
     assert forget() == 2
     assert "expected a state that pabi train kept" in capsys.readouterr().err
+    assert main(["account", "state", "--delta", "1e-5"]) == 2
+    assert "this is a secret state: use pabi forget --key-file" in capsys.readouterr().err
 
 
 # Plans of runs, without a state.

@@ -116,6 +116,14 @@ def test_every_choice_is_accepted(choice):
         *(({"noise": "abc"}, "noise"), ({"n": "1.5"}, "n"), ({"size": "70000"}, "size")),
         *(({"further": "a = "}, "further"), ({"further": "nois_std = 1"}, None)),
         ({"further": 'kind = "x"'}, "further"),
+        *(({name: ""}, name) for name in ("size", "epochs", "n")),
+        *(({name: text}, name) for name in ("noise", "step_size", "delta") for text in ("0", "-1")),
+        *(
+            ({"delta": "1"}, "delta"),
+            ({"feature_norm": "-2"}, "feature_norm"),
+            ({"l2": "-1"}, "l2"),
+        ),
+        *(({"loss": "<script>"}, "loss"), ({"adjacency": "add_or_remove_one"}, "adjacency")),
         *(({"further": 'kind = "langevin_chain"'}, "further"), ({"n": 7}, "n")),
     ],
 )

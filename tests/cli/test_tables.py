@@ -144,6 +144,14 @@ def test_a_line_that_would_become_two_is_refused(monkeypatch):
             list(tables.frames(["a.csv"], ["a"]))
 
 
+@every("ends, size, end", list(itertools.product(ENDS, SIZES, ["", "\n", "\n\n"])))
+def test_lines_are_counted_whatever_parts_they_are_read_in(ends, size, end):
+    text = f"\n\na,b\n1,2\n\n3,4{end}".replace("\n", ends).encode()
+    lines = tables._Lines(Sipping(text, size))
+    assert lines.read() == text.lstrip(b"\r\n")
+    assert (lines.count, lines.mixed) == (4 + len(end) // 2, False)
+
+
 def cells_in(raw, columns=("a", "b"), encoding=None):
     """The cells of a CSV of these bytes."""
     Path("a.csv").write_bytes(raw)
@@ -161,6 +169,9 @@ def test_the_header_says_what_stands_between_cells(mark):
     # What a record has in it says nothing: here a comma is the better guess of most readers.
     odd = f"a{mark}b\n1{mark}2,3,4\n".encode() if mark != "," else b"a,b\n1;2;3,4\n"
     assert cells_in(odd) == ([["1", "2,3,4"]] if mark != "," else [["1;2;3", "4"]])
+    # A blank line is missing cells.
+    blank = f'a{mark}b\n1{mark}"x ""y""{mark} z"\n\n3{mark}4\n'
+    assert cells_in(blank.encode()) == [["1", f'x "y"{mark} z'], ["", ""], ["3", "4"]]
 
 
 def test_bytes_that_are_no_text_are_one_missing_cell():

@@ -14,7 +14,7 @@ import tomli_w
 
 import pabi
 from pabi.cli import training
-from pabi.cli.schema_file import schema_of
+from pabi.cli.schema_file import read_schema, schema_of
 from pabi.cli.training import load_model
 from support import tables
 from support.data import data_file
@@ -188,6 +188,22 @@ def test_a_seed_is_for_tests():
     assert run("verify", "g.json", "--epsilon", "1", "--delta", "1e-4").status != 0
 
 
+@pytest.mark.parametrize("users", [(), ("--groups", "who", "--users", "500")])
+@pytest.mark.parametrize("model", ["logistic", "poisson"])
+def test_a_folder_for_rows_gives_what_memory_gives(model, users):
+    frame = people().assign(who=np.arange(3000) % 500)
+    frame.to_csv("people.csv", index=False)
+    frame.to_parquet("people.parquet")
+    write_schema(CLASSES if model == "logistic" else REGRESSION)
+    options = {"target": "rich" if model == "logistic" else "children", "model": model}
+    options["data"] = "people.csv" if users else "people.parquet"
+    own = train("--seed", "1", *users, **options)
+    expected = load()[-1].coef_
+    large = train("--seed", "1", "--force", "--scratch", ".", *users, **options)
+    assert large == own
+    assert np.max(np.abs(load()[-1].coef_ - expected)) <= 1e-12 * np.max(np.abs(expected))
+
+
 def test_passes_need_declared_labels_files_and_a_folder():
     assert_refused(train("--scratch", "."), "target.levels: missing: --scratch needs the levels")
     write_schema(CLASSES)
@@ -212,7 +228,9 @@ def test_files_are_not_overwritten_unless_asked():
         ({"target": "rihc"}, ["'rihc'", "did you mean 'rich'"]),
         ({"target": "age"}, ["--target", "[columns.age]"]),
         ({"epsilon": "0"}, ["--epsilon", "> 0"]),
-        ({"delta": "0"}, ["--delta", "> 0"]),
+        *(({"epsilon": odd}, ["--epsilon", f"'{odd}'"]) for odd in ("-1", "inf")),
+        *(({"delta": "0"}, ["--delta", "> 0"]), ({"delta": "1"}, ["--delta", "'1'"])),
+        *(({"epochs": "0"}, ["--epochs", "> 0"]), ({"feature-norm": "-1"}, ["--feature-norm"])),
         ({"model": "forest"}, ["--model", "'forest'", "logistic"]),
         ({"model": "linear"}, ["schema.toml: target.range", "missing"]),
         ({"epochs": "many"}, ["--epochs", "'many'"]),
@@ -273,7 +291,10 @@ def rows(**cells):
 @every(
     "content, mentions",
     [
-        (b"", ["expected a CSV table"]),
+        *((odd, ["expected a CSV table"]) for odd in (b"", b"\x00\xff\xfe\x80 nothing like it")),
+        (b"age,job,citizen,rich\n30,smith,a,b,c\n40,smith,d,e,f\n", ["expected a CSV table"]),
+        (rows(job="smith,clerk").encode(), ["expected a CSV table", "line 5"]),
+        (rows(rich="nan").encode(), ["rich", "every row"]),
         (b"age,job,citizen,rich,age\n30,smith,yes,no,3\n", ["several", "'age'"]),
         (rows(age="secret-7").encode(), ["age", "numeric column"]),
         (rows(citizen="secret-7").encode(), ["citizen", "boolean column"]),
@@ -340,6 +361,21 @@ POISSON = {"kind": "poisson", "size": 9}
     [
         ("columns", None, ["columns", "[columns.NAME]"]),
         ("columns", {"age": COLUMN | {"rang": 3}}, ["columns.age.rang", "did you mean range"]),
+        ("columns", 3, ["columns", "expected a table"]),
+        ("columns", {"age": COLUMN | {"range": [60, 20]}}, ["columns.age.range"]),
+        ("target", {"levels": ["no", "No"], "case": "any"}, ["target.levels", "distinct"]),
+        *(
+            ("model", {name: 1}, [name, "unknown key in [model]"])
+            for name in ("random_state", "ledger")
+        ),
+        *(
+            ("model", {name: odd}, [name, repr(odd)])
+            for name, odd in (("l2", -1.0), ("epochs", "some"), ("intercept_scaling", "big"))
+        ),
+        ("batches", "cyclic", ["batches", "'cyclic'"]),
+        ("batches", {"kind": "cyclic", "size": 5000}, ["1..n = 3000"]),
+        ("batches", POISSON | {"cap": 5}, ["cap", "got 5"]),
+        ("batches", POISSON | {"kind": "cyclic", "cap": 12}, ["cap", "balls_in_bins or poisson"]),
         ("age", COLUMN, ["age", "[columns.age]"]),
         ("colums", {}, ["colums", "did you mean columns"]),
         ("levels", ["a"], ["levels", "belongs to [target]"]),
@@ -363,6 +399,17 @@ def test_bad_schemas(name, table, mentions):
     changed = SCHEMA | ({"model": {name: table}} if name == "batches" else {name: table})
     write_schema({key: value for key, value in changed.items() if value is not None})
     assert_refused(train(), *mentions)
+
+
+def test_random_batches_in_a_schema_and_malformed_ones():
+    for batches in (pabi.FixedSize(256), pabi.Poisson(256), pabi.Poisson(256, cap=400)):
+        capped = {"cap": 400} if getattr(batches, "cap", None) else {}
+        write_schema(SCHEMA | {"model": {"batches": {"kind": batches.kind, "size": 256} | capped}})
+        schema = read_schema("schema.toml", "logistic")
+        assert schema.settings == {"batches": batches}
+        assert schema.estimator().batches == batches
+    Path("schema.toml").write_text("[columns\nage = 3\n", "utf-8")
+    assert_refused(train(), "schema.toml", "malformed TOML", "line 1")
 
 
 @every("module", ["skops.io", "pandas", "pyarrow.parquet"])

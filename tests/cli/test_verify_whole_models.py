@@ -23,6 +23,7 @@ from pabi.learn import (
     PrivateLogisticRegression,
     PrivateRanges,
     PrivateScaler,
+    SchemaEncoder,
     guarantee_of,
     model_hash,
 )
@@ -118,6 +119,12 @@ def test_what_was_changed_is_not_the_one(bare, tmp_path):
         found = verdict(change(copy.deepcopy(bare)), bare.guarantee_, tmp_path)
         assert found.reason is not None, how
         assert any(word in found.reason for word in says.split("|")), (how, found.reason)
+    better = logistic(noise_std=50.0).fit(X, Y).guarantee_
+    found = verdict(changed(guarantee_=better)(copy.deepcopy(bare)), bare.guarantee_, tmp_path)
+    assert found.reason == "its own guarantee is another"
+    # What is no part of an estimator has no hash, so that no guarantee notes it.
+    with pytest.raises(InvalidInput, match="model: a PrivateLogisticRegression holds rows_"):
+        model_hash(changed(rows_=X)(copy.deepcopy(bare)))
 
 
 def test_a_step_of_a_pipeline_that_was_left_out_or_set_anew(chain, tmp_path):
@@ -186,6 +193,14 @@ def test_what_is_not_hashed_has_no_room_for_rows(bare, name):
         other = changed(**{name: rows})(copy.deepcopy(bare))
         with pytest.raises(InvalidInput, match=f"holds {name} of an unexpected kind"):
             model_hash(other)
+
+
+def test_an_object_is_not_named_by_what_it_says_of_itself_and_columns_have_an_order(bare):
+    models = [changed(__qualname__="same", whole=k)(Plain()) for k in (1, 2)]
+    models += [bare, changed(best_estimator_=copy.deepcopy(bare))(make_pipeline(bare))]
+    columns = {name: {"kind": "numeric", "range": [-3, 3]} for name in "ab"}
+    models += [SchemaEncoder(columns), SchemaEncoder(dict(reversed(columns.items())))]
+    assert len(set(map(model_hash, models))) == 6
 
 
 @every("fields", [{"verbose": True}, {"strict": True}, {"random_state": 3}])

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
+from matplotlib.text import Text
 from PIL import Image
 
+from pabi.show.themes import style
 from support.scripts import load
 
 ROOT = Path(__file__).parents[2]
@@ -32,6 +35,23 @@ def test_pictures_are_the_same_every_time(name, tmp_path):
         assert drawn == (second / f"{name}-{theme}.svg").read_bytes()
         assert b"<dc:date>" not in drawn
         assert len(drawn) < 150_000
+
+
+def test_nothing_sticks_out():
+    """Titles, labels and annotations lie within the figure; ticks beyond its limits are not drawn."""
+    for name in QUICK:
+        with style("light"):
+            figure = MAKE.load(name).draw()
+            figure.canvas.draw()
+            width, height = figure.canvas.get_width_height()
+            axes = [axis for ax in figure.axes for axis in (ax.xaxis, ax.yaxis)]
+            ticks = {label for axis in axes for label in axis.get_ticklabels(which="both")}
+            for text in set(figure.findobj(Text)) - ticks:
+                if text.get_visible() and text.get_text().strip():
+                    box = text.get_window_extent()
+                    inside = box.x0 >= -1 and box.y0 >= -1 and box.x1 <= width and box.y1 <= height
+                    assert inside, (name, text.get_text())
+            plt.close(figure)
 
 
 def test_scripts_are_short_and_pictures_have_alternative_texts():

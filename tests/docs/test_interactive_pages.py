@@ -153,6 +153,17 @@ def test_nobody_is_kept_out(driver, page, width, theme):
     emulate(driver)
 
 
+def test_curves_follow_the_theme(driver, page):
+    colours = set()
+    for theme in ("light", "dark"):
+        emulate(driver, theme=theme)
+        opened(driver, page)
+        line = driver.find_element("css selector", ".interactive-chart path[stroke^='var']")
+        colours.add(line.value_of_css_property("stroke"))
+    emulate(driver)
+    assert len(colours) == 2
+
+
 def test_without_scripts_there_are_pictures_and_a_table(driver, page):
     driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:

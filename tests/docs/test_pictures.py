@@ -80,6 +80,8 @@ def test_a_darkened_picture_is_the_dark_one(name):
     light, dark = ((FIGURES / f"{name}-{t}.svg").read_text("utf-8") for t in ("light", "dark"))
     assert drawing(light) != drawing(dark)
     assert drawing(DARK.darkened(light)) == drawing(dark)
+    # A scale of colours is left.
+    assert DARK.darkened("fill: #460b5e; stroke: #ffffff") == "fill: #460b5e; stroke: #131416"
 
 
 def test_mathjax_is_the_file_that_third_party_names():

@@ -146,6 +146,10 @@ def test_a_full_disk_grants_nothing(ledger, more):
     assert contents(ledger.path.parent) == before
     ledger.spend(release(MU))
     assert len(ledger.report().entries) == 2
+    new = ledger.path.parent / "new.ledger"
+    with files_at_most(10):
+        refused(lambda: pabi.Ledger(new, EPSILON, DELTA), "cannot be written")
+    assert pabi.Ledger(new, EPSILON, DELTA).report().entries == ()
 
 
 @pytest.mark.parametrize("pages", [0, 1, 3])
@@ -304,6 +308,11 @@ def test_models_and_guarantees_that_cannot_be_written_stay_as_they_were(folder):
         with fault:
             refused(lambda: written(folder, b"n" * 2000), f"cannot be written: {reason}")
         assert contents(folder) == {"model.skops": b"old", "guarantee.json": b"old"}
+    names = [str(folder / name) for name in contents(folder)]
+    with pytest.raises(KeyboardInterrupt), partial_files(names, True, unlike=()) as parts:
+        parts[0].write_bytes(b"new")
+        raise KeyboardInterrupt
+    assert contents(folder) == {"model.skops": b"old", "guarantee.json": b"old"}
 
 
 def test_models_and_guarantees_on_a_disk_that_is_full_stay_as_they_were(disk):

@@ -284,6 +284,16 @@ def test_cells_of_others_stay(form: str, stay: Any, kind: str) -> None:
             stay(FORMS[form], usual, odd)
 
 
+def test_one_gap_among_truth_values_changes_no_statistic() -> None:
+    whole = np.array([[True]] * 4000)
+    gap = np.where(np.arange(4000)[:, None] == 0, None, whole)
+    for table in (whole, gap, whole.tolist(), pd.DataFrame(whole), pd.DataFrame(gap)):
+        fitted = PrivateImputer(10.0, strategy="most_frequent", random_state=0).fit(table)
+        assert fitted.statistics_.tolist() == ["true"]
+        assert PrivateCategories(10.0, random_state=0).fit(table).categories_ == [("true",)]
+        assert fitted.transform([[None], [False]]).tolist() == [["true"], [False]]
+
+
 def parquet(path: Any, cells: list[Any], kind: str) -> str:
     pa, parquet = package("pyarrow"), package("pyarrow.parquet")
     table = pa.table(
@@ -310,7 +320,7 @@ def test_one_null_in_a_file_changes_no_other_row(tmp_path: Any, kind: str) -> No
         large = LargeTable(file, columns=["a", "b"])
         for make in (PrivateCategories(1.0), PrivateImputer(1.0, strategy="most_frequent")):
             counts = level_counters(make._read(large, "y", reset=True), [0])[0]
-            assert counts[expected] == M - (first is None)
+            assert (counts[expected], counts[""]) == (M - (first is None), first is None)
         assert texts_of("y", LargeTable(file).column("a").together())[1:] == [expected] * (M - 1)
         encoder = SchemaEncoder({"a": {"kind": "categorical", "levels": [expected, "z"]}})
         seen.append(read_encoded([file], encoder, ["y"]).features[1:].toarray())

@@ -12,12 +12,14 @@ import numpy as np
 import pytest
 from scipy.special import expit, logit, softmax
 from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 
 import pabi
 from pabi import learn
 from pabi.learn import forgetting
-from pabi.learn.coefficients import nearest_logits, noise_variances, table_of
+from pabi.learn.coefficients import RowLaw, nearest_logits, noise_variances, table_of
+from pabi.learn.plans import whitening
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
 from support.computed_once import computed_once
 from support.estimators import LINEAR, LOG_LINKS, REGRESSORS
@@ -94,6 +96,21 @@ def test_predictions_are_those_of_the_coefficients(kind, precondition, intercept
     expected = linear(model, X)[:, 0]
     expected = np.exp(expected) if counts else expected
     assert np.max(np.abs(model.predict(X) - expected)) < 1e-12 * (1.0 + np.max(np.abs(expected)))
+    if kind is learn.PrivateLinearRegression:
+        model = kind(**BUDGET, **QUICK, **own).fit(X, np.column_stack([numbers, -numbers]))
+        assert np.max(np.abs(model.predict(X) - linear(model, X))) < 1e-12
+        assert model.coef_std_.shape == (2, 3)
+
+
+@pytest.mark.parametrize("kind", [learn.PrivateLinearSVC, learn.PrivateRidgeClassifier])
+@every("precondition", [None, 0.3])
+def test_other_classifiers_have_linear_predictors_too(kind, precondition):
+    X, y, _ = table()
+    model = kind(**BUDGET, **QUICK, clip_norm=0.2, precondition=precondition).fit(X, y)
+    decisions = model.decision_function(X)
+    assert np.max(np.abs(decisions - linear(model, X)[:, 0])) < 1e-12
+    if kind is learn.PrivateRidgeClassifier:  # a function of these alone, whatever the row's norm
+        assert np.all(np.diff(model.predict_proba(X)[np.argsort(decisions), 1]) >= 0.0)
 
 
 # The linear logit nearest to a clipped one.
@@ -108,6 +125,10 @@ def test_a_linear_logit_is_nearest_to_itself(classes, shifted):
     a, b = nearest_logits(points, softmax(0.7 * points + shift, axis=1), shifted=shifted)
     assert a == pytest.approx(0.7, abs=1e-4)
     assert b == pytest.approx(shift - shift.mean(), abs=1e-4)
+    # Predictors that tell nothing are left as they are.
+    nothing, even = np.zeros((50, classes)), np.full((50, classes), 1.0 / classes)
+    a, b = nearest_logits(nothing, even, shifted=shifted)
+    assert (a, b.tolist()) == (1.0, [0.0] * classes)
 
 
 def test_coefficients_are_those_of_the_likelihood_though_losses_were_clipped():
@@ -230,6 +251,19 @@ def test_deviations_follow_from_what_is_released():
     assert str(bare.summary()) == str(model.summary())
 
 
+def test_second_moments_are_read_off_every_map():
+    """Of a map of equal norms, of one that keeps proportions, and of one that does so without bias."""
+    square = np.random.default_rng(4).normal(size=(1000, 4)) * [0.8, 0.3, 0.1, 0.02]
+    square = square.T @ square
+    for diagonal, noise_std in product((False, True), (1e-3, 30.0, 3000.0)):
+        moments = pabi.NoisySecondMoments(1000, 4, 2.0, noise_std=noise_std, diagonal=diagonal)
+        values = np.diag(square) if diagonal else square
+        for equal, unbiased in ((True, False), (False, False), (False, True)):
+            row_map = whitening(values, moments, norm=1.0, equal=equal, unbiased=unbiased)
+            law = RowLaw.of_map(row_map, moments, None)
+            np.testing.assert_allclose(law.second, values / 1000, rtol=0.0, atol=1e-8)
+
+
 # The table.
 
 
@@ -329,6 +363,9 @@ def test_bad_arguments_are_refused_by_name():
         refused("level", model.summary, level)
         refused("linear_predictor", model.set_params(linear_predictor=level).plan, 100, 3, 2)
     assert "expected 3 names, got 2" in refused("columns", model.summary, columns=["a", "b"])
+    with pytest.raises(NotFittedError):
+        clone(model).summary()
+    assert not hasattr(clone(model), "coef_std_")
 
 
 # The switch.

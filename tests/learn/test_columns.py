@@ -75,6 +75,14 @@ def test_declared_bounds_are_never_left():
     assert np.array_equal(by_name.ranges_, one.ranges_)
 
 
+@every("value", [0.0, 7.0, -1e200])
+def test_a_constant_column_has_a_range_around_it(value):
+    one = ranged(np.full((N, 1), value))
+    low, high = one.ranges_[:, 0]
+    assert low <= value <= high > low
+    assert np.all(np.abs(one.transform([[value], [value - 1.0]])) <= 1.0)
+
+
 @every(("bounds", "expected"), [(None, (-1.0, 1.0)), ((2.0, 3.0), (2.0, 3.0))])
 def test_a_column_of_gaps_has_the_range_that_is_public(bounds, expected):
     one = ranged(np.full((N, 2), math.nan), bounds=bounds)
@@ -167,6 +175,9 @@ def test_noise_that_hides_everything_leaves_finite_numbers():
         plan = PrivateScaler(feature_ranges=(0, 1), adjacency=adjacency).plan(N, 9)
         expected = move * 3.0 / plan.guarantee.mu
         assert plan.releases[0].noise_std == pytest.approx(expected, rel=1e-12)
+    alone = PrivateScaler(1.0, 1e-5, feature_ranges=(0.0, 1.0)).fit([[0.5]])
+    assert pabi.verify(alone.guarantee_).ok
+    assert np.isfinite(alone.transform([[0.7]])).all()
 
 
 def imputed(X, strategy="mean", epsilon=1.0, **changes):
@@ -227,6 +238,21 @@ def test_the_most_frequent_level():
         [7.0],
     ]
     assert pabi.verify(PrivateImputer(strategy="most_frequent").fit(X).guarantee_).ok
+
+
+@every("odd", [None, "x", True, 1, "1.0", 2**60, np.float32(1.0)])
+@every("changes", [{}, {"fill_value": "none"}, {"add_indicator": True}])
+def test_a_cell_changes_no_other_row(odd, changes):
+    """Whatever type numpy and pandas give a table for it; an array makes text of all cells beside one."""
+    rows = [[1.0, math.nan], [math.nan, 2.0], [3.0, 1.0]] * 3
+    others = [[odd, math.nan], *rows[1:]]
+    for strategy in ("constant", "most_frequent"):
+        one = imputed(rows, strategy, **changes)
+        for make in (list, pd.DataFrame, lambda table: np.array(table, dtype=object)):
+            was, now = ([*map(list, one.transform(make(table)))] for table in (rows, others))
+            assert was[1:] == now[1:]
+            assert [[*map(type, row)] for row in was[1:]] == [[*map(type, row)] for row in now[1:]]
+        one.transform(np.array(others))
 
 
 @every("strategy", ["mean", "median", "most_frequent"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 import warnings
+from dataclasses import replace
 
 import joblib
 import numpy as np
@@ -362,6 +363,10 @@ def test_both_releases_meet_the_target_together(kind, batches, adjacency):
     assert whole.epsilon(DELTA) == pabi.compose(*parts).epsilon(DELTA)
     assert EPSILON * (1.0 - 1e-6) <= whole.epsilon(DELTA) <= EPSILON
     assert all(part.epsilon(DELTA) < EPSILON for part in parts)
+    blank = replace(model.moments_, noise_std=None)
+    alone = pabi.calibrate(blank, EPSILON, DELTA).guarantee(DELTA).mu  # of which the share is spent
+    assert parts[0].mu ** 2 == pytest.approx(SHARE * alone**2, rel=1e-9)
+    assert whole.tuned_at == DELTA
     assert whole.adjacency == adjacency == model.moments_.adjacency == model.run_.adjacency
     assert pabi.verify(whole).ok
     assert {said for part in parts for said in part.assumptions} <= set(whole.assumptions)
@@ -517,6 +522,55 @@ def test_one_seed_makes_two_independent_noises(kind):
     fresh = [mapped(kind) for _ in range(2)]
     assert not np.array_equal(fresh[0].preconditioner_.matrix, fresh[1].preconditioner_.matrix)
     assert not np.array_equal(fresh[0].coef_, fresh[1].coef_)
+
+
+PROBABLE = [
+    *((learn.PrivateLogisticRegression, {}), (learn.PrivateLogisticRegression, {"clip_norm": 0.4})),
+    (learn.PrivateLogisticRegression, {"clip_norm": 0.4, "clipping": "norm"}),
+    (learn.PrivateLogisticRegression, {"multi_class": "ovr"}),
+    (learn.PrivateLogisticRegression, {"multi_class": "ovr", "clip_norm": 0.4}),
+    *((learn.PrivateRidgeClassifier, {}), (learn.PrivateLinearSVC, {})),
+]
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@every(("kind", "changes"), PROBABLE)
+@every("share", [None, SHARE])
+def test_labels_and_probabilities_agree_with_decisions(kind, changes, classes, share):
+    X, y = larger(kind, classes=classes)
+    names = np.array(["red", "green", "blue"])[:classes]
+    model = mapped(kind, X, names[y], epsilon=20.0, precondition=share, **changes)
+    assert model.classes_.tolist() == sorted(names)
+    assert model.coef_.shape == ((1, 3) if classes == 2 else (3, 3))
+    assert model.intercept_.shape == ((1,) if classes == 2 else (3,))
+    decisions = model.decision_function(X)
+    assert decisions.shape == ((400,) if classes == 2 else (400, 3))
+    best = (decisions > 0).astype(int) if classes == 2 else decisions.argmax(axis=1)
+    if kind is not learn.PrivateLinearSVC:
+        probabilities = model.predict_proba(X)
+        assert np.all(probabilities >= 0.0)
+        np.testing.assert_allclose(probabilities.sum(axis=1), 1.0, rtol=1e-12)
+        best = probabilities.argmax(axis=1)
+        if kind is learn.PrivateLogisticRegression:
+            assert np.array_equal(model.predict_log_proba(X), np.log(probabilities))
+    assert np.array_equal(model.predict(X), model.classes_[best])
+    if share is None:
+        inside = within(X) * 0.999
+        found = scores(model, inside)
+        np.testing.assert_allclose(found, formula(model, inside), rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize(("n", "d"), [(1, 3), (2, 3), (40, 100)])
+def test_few_records_have_no_map_unless_the_budget_is_large(n, d):
+    for kind in (learn.PrivateLinearRegression, learn.PrivateLogisticRegression):
+        X, y = larger(kind, n=n, d=d)
+        own = {"classes": [0, 1]} if kind in CLASSIFIERS else {}
+        y = np.arange(n) % 2 if n <= 2 and own else y
+        if n > 1 or not own:
+            assert mapped(kind, X, y, precondition="auto", **own).moments_ is None
+            model = mapped(kind, X, y, epsilon=2000.0, **own)
+            assert model.moments_ is not None
+            assert np.all(np.isfinite(scores(model, X)))
 
 
 def poor_tables():

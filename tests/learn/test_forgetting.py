@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import traceback
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -179,9 +180,17 @@ def test_weights_of_classes_and_records(file):
 
 
 def test_the_model_of_a_state_is_the_one_that_was_released(file):
-    model = fitted(file)
+    model, before = fitted(file), Path(file.path).read_bytes()
+    with pytest.raises(InvalidInput, match="^keep_state: .* exists"):
+        fitted(file)
+    assert Path(file.path).read_bytes() == before
     assert np.array_equal(estimator().restored(file).coef_, model.coef_)
-    newer, again = forgotten(model, [3], file), estimator().restored(file)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        newer = forgotten(
+            model.set_params(verbose=False, strict=True), [3], file
+        )  # changes nothing
+    again = estimator().restored(file)
     assert np.array_equal(again.coef_, newer.coef_)
     assert np.array_equal(again.intercept_, newer.intercept_)
     for name in ("guarantee_", "unlearning_guarantee_"):

@@ -300,3 +300,14 @@ LABELLED = pd.DataFrame({"a": np.arange(N)}, index=np.arange(N)[::-1])
 )
 def test_what_is_no_position_is_refused(rows):
     refused("rows", checked_rows, rows, N, NONE)
+
+
+def test_labels_are_told_what_to_write(file):
+    """The rows with the labels 3 and 4 stand at the positions n − 4 and n − 5."""
+    frame = pd.DataFrame(X, columns=list("abc"), index=np.arange(N)[::-1])
+    model = estimator(**CHEAP).fit(frame, Y, keep_state=file)
+    stated = {"epsilon": TARGET, "delta": DELTA, "state": file}
+    wanted = frame.index[[N - 4, N - 5]]
+    assert "get_indexer" in refused("rows", model.forget, frame, Y, wanted, **stated)
+    model.forget(frame, Y, frame.index.get_indexer(wanted), **stated)
+    assert file.requests()[0].rows == (N - 5, N - 4)

@@ -116,6 +116,15 @@ def test_transformers_note_the_hash_of_what_they_learn(step, table, name):
     assert learn.parameters_hash(step) not in stated(step.guarantee_)
 
 
+@every("labels", [[0.0, 1.0], ["no", "yes"], [False, True]])
+def test_labels_in_another_order_have_another_hash(labels):
+    model = learn.PrivateLogisticRegression(classes=labels, **FITTED)
+    model.fit(X, np.array(labels)[LABELS])
+    assert stated(model.guarantee_) == [learn.parameters_hash(model)]
+    model.classes_ = model.classes_[::-1]
+    assert learn.parameters_hash(model) not in stated(model.guarantee_)
+
+
 def test_the_hash_is_that_of_the_bytes_that_the_docs_describe():
     labels = json.dumps(["no", "yé"]).encode()
     text = b"a json %d\n" % len(labels) + labels + b"b <f8 2\n" + struct.pack("<2d", 1.5, -2.0)

@@ -151,7 +151,8 @@ def test_random_features_that_were_made_stay_what_they_are(parts):
     assert np.array_equal(made.column("y").together(), Y)
     fitted = RandomFeatures((-2, 2), 20).fit(learn.LargeTable(parts, columns=NAMES))
     made = fitted.transform(learn.LargeTable(parts, columns=NAMES))
-    before = rows_of(made)
+    before, turned = rows_of(made), learn.LargeTable(parts, columns=NAMES[::-1])
+    assert np.array_equal(rows_of(fitted.transform(turned)), fitted.transform(frame_of(X)))
     fitted.set_params(seed=9)
     assert np.array_equal(rows_of(made), before)
 

@@ -125,6 +125,12 @@ def test_users_and_weights(tmp_path, named):
     coef = model.fit(X, Y, groups=users, sample_weight=weights).coef_
     parts = write_parts(tmp_path / "parts", frame_of(X, y=Y, w=weights, who=users))
     if named:
+        table = learn.LargeTable(parts, columns=[*NAMES, "who"])
+        one, other = (learn.PrivateScaler(8.0, 1e-6, random_state=1) for _ in range(2))
+        one.fit(table, groups="who")
+        assert one.feature_names_in_.tolist() == NAMES
+        assert one.releases_ == other.fit(frame_of(X), groups=users).releases_
+        assert np.array_equal(one.mean_, other.mean_)
         large = model.fit(learn.LargeTable(parts), "y", groups="who", sample_weight="w")
     else:
         table = learn.LargeTable(parts, columns=NAMES)

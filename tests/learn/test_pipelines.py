@@ -203,17 +203,19 @@ def model_of_columns(*parts, **changes):
 
 
 def test_private_columns_compose():
+    ranges = PrivateRanges(2.0, DELTA)
     model = model_of_columns(
         (
             "numbers",
             make_pipeline(PrivateImputer(2.0, DELTA), PrivateScaler(2.0, DELTA)),
             ["a", "b"],
         ),
-        ("ranges", PrivateRanges(2.0, DELTA), ["a"]),
+        ("both", make_pipeline(FeatureUnion([("r", ranges), ("n", Normalizer())])), ["a"]),
         ("levels", PrivateCategories(1.0, DELTA), ["c"]),
     )
     columns = model[0].named_transformers_
-    parts = [*columns["numbers"], columns["ranges"], columns["levels"], model[-1]]
+    union = columns["both"][0].transformer_list
+    parts = [*columns["numbers"], union[0][1], columns["levels"], model[-1]]
     each = pabi.compose(*(step.guarantee_ for step in parts))
     whole = guarantee_of(model)
     assert whole.epsilon(DELTA) == pytest.approx(each.epsilon(DELTA), rel=1e-6)

@@ -26,7 +26,7 @@ from pabi.learn import (
     guarantee_of,
     parameters_hash,
 )
-from pabi.numbers.errors import InvalidInput, PrivacyWarning, TargetUnreachable
+from pabi.numbers.errors import BudgetExceeded, InvalidInput, PrivacyWarning, TargetUnreachable
 from support.every_case import every, refused, refuses
 
 EPSILON, DELTA = 1.0, 1e-5
@@ -107,6 +107,10 @@ def test_a_ledger_is_charged_once_or_refuses_a_failure(name):
         else:
             MADE[name](ledger=ledger).fit(table())
         assert len(ledger.report().entries) == (name not in FAILING)
+        one = MADE[name](ledger=pabi.Ledger(Path(folder) / "b.ledger", 0.01, 1e-6))
+        with pytest.raises(InvalidInput if name in FAILING else BudgetExceeded):
+            one.fit(table())
+        assert not hasattr(one, "releases_")  # nothing was learnt
 
 
 @every("name", EVERY)

@@ -99,6 +99,9 @@ def test_names_say_path_and_position_and_nothing_is_learnt(digits):
     frame = clone(SMALL).set_output(transform="pandas").fit_transform(digits)
     assert frame.columns.tolist() == SMALL.get_feature_names_out().tolist()
     assert np.array_equal(frame.to_numpy(), SMALL.transform(digits))
+    named = clone(SMALL).fit(pixels := pd.DataFrame(digits).add_prefix("p"))
+    with pytest.raises(ValueError, match="feature names should match"):
+        named.transform(pixels.rename(columns={"p0": "q0"}))
     model = clone(SMALL).fit(digits)
     assert set(vars(model)) - set(SMALL.get_params()) == {"n_features_in_"}
     assert model.n_features_in_ == 64
@@ -189,6 +192,8 @@ def test_every_group_of_every_image_is_normalised_by_itself(channels, groups):
             truth = [(value - mean) / math.sqrt(variance + 1e-5) for value in part]
             measured = result[image, first : first + size].ravel()
             np.testing.assert_allclose(measured, truth, rtol=1e-4, atol=1e-4)
+    x[:, :size] = 0.3  # without variation
+    np.testing.assert_allclose(group_normalised(x, groups)[:, :size], 0.0, atol=1e-4)
 
 
 # The transform against plain sums in space, against Kymatio, and against what its theory promises.
@@ -284,6 +289,10 @@ def test_coefficients_are_plain_sums_in_space(shape, scales, angles):
     assert coefficients.shape[1:] == tuple(n // size for n in shape)
     for path, channel in zip(paths(scales, angles, 2), coefficients, strict=True):
         np.testing.assert_allclose(channel, truth[path][1:-1, 1:-1], rtol=0, atol=ROUNDING)
+    first = 1 + scales * angles  # channels of one modulus
+    once = scattered(cascade(shape, scales, angles, 1), x[None])[0]
+    assert np.array_equal(once, coefficients[:first])
+    assert len(coefficients) == first + angles**2 * scales * (scales - 1) // 2
 
 
 # Kymatio 0.3.0, backend numpy, on numpy 1.26 and scipy 1.14: Scattering2D(J, (h, w), L, 2) of the image

@@ -299,6 +299,13 @@ def test_reproducible_searches_are_for_testing_only():
     assert any("testing only" in a for a in one.guarantee_.assumptions)
 
 
+def test_steps_that_cost_too_much_leave_no_budget():
+    dear = make_pipeline(learn.PrivateWhitener(3.0, 1e-6, adjacency="zero_out"), logistic())
+    asked = search(dear, {"privatelogisticregression__precondition": [None]})
+    with pytest.raises(TargetUnreachable, match="epsilon = 1 at delta = 1e-05 cannot be met"):
+        asked.fit(*table(300), **PUBLIC)
+
+
 def test_a_plan_needs_no_data():
     plan = search(mean_trials=10.0, shape=0.0).plan(2000, 4)
     assert plan.guarantee.epsilon(DELTA) <= 1.0
@@ -404,6 +411,18 @@ def test_one_record_moves_a_score_by_one_part_of_all():
     assert max(scores) - min(scores) <= 1 / 30 + 1e-9
 
 
+def test_users_are_trained_on_or_scored_and_never_both():
+    """In the first column stands whose row it is."""
+    X, y = table(400)
+    X[:, 0] = ids = np.random.default_rng(5).integers(0, 60, 400)
+    users = UserRows.of(ids, 70)
+    tables = search(validation_share=0.4)._parted(X, y, np.random.default_rng(2), users)
+    own, other = ({*part[:, 0]} for part in (tables.X, tables.X_scoring))
+    assert own.isdisjoint(other)
+    assert len(tables.X) + len(tables.X_scoring) == 400
+    assert (tables.groups.users, tables.groups_scoring.users) == (42, 28)
+
+
 def test_it_waits_for_the_end_of_a_slot():
     X, y = table(200)
     search().fit(X, y, **PUBLIC)  # loads what is loaded once
@@ -431,6 +450,12 @@ def test_it_is_an_estimator_of_scikit_learn_that_warns_of_nothing():
     assert fitted.classes_.tolist() == [0, 1]
     assert fitted.n_features_in_ == 4
     assert not hasattr(search(learn.PrivateLinearRegression()), "predict_proba")
+
+
+def test_trials_take_no_turns():
+    """Or the number of the next fit would tell how many there were."""
+    first, second = (search().fit(*table(200), **PUBLIC) for _ in range(2))
+    assert second._turn == first._turn + 1
 
 
 def test_a_ledger_has_one_entry_of_a_search(tmp_path):

@@ -121,6 +121,7 @@ def test_units_and_targets_beyond_the_range_do_not_matter(kind, bound):
     assert one.run_ == two.run_
     assert two.coef_ == pytest.approx(2 * one.coef_, rel=1e-12)
     assert two.predict(X) == pytest.approx(2 * one.predict(X) + 7, rel=1e-12)
+    assert fitted(kind, X, y).run_ == fitted(kind, X, y, feature_norm=1.0).run_
     X, y = problem()
     models = [
         fitted(kind, X, targets, target_range=(LOW, HIGH))
@@ -290,6 +291,10 @@ def test_what_several_targets_cost_is_verified(kind, bound):
     own = kind(1.0, 1e-6, feature_ranges=(-1, 1), target_range=(-3, 3), precondition=0.2)
     assert own.fit(X, Y).run_.loss.kind == "vector_huber"
     assert pabi.verify(own.guarantee_.to_json()).ok
+    flat, own = own.set_params(random_state=0).fit(X, Y[:, 0]).coef_, kind(**own.get_params())
+    with pytest.warns(UserWarning, match="column-vector"):
+        assert np.array_equal(own.fit(X, Y[:, :1]).coef_, flat)
+    assert flat.shape == (3,)
 
 
 # A range that is found privately.

@@ -72,6 +72,11 @@ def test_secret_noise_is_certified_for_users():
     model = PrivateLogisticRegression(2.0, DELTA, random_state=0).fit(X, Y, groups=IDS)
     assert model.run_.n == len(set(IDS.tolist()))
     assert ENROLLED in model.guarantee_.assumptions
+    model.set_params(users=USERS, batches=pabi.ShuffleOnce(30))  # of users
+    assert model.fit(X, Y, groups=IDS.astype(str)).run_.steps_per_epoch == 5
+    whitener = PrivateWhitener(20.0, DELTA, users=USERS).fit(X, groups=IDS)
+    assert (whitener.moments_.n, whitener.guarantee_.unit) == (USERS, "user")
+    assert pabi.verify(whitener.guarantee_).ok
 
 
 def test_a_user_weighs_as_much_as_another():

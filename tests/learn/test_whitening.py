@@ -184,3 +184,9 @@ def test_release_and_training_draw_other_noise_from_one_seed(seed):
     # As the same stream would not: that of the release is `default_rng([1, seed])`.
     same = rounded_normal(np.random.default_rng([1, int(seed)]), len(drawn), 2.0**20)
     assert np.corrcoef(drawn, same)[0, 1] > 0.99
+    generator = np.random.default_rng(seed)  # which goes on where the release stopped
+    for one, other in (
+        (noise_drawn(generator), later(generator, len(drawn))),
+        (noise_drawn(None), noise_drawn(None)),
+    ):
+        assert abs(np.corrcoef(one, other)[0, 1]) < spread

@@ -167,6 +167,8 @@ FOUR = "    a: float\n    b: float\n    c: float\n    d: float | None = None\n"
         ("def f():\n    def g(a: int, b: int, c: int, d: int): ...", ["g"]),
         ("def f(a: int, b: int, c: int, *, d: int): ...", []),
         ("def f(a: int, b: int, c: int, d: float): ...", []),
+        ("class A:\n    async def f(self, a: int, b: int, c: int, d: int): ...", ["f"]),
+        ("def f(a, b, c, d): ...", []),
         ("def f(*a: int): ...", []),
     ],
 )
@@ -181,6 +183,7 @@ def test_functions_are_read_right(text: str, names: list[str]):
         (f"class A(NamedTuple):\n{FOUR}", "A(1, 2, 3, d=4)", False),
         (f"class A(NamedTuple):\n{FOUR}", "A(1, *x)", True),
         (f"class A(NamedTuple):\n{FOUR}", "A(*x, d=4)", False),
+        (f"@dataclass(frozen=True)\nclass A:\n{FOUR}", "A(1, 2, 3, 4)", True),
         (f"@dataclass(kw_only=True)\nclass A:\n{FOUR}", "A(1, 2, 3, 4)", False),
         (f"@dataclass\nclass A:\n    _: KW_ONLY\n{FOUR}", "A(1, 2, 3, 4)", False),
         (f"@dataclass\nclass A:\n    x: ClassVar[float]\n{FOUR}", "A(1, 2, 3)", False),

@@ -139,6 +139,17 @@ def test_the_equivalent_has_the_same_epsilon(run, delta):
     assert epsilon_of([(1, mu * (1 - 1e-9))], delta) < epsilon
 
 
+def test_the_equivalent_of_other_curves_is_marked_as_a_reading():
+    assert guarantee().mu_equivalent(1e-3) == guarantee().mu
+    assert "no guarantee" not in guarantee().report()
+    for name, delta in (("approx", 1e-6), ("product", 1e-5), ("range", 1e-6)):
+        one, epsilon = of_curve(CURVES[name]), CURVES[name].epsilon(delta)
+        mu = one.mu_equivalent(delta)
+        assert tradeoff.Gaussian(mu).epsilon(delta) >= epsilon, name
+        assert tradeoff.Gaussian(mu * (1 - 1e-9)).epsilon(delta) < epsilon, name
+        assert f"{shown(mu)}, a reading at one δ and no guarantee" in one.report(delta=delta)
+
+
 def test_the_equivalent_where_epsilon_is_nothing_or_everything():
     nothing = of_curve(tradeoff.ApproxDP(0.0, 1e-4))
     mu = nothing.mu_equivalent(1e-3)  # ε is 0 there: the total variations agree

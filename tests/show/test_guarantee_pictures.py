@@ -93,6 +93,9 @@ def test_draws_into_given_axes():
     assert list(drawn) == list(given)
     with pytest.raises(pabi.InvalidInput, match="pair of axes"):
         RUN.guarantee().plot(given[0])
+    # Without a comparison, and without a finite ε.
+    for noise in (1.0, 0.0):
+        assert len(pabi.NoisyIteration(1.0, 1.0, noise, steps=1).guarantee().plot()[0].lines) >= 2
 
 
 def drawn_in_small_panels(what, size):

@@ -59,6 +59,14 @@ def test_what_is_shared_opens_on_another_server_as_it_was(opened, page):
         assert page.box("l2").get_attribute("value") == ""
 
 
+def test_back_returns_to_the_view_before(opened):
+    opened.go("plan").write("epochs", "33").go("forget")
+    for move, view in (("back", "plan"), ("back", "run"), ("forward", "plan")):
+        getattr(opened.driver, move)()
+        opened.wait(lambda view=view: opened.one("body").get_attribute("data-view") == view)
+        assert opened.box("epochs").get_attribute("value") == ("50" if view == "run" else "33")
+
+
 def test_two_tabs_do_not_disturb_each_other(opened, server):
     driver, first = opened.driver, opened.driver.current_window_handle
     one = asked(opened, epochs="5")
@@ -118,6 +126,13 @@ def test_everything_is_reached_by_the_keyboard(opened):
     assert [html for html in shown if html not in elements] == []
     assert [html for html, outlined, _ in visited if not outlined] == []
     assert [html for html, _, sized in visited if not sized] == []
+    for link in opened.all("#tabs a"):
+        link.send_keys("\ue007")
+        view = link.get_attribute("data-view")
+        opened.wait(lambda view=view: opened.one("body").get_attribute("data-view") == view)
+        assert link.get_attribute("aria-current") == "page"
+        assert opened.one("main h2").is_displayed()
+        assert link.text in driver.title
 
 
 def test_a_server_that_goes_away_is_told_and_comes_back(page):

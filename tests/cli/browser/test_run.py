@@ -32,6 +32,28 @@ def asked(page, **texts):
     return page.answered()
 
 
+# One after the other on one page.
+CHANGES = [
+    (
+        {"n": "30 000", "size": "500", "batches": "reshuffle", "adjacency": "zero_out"},
+        {"n": 30_000, "batches": pabi.Reshuffle(500), "adjacency": "zero_out"},
+        1e-5,
+    ),
+    (
+        {"n": "60000", "size": "1500", "batches": "cyclic", "adjacency": "replace_one",
+         "noise": "0,02", "cooldown_steps": "40", "delta": "1e-7"},
+        {"noise_std": 0.02, "cooldown_steps": 40},
+        1e-7,
+    ),
+    (
+        {"noise": "0.01", "cooldown_steps": "", "delta": "1e-5", "l2": "", "epochs": "3",
+         "release": "path"},
+        {"loss": pabi.Loss.logistic(feature_norm=1.0), "epochs": 3, "release": "path"},
+        1e-5,
+    ),
+]  # fmt: skip
+
+
 def test_numbers_and_changes_are_those_of_the_library(opened):
     guarantee = RUN.guarantee(1e-5)
     assert opened.text("#epsilon") == shown(guarantee.epsilon(1e-5))
@@ -39,9 +61,8 @@ def test_numbers_and_changes_are_those_of_the_library(opened):
     assert guarantee.source in facts
     assert shown(guarantee.mu) in facts
     assert f"ε = {shown(guarantee.composition.epsilon(1e-5))} if every model" in facts
-    changed = {"n": 30_000, "batches": pabi.Reshuffle(500), "adjacency": "zero_out"}
-    found = asked(opened, n="30 000", size="500", batches="reshuffle", adjacency="zero_out")
-    assert found == epsilon(replace(RUN, **changed))
+    for texts, changed, delta in CHANGES:
+        assert asked(opened, **texts) == epsilon(replace(RUN, **changed), delta), texts
 
 
 def test_a_slider_moves_the_box_and_the_number(opened):
@@ -124,3 +145,14 @@ def test_exported_guarantees_reports_and_pictures(opened):
     opened.wait(lambda: opened.shown("[data-chart=tradeoff] .plot svg"))
     opened.one("[data-chart=tradeoff] button").send_keys("\ue007")
     assert opened.download("pabi-tradeoff.svg").startswith("<svg")
+
+
+def test_the_table_of_a_chart_has_the_library_s_numbers(opened):
+    opened.wait(lambda: opened.shown("[data-chart=epsilon] .plot svg"))
+    opened.one("[data-chart=epsilon] summary").send_keys("\ue007")  # Enter
+    row = "[data-chart=epsilon] tbody tr"
+    rows = opened.wait(lambda: [tuple(one.text.split()) for one in opened.all(row)])
+    guarantee = RUN.guarantee(1e-5)
+    for at in ("1e-05", "1e-06", "1e-08"):
+        both = (guarantee.epsilon(float(at)), guarantee.composition.epsilon(float(at)))
+        assert [value for delta, value in rows if delta == at] == [shown(value) for value in both]

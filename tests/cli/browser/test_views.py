@@ -73,6 +73,26 @@ def test_another_target_is_chosen_by_keyboard(view):
     assert f"ε is at most {shown(met.epsilon(DELTA))} at δ = 1e-05" in page.text("main")
 
 
+def test_how_many_epochs_a_target_affords_and_one_that_none_meets(view):
+    page = view("plan")
+    page.write("l2", "").write("target", "2").write("parameter", "epochs")
+    press(page, "Find it")
+    page.wait(lambda: page.shown("#planned"))
+    epochs, run = float(page.text("#planned")), replace(RUN, loss=pabi.Loss.logistic(1.0))
+    met, more = (
+        replace(run, epochs=k).guarantee(DELTA).epsilon(DELTA) for k in (epochs, epochs + 1)
+    )
+    assert met <= 2.0 < more
+    page.write("target", "-1")
+    press(page, "Find it")
+    page.wait(lambda: page.text("#c-target-error"))
+    assert "target ε" in page.text("main .alarm")
+    page.write("target", "0.0001")
+    press(page, "Find it")
+    page.wait(lambda: "best" in page.text("main .alarm"))
+    assert "Traceback" not in page.text("main")
+
+
 def test_two_runs_side_by_side_survive_a_reload(view):
     page = view("plan")
     press(page, "Keep the controls as run A")
@@ -156,11 +176,6 @@ def complaint(page, path, content):
 NO_GUARANTEES = (
     b"", b"\x00\xff\xfe", b"[1, 2]", b"{", b'{"format": 1}', b"kind = 'noisy_sgd'", b"[" * 99_999
 )  # fmt: skip
-
-
-NO_GUARANTEES = (
-    b"", b"\x00\xff\xfe", b"[1, 2]", b"{", b'{"format": 1}', b"kind = 'noisy_sgd'", b"[" * 99_999
-)  # fmt: skip
 NO_LEDGERS = (b"", b"no ledger\n", b"\x00\xff", b"{}\n", b"[[[[\n")
 
 
@@ -206,6 +221,20 @@ def test_a_ledger_and_one_more_release(view, ledger):
     assert shown_down(third.remaining()) in page.text("main")
 
 
+def test_a_ledger_is_started_on_the_page_and_saved(view, certificate, tmp_path):
+    page = view("budget")
+    page.write("budget_epsilon", "3")
+    page.one("#released").send_keys(f"{certificate}")
+    press(page, "Start a ledger")
+    page.wait(lambda: page.text(".facts"))
+    press(page, "Save the ledger")
+    (tmp_path / "people.ledger").write_text(page.download("people.ledger"), encoding="utf-8")
+    released = pabi.Guarantee.from_json(certificate.read_text("utf-8"))
+    order = pabi.Ledger.best_order([released], 3.0, DELTA)
+    book = pabi.Ledger(tmp_path / "people.ledger", epsilon=3.0, delta=DELTA, order=order)
+    assert f"ε = {shown_down(book.remaining())} for one" in page.text(".facts")
+
+
 # Forget
 
 
@@ -228,6 +257,9 @@ def test_forgetting_takes_the_library_s_epochs(view):
 
 def test_a_model_is_trained_at_the_epsilon_that_was_asked(view):
     page = view("demo")
+    page.write("demo_epsilon", "lots")
+    press(page, "Train")
+    page.wait(lambda: "expected a number" in page.text("#c-demo_epsilon-error"))
     page.write("demo_epsilon", "2")
     press(page, "Train")
     page.wait(lambda: page.shown("#accuracy"))

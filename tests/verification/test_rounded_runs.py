@@ -131,7 +131,8 @@ def test_the_checkers_own_numbers():
             for delta in (1e-3, 1e-9):
                 exact = Gaussian(mu - 1e-11).epsilon_bounds(delta)[0]
                 own = nearly.epsilon(delta)
-                assert exact <= own <= exact + 64.0 * r * math.sqrt(1.0 + exact) + 1e-9
+                # Without a target the checker's own grids err by 1e-3.
+                assert exact <= own <= 1.001 * exact + 64.0 * r * math.sqrt(1.0 + exact)
                 # The accountant's is proven by it.
                 curve = Product(
                     [

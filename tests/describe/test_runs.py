@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pabi.account.facts.positions import OrderedView
 from pabi.account.shifts.epochs import cyclic
 from pabi.describe.batches import Cyclic, FullBatch, Reshuffle, ShuffleOnce
+from pabi.describe.files import from_dict, to_dict
 from pabi.describe.iteration import Groups
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
@@ -219,6 +220,17 @@ def test_range_diameter():
     assert make(prox=Ball(2.0), diameter=3.0).range_diameter == 2.0
     assert make(prox=Ball(2.0)).iteration().diameter == 2.0
     assert make().iteration().diameter is None
+
+
+def test_rounding_is_written_where_there_is_some():
+    exact, near = make(), make(rounding=1e-8)
+    assert "rounding" not in to_dict(exact)
+    assert to_dict(near) == to_dict(exact) | {"rounding": 1e-8}
+    assert from_dict(to_dict(near)) == near != exact == make(rounding=0.0)
+    for wrong in (-1e-9, 1.5, math.nan, "much", None, True):
+        message = refused("rounding", make, rounding=wrong)
+        assert message == f"rounding: expected a finite number ≥ 0 and ≤ 1, got {wrong!r}"
+    assert "exact steps" in refused("rounding", near.iteration)
 
 
 def test_iteration_of_each_position():

@@ -21,6 +21,7 @@ from pabi.verification.factors.closed_forms import (
     GroupFactors,
     Laplaces,
     PureFactors,
+    Rounding,
 )
 from pabi.verification.factors.divergences import Divergence, Divergences, Selection, Selections
 from pabi.verification.factors.mixtures import Allocations, SampledGaussians, SecretMixtures
@@ -36,6 +37,7 @@ ONE = {
     Laplaces: Laplaces(((0.25, 3),)),
     Divergences: Divergences((Divergence(8.0, 0.25, 2),)),
     Failure: Failure(Fraction(1, 1024)),
+    Rounding: Rounding(Fraction(1, 256) ** 2),
     Selections: Selections((Selection(GAUSSIAN, 10.0, 0.5, 1),)),
     GroupFactors: GroupFactors((AdjacentChain(LINK, 3, 1),)),
     SecretMixtures: SecretMixtures.single(((Fraction(1, 2), 0.5), (Fraction(1, 2), 1.0)), False),
@@ -51,6 +53,7 @@ MORE = {
     Laplaces: Laplaces(((2.0, 1),)),
     Divergences: Divergences((Divergence(8.0, 2.0, 1),)),
     Failure: Failure(Fraction(1, 16)),
+    Rounding: Rounding(Fraction(1, 8) ** 2),
     Selections: Selections((Selection(GAUSSIAN, 20.0, 0.75, 2),)),
     GroupFactors: GroupFactors((AdjacentChain(LINK, 4, 2),)),
     SecretMixtures: SecretMixtures.single(((Fraction(1, 4), 0.25), (Fraction(3, 4), 2.0)), True),
@@ -74,7 +77,7 @@ def test_every_kind_is_tried_here():
 
 
 def test_what_is_written_is_what_is_read():
-    """Each of 1024 bounds covers what it is written as, and is covered by it; the accountant reads it too."""
+    """Each of 4096 bounds covers what it is written as, and is covered by it; the accountant reads it too."""
     for chosen in subsets():
         bound = JointBound.of(*chosen)
         curve = best_curve((bound,))

@@ -135,12 +135,14 @@ class JointBound:
         """What of the factors the claimed ones do not cover; None if they cover all, or a Gaussian that lies
         below them."""
         gap = self._gap(claimed)
-        if gap is None or not self.get(Rounding).square:
+        if gap is None or not (self.get(Rounding).square or claimed.get(Rounding).square):
             return gap
+        # Of what is proven the worst Gaussian, of what is claimed no more than the Gaussian is compared.
         worst = max((mu for weight, mu in self.parts if weight > 0), default=0.0)
         others = (f for f in self.factors if type(f) is not Gaussians)
-        coarser = JointBound.of(Gaussians.single(worst), *others)
-        return gap if coarser.get(Rounding).square else coarser._gap(claimed)
+        few = (f for f in claimed.factors if type(f) in (Gaussians, Rounding, Failure))
+        again = JointBound.of(Gaussians.single(worst), *others)._gap(JointBound.of(*few))
+        return again and gap
 
     def _gap(self, claimed: JointBound) -> str | None:
         """What of the factors the claimed ones do not cover, kind by kind."""

@@ -25,8 +25,8 @@ def check(payload: Payload) -> Finding:
         closed("the certificate", payload, (*HEADER, *keys_of(type(subject)), *subject.keys))
         raise Refused(f"theorem: the checker knows no {payload['theorem']!r} {subject.CALLED}")
     closed("the certificate", payload, (*HEADER, *proof.keys, *subject.keys))
-    found = proof.check(subject, payload)
-    assumptions, proven = found.assumptions, subject.computed(found)
+    result = proof.check(subject, payload)
+    assumptions, proven = result.assumptions, subject.computed(result)
     claimed, reading = proven, None
     if "claim" in proof.keys:
         claimed = check_claim(payload["claim"], proven)

@@ -16,6 +16,7 @@ from pabi.describe.batches import Batches, Cyclic, FullBatch, Reshuffle, Shuffle
 from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
 from pabi.execute.checkpoint import State
+from pabi.execute.computed_steps import ACCURATE
 from pabi.execute.hiding import unseen
 from pabi.learn import Trained, train
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
@@ -366,9 +367,10 @@ def test_the_guarantee_is_that_of_the_run():
     run = NoisySGD(
         Loss.logistic(1.0, l2=0.01), 20, ShuffleOnce(4), epochs=3, step_size=1.0, noise_std=0.3
     )
-    copy, expected = replace(run), run.guarantee()
-    got = train(run, zeros, [0.0, 0.0]).guarantee
-    assert got.epsilon(DELTA) == expected.epsilon(DELTA)
+    copy, got, result = replace(run), train(run, zeros, [0.0, 0.0]), run.guarantee()
+    assert got.run == replace(run, rounding=got.run.rounding)
+    expected, got = got.run.guarantee().assuming(ACCURATE), got.guarantee
+    assert result.epsilon(DELTA) < got.epsilon(DELTA) == expected.epsilon(DELTA)
     assert (got.assumptions, got.tuned_at) == (expected.assumptions, DELTA)
     assert train(run, zeros, [0.0, 0.0], delta=1e-3).guarantee.tuned_at == 1e-3
     with pytest.warns(PrivacyWarning):

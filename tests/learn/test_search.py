@@ -331,7 +331,7 @@ def test_a_guarantee_says_what_the_noise_on_a_score_is_and_what_it_assumes():
     noise = fitted.plan_.scoring_noise
     guarantee = scored(noise, fitted._target(500), fitted.plan_.trials[0])
     assert guarantee.mu == pytest.approx(1.0 / (500 * noise), rel=1e-12)
-    cases = json.loads(fitted.guarantee_.to_json())["tradeoff"]["base"]
+    [cases] = json.loads(fitted.guarantee_.to_json())["tradeoff"]["base"]["factors"]
     assert min(cases.get("mus", [cases.get("mu")])) >= guarantee.mu * (1.0 - 1e-9)
     X, y = table(300)
     said = search(validation_share=0.3).fit(X, y).guarantee_.assumptions

@@ -13,6 +13,7 @@ import pytest
 
 import pabi
 from pabi import prox
+from pabi.execute.computed_steps import EXACT
 from pabi.learn import train
 from pabi.mixing import outlook
 from pabi.numbers.errors import NotApplicable, PrivacyWarning, SamplingWarning
@@ -199,7 +200,7 @@ def test_the_guarantee_is_the_chains():
     wanted = chain.guarantee()
     assert draws.guarantee.epsilon(1e-5) == wanted.epsilon(1e-5)
     assert draws.guarantee.certificate is not None
-    assert draws.guarantee.assumptions == (*wanted.assumptions, TAKEN)
+    assert draws.guarantee.assumptions == (*wanted.assumptions, EXACT, TAKEN)
     assert draws.chain is chain
 
 

@@ -480,6 +480,7 @@ def assumed_before(run: NoisySGD, x0: ArrayLike, options: TrainOptions) -> tuple
 def _files(run: NoisySGD, start: Array, options: TrainOptions) -> _Files:
     checkpoint, resume, seconds = options.checkpoint, options.resume, options.checkpoint_seconds
     validate.number("checkpoint_seconds", seconds, at_least=0.0)
+    run = replace(run, rounding=0.0)  # which changes no step
     resumed = None if resume is None else Checkpoint(resume, run, start, seconds)
     if checkpoint is None:
         return _Files(resumed, resumed)

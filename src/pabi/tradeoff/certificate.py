@@ -120,6 +120,8 @@ def curve_in_words(curve: TradeOff) -> str:
             return f"average over {len(mixture.parts)} cases, μ from {low} to {high}"
         case Best() as best:
             return f"the best of {len(best.parts)} bounds"
+        case Product(factors=((Mixture() as rounded, 1),), failure=0.0):
+            return curve_in_words(rounded)
         case Product() as product:
             return f"a product of {sum(k for _, k in product.factors)} factors"
         case Selected() as selection:

@@ -1,0 +1,289 @@
+"""How far computed steps are from exact ones: bounds against steps in many digits, and what they cost."""
+
+import math
+import warnings
+
+import mpmath
+import numpy as np
+import pytest
+
+import pabi
+from pabi import (
+    BallsInBins,
+    Cyclic,
+    FullBatch,
+    Loss,
+    NoisySGD,
+    PrivacyWarning,
+    ShuffleOnce,
+    learn,
+    prox,
+)
+from pabi.describe.vector_losses import executable
+from pabi.execute.computed_steps import (
+    ACCURATE,
+    EXACT,
+    _of_a_gradient,
+    _reach,
+    as_computed,
+    rests_on,
+    rounding_of,
+)
+from pabi.execute.engine import gradient_sum_of
+from pabi.execute.hiding import walk_of
+from pabi.learn import train
+from support.every_case import every
+
+D, K, N = 5, 3, 6
+RNG = np.random.default_rng(11)
+ROWS = RNG.normal(size=(N, D))
+ROWS /= np.linalg.norm(ROWS, axis=1, keepdims=True) * (1.0 + 1e-12)
+SIGNS, CODES, NUMBERS = RNG.integers(0, 2, N), RNG.integers(0, K, N), RNG.uniform(0.0, 4.0, N)
+
+
+def product(a, b):
+    """Σ a_i·b_i, exactly."""
+    return sum(mpmath.mpf(x) * mpmath.mpf(y) for x, y in zip(a, b, strict=True))
+
+
+def sign_of(y):
+    return 2 * int(y) - 1
+
+
+def logistic(z, y):
+    s = sign_of(y)
+    return [-s / (1 + mpmath.exp(s * z[0]))]
+
+
+def hinge(z, y):
+    s = sign_of(y)
+    return [s * min(mpmath.mpf(0), max(mpmath.mpf(-1), (s * z[0] - 1) / mpmath.mpf(0.3)))]
+
+
+def squared(z, y):
+    return [min(mpmath.mpf(2), max(mpmath.mpf(-2), z[0] - mpmath.mpf(y)))]
+
+
+def poisson(z, y):
+    return [mpmath.exp(min(z[0], mpmath.mpf(1.5))) - min(mpmath.mpf(y), mpmath.mpf(3))]
+
+
+def gamma(z, y):
+    return [max(mpmath.mpf(-2), 1 - mpmath.mpf(y) * mpmath.exp(-z[0]))]
+
+
+def softmax(z, y):
+    parts = [mpmath.exp(one) for one in z]
+    total = sum(parts)
+    return [part / total - (k == y) for k, part in enumerate(parts)]
+
+
+def one_vs_rest(z, y):
+    return [logistic([one], int(k == y))[0] for k, one in enumerate(z)]
+
+
+POISSON = Loss.poisson(1.0, predictor_bound=1.5, count_bound=3.0)
+LOSSES = {
+    "logistic": (Loss.logistic(1.0), learn.LogisticGradients, SIGNS, logistic),
+    "hinge": (Loss.smoothed_hinge(1.0, smoothing=0.3), learn.SmoothedHingeGradients, SIGNS, hinge),
+    "squared": (Loss.squared(1.0, residual_bound=2.0), learn.SquaredGradients, NUMBERS, squared),
+    "poisson": (
+        Loss.poisson(1.0, predictor_bound=1.5, count_bound=3.0),
+        learn.PoissonGradients,
+        NUMBERS,
+        poisson,
+    ),
+    "softmax": (Loss.softmax(1.0), learn.SoftmaxGradients, CODES, softmax),
+    "one_vs_rest": (Loss.one_vs_rest(1.0, classes=K), learn.OneVsRestGradients, CODES, one_vs_rest),
+}
+FURTHER = {
+    "hinge": (0.3,),
+    "squared": (2.0,),
+    "poisson": (1.5, 3.0),
+    "softmax": (K,),
+    "one_vs_rest": (K,),
+}
+
+
+def run_of(loss, **changes):
+    given = {"batches": FullBatch(), "steps": 3, "step_size": 0.5, "noise_std": 0.05, **changes}
+    return NoisySGD(loss, N, given.pop("batches"), **given)
+
+
+def off_by(name, size):
+    """(how far a sum is from the exact one, what the bound is, where iterates are of this size)."""
+    loss, make, targets, derivatives = LOSSES[name]
+    gradients = make(learn.Records(ROWS, 1.0), targets, *FURTHER.get(name, ()))
+    run = run_of(loss)
+    outputs = 1 if len(gradients.shape) == 1 else K
+    theta = RNG.normal(size=gradients.shape)
+    theta *= size / np.linalg.norm(theta)
+    computed = gradient_sum_of(run, gradients)(theta, slice(0, N))
+    columns = theta.reshape(D, outputs)
+    exact = [[mpmath.mpf(0)] * outputs for _ in range(D)]
+    for row, y in zip(ROWS.tolist(), targets.tolist(), strict=True):
+        z = [
+            sum(mpmath.mpf(a) * mpmath.mpf(b) for a, b in zip(row, c, strict=True))
+            for c in columns.T.tolist()
+        ]
+        for j, derivative in enumerate(derivatives(z, y)):
+            for i in range(D):
+                exact[i][j] += derivative * mpmath.mpf(row[i])
+    shrink = mpmath.mpf(1) - mpmath.mpf(room(run))
+    gaps = [
+        mpmath.mpf(float(computed.reshape(D, outputs)[i, j])) - shrink * exact[i][j]
+        for i in range(D)
+        for j in range(outputs)
+    ]
+    clip = run.record_gradient_bound
+    sums = (N + 16.0) * 2.0**-53 * clip
+    bound = N * (sums + _of_a_gradient(run, size, (D, outputs), clip))
+    return float(mpmath.sqrt(sum(gap * gap for gap in gaps))), bound
+
+
+def room(run):
+    """What clipping leaves for the rounding of sums."""
+    from pabi.execute.sums import Limit
+
+    return 1.0 - Limit.of(run, N).shrink
+
+
+@every("name", list(LOSSES))
+@pytest.mark.parametrize("size", [0.1, 3.0, 1e4])
+def test_sums_are_no_farther_from_exact_ones_than_bounded(name, size):
+    pairs = [off_by(name, size) for _ in range(4)]
+    assert all(off <= bound for off, bound in pairs)
+    assert max(off / bound for off, bound in pairs) > 1e-5 or size > 10.0
+
+
+def test_derivatives_are_no_farther_from_exact_ones_than_bounded():
+    """Of numbers one by one, clipped or not."""
+    z = np.concatenate([RNG.normal(scale=4.0, size=300), [0.0, 30.0, -30.0]])
+    for name in ("logistic", "hinge", "squared", "poisson"):
+        described, _, _, derivatives = LOSSES[name]
+        loss, y = executable(described.kind, **dict(described.parameters)), 2.5
+        own = z.copy()
+        loss.differentiate(own, np.full(len(z), y))
+        margins = name in ("logistic", "hinge")
+        exact = [derivatives([mpmath.mpf(one)], 1 if margins else y)[0] for one in z.tolist()]
+        if name == "poisson":
+            exact = [e - (mpmath.mpf(y) - min(mpmath.mpf(y), 3)) for e in exact]
+        off = max(abs(mpmath.mpf(a) - b) for a, b in zip(own.tolist(), exact, strict=True))
+        assert 0.0 < off <= loss.off(1, clipped=False)
+
+
+def test_no_iterate_is_farther_out_than_bounded():
+    """Labels all alike and no regulariser, so that nothing holds iterates back; or noise alone."""
+    X, norms = np.tile([1.0, 0.0], (N, 1)), []
+    for noise_std, steps, step_size in ((1e-3, 400, 4.0), (0.3, 400, 0.5), (1e-3, 60, 8.0)):
+        changes = {"steps": steps, "step_size": step_size, "noise_std": noise_std}
+        run = run_of(Loss.logistic(1.0), release="path", **changes)
+        most = _reach(run, walk_of(run, np.zeros((1, 2)))[0], (2,))
+        gradients = learn.LogisticGradients(learn.Records(X, 1.0), np.ones(N, dtype=int))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PrivacyWarning)
+            train(
+                run, gradients, np.zeros(2), 1, watch=lambda k, x: norms.append(np.linalg.norm(x))
+            )
+        longest = max(norms)
+        norms.clear()
+        assert longest <= most
+        assert longest > 0.05 * most
+        assert most < 0.2 * walk_of(run, np.zeros((1, 2)))[0].size or steps == 60
+
+
+GRADIENTS = learn.LogisticGradients(learn.Records(ROWS, 1.0), SIGNS)
+
+
+def trained(run, gradients=GRADIENTS, start=None):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyWarning)
+        return train(run, gradients, np.zeros(D) if start is None else start)
+
+
+@every("batches", [Cyclic(2), ShuffleOnce(2), BallsInBins(2)])
+def test_a_hidden_path_is_charged_for_rounding(batches):
+    run = run_of(Loss.logistic(1.0), batches=batches, steps=60, noise_std=0.6)
+    result = trained(run)
+    assert 1e-12 < result.run.rounding < 1e-8
+    mine, exact = result.guarantee, run.guarantee(1e-5)
+    assert pabi.verify(mine.certificate).ok
+    assert exact.epsilon(1e-5) < mine.epsilon(1e-5) < exact.epsilon(1e-5) * (1.0 + 1e-6)
+    assert not {ACCURATE, EXACT} & set(mine.assumptions)
+    # A longer path, or less noise, asks for more.
+    more = [
+        as_computed(run_of(Loss.logistic(1.0), batches=batches, **changes), (D,)).rounding
+        for changes in ({"steps": 6000, "noise_std": 0.6}, {"steps": 60, "noise_std": 0.006})
+    ]
+    assert min(more) > result.run.rounding
+
+
+def test_what_nothing_bounds_is_assumed():
+    hidden = {"steps": 60, "noise_std": 0.6, "batches": Cyclic(2)}
+
+    def own(x, rows):
+        return GRADIENTS(x, rows)
+
+    assert (
+        ACCURATE
+        in trained(
+            run_of(Loss.convex(0.25, gradient_bound=1.0), **hidden), own
+        ).guarantee.assumptions
+    )
+    assert (
+        ACCURATE
+        in trained(
+            run_of(Loss.logistic(1.0), prox=prox.simplex(1.0), **hidden)
+        ).guarantee.assumptions
+    )
+    whole = trained(run_of(Loss.logistic(1.0), release="path", **hidden)).guarantee
+    assert not {ACCURATE, EXACT} & set(whole.assumptions)
+    unbounded = run_of(Loss.convex(0.25), gradient_sensitivity=1.0, **hidden)
+    assert rests_on(unbounded, (D,)) == (EXACT,)
+    assert math.isinf(rounding_of(unbounded, (D,))[0])
+    # Who states too little is not believed, and who states more is charged for it.
+    run = run_of(Loss.logistic(1.0), **hidden)
+    assert rests_on(run, (D,)) == (EXACT,)
+    large = run_of(Loss.logistic(1.0), rounding=1e-3, **hidden)
+    assert trained(large).run.rounding == 1e-3
+    assert trained(large).guarantee.epsilon(1e-5) > run.guarantee().epsilon(1e-5) * 1.0001
+
+
+@every(
+    "chosen",
+    [prox.l1(0.3), prox.l2(0.3), prox.elastic_net(0.2, 0.4), prox.ball(0.7), prox.box(-0.2, 0.3)],
+)
+def test_maps_are_no_farther_from_exact_ones_than_bounded(chosen):
+    from pabi.execute.computed_steps import _of_the_map
+
+    step = 0.5
+
+    def exact(x):
+        x = [mpmath.mpf(one) for one in x]
+
+        def soft(t):
+            return [one - min(max(one, -t), t) for one in x]
+
+        match chosen:
+            case prox.l1(strength=s):
+                return soft(mpmath.mpf(step) * mpmath.mpf(s))
+            case prox.l2(strength=s):
+                return [one / (1 + mpmath.mpf(step) * mpmath.mpf(s)) for one in x]
+            case prox.elastic_net(l1=a, l2=b):
+                return [
+                    one / (1 + mpmath.mpf(step) * mpmath.mpf(b))
+                    for one in soft(mpmath.mpf(step) * mpmath.mpf(a))
+                ]
+            case prox.ball(radius=r):
+                length = mpmath.sqrt(sum(one * one for one in x))
+                return [one * min(1, mpmath.mpf(r) / length) for one in x]
+            case _:
+                return [min(max(one, mpmath.mpf(-0.2)), mpmath.mpf(0.3)) for one in x]
+
+    for scale in (0.1, 1.0, 1e6):
+        for x in RNG.normal(scale=scale, size=(20, D)):
+            size = float(np.linalg.norm(x)) * (1.0 + 1e-12)
+            pairs = zip(chosen(x, step).tolist(), exact(x.tolist()), strict=True)
+            gap = [mpmath.mpf(a) - b for a, b in pairs]
+            off = mpmath.sqrt(sum(one * one for one in gap))
+            assert off <= _of_the_map(chosen, np.float64(step), size, D)

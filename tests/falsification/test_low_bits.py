@@ -8,8 +8,11 @@ import pytest
 from flint import arb, ctx
 from scipy.stats import binom
 
+from pabi import FullBatch, Loss, NoisySGD, PrivacyWarning
 from pabi.convert import gdp_to_delta
-from pabi.execute.noise import grid_for, noisy
+from pabi.execute import engine
+from pabi.execute.noise import StepNoise, grid_for, noisy
+from pabi.learn import train
 from support.every_case import every
 from support.execution import RARE
 
@@ -22,6 +25,10 @@ def on_the_grid(sums, rng):
     return noisy(sums, 1.0, grid_for(1.0, 1.0), rng)
 
 
+def of_a_step(sums, rng):
+    return StepNoise(1.0, 1.0, 1)(sums, rng)
+
+
 def not_from_one(released):
     """How many of these a sum of 1 does not reach by adding a double.
 
@@ -32,7 +39,7 @@ def not_from_one(released):
     return np.count_nonzero(near * 2.0**53 % 1.0)
 
 
-@every(("mechanism", "works"), [(in_doubles, True), (on_the_grid, False)])
+@every(("mechanism", "works"), [(in_doubles, True), (on_the_grid, False), (of_a_step, False)])
 def test_unreachable_doubles_tell_the_sum_unless_noise_is_on_the_grid(mechanism, works):
     """A count of 0 or 1 under noise of 1."""
     rng = np.random.default_rng(0)
@@ -41,10 +48,37 @@ def test_unreachable_doubles_tell_the_sum_unless_noise_is_on_the_grid(mechanism,
     assert (zeros > 1000) == works
     assert works or zeros == 0
     # No double of the grid is reached from one sum alone: the noise is a whole number either way.
-    grid = grid_for(1.0, 1.0)
+    grid = StepNoise(1.0, 1.0, 1).grid if mechanism is of_a_step else grid_for(1.0, 1.0)
     assert works or all(
         np.all(mechanism(np.full(1000, s), rng) / grid % 1.0 == 0.0) for s in (0.0, 1.0)
     )
+
+
+class InDoubles(StepNoise):
+    """What trainings had before."""
+
+    def __call__(self, sums, generator):
+        return sums + self.noise_std * generator.standard_normal(sums.shape)
+
+
+@every(("noise", "works"), [(InDoubles, True), (StepNoise, False)])
+@every("release", ["last", "path"])
+def test_unreachable_doubles_tell_what_a_step_summed(monkeypatch, noise, works, release):
+    """A training of one step, of a record whose gradient is −1 in every coordinate, or left out."""
+    monkeypatch.setattr(engine, "StepNoise", noise)
+    run = NoisySGD(
+        *(Loss.convex(1.0, gradient_bound=400.0), 1, FullBatch()),
+        **{"steps": 1, "step_size": 1.0, "noise_std": 1.0, "release": release},
+    )
+    seen = []
+    for pull in (0.0, -1.0):
+        gradients = lambda x, rows, pull=pull: np.full((len(rows), *x.shape), pull)  # noqa: E731
+        with pytest.warns(PrivacyWarning):
+            seen.append(train(run, gradients, np.zeros(100_000), 0).x)
+    assert np.median(seen[1]) > 0.5
+    zeros, ones = map(not_from_one, seen)
+    assert (zeros > 1000) == works
+    assert works or zeros == ones == 0
 
 
 @every("bits", [1, 3])

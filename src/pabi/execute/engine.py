@@ -122,9 +122,10 @@ def train(
     cap. Each record's gradient is clipped to `run.record_gradient_bound`, so that the sensitivity is
     enforced even where the loss already promises it; only a run that states its `gradient_sensitivity` is
     taken at its word. The clipping leaves room for the rounding of the sum (see `pabi.execute.sums`; losses
-    that are strongly convex or dissipative get as much more noise instead), and every step that is
-    released is rounded to a grid of 2⁻²⁰ of its noise, so that low-order bits say nothing. Of updates with a
-    state the noisy gradients are rounded in place of the steps.
+    that are strongly convex or dissipative get as much more noise instead). Noise is exact on a grid, so that
+    low-order bits say nothing. Where the guarantee needs the path to stay hidden, computed steps are charged
+    for what they may be off by, as the `rounding` of the run that is returned; the noise is then added to the
+    iterate, with the other sign.
 
     Parameters
     ----------
@@ -346,8 +347,9 @@ def _refuse_other_rows(run: NoisySGD, rows: int, users: UserRows | None) -> None
 
 
 def _own(gradients: PerRecordGradients | RemoteGradients | None) -> bool:
-    """Whether gradients are those of one of pabi's losses, by products of pabi's own."""
-    return isinstance(_parted(gradients)[1], LossGradients)
+    """Whether gradients are those of one of pabi's losses at x·θ, by products of pabi's own."""
+    own = _parted(gradients)[1]
+    return isinstance(own, LossGradients) and not own.has_offsets
 
 
 def _layout(gradients: PerRecordGradients | RemoteGradients | None) -> Layout | None:

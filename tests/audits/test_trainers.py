@@ -18,6 +18,7 @@ import pabi
 from pabi.audits import audit_outputs
 from pabi.execute import engine, sums
 from pabi.execute.checkpoint import Randomness
+from pabi.execute.noise import StepNoise
 from pabi.learn import LogisticGradients, PrivateLogisticRegression, StateFile, forgetting, train
 from support.computed_once import computed_once
 from support.execution import Crash
@@ -160,7 +161,9 @@ def later_noise(run, first):
         np.zeros(MODELS),
     )
     for k in range(first, run.steps):
-        x = (1.0 - eta[k] * run.loss.l2) * x - eta[k] * std[k] * generator.standard_normal(MODELS)
+        moved = wide(run, MODELS).sensitivity / run.batch_size
+        noise = StepNoise(std[k], moved, MODELS)(np.zeros(MODELS), generator)
+        x = (1.0 - eta[k] * run.loss.l2) * x - eta[k] * noise
     return x
 
 

@@ -31,7 +31,7 @@ LOSS = pabi.Loss.unknown(gradient_bound=5.0)
 
 
 class Mirrored(np.random.Generator):
-    """The same draws with the signs of the noise turned: the trainer adds it to gradients."""
+    """The same draws with the signs of the noise turned: the trainer adds it to gradients that are shown."""
 
     def __init__(self, seed):
         super().__init__(np.random.PCG64(seed))
@@ -101,8 +101,9 @@ class Plain:
 @every("prox", PROXES)
 @every("release", ["last", "path"])
 @every("batches", [pabi.FullBatch(), pabi.Cyclic(4)])
-def test_steps_are_those_of_the_description(prox, release, batches):
+def test_steps_are_those_of_the_description(monkeypatch, prox, release, batches):
     """Four chains at once, from starts of their own."""
+    monkeypatch.setattr("pabi.sampling.chains.StepNoise", OrdinaryNoise)
     if prox is not None and not isinstance(prox, pabi.prox.ProximalMap):
         prox = Plain(prox)
     chain = small(prox=prox, release=release, batches=batches, chains=4)
@@ -113,9 +114,7 @@ def test_steps_are_those_of_the_description(prox, release, batches):
     if release == "last":
         wanted = wanted[:, -1:]
     assert draws.values.shape == wanted.shape
-    # Released iterates lie on a grid of 2⁻²⁰ of the noise, by which the next steps differ.
-    slack = 3 * chain.step_noise_std * 2.0**-20
-    np.testing.assert_allclose(draws.values, wanted, rtol=0, atol=slack)
+    np.testing.assert_allclose(draws.values, wanted, rtol=1e-12, atol=1e-13)
     assert len(recorder.calls) == chain.steps
 
 
@@ -146,7 +145,8 @@ SHUFFLED = [kind(4) for kind in (pabi.Cyclic, pabi.ShuffleOnce, pabi.Reshuffle, 
 def test_batches_are_drawn_as_the_trainer_draws_them(batches, monkeypatch):
     """The same generator gives the trainer's last iterate, empty batches included."""
     cost = small().guarantee(0.01)
-    monkeypatch.setattr("pabi.execute.engine.StepNoise", OrdinaryNoise)
+    for module in ("execute.engine", "sampling.chains"):
+        monkeypatch.setattr(f"pabi.{module}.StepNoise", OrdinaryNoise)
     for kind in (pabi.LangevinChain, pabi.NoisySGD):
         monkeypatch.setattr(kind, "guarantee", lambda self, delta: cost)
     chain, asked = small(LOSS.with_l2(0.7), batches=batches, steps=25), []
@@ -162,7 +162,7 @@ def test_batches_are_drawn_as_the_trainer_draws_them(batches, monkeypatch):
     x0 = np.array([0.2, -0.4, 0.1])
     draws = langevin(chain, gradient, x0, random_state=11, delta=0.01)
     trained = train(chain.run, each, x0, Mirrored(11), delta=0.01)
-    np.testing.assert_allclose(draws.values[0, 0], trained.x, rtol=1e-12, atol=1e-6 * 0.14)
+    np.testing.assert_allclose(draws.values[0, 0], trained.x, rtol=1e-12, atol=1e-13)
     assert len(asked) < 25 or batches.kind != "poisson"
 
 

@@ -13,6 +13,7 @@ import pabi
 from pabi.sampling import diffusion, langevin
 from pabi.sampling.chains import TAKEN, executed
 from support.every_case import every, refused, refuses
+from support.execution import OrdinaryNoise
 
 from .laws import Recorder
 
@@ -54,7 +55,8 @@ def test_a_constant_temperature_is_a_langevin_chain(release):
     ],
 )
 @every("release", ["last", "path"])
-def test_steps_by_hand(beta, at, release):
+def test_steps_by_hand(monkeypatch, beta, at, release):
+    monkeypatch.setattr("pabi.sampling.chains.StepNoise", OrdinaryNoise)
     recorder = Recorder()
     given, start = described(beta, release=release, diameter=1.0), np.array([0.4, 0.1])
     walk = {"x0": start, "domain": pabi.prox.ball(0.5), "steps": 6, "chains": 2}

@@ -29,8 +29,8 @@ from pabi.execute.hiding import (
     Terms,
     Walk,
     checked,
+    hides,
     mapped,
-    on_grid,
     read_only,
     refuse_unenforceable,
     returned,
@@ -38,6 +38,7 @@ from pabi.execute.hiding import (
     walk_from,
     walk_of,
 )
+from pabi.execute.noise import StepNoise
 from pabi.execute.records import numbers_of
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, NotApplicable, SamplingWarning, warn, warn_once
@@ -281,7 +282,8 @@ def langevin_on(
         raise InvalidInput("x0", f"expected shape ({gradient.d},), got {np.shape(x0)}")
     each_chain(chain.prox, start.shape[1:])  # refuses maps of other points
     # Before the data is touched: neither depends on it.
-    proven = checked(terms.guarantee_of(chain), *walk_of(chain.run, start)).assuming(EXACT)
+    proven = checked(terms.guarantee_of(chain), *walk_of(chain.run, start))
+    proven = proven.assuming(EXACT) if hides(proven) else proven
     if settles:
         _say_how_far(chain, start, proven, terms.delta)
     if not enforced:
@@ -299,6 +301,8 @@ def langevin_on(
         sizes=np.broadcast_to(chain.gradient_step, chain.steps),
         noise_std=noise_std,
         thin=every,
+        moved=chain.run.sensitivity / chain.run.batch_size,
+        hidden=hides(proven),
     )
     return walks.released(terms, proven, chain, chain.release)
 
@@ -339,7 +343,8 @@ class Walks:
 
     `run`: by which steps draw batches, None where every step uses all records. `start`: (chains, *shape).
     `sizes`: h of every step. `noise_std`: of the noise of one. `thin`: every how many steps an iterate is
-    released, counted back from the last; None for the last alone.
+    released, counted back from the last; None for the last alone. `moved`: how far a record moves the mean
+    gradient. `hidden`: whether the guarantee needs the path to stay hidden.
     """
 
     gradient: Gradient
@@ -350,6 +355,8 @@ class Walks:
     sizes: Array
     noise_std: float
     thin: int | None
+    moved: float
+    hidden: bool
 
     def __len__(self) -> int:
         return len(self.start)
@@ -370,16 +377,13 @@ class Walks:
         between = self.thin or steps
         draws = np.empty((len(x), -(-steps // between), *x.shape[1:]))
         for k, size in enumerate(self.sizes.tolist()):
-            # The data's part and the noise first: the rounding of their sum is what `mean_gradient` leaves
-            # room for, and what follows is post-processing.
-            pull = size * mean(x, k)
-            moved = generator.standard_normal(x.shape)
-            moved *= self.noise_std
-            moved -= pull
-            x = x - (size * mean.l2) * x + moved if mean.l2 else x + moved
+            pull = -size * mean(x, k)
+            kept = x - (size * mean.l2) * x if mean.l2 else x
+            noise = StepNoise(self.noise_std, size * self.moved or self.noise_std, x[0].size)
+            # As in trainings: a hidden path hands on a rounding of the real iterate. Else noise is on the
+            # data's part, while its rounding is what `mean_gradient` leaves room for.
+            x = noise(kept + pull, generator) if self.hidden else kept + noise(pull, generator)
             left = steps - 1 - k
-            if self.thin is not None or left == 0:
-                x = on_grid(x, self.noise_std)
             x = project(x, size)
             if left % between == 0:
                 draws[:, -1 - left // between] = x
@@ -548,6 +552,8 @@ def diffusion_on(
         sizes=sizes,
         noise_std=noise_std,
         thin=every,
+        moved=float(diffusion.gap),
+        hidden=hides(proven),
     )
     return walks.released(terms, proven, iteration, diffusion.release)
 
@@ -616,7 +622,7 @@ def _guarantee(
     else:
         one = iteration.guarantee(delta)
         sentences += diffusion.loss.sentences
-    sentences.append(EXACT)
+    sentences += [EXACT] if hides(one) else []
     one = checked(one.assuming(*sentences), walk, diffusion.gradient_gap is None)
     return repeated(one if enforced else one.assuming(TAKEN), walk.paths)
 

@@ -453,6 +453,17 @@ def test_wide_sparse_data_stays_sparse(batches):
     assert np.mean(x[:5000]) > 0 > np.mean(x[5000:-1])
 
 
+def test_a_record_that_is_not_clipped_does_not_notice_that_another_is():
+    """To the last bit: of weight σ(−1.2), and beside one of weight σ(2.8) that is clipped to 0.2."""
+    gradients = learn.LogisticGradients(learn.Records([[0.7], [0.3]], 1.0), [1, 0])
+    parts = (slice(0, 1), slice(1, 2), slice(0, 2))
+    first, second, both = (
+        gradients.clipped_sum(np.array([-4.0]), rows, Limit(0.2, 1.0)) for rows in parts
+    )
+    assert abs(first) <= 0.2 < 0.7 * 0.9
+    assert both == first + second
+
+
 def test_a_loss_that_promises_less_curvature_is_refused():
     """Steps would be accounted as if they kept distances that they stretch."""
     records, y = learn.Records(np.eye(4), 1.0), np.array([0, 1, 0, 1])

@@ -244,6 +244,8 @@ def test_a_run_is_the_same_on_a_device(monkeypatch):
     np.testing.assert_allclose(device.x, host.x, rtol=0, atol=1e-10)
     assert library.PRODUCTS in device.guarantee.assumptions
     assert library.PRODUCTS not in host.guarantee.assumptions
+    monkeypatch.setenv("CUBLAS_EMULATE_DOUBLE_PRECISION", "1")
+    refused("CUBLAS_EMULATE_DOUBLE_PRECISION", integration.train, *given, device=DEVICE)
 
 
 def test_which_runs_are_multiplied_on_a_device():

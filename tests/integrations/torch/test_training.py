@@ -192,7 +192,10 @@ def test_dropout_draws_for_every_record():
     assert len(np.unique(values, axis=0)) == 1
 
 
-# Attack.
+def test_records_of_a_call_are_bounded_by_memory_and_data(monkeypatch):
+    assert gradients(network()).chunk == N
+    monkeypatch.setattr(training, "_HELD", 300)
+    assert gradients(network()).chunk == 300 // gradients(network()).start.size
 
 
 def test_autocast_shortens_what_composition_covers_alone():

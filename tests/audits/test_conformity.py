@@ -126,6 +126,14 @@ def test_the_faults_that_were_asked_for_are_within_reach(claimed):
     assert max(rows[kind].trainings for kind in found) <= 2_000
 
 
+def test_fewer_trainings_than_are_said_miss_a_fault(claimed):
+    """So that the number says something: an eighth of them find it in less than half of all audits."""
+    (scheme, _, rows), rng = claimed, np.random.default_rng(12)
+    few = rows["noise"].trainings // 8
+    plan = TrainerTests(described(scheme), few, 0.95, np.random.default_rng(6))
+    assert sum(audited(plan, rng, scheme=scheme, noise=0.9).refuted for _ in range(40)) <= 20
+
+
 def test_who_does_what_the_run_says_is_left_alone(claimed):
     """p-values are at most α with a probability of at most α; 300 audits say so."""
     scheme, plan, _ = claimed
@@ -183,12 +191,12 @@ def test_models_of_several_numbers_are_not_compared():
 
     rng, sizes = np.random.default_rng(0), itertools.cycle([1, 2])
     for train in (lambda X, y: rng.normal(size=2), lambda X, y: Fitted):
-        audit = pabi.audit(described("poisson"), train=train, trainings=100)
+        audit = pabi.audit(described("cyclic"), train=train, trainings=100)
         assert audit.conformity is None
         assert not audit.not_as_described
         assert "not tested" in str(audit)
     changing = {"train": lambda X, y: np.zeros(next(sizes)), "trainings": 100}
-    assert "as many coefficients" in refused("train", pabi.audit, described("once"), **changing)
+    assert "as many coefficients" in refused("train", pabi.audit, described("cyclic"), **changing)
 
 
 def test_the_reach_is_said_before_anything_is_trained():

@@ -35,6 +35,7 @@ LEAST = Fraction(1, 2**1074)  # of doubles: what an underflow rounds by at most
 def strips(request, monkeypatch):
     """Strips of the least length, and those that are used for matrices as small as these: one."""
     monkeypatch.setattr(blocks, "_UNCOPIED", request.param * 32 * 7 * 3)
+    assert (blocks._strip(7, 3) == 32) is (request.param == 1)
 
 
 def matrices(rng, m, d):

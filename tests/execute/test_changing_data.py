@@ -14,7 +14,7 @@ from pabi.execute.linear_gradients import (
     SoftmaxGradients,
     SquaredGradients,
 )
-from pabi.execute.records import Records
+from pabi.execute.records import MOST_ROWS, Records
 from pabi.execute.sources import Parts
 from pabi.execute.statistics import _products, _sums_of_squares
 from pabi.execute.sums import Limit
@@ -146,6 +146,16 @@ def test_targets_weights_and_the_shape_are_ours_as_well(how):
     before = gradients.clipped_sum(point, slice(0, N), ONE)
     y[:], weights[:], X.shape = 1 - y, 1e9, (D, N)
     assert np.array_equal(gradients.clipped_sum(point, slice(0, N), ONE), before)
+
+
+def test_rows_are_held_once_in_their_own_type_and_in_order():
+    """Copied block by block, also of an array whose columns lie in one piece."""
+    X = np.asfortranarray(np.random.default_rng(0).random((2 * MOST_ROWS + 17, 2)).astype("f4"))
+    held = Records(X, 1.0)._held()
+    assert not np.shares_memory(held._X, X)
+    assert np.array_equal(held._X, X)
+    assert held._X.dtype == X.dtype
+    assert held._held() is held
 
 
 def test_rows_that_stop_being_numbers_are_refused_when_they_are_read():

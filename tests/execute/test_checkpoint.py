@@ -105,15 +105,20 @@ def test_at_most_the_stated_seconds_are_lost(unpriced, monkeypatch, tmp_path, se
 )
 @every("at", [1, 2, 3, 4, 6, 8])
 def test_every_record_is_used_once_an_epoch_across_the_crash(unpriced, tmp_path, batches, at):
-    """And in the order of before, where there is one order; none that is spare in the epoch is used."""
+    """And in the order of before, where there is one order; none that is spare in the epoch is used. With one
+    stream of noise for both parts the end is that of the uninterrupted run."""
     run, path, after = run_of(batches=batches), tmp_path / "run.ckpt", Records()
-    before = interrupted(run, path, at, random_state=1).calls
-    train(run, after, [0.5], resume=path)
+    stream = np.random.default_rng(1)
+    before = interrupted(run, path, at, random_state=stream).calls
+    end = train(run, after, [0.5], stream, resume=path).x
     rows, each = [*itertools.chain(*before, *after.calls)], 7 - getattr(batches, "spare", 0)
     epochs = [rows[first : first + each] for first in range(0, len(rows), each)]
     assert [len(set(epoch)) for epoch in epochs] == [each] * 4
     anew = batches.kind == "reshuffle" or getattr(batches, "redraw", "once") == "epoch"
     assert anew or all(epoch == epochs[0] for epoch in epochs)
+    whole = train(run, Records(), [0.5], np.random.default_rng(1)).x
+    drawn_twice = anew and at % run.steps_per_epoch == 0  # the order of the next epoch
+    assert drawn_twice or np.array_equal(end, whole)
 
 
 def test_two_crashes_in_a_row(unpriced, tmp_path):
@@ -124,8 +129,16 @@ def test_two_crashes_in_a_row(unpriced, tmp_path):
         train(run, Records(3), [0.5], resume=path, checkpoint_seconds=0.0)
     assert int(held(path)["step"]) == 5
     other = tmp_path / "other.ckpt"
+    other.write_text("somebody's work")
+    both = {"resume": path, "checkpoint": other}
+    assert "exists" in refused("checkpoint", train, run, Records(), [0.5], **both)
+    other.unlink()
+    for seconds in (-1.0, math.nan, "60"):
+        refused(
+            "checkpoint_seconds", train, run, Records(), [0.5], **both, checkpoint_seconds=seconds
+        )
     with pytest.raises(Crash):
-        train(run, Records(3), [0.5], resume=path, checkpoint=other, checkpoint_seconds=0.0)
+        train(run, Records(3), [0.5], **both, checkpoint_seconds=0.0)
     assert int(held(path)["step"]) == 5
     assert int(held(other)["step"]) == 8
     last = Records()

@@ -101,6 +101,20 @@ def test_where_batches_are_drawn_a_share_does_not_depend_on_the_others(name):
             assert np.array_equal(got, alone(name, theta, i))
 
 
+@each_kind
+@every("clipping", ["residual", "ball"])
+def test_a_step_is_along_gradients_that_are_clipped_so(name, clipping):
+    """But for noise of a millionth."""
+    if name == "softmax, capped" and clipping == "ball":
+        clipping = "residual"
+    run = replace(run_of(name, epochs=None, steps=1, noise_std=1e-6), clipping=clipping)
+    gradients = gradients_of(name)
+    theta = np.random.default_rng(4).normal(size=gradients.shape)
+    total = gradients.clipped_sum(theta, slice(0, N), Limit.of(run, N))
+    x = train(run, gradients, theta, delta=1e-2).x
+    assert np.max(np.abs(theta - run.step_size * total / N - x)) < 1e-5
+
+
 # Fixed offsets of the predictors.
 
 

@@ -15,8 +15,8 @@ from pabi.execute import sums
 from pabi.execute.large_records import RowMap
 from pabi.execute.records import Records
 from pabi.execute.statistics import _products, _roots, _sums_of_squares
-from pabi.execute.sums import UserRows, per_record_sum
-from pabi.learn import LogisticGradients, second_moments, train
+from pabi.execute.sums import Limit, UserRows, per_record_sum
+from pabi.learn import LogisticGradients, OneVsRestGradients, second_moments, train
 from support.every_case import every, refused
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
@@ -342,6 +342,16 @@ def test_users_and_groups_belong_together():
 
 
 # A row's contribution must not depend on where the row is, since other users' rows move it.
+
+
+def test_a_row_contributes_the_same_wherever_it_is():
+    gradients = OneVsRestGradients(RNG.normal(size=(300, 37)), np.arange(300) % 3, 3)
+    stated = run_of(loss=Loss.one_vs_rest(100.0, 3), clip_norm=1.0, clipping="residual")
+    limit, theta, shares = Limit.of(stated, 4096), RNG.normal(size=(37, 3)), np.zeros(300)
+    assert limit.anywhere
+    shares[123] = 1.0
+    alone = gradients.clipped_sum(theta, np.array([123]), limit)
+    assert np.array_equal(alone, gradients.clipped_sum(theta, np.arange(300), limit, shares))
 
 
 def test_a_mapped_row_is_the_same_wherever_it_is():

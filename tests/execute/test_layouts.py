@@ -195,6 +195,28 @@ def test_rows_are_in_the_same_order_in_every_epoch(arranged, monkeypatch, again)
     assert sorted(sorted_buckets) == list(range(9)) if again else len(sorted_buckets) > 4 * 9 - 1
 
 
+@pytest.mark.parametrize(
+    ("batches", "epochs", "again"),
+    [
+        (pabi.ShuffleOnce(B), 3, True),
+        (pabi.ShuffleOnce(B), 1, False),
+        (pabi.Reshuffle(B), 3, False),
+    ],
+)
+def test_orders_that_are_read_once_are_not_written_twice(
+    unpriced, tmp_path, small_buckets, monkeypatch, batches, epochs, again
+):
+    asked, arrange = set(), Layout.arrange
+
+    def noted(self, secret, *arguments):
+        asked.update(arguments)
+        arrange(self, secret, *arguments)
+
+    monkeypatch.setattr(Layout, "arrange", noted)
+    trained(run_of(batches=batches, epochs=epochs), laid_out(tmp_path))
+    assert asked == {again}
+
+
 def test_going_back_and_forth_in_an_order_that_is_read_again(arranged):
     """Buckets are read ahead into the same few arrays, whichever of them is asked for next."""
     (layout, expected, secret), rng = arranged, np.random.default_rng(0)

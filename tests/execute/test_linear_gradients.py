@@ -235,8 +235,9 @@ def accepted(rows, feature_norm, intercept, stored):
     return learn.Records(X if stored == "dense" else sparse.csr_matrix(X), feature_norm, intercept)
 
 
-def contributions(name, rows, intercept, stored, clips, clipping="norm"):
-    """(row, what it adds, the bound it must keep) for both extreme targets, every point and clip."""
+def contributions(name, rows, intercept, stored, clips, clipping, turns):
+    """(row, what it adds, the bound it must keep) for both extreme targets, every point and clip, where
+    it is the turn of 0."""
     build, known, _, _, describe = FAMILY[name]
     records = accepted(rows, 1.0, intercept, stored)
     loss = describe(seen_norm(1.0, intercept))
@@ -249,7 +250,7 @@ def contributions(name, rows, intercept, stored, clips, clipping="norm"):
             total = fast_sum(gradients, run)
             for point in POINTS.values():
                 theta = point(gradients.shape, np.random.default_rng(4))
-                for i in range(records.n):
+                for i in itertools.compress(range(records.n), (turn == 0 for turn in turns)):
                     with np.errstate(all="ignore"):
                         yield i, total(theta, slice(i, i + 1)), bound
 
@@ -257,8 +258,12 @@ def contributions(name, rows, intercept, stored, clips, clipping="norm"):
 CLIPS = {
     "unclipped": ([None, 1.0], [None], "norm"),
     "clipped": ([None], [0.5, 1e-15], "norm"),
-    "clipped convexly": ([None], [0.5, 1e-15, 1e-200], "residual"),
+    "clipped convexly": ([None], [0.5], "residual"),
+    "clipped convexly to little": ([None], [1e-15], "residual"),
+    "clipped convexly to nothing": ([None], [1e-200], "residual"),  # whose square is no double
 }
+# Logistic losses are clipped together in a turn for every unit of a logit: of so many records one.
+OF_JOINT_LOGISTIC = {"clipped convexly to little": 13, "clipped convexly to nothing": 47}
 
 
 @each_family
@@ -268,8 +273,10 @@ CLIPS = {
 def test_no_record_contributes_more_than_its_bound(name, stored, how):
     """Exact rational norms. A sum that is not finite would betray its record whatever the noise."""
     intercepts, clips, clipping = CLIPS[how]
+    one_in = OF_JOINT_LOGISTIC.get(how, 1) if name == "one_vs_rest" else 1
+    turns = itertools.cycle(range(one_in))
     for rows, intercept in itertools.product(WORST, intercepts):
-        found = contributions(name, WORST[rows], intercept, stored, clips, clipping)
+        found = contributions(name, WORST[rows], intercept, stored, clips, clipping, turns)
         for i, got, bound in found:
             assert np.all(np.isfinite(got)), (rows, i)
             assert norm_squared(got) <= Fraction(bound) ** 2, (rows, i)
@@ -444,6 +451,17 @@ def test_wide_sparse_data_stays_sparse(batches):
     assert peak < PER_ROW * n + BLOCKS
     # It learned: nearly all of the weight of the first half of the columns is on the right side.
     assert np.mean(x[:5000]) > 0 > np.mean(x[5000:-1])
+
+
+def test_a_record_that_is_not_clipped_does_not_notice_that_another_is():
+    """To the last bit: of weight σ(−1.2), and beside one of weight σ(2.8) that is clipped to 0.2."""
+    gradients = learn.LogisticGradients(learn.Records([[0.7], [0.3]], 1.0), [1, 0])
+    parts = (slice(0, 1), slice(1, 2), slice(0, 2))
+    first, second, both = (
+        gradients.clipped_sum(np.array([-4.0]), rows, Limit(0.2, 1.0)) for rows in parts
+    )
+    assert abs(first) <= 0.2 < 0.7 * 0.9
+    assert both == first + second
 
 
 def test_a_loss_that_promises_less_curvature_is_refused():

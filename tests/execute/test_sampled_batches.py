@@ -24,6 +24,7 @@ from pabi.describe.losses import Loss
 from pabi.describe.runs import NoisySGD
 from pabi.execute.batches import batch_rows
 from pabi.execute.linear_gradients import fast_sum
+from pabi.execute.records import MOST_ROWS
 from pabi.execute.sums import Limit, per_record_sum
 from pabi.learn import train
 from support.every_case import every, refused
@@ -255,6 +256,9 @@ def test_the_limit_is_that_of_the_largest_batch(batches, most):
     assert limit.clip == pytest.approx(0.2 * (1.0 - 2.0 * most * 116 * 2.0**-53), rel=1e-15)
     assert limit.shrink == pytest.approx(1.0 - 2.0 * most * 116 * 2.0**-53, rel=1e-15)
     assert limit.anywhere == isinstance(run.order, FreshSubsets)
+    gradients, some = aligned(5000, np.random.default_rng(1)), (np.zeros(3), slice(0, 9))
+    whole = Limit.of(run, min(most, MOST_ROWS))
+    assert np.array_equal(fast_sum(gradients, run)(*some), gradients.clipped_sum(*some, whole))
 
 
 def test_batches_too_large_to_be_summed_are_refused():

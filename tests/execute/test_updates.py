@@ -159,6 +159,10 @@ def test_files_keep_the_update(update):
     assert (again, again.rule) == (run, run.rule)
 
 
+def test_descent_by_its_name_and_as_an_object_is_the_same_run():
+    assert run_of(updates.SGD()) == run_of("sgd") != run_of(updates.Momentum(0.9))
+
+
 PLAIN = to_dict(run_of("sgd"))
 REFUSED = {
     "momentum": [lambda m=m: updates.Momentum(m) for m in (1.0, -0.1, math.nan)],

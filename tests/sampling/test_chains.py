@@ -255,6 +255,13 @@ def test_gradients_cannot_write_to_the_chain():
         langevin(small(), gradient, np.zeros(2), random_state=0, delta=0.01)
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_nothing_is_printed_or_warned_of(capfd):
+    steep, x0 = lambda x: np.clip(np.exp(x * 1e300), 0.0, 1e300) / 1e300, np.array([1.0, -1.0])
+    langevin(small(steps=3, step_size=1e3), steep, x0, random_state=0, delta=0.01)
+    assert capfd.readouterr() == ("", "")
+
+
 def test_the_data_is_not_touched_before_the_cost_is_known(monkeypatch):
     def no(self, delta):
         raise NotApplicable("no guarantee")

@@ -126,6 +126,7 @@ def test_pictures_in_given_axes_of_last_iterates_and_of_many_coordinates():
     _, given = plt.subplots(2, 2)
     assert list(draws().plot(given).ravel()) == list(given.ravel())
     assert draws(shape=(40,), steps=20).plot().shape == (6, 2)
+    assert draws("last", shape=(), steps=20).plot().shape == (1,)
     found = draws("last", chains=300, shape=(3,), steps=5)
     axes = found.plot(names=["a", "b", "c"])
     assert [ax.get_xlabel() for ax in axes] == ["a", "b", "c"]

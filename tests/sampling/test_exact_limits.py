@@ -117,6 +117,15 @@ def test_sets_with_few_doubles_are_refused(domain):
     assert "too few doubles" in refused("domain", gibbs_rejection, m, counted, domain, 0)
 
 
+@every("shift", [1e3, -1e6])
+def test_a_constant_in_the_loss_changes_nothing(shift):
+    counted = Counted(lambda t: slope(t) + shift, 20_000)
+    x = gibbs_rejection(mechanism(1e5, SMOOTH, STRIP), counted, STRIP, 3, draws=5000).values[
+        0, :, 0
+    ]
+    assert kstest(x, exponential(1e-5, 0.1)).pvalue > LEVEL
+
+
 def test_a_constant_that_hides_the_loss_is_refused():
     counted = Counted(lambda t: slope(t) + 1e12, 100)
     with pytest.raises(InvalidInput, match="^loss_value: so large"):

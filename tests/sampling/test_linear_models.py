@@ -17,7 +17,7 @@ from pabi.learn import (
     SmoothedHingeGradients,
     SquaredGradients,
 )
-from pabi.sampling import mean_gradient, mean_loss
+from pabi.sampling import langevin, mean_gradient, mean_loss
 from pabi.sampling.linear_models import _predictors
 from support.every_case import every, refused
 
@@ -160,7 +160,10 @@ def test_refusals(field):
 
 
 def test_points_and_rows_are_checked():
-    gradient = mean_gradient(X, LABELS)
+    """And the start of a chain, before the data is touched."""
+    gradient, walk = mean_gradient(X, LABELS), {"step_size": 0.1, "steps": 2}
+    chain = pabi.LangevinChain(LOGISTIC, n=N, inverse_temperature=1.0, **walk)
+    assert f"expected shape ({D},)" in refused("x0", langevin, chain, gradient, np.zeros(D + 1))
     for bad in (POINTS[0], POINTS[:, :2]):
         refused("x", gradient, bad)
     for rows in ([N], [0.5], [[1]], [-1]):

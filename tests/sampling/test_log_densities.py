@@ -82,6 +82,13 @@ def test_parts_of_the_records_add_up(monkeypatch):
     assert seen == 2 * list(range(N))
 
 
+def test_a_flat_prior_adds_nothing():
+    flat, points = posterior(prior=None, prior_curvature=(0.0, 0.0)), np.ones((1, D))
+    assert flat.chain.loss == pabi.Loss.convex(0.25)
+    added = posterior().gradient(points) - flat.gradient(points)
+    assert np.allclose(added, TAU * points / N, atol=1e-12)
+
+
 @every(
     "curvature, prior, loss",
     [

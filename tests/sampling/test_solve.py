@@ -59,6 +59,15 @@ def test_a_mechanism_is_drawn_from_exactly_and_earns_its_guarantee():
 
 
 @TESTING
+@every("given", [{"loss_value": value}, {"gradient": gradient, "steps": 20}])
+def test_seeded_runs_are_for_testing_only(given):
+    found = planned(smoothness=0.5, **(DIFFUSION if "steps" in given else {}))
+    first, second = (solve(found, **given, random_state=3) for _ in range(2))
+    assert np.array_equal(first.x, second.x)
+    assert first.guarantee.assumptions[0].startswith("noise reproducible")
+
+
+@TESTING
 def test_the_regulariser_is_part_of_what_is_drawn():
     # In one dimension with a linear loss the law is a Gaussian cut to [−1, 1]: κ(zθ + ρθ²/2).
     found = planned("sco", dimension=1, n=50, epsilon=4.0)

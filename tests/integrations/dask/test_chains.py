@@ -189,6 +189,11 @@ def test_a_refusal_is_one_line_and_shows_nothing(client, own, line, caplog, capf
     assert_forgotten(client)
 
 
+def test_bad_clients_are_refused():
+    with pytest.raises(InvalidInput, match="^client: expected a distributed.Client, got a Non"):
+        langevin(CHAIN, gradient(), np.zeros(3), client=None)
+
+
 def test_answers_to_other_questions_and_of_other_arithmetic_are_refused(client, monkeypatch):
     def other(function, place, part):
         return Answer((place[0], place[1] + 1), "", function.value(part.value))

@@ -107,6 +107,11 @@ def printing(params, example):
     return loss(params, example)
 
 
+def calling(params, example):
+    jax.debug.callback(print, params["w"])
+    return loss(params, example)
+
+
 def on_the_host(params, example):
     """A number that has no gradient, so that nothing else refuses it."""
     shape = jax.ShapeDtypeStruct((), jnp.float64)
@@ -143,7 +148,15 @@ def in_a_loop(params, example):
     return jax.lax.fori_loop(0, 3, body, 0.0) + loss(params, example)
 
 
-@every("own", [printing, on_the_host, in_the_gradient, in_a_loop])
+def in_a_branch(params, example):
+    def shown(z):
+        jax.debug.print("{}", z)
+        return z
+
+    return jax.lax.cond(example[0] > 5.0, shown, lambda z: z, loss(params, example))
+
+
+@every("own", [printing, calling, on_the_host, in_the_gradient, in_a_loop, in_a_branch])
 def test_losses_that_call_back_to_python(own, tmp_path, capfd):
     message = refusal(tmp_path, "per_example_loss", per_example_loss=own)
     assert "a call to Python" in message

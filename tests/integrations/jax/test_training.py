@@ -301,6 +301,3 @@ def test_chains_of_optax(chain, update, size):
     # Their noisy gradients are rounded to 2⁻²⁰ of the noise.
     assert np.abs(flat(result.params) - flat(own.params)).max() < 1e-4
     assert result.guarantee.method == "composition"
-
-
-# Audits by jax-privacy: canaries that are in one training by the toss of a coin, each with a coordinate.

@@ -12,6 +12,7 @@ import pytest
 
 from pabi import InvalidInput, Loss
 from pabi.tradeoff.guarantee import TESTING
+from support.computed_once import computed_once
 from support.every_case import every, refused
 from support.frameworks import framework
 
@@ -170,8 +171,9 @@ def in_parts():
         (TESTING, lambda: trained_run(noise_generator=torch.Generator())),
     ],
 )
-def test_what_a_training_adds_stands_in_the_guarantee(sentence, said):
+def test_what_a_training_adds_stands_in_the_guarantee(monkeypatch, sentence, said):
     """The parts of a memory manager, what clips under ghost clipping, and a generator of one's own."""
+    computed_once(monkeypatch)
     state = PabiAccountant()
     run = said()
     state.load_state_dict(run.engine.accountant.state_dict())
@@ -302,8 +304,9 @@ def test_schedulers_are_no_such_hook(wrapped):
 
 
 @every("poisson", [True, False])
-def test_a_seed_is_for_tests_and_no_seed_is_not(poisson):
+def test_a_seed_is_for_tests_and_no_seed_is_not(monkeypatch, poisson):
     """That of torch, or of the loader."""
+    computed_once(monkeypatch)
     if not poisson:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(0)

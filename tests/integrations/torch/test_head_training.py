@@ -324,6 +324,3 @@ def test_preconditioned_heads_are_trained_on_mapped_rows(kind, diagonal):
     both = pabi.compose(stated.guarantee(), described.guarantee())
     assert result.guarantee.epsilon(1e-5) == pytest.approx(both.epsilon(1e-5), rel=1e-9)
     assert result.guarantee.epsilon(1e-5) > described.guarantee().epsilon(1e-5)
-
-
-# The law of what is released.

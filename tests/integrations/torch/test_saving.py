@@ -48,6 +48,16 @@ def test_weights_and_guarantee_come_back_and_nothing_is_executed(trained, file):
     assert pabi.verify(guarantee).ok
 
 
+@pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
+def test_a_testing_guarantee_travels_as_one(file):
+    stated = run(pabi.Loss.softmax(2.0))
+    seeded = integration.train(linear(D, K), pairs(X, CLASSES), stated, random_state=0)
+    integration.save(seeded, file)
+    assumptions = integration.load(file, linear(D, K)).assumptions
+    assert assumptions == seeded.guarantee.assumptions
+    assert any("testing only" in sentence for sentence in assumptions)
+
+
 class Loud:
     def __reduce__(self):
         return print, ("executed",)

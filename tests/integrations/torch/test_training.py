@@ -192,7 +192,10 @@ def test_dropout_draws_for_every_record():
     assert len(np.unique(values, axis=0)) == 1
 
 
-# Attack.
+def test_records_of_a_call_are_bounded_by_memory_and_data(monkeypatch):
+    assert gradients(network()).chunk == N
+    monkeypatch.setattr(training, "_HELD", 300)
+    assert gradients(network()).chunk == 300 // gradients(network()).start.size
 
 
 def test_autocast_shortens_what_composition_covers_alone():
@@ -244,6 +247,8 @@ def test_a_run_is_the_same_on_a_device(monkeypatch):
     np.testing.assert_allclose(device.x, host.x, rtol=0, atol=1e-10)
     assert library.PRODUCTS in device.guarantee.assumptions
     assert library.PRODUCTS not in host.guarantee.assumptions
+    monkeypatch.setenv("CUBLAS_EMULATE_DOUBLE_PRECISION", "1")
+    refused("CUBLAS_EMULATE_DOUBLE_PRECISION", integration.train, *given, device=DEVICE)
 
 
 def test_which_runs_are_multiplied_on_a_device():

@@ -128,6 +128,12 @@ def test_what_composition_gives_comes_with_it():
     assert best_of([refused, hidden], DELTA).composition is None
 
 
+def test_where_nothing_applies_all_reasons_are_given():
+    found = [outcome("one", reason="it is too long"), outcome("other", reason="it is too short")]
+    with pytest.raises(pabi.NotApplicable, match="one: it is too long; other: it is too short"):
+        best_of(found, DELTA)
+
+
 def test_delta_is_checked_before_anything_is_proven():
     for delta in (-1e-9, 1.0, 2.0, math.nan, "1e-5", None, True):
         with pytest.raises(InvalidInput) as refused:

@@ -11,6 +11,7 @@ import pabi
 import pabi.account.analyses
 from pabi import Loss, NoisySGD
 from pabi.describe.moduli import Modulus
+from support.certificates import forged, refused
 from support.every_case import every
 
 DELTA = 1e-5
@@ -91,3 +92,12 @@ def test_every_analysis_that_applies_is_verified(all_windows, changes):
     for outcome in found:
         verdict = pabi.verify(outcome.guarantee.to_json())
         assert verdict.ok, (outcome.name, verdict.reason)
+
+
+def test_of_a_rougher_loss_certificates_prove_nothing():
+    payload = a_run().guarantee(DELTA).certificate.payload
+    said = pabi.verify(payload).assumptions
+    assert any("gradients that differ by at most 1.0·‖x − y‖^0.9" in a for a in said)
+    for edit in ("exponent = 0.5", "exponent = 0.8", "constant = 2.0", 'kind = "weakly_convex"'):
+        refused(forged(payload, f"run.loss.{edit}"))
+    assert pabi.verify(forged(payload, "run.loss.constant = 0.9")).ok  # a smoother one

@@ -4,6 +4,7 @@ That the checker derives the same ones from a description is tested with guarant
 """
 
 import itertools
+from functools import partial
 
 import numpy as np
 
@@ -172,6 +173,17 @@ def test_so_many_contributions_of_norm_one_lie_between_neighbours(adjacency, oth
         for other in others
     ]
     assert changed(adjacency) == max(sums)
+
+
+def test_other_units_are_refused():
+    """Samplers and mechanisms know no users."""
+    given = {"inverse_temperature": 1.0, "step_size": 0.1, "steps": 3}
+    for make in (run_of, partial(pabi.LangevinChain, LOSS, 100, **given)):
+        for value in ("Record", "users", "", None, 1, b"record", Agreeable("all")):
+            assert 'expected "record" or "user", got' in refused("unit", make, unit=value)
+    said = refused("unit", make, unit="user")
+    assert "the only unit of samplers and mechanisms, got 'user'" in said
+    assert run_of(unit="user").unit == "user"
 
 
 def test_other_adjacencies_are_refused():

@@ -25,6 +25,7 @@ LOSSES |= {"softmax, in a ball": Loss.softmax(R), "one_vs_rest": Loss.one_vs_res
 LOSSES |= {"one_vs_rest, hinge": Loss.one_vs_rest(R, K, 0.4), "squared": Loss.squared(R, 0.7)}
 LOSSES |= {"huber": Loss.huber(R, 0.7), "vector_huber": Loss.vector_huber(R, 0.7)}
 LOSSES |= {"smoothed_hinge": Loss.smoothed_hinge(R, 0.4), "poisson": Loss.poisson(R, 1.5, 3.0)}
+LOSSES |= {"gamma": Loss.gamma(R, 2.0)}
 each_loss = pytest.mark.parametrize("name", LOSSES)
 all_losses = every("name", LOSSES)
 NORMS = [1e-3, 0.1, 0.4, 0.75, 1.5]  # C, on both sides of R/2 and of the losses' own bounds
@@ -67,6 +68,8 @@ def records(name, rng, count):
             y = rng.normal(size=shape)
     if LOSSES[name].kind == "poisson":
         y = rng.integers(0, 4, size=count).astype(float)
+    if LOSSES[name].kind == "gamma":
+        y = np.exp(z + 0.5 * y)
     return z, y, r
 
 
@@ -110,6 +113,7 @@ STEEPEST = {
     "vector_huber": lambda b: ([0.0] * K, [0.0] * K, [0.5] * K),
     "smoothed_hinge": lambda b: ([1.0], 1.0, [-1.0]),
     "poisson": lambda b: ([min(math.log(3.0 + b), 1.5)], 3.0, [-1.0]),
+    "gamma": lambda b: ([math.log(6.0 / (1.0 + min(b, 2.0)))], 6.0, [1.0]),
 }
 FIRST = [1.0, 0.0, 0.0, 0.0]
 

@@ -213,6 +213,21 @@ def test_a_ball_is_never_left(data, d, radius):
     np.testing.assert_array_equal(p(result, 1.0), result)
 
 
+@every("d", [2, 100, 2_000])
+def test_long_vectors_end_within_and_near_the_surface(d):
+    rng = np.random.default_rng(d)
+    for center in (None, rng.normal(scale=100.0, size=d)):
+        result = exact(prox.ball(0.1, center)(rng.normal(size=d) * 1e3, 1.0))
+        offset = minus(result, exact(np.zeros(d) if center is None else center))
+        # Rounding towards the center loses an ulp of it in every entry.
+        lost = 0 if center is None else Fraction(2.0**-45) * d
+        least = Fraction(0.1) * (1 - (4 * d + 80) * U) - lost
+        assert least**2 <= inner(offset, offset) <= Fraction(0.1) ** 2
+    result = exact(prox.simplex(5.0)(rng.normal(size=d), 1.0))
+    assert min(result) >= 0
+    assert 5 * (1 - (4 * d + 32) * U) <= sum(result) <= 5
+
+
 def test_a_ball_at_the_end_of_the_doubles():
     """The way from its center to a point can be longer than the largest double."""
     p = prox.ball(1e307, center=[1.5e308, 0.0])

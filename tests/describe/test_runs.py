@@ -150,6 +150,7 @@ TOGETHER = [
     ("cooldown_steps", {"steps": 5, "cooldown_steps": 6}),
     ("epochs", {"epochs": 1, "steps": 10}),
     ("epochs", {"epochs": None, "steps": None}),
+    *(("epochs", {"epochs": x}) for x in (1e18, 1e300, 1e308)),  # steps that are no number any more
     ("noise_multiplier", {"noise_std": 1.0, "noise_multiplier": 1.0}),
     ("gradient_sensitivity", {"gradient_sensitivity": 1.0, "clip_norm": 1.0}),
     ("gradient_sensitivity", {"gradient_sensitivity": 1.0, **MULTIPLIED}),

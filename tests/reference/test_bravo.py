@@ -132,6 +132,23 @@ def test_pabi_is_at_most_table_1(name):
     assert 0.5 * ALPHA * mu**2 <= float(bound) * (1.0 + 1e-9)
 
 
+def test_the_second_displays_are_larger():
+    """ln(T·e) for the harmonic sum, and its like for dissipative potentials. At κ = 1 a corollary is smooth:
+    κ^T and the mean of κ^k each move by less than T·|κ − 1|."""
+    for steps in (1, 2, 7, 100):
+        common = COMMON | {"steps": steps}
+        rated = common | {"offset": 0.3, "smoothness": 1.0, "step_size": ETA}
+        displays = [(bravo.corollary_3_7, common | {"h": h}) for h in (0.1, 2.0)]
+        displays += [(bravo.corollary_3_9, rated | {"rate": x}) for x in (0.8, 0.0501, 0.01)]
+        for corollary, given in displays:
+            second = float(corollary(**given, logarithm=True))
+            assert float(corollary(**given)) <= second * (1.0 + 1e-12)
+        at_one = float(bravo.corollary_3_8(kappa=1.0, **common))
+        for kappa in (1.0 - 1e-9, 1.0 + 1e-9):
+            near = float(bravo.corollary_3_8(kappa=kappa, **common))
+            assert near == pytest.approx(at_one, rel=2 * steps * 1e-9)
+
+
 @every("kappa", [0.3, 0.9, 0.999, 1.0, 1.001, 1.2, 4.0])
 @every("steps", [1, 2, 10, 300])
 def test_previous_bounds_are_never_better(kappa, steps):

@@ -331,8 +331,8 @@ def test_epsilon_at_delta_is_enough(names):
                 continue
             low, high = curve.epsilon_bounds(delta)
             assert low <= high, (name, delta)
-            # And by its own word, which products give to the accuracy of their grids.
-            if high < INF and delta >= 1e-12 and not isinstance(curve, t.Product):
+            # And by its own word, which of products ends where their largest loss is all that is left.
+            if high < INF and delta >= (1e-3 if name == "product listed" else 1e-12):
                 assert curve.delta(high) <= delta * (1 + 1e-2), (name, delta)
             if isinstance(curve, CLOSED) and 1e-12 <= delta < 1.0:
                 assert high == INF or high <= low * (1.0 + 1e-8) + 1e-8, (name, delta)

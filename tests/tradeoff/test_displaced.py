@@ -134,6 +134,31 @@ def test_no_two_gradients_tell_more(seeds, cells):
         attack(seed, cells)
 
 
+@every("seed", range(12))
+def test_no_geometries_tell_more_together(seed):
+    """Three releases whose gradients change from one to the next, worst ones of either order among them,
+    against the composed price: outcomes merged to few, so that their product can be listed."""
+    rng = np.random.default_rng(seed)
+    size, p = rng.uniform(0.2, 1.2), rng.uniform(0.05, 0.6)
+    edges = np.concatenate([[-50.0], np.linspace(-4.0, 4.0 + 2.0 * size, 29), [50.0]])
+
+    def masses(place):
+        return p * np.diff(ndtr(edges - place)) + (1.0 - p) * np.diff(ndtr(edges))
+
+    one = two = np.ones(1)
+    for _ in range(3):
+        w, v = [(2.0 * size, size), (0.0, -size), (0.0, size)][rng.integers(3)]
+        if rng.uniform() < 0.3:
+            goes, comes = rng.uniform(-size, size, 2)
+            w, v = comes - goes, -goes
+        one, two = (np.multiply.outer(x, masses(y)).ravel() for x, y in ((one, w), (two, v)))
+    for direction, (first, second) in (("remove", (one, two)), ("add", (two, one))):
+        price = Product([(FixedSizeSubsampled(2.0 * size, size, size, p, direction), 3)])
+        for e in (0.1 * size, size):
+            exact = float(np.maximum(first - math.exp(e) * second, 0.0).sum())
+            assert exact <= price.delta(e) * (1.0 + 1e-12)
+
+
 def test_a_price_one_part_in_a_hundred_too_small_is_found_out():
     """The attack has teeth: the worst line beats smaller sizes."""
     size, p, e = 1.0, 0.2, 0.3

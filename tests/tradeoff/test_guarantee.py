@@ -234,6 +234,10 @@ def test_what_is_no_json_is_refused():
 
 @pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 def test_other_deltas_are_refused_and_large_ones_warned_of():
+    """And runs without noise."""
+    for batches in (Cyclic(10), ShuffleOnce(10), Reshuffle(10), pabi.Poisson(10)):
+        silent = make(noise_std=None, batches=batches, gradient_sensitivity=None, clip_norm=1.0)
+        refused("noise_std", silent.guarantee, DELTA)
     for delta in (-1.0, 1.0, 2.0, math.nan, "0.1", None, True):
         refused("delta", make().guarantee, delta=delta)
     for delta, warned in ((0.01, 0), (0.011, 1), (0.5, 1)):
@@ -437,3 +441,6 @@ def test_a_table_with_the_assumptions_folded(name):
     assert f"<td>{'none' if g.mu is None else shown(g.mu)}</td>" in html
     assert "testing only" not in html
     assert "testing only" in g.for_testing()._repr_html_()
+    said = g.assuming("<script>alert(1)</script>")._repr_html_()  # as a file may
+    assert "<script>" not in said
+    assert "&lt;script&gt;" in said

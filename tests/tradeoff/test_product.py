@@ -30,15 +30,16 @@ def test_one_factor_that_may_fail_reads_like_itself(curve, failure):
     assert np.all(product.delta(grid) >= curve.delta(grid) + failure)
 
 
-@pytest.mark.parametrize(
-    ("delta", "count"), [(0.3, 300), (1e-3, 2), (1e-3, 300), (1e-9, 2), (1e-9, 300)]
-)
+@pytest.mark.parametrize("delta", [0.3, 1e-3, 1e-9])
+@pytest.mark.parametrize("count", [2, 300])
 @pytest.mark.parametrize("failure", [0.0, 1e-4])
 def test_what_epsilon_is_not_below_is_at_most_epsilon(delta, count, failure):
     """Of rare and of frequent draws, of a Gaussian beside them, before and after a rough reading."""
     told = 0
     for mu, p, beside in ((3.0, 1e-3, 0.0), (3.0, 0.5, 0.0), (0.1, 0.1, 2.0), (20.0, 0.1, 0.5)):
         for one in (t.PoissonSubsampled(mu, p), t.FixedSizeSubsampled(mu, 0.5 * mu, 0.6 * mu, p)):
+            if (mu, delta, count) == (20.0, 0.3, 2):
+                continue  # of which ε is read from grids that take minutes
             curve = t.Product([(one, count), (t.Gaussian(beside), 1)], failure)
             epsilon = curve.epsilon(delta)
             before = curve._underestimate(delta)

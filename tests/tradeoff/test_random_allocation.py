@@ -218,6 +218,17 @@ def test_one_label_for_sure_is_a_gaussian():
         assert known.delta(0.5) * (1.0 - 1e-12) <= curve.delta(0.5) <= known.delta(0.5) * 1.001
 
 
+def test_draws_that_all_see_are_averaged():
+    """The worse order of each is no less than that of all."""
+    rows = [[1.0, 0.4], [0.7, 0.9], [0.2, 1.3]]
+    given = {"shares": [0.5, 0.3], "counts": [5, 2], "displaces": True}
+    both = RandomAllocation(sizes=list(zip(*rows, strict=True)), **given)
+    parts = [RandomAllocation(sizes=row, **given) for row in rows]
+    for epsilon in (0.0, 0.3, 1.0, 2.5):
+        mean = np.mean([part.delta(epsilon) for part in parts])
+        assert both.delta(epsilon) == pytest.approx(mean, rel=2e-3)
+
+
 def test_where_nothing_is_moved_nothing_is_revealed():
     for opposite, displaces in KINDS:
         nothing = RandomAllocation([1.0], [0.0], [9], opposite, displaces)

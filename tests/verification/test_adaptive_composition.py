@@ -230,13 +230,14 @@ divergences | tradeoff.rho = 0.5 | tradeoff: the certificate proves less
     | certificate.theorem = "composed" |
     | certificate.parts.0.run.noise_std = 0.5 |
     | method = "adaptive composition" | method:
-    | source = "Smith, Thakurta 2022, docs, Theory, 16 (Theorem 21)" | method:
     | epsilon = 0.5 | epsilon
 """)
 
 
 def test_a_forged_file_of_divergences_is_refused():
-    all_refused(json.loads(ledger_of_order().to_json()), FORGED["divergences"])
+    data = json.loads(ledger_of_order().to_json())
+    all_refused(data, FORGED["divergences"])
+    refused(data | {"source": json.loads(ledger_of(0.7).to_json())["source"]}, "method: ")
 
 
 def test_what_is_altered_in_claims_of_divergences_is_refused():

@@ -87,6 +87,8 @@ def test_honest_certificates_verify(name, batches):
         (Loss.vector_huber(R, 0.7), 'clipping = "norm"'),
         (Loss.poisson(R, 1.5, 3.0), 'clipping = "norm"'),
         (Loss.softmax(R), "loss.feature_norm = 1.9"),
+        (Loss.softmax(R, residual_cap=0.1), "loss.residual_cap = 0.2"),
+        (Loss.gamma(R, 0.1), "loss.residual_bound = 0.2"),
         (Loss.poisson(R, 1.5, 3.0), "loss.count_bound = 3.5"),
         (Loss.smoothed_hinge(R, 0.4), "loss.smoothing = 0.3"),
         (Loss.one_vs_rest(R, 4, 0.4), "loss.smoothing = 0.3"),

@@ -729,6 +729,7 @@ def test_a_guarantee_may_claim_no_more_than_its_certificate():
         data,
         [
             ("tradeoff.factors.0.mu *= 0.9999", "factors: "),
+            ("tradeoff.factors.0.count += -1", "expected|factors: "),
             ("tradeoff.factors.0.probability *= 0.9999", "factors: "),
             ("tradeoff.failure *= 0.9", "failure: "),
             ("tradeoff.failure = 0.0", "failure: "),

@@ -175,12 +175,12 @@ def test_an_epsilon_one_part_in_a_thousand_too_small_is_refused(name):
     ("name", "size", "share"), [("replaced", "mu", 2.0), ("zeroed", "norm", 1.0)]
 )
 def test_what_older_versions_claimed_is_enough(name, size, share):
-    """C_p(G(2C/bς)) reveals more; a little less than is needed of it does not do."""
+    """C_p(G(2C/bς)) reveals more; a little less of it does not do."""
     payload = promised(name).certificate.payload
     factor = payload["claim"]["product"]["factors"][0]
     older = {"kind": "subsampled", "probability": factor["probability"], "count": factor["count"]}
     payload["reading"]["epsilon"] = 60.0
-    for enough, scale in ((True, share), (False, 1.0 - 1e-9)):
+    for enough, scale in ((True, share), (False, share * (1.0 - 1e-9))):
         payload["claim"]["product"]["factors"] = [{**older, "mu": scale * factor[size]}]
         assert pabi.verify(payload).ok is enough
 

@@ -168,6 +168,13 @@ def test_any_shape_of_parameters(free):
         out = silently(run, lambda x, rows, data=data: x - data[rows], np.zeros(shape))
         assert out.shape == shape
     assert silently(run, lambda x, rows: np.zeros((len(rows), 0)), np.zeros(0)).shape == (0,)
+    matrix = np.diag([3.0, 0.5])[
+        :, [1, 0, 0]
+    ]  # of which a proximal map of matrices takes a little a step
+    walled = replace(run, prox=prox.nuclear_norm(1e-3))
+    out = silently(walled, lambda x, rows: np.zeros((len(rows), 2, 3)), matrix)
+    taken = np.linalg.svd(matrix)[1] - np.linalg.svd(out)[1]
+    assert taken == pytest.approx(np.full(2, 1e-3 * run.step_size * run.steps), rel=1e-9)
 
 
 def test_a_diameter_that_the_prox_enforces_is_fine(free):

@@ -26,7 +26,7 @@ from pabi.describe.prox import ball, box, elastic_net, l1, l2
 from pabi.describe.runs import NoisySGD
 from pabi.describe.scalar_losses import LinearLoss
 from pabi.describe.vector_losses import executable
-from pabi.execute.hiding import RARE, Walk, walk_of
+from pabi.execute.hiding import RARE, Walk, hides, walk_of
 from pabi.execute.noise import OF_A_STEP
 from pabi.execute.records import MOST_ROWS
 from pabi.execute.sums import noise_factor
@@ -34,6 +34,8 @@ from pabi.numbers.rounding import HALF_ULP, Array
 from pabi.tradeoff.guarantee import Guarantee
 
 _UP = 1.0 + 1e-9  # past the roundings of what is computed here, and all terms of order u²
+# ε grows by no more than 36 times `rounding`, and falls by more than itself times what noise grows by.
+_SHARE, _LEAST, _TRIALS = 40.0, 1e-3, 4
 _LONGEST = (
     float(MOST_ROWS) + 32.0
 )  # additions in a chain, of sums of sums on several machines as well
@@ -55,6 +57,38 @@ def as_computed(
     return replace(run, rounding=needed) if run.rounding < needed <= 1.0 else run
 
 
+def paid_for(
+    run: NoisySGD, delta: float, shape: Sequence[int], start: float = 0.0, own: bool = True
+) -> tuple[NoisySGD, Guarantee]:
+    """(the run as it is computed, with so much more noise that it costs no more at `delta`; its guarantee).
+
+    A run that states a `rounding` that suffices has the noise that it states.
+    """
+    proven = run.guarantee(delta)
+    computed = as_computed(run, shape, start, own)
+    if computed.rounding == run.rounding or not hides(proven):
+        return run, proven
+    allowed = proven.epsilon(delta) or proven.epsilon(0.5 * delta)
+    more = _SHARE * computed.rounding / min(max(allowed, _LEAST), 1.0)
+    for _ in range(_TRIALS):
+        louder = as_computed(_louder(computed, more), shape, start, own)
+        cost = louder.guarantee(delta)
+        if cost.epsilon(delta) <= proven.epsilon(delta) and (cost.mu or 0.0) <= (
+            proven.mu or math.inf
+        ):
+            return louder, cost
+        more *= 4.0
+    return computed, computed.guarantee(delta)
+
+
+def _louder(run: NoisySGD, more: float) -> NoisySGD:
+    """The run with noise that is larger by a share."""
+    name = "noise_std" if run.noise_std is not None else "noise_multiplier"
+    stated = np.asarray(getattr(run, name), dtype=np.float64) * (1.0 + more)
+    changes: dict[str, Any] = {name: stated if stated.ndim else float(stated)}
+    return replace(run, **changes)
+
+
 def rests_on(
     run: NoisySGD, shape: Sequence[int], start: float = 0.0, own: bool = True
 ) -> tuple[str, ...]:
@@ -73,10 +107,10 @@ def settled(
     own: bool = True,
 ) -> tuple[NoisySGD, Guarantee]:
     """What `find` makes of a run: its noise, and what it then costs, with a `rounding` that suffices."""
-    found, cost = find(run)
-    while (needed := as_computed(found, shape, start, own).rounding) > found.rounding:
-        found, cost = find(replace(run, rounding=min(1.0, 2.0 * needed)))
-    return found, cost
+    answer, cost = find(run)
+    while (needed := as_computed(answer, shape, start, own).rounding) > answer.rounding:
+        answer, cost = find(replace(run, rounding=min(1.0, 2.0 * needed)))
+    return answer, cost
 
 
 def rounding_of(
@@ -87,7 +121,9 @@ def rounding_of(
 
     `start`: the norm of the starting point. `own`: whether gradients are those of pabi's losses.
     """
-    walk, bounded = walk_of(run, np.full((1, *shape), start / math.sqrt(math.prod(shape) or 1)))
+    # Up to a power of 16: a start of about the same size is not taken for that of another run.
+    begin = math.ldexp(1.0, -(-math.frexp(start)[1] // 4) * 4) if start else 0.0
+    walk, bounded = walk_of(run, np.full((1, *shape), begin / math.sqrt(math.prod(shape) or 1)))
     stretch, clip = _stretch(run), run.record_gradient_bound
     if stretch is None or not bounded or clip is None:
         return math.inf, False

@@ -25,7 +25,7 @@ from pabi.describe.updates import Update
 from pabi.describe.vector_losses import executable
 from pabi.execute.batches import BatchRows, batch_rows
 from pabi.execute.checkpoint import Checkpoint, State, randomness_from, secret_generator
-from pabi.execute.computed_steps import as_computed, rests_on
+from pabi.execute.computed_steps import paid_for, rests_on
 from pabi.execute.hiding import (
     Terms,
     checked,
@@ -254,9 +254,10 @@ def train_and_keep(
     secret = randomness.secret and TESTING not in sentences
     # Neither depends on the data.
     of_steps = start.shape, float(np.linalg.norm(start)), _own(gradients)
-    if options.proven is None:
-        run = as_computed(run, *of_steps)
-    proven = checked(options.guarantee_of(run), *walk_of(run, start[None]))
+    proven = options.proven
+    if proven is None:
+        run, proven = paid_for(run, options.delta, *of_steps)
+    proven = checked(proven, *walk_of(run, start[None]))
     sentences += rests_on(run, *of_steps) if hides(proven) else ()
     proven = proven.assuming(*(sentence for sentence in sentences if sentence != TESTING))
     guarantee = proven if secret else proven.for_testing()
@@ -349,7 +350,7 @@ def _refuse_other_rows(run: NoisySGD, rows: int, users: UserRows | None) -> None
 def _own(gradients: PerRecordGradients | RemoteGradients | None) -> bool:
     """Whether gradients are those of one of pabi's losses at x·θ, by products of pabi's own."""
     own = _parted(gradients)[1]
-    return isinstance(own, LossGradients) and not own.has_offsets
+    return isinstance(own, LossGradients) and own._offsets is None
 
 
 def _layout(gradients: PerRecordGradients | RemoteGradients | None) -> Layout | None:

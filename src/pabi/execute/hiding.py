@@ -322,8 +322,8 @@ class Walk:
         A point of the range of Π is within `diameter` of Π(0), and no farther from it than what Π is applied
         to is from 0. What a step adds up is no larger than ‖x‖ + ηλ‖x‖ + ‖ηg‖ + ‖Z‖.
         """
-        found = (_coarse(size, noise_std) for size, noise_std in self._sizes())
-        return next((overstep for overstep in found if overstep is not None), None)
+        every = (_coarse(size, noise_std) for size, noise_std in self._sizes())
+        return next((overstep for overstep in every if overstep is not None), None)
 
     def _sizes(self) -> Iterator[tuple[float, float]]:
         """(what a step adds up at most, its noise) for every step, or once for equal ones."""

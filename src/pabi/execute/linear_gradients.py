@@ -192,11 +192,6 @@ class LinearGradients:
         """Whether records have weights."""
         return self._weights is not None
 
-    @property
-    def has_offsets(self) -> bool:
-        """Whether something is added to predictors."""
-        return self._offsets is not None
-
     def additions(self, batch: int) -> int:
         """The longest chain of additions in a sum over `batch` rows.
 

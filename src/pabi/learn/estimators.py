@@ -345,8 +345,8 @@ class PrivateLinearModel(HasCoefficients, ForgettingModel, BaseEstimator):  # ty
         each = run.sensitivity / run.batch_size * math.sqrt(chosen.epochs + 1.0)
         guess = replace(run, noise_std=each / plans.budget(epsilon, delta))
         run = replace(run, rounding=4.0 * as_computed(guess, shape).rounding)
-        found = settled(run, lambda run: met(run, self._target(), before), shape)
-        return *self._hidden(*found, size, bound), linear
+        answer = settled(run, lambda run: met(run, self._target(), before), shape)
+        return *self._hidden(*answer, size, bound), linear
 
     def _enough(self, size: Size) -> float:
         """The longest path worth taking over 1/M for every column."""

@@ -378,11 +378,11 @@ class Walks:
         draws = np.empty((len(x), -(-steps // between), *x.shape[1:]))
         for k, size in enumerate(self.sizes.tolist()):
             pull = -size * mean(x, k)
-            kept = x - (size * mean.l2) * x if mean.l2 else x
+            rest = x - (size * mean.l2) * x if mean.l2 else x
             noise = StepNoise(self.noise_std, size * self.moved or self.noise_std, x[0].size)
             # As in trainings: a hidden path hands on a rounding of the real iterate. Else noise is on the
             # data's part, while its rounding is what `mean_gradient` leaves room for.
-            x = noise(kept + pull, generator) if self.hidden else kept + noise(pull, generator)
+            x = noise(rest + pull, generator) if self.hidden else rest + noise(pull, generator)
             left = steps - 1 - k
             x = project(x, size)
             if left % between == 0:

@@ -190,7 +190,7 @@ def test_a_head_is_trained_beside_what_frozen_layers_add(preconditioned):
     """The gradients at x·θ + o, put together by hand; mapped rows keep their sizes, which count beside o."""
     module = Added(linear(D, K), linear(D, K, seed=5))
     norm = 1.0 if preconditioned else SEEN
-    described, rows = run(pabi.Loss.softmax(norm)), Records(X, BOUND, 1.0)
+    described, rows = run(pabi.Loss.softmax(norm), rounding=1e-6), Records(X, BOUND, 1.0)
     stated = moments() if preconditioned else None
     result = trained(module, described=described, head="head", seed=7, precondition=stated)
     start = weights(module.head)
@@ -253,8 +253,10 @@ def test_the_guarantee_is_that_of_the_run_with_what_a_module_assumes():
     bare = integration.train(linear(D, K), pairs(X, CLASSES), described)
     assert not any("does not train" in sentence for sentence in bare.guarantee.assumptions)
     assert pabi.verify(result.guarantee).ok
-    assert dataclasses.replace(result.run, rounding=0.0) == described
     assert result.run.rounding > 0.0
+    same = {"rounding": 0.0, "noise_std": described.noise_std}
+    assert dataclasses.replace(result.run, **same) == described
+    assert alone.epsilon(1e-6) <= described.guarantee(1e-6).epsilon(1e-6)
     assert not result.x.flags.writeable
 
 

@@ -15,7 +15,7 @@ from pabi.account.targets import Target
 from pabi.budget.ledger import Ledger, check_ledger
 from pabi.describe.runs import NoisySGD
 from pabi.describe.statistics import NoisySecondMoments
-from pabi.execute.computed_steps import as_computed, settled
+from pabi.execute.computed_steps import paid_for, settled
 from pabi.execute.engine import Trained, TrainOptions
 from pabi.execute.hiding import refuse_unenforceable, unshown
 from pabi.integrations.torch.datasets import (
@@ -391,7 +391,7 @@ def train(
         target = Target(epsilon=epsilon, delta=delta)
         run, proven = settled(run, lambda run: met(run, target, before), shape, begin, bool(shape))
     elif shape:
-        run = as_computed(run, shape, begin)
+        run, proven = paid_for(run, delta, shape, begin)
     options = TrainOptions(
         delta=delta,
         random_state=random_state,

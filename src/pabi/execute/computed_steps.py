@@ -122,7 +122,7 @@ def rounding_of(
     `start`: the norm of the starting point. `own`: whether gradients are those of pabi's losses.
     """
     # Up to a power of 16: a start of about the same size is not taken for that of another run.
-    begin = math.ldexp(1.0, -(-math.frexp(start)[1] // 4) * 4) if start else 0.0
+    begin = math.ldexp(1.0, max(1, -(-math.frexp(start)[1] // 4)) * 4) if start else 0.0
     walk, bounded = walk_of(run, np.full((1, *shape), begin / math.sqrt(math.prod(shape) or 1)))
     stretch, clip = _stretch(run), run.record_gradient_bound
     if stretch is None or not bounded or clip is None:

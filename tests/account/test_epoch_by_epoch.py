@@ -8,6 +8,8 @@ import pabi
 from pabi import Cyclic, Loss, NoisySGD, Reshuffle, ShuffleOnce
 from pabi.account.best import best_of, outcomes
 from pabi.account.facts import positions
+from pabi.numbers.encoding import read_floats
+from support.certificates import all_refused
 
 DELTA = 1e-6
 
@@ -69,6 +71,19 @@ def test_every_kind_of_run_is_verified(name, value):
     guarantee = found["epoch by epoch"].guarantee
     assert pabi.verify(guarantee.to_json()).ok
     assert guarantee.assumptions == best(found).assumptions
+
+
+def test_a_certificate_with_other_distances_is_refused():
+    payload = rows(a_run(n=2_000, epochs=4))["epoch by epoch"].guarantee.certificate.payload
+    more = [*read_floats("r", payload["resting"]).tolist(), 1.0]
+    all_refused(
+        payload,
+        [
+            ("resting *= 0.8", "payments|distance"),
+            (f"resting = {more}", "expected 3 distances"),
+            ("resting = [-1.0, -1.0, -1.0]", "finite numbers"),
+        ],
+    )
 
 
 def test_reasons():

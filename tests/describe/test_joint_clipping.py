@@ -81,6 +81,37 @@ def test_it_is_the_root(within, margins, most):
     assert np.linalg.norm(got) == pytest.approx(most, rel=8 * ULP)
 
 
+@pytest.mark.parametrize("classes", [2, 3, 10, 40])
+def test_random_margins_have_one_multiplier(classes):
+    """λ = −(t + log s − log(1 − s))/s is the same for all of a record's losses, and not below 0. Nothing is
+    warned of on the way, which would tell of a record."""
+    rng = np.random.default_rng(classes)
+    margins = rng.normal(size=(3_000, classes)) * rng.choice([0.5, 3.0, 10.0], size=(3_000, 1))
+    most = np.linalg.norm(1.0 / (1.0 + np.exp(margins)), axis=1)
+    most *= rng.choice([1.0 - 1e-9, 0.9, 0.5, 0.1, 1e-6], size=3_000)
+    s = -logistic_within(margins, most)
+    assert np.linalg.norm(s, axis=1) == pytest.approx(most, rel=1e-14)
+    short = np.maximum(1.0 - s, ULP)
+    multiplier = -(margins + np.log(s) - np.log(short)) / s
+    # Steps of the search end at eight units of a logit, and what scales s to its norm is as much of s, which
+    # is more of 1 − s.
+    unit = 16 * ULP * (1.0 + np.abs(margins) + np.abs(np.log(s)) + 1.0 / short) / s
+    low, high = np.max(multiplier - unit, axis=1), np.min(multiplier + unit, axis=1)
+    assert np.all(low <= high)
+    assert np.all(high >= 0.0)
+
+
+@pytest.mark.parametrize("most", [1e-280, 1e-100, 1e-20])
+def test_minute_norms_have_one_too(most):
+    """s is so small that u = log s, and λs differ from each other by what margins do."""
+    margins = np.array([[0.0, 1.0, 2.0], [-700.0, -690.0, 5.0]])
+    s = -logistic_within(margins, np.full(2, most)) / most
+    # λ·most = −(t + log most + log s)/s.
+    scaled = -(margins + math.log(most) + np.log(s)) / s
+    assert np.ptp(scaled, axis=1) == pytest.approx(0.0, abs=1e-11 * scaled.max())
+    assert np.linalg.norm(s, axis=1) == pytest.approx(1.0, rel=1e-14)
+
+
 def test_hinge_losses_have_one_width():
     """s = min(1, d/g) for one g ≥ γ, whichever margins are saturated."""
     rng = np.random.default_rng(3)

@@ -35,6 +35,7 @@ from support.falsification.random_batches import (
     last_law,
     long_instance,
     random_instance,
+    structured_instances,
 )
 
 CONVEX = Loss.convex(1.0, gradient_bound=1.0)
@@ -202,6 +203,14 @@ def test_long_instances_are_never_safer_than_proven(sampler, adjacency, count):
         instance, delta = long_instance(rng, sampler, adjacency), float(10 ** rng.uniform(-5, -2))
         found = violations(instance, guarantees(instance.run, delta))
         assert not found, (found, delta, instance)
+
+
+@pytest.mark.parametrize("part", range(12))
+@pytest.mark.parametrize(("sampler", "adjacency"), SAMPLERS, ids=NAMES)
+@pytest.mark.one_in(12)
+def test_structured_instances_are_never_safer_than_proven(sampler, adjacency, part):
+    for name, instance in [*structured_instances(sampler, adjacency)][part::12]:
+        assert not violations(instance, guarantees(instance.run, 1e-3)), name
 
 
 def accumulated(sampler, adjacency, t=100, sharpness=3.0):

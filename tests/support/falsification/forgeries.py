@@ -14,7 +14,7 @@ import time
 import warnings
 import zlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -24,7 +24,15 @@ from pabi.tradeoff import Laplace
 from support.certificates import RUNS, guarantee_of
 from support.daily import seed
 from support.falsification.altered_oracle import wrong_with
-from support.falsification.edits import TWICE_IN_THE_TEXT, at, edits, is_number, places, put_edit
+from support.falsification.edits import (
+    BEYOND,
+    TWICE_IN_THE_TEXT,
+    at,
+    edits,
+    is_number,
+    places,
+    put_edit,
+)
 from support.falsification.honest_files import SLOW, certificate_in, honest_files
 from support.falsification.hostile_files import FIELDS
 
@@ -185,8 +193,25 @@ def drawn(theorem: str, count: float) -> Iterator[tuple[Forgery, object]]:
             for edit in chosen[: int(min(at_each, left, len(chosen)))]:
                 forgery = Forgery(name, path, edit)
                 file = copy.deepcopy(data)
-                yield forgery, put_edit(file, path, edit, edited[edit]) or file
+                text = put_edit(file, path, edit, edited[edit])
+                yield forgery, text or file
                 left -= 1
+                if math.isfinite(count) and not text and not of_today(f"{forgery} twice") % 4:
+                    yield replace(forgery, edit=f"{edit}, {_again(theorem, file)}"), file
+
+
+def _again(theorem, file):
+    """One more edit, anywhere in what was edited, in place; and what it was."""
+    every = [p for p in places(file) if p[-1] not in ("f8", "i8") and "notes" not in p]
+    if not every:
+        return "and nothing else"
+    rare = of_today(f"{len(every)} places of {theorem}")
+    path = every[rare % len(every)]
+    edited = edits(file, path, _others(theorem, file, path, rare), rare)
+    names = sorted(edited.keys() - {TWICE_IN_THE_TEXT, BEYOND, "no number"})
+    name = names[rare % len(names)]
+    put_edit(file, path, name, edited[name])
+    return f"and {'.'.join(map(str, path))}: {name}"
 
 
 # Answers.
@@ -214,7 +239,7 @@ def problem_with(forgery, file, honest):
             wrong = wrong_with(data, json.loads(honest), verdict)
     except (MemoryError, pabi.InvalidInput) as error:
         # Of as many steps or records the accountant itself makes nothing.
-        return None if forgery.edit == "huge" else f"accepted, although it is none: {error!r}"
+        return None if "huge" in forgery.edit else f"accepted, although it is none: {error!r}"
     except Exception as error:
         return f"accepted, although nobody can say what it is: {error!r}"
     return wrong and f"accepted: {wrong}"

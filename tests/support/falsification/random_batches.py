@@ -492,6 +492,58 @@ def long_instance(rng, sampler: str, adjacency: str) -> Instance:
     )
 
 
+def structured_instances(sampler: str, adjacency: str) -> Iterator[tuple[str, Instance]]:
+    """(name, instance) of arrangements that attack one step of a proof each."""
+    pull, push, rest = Constant(-1.0), Constant(1.0), Constant(0.0)
+    draw = FixedSize if sampler == "fixed_size" else Poisson
+    convex, hill = Loss.convex(1.0, gradient_bound=1.0), Loss.nonconvex(1.0, gradient_bound=1.0)
+
+    def make(base, record=pull, other=push, size=1, t=4, noise=0.5, loss=convex, **rest):
+        other = ZERO if adjacency == "zero_out" else other
+        batches = rest.pop("batches", draw(size))
+        return Instance(base, record, other, batches, (1.0,) * t, (noise,) * t, loss, **rest)
+
+    contracting = {"loss": convex.with_l2(0.3), "t": 6}
+    for name, against in (("at rest", rest), ("against", push), ("with", pull)):
+        three = ((against, 3),)
+        yield f"linear losses {name}", make(three, t=6, noise=1.0)
+        yield f"{name}, one step", make(three, t=1, noise=1.0)
+        yield f"{name}, rare", make(((against, 19),))
+        yield f"{name}, nearly full", make(((against, 5),), size=5, noise=0.3)
+        yield f"{name}, full", make(((against, 4),), size=5, noise=0.3)
+        yield f"{name}, walls", make(three, diameter=3.0, noise=1.0)
+        yield f"{name}, near walls", make(three, diameter=0.5, noise=1.0)
+        yield f"{name}, little noise", make(three, noise=0.2)
+        yield f"{name}, contraction", make(three, **contracting)
+        yield f"{name}, cool-down", make(three, cooldown=2, **contracting)
+        if sampler == "poisson":
+            for cap in (1, 2, 3):
+                batches = Poisson(1, cap=cap)
+                yield f"{name}, cap {cap}", make(((against, 6),), t=3, batches=batches)
+    valley, far = Line(1.0, 1.0, 1.0), Line(1.0, -1.0, 1.0)
+    yield "opposed quadratics", make(((valley, 3),), far, valley, noise=0.7, t=3)
+    yield "opposed quadratics, walls", make(((valley, 3),), far, valley, diameter=2.0)
+    steep, jump, back = (
+        Loss.convex(2.0, gradient_bound=1.0),
+        Line(2.0, 0.0, 1.0),
+        Line(2.0, 0.5, 1.0),
+    )
+    yield "steps that invert", make(((jump, 2),), loss=steep, t=3)
+    yield "steps that invert, moved", make(((jump, 1), (pull, 1)), back, jump, loss=steep, t=3)
+    top, near = ((Line(-1.0, 0.0, 1.0), 3),), (Line(-1.0, 0.1, 1.0), Line(1.0, 0.1, 1.0))
+    yield "hills", make(top, loss=hill, t=3)
+    yield "hills, walls", make(top, loss=hill, diameter=4.0)
+    yield "a hill among valleys", make(((Line(1.0, 0.0, 1.0), 3),), *near, loss=hill)
+    # Equal curvature of all records: what one of them adds to another's gradient does not change.
+    for curvature, sizes in ((0.4, (1, 2, 3)), (1.6, (1,))):
+        same = Loss.strongly_convex(curvature, curvature, gradient_bound=2.5 * curvature)
+        left, right = Line(curvature, -1.25), Line(curvature, 1.25)
+        for size in sizes:
+            given = {"noise": 1.5 * curvature, "diameter": 2.5, "size": size, "loss": same}
+            name = f"equal quadratics of {curvature}, size {size}"
+            yield name, make(((left, 3 if size == 1 else 2),), right, left, **given)
+
+
 SAMPLERS = [
     ("fixed_size", "replace_one"),
     ("fixed_size", "zero_out"),

@@ -36,12 +36,8 @@ from pabi.tradeoff.guarantee import Guarantee
 _UP = 1.0 + 1e-9  # past the roundings of what is computed here, and all terms of order u²
 # ε grows by no more than 36 times `rounding`, and falls by more than itself times what noise grows by.
 _SHARE, _LEAST, _TRIALS = 40.0, 1e-3, 4
-_LONGEST = (
-    float(MOST_ROWS) + 32.0
-)  # additions in a chain, of sums of sums on several machines as well
-STATED = (
-    2.0**-40
-)  # what gradients and maps that are not pabi's may be off by, relative to their size
+_LONGEST = float(MOST_ROWS) + 32.0  # additions in a chain, also of sums on several machines
+STATED = 2.0**-40  # what others' gradients and maps may be off by, relative to their size
 ACCURATE = (
     "gradients are computed to within 2⁻⁴⁰ of the norm that they are clipped to, and the proximal map to "
     "within 2⁻⁴⁰ of the size of iterates"
@@ -73,9 +69,8 @@ def paid_for(
     for _ in range(_TRIALS):
         louder = as_computed(_louder(computed, more), shape, start, own)
         cost = louder.guarantee(delta)
-        if cost.epsilon(delta) <= proven.epsilon(delta) and (cost.mu or 0.0) <= (
-            proven.mu or math.inf
-        ):
+        no_worse = proven.mu is None or cost.mu is None or cost.mu <= proven.mu
+        if no_worse and cost.epsilon(delta) <= proven.epsilon(delta):
             return louder, cost
         more *= 4.0
     return computed, computed.guarantee(delta)
@@ -124,12 +119,14 @@ def rounding_of(
     # Up to a power of 16: a start of about the same size is not taken for that of another run.
     begin = math.ldexp(1.0, max(1, -(-math.frexp(start)[1] // 4)) * 4) if start else 0.0
     walk, bounded = walk_of(run, np.full((1, *shape), begin / math.sqrt(math.prod(shape) or 1)))
-    stretch, clip = _stretch(run), run.record_gradient_bound
-    if stretch is None or not bounded or clip is None:
+    clip, step = run.record_gradient_bound, np.asarray(run.step_size, dtype=np.float64)
+    if not bounded or clip is None:
         return math.inf, False
-    step = np.asarray(run.step_size, dtype=np.float64)
-    size = min(walk.size, _reach(run, walk, shape)) if own else walk.size
     mean = float(np.max(np.asarray(walk.pull) / step))  # of a batch's gradients, at most
+    stretch = _stretch(run, mean / clip)
+    if stretch is None:
+        return math.inf, False
+    size = min(walk.size, _reach(run, walk, shape)) if own else walk.size
     off = _of_a_gradient(run, size, shape, clip) if own else math.inf
     off_by_map = _of_the_map(run.prox, step, size, walk.dimension)
     stated = math.isinf(off) or math.isinf(float(np.max(off_by_map)))
@@ -151,12 +148,12 @@ def rounding_of(
     return float(np.sqrt(np.sum(squares))) * _UP, stated
 
 
-def _stretch(run: NoisySGD) -> float | None:
-    """By how much a step carries two points apart at most; None where nothing is known."""
+def _stretch(run: NoisySGD, most: float) -> float | None:
+    """By how much a step carries two points apart at most, its batch up to `most` times the stated size;
+    None where nothing is known."""
     curvature = run.loss.effective_curvature(run.clip_norm, run.clipping)
     if curvature is None:
         return None
-    most = max(1.0, run.order.sizes.most / run.batch_size)
     ends = [0.0, *(most * end for end in curvature)]
     sizes = np.asarray(run.step_size, dtype=np.float64)
     slopes = [float(np.max(np.abs(1.0 - sizes * (run.loss.l2 + end)))) for end in ends]

@@ -585,12 +585,15 @@ def go_on(
     state: State,
     generator: np.random.Generator | None = None,
     groups: UserRows | None = None,
+    *,
+    hidden: bool = True,
 ) -> tuple[Array, State]:
     """(the last iterate as it is released, the secret state as it is) after the last request's steps.
 
     `gradients`: of the loss's records, as for `train`; zero for all that are withdrawn. `state`: before the
     last request's steps. `generator`: None for noise from the operating system. `groups`: the rows of users,
-    of whom all contributions are zero that are withdrawn.
+    of whom all contributions are zero that are withdrawn. `hidden`: whether what was proven needs the path
+    to stay hidden.
     """
     run = unlearning.run
     if state.step != unlearning.last or state.step == unlearning.steps:
@@ -600,7 +603,7 @@ def go_on(
         )
     gradient_sum = gradient_sum_of(run, gradients, groups=groups)
     draw = lambda k: k - run.cooldown_steps  # noqa: E731
-    walked_steps = WalkedSteps(run, unlearning.whole, draw, run.rule.plain)
+    walked_steps = WalkedSteps(run, unlearning.whole, draw, hidden)
 
     def execute() -> tuple[Array, State]:
         source = secret_generator() if generator is None else generator

@@ -47,7 +47,7 @@ _OFF = 2.0**-48  # what h may be off by in doubles
 _WORD, _BITS = 64, 63
 _PART = 1 << 13  # numbers at a time, which fit into the cache
 OF_A_STEP, _FINEST = 2.0**-34, 2.0**-38  # of a step's noise: on finer grids balls decide too often
-_MOVED = 2.0**-26  # of what a record moves: what rounding to the grid of a step may add to it
+_MOVED = 2.0**-23  # of what a record moves: what rounding to the grid of a step may add to it
 
 
 def grid_for(unit: float, noise_std: float, share: float = 2.0**-20) -> float:
@@ -65,10 +65,22 @@ def noisy(sums: Array, noise_std: float, grid: float, generator: np.random.Gener
 
     That double is a function of the number, whether the number is a double or not, once 0 has no sign.
     """
-    drawn = rounded_normal(generator, sums.shape, noise_std / grid)
-    # Where the quotient overflows, the sum is a multiple already.
-    rounded = np.where(np.abs(sums) < grid * 2.0**53, np.rint(sums / grid) * grid, sums)
-    return rounded + drawn * grid + 0.0
+    result = np.empty(sums.shape)
+    source, into = sums.reshape(-1), result.reshape(-1)
+    for first in range(0, into.size, _PART):
+        part = into[first : first + _PART]
+        own = source[first : first + _PART]
+        _draw(noise_std / grid, generator, part)
+        part *= grid
+        rounded = own / grid
+        np.rint(rounded, rounded)
+        rounded *= grid
+        # Where the quotient overflows, the sum is a multiple already.
+        part += (
+            rounded if np.isfinite(rounded).all() else np.where(np.isfinite(rounded), rounded, own)
+        )
+        part += 0.0
+    return result
 
 
 class StepNoise:
@@ -110,10 +122,13 @@ def rounded_normal(
     drawn = np.empty(shape)
     flat = drawn.reshape(-1)
     for first in range(0, flat.size, _PART):
-        part = flat[first : first + _PART]
-        words = generator.integers(0, 1 << _WORD, part.size, np.uint64)
-        _round(words, ratio, generator, part)
+        _draw(ratio, generator, flat[first : first + _PART])
     return drawn
+
+
+def _draw(ratio: float, generator: np.random.Generator, k: Array) -> None:
+    """Writes new numbers into `k`."""
+    _round(generator.integers(0, 1 << _WORD, k.size, np.uint64), ratio, generator, k)
 
 
 def _round(

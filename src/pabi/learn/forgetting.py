@@ -588,7 +588,8 @@ def _gone_on(
     held: SecretState, plan: PlannedRequest, gradients: LinearGradients, rows: NDArray[np.intp]
 ) -> SecretState:
     """The state after a request."""
-    shown, walk = go_on(plan.unlearning, gradients, held.walk, groups=held.groups)
+    hidden = hides(plan.guarantee)
+    shown, walk = go_on(plan.unlearning, gradients, held.walk, groups=held.groups, hidden=hidden)
     return replace(
         held,
         walk=replace(walk, assumed=held.walk.assumed),

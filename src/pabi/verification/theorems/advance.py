@@ -144,6 +144,8 @@ class _InAdvance(CaseCheck):
         if not uses.total:
             if not distance.is_zero():
                 raise Refused("distance: there is nothing to be paid before the first step")
+            if stated := sorted({*KEYS} & {*case} - {"tau", "distance"}):
+                raise Refused(f"{stated[0]}: there is nothing to be paid before the first use")
             return arb(0)
         whole = end == self.run.total
         part = self.run if whole else OrderedRun(_until(self.run.run, end), self.run.scheme)

@@ -4,6 +4,7 @@ import math
 from fractions import Fraction
 
 import numpy as np
+import pytest
 from flint import arb, ctx
 from hypothesis import given
 from hypothesis import strategies as st
@@ -166,3 +167,23 @@ def test_what_is_released_is_nearest_to_the_sum_on_its_grid_and_its_noise():
             on_grid = Fraction(grid) * round(Fraction(s) / Fraction(grid))
             assert value == float(on_grid + Fraction(grid) * int(k))
             assert math.copysign(1.0, value) == 1.0 or value < 0.0
+
+
+@pytest.mark.parametrize("draws", [10**6, pytest.param(10**9, marks=pytest.mark.nightly)])
+@every("ratio", [0.7, 3.0])
+def test_coarse_grids_have_the_exact_probabilities(draws, ratio):
+    """Of every whole number, by balls; those that are rarer than one in a hundred draws together."""
+    generator, most = np.random.default_rng(5), int(8.0 * ratio) + 1
+    counts = np.zeros(2 * most + 1)
+    for first in range(0, draws, 1 << 20):
+        drawn = rounded_normal(generator, min(1 << 20, draws - first), ratio)
+        counts += np.bincount(
+            drawn.clip(-most, most).astype(np.int64) + most, minlength=counts.size
+        )
+    with ctx.workprec(100):
+        beyond = [float(share_beyond((arb(k) - 0.5) / arb(ratio))) / 2 for k in range(1, most + 1)]
+    above = -np.diff([*beyond, 0.0])
+    law = np.array([*above[::-1], 1.0 - 2.0 * beyond[0], *above])
+    often = law * draws > 100.0
+    seen, wanted = (np.append(x[often], x[~often].sum()) for x in (counts, law * draws))
+    assert chisquare(seen, wanted * draws / wanted.sum()).pvalue > RARE

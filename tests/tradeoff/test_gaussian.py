@@ -167,3 +167,12 @@ def test_nothing_lies_below_what_may_fail():
     assert (
         gaussian_below(t.PoissonSubsampled(3.0, 0.0)) == gaussian_below(t.BoundedRange(0.0)) == 0.0
     )
+
+
+@every("mu", [1.5, 3.0, 20.0])
+def test_arrays_read_far_tails_as_numbers_do(mu):
+    """Which are proven: where ε/μ − μ/2 is 9 to 30."""
+    curve, epsilon = t.Gaussian(mu), mu * (0.5 * mu + np.array([9.0, 11.0, 14.0, 20.0, 30.0]))
+    proven = np.array([curve.delta(e) for e in epsilon.tolist()])
+    assert np.all(proven * (1.0 - 1e-12) <= curve.delta(epsilon))
+    assert np.all(curve.delta(epsilon) <= proven * (1.0 + 1e-12))

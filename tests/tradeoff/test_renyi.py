@@ -83,6 +83,8 @@ def test_the_ends():
     assert (nothing.epsilon(1e-9), all_of_it.epsilon(1e-9)) == (0.0, math.inf)
     assert (nothing.delta(0.0), all_of_it.delta(3.0)) == (0.0, 1.0)
     assert RenyiDP(8.0, 1.0).epsilon(0.0) == math.inf
+    some = RenyiDP(2.0, 0.02)
+    assert some.epsilon(some.delta(0.0)) == 0.0 < some.epsilon(0.9 * some.delta(0.0))
     assert RenyiDP(8.0, 1.0).delta(-math.inf) == 1.0
     assert RenyiDP(8.0, 1.0).delta(math.inf) == 0.0
 

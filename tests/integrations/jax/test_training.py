@@ -24,7 +24,7 @@ import jax.numpy as jnp
 
 from pabi.execute.sums import Limit
 from pabi.integrations.jax import train
-from pabi.integrations.jax.gradients import gradients_of, products_of
+from pabi.integrations.jax.gradients import _length, gradients_of, products_of
 from pabi.integrations.jax.training import OF_ITS_OWN, PLACES
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
@@ -302,3 +302,10 @@ def test_chains_of_optax(chain, update, size):
     # Their noisy gradients are rounded to 2⁻²⁰ of the noise.
     assert np.abs(flat(result.params) - flat(own.params)).max() < 1e-4
     assert result.guarantee.method == "composition"
+
+
+def test_lengths_that_lose_digits_are_none():
+    """Bounds on a record's gradient are products of lengths: 0 is taken for one that nobody knows."""
+    with jax.enable_x64(True):
+        short, usual, long = (float(_length(jax, jnp.full(4, x))) for x in (1e-160, 0.5, 1e160))
+    assert (short, usual, long) == (0.0, 1.0, math.inf)

@@ -841,10 +841,10 @@ def test_every_factor_of_random_batches_matters(name):
         if a and k % 5 == 0:
             for share in (1e-6, 0.1):  # the last payments are small beside what rounding leaves
                 less = forged(payload, f"plan.payments.{k} *= {1 - share}")
-                if factors_needed(less) is None:
+                # Balls leave less to rounding than doubles do.
+                if factors_needed(less) is None or not pabi.verify(less).ok:
                     refused(less, "leave a distance")
                     break
-                assert pabi.verify(less).ok
             else:
                 # Payments may leave room where batches of any size are covered by one modulus.
                 assert name.startswith(("zero out", "replace", "cool", "varying", "sens", "clip"))

@@ -186,7 +186,7 @@ def put_edit(data, path, edit, value):
     elif edit == RENAMED:
         parent[f"{key} "] = parent.pop(key)
     elif edit == EVERYWHERE:
-        for path in [p for p in places(data) if p[-1] == "adjacency" and at(data, p) in OTHER]:
+        for path in [p for p in places(data) if p[-1] == "adjacency" and str(at(data, p)) in OTHER]:
             put(data, path, value)
     else:
         parent[key] = copy.deepcopy(value)

@@ -33,7 +33,8 @@ from pabi.execute.computed_steps import (
 from pabi.execute.engine import gradient_sum_of
 from pabi.execute.hiding import walk_of
 from pabi.learn import train
-from support.every_case import every
+from support.every_case import every, refused
+from support.execution import Crash
 
 D, K, N = 5, 3, 6
 RNG = np.random.default_rng(11)
@@ -291,3 +292,35 @@ def test_maps_are_no_farther_from_exact_ones_than_bounded(chosen):
             gap = [mpmath.mpf(a) - b for a, b in pairs]
             off = mpmath.sqrt(sum(one * one for one in gap))
             assert off <= _of_the_map(chosen, np.float64(step), size, D)
+
+
+def test_parts_of_a_run_have_the_noise_of_one_guarantee(tmp_path):
+    """A part that was accounted otherwise, and so had other noise, is another run's."""
+    run, path = (
+        run_of(Loss.logistic(1.0), steps=60, noise_std=0.6, batches=Cyclic(2)),
+        tmp_path / "run",
+    )
+
+    def own(x, rows):
+        return GRADIENTS(x, rows)
+
+    def broken(x, rows):
+        if path.exists():
+            raise Crash
+        return own(x, rows)
+
+    with pytest.raises(Crash):
+        train(run, broken, np.zeros(D), checkpoint=path, checkpoint_seconds=0.0)
+    refused(
+        "resume", train, run, GRADIENTS, np.zeros(D), resume=path
+    )  # whose errors are proven, and less
+    again = train(run, own, np.zeros(D), resume=path, delta=1e-4).guarantee  # of the same noise
+    assert ACCURATE in again.assumptions
+
+
+def test_gradients_of_another_loss_are_not_the_runs_own():
+    """Those of a steeper exponential are off by more than the loss of the run says."""
+    counts = learn.PoissonGradients(learn.Records(ROWS, 1.0), NUMBERS, -2.0, 3.0)
+    hidden = {"steps": 60, "noise_std": 0.6, "batches": Cyclic(2), "clip_norm": 0.5}
+    assert ACCURATE in trained(run_of(Loss.logistic(1.0), **hidden), counts).guarantee.assumptions
+    assert ACCURATE not in trained(run_of(Loss.logistic(1.0), **hidden)).guarantee.assumptions

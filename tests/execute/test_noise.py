@@ -10,8 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare, kstest
 
+import pabi
 from pabi.execute import noise
-from pabi.execute.noise import grid_for, noisy, rounded_normal
+from pabi.execute.noise import StepNoise, grid_for, noisy, rounded_normal
+from pabi.execute.sums import least_move
 from support.every_case import every
 from support.execution import RARE
 
@@ -187,3 +189,32 @@ def test_coarse_grids_have_the_exact_probabilities(draws, ratio):
     often = law * draws > 100.0
     seen, wanted = (np.append(x[often], x[~often].sum()) for x in (counts, law * draws))
     assert chisquare(seen, wanted * draws / wanted.sum()).pvalue > RARE
+
+
+@every("dimension", [1, 50, 10**6])
+@every("moved", [1e-6, 0.5, 1e3])
+def test_a_step_hides_what_rounding_to_its_grid_adds(dimension, moved):
+    """Exactly: distances from `moved` on, and the noise, grow by as much at least."""
+    step = StepNoise(1.0, moved, dimension)
+    apart = Fraction(moved) + Fraction(step.grid) * Fraction(math.sqrt(dimension)) * (
+        1 - Fraction(HALF)
+    )
+    assert Fraction(step.noise_std) * Fraction(moved) >= apart
+    assert step.raised < 1.0 + 1e-6 or moved < 1e-3
+
+
+@every("adjacency", ["replace_one", "zero_out"])
+@every("batches", [pabi.FullBatch(), pabi.ShuffleOnce(5), pabi.Poisson(5), pabi.FixedSize(5)])
+def test_no_proof_speaks_of_less_than_the_least_move(adjacency, batches):
+    """What one record contributes is the least of all distances, be it taken out or replaced."""
+    run = pabi.NoisySGD(
+        *(pabi.Loss.logistic(1.0), 50, batches),
+        **{
+            "epochs": 1,
+            "step_size": 1.0,
+            "noise_std": 1.0,
+            "clip_norm": 0.25,
+            "adjacency": adjacency,
+        },
+    )
+    assert least_move(run) * run.batch_size <= 0.25

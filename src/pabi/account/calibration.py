@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace
-from typing import Any, TypeGuard, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from pabi.numbers.locking import waiting
 from pabi.numbers.showing import plain, shown
 from pabi.tradeoff import Gaussian, Mixture, Product, RandomAllocation, TradeOff, average
 from pabi.tradeoff.guarantee import Guarantee
-from pabi.tradeoff.product import rounded
+from pabi.tradeoff.product import rounded, unrounded
 
 Calibrated = TypeVar("Calibrated", bound=Description)
 
@@ -186,13 +186,6 @@ def _composes_allocations(curve: TradeOff) -> bool:
     return any(isinstance(factor, RandomAllocation) for factor, _ in factors)
 
 
-def _is_rounded(curve: TradeOff) -> TypeGuard[Product]:
-    """Whether it is a mixture that was widened for rounding, which is read in closed form as well."""
-    if not isinstance(curve, Product) or curve.failure > 0.0 or len(curve.factors) > 1:
-        return False
-    return isinstance(curve.factors[0][0], Mixture) and curve.factors[0][1] == 1
-
-
 def _rounding_of(description: Any) -> float:
     """The `rounding` of a run, or of the run of a forgetting; 0 of what has none."""
     run = description.run if isinstance(description, Unlearning) else description
@@ -258,7 +251,7 @@ class _Search:
         if self.spent is None:
             return self.target.cost(candidate)
         curve = self.spent.compose(own)
-        if not isinstance(curve, (Gaussian, Mixture)) and not _is_rounded(curve):
+        if not isinstance(unrounded(curve)[0], (Gaussian, Mixture)):
             self.close = _RELATIVE_COMPOSED
         return self.target.cost(curve)
 
@@ -385,8 +378,8 @@ class _Search:
         """About where the boundary is, by the last guarantee, of noise `x`: with k times the noise every part
         G(μ) of it is as a rule G(μ/k)."""
         mus: tuple[float, ...]
-        last, r = self.last[1].curve, _rounding_of(self.last[0])
-        match last.factors[0][0] if _is_rounded(last) else last:
+        r = _rounding_of(self.last[0])
+        match unrounded(self.last[1].curve)[0]:
             case Gaussian(mu):
                 mus, weights = (mu - 2.0 * r,), (1.0,)
             case Mixture(parts, weights):

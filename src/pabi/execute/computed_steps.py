@@ -21,15 +21,16 @@ from typing import Any
 
 import numpy as np
 
+from pabi.describe.accounted import USUAL_DELTA
 from pabi.describe.losses import CONVEX
 from pabi.describe.prox import ball, box, elastic_net, l1, l2
 from pabi.describe.runs import NoisySGD
 from pabi.describe.scalar_losses import LinearLoss
 from pabi.describe.vector_losses import executable
 from pabi.execute.hiding import RARE, Walk, hides, walk_of
-from pabi.execute.noise import OF_A_STEP
+from pabi.execute.noise import OF_A_STEP, StepNoise
 from pabi.execute.records import MOST_ROWS
-from pabi.execute.sums import noise_factor
+from pabi.execute.sums import least_move, noise_factor
 from pabi.numbers.rounding import HALF_ULP, Array
 from pabi.tradeoff.guarantee import Guarantee
 
@@ -64,8 +65,9 @@ def paid_for(
     computed = as_computed(run, shape, start, own)
     if computed.rounding == run.rounding or not hides(proven):
         return run, proven
-    allowed = proven.epsilon(delta) or proven.epsilon(0.5 * delta)
-    more = _SHARE * computed.rounding / min(max(allowed, _LEAST), 1.0)
+    share = _SHARE * computed.rounding / min(max(proven.epsilon(USUAL_DELTA), _LEAST), 1.0)
+    # A power of two: a run that is resumed may be accounted for at another δ, and has the same noise.
+    more = math.ldexp(1.0, math.frexp(share)[1])
     for _ in range(_TRIALS):
         louder = as_computed(_louder(computed, more), shape, start, own)
         cost = louder.guarantee(delta)
@@ -126,7 +128,10 @@ def rounding_of(
     stretch = _stretch(run, mean / clip)
     if stretch is None:
         return math.inf, False
-    size = min(walk.size, _reach(run, walk, shape)) if own else walk.size
+    louder = replace(
+        walk, noise_std=walk.noise_std * _raised(run, walk.dimension)
+    )  # as noise is drawn
+    size = min(louder.size, _reach(run, louder, shape)) if own else louder.size
     off = _of_a_gradient(run, size, shape, clip) if own else math.inf
     off_by_map = _of_the_map(run.prox, step, size, walk.dimension)
     stated = math.isinf(off) or math.isinf(float(np.max(off_by_map)))
@@ -148,6 +153,14 @@ def rounding_of(
     return float(np.sqrt(np.sum(squares))) * _UP, stated
 
 
+def _raised(run: NoisySGD, dimension: int) -> float:
+    """What noise is multiplied by at most where it is drawn: most where it is largest, and on iterates the
+    grid may be twice as coarse as on gradients."""
+    factor = noise_factor(run)
+    loudest = float(np.max(run.gradient_noise_std)) * factor
+    return factor * (2.0 * StepNoise(loudest, least_move(run), dimension).raised - 1.0)
+
+
 def _stretch(run: NoisySGD, most: float) -> float | None:
     """By how much a step carries two points apart at most, its batch up to `most` times the stated size;
     None where nothing is known."""
@@ -167,7 +180,7 @@ def _reach(run: NoisySGD, walk: Walk, shape: Sequence[int]) -> float:
     ‖x − η∇F(x)‖² ≤ ‖x‖² + 2ηf + η²G²(1 − 1/(ηM))⁺. With A the sum of what is added and v that of all σ²,
     ‖x‖² exceeds 2(‖x_0‖² + A) + 4v(log(1/p) + d/2·log 2) with probability p (docs, "Theory", 9).
     """
-    loss, curvature = _loss_of(run), run.loss.effective_curvature(run.clip_norm, run.clipping)
+    loss, curvature = loss_of(run), run.loss.effective_curvature(run.clip_norm, run.clipping)
     clip, l2 = run.record_gradient_bound, run.loss.l2
     if loss is None or curvature is None or clip is None or walk.origin > 0.0:
         return math.inf
@@ -177,7 +190,7 @@ def _reach(run: NoisySGD, walk: Walk, shape: Sequence[int]) -> float:
     longer = np.maximum(0.0, 1.0 - 1.0 / (step * smooth))
     if l2 > 0.0 and np.any(longer > 0.0):
         return math.inf
-    noise = np.asarray(walk.noise_std) * noise_factor(run)
+    noise = np.asarray(walk.noise_std)
     added = 2.0 * step * mean / clip * loss.gap(math.prod(shape[1:])) + (step * mean) ** 2 * longer
     total, squares = (
         float(np.sum(np.broadcast_to(x, run.steps))) for x in (added, noise * noise * _UP)
@@ -186,7 +199,7 @@ def _reach(run: NoisySGD, walk: Walk, shape: Sequence[int]) -> float:
     return math.sqrt(2.0 * (walk.start**2 + total) + 4.0 * squares * rare) * _UP
 
 
-def _loss_of(run: NoisySGD) -> LinearLoss | None:
+def loss_of(run: NoisySGD) -> LinearLoss | None:
     """The loss, if it is one of pabi's own linear models and its rows are bounded."""
     parameters = dict(run.loss.parameters)
     return executable(run.loss.kind, **parameters) if "feature_norm" in parameters else None
@@ -194,7 +207,7 @@ def _loss_of(run: NoisySGD) -> LinearLoss | None:
 
 def _of_a_gradient(run: NoisySGD, size: float, shape: Sequence[int], clip: float) -> float:
     """What a clipped gradient of one of pabi's losses is off by at most, where iterates are up to `size`."""
-    loss = _loss_of(run)
+    loss = loss_of(run)
     if loss is None:
         return math.inf
     norm = float(dict(run.loss.parameters)["feature_norm"])

@@ -25,7 +25,7 @@ from pabi.describe.updates import Update
 from pabi.describe.vector_losses import executable
 from pabi.execute.batches import BatchRows, batch_rows
 from pabi.execute.checkpoint import Checkpoint, State, randomness_from, secret_generator
-from pabi.execute.computed_steps import paid_for, rests_on
+from pabi.execute.computed_steps import EXACT, loss_of, paid_for, rests_on
 from pabi.execute.hiding import (
     Terms,
     checked,
@@ -47,6 +47,7 @@ from pabi.execute.sums import (
     RemoteGradients,
     UserRows,
     checked_groups,
+    least_move,
     noise_factor,
     per_record_sum,
     stated_sum,
@@ -243,22 +244,25 @@ def train_and_keep(
     refuse_unenforceable(run)
     gradient_sum = gradient_sum_of(run, gradients, options.clipped_gradient_sum, options.groups)
     start = starting_point(x0)
-    files = _files(run, start, options)
     if options.watch is not None and run.release != "path":
         raise InvalidInput("watch", 'only a run with release="path" may be watched')
+    # Neither depends on the data. A checkpoint is of the run as it is computed, its noise and rounding included.
+    of_steps = start.shape, float(np.linalg.norm(start)), _own(run, gradients)
+    proven = options.proven
+    if proven is None:
+        run, proven = paid_for(run, options.delta, *of_steps)
+    proven = checked(proven, *walk_of(run, start[None]))
+    files = _files(run, start, options)
     randomness = randomness_from(options.random_state)
     sentences = unseen(files.assumed)
     sentences += [] if options.clipped_gradient_sum is None else [CLIPS_ITSELF]
     if isinstance(gradients, RemoteGradients):
         sentences += gradients.assumed
     secret = randomness.secret and TESTING not in sentences
-    # Neither depends on the data.
-    of_steps = start.shape, float(np.linalg.norm(start)), _own(gradients)
-    proven = options.proven
-    if proven is None:
-        run, proven = paid_for(run, options.delta, *of_steps)
-    proven = checked(proven, *walk_of(run, start[None]))
-    sentences += rests_on(run, *of_steps) if hides(proven) else ()
+    if hides(proven):
+        sentences += rests_on(run, *of_steps)
+    elif run.rounding and files.resumed is not None:
+        sentences.append(EXACT)  # the steps before may have been those of a hidden path
     proven = proven.assuming(*(sentence for sentence in sentences if sentence != TESTING))
     guarantee = proven if secret else proven.for_testing()
 
@@ -269,8 +273,9 @@ def train_and_keep(
             arranged = None if options.groups is not None else _layout(gradients)
             source = randomness.generator()
             batches = batch_rows(run, source, state.secret, arranged)
-            draw = lambda k: k if k < run.data_steps else None  # noqa: E731
-            steps = WalkedSteps(run, run, draw, hides(guarantee))
+            steps = WalkedSteps(
+                run, run, lambda k: k if k < run.data_steps else None, hides(guarantee)
+            )
             x, last = walked(
                 steps, gradient_sum, state, batches, generator=source, after_step=after_step
             )
@@ -347,10 +352,12 @@ def _refuse_other_rows(run: NoisySGD, rows: int, users: UserRows | None) -> None
         raise InvalidInput("n", f"expected {rows}, the rows of X, got {run.n}")
 
 
-def _own(gradients: PerRecordGradients | RemoteGradients | None) -> bool:
-    """Whether gradients are those of one of pabi's losses at x·θ, by products of pabi's own."""
-    own = _parted(gradients)[1]
-    return isinstance(own, LossGradients) and own._offsets is None
+def _own(run: NoisySGD, gradients: PerRecordGradients | RemoteGradients | None) -> bool:
+    """Whether gradients are those of the run's loss at x·θ, one of pabi's, by products of pabi's own."""
+    own, loss = _parted(gradients)[1], loss_of(run)
+    if not isinstance(own, LossGradients) or own._offsets is not None:
+        return False
+    return loss is not None and loss.covers(own.loss)
 
 
 def _layout(gradients: PerRecordGradients | RemoteGradients | None) -> Layout | None:
@@ -483,7 +490,6 @@ def assumed_before(run: NoisySGD, x0: ArrayLike, options: TrainOptions) -> tuple
 def _files(run: NoisySGD, start: Array, options: TrainOptions) -> _Files:
     checkpoint, resume, seconds = options.checkpoint, options.resume, options.checkpoint_seconds
     validate.number("checkpoint_seconds", seconds, at_least=0.0)
-    run = replace(run, rounding=0.0)  # which changes no step
     resumed = None if resume is None else Checkpoint(resume, run, start, seconds)
     if checkpoint is None:
         return _Files(resumed, resumed)
@@ -547,7 +553,7 @@ def walked(
     stated = np.asarray(walked_steps.whole.gradient_noise_std, dtype=np.float64)
     noise_stds = np.broadcast_to(stated * noise_factor(run), end)
     x, update, l2, rule = state.x, state.update, run.loss.l2, run.rule
-    moved = run.sensitivity / run.batch_size
+    moved = least_move(run)
     for k in range(state.step, end):
         step_size, noise_std = float(step_sizes[k]), float(noise_stds[k])
         gradient = np.zeros(x.shape)
@@ -602,8 +608,7 @@ def go_on(
             f"expected one after {unlearning.last} steps, of {unlearning.steps}, got one after {state.step}",
         )
     gradient_sum = gradient_sum_of(run, gradients, groups=groups)
-    draw = lambda k: k - run.cooldown_steps  # noqa: E731
-    walked_steps = WalkedSteps(run, unlearning.whole, draw, hidden)
+    walked_steps = WalkedSteps(run, unlearning.whole, lambda k: k - run.cooldown_steps, hidden)
 
     def execute() -> tuple[Array, State]:
         source = secret_generator() if generator is None else generator
@@ -617,6 +622,9 @@ def go_on(
 
 def enforceable(guarantee: Guarantee, unlearning: Unlearning, start: Array) -> Guarantee:
     """A guarantee of this forgetting, where its proof survives doubles. Raises InvalidInput."""
-    sentences = rests_on(unlearning.whole, start.shape, float(np.linalg.norm(start)))
-    guarantee = guarantee.assuming(*sentences) if hides(guarantee) else guarantee
-    return checked(guarantee, *walk_of(unlearning.whole, start[None]))
+    whole = unlearning.whole
+    if hides(guarantee):
+        sentences = rests_on(whole, start.shape, float(np.linalg.norm(start)))
+    else:  # the training may have hidden its path
+        sentences = (EXACT,) if whole.rounding else ()
+    return checked(guarantee.assuming(*sentences), *walk_of(whole, start[None]))

@@ -75,23 +75,24 @@ def noisy(sums: Array, noise_std: float, grid: float, generator: np.random.Gener
         rounded = own / grid
         np.rint(rounded, rounded)
         rounded *= grid
-        # Where the quotient overflows, the sum is a multiple already.
-        part += (
-            rounded if np.isfinite(rounded).all() else np.where(np.isfinite(rounded), rounded, own)
-        )
+        if not np.isfinite(rounded).all():  # the quotient overflowed: the sum is a multiple already
+            rounded = np.where(np.isfinite(rounded), rounded, own)
+        part += rounded
         part += 0.0
     return result
 
 
 class StepNoise:
-    """The noise of a step on d numbers, of which a record moves all together by `moved` at most.
+    """The noise of a step on d numbers, of which proofs speak at distances from `moved` on.
 
-    Rounded to a grid they move by up to `moved` + γ√d, and the noise is raised by as much.
+    Rounded to a grid two vectors are up to γ√d farther apart, and the noise is raised by as much.
 
     Attributes
     ----------
     grid : float
         γ.
+    raised : float
+        What the noise is multiplied by.
     noise_std : float
         The standard deviation, raised.
     """
@@ -100,8 +101,8 @@ class StepNoise:
         root = math.sqrt(max(dimension, 1))
         unit = max(moved * _MOVED / root, noise_std * _FINEST)
         self.grid = grid_for(unit, noise_std, OF_A_STEP)
-        more = self.grid * root / moved * (1.0 + EIGHT_ROUNDINGS)
-        self.noise_std = up(noise_std * up(1.0 + more))
+        self.raised = up(1.0 + self.grid * root / moved * (1.0 + EIGHT_ROUNDINGS))
+        self.noise_std = up(noise_std * self.raised)
 
     def __call__(self, sums: Array, generator: np.random.Generator) -> Array:
         """The sums with noise."""

@@ -345,6 +345,12 @@ def noise_factor(run: NoisySGD) -> float:
     return up(1.0 / (1.0 - _room(run, longest_chain(run, MOST_ROWS))))
 
 
+def least_move(run: NoisySGD) -> float:
+    """The least distance of two means that a proof speaks of, where a record moves one: half the sensitivity,
+    of two records of which one takes the other's place. Rounding adds as much to every distance."""
+    return 0.5 * run.sensitivity / run.batch_size
+
+
 def longest_chain(run: NoisySGD, held: int) -> int:
     """The longest chain of additions in the sum over a batch, of which so many rows are added at once.
 

@@ -344,7 +344,7 @@ class PrivateLinearModel(HasCoefficients, ForgettingModel, BaseEstimator):  # ty
         # About what the noise will be, were the path no secret: most roundings then suffice at once.
         each = run.sensitivity / run.batch_size * math.sqrt(chosen.epochs + 1.0)
         guess = replace(run, noise_std=each / plans.budget(epsilon, delta))
-        run = replace(run, rounding=4.0 * as_computed(guess, shape).rounding)
+        run = replace(run, rounding=min(1.0, 4.0 * as_computed(guess, shape).rounding))
         answer = settled(run, lambda run: met(run, self._target(), before), shape)
         return *self._hidden(*answer, size, bound), linear
 

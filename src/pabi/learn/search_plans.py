@@ -22,8 +22,9 @@ from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, TargetUnreachable
 from pabi.numbers.mixtures import checked_mean, checked_shape, gamma_of
 from pabi.numbers.showing import exact, plain, shown
-from pabi.tradeoff import Gaussian, Mixture, Product
+from pabi.tradeoff import Gaussian, Mixture
 from pabi.tradeoff.guarantee import Guarantee, compose
+from pabi.tradeoff.product import unrounded
 from pabi.tradeoff.selection import select
 
 # Settings that change what a trial costs, or how it draws: the search decides them.
@@ -227,9 +228,7 @@ def _scoring_noise(trials: Sequence[Guarantee], records: int) -> float:
 
 
 def _least_mu(trial: Guarantee) -> float:
-    curve = trial.curve
-    if isinstance(curve, Product) and len(curve.factors) == 1:  # widened for rounding
-        curve = curve.factors[0][0]
+    curve, _ = unrounded(trial.curve)
     if isinstance(curve, Gaussian):
         return curve.mu
     if isinstance(curve, Mixture):

@@ -40,6 +40,7 @@ from pabi.execute.hiding import (
 )
 from pabi.execute.noise import StepNoise
 from pabi.execute.records import numbers_of
+from pabi.execute.sums import least_move
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, NotApplicable, SamplingWarning, warn, warn_once
 from pabi.numbers.rounding import HALF_ULP, Array, fraction_up, times_up
@@ -301,7 +302,7 @@ def langevin_on(
         sizes=np.broadcast_to(chain.gradient_step, chain.steps),
         noise_std=noise_std,
         thin=every,
-        moved=chain.run.sensitivity / chain.run.batch_size,
+        moved=least_move(chain.run),
         hidden=hides(proven),
     )
     return walks.released(terms, proven, chain, chain.release)
@@ -343,8 +344,8 @@ class Walks:
 
     `run`: by which steps draw batches, None where every step uses all records. `start`: (chains, *shape).
     `sizes`: h of every step. `noise_std`: of the noise of one. `thin`: every how many steps an iterate is
-    released, counted back from the last; None for the last alone. `moved`: how far a record moves the mean
-    gradient. `hidden`: whether the guarantee needs the path to stay hidden.
+    released, counted back from the last; None for the last alone. `moved`: see `least_move`. `hidden`:
+    whether the guarantee needs the path to stay hidden.
     """
 
     gradient: Gradient
@@ -552,7 +553,7 @@ def diffusion_on(
         sizes=sizes,
         noise_std=noise_std,
         thin=every,
-        moved=float(diffusion.gap),
+        moved=0.5 * float(diffusion.gap),
         hidden=hides(proven),
     )
     return walks.released(terms, proven, iteration, diffusion.release)

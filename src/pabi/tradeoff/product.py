@@ -489,6 +489,31 @@ def rounded(curve: TradeOff, r: float) -> TradeOff:
             return Product(((other, 1),), rounding=r)
 
 
+def unrounded(curve: TradeOff) -> tuple[TradeOff, float]:
+    """(that which `rounded` widened by r, r), where it has one factor and cannot fail; (the curve, 0) of
+    any other.
+
+    Parameters
+    ----------
+    curve : TradeOff
+        Any of `pabi.tradeoff`.
+
+    Returns
+    -------
+    (TradeOff, float)
+        A Gaussian that was widened is one like any other.
+
+    Raises
+    ------
+    Nothing.
+    """
+    match curve:
+        case Product(factors=((one, 1),), failure=0.0, rounding=r):
+            return one, r
+        case _:
+            return curve, 0.0
+
+
 def _mixture_in(curve: TradeOff) -> TradeOff | None:
     """The mixture, or Gaussian, that is the only factor of a curve; None of any other."""
     match curve:

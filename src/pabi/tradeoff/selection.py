@@ -13,10 +13,10 @@ from pabi.numbers.errors import InvalidInput, require
 from pabi.numbers.mixtures import checked_shape, gamma_of
 from pabi.numbers.rounding import Array, fraction_up
 from pabi.numbers.showing import exact
-from pabi.tradeoff import Gaussian, Mixture, Product, TradeOff, average, selected
+from pabi.tradeoff import Gaussian, Mixture, TradeOff, average, selected
 from pabi.tradeoff.certificate import Proof, Written
 from pabi.tradeoff.guarantee import Guarantee, require_guarantee
-from pabi.tradeoff.product import rounded
+from pabi.tradeoff.product import rounded, unrounded
 
 # What a guarantee of releases that were chosen one after the other assumes (docs, "Theory", 16).
 
@@ -146,7 +146,7 @@ def _average(curves: Sequence[TradeOff]) -> TradeOff:
     """What a run reveals that draws one of several settings, all equally likely, and shows which."""
     if all(curve == curves[0] for curve in curves):
         return curves[0]
-    share, parts = Fraction(1, len(curves)), [_exact(curve) for curve in curves]
+    share, parts = Fraction(1, len(curves)), [unrounded(curve) for curve in curves]
     cases = ((mu, share * weight) for curve, _ in parts for mu, weight in _cases(curve))
     return rounded(_mixture(cases), max(r for _, r in parts))
 
@@ -155,17 +155,8 @@ def _worse(base: TradeOff, scoring: TradeOff) -> TradeOff:
     """A function below both: every case at least as bad as the score's."""
     if not isinstance(scoring, Gaussian):
         raise InvalidInput("scoring", "expected a Gaussian guarantee")
-    least, (one, r) = scoring.mu, _exact(base)
+    least, (one, r) = scoring.mu, unrounded(base)
     return rounded(_mixture((max(mu, least), weight) for mu, weight in _cases(one)), r)
-
-
-def _exact(curve: TradeOff) -> tuple[TradeOff, float]:
-    """(that of which a curve is one that was rounded, by how much)."""
-    match curve:
-        case Product(factors=((one, 1),), failure=0.0, rounding=r):
-            return one, r
-        case _:
-            return curve, 0.0
 
 
 def _cases(curve: TradeOff) -> list[tuple[float, Fraction]]:

@@ -264,10 +264,8 @@ class JointBound:
 
 
 _COMPOSED = (Gaussians, SampledGaussians, SecretMixtures, Allocations, Failure, Rounding)
-_USUAL, _LARGEST = (
-    28.0,
-    1e6,
-)  # an ε up to which the same shift will do, and one that is not looked for
+# An ε up to which the same shift will do, and one that is not looked for.
+_USUAL, _LARGEST = 28.0, 1e6
 
 
 def _folded(factors: list[Any]) -> list[Any]:

@@ -37,7 +37,7 @@ from pabi.execute.hiding import (
 )
 from pabi.execute.noise import StepNoise
 from pabi.execute.records import numbers_of
-from pabi.execute.sums import Limit, noise_factor
+from pabi.execute.sums import Limit, least_move, noise_factor
 from pabi.integrations.jax.gradients import gradients_of
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, extra
@@ -64,7 +64,8 @@ def with_noise(jax: Any, sums: Any, column: Any) -> Any:
     numpy, grid = jax.numpy, column["grid"]
     # Larger ones are multiples already.
     near = numpy.abs(sums) < grid * 2.0**53
-    return numpy.where(near, numpy.rint(sums / grid) * grid, sums) + column["noise"] + 0.0
+    noisy = numpy.where(near, numpy.rint(sums / grid) * grid, sums) + column["noise"]
+    return numpy.where(noisy == 0.0, 0.0, noisy)  # without a sign, which would tell that of the sum
 
 
 def moved(jax: Any, rule: Update, optimizer: Any) -> Callable[[Carried, Any, Any], Carried]:
@@ -408,15 +409,14 @@ class _Loop:
     def _columns(self, start: Array, generator: np.random.Generator) -> Iterator[dict[str, Any]]:
         """What so many steps need from the host, drawn in the order of `pabi.learn.train`."""
         run, factor = self._run, noise_factor(self._run)
-        batches, moved = batch_rows(run, generator), run.sensitivity / run.batch_size
+        batches, moved = batch_rows(run, generator), least_move(run)
         together = max(1, _HELD // (start.size + self._width))
         for first in range(0, run.steps, together):
             end = min(first + together, run.steps)
             step_sizes, stated = run.schedule(first, end)
             stds = stated * factor
-            over = (
-                step_sizes if self._hidden else np.ones(end - first)
-            )  # noise on iterates, or gradients
+            # The noise is that of iterates, or of gradients.
+            over = step_sizes if self._hidden else np.ones(end - first)
             noises = [
                 StepNoise(up(float(std) * float(size)), float(size) * moved, start.size)
                 for std, size in zip(stds, over, strict=True)

@@ -377,21 +377,21 @@ def train(
     else:
         _refuse_without_head(run, precondition)
         loss = checked_loss_of_records(loss)
-    shape: tuple[
-        int, ...
-    ] = ()  # of a module's gradients nothing is known that a `rounding` could rest on
-    begin, proven, last, preparation = 0.0, None, Head(own, name or ""), None
+    before = () if precondition is None else (precondition.guarantee(delta),)
+    target = None if epsilon is None else Target(epsilon=epsilon, delta=delta)
+    proven = None
     if name is not None:
         scaling = validate.number("intercept_scaling", intercept_scaling, above=0.0)
+        last = Head(own, name)
         preparation = Preparation(scaling if last.has_bias else None, precondition, place)
         weights = last.weights(preparation.scaling)
-        shape, begin = weights.shape, float(np.linalg.norm(weights))
-    if epsilon is not None:
-        before = () if precondition is None else (precondition.guarantee(delta),)
-        target = Target(epsilon=epsilon, delta=delta)
-        run, proven = settled(run, lambda run: met(run, target, before), shape, begin, bool(shape))
-    elif shape:
-        run, proven = paid_for(run, delta, shape, begin)
+        of_steps = weights.shape, float(np.linalg.norm(weights))
+        if target is None:
+            run, proven = paid_for(run, delta, *of_steps)
+        else:
+            run, proven = settled(run, lambda run: met(run, target, before), *of_steps)
+    elif target is not None:
+        run, proven = met(run, target, before)
     options = TrainOptions(
         delta=delta,
         random_state=random_state,
@@ -403,7 +403,7 @@ def train(
         proven=proven,
     )
     task = ModuleTask(run, pairs, options)
-    if name is not None and preparation is not None:
+    if name is not None:
         result = train_head(last, task, preparation, Head(fresh, name))
     else:
         at_once = None if chunk is None else validate.integer("chunk", chunk, at_least=1)

@@ -74,6 +74,20 @@ class Factor(ABC):
         """The factors alone, in words."""
 
 
+class Beside(Factor):
+    """What a product states beside its factors: it is none, and tells no bounds on one release apart."""
+
+    @property
+    def size(self) -> int:
+        """0."""
+        return 0
+
+    @property
+    def revealed(self) -> float:
+        """0."""
+        return 0.0
+
+
 F = TypeVar("F", bound=Factor)
 E = TypeVar("E")
 

@@ -24,7 +24,7 @@ from pabi.verification.arithmetic import (
     root_up,
     timed,
 )
-from pabi.verification.factors import Epsilons, Factor, Repeated, several
+from pabi.verification.factors import Beside, Epsilons, Factor, Repeated, several
 
 # Mixtures of Gaussians: (probability, μ) for every case.
 #
@@ -224,7 +224,7 @@ class GroupFactors(Repeated[AdjacentChain]):
 
 
 @dataclass(frozen=True)
-class Failure(Factor):
+class Failure(Beside):
     """The probability with which nothing is promised; those of several releases add up."""
 
     probability: Fraction = Fraction(0)
@@ -253,16 +253,6 @@ class Failure(Factor):
         product["failure"] = double_above(min(self.probability, Fraction(1)))
 
     @property
-    def size(self) -> int:
-        """0, as a failure is no factor."""
-        return 0
-
-    @property
-    def revealed(self) -> float:
-        """0, as a failure does not tell bounds on one release apart."""
-        return 0.0
-
-    @property
     def text(self) -> str:
         """The failure and its probability, in words."""
         return f"nothing with probability {float(self.probability)!r}"
@@ -277,7 +267,7 @@ class Failure(Factor):
 
 
 @dataclass(frozen=True)
-class Rounding(Factor):
+class Rounding(Beside):
     """r², of how far a release is from an exact one; those of several releases add up."""
 
     square: Fraction = Fraction(0)
@@ -325,16 +315,6 @@ class Rounding(Factor):
         z = (16 + r / 2).max((196 + 2 * arb(epsilon)).sqrt())
         s = z * r
         return s, s.exp(), (1 + (arb(epsilon) - s).exp()) * _eta(z, r)
-
-    @property
-    def size(self) -> int:
-        """0, as rounding is no factor."""
-        return 0
-
-    @property
-    def revealed(self) -> float:
-        """0, as rounding does not tell bounds on one release apart."""
-        return 0.0
 
     @property
     def text(self) -> str:

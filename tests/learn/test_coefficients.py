@@ -109,8 +109,9 @@ def test_other_classifiers_have_linear_predictors_too(kind, precondition):
     model = kind(**BUDGET, **QUICK, clip_norm=0.2, precondition=precondition).fit(X, y)
     decisions = model.decision_function(X)
     assert np.max(np.abs(decisions - linear(model, X)[:, 0])) < 1e-12
-    if kind is learn.PrivateRidgeClassifier:  # a function of these alone, whatever the row's norm
-        assert np.all(np.diff(model.predict_proba(X)[np.argsort(decisions), 1]) >= 0.0)
+    if kind is learn.PrivateRidgeClassifier:
+        # A function of these alone, whatever the row's norm: it rises, but for one rounding of a quotient.
+        assert np.all(np.diff(model.predict_proba(X)[np.argsort(decisions), 1]) >= -(2.0**-52))
 
 
 # The linear logit nearest to a clipped one.

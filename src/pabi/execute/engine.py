@@ -246,7 +246,7 @@ def train_and_keep(
     start = starting_point(x0)
     if options.watch is not None and run.release != "path":
         raise InvalidInput("watch", 'only a run with release="path" may be watched')
-    # Neither depends on the data. A checkpoint is of the run as it is computed, its noise and rounding included.
+    # Neither depends on the data. A checkpoint is of the run as it is computed, with its noise and rounding.
     of_steps = start.shape, float(np.linalg.norm(start)), _own(run, gradients)
     proven = options.proven
     if proven is None:

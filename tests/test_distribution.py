@@ -81,7 +81,14 @@ def test_version_and_contents(distributions):
     assert any(name.endswith("licenses/LICENSE") for name in names)
     with tarfile.open(sdist) as archive:
         inside = {name.partition("/")[2] for name in archive.getnames()}
-    wanted = {"README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "Makefile", "docs/theory.md"}
+    wanted = {
+        "README.md",
+        "LICENSE",
+        "CHANGELOG.md",
+        "CITATION.cff",
+        "Makefile",
+        "docs/theory/index.md",
+    }
     assert wanted <= inside
     assert "tests/test_distribution.py" in inside
     assert not any(".venv" in name or "_build" in name for name in inside)

@@ -98,7 +98,7 @@ def test_site_builds_and_is_complete(tmp_path):
     assert list(broken_anchors(site)) == []
     assert [(name, part) for name, page in texts.items() for part in from_elsewhere(page)] == []
     assert [(name, part) for name, page in texts.items() for part in only_light(page)] == []
-    assert "mathjax/tex-svg.js" in texts["theory.html"]
+    assert "mathjax/tex-svg.js" in texts["theory/rounding.html"]
     assert all(f"pabi {__version__}" in page for page in texts.values())
 
 

@@ -19,7 +19,7 @@ from pabi.tradeoff import Gaussian
 from support.every_case import every
 
 ROOT = Path(__file__).parent.parent.parent
-THEORY = (ROOT / "docs" / "theory.md").read_text("utf-8")
+THEORY = "\n".join(page.read_text("utf-8") for page in (ROOT / "docs" / "theory").glob("*.md"))
 DOCS = "\n".join(page.read_text("utf-8") for page in (ROOT / "docs").glob("**/*.md"))
 NUMBERED = r"(?:Theorems?|Thm|Cor\.|Lemma|Proposition|Definition) [A-Z]?\.?\d"
 # A section, and the theorems in it: "docs, Theory, 6.3 (Theorems 54 and 55)".
@@ -31,9 +31,9 @@ PLACE = re.compile(
 def sections() -> dict[str, str]:
     """The text of every numbered section, its subsections included, by its number."""
     found = {}
-    for heading in re.finditer(r"^(#{2,3}) (\d+(?:\.\d+)?) .*$", THEORY, re.M):
+    for heading in re.finditer(r"^(#{1,2}) (\d+(?:\.\d+)?) .*$", THEORY, re.M):
         level, rest = len(heading[1]), THEORY[heading.end() :]
-        end = re.search(rf"^#{{2,{level}}} ", rest, re.M)
+        end = re.search(rf"^#{{1,{level}}} ", rest, re.M)
         found[heading[2]] = rest[: end.start()] if end else rest
     return found
 

@@ -1,4 +1,4 @@
-"""The worked examples of docs/theory.md and docs/erm.md, and steps of their proofs as numbers."""
+"""The worked examples of docs/theory and docs/erm.md, and steps of their proofs as numbers."""
 
 import math
 

@@ -1,5 +1,6 @@
 """How far computed steps are from exact ones: bounds against steps in many digits, and what they cost."""
 
+import json
 import math
 import warnings
 from dataclasses import replace
@@ -32,7 +33,9 @@ from pabi.execute.computed_steps import (
 )
 from pabi.execute.engine import gradient_sum_of
 from pabi.execute.hiding import walk_of
+from pabi.execute.sums import additions_of_blocks
 from pabi.learn import train
+from pabi.sampling import langevin, mean_gradient
 from support.every_case import every, refused
 from support.execution import Crash
 
@@ -221,6 +224,52 @@ def test_a_hidden_path_is_charged_for_rounding(batches):
         for changes in ({"steps": 6000, "noise_std": 0.6}, {"steps": 60, "noise_std": 0.006})
     ]
     assert min(more) > result.run.rounding
+
+
+def chain_of(loss, **changes):
+    return pabi.LangevinChain(loss, N, 6.0, step_size=0.1, steps=60, **changes)
+
+
+@pytest.mark.filterwarnings("ignore::pabi.numbers.errors.SamplingWarning")
+def test_chains_are_charged_for_rounding():
+    loss = Loss.logistic(1.0, l2=0.1)
+    given = chain_of(loss, chains=3)
+    proven = given.guarantee(1e-5)
+    draws = langevin(given, mean_gradient(ROWS, SIGNS, loss), np.zeros(D))
+    assert 0.0 < draws.chain.rounding < 1e-8
+    mine = draws.guarantee
+    assert pabi.verify(mine.certificate).ok
+    assert mine.epsilon(1e-5) <= proven.epsilon(1e-5)
+    silent = replace(draws.chain, rounding=0.0).guarantee(1e-5)
+    assert silent.epsilon(1e-5) < mine.epsilon(1e-5) == draws.chain.guarantee(1e-5).epsilon(1e-5)
+    assert not {ACCURATE, EXACT} & set(mine.assumptions)
+    # A description that says less than the run of the proof is refused.
+    body = json.loads(mine.certificate.to_json())
+    del body["run"]["rounding"]
+    assert "rounding" in str(pabi.verify(json.dumps(body)))
+    # Whoever computes gradients by themselves says how well.
+    theirs = langevin(given, lambda x: 0.1 * x, np.zeros(D)).guarantee.assumptions
+    assert ACCURATE in theirs
+    shown = chain_of(loss, release="path")
+    assert langevin(shown, mean_gradient(ROWS, SIGNS, loss), np.zeros(D)).chain is shown
+
+
+@pytest.mark.parametrize("size", [0.1, 3.0, 1e4])
+def test_gradients_of_samplers_are_no_farther_from_exact_ones_than_bounded(size):
+    loss = Loss.logistic(1.0, l2=0.1)
+    gradient = mean_gradient(ROWS, SIGNS, loss)
+    theta = RNG.normal(size=(2, D))
+    theta *= size / np.linalg.norm(theta, axis=1)[:, None]
+    room = mpmath.mpf(2 * N * (additions_of_blocks(N) + 16)) / 2**53
+    for mine, at in zip(gradient.of_data(theta).tolist(), theta.tolist(), strict=True):
+        exact = [mpmath.mpf(0)] * D
+        for row, y in zip(ROWS.tolist(), SIGNS.tolist(), strict=True):
+            (derivative,) = logistic([product(row, at)], y)
+            exact = [e + derivative * mpmath.mpf(x) for e, x in zip(exact, row, strict=True)]
+        off = [mpmath.mpf(a) - (1 - room) * b / N for a, b in zip(mine, exact, strict=True)]
+        sums = (additions_of_blocks(N) + 16.0) * 2.0**-53
+        bound = sums + _of_a_gradient(chain_of(loss).run, size, (D,), 1.0)
+        assert 0.0 < mpmath.sqrt(sum(x * x for x in off)) <= bound
 
 
 def test_what_nothing_bounds_is_assumed():

@@ -13,7 +13,7 @@ import pytest
 
 import pabi
 from pabi import prox
-from pabi.execute.computed_steps import EXACT
+from pabi.execute.computed_steps import ACCURATE
 from pabi.learn import train
 from pabi.mixing import outlook
 from pabi.numbers.errors import NotApplicable, PrivacyWarning, SamplingWarning
@@ -198,10 +198,14 @@ def test_the_guarantee_is_the_chains():
         warnings.simplefilter("error")
         draws = langevin(chain, lambda x: x, np.zeros(2))
     wanted = chain.guarantee()
-    assert draws.guarantee.epsilon(1e-5) == wanted.epsilon(1e-5)
+    assert 1.0 - 1e-5 <= draws.guarantee.epsilon(1e-5) / wanted.epsilon(1e-5) <= 1.0
     assert draws.guarantee.certificate is not None
-    assert draws.guarantee.assumptions == (*wanted.assumptions, EXACT, TAKEN)
-    assert draws.chain is chain
+    assert draws.guarantee.assumptions == (*wanted.assumptions, ACCURATE, TAKEN)
+    # A little warmer, for computed steps that are not quite the described ones.
+    assert 0.0 < draws.chain.rounding < 1e-8
+    assert 1.0 - 1e-5 <= draws.chain.inverse_temperature / chain.inverse_temperature <= 1.0
+    described = {"rounding": 0.0, "inverse_temperature": chain.inverse_temperature}
+    assert replace(draws.chain, **described) == chain
 
 
 def test_a_seed_is_for_tests_only():

@@ -41,7 +41,9 @@ def test_a_constant_temperature_is_a_langevin_chain(release):
     draws = drawn(given, domain=ball, steps=40, chains=3, random_state=1)
     walk = {"inverse_temperature": 20.0, "step_size": 0.5 / 40, "steps": 40, "prox": ball}
     chain = pabi.LangevinChain(LOSS, n=200, **walk, **same)
-    assert draws.chain == chain
+    as_run = {n: getattr(draws.chain, n) for n in ("inverse_temperature", "rounding")}
+    assert draws.chain == replace(chain, **as_run)
+    assert (as_run["rounding"] > 0.0) == (release == "last")
     same = langevin(chain, pull, np.zeros(2), random_state=1, delta=1e-3)
     np.testing.assert_array_equal(draws.values, same.values)
     assert draws.guarantee.epsilon(1e-3) == same.guarantee.epsilon(1e-3)

@@ -94,6 +94,8 @@ class LangevinChain(Accounted):
         `FullBatch()`, or the batches of stochastic gradients; with several chains not random ones.
     unit : str
         "record": whom the guarantee protects.
+    rounding : float
+        As of `NoisySGD`, of every chain: how far computed steps may be from exact ones.
 
     Raises
     ------
@@ -118,6 +120,7 @@ class LangevinChain(Accounted):
     release: str = "last"
     batches: Batches = field(default_factory=FullBatch)
     unit: Unit = field(default="record", metadata=RECORDS)
+    rounding: float = field(default=0.0, metadata=by(validate.SHARE))
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -181,6 +184,7 @@ class LangevinChain(Accounted):
             prox=self.prox,
             diameter=self.diameter,
             release=self.release,
+            rounding=self.rounding,
         )
 
     def iteration(self) -> NoisyIteration:

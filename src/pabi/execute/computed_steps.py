@@ -17,11 +17,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from pabi.describe.accounted import USUAL_DELTA
+from pabi.describe.langevin import LangevinChain
 from pabi.describe.losses import CONVEX
 from pabi.describe.prox import ball, box, elastic_net, l1, l2
 from pabi.describe.runs import NoisySGD
@@ -30,7 +31,7 @@ from pabi.describe.vector_losses import executable
 from pabi.execute.hiding import RARE, Walk, hides, walk_of
 from pabi.execute.noise import OF_A_STEP, StepNoise
 from pabi.execute.records import MOST_ROWS
-from pabi.execute.sums import least_move, noise_factor
+from pabi.execute.sums import additions_of_blocks, least_move, noise_factor
 from pabi.numbers.rounding import HALF_ULP, Array
 from pabi.tradeoff.guarantee import Guarantee
 
@@ -40,30 +41,31 @@ _SHARE, _LEAST, _TRIALS = 40.0, 1e-3, 4
 _LONGEST = float(MOST_ROWS) + 32.0  # additions in a chain, also of sums on several machines
 STATED = 2.0**-40  # what others' gradients and maps may be off by, relative to their size
 ACCURATE = (
-    "gradients are computed to within 2⁻⁴⁰ of the norm that they are clipped to, and the proximal map to "
-    "within 2⁻⁴⁰ of the size of iterates"
+    "gradients are computed to within 2⁻⁴⁰ of the longest that they may be, a regulariser's included, and "
+    "the proximal map to within 2⁻⁴⁰ of the size of iterates"
 )
 EXACT = "the rounding of steps, which nothing bounds here, carries no two runs apart"
 
 
-def as_computed(
-    run: NoisySGD, shape: Sequence[int], start: float = 0.0, own: bool = True
-) -> NoisySGD:
-    """The run with the `rounding` of a trainer of pabi's, if anything bounds it; see `rounding_of`."""
+Steps = TypeVar("Steps", NoisySGD, LangevinChain)
+
+
+def as_computed(run: Steps, shape: Sequence[int], start: float = 0.0, own: bool = True) -> Steps:
+    """The run, or the chain, with the `rounding` of pabi's own, if anything bounds it (`rounding_of`)."""
     needed, _ = rounding_of(run, shape, start, own)
     return replace(run, rounding=needed) if run.rounding < needed <= 1.0 else run
 
 
 def paid_for(
-    run: NoisySGD, delta: float, shape: Sequence[int], start: float = 0.0, own: bool = True
-) -> tuple[NoisySGD, Guarantee]:
+    run: Steps, delta: float, shape: Sequence[int], start: float = 0.0, own: bool = True
+) -> tuple[Steps, Guarantee]:
     """(the run as it is computed, with so much more noise that it costs no more at `delta`; its guarantee).
 
     A run that states a `rounding` that suffices has the noise that it states.
     """
     proven = run.guarantee(delta)
-    computed = as_computed(run, shape, start, own)
-    if computed.rounding == run.rounding or not hides(proven):
+    computed = as_computed(run, shape, start, own) if hides(proven) else run
+    if computed.rounding == run.rounding:
         return run, proven
     share = _SHARE * computed.rounding / min(max(proven.epsilon(USUAL_DELTA), _LEAST), 1.0)
     # A power of two: a run that is resumed may be accounted for at another δ, and has the same noise.
@@ -78,18 +80,21 @@ def paid_for(
     return computed, computed.guarantee(delta)
 
 
-def _louder(run: NoisySGD, more: float) -> NoisySGD:
-    """The run with noise that is larger by a share."""
-    name = "noise_std" if run.noise_std is not None else "noise_multiplier"
-    stated = np.asarray(getattr(run, name), dtype=np.float64) * (1.0 + more)
-    changes: dict[str, Any] = {name: stated if stated.ndim else float(stated)}
+def _louder(run: Steps, more: float) -> Steps:
+    """The run with noise that is larger by a share; the chain at a temperature that is."""
+    if isinstance(run, LangevinChain):
+        changes: dict[str, Any] = {"inverse_temperature": run.inverse_temperature / (1.0 + more)}
+    else:
+        name = "noise_std" if run.noise_std is not None else "noise_multiplier"
+        stated = np.asarray(getattr(run, name), dtype=np.float64) * (1.0 + more)
+        changes = {name: stated if stated.ndim else float(stated)}
     return replace(run, **changes)
 
 
 def rests_on(
-    run: NoisySGD, shape: Sequence[int], start: float = 0.0, own: bool = True
+    run: NoisySGD | LangevinChain, shape: Sequence[int], start: float = 0.0, own: bool = True
 ) -> tuple[str, ...]:
-    """The sentences under which a run that hides its path is computed as it says."""
+    """The sentences under which what hides its path is computed as it says."""
     needed, stated = rounding_of(run, shape, start, own)
     if needed > run.rounding:
         return (EXACT,)
@@ -111,16 +116,19 @@ def settled(
 
 
 def rounding_of(
-    run: NoisySGD, shape: Sequence[int], start: float = 0.0, own: bool = True
+    steps: NoisySGD | LangevinChain, shape: Sequence[int], start: float = 0.0, own: bool = True
 ) -> tuple[float, bool]:
-    """(the `rounding` of a run of iterates of this shape, whether it rests on `ACCURATE`); ∞ where nothing
-    bounds it.
+    """(the `rounding` of a run, or of every chain, of iterates of this shape, whether it rests on
+    `ACCURATE`); ∞ where nothing bounds it.
 
-    `start`: the norm of the starting point. `own`: whether gradients are those of pabi's losses.
+    `start`: the norm of the starting point, the largest one of chains. `own`: whether gradients are those of
+    pabi's losses.
     """
+    run, paths = (steps, 1) if isinstance(steps, NoisySGD) else (steps.run, steps.chains)
     # Up to a power of 16: a start of about the same size is not taken for that of another run.
     begin = math.ldexp(1.0, max(1, -(-math.frexp(start)[1] // 4)) * 4) if start else 0.0
-    walk, bounded = walk_of(run, np.full((1, *shape), begin / math.sqrt(math.prod(shape) or 1)))
+    each_entry = begin / math.sqrt(math.prod(shape) or 1)
+    walk, bounded = walk_of(run, np.broadcast_to(each_entry, (paths, *shape)))
     clip, step = run.record_gradient_bound, np.asarray(run.step_size, dtype=np.float64)
     if not bounded or clip is None:
         return math.inf, False
@@ -136,10 +144,12 @@ def rounding_of(
     off_by_map = _of_the_map(run.prox, step, size, walk.dimension)
     stated = math.isinf(off) or math.isinf(float(np.max(off_by_map)))
     if math.isinf(off):
-        off = STATED * clip
+        off = STATED * (clip + run.loss.l2 * size)
     if math.isinf(float(np.max(off_by_map))):
         off_by_map = STATED * size
-    sums = (min(run.order.sizes.most, _LONGEST) + 16.0) * HALF_ULP * clip
+    most = run.order.sizes.most
+    additions = min(most, _LONGEST) if run is steps else additions_of_blocks(most)
+    sums = (additions + 16.0) * HALF_ULP * clip
     computed = step * mean / clip * (sums + off) + 6.0 * HALF_ULP * (
         size + step * (run.loss.l2 * size + mean)
     )
@@ -149,8 +159,9 @@ def rounding_of(
     # The noise before a short step may be larger than its own, and so may its grid.
     noises = np.broadcast_to(np.asarray(walk.noise_std), run.steps)
     each = each + stretch * grid * (np.max(noises[:-1] / noises[1:], initial=1.0) - 1.0)
-    squares = np.broadcast_to(each * each, run.steps)
-    return float(np.sqrt(np.sum(squares))) * _UP, stated
+    with np.errstate(over="ignore"):
+        squares = np.sum(np.broadcast_to(each * each, run.steps))
+    return float(np.sqrt(squares)) * _UP, stated
 
 
 def _raised(run: NoisySGD, dimension: int) -> float:
@@ -195,7 +206,7 @@ def _reach(run: NoisySGD, walk: Walk, shape: Sequence[int]) -> float:
     total, squares = (
         float(np.sum(np.broadcast_to(x, run.steps))) for x in (added, noise * noise * _UP)
     )
-    rare = RARE + math.log(run.steps) + 0.5 * walk.dimension * math.log(2.0)
+    rare = RARE + math.log(run.steps * walk.paths) + 0.5 * walk.dimension * math.log(2.0)
     return math.sqrt(2.0 * (walk.start**2 + total) + 4.0 * squares * rare) * _UP
 
 

@@ -351,6 +351,17 @@ def least_move(run: NoisySGD) -> float:
     return 0.5 * run.sensitivity / run.batch_size
 
 
+BLOCK, LEAST_ROWS = (
+    1 << 15,
+    1024,
+)  # of samplers: numbers, 256 KB, and records, where there are as many
+
+
+def additions_of_blocks(n: int) -> int:
+    """The additions that a coordinate of a sampler's sum goes through: those of a block, and one a block."""
+    return min(n, BLOCK) + n // LEAST_ROWS + 1
+
+
 def longest_chain(run: NoisySGD, held: int) -> int:
     """The longest chain of additions in the sum over a batch, of which so many rows are added at once.
 

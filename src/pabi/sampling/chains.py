@@ -24,7 +24,7 @@ from pabi.describe.losses import Loss
 from pabi.describe.moduli import Linear, Modulus
 from pabi.describe.runs import NoisySGD, Prox
 from pabi.execute.batches import BatchRows, batch_rows
-from pabi.execute.computed_steps import EXACT
+from pabi.execute.computed_steps import EXACT, paid_for, rests_on
 from pabi.execute.hiding import (
     Terms,
     Walk,
@@ -283,8 +283,11 @@ def langevin_on(
         raise InvalidInput("x0", f"expected shape ({gradient.d},), got {np.shape(x0)}")
     each_chain(chain.prox, start.shape[1:])  # refuses maps of other points
     # Before the data is touched: neither depends on it.
-    proven = checked(terms.guarantee_of(chain), *walk_of(chain.run, start))
-    proven = proven.assuming(EXACT) if hides(proven) else proven
+    longest = float(np.max(np.linalg.norm(start.reshape(len(start), -1), axis=1), initial=0.0))
+    of_steps = start.shape[1:], longest, enforced
+    chain, proven = paid_for(chain, terms.delta, *of_steps)
+    proven = checked(proven, *walk_of(chain.run, start))
+    proven = proven.assuming(*rests_on(chain, *of_steps)) if hides(proven) else proven
     if settles:
         _say_how_far(chain, start, proven, terms.delta)
     if not enforced:

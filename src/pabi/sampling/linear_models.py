@@ -25,7 +25,7 @@ from pabi.execute.blocks import by_row, clip_norms
 from pabi.execute.hiding import read_only, returned
 from pabi.execute.linear_gradients import targets_of
 from pabi.execute.records import Records
-from pabi.execute.sums import Total
+from pabi.execute.sums import BLOCK, LEAST_ROWS, Total, additions_of_blocks
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput
 from pabi.numbers.rounding import HALF_ULP, LEAST_SCALED, Array, fraction_down, fraction_up
@@ -204,8 +204,6 @@ class _MeanOfLogs:
 
 
 _POINTS = 32  # of a block
-_ENTRIES = 1 << 15  # of a block: 256 KB
-_LEAST = 1024  # records of a block, where there are as many
 
 _NAMED: dict[str, LinearLoss] = {"logistic": Logistic(), "linear": Squared(math.inf)}
 
@@ -254,9 +252,9 @@ class MeanGradient(_Linear):
         super().__init__(X, y, model, l2)
         self.size = self.n if size is None else validate.integer("size", size, at_least=1)
         # What rounding may add to the sum on two adjacent data sets together is taken off before
-        # (`pabi.execute.sums`). A coordinate goes through a block's additions and one a block.
-        additions = min(self.n, _ENTRIES) + self.n // _LEAST + 1
-        self._share = (1.0 - 2.0 * self.n * (additions + 16.0) * HALF_ULP) / self.size
+        # (`pabi.execute.sums`).
+        room = 2.0 * self.n * (additions_of_blocks(self.n) + 16.0) * HALF_ULP
+        self._share = (1.0 - room) / self.size
         self._weighted = self._rows * self._share
 
     def __call__(self, x: ArrayLike, rows: NDArray[np.intp] | None = None) -> Array:
@@ -381,7 +379,7 @@ def mean_loss(X: Any, y: ArrayLike, model: str | Loss = "logistic", l2: float = 
 def _predictors(points: Array, data: Array, anywhere: bool) -> Iterator[tuple[slice, slice, Array]]:
     """(points, records, their predictors) block by block; the memory is the caller's until the next."""
     together = min(_POINTS, len(points))
-    length = max(1, min(len(data), max(_LEAST, _ENTRIES // max(together, 1))))
+    length = max(1, min(len(data), max(LEAST_ROWS, BLOCK // max(together, 1))))
     block = np.empty((together, length))
     for first in range(0, len(points), together or 1):
         some = slice(first, min(first + together, len(points)))

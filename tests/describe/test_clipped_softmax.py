@@ -43,7 +43,7 @@ def test_derivatives_are_those_of_the_loss(cap, classes):
     assert derivative(loss, z, y) == pytest.approx(np.array(slopes).T, abs=1e-8)
 
 
-@every("norm", [1e-12, 1e-3, 0.3, 1.0, 1.4])
+@every("norm", [1e-12, 1e-3, 0.3, 1.0])
 @every("scale", [0.5, 5.0, 60.0, 300.0])
 def test_the_root_is_met_to_a_few_units_in_the_last_place(norm, scale):
     """p solves log q_k + λp_k = z_k + c with Σ p = 0 and ‖p‖ = B: in 60 digits, from what is returned."""

@@ -6,7 +6,14 @@ import mpmath
 import numpy as np
 import pytest
 
-from pabi.describe.joint_clipping import hinge_within, logistic_within, row_norms
+from pabi.describe import joint_clipping
+from pabi.describe.joint_clipping import (
+    hinge_within,
+    logistic_within,
+    row_norms,
+    softmax_off,
+    softmax_within,
+)
 
 ULP = 2.0**-53
 SMOOTHING = 0.4
@@ -151,3 +158,66 @@ def test_norms_of_rows_neither_overflow_nor_vanish():
     rows = np.array([[3e300, 4e300], [3e-300, 4e-300], [0.0, 0.0], [0.0, -2.0]])
     assert row_norms(rows) == pytest.approx([5e300, 5e-300, 0.0, 2.0], rel=4 * ULP)
     assert row_norms(np.array([[np.inf, 1.0]])) == np.inf
+
+
+def maximiser(t, most):
+    """q of the other classes: Newton's method for (λ, c), the residuals log q_k + λp_k − t_k − c being 0.
+
+    In 60 digits, from where doubles are; it is checked that the three conditions hold.
+    """
+    _, beta, multiplier = joint_clipping._in_ball(t[:, None], np.array([most]))
+    unknown = mpmath.matrix([multiplier[0] / most, mpmath.log1p(-most * beta[0])])
+
+    def at(multiplier, level):
+        # Every q by Lambert's function: log q + λq = t + c, and log q_y + λ(q_y − 1) = c.
+        q = [
+            mpmath.lambertw(multiplier * mpmath.exp(x)) / multiplier
+            for x in logits(multiplier, level)
+        ]
+        return q
+
+    def logits(multiplier, level):
+        # c = log q_y − λβ, of which `level` is the first summand.
+        c = level - multiplier * (1 - mpmath.exp(level))
+        return [*(mpmath.mpf(x) + c for x in t.tolist()), multiplier + c]
+
+    def lacking(multiplier, level):
+        q = at(multiplier, level)
+        return [sum(q) - 1, sum(q[:-1]) ** 2 + sum(x * x for x in q[:-1]) - mpmath.mpf(most) ** 2]
+
+    found = mpmath.findroot(lacking, tuple(unknown), tol=1e-80, maxsteps=60)
+    assert max(abs(x) for x in lacking(*found)) < mpmath.mpf(10) ** -38
+    return at(*found)[:-1]
+
+
+def distance(q, exact, most):
+    """How far p is from the exact one, in units of the ball."""
+    apart = [mpmath.mpf(float(a)) - b for a, b in zip(q, exact, strict=True)]
+    return float(mpmath.sqrt(sum(x * x for x in apart) + sum(apart) ** 2) / mpmath.mpf(most))
+
+
+@pytest.mark.parametrize("classes", [2, 3, 8])
+@pytest.mark.parametrize("most", [1e-5, 0.3, 1.0])
+def test_the_root_is_no_farther_from_the_maximiser_than_is_said(classes, most):
+    """Whatever was found: also where the search is off by much more than it is."""
+    rng = np.random.default_rng(classes)
+    t = rng.normal(size=(classes - 1, 1)) * 3.0 + 4.0
+    ball, exact = np.array([most]), maximiser(t[:, 0], most)
+    rho, beta, multiplier = joint_clipping._in_ball(t, ball)
+    ratios = []
+    for off in (0.0, 1e-9, 1e-6):
+        factors = 1.0 + off * rng.normal(size=(classes + 1, 1))
+        found = rho * factors[2:], beta * factors[0], multiplier * factors[1]
+        q, said = joint_clipping._off(t, ball, found)
+        ratios.append(distance(q[:, 0], exact, most) / said[0])
+    assert max(ratios) <= 1.0
+    assert max(ratios[1:]) > 1e-3 or classes < 8
+    assert distance(joint_clipping._in_many_digits(t[:, 0], most), exact, most) < 1e-15
+
+
+def test_what_was_not_found_is_searched_for_in_many_digits(monkeypatch):
+    z, y, most = np.array([[2.0, 5.0, -1.0]] * 2), np.array([0, 2]), np.array([0.2, 0.7])
+    found = softmax_within(z, y, most)
+    assert softmax_off(3, 6.0) < 1e-11
+    monkeypatch.setattr(joint_clipping, "_in_ball", lambda t, most: (t * 0.0 + 0.1, most, most))
+    np.testing.assert_allclose(softmax_within(z, y, most), found, rtol=1e-13)

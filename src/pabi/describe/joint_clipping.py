@@ -3,17 +3,22 @@
 For losses of K margins the maximiser over ‖p‖ ≤ B of ⟨p, t⟩ − Σ ℓ*(p_k), at margins t, is p = −s with
 s_k = −ℓ'(t_k + λs_k), where λ ≥ 0 is such that ‖s‖ = B if the derivatives at t are longer (docs, "Convex
 clipping"). ‖s‖ falls as λ grows. For the softmax loss see `softmax_within`. What is returned has the norm B,
-and is off by a few units in the last place. It depends on the record alone, whatever others there are.
+and is off by a few units in the last place, which is proven of the softmax loss. It depends on the record
+alone, whatever others there are.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from flint import arb, ctx
 from numpy.typing import NDArray
 
-from pabi.numbers.rounding import TINY, Array
+from pabi.numbers.exponential import OFF, exponential
+from pabi.numbers.rounding import HALF_ULP, TINY, Array
 
 _TURNS = 1_000  # of Newton's method: about ten, and for minute norms one for every unit of a logit
 _ULPS = 4.0 * np.finfo(np.float64).eps
@@ -21,6 +26,9 @@ _LEAST_GUESS = 1e-3  # of a multiplier
 _OWN_TURNS, _BELOW_ONE = 8, 0.999  # the latter of a first guess
 _FAR_APART = 1e100  # beyond all predictors that occur
 _FAR = 1e300  # beyond all margins and multipliers that occur, so that their products end somewhere
+_LEAST_LOGIT, _LEAST_BALL = -690.0, 1e-60  # of a class whose probability matters to no such ball
+_SEARCHED = 1e6  # gaps up to which a root that was not met is searched for in many digits
+_DIGITS, _HALVINGS = 400, 200  # bits and turns of that
 
 
 def row_norms(vectors: Array) -> Array:
@@ -119,20 +127,106 @@ def softmax_within(z: Array, y: NDArray[np.intp], most: Array) -> Array:
         log ρ_k + Λρ_k = t_k − ν − log B,   Λβ − log(1 − Bβ) = ν,   Σ ρ = β,   β² + Σ ρ² = 1,
 
     which loses no digits however small B is. β² + Σ ρ² falls as Λ grows, with the ν at which Σ ρ = β.
+
+    Whatever was found, `_off` says how far it is from the maximiser for B ≤ 1; where that is more than
+    `softmax_off`, many digits decide.
     """
     every = np.arange(len(y))
     other = np.arange(z.shape[1]) != y[:, None]
     gaps = z[other].reshape(len(y), -1) - z[every, y][:, None]
-    rho, beta = _in_ball(np.clip(gaps, -_FAR_APART, _FAR_APART).T, most)
-    length = np.sqrt(np.square(beta) + _added(np.square(rho)))
+    t = np.clip(gaps, -_FAR_APART, _FAR_APART).T
+    q, off = _off(t, most, _in_ball(t, most))
+    farthest = np.abs(t).max(axis=0)
+    for i in np.flatnonzero((off > softmax_off(z.shape[1], farthest)) & (farthest < _SEARCHED)):
+        q[:, i] = _in_many_digits(t[:, i], float(most[i]))
+    beta = _added(q)
+    scale = most / np.sqrt(np.square(beta) + _added(np.square(q)))
     p = np.empty(z.shape)
-    p[other] = (most / length * rho).T.ravel()
-    p[every, y] = -most / length * beta
+    p[other] = (scale * q).T.ravel()
+    p[every, y] = -scale * beta
     return p
 
 
-def _in_ball(t: Array, most: Array) -> tuple[Array, Array]:
-    """(ρ, β): Newton's method for Λ, within an interval that holds it."""
+def softmax_off(classes: int, farthest: Any) -> Any:
+    """By how much `softmax_within` is off at most, in units of B ≤ 1, where no predictor is farther than that
+    from the one of the record's class."""
+    root = 96.0 * math.sqrt(classes) * (farthest + 64.0)
+    return HALF_ULP * (root + 25.0 * classes * (classes + 20.0))
+
+
+def _off(t: Array, most: Array, found: tuple[Array, Array, Array]) -> tuple[Array, Array]:
+    """(q of the other classes, by how much they are off together at most, in units of B).
+
+    `found`: ρ, β and Λ, of which nothing is taken for granted. q are the probabilities at logits v near to
+    them, exactly but for a relative ε. At v + λp instead of t they would be the maximiser over the ball of
+    their own norm N. If r is v + λp − t, in which it is 0 for y, m its root mean square by q and M the largest
+    of it, and N is off by a relative δ, they are off by 2√K·m + 3K√K·M² + (5K + 7)δ + 2ε. Source: docs,
+    "Theory", 9 (Lemma 59b).
+    """
+    classes, (rho, beta, multiplier) = len(t) + 1, found
+    v = np.maximum(np.log(most * rho) - np.log1p(-most * beta), _LEAST_LOGIT)
+    # What the norm lacks is laid upon the residual, which counts for less.
+    _, rest, longer = _at(v, most)
+    multiplier = multiplier / most * (1.0 + longer)
+    v = np.maximum(v - longer / rest, _LEAST_LOGIT)
+    q, _, longer = _at(v, most)
+    beta = _added(q)
+    pull = multiplier * (q + beta)
+    apart = v + pull - t
+    ulps = 4.0 * HALF_ULP * (np.abs(v) + pull + np.abs(t))
+    # A probability next to 0 that should be less still is off by no more than itself.
+    lost = (v <= _LEAST_LOGIT + 1.0) & (apart >= 0.0) & (most >= _LEAST_BALL)
+    r = np.where(lost, 0.0, np.abs(apart) + ulps)
+    mean = np.sqrt(_added(q * r * r) / beta)
+    root = math.sqrt(classes) * (2.0 * mean + 3.0 * classes * np.square(r.max(axis=0)))
+    relative = 2.0 * OFF + (classes + 4.0) * HALF_ULP
+    longer = np.abs(longer) + relative + (2.0 * classes + 6.0) * HALF_ULP
+    return q, root + (5.0 * classes + 8.0) * longer + 4.0 * relative
+
+
+def _at(v: Array, most: Array) -> tuple[Array, Array, Array]:
+    """(q, q_y, by what the norm is too long, relative) at the logits v, that of y being 0."""
+    weight = exponential(v)
+    rest = 1.0 / (1.0 + _added(weight))
+    q = weight * rest
+    return q, rest, np.sqrt(np.square(_added(q)) + _added(np.square(q))) / most - 1.0
+
+
+def _in_many_digits(t: Array, most: float) -> Array:
+    """q of the other classes, one record's: bisection for λ, and for each Newton's method for the constant c.
+
+    q_k = W(λe^(a_k + c))/λ, a = t and a_y = λ. Their sum is convex in c and falls towards 1 from where one of
+    them is 1; W is Lambert's function.
+    """
+    with ctx.workprec(_DIGITS):
+
+        def at(multiplier: Any) -> list[Any]:
+            logits = [*(arb(one) for one in t.tolist()), multiplier]
+            c = multiplier - max(logits, key=lambda one: one.mid())
+            for _ in range(_HALVINGS):
+                parts = [(multiplier * (one + c).exp()).lambertw() for one in logits]
+                over = sum(parts, arb(0)) / multiplier - 1
+                if not abs(over.mid()) > arb(2) ** (-_DIGITS // 2):
+                    break
+                c = (c - over * multiplier / sum((w / (1 + w) for w in parts), arb(0))).mid()
+            return [w / multiplier for w in parts[:-1]]
+
+        def too_long(multiplier: Any) -> bool:
+            q = at(multiplier)
+            square = sum(q, arb(0)) ** 2 + sum((one * one for one in q), arb(0))
+            return bool(square.mid() > arb(most) ** 2)
+
+        low, high = arb(0), arb(1)
+        while too_long(high):
+            low, high = high, 2 * high
+        for _ in range(_HALVINGS):
+            middle = ((low + high) / 2).mid()
+            low, high = (middle, high) if too_long(middle) else (low, middle)
+        return np.array([float(one.mid()) for one in at(high)])
+
+
+def _in_ball(t: Array, most: Array) -> tuple[Array, Array, Array]:
+    """(ρ, β, Λ): Newton's method for Λ, within an interval that holds it."""
     rho, beta = np.empty(t.shape), np.empty(len(most))
     low, multiplier, high, level = _where(t, most)
     unit = _ULPS * (1.0 + np.abs(t).max(axis=0))
@@ -146,14 +240,15 @@ def _in_ball(t: Array, most: Array) -> tuple[Array, Array]:
         # For 1/length, which is nearly linear.
         guess = at + 2.0 * (length - 1.0) * here.square / np.maximum(here.fall, TINY)
         inside = (guess > low[some]) & (guess < high[some])
-        multiplier[some] = np.where(inside, guess, 0.5 * (low[some] + high[some]))
-        level[some] += here.drift * (multiplier[some] - at)
+        guess = np.where(inside, guess, 0.5 * (low[some] + high[some]))
         # What is NaN, of a predictor that is, stays so.
         open_ = (np.abs(length - 1.0) > unit[some]) & (high[some] - low[some] > _ULPS * high[some])
-        some = some[open_]
+        some, guess = some[open_], guess[open_]
         if not len(some):
             break
-    return rho, beta
+        level[some] += here.drift[open_] * (guess - at[open_])
+        multiplier[some] = guess
+    return rho, beta, multiplier
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -85,9 +85,10 @@ class LinearLoss(ABC):
         """
 
     @abstractmethod
-    def off(self, outputs: int, clipped: bool) -> float:
+    def off(self, outputs: int, clipped: bool, reach: float) -> float:
         """What computed derivatives are off by at most at a double z, of K = `outputs` together in Euclidean
-        norm; ∞ where nobody has proven it. `clipped`: whether they are clipped convexly."""
+        norm; ∞ where nobody has proven it. `clipped`: whether they are clipped convexly. `reach`: no z of K
+        predictors is longer."""
 
     def gap(self, outputs: int) -> float:
         """How far above its least value the loss at most is at z = 0, whatever the target; ∞ where that is
@@ -163,7 +164,7 @@ class Logistic(LinearLoss):
     steepness = Fraction(1, 4)
     slope = Fraction(1)
 
-    def off(self, outputs: int, clipped: bool) -> float:
+    def off(self, outputs: int, clipped: bool, reach: float) -> float:
         """That of a quotient of at most 1."""
         return OFF + 3.0 * HALF_ULP
 
@@ -215,7 +216,7 @@ class Clipped(LinearLoss):
     def bound(self) -> float:
         """The largest residual that is not clipped, in units of y."""
 
-    def off(self, outputs: int, clipped: bool) -> float:
+    def off(self, outputs: int, clipped: bool, reach: float) -> float:
         """The rounding of z − y, where it is not clipped."""
         return 2.0 * HALF_ULP * self.bound
 
@@ -277,7 +278,7 @@ class SmoothedHinge(LinearLoss):
     response = "sign"
     slope = Fraction(1)
 
-    def off(self, outputs: int, clipped: bool) -> float:
+    def off(self, outputs: int, clipped: bool, reach: float) -> float:
         """That of a difference and a quotient, of at most 1 where they are not clipped."""
         return 3.0 * HALF_ULP
 
@@ -316,7 +317,7 @@ class PoissonLoss(LinearLoss):
     largest: ClassVar[Mapping[str, float]] = {"predictor_bound": 700.0}
     response = "number"
 
-    def off(self, outputs: int, clipped: bool) -> float:
+    def off(self, outputs: int, clipped: bool, reach: float) -> float:
         """That of the rate, and the rounding of its difference to a count."""
         return up(float(self.slope) * (OFF + 6.0 * HALF_ULP))
 
@@ -382,7 +383,7 @@ class GammaLoss(LinearLoss):
     residual_bound: float = field(metadata=by(POSITIVE))
     response = "number"
 
-    def off(self, outputs: int, clipped: bool) -> float:
+    def off(self, outputs: int, clipped: bool, reach: float) -> float:
         """That of a ratio of at most 1 + B, and the rounding of 1 less it."""
         return (1.0 + self.residual_bound) * (OFF + 6.0 * HALF_ULP)
 

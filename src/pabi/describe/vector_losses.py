@@ -17,7 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pabi.describe.gradient_steps import Kind, curvature_known
-from pabi.describe.joint_clipping import hinge_within, logistic_within, row_norms, softmax_within
+from pabi.describe.joint_clipping import (
+    hinge_within,
+    logistic_within,
+    row_norms,
+    softmax_off,
+    softmax_within,
+)
 from pabi.describe.scalar_losses import (
     GammaLoss,
     Huber,
@@ -37,6 +43,7 @@ from pabi.numbers.validate import POSITIVE, Check, by
 RESIDUAL: Check = partial(validate.number, above=0.0, at_most=1.0)
 CLASSES: Check = partial(validate.integer, at_least=2)
 _ROOT_TWO = root_above(Fraction(2))
+_LONGEST = 1.5  # no derivative of a softmax loss is as long
 
 
 @dataclass(frozen=True)
@@ -81,7 +88,7 @@ class Softmax(LinearLoss):
         """True for one whose residuals are capped at no more."""
         return isinstance(other, Softmax) and other.residual_cap <= self.residual_cap
 
-    def off(self, outputs: int, clipped: bool) -> float:
+    def off(self, outputs: int, clipped: bool, reach: float) -> float:
         """That of K exponentials, their sum, quotients, and a factor that depends on one of them."""
         return 8.0 * OFF + 16.0 * (outputs + 2.0) * HALF_ULP
 
@@ -148,12 +155,16 @@ def _log_sum_exp(z: Array) -> Array:
 class BallSoftmax(Softmax):
     """The softmax loss, clipped to B by the norm of q − e_y, where `Softmax` is by its entry at y.
 
-    Clipped gradients are longer in the mean, and the bounds are the same; it takes a root.
+    Clipped gradients are longer in the mean, and the bounds are the same; it takes a root. So it is for B ≤ 1.
+    To a larger ball it is clipped as `Softmax` is, since next to √2 the root says little of where it is.
     """
 
-    def off(self, outputs: int, clipped: bool) -> float:
-        """Nobody has proven it of the root."""
-        return math.inf if clipped else super().off(outputs, clipped)
+    def off(self, outputs: int, clipped: bool, reach: float) -> float:
+        """That of the root as well, at predictors that are no farther than √2·`reach` from one another."""
+        plain = super().off(outputs, clipped, reach)
+        if not clipped:
+            return plain
+        return max(plain, up(float(softmax_off(outputs, _LONGEST * reach))))
 
     def differentiate(self, z: Array, y: NDArray[Any], most: Array | None = None) -> None:
         """Overwrites the predictors by q − e_y or, where that is too long, the maximiser over the ball."""
@@ -161,8 +172,9 @@ class BallSoftmax(Softmax):
             super().differentiate(z, y)
             return
         plain = z.copy()
-        super().differentiate(plain, y)
+        super().differentiate(plain, y, np.where(most > 1.0, most, _LONGEST))
         beyond = row_norms(plain) > most
+        beyond &= most <= 1.0
         if beyond.any():
             plain[beyond] = softmax_within(z[beyond], y[beyond], most[beyond])
         z[...] = plain
@@ -217,9 +229,9 @@ class OneVsRest(LinearLoss):
         """That of one loss clipped to as much."""
         return self.base.steepness_within(most)
 
-    def off(self, outputs: int, clipped: bool) -> float:
+    def off(self, outputs: int, clipped: bool, reach: float) -> float:
         """√K times that of one loss; nobody has proven it of the root that clipping takes."""
-        alone = self.base.off(1, clipped=False)
+        alone = self.base.off(1, False, reach)
         return math.inf if clipped else up(math.sqrt(outputs) * alone * (1.0 + EIGHT_ROUNDINGS))
 
     def gap(self, outputs: int) -> float:
@@ -275,7 +287,7 @@ class VectorHuber(LinearLoss):
     response = "vector"
     steepness = Fraction(1)
 
-    def off(self, outputs: int, clipped: bool) -> float:
+    def off(self, outputs: int, clipped: bool, reach: float) -> float:
         """That of a difference, of a norm of K numbers and of a quotient, relative to the longest."""
         return self.threshold * (outputs + 8.0) * HALF_ULP
 

@@ -224,7 +224,7 @@ def _of_a_gradient(run: NoisySGD, size: float, shape: Sequence[int], clip: float
     norm = float(dict(run.loss.parameters)["feature_norm"])
     outputs = math.prod(shape[1:])
     clipped = run.clipping in CONVEX
-    off = (loss.in_ball() if run.clipping == "ball" else loss).off(outputs, clipped)
+    off = (loss.in_ball() if run.clipping == "ball" else loss).off(outputs, clipped, norm * size)
     steepness = float(loss.steepness) * _UP
     predictor = (shape[0] + 8.0) * HALF_ULP * norm * size
     return norm * (steepness * predictor + off) + (outputs + 32.0) * HALF_ULP * clip

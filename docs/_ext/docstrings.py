@@ -22,7 +22,7 @@ _SPECIAL = re.compile(r"[*|\\]|_(?!\w)")
 def places() -> dict[str, str]:
     """Where every heading of the documentation is, as seen from a page of the reference."""
     docs, found = Path(__file__).parent.parent, {}
-    pages = [*docs.glob("theory/*.md"), *docs.glob("*.md"), *docs.glob("howto/*.md")]
+    pages = [p for f in ("theory", ".", "training", "howto") for p in docs.glob(f"{f}/*.md")]
     for page in pages:
         text = re.sub(r"^```.*?^```", "", page.read_text("utf-8"), flags=re.DOTALL | re.M)
         for level, title in re.findall(r"^(#{1,4}) +(.+?) *$", text, flags=re.M):

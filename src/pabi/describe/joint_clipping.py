@@ -27,6 +27,7 @@ _OWN_TURNS, _BELOW_ONE = 8, 0.999  # the latter of a first guess
 _FAR_APART = 1e100  # beyond all predictors that occur
 _FAR = 1e300  # beyond all margins and multipliers that occur, so that their products end somewhere
 _LEAST_LOGIT, _LEAST_BALL = -690.0, 1e-60  # of a class whose probability matters to no such ball
+_NEAR = 0.1  # below 1/9
 _SEARCHED = 1e6  # gaps up to which a root that was not met is searched for in many digits
 _DIGITS, _HALVINGS = 400, 200  # bits and turns of that
 
@@ -154,16 +155,16 @@ def softmax_off(classes: int, farthest: Any) -> Any:
     return HALF_ULP * (root + 25.0 * classes * (classes + 20.0))
 
 
-def _off(t: Array, most: Array, found: tuple[Array, Array, Array]) -> tuple[Array, Array]:
+def _off(t: Array, most: Array, root: tuple[Array, Array, Array]) -> tuple[Array, Array]:
     """(q of the other classes, by how much they are off together at most, in units of B).
 
-    `found`: ρ, β and Λ, of which nothing is taken for granted. q are the probabilities at logits v near to
-    them, exactly but for a relative ε. At v + λp instead of t they would be the maximiser over the ball of
-    their own norm N. If r is v + λp − t, in which it is 0 for y, m its root mean square by q and M the largest
-    of it, and N is off by a relative δ, they are off by 2√K·m + 3K√K·M² + (5K + 7)δ + 2ε. Source: docs,
+    `root`: ρ, β and Λ, of which nothing is taken for granted. q are the probabilities at logits v near it,
+    but for a relative ε. At v + λp instead of t they would be the maximiser over the ball of their own norm
+    N. With r = v + λp − t, which is 0 for y, its root mean square m by q, its largest size M, and N off by a
+    relative δ, they are off by 2√K·m + 3K√K·M² + (5K + 8)δ + 5ε, if K²M + √(2Kδ) ≤ 1/9. Source: docs,
     "Theory", 9 (Lemma 59b).
     """
-    classes, (rho, beta, multiplier) = len(t) + 1, found
+    classes, (rho, beta, multiplier) = len(t) + 1, root
     v = np.maximum(np.log(most * rho) - np.log1p(-most * beta), _LEAST_LOGIT)
     # What the norm lacks is laid upon the residual, which counts for less.
     _, rest, longer = _at(v, most)
@@ -178,10 +179,14 @@ def _off(t: Array, most: Array, found: tuple[Array, Array, Array]) -> tuple[Arra
     lost = (v <= _LEAST_LOGIT + 1.0) & (apart >= 0.0) & (most >= _LEAST_BALL)
     r = np.where(lost, 0.0, np.abs(apart) + ulps)
     mean = np.sqrt(_added(q * r * r) / beta)
-    root = math.sqrt(classes) * (2.0 * mean + 3.0 * classes * np.square(r.max(axis=0)))
-    relative = 2.0 * OFF + (classes + 4.0) * HALF_ULP
-    longer = np.abs(longer) + relative + (2.0 * classes + 6.0) * HALF_ULP
-    return q, root + (5.0 * classes + 8.0) * longer + 4.0 * relative
+    largest = r.max(axis=0)
+    of_residual = math.sqrt(classes) * (2.0 * mean + 3.0 * classes * np.square(largest))
+    relative = 2.0 * OFF + (2.0 * classes + 4.0) * HALF_ULP
+    longer = np.abs(longer) + relative + (classes + 8.0) * HALF_ULP
+    near = classes * classes * largest + np.sqrt(2.0 * classes * longer) <= _NEAR
+    # A unit of δ more, for the norm is made B once more.
+    off = of_residual + (5.0 * classes + 9.0) * longer + 6.0 * relative
+    return q, np.where(near, off, np.inf)
 
 
 def _at(v: Array, most: Array) -> tuple[Array, Array, Array]:

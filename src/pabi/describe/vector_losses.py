@@ -155,8 +155,8 @@ def _log_sum_exp(z: Array) -> Array:
 class BallSoftmax(Softmax):
     """The softmax loss, clipped to B by the norm of q − e_y, where `Softmax` is by its entry at y.
 
-    Clipped gradients are longer in the mean, and the bounds are the same; it takes a root. So it is for B ≤ 1.
-    To a larger ball it is clipped as `Softmax` is, since next to √2 the root says little of where it is.
+    Clipped gradients are longer in the mean, and the bounds are the same. It takes a root, for B ≤ 1 alone:
+    to a larger ball it is clipped as `Softmax` is, since next to √2 the root says little of where it is.
     """
 
     def off(self, outputs: int, clipped: bool, reach: float) -> float:

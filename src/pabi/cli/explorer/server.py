@@ -266,6 +266,7 @@ _USUAL_SECONDS = 120.0
 _IDLE = 10.0  # of a connection without a whole request
 _JOBS = (
     "run",
+    "schemes",
     "plan",
     "compare",
     "check",

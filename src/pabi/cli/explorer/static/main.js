@@ -1,8 +1,8 @@
 // The page: tabs, controls, and the view that is open.
 
-import { element } from "./elements.js";
+import { button, element } from "./elements.js";
 import { controls, refresh } from "./form.js";
-import { setRunNames } from "./shared.js";
+import { replace, setRunNames } from "./shared.js";
 import { ask, opening } from "./server.js";
 import { share } from "./share.js";
 import { begin, get, listen, set } from "./state.js";
@@ -61,7 +61,9 @@ async function start() {
   setRunNames(given.controls.run.map((control) => control.name));
   begin(all, {});
   await openStart(given.start);
-  document.querySelector("#controls").append(...controls(given.controls.run));
+  const form = document.querySelector("#controls");
+  form.append(element("p", { class: "actions begin" }, "Begin with",
+    ...given.controls.beginnings.map(([name, run]) => button(name, () => replace(run)))), ...controls(given.controls.run));
   for (const view of VIEWS) view.prepare?.(given);
   tabs.append(...VIEWS.map(tab));
   document.querySelector("header").append(share);
@@ -84,5 +86,23 @@ async function openStart({ text }) {
 }
 
 document.querySelector("#controls").addEventListener("submit", (event) => event.preventDefault());
+/** Whether some of the controls are below the edge, where no scroll bar may show it. */
+function tellMore() {
+  more.hidden = aside.scrollHeight - aside.scrollTop - aside.clientHeight < 8;
+}
+
+const aside = document.querySelector("aside");
+const more = document.querySelector("#more");
+aside.addEventListener("scroll", tellMore);
+new ResizeObserver(tellMore).observe(aside);
+new ResizeObserver(tellMore).observe(document.querySelector("#drawer"));
+
+// Esc folds what lies over the page, and returns to where it was opened.
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape" || !share.open) return;
+  share.open = false;
+  share.querySelector("summary").focus();
+});
+
 if (matchMedia("(max-width: 760px)").matches) document.querySelector("#drawer").open = false;
 start();

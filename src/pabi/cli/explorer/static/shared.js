@@ -34,6 +34,19 @@ export function renew(part, ...children) {
   part.replaceChildren(...children);
 }
 
+/** What an attacker gains: a word, how far up it is among four, and with `whole` the number behind it. */
+export function gains(gain, whole = false) {
+  if (!gain) return null;
+  const dots = "●".repeat(gain.level + 1) + "○".repeat(3 - gain.level);
+  return element("span", { class: "gain", "data-gain": gain.level, title: whole ? null : gain.text },
+    element("span", { "aria-hidden": "true" }, `${dots} `), whole ? `An attacker gains ${gain.word}: ${gain.text}.` : gain.word);
+}
+
+/** A box for an answer, in the colour of what an attacker gains. */
+export function hero(gain, ...children) {
+  return element("div", { class: "hero", "data-gain": gain?.level }, ...children);
+}
+
 /** What an answer holds for, in a sentence. */
 export function basis(rows) {
   return element("p", { class: "hint basis" }, rows.length ? `For: ${rows.map(([label, text]) => `${label} ${text}`).join("; ")}.` : null);

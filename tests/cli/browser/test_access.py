@@ -25,7 +25,10 @@ def filled(page, view, folder):
     match view:
         case "run":
             page.button("a network").send_keys("\ue007")
-            page.wait(lambda: len(page.all("#schemes tr")) == 8 and not page.all("#schemes.stale"))
+            page.write("size", "6000").write("epochs", "1")
+            page.wait(
+                lambda: len(page.all("#schemes .gain")) == 7 and not page.all("#schemes.stale")
+            )
             page.wait(lambda: page.all(".changes li") and page.shown("main .plot svg"))
         case "plan":
             press(page, "Keep the controls as run A")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import signal
 
-from support.browsers import chromium, needs_chromium
+from support.browsers import chromium, emulate, needs_chromium
 from support.explorers import Page, explorer
 
 pytestmark = needs_chromium
@@ -133,6 +133,33 @@ def test_everything_is_reached_by_the_keyboard(opened):
         assert link.get_attribute("aria-current") == "page"
         assert opened.one("main h2").is_displayed()
         assert link.text in driver.title
+
+
+def test_what_is_below_the_edge_is_told_and_a_phone_has_a_low_header(opened):
+    driver = opened.driver
+    for width, height in ((1300, 900), (900, 900)):
+        emulate(driver, width=width, height=height)
+        opened.wait(lambda: opened.text("#more").startswith("More controls"))
+        driver.execute_script(
+            "const a = document.querySelector('aside'); a.scrollTo(0, a.scrollHeight)"
+        )
+        opened.wait(lambda: not opened.shown("#more"))
+        driver.execute_script("document.querySelector('aside').scrollTo(0, 0)")
+    emulate(driver, width=390, height=844)
+    opened.wait(lambda: not opened.shown("#more"))  # the page itself scrolls
+    tops = {link.rect["y"] for link in opened.all("#tabs a")}
+    assert len(tops) == 1
+    assert opened.one("header").rect["height"] < 90  # pixels: two lines
+    assert driver.execute_script("return document.documentElement.scrollWidth") == 390
+
+
+def test_escape_folds_what_is_shared_and_returns_to_its_button(opened):
+    summary = opened.one("#share summary")
+    summary.send_keys("\ue007")  # Enter
+    opened.wait(lambda: opened.shown("#command"))
+    opened.button("Copy the command").send_keys("\ue00c")  # Esc
+    assert not opened.shown("#command")
+    assert opened.driver.switch_to.active_element == summary
 
 
 def test_a_server_that_goes_away_is_told_and_comes_back(page):

@@ -441,7 +441,8 @@ class _Scheme:
     def prove(self, *, patient: bool) -> None:
         """Takes the next proof; with `patient` all of them."""
         try:
-            for self._best, self.final in self._proofs:
+            for best, final in self._proofs:
+                self._best, self.final = best, final
                 if not patient:
                     return
         except NotApplicable as no:

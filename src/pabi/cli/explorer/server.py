@@ -301,10 +301,11 @@ def application(
             workers.end()
 
     async def opening(_: Request) -> Response:
-        from pabi.cli.explorer.state import page
+        from pabi.cli.explorer.state import BEGINNINGS, page
 
         name = None if ledger is None else ledger.name
-        return JSONResponse({"controls": page(), "start": start or {}, "ledger": name})
+        given = {"start": start or {}, "beginnings": BEGINNINGS, "ledger": name}
+        return JSONResponse({"controls": page(), **given})
 
     async def answer(request: Request) -> Response:
         job = request.path_params["job"]

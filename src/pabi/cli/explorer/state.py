@@ -73,7 +73,9 @@ _PARAMETERS: Mapping[str, tuple[str, str, tuple[float, float] | None, str]] = {
     "predictor_bound": ("predictor bound", "2", (0.1, 10), "Beyond it the loss goes on as a line."),
     "count_bound": ("largest count", "10", (1, 1000), "The largest count of a record."),
     "strong_convexity": ("strong convexity", "0.1", (1e-4, 10), "The least curvature of a record's loss."),
-    "smoothness": ("smoothness", "1", (0.01, 100), "The largest curvature of any record's loss, anywhere. No network with ReLUs has one."),
+    "smoothness": (
+        "smoothness", "1", (0.01, 100), "The most curvature of a record's loss. ReLU networks have no bound.",
+    ),
     "weak_convexity": ("weak convexity", "0.1", (1e-4, 10), "How far below zero the curvature may lie."),
     "constant": ("gradient constant", "1", (0.01, 100), "The bound that the loss's kind speaks of."),
     "exponent": ("Hölder exponent", "0.5", None, "Between 0 (kinks) and 1 (smooth)."),
@@ -173,13 +175,13 @@ CONTROLS: tuple[Control, ...] = (
 )  # fmt: skip
 
 # What the controls can begin with: a name, and what differs from their defaults.
-BEGINNINGS: tuple[tuple[str, Mapping[str, str]], ...] = (
-    ("a linear model", {}),
-    ("a network", {
+BEGINNINGS: Mapping[str, dict[str, str]] = {
+    "a linear model": {},
+    "a network": {
         "loss": "unknown", "l2": "", "clip_norm": "1", "noise_kind": "noise_multiplier", "noise": "1",
         "size": "600", "epochs": "10", "batches": "poisson", "adjacency": "zero_out",
-    }),
-)  # fmt: skip
+    },
+}  # fmt: skip
 
 BESIDES: tuple[Control, ...] = (
     Control("target_of", "what is bounded", "choice", group="Target", default="epsilon", choices=(
@@ -241,12 +243,11 @@ def label_of(field: str) -> tuple[str | None, str]:
     return (None, field) if label is None else (name, label)
 
 
-def page() -> dict[str, list[Any]]:
-    """All controls for the page, and what they can begin with, in JSON."""
+def page() -> dict[str, list[dict[str, Any]]]:
+    """All controls for the page, in JSON."""
     return {
         "run": [asdict(control) for control in CONTROLS],
         "besides": [asdict(control) for control in BESIDES],
-        "beginnings": [[name, dict(state)] for name, state in BEGINNINGS],
     }
 
 

@@ -81,7 +81,7 @@ def check_events(request: dict[str, Any]) -> Iterator[Event]:
 
 
 def _of_the_file(text: str, verdict: Verdict) -> set[str]:
-    """The assumptions of an accepted file that only its word adds: nothing in the description implies them."""
+    """The assumptions of an accepted file that its description does not imply."""
     from pabi.cli.reading import stated_besides
     from pabi.cli.verifying import parted
 

@@ -63,7 +63,7 @@ async function start() {
   await openStart(given.start);
   const form = document.querySelector("#controls");
   form.append(element("p", { class: "actions begin" }, "Begin with",
-    ...given.controls.beginnings.map(([name, run]) => button(name, () => replace(run)))), ...controls(given.controls.run));
+    ...Object.entries(given.beginnings).map(([name, run]) => button(name, () => replace(run)))), ...controls(given.controls.run));
   for (const view of VIEWS) view.prepare?.(given);
   tabs.append(...VIEWS.map(tab));
   document.querySelector("header").append(share);

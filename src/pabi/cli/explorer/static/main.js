@@ -15,6 +15,8 @@ import { view as run } from "./views/run.js";
 
 const VIEWS = [run, plan, check, budget, forget, demo];
 const main = document.querySelector("#main");
+const form = document.querySelector("#controls");
+const more = document.querySelector("#more");
 const tabs = document.querySelector("#tabs");
 const trouble = document.querySelector("#trouble");
 
@@ -61,9 +63,9 @@ async function start() {
   setRunNames(given.controls.run.map((control) => control.name));
   begin(all, {});
   await openStart(given.start);
-  const form = document.querySelector("#controls");
   form.append(element("p", { class: "actions begin" }, "Begin with",
     ...Object.entries(given.beginnings).map(([name, run]) => button(name, () => replace(run)))), ...controls(given.controls.run));
+  for (const group of form.children) sizes.observe(group);
   for (const view of VIEWS) view.prepare?.(given);
   tabs.append(...VIEWS.map(tab));
   document.querySelector("header").append(share);
@@ -85,17 +87,15 @@ async function openStart({ text }) {
   });
 }
 
-document.querySelector("#controls").addEventListener("submit", (event) => event.preventDefault());
+form.addEventListener("submit", (event) => event.preventDefault());
 /** Whether some of the controls are below the edge, where no scroll bar may show it. */
 function tellMore() {
-  more.hidden = aside.scrollHeight - aside.scrollTop - aside.clientHeight < 8;
+  more.hidden = form.scrollHeight - form.scrollTop - form.clientHeight < 8;
 }
 
-const aside = document.querySelector("aside");
-const more = document.querySelector("#more");
-aside.addEventListener("scroll", tellMore);
-new ResizeObserver(tellMore).observe(aside);
-new ResizeObserver(tellMore).observe(document.querySelector("#drawer"));
+form.addEventListener("scroll", tellMore);
+const sizes = new ResizeObserver(tellMore);
+sizes.observe(form);
 
 // Esc folds what lies over the page, and returns to where it was opened.
 document.addEventListener("keydown", (event) => {

@@ -51,6 +51,8 @@ def files(folder: Path) -> tuple[Path, Path]:
 
 def shows_run(page: Page, _: Path) -> None:
     page.answered()
+    page.button("a network").send_keys("\ue007")
+    page.wait(lambda: len(page.all("#schemes .gain")) == 7 and not page.all("#schemes.stale"))
     page.wait(lambda: page.all(".changes li") and page.shown("[data-chart=epochs] .plot svg"))
 
 

@@ -336,6 +336,7 @@ def test_odd_requests_are_refused_in_a_sentence(guarantee):
     for text in (json.dumps(unproven), '{"a":' * 5000):
         (verdict,) = answers("check", {"text": text})["verdict"]
         assert not verdict["ok"]
+        assert verdict.get("gain") is None
     for job in ("check", "budget", "import"):
         for request in ({}, {"text": 7}, {"text": None}, {"text": ["a"]}):
             assert refusal(job, request)["message"]

@@ -149,6 +149,8 @@ def test_what_is_below_the_edge_is_told_and_a_phone_has_a_low_header(opened):
     assert len(tops) == 1
     assert opened.one("header").rect["height"] < 90  # pixels: two lines
     assert driver.execute_script("return document.documentElement.scrollWidth") == 390
+    emulate(driver, width=360, height=800)
+    assert all(link.rect["x"] + link.rect["width"] <= 360 for link in opened.all("#tabs a"))
 
 
 def test_escape_folds_what_is_shared_and_returns_to_its_button(opened):

@@ -141,7 +141,9 @@ def _verdict(verdict: Verdict, guarantee: Guarantee | None) -> dict[str, Any]:
         "protects": whom(guarantee.adjacency, guarantee.unit),
         "method": guarantee.method,
         "source": guarantee.source,
-        "gain": gain(guarantee),
+        "gain": gain(guarantee)
+        if verdict.ok
+        else None,  # the word is no promise of an unproven one
     }
 
 

@@ -42,7 +42,7 @@ function check(text, name) {
         ? [[data.ok ? "ε at most" : "states, unproven, ε", `${data.epsilon} at δ = ${data.delta}`], ["μ", data.mu ?? "none"], ["protects", data.protects],
           ["method", data.method], ["source", data.source], ["checked", data.scope]] : [];
       const report = button("Save the report", () => save(text));
-      verdict.replaceChildren(hero(data.gain,
+      verdict.replaceChildren(hero(data.gain ?? { level: 3 },
         element("p", { class: kind, id: "verdict" }, data.ok ? `The proof in ${name} is accepted.` : `Do not rely on ${name}: its proof is refused. ${sentence(data.reason)}`),
         data.ok ? element("p", {}, "What it promises holds if everything below that people have to attest is true. A file is not signed: ask whom you have it from.") : null,
         data.gain ? element("p", {}, gains(data.gain, true)) : null,

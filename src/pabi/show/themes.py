@@ -295,8 +295,8 @@ def above_epsilons(deltas: Array, epsilons: Array) -> tuple[Array, Array]:
     height = np.exp(v + slope_left * share * width) * (1.0 + _ROUNDING)
     corners_x = np.concatenate(([x[0]], np.column_stack((at, right)).ravel()))
     corners_y = np.concatenate(([y[0]], np.column_stack((height, low)).ravel()))
-    kept = ~_dips(np.log(corners_x), np.log(corners_y))
-    return corners_x[kept], corners_y[kept]
+    line = np.logical_not(_dips(np.log(corners_x), np.log(corners_y)))
+    return corners_x[line], corners_y[line]
 
 
 def _dips(u: Array, v: Array) -> Array:

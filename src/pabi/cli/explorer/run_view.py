@@ -429,11 +429,12 @@ class _Scheme:
         self._best: Guarantee | None = None
         self._state: dict[str, str] | None = None
         self._reason: str | None = None
+        self._proofs: Iterator[tuple[Guarantee, bool]] = iter(())
         self.final = False
         try:
             other = run if self._own else replace(run, batches=batches)
         except InvalidInput as bad:
-            self._reason, self._proofs = str(bad), iter(())
+            self._reason = str(bad)
         else:
             self._state = state_of(other, delta)
             self._proofs = growing(Picked(other, delta, rest=False), [])

@@ -304,8 +304,9 @@ def application(
         from pabi.cli.explorer.state import BEGINNINGS, page
 
         name = None if ledger is None else ledger.name
-        given = {"start": start or {}, "beginnings": BEGINNINGS, "ledger": name}
-        return JSONResponse({"controls": page(), **given})
+        return JSONResponse(
+            {"controls": page(), "beginnings": BEGINNINGS, "start": start or {}, "ledger": name}
+        )
 
     async def answer(request: Request) -> Response:
         job = request.path_params["job"]

@@ -499,10 +499,10 @@ def rows_of(description: Description, delta: float) -> list[tuple[str, str]]:
 
 def batches_in_words(batches: Batches) -> str:
     """How batches are drawn, in the words of the controls."""
-    said = {c.name: dict(c.choices) for c in CONTROLS if c.name in ("batches", "redraw")}
-    words = said["batches"].get(batches.kind, batches.kind)
+    words = {c.name: dict(c.choices) for c in CONTROLS if c.name in ("batches", "redraw")}
     redraw = getattr(batches, "redraw", "once")
-    return words if redraw == "once" else f"{words}, {said['redraw'][redraw]}"
+    how = words["batches"][batches.kind]
+    return how if redraw == "once" else f"{how}, {words['redraw'][redraw]}"
 
 
 def noise_of(run: NoisySGD) -> str:

@@ -87,9 +87,11 @@ def test_two_tabs_do_not_disturb_each_other(opened, server):
 
 def test_only_the_last_of_many_moves_counts(opened):
     """Answers to earlier questions never overwrite the newest one."""
+    opened.wait(lambda: opened.shown("[data-chart=epochs] .plot svg"))
     before = opened.text(".status")
     for epochs in range(20, 45):
         opened.write("epochs", str(epochs))
+        assert opened.shown("[data-chart=epsilon]")  # pale, and not gone
     opened.wait(lambda: opened.text(".status") != before)
     quick = opened.answered()
     assert asked(opened, epochs="45") != quick

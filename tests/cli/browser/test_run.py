@@ -97,6 +97,7 @@ def test_a_network_begins_with_its_batches_compared(opened):
     opened.wait(lambda: opened.text(".status") != before)
     assert f" {opened.answered()} " in text.replace("\n", " ")
     assert opened.box("redraw").get_attribute("value") == "epoch"
+    assert opened.driver.switch_to.active_element == opened.one("main")  # Tab goes on from there
     # What an attacker gains is said in words, and the colour is another one.
     asked(opened, batches="cyclic", noise="0.1")
     opened.wait(lambda: "An attacker gains almost everything" in opened.text(".hero"))

@@ -23,6 +23,8 @@ export function runOf() {
 /** Whether parts of a view belong to an earlier question: then they are pale, and no button in them works. */
 export function age(parts, whether = true) {
   for (const part of parts) {
+    // Whoever is in it by the keyboard is not sent back to the top of the page.
+    if (whether && part.contains(document.activeElement)) document.querySelector("#main").focus({ preventScroll: true });
     part.classList.toggle("stale", whether);
     part.inert = whether;
   }

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import tomllib
+from fractions import Fraction
 
 import numpy as np
 import pytest
+import scipy.stats
 
 import pabi
 from pabi.account.forgetting import bill_in_words, read_bill
+from pabi.cli.explorer.run_view import gain
+from pabi.cli.explorer.state import BEGINNINGS, read
 from pabi.cli.explorer.workers import events
 from pabi.describe.files import from_dict, to_dict
 from pabi.literature import compare
 from pabi.showing import exact, shown, shown_down
+from pabi.tradeoff import Gaussian
 from support.every_case import every
 
 DELTA = 1e-6
@@ -126,6 +132,48 @@ def test_attacks_assumptions_proofs_and_published_bounds(seen, guarantee):
         if row.applies:
             assert peers[row.source]["epsilon"] == shown(row.epsilon)
             assert peers[row.source]["status"] == row.status
+
+
+@every("mu", [0.1, 0.5, 1.0, 2.0, 4.0])
+def test_what_an_attacker_gains_is_a_word_and_no_less_than_it_is(mu):
+    guarantee = dataclasses.replace(RUN, release="path").guarantee(DELTA)
+    told = gain(dataclasses.replace(guarantee, curve=Gaussian(mu), proof=None))
+    right = Fraction(re.findall(r"[0-9.]+", told["text"])[0]) / 100
+    assert 0.0 <= right - scipy.stats.norm.cdf(mu / 2.0) <= 1.1e-3
+    most = {"little": 0.6, "something": 0.75, "much": 0.9, "almost everything": 1.0}
+    assert [*most][told["level"]] == told["word"]
+    assert told["word"] == next(
+        word for word, p in most.items() if scipy.stats.norm.cdf(mu / 2) <= p
+    )
+
+
+def test_batches_are_compared_at_the_same_noise():
+    """Of a network, of which only batches hide a record. What is shown on the way is never too small."""
+    own = {"n": "6060", "epochs": "2", "batches": "shuffle_once", "spare": "60"}
+    state = STATE | BEGINNINGS["a network"] | own
+    run = read(state).description
+    rows = answers("schemes", {"state": state})["scheme"]
+    last = {row["place"]: row for row in rows}
+    schemes = set()
+    for row in last.values():
+        taken = read(row["state"]).description
+        assert taken == dataclasses.replace(run, batches=taken.batches)
+        schemes.add((taken.batches.kind, getattr(taken.batches, "redraw", None)))
+        guarantee = taken.guarantee(DELTA)
+        assert row["epsilon"] == shown(guarantee.epsilon(DELTA))
+        assert row["gain"] == gain(guarantee)
+        assert row["own"] == (taken == run)
+        early = [r["epsilon"] for r in rows if r["place"] == row["place"]]
+        assert max(map(float, early)) == float(early[0]) >= float(row["epsilon"])
+    kinds = {"cyclic", "shuffle_once", "reshuffle", "fixed_size", "poisson"}
+    every = {(kind, None) for kind in kinds}
+    assert schemes == every | {("balls_in_bins", "once"), ("balls_in_bins", "epoch")}
+    # A schedule for so many steps does not suit batches that make other numbers of steps.
+    listed = state | {"further": f"step_size = {[0.5] * run.steps}"}
+    rows = [row for row in answers("schemes", {"state": listed})["scheme"] if row["final"]]
+    assert [row["own"] for row in rows if row["reason"] is None] == [True]
+    assert all((row["epsilon"] is None) == (row["reason"] is not None) for row in rows)
+    assert answers("schemes", {"state": state | {"batches": "full_batch"}}).keys() == {"none"}
 
 
 def test_a_change_is_the_run_that_it_says():
@@ -259,6 +307,11 @@ def test_an_honest_file_is_accepted(guarantee):
     assert (told["epochs"], told["noise"].split()[2], told["batch size"]) == ("8", "0.01", "600")
     (report,) = answers("report", {"text": guarantee.to_json()})["file"]
     assert shown(guarantee.epsilon(DELTA)) in report["text"]
+    assert not any(row["word"] for row in found["assumptions"][0]["rows"])
+    data = json.loads(guarantee.to_json())
+    data["assumptions"].append("nobody looked")
+    rows = answers("check", {"text": json.dumps(data)})["assumptions"][0]["rows"]
+    assert [row["text"] for row in rows if row["word"]] == ["nobody looked"]
 
 
 def test_a_file_that_claims_too_much_is_refused_and_shows_no_number(guarantee):
@@ -283,6 +336,7 @@ def test_odd_requests_are_refused_in_a_sentence(guarantee):
     for text in (json.dumps(unproven), '{"a":' * 5000):
         (verdict,) = answers("check", {"text": text})["verdict"]
         assert not verdict["ok"]
+        assert verdict.get("gain") is None
     for job in ("check", "budget", "import"):
         for request in ({}, {"text": 7}, {"text": None}, {"text": ["a"]}):
             assert refusal(job, request)["message"]
@@ -307,6 +361,9 @@ def test_a_ledger_is_shown_as_it_reports(ledger):
     (shown_ledger,), report = found["ledger"], ledger.report()
     assert shown_ledger["left"] == shown_down(ledger.remaining())
     assert shown_ledger["spent"] == shown(report.spent)
+    share = float(re.findall(r"([0-9.]+)%", shown_ledger["adding"])[0]) / 100
+    squares = sum(e.charge**2 for e in report.entries) / report.budget**2
+    assert squares <= share * (1 + 1e-12) <= squares + 1e-3
     assert [e["epsilon"] for e in shown_ledger["entries"]] == [
         shown(e.epsilon) for e in report.entries
     ]

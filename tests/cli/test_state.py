@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 import pabi
 from pabi.cli.explorer.state import (
+    BEGINNINGS,
     BESIDES,
     CONTROLS,
     differences,
@@ -101,6 +103,14 @@ def test_every_loss_of_the_list_is_one(kind):
     assert picked.description.loss.kind == kind
     needed = set(KINDS[kind].required)
     assert needed <= {c.name for c in CONTROLS if c.table == "loss"}
+
+
+@every("name", BEGINNINGS)
+def test_the_page_begins_with_runs_of_its_own_controls(name):
+    begun = read(BEGINNINGS[name])
+    assert {c.name for c in CONTROLS} >= set(BEGINNINGS[name])
+    assert (begun.description.loss.kind == "unknown") == (name == "a network")
+    assert math.isfinite(begun.description.guarantee(begun.delta).epsilon(begun.delta))
 
 
 @every("choice", [(c.name, v) for c in CONTROLS if c.kind == "choice" for v, _ in c.choices])

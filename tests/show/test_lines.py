@@ -91,8 +91,9 @@ def test_lines_are_above_a_gaussian_curve_and_chords_are_not(mu, points, low):
     for logarithmic in (True, False):
         height = drawn_on(x, corners, logarithmic)
         assert np.all(height >= true)
-        # As tight as the points are dense: never above what is proven at the point before.
-        assert np.all(height <= epsilons[np.searchsorted(deltas, x, "right") - 1] * (1 + 1e-9))
+        # As tight as the points are dense: never above what is proven two points before.
+        before = np.maximum(np.searchsorted(deltas, x, "right") - 2, 0)
+        assert np.all(height <= epsilons[before] * (1 + 1e-9))
     kept = epsilons > 0.0
     chords = drawn(x, np.column_stack((deltas, epsilons))[kept], logarithmic=True)
     assert np.any(chords < true)
@@ -123,7 +124,18 @@ def test_lines_are_above_the_worst_curve_that_passes_through_the_points(drops, s
         true = epsilons[k] + np.log1p(t * fall)
         for logarithmic in (True, False):
             assert np.all(drawn_on(x, corners, logarithmic) >= true * (1 - 1e-12))
-    assert set(np.round(deltas, 20)) <= set(np.round(corners[:, 0], 20))
+    assert corners[[0, -1], 0] == pytest.approx(deltas[[0, -1]])
+
+
+@pytest.mark.parametrize("points", [11, 21, 41])
+def test_lines_do_not_wiggle_where_the_curve_does_not(points):
+    """ε of a Gaussian falls ever faster on these axes, and so does the line, from its first point on."""
+    deltas = np.logspace(-12.0, -2.0, points)
+    epsilons = np.array([Gaussian(0.2).epsilon(float(d)) for d in deltas])
+    corners = np.log(np.column_stack(above_epsilons(deltas, epsilons)))
+    slopes = np.diff(corners[:, 1]) / np.diff(corners[:, 0])
+    assert np.all(slopes < 0.0)
+    assert np.all(np.diff(slopes) < 1e-9)
 
 
 def test_what_is_proven_at_a_smaller_delta_holds_at_a_larger_one():

@@ -186,10 +186,10 @@ def _drawn_once(run: NoisySGD) -> _Edit | None:
             training = "your loader must shuffle once, in place of drawing every batch"
         case _:
             return None
-    return _Edit(f"batches={_called(batches)}", training, {"batches": batches})
+    return _Edit(f"batches={called(batches)}", training, {"batches": batches})
 
 
-def _called(batches: Batches) -> str:
+def called(batches: Batches) -> str:
     """The constructor's call, with what has to be stated."""
     own = {f.name: getattr(batches, f.name) for f in fields(batches)}
     options = [f.name for f in fields(batches) if f.name != "size" and own[f.name] != f.default]
@@ -203,7 +203,7 @@ def _binned(run: NoisySGD) -> _Edit | None:
     if isinstance(run.batches, FullBatch) or run.batches == batches:
         return None
     training = "your loader must put every record into a batch by itself, in every epoch anew"
-    return _Edit(f"batches={_called(batches)}", training, {"batches": batches})
+    return _Edit(f"batches={called(batches)}", training, {"batches": batches})
 
 
 def _spared(run: NoisySGD) -> _Edit | None:
@@ -217,7 +217,7 @@ def _spared(run: NoisySGD) -> _Edit | None:
         return None
     batches = type(run.batches)(size, spare=spare)
     training = "your loader must leave out the records that do not fill a batch (drop_last)"
-    return _Edit(f"batches={_called(batches)}", training, {"batches": batches})
+    return _Edit(f"batches={called(batches)}", training, {"batches": batches})
 
 
 def _nonexpansive(run: NoisySGD, delta: float) -> _Edit | None:

@@ -191,7 +191,7 @@ def _lines(
         lines.append(f"target       {says} epsilon {reading.limit!r} at delta {reading.delta!r}")
     if comparison is not None:
         lines += comparison.lines
-    derived, listed = _parted(verdict, data)
+    derived, listed = parted(verdict, data)
     lines += [
         f"proven       {reading.text}; mu {mu}",
         f"scope        {_SCOPES.get(verdict.scope or '', verdict.scope)}",
@@ -222,7 +222,7 @@ def _sentences(texts: Any) -> list[str]:
 def _table(
     verdict: Verdict, data: dict[str, Any], reading: _Reading, comparison: _Comparison | None
 ) -> dict[str, Any]:
-    derived, listed = _parted(verdict, data)
+    derived, listed = parted(verdict, data)
     target = {"epsilon": reading.limit, "delta": reading.delta, "implied": reading.met}
     return {
         "ok": True,
@@ -246,7 +246,7 @@ def _table(
     }
 
 
-def _parted(verdict: Verdict, data: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+def parted(verdict: Verdict, data: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     """(assumptions that follow from the description, those that certificates merely list)."""
     named = set(_assumed(data))
     every = verdict.assumptions

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import signal
 
-from support.browsers import chromium, needs_chromium
+from support.browsers import chromium, emulate, needs_chromium
 from support.explorers import Page, explorer
 
 pytestmark = needs_chromium
@@ -87,9 +87,11 @@ def test_two_tabs_do_not_disturb_each_other(opened, server):
 
 def test_only_the_last_of_many_moves_counts(opened):
     """Answers to earlier questions never overwrite the newest one."""
+    opened.wait(lambda: opened.shown("[data-chart=epochs] .plot svg"))
     before = opened.text(".status")
     for epochs in range(20, 45):
         opened.write("epochs", str(epochs))
+        assert opened.shown("[data-chart=epsilon]")  # pale, and not gone
     opened.wait(lambda: opened.text(".status") != before)
     quick = opened.answered()
     assert asked(opened, epochs="45") != quick
@@ -133,6 +135,33 @@ def test_everything_is_reached_by_the_keyboard(opened):
         assert link.get_attribute("aria-current") == "page"
         assert opened.one("main h2").is_displayed()
         assert link.text in driver.title
+
+
+def test_what_is_below_the_edge_is_told_and_a_phone_has_a_low_header(opened):
+    driver = opened.driver
+    for width, height in ((1300, 900), (900, 900), (390, 844)):
+        emulate(driver, width=width, height=height)
+        opened.wait(lambda: opened.text("#more").startswith("More controls"))
+        driver.execute_script("document.querySelector('#controls').scrollTo(0, 9999)")
+        opened.wait(lambda: not opened.shown("#more"))
+        driver.execute_script("document.querySelector('#controls').scrollTo(0, 0)")
+        # The answer is seen while a slider moves.
+        assert opened.one("#epsilon").rect["y"] < height - 100
+    tops = {link.rect["y"] for link in opened.all("#tabs a")}
+    assert len(tops) == 1
+    assert opened.one("header").rect["height"] < 90  # pixels: two lines
+    assert driver.execute_script("return document.documentElement.scrollWidth") == 390
+    emulate(driver, width=360, height=800)
+    assert all(link.rect["x"] + link.rect["width"] <= 360 for link in opened.all("#tabs a"))
+
+
+def test_escape_folds_what_is_shared_and_returns_to_its_button(opened):
+    summary = opened.one("#share summary")
+    summary.send_keys("\ue007")  # Enter
+    opened.wait(lambda: opened.shown("#command"))
+    opened.button("Copy the command").send_keys("\ue00c")  # Esc
+    assert not opened.shown("#command")
+    assert opened.driver.switch_to.active_element == summary
 
 
 def test_a_server_that_goes_away_is_told_and_comes_back(page):

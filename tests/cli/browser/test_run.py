@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from dataclasses import replace
 
@@ -75,6 +76,51 @@ def test_a_slider_moves_the_box_and_the_number(opened):
     epochs = float(opened.box("epochs").get_attribute("value"))
     assert epochs > 50
     assert opened.answered() == epsilon(replace(RUN, epochs=epochs))
+
+
+def test_a_network_begins_with_its_batches_compared(opened):
+    before = opened.text(".status")
+    colour = opened.one("#epsilon").value_of_css_property("color")
+    opened.button("a network").send_keys("\ue007")  # Enter
+    opened.wait(lambda: opened.text(".status") != before)
+    asked(opened, size="6000", epochs="2")  # as quick as it can be
+    opened.wait(
+        lambda: opened.text("#schemes").count("○") + opened.text("#schemes").count("●") == 28
+    )
+    assert opened.box("loss").get_attribute("value") == "unknown"
+    rows = opened.all("#schemes tbody tr")
+    assert [row.text.split()[0] for row in rows if "this run" in row.text] == ["Poisson:"]
+    assert opened.answered() in next(row.text for row in rows if "this run" in row.text)
+    bins = next(row for row in rows if "redraw" in row.text)
+    text, before = bins.text, opened.text(".status")
+    bins.find_element("css selector", "button").send_keys("\ue007")
+    opened.wait(lambda: opened.text(".status") != before)
+    assert f" {opened.answered()} " in text.replace("\n", " ")
+    assert opened.box("redraw").get_attribute("value") == "epoch"
+    assert opened.driver.switch_to.active_element == opened.one("main")  # Tab goes on from there
+    # What an attacker gains is said in words, and the colour is another one.
+    asked(opened, batches="cyclic", noise="0.1")
+    opened.wait(lambda: "An attacker gains almost everything" in opened.text(".hero"))
+    assert opened.one("#epsilon").value_of_css_property("color") != colour
+
+
+def test_small_numbers_are_written_in_one_way(opened):
+    from selenium.webdriver.common.keys import Keys
+
+    asked(opened, noise="1e-05")
+    for move in (Keys.HOME, Keys.PAGE_UP):
+        before = opened.text(".status")
+        opened.one("[name=delta] ~ input[type=range]").send_keys(move)
+        opened.wait(lambda before=before: opened.text(".status") != before)
+        opened.answered()
+    opened.wait(lambda: opened.shown("[data-chart=epsilon] .plot svg"))
+    said = opened.driver.execute_script(
+        "return [...document.querySelectorAll('#layout, #layout *')].flatMap((e) => [e.value ?? '',"
+        " e.getAttribute('aria-valuetext') ?? '', ...[...e.childNodes].map((n) => n.nodeValue)]).join(' ')"
+    )
+    powers = set(re.findall(r"\de-(\d+)", said))
+    assert {"05", "12"} <= powers
+    assert all(len(power) > 1 for power in powers)
 
 
 def test_a_button_applies_the_change_that_it_names(opened):

@@ -14,11 +14,13 @@ import numpy as np
 from pabi.account.analyses import analyses_of
 from pabi.account.best import Outcome, best_of, outcomes
 from pabi.account.calibration import calibrate
+from pabi.account.changes import called
 from pabi.account.targets import Target
 from pabi.cli.explorer.state import (
     CONTROLS,
     Picked,
     State,
+    batches_in_words,
     differences,
     label_of,
     noise_of,
@@ -28,6 +30,16 @@ from pabi.cli.explorer.state import (
     state_in,
     state_of,
     text_of,
+)
+from pabi.describe.batches import (
+    BallsInBins,
+    Batches,
+    Cyclic,
+    FixedSize,
+    FullBatch,
+    Poisson,
+    Reshuffle,
+    ShuffleOnce,
 )
 from pabi.describe.langevin import LangevinChain, LangevinDiffusion
 from pabi.describe.mechanisms import ExponentialMechanism
@@ -70,7 +82,7 @@ def refined(
     begin, points = process_time(), dict[float, Point]()
     for level in range(_REFINEMENTS):
         grid = xs(level)
-        for x in grid:
+        for x in reversed(grid):  # where ε falls fastest
             if x not in points:
                 points[x] = value(x)
                 if level and process_time() - begin > _SECONDS:
@@ -162,6 +174,7 @@ def events(request: dict[str, Any]) -> Iterator[Event]:
         if patient:
             continue
         yield "number", number(best, picked, final=last)
+        yield "gain", gain(best)
         if not last:
             yield from first_curves(best)  # better proofs may take seconds
     seconds, spent = perf_counter() - started, process_time() - spent
@@ -241,6 +254,23 @@ def assumptions(guarantee: Guarantee) -> list[dict[str, str]]:
 
     every = guarantee.assumptions
     return [{"text": text, "who": attesting(text, every).value} for text in every]
+
+
+# What an attacker gains, in a word: how often the best guess of whether a record was used is right at most,
+# where both are as likely. A coin is right half the time.
+_GAINS = ((0.6, "little"), (0.75, "something"), (0.9, "much"), (1.0, "almost everything"))
+
+
+def gain(guarantee: Guarantee) -> dict[str, Any]:
+    """What an attacker gains at most: a word, its place among four, and the number behind it."""
+    success = guarantee.bayes_success()
+    level = sum(success > most for most, _ in _GAINS[:-1])
+    right = shown(success, decimals=1, percent=True)
+    return {
+        "level": level,
+        "word": _GAINS[level][1],
+        "text": f"right in at most {right} of guesses, a coin in 50%",
+    }
 
 
 def attack_texts(guarantee: Guarantee) -> list[str]:
@@ -351,6 +381,90 @@ def _changes(picked: Picked, guarantee: Guarantee, seconds: float) -> Event:
     return "changes", {"rows": rows, "advice": list(explanation.advice), "tried": tried}
 
 
+# The same run with batches drawn in every other way that there is for its size, at the same noise.
+
+
+_SCHEMES: tuple[Callable[[int], Batches], ...] = (
+    Cyclic,
+    ShuffleOnce,
+    Reshuffle,
+    BallsInBins,
+    partial(BallsInBins, redraw="epoch"),
+    FixedSize,
+    Poisson,
+)
+
+
+def scheme_events(request: dict[str, Any]) -> Iterator[Event]:
+    """A row for each scheme of batches, from the quickest proof first. `request`: as for `events`."""
+    picked = read(state_in(request))
+    run = picked.description
+    if not isinstance(run, NoisySGD) or isinstance(run.batches, FullBatch):
+        yield "none", {"text": "There is no batch size here that other batches could have."}
+        return
+    proofs = [_Scheme(run, batches, picked.delta) for batches in _schemes_for(run)]
+    for patient in (False, True):
+        for place, scheme in enumerate(proofs):
+            if not scheme.final:
+                scheme.prove(patient=patient)
+                yield "scheme", {"place": place, **scheme.row()}
+
+
+def _schemes_for(run: NoisySGD) -> list[Batches]:
+    """All schemes of the run's size, its own among them as it is."""
+    schemes = [make(run.batch_size) for make in _SCHEMES]
+    return [run.batches if _alike(run.batches, other) else other for other in schemes]
+
+
+def _alike(one: Batches, other: Batches) -> bool:
+    """Whether two schemes draw in the same way, whatever they leave out or cap."""
+    return one.kind == other.kind and getattr(one, "redraw", "") == getattr(other, "redraw", "")
+
+
+class _Scheme:
+    """The run with one scheme of batches, and what is proven of it so far."""
+
+    def __init__(self, run: NoisySGD, batches: Batches, delta: float) -> None:
+        self._batches, self._delta, self._own = batches, delta, batches is run.batches
+        self._best: Guarantee | None = None
+        self._state: dict[str, str] | None = None
+        self._reason: str | None = None
+        self._proofs: Iterator[tuple[Guarantee, bool]] = iter(())
+        self.final = False
+        try:
+            other = run if self._own else replace(run, batches=batches)
+        except InvalidInput as bad:
+            self._reason = str(bad)
+        else:
+            self._state = state_of(other, delta)
+            self._proofs = growing(Picked(other, delta, rest=False), [])
+
+    def prove(self, *, patient: bool) -> None:
+        """Takes the next proof; with `patient` all of them."""
+        try:
+            for best, final in self._proofs:
+                self._best, self.final = best, final
+                if not patient:
+                    return
+        except NotApplicable as no:
+            self._reason = no.reason
+        self.final = True
+
+    def row(self) -> dict[str, Any]:
+        """What the page shows of it."""
+        best = self._best
+        return {
+            "batches": batches_in_words(self._batches),
+            "call": called(self._batches),
+            "own": self._own,
+            "epsilon": None if best is None else shown(best.epsilon(self._delta)),
+            "gain": None if best is None or not self.final else gain(best),
+            "final": self.final,
+            "reason": self._reason,
+            "state": self._state,
+        }
+
+
 # The setting that meets a target, and two runs side by side.
 
 
@@ -402,6 +516,7 @@ def plan_events(request: dict[str, Any]) -> Iterator[Event]:
             "before": text_of({what: ""} | state, what),
             "epsilon": shown(guarantee.epsilon(picked.delta)),
             "delta": exact(picked.delta),
+            "gain": gain(guarantee),
             "bounded": bounded,
             "reached": shown(target.cost(guarantee)),
             "target": exact(target.most),
@@ -441,6 +556,7 @@ def comparison(request: dict[str, Any]) -> Iterator[Event]:
             {
                 "side": side,
                 "number": number(guarantee, picked, final=True),
+                "gain": gain(guarantee),
                 "readings": readings,
                 "differs": differences(states[other], states[side]) or "nothing",
             },

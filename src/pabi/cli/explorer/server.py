@@ -266,6 +266,7 @@ _USUAL_SECONDS = 120.0
 _IDLE = 10.0  # of a connection without a whole request
 _JOBS = (
     "run",
+    "schemes",
     "plan",
     "compare",
     "check",
@@ -300,10 +301,12 @@ def application(
             workers.end()
 
     async def opening(_: Request) -> Response:
-        from pabi.cli.explorer.state import page
+        from pabi.cli.explorer.state import BEGINNINGS, page
 
         name = None if ledger is None else ledger.name
-        return JSONResponse({"controls": page(), "start": start or {}, "ledger": name})
+        return JSONResponse(
+            {"controls": page(), "beginnings": BEGINNINGS, "start": start or {}, "ledger": name}
+        )
 
     async def answer(request: Request) -> Response:
         job = request.path_params["job"]

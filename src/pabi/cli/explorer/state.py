@@ -9,6 +9,7 @@ from dataclasses import KW_ONLY, asdict, dataclass, replace
 from types import MappingProxyType
 from typing import Any, Literal
 
+from pabi.describe.batches import Batches
 from pabi.describe.files import Description, description_in, run_file, tables_in, to_dict
 from pabi.describe.losses import parameter_names
 from pabi.describe.runs import NoisySGD
@@ -55,12 +56,12 @@ _LOSSES: Choices = (
     ("gamma", "Gamma (amounts)"),
     ("convex", "any smooth convex loss"),
     ("strongly_convex", "any smooth, strongly convex loss"),
-    ("nonconvex", "any smooth loss of bounded curvature (no network's)"),
+    ("nonconvex", "bounded curvature (no network's)"),
     ("weakly_convex", "any smooth, weakly convex loss"),
     ("lipschitz", "any convex Lipschitz loss, with kinks"),
     ("holder", "any loss with a Hölder gradient"),
     ("dissipative", "any dissipative loss"),
-    ("unknown", "nothing is known of the loss, as of a network's"),
+    ("unknown", "nothing known, as of a network's"),
 )
 # Of the parameters of losses: label, what is in the box at first, slider, meaning.
 _PARAMETERS: Mapping[str, tuple[str, str, tuple[float, float] | None, str]] = {
@@ -72,7 +73,9 @@ _PARAMETERS: Mapping[str, tuple[str, str, tuple[float, float] | None, str]] = {
     "predictor_bound": ("predictor bound", "2", (0.1, 10), "Beyond it the loss goes on as a line."),
     "count_bound": ("largest count", "10", (1, 1000), "The largest count of a record."),
     "strong_convexity": ("strong convexity", "0.1", (1e-4, 10), "The least curvature of a record's loss."),
-    "smoothness": ("smoothness", "1", (0.01, 100), "The largest curvature of any record's loss, anywhere."),
+    "smoothness": (
+        "smoothness", "1", (0.01, 100), "The most curvature of a record's loss. ReLU networks have no bound.",
+    ),
     "weak_convexity": ("weak convexity", "0.1", (1e-4, 10), "How far below zero the curvature may lie."),
     "constant": ("gradient constant", "1", (0.01, 100), "The bound that the loss's kind speaks of."),
     "exponent": ("Hölder exponent", "0.5", None, "Between 0 (kinks) and 1 (smooth)."),
@@ -109,8 +112,8 @@ CONTROLS: tuple[Control, ...] = (
         ("shuffle_once", "shuffled once, secretly"),
         ("reshuffle", "shuffled anew every epoch"),
         ("balls_in_bins", "every record into a batch at random"),
-        ("fixed_size", "fixed size: a random batch each step"),
-        ("poisson", "Poisson: every record at random, each step"),
+        ("fixed_size", "fixed size: drawn anew each step"),
+        ("poisson", "Poisson: every record by chance"),
         ("full_batch", "all records at every step"),
     ), table="batches", field="kind", hint="How the records of a step are chosen."),
     Control("size", "batch size", "whole", group="Data and batches", default="1500", ends=(1, 1e5),
@@ -165,11 +168,20 @@ CONTROLS: tuple[Control, ...] = (
         ("last", "the last model alone"),
         ("path", "every model on the way"),
     ), field="release", hint="The proofs that hide the way need that nobody sees it."),
-    Control("delta", "δ", "number", group="What is promised", default="1e-5", ends=(1e-12, 1e-2),
+    Control("delta", "δ", "number", group="What is promised", default="1e-05", ends=(1e-12, 1e-2),
             hint="What the promise of ε may leave out. Far below 1/n."),
     Control("further", "further fields (TOML)", "lines", group="More",
             hint="What a run file can say and no control here does. It wins over the controls."),
 )  # fmt: skip
+
+# What the controls can begin with: a name, and what differs from their defaults.
+BEGINNINGS: Mapping[str, dict[str, str]] = {
+    "a linear model": {},
+    "a network": {
+        "loss": "unknown", "l2": "", "clip_norm": "1", "noise_kind": "noise_multiplier", "noise": "1",
+        "size": "600", "epochs": "10", "batches": "poisson", "adjacency": "zero_out",
+    },
+}  # fmt: skip
 
 BESIDES: tuple[Control, ...] = (
     Control("target_of", "what is bounded", "choice", group="Target", default="epsilon", choices=(
@@ -202,11 +214,11 @@ BESIDES: tuple[Control, ...] = (
             hint="How near the model has to be to one retrained without them."),
     Control("budget_epsilon", "ε of the budget", "number", group="Budget", default="3", ends=(0.1, 20),
             hint="What all releases from the same people may cost together."),
-    Control("budget_delta", "δ of the budget", "number", group="Budget", default="1e-5",
+    Control("budget_delta", "δ of the budget", "number", group="Budget", default="1e-05",
             ends=(1e-12, 1e-2)),
     Control("what_epsilon", "ε of one more release", "number", group="What if", default="0.5",
             ends=(0.01, 10)),
-    Control("what_delta", "δ of one more release", "number", group="What if", default="1e-5",
+    Control("what_delta", "δ of one more release", "number", group="What if", default="1e-05",
             ends=(1e-12, 1e-2)),
     Control("demo_data", "data", "choice", group="Demo", default="cancer", choices=(
         ("cancer", "breast cancer (569 records, 2 classes)"),
@@ -214,7 +226,7 @@ BESIDES: tuple[Control, ...] = (
     ), hint="Both come with scikit-learn and are public."),
     Control("demo_epsilon", "ε", "number", group="Demo", default="1", ends=(0.1, 10),
             hint="What is planned for."),
-    Control("demo_delta", "δ", "number", group="Demo", default="1e-5", ends=(1e-9, 1e-3),
+    Control("demo_delta", "δ", "number", group="Demo", default="1e-05", ends=(1e-9, 1e-3),
             hint="What the promise of ε may leave out. Far below one over the number of records."),
 )  # fmt: skip
 
@@ -483,6 +495,14 @@ def rows_of(description: Description, delta: float) -> list[tuple[str, str]]:
         elif text and control.name != "noise_kind" and _shown(control, state):
             rows.append((control.label, dict(control.choices).get(text, text)))
     return rows
+
+
+def batches_in_words(batches: Batches) -> str:
+    """How batches are drawn, in the words of the controls."""
+    words = {c.name: dict(c.choices) for c in CONTROLS if c.name in ("batches", "redraw")}
+    redraw = getattr(batches, "redraw", "once")
+    how = words["batches"][batches.kind]
+    return how if redraw == "once" else f"{how}, {words['redraw'][redraw]}"
 
 
 def noise_of(run: NoisySGD) -> str:

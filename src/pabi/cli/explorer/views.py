@@ -25,6 +25,7 @@ from pabi.cli.explorer.run_view import (
     assumptions,
     attack_texts,
     epsilon_curves,
+    gain,
     point,
     tradeoff_curves,
 )
@@ -44,6 +45,7 @@ from pabi.describe.files import description_in, from_dict, run_file, tables_in, 
 from pabi.describe.runs import NoisySGD
 from pabi.execute.progress import heard_by
 from pabi.numbers import validate
+from pabi.numbers.encoding import parse_json
 from pabi.numbers.errors import InvalidInput, NotApplicable, TargetUnreachable, require
 from pabi.numbers.showing import accuracy, exact, plain, shown, shown_down
 from pabi.show.report import report_on, stated_in
@@ -64,15 +66,27 @@ _USUAL_DELTA = 1e-5
 
 def check_events(request: dict[str, Any]) -> Iterator[Event]:
     """The events of a file that was dropped. `request`: {"text": that of the file}."""
-    guarantee, verdict = checked(text_in(request))
+    text = text_in(request)
+    guarantee, verdict = checked(text)
     yield "verdict", _verdict(verdict, guarantee)
     if guarantee is None:
         return
     yield "training", {"rows": _trained_check(guarantee, _delta(guarantee, verdict))}
-    yield "assumptions", {"rows": assumptions(guarantee)}
+    word = _of_the_file(text, verdict) if verdict.ok else set()
+    rows = [row | {"word": row["text"] in word} for row in assumptions(guarantee)]
+    yield "assumptions", {"rows": rows}
     yield "attacks", {"texts": attack_texts(guarantee)}
     yield from tradeoff_curves(guarantee)
     yield from epsilon_curves(guarantee)
+
+
+def _of_the_file(text: str, verdict: Verdict) -> set[str]:
+    """The assumptions of an accepted file that its description does not imply."""
+    from pabi.cli.reading import stated_besides
+    from pabi.cli.verifying import parted
+
+    data = parse_json(text)
+    return {*parted(verdict, data)[1], *stated_besides(data, verdict)}
 
 
 def checked(text: str) -> tuple[Guarantee | None, Verdict]:
@@ -127,6 +141,9 @@ def _verdict(verdict: Verdict, guarantee: Guarantee | None) -> dict[str, Any]:
         "protects": whom(guarantee.adjacency, guarantee.unit),
         "method": guarantee.method,
         "source": guarantee.source,
+        "gain": gain(guarantee)
+        if verdict.ok
+        else None,  # the word is no promise of an unproven one
     }
 
 
@@ -149,7 +166,7 @@ def budget_events(request: dict[str, Any]) -> Iterator[Event]:
             "ledger", f"{bad}. A ledger is made by `pabi ledger`, or started below"
         ) from None
     report = report_of(book)
-    yield "ledger", _ledger(report)
+    yield "ledger", _ledger(report) | {"adding": _adding(book)}
     yield "curve", {"chart": "ledger", "series": "spent so far", "points": _timeline(report)}
     if request.get("what") in ("target", "run"):
         yield "what", _what_if(book, report, request)
@@ -205,6 +222,17 @@ def _ledger(report: LedgerReport) -> dict[str, Any]:
             for entry in report.entries
         ],
     }
+
+
+def _adding(book: Book) -> str:
+    """What of a budget adds up, since ε does not."""
+    filters = book.opening.filter
+    what = "μ²" if filters.symbol == "mu" else "the Rényi divergence"
+    share = shown(book.spent / filters.limit, 3, percent=True)
+    return (
+        "ε does not add up: what is spent and what is left need not make the budget. "
+        f"What adds up is {what}, of which {share} is spent."
+    )
 
 
 def _remark(committed: bool, testing: bool) -> str:
@@ -405,6 +433,7 @@ def demo_events(request: dict[str, Any]) -> Iterator[Event]:
             "epochs": exact(run.epochs) if run.epochs is not None else exact(run.steps),
             "before": model.moments_ is not None,
             "method": model.guarantee_.method,
+            "gain": gain(model.guarantee_),
             "state": state_of(run, delta),
         },
     )

@@ -237,6 +237,7 @@ def serve(pipe: Connection, other: Connection | None = None) -> None:
 _JOBS: Mapping[str, tuple[str, str]] = MappingProxyType(
     {
         "run": ("run_view", "events"),
+        "schemes": ("run_view", "scheme_events"),
         "plan": ("run_view", "plan_events"),
         "compare": ("run_view", "comparison"),
         "check": ("views", "check_events"),

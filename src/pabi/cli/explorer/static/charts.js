@@ -3,13 +3,14 @@
 import { button, download, element, table } from "./elements.js";
 
 const KINDS = {
-  epsilon: { title: "ε at every δ", x: "δ", y: "ε at most", logX: true, logY: true, formatX: ".0e" },
+  epsilon: { title: "ε at every δ", x: "δ", y: "ε at most", logX: true, logY: true, powers: true },
   tradeoff: { title: "What an attacker must accept", x: "share of false alarms", y: "members missed, at least" },
   // Nothing is drawn between the numbers of these: it is not known there.
   epochs: { title: "ε after so many epochs", x: "epochs", y: "ε at most", logX: true, logY: true, dots: true },
   forget: { title: "ε of forgetting", x: "epochs after the request", y: "ε at most", logY: true, dots: true },
   ledger: { title: "What was spent", x: "release", y: "ε of all so far", dots: true, steps: true },
 };
+const POWER = "replace(format(datum.value, '.0e'), regexp('e-(.)$'), 'e-0$1')"; // as in texts: 1e-05
 const WIDE = 640; // pixels of a saved picture
 const PAUSE = 120; // ms between two drawings of one chart
 const charts = new Set();
@@ -104,7 +105,7 @@ export class Chart {
   }
 
   spec(width, colours = palette()) {
-    const { x, y, logX, logY, dots, steps, formatX = logX ? "~g" : "~f" } = this.kind;
+    const { x, y, logX, logY, dots, steps, powers } = this.kind;
     const names = [...this.curves.keys()];
     const drawable = (p) => p.y !== null && (!logX || p.x > 0) && (!logY || p.y > 0);
     const of = (series) => this.curves.get(series).filter(drawable).map((p) => ({ ...p, series }));
@@ -125,7 +126,10 @@ export class Chart {
     const each = { field: "series", type: "nominal", sort: names };
     const across = {
       field: "x", type: "quantitative", title: x, scale: { nice: false, ...(logX ? { type: "log" } : {}) },
-      axis: { ...axis, tickCount: narrow ? 4 : 7, format: steps ? "d" : formatX, ...(steps ? { tickMinStep: 1 } : {}) },
+      axis: {
+        ...axis, tickCount: narrow ? 4 : 7, ...(powers ? { labelExpr: POWER } : { format: steps ? "d" : logX ? "~g" : "~f" }),
+        ...(steps ? { tickMinStep: 1 } : {}),
+      },
     };
     const up = {
       field: "y", type: "quantitative", title: y, scale: logY ? { type: "log" } : { zero: true },

@@ -12,11 +12,11 @@ export function element(tag, attributes = {}, ...children) {
   return made;
 }
 
-/** A table with a header row; cells are texts or elements. */
+/** A table with a header row; cells are texts or elements, or several of them. */
 export function table(header, rows, caption = null) {
   const head = element("tr", {}, header.map((text) => element("th", { scope: "col" }, text)));
   const body = rows.map((row) =>
-    element("tr", {}, row.map((cell, k) => element(k ? "td" : "th", k ? {} : { scope: "row" }, cell ?? "–"))));
+    element("tr", {}, row.map((cell, k) => element(k ? "td" : "th", k ? {} : { scope: "row" }, ...[cell ?? "–"].flat()))));
   return element("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": caption ?? header.join(", ") },
     element("table", {}, caption ? element("caption", {}, caption) : null,
       element("thead", {}, head), element("tbody", {}, body)));

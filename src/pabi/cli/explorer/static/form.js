@@ -60,7 +60,8 @@ function round(value, digits) {
   return Number(value.toPrecision(digits));
 }
 
-const tidy = (value) => (value < 1e-3 ? value.toExponential().replace("e-", "e-") : String(value));
+/** A number of the slider as answers have it: 0.0001 and 1e-05. */
+const tidy = (value) => (value < 1e-4 ? value.toExponential().replace(/e-(\d)$/, "e-0$1") : String(value));
 
 function place({ control, box, slider }) {
   const value = Number(box.value.replace(",", "."));

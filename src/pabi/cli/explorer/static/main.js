@@ -1,8 +1,8 @@
 // The page: tabs, controls, and the view that is open.
 
-import { element } from "./elements.js";
+import { button, element } from "./elements.js";
 import { controls, refresh } from "./form.js";
-import { setRunNames } from "./shared.js";
+import { replace, setRunNames } from "./shared.js";
 import { ask, opening } from "./server.js";
 import { share } from "./share.js";
 import { begin, get, listen, set } from "./state.js";
@@ -15,6 +15,8 @@ import { view as run } from "./views/run.js";
 
 const VIEWS = [run, plan, check, budget, forget, demo];
 const main = document.querySelector("#main");
+const form = document.querySelector("#controls");
+const more = document.querySelector("#more");
 const tabs = document.querySelector("#tabs");
 const trouble = document.querySelector("#trouble");
 
@@ -61,7 +63,9 @@ async function start() {
   setRunNames(given.controls.run.map((control) => control.name));
   begin(all, {});
   await openStart(given.start);
-  document.querySelector("#controls").append(...controls(given.controls.run));
+  form.append(element("p", { class: "actions begin" }, "Begin with",
+    ...Object.entries(given.beginnings).map(([name, run]) => button(name, () => replace(run)))), ...controls(given.controls.run));
+  for (const group of form.children) sizes.observe(group);
   for (const view of VIEWS) view.prepare?.(given);
   tabs.append(...VIEWS.map(tab));
   document.querySelector("header").append(share);
@@ -83,6 +87,22 @@ async function openStart({ text }) {
   });
 }
 
-document.querySelector("#controls").addEventListener("submit", (event) => event.preventDefault());
+form.addEventListener("submit", (event) => event.preventDefault());
+/** Whether some of the controls are below the edge, where no scroll bar may show it. */
+function tellMore() {
+  more.hidden = form.scrollHeight - form.scrollTop - form.clientHeight < 8;
+}
+
+form.addEventListener("scroll", tellMore);
+const sizes = new ResizeObserver(tellMore);
+sizes.observe(form);
+
+// Esc folds what lies over the page, and returns to where it was opened.
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Escape" || !share.open) return;
+  share.open = false;
+  share.querySelector("summary").focus();
+});
+
 if (matchMedia("(max-width: 760px)").matches) document.querySelector("#drawer").open = false;
 start();

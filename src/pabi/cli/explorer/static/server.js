@@ -81,13 +81,21 @@ async function* events(stream) {
   }
 }
 
-/** A function that asks anew and forgets the question before: late answers never overwrite newer ones. */
-export function latest() {
+/**
+ * A function that asks anew and forgets the question before: late answers never overwrite newer ones, and what
+ * is awaited of a forgotten question never comes. It waits `pause` ms for a still newer one. `drop()` forgets
+ * the question and asks nothing.
+ */
+export function latest(pause = 0) {
   let current = null;
-  return (job, body, on) => {
-    current?.abort();
+  const asking = async (job, body, on) => {
+    asking.drop();
     const mine = new AbortController();
     current = mine;
-    return ask(job, body, on, mine.signal);
+    if (pause) await new Promise((over) => setTimeout(over, pause));
+    if (!mine.signal.aborted) await ask(job, body, on, mine.signal);
+    if (mine.signal.aborted) await new Promise(() => {});
   };
+  asking.drop = () => current?.abort();
+  return asking;
 }

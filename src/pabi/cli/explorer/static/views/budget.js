@@ -4,6 +4,7 @@ import { Chart } from "../charts.js";
 import { button, download, dropzone, element, section, table } from "../elements.js";
 import { clearErrors, complain, controls } from "../form.js";
 import { latest } from "../server.js";
+import { hero } from "../shared.js";
 import { all } from "../state.js";
 
 const question = latest();
@@ -60,7 +61,7 @@ function read(what = "", more = {}) {
     file(file) { text = file.text; made = file.name; },
     ledger: show,
     curve: ({ series, points }) => chart.series(series, points),
-    what: (data) => whatIf.replaceChildren(element("div", { class: "hero" },
+    what: (data) => whatIf.replaceChildren(hero(null,
       element("p", { class: data.fits ? "good" : "alarm", id: "what" },
         data.fits ? `It fits: ${data.what}.` : `It does not fit: ${data.what}${data.reason ? `; ${data.reason}` : ""}.`),
       element("p", {}, data.fits
@@ -81,8 +82,9 @@ function show(ledger) {
   const pairs = [
     ["budget", `ε = ${ledger.epsilon} at δ = ${ledger.delta}`], ["spent", `ε = ${ledger.spent} so far (a reading)`],
     ["left", `ε = ${ledger.left} for one Gaussian release`], ["protects", `one ${ledger.unit}`], ["adjacency", ledger.adjacency ?? "that of the first entry"]];
-  head.replaceChildren(element("div", { class: "hero" },
+  head.replaceChildren(hero(null,
     element("dl", { class: "facts" }, pairs.flatMap(([term, value]) => [element("dt", {}, term), element("dd", {}, value)])),
+    element("p", {}, ledger.adding),
     made ? element("p", { class: "actions" }, button("Save the ledger", () => download(made, text))) : null));
   entries.replaceChildren(ledger.entries.length
     ? table(["", "when", "method", ledger.symbol, "ε of all so far", ""], ledger.entries.map((e) => [e.number, e.at, e.method, e.charge, e.epsilon, e.remark]))

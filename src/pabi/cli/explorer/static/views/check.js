@@ -3,6 +3,7 @@
 import { Charts } from "../charts.js";
 import { button, download, dropzone, element, section, table } from "../elements.js";
 import { ask, latest } from "../server.js";
+import { gains, hero } from "../shared.js";
 
 const question = latest();
 const charts = new Charts("epsilon", "tradeoff");
@@ -41,9 +42,10 @@ function check(text, name) {
         ? [[data.ok ? "ε at most" : "states, unproven, ε", `${data.epsilon} at δ = ${data.delta}`], ["μ", data.mu ?? "none"], ["protects", data.protects],
           ["method", data.method], ["source", data.source], ["checked", data.scope]] : [];
       const report = button("Save the report", () => save(text));
-      verdict.replaceChildren(element("div", { class: "hero" },
-        element("p", { class: kind, id: "verdict" }, data.ok ? `The proof in ${name} is accepted.` : `The proof in ${name} is refused: ${data.reason}`),
+      verdict.replaceChildren(hero(data.gain ?? { level: 3 },
+        element("p", { class: kind, id: "verdict" }, data.ok ? `The proof in ${name} is accepted.` : `Do not rely on ${name}: its proof is refused. ${sentence(data.reason)}`),
         data.ok ? element("p", {}, "What it promises holds if everything below that people have to attest is true. A file is not signed: ask whom you have it from.") : null,
+        data.gain ? element("p", {}, gains(data.gain, true)) : null,
         element("dl", { class: "facts" }, pairs.flatMap(([term, text]) => [element("dt", {}, term), element("dd", {}, text)])),
         data.epsilon ? element("p", { class: "actions" }, report) : null));
     },
@@ -54,6 +56,8 @@ function check(text, name) {
     error: (problem) => verdict.replaceChildren(element("p", { class: "alarm", role: "alert" }, problem.message)),
   }).then(() => charts.end());
 }
+
+const sentence = (text) => `${text.charAt(0).toUpperCase()}${text.slice(1)}.`;
 
 function save(text) {
   ask("report", { text }, {
@@ -72,9 +76,9 @@ function showAssumptions(assumed) {
   const trained = { text: "the model was trained exactly as described above", who: "whoever trained it" };
   const rows = described ? [trained, ...assumed] : assumed;
   const left = element("p", { role: "status" });
-  const boxes = rows.map(({ text, who }, k) => {
+  const boxes = rows.map(({ text, who, word }, k) => {
     const box = element("input", { type: "checkbox", id: `attest-${k}`, onchange: count });
-    return element("li", {}, box, element("label", { for: `attest-${k}` }, text, element("span", { class: "hint" }, ` (${who})`)));
+    return element("li", {}, box, element("label", { for: `attest-${k}` }, text, element("span", { class: "hint" }, ` (${who}${word ? "; only the file says so" : ""})`)));
   });
   const list = element("ul", { class: "attest" }, boxes);
   function count() {

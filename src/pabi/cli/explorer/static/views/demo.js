@@ -4,7 +4,7 @@ import { button, element, section, table } from "../elements.js";
 import { clearErrors, complain, controls } from "../form.js";
 import { latest } from "../server.js";
 import { all, set } from "../state.js";
-import { replace } from "../shared.js";
+import { gains, hero, replace } from "../shared.js";
 
 const question = latest();
 const bar = element("progress", { max: 1, value: 0, "aria-label": "steps of the training", hidden: true });
@@ -43,9 +43,10 @@ function train() {
     trained(data) {
       bar.hidden = true;
       status.textContent = "trained";
-      answer.replaceChildren(element("div", { class: "hero" },
+      answer.replaceChildren(hero(data.gain,
         element("p", { class: "epsilon" }, "right in ", element("output", { class: "number", id: "accuracy" }, data.accuracy), ` of ${data.tested} records that it never saw`),
         element("p", {}, `ε is at most ${data.epsilon} at δ = ${data.delta}, for each of ${data.records} records. The same model without any privacy: ${data.without}.`),
+        element("p", {}, gains(data.gain, true)),
         element("p", { class: "hint" }, `${data.epochs} epochs, ${data.method}. The records it was tested on are not protected.`),
         data.before ? element("p", { class: "hint" }, "A first release of noisy second moments shares the ε. The run that the button shows is the training alone, which costs less.") : null,
         button("Show this run", () => { replace(data.state); set({ view: "run" }); }, { class: "main" })));

@@ -4,7 +4,7 @@ import { Chart } from "../charts.js";
 import { element } from "../elements.js";
 import { clearErrors, complain, controls } from "../form.js";
 import { latest } from "../server.js";
-import { age } from "../shared.js";
+import { age, hero } from "../shared.js";
 import { all } from "../state.js";
 
 const question = latest();
@@ -38,7 +38,7 @@ function update() {
       status.textContent = "";
       const people = data.records === "1" ? "1 record" : `${data.records} records`;
       chart.rule = data.limit;
-      answer.replaceChildren(element("div", {}, element("div", { class: "hero" },
+      answer.replaceChildren(element("div", {}, hero(null,
         element("p", { class: "epsilon" }, data.epochs === null ? "Not proven: " : [element("output", { class: "number", id: "forgetting" }, data.epochs), data.epochs === "1" ? " epoch " : " epochs "],
           data.epochs === null ? data.text : `to forget ${people} at ε = ${data.target}, δ = ${data.delta}`),
         data.epochs === null ? null : element("p", {}, `That is ${data.steps} steps; ${data.text}.`)),

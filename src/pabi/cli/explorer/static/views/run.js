@@ -5,9 +5,10 @@ import { button, download, dropzone, element, section, table } from "../elements
 import { clearErrors, complain, leaveAlone } from "../form.js";
 import { ask, latest } from "../server.js";
 import { all, get } from "../state.js";
-import { age, basis, renew, replace } from "../shared.js";
+import { age, basis, gains, hero, renew, replace } from "../shared.js";
 
 const question = latest();
+const comparing = latest();
 const number = element("output", { class: "number", id: "epsilon" }, "…");
 const beside = element("p", { class: "beside", id: "beside" });
 const facts = element("dl", { class: "facts" });
@@ -21,16 +22,22 @@ const analyses = element("div");
 const peers = element("div");
 const assumptions = element("div");
 const saved = element("p", { class: "hint", role: "status" });
-const hero = element("div", { class: "hero" },
-  element("p", { class: "epsilon" }, "ε at most ", number), beside, trouble, warnings, facts, basis([]), status);
-const parts = [changes, attacks, analyses, peers, assumptions];
+const gained = element("p");
+const top = hero(null, element("p", { class: "epsilon" }, "ε at most ", number), beside, gained, trouble, warnings, facts, basis([]), status);
+const schemes = element("div", { id: "schemes" });
+const batches = section("The same noise with other batches", false,
+  element("p", { class: "hint" }, "The run as it is, and with its batches drawn in every other way. Your loader has to draw them so; the names are those of the library. “So far” is a guarantee already, and a better proof is being tried."), schemes);
+batches.addEventListener("toggle", compareBatches);
+const parts = [changes, schemes, attacks, analyses, peers, assumptions];
+let loss = null; // of the run before
+let waiting = false; // whether other batches were not asked about yet
 
 export const view = {
   name: "run",
   title: "Run",
   element: element("section", { "aria-labelledby": "run-title" },
     element("h2", { id: "run-title" }, "What the run costs"),
-    hero,
+    top, batches,
     section("What would lower it most", true, changes),
     charts.element,
     section("What an attacker gains", true, attacks),
@@ -48,7 +55,11 @@ export const view = {
 
 function update() {
   charts.begin();
-  age([...parts, number, facts]);
+  comparing.drop();
+  waiting = false;
+  if (loss !== get("loss")) batches.open = get("loss") === "unknown"; // then it is what matters most
+  loss = get("loss");
+  age([...parts, number, gained, facts]);
   status.textContent = "calculating";
   saved.textContent = "";
   question("run", { state: all() }, {
@@ -69,7 +80,14 @@ function update() {
       const about = basis(data.rows);
       facts.nextElementSibling.replaceWith(about);
       charts.describe(`ε at most ${data.epsilon} at δ = ${data.delta}. ${about.textContent}`);
-      if (data.final) status.textContent = `ε is at most ${data.epsilon} at δ = ${data.delta}`;
+      if (!data.final) return;
+      status.textContent = `ε is at most ${data.epsilon} at δ = ${data.delta}`;
+      waiting = true;
+      compareBatches();
+    },
+    gain(data) {
+      renew(gained, gains(data, true));
+      top.dataset.gain = data.level;
     },
     curve: (data) => charts.add(data),
     attacks: ({ texts }) => renew(attacks, ...texts.map((text) => element("li", {}, text))),
@@ -87,7 +105,8 @@ function update() {
       facts.nextElementSibling.replaceWith(basis([]));
       warnings.replaceChildren();
       status.textContent = "";
-      for (const part of [facts, ...parts]) renew(part);
+      for (const part of [gained, facts, ...parts]) renew(part);
+      delete top.dataset.gain;
       const placed = complain(problem);
       trouble.textContent = problem.message;
       trouble.hidden = false;
@@ -100,6 +119,27 @@ function update() {
 function warn({ large, delta }) {
   const text = `δ = ${delta} is above one over the number of records: a release that gives somebody's record away would meet it.`;
   warnings.replaceChildren(...(large ? [element("li", {}, text)] : []));
+}
+
+/** Asks about other batches, once the run itself is answered and where somebody looks. */
+function compareBatches() {
+  if (!waiting || !batches.open) return;
+  waiting = false;
+  const rows = [];
+  comparing("schemes", { state: all() }, {
+    scheme(row) { rows[row.place] = row; renew(schemes, schemeTable(rows.filter(Boolean))); },
+    none: ({ text }) => renew(schemes, element("p", {}, text)),
+    error: (problem) => renew(schemes, element("p", { class: "alarm" }, problem.message)),
+  });
+}
+
+function schemeTable(rows) {
+  return table(["batches", "ε at most", "an attacker gains", "take"], rows.map((row) => [
+    [row.batches, element("span", { class: "hint" }, ` ${row.call}`)],
+    row.epsilon === null ? row.reason ?? "…" : row.final ? row.epsilon : `${row.epsilon} so far`,
+    row.final ? gains(row.gain) : "…",
+    row.own ? "this run" : row.state ? button("Take", () => replace(row.state), { "aria-label": `Take these batches: ${row.batches}` }) : "",
+  ]));
 }
 
 function showChanges({ rows, advice, tried }) {

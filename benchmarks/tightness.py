@@ -234,12 +234,9 @@ def main() -> int:
     text = options.page.read_text("utf-8")
     before, after = text.split(START)[0], text.split(END)[1]
     options.page.write_text(f"{before}{START}\n{tables(rows, seconds)}\n{END}{after}", "utf-8")
-    for theme in ("light", "dark"):
-        with pabi.plotting.style(theme):
-            figure = draw(rows)
-            where = options.figures / f"tightness-{theme}.svg"
-            figure.savefig(where, metadata={"Date": None, "Creator": "pabi"})
-            plt.close(figure)
+    with pabi.plotting.style("light"):
+        where = options.figures / "tightness.svg"
+        draw(rows).savefig(where, metadata={"Date": None, "Creator": "pabi"})
     return int(any(found.ratio < 1.0 / (1.0 + 1e-9) for found in rows))
 
 

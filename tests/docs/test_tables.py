@@ -131,7 +131,7 @@ def test_every_extra_is_named(text):
 
 # How tight: some rows that take no time.
 
-CHEAP = [("logistic, l2 = 0.01", batches) for batches in ("FullBatch", "Cyclic", "ShuffleOnce")]
+CHEAP = [("logistic, l2 = 0.01", "Cyclic"), ("logistic, l2 = 0.01", "ShuffleOnce")]
 
 
 @pytest.mark.parametrize(("loss", "batches"), CHEAP)
@@ -146,5 +146,6 @@ def test_the_page_has_the_instances_and_guarantees_of_today(loss, batches):
         if (name, type(run.batches).__name__) == (loss, batches)
     )
     found, _ = TIGHTNESS.row(described)
-    assert told[list(TIGHTNESS.GOALS).index(batches)] == TIGHTNESS.cell(found)
+    kinds = [kind for kind in TIGHTNESS.GOALS if kind != "FullBatch"]
+    assert told[kinds.index(batches)] == TIGHTNESS.cell(found)
     assert 1.0 <= found.ratio < 2.0

@@ -39,12 +39,12 @@ LOSSES: tuple[tuple[str, pabi.Loss, dict[str, Any]], ...] = (
     ("logistic, l2 = 0.01", pabi.Loss.logistic(1.0, l2=0.01), {}),
     ("convex", pabi.Loss.convex(1.0, gradient_bound=1.0), {}),
     (
-        "convex, ball of diameter 0.5",
+        "convex, ball",
         pabi.Loss.convex(1.0, gradient_bound=1.0),
         {"prox": pabi.prox.ball(0.25)},
     ),
     (
-        "nonconvex, ball of diameter 0.5",
+        "nonconvex, ball",
         pabi.Loss.nonconvex(0.5, gradient_bound=1.0),
         {"prox": pabi.prox.ball(0.25)},
     ),
@@ -71,45 +71,45 @@ def descriptions() -> Iterator[tuple[str, pabi.NoisySGD]]:
             )
 
 
-def audited(described: tuple[str, pabi.NoisySGD], trainings: int) -> tuple[str, str, Audit, float]:
-    """The loss, the batches, the audit of a description, and the least ε proven at the δ that its trainings
-    resolve, where another analysis may be the best one."""
+Row = tuple[str, str, Audit, float]
+"""The loss, the batches, the audit, and the least ε proven at the δ that its trainings resolve."""
+
+
+def audited(described: tuple[str, pabi.NoisySGD], trainings: int) -> Row:
+    """The audit of a description; at the δ that is resolved another analysis may be the best one."""
     name, run = described
     audit = pabi.audit(run, trainings=trainings, delta=DELTA)
     resolved = audit.resolved_delta
     return name, type(run.batches).__name__, audit, run.guarantee(resolved).epsilon(resolved)
 
 
-def row(name: str, batches: str, audit: Audit, there: float) -> str:
-    """A line of the table."""
-    instance, promised = audit.exact or 0.0, audit.guarantee.epsilon(DELTA)
-    ratio = promised / instance if instance else float("inf")
+def cells(audit: Audit, there: float) -> tuple[str, str]:
+    """What trainings show, the exact instance and the guarantee: at δ, and at the δ that is resolved."""
     resolved = audit.resolved_delta
-    cells = [
-        name,
-        f"`{batches}`",
+    at = (
         shown_down(audit.epsilon_lower, 3),
-        shown_down(instance, 3),
-        shown(promised, 3),
-        plain(ratio, 3),
+        shown_down(audit.exact or 0.0, 3),
+        shown(audit.guarantee.epsilon(DELTA), 3),
+    )
+    also = (
         shown_down(audit.epsilon(resolved), 3),
         shown_down(audit.exact_epsilon(resolved) or 0.0, 3),
         shown(there, 3),
-    ]
-    return f"| {' | '.join(cells)} |"
-
-
-def table(audits: list[tuple[str, str, Audit, float]], seconds: float) -> str:
-    """The table as Markdown, and what it took."""
-    some = audits[0][2]
-    at, resolved = exact(DELTA), exact(some.resolved_delta)
-    head = (
-        f"| loss | batches | trainings show, δ = {at} | exact instance | guarantee | ratio "
-        f"| trainings show, δ = {resolved} | exact instance | guarantee |"
     )
-    rows = [head, f"|{'---|' * 9}", *(row(*one) for one in audits)]
+    return "–".join(at), "–".join(also)
+
+
+def table(audits: list[Row], seconds: float) -> str:
+    """The table as Markdown, two lines for each loss, and what it took."""
+    some = audits[0][2]
+    names = [f"`{type(batches).__name__}`" for batches in BATCHES]
+    rows = [f"| loss, δ | {' | '.join(names)} |", f"|{'---|' * (1 + len(names))}"]
+    for loss, _, _ in LOSSES:
+        pairs = [cells(audit, there) for name, _, audit, there in audits if name == loss]
+        for delta, line in zip((DELTA, some.resolved_delta), zip(*pairs, strict=True), strict=True):
+            rows.append(f"| {loss}, δ = {exact(delta)} | {' | '.join(line)} |")
     minutes = plain(seconds / 60.0, 2)
-    note = f"{some.trainings} trainings a row, all {len(audits)} rows in {minutes} minutes."
+    note = f"{some.trainings} trainings of each, all {len(audits)} in {minutes} minutes."
     return "\n".join([*rows, "", note])
 
 
@@ -169,7 +169,7 @@ def main() -> int:
     with ProcessPoolExecutor(options.jobs) as pool:
         for one in pool.map(partial(audited, trainings=options.trainings), descriptions()):
             audits.append(one)
-            print(row(*one), plain(one[2].seconds, 3), flush=True)
+            print(*one[:2], *cells(*one[2:]), plain(one[2].seconds, 3), flush=True)
     written = table(audits, time.perf_counter() - begin)
     options.page.write_text(between(page, START, END, written), "utf-8")
     return int(any(audit.refuted for _, _, audit, _ in audits))

@@ -205,13 +205,11 @@ def slope(rows: list[Row], of: Callable[[Row], float]) -> float:
 
 
 def save(name: str, folder: Path, draw: Callable[..., Any], *given: Any) -> None:
-    """What `draw(*given)` draws, on light and on dark paper."""
-    for theme in ("light", "dark"):
-        with pabi.plotting.style(theme):
-            figure = draw(*given)
-            where = folder / f"{name}-{theme}.svg"
-            figure.savefig(where, metadata={"Date": None, "Creator": "pabi"})
-            plt.close(figure)
+    """What `draw(*given)` draws."""
+    with pabi.plotting.style("light"):
+        figure = draw(*given)
+        figure.savefig(folder / f"{name}.svg", metadata={"Date": None, "Creator": "pabi"})
+        plt.close(figure)
 
 
 def picture(found: dict[str, dict[str, list[Row]]]) -> Any:

@@ -444,12 +444,9 @@ def main() -> int:
     text = options.page.read_text("utf-8")
     before, after = text.split(START)[0], text.split(END)[1]
     options.page.write_text(f"{before}{START}\n{page(rows)}\n{END}{after}", "utf-8")
-    for theme in ("light", "dark"):
-        with pabi.plotting.style(theme):
-            figure = draw(rows)
-            where = options.figures / f"networks-{theme}.svg"
-            figure.savefig(where, metadata={"Date": None, "Creator": "pabi"})
-            plt.close(figure)
+    with pabi.plotting.style("light"):
+        where = options.figures / "networks.svg"
+        draw(rows).savefig(where, metadata={"Date": None, "Creator": "pabi"})
     return int(any("grows" in line for line in lines))
 
 

@@ -9,14 +9,13 @@ instance costs more than is promised.
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
 from matplotlib.figure import Figure
@@ -58,23 +57,8 @@ GOALS = {
 }
 BALL_GOAL = 1.2
 
-# (instance, guarantee) of the first version of the audits, n = 500, 10 epochs, "zero_out".
-_LINES = {
-    "logistic, l2 = 0.01": "2.11/2.12 2.79/3.91 2.72/3.4 2.72/3.41 2.72/3.4 3.1/3.54 3.84/13.9",
-    "convex": "2.11/2.12 2.75/3.98 2.75/3.47 2.75/3.47 2.75/3.47 3.13/3.54 3.87/13.9",
-    "convex, ball": "2.11/2.12 2.34/3.98 1.62/3.47 1.62/3.47 1.62/3.47 1.5/3.54 1.5/13.9",
-    "nonconvex, ball": "2.11/2.12 2.76/6.38 1.62/5.96 1.62/7.71 1.62/7.39 1.5/3.54 1.5/13.9",
-}
-_NAMES = ("FullBatch", *(scheme.__name__ for scheme in BATCHES))
-BEFORE = {
-    (loss, batches): pair
-    for loss, line in _LINES.items()
-    for batches, pair in zip(_NAMES, line.split(), strict=True)
-}
 
-
-@dataclasses.dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """One description, and what is known of its ε; an instance of None is not known, and why."""
 
     loss: str
@@ -131,23 +115,28 @@ def row(described: tuple[str, pabi.NoisySGD]) -> tuple[Row, float]:
     return found, time.process_time() - begin
 
 
-def line(found: Row) -> str:
-    """A line of a table."""
-    before = "–"
-    if (found.n, found.epochs, found.adjacency) == (500, 10, "zero_out"):
-        before = BEFORE.get((found.loss, found.batches), "–").replace("/", " ≤ ")
-    met = "–" if found.goal is None else ("yes" if found.ratio <= found.goal else "no")
-    adjacency = "" if found.adjacency == "zero_out" else f", `{found.adjacency}`"
-    cells = [
-        f"{found.loss}{adjacency}",
-        f"`{found.batches}`",
-        found.why if found.instance is None else shown_down(found.instance, 3),
-        shown(found.promised, 3),
-        "–" if found.instance is None else plain(found.ratio, 3),
-        met,
-        before,
-    ]
-    return f"| {' | '.join(cells)} |"
+def cell(found: Row) -> str:
+    """The instance, the guarantee and their ratio, which is bold where it meets the goal."""
+    promised = shown(found.promised, 3)
+    if found.instance is None:
+        return f"?–{promised}"
+    met = found.goal is not None and found.ratio <= found.goal
+    ratio = plain(found.ratio, 3)
+    return f"{shown_down(found.instance, 3)}–{promised} ({f'**{ratio}**' if met else ratio})"
+
+
+def table(rows: list[Row], n: int, epochs: int) -> list[str]:
+    """A line for each loss, a column for each kind of batches but full ones, whose ratio is 1."""
+    cells: dict[tuple[str, str], dict[str, str]] = {}
+    for found in rows:
+        if (found.n, found.epochs) == (n, epochs):
+            cells.setdefault((found.loss, found.adjacency), {})[found.batches] = cell(found)
+    kinds = [kind for kind in GOALS if kind != "FullBatch"]
+    text = [f"| loss | {' | '.join(f'`{name}`' for name in kinds)} |", f"|{'---|' * 7}"]
+    for (loss, adjacency), some in cells.items():
+        name = loss if adjacency == "zero_out" else f"{loss}, `{adjacency}`"
+        text.append(f"| {name} | {' | '.join(some.get(kind, '') for kind in kinds)} |")
+    return text
 
 
 def tables(rows: list[Row], seconds: float) -> str:
@@ -157,9 +146,7 @@ def tables(rows: list[Row], seconds: float) -> str:
         text += [
             f"### n = {n}, batches of {size}, {epochs} epochs",
             "",
-            "| loss | batches | exact instance | guarantee | ratio | goal met | before |",
-            f"|{'---|' * 7}",
-            *(line(found) for found in rows if (found.n, found.epochs) == (n, epochs)),
+            *table(rows, n, epochs),
             "",
         ]
     day, minutes = datetime.now(UTC).date().isoformat(), plain(seconds / 60.0, 2)
@@ -170,22 +157,23 @@ def tables(rows: list[Row], seconds: float) -> str:
 
 def _met(rows: list[Row]) -> list[str]:
     """How many descriptions of each kind of batches meet the goal, and the ratios between which they are."""
-    text = ["| batches | goal | met by | ratios |", f"|{'---|' * 4}"]
-    for ball in (False, True):
-        for scheme, goal in GOALS.items():
+    text = [
+        "| batches | goal | met by | ratios | bounded domains: goal | met by | ratios |",
+        f"|{'---|' * 7}",
+    ]
+    for scheme in GOALS:
+        cells = [f"`{scheme}`"]
+        for ball in (False, True):
             some = [
-                found
+                (found.goal, found.ratio, found.instance is not None)
                 for found in rows
-                if found.batches == scheme
-                and ("ball" in found.loss) == ball
-                and found.goal is not None
+                if found.batches == scheme and ("ball" in found.loss) == ball and found.goal
             ]
-            ratios = sorted(found.ratio for found in some if found.instance is not None)
-            met = sum(found.ratio <= found.goal for found in some if found.goal is not None)
-            name = f"`{scheme}`, bounded domains" if ball else f"`{scheme}`"
-            aim = exact(max(goal, BALL_GOAL) if ball else goal)
-            ends = f"{plain(ratios[0], 3)} to {plain(ratios[-1], 3)}" if ratios else "–"
-            text.append(f"| {name} | {aim} | {met} of {len(some)} | {ends} |")
+            ratios = sorted(ratio for _, ratio, known in some if known)
+            met = sum(ratio <= goal for goal, ratio, _ in some)
+            ends = f"{plain(ratios[0], 3)}–{plain(ratios[-1], 3)}" if ratios else "?"
+            cells += [exact(some[0][0]), f"{met} of {len(some)}", ends]
+        text.append(f"| {' | '.join(cells)} |")
     return text
 
 
@@ -243,16 +231,13 @@ def main() -> int:
         for found, spent in pool.map(row, descriptions()):
             rows.append(found)
             seconds += spent
-            print(found.n, found.epochs, line(found), plain(spent, 3), flush=True)
+            print(found.n, found.epochs, found.loss, found.batches, cell(found), plain(spent, 3))
     text = options.page.read_text("utf-8")
     before, after = text.split(START)[0], text.split(END)[1]
     options.page.write_text(f"{before}{START}\n{tables(rows, seconds)}\n{END}{after}", "utf-8")
-    for theme in ("light", "dark"):
-        with pabi.plotting.style(theme):
-            figure = draw(rows)
-            where = options.figures / f"tightness-{theme}.svg"
-            figure.savefig(where, metadata={"Date": None, "Creator": "pabi"})
-            plt.close(figure)
+    with pabi.plotting.style("light"):
+        where = options.figures / "tightness.svg"
+        draw(rows).savefig(where, metadata={"Date": None, "Creator": "pabi"})
     return int(any(found.ratio < 1.0 / (1.0 + 1e-9) for found in rows))
 
 

@@ -7,7 +7,7 @@ most the diameter apart when it begins, and its noise hides that, so that furthe
 
     python examples/convergence.py [FOLDER]
 
-Two minutes; convergence-light.svg and convergence-dark.svg go to FOLDER, by default docs/figures.
+Two minutes; convergence.svg goes to FOLDER, by default docs/figures.
 """
 
 from __future__ import annotations
@@ -112,12 +112,10 @@ def main() -> None:
 
     default = Path(__file__).resolve().parent.parent / "docs" / "figures"
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else default
-    for theme in ("light", "dark"):
-        with pabi.plotting.style(theme):
-            figure = draw(steps, ours, composition, window)
-            where = folder / f"convergence-{theme}.svg"
-            figure.savefig(where, metadata={"Date": None, "Creator": "pabi"})
-            console.print(f"Picture: {where.name}")
+    with pabi.plotting.style("light"):
+        figure = draw(steps, ours, composition, window)
+        figure.savefig(folder / "convergence.svg", metadata={"Date": None, "Creator": "pabi"})
+    console.print("Picture: convergence.svg")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
 """Pictures that exist in pabi's light colours only, on pages that are shown dark.
 
 A picture drawn by pabi has the colours of `pabi.plotting.style("light")`. Its dark version is the same
-drawing in the colours of `style("dark")`. A picture with a class `only-light` or `only-dark` is one of a
-pair that was drawn, and stays as it is.
+drawing in the colours of `style("dark")`.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class DarkPictures(SphinxPostTransform):
     def run(self, **kwargs: Any) -> None:
         for light in list(self.document.findall(nodes.image)):
             uri = light["uri"]
-            if not uri.endswith(".svg") or {"only-light", "only-dark"} & set(light["classes"]):
+            if not uri.endswith(".svg"):
                 continue
             source = Path(self.env.srcdir, uri)
             target = Path(self.app.doctreedir, "images", uri).with_suffix(".dark.svg")

@@ -30,11 +30,10 @@ def test_pictures_are_the_same_every_time(name, tmp_path):
     for folder in (first, second):
         folder.mkdir()
         MAKE.save(name, folder)
-    for theme in ("light", "dark"):
-        drawn = (first / f"{name}-{theme}.svg").read_bytes()
-        assert drawn == (second / f"{name}-{theme}.svg").read_bytes()
-        assert b"<dc:date>" not in drawn
-        assert len(drawn) < 150_000
+    drawn = (first / f"{name}.svg").read_bytes()
+    assert drawn == (second / f"{name}.svg").read_bytes()
+    assert b"<dc:date>" not in drawn
+    assert len(drawn) < 150_000
 
 
 def test_nothing_sticks_out():
@@ -69,23 +68,19 @@ def test_scripts_are_short_and_pictures_have_alternative_texts():
             assert re.search(r"^:alt: \S.{10,}$", block, re.MULTILINE), block
 
 
-def test_every_picture_is_on_a_page_in_both_colours():
+def test_every_picture_is_on_a_page():
     pages = {path: path.read_text() for path in ROOT.glob("docs/**/*.md")}
     pages[ROOT / "README.md"] = (ROOT / "README.md").read_text()
     shown = {name for text in pages.values() for name in re.findall(r"figures/([\w-]+\.svg)", text)}
     there = {path.name for path in FIGURES.glob("*.svg")}
     assert shown == there
     for name in there:
-        this, that = ("-light", "-dark") if "-light" in name else ("-dark", "-light")
-        other = name.replace(this, that)
-        assert other in there
         assert (FIGURES / name).stat().st_size < 150_000, name
     gallery = pages[ROOT / "docs" / "gallery.md"]
     for name, path in MAKE.SCRIPTS.items():
         if path.parent != GALLERY:
             continue  # the front page shows its own
-        for theme in ("light", "dark"):
-            assert f"figures/{name}-{theme}.svg\n:class: only-{theme}" in gallery
+        assert f"```{{image}} figures/{name}.svg\n" in gallery
         assert f"../examples/gallery/{path.name}" in gallery
 
 

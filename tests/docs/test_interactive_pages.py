@@ -43,7 +43,7 @@ def page(tmp_path_factory):
     shutil.copytree(ROOT / "docs" / "_static", source / "_static")
     figures = "\n\n".join(
         f"````{{interactive}} figures/{name}.json\n:alt: what {name} shows\n\n"
-        f"```{{image}} figures/{name}-light.svg\n:class: only-light\n:alt: of {name}\n```\n````"
+        f"```{{image}} figures/{name}.svg\n:alt: of {name}\n```\n````"
         for name in NAMES
     )
     (source / "index.md").write_text(f"# Figures\n\n{figures}\n", encoding="utf-8")

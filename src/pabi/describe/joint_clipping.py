@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from flint import arb, ctx
 from numpy.typing import NDArray
 
 from pabi.numbers.exponential import OFF, exponential
@@ -203,6 +202,8 @@ def _in_many_digits(t: Array, most: float) -> Array:
     q_k = W(λe^(a_k + c))/λ, a = t and a_y = λ. Their sum is convex in c and falls towards 1 from where one of
     them is 1; W is Lambert's function.
     """
+    from flint import arb, ctx  # seldom needed, and slow to load
+
     with ctx.workprec(_DIGITS):
 
         def at(multiplier: Any) -> list[Any]:

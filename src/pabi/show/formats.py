@@ -114,13 +114,14 @@ class Embedded:
     """The file of the guarantee and the statements about it, which a page holds and checks in the browser.
 
     `raw`: the bytes of the file; `signatures`: the text of the statements, "" where there are none.
-    `epsilon`, `delta`: what the page promises, rounded up.
+    `epsilon`, `delta`: what the page promises, rounded up. `void`: whether that is not to be relied on.
     """
 
     raw: bytes
     signatures: str
     epsilon: str
     delta: str
+    void: bool
 
 
 Block = (
@@ -445,6 +446,9 @@ _HERE = (
 )
 
 
+_UNCHECKED = "Nothing was checked here: the script of this page did not run."
+
+
 def _embedded(block: Embedded) -> str:
     def link(name: str, raw: bytes, text: str) -> str:
         data = base64.b64encode(raw).decode("ascii")
@@ -459,8 +463,8 @@ def _embedded(block: Embedded) -> str:
         f"{showing.element('h3', 'Checked in this browser, without Python')}\n"
         f"{showing.element('p', _HERE)}\n"
         f'<ul class="checks" id="checks" data-epsilon="{block.epsilon}" data-delta="{block.delta}" '
-        f'data-sha256="{hashlib.sha256(block.raw).hexdigest()}"><li>Nothing was checked here: the script of '
-        "this page did not run.</li></ul>\n"
+        f'data-sha256="{hashlib.sha256(block.raw).hexdigest()}"{" data-void" * block.void}>'
+        f"{showing.element('li', _UNCHECKED)}</ul>\n"
         f"<p>{' · '.join(links)}</p>"
     )
 

@@ -204,6 +204,7 @@ def contents(guarantee: Guarantee, delta: float, verdict: Verdict, source: Sourc
 def _promise(
     guarantee: Guarantee, delta: float, verdict: Verdict, source: Source
 ) -> tuple[Block, ...]:
+    success = shown(guarantee.bayes_success(), decimals=2, percent=True)
     rows = (
         ("Protects", whom(guarantee.adjacency, guarantee.unit)),
         (
@@ -223,7 +224,6 @@ def _promise(
         "pabi’s checker accepts the proof: the numbers are true if the sentences of part 2 are.",
         first=True,
     )
-    success = shown(guarantee.bayes_success(), decimals=2, percent=True)
     return (
         *(alarms if alarms else (good,)),
         *([Fold("what the checker says", (verdict.reason,))] if not verdict.ok else []),
@@ -258,6 +258,15 @@ def _alarms(guarantee: Guarantee, verdict: Verdict, source: Source) -> Iterator[
             yield _alarm(
                 f"A statement under the name {one.statement.name!r} is not valid: {one.trouble}."
             )
+
+
+def _void(guarantee: Guarantee, verdict: Verdict) -> bool:
+    """Whether its numbers are not to be relied on, so that there is nothing to compare or to sign."""
+    return (
+        not verdict.ok
+        or TESTING in guarantee.assumptions
+        or bool(not_covered(guarantee.assumptions))
+    )
 
 
 def _alarm(text: str) -> Paragraph:
@@ -332,7 +341,13 @@ def _paper(source: Source, role: str, what: str) -> PaperLine:
     return PaperLine(f"{what}, of the file with SHA-256 {digest(source.raw)}", role)
 
 
-# 1. What the officer decides.
+# Part 1: what the officer decides.
+
+
+_NOTHING = Paragraph(
+    "There is nothing to decide: these numbers are not to be relied on, for the reasons above.",
+    alarming=True,
+)
 
 
 def decisions(guarantee: Guarantee, delta: float) -> tuple[str, ...]:
@@ -368,8 +383,9 @@ def _decided(
     rows = tuple(
         _tick(point, "officer", source) for point in tickable(guarantee, verdict, "officer", delta)
     )
+    void = _void(guarantee, verdict)
     return (
-        *_how_much(guarantee, delta),
+        *((_NOTHING,) if void else _how_much(guarantee, delta)),
         Heading("What an attacker can do"),
         *attacks(guarantee),
         Heading("Why this δ"),
@@ -377,9 +393,15 @@ def _decided(
         *_staying(guarantee),
         Heading("What must stay hidden"),
         *_about_hidden(guarantee),
-        Heading("Decisions"),
-        Ticks(rows),
-        _paper(source, "officer", "I decide as ticked above"),
+        *(
+            ()
+            if void
+            else (
+                Heading("Decisions"),
+                Ticks(rows),
+                _paper(source, "officer", "I decide as ticked above"),
+            )
+        ),
     )
 
 
@@ -475,7 +497,7 @@ def _about_hidden(guarantee: Guarantee) -> tuple[Block, ...]:
     return opening, Items(texts), closing
 
 
-# 2. What the engineer attests.
+# Part 2: what the engineer attests.
 
 
 def _attested(guarantee: Guarantee, verdict: Verdict, source: Source) -> tuple[Block, ...]:
@@ -506,7 +528,11 @@ def _attested(guarantee: Guarantee, verdict: Verdict, source: Source) -> tuple[B
         *blocks,
         Heading("What only the file’s word adds"),
         *_by_word(guarantee, verdict),
-        _paper(source, "engineer", "I attest what is ticked above"),
+        *(
+            ()
+            if _void(guarantee, verdict)
+            else (_paper(source, "engineer", "I attest what is ticked above"),)
+        ),
     )
 
 
@@ -527,7 +553,7 @@ def _by_word(guarantee: Guarantee, verdict: Verdict) -> tuple[Block, ...]:
     )
 
 
-# 3. What pabi proves.
+# Part 3: what pabi proves.
 
 
 def _proven(
@@ -554,7 +580,13 @@ def _proven(
         Picture(),
         Table(readings, ("δ", "ε at most")),
         Table(errors, ("false positives", "false negatives at least")),
-        Embedded(source.raw, source.signatures, shown(guarantee.epsilon(delta)), exact(delta)),
+        Embedded(
+            source.raw,
+            source.signatures,
+            shown(guarantee.epsilon(delta)),
+            exact(delta),
+            _void(guarantee, verdict),
+        ),
     )
 
 

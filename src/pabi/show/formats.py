@@ -259,23 +259,23 @@ _SCREEN = (
     (".paper", "border: 1px solid var(--neutral); margin: 1.5rem 0; padding: .6rem .8rem"),
     (".paper p", "font-size: .9em; margin: 0; overflow-wrap: anywhere"),
     (
-        ".paper dl",
+        ".paper div",
         "display: grid; gap: 0 1rem; grid-template-columns: 2fr 1fr 2fr; margin: 2.4rem 0 0",
     ),
-    (".paper dt", "border-top: 1px solid var(--ink); font-size: .8em"),
+    (".paper span", "border-top: 1px solid var(--ink); font-size: .8em"),
     (".checks li", "margin: .3rem 0; overflow-wrap: anywhere"),
     (".bad", "color: var(--other); font-weight: 600"),
 )
 _NARROW = (
     ("body", "padding: 1rem"),
-    (".paper dl", "gap: 2.4rem 0; grid-template-columns: 1fr"),
+    (".paper div", "gap: 2.4rem 0; grid-template-columns: 1fr"),
     ('th[scope="row"]', "min-width: 5rem"),
 )
 _PRINT = (
     ("body", "font-size: 10pt; max-width: none; padding: 0"),
     ("h2, h3, p:has(+ ul)", "break-after: avoid"),
     ("tr, svg, li, pre, .paper", "break-inside: avoid"),
-    (".paper dl", "gap: 0 1rem; grid-template-columns: 2fr 1fr 2fr"),
+    (".paper div", "gap: 0 1rem; grid-template-columns: 2fr 1fr 2fr"),
     ("@page", "margin: 18mm"),
     # What is signed has to be on the paper: what is folded on a screen is shown.
     ("details::details-content", "content-visibility: visible; block-size: auto"),
@@ -389,8 +389,8 @@ def _exactly(tick: Tick) -> str:
 
 def _paper_line(line: PaperLine) -> str:
     labels = ("name", "date", f"signature ({line.role})")
-    cells = "".join(f"<dt>{showing.escaped(label)}</dt>" for label in labels)
-    return f'<div class="paper"><p>{showing.escaped(line.text)}</p><dl>{cells}</dl></div>'
+    cells = "".join(f"<span>{showing.escaped(label)}</span>" for label in labels)
+    return f'<div class="paper"><p>{showing.escaped(line.text)}</p><div>{cells}</div></div>'
 
 
 _LEFT, _DECADE, _LOWEST = (

@@ -91,7 +91,9 @@ def sign(
         return
     path = required("FILE", file)
     require(path != "-", "FILE", "expected a file: the statements are written beside it")
-    signed = _signed(path, required("--name", name), role, attest or [], key, seconds)
+    signed = _signed(
+        path, required("--name", name), role, attest=attest or [], key=key, seconds=seconds
+    )
     one = signed[-1]
     count = len(one.statement.sentences)
     emit(
@@ -110,7 +112,7 @@ def beside(file: str) -> str:
 
 
 def _signed(
-    file: str, name: str, role: str, attest: list[str], key: str | None, seconds: str | None
+    file: str, name: str, role: str, *, attest: list[str], key: str | None, seconds: str | None
 ) -> tuple[Signed, ...]:
     """Adds a statement to those beside the file, and returns them all."""
     from pabi.show import signatures

@@ -102,7 +102,7 @@ class PaperLine:
 
 
 @dataclass(frozen=True)
-class Fold:
+class Folded:
     """Sentences that are shown once a reader asks for them."""
 
     title: str
@@ -134,7 +134,7 @@ Block = (
     | Scale
     | Ticks
     | PaperLine
-    | Fold
+    | Folded
     | Embedded
 )
 
@@ -354,7 +354,7 @@ def _block(block: Block, guarantee: Guarantee) -> str:
             return f'<ul class="ticks">\n{rows}\n</ul>'
         case PaperLine():
             return _paper_line(block)
-        case Fold():
+        case Folded():
             return showing.folded(block.title, showing.items(block.texts))
         case Embedded():
             return _embedded(block)
@@ -530,7 +530,7 @@ def _marked_down(block: Block, marks: str) -> str:
                 f"{plain_text(block.text)}\n\nName \\_\\_\\_\\_\\_\\_\\_\\_\\_\\_\\_\\_ · date "
                 f"\\_\\_\\_\\_\\_\\_\\_\\_ · signature ({block.role}) \\_\\_\\_\\_\\_\\_\\_\\_\\_\\_\\_\\_"
             )
-        case Fold():
+        case Folded():
             return "\n".join(
                 [f"- {plain_text(block.title)}:", *(f"  - {plain_text(t)}" for t in block.texts)]
             )

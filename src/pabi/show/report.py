@@ -20,7 +20,7 @@ from pabi.show.formats import (
     Block,
     Command,
     Embedded,
-    Fold,
+    Folded,
     Heading,
     Items,
     PaperLine,
@@ -36,7 +36,7 @@ from pabi.show.formats import (
     as_model_card,
     as_page,
 )
-from pabi.show.sentences import Attests, Point, folded, hidden, points
+from pabi.show.sentences import Attests, Attestable, folded, hidden, points
 from pabi.show.sentences import attesting as attesting
 from pabi.show.signatures import Signed, digest
 from pabi.tradeoff import TradeOff
@@ -226,7 +226,7 @@ def _promise(
     )
     return (
         *(alarms if alarms else (good,)),
-        *([Fold("what the checker says", (verdict.reason,))] if not verdict.ok else []),
+        *([Folded("what the checker says", (verdict.reason,))] if not verdict.ok else []),
         Table(rows),
         Paragraph(
             wording(guarantee.adjacency).promise.format(
@@ -284,11 +284,11 @@ def _status(verdict: Verdict) -> str:
 
 def tickable(
     guarantee: Guarantee, verdict: Verdict, role: str, delta: float | None = None
-) -> tuple[Point, ...]:
+) -> tuple[Attestable, ...]:
     """What an officer or an engineer may attest, in the order of its numbers in the report."""
     if role == "officer":
         return tuple(
-            Point(text, (text,), Attests.PERSON)
+            Attestable(text, (text,), Attests.PERSON)
             for text in decisions(guarantee, _delta(guarantee, delta))
         )
     if role == "engineer":
@@ -297,11 +297,11 @@ def tickable(
     return ()
 
 
-def _of(every: Iterable[Point], who: Attests) -> tuple[Point, ...]:
+def _of(every: Iterable[Attestable], who: Attests) -> tuple[Attestable, ...]:
     return tuple(point for point in every if point.who is who)
 
 
-def _tick(point: Point, role: str, source: Source, *, note: str = "") -> Tick:
+def _tick(point: Attestable, role: str, source: Source, *, note: str = "") -> Tick:
     """A sentence with those who attest all that it means exactly."""
     by = tuple(
         f"{'signed' if one.key else 'typed, not signed'}: {one.statement.name}, {one.statement.date}"
@@ -536,7 +536,7 @@ def _attested(guarantee: Guarantee, verdict: Verdict, source: Source) -> tuple[B
     )
 
 
-def _note(point: Point) -> str:
+def _note(point: Attestable) -> str:
     return _OWN_WORD if point.own else ""
 
 
@@ -569,7 +569,7 @@ def _proven(
         *(
             block
             for point in derived
-            for block in (Paragraph(point.text), Fold("the exact sentence", point.exact))
+            for block in (Paragraph(point.text), Folded("the exact sentence", point.exact))
         ),
         Heading("The whole curve"),
         Paragraph(

@@ -341,7 +341,7 @@ def hidden(sentences: Sequence[str]) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Point:
+class Attestable:
     """Sentences that mean the same in plain words, and have the same people behind them.
 
     `own`: whether only the word of the file adds them, as no description implies them.
@@ -353,7 +353,7 @@ class Point:
     own: bool = False
 
 
-def points(every: Sequence[str], own: Iterable[str] = ()) -> tuple[Point, ...]:
+def points(every: Sequence[str], own: Iterable[str] = ()) -> tuple[Attestable, ...]:
     """All sentences of a guarantee, in their order. `own`: those that only the word of the file adds."""
     added = set(own)
     groups: dict[tuple[str, Attests, bool], list[str]] = {}
@@ -361,7 +361,7 @@ def points(every: Sequence[str], own: Iterable[str] = ()) -> tuple[Point, ...]:
         key = plain(sentence), attesting(sentence, every), sentence in added
         groups.setdefault(key, []).append(sentence)
     return tuple(
-        Point(text, tuple(exact), who, alone) for (text, who, alone), exact in groups.items()
+        Attestable(text, tuple(exact), who, alone) for (text, who, alone), exact in groups.items()
     )
 
 

@@ -95,6 +95,8 @@ def test_officers_tick_some_sentences_and_a_typed_name_is_not_signed(file):
     # Another δ is another ε, on which nobody decided.
     other = call("report", str(file), "--delta", "1e-7").out
     assert re.findall(r"^- \[(.)\] (\d+): ", other, flags=re.M)[:2] == [(" ", "1"), ("x", "2")]
+    assert "  - Grace Hopper, officer: ε = " in other.split("not a sentence of this report")[1]
+    assert "not a sentence of this report" not in report
 
 
 def test_statements_are_added_and_all_of_them_count(file):

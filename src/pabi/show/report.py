@@ -36,9 +36,9 @@ from pabi.show.formats import (
     as_model_card,
     as_page,
 )
-from pabi.show.sentences import Attests, Attestable, folded, hidden, points
+from pabi.show.sentences import Attestable, Attests, folded, hidden, points
 from pabi.show.sentences import attesting as attesting
-from pabi.show.signatures import Signed, digest
+from pabi.show.signatures import ROLES, Signed, digest
 from pabi.tradeoff import TradeOff
 from pabi.tradeoff.certificate import (
     SHA256,
@@ -193,7 +193,7 @@ def contents(guarantee: Guarantee, delta: float, verdict: Verdict, source: Sourc
         Section("Part 1: what the officer decides", _decided(guarantee, delta, verdict, source)),
         Section("Part 2: what the engineer attests", _attested(guarantee, verdict, source)),
         Section("Part 3: what pabi proves", _proven(guarantee, delta, verdict, source)),
-        Section("Where it comes from", _origin(guarantee, source)),
+        Section("Where it comes from", _origin(guarantee, delta, verdict, source)),
     )
     return Report("Privacy report", sections, _metadata(guarantee, delta, verdict))
 
@@ -622,7 +622,9 @@ def _checked(guarantee: Guarantee, verdict: Verdict) -> tuple[Block, ...]:
 # Where it comes from.
 
 
-def _origin(guarantee: Guarantee, source: Source) -> tuple[Block, ...]:
+def _origin(
+    guarantee: Guarantee, delta: float, verdict: Verdict, source: Source
+) -> tuple[Block, ...]:
     now = stamp()
     rows = [
         ("This report", f"pabi {now['pabi']}, {now['date']}"),
@@ -649,11 +651,16 @@ def _origin(guarantee: Guarantee, source: Source) -> tuple[Block, ...]:
             if noted
             else (Paragraph("The file notes no release of parameters."),)
         ),
-        *_statements(source),
+        *_statements(source, {role: _exact(guarantee, delta, verdict, role) for role in ROLES}),
     )
 
 
-def _statements(source: Source) -> tuple[Block, ...]:
+def _exact(guarantee: Guarantee, delta: float, verdict: Verdict, role: str) -> set[str]:
+    return {s for one in tickable(guarantee, verdict, role, delta) for s in one.exact}
+
+
+def _statements(source: Source, here: Mapping[str, set[str]]) -> tuple[Block, ...]:
+    """Who stands behind the file. `here`: the exact sentences of this report, by who may attest them."""
     title = Heading("Who stands behind it")
     if not source.signed:
         return (
@@ -670,6 +677,12 @@ def _statements(source: Source) -> tuple[Block, ...]:
         for s in (one.statement,)
     )
     first = next((one.key for one in source.signed if one.key), None)
+    others = tuple(
+        f"{s.name}, {s.role}: {sentence}"
+        for s in (one.statement for one in source.signed)
+        for sentence in s.sentences
+        if sentence not in here[s.role]
+    )
     return (
         title,
         Table(rows, ("who", "standing")),
@@ -677,6 +690,7 @@ def _statements(source: Source) -> tuple[Block, ...]:
             "A key shows who signed to those who know whose key it is. Name, role and date are what its "
             "owner wrote."
         ),
+        *([Folded("attested, and not a sentence of this report", others)] if others else []),
         *([] if first is None else [Command(f"pabi verify guarantee.json --signer {first}")]),
     )
 

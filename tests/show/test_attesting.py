@@ -14,6 +14,7 @@ from pabi.execute.engine import CLIPS_ITSELF
 from pabi.learn.plans import LABELS, ONE_FIT, PREPROCESSING
 from pabi.show import sentences as table
 from pabi.show.sentences import Attests, attesting, hidden, plain, points
+from pabi.tradeoff.certificate import stated_sentence
 from pabi.tradeoff.guarantee import INDEPENDENT
 from pabi.tradeoff.selection import ENTERED
 from support.every_case import every
@@ -65,7 +66,8 @@ def sentences() -> tuple[str, ...]:
 def test_every_beginning_is_that_of_a_sentence(who):
     from pabi.execute.engine import RESUMED
 
-    known = (*sentences(), RESUMED, CLIPS_ITSELF, PREPROCESSING, ONE_FIT, LABELS)
+    stated = stated_sentence("a mechanism", "its owner")
+    known = (*sentences(), RESUMED, CLIPS_ITSELF, PREPROCESSING, ONE_FIT, LABELS, stated)
     for beginning, words in table._PLAIN[who]:
         for part in beginning.split("|") if "(" not in beginning else [beginning]:
             assert [s for s in known if re.match(part, s) and plain(s) == words], part

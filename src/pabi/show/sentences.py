@@ -249,7 +249,7 @@ _PLAIN: dict[Attests, tuple[tuple[str, str], ...]] = {
             "Whoever has this model has no earlier version of it.",
         ),
         (
-            "which records are forgotten, and when",
+            "which (records|users) are forgotten, and when",
             "Nobody asked to be forgotten because of what an earlier model showed.",
         ),
         (

@@ -10,8 +10,12 @@ import numpy as np
 
 import pabi
 from pabi.describe.accounted import HIDDEN
+from pabi.execute.computed_steps import ACCURATE, EXACT
 from pabi.execute.engine import CLIPS_ITSELF
+from pabi.integrations.torch.datasets import BY_RECORD, FROZEN
+from pabi.integrations.torch.library import PRODUCTS
 from pabi.learn.plans import LABELS, ONE_FIT, PREPROCESSING
+from pabi.sampling.chains import TAKEN
 from pabi.show import sentences as table
 from pabi.show.sentences import Attests, attesting, hidden, plain, points
 from pabi.tradeoff.certificate import stated_sentence
@@ -67,7 +71,8 @@ def test_every_beginning_is_that_of_a_sentence(who):
     from pabi.execute.engine import RESUMED
 
     stated = stated_sentence("a mechanism", "its owner")
-    known = (*sentences(), RESUMED, CLIPS_ITSELF, PREPROCESSING, ONE_FIT, LABELS, stated)
+    known = (*sentences(), RESUMED, CLIPS_ITSELF, PREPROCESSING, ONE_FIT, LABELS, stated, TAKEN)
+    known = (*known, ACCURATE, EXACT, FROZEN, BY_RECORD, PRODUCTS)
     for beginning, words in table._PLAIN[who]:
         for part in beginning.split("|") if "(" not in beginning else [beginning]:
             assert [s for s in known if re.match(part, s) and plain(s) == words], part

@@ -269,6 +269,30 @@ _PLAIN: dict[Attests, tuple[tuple[str, str], ...]] = {
             "The program's own function limits what one record adds to a step.",
         ),
         (
+            "gradients are computed to within",
+            "The computer follows each step to within a stated, tiny distance.",
+        ),
+        (
+            "the rounding of steps, which nothing bounds",
+            "What a computer rounds tells nobody anything. Nothing bounds that here.",
+        ),
+        (
+            "the device multiplies and adds doubles",
+            "The processor computes as its standard says, and the same from the same numbers.",
+        ),
+        (
+            "what the module holds and does not train",
+            "The parts of the network that are not trained were not made from these records.",
+        ),
+        (
+            "what the dataset, the module and the loss make of a record",
+            "What the program makes of a record depends on that record alone, and it keeps nothing of it.",
+        ),
+        (
+            "gradient returns that of the mean loss",
+            "The program's own gradient is that of the stated loss.",
+        ),
+        (
             "the mechanism ",
             "Somebody states how private this is. Nothing derives it, and nobody can check it.",
         ),

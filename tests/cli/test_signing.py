@@ -78,7 +78,8 @@ def test_what_was_signed_is_verified_and_reported(file):
     assert [number for _, number in officer + engineer[:1]] == ["1", "2", "3", "4", "5", "1"]
     assert {box for box, _ in officer} == {" "}
     assert {box for box, _ in engineer} == {"x"}
-    assert report.count("signed: Ada Lovelace") == len(engineer)
+    hand = f"signed with the key {public[:8]}…, under the name Ada Lovelace, 2"
+    assert report.count(hand) == len(engineer)
 
 
 def test_officers_tick_some_sentences_and_a_typed_name_is_not_signed(file):
@@ -89,7 +90,7 @@ def test_officers_tick_some_sentences_and_a_typed_name_is_not_signed(file):
     report = call("report", str(file)).out
     ticks = re.findall(r"^- \[(.)\] (\d+): ", report, flags=re.M)
     assert ticks[:3] == [("x", "1"), ("x", "2"), (" ", "3")]
-    assert report.count("typed, not signed: Grace Hopper") == 2
+    assert report.count("typed, not signed, under the name Grace Hopper, 2") == 2
     assert {box for box, _ in ticks[5:]} == {" "}  # an officer attests nothing of an engineer's
     assert signer(file).status == 1
     # Another δ is another ε, on which nobody decided.
@@ -355,6 +356,15 @@ def test_other_keys_and_no_keys(file):
     for public in ("", "0" * 63, "0" * 65, "g" * 64, str(file.parent / "ada.key"), "nowhere"):
         said = call("verify", str(file), "--signer", public)
         assert_one_line(said, "--signer: expected a public key")
+
+
+def test_digits_are_a_key_whatever_lies_under_their_name(file, monkeypatch):
+    """A folder that came from a stranger may have such a file, with another key."""
+    assert sign(file, *ADA, "--key", str(file.parent / "ada.key")).status == 0
+    other = signatures.public_of(key())
+    (file.parent / other).write_text((file.parent / "ada.key.pub").read_text())
+    monkeypatch.chdir(file.parent)
+    assert call("verify", str(file), "--signer", other).status == 1
 
 
 def test_everything_else_in_one_line(file):

@@ -193,9 +193,13 @@ def by_signer(file: str, raw: bytes, signer: str) -> tuple[Signed, ...]:
     """The valid statements about a file that were signed with a public key, given as digits or as a file."""
     from pabi.show.signatures import read_public
 
-    is_file = Path(signer).is_file()
-    text = read_text(signer, "a public key", _MOST_OF_A_KEY) if is_file else signer
-    digits = read_public(text, "--signer")
+    # Digits are a key whatever lies here under their name: a folder may be somebody else's.
+    try:
+        digits = read_public(signer, "--signer")
+    except InvalidInput:
+        if not Path(signer).is_file():
+            raise
+        digits = read_public(read_text(signer, "a public key", _MOST_OF_A_KEY), "--signer")
     require(file != "-", "--signer", "expected a file: the statements are read beside it")
     every = statements_beside(file, raw)
     return tuple(one for one in every if one.key == digits and one.trouble is None)

@@ -111,7 +111,8 @@ async function statementChecked(row, sha256) {
   let key;
   try {
     key = await crypto.subtle.importKey("raw", bytesOf(row.key), { name: "Ed25519" }, false, ["verify"]);
-  } catch {
+  } catch (bad) {
+    if (bad.name !== "NotSupportedError") return [false, `${what}: the key ${row.key} is none.`];
     return [null, `${what}: not checked, since this browser knows no Ed25519.`];
   }
   const signed = new TextEncoder().encode(row.statement);

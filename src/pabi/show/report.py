@@ -304,7 +304,7 @@ def _of(every: Iterable[Attestable], who: Attests) -> tuple[Attestable, ...]:
 def _tick(point: Attestable, role: str, source: Source, *, note: str = "") -> Tick:
     """A sentence with those who attest all that it means exactly."""
     by = tuple(
-        f"{'signed' if one.key else 'typed, not signed'}: {one.statement.name}, {one.statement.date}"
+        f"{_hand(one)}, under the name {one.statement.name}, {one.statement.date}"
         for one in source.signed
         if one.trouble is None
         and one.statement.role == role
@@ -312,6 +312,10 @@ def _tick(point: Attestable, role: str, source: Source, *, note: str = "") -> Ti
     )
     differs = point.exact != (point.text,)
     return Tick(point.text, folded(point.exact) if differs else (), by, note)
+
+
+def _hand(one: Signed) -> str:
+    return "typed, not signed" if one.key is None else f"signed with the key {one.key[:8]}…"
 
 
 def added(guarantee: Guarantee, verdict: Verdict) -> tuple[str, ...]:

@@ -256,6 +256,8 @@ def test_test_runs_refusals_and_several_releases_are_told_first():
         assert text.index("Do not rely on this. pabi’s checker refuses") < text.index("Protects")
         assert "There is nothing to decide" in text
         assert "STRONG" not in text
+        assert "pabi sign" not in text
+        assert "nothing shows that no such sentence is missing" not in text  # none is derived
     stated = yaml.safe_load(false.report("hf").split("---")[1])["differential_privacy"]
     assert stated["verified"] is False
     together = pabi.compose(guarantee(), guarantee("path"))

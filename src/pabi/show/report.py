@@ -507,6 +507,12 @@ def _about_hidden(guarantee: Guarantee) -> tuple[Block, ...]:
 def _attested(guarantee: Guarantee, verdict: Verdict, source: Source) -> tuple[Block, ...]:
     every = tickable(guarantee, verdict, "engineer")
     trained, personal = _of(every, Attests.TRAINER), _of(every, Attests.PERSON)
+    all_own = all(point.own for point in every)  # of what nothing derives: said once, below
+
+    def ticked_off(some: Iterable[Attestable]) -> tuple[Tick, ...]:
+        notes = ((one, _OWN_WORD if one.own and not all_own else "") for one in some)
+        return tuple(_tick(one, "engineer", source, note=note) for one, note in notes)
+
     several = any(len(folded(point.exact)) < len(point.exact) for point in every)
     blocks: list[Block] = [
         Paragraph(
@@ -520,13 +526,12 @@ def _attested(guarantee: Guarantee, verdict: Verdict, source: Source) -> tuple[B
         blocks += [
             Heading("Done by pabi, where pabi’s own trainers executed the run"),
             Paragraph("If other code trained, whoever ran it attests these as well."),
-            Ticks(tuple(_tick(point, "engineer", source, note=_note(point)) for point in trained)),
+            Ticks(ticked_off(trained)),
         ]
     if personal:
-        rows = tuple(_tick(point, "engineer", source, note=_note(point)) for point in personal)
         blocks += [
             Heading("Known to nobody but those who ran it"),
-            Ticks(rows, len(trained) + 1),
+            Ticks(ticked_off(personal), len(trained) + 1),
         ]
     return (
         *blocks,
@@ -538,10 +543,6 @@ def _attested(guarantee: Guarantee, verdict: Verdict, source: Source) -> tuple[B
             else (_paper(source, "engineer", "I attest what is ticked above"),)
         ),
     )
-
-
-def _note(point: Attestable) -> str:
-    return _OWN_WORD if point.own else ""
 
 
 def _by_word(guarantee: Guarantee, verdict: Verdict) -> tuple[Block, ...]:
@@ -655,7 +656,11 @@ def _origin(
             if noted
             else (Paragraph("The file notes no release of parameters."),)
         ),
-        *_statements(source, {role: _exact(guarantee, delta, verdict, role) for role in ROLES}),
+        *_statements(
+            source,
+            {role: _exact(guarantee, delta, verdict, role) for role in ROLES},
+            _void(guarantee, verdict),
+        ),
     )
 
 
@@ -663,9 +668,12 @@ def _exact(guarantee: Guarantee, delta: float, verdict: Verdict, role: str) -> s
     return {s for one in tickable(guarantee, verdict, role, delta) for s in one.exact}
 
 
-def _statements(source: Source, here: Mapping[str, set[str]]) -> tuple[Block, ...]:
-    """Who stands behind the file. `here`: the exact sentences of this report, by who may attest them."""
+def _statements(source: Source, here: Mapping[str, set[str]], void: bool) -> tuple[Block, ...]:
+    """Who stands behind the file. `here`: the exact sentences of this report, by who may attest them; `void`:
+    whether nobody should."""
     title = Heading("Who stands behind it")
+    if not source.signed and void:
+        return title, Paragraph("Nobody has signed or ticked this file.")
     if not source.signed:
         return (
             title,

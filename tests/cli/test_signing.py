@@ -100,6 +100,17 @@ def test_officers_tick_some_sentences_and_a_typed_name_is_not_signed(file):
     assert "not a sentence of this report" not in report
 
 
+def test_who_has_another_role_ticks_nothing(file):
+    """Whatever stands in a statement that `pabi sign` did not write."""
+    raw, every = text().encode(), RUN.guarantee(DELTA).assumptions
+    one = signatures.sign(signatures.stated(raw, "Ada", "publisher", every), key())
+    with open(f"{file}.sig", "w", encoding="utf-8") as stream:
+        stream.write(signatures.signatures_text([one]))
+    report = call("report", str(file)).out
+    assert "[x]" not in report
+    assert f"Ada, publisher: {every[0]}" in report.replace("\\", "")
+
+
 def test_statements_are_added_and_all_of_them_count(file):
     for name in ("Ada", "Bo"):
         assert sign(file, "--name", name, "--key", str(file.parent / "ada.key")).status == 0
@@ -325,6 +336,8 @@ def test_a_new_key_is_the_owners_alone_and_overwrites_nothing(tmp_path):
     private = signatures.read_private(path.read_bytes(), "ada.key")
     assert signatures.public_of(private) == (tmp_path / "ada.key.pub").read_text().strip()
     held = path.read_bytes()
+    assert_one_line(call("sign", "--new-key", str(path)), "exists already")
+    (tmp_path / "ada.key.pub").unlink()
     assert_one_line(call("sign", "--new-key", str(path)), "exists already")
     (tmp_path / "bo.key.pub").write_text("mine")
     assert_one_line(call("sign", "--new-key", str(tmp_path / "bo.key")), "exists already")

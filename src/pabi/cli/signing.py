@@ -31,14 +31,14 @@ _MOST_OF_A_KEY = 1 << 14  # bytes
 def sign(
     file: Annotated[
         str | None,
-        typer.Argument(metavar="[FILE]", help="A guarantee or certificate (JSON), as a file."),
+        typer.Argument(metavar="FILE", help="A guarantee or certificate (JSON), as a file."),
     ] = None,
     name: Annotated[
         str | None, typer.Option("--name", metavar="N", help="Who signs. Required.")
     ] = None,
     role: Annotated[
         str,
-        typer.Option("--role", metavar="R", help="officer, engineer or publisher (the default)."),
+        typer.Option("--role", metavar="R", help="officer, engineer or publisher."),
     ] = "publisher",
     attest: Annotated[
         list[str] | None,

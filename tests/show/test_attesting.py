@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 
 import numpy as np
 
 import pabi
 from pabi.describe.accounted import HIDDEN
+from pabi.execute.computed_steps import ACCURATE, EXACT
 from pabi.execute.engine import CLIPS_ITSELF
+from pabi.integrations.torch.datasets import BY_RECORD, FROZEN
+from pabi.integrations.torch.library import PRODUCTS
 from pabi.learn.plans import LABELS, ONE_FIT, PREPROCESSING
-from pabi.show import report as table
-from pabi.show.report import Attests, attesting, hidden
+from pabi.sampling.chains import TAKEN
+from pabi.show import sentences as table
+from pabi.show.sentences import Attests, attesting, hidden, plain, points
+from pabi.tradeoff.certificate import stated_sentence
 from pabi.tradeoff.guarantee import INDEPENDENT
 from pabi.tradeoff.selection import ENTERED
 from support.every_case import every
@@ -60,10 +66,35 @@ def sentences() -> tuple[str, ...]:
     return tuple(dict.fromkeys(s for g in (*whole, *others) for s in g.assumptions))
 
 
-@every("who", [Attests.ACCOUNTANT, Attests.TRAINER])
+@every("who", list(Attests))
 def test_every_beginning_is_that_of_a_sentence(who):
-    for beginning in table._BEGINNINGS[who]:
-        assert [s for s in sentences() if s.startswith(beginning)], beginning
+    from pabi.execute.engine import RESUMED
+
+    stated = stated_sentence("a mechanism", "its owner")
+    known = (*sentences(), RESUMED, CLIPS_ITSELF, PREPROCESSING, ONE_FIT, LABELS, stated, TAKEN)
+    known = (*known, ACCURATE, EXACT, FROZEN, BY_RECORD, PRODUCTS)
+    for beginning, words in table._PLAIN[who]:
+        for part in beginning.split("|") if "(" not in beginning else [beginning]:
+            assert [s for s in known if re.match(part, s) and plain(s) == words], part
+
+
+def test_every_sentence_of_the_accountant_and_of_trainers_has_plain_words():
+    """Without symbols, and without the names that the field has for things."""
+    terms = re.compile(
+        r"[ξ‖∇≤≥⟨σμ]|iterate|curvature|nonexpansive|proximal|gradient|modul|permutation"
+    )
+    for sentence in sentences():
+        assert not terms.search(plain(sentence)), sentence
+        assert plain(sentence) != sentence, sentence
+
+
+def test_points_hold_every_sentence_once_and_tell_whose_word_it_is():
+    every = sentences()
+    grouped = points(every, [every[0], "of nobody"])
+    assert sorted(s for point in grouped for s in point.exact) == sorted(every)
+    assert [point.exact for point in grouped if point.own] == [(every[0],)]
+    for point in grouped:
+        assert {(attesting(s, every), plain(s)) for s in point.exact} == {(point.who, point.text)}
 
 
 def test_every_part_about_what_is_hidden_is_in_a_sentence():

@@ -34,6 +34,7 @@ from pabi.cli.reading import (
     read_epsilon,
     required,
 )
+from pabi.cli.signing import sign
 from pabi.cli.training import plan, predict, schema, train
 from pabi.cli.verifying import verify
 from pabi.cli.writing import (
@@ -325,6 +326,7 @@ def calibrate(
 
 app.command()(verify)
 app.command()(report)
+app.command()(sign)
 app.command()(schema)
 app.command()(plan)
 app.command()(train)

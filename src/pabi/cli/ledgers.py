@@ -16,23 +16,27 @@ from pabi.cli.reading import (
     USUAL_DELTA,
     described,
     is_ledger,
+    read_bytes,
     read_delta,
     read_positive,
     read_target,
-    read_text,
     refuse_other_kinds,
+    text_of,
     verdict_on_text,
     within_seconds,
 )
+from pabi.cli.signing import source_of
 from pabi.cli.writing import emit, emit_json, one_line, partial_files
 from pabi.numbers.errors import BudgetExceeded, must_be, require
 from pabi.numbers.showing import exact, shown, shown_down
 
 if TYPE_CHECKING:
     from pabi.budget.ledger import Ledger
+    from pabi.show.report import Source
     from pabi.tradeoff.guarantee import Guarantee
     from pabi.verification import Verdict
 
+_REPORTED = "a guarantee, a certificate (JSON), a run file (TOML) or a ledger"
 # Calibration stops a little below its target, and so may what it is charged.
 _REACHED = 0.99
 
@@ -207,7 +211,8 @@ def report(
 ) -> None:
     """A report on a guarantee for officers, auditors and model cards.
 
-    The certificate is verified first. Exit 1 if it is refused: then there is no report.
+    The certificate is verified first. Exit 1 if it is refused: then there is no report. Who ticked and signed
+    what (pabi sign) is read from FILE.sig.
 
     \b
     Examples:
@@ -220,16 +225,16 @@ def report(
     from pabi.verification import verify
 
     at = read_delta(delta)
-    source = _own(file, at)
+    own = _own(file, at)
     with within_seconds(seconds) as limits:
-        guarantee, verdict = _read(file, source, limits)
+        guarantee, verdict, source = _read(file, own, limits)
         if guarantee is None:
             emit(f"verdict      refused: {one_line(verdict.reason)}")
             raise typer.Exit(1)
-        if groups is not None:
-            guarantee = guarantee.for_groups(groups)
+        if groups is not None:  # another guarantee, which nobody signed
+            guarantee, source = guarantee.for_groups(groups), None
             verdict = verify(guarantee, **limits)
-        text = report_on(guarantee, form, at, verdict)
+        text = report_on(guarantee, form, at, verdict, source)
     if out is None:
         emit(text)
     else:
@@ -237,28 +242,29 @@ def report(
             part.write_text(text, encoding="utf-8")
 
 
-def _own(file: str, delta: float | None) -> Guarantee | str:
-    """The guarantee of a ledger or of what a run file describes, however long that takes; else the text."""
-    what = "a guarantee, a certificate (JSON), a run file (TOML) or a ledger"
+def _own(file: str, delta: float | None) -> Guarantee | bytes:
+    """The guarantee of a ledger or of what a run file describes, however long that takes; else the bytes."""
     if is_ledger(file):
         return whole_of(file)
-    text = read_text(file, what, MOST_OF_A_STRANGER, kinds=(GUARANTEE, CERTIFICATE, RUN))
+    raw = read_bytes(file, _REPORTED, MOST_OF_A_STRANGER, kinds=(GUARANTEE, CERTIFICATE, RUN))
+    text = text_of(file, raw, _REPORTED)
     if text.lstrip()[:1] != "{":
         guarantee = described(file, text).guarantee(delta or USUAL_DELTA)
         _ = guarantee.certificate
         return guarantee
-    return text
+    return raw
 
 
 def _read(
-    file: str, source: Guarantee | str, limits: dict[str, Any]
-) -> tuple[Guarantee | None, Verdict]:
-    """The guarantee, None where its proof is refused; and the verdict."""
+    file: str, own: Guarantee | bytes, limits: dict[str, Any]
+) -> tuple[Guarantee | None, Verdict, Source | None]:
+    """The guarantee, None where its proof is refused; the verdict; and the file that it stands in."""
     from pabi.show.report import stated_in
     from pabi.verification import verify
 
-    if isinstance(source, str):
-        verdict, *_ = verdict_on_text(file, source, **limits)
-        return stated_in(source, verdict), verdict
-    verdict = verify(source, **limits)
-    return (source if verdict.ok or source.certificate is None else None), verdict
+    if isinstance(own, bytes):
+        text = text_of(file, own, _REPORTED)
+        verdict, *_ = verdict_on_text(file, text, **limits)
+        return stated_in(text, verdict), verdict, source_of(file, own)
+    verdict = verify(own, **limits)
+    return (own if verdict.ok or own.certificate is None else None), verdict, None

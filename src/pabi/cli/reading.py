@@ -46,12 +46,14 @@ RUN = FileKind("a run file", "pabi account, explain, calibrate or report")
 SCHEMA = FileKind("a schema", "pabi train --schema")
 MODEL = FileKind("a model", "pabi predict, or pabi verify GUARANTEE --model")
 TABLE = FileKind("a table", "pabi train")
+SIGNATURES = FileKind("statements about a file", "the file that it is named after")
 STATE = FileKind("a secret state", "pabi forget --key-file")
 
 _FORMATS = {
     "pabi.guarantee": GUARANTEE,
     "pabi.certificate": CERTIFICATE,
     "pabi.ledger": LEDGER,
+    "pabi.signatures": SIGNATURES,
 }
 _FORMAT = re.compile(r'\s*\{\s*"format"\s*:\s*"([^"\\]*)"')
 _OF_RUNS = {
@@ -208,6 +210,7 @@ SECONDS = 9.0  # of processor time for a stranger's file, if not stated: those o
 _MOST_BYTES = 1 << 29  # of a file; stops at once on an endless one
 # Of a certificate: twice what the characters that `verify` reads take in any script.
 MOST_OF_A_STRANGER = 1 << 26
+_STRANGER = "a certificate or guarantee (JSON)"
 
 
 def file_name(file: str) -> str:
@@ -222,6 +225,13 @@ def read_text(
 
     `kinds`: what it may be; one of pabi's other files is told where it belongs. None: whatever it is.
     """
+    return text_of(file, read_bytes(file, what, most, kinds=kinds), what)
+
+
+def read_bytes(
+    file: str, what: str, most: int = _MOST_BYTES, *, kinds: tuple[FileKind, ...] = ()
+) -> bytes:
+    """The bytes of such a file."""
     try:
         if file == "-":
             raw = sys.stdin.buffer.read(most + 1)
@@ -235,6 +245,11 @@ def read_text(
     require(len(raw) <= most, file_name(file), f"expected {what} of at most {most >> 20} MiB")
     if kinds:
         refuse_another(file_name(file), raw, *kinds)
+    return raw
+
+
+def text_of(file: str, raw: bytes, what: str) -> str:
+    """The text that the bytes of a file are."""
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as bad:
@@ -371,19 +386,17 @@ def within_seconds(text: str | None) -> Iterator[dict[str, Any]]:
         ) from None
 
 
-def verdict_on(file: str, **limits: Any) -> tuple[Verdict, dict[str, Any], float]:
-    """The verdict on a certificate or guarantee, what stands in it, and a δ at which to read it.
-
-    What is not of our format and version is bad input; anything wrong within is refused, and is
-    not read any further.
-    """
-    what = "a certificate or guarantee (JSON)"
-    text = read_text(file, what, MOST_OF_A_STRANGER, kinds=(GUARANTEE, CERTIFICATE))
-    return verdict_on_text(file, text, **limits)
+def stranger(file: str) -> bytes:
+    """The bytes of a certificate or guarantee."""
+    return read_bytes(file, _STRANGER, MOST_OF_A_STRANGER, kinds=(GUARANTEE, CERTIFICATE))
 
 
 def verdict_on_text(file: str, text: str, **limits: Any) -> tuple[Verdict, dict[str, Any], float]:
-    """`verdict_on` of the text of a file."""
+    """The verdict on a certificate or guarantee, what stands in it, and a δ at which to read it.
+
+    What is not of our format and version is bad input; anything wrong within is refused, and is
+    not read any further. `text`: that of `file`.
+    """
     from pabi.numbers.encoding import parse_json
     from pabi.tradeoff.guarantee import FORMAT
     from pabi.verification import verify as check

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import zipfile
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,15 +17,19 @@ from pabi.cli.reading import (
     read_delta,
     read_epsilon,
     stated_besides,
-    verdict_on,
+    stranger,
+    text_of,
+    verdict_on_text,
     within_seconds,
 )
+from pabi.cli.signing import beside, by_signer
 from pabi.cli.training import read_skops
 from pabi.cli.writing import emit, emit_json, one_line, shape
 from pabi.numbers.errors import require
 from pabi.numbers.showing import shown
 
 if TYPE_CHECKING:
+    from pabi.show.signatures import Signed
     from pabi.tradeoff import TradeOff
     from pabi.verification import Verdict
     from pabi.verification.bounds import JointBound
@@ -64,6 +68,14 @@ def verify(
             "notes?",
         ),
     ] = None,
+    signer: Annotated[
+        str | None,
+        typer.Option(
+            "--signer",
+            metavar="KEY",
+            help="A public key, or its file: did its owner sign this very file (pabi sign)?",
+        ),
+    ] = None,
     seconds: Annotated[
         str | None,
         typer.Option(
@@ -76,8 +88,8 @@ def verify(
 
     It is checked without the code that found it, in exact and ball arithmetic.
 
-    Exit 1 if it is refused, if the privacy asked for by --epsilon and --delta is not implied, or if the model
-    has other parameters.
+    Exit 1 if it is refused, if the privacy asked for by --epsilon and --delta is not implied, if the model
+    has other parameters, or if the key has not signed this file.
 
     \b
     Examples:
@@ -85,10 +97,14 @@ def verify(
       pabi verify guarantee.json --epsilon 1 --delta 1e-5
       pabi verify guarantee.json --model model.skops
       pabi verify guarantee.json --model head.pt
+      pabi verify guarantee.json --signer ada.key.pub
     """
     limit, at = read_epsilon(epsilon), read_delta(delta)
+    raw = stranger(file)
+    text = text_of(file, raw, "a certificate or guarantee (JSON)")
+    signed = None if signer is None else by_signer(file, raw, signer)
     with within_seconds(seconds) as limits:
-        verdict, data, stated_at = verdict_on(file, **limits)
+        verdict, data, stated_at = verdict_on_text(file, text, **limits)
         if not verdict.ok:
             if as_json:
                 emit_json({"ok": False, "reason": one_line(verdict.reason)})
@@ -99,10 +115,11 @@ def verify(
         mu = "" if as_json else _mu(verdict)
     comparison = None if model is None else _compared(model, data)
     if as_json:
-        emit_json(_table(verdict, data, reading, comparison))
+        emit_json(_table(verdict, data, reading, comparison) | _signed(signed))
     else:
-        emit("\n".join(_lines(verdict, data, reading, comparison, mu)))
-    if reading.met is False or (comparison is not None and not comparison.same):
+        by = [] if signed is None else _signers(signed, beside(file))
+        emit("\n".join(_lines(verdict, data, reading, [*by, *_model(comparison)], mu)))
+    if reading.met is False or (comparison is not None and not comparison.same) or signed == ():
         raise typer.Exit(1)
 
 
@@ -181,7 +198,7 @@ def _lines(
     verdict: Verdict,
     data: dict[str, Any],
     reading: _Reading,
-    comparison: _Comparison | None,
+    compared: list[str],
     mu: str,
 ) -> list[str]:
     lines = [f"WARNING      {one_line(text)}" for text in _warnings(verdict, data)]
@@ -189,8 +206,7 @@ def _lines(
     if reading.met is not None:
         says = "implied: at most" if reading.met else "NOT implied: exceeds"
         lines.append(f"target       {says} epsilon {reading.limit!r} at delta {reading.delta!r}")
-    if comparison is not None:
-        lines += comparison.lines
+    lines += compared
     derived, listed = parted(verdict, data)
     lines += [
         f"proven       {reading.text}; mu {mu}",
@@ -248,22 +264,35 @@ def _table(
 
 def parted(verdict: Verdict, data: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     """(assumptions that follow from the description, those that certificates merely list)."""
-    named = set(_assumed(data))
+    from pabi.show.report import assumed
+
+    named = set(assumed(data))
     every = verdict.assumptions
     return [a for a in every if a not in named], [a for a in every if a in named]
 
 
-def _assumed(value: Any) -> Iterator[str]:
-    """The sentences under `assumes` of a certificate and of those within it."""
-    if isinstance(value, list):
-        for entry in value:
-            yield from _assumed(entry)
-    if isinstance(value, dict):
-        for key, entry in value.items():
-            if key == "assumes":
-                yield from entry
-            elif key != "notes":
-                yield from _assumed(entry)
+# Who signed.
+
+
+def _signers(signed: tuple[Signed, ...], where: str) -> list[str]:
+    """Who signed with the key, in lines."""
+    if not signed:
+        return [
+            f"signer       NOT this key: it signed no statement about this very file in {where}"
+        ]
+    return [
+        f"signer       this key, on {s.date}, as {s.role}, under the name {one_line(s.name)}; "
+        f"attests {len(s.sentences)} sentence{'s' * (len(s.sentences) != 1)}"
+        for s in (one.statement for one in signed)
+    ]
+
+
+def _signed(signed: tuple[Signed, ...] | None) -> dict[str, Any]:
+    """The same for programs; nothing where nobody asked."""
+    if signed is None:
+        return {}
+    names = ("name", "role", "date", "sentences")
+    return {"signed": [{name: getattr(s.statement, name) for name in names} for s in signed]}
 
 
 # The model.
@@ -299,6 +328,10 @@ class _Comparison:
             f"model        {which} whose SHA-256 the notes have",
             f"compared     {what}; this says nothing of how the model was trained",
         ]
+
+
+def _model(comparison: _Comparison | None) -> list[str]:
+    return [] if comparison is None else comparison.lines
 
 
 def _compared(file: str, data: dict[str, Any]) -> _Comparison:

@@ -172,6 +172,7 @@ Extra = Literal[
     "dask",
     "explore",
     "query",
+    "sign",
 ]
 
 

@@ -4,8 +4,8 @@ A guarantee must not look better than it is: `shown` rounds up, `shown_down` dow
 as it was given (`exact`), what was measured only as far as it was measured (`accuracy`), a paper's number
 as the paper prints it (`as_printed`), and a number that promises nothing to the nearest (`plain`).
 
-All take ints, floats and numpy's scalars. Digits are significant ones, without trailing zeros; or with
-`decimals`, so many after the point. `percent` multiplies by 100, exactly, and appends the sign.
+All take ints, floats, decimals and numpy's scalars. Digits are significant ones, without trailing zeros; or
+with `decimals`, so many after the point. `percent` multiplies by 100, exactly, and appends the sign.
 """
 
 from __future__ import annotations
@@ -138,6 +138,8 @@ def as_printed(x: SupportsFloat, decimals: int, *, sign: bool = False) -> str:
 
 
 def _decimal(x: SupportsFloat) -> Decimal:
+    if isinstance(x, Decimal):
+        return x
     return Decimal(int(x)) if isinstance(x, Integral) else Decimal(float(x))
 
 

@@ -1,29 +1,44 @@
-"""What a guarantee says, for people who did not compute it."""
+"""What a guarantee says, for people who did not compute it: what an officer decides, what an engineer
+attests, and what pabi proves. Every number is read from the guarantee and rounded up."""
 
 from __future__ import annotations
 
-import json
-import math
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from enum import Enum
-from fractions import Fraction
-from functools import partial
-from string import Template
 from types import MappingProxyType
-from typing import Any, assert_never
+from typing import Any
 
 from pabi.account.forgetting import bill_in_words, read_bill
 from pabi.describe.accounted import RETRAINED, USUAL_DELTA, Compared, checked_adjacency
-from pabi.execute.engine import CLIPS_ITSELF
 from pabi.learn.plans import not_covered
-from pabi.numbers import showing, validate
+from pabi.numbers import validate
 from pabi.numbers.encoding import parse_json
-from pabi.numbers.rounding import fraction_up
 from pabi.numbers.showing import exact, shown, shown_down
-from pabi.show.pictures import inline_picture, variables
+from pabi.show.formats import (
+    BANDS_FROM,
+    Block,
+    Command,
+    Embedded,
+    Folded,
+    Heading,
+    Items,
+    PaperLine,
+    Paragraph,
+    Picture,
+    Report,
+    Scale,
+    Section,
+    Table,
+    Tick,
+    Ticks,
+    as_markdown,
+    as_model_card,
+    as_page,
+)
+from pabi.show.sentences import Attestable, Attests, folded, hidden, points
+from pabi.show.sentences import attesting as attesting
+from pabi.show.signatures import ROLES, Signed, digest
 from pabi.tradeoff import TradeOff
 from pabi.tradeoff.certificate import (
     SHA256,
@@ -38,67 +53,6 @@ from pabi.tradeoff.certificate import (
 from pabi.tradeoff.guarantee import FORMAT, INDEPENDENT, TESTING, Guarantee
 from pabi.verification import Verdict, verify
 from pabi.verification.bounds import best_curve
-
-# What a report consists of: plain text, which whoever writes it escapes as their format needs.
-
-
-@dataclass(frozen=True)
-class Paragraph:
-    """A paragraph; `alarming`: of what voids the promise."""
-
-    text: str
-    alarming: bool = False
-
-
-@dataclass(frozen=True)
-class Items:
-    """A list of sentences."""
-
-    texts: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Table:
-    """A table; without a header its first column has the names of the rows."""
-
-    rows: tuple[tuple[str, ...], ...]
-    header: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Command:
-    """A line for the shell."""
-
-    text: str
-
-
-@dataclass(frozen=True)
-class Picture:
-    """Where the picture of the guarantee stands, in formats that have one."""
-
-
-Block = Paragraph | Items | Table | Command | Picture
-
-
-@dataclass(frozen=True)
-class Section:
-    """A part of a report under a title."""
-
-    title: str
-    blocks: tuple[Block, ...]
-
-
-@dataclass(frozen=True)
-class Report:
-    """A report, and the numbers that a program reads of it.
-
-    `metadata`: names and values, numbers already rounded up and as text.
-    """
-
-    title: str
-    sections: tuple[Section, ...]
-    metadata: tuple[tuple[str, str | float | bool | None], ...]
-
 
 # What a report says of two data sets, and what of a model that forgot beside one that was retrained.
 
@@ -154,313 +108,37 @@ def wording(compared: Compared) -> Wording:
     return FORGETTING if compared == RETRAINED else DATA_SETS
 
 
-# Who stands behind each assumption of a guarantee, and what must stay hidden for it to hold.
-#
-# A sentence is known by how it begins. One that is not known here is attested by the person who runs the
-# training: whoever adds a sentence need not come here to be safe.
+# What others have published. Each number as its source has it.
 
-
-class Attests(Enum):
-    """Who stands behind an assumption."""
-
-    ACCOUNTANT = "the accountant: it says what was proven, or follows from the description"
-    TRAINER = "pabi, where pabi executes the run; otherwise the person who runs it"
-    PERSON = "the person who runs it"
-
-
-_BEGINNINGS: dict[Attests, tuple[str, ...]] = {
-    Attests.ACCOUNTANT: (
-        "adjacent data sets differ in one record",
-        "the model is compared with one retrained",
-        "every iterate may be released",
-        "the whole path may be released",
-    ),
-    Attests.TRAINER: (
-        "one permutation is drawn uniformly",
-        "a fresh permutation is drawn uniformly",
-        "every step draws its batch uniformly",
-        "every step includes each record independently",
-        "every record is put into one of the batches",
-        "every step uses all records",
-        "a batch of more than",
-        "every batch sum of gradients",
-        "noise is Gaussian",
-        "each step depends on the data only through the noisy gradients",
-        "each record's gradient is clipped",
-        "each record's loss is clipped convexly",
-        "each record's gradient has norm at most",
-        "each record's vector has norm at most",
-        "the regulariser ",
-        "the number of trials is drawn in secret",
-        "every trial draws one of",
-        "which records train and which records score",
-        "noise on the accuracy is Gaussian",
-        "nothing but the noisy",
-        "the last ",
-        "the ledger refused every release",
-    ),
-}
-_STEPS_AS_STATED = "moduli of continuity (slopes), step sensitivities and noises are as stated"
-_CLIPPING = ("each record's gradient", "each record's loss is clipped", "every batch sum")
-
-# What a sentence says has to stay hidden, by a part of it.
-_HIDDEN: tuple[tuple[str, str], ...] = (
+_PUBLISHED: tuple[tuple[float, str, str, str], ...] = (
     (
-        "no model handed out before it, and no earlier iterate, is known",
-        "every earlier model and iterate, and what was computed from them: checkpoints, training losses, "
-        "gradients",
+        0.994,
+        "0.994 to 13.69",
+        "Google, language models of a keyboard: one user, δ = 1e-10",
+        "Xu, Zhang 2024, “Advances in private training for production on-device language models”, Google",
     ),
     (
-        "no iterate in between is",
-        "every iterate between the models that were handed out, and what was computed from it",
+        1.0,
+        "1",
+        "Wikimedia, views of pages by country, 2017 to 2023: 30 views of one day",
+        "README of the data set country_project_page_historical, Wikimedia",
     ),
     (
-        "every earlier iterate stays hidden",
-        "every iterate but the last, and what was computed from it: checkpoints, training losses, gradients",
-    ),
-    ("the path before it stays hidden", "the path before its end, and what was computed from it"),
-    ("stays secret", "the order of the records: which of them was in which batch"),
-    ("stay secret", "the batches: which record was drawn when"),
-    ("never revealed", "the noise, and every seed or state of the generator it was drawn from"),
-    (
-        "no normalising constant, cost or number of attempts",
-        "normalising constants, costs and the number of attempts of the sampler",
+        2.0,
+        "2",
+        "Google, the language model VaultGemma: one sequence of 1024 tokens, δ = 1.1e-10",
+        "VaultGemma Team 2025, arXiv 2510.15001",
     ),
     (
-        "the number of trials, their times and all others stay hidden",
-        "every trial but the best, their number and how long they took",
+        2.0,
+        "2 to 16",
+        "Apple, statistics of use: one user on one day",
+        "Desfontaines, “A list of real-world uses of differential privacy”, after Apple’s overview",
     ),
-    ("no others are released", "every other draw"),
-    ("nothing but the noisy sum", "the sum without noise"),
-    ("nothing but the noisy accuracy", "the accuracy without noise"),
-    ("checkpoints is released", "checkpoints of the interrupted run"),
 )
 
 
-def attesting(sentence: str, every: Sequence[str]) -> Attests:
-    """Who stands behind a sentence of a guarantee that rests on `every` one of these."""
-    if sentence.startswith(_CLIPPING) and CLIPS_ITSELF in every:
-        return Attests.PERSON
-    if any(s.startswith(_STEPS_AS_STATED) for s in every) and sentence.startswith("noise"):
-        return Attests.PERSON
-    for who, beginnings in _BEGINNINGS.items():
-        if sentence.startswith(beginnings):
-            return who
-    return Attests.PERSON
-
-
-def hidden(sentences: Sequence[str]) -> tuple[str, ...]:
-    """What must stay hidden for these sentences to be true."""
-    return tuple(what for part, what in _HIDDEN if any(part in s for s in sentences))
-
-
-# A report as one page of HTML: it loads nothing, suits light and dark screens, and prints.
-
-
-# Sentences that differ in one number as one sentence: what differs between settings or releases.
-
-
-_NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?:e[+-]?\d+)?(?!\w)")
-
-
-def folded(sentences: Sequence[str]) -> tuple[str, ...]:
-    """The sentences in their order, those that differ in one number alone joined where the first one stands.
-
-    The numbers of a joined sentence stand ascending, as "2, 3 or 5".
-    """
-    alike: dict[str, list[str]] = {}
-    for sentence in sentences:
-        alike.setdefault(_NUMBER.sub("#", sentence), []).append(sentence)
-    return tuple(text for group in alike.values() for text in _joined(group))
-
-
-def _joined(group: list[str]) -> list[str]:
-    """One sentence where the group differs at one place, otherwise the group."""
-    columns = list(zip(*map(_NUMBER.findall, group), strict=True))
-    different = [place for place, values in enumerate(columns) if len(set(values)) > 1]
-    if len(different) != 1:
-        return group
-    (place,) = different
-    *others, last = sorted(columns[place], key=float)
-    values = f"{', '.join(others)} or {last}"
-    start, end = [match.span() for match in _NUMBER.finditer(group[0])][place]
-    return [group[0][:start] + values + group[0][end:]]
-
-
-_PAGE = Template("""\
-<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
-<title>$title</title>
-<style>
-$style
-</style>
-</head>
-<body>
-<main>
-<h1>$title</h1>
-$sections
-</main>
-</body>
-</html>
-""")
-_SCREEN = (
-    (":root", "color-scheme: light dark"),
-    (
-        "body",
-        "background: var(--paper); color: var(--ink); font: 16px/1.5 system-ui, sans-serif; "
-        "margin: 0 auto; max-width: 52rem; padding: 1.5rem",
-    ),
-    ("h1", "font-size: 1.7rem"),
-    ("h2", "font-size: 1.2rem; margin-top: 2rem"),
-    ("table", "border-collapse: collapse; margin: 1rem 0"),
-    (
-        "th, td",
-        "border-bottom: 1px solid var(--line); overflow-wrap: anywhere; "
-        "padding: .35rem .8rem .35rem 0; text-align: left; vertical-align: top",
-    ),
-    ('th[scope="row"]', "font-weight: 600; min-width: 9rem"),
-    ("thead th", "color: var(--neutral); font-weight: 600"),
-    ("pre", "background: var(--line); overflow-x: auto; padding: .6rem .8rem"),
-    (
-        ".alarm",
-        "border-left: .3rem solid var(--other); color: var(--other); font-weight: 600; "
-        "padding: .2rem .8rem",
-    ),
-    ("svg", "display: block; height: auto; max-width: 100%"),
-)
-_PRINT = (
-    ("body", "font-size: 10pt; max-width: none; padding: 0"),
-    ("h2, p:has(+ ul)", "break-after: avoid"),
-    ("tr, svg, li, pre", "break-inside: avoid"),
-    ("@page", "margin: 18mm"),
-)
-
-
-def as_page(report: Report, guarantee: Guarantee) -> str:
-    """The report as a page, with the picture of the guarantee."""
-    sections = "\n".join(_section(section, guarantee) for section in report.sections)
-    style = f"{variables()}\n{_rules(_SCREEN)}\n@media print {{\n{_rules(_PRINT)}\n}}"
-    return _PAGE.substitute(title=showing.escaped(report.title), style=style, sections=sections)
-
-
-def _rules(rules: Iterable[tuple[str, str]]) -> str:
-    return "\n".join(f"{selector} {{ {declarations}; }}" for selector, declarations in rules)
-
-
-def _section(section: Section, guarantee: Guarantee) -> str:
-    blocks = "\n".join(map(partial(_block, guarantee=guarantee), section.blocks))
-    return f"<section>\n{showing.element('h2', section.title)}\n{blocks}\n</section>"
-
-
-def _block(block: Block, guarantee: Guarantee) -> str:
-    match block:
-        case Paragraph(alarming=True):
-            return f'<p class="alarm">{showing.escaped(block.text)}</p>'
-        case Paragraph():
-            return showing.element("p", block.text)
-        case Items():
-            return showing.items(block.texts)
-        case Table(header=()):
-            return showing.facts((name, value) for name, value in block.rows)
-        case Table():
-            return showing.table(block.header, block.rows)
-        case Command():
-            return f"<pre>{showing.element('code', block.text)}</pre>"
-        case Picture():
-            return _picture(guarantee)
-        case _:
-            assert_never(block)
-
-
-def _picture(guarantee: Guarantee) -> str:
-    try:
-        return inline_picture(guarantee)
-    except ImportError:
-        return showing.element("p", "There is no picture: matplotlib is not installed.")
-
-
-# A report as Markdown, in which no sentence can become a heading, a link, a table or a tag.
-
-
-# What Markdown and HTML within it would take for more than text; `_` between letters is text.
-_SPECIAL = re.compile(r"[\\`*\[\]<>|~&#!]|(?<![^\W_])_|_(?![^\W_])")
-_STARTS = re.compile(r"^(\s*)([-+=]|\d+[.)])(?=\s|$)")  # a list or a rule, at the start of a line
-_LINK = re.compile(r"(?i)\b(https?|ftp|www|mailto)(?=[:.])")
-
-
-def as_markdown(report: Report, _: Any = None) -> str:
-    """The report as Markdown."""
-    return f"# {plain_text(report.title)}\n\n{as_sections(report.sections, '##')}"
-
-
-def as_sections(sections: Iterable[Section], marks: str) -> str:
-    """Sections under headings with these `marks`."""
-    parts = (
-        text
-        for section in sections
-        for text in (f"{marks} {plain_text(section.title)}", *map(_marked_down, section.blocks))
-    )
-    return "\n\n".join(filter(None, parts)) + "\n"
-
-
-def plain_text(text: object) -> str:
-    """`text` in one line, with everything escaped that Markdown would take for more than text."""
-    escaped = _SPECIAL.sub(lambda match: f"\\{match.group()}", showing.one_line(text))
-    return _STARTS.sub(r"\1\\\2", _LINK.sub(lambda match: f"{match.group()}\u200b", escaped))
-
-
-def _marked_down(block: Block) -> str:
-    match block:
-        case Paragraph(alarming=True):
-            return f"> **{plain_text(block.text)}**"
-        case Paragraph():
-            return plain_text(block.text)
-        case Items():
-            return "\n".join(f"- {plain_text(text)}" for text in block.texts)
-        case Table():
-            return _table(block.header or ("", ""), block.rows)
-        case Command():
-            return f"```sh\n{block.text}\n```"
-        case Picture():
-            return ""
-        case _:
-            assert_never(block)
-
-
-def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = (" | ".join(map(plain_text, row)) for row in (header, *rows))
-    first, *others = (f"| {line} |" for line in lines)
-    return "\n".join([first, f"|{'---|' * len(header)}", *others])
-
-
-# A report as a model card of Hugging Face: metadata in YAML, and a section to be put into the card.
-
-
-_TAGS = ("differential-privacy", "pabi")
-
-
-def as_model_card(report: Report, _: Any = None) -> str:
-    """The report as metadata and a section."""
-    tags, facts = (f"- {tag}" for tag in _TAGS), (f"  {n}: {yaml(v)}" for n, v in report.metadata)
-    lines = ["---", "tags:", *tags, "differential_privacy:", *facts]
-    return "\n".join([*lines, "---", "", "# Privacy", "", as_sections(report.sections, "##")])
-
-
-def yaml(value: str | float | bool | None) -> str:
-    """A scalar of YAML. Text is quoted as in JSON; a number has a point, or 1e-05 would be read as text."""
-    if value is None or isinstance(value, (str, bool)):
-        return json.dumps(value).replace("<", "\\u003c")  # no tag, whoever reads it as Markdown
-    if math.isinf(value):
-        return ".inf"
-    mantissa, mark, exponent = exact(value).partition("e")
-    return mantissa + ".0" * ("." not in mantissa) + mark + exponent
-
-
-# What a report on a guarantee says; every number in it is read from the guarantee and rounded up.
+# What a report on a guarantee says.
 
 
 _AROUND = (-4, -2, -1, 0, 1)  # powers of ten, times δ: where ε is read
@@ -474,39 +152,59 @@ _TOGETHER = (
     "Several releases are promised together. A sentence about iterates, batches, noise or what is released "
     "speaks of those releases that were computed in this way, so two such sentences may differ."
 )
+_OWN_WORD = "Only the file’s word adds this: nothing shows that no such sentence is missing."
+
+
+@dataclass(frozen=True)
+class Source:
+    """The file that a report is about. `raw`: its bytes. `signed`: the statements in `signatures`, a text."""
+
+    raw: bytes
+    signed: tuple[Signed, ...] = ()
+    signatures: str = ""
 
 
 def report_on(
-    guarantee: Guarantee, form: str, delta: float | None, verdict: Verdict | None = None
+    guarantee: Guarantee,
+    form: str,
+    delta: float | None,
+    verdict: Verdict | None = None,
+    source: Source | None = None,
 ) -> str:
-    """The report on a guarantee in one of `FORMATS`. `verdict`: the checker's, if it was asked."""
+    """The report on a guarantee in one of `FORMATS`. `verdict`: the checker's, if it was asked; `source`: the
+    file that holds the guarantee, None for one that was made here."""
     written = _FORMATS[validate.choice("format", form, FORMATS)]
-    at = guarantee.tuned_at or USUAL_DELTA if delta is None else delta
-    at = validate.number("delta", at, above=0.0, below=1.0)
+    at = _delta(guarantee, delta)
     opinion = verify(guarantee) if verdict is None else verdict
-    return written(contents(guarantee, at, opinion), guarantee)
+    if source is None:
+        source = Source(guarantee.to_json().encode())
+    return written(contents(guarantee, at, opinion, source), guarantee)
 
 
-def contents(guarantee: Guarantee, delta: float, verdict: Verdict) -> Report:
+def _delta(guarantee: Guarantee, delta: float | None) -> float:
+    at = guarantee.tuned_at or USUAL_DELTA if delta is None else delta
+    return validate.number("delta", at, above=0.0, below=1.0)
+
+
+def contents(guarantee: Guarantee, delta: float, verdict: Verdict, source: Source) -> Report:
     """What the report says, with ε at `delta`; `verdict`: what the checker says of the guarantee."""
     sections = (
-        Section("What is promised", _promise(guarantee, delta, verdict)),
-        *_staying(guarantee),
-        Section("Why this δ", _about_delta(guarantee, delta, sizes_of(guarantee, verdict))),
-        Section("What an attacker can do", attacks(guarantee)),
-        Section("The whole curve", _curve(guarantee, delta)),
-        Section("What must stay hidden", _about_hidden(guarantee)),
-        Section("What it rests on", _assumptions(guarantee)),
-        Section("The proof, and how to check it", _proof(guarantee, verdict)),
-        Section("Where it comes from", _origin(guarantee)),
+        Section("In short", _promise(guarantee, delta, verdict, source)),
+        Section("Part 1: what the officer decides", _decided(guarantee, delta, verdict, source)),
+        Section("Part 2: what the engineer attests", _attested(guarantee, verdict, source)),
+        Section("Part 3: what pabi proves", _proven(guarantee, delta, verdict, source)),
+        Section("Where it comes from", _origin(guarantee, delta, verdict, source)),
     )
     return Report("Privacy report", sections, _metadata(guarantee, delta, verdict))
 
 
-# The sections.
+# In short: the verdict before all numbers.
 
 
-def _promise(guarantee: Guarantee, delta: float, verdict: Verdict) -> tuple[Block, ...]:
+def _promise(
+    guarantee: Guarantee, delta: float, verdict: Verdict, source: Source
+) -> tuple[Block, ...]:
+    success = shown(guarantee.bayes_success(), decimals=2, percent=True)
     rows = (
         ("Protects", whom(guarantee.adjacency, guarantee.unit)),
         (
@@ -514,80 +212,244 @@ def _promise(guarantee: Guarantee, delta: float, verdict: Verdict) -> tuple[Bloc
             f"{guarantee.adjacency}: {adjacent(guarantee.adjacency, guarantee.unit)}",
         ),
         (f"ε at δ = {exact(delta)}", shown(guarantee.epsilon(delta))),
-        ("μ", _mu(guarantee, delta)),
+        (
+            "An attacker’s guess",
+            f"right in at most {success} of all cases; 50% without the release",
+        ),
         ("Method", guarantee.method),
         ("Checked", _status(verdict)),
     )
-    return (*_alarms(guarantee, verdict), Table(rows), *_explained(guarantee))
-
-
-def _staying(guarantee: Guarantee) -> Iterator[Section]:
-    """What forgetting costs everybody else, of guarantees of forgetting and where the file notes it."""
-    bill = read_bill(guarantee.notes)
-    if bill is None and guarantee.adjacency != RETRAINED:
-        return
-    title = "What it costs those who stay"
-    if bill is None:
-        silent = "The file does not say what it cost those who stay. More steps cost them more: ask for it."
-        yield Section(title, (Paragraph(silent, alarming=True),))
-        return
-    loss = "Those who stay lose by going on: retraining without the records costs them less."
-    yield Section(
-        title,
-        (
-            Paragraph(
-                "More steps, and more models, cost all whose records stay. This is noted in the file by "
-                "whoever wrote it, and is no part of what is checked:"
-            ),
-            Items(bill_in_words(bill)),
-            *([Paragraph(loss, alarming=True)] if bill.dear else []),
+    alarms = tuple(_alarms(guarantee, verdict, source))
+    good = Paragraph(
+        "pabi’s checker accepts the proof: the numbers are true if the sentences of part 2 are.",
+        first=True,
+    )
+    return (
+        *(alarms if alarms else (good,)),
+        *([Folded("what the checker says", (verdict.reason,))] if not verdict.ok else []),
+        Table(rows),
+        Paragraph(
+            wording(guarantee.adjacency).promise.format(
+                adjacent(guarantee.adjacency, guarantee.unit)
+            )
         ),
     )
 
 
-def _mu(guarantee: Guarantee, delta: float) -> str:
-    if guarantee.mu is not None:
-        return f"{shown(guarantee.mu)} (Gaussian differential privacy: it says everything)"
-    equivalent = shown(guarantee.mu_equivalent(delta))
-    return (
-        f"none ({curve_in_words(guarantee.curve)}). With the same ε at this δ: {equivalent}, a reading at "
-        "one δ and no guarantee"
-    )
-
-
-def _explained(guarantee: Guarantee) -> tuple[Block, ...]:
-    compared = adjacent(guarantee.adjacency, guarantee.unit)
-    return (Paragraph(wording(guarantee.adjacency).promise.format(compared)),)
-
-
-def _alarms(guarantee: Guarantee, verdict: Verdict) -> Iterator[Paragraph]:
+def _alarms(guarantee: Guarantee, verdict: Verdict, source: Source) -> Iterator[Paragraph]:
     """What voids the promise, before anything else."""
     if TESTING in guarantee.assumptions:
-        yield Paragraph(f"This protects nobody: {TESTING}.", alarming=True)
+        yield _alarm(f"This protects nobody: {TESTING}.")
     for sentence in not_covered(guarantee.assumptions):
-        yield Paragraph(
-            f"The numbers below may not be all that was revealed: {sentence}.", alarming=True
-        )
+        yield _alarm(f"The numbers below may not be all that was revealed: {sentence}.")
     if guarantee.proof is None:
-        yield Paragraph(
-            "It has no certificate. Nobody can check it, and this report repeats what it states.",
-            alarming=True,
+        yield _alarm(
+            "It has no certificate. Nobody can check it, and this report repeats what it states."
         )
     elif not verdict.ok:
-        yield Paragraph(
-            f"pabi's checker refuses it ({verdict.reason}). Nothing below is proven.", alarming=True
-        )
+        yield _alarm("pabi’s checker refuses its proof. Nothing below is proven.")
     elif verdict.scope == "iteration":
         yield Paragraph(
             "Only the arithmetic was checked: the steps of the training were taken as stated.",
             alarming=True,
         )
+    for one in source.signed:
+        if one.trouble is not None:
+            yield _alarm(
+                f"A statement under the name {one.statement.name!r} is not valid: {one.trouble}."
+            )
+
+
+def _void(guarantee: Guarantee, verdict: Verdict) -> bool:
+    """Whether its numbers are not to be relied on, so that there is nothing to compare or to sign."""
+    return (
+        not verdict.ok
+        or TESTING in guarantee.assumptions
+        or bool(not_covered(guarantee.assumptions))
+    )
+
+
+def _alarm(text: str) -> Paragraph:
+    return Paragraph(f"Do not rely on this. {text}", alarming=True)
 
 
 def _status(verdict: Verdict) -> str:
     if not verdict.ok:
-        return f"no: {verdict.reason}"
-    return f"yes, by pabi's independent checker; scope {verdict.scope}"
+        return "no, see above"
+    return f"yes, by pabi’s independent checker; scope {verdict.scope}"
+
+
+# Who attested what.
+
+
+def tickable(
+    guarantee: Guarantee, verdict: Verdict, role: str, delta: float | None = None
+) -> tuple[Attestable, ...]:
+    """What an officer or an engineer may attest, in the order of its numbers in the report."""
+    if role == "officer":
+        return tuple(
+            Attestable(text, (text,), Attests.PERSON)
+            for text in decisions(guarantee, _delta(guarantee, delta))
+        )
+    if role == "engineer":
+        every = points(guarantee.assumptions, added(guarantee, verdict))
+        return (*_of(every, Attests.TRAINER), *_of(every, Attests.PERSON))
+    return ()
+
+
+def _of(every: Iterable[Attestable], who: Attests) -> tuple[Attestable, ...]:
+    return tuple(point for point in every if point.who is who)
+
+
+def _tick(point: Attestable, role: str, source: Source, *, note: str = "") -> Tick:
+    """A sentence with those who attest all that it means exactly."""
+    by = tuple(
+        f"{_hand(one)}, under the name {one.statement.name}, {one.statement.date}"
+        for one in source.signed
+        if one.trouble is None
+        and one.statement.role == role
+        and set(point.exact) <= set(one.statement.sentences)
+    )
+    differs = point.exact != (point.text,)
+    return Tick(point.text, folded(point.exact) if differs else (), by, note)
+
+
+def _hand(one: Signed) -> str:
+    return "typed, not signed" if one.key is None else f"signed with the key {one.key[:8]}…"
+
+
+def added(guarantee: Guarantee, verdict: Verdict) -> tuple[str, ...]:
+    """The assumptions that only the word of the file adds: no description implies them."""
+    if not verdict.ok or guarantee.certificate is None:
+        return guarantee.assumptions
+    named = set(assumed(guarantee.certificate.payload))
+    return tuple(
+        one for one in guarantee.assumptions if one in named or one not in verdict.assumptions
+    )
+
+
+def assumed(value: Any) -> Iterator[str]:
+    """The sentences under `assumes` of a certificate and of those within it."""
+    if isinstance(value, list):
+        for entry in value:
+            yield from assumed(entry)
+    if isinstance(value, dict):
+        for key, entry in value.items():
+            if key == "assumes":
+                yield from entry
+            elif key != "notes":
+                yield from assumed(entry)
+
+
+def _paper(source: Source, role: str, what: str) -> PaperLine:
+    return PaperLine(f"{what}, of the file with SHA-256 {digest(source.raw)}", role)
+
+
+# Part 1: what the officer decides.
+
+
+_NOTHING = Paragraph(
+    "There is nothing to decide: these numbers are not to be relied on, for the reasons above.",
+    alarming=True,
+)
+
+
+def decisions(guarantee: Guarantee, delta: float) -> tuple[str, ...]:
+    """The sentences that no file and no engineer can answer for."""
+    secret = hidden(guarantee.assumptions)
+    reading = f"ε = {shown(guarantee.epsilon(delta))} at δ = {exact(delta)}"
+    return (
+        f"{reading} is small enough for these data, and for those who will have the model.",
+        _right_unit(guarantee),
+        "Whatever else was or will be computed from these data and given away is counted in these numbers, "
+        "or was decided on by itself.",
+        *(
+            ["What must stay hidden is in the hands of people who are able to keep it hidden."]
+            if secret
+            else []
+        ),
+        "Who attests part 2 knows how the model was trained.",
+    )
+
+
+def _right_unit(guarantee: Guarantee) -> str:
+    if guarantee.adjacency == RETRAINED:
+        return "Those whose records were withdrawn are all who asked for it."
+    protected = whom(guarantee.adjacency, guarantee.unit)
+    if guarantee.unit == "record":
+        return f"{protected.capitalize()} is what has to be protected: nobody has several of them."
+    return f"{protected.capitalize()}: this is who has to be protected."
+
+
+def _decided(
+    guarantee: Guarantee, delta: float, verdict: Verdict, source: Source
+) -> tuple[Block, ...]:
+    rows = tuple(
+        _tick(point, "officer", source) for point in tickable(guarantee, verdict, "officer", delta)
+    )
+    void = _void(guarantee, verdict)
+    return (
+        *((_NOTHING,) if void else _how_much(guarantee, delta)),
+        Heading("What an attacker can do"),
+        *attacks(guarantee),
+        Heading("Why this δ"),
+        *_about_delta(guarantee, delta, sizes_of(guarantee, verdict)),
+        *_staying(guarantee),
+        Heading("What must stay hidden"),
+        *_about_hidden(guarantee),
+        *(
+            ()
+            if void
+            else (
+                Heading("Decisions"),
+                Ticks(rows),
+                _paper(source, "officer", "I decide as ticked above"),
+            )
+        ),
+    )
+
+
+def _how_much(guarantee: Guarantee, delta: float) -> tuple[Block, ...]:
+    if guarantee.adjacency == RETRAINED:  # what others publish compares data sets
+        return ()
+    epsilon = guarantee.epsilon(delta)
+    own = f"▶ {shown(epsilon)}"
+    about = f"this guarantee: {whom(guarantee.adjacency, guarantee.unit)}, δ = {exact(delta)}"
+    rows = [(start, (text, what, source)) for start, text, what, source in _PUBLISHED]
+    rows.append((epsilon, (own, about, "this file")))
+    return (
+        Heading("How much ε is"),
+        Scale(epsilon),
+        Paragraph(
+            f"The names are those of machine learning ({BANDS_FROM}), where δ is small. They are a custom, "
+            "and no proof. Others have published these, each of another unit, so that numbers alone do not "
+            "compare:"
+        ),
+        Table(
+            tuple(row for _, row in sorted(rows, key=lambda one: one[0])),
+            ("ε", "of what", "source"),
+        ),
+    )
+
+
+def _staying(guarantee: Guarantee) -> Iterator[Block]:
+    """What forgetting costs everybody else, of guarantees of forgetting and where the file notes it."""
+    bill = read_bill(guarantee.notes)
+    if bill is None and guarantee.adjacency != RETRAINED:
+        return
+    yield Heading("What it costs those who stay")
+    if bill is None:
+        silent = "The file does not say what it cost those who stay. More steps cost them more: ask for it."
+        yield Paragraph(silent, alarming=True)
+        return
+    yield Paragraph(
+        "More steps, and more models, cost all whose records stay. This is noted in the file by "
+        "whoever wrote it, and is no part of what is checked:"
+    )
+    yield Items(bill_in_words(bill))
+    if bill.dear:
+        loss = "Those who stay lose by going on: retraining without the records costs them less."
+        yield Paragraph(loss, alarming=True)
 
 
 def _about_delta(guarantee: Guarantee, delta: float, sizes: tuple[int, ...]) -> tuple[Block, ...]:
@@ -604,9 +466,9 @@ def _about_delta(guarantee: Guarantee, delta: float, sizes: tuple[int, ...]) -> 
 
 
 def _against(delta: float, n: int, counted: str) -> Paragraph:
-    share = shown(fraction_up(Fraction(delta) * n), 3)
-    about = f"There are n = {n} {counted}: δ is {share} times 1/n"
-    if Fraction(delta) * n < 1:
+    times = Decimal(exact(delta)) * n  # of δ as it stands in the sentence, not of its double
+    about = f"There are n = {n} {counted}: δ is {shown(times, 3)} times 1/n"
+    if times < 1:
         return Paragraph(f"{about}.")
     return Paragraph(f"{about}, which promises little.", alarming=True)
 
@@ -621,27 +483,12 @@ def attacks(guarantee: Guarantee) -> tuple[Paragraph, Items]:
         Paragraph(words.attacker.format(guarantee.unit)),
         Items(
             (
+                words.even.format(success),
                 words.few.format(few),
                 f"With 0.1 % false positives it finds at most {fewer}.",
                 f"Its true positive rate exceeds its false positive rate by at most {advantage} (advantage).",
-                words.even.format(success),
             )
         ),
-    )
-
-
-def _curve(guarantee: Guarantee, delta: float) -> tuple[Block, ...]:
-    scaled = (float(Decimal(exact(delta)).scaleb(power)) for power in _AROUND)
-    readings = tuple((exact(d), shown(guarantee.epsilon(d))) for d in scaled if 0.0 < d < 1.0)
-    errors = tuple((exact(r), shown_down(guarantee.tradeoff(r))) for r in _RATES)
-    return (
-        Paragraph(
-            "The guarantee is a curve, which holds at every δ and against every attack at once: "
-            f"{curve_in_words(guarantee.curve)}. Its file has it exactly."
-        ),
-        Picture(),
-        Table(readings, ("δ", "ε at most")),
-        Table(errors, ("false positives", "false negatives at least")),
     )
 
 
@@ -654,23 +501,111 @@ def _about_hidden(guarantee: Guarantee) -> tuple[Block, ...]:
     return opening, Items(texts), closing
 
 
-def _assumptions(guarantee: Guarantee) -> tuple[Block, ...]:
-    every = guarantee.assumptions
-    rows = tuple((text, attesting(text, every).value) for text in folded(every))
-    several = () if len(rows) == len(every) else (Paragraph(_SEVERAL),)
-    together = (Paragraph(_TOGETHER),) if INDEPENDENT in every else ()
-    return (
+# Part 2: what the engineer attests.
+
+
+def _attested(guarantee: Guarantee, verdict: Verdict, source: Source) -> tuple[Block, ...]:
+    every = tickable(guarantee, verdict, "engineer")
+    trained, personal = _of(every, Attests.TRAINER), _of(every, Attests.PERSON)
+    all_own = all(point.own for point in every)  # of what nothing derives: said once, below
+
+    def ticked_off(some: Iterable[Attestable]) -> tuple[Tick, ...]:
+        notes = ((one, _OWN_WORD if one.own and not all_own else "") for one in some)
+        return tuple(_tick(one, "engineer", source, note=note) for one, note in notes)
+
+    several = any(len(folded(point.exact)) < len(point.exact) for point in every)
+    blocks: list[Block] = [
         Paragraph(
             "The promise holds if all of these are true. No proof can show that; each has somebody who "
             "stands behind it."
         ),
-        *together,
-        *several,
-        Table(rows, ("assumption", "who attests it")),
+        *([Paragraph(_TOGETHER)] if INDEPENDENT in guarantee.assumptions else []),
+        *([Paragraph(_SEVERAL)] if several else []),
+    ]
+    if trained:
+        blocks += [
+            Heading("Done by pabi, where pabi’s own trainers executed the run"),
+            Paragraph("If other code trained, whoever ran it attests these as well."),
+            Ticks(ticked_off(trained)),
+        ]
+    if personal:
+        blocks += [
+            Heading("Known to nobody but those who ran it"),
+            Ticks(ticked_off(personal), len(trained) + 1),
+        ]
+    return (
+        *blocks,
+        Heading("What only the file’s word adds"),
+        *_by_word(guarantee, verdict),
+        *(
+            ()
+            if _void(guarantee, verdict)
+            else (_paper(source, "engineer", "I attest what is ticked above"),)
+        ),
     )
 
 
-def _proof(guarantee: Guarantee, verdict: Verdict) -> tuple[Block, ...]:
+def _by_word(guarantee: Guarantee, verdict: Verdict) -> tuple[Block, ...]:
+    own = added(guarantee, verdict)
+    if not own:
+        return (Paragraph("Nothing: all sentences follow from the description in the file."),)
+    return (
+        Paragraph(
+            "These follow from no description. Whoever writes the file can leave one out, and nothing would "
+            "show it. Ask for each that you miss here."
+        ),
+        Items(own),
+    )
+
+
+# Part 3: what pabi proves.
+
+
+def _proven(
+    guarantee: Guarantee, delta: float, verdict: Verdict, source: Source
+) -> tuple[Block, ...]:
+    derived = _of(points(guarantee.assumptions), Attests.ACCOUNTANT)
+    shape = curve_in_words(guarantee.curve)
+    scaled = (float(Decimal(exact(delta)).scaleb(power)) for power in _AROUND)
+    readings = tuple((exact(d), shown(guarantee.epsilon(d))) for d in scaled if 0.0 < d < 1.0)
+    errors = tuple((exact(r), shown_down(guarantee.tradeoff(r))) for r in _RATES)
+    return (
+        *_checked(guarantee, verdict),
+        *(
+            block
+            for point in derived
+            for block in (Paragraph(point.text), Folded("the exact sentence", point.exact))
+        ),
+        Heading("The whole curve"),
+        Paragraph(
+            "The guarantee is a curve, which holds at every δ and against every attack at once: "
+            f"{shape}. Its file has it exactly."
+        ),
+        Table((("μ", _mu(guarantee, delta)),)),
+        Picture(),
+        Table(readings, ("δ", "ε at most")),
+        Table(errors, ("false positives", "false negatives at least")),
+        Embedded(
+            source.raw,
+            source.signatures,
+            shown(guarantee.epsilon(delta)),
+            exact(delta),
+            _void(guarantee, verdict),
+        ),
+    )
+
+
+def _mu(guarantee: Guarantee, delta: float) -> str:
+    if guarantee.mu is not None:
+        return f"{shown(guarantee.mu)} (Gaussian differential privacy: it says everything)"
+    equivalent = shown(guarantee.mu_equivalent(delta))
+    return (
+        f"none ({curve_in_words(guarantee.curve)}). With the same ε at this δ: {equivalent}, a reading at "
+        "one δ and no guarantee"
+    )
+
+
+def _checked(guarantee: Guarantee, verdict: Verdict) -> tuple[Block, ...]:
     about = Paragraph(f"{guarantee.method}: {guarantee.source}.")
     if guarantee.proof is None:
         return about, Paragraph("There is no certificate, hence nothing to check.")
@@ -685,13 +620,21 @@ def _proof(guarantee: Guarantee, verdict: Verdict) -> tuple[Block, ...]:
             f"proof goes through it in exact arithmetic. {scopes.get(verdict.scope or '', '')}".rstrip()
         ),
         Command("pabi verify guarantee.json"),
-        Paragraph(f"It says: {'accepted' if verdict.ok else 'refused'}. {verdict.reason}"),
+        Paragraph(f"It says: {verdict}"),
     )
 
 
-def _origin(guarantee: Guarantee) -> tuple[Block, ...]:
+# Where it comes from.
+
+
+def _origin(
+    guarantee: Guarantee, delta: float, verdict: Verdict, source: Source
+) -> tuple[Block, ...]:
     now = stamp()
-    rows = [("This report", f"pabi {now['pabi']}, {now['date']}")]
+    rows = [
+        ("This report", f"pabi {now['pabi']}, {now['date']}"),
+        ("SHA-256 of the file", digest(source.raw)),
+    ]
     for number, one in enumerate(releases_in(guarantee.notes), 1):
         rows.append((f"Release {number}", f"pabi {one.get('pabi')}, {one.get('date')}"))
         rows.append((f"SHA-256 of release {number}", str(one.get(SHA256))))
@@ -699,16 +642,68 @@ def _origin(guarantee: Guarantee) -> tuple[Block, ...]:
         (f"SHA-256 of model {number}", one)
         for number, one in enumerate(models_in(guarantee.notes), 1)
     ]
-    if len(rows) == 1:
-        return Table(tuple(rows)), Paragraph("The file notes no release of parameters.")
+    noted = len(rows) > 2
     return (
         Table(tuple(rows)),
-        Paragraph(
-            "Version, date and hashes are notes of whoever wrote the file. "
-            "`pabi verify guarantee.json --model FILE` compares them with a model, in a file of skops "
-            "(`model.skops`) or of PyTorch (`model.pt`). In Python `pabi.learn.parameters_hash(model)` is "
-            "that of a release, and `pabi.learn.model_hash(model)` that of a model."
+        *(
+            (
+                Paragraph(
+                    "Version, date and hashes of releases and models are notes of whoever wrote the file. "
+                    "This compares them with a model, in a file of skops (or of PyTorch, model.pt):"
+                ),
+                Command("pabi verify guarantee.json --model model.skops"),
+            )
+            if noted
+            else (Paragraph("The file notes no release of parameters."),)
         ),
+        *_statements(
+            source,
+            {role: _exact(guarantee, delta, verdict, role) for role in ROLES},
+            _void(guarantee, verdict),
+        ),
+    )
+
+
+def _exact(guarantee: Guarantee, delta: float, verdict: Verdict, role: str) -> set[str]:
+    return {s for one in tickable(guarantee, verdict, role, delta) for s in one.exact}
+
+
+def _statements(source: Source, here: Mapping[str, set[str]], void: bool) -> tuple[Block, ...]:
+    """Who stands behind the file. `here`: the exact sentences of this report, by who may attest them; `void`:
+    whether nobody should."""
+    title = Heading("Who stands behind it")
+    if not source.signed and void:
+        return title, Paragraph("Nobody has signed or ticked this file.")
+    if not source.signed:
+        return (
+            title,
+            Paragraph(
+                "Nobody has signed or ticked this file. This does, for all sentences of a part or for some "
+                "numbers; without a key the name is typed, and not signed:"
+            ),
+            Command('pabi sign guarantee.json --name "…" --role engineer --attest all --key FILE'),
+        )
+    rows = tuple(
+        (f"{s.name}, {s.role}, {s.date}; attests {len(s.sentences)}", one.standing)
+        for one in source.signed
+        for s in (one.statement,)
+    )
+    first = next((one.key for one in source.signed if one.key), None)
+    others = tuple(
+        f"{s.name}, {s.role}: {sentence}"
+        for s in (one.statement for one in source.signed)
+        for sentence in s.sentences
+        if sentence not in here[s.role]
+    )
+    return (
+        title,
+        Table(rows, ("who", "standing")),
+        Paragraph(
+            "A key shows who signed to those who know whose key it is. Name, role and date are what its "
+            "owner wrote."
+        ),
+        *([Folded("attested, and not a sentence of this report", others)] if others else []),
+        *([] if first is None else [Command(f"pabi verify guarantee.json --signer {first}")]),
     )
 
 

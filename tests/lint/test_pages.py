@@ -103,7 +103,7 @@ def test_links_to_other_sites():
 
 TERMS = {
     "iterate": r"\biterates?\b",
-    "modulus": r"\bmodul(?:us|i)\b",
+    "modulus": r"(?<![/-])\bmodul(?:us|i)\b",  # not within an address
     "shift": r"\bshift(?:s|ed)?\b",
     "cool-down": r"\bcool-?downs?\b|cooldown_steps",
 }

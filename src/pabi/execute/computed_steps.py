@@ -115,6 +115,7 @@ def settled(
     return answer, cost
 
 
+@np.errstate(over="ignore")  # of noise that is enormous: a size of ∞ is one
 def rounding_of(
     steps: NoisySGD | LangevinChain, shape: Sequence[int], start: float = 0.0, own: bool = True
 ) -> tuple[float, bool]:
@@ -159,8 +160,7 @@ def rounding_of(
     # The noise before a short step may be larger than its own, and so may its grid.
     noises = np.broadcast_to(np.asarray(walk.noise_std), run.steps)
     each = each + stretch * grid * (np.max(noises[:-1] / noises[1:], initial=1.0) - 1.0)
-    with np.errstate(over="ignore"):
-        squares = np.sum(np.broadcast_to(each * each, run.steps))
+    squares = np.sum(np.broadcast_to(each * each, run.steps))
     return float(np.sqrt(squares)) * _UP, stated
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import copy
+import importlib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -220,7 +221,9 @@ def refuse_hooks(module: Any) -> None:
         *torch().overrides._get_current_function_mode_stack(),
         *torch().utils._python_dispatch._get_current_dispatch_mode_stack(),
     )
-    if any(type(mode) is not torch().utils._device.DeviceContext for mode in modes):
+    # Of PyTorch's own, the one of a default device, whose module it loads when the first is made.
+    own = importlib.import_module("torch.utils._device").DeviceContext
+    if any(type(mode) is not own for mode in modes):
         raise InvalidInput(
             "module", "expected no mode of PyTorch's around it, got one that sees records"
         )

@@ -19,6 +19,7 @@ from pabi.describe import scalar_losses, vector_losses
 from pabi.execute import engine
 from pabi.execute.noise import StepNoise
 from pabi.numbers.exponential import exponential
+from pabi.showing import plain, shown
 
 RNG = np.random.default_rng(0)
 
@@ -43,11 +44,11 @@ class Ordinary(StepNoise):
 def parts() -> None:
     """A million normal numbers, and exponentials."""
     noise, sums = StepNoise(1.0, 1.0, 10**6), np.zeros(10**6)
-    print(f"10⁶ numbers of noise    {least(lambda: noise(sums, RNG)):.4f}, ", end="")
-    print(f"numpy's {least(lambda: sums + RNG.standard_normal(sums.shape)):.4f}")
+    print(f"10⁶ numbers of noise    {plain(least(lambda: noise(sums, RNG)), 3)}, ", end="")
+    print(f"numpy's {plain(least(lambda: sums + RNG.standard_normal(sums.shape)), 3)}")
     z = RNG.normal(size=10**6)
-    print(f"10⁶ exponentials        {least(lambda: exponential(z)):.4f}, ", end="")
-    print(f"numpy's {least(lambda: np.exp(z)):.4f}")
+    print(f"10⁶ exponentials        {plain(least(lambda: exponential(z)), 3)}, ", end="")
+    print(f"numpy's {plain(least(lambda: np.exp(z)), 3)}")
 
 
 def trainings() -> None:
@@ -62,7 +63,7 @@ def trainings() -> None:
             part = X[first : first + 1_500]
             part.T @ (part @ theta)
 
-    print(f"bare float32 products   {6.0 * least(products):.3f}")
+    print(f"bare float32 products   {plain(6.0 * least(products), 3)}")
     for batches in (Cyclic(1_500), ShuffleOnce(1_500)):
         run = NoisySGD(
             *(Loss.softmax(1.1181), 60_000, batches),
@@ -79,11 +80,12 @@ def trainings() -> None:
             mock.patch.object(scalar_losses, "exponential", np.exp),
         ):
             before = least(train)
-        print(f"training, {batches.kind:13s} {least(train):.3f}, before {before:.3f}")
+        print(f"training, {batches.kind:13s} {plain(least(train), 3)}, before {plain(before, 3)}")
         trained, stated = train(), run.guarantee()
         exact = trained.run.rounding, float(trained.run.noise_std) / 0.006 - 1.0
         print(
-            f"  rounding {exact[0]:.1e}, noise raised by {exact[1]:.1e}, ε {stated.epsilon(1e-5):.6f}"
+            f"  rounding {plain(exact[0], 2)}, noise raised by {plain(exact[1], 2)}, "
+            f"ε {shown(stated.epsilon(1e-5), 7)}"
         )
 
 
@@ -95,7 +97,8 @@ def fits() -> None:
             model = learn.PrivateLogisticRegression(epsilon=epsilon, delta=1e-5, random_state=0)
             took = least(lambda model=model, X=X, y=y: model.fit(X, y), 2)
             print(
-                f"fit of {n} × {d} at ε = {epsilon}: {took:.2f}, rounding {model.run_.rounding:.1e}"
+                f"fit of {n} × {d} at ε = {epsilon}: {plain(took, 3)}, "
+                f"rounding {plain(model.run_.rounding, 2)}"
             )
 
 

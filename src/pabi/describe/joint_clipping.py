@@ -27,7 +27,9 @@ _FAR_APART = 1e100  # beyond all predictors that occur
 _FAR = 1e300  # beyond all margins and multipliers that occur, so that their products end somewhere
 _LEAST_LOGIT, _LEAST_BALL = -690.0, 1e-60  # of a class whose probability matters to no such ball
 _NEAR = 0.1  # below 1/9
-_SEARCHED = 1e6  # gaps up to which a root that was not met is searched for in many digits
+FARTHEST = (
+    1e6  # gap of predictors up to which a root that was not met is searched for in many digits
+)
 _DIGITS, _HALVINGS = 400, 200  # bits and turns of that
 
 
@@ -137,7 +139,7 @@ def softmax_within(z: Array, y: NDArray[np.intp], most: Array) -> Array:
     t = np.clip(gaps, -_FAR_APART, _FAR_APART).T
     q, off = _off(t, most, _in_ball(t, most))
     farthest = np.abs(t).max(axis=0)
-    for i in np.flatnonzero((off > softmax_off(z.shape[1], farthest)) & (farthest < _SEARCHED)):
+    for i in np.flatnonzero((off > softmax_off(z.shape[1], farthest)) & (farthest < FARTHEST)):
         q[:, i] = _in_many_digits(t[:, i], float(most[i]))
     beta = _added(q)
     scale = most / np.sqrt(np.square(beta) + _added(np.square(q)))
@@ -171,9 +173,13 @@ def _off(t: Array, most: Array, root: tuple[Array, Array, Array]) -> tuple[Array
     v = np.maximum(v - longer / rest, _LEAST_LOGIT)
     q, _, longer = _at(v, most)
     beta = _added(q)
-    pull = multiplier * (q + beta)
+    # Any multiplier will do, so that of the least squares of the residual.
+    lever = q + beta
+    multiplier -= _added(q * lever * (v + multiplier * lever - t)) / _added(q * lever * lever)
+    pull = np.maximum(multiplier, 0.0) * lever
     apart = v + pull - t
-    ulps = 4.0 * HALF_ULP * (np.abs(v) + pull + np.abs(t))
+    # What q and the sum β, of K in blocks of 8, are off by is a part of it, but for what all classes share.
+    ulps = HALF_ULP * (4.0 * (np.abs(v) + np.abs(t)) + (24.0 + classes / 8.0) * pull)
     # A probability next to 0 that should be less still is off by no more than itself.
     lost = (v <= _LEAST_LOGIT + 1.0) & (apart >= 0.0) & (most >= _LEAST_BALL)
     r = np.where(lost, 0.0, np.abs(apart) + ulps)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from pabi.describe.gradient_steps import Kind, curvature_known
 from pabi.describe.joint_clipping import (
+    FARTHEST,
     hinge_within,
     logistic_within,
     row_norms,
@@ -161,15 +162,17 @@ class BallSoftmax(Softmax):
 
     def off(self, outputs: int, clipped: bool, reach: float) -> float:
         """That of the root as well, at predictors that are no farther than √2·`reach` from one another."""
-        plain = super().off(outputs, clipped, reach)
-        if not clipped:
+        plain, farthest = super().off(outputs, clipped, reach), _LONGEST * reach
+        if not clipped or outputs == 2:
             return plain
-        return max(plain, up(float(softmax_off(outputs, _LONGEST * reach))))
+        if not farthest < FARTHEST:
+            return math.inf
+        return max(plain, up(float(softmax_off(outputs, farthest))))
 
     def differentiate(self, z: Array, y: NDArray[Any], most: Array | None = None) -> None:
         """Overwrites the predictors by q − e_y or, where that is too long, the maximiser over the ball."""
-        if most is None:
-            super().differentiate(z, y)
+        if most is None or z.shape[1] == 2:  # of two classes ball and cap are one
+            super().differentiate(z, y, most)
             return
         plain = z.copy()
         super().differentiate(plain, y, np.where(most > 1.0, most, _LONGEST))

@@ -4,7 +4,7 @@ What a library's exponential is off by nobody proves. With k the whole number ne
 t = x − k·log 2, |t| ≤ 0.35, e^x is 2^k times Taylor's polynomial of degree 12 at t. It is off by a relative
 
     0.4·2⁻⁵³  as t is: k·LOW and both differences are rounded, |t| ≤ 0.35 and |k·LOW| < 2⁻²²;
-    3.1·2⁻⁵³  by the terms that are left out, 0.35¹³/13!·e^0.7;
+    3.5·2⁻⁵³  by the terms that are left out, 0.35¹³/13!·e^0.7;
     3.5·2⁻⁵³  by Horner's scheme, whose last steps are 1 + t·(1 + t·(…)):
 
 less than 2⁻⁵⁰ in all. Source: docs, "Theory", 9.

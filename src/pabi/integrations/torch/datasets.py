@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import copy
-import importlib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -221,9 +220,10 @@ def refuse_hooks(module: Any) -> None:
         *torch().overrides._get_current_function_mode_stack(),
         *torch().utils._python_dispatch._get_current_dispatch_mode_stack(),
     )
-    # Of PyTorch's own, the one of a default device, whose module it loads when the first is made.
-    own = importlib.import_module("torch.utils._device").DeviceContext
-    if any(type(mode) is not own for mode in modes):
+    # The mode of a default device is PyTorch's own, which loads its module when the first is made.
+    from torch.utils._device import DeviceContext
+
+    if any(type(mode) is not DeviceContext for mode in modes):
         raise InvalidInput(
             "module", "expected no mode of PyTorch's around it, got one that sees records"
         )

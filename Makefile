@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PROCESSES = $(shell $(BIN)/python -c "import os; print(1 + (os.cpu_count() or 1))")
 test nightly: export OMP_NUM_THREADS = 1
 
-.PHONY: demo test lint types style docs links bench nightly matrix clean reproduce sbom fuzz axe
+.PHONY: demo test lint types style docs links bench benchmarks nightly matrix release clean reproduce sbom fuzz axe
 
 demo: .venv/ready
 	$(BIN)/python examples/demo.py
@@ -75,6 +75,10 @@ fuzz: .venv/ready
 matrix: .venv/ready
 	$(BIN)/python benchmarks/matrix.py
 
+# Wheel and sdist in dist/, built twice alike and used in clean environments under every Python that is here.
+release: .venv/ready
+	$(BIN)/python benchmarks/release.py
+
 # What an installed pabi consists of, as CycloneDX, by a tool of a fixed version in an environment of its own.
 sbom:
 	$(PYTHON) -m venv .sbom/pabi
@@ -92,4 +96,4 @@ sbom:
 	touch .venv/ready
 
 clean:
-	rm -rf .venv .axe .matrix .fuzz .sbom sbom.json .mypy_cache .ruff_cache .pytest_cache docs/_build
+	rm -rf dist .venv .axe .matrix .fuzz .sbom sbom.json .mypy_cache .ruff_cache .pytest_cache docs/_build

@@ -72,7 +72,9 @@ def built(folder: Path) -> list[Path]:
     day = datetime.datetime.combine(released_on(), datetime.time(), datetime.UTC)
     dated = clean_environment() | {"SOURCE_DATE_EPOCH": str(int(day.timestamp()))}
     command = [sys.executable, "-m", "build", "--outdir", folder, ROOT]
-    subprocess.run(command, env=dated, stdout=subprocess.DEVNULL, check=True)
+    done = subprocess.run(command, env=dated, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(done.stdout + done.stderr)
     return sorted(folder.glob("pabi-*"))
 
 

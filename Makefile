@@ -58,6 +58,13 @@ bench: .venv/ready
 	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python benchmarks/explorer.py
 	$(BIN)/python benchmarks/reproduction.py
 
+# docs/benchmarks.md anew: pabi beside other libraries, in an environment of its own. About ten minutes.
+benchmarks:
+	$(PYTHON) -m venv .matrix/peers
+	.matrix/peers/bin/python -m pip install --quiet --no-compile --upgrade "pip>=25.1"
+	.matrix/peers/bin/python -m pip install --quiet --no-compile --editable . --group peers
+	.matrix/peers/bin/python benchmarks/libraries.py
+
 # MNIST: a file, such as MNIST=mnist.npz; without one it is fetched.
 reproduce: .venv/ready
 	$(BIN)/pabi reproduce --all --jobs 2 --out docs/reproduced $(if $(MNIST),--mnist $(MNIST))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -197,7 +198,15 @@ def report(
     out: Annotated[
         str | None, typer.Option("--out", metavar="FILE", help="Where to write it.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    registry: Annotated[
+        str | None,
+        typer.Option(
+            "--registry",
+            metavar="FILE",
+            help="Write what it knows of an entry in the DP Deployments Registry, too (JSON).",
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     seconds: Annotated[
         str | None,
         typer.Option(
@@ -215,7 +224,9 @@ def report(
       pabi report guarantee.json --groups 5
       pabi report run.toml --delta 1e-6
       pabi report people.ledger
+      pabi report guarantee.json --registry entry.json --out report.md
     """
+    from pabi.show.registry import registry_entry
     from pabi.show.report import report_on
     from pabi.verification import verify
 
@@ -230,11 +241,16 @@ def report(
             guarantee = guarantee.for_groups(groups)
             verdict = verify(guarantee, **limits)
         text = report_on(guarantee, form, at, verdict)
+        files = [] if out is None else [(out, text)]
+        if registry is not None:
+            entry = registry_entry(guarantee, at or guarantee.tuned_at or USUAL_DELTA, verdict)
+            files.append((registry, json.dumps(entry, ensure_ascii=False, indent=2) + "\n"))
+    if files:
+        with partial_files([name for name, _ in files], force, unlike=(file,)) as parts:
+            for part, (_, content) in zip(parts, files, strict=True):
+                part.write_text(content, encoding="utf-8")
     if out is None:
         emit(text)
-    else:
-        with partial_files((out,), force, unlike=(file,)) as (part,):
-            part.write_text(text, encoding="utf-8")
 
 
 def _own(file: str, delta: float | None) -> Guarantee | str:

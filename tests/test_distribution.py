@@ -12,6 +12,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
 
 import pabi
 from pabi.describe.files import from_dict
@@ -45,6 +46,24 @@ def call(*command, cwd, **options):
         pytest.skip("no package index can be reached, so that nothing can be installed")
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+IN_CONDA = {"matplotlib-base": "matplotlib"}  # what conda calls otherwise
+
+
+def test_the_recipe_for_conda_needs_what_the_package_needs():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    recipe = yaml.safe_load((ROOT / "recipe" / "recipe.yaml").read_text("utf-8"))
+    needed = {f"python{project['project']['requires-python']}", *project["project"]["dependencies"]}
+    run = [requirement.split(" ") for requirement in recipe["requirements"]["run"]]
+    assert {IN_CONDA.get(name, name) + bound for name, bound in run} == needed
+    host = {requirement.split(" ")[0] for requirement in recipe["requirements"]["host"]}
+    assert host == {"python", "pip", *project["build-system"]["requires"]}
+    assert recipe["context"]["version"] == pabi.__version__
+    assert recipe["about"]["summary"] == project["project"]["description"]
+    assert recipe["about"]["license"] == project["project"]["license"]
+    entries = recipe["build"]["python"]["entry_points"]
+    assert dict(entry.split(" = ") for entry in entries) == project["project"]["scripts"]
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +101,7 @@ def test_version_and_contents(distributions):
     with tarfile.open(sdist) as archive:
         inside = {name.partition("/")[2] for name in archive.getnames()}
     wanted = {"README.md", "LICENSE", "CHANGELOG.md", "CITATION.cff", "Makefile", "docs/theory.md"}
+    wanted |= {"recipe/recipe.yaml", "benchmarks/release.py"}
     assert wanted <= inside
     assert "tests/test_distribution.py" in inside
     assert not any(".venv" in name or "_build" in name for name in inside)

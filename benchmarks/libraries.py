@@ -18,7 +18,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
@@ -26,10 +25,11 @@ from importlib.util import find_spec
 from itertools import pairwise, product
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-os.environ["OMP_NUM_THREADS"] = "1"  # before numpy is imported
-os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+if __name__ == "__main__":  # before numpy is imported
+    os.environ["OMP_NUM_THREADS"] = "1"
+    os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
 
 import numpy as np
 
@@ -37,13 +37,11 @@ import pabi
 from pabi.showing import plain, shown
 
 HERE = Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE / "proving_ground"), str(HERE / "peers")]
 DELTA, EPSILON, SEEDS = 1e-5, 1.0, 5
 Answers = dict[str, Callable[[], float]]
 
 
-@dataclass(frozen=True)
-class Sheet:
+class Sheet(NamedTuple):
     """A table of the page, and what stands below it."""
 
     header: tuple[str, ...]
@@ -198,8 +196,15 @@ MODELS = {
 }
 
 
+def neighbours() -> None:
+    """Lets scripts of other folders be imported."""
+    folders = [str(HERE / "proving_ground"), str(HERE / "peers")]
+    sys.path[:0] = [folder for folder in folders if folder not in sys.path]
+
+
 def table(name: str) -> Any:
     """Cells, what is public of the columns, and labels."""
+    neighbours()
     import random_features
     from sklearn.datasets import load_digits
     from tables import Range
@@ -213,6 +218,7 @@ def table(name: str) -> Any:
 
 def scored(job: tuple[str, str]) -> tuple[str, str, float | None, float]:
     """(table, model, mean test accuracy, seconds of a training); None where it does not apply."""
+    neighbours()
     import random_features
 
     name, model = job

@@ -22,6 +22,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 from matrix import ROOT, Line, install, interpreter, lowest
 from pabi.numbers.version import __version__
 from pabi.showing import plain

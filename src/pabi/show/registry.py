@@ -94,15 +94,13 @@ def _listed(head: str, texts: tuple[str, ...]) -> str:
 
 
 def _curve(guarantee: Guarantee, delta: float) -> str:
-    known = (
+    mu = (
         ""
         if guarantee.mu is None
         else f" μ of Gaussian differential privacy: {shown(guarantee.mu)}."
     )
     words = curve_in_words(guarantee.curve)
-    return (
-        f"ε is rounded up, at δ = {exact(delta)}. The trade-off function is known: {words}.{known}"
-    )
+    return f"ε is rounded up, at δ = {exact(delta)}. The trade-off function is known: {words}.{mu}"
 
 
 def _proof(verdict: Verdict, guarantee: Guarantee) -> str:
@@ -110,9 +108,9 @@ def _proof(verdict: Verdict, guarantee: Guarantee) -> str:
     by = f"Accounted by pabi; read by pabi {now['pabi']} on {now['date']}."
     if guarantee.proof is None:
         return f"{by} The guarantee has no certificate that could be checked."
-    said = "accepted" if verdict.ok else "refused"
+    opinion = "accepted" if verdict.ok else "refused"
     scope = f", scope {verdict.scope}" if verdict.scope else ""
-    return f"{by} Its certificate was {said} by pabi's independent checker{scope}."
+    return f"{by} Its certificate was {opinion} by pabi's independent checker{scope}."
 
 
 def _notes(guarantee: Guarantee) -> tuple[str, ...]:

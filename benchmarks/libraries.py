@@ -38,6 +38,7 @@ from pabi.showing import plain, shown
 
 HERE = Path(__file__).resolve().parent
 DELTA, EPSILON, SEEDS = 1e-5, 1.0, 5
+UNIT = "\N{NO-BREAK SPACE}s"
 Answers = dict[str, Callable[[], float]]
 
 
@@ -166,7 +167,7 @@ def told(answer: Callable[[], float] | None) -> str:
         return ""
     begin = time.process_time()
     epsilon = answer()
-    return f"{shown(epsilon, decimals=3)} ({plain(time.process_time() - begin, 2)} s)"
+    return f"{shown(epsilon, decimals=3)} ({plain(time.process_time() - begin, 2)}{UNIT})"
 
 
 def accounting() -> Sheet:
@@ -300,7 +301,7 @@ def accuracy() -> Sheet:
             cell = (
                 ""
                 if share is None
-                else f"{plain(100.0 * share, decimals=1)} ({plain(seconds, 1)} s)"
+                else f"{plain(100.0 * share, decimals=1)} ({plain(seconds, 1)}{UNIT})"
             )
             cells.append(cell)
         sheet = table(name)
@@ -477,7 +478,7 @@ def training() -> Sheet:
         names = names or list(ways)
         what = f"{FEATURES}-{HIDDEN}-{CLASSES} network" if network else f"{FEATURES}-{CLASSES} head"
         n, size = NETWORK if network else HEAD
-        cells = [f"{plain(min(times[x]), 2)} s" if x in times else "" for x in names]
+        cells = [f"{plain(min(times[x]), 2)}{UNIT}" if x in times else "" for x in names]
         rows.append((f"{what}, {n:,} rows in batches of {size}", *cells))
     return Sheet(("an epoch of", *names), rows, ("opacus", "jax-privacy", "torch", "jax"))
 

@@ -7,6 +7,7 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
+import yaml
 
 import pabi
 from pabi.learn import PrivateLogisticRegression
@@ -80,6 +81,8 @@ def test_the_command_writes_what_the_guarantee_knows_and_no_more(tmp_path):
     assert (status, err) == (0, "")
     assert out.startswith("# Privacy report")
     written = json.loads(file.read_text("utf-8"))
+    assert yaml.safe_load(file.read_text("utf-8")) == written
+    assert "&" not in file.read_text("utf-8")
     assert set(written) == {"status", "deployment"}
     assert written["status"] == "Draft"
     assert_fits(written["deployment"], SCHEMA)

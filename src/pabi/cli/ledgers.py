@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -226,7 +225,7 @@ def report(
       pabi report people.ledger
       pabi report guarantee.json --registry entry.json --out report.md
     """
-    from pabi.show.registry import registry_entry
+    from pabi.show.registry import entry_text
     from pabi.show.report import report_on
     from pabi.verification import verify
 
@@ -243,8 +242,8 @@ def report(
         text = report_on(guarantee, form, at, verdict)
         files = [] if out is None else [(out, text)]
         if registry is not None:
-            entry = registry_entry(guarantee, at or guarantee.tuned_at or USUAL_DELTA, verdict)
-            files.append((registry, json.dumps(entry, ensure_ascii=False, indent=2) + "\n"))
+            read_at = at or guarantee.tuned_at or USUAL_DELTA
+            files.append((registry, entry_text(guarantee, read_at, verdict)))
     if files:
         with partial_files([name for name, _ in files], force, unlike=(file,)) as parts:
             for part, (_, content) in zip(parts, files, strict=True):

@@ -9,13 +9,16 @@ curator, purpose, dates, tier, authors.
 
 from __future__ import annotations
 
+import json
 import math
+import re
+from html import escape
 from typing import Any
 
 from pabi.describe.accounted import RETRAINED
 from pabi.learn.plans import not_covered
 from pabi.numbers.errors import InvalidInput
-from pabi.numbers.showing import escaped, exact, one_line, shown
+from pabi.numbers.showing import exact, one_line, shown
 from pabi.tradeoff.certificate import (
     SHA256,
     adjacent,
@@ -33,8 +36,18 @@ SCHEMA = (
 )
 
 
+# YAML takes 1e-05 for text, and 1.0e-05 for a number.
+_EXPONENT = re.compile(r'(": \d+)(e[-+]\d+,?)$', re.M)
+
+
+def entry_text(guarantee: Guarantee, delta: float, verdict: Verdict) -> str:
+    """The entry as JSON that YAML reads alike, one field a line."""
+    entry = registry_entry(guarantee, delta, verdict)
+    return _EXPONENT.sub(r"\1.0\2", json.dumps(entry, ensure_ascii=False, indent=2)) + "\n"
+
+
 def registry_entry(guarantee: Guarantee, delta: float, verdict: Verdict) -> dict[str, Any]:
-    """The entry as data for JSON, which is YAML as well, with ε at `delta`, rounded up.
+    """The entry as data, with ε at `delta`, rounded up.
 
     Strings are what the registry renders as Markdown. `verdict` is the checker's. Raises `InvalidInput` for
     guarantees of forgetting, which are no differential privacy of a deployment, for those of tests, and where
@@ -85,7 +98,7 @@ def registry_entry(guarantee: Guarantee, delta: float, verdict: Verdict) -> dict
 
 def _text(text: str) -> str:
     """One line in which nothing becomes a tag."""
-    return escaped(one_line(text))
+    return escape(one_line(text), quote=False)
 
 
 def _listed(head: str, texts: tuple[str, ...]) -> str:

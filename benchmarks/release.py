@@ -118,7 +118,7 @@ def rows(distributions: list[Path], folder: Path) -> Iterator[str]:
             own = install(python, folder / f"release-{line.name}", line.constraints, [distribution])
             with tempfile.TemporaryDirectory() as elsewhere:
                 tried(own, Path(elsewhere))
-            took = plain(time.monotonic() - begin, 2)
+            took = round(time.monotonic() - begin)
             yield f"{line.name}: Python {line.python}, {distribution.name}: works ({took} s)"
 
 

@@ -62,6 +62,14 @@ def test_a_release_has_one_date_and_is_tried_under_every_python_that_it_names():
     assert len(lowest.constraints) == len(project["dependencies"])
 
 
+def test_a_python_that_is_not_here_is_named(monkeypatch, tmp_path):
+    monkeypatch.setattr(RELEASE, "interpreter", lambda version: None)
+    told = list(RELEASE.rows([tmp_path / "a.whl"], tmp_path))
+    assert len(told) == len(RELEASE.lines())
+    for line, text in zip(RELEASE.lines(), told, strict=True):
+        assert text == f"{line.name}: not tried, there is no Python {line.python} here"
+
+
 IN_CONDA = {"matplotlib-base": "matplotlib"}  # what conda calls otherwise
 
 

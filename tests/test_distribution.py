@@ -12,11 +12,14 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
 
 import pabi
 from pabi.describe.files import from_dict
+from support.scripts import load
 
 ROOT = Path(__file__).resolve().parents[1]
+RELEASE = load(ROOT / "benchmarks" / "release.py")
 OFFLINE = ("Failed to establish a new connection", "NameResolutionError", "Temporary failure")
 RUN = """
 n = 60_000
@@ -45,6 +48,44 @@ def call(*command, cwd, **options):
         pytest.skip("no package index can be reached, so that nothing can be installed")
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+def test_a_release_has_one_date_and_is_tried_under_every_python_that_it_names():
+    assert f"## {pabi.__version__} — {RELEASE.released_on()}\n" in (
+        ROOT / "CHANGELOG.md"
+    ).read_text(encoding="utf-8")
+    lowest, *others = RELEASE.lines()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    named = {c.rpartition(" ")[2] for c in project["classifiers"] if ":: Python :: 3." in c}
+    assert {line.python for line in others} == named
+    assert lowest.python == project["requires-python"].removeprefix(">=")
+    assert len(lowest.constraints) == len(project["dependencies"])
+
+
+def test_a_python_that_is_not_here_is_named(monkeypatch, tmp_path):
+    monkeypatch.setattr(RELEASE, "interpreter", lambda version: None)
+    told = list(RELEASE.rows([tmp_path / "a.whl"], tmp_path))
+    assert len(told) == len(RELEASE.lines())
+    for line, text in zip(RELEASE.lines(), told, strict=True):
+        assert text == f"{line.name}: not tried, there is no Python {line.python} here"
+
+
+IN_CONDA = {"matplotlib-base": "matplotlib"}  # what conda calls otherwise
+
+
+def test_the_recipe_for_conda_needs_what_the_package_needs():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    recipe = yaml.safe_load((ROOT / "recipe" / "recipe.yaml").read_text("utf-8"))
+    needed = {f"python{project['project']['requires-python']}", *project["project"]["dependencies"]}
+    run = [requirement.split(" ") for requirement in recipe["requirements"]["run"]]
+    assert {IN_CONDA.get(name, name) + bound for name, bound in run} == needed
+    host = {requirement.split(" ")[0] for requirement in recipe["requirements"]["host"]}
+    assert host == {"python", "pip", *project["build-system"]["requires"]}
+    assert recipe["context"]["version"] == pabi.__version__
+    assert recipe["about"]["summary"] == project["project"]["description"]
+    assert recipe["about"]["license"] == project["project"]["license"]
+    entries = recipe["build"]["python"]["entry_points"]
+    assert dict(entry.split(" = ") for entry in entries) == project["project"]["scripts"]
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +130,7 @@ def test_version_and_contents(distributions):
         "Makefile",
         "docs/theory/index.md",
     }
+    wanted |= {"recipe/recipe.yaml", "benchmarks/release.py"}
     assert wanted <= inside
     assert "tests/test_distribution.py" in inside
     assert not any(".venv" in name or "_build" in name for name in inside)
@@ -98,8 +140,8 @@ def test_the_wheel_works_without_the_repository(installed):
     folder, bin_folder = installed
     where = call(bin_folder / "python", "-c", "import pabi; print(pabi.__file__)", cwd=folder)
     assert str(folder / "env") in where
+    RELEASE.tried(bin_folder / "python", folder)
     command = bin_folder / "pabi"
-    assert call(command, "--version", cwd=folder) == f"pabi {pabi.__version__}\n"
     (folder / "run.toml").write_text(RUN, encoding="utf-8")
     told = call(command, "account", "run.toml", "--delta", "1e-5", "--json", cwd=folder)
     here = from_dict(tomllib.loads(RUN)).guarantee(1e-5).epsilon(1e-5)
@@ -111,13 +153,3 @@ def test_the_wheel_works_without_the_repository(installed):
     assert "accepted" in accepted
     call(command, "reproduce", "bok/table-7", "bok/figure-6", cwd=folder)
     assert (folder / "reproduced" / "bok" / "figure-6.svg").exists()
-    script = (
-        "from sklearn.datasets import load_breast_cancer\n"
-        "from pabi.learn import PrivateLogisticRegression\n"
-        "import pabi\n"
-        "X, y = load_breast_cancer(return_X_y=True)\n"
-        "model = PrivateLogisticRegression(epsilon=1.0, delta=1e-4, feature_norm=1.0, classes=[0, 1])\n"
-        "model.fit(X / 4000.0, y)\n"
-        "print(pabi.verify(model.guarantee_).ok, model.guarantee_.epsilon(1e-4) <= 1.0)\n"
-    )
-    assert call(bin_folder / "python", "-c", script, cwd=folder) == "True True\n"

@@ -201,7 +201,15 @@ def report(
     out: Annotated[
         str | None, typer.Option("--out", metavar="FILE", help="Where to write it.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing file.")] = False,
+    registry: Annotated[
+        str | None,
+        typer.Option(
+            "--registry",
+            metavar="FILE",
+            help="Write what it knows of an entry in the DP Deployments Registry, too (JSON).",
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
     seconds: Annotated[
         str | None,
         typer.Option(
@@ -220,7 +228,9 @@ def report(
       pabi report guarantee.json --groups 5
       pabi report run.toml --delta 1e-6
       pabi report people.ledger
+      pabi report guarantee.json --registry entry.json --out report.md
     """
+    from pabi.show.registry import entry_text
     from pabi.show.report import report_on
     from pabi.verification import verify
 
@@ -235,11 +245,16 @@ def report(
             guarantee, source = guarantee.for_groups(groups), None
             verdict = verify(guarantee, **limits)
         text = report_on(guarantee, form, at, verdict, source)
+        files = [] if out is None else [(out, text)]
+        if registry is not None:
+            read_at = at or guarantee.tuned_at or USUAL_DELTA
+            files.append((registry, entry_text(guarantee, read_at, verdict)))
+    if files:
+        with partial_files([name for name, _ in files], force, unlike=(file,)) as parts:
+            for part, (_, content) in zip(parts, files, strict=True):
+                part.write_text(content, encoding="utf-8")
     if out is None:
         emit(text)
-    else:
-        with partial_files((out,), force, unlike=(file,)) as (part,):
-            part.write_text(text, encoding="utf-8")
 
 
 def _own(file: str, delta: float | None) -> Guarantee | bytes:

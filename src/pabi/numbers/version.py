@@ -1,3 +1,3 @@
 """The version of pabi: here, so that every room may note it, and nowhere else."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

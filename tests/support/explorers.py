@@ -150,5 +150,15 @@ class Page:
         return text
 
     def button(self, text: str) -> Any:
-        """The first button that is shown and whose text begins so."""
-        return next(b for b in self.all("button") if b.is_displayed() and b.text.startswith(text))
+        """The first button that is shown and whose text begins so.
+
+        Answers put new buttons into the place of old ones while they are gone through.
+        """
+        from selenium.common.exceptions import StaleElementReferenceException
+
+        while True:
+            try:
+                shown = (b for b in self.all("button") if b.is_displayed())
+                return next(b for b in shown if b.text.startswith(text))
+            except StaleElementReferenceException:
+                continue

@@ -463,6 +463,43 @@ def test_models_of_0_1_0_load_with_a_guarantee_that_verifies():
         assert model.predict_proba(np.zeros((2, 4))).shape == (2, 2)
 
 
+@pytest.mark.one_in(3)
+@pytest.mark.parametrize("part", range(6))
+def test_files_of_0_2_0_are_read(part):
+    files = sorted((OLD.parent / "v0.2.0").glob("*.json"))
+    assert len(files) > 30
+    for path in files[part::6]:
+        text = path.read_text("utf-8")
+        assert pabi.verify(text).ok, path
+        if json.loads(text)["format"] == FORMAT:
+            assert Guarantee.from_json(text).verified
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.InconsistentVersionWarning")
+def test_what_version_0_2_0_trained_and_drew_is_read():
+    import skops.io
+
+    folder = OLD.parent / "v0.2.0"
+    drawn = json.loads((folder / "drawn.json").read_text("utf-8"))["certificate"]
+    assert drawn["run"]["rounding"] > 0.0
+    file = folder / "estimator.skops"
+    model = skops.io.load(file, trusted=skops.io.get_untrusted_types(file=file))
+    assert pabi.verify(model.guarantee_).ok
+    assert model.predict_proba(np.zeros((2, 3))).shape == (2, 3)
+
+
+def test_signatures_of_0_2_0_are_read():
+    pytest.importorskip("cryptography")
+    from pabi.show.signatures import read_signatures
+
+    file = OLD.parent / "v0.2.0" / "estimator.json"
+    signed = file.with_name("estimator.json.sig").read_text("utf-8")
+    (one,) = read_signatures(signed, file.read_bytes())
+    assert one.standing.startswith("signed with the key ")
+    (other,) = read_signatures(signed, file.read_bytes() + b" ")
+    assert other.trouble is not None
+
+
 @pytest.mark.filterwarnings("error")
 def test_strange_numbers_warn_nobody():
     data = run_of(batches=FixedSize(50)).guarantee(DELTA).to_dict(certificate=True)

@@ -175,7 +175,7 @@ _STEPS = {
 
 # Secret groups. Everybody may know a part U of 1, and the record, if it is in group g of the batches, is in
 # the batch where that part of the group's places ends. Its use is paid for by the noise up to the batch of
-# the next group (docs, "Theory", 6.3). Ranges of U count with their worst, which is where they begin or where
+# the next group (docs, "Theory", 6.4). Ranges of U count with their worst, which is where they begin or where
 # the batch moves on.
 
 

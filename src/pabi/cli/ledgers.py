@@ -14,6 +14,7 @@ from pabi.cli.reading import (
     MOST_OF_A_STRANGER,
     RUN,
     USUAL_DELTA,
+    Seconds,
     described,
     is_ledger,
     read_bytes,
@@ -210,12 +211,7 @@ def report(
         ),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite existing files.")] = False,
-    seconds: Annotated[
-        str | None,
-        typer.Option(
-            "--seconds", metavar="S", help="Of processor time that checking may take; default 9."
-        ),
-    ] = None,
+    seconds: Seconds = None,
 ) -> None:
     """A report on a guarantee for officers, auditors and model cards.
 

@@ -369,6 +369,14 @@ def read_any_target(
         raise InvalidInput(option, str(bad).removeprefix(f"{bad.field}: ")) from None
 
 
+Seconds = Annotated[
+    str | None,
+    typer.Option(
+        "--seconds", metavar="S", help="Of processor time that checking may take; default 9."
+    ),
+]
+
+
 @contextmanager
 def within_seconds(text: str | None) -> Iterator[dict[str, Any]]:
     """The limits of a verification that --seconds states, on a clock that goes on for all that is read from

@@ -10,6 +10,7 @@ import typer
 
 from pabi.cli.reading import (
     SIGNATURES,
+    Seconds,
     read_bytes,
     read_text,
     required,
@@ -61,12 +62,7 @@ def sign(
             "--new-key", metavar="FILE", help="Make a private key, and FILE.pub beside it."
         ),
     ] = None,
-    seconds: Annotated[
-        str | None,
-        typer.Option(
-            "--seconds", metavar="S", help="Of processor time that checking may take; default 9."
-        ),
-    ] = None,
+    seconds: Seconds = None,
 ) -> None:
     """Sign a guarantee, and attest what it rests on.
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pabi.cli.reading import (
+    Seconds,
     notes_of,
     notes_text,
     read_delta,
@@ -76,12 +77,7 @@ def verify(
             help="A public key, or its file: did its owner sign this very file (pabi sign)?",
         ),
     ] = None,
-    seconds: Annotated[
-        str | None,
-        typer.Option(
-            "--seconds", metavar="S", help="Of processor time that it may take; 9 by default."
-        ),
-    ] = None,
+    seconds: Seconds = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Whether a certificate proves what it claims.

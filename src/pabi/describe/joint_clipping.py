@@ -27,9 +27,7 @@ _FAR_APART = 1e100  # beyond all predictors that occur
 _FAR = 1e300  # beyond all margins and multipliers that occur, so that their products end somewhere
 _LEAST_LOGIT, _LEAST_BALL = -690.0, 1e-60  # of a class whose probability matters to no such ball
 _NEAR = 0.1  # below 1/9
-FARTHEST = (
-    1e6  # gap of predictors up to which a root that was not met is searched for in many digits
-)
+FARTHEST = 1e6  # gap of predictors up to which many digits decide where a root was not met
 _DIGITS, _HALVINGS = 400, 200  # bits and turns of that
 
 
@@ -38,10 +36,10 @@ def row_norms(vectors: Array) -> Array:
     columns = vectors.T
     peak = np.max(np.abs(columns), axis=0)
     unit = columns / np.where((peak > 0.0) & np.isfinite(peak), peak, 1.0)
-    return np.asarray(peak * np.sqrt(_added(np.square(unit))))
+    return np.asarray(peak * np.sqrt(added(np.square(unit))))
 
 
-def _added(columns: Array) -> Array:
+def added(columns: Array) -> Array:
     """The sum of every column, in an order that does not depend on how many there are, nor on how they lie.
 
     Otherwise the last bits of one record's sum would depend on which others are beside it.
@@ -141,8 +139,8 @@ def softmax_within(z: Array, y: NDArray[np.intp], most: Array) -> Array:
     farthest = np.abs(t).max(axis=0)
     for i in np.flatnonzero((off > softmax_off(z.shape[1], farthest)) & (farthest < FARTHEST)):
         q[:, i] = _in_many_digits(t[:, i], float(most[i]))
-    beta = _added(q)
-    scale = most / np.sqrt(np.square(beta) + _added(np.square(q)))
+    beta = added(q)
+    scale = most / np.sqrt(np.square(beta) + added(np.square(q)))
     p = np.empty(z.shape)
     p[other] = (scale * q).T.ravel()
     p[every, y] = -scale * beta
@@ -172,10 +170,10 @@ def _off(t: Array, most: Array, root: tuple[Array, Array, Array]) -> tuple[Array
     multiplier = multiplier / most * (1.0 + longer)
     v = np.maximum(v - longer / rest, _LEAST_LOGIT)
     q, _, longer = _at(v, most)
-    beta = _added(q)
+    beta = added(q)
     # Any multiplier will do, so that of the least squares of the residual.
     lever = q + beta
-    multiplier -= _added(q * lever * (v + multiplier * lever - t)) / _added(q * lever * lever)
+    multiplier -= added(q * lever * (v + multiplier * lever - t)) / added(q * lever * lever)
     pull = np.maximum(multiplier, 0.0) * lever
     apart = v + pull - t
     # What q and the sum β, of K in blocks of 8, are off by is a part of it, but for what all classes share.
@@ -183,7 +181,7 @@ def _off(t: Array, most: Array, root: tuple[Array, Array, Array]) -> tuple[Array
     # A probability next to 0 that should be less still is off by no more than itself.
     lost = (v <= _LEAST_LOGIT + 1.0) & (apart >= 0.0) & (most >= _LEAST_BALL)
     r = np.where(lost, 0.0, np.abs(apart) + ulps)
-    mean = np.sqrt(_added(q * r * r) / beta)
+    mean = np.sqrt(added(q * r * r) / beta)
     largest = r.max(axis=0)
     of_residual = math.sqrt(classes) * (2.0 * mean + 3.0 * classes * np.square(largest))
     relative = 2.0 * OFF + (2.0 * classes + 4.0) * HALF_ULP
@@ -197,9 +195,9 @@ def _off(t: Array, most: Array, root: tuple[Array, Array, Array]) -> tuple[Array
 def _at(v: Array, most: Array) -> tuple[Array, Array, Array]:
     """(q, q_y, by what the norm is too long, relative) at the logits v, that of y being 0."""
     weight = exponential(v)
-    rest = 1.0 / (1.0 + _added(weight))
+    rest = 1.0 / (1.0 + added(weight))
     q = weight * rest
-    return q, rest, np.sqrt(np.square(_added(q)) + _added(np.square(q))) / most - 1.0
+    return q, rest, np.sqrt(np.square(added(q)) + added(np.square(q))) / most - 1.0
 
 
 def _in_many_digits(t: Array, most: float) -> Array:
@@ -288,19 +286,19 @@ class _Balance:
             rho = wrightomega(top - level) / multiplier
             beta, rest = _own(multiplier, level, most)
             weight, stiff = rho / (1.0 + multiplier * rho), multiplier + most / rest
-            w0 = _added(weight) + 1.0 / stiff
-            rise = (_added(rho) - beta) / w0
+            w0 = added(weight) + 1.0 / stiff
+            rise = (added(rho) - beta) / w0
             open_ &= np.abs(rise) > unit + _ULPS * np.abs(level)
             if not open_.any():
                 break
             level = np.where(open_, level + rise, level)
-        w1 = _added(weight * rho) - beta / stiff
-        w2 = _added(weight * rho * rho) + beta * beta / stiff
+        w1 = added(weight * rho) - beta / stiff
+        w2 = added(weight * rho * rho) + beta * beta / stiff
         return cls(
             level=level,
             rho=rho,
             beta=beta,
-            square=np.square(beta) + _added(np.square(rho)),
+            square=np.square(beta) + added(np.square(rho)),
             fall=2.0 * (w2 - w1 * w1 / w0),
             drift=-w1 / w0,
         )
@@ -328,8 +326,8 @@ def _where(t: Array, most: Array) -> tuple[Array, Array, Array, Array]:
     """Λ at least, at first and at most, and ν at first: if the other classes kept their proportions."""
     peak, classes = t.max(axis=0), len(t) + 1
     share = np.exp(t - peak)
-    total = _added(share)
-    ratio = _added(np.square(share / total))
+    total = added(share)
+    ratio = added(np.square(share / total))
     beta = np.minimum(1.0 / np.sqrt(1.0 + ratio), _BELOW_ONE / most)
     logit = np.log(most * beta) - np.log1p(-most * beta)
     # The largest ρ is between 1/K and β, and the logarithm of its share at most t − Λ(ρ + β).

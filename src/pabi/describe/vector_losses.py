@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from pabi.describe.gradient_steps import Kind, curvature_known
 from pabi.describe.joint_clipping import (
     FARTHEST,
+    added,
     hinge_within,
     logistic_within,
     row_norms,
@@ -118,7 +119,7 @@ class Softmax(LinearLoss):
         exponential(columns, out=columns)
         own = columns[at]
         columns[at] = 0.0
-        others = columns.sum(axis=0)
+        others = added(columns)
         total = others + own
         lacking = others / total  # 1 − q_y, without the cancellation that a small cap would magnify
         columns /= total

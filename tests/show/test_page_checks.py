@@ -158,6 +158,14 @@ def test_what_is_read_of_a_curve_is_above_its_own_delta(opened, driver):
         assert own * (1 - 1e-9) <= found <= own * (1 + 1e-6) + 1e-12, (name, epsilon)
 
 
+def test_mass_that_is_in_no_case_promises_nothing(opened, driver):
+    curve = {"kind": "mixture", "mus": [0.1, 0.9], "weights": [0.5, 0.25]}
+    ask = "deltaOf(arguments[0], arguments[1]).then(arguments[2])"
+    assert driver.execute_async_script(ask, curve, 50.0) == pytest.approx(0.25, abs=1e-12)
+    whole = curve | {"weights": [0.1] * 10, "mus": [0.1] * 10}  # whose sum is not quite 1
+    assert driver.execute_async_script(ask, whole, 50.0) < 1e-200
+
+
 def test_other_curves_are_left_to_python(opened):
     one = dataclasses.replace(
         guarantee(), curve=tradeoff.PoissonSubsampled(1.0, 0.05).self_compose(30), proof=None

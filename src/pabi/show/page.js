@@ -59,7 +59,9 @@ async function deltaOf(curve, epsilon) {
     const [mus, weights] = [await numbers(curve.mus), await numbers(curve.weights)];
     if (mus.length !== weights.length || weights.some((w) => !(w >= 0))) return null;
     const sum = mus.reduce((total, mu, j) => total + weights[j] * gaussianDelta(mu, epsilon), 0);
-    return Math.min(1, sum * (1 + 4 * (mus.length + 4) * ULP));
+    // Of mass that is in no case, more than rounding leaves, nothing is known.
+    const lacking = 1 - weights.reduce((total, w) => total + Number(w), 0) - 4 * (mus.length + 4) * ULP;
+    return Math.min(1, sum * (1 + 4 * (mus.length + 4) * ULP) + Math.max(0, lacking));
   }
   if (curve.kind === "best") {
     const every = await Promise.all(curve.parts.map((part) => deltaOf(part, epsilon)));

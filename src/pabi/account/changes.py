@@ -460,8 +460,8 @@ def explain(
         best = None
     rows = [
         AnalysisRow(o.name, False, o.reason, None, None)
-        if o.guarantee is None
-        else _row(o.name, o.guarantee.curve, delta)
+        if o.proposal is None
+        else _row(o.name, o.proposal.curve, delta)
         for o in answers
     ]
     # Of equals but for roundings the guarantee is on top.

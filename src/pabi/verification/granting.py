@@ -14,6 +14,7 @@ What has to be right for a number to be right is this room and those that it imp
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -65,7 +66,7 @@ def grant(description: Description, proposal: Proposal, position: int | None = N
     payload = certificate.payload
     if isinstance(stated, NoisyIteration):
         _check_steps(stated, payload)
-    elif payload["run"] != to_dict(stated):
+    elif json.dumps(payload["run"]) != json.dumps(to_dict(stated)):
         raise Refused("run: the proof is about another description")
     if payload.get("position") not in (None, position):
         raise Refused("position: the proof is about other records")

@@ -365,17 +365,15 @@ class Guarantee(Readings):
 
     @property
     def verified(self) -> bool:
-        """Whether `pabi.verify` has accepted this very certificate, and it implies all that this guarantee
-        states as it is now."""
-        certificate: Certificate | None = self.__dict__.get("certificate")
-        if certificate is None and isinstance(self.proof, Certificate):  # not proven for this alone
-            certificate = self.certificate
-        verdict = certificate.verdict if certificate is not None else None
-        if verdict is None or not verdict.ok:
-            return False
-        from pabi.verification import not_implied
+        """Whether the checker has accepted this very certificate, and it implies all that this guarantee
+        states as it is now. That of a description was accepted before the guarantee was made; what was
+        composed of guarantees here is checked when it is asked for; what was read has to be verified."""
+        from pabi.verification import not_implied, verify
 
-        return not_implied(verdict, self.to_dict()) is None
+        if not isinstance(self.proof, Certificate | None) and "certificate" not in self.__dict__:
+            return verify(self).ok
+        verdict = None if self.certificate is None else self.certificate.verdict
+        return verdict is not None and verdict.ok and not_implied(verdict, self.to_dict()) is None
 
     def assuming(self, *sentences: str) -> Guarantee:
         """The same guarantee under further assumptions, which its certificate carries as well.

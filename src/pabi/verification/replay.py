@@ -146,12 +146,12 @@ def replayed(steps: Steps, paid: Payments) -> Any:
 # In doubles: many cases at once.
 
 
-class _OutOfReach(Exception):
+class OutOfReach(Exception):
     """Doubles leave it open."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Fine:
+class Fine:
     """Numbers head·(1 + tail)·2^power, head being 0 or from ½ to 1."""
 
     head: Array
@@ -159,27 +159,27 @@ class _Fine:
     power: Integers
 
     @classmethod
-    def of(cls, x: Array, tail: Any = 0.0, power: Any = 0) -> _Fine:
+    def of(cls, x: Array, tail: Any = 0.0, power: Any = 0) -> Fine:
         """The numbers x·(1 + tail)·2^power."""
         head, shift = np.frexp(x)
         return cls(head, np.broadcast_to(tail, head.shape), shift + power)
 
-    def at(self, which: Any) -> _Fine:
+    def at(self, which: Any) -> Fine:
         """Some of the numbers."""
-        return _Fine(self.head[which], self.tail[which], self.power[which])
+        return Fine(self.head[which], self.tail[which], self.power[which])
 
-    def times(self, other: _Fine) -> _Fine:
+    def times(self, other: Fine) -> Fine:
         """The products."""
         product, lost = two_product(self.head, other.head)
         tail = self.tail + other.tail + _over(lost, product)
-        return _Fine.of(product, tail, self.power + other.power)
+        return Fine.of(product, tail, self.power + other.power)
 
-    def over(self, other: _Fine) -> _Fine:
+    def over(self, other: Fine) -> Fine:
         """The quotients, where the others are not 0."""
         quotient = self.head / other.head
         product, lost = two_product(quotient, other.head)
         tail = self.tail - other.tail + _over((self.head - product) - lost, self.head)
-        return _Fine.of(quotient, tail, self.power - other.power)
+        return Fine.of(quotient, tail, self.power - other.power)
 
     def scaled(self, power: Any, least: float) -> Array:
         """The heads in units of 2^power, or `least` where they are below 2^-900 and not 0."""
@@ -200,7 +200,7 @@ def _sums(head: Array, tail: Array) -> tuple[Array, Array]:
     sums = np.cumsum(head, axis=-1)
     total, lost = two_sum(sums[..., :-1], head[..., 1:])
     if not np.array_equal(total, sums[..., 1:]):
-        raise _OutOfReach  # added up in another order
+        raise OutOfReach  # added up in another order
     rest = np.cumsum(head * tail, axis=-1)
     rest[..., 1:] += np.cumsum(lost, axis=-1)
     return sums, rest
@@ -212,11 +212,11 @@ def _sums_from(head: Array, tail: Array) -> tuple[Array, Array]:
     return sums[..., ::-1], rest[..., ::-1]
 
 
-def _products_after(c: Array) -> _Fine:
+def products_after(c: Array) -> Fine:
     """W_k, the product of the slopes after each step."""
     factors = c[:0:-1]
     if not (factors > 0.0).all():
-        raise _OutOfReach
+        raise OutOfReach
     heads, powers = np.frexp(factors)
     # Powers of two are taken out where they keep the products near 1.
     level = np.rint(np.cumsum(np.log2(heads)))
@@ -225,18 +225,18 @@ def _products_after(c: Array) -> _Fine:
     rounded, lost = two_product(products[:-1], factors)
     near = (products > 0.125) & (products < 8.0)
     if not near.all() or not np.array_equal(rounded, products[1:]):
-        raise _OutOfReach
+        raise OutOfReach
     tails = np.concatenate(([0.0], np.cumsum(lost / rounded)))
     total = np.concatenate(([0], np.cumsum(powers, dtype=np.int64) + level.astype(np.int64)))
-    return _Fine.of(products, tails, total).at(slice(None, None, -1))
+    return Fine.of(products, tails, total).at(slice(None, None, -1))
 
 
-class _Cells:
+class Cells:
     """Sums of (σ·W)² over parts of cells of `size` steps each."""
 
-    def __init__(self, sigma: Array, later: _Fine, size: int) -> None:
+    def __init__(self, sigma: Array, later: Fine, size: int) -> None:
         count, t = -(-len(sigma) // size), len(sigma)
-        noise = _Fine.of(sigma).times(later)
+        noise = Fine.of(sigma).times(later)
         padding = (0, count * size - t)
         head, tail = (np.pad(x, padding).reshape(count, size) for x in (noise.head, noise.tail))
         power = np.pad(noise.power, padding).reshape(count, size)
@@ -245,14 +245,14 @@ class _Cells:
         self.size, self.power = size, np.where(some.any(axis=1), largest, 0)
         apart = power - self.power[:, None]
         if ((apart < -_DEEP) & some).any():
-            raise _OutOfReach
+            raise OutOfReach
         here = np.ldexp(head, np.clip(apart, -_DEEP, 0).astype(np.int32))
         square, lost = two_product(here, here)
         tails = 2.0 * tail + _over(lost, square)
         self.until = [x.reshape(-1) for x in _sums(square, tails)]
         self.since = [x.reshape(-1) for x in _sums_from(square, tails)]
 
-    def between(self, begin: Integers, end: Integers) -> tuple[_Fine, Array]:
+    def between(self, begin: Integers, end: Integers) -> tuple[Fine, Array]:
         """The sums over the steps begin, …, end of one cell, and κ of each."""
         late = begin % self.size > 0
         head, rest = (
@@ -268,7 +268,7 @@ class _Cells:
             head[inside], lost = two_sum(whole, -beyond)
             rest[inside] = lost + (more - less)
             worst[inside] = np.where(whole > 0.0, whole / head[inside], 1.0)
-        return _Fine.of(head, _over(rest, head), 2 * self.power[begin // self.size]), worst
+        return Fine.of(head, _over(rest, head), 2 * self.power[begin // self.size]), worst
 
 
 _POWERS = 1 << 40  # exponents of two are within these bounds
@@ -290,12 +290,12 @@ class _Parts(NamedTuple):
     at: Integers
 
 
-class _Doubles:
+class Doubles:
     """Replays payments for the same slopes and noises, in cells of `size` steps."""
 
     def __init__(self, steps: Steps, size: int) -> None:
-        self.steps, self.later = steps, _products_after(steps.c)
-        self.cells = _Cells(steps.sigma, self.later, size)
+        self.steps, self.later = steps, products_after(steps.c)
+        self.cells = Cells(steps.sigma, self.later, size)
 
     def costs(self, cases: Sequence[Payments]) -> Iterator[Any | None]:
         """What each costs, a ball that is not below it, or None where it is open whether it clears."""
@@ -361,7 +361,7 @@ class _Doubles:
         for fine, total, power in zip(clear, totals.tolist(), cost_unit.tolist(), strict=True):
             yield arb(total) * arb(_ROUND) * arb(2) ** power if fine else None
 
-    def _rates(self, some: Sequence[tuple[Payments, _Parts]]) -> _Fine:
+    def _rates(self, some: Sequence[tuple[Payments, _Parts]]) -> Fine:
         """λ of the block of every part, 0 where it is in none."""
         counts = [len(paid.q) for paid, _ in some]
         offsets = np.cumsum(counts) - counts
@@ -369,30 +369,30 @@ class _Doubles:
         shift = np.concatenate([paid.shift for paid, _ in some])
         ends = np.concatenate([paid.ends for paid, _ in some])
         unit = np.repeat([paid.unit for paid, _ in some], counts)
-        rates = _Fine.of(q, 0.0, shift).over(_Fine.of(unit)).over(self.later.at(ends))
+        rates = Fine.of(q, 0.0, shift).over(Fine.of(unit)).over(self.later.at(ends))
         blocks = zip(some, offsets, strict=True)
         which = [np.where(p.block < 0, len(q), p.block + i) for (_, p), i in blocks]
-        none = _Fine(
+        none = Fine(
             np.append(rates.head, 0.0), np.append(rates.tail, 0.0), np.append(rates.power, 0)
         )
         return none.at(np.concatenate(which))
 
     def _demands(
         self, some: Sequence[tuple[Payments, _Parts]], first: Integers
-    ) -> tuple[_Fine, Integers, Integers]:
+    ) -> tuple[Fine, Integers, Integers]:
         """s·W of every demand from τ on, its place in a table, and its case."""
         at = np.concatenate([paid.at for paid, _ in some])
         owed = np.concatenate([paid.owed for paid, _ in some])
         which = np.repeat(np.arange(len(some)), [len(paid.at) for paid, _ in some])
         place = np.concatenate([parts.at for _, parts in some]) + first[which]
         own = at >= np.array([paid.tau for paid, _ in some])[which]
-        return _Fine.of(owed[own]).times(self.later.at(at[own])), place[own], which[own]
+        return Fine.of(owed[own]).times(self.later.at(at[own])), place[own], which[own]
 
-    def _start(self, some: Sequence[tuple[Payments, _Parts]]) -> _Fine:
+    def _start(self, some: Sequence[tuple[Payments, _Parts]]) -> Fine:
         """What the distance at τ amounts to at the end, of every case."""
         tau = np.array([paid.tau for paid, _ in some])
-        moved = _Fine.of(np.array([paid.distance for paid, _ in some]))
-        return moved.times(_Fine.of(self.steps.c[tau])).times(self.later.at(tau))
+        moved = Fine.of(np.array([paid.distance for paid, _ in some]))
+        return moved.times(Fine.of(self.steps.c[tau])).times(self.later.at(tau))
 
 
 _LITTLE = 2.0 ** (1 - _FAR)
@@ -429,8 +429,8 @@ class Replay:
             return claims
         try:
             with np.errstate(all="ignore"):
-                costs = list(_Doubles(self.steps, size).costs([c.paid for c in within]))
-        except _OutOfReach:
+                costs = list(Doubles(self.steps, size).costs([c.paid for c in within]))
+        except OutOfReach:
             return claims
         proven = {
             id(c)

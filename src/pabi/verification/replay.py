@@ -86,7 +86,7 @@ def payments_of(
         raise Refused("unit: expected a number > 0")
     if not len(ends) == len(q) <= steps:
         raise Refused(f"q: expected one for each of the {len(ends)} ends, at most one a step")
-    shift = read_integers("shift", case.get("shift", [0] * len(q)))
+    shift = read_integers("shift", case["shift"]) if "shift" in case else np.zeros_like(ends)
     if len(shift) != len(q):
         raise Refused(f"shift: expected {len(q)} of them")
     if len(q):
@@ -316,7 +316,9 @@ class Doubles:
         t, size = len(self.steps.c), self.cells.size
         cells = np.arange(paid.tau + size - paid.tau % size, t, size)
         marks = np.concatenate(([paid.tau, min(paid.first, t)], cells, paid.ends + 1, paid.at))
-        begin = np.unique(marks[(marks >= paid.tau) & (marks < t)])
+        # Mostly in order already: `np.unique` would not make use of that.
+        marks = np.sort(marks[(marks >= paid.tau) & (marks < t)], kind="stable")
+        begin = marks[np.append(True, marks[1:] > marks[:-1])]
         block = np.searchsorted(paid.ends, begin)
         block[(begin < paid.first) | (block == len(paid.ends))] = -1
         return _Parts(begin, np.append(begin[1:], t) - 1, block, np.searchsorted(begin, paid.at))

@@ -6,8 +6,8 @@ So nothing here rests on how large a rounding may be expected to be.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -76,10 +76,12 @@ def _slopes_above(etas: Array, rate: Any) -> Array:
         small = more - less
         doubt = np.where((more != 0.0) & (less != 0.0), np.abs(small) * 2.0**-52, 0.0)
         doubt += 0.0 if whole else np.abs(product) * 2.0**-103
+        inside = (_within(etas) & _within(np.full_like(etas, head)) | (rate == 0)) & (total != 0.0)
+        doubt[~inside] = np.nan
         sign = np.sign(total)
-        above = _next(sign * total, sign * small, doubt, np.inf)
-    inside = (_within(etas) & _within(np.full_like(etas, head)) | (rate == 0)) & (total != 0.0)
-    return _settled(above, inside, etas, lambda eta: abs(1 - exact(eta) * rate), double_above)
+        return _next(
+            sign * total, sign * small, doubt, np.inf, etas, lambda eta: abs(1 - exact(eta) * rate)
+        )
 
 
 def products_above(etas: Array, factor: Any) -> Array:
@@ -112,11 +114,12 @@ def _products(etas: Array, others: Array, factor: Any, towards: float) -> Array:
         big, small = two_product(product, np.full_like(etas, head))
         more = product * rest + lost * head
         doubt = np.where((lost != 0.0) | (not whole), np.abs(big) * 2.0**-102, 0.0)
-        next_ = _next(big, small + more, doubt, towards)
-    inside = _within(etas) & _within(others) & _within(np.full_like(etas, head))
-    pairs = np.stack([etas, others], axis=1)
-    rounded = double_above if towards else double_below
-    return _settled(next_, inside, pairs, lambda x: exact(x[0]) * exact(x[1]) * factor, rounded)
+        doubt[~(_within(etas) & _within(others) & _within(np.full_like(etas, head)))] = np.nan
+        pairs = np.stack([etas, others], axis=1)
+        return _next(
+            *(big, small + more, doubt, towards, pairs),
+            lambda x: exact(x[0]) * exact(x[1]) * factor,
+        )
 
 
 def _pair(x: Any) -> tuple[float, float, bool]:
@@ -131,26 +134,35 @@ def _within(x: Array) -> NDArray[np.bool_]:
     return np.asarray((np.abs(x) >= 1.0 / _WIDE) & (np.abs(x) <= _WIDE))
 
 
-def _next(big: Array, small: Array, doubt: Array, towards: float) -> Array:
-    """The double next to big + small > 0 on the side of `towards`, where big + small is known but for
-    `doubt`; NaN where that leaves it open."""
+def _next(
+    big: Array,
+    small: Array,
+    doubt: Array,
+    towards: float,
+    arguments: Array,
+    at: Callable[[Any], Any],
+) -> Array:
+    """The double next to big + small > 0 on the side of `towards`, where big + small is known but for `doubt`.
+    Where that leaves it open or is NaN, it is that next to the rational at(argument)."""
     head, rest = two_sum(big, small)
     beyond = rest > 0.0 if towards else rest < 0.0
     moved = np.where(beyond, np.nextafter(head, towards), head)
-    return np.where((np.abs(rest) > doubt) | (doubt == 0.0), moved, np.nan)
-
-
-def _settled(
-    values: Array,
-    inside: NDArray[np.bool_],
-    arguments: Array,
-    at: Callable[[Any], Any],
-    rounded: Callable[[Fraction], float],
-) -> Array:
-    """The values, where they are NaN or not inside by rational arithmetic, once for equal arguments."""
-    left = np.flatnonzero(np.isnan(values) | ~inside)
+    left = np.flatnonzero(~((np.abs(rest) > doubt) | (doubt == 0.0)))
     if left.size:
-        some, which = np.unique(arguments[left], axis=0, return_inverse=True)
-        settled = [rounded(fraction_of(fmpq(at(x)))) for x in timed(some.tolist())]
-        values[left] = np.array(settled)[which.reshape(-1)]
-    return values
+        some, first, which = np.unique(
+            arguments[left], axis=0, return_index=True, return_inverse=True
+        )
+        near = head[left[first]].tolist()
+        pairs = timed(zip(some.tolist(), near, strict=True))
+        moved[left] = np.array([_beside(at(x), y, towards) for x, y in pairs])[which.reshape(-1)]
+    return moved
+
+
+def _beside(value: Any, near: float, towards: float) -> float:
+    """The double next to a rational ≥ 0 on the side of `towards`, which is likely to be near."""
+    low, high = math.nextafter(near, 0.0), math.nextafter(near, math.inf)
+    if near > 0.0 and high < math.inf and exact(low) < value < exact(high):
+        if towards:
+            return near if value <= exact(near) else high
+        return near if value >= exact(near) else low
+    return (double_above if towards else double_below)(fraction_of(fmpq(value)))

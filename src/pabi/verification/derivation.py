@@ -73,6 +73,19 @@ class ClippedGradients:
         lo, hi = curvature
         return (min(lo, fmpq(0)), max(hi, fmpq(0))) if self.clips else (lo, hi)
 
+    def rates(self, fractions: tuple[Any, ...]) -> set[Any] | None:
+        """Numbers r of which the slope of a step of any size η on these parts of a batch is the largest |1 − ηr|;
+        None where it is not of that form."""
+        if self.curvature is None and any(fractions):
+            return None
+        ends = self.curvature or (fmpq(0), fmpq(0))
+        return {self.l2 + fraction * h for fraction in fractions for h in ends}
+
+    def slope_for(self, eta: Any, fractions: tuple[Any, ...]) -> Any:
+        """The largest slope of a step of size η over these parts of a batch, None if none is known."""
+        slopes = [self.slope(eta, fraction) for fraction in fractions]
+        return None if any(slope is None for slope in slopes) else max(slopes)
+
     def slope(self, eta: Any, fraction: Any) -> Any:
         """max over curvatures h of |1 − ηλ − η·fraction·h|, or its counterpart for gradients as clipped and
         for monotone fields; None if there is none."""
@@ -215,16 +228,22 @@ class Derived(About):
         run = self.run
         return run.noise_multiplier if run.noise_std is None else run.noise_std
 
-    def noise(self, k: int) -> Any:
-        """The standard deviation ς of the noise on the gradient at step k, a rational."""
+    @property
+    def noise_unit(self) -> Any:
+        """The standard deviation of the noise on the gradient for each unit of `noises`, a rational."""
         run = self.run
         if run.noise_std is not None:
-            return _at(run.noise_std, k)
+            return fmpq(1)
         if run.noise_multiplier is None:
             raise Refused("noise_std: the description has no noise")
         # What the multiplier multiplies is part of the description, as the trainer reads it.
-        unit = exact(run.clip_norm if run.clip_norm is not None else run.loss.gradient_bound or 0.0)
-        return _at(run.noise_multiplier, k) * unit / self.size
+        unit = run.clip_norm if run.clip_norm is not None else run.loss.gradient_bound or 0.0
+        return exact(unit) / self.size
+
+    def noise(self, k: int) -> Any:
+        """The standard deviation ς of the noise on the gradient at step k, a rational."""
+        unit = self.noise_unit
+        return _at(self.noises, k) * unit
 
     def sigma(self, k: int) -> Any:
         """The standard deviation of the noise on the iterate at step k, a rational."""
@@ -240,9 +259,7 @@ class Derived(About):
 
     def slope_at(self, k: int, fractions: tuple[Any, ...]) -> Any:
         """The largest slope of step k over these parts of a batch, None if none is known."""
-        eta = self.step_size(k)
-        slopes = [self.gradients.slope(eta, fraction) for fraction in fractions]
-        return None if any(slope is None for slope in slopes) else max(slopes)
+        return self.gradients.slope_for(self.step_size(k), fractions)
 
 
 def _at(schedule: Any, k: int) -> Any:

@@ -157,7 +157,7 @@ def test_the_bound_is_nearly_met():
     """Two places of which one is forgotten for the most part: what is left is the mixture itself."""
     for zero_out, epochs in itertools.product([False, True], [1, 2]):
         found = replace(linear(2, epochs, zero_out, 1.2), l2=0.95)
-        truth, claim = exact(found), deltas(secret_order.secret_place(described(found), 1e-3))
+        truth, claim = exact(found), deltas(secret_order.secret_place(described(found), 1e-3).curve)
         assert np.all(truth <= claim + ROUNDING), (zero_out, epochs)
         assert np.all(truth[:4] > 0.9 * claim[:4]), (zero_out, epochs)
 

@@ -27,12 +27,12 @@ from pabi.describe.iteration import Groups, NoisyIteration
 from pabi.describe.langevin import LangevinDiffusion, diffusion_sentences
 from pabi.describe.moduli import table_of
 from pabi.numbers.encoding import read_floats
-from pabi.numbers.locking import in_time
+from pabi.numbers.locking import OutOfTime, in_time
 from pabi.tradeoff import TradeOff
 from pabi.tradeoff.certificate import Certificate
 from pabi.tradeoff.guarantee import Guarantee, reading
 from pabi.verification import not_implied, verdict_on
-from pabi.verification.arithmetic import Refused, groups
+from pabi.verification.arithmetic import Refused, groups, reason
 
 COMPOSITION = "composition"  # the only theorem about bare iterations for which slopes do not matter
 
@@ -64,12 +64,12 @@ def grant(description: Description, proposal: Proposal, position: int | None = N
     stated, besides = _spoken_of(description, proposal.theorem)
     certificate = Certificate.of(proposal, description.adjacency, besides, description.unit)
     payload = certificate.payload
-    if isinstance(stated, NoisyIteration):
-        _check_steps(stated, payload)
-    elif json.dumps(payload["run"]) != json.dumps(to_dict(stated)):
-        raise Refused("run: the proof is about another description")
-    if payload.get("position") not in (None, position):
-        raise Refused("position: the proof is about other records")
+    try:
+        _check_spoken_of(stated, position, payload)
+    except OutOfTime:
+        raise
+    except Exception as bad:  # whatever search wrote
+        raise Refused(reason(bad)) from None
     verdict = verdict_on(certificate, payload)
     if not verdict.ok:
         in_time()  # a caller's time that is over is no refusal
@@ -98,6 +98,16 @@ def _spoken_of(description: Description, theorem: str) -> tuple[Description, tup
         return description, ()
     hidden = theorem != COMPOSITION
     return description.by_cells(hidden), diffusion_sentences(description, hidden)
+
+
+def _check_spoken_of(stated: Description, position: int | None, payload: dict[str, Any]) -> None:
+    """Refuse a certificate about another description, or about other records."""
+    if isinstance(stated, NoisyIteration):
+        _check_steps(stated, payload)
+    elif json.dumps(payload["run"]) != json.dumps(to_dict(stated)):
+        raise Refused("run: the proof is about another description")
+    if payload.get("position") not in (None, position):
+        raise Refused("position: the proof is about other records")
 
 
 def _check_steps(iteration: NoisyIteration, payload: dict[str, Any]) -> None:

@@ -76,7 +76,7 @@ def grant(description: Description, proposal: Proposal, position: int | None = N
         raise Refused(verdict.reason)
     name = verdict.names[0] if stated is description else verdict.names[-1]
     guarantee = Guarantee(
-        proposal.curve,
+        TradeOff.from_dict(proposal.curve.to_dict()),  # what is read is what is compared
         description.adjacency,
         name.method,
         name.source,

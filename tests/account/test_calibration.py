@@ -66,6 +66,9 @@ def test_sizes_beyond_the_cap_are_not_tried(monkeypatch, cap, most, rising):
         def epsilon(self, delta):
             return float(self.size if rising else most + 1 - self.size)
 
+        def _underestimate(self, delta):
+            return 0.0
+
     def priced(run, delta, only=None):
         assert run.batches.cap == cap
         asked.append(run.batches.size)

@@ -251,7 +251,9 @@ def test_the_path_is_that_of_girsanov(loss):
 def test_what_a_diffusion_between_walls_tends_to(m, diameter):
     loss = Loss.nonconvex(-m) if m < 0.0 else Loss.convex(1.0, l2=m)
     proven = analysis.last_point(diffusion(loss, time=1e4, diameter=diameter), DELTA)
-    assert proven.mu**2 == pytest.approx(2.0 * diameter * (2.0 * GAP - m * diameter), rel=1e-9)
+    assert proven.curve.mu**2 == pytest.approx(
+        2.0 * diameter * (2.0 * GAP - m * diameter), rel=1e-9
+    )
 
 
 def test_a_set_that_is_never_reached_does_not_matter():

@@ -191,6 +191,10 @@ def test_the_next_best_is_taken_where_the_best_is_refused(lying, caplog):
     assert honest.epsilon(DELTA) > 0.1
     assert honest.verified
     assert best.refused.pop("a lie") == 1
+    explained = RUN.explain(DELTA)
+    assert explained.best.epsilon(DELTA) == honest.epsilon(DELTA)
+    assert [row.reason for row in explained.rows if row.method == "a lie"] == ["refused"]
+    assert best.refused.pop("a lie") == 1
     assert "a lie of NoisySGD: refused" in [
         x.getMessage() for x in caplog.records if x.levelno == logging.WARNING
     ]

@@ -23,9 +23,9 @@ from pabi import Modulus, NoisyIteration
 from pabi.account.analyses.nonlinear_shifts import apply
 from pabi.account.facts.step_moduli import shapes
 from pabi.account.shifts.nonlinear import solve
+from pabi.showing import plain, shown
 from pabi.verification.arithmetic import Refused
 from pabi.verification.granting import grant
-from pabi.showing import plain, shown
 
 DELTA = 1e-5
 

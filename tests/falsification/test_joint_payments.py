@@ -164,7 +164,7 @@ def test_bins_are_never_safer_than_guaranteed(zero_out, kind, count, monkeypatch
     for _ in range(count):
         found = instance(rng, kind, zero_out)
         try:
-            claim = joint.apply(described(found), float(10 ** rng.uniform(-5, -1)))
+            claim = joint.apply(described(found), float(10 ** rng.uniform(-5, -1))).curve
         except pabi.NotApplicable:  # it moves too much
             continue
         for i in rng.choice(claims.EPSILONS.size, 2, replace=False):
@@ -178,11 +178,11 @@ def test_what_bins_have_in_common_cannot_be_left_out(monkeypatch):
     monkeypatch.setattr(
         joint, "best", lambda places, *_, **__: places.paid(np.array([0, 0, 0, 1, 1.0]))
     )
-    assert not refuted(exact(found), joint.apply(described(found), 1e-3))
+    assert not refuted(exact(found), joint.apply(described(found), 1e-3).curve)
     monkeypatch.setattr(
         joint, "spread", lambda common, alike: (np.zeros(2), 0.5 * np.sqrt(np.diag(common)))
     )
-    assert refuted(exact(found), joint.apply(described(found), 1e-3))
+    assert refuted(exact(found), joint.apply(described(found), 1e-3).curve)
 
 
 def test_groups_are_at_their_largest():

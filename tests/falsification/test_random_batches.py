@@ -303,7 +303,7 @@ def exceed(seed):
     means = enumerated(gradients, size, 0)
     run = NoisySGD(CONVEX, n=n, batches=FixedSize(size), steps=2, step_size=1.0, noise_std=noise)
     run = replace(run, adjacency="zero_out")
-    last, path = run.guarantee(1e-4), composition.apply(run, 1e-4)
+    last, path = run.guarantee(1e-4), composition.apply(run, 1e-4).curve
     far = np.linspace(-2.0 - 6.0 * noise, 2.0 + 6.0 * noise, 220)
     edges = np.concatenate([[-math.inf], far, [math.inf]])
     steps = [masses(x, noise, edges) for x in means.T]

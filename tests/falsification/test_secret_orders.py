@@ -274,8 +274,8 @@ def test_epochs_cost_what_is_said_and_not_half_of_it(count, share, wrong, monkey
         run, delta = found.run(Reshuffle(found.size)), float(10 ** rng.uniform(-5, -1))
         truth = truth_of_permutations(found, kind == "alike")
         for outcome in outcomes(run, delta, only="epoch by epoch"):
-            if outcome.guarantee is not None:
-                refutations += refuted(truth, outcome.guarantee)
+            if outcome.proposal is not None:
+                refutations += refuted(truth, outcome.proposal.curve)
     assert (refutations > 0) == wrong
 
 

@@ -26,6 +26,7 @@ from pabi.describe.runs import NoisySGD
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, NotApplicable, must_be, require
 from pabi.numbers.locking import tick, waiting
+from pabi.tradeoff import TradeOff
 from pabi.tradeoff.guarantee import Guarantee
 from pabi.verification.arithmetic import Refused
 from pabi.verification.granting import Proposal, grant
@@ -61,6 +62,13 @@ class Outcome:
             _LOGGER.warning("%s of %s: refused", self.name, type(self.description).__name__)
             _LOGGER.debug("%s", refusal)
             return None
+
+    @property
+    def curve(self) -> TradeOff | None:
+        """What is proposed; None where nothing is, or where the kernel was asked and refused it."""
+        if self.proposal is None or vars(self).get("guarantee", self) is None:
+            return None
+        return self.proposal.curve
 
 
 def outcomes(

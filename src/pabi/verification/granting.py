@@ -62,9 +62,9 @@ def grant(description: Description, proposal: Proposal, position: int | None = N
     limit on what it may take but the time that the caller has.
     """
     stated, besides = _spoken_of(description, proposal.theorem)
-    certificate = Certificate.of(proposal, description.adjacency, besides, description.unit)
-    payload = certificate.payload
     try:
+        certificate = Certificate.of(proposal, description.adjacency, besides, description.unit)
+        payload = certificate.payload
         _check_spoken_of(stated, position, payload)
     except OutOfTime:
         raise

@@ -351,8 +351,8 @@ def _analyses(picked: Picked, answers: list[Outcome], guarantee: Guarantee) -> l
     rows = (
         {
             "method": answer.name,
-            "epsilon": answer.proposal and shown(answer.proposal.epsilon(picked.delta)),
-            "reason": answer.reason,
+            "epsilon": answer.curve and shown(answer.curve.epsilon(picked.delta)),
+            "reason": answer.reason if answer.reason or answer.curve else "refused",
             "best": answer.name == guarantee.method,
         }
         for answer in answers

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -222,9 +223,15 @@ class Derived(About):
             return _at(run.noise_std, k)
         if run.noise_multiplier is None:
             raise Refused("noise_std: the description has no noise")
-        # What the multiplier multiplies is part of the description, as the trainer reads it.
+        # What the multiplier multiplies is part of the description, as the trainer reads it, and so is the
+        # double that it takes their product for.
         unit = exact(run.clip_norm if run.clip_norm is not None else run.loss.gradient_bound or 0.0)
-        return _at(run.noise_multiplier, k) * unit / self.size
+        return min(_at(run.noise_multiplier, k) * unit / self.size, _at(self.added_noise, k))
+
+    @cached_property
+    def added_noise(self) -> Any:
+        """The noise that the trainer adds, one double or one for every step."""
+        return self.run.gradient_noise_std
 
     def sigma(self, k: int) -> Any:
         """The standard deviation of the noise on the iterate at step k, a rational."""

@@ -88,6 +88,8 @@ SETTINGS = {"noise_multiplier", "clip_norm", "epochs", "epsilon", "delta"}
 # Numbers that the accountant's code derives from a description, and the checker reads.
 DERIVED = {
     "Loss.gradient_bound",
+    "NoisySGD.gradient_noise_std",
+    "NoisySecondMoments.moment_noise_std",
     "NoisySGD.steps",
     "ExponentialMechanism.kappa",
     "IteratedExponentialMechanism.rounds",

@@ -6,6 +6,8 @@ Every single edit, judged by whether what is accepted is true, is in `test_forge
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
+from fractions import Fraction
 
 import flint
 import numpy as np
@@ -14,15 +16,19 @@ import pytest
 import pabi
 from pabi.account.analyses import advance, secret_order
 from pabi.numbers import encoding
+from pabi.numbers.rounding import root_of_fraction_up
 from support.certificates import (
+    DELTA,
     LITTLE_LESS,
     LITTLE_MORE,
+    PER_FEATURE,
     POSITIVE,
     RUNS,
     forged,
     guarantee_of,
     payload_of,
     refused,
+    sgd,
 )
 from support.falsification.altered_oracle import wrong_with
 from support.granted import granted
@@ -322,6 +328,46 @@ def test_a_case_has_a_range_for_each_of_the_last_epochs():
             refused(
                 forged(payload, f"cases.0.ranges = {ranges}"), "^ranges: expected cases of 2 each"
             )
+
+
+@pytest.mark.parametrize("clip", [0.3, 1.0, 7.7, 1e-310])
+def test_the_noise_of_a_multiplier_is_the_double_that_is_added(clip):
+    """It is rounded down, which near the least double may leave a part of it."""
+    for multiplier in (0.123, 1.1, 3.7, 4e-10):
+        run = sgd(noise_std=None, noise_multiplier=multiplier, clip_norm=clip, **PER_FEATURE)
+        payload = replace(run, release="path").guarantee(DELTA).certificate.payload
+        uses = 6 * (Fraction(2 * clip) / 8 / Fraction(run.gradient_noise_std)) ** 2
+        _least_claim(payload, uses)
+    moments = pabi.NoisySecondMoments(9, 2, max(clip, 1e-155), noise_multiplier=0.123)
+    square = 2 * Fraction(moments.feature_norm) ** 4 / Fraction(moments.moment_noise_std) ** 2
+    _least_claim(moments.guarantee(DELTA).certificate.payload, square)
+
+
+def _least_claim(payload, square):
+    """Of μ no less is accepted than the root of what is true, and of doubles the next one is."""
+    least = root_of_fraction_up(square)
+    payload["claim"] = {"mu": least}
+    assert pabi.verify(payload).ok
+    payload["claim"] = {"mu": np.nextafter(least, 0.0)}
+    refused(payload, "mu")
+
+
+def test_more_cases_than_are_needed():
+    """Of equal places the last one will do, and so will all of them; nothing in between."""
+    payload = payload_of("cyclic")
+    alone = payload["cases"]
+    run = replace(RUNS["cyclic"], gradient_sensitivity=9.0)
+    every = [run.guarantee(DELTA, position=j).certificate.payload["cases"][0] for j in range(5)]
+    payload["run"]["gradient_sensitivity"], payload["claim"] = 9.0, {"mu": "inf"}
+    refused(payload | {"cases": alone}, "step")
+    assert pabi.verify(payload | {"cases": every}).ok
+    assert pabi.verify(payload | {"cases": every[-1:]}).ok
+    refused(payload | {"cases": every[1:]}, "cases: expected 1")
+    refused(payload | {"cases": every[::-1]}, "uses")
+    claimed = max(case["mu"] for case in every)
+    assert pabi.verify(payload | {"cases": every, "claim": {"mu": claimed}}).mu == claimed
+    less = claimed * LITTLE_LESS
+    refused(payload | {"cases": every, "claim": {"mu": less}}, "mu")
 
 
 def test_precision_set_elsewhere():

@@ -44,7 +44,7 @@ from pabi.execute.records import numbers_of
 from pabi.execute.sums import least_move
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, NotApplicable, SamplingWarning, warn, warn_once
-from pabi.numbers.rounding import HALF_ULP, Array, fraction_up, times_up
+from pabi.numbers.rounding import HALF_ULP, Array, root_of_fraction_up, times_up
 from pabi.sampling.draws import Draws, drawn
 from pabi.sampling.linear_models import MeanGradient
 from pabi.tradeoff.guarantee import INDEPENDENT, Composed, Guarantee
@@ -293,10 +293,8 @@ def langevin_on(
         _say_how_far(chain, start, proven, terms.delta)
     if not enforced:
         proven = proven.assuming(TAKEN)
-    # The noise of a step in doubles, not below the one that is accounted.
-    noise_std = fraction_up(
-        Fraction(chain.gradient_step) * Fraction(float(chain.run.gradient_noise_std))
-    )
+    # The noise of a step in doubles, not below the described one.
+    noise_std = root_of_fraction_up(2 * Fraction(chain.step_size))
     walks = Walks(
         gradient=gradient,
         l2=chain.loss.l2,

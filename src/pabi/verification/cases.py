@@ -305,10 +305,10 @@ def worst_position(
     run: OrderedRun, cases: Sequence[Any], check: Check, *, later_is_worse: bool
 ) -> list[Part]:
     """One case for everybody: that of the stated position, of the one used last if no earlier one can be
-    worse, or of every position."""
+    worse, or of every position, which will always do."""
     if run.position is not None:
         needed = [run.position]
-    elif later_is_worse:
+    elif later_is_worse and len(cases) != run.period:
         needed = [(run.data - 1) % run.period]
     else:
         needed = list(range(positions("positions", run.period)))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from pabi.verification.losses import (
     least_of,
     linear,
 )
+from pabi.verification.roundings import products_below
 from pabi.verification.theorem import About, Compared, Proven, read_adjacency
 
 # What one step on a batch's gradients, as a run clips them, does to the distance of two points.
@@ -222,28 +224,24 @@ class Derived(About):
         """The step size η of step k, a rational."""
         return _at(self.run.step_size, k)
 
-    @property
+    @cached_property
     def noises(self) -> Any:
-        """The noise as stated, one number or one for every step."""
-        run = self.run
-        return run.noise_multiplier if run.noise_std is None else run.noise_std
-
-    @property
-    def noise_unit(self) -> Any:
-        """The standard deviation of the noise on the gradient for each unit of `noises`, a rational."""
+        """The noise ς on the gradient, one double or one for every step: as stated, or what a multiplier stands
+        for, and no more than the double that the trainer adds."""
         run = self.run
         if run.noise_std is not None:
-            return fmpq(1)
+            return run.noise_std
         if run.noise_multiplier is None:
             raise Refused("noise_std: the description has no noise")
         # What the multiplier multiplies is part of the description, as the trainer reads it.
-        unit = run.clip_norm if run.clip_norm is not None else run.loss.gradient_bound or 0.0
-        return exact(unit) / self.size
+        unit = exact(run.clip_norm if run.clip_norm is not None else run.loss.gradient_bound or 0.0)
+        stated, added = np.atleast_1d(run.noise_multiplier), run.gradient_noise_std
+        least = np.minimum(products_below(np.ones(len(stated)), stated, unit / self.size), added)
+        return least if np.ndim(added) else float(least[0])
 
     def noise(self, k: int) -> Any:
         """The standard deviation ς of the noise on the gradient at step k, a rational."""
-        unit = self.noise_unit
-        return _at(self.noises, k) * unit
+        return _at(self.noises, k)
 
     def sigma(self, k: int) -> Any:
         """The standard deviation of the noise on the iterate at step k, a rational."""

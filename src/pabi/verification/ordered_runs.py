@@ -194,7 +194,6 @@ class OrderedRun(Derived):
         to them, above and, for noises, below."""
         if self.total > MOST_STEPS:
             positions("steps", self.total)
-        unit = self.noise_unit
         etas, noises = (
             np.broadcast_to(np.asarray(x, dtype=np.float64), self.total)
             for x in (self.run.step_size, self.noises)
@@ -207,7 +206,7 @@ class OrderedRun(Derived):
             c[own] = self._slopes_above(etas[own], self.fractions(k))
         s = products_above(etas, self.sensitivity / self.size)
         s[self.data :] = 0.0
-        return Steps(c, s, products_below(etas, noises, unit))
+        return Steps(c, s, products_below(etas, noises, fmpq(1)))
 
     def _slopes_above(self, etas: Any, fractions: Fractions) -> Any:
         """The slopes of steps of these sizes on these parts of a batch, rounded up."""

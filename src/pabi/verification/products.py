@@ -111,7 +111,9 @@ def epsilon_bound(
             facing = [*facing, *(both[turned]._replace(times=n) for both, n in more)]
             epsilon = max(epsilon, _Sum(facing, _mixture(parts, plain)).epsilon(delta, rise))
         best = min(best, epsilon)
-        if best <= enough or best > 1.02 * enough + 0.01 * delta:
+        # What is hidden among labels is hardly seen on the coarsest grid.
+        coarse = bool(others) and spacing == _LEVELS[0][0]
+        if best <= enough or (best > 1.02 * enough + 0.01 * delta and not coarse):
             break
     return best
 
@@ -470,6 +472,8 @@ class _Sum:
             """log of the δ that follows at the ε found so far."""
             return power * chernoff(power) - power * best
 
+        if not self.infinity <= delta:
+            return math.inf
         power = minimiser(chernoff)
         best, around = math.inf, max(1.01 * chernoff(power), 0.1 / power)
         # Moments are far from the truth where rare outcomes reveal much: then again, around what was found.
@@ -591,9 +595,9 @@ def tilted(
     exponent: Array, y: Array, p: Array, *, omega: Array, power: float
 ) -> tuple[Array, Array]:
     """p·e^exponent, normalised, and a bound on the error of its characteristic function."""
-    top = float(exponent.max())
+    top = _largest(exponent, p)
     with np.errstate(under="ignore"):
-        w = p * np.exp(exponent - top)
+        w = p * np.exp(np.minimum(exponent - top, 0.0))
     w = w / w.sum()
     mean = float(w @ np.abs(y))
     terms = _BLOCK + y.size / _BLOCK  # one after the other, in `characteristic`
@@ -618,9 +622,15 @@ def log_sum(exponent: Array, p: Array) -> float:
     """log Σ p·e^exponent."""
     if p.size == 0:
         return 0.0
-    top = float(exponent.max())
+    top = _largest(exponent, p)
     with np.errstate(under="ignore"):
-        return top + math.log(float(np.sum(p * np.exp(exponent - top))))  # in pairs
+        terms = p * np.exp(np.minimum(exponent - top, 0.0))
+    return top + math.log(float(np.sum(terms)))  # in pairs
+
+
+def _largest(exponent: Array, p: Array) -> float:
+    """The largest exponent of those with some mass: the others, however large, add nothing."""
+    return float(exponent[p > 0.0].max())
 
 
 def minimiser(function: Callable[[float], float]) -> float:

@@ -239,10 +239,10 @@ class SecondMoments(About):
 
     @property
     def noise_std(self) -> Any:
-        """σ as stated, a rational."""
+        """σ as stated, or what is added in its place, a rational."""
         stated = self.description
         if stated.noise_std is not None:
             return exact(stated.noise_std)
         if stated.noise_multiplier is None:
             raise Refused("noise_std: the description has no noise")
-        return exact(stated.noise_multiplier) * self.square
+        return min(exact(stated.noise_multiplier) * self.square, exact(stated.moment_noise_std))

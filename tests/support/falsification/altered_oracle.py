@@ -59,6 +59,8 @@ COMPOSED = "; Dong, Roth, Su 2022, Thm 3.2"
 
 def wrong_with(data, honest, verdict):
     """Why an accepted file should have been refused, or None. `honest`: the file that was altered."""
+    if verdict.mu == math.inf:
+        return None  # nothing is promised, of whatever it is
     data, honest = (without_notes(file) for file in (data, honest))
     if canonical(data) == canonical(honest):
         return None
@@ -439,24 +441,24 @@ def _guarantees(proof):
         keys = ("adjacency", "steps", "groups", "moduli", "which", "diameter", "start")
         text = json.dumps({key: proof[key] for key in keys if key in proof}, sort_keys=True)
         return _of_iteration(text, delta)
-    run = from_dict(_less_noise(proof["run"]))
+    run = from_dict(proof["run"])
     if isinstance(run, pabi.LangevinChain) and proof["one"]["position"] is not None:
         text = json.dumps(proof["one"]["run"], sort_keys=True)
         of_one = _of_description(text, delta, proof["one"]["position"])
         return [_times(g, run.chains) for g in of_one]
-    text = json.dumps(_less_noise(proof["run"]), sort_keys=True)
-    return _of_description(text, delta, proof.get("position"))
+    texts = dict.fromkeys(json.dumps(x, sort_keys=True) for x in _less_noise(proof["run"]))
+    return [g for text in texts for g in _of_description(text, delta, proof.get("position"))]
 
 
 def _less_noise(run):
-    """The run with no step's noise above 100 times the least: what holds for less holds for more, and the
-    solver is not at its best between 1 and 1e300."""
+    """The run as it is, and with no step's noise above 100 times the least: what holds for less holds for
+    more, and the solver is not at its best between 1 and 1e300."""
     cut = {}
     for key in ("noise_std", "noise_multiplier"):
         if run.get(key) is not None and not isinstance(run[key], (int, float)):
             noise = encoding.read_floats(key, run[key])
             cut[key] = np.minimum(noise, 100.0 * noise.min()).tolist()
-    return run | cut
+    return run, run | cut
 
 
 def _times(guarantee, k):

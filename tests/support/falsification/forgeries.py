@@ -10,16 +10,18 @@ import copy
 import functools
 import json
 import math
+import random
 import time
 import warnings
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 import pabi
 from pabi.account.best import outcomes
+from pabi.numbers.errors import NotApplicable
 from pabi.tradeoff import Laplace
 from support.certificates import RUNS, guarantee_of
 from support.daily import seed
@@ -35,6 +37,7 @@ from support.falsification.edits import (
 )
 from support.falsification.honest_files import SLOW, certificate_in, honest_files
 from support.falsification.hostile_files import FIELDS
+from support.fuzzing.kinds import question
 
 DELTA, MOST_SECONDS, LONGEST_REASON = 1e-5, 2.5, 1000
 SAMPLED = "composition, random batches"  # apart, since they take long
@@ -200,12 +203,12 @@ def drawn(theorem: str, count: float) -> Iterator[tuple[Forgery, object]]:
                     yield replace(forgery, edit=f"{edit}, {_again(theorem, file)}"), file
 
 
-def _again(theorem, file):
-    """One more edit, anywhere in what was edited, in place; and what it was."""
+def _again(theorem, file, rng=None):
+    """One more edit, anywhere in what was edited, in place; and what it was. `rng`: that of today if None."""
     every = [p for p in places(file) if p[-1] not in ("f8", "i8") and "notes" not in p]
     if not every:
         return "and nothing else"
-    rare = of_today(f"{len(every)} places of {theorem}")
+    rare = rng.getrandbits(32) if rng else of_today(f"{len(every)} places of {theorem}")
     path = every[rare % len(every)]
     edited = edits(file, path, _others(theorem, file, path, rare), rare)
     names = sorted(edited.keys() - {TWICE_IN_THE_TEXT, BEYOND, "no number"})
@@ -261,4 +264,55 @@ def problems(theorem: str, count: float) -> tuple[int, list[str]]:
         problem = problem_with(forgery, file, files_of()[theorem][forgery.name])
         if problem is not None:
             wrong.append(f"{forgery}: {problem}")
+    return tried, wrong
+
+
+# Forgeries of random certificates, of which every analysis that applies gives one.
+
+_LONGEST = 20_000  # characters of one
+
+
+def random_files(number: int) -> dict[str, str]:
+    """Certificates of all proofs about the description of a random question, by analysis."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            about = question(number).about
+            found = [] if about is None else outcomes(about[0], DELTA, about[1])
+            texts = {
+                one.name: one.guarantee.certificate.to_json()
+                for one in found
+                if one.guarantee is not None
+            }
+    except (pabi.InvalidInput, NotApplicable):
+        return {}
+    return {name: text for name, text in texts.items() if len(text) <= _LONGEST}
+
+
+def random_forgeries(number: int, count: int) -> Iterator[tuple[Forgery, object, str]]:
+    """So many forgeries of every certificate of a random question, each with the honest text."""
+    rng = random.Random(number)
+    for name, text in random_files(number).items():
+        theorem = json.loads(text)["theorem"]
+        every = [p for p in places(json.loads(text)) if p[-1] not in ("f8", "i8")]
+        for _ in range(count):
+            file, path, rare = json.loads(text), rng.choice(every), rng.getrandbits(32)
+            edited = edits(file, path, _others(theorem, file, path, rare), rare)
+            edit = rng.choice(sorted(edited))
+            forgery = Forgery(f"question {number}, {name}", path, edit)
+            written = put_edit(file, path, edit, edited[edit])
+            if not written and rng.random() < 0.3:
+                forgery = replace(forgery, edit=f"{edit}, {_again(theorem, file, rng)}")
+            yield forgery, written or file, text
+
+
+def random_problems(numbers: Iterable[int], count: int) -> tuple[int, list[str]]:
+    """(how many forgeries of the certificates of these questions were tried, what was wrong)."""
+    tried, wrong = 0, []
+    for number in numbers:
+        for forgery, file, honest in random_forgeries(number, count):
+            tried += 1
+            problem = problem_with(forgery, file, honest)
+            if problem is not None:
+                wrong.append(f"{forgery}: {problem}")
     return tried, wrong

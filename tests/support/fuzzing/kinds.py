@@ -25,13 +25,15 @@ Ask = Callable[[float], Guarantee]
 class Question:
     """What is asked, and neighbours: (what it is, whether it must cost no more, the neighbour).
 
-    `certified`: whether its guarantee has a certificate, whatever proof is best.
+    `certified`: whether its guarantee has a certificate, whatever proof is best. `about`: the description
+    and the position, where it is a question about one, which several analyses answer.
     """
 
     kind: str
     ask: Ask
     neighbours: tuple[tuple[str, bool, Ask], ...] = ()
     certified: bool = True
+    about: tuple[Any, int | None] | None = None
 
 
 def question(seed: int) -> Question:
@@ -49,7 +51,7 @@ def _run(seed: int, rng: random.Random) -> Question:
     noisy, long = descriptions.more_noise(run), descriptions.longer(run)
     more = () if long is None else (("more epochs", False, long.guarantee),)
     both = (("more noise", True, noisy.guarantee), *more)
-    return Question("run", run.guarantee, both[seed % len(both) :][:1])
+    return Question("run", run.guarantee, both[seed % len(both) :][:1], about=(run, None))
 
 
 def _position(seed: int, rng: random.Random) -> Question:
@@ -57,7 +59,12 @@ def _position(seed: int, rng: random.Random) -> Question:
     run = replace(descriptions.described(seed), batches=pabi.Cyclic(rng.randint(1, 4)))
     place = rng.randrange(run.steps_per_epoch)
     whole = ("the worst batch", False, run.guarantee)
-    return Question("run of a position", lambda delta: run.guarantee(delta, place), (whole,))
+    return Question(
+        "run of a position",
+        lambda delta: run.guarantee(delta, place),
+        (whole,),
+        about=(run, place),
+    )
 
 
 def _forgetting(seed: int, rng: random.Random) -> Question:
@@ -78,7 +85,8 @@ def _forgetting(seed: int, rng: random.Random) -> Question:
         )
     varies = descriptions.longer(run) is None
     longer = () if varies else (("more steps", True, ask(steps + run.steps_per_epoch)),)
-    return Question("forgetting", ask(steps), longer)
+    about = pabi.Unlearning(run, [(steps, records)], published=published)
+    return Question("forgetting", ask(steps), longer, about=(about, None))
 
 
 # Samplers.
@@ -117,7 +125,7 @@ def _chain(seed: int, rng: random.Random) -> Question:
     if chain.gradient_gap is not None:
         nearer = replace(chain, gradient_gap=chain.gradient_gap / 2.0)
         more += (("a smaller gap", True, nearer.guarantee),)
-    return Question("chain", chain.guarantee, more)
+    return Question("chain", chain.guarantee, more, about=(chain, None))
 
 
 def _diffusion(seed: int, rng: random.Random) -> Question:
@@ -132,7 +140,7 @@ def _diffusion(seed: int, rng: random.Random) -> Question:
     if np.ndim(diffusion.inverse_temperature) == 0:
         longer = replace(diffusion, time=2.0 * diffusion.time)
         more = (("more time", False, longer.guarantee),)
-    return Question("diffusion", diffusion.guarantee, more)
+    return Question("diffusion", diffusion.guarantee, more, about=(diffusion, None))
 
 
 def _exponential(seed: int, rng: random.Random) -> Question:
@@ -144,7 +152,10 @@ def _exponential(seed: int, rng: random.Random) -> Question:
     )
     warmer = replace(mechanism, inverse_temperature=mechanism.inverse_temperature / 2.0)
     return Question(
-        "exponential mechanism", mechanism.guarantee, (("warmer", True, warmer.guarantee),)
+        "exponential mechanism",
+        mechanism.guarantee,
+        (("warmer", True, warmer.guarantee),),
+        about=(mechanism, None),
     )
 
 
@@ -159,7 +170,7 @@ def _iterated(seed: int, rng: random.Random) -> Question:
         failure=amount(rng, 1e-9, 0.1),
         split=rng.choice((None, rng.randint(0, 3))),
     )
-    return Question("iterated exponential mechanism", mechanism.guarantee)
+    return Question("iterated exponential mechanism", mechanism.guarantee, about=(mechanism, None))
 
 
 def _iteration(seed: int, rng: random.Random) -> Question:
@@ -187,7 +198,12 @@ def _iteration(seed: int, rng: random.Random) -> Question:
         unit=rng.choice(("record", "user")),
     )
     noisier = replace(iteration, step_noise_std=1.5 * iteration.step_noise_std)
-    return Question("iteration", iteration.guarantee, (("more noise", True, noisier.guarantee),))
+    return Question(
+        "iteration",
+        iteration.guarantee,
+        (("more noise", True, noisier.guarantee),),
+        about=(iteration, None),
+    )
 
 
 # Statistics.
@@ -216,11 +232,22 @@ def _statistics(seed: int, rng: random.Random) -> Question:
                 threshold=rng.uniform(0.0, 37.0) if statistic == "levels" else None,
                 adjacency=_adjacency(rng),
             ),
-            lambda: pabi.NoisyAccuracy(n, noise, _adjacency(rng), rng.choice(("record", "user"))),
+            lambda: pabi.NoisyAccuracy(
+                n,
+                noise,
+                _adjacency(rng),
+                rng.choice(("record", "user")),
+                pairs=rng.random() < 0.5,
+            ),
         )
     )()
     noisier = replace(made, noise_std=1.5 * noise)
-    return Question("statistic", made.guarantee, (("more noise", True, noisier.guarantee),))
+    return Question(
+        "statistic",
+        made.guarantee,
+        (("more noise", True, noisier.guarantee),),
+        about=(made, None),
+    )
 
 
 # What is made of guarantees.

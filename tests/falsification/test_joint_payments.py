@@ -92,7 +92,7 @@ def on_lines(rng, opposite: bool) -> float:
     return excess if excess <= ERROR else float(np.max(truth - bound(alpha, beta, opposite, FINE)))
 
 
-@pytest.mark.parametrize("count", [40, pytest.param(3000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("count", [40, pytest.param(2000, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("opposite", [False, True])
 def test_no_run_on_a_line_reveals_more(opposite, count):
     rng = np.random.default_rng([count, opposite])
@@ -154,7 +154,7 @@ def test_fixed_vectors_reveal_as_much():
 # Runs as described, and what is said of them.
 
 
-@pytest.mark.parametrize("count", [1, pytest.param(100, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("count", [1, pytest.param(30, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("zero_out", [False, True])
 def test_bins_are_never_safer_than_guaranteed(zero_out, kind, count, monkeypatch):

@@ -63,7 +63,7 @@ def test_forgeries_are_refused_or_claim_enough(theorem):
 @pytest.mark.nightly
 @pytest.mark.parametrize("theorem", THEOREMS)
 def test_many_more(theorem):
-    check(theorem, 30)
+    check(theorem, 4)
 
 
 def test_there_are_files_of_every_theorem():

@@ -102,8 +102,9 @@ def outcomes(
 
 
 def least_of(answers: list[Outcome], delta: float) -> Outcome:
-    """The answer whose proposal has the least ε at `delta`; NotApplicable when no analysis applies."""
-    proposals = {o.proposal: o for o in answers if o.proposal is not None}
+    """The answer whose proposal, which nobody has refused, has the least ε at `delta`; NotApplicable when no
+    analysis applies."""
+    proposals = {o.proposal: o for o in answers if o.proposal is not None and o.curve is not None}
     if not proposals:
         reasons = "; ".join(f"{o.name}: {o.reason or 'refused'}" for o in answers)
         raise NotApplicable(f"no analysis covers this description ({reasons})")
@@ -118,8 +119,8 @@ def best_of(answers: list[Outcome], delta: float) -> Guarantee:
 
     Where the kernel refuses a proposal the next best one is tried.
     """
-    while (guarantee := (best := least_of(answers, delta)).guarantee) is None:
-        answers = [o if o is not best else replace(o, proposal=None) for o in answers]
+    while (guarantee := least_of(answers, delta).guarantee) is None:
+        pass
     every_iterate = next((o.guarantee for o in answers if o.name in EVERY_ITERATE), None)
     curve = every_iterate.curve if every_iterate else None
     return replace(guarantee, tuned_at=delta, composition=curve)

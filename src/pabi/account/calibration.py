@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from pabi.account.analyses.writing import rounding_of
-from pabi.account.best import Outcome, best_guarantee, best_of, least_of, outcomes
+from pabi.account.best import Outcome, best_of, least_of, outcomes
 from pabi.account.targets import Target, composed, gaussian_of
 from pabi.describe.accounted import warn_of_large_delta
 from pabi.describe.files import KINDS, Description
@@ -119,24 +119,16 @@ def calibrate(
     docs, "Meet a privacy target".
     """
     target = Target(epsilon=epsilon, delta=delta, mu=mu, advantage=advantage, tpr=tpr, fpr=fpr)
-    return _searched(run, target, parameter, besides)[0]
+    return met(run, target, besides, parameter)[0]
 
 
 def met(
-    run: Calibrated, target: Target, besides: Sequence[Guarantee] = ()
+    run: Calibrated,
+    target: Target,
+    besides: Sequence[Guarantee] = (),
+    parameter: str | None = None,
 ) -> tuple[Calibrated, Guarantee]:
     """(the run that `calibrate` returns, its guarantee, which is that of the last candidate as a rule)."""
-    calibrated, search = _searched(run, target, None, besides)
-    candidate, answers = search.last
-    if candidate == calibrated:
-        return calibrated, best_of(answers, target.chosen_at)
-    return calibrated, best_guarantee(calibrated, target.chosen_at)
-
-
-def _searched(
-    run: Calibrated, target: Target, parameter: str | None, besides: Sequence[Guarantee]
-) -> tuple[Calibrated, _Search]:
-    """(what `calibrate` returns, the search that found it)."""
     names = calibrated_of(run)
     if not names:
         raise InvalidInput(
@@ -151,10 +143,17 @@ def _searched(
             f"{target} cannot be met: the releases in besides alone cost {target.name} = {shown(cost)}",
             cost,
         )
-    search = _Search(parameter, target, sampled=_sampled(run), spent=spent)
+    refused: frozenset[str] = frozenset()
     with waiting(f"calibrating {parameter}"):
-        calibrated: Calibrated = search.calibrated(run)
-    return calibrated, search
+        while True:
+            search = _Search(parameter, target, sampled=_sampled(run), spent=spent, without=refused)
+            calibrated: Calibrated = search.calibrated(run)
+            answers = search.answers(calibrated)
+            guarantee = best_of(answers, target.chosen_at)
+            if search.in_all(guarantee.curve) <= target.most:
+                return calibrated, guarantee
+            # The kernel refused what seemed to be best: then it is not asked again.
+            refused |= {o.name for o in answers if o.proposal is not None and o.curve is None}
 
 
 def _sampled(description: Any) -> bool:
@@ -188,24 +187,30 @@ def _composes_allocations(curve: TradeOff) -> bool:
 
 
 def _curve_of(answer: Outcome) -> TradeOff:
-    assert answer.proposal is not None
-    return answer.proposal.curve
+    assert answer.curve is not None
+    return answer.curve
 
 
 class _Search:
     """Accounts candidates and remembers the least cost."""
 
     def __init__(
-        self, parameter: str, target: Target, *, sampled: bool, spent: TradeOff | None
+        self,
+        parameter: str,
+        target: Target,
+        *,
+        sampled: bool,
+        spent: TradeOff | None,
+        without: frozenset[str],
     ) -> None:
-        self.parameter, self.target = parameter, target
+        self.parameter, self.target, self.without = parameter, target, without
         self.spent = spent
         self.close = _RELATIVE_COMPOSED if sampled else _RELATIVE
         self.best, self.at = math.inf, math.nan
         self.method: str | None = None  # the analysis that is asked alone
         self._known: dict[tuple[str | None, float], float] = {}
         self._best_at: dict[float, str] = {}
-        self.last: tuple[Any, list[Outcome]]  # the last candidate of which all analyses were asked
+        self._last: tuple[Any, list[Outcome]] | None = None  # of which all analyses were asked
 
     def calibrated(self, run: Any) -> Any:
         """`run` with the parameter changed. Raises TargetUnreachable and InvalidInput."""
@@ -235,15 +240,21 @@ class _Search:
         if self.method is not None:
             [alone] = outcomes(run, self.target.chosen_at, only=self.method)
             if alone.proposal is not None:
-                return self._in_all(alone.proposal.curve)
-        return self._in_all(_curve_of(self._best(run)))
+                return self.in_all(alone.proposal.curve)
+        return self.in_all(_curve_of(self._best(run)))
+
+    def answers(self, run: Any) -> list[Outcome]:
+        """What all analyses say of a candidate."""
+        if self._last is None or self._last[0] != run:
+            every = outcomes(run, self.target.chosen_at)
+            self._last = run, [o for o in every if o.name not in self.without]
+        return self._last[1]
 
     def _best(self, run: Any) -> Outcome:
         """The best answer of a candidate."""
-        self.last = run, outcomes(run, self.target.chosen_at)
-        return least_of(self.last[1], self.target.chosen_at)
+        return least_of(self.answers(run), self.target.chosen_at)
 
-    def _in_all(self, own: TradeOff) -> float:
+    def in_all(self, own: TradeOff) -> float:
         """What a candidate costs together with what is spent."""
         if _composes_allocations(own):
             self.close = _RELATIVE_COMPOSED
@@ -258,7 +269,7 @@ class _Search:
         """The name of the best analysis of a candidate."""
         if at not in self._best_at:
             best = self._best(run)
-            self._known[best.name, at] = self._in_all(_curve_of(best))
+            self._known[best.name, at] = self.in_all(_curve_of(best))
             self._best_at[at] = best.name
         return self._best_at[at]
 
@@ -359,7 +370,7 @@ class _Search:
         if self.target.name == "mu" and math.isinf(self._known[method, x]):
             raise self.unreachable()  # some analyses have no Gaussian below them, whatever the noise
         if self.parameter in _NOISES:
-            x = self._foreseen(x)
+            x = self._foreseen(build(x), x)
             method = self.best_analysis(build(x), x)
         for _ in range(_ANALYSES):
             self.method = method
@@ -373,13 +384,12 @@ class _Search:
         self.method = None
         return self._boundary_alone(cost, x, rising, most)
 
-    def _foreseen(self, x: float) -> float:
-        """About where the boundary is, by the last guarantee, of noise `x`: with k times the noise every part
+    def _foreseen(self, run: Any, x: float) -> float:
+        """About where the boundary is, by what is proposed of `run`, with noise `x`: with k times the noise every part
         G(μ) of it is as a rule G(μ/k)."""
         mus: tuple[float, ...]
-        r = rounding_of(self.last[0])
-        best = least_of(self.last[1], self.target.chosen_at)
-        match unrounded(_curve_of(best))[0]:
+        r = rounding_of(run)
+        match unrounded(_curve_of(self._best(run)))[0]:
             case Gaussian(mu):
                 mus, weights = (mu - 2.0 * r,), (1.0,)
             case Mixture(parts, weights):
@@ -388,7 +398,7 @@ class _Search:
                 return x
 
         def cost(at: float) -> float:
-            return self._in_all(rounded(average([mu * x / at for mu in mus], weights), r))
+            return self.in_all(rounded(average([mu * x / at for mu in mus], weights), r))
 
         try:
             return self._boundary_alone(cost, x, rising=False, most=None)

@@ -206,7 +206,11 @@ def growing(picked: Picked, answers: list[Outcome]) -> Iterator[tuple[Guarantee,
         found = answers[-1].proposal
         if found is not None and (epsilon := found.epsilon(delta)) < least:
             least = epsilon
-            yield best_of(answers, delta), False
+            try:
+                best = best_of(answers, delta)
+            except NotApplicable:  # all so far are refused
+                continue
+            yield best, False
     yield best_of(answers, delta), True
 
 

@@ -75,14 +75,14 @@ WAYS = {
 @every("charged", [False, True])
 @pytest.mark.parametrize("way", WAYS)
 def test_what_is_trained_is_accounted_once(monkeypatch, tmp_path, way, charged):
-    asked, choose = [], best.best_guarantee
+    asked, answer = [], best.outcomes
 
-    def counted(description, delta, position=None):
-        asked.append(description)
-        return choose(description, delta, position)
+    def counted(description, delta, position=None, only=None):
+        asked.extend([description] if only is None else [])
+        return answer(description, delta, position, only)
 
     for module in (best, calibration):
-        monkeypatch.setattr(module, "best_guarantee", counted)
+        monkeypatch.setattr(module, "outcomes", counted)
     ledger = pabi.Ledger(tmp_path / f"{charged}.ledger", 8.0, DELTA) if charged else None
     result = WAYS[way](ledger)
     finals = [getattr(result, "run_", None) or result.run, getattr(result, "moments_", None)]

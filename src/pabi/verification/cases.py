@@ -242,8 +242,8 @@ class WrittenOut(CaseCheck):
     def check(self, claims: Sequence[ClaimedCase]) -> None:
         """Refuse unless the payments of each case suffice."""
         if claims:
-            paid = [(self.payments(claim), claim.mu) for claim in claims]
-            Replay(self.steps, self.run.period).check([Claim(*x, self.besides) for x in paid])
+            replay = Replay(self.steps, self.run.period)
+            replay.check(Claim(self.payments(x), x.mu, self.besides) for x in claims)
 
     @property
     @abstractmethod

@@ -31,8 +31,9 @@ these bounds is replayed in balls.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -181,6 +182,10 @@ class Fine:
         tail = self.tail - other.tail + _over((self.head - product) - lost, self.head)
         return Fine.of(quotient, tail, self.power - other.power)
 
+    def largest(self, starts: Integers) -> Integers:
+        """The largest powers of those that are not 0, in each part that begins at one of `starts`."""
+        return np.maximum.reduceat(np.where(self.head > 0.0, self.power, -_POWERS), starts)
+
     def scaled(self, power: Any, least: float) -> Array:
         """The heads in units of 2^power, or `least` where they are below 2^-900 and not 0."""
         apart = np.clip(self.power - power, -_FAR - 1, _FAR)
@@ -275,8 +280,8 @@ _POWERS = 1 << 40  # exponents of two are within these bounds
 _DEEP = 400  # those in one cell differ by no more
 _EXTRA = 16  # operations beside those of every step
 _REACH = 2.0**22  # κ times the steps, at most
-MOST_STEPS = (1 << 22) - _EXTRA
-_AT_ONCE = 1 << 17  # parts of cells
+MOST_STEPS = (1 << 20) - _EXTRA
+_AT_ONCE = 1 << 17  # parts of cells, or demands and blocks
 _ROUND = 1.0 + 2.0**-50
 
 
@@ -290,6 +295,34 @@ class _Parts(NamedTuple):
     at: Integers
 
 
+class _Places(NamedTuple):
+    """Where numbers stand in a table that has a row of `width` for each case, filled from the right: a row begins
+    in column `first`."""
+
+    row: Integers
+    column: Integers
+    first: Integers
+    width: int
+
+    @classmethod
+    def of(cls, lengths: Integers) -> _Places:
+        """Those of so many numbers in each row, one after another."""
+        width, row = int(lengths.max()), np.repeat(np.arange(len(lengths)), lengths)
+        ends = np.cumsum(lengths)
+        return cls(row, np.arange(len(row)) + (width - ends)[row], width - lengths, width)
+
+    def sums_from(self, numbers: Fine, unit: Integers, least: float) -> Array:
+        """The sums from each column on, in units of 2^unit of the row."""
+        heads = self._table(numbers.scaled(unit[self.row], least))
+        sums, rest = _sums_from(heads, self._table(numbers.tail))
+        return np.asarray(sums + rest)
+
+    def _table(self, values: Array) -> Array:
+        out = np.zeros((len(self.first), self.width))
+        out[self.row, self.column] = values
+        return out
+
+
 class Doubles:
     """Replays payments for the same slopes and noises, in cells of `size` steps."""
 
@@ -300,15 +333,15 @@ class Doubles:
     def costs(self, cases: Sequence[Payments]) -> Iterator[Any | None]:
         """What each costs, a ball that is not below it, or None where it is open whether it clears."""
         some: list[tuple[Payments, _Parts]] = []
-        count = 0
+        width = 0
         for paid in cases:
             in_time()
             parts = self._parts(paid)
-            some.append((paid, parts))
-            count += len(parts.begin)
-            if count >= _AT_ONCE:
+            width = max(width, len(parts.begin))
+            if some and width * (len(some) + 1) > _AT_ONCE:
                 yield from self._together(some)
-                some, count = [], 0
+                some, width = [], len(parts.begin)
+            some.append((paid, parts))
         if some:
             yield from self._together(some)
 
@@ -325,42 +358,27 @@ class Doubles:
 
     def _together(self, some: Sequence[tuple[Payments, _Parts]]) -> Iterator[Any | None]:
         lengths = np.array([len(parts.begin) for _, parts in some])
-        width, starts = int(lengths.max()), np.cumsum(lengths) - lengths
-        first = (
-            np.arange(len(some)) * width + width - lengths
-        )  # where a case begins in a table, from the right
-        where = np.concatenate([np.arange(a, a + n) for a, n in zip(first, lengths, strict=True)])
-
-        def table(place: Integers, values: Array) -> Array:
-            out = np.zeros(len(some) * width)
-            out[place] = values
-            return out.reshape(len(some), width)
-
+        starts = np.cumsum(lengths) - lengths
+        places = _Places.of(lengths)
         begin = np.concatenate([parts.begin for _, parts in some])
-        end = np.concatenate([parts.end for _, parts in some])
-        rooms, worst = self.cells.between(begin, end)
+        rooms, worst = self.cells.between(begin, np.concatenate([parts.end for _, parts in some]))
+        known = np.logical_and.reduceat(worst * (len(self.steps.c) + _EXTRA) <= _REACH, starts)
         rates = self._rates(some)
         paid = rooms.times(rates)
+        del begin, rooms, worst
+        unit = paid.largest(starts)
+        pays = places.sums_from(paid, unit, 0.0)
         costs = paid.times(rates)
-        unit, cost_unit = (
-            np.maximum.reduceat(np.where(x.head > 0.0, x.power, -_POWERS), starts)
-            for x in (paid, costs)
-        )
-        row = np.repeat(np.arange(len(some)), lengths)
-        pays = np.add(
-            *_sums_from(table(where, paid.scaled(unit[row], 0.0)), table(where, paid.tail))
-        )
-        taken, place, which = self._demands(some, first)
-        owed = table(place, taken.scaled(unit[which], _LITTLE))
-        owes = np.add(*_sums_from(owed, table(place, taken.tail)))
+        del paid, rates
+        cost_unit = costs.largest(starts)
+        totals = places.sums_from(costs, cost_unit, _LITTLE)[:, 0].tolist()
+        del costs
+        owed, at = self._demands(some, places)
+        owes = at.sums_from(owed, unit, _LITTLE)
         start = self._start(some)
-        whole = start.scaled(unit, _LITTLE) * (1.0 + start.tail) + owes.reshape(-1)[first]
-        clear = (owes * _ROUND <= pays).all(axis=1) & (whole * _ROUND <= pays.reshape(-1)[first])
-        known = worst * (len(self.steps.c) + _EXTRA) <= _REACH
-        clear &= np.logical_and.reduceat(known, starts)
-        spent = table(where, costs.scaled(cost_unit[row], _LITTLE))
-        totals = np.add(*_sums(spent, table(where, costs.tail)))[:, -1]
-        for fine, total, power in zip(clear, totals.tolist(), cost_unit.tolist(), strict=True):
+        whole = start.scaled(unit, _LITTLE) * (1.0 + start.tail) + owes[:, 0]
+        clear = (owes * _ROUND <= pays).all(axis=1) & (whole * _ROUND <= pays[:, 0]) & known
+        for fine, total, power in zip(clear, totals, cost_unit.tolist(), strict=True):
             yield arb(total) * arb(_ROUND) * arb(2) ** power if fine else None
 
     def _rates(self, some: Sequence[tuple[Payments, _Parts]]) -> Fine:
@@ -380,15 +398,16 @@ class Doubles:
         return none.at(np.concatenate(which))
 
     def _demands(
-        self, some: Sequence[tuple[Payments, _Parts]], first: Integers
-    ) -> tuple[Fine, Integers, Integers]:
-        """s·W of every demand from τ on, its place in a table, and its case."""
+        self, some: Sequence[tuple[Payments, _Parts]], places: _Places
+    ) -> tuple[Fine, _Places]:
+        """s·W of every demand from τ on, and where it stands."""
         at = np.concatenate([paid.at for paid, _ in some])
         owed = np.concatenate([paid.owed for paid, _ in some])
-        which = np.repeat(np.arange(len(some)), [len(paid.at) for paid, _ in some])
-        place = np.concatenate([parts.at for _, parts in some]) + first[which]
-        own = at >= np.array([paid.tau for paid, _ in some])[which]
-        return Fine.of(owed[own]).times(self.later.at(at[own])), place[own], which[own]
+        row = np.repeat(np.arange(len(some)), [len(paid.at) for paid, _ in some])
+        column = np.concatenate([parts.at for _, parts in some]) + places.first[row]
+        own = at >= np.array([paid.tau for paid, _ in some])[row]
+        fine = Fine.of(owed[own]).times(self.later.at(at[own]))
+        return fine, places._replace(row=row[own], column=column[own])
 
     def _start(self, some: Sequence[tuple[Payments, _Parts]]) -> Fine:
         """What the distance at τ amounts to at the end, of every case."""
@@ -412,31 +431,51 @@ class Replay:
     """Checks payments for the same steps. `period`: of the steps that use a record, at which sums are cut."""
 
     def __init__(self, steps: Steps, period: int = 1) -> None:
-        self.steps, self.period = steps, period
+        self.steps, t = steps, len(steps.c)
+        sizes = {min(period, t): None, 1: None} if t <= MOST_STEPS else {}
+        self._doubles = [cache(partial(_doubles, steps, size)) for size in sizes]
 
-    def check(self, claims: Sequence[Claim]) -> None:
+    def check(self, claims: Iterable[Claim]) -> None:
         """Refuse unless all of them clear and cost no more than is said."""
-        left = list(claims)
-        if len(self.steps.c) <= MOST_STEPS:
-            for size in {min(self.period, len(self.steps.c)): None, 1: None}:
-                left = self._open(left, size)
-        for claim in left:
+        some: list[Claim] = []
+        held = 0
+        for claim in claims:
+            some.append(claim)
+            held += len(claim.paid.at) + len(claim.paid.q) + 1
+            if held > _AT_ONCE:
+                self._check(some)
+                some, held = [], 0
+        self._check(some)
+
+    def _check(self, claims: list[Claim]) -> None:
+        for doubles in self._doubles:
+            if claims and (replay := doubles()) is not None:
+                claims = _open(replay, claims)
+        for claim in claims:
             cost = claim.besides + replayed(self.steps, claim.paid)
             check_cost(cost, claim.mu, f"step {len(self.steps.c)}")
 
-    def _open(self, claims: list[Claim], size: int) -> list[Claim]:
-        """Those of the claims that doubles leave open."""
-        within = [c for c in claims if np.all((c.paid.shift > -_POWERS) & (c.paid.shift < _POWERS))]
-        if not within:
-            return claims
-        try:
-            with np.errstate(all="ignore"):
-                costs = list(Doubles(self.steps, size).costs([c.paid for c in within]))
-        except OutOfReach:
-            return claims
-        proven = {
-            id(c)
-            for c, cost in zip(within, costs, strict=True)
-            if cost is not None and c.besides + cost <= arb(c.mu) * arb(c.mu)
-        }
-        return [c for c in claims if id(c) not in proven]
+
+def _doubles(steps: Steps, size: int) -> Doubles | None:
+    """None where doubles do not reach."""
+    try:
+        with np.errstate(all="ignore"):
+            return Doubles(steps, size)
+    except OutOfReach:
+        return None
+
+
+def _open(replay: Doubles, claims: list[Claim]) -> list[Claim]:
+    """Those of the claims that doubles leave open."""
+    few = [np.all((c.paid.shift > -_POWERS) & (c.paid.shift < _POWERS)) for c in claims]
+    within = [claim for claim, fine in zip(claims, few, strict=True) if fine]
+    left = [claim for claim, fine in zip(claims, few, strict=True) if not fine]
+    try:
+        with np.errstate(all="ignore"):
+            costs = list(replay.costs([claim.paid for claim in within]))
+    except OutOfReach:
+        return claims
+    for claim, cost in zip(within, costs, strict=True):
+        if cost is None or not claim.besides + cost <= arb(claim.mu) * arb(claim.mu):
+            left.append(claim)
+    return left

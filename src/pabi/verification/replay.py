@@ -1,31 +1,35 @@
-"""What payments in blocks cost, and whether they clear: replayed in doubles, in balls where those leave it open.
+"""What payments in blocks cost, and whether they clear.
 
-Step k takes a distance z to max(0, c_k·z + s_k − a_k). With W_k the product of the slopes after step k, the last
-distance is 0 if from every step on the payments a_j·W_j add up to at least the demands s_j·W_j, of which the
-distance at the start is one. A block that ends at step e and pays at the slope q pays a_k = q·σ_k²·W_k/W_e, so
-that with λ = q/W_e the payments of any of its steps add up to λ·Σ(σ_k·W_k)², and cost λ times that.
+Step k takes a distance z to max(0, c_k·z + s_k − a_k). With W_k the product of the slopes after step k, the
+last distance is 0 if and only if from every step on the payments a_j·W_j add up to at least the demands
+s_j·W_j, of which the distance at the start is one. A block that ends at step e and pays at the slope q pays
+a_k = q·σ_k²·W_k/W_e. With λ = q/W_e, what some of its steps pay adds up to λ·Σ(σ_k·W_k)², and costs λ times
+that.
 
-All these are products, quotients and sums of numbers ≥ 0. They are kept as head·(1 + tail)·2^power, where
-head is what doubles make of them and tail adds up what each operation lost, relative to its result. Each such
-loss is itself computed, so that what is unknown is of second order:
+All these are products, quotients and sums of numbers ≥ 0. They are kept as head·(1 + tail)·2^power: head is
+what doubles make of them, and tail adds up what every operation lost, relative to its result. Each loss is
+computed itself, so that what is unknown is of second order.
 
-**Lemma.** Let ν = n·2^-53, n the number of steps and 16 more, and let every difference of two sums be at least
-1/κ of the first, κ·ν ≤ 2^-31. Then everything that is compared is known to a relative 2^-54.
+**Lemma.** Let ν = n·2^-53, n the number of steps and 16 more. Let every difference of two sums be at least
+1/κ of the first, and κν ≤ 2^-31. Then all that is compared is known to a relative 2^-54.
 
-*Proof.* An operation with result h·(1 + η) has |η| ≤ u = 2^-53; η is computed to a relative 2u (`two_sum` and
-`two_product` are exact, one division follows). (1) W: a product of n heads, so |Σ η| ≤ 1.1ν, summed with an error
-below 2ν². Π(1 + η) is exp(Σ η) but for a relative nu² and exp(x) is 1 + x but for x²: known to 4ν². (2) (σ·W)²:
-tail below 2.5ν, known to 13ν², as a product of (1 + x) and (1 + y) is 1 + x + y but for xy. (3) Sums of these over
-part of a cell: the losses of adding up n numbers are at most ν of the sum; the sum of tails times heads and of
-losses, 3.5ν of it, is computed to ν of itself: known to 18ν². (4) A difference is known to 40κν², with a tail below
-8κν. (5) λ, a quotient: tail below 2.5ν, known to 8ν². (6) Their product, and once more times λ: tails below 13κν,
-known to (40 + 16)κν² and the square of the tails; sums as in (3), with tails below 15κν. Together below
-256(κν)² ≤ 2^-54. ∎
+*Proof.* An operation with the result h·(1 + η) has |η| ≤ u = 2^-53. η is known to a relative 2u: `two_sum`
+and `two_product` are exact, and one division follows. Second orders that are far smaller are left out.
 
-A number that is 2^-900 of the largest payment or less counts as 0 where it is paid, as 2^-899 of it where it is
-owed or costs. The demands have to be below the payments by a relative 2^-50, and 2^-50 are added to the cost,
-which is more than is unknown and the few roundings of the comparison, 5·2^-53 together. What is not within
-these bounds is replayed in balls.
+1. W is a product of n heads. Σ|η| ≤ 1.1ν, and Σ η is added up to ν² or so. Π(1 + η) is exp(Σ η) but for nu²,
+   and exp(x) is 1 + x but for x². So W is known to 4ν².
+2. (σW)² has a tail below 2.5ν. It is known to 13ν², since (1 + x)(1 + y) is 1 + x + y but for xy.
+3. A sum of these over part of a cell loses at most ν of itself on the way. These losses and the tails times
+   heads are at most 3.5ν of it, and are added up to ν of that. So it is known to 18ν².
+4. A difference of two such sums is known to 40κν², with a tail below 8κν.
+5. λ, a quotient, has a tail below 2.5ν and is known to 8ν².
+6. Its product with a difference, and once more with λ, have tails below 13κν. They are known to (40 + 16)κν²
+   and to what step 2 says of products; sums of them as in step 3. Together that is below 256(κν)² ≤ 2^-54. ∎
+
+What is 2^-900 of the largest payment or less counts as 0 where it is paid, and as 2^-899 of it where it is
+owed; of costs it counts as 2^-899 of the largest. Payments have to exceed demands by a relative 2^-50, and
+costs are raised by 2^-50: that is more than the 2^-54 on either side and the six roundings of a comparison,
+of 2^-53 each. What all this leaves open is replayed in balls.
 """
 
 from __future__ import annotations
@@ -54,11 +58,11 @@ from pabi.verification.roundings import Array, Integers, two_product, two_sum
 # Payments, as a case states them.
 
 
-class Payments(NamedTuple):
+class PaidBlocks(NamedTuple):
     """Payments in blocks from `distance` before step `tau`, and the demands that they pay for (0-based).
 
-    Block i ends at step `ends[i]`, the first begins at step `first`, and pays at the slope q·2^shift/unit of its
-    last step. The step `at[i]` demands `owed[i]`; `at` increases.
+    Block i ends at step `ends[i]`, the first begins at step `first`; each pays at the slope q·2^shift/unit of
+    its last step. The step `at[i]` demands `owed[i]`, each step once.
     """
 
     tau: int
@@ -74,7 +78,7 @@ class Payments(NamedTuple):
 
 def payments_of(
     case: dict[str, Any], distance: float, at: Integers, owed: Array, steps: int
-) -> Payments:
+) -> PaidBlocks:
     """The written-out payments of a case of so many steps. Refused where they are none, or out of order."""
     if "blocks" in case or "skipped" in case:
         raise Refused("blocks: the payments are stated twice")
@@ -96,10 +100,10 @@ def payments_of(
         if bad.any():
             k = int(ends[bad.argmax()])
             raise Refused(f"step {k + 1}: blocks out of order, or a payment that is no number")
-    return Payments(tau, distance, first, ends, q, shift, unit, at, owed)
+    return PaidBlocks(tau, distance, first, ends, q, shift, unit, at, owed)
 
 
-class Steps(NamedTuple):
+class RoundedSteps(NamedTuple):
     """Slopes and sensitivities that are not below those of the steps, and noises that are not above them."""
 
     c: Array
@@ -110,7 +114,7 @@ class Steps(NamedTuple):
 # In balls: step by step.
 
 
-def replayed(steps: Steps, paid: Payments) -> Any:
+def replayed(steps: RoundedSteps, paid: PaidBlocks) -> Any:
     """The cost of payments, a ball. Raises Refused, naming a step, if the distance does not end at zero."""
     t = positions("steps", len(steps.c))
     c, sigma = ([arb(x) for x in column.tolist()] for column in (steps.c, steps.sigma))
@@ -286,8 +290,11 @@ _ROUND = 1.0 + 2.0**-50
 
 
 class _Parts(NamedTuple):
-    """The steps of one case, cut at the ends of cells and blocks, and before demands. `begin`: the first step of
-    each part. `block`: the block that it is in, −1 for none. `at`: the part that each demand begins."""
+    """The steps of one case, cut at the ends of cells and blocks, and before demands.
+
+    `begin`, `end`: the first and the last step of each part. `block`: the block that it is in, −1 for none.
+    `at`: the part that each demand begins.
+    """
 
     begin: Integers
     end: Integers
@@ -296,8 +303,8 @@ class _Parts(NamedTuple):
 
 
 class _Places(NamedTuple):
-    """Where numbers stand in a table that has a row of `width` for each case, filled from the right: a row begins
-    in column `first`."""
+    """Where numbers stand in a table that has a row of `width` for each case, filled from the right: a row
+    begins in column `first`."""
 
     row: Integers
     column: Integers
@@ -326,13 +333,13 @@ class _Places(NamedTuple):
 class Doubles:
     """Replays payments for the same slopes and noises, in cells of `size` steps."""
 
-    def __init__(self, steps: Steps, size: int) -> None:
+    def __init__(self, steps: RoundedSteps, size: int) -> None:
         self.steps, self.later = steps, products_after(steps.c)
         self.cells = Cells(steps.sigma, self.later, size)
 
-    def costs(self, cases: Sequence[Payments]) -> Iterator[Any | None]:
+    def costs(self, cases: Sequence[PaidBlocks]) -> Iterator[Any | None]:
         """What each costs, a ball that is not below it, or None where it is open whether it clears."""
-        some: list[tuple[Payments, _Parts]] = []
+        some: list[tuple[PaidBlocks, _Parts]] = []
         width = 0
         for paid in cases:
             in_time()
@@ -345,7 +352,7 @@ class Doubles:
         if some:
             yield from self._together(some)
 
-    def _parts(self, paid: Payments) -> _Parts:
+    def _parts(self, paid: PaidBlocks) -> _Parts:
         t, size = len(self.steps.c), self.cells.size
         cells = np.arange(paid.tau + size - paid.tau % size, t, size)
         marks = np.concatenate(([paid.tau, min(paid.first, t)], cells, paid.ends + 1, paid.at))
@@ -354,15 +361,20 @@ class Doubles:
         begin = marks[np.append(True, marks[1:] > marks[:-1])]
         block = np.searchsorted(paid.ends, begin)
         block[(begin < paid.first) | (block == len(paid.ends))] = -1
-        return _Parts(begin, np.append(begin[1:], t) - 1, block, np.searchsorted(begin, paid.at))
+        return _Parts(
+            begin=begin,
+            end=np.append(begin[1:], t) - 1,
+            block=block,
+            at=np.searchsorted(begin, paid.at),
+        )
 
-    def _together(self, some: Sequence[tuple[Payments, _Parts]]) -> Iterator[Any | None]:
+    def _together(self, some: Sequence[tuple[PaidBlocks, _Parts]]) -> Iterator[Any | None]:
         lengths = np.array([len(parts.begin) for _, parts in some])
         starts = np.cumsum(lengths) - lengths
         places = _Places.of(lengths)
         begin = np.concatenate([parts.begin for _, parts in some])
         rooms, worst = self.cells.between(begin, np.concatenate([parts.end for _, parts in some]))
-        known = np.logical_and.reduceat(worst * (len(self.steps.c) + _EXTRA) <= _REACH, starts)
+        near = np.logical_and.reduceat(worst * (len(self.steps.c) + _EXTRA) <= _REACH, starts)
         rates = self._rates(some)
         paid = rooms.times(rates)
         del begin, rooms, worst
@@ -377,11 +389,11 @@ class Doubles:
         owes = at.sums_from(owed, unit, _LITTLE)
         start = self._start(some)
         whole = start.scaled(unit, _LITTLE) * (1.0 + start.tail) + owes[:, 0]
-        clear = (owes * _ROUND <= pays).all(axis=1) & (whole * _ROUND <= pays[:, 0]) & known
+        clear = (owes * _ROUND <= pays).all(axis=1) & (whole * _ROUND <= pays[:, 0]) & near
         for fine, total, power in zip(clear, totals, cost_unit.tolist(), strict=True):
             yield arb(total) * arb(_ROUND) * arb(2) ** power if fine else None
 
-    def _rates(self, some: Sequence[tuple[Payments, _Parts]]) -> Fine:
+    def _rates(self, some: Sequence[tuple[PaidBlocks, _Parts]]) -> Fine:
         """λ of the block of every part, 0 where it is in none."""
         counts = [len(paid.q) for paid, _ in some]
         offsets = np.cumsum(counts) - counts
@@ -398,7 +410,7 @@ class Doubles:
         return none.at(np.concatenate(which))
 
     def _demands(
-        self, some: Sequence[tuple[Payments, _Parts]], places: _Places
+        self, some: Sequence[tuple[PaidBlocks, _Parts]], places: _Places
     ) -> tuple[Fine, _Places]:
         """s·W of every demand from τ on, and where it stands."""
         at = np.concatenate([paid.at for paid, _ in some])
@@ -409,7 +421,7 @@ class Doubles:
         fine = Fine.of(owed[own]).times(self.later.at(at[own]))
         return fine, places._replace(row=row[own], column=column[own])
 
-    def _start(self, some: Sequence[tuple[Payments, _Parts]]) -> Fine:
+    def _start(self, some: Sequence[tuple[PaidBlocks, _Parts]]) -> Fine:
         """What the distance at τ amounts to at the end, of every case."""
         tau = np.array([paid.tau for paid, _ in some])
         moved = Fine.of(np.array([paid.distance for paid, _ in some]))
@@ -422,7 +434,7 @@ _LITTLE = 2.0 ** (1 - _FAR)
 class Claim(NamedTuple):
     """Payments that are said to cost at most μ², with `besides`, a ball."""
 
-    paid: Payments
+    paid: PaidBlocks
     mu: float
     besides: Any = 0
 
@@ -430,7 +442,7 @@ class Claim(NamedTuple):
 class Replay:
     """Checks payments for the same steps. `period`: of the steps that use a record, at which sums are cut."""
 
-    def __init__(self, steps: Steps, period: int = 1) -> None:
+    def __init__(self, steps: RoundedSteps, period: int = 1) -> None:
         self.steps, t = steps, len(steps.c)
         sizes = {min(period, t): None, 1: None} if t <= MOST_STEPS else {}
         self._doubles = [cache(partial(_doubles, steps, size)) for size in sizes]
@@ -456,7 +468,7 @@ class Replay:
             check_cost(cost, claim.mu, f"step {len(self.steps.c)}")
 
 
-def _doubles(steps: Steps, size: int) -> Doubles | None:
+def _doubles(steps: RoundedSteps, size: int) -> Doubles | None:
     """None where doubles do not reach."""
     try:
         with np.errstate(all="ignore"):

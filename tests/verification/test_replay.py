@@ -21,7 +21,7 @@ from pabi.verification.arithmetic import (
     double_below,
     fraction_of,
 )
-from pabi.verification.replay import Claim, Payments, Replay, Steps, replayed
+from pabi.verification.replay import Claim, PaidBlocks, Replay, RoundedSteps, replayed
 from pabi.verification.roundings import products_above, products_below, slopes_above
 
 SHAPES = ("even", "contracting", "expanding", "mixed", "fading", "steep", "noiseless", "tiny")
@@ -53,7 +53,7 @@ def exactly(steps, paid):
 
 
 def drawn(rng, shape, t, period):
-    """Steps, and payments in blocks for the uses of one place, far from what is needed."""
+    """RoundedSteps, and payments in blocks for the uses of one place, far from what is needed."""
     c = {
         "even": np.ones(t),
         "contracting": rng.uniform(0.2, 1.0, t),
@@ -74,8 +74,8 @@ def drawn(rng, shape, t, period):
     q = np.exp(rng.normal(0.0, 1.0, len(ends)))
     shift = rng.integers(-3, 4, len(ends))
     unit = float(rng.choice([1.0, 0.25, 3.0]))
-    paid = Payments(tau, float(rng.choice([0.0, 2.5])), first, ends, q, shift, unit, at, owed)
-    return Steps(c, np.ones(t), sigma), paid
+    paid = PaidBlocks(tau, float(rng.choice([0.0, 2.5])), first, ends, q, shift, unit, at, owed)
+    return RoundedSteps(c, np.ones(t), sigma), paid
 
 
 def needed(steps, paid, number=Fraction):
@@ -166,9 +166,11 @@ def test_what_many_roundings_lose_is_counted(size):
     """Of 30 000 steps doubles alone lose some 2^-45, which is told from what is needed here."""
     rng = np.random.default_rng(8)
     t, period = 30_000, 300
-    steps = Steps(rng.uniform(0.99999, 1.00001, t), np.full(t, 0.1), rng.uniform(0.5, 2.0, t))
+    steps = RoundedSteps(
+        rng.uniform(0.99999, 1.00001, t), np.full(t, 0.1), rng.uniform(0.5, 2.0, t)
+    )
     at = np.arange(7, t, period)
-    paid = Payments(
+    paid = PaidBlocks(
         *(0, 0.0, 0, np.array([20_000, t - 1]), np.array([1.0, 4.0]), np.zeros(2, int), 1.0),
         *(at, steps.s[at]),
     )
@@ -228,7 +230,7 @@ def test_sums_over_parts_of_cells_are_known_to_more_than_doubles():
 def test_a_small_part_of_a_cell_is_summed_by_itself():
     """All of the cell but 2^-30 of it is taken off again, which leaves too few digits."""
     sigma = np.array([1.0, 2.0**-15, 1.0, 1.0])
-    steps = Steps(np.ones(4), np.ones(4), sigma)
+    steps = RoundedSteps(np.ones(4), np.ones(4), sigma)
     paid = few()[1]._replace(
         ends=np.array([0, 1, 3]), q=np.full(3, 2.0), shift=np.zeros(3, dtype=np.int64)
     )
@@ -238,7 +240,7 @@ def test_a_small_part_of_a_cell_is_summed_by_itself():
 
 def few(**other):
     """Three steps of noise 1 that use a record at first, paid by what is needed and a little more."""
-    paid = Payments(
+    paid = PaidBlocks(
         0,
         0.0,
         0,
@@ -249,7 +251,7 @@ def few(**other):
         np.array([0]),
         np.array([1.0]),
     )
-    return Steps(np.ones(3), np.ones(3), np.ones(3)), paid._replace(**other)
+    return RoundedSteps(np.ones(3), np.ones(3), np.ones(3)), paid._replace(**other)
 
 
 def test_an_ulp_too_little_is_refused_and_an_ulp_more_is_accepted():

@@ -85,8 +85,8 @@ def integers(values: Any) -> Any:
 
 def _are(values: list[Any], *kinds: type) -> bool:
     """Whether all values are of these kinds, none a bool."""
-    found = set(map(type, values))
-    return bool not in found and all(issubclass(kind, kinds) for kind in found)
+    own = set(map(type, values))
+    return bool not in own and all(issubclass(kind, kinds) for kind in own)
 
 
 def read_floats(field: str, value: Any) -> Array:

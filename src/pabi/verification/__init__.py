@@ -1,10 +1,12 @@
 """The independent checker: does a certificate prove what it claims?
 
 It shares no code with the solvers. Slopes, sensitivities and noises are derived again from the embedded
-description, in exact rational arithmetic, and payments are replayed in ball arithmetic, so that a "yes" does
-not depend on floating-point rounding. It is written to be read:
+description, in exact rational arithmetic. Payments are replayed in doubles where their error is proven not
+to matter, and in ball arithmetic elsewhere, so that a "yes" does not depend on rounding. It is written to be
+read:
 
 - `arithmetic` takes in what a stranger sends; `certificates` checks one certificate;
+- `replay` goes through payments, `roundings` through schedules, many steps at once;
 - `subjects` tells what it is about, and `derivation`, `ordered_runs`, `drawn_runs`, `forgetting`, `samplers`
   what the description says of it; `schemes` is all that is known of batches, `losses` of losses;
 - `theorems` holds a file for each family of theorems, `cases` goes through the places of a secret order;
@@ -114,9 +116,8 @@ def verify(
 ) -> Verdict:
     """Checks a certificate, or a guarantee with its certificate.
 
-    A certificate may come from a stranger: what would take more than the limits is refused. Long runs with
-    varying schedules need more than the defaults, which suit a service: an answer comes within 10 s and
-    500 MB.
+    A certificate may come from a stranger: what would take more than the limits is refused. The defaults suit
+    a service: an answer comes within 10 s and 500 MB. Long runs with moduli that are not linear need more.
 
     Parameters
     ----------

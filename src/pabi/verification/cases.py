@@ -37,9 +37,9 @@ from pabi.verification.ordered_runs import (
 )
 from pabi.verification.replay import (
     Claim,
-    Payments,
+    PaidBlocks,
     Replay,
-    Steps,
+    RoundedSteps,
     payments_of,
     replayed,
 )
@@ -242,16 +242,16 @@ class WrittenOut(CaseCheck):
     def check(self, claims: Sequence[ClaimedCase]) -> None:
         """Refuse unless the payments of each case suffice."""
         if claims:
-            paid = [(self.payments(claim), claim.mu) for claim in claims]
-            Replay(self.steps, self.run.period).check([Claim(*x, self.besides) for x in paid])
+            replay = Replay(self.steps, self.run.period)
+            replay.check(Claim(self.payments(x), x.mu, self.besides) for x in claims)
 
     @property
     @abstractmethod
-    def steps(self) -> Steps:
+    def steps(self) -> RoundedSteps:
         """The steps that are paid for."""
 
     @abstractmethod
-    def payments(self, claim: ClaimedCase) -> Payments:
+    def payments(self, claim: ClaimedCase) -> PaidBlocks:
         """The payments of a case, and the demands that they are for."""
 
 
@@ -260,9 +260,9 @@ class LinearCases(WrittenOut):
 
     def __init__(self, run: OrderedRun, payload: dict[str, Any]) -> None:
         super().__init__(run)
-        self.written: Steps | None = None
+        self.written: RoundedSteps | None = None
         if payload.get("steps") is not None:
-            self.written = Steps(*columns(payload["steps"]))
+            self.written = RoundedSteps(*columns(payload["steps"]))
             check_arrays(run, self.written)
 
     def check(self, claims: Sequence[ClaimedCase]) -> None:
@@ -274,11 +274,11 @@ class LinearCases(WrittenOut):
         super().check([claim for claim in claims if "blocks" not in claim.case])
 
     @property
-    def steps(self) -> Steps:
+    def steps(self) -> RoundedSteps:
         """Those that are stated, or follow from the description."""
         return self.run.steps if self.written is None else self.written
 
-    def payments(self, claim: ClaimedCase) -> Payments:
+    def payments(self, claim: ClaimedCase) -> PaidBlocks:
         """The payments of a case, for the record's own uses."""
         steps = self.steps
         at = claim.uses.steps()

@@ -76,8 +76,8 @@ class ClippedGradients:
         return (min(lo, fmpq(0)), max(hi, fmpq(0))) if self.clips else (lo, hi)
 
     def rates(self, fractions: tuple[Any, ...]) -> set[Any] | None:
-        """Numbers r of which the slope of a step of any size η on these parts of a batch is the largest |1 − ηr|;
-        None where it is not of that form."""
+        """The r of which the worst makes |1 − ηr| the slope of a step of any size η on these parts of a
+        batch; None where it is not of that form."""
         if self.curvature is None and any(fractions):
             return None
         ends = self.curvature or (fmpq(0), fmpq(0))

@@ -36,7 +36,7 @@ from pabi.verification.arithmetic import (
 from pabi.verification.derivation import Derived, hides_its_path, takes_plain_steps
 from pabi.verification.drawn_runs import DrawnRun
 from pabi.verification.ordered_runs import OrderedRun
-from pabi.verification.replay import Steps
+from pabi.verification.replay import RoundedSteps
 from pabi.verification.schemes import (
     Drawn,
     Fractions,
@@ -170,14 +170,14 @@ class ForgettingOrder(Forgetting, OrderedRun):
         return rising and all(c <= 1 for c in self.slopes[: self.data])
 
     @cached_property
-    def steps(self) -> Steps:
-        """Slopes, sensitivities and noises of all steps, as if the records were in every batch: the doubles next
-        to them, above and, for noises, below."""
+    def steps(self) -> RoundedSteps:
+        """All steps, as if every batch were used: slopes and sensitivities are rounded up to the next
+        doubles, noises down."""
         positions("steps", self.total)
         c = [double_above(fraction_of(x)) for x in timed(self.slopes)]
         s = [double_above(fraction_of(self.s(k))) for k in timed(range(self.data))]
         sigma = [double_below(fraction_of(self.sigma(k))) for k in timed(range(self.total))]
-        return Steps(*map(np.array, (c, s + [0.0] * (self.total - self.data), sigma)))
+        return RoundedSteps(*map(np.array, (c, s + [0.0] * (self.total - self.data), sigma)))
 
     def every(self) -> list[Any]:
         """What withdrawn records may add in every step, as many in each batch as fit."""

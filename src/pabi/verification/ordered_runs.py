@@ -24,7 +24,7 @@ from pabi.verification.arithmetic import (
 )
 from pabi.verification.derivation import NO_DATA, Derived
 from pabi.verification.losses import Omega
-from pabi.verification.replay import MOST_STEPS, Steps
+from pabi.verification.replay import MOST_STEPS, RoundedSteps
 from pabi.verification.roundings import Integers, products_above, products_below, slopes_above
 from pabi.verification.schemes import Fractions, KnownPositions, Ordered
 from pabi.verification.theorem import gradients_changed
@@ -189,9 +189,9 @@ class OrderedRun(Derived):
         return np.ndim(etas) == 0 or bool((np.diff(etas[: self.data]) >= 0.0).all())
 
     @cached_property
-    def steps(self) -> Steps:
-        """Slopes, sensitivities and noises of all steps, as if the record were in every batch: the doubles next
-        to them, above and, for noises, below."""
+    def steps(self) -> RoundedSteps:
+        """All steps, as if every batch were used: slopes and sensitivities are rounded up to the next
+        doubles, noises down."""
         if self.total > MOST_STEPS:
             positions("steps", self.total)
         etas, noises = (
@@ -206,7 +206,7 @@ class OrderedRun(Derived):
             c[own] = self._slopes_above(etas[own], self.fractions(k))
         s = products_above(etas, self.sensitivity / self.size)
         s[self.data :] = 0.0
-        return Steps(c, s, products_below(etas, noises, fmpq(1)))
+        return RoundedSteps(c, s, products_below(etas, noises, fmpq(1)))
 
     def _slopes_above(self, etas: Any, fractions: Fractions) -> Any:
         """The slopes of steps of these sizes on these parts of a batch, rounded up."""
@@ -294,7 +294,7 @@ def _check_stretch(run: OrderedRun, uses: UseSteps, k: int, stretch: EqualSteps)
     _check_noise(k, stretch.sigma, run.sigma(k))
 
 
-def check_arrays(run: OrderedRun, stated: Steps) -> None:
+def check_arrays(run: OrderedRun, stated: RoundedSteps) -> None:
     """Refuse unless written-out steps are at least what the description implies."""
     if not len(stated.c) == len(stated.s) == len(stated.sigma) == run.total:
         raise Refused(f"steps: expected {run.total} of each column")

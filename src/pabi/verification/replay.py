@@ -1,38 +1,43 @@
-"""What payments in blocks cost, and whether they clear: replayed in doubles, in balls where those leave it open.
+"""What payments in blocks cost, and whether they clear.
 
-Step k takes a distance z to max(0, c_k·z + s_k − a_k). With W_k the product of the slopes after step k, the last
-distance is 0 if from every step on the payments a_j·W_j add up to at least the demands s_j·W_j, of which the
-distance at the start is one. A block that ends at step e and pays at the slope q pays a_k = q·σ_k²·W_k/W_e, so
-that with λ = q/W_e the payments of any of its steps add up to λ·Σ(σ_k·W_k)², and cost λ times that.
+Step k takes a distance z to max(0, c_k·z + s_k − a_k). With W_k the product of the slopes after step k, the
+last distance is 0 if and only if from every step on the payments a_j·W_j add up to at least the demands
+s_j·W_j, of which the distance at the start is one. A block that ends at step e and pays at the slope q pays
+a_k = q·σ_k²·W_k/W_e. With λ = q/W_e, what some of its steps pay adds up to λ·Σ(σ_k·W_k)², and costs λ times
+that.
 
-All these are products, quotients and sums of numbers ≥ 0. They are kept as head·(1 + tail)·2^power, where
-head is what doubles make of them and tail adds up what each operation lost, relative to its result. Each such
-loss is itself computed, so that what is unknown is of second order:
+All these are products, quotients and sums of numbers ≥ 0. They are kept as head·(1 + tail)·2^power: head is
+what doubles make of them, and tail adds up what every operation lost, relative to its result. Each loss is
+computed itself, so that what is unknown is of second order.
 
-**Lemma.** Let ν = n·2^-53, n the number of steps and 16 more, and let every difference of two sums be at least
-1/κ of the first, κ·ν ≤ 2^-31. Then everything that is compared is known to a relative 2^-54.
+**Lemma.** Let ν = n·2^-53, n the number of steps and 16 more. Let every difference of two sums be at least
+1/κ of the first, and κν ≤ 2^-31. Then all that is compared is known to a relative 2^-54.
 
-*Proof.* An operation with result h·(1 + η) has |η| ≤ u = 2^-53; η is computed to a relative 2u (`two_sum` and
-`two_product` are exact, one division follows). (1) W: a product of n heads, so |Σ η| ≤ 1.1ν, summed with an error
-below 2ν². Π(1 + η) is exp(Σ η) but for a relative nu² and exp(x) is 1 + x but for x²: known to 4ν². (2) (σ·W)²:
-tail below 2.5ν, known to 13ν², as a product of (1 + x) and (1 + y) is 1 + x + y but for xy. (3) Sums of these over
-part of a cell: the losses of adding up n numbers are at most ν of the sum; the sum of tails times heads and of
-losses, 3.5ν of it, is computed to ν of itself: known to 18ν². (4) A difference is known to 40κν², with a tail below
-8κν. (5) λ, a quotient: tail below 2.5ν, known to 8ν². (6) Their product, and once more times λ: tails below 13κν,
-known to (40 + 16)κν² and the square of the tails; sums as in (3), with tails below 15κν. Together below
-256(κν)² ≤ 2^-54. ∎
+*Proof.* An operation with the result h·(1 + η) has |η| ≤ u = 2^-53. η is known to a relative 2u: `two_sum`
+and `two_product` are exact, and one division follows. Second orders that are far smaller are left out.
 
-A number that is 2^-900 of the largest payment or less counts as 0 where it is paid, as 2^-899 of it where it is
-owed or costs. The demands have to be below the payments by a relative 2^-50, and 2^-50 are added to the cost,
-which is more than is unknown and the few roundings of the comparison, 5·2^-53 together. What is not within
-these bounds is replayed in balls.
+1. W is a product of n heads. Σ|η| ≤ 1.1ν, and Σ η is added up to ν² or so. Π(1 + η) is exp(Σ η) but for nu²,
+   and exp(x) is 1 + x but for x². So W is known to 4ν².
+2. (σW)² has a tail below 2.5ν. It is known to 13ν², since (1 + x)(1 + y) is 1 + x + y but for xy.
+3. A sum of these over part of a cell loses at most ν of itself on the way. These losses and the tails times
+   heads are at most 3.5ν of it, and are added up to ν of that. So it is known to 18ν².
+4. A difference of two such sums is known to 40κν², with a tail below 8κν.
+5. λ, a quotient, has a tail below 2.5ν and is known to 8ν².
+6. Its product with a difference, and once more with λ, have tails below 13κν. They are known to (40 + 16)κν²
+   and to what step 2 says of products; sums of them as in step 3. Together that is below 256(κν)² ≤ 2^-54. ∎
+
+What is 2^-900 of the largest payment or less counts as 0 where it is paid, and as 2^-899 of it where it is
+owed; of costs it counts as 2^-899 of the largest. Payments have to exceed demands by a relative 2^-50, and
+costs are raised by 2^-50: that is more than the 2^-54 on either side and the six roundings of a comparison,
+of 2^-53 each. What all this leaves open is replayed in balls.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,11 +58,11 @@ from pabi.verification.roundings import Array, Integers, two_product, two_sum
 # Payments, as a case states them.
 
 
-class Payments(NamedTuple):
+class PaidBlocks(NamedTuple):
     """Payments in blocks from `distance` before step `tau`, and the demands that they pay for (0-based).
 
-    Block i ends at step `ends[i]`, the first begins at step `first`, and pays at the slope q·2^shift/unit of its
-    last step. The step `at[i]` demands `owed[i]`; `at` increases.
+    Block i ends at step `ends[i]`, the first begins at step `first`; each pays at the slope q·2^shift/unit of
+    its last step. The step `at[i]` demands `owed[i]`, each step once.
     """
 
     tau: int
@@ -73,7 +78,7 @@ class Payments(NamedTuple):
 
 def payments_of(
     case: dict[str, Any], distance: float, at: Integers, owed: Array, steps: int
-) -> Payments:
+) -> PaidBlocks:
     """The written-out payments of a case of so many steps. Refused where they are none, or out of order."""
     if "blocks" in case or "skipped" in case:
         raise Refused("blocks: the payments are stated twice")
@@ -95,10 +100,10 @@ def payments_of(
         if bad.any():
             k = int(ends[bad.argmax()])
             raise Refused(f"step {k + 1}: blocks out of order, or a payment that is no number")
-    return Payments(tau, distance, first, ends, q, shift, unit, at, owed)
+    return PaidBlocks(tau, distance, first, ends, q, shift, unit, at, owed)
 
 
-class Steps(NamedTuple):
+class RoundedSteps(NamedTuple):
     """Slopes and sensitivities that are not below those of the steps, and noises that are not above them."""
 
     c: Array
@@ -109,7 +114,7 @@ class Steps(NamedTuple):
 # In balls: step by step.
 
 
-def replayed(steps: Steps, paid: Payments) -> Any:
+def replayed(steps: RoundedSteps, paid: PaidBlocks) -> Any:
     """The cost of payments, a ball. Raises Refused, naming a step, if the distance does not end at zero."""
     t = positions("steps", len(steps.c))
     c, sigma = ([arb(x) for x in column.tolist()] for column in (steps.c, steps.sigma))
@@ -180,6 +185,10 @@ class Fine:
         product, lost = two_product(quotient, other.head)
         tail = self.tail - other.tail + _over((self.head - product) - lost, self.head)
         return Fine.of(quotient, tail, self.power - other.power)
+
+    def largest(self, starts: Integers) -> Integers:
+        """The largest powers of those that are not 0, in each part that begins at one of `starts`."""
+        return np.maximum.reduceat(np.where(self.head > 0.0, self.power, -_POWERS), starts)
 
     def scaled(self, power: Any, least: float) -> Array:
         """The heads in units of 2^power, or `least` where they are below 2^-900 and not 0."""
@@ -275,14 +284,17 @@ _POWERS = 1 << 40  # exponents of two are within these bounds
 _DEEP = 400  # those in one cell differ by no more
 _EXTRA = 16  # operations beside those of every step
 _REACH = 2.0**22  # κ times the steps, at most
-MOST_STEPS = (1 << 22) - _EXTRA
-_AT_ONCE = 1 << 17  # parts of cells
+MOST_STEPS = (1 << 20) - _EXTRA
+_AT_ONCE = 1 << 17  # parts of cells, or demands and blocks
 _ROUND = 1.0 + 2.0**-50
 
 
 class _Parts(NamedTuple):
-    """The steps of one case, cut at the ends of cells and blocks, and before demands. `begin`: the first step of
-    each part. `block`: the block that it is in, −1 for none. `at`: the part that each demand begins."""
+    """The steps of one case, cut at the ends of cells and blocks, and before demands.
+
+    `begin`, `end`: the first and the last step of each part. `block`: the block that it is in, −1 for none.
+    `at`: the part that each demand begins.
+    """
 
     begin: Integers
     end: Integers
@@ -290,29 +302,57 @@ class _Parts(NamedTuple):
     at: Integers
 
 
+class _Places(NamedTuple):
+    """Where numbers stand in a table that has a row of `width` for each case, filled from the right: a row
+    begins in column `first`."""
+
+    row: Integers
+    column: Integers
+    first: Integers
+    width: int
+
+    @classmethod
+    def of(cls, lengths: Integers) -> _Places:
+        """Those of so many numbers in each row, one after another."""
+        width, row = int(lengths.max()), np.repeat(np.arange(len(lengths)), lengths)
+        ends = np.cumsum(lengths)
+        return cls(row, np.arange(len(row)) + (width - ends)[row], width - lengths, width)
+
+    def sums_from(self, numbers: Fine, unit: Integers, least: float) -> Array:
+        """The sums from each column on, in units of 2^unit of the row."""
+        heads = self._table(numbers.scaled(unit[self.row], least))
+        sums, rest = _sums_from(heads, self._table(numbers.tail))
+        return np.asarray(sums + rest)
+
+    def _table(self, values: Array) -> Array:
+        out = np.zeros((len(self.first), self.width))
+        out[self.row, self.column] = values
+        return out
+
+
 class Doubles:
     """Replays payments for the same slopes and noises, in cells of `size` steps."""
 
-    def __init__(self, steps: Steps, size: int) -> None:
+    def __init__(self, steps: RoundedSteps, size: int) -> None:
         self.steps, self.later = steps, products_after(steps.c)
         self.cells = Cells(steps.sigma, self.later, size)
 
-    def costs(self, cases: Sequence[Payments]) -> Iterator[Any | None]:
+    def costs(self, cases: Sequence[PaidBlocks]) -> Iterator[Any | None]:
         """What each costs, a ball that is not below it, or None where it is open whether it clears."""
-        some: list[tuple[Payments, _Parts]] = []
-        count = 0
+        some: list[tuple[PaidBlocks, _Parts]] = []
+        width = 0
         for paid in cases:
             in_time()
             parts = self._parts(paid)
-            some.append((paid, parts))
-            count += len(parts.begin)
-            if count >= _AT_ONCE:
+            width = max(width, len(parts.begin))
+            if some and width * (len(some) + 1) > _AT_ONCE:
                 yield from self._together(some)
-                some, count = [], 0
+                some, width = [], len(parts.begin)
+            some.append((paid, parts))
         if some:
             yield from self._together(some)
 
-    def _parts(self, paid: Payments) -> _Parts:
+    def _parts(self, paid: PaidBlocks) -> _Parts:
         t, size = len(self.steps.c), self.cells.size
         cells = np.arange(paid.tau + size - paid.tau % size, t, size)
         marks = np.concatenate(([paid.tau, min(paid.first, t)], cells, paid.ends + 1, paid.at))
@@ -321,49 +361,39 @@ class Doubles:
         begin = marks[np.append(True, marks[1:] > marks[:-1])]
         block = np.searchsorted(paid.ends, begin)
         block[(begin < paid.first) | (block == len(paid.ends))] = -1
-        return _Parts(begin, np.append(begin[1:], t) - 1, block, np.searchsorted(begin, paid.at))
+        return _Parts(
+            begin=begin,
+            end=np.append(begin[1:], t) - 1,
+            block=block,
+            at=np.searchsorted(begin, paid.at),
+        )
 
-    def _together(self, some: Sequence[tuple[Payments, _Parts]]) -> Iterator[Any | None]:
+    def _together(self, some: Sequence[tuple[PaidBlocks, _Parts]]) -> Iterator[Any | None]:
         lengths = np.array([len(parts.begin) for _, parts in some])
-        width, starts = int(lengths.max()), np.cumsum(lengths) - lengths
-        first = (
-            np.arange(len(some)) * width + width - lengths
-        )  # where a case begins in a table, from the right
-        where = np.concatenate([np.arange(a, a + n) for a, n in zip(first, lengths, strict=True)])
-
-        def table(place: Integers, values: Array) -> Array:
-            out = np.zeros(len(some) * width)
-            out[place] = values
-            return out.reshape(len(some), width)
-
+        starts = np.cumsum(lengths) - lengths
+        places = _Places.of(lengths)
         begin = np.concatenate([parts.begin for _, parts in some])
-        end = np.concatenate([parts.end for _, parts in some])
-        rooms, worst = self.cells.between(begin, end)
+        rooms, worst = self.cells.between(begin, np.concatenate([parts.end for _, parts in some]))
+        near = np.logical_and.reduceat(worst * (len(self.steps.c) + _EXTRA) <= _REACH, starts)
         rates = self._rates(some)
         paid = rooms.times(rates)
+        del begin, rooms, worst
+        unit = paid.largest(starts)
+        pays = places.sums_from(paid, unit, 0.0)
         costs = paid.times(rates)
-        unit, cost_unit = (
-            np.maximum.reduceat(np.where(x.head > 0.0, x.power, -_POWERS), starts)
-            for x in (paid, costs)
-        )
-        row = np.repeat(np.arange(len(some)), lengths)
-        pays = np.add(
-            *_sums_from(table(where, paid.scaled(unit[row], 0.0)), table(where, paid.tail))
-        )
-        taken, place, which = self._demands(some, first)
-        owed = table(place, taken.scaled(unit[which], _LITTLE))
-        owes = np.add(*_sums_from(owed, table(place, taken.tail)))
+        del paid, rates
+        cost_unit = costs.largest(starts)
+        totals = places.sums_from(costs, cost_unit, _LITTLE)[:, 0].tolist()
+        del costs
+        owed, at = self._demands(some, places)
+        owes = at.sums_from(owed, unit, _LITTLE)
         start = self._start(some)
-        whole = start.scaled(unit, _LITTLE) * (1.0 + start.tail) + owes.reshape(-1)[first]
-        clear = (owes * _ROUND <= pays).all(axis=1) & (whole * _ROUND <= pays.reshape(-1)[first])
-        known = worst * (len(self.steps.c) + _EXTRA) <= _REACH
-        clear &= np.logical_and.reduceat(known, starts)
-        spent = table(where, costs.scaled(cost_unit[row], _LITTLE))
-        totals = np.add(*_sums(spent, table(where, costs.tail)))[:, -1]
-        for fine, total, power in zip(clear, totals.tolist(), cost_unit.tolist(), strict=True):
+        whole = start.scaled(unit, _LITTLE) * (1.0 + start.tail) + owes[:, 0]
+        clear = (owes * _ROUND <= pays).all(axis=1) & (whole * _ROUND <= pays[:, 0]) & near
+        for fine, total, power in zip(clear, totals, cost_unit.tolist(), strict=True):
             yield arb(total) * arb(_ROUND) * arb(2) ** power if fine else None
 
-    def _rates(self, some: Sequence[tuple[Payments, _Parts]]) -> Fine:
+    def _rates(self, some: Sequence[tuple[PaidBlocks, _Parts]]) -> Fine:
         """λ of the block of every part, 0 where it is in none."""
         counts = [len(paid.q) for paid, _ in some]
         offsets = np.cumsum(counts) - counts
@@ -380,17 +410,18 @@ class Doubles:
         return none.at(np.concatenate(which))
 
     def _demands(
-        self, some: Sequence[tuple[Payments, _Parts]], first: Integers
-    ) -> tuple[Fine, Integers, Integers]:
-        """s·W of every demand from τ on, its place in a table, and its case."""
+        self, some: Sequence[tuple[PaidBlocks, _Parts]], places: _Places
+    ) -> tuple[Fine, _Places]:
+        """s·W of every demand from τ on, and where it stands."""
         at = np.concatenate([paid.at for paid, _ in some])
         owed = np.concatenate([paid.owed for paid, _ in some])
-        which = np.repeat(np.arange(len(some)), [len(paid.at) for paid, _ in some])
-        place = np.concatenate([parts.at for _, parts in some]) + first[which]
-        own = at >= np.array([paid.tau for paid, _ in some])[which]
-        return Fine.of(owed[own]).times(self.later.at(at[own])), place[own], which[own]
+        row = np.repeat(np.arange(len(some)), [len(paid.at) for paid, _ in some])
+        column = np.concatenate([parts.at for _, parts in some]) + places.first[row]
+        own = at >= np.array([paid.tau for paid, _ in some])[row]
+        fine = Fine.of(owed[own]).times(self.later.at(at[own]))
+        return fine, places._replace(row=row[own], column=column[own])
 
-    def _start(self, some: Sequence[tuple[Payments, _Parts]]) -> Fine:
+    def _start(self, some: Sequence[tuple[PaidBlocks, _Parts]]) -> Fine:
         """What the distance at τ amounts to at the end, of every case."""
         tau = np.array([paid.tau for paid, _ in some])
         moved = Fine.of(np.array([paid.distance for paid, _ in some]))
@@ -403,7 +434,7 @@ _LITTLE = 2.0 ** (1 - _FAR)
 class Claim(NamedTuple):
     """Payments that are said to cost at most μ², with `besides`, a ball."""
 
-    paid: Payments
+    paid: PaidBlocks
     mu: float
     besides: Any = 0
 
@@ -411,32 +442,52 @@ class Claim(NamedTuple):
 class Replay:
     """Checks payments for the same steps. `period`: of the steps that use a record, at which sums are cut."""
 
-    def __init__(self, steps: Steps, period: int = 1) -> None:
-        self.steps, self.period = steps, period
+    def __init__(self, steps: RoundedSteps, period: int = 1) -> None:
+        self.steps, t = steps, len(steps.c)
+        sizes = {min(period, t): None, 1: None} if t <= MOST_STEPS else {}
+        self._doubles = [cache(partial(_doubles, steps, size)) for size in sizes]
 
-    def check(self, claims: Sequence[Claim]) -> None:
+    def check(self, claims: Iterable[Claim]) -> None:
         """Refuse unless all of them clear and cost no more than is said."""
-        left = list(claims)
-        if len(self.steps.c) <= MOST_STEPS:
-            for size in {min(self.period, len(self.steps.c)): None, 1: None}:
-                left = self._open(left, size)
-        for claim in left:
+        some: list[Claim] = []
+        held = 0
+        for claim in claims:
+            some.append(claim)
+            held += len(claim.paid.at) + len(claim.paid.q) + 1
+            if held > _AT_ONCE:
+                self._check(some)
+                some, held = [], 0
+        self._check(some)
+
+    def _check(self, claims: list[Claim]) -> None:
+        for doubles in self._doubles:
+            if claims and (replay := doubles()) is not None:
+                claims = _open(replay, claims)
+        for claim in claims:
             cost = claim.besides + replayed(self.steps, claim.paid)
             check_cost(cost, claim.mu, f"step {len(self.steps.c)}")
 
-    def _open(self, claims: list[Claim], size: int) -> list[Claim]:
-        """Those of the claims that doubles leave open."""
-        within = [c for c in claims if np.all((c.paid.shift > -_POWERS) & (c.paid.shift < _POWERS))]
-        if not within:
-            return claims
-        try:
-            with np.errstate(all="ignore"):
-                costs = list(Doubles(self.steps, size).costs([c.paid for c in within]))
-        except OutOfReach:
-            return claims
-        proven = {
-            id(c)
-            for c, cost in zip(within, costs, strict=True)
-            if cost is not None and c.besides + cost <= arb(c.mu) * arb(c.mu)
-        }
-        return [c for c in claims if id(c) not in proven]
+
+def _doubles(steps: RoundedSteps, size: int) -> Doubles | None:
+    """None where doubles do not reach."""
+    try:
+        with np.errstate(all="ignore"):
+            return Doubles(steps, size)
+    except OutOfReach:
+        return None
+
+
+def _open(replay: Doubles, claims: list[Claim]) -> list[Claim]:
+    """Those of the claims that doubles leave open."""
+    few = [np.all((c.paid.shift > -_POWERS) & (c.paid.shift < _POWERS)) for c in claims]
+    within = [claim for claim, fine in zip(claims, few, strict=True) if fine]
+    left = [claim for claim, fine in zip(claims, few, strict=True) if not fine]
+    try:
+        with np.errstate(all="ignore"):
+            costs = list(replay.costs([claim.paid for claim in within]))
+    except OutOfReach:
+        return claims
+    for claim, cost in zip(within, costs, strict=True):
+        if cost is None or not claim.besides + cost <= arb(claim.mu) * arb(claim.mu):
+            left.append(claim)
+    return left

@@ -1,7 +1,6 @@
-"""Doubles next to rational numbers, for many steps at once, and numbers that are known to 2^-54.
+"""Doubles next to rational numbers, for many steps at once.
 
 A sum or a product of two doubles is two doubles: what is rounded, and what the rounding lost (Knuth, Dekker).
-So nothing here rests on how large a rounding may be expected to be.
 """
 
 from __future__ import annotations
@@ -48,10 +47,10 @@ def two_product(a: Array, b: Array) -> tuple[Array, Array]:
 
 # Rational functions of a schedule, rounded to the next double.
 #
-# A rational r is head + rest but for 2^-106·|r|, both doubles. Where it is equal to head, η·r is known exactly,
-# and elsewhere but for 2^-103·|η·r|: what two_product gives is exact, the product with `rest` is at most
-# 2^-53·|η·r|, and the two roundings on its way lose 2^-53 of that each. Only numbers whose distance to a double is
-# within what is not known are left to rational arithmetic: those that are doubles themselves, mostly.
+# A rational r is head + rest but for 2^-106·|r|, both doubles. Where it is equal to head, η·r is known
+# exactly, and elsewhere but for 2^-103·|η·r|: what two_product gives is exact, the product with `rest` is at
+# most 2^-53·|η·r|, and the two roundings on its way lose 2^-53 of that each. What is nearer to a double than
+# it is known is compared with it in rational arithmetic.
 
 
 _WIDE = 2.0**300  # schedules are rounded at once within this range and its inverse
@@ -80,7 +79,10 @@ def _slopes_above(etas: Array, rate: Any) -> Array:
         doubt[~inside] = np.nan
         sign = np.sign(total)
         return _next(
-            sign * total, sign * small, doubt, np.inf, etas, lambda eta: abs(1 - exact(eta) * rate)
+            *(sign * total, sign * small, doubt),
+            towards=np.inf,
+            arguments=etas,
+            at=lambda eta: abs(1 - exact(eta) * rate),
         )
 
 
@@ -90,7 +92,7 @@ def products_above(etas: Array, factor: Any) -> Array:
 
 
 def products_below(etas: Array, others: Array, factor: Any) -> Array:
-    """For every η ≥ 0 the largest double not above η times its other number ≥ 0 times a rational factor ≥ 0."""
+    """For every η ≥ 0 the largest double not above η times its other number ≥ 0, times a rational ≥ 0."""
     return _in_parts(lambda some, more: _products(some, more, factor, 0.0), etas, others)
 
 
@@ -115,10 +117,11 @@ def _products(etas: Array, others: Array, factor: Any, towards: float) -> Array:
         more = product * rest + lost * head
         doubt = np.where((lost != 0.0) | (not whole), np.abs(big) * 2.0**-102, 0.0)
         doubt[~(_within(etas) & _within(others) & _within(np.full_like(etas, head)))] = np.nan
-        pairs = np.stack([etas, others], axis=1)
         return _next(
-            *(big, small + more, doubt, towards, pairs),
-            lambda x: exact(x[0]) * exact(x[1]) * factor,
+            *(big, small + more, doubt),
+            towards=towards,
+            arguments=np.stack([etas, others], axis=1),
+            at=lambda x: exact(x[0]) * exact(x[1]) * factor,
         )
 
 
@@ -138,12 +141,13 @@ def _next(
     big: Array,
     small: Array,
     doubt: Array,
+    *,
     towards: float,
     arguments: Array,
     at: Callable[[Any], Any],
 ) -> Array:
-    """The double next to big + small > 0 on the side of `towards`, where big + small is known but for `doubt`.
-    Where that leaves it open or is NaN, it is that next to the rational at(argument)."""
+    """The double next to big + small > 0 on the side of `towards`; the sum is known but for `doubt`. Where
+    that leaves it open or is NaN, it is the double next to the rational at(argument)."""
     head, rest = two_sum(big, small)
     beyond = rest > 0.0 if towards else rest < 0.0
     moved = np.where(beyond, np.nextafter(head, towards), head)

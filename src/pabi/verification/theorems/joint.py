@@ -26,7 +26,7 @@ from pabi.verification.factors import Factor
 from pabi.verification.factors.closed_forms import Failure, Gaussians
 from pabi.verification.factors.mixtures import Allocations
 from pabi.verification.ordered_runs import OrderedRun
-from pabi.verification.replay import Steps
+from pabi.verification.replay import RoundedSteps
 from pabi.verification.subjects import of_runs
 from pabi.verification.theorem import Payload, ProofCheck, Proven, named
 from pabi.verification.theorems.secret_order import of_one_record
@@ -84,7 +84,7 @@ def _numbers(name: str, stated: Any, count: int) -> Array:
     return values
 
 
-def _paid(run: OrderedRun, steps: Steps, now: Array, rate: Array) -> Array:
+def _paid(run: OrderedRun, steps: RoundedSteps, now: Array, rate: Array) -> Array:
     """What every bin pays in every step, (bins, steps)."""
     paid = np.zeros((run.period, run.total))
     for k in timed(range(run.data)):
@@ -100,7 +100,7 @@ def _paid(run: OrderedRun, steps: Steps, now: Array, rate: Array) -> Array:
     return paid
 
 
-def _check_distances(run: OrderedRun, steps: Steps, paid: Array) -> None:
+def _check_distances(run: OrderedRun, steps: RoundedSteps, paid: Array) -> None:
     """Refuse unless the payments bring the distance to 0, whichever the record's bin is."""
     distance = np.zeros(run.period)
     for k in timed(range(run.total)):

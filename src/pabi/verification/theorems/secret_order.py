@@ -30,7 +30,7 @@ from pabi.verification.cases import (
 from pabi.verification.factors.closed_forms import Failure, Part
 from pabi.verification.factors.mixtures import SecretMixtures
 from pabi.verification.ordered_runs import OrderedRun
-from pabi.verification.replay import Payments, Steps, payments_of
+from pabi.verification.replay import PaidBlocks, RoundedSteps, payments_of
 from pabi.verification.schemes import KnownPositions, SecretEveryEpoch, SecretOnce
 from pabi.verification.subjects import of_runs
 from pabi.verification.theorem import Payload, ProofCheck, Proven, named
@@ -128,11 +128,11 @@ class _Latest(WrittenOut):
         self.older = {first + last: run.standing(first, first + last) for first in begins}
 
     @property
-    def steps(self) -> Steps:
+    def steps(self) -> RoundedSteps:
         """Those of the run."""
         return self.run.steps
 
-    def payments(self, claim: ClaimedCase) -> Payments:
+    def payments(self, claim: ClaimedCase) -> PaidBlocks:
         """The payments of a case, for uses at the ends of the ranges that it states."""
         run, own = self.run, dict(self.older)
         for epoch, covered in enumerate(map(read_range, claim.case["ranges"]), self.epochs - 2):
@@ -182,15 +182,15 @@ class _LastEpoch(WrittenOut):
                 part = self._part(e * run.period, (e + 1) * run.period)
                 self.besides += _dearest(part, arb(begin), arb(end))
 
-    def _part(self, begin: int, end: int) -> Steps:
-        return Steps(*(x[begin:end] for x in self.run.steps))
+    def _part(self, begin: int, end: int) -> RoundedSteps:
+        return RoundedSteps(*(x[begin:end] for x in self.run.steps))
 
     @property
-    def steps(self) -> Steps:
+    def steps(self) -> RoundedSteps:
         """Those of the last epoch, and of the cool-down."""
         return self._part(self.first, self.run.total)
 
-    def payments(self, claim: ClaimedCase) -> Payments:
+    def payments(self, claim: ClaimedCase) -> PaidBlocks:
         """The payments of a case, for a use at the end of the range that it states."""
         at, owed = np.zeros(0, dtype=np.int64), np.zeros(0)
         (covered,) = map(read_range, claim.case["ranges"])
@@ -200,7 +200,7 @@ class _LastEpoch(WrittenOut):
         return payments_of(claim.case, claim.distance, at, owed, self.run.total - self.first)
 
 
-def _dearest(steps: Steps, begin: Any, end: Any) -> Any:
+def _dearest(steps: RoundedSteps, begin: Any, end: Any) -> Any:
     """The cost of the dearest place in one epoch, from the distance before it to that after it."""
     later, whole = [], arb(1)
     for c in timed(reversed(steps.c.tolist())):

@@ -24,7 +24,7 @@ from pabi.verification.cases import (
 )
 from pabi.verification.factors.closed_forms import Part
 from pabi.verification.ordered_runs import OrderedRun
-from pabi.verification.replay import Claim, Replay, Steps, payments_of
+from pabi.verification.replay import Claim, Replay, RoundedSteps, payments_of
 from pabi.verification.schemes import KnownPositions, SecretEveryEpoch, SecretOnce
 from pabi.verification.subjects import (
     KEYS,
@@ -64,7 +64,7 @@ def _check_case(iteration: Iteration, payload: Payload, case: dict[str, Any], mu
     """Refuse unless the payments of `case` prove `mu` for the stated steps."""
     distance = check_start(case, iteration.diameter, iteration.start)
     if "blocks" not in case:
-        steps = Steps(*written_out(payload))
+        steps = RoundedSteps(*written_out(payload))
         every = np.arange(len(steps.c))
         paid = payments_of(case, distance, every, steps.s, len(every))
         Replay(steps).check([Claim(paid, mu)])

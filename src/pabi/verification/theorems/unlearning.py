@@ -35,7 +35,7 @@ from pabi.verification.drawn_runs import Capped
 from pabi.verification.factors.closed_forms import Failure, Gaussians, read_mu
 from pabi.verification.forgetting import ForgettingDraws, ForgettingOrder
 from pabi.verification.ordered_runs import UseSteps, check_uses
-from pabi.verification.replay import Claim, Replay, Steps, payments_of
+from pabi.verification.replay import Claim, Replay, RoundedSteps, payments_of
 from pabi.verification.schemes import KnownPositions, SecretEveryEpoch
 from pabi.verification.theorem import Payload, ProofCheck, Proven, named
 from pabi.verification.theorems.composition import drawn, totals_of
@@ -191,7 +191,7 @@ def _check_given(run: ForgettingDraws, steps: Capped, case: dict[str, Any], mu: 
     sigma[tau:] = [double_below(fraction_of(run.sigma(k))) for k in timed(later)]
     none_owed = np.zeros(0, dtype=np.int64), np.zeros(0)
     paid = payments_of(case, distance, *none_owed, run.total)
-    Replay(Steps(c, np.zeros(run.total), sigma)).check([Claim(paid, mu)])
+    Replay(RoundedSteps(c, np.zeros(run.total), sigma)).check([Claim(paid, mu)])
 
 
 # Every iterate.

@@ -45,7 +45,7 @@ _SHIFT = 52 - 7  # from the bits of a double to those that say in which piece it
 _FIRST = (1023 - _OCTAVES << 7) - 1  # the piece of all smaller doubles
 _OFF = 2.0**-48  # what h may be off by in doubles
 _WORD, _BITS = 64, 63
-_PART = 1 << 13  # numbers at a time, which fit into the cache
+_PART = 1 << 14  # numbers at a time, which fit into the cache
 OF_A_STEP, _FINEST = 2.0**-34, 2.0**-38  # of a step's noise: on finer grids balls decide too often
 _MOVED = 2.0**-23  # of what a record moves: what rounding to the grid of a step may add to it
 
@@ -71,13 +71,14 @@ def noisy(sums: Array, noise_std: float, grid: float, generator: np.random.Gener
         part = into[first : first + _PART]
         own = source[first : first + _PART]
         _draw(noise_std / grid, generator, part)
-        part *= grid
         rounded = own / grid
         np.rint(rounded, rounded)
-        rounded *= grid
-        if not np.isfinite(rounded).all():  # the quotient overflowed: the sum is a multiple already
-            rounded = np.where(np.isfinite(rounded), rounded, own)
-        part += rounded
+        if np.isfinite(rounded).all():
+            part += rounded
+            part *= grid  # exactly, wherever it is done
+        else:  # a quotient overflowed: that sum is a multiple already
+            part *= grid
+            part += np.where(np.isfinite(rounded), rounded * grid, own)
         part += 0.0
     return result
 
@@ -136,25 +137,29 @@ def _round(
     words: NDArray[np.uint64], ratio: float, generator: np.random.Generator, k: Array
 ) -> None:
     """Writes the numbers of these words into `k`."""
-    whole = (words & np.uint64((1 << _BITS) - 1)).view(np.int64)
-    u = whole * 2.0**-_BITS
-    place = u.view(np.int64) >> _SHIFT
+    # In these arrays and in those that are given: new ones would cost as much as what is computed.
+    u, taken = np.empty((2, k.size))
+    whole, place = np.empty((2, k.size), np.int64)
+    np.bitwise_and(words, np.uint64((1 << _BITS) - 1), whole.view(np.uint64))
+    np.multiply(whole, 2.0**-_BITS, u)
+    np.right_shift(u.view(np.int64), _SHIFT, place)
     place -= _FIRST
     middle, highest, *others = _table()
-    u -= middle.take(place, None, None, "clip")
-    x = highest.take(place, None, None, "clip")
+    u -= middle.take(place, None, taken, "clip")
+    x = highest.take(place, None, k, "clip")
     for row in others:
         x *= u
-        x += row.take(place, None, None, "clip")
+        x += row.take(place, None, taken, "clip")
     x *= ratio
-    np.rint(x, k)
-    x -= k  # exactly
-    np.abs(x, x)
-    sure = x <= 0.5 - _OFF * max(ratio, 1.0)  # not where x is NaN
+    nearest = np.rint(x, taken)
+    x -= nearest  # exactly
+    sure = np.abs(x, u) <= 0.5 - _OFF * max(ratio, 1.0)  # not where x is NaN
     if not sure.all():
         for i in np.flatnonzero(~sure).tolist():
-            k[i] = _by_balls(int(whole[i]), ratio, generator)
-    np.copysign(k, words.view(np.float64), k)
+            # The only end in doubt: others are at least ½ away, and doubles are off by less than 2⁻⁴⁸·2⁴⁷.
+            end = float(nearest[i]) + math.copysign(0.5, x[i])
+            nearest[i] = _by_balls(int(whole[i]), ratio, generator, end)
+    np.copysign(nearest, words.view(np.float64), k)
 
 
 @cache
@@ -198,14 +203,30 @@ def _slope(x: Any) -> Any:
     return (arb.pi() / 2).sqrt() * (x * x / 2).exp()
 
 
-def _by_balls(revealed: int, ratio: float, generator: np.random.Generator) -> int:
-    """|K| for the u of which these bits are revealed, from as many more as leave no doubt."""
+def _by_balls(
+    revealed: int, ratio: float, generator: np.random.Generator, end: float = math.nan
+) -> float:
+    """|K| for the u of which these bits are revealed, from as many more as leave no doubt.
+
+    `end`: of a range of h(u)·ratio, if it is the only one that may be in doubt.
+    """
     bits = _BITS
+    if not math.isnan(end) and (side := _beside(end, revealed, ratio)) is not None:
+        return side
     while True:
         if revealed and (k := _between(revealed, bits, ratio)) is not None:
             return k
         more = generator.integers(0, 1 << _WORD, dtype=np.uint64)
         revealed, bits = revealed << _WORD | int(more), bits + _WORD
+
+
+def _beside(end: float, revealed: int, ratio: float) -> float | None:
+    """Which of the two whole numbers at this end of their ranges |K| is for sure; None in doubt."""
+    with ctx.workprec(_BITS + 32):
+        share = (arb(end) / (arb(2).sqrt() * ratio)).erfc() * (1 << _BITS)
+        if share <= revealed:
+            return end - 0.5
+        return end + 0.5 if share >= revealed + 1 else None
 
 
 def _between(revealed: int, bits: int, ratio: float) -> int | None:

@@ -19,7 +19,7 @@ import numpy as np
 from flint import arb, ctx
 from numpy.typing import NDArray
 
-from pabi.numbers.rounding import EIGHT_ROUNDINGS, Array, up
+from pabi.numbers.rounding import EIGHT_ROUNDINGS, HALF_ULP, Array, up
 
 # |K|γ/σ = h(u) rounded, h the inverse of x ↦ erfc(x/√2) and u uniform in (0, 1). A word has the sign and 63
 # bits of u, which leave an interval. Between powers of two there are 128 pieces; in each stands for h its
@@ -27,24 +27,25 @@ from pabi.numbers.rounding import EIGHT_ROUNDINGS, Array, up
 #
 #     h⁽ⁿ⁾(u) = (−D)ⁿ·Pₙ₋₁(x),  P₀ = 1,  Pₙ = Pₙ₋₁' + n·x·Pₙ₋₁,
 #
-# whose size grows with x, as all coefficients are positive. For u ≥ 2⁻¹⁴, where x < 4.01, what is computed is
+# whose size grows with x, as all coefficients are positive. For u ≥ 2⁻¹⁶, where x < 4.33, what is computed is
 # off by at most, in units of 2⁻⁵³,
 #
-#     5.1   as u is not the double that stands for it, by D·(u·2⁻⁵³ + 2⁻⁶³), u·D ≤ 1.26;
-#     2.5   by the sixth derivative over the half of a piece;
-#     12.1  by rounding the value in the middle, the last sum and the product with σ/γ, 4.01 each;
-#     0.2   by all other roundings, as D·|u − middle| ≤ 0.005:
+#     D·(u + 2⁻¹⁰)   as u is not the double that stands for it, and has further bits;
+#     2.2            by the sixth derivative over the half of a piece;
+#     3x             by rounding the value in the middle, the last sum and the product with σ/γ;
+#     0.1            by all other roundings, as D·|u − middle| ≤ 0.005:
 #
-# less than 2⁻⁴⁸ (docs, "Theory", 9; a test repeats it in balls, piece by piece). Where K might be another
-# number if h were off by so much, and where u is smaller, balls decide, with more bits of u where these leave
-# a doubt. So the law is exact if bits are uniform and doubles are added, multiplied and rounded as IEEE 754
-# says. No other function is trusted: guesses (`ndtri`) are corrected by balls.
+# less than 2⁻⁴⁸, and a fifth of that as a rule (docs, "Theory", 9; a test repeats it in balls, piece by piece).
+# Where K might be another number if h were off by so much, and where u is smaller, balls decide, with more
+# bits of u where these leave a doubt. So the law is exact if bits are uniform and doubles are added, multiplied
+# and rounded as IEEE 754 says. No other function is trusted: guesses (`ndtri`) are corrected by balls.
 
-_OCTAVES = 14  # below 2⁻¹⁴ balls decide
+_OCTAVES = 16  # below 2⁻¹⁶ balls decide
 _SHIFT = 52 - 7  # from the bits of a double to those that say in which piece it is
 _FIRST = (1023 - _OCTAVES << 7) - 1  # the piece of all smaller doubles
-_OFF = 2.0**-48  # what h may be off by in doubles
+_OFF = 2.0**-48  # what h may be off by in doubles, wherever
 _WORD, _BITS = 64, 63
+_MASK = np.uint64((1 << _BITS) - 1)
 _PART = 1 << 14  # numbers at a time, which fit into the cache
 OF_A_STEP, _FINEST = 2.0**-34, 2.0**-38  # of a step's noise: on finer grids balls decide too often
 _MOVED = 2.0**-23  # of what a record moves: what rounding to the grid of a step may add to it
@@ -139,12 +140,11 @@ def _round(
     """Writes the numbers of these words into `k`."""
     # In these arrays and in those that are given: new ones would cost as much as what is computed.
     u, taken = np.empty((2, k.size))
-    whole, place = np.empty((2, k.size), np.int64)
-    np.bitwise_and(words, np.uint64((1 << _BITS) - 1), whole.view(np.uint64))
-    np.multiply(whole, 2.0**-_BITS, u)
+    place = (words & _MASK).view(np.int64)
+    np.multiply(place, 2.0**-_BITS, u)
     np.right_shift(u.view(np.int64), _SHIFT, place)
     place -= _FIRST
-    middle, highest, *others = _table()
+    middle, highest, *others, off = _table()
     u -= middle.take(place, None, taken, "clip")
     x = highest.take(place, None, k, "clip")
     for row in others:
@@ -153,18 +153,24 @@ def _round(
     x *= ratio
     nearest = np.rint(x, taken)
     x -= nearest  # exactly
-    sure = np.abs(x, u) <= 0.5 - _OFF * max(ratio, 1.0)  # not where x is NaN
+    beside = np.abs(x, u)
+    sure = beside <= 0.5 - _OFF * max(ratio, 1.0)  # not where x is NaN
     if not sure.all():
-        for i in np.flatnonzero(~sure).tolist():
+        (doubtful,) = np.nonzero(~sure)
+        closer = 0.5 - off.take(place[doubtful], mode="clip") * max(ratio, 1.0)
+        for i in doubtful[~(beside[doubtful] <= closer)].tolist():
             # The only end in doubt: others are at least ½ away, and doubles are off by less than 2⁻⁴⁸·2⁴⁷.
             end = float(nearest[i]) + math.copysign(0.5, x[i])
-            nearest[i] = _by_balls(int(whole[i]), ratio, generator, end)
+            nearest[i] = _by_balls(int(words[i] & _MASK), ratio, generator, end)
     np.copysign(nearest, words.view(np.float64), k)
 
 
 @cache
 def _table() -> tuple[Array, ...]:
-    """Of every piece its middle, and h⁽ⁿ⁾/n! there for n = 5, …, 0; NaN in the place of smaller u."""
+    """Of every piece its middle, h⁽ⁿ⁾/n! there for n = 5, …, 0, and what is computed in it may be off by.
+
+    NaN in the place of smaller u.
+    """
     places = np.arange(1 + (_OCTAVES << 7)) + _FIRST
     u = ((places << _SHIFT) + (1 << _SHIFT - 1)).view(np.float64)
     u[0] = np.nan
@@ -180,6 +186,7 @@ def _table() -> tuple[Array, ...]:
         DD * x / 2.0,
         -D,
         x,
+        (1.02 * D * (u + 2.0**-10) + 3.05 * x + 2.5) * HALF_ULP,
     )
 
 

@@ -35,10 +35,11 @@ from pabi.numbers.rounding import EIGHT_ROUNDINGS, HALF_ULP, Array, up
 #     3x             by rounding the value in the middle, the last sum and the product with σ/γ;
 #     0.1            by all other roundings, as D·|u − middle| ≤ 0.005:
 #
-# less than 2⁻⁴⁸, and a fifth of that as a rule (docs, "Theory", 9; a test repeats it in balls, piece by piece).
-# Where K might be another number if h were off by so much, and where u is smaller, balls decide, with more
-# bits of u where these leave a doubt. So the law is exact if bits are uniform and doubles are added, multiplied
-# and rounded as IEEE 754 says. No other function is trusted: guesses (`ndtri`) are corrected by balls.
+# less than 2⁻⁴⁸, and a fifth of that as a rule (docs, "Theory", 9; a test repeats it in balls, piece by
+# piece). Where K might be another number if h were off by so much, and where u is smaller, balls decide, with
+# more bits of u where these leave a doubt. So the law is exact if bits are uniform and doubles are added,
+# multiplied and rounded as IEEE 754 says. No other function is trusted: guesses (`ndtri`) are corrected by
+# balls.
 
 _OCTAVES = 16  # below 2⁻¹⁶ balls decide
 _SHIFT = 52 - 7  # from the bits of a double to those that say in which piece it is

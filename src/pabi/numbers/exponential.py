@@ -64,7 +64,7 @@ def exponential(x: Array, out: Array | None = None) -> Array:
 
 
 def _write(x: Array, out: Array) -> None:
-    t = np.clip(x, _LEAST, _MOST)
+    t = np.clip(x, _LEAST, _MOST, out)
     k = t * _INVERSE
     k += _WHOLE
     place = k.view(np.int64) & (1 << _BITS) - 1
@@ -82,4 +82,4 @@ def _write(x: Array, out: Array) -> None:
     value += 1.0
     value *= t
     value += 1.0
-    np.multiply(value, power.view(np.float64), out)
+    np.multiply(value, power.view(np.float64), t)

@@ -82,7 +82,7 @@ def by_row(subscripts: str, rows: Array, other: Array) -> Array:
 
 Rows = NDArray[np.intp] | slice
 
-_BLOCK = 5 << 15  # entries of a block, 1.25 MB: both products read it from the cache
+_BLOCK = 5 << 16  # entries of a block, 2.5 MB: both products read it from a cache
 _MULTIPLE = 32  # of the rows of a block, so that its strips are long (`pabi.execute.blocks`)
 _LONG = 1 << 8  # rows of a column that is copied by itself
 _GATHERED = 1 << 16  # entries that are gathered as they are, then converted while in the cache

@@ -19,7 +19,7 @@ import numpy as np
 from flint import arb, ctx
 from numpy.typing import NDArray
 
-from pabi.numbers.rounding import EIGHT_ROUNDINGS, Array, up
+from pabi.numbers.rounding import EIGHT_ROUNDINGS, HALF_ULP, Array, up
 
 # |K|γ/σ = h(u) rounded, h the inverse of x ↦ erfc(x/√2) and u uniform in (0, 1). A word has the sign and 63
 # bits of u, which leave an interval. Between powers of two there are 128 pieces; in each stands for h its
@@ -27,25 +27,27 @@ from pabi.numbers.rounding import EIGHT_ROUNDINGS, Array, up
 #
 #     h⁽ⁿ⁾(u) = (−D)ⁿ·Pₙ₋₁(x),  P₀ = 1,  Pₙ = Pₙ₋₁' + n·x·Pₙ₋₁,
 #
-# whose size grows with x, as all coefficients are positive. For u ≥ 2⁻¹⁴, where x < 4.01, what is computed is
+# whose size grows with x, as all coefficients are positive. For u ≥ 2⁻¹⁶, where x < 4.33, what is computed is
 # off by at most, in units of 2⁻⁵³,
 #
-#     5.1   as u is not the double that stands for it, by D·(u·2⁻⁵³ + 2⁻⁶³), u·D ≤ 1.26;
-#     2.5   by the sixth derivative over the half of a piece;
-#     12.1  by rounding the value in the middle, the last sum and the product with σ/γ, 4.01 each;
-#     0.2   by all other roundings, as D·|u − middle| ≤ 0.005:
+#     D·(u + 2⁻¹⁰)   as u is not the double that stands for it, and has further bits;
+#     2.2            by the sixth derivative over the half of a piece;
+#     3x             by rounding the value in the middle, the last sum and the product with σ/γ;
+#     0.1            by all other roundings, as D·|u − middle| ≤ 0.005:
 #
-# less than 2⁻⁴⁸ (docs, "Theory", 9; a test repeats it in balls, piece by piece). Where K might be another
-# number if h were off by so much, and where u is smaller, balls decide, with more bits of u where these leave
-# a doubt. So the law is exact if bits are uniform and doubles are added, multiplied and rounded as IEEE 754
-# says. No other function is trusted: guesses (`ndtri`) are corrected by balls.
+# less than 2⁻⁴⁸, and a fifth of that as a rule (docs, "Theory", 9; a test repeats it in balls, piece by
+# piece). Where K might be another number if h were off by so much, and where u is smaller, balls decide, with
+# more bits of u where these leave a doubt. So the law is exact if bits are uniform and doubles are added,
+# multiplied and rounded as IEEE 754 says. No other function is trusted: guesses (`ndtri`) are corrected by
+# balls.
 
-_OCTAVES = 14  # below 2⁻¹⁴ balls decide
+_OCTAVES = 16  # below 2⁻¹⁶ balls decide
 _SHIFT = 52 - 7  # from the bits of a double to those that say in which piece it is
 _FIRST = (1023 - _OCTAVES << 7) - 1  # the piece of all smaller doubles
-_OFF = 2.0**-48  # what h may be off by in doubles
+_OFF = 2.0**-48  # what h may be off by in doubles, wherever
 _WORD, _BITS = 64, 63
-_PART = 1 << 13  # numbers at a time, which fit into the cache
+_MASK = np.uint64((1 << _BITS) - 1)
+_PART = 1 << 14  # numbers at a time, which fit into the cache
 OF_A_STEP, _FINEST = 2.0**-34, 2.0**-38  # of a step's noise: on finer grids balls decide too often
 _MOVED = 2.0**-23  # of what a record moves: what rounding to the grid of a step may add to it
 
@@ -71,13 +73,14 @@ def noisy(sums: Array, noise_std: float, grid: float, generator: np.random.Gener
         part = into[first : first + _PART]
         own = source[first : first + _PART]
         _draw(noise_std / grid, generator, part)
-        part *= grid
         rounded = own / grid
         np.rint(rounded, rounded)
-        rounded *= grid
-        if not np.isfinite(rounded).all():  # the quotient overflowed: the sum is a multiple already
-            rounded = np.where(np.isfinite(rounded), rounded, own)
-        part += rounded
+        if np.isfinite(rounded).all():
+            part += rounded
+            part *= grid  # exactly, wherever it is done
+        else:  # a quotient overflowed: that sum is a multiple already
+            part *= grid
+            part += np.where(np.isfinite(rounded), rounded * grid, own)
         part += 0.0
     return result
 
@@ -136,30 +139,39 @@ def _round(
     words: NDArray[np.uint64], ratio: float, generator: np.random.Generator, k: Array
 ) -> None:
     """Writes the numbers of these words into `k`."""
-    whole = (words & np.uint64((1 << _BITS) - 1)).view(np.int64)
-    u = whole * 2.0**-_BITS
-    place = u.view(np.int64) >> _SHIFT
+    # In these arrays and in those that are given: new ones would cost as much as what is computed.
+    u, taken = np.empty((2, k.size))
+    place = (words & _MASK).view(np.int64)
+    np.multiply(place, 2.0**-_BITS, u)
+    np.right_shift(u.view(np.int64), _SHIFT, place)
     place -= _FIRST
-    middle, highest, *others = _table()
-    u -= middle.take(place, None, None, "clip")
-    x = highest.take(place, None, None, "clip")
+    middle, highest, *others, off = _table()
+    u -= middle.take(place, None, taken, "clip")
+    x = highest.take(place, None, k, "clip")
     for row in others:
         x *= u
-        x += row.take(place, None, None, "clip")
+        x += row.take(place, None, taken, "clip")
     x *= ratio
-    np.rint(x, k)
-    x -= k  # exactly
-    np.abs(x, x)
-    sure = x <= 0.5 - _OFF * max(ratio, 1.0)  # not where x is NaN
+    nearest = np.rint(x, taken)
+    x -= nearest  # exactly
+    beside = np.abs(x, u)
+    sure = beside <= 0.5 - _OFF * max(ratio, 1.0)  # not where x is NaN
     if not sure.all():
-        for i in np.flatnonzero(~sure).tolist():
-            k[i] = _by_balls(int(whole[i]), ratio, generator)
-    np.copysign(k, words.view(np.float64), k)
+        (doubtful,) = np.nonzero(~sure)
+        closer = 0.5 - off.take(place[doubtful], mode="clip") * max(ratio, 1.0)
+        for i in doubtful[~(beside[doubtful] <= closer)].tolist():
+            # The only end in doubt: others are at least ½ away, and doubles are off by less than 2⁻⁴⁸·2⁴⁷.
+            end = float(nearest[i]) + math.copysign(0.5, x[i])
+            nearest[i] = _by_balls(int(words[i] & _MASK), ratio, generator, end)
+    np.copysign(nearest, words.view(np.float64), k)
 
 
 @cache
 def _table() -> tuple[Array, ...]:
-    """Of every piece its middle, and h⁽ⁿ⁾/n! there for n = 5, …, 0; NaN in the place of smaller u."""
+    """Of every piece its middle, h⁽ⁿ⁾/n! there for n = 5, …, 0, and what is computed in it may be off by.
+
+    NaN in the place of smaller u.
+    """
     places = np.arange(1 + (_OCTAVES << 7)) + _FIRST
     u = ((places << _SHIFT) + (1 << _SHIFT - 1)).view(np.float64)
     u[0] = np.nan
@@ -175,6 +187,7 @@ def _table() -> tuple[Array, ...]:
         DD * x / 2.0,
         -D,
         x,
+        (1.02 * D * (u + 2.0**-10) + 3.05 * x + 2.5) * HALF_ULP,
     )
 
 
@@ -198,14 +211,30 @@ def _slope(x: Any) -> Any:
     return (arb.pi() / 2).sqrt() * (x * x / 2).exp()
 
 
-def _by_balls(revealed: int, ratio: float, generator: np.random.Generator) -> int:
-    """|K| for the u of which these bits are revealed, from as many more as leave no doubt."""
+def _by_balls(
+    revealed: int, ratio: float, generator: np.random.Generator, end: float = math.nan
+) -> float:
+    """|K| for the u of which these bits are revealed, from as many more as leave no doubt.
+
+    `end`: of a range of h(u)·ratio, if it is the only one that may be in doubt.
+    """
     bits = _BITS
+    if not math.isnan(end) and (side := _beside(end, revealed, ratio)) is not None:
+        return side
     while True:
         if revealed and (k := _between(revealed, bits, ratio)) is not None:
             return k
         more = generator.integers(0, 1 << _WORD, dtype=np.uint64)
         revealed, bits = revealed << _WORD | int(more), bits + _WORD
+
+
+def _beside(end: float, revealed: int, ratio: float) -> float | None:
+    """Which of the two whole numbers at this end of their ranges |K| is for sure; None in doubt."""
+    with ctx.workprec(_BITS + 32):
+        share = (arb(end) / (arb(2).sqrt() * ratio)).erfc() * (1 << _BITS)
+        if share <= revealed:
+            return end - 0.5
+        return end + 0.5 if share >= revealed + 1 else None
 
 
 def _between(revealed: int, bits: int, ratio: float) -> int | None:

@@ -107,7 +107,7 @@ _SECRET_PLACE = {
 def _ordered_latest_uses(run: OrderedRun, payload: Payload) -> list[Part]:
     match run.scheme:
         case SecretEveryEpoch():
-            check, cases = _Latest(run), every_pair(run, payload["cases"])
+            check, cases = Latest(run), every_pair(run, payload["cases"])
             return [(weight, check(case, uses)) for case, weight, uses in cases]
         case KnownPositions() | SecretOnce():
             raise Refused("theorem: it is about places that change every epoch")
@@ -115,7 +115,7 @@ def _ordered_latest_uses(run: OrderedRun, payload: Payload) -> list[Part]:
             assert_never(run.scheme)
 
 
-class _Latest(CaseCheck):
+class Latest(CaseCheck):
     """Payments written out, for uses as large as they have to be."""
 
     def __init__(self, run: OrderedRun) -> None:
@@ -127,13 +127,22 @@ class _Latest(CaseCheck):
 
     def cost(self, case: dict[str, Any], uses: UseSteps, distance: Any) -> Any:
         """Σ (a_k/σ_k)² of the payments, for uses at the ends of the ranges that the case states."""
+        return self.before(case, self.run.total, distance)
+
+    def owed(self, case: dict[str, Any]) -> dict[int, Any]:
+        """How large the use at each of these ends has to be."""
         run, own = self.run, dict(self.older)
         for epoch, covered in enumerate(map(read_range, case["ranges"]), self.epochs - 2):
             if covered is not None:
                 first, last = (epoch * run.period + where for where in covered)
                 own[last] = self.standing(first, last)
-        demands = [own.get(k, arb(0)) for k in range(run.total)]
-        return replay_case(case, self.steps._replace(s=demands), distance)
+        return own
+
+    def before(self, case: dict[str, Any], end: int, distance: Any) -> Any:
+        """The cost of the payments for the uses before step `end`, all of which are made before it."""
+        own, (c, _, sigma) = self.owed(case), self.steps
+        demands = [own.get(k, arb(0)) for k in range(end)]
+        return replay_case(case, StepBalls(c[:end], demands, sigma[:end]), distance)
 
 
 _NAMED = f"{OPTIMAL}, averaged over the record's last two positions (docs, Theory, 6, Theorem 5a)"

@@ -16,7 +16,7 @@ from scipy.special import expit
 
 from pabi.audits.instance import Instance
 from pabi.audits.laws import LawPair
-from pabi.audits.walks import AffineStep, Bend, BentStep, pair_between_walls
+from pabi.audits.walks import AffineStep, BentStep, pair_between_walls
 from pabi.describe.batches import FixedSizes, KnownUses
 from pabi.describe.runs import NoisySGD
 from pabi.numbers.locking import ticking
@@ -115,11 +115,11 @@ class Bent(Instance):
         """Each step without the record, and with it."""
         slopes, stds = self.slopes, self.stds
 
-        def steps(moves: Array, rates: Array) -> list[AffineStep]:
-            gradient: Bend = self.gradient
+        def steps(moves: Array, rates: Array) -> list[BentStep]:
+            columns = (x.tolist() for x in (slopes, moves, stds, rates))
             return [
-                BentStep(*map(float, step), gradient)
-                for step in zip(slopes, moves, stds, rates, strict=True)
+                BentStep(slope, move, std, rate, self.gradient)
+                for slope, move, std, rate in zip(*columns, strict=True)
             ]
 
         return steps(0.0 * moves, self._rates(0)), steps(moves, self._rates(1))

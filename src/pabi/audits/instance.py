@@ -12,6 +12,7 @@ for losses alone that may be linear or quadratic themselves.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, assert_never

@@ -127,7 +127,9 @@ def _at_any_place(view: OrderedView, order: SecretOrder) -> list[Solved]:
     if view.later_is_worse:
         cases = in_last_two_epochs(view, order)
     elif view.run.constant or view.demand.forgets:
-        raise NotApplicable("with steps that can expand, an earlier use can be worse than a later one")
+        raise NotApplicable(
+            "with steps that can expand, an earlier use can be worse than a later one"
+        )
     else:
         before = max(1, min(_MOST_BEFORE, _affordable(view) // view.period))
         cases = last_two_epochs(view, order, view.period, before)

@@ -1,4 +1,4 @@
-"""Others at margin 0: their gradients are those of logistic losses, and the law of a run is that of a grid."""
+"""Others at margin 0: their gradients are those of logistic losses, and laws of runs those of a grid."""
 
 from __future__ import annotations
 

@@ -39,11 +39,16 @@ RUNS = {
     "reshuffled, many": run(Reshuffle(5), epochs=2),
     "reshuffled, a part": run(Reshuffle(48, spare=3), epochs=2.5, adjacency="replace_one"),
     "reshuffled, rising": run(Reshuffle(49), step_size=FALLING[::-1].copy()),
+    "reshuffled, falling": run(Reshuffle(49), step_size=FALLING),
+    "reshuffled, falling in part": run(
+        Reshuffle(48, spare=3), epochs=2.5, step_size=FALLING[:28].copy(), adjacency="replace_one"
+    ),
     "reshuffled, once": run(Reshuffle(50), epochs=1, cooldown_steps=3),
     "drawn anew": run(pabi.BallsInBins(50, cap=120, redraw="epoch")),
     "long": run(epochs=2000),
     "contracting, long": run(loss=Loss.logistic(1.0, l2=0.3), epochs=2000),
     "falling": run(Cyclic(49), step_size=FALLING),
+    "falling, many": run(Cyclic(25), step_size=np.linspace(0.5, 0.1, 60)),
     "falling, secret": run(
         ShuffleOnce(49), step_size=FALLING[::-1].copy(), noise_multiplier=1.0 + FALLING
     ),
@@ -154,9 +159,18 @@ def test_places_before_the_last_one_are_paid_for_or_leave_a_distance():
 
 
 def test_places_change_where_later_ones_are_worse():
+    payload = payload_of("reshuffled")
+    payload["run"]["step_size"] = 9.0
+    refused(payload, "later uses to be worse")
+
+
+def test_uses_that_may_be_earlier_are_as_large_as_they_have_to_be(monkeypatch):
+    """Those of rising steps are as large as at the end of their epoch."""
     payload = payload_of("reshuffled, rising")
     payload["run"]["step_size"] = encoding.floats(FALLING)
-    refused(payload, "later uses to be worse")
+    refused(payload)
+    monkeypatch.setattr(advance._Standing, "standing", lambda self, a, b: self.arrays.s[b])
+    refused(advance.apply(RUNS["reshuffled, falling"], DELTA).to_json(), "distance|cost")
 
 
 def test_the_loss_must_pull_to_one_side():

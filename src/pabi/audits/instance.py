@@ -12,6 +12,7 @@ for losses alone that may be linear or quadratic themselves.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, assert_never
@@ -338,11 +339,7 @@ class Instance(LineRun):
 
     def walk(self, moves: Array) -> WalledWalk:
         """The steps, where the record adds `moves` (t,) to the iterate in those that it is in."""
-        slopes, drift, stds = self._schedules
-        plain, moved = (
-            [AffineStep(*map(float, step)) for step in zip(slopes, drift + move, stds, strict=True)]
-            for move in (0.0 * moves, moves)
-        )
+        plain, moved = self._steps(moves)
         at = np.arange(self.run.steps) % self.run.steps_per_epoch
         data = (np.arange(self.run.steps) < self.run.data_steps)[:, None]
         counted, start = counted_share(self.run.order), self.start
@@ -364,6 +361,15 @@ class Instance(LineRun):
                 return WalledWalk(plain, moved, chances, np.ones(1), start=start)
             case order:
                 assert_never(order)
+
+    def _steps(self, moves: Array) -> tuple[Sequence[AffineStep], Sequence[AffineStep]]:
+        """Each step without the record, and with it."""
+        slopes, drift, stds = self._schedules
+        plain, moved = (
+            [AffineStep(*map(float, step)) for step in zip(slopes, drift + move, stds, strict=True)]
+            for move in (0.0 * moves, moves)
+        )
+        return plain, moved
 
     @cached_property
     def _schedules(self) -> tuple[Array, Array, Array]:

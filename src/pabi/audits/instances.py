@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from pabi.audits.bends import bent
 from pabi.audits.drifts import Drift, LossClass, drifts
 from pabi.audits.instance import Instance, by_place, line_of
 from pabi.audits.laws import LawPair, pair_of_sums
@@ -123,6 +124,7 @@ def instances(run: NoisySGD) -> list[Known]:
     ]
     if not summed and run.prox is None and math.isinf(run.range_diameter):
         within += drifts(run, _kind(run))
+        within += bent(run, list(_pulls(run)))
     if not within:
         raise NotApplicable(
             "no worst instance is known where a record's loss is curved and its gradient may become zero"

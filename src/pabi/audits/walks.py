@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -179,6 +179,7 @@ _MOST_CELLS = 50_000
 _MOST_KERNELS = 8  # kept at once
 _BAND = 220  # nodes within nine standard deviations of a step, and some
 _NEGLIGIBLE = 1e-19
+_FAR = 10.0  # standard deviations: beyond them a cell has less than its mass may be off by
 _MOST_WORK = 1e10  # multiplications, about ten seconds
 _ROUNDING = 1e-14  # what the mass of a cell may be off by
 
@@ -190,6 +191,41 @@ class AffineStep:
     slope: float
     shift: float
     std: float
+
+    @property
+    def knots(self) -> tuple[float, ...]:
+        """Where it bends."""
+        return ()
+
+    def means(self, points: Array) -> Array:
+        """Where it takes points, without noise."""
+        return np.asarray(self.slope * points + self.shift)
+
+
+class Bend(Protocol):
+    """A gradient that is not affine, which can be hashed: where it has kinks, and what it is at points."""
+
+    @property
+    def knots(self) -> tuple[float, ...]: ...
+
+    def __call__(self, points: Array, /) -> Array: ...
+
+
+@dataclass(frozen=True)
+class BentStep(AffineStep):
+    """The same, less `rate` times a gradient."""
+
+    rate: float
+    gradient: Bend
+
+    @property
+    def knots(self) -> tuple[float, ...]:
+        """Those of the gradient."""
+        return self.gradient.knots
+
+    def means(self, points: Array) -> Array:
+        """Where it takes points, without noise."""
+        return np.asarray(super().means(points) - self.rate * self.gradient(points))
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,18 +274,23 @@ class _Walls:
         return np.asarray(self.kernels[step] @ laws)
 
     def _kernel(self, step: AffineStep, points: Array) -> Array:
-        means = step.slope * points + step.shift
+        means = step.means(points)
         z = (self.nodes[:, None] - means) / step.std
         scale = self.weights[:, None] / (step.std * math.sqrt(2.0 * math.pi))
         low, high = self._atoms(step, means)
         return np.concatenate([low, scale * np.exp(-0.5 * z * z), high])
 
     def _cells(self, step: AffineStep, points: Array, laws: Array) -> Array:
-        """They are differences of distribution functions, so that cutting into cells is all that is lost."""
-        means = step.slope * points + step.shift
+        """They are differences of distribution functions, so that cutting into cells is all that is lost but
+        for what is far from a mean."""
+        means = step.means(points)
         inner = np.zeros((len(self.edges) - 1, laws.shape[1]))
-        for mean, law in zip(means, laws, strict=True):
-            inner += np.outer(gaussian_masses(self.edges, float(mean), step.std), law)
+        near = means[:, None] + _FAR * step.std * np.array([-1.0, 1.0])
+        first, last = np.searchsorted(self.edges, near).T
+        last = np.minimum(last, len(self.edges) - 1)
+        for low, high, mean, law in zip(np.maximum(first - 1, 0), last, means, laws, strict=True):
+            masses = gaussian_masses(self.edges[low : high + 1], float(mean), step.std)
+            inner[low:high] += np.outer(masses, law)
         low, high = self._atoms(step, means)
         return np.concatenate([low @ laws, inner, high @ laws])
 
@@ -263,7 +304,8 @@ def pair_between_walls(diameter: float, one: WalledWalk, other: WalledWalk) -> L
     half = 0.5 * diameter
     steps = [*one.plain, *one.moved, *other.moved]
     edges = np.linspace(-half, half, 1 + max(2, math.ceil(diameter / one.plain[-1].std * _FINE)))
-    walls = _walls(half, min(step.std for step in steps), edges)
+    knots = sorted({knot for step in steps for knot in step.knots if abs(knot) < half})
+    walls = _walls(half, min(step.std for step in steps), edges, knots)
     if _work(one, len(set(steps)), len(walls.points)) > _MOST_WORK:
         raise NotApplicable(
             "following the laws between the walls of the domain would take very long"
@@ -285,14 +327,15 @@ def _banded(kernel: Array) -> Any:
     return csr_array(np.where(kernel > _NEGLIGIBLE, kernel, 0.0))
 
 
-def _walls(half: float, std: float, edges: Array) -> _Walls:
+def _walls(half: float, std: float, edges: Array, knots: Sequence[float] = ()) -> _Walls:
     panels = max(1, math.ceil(2.0 * half / std))
-    if panels * _NODES > _MOST_NODES or len(edges) > _MOST_CELLS:
+    if (panels + len(knots)) * _NODES > _MOST_NODES or len(edges) > _MOST_CELLS:
         raise NotApplicable(
             "the domain is so wide against the noise of a step that no law between its walls is computed"
         )
     at, weight = np.polynomial.legendre.leggauss(_NODES)
-    ends = np.linspace(-half, half, panels + 1)
+    # In a panel all steps are smooth.
+    ends = np.union1d(np.linspace(-half, half, panels + 1), knots)
     width = np.diff(ends)[:, None]
     nodes = (ends[:-1, None] + width * (at + 1.0) / 2.0).ravel()
     return _Walls(half, nodes, (width * weight / 2.0).ravel(), edges)

@@ -21,7 +21,9 @@ import numpy as np
 from pabi.account.analyses.secret_order import (
     Solved,
     averaged,
+    buckets,
     in_last_two_epochs,
+    last_two_epochs,
     shuffled_once,
 )
 from pabi.account.analyses.shifted_interpolation import (
@@ -42,7 +44,7 @@ from pabi.account.shifts.epochs import (
     record,
 )
 from pabi.describe.batches import FAILING, Fractions, KnownUses, SecretOrder
-from pabi.describe.iteration import NoisyIteration
+from pabi.describe.iteration import NoisyIteration, Steps
 from pabi.describe.runs import NoisySGD
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import fraction_up
@@ -55,6 +57,7 @@ _AHEAD = 256  # steps before the last use from which on it is paid for in advanc
 _LEFT = (0, 1, 5, 10**9)  # uses before that with which nothing is done until then
 _PLACES = 16  # last positions: the others have steps enough after their last use
 _MOST_POSITIONS = 512  # of a secret order
+_MOST_BEFORE = 8  # ranges of them in the last epoch but one
 _MOST_STEPS = 60_000  # of all these positions together
 _FAR = 1e4  # uses: what is farther apart before the last ones is not worth paying for
 _LARGE = 700.0  # whose power of e is a double
@@ -114,9 +117,18 @@ def _at_one_place(view: OrderedView, order: SecretOrder) -> list[Solved]:
 def _at_any_place(view: OrderedView, order: SecretOrder) -> list[Solved]:
     """What is proven of a record whose place changes every epoch: its last use is paid for in advance where
     it is among the last ones. An earlier use that stands at the end of a range is paid for before, or leaves
-    a distance: both are the larger, the later it is."""
-    cases = in_last_two_epochs(view, order)
+    a distance: both are the larger, the later it is, or it is made as large as it has to be there."""
     most = _most(view)
+    if view.later_is_worse:
+        cases = in_last_two_epochs(view, order)
+    elif view.run.constant or view.demand.forgets:
+        raise NotApplicable(
+            "with steps that can expand, an earlier use can be worse than a later one"
+        )
+    else:
+        before = max(1, min(_MOST_BEFORE, _affordable(view) // view.period))
+        cases = last_two_epochs(view, order, view.period, before)
+        view = _Standing(view.description, view.failing, before)
     late = [i for i, case in enumerate(cases) if _is_late(view, case, most)]
     records = [_joined(view, case.uses, _Window.none(view), _NOTHING) for case in cases]
     alike: dict[Any, list[int]] = {}
@@ -155,9 +167,10 @@ def _in_known_order(view: OrderedView) -> list[tuple[Record, Case]]:
 
 
 def _most(view: OrderedView) -> int:
-    """How many positions are paid for in advance. NotApplicable where that is none, or where any of the
-    others can be the worst."""
-    most = min(view.period, _PLACES, _affordable(view))
+    """How many positions are paid for in advance: the last ones, or all where any can be the worst.
+    NotApplicable where that is none, or too many."""
+    affordable = _affordable(view)
+    most = min(view.period, _PLACES if view.later_is_worse else view.period, affordable)
     if most == 0:
         raise NotApplicable(f"more than {_MOST_STEPS} steps after the last use")
     if most < view.period and not view.later_is_worse:
@@ -316,6 +329,34 @@ class _Beginning(OrderedView):
         return self.whole.fractions
 
 
+@dataclass(frozen=True)
+class _Standing(OrderedView):
+    """A run whose uses before the last epoch stand at the ends of theirs, or of one of `before` ranges of the
+    last but one, as large as they have to be."""
+
+    before: int = 1
+
+    @cached_property
+    def _moved(self) -> Steps:
+        """Its steps, with what stands for a use of a range at each of these ends."""
+        c, s, sigma = self.arrays
+        own, period = s.copy(), self.period
+        last = (self.run.data_steps - 1) // period * period
+        ranges = [(k, k + period - 1) for k in range(0, last - period, period)]
+        if last:
+            ends = buckets(period, self.before)
+            ranges += [(last - period + a, last - period + b) for a, b in ends]
+        for a, b in ranges:
+            own[b] = self.standing(a, b)
+        return Steps(c, own, sigma)
+
+    def steps(self, uses: Uses) -> Steps:
+        """The normal form of a record with these uses, as arrays of one entry a step."""
+        c, s, sigma = self._moved
+        used = np.isin(np.arange(s.size), uses.steps(self.period))
+        return Steps(c, np.where(used, s, 0.0), sigma)
+
+
 def _paid_before(view: OrderedView, uses: Uses, end: int) -> Record | None:
     """What payments before step `end`, each after its use, prove of the uses before it; None if there are
     none."""
@@ -323,11 +364,12 @@ def _paid_before(view: OrderedView, uses: Uses, end: int) -> Record | None:
     earlier = Uses(uses.first, uses.before(end, view.period) - len(then), then)
     if not earlier.total:
         return None
+    whole = view
     if end < view.run.steps:
         view = _Beginning(_until(view.run, end), whole=view)
     if view.run.constant:
         return record(view, earlier)
-    return derived(view, earlier, view.steps(earlier).s)
+    return derived(view, earlier, whole.steps(earlier).s[:end])
 
 
 def _until(run: NoisySGD, end: int) -> NoisySGD:

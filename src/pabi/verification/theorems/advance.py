@@ -35,16 +35,19 @@ from pabi.verification.cases import (
     ClaimedCase,
     LinearCases,
     OneByOne,
+    every_pair,
     every_position,
     last_to_first,
     of_cases,
     pairs_of_later_uses,
     read_range,
+    weighed,
 )
 from pabi.verification.factors.closed_forms import Part
 from pabi.verification.ordered_runs import OrderedRun, UseSteps
 from pabi.verification.schemes import KnownPositions, SecretEveryEpoch, SecretOnce
 from pabi.verification.theorem import Payload
+from pabi.verification.theorems.secret_order import Latest
 
 Pulls = dict[
     int, tuple[Any, Any]
@@ -73,7 +76,10 @@ def _ordered(run: OrderedRun, payload: Payload) -> list[Part]:
         case SecretOnce():
             return every_position(run, cases, check)
         case SecretEveryEpoch():
-            return pairs_of_later_uses(run, cases, check)
+            if run.constant or run.moves_later():
+                return pairs_of_later_uses(run, cases, check)
+            check = _InAdvance(run, Latest(run))
+            return weighed(every_pair(run, cases), check)
         case _:
             assert_never(run.scheme)
 
@@ -100,8 +106,10 @@ class _InAdvance(OneByOne):
 
     PAYMENTS = (*KEYS, "paid", "begin", "ahead", "n", "z")
 
-    def __init__(self, run: OrderedRun) -> None:
+    def __init__(self, run: OrderedRun, latest: Latest | None = None) -> None:
+        """`latest`: of a place that changes every epoch, where a later use need not be worse."""
         super().__init__(run)
+        self.latest = latest
         self.kinds: dict[int, tuple[Any, Any, Any]] = {}
         self.alike: dict[int, int] = {}  # a step of each kind
         self.ball = _ball(run)
@@ -120,7 +128,7 @@ class _InAdvance(OneByOne):
                 raise Refused("paid: what is left is never paid for")
             return before
         self._check_places(case, uses, begin)
-        apart = self._apart(_part(uses, paid, begin), begin)
+        apart = self._apart(case, _part(uses, paid, begin), begin)
         steps = range(begin, self.end)
         pulls = dict.fromkeys(uses.all(), (arb(0), arb(1)))
         pulls |= dict.fromkeys(list(pulls)[max(0, len(pulls) - ahead) :], self.ball)
@@ -148,12 +156,14 @@ class _InAdvance(OneByOne):
             if stated := sorted({*KEYS} & {*case} - {"tau", "distance"}):
                 raise Refused(f"{stated[0]}: there is nothing to be paid before the first use")
             return arb(0)
+        if self.latest is not None:
+            return self.latest.before(case, end, distance)
         whole = end == self.run.total
         part = self.run if whole else OrderedRun(_until(self.run.run, end), self.run.scheme)
         claim = ClaimedCase(case, uses, distance, math.inf)
         return LinearCases(part, {}).cost(claim)
 
-    def _apart(self, uses: UseSteps, end: int) -> Any:
+    def _apart(self, case: dict[str, Any], uses: UseSteps, end: int) -> Any:
         """How far apart these uses bring the runs before step `end`, where nothing is paid."""
         run, distance = self.run, arb(0)
         if not uses.total:
@@ -172,10 +182,11 @@ class _InAdvance(OneByOne):
             return distance * self._grown(range(last + 1, end))
         positions("steps", end)
         used = set(uses.all())
+        own = {} if self.latest is None else self.latest.owed(case)
         for k in timed(range(first, end)):
             distance *= arb(run.slope(k))
             if k in used:
-                distance += arb(run.s(k))
+                distance += own[k] if k in own else arb(run.s(k))
         return distance
 
     def _grown(self, steps: range) -> Any:

@@ -30,7 +30,7 @@ from pabi.verification.cases import (
 from pabi.verification.factors.closed_forms import Failure, Part
 from pabi.verification.factors.mixtures import SecretMixtures
 from pabi.verification.ordered_runs import OrderedRun
-from pabi.verification.replay import PaidBlocks, RoundedSteps, payments_of
+from pabi.verification.replay import PaidBlocks, RoundedSteps, payments_of, replayed
 from pabi.verification.schemes import KnownPositions, SecretEveryEpoch, SecretOnce
 from pabi.verification.subjects import of_runs
 from pabi.verification.theorem import Payload, ProofCheck, Proven, named
@@ -110,14 +110,14 @@ _SECRET_PLACE = {
 def _ordered_latest_uses(run: OrderedRun, payload: Payload) -> list[Part]:
     match run.scheme:
         case SecretEveryEpoch():
-            return weighed(every_pair(run, payload["cases"]), _Latest(run))
+            return weighed(every_pair(run, payload["cases"]), Latest(run))
         case KnownPositions() | SecretOnce():
             raise Refused("theorem: it is about places that change every epoch")
         case _:
             assert_never(run.scheme)
 
 
-class _Latest(WrittenOut):
+class Latest(WrittenOut):
     """Payments written out, for uses as large as they have to be."""
 
     def __init__(self, run: OrderedRun) -> None:
@@ -134,13 +134,26 @@ class _Latest(WrittenOut):
 
     def payments(self, claim: ClaimedCase) -> PaidBlocks:
         """The payments of a case, for uses at the ends of the ranges that it states."""
+        return self._paid(claim.case, claim.distance, self.run.total)
+
+    def before(self, case: dict[str, Any], end: int, distance: Any) -> Any:
+        """The cost of the payments for the uses before step `end`, all of which are made before it."""
+        steps = RoundedSteps(*(column[:end] for column in self.run.steps))
+        return replayed(steps, self._paid(case, distance, end))
+
+    def owed(self, case: dict[str, Any]) -> dict[int, float]:
+        """How large the use at each of these ends has to be."""
         run, own = self.run, dict(self.older)
-        for epoch, covered in enumerate(map(read_range, claim.case["ranges"]), self.epochs - 2):
+        for epoch, covered in enumerate(map(read_range, case["ranges"]), self.epochs - 2):
             if covered is not None:
                 first, last = (epoch * run.period + where for where in covered)
                 own[last] = self.standing(first, last)
+        return own
+
+    def _paid(self, case: dict[str, Any], distance: Any, end: int) -> PaidBlocks:
+        own = {k: s for k, s in self.owed(case).items() if k < end}
         at, owed = np.array([*own], dtype=np.int64), np.array([*own.values()], dtype=np.float64)
-        return payments_of(claim.case, claim.distance, at, owed, run.total)
+        return payments_of(case, distance, at, owed, end)
 
 
 _NAMED = f"{OPTIMAL}, averaged over the record's last two positions (docs, Theory, 6, Theorem 5a)"

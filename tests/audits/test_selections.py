@@ -141,7 +141,7 @@ def test_trials_that_are_kept_are_caught(quick, monkeypatch):
         return model
 
     monkeypatch.setattr(trials._Trials, "_fitted", keeping)
-    assert audited(trials_of, 400, **PUBLICLY).refuted
+    assert audited(trials_of, 1000, **PUBLICLY).refuted
 
 
 PRIVATELY = {"epsilon": 0.6, "mean_trials": 10.0, "validation_share": 0.9}

@@ -27,7 +27,7 @@ from pabi.tradeoff.pairs import Indices
 Complex = NDArray[np.complex128]
 
 MOST_POINTS = 1 << 24
-OUTSIDE = 1e-9  # tilted mass that may lie outside the window
+OUTSIDE = 1e-13  # tilted mass that may lie outside the window
 _ROUNDED = 0.05  # nats: more than K errs where it is only about right
 _ULP = 2.0**-53
 _SUMMED = 1e-10  # relative: more than running sums of positive numbers err
@@ -198,11 +198,12 @@ def transformed(total: Sum, power: float) -> Tilted:
     for term in ticking(total.terms):
         y = total.grid(term)
         q = _tilt(term.losses.p, y, power)
-        centre = round(float(q @ y - term.losses.offset) / step)
+        # What stands still needs no transform, and adds nothing to its rounding: the bulk, if there is one.
+        bulk = int(q.argmax())
+        centre = round(float((y[bulk] if q[bulk] > 0.5 else q @ y) - term.losses.offset) / step)
         shift += term.count * centre
         offset += term.count * term.losses.offset
         ring = np.bincount((term.losses.indices - centre) % size, q, size)
-        # What stands still needs no transform, and adds nothing to its rounding.
         still, ring[0] = float(ring[0]), 0.0
         spectrum = scipy.fft.rfft(ring) + still
         magnitude = np.abs(spectrum)

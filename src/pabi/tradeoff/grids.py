@@ -33,6 +33,8 @@ _ALL, _HALF = 0.999, 0.499  # of what a neighbour has, with room for rounding
 MISSING = 1e-12  # of mass 1: more than all cells of a pair err together by quadrature and rounding
 _ROUNDS = 24  # of merging cells before all losses are rounded down
 MOST_CELLS = 1 << 23
+_MANY = 1 << 14  # cells of a pair that is not symmetric, below which none are saved
+_NOTHING = 60.0  # nats: e^-60 of a moment changes no reading
 _MOST_BELOW = 1 << 22  # cells below the highest loss of a pair that is not symmetric
 
 
@@ -54,10 +56,13 @@ class Losses(NamedTuple):
         return np.arange(self.first, self.first + self.p.size)
 
 
-def pessimistic(pair: Pair, step: float, tail: float, slack: float = 0.0) -> Losses:
+def pessimistic(
+    pair: Pair, step: float, tail: float, slack: float = 0.0, power: float = 0.0
+) -> Losses:
     """Losses that dominate the pair; what lies beyond a tail of excess `tail` becomes infinite,
-    and the lowest are raised where that raises the mean by no more than `slack`."""
-    first, last, offset = _range(pair, step, tail, slack)
+    and the lowest are raised where that raises the mean by no more than `slack`, or, of very many, hardly
+    E e^(power·Y)."""
+    first, last, offset = _range(pair, step, tail, slack, power)
     edges = offset + _edges(first, last, step)
     cells = pair.cells(edges)
     upper = cells.excess / -math.expm1(-step)
@@ -81,10 +86,13 @@ def pessimistic(pair: Pair, step: float, tail: float, slack: float = 0.0) -> Los
     return Losses(first, p * (1.0 + _ROUND), infinity * (1.0 + _INFINITE), offset)
 
 
-def optimistic(pair: Pair, step: float, tail: float, slack: float = 0.0) -> Losses:
+def optimistic(
+    pair: Pair, step: float, tail: float, slack: float = 0.0, power: float = 0.0
+) -> Losses:
     """Losses that the pair dominates; those beyond a tail of excess `tail` are rounded down, and the
-    lowest dropped where that changes the mean by no more than `slack`."""
-    first, last, offset = _range(pair, step, tail, slack)
+    lowest dropped where that changes the mean by no more than `slack`, or, of very many, hardly
+    E e^(power·Y)."""
+    first, last, offset = _range(pair, step, tail, slack, power)
     half = math.exp(0.5 * step)
     if pair.symmetric:
         centre = pair.cells(np.array([0.0, 0.5 * step]))
@@ -111,14 +119,21 @@ def optimistic(pair: Pair, step: float, tail: float, slack: float = 0.0) -> Loss
     return Losses(first, p * (1.0 - _ROUND), pair.infinity, offset)
 
 
-def _range(pair: Pair, step: float, tail: float, slack: float) -> tuple[int, int, float]:
+def _range(
+    pair: Pair, step: float, tail: float, slack: float, power: float
+) -> tuple[int, int, float]:
     """(first, last, offset) of a grid: from 0 for a symmetric pair, else with a little room on both sides."""
     low, high = pair.reach(tail, max(slack, 1e-300))
     if pair.symmetric:
         return 0, max(1, math.ceil(high / step)), 0.0
     offset = _centre(pair, step)
     last = math.ceil((high - offset) / step) + 2
-    return max(math.floor((low - offset) / step) - 2, last - _MOST_BELOW), last, offset
+    first = max(math.floor((low - offset) / step) - 2, last - _MOST_BELOW)
+    if power > 0.0 and last - first > _MANY:
+        # What is raised to y from below adds e^(λy) to the moment at most.
+        low = (pair.finite_log_moment(power) - _NOTHING) / power
+        first = max(first, min(math.floor((low - offset) / step), last - _MANY))
+    return first, last, offset
 
 
 def _edges(first: int, last: int, step: float) -> Array:
@@ -132,7 +147,8 @@ def _edges(first: int, last: int, step: float) -> Array:
 def _centre(pair: Pair, step: float) -> float:
     """Where the cell around it, that at the edge of the support, merged, has its loss; or a hair below.
 
-    A sampled Gaussian has most of its mass within about p of log(1 - p). On a grid with a point there
+    A sampled Gaussian has most of its mass within about p of log(1 - p), or, if both data sets have a part
+    that is drawn as rarely, of 0. On a grid with a point there
     that bulk need not be split, however coarse the grid. 0 for pairs without such an edge.
     """
     if pair.edge is None:

@@ -708,10 +708,9 @@ class MixtureLaw(Pair):
         return self.upper.most
 
     @property
-    def edge(self) -> float | None:
-        """The largest or the least loss, if there is one, near which much of the mass lies."""
-        ends = [x for x in (self.upper.most, -self.lower.most) if math.isfinite(x)]
-        return ends[0] if ends else None
+    def edge(self) -> float:
+        """The largest loss or the least, or that of the common part, near which much of the mass lies."""
+        return next((x for x in (self.upper.most, -self.lower.most) if math.isfinite(x)), 0.0)
 
     @property
     def atom(self) -> float:

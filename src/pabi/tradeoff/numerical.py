@@ -28,6 +28,7 @@ _ROUGHLY = 1e-6  # relative: more than an excess errs
 _UNDERFLOW = 1e-320  # absolute: covers what underflow takes of it
 _STRIDE = 0.01  # of a scale: where moments show mean and variance
 _SETTLED = 0.1  # of the tolerance: what an upper value moves by once finer grids hardly lower it
+_STUCK = 0.8  # of how far apart the values were: finer grids no longer bring them together
 _FEW = 64  # releases: that many are read from both sides at hardly any cost
 _LEAST_MOMENT, _GREATEST_MOMENT = 1e-300, 1e12  # between which a moment says where λ is sought
 
@@ -36,12 +37,13 @@ class Grid(NamedTuple):
     """All that the losses on a grid depend on, beside the losses themselves.
 
     `slack`: by how much raising the lowest losses may move the mean of one release. `delta`: the δ to be
-    read; what is cut off is a millionth of it.
+    read; what is cut off is a millionth of it. `power`: the tilt of the reading.
     """
 
     step: float
     slack: float
     delta: float
+    power: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,15 +166,14 @@ class ComposedLoss:
         if finite < max(_SMALLEST, MANY_ROUNDINGS * delta):
             return 0.0, self._most
         # Of few releases, and of atoms between the points of a grid, moments show an average error only.
-        upper_will_do = not both and self.count > _FEW
-        both = both or self.count <= _FEW or any(pair.top > 0.0 for pair, _ in self.terms)
+        checked = both or self.count <= _FEW or any(pair.top > 0.0 for pair, _ in self.terms)
         power, epsilon = self.guess(finite)
         low, high = 0.0, self._most if lost > 0.0 else min(epsilon * (1.0 + _BEYOND), self._most)
         if epsilon == 0.0 and lost == 0.0:
             return 0.0, 0.0
         least = 0.01 * self.scale
-        aim, before = max(epsilon, least), math.inf
-        for _ in range(10):
+        aim, before, apart = max(epsilon, least), math.inf, math.inf
+        for _ in range(20):
             grid = next(self._grids(power=power, epsilon=aim, delta=finite, rtol=rtol))
             reading = self._epsilon_at(grid, power, delta, pessimist=True)
             if reading is None:
@@ -186,14 +187,14 @@ class ComposedLoss:
                 aim = max(reading, least)
                 power = self.guess_power(aim) or power
                 continue
-            if not both or (upper_will_do and before - reading <= _SETTLED * rtol * reading):
+            if not checked or (not both and before - reading <= _SETTLED * rtol * reading):
                 break
             before = reading
             reached = self._epsilon_at(grid, power, delta, pessimist=False) or 0.0
             low = max(low, reached - self._raised)
-            if high - low <= rtol * max(high, _SLIGHT * delta):
+            if high - low <= rtol * max(high, _SLIGHT * delta) or high - low > _STUCK * apart:
                 break
-            aim *= 0.25
+            apart, aim = high - low, 0.25 * aim
         return min(low, high), high
 
     def delta_bounds(
@@ -364,14 +365,17 @@ class ComposedLoss:
         """Grids, first one whose error is likely below `rtol` relative to `epsilon`, then finer ones."""
         goal = 0.7 * rtol * epsilon * power
         slack = 0.01 * goal / (power * self.count)
-        step = math.sqrt(12.0 * goal / (power * (1.0 + power) * self.count))
         coarsest = (
             0.25 / (1.0 + power) if power > 1.0 else max(1.0, min(_COARSEST, 0.05 * rtol * epsilon))
         )
-        step = min(max(step, 1e-300), coarsest, epsilon)
+        step = min(
+            max(math.sqrt(12.0 * goal / (power * (1.0 + power) * self.count)), 1e-300),
+            coarsest,
+            epsilon,
+        )
         least, best, truth = math.inf, step, self._finite_moment(power)
         for _ in range(12):  # measured without any transform
-            above = self._sum(Grid(step, slack, delta), True)
+            above = self._sum(Grid(step, slack, delta, power), True)
             if above is None:
                 break
             gap = 2.0 * abs(above.log_moment(power) - truth)  # the lower value errs as much
@@ -388,7 +392,7 @@ class ComposedLoss:
                 break
         step = best
         for _ in range(3):
-            yield Grid(step, slack, delta)
+            yield Grid(step, slack, delta, power)
             step *= 0.5
 
     def _curve(
@@ -412,7 +416,8 @@ class ComposedLoss:
         build = pessimistic if pessimist else optimistic
         tail = max(1e-6 * grid.delta / self.count, 1e-305)
         terms = tuple(
-            Term(build(pair, grid.step, tail, grid.slack), k) for pair, k in ticking(self.terms)
+            Term(build(pair, grid.step, tail, grid.slack, grid.power), k)
+            for pair, k in ticking(self.terms)
         )
         if any(not term.losses.p.any() for term in terms):
             return None  # so coarse that nothing could be said from below

@@ -147,7 +147,7 @@ class Pair(ABC):
 
     @property
     def edge(self) -> float | None:
-        """The end of the support at which much of the mass may lie, close together."""
+        """The loss, as a rule an end of the support, at which much of the mass may lie, close together."""
         return None
 
     @property

@@ -33,6 +33,7 @@ from pabi.execute.computed_steps import (
 )
 from pabi.execute.engine import gradient_sum_of
 from pabi.execute.hiding import walk_of
+from pabi.execute.linear_gradients import LossGradients
 from pabi.execute.sums import additions_of_blocks
 from pabi.learn import train
 from pabi.sampling import langevin, mean_gradient
@@ -270,6 +271,20 @@ def test_gradients_of_samplers_are_no_farther_from_exact_ones_than_bounded(size)
         sums = (additions_of_blocks(N) + 16.0) * 2.0**-53
         bound = sums + _of_a_gradient(chain_of(loss).run, size, (D,), 1.0)
         assert 0.0 < mpmath.sqrt(sum(x * x for x in off)) <= bound
+
+
+@every(("clipping", "smoothing"), [("residual", None), ("ball", 0.3)])
+def test_clipped_losses_of_several_classes_are_proven(clipping, smoothing):
+    changes = {} if smoothing is None else {"smoothing": smoothing}
+    loss = Loss.one_vs_rest(1.0, classes=K, **changes)
+    clipped = {"steps": 60, "noise_std": 0.6, "clip_norm": 0.5, "clipping": clipping}
+    run = run_of(loss, batches=Cyclic(2), **clipped)
+    own = executable("one_vs_rest", classes=K, **changes)
+    gradients = LossGradients(own, learn.Records(ROWS, 1.0), CODES, K)
+    result = trained(run, gradients, np.zeros((D, K)))
+    assert 1e-12 < result.run.rounding < 1e-8
+    assert not {ACCURATE, EXACT} & set(result.guarantee.assumptions)
+    assert pabi.verify(result.guarantee.certificate).ok
 
 
 def test_what_nothing_bounds_is_assumed():

@@ -8,12 +8,15 @@ import pytest
 
 from pabi.describe import joint_clipping
 from pabi.describe.joint_clipping import (
+    hinge_off,
     hinge_within,
+    logistic_off,
     logistic_within,
     row_norms,
     softmax_off,
     softmax_within,
 )
+from pabi.describe.vector_losses import OneVsRest
 
 ULP = 2.0**-53
 SMOOTHING = 0.4
@@ -140,6 +143,108 @@ def test_hinge_losses_have_one_width():
     full = np.where(s >= 1.0 - 1e-12, d, np.inf)[some].min(axis=1)
     assert np.all(full >= lowest * (1.0 - 1e-12))
     assert np.any(np.isfinite(full))
+
+
+def clipped(size, margins, most):
+    """s of norm `most` at most: as it is, or by bisection for the multiplier, in 40 digits.
+
+    As s falls with the multiplier, the square of what s is off by is at most what the norm's square is off
+    by.
+    """
+    margins, most = [mpmath.mpf(float(t)) for t in margins], mpmath.mpf(float(most))
+
+    def at(multiplier):
+        return [size(t, multiplier) for t in margins]
+
+    def too_long(s):
+        return sum(x * x for x in s) > most * most
+
+    if not too_long(at(mpmath.mpf(0))):
+        return at(mpmath.mpf(0))
+    low, high = mpmath.mpf(0), mpmath.mpf(1)
+    while too_long(at(high)):
+        low, high = high, 2 * high
+    for _ in range(120):
+        middle = (low + high) / 2
+        low, high = (middle, high) if too_long(at(middle)) else (low, middle)
+    return at(high)
+
+
+def next_to(number):
+    return [np.nextafter(number, 0.0), number, np.nextafter(number, 9.0)]
+
+
+# Where roots say least: radii at and next to √j, records whose own norm is the radius, ties, huge margins.
+EDGES = [
+    *(([-700.0, 18.4], most) for most in next_to(1.0)),
+    *(([-37.0, 9.0, 9.0], most) for most in next_to(1.0)),
+    *(([-3000.0, 5.0, 30.0], 1.0), ([-1e5, -0.4, 3.0], 1.0)),
+    *(([-40.0, -40.0, 700.0], most) for most in next_to(math.sqrt(2.0))),
+    *(([0.0, 0.0, 0.0, 0.0], most) for most in next_to(1.0)),
+    *(([0.0, 0.0, 0.0, 0.0], 2e-3), ([-2.5, -2.5], 0.9), ([-2.5, -2.5], 1.4)),
+]
+
+
+def off_by(got, wanted):
+    gaps = [mpmath.mpf(float(a)) + b for a, b in zip(got, wanted, strict=True)]
+    return mpmath.sqrt(sum(gap * gap for gap in gaps))
+
+
+@pytest.mark.parametrize(("margins", "most"), EDGES, ids=str)
+def test_next_to_what_is_singular_it_is_the_maximiser(margins, most):
+    """Rows of which it is not clear in doubles whether they are too long are taken as they come."""
+    z = np.array([margins]) * np.where(np.arange(len(margins)) == 0, 1.0, -1.0)
+    ball, farthest = np.array([most]), max(map(abs, margins))
+    for smoothing, size, bound in (
+        (None, logistic_size, logistic_off(len(margins), farthest)),
+        (SMOOTHING, hinge_size, hinge_off(len(margins))),
+    ):
+        got = z.copy()
+        with np.errstate(all="ignore"):
+            OneVsRest(len(margins), smoothing).differentiate(got, np.array([0]), ball)
+        got[:, 1:] *= -1.0
+        with mpmath.workdps(40):
+            assert off_by(got[0], clipped(size, margins, most)) <= bound
+        assert np.linalg.norm(got) <= most * (1.0 + 8 * ULP)
+
+
+@pytest.mark.parametrize("classes", [1, 4])
+def test_derivatives_are_no_farther_from_the_maximiser_than_is_said(classes):
+    """Whatever was found: also where logits and multipliers are off by much more than they are."""
+    rng = np.random.default_rng(classes)
+    t = rng.normal(size=(classes, 3)) * 4.0 - 1.0
+    s = 1.0 / (1.0 + np.exp(t))
+    most = np.sqrt(np.square(s).sum(axis=0)) * np.array([0.9, 0.3, 1.0])
+    u, multiplier = joint_clipping._logits(t, most)
+    with mpmath.workdps(40):
+        exact = [clipped(logistic_size, t[:, i], most[i]) for i in range(3)]
+        ratios = []
+        for off in (0.0, 1e-12, 1e-7, 1e-2):
+            moved = u + off * rng.normal(size=u.shape)
+            stretched = multiplier * (1.0 + off * rng.normal(size=3))
+            got, said = joint_clipping._logistic_off(t, most, moved, stretched)
+            p = joint_clipping._shortened(got.T, most)
+            ratios.append([float(off_by(p[i], exact[i]) / said[i]) for i in range(3)])
+        many = joint_clipping._logistic_in_many_digits(t[:, 0], float(most[0]))
+        assert off_by(-many, exact[0]) < 1e-15
+    assert np.max(ratios) <= 1.0
+    assert np.max(ratios[2]) > 0.02
+
+
+def test_derivatives_that_were_not_found_are_searched_for_in_many_digits(monkeypatch):
+    t, most = np.array([[-2.0, 0.3, 1.0]] * 2), np.array([0.2, 0.7])
+    found = logistic_within(t, most)
+    assert logistic_off(3, 2.0) < 1e-12
+    monkeypatch.setattr(joint_clipping, "_logits", lambda t, most: (-t, most))
+    np.testing.assert_allclose(logistic_within(t, most), found, rtol=1e-13)
+
+
+@pytest.mark.parametrize("smoothing", [None, SMOOTHING])
+def test_nothing_is_said_of_margins_too_far_out(smoothing):
+    loss = OneVsRest(3, smoothing)
+    assert loss.off(3, True, 1e3) < 1e-10
+    assert loss.off(3, True, 1e7) == math.inf
+    assert loss.off(3, False, 1e7) < 1e-14
 
 
 def test_predictors_that_overflow_end_the_search():

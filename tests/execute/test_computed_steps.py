@@ -33,6 +33,7 @@ from pabi.execute.computed_steps import (
 )
 from pabi.execute.engine import gradient_sum_of
 from pabi.execute.hiding import walk_of
+from pabi.execute.linear_gradients import LossGradients
 from pabi.execute.sums import additions_of_blocks
 from pabi.learn import train
 from pabi.sampling import langevin, mean_gradient
@@ -272,6 +273,20 @@ def test_gradients_of_samplers_are_no_farther_from_exact_ones_than_bounded(size)
         assert 0.0 < mpmath.sqrt(sum(x * x for x in off)) <= bound
 
 
+@every(("clipping", "smoothing"), [("residual", None), ("ball", 0.3)])
+def test_clipped_losses_of_several_classes_are_proven(clipping, smoothing):
+    changes = {} if smoothing is None else {"smoothing": smoothing}
+    loss = Loss.one_vs_rest(1.0, classes=K, **changes)
+    clipped = {"steps": 60, "noise_std": 0.6, "clip_norm": 0.5, "clipping": clipping}
+    run = run_of(loss, batches=Cyclic(2), **clipped)
+    own = executable("one_vs_rest", classes=K, **changes)
+    gradients = LossGradients(own, learn.Records(ROWS, 1.0), CODES, K)
+    result = trained(run, gradients, np.zeros((D, K)))
+    assert 1e-12 < result.run.rounding < 1e-8
+    assert not {ACCURATE, EXACT} & set(result.guarantee.assumptions)
+    assert pabi.verify(result.guarantee.certificate).ok
+
+
 def test_what_nothing_bounds_is_assumed():
     hidden = {"steps": 60, "noise_std": 0.6, "batches": Cyclic(2)}
 
@@ -287,7 +302,9 @@ def test_what_nothing_bounds_is_assumed():
     assert (
         ACCURATE
         in trained(
-            run_of(Loss.logistic(1.0), prox=prox.simplex(1.0), **hidden)
+            run_of(Loss.softmax(1.0), prox=prox.nuclear_norm(0.1), **hidden),
+            learn.SoftmaxGradients(learn.Records(ROWS, 1.0), CODES, K),
+            np.zeros((D, K)),
         ).guarantee.assumptions
     )
     whole = trained(run_of(Loss.logistic(1.0), release="path", **hidden)).guarantee
@@ -303,9 +320,26 @@ def test_what_nothing_bounds_is_assumed():
     assert trained(large).guarantee.epsilon(1e-5) > run.guarantee().epsilon(1e-5) * 1.0001
 
 
+AWAY = np.array([0.5, -2.0, 1e-9, 0.0, 3.0])
+
+
+def on_simplex(x, total):
+    """By bisection for the threshold."""
+    low, high = max(x) - total, max(x)
+    for _ in range(80):
+        middle = (low + high) / 2
+        over = sum(max(one - middle, 0) for one in x) > total
+        low, high = (middle, high) if over else (low, middle)
+    return [max(one - high, mpmath.mpf(0)) for one in x]
+
+
 @every(
     "chosen",
-    [prox.l1(0.3), prox.l2(0.3), prox.elastic_net(0.2, 0.4), prox.ball(0.7), prox.box(-0.2, 0.3)],
+    [
+        *(prox.l1(0.3), prox.l2(0.3), prox.elastic_net(0.2, 0.4), prox.ball(0.7)),
+        *(prox.ball(0.7, AWAY), prox.box(-0.2, 0.3), prox.simplex(1.7)),
+        *(prox.halfspace(AWAY, 0.3), prox.halfspace(AWAY, -40.0)),
+    ],
 )
 def test_maps_are_no_farther_from_exact_ones_than_bounded(chosen):
     from pabi.execute.computed_steps import _of_the_map
@@ -328,14 +362,25 @@ def test_maps_are_no_farther_from_exact_ones_than_bounded(chosen):
                     one / (1 + mpmath.mpf(step) * mpmath.mpf(b))
                     for one in soft(mpmath.mpf(step) * mpmath.mpf(a))
                 ]
-            case prox.ball(radius=r):
-                length = mpmath.sqrt(sum(one * one for one in x))
-                return [one * min(1, mpmath.mpf(r) / length) for one in x]
+            case prox.ball(radius=r, center=c):
+                c = [mpmath.mpf(one) for one in (np.zeros(D) if c is None else c).tolist()]
+                offset = [one - two for one, two in zip(x, c, strict=True)]
+                length = mpmath.sqrt(sum(one * one for one in offset))
+                share = min(1, mpmath.mpf(r) / length)
+                return [two + one * share for one, two in zip(offset, c, strict=True)]
+            case prox.simplex(total=total):
+                return on_simplex(x, mpmath.mpf(total))
+            case prox.halfspace(normal=n, offset=b):
+                n = [mpmath.mpf(one) for one in n.tolist()]
+                over = max(sum(a * c for a, c in zip(n, x, strict=True)) - mpmath.mpf(b), 0)
+                away = over / sum(one * one for one in n)
+                return [one - away * two for one, two in zip(x, n, strict=True)]
             case _:
                 return [min(max(one, mpmath.mpf(-0.2)), mpmath.mpf(0.3)) for one in x]
 
+    ties = [np.full(D, 0.3), -0.4 * np.arange(D), [0.3, *[-1.4] * (D - 1)]]
     for scale in (0.1, 1.0, 1e6):
-        for x in RNG.normal(scale=scale, size=(20, D)):
+        for x in [*RNG.normal(scale=scale, size=(20, D)), *map(np.array, ties)]:
             size = float(np.linalg.norm(x)) * (1.0 + 1e-12)
             pairs = zip(chosen(x, step).tolist(), exact(x.tolist()), strict=True)
             gap = [mpmath.mpf(a) - b for a, b in pairs]

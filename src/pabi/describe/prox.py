@@ -521,8 +521,8 @@ class simplex(ProximalMap):
         y = np.maximum((x - np.max(x)) / self.total, -1.0)
         descending = np.sort(y, axis=None)[::-1]
         thresholds = (np.cumsum(descending) - 1.0) / np.arange(1, x.size + 1)
-        positive = int(np.count_nonzero(descending > thresholds))
-        weights = np.maximum(y - thresholds[max(positive, 1) - 1], 0.0)
+        # Up to the last entry that is above its threshold they rise, and then they fall.
+        weights = np.maximum(y - np.max(thresholds), 0.0)
         # The sum of d nonnegative numbers is off by at most d half ulps, their products by as many.
         share = self.total / np.sum(weights) * (1.0 - (2 * x.size + 16) * HALF_ULP)
         return np.asarray(weights * share)

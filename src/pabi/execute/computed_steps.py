@@ -24,7 +24,7 @@ import numpy as np
 from pabi.describe.accounted import USUAL_DELTA
 from pabi.describe.langevin import LangevinChain
 from pabi.describe.losses import CONVEX
-from pabi.describe.prox import ball, box, elastic_net, l1, l2
+from pabi.describe.prox import ball, box, elastic_net, halfspace, l1, l2, simplex
 from pabi.describe.runs import NoisySGD
 from pabi.describe.scalar_losses import LinearLoss
 from pabi.describe.vector_losses import executable
@@ -242,7 +242,15 @@ def _of_the_map(prox: Any, step: Array, size: float, dimension: int) -> Any:
             return 4.0 * u * size
         case elastic_net(l1=strength):
             return 6.0 * u * (size + step * strength * math.sqrt(dimension))
-        case ball(radius=radius, center=None):
-            return 4.0 * (dimension + 16.0) * u * radius
+        case ball(radius=radius, center=center):
+            aside = 0.0 if center is None else 4.0 * (size + float(np.linalg.norm(center)))
+            return u * (4.0 * (dimension + 16.0) * radius + aside)
+        case halfspace(normal=normal, offset=offset):
+            # How far the boundary is from 0; a normal is scaled so that its squares do not underflow.
+            longest = float(np.max(np.abs(normal)))
+            boundary = abs(offset) / longest / float(np.linalg.norm(normal / longest))
+            return 4.0 * (dimension + 8.0) * u * (size + boundary)
+        case simplex(total=total):
+            return 2.0 * (dimension * (dimension + 8.0) + 32.0) * u * total
         case _:
             return math.inf

@@ -59,7 +59,8 @@ def _unproven(guarantee: pabi.Guarantee, delta: float, certified: bool) -> str |
     verdict = pabi.verify(guarantee, **AMPLE)
     if not verdict.ok:
         return f"{guarantee.method}: not verified: {verdict.reason}"
-    if verdict.reading is not None and verdict.reading[0] < epsilon * (1 - 1e-12):
+    proven, at = verdict.reading or (math.inf, delta)
+    if at == delta and proven < epsilon * (1 - 1e-12):
         return f"the verdict proves {verdict.reading}, {guarantee.method} says {epsilon}"
     return None
 

@@ -322,3 +322,44 @@ def random_problems(
             if problem is not None:
                 wrong.append(f"{forgery}: {problem}")
     return tried, wrong
+
+
+# Claims of a little less, with every edit of what is to prove them.
+
+LESS = 0.97  # a share of what is claimed, which no other proof by the same theorem is known to reach
+_PROVING = ("run", "claim", "position", "assumes", "adjacency", "format", "member", "parts", "trials")
+
+
+def lowered_forgeries(
+    number: int, most: int | None = None
+) -> Iterator[tuple[Forgery, object, str]]:
+    """Certificates of a random question that claim less, each with one edit of its proof: all there are of
+    these, or so many of each certificate. Each comes with the honest text."""
+    rng = random.Random(number)
+    for name, text in random_files(number).items():
+        data = json.loads(text)
+        if not _lowered(data):
+            continue
+        every = [p for p in places(data) if p[0] not in _PROVING and p[-1] not in ("f8", "i8")]
+        tries = []
+        for path in every:
+            rare = rng.getrandbits(32)
+            edited = edits(data, path, _others(data["theorem"], data, path, rare), rare)
+            tries += [(path, edit, edited[edit]) for edit in edited]
+        for path, edit, value in tries if most is None else rng.sample(tries, min(most, len(tries))):
+            file = copy.deepcopy(data)
+            written = put_edit(file, path, edit, copy.deepcopy(value))
+            yield Forgery(f"question {number}, less of {name}", path, edit), written or file, text
+
+
+def _lowered(data) -> bool:
+    """Whether less is claimed in `data`, which is changed."""
+    claim = data.get("claim", {})
+    if "reading" in data or not set(claim) <= {"mu", "mixture"}:
+        return False
+    if claim.get("mu", "inf") != "inf":
+        claim["mu"] *= LESS
+        return claim["mu"] > 0.0
+    for pair in claim.get("mixture", ()):
+        pair[1] = pair[1] if pair[1] == "inf" else pair[1] * LESS
+    return "mixture" in claim

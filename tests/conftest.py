@@ -21,6 +21,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from pabi.account.analyses import nonlinear_shifts, shifted_interpolation
+from pabi.account.best import refused
 from support.computed_once import forget_other_sources
 from support.daily import has_its_day, one_in, seed
 from support.once_a_process import commands_once, laws_once
@@ -95,6 +96,15 @@ def all_windows(monkeypatch):
     """The nonlinear one-sided shift solves every window, whether it can win or not."""
     for module in (nonlinear_shifts, shifted_interpolation):
         monkeypatch.setattr(module, "CLEARLY", 1e300)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_refused():
+    """The kernel refuses no proposal of our own; a test that plants a lie takes it out of `refused`."""
+    yield
+    lies = dict(refused)
+    refused.clear()
+    assert not lies
 
 
 @pytest.fixture(scope="session", autouse=True)

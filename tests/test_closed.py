@@ -18,7 +18,7 @@ import pytest
 import pabi
 from pabi import updates
 from pabi.account.analyses.writing import RunProof
-from pabi.account.best import Outcome, best_guarantee, best_of
+from pabi.account.best import Outcome, best_guarantee, best_of, refused
 from pabi.account.changes import explain
 from pabi.cli import main
 from pabi.describe.files import from_dict, to_dict
@@ -139,8 +139,11 @@ def of_curve(door):
         case "explain":  # where it may be shown, and never is the guarantee
             explained = RUN.explain(DELTA, also=[lambda run: StrangeCurve(0.1)])
             assert explained.best.curve == GUARANTEE.curve
-            strange = replace(GUARANTEE, curve=StrangeCurve(0.1))
-            return best_of([Outcome("strange", strange, None)], DELTA)
+            strange = RunProof("composition", RUN, StrangeCurve(0.1))
+            try:
+                return best_of([Outcome("strange", strange, None, RUN)], DELTA)
+            finally:
+                assert refused.pop("strange") == 1
         case "calibrate":
             return pabi.calibrate(StrangeCurve(0.1), 1.0, DELTA)
         case "train":
@@ -302,7 +305,7 @@ class StrangeGuarantee(pabi.Guarantee):
 def test_no_subclass_of_a_guarantee_is_verified():
     from dataclasses import fields
 
-    given = {f.name: getattr(GUARANTEE, f.name) for f in fields(GUARANTEE) if f.name != "_read"}
+    given = {f.name: getattr(GUARANTEE, f.name) for f in fields(GUARANTEE)}
     with pytest.raises(InvalidInput, match="StrangeGuarantee"):
         pabi.verify(StrangeGuarantee(**given))
 

@@ -11,9 +11,9 @@ from scipy.stats import norm
 import pabi
 from pabi import Cyclic, InvalidInput, Loss, NoisyIteration, NoisySGD
 from pabi.account.analyses import analyses_of
-from pabi.account.best import Outcome, best_guarantee, best_of, outcomes
+from pabi.account.best import Outcome, best_guarantee, best_of, least_of, outcomes
 from pabi.tradeoff import ApproxDP, Gaussian
-from pabi.tradeoff.guarantee import Guarantee
+from pabi.verification.granting import Proposal
 
 DELTA = 1e-5
 
@@ -80,58 +80,62 @@ def test_no_analysis_is_better_at_the_delta_asked_for(name):
     for delta in (0.0, 1e-9, 1e-2):
         found = outcomes(description, delta)
         assert [o.name for o in found] == [a.name for a in analyses_of(description)], delta
-        assert all((o.guarantee is None) != (o.reason is None) for o in found), delta
+        assert all((o.proposal is None) != (o.reason is None) for o in found), delta
+        assert all((o.guarantee is None) == (o.proposal is None) for o in found), delta
         best = best_guarantee(description, delta)
         least = min(o.guarantee.epsilon(delta) for o in found if o.guarantee is not None)
         assert best.epsilon(delta) <= least * (1.0 + 2e-10), delta
         assert best.tuned_at == delta
 
 
+class Said(Proposal):
+    """What nothing proves."""
+
+    def written(self):
+        return {}
+
+
 def outcome(name, curve=None, reason=None):
-    guarantee = None
-    if curve is not None:
-        guarantee = Guarantee(curve, "replace_one", name, "nobody", ("a sentence",))
-    return Outcome(name, guarantee, reason)
+    return Outcome(name, None if curve is None else Said(name, RUN, curve), reason, RUN)
 
 
 def test_curves_that_cross_are_chosen_by_delta():
     """ε of G(1) falls with δ, and that of randomised response hardly."""
     found = [outcome("gaussian", Gaussian(1.0)), outcome("pure", ApproxDP(3.0))]
     crossing = brentq(lambda x: gaussian_epsilon(1.0, math.exp(x)) - 3.0, -40.0, -2.0)
-    assert best_of(found, math.exp(crossing + 1.0)).method == "gaussian"
-    assert best_of(found, math.exp(crossing - 1.0)).method == "pure"
+    assert least_of(found, math.exp(crossing + 1.0)).name == "gaussian"
+    assert least_of(found, math.exp(crossing - 1.0)).name == "pure"
 
 
 def test_of_equals_the_first_is_taken():
     """Beyond roundings: a part in 10⁹ is a difference."""
     for first, second in (("one", "other"), ("other", "one")):
         equal = [outcome(first, Gaussian(1.0 + 1e-14)), outcome(second, Gaussian(1.0))]
-        assert best_of(equal, DELTA).method == first
+        assert least_of(equal, DELTA).name == first
         better = [outcome(first, Gaussian(1.0 + 1e-9)), outcome(second, Gaussian(1.0))]
-        assert best_of(better, DELTA).method == second
+        assert least_of(better, DELTA).name == second
 
 
 def test_at_delta_zero_gaussians_are_told_apart():
     """Where all of them read ε = ∞."""
     found = [outcome("worse", Gaussian(2.0)), outcome("better", Gaussian(1.0))]
-    best = best_of(found, 0.0)
-    assert best.method == "better"
-    assert best.epsilon(0.0) == math.inf
-    assert best.tuned_at == 0.0
+    best = least_of(found, 0.0)
+    assert best.name == "better"
+    assert best.proposal.epsilon(0.0) == math.inf
 
 
 def test_what_composition_gives_comes_with_it():
-    every, hidden = outcome("composition", Gaussian(2.0)), outcome("hidden", Gaussian(1.0))
-    assert best_of([every, hidden], DELTA).composition == Gaussian(2.0)
-    assert best_of([hidden], DELTA).composition is None
+    every, *hidden = outcomes(RUN, DELTA)
+    assert best_of([every, *hidden], DELTA).composition == every.proposal.curve
+    assert best_of(hidden, DELTA).composition is None
     refused = outcome("composition", reason="not of this")
-    assert best_of([refused, hidden], DELTA).composition is None
+    assert best_of([refused, *hidden], DELTA).composition is None
 
 
 def test_where_nothing_applies_all_reasons_are_given():
     found = [outcome("one", reason="it is too long"), outcome("other", reason="it is too short")]
     with pytest.raises(pabi.NotApplicable, match="one: it is too long; other: it is too short"):
-        best_of(found, DELTA)
+        least_of(found, DELTA)
 
 
 def test_delta_is_checked_before_anything_is_proven():

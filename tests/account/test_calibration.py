@@ -10,6 +10,7 @@ import pytest
 from scipy.optimize import brentq
 
 import pabi
+from pabi.account.best import Outcome
 from support.every_case import every, refused
 
 DELTA = 1e-5
@@ -59,20 +60,21 @@ def test_sizes_beyond_the_cap_are_not_tried(monkeypatch, cap, most, rising):
     asked = []
 
     class Cost:
-        curve = None
-
         def __init__(self, size):
-            self.size = size
+            self.size, self.curve = size, self
 
         def epsilon(self, delta):
             return float(self.size if rising else most + 1 - self.size)
 
-    def priced(run, delta):
+        def _underestimate(self, delta):
+            return 0.0
+
+    def priced(run, delta, only=None):
         assert run.batches.cap == cap
         asked.append(run.batches.size)
-        return Cost(run.batches.size)
+        return [Outcome("cost", Cost(run.batches.size), None, run)]
 
-    monkeypatch.setattr("pabi.account.calibration.best_guarantee", priced)
+    monkeypatch.setattr("pabi.account.calibration.outcomes", priced)
     run = a_run(pabi.Poisson(100, cap))
     found = pabi.calibrate(run, 100.5, DELTA, parameter="size")
     assert found.batches == pabi.Poisson(100 if rising else most - 99, cap)

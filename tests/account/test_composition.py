@@ -45,9 +45,9 @@ def test_the_path_of_a_quadratic_is_exactly_so_private(changes):
     run = a_run(**changes)
     truths = [mu_of_path(run, j) for j in range(run.steps_per_epoch)]
     for j, truth in enumerate(truths):
-        mu = composition.apply(run, DELTA, position=j).mu
+        mu = composition.apply(run, DELTA, position=j).curve.mu
         assert truth * (1.0 - ROUNDINGS) <= mu <= truth * (1.0 + ROUNDINGS)
-    worst = composition.apply(run, DELTA).mu
+    worst = composition.apply(run, DELTA).curve.mu
     assert worst == pytest.approx(max(truths), rel=ROUNDINGS)
 
 
@@ -80,14 +80,14 @@ def test_a_secret_place_is_averaged_over(n, spare, changes):
 def test_records_left_out_of_some_epochs_pay_for_all():
     """That they are in no batch of one epoch says nothing of the next."""
     some, all_of_them = (a_run(Reshuffle(2, spare=spare), epochs=4) for spare in (4, 0))
-    assert composition.apply(some, DELTA).mu == composition.apply(all_of_them, DELTA).mu
+    assert composition.apply(some, DELTA).curve.mu == composition.apply(all_of_them, DELTA).curve.mu
 
 
 def test_a_place_drawn_anew_is_the_worst_of_every_epoch():
     noise = np.array([0.5, 0.7, 0.9, 0.4, 0.3, 0.6])
     run = a_run(Reshuffle(4), n=12, epochs=2, noise_std=noise)
     truth = 2.0 / 4.0 * math.hypot(1.0 / 0.5, 1.0 / 0.3)
-    assert composition.apply(run, DELTA).mu == pytest.approx(truth, rel=ROUNDINGS)
+    assert composition.apply(run, DELTA).curve.mu == pytest.approx(truth, rel=ROUNDINGS)
 
 
 @every("batches", [FixedSize(10), Poisson(10)])
@@ -100,12 +100,14 @@ def test_batches_of_everybody_are_full_batches(batches):
 def test_iterations_pay_where_they_use_the_record():
     s, sigma = [0.0, 0.3, 0.0, 0.4], [0.0, 0.1, 0.0, 0.2]
     pays = NoisyIteration([0.5] * 4, s, sigma)
-    assert composition.apply(pays, DELTA).mu == pytest.approx(math.hypot(3.0, 2.0), rel=ROUNDINGS)
-    assert composition.apply(NoisyIteration([0.5] * 2, s[1:3], sigma[1:3]), DELTA).mu >= 3.0
+    assert composition.apply(pays, DELTA).curve.mu == pytest.approx(
+        math.hypot(3.0, 2.0), rel=ROUNDINGS
+    )
+    assert composition.apply(NoisyIteration([0.5] * 2, s[1:3], sigma[1:3]), DELTA).curve.mu >= 3.0
     free = NoisyIteration(0.5, 0.0, 1.0, steps=7)
-    assert composition.apply(free, DELTA).mu == 0.0
+    assert composition.apply(free, DELTA).curve.mu == 0.0
     bare = NoisyIteration([0.5] * 2, [0.3, 0.3], [0.1, 0.0])
-    assert composition.apply(bare, DELTA).mu == math.inf
+    assert composition.apply(bare, DELTA).curve.mu == math.inf
 
 
 def test_starts_that_are_apart_are_refused():

@@ -16,6 +16,7 @@ from pabi.account.facts.positions import OrderedView
 from pabi.account.shifts.epochs import energy_of, mu_of, solve_schedule
 from pabi.describe.iteration import Steps
 from pabi.numbers.errors import NotApplicable
+from support.granted import granted
 
 DELTA = 1e-5
 
@@ -55,7 +56,7 @@ def mu_of_places(run, places):
 @pytest.mark.parametrize("name", RUNS)
 def test_every_choice_of_places_is_covered_by_its_case(name):
     run = a_run(**RUNS[name])
-    g = secret_order.latest_uses(run, DELTA)
+    records = secret_order.latest_uses(run, DELTA).records
     period, epochs = run.steps_per_epoch, math.ceil(run.data_steps / run.steps_per_epoch)
     in_last = run.data_steps - (epochs - 1) * period
 
@@ -64,7 +65,7 @@ def test_every_choice_of_places_is_covered_by_its_case(name):
 
     for places in itertools.product(range(period), repeat=epochs):
         kept = [*places[:-1], places[-1] if places[-1] < in_last else None]
-        fitting = [one for one, case in g.proof.records if all(map(covers, case.ranges, kept[-2:]))]
+        fitting = [one for one, case in records if all(map(covers, case.ranges, kept[-2:]))]
         assert len(fitting) == 1
         assert mu_of_places(run, kept) <= fitting[0].mu * (1 + 1e-12)
 
@@ -72,9 +73,7 @@ def test_every_choice_of_places_is_covered_by_its_case(name):
 @pytest.mark.parametrize("name", RUNS)
 def test_it_is_verified_and_better_than_composition(name):
     run = a_run(**RUNS[name])
-    g = secret_order.latest_uses(run, DELTA)
-    verdict = pabi.verify(g.to_json())
-    assert verdict.ok, verdict.reason
+    g = granted(secret_order.latest_uses, run, DELTA)
     assert math.fsum(g.curve.weights) == pytest.approx(1.0, abs=1e-12)
     if name != "too large for the curvature":
         assert g.epsilon(DELTA) < composition.apply(run, DELTA).epsilon(DELTA)

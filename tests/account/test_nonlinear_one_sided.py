@@ -13,6 +13,7 @@ from pabi.account.analyses import composition, nonlinear_shifts, shifted_interpo
 from pabi.account.analyses.shifted_interpolation import product
 from pabi.account.best import outcomes
 from pabi.account.facts.sampled import Pulls, RecordFactor
+from support.granted import granted
 from support.pairs import pairs
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
@@ -54,9 +55,9 @@ def random_run(rng):
 def test_random_runs_are_verified_and_never_above_composition(all_windows, seed):
     """The checker works all factors out by itself."""
     run = random_run(np.random.default_rng(seed))
-    g, chosen = nonlinear_shifts.nonlinear_one_sided(run, DELTA), run.guarantee(DELTA)
-    assert pabi.verify(g).ok
-    assert pabi.verify(chosen).ok
+    assert granted(nonlinear_shifts.nonlinear_one_sided, run, DELTA).verified
+    chosen = run.guarantee(DELTA)
+    assert chosen.verified
     assert chosen.epsilon(DELTA) <= composition.apply(run, DELTA).epsilon(DELTA)
 
 

@@ -28,7 +28,7 @@ def test_one_step_with_records_left_out_is_the_mixture_by_hand(batches):
     """A step on 2 of 5 records: δ = 2/5·δ_μ, μ = L/(b·ς), which is attained with the batch in sight."""
     given = {"epochs": 1, "step_size": 1.0, "noise_std": 1.0, "gradient_sensitivity": 3.0}
     run = NoisySGD(Loss.convex(1.0), 5, batches(2, spare=3), **given)
-    g, one = secret_order.apply(run, DELTA), pabi.tradeoff.Gaussian(3.0 / 2.0)
+    g, one = secret_order.apply(run, DELTA).curve, pabi.tradeoff.Gaussian(3.0 / 2.0)
     for epsilon in EPSILONS:
         assert g.delta(epsilon) == pytest.approx(0.4 * one.delta(epsilon), rel=1e-9)
 
@@ -52,22 +52,22 @@ VARIANTS = [*LATER_IS_WORSE, *EARLIER_CAN_BE_WORSE]
 @every("size", [5, 8])
 def test_mean_of_the_positions(changes, size):
     """δ = Σ_j |B_j|/n · δ_{G(μ_j)}, with μ_j that of a cyclic run."""
-    g = secret_order.apply(describe(ShuffleOnce(size), **changes), DELTA)
+    curve = secret_order.apply(describe(ShuffleOnce(size), **changes), DELTA).curve
     cyclic = describe(Cyclic(size), **changes)
     starts = range(0, 50, size)
-    known = [shifted_interpolation.apply(cyclic, DELTA, j) for j in range(len(starts))]
-    worst = shifted_interpolation.apply(cyclic, DELTA).mu
-    assert max(g.curve.mus) == pytest.approx(worst, rel=1e-12)
+    known = [shifted_interpolation.apply(cyclic, DELTA, j).curve for j in range(len(starts))]
+    worst = shifted_interpolation.apply(cyclic, DELTA).curve.mu
+    assert max(curve.mus) == pytest.approx(worst, rel=1e-12)
     for epsilon in EPSILONS:
         shares = [min(size, 50 - start) / 50 for start in starts]
         mean = sum(s * k.delta(epsilon) for s, k in zip(shares, known, strict=True))
-        assert g.delta(epsilon) == pytest.approx(mean, rel=1e-9, abs=1e-300)
+        assert curve.delta(epsilon) == pytest.approx(mean, rel=1e-9, abs=1e-300)
 
 
 def test_reshuffling_is_at_most_the_worst_of_the_last_epochs():
     """Every case of reshuffling is no worse than the record at the end of every epoch."""
     for changes in ({}, {"epochs": 2.5}, {"cooldown_steps": 9}, {"diameter": 0.6}):
-        fresh = secret_order.apply(describe(Reshuffle(8), **changes), DELTA)
+        fresh = secret_order.apply(describe(Reshuffle(8), **changes), DELTA).curve
         # Moving all uses to the very end of their epochs, the partial one included.
         run = describe(Cyclic(8), **changes)
         c, s, sigma = OrderedView(run).arrays
@@ -76,7 +76,7 @@ def test_reshuffling_is_at_most_the_worst_of_the_last_epochs():
         worst = pabi.NoisyIteration(
             c, np.where(ends, s, 0.0), sigma, diameter=changes.get("diameter")
         ).guarantee(delta=DELTA)
-        top = max(part.mu for part in getattr(fresh.curve, "parts", [fresh.curve]))
+        top = max(part.mu for part in getattr(fresh, "parts", [fresh]))
         assert top <= worst.mu * (1 + 1e-9)
         for epsilon in EPSILONS:
             assert fresh.delta(epsilon) <= worst.delta(epsilon) * (1 + 1e-9)
@@ -85,11 +85,11 @@ def test_reshuffling_is_at_most_the_worst_of_the_last_epochs():
 def test_many_positions_are_rounded_to_later_ones():
     """Beyond a limit positions are pooled: never below the mean of all, and close to it."""
     run = describe(ShuffleOnce(1), n=5000, epochs=3, gradient_sensitivity=2.0)
-    g = secret_order.apply(run, DELTA)
-    assert len(g.curve.parts) <= 2048
+    curve = secret_order.apply(run, DELTA).curve
+    assert len(curve.parts) <= 2048
     cyclic = describe(Cyclic(1), n=5000, epochs=3, gradient_sensitivity=2.0)
     sample = np.unique(np.concatenate([np.arange(0, 4900, 70), np.arange(4900, 5000)]))
-    mus = np.array([shifted_interpolation.apply(cyclic, DELTA, int(j)).mu for j in sample])
+    mus = np.array([shifted_interpolation.apply(cyclic, DELTA, int(j)).curve.mu for j in sample])
     assert np.all(np.diff(mus) >= -1e-15)
     # Below, each position counts as the sampled one before it; above, as the one after it.
     gaps = np.diff(np.append(sample, 5000))
@@ -97,8 +97,8 @@ def test_many_positions_are_rounded_to_later_ones():
         deltas = np.array([pabi.tradeoff.Gaussian(m).delta(epsilon) for m in mus])
         below = float((gaps * deltas).sum()) / 5000
         above = float((gaps * np.append(deltas[1:], deltas[-1])).sum()) / 5000
-        assert g.delta(epsilon) >= below * (1 - 1e-9)
-        assert g.delta(epsilon) <= above * 1.02
+        assert curve.delta(epsilon) >= below * (1 - 1e-9)
+        assert curve.delta(epsilon) <= above * 1.02
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def mu_of_last(c, s, sigma, start=0.0):
 
 
 def proven(c, s, sigma, **changes):
-    return shifted_interpolation.apply(NoisyIteration(c, s, sigma, **changes), DELTA).mu
+    return shifted_interpolation.apply(NoisyIteration(c, s, sigma, **changes), DELTA).curve.mu
 
 
 def test_what_is_used_first_alone_is_exact():
@@ -51,11 +51,11 @@ def test_starts_that_are_apart_are_exact():
 
 def test_the_worst_record_is_that_of_the_worst_position():
     run = a_run(step_size=np.linspace(0.9, 0.05, 16), noise_std=np.linspace(0.5, 0.2, 16))
-    mus = [shifted_interpolation.apply(run, DELTA, position=j).mu for j in range(4)]
-    assert shifted_interpolation.apply(run, DELTA).mu == max(mus)
+    mus = [shifted_interpolation.apply(run, DELTA, position=j).curve.mu for j in range(4)]
+    assert shifted_interpolation.apply(run, DELTA).curve.mu == max(mus)
     # Who knows the places under one secret permutation knows no more than under cyclic batches.
     shuffled = a_run(ShuffleOnce(3), step_size=run.step_size, noise_std=run.noise_std)
-    assert shifted_interpolation.apply(shuffled, DELTA).mu == max(mus)
+    assert shifted_interpolation.apply(shuffled, DELTA).curve.mu == max(mus)
 
 
 CLIPPED = {"gradient_sensitivity": None, "clip_norm": 1.0}

@@ -126,22 +126,22 @@ def test_trials_that_are_drawn_have_the_law_of_fits(quick):
     assert kstest((fits - 0.2 / 40) / std, "norm").pvalue > 1e-6
 
 
-@pytest.mark.parametrize("models", [50, pytest.param(1000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("models", [50, pytest.param(300, marks=pytest.mark.nightly)])
 def test_the_best_trial_is_not_refuted(quick, models):
     assert not audited(trials_of, models, **PUBLICLY).refuted
 
 
 @pytest.mark.nightly
 def test_trials_that_are_kept_are_caught(quick, monkeypatch):
-    drawn = PrivateSearchCV._fitted
+    drawn = trials._Trials._fitted
 
-    def keeping(self, *arguments):
-        model = drawn(self, *arguments)
-        self.trials_ = [*getattr(self, "trials_", []), model.coef_[0, 0]]
+    def keeping(self, place, generator):
+        model = drawn(self, place, generator)
+        self.search.trials_ = [*getattr(self.search, "trials_", []), model.coef_[0, 0]]
         return model
 
-    monkeypatch.setattr(PrivateSearchCV, "_fitted", keeping)
-    assert audited(trials_of, 1000, **PUBLICLY).refuted
+    monkeypatch.setattr(trials._Trials, "_fitted", keeping)
+    assert audited(trials_of, 400, **PUBLICLY).refuted
 
 
 PRIVATELY = {"epsilon": 0.6, "mean_trials": 10.0, "validation_share": 0.9}

@@ -16,7 +16,7 @@ MU = 0.01
 
 
 @pytest.mark.parametrize(
-    ("grants", "kills"), [(300, 12), pytest.param(10_000, 200, marks=pytest.mark.nightly)]
+    ("grants", "kills"), [(300, 12), pytest.param(2000, 40, marks=pytest.mark.nightly)]
 )
 @pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 def test_kills_lose_and_overspend_nothing(tmp_path, grants, kills):

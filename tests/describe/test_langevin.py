@@ -214,31 +214,35 @@ def mu_of_last(m, betas, time):
 @every("m", [0.05, 0.5, 3.0])
 def test_the_last_point_of_a_parabola_is_exact(m, time):
     truth = mu_of_last(m, [2.0], time)
-    mu = analysis.last_point(diffusion(parabola(m), time=time), DELTA).mu
+    mu = analysis.last_point(diffusion(parabola(m), time=time), DELTA).curve.mu
     assert truth * (1.0 - 1e-15) <= mu <= truth * (1.0 + ROUNDINGS)
 
 
 def test_varying_temperature_is_followed_cell_by_cell():
     betas = np.array([6.0, 3.0, 1.0, 0.5])
     truth = mu_of_last(0.5, betas, 1.7)
-    mu = analysis.last_point(diffusion(parabola(0.5), inverse_temperature=betas), DELTA).mu
+    mu = analysis.last_point(diffusion(parabola(0.5), inverse_temperature=betas), DELTA).curve.mu
     # Shifts are paid at a constant rate within each of thousands of cells, which costs next to nothing.
     assert truth * (1.0 - 1e-15) <= mu <= truth * (1.0 + 1e-5)
     # While it cools, what is to be paid comes later than a parabola's shifts would pay it.
     truth = mu_of_last(0.5, betas[::-1], 1.7)
     cooling = diffusion(parabola(0.5), inverse_temperature=betas[::-1].copy())
-    assert truth <= analysis.last_point(cooling, DELTA).mu < analysis.path(cooling, DELTA).mu
+    assert (
+        truth
+        <= analysis.last_point(cooling, DELTA).curve.mu
+        < analysis.path(cooling, DELTA).curve.mu
+    )
 
 
 @every("loss", [Loss.convex(1.0), Loss.nonconvex(1.0), Loss.unknown()])
 def test_the_path_is_that_of_girsanov(loss):
     """Drifts that differ by βΔ throughout: log dP/dQ is Gaussian with variance (β²Δ²/2)·T."""
     truth = 2.0 * GAP * math.sqrt(1.7 / 2.0)
-    mu = analysis.path(diffusion(loss), DELTA).mu
+    mu = analysis.path(diffusion(loss), DELTA).curve.mu
     assert truth * (1.0 - 1e-15) <= mu <= truth * (1.0 + ROUNDINGS)
     betas = np.array([0.5, 1.0, 3.0, 6.0])
     truth = GAP * math.sqrt(float(np.sum(betas**2)) / 4.0 * 1.7 / 2.0)
-    mu = analysis.path(diffusion(loss, inverse_temperature=betas), DELTA).mu
+    mu = analysis.path(diffusion(loss, inverse_temperature=betas), DELTA).curve.mu
     assert mu == pytest.approx(truth, rel=ROUNDINGS)
     assert mu >= truth
 
@@ -247,12 +251,14 @@ def test_the_path_is_that_of_girsanov(loss):
 def test_what_a_diffusion_between_walls_tends_to(m, diameter):
     loss = Loss.nonconvex(-m) if m < 0.0 else Loss.convex(1.0, l2=m)
     proven = analysis.last_point(diffusion(loss, time=1e4, diameter=diameter), DELTA)
-    assert proven.mu**2 == pytest.approx(2.0 * diameter * (2.0 * GAP - m * diameter), rel=1e-9)
+    assert proven.curve.mu**2 == pytest.approx(
+        2.0 * diameter * (2.0 * GAP - m * diameter), rel=1e-9
+    )
 
 
 def test_a_set_that_is_never_reached_does_not_matter():
-    free = analysis.last_point(diffusion(time=0.1), DELTA).mu
-    assert analysis.last_point(diffusion(time=0.1, diameter=1e6), DELTA).mu == free
+    free = analysis.last_point(diffusion(time=0.1), DELTA).curve.mu
+    assert analysis.last_point(diffusion(time=0.1, diameter=1e6), DELTA).curve.mu == free
 
 
 def test_the_last_point_needs_a_hidden_path_and_a_curvature():
@@ -262,4 +268,4 @@ def test_the_last_point_needs_a_hidden_path_and_a_curvature():
     ):
         with pytest.raises(NotApplicable, match=reason):
             analysis.last_point(description, DELTA)
-        assert analysis.path(description, DELTA).mu > 0.0
+        assert analysis.path(description, DELTA).curve.mu > 0.0

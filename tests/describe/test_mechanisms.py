@@ -148,7 +148,7 @@ def test_parabolas_on_a_wide_set_are_exact(m, kappa):
     mechanism = described(
         Loss.strongly_convex(m, m), inverse_temperature=kappa, diameter=50.0 * GAP / m
     )
-    mu = mechanisms.gibbs(mechanism, DELTA).mu
+    mu = mechanisms.gibbs(mechanism, DELTA).curve.mu
     assert truth * (1.0 - 1e-15) <= mu <= truth * (1.0 + 1e-14)
 
 
@@ -156,7 +156,7 @@ def test_a_set_within_the_minima_costs_what_its_diameter_says():
     """μ² = κD(2Δ − mD) while D < Δ/m, from where on it no longer grows."""
     for diameter, square in ((0.1, 4.0 * 0.1 * 0.5), (0.3, 4.0 * 0.09), (7.0, 4.0 * 0.09)):
         mechanism = described(Loss.strongly_convex(1.0, 2.0), diameter=diameter)
-        assert mechanisms.gibbs(mechanism, DELTA).mu ** 2 == pytest.approx(square, rel=1e-12)
+        assert mechanisms.gibbs(mechanism, DELTA).curve.mu ** 2 == pytest.approx(square, rel=1e-12)
 
 
 def test_without_a_curvature_only_the_range_is_known():

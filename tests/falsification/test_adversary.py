@@ -82,7 +82,7 @@ def jumping_score(root: bool, walls: bool, told=lambda h: h):
     return score
 
 
-@pytest.mark.parametrize("instances", [15, pytest.param(5000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("instances", [15, pytest.param(700, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("walls", [False, True], ids=["free", "walls"])
 @pytest.mark.parametrize("root", [False, True], ids=["affine", "root"])
 def test_jumping_walks(root, walls, instances):
@@ -152,7 +152,7 @@ def _training(point, others, record, other, loss, walls, **more) -> Training:
 
 
 @pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
-@pytest.mark.parametrize("instances", [20, pytest.param(4000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("instances", [20, pytest.param(600, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("walls", [False, True], ids=["free", "walls"])
 @pytest.mark.parametrize("family", [lipschitz, dissipative, clipped])
 def test_training(family, walls, instances):

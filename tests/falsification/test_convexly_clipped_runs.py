@@ -300,7 +300,7 @@ def excess(s: Setting, scheme: str, change=None) -> float:
     return float(np.max(both.max(axis=0) - error - claimed))
 
 
-@pytest.mark.parametrize("count", [3, pytest.param(300, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("count", [3, pytest.param(12, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_runs_are_never_safer_than_guaranteed(kind, scheme, count):

@@ -350,7 +350,7 @@ def assert_not_below(found, p, q, relative, absolute):
     assert np.all(found.tradeoff(LEVELS) <= least * (1.0 + relative) + absolute)
 
 
-@pytest.mark.parametrize("count", [20, pytest.param(5000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("count", [20, pytest.param(1200, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("shape", ["pulled", "turning"])
 def test_gibbs_densities_are_never_safer_than_proven(shape, count):
     rng = np.random.default_rng([count, len(shape)])
@@ -373,7 +373,7 @@ def test_gibbs_densities_are_never_safer_than_proven(shape, count):
             assert true <= min(found.rdp(order), order * found.curve.zcdp)
 
 
-@pytest.mark.parametrize("count", [12, pytest.param(2000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("count", [12, pytest.param(500, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("sign", [-1.0, 0.0, 1.0])
 def test_diffusions_are_never_safer_than_proven(sign, count):
     """Windows that just fit and just do not, temperatures that jump or nearly vanish."""
@@ -417,7 +417,7 @@ def wells_pair(rng, rate, slope, depth, gap, width, nodes):
     return Pair(base - 0.5 * gap, base + 0.5 * gap, width)
 
 
-@pytest.mark.parametrize("count", [12, pytest.param(2000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("count", [12, pytest.param(500, marks=pytest.mark.nightly)])
 def test_wells_are_never_safer_than_proven(count):
     """Dissipative losses, near the time at which the paths have parted as far as the bound has them."""
     rng = np.random.default_rng(count)

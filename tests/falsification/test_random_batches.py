@@ -185,7 +185,7 @@ def instances(sampler, adjacency, projected, count, seed=0):
 NAMES = [f"{sampler}, {adjacency}" for sampler, adjacency in SAMPLERS]
 
 
-@pytest.mark.parametrize("count", [1, pytest.param(250, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("count", [1, pytest.param(40, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize(("sampler", "adjacency"), SAMPLERS, ids=NAMES)
 def test_random_instances_are_never_safer_than_proven(sampler, adjacency, count):
     for projected in [False, True]:
@@ -194,7 +194,7 @@ def test_random_instances_are_never_safer_than_proven(sampler, adjacency, count)
             assert not found, (found, delta, instance)
 
 
-@pytest.mark.parametrize("count", [1, pytest.param(60, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("count", [1, pytest.param(20, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize(("sampler", "adjacency"), SAMPLERS, ids=NAMES)
 @pytest.mark.one_in(2)
 def test_long_instances_are_never_safer_than_proven(sampler, adjacency, count):
@@ -303,7 +303,7 @@ def exceed(seed):
     means = enumerated(gradients, size, 0)
     run = NoisySGD(CONVEX, n=n, batches=FixedSize(size), steps=2, step_size=1.0, noise_std=noise)
     run = replace(run, adjacency="zero_out")
-    last, path = run.guarantee(1e-4), composition.apply(run, 1e-4)
+    last, path = run.guarantee(1e-4), composition.apply(run, 1e-4).curve
     far = np.linspace(-2.0 - 6.0 * noise, 2.0 + 6.0 * noise, 220)
     edges = np.concatenate([[-math.inf], far, [math.inf]])
     steps = [masses(x, noise, edges) for x in means.T]
@@ -326,7 +326,7 @@ def test_no_run_of_which_all_batches_are_listed_tells_more():
 
 @pytest.mark.nightly
 def test_none_of_many_runs_of_which_all_batches_are_listed_tells_more():
-    assert not any(exceed(seed) for seed in range(20, 500))
+    assert not any(exceed(seed) for seed in range(20, 120))
 
 
 def test_two_pulls_accounted_as_one_are_caught():

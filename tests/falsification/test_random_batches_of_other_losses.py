@@ -44,7 +44,7 @@ def unmarked(instance: Instance) -> Instance:
     return replace(instance, loss=replace(instance.loss, parameters=kept))
 
 
-@pytest.mark.parametrize("count", [1, pytest.param(150, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("count", [1, pytest.param(50, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize(("sampler", "adjacency"), SAMPLERS, ids=NAMES)
 def test_clipped_losses_of_no_known_form(sampler, adjacency, count):
     rng = np.random.default_rng([count, SAMPLERS.index((sampler, adjacency))])
@@ -119,7 +119,7 @@ def other_instance(rng, kind: str, sampler: str, adjacency: str) -> Instance:
     )
 
 
-@pytest.mark.parametrize("count", [1, pytest.param(100, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("count", [1, pytest.param(50, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize(("sampler", "adjacency"), SAMPLERS, ids=NAMES)
 @pytest.mark.parametrize("kind", ["lipschitz", "weakly smooth", "dissipative"])
 def test_losses_that_bend_or_jump(kind, sampler, adjacency, count):

@@ -128,7 +128,7 @@ def told(p, constant, l2, bound):
     return loss.with_l2(l2) if l2 else loss
 
 
-@pytest.mark.parametrize("count", [60, pytest.param(5000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("count", [60, pytest.param(2000, marks=pytest.mark.nightly)])
 def test_moduli_are_those_of_the_worst_gradients(count):
     """At symmetric pairs about a cusp; and not much is given away."""
     rng = np.random.default_rng(count)
@@ -151,7 +151,7 @@ def test_moduli_are_those_of_the_worst_gradients(count):
         assert np.all(found >= (apart[0] - apart[1]) * ROUNDING), context
 
 
-@pytest.mark.parametrize("count", [20, pytest.param(3000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("count", [20, pytest.param(500, marks=pytest.mark.nightly)])
 def test_no_mean_of_gradients_stretches_further(count):
     """Several records, each with a centre of its own, clipped one by one or not, by norms or by coordinates,
     in the plane and in space; pairs near and far, symmetric about centres or not."""
@@ -208,7 +208,7 @@ def test_moduli_at_the_ends():
 # What the library says of runs.
 
 
-@pytest.mark.parametrize("count", [6, pytest.param(4000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("count", [6, pytest.param(800, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("walls", [False, True], ids=["free", "walls"])
 def test_runs_are_never_safer_than_guaranteed(walls, count):
     rng = np.random.default_rng([count, walls, 1])
@@ -222,7 +222,7 @@ def test_runs_are_never_safer_than_guaranteed(walls, count):
         assert not violations, (violations, found)
 
 
-@pytest.mark.parametrize("count", [4, pytest.param(1000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("count", [4, pytest.param(250, marks=pytest.mark.nightly)])
 def test_secret_orders_are_never_safer_than_guaranteed(count):
     rng = np.random.default_rng([count, 2])
     for _ in range(count):
@@ -256,7 +256,7 @@ def rough_batches(rng, sampler: str):
     return replace(found, loss=Loss.unknown().with_l2(l2)), exponent, constant
 
 
-@pytest.mark.parametrize("count", [3, pytest.param(500, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("count", [3, pytest.param(150, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("sampler", ["poisson", "fixed_size"])
 def test_random_batches_are_never_safer_than_guaranteed(sampler, count):
     """With the loss told where there is one, and else from the clip alone."""
@@ -271,7 +271,7 @@ def test_random_batches_are_never_safer_than_guaranteed(sampler, count):
                 assert np.all(truth.max(axis=0) - error <= said), (name, loss, found)
 
 
-@pytest.mark.parametrize("count", [3, pytest.param(1000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("count", [3, pytest.param(300, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("adjacency", ["zero_out", "replace_one"])
 def test_bins_are_never_safer_than_guaranteed(adjacency, count):
     rng = np.random.default_rng([count, len(adjacency)])

@@ -16,6 +16,7 @@ from pabi.tradeoff import SecretMixture
 from support.falsification.claims import EPSILONS, ROUNDING, deltas, refuted
 from support.falsification.mixtures import Mixture, hockey_sticks
 from support.falsification.secret_orders import Quadratics, random_quadratics, reshuffled, thrown
+from support.granted import granted
 
 KINDS = ["alike", "mixed", "telling"]
 
@@ -65,7 +66,7 @@ def _plane(rng, lengths, sides: int) -> np.ndarray:
     return np.stack([np.cos(angle), np.sin(angle)], axis=2) * lengths[:, None]
 
 
-@pytest.mark.parametrize("count", [3, pytest.param(300, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("count", [3, pytest.param(120, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("opposite", [False, True])
 def test_no_game_reveals_more(opposite, count):
     rng = np.random.default_rng([count, opposite])
@@ -127,7 +128,7 @@ def instance(rng, kind: str, zero_out: bool) -> Quadratics:
     return replace(found, curvature=curvature, pull=pull, other=0.0 if zero_out else -size, **given)
 
 
-@pytest.mark.parametrize("count", [25, pytest.param(2000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("count", [25, pytest.param(500, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("zero_out", [False, True])
 def test_secret_places_are_never_safer_than_guaranteed(zero_out, kind, count):
@@ -136,7 +137,8 @@ def test_secret_places_are_never_safer_than_guaranteed(zero_out, kind, count):
     for _ in range(count):
         found = instance(rng, kind, zero_out)
         try:
-            claim = secret_order.secret_place(described(found), float(10 ** rng.uniform(-5, -1)))
+            delta = float(10 ** rng.uniform(-5, -1))
+            claim = granted(secret_order.secret_place, described(found), delta)
         except pabi.NotApplicable:
             continue
         proven += 1
@@ -157,7 +159,7 @@ def test_the_bound_is_nearly_met():
     """Two places of which one is forgotten for the most part: what is left is the mixture itself."""
     for zero_out, epochs in itertools.product([False, True], [1, 2]):
         found = replace(linear(2, epochs, zero_out, 1.2), l2=0.95)
-        truth, claim = exact(found), deltas(secret_order.secret_place(described(found), 1e-3))
+        truth, claim = exact(found), deltas(secret_order.secret_place(described(found), 1e-3).curve)
         assert np.all(truth <= claim + ROUNDING), (zero_out, epochs)
         assert np.all(truth[:4] > 0.9 * claim[:4]), (zero_out, epochs)
 
@@ -178,7 +180,8 @@ def test_smaller_means_and_rarer_places_are_caught():
 def test_another_record_in_place_of_zero_is_caught():
     """What holds against a record that is zero does not against one that pulls the other way."""
     found = replace(linear(2, 1, False, 1.2), l2=0.95)
-    claim = secret_order.secret_place(described(replace(found, other=0.0, zero_out=True)), 1e-3)
+    zeroed = replace(found, other=0.0, zero_out=True)
+    claim = secret_order.secret_place(described(zeroed), 1e-3).curve
     assert refuted(exact(found), claim)
 
 
@@ -186,7 +189,7 @@ def test_a_place_that_displaces_another_record_is_caught():
     """In a permutation the other record is where this one is not. It pulls the other way: on the one data set
     the two places differ twice as much."""
     found = replace(linear(2, 1, True, 2.0), pull=np.array([2.0, -2.0]), l2=0.95)
-    claim = secret_order.secret_place(described(found), 1e-3)
+    claim = secret_order.secret_place(described(found), 1e-3).curve
     assert not refuted(exact(found), claim)
     assert refuted(found.truth(reshuffled(2, 1, 2), EPSILONS), claim)
 

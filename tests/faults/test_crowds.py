@@ -67,11 +67,11 @@ def test_a_crowd_loses_nothing(made, tmp_path):
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("part", range(10))
-def test_ten_thousand_commands_lose_nothing(made, tmp_path, part):
+@pytest.mark.parametrize("part", range(2))
+def test_a_thousand_commands_lose_nothing(made, tmp_path, part):
     how: Counter[tuple[str, str]] = Counter()
-    for i in range(10):
-        how += counted(survived(made, tmp_path / str(i), 1 + 10 * part + i))
-    assert sum(how.values()) == 10 * ROUND
+    for i in range(5):
+        how += counted(survived(made, tmp_path / str(i), 1 + 5 * part + i))
+    assert sum(how.values()) == 5 * ROUND
     assert min(how["train", "done"], how["forget", "done"], how["train", "killed"]) > 10
     print(dict(how))

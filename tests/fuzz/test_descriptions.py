@@ -13,9 +13,9 @@ from support.fuzzing import answers, descriptions
 from support.fuzzing.kinds import KINDS, Question, question
 
 ALWAYS, AT_ONCE = 100, 5
-# How many are tried at night; PABI_DESCRIPTIONS=10000 asks for a shorter night.
-NIGHTLY = int(os.environ.get("PABI_DESCRIPTIONS", "1000000"))
-PARTS = 25
+# How many are tried at night; PABI_DESCRIPTIONS=1000000 asks for a long night.
+NIGHTLY = int(os.environ.get("PABI_DESCRIPTIONS", "20000"))
+PARTS = 10
 
 
 def check(begin, end):

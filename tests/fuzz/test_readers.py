@@ -62,7 +62,7 @@ def test_a_slice_of_the_mutations(name):
 @pytest.mark.nightly
 @pytest.mark.parametrize("name", TARGETS)
 def test_mutations(name):
-    check(name, 0, 100_000)
+    check(name, 0, 5_000)
 
 
 # What was found.

@@ -29,7 +29,7 @@ from pabi.integrations.dp_accounting import PabiAccountant
 
 ADD, REPLACE = NeighboringRelation.ADD_OR_REMOVE_ONE, NeighboringRelation.REPLACE_ONE
 RELATIONS = ADD, REPLACE, NeighboringRelation.REPLACE_SPECIAL
-TREES, ALWAYS, STEP = 1000, 12, 1e-4
+TREES, ALWAYS, STEP = 504, 12, 1e-4
 TOLERANCE = 1e-3  # relative, of ε: what pabi's readings of products aim at
 REFUSED = (
     dp_event.UnsupportedDpEvent(),

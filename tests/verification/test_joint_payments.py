@@ -13,6 +13,7 @@ from pabi.account.analyses import joint
 from pabi.numbers import encoding
 from support.allocations import run_in_bins
 from support.certificates import accepted, all_refused, forged, refused
+from support.granted import granted
 
 DELTA = 1e-5
 run = partial(run_in_bins, noise_multiplier=2.0)
@@ -29,7 +30,7 @@ RUNS = {
 
 @cache
 def payload_of(name):
-    guarantee = joint.apply(run(**RUNS[name]), DELTA)
+    guarantee = granted(joint.apply, run(**RUNS[name]), DELTA)
     return guarantee, json.loads(guarantee.certificate.to_json())
 
 

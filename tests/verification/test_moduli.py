@@ -40,6 +40,7 @@ from pabi.verification.derivation import ClippedGradients
 from pabi.verification.losses import least_of
 from support.certificates import accepted, all_refused, forged, forgeries, refused
 from support.falsification.edits import at, is_number, places
+from support.granted import granted
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 
@@ -205,7 +206,7 @@ def costs(payload):
         return found
 
 
-def granted(payload):
+def follows(payload):
     """Whether the claim of a run's certificate follows, by the oracle."""
     found = costs(payload)
     if found is None:
@@ -292,7 +293,7 @@ RUNS = {
 
 @functools.cache
 def guarantee_of(name, position=None):
-    return nonlinear_shifts.apply(RUNS[name], DELTA, position)
+    return granted(nonlinear_shifts.apply, RUNS[name], DELTA, position)
 
 
 def payload_of(name, position=None):
@@ -306,7 +307,7 @@ def test_what_the_library_proves_is_accepted(name):
     verdict = accepted(g)
     assert (verdict.scope, verdict.assumptions) == ("run", g.assumptions)
     payload = payload_of(name)
-    assert granted(payload)
+    assert follows(payload)
     tight = [mu for _, mu in costs(payload)]
     stated = [case["mu"] for case in payload["cases"]]
     assert [float(mu) for mu in tight] == pytest.approx(stated, rel=1e-9, abs=1e-300)
@@ -317,7 +318,7 @@ def test_what_the_library_proves_is_accepted(name):
 def test_positions(name, position):
     accepted(guarantee_of(name, position))
     payload = payload_of(name, position)
-    assert granted(payload)
+    assert follows(payload)
     refused(forged(payload, "position = null"), "cases: |uses: ")
 
 
@@ -347,7 +348,7 @@ def test_less_is_refused(name):
         for k in sorted({*paying[:2], *paying[len(paying) // 2 :][:1], *paying[-2:]}):
             less = forged(payload, f"cases.{i}.payments.{k} *= 0.999999")
             refused(less, "leave a distance")
-            assert not granted(less)
+            assert not follows(less)
             tried += 1
         if case["mu"]:
             refused(forged(payload, f"cases.{i}.mu *= {LESS}"), "mu: the payments cost")
@@ -388,7 +389,7 @@ def test_worse_descriptions_are_refused(part):
             tried += 1
             if pabi.verify(worse).ok:
                 fine += 1
-                assert granted(worse), (name, path)
+                assert follows(worse), (name, path)
     assert fine < tried / 2
 
 
@@ -462,10 +463,10 @@ def test_steps_that_differ_are_covered_by_the_larger_modulus_if_taken_to_be_alik
     other["cases"][0] |= {"tau": 39, "distance": 0.1, "payments": [owed], "mu": mu}
     other["claim"] = {"mu": mu}
     assert pabi.verify(other).ok
-    assert granted(other)
+    assert follows(other)
     other |= {"position": None, "alike": True}
     refused(other, "leave a distance")
-    assert not granted(other)
+    assert not follows(other)
 
 
 # Bare iterations.
@@ -525,7 +526,7 @@ BARE = {
 @functools.cache
 def bare_guarantee(name):
     with np.errstate(all="ignore"):
-        return nonlinear_shifts.apply(BARE[name], DELTA)
+        return granted(nonlinear_shifts.apply, BARE[name], DELTA)
 
 
 def bare_payload(name):
@@ -597,7 +598,7 @@ def test_the_distance_of_the_starts_is_not_capped():
     later = math.sqrt(1.01)  # from the diameter, before the second step
     assert found == pytest.approx(min(math.sqrt(best), later), rel=1e-5)
     one = bare(start=2.0, diameter=1.0, steps=1, step_sensitivity=0.0)
-    assert nonlinear_shifts.apply(one, DELTA).mu == pytest.approx(math.sqrt(4.01), rel=1e-12)
+    assert nonlinear_shifts.apply(one, DELTA).curve.mu == pytest.approx(math.sqrt(4.01), rel=1e-12)
 
 
 def test_a_distance_that_is_lost_and_found_is_paid_for():
@@ -708,7 +709,7 @@ SAMPLED_OR_LATER = [
 @functools.cache
 def sampled_guarantee(name):
     with mock.patch.object(nonlinear_shifts, "CLEARLY", 1e300):  # whether it can win or not
-        return nonlinear_shifts.nonlinear_one_sided(SAMPLED[name], DELTA)
+        return granted(nonlinear_shifts.nonlinear_one_sided, SAMPLED[name], DELTA)
 
 
 def sampled_payload(name):

@@ -12,7 +12,9 @@ import pabi
 from pabi import Cyclic, FullBatch, Loss, Reshuffle, ShuffleOnce
 from pabi.account.analyses import advance
 from pabi.numbers import encoding
+from pabi.verification.arithmetic import Refused
 from support.certificates import accepted, all_refused, forged, refused
+from support.granted import granted
 
 DELTA = 1e-5
 
@@ -56,7 +58,7 @@ RUNS = {
 
 @functools.cache
 def guarantee_of(name, position=None):
-    return advance.apply(RUNS[name], DELTA, position)
+    return granted(advance.apply, RUNS[name], DELTA, position)
 
 
 def payload_of(name, position=None):
@@ -137,7 +139,8 @@ def test_a_place_in_advance_is_one():
 
 def test_a_last_place_in_advance_is_one(monkeypatch):
     monkeypatch.setattr(advance, "_is_late", lambda view, case, most: True)
-    refused(advance.apply(run(Reshuffle(1), epochs=1), DELTA).to_json(), "depends on the position")
+    with pytest.raises(Refused, match="depends on the position"):
+        granted(advance.apply, run(Reshuffle(1), epochs=1), DELTA)
 
 
 def test_places_before_the_last_one_are_paid_for_or_leave_a_distance():

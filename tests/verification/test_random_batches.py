@@ -31,6 +31,7 @@ from pabi.numbers.showing import shown
 from pabi.tradeoff.certificate import FORMAT, VERSION, VERSIONS, Certificate
 from support.certificates import accepted, all_refused, forged, forgeries, refused
 from support.falsification.edits import at, is_number, places, put
+from support.granted import granted
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 
@@ -444,7 +445,7 @@ SOLVED = {
 
 @functools.cache
 def solved(name):
-    return SOLVED[name](RUNS[name], DELTA)
+    return granted(SOLVED[name], RUNS[name], DELTA)
 
 
 SLOWLY = (

@@ -12,6 +12,7 @@ import pabi
 from pabi import Loss, Reshuffle, ShuffleOnce
 from pabi.account.analyses import secret_steps
 from support.certificates import accepted, all_refused, forged, refused
+from support.granted import granted
 
 DELTA = 1e-5
 
@@ -43,7 +44,7 @@ RUNS = {
 
 @functools.cache
 def guarantee_of(name):
-    return secret_steps.groups(RUNS[name], DELTA)
+    return granted(secret_steps.groups, RUNS[name], DELTA)
 
 
 def payload_of(name):

@@ -17,6 +17,7 @@ from pabi.verification.factors.closed_forms import Gaussians
 from pabi.verification.factors.mixtures import SecretMixtures
 from support.allocations import run_in_bins
 from support.certificates import accepted, all_refused
+from support.granted import granted
 
 DELTA = 1e-5
 run = partial(run_in_bins, n=100, epochs=4)
@@ -36,13 +37,13 @@ RUNS = {
 
 @pytest.mark.parametrize("name", RUNS)
 def test_what_is_proven_is_accepted(name):
-    guarantee = secret_order.secret_place(run(**RUNS[name]), DELTA)
+    guarantee = granted(secret_order.secret_place, run(**RUNS[name]), DELTA)
     assert isinstance(guarantee.curve, SecretMixture | Product)
     assert accepted(guarantee).assumptions == guarantee.assumptions
 
 
 def payload_of(**changes):
-    guarantee = secret_order.secret_place(run(**changes), DELTA)
+    guarantee = granted(secret_order.secret_place, run(**changes), DELTA)
     return json.loads(guarantee.certificate.to_json())
 
 

@@ -15,13 +15,15 @@ from scipy.stats import norm
 
 import pabi
 from pabi.account.analyses import secret_steps
-from pabi.account.analyses.writing import SampledProof, promised
+from pabi.account.analyses.writing import SampledProof
 from pabi.tradeoff import Gaussian, Product, RandomAllocation
 from pabi.verification import allocations
 from pabi.verification.allocations import Allocation, LabelGroup, Orders
+from pabi.verification.granting import grant
 from support.allocations import KINDS, delta_of_few, delta_with_hub, orders
 from support.certificates import accepted, all_refused, forged, refused
 from support.every_case import every
+from support.granted import granted
 
 DELTA = 1e-5
 
@@ -174,7 +176,7 @@ RUNS = {
 @functools.cache
 def guarantee_of(name):
     with mock.patch.object(secret_steps, "_MOST_CHECKED", math.inf):  # for places in sight
-        return secret_steps.apply(run(**RUNS[name]), DELTA)
+        return granted(secret_steps.apply, run(**RUNS[name]), DELTA)
 
 
 def payload_of(name):
@@ -285,14 +287,13 @@ def test_a_place_in_sight_is_still_accepted(monkeypatch):
     """As older files have it: half a shuffle beside a Gaussian for a full one."""
     monkeypatch.setattr(secret_steps, "_MOST_EPOCHS", 100)
     epochs = run(**RUNS["a shuffle and a half"])
-    guarantee = secret_steps.apply(epochs, DELTA)
+    guarantee = granted(secret_steps.apply, epochs, DELTA)
     seen, half = Gaussian(0.25), RandomAllocation([0.5], [0.25], [5], False, True)
-    older = promised(
-        SampledProof("secret steps", epochs, Product([(seen, 1), (half, 1)]), DELTA),
-        "docs, Theory, 6.3 (Theorem 54); Dong, Roth, Su 2022, Cor. 3.3",
-        hidden=False,
+    older = grant(
+        epochs, SampledProof("secret steps", epochs, Product([(seen, 1), (half, 1)]), DELTA)
     )
     assert pabi.verify(older.to_json()).ok
+    assert older.source == "docs, Theory, 6.3 (Theorem 54); Dong, Roth, Su 2022, Cor. 3.3"
     assert guarantee.assumptions == older.assumptions
 
 

@@ -1,10 +1,13 @@
-"""The best guarantee: every analysis of a description is asked, and the least answer counts."""
+"""The best guarantee: every analysis of a description is asked for a proposal, and the least that the kernel
+grants counts."""
 
 from __future__ import annotations
 
 import logging
 import math
+from collections import Counter
 from dataclasses import dataclass, replace
+from functools import cached_property
 from time import perf_counter
 from typing import Any, assert_never
 
@@ -12,6 +15,7 @@ import numpy as np
 
 from pabi.account.analyses import EVERY_ITERATE, analyses_of
 from pabi.account.analyses.shifted_interpolation import DEFAULT_DELTA
+from pabi.account.analyses.writing import least
 from pabi.account.facts.positions import OrderedView, Uses, check_position
 from pabi.account.shifts.epochs import cyclic
 from pabi.describe.batches import FreshSubsets, KnownUses, SecretOrder
@@ -22,19 +26,49 @@ from pabi.describe.runs import NoisySGD
 from pabi.numbers import validate
 from pabi.numbers.errors import InvalidInput, NotApplicable, must_be, require
 from pabi.numbers.locking import tick, waiting
-from pabi.tradeoff.guarantee import Guarantee, least
+from pabi.tradeoff import TradeOff
+from pabi.tradeoff.guarantee import Guarantee
+from pabi.verification.arithmetic import Refused
+from pabi.verification.granting import Proposal, grant
 
 # Nothing but the names of analyses and of classes of descriptions, and times: see docs, "Logging".
 _LOGGER = logging.getLogger("pabi")
 
 
+# How many proposals of a theorem the kernel refused in this process: each is a mistake of an analysis.
+refused: Counter[str] = Counter()
+
+
 @dataclass(frozen=True)
 class Outcome:
-    """The answer of one analysis: a guarantee, or the reason why it does not apply."""
+    """The answer of one analysis about the records in batch `position` of a description, or about all: a
+    proposal, or the reason why it does not apply."""
 
     name: str
-    guarantee: Guarantee | None
+    proposal: Proposal | None
     reason: str | None
+    description: Description
+    position: int | None = None
+
+    @cached_property
+    def guarantee(self) -> Guarantee | None:
+        """What the kernel grants of the proposal; None where there is none, or where it is refused."""
+        if self.proposal is None:
+            return None
+        try:
+            return grant(self.description, self.proposal, self.position)
+        except Refused as refusal:
+            refused[self.name] += 1
+            _LOGGER.warning("%s of %s: refused", self.name, type(self.description).__name__)
+            _LOGGER.debug("%s", refusal)
+            return None
+
+    @property
+    def curve(self) -> TradeOff | None:
+        """What is proposed; None where nothing is, or where the kernel was asked and refused it."""
+        if self.proposal is None or vars(self).get("guarantee", self) is None:
+            return None
+        return self.proposal.curve
 
 
 def outcomes(
@@ -53,32 +87,42 @@ def outcomes(
         try:
             # What overflows becomes ∞ and what is undefined NaN; the solvers treat both as no bound.
             with np.errstate(all="ignore"):
-                guarantee = analysis.apply(description, delta, position)
-            answers.append(Outcome(analysis.name, guarantee, None))
+                proposal = analysis.apply(description, delta, position)
+            answers.append(Outcome(analysis.name, proposal, None, description, position))
         except NotApplicable as no:
-            answers.append(Outcome(analysis.name, None, no.reason))
+            answers.append(Outcome(analysis.name, None, no.reason, description, position))
         _LOGGER.debug(
             "%s of %s: %s (%.3f s)",
             analysis.name,
             type(description).__name__,
-            "does not apply" if answers[-1].guarantee is None else "applies",
+            "does not apply" if answers[-1].proposal is None else "applies",
             perf_counter() - started,
         )
     return answers
 
 
-def best_of(answers: list[Outcome], delta: float) -> Guarantee:
-    """The guarantee of least ε at `delta` among all answers; NotApplicable when no analysis applies."""
-    proven = [o.guarantee for o in answers if o.guarantee is not None]
-    if not proven:
-        reasons = "; ".join(f"{o.name}: {o.reason}" for o in answers)
+def least_of(answers: list[Outcome], delta: float) -> Outcome:
+    """The answer whose proposal has the least ε at `delta`; NotApplicable when no analysis applies."""
+    proposals = {o.proposal: o for o in answers if o.proposal is not None}
+    if not proposals:
+        reasons = "; ".join(f"{o.name}: {o.reason or 'refused'}" for o in answers)
         raise NotApplicable(f"no analysis covers this description ({reasons})")
     # At δ = 0 every Gaussian guarantee reads ε = ∞: if all do, compare where they differ.
     # Of equals the first in the table: of runs composition, which assumes least.
-    differ = delta > 0.0 or any(math.isfinite(g.epsilon(0.0)) for g in proven)
-    best = least(proven, delta if differ else DEFAULT_DELTA)
+    differ = delta > 0.0 or any(math.isfinite(one.epsilon(0.0)) for one in proposals)
+    return proposals[least([*proposals], delta if differ else DEFAULT_DELTA)]
+
+
+def best_of(answers: list[Outcome], delta: float) -> Guarantee:
+    """The granted guarantee of least ε at `delta` among all answers; NotApplicable when no analysis applies.
+
+    Where the kernel refuses a proposal the next best one is tried.
+    """
+    while (guarantee := (best := least_of(answers, delta)).guarantee) is None:
+        answers = [o if o is not best else replace(o, proposal=None) for o in answers]
     every_iterate = next((o.guarantee for o in answers if o.name in EVERY_ITERATE), None)
-    return replace(best, tuned_at=delta, composition=every_iterate.curve if every_iterate else None)
+    curve = every_iterate.curve if every_iterate else None
+    return replace(guarantee, tuned_at=delta, composition=curve)
 
 
 def best_guarantee(
@@ -88,6 +132,14 @@ def best_guarantee(
     applies, and InvalidInput as `outcomes` does."""
     with waiting("accounting"):
         return best_of(outcomes(description, delta, position), delta)
+
+
+def search(description: Description, delta: float) -> Proposal:
+    """The proposal of least ε at `delta`, which nobody has proven: for those who look for a description and
+    ask for the guarantee of what they find. Raises as `best_guarantee` does."""
+    found = least_of(outcomes(description, delta), delta).proposal
+    assert found is not None
+    return found
 
 
 # A run as the noisy iteration that one record sees: of a record in a known batch, or of the worst record.

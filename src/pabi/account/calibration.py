@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from pabi.account.best import best_guarantee, outcomes
+from pabi.account.analyses.writing import rounding_of
+from pabi.account.best import Outcome, best_guarantee, best_of, least_of, outcomes
 from pabi.account.targets import Target, composed, gaussian_of
 from pabi.describe.accounted import warn_of_large_delta
 from pabi.describe.files import KINDS, Description
@@ -126,9 +127,9 @@ def met(
 ) -> tuple[Calibrated, Guarantee]:
     """(the run that `calibrate` returns, its guarantee, which is that of the last candidate as a rule)."""
     calibrated, search = _searched(run, target, None, besides)
-    candidate, guarantee = search.last
+    candidate, answers = search.last
     if candidate == calibrated:
-        return calibrated, guarantee
+        return calibrated, best_of(answers, target.chosen_at)
     return calibrated, best_guarantee(calibrated, target.chosen_at)
 
 
@@ -186,10 +187,9 @@ def _composes_allocations(curve: TradeOff) -> bool:
     return any(isinstance(factor, RandomAllocation) for factor, _ in factors)
 
 
-def _rounding_of(description: Any) -> float:
-    """The `rounding` of a run, or of the run of a forgetting; 0 of what has none."""
-    run = description.run if isinstance(description, Unlearning) else description
-    return float(getattr(run, "rounding", 0.0))
+def _curve_of(answer: Outcome) -> TradeOff:
+    assert answer.proposal is not None
+    return answer.proposal.curve
 
 
 class _Search:
@@ -205,7 +205,7 @@ class _Search:
         self.method: str | None = None  # the analysis that is asked alone
         self._known: dict[tuple[str | None, float], float] = {}
         self._best_at: dict[float, str] = {}
-        self.last: tuple[Any, Guarantee]  # the last candidate of which all analyses were asked
+        self.last: tuple[Any, list[Outcome]]  # the last candidate of which all analyses were asked
 
     def calibrated(self, run: Any) -> Any:
         """`run` with the parameter changed. Raises TargetUnreachable and InvalidInput."""
@@ -234,22 +234,21 @@ class _Search:
     def _accounted(self, run: Any, at: float) -> float:
         if self.method is not None:
             [alone] = outcomes(run, self.target.chosen_at, only=self.method)
-            if alone.guarantee is not None:
-                return self._in_all(alone.guarantee)
-        return self._in_all(self._best(run))
+            if alone.proposal is not None:
+                return self._in_all(alone.proposal.curve)
+        return self._in_all(_curve_of(self._best(run)))
 
-    def _best(self, run: Any) -> Guarantee:
-        """The best guarantee of a candidate."""
-        self.last = run, best_guarantee(run, self.target.chosen_at)
-        return self.last[1]
+    def _best(self, run: Any) -> Outcome:
+        """The best answer of a candidate."""
+        self.last = run, outcomes(run, self.target.chosen_at)
+        return least_of(self.last[1], self.target.chosen_at)
 
-    def _in_all(self, candidate: Guarantee | TradeOff) -> float:
+    def _in_all(self, own: TradeOff) -> float:
         """What a candidate costs together with what is spent."""
-        own = candidate if isinstance(candidate, TradeOff) else candidate.curve
         if _composes_allocations(own):
             self.close = _RELATIVE_COMPOSED
         if self.spent is None:
-            return self.target.cost(candidate)
+            return self.target.cost(own)
         curve = self.spent.compose(own)
         if not isinstance(unrounded(curve)[0], (Gaussian, Mixture)):
             self.close = _RELATIVE_COMPOSED
@@ -259,8 +258,8 @@ class _Search:
         """The name of the best analysis of a candidate."""
         if at not in self._best_at:
             best = self._best(run)
-            self._known[best.method, at] = self._in_all(best)
-            self._best_at[at] = best.method
+            self._known[best.name, at] = self._in_all(_curve_of(best))
+            self._best_at[at] = best.name
         return self._best_at[at]
 
     def unreachable(self) -> TargetUnreachable:
@@ -378,8 +377,9 @@ class _Search:
         """About where the boundary is, by the last guarantee, of noise `x`: with k times the noise every part
         G(μ) of it is as a rule G(μ/k)."""
         mus: tuple[float, ...]
-        r = _rounding_of(self.last[0])
-        match unrounded(self.last[1].curve)[0]:
+        r = rounding_of(self.last[0])
+        best = least_of(self.last[1], self.target.chosen_at)
+        match unrounded(_curve_of(best))[0]:
             case Gaussian(mu):
                 mus, weights = (mu - 2.0 * r,), (1.0,)
             case Mixture(parts, weights):

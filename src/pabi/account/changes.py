@@ -459,9 +459,9 @@ def explain(
     except NotApplicable:
         best = None
     rows = [
-        AnalysisRow(o.name, False, o.reason, None, None)
-        if o.guarantee is None
-        else _row(o.name, o.guarantee.curve, delta)
+        AnalysisRow(o.name, False, o.reason or "refused", None, None)
+        if o.curve is None
+        else _row(o.name, o.curve, delta)
         for o in answers
     ]
     # Of equals but for roundings the guarantee is on top.

@@ -18,6 +18,7 @@ from pabi.tradeoff.gaussian_below import gaussian_below
 from pabi.tradeoff.guarantee import (
     SEVERAL,
     Guarantee,
+    reading,
     require_guarantee,
     require_same_forgetting,
 )
@@ -134,7 +135,7 @@ class Target:
         """
         match self.name:
             case "epsilon":
-                return of.epsilon(self.chosen_at)
+                return reading(of.curve if isinstance(of, Guarantee) else of, self.chosen_at)
             case "mu":
                 return gaussian_below(of.curve if isinstance(of, Guarantee) else of)
             case "advantage":

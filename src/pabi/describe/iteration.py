@@ -232,6 +232,13 @@ class NoisyIteration(Accounted):
         return values[0] if isinstance(self.moduli, Modulus) else np.array(values)
 
     @property
+    def every_modulus(self) -> list[Modulus]:
+        """The modulus of every step."""
+        assert self.steps is not None
+        moduli = self.moduli
+        return [moduli] * self.steps if isinstance(moduli, Modulus) else list(moduli or ())
+
+    @property
     def schedule(self) -> Schedule:
         """The run-length form where every entry is a scalar, arrays otherwise."""
         if isinstance(self.contraction, Column):

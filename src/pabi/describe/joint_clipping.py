@@ -3,13 +3,14 @@
 For losses of K margins the maximiser over ‖p‖ ≤ B of ⟨p, t⟩ − Σ ℓ*(p_k), at margins t, is p = −s with
 s_k = −ℓ'(t_k + λs_k), where λ ≥ 0 is such that ‖s‖ = B if the derivatives at t are longer (docs, "Convex
 clipping"). ‖s‖ falls as λ grows. For the softmax loss see `softmax_within`. What is returned has the norm B,
-and is off by a few units in the last place, which is proven of the softmax loss. It depends on the record
-alone, whatever others there are.
+and is off by a few units in the last place, which is proven. It depends on the record alone, whatever others
+there are.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pabi.numbers.exponential import OFF, exponential
-from pabi.numbers.rounding import HALF_ULP, TINY, Array
+from pabi.numbers.rounding import HALF_ULP, TINY, Array, two_product_error
 
 _TURNS = 1_000  # of Newton's method: about ten, and for minute norms one for every unit of a logit
 _ULPS = 4.0 * np.finfo(np.float64).eps
@@ -27,6 +28,7 @@ _FAR_APART = 1e100  # beyond all predictors that occur
 _FAR = 1e300  # beyond all margins and multipliers that occur, so that their products end somewhere
 _LEAST_LOGIT, _LEAST_BALL = -690.0, 1e-60  # of a class whose probability matters to no such ball
 _NEAR = 0.1  # below 1/9
+_SMALL, _LOST = 1e-3, 1e-300  # of a shift of logits; what e^−708 is off by, and what underflows
 FARTHEST = 1e6  # gap of predictors up to which many digits decide where a root was not met
 _DIGITS, _HALVINGS = 400, 200  # bits and turns of that
 
@@ -48,41 +50,169 @@ def added(columns: Array) -> Array:
 
 
 def logistic_within(margins: Array, most: Array) -> Array:
-    """(m, K) derivatives of K logistic losses clipped together to the norms `most`, which theirs exceed."""
-    margins = np.clip(margins, -_FAR, _FAR)
-    low, high = np.zeros(len(margins)), np.minimum(_largest_multiplier(margins, most), _FAR)
-    multiplier, open_ = 0.5 * high, np.ones(len(margins), dtype=bool)
-    s = np.zeros(margins.shape)
+    """(m, K) derivatives of K logistic losses clipped together to the norms `most`.
+
+    Whatever was found, `_logistic_off` says how far it is from the maximiser; where that is more than
+    `logistic_off`, many digits decide.
+    """
+    t = np.clip(margins, -_FAR, _FAR).T
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        s, off = _logistic_off(t, most, *_logits(t, most))
+    farthest = np.abs(t).max(axis=0)
+    unproven = ~(off <= logistic_off(len(t), farthest))
+    for i in np.flatnonzero(unproven & (farthest < FARTHEST)):
+        s[:, i] = _logistic_in_many_digits(t[:, i], float(most[i]))
+    return _shortened(s.T, most)
+
+
+def logistic_off(classes: int, farthest: Any) -> Any:
+    """By how much `logistic_within` is off at most, where no margin is farther than that from 0."""
+    root = 16.0 * (farthest + 64.0) + 8.0 * (classes + 64.0)
+    return HALF_ULP * math.sqrt(classes) * root
+
+
+def _shortened(s: Array, most: Array) -> Array:
+    """−s, rows that are too long scaled to the norms `most`."""
+    return np.asarray(-s * np.minimum(most / row_norms(s), 1.0)[:, None])
+
+
+def _logits(t: Array, most: Array) -> tuple[Array, Array]:
+    """(log s − log(1 − s), λ): Newton's method for λ, within an interval that holds it, from 0."""
+    low, high = np.zeros(len(most)), np.minimum(_largest_multiplier(t, most), _FAR)
+    multiplier, u, some = np.zeros(len(most)), np.empty(t.shape), np.arange(len(most))
     for _ in range(_TURNS):
-        s[open_] = _logistic_sizes(margins[open_], multiplier[open_, None])
-        length = row_norms(s)
-        low = np.where(open_ & (length > most), multiplier, low)
-        high = np.where(open_ & (length <= most), multiplier, high)
-        # Newton's method for 1/‖s‖, which is nearly linear in the multiplier.
-        bend, unit = s * (1.0 - s), s / np.maximum(length, TINY)[:, None]
-        fall = (unit * unit * bend / (1.0 + multiplier[:, None] * bend)).sum(axis=1)
-        guess = multiplier + (length / most - 1.0) / np.maximum(fall, TINY)
-        middle = 0.5 * (low + high)
-        turn = np.where((guess > low) & (guess < high), guess, middle)
-        # What is NaN, of a predictor that is, stays so.
-        near = ~(np.abs(length - most) > _ULPS * most) | (high - low <= _ULPS * high)
-        open_ = open_ & ~near
-        multiplier = np.where(open_, turn, multiplier)
-        if not open_.any():
+        at, ball = multiplier[some], most[some]
+        u[:, some] = _logit(t[:, some], at)
+        here = _Lengths.at(u[:, some], ball)
+        low[some] = np.where(here.excess > 0.0, at, low[some])
+        high[some] = np.where(here.excess > 0.0, high[some], at)
+        # For 1/‖s‖, which is nearly linear in the multiplier.
+        bend, share = here.s * here.rest, here.s / here.unit
+        longer = here.excess * np.square(here.unit / ball)
+        fall = added(share * share * bend / (1.0 + at * bend)) * np.square(here.unit / ball)
+        fall /= 1.0 + longer
+        guess = at + longer / (1.0 + np.sqrt(1.0 + longer)) / np.maximum(fall, TINY)
+        inside = (guess > low[some]) & (guess < high[some])
+        guess = np.where(inside, guess, 0.5 * (low[some] + high[some]))
+        near = np.abs(here.excess) <= np.minimum(_ULPS * (here.size + here.grain), _FAR)
+        # What is NaN, of a predictor that is, stays so; and so does what is short enough as it is.
+        open_ = ~near & (high[some] - low[some] > _ULPS * high[some]) & (np.abs(here.excess) >= 0.0)
+        some, guess = some[open_], guess[open_]
+        if not len(some):
             break
-    return np.asarray(-s * (most / row_norms(s))[:, None])
+        multiplier[some] = guess
+    return u, multiplier
 
 
-def _largest_multiplier(margins: Array, most: Array) -> Array:
+@dataclass(frozen=True, kw_only=True)
+class _Lengths:
+    """What there is at logits u: s, 1 − s, and ‖s‖² − B² in units of `unit`², with all digits.
+
+    For B > 1/2 it is Σ s² over the u ≤ 0, less Σ (1 − s)(1 + s) over the j others, less B² − j. `size`: the
+    sum of the sizes of what is summed over classes; `slope`: by how much ‖s‖² grows as all u do; `grain`: by
+    how much as all grow by a share of themselves; `rounded`: what `excess` is off by at most.
+    """
+
+    s: Array
+    rest: Array
+    unit: Array
+    excess: Array
+    size: Array
+    slope: Array
+    grain: Array
+    rounded: Array
+
+    @classmethod
+    def at(cls, u: Array, most: Array) -> _Lengths:
+        weight = exponential(-np.abs(u))
+        more, less = 1.0 / (1.0 + weight), weight / (1.0 + weight)
+        s, rest = np.where(u > 0.0, more, less), np.where(u > 0.0, less, more)
+        unit, full = np.minimum(most, 1.0), (u > 0.0) & (most > 0.5)
+        share = s / unit
+        parts = np.where(full, -rest * (1.0 + s) / (unit * unit), share * share)
+        count, slopes = full.sum(axis=0), 2.0 * share * share * rest
+        lack = np.where(count == 0, np.square(most / unit), _less(most, count) / np.square(unit))
+        size, k = added(np.abs(parts)), len(u)
+        return cls(
+            s=s,
+            rest=rest,
+            unit=unit,
+            excess=added(parts) - lack,
+            size=size,
+            slope=added(slopes),
+            grain=added(slopes * np.abs(u)),
+            # s and 1 − s are off by 10 units, so that parts are by 23 at most.
+            rounded=HALF_ULP * ((k + 45.0) * size + 8.0 * np.abs(lack)) + k * _LOST,
+        )
+
+
+def _less(most: Array, count: Any) -> Array:
+    """B² less a whole number, to within three units in the last place, so that its sign is right."""
+    square = most * most
+    return np.asarray((square - count) + two_product_error(most, most, square))
+
+
+def _logistic_off(t: Array, most: Array, u: Array, multiplier: Array) -> tuple[Array, Array]:
+    """(s at the logits u, by how much they are off together at most), of which nothing is taken for granted.
+
+    Moved by one c all u have the norm B and are the maximiser at margins that are off by r = u + c + λs + t,
+    so that they are no farther from that at t than ‖r‖/(4 + λ/2). Without c, the square of what s is off by
+    is at most what ‖s‖² is off by. Source: docs, "Theory", 9 (Lemma 59c).
+    """
+    classes, here = len(t), _Lengths.at(u, most)
+    pull = multiplier * here.s
+    ulps = HALF_ULP * (2.0 * (np.abs(u) + np.abs(t)) + 16.0 * pull) + _LOST * multiplier
+    residual = row_norms((np.abs(u + t + pull) + ulps).T)
+    lacking = np.abs(here.excess) + here.rounded
+    # At λ = 0 what is too short is right.
+    lacking = np.where((multiplier == 0.0) & (here.excess <= -here.rounded), 0.0, lacking)
+    move, root = lacking / here.slope, math.sqrt(classes)
+    by_move = 0.76 * root * np.where(move <= _SMALL, move, np.inf)
+    off = np.minimum(
+        residual / (4.0 + 0.5 * multiplier) + by_move,
+        residual / 4.0 + here.unit * np.sqrt(lacking),
+    )
+    # s is off by 10 units of itself, and scaled to its norm.
+    off += HALF_ULP * (classes + 24.0) * np.minimum(most, root)
+    return here.s, np.minimum(np.where(most >= _LEAST_BALL, off, np.inf), 2.001 * most)
+
+
+def _logistic_in_many_digits(t: Array, most: float) -> Array:
+    """s of one record: bisection for λ, and for each Newton's method for every logit.
+
+    As s falls with λ, what ‖s‖² is off by is no less than the square of what s is off by.
+    """
+    from flint import arb, ctx  # seldom needed, and slow to load
+
+    def size(margin: Any, multiplier: Any) -> Any:
+        u = min(-margin, arb(0)) if margin + multiplier / 2 >= 0 else arb(0)
+        for _ in range(_HALVINGS):
+            s = 1 / (1 + (-u).exp())
+            move = (u + multiplier * s + margin) / (1 + multiplier * s * (1 - s))
+            u = (u - move).mid()
+            if abs(move.mid()) < arb(2) ** (-_DIGITS // 2):
+                break
+        return 1 / (1 + (-u).exp())
+
+    with ctx.workprec(_DIGITS):
+        margins = [arb(one) for one in t.tolist()]
+
+        def at(multiplier: Any) -> list[Any]:
+            return [size(one, multiplier) for one in margins]
+
+        return _halved(at, lambda s: sum((one * one for one in s), arb(0)), most)
+
+
+def _largest_multiplier(t: Array, most: Array) -> Array:
     """A multiplier that no record exceeds: at ‖s‖ = B some s_k is between B/√K and B."""
-    least = most / np.sqrt(margins.shape[1])
+    least = most / np.sqrt(len(t))
     # λ = (−t − logit s)/s for that s_k.
     logit = np.log(least) - np.log1p(-np.minimum(least, 0.5))
-    return np.asarray((np.max(-margins, axis=1).clip(min=0.0) - logit.clip(max=0.0) + 1.0) / least)
+    return np.asarray((np.max(-t, axis=0).clip(min=0.0) - logit.clip(max=0.0) + 1.0) / least)
 
 
-def _logistic_sizes(margins: Array, multiplier: Array) -> Array:
-    """s with s = 1/(1 + e^(t + λs)): σ(u) at the root of u + λσ(u) + t, which grows with u.
+def _logit(margins: Array, multiplier: Array) -> Array:
+    """The root u of u + λσ(u) + t, which grows with u: σ(u) = 1/(1 + e^−u) is s with s = 1/(1 + e^(t + λs)).
 
     It is convex for u < 0 and concave for u > 0, so that Newton's method goes straight to the root from 0, or
     from −t where that is nearer: it is no less than the root.
@@ -97,25 +227,30 @@ def _logistic_sizes(margins: Array, multiplier: Array) -> Array:
         open_ &= np.abs(move) > unit + _ULPS * np.abs(u)
         if not open_.any():
             break
-    return np.asarray(1.0 / (1.0 + np.exp(-u)))
+    return np.asarray(np.where(multiplier == 0.0, -margins, u))
 
 
 def hinge_within(margins: Array, most: Array, smoothing: float) -> Array:
     """(m, K) derivatives of K smoothed hinge losses clipped together to the norms `most`.
 
-    Their own exceed it.
-
     s_k = min(1, d_k/g) with d = max(0, 1 − t) and g = γ + λ, so that ‖s‖² is the least, over j, of j and the
-    sum of d_k²/g² for all but the j largest: g is the least number at which one of these is B².
+    sum of d_k²/g² for all but the j largest: g is the least number from γ on at which one of these is B² or
+    less. A g that is off by a relative ε leaves s off by ε‖s‖ at most.
     """
     d = np.maximum(1.0 - margins, 0.0)
+    classes = d.shape[1]
     peak = np.max(d, axis=1)[:, None]  # in units of which no square overflows
     rest = np.cumsum(np.square(np.sort(d / peak, axis=1)), axis=1)[:, ::-1]  # without the j largest
-    left = np.square(most)[:, None] - np.arange(d.shape[1])
+    left = _less(most[:, None], np.arange(classes))
     widths = peak * np.sqrt(rest / np.where(left > 0.0, left, 1.0))
-    width = np.maximum(np.min(np.where(left > 0.0, widths, np.inf), axis=1), smoothing)
-    s = np.minimum(1.0, d / width[:, None])
-    return np.asarray(-s * (most / row_norms(s))[:, None])
+    width = np.min(np.where(left > 0.0, widths, np.inf), axis=1)
+    width = np.where(_less(most, classes) >= 0.0, 0.0, width)
+    return _shortened(np.minimum(1.0, d / np.maximum(width, smoothing)[:, None]), most)
+
+
+def hinge_off(classes: int) -> float:
+    """By how much `hinge_within` is off at most: its sums of K squares and norms of K numbers, of B ≤ √K."""
+    return HALF_ULP * math.sqrt(classes) * (classes + 32.0)
 
 
 def softmax_within(z: Array, y: NDArray[np.intp], most: Array) -> Array:
@@ -221,18 +356,27 @@ def _in_many_digits(t: Array, most: float) -> Array:
                 c = (c - over * multiplier / sum((w / (1 + w) for w in parts), arb(0))).mid()
             return [w / multiplier for w in parts[:-1]]
 
-        def too_long(multiplier: Any) -> bool:
-            q = at(multiplier)
-            square = sum(q, arb(0)) ** 2 + sum((one * one for one in q), arb(0))
-            return bool(square.mid() > arb(most) ** 2)
+        return _halved(
+            at, lambda q: sum(q, arb(0)) ** 2 + sum((one * one for one in q), arb(0)), most
+        )
 
-        low, high = arb(0), arb(1)
-        while too_long(high):
-            low, high = high, 2 * high
-        for _ in range(_HALVINGS):
-            middle = ((low + high) / 2).mid()
-            low, high = (middle, high) if too_long(middle) else (low, middle)
-        return np.array([float(one.mid()) for one in at(high)])
+
+def _halved(
+    at: Callable[[Any], list[Any]], square: Callable[[list[Any]], Any], most: float
+) -> Array:
+    """What there is at the least λ ≥ 0 at which the norm, which falls, is at most `most`."""
+    from flint import arb
+
+    def too_long(multiplier: Any) -> bool:
+        return bool(square(at(multiplier)).mid() > arb(most) ** 2)
+
+    low, high = arb(0), arb(1)
+    while too_long(high):
+        low, high = high, 2 * high
+    for _ in range(_HALVINGS):
+        middle = ((low + high) / 2).mid()
+        low, high = (middle, high) if too_long(middle) else (low, middle)
+    return np.array([float(one.mid()) for one in at(high)])
 
 
 def _in_ball(t: Array, most: Array) -> tuple[Array, Array, Array]:

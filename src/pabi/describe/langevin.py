@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property, partial
 from typing import Any
@@ -285,6 +285,14 @@ class LangevinDiffusion(Accounted):
             both = np.array([beta])
             return both, both
         return (beta, beta) if isinstance(beta, np.ndarray) else _read(beta, self.time)
+
+    def by_cells(self, hidden: bool) -> NoisyIteration:
+        """The iteration that stands for the diffusion where only the last point is seen, or where the path
+        is: then nothing is forgotten, and of its steps only s_k/σ_k means anything."""
+        if hidden:
+            return self.iteration()
+        flat = replace(self, loss=Loss.convex(1.0), gradient_gap=self.gap)
+        return flat.iteration(1)
 
     def iteration(self, cells: int = CELLS) -> NoisyIteration:
         """An iteration in normal form that is no safer than the diffusion, and as safe in the limit.

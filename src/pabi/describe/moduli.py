@@ -567,3 +567,11 @@ def _squares(modulus: Linear | Sqrt) -> tuple[float, float]:
 
 def _product_up(a: float, b: float) -> float:
     return fraction_up(Fraction(a) * Fraction(b))
+
+
+def table_of(modulus: Modulus) -> dict[str, Any] | None:
+    """A modulus as a table, None for a function, which no table holds."""
+    try:
+        return modulus.to_dict()
+    except InvalidInput:
+        return None

@@ -20,7 +20,9 @@ from pabi.describe.gradient_steps import Kind, curvature_known
 from pabi.describe.joint_clipping import (
     FARTHEST,
     added,
+    hinge_off,
     hinge_within,
+    logistic_off,
     logistic_within,
     row_norms,
     softmax_off,
@@ -46,6 +48,8 @@ RESIDUAL: Check = partial(validate.number, above=0.0, at_most=1.0)
 CLASSES: Check = partial(validate.integer, at_least=2)
 _ROOT_TWO = root_above(Fraction(2))
 _LONGEST = 1.5  # no derivative of a softmax loss is as long
+_ROUNDED = 1.001  # past the rounding of predictors
+_SURELY_SHORT = 1.0 - 1e-9  # what is shorter than so much of a norm is so after rounding, too
 
 
 @dataclass(frozen=True)
@@ -234,9 +238,15 @@ class OneVsRest(LinearLoss):
         return self.base.steepness_within(most)
 
     def off(self, outputs: int, clipped: bool, reach: float) -> float:
-        """√K times that of one loss; nobody has proven it of the root that clipping takes."""
-        alone = self.base.off(1, False, reach)
-        return math.inf if clipped else up(math.sqrt(outputs) * alone * (1.0 + EIGHT_ROUNDINGS))
+        """√K times that of one loss; clipped that of the root as well, at margins up to `reach`."""
+        alone = up(math.sqrt(outputs) * self.base.off(1, False, reach) * (1.0 + EIGHT_ROUNDINGS))
+        if not clipped:
+            return alone
+        farthest = _ROUNDED * reach
+        if not farthest < FARTHEST:
+            return math.inf
+        root = logistic_off(outputs, farthest) if self.smoothing is None else hinge_off(outputs)
+        return max(alone, up(root))
 
     def gap(self, outputs: int) -> float:
         """K times that of one loss."""
@@ -259,13 +269,14 @@ class OneVsRest(LinearLoss):
         margins = None if most is None else z.copy()
         self.base.differentiate(z, y)
         if most is not None and margins is not None:
-            beyond = row_norms(z) > most
+            # Whether they are too long at all is a matter of the last digits, too.
+            beyond = row_norms(z) > most * _SURELY_SHORT
             if beyond.any():
                 z[beyond] = self._within(margins[beyond], most[beyond])
         _turn_others(z, y)
 
     def _within(self, margins: Array, most: Array) -> Array:
-        """Derivatives of norm `most`, of records whose own are longer."""
+        """Derivatives of norm `most` at most, of records whose own may be longer."""
         if self.smoothing is None:
             return logistic_within(margins, most)
         return hinge_within(margins, most, self.smoothing)

@@ -83,14 +83,18 @@ def integers(values: Any) -> Any:
     return {"i8": _pack(np.diff(array, prepend=0).astype("<i8").tobytes())}
 
 
+def _are(values: list[Any], *kinds: type) -> bool:
+    """Whether all values are of these kinds, none a bool."""
+    found = set(map(type, values))
+    return bool not in found and all(issubclass(kind, kinds) for kind in found)
+
+
 def read_floats(field: str, value: Any) -> Array:
     """The array that `floats` wrote. Raises InvalidInput."""
     if isinstance(value, dict) and set(value) == {"f8"}:
         raw = _unpack(field, value["f8"], "doubles")
         return np.frombuffer(raw, dtype="<f8").astype(np.float64)
-    if isinstance(value, list) and all(
-        isinstance(x, (int, float)) and not isinstance(x, bool) for x in value
-    ):
+    if isinstance(value, list) and _are(value, int, float):
         try:
             return np.array(value, dtype=np.float64)
         except OverflowError:
@@ -103,9 +107,7 @@ def read_integers(field: str, value: Any) -> NDArray[np.int64]:
     if isinstance(value, dict) and set(value) == {"i8"}:
         raw = _unpack(field, value["i8"], "64-bit integers")
         return np.cumsum(np.frombuffer(raw, dtype="<i8").astype(np.int64))
-    if isinstance(value, list) and all(
-        isinstance(x, int) and not isinstance(x, bool) and abs(x) < 2**62 for x in value
-    ):
+    if isinstance(value, list) and _are(value, int) and all(-(2**62) < x < 2**62 for x in value):
         return np.array(value, dtype=np.int64)
     raise InvalidInput(field, f"expected a list of integers, got {excerpt(value)}")
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pabi.account.analyses import composition
+from pabi.account.best import best_of, outcomes
 from pabi.account.outlook import outlook_on
 from pabi.budget.ledger import Ledger
 from pabi.describe import prox
@@ -620,7 +621,7 @@ def _guarantee(
     warn_of_large_delta(diffusion.n, delta)
     sentences = [about_gap(diffusion.gradient_gap, diffusion.loss)]
     if diffusion.release == "path":
-        one = replace(composition.apply(iteration, delta), tuned_at=delta)
+        one = best_of(outcomes(iteration, delta, only=composition.NAME), delta)
     else:
         one = iteration.guarantee(delta)
         sentences += diffusion.loss.sentences

@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, reduce
+from functools import cached_property, lru_cache, reduce
 from typing import Any, ClassVar, overload
 
 from pabi.describe.accounted import (
@@ -57,7 +57,6 @@ from pabi.tradeoff.kinds import known_curve
 
 FORMAT, VERSION = "pabi.guarantee", 2
 VERSIONS = (1, VERSION)
-_EQUAL = 1.0 + 1e-10  # beyond what roundings make of equal bounds
 # What a file states: nothing else may stand in it. Notes are shown, and read by nobody.
 _STATED = frozenset(
     {
@@ -82,6 +81,12 @@ GROUPS, GROUPS_SOURCE = (
     "Dong, Roth, Su 2022, Thm 2.14; docs, Theory, 19.2 (Theorem 28)",
 )
 INDEPENDENT = "the releases are computed with independent noise and independent orders of batches"
+
+
+@lru_cache(maxsize=256)
+def reading(curve: TradeOff, delta: float) -> float:
+    """ε of a curve at `delta` in [0, 1), computed once."""
+    return curve.epsilon(delta)
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,8 +145,6 @@ class Guarantee(Readings):
     notes: Mapping[str, Any] = field(default_factory=dict, repr=False)
     unit: str = "record"
     proof: Proof | Certificate | None = field(default=None, repr=False)
-    # ε by curve and δ, once computed; the curve is part of the key, so that `replace` is safe.
-    _read: dict[tuple[TradeOff, float], float] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         known_curve(self.curve)
@@ -234,11 +237,7 @@ class Guarantee(Readings):
         InvalidInput
             For a `delta` outside [0, 1).
         """
-        at = validate.number("delta", delta, at_least=0.0, below=1.0)
-        key = self.curve, at
-        if key not in self._read:
-            self._read[key] = self.curve.epsilon(at)
-        return self._read[key]
+        return reading(self.curve, validate.number("delta", delta, at_least=0.0, below=1.0))
 
     def epsilon_bounds(self, delta: float, rtol: float = 1e-3) -> tuple[float, float]:
         """Lower and upper numerical bounds on the ε that the proven trade-off function implies.
@@ -366,17 +365,15 @@ class Guarantee(Readings):
 
     @property
     def verified(self) -> bool:
-        """Whether `pabi.verify` has accepted this very certificate, and it implies all that this guarantee
-        states as it is now."""
-        certificate: Certificate | None = self.__dict__.get(
-            "certificate"
-        )  # not proven for this alone
-        verdict = certificate.verdict if certificate is not None else None
-        if verdict is None or not verdict.ok:
-            return False
-        from pabi.verification import not_implied
+        """Whether the checker has accepted this very certificate, and it implies all that this guarantee
+        states as it is now. That of a description was accepted before the guarantee was made; what was
+        composed of guarantees here is checked when it is asked for; what was read has to be verified."""
+        from pabi.verification import not_implied, verify
 
-        return not_implied(verdict, self.to_dict()) is None
+        if not isinstance(self.proof, Certificate | None) and "certificate" not in self.__dict__:
+            return verify(self).ok
+        verdict = None if self.certificate is None else self.certificate.verdict
+        return verdict is not None and verdict.ok and not_implied(verdict, self.to_dict()) is None
 
     def assuming(self, *sentences: str) -> Guarantee:
         """The same guarantee under further assumptions, which its certificate carries as well.
@@ -909,18 +906,3 @@ def _read_curve(field: str, data: Any) -> TradeOff:
         raise
     except (TypeError, ValueError, ArithmeticError, AttributeError) as bad:
         raise InvalidInput(field, f"expected a trade-off function: {bad}") from None
-
-
-def least(candidates: Sequence[Guarantee], delta: float) -> Guarantee:
-    """The candidate with the least ε at `delta`, the first of those that are equal but for roundings.
-
-    One that costs more than another by all that is known of it is not read.
-    """
-    if not candidates:
-        raise NotApplicable("no analysis applies")
-    hopes = [g.curve._underestimate(delta) for g in candidates]
-    losses = [math.inf] * len(candidates)
-    for i in sorted(range(len(candidates)), key=hopes.__getitem__):
-        if hopes[i] <= min(losses):
-            losses[i] = candidates[i].epsilon(delta)
-    return next(g for g, e in zip(candidates, losses, strict=True) if e <= min(losses) * _EQUAL)

@@ -167,18 +167,19 @@ def _of_anything(certificate: Any, limits: Limits) -> Verdict:
     if isinstance(certificate, Guarantee):
         return _of_guarantee(certificate)
     if type(certificate) is Certificate:
-        return _of_certificate(certificate)
+        return verdict_on(certificate)
     data = received(certificate, limits)
     if data["format"] == FORMAT:
         return _of_guarantee(Guarantee.from_dict(data), data)
-    return _of_certificate(Certificate(data))
+    return verdict_on(Certificate(data))
 
 
-def _of_certificate(certificate: Certificate) -> Verdict:
+def verdict_on(certificate: Certificate, payload: dict[str, Any] | None = None) -> Verdict:
+    """The verdict on a certificate, which keeps it; `payload`: its own, where it was read before."""
     try:
         # NaN and ∞ are refused where they are met; numpy's warnings would go to whoever asked.
         with ctx.workprec(BITS), np.errstate(all="ignore"):
-            verdict = _acceptance(check(certificate.payload))
+            verdict = _acceptance(check(payload or certificate.payload))
     except Exception as bad:
         verdict = _refusal(reason(bad))
     certificate.accept(verdict)
@@ -190,7 +191,7 @@ def _of_guarantee(guarantee: Guarantee, stated: dict[str, Any] | None = None) ->
     proof = guarantee.certificate
     if proof is None:
         return _refusal("there is no certificate to verify")
-    verdict = _of_certificate(proof)
+    verdict = verdict_on(proof)
     if not verdict.ok:
         return verdict
     stated = guarantee.to_dict() if stated is None else stated

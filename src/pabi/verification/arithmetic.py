@@ -1,4 +1,4 @@
-"""What a stranger may send, and its numbers, replayed in balls."""
+"""What a stranger may send, and its numbers, read and compared in rationals and balls."""
 
 from __future__ import annotations
 
@@ -284,61 +284,6 @@ def block_cost(groups: Sequence[Repeated], distance: Any, where: str) -> Any:
     if not all(part <= q * capacity for part, capacity in suffixes):
         raise Refused(f"{where}: the block pays for demands before they arise")
     return q * q * room
-
-
-class StepBalls(NamedTuple):
-    """Slopes, sensitivities and noises, one ball each per step."""
-
-    c: Sequence[Any]
-    s: Sequence[Any]
-    sigma: Sequence[Any]
-
-    @classmethod
-    def of(cls, *columns: Any) -> StepBalls:
-        """The balls of three arrays of doubles, each as long as there are steps."""
-        return cls(*([arb(x) for x in column.tolist()] for column in columns))
-
-    def used_by(self, used: Collection[int]) -> StepBalls:
-        """The same steps for a record that only these use."""
-        return self._replace(s=[s if k in used else arb(0) for k, s in enumerate(self.s)])
-
-
-def replay(
-    steps: StepBalls, tau: int, distance: Any, first: int, ends: Sequence[int], q: Sequence[Any]
-) -> Any:
-    """The cost of payments in blocks, replayed step by step (0-based) from distance z_τ.
-
-    Block i runs to step ends[i], the first from step `first`; step k of it pays q·σ_k²·(product of the
-    later slopes of its block). Raises Refused, naming a step, if the distance does not end at zero.
-    """
-    t = len(steps.c)
-    payments = [None] * t
-    begin = first
-    for end, slope in timed(zip(ends, q, strict=True)):
-        if not (tau <= begin <= end < t) or not (slope > 0 and slope.is_finite()):
-            raise Refused(f"step {end + 1}: blocks out of order, or a payment that is no number")
-        pay = slope
-        for k in range(end, begin - 1, -1):
-            payments[k] = pay * steps.sigma[k]
-            pay = pay * steps.c[k]
-        begin = end + 1
-    z, cost, uncleared = distance, arb(0), None
-    last_of_block = set(ends)
-    for k in timed(range(tau, t)):
-        owed = steps.c[k] * z + steps.s[k]
-        rate = payments[k]
-        if rate is not None:
-            owed = owed - rate * steps.sigma[k]
-            cost = cost + rate * rate
-            if uncleared is None and k in last_of_block and owed > 0:
-                uncleared = k
-        z = arb(0) if owed <= 0 else owed if owed > 0 else owed.upper()
-    if not z.is_zero():
-        k = t - 1 if uncleared is None else uncleared
-        raise Refused(
-            f"step {k + 1}: the payments leave a distance there, and {z.str(5)} at the end"
-        )
-    return cost
 
 
 def root_up(square: Any) -> float:

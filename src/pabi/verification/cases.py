@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from fractions import Fraction
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from flint import arb, fmpq
 
-from pabi.numbers.encoding import read_floats, read_integers
 from pabi.verification.arithmetic import (
     Refused,
     Repeated,
-    StepBalls,
     block_cost,
     check_cost,
     closed,
@@ -26,7 +24,6 @@ from pabi.verification.arithmetic import (
     integer,
     nonnegative,
     positions,
-    replay,
     timed,
 )
 from pabi.verification.bounds import Bounds, JointBound
@@ -37,6 +34,14 @@ from pabi.verification.ordered_runs import (
     check_arrays,
     check_groups,
     check_uses,
+)
+from pabi.verification.replay import (
+    Claim,
+    Payments,
+    Replay,
+    Steps,
+    payments_of,
+    replayed,
 )
 from pabi.verification.subjects import of_runs
 from pabi.verification.theorem import Payload, ProofCheck, Proven, Theorem, named
@@ -60,25 +65,6 @@ def check_start(case: dict[str, Any], diameter: float | None, start: float) -> f
     if distance < least:
         raise Refused(f"step {tau + 1}: distance: expected at least {least!r}, got {distance!r}")
     return distance
-
-
-def replay_case(case: dict[str, Any], steps: StepBalls, distance: Any) -> Any:
-    """The cost of written-out payments."""
-    if "blocks" in case or "skipped" in case:
-        raise Refused("blocks: the payments are stated twice")
-    ends = read_integers("ends", case["ends"]).tolist()
-    q = read_floats("q", case["q"]).tolist()
-    tau, first = integer("tau", case["tau"]), integer("first", case["first"])
-    if tau >= len(steps.c):
-        raise Refused(f"step {tau + 1}: tau: the run is over")
-    unit = nonnegative("unit", case["unit"])
-    if unit == 0.0:
-        raise Refused("unit: expected a number > 0")
-    if not len(ends) == len(q) <= len(steps.c):
-        raise Refused(f"q: expected one for each of the {len(ends)} ends, at most one a step")
-    shift = read_integers("shift", case.get("shift", [0] * len(q))).tolist()
-    slopes = [arb(x) * arb(2) ** power / arb(unit) for x, power in zip(q, shift, strict=True)]
-    return replay(steps, tau, distance, first, ends, slopes)
 
 
 def read_blocks(case: dict[str, Any]) -> Blocks:
@@ -168,7 +154,8 @@ def _merged(parts: Sequence[Repeated]) -> list[Repeated]:
 CASE = ("uses", "mu", "weight", "ranges", "tau", "distance")
 
 Range = tuple[int, int] | None  # positions, None for an epoch that misses the record
-Checked = Callable[[dict[str, Any], UseSteps], float]  # the μ of a case about these uses
+# The μ of every case, each about these uses.
+Check = Callable[[Iterable[tuple[dict[str, Any], UseSteps]]], list[float]]
 
 
 def proven_by(run: OrderedRun, parts: Sequence[Part]) -> Bounds:
@@ -195,8 +182,17 @@ def of_cases(
     return of_runs(ordered=ProofCheck(stated, check, named(method, source)))
 
 
+class ClaimedCase(NamedTuple):
+    """A case about these uses, the distance that it starts at, and the μ that it claims."""
+
+    case: dict[str, Any]
+    uses: UseSteps
+    distance: float
+    mu: float
+
+
 class CaseCheck(ABC):
-    """Checks the payments of one case after another against one run, which they pay for up to step `end`.
+    """Checks the payments of cases against one run, which they pay for up to step `end`.
 
     `start`: how far apart the runs are where the payments begin.
     """
@@ -206,41 +202,93 @@ class CaseCheck(ABC):
     def __init__(self, run: OrderedRun, start: float = 0.0) -> None:
         self.run, self.end, self.start = run, run.total, start
 
-    def __call__(self, case: dict[str, Any], uses: UseSteps) -> float:
-        """The μ of the case, if its payments prove it for a record with these uses."""
-        in_time()
-        closed("a case", case, (*CASE, *self.PAYMENTS))
-        check_uses(case, uses)
-        mu = read_mu(case["mu"])
-        if uses.total == 0 or math.isinf(mu):
-            return mu
-        distance = arb(check_start(case, self.run.diameter, self.start))
-        check_cost(self.cost(case, uses, distance), mu, f"step {self.end}")
-        return mu
+    def __call__(self, cases: Iterable[tuple[dict[str, Any], UseSteps]]) -> list[float]:
+        """The μ of every case, if its payments prove it for a record with these uses."""
+        mus, claims = [], []
+        for case, uses in cases:
+            in_time()
+            closed("a case", case, (*CASE, *self.PAYMENTS))
+            check_uses(case, uses)
+            mus.append(read_mu(case["mu"]))
+            if uses.total and math.isfinite(mus[-1]):
+                distance = check_start(case, self.run.diameter, self.start)
+                claims.append(ClaimedCase(case, uses, distance, mus[-1]))
+        self.check(claims)
+        return mus
+
+    @abstractmethod
+    def check(self, claims: Sequence[ClaimedCase]) -> None:
+        """Refuse unless the payments of each case bring its distance to zero and cost at most μ²."""
+
+
+class OneByOne(CaseCheck):
+    """Checks what the payments cost, one case after another."""
+
+    def check(self, claims: Sequence[ClaimedCase]) -> None:
+        """Refuse unless the payments of each case suffice."""
+        for case, uses, distance, mu in claims:
+            check_cost(self.cost(case, uses, arb(distance)), mu, f"step {self.end}")
 
     @abstractmethod
     def cost(self, case: dict[str, Any], uses: UseSteps, distance: Any) -> Any:
         """Σ (a_k/σ_k)² of the payments, a ball. Refused unless they bring `distance` to zero."""
 
 
-class LinearCases(CaseCheck):
-    """Payments under linear slopes."""
+class WrittenOut(CaseCheck):
+    """Replays payments that are written out, of all cases at once."""
+
+    besides: Any = 0  # what else each case costs, a ball
+
+    def check(self, claims: Sequence[ClaimedCase]) -> None:
+        """Refuse unless the payments of each case suffice."""
+        if claims:
+            paid = [(self.payments(claim), claim.mu) for claim in claims]
+            Replay(self.steps, self.run.period).check([Claim(*x, self.besides) for x in paid])
+
+    @property
+    @abstractmethod
+    def steps(self) -> Steps:
+        """The steps that are paid for."""
+
+    @abstractmethod
+    def payments(self, claim: ClaimedCase) -> Payments:
+        """The payments of a case, and the demands that they are for."""
+
+
+class LinearCases(WrittenOut):
+    """Payments under linear slopes, in blocks of equal steps or written out."""
 
     def __init__(self, run: OrderedRun, payload: dict[str, Any]) -> None:
         super().__init__(run)
-        self.written: StepBalls | None = None
+        self.written: Steps | None = None
         if payload.get("steps") is not None:
-            c, s, sigma = columns(payload["steps"])
-            check_arrays(run, c, s, sigma)
-            self.written = StepBalls.of(c, s, sigma)
+            self.written = Steps(*columns(payload["steps"]))
+            check_arrays(run, self.written)
 
-    def cost(self, case: dict[str, Any], uses: UseSteps, distance: Any) -> Any:
-        """Σ (a_k/σ_k)² of the payments, in blocks or written out, a ball."""
-        if "blocks" in case:
-            return self._blocks_cost(case, uses, distance)
-        positions("steps", self.run.total)
-        steps = self.run.steps if self.written is None else self.written
-        return replay_case(case, steps.used_by(set(uses.all())), distance)
+    def check(self, claims: Sequence[ClaimedCase]) -> None:
+        """Refuse unless the payments of each case suffice."""
+        for case, uses, distance, mu in claims:
+            if "blocks" in case:
+                cost = self._blocks_cost(case, uses, arb(distance))
+                check_cost(cost, mu, f"step {self.end}")
+        super().check([claim for claim in claims if "blocks" not in claim.case])
+
+    @property
+    def steps(self) -> Steps:
+        """Those that are stated, or follow from the description."""
+        return self.run.steps if self.written is None else self.written
+
+    def payments(self, claim: ClaimedCase) -> Payments:
+        """The payments of a case, for the record's own uses."""
+        steps = self.steps
+        at = claim.uses.steps()
+        return payments_of(claim.case, claim.distance, at, steps.s[at], len(steps.c))
+
+    def cost(self, claim: ClaimedCase) -> Any:
+        """Σ (a_k/σ_k)² of the payments of one case, a ball."""
+        if "blocks" in claim.case:
+            return self._blocks_cost(claim.case, claim.uses, arb(claim.distance))
+        return replayed(self.steps, self.payments(claim))
 
     def _blocks_cost(self, case: dict[str, Any], uses: UseSteps, distance: Any) -> Any:
         skipped = integer("skipped", case["skipped"])
@@ -254,7 +302,7 @@ class LinearCases(CaseCheck):
 
 
 def worst_position(
-    run: OrderedRun, cases: Sequence[Any], check: Checked, *, later_is_worse: bool
+    run: OrderedRun, cases: Sequence[Any], check: Check, *, later_is_worse: bool
 ) -> list[Part]:
     """One case for everybody: that of the stated position, of the one used last if no earlier one can be
     worse, or of every position, which will always do."""
@@ -269,7 +317,7 @@ def worst_position(
     for case in cases:
         if "weight" in case or "ranges" in case:
             raise Refused("weight, ranges: only of a secret order")
-    mus = [check(case, run.uses(j)) for case, j in zip(cases, needed, strict=True)]
+    mus = check((case, run.uses(j)) for case, j in zip(cases, needed, strict=True))
     return [(Fraction(1), max(mus))]
 
 
@@ -299,7 +347,7 @@ def weights_of(run: OrderedRun, shares: Sequence[Any]) -> list[Fraction]:
 
 
 def every_position(
-    run: OrderedRun, cases: Sequence[Any], check: Checked, *, later_is_worse: bool | None = None
+    run: OrderedRun, cases: Sequence[Any], check: Check, *, later_is_worse: bool | None = None
 ) -> list[Part]:
     """Every position, by itself or rounded to one that is used later, with the probability that it is the
     worst of those where the records are. They come in the order of their last use; those of withdrawn
@@ -316,10 +364,12 @@ def every_position(
     if rounded and not later_is_worse:
         raise Refused(f"ranges: positions {rounded[0]} may not be rounded to a later one")
     shares = [run.share((rest + a) % period, (rest + b) % period) for a, b in ranges]
-    weights, mus = weights_of(run, shares), []
-    for case, weight, (_, b) in timed(list(zip(cases, weights, ranges, strict=True))):
+    weights = weights_of(run, shares)
+    for case, weight in timed(list(zip(cases, weights, strict=True))):
         check_weight(case, weight)
-        mus.append(check(case, run.uses((rest + b) % period)))
+    mus = check(
+        (case, run.uses((rest + b) % period)) for case, (_, b) in zip(cases, ranges, strict=True)
+    )
     if run.withdraws and not later_is_worse:
         if mus != sorted(mus):
             raise Refused("cases: expected them in the order of what is proven")
@@ -331,12 +381,13 @@ def every_position(
     )
 
 
-def _in_no_batch(run: OrderedRun, case: dict[str, Any], weight: Fraction, check: Checked) -> Part:
+def _in_no_batch(run: OrderedRun, case: dict[str, Any], weight: Fraction, check: Check) -> Part:
     """The case of records that no step uses."""
     if list(map(read_range, case["ranges"])) != [None]:
         raise Refused(f"ranges: expected none, of records in no batch, got {case['ranges']}")
     check_weight(case, weight)
-    return weight, check(case, UseSteps(0, 0, period=run.period))
+    (mu,) = check([(case, UseSteps(0, 0, period=run.period))])
+    return weight, mu
 
 
 Weighed = tuple[dict[str, Any], Fraction, UseSteps]  # a case, its probability, and its uses
@@ -350,11 +401,18 @@ def every_pair(run: OrderedRun, cases: Sequence[Any]) -> Iterator[Weighed]:
     return _every_choice(run, cases, epochs - 2, lengths)
 
 
-def pairs_of_later_uses(run: OrderedRun, cases: Sequence[Any], check: Checked) -> list[Part]:
+def pairs_of_later_uses(run: OrderedRun, cases: Sequence[Any], check: Check) -> list[Part]:
     """What is proven of every pair where a use stands for all that may come before it."""
     if not run.moves_later():
         raise Refused("theorem: under reshuffling it needs later uses to be worse")
-    return [(weight, check(case, uses)) for case, weight, uses in every_pair(run, cases)]
+    return weighed(every_pair(run, cases), check)
+
+
+def weighed(cases: Iterable[Weighed], check: Check) -> list[Part]:
+    """What is proven of each of these cases, with its probability."""
+    every = list(cases)
+    mus = check((case, uses) for case, _, uses in every)
+    return [(weight, mu) for (_, weight, _), mu in zip(every, mus, strict=True)]
 
 
 def every_last_place(run: OrderedRun, cases: Sequence[Any]) -> Iterator[Weighed]:

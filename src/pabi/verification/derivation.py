@@ -30,6 +30,7 @@ from pabi.verification.losses import (
     least_of,
     linear,
 )
+from pabi.verification.roundings import products_below
 from pabi.verification.theorem import About, Compared, Proven, read_adjacency
 
 # What one step on a batch's gradients, as a run clips them, does to the distance of two points.
@@ -73,6 +74,19 @@ class ClippedGradients:
             return None
         lo, hi = curvature
         return (min(lo, fmpq(0)), max(hi, fmpq(0))) if self.clips else (lo, hi)
+
+    def rates(self, fractions: tuple[Any, ...]) -> set[Any] | None:
+        """Numbers r of which the slope of a step of any size η on these parts of a batch is the largest |1 − ηr|;
+        None where it is not of that form."""
+        if self.curvature is None and any(fractions):
+            return None
+        ends = self.curvature or (fmpq(0), fmpq(0))
+        return {self.l2 + fraction * h for fraction in fractions for h in ends}
+
+    def slope_for(self, eta: Any, fractions: tuple[Any, ...]) -> Any:
+        """The largest slope of a step of size η over these parts of a batch, None if none is known."""
+        slopes = [self.slope(eta, fraction) for fraction in fractions]
+        return None if any(slope is None for slope in slopes) else max(slopes)
 
     def slope(self, eta: Any, fraction: Any) -> Any:
         """max over curvatures h of |1 − ηλ − η·fraction·h|, or its counterpart for gradients as clipped and
@@ -210,28 +224,24 @@ class Derived(About):
         """The step size η of step k, a rational."""
         return _at(self.run.step_size, k)
 
-    @property
+    @cached_property
     def noises(self) -> Any:
-        """The noise as stated, one number or one for every step."""
+        """The noise ς on the gradient, one double or one for every step: as stated, or what a multiplier stands
+        for, and no more than the double that the trainer adds."""
         run = self.run
-        return run.noise_multiplier if run.noise_std is None else run.noise_std
+        if run.noise_std is not None:
+            return run.noise_std
+        if run.noise_multiplier is None:
+            raise Refused("noise_std: the description has no noise")
+        # What the multiplier multiplies is part of the description, as the trainer reads it.
+        unit = exact(run.clip_norm if run.clip_norm is not None else run.loss.gradient_bound or 0.0)
+        stated, added = np.atleast_1d(run.noise_multiplier), run.gradient_noise_std
+        least = np.minimum(products_below(np.ones(len(stated)), stated, unit / self.size), added)
+        return least if np.ndim(added) else float(least[0])
 
     def noise(self, k: int) -> Any:
         """The standard deviation ς of the noise on the gradient at step k, a rational."""
-        run = self.run
-        if run.noise_std is not None:
-            return _at(run.noise_std, k)
-        if run.noise_multiplier is None:
-            raise Refused("noise_std: the description has no noise")
-        # What the multiplier multiplies is part of the description, as the trainer reads it, and so is the
-        # double that it takes their product for.
-        unit = exact(run.clip_norm if run.clip_norm is not None else run.loss.gradient_bound or 0.0)
-        return min(_at(run.noise_multiplier, k) * unit / self.size, _at(self.added_noise, k))
-
-    @cached_property
-    def added_noise(self) -> Any:
-        """The noise that the trainer adds, one double or one for every step."""
-        return self.run.gradient_noise_std
+        return _at(self.noises, k)
 
     def sigma(self, k: int) -> Any:
         """The standard deviation of the noise on the iterate at step k, a rational."""
@@ -247,9 +257,7 @@ class Derived(About):
 
     def slope_at(self, k: int, fractions: tuple[Any, ...]) -> Any:
         """The largest slope of step k over these parts of a batch, None if none is known."""
-        eta = self.step_size(k)
-        slopes = [self.gradients.slope(eta, fraction) for fraction in fractions]
-        return None if any(slope is None for slope in slopes) else max(slopes)
+        return self.gradients.slope_for(self.step_size(k), fractions)
 
 
 def _at(schedule: Any, k: int) -> Any:

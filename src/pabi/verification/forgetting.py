@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, assert_never
 
@@ -22,10 +23,20 @@ from flint import arb, fmpq
 
 from pabi.describe.batches import BallsInBins, Poisson
 from pabi.describe.unlearning import Unlearning, unlearning_sentences
-from pabi.verification.arithmetic import Refused, above, exact, fraction_of, positions, timed
+from pabi.verification.arithmetic import (
+    Refused,
+    above,
+    double_above,
+    double_below,
+    exact,
+    fraction_of,
+    positions,
+    timed,
+)
 from pabi.verification.derivation import Derived, hides_its_path, takes_plain_steps
 from pabi.verification.drawn_runs import DrawnRun
 from pabi.verification.ordered_runs import OrderedRun
+from pabi.verification.replay import Steps
 from pabi.verification.schemes import (
     Drawn,
     Fractions,
@@ -157,6 +168,16 @@ class ForgettingOrder(Forgetting, OrderedRun):
         etas = [self.step_size(k) for k in range(self.data)]
         rising = all(a <= b for a, b in pairwise(etas))
         return rising and all(c <= 1 for c in self.slopes[: self.data])
+
+    @cached_property
+    def steps(self) -> Steps:
+        """Slopes, sensitivities and noises of all steps, as if the records were in every batch: the doubles next
+        to them, above and, for noises, below."""
+        positions("steps", self.total)
+        c = [double_above(fraction_of(x)) for x in timed(self.slopes)]
+        s = [double_above(fraction_of(self.s(k))) for k in timed(range(self.data))]
+        sigma = [double_below(fraction_of(self.sigma(k))) for k in timed(range(self.total))]
+        return Steps(*map(np.array, (c, s + [0.0] * (self.total - self.data), sigma)))
 
     def every(self) -> list[Any]:
         """What withdrawn records may add in every step, as many in each batch as fit."""

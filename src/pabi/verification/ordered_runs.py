@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
+import numpy as np
 from flint import arb, fmpq
 
 from pabi.describe.runs import NoisySGD
@@ -15,7 +16,7 @@ from pabi.verification.arithmetic import (
     EqualSteps,
     Refused,
     Repeated,
-    StepBalls,
+    double_above,
     exact,
     fraction_of,
     positions,
@@ -23,6 +24,8 @@ from pabi.verification.arithmetic import (
 )
 from pabi.verification.derivation import NO_DATA, Derived
 from pabi.verification.losses import Omega
+from pabi.verification.replay import MOST_STEPS, Steps
+from pabi.verification.roundings import Integers, products_above, products_below, slopes_above
 from pabi.verification.schemes import Fractions, KnownPositions, Ordered
 from pabi.verification.theorem import gradients_changed
 
@@ -50,6 +53,11 @@ class UseSteps:
         count = positions("uses", self.count)
         yield from (self.first + i * self.period for i in range(count))
         yield from self.then
+
+    def steps(self) -> Integers:
+        """The same as an array, in order and each once."""
+        every = self.first + self.period * np.arange(self.count)
+        return np.unique(np.append(every, np.array(self.then, dtype=np.int64)))
 
     @property
     def total(self) -> int:
@@ -124,11 +132,6 @@ class OrderedRun(Derived):
     # All steps.
 
     @cached_property
-    def sensitivities(self) -> list[Any]:
-        """The sensitivities s of all steps with data, when the record is in their batch."""
-        return [self.s(k) for k in timed(range(positions("steps", self.data)))]
-
-    @cached_property
     def slopes(self) -> list[Any]:
         """The slopes of all steps."""
         return [self.slope(k) for k in timed(range(positions("steps", self.total)))]
@@ -157,14 +160,15 @@ class OrderedRun(Derived):
 
     def nonexpansive(self) -> bool:
         """Whether no step stretches distances."""
-        slopes = self.slopes_by_kind.values() if self.constant else self.slopes
-        return all(c <= 1 for c in slopes)
+        if self.constant:
+            return all(c <= 1 for c in self.slopes_by_kind.values())
+        return bool((self.steps.c <= 1.0).all())
 
     def moves_later(self) -> bool:
         """Rule (ii) of "The worst record": moving single uses to later steps never makes a record safer."""
         if not self.nonexpansive():
             return False
-        return self.constant or all(a <= b for a, b in pairwise(self.sensitivities))
+        return self.constant or self._rising()
 
     @cached_property
     def later_is_worse(self) -> bool:
@@ -177,40 +181,61 @@ class OrderedRun(Derived):
             return True
         return self.moves_later()
 
-    @cached_property
-    def steps(self) -> StepBalls:
-        """Slopes, sensitivities and noises of all steps, as if the record were in every batch."""
-        positions("steps", self.total)
-        if self.constant:
-            by_kind = [arb(self.slope(k)) for k in self._one_of_each()]
-            return StepBalls(
-                [by_kind[self.kind(k)] for k in range(self.total)],
-                [arb(self.s(0))] * self.total,
-                [arb(self.sigma(0))] * self.total,
-            )
-        return StepBalls(
-            [arb(c) for c in self.slopes],
-            [arb(s) for s in self.sensitivities] + [arb(0)] * (self.total - self.data),
-            [arb(self.sigma(k)) for k in timed(range(self.total))],
-        )
+    def _rising(self) -> bool:
+        """Whether no step is less sensitive to a record than the one before."""
+        etas = self.run.step_size
+        if self.sensitivity == 0:
+            return True
+        return np.ndim(etas) == 0 or bool((np.diff(etas[: self.data]) >= 0.0).all())
 
-    def standing(self, first: int, last: int) -> Any:
+    @cached_property
+    def steps(self) -> Steps:
+        """Slopes, sensitivities and noises of all steps, as if the record were in every batch: the doubles next
+        to them, above and, for noises, below."""
+        if self.total > MOST_STEPS:
+            positions("steps", self.total)
+        etas, noises = (
+            np.broadcast_to(np.asarray(x, dtype=np.float64), self.total)
+            for x in (self.run.step_size, self.noises)
+        )
+        kinds = np.where(np.arange(self.total) % self.period == self.period - 1, 1, 0)
+        kinds[self.data :] = 2
+        c = np.empty(self.total)
+        for k in self.kinds(0, self.total):
+            own = np.flatnonzero(kinds == self.kind(k))
+            c[own] = self._slopes_above(etas[own], self.fractions(k))
+        s = products_above(etas, self.sensitivity / self.size)
+        s[self.data :] = 0.0
+        return Steps(c, s, products_below(etas, noises, fmpq(1)))
+
+    def _slopes_above(self, etas: Any, fractions: Fractions) -> Any:
+        """The slopes of steps of these sizes on these parts of a batch, rounded up."""
+        rates = self.gradients.rates(fractions)
+        if rates is not None:
+            return slopes_above(etas, rates)
+        sizes, which = np.unique(etas, return_inverse=True)
+        slopes = []
+        for eta in timed(sizes.tolist()):
+            slope = self.gradients.slope_for(exact(eta), fractions)
+            if slope is None:
+                raise Refused("loss: no slope is known of its steps")
+            slopes.append(double_above(fraction_of(slope)))
+        return np.array(slopes)[which]
+
+    def standing(self, first: int, last: int) -> float:
         """The sensitivity at step `last` that stands for a use at any step from `first` on: the largest of
-        theirs, each times the slopes of the steps after it (rule (ii) of "The worst record")."""
-        largest = arb(0)
-        for k in timed(range(first, last + 1)):
-            largest = self.steps.s[k].max(largest * self.steps.c[k])
+        theirs, each times the slopes of the steps after it (rule (ii) of "The worst record"), rounded up."""
+        largest, span = 0.0, slice(first, last + 1)
+        columns = self.steps.c[span].tolist(), self.steps.s[span].tolist()
+        for c, s in timed(zip(*columns, strict=True)):
+            moved = math.nextafter(c * largest, math.inf) if c and largest else 0.0
+            largest = max(s, moved)
         return largest
 
     def kind(self, k: int) -> int:
         if k >= self.data:
             return 2
         return 1 if k % self.period == self.period - 1 else 0
-
-    def _one_of_each(self) -> list[int]:
-        """A step of every kind, or step 0 where there is none of a kind (never looked up then)."""
-        step_of_kind = {self.kind(k): k for k in self.kinds(0, self.total)}
-        return [step_of_kind.get(i, 0) for i in range(3)]
 
     # A record.
 
@@ -269,15 +294,20 @@ def _check_stretch(run: OrderedRun, uses: UseSteps, k: int, stretch: EqualSteps)
     _check_noise(k, stretch.sigma, run.sigma(k))
 
 
-def check_arrays(run: OrderedRun, c: Any, s: Any, sigma: Any) -> None:
+def check_arrays(run: OrderedRun, stated: Steps) -> None:
     """Refuse unless written-out steps are at least what the description implies."""
-    if not len(c) == len(s) == len(sigma) == run.total:
+    if not len(stated.c) == len(stated.s) == len(stated.sigma) == run.total:
         raise Refused(f"steps: expected {run.total} of each column")
-    for k, least in timed(enumerate(run.slopes)):
-        _check_at_least(k, "slope", c[k], least)
+    least = run.steps
+    # No double is between a number and the next double: both comparisons have the same answer.
+    bad = (stated.c < least.c) | (stated.s < least.s) | (stated.sigma > least.sigma)
+    if bad.any():
+        k = int(bad.argmax())
+        _check_at_least(k, "slope", float(stated.c[k]), run.slope(k))
         if k < run.data:
-            _check_at_least(k, "sensitivity", s[k], run.s(k))
-        _check_noise(k, sigma[k], run.sigma(k))
+            _check_at_least(k, "sensitivity", float(stated.s[k]), run.s(k))
+        _check_noise(k, float(stated.sigma[k]), run.sigma(k))
+        raise Refused(f"step {k + 1}: steps: the description implies others")
 
 
 def _check_at_least(k: int, what: str, stated: float, least: Any) -> None:

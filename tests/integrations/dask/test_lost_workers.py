@@ -191,6 +191,6 @@ def test_kills_lose_nothing():
 
 @pytest.mark.nightly
 def test_many_kills_lose_nothing():
-    counts = counted(200, seed=0, seconds=3600)
-    assert_whole(counts, 200)
-    assert min(counts["workers_killed"], counts["coordinators_killed"]) >= 50
+    counts = counted(40, seed=0, seconds=3600)
+    assert_whole(counts, 40)
+    assert min(counts["workers_killed"], counts["coordinators_killed"]) >= 8

@@ -1,8 +1,8 @@
-"""One family of proofs a file, each a pure function from a description to a guarantee.
+"""One family of proofs a file, each a pure function from a description to what it proposes.
 
 An analysis raises NotApplicable, with the reason, where it does not cover a description. To add one, add a
 file and a line to the table of what it covers: `RUNS`, `DIFFUSION`, `MECHANISM`, `MOMENTS`, `COLUMNS`,
-`ACCURACY` or `FORGETTING`. Other functions help: `writing.promised` makes the guarantee of a proof, and
+`ACCURACY` or `FORGETTING`. Other functions help: `writing` has the forms of proofs, and
 `mechanisms.of_chain` takes the analyses of runs to chains.
 """
 
@@ -34,15 +34,15 @@ from pabi.describe.mechanisms import ExponentialMechanism, IteratedExponentialMe
 from pabi.describe.runs import NoisySGD
 from pabi.describe.statistics import NoisyAccuracy, NoisyColumnStatistics, NoisySecondMoments
 from pabi.describe.unlearning import Unlearning
-from pabi.tradeoff.guarantee import Guarantee
+from pabi.verification.granting import Proposal
 
 
 @dataclass(frozen=True)
 class Analysis:
-    """A named proof technique; `apply(description, delta, position)` returns its guarantee."""
+    """A named proof technique; `apply(description, delta, position)` returns its proposal."""
 
     name: str
-    apply: Callable[[Any, float, int | None], Guarantee]
+    apply: Callable[[Any, float, int | None], Proposal]
 
 
 # Of noisy SGD and bare iterations; those of a Langevin chain are the same, of one chain.
@@ -86,7 +86,7 @@ EVERY_ITERATE = (composition.NAME, mechanisms.PATH, unlearning.COMPOSED)  # thos
 
 def _chain(
     analysis: Analysis, chain: LangevinChain, delta: float, position: int | None
-) -> Guarantee:
+) -> Proposal:
     return of_chain(chain, analysis.apply, delta)
 
 

@@ -30,7 +30,7 @@ from pabi.account.analyses.shifted_interpolation import (
     require_hidden_path,
     run_of,
 )
-from pabi.account.analyses.writing import Case, RunProof, promised
+from pabi.account.analyses.writing import Case, RunProof, computed
 from pabi.account.facts.positions import OrderedView, Uses, check_position
 from pabi.account.shifts.advance import Between, PulledSteps, solve
 from pabi.account.shifts.epochs import (
@@ -43,16 +43,13 @@ from pabi.account.shifts.epochs import (
 )
 from pabi.describe.batches import FAILING, Fractions, KnownUses, SecretOrder
 from pabi.describe.iteration import NoisyIteration
-from pabi.describe.runs import ONE_SIDE, NoisySGD
+from pabi.describe.runs import NoisySGD
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import fraction_up
 from pabi.tradeoff import Gaussian
-from pabi.tradeoff.guarantee import Guarantee
+from pabi.verification.granting import Proposal
 
 NAME = "payments in advance"
-SOURCE = (
-    "Bok, Su, Altschuler 2024, Thm C.3, with payments in advance (docs, Theory, 4.5, Theorem 57)"
-)
 
 _AHEAD = 256  # steps before the last use from which on it is paid for in advance
 _LEFT = (0, 1, 5, 10**9)  # uses before that with which nothing is done until then
@@ -68,7 +65,7 @@ _SURE = 1.0 + 1e-9  # relative: above the roundings of whoever checks it
 
 def apply(
     description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
-) -> Guarantee:
+) -> Proposal:
     """The guarantee of the last iterate where uses pull to one side, in batches that come in an order."""
     run = run_of(description)
     require_hidden_path(run)
@@ -83,13 +80,11 @@ def apply(
             solved = [*_in_known_order(view)]
         case SecretOrder():
             places = _at_one_place(view, order) if order.once else _at_any_place(view, order)
-            return promised(
-                averaged(NAME, view, places, view.fractions), SOURCE, besides=(ONE_SIDE,)
-            )
+            return computed(averaged(NAME, view, places, view.fractions))
         case _:
             assert_never(order)
     curve = Gaussian(max(one.mu for one, _ in solved))
-    return promised(RunProof(NAME, run, curve, solved, position), SOURCE, besides=(ONE_SIDE,))
+    return computed(RunProof(NAME, run, curve, solved, position))
 
 
 def _require_one_side(run: NoisySGD) -> None:

@@ -13,46 +13,38 @@ from typing import Any, NamedTuple, assert_never
 import numpy as np
 
 from pabi.account.analyses.shifted_interpolation import DEFAULT_DELTA, product
-from pabi.account.analyses.writing import IterationProof, RunProof, SampledProof, promised
+from pabi.account.analyses.writing import IterationProof, RunProof, SampledProof
 from pabi.account.facts.positions import check_position
-from pabi.account.facts.sampled import RecordFactor, SampledRun, every_step, record_factor
+from pabi.account.facts.sampled import SampledRun, every_step
 from pabi.describe.batches import FreshSubsets, KnownUses, SecretOrder
 from pabi.describe.iteration import Groups, NoisyIteration
 from pabi.describe.runs import NoisySGD
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import TINY, Array, fraction_up, up
 from pabi.tradeoff import Gaussian, TradeOff, average
-from pabi.tradeoff.guarantee import Guarantee
+from pabi.verification.granting import COMPOSITION, Proposal
 
-NAME = "composition"
+NAME = COMPOSITION
 _TERMS = 1.0 + 4e-15  # above the few roundings of (L/(b·ς_k))² and of their sum's root
-SOURCE = "Dong, Roth, Su 2022, Cor. 3.3"
-_SOURCES = {
-    RecordFactor.PRESENT: SOURCE,
-    RecordFactor.REPLACED: f"{SOURCE}; docs, Theory, 20 (Theorem 32a)",
-    RecordFactor.DISPLACING: "Dong, Roth, Su 2022, Thm 4.2; Bok, Su, Altschuler 2024, Thm 4.8",
-    RecordFactor.ZEROED: f"{SOURCE}; docs, Theory, 10.2 (Theorem 40)",
-}
 
 
 def apply(
     description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
-) -> Guarantee:
+) -> Proposal:
     """The guarantee of releasing every iterate. Raises NotApplicable for runs that start apart."""
     if isinstance(description, NoisyIteration):
         return _iteration(description)
     return _run(description, delta, position)
 
 
-def _run(run: NoisySGD, delta: float, position: int | None) -> Guarantee:
+def _run(run: NoisySGD, delta: float, position: int | None) -> Proposal:
     if position is not None:
         check_position(run, position)
     order, end = run.order, run.data_steps
     curve: TradeOff
     match order:
         case FreshSubsets():
-            proof = of_every_step(NAME, SampledRun(run, delta or DEFAULT_DELTA))
-            return promised(proof, _SOURCES[record_factor(run, order)], hidden=False)
+            return of_every_step(NAME, SampledRun(run, delta or DEFAULT_DELTA))
         case KnownUses():
             every = _by_place(run, end)
             spoken_of = [p.mu for p in every if position is None or p.first <= position <= p.last]
@@ -62,7 +54,7 @@ def _run(run: NoisySGD, delta: float, position: int | None) -> Guarantee:
             curve = _by_own_place(run, order) if order.once else Gaussian(_redrawn(run, end).mu)
         case _:
             assert_never(order)
-    return promised(RunProof(NAME, run, curve, position=position), SOURCE, hidden=False)
+    return RunProof(NAME, run, curve, position=position)
 
 
 def _by_own_place(run: NoisySGD, order: SecretOrder) -> TradeOff:
@@ -142,11 +134,10 @@ def _sum(terms: Any) -> float:
     return float(np.sum(terms, dtype=np.longdouble))
 
 
-def _iteration(iteration: NoisyIteration) -> Guarantee:
+def _iteration(iteration: NoisyIteration) -> Proposal:
     if iteration.start > 0.0:
         raise NotApplicable("the runs start apart, which no noisy step has paid for")
-    proof = IterationProof(NAME, iteration, Gaussian(_mu_of(iteration)))
-    return promised(proof, SOURCE, hidden=False)
+    return IterationProof(NAME, iteration, Gaussian(_mu_of(iteration)))
 
 
 def _mu_of(iteration: NoisyIteration) -> float:

@@ -15,7 +15,7 @@ import numpy as np
 
 from pabi.account.analyses.secret_order import require_independent_places, secret_run
 from pabi.account.analyses.shifted_interpolation import DEFAULT_DELTA
-from pabi.account.analyses.writing import SampledProof, but_for, promised
+from pabi.account.analyses.writing import SampledProof, but_for, computed
 from pabi.account.facts.positions import OrderedView
 from pabi.account.shifts.joint import Bins, best, grouped, spread
 from pabi.describe.batches import FAILING
@@ -25,13 +25,9 @@ from pabi.numbers import encoding
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import Array, fraction_up
 from pabi.tradeoff import Gaussian, Product, RandomAllocation, TradeOff
-from pabi.tradeoff.guarantee import Guarantee
+from pabi.verification.granting import Proposal
 
 NAME = "joint payments"
-SOURCE = (
-    "Bok, Su, Altschuler 2024, Thm C.3, with payments chosen for all places together (docs, Theory, 6.5, "
-    "Theorem 58)"
-)
 
 _MOST = 4_000_000  # bins times steps, which are gone through one by one
 _GREATEST = 3.0  # noises by which a bin moves the model
@@ -40,7 +36,7 @@ _KINDS, _FEW_KINDS = 8, 4  # of bins; where two releases are composed
 
 def apply(
     description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
-) -> Guarantee:
+) -> Proposal:
     """The guarantee of the last iterate when the record's bin moves no other record."""
     run, order = secret_run(description)
     require_independent_places(run, order)
@@ -65,8 +61,7 @@ def apply(
     }
     curve = but_for(_curve(alpha, beta, opposite), view.fractions)
     cap = view.fractions.random_cap
-    proof = SampledProof(NAME, run, curve, at, lambda: plan, cap=cap)
-    return promised(proof, SOURCE)
+    return computed(SampledProof(NAME, run, curve, at, lambda: plan, cap=cap))
 
 
 def _curve(alpha: Array, beta: Array, opposite: bool) -> TradeOff:

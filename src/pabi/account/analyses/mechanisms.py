@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import reduce
 from typing import Any
@@ -15,33 +15,26 @@ from pabi.account.analyses import composition, shifted_interpolation
 from pabi.account.analyses.writing import DescribedProof
 from pabi.account.facts.positions import growth_of
 from pabi.describe.files import to_dict
-from pabi.describe.iteration import NoisyIteration
 from pabi.describe.langevin import (
     LangevinChain,
     LangevinDiffusion,
-    chain_sentences,
-    diffusion_sentences,
 )
-from pabi.describe.losses import Loss
 from pabi.describe.mechanisms import (
     ExponentialMechanism,
     IteratedExponentialMechanism,
-    mechanism_sentences,
-    rounds_sentences,
 )
 from pabi.describe.runs import NoisySGD
 from pabi.describe.statistics import (
     NoisyAccuracy,
     NoisyColumnStatistics,
     NoisySecondMoments,
-    column_statistics_sentences,
 )
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.gaussian import normal_tail, upper
 from pabi.numbers.rounding import fraction_down, fraction_up, up
 from pabi.tradeoff import ApproxDP, Best, BoundedRange, Gaussian, Product, TradeOff
-from pabi.tradeoff.certificate import Certificate, Proof
-from pabi.tradeoff.guarantee import Guarantee
+from pabi.tradeoff.certificate import Certificate
+from pabi.verification.granting import Proposal
 
 # Statistics of columns: a Gaussian mechanism, and for levels that are not declared a probability of
 # failure.
@@ -53,28 +46,19 @@ from pabi.tradeoff.guarantee import Guarantee
 
 
 COLUMNS = "column statistics"
-COLUMNS_SOURCE = "Dong, Roth, Su 2022, Thm 2.7 and Cor. 3.3; docs, Theory, 18 (Theorems 24 and 25)"
 _BITS = 400
 
 
 def column_statistics(
     statistics: NoisyColumnStatistics, delta: float, position: int | None = None
-) -> Guarantee:
+) -> Proposal:
     """The guarantee of one release of noisy statistics of columns."""
     noise = Fraction(statistics.column_noise_std)
     gaussian = Gaussian(fraction_up(Fraction(statistics.sensitivity) / noise))
     curve: TradeOff = gaussian
     if statistics.threshold is not None:
         curve = Product([(gaussian, 1)], failure_of(statistics.threshold, statistics.columns))
-    return Guarantee(
-        curve,
-        statistics.adjacency,
-        COLUMNS,
-        COLUMNS_SOURCE,
-        column_statistics_sentences(statistics),
-        unit=statistics.unit,
-        proof=DescribedProof(COLUMNS, statistics, curve),
-    )
+    return DescribedProof(COLUMNS, statistics, curve)
 
 
 def failure_of(threshold: float, columns: int) -> float:
@@ -93,33 +77,21 @@ def failure_of(threshold: float, columns: int) -> float:
 
 
 GAUSSIAN = "Gaussian mechanism"
-GAUSSIAN_SOURCE = "Dong, Roth, Su 2022, Thm 2.7"
-OF_MOMENTS = f"{GAUSSIAN_SOURCE}; docs, Theory, 13 (Proposition 18)"
 
 
-def of_moments(moments: NoisySecondMoments, delta: float, position: int | None = None) -> Guarantee:
+def of_moments(moments: NoisySecondMoments, delta: float, position: int | None = None) -> Proposal:
     """The guarantee of one release of noisy second moments, Gaussian and exact but for roundings."""
-    return _guarantee_gaussian(moments, moments.moment_noise_std, OF_MOMENTS)
+    return _gaussian_of(moments, moments.moment_noise_std)
 
 
-def of_accuracy(accuracy: NoisyAccuracy, delta: float, position: int | None = None) -> Guarantee:
+def of_accuracy(accuracy: NoisyAccuracy, delta: float, position: int | None = None) -> Proposal:
     """The guarantee of one release of a noisy accuracy, Gaussian and exact but for roundings."""
-    return _guarantee_gaussian(accuracy, accuracy.accuracy_noise_std, GAUSSIAN_SOURCE)
+    return _gaussian_of(accuracy, accuracy.accuracy_noise_std)
 
 
-def _guarantee_gaussian(
-    release: NoisySecondMoments | NoisyAccuracy, noise_std: float, source: str
-) -> Guarantee:
+def _gaussian_of(release: NoisySecondMoments | NoisyAccuracy, noise_std: float) -> Proposal:
     curve = Gaussian(fraction_up(Fraction(release.sensitivity) / Fraction(noise_std)))
-    return Guarantee(
-        curve,
-        release.adjacency,
-        GAUSSIAN,
-        source,
-        release.assumptions,
-        unit=release.unit,
-        proof=DescribedProof(GAUSSIAN, release, curve),
-    )
+    return DescribedProof(GAUSSIAN, release, curve)
 
 
 # The exponential mechanism: a bounded range whatever the loss, and a Gaussian bound from its curvature.
@@ -132,10 +104,6 @@ def _guarantee_gaussian(
 
 
 BOTH, RANGE, GIBBS = "bounded range and Gibbs measure", "bounded range", "Gibbs measure"
-_SOURCES = {
-    RANGE: "McSherry, Talwar 2007; Dong, Durfee, Rogers 2020, Lemma 3",
-    GIBBS: "docs, Theory, 12.2 (Theorem 16); Bok, Su, Altschuler 2024, Cor. 5.2 and 5.4",
-}
 _BELOW_LIMIT_EXPONENTIAL = (
     1.0 - 1e-12
 )  # of z*: the spread's slope is 0 there, so that nothing is lost
@@ -144,19 +112,19 @@ _SMALLEST_EXPONENTIAL = 1e-290  # below it a spread loses digits
 Mechanism = ExponentialMechanism | IteratedExponentialMechanism
 
 
-def both(mechanism: Mechanism, delta: float, position: int | None = None) -> Guarantee:
+def both(mechanism: Mechanism, delta: float, position: int | None = None) -> Proposal:
     """The better of both bounds at every ε. Raises NotApplicable for a loss of unknown curvature."""
-    return _guarantee(mechanism, BOTH, Best((_range(mechanism), _gaussian(mechanism))))
+    return _proof(mechanism, BOTH, Best((_range(mechanism), _gaussian(mechanism))))
 
 
-def bounded_range(mechanism: Mechanism, delta: float, position: int | None = None) -> Guarantee:
+def bounded_range(mechanism: Mechanism, delta: float, position: int | None = None) -> Proposal:
     """The guarantee from the range of the log-likelihood ratio."""
-    return _guarantee(mechanism, RANGE, _range(mechanism))
+    return _proof(mechanism, RANGE, _range(mechanism))
 
 
-def gibbs(mechanism: Mechanism, delta: float, position: int | None = None) -> Guarantee:
+def gibbs(mechanism: Mechanism, delta: float, position: int | None = None) -> Proposal:
     """The guarantee from the curvature. Raises NotApplicable for a loss of unknown curvature."""
-    return _guarantee(mechanism, GIBBS, _gaussian(mechanism))
+    return _proof(mechanism, GIBBS, _gaussian(mechanism))
 
 
 def _range(mechanism: Mechanism) -> TradeOff:
@@ -219,18 +187,11 @@ def gibbs_mu(mechanism: ExponentialMechanism) -> float:
     return up(math.sqrt(square))
 
 
-def _guarantee(mechanism: Mechanism, name: str, curve: TradeOff) -> Guarantee:
-    stated: dict[str, Any]
-    if isinstance(mechanism, ExponentialMechanism):
-        sentences, stated = mechanism_sentences(mechanism, name != RANGE), {}
-    else:
-        rounds = [[r.diameter, r.inverse_temperature] for r in mechanism.rounds]
-        sentences, stated = rounds_sentences(mechanism), {"rounds": rounds}
-    source = "; ".join(_SOURCES.values()) if name == BOTH else _SOURCES[name]
-    proof = DescribedProof(name, mechanism, curve, stated, named=True)
-    return Guarantee(
-        curve, mechanism.adjacency, name, source, sentences, proof=proof, unit=mechanism.unit
-    )
+def _proof(mechanism: Mechanism, name: str, curve: TradeOff) -> Proposal:
+    stated: dict[str, Any] = {}
+    if isinstance(mechanism, IteratedExponentialMechanism):
+        stated = {"rounds": [[r.diameter, r.inverse_temperature] for r in mechanism.rounds]}
+    return DescribedProof(name, mechanism, curve, stated, named=True)
 
 
 # Langevin diffusions: the path, and the last point, whose privacy loss converges.
@@ -245,12 +206,6 @@ def _guarantee(mechanism: Mechanism, name: str, curve: TradeOff) -> Guarantee:
 
 
 PATH, LAST = "path", "last point"
-PATH_SOURCE = (
-    "Ganesh, Thakurta, Upadhyay, Lemma C.1, as Gaussian DP (docs, Theory, 12.2, Theorem 16)"
-)
-LAST_SOURCE = (
-    "docs, Theory, 12.2 (Theorem 16); Bok, Su, Altschuler 2024, Thm C.3 in the limit of small steps"
-)
 _MARGIN = 1.0 + 1e-13  # above the roundings of the closed forms
 _TIME = 1e-9  # relative, beyond those of the time that a path takes from one distance to another
 _BELOW_LIMIT = 1.0 - 1e-6  # of z*: nearer to it the time has lost its digits
@@ -259,25 +214,21 @@ _ABOVE_LIMIT = 1.0 + 1e-12  # of z*, and of its spread: above their roundings
 _SMALLEST, _LARGEST = 1e-290, 1e300
 
 
-def path(diffusion: LangevinDiffusion, delta: float, position: int | None = None) -> Guarantee:
+def path(diffusion: LangevinDiffusion, delta: float, position: int | None = None) -> Proposal:
     """The guarantee of the whole path, μ² = (Δ²/2)∫β_t²dt."""
     if not diffusion.constant:
-        cells = composition.apply(_flat_cells(diffusion), 0.0)
-        return _relabelled(diffusion, cells, PATH, PATH_SOURCE, hidden=False)
+        return composition.apply(diffusion.by_cells(hidden=False), 0.0)
     return _closed(diffusion, _path_square(diffusion), PATH, {})
 
 
-def last_point(
-    diffusion: LangevinDiffusion, delta: float, position: int | None = None
-) -> Guarantee:
+def last_point(diffusion: LangevinDiffusion, delta: float, position: int | None = None) -> Proposal:
     """The guarantee of the point at the end."""
     if diffusion.release != "last":
         raise NotApplicable("the path is released, so nothing is forgotten")
     if diffusion.least_curvature is None:
         raise NotApplicable(f"nothing is known of the curvature of a {diffusion.loss.kind} loss")
     if not diffusion.constant:
-        cells = shifted_interpolation.apply(diffusion.iteration(), 0.0)
-        return _relabelled(diffusion, cells, LAST, LAST_SOURCE, hidden=True)
+        return shifted_interpolation.apply(diffusion.by_cells(hidden=True), 0.0)
     square = _from_the_start(diffusion)
     begin: dict[str, float | None] = {"window": None}
     for key, bound in (("window", gibbs_window(diffusion)), ("distance", _dissipative(diffusion))):
@@ -347,36 +298,11 @@ def _dissipative(diffusion: LangevinDiffusion) -> tuple[float, float] | None:
 
 def _closed(
     diffusion: LangevinDiffusion, square: float, name: str, begin: dict[str, float | None]
-) -> Guarantee:
-    """The guarantee of μ² = `square`. `begin`: the "window" that begins at distance D (None: the whole time,
+) -> Proposal:
+    """The proof of μ² = `square`. `begin`: the "window" that begins at distance D (None: the whole time,
     from 0), or the "distance" from which paths on a dissipative loss return."""
     mu = math.inf if math.isnan(square) else math.sqrt(square) * _MARGIN
-    hidden = name == LAST
-    curve = Gaussian(mu)
-    return Guarantee(
-        curve,
-        diffusion.adjacency,
-        name,
-        LAST_SOURCE if hidden else PATH_SOURCE,
-        diffusion_sentences(diffusion, hidden),
-        proof=DescribedProof(name, diffusion, curve, begin),
-    )
-
-
-def _flat_cells(diffusion: LangevinDiffusion) -> NoisyIteration:
-    """The iteration of the cells as if nothing were forgotten: only s_k/σ_k means anything."""
-    flat = replace(diffusion, loss=Loss.convex(1.0), gradient_gap=diffusion.gap)
-    return flat.iteration(1)
-
-
-def _relabelled(
-    diffusion: LangevinDiffusion, cells: Guarantee, name: str, source: str, hidden: bool
-) -> Guarantee:
-    """The guarantee of the cells, as one of the diffusion."""
-    of_diffusion = diffusion_sentences(diffusion, hidden)
-    sentences = dict.fromkeys((*of_diffusion, *cells.assumptions))
-    assumed = cells.assuming(*of_diffusion)
-    return replace(assumed, method=name, source=source, assumptions=tuple(sentences))
+    return DescribedProof(name, diffusion, Gaussian(mu), begin)
 
 
 # Langevin chains: every chain is a run of noisy SGD, and independent chains compose.
@@ -385,38 +311,27 @@ def _relabelled(
 # Altschuler 2024, Prop. 5.1; Dong, Roth, Su 2022, Thm 3.2 for several chains.
 
 
-Analysis = Callable[[NoisySGD, float, None], Guarantee]
+Analysis = Callable[[NoisySGD, float, None], Proposal]
 
 
 @dataclass(frozen=True, eq=False)
-class ChainProof:
+class ChainProof(Proposal):
     """The proof of independent chains. `one`: that of one of them as noisy SGD."""
 
-    chain: LangevinChain
-    one: Proof
-    curve: TradeOff
-
-    @property
-    def theorem(self) -> str:
-        """The theorem of one chain's proof."""
-        return self.one.theorem
+    subject: LangevinChain
+    one: Proposal
 
     def written(self) -> dict[str, Any]:
         """The body of the certificate: the chains, the certificate of one, and what is claimed of all."""
-        one = Certificate.of(self.one, self.chain.adjacency).payload
-        out = {"run": to_dict(self.chain), "one": one}
+        one = Certificate.of(self.one, self.subject.adjacency).payload
+        out = {"run": to_dict(self.subject), "one": one}
         if "reading" in one:
             return out | {name: one[name] for name in ("claim", "reading")}
         return out | {"claim": {"tradeoff": self.curve.to_dict()}}
 
 
-def of_chain(chain: LangevinChain, analysis: Analysis, delta: float) -> Guarantee:
-    """The guarantee of all chains together, from what `analysis` proves of one."""
+def of_chain(chain: LangevinChain, analysis: Analysis, delta: float) -> Proposal:
+    """The proof of all chains together, from what `analysis` proves of one."""
     one = analysis(chain.run, delta, None)
-    assert one.proof is not None
-    assert not isinstance(one.proof, Certificate)
     curve = one.curve if chain.chains == 1 else one.curve.self_compose(chain.chains)
-    proof = ChainProof(chain, one.proof, curve)
-    return replace(
-        one, curve=curve, assumptions=chain_sentences(chain, one.assumptions), proof=proof
-    )
+    return ChainProof(one.theorem, chain, curve, one)

@@ -18,18 +18,24 @@ from typing import Any
 
 import numpy as np
 
-from pabi.account.analyses.random_batches import SOURCE_POISSON, least_window
+from pabi.account.analyses.random_batches import least_window
 from pabi.account.analyses.secret_order import averaged, shuffled_once
 from pabi.account.analyses.shifted_interpolation import (
     CLEARLY,
     DEFAULT_DELTA,
     in_order,
+    of_tuned,
     product,
     require_hidden_path,
     sampled_view,
-    tuned_guarantee,
 )
-from pabi.account.analyses.writing import IterationProof, RunProof, claim, promised, shifts_of
+from pabi.account.analyses.writing import (
+    IterationProof,
+    RunProof,
+    claim,
+    computed,
+    shifts_of,
+)
 from pabi.account.facts.positions import OrderedView, Uses, check_position
 from pabi.account.facts.sampled import Pulls, SampledRun, every_step
 from pabi.account.facts.step_moduli import Shapes, StepModuli, shapes
@@ -38,19 +44,15 @@ from pabi.account.shifts.nonlinear import MOST_STEPS, StepPayments, parted, solv
 from pabi.account.shifts.random import Cost, prices_below
 from pabi.describe.batches import FAILING, SecretOrder
 from pabi.describe.iteration import NoisyIteration
-from pabi.describe.moduli import Linear, Modulus, Unbounded
+from pabi.describe.moduli import Linear, Modulus, Unbounded, table_of
 from pabi.describe.runs import NoisySGD
 from pabi.numbers import encoding
-from pabi.numbers.errors import InvalidInput, NotApplicable
+from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import Array, up
 from pabi.tradeoff import Gaussian, Product
-from pabi.tradeoff.guarantee import Guarantee
+from pabi.verification.granting import Proposal
 
 NAME = "nonlinear shifts"
-SOURCE = (
-    "Bok, Su, Altschuler 2024, Thm C.3, for any modulus (docs, Theory, 3, Theorem 1); Bravo, Flores-Mella, "
-    "Guzmán, Thm 3.4"
-)
 
 _LARGEST = sys.float_info.max  # JSON has no ∞
 _LAST_STEPS = 200_000  # that are looked at, where a diameter bounds what came before
@@ -60,7 +62,7 @@ _BUCKETS = 12  # of positions under a secret order
 
 def apply(
     description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
-) -> Guarantee:
+) -> Proposal:
     """The guarantee of the last iterate for the worst record or for those of one batch, or, under a secret
     permutation, on average."""
     if isinstance(description, NoisyIteration):
@@ -72,7 +74,7 @@ def apply(
     return _of_worst(description, position)
 
 
-def _of_worst(run: NoisySGD, position: int | None) -> Guarantee:
+def _of_worst(run: NoisySGD, position: int | None) -> Proposal:
     view = OrderedView(run)
     moduli = StepModuli(run, view.demand.fractions())
     alike, positions = _worst(view, moduli, position)
@@ -80,10 +82,10 @@ def _of_worst(run: NoisySGD, position: int | None) -> Guarantee:
     steps.require_gain()
     solved = [steps.record(view.uses(j)) for j in positions]
     curve, cases = Gaussian(max(x.mu for x in solved)), [(x, None) for x in solved]
-    return promised(RunProof(NAME, run, curve, cases, position, alike=alike), SOURCE)
+    return computed(RunProof(NAME, run, curve, cases, position, alike=alike))
 
 
-def _averaged(run: NoisySGD, order: SecretOrder, delta: float) -> Guarantee:
+def _averaged(run: NoisySGD, order: SecretOrder, delta: float) -> Proposal:
     if not order.once:
         raise NotApplicable(
             "a record's place changes every epoch: see secret order, latest uses and epoch by epoch"
@@ -98,7 +100,7 @@ def _averaged(run: NoisySGD, order: SecretOrder, delta: float) -> Guarantee:
     solved = shuffled_once(
         view, order, lambda js: [steps.record(view.uses(j)) for j in js], alike, _BUCKETS
     )
-    return promised(averaged(NAME, view, solved, fractions, alike=alike), SOURCE)
+    return computed(averaged(NAME, view, solved, fractions, alike=alike))
 
 
 def _worst(
@@ -179,7 +181,7 @@ class BentSteps:
         return Record(uses, shifts=payments._replace(first=payments.first + self.begin))
 
 
-def _iteration(iteration: NoisyIteration) -> Guarantee:
+def _iteration(iteration: NoisyIteration) -> Proposal:
     moduli = [iteration.moduli] if isinstance(iteration.moduli, Modulus) else iteration.moduli or ()
     if all(isinstance(m, Linear) for m in moduli):
         raise NotApplicable("every modulus is linear: see shifted interpolation")
@@ -188,21 +190,15 @@ def _iteration(iteration: NoisyIteration) -> Guarantee:
     if _steps_of(iteration) > MOST_STEPS:
         raise NotApplicable(f"more than {MOST_STEPS} steps, whose moduli are not linear")
     diameter = math.inf if iteration.diameter is None else iteration.diameter
-    shape, (s, sigma) = shapes(_moduli_of(iteration)), _columns_of(iteration)
+    shape, (s, sigma) = shapes(iteration.every_modulus), _columns_of(iteration)
     payments = solve(shape, s, sigma, diameter, iteration.start)
     curve = Gaussian(mu_of(payments.square))
-    return promised(NonlinearIterationProof(NAME, iteration, curve, payments=payments), SOURCE)
+    return NonlinearIterationProof(NAME, iteration, curve, payments=payments)
 
 
 def _steps_of(iteration: NoisyIteration) -> int:
     assert iteration.steps is not None
     return iteration.steps
-
-
-def _moduli_of(iteration: NoisyIteration) -> list[Modulus]:
-    """The modulus of every step."""
-    moduli = iteration.moduli
-    return [moduli] * _steps_of(iteration) if isinstance(moduli, Modulus) else list(moduli or ())
 
 
 def _columns_of(iteration: NoisyIteration) -> tuple[Array, Array]:
@@ -223,7 +219,7 @@ class NonlinearIterationProof(IterationProof):
 
     def written(self) -> dict[str, Any]:
         """The body of the certificate: the steps, the claim and the payments."""
-        iteration, every = self.subject, _moduli_of(self.subject)
+        iteration, every = self.subject, self.subject.every_modulus
         index = {m: i for i, m in enumerate(dict.fromkeys(every))}
         s, sigma = _columns_of(iteration)
         return {
@@ -231,7 +227,7 @@ class NonlinearIterationProof(IterationProof):
             "claim": claim(self.curve),
             "diameter": iteration.diameter,
             "start": iteration.start,
-            "moduli": [_table(m) for m in index],
+            "moduli": [table_of(m) for m in index],
             "which": encoding.floats([index[m] for m in every]) if len(index) > 1 else None,
             "steps": {"s": encoding.floats(s), "sigma": encoding.floats(sigma)},
             "cases": [self._case(every)],
@@ -239,20 +235,12 @@ class NonlinearIterationProof(IterationProof):
 
     def _case(self, every: Sequence[Modulus]) -> dict[str, Any]:
         case, payments = shifts_of(self.payments), self.payments
-        functions = [k for k in range(payments.first, len(every)) if _table(every[k]) is None]
+        functions = [k for k in range(payments.first, len(every)) if table_of(every[k]) is None]
         if not (functions and case):
             return case
         z = [min(float(payments.z[k - payments.first]), _LARGEST) for k in functions]
         values = [min(up(float(every[k](x))), _LARGEST) for k, x in zip(functions, z, strict=True)]
         return case | {"at": encoding.floats(z), "values": encoding.floats(values)}
-
-
-def _table(modulus: Modulus) -> dict[str, Any] | None:
-    """A modulus as JSON, None for a function."""
-    try:
-        return modulus.to_dict()
-    except InvalidInput:
-        return None
 
 
 # One-sided shift for random batches where a step's modulus is more than a slope.
@@ -266,9 +254,6 @@ def _table(modulus: Modulus) -> dict[str, Any] | None:
 
 
 ONE_SIDED = "nonlinear one-sided shift"
-ONE_SIDED_SOURCE = (
-    "Bok, Su, Altschuler 2024, Thm 4.10, for any modulus (docs, Theory, 10.4, Theorem 13)"
-)
 
 _SUM = 1.0 + 1e-14  # above the roundings of a modulus and of what is added to it
 _QUOTIENT = 1.0 + 1e-15  # above those of a quotient of products
@@ -279,11 +264,10 @@ _SHARES = np.concatenate([np.geomspace(1e-4, 0.05, 12), np.linspace(0.1, 0.95, 1
 
 def nonlinear_one_sided(
     description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
-) -> Guarantee:
+) -> Proposal:
     """The guarantee of the last iterate under random batches, for any modulus. Raises NotApplicable."""
     view = sampled_view(description, delta)
-    source = SOURCE_POISSON if view.single else ONE_SIDED_SOURCE
-    return tuned_guarantee(ONE_SIDED, source, view, _Windows(view).planned)
+    return of_tuned(ONE_SIDED, view, _Windows(view).planned)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from pabi.account.analyses.shifted_interpolation import product, sampled_view, tuned_guarantee
+from pabi.account.analyses.shifted_interpolation import of_tuned, product, sampled_view
 from pabi.account.facts.sampled import Blocks, Pulls, SampledRun
 from pabi.account.shifts.random import (
     Cost,
@@ -31,7 +31,7 @@ from pabi.numbers import encoding
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import Array
 from pabi.tradeoff import Gaussian, Mixture, Product
-from pabi.tradeoff.guarantee import Guarantee
+from pabi.verification.granting import Proposal
 
 # One-sided shift for random batches: a third run starts on the second and is led onto the first.
 #
@@ -50,8 +50,6 @@ from pabi.tradeoff.guarantee import Guarantee
 
 
 NAME = "one-sided shift"
-SOURCE = "Bok, Su, Altschuler 2024, Thm 4.10, extended (docs, Theory, 10.4, Theorem 13)"
-SOURCE_POISSON = "docs, Theory, 10.4 (Theorem 13, Poisson batches, zero_out)"
 
 _SHORTER = (0.7, 0.4, 0.2)  # of the best window with a sharp start
 _LONGEST_LEAD = 4000  # steps
@@ -63,12 +61,11 @@ T = TypeVar("T")
 
 def apply(
     description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
-) -> Guarantee:
+) -> Proposal:
     """The guarantee of the last iterate under random batches, for slopes. Raises NotApplicable."""
     view = sampled_view(description, delta)
     view.window(1)  # NotApplicable here, if no modulus is known
-    source = SOURCE_POISSON if view.single else SOURCE
-    return tuned_guarantee(NAME, source, view, lambda power: one_sided_plan(view, power))
+    return of_tuned(NAME, view, lambda power: one_sided_plan(view, power))
 
 
 @dataclass(frozen=True)
@@ -279,7 +276,6 @@ def pulls_apart(view: SampledRun, sides: float = 1.0) -> Callable[[Blocks, Array
 
 
 TWO_SIDED = "two-sided shift"
-TWO_SIDED_SOURCE = "Bok, Su, Altschuler 2024, Thm C.13, sharpened (docs, Theory, 10.5, Theorem 14)"
 
 _SHORTER_TWO_SIDED = (
     1.0,
@@ -291,7 +287,7 @@ _SHORTER_TWO_SIDED = (
 
 def two_sided_shift(
     description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
-) -> Guarantee:
+) -> Proposal:
     """The guarantee of the last iterate under random batches, where two records pull; constant schedules."""
     view = sampled_view(description, delta)
     if view.single:
@@ -301,9 +297,7 @@ def two_sided_shift(
     view.window(1)
     if view.run.data_steps < 2:
         raise NotApplicable("one step leaves nothing to lag behind")
-    return tuned_guarantee(
-        TWO_SIDED, TWO_SIDED_SOURCE, view, lambda power: two_sided_plan(view, power)
-    )
+    return of_tuned(TWO_SIDED, view, lambda power: two_sided_plan(view, power))
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from pabi.account.analyses.shifted_interpolation import (
     require_hidden_path,
     run_of,
 )
-from pabi.account.analyses.writing import Case, RunProof, but_for, promised
+from pabi.account.analyses.writing import Case, RunProof, but_for, computed
 from pabi.account.facts.positions import OrderedView, Uses
 from pabi.account.shifts.epochs import Record, Resting, Rests, cyclic, derived, record
 from pabi.describe.batches import (
@@ -43,14 +43,10 @@ from pabi.describe.runs import NoisySGD
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import fraction_up
 from pabi.tradeoff import SecretMixture, average
-from pabi.tradeoff.guarantee import Guarantee
 from pabi.tradeoff.secret_mixture import LARGEST_MEAN
+from pabi.verification.granting import Proposal
 
 NAME = "secret order"
-SOURCE = (
-    "Bok, Su, Altschuler 2024, Thm C.3, with optimal shifts, averaged over the record's position "
-    "(docs, Theory, 6, Theorem 5a)"
-)
 
 _MAX_POSITIONS = 2048  # positions solved one by one under shuffle-once
 _MAX_LAST, _MAX_PREVIOUS = 256, 4  # under reshuffling, for the last two epochs; pairs are solved
@@ -64,12 +60,12 @@ Place = tuple[
 
 def apply(
     description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
-) -> Guarantee:
+) -> Proposal:
     """The guarantee of the last iterate when the order of the batches stays secret."""
     run, order = secret_run(description)
     view = OrderedView(run, FAILING * (delta or DEFAULT_DELTA))
     solved = solved_once(view, order) if order.once else reshuffled(view, order)
-    return promised(averaged(NAME, view, solved, view.fractions, stated=True), SOURCE)
+    return computed(averaged(NAME, view, solved, view.fractions, stated=True))
 
 
 def secret_run(description: NoisySGD | NoisyIteration) -> tuple[NoisySGD, SecretOrder]:
@@ -253,17 +249,13 @@ def places(view: OrderedView, order: SecretOrder, length: int, most: int) -> lis
 
 
 PLACE = "secret place"
-PLACE_SOURCE = (
-    "Bok, Su, Altschuler 2024, Thm C.3, with optimal shifts, by a label that stays secret (docs, "
-    "Theory, 6.1, Theorem 45)"
-)
 
 _MOST_PLACES = 48  # of the mixture; more are rounded to larger means
 
 
 def secret_place(
     description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
-) -> Guarantee:
+) -> Proposal:
     """The guarantee of the last iterate when the record's place moves no other record."""
     run, order = secret_run(description)
     require_independent_places(run, order)
@@ -276,7 +268,7 @@ def secret_place(
     means, weights = zip(*((mean, fraction_up(weight)) for mean, weight in places), strict=True)
     mixture = SecretMixture(means, weights, opposite=run.adjacency == "replace_one")
     curve, cap = but_for(mixture, view.fractions), view.fractions.random_cap
-    return promised(RunProof(PLACE, run, curve, solved, cap=cap, view=view), PLACE_SOURCE)
+    return computed(RunProof(PLACE, run, curve, solved, cap=cap, view=view))
 
 
 def require_independent_places(run: NoisySGD, order: SecretOrder) -> None:
@@ -324,10 +316,6 @@ def _merged(places: Sequence[tuple[float, Fraction]]) -> list[tuple[float, Fract
 
 
 LATEST = "latest uses"
-LATEST_SOURCE = (
-    "Bok, Su, Altschuler 2024, Thm C.3, with optimal shifts, averaged over the record's last two positions "
-    "(docs, Theory, 6, Theorem 5a)"
-)
 
 _MOST_RANGES, _MOST_BEFORE = 64, 8  # of positions in the last epoch and in the one before
 # Steps times cases, which a checker goes through one by one. Fewer cases cost less than 0.1 % of ε.
@@ -336,7 +324,7 @@ _CHECKED = 4_000_000
 
 def latest_uses(
     description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
-) -> Guarantee:
+) -> Proposal:
     """The guarantee of the last iterate when every epoch has a secret order of its own."""
     view, order = changing_places(description, delta or DEFAULT_DELTA)
     if view.run.steps > MAX_WORK:
@@ -346,7 +334,7 @@ def latest_uses(
     before = max(1, min(_MOST_BEFORE, affordable // most))
     uses = _Uses(view)
     solved = [(uses.record(case), case) for case in last_two_epochs(view, order, most, before)]
-    return promised(averaged(LATEST, view, solved, view.fractions), LATEST_SOURCE)
+    return computed(averaged(LATEST, view, solved, view.fractions))
 
 
 class _Uses:
@@ -379,10 +367,6 @@ class _Uses:
 
 
 EPOCHS = "epoch by epoch"
-EPOCHS_SOURCE = (
-    "Bok, Su, Altschuler 2024, Thm C.3, with shifts within each epoch, averaged over the record's last "
-    "position (docs, Theory, 6, Lemma 5b)"
-)
 
 _MOST_STEPS = 1_000_000
 # Ranges of positions in the last epoch: of the proof, and where distances are compared.
@@ -391,7 +375,7 @@ _MOST_RANGES_EPOCHS, _FEW_RANGES = 64, 12
 
 def epoch_by_epoch(
     description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
-) -> Guarantee:
+) -> Proposal:
     """The guarantee of the last iterate when every epoch has a secret order of its own."""
     at = delta or DEFAULT_DELTA
     view, order = changing_places(description, at)
@@ -409,9 +393,7 @@ def epoch_by_epoch(
         lambda resting: last.epsilon(resting, at),
     )
     solved = last.records(best, _MOST_RANGES_EPOCHS)
-    return promised(
-        averaged(EPOCHS, view, solved, view.fractions, resting=best.r[1:]), EPOCHS_SOURCE
-    )
+    return computed(averaged(EPOCHS, view, solved, view.fractions, resting=best.r[1:]))
 
 
 def _least(

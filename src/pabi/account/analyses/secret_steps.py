@@ -23,14 +23,13 @@ from typing import Any, NamedTuple, assert_never
 import numpy as np
 from numpy.typing import NDArray
 
-from pabi.account.analyses.composition import SOURCE as COMPOSED
 from pabi.account.analyses.composition import paid_once, root_of_uses
 from pabi.account.analyses.shifted_interpolation import (
     DEFAULT_DELTA,
     require_hidden_path,
     run_of,
 )
-from pabi.account.analyses.writing import SampledProof, promised
+from pabi.account.analyses.writing import SampledProof, computed
 from pabi.account.facts.positions import OrderedView
 from pabi.describe.batches import (
     FixedSizes,
@@ -45,13 +44,9 @@ from pabi.describe.runs import NoisySGD
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import MANY_ROUNDINGS, Array, fraction_up
 from pabi.tradeoff import Gaussian, Product, RandomAllocation, TradeOff
-from pabi.tradeoff.guarantee import Guarantee
+from pabi.verification.granting import Proposal
 
 NAME = "secret steps"
-_BINS = "docs, Theory, 6.3 (Theorem 53)"
-_SHUFFLED = "docs, Theory, 6.3 (Theorem 54)"
-_FULL = "docs, Theory, 6.3 (Theorem 55)"
-_PARTLY_FULL = "docs, Theory, 6.3 (Theorems 54 and 55)"
 
 _NO_SPARE = (
     "every place of the permutation is in some batch: with one spare place the order would hide"
@@ -73,17 +68,11 @@ class Batch(NamedTuple):
 
 def apply(
     description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
-) -> Guarantee:
+) -> Proposal:
     """The guarantee of releasing every iterate when the record's batch stays secret."""
     run = run_of(description)
     order = _secret(run)
-    displaces = isinstance(order.sizes, FixedSizes)
-    factors = _factors(run, order, displaces)
-    hub = any(isinstance(factor, RandomAllocation) and factor.hub for factor in factors)
-    shuffled = _SHUFFLED if not hub else _FULL if len(factors) == 1 else _PARTLY_FULL
-    source = shuffled if displaces else _BINS
-    if any(isinstance(factor, Gaussian) for factor in factors):
-        source = f"{source}; {COMPOSED}"
+    factors = _factors(run, order, isinstance(order.sizes, FixedSizes))
     failure = _failure(order.sizes)
     curve: TradeOff = Product(factors.items(), failure)
     if failure == 0.0 and factors.total() == 1:
@@ -91,7 +80,7 @@ def apply(
     at = delta or DEFAULT_DELTA
     if _MOST_CHECKED < curve.epsilon(at) < math.inf:
         raise NotApplicable(f"its ε is above {_MOST_CHECKED:g}, where hardly any is proven")
-    return promised(SampledProof(NAME, run, curve, at), source, hidden=False)
+    return SampledProof(NAME, run, curve, at)
 
 
 def _secret(run: NoisySGD) -> SecretOrder:
@@ -210,7 +199,6 @@ def _few(sums: Iterable[Any]) -> list[float]:
 
 
 GROUPS = "secret groups"
-_GROUPED = "docs, Theory, 6.4 (Theorem 56)"
 
 _RANGES, _FEW_RANGES = 4, 2  # of the part, each at its worst; where there are several epochs
 _SHRINKING, _LEAST_GROUP, _MOST_GROUP = 0.65, 2, 100  # groups towards the end of an epoch
@@ -226,7 +214,7 @@ _SUMMED = 1e-10  # relative: more than the sum over the steps of a group errs
 
 def groups(
     description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
-) -> Guarantee:
+) -> Proposal:
     """The guarantee of the last iterate when the record takes the place of another, and some place is left
     out."""
     run = run_of(description)
@@ -244,8 +232,7 @@ def groups(
     drawn = [(_curve(run, labels), times) for labels, times in epochs.drawn()]
     curve: TradeOff = drawn[0][0] if drawn == [(drawn[0][0], 1)] else Product(drawn)
     plan = {"offsets": epochs.ranges, "groups": [_partition(length) for length in epochs.lengths]}
-    proof = SampledProof(GROUPS, run, curve, delta or DEFAULT_DELTA, lambda: plan)
-    return promised(proof, _GROUPED)
+    return computed(SampledProof(GROUPS, run, curve, delta or DEFAULT_DELTA, lambda: plan))
 
 
 Label = tuple[Fraction, tuple[float, ...]]  # its share, and its size in every range of the part

@@ -14,7 +14,7 @@ from typing import Any, Protocol, assert_never
 
 import numpy as np
 
-from pabi.account.analyses.writing import IterationProof, RunProof, SampledProof, promised
+from pabi.account.analyses.writing import IterationProof, RunProof, SampledProof, computed
 from pabi.account.facts.positions import OrderedView, check_position
 from pabi.account.facts.sampled import (
     Pulls,
@@ -41,16 +41,15 @@ from pabi.tradeoff import (
     Subsampled,
     TradeOff,
 )
-from pabi.tradeoff.guarantee import Guarantee
+from pabi.verification.granting import Proposal
 
 NAME = "shifted interpolation"
 MOST_SOLVED = 100_000  # positions solved one by one
-SOURCE = "Bok, Su, Altschuler 2024, Thm C.3, with optimal shifts (docs, Theory, 3, Theorem 1)"
 
 
 def apply(
     description: NoisySGD | NoisyIteration, delta: float, position: int | None = None
-) -> Guarantee:
+) -> Proposal:
     """The guarantee of the last iterate for the worst record, or for those of one batch."""
     if isinstance(description, NoisyIteration):
         return _iteration(description)
@@ -82,15 +81,14 @@ def in_order(run: NoisySGD) -> KnownUses | SecretOrder:
     return order
 
 
-def _run(run: NoisySGD, position: int | None) -> Guarantee:
+def _run(run: NoisySGD, position: int | None) -> Proposal:
     require_hidden_path(run)
     order, view = in_order(run), OrderedView(run)
     if isinstance(order, SecretOrder):
         _require_one_place(order)
     records = worst(view, position if isinstance(order, KnownUses) else None)
     curve = Gaussian(max(r.mu for r in records))
-    proof = RunProof(NAME, run, curve, [(r, None) for r in records], position, view=view)
-    return promised(proof, SOURCE)
+    return computed(RunProof(NAME, run, curve, [(r, None) for r in records], position, view=view))
 
 
 def _require_one_place(order: SecretOrder) -> None:
@@ -117,7 +115,7 @@ def worst(view: OrderedView, position: int | None = None) -> list[Record]:
     return cyclic(view)
 
 
-def _iteration(iteration: NoisyIteration) -> Guarantee:
+def _iteration(iteration: NoisyIteration) -> Proposal:
     schedule = iteration.schedule
     slopes = (
         np.array([x.c for _, x in schedule.stretches()])
@@ -129,7 +127,7 @@ def _iteration(iteration: NoisyIteration) -> Guarantee:
     diameter = math.inf if iteration.diameter is None else iteration.diameter
     schedule, shifts = solve_schedule(schedule, diameter, iteration.start)
     curve = Gaussian(mu_of(energy_of(shifts)))
-    return promised(IterationProof(NAME, iteration, curve, (schedule, shifts)), SOURCE)
+    return IterationProof(NAME, iteration, curve, (schedule, shifts))
 
 
 # Choosing the free parameters of an analysis of random batches at the δ asked for.
@@ -179,17 +177,14 @@ def sampled_view(description: NoisySGD | NoisyIteration | Unlearning, delta: flo
     return view
 
 
-def tuned_guarantee(
-    name: str, source: str, view: SampledRun, plan_at: Callable[[float], TunedPlan]
-) -> Guarantee:
-    """The guarantee of the plan of least ε. `plan_at`: the best plan for a tilt."""
+def of_tuned(name: str, view: SampledRun, plan_at: Callable[[float], TunedPlan]) -> SampledProof:
+    """The proof by the plan of least ε. `plan_at`: the best plan for a tilt."""
 
     def most(power: float) -> float:
         return math.inf if view.demand.forgets else CLEARLY * _composed(view, power)
 
     best = tuned(plan_at, view.delta, most)
-    proof = SampledProof(name, view.description, best.curve, view.delta, best.to_dict)
-    return promised(proof, source)
+    return computed(SampledProof(name, view.description, best.curve, view.delta, best.to_dict))
 
 
 def _composed(view: SampledRun, power: float) -> float:

@@ -23,12 +23,12 @@ from pabi.account.analyses.random_batches import one_sided_plan as planned
 from pabi.account.analyses.secret_order import averaged, reshuffled, solved_once
 from pabi.account.analyses.shifted_interpolation import (
     DEFAULT_DELTA,
+    of_tuned,
     require_hidden_path,
     sampled_view,
-    tuned_guarantee,
     worst,
 )
-from pabi.account.analyses.writing import RunProof, SampledProof, but_for, promised
+from pabi.account.analyses.writing import RunProof, but_for, computed, least
 from pabi.account.facts.positions import OrderedView, Uses
 from pabi.account.facts.sampled import SampledRun
 from pabi.account.facts.step_moduli import StepModuli
@@ -40,22 +40,16 @@ from pabi.describe.unlearning import Unlearning
 from pabi.numbers.errors import NotApplicable
 from pabi.numbers.rounding import Array, up
 from pabi.tradeoff import Gaussian
-from pabi.tradeoff.guarantee import Guarantee, least
+from pabi.verification.granting import Proposal
 
 SHIFTS, NONLINEAR = "unlearning", "unlearning, any modulus"
 RANDOM, COMPOSED = "unlearning, random batches", "unlearning, composition"
-SOURCE = (
-    "docs, Theory, 21.1 (Theorem 33); Bok, Su, Altschuler 2024, Thm C.3, with optimal shifts (docs, "
-    "Theory, 3, Theorem 1)"
-)
-SOURCE_RANDOM = "docs, Theory, 21.1 (Theorem 33); Bok, Su, Altschuler 2024, Thm 4.10, extended"
-SOURCE_COMPOSED = "docs, Theory, 21.1 (Theorem 33); Dong, Roth, Su 2022, Cor. 3.3"
 
 _NO_USES = Uses(0, 0)
 _DRAWN = "the batches are drawn afresh at every step: see unlearning, random batches"
 
 
-def shifts(unlearning: Unlearning, delta: float, position: int | None = None) -> Guarantee:
+def shifts(unlearning: Unlearning, delta: float, position: int | None = None) -> Proposal:
     """The guarantee of forgetting for linear moduli and batches that come in an order."""
     run, at = unlearning.whole, delta or DEFAULT_DELTA
     require_hidden_path(run)
@@ -74,7 +68,7 @@ def shifts(unlearning: Unlearning, delta: float, position: int | None = None) ->
     return least([every, _of_steps(view, view.latest(), "latest")], at)
 
 
-def _of_cases(view: OrderedView) -> Guarantee:
+def _of_cases(view: OrderedView) -> Proposal:
     """All withdrawn records in one batch, the worst one or any with its probability."""
     if len(view.demand.requests) > 1:
         raise NotApplicable("records of several requests may be in different batches")
@@ -84,15 +78,16 @@ def _of_cases(view: OrderedView) -> Guarantee:
             return _proven(SHIFTS, view, worst(view), view.fractions, "uses")
         case SecretOrder():
             solved = solved_once(view, order) if order.once else reshuffled(view, order)
-            proof = averaged(SHIFTS, view, solved, view.fractions, stated=True, demands="uses")
-            return promised(proof, SOURCE)
+            return computed(
+                averaged(SHIFTS, view, solved, view.fractions, stated=True, demands="uses")
+            )
         case FreshSubsets():
             raise NotApplicable(_DRAWN)
         case _:
             assert_never(order)
 
 
-def _of_last(view: OrderedView) -> Guarantee:
+def _of_last(view: OrderedView) -> Proposal:
     """Each withdrawn record in the batch that is used last before its request."""
     order = view.run.order
     if not view.moves_later or (isinstance(order, SecretOrder) and not order.once):
@@ -100,7 +95,7 @@ def _of_last(view: OrderedView) -> Guarantee:
     return _of_steps(view, view.last(), "last")
 
 
-def _of_steps(view: OrderedView, owed: Array, demands: str) -> Guarantee:
+def _of_steps(view: OrderedView, owed: Array, demands: str) -> Proposal:
     """What hiding `owed`, (steps,), costs; after a model that was handed out it begins at the diameter."""
     first = view.demand.begin
     start = view.run.range_diameter if first else 0.0
@@ -129,17 +124,18 @@ def require_given(unlearning: Unlearning) -> None:
 
 def _proven(
     name: str, view: OrderedView, records: Sequence[Record], sizes: Fractions, demands: str
-) -> Guarantee:
+) -> Proposal:
     """The guarantee of the worst of these records, or of all together."""
     curve = but_for(Gaussian(max(record.mu for record in records)), sizes)
     cases, cap = [(record, None) for record in records], sizes.random_cap
     # Steps of all records together are derived again: what is stated would be checked by nobody.
     steps = view if demands == "uses" else None
-    proof = RunProof(name, view.description, curve, cases, cap=cap, view=steps, demands=demands)
-    return promised(proof, SOURCE)
+    return computed(
+        RunProof(name, view.description, curve, cases, cap=cap, view=steps, demands=demands)
+    )
 
 
-def any_modulus(unlearning: Unlearning, delta: float, position: int | None = None) -> Guarantee:
+def any_modulus(unlearning: Unlearning, delta: float, position: int | None = None) -> Proposal:
     """The guarantee of forgetting for moduli of any shape. Raises NotApplicable."""
     run = unlearning.whole
     require_hidden_path(run)
@@ -163,26 +159,22 @@ def any_modulus(unlearning: Unlearning, delta: float, position: int | None = Non
     return _proven(NONLINEAR, view, [steps.solved(_NO_USES)], sizes, demands)
 
 
-def random_batches(unlearning: Unlearning, delta: float, position: int | None = None) -> Guarantee:
+def random_batches(unlearning: Unlearning, delta: float, position: int | None = None) -> Proposal:
     """The guarantee of forgetting with batches drawn afresh at every step, for slopes."""
     view = sampled_view(unlearning, delta)
     if unlearning.published:
         raise NotApplicable("no withdrawn record is left in later batches: see unlearning")
-    return tuned_guarantee(RANDOM, SOURCE_RANDOM, view, lambda power: planned(view, power))
+    return of_tuned(RANDOM, view, lambda power: planned(view, power))
 
 
-def composed(unlearning: Unlearning, delta: float, position: int | None = None) -> Guarantee:
+def composed(unlearning: Unlearning, delta: float, position: int | None = None) -> Proposal:
     """The guarantee of forgetting if every iterate is released: what the records have paid until their
     requests."""
     if unlearning.published:
         raise NotApplicable("given a model that was handed out, nothing was paid for")
-    proof: RunProof | SampledProof
     if isinstance(unlearning.whole.order, FreshSubsets):
-        view = SampledRun(unlearning, delta or DEFAULT_DELTA)
-        proof = composition.of_every_step(COMPOSED, view)
-    else:
-        proof = RunProof(COMPOSED, unlearning, Gaussian(_paid(unlearning)), demands="all")
-    return promised(proof, SOURCE_COMPOSED, hidden=False)
+        return composition.of_every_step(COMPOSED, SampledRun(unlearning, delta or DEFAULT_DELTA))
+    return RunProof(COMPOSED, unlearning, Gaussian(_paid(unlearning)), demands="all")
 
 
 def _paid(unlearning: Unlearning) -> float:

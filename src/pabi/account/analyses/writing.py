@@ -1,4 +1,4 @@
-"""What proofs of several analyses say (docs, "Certificates"), and the guarantee of each: `promised`.
+"""What analyses propose: the bodies of certificates (docs, "Certificates").
 
 Proofs of runs of noisy SGD say for each case, a record's position with its probability, which payments
 prove its μ; those of random batches which factors there are and what they amount to.
@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, NamedTuple, assert_never
+from typing import Any, NamedTuple, TypeVar, assert_never
 
 import numpy as np
 
@@ -21,16 +21,15 @@ from pabi.account.shifts.periodic import PeriodicShifts
 from pabi.account.shifts.start import Start
 from pabi.describe.batches import Fractions
 from pabi.describe.files import Description, to_dict
-from pabi.describe.iteration import Groups, NoisyIteration, Schedule, Steps, sentences_of
-from pabi.describe.runs import NoisySGD, run_sentences
-from pabi.describe.unlearning import Unlearning, unlearning_sentences
+from pabi.describe.iteration import Groups, NoisyIteration, Schedule, Steps
+from pabi.describe.unlearning import Unlearning
 from pabi.numbers import encoding
 from pabi.numbers.rounding import Array
 from pabi.tradeoff import Gaussian, Mixture, Product, TradeOff
 from pabi.tradeoff.base import encode
-from pabi.tradeoff.guarantee import Guarantee
 from pabi.tradeoff.kinds import known_curve
 from pabi.tradeoff.product import rounded
+from pabi.verification.granting import Proposal
 
 # The cases that a proof under a secret order distinguishes.
 
@@ -49,6 +48,7 @@ class Case(NamedTuple):
 
 COLUMNS = ("c", "s", "sigma")
 
+_EQUAL = 1.0 + 1e-10  # beyond what roundings make of equal bounds
 _READING = 1.004  # how much more than its own value of ε a certificate of random batches claims
 
 
@@ -132,36 +132,34 @@ def _by_block(shifts: Start) -> dict[str, Any]:
     }
 
 
-def promised(
-    proof: RunProof | SampledProof | IterationProof,
-    source: str,
-    *,
-    hidden: bool = True,
-    besides: tuple[str, ...] = (),
-) -> Guarantee:
-    """What a proof promises. `hidden`: whether it needs the path to stay hidden; `besides`: what it assumes
-    beyond what every proof about such a description does.
+Of = TypeVar("Of", bound=Proposal)
 
-    A proof that hides the path speaks of exact steps, so that its curve is widened by how far computed ones
-    may be from them. One of every iterate adds up what the computed steps themselves reveal.
+
+def rounding_of(description: Description) -> float:
+    """The `rounding` of a run, or of the run of a forgetting; 0 of what has none."""
+    run = description.run if isinstance(description, Unlearning) else description
+    return float(getattr(run, "rounding", 0.0))
+
+
+def computed(proof: Of) -> Of:
+    """A proof that needs the path to stay hidden, of steps as they are computed: it speaks of exact ones, so
+    that its curve is widened by how far the others may be from them. A proof of every iterate adds up what
+    the computed steps themselves reveal."""
+    r = rounding_of(proof.subject)
+    return replace(proof, curve=rounded(proof.curve, r)) if r > 0.0 else proof
+
+
+def least(proposals: Sequence[Proposal], delta: float) -> Proposal:
+    """The proposal of the least ε at `delta`, the first of those that are equal but for roundings.
+
+    One that costs more than another by all that is known of it is not read.
     """
-    subject, r = proof.subject, 0.0
-    match subject:
-        case NoisySGD():
-            position = proof.position if isinstance(proof, RunProof) else None
-            sentences, r = run_sentences(subject, hidden, position), subject.rounding
-        case Unlearning():
-            sentences, r = unlearning_sentences(subject, hidden), subject.run.rounding
-        case NoisyIteration():
-            sentences = sentences_of(subject, hidden)
-        case _:
-            assert_never(subject)
-    if hidden and r > 0.0 and not isinstance(proof, IterationProof):
-        proof = replace(proof, curve=rounded(proof.curve, r))
-    unit, compared = subject.unit, subject.adjacency
-    return Guarantee(
-        proof.curve, compared, proof.theorem, source, (*sentences, *besides), proof=proof, unit=unit
-    )
+    hopes = [one.curve._underestimate(delta) for one in proposals]
+    losses = [math.inf] * len(proposals)
+    for i in sorted(range(len(proposals)), key=hopes.__getitem__):
+        if hopes[i] <= min(losses):
+            losses[i] = proposals[i].epsilon(delta)
+    return next(one for one, e in zip(proposals, losses, strict=True) if e <= min(losses) * _EQUAL)
 
 
 def but_for(curve: TradeOff, sizes: Fractions) -> TradeOff:
@@ -170,7 +168,7 @@ def but_for(curve: TradeOff, sizes: Fractions) -> TradeOff:
 
 
 @dataclass(frozen=True, eq=False)
-class RunProof:
+class RunProof(Proposal):
     """The proof of a run in which every record has a place in the epoch. `records` are those that can be
     the worst, or, each with its case, those that a secret order averages over; none where composition needs
     none. `cap`: of batches of random size, where slopes or moduli cover no more. `view`: whose steps are
@@ -179,9 +177,6 @@ class RunProof:
     distances after all epochs but the last, whose steps alone the cases are about. `demands`: of
     forgetting, which records are in which batches; "uses" where the cases say so."""
 
-    theorem: str
-    subject: NoisySGD | Unlearning
-    curve: TradeOff
     records: Sequence[tuple[Record, Case | None]] = ()
     position: int | None = None
     cap: int | None = None
@@ -221,13 +216,10 @@ def _case_of(record: Record, case: Case | None) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, eq=False)
-class SampledProof:
+class SampledProof(Proposal):
     """The proof of a run with random batches: the factors claimed, what they amount to at `delta`, and the
     `plan` of payments that needs them. `cap`: of batches of random size, where slopes cover no more."""
 
-    theorem: str
-    subject: NoisySGD | Unlearning
-    curve: TradeOff
     delta: float
     plan: Callable[[], dict[str, Any]] = dict
     cap: int | None = None
@@ -247,13 +239,11 @@ class SampledProof:
 
 
 @dataclass(frozen=True, eq=False)
-class IterationProof:
+class IterationProof(Proposal):
     """The proof of a bare iteration, whose steps are taken as stated. `solved`: the schedule in the form in
     which its shifts were found, None for composition, for which no slope matters."""
 
-    theorem: str
     subject: NoisyIteration
-    curve: Gaussian
     solved: tuple[Schedule, Shifts] | None = None
 
     def written(self) -> dict[str, Any]:
@@ -285,13 +275,10 @@ def _without_slopes(schedule: Schedule) -> Schedule:
 
 
 @dataclass(frozen=True, eq=False)
-class DescribedProof:
+class DescribedProof(Proposal):
     """The proof of a description that says all there is to check; `stated`: what a certificate has besides.
     `named`: whether the claim names its curve, whatever it is."""
 
-    theorem: str
-    subject: Description
-    curve: TradeOff
     stated: Mapping[str, Any] = field(default_factory=dict)
     named: bool = False
 

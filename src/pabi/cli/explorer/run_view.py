@@ -203,8 +203,8 @@ def growing(picked: Picked, answers: list[Outcome]) -> Iterator[tuple[Guarantee,
     least = math.inf
     for name in names:
         answers.extend(outcomes(description, delta, only=name))
-        proven = answers[-1].guarantee
-        if proven is not None and (epsilon := proven.epsilon(delta)) < least:
+        found = answers[-1].proposal
+        if found is not None and (epsilon := found.epsilon(delta)) < least:
             least = epsilon
             yield best_of(answers, delta), False
     yield best_of(answers, delta), True
@@ -351,8 +351,8 @@ def _analyses(picked: Picked, answers: list[Outcome], guarantee: Guarantee) -> l
     rows = (
         {
             "method": answer.name,
-            "epsilon": answer.guarantee and shown(answer.guarantee.epsilon(picked.delta)),
-            "reason": answer.reason,
+            "epsilon": answer.curve and shown(answer.curve.epsilon(picked.delta)),
+            "reason": answer.reason if answer.reason or answer.curve else "refused",
             "best": answer.name == guarantee.method,
         }
         for answer in answers

@@ -12,6 +12,7 @@ one (docs, "Payments in advance"). Uses before the step `begin` are paid for bef
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import replace
 from fractions import Fraction
@@ -31,8 +32,9 @@ from pabi.verification.arithmetic import (
 )
 from pabi.verification.cases import (
     KEYS,
-    CaseCheck,
+    ClaimedCase,
     LinearCases,
+    OneByOne,
     every_position,
     last_to_first,
     of_cases,
@@ -65,10 +67,9 @@ def _ordered(run: OrderedRun, payload: Payload) -> list[Part]:
         case KnownPositions() if run.position is not None:
             if len(cases) != 1:
                 raise Refused(f"cases: expected 1, got {len(cases)}")
-            return [(Fraction(1), check(cases[0], run.uses(run.position)))]
+            return [(Fraction(1), max(check([(cases[0], run.uses(run.position))])))]
         case KnownPositions():
-            mus = [check(case, uses) for case, uses in last_to_first(run, cases)]
-            return [(Fraction(1), max(mus))]
+            return [(Fraction(1), max(check(last_to_first(run, cases))))]
         case SecretOnce():
             return every_position(run, cases, check)
         case SecretEveryEpoch():
@@ -93,7 +94,7 @@ def _check_one_side(run: OrderedRun) -> None:
         raise Refused("loss: its gradients as clipped are not known to be those of a convex loss")
 
 
-class _InAdvance(CaseCheck):
+class _InAdvance(OneByOne):
     """Uses before step `paid` are paid for before it, those from there on from step `begin` on, of which the
     last `ahead` in advance."""
 
@@ -149,7 +150,8 @@ class _InAdvance(CaseCheck):
             return arb(0)
         whole = end == self.run.total
         part = self.run if whole else OrderedRun(_until(self.run.run, end), self.run.scheme)
-        return LinearCases(part, {}).cost(case, uses, distance)
+        claim = ClaimedCase(case, uses, distance, math.inf)
+        return LinearCases(part, {}).cost(claim)
 
     def _apart(self, uses: UseSteps, end: int) -> Any:
         """How far apart these uses bring the runs before step `end`, where nothing is paid."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,7 @@ from pabi.verification.factors import Factor
 from pabi.verification.factors.closed_forms import Failure, Gaussians
 from pabi.verification.factors.mixtures import Allocations
 from pabi.verification.ordered_runs import OrderedRun
+from pabi.verification.replay import Steps
 from pabi.verification.subjects import of_runs
 from pabi.verification.theorem import Payload, ProofCheck, Proven, named
 from pabi.verification.theorems.secret_order import of_one_record
@@ -49,7 +50,9 @@ def _ordered(run: OrderedRun, payload: Payload) -> Proven:
     alone, opposite = of_one_record(run)
     if max(run.period, 2) * run.total > _MOST:
         raise Refused(f"theorem: more than {_MOST} steps of all bins")
-    steps = _Steps.of(alone)
+    steps = alone.steps
+    if not np.all(steps.sigma > 0.0):
+        raise Refused("noise: expected some in every step")
     now, rate = (_numbers(name, plan[name], run.data) for name in ("now", "rate"))
     paid = _paid(alone, steps, now, rate)
     _check_distances(alone, steps, paid)
@@ -81,28 +84,7 @@ def _numbers(name: str, stated: Any, count: int) -> Array:
     return values
 
 
-class _Steps(NamedTuple):
-    """Slopes and sensitivities to one record, rounded up, and noises, rounded down, (steps,)."""
-
-    c: Array
-    s: Array
-    sigma: Array
-
-    @classmethod
-    def of(cls, run: OrderedRun) -> _Steps:
-        """Those of a run."""
-        c, s = (
-            np.array([math.nextafter(float(x.upper()), math.inf) for x in timed(column)])
-            for column in (run.steps.c, run.steps.s)
-        )
-        lower = [math.nextafter(float(x.lower()), 0.0) for x in timed(run.steps.sigma)]
-        sigma = np.array(lower)
-        if not np.all(sigma > 0.0):
-            raise Refused("noise: expected some in every step")
-        return cls(c, s, sigma)
-
-
-def _paid(run: OrderedRun, steps: _Steps, now: Array, rate: Array) -> Array:
+def _paid(run: OrderedRun, steps: Steps, now: Array, rate: Array) -> Array:
     """What every bin pays in every step, (bins, steps)."""
     paid = np.zeros((run.period, run.total))
     for k in timed(range(run.data)):
@@ -118,7 +100,7 @@ def _paid(run: OrderedRun, steps: _Steps, now: Array, rate: Array) -> Array:
     return paid
 
 
-def _check_distances(run: OrderedRun, steps: _Steps, paid: Array) -> None:
+def _check_distances(run: OrderedRun, steps: Steps, paid: Array) -> None:
     """Refuse unless the payments bring the distance to 0, whichever the record's bin is."""
     distance = np.zeros(run.period)
     for k in timed(range(run.total)):

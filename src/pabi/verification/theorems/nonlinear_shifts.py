@@ -12,7 +12,7 @@ from flint import arb
 from pabi.numbers.encoding import read_floats
 from pabi.verification.arithmetic import Refused, check_cost, columns, integer, positions, timed
 from pabi.verification.cases import (
-    CaseCheck,
+    OneByOne,
     check_start,
     every_position,
     of_cases,
@@ -50,7 +50,7 @@ def _ordered(run: OrderedRun, payload: Payload) -> list[Part]:
             assert_never(run.scheme)
 
 
-class NonlinearCases(CaseCheck):
+class NonlinearCases(OneByOne):
     """Payments under moduli; `alike`: every step with data has the largest of their moduli, and the cool-down
     is left out."""
 

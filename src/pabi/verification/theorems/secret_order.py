@@ -10,24 +10,27 @@ from functools import cache
 from itertools import accumulate
 from typing import Any, assert_never
 
+import numpy as np
 from flint import arb
 
-from pabi.verification.arithmetic import Refused, StepBalls, distances, positions, timed
+from pabi.verification.arithmetic import Refused, distances, timed
 from pabi.verification.bounds import JointBound
 from pabi.verification.cases import (
-    CaseCheck,
+    ClaimedCase,
     LinearCases,
+    WrittenOut,
     every_last_place,
     every_pair,
     every_position,
     of_cases,
     pairs_of_later_uses,
     read_range,
-    replay_case,
+    weighed,
 )
 from pabi.verification.factors.closed_forms import Failure, Part
 from pabi.verification.factors.mixtures import SecretMixtures
-from pabi.verification.ordered_runs import OrderedRun, UseSteps
+from pabi.verification.ordered_runs import OrderedRun
+from pabi.verification.replay import Payments, Steps, payments_of
 from pabi.verification.schemes import KnownPositions, SecretEveryEpoch, SecretOnce
 from pabi.verification.subjects import of_runs
 from pabi.verification.theorem import Payload, ProofCheck, Proven, named
@@ -107,33 +110,37 @@ _SECRET_PLACE = {
 def _ordered_latest_uses(run: OrderedRun, payload: Payload) -> list[Part]:
     match run.scheme:
         case SecretEveryEpoch():
-            check, cases = _Latest(run), every_pair(run, payload["cases"])
-            return [(weight, check(case, uses)) for case, weight, uses in cases]
+            return weighed(every_pair(run, payload["cases"]), _Latest(run))
         case KnownPositions() | SecretOnce():
             raise Refused("theorem: it is about places that change every epoch")
         case _:
             assert_never(run.scheme)
 
 
-class _Latest(CaseCheck):
+class _Latest(WrittenOut):
     """Payments written out, for uses as large as they have to be."""
 
     def __init__(self, run: OrderedRun) -> None:
         super().__init__(run)
-        self.steps, self.epochs = run.steps, -(-run.data // run.period)
-        self.standing, last = cache(run.standing), run.period - 1
+        self.epochs, last = -(-run.data // run.period), run.period - 1
+        self.standing = cache(run.standing)
         begins = range(0, (self.epochs - 2) * run.period, run.period)
         self.older = {first + last: run.standing(first, first + last) for first in begins}
 
-    def cost(self, case: dict[str, Any], uses: UseSteps, distance: Any) -> Any:
-        """Σ (a_k/σ_k)² of the payments, for uses at the ends of the ranges that the case states."""
+    @property
+    def steps(self) -> Steps:
+        """Those of the run."""
+        return self.run.steps
+
+    def payments(self, claim: ClaimedCase) -> Payments:
+        """The payments of a case, for uses at the ends of the ranges that it states."""
         run, own = self.run, dict(self.older)
-        for epoch, covered in enumerate(map(read_range, case["ranges"]), self.epochs - 2):
+        for epoch, covered in enumerate(map(read_range, claim.case["ranges"]), self.epochs - 2):
             if covered is not None:
                 first, last = (epoch * run.period + where for where in covered)
                 own[last] = self.standing(first, last)
-        demands = [own.get(k, arb(0)) for k in range(run.total)]
-        return replay_case(case, self.steps._replace(s=demands), distance)
+        at, owed = np.array([*own], dtype=np.int64), np.array([*own.values()], dtype=np.float64)
+        return payments_of(claim.case, claim.distance, at, owed, run.total)
 
 
 _NAMED = f"{OPTIMAL}, averaged over the record's last two positions (docs, Theory, 6, Theorem 5a)"
@@ -152,15 +159,14 @@ def _ordered(run: OrderedRun, payload: Payload) -> list[Part]:
     match run.scheme:
         case SecretEveryEpoch():
             check = _LastEpoch(run, distances("resting", payload["resting"]))
-            cases = every_last_place(run, payload["cases"])
-            return [(weight, check(case, uses)) for case, weight, uses in cases]
+            return weighed(every_last_place(run, payload["cases"]), check)
         case KnownPositions() | SecretOnce():
             raise Refused("theorem: it is about places that change every epoch")
         case _:
             assert_never(run.scheme)
 
 
-class _LastEpoch(CaseCheck):
+class _LastEpoch(WrittenOut):
     """Payments of the last epoch written out, on top of what the others cost at the stated distances."""
 
     def __init__(self, run: OrderedRun, resting: list[float]) -> None:
@@ -168,42 +174,45 @@ class _LastEpoch(CaseCheck):
         if len(resting) != older:
             raise Refused(f"resting: expected {older} distances, got {len(resting)}")
         super().__init__(run, resting[-1] if resting else 0.0)
-        positions("steps", run.total)
         begins = [0.0, *resting[:-1]]
         self.first = older * run.period
-        self.older = arb(0)
+        self.besides = arb(0)
         for e, (begin, end) in enumerate(zip(begins, resting, strict=True)):
             if run.diameter is None or end < run.diameter:  # no iterates are further apart
-                part = self._steps(e * run.period, (e + 1) * run.period)
-                self.older += _dearest(part, arb(begin), arb(end))
-        self.last = self._steps(self.first, run.total)
+                part = self._part(e * run.period, (e + 1) * run.period)
+                self.besides += _dearest(part, arb(begin), arb(end))
 
-    def _steps(self, begin: int, end: int) -> StepBalls:
-        return StepBalls(*(x[begin:end] for x in self.run.steps))
+    def _part(self, begin: int, end: int) -> Steps:
+        return Steps(*(x[begin:end] for x in self.run.steps))
 
-    def cost(self, case: dict[str, Any], uses: UseSteps, distance: Any) -> Any:
-        """Σ (a_k/σ_k)² of all payments, for a use at the end of the range that the case states."""
-        own = [arb(0)] * len(self.last.c)
-        (covered,) = map(read_range, case["ranges"])
+    @property
+    def steps(self) -> Steps:
+        """Those of the last epoch, and of the cool-down."""
+        return self._part(self.first, self.run.total)
+
+    def payments(self, claim: ClaimedCase) -> Payments:
+        """The payments of a case, for a use at the end of the range that it states."""
+        at, owed = np.zeros(0, dtype=np.int64), np.zeros(0)
+        (covered,) = map(read_range, claim.case["ranges"])
         if covered is not None:
             a, b = covered
-            own[b] = self.run.standing(self.first + a, self.first + b)
-        return self.older + replay_case(case, self.last._replace(s=own), distance)
+            at, owed = np.array([b]), np.array([self.run.standing(self.first + a, self.first + b)])
+        return payments_of(claim.case, claim.distance, at, owed, self.run.total - self.first)
 
 
-def _dearest(steps: StepBalls, begin: Any, end: Any) -> Any:
+def _dearest(steps: Steps, begin: Any, end: Any) -> Any:
     """The cost of the dearest place in one epoch, from the distance before it to that after it."""
     later, whole = [], arb(1)
-    for c in reversed(steps.c):
+    for c in timed(reversed(steps.c.tolist())):
         later.append(whole)
-        whole *= c
+        whole *= arb(c)
     later.reverse()
-    squares = [(sigma * w) ** 2 for sigma, w in zip(steps.sigma, later, strict=True)]
+    squares = [(arb(sigma) * w) ** 2 for sigma, w in zip(steps.sigma.tolist(), later, strict=True)]
     # Sums of their own from both ends: a difference of two may have no digits left.
     rooms = list(accumulate(reversed(squares), initial=arb(0)))[:0:-1]
     before, owed, worst = arb(0), begin * whole, arb(0)
-    for s, w, square, after in timed(zip(steps.s, later, squares, rooms, strict=True)):
-        paid = (owed + s * w - end).max(arb(0))
+    for s, w, square, after in timed(zip(steps.s.tolist(), later, squares, rooms, strict=True)):
+        paid = (owed + arb(s) * w - end).max(arb(0))
         if not paid.is_zero():
             worst = worst.max(_cost(paid, owed, before=before, after=after))
         before += square

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any, assert_never
 
+import numpy as np
 from flint import arb
 
-from pabi.verification.arithmetic import Refused, StepBalls, check_cost, groups, integer, positions
+from pabi.verification.arithmetic import Refused, check_cost, groups, integer
 from pabi.verification.cases import KEYS as PAYMENTS
 from pabi.verification.cases import (
     LinearCases,
@@ -18,12 +19,12 @@ from pabi.verification.cases import (
     flat,
     of_cases,
     read_blocks,
-    replay_case,
     without,
     worst_position,
 )
 from pabi.verification.factors.closed_forms import Part
 from pabi.verification.ordered_runs import OrderedRun
+from pabi.verification.replay import Claim, Replay, Steps, payments_of
 from pabi.verification.schemes import KnownPositions, SecretEveryEpoch, SecretOnce
 from pabi.verification.subjects import (
     KEYS,
@@ -61,12 +62,12 @@ def _iteration(iteration: Iteration, payload: Payload) -> Proven:
 
 def _check_case(iteration: Iteration, payload: Payload, case: dict[str, Any], mu: float) -> None:
     """Refuse unless the payments of `case` prove `mu` for the stated steps."""
-    distance = arb(check_start(case, iteration.diameter, iteration.start))
+    distance = check_start(case, iteration.diameter, iteration.start)
     if "blocks" not in case:
-        c, s, sigma = written_out(payload)
-        positions("steps", len(c))
-        steps = StepBalls.of(c, s, sigma)
-        check_cost(replay_case(case, steps, distance), mu, f"step {len(steps.c)}")
+        steps = Steps(*written_out(payload))
+        every = np.arange(len(steps.c))
+        paid = payments_of(case, distance, every, steps.s, len(every))
+        Replay(steps).check([Claim(paid, mu)])
         return
     blocks = read_blocks(case)
     skipped, stated = integer("skipped", case["skipped"]), groups(payload["groups"])
@@ -75,7 +76,7 @@ def _check_case(iteration: Iteration, payload: Payload, case: dict[str, Any], mu
     if case["tau"] == 0 and skipped and (iteration.start > 0.0 or demands_within(stated, skipped)):
         raise Refused(f"step {skipped}: skipped: steps with something to pay are left out")
     check_same_steps(list(flat(blocks)), list(without(stated, skipped)))
-    check_cost(blocks_cost(blocks, distance, skipped), mu, "the last step")
+    check_cost(blocks_cost(blocks, arb(distance), skipped), mu, "the last step")
 
 
 THEOREMS = {

@@ -8,13 +8,17 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 from flint import arb, fmpq
 
 from pabi.verification.arithmetic import (
     Refused,
-    StepBalls,
+    above,
     check_cost,
     closed,
+    double_above,
+    double_below,
+    fraction_of,
     integer,
     positions,
     timed,
@@ -25,13 +29,13 @@ from pabi.verification.cases import (
     LinearCases,
     check_start,
     proven_by,
-    replay_case,
     worst_position,
 )
 from pabi.verification.drawn_runs import Capped
 from pabi.verification.factors.closed_forms import Failure, Gaussians, read_mu
 from pabi.verification.forgetting import ForgettingDraws, ForgettingOrder
 from pabi.verification.ordered_runs import UseSteps, check_uses
+from pabi.verification.replay import Claim, Replay, Steps, payments_of
 from pabi.verification.schemes import KnownPositions, SecretEveryEpoch
 from pabi.verification.theorem import Payload, ProofCheck, Proven, named
 from pabi.verification.theorems.composition import drawn, totals_of
@@ -96,7 +100,7 @@ def _owed(run: ForgettingOrder, demands: str) -> list[Any]:
             owed = run.latest_uses()
         case _:
             raise Refused(f"demands: the checker knows no {demands!r}")
-    return [arb(s) for s in owed]
+    return owed
 
 
 def _together(run: ForgettingOrder, payload: Payload) -> float:
@@ -104,8 +108,11 @@ def _together(run: ForgettingOrder, payload: Payload) -> float:
     case, mu = _only_case(payload, PAYMENTS)
     LinearCases(run, payload)  # steps that are stated besides are those of the description
     if math.isfinite(mu):
-        steps = run.steps._replace(s=_owed(run, payload["demands"]))
-        check_cost(replay_case(case, steps, _start(run, case)), mu, f"step {run.total}")
+        owed = np.array(
+            [double_above(fraction_of(s)) for s in timed(_owed(run, payload["demands"]))]
+        )
+        paid = payments_of(case, _start(run, case), np.arange(run.total), owed, run.total)
+        Replay(run.steps).check([Claim(paid, mu)])
     return mu
 
 
@@ -118,11 +125,11 @@ def _only_case(payload: Payload, keys: Sequence[str]) -> tuple[dict[str, Any], f
     return cases[0], read_mu(cases[0]["mu"])
 
 
-def _start(run: Run, case: dict[str, Any]) -> Any:
+def _start(run: Run, case: dict[str, Any]) -> float:
     """The distance at which the payments begin: given a model, not before the last request."""
     if run.published and integer("tau", case["tau"]) < run.last:
         raise Refused(f"tau: a model was handed out before step {run.last + 1}")
-    return arb(check_start(case, run.diameter, 0.0))
+    return check_start(case, run.diameter, 0.0)
 
 
 # Moduli that are not linear.
@@ -141,7 +148,7 @@ def _bent(run: ForgettingOrder, payload: Payload) -> Proven:
     if demands not in ("every", "none"):
         raise Refused("demands: under moduli that are not linear, every batch may hold the records")
     if math.isfinite(mu):
-        owed, distance = _owed(run, demands), _start(run, case)
+        owed, distance = [arb(s) for s in _owed(run, demands)], arb(_start(run, case))
         cost = paid_off(run, case, run.total, run.modulus, owed.__getitem__, distance)
         check_cost(cost, mu, "the last step")
     return Proven(assumptions, proven_by(run, [(Fraction(1), mu)]))
@@ -164,21 +171,27 @@ def _given_drawn(run: ForgettingDraws, payload: Payload) -> Proven:
     case, mu = _only_case(payload, (*PAYMENTS, "payments"))
     steps = Capped(run, integer("cap", payload.get("cap", run.size)))
     if math.isfinite(mu):
-        cost = _given_cost(run, steps, case, bent="payments" in case)
-        check_cost(cost, mu, f"step {run.total}")
+        _check_given(run, steps, case, mu)
     bound = JointBound.of(Gaussians(((Fraction(1), mu),)), Failure(steps.failure))
     return Proven(assumptions, (bound,))
 
 
-def _given_cost(run: ForgettingDraws, steps: Capped, case: dict[str, Any], *, bent: bool) -> Any:
+def _check_given(run: ForgettingDraws, steps: Capped, case: dict[str, Any], mu: float) -> None:
+    """Refuse unless the payments of a case bring its distance to zero and cost at most μ²."""
     distance, tau = _start(run, case), integer("tau", case["tau"])
     positions("steps", run.total - tau)
-    if bent:
-        return paid_off(run, case, run.total, steps.modulus, lambda k: arb(0), distance)
-    before, later = [arb(0)] * tau, range(tau, run.total)
-    c = [*before, *(steps.at(k).c for k in timed(later))]
-    sigma = [*before, *(arb(run.sigma(k)) for k in timed(later))]
-    return replay_case(case, StepBalls(c, [arb(0)] * run.total, sigma), distance)
+    if "payments" in case:
+        none = lambda k: arb(0)  # noqa: E731
+        cost = paid_off(run, case, run.total, steps.modulus, none, arb(distance))
+        check_cost(cost, mu, f"step {run.total}")
+        return
+    c, later = np.zeros(run.total), range(tau, run.total)
+    sigma = np.zeros(run.total)
+    c[tau:] = [double_above(fraction_of(above(steps.at(k).c))) for k in timed(later)]
+    sigma[tau:] = [double_below(fraction_of(run.sigma(k))) for k in timed(later)]
+    none_owed = np.zeros(0, dtype=np.int64), np.zeros(0)
+    paid = payments_of(case, distance, *none_owed, run.total)
+    Replay(Steps(c, np.zeros(run.total), sigma)).check([Claim(paid, mu)])
 
 
 # Every iterate.

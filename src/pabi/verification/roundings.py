@@ -1,0 +1,168 @@
+"""Doubles next to rational numbers, for many steps at once, and numbers that are known to 2^-54.
+
+A sum or a product of two doubles is two doubles: what is rounded, and what the rounding lost (Knuth, Dekker).
+So nothing here rests on how large a rounding may be expected to be.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection
+from typing import Any
+
+import numpy as np
+from flint import fmpq
+from numpy.typing import NDArray
+
+from pabi.verification.arithmetic import (
+    double_above,
+    double_below,
+    exact,
+    fraction_of,
+    in_time,
+    timed,
+)
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+_SPLIT = 2.0**27 + 1.0
+
+
+def two_sum(a: Array, b: Array) -> tuple[Array, Array]:
+    """(a + b rounded, what the rounding lost), entry by entry."""
+    total = a + b
+    virtual = total - a
+    return total, (a - (total - virtual)) + (b - virtual)
+
+
+def two_product(a: Array, b: Array) -> tuple[Array, Array]:
+    """(a·b rounded, what the rounding lost), entry by entry, of numbers and products that are 0 or from
+    2^-900 to 2^900 in absolute value."""
+    product = a * b
+    here, there = _SPLIT * a, _SPLIT * b
+    high, tall = here - (here - a), there - (there - b)
+    low, small = a - high, b - tall
+    return product, ((high * tall - product) + high * small + low * tall) + low * small
+
+
+# Rational functions of a schedule, rounded to the next double.
+#
+# A rational r is head + rest but for 2^-106·|r|, both doubles. Where it is equal to head, η·r is known exactly,
+# and elsewhere but for 2^-103·|η·r|: what two_product gives is exact, the product with `rest` is at most
+# 2^-53·|η·r|, and the two roundings on its way lose 2^-53 of that each. Only numbers whose distance to a double is
+# within what is not known are left to rational arithmetic: those that are doubles themselves, mostly.
+
+
+_WIDE = 2.0**300  # schedules are rounded at once within this range and its inverse
+
+
+def slopes_above(etas: Array, rates: Collection[Any]) -> Array:
+    """For every step size η ≥ 0 the least double not below |1 − η·r|, for the worst of these rational r."""
+    low, high = min(rates), max(rates)  # |1 − η·r| is convex in r
+    if exact(etas.max(initial=0.0)) * (low + high) <= 2:
+        return _in_parts(lambda some: _slopes_above(some, low), etas)
+    return _in_parts(
+        lambda some: np.maximum(_slopes_above(some, low), _slopes_above(some, high)), etas
+    )
+
+
+def _slopes_above(etas: Array, rate: Any) -> Array:
+    head, rest, whole = _pair(rate)
+    with np.errstate(all="ignore"):
+        product, lost = two_product(etas, np.full_like(etas, head))
+        total, more = two_sum(np.ones_like(etas), -product)
+        less = lost + etas * rest  # η·r = product + less
+        small = more - less
+        doubt = np.where((more != 0.0) & (less != 0.0), np.abs(small) * 2.0**-52, 0.0)
+        doubt += 0.0 if whole else np.abs(product) * 2.0**-103
+        inside = (_within(etas) & _within(np.full_like(etas, head)) | (rate == 0)) & (total != 0.0)
+        doubt[~inside] = np.nan
+        sign = np.sign(total)
+        return _next(
+            sign * total, sign * small, doubt, np.inf, etas, lambda eta: abs(1 - exact(eta) * rate)
+        )
+
+
+def products_above(etas: Array, factor: Any) -> Array:
+    """For every η ≥ 0 the least double not below η times a rational factor ≥ 0."""
+    return _in_parts(lambda some: _products(some, np.ones_like(some), factor, np.inf), etas)
+
+
+def products_below(etas: Array, others: Array, factor: Any) -> Array:
+    """For every η ≥ 0 the largest double not above η times its other number ≥ 0 times a rational factor ≥ 0."""
+    return _in_parts(lambda some, more: _products(some, more, factor, 0.0), etas, others)
+
+
+_AT_ONCE = 1 << 13  # numbers that stay where they are fast to reach
+
+
+def _in_parts(function: Callable[..., Array], *arrays: Array) -> Array:
+    """A function of arrays, entry by entry, a part after another."""
+    out = np.empty(len(arrays[0]))
+    for begin in range(0, len(out), _AT_ONCE):
+        in_time()
+        some = slice(begin, begin + _AT_ONCE)
+        out[some] = function(*(array[some] for array in arrays))
+    return out
+
+
+def _products(etas: Array, others: Array, factor: Any, towards: float) -> Array:
+    head, rest, whole = _pair(factor)
+    with np.errstate(all="ignore"):
+        product, lost = two_product(etas, others)
+        big, small = two_product(product, np.full_like(etas, head))
+        more = product * rest + lost * head
+        doubt = np.where((lost != 0.0) | (not whole), np.abs(big) * 2.0**-102, 0.0)
+        doubt[~(_within(etas) & _within(others) & _within(np.full_like(etas, head)))] = np.nan
+        pairs = np.stack([etas, others], axis=1)
+        return _next(
+            *(big, small + more, doubt, towards, pairs),
+            lambda x: exact(x[0]) * exact(x[1]) * factor,
+        )
+
+
+def _pair(x: Any) -> tuple[float, float, bool]:
+    """(head, rest, whether a rational number is equal to head)."""
+    number = fraction_of(fmpq(x))
+    head = float(number)
+    left = number - fraction_of(exact(head))
+    return head, float(left), left == 0
+
+
+def _within(x: Array) -> NDArray[np.bool_]:
+    return np.asarray((np.abs(x) >= 1.0 / _WIDE) & (np.abs(x) <= _WIDE))
+
+
+def _next(
+    big: Array,
+    small: Array,
+    doubt: Array,
+    towards: float,
+    arguments: Array,
+    at: Callable[[Any], Any],
+) -> Array:
+    """The double next to big + small > 0 on the side of `towards`, where big + small is known but for `doubt`.
+    Where that leaves it open or is NaN, it is that next to the rational at(argument)."""
+    head, rest = two_sum(big, small)
+    beyond = rest > 0.0 if towards else rest < 0.0
+    moved = np.where(beyond, np.nextafter(head, towards), head)
+    left = np.flatnonzero(~((np.abs(rest) > doubt) | (doubt == 0.0)))
+    if left.size:
+        some, first, which = np.unique(
+            arguments[left], axis=0, return_index=True, return_inverse=True
+        )
+        near = head[left[first]].tolist()
+        pairs = timed(zip(some.tolist(), near, strict=True))
+        moved[left] = np.array([_beside(at(x), y, towards) for x, y in pairs])[which.reshape(-1)]
+    return moved
+
+
+def _beside(value: Any, near: float, towards: float) -> float:
+    """The double next to a rational ≥ 0 on the side of `towards`, which is likely to be near."""
+    low, high = math.nextafter(near, 0.0), math.nextafter(near, math.inf)
+    if near > 0.0 and high < math.inf and exact(low) < value < exact(high):
+        if towards:
+            return near if value <= exact(near) else high
+        return near if value >= exact(near) else low
+    return (double_above if towards else double_below)(fraction_of(fmpq(value)))

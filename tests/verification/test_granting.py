@@ -1,0 +1,206 @@
+"""The kernel grants what is proven of the very description, and nothing else."""
+
+import copy
+import logging
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import pabi
+from pabi import Cyclic, Loss, Modulus, NoisyIteration, NoisySGD
+from pabi.account import best
+from pabi.account.analyses import RUNS, Analysis, shifted_interpolation
+from pabi.tradeoff import Gaussian
+from pabi.verification.arithmetic import Refused
+from pabi.verification.granting import grant
+from support.certificates import forged
+from support.every_case import every
+
+DELTA = 1e-5
+RUN = NoisySGD(
+    Loss.logistic(1.0, l2=0.1), n=40, batches=Cyclic(10), epochs=3, step_size=0.5, noise_std=0.5
+)
+RANDOM = replace(RUN, batches=pabi.FixedSize(10), epochs=1)
+STEPS = {"step_sensitivity": [1.0, 0.5, 0.0], "step_noise_std": [1.0, 2.0, 1.0]}
+LINEAR = NoisyIteration([0.9, 0.8, 0.7], **STEPS, diameter=2.0, start=0.5)
+ALIKE = NoisyIteration(0.9, 1.0, 2.0, steps=30)
+BENT = NoisyIteration(moduli=Modulus.sqrt(0.9, 0.1), **STEPS)
+LOG = NoisyIteration(moduli=Modulus.from_function(math.log1p), **STEPS)
+COOLING = pabi.LangevinDiffusion(
+    Loss.logistic(1.0, l2=0.5), n=50, inverse_temperature=np.linspace(5.0, 20.0, 30), time=3.0
+)
+
+
+def proposed(description, name, position=None):
+    (answer,) = best.outcomes(description, DELTA, position, only=name)
+    return answer.proposal
+
+
+def edited(proposal, edits):
+    """The same, but that its certificate is written with these edits."""
+    other, body = copy.copy(proposal), forged(proposal.written(), edits)
+    other.__dict__["written"] = lambda: body
+    return other
+
+
+def test_what_is_granted_is_what_was_proposed():
+    for factor in (1.0, 1.5):  # more than is proven may be claimed
+        honest = proposed(RUN, "shifted interpolation")
+        curve = Gaussian(factor * honest.curve.mu)
+        found = grant(RUN, replace(honest, curve=curve))
+        assert (found.curve, found.method, found.unit) == (curve, honest.theorem, "record")
+        assert found.proof is found.certificate
+        assert found.verified
+        assert any("every earlier iterate stays hidden" in said for said in found.assumptions)
+
+
+@every("description", [RUN, RANDOM, LINEAR, BENT, LOG])
+def test_less_than_is_proven_is_refused(description):
+    for answer in best.outcomes(description, DELTA):
+        if answer.proposal is not None:
+            body = answer.proposal.written()
+            (kind,) = body["claim"]
+            less = edited(answer.proposal, f"claim.{kind} *= 0.999")
+            assert answer.guarantee.verified, answer.name
+            with pytest.raises(Refused):
+                grant(description, less)
+            if kind == "mu":  # nor by a curve that the certificate does not claim
+                below = copy.copy(answer.proposal)
+                object.__setattr__(below, "curve", Gaussian(below.curve.mu * 0.999))
+                below.__dict__["written"] = answer.proposal.written
+                with pytest.raises(Refused, match=r"^mu|^tradeoff"):
+                    grant(description, below)
+
+
+UNKNOWN = Modulus.from_function(lambda z: 1.001 * math.log1p(z))
+SHIFTED = {"start": 0.7}, {"diameter": 1.9}, {"step_sensitivity": 1.1}, {"step_noise_std": 1.9}
+STEEPER = ({"contraction": 0.95},)
+OTHERS = {
+    "shifted interpolation": [(LINEAR, SHIFTED + STEEPER), (ALIKE, SHIFTED + STEEPER)],
+    "composition": [(x, SHIFTED[1:]) for x in (replace(LINEAR, start=0.0), ALIKE, BENT, LOG)],
+    "nonlinear shifts": [
+        (BENT, (*SHIFTED, {"moduli": Modulus.sqrt(0.9, 0.11)}, {"moduli": LOG.moduli})),
+        (LOG, (*SHIFTED, {"moduli": UNKNOWN}, {"moduli": BENT.moduli})),
+    ],
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_proof_of_other_steps_is_refused(name):
+    for iteration, changes in OTHERS[name]:
+        proposal = proposed(iteration, name)
+        assert grant(replace(iteration), proposal).verified
+        for other in (*(replace(iteration, **change) for change in changes), RUN, COOLING):
+            with pytest.raises(Refused, match="the proof is about"):
+                grant(other, proposal)
+
+
+def test_a_function_is_no_larger_than_is_stated():
+    smaller = replace(LOG, moduli=Modulus.from_function(lambda z: 0.99 * math.log1p(z)))
+    assert grant(smaller, proposed(LOG, "nonlinear shifts")).verified
+
+
+def test_of_slopes_composition_needs_none():
+    assert grant(replace(ALIKE, contraction=2.0), proposed(ALIKE, "composition")).verified
+
+
+def test_another_description_is_refused():
+    honest = proposed(RUN, "shifted interpolation")
+    others = [replace(RUN, **x) for x in ({"n": 41}, {"noise_std": 0.6}, {"adjacency": "zero_out"})]
+    for other in (*others, RANDOM, ALIKE, COOLING, pabi.Unlearning(RUN, [(3, 1)])):
+        with pytest.raises(Refused, match="the proof is about"):
+            grant(other, honest)
+
+
+def test_records_in_other_batches_are_refused():
+    """What holds of all records holds of some."""
+    for name in ("composition", "shifted interpolation"):
+        one, every = proposed(RUN, name, 1), proposed(RUN, name)
+        assert grant(RUN, one, 1).curve == one.curve
+        assert grant(RUN, every, 1).curve == every.curve
+        for position in (None, 0, 2):
+            with pytest.raises(Refused, match="about other records"):
+                grant(RUN, one, position)
+
+
+NUMBERS = [
+    (RUN, "composition", "claim.mu"),
+    (RUN, "shifted interpolation", "cases.0.mu"),
+    (RUN, "shifted interpolation", "cases.0.distance"),
+    (RUN, "payments in advance", "cases.1.z.0"),
+    (RANDOM, "one-sided shift", "plan.shares.0"),
+    (RANDOM, "two-sided shift", "plan.payments.0"),
+    (RANDOM, "composition", "claim.product.factors.0.mu"),
+    (RANDOM, "composition", "reading.epsilon"),
+    (LINEAR, "shifted interpolation", "cases.0.q.0"),
+    (LINEAR, "shifted interpolation", "steps.sigma.0"),
+    (BENT, "nonlinear shifts", "cases.0.payments.0"),
+    (LOG, "nonlinear shifts", "cases.0.values.0"),
+    (LOG, "nonlinear shifts", "cases.0.at.0"),
+]
+
+
+@every(("description", "name", "place"), NUMBERS)
+def test_what_is_no_number_is_refused(description, name, place):
+    honest = proposed(description, name)
+    for value in ("NaN", "Infinity", "-Infinity", '"nan"', "null", "[]"):
+        with pytest.raises(Refused):
+            grant(description, edited(honest, f"{place} = {value}"))
+
+
+def test_the_header_is_not_for_search_to_write():
+    """Of a path's cells slopes mean nothing, and what a diffusion assumes is said."""
+    honest = proposed(COOLING, "path")
+    flat = proposed(COOLING.by_cells(hidden=False), "shifted interpolation")
+    with pytest.raises(Refused):
+        grant(COOLING, edited(replace(flat, theorem="composition"), f'theorem = "{flat.theorem}"'))
+    said = grant(COOLING, honest).assumptions
+    for edit in ("assumes = []", 'adjacency = "zero_out"', "version = 1"):
+        assert grant(COOLING, edited(honest, edit)).assumptions == said
+
+
+def test_cells_are_called_what_they_are_cells_of():
+    for name in ("path", "last point"):
+        found = grant(COOLING, proposed(COOLING, name))
+        constant = replace(COOLING, inverse_temperature=20.0)
+        same = grant(constant, proposed(constant, name))
+        assert (found.method, found.source) == (same.method, same.source)
+        assert {*same.assumptions} <= {*found.assumptions}
+        assert {*found.besides} <= {*found.assumptions}
+        assert found.verified
+
+
+@pytest.fixture
+def lying(monkeypatch):
+    """The first analysis claims next to nothing."""
+
+    def lie(description, delta, position):
+        return replace(
+            shifted_interpolation.apply(description, delta, position), curve=Gaussian(1e-3)
+        )
+
+    every = (Analysis("a lie", lie), *RUNS)
+    monkeypatch.setattr(best, "analyses_of", lambda description: every)
+
+
+def test_the_next_best_is_taken_where_the_best_is_refused(lying, caplog):
+    honest = RUN.guarantee(DELTA)
+    assert honest.method in [analysis.name for analysis in RUNS]
+    assert honest.epsilon(DELTA) > 0.1
+    assert honest.verified
+    assert best.refused.pop("a lie") == 1
+    explained = RUN.explain(DELTA)
+    assert explained.best.epsilon(DELTA) == honest.epsilon(DELTA)
+    assert [row.reason for row in explained.rows if row.method == "a lie"] == ["refused"]
+    assert best.refused.pop("a lie") == 1
+    assert "a lie of NoisySGD: refused" in [
+        x.getMessage() for x in caplog.records if x.levelno == logging.WARNING
+    ]
+
+
+def test_where_all_is_refused_nothing_applies(lying):
+    with pytest.raises(pabi.NotApplicable, match="a lie: refused"):
+        best.best_of(best.outcomes(RUN, DELTA, only="a lie"), DELTA)
+    assert best.refused.pop("a lie") == 1

@@ -326,8 +326,20 @@ def random_problems(
 
 # Claims of a little less, with every edit of what is to prove them.
 
-LESS = 0.97  # a share of what is claimed, which no other proof by the same theorem is known to reach
-_PROVING = ("run", "claim", "position", "assumes", "adjacency", "format", "member", "parts", "trials")
+LESS = (
+    0.97  # a share of what is claimed, which no other proof by the same theorem is known to reach
+)
+_PROVING = (
+    "run",
+    "claim",
+    "position",
+    "assumes",
+    "adjacency",
+    "format",
+    "member",
+    "parts",
+    "trials",
+)
 
 
 def lowered_forgeries(
@@ -346,7 +358,9 @@ def lowered_forgeries(
             rare = rng.getrandbits(32)
             edited = edits(data, path, _others(data["theorem"], data, path, rare), rare)
             tries += [(path, edit, edited[edit]) for edit in edited]
-        for path, edit, value in tries if most is None else rng.sample(tries, min(most, len(tries))):
+        for path, edit, value in (
+            tries if most is None else rng.sample(tries, min(most, len(tries)))
+        ):
             file = copy.deepcopy(data)
             written = put_edit(file, path, edit, copy.deepcopy(value))
             yield Forgery(f"question {number}, less of {name}", path, edit), written or file, text

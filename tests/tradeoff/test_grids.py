@@ -30,7 +30,7 @@ LAWS += [
 LAWS += [*(SecretMixture(*FLAT, opposite).losses()[0] for opposite in (False, True))]
 LAWS += [SecretMixture((1e-3, 20.0), (0.0373, 0.9627)).losses()[1], twice(1.0, 2.0, 0.1)]
 LAWS += [MixtureLaw(Half.single(2.0, 1.0, 0.1), Half.single(1.0, 1.0, 0.1)), twice(1.0, 1.5, 0.1)]
-LAWS += [ExponentialLoss(2.0), LaplaceLoss(1.5), SampledLaplace(2.0, 0.1)]
+LAWS += [ExponentialLoss(2.0), ExponentialLoss(3000.0), LaplaceLoss(1.5), SampledLaplace(2.0, 0.1)]
 LAWS += [TurnedLaplace(SampledLaplace(2.0, 0.1))]
 
 

@@ -14,7 +14,15 @@ from pabi.numbers import encoding
 from pabi.verification import certificates, theorems
 from pabi.verification.factors.closed_forms import Gaussians
 from pabi.verification.theorems import mechanisms
-from support.falsification.forgeries import SAMPLED, drawn, files_of, problem_with, problems
+from support.falsification.forgeries import (
+    SAMPLED,
+    drawn,
+    files_of,
+    of_today,
+    problem_with,
+    problems,
+    random_problems,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 
@@ -64,6 +72,26 @@ def test_forgeries_are_refused_or_claim_enough(theorem):
 @pytest.mark.parametrize("theorem", THEOREMS)
 def test_many_more(theorem):
     check(theorem, 4)
+
+
+# Of random descriptions of every kind: how many questions, and how many forgeries of each certificate.
+QUESTIONS, OF_EACH = 12, 8
+
+
+def check_random(begin, count, each, **options):
+    tried, wrong = random_problems(range(begin, begin + count), each, **options)
+    assert not wrong, "\n".join(wrong[:9])
+    assert tried
+
+
+def test_forgeries_of_random_descriptions():
+    check_random(of_today("questions") % 10**6, QUESTIONS, OF_EACH, sampled=False)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("part", range(20))
+def test_many_more_of_random_descriptions(part):
+    check_random(of_today(f"questions {part}") % 10**9, 10 * QUESTIONS, 3 * OF_EACH)
 
 
 def test_there_are_files_of_every_theorem():

@@ -13,6 +13,7 @@ from pabi import Cyclic, Loss, Modulus, NoisyIteration, NoisySGD
 from pabi.account import best
 from pabi.account.analyses import RUNS, Analysis, shifted_interpolation
 from pabi.tradeoff import Gaussian
+from pabi.tradeoff.certificate import Certificate
 from pabi.verification.arithmetic import Refused
 from pabi.verification.granting import grant
 from support.certificates import forged
@@ -170,6 +171,106 @@ def test_cells_are_called_what_they_are_cells_of():
         assert {*same.assumptions} <= {*found.assumptions}
         assert {*found.besides} <= {*found.assumptions}
         assert found.verified
+
+
+# What only an enemy would write.
+
+
+class Changing(str):
+    """A name that equals every other one."""
+
+    __hash__ = str.__hash__
+
+    def __eq__(self, other):
+        return True
+
+    def __ne__(self, other):
+        return False
+
+
+class Stubborn(dict):
+    """A body that no header can be put on."""
+
+    def __ror__(self, header):
+        return Stubborn({**header, **self})
+
+    def __or__(self, header):
+        return self
+
+
+def test_a_diffusion_whose_path_is_released_hides_nothing():
+    """An iteration says nothing of what is released."""
+    shown = replace(COOLING, release="path")
+    with pytest.raises(Refused, match="hidden path"):
+        grant(shown, proposed(COOLING, "last point"))
+    assert grant(shown, proposed(COOLING, "path")).verified
+
+
+def test_a_chain_is_about_all_records():
+    chain = pabi.LangevinChain(
+        Loss.logistic(1.0, l2=0.5),
+        n=20,
+        inverse_temperature=20.0,
+        step_size=0.01,
+        steps=8,
+        batches=Cyclic(5),
+    )
+    honest = proposed(chain, "shifted interpolation")
+    of_one = proposed(chain.run, "shifted interpolation", 0)
+    assert of_one.curve.mu < 0.9 * honest.curve.mu
+    one = Certificate.of(of_one, chain.adjacency).payload
+    lower = edited(replace(honest, curve=of_one.curve), f"claim.mu = {of_one.curve.mu}")
+    lower.written().update(one=one)
+    with pytest.raises(Refused, match="other records"):
+        grant(chain, lower)
+
+
+def test_a_theorem_is_one_word_throughout():
+    warming = replace(COOLING, inverse_temperature=np.linspace(20.0, 5.0, 30))
+    flat = proposed(warming.by_cells(hidden=False), "shifted interpolation")
+    assert flat.curve.mu < 0.95 * proposed(warming, "path").curve.mu
+    names = iter(["composition", *[flat.theorem] * 9])
+    alternating = type("Alternating", (type(flat),), {"theorem": property(lambda _: next(names))})
+    changed = copy.copy(flat)
+    object.__setattr__(changed, "__class__", alternating)
+    stubborn = copy.copy(replace(flat, theorem="composition"))
+    body = Stubborn(flat.written() | {"theorem": flat.theorem})
+    stubborn.__dict__["written"] = lambda: body
+    for enemy in (changed, replace(flat, theorem=Changing(flat.theorem)), stubborn):
+        with pytest.raises(Refused):
+            grant(warming, enemy)
+
+
+def test_what_is_written_changes_no_description():
+    run = replace(RUN)
+    loud = proposed(replace(RUN, noise_std=5.0), "shifted interpolation")
+    body = loud.written()
+
+    def written():
+        object.__setattr__(run, "noise_std", 5.0)
+        return body
+
+    loud.__dict__["written"] = written
+    with pytest.raises(Refused, match="another description"):
+        grant(run, loud)
+
+
+def test_a_curve_that_passes_for_another_is_not_read():
+    """Readings are kept by the curve, and an enemy's equals whatever it likes."""
+
+    class Small(Gaussian):
+        def __eq__(self, other):
+            return True
+
+        __hash__ = Gaussian.__hash__
+
+        def epsilon(self, delta):
+            return 0.0
+
+    honest = proposed(RUN, "shifted interpolation")
+    with pytest.raises(pabi.InvalidInput, match="trade-off function"):
+        replace(honest, curve=Small(honest.curve.mu)).epsilon(0.0123)
+    assert grant(RUN, honest).epsilon(0.0123) > 0.1
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import itertools
 import json
 import math
 from fractions import Fraction
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -174,7 +175,8 @@ RUNS = {
 
 @functools.cache
 def guarantee_of(name):
-    return granted(secret_steps.apply, run(**RUNS[name]), DELTA)
+    with mock.patch.object(secret_steps, "_MOST_CHECKED", math.inf):  # for places in sight
+        return granted(secret_steps.apply, run(**RUNS[name]), DELTA)
 
 
 def payload_of(name):

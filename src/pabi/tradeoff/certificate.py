@@ -336,7 +336,7 @@ class Certificate:
             **({} if unit == "record" else {"unit": unit}),
             "assumes": list(assumes),
         }
-        return cls(header | proof.written() | header)  # which is not the proof's to say
+        return cls({**header, **proof.written(), **header})  # which is not the proof's to say
 
     @property
     def payload(self) -> dict[str, Any]:

@@ -83,9 +83,14 @@ GROUPS, GROUPS_SOURCE = (
 INDEPENDENT = "the releases are computed with independent noise and independent orders of batches"
 
 
-@lru_cache(maxsize=256)
 def reading(curve: TradeOff, delta: float) -> float:
-    """ε of a curve at `delta` in [0, 1), computed once."""
+    """ε of a curve at `delta` in [0, 1), computed once. Raises InvalidInput for a curve that is not pabi's:
+    which other curves it equals would be its own to say."""
+    return _reading(known_curve(curve), delta)
+
+
+@lru_cache(maxsize=256)
+def _reading(curve: TradeOff, delta: float) -> float:
     return curve.epsilon(delta)
 
 

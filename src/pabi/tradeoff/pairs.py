@@ -202,10 +202,10 @@ class ExponentialLoss(Pair):
     def cells(self, edges: Array) -> LossCells:
         """The cells in closed form, empty above ε."""
         edges = np.minimum(edges, self.epsilon)
-        left, width = edges[:-1], np.diff(edges)
-        level = np.exp(0.5 * (left - self.epsilon)) / -math.expm1(-self.epsilon)
-        mass = level * np.expm1(0.5 * width)
-        return LossCells(mass, level * 4.0 * np.square(np.sinh(0.25 * width)))
+        # From the right end, at which nothing overflows.
+        part = -np.expm1(-0.5 * np.diff(edges))
+        level = np.exp(0.5 * (edges[1:] - self.epsilon)) / -math.expm1(-self.epsilon)
+        return LossCells(level * part, level * np.square(part))
 
     def above(self, y: float) -> tuple[float, float]:
         """(mass, excess) of the cell from `y` to ε."""

@@ -61,11 +61,22 @@ def grant(description: Description, proposal: Proposal, position: int | None = N
     Raises Refused where the checker does not accept it, or where it is about something else. There is no
     limit on what it may take but the time that the caller has.
     """
-    stated, besides = _spoken_of(description, proposal.theorem)
+    theorem = proposal.theorem
+    if type(theorem) is not str:  # whose equality is its own
+        raise Refused("theorem: expected a name")
+    stated, besides = _spoken_of(description, theorem)
+    # As it is now, whatever search does while it writes.
+    table = None if isinstance(stated, NoisyIteration) else json.dumps(to_dict(stated))
     try:
         certificate = Certificate.of(proposal, description.adjacency, besides, description.unit)
         payload = certificate.payload
-        _check_spoken_of(stated, position, payload)
+        if payload["theorem"] != theorem:
+            raise Refused(f"theorem: expected {theorem!r}")
+        if isinstance(stated, NoisyIteration):
+            _check_steps(stated, payload)
+        elif json.dumps(payload["run"]) != table:
+            raise Refused("run: the proof is about another description")
+        _check_position(position, payload)
     except OutOfTime:
         raise
     except Exception as bad:  # whatever search wrote
@@ -97,17 +108,16 @@ def _spoken_of(description: Description, theorem: str) -> tuple[Description, tup
     if not isinstance(description, LangevinDiffusion) or description.constant:
         return description, ()
     hidden = theorem != COMPOSITION
+    if hidden and description.release != "last":
+        raise Refused("release: the theorem needs a hidden path")
     return description.by_cells(hidden), diffusion_sentences(description, hidden)
 
 
-def _check_spoken_of(stated: Description, position: int | None, payload: dict[str, Any]) -> None:
-    """Refuse a certificate about another description, or about other records."""
-    if isinstance(stated, NoisyIteration):
-        _check_steps(stated, payload)
-    elif json.dumps(payload["run"]) != json.dumps(to_dict(stated)):
-        raise Refused("run: the proof is about another description")
-    if payload.get("position") not in (None, position):
-        raise Refused("position: the proof is about other records")
+def _check_position(position: int | None, payload: dict[str, Any]) -> None:
+    """Refuse a certificate about other records; that of one chain says it of all."""
+    for one in (payload, payload.get("one", {})):
+        if one.get("position") not in (None, position):
+            raise Refused("position: the proof is about other records")
 
 
 def _check_steps(iteration: NoisyIteration, payload: dict[str, Any]) -> None:

@@ -273,7 +273,8 @@ _LONGEST = 20_000  # characters of one
 
 
 def random_files(number: int) -> dict[str, str]:
-    """Certificates of all proofs about the description of a random question, by analysis."""
+    """Certificates of all proofs about the description of a random question, by analysis; those of moderate
+    length, as forgeries of long ones are much alike."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -306,13 +307,73 @@ def random_forgeries(number: int, count: int) -> Iterator[tuple[Forgery, object,
             yield forgery, written or file, text
 
 
-def random_problems(numbers: Iterable[int], count: int) -> tuple[int, list[str]]:
-    """(how many forgeries of the certificates of these questions were tried, what was wrong)."""
+def random_problems(
+    numbers: Iterable[int], count: int, *, sampled: bool = True
+) -> tuple[int, list[str]]:
+    """(how many forgeries of the certificates of these questions were tried, what was wrong). `sampled`:
+    whether those with a reading are among them, of products which take long."""
     tried, wrong = 0, []
     for number in numbers:
         for forgery, file, honest in random_forgeries(number, count):
+            if not sampled and '"reading"' in honest:
+                continue
             tried += 1
             problem = problem_with(forgery, file, honest)
             if problem is not None:
                 wrong.append(f"{forgery}: {problem}")
     return tried, wrong
+
+
+# Claims of a little less, with every edit of what is to prove them.
+
+LESS = (
+    0.97  # a share of what is claimed, which no other proof by the same theorem is known to reach
+)
+_PROVING = (
+    "run",
+    "claim",
+    "position",
+    "assumes",
+    "adjacency",
+    "format",
+    "member",
+    "parts",
+    "trials",
+)
+
+
+def lowered_forgeries(
+    number: int, most: int | None = None
+) -> Iterator[tuple[Forgery, object, str]]:
+    """Certificates of a random question that claim less, each with one edit of its proof: all there are of
+    these, or so many of each certificate. Each comes with the honest text."""
+    rng = random.Random(number)
+    for name, text in random_files(number).items():
+        data = json.loads(text)
+        if not _lowered(data):
+            continue
+        every = [p for p in places(data) if p[0] not in _PROVING and p[-1] not in ("f8", "i8")]
+        tries = []
+        for path in every:
+            rare = rng.getrandbits(32)
+            edited = edits(data, path, _others(data["theorem"], data, path, rare), rare)
+            tries += [(path, edit, edited[edit]) for edit in edited]
+        for path, edit, value in (
+            tries if most is None else rng.sample(tries, min(most, len(tries)))
+        ):
+            file = copy.deepcopy(data)
+            written = put_edit(file, path, edit, copy.deepcopy(value))
+            yield Forgery(f"question {number}, less of {name}", path, edit), written or file, text
+
+
+def _lowered(data) -> bool:
+    """Whether less is claimed in `data`, which is changed."""
+    claim = data.get("claim", {})
+    if "reading" in data or not set(claim) <= {"mu", "mixture"}:
+        return False
+    if claim.get("mu", "inf") != "inf":
+        claim["mu"] *= LESS
+        return claim["mu"] > 0.0
+    for pair in claim.get("mixture", ()):
+        pair[1] = pair[1] if pair[1] == "inf" else pair[1] * LESS
+    return "mixture" in claim

@@ -24,9 +24,11 @@ from collections.abc import Iterable
 
 import pabi
 from pabi.account.analyses import analyses_of
-from pabi.account.best import outcomes
+from pabi.account.best import outcomes, refused
 from pabi.numbers.errors import NotApplicable, TargetUnreachable
 from pabi.tradeoff import Gaussian
+from pabi.verification.arithmetic import Refused
+from pabi.verification.granting import grant
 from support.fuzzing.kinds import Question, question
 
 # Relative, of ε: Gaussians of linear moduli, readings of products, optima of nonlinear moduli.
@@ -41,7 +43,10 @@ REFUSALS = (pabi.InvalidInput, NotApplicable, TargetUnreachable)
 
 def problem_of(asked: Question, delta: float) -> str | None:
     """What is wrong with the answer to a question, or None."""
+    refused.clear()
     guarantee = asked.ask(delta)
+    if refused:  # of what our own search proposes
+        return f"refused: {', '.join(refused)}"
     return (
         _unproven(guarantee, delta, asked.certified)
         or _unproven_others(asked, delta, guarantee.method)
@@ -59,7 +64,8 @@ def _unproven(guarantee: pabi.Guarantee, delta: float, certified: bool) -> str |
     verdict = pabi.verify(guarantee, **AMPLE)
     if not verdict.ok:
         return f"{guarantee.method}: not verified: {verdict.reason}"
-    if verdict.reading is not None and verdict.reading[0] < epsilon * (1 - 1e-12):
+    proven, at = verdict.reading or (math.inf, delta)
+    if at == delta and proven < epsilon * (1 - 1e-12):
         return f"the verdict proves {verdict.reading}, {guarantee.method} says {epsilon}"
     return None
 
@@ -72,10 +78,15 @@ def _unproven_others(asked: Question, delta: float, best: str) -> str | None:
     names = [analysis.name for analysis in analyses_of(description) if analysis.name != best]
     for name in names:
         (answer,) = outcomes(description, delta, position, name)
-        if answer.guarantee is not None:
-            problem = _unproven(answer.guarantee, delta, asked.certified)
-            if problem is not None:
-                return problem
+        if answer.proposal is None:
+            continue
+        try:
+            guarantee = grant(description, answer.proposal, position)
+        except Refused as refusal:
+            return f"{name}: refused: {refusal}"
+        problem = _unproven(guarantee, delta, asked.certified)
+        if problem is not None:
+            return problem
     return None
 
 

@@ -55,6 +55,7 @@ _NO_SPARE = (
 # or by this where there are at least `_MANY` batches.
 _MOST_EPOCHS = 1
 _LARGEST, _LARGEST_OF_MANY, _MANY = 0.7, 1.0, 100
+_MOST_CHECKED = 15.0  # an ε beyond which the sums of the checker have few digits left
 _MOST_SIZES = 8  # different sizes of labels in one factor, and different factors
 
 
@@ -76,7 +77,10 @@ def apply(
     curve: TradeOff = Product(factors.items(), failure)
     if failure == 0.0 and factors.total() == 1:
         (curve,) = factors
-    return SampledProof(NAME, run, curve, delta or DEFAULT_DELTA)
+    at = delta or DEFAULT_DELTA
+    if _MOST_CHECKED < curve.epsilon(at) < math.inf:
+        raise NotApplicable(f"its ε is above {_MOST_CHECKED:g}, where hardly any is proven")
+    return SampledProof(NAME, run, curve, at)
 
 
 def _secret(run: NoisySGD) -> SecretOrder:

@@ -102,7 +102,7 @@ class _InAdvance(OneByOne):
 
     def __init__(self, run: OrderedRun) -> None:
         super().__init__(run)
-        self.kinds: dict[int, tuple[Any, Any, Any]] = {}
+        self.kinds: dict[int, tuple[Any, ...]] = {}
         self.alike: dict[int, int] = {}  # a step of each kind
         self.ball = _ball(run)
 
@@ -196,19 +196,24 @@ class _InAdvance(OneByOne):
         at, within, total, nothing = arb(0), apart, arb(0), arb(0)
         for k, (n, z) in timed(list(zip(steps, ends, strict=True))):
             after, beyond = arb(n), arb(z)
-            low, high, sigma = self._step(k)
-            centre, radius = (
-                (x * arb(self.run.s(k)) for x in pulls[k]) if k in pulls else (nothing, nothing)
-            )
-            moved = after - (low + high) / 2 * at + centre
-            left = abs(low).max(abs(high)) * within + (high - low) / 2 * at + radius - beyond
-            paid = (moved + left).max(nothing) + 2 * (-moved).max(nothing)
-            total += (paid / sigma) ** 2
+            middle, spread, steepest, sigma = self._step(k)
+            moved = after - middle * at
+            left = steepest * within + spread * at - beyond
+            if k in pulls:
+                sensitivity = arb(self.run.s(k))
+                centre, radius = pulls[k]
+                moved, left = moved + centre * sensitivity, left + radius * sensitivity
+            paid = (moved + left).max(nothing)
+            if not moved >= 0:
+                paid += 2 * (-moved).max(nothing)
+            paid /= sigma
+            total += paid * paid
             at, within = after, beyond
         return total
 
-    def _step(self, k: int) -> tuple[Any, Any, Any]:
-        """(the least slope, the largest, the noise) of a step, whatever is in its batch."""
+    def _step(self, k: int) -> tuple[Any, ...]:
+        """(the middle of the slopes, how far they are from it, the steepest, the noise) of a step, whatever
+        is in its batch."""
         kind = self.run.kind(k) if self.run.constant else k
         if kind not in self.kinds:
             run, eta = self.run, self.run.step_size(k)
@@ -217,7 +222,9 @@ class _InAdvance(OneByOne):
             steepest = max(fractions) * curvature[1]
             l2 = run.gradients.l2
             low, high = 1 - eta * (l2 + steepest), 1 - eta * l2
-            self.kinds[kind] = arb(low), arb(high), arb(run.sigma(k))
+            middle, spread = (low + high) / 2, (high - low) / 2
+            balls = [arb(x) for x in (middle, spread, max(abs(low), abs(high)), run.sigma(k))]
+            self.kinds[kind] = tuple(balls)
         return self.kinds[kind]
 
 

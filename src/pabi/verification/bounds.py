@@ -234,8 +234,8 @@ class JointBound:
         others += [(allocations.laws_of(one), one.times) for one in allocated]
         # Whoever asks again, for less, goes on with finer grids.
         if rest not in self._searches:
-            found = epsilons(self.parts, sampled, rest, others)
-            self._searches[rest] = Refined(found, rest)
+            finer = epsilons(self.parts, sampled, rest, others)
+            self._searches[rest] = Refined(finer, rest)
         return self._searches[rest].least(enough)
 
     def _advantage(

@@ -370,3 +370,12 @@ def test_slopes_and_products_are_the_next_doubles(rate):
         pairs = zip(exact, map(Fraction, others.tolist()), strict=True)
         below = [double_below(x * y * r) for x, y in pairs]
         assert products_below(etas, others, rate).tolist() == below
+
+
+def test_slopes_that_are_doubles_though_their_rates_are_not():
+    """1 − η/d of η = d/4 and 3d/4, where η times the double next to 1/d is rounded somehow."""
+    for d in range(3, 300, 2):
+        etas = np.array([0.25, 0.75]) * d
+        assert slopes_above(etas, {fmpq(1, d)}).tolist() == [0.75, 0.25]
+        assert products_above(etas, fmpq(1, d)).tolist() == [0.25, 0.75]
+        assert products_below(etas, np.ones(2), fmpq(1, d)).tolist() == [0.25, 0.75]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pabi import tradeoff as t
-from pabi.verification.products import Sampled, epsilon_bound
+from pabi.verification.products import Refined, Sampled, epsilons
 from support.every_case import every
 
 
@@ -66,7 +66,8 @@ def test_faint_factors_are_read_from_both_sides(mu, p):
     delta = 0.3 * p * mu / math.sqrt(2.0 * math.pi)
     low, high = t.Product([(t.PoissonSubsampled(mu, p), 4)]).epsilon_bounds(delta)
     assert 0.0 < low <= high <= low * (1.0 + 1e-3)
-    anew = epsilon_bound([], [Sampled("poisson_subsampled", p, mu, 4)], delta)
+    found = epsilons([], [Sampled("poisson_subsampled", p, mu, 4)], delta)
+    anew = Refined(found, delta).least(0.0)
     assert low <= anew <= high * 1.003
 
 

@@ -9,7 +9,7 @@ import pytest
 from mpmath import mpf
 
 from pabi.tradeoff import Gaussian, Product, Subsampled
-from pabi.verification.products import Sampled, epsilon_bound
+from pabi.verification.products import Refined, Sampled, epsilons
 
 
 def truth(parts, delta):
@@ -31,7 +31,8 @@ def test_a_small_epsilon_at_a_large_delta():
     factors = [Sampled("subsampled", Fraction(5, 11), 0.0320847165402357, 3)]
     stated = Product([(Subsampled(Gaussian(0.0320847165402357), 5 / 11), 3)]).epsilon(0.01)
     assert 0.0 < stated < 3e-4
-    assert stated * (1 - 1e-3) <= epsilon_bound([], factors, 0.01, 1.004 * stated) <= 1.004 * stated
+    found = Refined(epsilons([], factors, 0.01), 0.01).least(1.004 * stated)
+    assert stated * (1 - 1e-3) <= found <= 1.004 * stated
 
 
 @pytest.mark.parametrize("rare", [0.0, 1e-24, 1e-19, 1e-14, 1e-10])
@@ -41,5 +42,5 @@ def test_mixtures_in_which_rare_outcomes_reveal_much(rare, delta):
     parts = [(0.6, 1.5), (0.4 - 2.0**-20 - rare, 3.0), (2.0**-20, 6.0), (rare, 20.0)]
     exact = truth(parts, delta)
     stated = [(Fraction(weight), mu) for weight, mu in parts]
-    found = epsilon_bound(stated, [], delta)
+    found = Refined(epsilons(stated, [], delta), delta).least(0.0)
     assert exact * (1 - 1e-9) <= found <= exact * 1.001

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from flint import arb, ctx, fmpq
 
+import pabi
 from pabi.verification import replay
 from pabi.verification.arithmetic import (
     BITS,
@@ -314,6 +315,22 @@ def test_a_slope_of_zero_forgets_what_came_before():
     Replay(steps._replace(c=np.array([1.0, 0.0, 1.0]))).check([Claim(paid, 1.0)])
 
 
+@pytest.mark.nightly
+@pytest.mark.parametrize("batches", [pabi.Cyclic(500), pabi.ShuffleOnce(500)], ids=str)
+def test_long_runs_need_no_more_than_the_default_limits(batches):
+    """100 places in 100 000 steps of a schedule, where balls take 20 s."""
+    run = pabi.NoisySGD(
+        pabi.Loss.logistic(1.0, l2=1e-3),
+        n=50_000,
+        batches=batches,
+        epochs=1000,
+        step_size=0.5 + 0.5 * np.cos(np.pi * np.arange(100_000) / 100_000),
+        clip_norm=1.0,
+        noise_multiplier=1.0,
+    )
+    assert pabi.verify(run.guarantee(delta=1e-6).to_json()).ok
+
+
 # Doubles next to rational numbers.
 
 
@@ -332,12 +349,12 @@ def schedules(rng):
     """Step sizes of all sorts: any, powers of two, near inverses of rates, extreme, equal."""
     yield rng.uniform(0.0, 9.0, 60)
     yield np.ldexp(1.0, rng.integers(-40, 4, 20))
-    yield np.array([0.0, 1.0, 3.0, 4.0, 0.5, 7.0, 1e300, 5e-324, 1e-310])
+    yield np.array([0.0, 1.0, 1.5, 0.75, 3.0, 4.0, 0.5, 7.0, 1e300, 5e-324, 1e-310])
     yield 10.0 ** rng.uniform(-300.0, 10.0, 40)
     yield np.full(9, 0.1)
 
 
-@pytest.mark.parametrize("rate", RATES, ids=str)
+@pytest.mark.parametrize("rate", RATES, ids=lambda rate: f"{float(fraction_of(rate)):.3g}")
 def test_slopes_and_products_are_the_next_doubles(rate):
     rng = np.random.default_rng(3)
     r = fraction_of(rate)
@@ -349,7 +366,16 @@ def test_slopes_and_products_are_the_next_doubles(rate):
         if rate < 0:
             continue
         assert products_above(etas, rate).tolist() == [double_above(x * r) for x in exact]
-        others = rng.uniform(0.0, 2.0, len(etas))
+        others = rng.uniform(0.0, 2.0, len(etas)) * (rng.random(len(etas)) < 0.8)
         pairs = zip(exact, map(Fraction, others.tolist()), strict=True)
         below = [double_below(x * y * r) for x, y in pairs]
         assert products_below(etas, others, rate).tolist() == below
+
+
+def test_slopes_that_are_doubles_though_their_rates_are_not():
+    """1 − η/d of η = d/4 and 3d/4, where η times the double next to 1/d is rounded somehow."""
+    for d in range(3, 300, 2):
+        etas = np.array([0.25, 0.75]) * d
+        assert slopes_above(etas, {fmpq(1, d)}).tolist() == [0.75, 0.25]
+        assert products_above(etas, fmpq(1, d)).tolist() == [0.25, 0.75]
+        assert products_below(etas, np.ones(2), fmpq(1, d)).tolist() == [0.25, 0.75]

@@ -12,7 +12,7 @@ import pytest
 
 import pabi
 from pabi.tradeoff import FixedSizeSubsampled, PoissonReplaced, Product, TradeOff
-from pabi.verification.products import Sampled, epsilon_bound
+from pabi.verification.products import Refined, Sampled, epsilons
 from support.certificates import all_refused, forged, refused
 
 DELTA = 1e-5
@@ -33,11 +33,16 @@ def delta_of(mu, p, epsilon):
         return mpmath.quad(lambda z: density(z, m) - mpmath.exp(e) * density(z, -m), sorted(pieces))
 
 
+def proven(factor, enough=0.0):
+    """The ε that the checker finds of one kind of factor, on finer grids until it is at most `enough`."""
+    return Refined(epsilons([], [factor], DELTA), DELTA).least(enough)
+
+
 @pytest.mark.parametrize(("mu", "p"), [(0.5, 0.3), (1.0, 0.1), (2.0, 0.02), (3.0, 0.5), (0.2, 0.9)])
 def test_one_replaced_record_against_integration(mu, p):
     """The checker's ε is above the truth, and by little: it goes on to finer grids where an ε is stated."""
     stated = PoissonReplaced(mu, p).epsilon(DELTA)
-    found = epsilon_bound([], [Sampled("poisson_replaced", p, mu, 1)], DELTA, enough=stated)
+    found = proven(Sampled("poisson_replaced", p, mu, 1), stated)
     assert delta_of(mu, p, stated) <= DELTA * (1.0 + 1e-9)
     assert delta_of(mu, p, found) <= DELTA
     assert delta_of(mu, p, found * (1.0 - 4e-3)) > DELTA
@@ -52,9 +57,9 @@ def test_one_zeroed_record_against_its_divergence(norm, other, apart, p):
     truth = FixedSizeSubsampled(norm, other, apart, p)
     stated = truth.epsilon(DELTA)
     factor = Sampled("subsampled", p, apart, 1, norm, other)
-    found = epsilon_bound([], [factor], DELTA, enough=stated)
+    found = proven(factor, stated)
     assert truth.delta(found) <= DELTA < truth.delta(found * (1.0 - 4e-3))
-    assert epsilon_bound([], [factor.turned()], DELTA, enough=stated) == found
+    assert proven(factor.turned(), stated) == found
 
 
 @pytest.mark.parametrize(
@@ -78,12 +83,23 @@ def test_many_factors_against_the_accountant(curve, times):
         if isinstance(curve, PoissonReplaced)
         else Sampled("subsampled", p, curve.apart, times, curve.norm, curve.other)
     )
-    assert low <= epsilon_bound([], [factor], DELTA) <= 1.002 * high
+    assert low <= proven(factor) <= 1.002 * high
+
+
+def test_asking_again_for_less_goes_on_where_the_last_search_ended():
+    factor = Sampled("poisson_replaced", 0.1, 0.5, 30)
+    stated = Product([(PoissonReplaced(0.5, 0.1), 30)]).epsilon(DELTA)
+    search = Refined(epsilons([], [factor], DELTA), DELTA)
+    rough = search.least(2.0 * stated)
+    assert rough == proven(factor)
+    assert search.least(2.0 * stated) == rough
+    assert stated * 0.99 < search.least(stated) == proven(factor, stated) < rough
+    assert search.least(math.inf) == search.least(stated)
 
 
 def test_certain_draws_are_gaussians():
     """p = 1: the two records are 2μ apart."""
-    found = epsilon_bound([], [Sampled("poisson_replaced", 1.0, 0.5, 4)], DELTA)
+    found = proven(Sampled("poisson_replaced", 1.0, 0.5, 4))
     assert found == pytest.approx(pabi.convert.gdp_to_epsilon(2.0, DELTA), rel=1e-3)
 
 

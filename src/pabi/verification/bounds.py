@@ -48,7 +48,7 @@ from pabi.verification.factors.mixtures import (
     SecretMixtures,
     SecretParts,
 )
-from pabi.verification.products import Sampled, epsilon_bound, whole_mu
+from pabi.verification.products import Refined, Sampled, epsilons, whole_mu
 from pabi.verification.secret_laws import advantage, epsilon_alone, laws_of, orders_of
 
 _MOST_BOUNDS = 1024
@@ -70,6 +70,9 @@ class JointBound:
 
     factors: tuple[Factor, ...] = ()
     _readings: dict[float, float] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    _searches: dict[float, Refined] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
@@ -229,7 +232,11 @@ class JointBound:
                 return allocations.epsilon_alone(allocated[0], rest, enough)
         others = [(laws_of(mixture), times) for mixture, times in secret.items()]
         others += [(allocations.laws_of(one), one.times) for one in allocated]
-        return epsilon_bound(self.parts, sampled, rest, enough, others)
+        # Whoever asks again, for less, goes on with finer grids.
+        if rest not in self._searches:
+            finer = epsilons(self.parts, sampled, rest, others)
+            self._searches[rest] = Refined(finer, rest, coarse=bool(others))
+        return self._searches[rest].least(enough)
 
     def _advantage(
         self, sampled: Sequence[Sampled], secret: Mapping[SecretParts, int], most: float

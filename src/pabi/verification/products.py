@@ -20,7 +20,7 @@ independent releases add; δ(ε) = E(1 − e^(ε−Y))⁺. Every step errs upwar
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
@@ -39,6 +39,7 @@ _MOST = 4_000_000_000  # terms to add up before giving up
 _MOST_FREQUENCIES = 2_000_000  # of one sum: 300 MB
 _MOST_LOSSES = 20_000  # of one factor
 _FAR = 0.8  # of the ε around which a sum was taken: one below is looked at anew
+_SECTION = (3.0 - math.sqrt(5.0)) / 2.0
 _ULP = 2.0**-53
 _BLOCK, _STRIDE = 128, 16_384  # terms that are added one after the other; columns at once
 _SUMMED = 1.0 + 1e-12  # more than the rounding errors of a sum of probabilities
@@ -75,26 +76,44 @@ class Sampled(NamedTuple):
         return self._replace(norm=self.sizes[1], other=self.sizes[0])
 
 
-def epsilon_bound(
+class Refined:
+    """The least of the ε that are found at `delta` on finer and finer grids, as far as they are asked for."""
+
+    def __init__(self, finer: Iterator[float], delta: float, coarse: bool = False) -> None:
+        """`coarse`: whether the first grid says little, as of what is hidden among labels."""
+        self._finer, self._delta = finer, delta
+        self._best, self._at_least = math.inf, 2 if coarse else 1  # grids
+
+    def least(self, enough: float) -> float:
+        """The least so far: finer grids are tried as long as it is above `enough`, but so little that they
+        may help. ∞ if none is found."""
+        far = 1.02 * enough + 0.01 * self._delta
+        while enough < self._best and (self._best <= far or self._at_least > 0):
+            epsilon = next(self._finer, None)
+            if epsilon is None:
+                break
+            self._best, self._at_least = min(self._best, epsilon), self._at_least - 1
+        return self._best
+
+
+def epsilons(
     parts: Sequence[tuple[Any, float]],
     sampled: Iterable[Sampled],
     delta: float,
-    enough: float = 0.0,
     others: Sequence[tuple[Callable[[float, float], tuple[Law, Law]], int]] = (),
-) -> float:
-    """An ε with δ(ε) ≤ `delta` for the product; ∞ if none is found.
+) -> Iterator[float]:
+    """ε with δ(ε) ≤ `delta` for the product, one for each of finer and finer grids; none if none is found.
 
     `parts`: (probability, μ) of a mixture of Gaussians, which is one factor. `others`: of further factors
-    the losses, from (tail, spacing), those with the data sets exchanged, and how many there are. Finer grids
-    are tried as long as the ε found is above `enough`, but so little that they may help.
+    the losses, from (tail, spacing), those with the data sets exchanged, and how many there are.
     """
     factors = [f._replace(probability=_double(f.probability)) for f in sampled if f.mu > 0.0]
     if not 0.0 < delta < 1.0 or any(math.isinf(max(f.mu, *f.sizes)) for f in factors):
-        return math.inf
+        return
     if not factors and not others and all(mu == 0.0 for _, mu in parts):
-        return 0.0
+        yield 0.0
+        return
     tail = delta / max(1, sum(f.times for f in factors) + sum(n for _, n in others))
-    best = math.inf
     for spacing, rise in _LEVELS:
         drawn = [f for f in factors if f.probability < 1.0]
         laws = [_law(f, tail, spacing) for f in drawn]
@@ -110,12 +129,7 @@ def epsilon_bound(
                 ]
             facing = [*facing, *(both[turned]._replace(times=n) for both, n in more)]
             epsilon = max(epsilon, _Sum(facing, _mixture(parts, plain)).epsilon(delta, rise))
-        best = min(best, epsilon)
-        # What is hidden among labels is hardly seen on the coarsest grid.
-        coarse = bool(others) and spacing == _LEVELS[0][0]
-        if best <= enough or (best > 1.02 * enough + 0.01 * delta and not coarse):
-            break
-    return best
+        yield epsilon
 
 
 def whole_mu(factor: Sampled) -> float:
@@ -635,10 +649,18 @@ def _largest(exponent: Array, p: Array) -> float:
 
 def minimiser(function: Callable[[float], float]) -> float:
     """About where a function of λ > 0 that falls and then rises is least."""
-    grid = np.exp(np.arange(-14.0, 36.0)).tolist()
+    grid = np.exp(np.arange(-14.0, 36.0, 2.0)).tolist()
     best = min(range(len(grid)), key=lambda i: function(grid[i]))
     low, high = grid[max(0, best - 1)], grid[min(len(grid) - 1, best + 1)]
-    while high > 1.02 * low:
-        a, b = low * (high / low) ** 0.382, low * (high / low) ** 0.618
-        low, high = (low, b) if function(a) < function(b) else (a, high)
+    a, b = low * (high / low) ** _SECTION, high * (low / high) ** _SECTION
+    at_a, at_b = function(a), function(b)
+    while high > 1.02 * low:  # one of the two inner points is one of the next two
+        if at_a < at_b:
+            high, b, at_b = b, a, at_a
+            a = low * (high / low) ** _SECTION
+            at_a = function(a)
+        else:
+            low, a, at_a = a, b, at_b
+            b = high * (low / high) ** _SECTION
+            at_b = function(b)
     return math.sqrt(low * high)

@@ -116,9 +116,13 @@ def _products(etas: Array, others: Array, factor: Any, towards: float) -> Array:
         big, small = two_product(product, np.full_like(etas, head))
         more = product * rest + lost * head
         doubt = np.where((lost != 0.0) | (not whole), np.abs(big) * 2.0**-102, 0.0)
-        doubt[~(_within(etas) & _within(others) & _within(np.full_like(etas, head)))] = np.nan
+        inside = _within(etas) & _within(others) & _within(np.full_like(etas, head))
+        doubt[~inside] = np.nan
+        small += more
+        for part in (big, small, doubt):
+            part[(etas == 0.0) | (others == 0.0) | (factor == 0)] = 0.0
         return _next(
-            *(big, small + more, doubt),
+            *(big, small, doubt),
             towards=towards,
             arguments=np.stack([etas, others], axis=1),
             at=lambda x: exact(x[0]) * exact(x[1]) * factor,

@@ -13,7 +13,7 @@ one (docs, "Payments in advance"). Uses before the step `begin` are paid for bef
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any, assert_never
@@ -24,6 +24,7 @@ from flint import arb, fmpq
 from pabi.describe.runs import ONE_SIDE, NoisySGD
 from pabi.verification.arithmetic import (
     Refused,
+    check_cost,
     distances,
     geometric,
     integer,
@@ -32,9 +33,9 @@ from pabi.verification.arithmetic import (
 )
 from pabi.verification.cases import (
     KEYS,
+    CaseCheck,
     ClaimedCase,
     LinearCases,
-    OneByOne,
     every_pair,
     every_position,
     last_to_first,
@@ -45,6 +46,7 @@ from pabi.verification.cases import (
 )
 from pabi.verification.factors.closed_forms import Part
 from pabi.verification.ordered_runs import OrderedRun, UseSteps
+from pabi.verification.replay import Claim, PaidBlocks, Replay, payments_of
 from pabi.verification.schemes import KnownPositions, SecretEveryEpoch, SecretOnce
 from pabi.verification.theorem import Payload
 from pabi.verification.theorems.secret_order import Latest
@@ -100,7 +102,7 @@ def _check_one_side(run: OrderedRun) -> None:
         raise Refused("loss: its gradients as clipped are not known to be those of a convex loss")
 
 
-class _InAdvance(OneByOne):
+class _InAdvance(CaseCheck):
     """Uses before step `paid` are paid for before it, those from there on from step `begin` on, of which the
     last `ahead` in advance."""
 
@@ -110,12 +112,26 @@ class _InAdvance(OneByOne):
         """`latest`: of a place that changes every epoch, where a later use need not be worse."""
         super().__init__(run)
         self.latest = latest
-        self.kinds: dict[int, tuple[Any, Any, Any]] = {}
+        self.kinds: dict[int, tuple[Any, ...]] = {}
         self.alike: dict[int, int] = {}  # a step of each kind
         self.ball = _ball(run)
 
-    def cost(self, case: dict[str, Any], uses: UseSteps, distance: Any) -> Any:
-        """Σ (p/σ)² of all payments."""
+    def check(self, claims: Sequence[ClaimedCase]) -> None:
+        """Refuse unless the payments of each case suffice."""
+        written = []
+        for claim in claims:
+            before, cost = self._paid(claim.case, claim.uses, claim.distance)
+            if isinstance(before, PaidBlocks):
+                written.append(Claim(before, claim.mu, cost))
+            else:
+                check_cost(before + cost, claim.mu, f"step {self.end}")
+        if written:
+            Replay(self.run.steps, self.run.period).check(written)
+
+    def _paid(
+        self, case: dict[str, Any], uses: UseSteps, distance: float
+    ) -> tuple[PaidBlocks | Any, Any]:
+        """(what is paid before the step `paid`, written out or as a cost, Σ (p/σ)² of the other payments)."""
         paid, begin, ahead = (integer(name, case[name]) for name in ("paid", "begin", "ahead"))
         n, z = (distances(name, case[name]) for name in ("n", "z"))
         if not paid <= begin <= self.end:
@@ -126,7 +142,7 @@ class _InAdvance(OneByOne):
         if begin == self.end:
             if paid < begin:
                 raise Refused("paid: what is left is never paid for")
-            return before
+            return before, arb(0)
         self._check_places(case, uses, begin)
         apart = self._apart(case, _part(uses, paid, begin), begin)
         steps = range(begin, self.end)
@@ -134,7 +150,7 @@ class _InAdvance(OneByOne):
         pulls |= dict.fromkeys(list(pulls)[max(0, len(pulls) - ahead) :], self.ball)
         positions("steps", len(steps))
         ends = zip([*n, 0.0], [*z, 0.0], strict=True)
-        return before + self._in_advance(steps, pulls, ends, apart)
+        return before, self._in_advance(steps, pulls, ends, apart)
 
     def _check_places(self, case: dict[str, Any], uses: UseSteps, begin: int) -> None:
         """Refuse unless it is known which steps from `begin` on use the record. Where its place changes every
@@ -148,16 +164,23 @@ class _InAdvance(OneByOne):
         if any(first < last for first, last in places):
             raise Refused("ranges: what is paid in advance depends on the position")
 
-    def _before(self, case: dict[str, Any], uses: UseSteps, end: int, distance: Any) -> Any:
-        """What is paid before step `end` for these uses."""
+    def _before(
+        self, case: dict[str, Any], uses: UseSteps, end: int, distance: float
+    ) -> PaidBlocks | Any:
+        """What is paid before step `end` for these uses: written out, or what it costs, a ball."""
         if not uses.total:
-            if not distance.is_zero():
+            if distance:
                 raise Refused("distance: there is nothing to be paid before the first step")
             if stated := sorted({*KEYS} & {*case} - {"tau", "distance"}):
                 raise Refused(f"{stated[0]}: there is nothing to be paid before the first use")
             return arb(0)
         if self.latest is not None:
             return self.latest.before(case, end, distance)
+        if not self.run.constant:
+            if self.run.data < end < self.run.total:
+                raise Refused(f"begin: expected a step with data, or {self.run.total}")
+            at = uses.steps()
+            return payments_of(case, distance, at, self.run.steps.s[at], end)
         whole = end == self.run.total
         part = self.run if whole else OrderedRun(_until(self.run.run, end), self.run.scheme)
         claim = ClaimedCase(case, uses, distance, math.inf)
@@ -207,19 +230,24 @@ class _InAdvance(OneByOne):
         at, within, total, nothing = arb(0), apart, arb(0), arb(0)
         for k, (n, z) in timed(list(zip(steps, ends, strict=True))):
             after, beyond = arb(n), arb(z)
-            low, high, sigma = self._step(k)
-            centre, radius = (
-                (x * arb(self.run.s(k)) for x in pulls[k]) if k in pulls else (nothing, nothing)
-            )
-            moved = after - (low + high) / 2 * at + centre
-            left = abs(low).max(abs(high)) * within + (high - low) / 2 * at + radius - beyond
-            paid = (moved + left).max(nothing) + 2 * (-moved).max(nothing)
-            total += (paid / sigma) ** 2
+            middle, spread, steepest, sigma = self._step(k)
+            moved = after - middle * at
+            left = steepest * within + spread * at - beyond
+            if k in pulls:
+                sensitivity = arb(self.run.s(k))
+                centre, radius = pulls[k]
+                moved, left = moved + centre * sensitivity, left + radius * sensitivity
+            paid = (moved + left).max(nothing)
+            if not moved >= 0:
+                paid += 2 * (-moved).max(nothing)
+            paid /= sigma
+            total += paid * paid
             at, within = after, beyond
         return total
 
-    def _step(self, k: int) -> tuple[Any, Any, Any]:
-        """(the least slope, the largest, the noise) of a step, whatever is in its batch."""
+    def _step(self, k: int) -> tuple[Any, ...]:
+        """(the middle of the slopes, how far they are from it, the steepest, the noise) of a step, whatever
+        is in its batch."""
         kind = self.run.kind(k) if self.run.constant else k
         if kind not in self.kinds:
             run, eta = self.run, self.run.step_size(k)
@@ -228,7 +256,9 @@ class _InAdvance(OneByOne):
             steepest = max(fractions) * curvature[1]
             l2 = run.gradients.l2
             low, high = 1 - eta * (l2 + steepest), 1 - eta * l2
-            self.kinds[kind] = arb(low), arb(high), arb(run.sigma(k))
+            middle, spread = (low + high) / 2, (high - low) / 2
+            balls = [arb(x) for x in (middle, spread, max(abs(low), abs(high)), run.sigma(k))]
+            self.kinds[kind] = tuple(balls)
         return self.kinds[kind]
 
 

@@ -30,7 +30,7 @@ from pabi.verification.cases import (
 from pabi.verification.factors.closed_forms import Failure, Part
 from pabi.verification.factors.mixtures import SecretMixtures
 from pabi.verification.ordered_runs import OrderedRun
-from pabi.verification.replay import PaidBlocks, RoundedSteps, payments_of, replayed
+from pabi.verification.replay import PaidBlocks, RoundedSteps, payments_of
 from pabi.verification.schemes import KnownPositions, SecretEveryEpoch, SecretOnce
 from pabi.verification.subjects import of_runs
 from pabi.verification.theorem import Payload, ProofCheck, Proven, named
@@ -134,12 +134,13 @@ class Latest(WrittenOut):
 
     def payments(self, claim: ClaimedCase) -> PaidBlocks:
         """The payments of a case, for uses at the ends of the ranges that it states."""
-        return self._paid(claim.case, claim.distance, self.run.total)
+        return self.before(claim.case, self.run.total, claim.distance)
 
-    def before(self, case: dict[str, Any], end: int, distance: Any) -> Any:
-        """The cost of the payments for the uses before step `end`, all of which are made before it."""
-        steps = RoundedSteps(*(column[:end] for column in self.run.steps))
-        return replayed(steps, self._paid(case, distance, end))
+    def before(self, case: dict[str, Any], end: int, distance: float) -> PaidBlocks:
+        """The payments for the uses before step `end`, all of which are made before it."""
+        own = {k: s for k, s in self.owed(case).items() if k < end}
+        at, owed = np.array([*own], dtype=np.int64), np.array([*own.values()], dtype=np.float64)
+        return payments_of(case, distance, at, owed, end)
 
     def owed(self, case: dict[str, Any]) -> dict[int, float]:
         """How large the use at each of these ends has to be."""
@@ -149,11 +150,6 @@ class Latest(WrittenOut):
                 first, last = (epoch * run.period + where for where in covered)
                 own[last] = self.standing(first, last)
         return own
-
-    def _paid(self, case: dict[str, Any], distance: Any, end: int) -> PaidBlocks:
-        own = {k: s for k, s in self.owed(case).items() if k < end}
-        at, owed = np.array([*own], dtype=np.int64), np.array([*own.values()], dtype=np.float64)
-        return payments_of(case, distance, at, owed, end)
 
 
 _NAMED = f"{OPTIMAL}, averaged over the record's last two positions (docs, Theory, 6, Theorem 5a)"

@@ -225,7 +225,7 @@ def test_derivatives_are_no_farther_from_the_maximiser_than_is_said(classes):
             stretched = multiplier * (1.0 + off * rng.uniform(0.5, 1.0, size=3))
             logits = joint_clipping._logit(t, stretched)
             for moved in (u + off * rng.normal(size=u.shape), logits):
-                got, said = joint_clipping._logistic_off(t, most, moved, stretched)
+                got, said = joint_clipping._logistic_off(t, most, (moved, stretched))
                 p = joint_clipping._shortened(got.T, most)
                 ratios.append([float(off_by(p[i], exact[i]) / said[i]) for i in range(3)])
         many = joint_clipping._logistic_in_many_digits(t[:, 0], float(most[0]))

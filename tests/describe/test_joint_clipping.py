@@ -180,6 +180,8 @@ EDGES = [
     *(([-37.0, 9.0, 9.0], most) for most in next_to(1.0)),
     *(([-3000.0, 5.0, 30.0], 1.0), ([-1e5, -0.4, 3.0], 1.0)),
     *(([-40.0, -40.0, 700.0], most) for most in next_to(math.sqrt(2.0))),
+    *(([-40.0, -40.0, 1.0 - 1e-7], most) for most in next_to(math.sqrt(2.0))),
+    ([-50.0, 1.0 - 4e-10], 1.0),
     *(([0.0, 0.0, 0.0, 0.0], most) for most in next_to(1.0)),
     *(([0.0, 0.0, 0.0, 0.0], 2e-3), ([-2.5, -2.5], 0.9), ([-2.5, -2.5], 1.4)),
 ]
@@ -220,15 +222,17 @@ def test_derivatives_are_no_farther_from_the_maximiser_than_is_said(classes):
         exact = [clipped(logistic_size, t[:, i], most[i]) for i in range(3)]
         ratios = []
         for off in (0.0, 1e-12, 1e-7, 1e-2):
-            moved = u + off * rng.normal(size=u.shape)
-            stretched = multiplier * (1.0 + off * rng.normal(size=3))
-            got, said = joint_clipping._logistic_off(t, most, moved, stretched)
-            p = joint_clipping._shortened(got.T, most)
-            ratios.append([float(off_by(p[i], exact[i]) / said[i]) for i in range(3)])
+            stretched = multiplier * (1.0 + off * rng.uniform(0.5, 1.0, size=3))
+            logits = joint_clipping._logit(t, stretched)
+            for moved in (u + off * rng.normal(size=u.shape), logits):
+                got, said = joint_clipping._logistic_off(t, most, (moved, stretched))
+                p = joint_clipping._shortened(got.T, most)
+                ratios.append([float(off_by(p[i], exact[i]) / said[i]) for i in range(3)])
         many = joint_clipping._logistic_in_many_digits(t[:, 0], float(most[0]))
         assert off_by(-many, exact[0]) < 1e-15
     assert np.max(ratios) <= 1.0
-    assert np.max(ratios[2]) > 0.02
+    assert np.max(ratios[4]) > 0.02
+    assert np.max(ratios[5]) > 0.15
 
 
 def test_derivatives_that_were_not_found_are_searched_for_in_many_digits(monkeypatch):

@@ -2,9 +2,9 @@
 
 For losses of K margins the maximiser over ‖p‖ ≤ B of ⟨p, t⟩ − Σ ℓ*(p_k), at margins t, is p = −s with
 s_k = −ℓ'(t_k + λs_k), where λ ≥ 0 is such that ‖s‖ = B if the derivatives at t are longer (docs, "Convex
-clipping"). ‖s‖ falls as λ grows. For the softmax loss see `softmax_within`. What is returned has the norm B,
-and is off by a few units in the last place, which is proven. It depends on the record alone, whatever others
-there are.
+clipping"). ‖s‖ falls as λ grows. For the softmax loss see `softmax_within`. What is returned has the norm B
+then, and is off by a few units in the last place, which is proven. It depends on the record alone, whatever
+others there are.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def logistic_within(margins: Array, most: Array) -> Array:
     """
     t = np.clip(margins, -_FAR, _FAR).T
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        s, off = _logistic_off(t, most, *_logits(t, most))
+        s, off = _logistic_off(t, most, _logits(t, most))
     farthest = np.abs(t).max(axis=0)
     unproven = ~(off <= logistic_off(len(t), farthest))
     for i in np.flatnonzero(unproven & (farthest < FARTHEST)):
@@ -152,28 +152,31 @@ def _less(most: Array, count: Any) -> Array:
     return np.asarray((square - count) + two_product_error(most, most, square))
 
 
-def _logistic_off(t: Array, most: Array, u: Array, multiplier: Array) -> tuple[Array, Array]:
-    """(s at the logits u, by how much they are off together at most), of which nothing is taken for granted.
+def _logistic_off(t: Array, most: Array, root: tuple[Array, Array]) -> tuple[Array, Array]:
+    """(s at the logits of the root, by how much they are off together at most).
+
+    `root`: u and λ ≥ 0, of which nothing else is taken for granted.
 
     Moved by one c all u have the norm B and are the maximiser at margins that are off by r = u + c + λs + t,
     so that they are no farther from that at t than ‖r‖/(4 + λ/2). Without c, the square of what s is off by
     is at most what ‖s‖² is off by. Source: docs, "Theory", 9 (Lemma 59c).
     """
-    classes, here = len(t), _Lengths.at(u, most)
+    (u, multiplier), classes = root, len(t)
+    here = _Lengths.at(u, most)
     pull = multiplier * here.s
     ulps = HALF_ULP * (2.0 * (np.abs(u) + np.abs(t)) + 16.0 * pull) + _LOST * multiplier
     residual = row_norms((np.abs(u + t + pull) + ulps).T)
     lacking = np.abs(here.excess) + here.rounded
     # At λ = 0 what is too short is right.
     lacking = np.where((multiplier == 0.0) & (here.excess <= -here.rounded), 0.0, lacking)
-    move, root = lacking / here.slope, math.sqrt(classes)
-    by_move = 0.76 * root * np.where(move <= _SMALL, move, np.inf)
+    move, longest = lacking / here.slope, math.sqrt(classes)
+    by_move = 0.76 * longest * np.where(move <= _SMALL, move, np.inf)
     off = np.minimum(
         residual / (4.0 + 0.5 * multiplier) + by_move,
         residual / 4.0 + here.unit * np.sqrt(lacking),
     )
     # s is off by 10 units of itself, and scaled to its norm.
-    off += HALF_ULP * (classes + 24.0) * np.minimum(most, root)
+    off += HALF_ULP * (classes + 24.0) * np.minimum(most, longest)
     return here.s, np.minimum(np.where(most >= _LEAST_BALL, off, np.inf), 2.001 * most)
 
 

@@ -59,6 +59,7 @@ _PLACES = 16  # last positions: the others have steps enough after their last us
 _MOST_POSITIONS = 512  # of a secret order
 _MOST_BEFORE = 8  # ranges of them in the last epoch but one
 _MOST_STEPS = 60_000  # of all these positions together
+_MOST_CHECKED = 400_000  # steps times positions where all are solved: a checker takes some seconds
 _FAR = 1e4  # uses: what is farther apart before the last ones is not worth paying for
 _LARGE = 700.0  # whose power of e is a double
 _SLOPE = 8.0 * 2.0**-52  # more than a slope is off by
@@ -173,7 +174,8 @@ def _most(view: OrderedView) -> int:
     most = min(view.period, _PLACES if view.later_is_worse else view.period, affordable)
     if most == 0:
         raise NotApplicable(f"more than {_MOST_STEPS} steps after the last use")
-    if most < view.period and not view.later_is_worse:
+    many = most < view.period or view.period * view.run.steps > _MOST_CHECKED
+    if many and not view.later_is_worse:
         raise NotApplicable("an earlier use can be worse than a later one: too many to solve")
     return most
 

@@ -18,6 +18,7 @@ from support.falsification.forgeries import (
     SAMPLED,
     drawn,
     files_of,
+    lowered_forgeries,
     of_today,
     problem_with,
     problems,
@@ -75,7 +76,7 @@ def test_many_more(theorem):
 
 
 # Of random descriptions of every kind: how many questions, and how many forgeries of each certificate.
-QUESTIONS, OF_EACH = 12, 8
+QUESTIONS, OF_EACH = 4, 8
 
 
 def check_random(begin, count, each, **options):
@@ -86,6 +87,23 @@ def check_random(begin, count, each, **options):
 
 def test_forgeries_of_random_descriptions():
     check_random(of_today("questions") % 10**6, QUESTIONS, OF_EACH, sampled=False)
+
+
+def less_is_refused(begin, count, each):
+    """With any edit of its proof."""
+    for number in range(begin, begin + count):
+        for forgery, file, honest in lowered_forgeries(number, each):
+            assert problem_with(forgery, file, honest) is None, str(forgery)
+
+
+def test_no_edit_of_a_proof_proves_less():
+    less_is_refused(of_today("less") % 10**6, QUESTIONS, OF_EACH)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("part", range(20))
+def test_no_edit_of_many_proofs_proves_less(part):
+    less_is_refused(of_today(f"less {part}") % 10**9, 10 * QUESTIONS, None)
 
 
 @pytest.mark.nightly

@@ -77,10 +77,14 @@ def apply(
     curve: TradeOff = Product(factors.items(), failure)
     if failure == 0.0 and factors.total() == 1:
         (curve,) = factors
-    at = delta or DEFAULT_DELTA
-    if _MOST_CHECKED < curve.epsilon(at) < math.inf:
+    return _checked(SampledProof(NAME, run, curve, delta or DEFAULT_DELTA))
+
+
+def _checked(proof: SampledProof) -> SampledProof:
+    """The proof, if its ε is not so large that the checker would hardly prove it."""
+    if _MOST_CHECKED < proof.epsilon(proof.delta) < math.inf:
         raise NotApplicable(f"its ε is above {_MOST_CHECKED:g}, where hardly any is proven")
-    return SampledProof(NAME, run, curve, at)
+    return proof
 
 
 def _secret(run: NoisySGD) -> SecretOrder:
@@ -232,7 +236,8 @@ def groups(
     drawn = [(_curve(run, labels), times) for labels, times in epochs.drawn()]
     curve: TradeOff = drawn[0][0] if drawn == [(drawn[0][0], 1)] else Product(drawn)
     plan = {"offsets": epochs.ranges, "groups": [_partition(length) for length in epochs.lengths]}
-    return computed(SampledProof(GROUPS, run, curve, delta or DEFAULT_DELTA, lambda: plan))
+    proof = SampledProof(GROUPS, run, curve, delta or DEFAULT_DELTA, lambda: plan)
+    return _checked(computed(proof))
 
 
 Label = tuple[Fraction, tuple[float, ...]]  # its share, and its size in every range of the part

@@ -28,6 +28,7 @@ _ROUGHLY = 1e-6  # relative: more than an excess errs
 _UNDERFLOW = 1e-320  # absolute: covers what underflow takes of it
 _STRIDE = 0.01  # of a scale: where moments show mean and variance
 _SETTLED = 0.1  # of the tolerance: what an upper value moves by once finer grids hardly lower it
+_FINELY = 5.0  # λ times the tolerance: a larger tilt looks more closely than is asked
 _STUCK = 0.8  # of how far apart the values were: finer grids no longer bring them together
 _FEW = 64  # releases: that many are read from both sides at hardly any cost
 _LEAST_MOMENT, _GREATEST_MOMENT = 1e-300, 1e12  # between which a moment says where λ is sought
@@ -159,8 +160,7 @@ class ComposedLoss:
             return self._surely_most, self._most * (1.0 + _LARGEST)
         if self._advantages <= delta:
             return 0.0, 0.0
-        most = self._most
-        if most < math.inf and most - (least := self._least(delta)) <= rtol * most:
+        if (most := self._most) < math.inf and most - (least := self._least(delta)) <= rtol * most:
             return least, most * (1.0 + _LARGEST)
         finite = delta - lost
         if finite < max(_SMALLEST, MANY_ROUNDINGS * delta):
@@ -173,6 +173,7 @@ class ComposedLoss:
             return 0.0, 0.0
         least = 0.01 * self.scale
         aim, before, apart = max(epsilon, least), math.inf, math.inf
+        power = min(power, _FINELY / (rtol * aim))
         for _ in range(20):
             grid = next(self._grids(power=power, epsilon=aim, delta=finite, rtol=rtol))
             reading = self._epsilon_at(grid, power, delta, pessimist=True)
@@ -192,7 +193,7 @@ class ComposedLoss:
             before = reading
             reached = self._epsilon_at(grid, power, delta, pessimist=False) or 0.0
             low = max(low, reached - self._raised)
-            if high - low <= rtol * max(high, _SLIGHT * delta) or high - low > _STUCK * apart:
+            if high - low <= rtol * max(high, _SLIGHT * delta) or 0.0 < low < high - _STUCK * apart:
                 break
             apart, aim = high - low, 0.25 * aim
         return min(low, high), high
@@ -337,7 +338,7 @@ class ComposedLoss:
         total = self._sum(grid, pessimist)
         if total is None:
             return None
-        for _ in range(6):
+        for _ in range(40):  # λ falls slowly where the curve is below δ at both ends
             curve = self._curve(grid, power, pessimist, _NEAR)
             if curve is None:
                 return None
@@ -348,9 +349,8 @@ class ComposedLoss:
             begin, end = curve.span(_SPAN)
             if root is not None and begin <= root <= end:
                 return max(0.0, root)
-            target = root
-            if target is None:
-                target = float(curve.epsilon[-1] if values[-1] > delta else curve.epsilon[0])
+            nearest = curve.epsilon[-1] if values[-1] > delta else curve.epsilon[0]
+            target = float(nearest) if root is None else root
             if target <= 0.0:
                 if _at(curve, 0.0)[1] <= delta:
                     return 0.0

@@ -8,7 +8,14 @@ from mpmath import mp
 from scipy.special import erf, erfcx, ndtr
 
 from pabi import convert
-from pabi.tradeoff import ApproxDP, Gaussian, PoissonSubsampled, Product, Subsampled
+from pabi.tradeoff import (
+    ApproxDP,
+    FixedSizeSubsampled,
+    Gaussian,
+    PoissonSubsampled,
+    Product,
+    Subsampled,
+)
 from support.every_case import every
 from support.normal_mixtures import PLAIN, drawn, errors
 
@@ -133,24 +140,39 @@ def pairs(rng):
 )
 def test_two_releases(seed):
     rng = np.random.default_rng(1000 + seed)
-    rtol = 1e-3
     for a, b in pairs(rng):
-        delta = spread(rng, 1e-12, 1e-2)
-        f = curve(a).self_compose(2) if a == b else curve(a).compose(curve(b))
-        case = f, delta
-        low, high = f.epsilon_bounds(delta, rtol)
-        assert 0.0 <= low <= high <= low * (1.0 + 2.0 * rtol) + 1e-12, (case, low, high)
-        assert high <= f.epsilon(delta) * (1.0 + 2.0 * rtol)
-        if high > 0.0:
-            assert two(a, b, high) <= delta * (1.0 + QUADRATURE), (case, high)
-        if low > 0.0:
-            assert two(a, b, low) >= delta * (1.0 - QUADRATURE), (case, low)
-        for epsilon in (0.5 * high, high):
-            truth = two(a, b, epsilon)
-            below, above = f.delta_bounds(epsilon)
-            assert below <= truth * (1.0 + QUADRATURE), (case, epsilon, below, truth)
-            assert truth * (1.0 - QUADRATURE) <= above, (case, epsilon, above, truth)
-            assert truth * (1.0 - QUADRATURE) <= f.delta(epsilon), (case, epsilon, truth)
+        check_two(a, b, spread(rng, 1e-12, 1e-2))
+
+
+def check_two(a, b, delta, rtol=1e-3):
+    f = curve(a).self_compose(2) if a == b else curve(a).compose(curve(b))
+    case = f, delta
+    low, high = f.epsilon_bounds(delta, rtol)
+    assert 0.0 <= low <= high <= low * (1.0 + 2.0 * rtol) + 1e-12, (case, low, high)
+    assert high <= f.epsilon(delta) * (1.0 + 2.0 * rtol)
+    if high > 0.0:
+        assert two(a, b, high) <= delta * (1.0 + QUADRATURE), (case, high)
+    if low > 0.0:
+        assert two(a, b, low) >= delta * (1.0 - QUADRATURE), (case, low)
+    for epsilon in (0.5 * high, high):
+        truth = two(a, b, epsilon)
+        below, above = f.delta_bounds(epsilon)
+        assert below <= truth * (1.0 + QUADRATURE), (case, epsilon, below, truth)
+        assert truth * (1.0 - QUADRATURE) <= above, (case, epsilon, above, truth)
+        assert truth * (1.0 - QUADRATURE) <= f.delta(epsilon), (case, epsilon, truth)
+
+
+@every("name, mu, p, delta", [("remove", 3.24, 2e-6, 8e-8), ("add", 0.37, 2.6e-6, 4.9e-12)])
+def test_two_rare_releases(name, mu, p, delta):
+    """Nearly all mass is at one loss; and moments see the largest loss alone."""
+    check_two((name, mu, p), (name, mu, p), delta)
+
+
+def test_a_part_drawn_alike_has_its_own_point():
+    """Or the lower value would be a step of the grid below the upper one."""
+    f = FixedSizeSubsampled(20.0, 10.0, 12.0, 0.1).self_compose(2).compose(Gaussian(0.5))
+    low, high = f.epsilon_bounds(0.3)
+    assert 0.0 < low <= high <= low * 1.002
 
 
 # 3. Lattices.

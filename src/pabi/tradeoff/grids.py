@@ -57,7 +57,7 @@ class Losses(NamedTuple):
 
 
 def pessimistic(
-    pair: Pair, step: float, tail: float, slack: float = 0.0, power: float = 0.0
+    pair: Pair, step: float, tail: float, slack: float = 0.0, *, power: float = 0.0
 ) -> Losses:
     """Losses that dominate the pair; what lies beyond a tail of excess `tail` becomes infinite,
     and the lowest are raised where that raises the mean by no more than `slack`, or, of very many, hardly
@@ -87,7 +87,7 @@ def pessimistic(
 
 
 def optimistic(
-    pair: Pair, step: float, tail: float, slack: float = 0.0, power: float = 0.0
+    pair: Pair, step: float, tail: float, slack: float = 0.0, *, power: float = 0.0
 ) -> Losses:
     """Losses that the pair dominates; those beyond a tail of excess `tail` are rounded down, and the
     lowest dropped where that changes the mean by no more than `slack`, or, of very many, hardly

@@ -375,7 +375,7 @@ class ComposedLoss:
         )
         least, best, truth = math.inf, step, self._finite_moment(power)
         for _ in range(12):  # measured without any transform
-            above = self._sum(Grid(step, slack, delta, power), True)
+            above = self._sum(Grid(step, slack, delta, power=power), True)
             if above is None:
                 break
             gap = 2.0 * abs(above.log_moment(power) - truth)  # the lower value errs as much
@@ -392,7 +392,7 @@ class ComposedLoss:
                 break
         step = best
         for _ in range(3):
-            yield Grid(step, slack, delta, power)
+            yield Grid(step, slack, delta, power=power)
             step *= 0.5
 
     def _curve(
@@ -416,7 +416,7 @@ class ComposedLoss:
         build = pessimistic if pessimist else optimistic
         tail = max(1e-6 * grid.delta / self.count, 1e-305)
         terms = tuple(
-            Term(build(pair, grid.step, tail, grid.slack, grid.power), k)
+            Term(build(pair, grid.step, tail, grid.slack, power=grid.power), k)
             for pair, k in ticking(self.terms)
         )
         if any(not term.losses.p.any() for term in terms):

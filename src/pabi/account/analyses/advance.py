@@ -330,6 +330,12 @@ class _Beginning(OrderedView):
         assert self.whole is not None
         return self.whole.fractions
 
+    @cached_property
+    def arrays(self) -> Steps:
+        """Those of the whole run."""
+        assert self.whole is not None
+        return Steps(*(column[: self.run.steps] for column in self.whole.arrays))
+
 
 @dataclass(frozen=True)
 class _Standing(OrderedView):

@@ -12,6 +12,7 @@ import pabi
 from pabi import Cyclic, Loss, Modulus, NoisyIteration, NoisySGD
 from pabi.account import best
 from pabi.account.analyses import RUNS, Analysis, shifted_interpolation
+from pabi.describe.langevin import by_cells
 from pabi.tradeoff import Gaussian
 from pabi.tradeoff.certificate import Certificate
 from pabi.verification.arithmetic import Refused
@@ -154,7 +155,7 @@ def test_what_is_no_number_is_refused(description, name, place):
 def test_the_header_is_not_for_search_to_write():
     """Of a path's cells slopes mean nothing, and what a diffusion assumes is said."""
     honest = proposed(COOLING, "path")
-    flat = proposed(COOLING.by_cells(hidden=False), "shifted interpolation")
+    flat = proposed(by_cells(COOLING, hidden=False), "shifted interpolation")
     with pytest.raises(Refused):
         grant(COOLING, edited(replace(flat, theorem="composition"), f'theorem = "{flat.theorem}"'))
     said = grant(COOLING, honest).assumptions
@@ -227,7 +228,7 @@ def test_a_chain_is_about_all_records():
 
 def test_a_theorem_is_one_word_throughout():
     warming = replace(COOLING, inverse_temperature=np.linspace(20.0, 5.0, 30))
-    flat = proposed(warming.by_cells(hidden=False), "shifted interpolation")
+    flat = proposed(by_cells(warming, hidden=False), "shifted interpolation")
     assert flat.curve.mu < 0.95 * proposed(warming, "path").curve.mu
     names = iter(["composition", *[flat.theorem] * 9])
     alternating = type("Alternating", (type(flat),), {"theorem": property(lambda _: next(names))})

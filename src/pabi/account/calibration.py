@@ -385,8 +385,8 @@ class _Search:
         return self._boundary_alone(cost, x, rising, most)
 
     def _foreseen(self, run: Any, x: float) -> float:
-        """About where the boundary is, by what is proposed of `run`, with noise `x`: with k times the noise every part
-        G(μ) of it is as a rule G(μ/k)."""
+        """About where the boundary is, by what is proposed of `run`, with noise `x`: with k times the noise
+        every part G(μ) of it is as a rule G(μ/k)."""
         mus: tuple[float, ...]
         r = rounding_of(run)
         match unrounded(_curve_of(self._best(run)))[0]:

@@ -286,14 +286,6 @@ class LangevinDiffusion(Accounted):
             return both, both
         return (beta, beta) if isinstance(beta, np.ndarray) else _read(beta, self.time)
 
-    def by_cells(self, hidden: bool) -> NoisyIteration:
-        """The iteration that stands for the diffusion where only the last point is seen, or where the path
-        is: then nothing is forgotten, and of its steps only s_k/σ_k means anything."""
-        if hidden:
-            return self.iteration()
-        flat = replace(self, loss=Loss.convex(1.0), gradient_gap=self.gap)
-        return flat.iteration(1)
-
     def iteration(self, cells: int = CELLS) -> NoisyIteration:
         """An iteration in normal form that is no safer than the diffusion, and as safe in the limit.
 
@@ -387,6 +379,15 @@ def chain_sentences(chain: LangevinChain, of_one: Sequence[str]) -> tuple[str, .
         chain.chains > 1
         and f"the {chain.chains} chains use independent noise, and no others are released",
     )
+
+
+def by_cells(diffusion: LangevinDiffusion, hidden: bool) -> NoisyIteration:
+    """The iteration that stands for a diffusion of which only the last point is seen, or the path: then
+    nothing is forgotten, and of its steps only s_k/σ_k means anything. Raises NotApplicable as `iteration`."""
+    if hidden:
+        return diffusion.iteration()
+    flat = replace(diffusion, loss=Loss.convex(1.0), gradient_gap=diffusion.gap)
+    return flat.iteration(1)
 
 
 FOLLOWED_EXACTLY = (

@@ -226,8 +226,8 @@ class Derived(About):
 
     @cached_property
     def noises(self) -> Any:
-        """The noise ς on the gradient, one double or one for every step: as stated, or what a multiplier stands
-        for, and no more than the double that the trainer adds."""
+        """The noise ς on the gradient, one double or one for every step: as stated, or what a multiplier
+        stands for, and no more than the double that the trainer adds."""
         run = self.run
         if run.noise_std is not None:
             return run.noise_std

@@ -24,7 +24,7 @@ import numpy as np
 
 from pabi.describe.files import Description, to_dict
 from pabi.describe.iteration import Groups, NoisyIteration
-from pabi.describe.langevin import LangevinDiffusion, diffusion_sentences
+from pabi.describe.langevin import LangevinDiffusion, by_cells, diffusion_sentences
 from pabi.describe.moduli import table_of
 from pabi.numbers.encoding import read_floats
 from pabi.numbers.locking import OutOfTime, in_time
@@ -110,7 +110,7 @@ def _spoken_of(description: Description, theorem: str) -> tuple[Description, tup
     hidden = theorem != COMPOSITION
     if hidden and description.release != "last":
         raise Refused("release: the theorem needs a hidden path")
-    return description.by_cells(hidden), diffusion_sentences(description, hidden)
+    return by_cells(description, hidden), diffusion_sentences(description, hidden)
 
 
 def _check_position(position: int | None, payload: dict[str, Any]) -> None:

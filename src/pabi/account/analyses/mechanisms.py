@@ -18,6 +18,7 @@ from pabi.describe.files import to_dict
 from pabi.describe.langevin import (
     LangevinChain,
     LangevinDiffusion,
+    by_cells,
 )
 from pabi.describe.mechanisms import (
     ExponentialMechanism,
@@ -217,7 +218,7 @@ _SMALLEST, _LARGEST = 1e-290, 1e300
 def path(diffusion: LangevinDiffusion, delta: float, position: int | None = None) -> Proposal:
     """The guarantee of the whole path, μ² = (Δ²/2)∫β_t²dt."""
     if not diffusion.constant:
-        return composition.apply(diffusion.by_cells(hidden=False), 0.0)
+        return composition.apply(by_cells(diffusion, hidden=False), 0.0)
     return _closed(diffusion, _path_square(diffusion), PATH, {})
 
 
@@ -228,7 +229,7 @@ def last_point(diffusion: LangevinDiffusion, delta: float, position: int | None 
     if diffusion.least_curvature is None:
         raise NotApplicable(f"nothing is known of the curvature of a {diffusion.loss.kind} loss")
     if not diffusion.constant:
-        return shifted_interpolation.apply(diffusion.by_cells(hidden=True), 0.0)
+        return shifted_interpolation.apply(by_cells(diffusion, hidden=True), 0.0)
     square = _from_the_start(diffusion)
     begin: dict[str, float | None] = {"window": None}
     for key, bound in (("window", gibbs_window(diffusion)), ("distance", _dissipative(diffusion))):

@@ -203,8 +203,8 @@ def growing(picked: Picked, answers: list[Outcome]) -> Iterator[tuple[Guarantee,
     least = math.inf
     for name in names:
         answers.extend(outcomes(description, delta, only=name))
-        found = answers[-1].proposal
-        if found is not None and (epsilon := found.epsilon(delta)) < least:
+        proposal = answers[-1].proposal
+        if proposal is not None and (epsilon := proposal.epsilon(delta)) < least:
             least = epsilon
             try:
                 best = best_of(answers, delta)

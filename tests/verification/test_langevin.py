@@ -126,6 +126,7 @@ chain | run.chains = 2 |
     | one.run.noise_std = 10.0 |
     | one.run.noise_multiplier = 10.0; one.run.noise_std = null |
     | one.run.clip_norm = 1.0 |
+    | one.run.unit = "user"; one.unit = "user" | ^unit
     | one.run.update = "other" |
     | one.run.cooldown_steps = 1 |
     | one.theorem = "composition" |

@@ -126,7 +126,6 @@ chain | run.chains = 2 |
     | one.run.noise_std = 10.0 |
     | one.run.noise_multiplier = 10.0; one.run.noise_std = null |
     | one.run.clip_norm = 1.0 |
-    | one.run.unit = "user"; one.unit = "user" | ^unit
     | one.run.update = "other" |
     | one.run.cooldown_steps = 1 |
     | one.theorem = "composition" |
@@ -137,6 +136,14 @@ chains | run.chains = 8 |
 projected | run.prox = {"kind": "ball", "radius": 0.06} |
     | one.run.prox = null |
 """)
+
+
+def test_one_chain_is_about_records_as_the_description_is():
+    chain = pabi.LangevinChain(
+        pabi.Loss.logistic(1.0, l2=0.5), n=20, inverse_temperature=20.0, step_size=0.01, steps=8
+    )
+    payload = chain.guarantee(1e-5).certificate.payload
+    refused(forged(payload, 'one.run.unit = "user"; one.unit = "user"'), "^unit")
 
 
 def test_forgeries_and_smaller_claims_are_refused(guarantees):

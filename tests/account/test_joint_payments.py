@@ -117,7 +117,8 @@ def test_bad_fields_are_refused():
 
 
 def test_where_places_are_seen_anyway_it_does_not_apply():
-    with pytest.raises(pabi.NotApplicable, match="place is seen"):
-        joint.apply(run(noise_multiplier=0.05), DELTA)
+    for noise in (0.05, 1e-5):
+        with pytest.raises(pabi.NotApplicable, match="place is seen"):
+            joint.apply(run(noise_multiplier=noise, adjacency="replace_one"), DELTA)
     with pytest.raises(pabi.NotApplicable, match="one by one"):
         joint.apply(run(n=500_000, batches=pabi.BallsInBins(10)), DELTA)

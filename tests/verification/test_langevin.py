@@ -138,6 +138,14 @@ projected | run.prox = {"kind": "ball", "radius": 0.06} |
 """)
 
 
+def test_one_chain_is_about_records_as_the_description_is():
+    chain = pabi.LangevinChain(
+        pabi.Loss.logistic(1.0, l2=0.5), n=20, inverse_temperature=20.0, step_size=0.01, steps=8
+    )
+    payload = chain.guarantee(1e-5).certificate.payload
+    refused(forged(payload, 'one.run.unit = "user"; one.unit = "user"'), "^unit")
+
+
 def test_forgeries_and_smaller_claims_are_refused(guarantees):
     for name, guarantee in guarantees.items():
         payload = guarantee.certificate.payload

@@ -56,6 +56,7 @@ run.batches = {{"kind": "shuffle_once", "size": 20}}
 run.batches.cap = 60; cap = 60
 run.gradient_sensitivity = 2.0
 theorem = "secret order"
+claim.tradeoff{0}.weights.0 *= 0.5
 """.strip()
 
 

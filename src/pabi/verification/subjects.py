@@ -95,7 +95,8 @@ class Chains(About):
 
 def _check_same(chain: LangevinChain, run: NoisySGD) -> None:
     """Refuse unless `run` takes the chain's steps, with no more noise and no less sensitivity."""
-    for name in ("loss", "n", "batches", "steps", "adjacency", "diameter", "release", "rounding"):
+    same = ("loss", "n", "batches", "steps", "adjacency", "unit", "diameter", "release", "rounding")
+    for name in same:
         if getattr(chain, name) != getattr(run, name):
             raise Refused(f"{name}: one chain's run differs from the description")
     of_chain, of_run = ((repr(p), getattr(p, "diameter", None)) for p in (chain.prox, run.prox))

@@ -451,14 +451,18 @@ def _guarantees(proof):
 
 
 def _less_noise(run):
-    """The run as it is, and with no step's noise above 100 times the least: what holds for less holds for
+    """The run as it is, and with no step's noise above some times the least: what holds for less holds for
     more, and the solver is not at its best between 1 and 1e300."""
-    cut = {}
-    for key in ("noise_std", "noise_multiplier"):
-        if run.get(key) is not None and not isinstance(run[key], (int, float)):
-            noise = encoding.read_floats(key, run[key])
-            cut[key] = np.minimum(noise, 100.0 * noise.min()).tolist()
-    return run, run | cut
+    yield run
+    for most in (100.0, 1e6):
+        cut = {}
+        for key in ("noise_std", "noise_multiplier"):
+            if run.get(key) is not None and not isinstance(run[key], (int, float)):
+                noise = encoding.read_floats(key, run[key])
+                cut[key] = np.minimum(noise, most * noise.min()).tolist()
+        yield run | cut
+    if "run" in run:  # of forgetting
+        yield from (run | {"run": inner} for inner in _less_noise(run["run"]))
 
 
 def _times(guarantee, k):

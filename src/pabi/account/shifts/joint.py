@@ -28,6 +28,7 @@ _GREATEST = 1e150  # of the product of all slopes
 _SEEN = 32  # places that a plan is tried with
 _KINDS = 4  # of places, there
 _POINTS, _PLACES, _FAR = 1024, 201, 7.5  # of a law, and of a label
+_SEEN_FROM = 20.0  # noises by which a place moves the model: from there on it is seen
 _RARE, _FAR_OUT = 180, 60.0  # up to which value of a label is looked at; of exponents
 _NODES = np.arange(-1.5, 7.6, 0.6)
 _DENSITY = 0.6 * np.exp(-0.5 * _NODES**2) / math.sqrt(2.0 * math.pi)
@@ -224,7 +225,7 @@ class _Law(NamedTuple):
         z, weight = np.linspace(-_FAR, _FAR, _PLACES), 1.0 / (each * sum(n for *_, n in groups))
         p, ndtr = np.diff(scipy.special.ndtr(z)), scipy.special.ndtr
         alpha, beta, n = (np.array(column) for column in zip(*groups, strict=True))
-        n = n * each
+        alpha, beta, n = np.minimum(alpha, _SEEN_FROM), np.minimum(beta, _SEEN_FROM), n * each
         edges = np.exp(np.minimum(beta[:, None] * z - 0.5 * beta[:, None] ** 2, _FAR_OUT))
         moved = ndtr(z - beta[:, None])
         means = np.clip(np.diff(moved) / p, edges[:, :-1], edges[:, 1:])

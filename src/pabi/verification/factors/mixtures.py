@@ -192,6 +192,8 @@ class SecretMixtures(Listed[SecretParts]):
         if type(curve["opposite"]) is not bool:
             raise Refused(f"opposite: expected true or false, got {curve['opposite']!r}")
         parts = read_parts(zip(curve["weights"], curve["means"], strict=True))
+        if sum(weight for weight, _ in parts) < 2 - _WHOLE:
+            raise Refused("weights: expected a sum of 1")
         return cls(cls.single(_exactly(parts), curve["opposite"]).entries * count)
 
     def missing(self, claimed: Self) -> str | None:

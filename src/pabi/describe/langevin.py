@@ -383,7 +383,7 @@ def chain_sentences(chain: LangevinChain, of_one: Sequence[str]) -> tuple[str, .
 
 def by_cells(diffusion: LangevinDiffusion, hidden: bool) -> NoisyIteration:
     """The iteration that stands for a diffusion of which only the last point is seen, or the path: then
-    nothing is forgotten, and of its steps only s_k/σ_k means anything. Raises NotApplicable as `iteration`."""
+    nothing is forgotten, and of its steps only s_k/σ_k means anything. Raises as `iteration`."""
     if hidden:
         return diffusion.iteration()
     flat = replace(diffusion, loss=Loss.convex(1.0), gradient_gap=diffusion.gap)

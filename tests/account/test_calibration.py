@@ -75,6 +75,8 @@ def test_sizes_beyond_the_cap_are_not_tried(monkeypatch, cap, most, rising):
         return [Outcome("cost", Cost(run.batches.size), None, run)]
 
     monkeypatch.setattr("pabi.account.calibration.outcomes", priced)
+    for module in ("account.targets", "verification.granting"):
+        monkeypatch.setattr(f"pabi.{module}.reading", lambda cost, delta: cost.epsilon(delta))
     monkeypatch.setattr("pabi.account.calibration.best_of", lambda answers, _: answers[0].proposal)
     run = a_run(pabi.Poisson(100, cap))
     found = pabi.calibrate(run, 100.5, DELTA, parameter="size")

@@ -410,8 +410,8 @@ lipschitz | cases.0.tau += 1 | payments:
 no diameter | cases.0.tau = 5 | tau: |payments: |diameter
     | cases.0.tau = 1; del cases.0.payments.0 | diameter
 falling | alike = true | alike:
-short last batch | alike = true | cases:
-cool-down | alike = true | cases:
+short last batch | alike = true | leave a distance
+cool-down | alike = true | payments:
     | del run.cooldown_steps | uses: |leave a distance
 shuffle once | cases.0.weight = [1, 5] | weight:
     | cases.0.ranges = [[0, 1]] | ranges: |weight:

@@ -170,7 +170,8 @@ def test_uses_that_may_be_earlier_are_as_large_as_they_have_to_be(monkeypatch):
     payload["run"]["step_size"] = encoding.floats(FALLING)
     refused(payload)
     monkeypatch.setattr(advance._Standing, "standing", lambda self, a, b: self.arrays.s[b])
-    refused(advance.apply(RUNS["reshuffled, falling"], DELTA).to_json(), "distance|cost")
+    with pytest.raises(Refused, match="distance|cost"):
+        granted(advance.apply, RUNS["reshuffled, falling"], DELTA)
 
 
 def test_the_loss_must_pull_to_one_side():

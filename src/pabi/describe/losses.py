@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import partial
+from functools import lru_cache, partial
 from types import MappingProxyType
 from typing import Any, Self, final
 
@@ -249,6 +249,12 @@ def checked(kind: str, stated: Parameters) -> dict[str, Any]:
     return values
 
 
+@lru_cache(maxsize=1024)
+def _facts_of(kind: str, parameters: tuple[tuple[str, Any], ...]) -> Facts:
+    """What is known of a loss of these parameters, asked for thousands of times while a run is accounted."""
+    return KINDS[kind].facts(dict(parameters))
+
+
 CONVEX = ("residual", "ball")  # the ways to clip that make another convex loss of a loss
 
 
@@ -300,7 +306,7 @@ class Loss(Checked):
 
     @property
     def _facts(self) -> Facts:
-        return self._row.facts(dict(self.parameters))
+        return _facts_of(self.kind, self.parameters)
 
     @classmethod
     def _of(cls, kind: str, l2: float, **parameters: Any) -> Self:

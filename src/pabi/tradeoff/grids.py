@@ -62,7 +62,7 @@ def pessimistic(
     """Losses that dominate the pair; what lies beyond a tail of excess `tail` becomes infinite,
     and the lowest are raised where that raises the mean by no more than `slack`, or, of very many, hardly
     E e^(power·Y)."""
-    first, last, offset = _range(pair, step, tail, slack, power)
+    first, last, offset = _range(pair, step, tail, slack, power=power)
     edges = offset + _edges(first, last, step)
     cells = pair.cells(edges)
     upper = cells.excess / -math.expm1(-step)
@@ -92,7 +92,7 @@ def optimistic(
     """Losses that the pair dominates; those beyond a tail of excess `tail` are rounded down, and the
     lowest dropped where that changes the mean by no more than `slack`, or, of very many, hardly
     E e^(power·Y)."""
-    first, last, offset = _range(pair, step, tail, slack, power)
+    first, last, offset = _range(pair, step, tail, slack, power=power)
     half = math.exp(0.5 * step)
     if pair.symmetric:
         centre = pair.cells(np.array([0.0, 0.5 * step]))
@@ -120,7 +120,7 @@ def optimistic(
 
 
 def _range(
-    pair: Pair, step: float, tail: float, slack: float, power: float
+    pair: Pair, step: float, tail: float, slack: float, *, power: float
 ) -> tuple[int, int, float]:
     """(first, last, offset) of a grid: from 0 for a symmetric pair, else with a little room on both sides."""
     low, high = pair.reach(tail, max(slack, 1e-300))

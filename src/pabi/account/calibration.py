@@ -153,7 +153,10 @@ def met(
             if search.in_all(guarantee.curve) <= target.most:
                 return calibrated, guarantee
             # The kernel refused what seemed to be best: then it is not asked again.
-            refused |= {o.name for o in answers if o.proposal is not None and o.curve is None}
+            lost = {o.name for o in answers if o.proposal is not None and o.curve is None}
+            if not lost:
+                raise search.unreachable()
+            refused |= lost
 
 
 def _sampled(description: Any) -> bool:

@@ -16,6 +16,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from functools import cached_property
 from typing import Any, assert_never
 
 import numpy as np
@@ -46,7 +47,7 @@ from pabi.verification.cases import (
 )
 from pabi.verification.factors.closed_forms import Part
 from pabi.verification.ordered_runs import OrderedRun, UseSteps
-from pabi.verification.replay import Claim, PaidBlocks, Replay, payments_of
+from pabi.verification.replay import Claim, PaidBlocks, Replay, RoundedSteps, payments_of
 from pabi.verification.schemes import KnownPositions, SecretEveryEpoch, SecretOnce
 from pabi.verification.theorem import Payload
 from pabi.verification.theorems.secret_order import Latest
@@ -118,15 +119,23 @@ class _InAdvance(CaseCheck):
 
     def check(self, claims: Sequence[ClaimedCase]) -> None:
         """Refuse unless the payments of each case suffice."""
-        written = []
+        written: dict[int, list[Claim]] = {}
         for claim in claims:
             before, cost = self._paid(claim.case, claim.uses, claim.distance)
             if isinstance(before, PaidBlocks):
-                written.append(Claim(before, claim.mu, cost))
+                # All steps at once, but where a later slope of 0 would clear what was not paid for.
+                end = self.end if self.lasting else claim.case["paid"]
+                written.setdefault(end, []).append(Claim(before, claim.mu, cost))
             else:
                 check_cost(before + cost, claim.mu, f"step {self.end}")
-        if written:
-            Replay(self.run.steps, self.run.period).check(written)
+        for end, some in written.items():
+            steps = RoundedSteps(*(column[:end] for column in self.run.steps))
+            Replay(steps, self.run.period).check(some)
+
+    @cached_property
+    def lasting(self) -> bool:
+        """Whether no step makes all distances 0 by itself."""
+        return bool((self.run.steps.c > 0.0).all())
 
     def _paid(
         self, case: dict[str, Any], uses: UseSteps, distance: float

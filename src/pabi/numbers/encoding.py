@@ -29,10 +29,11 @@ from pabi.numbers.rounding import Array
 from pabi.numbers.validate import excerpt
 
 _SHORT = 64
+_LONG = 1 << 20  # bytes above which packing well takes longer than it saves
 
 
 def _pack(raw: bytes) -> str:
-    return base64.b64encode(zlib.compress(raw, 6)).decode("ascii")
+    return base64.b64encode(zlib.compress(raw, 6 if len(raw) < _LONG else 1)).decode("ascii")
 
 
 _MOST = 1 << 30  # bytes that one array unpacks to, unless less is allowed

@@ -196,8 +196,7 @@ class RunProof(Proposal):
             "claim": claim(self.curve),
             **{name: stated for name, stated in some.items() if stated is not None},
         }
-        written_out = any(isinstance(record.schedule, Steps) for record, _ in self.records)
-        if self.view is not None and written_out:
+        if self.view is not None and any(record.step_by_step for record, _ in self.records):
             out["steps"] = columns(self.view.arrays) if self.view.stated else None
         return out | {"cases": [_case_of(record, case) for record, case in self.records]}
 

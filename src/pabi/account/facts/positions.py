@@ -141,7 +141,8 @@ class OrderedView(View):
 
     def _slopes(self, step: Array) -> tuple[Array, Array, Array]:
         kinds = self.fractions.full, self.fractions.last, self.demand.idle(self.fractions)
-        full, last, cool = (self.slopes_over(step, fractions) for fractions in kinds)
+        slopes = {parts: self.slopes_over(step, parts) for parts in set(kinds)}
+        full, last, cool = (slopes[parts] for parts in kinds)
         return full, last, cool
 
     @cached_property

@@ -208,14 +208,14 @@ Shifts = PeriodicShifts | Start | StepPayments | Advance
 class Record(NamedTuple):
     """A record with these uses, and the shifts that prove how private it is (None: never used).
 
-    `schedule`: for which the shifts were solved, None where it follows from the description. `paid`: μ² of
-    what is paid before the shifts begin.
+    `paid`: μ² of what is paid before the shifts begin. `step_by_step`: whether the shifts were solved for
+    the steps one by one, so that a proof may have to state these.
     """
 
     uses: Uses
-    schedule: Schedule | None = None
     shifts: Shifts | None = None
     paid: float = 0.0
+    step_by_step: bool = False
 
     @property
     def mu(self) -> float:
@@ -260,19 +260,25 @@ def solve_schedule(
             return schedule, periodic.best_start(schedule, diameter, start)
         schedule = Steps(*(np.asarray(x) for x in schedule.columns()))
     solved = best_start(schedule, diameter, start)
-    return schedule, solved if stated else _raised(schedule.c, solved)
+    return schedule, solved if stated else _raised(_excess(schedule.c), solved)
 
 
-def _raised(c: Array, start: Start) -> Start:
-    """The payments raised so that they suffice under the slopes that `c` are rounded up from.
+def _excess(c: Array) -> Array | None:
+    """By how much the logarithms of the products of the first slopes may be too large; None if by nothing."""
+    if (c == 1.0).all():
+        return None
+    return np.cumsum(np.where(c > 1.0, _EXCESS_ABOVE, _EXCESS))
+
+
+def _raised(excess: Array | None, start: Start) -> Start:
+    """The payments raised so that they suffice under the slopes before they were rounded up.
 
     What a block pays at a step is worth what the later slopes of the block leave of it, as is what it is paid
     for, but it is smaller by these slopes itself. So it is short by as much as they are too large.
     """
     payments = start.payments
-    if not payments.ends.size or (c == 1.0).all():
+    if excess is None or not payments.ends.size:
         return start
-    excess = np.cumsum(np.where(c > 1.0, _EXCESS_ABOVE, _EXCESS))
     begins = np.append(payments.first, payments.ends[:-1] + 1)
     factor = np.nextafter(np.exp(excess[payments.ends] - excess[begins]) * _SURE, np.inf)
     energy = payments.energy * float(factor.max()) ** 2 * _SURE
@@ -286,8 +292,8 @@ def record(view: OrderedView, uses: Uses) -> Record:
     """The bound for a record with these uses."""
     if uses.total == 0:
         return Record(uses)
-    schedule = view.schedule(uses)
-    return Record(uses, *solve_schedule(schedule, view.diameter, stated=view.stated))
+    form, shifts = solve_schedule(view.schedule(uses), view.diameter, stated=view.stated)
+    return Record(uses, shifts, step_by_step=isinstance(form, Steps))
 
 
 def derived(
@@ -298,7 +304,7 @@ def derived(
     c, _, sigma = (x[first:] for x in view.arrays)
     diameter = view.run.range_diameter
     _, shifts = solve_schedule(Steps(c, owed, sigma), diameter, start, stated=False)
-    return Record(uses, shifts=shifts)
+    return Record(uses, shifts)
 
 
 def cyclic(view: OrderedView, positions: Any = None) -> list[Record]:
@@ -322,10 +328,12 @@ class _EpochSums:
 
     def __init__(self, view: OrderedView) -> None:
         self.view = view
-        c, _, sigma = view.arrays
+        c, s, sigma = view.arrays
+        self.excess = None if view.stated else _excess(c)
         whole = view.run.data_steps // view.period
         self.whole, cut = whole, whole * view.period
         self.unit = power_of_two_near(float(sigma.max()))
+        self.s = s / self.unit
         v = np.square((sigma / self.unit).astype(np.longdouble))
         shape = (whole, view.period)
         self.before = _from_left(c[:cut].reshape(shape), v[:cut].reshape(shape))
@@ -347,7 +355,7 @@ class _EpochSums:
         view, uses = self.view, self.view.uses(j)
         if uses.total == 0:
             return Record(uses)
-        s, cut = view.arrays.s / self.unit, self.whole * view.period
+        s, cut = self.s, self.whole * view.period
         product, weight = self.after[0][:, j], self.after[1][:, j]
         demand = s[j : j + cut : view.period][: self.whole] * self.after[0][:, j + 1]
         in_rest = uses.epochs > self.whole
@@ -365,9 +373,7 @@ class _EpochSums:
         ends = after[payments.ends].astype(np.int64)
         moved = payments._replace(first=j, ends=ends)
         start = Start(0, 0.0, moved, self.unit)
-        return Record(
-            uses, view.steps(uses), start if view.stated else _raised(view.arrays.c, start)
-        )
+        return Record(uses, _raised(self.excess, start), step_by_step=True)
 
 
 def _from_left(c: Any, v: Any) -> tuple[Any, Any]:

@@ -168,7 +168,7 @@ def test_runs_without_secret_steps():
 
 CHANGES = [{"epochs": 2.6}, {"batches": BallsInBins(100, redraw="epoch"), "epochs": 2}]
 CHANGES += [{"batches": Reshuffle(100), "epochs": 0.5, "noise_multiplier": 4.0}]
-CHANGES += [{"batches": Reshuffle(100)}, {"noise_multiplier": 0.2}]
+CHANGES += [{"batches": Reshuffle(100)}, {"noise_multiplier": 0.8}]
 
 
 @pytest.mark.parametrize("adjacency", ["zero_out", "replace_one"])

@@ -221,7 +221,7 @@ def largest_ratio(rng, count):
         description, inside = world(rng)
         try:
             proven = guarantee_of(description).curve
-        except NotApplicable:  # an ε above 15
+        except NotApplicable:  # an ε above 40
             continue
         others = rng.choice([-1.0, 1.0], description.n) * rng.choice([1.0, rng.uniform()])
         if rng.random() < 0.5:

@@ -55,7 +55,7 @@ _NO_SPARE = (
 # or by this where there are at least `_MANY` batches.
 _MOST_EPOCHS = 1
 _LARGEST, _LARGEST_OF_MANY, _MANY = 0.7, 1.0, 100
-_MOST_CHECKED = 15.0  # an ε beyond which the sums of the checker have few digits left
+_MOST_CHECKED = 40.0  # an ε beyond which the sums of the checker have few digits left
 _MOST_SIZES = 8  # different sizes of labels in one factor, and different factors
 
 

@@ -408,11 +408,15 @@ def test_the_library_says_no_less(count, adjacency):
 
 
 def shuffled_deltas(found: Margins, epsilons) -> np.ndarray:
-    """The mean over all places that the record can have in the epochs."""
+    """The mean over all places that the record can have in the epochs; the last batch may be a smaller one."""
     fields = {f.name: getattr(found, f.name) for f in dataclasses.fields(found)}
-    epochs = -(-found.run.data_steps // found.run.steps_per_epoch)
-    every = product(range(found.run.steps_per_epoch), repeat=epochs)
-    return np.mean([worst_deltas(Shuffled(**fields, places=x), epsilons) for x in every], axis=0)
+    run = found.run
+    epochs, last = -(-run.data_steps // run.steps_per_epoch), run.steps_per_epoch - 1
+    shares = np.full(last + 1, run.batch_size / run.n)
+    shares[last] = 1.0 - last * run.batch_size / run.n
+    every = np.array([*product(range(last + 1), repeat=epochs)])
+    truths = [worst_deltas(Shuffled(**fields, places=x), epsilons) for x in every]
+    return np.prod(shares[every], axis=1) @ np.array(truths)
 
 
 def shuffled_run(rng, adjacency: str) -> tuple[Margins, Guarantee]:

@@ -187,7 +187,7 @@ def longer_rows(monkeypatch):
 def test_planted_mistakes_are_seen(monkeypatch, quick, planted, louder):
     mu = whole()
     planted(monkeypatch)
-    times = 400
+    times = 800
     false, true = rates(times, louder=louder)
     assert violated(false, true, times, mu)
 

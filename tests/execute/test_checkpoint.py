@@ -367,7 +367,6 @@ def test_a_resumed_run_remembers_who_clipped(tmp_path):
         train(run, None, [0.5], **summed, **keep)
     guarantee = train(run, Records(), [0.5], resume=path).guarantee
     assert {CLIPS_ITSELF, RESUMED} <= set(guarantee.assumptions)
-    assert pabi.verify(guarantee).ok
     assert not {CLIPS_ITSELF, RESUMED} & set(train(run, Records(), [0.5]).guarantee.assumptions)
 
 

@@ -120,15 +120,6 @@ def test_refusals_say_shape_and_kind_and_no_value(read, value, said):
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
 
 
-def test_what_is_returned_is_passed_on():
-    thing = object()
-    assert unseen(lambda: thing) is thing
-    values = released(lambda: np.arange(3.0))
-    assert values.tolist() == [0.0, 1.0, 2.0]
-    with pytest.raises(ValueError, match="read-only"):
-        values[0] = 1.0
-
-
 @every("how", [unseen, released])
 def test_no_floating_point_warning_reports_on_a_hidden_number(how):
     """Outside they are as before."""
@@ -218,7 +209,6 @@ def test_unbounded_gradients_are_an_assumption():
     run = NoisySGD(Loss.strongly_convex(0.5, 1.0), n=10, batches=Cyclic(5), **given)
     guarantee = train(run, constant(0.0), [0.0]).guarantee
     assert small_enough(0.5) in guarantee.assumptions
-    assert pabi.verify(guarantee).ok
     limit = float(small_enough(0.5).split(" below ")[1].split(",")[0])
     assert np.spacing(np.nextafter(limit, 0.0)) <= FINE * 0.5
 

@@ -333,22 +333,3 @@ def test_predictors_do_not_depend_on_place_or_company(d, outputs, stored):
     for _ in range(30):
         rows = rng.permutation(n)[: int(rng.integers(1, n + 1))]
         assert np.array_equal(predictor(rows), alone[rows])
-
-
-@every("batches", [FixedSize(64), Poisson(64), Poisson(64, cap=96)])
-def test_estimators_train_on_sampled_batches(monkeypatch, batches):
-    """Priced as full ones, which is sooner done."""
-    own, rng = NoisySGD.guarantee, np.random.default_rng(8)
-
-    def guarantee(self, *given, **named):
-        return own(replace(self, batches=FullBatch()), *given, **named)
-
-    monkeypatch.setattr(NoisySGD, "guarantee", guarantee)
-    X = rng.normal(size=(400, 5)) / 3.0
-    y = X @ [2.0, -1.0, 0.0, 1.0, 0.5] > 0.0
-    given = {"batches": batches, "epochs": 10, "noise_std": 0.01, "delta": 1e-3, "step_size": 1.0}
-    fitted = learn.PrivateLogisticRegression(**given).fit(X, y)
-    assert fitted.run_.batches == batches
-    assert fitted.n_iter_ == fitted.run_.steps >= 10 * 7
-    assert fitted.score(X, y) > 0.8
-    refused("size", learn.PrivateLogisticRegression(**given).fit, X[:63], y[:63])

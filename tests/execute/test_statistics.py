@@ -199,7 +199,7 @@ def test_the_noise_is_raised_by_what_rounding_may_add(monkeypatch):
 
 
 @forms
-def test_secret_noise_is_fresh_and_proven(diagonal):
+def test_secret_noise_is_fresh(diagonal):
     records = Records(np.eye(3), feature_norm=1.0)
     moments = pabi.NoisySecondMoments(3, 3, 1.0, noise_multiplier=2.0, diagonal=diagonal)
     with warnings.catch_warnings():
@@ -210,7 +210,6 @@ def test_secret_noise_is_fresh_and_proven(diagonal):
     assert one.guarantee.curve == moments.guarantee(0.1).curve
     assert one.guarantee.tuned_at == 0.1
     assert TESTING not in one.guarantee.assumptions
-    assert pabi.verify(one.guarantee).ok
 
 
 @every("random_state", [0, np.random.default_rng(0)])

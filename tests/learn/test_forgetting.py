@@ -326,7 +326,6 @@ def test_after_a_cool_down_a_model_goes_on_once(file):
     whole = {"epochs": None, "total_steps": steps + line.steps, "cooldown_steps": 0}
     path = replace(run, **whole, release="path").guarantee(DELTA)
     assert newer.guarantee_.epsilon(DELTA) == path.epsilon(DELTA)
-    assert pabi.verify(newer.guarantee_.to_json()).ok
     bill = newer.unlearning_guarantee_.notes["those_who_stay"]["going_on"]
     assert bill["epsilon"] == bill["released"] == path.epsilon(DELTA)
     with pytest.raises(NotApplicable, match="retrain=True"):

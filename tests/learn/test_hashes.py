@@ -16,20 +16,9 @@ from sklearn.pipeline import make_pipeline
 import pabi
 from pabi import learn
 from pabi.tradeoff.certificate import digest
+from support.estimators import ALL, CLASSIFIERS
 from support.every_case import every
 
-CLASSIFIERS = (
-    learn.PrivateLogisticRegression,
-    learn.PrivateLinearSVC,
-    learn.PrivateRidgeClassifier,
-)
-CLASSIFIERS += (learn.PrivateKernelClassifier,)
-REGRESSORS = (
-    learn.PrivateLinearRegression,
-    learn.PrivateHuberRegressor,
-    learn.PrivatePoissonRegressor,
-    learn.PrivateGammaRegressor,
-)
 X = np.linspace([-1.0, 1.0, 0.2], [1.0, -0.5, 0.1], 900) / 1.5
 LABELS = (X[:, 0] > 0.1).astype(int)
 FITTED = {"epsilon": 4.0, "delta": 1e-5, "feature_norm": 1.0}
@@ -45,7 +34,7 @@ def stated(guarantee):
     return [one["parameters_sha256"] for one in guarantee.notes["releases"]]
 
 
-@pytest.mark.parametrize("kind", CLASSIFIERS + REGRESSORS)
+@pytest.mark.parametrize("kind", ALL)
 @every("precondition", [None, "auto"])
 def test_estimators_note_the_hash_of_their_coefficients(kind, precondition):
     model = fitted(kind, precondition=precondition)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
+import pytest
+
+from pabi import NoisySGD
 from pabi.describe.accounted import SHOWN
 
 
@@ -20,3 +24,10 @@ class Unpriced:
 
     def noting(self, notes: Any) -> Unpriced:
         return self
+
+
+@pytest.fixture
+def unpriced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No accounting and no waiting for the disk."""
+    monkeypatch.setattr(NoisySGD, "guarantee", lambda self, delta=1e-5, position=None: Unpriced())
+    monkeypatch.setattr(os, "fsync", lambda handle: None)

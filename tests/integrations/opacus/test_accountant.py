@@ -87,9 +87,7 @@ COMPOSED = {
     "no contraction": {},
     "momentum": {"settings": {"momentum": 0.9, **DECAY}},
     "adam": {"optimizer": torch.optim.Adam, "settings": DECAY},
-    "other": {"optimizer": torch.optim.AdamW},
     "per layer": {**LAYERS, "settings": DECAY},
-    "ghost": {"grad_sample_mode": "ghost", "settings": DECAY},
     "another divisor": {"n": 403},
     "a small multiplier": {"noise_multiplier": 0.6},
 }

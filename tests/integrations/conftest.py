@@ -1,0 +1,1 @@
+from support.unpriced import unpriced  # noqa: F401

@@ -15,7 +15,7 @@ from pabi.execute.source_files import array_parts
 from pabi.execute.sources import Parts
 from pabi.learn import LargeTable
 from pabi.numbers.errors import InvalidInput
-from support.every_case import every
+from support.every_case import every, refused
 from support.execution import norm_squared
 from support.large import FORMS, features, frame_of, package, table_in, write_parts
 
@@ -93,8 +93,7 @@ def test_going_back_begins_another_pass(tmp_path):
     large = LargeRecords(table_in("npy", X, tmp_path))
     for rows in (slice(10, 20), slice(0, 5), slice(5, 9), slice(8990, 9000), slice(0, N)):
         assert np.array_equal(large.dense(rows), X[rows])
-    with pytest.raises(InvalidInput, match="rows: expected a slice"):
-        large.dense(np.array([3, 1]))
+    assert "expected a slice" in refused("rows", large.dense, np.array([3, 1]))
 
 
 @every("equal", [False, True])
@@ -119,8 +118,7 @@ def test_a_missing_number_in_the_last_part(tmp_path, form):
     rows = X.copy()
     rows[-1, 2] = np.nan
     table = table_in(form, rows, tmp_path)
-    with pytest.raises(InvalidInput, match="X: expected finite numbers up to 2\\^250, got NaN"):
-        LargeRecords(table)
+    assert "expected finite numbers up to 2^250, got NaN" in refused("X", LargeRecords, table)
 
 
 def with_a_null(frame):
@@ -162,8 +160,7 @@ def test_files_that_change_between_passes(tmp_path):
     parts = write_parts(tmp_path / "parts", frame_of(X))
     large = LargeRecords(LargeTable(parts))
     frame_of(X[:3000]).to_parquet(parts / "part-2.parquet")
-    with pytest.raises(InvalidInput, match="X: it changed while it was read"):
-        large.dense(slice(0, N))
+    assert "it changed while it was read" in refused("X", large.dense, slice(0, N))
 
 
 @every("m", [1, 255, 256, 5000])
@@ -222,8 +219,7 @@ def test_a_part_without_rows_is_nothing():
     """A first part of a cluster's table, or all rows of a part, may be gone."""
     none = CELLS[:0]
     for parts in ((), (none,)):
-        with pytest.raises(InvalidInput, match="^y: expected at least one row, got none$"):
-            parts_of(*parts).first()
+        assert "expected at least one row, got none" in refused("y", parts_of(*parts).first)
     for parts in ((none, CELLS), (CELLS[:50], none, CELLS[50:]), (CELLS, none)):
         column = parts_of(*parts)
         assert column.first()[0] == CELLS[0]

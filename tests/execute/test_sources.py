@@ -151,8 +151,7 @@ def test_a_file_that_changes_is_cut_off_or_is_gone(tmp_path):
     steady, rows = LargeTable(file).features(), slices(np.load(file, mmap_mode="r"))
     list(steady.chunks())
     os.utime(file, ns=(1, 1))
-    with pytest.raises(InvalidInput, match="X: it changed"):
-        next(steady.chunks())
+    assert "it changed" in refused("X", next, steady.chunks())
     os.truncate(file, 300)
     with pytest.raises(InvalidInput, match="changed"):
         list(rows)
@@ -299,8 +298,7 @@ def test_types_of_pandas_own(name):
     if numeric:
         assert table.features().width == 2
     else:
-        with pytest.raises(InvalidInput, match="X: expected real numbers in the column 'a'"):
-            table.features()
+        assert "expected real numbers in the column 'a'" in refused("X", table.features)
 
 
 def test_columns_without_names_of_their_own_and_a_series_are_refused():

@@ -416,8 +416,7 @@ def test_targets_that_are_changed_by_what_is_not_known(changes):
     for one in (targets, clone(targets).fit(X, X[:, 0])):
         (finding,) = learn.check_pipeline(one)
         assert finding.step == "transformer"
-    with pytest.raises(InvalidInput, match="^transformer: "):
-        learn.guarantee_of(one)
+    refused("transformer", learn.guarantee_of, one)
 
 
 STATED = KEPT | {"fill_value": 0.0}
@@ -485,8 +484,7 @@ def test_a_second_fit_of_an_estimator_or_a_clone_says_so(make):
     assert "was fitted before" in message
     assert again(other)
     assert AGAIN in not_covered(other.guarantee_.assumptions)
-    with pytest.raises(InvalidInput, match="^strict: expected one fit"):
-        one.set_params(strict=True).fit(X, Y)
+    assert "expected one fit" in refused("strict", one.set_params(strict=True).fit, X, Y)
     assert warned(lambda: make(strict=True).fit(X, Y)) == []
     refused("strict", make(strict="yes").fit, X, Y)
     # Another process counts for itself: every guarantee says that it is one fit anyway.
@@ -545,8 +543,7 @@ def test_a_step_that_counts_records_before_a_model_of_users_is_found_before_any_
     assert one.severity == other.severity == "units"
     assert "enable_metadata_routing=True" in str(one)
     assert learn.check_pipeline(asked) == learn.check_pipeline(asked, groups=False) == ()
-    with pytest.raises(InvalidInput, match="^privatescaler: .*counts records"):
-        learn.check_pipeline(declared, strict=True)
+    assert "counts records" in refused("privatescaler", learn.check_pipeline, declared, strict=True)
     both = make_pipeline(whitener(users=40), model(users=40))
     assert learn.check_pipeline(both) == learn.check_pipeline(both, groups=True) == ()
     refused("groups", learn.check_pipeline, asked, groups="yes")

@@ -276,8 +276,7 @@ def test_labels_of_another_shape_and_levels_that_are_learnt_are_refused():
             InvalidInput, match=r"y: expected (shape \(n,\), one label|as many rows)"
         ):
             search(validation_share=0.3).fit(X, labels)
-    with pytest.raises(InvalidInput, match=r"^y: .*got \(3, 1\)"):
-        _labels([[0], [1], [0]])
+    assert "got (3, 1)" in refused("y", _labels, [[0], [1], [0]])
     levels = learn.PrivateCategories(0.1, 1e-6, adjacency="zero_out")
     grid = {"privatelogisticregression__clip_norm": [0.5]}
     with pytest.raises(InvalidInput, match="estimator: expected declared levels"):

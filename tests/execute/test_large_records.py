@@ -8,8 +8,7 @@ from scipy import sparse
 
 from pabi.execute import large_records as module
 from pabi.execute import sources
-from pabi.execute.blocks import copy_rows
-from pabi.execute.large_records import LargeRecords, RowMap, records_of
+from pabi.execute.large_records import LargeRecords, RowMap
 from pabi.execute.records import Records
 from pabi.execute.source_files import array_parts
 from pabi.execute.sources import Parts
@@ -105,14 +104,6 @@ def test_mapped_rows_are_those_in_memory(tmp_path, equal):
     assert np.array_equal(large.dense(slice(0, N)), own.dense(slice(0, N)))
 
 
-def test_columns_beside_are_no_features(tmp_path):
-    parts = write_parts(tmp_path / "parts", frame_of(X, y=np.arange(N)))
-    large = records_of(LargeTable(parts), without=["y"])
-    assert np.array_equal(large.dense(slice(0, N)), X)
-    assert np.array_equal(large.column("y").together(), np.arange(N))
-    assert type(records_of(X)) is Records  # what is in memory stays there
-
-
 @pytest.mark.parametrize("form", FORMS)
 def test_a_missing_number_in_the_last_part(tmp_path, form):
     rows = X.copy()
@@ -156,28 +147,6 @@ def test_made_rows_that_are_no_numbers():
     assert caught.value.__context__ is None
 
 
-def test_files_that_change_between_passes(tmp_path):
-    parts = write_parts(tmp_path / "parts", frame_of(X))
-    large = LargeRecords(LargeTable(parts))
-    frame_of(X[:3000]).to_parquet(parts / "part-2.parquet")
-    assert "it changed while it was read" in refused("X", large.dense, slice(0, N))
-
-
-@every("m", [1, 255, 256, 5000])
-@every("order", ["C", "F"])
-@every("kind", ["f4", "f8"])
-def test_rows_are_copied_however_they_lie(m, order, kind):
-    rows = np.asarray(np.random.default_rng(m).standard_normal((m, 7)), kind, order=order)
-    room = np.zeros(m, np.dtype([("other", "f8"), ("x", kind, (7,))]))
-    for source in (rows, rows[::-1], rows[: m // 2]):
-        copy_rows(source, room["x"][: len(source)])
-        assert np.array_equal(room["x"][: len(source)], source)
-    numbers = np.empty((m, 7))
-    copy_rows(rows, numbers)
-    assert np.array_equal(numbers, rows)
-    assert not room["other"].any()
-
-
 CELLS = np.random.default_rng(0).integers(0, 5, 100)
 
 
@@ -199,16 +168,6 @@ def test_cells_have_labels_and_are_counted(small_parts, cells):
             parts.counted(99)
     assert parts.together() is parts.first() is cells
     assert all(np.shares_memory(part, cells) for part in parts)
-
-
-@every("cells", [column_of(CELLS), Parts.of(CELLS)])
-def test_changes_follow_one_another_and_products(small_parts, cells):
-    changed = cells.mapped(np.square).mapped(lambda part: part + 1)
-    assert np.array_equal(changed.together(), CELLS**2 + 1)
-    assert changed.first()[0] == CELLS[0] ** 2 + 1
-    shares = np.linspace(0.0, 1.0, 100)
-    for product in (cells.times(Parts.of(shares)), Parts.of(shares).times(cells)):
-        assert np.array_equal(product.together(), CELLS * shares)
 
 
 def parts_of(*parts):

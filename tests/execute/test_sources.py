@@ -19,16 +19,6 @@ from support.large import package
 X = np.arange(60.0).reshape(20, 3)
 
 
-@every("lengths", [[20], [7, 13], [1] * 20, [0, 5, 0, 15]])
-@every("size", [1, 4, 7, 20, 30])
-def test_rows_are_cut_anew(lengths, size):
-    parts = np.split(X, np.cumsum(lengths)[:-1])
-    cut = list(rechunked(iter(parts), repeat(size)))
-    assert np.array_equal(np.concatenate(cut), X)
-    assert {len(part) for part in cut[:-1]} <= {size}
-    assert 0 < len(cut[-1]) <= size
-
-
 @every("order", ["C", "F"])
 @every("part", [slice(None), slice(3, 17), slice(None, None, -2)])
 def test_mapped_files_are_read_as_they_are_mapped(tmp_path, monkeypatch, order, part):

@@ -209,7 +209,7 @@ def trained(run, gradients=GRADIENTS, start=None):
 
 @every("batches", [Cyclic(2), ShuffleOnce(2), BallsInBins(2)])
 def test_a_hidden_path_is_charged_for_rounding(batches):
-    run = run_of(Loss.logistic(1.0), batches=batches, steps=60, noise_std=0.6)
+    run = run_of(Loss.logistic(1.0), batches=batches, steps=21, noise_std=0.6)
     result = trained(run)
     assert 1e-12 < result.run.rounding < 1e-8
     mine, exact = result.guarantee, run.guarantee(1e-5)
@@ -221,7 +221,7 @@ def test_a_hidden_path_is_charged_for_rounding(batches):
     # A longer path, or less noise, asks for more.
     more = [
         as_computed(run_of(Loss.logistic(1.0), batches=batches, **changes), (D,)).rounding
-        for changes in ({"steps": 6000, "noise_std": 0.6}, {"steps": 60, "noise_std": 0.006})
+        for changes in ({"steps": 2100, "noise_std": 0.6}, {"steps": 21, "noise_std": 0.006})
     ]
     assert min(more) > result.run.rounding
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from support.execution import OrdinaryNoise
-from support.unpriced import unpriced  # noqa: F401
+from support.execution import OrdinaryNoise, unpriced  # noqa: F401
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ from pabi.execute.hiding import (
 from pabi.learn import train
 from pabi.sampling import diffusion, langevin
 from support.every_case import every, refused
-from support.unpriced import Unpriced
+from support.execution import Unpriced
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.numbers.errors.PrivacyWarning")
 

@@ -1,1 +1,1 @@
-from support.unpriced import unpriced  # noqa: F401
+from support.execution import unpriced  # noqa: F401

@@ -30,12 +30,15 @@ from support.estimators import (
     CLASSIFIERS,
     LINEAR,
     LOG_LINKS,
+    QUICK,
+    QUIET,
     REGRESSORS,
     each_estimator,
     each_linear,
+    problem,
+    within,
 )
 from support.every_case import every, refuses
-from support.linear_problems import QUICK, QUIET, problem, within
 
 pytestmark = QUIET
 

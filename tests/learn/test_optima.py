@@ -24,8 +24,8 @@ from pabi.learn import (
     PrivatePoissonRegressor,
     PrivateRidgeClassifier,
 )
+from support.estimators import QUICK, QUIET, problem, within
 from support.every_case import every
-from support.linear_problems import QUICK, QUIET, problem, within
 
 pytestmark = QUIET
 

@@ -11,9 +11,8 @@ from scipy import sparse
 from pabi import learn
 from pabi.describe.batches import ShuffleOnce
 from pabi.numbers.errors import TargetUnreachable
-from support.estimators import ALL, CLASSIFIERS, LOG_LINKS, REGRESSORS
+from support.estimators import ALL, CLASSIFIERS, LOG_LINKS, QUICK, QUIET, REGRESSORS, problem
 from support.every_case import every, refused, refuses
-from support.linear_problems import QUICK, QUIET, problem
 
 pytestmark = QUIET
 SECRET = 6172.25

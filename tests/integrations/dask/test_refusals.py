@@ -6,7 +6,6 @@ import logging
 import re
 import subprocess
 import sys
-from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
@@ -18,7 +17,7 @@ from pabi.integrations.dask.blocks import blocks_of
 from pabi.integrations.dask.sums import ClusterGradients, Declared, PartialSum, Recipe
 from pabi.integrations.dask.tasks import Hidden
 from pabi.numbers.errors import InvalidInput
-from support.clusters import IN_PROCESS
+from support.clusters import small_cluster
 from support.every_case import every, refused
 from support.large import features, frame_of, labels, package, write_parts
 
@@ -184,16 +183,6 @@ def lose_the_holder(cluster, client):
     holder = next(address for address, keys in client.has_what().items() if keys)
     worker = next(one for one in cluster.workers.values() if one.address == holder)
     client.sync(worker.close, nanny=False, reason="it is lost")
-
-
-@contextmanager
-def small_cluster(count):
-    distributed = package("distributed")
-    with (
-        distributed.LocalCluster(n_workers=count, **IN_PROCESS) as cluster,
-        distributed.Client(cluster) as client,
-    ):
-        yield cluster, client
 
 
 def test_rows_that_change_are_refused(tmp_path):

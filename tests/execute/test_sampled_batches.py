@@ -187,8 +187,7 @@ class Heard(np.random.Generator):
     ],
 )
 def test_every_step_is_the_described_one(free, batches):
-    """Step by step: the sum over the batch divided by `size` whatever its length; nothing but
-    regulariser and noise, to the last bit, where the batch is empty or the data are left out."""
+    """Sums are divided by `size` whatever the length; without records a step is regulariser and noise."""
     loss = Loss.convex(smoothness=1.0, l2=0.2)
     run = run_of(7, batches, loss=loss, steps=60, cooldown_steps=5, release="path")
     gradients, generator, path = Noted(), Heard(3), [np.array([0.5, -1.0])]
@@ -282,8 +281,7 @@ def compared(gradients, run, theta, sets):
 @every("kind", ["dense", "csr", "intercept"])
 @every("outputs", [1, 3])
 def test_a_record_moves_the_sum_by_no_more_wherever_the_others_stand(kind, outputs, trials):
-    """One record on top of others, or in another's place, before and between them: the others' own
-    gradients are the same to the last bit, however badly their predictors round."""
+    """On top of others, or in another's place: theirs stay to the last bit, however badly they round."""
     rng, bound = np.random.default_rng(3), Fraction(0.01) ** 2
     for trial in range(trials):
         n, d = 40, int(rng.integers(2, 80))

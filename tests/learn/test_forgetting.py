@@ -130,8 +130,7 @@ def test_forgotten_records_have_no_say(file, monkeypatch):
 
 @pytest.mark.parametrize("retrain", [False, True])
 def test_a_seed_is_never_used_again(file, retrain):
-    """Whoever fits with a seed gets noise of the system's when records are forgotten, and no promise: else
-    the difference of two models would be without any."""
+    """Noise is the system's when records are forgotten, or the difference of two models had none."""
     model = fitted(file, random_state=3)
     content, ends = Path(file.path).read_bytes(), []
     for _ in range(2):
@@ -280,8 +279,7 @@ def test_users_are_forgotten_and_counted(file):
 def test_who_forgot_a_user_has_the_model_that_was_trained_without_their_rows(
     anew, shares, tmp_path_factory
 ):
-    """And n stays. Labels of those who are forgotten are wrong, and move weights by more than 1. Noise moves
-    them by about 1e-3·√(η/(2λ)) = 0.007."""
+    """Wrong labels of the forgotten move weights by more than 1, noise by 1e-3·√(η/(2λ)) = 0.007."""
     gone, file = np.isin(WHOSE, np.arange(25) * 7), new_file(tmp_path_factory)
     labels = np.where(gone, 1 - Y, Y)
     settings = {"noise_std": 1e-3, "batches": pabi.FullBatch(), "epochs": 300, "clip_norm": None}

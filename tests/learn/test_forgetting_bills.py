@@ -112,8 +112,7 @@ def test_every_estimator_retrains(kind, file):
 
 @pytest.mark.parametrize("precondition", [None, 0.2])
 def test_a_retrained_model_never_saw_the_rows(file, monkeypatch, precondition):
-    """With noise that is known, what stands in forgotten rows does not change the new model by a bit: nor the
-    second moments that it was preconditioned with."""
+    """With known noise forgotten rows change neither the new model nor its second moments by a bit."""
     changes = {"precondition": precondition, "step_size": "auto", "epochs": 3}
     estimator(**changes).fit(X, Y, keep_state=file)
     content, models = Path(file.path).read_bytes(), []

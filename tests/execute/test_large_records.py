@@ -8,14 +8,13 @@ from scipy import sparse
 
 from pabi.execute import large_records as module
 from pabi.execute import sources
-from pabi.execute.blocks import copy_rows
-from pabi.execute.large_records import LargeRecords, RowMap, records_of
+from pabi.execute.large_records import LargeRecords, RowMap
 from pabi.execute.records import Records
 from pabi.execute.source_files import array_parts
 from pabi.execute.sources import Parts
 from pabi.learn import LargeTable
 from pabi.numbers.errors import InvalidInput
-from support.every_case import every
+from support.every_case import every, refused
 from support.execution import norm_squared
 from support.large import FORMS, features, frame_of, package, table_in, write_parts
 
@@ -93,8 +92,7 @@ def test_going_back_begins_another_pass(tmp_path):
     large = LargeRecords(table_in("npy", X, tmp_path))
     for rows in (slice(10, 20), slice(0, 5), slice(5, 9), slice(8990, 9000), slice(0, N)):
         assert np.array_equal(large.dense(rows), X[rows])
-    with pytest.raises(InvalidInput, match="rows: expected a slice"):
-        large.dense(np.array([3, 1]))
+    assert "expected a slice" in refused("rows", large.dense, np.array([3, 1]))
 
 
 @every("equal", [False, True])
@@ -106,21 +104,12 @@ def test_mapped_rows_are_those_in_memory(tmp_path, equal):
     assert np.array_equal(large.dense(slice(0, N)), own.dense(slice(0, N)))
 
 
-def test_columns_beside_are_no_features(tmp_path):
-    parts = write_parts(tmp_path / "parts", frame_of(X, y=np.arange(N)))
-    large = records_of(LargeTable(parts), without=["y"])
-    assert np.array_equal(large.dense(slice(0, N)), X)
-    assert np.array_equal(large.column("y").together(), np.arange(N))
-    assert type(records_of(X)) is Records  # what is in memory stays there
-
-
 @pytest.mark.parametrize("form", FORMS)
 def test_a_missing_number_in_the_last_part(tmp_path, form):
     rows = X.copy()
     rows[-1, 2] = np.nan
     table = table_in(form, rows, tmp_path)
-    with pytest.raises(InvalidInput, match="X: expected finite numbers up to 2\\^250, got NaN"):
-        LargeRecords(table)
+    assert "expected finite numbers up to 2^250, got NaN" in refused("X", LargeRecords, table)
 
 
 def with_a_null(frame):
@@ -156,29 +145,6 @@ def test_made_rows_that_are_no_numbers():
     with pytest.raises(InvalidInput, match="^X: expected numbers, got text$") as caught:
         LargeRecords(LargeTable(X).with_rows(rows, None))
     assert caught.value.__context__ is None
-
-
-def test_files_that_change_between_passes(tmp_path):
-    parts = write_parts(tmp_path / "parts", frame_of(X))
-    large = LargeRecords(LargeTable(parts))
-    frame_of(X[:3000]).to_parquet(parts / "part-2.parquet")
-    with pytest.raises(InvalidInput, match="X: it changed while it was read"):
-        large.dense(slice(0, N))
-
-
-@every("m", [1, 255, 256, 5000])
-@every("order", ["C", "F"])
-@every("kind", ["f4", "f8"])
-def test_rows_are_copied_however_they_lie(m, order, kind):
-    rows = np.asarray(np.random.default_rng(m).standard_normal((m, 7)), kind, order=order)
-    room = np.zeros(m, np.dtype([("other", "f8"), ("x", kind, (7,))]))
-    for source in (rows, rows[::-1], rows[: m // 2]):
-        copy_rows(source, room["x"][: len(source)])
-        assert np.array_equal(room["x"][: len(source)], source)
-    numbers = np.empty((m, 7))
-    copy_rows(rows, numbers)
-    assert np.array_equal(numbers, rows)
-    assert not room["other"].any()
 
 
 CELLS = np.random.default_rng(0).integers(0, 5, 100)
@@ -222,8 +188,7 @@ def test_a_part_without_rows_is_nothing():
     """A first part of a cluster's table, or all rows of a part, may be gone."""
     none = CELLS[:0]
     for parts in ((), (none,)):
-        with pytest.raises(InvalidInput, match="^y: expected at least one row, got none$"):
-            parts_of(*parts).first()
+        assert "expected at least one row, got none" in refused("y", parts_of(*parts).first)
     for parts in ((none, CELLS), (CELLS[:50], none, CELLS[50:]), (CELLS, none)):
         column = parts_of(*parts)
         assert column.first()[0] == CELLS[0]

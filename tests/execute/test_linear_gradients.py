@@ -285,8 +285,7 @@ def test_no_record_contributes_more_than_its_bound(name, stored, how):
 @every("feature_norm", [2.0**-250, 1e-60, 4.5e-16, 1e-3, 0.1, 1.0, 1e8, 2.0**250])
 @every("stored", ["dense", "csr"])
 def test_rows_are_brought_within_the_norm_exactly(feature_norm, stored):
-    """What the model multiplies, factor times row, in rational arithmetic, whatever the size of
-    either; the norm that clipping relies on is not below it."""
+    """Factor times row in rational arithmetic; the norm that clipping relies on is not below it."""
     for rows in WORST.values():
         records = accepted(rows, feature_norm, None, stored)
         for block in records.blocks(slice(0, records.n)):

@@ -187,8 +187,7 @@ class Heard(np.random.Generator):
     ],
 )
 def test_every_step_is_the_described_one(free, batches):
-    """Step by step: the sum over the batch divided by `size` whatever its length; nothing but
-    regulariser and noise, to the last bit, where the batch is empty or the data are left out."""
+    """Sums are divided by `size` whatever the length; without records a step is regulariser and noise."""
     loss = Loss.convex(smoothness=1.0, l2=0.2)
     run = run_of(7, batches, loss=loss, steps=60, cooldown_steps=5, release="path")
     gradients, generator, path = Noted(), Heard(3), [np.array([0.5, -1.0])]
@@ -282,8 +281,7 @@ def compared(gradients, run, theta, sets):
 @every("kind", ["dense", "csr", "intercept"])
 @every("outputs", [1, 3])
 def test_a_record_moves_the_sum_by_no_more_wherever_the_others_stand(kind, outputs, trials):
-    """One record on top of others, or in another's place, before and between them: the others' own
-    gradients are the same to the last bit, however badly their predictors round."""
+    """On top of others, or in another's place: theirs stay to the last bit, however badly they round."""
     rng, bound = np.random.default_rng(3), Fraction(0.01) ** 2
     for trial in range(trials):
         n, d = 40, int(rng.integers(2, 80))
@@ -333,22 +331,3 @@ def test_predictors_do_not_depend_on_place_or_company(d, outputs, stored):
     for _ in range(30):
         rows = rng.permutation(n)[: int(rng.integers(1, n + 1))]
         assert np.array_equal(predictor(rows), alone[rows])
-
-
-@every("batches", [FixedSize(64), Poisson(64), Poisson(64, cap=96)])
-def test_estimators_train_on_sampled_batches(monkeypatch, batches):
-    """Priced as full ones, which is sooner done."""
-    own, rng = NoisySGD.guarantee, np.random.default_rng(8)
-
-    def guarantee(self, *given, **named):
-        return own(replace(self, batches=FullBatch()), *given, **named)
-
-    monkeypatch.setattr(NoisySGD, "guarantee", guarantee)
-    X = rng.normal(size=(400, 5)) / 3.0
-    y = X @ [2.0, -1.0, 0.0, 1.0, 0.5] > 0.0
-    given = {"batches": batches, "epochs": 10, "noise_std": 0.01, "delta": 1e-3, "step_size": 1.0}
-    fitted = learn.PrivateLogisticRegression(**given).fit(X, y)
-    assert fitted.run_.batches == batches
-    assert fitted.n_iter_ == fitted.run_.steps >= 10 * 7
-    assert fitted.score(X, y) > 0.8
-    refused("size", learn.PrivateLogisticRegression(**given).fit, X[:63], y[:63])

@@ -19,16 +19,6 @@ from support.large import package
 X = np.arange(60.0).reshape(20, 3)
 
 
-@every("lengths", [[20], [7, 13], [1] * 20, [0, 5, 0, 15]])
-@every("size", [1, 4, 7, 20, 30])
-def test_rows_are_cut_anew(lengths, size):
-    parts = np.split(X, np.cumsum(lengths)[:-1])
-    cut = list(rechunked(iter(parts), repeat(size)))
-    assert np.array_equal(np.concatenate(cut), X)
-    assert {len(part) for part in cut[:-1]} <= {size}
-    assert 0 < len(cut[-1]) <= size
-
-
 @every("order", ["C", "F"])
 @every("part", [slice(None), slice(3, 17), slice(None, None, -2)])
 def test_mapped_files_are_read_as_they_are_mapped(tmp_path, monkeypatch, order, part):
@@ -151,8 +141,7 @@ def test_a_file_that_changes_is_cut_off_or_is_gone(tmp_path):
     steady, rows = LargeTable(file).features(), slices(np.load(file, mmap_mode="r"))
     list(steady.chunks())
     os.utime(file, ns=(1, 1))
-    with pytest.raises(InvalidInput, match="X: it changed"):
-        next(steady.chunks())
+    assert "it changed" in refused("X", next, steady.chunks())
     os.truncate(file, 300)
     with pytest.raises(InvalidInput, match="changed"):
         list(rows)
@@ -299,8 +288,7 @@ def test_types_of_pandas_own(name):
     if numeric:
         assert table.features().width == 2
     else:
-        with pytest.raises(InvalidInput, match="X: expected real numbers in the column 'a'"):
-            table.features()
+        assert "expected real numbers in the column 'a'" in refused("X", table.features)
 
 
 def test_columns_without_names_of_their_own_and_a_series_are_refused():

@@ -132,8 +132,7 @@ def test_a_changed_byte_or_a_file_that_is_cut_off_is_noticed(state, tmp_path):
 def test_other_versions_and_files_are_named(state, tmp_path):
     content = Path(state.path).read_bytes()
     newer = changed(state, tmp_path / "newer", content.replace(b"state.1", b"state.2", 1))
-    with pytest.raises(InvalidInput, match="^state: .* is of another version"):
-        state_in(newer)
+    assert " is of another version" in refused("state", state_in, newer)
     with pytest.raises(InvalidInput, match="^state: .* is not a state of pabi"):
         state_in(changed(state, tmp_path / "else", b"model"))
     assert "cannot read " in refused("state", state_in, StateFile(tmp_path / "none", state.key))
@@ -144,8 +143,7 @@ def test_without_the_package_nothing_is_trained(monkeypatch):
         raise InvalidInput("cryptography", f"is not installed: {group}")
 
     monkeypatch.setattr(state_files, "extra", missing)
-    with pytest.raises(InvalidInput, match="^cryptography: .*forget"):
-        StateFile("state", b"x" * 32)
+    assert "forget" in refused("cryptography", StateFile, "state", b"x" * 32)
 
 
 @every(

@@ -23,6 +23,7 @@ from hypothesis.stateful import (
 import pabi
 from pabi.execute import engine
 from pabi.learn import train
+from support.execution import Crash
 from support.interrupted import ONCE, killed_at, with_a_bit_changed
 
 pytestmark = [
@@ -37,10 +38,6 @@ BATCHES = {
     "drawn": pabi.Poisson(3),
     "known": pabi.Cyclic(3),
 }
-
-
-class Crash(BaseException):
-    """What no sensible handler catches."""
 
 
 class Training:

@@ -22,12 +22,11 @@ from pabi.learn.coefficients import RowLaw, nearest_logits, noise_variances, tab
 from pabi.learn.plans import whitening
 from pabi.numbers.errors import InvalidInput, PrivacyWarning
 from support.computed_once import computed_once
-from support.estimators import LINEAR, LOG_LINKS, REGRESSORS
+from support.estimators import LINEAR, LOG_LINKS, QUIET, REGRESSORS
 from support.every_case import every, refused
 from support.forgetting import DELTA, TARGET, that_forgets
 from support.forgetting import X as F
 from support.forgetting import Y as G
-from support.linear_problems import QUIET
 
 pytestmark = [*QUIET, pytest.mark.filterwarnings("ignore:epsilon is too small for")]
 

@@ -8,7 +8,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import pabi
 from pabi.learn import PrivateImputer, PrivateRanges, PrivateScaler
 from pabi.learn.scaler import RankSearch, margin_of, questions_of, thresholds
 from support.every_case import every
@@ -176,7 +175,6 @@ def test_noise_that_hides_everything_leaves_finite_numbers():
         expected = move * 3.0 / plan.guarantee.mu
         assert plan.releases[0].noise_std == pytest.approx(expected, rel=1e-12)
     alone = PrivateScaler(1.0, 1e-5, feature_ranges=(0.0, 1.0)).fit([[0.5]])
-    assert pabi.verify(alone.guarantee_).ok
     assert np.isfinite(alone.transform([[0.7]])).all()
 
 
@@ -237,7 +235,6 @@ def test_the_most_frequent_level():
         ["2"],
         [7.0],
     ]
-    assert pabi.verify(PrivateImputer(strategy="most_frequent").fit(X).guarantee_).ok
 
 
 @every("odd", [None, "x", True, 1, "1.0", 2**60, np.float32(1.0)])

@@ -236,8 +236,7 @@ def test_what_the_user_states_does_not_fall():
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 4.0])
 @pytest.mark.one_in(2)
 def test_noise_moves_predictors_by_about_what_was_aimed_at(n, epsilon, adjacency):
-    """Of a run that neither contracts nor expands the noise in a weight is η·ς·√steps, and a row of norm R is
-    moved by R times that. A secret shuffle and half an epoch of cool-down cost some twentieth more."""
+    """Where steps keep distances noise in a weight is η·ς·√steps; a row moves by its norm times that."""
     loss = Loss.logistic(math.sqrt(2.0))
     clip = 0.5 * math.sqrt(2.0)
     task = replace(

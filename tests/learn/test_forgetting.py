@@ -22,7 +22,7 @@ from pabi.execute.states import SecretState
 from pabi.learn import forgetting, plans
 from pabi.numbers.errors import InvalidInput, NotApplicable, TargetUnreachable
 from support.estimators import each_estimator
-from support.every_case import every
+from support.every_case import every, refused
 from support.forgetting import DELTA, TARGET, D, N, X, Y, put_back, that_forgets
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -130,8 +130,7 @@ def test_forgotten_records_have_no_say(file, monkeypatch):
 
 @pytest.mark.parametrize("retrain", [False, True])
 def test_a_seed_is_never_used_again(file, retrain):
-    """Whoever fits with a seed gets noise of the system's when records are forgotten, and no promise: else
-    the difference of two models would be without any."""
+    """Noise is the system's when records are forgotten, or the difference of two models had none."""
     model = fitted(file, random_state=3)
     content, ends = Path(file.path).read_bytes(), []
     for _ in range(2):
@@ -172,8 +171,7 @@ def test_weights_of_classes_and_records(file):
     weights = np.random.default_rng(6).random(N)
     changes = {"class_weight": {0: 1.0, 1: 0.5}, "max_sample_weight": 1.0}
     model = estimator(**changes).fit(X, Y, sample_weight=weights, keep_state=file)
-    with pytest.raises(InvalidInput, match="^X: expected the table of the fit"):
-        forgotten(model, [3], file)
+    assert "expected the table of the fit" in refused("X", forgotten, model, [3], file)
     weights[3] = np.nan
     newer = forgotten(model, [3], file, sample_weight=weights)
     assert newer.unlearning_guarantee_.epsilon(DELTA) <= TARGET
@@ -181,8 +179,7 @@ def test_weights_of_classes_and_records(file):
 
 def test_the_model_of_a_state_is_the_one_that_was_released(file):
     model, before = fitted(file), Path(file.path).read_bytes()
-    with pytest.raises(InvalidInput, match="^keep_state: .* exists"):
-        fitted(file)
+    assert " exists" in refused("keep_state", fitted, file)
     assert Path(file.path).read_bytes() == before
     assert np.array_equal(estimator().restored(file).coef_, model.coef_)
     with warnings.catch_warnings():
@@ -235,8 +232,7 @@ def test_other_releases_are_composed_or_refused(file, retrain):
     assert retrain or own.method == "unlearning + group privacy"
     put_back(file, content)
     for wrong in (replace(moments, adjacency="replace_one").guarantee(DELTA), own):
-        with pytest.raises(InvalidInput, match="^besides: "):
-            forgotten(model, [3], file, 6.0, besides=[wrong], **way)
+        refused("besides", forgotten, model, [3], file, 6.0, besides=[wrong], **way)
 
 
 @pytest.mark.parametrize(
@@ -248,8 +244,7 @@ def test_other_releases_are_composed_or_refused(file, retrain):
     ],
 )
 def test_fits_that_cannot_forget_are_refused(changes, beside, field, file):
-    with pytest.raises(InvalidInput, match=f"^{field}: "):
-        estimator(**changes).fit(X, Y, **({"keep_state": file} | beside))
+    refused(field, estimator(**changes).fit, X, Y, **({"keep_state": file} | beside))
     assert not Path(file.path).exists()
 
 
@@ -265,8 +260,7 @@ def of_users(file, **changes):
 def test_users_are_forgotten_and_counted(file):
     model = of_users(file)
     for rows in ([1], np.flatnonzero(WHOSE == 7)[:4].tolist(), [*range(1, 241, 60), 2]):
-        with pytest.raises(InvalidInput, match="^rows: expected all rows of every user"):
-            forgotten(model, rows, file)
+        assert "expected all rows of every user" in refused("rows", forgotten, model, rows, file)
     assert file.requests() == ()
     newer = forgotten(model, WHOSE == 7, file)
     proven = newer.unlearning_guarantee_
@@ -285,8 +279,7 @@ def test_users_are_forgotten_and_counted(file):
 def test_who_forgot_a_user_has_the_model_that_was_trained_without_their_rows(
     anew, shares, tmp_path_factory
 ):
-    """And n stays. Labels of those who are forgotten are wrong, and move weights by more than 1. Noise moves
-    them by about 1e-3·√(η/(2λ)) = 0.007."""
+    """Wrong labels of the forgotten move weights by more than 1, noise by 1e-3·√(η/(2λ)) = 0.007."""
     gone, file = np.isin(WHOSE, np.arange(25) * 7), new_file(tmp_path_factory)
     labels = np.where(gone, 1 - Y, Y)
     settings = {"noise_std": 1e-3, "batches": pabi.FullBatch(), "epochs": 300, "clip_norm": None}
@@ -317,8 +310,7 @@ def test_after_a_cool_down_a_model_goes_on_once(file):
     model = fitted(file, cooldown_epochs=1, step_size=0.3)
     run, steps = model.run_, model.run_.steps
     assert run.cooldown_steps == run.steps_per_epoch
-    with pytest.raises(InvalidInput, match="^accept_loss: "):
-        forgotten(model, [3], file, accept_loss=False)
+    refused("accept_loss", forgotten, model, [3], file, accept_loss=False)
     newer = forgotten(model, [3], file)
     [line] = file.requests()
     alone = promised(run, (line.steps, 1))
@@ -326,7 +318,6 @@ def test_after_a_cool_down_a_model_goes_on_once(file):
     whole = {"epochs": None, "total_steps": steps + line.steps, "cooldown_steps": 0}
     path = replace(run, **whole, release="path").guarantee(DELTA)
     assert newer.guarantee_.epsilon(DELTA) == path.epsilon(DELTA)
-    assert pabi.verify(newer.guarantee_.to_json()).ok
     bill = newer.unlearning_guarantee_.notes["those_who_stay"]["going_on"]
     assert bill["epsilon"] == bill["released"] == path.epsilon(DELTA)
     with pytest.raises(NotApplicable, match="retrain=True"):

@@ -17,6 +17,7 @@ from pabi.execute import sources
 from pabi.execute.sources import Parts
 from pabi.features import RandomFeatures
 from pabi.numbers.errors import InvalidInput
+from support.every_case import refused
 from support.large import NAMES, features, frame_of, labels, package, table_in, write_parts
 
 pytestmark = [
@@ -235,8 +236,7 @@ def test_frames_of_polars_are_those_of_pandas(tmp_path):
     reader = package("pyarrow").Table.from_pandas(frame).to_reader()
     for stream in (polars.lazy(), package("duckdb").sql("SELECT 1"), reader):
         for step in (model, encoder, learn.PrivateScaler(1.0)):
-            with pytest.raises(InvalidInput, match=r"X: expected pabi\.learn\.LargeTable\(X\)"):
-                step.fit(stream, Y)
+            assert "expected pabi.learn.LargeTable(X)" in refused("X", step.fit, stream, Y)
 
 
 def test_a_stream_that_fails_shows_no_record(tmp_path):
@@ -268,8 +268,7 @@ def test_the_column_of_a_cell_that_is_refused_is_named(tmp_path, odd, large):
     elif large:
         parts = Parts(lambda: iter([frame.to_numpy(object)]), width=5)
         X_ = learn.LargeTable(X[:50]).with_rows(parts, NAMES)
-    with pytest.raises(InvalidInput, match="^X: .*, in the column 'x3'$"):
-        MODEL.fit(X_, Y[:50])
+    assert ", in the column 'x3'" in refused("X", MODEL.fit, X_, Y[:50])
 
 
 def test_a_schema_names_what_is_wrong_in_a_table_in_passes(tmp_path):
@@ -279,12 +278,10 @@ def test_a_schema_names_what_is_wrong_in_a_table_in_passes(tmp_path):
     frame.loc[N - 1, "rooms"] = "many"
     table = learn.LargeTable(write_parts(tmp_path / "parts", frame))
     encoder = learn.SchemaEncoder(SCHEMA)
-    with pytest.raises(InvalidInput, match="^rooms: expected numbers in every row"):
-        encoder.fit(table)
+    assert "expected numbers in every row" in refused("rooms", encoder.fit, table)
     with pytest.raises(InvalidInput, match="X: expected a column 'town', as the schema"):
         encoder.fit(table[:, ["rooms", "age", "owns"]])
-    with pytest.raises(InvalidInput, match="X: expected columns with names"):
-        encoder.fit(table_in("npy", X, tmp_path))
+    assert "expected columns with names" in refused("X", encoder.fit, table_in("npy", X, tmp_path))
 
 
 NAMED = [
@@ -337,5 +334,4 @@ def test_steps_within_steps(tmp_path, step):
 @pytest.mark.parametrize("step", [StandardScaler(), OneHotEncoder(), SimpleImputer()])
 def test_steps_that_read_a_table_into_memory_are_refused(tmp_path, step):
     for table in (table_in("npy", X, tmp_path), table_in("parquet", X, tmp_path)):
-        with pytest.raises(InvalidInput, match="X: expected steps of this library for a large"):
-            step.fit(table)
+        assert "expected steps of this library for a large" in refused("X", step.fit, table)

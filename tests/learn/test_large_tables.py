@@ -11,8 +11,8 @@ import pabi
 from pabi import learn
 from pabi.execute import batches, layouts, sources
 from pabi.numbers.errors import InvalidInput
-from support.every_case import every
-from support.large import FORMS, NAMES, features, frame_of, labels, package, table_in, write_parts
+from support.every_case import every, refused
+from support.large import NAMES, features, frame_of, labels, package, table_in, write_parts
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::pabi.PrivacyWarning"),
@@ -47,13 +47,10 @@ def assert_same_model(one, other):
 
 NUMBERS, HALVES = {"target_range": (-2, 2)}, {"class_weight": {"no": 1, "yes": 0.5}}
 MODELS = {
-    "logistic": (learn.PrivateLogisticRegression(**GIVEN), WORDS),
-    "ranges": (learn.PrivateLogisticRegression(**GIVEN, feature_ranges=(-1, 1)), Y),
+    "logistic": (learn.PrivateLogisticRegression(**GIVEN, feature_ranges=(-1, 1)), WORDS),
     "one against the rest": (learn.PrivateLogisticRegression(**GIVEN, multi_class="ovr"), CLASSES),
     "weighted classes": (learn.PrivateLinearSVC(**GIVEN, classes=["no", "yes"], **HALVES), WORDS),
-    "ridge, two": (learn.PrivateRidgeClassifier(**GIVEN), Y),
     "ridge, three": (learn.PrivateRidgeClassifier(**GIVEN, precondition=None), CLASSES),
-    "linear": (learn.PrivateLinearRegression(**GIVEN, **NUMBERS), X[:, 1]),
     "several targets": (learn.PrivateLinearRegression(**GIVEN, **NUMBERS), X[:, 1:3]),
     "huber": (learn.PrivateHuberRegressor(**GIVEN, threshold=0.3), X[:, 1]),
     "poisson": (learn.PrivatePoissonRegressor(**GIVEN, target_range=(0, 3)), CLASSES),
@@ -81,14 +78,6 @@ def test_every_model_is_fitted_and_predicts_the_same(tmp_path, name):
                 assert np.array_equal(there, here)
     assert abs(own.score(table, y) - own.score(X, y)) <= 1e-12
     assert [path.name for path in tmp_path.iterdir()] == ["X.npy"]
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_every_source_is_fitted_and_predicted(tmp_path, form):
-    table, own = table_in(form, X, tmp_path), fitted("logistic", X, WORDS)
-    assert_same_model(fitted("logistic", table, WORDS), own)
-    scores, expected = own.decision_function(table), own.decision_function(X)
-    assert np.max(np.abs(scores - expected)) <= 1e-12 * np.max(np.abs(expected))
 
 
 def test_mapped_arrays_and_those_of_dask_as_they_are(tmp_path):
@@ -177,8 +166,7 @@ def test_bad_columns(tmp_path):
         with pytest.raises(InvalidInput, match=f"^y: {message}"):
             fitted("logistic", learn.LargeTable(parts, columns=NAMES), y)
     os.link(parts / "part-0.parquet", parts / "part-9.parquet")
-    with pytest.raises(InvalidInput, match="X: expected every file once"):
-        learn.LargeTable(parts)
+    assert "expected every file once" in refused("X", learn.LargeTable, parts)
 
 
 @every(

@@ -24,8 +24,8 @@ from pabi.learn import (
     PrivatePoissonRegressor,
     PrivateRidgeClassifier,
 )
+from support.estimators import QUICK, QUIET, problem, within
 from support.every_case import every
-from support.linear_problems import QUICK, QUIET, problem, within
 
 pytestmark = QUIET
 
@@ -209,8 +209,7 @@ def test_clipped_training_ends_at_the_clipped_optimum(share):
 
 @every("share", [0.2, 0.35, 0.6, 0.9])
 def test_clipped_probabilities_invert_the_clipped_optimum(share):
-    """Where labels are 1 with probability p, the z that minimises the expected clipped loss is the one
-    whose `predict_proba` is p: the link, derived by minimising rather than by differentiating."""
+    """Where labels are 1 with probability p, the z that minimises the expected clipped loss has it."""
     X, y = problem(PrivateLogisticRegression)
     given = {"noise_std": 0.5, "clip_norm": share * math.sqrt(2.0)}
     model = PrivateLogisticRegression(**QUICK, **given).fit(X, y)
@@ -302,8 +301,7 @@ def test_a_row_of_zeros_has_probabilities(name, classes):
 @every("clipping", ["residual", "ball"])
 @every("clip_norm", [0.1, 0.3, 0.6])
 def test_at_the_probabilities_the_expected_gradient_vanishes(kind, classes, clip_norm, clipping):
-    """Of a record whose label is drawn from them, as the trainer computes it, clipping included: the model
-    is then where training on such labels would stop."""
+    """Of labels drawn from them, as the trainer clips it: where training on such labels would stop."""
     X, y = problem(kind, classes=classes)
     model = kind(**QUICK, clip_norm=clip_norm, clipping=clipping, fit_intercept=False).fit(X, y)
     rng = np.random.default_rng(3)

@@ -117,11 +117,9 @@ def test_the_only_positive_attains_the_bound_but_for_itself(adjacency):
 
 @every("adjacency", CHANGED)
 @every("unit", ["record", "user"])
-def test_its_release_is_certified(adjacency, unit):
+def test_what_its_release_costs(adjacency, unit):
     release = pabi.NoisyAccuracy(300, 0.01, adjacency, unit, pairs=True)
     guarantee = release.guarantee(1e-5)
-    verdict = pabi.verify(guarantee.to_json())
-    assert verdict.ok, verdict.reason
     assert guarantee.mu == pytest.approx(1.0 / 3.0, rel=1e-12)
     assert any("pairs of a positive and a negative" in one for one in guarantee.assumptions)
     assert release.assumptions != pabi.NoisyAccuracy(300, 0.01, adjacency, unit).assumptions

@@ -97,8 +97,7 @@ def test_little_noise_ends_at_the_optimum_of_the_scaled_problem(kind, bound, sha
     ],
 )
 def test_residuals_are_bounded_as_widely_as_noise_allows(n, adjacency, over_half_the_range):
-    """Between: so that S·C/(nμ), on a path of 30/M a column, moves the predictor of the longest row by 0.4 of
-    half the range."""
+    """Between: S·C/(nμ), on a path of 30/M a column, moves the longest row by 0.4 of half the range."""
     model = PrivateLinearRegression(1.0, 1e-5, target_range=(LOW, HIGH), adjacency=adjacency)
     plan = model.plan(n, 200)
     bound = plan.run.loss.gradient_bound / plan.size.norm
@@ -122,14 +121,12 @@ def test_units_and_targets_beyond_the_range_do_not_matter(kind, bound):
     assert two.coef_ == pytest.approx(2 * one.coef_, rel=1e-12)
     assert two.predict(X) == pytest.approx(2 * one.predict(X) + 7, rel=1e-12)
     assert fitted(kind, X, y).run_ == fitted(kind, X, y, feature_norm=1.0).run_
-    X, y = problem()
     models = [
         fitted(kind, X, targets, target_range=(LOW, HIGH))
         for targets in (y, np.clip(y, LOW, HIGH), np.where(y > HIGH, 1e300, y))
     ]
     assert np.array_equal(models[0].coef_, models[1].coef_)
     assert np.array_equal(models[0].coef_, models[2].coef_)
-    X, y = problem()
     model = fitted(kind, X, y, target_range=[LOW, HIGH], **{bound: 50.0})
     assert dict(model.run_.loss.parameters)[bound] == 0.25
     # √(R² + 1) times the bound, of one record; replacing it moves the sum by twice that.
@@ -286,15 +283,13 @@ def test_all_targets_are_fitted_in_their_own_units(kind, bound, share):
 
 
 @each_scaled
-def test_what_several_targets_cost_is_verified(kind, bound):
+def test_one_column_of_targets_is_one_target(kind, bound):
     X, Y = of_two_targets(500)
-    own = kind(1.0, 1e-6, feature_ranges=(-1, 1), target_range=(-3, 3), precondition=0.2)
-    assert own.fit(X, Y).run_.loss.kind == "vector_huber"
-    assert pabi.verify(own.guarantee_.to_json()).ok
-    flat, own = own.set_params(random_state=0).fit(X, Y[:, 0]).coef_, kind(**own.get_params())
+    stated = {"feature_ranges": (-1, 1), "target_range": (-3, 3), "precondition": 0.2}
+    flat, own = (kind(1.0, 1e-6, **stated, random_state=0) for _ in range(2))
     with pytest.warns(UserWarning, match="column-vector"):
-        assert np.array_equal(own.fit(X, Y[:, :1]).coef_, flat)
-    assert flat.shape == (3,)
+        assert np.array_equal(own.fit(X, Y[:, :1]).coef_, flat.fit(X, Y[:, 0]).coef_)
+    assert flat.coef_.shape == (3,)
 
 
 # A range that is found privately.
@@ -327,9 +322,7 @@ def test_a_private_range_is_found_within_the_budget(kind):
     ]  # fmt: skip
     own = plan.costs[0].mu ** 2 / plan.costs[1].mu ** 2
     assert own == pytest.approx(0.03 / 0.1, rel=1e-3)
-    verdict = pabi.verify(model.guarantee_.to_json())
-    assert verdict.ok, verdict.reason
-    assert verdict.scope == "run"
+    assert pabi.verify(model.guarantee_.to_json()).ok
     assert PUBLIC not in model.guarantee_.assumptions
     assert "31 noisy counts" in str(plan)
     best = np.mean((y - np.mean(y)) ** 2)
@@ -339,8 +332,7 @@ def test_a_private_range_is_found_within_the_budget(kind):
 
 @every("kind", REGRESSORS)
 def test_units_and_single_targets_do_not_matter_to_a_private_range(kind):
-    """Thresholds are alike in every octave: twice the targets are twice the range, to the last bit. And one
-    target that leaves all doubles but the largest: everything stays finite, and the run the same."""
+    """Twice the targets are twice the range, to the last bit; one of 1e308 leaves everything finite."""
     X, y = amounts(kind)
     far = np.where(np.arange(FOUND) == 7, 1e308, y)
     one, two, odd = (kind(2.0, 1e-5, **SEEDED).fit(X, some) for some in (y, 2.0 * y, far))
@@ -406,7 +398,7 @@ def test_what_does_not_go_with_a_private_range_is_refused(kind, field, value, tm
 @every("high", [6e4, 1e6])
 def test_a_gamma_regression_hardly_asks_how_wide_the_range_is(high):
     """Little noise: its means are those that scikit-learn's finds, by another way."""
-    X, y = amounts(PrivateGammaRegressor)
+    X, y = amounts(PrivateGammaRegressor, 500)
     y = np.minimum(y, 6e4) + 1.0
     theirs = GammaRegressor(alpha=0.0, tol=1e-10, max_iter=10_000).fit(X, y)
     ours = PrivateGammaRegressor(

@@ -139,8 +139,7 @@ def test_rows_that_keep_proportions_are_half_as_long_in_the_mean_square(noise_st
 
 @diagonals
 def test_noise_in_the_moments_does_not_make_rows_look_longer(diagonal):
-    """Without bias, the mean square of mapped rows is half of R² in the mean over the noise, also where many
-    directions are noise. As what was released has it, it would be more."""
+    """Without bias their mean square is half of R², also where many directions are noise."""
     rng, d, trials = np.random.default_rng(6), 12, 400
     moments = moments_of(d, 100.0, diagonal=diagonal)
     truth = np.geomspace(0.5, 1e-4, d)

@@ -3,9 +3,25 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from support.large import package
 
 # Of LocalCluster: all workers are threads of this process, and no port is asked for that others may have.
 IN_PROCESS = {"processes": False, "dashboard_address": ":0", "threads_per_worker": 1}
+
+
+@contextmanager
+def small_cluster(count: int) -> Iterator[Any]:
+    """(cluster, client) of so many workers in this process."""
+    distributed = package("distributed")
+    with (
+        distributed.LocalCluster(n_workers=count, **IN_PROCESS) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield cluster, client
 
 
 def assert_forgotten(client) -> None:

@@ -1,13 +1,19 @@
-"""What tests of training share: crashes, exact norms, laws of draws, silent generators."""
+"""What tests of training share: crashes, exact norms, laws of draws, silent generators, no price."""
 
 from __future__ import annotations
 
+import os
 import traceback
 from collections import Counter
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
+import pytest
 from scipy.stats import chi2
+
+from pabi import NoisySGD
+from pabi.describe.accounted import SHOWN
 
 RARE = 1e-6  # how often right draws fail a test of their law
 
@@ -24,6 +30,28 @@ class OrdinaryNoise:
 
     def __call__(self, sums, generator):
         return sums + self.noise_std * generator.standard_normal(sums.shape)
+
+
+class Unpriced:
+    """Promises nothing, and takes whatever is said of it."""
+
+    method, besides, assumptions = "composition", (), (SHOWN,)
+
+    def assuming(self, *sentences: str) -> Unpriced:
+        return self
+
+    def for_testing(self) -> Unpriced:
+        return self
+
+    def noting(self, notes: Any) -> Unpriced:
+        return self
+
+
+@pytest.fixture
+def unpriced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No accounting and no waiting for the disk."""
+    monkeypatch.setattr(NoisySGD, "guarantee", lambda self, delta=1e-5, position=None: Unpriced())
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
 
 
 class Silent(np.random.Generator):

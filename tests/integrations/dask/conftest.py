@@ -4,15 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from support.clusters import IN_PROCESS
-from support.large import package
+from support.clusters import small_cluster
 
 
 @pytest.fixture(scope="session")
 def client():
-    distributed = package("distributed")
-    with (
-        distributed.LocalCluster(n_workers=2, **IN_PROCESS) as cluster,
-        distributed.Client(cluster) as client,
-    ):
+    with small_cluster(2) as (_, client):
         yield client

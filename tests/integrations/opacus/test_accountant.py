@@ -31,8 +31,8 @@ from pabi.integrations.opacus import PabiAccountant
 from pabi.integrations.opacus.accountant import INSECURE, LINEAR, LOADER, LOOP, PRECISION
 from pabi.integrations.torch import BallsInBinsSampler, collate_like
 from pabi.tradeoff.guarantee import TESTING
+from support.execution import Unpriced
 from support.opacus_runs import ADAPTIVE, DELTA, HEAD, WITH_BIAS, described_run, opacus_run, records
-from support.unpriced import Unpriced
 
 
 def trained(epochs=2, scheduler=None, **arguments):
@@ -87,9 +87,7 @@ COMPOSED = {
     "no contraction": {},
     "momentum": {"settings": {"momentum": 0.9, **DECAY}},
     "adam": {"optimizer": torch.optim.Adam, "settings": DECAY},
-    "other": {"optimizer": torch.optim.AdamW},
     "per layer": {**LAYERS, "settings": DECAY},
-    "ghost": {"grad_sample_mode": "ghost", "settings": DECAY},
     "another divisor": {"n": 403},
     "a small multiplier": {"noise_multiplier": 0.6},
 }

@@ -77,8 +77,7 @@ def test_lists_are_cut_as_the_scheme_says(n, batch, shuffle, scheme):
 
 @every("n, batch, spare", [(61, 12, 1), (59, 12, 11), (60, 12, 0), (7, 4, 3)])
 def test_what_a_shuffle_leaves_out_is_spare(n, batch, spare):
-    """The run has all records, as each is used in some epochs: others are left out in every one. What a fixed
-    order leaves out is no record of the run."""
+    """Each record is used in some epochs. What a fixed order leaves out is no record of the run."""
     loader = shuffled(n, batch, drop_last=True)
     drawn = drawn_by(loader)
     assert (drawn.batches, drawn.n) == (Reshuffle(batch, spare), n)

@@ -221,8 +221,7 @@ TWINS = {
 @every("name", TWINS)
 @every("beside", [False, True])
 def test_a_step_follows_the_gradient_of_the_loss_of_torch(name, beside):
-    """One step on all rows, with noise of a millionth: the mean over the batch, as PyTorch takes it. Alone,
-    and beside a frozen layer."""
+    """One step on all rows, with noise of a millionth; alone, and beside a frozen layer."""
     stated, loss, targets, factor = TWINS[name]
     short = X / np.maximum(np.linalg.norm(X, axis=1, keepdims=True), BOUND) * BOUND
     layer = linear(D, K if name == "softmax" else 1)
@@ -252,7 +251,6 @@ def test_the_guarantee_is_that_of_the_run_with_what_a_module_assumes():
     assert any("preprocessing" in sentence for sentence in further)
     bare = integration.train(linear(D, K), pairs(X, CLASSES), described)
     assert not any("does not train" in sentence for sentence in bare.guarantee.assumptions)
-    assert pabi.verify(result.guarantee).ok
     assert result.run.rounding > 0.0
     same = {"rounding": 0.0, "noise_std": described.noise_std}
     assert dataclasses.replace(result.run, **same) == described
@@ -306,8 +304,7 @@ def moments(dimension=D + 1, **changes):
 @every("diagonal", [False, True])
 @every("kind", ["softmax", "vector_huber"])
 def test_preconditioned_heads_are_trained_on_mapped_rows(kind, diagonal):
-    """The same release, map and run, put together by hand; both releases are charged. The size of a row
-    matters to numbers alone."""
+    """The same release, map and run, put together by hand; both releases are charged."""
     threshold = {"threshold": 0.5} if kind == "vector_huber" else {}
     stated = moments(diagonal=diagonal)
     described = run(getattr(pabi.Loss, kind)(1.0, **threshold))

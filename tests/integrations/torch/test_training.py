@@ -318,7 +318,6 @@ def test_what_was_assumed_of_one_part_is_assumed_of_the_whole(tmp_path, whole):
     interrupted(whole, tmp_path / "fair")
     fair = trained(whole, resume=tmp_path / "fair").guarantee
     assert {RESUMED, SAME} <= set(fair.assumptions)
-    assert pabi.verify(fair).ok
     interrupted(whole, tmp_path / "seeded", random_state=0)
     ledger = pabi.Ledger(tmp_path / f"ledger-{whole}", 1e3, 1e-5)
     seeded = trained(whole, resume=tmp_path / "seeded", ledger=ledger).guarantee

@@ -1,0 +1,1 @@
+from support.execution import unpriced  # noqa: F401

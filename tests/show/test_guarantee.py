@@ -24,6 +24,7 @@ from pabi.showing import shown
 from pabi.tradeoff.guarantee import TESTING
 from support.every_case import every
 from support.falsification.honest_files import honest_files
+from support.normal_mixtures import gaussian_delta
 
 DELTA = 1e-6
 LOSS = pabi.Loss.logistic(feature_norm=1.0, l2=0.01)
@@ -69,12 +70,7 @@ def number(pattern, text):
 
 
 def delta_of(parts, epsilon):
-    total = mpmath.mpf(0)
-    for weight, mu in parts:
-        m = mpmath.mpf(mu)
-        gained = mpmath.ncdf(-epsilon / m + m / 2)
-        total += weight * (gained - mpmath.exp(epsilon) * mpmath.ncdf(-epsilon / m - m / 2))
-    return total
+    return mpmath.fsum(weight * gaussian_delta(mu, epsilon) for weight, mu in parts)
 
 
 def epsilon_of(parts, delta):

@@ -6,8 +6,6 @@ longer see it, and as the content of a file. Each knocks at seven doors: account
 certificate, verify, command line.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The logger `pabi` names analyses, classes of descriptions and times: nothing of the data or of a model."""
 
-from __future__ import annotations
-
 import logging
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The package as a user meets it: names, lazy imports, secrets of the description."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

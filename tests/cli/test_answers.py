@@ -1,7 +1,5 @@
 """Numbers on the page are the library's, as the library formats them."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import re

@@ -3,8 +3,6 @@
 What is done to certificates is tested where all readers are, in tests/fuzz.
 """
 
-from __future__ import annotations
-
 import math
 
 import tomli_w

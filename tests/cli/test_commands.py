@@ -1,7 +1,5 @@
 """The commands on run files and certificates: readings, verdicts, calibrations and statuses."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """`pabi plan`: the plan of the estimator that `pabi train` would fit, without any data."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """`pabi report`: what is refused has no report, and every other file has the one of its guarantee."""
 
-from __future__ import annotations
-
 import json
 import re
 

@@ -1,7 +1,5 @@
 """`pabi schema`: names in, a schema to fill in out; no value is read, and what is filled in trains."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

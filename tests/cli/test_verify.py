@@ -1,7 +1,5 @@
 """`pabi verify`: JSON, readings at one δ or one ε, what is derived and what is merely listed, and models."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The gallery: short scripts, the same bytes every time, every picture on a page and none left over."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

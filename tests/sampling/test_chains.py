@@ -1,7 +1,5 @@
 """The sampler does what the description says, and keeps to itself what it must."""
 
-from __future__ import annotations
-
 import itertools
 import re
 import warnings

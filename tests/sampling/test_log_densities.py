@@ -1,7 +1,5 @@
 """Chains from log densities: what they cost and where they go, beside the same posterior stated otherwise."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

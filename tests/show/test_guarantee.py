@@ -3,8 +3,6 @@
 Truth is the Gaussian pair and mixtures of it in 40 digits, and closed forms of (ε, δ)-privacy.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import itertools

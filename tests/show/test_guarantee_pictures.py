@@ -1,7 +1,5 @@
 """The picture shows the guarantee's own numbers, beside composition's."""
 
-from __future__ import annotations
-
 import sys
 from xml.etree import ElementTree
 

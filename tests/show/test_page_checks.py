@@ -3,8 +3,6 @@
 Signatures are verified by the browser's own Ed25519, and hashes by its own SHA-256.
 """
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import dataclasses

@@ -1,7 +1,5 @@
 """Pictures are legible on light and on dark paper, and for readers who lack one kind of cone."""
 
-from __future__ import annotations
-
 import itertools
 from itertools import combinations
 

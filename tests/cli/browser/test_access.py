@@ -1,7 +1,5 @@
 """Nobody is kept out: axe-core finds nothing serious, light and dark, on phones and wide screens."""
 
-from __future__ import annotations
-
 import pytest
 
 import pabi

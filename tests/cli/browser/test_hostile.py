@@ -1,7 +1,5 @@
 """What wants to do harm: texts with scripts in them, pages of other places, paths out of the folder."""
 
-from __future__ import annotations
-
 import json
 import socket
 import sys

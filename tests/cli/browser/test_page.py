@@ -1,7 +1,5 @@
 """The page as a whole: reload, links, two tabs, the keyboard alone, and a server that goes away."""
 
-from __future__ import annotations
-
 import shlex
 import signal
 

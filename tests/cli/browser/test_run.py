@@ -1,7 +1,5 @@
 """The view of one run, in a browser: numbers are the library's, wrong input is said in its place."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from dataclasses import replace

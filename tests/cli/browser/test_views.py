@@ -1,7 +1,5 @@
 """The other views, in a browser: each journey to its end, with the library's numbers."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

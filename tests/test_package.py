@@ -2,10 +2,12 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import pabi
+from support.every_case import every
 
 
 def test_every_public_name_resolves_and_is_documented():
@@ -27,14 +29,29 @@ def test_functions_are_not_shadowed_by_modules():
     assert callable(pabi.compose)
 
 
-def test_import_loads_nothing_heavy():
-    script = (
-        "import sys, pabi; "
-        "print([m for m in ('scipy', 'matplotlib', 'sklearn', 'flint', 'randomgen', 'typer', 'rich') "
-        "if m in sys.modules])"
-    )
+HEAVY = ("scipy", "matplotlib", "sklearn", "flint", "randomgen", "typer", "rich")
+ACCOUNT = ["account", str(Path(__file__).parents[1] / "examples" / "mnist-cyclic.toml")]
+ACCOUNT += ["--delta", "1e-5"]
+
+
+@every(
+    "code, heavy",
+    [
+        ("import pabi", HEAVY),
+        (
+            "import pabi; assert 'pabi.prox' not in sys.modules; pabi.prox.ball(1.0)([2.0], 1.0)",
+            HEAVY,
+        ),
+        (
+            f"from pabi import cli; assert cli.main({ACCOUNT!r}) == 0",
+            ("scipy.special", "scipy.optimize", "matplotlib", "sklearn", "rich", "tomli_w"),
+        ),
+    ],
+)
+def test_nothing_heavy_is_loaded_before_it_is_needed(code, heavy):
+    script = f"import sys; {code}; print([m for m in {heavy!r} if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert out.stdout.strip() == "[]"
+    assert out.stdout.splitlines()[-1] == "[]"
 
 
 def test_completion_shows_estimators_and_nothing_that_is_not_public():

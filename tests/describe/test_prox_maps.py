@@ -5,8 +5,6 @@ import dataclasses
 import json
 import math
 import pickle
-import subprocess
-import sys
 import tomllib
 import warnings
 from functools import partial
@@ -348,12 +346,3 @@ def test_complaints_about_an_iterate_do_not_show_it():
         assert "8675309" not in refused("x", p, [secret, 1.0], 1.0)
     for x in (["8675309.0"], [secret, None], [[secret], [1.0, 2.0]], [8675309.0j]):
         assert "8675309" not in refused("x", prox.ball(1.0), x, 1.0)
-
-
-def test_loaded_on_first_use_and_light():
-    code = (
-        "import sys, pabi; assert 'pabi.prox' not in sys.modules; pabi.prox.ball(1.0)([2.0], 1.0); "
-        "print([m for m in ('scipy', 'matplotlib', 'sklearn', 'flint') if m in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"

@@ -6,8 +6,7 @@ import mpmath
 import numpy as np
 import pytest
 
-import pabi
-from pabi import Cyclic, InvalidInput, Loss, NoisySGD, Poisson, Reshuffle, ShuffleOnce
+from pabi import Cyclic, InvalidInput, Loss, NoisySGD, Poisson, ShuffleOnce
 from pabi.describe.scalar_losses import Logistic
 from pabi.describe.vector_losses import BallSoftmax, OneVsRest, Softmax, VectorHuber
 from pabi.description import from_dict, to_dict
@@ -102,24 +101,18 @@ CLIPPED = {"clip_norm": 0.4, "clipping": "ball"}
 
 
 @every("cap", [0.1, 0.25, 0.5, 0.75])
-@every("batches", [Cyclic(50), ShuffleOnce(50), Reshuffle(50)])
-def test_capped_runs_are_accounted_like_any_convex_one_and_verified(cap, batches):
-    run = a_run(batches, cap)
-    assert run.loss.gradient_bound == pytest.approx(cap * math.sqrt(2.0), rel=1e-12)
-    assert run.loss.curvature == (0.0, pytest.approx(2.0 * min(cap, 0.5) * (1.0 - min(cap, 0.5))))
-    guarantee = run.guarantee(1e-5)
-    assert pabi.verify(guarantee.to_json()).ok
-    plain = a_run(batches).guarantee(1e-5).epsilon(1e-5)
-    assert guarantee.epsilon(1e-5) <= plain * (1.0 + 1e-9)
+def test_a_cap_bounds_gradients_and_curvature(cap):
+    loss = a_run(cap=cap).loss
+    assert loss.gradient_bound == pytest.approx(cap * math.sqrt(2.0), rel=1e-12)
+    assert loss.curvature == (0.0, pytest.approx(2.0 * min(cap, 0.5) * (1.0 - min(cap, 0.5))))
 
 
 @every("batches", [Cyclic(50), ShuffleOnce(50), Poisson(50)])
-def test_clipped_runs_cost_what_those_of_a_residual_do_and_are_verified(batches):
+def test_clipped_runs_cost_what_those_of_a_residual_do(batches):
     run = a_run(batches, **CLIPPED)
     guarantee = run.guarantee(1e-5)
     other = a_run(batches, **CLIPPED | {"clipping": "residual"}).guarantee(1e-5)
     assert guarantee.epsilon(1e-5) == other.epsilon(1e-5)
-    assert pabi.verify(guarantee.to_json()).ok
     assert any("by the norm of its residuals" in sentence for sentence in guarantee.assumptions)
     assert from_dict(to_dict(run)) == run
 

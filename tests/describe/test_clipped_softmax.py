@@ -162,20 +162,3 @@ def test_steps_are_those_of_the_maximisers():
     p = derivative(BALL, np.zeros((600, 3)), y, 0.4 / np.linalg.norm(X, axis=1))
     noise = 5.0 * 1e-4 * 0.4 / 600 * 4.0
     assert x == pytest.approx(-(X.T @ p) / 600, abs=noise)
-
-
-@every("loss, most", [(Softmax(), None), (Softmax(0.3), None), (Softmax(), 0.4), (BALL, 0.4)])
-@every("order", ["C", "F"])
-def test_a_record_alone_has_the_derivative_that_it_has_among_others(loss, most, order):
-    """To the last bit; of eight classes and more numpy adds up one column in another order than many."""
-    rng = np.random.default_rng(4)
-    z, y = points(rng, 40, 12), rng.integers(12, size=40)
-
-    def of(rows):
-        out = np.array(z[rows], order=order)
-        loss.differentiate(out, y[rows], None if most is None else np.full(len(out), most))
-        return out
-
-    whole = of(slice(0, 40))
-    for i in range(40):
-        np.testing.assert_array_equal(of(slice(i, i + 1))[0], whole[i])

@@ -7,7 +7,7 @@ asks for, found by a general solver.
 
 import math
 from fractions import Fraction
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -266,16 +266,21 @@ def test_a_derivative_does_not_depend_on_its_place(name):
 
 @every("classes", [2, 9, 33, 150])
 def test_nor_does_it_with_many_classes(classes):
-    """Whose sums are cut into strips."""
+    """Whose sums are cut into strips; in whatever order an array is kept."""
     rng = np.random.default_rng(classes)
     z, y = 3.0 * rng.normal(size=(40, classes)), rng.integers(classes, size=40)
     most = rng.uniform(0.05, 0.9, size=40)
-    for loss in (OneVsRest(classes), OneVsRest(classes, 0.4), Softmax(), BallSoftmax()):
-        whole = derivative(loss, z, y, most)
-        assert np.max(np.linalg.norm(whole, axis=1) / most) <= 1.0 + (classes + 8) * ULP
-        for i in range(40):
-            one = slice(i, i + 1)
-            assert np.array_equal(derivative(loss, z[one], y[one], most[one]), whole[one])
+    losses = OneVsRest(classes), OneVsRest(classes, 0.4), Softmax(), Softmax(0.3), BallSoftmax()
+    for loss, bound in product(losses, (most, None)):
+        whole = derivative(loss, z, y, bound)
+        if bound is not None:
+            assert np.max(np.linalg.norm(whole, axis=1) / most) <= 1.0 + (classes + 8) * ULP
+        for kept in (z, np.asfortranarray(z)):
+            assert np.array_equal(derivative(loss, kept, y, bound), whole)
+            for i in range(40):
+                one = slice(i, i + 1)
+                few = None if bound is None else bound[one]
+                assert np.array_equal(derivative(loss, kept[one], y[one], few), whole[one])
 
 
 @all_losses

@@ -7,7 +7,6 @@ import dataclasses
 import functools
 import itertools
 import re
-from decimal import Decimal
 from html.parser import HTMLParser
 
 import mpmath
@@ -23,6 +22,7 @@ from pabi.tradeoff.guarantee import TESTING
 from support.every_case import every
 from support.falsification.honest_files import honest_files
 from support.normal_mixtures import gaussian_delta
+from support.tables import unit
 
 DELTA = 1e-6
 LOSS = pabi.Loss.logistic(feature_norm=1.0, l2=0.01)
@@ -44,12 +44,6 @@ def guarantee(name="gaussian"):
 def of_curve(curve, **changes):
     """A guarantee with this curve, which no certificate proves."""
     return dataclasses.replace(guarantee(), curve=curve, proof=None, composition=None, **changes)
-
-
-def unit(text):
-    """Of the last digit that is shown."""
-    mantissa, _, exponent = text.partition("e")
-    return Decimal(10) ** (int(exponent or 0) - len(mantissa.partition(".")[2]))
 
 
 def assert_rounded_up(text, true):

@@ -253,7 +253,7 @@ def shown(share, size, count, epsilon, opposite):
     return float((some(1.0) - np.exp(epsilon) * other).max())
 
 
-EXTREMES = list(itertools.product((1, 10**6), (1e-4, 0.01, 1.0, 8.0), (1e-12, 1e-3, 1.0)))
+EXTREMES = list(itertools.product((1, 10**6), (1e-4, 1.0, 8.0), (1e-12, 1.0)))
 
 
 @pytest.mark.parametrize(("opposite", "displaces"), KINDS)

@@ -118,6 +118,13 @@ def test_epochs_stay_epochs():
         (pabi.Poisson(np.int64(3), np.int64(5)), {"kind": "poisson", "size": 3, "cap": 5}),
         (pabi.Poisson(3, probability=0.3), {"kind": "poisson", "size": 3, "probability": 0.3}),
         (pabi.FullBatch(), {"kind": "full_batch"}),
+        (pabi.BallsInBins(3), {"kind": "balls_in_bins", "size": 3}),
+        (pabi.ShuffleOnce(3, 0), {"kind": "shuffle_once", "size": 3}),
+        (pabi.Reshuffle(3, 2), {"kind": "reshuffle", "size": 3, "spare": 2}),
+        (
+            pabi.BallsInBins(3, 5, redraw="epoch"),
+            {"kind": "balls_in_bins", "size": 3, "cap": 5, "redraw": "epoch"},
+        ),
     ],
 )
 def test_tables_of_batches(batches, table):

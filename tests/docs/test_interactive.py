@@ -35,11 +35,6 @@ def test_every_file_is_of_a_script_and_on_a_page():
     assert {name for name in MAKE.SCRIPTS if hasattr(MAKE.load(name), "readings")} == set(NAMES)
 
 
-@pytest.mark.parametrize("name", ["epsilon-by-delta", "tradeoff"])
-def test_files_are_those_of_today(name):
-    assert MAKE.load(name).readings() == readings(name)
-
-
 def runs():
     """(run, name of its curve) for the orders that take no time to account."""
     loss = pabi.Loss.logistic(feature_norm=1.0, l2=0.02)

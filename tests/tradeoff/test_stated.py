@@ -41,10 +41,11 @@ def run(**changes):
 @pytest.mark.parametrize("curve", CLOSED, ids=lambda curve: curve.kind)
 def test_a_closed_form_comes_with_a_certificate(curve):
     guarantee = stated(curve)
-    verdict = pabi.verify(guarantee.to_json())
-    assert verdict.ok, verdict.reason
-    assert verdict.scope == "iteration"
-    assert verdict.assumptions == guarantee.assumptions
+    for form in (guarantee, guarantee.to_json(), pabi.Guarantee.from_json(guarantee.to_json())):
+        verdict = pabi.verify(form)
+        assert verdict.ok, verdict.reason
+        assert verdict.scope == "iteration"
+        assert verdict.assumptions == guarantee.assumptions
     assert guarantee.verified
     assert guarantee.epsilon(DELTA) == curve.epsilon(DELTA)
 
